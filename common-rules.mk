@@ -1,0 +1,15 @@
+# Included by every Makefile.am: the flags that all of Weft shares.
+
+NULL =
+
+AM_CPPFLAGS = \
+	-I$(top_srcdir)/core \
+	-I$(top_builddir) \
+	$(NULL)
+AM_CFLAGS = \
+	-std=gnu11 \
+	-fvisibility=hidden \
+	$(WARN_CFLAGS) \
+	$(SANITIZE_FLAGS) \
+	$(NULL)
+AM_LDFLAGS = $(SANITIZE_FLAGS)

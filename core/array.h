@@ -1,0 +1,207 @@
+/* array.h: the array engine (DESIGN section 5): a host's side of the protocol.
+ *
+ * A pure state machine: it is handed requests, answers and the time, and is
+ * asked for what to do next.  It never blocks, takes no lock, opens nothing.
+ * The caller (the nbdkit plugin, or the simulator) serialises all calls.
+ *
+ *   requests ─ array_submit ──┐               ┌─ array_next_io ──── to members
+ *   answers ── array_io_done ─┼─► the engine ─┼─ array_next_done ── to clients
+ *   the clock ─ array_tick ───┘               └─ array_next_notice ─ to weftd
+ *
+ * After every input the caller takes all three outputs until each is NULL.
+ *
+ * A write's life: split by layout; wait while an earlier request overlaps;
+ * its data goes to the data member straight from the request's buffer, its
+ * image is copied into the image buffer (images.h); the request is done when
+ * the data is written.  With FUA, with dup = sync, and when the data member
+ * is out, it also waits for its images.
+ *
+ * A member's failure: the engine sends the member nothing more, reports it by
+ * a notice, and holds everything that touches it until array_commit says that
+ * the failure is recorded.  Then the work is planned again with the copies
+ * that are left.  Nothing is acknowledged on the strength of a failure that is
+ * not recorded (principle 5); a client sees no error from a single failure.
+ */
+
+#ifndef WEFT_ARRAY_H
+#define WEFT_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+#include "layout.h"
+#include "limits.h"
+
+enum array_dup {
+  DUP_ASYNC_CLIENT, /* acknowledged when the data copy is written and the
+                       image is buffered; always so for raid-x */
+  DUP_SYNC_CLIENT,  /* acknowledged when all copies are written */
+};
+const char *array_dup_name (enum array_dup dup); /* "async-client", ... */
+int array_dup_parse (const char *name);          /* -1: none */
+
+struct array_config {
+  struct layout layout;
+  enum array_dup dup;
+  bool readonly;              /* writes are refused with EROFS */
+  bool batches;               /* members have a batch door */
+  uint64_t epoch;
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  uint64_t image_buffer_bytes;
+  unsigned image_age_ms;
+  unsigned io_timeout_ms;
+};
+
+/* What a client asks. */
+
+enum array_op {
+  ARRAY_READ,
+  ARRAY_WRITE,
+  ARRAY_ZERO,
+  ARRAY_TRIM,
+  ARRAY_FLUSH,
+  ARRAY_EXTENTS,
+};
+
+enum array_flags {
+  ARRAY_FUA = 1,
+  ARRAY_MAY_TRIM = 2, /* a zero may give storage back */
+};
+
+struct array_extent {
+  uint64_t length;
+  bool hole, zero; /* as NBD's base:allocation */
+};
+
+/* Owned by the caller, who keeps it and its buffer until it comes out of
+ * array_next_done.
+ */
+struct array_request {
+  enum array_op op;
+  unsigned flags;
+  uint64_t offset, length; /* within the array; the engine checks */
+  void *buf;               /* READ: filled; WRITE: read */
+  void *owner;             /* the caller's own */
+
+  /* Out: */
+  int error;               /* 0 or an errno */
+  struct array_extent *extents; /* EXTENTS: from `offset` on, a prefix of the
+                                   range; freed by the caller with free() */
+  size_t extents_count;
+
+  /* The engine's own: */
+  struct array_request *next; /* in the queue that it waits in, or is done in */
+  void *state;
+};
+
+/* What the engine asks of a member. */
+
+enum array_io_kind {
+  IO_READ,
+  IO_WRITE,
+  IO_ZERO,
+  IO_TRIM,
+  IO_FLUSH,
+  IO_EXTENTS,
+  IO_BATCH, /* an NBD write of `length` bytes at 0 of the batch door */
+};
+
+/* Owned by the engine.  The caller sends it, keeps the pointer, and gives it
+ * back by array_io_done exactly once.  `buf` stays valid until then.
+ */
+struct array_io {
+  enum array_io_kind kind;
+  unsigned member;
+  unsigned flags;          /* enum array_flags */
+  uint64_t offset, length; /* in the member's data area; length <=
+                              REQUEST_BYTES_MAX except for IO_ZERO, IO_TRIM and
+                              IO_EXTENTS, which stay below 2 GiB */
+  void *buf;
+  struct array_extent *extents; /* IO_EXTENTS: allocated by the caller with
+                                   malloc(), a prefix of the range; the
+                                   engine frees it */
+  size_t extents_count;
+  void *owner;             /* the caller's own */
+
+  /* The engine's own: */
+  struct array_io *next;
+  void *state;
+  uint64_t sent_ns;
+};
+
+/* What the engine wants told. */
+
+enum array_notice_kind {
+  /* Tell weftd that this member is out; answer with array_commit.  The caller
+   * also breaks its connections to the member, so that what is in flight
+   * comes back with an error.
+   */
+  NOTICE_LOST,
+  /* Bytes of the array are gone: no copy is left.  Said once. */
+  NOTICE_DATA_LOST,
+};
+
+struct array_notice {
+  enum array_notice_kind kind;
+  unsigned member;
+  char reason[160]; /* a sentence for people */
+};
+
+struct array_stats {
+  uint64_t reads, writes, flushes, zeroes, trims; /* requests done */
+  uint64_t read_bytes, write_bytes;
+  uint64_t read_ns, write_ns, flush_ns;           /* sums of latencies */
+  uint64_t image_bytes, image_bytes_max;          /* buffered now; the bound */
+  uint64_t image_oldest_ns;                       /* age; 0 when none */
+  uint64_t images_sent, images_replaced;          /* bytes */
+  uint64_t batches;
+  unsigned requests_waiting;
+  unsigned ios_in_flight;
+};
+
+struct array;
+
+/* NULL: out of memory, or a bad configuration with a sentence in why. */
+struct array *array_new (const struct array_config *config, uint64_t now_ns,
+                         char *why, size_t why_size);
+void array_free (struct array *a); /* nothing may be in flight */
+
+/* Inputs.  now_ns is a monotonic clock's. */
+void array_submit (struct array *a, struct array_request *r, uint64_t now_ns);
+void array_io_done (struct array *a, struct array_io *io, int error,
+                    uint64_t now_ns);
+void array_tick (struct array *a, uint64_t now_ns);
+
+/* A member's connection broke. */
+void array_lost (struct array *a, unsigned member, const char *reason,
+                 uint64_t now_ns);
+
+/* weftd has recorded these states, durably: go on in this epoch. */
+void array_commit (struct array *a, uint64_t epoch,
+                   const enum member_state states[], uint64_t now_ns);
+
+/* Fail whatever waits, and everything to come, with `error` (ESHUTDOWN: fenced
+ * or ending).  What is in flight is answered when its answers come.
+ */
+void array_stop (struct array *a, int error, uint64_t now_ns);
+
+/* Outputs: NULL or false when there are no more. */
+struct array_io *array_next_io (struct array *a);
+struct array_request *array_next_done (struct array *a);
+bool array_next_notice (struct array *a, struct array_notice *notice);
+
+/* When array_tick wants to be called at the latest; UINT64_MAX: no need. */
+uint64_t array_deadline (const struct array *a);
+
+/* Nothing in flight, no image buffered, no request held. */
+bool array_idle (const struct array *a);
+
+void array_stats (const struct array *a, uint64_t now_ns,
+                  struct array_stats *stats);
+
+/* Asserts every invariant of the engine; for tests. */
+void array_check (const struct array *a);
+
+#endif /* WEFT_ARRAY_H */

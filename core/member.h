@@ -1,0 +1,4 @@
+#ifndef WEFT_MEMBER_H
+#define WEFT_MEMBER_H
+
+#endif /* WEFT_MEMBER_H */

@@ -1,0 +1,4 @@
+#ifndef WEFT_LOAD_H
+#define WEFT_LOAD_H
+
+#endif /* WEFT_LOAD_H */

@@ -1,0 +1,47 @@
+/* map.h: an array's members and layout as JSON: the static map of
+ * `nbdkit weft map=FILE`, and weftd's reply to an attach, are the same text.
+ *
+ *   {"name": "a", "layout": "raid-x", "n": 4, "groups": 1, "unit": 262144,
+ *    "dup": "async-client", "epoch": 3, "session": "…", "member_bytes": …,
+ *    "members": [{"uri": "nbd://…", "name": "m0", "state": "in-sync",
+ *                 "tokens": {"data": "…", "batch": "…", "intents": "…"}}, …]}
+ *
+ * Only `layout`, `unit` and the members' `uri` are needed in a static map: n
+ * is then the number of members / groups, groups 1, epoch 0, every state
+ * in-sync, and without tokens a member is a plain NBD export with no batch
+ * door.  `member_bytes` defaults to the smallest member's size.
+ */
+
+#ifndef WEFT_MAP_H
+#define WEFT_MAP_H
+
+#include <stdbool.h>
+#include <jansson.h>
+
+#include "array.h"
+
+struct map_member {
+  char *name;
+  char *uri;
+  enum member_state state;
+  char *token_data, *token_batch, *token_intents; /* NULL: plain NBD export */
+};
+
+struct map {
+  char *name;
+  enum layout_kind layout;
+  unsigned n, groups, members;
+  uint64_t unit;
+  enum array_dup dup;
+  uint64_t epoch;
+  char *session;         /* NULL in a static map */
+  uint64_t member_bytes; /* 0: not given */
+  struct map_member member[ARRAY_MEMBERS_MAX];
+};
+
+/* Returns NULL with a sentence in why that names the field. */
+struct map *map_from_json (const json_t *json, char *why, size_t why_size);
+struct map *map_from_file (const char *path, char *why, size_t why_size);
+void map_free (struct map *m);
+
+#endif /* WEFT_MAP_H */

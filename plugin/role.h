@@ -1,0 +1,56 @@
+/* role.h: the plugin has two roles, one process each (DESIGN section 2).
+ *
+ * weft.c reads the parameters, picks the role, and passes nbdkit's calls on
+ * to it.  Every function is as in nbdkit-plugin(3): errors go to
+ * nbdkit_error, the errno to nbdkit_set_error, -1 is returned.
+ */
+
+#ifndef WEFT_ROLE_H
+#define WEFT_ROLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NBDKIT_API_VERSION 2
+#include <nbdkit-plugin.h>
+
+/* The parameters of `nbdkit weft`; NULL or 0 where not given. */
+struct params {
+  char *disk;   /* member role: path */
+  char *array;  /* array role: name */
+  char *map;    /* array role from a static map: path */
+  char *admin;  /* URL of weftd */
+  char *uri;    /* NBD URI under which others reach this process */
+  char *node;   /* name of this host; default: its hostname */
+  int64_t image_buffer_bytes;
+  unsigned image_age_ms;
+  unsigned io_timeout_ms;
+};
+extern struct params params;
+
+struct role {
+  int (*get_ready) (void);
+  int (*after_fork) (void);
+  void (*cleanup) (void);
+
+  void *(*open) (int readonly);
+  void (*close) (void *handle);
+  int64_t (*get_size) (void *handle);
+  int (*block_size) (void *handle, uint32_t *minimum, uint32_t *preferred,
+                     uint32_t *maximum);
+  bool (*can_write) (void *handle);
+
+  int (*pread) (void *handle, void *buf, uint32_t count, uint64_t offset,
+                uint32_t flags);
+  int (*pwrite) (void *handle, const void *buf, uint32_t count,
+                 uint64_t offset, uint32_t flags);
+  int (*flush) (void *handle, uint32_t flags);
+  int (*trim) (void *handle, uint32_t count, uint64_t offset, uint32_t flags);
+  int (*zero) (void *handle, uint32_t count, uint64_t offset, uint32_t flags);
+  int (*extents) (void *handle, uint32_t count, uint64_t offset,
+                  uint32_t flags, struct nbdkit_extents *extents);
+};
+
+extern const struct role array_role, member_role;
+
+#endif /* WEFT_ROLE_H */
