@@ -13,6 +13,10 @@
  * to successive groups in turn: stripe s lies in group s mod groups and is
  * there the stripe s div groups.
  *
+ * In every layout the data of in-group stripe t lies in unit t of the members;
+ * raid-x, chained and rotated keep data in the first half of each member and
+ * images in the second, raid-10 and raid-1 keep one of the two on a member.
+ *
  * All offsets and lengths are bytes.  A member offset counts from the start
  * of the member's data area.
  */
@@ -31,7 +35,7 @@ enum layout_kind {
   LAYOUT_RAID10,  /* n even; position p < n/2 is mirrored at p + n/2 */
   LAYOUT_CHAINED, /* n >= 2; the image of d's data lies on d + 1 */
   LAYOUT_ROTATED, /* n >= 2; images of successive stripes go round the others */
-  LAYOUT_RAID1,   /* 2 <= n <= COPIES_MAX; a copy on every member */
+  LAYOUT_RAID1,   /* 2 <= n <= COPIES_MAX; copy c on position c */
   LAYOUT_RAID0,   /* n >= 1; no redundancy */
   LAYOUT_KINDS
 };
@@ -44,7 +48,8 @@ struct layout {
   unsigned width;         /* data units of a stripe */
   unsigned copies;        /* 2; n for raid-1; 1 for raid-0 */
   uint32_t unit;          /* bytes, a power of two */
-  uint64_t stripes;       /* stripes in one group: the data units of a member */
+  uint64_t stripes;       /* in one group: the data units of a data member; a
+                             multiple of n-1, whole clusters, for raid-x */
   uint64_t member_bytes;  /* of each member's data area, in use */
   uint64_t size;          /* usable bytes of the array */
 };
@@ -55,9 +60,10 @@ struct layout {
 const char *layout_name (enum layout_kind kind);
 int layout_parse (const char *name);
 
-/* Make *l for members whose smallest data area has `member_bytes` bytes.
- * What does not fill a whole period stays unused (l->member_bytes says how
- * much of a member is used).  Returns 0, or -1 with a sentence in why
+/* Make *l for members whose smallest data area has `member_bytes` bytes, at
+ * most MEMBER_DATA_BYTES_MAX.  What does not fill a whole period stays unused
+ * (l->member_bytes says how much of a member is used).  Returns 0, or -1 with a
+ * sentence in why that names the value, its limits and the least that will do
  * (at most why_size bytes, always terminated) and *l untouched.
  */
 int layout_init (struct layout *l, enum layout_kind kind, unsigned n,
@@ -85,14 +91,14 @@ void layout_map (const struct layout *l, uint64_t offset, uint64_t length,
 
 /* The inverse: what lies at `offset` of a member.  Returns the copy number
  * (0 data, 1... image) with *array_offset and *length, the bytes from there
- * to the end of the unit; or -1 for a place that holds nothing, with *length
- * the bytes to the end of the unit.
+ * to the end of the unit; or -1 for a place that holds nothing (beyond
+ * l->member_bytes), with *length the bytes to the end of the unit.
  */
 int layout_unmap (const struct layout *l, unsigned member, uint64_t offset,
                   uint64_t *array_offset, uint32_t *length);
 
-/* The data of an array range on one member is contiguous there.  Returns
- * false when the range has no data on the member.
+/* The data (copy 0) of an array range on one member is contiguous there, and in
+ * the array's order.  Returns false when the range has none on the member.
  */
 bool layout_data_span (const struct layout *l, unsigned member,
                        uint64_t offset, uint64_t length,
@@ -108,7 +114,8 @@ uint64_t layout_loss (const struct layout *l, const bool lost[],
 
 /* Capacity: the bytes of all data areas together, `total`, split into what
  * the array offers, what its images take, and what is wasted because members
- * differ in size or a period is not filled.
+ * differ in size or a period is not filled.  Every member has at least
+ * l->member_bytes; a sum beyond 64 bits is given as UINT64_MAX.
  */
 struct layout_capacity {
   uint64_t total, usable, images, wasted;
@@ -117,7 +124,8 @@ void layout_capacity (const struct layout *l, const uint64_t member_bytes[],
                       struct layout_capacity *c);
 
 /* One sentence on what the layout survives, for people:
- * "any 1 member", "any 1 member of each of 3 groups", "no failure at all".
+ * "any 1 member", "any 1 member of each of 3 groups", "no failure at all",
+ * "any 1 member, up to 2 if no two of them are a mirrored pair".
  */
 void layout_survives (const struct layout *l, char *text, size_t text_size);
 

@@ -55,6 +55,14 @@
 #define SESSION_TTL_MS 10000
 #define MEMBER_TTL_MS 5000
 
+/* Epochs count up from 1, one for each change.  The bound only keeps nonsense
+ * out, and sums from overflowing; JSON's integers have a sign.
+ */
+#define EPOCH_MAX ((uint64_t)1 << 60)
+
+/* Writing sessions whose intents a member tells apart. */
+#define MEMBER_SESSIONS_MAX 64
+
 #define NAME_BYTES_MAX 63 /* [a-z0-9][a-z0-9-]{0,62} */
 #define TOKEN_BYTES_MAX 255
 #define KEY_BYTES 32
