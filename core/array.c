@@ -1,3 +1,635 @@
+/* array.c: the engine's inputs and outputs, and a request's way through it.
+ *
+ * To follow a write, read downwards: array_submit here; req_run cuts it into
+ * pieces; array-range.c says when it is its turn; array-write.c is a piece's
+ * life, array-io.c what is asked of a member, images.c the image buffer.
+ * array-read.c, array-flush.c and array-extents.c are the other requests,
+ * array-member.c what a failure and a new epoch change.
+ *
+ * Words: a *request* (struct req) is what the client asked.  A *piece* is its
+ * part within one stripe unit.  An *io* (struct aio) is asked of a member; it
+ * carries one piece, or neighbours.
+ *
+ * Every input only marks what can go on: pieces in a->ready, requests in
+ * a->runnable, flushes to look at.  pump then works until nothing is left, so
+ * no function is entered while it runs.
+ */
+
 #include <config.h>
 
-#include "array.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array-internal.h"
+
+static const char *const dup_names[] = { "async-client", "sync-client" };
+
+const char *
+array_dup_name (enum array_dup dup)
+{
+  return dup_names[dup];
+}
+
+int
+array_dup_parse (const char *name)
+{
+  for (unsigned i = 0; i < sizeof dup_names / sizeof dup_names[0]; i++)
+    if (strcmp (name, dup_names[i]) == 0)
+      return i;
+  return -1;
+}
+
+void *
+array_alloc (size_t bytes)
+{
+  void *p = calloc (1, bytes);
+
+  if (!p)
+    abort (); /* less than a page: the process is at its end */
+  return p;
+}
+
+static bool
+config_ok (const struct array_config *c, char *why, size_t why_size)
+{
+  const struct layout *l = &c->layout;
+
+  if (l->members < 1 || l->members > ARRAY_MEMBERS_MAX || l->size == 0)
+    snprintf (why, why_size, "the array's layout is not valid");
+  else if (c->dup != DUP_ASYNC_CLIENT && c->dup != DUP_SYNC_CLIENT)
+    snprintf (why, why_size, "the array's duplication is not known");
+  else if (l->kind == LAYOUT_RAIDX && c->dup != DUP_ASYNC_CLIENT)
+    snprintf (why, why_size, "raid-x is always async-client: its images "
+              "are clustered in the background");
+  else if (c->image_buffer_bytes < KiB (64) ||
+           c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
+    snprintf (why, why_size, "an image buffer of %llu bytes is not between "
+              "64 KiB and 4 GiB", (unsigned long long) c->image_buffer_bytes);
+  else
+    return true;
+  return false;
+}
+
+static struct images *
+new_images (struct array *a)
+{
+  const struct layout *l = a->layout;
+  struct images_config c = {
+    .members = l->members,
+    .bytes_max = a->config.image_buffer_bytes,
+    .age_ms = a->config.image_age_ms,
+    .batches = a->config.batches,
+    .run_bytes = l->unit,
+    .told = write_told,
+    .owner = a,
+  };
+
+  if (l->kind == LAYOUT_RAIDX) {
+    c.run_base = l->stripes * l->unit;
+    c.run_bytes = (uint64_t) (l->n - 1) * l->unit;
+  }
+  return images_new (&c);
+}
+
+struct array *
+array_new (const struct array_config *config, uint64_t now_ns, char *why,
+           size_t why_size)
+{
+  struct array *a;
+
+  if (!config_ok (config, why, why_size))
+    return NULL;
+  a = calloc (1, sizeof *a + config->layout.members * sizeof a->member[0]);
+  if (!a) {
+    snprintf (why, why_size, "out of memory");
+    return NULL;
+  }
+  a->config = *config;
+  a->layout = &a->config.layout;
+  a->now_ns = a->idle_since_ns = now_ns;
+  a->images = new_images (a);
+  if (!a->images) {
+    snprintf (why, why_size, "out of memory");
+    free (a);
+    return NULL;
+  }
+  TAILQ_INIT (&a->requests);
+  TAILQ_INIT (&a->runnable);
+  TAILQ_INIT (&a->flushes);
+  TAILQ_INIT (&a->ready);
+  TAILQ_INIT (&a->space);
+  TAILQ_INIT (&a->stalled);
+  TAILQ_INIT (&a->out);
+  TAILQ_INIT (&a->sent);
+  TAILQ_INIT (&a->orphans);
+  TAILQ_INIT (&a->failed);
+  TAILQ_INIT (&a->notices);
+  a->done_last = &a->done_first;
+  a->event = 1;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    TAILQ_INIT (&a->member[i].draining);
+    a->member[i].state = config->states[i];
+    a->member[i].written = 1; /* the first FLUSH goes to every member */
+  }
+  member_loss (a);
+  return a;
+}
+
+static void
+free_spares (struct array *a)
+{
+  struct piece *p;
+  struct aio *x;
+  struct req *q;
+
+  while ((p = a->spare_pieces)) {
+    a->spare_pieces = p->next;
+    free (p);
+  }
+  while ((x = a->spare_aios)) {
+    a->spare_aios = x->next;
+    free (x);
+  }
+  while ((q = a->spare_reqs)) {
+    a->spare_reqs = q->next;
+    free (q);
+  }
+}
+
+void
+array_free (struct array *a)
+{
+  struct notice *n;
+
+  if (!a)
+    return;
+  assert (a->in_flight == 0);
+  array_stop (a, ESHUTDOWN, a->now_ns);
+  assert (a->requests_count == 0);
+  while ((n = TAILQ_FIRST (&a->notices))) {
+    TAILQ_REMOVE (&a->notices, n, link);
+    free (n);
+  }
+  free_spares (a);
+  images_free (a->images);
+  free (a->ranges);
+  free (a);
+}
+
+/* Requests. */
+
+static struct req *
+req_new (struct array *a, struct array_request *r)
+{
+  struct req *q = a->spare_reqs;
+
+  if (q) {
+    a->spare_reqs = q->next;
+    a->spare_reqs_count--;
+    memset (q, 0, sizeof *q);
+  }
+  else
+    q = array_alloc (sizeof *q);
+  q->r = r;
+  q->begun_ns = a->now_ns;
+  q->commits = a->commits;
+  TAILQ_INIT (&q->pieces);
+  r->state = q;
+  TAILQ_INSERT_TAIL (&a->requests, q, link);
+  a->requests_count++;
+  return q;
+}
+
+static void
+push_done (struct array *a, struct array_request *r, int error)
+{
+  r->error = error;
+  r->next = NULL;
+  *a->done_last = r;
+  a->done_last = &r->next;
+}
+
+static void
+count_request (struct array *a, const struct req *q)
+{
+  struct array_stats *s = &a->stats;
+  uint64_t ns = a->now_ns - q->begun_ns;
+
+  switch (q->r->op) {
+  case ARRAY_READ:
+    s->reads++;
+    s->read_bytes += q->r->length;
+    s->read_ns += ns;
+    break;
+  case ARRAY_WRITE:
+    s->writes++;
+    s->write_bytes += q->r->length;
+    s->write_ns += ns;
+    break;
+  case ARRAY_FLUSH:
+    s->flushes++;
+    s->flush_ns += ns;
+    break;
+  case ARRAY_ZERO:
+    s->zeroes++;
+    break;
+  case ARRAY_TRIM:
+    s->trims++;
+    break;
+  case ARRAY_EXTENTS:
+    break;
+  }
+}
+
+static void
+req_done (struct array *a, struct req *q)
+{
+  assert (q->pieces_count == 0 && !q->busy);
+  if (q->runnable)
+    TAILQ_REMOVE (&a->runnable, q, run_link);
+  if (q->lock != LOCK_NONE)
+    range_drop (a, q);
+  count_request (a, q);
+  push_done (a, q->r, q->error);
+  q->r->state = NULL;
+  TAILQ_REMOVE (&a->requests, q, link);
+  if (--a->requests_count == 0)
+    a->idle_since_ns = a->now_ns;
+  if (a->spare_reqs_count < SPARES_MAX) {
+    q->next = a->spare_reqs;
+    a->spare_reqs = q;
+    a->spare_reqs_count++;
+  }
+  else
+    free (q);
+}
+
+void
+req_wake (struct array *a, struct req *q)
+{
+  if (q->runnable)
+    return;
+  q->runnable = true;
+  TAILQ_INSERT_TAIL (&a->runnable, q, run_link);
+}
+
+/* The first error is what the client sees. */
+void
+req_fail (struct array *a, struct req *q, int error)
+{
+  if (!q->error)
+    q->error = error;
+  req_wake (a, q);
+}
+
+/* End what is parked, or set it going under the lock that it asked for, when
+ * nothing else of the request is on its way.  True: it is not our turn.
+ */
+static bool
+settle_parked (struct array *a, struct req *q)
+{
+  struct piece *p, *next;
+
+  if (q->parked == 0)
+    return false;
+  if (!q->error) {
+    if (q->parked < q->pieces_count)
+      return true;
+    if (q->lock < q->want) {
+      if (q->lock != LOCK_NONE)
+        range_drop (a, q);
+      if (!range_take (a, q, q->want))
+        return true;
+    }
+  }
+  TAILQ_FOREACH_SAFE (p, &q->pieces, link, next)
+    if (p->place == PIECE_PARKED)
+      piece_move (a, p, PIECE_READY);
+  return true;
+}
+
+/* Cut the next pieces off and send them on their way. */
+static void
+plan (struct array *a, struct req *q)
+{
+  const struct array_request *r = q->r;
+  uint64_t most = images_piece_bytes_max (a->images);
+
+  a->plan++;
+  while (!q->error && q->cursor < r->length && q->parked == 0 &&
+         q->spacing == 0 && q->pieces_count < REQUEST_PIECES_MAX) {
+    struct layout_piece at;
+
+    layout_map (a->layout, r->offset + q->cursor, r->length - q->cursor, &at);
+    if (r->op == ARRAY_WRITE && at.length > most)
+      at.length = most;
+    q->cursor += at.length;
+    if (q->again && member_in_sync (a, at.copy[0].member))
+      continue;
+    piece_go (a, piece_new (a, q, &at));
+  }
+}
+
+/* A write is complete.  But if its data was written to a member that has been
+ * recorded as out since, its image may still be in our buffer only, and a
+ * write is acknowledged when the copy that survives has it: once more, for
+ * these pieces.
+ */
+static bool
+once_more (struct array *a, struct req *q)
+{
+  if (q->error || !request_writes (q->r) || q->commits == a->commits)
+    return false;
+  q->commits = a->commits;
+  q->again = true;
+  q->cursor = 0;
+  req_wake (a, q);
+  return true;
+}
+
+static void
+req_run (struct array *a, struct req *q)
+{
+  if (q->r->op == ARRAY_FLUSH || q->r->op == ARRAY_EXTENTS) {
+    if (!q->busy)
+      req_done (a, q);
+    return;
+  }
+  if (!q->error && q->blockers > 0)
+    return; /* range_drop of the last one wakes it */
+  if (settle_parked (a, q))
+    return;
+  plan (a, q);
+  if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length) &&
+      !once_more (a, q))
+    req_done (a, q);
+}
+
+/* Work until nothing can go on without an answer. */
+
+static bool
+admit_waiting (struct array *a)
+{
+  struct piece *p = TAILQ_FIRST (&a->space);
+
+  if (!p)
+    return false;
+  piece_go (a, p);
+  return TAILQ_FIRST (&a->space) != p;
+}
+
+static void
+pump (struct array *a)
+{
+  struct aio *x;
+  struct piece *p;
+  struct req *q;
+
+  do {
+    while ((x = TAILQ_FIRST (&a->failed)))
+      aio_finish (a, x, ESHUTDOWN);
+    while ((p = TAILQ_FIRST (&a->ready)))
+      piece_go (a, p);
+    while ((q = TAILQ_FIRST (&a->runnable))) {
+      TAILQ_REMOVE (&a->runnable, q, run_link);
+      q->runnable = false;
+      req_run (a, q);
+    }
+    if (admit_waiting (a))
+      continue;
+    aio_images (a);
+    if (a->look_at_flushes)
+      flush_look (a);
+  } while (!TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready) ||
+           !TAILQ_EMPTY (&a->runnable) || a->look_at_flushes);
+}
+
+/* Inputs. */
+
+static void
+advance (struct array *a, uint64_t now_ns)
+{
+  if (now_ns > a->now_ns)
+    a->now_ns = now_ns;
+}
+
+/* Errors that are known at once; -1: go on. */
+static int
+refusal (const struct array *a, const struct array_request *r)
+{
+  if (a->stopped)
+    return a->stopped;
+  if (r->op == ARRAY_FLUSH)
+    return a->config.readonly ? 0 : -1;
+  if (a->config.readonly && request_writes (r))
+    return EROFS;
+  if (r->offset > a->layout->size || r->length > a->layout->size - r->offset)
+    return EINVAL;
+  return r->length == 0 ? 0 : -1;
+}
+
+void
+array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
+{
+  int error;
+  struct req *q;
+
+  advance (a, now_ns);
+  r->extents = NULL;
+  r->extents_count = 0;
+  error = refusal (a, r);
+  if (error != -1) {
+    push_done (a, r, error);
+    return;
+  }
+  q = req_new (a, r);
+  switch (r->op) {
+  case ARRAY_FLUSH:
+    flush_begin (a, q);
+    break;
+  case ARRAY_EXTENTS:
+    extents_begin (a, q);
+    break;
+  case ARRAY_READ:
+    if (!a->degraded || range_take (a, q, LOCK_SHARED))
+      req_wake (a, q);
+    break;
+  default:
+    if (range_take (a, q, LOCK_EXCLUSIVE))
+      req_wake (a, q);
+    break;
+  }
+  pump (a);
+}
+
+void
+array_io_done (struct array *a, struct array_io *io, int error,
+               uint64_t now_ns)
+{
+  struct aio *x = (struct aio *) io;
+
+  advance (a, now_ns);
+  assert (x->place == AIO_SENT || x->place == AIO_ORPHAN);
+  assert (a->in_flight > 0);
+  a->in_flight--;
+  aio_finish (a, x, error);
+  pump (a);
+}
+
+void
+array_tick (struct array *a, uint64_t now_ns)
+{
+  struct aio *x;
+  uint64_t timeout_ns = a->config.io_timeout_ms * UINT64_C (1000000);
+
+  advance (a, now_ns);
+  while (timeout_ns > 0 && (x = TAILQ_FIRST (&a->sent)) &&
+         x->io.sent_ns + timeout_ns <= a->now_ns)
+    member_lost (a, x->io.member,
+                 "it has not answered a %s request for %u ms",
+                 aio_name (x->io.kind), a->config.io_timeout_ms);
+  images_tick (a->images, a->now_ns);
+  if (a->requests_count == 0 && images_resting (a->images) &&
+      a->idle_since_ns + IDLE_NS <= a->now_ns)
+    images_fire (a->images);
+  pump (a);
+}
+
+void
+array_lost (struct array *a, unsigned member, const char *reason,
+            uint64_t now_ns)
+{
+  advance (a, now_ns);
+  assert (member < a->layout->members);
+  member_lost (a, member, "%s", reason);
+  pump (a);
+}
+
+void
+array_commit (struct array *a, uint64_t epoch,
+              const enum member_state states[], uint64_t now_ns)
+{
+  advance (a, now_ns);
+  member_commit (a, epoch, states);
+  pump (a);
+}
+
+static void
+stop_request (struct array *a, struct req *q)
+{
+  struct piece *p, *next;
+
+  req_fail (a, q, a->stopped);
+  TAILQ_FOREACH_SAFE (p, &q->pieces, link, next)
+    if (p->place != PIECE_IO)
+      piece_end (a, p);
+  if (q->r->op == ARRAY_FLUSH)
+    flush_forget (a, q);
+}
+
+void
+array_stop (struct array *a, int error, uint64_t now_ns)
+{
+  struct req *q;
+
+  advance (a, now_ns);
+  if (a->stopped)
+    return;
+  a->stopped = error;
+  images_discard (a->images);
+  aio_recall (a);
+  TAILQ_FOREACH (q, &a->requests, link)
+    stop_request (a, q);
+  pump (a);
+}
+
+/* Outputs. */
+
+struct array_io *
+array_next_io (struct array *a)
+{
+  struct aio *x = TAILQ_FIRST (&a->out);
+
+  if (!x)
+    return NULL;
+  TAILQ_REMOVE (&a->out, x, link);
+  x->place = AIO_SENT;
+  x->io.sent_ns = a->now_ns;
+  TAILQ_INSERT_TAIL (&a->sent, x, link);
+  a->in_flight++;
+  return &x->io;
+}
+
+struct array_request *
+array_next_done (struct array *a)
+{
+  struct array_request *r = a->done_first;
+
+  if (!r)
+    return NULL;
+  a->done_first = r->next;
+  if (!a->done_first)
+    a->done_last = &a->done_first;
+  r->next = NULL;
+  return r;
+}
+
+bool
+array_next_notice (struct array *a, struct array_notice *notice)
+{
+  struct notice *n = TAILQ_FIRST (&a->notices);
+
+  if (!n)
+    return false;
+  *notice = n->notice;
+  TAILQ_REMOVE (&a->notices, n, link);
+  free (n);
+  return true;
+}
+
+uint64_t
+array_deadline (const struct array *a)
+{
+  const struct aio *x = TAILQ_FIRST (&a->sent);
+  uint64_t at = images_deadline (a->images), other;
+
+  if (a->stopped)
+    return UINT64_MAX;
+  if (x && a->config.io_timeout_ms > 0) {
+    other = x->io.sent_ns + a->config.io_timeout_ms * UINT64_C (1000000);
+    at = other < at ? other : at;
+  }
+  if (a->requests_count == 0 && images_resting (a->images)) {
+    other = a->idle_since_ns + IDLE_NS;
+    at = other < at ? other : at;
+  }
+  return at;
+}
+
+bool
+array_idle (const struct array *a)
+{
+  return a->requests_count == 0 && a->in_flight == 0 &&
+         TAILQ_EMPTY (&a->out) && images_empty (a->images);
+}
+
+void
+array_stats (const struct array *a, uint64_t now_ns, struct array_stats *stats)
+{
+  struct images_stats s;
+
+  *stats = a->stats;
+  images_stats (a->images, &s);
+  stats->image_bytes = s.bytes;
+  stats->image_bytes_max = a->config.image_buffer_bytes;
+  if (s.oldest_ns && now_ns > s.oldest_ns)
+    stats->image_oldest_ns = now_ns - s.oldest_ns;
+  stats->images_sent = s.sent;
+  stats->images_replaced = s.replaced;
+  stats->batches = s.batches;
+  stats->requests_waiting = a->requests_count;
+  stats->ios_in_flight = a->in_flight;
+}

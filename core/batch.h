@@ -28,14 +28,20 @@ struct batch_record {
   const void *payload; /* of a WRITE */
 };
 
+/* What a record takes besides its payload. */
+#define BATCH_RECORD_BYTES 24
+
 /* Bytes that a batch of these records takes. */
 size_t batch_bytes (const struct batch_record *records, unsigned count);
 
 /* Encode into buf, which has batch_bytes () bytes.  `count` is at most
- * BATCH_RECORDS_MAX.
+ * BATCH_RECORDS_MAX.  Where a WRITE record's payload is NULL, the caller lays
+ * its bytes down himself: payloads begin at batch_payload_at () of buf, one
+ * directly after the other.
  */
 void batch_encode (const struct batch_record *records, unsigned count,
                    void *buf);
+size_t batch_payload_at (unsigned count);
 
 /* Decode: fills records (room for BATCH_RECORDS_MAX) with payload pointers
  * into buf.  Every record is checked against data_bytes, the size of the

@@ -1,3 +1,735 @@
+/* cluster.c: the engine's frame: loading, steps, waiting operations, time.
+ * See cluster.h for how it is used and cluster-internal.h for its parts.
+ */
+
 #include <config.h>
 
-#include "cluster.h"
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+void *
+cluster_alloc (size_t size)
+{
+  void *p = calloc (1, size);
+
+  /* A controller that is out of memory has nothing sensible left to do: it
+   * dies, and its next start loads what is durable.
+   */
+  if (p == NULL)
+    abort ();
+  return p;
+}
+
+bool
+cluster_uuid_is_zero (const uint8_t uuid[16])
+{
+  static const uint8_t zero[16];
+
+  return memcmp (uuid, zero, 16) == 0;
+}
+
+bool
+cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16])
+{
+  return memcmp (a, b, 16) == 0;
+}
+
+void
+cluster_uuid_text (const uint8_t uuid[16], char text[CLUSTER_UUID_TEXT_BYTES])
+{
+  static const char digits[] = "0123456789abcdef";
+  char *p = text;
+
+  for (unsigned i = 0; i < 16; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10)
+      *p++ = '-';
+    *p++ = digits[uuid[i] >> 4];
+    *p++ = digits[uuid[i] & 15];
+  }
+  *p = '\0';
+}
+
+void
+cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16])
+{
+  memcpy (uuid, random, 16);
+  uuid[6] = (uint8_t) ((uuid[6] & 0x0f) | 0x40); /* version 4 */
+  uuid[8] = (uint8_t) ((uuid[8] & 0x3f) | 0x80);
+}
+
+bool
+cluster_text_copy (char *to, size_t size, const char *from)
+{
+  size_t n = strnlen (from, size - 1);
+
+  if (memcmp (to, from, n) == 0 && to[n] == '\0')
+    return false;
+  memcpy (to, from, n);
+  to[n] = '\0';
+  return true;
+}
+
+const struct cluster_identity *
+cluster_identity (const struct cluster *c)
+{
+  return &c->identity;
+}
+
+const struct cluster_disks *
+cluster_disks (const struct cluster *c)
+{
+  return &c->disks;
+}
+
+const struct cluster_arrays *
+cluster_arrays (const struct cluster *c)
+{
+  return &c->arrays;
+}
+
+const struct cluster_sessions *
+cluster_sessions (const struct cluster *c)
+{
+  return &c->sessions;
+}
+
+const char *
+cluster_read_only (const struct cluster *c)
+{
+  return c->read_only[0] ? c->read_only : NULL;
+}
+
+struct cluster *
+cluster_new (void)
+{
+  struct cluster *c = calloc (1, sizeof *c);
+
+  if (c == NULL)
+    return NULL;
+  TAILQ_INIT (&c->disks);
+  TAILQ_INIT (&c->arrays);
+  TAILQ_INIT (&c->sessions);
+  TAILQ_INIT (&c->waitings);
+  STAILQ_INIT (&c->steps);
+  return c;
+}
+
+void
+cluster_free (struct cluster *c)
+{
+  struct cluster_disk *d;
+  struct cluster_array *a;
+  struct cluster_session *s;
+  struct cluster_step *step;
+  struct waiting *w;
+
+  if (c == NULL)
+    return;
+  while ((w = TAILQ_FIRST (&c->waitings)) != NULL)
+    cluster_wait_end (c, w);
+  while ((d = TAILQ_FIRST (&c->disks)) != NULL) {
+    TAILQ_REMOVE (&c->disks, d, link);
+    free (d);
+  }
+  while ((a = TAILQ_FIRST (&c->arrays)) != NULL) {
+    TAILQ_REMOVE (&c->arrays, a, link);
+    free (a);
+  }
+  while ((s = TAILQ_FIRST (&c->sessions)) != NULL) {
+    TAILQ_REMOVE (&c->sessions, s, link);
+    free (s);
+  }
+  while ((step = cluster_next_step (c)) != NULL)
+    cluster_step_free (step);
+  free (c);
+}
+
+/* ---- Loading. ---- */
+
+static int
+load_array (struct cluster *c, const struct cluster_array_record *r, char *why,
+            size_t why_size)
+{
+  struct cluster_array *a;
+  struct layout l;
+
+  if (cluster_array_find (c, r->name) || cluster_array_by_uuid (c, r->uuid)) {
+    snprintf (why, why_size, "array %s is stored twice", r->name);
+    return -1;
+  }
+  if (layout_init (&l, r->layout, r->n, r->groups, r->unit, r->member_bytes,
+                   why, why_size) == -1)
+    return -1;
+  a = cluster_alloc (sizeof *a);
+  a->rec = *r;
+  a->layout = l;
+  TAILQ_INSERT_TAIL (&c->arrays, a, link);
+  return 0;
+}
+
+int
+cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
+              size_t why_size)
+{
+  struct cluster_disk *d;
+  struct cluster_session *s;
+
+  assert (!c->started && !r->deleted);
+  switch (r->kind) {
+  case CLUSTER_RECORD_IDENTITY:
+    c->identity = r->identity;
+    c->has_identity = true;
+    return 0;
+  case CLUSTER_RECORD_DISK:
+    if (cluster_disk_find (c, r->disk.uuid)) {
+      snprintf (why, why_size, "a disk is stored twice");
+      return -1;
+    }
+    d = cluster_alloc (sizeof *d);
+    d->rec = r->disk;
+    TAILQ_INSERT_TAIL (&c->disks, d, link);
+    return 0;
+  case CLUSTER_RECORD_ARRAY:
+    return load_array (c, &r->array, why, why_size);
+  case CLUSTER_RECORD_SESSION:
+    if (r->session.id == 0 || cluster_session_find (c, r->session.id)) {
+      snprintf (why, why_size, "a session is stored twice");
+      return -1;
+    }
+    s = cluster_alloc (sizeof *s);
+    s->rec = r->session;
+    s->epoch = s->rec.epoch;
+    TAILQ_INSERT_TAIL (&c->sessions, s, link);
+    return 0;
+  case CLUSTER_RECORD_KINDS:
+    break;
+  }
+  abort ();
+}
+
+int
+cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
+               size_t why_size)
+{
+  struct cluster_disk *d;
+  struct cluster_array *a;
+  struct cluster_session *s;
+
+  assert (!c->started);
+  if (!c->has_identity) {
+    if (!TAILQ_EMPTY (&c->disks) || !TAILQ_EMPTY (&c->arrays)) {
+      snprintf (why, why_size,
+                "it holds disks or arrays, but not the cluster's identity");
+      return -1;
+    }
+    cluster_uuid_make (in->random, c->identity.uuid);
+    c->has_identity = true;
+  }
+  TAILQ_FOREACH (a, &c->arrays, link) {
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (!cluster_disk_find (c, a->rec.member[m].disk)) {
+        snprintf (why, why_size, "the disk of member %u of array %s is missing",
+                  m, a->rec.name);
+        return -1;
+      }
+    cluster_array_link (c, a);
+  }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && !cluster_array_by_uuid (c, s->rec.array)) {
+      snprintf (why, why_size, "array %s, which a session holds, is missing",
+                s->rec.array_name);
+      return -1;
+    }
+
+  c->started = true;
+  c->last_tick_ms = in->now_ms;
+  c->live_ms = 1;
+  cluster_begin (c, in);
+  c->identity.generation++;
+  cluster_put_identity (c);
+  /* Nobody is judged by what was before: silence counts from now. */
+  TAILQ_FOREACH (d, &c->disks, link) {
+    d->last_live_ms = c->live_ms;
+    d->alive = true;
+  }
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    s->last_live_ms = c->live_ms;
+    s->alive = !s->rec.ended;
+  }
+  cluster_end (c);
+  return 0;
+}
+
+/* ---- Steps. ---- */
+
+void
+cluster_begin (struct cluster *c, const struct cluster_input *in)
+{
+  assert (c->started && c->step == NULL);
+  c->now_ms = in->now_ms;
+  c->wall_ms = in->wall_ms;
+  c->step = cluster_alloc (sizeof *c->step);
+  c->records_room = c->outputs_room = 0;
+}
+
+void
+cluster_end (struct cluster *c)
+{
+  struct cluster_step *s = c->step;
+
+  c->step = NULL;
+  if (s->records_count || s->outputs_count)
+    STAILQ_INSERT_TAIL (&c->steps, s, link);
+  else
+    cluster_step_free (s);
+}
+
+struct cluster_step *
+cluster_next_step (struct cluster *c)
+{
+  struct cluster_step *s = STAILQ_FIRST (&c->steps);
+
+  if (s)
+    STAILQ_REMOVE_HEAD (&c->steps, link);
+  return s;
+}
+
+void
+cluster_step_free (struct cluster_step *s)
+{
+  if (s == NULL)
+    return;
+  for (size_t i = 0; i < s->outputs_count; i++)
+    free (s->outputs[i].problem);
+  free (s->outputs);
+  free (s->records);
+  free (s);
+}
+
+static void *
+grow (void *array, size_t count, size_t *room, size_t size)
+{
+  if (count == *room) {
+    *room = *room ? *room * 2 : 4;
+    array = realloc (array, *room * size);
+    if (array == NULL)
+      abort ();
+  }
+  return array;
+}
+
+static bool
+record_same (const struct cluster_record *a, const struct cluster_record *b)
+{
+  if (a->kind != b->kind)
+    return false;
+  switch (a->kind) {
+  case CLUSTER_RECORD_DISK:
+    return cluster_uuid_equal (a->disk.uuid, b->disk.uuid);
+  case CLUSTER_RECORD_ARRAY:
+    return cluster_uuid_equal (a->array.uuid, b->array.uuid);
+  case CLUSTER_RECORD_SESSION:
+    return a->session.id == b->session.id;
+  default:
+    return true;
+  }
+}
+
+static void
+put (struct cluster *c, const struct cluster_record *r)
+{
+  struct cluster_step *s = c->step;
+
+  for (size_t i = 0; i < s->records_count; i++)
+    if (record_same (&s->records[i], r)) {
+      s->records[i] = *r;
+      return;
+    }
+  s->records
+    = grow (s->records, s->records_count, &c->records_room, sizeof *r);
+  s->records[s->records_count++] = *r;
+}
+
+void
+cluster_put_identity (struct cluster *c)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_IDENTITY, .identity = c->identity };
+
+  put (c, &r);
+}
+
+void
+cluster_put_disk (struct cluster *c, const struct cluster_disk *d)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_DISK, .disk = d->rec };
+
+  put (c, &r);
+}
+
+void
+cluster_put_array (struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_ARRAY, .array = a->rec };
+
+  put (c, &r);
+}
+
+void
+cluster_put_session (struct cluster *c, const struct cluster_session *s)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_SESSION, .session = s->rec };
+
+  put (c, &r);
+}
+
+static struct cluster_output *
+output (struct cluster *c, enum cluster_output_kind kind)
+{
+  struct cluster_step *s = c->step;
+  struct cluster_output *o;
+
+  assert (s != NULL);
+  s->outputs
+    = grow (s->outputs, s->outputs_count, &c->outputs_room, sizeof *o);
+  o = &s->outputs[s->outputs_count++];
+  memset (o, 0, sizeof *o);
+  o->kind = kind;
+  return o;
+}
+
+/* An object is told of once in a step, as it is at the end of it. */
+static struct cluster_output *
+changed (struct cluster *c, enum cluster_object object, const uint8_t *uuid,
+         uint64_t id, const char *name)
+{
+  struct cluster_step *s = c->step;
+  struct cluster_output *o;
+
+  for (size_t i = 0; i < s->outputs_count; i++) {
+    o = &s->outputs[i];
+    if (o->kind == CLUSTER_OUTPUT_CHANGED && o->object == object &&
+        o->id == id && (!uuid || cluster_uuid_equal (o->uuid, uuid)))
+      return o;
+  }
+  o = output (c, CLUSTER_OUTPUT_CHANGED);
+  o->object = object;
+  o->id = id;
+  if (uuid)
+    memcpy (o->uuid, uuid, 16);
+  if (name)
+    snprintf (o->name, sizeof o->name, "%s", name);
+  return o;
+}
+
+void
+cluster_changed_disk (struct cluster *c, const struct cluster_disk *d)
+{
+  changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = d;
+}
+
+void
+cluster_changed_array (struct cluster *c, const struct cluster_array *a)
+{
+  changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = a;
+}
+
+void
+cluster_changed_session (struct cluster *c, const struct cluster_session *s)
+{
+  changed (c, CLUSTER_SESSION, NULL, s->rec.id, s->rec.array_name)->session
+    = s->rec.ended ? NULL : s;
+}
+
+/* No output of this step may point to what is freed. */
+static void
+forget_pointers (struct cluster *c, const void *object)
+{
+  for (size_t i = 0; i < c->step->outputs_count; i++) {
+    struct cluster_output *o = &c->step->outputs[i];
+
+    if (o->disk == object)
+      o->disk = NULL;
+    if (o->array == object)
+      o->array = NULL;
+    if (o->session == object)
+      o->session = NULL;
+  }
+}
+
+void
+cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_DISK, .deleted = true, .disk = d->rec };
+
+  assert (d->array == NULL);
+  put (c, &r);
+  changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = NULL;
+  forget_pointers (c, d);
+  TAILQ_REMOVE (&c->disks, d, link);
+  free (d);
+}
+
+void
+cluster_drop_array (struct cluster *c, struct cluster_array *a)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_ARRAY, .deleted = true, .array = a->rec };
+
+  put (c, &r);
+  changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = NULL;
+  forget_pointers (c, a);
+  TAILQ_REMOVE (&c->arrays, a, link);
+  free (a);
+}
+
+void
+cluster_drop_session (struct cluster *c, struct cluster_session *s)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_SESSION, .deleted = true, .session = s->rec };
+
+  put (c, &r);
+  forget_pointers (c, s);
+  TAILQ_REMOVE (&c->sessions, s, link);
+  free (s);
+}
+
+void
+cluster_log (struct cluster *c, enum cluster_severity severity,
+             const char *what, const char *name, const char *fmt, ...)
+{
+  struct cluster_output *o = output (c, CLUSTER_OUTPUT_LOG);
+  va_list ap;
+
+  o->severity = severity;
+  snprintf (o->subject, sizeof o->subject, "%s%s%s", what, *name ? " " : "",
+            name);
+  va_start (ap, fmt);
+  vsnprintf (o->text, sizeof o->text, fmt, ap);
+  va_end (ap);
+}
+
+/* ---- Replies. ---- */
+
+static struct cluster_output *
+reply (struct cluster *c, uint64_t op, enum cluster_reply_kind kind)
+{
+  struct cluster_output *o = output (c, CLUSTER_OUTPUT_REPLY);
+
+  o->op = op;
+  o->reply = kind;
+  return o;
+}
+
+void
+cluster_reply_disk (struct cluster *c, uint64_t op,
+                    const struct cluster_disk *d)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_DISK);
+
+  o->object = CLUSTER_DISK;
+  o->disk = d;
+  o->array = d->array;
+}
+
+void
+cluster_reply_array (struct cluster *c, uint64_t op,
+                     const struct cluster_array *a)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_ARRAY);
+
+  o->object = CLUSTER_ARRAY;
+  o->array = a;
+}
+
+void
+cluster_reply_session (struct cluster *c, uint64_t op,
+                       enum cluster_reply_kind kind,
+                       const struct cluster_array *a,
+                       const struct cluster_session *s)
+{
+  struct cluster_output *o = reply (c, op, kind);
+
+  o->object = CLUSTER_SESSION;
+  o->array = a;
+  o->session = s;
+  o->id = s->rec.id;
+}
+
+void
+cluster_reply_done (struct cluster *c, uint64_t op, enum cluster_object object,
+                    const uint8_t uuid[16], uint64_t id, const char *name)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_DONE);
+
+  o->object = object;
+  o->id = id;
+  if (uuid)
+    memcpy (o->uuid, uuid, 16);
+  if (name)
+    snprintf (o->name, sizeof o->name, "%s", name);
+}
+
+void
+cluster_problem_set (struct cluster_problem *p, enum cluster_problem_kind kind,
+                     const char *code, const char *fmt, ...)
+{
+  va_list ap;
+
+  memset (p, 0, sizeof *p);
+  p->kind = kind;
+  p->code = code;
+  va_start (ap, fmt);
+  vsnprintf (p->detail, sizeof p->detail, fmt, ap);
+  va_end (ap);
+}
+
+void
+cluster_problem_send (struct cluster *c, uint64_t op,
+                      const struct cluster_problem *p)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM);
+
+  o->problem = cluster_alloc (sizeof *p);
+  *o->problem = *p;
+}
+
+struct cluster_problem *
+cluster_refuse (struct cluster *c, uint64_t op, enum cluster_problem_kind kind,
+                const char *code, const char *fmt, ...)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM);
+  struct cluster_problem *p = cluster_alloc (sizeof *p);
+  va_list ap;
+
+  o->problem = p;
+  p->kind = kind;
+  p->code = code;
+  va_start (ap, fmt);
+  vsnprintf (p->detail, sizeof p->detail, fmt, ap);
+  va_end (ap);
+  return p;
+}
+
+bool
+cluster_refuse_read_only (struct cluster *c, uint64_t op)
+{
+  if (!c->read_only[0])
+    return false;
+  cluster_refuse (c, op, CLUSTER_READ_ONLY, "read-only", "%s", c->read_only);
+  return true;
+}
+
+void
+cluster_set_read_only (struct cluster *c, const char *fmt, ...)
+{
+  char what[256];
+  va_list ap;
+  struct waiting *w, *next;
+
+  if (c->read_only[0])
+    return;
+  va_start (ap, fmt);
+  vsnprintf (what, sizeof what, fmt, ap);
+  va_end (ap);
+  snprintf (c->read_only, sizeof c->read_only,
+            "weftd's database is older than its members (%s): it was probably "
+            "restored from a backup; weftd takes no changes. Put the newest "
+            "database back and start weftd again",
+            what);
+  cluster_log (c, CLUSTER_ERROR, "weftd", "", "%s.", c->read_only);
+  /* Whoever waits is told; nothing is granted on old knowledge. */
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    cluster_refuse_read_only (c, w->op);
+    cluster_wait_end (c, w);
+  }
+}
+
+/* ---- Waiting operations and time. ---- */
+
+struct waiting *
+cluster_wait (struct cluster *c, enum waiting_kind kind, uint64_t op,
+              uint64_t wait_ms)
+{
+  struct waiting *w = cluster_alloc (sizeof *w);
+
+  w->kind = kind;
+  w->op = op;
+  w->deadline_ms = c->now_ms + wait_ms;
+  TAILQ_INSERT_TAIL (&c->waitings, w, link);
+  return w;
+}
+
+void
+cluster_wait_end (struct cluster *c, struct waiting *w)
+{
+  TAILQ_REMOVE (&c->waitings, w, link);
+  free (w->heartbeat);
+  free (w);
+}
+
+/* Is it time to end this wait? */
+static bool
+waiting_due (const struct cluster *c, const struct waiting *w)
+{
+  if (w->kind == WAIT_CONTENDER)
+    return c->live_ms >= w->disk->contested_live_ms + TAKEOVER_MS;
+  return c->now_ms >= w->deadline_ms;
+}
+
+static void
+waiting_end (struct cluster *c, struct waiting *w)
+{
+  switch (w->kind) {
+  case WAIT_DISK:
+    cluster_disk_wake (c, w->disk);
+    break;
+  case WAIT_CONTENDER:
+    cluster_disk_take_over (c, w);
+    break;
+  case WAIT_SESSION:
+    cluster_session_answer (c, w);
+    break;
+  case WAIT_ATTACH:
+    cluster_session_attach_late (c, w);
+    break;
+  }
+}
+
+void
+cluster_tick (struct cluster *c, const struct cluster_input *in)
+{
+  struct waiting *w;
+  struct cluster_disk *d;
+  struct cluster_session *s, *next_s;
+  uint64_t passed;
+
+  cluster_begin (c, in);
+  passed = c->now_ms > c->last_tick_ms ? c->now_ms - c->last_tick_ms : 0;
+  c->last_tick_ms = c->now_ms;
+  c->live_ms += passed < 2 * CLUSTER_TICK_MS ? passed : 2 * CLUSTER_TICK_MS;
+
+  /* Ending one may end others and begin new ones: look anew each time. */
+again:
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (waiting_due (c, w)) {
+      waiting_end (c, w);
+      goto again;
+    }
+  TAILQ_FOREACH (d, &c->disks, link)
+    cluster_disk_tick (c, d);
+  for (s = TAILQ_FIRST (&c->sessions); s != NULL; s = next_s) {
+    next_s = TAILQ_NEXT (s, link);
+    cluster_session_tick (c, s);
+  }
+  cluster_end (c);
+}

@@ -1,4 +1,456 @@
+/* cluster.h: the cluster engine (DESIGN sections 2 and 6): what weftd knows
+ * and decides.
+ *
+ * A pure state machine: it is handed what disks, hosts and administrators say,
+ * with the time and randomness, and hands back steps.  It opens nothing, knows
+ * no JSON, and never waits.  The caller (weftd's loop, or the simulator)
+ * serialises all calls.
+ *
+ *   heartbeats, requests ─┐                ┌─ records ── to the store
+ *   the clock ────────────┴─► the engine ──┴─ outputs ── replies, events, log
+ *
+ * Every call makes at most one step.  A step's records are one transaction.
+ * Its outputs may be sent when its own records *and those of every step before
+ * it* are durable, in the order of the steps: so what the engine holds in
+ * memory may run ahead of the store, and nobody outside ever sees that.  A
+ * caller that cannot store must die; all that matters is loaded again.
+ *
+ * A call either answers at once or keeps the operation waiting (a long poll; an
+ * attach that waits for members' confirmations) and answers it in a later step.
+ * An operation is a number of the caller's choice, answered exactly once.
+ *
+ * The epoch change is one mechanism (cluster-epoch.c): PREPARED is recorded,
+ * members confirm by their heartbeats, COMMIT is recorded.  Commands to members
+ * are no messages: a heartbeat's reply says what is wanted, and the next
+ * heartbeat says what is.
+ *
+ * Silence is measured on a clock that stands still while weftd itself does
+ * (suspended, or waiting for its disk): see cluster_tick.
+ *
+ * All times are in ms: now_ms of a monotonic clock, wall_ms since 1970.
+ */
+
 #ifndef WEFT_CLUSTER_H
 #define WEFT_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bsd/sys/queue.h>
+
+#include "array.h"
+#include "format.h"
+#include "layout.h"
+#include "limits.h"
+
+/* ---- Records: what is durable. ---- */
+
+#define CLUSTER_URI_BYTES 512
+#define CLUSTER_PATH_BYTES 512
+#define CLUSTER_REASON_BYTES 256
+#define CLUSTER_INSTANCE_BYTES 65
+
+struct cluster_identity {
+  uint8_t uuid[16];
+  uint64_t generation; /* of weftd: grows with each of its starts */
+};
+
+struct cluster_disk_record {
+  uint8_t uuid[16];
+  uint8_t key[KEY_BYTES]; /* tokens for it are made with this */
+  uint8_t release[16];    /* the array that it is to forget; zero: none */
+  char node[NAME_BYTES_MAX + 1];
+  char uri[CLUSTER_URI_BYTES];
+  char path[CLUSTER_PATH_BYTES];
+  uint64_t size;       /* bytes of the whole disk */
+  uint64_t data_bytes; /* of its data area */
+};
+
+struct cluster_member {
+  uint8_t disk[16];
+  enum member_state state;
+  uint64_t since_wall_ms; /* when it got this state */
+  char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
+};
+
+/* A change of epoch that is PREPARED and not yet COMMITted. */
+struct cluster_change {
+  uint64_t epoch;   /* the new one; 0: no change under way */
+  bool fence;       /* every member that stays must first refuse older epochs */
+  uint64_t since_wall_ms;
+  uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, in the new epoch */
+};
+
+struct cluster_array_record {
+  uint8_t uuid[16];
+  char name[NAME_BYTES_MAX + 1];
+  enum layout_kind layout;
+  enum array_dup dup;
+  unsigned n, groups;
+  uint64_t unit;
+  uint64_t member_bytes; /* in use of each member's data area */
+  bool ready;            /* every member has taken its place once */
+  uint64_t epoch;
+  uint64_t fence; /* members are to refuse epochs below this one */
+  struct cluster_change change;
+  struct cluster_member member[ARRAY_MEMBERS_MAX]; /* n * groups */
+};
+
+/* Sessions that have ended are kept for a while, so that a host that comes
+ * back is told who took over, and why.
+ */
+struct cluster_session_record {
+  uint64_t id; /* never 0 */
+  uint8_t array[16];
+  char array_name[NAME_BYTES_MAX + 1];
+  char node[NAME_BYTES_MAX + 1];
+  char instance[CLUSTER_INSTANCE_BYTES];
+  char uri[CLUSTER_URI_BYTES];
+  uint64_t pid;
+  bool writable;
+  uint64_t epoch; /* that its tokens bear */
+  uint64_t since_wall_ms;
+  bool ended;
+  uint64_t ended_wall_ms;
+  char reason[CLUSTER_REASON_BYTES]; /* why it ended */
+};
+
+enum cluster_record_kind {
+  CLUSTER_RECORD_IDENTITY,
+  CLUSTER_RECORD_DISK,
+  CLUSTER_RECORD_ARRAY,
+  CLUSTER_RECORD_SESSION,
+  CLUSTER_RECORD_KINDS
+};
+
+struct cluster_record {
+  enum cluster_record_kind kind;
+  bool deleted; /* only the key (uuid, id) counts then */
+  union {
+    struct cluster_identity identity;
+    struct cluster_disk_record disk;
+    struct cluster_array_record array;
+    struct cluster_session_record session;
+  };
+};
+
+/* ---- What the engine holds: for reading.  Valid until the next call. ---- */
+
+/* Load of a member's host and disk, as it says itself. */
+struct cluster_load {
+  double cpu; /* 0..1 */
+  double loadavg;
+  uint64_t mem_free;
+  /* Counters since its start. */
+  uint64_t disk_read_bytes, disk_write_bytes, disk_reads, disk_writes, flushes;
+  uint64_t net_rx_bytes, net_tx_bytes;
+};
+struct cluster_load_rates { /* a second */
+  double disk_read_bytes, disk_write_bytes, disk_reads, disk_writes, flushes;
+  double net_rx_bytes, net_tx_bytes;
+};
+
+/* What an array process says about itself: array_stats, in the same units. */
+struct cluster_session_rates { /* a second; latencies are means */
+  double reads, writes, flushes, read_bytes, write_bytes;
+  double read_us, write_us, flush_us;
+};
+
+struct cluster_disk {
+  TAILQ_ENTRY (cluster_disk) link;
+  struct cluster_disk_record rec;
+  struct cluster_array *array; /* it is a member of; NULL: none */
+  unsigned position;
+
+  /* As of its last heartbeat; not stored. */
+  bool heard; /* since weftd started */
+  bool alive; /* not silent for MEMBER_TTL_MS; true at weftd's start */
+  bool failed;    /* it says so of itself */
+  bool blank;     /* it says that it belongs to no array */
+  char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
+  char instance[CLUSTER_INSTANCE_BYTES];
+  uint64_t last_live_ms; /* on the clock of silence */
+  uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
+  bool took_place; /* it reports the array and position that it is to have */
+  uint64_t contested_live_ms; /* another instance asks for its place since; 0 */
+  uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
+  bool told;
+
+  uint64_t load_ms; /* when `load` came; 0: never */
+  struct cluster_load load;
+  struct cluster_load_rates rates;
+};
+
+struct cluster_array {
+  TAILQ_ENTRY (cluster_array) link;
+  struct cluster_array_record rec;
+  struct layout layout;
+  struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
+  unsigned members_alive;
+  bool was_degraded; /* as last told in an event */
+};
+
+struct cluster_session {
+  TAILQ_ENTRY (cluster_session) link;
+  struct cluster_session_record rec;
+  bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
+  bool draining;
+  uint64_t last_live_ms;
+  uint64_t epoch;      /* it works in, as it says */
+  uint64_t told_epoch; /* in the last reply to it */
+  uint64_t stats_ms; /* when `stats` came; 0: never */
+  struct array_stats stats;
+  struct cluster_session_rates rates;
+};
+
+/* ---- Outputs. ---- */
+
+enum cluster_problem_kind {
+  CLUSTER_OK,
+  CLUSTER_INVALID,   /* the request makes no sense; `field` says where */
+  CLUSTER_NOT_FOUND,
+  CLUSTER_CONFLICT,  /* not now; `code` says why */
+  CLUSTER_GONE,      /* the session is over */
+  CLUSTER_READ_ONLY, /* weftd takes no changes */
+};
+
+struct cluster_problem {
+  enum cluster_problem_kind kind;
+  const char *code;  /* "held", "member-out", ...; a constant */
+  const char *field; /* of the request; NULL: none.  A constant */
+  char detail[768];  /* the thing, the reason, the way out */
+  /* code "held": */
+  uint64_t holder; /* a session; 0: one that is just being granted */
+  char holder_node[NAME_BYTES_MAX + 1];
+  uint64_t holder_pid, holder_silent_ms;
+  bool retry;
+  uint64_t retry_after_ms;
+};
+
+enum cluster_reply_kind {
+  CLUSTER_REPLY_PROBLEM,
+  CLUSTER_REPLY_DISK,      /* to a disk's heartbeat: what is wanted of `disk` */
+  CLUSTER_REPLY_ARRAY,     /* created */
+  CLUSTER_REPLY_GRANT,     /* attached: `session` with its map */
+  CLUSTER_REPLY_SESSION,   /* to a session's heartbeat or `lost` */
+  CLUSTER_REPLY_DONE,      /* deleted, detached, forgotten */
+};
+
+enum cluster_output_kind {
+  CLUSTER_OUTPUT_REPLY,
+  CLUSTER_OUTPUT_CHANGED, /* an object changed, or is gone: an event */
+  CLUSTER_OUTPUT_LOG,     /* a sentence for people */
+};
+
+enum cluster_severity { CLUSTER_INFO, CLUSTER_WARNING, CLUSTER_ERROR };
+
+enum cluster_object { CLUSTER_DISK, CLUSTER_ARRAY, CLUSTER_SESSION };
+
+struct cluster_output {
+  enum cluster_output_kind kind;
+
+  /* REPLY */
+  uint64_t op;
+  enum cluster_reply_kind reply;
+  struct cluster_problem *problem; /* freed with the step */
+
+  /* CHANGED: `object` says which.  REPLY: what it is about.  Pointers into the
+   * engine, NULL where the object is gone; key and name are always there.
+   */
+  enum cluster_object object;
+  const struct cluster_disk *disk;
+  const struct cluster_array *array;
+  const struct cluster_session *session;
+  uint8_t uuid[16];
+  uint64_t id;
+  char name[NAME_BYTES_MAX + 1];
+
+  /* LOG */
+  enum cluster_severity severity;
+  char subject[80]; /* "array a" */
+  char text[768];
+};
+
+struct cluster_step {
+  STAILQ_ENTRY (cluster_step) link;
+  struct cluster_record *records;
+  size_t records_count;
+  struct cluster_output *outputs;
+  size_t outputs_count;
+};
+
+/* ---- Inputs. ---- */
+
+/* Goes with every call that may need them.  `random` must be fresh. */
+struct cluster_input {
+  uint64_t op; /* to be answered */
+  uint64_t now_ms, wall_ms;
+  uint8_t random[KEY_BYTES];
+};
+
+struct cluster_disk_heartbeat {
+  uint8_t uuid[16];
+  char instance[CLUSTER_INSTANCE_BYTES];
+  char node[NAME_BYTES_MAX + 1];
+  char uri[CLUSTER_URI_BYTES];
+  char path[CLUSTER_PATH_BYTES];
+  uint64_t size, data_bytes;
+  uint8_t cluster[16], array[16]; /* zero: none */
+  unsigned position;              /* when array is not zero */
+  uint64_t min_epoch, sequence, generation;
+  uint64_t states_epoch; /* of the member states it holds; 0: it does not say */
+  bool failed;
+  char reason[CLUSTER_REASON_BYTES];
+  uint64_t dirty_extents;
+  bool has_load;
+  struct cluster_load load;
+  uint64_t wait_ms;
+};
+
+struct cluster_create {
+  char name[NAME_BYTES_MAX + 1];
+  enum layout_kind layout;
+  enum array_dup dup;
+  unsigned groups, members; /* members: all disks; n = members / groups */
+  uint64_t unit;
+  uint8_t disk[ARRAY_MEMBERS_MAX][16];
+};
+
+struct cluster_attach {
+  char instance[CLUSTER_INSTANCE_BYTES];
+  char node[NAME_BYTES_MAX + 1];
+  char uri[CLUSTER_URI_BYTES];
+  uint64_t pid;
+  bool writable;
+};
+
+struct cluster_session_heartbeat {
+  char instance[CLUSTER_INSTANCE_BYTES];
+  uint64_t epoch;
+  bool has_uri;
+  char uri[CLUSTER_URI_BYTES];
+  bool has_stats;
+  struct array_stats stats;
+  bool draining;
+  uint64_t wait_ms;
+};
+
+struct cluster;
+
+/* NULL: out of memory. */
+struct cluster *cluster_new (void);
+void cluster_free (struct cluster *c);
+
+/* Hand in every stored record, in any order, then start once.  Each returns 0,
+ * or -1 with a sentence in why.  A cluster without an identity record is new
+ * and takes in->random as its UUID.
+ */
+int cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
+                  size_t why_size);
+int cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
+                   size_t why_size);
+
+void cluster_disk_heartbeat (struct cluster *c, const struct cluster_input *in,
+                             const struct cluster_disk_heartbeat *hb);
+void cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
+                          const uint8_t uuid[16]);
+
+void cluster_array_create (struct cluster *c, const struct cluster_input *in,
+                           const struct cluster_create *create);
+void cluster_array_delete (struct cluster *c, const struct cluster_input *in,
+                           const char *name);
+/* Would cluster_array_create accept it?  Fills *array (with position, disk and
+ * layout; free nothing) for a look at it, changes nothing.  Returns 0, or -1
+ * with *problem filled.
+ */
+int cluster_array_plan (struct cluster *c, const struct cluster_create *create,
+                        struct cluster_array *array,
+                        struct cluster_problem *problem);
+
+void cluster_attach (struct cluster *c, const struct cluster_input *in,
+                     const char *name, const struct cluster_attach *attach);
+void cluster_session_heartbeat (struct cluster *c,
+                                const struct cluster_input *in, uint64_t id,
+                                const struct cluster_session_heartbeat *hb);
+void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
+                           uint64_t id, unsigned member, const char *reason);
+void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
+                             uint64_t id);
+
+/* Call some four times a second (CLUSTER_TICK_MS), after the input that has
+ * already come was handled, and not while the store is behind: silence is
+ * counted in ticks, and a tick counts for at most 2 * CLUSTER_TICK_MS however
+ * long ago the last one was.
+ */
+#define CLUSTER_TICK_MS 250
+void cluster_tick (struct cluster *c, const struct cluster_input *in);
+
+/* The next step, or NULL.  Free it with cluster_step_free. */
+struct cluster_step *cluster_next_step (struct cluster *c);
+void cluster_step_free (struct cluster_step *s);
+
+/* ---- For reading. ---- */
+
+TAILQ_HEAD (cluster_disks, cluster_disk);
+TAILQ_HEAD (cluster_arrays, cluster_array);
+TAILQ_HEAD (cluster_sessions, cluster_session);
+const struct cluster_identity *cluster_identity (const struct cluster *c);
+const struct cluster_disks *cluster_disks (const struct cluster *c);
+const struct cluster_arrays *cluster_arrays (const struct cluster *c);
+const struct cluster_sessions *cluster_sessions (const struct cluster *c);
+struct cluster_disk *cluster_disk_find (const struct cluster *c,
+                                        const uint8_t uuid[16]);
+struct cluster_array *cluster_array_find (const struct cluster *c,
+                                          const char *name);
+struct cluster_session *cluster_session_find (const struct cluster *c,
+                                              uint64_t id);
+
+/* Ms since it was last heard, or since weftd started. */
+uint64_t cluster_disk_silent_ms (const struct cluster *c,
+                                 const struct cluster_disk *d);
+uint64_t cluster_session_silent_ms (const struct cluster *c,
+                                    const struct cluster_session *s);
+
+/* The epoch below which the disk is to refuse requests; 0: no member. */
+uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
+
+/* The session that holds the array for writing, or NULL. */
+struct cluster_session *cluster_array_writer (const struct cluster *c,
+                                              const struct cluster_array *a);
+
+/* Is this member of use: in-sync, heard of, and well?  Otherwise *why gets a
+ * constant phrase ("is out", "is silent").
+ */
+bool cluster_member_well (const struct cluster_array *a, unsigned member,
+                          const char **why);
+
+/* One word: "creating", "ready", "degraded", "failed". */
+const char *cluster_array_state (const struct cluster_array *a);
+
+/* *exposed: bytes with fewer copies than the layout makes, because members are
+ * out or silent; *unreachable: bytes with none just now; *lost: bytes with none
+ * even if every silent member comes back.  Any may be NULL.
+ */
+void cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
+                             uint64_t *unreachable, uint64_t *lost);
+
+/* What the array waits for, as a sentence; false: nothing. */
+bool cluster_array_waits_for (const struct cluster *c,
+                              const struct cluster_array *a, uint64_t wall_ms,
+                              char *text, size_t size);
+
+/* The state of everything in a sentence or a few: what is wrong, what could
+ * still be lost, what to do.
+ */
+enum cluster_severity cluster_verdict (const struct cluster *c, char *text,
+                                       size_t size);
+
+/* Why weftd takes no changes (its database is older than the members), or NULL.
+ */
+const char *cluster_read_only (const struct cluster *c);
+
+/* Asserts every invariant; for tests. */
+void cluster_check (const struct cluster *c);
 
 #endif /* WEFT_CLUSTER_H */

@@ -11,6 +11,7 @@
 #ifndef WEFT_FORMAT_H
 #define WEFT_FORMAT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,11 +44,15 @@ struct superblock {
   uint64_t data_offset; /* bytes from the start of the disk */
   uint64_t data_bytes;
   uint64_t min_epoch;   /* requests of an older epoch are refused */
+  uint64_t served_epoch; /* the highest epoch for which a door was opened */
   uint64_t generation;  /* highest controller generation seen */
-  uint64_t sequence;    /* grows with every write of the superblock */
+  uint64_t sequence;    /* grows by 1 with every write of a slot */
   uint64_t states_epoch; /* the epoch as of which `states` stands */
   uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, n * groups of them */
 };
+
+/* NULL if every field is in range, else a constant sentence. */
+const char *superblock_check (const struct superblock *sb);
 
 /* Encode into the slot that sequence selects (sequence mod 2). */
 void superblock_encode (const struct superblock *sb, uint8_t slot[SLOT_BYTES]);
@@ -59,5 +64,66 @@ int superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
 /* The newer valid one of two slots: 0 or 1, or -1 when neither is. */
 int superblock_newest (const uint8_t slots[2 * SLOT_BYTES],
                        struct superblock *sb, const char **why);
+
+/* Do they say the same, but for the sequence? */
+bool superblock_same (const struct superblock *a, const struct superblock *b);
+
+/* Does either slot begin as a slot does, valid or not? */
+bool superblock_present (const uint8_t slots[2 * SLOT_BYTES]);
+
+/* ---- The intent map ---- */
+
+/* A bit for each EXTENT_BYTES of the data area, the last of which may be
+ * short.  Bits may be tested by any thread at any time (a lone atomic load);
+ * whoever changes them holds the lock of the map's owner.
+ */
+struct intents {
+  uint64_t extents;
+  _Atomic uint64_t *word; /* bit e is bit e % 64 of word[e / 64] */
+};
+
+#define INTENT_BLOCK_HEADER_BYTES 16
+#define INTENT_BLOCK_EXTENTS \
+  ((INTENT_BLOCK_BYTES - INTENT_BLOCK_HEADER_BYTES) * UINT64_C (8))
+#define INTENT_BLOCKS_OFFSET (2 * SLOT_BYTES) /* from the start of the disk */
+#define INTENT_BLOCKS_MAX \
+  ((HEADER_BYTES - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES)
+
+uint64_t intents_extents (uint64_t data_bytes);
+
+/* All bits clear.  Returns -1 when out of memory. */
+int intents_init (struct intents *map, uint64_t extents);
+void intents_free (struct intents *map);
+
+static inline bool
+intents_test (const struct intents *map, uint64_t extent)
+{
+  return atomic_load_explicit (&map->word[extent / 64], memory_order_acquire) >>
+         (extent % 64) & 1;
+}
+void intents_set (struct intents *map, uint64_t extent);
+void intents_clear (struct intents *map, uint64_t extent);
+void intents_set_all (struct intents *map);
+uint64_t intents_count (const struct intents *map);
+
+/* Blocks that the map takes on a disk. */
+unsigned intents_blocks (const struct intents *map);
+
+/* Block number `block` holds INTENT_BLOCK_EXTENTS bits, from extent
+ * block * INTENT_BLOCK_EXTENTS on.  Decoding a block that is not whole returns
+ * -1 with a constant sentence in *why and sets all of its bits: what is not
+ * known to be clean is dirty.
+ */
+void intents_encode (const struct intents *map, unsigned block,
+                     uint8_t bytes[INTENT_BLOCK_BYTES]);
+int intents_decode (struct intents *map, unsigned block,
+                    const uint8_t bytes[INTENT_BLOCK_BYTES], const char **why);
+
+/* ---- UUIDs as text ---- */
+
+#define FORMAT_UUID_TEXT_BYTES 37
+void format_uuid (const uint8_t uuid[16], char text[FORMAT_UUID_TEXT_BYTES]);
+int format_uuid_parse (const char *text, uint8_t uuid[16]); /* -1: is none */
+bool format_uuid_zero (const uint8_t uuid[16]);
 
 #endif /* WEFT_FORMAT_H */

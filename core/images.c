@@ -1,3 +1,678 @@
+/* images.c: what the image buffer keeps, and when an image is due.
+ *
+ * Each member has two trees of images by member offset.  Within a tree no two
+ * overlap.  *pending*: to be sent; *flying*: being sent.  A newer image cuts
+ * away what it covers of pending ones.  It never touches a flying one: it
+ * stays pending until that one is answered, so that two writes to one place
+ * are never under way at once.  An image enters only when its data copy is
+ * written (or out), so whatever is here may be sent at any time.
+ *
+ * Age: an image has the sequence number of its acceptance; one that replaces
+ * another takes over the older number, for it now stands for the older write
+ * too.  Thus a FLUSH, which waits for the images accepted before it, waits for
+ * what replaced them as well, and a place that is written over and over is
+ * still sent in time.  It cannot starve: once sent, the newer follow as
+ * themselves.  A generation counts the images between two marks, wherever
+ * they are; a mark is reached when all generations up to it are empty.
+ *
+ * An image is *eligible* (to be sent as soon as the member takes it) when it
+ * is due itself (somebody waits for it, or its run is complete) or when its
+ * sequence is within its member's limit.  Raising the limit is called firing:
+ * by age, by pressure, when idle, by a mark.  The rest is *fresh* and has the
+ * chance to be replaced or to get neighbours.  A member with fresh images is
+ * armed, in a list by the time at which it will fire: so the next deadline is
+ * the list's first.
+ *
+ * Memory: `bytes` counts all blocks (header included) and images, and what is
+ * taken for those to come.  Only images_admit waits for it: sending always
+ * goes on, and only its gathered blocks may exceed the bound for a moment.
+ */
+
 #include <config.h>
 
-#include "images.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "images-internal.h"
+
+#define NS_PER_MS UINT64_C (1000000)
+#define SPARES_MAX 4096
+
+int
+image_compare (const struct image *a, const struct image *b)
+{
+  return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+RB_GENERATE (image_tree, image, by_offset, image_compare)
+
+/* The first image that ends beyond `offset`. */
+struct image *
+image_first (const struct image_tree *tree, uint64_t offset)
+{
+  struct image *e = RB_ROOT (tree), *found = NULL;
+
+  while (e) {
+    if (e->offset + e->length > offset) {
+      found = e;
+      e = RB_LEFT (e, by_offset);
+    }
+    else
+      e = RB_RIGHT (e, by_offset);
+  }
+  return found;
+}
+
+static void *
+images_alloc (size_t bytes)
+{
+  void *p = calloc (1, bytes);
+
+  if (!p)
+    abort (); /* a few hundred bytes: the process is at its end */
+  return p;
+}
+
+static void
+open_generation (struct images *b)
+{
+  struct generation *last = TAILQ_LAST (&b->generations, generation_list);
+  struct generation *g = images_alloc (sizeof *g);
+
+  g->number = last ? last->number + 1 : 1;
+  TAILQ_INSERT_TAIL (&b->generations, g, link);
+}
+
+struct images *
+images_new (const struct images_config *config)
+{
+  struct images *b;
+
+  assert (config->run_bytes > 0);
+  b = calloc (1, sizeof *b + config->members * sizeof b->member[0]);
+  if (!b)
+    return NULL;
+  b->config = *config;
+  TAILQ_INIT (&b->generations);
+  TAILQ_INIT (&b->ready);
+  TAILQ_INIT (&b->armed);
+  for (unsigned i = 0; i < config->members; i++) {
+    RB_INIT (&b->member[i].pending);
+    RB_INIT (&b->member[i].flying);
+    TAILQ_INIT (&b->member[i].aged);
+    TAILQ_INIT (&b->member[i].due);
+  }
+  open_generation (b);
+  return b;
+}
+
+void
+images_free (struct images *b)
+{
+  struct generation *g;
+  struct image *e;
+
+  if (!b)
+    return;
+  images_discard (b);
+  assert (b->count == 0);
+  while ((g = TAILQ_FIRST (&b->generations))) {
+    TAILQ_REMOVE (&b->generations, g, link);
+    free (g);
+  }
+  while ((e = b->spare)) {
+    b->spare = e->next;
+    free (e);
+  }
+  free (b);
+}
+
+/* Memory. */
+
+struct payload *
+payload_new (struct images *b, size_t bytes)
+{
+  struct payload *p = malloc (sizeof *p + bytes);
+
+  if (!p)
+    return NULL;
+  p->references = 1;
+  p->bytes = bytes;
+  b->bytes += sizeof *p + bytes;
+  return p;
+}
+
+void
+payload_unref (struct images *b, struct payload *p)
+{
+  if (!p || --p->references > 0)
+    return;
+  assert (b->bytes >= sizeof *p + p->bytes);
+  b->bytes -= sizeof *p + p->bytes;
+  free (p);
+}
+
+/* An image that is added may cut another in two. */
+static uint64_t
+room_of (unsigned copies)
+{
+  return 2 * (uint64_t) copies * sizeof (struct image);
+}
+
+int
+images_admit (struct images *b, size_t length, unsigned copies,
+              struct payload **payload)
+{
+  uint64_t need = room_of (copies);
+
+  *payload = NULL;
+  if (length > 0)
+    need += sizeof (struct payload) + length;
+  if (b->bytes > 0 && b->bytes + need > b->config.bytes_max)
+    return EAGAIN;
+  if (length > 0) {
+    *payload = payload_new (b, length);
+    if (!*payload)
+      return ENOMEM;
+  }
+  b->bytes += room_of (copies);
+  b->room += room_of (copies);
+  return 0;
+}
+
+void
+images_settle (struct images *b, unsigned copies, struct payload *payload)
+{
+  assert (b->room >= room_of (copies));
+  b->bytes -= room_of (copies);
+  b->room -= room_of (copies);
+  payload_unref (b, payload);
+}
+
+uint64_t
+images_piece_bytes_max (const struct images *b)
+{
+  uint64_t bytes = b->config.bytes_max / 8;
+
+  return bytes < UNIT_BYTES_MIN ? UNIT_BYTES_MIN : bytes;
+}
+
+static struct image *
+image_new (struct images *b)
+{
+  struct image *e = b->spare;
+
+  if (e) {
+    b->spare = e->next;
+    b->spares--;
+    memset (e, 0, sizeof *e);
+  }
+  else
+    e = images_alloc (sizeof *e);
+  b->bytes += sizeof *e;
+  b->count++;
+  return e;
+}
+
+static void
+leave_generation (struct images *b, struct image *e)
+{
+  struct generation *g = e->generation;
+
+  assert (g->images > 0);
+  e->generation = NULL;
+  if (--g->images == 0 && g != TAILQ_LAST (&b->generations, generation_list)) {
+    TAILQ_REMOVE (&b->generations, g, link);
+    free (g);
+  }
+}
+
+/* The end of an image that is in no tree and no list any more. */
+void
+image_end (struct images *b, struct image *e, bool written)
+{
+  if (written)
+    b->sent += e->length;
+  if (e->waiter)
+    b->config.told (b->config.owner, e->waiter, e->member, written);
+  leave_generation (b, e);
+  payload_unref (b, e->payload);
+  assert (b->bytes >= sizeof *e && b->count > 0);
+  b->bytes -= sizeof *e;
+  b->count--;
+  if (b->spares < SPARES_MAX) {
+    e->next = b->spare;
+    b->spare = e;
+    b->spares++;
+  }
+  else
+    free (e);
+}
+
+/* When to send. */
+
+void
+images_look (struct images *b, struct image_member *m)
+{
+  if (m->ready || m->paused)
+    return;
+  m->ready = true;
+  TAILQ_INSERT_TAIL (&b->ready, m, ready_link);
+}
+
+/* Before and after every change of a pending image's weight or standing. */
+void
+image_weigh (struct images *b, struct image_member *m, const struct image *e,
+             bool add)
+{
+  uint64_t weight = image_weight (e);
+
+  if (image_eligible (m, e))
+    return;
+  if (add) {
+    m->fresh += weight;
+    b->fresh += weight;
+  }
+  else {
+    assert (m->fresh >= weight && b->fresh >= weight);
+    m->fresh -= weight;
+    b->fresh -= weight;
+  }
+}
+
+static void
+disarm (struct images *b, struct image_member *m)
+{
+  if (m->armed)
+    TAILQ_REMOVE (&b->armed, m, armed_link);
+  m->armed = false;
+}
+
+static void
+fire (struct images *b, struct image_member *m)
+{
+  disarm (b, m);
+  b->fresh -= m->fresh;
+  m->fresh = 0;
+  m->limit = b->sequence;
+  images_look (b, m);
+}
+
+void
+images_fire (struct images *b)
+{
+  struct image_member *m;
+
+  while ((m = TAILQ_FIRST (&b->armed)))
+    fire (b, m);
+}
+
+void
+images_press (struct images *b)
+{
+  images_fire (b);
+}
+
+bool
+images_resting (const struct images *b)
+{
+  return b->fresh > 0;
+}
+
+void
+images_tick (struct images *b, uint64_t now_ns)
+{
+  struct image_member *m;
+
+  while ((m = TAILQ_FIRST (&b->armed)) && m->age_ns <= now_ns)
+    fire (b, m);
+}
+
+uint64_t
+images_deadline (const struct images *b)
+{
+  const struct image_member *m = TAILQ_FIRST (&b->armed);
+
+  return m ? m->age_ns : UINT64_MAX;
+}
+
+uint64_t
+images_mark (struct images *b)
+{
+  struct generation *last = TAILQ_LAST (&b->generations, generation_list);
+
+  images_fire (b);
+  if (last->images == 0)
+    return last->number - 1;
+  open_generation (b);
+  return last->number;
+}
+
+bool
+images_drained (const struct images *b, uint64_t mark)
+{
+  const struct generation *g = TAILQ_FIRST (&b->generations);
+
+  return g->number > mark;
+}
+
+static void
+make_due (struct images *b, struct image_member *m, struct image *e)
+{
+  if (!e->due) {
+    image_weigh (b, m, e, false);
+    e->due = true;
+    TAILQ_INSERT_TAIL (&m->due, e, by_due);
+  }
+  images_look (b, m);
+}
+
+/* Adding. */
+
+/* Into the pending tree and the age queue, by sequence, from its old end: what
+ * is put there out of turn is old.
+ */
+static void
+insert_pending (struct images *b, struct image_member *m, struct image *e)
+{
+  struct image *f;
+
+  assert (!e->flying);
+  if (RB_INSERT (image_tree, &m->pending, e))
+    abort (); /* never: what overlaps was cut away */
+  f = TAILQ_LAST (&m->aged, image_queue);
+  if (!f || f->sequence <= e->sequence)
+    TAILQ_INSERT_TAIL (&m->aged, e, by_age);
+  else {
+    TAILQ_FOREACH (f, &m->aged, by_age)
+      if (f->sequence > e->sequence)
+        break;
+    TAILQ_INSERT_BEFORE (f, e, by_age);
+  }
+  if (e->due)
+    TAILQ_INSERT_TAIL (&m->due, e, by_due);
+  image_weigh (b, m, e, true);
+}
+
+/* Out of all that holds a pending image. */
+void
+image_take (struct images *b, struct image_member *m, struct image *e)
+{
+  image_weigh (b, m, e, false);
+  RB_REMOVE (image_tree, &m->pending, e);
+  TAILQ_REMOVE (&m->aged, e, by_age);
+  if (e->due)
+    TAILQ_REMOVE (&m->due, e, by_due);
+}
+
+/* The part of `e` from `offset` on, for `length` bytes, as an image of its
+ * own, in no list yet.
+ */
+static struct image *
+image_part (struct images *b, const struct image *e, uint64_t offset,
+            uint64_t length)
+{
+  struct image *part = image_new (b);
+
+  part->member = e->member;
+  part->offset = offset;
+  part->length = length;
+  part->sequence = e->sequence;
+  part->accepted_ns = e->accepted_ns;
+  part->generation = e->generation;
+  part->generation->images++;
+  part->payload = e->payload;
+  if (part->payload) {
+    part->payload->references++;
+    part->at = e->at + (offset - e->offset);
+  }
+  part->kind = e->kind;
+  part->due = e->due;
+  part->fua = e->fua;
+  return part;
+}
+
+/* Cut [start, end) out of a pending image. */
+static void
+cut (struct images *b, struct image_member *m, struct image *o,
+     uint64_t start, uint64_t end)
+{
+  uint64_t o_end = o->offset + o->length;
+  struct image *right = NULL;
+
+  assert (!o->waiter && !o->flying);
+  if (start < o->offset)
+    start = o->offset;
+  if (end > o_end)
+    end = o_end;
+  b->replaced += end - start;
+  if (end < o_end && o->offset < start) {
+    right = image_part (b, o, end, o_end - end);
+    /* Beside the left part, whose age it has. */
+    image_weigh (b, m, o, false);
+    o->length = start - o->offset;
+    image_weigh (b, m, o, true);
+    RB_INSERT (image_tree, &m->pending, right);
+    TAILQ_INSERT_AFTER (&m->aged, o, right, by_age);
+    if (right->due)
+      TAILQ_INSERT_TAIL (&m->due, right, by_due);
+    image_weigh (b, m, right, true);
+    return;
+  }
+  if (o->offset < start || end < o_end) {
+    image_weigh (b, m, o, false);
+    if (end < o_end) {
+      o->at += end - o->offset;
+      o->offset = end; /* keeps its place in the tree */
+      o->length = o_end - end;
+    }
+    else
+      o->length = start - o->offset;
+    image_weigh (b, m, o, true);
+    return;
+  }
+  image_take (b, m, o);
+  image_end (b, o, false);
+}
+
+/* `e` now stands for the older write too. */
+static void
+inherit (struct images *b, struct image *e, const struct image *o)
+{
+  e->due |= o->due;
+  if (o->sequence >= e->sequence)
+    return;
+  e->sequence = o->sequence;
+  e->accepted_ns = o->accepted_ns;
+  if (o->generation != e->generation) {
+    o->generation->images++;
+    leave_generation (b, e);
+    e->generation = o->generation;
+  }
+}
+
+/* A zero that goes on where another ends is one with it. */
+static bool
+join_zero (struct images *b, struct image_member *m, struct image *e)
+{
+  struct image *o = RB_PREV (image_tree, &m->pending, e);
+
+  if (!o || e->kind == IMAGE_WRITE || o->kind != e->kind || e->waiter ||
+      o->waiter || o->offset + o->length != e->offset || o->due != e->due ||
+      o->fua != e->fua || o->generation != e->generation ||
+      o->sequence > e->sequence ||
+      image_eligible (m, o) != image_eligible (m, e) ||
+      o->length + e->length > ZERO_BYTES_MAX)
+    return false;
+  o->length += e->length; /* weighs nothing */
+  image_take (b, m, e);
+  image_end (b, e, false);
+  return true;
+}
+
+/* If all of the run that `e` lies in is pending, it is due. */
+static void
+look_for_run (struct images *b, struct image_member *m, const struct image *e)
+{
+  uint64_t start, end, at;
+  struct image *f;
+  unsigned steps = 0;
+
+  if (e->offset < b->config.run_base)
+    return;
+  start = e->offset - b->config.run_base;
+  start = b->config.run_base + start - start % b->config.run_bytes;
+  end = start + b->config.run_bytes;
+  /* Small ones come one after the other: look when the last one comes. */
+  if (e->length < IMAGE_RUN_BYTES && e->offset + e->length < end)
+    return;
+  at = start;
+  for (f = image_first (&m->pending, start); f && f->offset <= at && at < end;
+       f = RB_NEXT (image_tree, &m->pending, f)) {
+    at = f->offset + f->length;
+    if (++steps > BATCH_RECORDS_MAX)
+      return;
+  }
+  if (at < end)
+    return;
+  for (f = image_first (&m->pending, start); f && f->offset < end;
+       f = RB_NEXT (image_tree, &m->pending, f))
+    make_due (b, m, f);
+}
+
+void
+images_add (struct images *b, unsigned member, uint64_t offset,
+            uint64_t length, enum image_kind kind, struct payload *payload,
+            size_t at, unsigned flags, void *waiter, uint64_t now_ns)
+{
+  struct image_member *m = &b->member[member];
+  struct image *e = image_new (b), *o, *next;
+
+  assert (member < b->config.members && length > 0);
+  assert ((kind == IMAGE_WRITE) == (payload != NULL));
+  assert (!m->gone);
+  e->member = member;
+  e->offset = offset;
+  e->length = length;
+  e->sequence = ++b->sequence;
+  e->accepted_ns = now_ns;
+  e->generation = TAILQ_LAST (&b->generations, generation_list);
+  e->generation->images++;
+  e->payload = payload;
+  if (payload) {
+    assert (at + length <= payload->bytes);
+    payload->references++;
+    e->at = at;
+  }
+  e->kind = kind;
+  e->fua = flags & IMAGE_FUA;
+  e->due = (flags & IMAGE_URGENT) || waiter;
+  e->waiter = waiter;
+  for (o = image_first (&m->pending, offset); o && o->offset < offset + length;
+       o = next) {
+    next = RB_NEXT (image_tree, &m->pending, o);
+    inherit (b, e, o);
+    cut (b, m, o, offset, offset + length);
+  }
+  insert_pending (b, m, e);
+  if (image_eligible (m, e))
+    images_look (b, m);
+  else if (!m->armed) {
+    m->armed = true;
+    m->age_ns = now_ns + b->config.age_ms * NS_PER_MS;
+    TAILQ_INSERT_TAIL (&b->armed, m, armed_link);
+  }
+  if (!join_zero (b, m, e))
+    look_for_run (b, m, e);
+  while (b->fresh > b->config.bytes_max / 2 && !TAILQ_EMPTY (&b->armed))
+    fire (b, TAILQ_FIRST (&b->armed));
+}
+
+/* An image that was sent in vain is pending again, but where newer ones wait:
+ * those now stand for it too.
+ */
+void
+image_put_back (struct images *b, struct image_member *m, struct image *e)
+{
+  uint64_t at = e->offset, end = e->offset + e->length;
+  struct image *o = image_first (&m->pending, at), *next;
+
+  if (!o || o->offset >= end) {
+    insert_pending (b, m, e);
+    images_look (b, m);
+    return;
+  }
+  assert (!e->waiter);
+  for (; at < end; o = next) {
+    uint64_t gap = o && o->offset < end ? o->offset : end;
+
+    if (gap > at)
+      insert_pending (b, m, image_part (b, e, at, gap - at));
+    if (gap == end)
+      break;
+    next = RB_NEXT (image_tree, &m->pending, o);
+    at = o->offset + o->length;
+    image_take (b, m, o);
+    inherit (b, o, e);
+    insert_pending (b, m, o);
+    b->replaced += (at < end ? at : end) - gap;
+  }
+  image_end (b, e, false);
+  images_look (b, m);
+}
+
+/* Looking. */
+
+bool
+images_overlap (const struct images *b, unsigned member, uint64_t offset,
+                uint64_t length)
+{
+  const struct image_member *m = &b->member[member];
+  const struct image *e = image_first (&m->pending, offset);
+  const struct image *f = image_first (&m->flying, offset);
+
+  return (e && e->offset < offset + length) ||
+         (f && f->offset < offset + length);
+}
+
+bool
+images_hurry (struct images *b, unsigned member, uint64_t offset,
+              uint64_t length)
+{
+  struct image_member *m = &b->member[member];
+  struct image *e = image_first (&m->pending, offset);
+
+  for (; e && e->offset < offset + length;
+       e = RB_NEXT (image_tree, &m->pending, e))
+    make_due (b, m, e);
+  return images_overlap (b, member, offset, length);
+}
+
+bool
+images_empty (const struct images *b)
+{
+  return b->count == 0;
+}
+
+void
+images_stats (const struct images *b, struct images_stats *stats)
+{
+  memset (stats, 0, sizeof *stats);
+  stats->bytes = b->bytes;
+  stats->sent = b->sent;
+  stats->replaced = b->replaced;
+  stats->batches = b->batches;
+  for (unsigned i = 0; i < b->config.members; i++) {
+    const struct image_member *m = &b->member[i];
+    const struct image *e = TAILQ_FIRST (&m->aged);
+    struct image *f;
+
+    if (e && (!stats->oldest_ns || e->accepted_ns < stats->oldest_ns))
+      stats->oldest_ns = e->accepted_ns;
+    RB_FOREACH (f, image_tree, (struct image_tree *) &m->flying)
+      if (!stats->oldest_ns || f->accepted_ns < stats->oldest_ns)
+        stats->oldest_ns = f->accepted_ns;
+  }
+}

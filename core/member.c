@@ -1,3 +1,472 @@
+/* member.c: the member engine: its life, what weftd wants of it, and the
+ * writing of its header.  See member.h for what it promises.
+ */
+
 #include <config.h>
 
-#include "member.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "member-internal.h"
+
+/* ---- Life ---- */
+
+static uint64_t
+map_words (const struct intents *map)
+{
+  return (map->extents + 63) / 64;
+}
+
+static void
+map_copy (struct intents *to, const struct intents *from)
+{
+  for (uint64_t w = 0; w < map_words (from); w++)
+    atomic_store (&to->word[w], atomic_load (&from->word[w]));
+}
+
+struct member *
+member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
+{
+  struct member *m = calloc (1, sizeof *m);
+
+  assert (superblock_check (sb) == NULL);
+  assert (map->extents == intents_extents (sb->data_bytes));
+  if (m == NULL)
+    return NULL;
+  m->blocks_count = intents_blocks (map);
+  m->blocks = calloc (m->blocks_count, sizeof *m->blocks);
+  if (m->blocks == NULL || intents_init (&m->wanted, map->extents) == -1 ||
+      intents_init (&m->durable, map->extents) == -1) {
+    member_free (m);
+    return NULL;
+  }
+  m->orphans = *map;
+  map->word = NULL;
+  map_copy (&m->wanted, &m->orphans);
+  map_copy (&m->durable, &m->orphans);
+
+  m->confirmed = m->next = m->written = *sb;
+  m->sequence = sb->sequence;
+  /* A door was opened in an epoch that is not fenced: whoever holds a
+   * connection of that epoch must not take this life of ours for the last.
+   */
+  if (sb->served_epoch != 0 && sb->served_epoch >= sb->min_epoch)
+    m->next.min_epoch = sb->served_epoch + 1;
+  if (slot_stale || m->next.min_epoch != sb->min_epoch)
+    m->slots_wanted = 1;
+  m->gate = m->drained = m->next.min_epoch;
+  return m;
+}
+
+void
+member_free (struct member *m)
+{
+  if (m == NULL)
+    return;
+  while (m->sessions) {
+    struct session *s = m->sessions;
+
+    assert (s->passes == 0);
+    m->sessions = s->next;
+    intents_free (&s->held);
+    free (s);
+  }
+  intents_free (&m->orphans);
+  intents_free (&m->wanted);
+  intents_free (&m->durable);
+  free (m->blocks);
+  free (m);
+}
+
+const struct superblock *
+member_confirmed (const struct member *m)
+{
+  return &m->confirmed;
+}
+
+bool
+member_settled (const struct member *m)
+{
+  return m->slots_wanted == 0 && !m->slot_flying && m->drained == m->gate;
+}
+
+void
+member_set_key (struct member *m, const uint8_t key[KEY_BYTES])
+{
+  memcpy (m->key, key, KEY_BYTES);
+  m->has_key = true;
+}
+
+void
+member_fail (struct member *m, int error, const char *reason)
+{
+  if (m->failed)
+    return;
+  m->error = error;
+  snprintf (m->reason, sizeof m->reason, "%s: %s", reason, strerror (error));
+  atomic_store (&m->failed, true);
+}
+
+bool
+member_failed (const struct member *m)
+{
+  return atomic_load (&m->failed);
+}
+
+const char *
+member_reason (const struct member *m)
+{
+  return member_failed (m) ? m->reason : NULL;
+}
+
+uint64_t
+member_dirty_extents (const struct member *m)
+{
+  return intents_count (&m->wanted);
+}
+
+uint64_t
+member_map_bytes (const struct member *m)
+{
+  return (m->wanted.extents + 7) / 8;
+}
+
+void
+member_map_read (const struct member *m, uint64_t offset, size_t bytes,
+                 uint8_t *buf)
+{
+  assert (offset <= member_map_bytes (m) &&
+          bytes <= member_map_bytes (m) - offset);
+  for (size_t i = 0; i < bytes; i++) {
+    uint64_t at = offset + i;
+
+    buf[i] = atomic_load (&m->wanted.word[at / 8]) >> (at % 8 * 8);
+  }
+}
+
+/* ---- The fence ---- */
+
+/* Begin to drain for a gate that was raised, unless an earlier one is being
+ * drained for still.
+ */
+static void
+drain_begin (struct member *m)
+{
+  if (m->draining || m->drained == m->gate)
+    return;
+  m->draining_to = m->gate;
+  /* In this order: who leaves the old turn after the change of turn sees that
+   * somebody waits, and who left before it is seen by drain_poll.
+   */
+  atomic_store (&m->draining, true);
+  atomic_store (&m->turn, 1 - atomic_load (&m->turn));
+}
+
+static void
+drain_poll (struct member *m)
+{
+  drain_begin (m);
+  while (m->draining && atomic_load (&m->running[1 - m->turn]) == 0) {
+    atomic_store (&m->draining, false);
+    m->drained = m->draining_to;
+    drain_begin (m);
+  }
+}
+
+/* ---- What weftd wants ---- */
+
+static const char *
+take_place (const struct member *m, const struct member_desire *d,
+            struct superblock *sb)
+{
+  if (format_uuid_zero (sb->array)) {
+    memcpy (sb->array, d->array, 16);
+    sb->position = d->position;
+    sb->layout = d->layout;
+    sb->n = d->n;
+    sb->groups = d->groups;
+    sb->unit = d->unit;
+    sb->states_epoch = d->epoch;
+    memcpy (sb->states, d->states, sizeof sb->states);
+    return NULL;
+  }
+  if (memcmp (sb->array, d->array, 16) != 0)
+    return "it assigns the disk to another array than the one that it belongs "
+           "to; that one must be deleted first";
+  if (sb->position != d->position || sb->layout != d->layout ||
+      sb->n != d->n || sb->groups != d->groups || sb->unit != d->unit)
+    return "it gives the disk another place in its array than it has";
+  /* Older states come from a weftd whose database is older than we are; it
+   * finds that out by our min_epoch.
+   */
+  if (d->epoch >= sb->states_epoch) {
+    sb->states_epoch = d->epoch;
+    memcpy (sb->states, d->states, sizeof sb->states);
+  }
+  return NULL;
+}
+
+static void
+leave_place (struct member *m, struct superblock *sb)
+{
+  memset (sb->array, 0, 16);
+  sb->position = sb->layout = sb->n = sb->groups = sb->unit = 0;
+  sb->states_epoch = 0;
+  memset (sb->states, 0, sizeof sb->states);
+  /* Whoever has a door open has it open to the old array. */
+  if (sb->min_epoch <= sb->served_epoch)
+    sb->min_epoch = sb->served_epoch + 1;
+}
+
+bool
+member_desire (struct member *m, const struct member_desire *d, char *why,
+               size_t why_size)
+{
+  struct superblock sb = m->next;
+  const char *no = NULL;
+  bool release = !format_uuid_zero (sb.array) &&
+                 memcmp (sb.array, d->release, 16) == 0;
+
+  if (format_uuid_zero (d->cluster))
+    no = "it names no cluster";
+  else if (!format_uuid_zero (sb.cluster) &&
+           memcmp (sb.cluster, d->cluster, 16) != 0)
+    no = "the disk belongs to another cluster; format it again to use it here";
+  else if (d->generation < sb.generation)
+    no = "a newer weftd has spoken already; its database may be an old copy";
+  else if (d->min_epoch >= EPOCH_MAX)
+    no = "its epoch is out of range";
+  else if (!release && d->assigned)
+    no = take_place (m, d, &sb);
+  if (no == NULL) {
+    memcpy (sb.cluster, d->cluster, 16);
+    sb.generation = d->generation;
+    if (release)
+      leave_place (m, &sb);
+    if (d->min_epoch > sb.min_epoch)
+      sb.min_epoch = d->min_epoch;
+    no = superblock_check (&sb);
+  }
+  if (no) {
+    snprintf (why, why_size, "what weftd wants of this disk is not obeyed: %s",
+              no);
+    return false;
+  }
+  if (superblock_same (&sb, &m->next))
+    return true;
+
+  m->next = sb;
+  if (m->slots_wanted == 0)
+    m->slots_wanted = 1;
+  if (release) {
+    /* The next array must not trust what the last one left. */
+    intents_set_all (&m->orphans);
+    intents_set_all (&m->wanted);
+    for (unsigned i = 0; i < m->blocks_count; i++)
+      member_block_update (m, i);
+  }
+  atomic_store (&m->gate, sb.min_epoch);
+  drain_poll (m);
+  return true;
+}
+
+void
+member_touch (struct member *m)
+{
+  if (m->slots_wanted == 0)
+    m->slots_wanted = 1;
+}
+
+/* ---- Header writes ---- */
+
+#define BLOCK_WORDS (INTENT_BLOCK_EXTENTS / 64)
+
+/* The words of a block: from *first to before *end. */
+static void
+block_words (const struct member *m, unsigned block, uint64_t *first,
+             uint64_t *end)
+{
+  *first = block * BLOCK_WORDS;
+  *end = *first + BLOCK_WORDS;
+  if (*end > map_words (&m->wanted))
+    *end = map_words (&m->wanted);
+}
+
+void
+member_block_update (struct member *m, unsigned block)
+{
+  struct block *b = &m->blocks[block];
+  uint64_t w, end;
+
+  b->urgent = b->lazy = false;
+  for (block_words (m, block, &w, &end); w < end; w++) {
+    uint64_t wanted = m->wanted.word[w], durable = m->durable.word[w];
+
+    b->urgent |= (wanted & ~durable) != 0;
+    b->lazy |= (durable & ~wanted) != 0;
+  }
+}
+
+/* A disk forgets its array only after all of its extents are dirty. */
+static bool
+release_waits (const struct member *m)
+{
+  if (format_uuid_zero (m->confirmed.array) ||
+      memcmp (m->confirmed.array, m->next.array, 16) == 0)
+    return false;
+  for (unsigned i = 0; i < m->blocks_count; i++)
+    if (m->blocks[i].urgent || m->blocks[i].flying)
+      return true;
+  return false;
+}
+
+/* The superblock to be written now, if any.  While requests of an older epoch
+ * run still, the rest of what is wanted waits with min_epoch; only the epoch of
+ * a door that is to open is noted meanwhile.
+ */
+static bool
+compose_slot (const struct member *m, struct superblock *sb)
+{
+  if (m->slots_wanted == 0 || m->slot_flying)
+    return false;
+  if (m->drained == m->gate && !release_waits (m)) {
+    *sb = m->next;
+    return true;
+  }
+  if (m->next.served_epoch == m->confirmed.served_epoch)
+    return false;
+  *sb = m->confirmed;
+  sb->served_epoch = m->next.served_epoch;
+  return true;
+}
+
+static void
+begin_slot (struct member *m, const struct superblock *sb,
+            struct member_action *a)
+{
+  /* What was not written the last time must go to both slots from here on. */
+  if (!superblock_same (sb, &m->written))
+    m->slots_wanted = 2;
+  m->slots_wanted--;
+  m->slot_flying = true;
+  m->written = *sb;
+  m->written.sequence = ++m->sequence;
+  a->kind = MEMBER_WRITE_SLOT;
+  a->offset = m->sequence % 2 * SLOT_BYTES;
+  superblock_encode (&m->written, a->bytes);
+}
+
+static void
+begin_block (struct member *m, unsigned block, struct member_action *a)
+{
+  uint64_t w, end;
+
+  m->blocks[block].flying = true;
+  a->kind = MEMBER_WRITE_INTENTS;
+  a->block = block;
+  a->offset = INTENT_BLOCKS_OFFSET + (uint64_t) block * INTENT_BLOCK_BYTES;
+  intents_encode (&m->wanted, block, a->bytes);
+  for (block_words (m, block, &w, &end); w < end; w++)
+    atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);
+}
+
+bool
+member_next_action (struct member *m, bool lazy, struct member_action *a)
+{
+  struct superblock sb;
+
+  if (member_failed (m))
+    return false;
+  drain_poll (m);
+  if (compose_slot (m, &sb)) {
+    begin_slot (m, &sb, a);
+    return true;
+  }
+  for (unsigned i = 0; i < m->blocks_count; i++) {
+    struct block *b = &m->blocks[i];
+
+    if (!b->flying && (b->urgent || (lazy && b->lazy))) {
+      begin_block (m, i, a);
+      return true;
+    }
+  }
+  return false;
+}
+
+static void
+slot_done (struct member *m)
+{
+  m->confirmed.sequence = m->written.sequence;
+  if (m->slots_wanted > 0)
+    return;
+  /* No change since it was begun, and the other slot says the same. */
+  m->confirmed = m->written;
+  if (!superblock_same (&m->confirmed, &m->next))
+    m->slots_wanted = 1;
+}
+
+void
+member_action_done (struct member *m, const struct member_action *a, int error)
+{
+  const char *why;
+  int r;
+
+  if (error)
+    member_fail (m, error, a->kind == MEMBER_WRITE_SLOT ?
+                 "writing the superblock failed" :
+                 "writing the intent map failed");
+  switch (a->kind) {
+  case MEMBER_WRITE_SLOT:
+    assert (m->slot_flying);
+    m->slot_flying = false;
+    if (!error)
+      slot_done (m);
+    break;
+  case MEMBER_WRITE_INTENTS:
+    assert (m->blocks[a->block].flying);
+    m->blocks[a->block].flying = false;
+    if (!error) {
+      r = intents_decode (&m->durable, a->block, a->bytes, &why);
+      assert (r == 0);
+    }
+    member_block_update (m, a->block);
+    break;
+  }
+}
+
+/* ---- Invariants ---- */
+
+void
+member_check (const struct member *m)
+{
+  unsigned sessions = 0;
+
+  assert (superblock_check (&m->next) == NULL);
+  assert (superblock_check (&m->confirmed) == NULL);
+  assert (m->confirmed.min_epoch <= m->gate);
+  assert (m->confirmed.min_epoch <= m->next.min_epoch);
+  assert (m->next.min_epoch == m->gate);
+  assert (m->drained <= m->gate);
+  assert (!m->draining || m->draining_to > m->drained);
+  assert (m->confirmed.served_epoch <= m->next.served_epoch);
+  assert (m->slots_wanted <= 2);
+
+  for (uint64_t w = 0; w < map_words (&m->wanted); w++) {
+    uint64_t held = m->orphans.word[w];
+    const struct block *b = &m->blocks[w / BLOCK_WORDS];
+
+    for (const struct session *s = m->sessions; s; s = s->next)
+      held |= s->held.word[w];
+    assert (m->wanted.word[w] == held);
+    assert (b->urgent || b->flying ||
+            (m->wanted.word[w] & ~m->durable.word[w]) == 0);
+    assert (b->lazy || b->flying ||
+            (m->durable.word[w] & ~m->wanted.word[w]) == 0);
+  }
+  for (const struct session *s = m->sessions; s; s = s->next)
+    sessions++;
+  assert (sessions == m->sessions_count && sessions <= MEMBER_SESSIONS_MAX);
+}

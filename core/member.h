@@ -1,4 +1,214 @@
+/* member.h: the member engine (DESIGN section 4): what one disk of an array
+ * promises, and when it may.
+ *
+ * A pure state machine.  It never reads or writes a disk: it says which header
+ * bytes must be durable first (actions), and which requests may run.  The
+ * caller (the nbdkit plugin, or the simulator) does the rest.
+ *
+ *   doors ──── member_open ──────┐              ┌─ GO, WAIT or REFUSE
+ *   requests ─ member_admit ─────┼─► the engine ┤
+ *   weftd ──── member_desire ────┘              └─ member_next_action ─► header
+ *                                                   member_action_done ◄─┘
+ *
+ * What holds at every moment, whatever crashes:
+ *
+ *   I1  A write runs only while the intent bit of each extent that it touches
+ *       is set on the disk.
+ *   I2  No request of an epoch below the confirmed min_epoch runs, now or
+ *       after any restart; member_confirmed () never goes back.
+ *   I3  A bit that a session has set is cleared by that session alone.  What
+ *       was dirty when the engine started, or was left by a session that is
+ *       forgotten, stays dirty until a resync (which is not here yet).
+ *   I4  After a failed write or flush nothing runs any more.
+ *
+ * A change that is confirmed stands in both superblock slots, so a slot that
+ * goes bad later takes nothing back.
+ *
+ * Calls are serialised by the caller, who holds one lock for all of them.
+ * Only the functions marked [any thread] need no lock; they make the way of
+ * every request: when its bits are set already, it costs some atomic loads.
+ *
+ * Verdicts are made to grow: a member that is joining will also HOLD a write
+ * (as WAIT: ask again) and DROP it (answer it without running it).
+ */
+
 #ifndef WEFT_MEMBER_H
 #define WEFT_MEMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "batch.h"
+#include "format.h"
+#include "limits.h"
+#include "token.h"
+
+struct member;
+
+enum member_verdict {
+  MEMBER_GO,
+  MEMBER_WAIT,   /* do actions, or wait until others have done some; ask again */
+  MEMBER_REFUSE, /* *refusal says why */
+};
+
+struct member_refusal {
+  int error; /* errno */
+  char why[320];
+};
+
+/* ---- Life ---- */
+
+/* An engine for a disk whose header was read: its newest superblock, whether
+ * the other slot is stale (says something else, or is not readable), and the
+ * intent map, whose words the engine takes over.  If a door was opened since min_epoch was last raised, it is raised
+ * past that epoch at once: the caller does all actions before it listens.
+ * NULL: out of memory.
+ */
+struct member *member_new (const struct superblock *sb, bool slot_stale,
+                           struct intents *map);
+void member_free (struct member *m); /* no pass is open any more */
+
+/* What is durable: as far as weftd may be told. */
+const struct superblock *member_confirmed (const struct member *m);
+
+/* Is everything that was asked for durable? */
+bool member_settled (const struct member *m);
+
+/* The key with which weftd makes the tokens for this member; it is not stored.
+ */
+void member_set_key (struct member *m, const uint8_t key[KEY_BYTES]);
+
+/* A write or flush of the data failed, or the header's.  The first reason
+ * stays.  [any thread may look; the lock is needed to say so]
+ */
+void member_fail (struct member *m, int error, const char *reason);
+bool member_failed (const struct member *m); /* [any thread] */
+const char *member_reason (const struct member *m); /* NULL: not failed */
+
+uint64_t member_dirty_extents (const struct member *m);
+
+/* Copy bytes of the intent map: bit e is bit e % 8 of byte e / 8.  The view
+ * has member_map_bytes () bytes, the last bits of which mean nothing and are
+ * zero.
+ */
+uint64_t member_map_bytes (const struct member *m);
+void member_map_read (const struct member *m, uint64_t offset, size_t bytes,
+                      uint8_t *buf);
+
+/* ---- Doors ---- */
+
+enum member_door { DOOR_DATA, DOOR_BATCH, DOOR_INTENTS };
+
+/* "data", "batch", "intents". */
+const char *member_door_name (enum member_door door);
+
+struct member_pass; /* an open door */
+
+/* Open the door that an export name "DOOR/TOKEN" asks for.  WAIT: the epoch
+ * must first be noted on the disk.  GO gives a pass.
+ */
+enum member_verdict member_open (struct member *m, const char *export_name,
+                                 struct member_pass **pass,
+                                 struct member_refusal *refusal);
+void member_close (struct member *m, struct member_pass *pass);
+
+enum member_door member_pass_door (const struct member_pass *pass);
+bool member_pass_writable (const struct member_pass *pass);
+
+/* ---- Requests ---- */
+
+/* One request, from admit to leave.  The caller fills the first two fields:
+ * the ranges that it will write (CLEAR records are skipped); none for a read
+ * or a flush.  They must lie within the data area.
+ */
+struct member_request {
+  const struct batch_record *records;
+  unsigned count;
+
+  unsigned turn; /* the engine's own */
+  bool wake;
+};
+
+/* May it run?  GO: run it.  REFUSE: it may not; *refusal is filled.  WAIT: take
+ * the lock, and ask member_retry until it says GO or REFUSE, with actions or
+ * waiting in between.  Whatever was said, member_leave follows at last.
+ * [any thread]
+ */
+enum member_verdict member_admit (struct member *m, struct member_pass *pass,
+                                  struct member_request *r,
+                                  struct member_refusal *refusal);
+enum member_verdict member_retry (struct member *m, struct member_pass *pass,
+                                  struct member_request *r,
+                                  struct member_refusal *refusal);
+
+/* The request was answered or is about to be; nothing of it runs any more.
+ * Returns true when somebody waits for just that: then wake them.
+ * [any thread]
+ */
+bool member_leave (struct member *m, struct member_request *r);
+
+/* The session needs the intent bits of the extents that lie within this range
+ * no more: both copies of what it wrote there are on stable storage.  Nothing
+ * is cleared while a member of the group is not in-sync.  The session has no
+ * write to these extents under way (DESIGN section 4).
+ */
+void member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
+                   uint64_t length);
+
+/* The data was written since the last member_touch: the superblock is to be
+ * written again, so that an old copy of the disk can be told from it.
+ */
+void member_touch (struct member *m);
+
+/* ---- What weftd wants ---- */
+
+struct member_desire {
+  uint64_t generation;
+  uint8_t cluster[16];
+  uint8_t release[16]; /* the array to forget; zero: none */
+  uint64_t min_epoch;
+  bool assigned;       /* the rest counts */
+  uint8_t array[16];
+  unsigned position;
+  enum layout_kind layout;
+  unsigned n, groups;
+  uint32_t unit;
+  uint64_t epoch; /* of the states */
+  uint8_t states[ARRAY_MEMBERS_MAX];
+};
+
+/* Make it so.  Epochs below a raised min_epoch are refused from now on; it is
+ * confirmed when their requests have left and it is durable.  Returns false,
+ * having changed nothing, with a sentence when the desire is not to be obeyed:
+ * an older generation, another cluster, another array, nonsense.
+ */
+bool member_desire (struct member *m, const struct member_desire *d, char *why,
+                    size_t why_size);
+
+/* ---- Actions ---- */
+
+enum member_action_kind { MEMBER_WRITE_SLOT, MEMBER_WRITE_INTENTS };
+
+/* Write `bytes` at `offset` of the disk, durably. */
+struct member_action {
+  enum member_action_kind kind;
+  uint64_t offset;
+  uint8_t bytes[INTENT_BLOCK_BYTES];
+
+  unsigned block; /* the engine's own */
+};
+
+/* Take the next action, if there is one that somebody waits for; with `lazy`
+ * also those that nobody does (clears of intent bits).  Several may be under
+ * way; each is given back by member_action_done exactly once, `error` 0 or an
+ * errno.  An error fails the member; a failed member has no actions.
+ */
+bool member_next_action (struct member *m, bool lazy, struct member_action *a);
+void member_action_done (struct member *m, const struct member_action *a,
+                         int error);
+
+/* Asserts every invariant of the engine; for tests. */
+void member_check (const struct member *m);
 
 #endif /* WEFT_MEMBER_H */

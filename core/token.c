@@ -1,3 +1,159 @@
+/* token.c: what opens a member's door.
+ *
+ *   1.ARRAY.MEMBER.SESSION.RIGHTS.EPOCH.MAC
+ *
+ * ARRAY and MEMBER are 32 hex digits, SESSION 16, RIGHTS is "rw" or "ro",
+ * EPOCH decimal, MAC 64 hex digits: the HMAC-SHA-256 of all before the last
+ * point.  There is one way only to write a token, so the reader takes the
+ * text apart, writes it again, and compares.
+ */
+
 #include <config.h>
 
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
 #include "token.h"
+
+#define MAC_BYTES 32
+#define HEX_BYTES(n) (2 * (n) + 1)
+
+static void
+hex (const uint8_t *p, size_t bytes, char *text)
+{
+  static const char digits[] = "0123456789abcdef";
+
+  for (size_t i = 0; i < bytes; i++) {
+    *text++ = digits[p[i] >> 4];
+    *text++ = digits[p[i] & 15];
+  }
+  *text = '\0';
+}
+
+static void
+mac_hex (const char *text, size_t bytes, const uint8_t key[KEY_BYTES],
+         char mac[HEX_BYTES (MAC_BYTES)])
+{
+  uint8_t sum[EVP_MAX_MD_SIZE];
+  unsigned length = 0;
+  const void *r = HMAC (EVP_sha256 (), key, KEY_BYTES,
+                        (const unsigned char *) text, bytes, sum, &length);
+
+  /* It fails for want of memory or of SHA-256 alone; there is no token that
+   * could be trusted then.
+   */
+  if (r == NULL || length != MAC_BYTES)
+    abort ();
+  hex (sum, MAC_BYTES, mac);
+}
+
+/* All but the point and the MAC.  Returns the length. */
+static size_t
+write_body (const struct token *t, char text[TOKEN_BYTES_MAX + 1])
+{
+  char array[HEX_BYTES (16)], member[HEX_BYTES (16)];
+  int n;
+
+  hex (t->array, 16, array);
+  hex (t->member, 16, member);
+  n = snprintf (text, TOKEN_BYTES_MAX + 1, "1.%s.%s.%016" PRIx64 ".%s.%" PRIu64,
+                array, member, t->session, t->writable ? "rw" : "ro",
+                t->epoch);
+  assert (n > 0 && n + 1 + 2 * MAC_BYTES <= TOKEN_BYTES_MAX);
+  return n;
+}
+
+void
+token_mint (const struct token *t, const uint8_t key[KEY_BYTES],
+            char text[TOKEN_BYTES_MAX + 1])
+{
+  size_t n = write_body (t, text);
+  char mac[HEX_BYTES (MAC_BYTES)];
+
+  mac_hex (text, n, key, mac);
+  text[n] = '.';
+  memcpy (text + n + 1, mac, sizeof mac);
+}
+
+static int
+unhex (const char *text, uint8_t *p, size_t bytes)
+{
+  for (size_t i = 0; i < bytes; i++) {
+    unsigned v;
+    char pair[3] = { text[2 * i], text[2 * i + 1], '\0' };
+
+    if (strspn (pair, "0123456789abcdef") != 2)
+      return -1;
+    sscanf (pair, "%x", &v);
+    p[i] = v;
+  }
+  return 0;
+}
+
+/* Takes apart what write_body wrote.  The fields before EPOCH have fixed
+ * places; whatever else may be wrong shows when it is written again.
+ */
+static int
+read_body (const char *text, size_t bytes, struct token *t)
+{
+  enum {
+    AT_ARRAY = 2,
+    AT_MEMBER = AT_ARRAY + 33,
+    AT_SESSION = AT_MEMBER + 33,
+    AT_RIGHTS = AT_SESSION + 17,
+    AT_EPOCH = AT_RIGHTS + 3,
+  };
+  uint8_t session[8];
+  size_t digits;
+
+  if (bytes <= AT_EPOCH)
+    return -1;
+  digits = strspn (text + AT_EPOCH, "0123456789");
+  if (digits != bytes - AT_EPOCH || digits > 19 ||
+      unhex (text + AT_ARRAY, t->array, 16) == -1 ||
+      unhex (text + AT_MEMBER, t->member, 16) == -1 ||
+      unhex (text + AT_SESSION, session, 8) == -1)
+    return -1;
+  t->session = 0;
+  for (int i = 0; i < 8; i++)
+    t->session = t->session << 8 | session[i];
+  t->writable = text[AT_RIGHTS + 1] == 'w';
+  t->epoch = strtoull (text + AT_EPOCH, NULL, 10);
+  return t->epoch <= EPOCH_MAX ? 0 : -1;
+}
+
+int
+token_verify (const char *text, const uint8_t key[KEY_BYTES], struct token *t,
+              const char **why)
+{
+  const char *point = strrchr (text, '.');
+  char mac[HEX_BYTES (MAC_BYTES)], again[TOKEN_BYTES_MAX + 1];
+  struct token r = { .session = 0 };
+
+  /* The MAC first: nothing of a forged token is looked at. */
+  if (point == NULL || strlen (text) > TOKEN_BYTES_MAX ||
+      strlen (point + 1) != 2 * MAC_BYTES) {
+    *why = "the token is not one of weftd's";
+    return -1;
+  }
+  mac_hex (text, point - text, key, mac);
+  if (CRYPTO_memcmp (point + 1, mac, 2 * MAC_BYTES) != 0) {
+    *why = "the token was not made for this member by its weftd";
+    return -1;
+  }
+  if (read_body (text, point - text, &r) == -1 ||
+      write_body (&r, again) != (size_t) (point - text) ||
+      memcmp (again, text, point - text) != 0) {
+    *why = "the token is of a kind that this member does not know";
+    return -1;
+  }
+  *t = r;
+  return 0;
+}

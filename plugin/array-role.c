@@ -1,3 +1,470 @@
+/* array-role.c: an array as an nbdkit export.
+ *
+ * get_ready does all that may fail: the session with weftd (control.c) or the
+ * static map (map.c), the connections to the members (peer.c), the array
+ * engine (core/array.h); so every error ends the start with one line.  The
+ * threads come after nbdkit's fork.  A request is carried out by engine.c.
+ *
+ * There is one array in a process and no state of a connection: what one
+ * client has written, another's FLUSH covers.
+ */
+
 #include <config.h>
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "array.h"
+#include "control.h"
+#include "engine.h"
+#include "map.h"
+#include "peer.h"
 #include "role.h"
+
+/* NBD's limit of a member that doesn't answer the handshake. */
+#define CONNECT_TIMEOUT_MS 10000
+/* Images that are buffered when nbdkit ends get so long to be written. */
+#define DRAIN_TIMEOUT_MS 10000
+
+static struct map *map;
+static struct control *control; /* NULL with a static map */
+static struct engine *engine;
+static struct layout layout;
+static bool readonly;
+
+/* nbdkit tells a plugin of -r only when the first client comes, but whether
+ * we attach for writing has to be known now.  Options of nbdkit that take a
+ * value are those of nbdkit(1)'s short ones.
+ */
+static bool
+nbdkit_is_readonly (void)
+{
+  static char text[65536];
+  bool r = false;
+  ssize_t n;
+  char *p;
+  int fd;
+
+  fd = open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (fd == -1)
+    return false;
+  n = read (fd, text, sizeof text - 1);
+  close (fd);
+  for (p = text; n > 0 && p < text + n; p += strlen (p) + 1) {
+    const char *o = p;
+
+    if (strcmp (p, "--") == 0)
+      break;
+    if (strcmp (p, "--readonly") == 0 || strcmp (p, "--read-only") == 0)
+      r = true;
+    if (p == text || p[0] != '-' || p[1] == '-')
+      continue;
+    for (o++; *o && strchr ("DegiPptUu", *o) == NULL; o++)
+      if (*o == 'r')
+        r = true;
+  }
+  return r;
+}
+
+/*----- Start -----*/
+
+static int
+load_map (void)
+{
+  char why[1024];
+
+  if (params.array) {
+    control = control_attach (readonly, &map);
+    return control ? 0 : -1;
+  }
+  map = map_from_file (params.map, why, sizeof why);
+  if (map == NULL) {
+    nbdkit_error ("map=%s", why);
+    return -1;
+  }
+  return 0;
+}
+
+/* Connect to all members that are not out. */
+static int
+open_peers (struct peer **peers)
+{
+  char why[8192];
+  unsigned m, o;
+
+  for (m = 0; m < map->members; m++) {
+    if (map->member[m].state == MEMBER_OUT)
+      continue;
+    peers[m] = peer_open (m, &map->member[m], readonly, params.map != NULL,
+                          CONNECT_TIMEOUT_MS, engine_io_done, why, sizeof why);
+    if (peers[m] == NULL) {
+      nbdkit_error ("%s%s", why,
+                    params.map ? "; or write \"state\": \"out\" for it in the "
+                                 "map to do without" : "");
+      return -1;
+    }
+    for (o = 0; o < m; o++)
+      if (peers[o] && peer_same (peers[o], peers[m])) {
+        nbdkit_error ("%s is the same as %s: a member can be used once only; "
+                      "correct the map", peers[m]->label, peers[o]->label);
+        return -1;
+      }
+  }
+  return 0;
+}
+
+/* The layout, from the size that every member must have. */
+static int
+make_layout (struct peer **peers)
+{
+  uint64_t bytes = map->member_bytes;
+  char why[256];
+  unsigned m;
+
+  for (m = 0; m < map->members; m++)
+    if (peers[m] && map->member_bytes == 0 &&
+        (bytes == 0 || peers[m]->size < bytes))
+      bytes = peers[m]->size;
+  if (bytes == 0) {
+    nbdkit_error ("no member is left: every one is out in the map");
+    return -1;
+  }
+  if (layout_init (&layout, map->layout, map->n, map->groups, map->unit, bytes,
+                   why, sizeof why) == -1) {
+    nbdkit_error ("%s", why);
+    return -1;
+  }
+  for (m = 0; m < map->members; m++)
+    if (peers[m] && peers[m]->size < layout.member_bytes) {
+      nbdkit_error ("%s has %llu bytes, but %llu of each member are in use: it "
+                    "was truncated or is another disk; give back the right "
+                    "one", peers[m]->label,
+                    (unsigned long long) peers[m]->size,
+                    (unsigned long long) layout.member_bytes);
+      return -1;
+    }
+  return 0;
+}
+
+/* Members that are out from the start must not be the only ones with some of
+ * the data.
+ */
+static int
+check_loss (void)
+{
+  bool lost[ARRAY_MEMBERS_MAX] = { false };
+  unsigned m, out = 0;
+  uint64_t bytes;
+
+  for (m = 0; m < map->members; m++)
+    if (map->member[m].state != MEMBER_IN_SYNC) {
+      lost[m] = true;
+      out++;
+    }
+  bytes = layout_loss (&layout, lost, NULL);
+  if (bytes == 0)
+    return 0;
+  nbdkit_error ("%u members are not in-sync in the map, and %llu bytes of the "
+                "array have no copy on any other: bring one of them back",
+                out, (unsigned long long) bytes);
+  return -1;
+}
+
+static struct array *
+make_array (struct peer **peers, struct array_config *config)
+{
+  struct timespec ts;
+  struct array *a;
+  char why[256];
+  unsigned m;
+
+  *config = (struct array_config) {
+    .layout = layout,
+    .dup = map->dup,
+    .readonly = readonly,
+    .batches = true,
+    .epoch = map->epoch,
+    .image_buffer_bytes = params.image_buffer_bytes,
+    .image_age_ms = params.image_age_ms,
+    .io_timeout_ms = params.io_timeout_ms,
+  };
+  for (m = 0; m < map->members; m++) {
+    config->states[m] = map->member[m].state;
+    if (peers[m] && peers[m]->batch.nbd == NULL)
+      config->batches = false;
+  }
+  clock_gettime (CLOCK_MONOTONIC, &ts);
+  a = array_new (config, (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec, why,
+                 sizeof why);
+  if (a == NULL)
+    nbdkit_error ("%s", why);
+  return a;
+}
+
+static void
+notice (const struct array_notice *n)
+{
+  enum member_state states[ARRAY_MEMBERS_MAX] = { MEMBER_IN_SYNC };
+  const char *name = map->member[n->member].name;
+
+  if (n->kind == NOTICE_DATA_LOST) {
+    nbdkit_error ("weft: data is lost: %s", n->reason);
+    return;
+  }
+  nbdkit_error ("weft: member %s is lost: %s%s", name, n->reason,
+                control ? "" : "; going on without it");
+  if (control) {
+    control_notice (control, n);
+    return;
+  }
+  /* A static map has nobody to record it with. */
+  states[n->member] = MEMBER_OUT;
+  engine_commit (engine, map->epoch, states);
+}
+
+static int
+array_get_ready (void)
+{
+  struct array_config config;
+  struct peer **peers = NULL;
+  struct array *a = NULL;
+  unsigned m;
+
+  readonly = nbdkit_is_readonly ();
+  if (load_map () == -1)
+    goto err;
+  peers = calloc (map->members, sizeof *peers);
+  if (peers == NULL) {
+    nbdkit_error ("calloc: %m");
+    goto err;
+  }
+  if (open_peers (peers) == -1 || make_layout (peers) == -1 ||
+      check_loss () == -1)
+    goto err;
+  a = make_array (peers, &config);
+  if (a == NULL)
+    goto err;
+  engine = engine_new (a, peers, &config, notice);
+  if (engine == NULL) {
+    nbdkit_error ("can't make the engine: %m");
+    goto err;
+  }
+  return 0;
+
+err:
+  if (a)
+    array_free (a);
+  for (m = 0; peers && m < map->members; m++)
+    peer_close (peers[m]);
+  free (peers);
+  control_end (control, true);
+  map_free (map);
+  control = NULL;
+  map = NULL;
+  return -1;
+}
+
+static int
+array_after_fork (void)
+{
+  int r = engine_start (engine);
+
+  if (r != 0) {
+    nbdkit_error ("pthread_create: %s", strerror (r));
+    return -1;
+  }
+  if (layout.copies == 1)
+    nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
+                  "member loses data", layout_name (layout.kind));
+  return control ? control_start (control, engine) : 0;
+}
+
+/* nbdkit is ending, all clients are gone. */
+static void
+array_cleanup (void)
+{
+  bool clean;
+
+  if (engine == NULL)
+    return;
+  clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
+  if (!clean)
+    nbdkit_error ("weft: not everything that was written could be written to "
+                  "both copies; the array makes up for it when it is next "
+                  "attached");
+  control_end (control, clean);
+  engine_free (engine);
+  map_free (map);
+  engine = NULL;
+  control = NULL;
+  map = NULL;
+}
+
+/*----- Clients -----*/
+
+static void *
+array_open (int ro)
+{
+  const char *name = nbdkit_export_name ();
+
+  if (name == NULL)
+    return NULL;
+  if (name[0] != '\0' && (map->name == NULL || strcmp (name, map->name) != 0) &&
+      (params.array == NULL || strcmp (name, params.array) != 0)) {
+    nbdkit_error ("there is no export \"%s\" here; the array is the default "
+                  "export \"\"", name);
+    nbdkit_set_error (ENOENT);
+    return NULL;
+  }
+  return NBDKIT_HANDLE_NOT_NEEDED;
+}
+
+static void
+array_close (void *handle)
+{
+}
+
+static int64_t
+array_get_size (void *handle)
+{
+  return (int64_t) layout.size;
+}
+
+static int
+array_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
+                  uint32_t *maximum)
+{
+  *minimum = 1;
+  *preferred = 4096;
+  *maximum = REQUEST_BYTES_ADVERTISED;
+  return 0;
+}
+
+static bool
+array_can_write (void *handle)
+{
+  return !readonly;
+}
+
+static int
+run (const char *what, struct array_request *r)
+{
+  int error = engine_run (engine, r);
+
+  if (error == 0)
+    return 0;
+  /* Of a session that is over enough has been said already. */
+  if (error == ESHUTDOWN)
+    nbdkit_debug ("weft: %s at %llu: the session is over", what,
+                  (unsigned long long) r->offset);
+  else
+    nbdkit_error ("weft: %s of %llu bytes at %llu: %s", what,
+                  (unsigned long long) r->length,
+                  (unsigned long long) r->offset, strerror (error));
+  nbdkit_set_error (error);
+  return -1;
+}
+
+static unsigned
+request_flags (uint32_t flags)
+{
+  return (flags & NBDKIT_FLAG_FUA ? ARRAY_FUA : 0) |
+         (flags & NBDKIT_FLAG_MAY_TRIM ? ARRAY_MAY_TRIM : 0);
+}
+
+static int
+array_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
+             uint32_t flags)
+{
+  struct array_request r = {
+    .op = ARRAY_READ, .offset = offset, .length = count, .buf = buf
+  };
+
+  return run ("read", &r);
+}
+
+static int
+array_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
+              uint32_t flags)
+{
+  struct array_request r = {
+    .op = ARRAY_WRITE, .flags = request_flags (flags), .offset = offset,
+    .length = count, .buf = (void *) buf
+  };
+
+  return run ("write", &r);
+}
+
+static int
+array_flush (void *handle, uint32_t flags)
+{
+  struct array_request r = { .op = ARRAY_FLUSH };
+
+  return run ("flush", &r);
+}
+
+static int
+array_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
+{
+  struct array_request r = {
+    .op = ARRAY_TRIM, .flags = request_flags (flags), .offset = offset,
+    .length = count
+  };
+
+  return run ("trim", &r);
+}
+
+static int
+array_zero (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
+{
+  struct array_request r = {
+    .op = ARRAY_ZERO, .flags = request_flags (flags), .offset = offset,
+    .length = count
+  };
+
+  return run ("zero", &r);
+}
+
+static int
+array_extents (void *handle, uint32_t count, uint64_t offset, uint32_t flags,
+               struct nbdkit_extents *extents)
+{
+  struct array_request r = {
+    .op = ARRAY_EXTENTS, .offset = offset, .length = count
+  };
+  int ret = run ("extents", &r);
+  size_t i;
+
+  for (i = 0; ret == 0 && i < r.extents_count; i++) {
+    const struct array_extent *x = &r.extents[i];
+
+    ret = nbdkit_add_extent (extents, offset, x->length,
+                             (x->hole ? NBDKIT_EXTENT_HOLE : 0) |
+                                 (x->zero ? NBDKIT_EXTENT_ZERO : 0));
+    offset += x->length;
+  }
+  free (r.extents);
+  return ret;
+}
+
+const struct role array_role = {
+  .get_ready = array_get_ready,
+  .after_fork = array_after_fork,
+  .cleanup = array_cleanup,
+  .open = array_open,
+  .close = array_close,
+  .get_size = array_get_size,
+  .block_size = array_block_size,
+  .can_write = array_can_write,
+  .pread = array_pread,
+  .pwrite = array_pwrite,
+  .flush = array_flush,
+  .trim = array_trim,
+  .zero = array_zero,
+  .extents = array_extents,
+};

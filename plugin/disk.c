@@ -1,3 +1,574 @@
+/* disk.c: a member's header on a real disk or file.
+ *
+ * A disk is claimed through its data descriptor: O_EXCL on a block device,
+ * which the kernel's own users (mounts, md, LVM) respect; on a file an OFD
+ * lock, which other members respect, and which, unlike a POSIX lock, stays
+ * when nbdkit forks into the background.
+ *
+ * The header has a descriptor of its own, and is written with RWF_DSYNC: so a
+ * header write waits for no data, and the two never take the report of each
+ * other's write errors, of which the kernel gives one to each descriptor.
+ *
+ * A disk with two good slots is a member, whatever else may be on it: users'
+ * data may look like anything.  When a slot is bad, a header write may have
+ * been cut short, or somebody may have made a file system over the member;
+ * a signature within the header tells.
+ */
+
 #include <config.h>
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <blkid/blkid.h>
+#include <linux/fs.h>
+
 #include "disk.h"
+
+static int __attribute__ ((format (printf, 3, 4)))
+refuse (char *why, size_t why_size, const char *fs, ...)
+{
+  va_list args;
+
+  va_start (args, fs);
+  vsnprintf (why, why_size, fs, args);
+  va_end (args);
+  return -1;
+}
+
+/* ---- Opening ---- */
+
+/* Opens path and finds out what it is.  Returns the descriptor or -1. */
+static int
+open_any (const char *path, int flags, bool *block_device, uint64_t *size,
+          char *why, size_t why_size)
+{
+  struct stat st;
+  int fd;
+
+  /* O_NONBLOCK: do not hang on a FIFO; it means nothing for disks. */
+  fd = open (path, flags | O_CLOEXEC | O_NONBLOCK);
+  if (fd == -1 && errno == ENOENT)
+    return refuse (why, why_size, "%s: there is no such disk or file; check "
+                   "the path", path);
+  if (fd == -1 && errno == EBUSY)
+    return refuse (why, why_size, "%s is in use: it is mounted, part of "
+                   "another device, or served by another process; end that "
+                   "first", path);
+  if (fd == -1 && errno == EISDIR)
+    return refuse (why, why_size, "%s is a directory, not a disk; give a "
+                   "block device or a file", path);
+  if (fd == -1)
+    return refuse (why, why_size, "%s cannot be opened: %s; check its "
+                   "permissions and cabling", path, strerror (errno));
+  if (fstat (fd, &st) == -1 ||
+      (!S_ISBLK (st.st_mode) && !S_ISREG (st.st_mode))) {
+    close (fd);
+    return refuse (why, why_size, "%s is neither a block device nor a "
+                   "regular file; give one of these", path);
+  }
+  *block_device = S_ISBLK (st.st_mode);
+  *size = st.st_size;
+  if (*block_device && ioctl (fd, BLKGETSIZE64, size) == -1) {
+    close (fd);
+    return refuse (why, why_size, "%s does not tell its size: %s; is it a "
+                   "disk?", path, strerror (errno));
+  }
+  return fd;
+}
+
+/* Opens for writing, for ourselves alone. */
+static int
+open_claimed (const char *path, bool *block_device, uint64_t *size, char *why,
+              size_t why_size)
+{
+  struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+  struct stat st;
+  int fd, flags = O_RDWR;
+
+  /* On anything but a block device O_EXCL alone has no meaning. */
+  if (stat (path, &st) == 0 && S_ISBLK (st.st_mode))
+    flags |= O_EXCL;
+  fd = open_any (path, flags, block_device, size, why, why_size);
+  if (fd == -1)
+    return -1;
+  if (!*block_device && fcntl (fd, F_OFD_SETLK, &lock) == -1) {
+    int err = errno;
+
+    close (fd);
+    if (err == EAGAIN || err == EACCES)
+      return refuse (why, why_size, "%s is in use: another process serves "
+                     "it; end that first", path);
+    return refuse (why, why_size, "%s cannot be locked: %s; put it on a file "
+                   "system that has locks", path, strerror (err));
+  }
+  return fd;
+}
+
+/* Returns 0 or an errno; a short read is EIO. */
+static int
+read_all (int fd, void *buf, size_t bytes, uint64_t offset)
+{
+  char *p = buf;
+
+  while (bytes > 0) {
+    ssize_t r = pread (fd, p, bytes, offset);
+
+    if (r == -1 && errno == EINTR)
+      continue;
+    if (r <= 0)
+      return r == -1 ? errno : EIO;
+    p += r;
+    offset += r;
+    bytes -= r;
+  }
+  return 0;
+}
+
+static int
+write_all (int fd, const void *buf, size_t bytes, uint64_t offset, int flags)
+{
+  const char *p = buf;
+
+  while (bytes > 0) {
+    struct iovec iov = { .iov_base = (char *) p, .iov_len = bytes };
+    ssize_t r = pwritev2 (fd, &iov, 1, offset, flags);
+
+    if (r == -1 && errno == EINTR)
+      continue;
+    if (r <= 0)
+      return r == -1 ? errno : EIO;
+    p += r;
+    offset += r;
+    bytes -= r;
+  }
+  return 0;
+}
+
+/* ---- What is there? ---- */
+
+static blkid_probe
+new_probe (int fd)
+{
+  blkid_probe pr = blkid_new_probe ();
+
+  if (pr == NULL)
+    return NULL;
+  if (blkid_probe_set_device (pr, fd, 0, 0) != 0) {
+    blkid_free_probe (pr);
+    return NULL;
+  }
+  blkid_probe_enable_superblocks (pr, 1);
+  blkid_probe_set_superblocks_flags (
+    pr, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL | BLKID_SUBLKS_USAGE |
+    BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_BADCSUM);
+  blkid_probe_enable_partitions (pr, 1);
+  blkid_probe_set_partitions_flags (pr, BLKID_PARTS_FORCE_GPT |
+                                    BLKID_PARTS_MAGIC);
+  return pr;
+}
+
+static const char *
+value (blkid_probe pr, const char *name)
+{
+  const char *v = NULL;
+
+  return blkid_probe_lookup_value (pr, name, &v, NULL) == 0 ? v : NULL;
+}
+
+static void
+describe (blkid_probe pr, char *text, size_t size)
+{
+  const char *type = value (pr, "TYPE"), *label = value (pr, "LABEL");
+  const char *usage = value (pr, "USAGE"), *table = value (pr, "PTTYPE");
+  int n;
+
+  if (type == NULL && table)
+    n = snprintf (text, size, "a partition table (%s)", table);
+  else if (type == NULL)
+    n = snprintf (text, size, "something that libblkid has no name for");
+  else if (strcmp (type, "LVM2_member") == 0)
+    n = snprintf (text, size, "an LVM physical volume");
+  else if (strcmp (type, "linux_raid_member") == 0)
+    n = snprintf (text, size, "a member of a Linux software RAID");
+  else if (strcmp (type, "swap") == 0)
+    n = snprintf (text, size, "swap space");
+  else if (usage && strcmp (usage, "filesystem") == 0)
+    n = snprintf (text, size, "%s %s file system",
+                  strchr ("aeioux", type[0]) ? "an" : "a", type);
+  else
+    n = snprintf (text, size, "a volume of type %s", type);
+  if (type && label && *label && n > 0 && (size_t) n < size)
+    snprintf (text + n, size - n, " labelled \"%.64s\"", label);
+}
+
+static bool
+within_header (blkid_probe pr)
+{
+  const char *at = value (pr, "SBMAGIC_OFFSET");
+
+  if (at == NULL)
+    at = value (pr, "PTMAGIC_OFFSET");
+  return at != NULL && strtoull (at, NULL, 10) < HEADER_BYTES;
+}
+
+/* The first signature, or the first within the header.  Returns 1 with *text,
+ * 0 when there is none, -1 when that can't be found out.
+ */
+static int
+find_signature (int fd, bool header_only, char *text, size_t size)
+{
+  blkid_probe pr = new_probe (fd);
+  int r;
+
+  if (pr == NULL)
+    return -1;
+  while ((r = blkid_do_probe (pr)) == 0)
+    if (!header_only || within_header (pr)) {
+      describe (pr, text, size);
+      break;
+    }
+  blkid_free_probe (pr);
+  return r == 0 ? 1 : r == 1 ? 0 : -1;
+}
+
+static void
+describe_weft (struct disk_content *c)
+{
+  char uuid[FORMAT_UUID_TEXT_BYTES];
+
+  if (format_uuid_zero (c->sb.array)) {
+    format_uuid (c->sb.disk, uuid);
+    snprintf (c->text, sizeof c->text,
+              "a Weft disk (%s) that belongs to no array", uuid);
+  }
+  else {
+    format_uuid (c->sb.array, uuid);
+    snprintf (c->text, sizeof c->text, "member %u of the Weft array %s",
+              c->sb.position, uuid);
+  }
+}
+
+/* c->block_device and c->size are given.  *slot_stale (may be NULL): the
+ * other slot is bad or says something else.
+ */
+static int
+examine (int fd, const char *path, struct disk_content *c, bool *slot_stale,
+         char *why, size_t why_size)
+{
+  uint8_t slots[2 * SLOT_BYTES] = { 0 };
+  struct superblock other;
+  const char *reason = NULL;
+  int newest, r, err;
+  bool whole;
+
+  err = read_all (fd, slots, c->size < sizeof slots ? c->size : sizeof slots,
+                  0);
+  if (err)
+    return refuse (why, why_size, "%s cannot be read: %s; the disk may be "
+                   "broken", path, strerror (err));
+  newest = superblock_newest (slots, &c->sb, &reason);
+  whole = newest >= 0 && superblock_decode (slots + (1 - newest) * SLOT_BYTES,
+                                            &other, &reason) == 0;
+  if (slot_stale)
+    *slot_stale = !whole || !superblock_same (&c->sb, &other);
+  if (!whole) {
+    r = find_signature (fd, superblock_present (slots), c->text,
+                        sizeof c->text);
+    if (r == -1)
+      return refuse (why, why_size, "%s: libblkid cannot tell what is on it; "
+                     "the disk may be broken", path);
+    if (r == 1) {
+      c->kind = DISK_FOREIGN;
+      return 0;
+    }
+  }
+  if (newest >= 0) {
+    c->kind = DISK_WEFT;
+    describe_weft (c);
+  }
+  else if (superblock_present (slots)) {
+    c->kind = DISK_DAMAGED;
+    snprintf (c->text, sizeof c->text, "a damaged Weft header (%s)", reason);
+  }
+  else {
+    c->kind = DISK_BLANK;
+    snprintf (c->text, sizeof c->text, "nothing that is known");
+  }
+  return 0;
+}
+
+int
+disk_probe (const char *path, struct disk_content *content, char *why,
+            size_t why_size)
+{
+  struct disk_content c = { .kind = DISK_BLANK };
+  int fd, r;
+
+  fd = open_any (path, O_RDONLY, &c.block_device, &c.size, why, why_size);
+  if (fd == -1)
+    return -1;
+  r = examine (fd, path, &c, NULL, why, why_size);
+  close (fd);
+  if (r == 0)
+    *content = c;
+  return r;
+}
+
+/* ---- Formatting ---- */
+
+/* Returns 0 or -1. */
+static int
+wipe_signatures (int fd)
+{
+  blkid_probe pr = new_probe (fd);
+  int r = 0;
+
+  if (pr == NULL)
+    return -1;
+  /* Each turn takes the magic of one signature away; the bound is there for
+   * a disk on which writes have no effect.
+   */
+  for (int i = 0; r == 0 && i < 256; i++) {
+    r = blkid_do_probe (pr);
+    if (r == 0 && blkid_do_wipe (pr, 0) != 0)
+      r = -1;
+  }
+  blkid_free_probe (pr);
+  return r == 1 ? 0 : -1;
+}
+
+/* May the data area hold anything but zeroes? */
+static bool
+data_dirty (int fd, bool block_device)
+{
+  return block_device || lseek (fd, HEADER_BYTES, SEEK_DATA) != -1 ||
+         errno != ENXIO;
+}
+
+/* The header without its slots first, so that a disk whose formatting was cut
+ * short is no Weft disk at all.
+ */
+static int
+write_header (int fd, struct superblock *sb, bool dirty)
+{
+  uint8_t *header = calloc (1, HEADER_BYTES);
+  struct intents map;
+  int err;
+
+  if (header == NULL || intents_init (&map, intents_extents (sb->data_bytes))) {
+    free (header);
+    return ENOMEM;
+  }
+  if (dirty)
+    intents_set_all (&map);
+  for (unsigned i = 0; i < intents_blocks (&map); i++)
+    intents_encode (&map, i, header + INTENT_BLOCKS_OFFSET +
+                    (size_t) i * INTENT_BLOCK_BYTES);
+  intents_free (&map);
+  err = write_all (fd, header, HEADER_BYTES, 0, 0);
+  if (err == 0 && fsync (fd) == -1)
+    err = errno;
+  for (int i = 0; err == 0 && i < 2; i++) {
+    sb->sequence++;
+    superblock_encode (sb, header);
+    err = write_all (fd, header, SLOT_BYTES, sb->sequence % 2 * SLOT_BYTES,
+                     RWF_DSYNC);
+  }
+  free (header);
+  return err;
+}
+
+static int
+random_uuid (uint8_t uuid[16])
+{
+  if (getrandom (uuid, 16, 0) != 16)
+    return -1;
+  uuid[6] = (uuid[6] & 0x0f) | 0x40; /* version 4, RFC 9562 */
+  uuid[8] = (uuid[8] & 0x3f) | 0x80;
+  return 0;
+}
+
+static int
+format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
+                char *why, size_t why_size)
+{
+  struct disk_content *c = &f->replaced;
+  char left[256] = "a signature";
+  int err;
+
+  if (f->size < HEADER_BYTES + DISK_DATA_BYTES_MIN)
+    return refuse (why, why_size, "%s is too small: it has %" PRIu64
+                   " bytes, and a member takes at least %" PRIu64 "; take a "
+                   "larger disk", path, f->size,
+                   HEADER_BYTES + DISK_DATA_BYTES_MIN);
+  if (examine (fd, path, c, NULL, why, why_size) == -1)
+    return -1;
+  if (c->kind != DISK_BLANK && !force)
+    return refuse (why, why_size, "%s holds %s, which formatting would "
+                   "destroy; take another disk, or force it", path, c->text);
+
+  f->sb.data_offset = HEADER_BYTES;
+  f->sb.data_bytes = (f->size - HEADER_BYTES) / DISK_DATA_STEP_BYTES *
+                     DISK_DATA_STEP_BYTES;
+  if (f->sb.data_bytes > MEMBER_DATA_BYTES_MAX)
+    f->sb.data_bytes = MEMBER_DATA_BYTES_MAX;
+  f->unused_bytes = f->size - HEADER_BYTES - f->sb.data_bytes;
+  f->dirty = data_dirty (fd, c->block_device);
+  if (random_uuid (f->sb.disk) == -1)
+    return refuse (why, why_size, "%s was not formatted: the kernel gives no "
+                   "random bytes: %s", path, strerror (errno));
+
+  if (wipe_signatures (fd) == -1)
+    return refuse (why, why_size, "%s: the signature of %s cannot be wiped; "
+                   "the disk may be read-only or broken", path, c->text);
+  err = write_header (fd, &f->sb, f->dirty);
+  if (err)
+    return refuse (why, why_size, "%s: writing the header failed: %s; it is "
+                   "no Weft disk now", path, strerror (err));
+  if (find_signature (fd, false, left, sizeof left) != 0)
+    return refuse (why, why_size, "%s: %s shows still after it was wiped; the "
+                   "disk may be broken", path, left);
+  return 0;
+}
+
+int
+disk_format (const char *path, bool force, struct disk_formatted *result,
+             char *why, size_t why_size)
+{
+  struct disk_formatted f = { .size = 0 };
+  int fd, r;
+
+  fd = open_claimed (path, &f.replaced.block_device, &f.size, why, why_size);
+  if (fd == -1)
+    return -1;
+  f.replaced.size = f.size;
+  r = format_claimed (fd, path, force, &f, why, why_size);
+  close (fd);
+  if (r == 0)
+    *result = f;
+  return r;
+}
+
+/* ---- Serving ---- */
+
+static int
+check_content (const struct disk_content *c, const char *path, char *why,
+               size_t why_size)
+{
+  switch (c->kind) {
+  case DISK_BLANK:
+    return refuse (why, why_size, "%s is not formatted; run `weftctl disk "
+                   "format %s` first", path, path);
+  case DISK_FOREIGN:
+    return refuse (why, why_size, "%s holds %s and no Weft member; check the "
+                   "path", path, c->text);
+  case DISK_DAMAGED:
+    return refuse (why, why_size, "%s has %s; replace the disk, or format it "
+                   "again with --force and rebuild it", path, c->text);
+  case DISK_WEFT:
+    break;
+  }
+  if (c->size < c->sb.data_offset ||
+      c->size - c->sb.data_offset < c->sb.data_bytes)
+    return refuse (why, why_size, "%s is shorter than when it was formatted: "
+                   "it has %" PRIu64 " bytes, and had at least %" PRIu64
+                   "; restore its size, or format it again", path, c->size,
+                   c->sb.data_offset + c->sb.data_bytes);
+  return 0;
+}
+
+struct disk *
+disk_open (const char *path, char *why, size_t why_size)
+{
+  struct disk *d = calloc (1, sizeof *d);
+  struct disk_content c = { .kind = DISK_BLANK };
+  char self[64];
+
+  if (d == NULL || (d->path = strdup (path)) == NULL) {
+    free (d);
+    refuse (why, why_size, "%s: out of memory", path);
+    return NULL;
+  }
+  d->header_fd = -1;
+  d->data_fd = open_claimed (path, &c.block_device, &c.size, why, why_size);
+  if (d->data_fd == -1 ||
+      examine (d->data_fd, path, &c, &d->slot_stale, why, why_size) == -1 ||
+      check_content (&c, path, why, why_size) == -1)
+    goto error;
+  d->block_device = c.block_device;
+  d->size = c.size;
+  d->sb = c.sb;
+
+  /* The same disk, even if the path leads elsewhere by now. */
+  snprintf (self, sizeof self, "/proc/self/fd/%d", d->data_fd);
+  d->header_fd = open (self, O_RDWR | O_CLOEXEC);
+  if (d->header_fd == -1) {
+    refuse (why, why_size, "%s cannot be opened again for its header: %s; is "
+            "/proc mounted?", path, strerror (errno));
+    goto error;
+  }
+  return d;
+
+error:
+  disk_close (d);
+  return NULL;
+}
+
+void
+disk_close (struct disk *d)
+{
+  if (d == NULL)
+    return;
+  if (d->header_fd != -1)
+    close (d->header_fd);
+  if (d->data_fd != -1)
+    close (d->data_fd);
+  free (d->path);
+  free (d);
+}
+
+int
+disk_read_intents (struct disk *d, struct intents *map, unsigned *bad_blocks,
+                   char *why, size_t why_size)
+{
+  uint8_t block[INTENT_BLOCK_BYTES];
+  const char *reason;
+  int err;
+
+  *bad_blocks = 0;
+  if (intents_init (map, intents_extents (d->sb.data_bytes)) == -1)
+    return refuse (why, why_size, "%s: out of memory for its intent map",
+                   d->path);
+  for (unsigned i = 0; i < intents_blocks (map); i++) {
+    err = read_all (d->header_fd, block, sizeof block,
+                    INTENT_BLOCKS_OFFSET + (uint64_t) i * sizeof block);
+    if (err) {
+      intents_free (map);
+      return refuse (why, why_size, "%s: its intent map cannot be read: %s; "
+                     "replace the disk", d->path, strerror (err));
+    }
+    if (intents_decode (map, i, block, &reason) == -1)
+      (*bad_blocks)++;
+  }
+  return 0;
+}
+
+int
+disk_write_header (struct disk *d, const void *buf, size_t bytes,
+                   uint64_t offset)
+{
+  if (offset > HEADER_BYTES || bytes > HEADER_BYTES - offset)
+    return EINVAL;
+  return write_all (d->header_fd, buf, bytes, offset, RWF_DSYNC);
+}

@@ -1,8 +1,94 @@
-/* disk.h: a member's header on a real disk or file: probing, formatting,
- * opening exclusively, reading and writing superblock slots.
+/* disk.h: a member's header on a real disk or file.
+ *
+ * Used by the member role and by `weftctl disk`.  Every function that fails
+ * returns -1 (or NULL) and puts one sentence into why, which names the disk,
+ * the reason and the way out; nothing was written then, unless it says so.
  */
 
 #ifndef WEFT_DISK_H
 #define WEFT_DISK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+
+/* The smallest data area that disk_format makes, and what its size is a
+ * multiple of.
+ */
+#define DISK_DATA_BYTES_MIN MiB (1)
+#define DISK_DATA_STEP_BYTES 4096
+
+/* ---- What is on a disk? ---- */
+
+enum disk_content_kind {
+  DISK_BLANK,   /* nothing that anybody knows */
+  DISK_WEFT,    /* a readable Weft header: `sb` */
+  DISK_DAMAGED, /* a Weft header of which no slot is readable */
+  DISK_FOREIGN, /* a file system, partition table, LVM, md, swap, ... */
+};
+
+struct disk_content {
+  enum disk_content_kind kind;
+  char text[256];       /* in words: "an ext4 file system labelled \"home\"" */
+  struct superblock sb; /* DISK_WEFT */
+  bool block_device;
+  uint64_t size; /* bytes of the whole disk or file */
+};
+
+/* Reads only, and takes no lock: a disk that is being served can be looked
+ * at too.
+ */
+int disk_probe (const char *path, struct disk_content *content, char *why,
+                size_t why_size);
+
+/* ---- Formatting ---- */
+
+struct disk_formatted {
+  struct superblock sb;   /* its new UUID, its data area */
+  uint64_t size;          /* bytes of the whole disk */
+  uint64_t unused_bytes;  /* at its end, because its size is no multiple */
+  bool dirty;             /* its data area may hold something: a member made
+                             of it starts with all of its extents dirty */
+  struct disk_content replaced; /* what was there before */
+};
+
+/* Make a Weft disk of a blank one; with force, of any that nobody has open.
+ * Old signatures are wiped, so that libblkid sees nothing afterwards.  The
+ * data area itself is not touched.
+ */
+int disk_format (const char *path, bool force, struct disk_formatted *result,
+                 char *why, size_t why_size);
+
+/* ---- Serving ---- */
+
+struct disk {
+  char *path;
+  bool block_device;
+  uint64_t size; /* bytes of the whole disk or file */
+  int data_fd;   /* holds the exclusive claim; for the data area alone */
+  int header_fd; /* for the header alone */
+  struct superblock sb; /* the newest valid slot, as read at open */
+  bool slot_stale;      /* the other slot does not say the same */
+};
+
+/* Open a Weft disk exclusively and read its header.  Refuses what is missing,
+ * not formatted, foreign, damaged, shorter than when it was formatted, or open
+ * elsewhere.
+ */
+struct disk *disk_open (const char *path, char *why, size_t why_size);
+void disk_close (struct disk *d);
+
+/* Read the intent map of an open disk into *map, which this initialises for
+ * d->sb.data_bytes.  *bad_blocks gets the number of blocks that were not
+ * readable as such and count as all dirty.
+ */
+int disk_read_intents (struct disk *d, struct intents *map,
+                       unsigned *bad_blocks, char *why, size_t why_size);
+
+/* Write into the header, durably.  Returns 0 or an errno. */
+int disk_write_header (struct disk *d, const void *buf, size_t bytes,
+                       uint64_t offset);
 
 #endif /* WEFT_DISK_H */

@@ -1,3 +1,502 @@
+/* member-role.c: `nbdkit weft disk=PATH`: serves one disk to the hosts whose
+ * array it belongs to.
+ *
+ * The way of a write: nbdkit's thread calls member_pwrite; the engine is asked
+ * without a lock (member_admit), and says GO when the intent bits are there
+ * already; the data goes to the page cache; member_leave.  The first write to
+ * an extent finds WAIT instead: the thread takes the lock and writes the block
+ * of the intent map itself, or waits for another thread that is writing it,
+ * and so takes part in a group commit.
+ */
+
 #include <config.h>
 
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/sys/queue.h>
+
+#include "data.h"
+#include "hangup.h"
+#include "member-role.h"
 #include "role.h"
+
+struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- The engine's wishes ---- */
+
+bool
+server_act (bool lazy)
+{
+  struct member_action a;
+  int err;
+
+  if (!member_next_action (server.member, lazy, &a))
+    return false;
+  pthread_mutex_unlock (&server.lock);
+  err = disk_write_header (server.disk, a.bytes, sizeof a.bytes, a.offset);
+  pthread_mutex_lock (&server.lock);
+  member_action_done (server.member, &a, err);
+  if (err)
+    nbdkit_error ("%s: %s: this member serves nothing any more",
+                  server.disk->path, member_reason (server.member));
+  pthread_cond_broadcast (&server.changed);
+  return true;
+}
+
+static void
+act_or_wait (void)
+{
+  if (!server_act (false))
+    pthread_cond_wait (&server.changed, &server.lock);
+}
+
+static int
+refuse (const struct member_refusal *refusal)
+{
+  nbdkit_error ("%s: %s", server.disk->path, refusal->why);
+  nbdkit_set_error (refusal->error);
+  return -1;
+}
+
+/* A write or flush of ours has failed.  What the kernel still has of the data
+ * is unknown from here on, so it is not tried again.
+ */
+static int
+fail (int err, const char *what)
+{
+  pthread_mutex_lock (&server.lock);
+  if (!member_failed (server.member))
+    nbdkit_error ("%s: %s: %s; this member serves nothing any more",
+                  server.disk->path, what, strerror (err));
+  member_fail (server.member, err, what);
+  pthread_cond_broadcast (&server.changed);
+  pthread_mutex_unlock (&server.lock);
+  nbdkit_set_error (err);
+  return -1;
+}
+
+/* ---- Requests ---- */
+
+static void
+request_end (struct member_request *r)
+{
+  if (member_leave (server.member, r)) {
+    pthread_mutex_lock (&server.lock);
+    pthread_cond_broadcast (&server.changed);
+    pthread_mutex_unlock (&server.lock);
+  }
+}
+
+/* Returns 0 when the request may run, and request_end must follow. */
+static int
+request_begin (struct member_pass *pass, struct member_request *r)
+{
+  struct member_refusal refusal;
+  enum member_verdict v = member_admit (server.member, pass, r, &refusal);
+
+  if (v == MEMBER_WAIT) {
+    pthread_mutex_lock (&server.lock);
+    while ((v = member_retry (server.member, pass, r, &refusal)) == MEMBER_WAIT)
+      act_or_wait ();
+    pthread_mutex_unlock (&server.lock);
+  }
+  if (v == MEMBER_GO)
+    return 0;
+  request_end (r);
+  return refuse (&refusal);
+}
+
+static void
+clear_all (struct member_pass *pass, const struct batch_record *records,
+           unsigned count)
+{
+  pthread_mutex_lock (&server.lock);
+  for (unsigned i = 0; i < count; i++)
+    if (records[i].kind == BATCH_CLEAR)
+      member_clear (server.member, pass, records[i].offset, records[i].length);
+  pthread_mutex_unlock (&server.lock);
+}
+
+/* Clears come first, whatever their place: a record of the same batch that
+ * writes to the extent then sets the bit again.
+ */
+static int
+change (struct member_pass *pass, const struct batch_record *records,
+        unsigned count, bool fua)
+{
+  struct member_request r = { .records = records, .count = count };
+  bool single = count == 1, clears = false;
+  uint64_t bytes = 0;
+  int err = 0;
+
+  for (unsigned i = 0; i < count; i++)
+    clears |= records[i].kind == BATCH_CLEAR;
+  if (clears)
+    clear_all (pass, records, count);
+  if (request_begin (pass, &r) == -1)
+    return -1;
+  for (unsigned i = 0; err == 0 && i < count; i++)
+    if (records[i].kind != BATCH_CLEAR) {
+      err = data_change (server.disk, &records[i], fua && single);
+      bytes += records[i].kind == BATCH_WRITE ? records[i].length : 0;
+    }
+  if (err == 0 && fua && !single)
+    err = data_flush (server.disk);
+  if (err)
+    fail (err, "writing failed");
+  request_end (&r);
+  if (err)
+    return -1;
+  if (!atomic_load_explicit (&server.written, memory_order_relaxed))
+    atomic_store_explicit (&server.written, true, memory_order_relaxed);
+  load_count (&server.counters.writes, 1);
+  load_count (&server.counters.write_bytes, bytes);
+  return 0;
+}
+
+static int
+batch_apply (struct member_pass *pass, const void *buf, uint32_t count,
+             uint64_t offset, bool fua)
+{
+  struct batch_record records[BATCH_RECORDS_MAX];
+  const char *why = "a batch is one write at offset 0";
+  int n = -1;
+
+  if (offset == 0)
+    n = batch_decode (buf, count, server.disk->sb.data_bytes, records, &why);
+  if (n == -1) {
+    nbdkit_error ("%s: a batch is refused as a whole: %s", server.disk->path,
+                  why);
+    nbdkit_set_error (EINVAL);
+    return -1;
+  }
+  return change (pass, records, n, fua);
+}
+
+/* ---- nbdkit's calls ---- */
+
+/* What nbdkit calls a handle. */
+struct door {
+  LIST_ENTRY (door) link; /* under server.lock */
+  struct member_pass *pass;
+  enum member_door kind;
+  struct hangup hangup;
+};
+static LIST_HEAD (, door) doors = LIST_HEAD_INITIALIZER (doors);
+
+static void
+member_role_close (void *handle)
+{
+  struct door *door = handle;
+
+  hangup_remove (&door->hangup);
+  pthread_mutex_lock (&server.lock);
+  LIST_REMOVE (door, link);
+  member_close (server.member, door->pass);
+  pthread_mutex_unlock (&server.lock);
+  free (door);
+}
+
+static void *
+member_role_open (int readonly)
+{
+  const char *name = nbdkit_export_name ();
+  struct member_refusal refusal;
+  struct door *door = calloc (1, sizeof *door);
+  enum member_verdict v;
+
+  if (name == NULL || door == NULL) {
+    free (door);
+    return NULL;
+  }
+  pthread_mutex_lock (&server.lock);
+  while ((v = member_open (server.member, name, &door->pass, &refusal)) ==
+         MEMBER_WAIT)
+    act_or_wait ();
+  if (v == MEMBER_GO)
+    LIST_INSERT_HEAD (&doors, door, link);
+  pthread_mutex_unlock (&server.lock);
+  if (v == MEMBER_REFUSE) {
+    refuse (&refusal);
+    free (door);
+    return NULL;
+  }
+  door->kind = member_pass_door (door->pass);
+  hangup_add (&door->hangup);
+  return door;
+}
+
+static int64_t
+member_role_get_size (void *handle)
+{
+  const struct door *door = handle;
+
+  switch (door->kind) {
+  case DOOR_DATA:
+    return server.disk->sb.data_bytes;
+  case DOOR_BATCH:
+    return REQUEST_BYTES_MAX;
+  case DOOR_INTENTS:
+    return member_map_bytes (server.member);
+  }
+  return -1;
+}
+
+static int
+member_role_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
+                        uint32_t *maximum)
+{
+  *minimum = 1;
+  *preferred = 4096;
+  *maximum = REQUEST_BYTES_MAX;
+  return 0;
+}
+
+static bool
+member_role_can_write (void *handle)
+{
+  const struct door *door = handle;
+
+  return member_pass_writable (door->pass);
+}
+
+static int
+wrong_door (const struct door *door, const char *what)
+{
+  nbdkit_error ("%s: the %s door is not for %s; use the data door",
+                server.disk->path,
+                member_door_name (door->kind), what);
+  nbdkit_set_error (EINVAL);
+  return -1;
+}
+
+static int
+member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
+                   uint32_t flags)
+{
+  struct door *door = handle;
+  struct member_request r = { .count = 0 };
+  int err = 0;
+
+  if (door->kind == DOOR_BATCH)
+    return wrong_door (door, "reading");
+  if (request_begin (door->pass, &r) == -1)
+    return -1;
+  if (door->kind == DOOR_INTENTS) {
+    pthread_mutex_lock (&server.lock);
+    member_map_read (server.member, offset, count, buf);
+    pthread_mutex_unlock (&server.lock);
+  }
+  else
+    err = data_read (server.disk, buf, count, offset);
+  request_end (&r);
+  if (err) {
+    /* An unreadable sector is no reason to give up the rest: the array reads
+     * the other copy and writes it back.
+     */
+    nbdkit_error ("%s: reading failed: %s", server.disk->path, strerror (err));
+    nbdkit_set_error (err);
+    return -1;
+  }
+  load_count (&server.counters.reads, 1);
+  load_count (&server.counters.read_bytes, count);
+  return 0;
+}
+
+static int
+member_role_pwrite (void *handle, const void *buf, uint32_t count,
+                    uint64_t offset, uint32_t flags)
+{
+  struct door *door = handle;
+  struct batch_record record = { .kind = BATCH_WRITE, .offset = offset,
+                                 .length = count, .payload = buf };
+  bool fua = flags & NBDKIT_FLAG_FUA;
+
+  if (door->kind == DOOR_BATCH)
+    return batch_apply (door->pass, buf, count, offset, fua);
+  if (door->kind != DOOR_DATA)
+    return wrong_door (door, "writing");
+  return change (door->pass, &record, 1, fua);
+}
+
+static int
+member_role_flush (void *handle, uint32_t flags)
+{
+  struct door *door = handle;
+  struct member_request r = { .count = 0 };
+  int err;
+
+  if (request_begin (door->pass, &r) == -1)
+    return -1;
+  err = data_flush (server.disk);
+  if (err)
+    fail (err, "flushing failed");
+  request_end (&r);
+  load_count (&server.counters.flushes, 1);
+  return err ? -1 : 0;
+}
+
+static int
+member_role_zero (void *handle, uint32_t count, uint64_t offset,
+                  uint32_t flags)
+{
+  struct door *door = handle;
+  struct batch_record record = {
+    .kind = flags & NBDKIT_FLAG_MAY_TRIM ? BATCH_TRIM : BATCH_ZERO,
+    .offset = offset, .length = count,
+  };
+
+  if (door->kind != DOOR_DATA)
+    return wrong_door (door, "zeroing");
+  return change (door->pass, &record, 1, flags & NBDKIT_FLAG_FUA);
+}
+
+static int
+member_role_trim (void *handle, uint32_t count, uint64_t offset,
+                  uint32_t flags)
+{
+  return member_role_zero (handle, count, offset,
+                           flags | NBDKIT_FLAG_MAY_TRIM);
+}
+
+static int
+member_role_extents (void *handle, uint32_t count, uint64_t offset,
+                     uint32_t flags, struct nbdkit_extents *extents)
+{
+  struct door *door = handle;
+  struct member_request r = { .count = 0 };
+  int err;
+
+  if (door->kind != DOOR_DATA)
+    return nbdkit_add_extent (extents, offset, count, 0);
+  if (request_begin (door->pass, &r) == -1)
+    return -1;
+  err = data_extents (server.disk, count, offset,
+                      flags & NBDKIT_FLAG_REQ_ONE, extents);
+  request_end (&r);
+  if (err) {
+    nbdkit_error ("%s: its extents cannot be read: %s", server.disk->path,
+                  strerror (err));
+    nbdkit_set_error (err);
+    return -1;
+  }
+  return 0;
+}
+
+/* ---- Start and end ---- */
+
+static int
+make_engine (void)
+{
+  struct intents map;
+  unsigned bad;
+  char why[1024];
+
+  if (disk_read_intents (server.disk, &map, &bad, why, sizeof why) == -1) {
+    nbdkit_error ("%s", why);
+    return -1;
+  }
+  if (bad)
+    nbdkit_error ("%s: %u of %u blocks of its intent map are damaged: all that "
+                  "they stand for counts as dirty", server.disk->path, bad,
+                  intents_blocks (&map));
+  server.member = member_new (&server.disk->sb, server.disk->slot_stale, &map);
+  intents_free (&map);
+  if (server.member == NULL) {
+    nbdkit_error ("%s: out of memory", server.disk->path);
+    return -1;
+  }
+  return 0;
+}
+
+static void
+forget (void)
+{
+  member_free (server.member);
+  server.member = NULL;
+  disk_close (server.disk);
+  server.disk = NULL;
+}
+
+/* Nobody can connect yet: whatever the header needs is written here. */
+static int
+settle (void)
+{
+  pthread_mutex_lock (&server.lock);
+  while (server_act (false))
+    ;
+  pthread_mutex_unlock (&server.lock);
+  return member_failed (server.member) ? -1 : 0;
+}
+
+static int
+member_role_get_ready (void)
+{
+  pthread_condattr_t attr;
+  char why[1024];
+
+  if (params.uri == NULL) {
+    nbdkit_error ("uri= is missing: give the NBD URI under which hosts reach "
+                  "this member, such as uri=nbd://192.0.2.1:10810");
+    return -1;
+  }
+  pthread_condattr_init (&attr);
+  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
+  pthread_cond_init (&server.changed, &attr);
+  pthread_condattr_destroy (&attr);
+
+  server.disk = disk_open (params.disk, why, sizeof why);
+  if (server.disk == NULL) {
+    nbdkit_error ("%s", why);
+    return -1;
+  }
+  if (make_engine () == -1 || settle () == -1 || member_control_register () == -1 ||
+      settle () == -1) {
+    forget ();
+    return -1;
+  }
+  return 0;
+}
+
+static int
+member_role_after_fork (void)
+{
+  return hangup_start () == -1 ? -1 : member_control_start ();
+}
+
+static void
+member_role_cleanup (void)
+{
+  if (server.member == NULL)
+    return;
+  hangup_stop ();
+  member_control_stop ();
+  /* nbdkit closes no door once it is ending. */
+  while (!LIST_EMPTY (&doors))
+    member_role_close (LIST_FIRST (&doors));
+  pthread_mutex_lock (&server.lock);
+  while (server_act (true))
+    ;
+  pthread_mutex_unlock (&server.lock);
+  forget ();
+}
+
+const struct role member_role = {
+  .get_ready = member_role_get_ready,
+  .after_fork = member_role_after_fork,
+  .cleanup = member_role_cleanup,
+  .open = member_role_open,
+  .close = member_role_close,
+  .get_size = member_role_get_size,
+  .block_size = member_role_block_size,
+  .can_write = member_role_can_write,
+  .pread = member_role_pread,
+  .pwrite = member_role_pwrite,
+  .flush = member_role_flush,
+  .trim = member_role_trim,
+  .zero = member_role_zero,
+  .extents = member_role_extents,
+};

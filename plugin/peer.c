@@ -1,3 +1,542 @@
+/* peer.c: a host's NBD connections to one member.
+ *
+ * libnbd's rules that this file lives by: a command that was queued gets its
+ * completion callback exactly once, with the handle locked, in whichever
+ * thread moves the handle on (which may be the one that sends); a command that
+ * was refused (-1) gets none.  The callback returns 1, so libnbd retires the
+ * command by itself.  A handle that breaks answers everything with ENOTCONN.
+ */
+
 #include <config.h>
 
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "peer.h"
+
+#define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
+
+/* Source of zeroes for a member that can't write zeroes by itself.  Only ever
+ * read, so all of it is the kernel's one zero page.
+ */
+static void *zeroes;
+
+static uint64_t
+now_ms (void)
+{
+  struct timespec ts;
+
+  clock_gettime (CLOCK_MONOTONIC, &ts);
+  return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* The URI of a door: the member's own, with DOOR/TOKEN as the export name. */
+static char *
+door_uri (const char *uri, const char *door, const char *token)
+{
+  const char *path = strstr (uri, "://") + 3, *query;
+  char *r;
+
+  path += strcspn (path, "/?#");
+  query = path + strcspn (path, "?#");
+  if (asprintf (&r, "%.*s/%s/%s%s", (int) (path - uri), uri, door, token,
+                query) == -1)
+    return NULL;
+  return r;
+}
+
+/* libnbd's errors say which of its functions failed; people don't care. */
+static const char *
+nbd_reason (void)
+{
+  const char *text = nbd_get_error ();
+  const char *colon;
+
+  if (text == NULL)
+    return "unknown error";
+  colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
+  return colon ? colon + 2 : text;
+}
+
+static int
+door_connect (struct door *d, const char *uri, bool local_files,
+              uint64_t deadline_ms)
+{
+  uint64_t now;
+
+  if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
+      nbd_set_uri_allow_local_file (d->nbd, local_files) == -1 ||
+      /* A failed read's buffer is never looked at. */
+      nbd_set_pread_initialize (d->nbd, false) == -1 ||
+      nbd_aio_connect_uri (d->nbd, uri) == -1)
+    return -1;
+  while (nbd_aio_is_connecting (d->nbd) > 0) {
+    now = now_ms ();
+    if (now >= deadline_ms) {
+      errno = ETIMEDOUT;
+      return -2;
+    }
+    if (nbd_poll (d->nbd, (int) (deadline_ms - now)) == -1)
+      return -1;
+  }
+  return nbd_aio_is_ready (d->nbd) == 1 ? 0 : -1;
+}
+
+/* Open one door and learn what it can do. */
+static int
+door_open (struct door *d, const struct peer *p, const char *uri,
+           bool local_files, uint64_t deadline_ms, char *why, size_t why_size)
+{
+  int64_t max, min;
+  int r, fd;
+
+  d->nbd = nbd_create ();
+  if (d->nbd == NULL) {
+    snprintf (why, why_size, "%s: %s", p->label, nbd_reason ());
+    return -1;
+  }
+  r = door_connect (d, uri, local_files, deadline_ms);
+  if (r != 0) {
+    snprintf (why, why_size,
+              "%s: can't connect: %s; check that it is running and reachable",
+              p->label, r == -2 ? "no answer in time" : nbd_reason ());
+    return -1;
+  }
+  min = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MINIMUM);
+  if (min > 1) {
+    snprintf (why, why_size,
+              "%s takes requests in multiples of %lld bytes only; put nbdkit's "
+              "blocksize filter in front of it", p->label, (long long) min);
+    return -1;
+  }
+  max = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MAXIMUM);
+  d->io_max = max > 0 ? (uint64_t) max : IO_BYTES_SPEC;
+  if (d->io_max > REQUEST_BYTES_MAX)
+    d->io_max = REQUEST_BYTES_MAX;
+  if (d->io_max < 4096) {
+    snprintf (why, why_size,
+              "%s takes requests of at most %lld bytes; Weft needs 4096 or "
+              "more", p->label, (long long) max);
+    return -1;
+  }
+  d->fua = nbd_can_fua (d->nbd) == 1;
+  d->zero = nbd_can_zero (d->nbd) == 1;
+  d->extents =
+      nbd_can_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 1;
+  fd = nbd_aio_get_fd (d->nbd);
+  d->fd = fd == -1 ? -1 : fcntl (fd, F_DUPFD_CLOEXEC, 3);
+  if (d->fd == -1) {
+    snprintf (why, why_size, "%s: %s", p->label, strerror (errno));
+    return -1;
+  }
+  return 0;
+}
+
+static int
+check_data_door (struct peer *p, bool readonly, char *why, size_t why_size)
+{
+  struct door *d = &p->data;
+  int64_t size = nbd_get_size (d->nbd);
+
+  if (size <= 0) {
+    snprintf (why, why_size, "%s is empty", p->label);
+    return -1;
+  }
+  p->size = size;
+  if (readonly)
+    return 0;
+  if (nbd_is_read_only (d->nbd) != 0) {
+    snprintf (why, why_size,
+              "%s is read-only; serve it writable, or start nbdkit with -r",
+              p->label);
+    return -1;
+  }
+  if (nbd_can_flush (d->nbd) != 1) {
+    snprintf (why, why_size,
+              "%s can't flush, so nothing on it is ever safe; use a server "
+              "that supports NBD_CMD_FLUSH", p->label);
+    return -1;
+  }
+  if (!d->zero && zeroes == NULL) {
+    zeroes = mmap (NULL, IO_BYTES_SPEC, PROT_READ,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (zeroes == MAP_FAILED) {
+      zeroes = NULL;
+      snprintf (why, why_size, "mmap: %s", strerror (errno));
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static int
+open_doors (struct peer *p, const struct map_member *mm, bool readonly,
+            bool local_files, uint64_t deadline_ms, char *why, size_t why_size)
+{
+  char *data = NULL, *batch = NULL;
+  int r = -1;
+
+  data = mm->token_data ? door_uri (mm->uri, "data", mm->token_data)
+                        : strdup (mm->uri);
+  if (mm->token_batch && !readonly)
+    batch = door_uri (mm->uri, "batch", mm->token_batch);
+  if (data == NULL || (mm->token_batch && !readonly && batch == NULL)) {
+    snprintf (why, why_size, "out of memory");
+    goto out;
+  }
+  if (door_open (&p->data, p, data, local_files, deadline_ms, why,
+                 why_size) == -1 ||
+      check_data_door (p, readonly, why, why_size) == -1)
+    goto out;
+  if (batch) {
+    if (door_open (&p->batch, p, batch, local_files, deadline_ms, why,
+                   why_size) == -1)
+      goto out;
+    if (p->batch.io_max < BATCH_BYTES_MAX) {
+      snprintf (why, why_size,
+                "%s: its batch door takes only %llu bytes at once; is it a "
+                "weft member?", p->label,
+                (unsigned long long) p->batch.io_max);
+      goto out;
+    }
+  }
+  r = 0;
+out:
+  free (data);
+  free (batch);
+  return r;
+}
+
+struct peer *
+peer_open (unsigned member, const struct map_member *mm, bool readonly,
+           bool local_files, unsigned wait_ms, void (*done) (struct peer_io *),
+           char *why, size_t why_size)
+{
+  struct peer *p = calloc (1, sizeof *p);
+
+  if (p == NULL ||
+      asprintf (&p->label, "member %s (%s)", mm->name, mm->uri) == -1) {
+    snprintf (why, why_size, "out of memory");
+    free (p);
+    return NULL;
+  }
+  p->member = member;
+  p->done = done;
+  p->data.fd = p->batch.fd = -1;
+  if (open_doors (p, mm, readonly, local_files, now_ms () + wait_ms, why,
+                  why_size) == -1) {
+    peer_close (p);
+    return NULL;
+  }
+  return p;
+}
+
+static void
+door_close (struct door *d)
+{
+  if (d->nbd && !atomic_load (&d->dead) && nbd_aio_is_ready (d->nbd) == 1)
+    nbd_aio_disconnect (d->nbd, 0);
+  nbd_close (d->nbd);
+  if (d->fd >= 0)
+    close (d->fd);
+}
+
+void
+peer_close (struct peer *p)
+{
+  if (p == NULL)
+    return;
+  door_close (&p->data);
+  door_close (&p->batch);
+  free (p->label);
+  free (p);
+}
+
+bool
+peer_same (const struct peer *a, const struct peer *b)
+{
+  struct sockaddr_storage sa, sb;
+  socklen_t na = sizeof sa, nb = sizeof sb;
+  struct stat st_a, st_b;
+  char *ea, *eb;
+  bool same;
+
+  memset (&sa, 0, sizeof sa);
+  memset (&sb, 0, sizeof sb);
+  if (getpeername (a->data.fd, (struct sockaddr *) &sa, &na) == -1 ||
+      getpeername (b->data.fd, (struct sockaddr *) &sb, &nb) == -1 ||
+      sa.ss_family != sb.ss_family)
+    return false;
+  if (sa.ss_family == AF_UNIX) {
+    /* The name of an unbound socket (nbd+vsock, a socketpair) is empty. */
+    const char *pa = ((struct sockaddr_un *) &sa)->sun_path;
+    const char *pb = ((struct sockaddr_un *) &sb)->sun_path;
+
+    if (stat (pa, &st_a) == -1 || stat (pb, &st_b) == -1 ||
+        st_a.st_dev != st_b.st_dev || st_a.st_ino != st_b.st_ino)
+      return false;
+  } else if (na != nb || memcmp (&sa, &sb, na) != 0)
+    return false;
+  ea = nbd_get_export_name (a->data.nbd);
+  eb = nbd_get_export_name (b->data.nbd);
+  same = ea && eb && strcmp (ea, eb) == 0;
+  free (ea);
+  free (eb);
+  return same;
+}
+
+static bool
+door_gone (const struct door *d)
+{
+  return nbd_aio_is_dead (d->nbd) == 1 || nbd_aio_is_closed (d->nbd) == 1;
+}
+
+/* Note that a door is dead; `reason` is kept when it is the peer's first. */
+static bool
+door_check (struct peer *p, struct door *d, const char *reason)
+{
+  if (!door_gone (d))
+    return false;
+  atomic_store (&d->dead, true);
+  /* Both doors may die at once, in two threads. */
+  if (!atomic_flag_test_and_set (&p->reason_taken)) {
+    snprintf (p->reason, sizeof p->reason, "its connection broke: %s", reason);
+    atomic_store (&p->broken, true);
+  }
+  return true;
+}
+
+static void
+put_part (struct peer_io *pio)
+{
+  if (atomic_fetch_sub (&pio->parts, 1) == 1)
+    pio->peer->done (pio);
+}
+
+static void
+set_error (struct peer_io *pio, int error)
+{
+  int none = 0;
+
+  atomic_compare_exchange_strong (&pio->error, &none, error);
+}
+
+static int
+completed (void *opaque, int *error)
+{
+  struct peer_io *pio = opaque;
+
+  if (*error)
+    set_error (pio, *error);
+  put_part (pio);
+  return 1;
+}
+
+/* A member that can't tell: all of it is data. */
+static void
+all_data (struct peer_io *pio)
+{
+  struct array_io *io = pio->io;
+
+  io->extents = malloc (sizeof *io->extents);
+  if (io->extents == NULL) {
+    set_error (pio, ENOMEM);
+    return;
+  }
+  io->extents[0] =
+      (struct array_extent) { io->length, .hole = false, .zero = false };
+  io->extents_count = 1;
+}
+
+static int
+got_extents (void *opaque, const char *metacontext, uint64_t offset,
+             uint32_t *entries, size_t nr_entries, int *error)
+{
+  struct peer_io *pio = opaque;
+  struct array_io *io = pio->io;
+  uint64_t left = io->length;
+  size_t i;
+
+  if (strcmp (metacontext, LIBNBD_CONTEXT_BASE_ALLOCATION) != 0 ||
+      io->extents != NULL || offset != io->offset)
+    return 0;
+  io->extents = malloc (nr_entries / 2 * sizeof *io->extents);
+  if (io->extents == NULL)
+    return 0;
+  for (i = 0; i < nr_entries / 2 && left > 0; i++) {
+    uint64_t length = entries[2 * i];
+
+    if (length == 0)
+      break;
+    if (length > left) /* the last one may go on behind the range */
+      length = left;
+    left -= length;
+    io->extents[i] = (struct array_extent) {
+      length,
+      .hole = entries[2 * i + 1] & LIBNBD_STATE_HOLE,
+      .zero = entries[2 * i + 1] & LIBNBD_STATE_ZERO,
+    };
+  }
+  io->extents_count = i;
+  return 0;
+}
+
+/* That extents can't be told is no reason to lose a member. */
+static int
+completed_extents (void *opaque, int *error)
+{
+  struct peer_io *pio = opaque;
+  struct array_io *io = pio->io;
+
+  if (*error == ENOTCONN || *error == ESHUTDOWN)
+    set_error (pio, *error);
+  else if (*error || io->extents_count == 0) {
+    free (io->extents);
+    io->extents = NULL;
+    all_data (pio);
+  }
+  put_part (pio);
+  return 1;
+}
+
+/* One NBD command of `count` bytes at `done` within the I/O. */
+static int64_t
+send_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
+           uint64_t done, uint64_t count)
+{
+  const struct array_io *io = pio->io;
+  uint64_t offset = kind == IO_BATCH ? done : io->offset + done;
+  char *buf = io->buf ? (char *) io->buf + done : NULL;
+  uint32_t fua = (io->flags & ARRAY_FUA) && d->fua ? LIBNBD_CMD_FLAG_FUA : 0;
+  nbd_completion_callback cb = { .callback = completed, .user_data = pio };
+
+  switch (kind) {
+  case IO_READ:
+    return nbd_aio_pread (d->nbd, buf, count, offset, cb, 0);
+  case IO_WRITE:
+  case IO_BATCH:
+    return nbd_aio_pwrite (d->nbd, buf, count, offset, cb, fua);
+  case IO_ZERO:
+  case IO_TRIM:
+    if (!d->zero)
+      return nbd_aio_pwrite (d->nbd, zeroes, count, offset, cb, fua);
+    if (kind == IO_ZERO && !(io->flags & ARRAY_MAY_TRIM))
+      fua |= LIBNBD_CMD_FLAG_NO_HOLE;
+    return nbd_aio_zero (d->nbd, count, offset, cb, fua);
+  case IO_FLUSH:
+    return nbd_aio_flush (d->nbd, cb, 0);
+  case IO_EXTENTS:
+    cb.callback = completed_extents;
+    return nbd_aio_block_status (
+        d->nbd, count, offset,
+        (nbd_extent_callback){ .callback = got_extents, .user_data = pio },
+        cb, 0);
+  }
+  abort ();
+}
+
+/* The most bytes that one command may carry. */
+static uint64_t
+part_max (const struct door *d, enum array_io_kind kind)
+{
+  switch (kind) {
+  case IO_READ:
+  case IO_WRITE:
+    return d->io_max;
+  case IO_ZERO:
+  case IO_TRIM:
+    if (!d->zero)
+      return d->io_max < IO_BYTES_SPEC ? d->io_max : IO_BYTES_SPEC;
+    return UINT32_MAX;
+  default:
+    return UINT64_MAX;
+  }
+}
+
+bool
+peer_send (struct peer_io *pio)
+{
+  struct array_io *io = pio->io;
+  struct peer *p = pio->peer;
+  struct door *d = io->kind == IO_BATCH ? &p->batch : &p->data;
+  enum array_io_kind kind = pio->flush_after ? IO_FLUSH : io->kind;
+  uint64_t max = part_max (d, kind);
+  uint64_t length = kind == IO_FLUSH ? 0 : io->length;
+  uint64_t done = 0, count;
+  bool wake;
+
+  atomic_store_explicit (&pio->parts, 1, memory_order_relaxed);
+  atomic_store_explicit (&pio->error, 0, memory_order_relaxed);
+  if (kind == IO_EXTENTS && !d->extents) {
+    all_data (pio);
+    put_part (pio);
+    return false;
+  }
+  if (d->nbd == NULL || atomic_load (&d->dead)) {
+    set_error (pio, ENOTCONN);
+    put_part (pio);
+    return false;
+  }
+  /* Its second time, if there is one, is for the FLUSH. */
+  pio->flush_after = kind != IO_FLUSH && (io->flags & ARRAY_FUA) && !d->fua;
+  /* From the last put_part on, pio and its I/O are somebody else's. */
+  do {
+    count = length - done < max ? length - done : max;
+    atomic_fetch_add (&pio->parts, 1);
+    if (send_part (pio, d, kind, done, count) == -1) {
+      set_error (pio, !door_gone (d) && nbd_get_errno () ? nbd_get_errno ()
+                                                         : ENOTCONN);
+      put_part (pio);
+      break;
+    }
+    done += count;
+  } while (done < length);
+  put_part (pio);
+  wake = nbd_aio_get_direction (d->nbd) & LIBNBD_AIO_DIRECTION_WRITE;
+  door_check (p, d, "sending failed");
+  return wake;
+}
+
+short
+peer_door_events (const struct door *d)
+{
+  unsigned direction;
+
+  if (d->nbd == NULL || atomic_load (&d->dead))
+    return 0;
+  direction = nbd_aio_get_direction (d->nbd);
+  return (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
+         (direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0);
+}
+
+bool
+peer_door_notify (struct peer *p, struct door *d, short revents)
+{
+  int r = 0;
+
+  /* A hang-up is read as well: it shows as the end of the stream. */
+  if (revents & (POLLIN | POLLHUP | POLLERR))
+    r = nbd_aio_notify_read (d->nbd);
+  else if (revents & POLLOUT)
+    r = nbd_aio_notify_write (d->nbd);
+  return door_check (p, d, r == -1 ? nbd_reason () : "closed by the member");
+}
+
+void
+peer_break (struct peer *p)
+{
+  if (p->data.fd >= 0)
+    shutdown (p->data.fd, SHUT_RDWR);
+  if (p->batch.fd >= 0)
+    shutdown (p->batch.fd, SHUT_RDWR);
+}

@@ -1,3 +1,412 @@
+/* weft.c: the plugin's entry: parameters, the choice of the role, and passing
+ * nbdkit's calls on to it (role.h).  What does not differ between the roles
+ * is answered here.
+ */
+
 #include <config.h>
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <libnbd.h>
+
+#include "admin.h"
+#include "limits.h"
 #include "role.h"
+
+#define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
+
+#define IO_TIMEOUT_MS_MIN 100
+#define IO_TIMEOUT_MS_MAX 3600000
+
+struct params params;
+static const struct role *role;
+
+static void
+weft_load (void)
+{
+  admin_global_init ();
+}
+
+static void
+weft_unload (void)
+{
+  free (params.disk);
+  free (params.array);
+  free (params.map);
+  free (params.admin);
+  free (params.uri);
+  free (params.node);
+}
+
+static void
+weft_dump_plugin (void)
+{
+  struct nbd_handle *nbd = nbd_create ();
+
+  printf ("weft_roles=member,array\n");
+  printf ("weft_libnbd=%s\n", nbd ? nbd_get_version (nbd) : "unknown");
+  nbd_close (nbd);
+}
+
+/* [a-z0-9][a-z0-9-]{0,62}, as weftd wants it. */
+static bool
+is_name (const char *s)
+{
+  size_t n = strlen (s);
+
+  return n >= 1 && n <= NAME_BYTES_MAX && s[0] != '-' &&
+         strspn (s, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
+static int
+set_name (char **to, const char *key, const char *value)
+{
+  if (!is_name (value)) {
+    nbdkit_error ("%s=%s: not a name: use 1 to %d of a-z, 0-9 and -, not "
+                  "beginning with -", key, value, NAME_BYTES_MAX);
+    return -1;
+  }
+  *to = strdup (value);
+  if (*to == NULL) {
+    nbdkit_error ("strdup: %m");
+    return -1;
+  }
+  return 0;
+}
+
+static int
+set_unsigned (unsigned *to, const char *key, const char *value, unsigned min,
+              unsigned max)
+{
+  if (nbdkit_parse_unsigned (key, value, to) == -1)
+    return -1;
+  if (*to < min || *to > max) {
+    nbdkit_error ("%s=%s: give milliseconds from %u to %u", key, value, min,
+                  max);
+    return -1;
+  }
+  return 0;
+}
+
+static int
+set_image_buffer (const char *value)
+{
+  int64_t n = nbdkit_parse_size (value);
+
+  if (n == -1)
+    return -1;
+  if ((uint64_t) n < IMAGE_BUFFER_BYTES_MIN ||
+      (uint64_t) n > IMAGE_BUFFER_BYTES_MAX) {
+    nbdkit_error ("image-buffer=%s: give a size from 1M to 4G", value);
+    return -1;
+  }
+  params.image_buffer_bytes = n;
+  return 0;
+}
+
+static int
+set_path (char **to, const char *value)
+{
+  /* nbdkit changes its directory when it goes into the background. */
+  *to = nbdkit_absolute_path (value);
+  return *to ? 0 : -1;
+}
+
+static int
+set_string (char **to, const char *key, const char *value)
+{
+  if (value[0] == '\0') {
+    nbdkit_error ("%s= is empty", key);
+    return -1;
+  }
+  *to = strdup (value);
+  if (*to == NULL) {
+    nbdkit_error ("strdup: %m");
+    return -1;
+  }
+  return 0;
+}
+
+static int
+weft_config (const char *key, const char *value)
+{
+  const struct {
+    const char *key;
+    char **to;
+  } strings[] = {
+    { "disk", &params.disk },   { "map", &params.map },
+    { "array", &params.array }, { "node", &params.node },
+    { "admin", &params.admin }, { "uri", &params.uri },
+  };
+  size_t i;
+
+  for (i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+    if (strcmp (key, strings[i].key) != 0)
+      continue;
+    if (*strings[i].to) {
+      nbdkit_error ("%s= is given twice", key);
+      return -1;
+    }
+    if (i < 2)
+      return set_path (strings[i].to, value);
+    if (i < 4)
+      return set_name (strings[i].to, key, value);
+    return set_string (strings[i].to, key, value);
+  }
+  if (strcmp (key, "image-buffer") == 0)
+    return set_image_buffer (value);
+  if (strcmp (key, "image-age") == 0)
+    return set_unsigned (&params.image_age_ms, key, value, 1,
+                         IMAGE_AGE_MS_MAX);
+  if (strcmp (key, "io-timeout") == 0)
+    return set_unsigned (&params.io_timeout_ms, key, value, IO_TIMEOUT_MS_MIN,
+                         IO_TIMEOUT_MS_MAX);
+  nbdkit_error ("unknown parameter '%s'; see nbdkit-weft-plugin(1)", key);
+  return -1;
+}
+
+/* The hostname up to its first dot, made into a name. */
+static char *
+default_node (void)
+{
+  char text[NAME_BYTES_MAX + 1] = "";
+  size_t i;
+
+  if (gethostname (text, sizeof text - 1) == -1)
+    return strdup ("localhost");
+  text[strcspn (text, ".")] = '\0';
+  for (i = 0; text[i]; i++) {
+    text[i] = tolower ((unsigned char) text[i]);
+    if (!isalnum ((unsigned char) text[i]))
+      text[i] = '-';
+  }
+  return strdup (is_name (text) ? text : "localhost");
+}
+
+static int
+weft_config_complete (void)
+{
+  if (!!params.disk + !!params.array + !!params.map != 1) {
+    nbdkit_error ("give exactly one of disk=PATH (serve a disk as a member), "
+                  "array=NAME (an array that weftd knows) and map=FILE (an "
+                  "array described by a file)");
+    return -1;
+  }
+  if (params.map && params.admin) {
+    nbdkit_error ("admin= has no place beside map=: a static map knows no "
+                  "weftd; leave one of them out");
+    return -1;
+  }
+  if (!params.map && !params.admin) {
+    nbdkit_error ("admin= is missing: give the address of weftd, such as "
+                  "admin=http://127.0.0.1:7380");
+    return -1;
+  }
+  if (params.disk && (params.image_buffer_bytes || params.image_age_ms)) {
+    nbdkit_error ("%s= has no place beside disk=: it belongs to an array",
+                  params.image_buffer_bytes ? "image-buffer" : "image-age");
+    return -1;
+  }
+  if (params.node == NULL) {
+    params.node = default_node ();
+    if (params.node == NULL) {
+      nbdkit_error ("strdup: %m");
+      return -1;
+    }
+  }
+  if (params.image_buffer_bytes == 0)
+    params.image_buffer_bytes = IMAGE_BUFFER_BYTES_DEFAULT;
+  if (params.image_age_ms == 0)
+    params.image_age_ms = IMAGE_AGE_MS_DEFAULT;
+  if (params.io_timeout_ms == 0)
+    params.io_timeout_ms = IO_TIMEOUT_MS_DEFAULT;
+  role = params.disk ? &member_role : &array_role;
+  return 0;
+}
+
+#define weft_config_help \
+  "disk=<PATH>             Serve this disk or file as a member.\n" \
+  "array=<NAME>            Export the array of this name.\n" \
+  "map=<FILE>              Export the array that this JSON file describes.\n" \
+  "admin=<URL>             Where weftd is (needed with disk= and array=).\n" \
+  "uri=<URI>               NBD URI under which others reach this process.\n" \
+  "node=<NAME>             Name of this host (default: its hostname).\n" \
+  "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n" \
+  "image-age=<MS>          Longest time an image is held (array; default 200).\n" \
+  "io-timeout=<MS>         A member silent for so long is lost (default 15000)."
+
+static int
+weft_get_ready (void)
+{
+  return role->get_ready ();
+}
+
+static int
+weft_after_fork (void)
+{
+  return role->after_fork ? role->after_fork () : 0;
+}
+
+static void
+weft_cleanup (void)
+{
+  if (role && role->cleanup)
+    role->cleanup ();
+}
+
+/* The doors of a member open by token only, so it lists none. */
+static int
+weft_list_exports (int readonly, int is_tls, struct nbdkit_exports *exports)
+{
+  if (role != &array_role)
+    return 0;
+  if (nbdkit_add_export (exports, "", "the whole array") == -1)
+    return -1;
+  return params.array == NULL ||
+                 nbdkit_add_export (exports, params.array,
+                                    "the whole array") == 0
+             ? 0
+             : -1;
+}
+
+static const char *
+weft_export_description (void *handle)
+{
+  if (role != &array_role)
+    return "door of a Weft member";
+  if (params.array)
+    return nbdkit_printf_intern ("Weft array %s", params.array);
+  return "Weft array from a static map";
+}
+
+static void *
+weft_open (int readonly)
+{
+  return role->open (readonly);
+}
+
+static void
+weft_close (void *handle)
+{
+  role->close (handle);
+}
+
+static int64_t
+weft_get_size (void *handle)
+{
+  return role->get_size (handle);
+}
+
+static int
+weft_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
+                 uint32_t *maximum)
+{
+  return role->block_size (handle, minimum, preferred, maximum);
+}
+
+static int
+weft_can_write (void *handle)
+{
+  return role->can_write (handle);
+}
+
+static int
+weft_yes (void *handle)
+{
+  return 1;
+}
+
+static int
+weft_no (void *handle)
+{
+  return 0;
+}
+
+static int
+weft_can_fua (void *handle)
+{
+  return NBDKIT_FUA_NATIVE;
+}
+
+static int
+weft_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
+            uint32_t flags)
+{
+  return role->pread (handle, buf, count, offset, flags);
+}
+
+static int
+weft_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
+             uint32_t flags)
+{
+  return role->pwrite (handle, buf, count, offset, flags);
+}
+
+static int
+weft_flush (void *handle, uint32_t flags)
+{
+  return role->flush (handle, flags);
+}
+
+static int
+weft_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
+{
+  return role->trim (handle, count, offset, flags);
+}
+
+static int
+weft_zero (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
+{
+  return role->zero (handle, count, offset, flags);
+}
+
+static int
+weft_extents (void *handle, uint32_t count, uint64_t offset, uint32_t flags,
+              struct nbdkit_extents *extents)
+{
+  return role->extents (handle, count, offset, flags, extents);
+}
+
+static struct nbdkit_plugin plugin = {
+  .name = "weft",
+  .longname = "Weft: one replicated disk out of the disks of a few hosts",
+  .version = PACKAGE_VERSION,
+  .load = weft_load,
+  .unload = weft_unload,
+  .dump_plugin = weft_dump_plugin,
+  .config = weft_config,
+  .config_complete = weft_config_complete,
+  .config_help = weft_config_help,
+  .get_ready = weft_get_ready,
+  .after_fork = weft_after_fork,
+  .cleanup = weft_cleanup,
+  .list_exports = weft_list_exports,
+  .export_description = weft_export_description,
+  .open = weft_open,
+  .close = weft_close,
+  .get_size = weft_get_size,
+  .block_size = weft_block_size,
+  .can_write = weft_can_write,
+  .can_flush = weft_yes,
+  .can_trim = weft_yes,
+  .can_zero = weft_yes,
+  .can_fast_zero = weft_no,
+  .can_extents = weft_yes,
+  .can_fua = weft_can_fua,
+  .can_multi_conn = weft_yes,
+  .is_rotational = weft_no,
+  .pread = weft_pread,
+  .pwrite = weft_pwrite,
+  .flush = weft_flush,
+  .trim = weft_trim,
+  .zero = weft_zero,
+  .extents = weft_extents,
+  .errno_is_preserved = 1,
+};
+
+NBDKIT_REGISTER_PLUGIN (plugin)

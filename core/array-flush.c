@@ -1,0 +1,117 @@
+/* array-flush.c: FLUSH, the promise (DESIGN principle 5).
+ *
+ * First the images accepted so far are drained: a mark in the image buffer.
+ * Then every in-sync member that was written since its last flush *began* is
+ * flushed, and the FLUSH is done when for each of them a flush is answered
+ * that began after those writes were answered.  Several FLUSHes share one
+ * that began late enough.  `event` counts the answers to writes: a member's
+ * `written` is the event of its last one, and a flush that starts at an event
+ * covers all up to there.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "array-internal.h"
+
+void
+flush_begin (struct array *a, struct req *q)
+{
+  q->busy = true;
+  q->failed = a->flush_failed;
+  a->flush_failed = false;
+  q->mark = images_mark (a->images);
+  TAILQ_INSERT_TAIL (&a->flushes, q, flush_link);
+  a->look_at_flushes = true;
+}
+
+void
+flush_forget (struct array *a, struct req *q)
+{
+  if (!q->busy)
+    return;
+  TAILQ_REMOVE (&a->flushes, q, flush_link);
+  free (q->need);
+  q->need = NULL;
+  q->busy = false;
+  req_wake (a, q);
+}
+
+/* All images are drained: what must be stable? */
+static void
+begin_sync (struct array *a, struct req *q)
+{
+  q->syncing = true;
+  q->need = array_alloc (a->layout->members * sizeof q->need[0]);
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    const struct array_member *m = &a->member[i];
+
+    if (member_in_sync (a, i) && m->written > m->flushed)
+      q->need[i] = m->written;
+  }
+}
+
+static void
+start (struct array *a, unsigned member)
+{
+  struct array_member *m = &a->member[member];
+
+  m->flush = aio_new (a, FOR_FLUSH, IO_FLUSH, member);
+  m->flush->start = a->event;
+  aio_send (a, m->flush);
+}
+
+/* Is all stable that this FLUSH needs?  Ask for what is not. */
+static bool
+synced (struct array *a, struct req *q)
+{
+  bool all = true;
+
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    const struct array_member *m = &a->member[i];
+
+    if (!member_in_sync (a, i) || m->flushed >= q->need[i])
+      q->need[i] = 0;
+    if (q->need[i] == 0)
+      continue;
+    all = false;
+    if (!m->lost && !m->flush)
+      start (a, i);
+  }
+  return all;
+}
+
+void
+flush_look (struct array *a)
+{
+  struct req *q, *next;
+
+  a->look_at_flushes = false;
+  TAILQ_FOREACH_SAFE (q, &a->flushes, flush_link, next) {
+    if (!q->syncing) {
+      if (!images_drained (a->images, q->mark))
+        continue;
+      begin_sync (a, q);
+    }
+    if (synced (a, q)) {
+      if (q->failed)
+        req_fail (a, q, EIO);
+      flush_forget (a, q);
+    }
+  }
+}
+
+void
+flush_answered (struct array *a, struct aio *x, bool ok)
+{
+  struct array_member *m = &a->member[x->io.member];
+
+  assert (m->flush == x);
+  m->flush = NULL;
+  if (ok && m->flushed < x->start)
+    m->flushed = x->start;
+  a->look_at_flushes = !TAILQ_EMPTY (&a->flushes);
+}

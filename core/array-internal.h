@@ -1,0 +1,250 @@
+/* array-internal.h: what the files of the array engine share (array.c). */
+
+#ifndef WEFT_ARRAY_INTERNAL_H
+#define WEFT_ARRAY_INTERNAL_H
+
+#include <bsd/sys/queue.h>
+
+#include "array.h"
+#include "images.h"
+
+/* Pieces of one request at once: bounds memory, not speed. */
+#define REQUEST_PIECES_MAX 512
+/* Neighbouring pieces are joined into one request to a member up to this. */
+#define JOINED_BYTES_MAX MiB (1)
+#define JOINED_ZERO_BYTES_MAX GiB (1)
+/* A read that fails on all copies is split down to this. */
+#define READ_BLOCK_BYTES 4096
+/* Nothing else is going on: no request for so long. */
+#define IDLE_NS UINT64_C (5000000)
+#define EXTENTS_UNITS_MAX 65536
+#define EXTENTS_MAX 8192
+#define SPARES_MAX 4096
+
+enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
+
+/* Where a piece is. */
+enum piece_place {
+  PIECE_PARKED,   /* until its request has the lock that it wants */
+  PIECE_SPACE,    /* a->space: waits for room in the image buffer */
+  PIECE_STALLED,  /* a->stalled: waits for array_commit */
+  PIECE_DRAINING, /* the member's draining: waits for older images */
+  PIECE_IO,       /* asked of a member */
+  PIECE_IMAGES,   /* waits for its own images */
+  PIECE_READY,    /* a->ready: to go on */
+};
+
+struct req;
+
+/* What lies within one stripe unit of a request. */
+struct piece {
+  TAILQ_ENTRY (piece) link;       /* in its request */
+  TAILQ_ENTRY (piece) wait_link;  /* in the queue of its place */
+  struct piece *next;             /* of the same IO; in the free list */
+  struct req *req;
+  struct layout_piece at;
+  enum piece_place place;
+  bool started;     /* something was asked of a member for it */
+  unsigned written; /* writes: bit c: copy c is written */
+  unsigned bad;     /* reads: bit c: copy c can't be read */
+  bool tried;       /* all copies, in turn */
+  bool joined;      /* its IO carries others too */
+  bool alone;       /* is not to be joined */
+  unsigned copy;    /* of the IO */
+  unsigned images;  /* of its own that it waits for */
+  unsigned admitted; /* images for which room is taken */
+  struct payload *payload;
+};
+TAILQ_HEAD (piece_queue, piece);
+
+struct req {
+  struct array_request *r;
+  struct req *next;            /* in the free list */
+  TAILQ_ENTRY (req) link;      /* a->requests */
+  TAILQ_ENTRY (req) run_link;  /* a->runnable */
+  TAILQ_ENTRY (req) flush_link; /* a->flushes */
+  bool runnable;
+  uint64_t begun_ns;
+  enum lock_kind lock, want;   /* held or queued for; needed */
+  unsigned blockers;           /* requests that it waits for */
+  unsigned range;              /* its place in a->ranges */
+  uint64_t cursor;             /* what of the request is in pieces */
+  unsigned commits;            /* a->commits as of its beginning, or ... */
+  bool again;                  /* ... when it was cut into pieces again */
+  struct piece_queue pieces;
+  unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
+  int error;
+  bool busy; /* a FLUSH or EXTENTS: not finished */
+
+  /* ARRAY_FLUSH */
+  uint64_t mark;
+  bool syncing, failed;
+  uint64_t *need; /* for each member: flushed up to there; 0: nothing */
+
+  /* ARRAY_EXTENTS */
+  struct aio **asked; /* for each member; NULL: nothing */
+  unsigned answers;   /* yet to come */
+};
+TAILQ_HEAD (req_queue, req);
+
+enum aio_for {
+  FOR_PIECES,
+  FOR_REPAIR,
+  FOR_IMAGES,
+  FOR_FLUSH,
+  FOR_EXTENTS,
+};
+
+enum aio_place { AIO_NONE, AIO_OUT, AIO_SENT, AIO_ORPHAN, AIO_FAILED };
+
+struct aio {
+  struct array_io io;
+  TAILQ_ENTRY (aio) link; /* in the queue of its place */
+  enum aio_place place;
+  enum aio_for purpose;
+  struct piece *pieces, **pieces_last;
+  struct image_run *run;
+  struct req *req;   /* FOR_EXTENTS */
+  uint64_t start;    /* FOR_FLUSH: the event after which it began */
+  struct aio *next;  /* in the free list */
+};
+TAILQ_HEAD (aio_queue, aio);
+
+struct range {
+  uint64_t start, end; /* [start, end) of the array */
+  uint64_t sequence;
+  struct req *req;
+  bool shared;
+};
+
+struct array_member {
+  enum member_state state;
+  bool lost;             /* in-sync, but we have told that it is lost */
+  uint64_t written;      /* the event of its last write */
+  uint64_t flushed;      /* what was written up to there is stable */
+  struct aio *flush;     /* on its way */
+  struct piece_queue draining;
+  struct aio *open;      /* that the next piece may join ... */
+  uint64_t open_plan;    /* ... in this plan */
+};
+
+struct notice {
+  TAILQ_ENTRY (notice) link;
+  struct array_notice notice;
+};
+
+struct array {
+  struct array_config config;
+  const struct layout *layout; /* in config */
+  uint64_t now_ns;
+  uint64_t event;          /* counts what happens to members */
+  uint64_t plan;
+  int stopped;
+  unsigned commits;        /* epochs that made a member go out */
+  bool degraded;           /* some member is lost or not in-sync */
+  uint64_t lost_bytes;
+  bool flush_failed;       /* the next FLUSH can't be kept */
+  bool look_at_flushes;
+  uint64_t idle_since_ns;
+
+  struct images *images;
+  struct req_queue requests, runnable, flushes;
+  unsigned requests_count;
+  struct range *ranges;
+  unsigned ranges_count, ranges_room;
+  uint64_t ranges_sequence;
+
+  struct piece_queue ready, space, stalled;
+  struct aio_queue out, sent, orphans, failed; /* orphans: sent to a member
+                                                  that was lost since */
+  unsigned in_flight; /* given to the caller */
+  struct array_request *done_first, **done_last;
+  TAILQ_HEAD (, notice) notices;
+
+  struct piece *spare_pieces;
+  struct aio *spare_aios;
+  struct req *spare_reqs;
+  unsigned spare_pieces_count, spare_aios_count, spare_reqs_count;
+
+  struct array_stats stats;
+  struct array_member member[];
+};
+
+void *array_alloc (size_t bytes); /* zeroed; never NULL: aborts */
+
+static inline bool
+member_in_sync (const struct array *a, unsigned member)
+{
+  return a->member[member].state == MEMBER_IN_SYNC;
+}
+
+static inline bool
+member_usable (const struct array *a, unsigned member)
+{
+  return a->member[member].state == MEMBER_IN_SYNC && !a->member[member].lost;
+}
+
+static inline bool
+request_writes (const struct array_request *r)
+{
+  return r->op == ARRAY_WRITE || r->op == ARRAY_ZERO || r->op == ARRAY_TRIM;
+}
+
+/* array.c: requests and their turn. */
+void req_wake (struct array *a, struct req *q);
+void req_fail (struct array *a, struct req *q, int error);
+
+/* array-range.c: who may touch which range. */
+bool range_take (struct array *a, struct req *q, enum lock_kind kind);
+void range_drop (struct array *a, struct req *q);
+
+/* array-piece.c: the pieces of a request, their life and their queues. */
+struct piece *piece_new (struct array *a, struct req *q,
+                         const struct layout_piece *at);
+void piece_end (struct array *a, struct piece *p);
+void piece_move (struct array *a, struct piece *p, enum piece_place place);
+void piece_go (struct array *a, struct piece *p);
+
+/* array-write.c, array-read.c */
+void write_go (struct array *a, struct piece *p);
+void write_answered (struct array *a, struct piece *p, bool ok);
+void write_told (void *a, void *piece, unsigned member, bool written);
+void read_go (struct array *a, struct piece *p);
+void read_answered (struct array *a, struct piece *p, int error);
+void read_repaired (struct array *a, struct piece *p);
+
+/* array-extents.c */
+void extents_begin (struct array *a, struct req *q);
+void extents_answered (struct array *a, struct aio *x, bool ok);
+
+/* array-flush.c */
+void flush_begin (struct array *a, struct req *q);
+void flush_look (struct array *a);
+void flush_answered (struct array *a, struct aio *x, bool ok);
+void flush_forget (struct array *a, struct req *q);
+
+/* array-io.c: requests to members. */
+struct aio *aio_new (struct array *a, enum aio_for purpose,
+                     enum array_io_kind kind, unsigned member);
+void aio_free (struct array *a, struct aio *x);
+void aio_send (struct array *a, struct aio *x);
+void aio_piece (struct array *a, struct piece *p, enum array_io_kind kind,
+                unsigned copy, unsigned flags);
+void aio_repair (struct array *a, struct piece *p, unsigned copy);
+void aio_images (struct array *a);
+/* Nothing more comes of what was asked of a lost member. */
+void aio_orphan (struct array *a, unsigned member);
+/* Take back what was not sent yet: to a->failed. */
+void aio_recall (struct array *a);
+void aio_finish (struct array *a, struct aio *x, int error);
+const char *aio_name (enum array_io_kind kind);
+
+/* array-member.c: losses and epochs. */
+void member_lost (struct array *a, unsigned member, const char *fmt, ...)
+  __attribute__ ((format (printf, 3, 4)));
+/* What do the states lose? */
+void member_loss (struct array *a);
+void member_commit (struct array *a, uint64_t epoch,
+                    const enum member_state states[]);
+
+#endif /* WEFT_ARRAY_INTERNAL_H */

@@ -1,0 +1,121 @@
+/* array-piece.c: pieces and the queues that they wait in. */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array-internal.h"
+
+static struct piece_queue *
+queue_of (struct array *a, const struct piece *p)
+{
+  switch (p->place) {
+  case PIECE_SPACE:
+    return &a->space;
+  case PIECE_STALLED:
+    return &a->stalled;
+  case PIECE_DRAINING:
+    return &a->member[p->at.copy[p->copy].member].draining;
+  case PIECE_READY:
+    return &a->ready;
+  default:
+    return NULL;
+  }
+}
+
+static void
+leave (struct array *a, struct piece *p)
+{
+  struct piece_queue *queue = queue_of (a, p);
+
+  if (queue)
+    TAILQ_REMOVE (queue, p, wait_link);
+  p->req->parked -= p->place == PIECE_PARKED;
+  p->req->spacing -= p->place == PIECE_SPACE;
+}
+
+/* The new place, and for draining the copy, are set before. */
+static void
+enter (struct array *a, struct piece *p)
+{
+  struct piece_queue *queue = queue_of (a, p);
+
+  if (queue)
+    TAILQ_INSERT_TAIL (queue, p, wait_link);
+  p->req->parked += p->place == PIECE_PARKED;
+  p->req->spacing += p->place == PIECE_SPACE;
+}
+
+struct piece *
+piece_new (struct array *a, struct req *q, const struct layout_piece *at)
+{
+  struct piece *p = a->spare_pieces;
+
+  if (p) {
+    a->spare_pieces = p->next;
+    a->spare_pieces_count--;
+    memset (p, 0, sizeof *p);
+  }
+  else
+    p = array_alloc (sizeof *p);
+  p->req = q;
+  p->at = *at;
+  p->place = PIECE_READY;
+  enter (a, p);
+  TAILQ_INSERT_TAIL (&q->pieces, p, link);
+  q->pieces_count++;
+  return p;
+}
+
+void
+piece_end (struct array *a, struct piece *p)
+{
+  struct req *q = p->req;
+
+  leave (a, p);
+  if (p->admitted > 0)
+    images_settle (a->images, p->admitted, p->payload);
+  TAILQ_REMOVE (&q->pieces, p, link);
+  q->pieces_count--;
+  if (q->pieces_count == 0 || q->cursor < q->r->length || q->parked > 0)
+    req_wake (a, q);
+  if (a->spare_pieces_count < SPARES_MAX) {
+    p->next = a->spare_pieces;
+    a->spare_pieces = p;
+    a->spare_pieces_count++;
+  }
+  else
+    free (p);
+}
+
+void
+piece_move (struct array *a, struct piece *p, enum piece_place place)
+{
+  bool was_spacing = p->place == PIECE_SPACE;
+
+  leave (a, p);
+  p->place = place;
+  enter (a, p);
+  /* Parked: perhaps the last one.  Admitted: the next may be cut off. */
+  if (place == PIECE_PARKED || was_spacing)
+    req_wake (a, p->req);
+}
+
+/* What is started goes on whatever befalls its request: the copies are to be
+ * the same.  Only array_stop leaves it as it is.
+ */
+void
+piece_go (struct array *a, struct piece *p)
+{
+  bool writes = request_writes (p->req->r);
+
+  assert (p->place == PIECE_READY || p->place == PIECE_SPACE);
+  if (a->stopped || (p->req->error && !(writes && p->started)))
+    piece_end (a, p);
+  else if (writes)
+    write_go (a, p);
+  else
+    read_go (a, p);
+}

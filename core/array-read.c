@@ -1,0 +1,148 @@
+/* array-read.c: the life of a piece of a read.
+ *
+ * From the data copy, without a turn: what a read finds there was written by
+ * somebody whose write is done or under way, and both may be seen.
+ *
+ * From an image, where the data copy is out or can't be read: only in turn,
+ * for the images of earlier writes must be out of the buffer first and later
+ * ones must wait, else it could see less than an earlier reader did.  A piece
+ * that needs a turn that its request has not got parks.
+ *
+ * A copy that answers with an error on an open connection has a bad spot: the
+ * piece is read from another copy and written back, in an exclusive turn.  If
+ * that fails too, the member is lost.  Where all copies have bad spots, the
+ * piece is halved, down to a block.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+
+#include "array-internal.h"
+
+/* The copy to read: the data if it can be, else images in turn; -1: none. */
+static int
+choose (const struct array *a, const struct piece *p)
+{
+  unsigned images = p->at.copies - 1;
+
+  if (member_in_sync (a, p->at.copy[0].member) && !(p->bad & 1))
+    return 0;
+  for (unsigned i = 0; i < images; i++) {
+    unsigned c = 1 + (p->at.offset / a->layout->unit + i) % images;
+
+    if (member_in_sync (a, p->at.copy[c].member) && !(p->bad & 1u << c))
+      return c;
+  }
+  return -1;
+}
+
+/* Every copy has a bad spot, but perhaps not in the same place: halves, down
+ * to a block.  False: no hope.
+ */
+static bool
+split (struct array *a, struct piece *p)
+{
+  uint64_t offset = p->at.copy[0].offset, end = offset + p->at.length, middle;
+  struct piece *rest;
+  unsigned bad = 0;
+
+  for (unsigned c = 0; c < p->at.copies; c++)
+    bad += p->bad & 1u << c && member_in_sync (a, p->at.copy[c].member);
+  middle = (offset + end) / 2 / READ_BLOCK_BYTES * READ_BLOCK_BYTES;
+  if (middle <= offset)
+    middle += READ_BLOCK_BYTES;
+  if (bad < 2 || middle >= end)
+    return false;
+  rest = piece_new (a, p->req, &p->at);
+  rest->at.offset += middle - offset;
+  rest->at.length = end - middle;
+  for (unsigned c = 0; c < p->at.copies; c++)
+    rest->at.copy[c].offset += middle - offset;
+  p->at.length = middle - offset;
+  p->bad = 0;
+  piece_move (a, p, PIECE_READY);
+  return true;
+}
+
+void
+read_go (struct array *a, struct piece *p)
+{
+  struct req *q = p->req;
+  int c = choose (a, p);
+  enum lock_kind need = LOCK_NONE;
+  unsigned member;
+
+  if (c < 0) {
+    if (split (a, p))
+      return;
+    if (p->bad && !p->tried) { /* it may have been written since */
+      p->tried = true;
+      p->bad = 0;
+      piece_move (a, p, PIECE_READY);
+      return;
+    }
+    req_fail (a, q, EIO);
+    piece_end (a, p);
+    return;
+  }
+  member = p->at.copy[c].member;
+  if (!member_usable (a, member)) {
+    piece_move (a, p, PIECE_STALLED);
+    return;
+  }
+  if (c > 0)
+    need = p->bad && !a->config.readonly ? LOCK_EXCLUSIVE : LOCK_SHARED;
+  if (q->lock < need) {
+    if (q->want < need)
+      q->want = need;
+    piece_move (a, p, PIECE_PARKED);
+    return;
+  }
+  p->copy = c;
+  if (c > 0 && images_hurry (a->images, member, p->at.copy[c].offset,
+                             p->at.length))
+    piece_move (a, p, PIECE_DRAINING);
+  else
+    aio_piece (a, p, IO_READ, c, 0);
+}
+
+/* Write it back where it could not be read. */
+static void
+repair (struct array *a, struct piece *p)
+{
+  for (unsigned c = 0; c < p->at.copies; c++)
+    if (p->bad & 1u << c && member_usable (a, p->at.copy[c].member)) {
+      aio_repair (a, p, c);
+      return;
+    }
+  piece_end (a, p);
+}
+
+void
+read_answered (struct array *a, struct piece *p, int error)
+{
+  if (error == 0) {
+    if (p->bad && !a->config.readonly && !a->stopped)
+      repair (a, p);
+    else
+      piece_end (a, p);
+    return;
+  }
+  if (error == EIO && p->joined)
+    p->alone = true; /* whose bad spot is it? */
+  else if (error == EIO)
+    p->bad |= 1u << p->copy;
+  piece_move (a, p, PIECE_READY);
+}
+
+void
+read_repaired (struct array *a, struct piece *p)
+{
+  p->bad &= ~(1u << p->copy);
+  if (a->stopped)
+    piece_end (a, p);
+  else
+    repair (a, p);
+}

@@ -1,0 +1,443 @@
+/* cluster-array.c: arrays: planning, creating, deleting, and how they fare.
+ *
+ * An array is made in one transaction and is "creating" until every disk has
+ * reported its place.  Deleting it is one transaction too: from then on each of
+ * its disks is told to release that array, by its UUID, until it says that it
+ * has.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+struct cluster_array *
+cluster_array_find (const struct cluster *c, const char *name)
+{
+  struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (strcmp (a->rec.name, name) == 0)
+      return a;
+  return NULL;
+}
+
+struct cluster_array *
+cluster_array_by_uuid (const struct cluster *c, const uint8_t uuid[16])
+{
+  struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (cluster_uuid_equal (a->rec.uuid, uuid))
+      return a;
+  return NULL;
+}
+
+void
+cluster_array_link (struct cluster *c, struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    a->disk[m] = cluster_disk_find (c, a->rec.member[m].disk);
+    assert (a->disk[m] && a->disk[m]->array == NULL);
+    a->disk[m]->array = a;
+    a->disk[m]->position = m;
+  }
+}
+
+uint64_t
+cluster_array_wanted_epoch (const struct cluster_array *a)
+{
+  return a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
+}
+
+/* ---- Planning and creating. ---- */
+
+static struct cluster_problem *
+bad (struct cluster_problem *p, const char *code, const char *field)
+{
+  p->code = code;
+  p->field = field;
+  return p;
+}
+
+/* Can this disk be member m of a new array?  Returns 0 or -1. */
+static int
+plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
+           struct cluster_array *a, struct cluster_problem *p)
+{
+  const uint8_t *uuid = create->disk[m];
+  struct cluster_disk *d = cluster_disk_find (c, uuid);
+  char text[CLUSTER_UUID_TEXT_BYTES], words[320];
+
+  if (d == NULL) {
+    cluster_uuid_text (uuid, text);
+    cluster_problem_set (p, CLUSTER_INVALID, "unknown-disk",
+                         "there is no disk %s: start its member process, or "
+                         "see GET /api/v1/disks for those that there are",
+                         text);
+    p->field = "disks";
+    return -1;
+  }
+  cluster_disk_words (d, words, sizeof words);
+  for (unsigned i = 0; i < m; i++)
+    if (a->disk[i] == d) {
+      cluster_problem_set (p, CLUSTER_INVALID, "same-disk",
+                           "%s is given twice: every member needs a disk of "
+                           "its own",
+                           words);
+      p->field = "disks";
+      return -1;
+    }
+  if (d->array)
+    cluster_problem_set (p, CLUSTER_CONFLICT, "in-use",
+                         "%s is member %u of array %s: choose another disk, "
+                         "or delete that array first",
+                         words, d->position, d->array->rec.name);
+  else if (!d->heard || !d->alive)
+    cluster_problem_set (p, CLUSTER_CONFLICT, "silent",
+                         "%s is silent: start its member process first", words);
+  else if (d->failed)
+    cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
+                         "%s has failed (%s): replace it first", words,
+                         d->reason);
+  else if (!cluster_uuid_is_zero (d->rec.release))
+    cluster_problem_set (p, CLUSTER_CONFLICT, "releasing",
+                         "%s has not yet released the array that it was a "
+                         "member of: try again in a moment",
+                         words);
+  else {
+    a->disk[m] = d;
+    memcpy (a->rec.member[m].disk, uuid, 16);
+    a->rec.member[m].state = MEMBER_IN_SYNC;
+    a->rec.member[m].since_wall_ms = c->wall_ms;
+    return 0;
+  }
+  p->field = "disks";
+  return -1;
+}
+
+int
+cluster_array_plan (struct cluster *c, const struct cluster_create *create,
+                    struct cluster_array *a, struct cluster_problem *p)
+{
+  uint64_t bytes = UINT64_MAX, epoch = 0;
+  char why[256];
+
+  memset (a, 0, sizeof *a);
+  if (cluster_array_find (c, create->name)) {
+    cluster_problem_set (p, CLUSTER_CONFLICT, "exists",
+                         "there is an array %s already: choose another name",
+                         create->name);
+    bad (p, "exists", "name");
+    return -1;
+  }
+  if (create->groups == 0 || create->members == 0 ||
+      create->members % create->groups != 0) {
+    cluster_problem_set (p, CLUSTER_INVALID, "groups",
+                         "%u disks cannot be parted into %u equal groups: give "
+                         "a number of groups that divides them",
+                         create->members, create->groups);
+    p->field = "groups";
+    return -1;
+  }
+  if (create->layout == LAYOUT_RAIDX && create->dup != DUP_ASYNC_CLIENT) {
+    cluster_problem_set (p, CLUSTER_INVALID, "dup",
+                         "raid-x writes its images in the background, always: "
+                         "leave dup out, or choose another layout");
+    p->field = "dup";
+    return -1;
+  }
+  for (unsigned m = 0; m < create->members; m++) {
+    if (plan_disk (c, create, m, a, p) == -1)
+      return -1;
+    if (a->disk[m]->rec.data_bytes < bytes)
+      bytes = a->disk[m]->rec.data_bytes;
+    if (a->disk[m]->min_epoch > epoch)
+      epoch = a->disk[m]->min_epoch;
+  }
+  if (layout_init (&a->layout, create->layout, create->members / create->groups,
+                   create->groups, create->unit, bytes, why, sizeof why)
+      == -1) {
+    cluster_problem_set (p, CLUSTER_INVALID, "layout", "%s", why);
+    p->field = "layout";
+    return -1;
+  }
+  snprintf (a->rec.name, sizeof a->rec.name, "%s", create->name);
+  a->rec.layout = create->layout;
+  a->rec.dup = create->dup;
+  a->rec.n = a->layout.n;
+  a->rec.groups = a->layout.groups;
+  a->rec.unit = create->unit;
+  a->rec.member_bytes = a->layout.member_bytes;
+  a->rec.epoch = a->rec.fence = epoch + 1;
+  return 0;
+}
+
+void
+cluster_array_create (struct cluster *c, const struct cluster_input *in,
+                      const struct cluster_create *create)
+{
+  struct cluster_array *a, *other;
+  struct cluster_problem p;
+  unsigned count = 0;
+
+  cluster_begin (c, in);
+  if (cluster_refuse_read_only (c, in->op)) {
+    cluster_end (c);
+    return;
+  }
+  TAILQ_FOREACH (other, &c->arrays, link)
+    count++;
+  a = cluster_alloc (sizeof *a);
+  if (count >= ARRAYS_MAX) {
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "too-many",
+                    "there are %d arrays already: delete one first",
+                    ARRAYS_MAX);
+    free (a);
+  }
+  else if (cluster_array_plan (c, create, a, &p) == -1) {
+    cluster_problem_send (c, in->op, &p);
+    free (a);
+  }
+  else {
+    cluster_uuid_make (in->random, a->rec.uuid);
+    TAILQ_INSERT_TAIL (&c->arrays, a, link);
+    cluster_array_link (c, a);
+    cluster_put_array (c, a);
+    cluster_changed_array (c, a);
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      cluster_changed_disk (c, a->disk[m]);
+      cluster_disk_wake (c, a->disk[m]);
+    }
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Array %s was created: %s over %u members.", a->rec.name,
+                 layout_name (a->rec.layout), a->layout.members);
+    cluster_reply_array (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+/* ---- Deleting. ---- */
+
+static bool
+refuse_delete (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  struct cluster_session *s;
+  struct cluster_problem *p;
+
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    if (s->rec.ended || !s->alive ||
+        !cluster_uuid_equal (s->rec.array, a->rec.uuid))
+      continue;
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "held",
+                        "array %s is attached by node %s, process %" PRIu64
+                        ": detach it there first",
+                        a->rec.name, s->rec.node, s->rec.pid);
+    p->holder = s->rec.id;
+    snprintf (p->holder_node, sizeof p->holder_node, "%s", s->rec.node);
+    p->holder_pid = s->rec.pid;
+    p->holder_silent_ms = cluster_session_silent_ms (c, s);
+    return true;
+  }
+  return false;
+}
+
+static void
+delete (struct cluster *c, uint64_t op, struct cluster_array *a)
+{
+  struct cluster_array_record rec = a->rec;
+  struct cluster_disk *disk[ARRAY_MEMBERS_MAX];
+  unsigned members = a->layout.members;
+  struct cluster_session *s;
+  struct waiting *w, *next;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind != WAIT_ATTACH || w->array != a)
+      continue;
+    cluster_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "array %s was deleted meanwhile", rec.name);
+    cluster_wait_end (c, w);
+  }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && cluster_uuid_equal (s->rec.array, rec.uuid))
+      cluster_session_end (c, s, "array %s was deleted", rec.name);
+  for (unsigned m = 0; m < members; m++) {
+    disk[m] = a->disk[m];
+    disk[m]->array = NULL;
+    disk[m]->took_place = false;
+    disk[m]->told = false;
+    memcpy (disk[m]->rec.release, rec.uuid, 16);
+    cluster_put_disk (c, disk[m]);
+    cluster_changed_disk (c, disk[m]);
+    cluster_disk_wake (c, disk[m]);
+  }
+  cluster_log (c, CLUSTER_INFO, "array", rec.name, "Array %s was deleted.",
+               rec.name);
+  cluster_drop_array (c, a);
+  cluster_reply_done (c, op, CLUSTER_ARRAY, rec.uuid, 0, rec.name);
+}
+
+void
+cluster_array_delete (struct cluster *c, const struct cluster_input *in,
+                      const char *name)
+{
+  struct cluster_array *a = cluster_array_find (c, name);
+
+  cluster_begin (c, in);
+  if (a == NULL)
+    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "there is no array %s: GET /api/v1/arrays lists them",
+                    name);
+  else if (!cluster_refuse_read_only (c, in->op) &&
+           !refuse_delete (c, in->op, a))
+    delete (c, in->op, a);
+  cluster_end (c);
+}
+
+/* ---- How it fares. ---- */
+
+void
+cluster_array_moved (struct cluster *c, struct cluster_array *a)
+{
+  bool ready = true;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    ready = ready && a->disk[m]->took_place;
+  if (ready && !a->rec.ready) {
+    a->rec.ready = true;
+    cluster_put_array (c, a);
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Array %s is ready: all of its %u members are in place.",
+                 a->rec.name, a->layout.members);
+  }
+  cluster_epoch_advance (c, a);
+  cluster_changed_array (c, a);
+}
+
+bool
+cluster_member_well (const struct cluster_array *a, unsigned member,
+                     const char **why)
+{
+  const struct cluster_disk *d = a->disk[member];
+
+  if (a->rec.member[member].state != MEMBER_IN_SYNC)
+    *why = "is out";
+  else if (d->failed)
+    *why = "has failed";
+  else if (!d->alive)
+    *why = "is silent";
+  else if (!d->heard)
+    *why = "has not been heard of since weftd was started";
+  else if (!d->took_place)
+    *why = "has not taken its place yet";
+  else
+    return true;
+  return false;
+}
+
+static void
+missing (const struct cluster_array *a, bool out[], bool away[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    out[m] = a->rec.member[m].state != MEMBER_IN_SYNC;
+    away[m] = out[m] || !a->disk[m]->alive || a->disk[m]->failed;
+  }
+}
+
+void
+cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
+                        uint64_t *unreachable, uint64_t *lost)
+{
+  bool out[ARRAY_MEMBERS_MAX], away[ARRAY_MEMBERS_MAX];
+  uint64_t e, u;
+
+  missing (a, out, away);
+  u = layout_loss (&a->layout, away, &e);
+  if (exposed)
+    *exposed = e;
+  if (unreachable)
+    *unreachable = u;
+  if (lost)
+    *lost = layout_loss (&a->layout, out, NULL);
+}
+
+const char *
+cluster_array_state (const struct cluster_array *a)
+{
+  bool out[ARRAY_MEMBERS_MAX], away[ARRAY_MEMBERS_MAX];
+  uint64_t unreachable;
+
+  if (!a->rec.ready)
+    return "creating";
+  cluster_array_exposure (a, NULL, &unreachable, NULL);
+  if (unreachable > 0)
+    return "failed";
+  missing (a, out, away);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (away[m])
+      return "degraded";
+  return "ready";
+}
+
+/* "member 1 (disk /dev/sdb of node n1), member 3 (...) and 4 more" */
+static void
+name_members (const struct cluster_array *a, const bool which[], char *text,
+              size_t size)
+{
+  char words[320];
+  unsigned said = 0, more = 0;
+  size_t used = 0;
+
+  text[0] = '\0';
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (!which[m])
+      continue;
+    if (said == 3 || used + 340 > size) {
+      more++;
+      continue;
+    }
+    used += (size_t) snprintf (text + used, size - used, "%smember %u (%s)",
+                               said ? ", " : "", m,
+                               cluster_disk_words (a->disk[m], words,
+                                                   sizeof words));
+    said++;
+  }
+  if (more)
+    snprintf (text + used, size - used, " and %u more", more);
+}
+
+bool
+cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
+                         uint64_t wall_ms, char *text, size_t size)
+{
+  bool which[ARRAY_MEMBERS_MAX];
+  char names[1200];
+  uint64_t since = a->rec.change.since_wall_ms;
+  bool any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    which[m] = a->rec.change.epoch ? cluster_epoch_waits_for (a, m)
+               : !a->rec.ready     ? !a->disk[m]->took_place
+                               : a->rec.member[m].state == MEMBER_IN_SYNC &&
+                                     (!a->disk[m]->alive || a->disk[m]->failed);
+    any |= which[m];
+  }
+  if (!any)
+    return false;
+  name_members (a, which, names, sizeof names);
+  if (a->rec.change.epoch)
+    snprintf (text, size, "%s to confirm epoch %" PRIu64 ", since %" PRIu64
+              " s", names, a->rec.change.epoch,
+              wall_ms > since ? (wall_ms - since) / 1000 : 0);
+  else if (!a->rec.ready)
+    snprintf (text, size, "%s to take its place", names);
+  else
+    snprintf (text, size, "%s to come back", names);
+  return true;
+}

@@ -1,0 +1,162 @@
+/* cluster-internal.h: what the files of the cluster engine share.
+ *
+ * One call of the engine: cluster_begin, then changes to the objects, each
+ * followed by cluster_put_* (the record is copied as it then is) and by
+ * outputs, then cluster_end, which queues the step.  A record that changes
+ * twice in a step is stored as it is last.
+ */
+
+#ifndef WEFT_CLUSTER_INTERNAL_H
+#define WEFT_CLUSTER_INTERNAL_H
+
+#include "cluster.h"
+
+/* Another process asks for a disk's place: it gets it when the one that we know
+ * has not been heard for so long.  (Every live one is asked to speak at once.)
+ */
+#define TAKEOVER_MS 1500
+/* An attach waits so long for members to confirm. */
+#define ATTACH_MS 10000
+/* A long poll is held no longer, so that a dead peer is missed in time. */
+#define HOLD_MS_MAX 2000
+/* A holder that has missed two heartbeats may be dead. */
+#define QUIET_MS (2 * HEARTBEAT_MS)
+/* A silent reader is forgotten after this, in ms. */
+#define READER_DROP_MS (10 * 60 * 1000)
+#define ENDED_SESSIONS_MAX 128
+#define DISKS_MAX 4096
+#define ARRAYS_MAX 1024
+#define SESSIONS_MAX 4096
+
+enum waiting_kind {
+  WAIT_DISK,      /* a disk's long poll */
+  WAIT_CONTENDER, /* a heartbeat of another instance for a disk */
+  WAIT_SESSION,   /* a session's long poll */
+  WAIT_ATTACH,    /* for the members of `array` to confirm its change */
+};
+
+struct waiting {
+  TAILQ_ENTRY (waiting) link;
+  enum waiting_kind kind;
+  uint64_t op;
+  uint64_t deadline_ms;
+  struct cluster_disk *disk;
+  struct cluster_array *array;
+  struct cluster_session *session;
+  struct cluster_session_record grant; /* WAIT_ATTACH: what is to be granted */
+  struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
+};
+TAILQ_HEAD (waitings, waiting);
+
+struct cluster {
+  struct cluster_identity identity;
+  bool has_identity, started;
+  char read_only[512]; /* "": no */
+  struct cluster_disks disks;
+  struct cluster_arrays arrays;
+  struct cluster_sessions sessions;
+  struct waitings waitings;
+  STAILQ_HEAD (, cluster_step) steps;
+
+  struct cluster_step *step; /* being made */
+  size_t records_room, outputs_room;
+  uint64_t now_ms, wall_ms;
+  uint64_t live_ms, last_tick_ms; /* the clock of silence */
+};
+
+/* cluster.c */
+void cluster_begin (struct cluster *c, const struct cluster_input *in);
+void cluster_end (struct cluster *c);
+
+void cluster_put_identity (struct cluster *c);
+void cluster_put_disk (struct cluster *c, const struct cluster_disk *d);
+void cluster_put_array (struct cluster *c, const struct cluster_array *a);
+void cluster_put_session (struct cluster *c, const struct cluster_session *s);
+void cluster_drop_disk (struct cluster *c, struct cluster_disk *d);
+void cluster_drop_array (struct cluster *c, struct cluster_array *a);
+void cluster_drop_session (struct cluster *c, struct cluster_session *s);
+
+void cluster_changed_disk (struct cluster *c, const struct cluster_disk *d);
+void cluster_changed_array (struct cluster *c, const struct cluster_array *a);
+void cluster_changed_session (struct cluster *c,
+                              const struct cluster_session *s);
+void cluster_log (struct cluster *c, enum cluster_severity severity,
+                  const char *what, const char *name, const char *fmt, ...)
+  __attribute__ ((format (printf, 5, 6)));
+
+void cluster_reply_disk (struct cluster *c, uint64_t op,
+                         const struct cluster_disk *d);
+void cluster_reply_array (struct cluster *c, uint64_t op,
+                          const struct cluster_array *a);
+void cluster_reply_session (struct cluster *c, uint64_t op,
+                            enum cluster_reply_kind kind,
+                            const struct cluster_array *a,
+                            const struct cluster_session *s);
+void cluster_reply_done (struct cluster *c, uint64_t op,
+                         enum cluster_object object, const uint8_t uuid[16],
+                         uint64_t id, const char *name);
+/* The problem is for the caller to complete, before the next call of these. */
+struct cluster_problem *cluster_refuse (struct cluster *c, uint64_t op,
+                                        enum cluster_problem_kind kind,
+                                        const char *code, const char *fmt, ...)
+  __attribute__ ((format (printf, 5, 6)));
+void cluster_problem_set (struct cluster_problem *p,
+                          enum cluster_problem_kind kind, const char *code,
+                          const char *fmt, ...)
+  __attribute__ ((format (printf, 4, 5)));
+void cluster_problem_send (struct cluster *c, uint64_t op,
+                           const struct cluster_problem *p);
+/* Refuse, if weftd takes no changes.  True: refused. */
+bool cluster_refuse_read_only (struct cluster *c, uint64_t op);
+void cluster_set_read_only (struct cluster *c, const char *fmt, ...)
+  __attribute__ ((format (printf, 2, 3)));
+
+struct waiting *cluster_wait (struct cluster *c, enum waiting_kind kind,
+                              uint64_t op, uint64_t wait_ms);
+void cluster_wait_end (struct cluster *c, struct waiting *w);
+
+void *cluster_alloc (size_t size); /* zeroed; never NULL: aborts */
+bool cluster_uuid_is_zero (const uint8_t uuid[16]);
+bool cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16]);
+void cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16]);
+#define CLUSTER_UUID_TEXT_BYTES 37
+void cluster_uuid_text (const uint8_t uuid[16], char text[CLUSTER_UUID_TEXT_BYTES]);
+bool cluster_text_copy (char *to, size_t size, const char *from); /* changed? */
+
+/* cluster-disk.c */
+void cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
+void cluster_disk_take_over (struct cluster *c, struct waiting *w);
+void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
+/* What people call a disk: "disk /dev/sdb of node n1". */
+const char *cluster_disk_words (const struct cluster_disk *d, char *text, size_t size);
+
+/* cluster-array.c */
+struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
+                                       const uint8_t uuid[16]);
+void cluster_array_link (struct cluster *c, struct cluster_array *a);
+/* The epoch that members are to know: a PREPARED one is never taken back. */
+uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
+/* A member took its place, came, went or changed: see what follows. */
+void cluster_array_moved (struct cluster *c, struct cluster_array *a);
+
+/* cluster-epoch.c */
+/* PREPARED: a new epoch with these states.  Its number is above all that any
+ * member has seen.
+ */
+void cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
+                    const uint8_t states[], bool fence);
+/* COMMIT the change of epoch that is under way, if nothing is missing. */
+void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
+/* Does the change under way wait for this member's confirmation? */
+bool cluster_epoch_waits_for (const struct cluster_array *a, unsigned member);
+
+/* cluster-session.c */
+void cluster_session_end (struct cluster *c, struct cluster_session *s,
+                  const char *fmt, ...) __attribute__ ((format (printf, 3, 4)));
+void cluster_session_committed (struct cluster *c, struct cluster_array *a);
+void cluster_session_attach_late (struct cluster *c, struct waiting *w);
+void cluster_session_answer (struct cluster *c, struct waiting *w);
+void cluster_session_wake (struct cluster *c, const struct cluster_array *a);
+void cluster_session_tick (struct cluster *c, struct cluster_session *s);
+
+#endif /* WEFT_CLUSTER_INTERNAL_H */

@@ -1,0 +1,691 @@
+/* cluster-session.c: sessions: attach, heartbeats, lost members, detach.
+ *
+ * One session at a time holds an array for writing; any number read.  To grant
+ * the right to write, weftd changes the epoch with a fence of all members: so
+ * whoever held it before can write nothing more, however late it wakes up.  The
+ * old session is over as soon as the change is PREPARED, the new one begins
+ * with its COMMIT.
+ *
+ * A holder is replaced only after it has been silent for SESSION_TTL_MS.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+uint64_t
+cluster_session_silent_ms (const struct cluster *c,
+                           const struct cluster_session *s)
+{
+  return c->live_ms - s->last_live_ms;
+}
+
+struct cluster_session *
+cluster_session_find (const struct cluster *c, uint64_t id)
+{
+  struct cluster_session *s;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (s->rec.id == id)
+      return s;
+  return NULL;
+}
+
+struct cluster_session *
+cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_session *s;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && s->rec.writable &&
+        cluster_uuid_equal (s->rec.array, a->rec.uuid))
+      return s;
+  return NULL;
+}
+
+/* ---- Ends. ---- */
+
+static void
+refuse_gone (struct cluster *c, uint64_t op, const struct cluster_session *s)
+{
+  cluster_refuse (c, op, CLUSTER_GONE, "over",
+                  "session %016" PRIx64 " of array %s is over: %s",
+                  s->rec.id, s->rec.array_name, s->rec.reason);
+}
+
+void
+cluster_session_end (struct cluster *c, struct cluster_session *s,
+                     const char *fmt, ...)
+{
+  struct waiting *w, *next;
+  va_list ap;
+
+  va_start (ap, fmt);
+  vsnprintf (s->rec.reason, sizeof s->rec.reason, fmt, ap);
+  va_end (ap);
+  s->rec.ended = true;
+  s->rec.ended_wall_ms = c->wall_ms;
+  s->alive = false;
+  cluster_put_session (c, s);
+  cluster_changed_session (c, s);
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_SESSION && w->session == s) {
+      refuse_gone (c, w->op, s);
+      cluster_wait_end (c, w);
+    }
+  }
+}
+
+/* Of those that ended, the oldest go. */
+static void
+prune (struct cluster *c)
+{
+  struct cluster_session *s, *oldest;
+  unsigned ended;
+
+  do {
+    ended = 0;
+    oldest = NULL;
+    TAILQ_FOREACH (s, &c->sessions, link) {
+      if (!s->rec.ended)
+        continue;
+      ended++;
+      if (!oldest || s->rec.ended_wall_ms < oldest->rec.ended_wall_ms)
+        oldest = s;
+    }
+    if (ended > ENDED_SESSIONS_MAX)
+      cluster_drop_session (c, oldest);
+  } while (ended > ENDED_SESSIONS_MAX);
+}
+
+/* ---- Attach. ---- */
+
+static void
+refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
+             const struct cluster_session_record *holder, uint64_t silent_ms)
+{
+  struct cluster_problem *p;
+  const char *way = "detach it there, or attach read-only";
+  bool quiet = silent_ms >= QUIET_MS;
+
+  if (quiet)
+    way = "it may be replaced when it has been silent for long enough";
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "held",
+                      "array %s is attached for writing by node %s, process "
+                      "%" PRIu64 ", last heard of %" PRIu64 " ms ago: %s",
+                      a->rec.name, holder->node, holder->pid, silent_ms, way);
+  p->holder = holder->id;
+  snprintf (p->holder_node, sizeof p->holder_node, "%s", holder->node);
+  p->holder_pid = holder->pid;
+  p->holder_silent_ms = silent_ms;
+  if (quiet) {
+    p->retry = true;
+    p->retry_after_ms
+      = silent_ms < SESSION_TTL_MS ? SESSION_TTL_MS - silent_ms : 0;
+  }
+}
+
+/* Every member must be there: today an array starts whole or not at all. */
+static bool
+refuse_members (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  char text[1500], words[320];
+  const char *why;
+  struct cluster_problem *p;
+
+  if (!a->rec.ready) {
+    if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
+      snprintf (text, sizeof text, "its members");
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
+                        "array %s is not ready: it waits for %.500s",
+                        a->rec.name, text);
+    p->retry = true;
+    p->retry_after_ms = HEARTBEAT_MS;
+    return true;
+  }
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state != MEMBER_IN_SYNC) {
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "member-out",
+                      "array %s cannot be attached: member %u (%s) is out "
+                      "(%.200s); its disk must be replaced first",
+                      a->rec.name, m,
+                      cluster_disk_words (a->disk[m], words, sizeof words),
+                      a->rec.member[m].reason);
+      return true;
+    }
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (!cluster_member_well (a, m, &why)) {
+      p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
+                          "array %s cannot be attached: member %u (%s) %s; "
+                          "start its member process and see its log",
+                          a->rec.name, m,
+                          cluster_disk_words (a->disk[m], words, sizeof words),
+                          why);
+      p->retry = true;
+      p->retry_after_ms = HEARTBEAT_MS;
+      return true;
+    }
+  return false;
+}
+
+/* Somebody else writes, or is about to. */
+static bool
+refuse_writer (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  struct cluster_session *s = cluster_array_writer (c, a);
+  struct waiting *w;
+
+  if (s && s->alive) {
+    refuse_held (c, op, a, &s->rec, cluster_session_silent_ms (c, s));
+    return true;
+  }
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable) {
+      refuse_held (c, op, a, &w->grant, 0);
+      return true;
+    }
+  return false;
+}
+
+/* A host that did not hear the answer asks again: it gets the same one. */
+static bool
+attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
+              const struct cluster_attach *attach)
+{
+  struct cluster_session *s;
+  struct waiting *w;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && s->rec.writable == attach->writable &&
+        cluster_uuid_equal (s->rec.array, a->rec.uuid) &&
+        strcmp (s->rec.instance, attach->instance) == 0) {
+      s->last_live_ms = c->live_ms;
+      s->alive = s->heard = true;
+      cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
+      return true;
+    }
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (w->kind == WAIT_ATTACH && w->array == a &&
+        w->grant.writable == attach->writable &&
+        strcmp (w->grant.instance, attach->instance) == 0) {
+      cluster_refuse (c, w->op, CLUSTER_CONFLICT, "superseded",
+                      "the same process has asked again");
+      w->op = op;
+      w->deadline_ms = c->now_ms + ATTACH_MS;
+      return true;
+    }
+  return false;
+}
+
+static void
+grant (struct cluster *c, uint64_t op, const struct cluster_array *a,
+       const struct cluster_session_record *rec)
+{
+  struct cluster_session *s = cluster_alloc (sizeof *s);
+
+  s->rec = *rec;
+  s->rec.epoch = s->epoch = s->told_epoch = a->rec.epoch;
+  s->rec.since_wall_ms = c->wall_ms;
+  s->heard = s->alive = true;
+  s->last_live_ms = c->live_ms;
+  TAILQ_INSERT_TAIL (&c->sessions, s, link);
+  cluster_put_session (c, s);
+  cluster_changed_session (c, s);
+  cluster_changed_array (c, a);
+  cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+               "Node %s, process %" PRIu64 ", has attached array %s %s.",
+               rec->node, rec->pid, a->rec.name,
+               rec->writable ? "for writing" : "read-only");
+  cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
+}
+
+void
+cluster_session_committed (struct cluster *c, struct cluster_array *a)
+{
+  struct waiting *w, *next;
+
+  cluster_session_wake (c, a);
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_ATTACH && w->array == a) {
+      grant (c, w->op, a, &w->grant);
+      cluster_wait_end (c, w);
+    }
+  }
+}
+
+void
+cluster_session_attach_late (struct cluster *c, struct waiting *w)
+{
+  char text[1500];
+  struct cluster_problem *p;
+
+  if (!cluster_array_waits_for (c, w->array, c->wall_ms, text, sizeof text))
+    snprintf (text, sizeof text, "its members");
+  p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "member-missing",
+                      "array %s cannot be attached: it waits for %.400s; see "
+                      "that member's log, and try again",
+                      w->array->rec.name, text);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_wait_end (c, w);
+}
+
+static void
+attach_write (struct cluster *c, struct cluster_array *a,
+              const struct cluster_session_record *rec)
+{
+  struct cluster_session *old = cluster_array_writer (c, a);
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  if (old) {
+    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                 "Node %s, process %" PRIu64 ", takes array %s over from node "
+                 "%s, process %" PRIu64 ", which has been silent for %" PRIu64
+                 " s.",
+                 rec->node, rec->pid, a->rec.name, old->rec.node, old->rec.pid,
+                 cluster_session_silent_ms (c, old) / 1000);
+    cluster_session_end (c, old,
+                         "node %s, process %" PRIu64 ", took it over, because "
+                         "this host had been silent for %" PRIu64 " s",
+                         rec->node, rec->pid,
+                         cluster_session_silent_ms (c, old) / 1000);
+    prune (c);
+  }
+  /* A fence that an earlier attach left behind serves this one as well. */
+  if (a->rec.change.epoch)
+    return;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    states[m] = (uint8_t) a->rec.member[m].state;
+  cluster_epoch_prepare (c, a, states, true);
+}
+
+/* Tokens must be of an epoch that every member takes; a member that was started
+ * again takes none of before.
+ */
+static bool
+epoch_too_low (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->disk[m]->min_epoch > a->rec.epoch)
+      return true;
+  return false;
+}
+
+static void
+attach_begin (struct cluster *c, const struct cluster_input *in,
+              struct cluster_array *a, const struct cluster_attach *attach)
+{
+  struct cluster_session_record rec = { .pid = attach->pid };
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  struct waiting *w;
+
+  memcpy (&rec.id, in->random, sizeof rec.id);
+  while (rec.id == 0 || cluster_session_find (c, rec.id))
+    rec.id++;
+  memcpy (rec.array, a->rec.uuid, 16);
+  snprintf (rec.array_name, sizeof rec.array_name, "%s", a->rec.name);
+  snprintf (rec.node, sizeof rec.node, "%s", attach->node);
+  snprintf (rec.instance, sizeof rec.instance, "%s", attach->instance);
+  snprintf (rec.uri, sizeof rec.uri, "%s", attach->uri);
+  rec.writable = attach->writable;
+
+  if (rec.writable)
+    attach_write (c, a, &rec);
+  else if (a->rec.change.epoch == 0) {
+    if (epoch_too_low (a)) {
+      for (unsigned m = 0; m < a->layout.members; m++)
+        states[m] = (uint8_t) a->rec.member[m].state;
+      cluster_epoch_prepare (c, a, states, false);
+      cluster_epoch_advance (c, a);
+    }
+    grant (c, in->op, a, &rec);
+    return;
+  }
+  w = cluster_wait (c, WAIT_ATTACH, in->op, ATTACH_MS);
+  w->array = a;
+  w->grant = rec;
+  cluster_epoch_advance (c, a);
+}
+
+void
+cluster_attach (struct cluster *c, const struct cluster_input *in,
+                const char *name, const struct cluster_attach *attach)
+{
+  struct cluster_array *a = cluster_array_find (c, name);
+  struct cluster_session *s;
+  unsigned count = 0;
+
+  cluster_begin (c, in);
+  TAILQ_FOREACH (s, &c->sessions, link)
+    count += !s->rec.ended;
+  if (a == NULL)
+    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "there is no array %s: GET /api/v1/arrays lists them",
+                    name);
+  else if (count >= SESSIONS_MAX)
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "too-many",
+                    "there are %d sessions already: detach one first",
+                    SESSIONS_MAX);
+  else if (!cluster_refuse_read_only (c, in->op) &&
+           !attach_again (c, in->op, a, attach) &&
+           !(attach->writable && refuse_writer (c, in->op, a)) &&
+           !refuse_members (c, in->op, a))
+    attach_begin (c, in, a, attach);
+  cluster_end (c);
+}
+
+/* ---- Heartbeats. ---- */
+
+static double
+rate (uint64_t now, uint64_t before, uint64_t ms)
+{
+  return now >= before && ms > 0 ? (double) (now - before) * 1000 / ms : 0;
+}
+
+/* Mean latency in us of the requests between two samples. */
+static double
+mean_us (uint64_t ns, uint64_t ns_before, uint64_t count, uint64_t count_before)
+{
+  if (ns < ns_before || count <= count_before)
+    return 0;
+  return (double) (ns - ns_before) / (count - count_before) / 1000;
+}
+
+static void
+take_stats (struct cluster *c, struct cluster_session *s,
+            const struct array_stats *n)
+{
+  const struct array_stats *o = &s->stats;
+  struct cluster_session_rates *r = &s->rates;
+  uint64_t ms = c->now_ms - s->stats_ms;
+
+  if (s->stats_ms != 0 && ms < 200)
+    return; /* too short to be a rate */
+  if (s->stats_ms != 0) {
+    r->reads = rate (n->reads, o->reads, ms);
+    r->writes = rate (n->writes, o->writes, ms);
+    r->flushes = rate (n->flushes, o->flushes, ms);
+    r->read_bytes = rate (n->read_bytes, o->read_bytes, ms);
+    r->write_bytes = rate (n->write_bytes, o->write_bytes, ms);
+    r->read_us = mean_us (n->read_ns, o->read_ns, n->reads, o->reads);
+    r->write_us = mean_us (n->write_ns, o->write_ns, n->writes, o->writes);
+    r->flush_us = mean_us (n->flush_ns, o->flush_ns, n->flushes, o->flushes);
+  }
+  s->stats_ms = c->now_ms;
+  s->stats = *n;
+}
+
+void
+cluster_session_wake (struct cluster *c, const struct cluster_array *a)
+{
+  struct waiting *w, *next;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_SESSION && w->array == a)
+      cluster_session_answer (c, w);
+  }
+}
+
+void
+cluster_session_answer (struct cluster *c, struct waiting *w)
+{
+  w->session->last_live_ms = c->live_ms;
+  w->session->told_epoch = w->array->rec.epoch;
+  cluster_reply_session (c, w->op, CLUSTER_REPLY_SESSION, w->array, w->session);
+  cluster_wait_end (c, w);
+}
+
+/* The session with this number, if it is not over; else refuses. */
+static struct cluster_session *
+find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
+{
+  struct cluster_session *s = cluster_session_find (c, id);
+
+  if (s && !s->rec.ended)
+    return s;
+  if (s)
+    refuse_gone (c, op, s);
+  else
+    cluster_refuse (c, op, CLUSTER_GONE, "over",
+                    "there is no session %016" PRIx64 ": it ended long ago, or "
+                    "was another weftd's; attach again",
+                    id);
+  return NULL;
+}
+
+static void
+take_heartbeat (struct cluster *c, struct cluster_session *s,
+                const struct cluster_session_heartbeat *hb)
+{
+  bool told = !s->alive || s->draining != hb->draining;
+
+  if (s->heard && !s->alive)
+    cluster_log (c, CLUSTER_INFO, "session", s->rec.array_name,
+                 "Node %s, process %" PRIu64 ", is heard of again.",
+                 s->rec.node, s->rec.pid);
+  s->heard = s->alive = true;
+  s->last_live_ms = c->live_ms;
+  s->draining = hb->draining;
+  s->epoch = hb->epoch;
+  if (hb->has_uri &&
+      cluster_text_copy (s->rec.uri, sizeof s->rec.uri, hb->uri)) {
+    cluster_put_session (c, s);
+    told = true;
+  }
+  if (hb->has_stats)
+    take_stats (c, s, &hb->stats);
+  if (told)
+    cluster_changed_session (c, s);
+}
+
+static void
+heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
+           const struct cluster_session_heartbeat *hb)
+{
+  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  struct waiting *w, *next;
+  uint64_t wait_ms = hb->wait_ms;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_SESSION && w->session == s)
+      cluster_session_answer (c, w); /* it has given an older one up */
+  }
+  take_heartbeat (c, s, hb);
+  w = cluster_wait (c, WAIT_SESSION, op,
+                    wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
+  w->session = s;
+  w->array = a;
+  if (wait_ms == 0 ||
+      (hb->epoch != a->rec.epoch && s->told_epoch != a->rec.epoch))
+    cluster_session_answer (c, w);
+}
+
+void
+cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
+                           uint64_t id,
+                           const struct cluster_session_heartbeat *hb)
+{
+  struct cluster_session *s;
+  struct cluster_array *a;
+
+  cluster_begin (c, in);
+  s = find_or_refuse (c, in->op, id);
+  if (s && strcmp (s->rec.instance, hb->instance) != 0)
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "other-instance",
+                    "session %016" PRIx64 " belongs to another process, %"
+                    PRIu64 " of node %s: attach for a session of your own",
+                    id, s->rec.pid, s->rec.node);
+  else if (s) {
+    a = cluster_array_by_uuid (c, s->rec.array);
+    if (hb->epoch > cluster_array_wanted_epoch (a))
+      cluster_set_read_only (c,
+                             "node %s has seen epoch %" PRIu64
+                             " of array %s, which is here at %" PRIu64,
+                             s->rec.node, hb->epoch, a->rec.name,
+                             cluster_array_wanted_epoch (a));
+    if (!cluster_refuse_read_only (c, in->op))
+      heartbeat (c, in->op, s, hb);
+  }
+  cluster_end (c);
+}
+
+/* ---- Lost members. ---- */
+
+static bool
+refuse_lost (struct cluster *c, uint64_t op, const struct cluster_session *s,
+             const struct cluster_array *a, unsigned member)
+{
+  struct cluster_session *writer = cluster_array_writer (c, a);
+  struct cluster_problem *p;
+  const char *why;
+
+  if (a->rec.change.epoch) {
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
+                        "array %s is just changing to epoch %" PRIu64
+                        ": report the member again when that is done",
+                        a->rec.name, a->rec.change.epoch);
+    p->retry = true;
+    p->retry_after_ms = HEARTBEAT_MS / 2;
+    return true;
+  }
+  /* A reader's bad line must not take a member from the one who writes. */
+  if (!s->rec.writable && writer && writer->alive &&
+      cluster_member_well (a, member, &why)) {
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
+                        "member %u of array %s is well, and node %s writes to "
+                        "it: see to the connection from here to it",
+                        member, a->rec.name, writer->rec.node);
+    p->retry = true;
+    p->retry_after_ms = HEARTBEAT_MS;
+    return true;
+  }
+  return false;
+}
+
+static void
+lose (struct cluster *c, const struct cluster_session *s,
+      struct cluster_array *a, unsigned member, const char *reason)
+{
+  struct cluster_member *m = &a->rec.member[member];
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  uint64_t lost;
+  char words[320];
+
+  for (unsigned i = 0; i < a->layout.members; i++)
+    states[i] = (uint8_t) a->rec.member[i].state;
+  states[member] = MEMBER_OUT;
+  snprintf (m->reason, sizeof m->reason, "node %s lost it: %.150s", s->rec.node,
+            reason);
+  cluster_epoch_prepare (c, a, states, false);
+  cluster_epoch_advance (c, a);
+  assert (m->state == MEMBER_OUT);
+
+  cluster_array_exposure (a, NULL, NULL, &lost);
+  cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
+               "Member %u of array %s (%s) is out: %s.%s", member, a->rec.name,
+               cluster_disk_words (a->disk[member], words, sizeof words),
+               m->reason,
+               lost ? " Data is lost: of some bytes no copy is left." : "");
+  cluster_changed_disk (c, a->disk[member]);
+}
+
+void
+cluster_session_lost (struct cluster *c, const struct cluster_input *in,
+                      uint64_t id, unsigned member, const char *reason)
+{
+  struct cluster_session *s;
+  struct cluster_array *a;
+  struct cluster_problem *p;
+
+  cluster_begin (c, in);
+  s = find_or_refuse (c, in->op, id);
+  if (s == NULL || cluster_refuse_read_only (c, in->op)) {
+    cluster_end (c);
+    return;
+  }
+  s->last_live_ms = c->live_ms;
+  a = cluster_array_by_uuid (c, s->rec.array);
+  if (member >= a->layout.members) {
+    p = cluster_refuse (c, in->op, CLUSTER_INVALID, "member",
+                        "array %s has no member %u: its members are 0 to %u",
+                        a->rec.name, member, a->layout.members - 1);
+    p->field = "member";
+  }
+  else if (a->rec.member[member].state == MEMBER_OUT ||
+           !refuse_lost (c, in->op, s, a, member)) {
+    if (a->rec.member[member].state != MEMBER_OUT)
+      lose (c, s, a, member, reason);
+    s->told_epoch = a->rec.epoch;
+    cluster_reply_session (c, in->op, CLUSTER_REPLY_SESSION, a, s);
+  }
+  cluster_end (c);
+}
+
+/* ---- Detach, and silence. ---- */
+
+void
+cluster_session_detach (struct cluster *c, const struct cluster_input *in,
+                        uint64_t id)
+{
+  struct cluster_session *s = cluster_session_find (c, id);
+  struct cluster_array *a;
+
+  cluster_begin (c, in);
+  if (s == NULL)
+    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-session",
+                    "there is no session %016" PRIx64
+                    ": GET /api/v1/sessions lists them",
+                    id);
+  else if (!cluster_refuse_read_only (c, in->op)) {
+    /* Asked again after the answer was lost: it is done. */
+    cluster_reply_done (c, in->op, CLUSTER_SESSION, NULL, id,
+                        s->rec.array_name);
+    if (!s->rec.ended) {
+      a = cluster_array_by_uuid (c, s->rec.array);
+      cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
+                   "Node %s, process %" PRIu64 ", has detached array %s.",
+                   s->rec.node, s->rec.pid, s->rec.array_name);
+      cluster_session_end (c, s, "it was detached");
+      cluster_changed_array (c, a);
+      prune (c);
+    }
+  }
+  cluster_end (c);
+}
+
+void
+cluster_session_tick (struct cluster *c, struct cluster_session *s)
+{
+  struct waiting *w;
+  uint64_t silent_ms = cluster_session_silent_ms (c, s);
+
+  if (s->rec.ended || silent_ms < SESSION_TTL_MS)
+    return;
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (w->kind == WAIT_SESSION && w->session == s)
+      return; /* it is we who are silent */
+  if (s->alive) {
+    s->alive = false;
+    cluster_changed_session (c, s);
+    cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
+                 "Node %s, process %" PRIu64 ", which has attached array %s, "
+                 "is silent.",
+                 s->rec.node, s->rec.pid, s->rec.array_name);
+  }
+  if (!s->rec.writable && silent_ms >= READER_DROP_MS) {
+    cluster_session_end (c, s, "it only read, and was silent for %d min",
+                         READER_DROP_MS / 60000);
+    prune (c);
+  }
+}

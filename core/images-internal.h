@@ -1,0 +1,112 @@
+/* images-internal.h: what the files of the image buffer share (images.c). */
+
+#ifndef WEFT_IMAGES_INTERNAL_H
+#define WEFT_IMAGES_INTERNAL_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+
+#include "images.h"
+
+/* In flight to one member at once; more would only stand in its way. */
+#define FLYING_BYTES_MAX MiB (4)
+/* The longest zero that neighbours are joined into. */
+#define ZERO_BYTES_MAX GiB (1)
+/* So many images that may not be sent yet are passed by while gathering. */
+#define PASSED_MAX 64
+
+/* The images accepted between two marks. */
+struct generation {
+  TAILQ_ENTRY (generation) link;
+  uint64_t number;
+  uint64_t images; /* of it, waiting or in flight */
+};
+
+struct image {
+  RB_ENTRY (image) by_offset;  /* pending or flying of its member */
+  TAILQ_ENTRY (image) by_age;  /* pending of its member, by sequence */
+  TAILQ_ENTRY (image) by_due;  /* pending and due */
+  struct image *next;          /* in its run; in the free list */
+  uint64_t offset, length;
+  uint64_t sequence;           /* the oldest write's that it stands for */
+  uint64_t accepted_ns;
+  struct generation *generation;
+  struct payload *payload;     /* NULL: zeroes */
+  size_t at;
+  void *waiter;
+  enum image_kind kind;
+  uint16_t member;
+  bool due, fua, flying;
+};
+
+RB_HEAD (image_tree, image);
+TAILQ_HEAD (image_queue, image);
+
+struct image_member {
+  struct image_tree pending, flying;
+  struct image_queue aged, due;
+  uint64_t limit;      /* images up to this sequence are to be sent */
+  uint64_t fresh;      /* weight of the others */
+  uint64_t flying_weight;
+  unsigned runs;       /* in flight */
+  bool paused, gone;
+  bool ready;          /* in the list of those to look at */
+  TAILQ_ENTRY (image_member) ready_link;
+  bool armed;          /* fresh images get old at age_ns */
+  uint64_t age_ns;
+  TAILQ_ENTRY (image_member) armed_link;
+};
+TAILQ_HEAD (image_members, image_member);
+
+struct images {
+  struct images_config config;
+  uint64_t bytes;     /* of blocks, images and room taken: against bytes_max */
+  uint64_t room;      /* of that, taken for images yet to be added */
+  uint64_t fresh;
+  uint64_t sequence;
+  uint64_t sent, replaced, batches;
+  uint64_t count;     /* images, waiting and in flight */
+  TAILQ_HEAD (generation_list, generation) generations; /* the last one is open */
+  struct image_members ready, armed; /* armed: the oldest first */
+  struct image *spare;
+  unsigned spares;
+  struct image_member member[];
+};
+
+/* images.c */
+struct image *image_first (const struct image_tree *tree, uint64_t offset);
+void images_look (struct images *b, struct image_member *m);
+void image_weigh (struct images *b, struct image_member *m,
+                  const struct image *e, bool add);
+void image_take (struct images *b, struct image_member *m, struct image *e);
+void image_put_back (struct images *b, struct image_member *m,
+                     struct image *e);
+void image_end (struct images *b, struct image *e, bool written);
+void payload_unref (struct images *b, struct payload *p);
+struct payload *payload_new (struct images *b, size_t bytes);
+
+/* Zeroes have no weight of their own but their bookkeeping. */
+static inline uint64_t
+image_weight (const struct image *e)
+{
+  return sizeof *e + (e->kind == IMAGE_WRITE ? e->length : 0);
+}
+
+static inline bool
+image_eligible (const struct image_member *m, const struct image *e)
+{
+  return e->due || e->sequence <= m->limit;
+}
+
+static inline bool
+image_blocked (const struct image_member *m, const struct image *e)
+{
+  const struct image *f = image_first (&m->flying, e->offset);
+
+  return f && f->offset < e->offset + e->length;
+}
+
+int image_compare (const struct image *a, const struct image *b);
+RB_PROTOTYPE (image_tree, image, by_offset, image_compare)
+
+#endif /* WEFT_IMAGES_INTERNAL_H */

@@ -1,0 +1,397 @@
+/* member-doors.c: the member engine: doors, sessions, requests and the intent
+ * bits that they need.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "member-internal.h"
+
+static const char *const door_names[] = {
+  [DOOR_DATA] = "data",
+  [DOOR_BATCH] = "batch",
+  [DOOR_INTENTS] = "intents",
+};
+#define DOORS (sizeof door_names / sizeof door_names[0])
+
+const char *
+member_door_name (enum member_door door)
+{
+  assert (door < DOORS);
+  return door_names[door];
+}
+
+static enum member_verdict __attribute__ ((format (printf, 3, 4)))
+refuse (struct member_refusal *r, int error, const char *fs, ...)
+{
+  va_list args;
+
+  va_start (args, fs);
+  vsnprintf (r->why, sizeof r->why, fs, args);
+  va_end (args);
+  r->error = error;
+  return MEMBER_REFUSE;
+}
+
+static enum member_verdict
+refuse_failed (const struct member *m, struct member_refusal *r)
+{
+  return refuse (r, EIO, "this member has failed (%s) and serves nothing until "
+                 "it is readmitted", m->reason);
+}
+
+static enum member_verdict
+refuse_epoch (const struct member *m, uint64_t epoch, struct member_refusal *r)
+{
+  return refuse (r, ESHUTDOWN, "epoch %" PRIu64 " is over: this member serves "
+                 "epoch %" PRIu64 " and later; ask weftd for a new token",
+                 epoch, (uint64_t) m->gate);
+}
+
+/* ---- Sessions ---- */
+
+static struct session *
+session_find (struct member *m, uint64_t id)
+{
+  for (struct session *s = m->sessions; s; s = s->next)
+    if (s->id == id)
+      return s;
+  return NULL;
+}
+
+/* Forget the oldest session that has no door open; its bits are nobody's then.
+ * Returns false when there is none.
+ */
+static bool
+session_forget (struct member *m)
+{
+  struct session **oldest = NULL, *s;
+
+  for (struct session **p = &m->sessions; *p; p = &(*p)->next)
+    if ((*p)->passes == 0 && (!oldest || (*p)->epoch < (*oldest)->epoch))
+      oldest = p;
+  if (oldest == NULL)
+    return false;
+  s = *oldest;
+  *oldest = s->next;
+  for (uint64_t w = 0; w < (s->held.extents + 63) / 64; w++)
+    atomic_fetch_or (&m->orphans.word[w], s->held.word[w]);
+  intents_free (&s->held);
+  free (s);
+  m->sessions_count--;
+  return true;
+}
+
+static struct session *
+session_get (struct member *m, uint64_t id)
+{
+  struct session *s = session_find (m, id);
+
+  if (s)
+    return s;
+  if (m->sessions_count == MEMBER_SESSIONS_MAX && !session_forget (m))
+    return NULL;
+  s = calloc (1, sizeof *s);
+  if (s == NULL || intents_init (&s->held, m->wanted.extents) == -1) {
+    free (s);
+    return NULL;
+  }
+  s->id = id;
+  s->next = m->sessions;
+  m->sessions = s;
+  m->sessions_count++;
+  return s;
+}
+
+/* ---- Doors ---- */
+
+/* Takes "DOOR/TOKEN" apart.  Returns the token, or NULL. */
+static const char *
+parse_name (const char *export_name, enum member_door *door)
+{
+  for (unsigned i = 0; i < DOORS; i++) {
+    size_t n = strlen (door_names[i]);
+
+    if (strncmp (export_name, door_names[i], n) == 0 && export_name[n] == '/') {
+      *door = i;
+      return export_name + n + 1;
+    }
+  }
+  return NULL;
+}
+
+/* Is this token good for this disk, here and now? */
+static enum member_verdict
+check_token (const struct member *m, const struct token *t,
+             enum member_door door, struct member_refusal *r)
+{
+  char array[FORMAT_UUID_TEXT_BYTES];
+
+  if (memcmp (t->member, m->confirmed.disk, 16) != 0)
+    return refuse (r, EACCES, "the token is for another disk; ask weftd which "
+                   "member is served here");
+  if (format_uuid_zero (m->confirmed.array))
+    return refuse (r, EACCES, "this disk belongs to no array; create one with "
+                   "it first");
+  if (memcmp (t->array, m->confirmed.array, 16) != 0 ||
+      memcmp (t->array, m->next.array, 16) != 0) {
+    format_uuid (m->confirmed.array, array);
+    return refuse (r, EACCES, "the token is for another array; this disk "
+                   "belongs to array %s", array);
+  }
+  if (t->epoch == 0 || t->epoch >= EPOCH_MAX)
+    return refuse (r, EINVAL, "the token's epoch is out of range");
+  if (t->epoch < m->gate)
+    return refuse_epoch (m, t->epoch, r);
+  if (door == DOOR_BATCH && !t->writable)
+    return refuse (r, EROFS, "the token is read-only, and the batch door is "
+                   "for writing; use the data door");
+  return MEMBER_GO;
+}
+
+enum member_verdict
+member_open (struct member *m, const char *export_name,
+             struct member_pass **pass, struct member_refusal *refusal)
+{
+  enum member_door door;
+  struct token t;
+  const char *text = parse_name (export_name, &door), *why;
+  struct member_pass *p;
+
+  if (text == NULL)
+    return refuse (refusal, ENOENT, "there is no such export: the name of one "
+                   "is data/TOKEN, batch/TOKEN or intents/TOKEN, with a token "
+                   "of weftd's");
+  if (member_failed (m))
+    return refuse_failed (m, refusal);
+  if (!m->has_key)
+    return refuse (refusal, EAGAIN, "this member has not reached weftd since "
+                   "it started, so it cannot tell good tokens from bad ones; "
+                   "try again when weftd is up");
+  if (token_verify (text, m->key, &t, &why) == -1)
+    return refuse (refusal, EACCES, "%s; ask weftd for a new one", why);
+  if (check_token (m, &t, door, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+
+  if (t.epoch > m->confirmed.served_epoch) {
+    if (t.epoch > m->next.served_epoch) {
+      m->next.served_epoch = t.epoch;
+      if (m->slots_wanted == 0)
+        m->slots_wanted = 1;
+    }
+    return MEMBER_WAIT;
+  }
+
+  p = calloc (1, sizeof *p);
+  if (p && t.writable)
+    p->session = session_get (m, t.session);
+  if (p == NULL || (t.writable && p->session == NULL)) {
+    free (p);
+    return refuse (refusal, ENOMEM, "there is no room for one more session; "
+                   "detach one of those that write here");
+  }
+  p->door = door;
+  p->writable = t.writable && door != DOOR_INTENTS;
+  p->epoch = t.epoch;
+  if (p->session) {
+    p->session->passes++;
+    if (t.epoch > p->session->epoch)
+      p->session->epoch = t.epoch;
+  }
+  *pass = p;
+  return MEMBER_GO;
+}
+
+void
+member_close (struct member *m, struct member_pass *pass)
+{
+  if (pass->session) {
+    assert (pass->session->passes > 0);
+    pass->session->passes--;
+  }
+  free (pass);
+}
+
+enum member_door
+member_pass_door (const struct member_pass *pass)
+{
+  return pass->door;
+}
+
+bool
+member_pass_writable (const struct member_pass *pass)
+{
+  return pass->writable;
+}
+
+/* ---- Requests ---- */
+
+static void
+enter (struct member *m, struct member_request *r)
+{
+  r->wake = false;
+  for (;;) {
+    r->turn = atomic_load (&m->turn);
+    atomic_fetch_add (&m->running[r->turn], 1);
+    if (atomic_load (&m->turn) == r->turn)
+      return;
+    /* The turn has just changed.  For a moment we counted as one of the old
+     * one, which may have kept its last one from waking whoever drains.
+     */
+    atomic_fetch_sub (&m->running[r->turn], 1);
+    r->wake = true;
+  }
+}
+
+bool
+member_leave (struct member *m, struct member_request *r)
+{
+  bool last = atomic_fetch_sub (&m->running[r->turn], 1) == 1;
+
+  /* Who drains our turn either has changed the turn, or is yet to look. */
+  return r->wake || (last && atomic_load (&m->draining) &&
+                     atomic_load (&m->turn) != r->turn);
+}
+
+/* Are all bits that the request needs durable, and held by its session?  Both
+ * are needed: a bit that is there for somebody else may fall any time.
+ */
+static bool
+covered (const struct member *m, const struct session *s,
+         const struct member_request *r)
+{
+  for (unsigned i = 0; i < r->count; i++) {
+    const struct batch_record *b = &r->records[i];
+    uint64_t e, last;
+
+    if (b->kind == BATCH_CLEAR || b->length == 0)
+      continue;
+    last = (b->offset + b->length - 1) / EXTENT_BYTES;
+    assert (last < m->wanted.extents);
+    for (e = b->offset / EXTENT_BYTES; e <= last; e++)
+      if (!intents_test (&s->held, e) || !intents_test (&m->durable, e))
+        return false;
+  }
+  return true;
+}
+
+/* What may forbid it at any time between admit and run. */
+static enum member_verdict
+check_pass (const struct member *m, const struct member_pass *pass,
+            const struct member_request *r, struct member_refusal *refusal)
+{
+  if (member_failed (m))
+    return refuse_failed (m, refusal);
+  if (pass->epoch < atomic_load (&m->gate))
+    return refuse_epoch (m, pass->epoch, refusal);
+  if (r->count > 0 && !pass->writable)
+    return refuse (refusal, EROFS, "the token is read-only; attach for "
+                   "writing to write");
+  return MEMBER_GO;
+}
+
+enum member_verdict
+member_admit (struct member *m, struct member_pass *pass,
+              struct member_request *r, struct member_refusal *refusal)
+{
+  enter (m, r);
+  if (check_pass (m, pass, r, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  return r->count == 0 || covered (m, pass->session, r) ? MEMBER_GO
+                                                        : MEMBER_WAIT;
+}
+
+static void
+want (struct member *m, struct session *s, uint64_t extent)
+{
+  unsigned block = extent / INTENT_BLOCK_EXTENTS;
+
+  intents_set (&s->held, extent);
+  intents_set (&m->wanted, extent);
+  if (!intents_test (&m->durable, extent))
+    m->blocks[block].urgent = true;
+  else if (m->blocks[block].lazy)
+    member_block_update (m, block); /* perhaps for this bit alone */
+}
+
+enum member_verdict
+member_retry (struct member *m, struct member_pass *pass,
+              struct member_request *r, struct member_refusal *refusal)
+{
+  if (check_pass (m, pass, r, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  if (r->count == 0 || covered (m, pass->session, r))
+    return MEMBER_GO;
+  for (unsigned i = 0; i < r->count; i++) {
+    const struct batch_record *b = &r->records[i];
+
+    if (b->kind == BATCH_CLEAR || b->length == 0)
+      continue;
+    for (uint64_t e = b->offset / EXTENT_BYTES;
+         e <= (b->offset + b->length - 1) / EXTENT_BYTES; e++)
+      want (m, pass->session, e);
+  }
+  /* A clear that was not written yet costs nothing to take back. */
+  return covered (m, pass->session, r) ? MEMBER_GO : MEMBER_WAIT;
+}
+
+/* ---- Clears ---- */
+
+static bool
+group_in_sync (const struct superblock *sb)
+{
+  unsigned first;
+
+  if (sb->n == 0)
+    return false;
+  first = sb->position / sb->n * sb->n;
+  for (unsigned i = first; i < first + sb->n; i++)
+    if (sb->states[i] != MEMBER_IN_SYNC)
+      return false;
+  return true;
+}
+
+/* Lower the bit if nobody wants it any more. */
+static void
+unwant (struct member *m, uint64_t extent)
+{
+  unsigned block = extent / INTENT_BLOCK_EXTENTS;
+
+  if (intents_test (&m->orphans, extent))
+    return;
+  for (struct session *s = m->sessions; s; s = s->next)
+    if (intents_test (&s->held, extent))
+      return;
+  intents_clear (&m->wanted, extent);
+  if (intents_test (&m->durable, extent))
+    m->blocks[block].lazy = true;
+  else
+    member_block_update (m, block); /* it may not be urgent any more */
+}
+
+void
+member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
+              uint64_t length)
+{
+  uint64_t e = (offset + EXTENT_BYTES - 1) / EXTENT_BYTES;
+  uint64_t end = offset + length == m->confirmed.data_bytes ?
+                 m->wanted.extents : (offset + length) / EXTENT_BYTES;
+
+  assert (offset <= m->confirmed.data_bytes &&
+          length <= m->confirmed.data_bytes - offset);
+  if (pass->session == NULL || member_failed (m) || pass->epoch < m->gate ||
+      !group_in_sync (&m->next) || !group_in_sync (&m->confirmed))
+    return;
+  for (; e < end; e++)
+    if (intents_test (&pass->session->held, e)) {
+      intents_clear (&pass->session->held, e);
+      unwant (m, e);
+    }
+}

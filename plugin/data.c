@@ -1,0 +1,181 @@
+/* data.c: I/O on a member's data area.
+ *
+ * What is zeroed must read as zeroes afterwards on every kind of disk, for the
+ * copies of an array are compared byte by byte.  fallocate promises that, on
+ * files and on block devices (discards promise nothing, and are not used);
+ * where it does not work, zeroes are written.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <linux/falloc.h>
+
+#include "data.h"
+
+int
+data_read (const struct disk *d, void *buf, uint64_t bytes, uint64_t offset)
+{
+  char *p = buf;
+
+  offset += d->sb.data_offset;
+  while (bytes > 0) {
+    ssize_t r = pread (d->data_fd, p, bytes, offset);
+
+    if (r == -1 && errno == EINTR)
+      continue;
+    if (r <= 0) /* 0: somebody has cut the file off below us */
+      return r == -1 ? errno : EIO;
+    p += r;
+    offset += r;
+    bytes -= r;
+  }
+  return 0;
+}
+
+static int
+write_at (const struct disk *d, const void *buf, uint64_t bytes,
+          uint64_t offset, bool sync)
+{
+  const char *p = buf;
+
+  offset += d->sb.data_offset;
+  while (bytes > 0) {
+    struct iovec iov = { .iov_base = (char *) p, .iov_len = bytes };
+    ssize_t r = pwritev2 (d->data_fd, &iov, 1, offset, sync ? RWF_DSYNC : 0);
+
+    if (r == -1 && errno == EINTR)
+      continue;
+    if (r <= 0)
+      return r == -1 ? errno : EIO;
+    p += r;
+    offset += r;
+    bytes -= r;
+  }
+  return 0;
+}
+
+static int
+write_zeroes (const struct disk *d, uint64_t bytes, uint64_t offset)
+{
+  static const char zeroes[256 * 1024];
+
+  while (bytes > 0) {
+    uint64_t n = bytes < sizeof zeroes ? bytes : sizeof zeroes;
+    int err = write_at (d, zeroes, n, offset, false);
+
+    if (err)
+      return err;
+    offset += n;
+    bytes -= n;
+  }
+  return 0;
+}
+
+/* Returns 0, or the errno that says that it must be done in another way. */
+static int
+try_fallocate (const struct disk *d, int mode, uint64_t bytes, uint64_t offset)
+{
+  int r;
+
+  do
+    r = fallocate (d->data_fd, mode | FALLOC_FL_KEEP_SIZE,
+                   d->sb.data_offset + offset, bytes);
+  while (r == -1 && errno == EINTR);
+  return r == -1 ? errno : 0;
+}
+
+static int
+zero_at (const struct disk *d, uint64_t bytes, uint64_t offset, bool may_trim)
+{
+  uint64_t head = 0, tail = 0;
+  int err;
+
+  /* Block devices zero whole sectors only; 4096 is as large as they come. */
+  if (d->block_device) {
+    head = -offset % 4096;
+    if (head > bytes)
+      head = bytes;
+    tail = (bytes - head) % 4096;
+  }
+  err = write_zeroes (d, head, offset);
+  if (err == 0)
+    err = write_zeroes (d, tail, offset + bytes - tail);
+  bytes -= head + tail;
+  offset += head;
+  if (err || bytes == 0)
+    return err;
+  if (may_trim && try_fallocate (d, FALLOC_FL_PUNCH_HOLE, bytes, offset) == 0)
+    return 0;
+  if (try_fallocate (d, FALLOC_FL_ZERO_RANGE, bytes, offset) == 0)
+    return 0;
+  return write_zeroes (d, bytes, offset);
+}
+
+int
+data_change (const struct disk *d, const struct batch_record *r, bool sync)
+{
+  int err;
+
+  if (r->kind == BATCH_WRITE)
+    return write_at (d, r->payload, r->length, r->offset, sync);
+  err = zero_at (d, r->length, r->offset, r->kind == BATCH_TRIM);
+  return err == 0 && sync ? data_flush (d) : err;
+}
+
+int
+data_flush (const struct disk *d)
+{
+  return fdatasync (d->data_fd) == -1 ? errno : 0;
+}
+
+/* Where the run that `at` lies in ends, and whether it is a hole.  Offsets are
+ * those of the file here.  Returns the end.
+ */
+static off_t
+run_end (const struct disk *d, off_t at, off_t end, bool *hole)
+{
+  off_t next;
+
+  *hole = false;
+  if (d->block_device)
+    return end;
+  next = lseek (d->data_fd, at, SEEK_DATA);
+  if (next == -1) {
+    *hole = errno == ENXIO; /* no data from here on; else: it cannot tell */
+    return end;
+  }
+  if (next > at) {
+    *hole = true;
+    return next < end ? next : end;
+  }
+  next = lseek (d->data_fd, at, SEEK_HOLE);
+  return next == -1 || next > end ? end : next;
+}
+
+int
+data_extents (const struct disk *d, uint64_t bytes, uint64_t offset, bool one,
+              struct nbdkit_extents *extents)
+{
+  off_t at = d->sb.data_offset + offset, end = at + bytes;
+
+  while (at < end) {
+    bool hole;
+    off_t next = run_end (d, at, end, &hole);
+
+    if (next <= at) /* it changes while we look */
+      next = end, hole = false;
+    if (nbdkit_add_extent (extents, at - d->sb.data_offset, next - at,
+                           hole ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO
+                                : 0) == -1)
+      return errno ? errno : ENOMEM;
+    if (one)
+      break;
+    at = next;
+  }
+  return 0;
+}

@@ -1,0 +1,106 @@
+/* engine-internal.h: what engine.c and engine-thread.c share.
+ *
+ * engine.c has the turns, the polling and the requests; engine-thread.c the
+ * thread that looks after everything else, the making and the ending.
+ */
+
+#ifndef WEFT_ENGINE_INTERNAL_H
+#define WEFT_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <bsd/sys/queue.h>
+
+#include "engine.h"
+
+#define NOTICES_PER_TURN 8
+#define WAKES_PER_TURN 64
+
+#define MS(n) ((uint64_t) (n) *1000000)
+
+/* Bits of a waiter's word. */
+enum {
+  DONE = 1,     /* its request is done */
+  LEAD = 2,     /* it has been made the leader */
+  SLEEPING = 4, /* it needs a futex wake */
+};
+
+struct waiter {
+  atomic_uint word;
+  bool following; /* is in engine.followers */
+  TAILQ_ENTRY (waiter) entry;
+  struct waiter *spare_next;
+};
+
+struct engine {
+  /* Held by whoever polls, from poll(2) to the last notify, and taken before
+   * `lock` if at all: libnbd 1.14 hangs when a handle is told to read what
+   * another thread has read already.  Only a request that takes the lead away
+   * from the engine thread ever finds it taken.
+   */
+  pthread_mutex_t poll_lock;
+  pthread_mutex_t lock; /* held across no I/O and no callback */
+  /* Under the lock: */
+  struct array *array;
+  struct waiter *leader; /* NULL: nobody polls */
+  TAILQ_HEAD (follower_list, waiter) followers;
+  uint64_t requests;        /* that have come */
+  unsigned running;         /* requests that have come and are not done */
+  struct peer_io *spare_ios;
+  unsigned ios_out;         /* peer_ios that are not spare */
+  pthread_cond_t patrol;    /* the engine thread sleeps here on patrol */
+  bool quit;
+  uint64_t drain_deadline;  /* UINT64_MAX: none */
+  uint64_t epoch;           /* committed */
+  enum member_state states[ARRAY_MEMBERS_MAX];
+
+  /* Finished I/O, newest first; pushed by anyone, taken by a turn. */
+  _Atomic (struct peer_io *) finished;
+  _Atomic (struct waiter *) spare_waiters;
+  atomic_bool ending;       /* nbdkit is */
+
+  struct peer **peers;
+  unsigned members;
+  engine_notice_fn notice;
+  struct waiter self; /* the engine thread as a leader */
+  int kick_self, kick_leader; /* eventfds */
+  pthread_t thread;
+  bool started;
+};
+
+/* Finished I/O comes from libnbd's callbacks, which know their I/O only. */
+extern struct engine *the_engine;
+
+/* What a turn took out of the array engine. */
+struct turn {
+  struct waiter *self; /* NULL: a thread that waits for nothing */
+  struct peer_io *send, **send_tail;
+  struct waiter *wake[WAKES_PER_TURN];
+  unsigned wake_count;
+  bool leads;       /* self is the leader */
+  bool kick_leader, kick_self;
+  struct array_notice notices[NOTICES_PER_TURN];
+  unsigned notices_count;
+};
+
+uint64_t engine_now_ns (void);
+
+/* A turn: turn_begin, take the lock, make inputs to e->array, turn_end (which
+ * unlocks, and may make more turns).
+ */
+void turn_begin (struct turn *t, struct waiter *self);
+void turn_end (struct engine *e, struct turn *t);
+
+/* Poll once, and move on every connection that has something.  True: a turn
+ * is due.
+ */
+bool engine_poll (struct engine *e, int kick_fd, int timeout_ms);
+void engine_kick (int fd);
+
+/* Give a peer_io back to be used again; with the lock. */
+void engine_io_put (struct engine *e, struct peer_io *pio);
+
+#endif /* WEFT_ENGINE_INTERNAL_H */

@@ -1,0 +1,310 @@
+/* engine-thread.c: the engine thread, and the making and ending of an engine.
+ *
+ * The engine thread sleeps in one of two ways.  It leads (polls) when no
+ * request waits.  While requests come it is on patrol: it sleeps on a
+ * condition, wakes for the array engine's deadlines, and looks every few
+ * milliseconds whether the requests have ceased.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine-internal.h"
+#include "role.h"
+
+#define PATROL_MS 10
+/* How often we ask nbdkit whether it is ending, and how long a request that is
+ * held by a barrier then gets.
+ */
+#define ENDING_CHECK_MS 1000
+#define ENDING_GRACE_MS 5000
+#define IOS_PREALLOCATED 64
+
+/*----- The engine thread -----*/
+
+static int
+timeout_ms (uint64_t deadline, uint64_t now)
+{
+  uint64_t ms;
+
+  if (deadline <= now)
+    return 0;
+  ms = (deadline - now + 999999) / 1000000;
+  return ms > 60000 ? 60000 : (int) ms;
+}
+
+/* nbdkit waits for its worker threads when it ends, so those in a barrier must
+ * not stay there.  Its nanosleep is how a plugin learns that it is ending; it
+ * says so on stderr, so ask rarely.  Called and returns with the lock.
+ */
+static uint64_t
+check_ending (struct engine *e, uint64_t now)
+{
+  struct turn t;
+
+  if (!atomic_load (&e->ending)) {
+    pthread_mutex_unlock (&e->lock);
+    if (nbdkit_nanosleep (0, 1) == -1) {
+      atomic_store (&e->ending, true);
+      nbdkit_debug ("weft: nbdkit is ending");
+    }
+    pthread_mutex_lock (&e->lock);
+    if (!atomic_load (&e->ending))
+      return now + MS (ENDING_CHECK_MS);
+    return now + MS (ENDING_GRACE_MS);
+  }
+  if (e->running == 0)
+    return now + MS (ENDING_CHECK_MS);
+  nbdkit_error ("weft: ending: failing %u requests that wait for weftd or for "
+                "a member", e->running);
+  turn_begin (&t, NULL);
+  array_stop (e->array, ESHUTDOWN, now);
+  turn_end (e, &t);
+  pthread_mutex_lock (&e->lock);
+  return UINT64_MAX;
+}
+
+/* The time for a clean end is over: break whatever hangs.  Called and returns
+ * with the lock.
+ */
+static void
+drain_over (struct engine *e, uint64_t now)
+{
+  struct turn t;
+  unsigned m;
+
+  e->drain_deadline = UINT64_MAX;
+  for (m = 0; m < e->members; m++)
+    if (e->peers[m])
+      peer_break (e->peers[m]);
+  turn_begin (&t, NULL);
+  array_stop (e->array, ESHUTDOWN, now);
+  turn_end (e, &t);
+  pthread_mutex_lock (&e->lock);
+}
+
+/* Lead until something happened or the deadline.  Called and returns with the
+ * lock.
+ */
+static void
+lead (struct engine *e, uint64_t deadline, uint64_t now)
+{
+  struct turn t;
+
+  e->leader = &e->self;
+  pthread_mutex_unlock (&e->lock);
+  if (engine_poll (e, e->kick_self, timeout_ms (deadline, now))) {
+    turn_begin (&t, &e->self);
+    pthread_mutex_lock (&e->lock);
+    turn_end (e, &t);
+  }
+  pthread_mutex_lock (&e->lock);
+  if (e->leader == &e->self)
+    e->leader = NULL;
+}
+
+static void
+patrol (struct engine *e, uint64_t deadline, uint64_t now)
+{
+  struct timespec until;
+
+  if (deadline > now + MS (PATROL_MS))
+    deadline = now + MS (PATROL_MS);
+  until.tv_sec = deadline / 1000000000;
+  until.tv_nsec = deadline % 1000000000;
+  pthread_cond_timedwait (&e->patrol, &e->lock, &until);
+}
+
+static void *
+engine_thread (void *opaque)
+{
+  struct engine *e = opaque;
+  uint64_t seen = 0, now, deadline, ending_check;
+  struct turn t;
+
+  pthread_setname_np (pthread_self (), "weft-engine");
+  pthread_mutex_lock (&e->lock);
+  ending_check = engine_now_ns () + MS (ENDING_CHECK_MS);
+  while (!e->quit) {
+    now = engine_now_ns ();
+    deadline = array_deadline (e->array);
+    if (now >= deadline) {
+      turn_begin (&t, &e->self);
+      array_tick (e->array, now);
+      turn_end (e, &t);
+      pthread_mutex_lock (&e->lock);
+      continue;
+    }
+    if (now >= e->drain_deadline) {
+      drain_over (e, now);
+      continue;
+    }
+    if (now >= ending_check) {
+      ending_check = check_ending (e, now);
+      continue;
+    }
+    if (deadline > e->drain_deadline)
+      deadline = e->drain_deadline;
+    if (deadline > ending_check)
+      deadline = ending_check;
+    if (e->leader == NULL && e->requests == seen)
+      lead (e, deadline, now);
+    else {
+      seen = e->requests;
+      patrol (e, deadline, now);
+    }
+  }
+  pthread_mutex_unlock (&e->lock);
+  return NULL;
+}
+
+/*----- Making, ending -----*/
+
+struct engine *
+engine_new (struct array *array, struct peer **peers,
+            const struct array_config *config, engine_notice_fn notice)
+{
+  struct engine *e = calloc (1, sizeof *e);
+  pthread_condattr_t attr;
+  struct peer_io *pio;
+  unsigned i;
+
+  if (e == NULL)
+    return NULL;
+  e->array = array;
+  e->peers = peers;
+  e->members = config->layout.members;
+  e->epoch = config->epoch;
+  memcpy (e->states, config->states, sizeof e->states);
+  e->notice = notice;
+  e->drain_deadline = UINT64_MAX;
+  TAILQ_INIT (&e->followers);
+  pthread_mutex_init (&e->poll_lock, NULL);
+  pthread_mutex_init (&e->lock, NULL);
+  pthread_condattr_init (&attr);
+  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
+  pthread_cond_init (&e->patrol, &attr);
+  pthread_condattr_destroy (&attr);
+  e->kick_self = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+  e->kick_leader = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+  the_engine = e;
+  for (i = 0; i < IOS_PREALLOCATED; i++) {
+    pio = malloc (sizeof *pio);
+    if (pio) {
+      e->ios_out++;
+      engine_io_put (e, pio);
+    }
+  }
+  if (e->kick_self == -1 || e->kick_leader == -1 || e->spare_ios == NULL) {
+    e->array = NULL; /* stays the caller's, as the peers do */
+    e->members = 0;
+    e->peers = NULL;
+    engine_free (e);
+    return NULL;
+  }
+  return e;
+}
+
+int
+engine_start (struct engine *e)
+{
+  int r = pthread_create (&e->thread, NULL, engine_thread, e);
+
+  if (r == 0)
+    e->started = true;
+  return r;
+}
+
+/* Wait until all I/O came back; false when it did not within the time. */
+static bool
+wait_ios (struct engine *e, unsigned ms)
+{
+  const struct timespec pause = { .tv_nsec = 2000000 };
+  uint64_t until = engine_now_ns () + MS (ms);
+  bool busy;
+
+  do {
+    pthread_mutex_lock (&e->lock);
+    busy = e->ios_out > 0;
+    pthread_mutex_unlock (&e->lock);
+    if (!busy)
+      return true;
+    nanosleep (&pause, NULL);
+  } while (engine_now_ns () < until);
+  return false;
+}
+
+bool
+engine_end (struct engine *e, bool drain, unsigned drain_ms)
+{
+  struct array_request r = { .op = ARRAY_FLUSH };
+  bool clean = true;
+  unsigned m;
+
+  if (!e->started)
+    return false;
+  if (drain) {
+    pthread_mutex_lock (&e->lock);
+    e->drain_deadline = engine_now_ns () + MS (drain_ms);
+    pthread_cond_signal (&e->patrol);
+    pthread_mutex_unlock (&e->lock);
+    clean = engine_run (e, &r) == 0;
+  }
+  engine_stop (e, ESHUTDOWN);
+  if (!wait_ios (e, 1000)) {
+    for (m = 0; m < e->members; m++)
+      if (e->peers[m])
+        peer_break (e->peers[m]);
+    wait_ios (e, 5000);
+  }
+  pthread_mutex_lock (&e->lock);
+  e->quit = true;
+  pthread_cond_signal (&e->patrol);
+  pthread_mutex_unlock (&e->lock);
+  engine_kick (e->kick_self);
+  pthread_join (e->thread, NULL);
+  e->started = false;
+  return clean;
+}
+
+void
+engine_free (struct engine *e)
+{
+  struct waiter *w;
+  struct peer_io *pio;
+  unsigned m;
+
+  if (e == NULL)
+    return;
+  /* What did not come back in time may still be used by libnbd. */
+  if (e->ios_out > 0)
+    return;
+  if (e->array)
+    array_free (e->array);
+  for (m = 0; m < e->members; m++)
+    peer_close (e->peers[m]);
+  free (e->peers);
+  while ((w = atomic_load (&e->spare_waiters)) != NULL) {
+    atomic_store (&e->spare_waiters, w->spare_next);
+    free (w);
+  }
+  while ((pio = e->spare_ios) != NULL) {
+    e->spare_ios = pio->next;
+    free (pio);
+  }
+  if (e->kick_self != -1)
+    close (e->kick_self);
+  if (e->kick_leader != -1)
+    close (e->kick_leader);
+  pthread_cond_destroy (&e->patrol);
+  pthread_mutex_destroy (&e->lock);
+  pthread_mutex_destroy (&e->poll_lock);
+  the_engine = NULL;
+  free (e);
+}

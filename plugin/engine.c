@@ -1,0 +1,495 @@
+/* engine.c: the array engine with threads and connections around it.
+ *
+ * The array engine is a pure state machine under one lock, held for its step
+ * alone.  A thread that has something for it (a request, finished I/O, the
+ * time) makes a `turn`: lock; hand the inputs over; take the outputs; unlock;
+ * then carry the outputs out: send I/O to members, wake those whose requests
+ * are done, pass on notices.
+ *
+ * Leader and followers.  Answers of members are awaited by poll(2).  One of
+ * the threads that wait for a request is the leader and polls for everybody;
+ * the others, the followers, sleep on a word of their own.  A leader whose
+ * request is done makes the newest follower the leader, so a lone request at
+ * a time is served without any change of thread.
+ *
+ * When nobody waits, the engine thread leads.  It is where background I/O is
+ * looked after, and the clock: deadlines of the array engine.  A request takes
+ * the lead away from it; as long as requests keep coming it leaves the lead to
+ * them and only looks after the deadlines (its patrol).
+ *
+ * Each of the two kinds of poller has an eventfd by which it is told that what
+ * it polls for has changed: a socket became full, another leads, its own
+ * request was finished by somebody else.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine-internal.h"
+#include "role.h"
+
+NBDKIT_DLL_PUBLIC int weft_debug_io = 0;
+
+struct engine *the_engine;
+
+uint64_t
+engine_now_ns (void)
+{
+  struct timespec ts;
+
+  clock_gettime (CLOCK_MONOTONIC, &ts);
+  return (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/*----- Waiters -----*/
+
+/* Waiters are never freed while the engine lives: a late futex wake must not
+ * hit something else.  Put back without the lock, taken with it: with one
+ * taker at a time the list has no ABA problem.
+ */
+static void
+waiter_put (struct engine *e, struct waiter *w)
+{
+  w->spare_next =
+      atomic_load_explicit (&e->spare_waiters, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak (&e->spare_waiters, &w->spare_next, w))
+    ;
+}
+
+static struct waiter *
+waiter_get (struct engine *e)
+{
+  struct waiter *w = atomic_load (&e->spare_waiters);
+
+  while (w && !atomic_compare_exchange_weak (&e->spare_waiters, &w,
+                                             w->spare_next))
+    ;
+  if (w == NULL)
+    w = calloc (1, sizeof *w);
+  if (w)
+    atomic_store_explicit (&w->word, 0, memory_order_relaxed);
+  return w;
+}
+
+static void
+waiter_sleep (struct waiter *w)
+{
+  unsigned v = atomic_load (&w->word);
+
+  while (!(v & (DONE | LEAD))) {
+    if (!(v & SLEEPING) &&
+        !atomic_compare_exchange_strong (&w->word, &v, v | SLEEPING))
+      continue;
+    syscall (SYS_futex, &w->word, FUTEX_WAIT_PRIVATE, v | SLEEPING, NULL);
+    v = atomic_load (&w->word);
+  }
+  atomic_fetch_and (&w->word, ~SLEEPING);
+}
+
+static void
+waiter_wake (struct waiter *w)
+{
+  syscall (SYS_futex, &w->word, FUTEX_WAKE_PRIVATE, 1);
+}
+
+/* Set a bit; if the waiter sleeps it is woken when the lock is free again. */
+static void
+turn_signal (struct turn *t, struct waiter *w, unsigned bit)
+{
+  if (!(atomic_fetch_or (&w->word, bit) & SLEEPING))
+    return;
+  if (t->wake_count < WAKES_PER_TURN)
+    t->wake[t->wake_count++] = w;
+  else
+    waiter_wake (w);
+}
+
+void
+engine_kick (int fd)
+{
+  static const uint64_t one = 1;
+  ssize_t r = write (fd, &one, sizeof one);
+
+  (void) r; /* EAGAIN: it has been kicked enough */
+}
+
+/*----- I/O on its way -----*/
+
+void
+engine_io_done (struct peer_io *pio)
+{
+  struct engine *e = the_engine;
+
+  pio->next = atomic_load_explicit (&e->finished, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak (&e->finished, &pio->next, pio))
+    ;
+}
+
+static struct peer_io *
+io_get (struct engine *e)
+{
+  struct peer_io *pio = e->spare_ios;
+
+  if (pio)
+    e->spare_ios = pio->next;
+  else {
+    pio = malloc (sizeof *pio);
+    if (pio == NULL)
+      return NULL;
+  }
+  e->ios_out++;
+  pio->flush_after = false;
+  return pio;
+}
+
+void
+engine_io_put (struct engine *e, struct peer_io *pio)
+{
+  e->ios_out--;
+  pio->next = e->spare_ios;
+  e->spare_ios = pio;
+}
+
+/*----- A turn -----*/
+
+void
+turn_begin (struct turn *t, struct waiter *self)
+{
+  t->self = self;
+  t->send = NULL;
+  t->send_tail = &t->send;
+  t->wake_count = 0;
+  t->leads = t->kick_leader = t->kick_self = false;
+  t->notices_count = 0;
+}
+
+static void
+turn_send (struct turn *t, struct peer_io *pio)
+{
+  pio->next = NULL;
+  *t->send_tail = pio;
+  t->send_tail = &pio->next;
+}
+
+/* Tell the array engine, once, that a peer's connection is gone. */
+static void
+report_broken (struct engine *e, struct peer *p, uint64_t now)
+{
+  if (p == NULL || p->reported || !atomic_load (&p->broken))
+    return;
+  p->reported = true;
+  array_lost (e->array, p->member, p->reason, now);
+}
+
+static void
+take_finished (struct engine *e, struct turn *t, uint64_t now)
+{
+  struct peer_io *pio = atomic_exchange (&e->finished, NULL);
+  struct peer_io *list = NULL, *next;
+
+  for (; pio; pio = next) { /* oldest first */
+    next = pio->next;
+    pio->next = list;
+    list = pio;
+  }
+  for (pio = list; pio; pio = next) {
+    int error = atomic_load_explicit (&pio->error, memory_order_relaxed);
+
+    next = pio->next;
+    if (weft_debug_io)
+      nbdkit_debug ("weft: io %d member %u offset %llu length %llu: %d",
+                    pio->io->kind, pio->io->member,
+                    (unsigned long long) pio->io->offset,
+                    (unsigned long long) pio->io->length, error);
+    if (pio->flush_after && !error) {
+      turn_send (t, pio);
+      continue;
+    }
+    if (error)
+      report_broken (e, pio->peer, now);
+    array_io_done (e->array, pio->io, error, now);
+    engine_io_put (e, pio);
+  }
+}
+
+static void
+finish (struct engine *e, struct turn *t, struct array_request *r)
+{
+  struct waiter *w = r->owner;
+
+  e->running--;
+  if (w->following) {
+    TAILQ_REMOVE (&e->followers, w, entry);
+    w->following = false;
+  }
+  if (w == e->leader && w != t->self)
+    t->kick_leader = true;
+  turn_signal (t, w, DONE);
+}
+
+/* A leader whose own request is done leaves the lead to the newest follower:
+ * it is the least likely to sleep already, and the one to wait longest.
+ */
+static void
+hand_over (struct engine *e, struct turn *t)
+{
+  struct waiter *w = TAILQ_LAST (&e->followers, follower_list);
+
+  e->leader = w;
+  if (w == NULL)
+    return;
+  TAILQ_REMOVE (&e->followers, w, entry);
+  w->following = false;
+  turn_signal (t, w, LEAD);
+}
+
+/* With the lock held and all inputs made: take every output. */
+static void
+turn_take (struct engine *e, struct turn *t, uint64_t now)
+{
+  struct array_request *r;
+  struct peer_io *pio;
+  unsigned m;
+
+  take_finished (e, t, now);
+  for (m = 0; m < e->members; m++)
+    report_broken (e, e->peers[m], now);
+  /* Without memory the engine keeps its I/O until some comes back: there is
+   * always some on its way then.
+   */
+  while ((pio = io_get (e)) != NULL) {
+    pio->io = array_next_io (e->array);
+    if (pio->io == NULL) {
+      engine_io_put (e, pio);
+      break;
+    }
+    pio->peer = e->peers[pio->io->member];
+    turn_send (t, pio);
+  }
+  while ((r = array_next_done (e->array)) != NULL)
+    finish (e, t, r);
+  while (t->notices_count < NOTICES_PER_TURN &&
+         array_next_notice (e->array, &t->notices[t->notices_count]))
+    t->notices_count++;
+  if (t->self && t->self == e->leader && t->self != &e->self &&
+      (atomic_load_explicit (&t->self->word, memory_order_relaxed) & DONE))
+    hand_over (e, t);
+  t->leads = t->self && t->self == e->leader;
+  /* A request takes the lead from the engine thread, which then looks at its
+   * deadlines; others that may have changed them have to tell it.
+   */
+  if (t->self == NULL)
+    t->kick_self = true;
+}
+
+/* Without the lock: carry the outputs out.  Returns true when there is more to
+ * do for another turn.
+ */
+static bool
+turn_carry_out (struct engine *e, struct turn *t)
+{
+  struct peer_io *pio, *next;
+  bool full = false;
+  unsigned i;
+
+  for (pio = t->send; pio; pio = next) {
+    next = pio->next;
+    if (pio->peer == NULL) { /* a member that never was connected */
+      atomic_store (&pio->error, ENOTCONN);
+      engine_io_done (pio);
+    } else
+      full |= peer_send (pio);
+  }
+  for (i = 0; i < t->wake_count; i++)
+    waiter_wake (t->wake[i]);
+  /* A leader looks at the directions before it polls; another, who may poll
+   * already, has to be told.
+   */
+  if (full && !t->leads)
+    t->kick_self = t->kick_leader = true;
+  if (t->kick_self)
+    engine_kick (e->kick_self);
+  if (t->kick_leader)
+    engine_kick (e->kick_leader);
+  for (i = 0; i < t->notices_count; i++) {
+    const struct array_notice *n = &t->notices[i];
+
+    if (n->kind == NOTICE_LOST && e->peers[n->member])
+      peer_break (e->peers[n->member]);
+    e->notice (n);
+  }
+  return t->notices_count == NOTICES_PER_TURN ||
+         atomic_load (&e->finished) != NULL;
+}
+
+/* The rest of a turn whose inputs were made: unlocks. */
+void
+turn_end (struct engine *e, struct turn *t)
+{
+  turn_take (e, t, engine_now_ns ());
+  pthread_mutex_unlock (&e->lock);
+  while (turn_carry_out (e, t)) {
+    turn_begin (t, t->self);
+    pthread_mutex_lock (&e->lock);
+    turn_take (e, t, engine_now_ns ());
+    pthread_mutex_unlock (&e->lock);
+  }
+}
+
+/*----- Polling -----*/
+
+/* Poll once, and move on every connection that has something.  True: a turn
+ * is due.
+ */
+bool
+engine_poll (struct engine *e, int kick_fd, int timeout_ms)
+{
+  struct pollfd fds[1 + 2 * ARRAY_MEMBERS_MAX];
+  struct {
+    struct peer *peer;
+    struct door *door;
+  } who[1 + 2 * ARRAY_MEMBERS_MAX];
+  uint64_t kicks;
+  bool broken = false;
+  nfds_t n = 0, i;
+  unsigned m, d;
+  int r;
+
+  pthread_mutex_lock (&e->poll_lock);
+  fds[n++] = (struct pollfd) { .fd = kick_fd, .events = POLLIN };
+  for (m = 0; m < e->members; m++)
+    for (d = 0; e->peers[m] && d < 2; d++) {
+      struct door *door = d ? &e->peers[m]->batch : &e->peers[m]->data;
+      short events = peer_door_events (door);
+
+      if (events == 0)
+        continue;
+      who[n].peer = e->peers[m];
+      who[n].door = door;
+      fds[n++] = (struct pollfd) { .fd = door->fd, .events = events };
+    }
+  r = poll (fds, n, timeout_ms);
+  if (r > 0 && fds[0].revents && read (kick_fd, &kicks, sizeof kicks) == -1)
+    assert (errno == EAGAIN);
+  for (i = 1; r > 0 && i < n; i++)
+    if (fds[i].revents)
+      broken |= peer_door_notify (who[i].peer, who[i].door, fds[i].revents);
+  pthread_mutex_unlock (&e->poll_lock);
+  return broken || atomic_load (&e->finished) != NULL;
+}
+
+/*----- Requests -----*/
+
+/* The caller's request is on its way: poll for everybody, or sleep. */
+static void
+wait_done (struct engine *e, struct turn *t, struct waiter *w, bool lead)
+{
+  unsigned v;
+
+  for (;;) {
+    v = atomic_load (&w->word);
+    if (v & LEAD)
+      lead = true;
+    if (v & DONE)
+      break;
+    if (!lead)
+      waiter_sleep (w);
+    else if (engine_poll (e, e->kick_leader, -1)) {
+      turn_begin (t, w);
+      pthread_mutex_lock (&e->lock);
+      turn_end (e, t);
+    }
+  }
+  if (!lead)
+    return;
+  /* Unless a turn of our own has handed the lead over already. */
+  turn_begin (t, w);
+  pthread_mutex_lock (&e->lock);
+  if (e->leader == w)
+    hand_over (e, t);
+  pthread_mutex_unlock (&e->lock);
+  turn_carry_out (e, t);
+}
+
+int
+engine_run (struct engine *e, struct array_request *r)
+{
+  struct waiter *w;
+  struct turn t;
+  bool lead = false;
+
+  pthread_mutex_lock (&e->lock);
+  w = waiter_get (e);
+  if (w == NULL) {
+    pthread_mutex_unlock (&e->lock);
+    return ENOMEM;
+  }
+  r->owner = w;
+  e->requests++;
+  e->running++;
+  turn_begin (&t, w);
+  array_submit (e->array, r, engine_now_ns ());
+  if (e->leader == NULL || e->leader == &e->self) {
+    t.kick_self = e->leader == &e->self;
+    e->leader = w;
+    lead = true;
+  } else {
+    TAILQ_INSERT_TAIL (&e->followers, w, entry);
+    w->following = true;
+  }
+  turn_end (e, &t);
+  wait_done (e, &t, w, lead);
+  waiter_put (e, w);
+  return r->error;
+}
+
+void
+engine_commit (struct engine *e, uint64_t epoch,
+               const enum member_state states[])
+{
+  struct turn t;
+  unsigned m;
+
+  turn_begin (&t, NULL);
+  pthread_mutex_lock (&e->lock);
+  if (e->epoch < epoch)
+    e->epoch = epoch;
+  for (m = 0; m < e->members; m++)
+    if (states[m] == MEMBER_OUT)
+      e->states[m] = MEMBER_OUT;
+  array_commit (e->array, e->epoch, e->states, engine_now_ns ());
+  turn_end (e, &t);
+}
+
+void
+engine_stop (struct engine *e, int error)
+{
+  struct turn t;
+
+  turn_begin (&t, NULL);
+  pthread_mutex_lock (&e->lock);
+  array_stop (e->array, error, engine_now_ns ());
+  turn_end (e, &t);
+}
+
+void
+engine_stats (struct engine *e, struct array_stats *stats)
+{
+  pthread_mutex_lock (&e->lock);
+  array_stats (e->array, engine_now_ns (), stats);
+  pthread_mutex_unlock (&e->lock);
+}
+
+bool
+engine_ending (struct engine *e)
+{
+  return atomic_load (&e->ending);
+}
+

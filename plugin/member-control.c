@@ -1,0 +1,443 @@
+/* member-control.c: a member's conversation with weftd, and the header writes
+ * that no request waits for.
+ *
+ * Two threads.  `talk` tells weftd over and over what is durable here, and gets
+ * back what weftd wants; weftd holds the answer while the two are the same (a
+ * long poll), so a change gets here at once and its confirmation goes back at
+ * once.  `care` makes it durable; it is a thread of its own so that a disk
+ * that hangs does not keep the member from talking, nor a weftd that hangs
+ * keep an epoch from being confirmed.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "admin.h"
+#include "member-role.h"
+#include "role.h"
+
+/* How often intent bits that were cleared are written out as clear. */
+#define LAZY_MS 5000
+/* How often the superblock is written again while the member is written:
+ * DESIGN section 4 says at least once a minute.
+ */
+#define TOUCH_MS 30000
+/* After a change, how long to wait for it to be durable before weftd is told
+ * that it is not so yet.
+ */
+#define SETTLE_MS 500
+/* Between heartbeats that weftd answers at once for no reason seen here. */
+#define PACE_MS 250
+#define REPLY_TIMEOUT_MS 10000
+
+static struct {
+  char instance[33]; /* of this process: two that serve one disk differ */
+  struct load_meter meter;
+  struct admin *admin; /* of the talk thread */
+  pthread_t talk, care;
+  bool talking, caring;
+  char last_said[1024];
+} control;
+
+static uint64_t
+now_ms (void)
+{
+  struct timespec t;
+
+  clock_gettime (CLOCK_MONOTONIC, &t);
+  return (uint64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* With the lock held. */
+static void
+wait_changed (uint64_t ms)
+{
+  uint64_t at = now_ms () + ms;
+  struct timespec t = { .tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000 };
+
+  pthread_cond_timedwait (&server.changed, &server.lock, &t);
+}
+
+/* Say it, unless it was what was said last: a weftd that is down is mentioned
+ * once.
+ */
+static void
+say (const char *text)
+{
+  if (strcmp (text, control.last_said) == 0)
+    return;
+  snprintf (control.last_said, sizeof control.last_said, "%s", text);
+  if (*text)
+    nbdkit_error ("%s: %s", server.disk->path, text);
+}
+
+/* ---- The heartbeat ---- */
+
+static json_t *
+uuid_or_null (const uint8_t uuid[16])
+{
+  char text[FORMAT_UUID_TEXT_BYTES];
+
+  if (format_uuid_zero (uuid))
+    return json_null ();
+  format_uuid (uuid, text);
+  return json_string (text);
+}
+
+static json_t *
+heartbeat (unsigned wait_ms)
+{
+  struct superblock sb;
+  const char *reason;
+  uint64_t dirty;
+  json_t *json;
+
+  pthread_mutex_lock (&server.lock);
+  sb = *member_confirmed (server.member);
+  reason = member_reason (server.member); /* stays as it is, once it is */
+  dirty = member_dirty_extents (server.member);
+  pthread_mutex_unlock (&server.lock);
+
+  json = json_pack (
+    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:I}",
+    "instance", control.instance, "node", params.node, "uri", params.uri,
+    "path", server.disk->path, "size", (json_int_t) server.disk->size,
+    "data_bytes", (json_int_t) sb.data_bytes,
+    "min_epoch", (json_int_t) sb.min_epoch,
+    "states_epoch", (json_int_t) sb.states_epoch,
+    "sequence", (json_int_t) sb.sequence,
+    "generation", (json_int_t) sb.generation,
+    "dirty_extents", (json_int_t) dirty,
+    "state", reason ? "failed" : "serving", "reason", reason,
+    "wait_ms", (json_int_t) wait_ms);
+  if (json == NULL ||
+      json_object_set_new (json, "cluster", uuid_or_null (sb.cluster)) == -1 ||
+      json_object_set_new (json, "array", uuid_or_null (sb.array)) == -1 ||
+      json_object_set_new (json, "position",
+                           format_uuid_zero (sb.array) ?
+                           json_null () : json_integer (sb.position)) == -1 ||
+      json_object_set_new (json, "load",
+                           load_json (&control.meter,
+                                      &server.counters)) == -1) {
+    json_decref (json);
+    return NULL;
+  }
+  return json;
+}
+
+/* ---- The answer ---- */
+
+static int
+get_uuid (json_t *from, const char *name, uint8_t uuid[16])
+{
+  const char *text = json_string_value (json_object_get (from, name));
+
+  return text ? format_uuid_parse (text, uuid) : -1;
+}
+
+/* A whole number from 0 to max. */
+static int
+get_number (json_t *from, const char *name, uint64_t max, uint64_t *v)
+{
+  json_t *n = json_object_get (from, name);
+
+  if (!json_is_integer (n) || json_integer_value (n) < 0 ||
+      (uint64_t) json_integer_value (n) > max)
+    return -1;
+  *v = json_integer_value (n);
+  return 0;
+}
+
+static int
+get_key (json_t *from, uint8_t key[KEY_BYTES])
+{
+  const char *text = json_string_value (json_object_get (from, "key"));
+  unsigned v;
+
+  if (text == NULL || strlen (text) != 2 * KEY_BYTES ||
+      strspn (text, "0123456789abcdef") != 2 * KEY_BYTES)
+    return -1;
+  for (unsigned i = 0; i < KEY_BYTES; i++) {
+    sscanf (text + 2 * i, "%2x", &v);
+    key[i] = v;
+  }
+  return 0;
+}
+
+/* Returns NULL, or the name of the field that is missing or makes no sense. */
+static const char *
+parse_assignment (json_t *json, struct member_desire *d)
+{
+  json_t *states = json_object_get (json, "states");
+  const char *layout = json_string_value (json_object_get (json, "layout"));
+  uint64_t position, n, groups, unit;
+  int kind = layout ? layout_parse (layout) : -1;
+
+  if (get_uuid (json, "array", d->array) == -1 || format_uuid_zero (d->array))
+    return "assignment.array";
+  if (kind == -1)
+    return "assignment.layout";
+  if (get_number (json, "n", GROUP_MEMBERS_MAX, &n) == -1 || n == 0)
+    return "assignment.n";
+  if (get_number (json, "groups", ARRAY_GROUPS_MAX, &groups) == -1 ||
+      groups == 0 || n * groups > ARRAY_MEMBERS_MAX)
+    return "assignment.groups";
+  if (get_number (json, "position", n * groups - 1, &position) == -1)
+    return "assignment.position";
+  if (get_number (json, "unit", UNIT_BYTES_MAX, &unit) == -1)
+    return "assignment.unit";
+  if (get_number (json, "epoch", EPOCH_MAX, &d->epoch) == -1)
+    return "assignment.epoch";
+  if (!json_is_array (states) || json_array_size (states) != n * groups)
+    return "assignment.states";
+  for (unsigned i = 0; i < n * groups; i++) {
+    const char *name = json_string_value (json_array_get (states, i));
+    int state = name ? member_state_parse (name) : -1;
+
+    if (state == -1)
+      return "assignment.states";
+    d->states[i] = state;
+  }
+  d->assigned = true;
+  d->layout = kind;
+  d->position = position;
+  d->n = n;
+  d->groups = groups;
+  d->unit = unit;
+  return NULL;
+}
+
+static const char *
+parse_reply (json_t *reply, struct member_desire *d, uint8_t key[KEY_BYTES])
+{
+  json_t *assignment = json_object_get (reply, "assignment");
+  json_t *release = json_object_get (reply, "release");
+
+  if (get_number (reply, "generation", INT64_MAX, &d->generation) == -1)
+    return "generation";
+  if (get_uuid (reply, "cluster", d->cluster) == -1)
+    return "cluster";
+  if (get_number (reply, "min_epoch", EPOCH_MAX, &d->min_epoch) == -1)
+    return "min_epoch";
+  if (get_key (reply, key) == -1)
+    return "key";
+  if (release && !json_is_null (release) &&
+      get_uuid (reply, "release", d->release) == -1)
+    return "release";
+  if (assignment == NULL)
+    return "assignment";
+  return json_is_null (assignment) ? NULL : parse_assignment (assignment, d);
+}
+
+/* Hand the engine what weftd wants. */
+static void
+obey (json_t *reply)
+{
+  struct member_desire d = { .assigned = false };
+  uint8_t key[KEY_BYTES];
+  const char *field = parse_reply (reply, &d, key);
+  char why[512];
+  bool obeyed;
+
+  if (field) {
+    snprintf (why, sizeof why, "weftd's answer to a heartbeat has no good "
+              "field `%s`; are weftd and this plugin of the same version?",
+              field);
+    say (why);
+    return;
+  }
+  pthread_mutex_lock (&server.lock);
+  obeyed = member_desire (server.member, &d, why, sizeof why);
+  if (obeyed)
+    member_set_key (server.member, key);
+  pthread_cond_broadcast (&server.changed);
+  pthread_mutex_unlock (&server.lock);
+  say (obeyed ? "" : why);
+}
+
+/* One heartbeat.  Returns the HTTP status, or -1. */
+static int
+beat (struct admin *admin, unsigned wait_ms)
+{
+  char path[100], uuid[FORMAT_UUID_TEXT_BYTES];
+  json_t *body = heartbeat (wait_ms), *reply = NULL;
+  int status;
+
+  if (body == NULL) {
+    say ("out of memory for a heartbeat");
+    return -1;
+  }
+  format_uuid (server.disk->sb.disk, uuid);
+  snprintf (path, sizeof path, "/api/v1/disks/%s/heartbeat", uuid);
+  status = admin_call (admin, "POST", path, body, &reply,
+                       wait_ms + REPLY_TIMEOUT_MS);
+  if (status == 200)
+    obey (reply);
+  json_decref (reply);
+  json_decref (body);
+  return status;
+}
+
+static int
+make_instance (void)
+{
+  uint8_t random[16];
+
+  if (getrandom (random, sizeof random, 0) != sizeof random) {
+    nbdkit_error ("the kernel gives no random bytes: %m");
+    return -1;
+  }
+  for (unsigned i = 0; i < sizeof random; i++)
+    sprintf (control.instance + 2 * i, "%02x", random[i]);
+  return 0;
+}
+
+static struct admin *
+new_admin (void)
+{
+  struct admin *admin = admin_new (params.admin);
+
+  if (admin == NULL)
+    nbdkit_error ("admin=%s is not a URL of weftd's; give one such as "
+                  "admin=http://127.0.0.1:7380", params.admin);
+  return admin;
+}
+
+int
+member_control_register (void)
+{
+  struct admin *admin;
+  int status, r = 0;
+
+  if (make_instance () == -1 || (admin = new_admin ()) == NULL)
+    return -1;
+  status = beat (admin, 0);
+  if (status >= 400 && status < 500) {
+    nbdkit_error ("%s: %s", server.disk->path, admin_error (admin));
+    r = -1;
+  }
+  else if (status != 200)
+    say (admin_error (admin));
+  admin_free (admin); /* a connection does not outlive a fork */
+  return r;
+}
+
+/* ---- Threads ---- */
+
+/* Wait until all that weftd wants is durable, but not for long.  Returns
+ * whether there was anything to wait for.
+ */
+static bool
+wait_settled (void)
+{
+  uint64_t end = now_ms () + SETTLE_MS;
+  bool waited = false;
+
+  while (!server.stopping && !member_settled (server.member) &&
+         !member_failed (server.member) && now_ms () < end) {
+    waited = true;
+    wait_changed (SETTLE_MS);
+  }
+  return waited;
+}
+
+static void *
+talk (void *opaque)
+{
+  pthread_mutex_lock (&server.lock);
+  while (!server.stopping) {
+    unsigned wait_ms = member_settled (server.member) ? HEARTBEAT_MS : 0;
+    uint64_t began = now_ms ();
+    int status;
+
+    pthread_mutex_unlock (&server.lock);
+    status = beat (control.admin, wait_ms);
+    pthread_mutex_lock (&server.lock);
+    if (server.stopping)
+      break;
+    if (status != 200) {
+      say (admin_error (control.admin));
+      wait_changed (HEARTBEAT_MS);
+    }
+    else if (!wait_settled () && now_ms () - began < PACE_MS)
+      wait_changed (PACE_MS);
+  }
+  pthread_mutex_unlock (&server.lock);
+  return NULL;
+}
+
+static void *
+care (void *opaque)
+{
+  uint64_t lazy_at = now_ms () + LAZY_MS, touch_at = now_ms () + TOUCH_MS;
+
+  pthread_mutex_lock (&server.lock);
+  while (!server.stopping) {
+    uint64_t now = now_ms ();
+
+    if (now >= touch_at) {
+      if (atomic_exchange (&server.written, false))
+        member_touch (server.member);
+      touch_at = now + TOUCH_MS;
+    }
+    if (server_act (now >= lazy_at))
+      continue;
+    if (now >= lazy_at)
+      lazy_at = now + LAZY_MS;
+    wait_changed (1000);
+  }
+  pthread_mutex_unlock (&server.lock);
+  return NULL;
+}
+
+int
+member_control_start (void)
+{
+  sigset_t all, old;
+  int err;
+
+  control.admin = new_admin ();
+  if (control.admin == NULL)
+    return -1;
+  /* Signals are nbdkit's. */
+  sigfillset (&all);
+  pthread_sigmask (SIG_SETMASK, &all, &old);
+  err = pthread_create (&control.care, NULL, care, NULL);
+  control.caring = err == 0;
+  if (err == 0) {
+    err = pthread_create (&control.talk, NULL, talk, NULL);
+    control.talking = err == 0;
+  }
+  pthread_sigmask (SIG_SETMASK, &old, NULL);
+  if (err) {
+    nbdkit_error ("no thread for the conversation with weftd: %s",
+                  strerror (err));
+    member_control_stop ();
+    return -1;
+  }
+  return 0;
+}
+
+void
+member_control_stop (void)
+{
+  pthread_mutex_lock (&server.lock);
+  server.stopping = true;
+  pthread_cond_broadcast (&server.changed);
+  pthread_mutex_unlock (&server.lock);
+  if (control.admin)
+    admin_cancel (control.admin);
+  if (control.talking)
+    pthread_join (control.talk, NULL);
+  if (control.caring)
+    pthread_join (control.care, NULL);
+  control.talking = control.caring = false;
+  admin_free (control.admin);
+  control.admin = NULL;
+}

@@ -1,0 +1,52 @@
+/* member-role.h: what the files of the member role share.
+ *
+ * member-role.c     nbdkit's calls: doors and requests; the start
+ * member-control.c  the conversation with weftd; header writes that no request
+ *                   waits for
+ * data.c, disk.c    the disk
+ *
+ * The engine (core/member.h) decides; `lock` serialises it, and is never held
+ * during I/O.  `changed` is signalled when something happened for which
+ * anybody may wait: a header write ended, the last request of an old epoch has
+ * left, weftd wants something else, the end is near.
+ */
+
+#ifndef WEFT_MEMBER_ROLE_H
+#define WEFT_MEMBER_ROLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "disk.h"
+#include "load.h"
+#include "member.h"
+
+struct server {
+  struct disk *disk;
+  struct load_counters counters;
+  _Atomic bool written; /* since the superblock was last written */
+
+  pthread_mutex_t lock;
+  pthread_cond_t changed; /* timed waits are on CLOCK_MONOTONIC */
+  struct member *member;
+  bool stopping;
+};
+extern struct server server;
+
+/* With the lock held: do one action if there is one, letting go of the lock
+ * meanwhile.  Returns false when there was none.
+ */
+bool server_act (bool lazy);
+
+/* Register with weftd once, before anybody can connect.  Returns -1, with an
+ * error said, when weftd refuses this disk.  A weftd that cannot be reached is
+ * told of, and asked again later.
+ */
+int member_control_register (void);
+
+/* The threads.  member_control_stop returns when they have ended. */
+int member_control_start (void);
+void member_control_stop (void);
+
+#endif /* WEFT_MEMBER_ROLE_H */
