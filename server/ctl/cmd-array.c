@@ -1,0 +1,492 @@
+/* cmd-array.c: weftctl array.
+ *
+ * `create` asks weftd for the plan first (dry_run) and shows it: what weftd
+ * would do is what the user is asked about.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "layout.h"
+#include "output.h"
+
+#define ARRAYS "/api/v1/arrays"
+#define POLL_MS 200
+
+/* --- Showing ------------------------------------------------------------- */
+
+static void
+print_members (const json_t *array)
+{
+  struct table *t =
+      table_new (">POS|!STATE|NODE|PATH|>DATA|DISK|URI|REASON");
+  json_t *m;
+  size_t i;
+
+  json_array_foreach (json_object_get (array, "members"), i, m) {
+    const json_t *alive = json_object_get (m, "alive");
+    const char *state = json_text (m, "state");
+    char size[SIZE_TEXT_BYTES];
+
+    table_cell (t, "%" PRIu64, json_number (m, "position"));
+    /* In-sync says what is on the disk, not whether somebody serves it. */
+    table_cell (t, "%s", json_is_false (alive) && !strcmp (state, "in-sync")
+                             ? "silent" : state);
+    table_cell (t, "%s", json_text (m, "node"));
+    table_cell (t, "%s", json_text (m, "path"));
+    table_cell (t, "%s", size_text (json_number (m, "data_bytes"), size));
+    table_cell (t, "%s", json_text (m, "disk"));
+    table_cell (t, "%s", json_text (m, "uri"));
+    table_cell (t, "%s", json_text (m, "reason"));
+  }
+  table_print (t, 2);
+}
+
+static void
+print_capacity (const json_t *array)
+{
+  static const struct {
+    const char *key, *help;
+  } rows[] = {
+    { "total", "all the disks' data areas together" },
+    { "usable", "what the array offers" },
+    { "images", "second copies" },
+    { "wasted", "disks of unequal size, and what fills no whole period" },
+  };
+  const json_t *c = json_object_get (array, "capacity");
+
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char size[SIZE_TEXT_EXACT_BYTES];
+
+    printf ("  %-9s %-28s %s\n", rows[i].key,
+            size_text_exact (json_number (c, rows[i].key), size),
+            rows[i].help);
+  }
+}
+
+/* The layout in a line: also what `create` asks about. */
+static void
+print_layout (const json_t *array)
+{
+  char unit[SIZE_TEXT_BYTES];
+  uint64_t groups = json_number (array, "groups");
+
+  printf ("  %-9s %s, %" PRIu64 " member%s", "layout",
+          json_text (array, "layout"), json_number (array, "n"),
+          json_number (array, "n") == 1 ? "" : "s");
+  if (groups > 1)
+    printf (" in each of %" PRIu64 " groups", groups);
+  printf (", stripe unit %s, %s\n",
+          size_text (json_number (array, "unit"), unit),
+          json_text (array, "dup"));
+  printf ("  %-9s %s\n", "survives",
+          *json_text (array, "survives") == '-'
+              ? "no failure at all" : json_text (array, "survives"));
+  if (strcmp (json_text (array, "layout"), layout_name (LAYOUT_RAID0)) == 0)
+    printf ("  WARNING   raid-0 keeps no second copy: the loss of any one "
+            "disk loses the whole array\n");
+}
+
+static void
+print_sessions (const json_t *array)
+{
+  json_t *s;
+  size_t i;
+  struct table *t;
+
+  if (json_array_size (json_object_get (array, "sessions")) == 0) {
+    printf ("  sessions  none\n");
+    return;
+  }
+  printf ("\n");
+  t = table_new ("SESSION|MODE|NODE|>PID|>HEARD|URI");
+  json_array_foreach (json_object_get (array, "sessions"), i, s) {
+    char age[AGE_TEXT_BYTES];
+
+    table_cell (t, "%s", json_text (s, "session"));
+    table_cell (t, "%s", json_text (s, "mode"));
+    table_cell (t, "%s", json_text (s, "node"));
+    table_cell (t, "%" PRIu64, json_number (s, "pid"));
+    table_cell (t, "%s", age_text (json_number (s, "last_heard_ms"), age));
+    table_cell (t, "%s", json_text (s, "uri"));
+  }
+  table_print (t, 2);
+}
+
+static void
+print_array (const json_t *array)
+{
+  const char *state = json_text (array, "state");
+  char size[SIZE_TEXT_EXACT_BYTES];
+  uint64_t lost = json_number (array, "lost_bytes");
+  uint64_t exposed = json_number (array, "exposed_bytes");
+
+  printf ("array %s: %s%s%s\n", json_text (array, "name"),
+          color_start (state), state, color_end (state));
+  if (json_is_string (json_object_get (array, "waits_for")))
+    printf ("  %-9s %s\n", "waits for", json_text (array, "waits_for"));
+  if (lost)
+    printf ("  %-9s %s\n", "LOST", size_text_exact (lost, size));
+  if (exposed)
+    printf ("  %-9s %s have only one copy left\n", "exposed",
+            size_text_exact (exposed, size));
+  printf ("  %-9s %s\n", "uuid", json_text (array, "uuid"));
+  printf ("  %-9s %s\n", "size",
+          size_text_exact (json_number (array, "size"), size));
+  print_layout (array);
+  printf ("  %-9s %" PRIu64 "\n\n", "epoch", json_number (array, "epoch"));
+  print_capacity (array);
+  printf ("\n");
+  print_members (array);
+  print_sessions (array);
+}
+
+int
+cmd_array_ls (struct ctl *ctl, const struct args *args)
+{
+  json_t *reply, *a;
+  struct table *t;
+  size_t i;
+  int r = ctl_call (ctl, "GET", ARRAYS, NULL, &reply);
+
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json) {
+    output_json (reply);
+    json_decref (reply);
+    return EXIT_OK;
+  }
+  t = table_new ("ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|SURVIVES|ATTACHED BY");
+  json_array_foreach (json_object_get (reply, "arrays"), i, a) {
+    const json_t *s = json_object_get (a, "session");
+    char size[SIZE_TEXT_BYTES];
+
+    table_cell (t, "%s", json_text (a, "name"));
+    table_cell (t, "%s", json_text (a, "state"));
+    table_cell (t, "%s", json_text (a, "layout"));
+    table_cell (t, "%zu", json_array_size (json_object_get (a, "members")));
+    table_cell (t, "%s", size_text (json_number (a, "size"), size));
+    table_cell (t, "%s", json_text (a, "survives"));
+    table_cell (t, "%s", json_is_object (s) ? json_text (s, "node") : "-");
+  }
+  table_print (t, 0);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+int
+cmd_array_show (struct ctl *ctl, const struct args *args)
+{
+  json_t *array;
+  int r = ctl_get_array (ctl, args_plain (args, 0), &array);
+
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (array);
+  else
+    print_array (array);
+  json_decref (array);
+  return EXIT_OK;
+}
+
+/* --- create -------------------------------------------------------------- */
+
+/* The UUIDs of all disks that were named, in the order of the command line:
+ * --disk D, and whatever follows the name.
+ */
+static int
+resolve_disks (struct ctl *ctl, const struct args *args, json_t *uuids)
+{
+  const char *name = args_plain (args, 0), *uuid;
+  json_t *reply, *u;
+  size_t k;
+  int r = ctl_call (ctl, "GET", "/api/v1/disks", NULL, &reply);
+
+  if (r != EXIT_OK)
+    return r;
+  for (size_t i = 0; i < args->count && r == EXIT_OK; i++) {
+    const struct arg *a = &args->arg[i];
+
+    if (a->name ? strcmp (a->name, "disk") != 0 : a->value == name)
+      continue;
+    r = disk_resolve (json_object_get (reply, "disks"), a->value, &uuid);
+    if (r != EXIT_OK)
+      break;
+    json_array_foreach (uuids, k, u)
+      if (strcmp (json_string_value (u), uuid) == 0) {
+        ctl_error ("%s: this disk is named twice (as position %zu already); "
+                   "every member needs a disk of its own", a->value, k);
+        r = EXIT_USAGE;
+      }
+    json_array_append_new (uuids, json_string (uuid));
+  }
+  json_decref (reply);
+  if (r == EXIT_OK && json_array_size (uuids) == 0) {
+    ctl_error ("array create %s: no disk is named; add --disk DISK for each "
+               "member (weftctl disk ls shows them)", name);
+    r = EXIT_USAGE;
+  }
+  return r;
+}
+
+/* What to send to weftd, out of the command line. */
+static int
+create_request (struct ctl *ctl, const struct args *args, json_t *request)
+{
+  const char *layout = args_value (args, "layout");
+  const char *unit = args_value (args, "unit");
+  const char *dup = args_value (args, "dup");
+  uint64_t groups = 1, bytes = UNIT_BYTES_DEFAULT;
+  json_t *uuids = json_array ();
+  int r = ctl_check_name ("an array", args_plain (args, 0));
+
+  if (r == EXIT_OK)
+    r = args_number (args, "groups", 1, ARRAY_GROUPS_MAX, &groups);
+  if (r == EXIT_OK && layout && layout_parse (layout) == -1) {
+    ctl_error ("--layout %s: no such layout; there are raid-x, raid-10, "
+               "chained, rotated, raid-1 and raid-0", layout);
+    r = EXIT_USAGE;
+  }
+  if (r == EXIT_OK && unit && size_parse (unit, &bytes) == -1) {
+    ctl_error ("--unit %s: not a size; write 65536, 64K or 1M", unit);
+    r = EXIT_USAGE;
+  }
+  if (r == EXIT_OK)
+    r = resolve_disks (ctl, args, uuids);
+  json_object_set_new (request, "name", json_string (args_plain (args, 0)));
+  json_object_set_new (request, "layout",
+                       json_string (layout ? layout
+                                           : layout_name (LAYOUT_RAIDX)));
+  json_object_set_new (request, "unit", json_integer ((json_int_t) bytes));
+  json_object_set_new (request, "groups", json_integer ((json_int_t) groups));
+  if (dup)
+    json_object_set_new (request, "dup", json_string (dup));
+  json_object_set_new (request, "disks", uuids);
+  return r;
+}
+
+static void
+print_plan (const json_t *plan)
+{
+  char size[SIZE_TEXT_EXACT_BYTES];
+
+  printf ("array %s, to be made:\n", json_text (plan, "name"));
+  printf ("  %-9s %s\n", "size",
+          size_text_exact (json_number (plan, "size"), size));
+  print_layout (plan);
+  printf ("\n");
+  print_capacity (plan);
+  printf ("\n");
+  print_members (plan);
+}
+
+/* Wait until every disk has taken its place. */
+static int
+wait_ready (struct ctl *ctl, const char *name, json_t **array)
+{
+  uint64_t end = ctl_now_ms () + ctl->timeout_ms;
+
+  for (;;) {
+    const char *state;
+    int r = ctl_get_array (ctl, name, array);
+
+    if (r != EXIT_OK)
+      return r;
+    state = json_text (*array, "state");
+    if (strcmp (state, "ready") == 0)
+      return EXIT_OK;
+    if (strcmp (state, "creating") != 0) {
+      ctl_error ("array %s: made, but it is %s: %s; weftctl array show %s "
+                 "says more", name, state, json_text (*array, "waits_for"),
+                 name);
+      return EXIT_FAILED;
+    }
+    if (ctl_now_ms () >= end) {
+      ctl_error ("array %s: made, but not ready after %u s: it waits for %s; "
+                 "weftctl array show %s says when it is", name,
+                 ctl->timeout_ms / 1000, json_text (*array, "waits_for"),
+                 name);
+      return EXIT_FAILED;
+    }
+    json_decref (*array);
+    *array = NULL;
+    ctl_sleep_ms (POLL_MS);
+  }
+}
+
+static int
+confirm_create (struct ctl *ctl, const json_t *plan)
+{
+  char question[160];
+
+  if (ctl->yes)
+    return EXIT_OK;
+  snprintf (question, sizeof question, "Make array %s of these %zu disks? "
+            "[y/N]", json_text (plan, "name"),
+            json_array_size (json_object_get (plan, "members")));
+  switch (ask_yes (question)) {
+  case 1:
+    return EXIT_OK;
+  case 0:
+    ctl_error ("array %s: not made, as you did not say yes; nothing was "
+               "changed", json_text (plan, "name"));
+    return EXIT_FAILED;
+  default:
+    ctl_error ("array %s: there is no terminal to ask on, so nothing was "
+               "done; add --yes to make it, or --dry-run to see the plan",
+               json_text (plan, "name"));
+    return EXIT_USAGE;
+  }
+}
+
+static int
+create_planned (struct ctl *ctl, json_t *request, const json_t *plan)
+{
+  const char *name = json_text (plan, "name");
+  char size[SIZE_TEXT_BYTES];
+  json_t *array = NULL;
+  int r = confirm_create (ctl, plan);
+
+  if (r != EXIT_OK)
+    return r;
+  json_object_del (request, "dry_run");
+  r = ctl_call (ctl, "POST", ARRAYS, request, NULL);
+  if (r != EXIT_OK)
+    return r;
+  r = wait_ready (ctl, name, &array);
+  if (r == EXIT_OK && ctl->json)
+    output_json (array);
+  else if (r == EXIT_OK)
+    printf ("\narray %s is ready: %s; attach it by: weftctl attach %s\n", name,
+            size_text (json_number (array, "size"), size), name);
+  json_decref (array);
+  return r;
+}
+
+int
+cmd_array_create (struct ctl *ctl, const struct args *args)
+{
+  json_t *request = json_object (), *plan = NULL;
+  int r = create_request (ctl, args, request);
+
+  if (r == EXIT_OK) {
+    json_object_set_new (request, "dry_run", json_true ());
+    r = ctl_call (ctl, "POST", ARRAYS, request, &plan);
+  }
+  if (r == EXIT_OK && args_switch (args, "dry-run") && ctl->json)
+    output_json (plan);
+  else if (r == EXIT_OK && !ctl->json)
+    print_plan (plan);
+  if (r == EXIT_OK && !args_switch (args, "dry-run"))
+    r = create_planned (ctl, request, plan);
+  json_decref (plan);
+  json_decref (request);
+  return r;
+}
+
+/* --- rm ------------------------------------------------------------------ */
+
+static int
+confirm_rm (struct ctl *ctl, const char *name, const json_t *array)
+{
+  char question[200], size[SIZE_TEXT_BYTES];
+
+  if (ctl->yes)
+    return EXIT_OK;
+  snprintf (question, sizeof question,
+            "Array %s (%s) and all its data will be gone.  Type its name to "
+            "remove it:", name, size_text (json_number (array, "size"), size));
+  switch (ask_typed (question, name)) {
+  case 1:
+    return EXIT_OK;
+  case 0:
+    ctl_error ("array %s: not removed, as its name was not typed; nothing was "
+               "changed", name);
+    return EXIT_FAILED;
+  default:
+    ctl_error ("array %s: there is no terminal to ask on, so nothing was "
+               "done; add --yes to remove it", name);
+    return EXIT_USAGE;
+  }
+}
+
+/* Is it still in weftd's list? */
+static int
+array_listed (struct ctl *ctl, const char *name, bool *listed,
+              char *waits_for, size_t size)
+{
+  json_t *reply, *a;
+  size_t i;
+  int r = ctl_call (ctl, "GET", ARRAYS, NULL, &reply);
+
+  if (r != EXIT_OK)
+    return r;
+  *listed = false;
+  json_array_foreach (json_object_get (reply, "arrays"), i, a)
+    if (strcmp (json_text (a, "name"), name) == 0) {
+      *listed = true;
+      snprintf (waits_for, size, "%s", json_text (a, "waits_for"));
+    }
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+/* Wait until every disk has let go of it. */
+static int
+wait_gone (struct ctl *ctl, const char *name)
+{
+  uint64_t end = ctl_now_ms () + ctl->timeout_ms;
+  char waits_for[256] = "";
+  bool listed;
+
+  for (;;) {
+    int r = array_listed (ctl, name, &listed, waits_for, sizeof waits_for);
+
+    if (r != EXIT_OK || !listed)
+      return r;
+    if (ctl_now_ms () >= end) {
+      ctl_error ("array %s: being removed, but not gone after %u s: it waits "
+                 "for %s; weftd goes on with it", name, ctl->timeout_ms / 1000,
+                 waits_for);
+      return EXIT_FAILED;
+    }
+    ctl_sleep_ms (POLL_MS);
+  }
+}
+
+int
+cmd_array_rm (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  json_t *array, *done;
+  char path[128];
+  int r = ctl_get_array (ctl, name, &array);
+
+  if (r != EXIT_OK)
+    return r;
+  r = confirm_rm (ctl, name, array);
+  json_decref (array);
+  if (r != EXIT_OK)
+    return r;
+  snprintf (path, sizeof path, ARRAYS "/%s", name);
+  r = ctl_call (ctl, "DELETE", path, NULL, NULL);
+  if (r == EXIT_OK)
+    r = wait_gone (ctl, name);
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json) {
+    done = json_pack ("{s:s, s:b}", "name", name, "deleted", 1);
+    output_json (done);
+    json_decref (done);
+  }
+  else
+    printf ("array %s is removed; its disks are free\n", name);
+  return EXIT_OK;
+}

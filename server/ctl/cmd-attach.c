@@ -1,0 +1,336 @@
+/* cmd-attach.c: weftctl attach.
+ *
+ * 1. Find the array process of this host by what weftd knows of the array's
+ *    sessions, or start one on a Unix socket in the run directory.
+ * 2. Make a block device over its URI (device.c).
+ *
+ * Each step is recorded (record.h) before it is taken; when one fails, those
+ * before it are undone.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "device.h"
+#include "output.h"
+#include "record.h"
+#include "uri.h"
+
+#define CONNECTIONS_DEFAULT 4
+#define CONNECTIONS_MAX 16
+#define RETRY_MS 500
+
+/* --- Sessions on this host ----------------------------------------------- */
+
+/* Is process `pid` of this host an array process of that name?  So an array
+ * process is recognised also where it gives itself another node's name.
+ */
+static bool
+process_serves (uint64_t pid, const char *name)
+{
+  char path[64], text[8192], wanted[NAME_BYTES_MAX + 16];
+  size_t n, length;
+  FILE *f;
+
+  snprintf (path, sizeof path, "/proc/%" PRIu64 "/cmdline", pid);
+  length = (size_t) snprintf (wanted, sizeof wanted, "array=%s", name) + 1;
+  f = fopen (path, "re");
+  if (f == NULL)
+    return false;
+  n = fread (text, 1, sizeof text, f);
+  fclose (f);
+  for (size_t i = 0; i + length <= n; i += strnlen (text + i, n - i) + 1)
+    if (memcmp (text + i, wanted, length) == 0)
+      return true;
+  return false;
+}
+
+static bool
+session_is_here (const json_t *session, const char *node, const char *name)
+{
+  return strcmp (json_text (session, "node"), node) == 0 ||
+         process_serves (json_number (session, "pid"), name);
+}
+
+/* What weftd's sessions of the array mean for us. */
+struct sessions {
+  const char *uri;        /* of an array process here that answers */
+  const json_t *here;     /* a session of this host, which may be dead */
+  const json_t *elsewhere; /* a writing session of another host */
+};
+
+static struct sessions
+look_at_sessions (const json_t *array, const char *node, bool readonly)
+{
+  struct sessions found = { NULL, NULL, NULL };
+  const char *name = json_text (array, "name"), *uri;
+  json_t *s;
+  size_t i;
+
+  json_array_foreach (json_object_get (array, "sessions"), i, s) {
+    bool writes = strcmp (json_text (s, "mode"), "rw") == 0;
+
+    if (!session_is_here (s, node, name)) {
+      if (writes && json_number (s, "last_heard_ms") <= SESSION_TTL_MS)
+        found.elsewhere = s;
+      continue;
+    }
+    if (!writes && !readonly)
+      continue;
+    uri = json_string_value (json_object_get (s, "uri"));
+    if (uri && found.uri == NULL && uri_answers (uri))
+      found.uri = uri;
+    found.here = s;
+  }
+  return found;
+}
+
+/* --- Starting an array process ------------------------------------------- */
+
+static int
+start_server (struct ctl *ctl, struct record *r, const char *node, char *said,
+              size_t size)
+{
+  char socket[RECORD_PATH_BYTES], pid_file[RECORD_PATH_BYTES];
+  char log[RECORD_PATH_BYTES], array[NAME_BYTES_MAX + 16];
+  char node_is[NAME_BYTES_MAX + 16], admin[512], uri[sizeof r->uri + 8];
+  const char *argv[] = { "nbdkit", "--foreground", "--pidfile", pid_file,
+                         "-U",     socket,         NULL,        NULL,
+                         NULL,     NULL,           NULL,        NULL,
+                         NULL };
+  unsigned n = 6;
+  int e, status;
+
+  record_path (r, "nbd.sock", socket);
+  record_path (r, "nbdkit.pid", pid_file);
+  record_path (r, "nbdkit.log", log);
+  uri_of_socket (socket, r->uri, sizeof r->uri);
+  snprintf (array, sizeof array, "array=%s", r->name);
+  snprintf (node_is, sizeof node_is, "node=%s", node);
+  snprintf (admin, sizeof admin, "admin=%s", ctl->admin_url);
+  snprintf (uri, sizeof uri, "uri=%s", r->uri);
+  if (r->readonly)
+    argv[n++] = "--readonly";
+  argv[n++] = "weft";
+  argv[n++] = array;
+  argv[n++] = admin;
+  argv[n++] = uri;
+  argv[n++] = node_is;
+  unlink (socket);
+  unlink (pid_file);
+
+  status = record_save (r);
+  if (status != EXIT_OK)
+    return status;
+  e = process_start (argv, log, &r->server);
+  if (e) {
+    snprintf (said, size, "nbdkit: %s; install the package nbdkit",
+              strerror (e));
+    return EXIT_FAILED;
+  }
+  status = record_save (r);
+  if (status != EXIT_OK)
+    return status;
+  e = process_wait_ready (&r->server, pid_file, ctl->timeout_ms);
+  if (e == 0)
+    return EXIT_OK;
+  process_last_words (log, said, size);
+  if (e == -1)
+    r->server.pid = 0;
+  return EXIT_FAILED;
+}
+
+/* Start one; while weftd still waits for one of this host that has died,
+ * again.
+ */
+static int
+start_server_patiently (struct ctl *ctl, struct record *r, const char *node,
+                        bool predecessor)
+{
+  uint64_t end = ctl_now_ms () + ctl->timeout_ms;
+  char said[600] = "";
+
+  for (;;) {
+    int status = start_server (ctl, r, node, said, sizeof said);
+
+    if (status == EXIT_OK)
+      return status;
+    if (said[0] == '\0') /* told already */
+      return status;
+    if (!predecessor || r->server.pid || ctl_now_ms () >= end)
+      break;
+    ctl_sleep_ms (RETRY_MS);
+  }
+  ctl_error ("array %s: its array process %s: %s", r->name,
+             r->server.pid ? "is not ready in time" : "did not start", said);
+  return EXIT_FAILED;
+}
+
+static int
+find_server (struct ctl *ctl, struct record *r, const char *node)
+{
+  struct sessions found;
+  json_t *array;
+  int status = ctl_get_array (ctl, r->name, &array);
+
+  if (status != EXIT_OK)
+    return status;
+  found = look_at_sessions (array, node, r->readonly);
+  if (found.uri)
+    snprintf (r->uri, sizeof r->uri, "%s", found.uri);
+  else if (found.here &&
+           !json_is_string (json_object_get (found.here, "uri"))) {
+    ctl_error ("array %s: process %" PRIu64 " of this host serves it, but was "
+               "started without uri=, so it can't be found; end it, or start "
+               "it with uri=", r->name, json_number (found.here, "pid"));
+    status = EXIT_FAILED;
+  }
+  else if (!found.here && found.elsewhere && !r->readonly) {
+    ctl_error ("array %s: attached for writing by node %s (process %" PRIu64
+               "); detach it there, or attach it here with --read-only",
+               r->name, json_text (found.elsewhere, "node"),
+               json_number (found.elsewhere, "pid"));
+    status = EXIT_REFUSED;
+  }
+  else
+    status = start_server_patiently (ctl, r, node, found.here != NULL);
+  json_decref (array);
+  return status;
+}
+
+/* --- attach -------------------------------------------------------------- */
+
+struct attach {
+  const char *node;
+  bool fuse, print_uri;
+  unsigned connections;
+};
+
+static int
+make_device (struct ctl *ctl, struct record *r, const struct attach *a)
+{
+  bool kernel = !a->fuse && device_kernel_nbd ();
+
+  if (!kernel && !a->fuse)
+    fprintf (stderr, "weftctl: this kernel has no nbd: using nbdfuse and a "
+             "loop device\n");
+  return kernel ? device_open_nbd (ctl, r, a->connections)
+                : device_open_loop (ctl, r, a->connections);
+}
+
+/* Is what the record tells of still in working order? */
+static bool
+record_works (const struct record *r)
+{
+  if (r->server.pid && !process_alive (&r->server))
+    return false;
+  if (r->kind != DEVICE_NONE && !device_present (r))
+    return false;
+  if (r->mounted && !process_alive (&r->fuse))
+    return false;
+  return r->uri[0] && uri_answers (r->uri);
+}
+
+static int
+attach_new (struct ctl *ctl, struct record *r, const struct attach *a)
+{
+  int status = EXIT_OK;
+
+  if (r->uri[0] == '\0')
+    status = find_server (ctl, r, a->node);
+  if (status == EXIT_OK && !a->print_uri)
+    status = make_device (ctl, r, a);
+  /* Somebody else's array process, and no device of ours: nothing to undo. */
+  if (status == EXIT_OK && a->print_uri && r->server.pid == 0 &&
+      r->kind == DEVICE_NONE)
+    record_remove (r);
+  else if (status == EXIT_OK)
+    status = record_save (r);
+  else if (detach_undo (ctl, r) != EXIT_OK)
+    ctl_error ("array %s: is half attached; weftctl detach %s", r->name,
+               r->name);
+  return status;
+}
+
+/* There is a record: go on from there. */
+static int
+attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
+              bool readonly)
+{
+  int status;
+
+  if (!record_works (r)) {
+    /* Interrupted, or something of it has died. */
+    status = detach_undo (ctl, r);
+    /* All undone, but something was lost on the way: that is told, and no
+     * reason to stop.
+     */
+    if (status != EXIT_OK && r->found)
+      return status;
+    record_close (r);
+    status = record_open (ctl, r, r->name, true);
+    if (status != EXIT_OK)
+      return status;
+    r->readonly = readonly;
+    return attach_new (ctl, r, a);
+  }
+  if (r->readonly != readonly && !a->print_uri) {
+    ctl_error ("array %s: attached already%s%s, but for %s; weftctl detach %s "
+               "first", r->name, r->kind == DEVICE_NONE ? "" : " as ",
+               r->kind == DEVICE_NONE ? "" : r->device,
+               r->readonly ? "reading only" : "writing", r->name);
+    return EXIT_FAILED;
+  }
+  if (r->kind == DEVICE_NONE)
+    return attach_new (ctl, r, a);
+  return EXIT_OK;
+}
+
+int
+cmd_attach (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0), *node = args_value (args, "node");
+  struct attach a = { .fuse = args_switch (args, "fuse"),
+                      .print_uri = args_switch (args, "print-uri") };
+  bool readonly = args_switch (args, "read-only");
+  uint64_t connections = CONNECTIONS_DEFAULT;
+  char host[NAME_BYTES_MAX + 1];
+  struct record r;
+  json_t *json;
+  int status = ctl_check_name ("an array", name);
+
+  if (status == EXIT_OK && node)
+    status = ctl_check_name ("a node", node);
+  if (status == EXIT_OK)
+    status = args_number (args, "connections", 1, CONNECTIONS_MAX,
+                          &connections);
+  if (status != EXIT_OK)
+    return status;
+  ctl_node_name (host);
+  a.node = node ? node : host;
+  a.connections = (unsigned) connections;
+
+  status = record_open (ctl, &r, name, true);
+  if (status == EXIT_OK && r.found)
+    status = attach_again (ctl, &r, &a, readonly);
+  else if (status == EXIT_OK) {
+    r.readonly = readonly;
+    status = attach_new (ctl, &r, &a);
+  }
+  if (status == EXIT_OK && ctl->json) {
+    json = record_json (&r);
+    output_json (json);
+    json_decref (json);
+  }
+  else if (status == EXIT_OK)
+    printf ("%s\n", a.print_uri ? r.uri : r.device);
+  record_close (&r);
+  return status;
+}

@@ -1,0 +1,96 @@
+/* cmd-detach.c: weftctl detach: undo what attach did on this host.
+ *
+ * In reverse order, each step only when the one before it is done, and each
+ * done for good in the record before the next: so it can be called again.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "device.h"
+#include "output.h"
+#include "record.h"
+
+/* End the nbdkit that attach started.  It is asked, never made: it may still
+ * be writing images to members.
+ */
+static int
+stop_server (struct ctl *ctl, struct record *r)
+{
+  if (process_alive (&r->server)) {
+    if (kill (r->server.pid, SIGTERM) == -1 && errno != ESRCH) {
+      ctl_error ("array %s: its array process %d cannot be ended: %s; run as "
+                 "the user who attached it", r->name, (int) r->server.pid,
+                 strerror (errno));
+      return EXIT_FAILED;
+    }
+    if (!process_wait_end (&r->server, ctl->timeout_ms)) {
+      ctl_error ("array %s: its array process %d was asked to end and has not "
+                 "after %u s: it may wait for a member; weftctl array show %s "
+                 "says for which; then detach again", r->name,
+                 (int) r->server.pid, ctl->timeout_ms / 1000, r->name);
+      return EXIT_FAILED;
+    }
+  }
+  r->server.pid = 0;
+  return EXIT_OK;
+}
+
+int
+detach_undo (struct ctl *ctl, struct record *r)
+{
+  int status, flushed;
+
+  status = device_check_unused (r);
+  if (status != EXIT_OK)
+    return status;
+  flushed = device_flush (r);
+  status = device_close (ctl, r);
+  if (status == EXIT_OK)
+    status = record_save (r);
+  if (status == EXIT_OK)
+    status = stop_server (ctl, r);
+  if (status != EXIT_OK) {
+    record_save (r);
+    return status;
+  }
+  record_remove (r);
+  return flushed;
+}
+
+int
+cmd_detach (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  struct record r;
+  json_t *done;
+  bool found;
+  int status = ctl_check_name ("an array", name);
+
+  if (status != EXIT_OK)
+    return status;
+  status = record_open (ctl, &r, name, false);
+  found = r.found;
+  if (status == EXIT_OK && found)
+    status = detach_undo (ctl, &r);
+  else if (status == EXIT_OK && r.lock != -1)
+    record_remove (&r);
+  record_close (&r);
+  if (status != EXIT_OK)
+    return status;
+  if (ctl->json) {
+    done = json_pack ("{s:s, s:b}", "array", name, "detached", found);
+    output_json (done);
+    json_decref (done);
+  }
+  else if (found)
+    printf ("array %s: detached\n", name);
+  else
+    printf ("array %s: was not attached on this host\n", name);
+  return EXIT_OK;
+}

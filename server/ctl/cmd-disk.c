@@ -1,0 +1,244 @@
+/* cmd-disk.c: weftctl disk.
+ *
+ * `format` works on this host's disks alone and needs no weftd; `ls` and
+ * `forget` are about what weftd knows.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "disk.h"
+#include "output.h"
+
+#define DISKS "/api/v1/disks"
+#define UUID_PREFIX_MIN 4
+
+/* --- format -------------------------------------------------------------- */
+
+/* May all of them be formatted?  Looked at before the first one is touched. */
+static int
+check_paths (const struct args *args, bool force)
+{
+  const char *path, *other;
+
+  for (unsigned i = 0; (path = args_plain (args, i)) != NULL; i++) {
+    struct disk_content content;
+    char why[512];
+
+    for (unsigned k = 0; k < i; k++)
+      if ((other = args_plain (args, k)) && strcmp (other, path) == 0) {
+        ctl_error ("%s: named twice; nothing was formatted", path);
+        return EXIT_USAGE;
+      }
+    if (disk_probe (path, &content, why, sizeof why) == -1) {
+      ctl_error ("%s; nothing was formatted", why);
+      return EXIT_FAILED;
+    }
+    if (content.kind != DISK_BLANK && !force) {
+      ctl_error ("%s: holds %s; nothing was formatted; if it may be lost, add "
+                 "--force", path, content.text);
+      return EXIT_FAILED;
+    }
+  }
+  return EXIT_OK;
+}
+
+static json_t *
+formatted_json (const char *path, const struct disk_formatted *f)
+{
+  char uuid[FORMAT_UUID_TEXT_BYTES];
+
+  format_uuid (f->sb.disk, uuid);
+  return json_pack ("{s:s, s:s, s:I, s:I, s:I, s:b, s:s?}", "path", path,
+                    "uuid", uuid, "size", (json_int_t) f->size, "data_bytes",
+                    (json_int_t) f->sb.data_bytes, "unused_bytes",
+                    (json_int_t) f->unused_bytes, "dirty", f->dirty,
+                    "replaced",
+                    f->replaced.kind == DISK_BLANK ? NULL : f->replaced.text);
+}
+
+static void
+print_formatted (const json_t *disk)
+{
+  char size[SIZE_TEXT_BYTES];
+  const char *replaced = json_text (disk, "replaced");
+
+  printf ("%s: formatted, %s for data, disk %s%s%s\n",
+          json_text (disk, "path"),
+          size_text (json_number (disk, "data_bytes"), size),
+          json_text (disk, "uuid"), strcmp (replaced, "-") ? "; it held " : "",
+          strcmp (replaced, "-") ? replaced : "");
+}
+
+int
+cmd_disk_format (struct ctl *ctl, const struct args *args)
+{
+  bool force = args_switch (args, "force");
+  json_t *disks = json_array (), *all;
+  const char *path;
+  int r = check_paths (args, force);
+
+  for (unsigned i = 0;
+       r == EXIT_OK && (path = args_plain (args, i)) != NULL; i++) {
+    struct disk_formatted f;
+    json_t *disk;
+    char why[512];
+
+    if (disk_format (path, force, &f, why, sizeof why) == -1) {
+      ctl_error ("%s", why);
+      r = EXIT_FAILED;
+      break;
+    }
+    disk = formatted_json (path, &f);
+    if (!ctl->json)
+      print_formatted (disk);
+    json_array_append_new (disks, disk);
+  }
+  /* Also after a failure: which ones are formatted is worth knowing then. */
+  if (ctl->json && (r == EXIT_OK || json_array_size (disks) > 0)) {
+    all = json_pack ("{s:O}", "disks", disks);
+    output_json (all);
+    json_decref (all);
+  }
+  json_decref (disks);
+  return r;
+}
+
+/* --- ls ------------------------------------------------------------------ */
+
+int
+cmd_disk_ls (struct ctl *ctl, const struct args *args)
+{
+  json_t *reply, *d;
+  struct table *t;
+  size_t i;
+  int r = ctl_call (ctl, "GET", DISKS, NULL, &reply);
+
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json) {
+    output_json (reply);
+    json_decref (reply);
+    return EXIT_OK;
+  }
+  t = table_new ("DISK|NODE|PATH|>DATA|!STATE|ARRAY|>POS|>HEARD|REASON");
+  json_array_foreach (json_object_get (reply, "disks"), i, d) {
+    bool alive = json_is_true (json_object_get (d, "alive"));
+    bool member = json_is_string (json_object_get (d, "array"));
+    char size[SIZE_TEXT_BYTES], age[AGE_TEXT_BYTES];
+
+    table_cell (t, "%s", json_text (d, "uuid"));
+    table_cell (t, "%s", json_text (d, "node"));
+    table_cell (t, "%s", json_text (d, "path"));
+    table_cell (t, "%s", size_text (json_number (d, "data_bytes"), size));
+    table_cell (t, "%s", alive ? json_text (d, "state") : "silent");
+    table_cell (t, "%s", member ? json_text (d, "array") : "-");
+    if (member)
+      table_cell (t, "%" PRIu64, json_number (d, "position"));
+    else
+      table_cell (t, "-");
+    table_cell (t, "%s", age_text (json_number (d, "last_heard_ms"), age));
+    table_cell (t, "%s", json_text (d, "reason"));
+  }
+  table_print (t, 0);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+/* --- Naming a disk ------------------------------------------------------- */
+
+/* Does `text` mean this disk?  2: it is its whole name, so no other can be
+ * meant; 1: it may be.
+ */
+static int
+disk_matches (const json_t *disk, const char *text)
+{
+  const char *uuid = json_text (disk, "uuid");
+  const char *node = json_text (disk, "node");
+  const char *path = json_text (disk, "path");
+  size_t n = strlen (text);
+
+  if (strcasecmp (uuid, text) == 0)
+    return 2;
+  if (n >= UUID_PREFIX_MIN && strncasecmp (uuid, text, n) == 0)
+    return 1;
+  if (text[0] == '/')
+    return strcmp (path, text) == 0;
+  return strncmp (text, node, strlen (node)) == 0 &&
+         text[strlen (node)] == ':' &&
+         strcmp (text + strlen (node) + 1, path) == 0;
+}
+
+int
+disk_resolve (const json_t *disks, const char *text, const char **uuid)
+{
+  const json_t *found[2] = { NULL, NULL };
+  json_t *d;
+  size_t i;
+
+  json_array_foreach (disks, i, d) {
+    int match = disk_matches (d, text);
+
+    if (match == 2) {
+      *uuid = json_text (d, "uuid");
+      return EXIT_OK;
+    }
+    if (match)
+      found[found[0] != NULL] = d;
+  }
+  if (found[1]) {
+    ctl_error ("%s: means more than one disk: %s (%s:%s) and %s (%s:%s); give "
+               "more of the UUID, or NODE:PATH", text,
+               json_text (found[0], "uuid"), json_text (found[0], "node"),
+               json_text (found[0], "path"), json_text (found[1], "uuid"),
+               json_text (found[1], "node"), json_text (found[1], "path"));
+    return EXIT_USAGE;
+  }
+  if (found[0] == NULL) {
+    ctl_error ("%s: weftd knows no such disk; weftctl disk ls shows those it "
+               "knows; a disk appears once nbdkit weft disk=PATH serves it",
+               text);
+    return EXIT_REFUSED;
+  }
+  *uuid = json_text (found[0], "uuid");
+  return EXIT_OK;
+}
+
+int
+cmd_disk_forget (struct ctl *ctl, const struct args *args)
+{
+  const char *uuid;
+  uint8_t bytes[16];
+  json_t *reply, *done;
+  char path[128];
+  int r = ctl_call (ctl, "GET", DISKS, NULL, &reply);
+
+  if (r != EXIT_OK)
+    return r;
+  r = disk_resolve (json_object_get (reply, "disks"), args_plain (args, 0),
+                    &uuid);
+  /* What weftd says becomes part of a URL only if it is a UUID. */
+  if (r == EXIT_OK && format_uuid_parse (uuid, bytes) == -1) {
+    ctl_error ("%s: weftd gives its UUID as %s, which is none",
+               args_plain (args, 0), uuid);
+    r = EXIT_FAILED;
+  }
+  if (r == EXIT_OK) {
+    snprintf (path, sizeof path, DISKS "/%s", uuid);
+    r = ctl_call (ctl, "DELETE", path, NULL, NULL);
+  }
+  if (r == EXIT_OK && ctl->json) {
+    done = json_pack ("{s:s, s:b}", "uuid", uuid, "deleted", 1);
+    output_json (done);
+    json_decref (done);
+  }
+  else if (r == EXIT_OK)
+    printf ("disk %s: forgotten\n", uuid);
+  json_decref (reply);
+  return r;
+}

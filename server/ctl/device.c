@@ -1,0 +1,473 @@
+/* device.c: block devices over an NBD URI.  See device.h. */
+
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "uri.h"
+
+#define LOOP_MAJOR 7
+#define TRIES_MAX 100
+#define SETTLE_MS 5000
+#define POLL_MS 20
+
+/* A line of a file in sysfs about the device: "" when there is none. */
+static void
+sysfs_read (const char *device, const char *file, char *text, size_t size)
+{
+  char path[160];
+  FILE *f;
+
+  snprintf (path, sizeof path, "/sys/block/%s/%s", strrchr (device, '/') + 1,
+            file);
+  f = fopen (path, "re");
+  if (f == NULL || fgets (text, (int) size, f) == NULL)
+    text[0] = '\0';
+  text[strcspn (text, "\n")] = '\0';
+  if (f)
+    fclose (f);
+}
+
+/* nbdfuse's file. */
+static const char *
+fuse_file (const struct record *r, char path[RECORD_PATH_BYTES])
+{
+  snprintf (path, RECORD_PATH_BYTES, "%s/mnt/%s", r->dir, r->name);
+  return path;
+}
+
+bool
+device_present (const struct record *r)
+{
+  char text[RECORD_PATH_BYTES + 32], path[RECORD_PATH_BYTES];
+
+  switch (r->kind) {
+  case DEVICE_LOOP:
+    sysfs_read (r->device, "loop/backing_file", text, sizeof text);
+    return strcmp (text, fuse_file (r, path)) == 0;
+  case DEVICE_NBD:
+    sysfs_read (r->device, "pid", text, sizeof text);
+    return text[0] && strtoull (text, NULL, 10) == r->nbd_pid;
+  default:
+    return false;
+  }
+}
+
+/* --- The kernel's NBD client --------------------------------------------- */
+
+bool
+device_kernel_nbd (void)
+{
+  static const char *const modprobe[] = { "modprobe", "-q", "nbd", NULL };
+  char said[256];
+
+  if (access ("/sys/block/nbd0", F_OK) == 0)
+    return true;
+  process_run (modprobe, said, sizeof said);
+  return access ("/sys/block/nbd0", F_OK) == 0;
+}
+
+/* One that is connected nowhere, from number *i on. */
+static bool
+free_nbd (unsigned *i, char device[64])
+{
+  char path[64];
+
+  for (;; ++*i) {
+    snprintf (path, sizeof path, "/sys/block/nbd%u", *i);
+    if (access (path, F_OK) == -1)
+      return false;
+    snprintf (path, sizeof path, "/sys/block/nbd%u/pid", *i);
+    if (access (path, F_OK) == 0)
+      continue;
+    snprintf (device, 64, "/dev/nbd%u", *i);
+    return true;
+  }
+}
+
+/* Run nbd-client for r->device. */
+static int
+run_nbd_client (const struct record *r, const struct uri *uri,
+                unsigned connections, char *said, size_t size)
+{
+  const char *argv[16];
+  char number[16];
+  unsigned n = 0;
+
+  snprintf (number, sizeof number, "%u", connections);
+  argv[n++] = "nbd-client";
+  if (uri->socket[0]) {
+    argv[n++] = "-unix";
+    argv[n++] = uri->socket;
+  }
+  else {
+    argv[n++] = uri->host;
+    argv[n++] = uri->port;
+  }
+  argv[n++] = r->device;
+  argv[n++] = "-connections";
+  argv[n++] = number;
+  argv[n++] = "-name";
+  argv[n++] = uri->export;
+  if (r->readonly)
+    argv[n++] = "-readonly";
+  argv[n] = NULL;
+  return process_run (argv, said, size);
+}
+
+/* nbd-client may return a moment before the device has its size. */
+static bool
+nbd_settled (struct record *r)
+{
+  uint64_t end = ctl_now_ms () + SETTLE_MS;
+  char size[32], pid[32];
+
+  do {
+    sysfs_read (r->device, "size", size, sizeof size);
+    sysfs_read (r->device, "pid", pid, sizeof pid);
+    if (pid[0] && size[0] && strcmp (size, "0") != 0) {
+      r->nbd_pid = strtoull (pid, NULL, 10);
+      return true;
+    }
+    ctl_sleep_ms (POLL_MS);
+  } while (ctl_now_ms () < end);
+  return false;
+}
+
+int
+device_open_nbd (struct ctl *ctl, struct record *r, unsigned connections)
+{
+  struct uri uri;
+  char said[512] = "all of /dev/nbd0, /dev/nbd1... are in use";
+  int status;
+
+  if (uri_parse (r->uri, &uri) == -1) {
+    ctl_error ("array %s: nbd-client knows no URI such as %s; add --fuse",
+               r->name, r->uri);
+    return EXIT_FAILED;
+  }
+  for (unsigned i = 0; free_nbd (&i, r->device); i++) {
+    r->kind = DEVICE_NBD;
+    status = record_save (r);
+    if (status != EXIT_OK)
+      return status;
+    status = run_nbd_client (r, &uri, connections, said, sizeof said);
+    if (status == 0 && nbd_settled (r))
+      return record_save (r);
+    r->kind = DEVICE_NONE;
+    if (status == 0)
+      snprintf (said, sizeof said, "%s did not get a size", r->device);
+    /* Somebody else may have taken this device just now: the next one. */
+    else if (status != -1 && strcasestr (said, "busy"))
+      continue;
+    break;
+  }
+  ctl_error ("array %s: nbd-client: %s; where this can't be helped, add "
+             "--fuse", r->name, said);
+  return EXIT_FAILED;
+}
+
+/* --- nbdfuse and a loop device ------------------------------------------- */
+
+static int
+start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
+{
+  char mount[RECORD_PATH_BYTES], file[RECORD_PATH_BYTES];
+  char pid_file[RECORD_PATH_BYTES], log[RECORD_PATH_BYTES];
+  char number[16], said[400];
+  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C", number, file, r->uri,
+                         r->readonly ? "-r" : NULL, NULL };
+  int e, status;
+
+  /* Options go first. */
+  if (r->readonly) {
+    argv[5] = "-r";
+    argv[6] = file;
+    argv[7] = r->uri;
+  }
+  snprintf (number, sizeof number, "%u", connections);
+  record_path (r, "mnt", mount);
+  record_path (r, "nbdfuse.pid", pid_file);
+  record_path (r, "nbdfuse.log", log);
+  fuse_file (r, file);
+  unlink (pid_file);
+  if (mkdir (mount, 0700) == -1 && errno != EEXIST) {
+    ctl_error ("%s: cannot be made: %s; set WEFT_RUN_DIR to another place",
+               mount, strerror (errno));
+    return EXIT_FAILED;
+  }
+  r->mounted = true;
+  status = record_save (r);
+  if (status != EXIT_OK)
+    return status;
+  e = process_start (argv, log, &r->fuse);
+  if (e) {
+    ctl_error ("nbdfuse: %s; install it (Debian: libnbd-bin)", strerror (e));
+    return EXIT_FAILED;
+  }
+  status = record_save (r);
+  if (status != EXIT_OK)
+    return status;
+  e = process_wait_ready (&r->fuse, pid_file, ctl->timeout_ms);
+  if (e == 0)
+    return EXIT_OK;
+  process_last_words (log, said, sizeof said);
+  ctl_error ("array %s: nbdfuse %s: %s; it needs /dev/fuse and an array "
+             "process that answers at %s", r->name,
+             e == -1 ? "ended" : "is not ready in time", said, r->uri);
+  return EXIT_FAILED;
+}
+
+/* A loop device that is free right now; its node is made where no udev does. */
+static int
+free_loop (char device[64])
+{
+  int fd = open ("/dev/loop-control", O_RDWR | O_CLOEXEC), n;
+
+  if (fd == -1)
+    return -1;
+  n = ioctl (fd, LOOP_CTL_GET_FREE);
+  close (fd);
+  if (n < 0)
+    return -1;
+  snprintf (device, 64, "/dev/loop%d", n);
+  if (access (device, F_OK) == -1 &&
+      mknod (device, S_IFBLK | 0600, makedev (LOOP_MAJOR, (unsigned) n)) ==
+          -1 &&
+      errno != EEXIST)
+    return -1;
+  return 0;
+}
+
+/* Direct I/O: so that nothing is cached twice, and the loop device has more
+ * than one request under way.
+ */
+static int
+run_losetup (const struct record *r, const char *direct, char *said,
+             size_t size)
+{
+  char file[RECORD_PATH_BYTES];
+  const char *argv[] = { "losetup", direct,          r->device,
+                         file,      r->readonly ? "--read-only" : NULL, NULL };
+
+  if (r->readonly) {
+    argv[2] = "--read-only";
+    argv[3] = r->device;
+    argv[4] = file;
+  }
+  fuse_file (r, file);
+  return process_run (argv, said, size);
+}
+
+static int
+open_loop (struct record *r)
+{
+  char said[400] = "";
+
+  for (unsigned i = 0; i < TRIES_MAX; i++) {
+    int status;
+
+    if (free_loop (r->device) == -1) {
+      ctl_error ("array %s: no free loop device: /dev/loop-control: %s; load "
+                 "the module loop, and run as root", r->name,
+                 strerror (errno));
+      return EXIT_FAILED;
+    }
+    r->kind = DEVICE_LOOP;
+    status = record_save (r);
+    if (status != EXIT_OK)
+      return status;
+    if (run_losetup (r, "--direct-io=on", said, sizeof said) == 0 &&
+        device_present (r))
+      return EXIT_OK;
+    if (!device_present (r) &&
+        run_losetup (r, "--direct-io=off", said, sizeof said) == 0 &&
+        device_present (r))
+      return EXIT_OK;
+    r->kind = DEVICE_NONE;
+    /* Somebody else may have taken this device just now: the next one. */
+    if (strcasestr (said, "busy") == NULL)
+      break;
+  }
+  ctl_error ("array %s: losetup: %s", r->name, said);
+  return EXIT_FAILED;
+}
+
+int
+device_open_loop (struct ctl *ctl, struct record *r, unsigned connections)
+{
+  int status = start_nbdfuse (ctl, r, connections);
+
+  return status == EXIT_OK ? open_loop (r) : status;
+}
+
+/* --- Leaving it ---------------------------------------------------------- */
+
+/* Where the device, or a partition of it, is mounted. */
+static bool
+find_mount (const char *device, char *where, size_t size)
+{
+  FILE *f = fopen ("/proc/self/mountinfo", "re");
+  char *line = NULL;
+  size_t room = 0, n = strlen (device);
+  bool found = false;
+
+  while (f && !found && getline (&line, &room, f) > 0) {
+    char *source = strstr (line, " - "), *point = line;
+
+    /* "- TYPE SOURCE OPTIONS"; the mount point is the fifth word. */
+    source = source ? strchr (source + 3, ' ') : NULL;
+    if (source == NULL || strncmp (++source, device, n) != 0 ||
+        (source[n] != ' ' && source[n] != 'p'))
+      continue;
+    for (unsigned i = 0; i < 4 && point; i++)
+      point = strchr (point, ' ') ? strchr (point, ' ') + 1 : NULL;
+    if (point == NULL)
+      continue;
+    found = true;
+    snprintf (where, size, "%.*s", (int) strcspn (point, " "), point);
+  }
+  free (line);
+  if (f)
+    fclose (f);
+  return found;
+}
+
+int
+device_check_unused (const struct record *r)
+{
+  char where[256];
+  int fd;
+
+  if (!device_present (r))
+    return EXIT_OK;
+  if (find_mount (r->device, where, sizeof where)) {
+    ctl_error ("array %s: %s is still mounted on %s; umount that first",
+               r->name, r->device, where);
+    return EXIT_FAILED;
+  }
+  fd = open (r->device, O_RDONLY | O_EXCL | O_CLOEXEC);
+  if (fd == -1 && errno == EBUSY) {
+    ctl_error ("array %s: %s is still in use (as swap, by LVM, md or "
+               "device-mapper, or mounted in another mount namespace); stop "
+               "that first: lsblk %s shows it", r->name, r->device,
+               r->device);
+    return EXIT_FAILED;
+  }
+  if (fd != -1)
+    close (fd);
+  return EXIT_OK;
+}
+
+int
+device_flush (const struct record *r)
+{
+  int fd, e = 0;
+
+  if (r->readonly || !device_present (r))
+    return EXIT_OK;
+  fd = open (r->device, O_RDWR | O_CLOEXEC);
+  if (fd == -1 || fsync (fd) == -1)
+    e = errno;
+  if (fd != -1) {
+    ioctl (fd, BLKFLSBUF, 0);
+    close (fd);
+  }
+  if (e) {
+    ctl_error ("array %s: %s: the last writes could not be flushed: %s; check "
+               "the file system when it is attached again", r->name, r->device,
+               strerror (e));
+    return EXIT_FAILED;
+  }
+  return EXIT_OK;
+}
+
+/* Until the device is free; others may hold it open for a moment (udev). */
+static bool
+wait_absent (const struct record *r)
+{
+  uint64_t end = ctl_now_ms () + SETTLE_MS;
+
+  while (device_present (r)) {
+    if (ctl_now_ms () >= end)
+      return false;
+    ctl_sleep_ms (POLL_MS);
+  }
+  return true;
+}
+
+static int
+close_block (struct record *r)
+{
+  const char *program = r->kind == DEVICE_LOOP ? "losetup" : "nbd-client";
+  const char *argv[] = { program, "-d", r->device, NULL };
+  char said[400] = "";
+
+  if (device_present (r)) {
+    process_run (argv, said, sizeof said);
+    if (!wait_absent (r)) {
+      ctl_error ("array %s: %s -d %s: it stays%s%s; end who has it open "
+                 "(fuser %s), then detach again", r->name, program, r->device,
+                 *said ? ": " : "", said, r->device);
+      return EXIT_FAILED;
+    }
+  }
+  r->kind = DEVICE_NONE;
+  return EXIT_OK;
+}
+
+static int
+close_fuse (struct ctl *ctl, struct record *r)
+{
+  char mount[RECORD_PATH_BYTES], said[400] = "";
+  const char *argv[] = { "fusermount3", "-u", mount, NULL };
+  struct stat inside, outside;
+
+  record_path (r, "mnt", mount);
+  /* A mount whose nbdfuse has died can't even be looked at. */
+  if ((stat (mount, &inside) == -1 && errno != ENOENT) ||
+      (stat (mount, &inside) == 0 && stat (r->dir, &outside) == 0 &&
+       inside.st_dev != outside.st_dev)) {
+    if (process_run (argv, said, sizeof said) != 0 &&
+        umount2 (mount, 0) == -1 && errno != EINVAL) {
+      ctl_error ("array %s: %s: cannot be unmounted: %s; end who uses it "
+                 "(fuser -m %s), then detach again", r->name, mount,
+                 *said ? said : strerror (errno), mount);
+      return EXIT_FAILED;
+    }
+  }
+  if (!process_wait_end (&r->fuse, ctl->timeout_ms)) {
+    ctl_error ("array %s: nbdfuse, process %d, does not end although its file "
+               "is unmounted; its array process at %s may not answer", r->name,
+               (int) r->fuse.pid, r->uri);
+    return EXIT_FAILED;
+  }
+  r->fuse.pid = 0;
+  r->mounted = false;
+  return EXIT_OK;
+}
+
+int
+device_close (struct ctl *ctl, struct record *r)
+{
+  int status = EXIT_OK;
+
+  if (r->kind != DEVICE_NONE)
+    status = close_block (r);
+  if (status == EXIT_OK && r->mounted)
+    status = close_fuse (ctl, r);
+  return status;
+}

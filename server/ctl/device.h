@@ -1,0 +1,37 @@
+/* device.h: a block device over an NBD URI.
+ *
+ * Two ways: the kernel's own NBD client (nbd-client), or where the kernel has
+ * none, nbdfuse, which shows the array as a file, and a loop device over that
+ * file.  Either way the device passes FLUSH, FUA and discard on.
+ *
+ * No request of a device has a time limit: what an array process waits for, a
+ * file system waits for too, as for a local disk.
+ */
+
+#ifndef WEFT_DEVICE_H
+#define WEFT_DEVICE_H
+
+#include "record.h"
+
+/* Has this kernel an NBD client?  Loads its module where there is one. */
+bool device_kernel_nbd (void);
+
+/* Make a device over r->uri and record it.  EXIT_OK, or a status with the
+ * reason said; device_close undoes what was done till then.
+ */
+int device_open_nbd (struct ctl *ctl, struct record *r, unsigned connections);
+int device_open_loop (struct ctl *ctl, struct record *r, unsigned connections);
+
+/* Is the recorded device there, and ours? */
+bool device_present (const struct record *r);
+
+/* EXIT_OK when nobody uses the device; EXIT_FAILED, said who does. */
+int device_check_unused (const struct record *r);
+
+/* Write back all that the kernel holds for it.  EXIT_OK, or said why not. */
+int device_flush (const struct record *r);
+
+/* Undo what device_open_* did, as far as it did; can be called again. */
+int device_close (struct ctl *ctl, struct record *r);
+
+#endif /* WEFT_DEVICE_H */

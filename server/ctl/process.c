@@ -1,0 +1,236 @@
+/* process.c: other programs.  See process.h. */
+
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "process.h"
+
+#define POLL_MS 20
+
+/* --- Processes ----------------------------------------------------------- */
+
+/* Reads a process's start time; false when there is no such process, or it
+ * has ended and only waits for its parent to notice.
+ */
+static bool
+process_read (pid_t pid, uint64_t *start)
+{
+  char path[64], text[1024], *p;
+  size_t n;
+  FILE *f;
+
+  snprintf (path, sizeof path, "/proc/%d/stat", (int) pid);
+  f = fopen (path, "re");
+  if (f == NULL)
+    return false;
+  n = fread (text, 1, sizeof text - 1, f);
+  fclose (f);
+  text[n] = '\0';
+  /* The program's name, in parentheses, may hold anything. */
+  p = strrchr (text, ')');
+  if (p == NULL || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X')
+    return false;
+  /* State is field 3, the start time field 22. */
+  p++;
+  for (int field = 3; field <= 22; field++) {
+    p = strchr (p, ' ');
+    if (p++ == NULL)
+      return false;
+  }
+  *start = strtoull (p, NULL, 10);
+  return true;
+}
+
+bool
+process_alive (const struct process *p)
+{
+  uint64_t start;
+
+  if (p->pid <= 0)
+    return false;
+  return process_read (p->pid, &start) && start == p->start;
+}
+
+bool
+process_wait_end (const struct process *p, unsigned timeout_ms)
+{
+  uint64_t end = ctl_now_ms () + timeout_ms;
+
+  while (process_alive (p)) {
+    if (ctl_now_ms () >= end)
+      return false;
+    ctl_sleep_ms (POLL_MS);
+  }
+  return true;
+}
+
+/* --- Starting ------------------------------------------------------------ */
+
+/* Standard input from /dev/null, output to fd `out`, nothing else of ours.
+ * In a new process, between fork and exec.
+ */
+static void
+become (const char *const argv[], int out)
+{
+  int null = open ("/dev/null", O_RDONLY);
+
+  if (null == -1 || dup2 (null, 0) == -1 || dup2 (out, 1) == -1 ||
+      dup2 (out, 2) == -1 || close_range (3, ~0u, CLOSE_RANGE_CLOEXEC) == -1)
+    return;
+  execvp (argv[0], (char *const *) argv);
+}
+
+/* Read all that comes from fd; text gets the beginning of it, in one line. */
+static void
+read_all (int fd, char *text, size_t size)
+{
+  char buf[512];
+  size_t used = 0;
+  ssize_t n;
+
+  while ((n = read (fd, buf, sizeof buf)) > 0 || (n == -1 && errno == EINTR))
+    for (ssize_t i = 0; i < n; i++)
+      if (used + 1 < size)
+        text[used++] = buf[i] == '\n' ? ' ' : buf[i];
+  while (used && text[used - 1] == ' ')
+    used--;
+  text[used] = '\0';
+}
+
+int
+process_run (const char *const argv[], char *said, size_t size)
+{
+  int fds[2], status;
+  pid_t pid;
+
+  said[0] = '\0';
+  if (pipe2 (fds, O_CLOEXEC) == -1 || (pid = fork ()) == -1) {
+    snprintf (said, size, "%s", strerror (errno));
+    return -1;
+  }
+  if (pid == 0) {
+    become (argv, fds[1]);
+    dprintf (1, "%s: %s", argv[0], strerror (errno));
+    _exit (127);
+  }
+  close (fds[1]);
+  read_all (fds[0], said, size);
+  close (fds[0]);
+  while (waitpid (pid, &status, 0) == -1)
+    if (errno != EINTR)
+      return -1;
+  return WIFEXITED (status) ? WEXITSTATUS (status) : 128 + WTERMSIG (status);
+}
+
+/* The grandchild of process_start: says who it is, then becomes the server. */
+static void
+serve (const char *const argv[], int log, int tell, pid_t parent)
+{
+  pid_t pid = getpid ();
+  int e;
+
+  setsid ();
+  /* nbdkit asks to be ended together with its parent, so that one may not end
+   * later than this.
+   */
+  while (getppid () == parent)
+    ctl_sleep_ms (1);
+  if (write (tell, &pid, sizeof pid) == sizeof pid)
+    become (argv, log);
+  e = errno;
+  if (write (tell, &e, sizeof e) != sizeof e)
+    abort ();
+  _exit (127);
+}
+
+int
+process_start (const char *const argv[], const char *log, struct process *p)
+{
+  int fds[2], fd, e = 0;
+  pid_t child;
+
+  *p = (struct process){ 0 };
+  fd = open (log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  if (fd == -1)
+    return errno;
+  if (pipe2 (fds, O_CLOEXEC) == -1) {
+    e = errno;
+    close (fd);
+    return e;
+  }
+  child = fork ();
+  if (child == 0) {
+    pid_t self = getpid ();
+
+    if (fork () == 0)
+      serve (argv, fd, fds[1], self);
+    _exit (0);
+  }
+  e = child == -1 ? errno : 0;
+  close (fd);
+  close (fds[1]);
+  if (child > 0) {
+    while (waitpid (child, NULL, 0) == -1 && errno == EINTR)
+      ;
+    if (read (fds[0], &p->pid, sizeof p->pid) != sizeof p->pid)
+      e = EAGAIN; /* the second fork failed */
+    /* Closed without a word by exec, or the reason why there was none. */
+    else if (read (fds[0], &e, sizeof e) != sizeof e)
+      e = 0;
+  }
+  close (fds[0]);
+  if (e)
+    p->pid = 0;
+  else if (!process_read (p->pid, &p->start))
+    p->start = 0; /* it has ended already */
+  return e;
+}
+
+int
+process_wait_ready (const struct process *p, const char *pid_file,
+                  unsigned timeout_ms)
+{
+  uint64_t end = ctl_now_ms () + timeout_ms;
+
+  while (access (pid_file, F_OK) == -1) {
+    if (!process_alive (p))
+      return -1;
+    if (ctl_now_ms () >= end)
+      return -2;
+    ctl_sleep_ms (POLL_MS);
+  }
+  return 0;
+}
+
+void
+process_last_words (const char *log, char *text, size_t size)
+{
+  FILE *f = fopen (log, "re");
+  char *line = NULL;
+  size_t room = 0;
+  bool have_error = false;
+
+  snprintf (text, size, "it said nothing");
+  while (f && getline (&line, &room, f) > 0) {
+    bool error = strcasestr (line, "error") != NULL;
+
+    line[strcspn (line, "\r\n")] = '\0';
+    if (line[0] && (error || !have_error)) {
+      snprintf (text, size, "%s", line);
+      have_error |= error;
+    }
+  }
+  free (line);
+  if (f)
+    fclose (f);
+}

@@ -1,0 +1,76 @@
+/* record.h: what `weftctl attach` did on this host, so that `detach` can undo
+ * exactly that.
+ *
+ * An attached array has a directory of its own in the run directory (env
+ * WEFT_RUN_DIR, default /run/weft):
+ *
+ *   ARRAY/attach.json  the record: struct record as JSON
+ *   ARRAY/nbd.sock     of the nbdkit that attach started, with nbdkit.pid and
+ *                      nbdkit.log
+ *   ARRAY/mnt/ARRAY    the array as a file, by nbdfuse, with nbdfuse.pid and
+ *                      nbdfuse.log
+ *
+ * The record is written before each step that it tells of, so that an attach
+ * that was interrupted can be undone as well.  The directory is locked (flock)
+ * as long as a weftctl works with it.
+ */
+
+#ifndef WEFT_RECORD_H
+#define WEFT_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "ctl.h"
+#include "process.h"
+
+enum device_kind {
+  DEVICE_NONE,
+  DEVICE_LOOP, /* a loop device over nbdfuse's file */
+  DEVICE_NBD,  /* the kernel's own NBD client */
+};
+
+struct record {
+  const char *name; /* of the array */
+  char dir[96];     /* its directory; room in a socket's address is 108 */
+  int lock;         /* a descriptor of the directory */
+  bool found;       /* there was a record */
+
+  bool readonly;
+  char uri[512];         /* "": none found yet */
+  struct process server; /* the nbdkit that attach started */
+  struct process fuse;   /* nbdfuse */
+  bool mounted;          /* nbdfuse's mount point may be mounted */
+  enum device_kind kind;
+  char device[64];       /* /dev/loop3, /dev/nbd0 */
+  uint64_t nbd_pid;      /* by which the kernel tells our nbd device */
+};
+
+/* Lock the directory of an array and read its record.  With create, the
+ * directory is made; without, one that is missing is as good as an empty one.
+ */
+int record_open (struct ctl *ctl, struct record *r, const char *name,
+                 bool create);
+/* Write it, durably enough for a crash of weftctl. */
+int record_save (const struct record *r);
+/* All is undone: remove the directory and what is left in it. */
+void record_remove (struct record *r);
+void record_close (struct record *r);
+
+/* As `attach --json` shows it; to be decrefed. */
+json_t *record_json (const struct record *r);
+
+/* A path in the record's directory. */
+#define RECORD_PATH_BYTES 224
+const char *record_path (const struct record *r, const char *file,
+                         char path[RECORD_PATH_BYTES]);
+
+/* cmd-detach.c: undo all that the record tells of, in reverse order, and
+ * remove it.  EXIT_OK, or a status with the reason said; what could not be
+ * undone stays recorded.
+ */
+int detach_undo (struct ctl *ctl, struct record *r);
+
+#endif /* WEFT_RECORD_H */

@@ -1,0 +1,307 @@
+/* fields.c: see fields.h. */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fields.h"
+#include "limits.h"
+
+void
+fields_begin (struct fields *f, const json_t *object)
+{
+  memset (f, 0, sizeof *f);
+  f->object = object;
+  if (!json_is_object (object))
+    fields_fail (f, "", "the body must be a JSON object");
+}
+
+void
+fields_fail (struct fields *f, const char *field, const char *fmt, ...)
+{
+  va_list ap;
+
+  if (f->failed)
+    return;
+  f->failed = true;
+  snprintf (f->field, sizeof f->field, "%s", field);
+  va_start (ap, fmt);
+  vsnprintf (f->why, sizeof f->why, fmt, ap);
+  va_end (ap);
+}
+
+void
+fields_end (struct fields *f)
+{
+  const char *key;
+  json_t *value;
+  bool known;
+
+  if (f->failed)
+    return;
+  json_object_foreach ((json_t *) f->object, key, value) {
+    known = false;
+    for (size_t i = 0; i < f->seen_count; i++)
+      known = known || strcmp (f->seen[i], key) == 0;
+    if (!known)
+      fields_fail (f, key, "there is no field of this name here");
+  }
+}
+
+static const json_t *
+get (struct fields *f, const char *name)
+{
+  const json_t *value;
+
+  if (f->failed)
+    return NULL;
+  assert (f->seen_count < FIELDS_MAX);
+  f->seen[f->seen_count++] = name;
+  value = json_object_get (f->object, name);
+  if (value == NULL)
+    fields_fail (f, name, "field %s is missing", name);
+  return value;
+}
+
+bool
+fields_has (struct fields *f, const char *name)
+{
+  const json_t *value;
+
+  if (f->failed)
+    return false;
+  value = json_object_get (f->object, name);
+  if (value == NULL || json_is_null (value)) {
+    assert (f->seen_count < FIELDS_MAX);
+    f->seen[f->seen_count++] = name;
+    return false;
+  }
+  return true;
+}
+
+void
+fields_u64 (struct fields *f, const char *name, uint64_t min, uint64_t max,
+            uint64_t *value)
+{
+  const json_t *v = get (f, name);
+  json_int_t i;
+
+  if (v == NULL)
+    return;
+  i = json_integer_value (v);
+  if (!json_is_integer (v) || i < 0 || (uint64_t) i < min ||
+      (uint64_t) i > max)
+    fields_fail (f, name,
+                 "field %s must be a whole number from %" PRIu64 " to %" PRIu64,
+                 name, min, max);
+  else
+    *value = (uint64_t) i;
+}
+
+void
+fields_real (struct fields *f, const char *name, double *value)
+{
+  const json_t *v = get (f, name);
+
+  if (v == NULL)
+    return;
+  if (!json_is_number (v) || json_number_value (v) < 0)
+    fields_fail (f, name, "field %s must be a number that is not negative",
+                 name);
+  else
+    *value = json_number_value (v);
+}
+
+void
+fields_bool (struct fields *f, const char *name, bool *value)
+{
+  const json_t *v = get (f, name);
+
+  if (v == NULL)
+    return;
+  if (!json_is_boolean (v))
+    fields_fail (f, name, "field %s must be true or false", name);
+  else
+    *value = json_is_true (v);
+}
+
+static const char *
+get_text (struct fields *f, const char *name)
+{
+  const json_t *v = get (f, name);
+  const char *text;
+
+  if (v == NULL)
+    return NULL;
+  text = json_string_value (v);
+  if (text == NULL) {
+    fields_fail (f, name, "field %s must be a string", name);
+    return NULL;
+  }
+  if (strlen (text) != json_string_length (v)) {
+    fields_fail (f, name, "field %s must not hold a NUL", name);
+    return NULL;
+  }
+  return text;
+}
+
+static bool
+has_control (const char *text)
+{
+  for (; *text; text++)
+    if ((unsigned char) *text < 0x20 || *text == 0x7f)
+      return true;
+  return false;
+}
+
+void
+fields_text (struct fields *f, const char *name, char *text, size_t size)
+{
+  const char *v = get_text (f, name);
+
+  if (v == NULL)
+    return;
+  if (strlen (v) >= size || has_control (v))
+    fields_fail (f, name, "field %s must be text of at most %zu bytes without "
+                 "control characters", name, size - 1);
+  else
+    strcpy (text, v);
+}
+
+void
+fields_prose (struct fields *f, const char *name, char *text, size_t size)
+{
+  const char *v = get_text (f, name);
+  size_t i;
+
+  if (v == NULL)
+    return;
+  for (i = 0; v[i] && i < size - 1; i++)
+    text[i] = (unsigned char) v[i] < 0x20 || v[i] == 0x7f ? ' ' : v[i];
+  /* Never cut within a character. */
+  while (v[i] && i > 0 && ((unsigned char) v[i] & 0xc0) == 0x80)
+    i--;
+  text[i] = '\0';
+}
+
+bool
+fields_is_name (const char *text)
+{
+  size_t i;
+
+  for (i = 0; text[i]; i++)
+    if (!((text[i] >= 'a' && text[i] <= 'z') ||
+          (text[i] >= '0' && text[i] <= '9') || (text[i] == '-' && i > 0)))
+      return false;
+  return i > 0 && i <= NAME_BYTES_MAX;
+}
+
+void
+fields_name (struct fields *f, const char *name, char *text, size_t size)
+{
+  const char *v = get_text (f, name);
+
+  if (v == NULL)
+    return;
+  assert (size > NAME_BYTES_MAX);
+  if (!fields_is_name (v))
+    fields_fail (f, name, "field %s must be a name: at most %d lower-case "
+                 "letters, digits and '-', not beginning with '-'", name,
+                 NAME_BYTES_MAX);
+  else
+    strcpy (text, v);
+}
+
+void
+fields_uri (struct fields *f, const char *name, char *text, size_t size)
+{
+  fields_text (f, name, text, size);
+  if (!f->failed && strncmp (text, "nbd://", 6) != 0 &&
+      strncmp (text, "nbds://", 7) != 0 &&
+      strncmp (text, "nbd+unix://", 11) != 0 &&
+      strncmp (text, "nbds+unix://", 12) != 0)
+    fields_fail (f, name, "field %s must be an NBD URI, such as "
+                 "nbd://127.0.0.1:10810", name);
+}
+
+static int
+hex_digit (char c)
+{
+  return c >= '0' && c <= '9' ? c - '0'
+       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                              : -1;
+}
+
+bool
+fields_parse_hex (const char *text, uint8_t *bytes, size_t count)
+{
+  if (strlen (text) != 2 * count)
+    return false;
+  for (size_t i = 0; i < count; i++) {
+    int high = hex_digit (text[2 * i]), low = hex_digit (text[2 * i + 1]);
+
+    if (high == -1 || low == -1)
+      return false;
+    bytes[i] = (uint8_t) (high << 4 | low);
+  }
+  return true;
+}
+
+bool
+fields_parse_uuid (const char *text, uint8_t uuid[16])
+{
+  char digits[33];
+  size_t n = 0;
+
+  if (strlen (text) != 36)
+    return false;
+  for (size_t i = 0; i < 36; i++) {
+    bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+    if (dash != (text[i] == '-'))
+      return false;
+    if (!dash)
+      digits[n++] = text[i];
+  }
+  digits[n] = '\0';
+  return fields_parse_hex (digits, uuid, 16);
+}
+
+void
+fields_hex (struct fields *f, const char *name, uint8_t *bytes, size_t count)
+{
+  const char *v = get_text (f, name);
+
+  if (v && !fields_parse_hex (v, bytes, count))
+    fields_fail (f, name, "field %s must be %zu lower-case hex digits", name,
+                 2 * count);
+}
+
+void
+fields_uuid (struct fields *f, const char *name, uint8_t uuid[16])
+{
+  const char *v = get_text (f, name);
+
+  if (v && !fields_parse_uuid (v, uuid))
+    fields_fail (f, name, "field %s must be a UUID in lower case", name);
+}
+
+void
+fields_word (struct fields *f, const char *name,
+             int (*parse) (const char *word), const char *words, int *value)
+{
+  const char *v = get_text (f, name);
+  int i;
+
+  if (v == NULL)
+    return;
+  i = parse (v);
+  if (i == -1)
+    fields_fail (f, name, "field %s must be one of %s", name, words);
+  else
+    *value = i;
+}

@@ -1,0 +1,61 @@
+/* fields.h: reading a JSON object strictly, field by field.
+ *
+ * Every function returns nothing: the first thing that is wrong is kept, with
+ * the field's name and a sentence, and all later calls do nothing.
+ */
+
+#ifndef WEFT_FIELDS_H
+#define WEFT_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#define FIELDS_MAX 48
+
+struct fields {
+  const json_t *object;
+  const char *seen[FIELDS_MAX];
+  size_t seen_count;
+  bool failed;
+  char field[80]; /* what is wrong, */
+  char why[256];  /* and how: a sentence */
+};
+
+void fields_begin (struct fields *f, const json_t *object);
+/* Note a failure that the caller found. */
+void fields_fail (struct fields *f, const char *field, const char *fmt, ...)
+  __attribute__ ((format (printf, 3, 4)));
+/* Fails for fields that were not asked for. */
+void fields_end (struct fields *f);
+
+/* Present and not null? */
+bool fields_has (struct fields *f, const char *name);
+
+/* Each of these wants the field to be there. */
+void fields_u64 (struct fields *f, const char *name, uint64_t min, uint64_t max,
+                 uint64_t *value);
+void fields_real (struct fields *f, const char *name, double *value);
+void fields_bool (struct fields *f, const char *name, bool *value);
+/* Text without control characters, that fits. */
+void fields_text (struct fields *f, const char *name, char *text, size_t size);
+/* The same, cut where it is too long. */
+void fields_prose (struct fields *f, const char *name, char *text, size_t size);
+void fields_name (struct fields *f, const char *name, char *text, size_t size);
+void fields_uri (struct fields *f, const char *name, char *text, size_t size);
+void fields_hex (struct fields *f, const char *name, uint8_t *bytes,
+                 size_t count);
+void fields_uuid (struct fields *f, const char *name, uint8_t uuid[16]);
+/* parse gives -1 for a word that it does not know; `words` is said then. */
+void fields_word (struct fields *f, const char *name,
+                  int (*parse) (const char *word), const char *words,
+                  int *value);
+
+/* Well-formed: [a-z0-9][a-z0-9-]{0,62}; 36 characters; 2 * count digits. */
+bool fields_is_name (const char *text);
+bool fields_parse_uuid (const char *text, uint8_t uuid[16]);
+bool fields_parse_hex (const char *text, uint8_t *bytes, size_t count);
+
+#endif /* WEFT_FIELDS_H */

@@ -1,0 +1,81 @@
+/* loop.h: weftd's one loop thread, which owns the cluster engine.
+ *
+ * HTTP threads hand it requests (loop_ask) and wait for the answers.  Every
+ * step of the engine goes through one queue: first its records and events are
+ * stored, then its replies, events and log lines are let out, in order.
+ * Answers that need nothing stored stand in the same queue, so nobody is told
+ * what is not durable yet.
+ */
+
+#ifndef WEFT_LOOP_H
+#define WEFT_LOOP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "cluster.h"
+#include "hub.h"
+#include "store.h"
+
+struct loop;
+struct request;
+struct route;
+
+/* A request, from an HTTP thread to the loop and back. */
+struct request {
+  TAILQ_ENTRY (request) link;
+  const struct route *route;
+
+  /* From the path. */
+  uint8_t uuid[16];
+  uint64_t id;
+  char name[NAME_BYTES_MAX + 1];
+
+  /* From the body, as the route's parse function leaves it. */
+  struct cluster_disk_heartbeat *disk_heartbeat; /* freed with the request */
+  struct cluster_create *create;                 /* the same */
+  struct cluster_attach attach;
+  struct cluster_session_heartbeat session_heartbeat;
+  unsigned member;
+  char reason[CLUSTER_REASON_BYTES];
+  bool dry_run;
+
+  /* The answer. */
+  pthread_mutex_t lock;
+  pthread_cond_t answered;
+  bool done;
+  int status;
+  json_t *body;
+  uint64_t event_id; /* of the last event that a snapshot holds */
+};
+
+void request_init (struct request *r, const struct route *route);
+void request_destroy (struct request *r);
+
+/* NULL: a sentence in why. */
+struct loop *loop_new (struct store *store, struct hub *hub, char *why,
+                       size_t why_size);
+/* Runs until SIGTERM or SIGINT (returns 0), or until the store fails (-1). */
+int loop_run (struct loop *l);
+/* What loop_run does at its end, where it was not called: answers all that
+ * waits and closes the store.
+ */
+void loop_end (struct loop *l);
+void loop_free (struct loop *l);
+
+/* From an HTTP thread: returns with the answer in *r. */
+void loop_ask (struct loop *l, struct request *r);
+/* Is it ending? */
+bool loop_stopping (struct loop *l);
+
+/* On the loop thread, from a route's handler: */
+struct cluster *loop_cluster (struct loop *l);
+uint64_t loop_wall_ms (const struct loop *l);
+uint64_t loop_last_event (const struct loop *l);
+void loop_input (struct loop *l, struct request *r, struct cluster_input *in);
+/* Answer, after all that came before. */
+void loop_answer (struct loop *l, struct request *r, int status, json_t *body);
+
+#endif /* WEFT_LOOP_H */

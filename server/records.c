@@ -1,0 +1,336 @@
+/* records.c: see records.h.  Numbers that may pass 2^53 are safe: jansson keeps
+ * 64-bit integers, and nobody else reads these.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fields.h"
+#include "records.h"
+#include "text.h"
+
+static const char *const kinds[CLUSTER_RECORD_KINDS] = {
+  [CLUSTER_RECORD_IDENTITY] = "cluster",
+  [CLUSTER_RECORD_DISK] = "disk",
+  [CLUSTER_RECORD_ARRAY] = "array",
+  [CLUSTER_RECORD_SESSION] = "session",
+};
+
+bool
+records_is_kind (const char *kind)
+{
+  for (unsigned i = 0; i < CLUSTER_RECORD_KINDS; i++)
+    if (strcmp (kinds[i], kind) == 0)
+      return true;
+  return false;
+}
+
+/* ---- Out. ---- */
+
+static json_t *
+number (uint64_t n)
+{
+  assert (n <= INT64_MAX);
+  return json_integer ((json_int_t) n);
+}
+
+static json_t *
+identity_json (const struct cluster_identity *i)
+{
+  return json_pack ("{so so}", "uuid", text_uuid (i->uuid), "generation",
+                    number (i->generation));
+}
+
+static json_t *
+disk_json (const struct cluster_disk_record *d)
+{
+  return json_pack ("{so so ss so so so so}", "key",
+                    text_hex (d->key, KEY_BYTES), "release",
+                    text_uuid_or_null (d->release), "node", d->node, "uri",
+                    text_string (d->uri), "path", text_string (d->path),
+                    "size", number (d->size),
+                    "data_bytes", number (d->data_bytes));
+}
+
+static json_t *
+change_json (const struct cluster_change *c, unsigned members)
+{
+  json_t *states;
+
+  if (c->epoch == 0)
+    return json_null ();
+  states = json_array ();
+  for (unsigned m = 0; m < members; m++)
+    json_array_append_new (states, json_string (member_state_name (
+                                     (enum member_state) c->states[m])));
+  return json_pack ("{so sb so so}", "epoch", number (c->epoch), "fence",
+                    c->fence, "since_ms", number (c->since_wall_ms), "states",
+                    states);
+}
+
+static json_t *
+array_json (const struct cluster_array_record *a)
+{
+  json_t *members = json_array ();
+
+  for (unsigned m = 0; m < a->n * a->groups; m++)
+    json_array_append_new (
+      members,
+      json_pack ("{so ss so so}", "disk", text_uuid (a->member[m].disk),
+                 "state", member_state_name (a->member[m].state), "since_ms",
+                 number (a->member[m].since_wall_ms), "reason",
+                 text_string (a->member[m].reason)));
+  return json_pack ("{ss ss ss sI sI so so sb so so so so}", "name", a->name,
+                    "layout", layout_name (a->layout), "dup",
+                    array_dup_name (a->dup), "n", (json_int_t) a->n, "groups",
+                    (json_int_t) a->groups, "unit", number (a->unit),
+                    "member_bytes", number (a->member_bytes), "ready",
+                    a->ready, "epoch", number (a->epoch), "fence",
+                    number (a->fence), "change",
+                    change_json (&a->change, a->n * a->groups), "members",
+                    members);
+}
+
+static json_t *
+session_json (const struct cluster_session_record *s)
+{
+  return json_pack ("{so ss ss so so so sb so so sb so so}", "array",
+                    text_uuid (s->array), "array_name", s->array_name, "node",
+                    s->node, "instance", text_string (s->instance), "uri",
+                    text_string (s->uri), "pid",
+                    number (s->pid), "writable", s->writable, "epoch",
+                    number (s->epoch), "since_ms", number (s->since_wall_ms),
+                    "ended", s->ended, "ended_ms", number (s->ended_wall_ms),
+                    "reason", text_string (s->reason));
+}
+
+static void
+record_key (const struct cluster_record *r, char key[48])
+{
+  switch (r->kind) {
+  case CLUSTER_RECORD_IDENTITY:
+    strcpy (key, "");
+    return;
+  case CLUSTER_RECORD_DISK:
+    text_uuid_print (r->disk.uuid, key);
+    return;
+  case CLUSTER_RECORD_ARRAY:
+    text_uuid_print (r->array.uuid, key);
+    return;
+  case CLUSTER_RECORD_SESSION:
+    snprintf (key, 48, "%016" PRIx64, r->session.id);
+    return;
+  case CLUSTER_RECORD_KINDS:
+    break;
+  }
+  abort ();
+}
+
+void
+records_add (struct store_txn *t, const struct cluster_record *r)
+{
+  char key[48];
+  json_t *json = NULL;
+  char *text = NULL;
+
+  record_key (r, key);
+  if (!r->deleted) {
+    switch (r->kind) {
+    case CLUSTER_RECORD_IDENTITY:
+      json = identity_json (&r->identity);
+      break;
+    case CLUSTER_RECORD_DISK:
+      json = disk_json (&r->disk);
+      break;
+    case CLUSTER_RECORD_ARRAY:
+      json = array_json (&r->array);
+      break;
+    case CLUSTER_RECORD_SESSION:
+      json = session_json (&r->session);
+      break;
+    case CLUSTER_RECORD_KINDS:
+      break;
+    }
+    text = json ? json_dumps (json, JSON_COMPACT) : NULL;
+    json_decref (json);
+    if (text == NULL)
+      abort (); /* out of memory: all text was checked when it came in */
+  }
+  store_txn_add (t, kinds[r->kind], key, text);
+}
+
+/* ---- In. ---- */
+
+static void
+parse_disk (struct fields *f, const char *key, struct cluster_disk_record *d)
+{
+  if (!fields_parse_uuid (key, d->uuid))
+    fields_fail (f, "key", "its key is no UUID");
+  fields_hex (f, "key", d->key, KEY_BYTES);
+  if (fields_has (f, "release"))
+    fields_uuid (f, "release", d->release);
+  fields_text (f, "node", d->node, sizeof d->node);
+  fields_text (f, "uri", d->uri, sizeof d->uri);
+  fields_text (f, "path", d->path, sizeof d->path);
+  fields_u64 (f, "size", 0, INT64_MAX, &d->size);
+  fields_u64 (f, "data_bytes", 0, INT64_MAX, &d->data_bytes);
+}
+
+static void
+parse_change (struct fields *f, struct cluster_change *c, unsigned members)
+{
+  struct fields g;
+  const json_t *states, *v;
+  int state;
+
+  if (!fields_has (f, "change") || f->failed)
+    return;
+  f->seen[f->seen_count++] = "change";
+  fields_begin (&g, json_object_get (f->object, "change"));
+  fields_u64 (&g, "epoch", 1, INT64_MAX, &c->epoch);
+  fields_bool (&g, "fence", &c->fence);
+  fields_u64 (&g, "since_ms", 0, INT64_MAX, &c->since_wall_ms);
+  states = json_object_get (g.object, "states");
+  if (!g.failed && json_array_size (states) != members)
+    fields_fail (&g, "states", "it must have a state for each member");
+  for (unsigned m = 0; !g.failed && m < members; m++) {
+    v = json_array_get (states, m);
+    state = json_is_string (v) ? member_state_parse (json_string_value (v))
+                               : -1;
+    if (state == -1)
+      fields_fail (&g, "states", "a member has an unknown state");
+    else
+      c->states[m] = (uint8_t) state;
+  }
+  if (g.failed)
+    fields_fail (f, "change", "field change: %.200s", g.why);
+}
+
+static void
+parse_members (struct fields *f, struct cluster_array_record *a)
+{
+  const json_t *list = json_object_get (f->object, "members");
+  struct fields g;
+  int state = 0;
+
+  if (f->failed)
+    return;
+  f->seen[f->seen_count++] = "members";
+  if (json_array_size (list) != a->n * a->groups) {
+    fields_fail (f, "members", "field members must have n * groups elements");
+    return;
+  }
+  for (unsigned m = 0; m < a->n * a->groups; m++) {
+    struct cluster_member *member = &a->member[m];
+
+    fields_begin (&g, json_array_get (list, m));
+    fields_uuid (&g, "disk", member->disk);
+    fields_word (&g, "state", member_state_parse, "the states", &state);
+    fields_u64 (&g, "since_ms", 0, INT64_MAX, &member->since_wall_ms);
+    fields_text (&g, "reason", member->reason, sizeof member->reason);
+    fields_end (&g);
+    if (g.failed) {
+      fields_fail (f, "members", "member %u: %.200s", m, g.why);
+      return;
+    }
+    member->state = (enum member_state) state;
+  }
+}
+
+static void
+parse_array (struct fields *f, const char *key, struct cluster_array_record *a)
+{
+  int layout = 0, dup = 0;
+  uint64_t n = 0, groups = 0;
+
+  if (!fields_parse_uuid (key, a->uuid))
+    fields_fail (f, "key", "its key is no UUID");
+  fields_name (f, "name", a->name, sizeof a->name);
+  fields_word (f, "layout", layout_parse, "the layouts", &layout);
+  fields_word (f, "dup", array_dup_parse, "the duplications", &dup);
+  fields_u64 (f, "n", 1, GROUP_MEMBERS_MAX, &n);
+  fields_u64 (f, "groups", 1, ARRAY_GROUPS_MAX, &groups);
+  fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &a->unit);
+  fields_u64 (f, "member_bytes", 1, INT64_MAX, &a->member_bytes);
+  fields_bool (f, "ready", &a->ready);
+  fields_u64 (f, "epoch", 1, INT64_MAX, &a->epoch);
+  fields_u64 (f, "fence", 0, INT64_MAX, &a->fence);
+  if (!f->failed && n * groups > ARRAY_MEMBERS_MAX)
+    fields_fail (f, "n", "there are too many members");
+  a->layout = (enum layout_kind) layout;
+  a->dup = (enum array_dup) dup;
+  a->n = (unsigned) n;
+  a->groups = (unsigned) groups;
+  parse_change (f, &a->change, a->n * a->groups);
+  parse_members (f, a);
+}
+
+static void
+parse_session (struct fields *f, const char *key,
+               struct cluster_session_record *s)
+{
+  uint8_t id[8];
+
+  if (!fields_parse_hex (key, id, sizeof id))
+    fields_fail (f, "key", "its key is no session's number");
+  else
+    for (unsigned i = 0; i < 8; i++)
+      s->id = s->id << 8 | id[i];
+  fields_uuid (f, "array", s->array);
+  fields_name (f, "array_name", s->array_name, sizeof s->array_name);
+  fields_text (f, "node", s->node, sizeof s->node);
+  fields_text (f, "instance", s->instance, sizeof s->instance);
+  fields_text (f, "uri", s->uri, sizeof s->uri);
+  fields_u64 (f, "pid", 0, INT64_MAX, &s->pid);
+  fields_bool (f, "writable", &s->writable);
+  fields_u64 (f, "epoch", 1, INT64_MAX, &s->epoch);
+  fields_u64 (f, "since_ms", 0, INT64_MAX, &s->since_wall_ms);
+  fields_bool (f, "ended", &s->ended);
+  fields_u64 (f, "ended_ms", 0, INT64_MAX, &s->ended_wall_ms);
+  fields_text (f, "reason", s->reason, sizeof s->reason);
+}
+
+int
+records_parse (const char *kind, const char *key, const char *json,
+               struct cluster_record *r, char *why, size_t why_size)
+{
+  json_error_t error;
+  json_t *object = json_loads (json, JSON_REJECT_DUPLICATES, &error);
+  struct fields f;
+
+  if (object == NULL) {
+    snprintf (why, why_size, "%s", error.text);
+    return -1;
+  }
+  memset (r, 0, sizeof *r);
+  fields_begin (&f, object);
+  if (strcmp (kind, kinds[CLUSTER_RECORD_IDENTITY]) == 0) {
+    r->kind = CLUSTER_RECORD_IDENTITY;
+    fields_uuid (&f, "uuid", r->identity.uuid);
+    fields_u64 (&f, "generation", 0, INT64_MAX - 1, &r->identity.generation);
+  }
+  else if (strcmp (kind, kinds[CLUSTER_RECORD_DISK]) == 0) {
+    r->kind = CLUSTER_RECORD_DISK;
+    parse_disk (&f, key, &r->disk);
+  }
+  else if (strcmp (kind, kinds[CLUSTER_RECORD_ARRAY]) == 0) {
+    r->kind = CLUSTER_RECORD_ARRAY;
+    parse_array (&f, key, &r->array);
+  }
+  else if (strcmp (kind, kinds[CLUSTER_RECORD_SESSION]) == 0) {
+    r->kind = CLUSTER_RECORD_SESSION;
+    parse_session (&f, key, &r->session);
+  }
+  else
+    fields_fail (&f, "kind", "there is no such kind of record");
+  fields_end (&f);
+  json_decref (object);
+  if (f.failed)
+    snprintf (why, why_size, "%s", f.why);
+  return f.failed ? -1 : 0;
+}

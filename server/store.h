@@ -1,0 +1,69 @@
+/* store.h: what is durable: a table of records (kind, key, JSON) behind two
+ * operations: load all, and one atomic transaction of puts and deletes.
+ *
+ * SQLite in WAL mode with synchronous=FULL is the embedded default; nothing
+ * outside store.c knows that, so that another store can take its place.
+ *
+ * Transactions run on a thread of their own, in the order in which they were
+ * submitted; several that wait are stored as one.  A store that fails once
+ * takes nothing more: weftd must end, and begins again from what is durable.
+ */
+
+#ifndef WEFT_STORE_H
+#define WEFT_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <bsd/sys/queue.h>
+
+struct store;
+
+struct store_op {
+  char kind[16];
+  char key[48];
+  char *json; /* NULL: delete.  Owned by the transaction */
+};
+
+struct store_txn {
+  STAILQ_ENTRY (store_txn) link;
+  struct store_op *ops;
+  size_t count, room;
+  void *owner; /* the caller's own */
+};
+
+struct store_txn *store_txn_new (void);
+void store_txn_free (struct store_txn *t);
+/* `json` is taken over; NULL deletes. */
+void store_txn_add (struct store_txn *t, const char *kind, const char *key,
+                    char *json);
+
+/* Open or make the store in the directory `dir`, which is made if need be, and
+ * check it.  Only one process has it open at a time.  NULL: a sentence in why.
+ */
+struct store *store_open (const char *dir, char *why, size_t why_size);
+/* Waits for the transactions submitted so far. */
+void store_close (struct store *s);
+
+/* Call `each` for every record, kind by kind.  It returns 0, or -1 with a
+ * sentence in why; store_load then does so too.
+ */
+int store_load (struct store *s,
+                int (*each) (void *opaque, const char *kind, const char *key,
+                             const char *json, char *why, size_t why_size),
+                void *opaque, char *why, size_t why_size);
+
+/* Start the thread.  `done` is called on it after transactions became durable,
+ * or after the store failed; it must only wake the loop, which then takes them
+ * one by one.
+ */
+int store_start (struct store *s, void (*done) (void *opaque), void *opaque);
+void store_submit (struct store *s, struct store_txn *t);
+/* A transaction that is durable now, in order, for the caller to free; NULL:
+ * none at the moment.
+ */
+struct store_txn *store_take (struct store *s);
+/* NULL, or why the store has failed. */
+const char *store_error (struct store *s);
+
+#endif /* WEFT_STORE_H */

@@ -1,0 +1,24 @@
+/* text.h: small things as text and JSON: UUIDs, hex, times. */
+
+#ifndef WEFT_TEXT_H
+#define WEFT_TEXT_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+void text_uuid_print (const uint8_t uuid[16], char text[37]);
+json_t *text_uuid (const uint8_t uuid[16]);
+json_t *text_uuid_or_null (const uint8_t uuid[16]); /* null when zero */
+json_t *text_hex (const uint8_t *bytes, size_t count);
+json_t *text_session (uint64_t id); /* 16 hex digits */
+/* "2026-01-02T03:04:05.678Z"; null for 0. */
+json_t *text_time (uint64_t wall_ms);
+/* Text that may have been cut within a character: what is no UTF-8 becomes
+ * '?'.  Never NULL.
+ */
+json_t *text_string (const char *text);
+/* The same; null when "". */
+json_t *text_or_null (const char *text);
+
+#endif /* WEFT_TEXT_H */

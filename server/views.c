@@ -1,0 +1,544 @@
+/* views.c: see views.h. */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+#include "token.h"
+#include "views.h"
+
+static json_t *
+number (uint64_t n)
+{
+  return json_integer (n > INT64_MAX ? INT64_MAX : (json_int_t) n);
+}
+
+static json_t *
+rounded (double x)
+{
+  return json_real ((double) (int64_t) (x * 1000 + 0.5) / 1000);
+}
+
+static json_t *
+disk_load (const struct cluster_disk *d)
+{
+  const struct cluster_load_rates *r = &d->rates;
+
+  return json_pack ("{so so so so so so so so so so}", "cpu",
+                    rounded (d->load.cpu), "loadavg", rounded (d->load.loadavg),
+                    "mem_free", number (d->load.mem_free), "disk_read_bytes",
+                    rounded (r->disk_read_bytes), "disk_write_bytes",
+                    rounded (r->disk_write_bytes), "disk_reads",
+                    rounded (r->disk_reads), "disk_writes",
+                    rounded (r->disk_writes), "flushes", rounded (r->flushes),
+                    "net_rx_bytes", rounded (r->net_rx_bytes), "net_tx_bytes",
+                    rounded (r->net_tx_bytes));
+}
+
+static const char *
+disk_state (const struct cluster_disk *d)
+{
+  return d->failed ? "failed" : d->alive ? "serving" : "silent";
+}
+
+json_t *
+view_disk (const struct cluster *c, const struct cluster_disk *d)
+{
+  const struct cluster_disk_record *r = &d->rec;
+
+  return json_pack (
+    "{so ss so so so so ss sb so so so so so so so so so}", "uuid",
+    text_uuid (r->uuid), "node", r->node, "path", text_string (r->path), "uri",
+    text_string (r->uri), "size", number (r->size), "data_bytes",
+    number (r->data_bytes), "state", disk_state (d), "alive", d->alive, "reason",
+    text_or_null (d->reason), "array",
+    d->array ? json_string (d->array->rec.name) : json_null (), "position",
+    d->array ? json_integer (d->position) : json_null (), "releasing",
+    text_uuid_or_null (r->release), "last_heard_ms",
+    number (cluster_disk_silent_ms (c, d)), "min_epoch", number (d->min_epoch),
+    "sequence", number (d->sequence), "dirty_extents",
+    number (d->dirty_extents), "load", disk_load (d));
+}
+
+/* ---- Sessions. ---- */
+
+static json_t *
+session_load (const struct cluster_session *s)
+{
+  const struct cluster_session_rates *r = &s->rates;
+  const struct array_stats *t = &s->stats;
+
+  return json_pack (
+    "{so so so so so so so so so so so so so}", "reads", rounded (r->reads),
+    "writes", rounded (r->writes), "flushes", rounded (r->flushes),
+    "read_bytes", rounded (r->read_bytes), "write_bytes",
+    rounded (r->write_bytes), "read_us", rounded (r->read_us), "write_us",
+    rounded (r->write_us), "flush_us", rounded (r->flush_us), "image_bytes",
+    number (t->image_bytes), "image_bytes_max", number (t->image_bytes_max),
+    "image_oldest_ms", number (t->image_oldest_ns / 1000000),
+    "requests_waiting", json_integer (t->requests_waiting), "ios_in_flight",
+    json_integer (t->ios_in_flight));
+}
+
+json_t *
+view_session (const struct cluster *c, const struct cluster_session *s)
+{
+  const struct cluster_session_record *r = &s->rec;
+
+  return json_pack ("{so so ss ss so ss so sb sb so so so so}", "id",
+                    text_session (r->id), "session", text_session (r->id),
+                    "array", r->array_name, "node", r->node, "pid",
+                    number (r->pid), "mode", r->writable ? "rw" : "ro", "uri",
+                    text_or_null (r->uri), "alive", s->alive, "draining",
+                    s->draining, "last_heard_ms",
+                    number (cluster_session_silent_ms (c, s)), "epoch",
+                    number (s->epoch), "since", text_time (r->since_wall_ms),
+                    "load", session_load (s));
+}
+
+/* ---- Arrays. ---- */
+
+static json_t *
+view_member (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_member *member = &a->rec.member[m];
+  const struct cluster_disk *d = a->disk[m];
+  const char *reason = member->reason[0] ? member->reason : d->reason;
+
+  return json_pack (
+    "{sI so ss so so ss so so sb sb so so}", "position", (json_int_t) m,
+    "disk", text_uuid (member->disk), "node", d->rec.node, "path",
+    text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
+    member_state_name (member->state), "reason", text_or_null (reason), "since",
+    text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
+    "data_bytes", number (d->rec.data_bytes), "load", disk_load (d));
+}
+
+static json_t *
+view_capacity (const struct cluster_array *a)
+{
+  uint64_t bytes[ARRAY_MEMBERS_MAX];
+  struct layout_capacity c;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    bytes[m] = a->disk[m]->rec.data_bytes;
+  layout_capacity (&a->layout, bytes, &c);
+  return json_pack ("{so so so so}", "total", number (c.total), "usable",
+                    number (c.usable), "images", number (c.images), "wasted",
+                    number (c.wasted));
+}
+
+json_t *
+view_array (const struct cluster *c, const struct cluster_array *a,
+            uint64_t wall_ms)
+{
+  const struct cluster_array_record *r = &a->rec;
+  const struct cluster_session *s;
+  json_t *members = json_array (), *sessions = json_array (), *view, *more;
+  json_t *writer = json_null ();
+  char survives[200], waits[1600];
+  uint64_t exposed, unreachable, lost;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    json_array_append_new (members, view_member (a, m));
+  TAILQ_FOREACH (s, cluster_sessions (c), link) {
+    if (s->rec.ended || memcmp (s->rec.array, r->uuid, 16) != 0)
+      continue;
+    json_array_append_new (sessions, view_session (c, s));
+    if (s->rec.writable)
+      writer = view_session (c, s);
+  }
+  cluster_array_exposure (a, &exposed, &unreachable, &lost);
+  layout_survives (&a->layout, survives, sizeof survives);
+  view = json_pack (
+    "{ss so ss ss ss sI sI so so so so ss so}", "name", r->name, "uuid",
+    text_uuid_or_null (r->uuid), "state", cluster_array_state (a), "layout",
+    layout_name (r->layout), "dup", array_dup_name (r->dup), "n",
+    (json_int_t) r->n, "groups", (json_int_t) r->groups, "unit",
+    number (r->unit), "size", number (a->layout.size), "member_bytes",
+    number (r->member_bytes), "capacity", view_capacity (a), "survives",
+    survives, "epoch", number (r->epoch));
+  more = json_pack (
+    "{so so so so so so so}", "members", members, "session", writer, "sessions",
+    sessions, "exposed_bytes", number (exposed), "unreachable_bytes",
+    number (unreachable), "lost_bytes", number (lost), "waits_for",
+    cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits)
+      ? text_string (waits) : json_null ());
+  json_object_update (view, more);
+  json_decref (more);
+  return view;
+}
+
+/* ---- Nodes: what disks and sessions say of where they are. ---- */
+
+json_t *
+view_node (const struct cluster *c, const char *name)
+{
+  const struct cluster_disk *d, *newest = NULL;
+  const struct cluster_session *s;
+  json_int_t disks = 0, disks_alive = 0, sessions = 0, sessions_alive = 0;
+
+  TAILQ_FOREACH (d, cluster_disks (c), link)
+    if (strcmp (d->rec.node, name) == 0) {
+      disks++;
+      disks_alive += d->alive;
+      if (d->load_ms && (!newest || d->load_ms > newest->load_ms))
+        newest = d;
+    }
+  TAILQ_FOREACH (s, cluster_sessions (c), link)
+    if (!s->rec.ended && strcmp (s->rec.node, name) == 0) {
+      sessions++;
+      sessions_alive += s->alive;
+    }
+  if (disks + sessions == 0)
+    return NULL;
+  return json_pack ("{ss sb sI sI sI sI so}", "name", name, "alive",
+                    disks_alive + sessions_alive > 0, "disks", disks,
+                    "disks_alive", disks_alive, "sessions", sessions,
+                    "sessions_alive", sessions_alive, "load",
+                    newest ? disk_load (newest) : json_null ());
+}
+
+static void
+add_node (const struct cluster *c, json_t *list, json_t *seen, const char *name)
+{
+  if (json_object_get (seen, name))
+    return;
+  json_object_set_new (seen, name, json_true ());
+  json_array_append_new (list, view_node (c, name));
+}
+
+static json_t *
+nodes_list (const struct cluster *c)
+{
+  json_t *list = json_array (), *seen = json_object ();
+  const struct cluster_disk *d;
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (d, cluster_disks (c), link)
+    add_node (c, list, seen, d->rec.node);
+  TAILQ_FOREACH (s, cluster_sessions (c), link)
+    if (!s->rec.ended)
+      add_node (c, list, seen, s->rec.node);
+  json_decref (seen);
+  return list;
+}
+
+static json_t *
+disks_list (const struct cluster *c)
+{
+  json_t *list = json_array ();
+  const struct cluster_disk *d;
+
+  TAILQ_FOREACH (d, cluster_disks (c), link)
+    json_array_append_new (list, view_disk (c, d));
+  return list;
+}
+
+static json_t *
+arrays_list (const struct cluster *c, uint64_t wall_ms)
+{
+  json_t *list = json_array ();
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    json_array_append_new (list, view_array (c, a, wall_ms));
+  return list;
+}
+
+static json_t *
+sessions_list (const struct cluster *c)
+{
+  json_t *list = json_array ();
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (s, cluster_sessions (c), link)
+    if (!s->rec.ended)
+      json_array_append_new (list, view_session (c, s));
+  return list;
+}
+
+json_t *
+view_disks (const struct cluster *c)
+{
+  return json_pack ("{so}", "disks", disks_list (c));
+}
+
+json_t *
+view_arrays (const struct cluster *c, uint64_t wall_ms)
+{
+  return json_pack ("{so}", "arrays", arrays_list (c, wall_ms));
+}
+
+json_t *
+view_sessions (const struct cluster *c)
+{
+  return json_pack ("{so}", "sessions", sessions_list (c));
+}
+
+json_t *
+view_nodes (const struct cluster *c)
+{
+  return json_pack ("{so}", "nodes", nodes_list (c));
+}
+
+json_t *
+view_status (const struct cluster *c, uint64_t wall_ms)
+{
+  static const char *const health[] = { "ok", "warning", "error" };
+  char verdict[4096];
+  enum cluster_severity severity
+    = cluster_verdict (c, verdict, sizeof verdict);
+  const struct cluster_identity *i = cluster_identity (c);
+
+  return json_pack ("{so ss so so ss so sb so so so so}", "verdict",
+                    text_string (verdict), "health", health[severity],
+                    "generation", number (i->generation), "cluster",
+                    text_uuid (i->uuid), "version", PACKAGE_VERSION, "at",
+                    text_time (wall_ms), "read_only",
+                    cluster_read_only (c) != NULL, "nodes", nodes_list (c),
+                    "disks", disks_list (c), "arrays", arrays_list (c, wall_ms),
+                    "sessions", sessions_list (c));
+}
+
+static json_t *
+array_load (const struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_session_rates sum = { 0 };
+  uint64_t image_bytes = 0, oldest_ns = 0;
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (s, cluster_sessions (c), link) {
+    if (s->rec.ended || !s->alive ||
+        memcmp (s->rec.array, a->rec.uuid, 16) != 0)
+      continue;
+    sum.reads += s->rates.reads;
+    sum.writes += s->rates.writes;
+    sum.flushes += s->rates.flushes;
+    sum.read_bytes += s->rates.read_bytes;
+    sum.write_bytes += s->rates.write_bytes;
+    image_bytes += s->stats.image_bytes;
+    if (s->stats.image_oldest_ns > oldest_ns)
+      oldest_ns = s->stats.image_oldest_ns;
+  }
+  return json_pack ("{so so so so so so so}", "reads", rounded (sum.reads),
+                    "writes", rounded (sum.writes), "flushes",
+                    rounded (sum.flushes), "read_bytes",
+                    rounded (sum.read_bytes), "write_bytes",
+                    rounded (sum.write_bytes), "image_bytes",
+                    number (image_bytes), "image_oldest_ms",
+                    number (oldest_ns / 1000000));
+}
+
+json_t *
+view_load (const struct cluster *c, uint64_t wall_ms)
+{
+  json_t *disks = json_object (), *arrays = json_object (),
+         *sessions = json_object ();
+  const struct cluster_disk *d;
+  const struct cluster_array *a;
+  const struct cluster_session *s;
+  char key[37];
+
+  TAILQ_FOREACH (d, cluster_disks (c), link) {
+    text_uuid_print (d->rec.uuid, key);
+    if (d->alive && d->load_ms)
+      json_object_set_new (disks, key, disk_load (d));
+  }
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    json_object_set_new (arrays, a->rec.name, array_load (c, a));
+  TAILQ_FOREACH (s, cluster_sessions (c), link) {
+    if (s->rec.ended || !s->alive || !s->stats_ms)
+      continue;
+    snprintf (key, sizeof key, "%016" PRIx64, s->rec.id);
+    json_object_set_new (sessions, key, session_load (s));
+  }
+  return json_pack ("{so so so so}", "at", text_time (wall_ms), "disks", disks,
+                    "arrays", arrays, "sessions", sessions);
+}
+
+/* ---- Replies to heartbeats. ---- */
+
+static json_t *
+states_list (const struct cluster_array *a)
+{
+  json_t *list = json_array ();
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    enum member_state state = a->rec.change.epoch
+                                ? (enum member_state) a->rec.change.states[m]
+                                : a->rec.member[m].state;
+
+    json_array_append_new (list, json_string (member_state_name (state)));
+  }
+  return list;
+}
+
+static json_t *
+view_assignment (const struct cluster_disk *d)
+{
+  const struct cluster_array *a = d->array;
+  uint64_t epoch;
+
+  if (a == NULL)
+    return json_null ();
+  epoch = a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
+  return json_pack ("{so ss sI ss sI sI so so so}", "array",
+                    text_uuid (a->rec.uuid), "name", a->rec.name, "position",
+                    (json_int_t) d->position, "layout",
+                    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n,
+                    "groups", (json_int_t) a->rec.groups, "unit",
+                    number (a->rec.unit), "epoch", number (epoch), "states",
+                    states_list (a));
+}
+
+json_t *
+view_desired (const struct cluster *c, const struct cluster_disk *d)
+{
+  const struct cluster_identity *i = cluster_identity (c);
+  json_t *view
+    = json_pack ("{so so so so so sI}", "generation", number (i->generation),
+                 "cluster", text_uuid (i->uuid), "key",
+                 text_hex (d->rec.key, KEY_BYTES), "min_epoch",
+                 number (cluster_disk_min_epoch_wanted (d)), "assignment",
+                 view_assignment (d), "ttl_ms", (json_int_t) MEMBER_TTL_MS);
+  json_t *release = text_uuid_or_null (d->rec.release);
+
+  if (json_is_null (release))
+    json_decref (release);
+  else
+    json_object_set_new (view, "release", release);
+  return view;
+}
+
+json_t *
+view_session_state (const struct cluster *c, const struct cluster_array *a)
+{
+  json_t *states = json_array ();
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    json_array_append_new (
+      states, json_string (member_state_name (a->rec.member[m].state)));
+  return json_pack ("{so so so sI}", "generation",
+                    number (cluster_identity (c)->generation), "epoch",
+                    number (a->rec.epoch), "states", states, "ttl_ms",
+                    (json_int_t) SESSION_TTL_MS);
+}
+
+static json_t *
+grant_member (const struct cluster_array *a, unsigned m,
+              const struct cluster_session *s)
+{
+  const struct cluster_disk *d = a->disk[m];
+  struct token t = { .session = s->rec.id,
+                     .writable = s->rec.writable,
+                     .epoch = s->rec.epoch };
+  char text[TOKEN_BYTES_MAX + 1], name[16];
+  json_t *tokens;
+
+  memcpy (t.array, a->rec.uuid, 16);
+  memcpy (t.member, d->rec.uuid, 16);
+  token_mint (&t, d->rec.key, text);
+  tokens = json_pack ("{ss ss ss}", "data", text, "batch", text, "intents",
+                      text);
+  snprintf (name, sizeof name, "m%u", m);
+  return json_pack ("{so ss ss so so}", "uri", text_string (d->rec.uri), "name",
+                    name, "state",
+                    member_state_name (a->rec.member[m].state), "disk",
+                    text_uuid (d->rec.uuid), "tokens", tokens);
+}
+
+json_t *
+view_grant (const struct cluster *c, const struct cluster_array *a,
+            const struct cluster_session *s)
+{
+  json_t *members = json_array (), *map;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    json_array_append_new (members, grant_member (a, m, s));
+  map = json_pack ("{ss ss sI sI so ss so so so so}", "name", a->rec.name,
+                   "layout", layout_name (a->rec.layout), "n",
+                   (json_int_t) a->rec.n, "groups", (json_int_t) a->rec.groups,
+                   "unit", number (a->rec.unit), "dup",
+                   array_dup_name (a->rec.dup), "epoch",
+                   number (s->rec.epoch), "session", text_session (s->rec.id),
+                   "member_bytes", number (a->rec.member_bytes), "members",
+                   members);
+  return json_pack ("{so sI so so}", "session", text_session (s->rec.id),
+                    "ttl_ms", (json_int_t) SESSION_TTL_MS, "generation",
+                    number (cluster_identity (c)->generation), "map", map);
+}
+
+/* ---- Problems. ---- */
+
+static const char *
+status_title (int status)
+{
+  switch (status) {
+  case 400:
+    return "Bad Request";
+  case 403:
+    return "Forbidden";
+  case 404:
+    return "Not Found";
+  case 405:
+    return "Method Not Allowed";
+  case 409:
+    return "Conflict";
+  case 410:
+    return "Gone";
+  case 413:
+    return "Content Too Large";
+  case 415:
+    return "Unsupported Media Type";
+  case 422:
+    return "Unprocessable Content";
+  case 503:
+    return "Service Unavailable";
+  default:
+    return "Error";
+  }
+}
+
+json_t *
+view_error (int status, const char *field, const char *code, const char *detail)
+{
+  json_t *p = json_pack ("{ss ss si so}", "type", "about:blank", "title",
+                         status_title (status), "status", status, "detail",
+                         text_string (detail));
+
+  if (field && field[0])
+    json_object_set_new (p, "field", text_string (field));
+  if (code)
+    json_object_set_new (p, "code", json_string (code));
+  return p;
+}
+
+json_t *
+view_problem (const struct cluster_problem *p, int *status)
+{
+  static const int statuses[] = {
+    [CLUSTER_OK] = 200,        [CLUSTER_INVALID] = 422,
+    [CLUSTER_NOT_FOUND] = 404, [CLUSTER_CONFLICT] = 409,
+    [CLUSTER_GONE] = 410,      [CLUSTER_READ_ONLY] = 503,
+  };
+  json_t *j;
+
+  *status = statuses[p->kind];
+  j = view_error (*status, p->field, p->code, p->detail);
+  if (p->holder_node[0])
+    json_object_set_new (
+      j, "holder",
+      json_pack ("{so ss so so}", "session",
+                 p->holder ? text_session (p->holder) : json_null (), "node",
+                 p->holder_node, "pid", number (p->holder_pid),
+                 "last_heard_ms", number (p->holder_silent_ms)));
+  if (p->retry)
+    json_object_set_new (j, "retry_after_ms", number (p->retry_after_ms));
+  return j;
+}
