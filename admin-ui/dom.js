@@ -1,0 +1,130 @@
+// dom.js: the few ways in which this page touches the document.
+//
+// What weftd says is data: it becomes text nodes and, for the attributes named
+// in el(), attribute values.  Nothing here parses markup, so a name that looks
+// like HTML is shown as it is.
+
+import { NONE } from "./units.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function make(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes))
+    if (value !== null && value !== undefined)
+      node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+// An element; children are nodes or strings.
+export function el(tag, attributes = {}, ...children) {
+  return make(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  return make(document.createElementNS(SVG, tag), attributes, children);
+}
+
+// Change only what differs: an unchanged text keeps the reader's selection and
+// is not read out again.
+export function setText(node, text) {
+  if (node.textContent !== text)
+    node.textContent = text;
+}
+
+export function setAttribute(node, name, value) {
+  if (value === null || value === undefined)
+    node.removeAttribute(name);
+  else if (node.getAttribute(name) !== String(value))
+    node.setAttribute(name, value);
+}
+
+// Keep the children of `parent` in step with `items`: one child an item, known
+// by its key, made by make(item), brought up to date by update(child, item).
+// Children that stay are not touched, so focus and scrolling stay.
+export function keyed(parent, items, key, make, update) {
+  const old = new Map();
+  for (const child of parent.children)
+    old.set(child.dataset.key, child);
+  let at = parent.firstElementChild;
+  for (const item of items) {
+    const k = String(key(item));
+    let child = old.get(k);
+    if (child) {
+      old.delete(k);
+    } else {
+      child = make(item);
+      child.dataset.key = k;
+    }
+    if (child === at)
+      at = at.nextElementSibling;
+    else
+      parent.insertBefore(child, at);
+    update(child, item);
+  }
+  for (const child of old.values())
+    child.remove();
+}
+
+// A table that becomes a list of cards on a narrow screen (weft.css), so every
+// cell repeats its column's title, and the roles are spelled out because
+// `display: block` takes them away.
+export class Table {
+  // columns: [{title, number, head, fill(cell, item)}]
+  constructor(parent, label, columns, key, empty) {
+    this.columns = columns;
+    this.key = key;
+    this.body = el("tbody", { role: "rowgroup" });
+    const titles = columns.map((c) =>
+      el("th", { role: "columnheader", scope: "col",
+                 class: c.number ? "text-end" : null }, c.title));
+    this.table = el("table", { class: "table table-sm cards", role: "table",
+                               "aria-label": label },
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...titles)),
+      this.body);
+    this.empty = el("p", { class: "quiet" }, empty);
+    parent.append(this.table, this.empty);
+  }
+
+  show(items, decorate) {
+    this.table.hidden = items.length === 0;
+    this.empty.hidden = items.length !== 0;
+    keyed(this.body, items, this.key,
+      () => el("tr", { role: "row" }, ...this.columns.map((c) =>
+        el(c.head ? "th" : "td",
+           { role: c.head ? "rowheader" : "cell", scope: c.head ? "row" : null,
+             "data-title": c.title, class: c.number ? "text-end" : null }))),
+      (row, item) => {
+        this.columns.forEach((c, i) => c.fill(row.children[i], item));
+        decorate?.(row, item);
+      });
+  }
+}
+
+// A word in a coloured frame within `node`; `tone` is ok, warning, error or
+// quiet.
+export function badge(node, word, tone) {
+  let b = node.querySelector(":scope > .state");
+  if (!b) {
+    b = el("span", { class: "state" });
+    node.prepend(b);
+  }
+  setText(b, word);
+  setAttribute(b, "data-tone", tone);
+}
+
+// Columns for Table: a word, and a figure that goes grey when the stream is
+// lost and is left out on a phone when there is none.
+export const word = (title, text, head) => ({
+  title, head, fill: (cell, item) => setText(cell, text(item)),
+});
+
+export const figure = (title, text) => ({
+  title, number: true,
+  fill(cell, item) {
+    const value = text(item);
+    cell.classList.add("live");
+    setText(cell, value);
+    setAttribute(cell, "data-none", value === NONE ? "" : null);
+  },
+});

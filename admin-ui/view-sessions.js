@@ -1,0 +1,39 @@
+// view-sessions.js: a line for each process that has an array attached.
+
+import { Table, badge, figure, word } from "./dom.js";
+import { ago, byteRate, bytes, latency, rate } from "./units.js";
+
+const COLUMNS = [
+  word("Array", ({ session }) => session.array, true),
+  word("Node", ({ session }) => session.node),
+  word("Process", ({ session }) => String(session.pid)),
+  word("Mode", ({ session }) =>
+    session.mode === "rw" ? "read and write" : "read only"),
+  { title: "State", fill(cell, { session }) {
+    cell.classList.add("live");
+    badge(cell, !session.alive ? "silent" : session.draining ? "draining"
+                                                             : "attached",
+      session.alive ? "ok" : "warning");
+  } },
+  figure("Heard", ({ session, model }) => ago(model.silentMs(session))),
+  figure("Reads", ({ load }) => rate(load.reads)),
+  figure("Read", ({ load }) => byteRate(load.read_bytes)),
+  figure("Writes", ({ load }) => rate(load.writes)),
+  figure("Written", ({ load }) => byteRate(load.write_bytes)),
+  figure("Write takes", ({ load }) => latency(load.write_us)),
+  figure("Images buffered", ({ load }) => bytes(load.image_bytes)),
+];
+
+export class SessionsView {
+  constructor(parent) {
+    this.table = new Table(parent, "Sessions", COLUMNS,
+      (item) => item.session.id,
+      "No array is attached. Attach one with: weftctl attach");
+  }
+
+  show(model) {
+    this.table.show(model.sorted("session").map((session) => ({
+      session, model, load: model.load.sessions?.[session.id] ?? {},
+    })));
+  }
+}
