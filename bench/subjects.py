@@ -1,0 +1,275 @@
+"""What is measured: each subject is a set of server processes and the NBD URI
+under which a client reaches them.
+
+Servers of our own get their listening socket from us (systemd's socket
+activation), so no port is ever guessed and a client may connect at once.
+"""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+import urllib.request
+
+from measure import Failed, peak_memory
+
+
+class Server:
+    """One server process on a socket that we opened for it."""
+
+    def __init__(self, directory, name, words):
+        self.log = directory / f"{name}.log"
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        self.port = listener.getsockname()[1]
+        self.uri = f"nbd://127.0.0.1:{self.port}"
+
+        def take_socket():
+            os.dup2(listener.fileno(), 3)
+
+        # LISTEN_PID must be the server's own: the shell becomes the server.
+        script = 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"'
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                ["sh", "-c", script, "sh"] + [str(w) for w in words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, preexec_fn=take_socket, pass_fds=(3,))
+        listener.close()
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise Failed(f"{' '.join(map(str, self.process.args[4:]))}: ended "
+                         f"with status {self.process.returncode}\n"
+                         + self.log.read_text(errors="replace"))
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Subject:
+    """Base of all.  `copies` is how many copies of a byte a write makes."""
+
+    name = title = ""
+    copies = 1
+
+    def __init__(self, directory, size):
+        self.dir = pathlib.Path(directory) / self.name
+        self.dir.mkdir(parents=True)
+        self.size = size
+        self.servers = []
+        self.files = []
+        self.uri = None
+        self.array_pid = None
+
+    def start(self):
+        raise NotImplementedError
+
+    def stop(self):
+        # Whoever composes others stops before them: it may have to write.
+        for server in reversed(self.servers):
+            server.stop()
+
+    def pids(self):
+        for server in self.servers:
+            server.check()
+        return [s.process.pid for s in self.servers]
+
+    def peak_memory(self):
+        return peak_memory(self.array_pid)
+
+    def server(self, name, *words):
+        s = Server(self.dir, name, words)
+        self.servers.append(s)
+        return s
+
+    def file_member(self, name, size, *words):
+        """A plain `nbdkit file` over a file of this size."""
+        path = self.dir / f"{name}.img"
+        with open(path, "wb") as f:
+            f.truncate(size)
+        self.files.append(path)
+        return self.server(name, "nbdkit", "-f", *words, "file", path)
+
+
+class Direct(Subject):
+    name = "member"
+    title = "one member, directly: nbdkit file"
+
+    def start(self):
+        s = self.file_member("m0", self.size)
+        self.uri, self.array_pid = s.uri, s.process.pid
+
+
+class Proxy(Subject):
+    name = "nbd-proxy"
+    title = "nbdkit's nbd plugin as a proxy to one member"
+
+    def start(self):
+        m = self.file_member("m0", self.size)
+        s = self.server("proxy", "nbdkit", "-f", "nbd", "uri=" + m.uri)
+        self.uri, self.array_pid = s.uri, s.process.pid
+
+
+class Quorum(Subject):
+    name = "qemu-quorum"
+    title = "qemu-storage-daemon, quorum over two members"
+    copies = 2
+
+    def start(self):
+        words = ["qemu-storage-daemon"]
+        for i in range(2):
+            # qemu asks for the extents of whatever it reads for a client, and
+            # tmpfs takes long to find the next hole: not what we measure.
+            m = self.file_member(f"m{i}", self.size, "--filter=noextents")
+            words += ["--blockdev",
+                      f"driver=nbd,node-name=m{i},server.type=inet,"
+                      f"server.host=127.0.0.1,server.port={m.port}"]
+        # A mirror, not a vote: two members can't outvote each other, and by
+        # `fifo` a read asks one of them, as an array's does.
+        words += ["--blockdev",
+                  "driver=quorum,node-name=q,vote-threshold=1,"
+                  "read-pattern=fifo,children.0=m0,children.1=m1",
+                  "--nbd-server", "addr.type=fd,addr.str=3",
+                  "--export", "type=nbd,id=e,node-name=q,name=q,writable=on"]
+        s = self.server("quorum", *words)
+        self.uri, self.array_pid = s.uri + "/q", s.process.pid
+
+
+class Weft(Subject):
+    """A whole devcluster."""
+
+    layout = "raid-x"
+    options = []
+    members = 4
+    copies = 2
+
+    def member_bytes(self):
+        # A member begins with 1 MiB of header; one more for what fills no
+        # period of the layout.
+        data = self.size * self.copies // self.members
+        return (data // (1 << 20) + 4) << 20
+
+    def devcluster(self, *words):
+        p = subprocess.run(["devcluster", *map(str, words)],
+                           stdin=subprocess.DEVNULL, text=True, check=False,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if p.returncode != 0:
+            raise Failed(f"devcluster {' '.join(map(str, words))}: {p.stderr}")
+        return p.stdout
+
+    def up(self, *options):
+        status = self.devcluster(
+            "up", self.dir / "c", "--json", "--members", self.members,
+            "--size", self.member_bytes(), *options)
+        self.status = json.loads(status)
+        self.files = [m["file"] for m in self.status["members"]]
+
+    def start(self):
+        self.up("--layout", self.layout, *self.options)
+        self.uri = self.status["nbd"]
+        self.array_pid = self.status["array"]["pid"]
+
+    def stop(self):
+        self.devcluster("down", self.dir / "c")
+
+    def pids(self):
+        s = self.status
+        return [p["pid"] for p in [s["weftd"], *s["members"], s["array"]]
+                if p and p["pid"]]
+
+
+class RaidX(Weft):
+    name = "raid-x"
+    title = "Weft raid-x over 4 members"
+
+
+class Raid10Async(Weft):
+    name = "raid-10-async"
+    title = "Weft raid-10 over 4 members, async-client"
+    layout = "raid-10"
+    options = ["--dup", "async-client"]
+
+
+class Raid10Sync(Weft):
+    name = "raid-10-sync"
+    title = "Weft raid-10 over 4 members, sync-client"
+    layout = "raid-10"
+    options = ["--dup", "sync-client"]
+
+
+class Raid0(Weft):
+    """The same job as the proxy's: one copy, one member."""
+    name = "raid-0"
+    title = "Weft raid-0 over 1 member (a proxy)"
+    layout = "raid-0"
+    members = 1
+    copies = 1
+
+
+class Door(Weft):
+    """A Weft member's data door, without an array process: we attach the
+    array ourselves and talk to the member with the token that weftd gives.
+    """
+    name = "weft-member"
+    title = "one Weft member, directly: its data door"
+    members = 1
+    copies = 1
+
+    def start(self):
+        self.up("--no-array")
+        disks = self.call("GET", "/api/v1/disks")["disks"]
+        self.call("POST", "/api/v1/arrays",
+                  {"name": "a", "layout": "raid-0",
+                   "disks": [d["uuid"] for d in disks]})
+        for _ in range(100):
+            if self.call("GET", "/api/v1/arrays/a")["state"] == "ready":
+                break
+            time.sleep(0.1)
+        granted = self.call("POST", "/api/v1/arrays/a/sessions",
+                            {"instance": "bench", "node": "bench",
+                             "pid": os.getpid(), "mode": "rw", "uri": None})
+        member = granted["map"]["members"][0]
+        self.uri = f"{member['uri']}/data/{member['tokens']['data']}"
+        self.array_pid = self.status["members"][0]["pid"]
+
+    def call(self, method, path, body=None):
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        request = urllib.request.Request(
+            self.status["admin"] + path, method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"})
+        with opener.open(request, timeout=30) as reply:
+            return json.load(reply)
+
+
+class RaidXMap(Subject):
+    """Without weftd, and over members that know nothing of Weft: no batch
+    door, so every image is a write of its own.
+    """
+    name = "raid-x-map"
+    title = "Weft raid-x over 4 plain nbdkit file members, static map"
+    copies = 2
+
+    def start(self):
+        members = [self.file_member(f"m{i}", self.size // 2 + (4 << 20))
+                   for i in range(4)]
+        path = self.dir / "map.json"
+        path.write_text(json.dumps({
+            "name": "a", "layout": "raid-x", "unit": 262144,
+            "members": [{"name": f"m{i}", "uri": m.uri}
+                        for i, m in enumerate(members)]}))
+        s = self.server("array", "nbdkit", "-f", "weft", f"map={path}")
+        self.uri, self.array_pid = s.uri, s.process.pid
+
+
+ALL = [Direct, Door, Proxy, Raid0, Quorum, RaidX, RaidXMap, Raid10Async,
+       Raid10Sync]

@@ -1,0 +1,401 @@
+"""The status page in headless Chromium, on a real cluster.
+
+Every test ends with a look at what the browser complained about: an error on
+the console or a violation of the Content-Security-Policy fails it.
+"""
+
+import re
+import shutil
+import tempfile
+import threading
+import urllib.parse
+import uuid
+
+import nbd
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from wefttest import eventually
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+    "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]
+
+# Runs before the page's own scripts.
+WATCH = """
+window.weftViolations = [];
+document.addEventListener("securitypolicyviolation", (e) =>
+  window.weftViolations.push(`${e.violatedDirective}: ${e.blockedURI}`));
+"""
+
+
+class Page:
+    def __init__(self, url, **media):
+        self.profile = tempfile.mkdtemp(prefix="weft-test-chromium-")
+        options = webdriver.ChromeOptions()
+        options.binary_location = "/usr/bin/chromium"
+        for flag in FLAGS + ["--window-size=1280,1600",
+                             f"--user-data-dir={self.profile}"]:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(
+            service=Service("/usr/bin/chromedriver"), options=options)
+        self.cdp("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        if media:
+            self.cdp("Emulation.setEmulatedMedia",
+                     features=[{"name": k.replace("_", "-"), "value": v}
+                               for k, v in media.items()])
+        self.lost_on_purpose = False
+        self.url = url
+        self.driver.get(url)
+
+    def cdp(self, command, **arguments):
+        return self.driver.execute_cdp_cmd(command, arguments)
+
+    def js(self, text, *arguments):
+        return self.driver.execute_script(text, *arguments)
+
+    def text(self, selector):
+        """What a reader sees of it, with plain spaces."""
+        found = self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return " ".join(e.text for e in found).replace("\u00a0", " ")
+
+    def rows(self, section):
+        """The table of a section: a list of {column: text}."""
+        return self.js("""
+            return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)]
+              .map((row) => Object.fromEntries([...row.children].map((cell) =>
+                [cell.dataset.title,
+                 cell.textContent.replaceAll("\\u00a0", " ")])));
+            """, section)
+
+    def facts(self, array):
+        """The card of an array: {title: text}, and its state."""
+        return self.js("""
+            const card = document.querySelector(
+              `#arrays [data-key="${arguments[0]}"]`);
+            if (!card)
+              return null;
+            const facts = { State: card.querySelector("h3 .state").textContent };
+            for (const title of card.querySelectorAll("dt"))
+              facts[title.textContent] = title.nextElementSibling.textContent
+                .replaceAll("\\u00a0", " ");
+            return facts;
+            """, array)
+
+    def stream(self):
+        return self.js("return document.body.dataset.stream")
+
+    def await_stream(self, state):
+        eventually(lambda: self.stream() == state, what=f"stream {state}")
+
+    def complaints(self):
+        found = list(self.js("return window.weftViolations"))
+        for line in self.driver.get_log("browser"):
+            if self.lost_on_purpose and re.search(
+                    r"/api/v1/(events|status) - Failed to load resource: net::ERR_",
+                    line["message"]):
+                continue
+            found.append(f"{line['level']}: {line['message']}")
+        return found
+
+    def close(self):
+        self.driver.quit()
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+
+@pytest.fixture
+def page():
+    opened = []
+
+    def make(cluster, **media):
+        p = Page(cluster.admin + "/", **media)
+        opened.append(p)
+        p.await_stream("live")
+        return p
+
+    yield make
+    complaints = []
+    for p in opened:
+        try:
+            complaints += p.complaints()
+        finally:
+            p.close()
+    assert not complaints, complaints
+
+
+class Writer:
+    """Writes to the array until told to stop."""
+
+    def __init__(self, uri):
+        self.going = True
+        self.error = None
+        self.thread = threading.Thread(target=self.run, args=[uri])
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.going = False
+        self.thread.join()
+        assert self.error is None, self.error
+
+    def run(self, uri):
+        try:
+            h = nbd.NBD()
+            h.connect_uri(uri)
+            at = 0
+            while self.going:
+                h.pwrite(b"weft" * 16384, at)
+                at = (at + 65536) % (16 << 20)
+            h.shutdown()
+        except nbd.Error as e:
+            self.error = e
+
+
+def test_shows_what_the_api_says(cluster, page):
+    c = cluster(members=4)
+    p = page(c)
+    status = c.get("/api/v1/status")
+    array = c.get("/api/v1/arrays/a")
+
+    eventually(lambda: p.facts("a"), what="the array on the page")
+    assert p.text("#connection") == "live"
+    assert p.text("#verdict") == status["verdict"]
+    facts = p.facts("a")
+    assert facts["State"] == array["state"] == "ready"
+    assert facts["Layout"].startswith("raid-x over 4 members")
+    assert "256 KiB" in facts["Layout"]
+    assert facts["Survives"] == array["survives"]
+    assert facts["Epoch"] == str(array["epoch"])
+    assert facts["Exposed"].startswith("nothing")
+    assert facts["Held for writing by"] == f"n0, process {c.array['pid']}"
+    usable = array["capacity"]["usable"] / (1 << 20)
+    assert f"{usable:.0f} MiB usable" in facts["Capacity"]
+
+    members = p.rows("members")
+    assert [m["Member"] for m in members] == ["a 0", "a 1", "a 2", "a 3"]
+    assert [m["Node"] for m in members] == ["n0", "n1", "n2", "n3"]
+    assert [m["Disk"] for m in members] == [m["file"] for m in c.members]
+    assert all("in-sync" in m["State"] and m["Heard"] == "now"
+               for m in members)
+    assert len(p.driver.find_elements(By.CSS_SELECTOR, ".map a")) == 4
+
+    sessions = p.rows("sessions")
+    assert len(sessions) == 1
+    assert sessions[0]["Array"] == "a"
+    assert sessions[0]["Process"] == str(c.array["pid"])
+    assert sessions[0]["Mode"] == "read and write"
+
+    # Everything comes from weftd itself.
+    hosts = p.js("return performance.getEntriesByType('resource')"
+                 ".map((e) => new URL(e.name).origin)")
+    assert hosts and set(hosts) == {c.admin.rstrip("/")}
+
+
+def test_headers_are_strict(cluster, page):
+    p = page(cluster(members=3))
+    policy = p.js("""
+        const reply = await fetch("/");
+        return [reply.headers.get("Content-Security-Policy"),
+                reply.headers.get("X-Content-Type-Options")];
+        """)
+    assert "'unsafe-" not in policy[0]
+    assert "default-src 'none'" in policy[0] or \
+        "default-src 'self'" in policy[0]
+    assert policy[1] == "nosniff"
+    # The policy is at work: what the page may not do is blocked.
+    blocked = p.js("""
+        const script = document.createElement("script");
+        script.textContent = "window.weftInline = true";
+        document.body.append(script);
+        const seen = [window.weftInline, window.weftViolations.length];
+        window.weftViolations.length = 0;
+        return seen;
+        """)
+    assert blocked[0] is None
+    eventually(lambda: p.js("return window.weftViolations.splice(0).length")
+               or blocked[1], what="the violation")
+    p.driver.get_log("browser")  # which says so, too
+
+
+def test_rates_are_live(cluster, page):
+    c = cluster(members=3)
+    p = page(c)
+    with Writer(c.nbd):
+        eventually(lambda: re.match(r"[1-9]", p.rows("sessions")[0]["Writes"]),
+                   what="a session's rate of writes")
+        eventually(lambda: re.match(r"[1-9]", p.facts("a")["Writes"]),
+                   what="the array's rate of writes")
+        eventually(lambda: all(re.match(r"[1-9]", m["Writes"])
+                               for m in p.rows("members")),
+                   what="every member's rate of writes")
+    eventually(lambda: p.rows("sessions")[0]["Writes"] == "0/s",
+               what="no more writes")
+
+
+def test_a_killed_member_is_shown(cluster, page):
+    c = cluster(members=4)
+    p = page(c)
+    with Writer(c.nbd):
+        c.kill("m2")
+        eventually(lambda: "out" in p.rows("members")[2]["State"],
+                   what="member 2 out")
+    eventually(lambda: p.facts("a")["State"] == "degraded")
+    assert "fewer copies" in p.facts("a")["Exposed"]
+    eventually(lambda: p.text("#verdict") ==
+               c.get("/api/v1/status")["verdict"], what="the new verdict")
+    assert "degraded" in p.text("#verdict")
+    box = p.driver.find_elements(By.CSS_SELECTOR, ".map a")[2]
+    assert box.get_attribute("data-tone") == "error"
+    eventually(lambda: "s ago" in p.rows("members")[2]["Heard"],
+               what="since when it is silent")
+    assert "in-sync" in p.rows("members")[1]["State"]
+    assert p.stream() == "live"
+    assert p.driver.title.startswith("(!")
+    assert p.text("#log")
+
+
+def test_a_restarted_weftd_is_found_again(cluster, page):
+    c = cluster(members=3)
+    p = page(c)
+    p.lost_on_purpose = True
+    c.kill("weftd")
+    p.await_stream("lost")
+    assert "connection lost" in p.text("#connection")
+    for part in ("#verdict", ".facts", "#members td.live"):
+        # It fades.
+        eventually(lambda: p.js(
+            "return getComputedStyle(document.querySelector(arguments[0]))"
+            ".opacity", part) == "0.5", what=f"{part} grey")
+    assert p.facts("a")["State"] == "ready"  # what was known stays readable
+    c.start("weftd")
+    p.await_stream("live")
+    eventually(lambda: all("silent" not in m["State"]
+                           for m in p.rows("members")), what="all heard again")
+    assert p.text("#connection") == "live"
+    # And it is live: an event gets through.
+    c.kill("m1")
+    eventually(lambda: re.search("out|silent", p.rows("members")[1]["State"]),
+               what="member 1 gone")
+
+
+def test_a_hanging_weftd_is_noticed(cluster, page):
+    c = cluster(members=3)
+    p = page(c)
+    p.lost_on_purpose = True
+    c.stop("weftd")
+    try:
+        p.await_stream("lost")
+    finally:
+        c.cont("weftd")
+    p.await_stream("live")
+
+
+def test_text_is_only_text(cluster, page):
+    """A disk's path is the host's own word; it must stay a word."""
+    c = cluster(members=3, no_array=True)
+    path = "/dev/<img src=x onerror='window.weftHurt=1'><b>\"&amp;"
+    disk = str(uuid.uuid4())
+    status, reply = c.call(
+        "POST", f"/api/v1/disks/{disk}/heartbeat",
+        {"instance": "ab", "node": "n9", "uri": "nbd://127.0.0.1:10809/<u>",
+         "path": path, "size": 1 << 30, "data_bytes": 1 << 29,
+         "cluster": None, "array": None, "position": None, "min_epoch": 0,
+         "sequence": 1, "generation": 0, "state": "failed",
+         "reason": "</td><script>window.weftHurt=1</script>",
+         "dirty_extents": 0, "wait_ms": 0})
+    assert status == 200, reply
+    p = page(c)
+    row = eventually(lambda: next((r for r in p.rows("members")
+                                   if r["Node"] == "n9"), None),
+                     what="the disk")
+    assert row["Disk"] == path
+    assert "</td><script>window.weftHurt=1</script>" in row["State"]
+    assert p.js("return document.querySelectorAll('main img, main script, "
+                "main b, main u').length") == 0
+    assert p.js("return window.weftHurt") is None
+    # While the page is open, too.
+    status, _ = c.call("DELETE", f"/api/v1/disks/{urllib.parse.quote(disk)}")
+    if status < 300:
+        eventually(lambda: all(r["Node"] != "n9" for r in p.rows("members")),
+                   what="the forgotten disk gone")
+
+
+def test_keyboard(cluster, page):
+    c = cluster(members=3)
+    p = page(c)
+    eventually(lambda: p.facts("a"))
+    reached = []
+    for _ in range(8):
+        p.driver.switch_to.active_element.send_keys(Keys.TAB)
+        reached.append(p.js(
+            "const e = document.activeElement;"
+            "return e.getAttribute('href') || e.tagName"))
+    assert reached[0] == "#arrays"
+    boxes = [m["disk"] for m in c.get("/api/v1/arrays/a")["members"]]
+    assert reached[1:4] == [f"#member-{uuid}" for uuid in boxes]
+    # What has the focus is seen, and stays focused while figures change.
+    p.js("document.querySelector('.map a').focus()")
+    with Writer(c.nbd):
+        eventually(lambda: re.match(r"[1-9]", p.facts("a")["Writes"]))
+    assert p.js("return document.activeElement.getAttribute('href')") == \
+        f"#member-{boxes[0]}"
+    p.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    assert p.js("return document.querySelector('tr:target th').textContent") \
+        == "a 0"
+
+
+def test_phone(cluster, page):
+    c = cluster(members=8)
+    p = page(c)
+    p.cdp("Emulation.setDeviceMetricsOverride", width=360, height=740,
+          deviceScaleFactor=2, mobile=True)
+    eventually(lambda: len(p.rows("members")) == 8)
+    assert p.js("return [document.documentElement.scrollWidth, innerWidth]") \
+        == [360, 360]
+    # A cell names its column, for the head of the table is gone.
+    assert p.js("return getComputedStyle(document.querySelector("
+                "'#members thead')).display") == "none"
+    assert p.js("return getComputedStyle(document.querySelector("
+                "'#members td'), '::before').content") == '"Node"'
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colour_scheme(cluster, page, scheme):
+    """Text stands out from what it stands on (WCAG AA: 4.5 to 1)."""
+    p = page(cluster(members=3), prefers_color_scheme=scheme)
+    eventually(lambda: len(p.rows("members")) == 3)
+    pairs = p.js("""
+        const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+        const light = (text) => {
+          const [r, g, b] = parse(text).slice(0, 3).map((v) => {
+            v /= 255;
+            return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+          });
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const back = (e) => {
+          for (; e; e = e.parentElement) {
+            const colour = getComputedStyle(e).backgroundColor;
+            if ((parse(colour)[3] ?? 1) === 1)
+              return colour;
+          }
+          return "rgb(255, 255, 255)";
+        };
+        return ["body", "h1", "#version", "#verdict", "dt", "dd", ".state",
+                "th", "#members td", "footer a"].map((s) => {
+          const e = document.querySelector(s);
+          const [a, b] = [light(getComputedStyle(e).color), light(back(e))];
+          return [s, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), b];
+        });
+        """)
+    for selector, contrast, background in pairs:
+        assert contrast >= 4.5, (selector, contrast)
+        assert (background < 0.2) == (scheme == "dark"), (selector, background)

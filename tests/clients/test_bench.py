@@ -1,0 +1,40 @@
+"""bench/bench works: a short run of it, and what it writes.
+
+Pass: every subject is measured in every workload asked for, with numbers that
+      can be true; nothing of it is left behind.
+"""
+
+import json
+import os
+
+from wefttest import SOURCE, run
+
+BENCH = SOURCE / "bench" / "bench"
+
+
+def test_bench(tmp_path):
+    subjects = ["member", "weft-member", "nbd-proxy", "qemu-quorum", "raid-x",
+                "raid-x-map", "raid-10-sync"]
+    workloads = ["4k-randwrite-32", "1m-read-4"]
+    out = tmp_path / "bench.json"
+    (tmp_path / "d").mkdir()
+    p = run(BENCH, "--quick", "--subjects", ",".join(subjects), "--workloads",
+            ",".join(workloads), "--dir", tmp_path / "d", "--json", out,
+            timeout=250)
+    results = json.loads(out.read_text())
+    assert list(results["subjects"]) == subjects
+    for name, s in results["subjects"].items():
+        assert s["peak_memory_bytes"] > 1 << 20
+        assert list(s["workloads"]) == workloads
+        for w, m in s["workloads"].items():
+            assert m["requests"] > 0 and m["server_cpu_s"] > 0, (name, w)
+            assert len(m["runs"]) == results["rounds"]
+        # A line in the table of ratios, and one for each workload.
+        assert sum(line.startswith(f"| {name} ")
+                   for line in p.stdout.splitlines()) == 1 + len(workloads)
+    assert os.listdir(tmp_path / "d") == []
+
+
+def test_bench_refuses_what_it_does_not_know():
+    p = run(BENCH, "--subjects", "raid-y", check=False)
+    assert p.returncode == 2 and "raid-y" in p.stderr

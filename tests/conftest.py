@@ -1,0 +1,106 @@
+"""What all of Weft's pytest tiers share.
+
+Run it within the build tree:  ./run /usr/bin/python3 -m pytest ../tests/clients
+
+    from wefttest import run, http, eventually
+
+    def test_something(cluster):
+        c = cluster(members=5, layout="rotated", size="64M")   # devcluster up
+        run("qemu-img", "info", c.nbd)
+        c.kill("m2")                       # stop, cont, start alike
+        assert c.get("/api/v1/arrays/a")["state"] == "degraded"
+
+Options of `cluster` are those of `devcluster up` with _ for -: no_array=True,
+image_buffer="1M", array_port=...; env={"WEFT_ARRAY_ARGS": "..."} is for its
+environment.  Any number of clusters in one test.  Each is taken down at the
+end of the test; its directory is removed when the test passed and kept, its
+logs' tails shown, when it failed.
+
+A test also fails when one of its cluster's processes ended without having
+been killed through the cluster (say c.may_end("array") where that is meant),
+or when a sanitizer or an assertion spoke up in a log.
+
+Nothing is ever skipped: a skip counts as a failure here.
+"""
+
+import os
+import random
+import shutil
+import tempfile
+
+import pytest
+
+from wefttest import BUILD, Cluster, run
+
+_clusters = pytest.StashKey()
+_failed = pytest.StashKey()
+
+
+@pytest.fixture
+def cluster(request):
+    """A factory: see the top of tests/conftest.py."""
+    made = request.node.stash.setdefault(_clusters, [])
+    dirs = []
+
+    def make(env=None, **options):
+        d = tempfile.mkdtemp(prefix="weft-test-")
+        os.chmod(d, 0o755)
+        dirs.append(d)
+        c = Cluster(os.path.join(d, "c"), env=env, **options)
+        made.append(c)
+        return c
+
+    yield make
+    faults = [f for c in made for f in c.faults()]
+    for d in dirs:
+        run("devcluster", "down", os.path.join(d, "c"), check=False)
+        if not faults and not request.node.stash.get(_failed, False):
+            shutil.rmtree(d, ignore_errors=True)
+    assert not faults, "; ".join(faults)
+
+
+@pytest.fixture
+def seed(request):
+    """The seed of a randomised test: from WEFT_SEED or new, and printed."""
+    value = int(os.environ.get("WEFT_SEED") or random.randrange(2 ** 32))
+    print(f"seed: run again with WEFT_SEED={value}")
+    return value
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped or hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which counts as a failure: {call.excinfo}"
+    if report.failed:
+        item.stash[_failed] = True
+        for c in item.stash.get(_clusters, []):
+            report.sections.append(("devcluster " + str(c.dir), c.tails()))
+
+
+def pytest_configure(config):
+    if not BUILD:
+        raise pytest.UsageError(
+            "WEFT_BUILDDIR is not set: run the tests within a build tree, "
+            "by  ./run /usr/bin/python3 -m pytest ...  or  make check-all")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line `passed failed skipped` for scripts/test, which adds them up."""
+    counts = os.environ.get("WEFT_COUNTS")
+    if counts:
+        s = terminalreporter.stats
+        n = [len(s.get("passed", [])),
+             len(s.get("failed", [])) + len(s.get("error", [])),
+             sum(len(s.get(k, [])) for k in ("skipped", "xfailed", "xpassed"))]
+        with open(counts, "a", encoding="ascii") as f:
+            print(*n, file=f)
+
+
+def pytest_sessionfinish(session):
+    # A module that skips itself as a whole makes no test report.
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter.stats.get("skipped") and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,158 @@
+"""Two array processes for one array.
+
+Topology: one raid-x devcluster of four members, and a second array process.
+Cause: it starts while the first one lives; or when the first one was killed;
+       or while the first one is stopped, which then goes on as if nothing had
+       happened.
+Pass:  while the first one lives the second is refused with its name; a dead
+       or silent one is replaced, and fenced: its clients get ESHUTDOWN, and
+       nothing that it still had to write reaches a member.
+"""
+
+import errno
+import time
+
+import nbd
+import pytest
+
+from copies import check_copies, model_of
+from nbdkitproc import Nbdkit, NotStarted, refused
+from wefttest import eventually
+
+UNIT = 64 << 10
+
+
+@pytest.fixture
+def array(cluster):
+    # Images stay in the buffer for long, so that a fenced process has some.
+    return cluster(layout="raid-x", members=4, unit=UNIT, size="64M",
+                   image_age=10000, io_timeout=60000)
+
+
+def take_over(c):
+    """A second array process, as soon as weftd lets it."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return Nbdkit("weft", "array=a", f"admin={c.admin}", "node=n9")
+        except NotStarted as e:
+            assert time.monotonic() < end, e.said
+            e.line()  # also now: one clear line
+            time.sleep(0.5)
+
+
+def test_the_second_is_refused_with_the_firsts_name(array):
+    line = refused("weft", "array=a", f"admin={array.admin}", "node=n9")
+    assert "n0" in line and str(array.array["pid"]) in line, line
+    h = nbd.NBD()
+    h.connect_uri(array.nbd)
+    h.pwrite(b"still mine", 0)
+    h.flush()
+
+
+def test_readers_are_welcome(array):
+    h = nbd.NBD()
+    h.connect_uri(array.nbd)
+    h.pwrite(b"shared" * 1000, 123)
+    h.flush()
+    with Nbdkit("-r", "weft", "array=a", f"admin={array.admin}",
+                "node=n9") as second:
+        r = nbd.NBD()
+        r.connect_uri(second.uri)
+        assert r.is_read_only()
+        assert r.pread(6000, 123) == b"shared" * 1000
+    # The writer was not disturbed.
+    h.pwrite(b"x", 0, nbd.CMD_FLAG_FUA)
+
+
+def test_after_a_clean_end_the_next_starts_at_once(array):
+    array.devcluster("down", array.dir)
+    array.up()
+    h = nbd.NBD()
+    h.connect_uri(array.nbd)
+    h.pwrite(b"x", 0, nbd.CMD_FLAG_FUA)
+
+
+def test_a_killed_one_is_replaced(array):
+    h = nbd.NBD()
+    h.connect_uri(array.nbd)
+    h.pwrite(b"flushed" * 9000, 0)
+    h.flush()
+    array.kill("array")
+    with take_over(array) as second:
+        r = nbd.NBD()
+        r.connect_uri(second.uri)
+        assert r.pread(63000, 0) == b"flushed" * 9000
+        r.pwrite(b"new" * 9000, 0)
+        r.flush()
+        check_copies(array, model_of(array, "raid-x", UNIT),
+                     lambda at, n: r.pread(n, at))
+
+
+class Writes:
+    """Writes in flight on one connection."""
+
+    def __init__(self, h):
+        self.h = h
+        self.buffers = []  # libnbd copies nothing
+        self.errors = []   # of each answer, in the order of their coming
+
+    def start(self, byte, n, at):
+        buf = nbd.Buffer.from_bytearray(bytearray(byte) * n)
+        self.buffers.append(buf)
+
+        def done(error):
+            self.errors.append(getattr(error, "value", error))
+            return 1
+
+        self.h.aio_pwrite(buf, at, done)
+
+    def wait(self, count):
+        while len(self.errors) < count:
+            assert self.h.poll(30_000) > 0, \
+                f"{len(self.errors)} answers of {count}, then none for 30 s"
+
+
+def test_a_stopped_one_is_fenced(array):
+    model = model_of(array, "raid-x", UNIT)
+    units, many = 24, 600
+    old = nbd.NBD()
+    old.connect_uri(array.nbd)
+    idle = nbd.NBD()
+    idle.connect_uri(array.nbd)
+    old.pwrite(b"A" * UNIT * units, 0)
+    old.flush()
+    # Stopped in the middle: writes half done, images in the buffer, and
+    # requests in the socket that it has not read.
+    writes = Writes(old)
+    for i in range(many):
+        writes.start(b"B", 4096, i * 7 % units * UNIT + i % 16 * 4096)
+    writes.wait(many // 6)
+    array.stop("array")
+    late = Writes(idle)
+    late.start(b"C", UNIT, 0)
+
+    with take_over(array) as second:
+        new = nbd.NBD()
+        new.connect_uri(second.uri)
+        new.pwrite(b"D" * UNIT * units, 0)
+        new.flush()
+        array.cont("array")
+
+        late.wait(1)
+        assert late.errors == [errno.ESHUTDOWN]
+        # What the members had written before the fence may be answered.
+        writes.wait(many)
+        assert set(writes.errors) <= {0, errno.ESHUTDOWN}
+        for call in (lambda: idle.pwrite(b"E" * 4096, 0),
+                     lambda: idle.pread(4096, 0), idle.flush):
+            with pytest.raises(nbd.Error) as e:
+                call()
+            assert e.value.errno == "ESHUTDOWN", e.value
+        # As long as its images would have taken to be sent by age.
+        time.sleep(11)
+        assert new.pread(UNIT * units, 0) == b"D" * UNIT * units
+        check_copies(array, model, lambda at, n: new.pread(n, at))
+    eventually(lambda: "n9" in array.log("array"),
+               what="the fenced process to say who replaced it")
+    array.may_end("array")

@@ -1,0 +1,213 @@
+"""The scripts that people and tests start with: devcluster and quickstart."""
+
+import json
+import os
+import subprocess
+
+import nbd
+import pytest
+
+from wefttest import BUILD, SOURCE, http, run
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read() != b""
+    except FileNotFoundError:
+        return False
+
+
+def test_status_describes_every_process(cluster):
+    c = cluster(members=3, size="32M")
+    s = c.status()
+    assert s["nbd"] == s["array"]["uri"] and s["admin"] == s["weftd"]["uri"]
+    assert [m["name"] for m in s["members"]] == ["m0", "m1", "m2"]
+    hosts = {m["uri"].split("/")[2].split(":")[0] for m in s["members"]}
+    assert hosts == {"127.0.0.1", "127.0.0.2", "127.0.0.3"}
+    for p in c.processes():
+        assert p["state"] == "running" and alive(p["pid"])
+    for m in s["members"]:
+        assert os.path.getsize(m["file"]) == 32 << 20
+        # Where the data begins, as the disk itself has it.
+        disk = next(d for d in c.get("/api/v1/disks")["disks"]
+                    if d["path"] == m["file"])
+        assert m["data_offset"] + disk["data_bytes"] <= disk["size"]
+    assert run("nbdinfo", "--size", c.nbd).stdout.strip() == str(
+        c.get("/api/v1/arrays/a")["size"])
+
+
+def test_kill_and_start_keep_the_port(cluster):
+    c = cluster(members=3, size="32M")
+    before = c.weftd
+    c.kill("weftd")
+    assert not alive(before["pid"])
+    assert c.status()["weftd"] == {**before, "pid": None, "state": "down"}
+    c.start("weftd")
+    after = c.weftd
+    assert after["uri"] == before["uri"] and after["pid"] != before["pid"]
+    assert c.get("/api/v1/arrays/a")["name"] == "a"
+
+
+def test_stop_and_cont(cluster):
+    c = cluster(members=3, size="32M")
+    c.stop("m1")
+    assert c.status()["members"][1]["state"] == "stopped"
+    c.cont("m1")
+    assert c.status()["members"][1]["state"] == "running"
+
+
+def test_down_ends_its_own_processes_and_no_other(cluster):
+    c = cluster(members=3, size="32M")
+    other = cluster(members=3, size="32M")
+    assert {p["uri"] for p in c.processes()}.isdisjoint(
+        p["uri"] for p in other.processes())
+    pids = [p["pid"] for p in c.processes()]
+    c.stop("m0")
+
+    # A stranger that has got the pid of a process that is no more.
+    stranger = subprocess.Popen(["sleep", "1000"])
+    try:
+        c.kill("m1")
+        (c.dir / "m1.pid").write_text(f"{stranger.pid}\n")
+        assert c.status()["members"][1]["state"] == "down"
+        c.down()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+    assert not any(alive(p) for p in pids)
+    assert all(alive(p["pid"]) for p in other.processes())
+    c.down()  # says nothing and does nothing
+
+
+def test_up_again_has_the_same_data(cluster):
+    c = cluster(members=3, size="32M")
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    h.pwrite(b"x" * 70000, 300000)
+    h.shutdown()
+    c.down()
+    c.up()
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    assert h.pread(70000, 300000) == b"x" * 70000
+    h.shutdown()
+
+
+def test_up_on_a_running_cluster_says_so(cluster):
+    c = cluster(members=3, size="32M")
+    p = c.devcluster("up", c.dir, check=False)
+    assert p.returncode == 1 and "running already" in p.stderr
+    assert "devcluster down" in p.stderr
+    assert all(alive(p["pid"]) for p in c.processes())
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--members", "0"], "must be 1 to 128"),
+    (["--members", "x"], "not a number"),
+    (["--size", "12q"], "not a size"),
+    (["--name", "a b"], "not a word"),
+    (["--frob", "1"], "no such option"),
+    (["--layout"], "value is missing"),
+    (["--layout", "raid-7"], "layout must be one of"),
+    (["--members", "2"], "raid-x"),  # which needs three
+])
+def test_bad_options_leave_nothing_running(tmp_path, words, said):
+    p = run("devcluster", "up", tmp_path / "c", "--size", "32M", *words,
+            check=False)
+    assert p.returncode != 0 and said in p.stderr
+    for f in (tmp_path / "c").glob("*.pid"):
+        assert not alive(f.read_text().strip())
+
+
+def test_without_a_cluster(tmp_path):
+    p = run("devcluster", "status", tmp_path, "--json", check=False)
+    assert p.returncode == 1 and "no cluster there" in p.stderr
+    run("devcluster", "down", tmp_path)
+    (tmp_path / "file").write_text("precious")
+    p = run("devcluster", "up", tmp_path, check=False)
+    assert p.returncode == 1 and "not empty" in p.stderr
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_array_port_and_arguments(cluster, tmp_path):
+    log = tmp_path / "log"
+    c = cluster(members=3, size="32M", no_array=True)
+    assert c.array["state"] == "down"
+    assert c.get("/api/v1/arrays")["arrays"] == []
+    c = cluster(members=3, size="32M", image_buffer="2M",
+                env={"WEFT_ARRAY_ARGS": f"--filter=log logfile={log}"})
+    run("nbdinfo", c.nbd)
+    assert "Connect" in log.read_text()
+
+
+class Quickstart:
+    """The README's first command, with a directory of its own."""
+
+    def __init__(self, tmp_path):
+        self.dir = tmp_path / "q"
+        self.words = [SOURCE / "scripts/quickstart", "--dir", self.dir,
+                      "--build", BUILD]
+
+    def run(self, *words, **kw):
+        return run(*self.words, *words, timeout=300, **kw)
+
+    def status(self):
+        return json.loads(run("devcluster", "status", self.dir / "c",
+                              "--json").stdout)
+
+    def weftctl(self, *words):
+        return run(self.dir / "weftctl", *words)
+
+
+@pytest.mark.timeout(900)
+def test_quickstart(tmp_path):
+    """Twice, with somebody using the array, and stopped."""
+    q = Quickstart(tmp_path)
+    state = None
+    try:
+        p = q.run()
+        assert "all is right" in p.stdout and "killed member m2" in p.stdout
+        state = q.status()
+        assert state["members"][2]["state"] == "down"
+        status, page = http("GET", state["admin"] + "/")
+        assert status == 200 and page
+
+        p = q.run()
+        assert "earlier run" in p.stdout and "all is right" in p.stdout
+        assert q.status() == state
+
+        device = q.weftctl("attach", "a", "--fuse").stdout.strip()
+        (tmp_path / "other").mkdir()
+        run("mount", "-o", "ro", device, tmp_path / "other")
+        p = q.run("stop", check=False)
+        assert p.returncode == 1 and "in use" in p.stderr
+        assert q.status() == state
+        run("umount", tmp_path / "other")
+    finally:
+        q.run("stop")
+    assert not q.dir.exists()
+    pids = [state["weftd"], state["array"], *state["members"]]
+    assert not any(p["pid"] and alive(p["pid"]) for p in pids)
+    assert "nothing runs" in q.run("stop").stdout
+
+
+@pytest.mark.timeout(600)
+def test_quickstart_without_mounting(tmp_path):
+    q = Quickstart(tmp_path)
+    try:
+        p = q.run("--no-mount")
+        assert "no mounting here" in p.stdout and "all is right" in p.stdout
+    finally:
+        q.run("stop")
+
+
+def test_quickstart_spares_a_directory_that_is_not_its_own(tmp_path):
+    q = Quickstart(tmp_path)
+    q.dir.mkdir()
+    (q.dir / "file").write_text("precious")
+    for words in [[], ["stop"]]:
+        p = q.run(*words, check=False)
+        assert p.returncode == 1 and "not made by quickstart" in p.stderr
+    assert (q.dir / "file").read_text() == "precious"

@@ -1,0 +1,710 @@
+"""weftctl against a real cluster: every verb, its JSON, its errors, its exit
+statuses, and a real ext4 on what `attach` makes.
+
+Topology: one devcluster for each test.  Pass: what weftctl says agrees with
+what weftd says and with what lies on the disks; an error is one line that
+names the thing, and changes nothing.
+"""
+
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+import nbd
+import pytest
+
+from wefttest import eventually, run
+
+OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
+MIB = 1 << 20
+NOWHERE = "http://127.0.0.1:1"
+
+
+class Ctl:
+    """weftctl for one cluster, with a run directory of its own."""
+
+    def __init__(self, admin, run_dir):
+        self.env = {"WEFT_ADMIN": admin, "WEFT_RUN_DIR": str(run_dir)}
+
+    def __call__(self, *words, status=OK, **kw):
+        """Its output.  An error must be one line, and is what is returned
+        when another status than 0 is wanted."""
+        p = run("weftctl", *words, env=self.env, check=False, **kw)
+        assert p.returncode == status, f"{p.returncode}: {p.stdout}{p.stderr}"
+        if status == OK:
+            return p.stdout
+        lines = p.stderr.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("weftctl: "), p.stderr
+        return lines[0]
+
+    def json(self, *words, **kw):
+        return json.loads(self(*words, "--json", **kw))
+
+    def on_terminal(self, *words, answer=None, timeout=60):
+        """(status, all that stood on the terminal)."""
+        master, slave = pty.openpty()
+        p = subprocess.Popen(
+            ["weftctl", *map(str, words)], stdin=slave, stdout=slave,
+            stderr=slave,
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **self.env})
+        os.close(slave)
+        if answer is not None:
+            os.write(master, answer.encode() + b"\n")
+        said, end = b"", time.monotonic() + timeout
+        while time.monotonic() < end:
+            if select.select([master], [], [], 0.2)[0]:
+                try:
+                    data = os.read(master, 65536)
+                except OSError:
+                    break
+                if not data:
+                    break
+                said += data
+            elif p.poll() is not None:
+                break
+        status = p.wait(timeout=10)
+        os.close(master)
+        return status, said.decode()
+
+
+@pytest.fixture
+def ctl(tmp_path):
+    """A factory: ctl(cluster).  Whatever is left attached is detached."""
+    made = []
+
+    def make(c):
+        made.append(Ctl(c.admin, f"/tmp/weft-run-{os.getpid()}-{len(made)}"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        run_dir = one.env["WEFT_RUN_DIR"]
+        if os.path.isdir(run_dir):
+            left = os.listdir(run_dir)
+            for name in left:
+                run("weftctl", "detach", name, env=one.env, check=False)
+            os.rmdir(run_dir)
+            assert left == [], "attached when the test ended"
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest() \
+            if hasattr(hashlib, "file_digest") \
+            else hashlib.sha256(f.read()).hexdigest()
+
+
+# --- The command line ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [
+    [], ["disk"], ["array", "frobnicate"], ["frobnicate"],
+    ["status", "more"], ["array", "show"], ["array", "show", "a", "b"],
+    ["--frobnicate"], ["-x"], ["status", "--json=yes"], ["array", "create"],
+    ["status", "--timeout", "0"], ["status", "--timeout", "1x"],
+    ["status", "--timeout"], ["array", "show", "Not_A_Name"],
+    ["array", "show", "../../etc"], ["array", "rm", "a" * 64],
+    ["map", "a", "12", "13", "14"], ["attach", "a", "--connections", "0"],
+    ["attach", "a", "--connections", "17"], ["attach", "a", "--node", "N"],
+    ["detach", "-a"], ["status", "--admin", "ftp://x"],
+])
+def test_usage(words):
+    p = run("weftctl", *words, check=False, env={"WEFT_ADMIN": NOWHERE})
+    assert p.returncode == USAGE, p.stderr
+    assert p.stdout == ""
+    assert re.fullmatch(r"weftctl: .*\n", p.stderr)
+
+
+@pytest.mark.parametrize("words", [
+    ["status"], ["node", "ls"], ["disk", "ls"], ["disk", "forget", "0000"],
+    ["array", "ls"], ["array", "show", "a"], ["array", "rm", "a", "--yes"],
+    ["array", "create", "a", "--disk", "0000"], ["map", "a"],
+    ["attach", "a", "--print-uri"],
+])
+def test_unreachable(words, tmp_path):
+    p = run("weftctl", *words, "--admin", NOWHERE, check=False,
+            env={"WEFT_RUN_DIR": str(tmp_path)})
+    assert p.returncode == UNREACHABLE
+    assert re.fullmatch(r"weftctl: .*127\.0\.0\.1:1.*\n", p.stderr)
+    assert os.listdir(tmp_path) == []
+
+
+def test_help_and_version():
+    assert re.fullmatch(r"weftctl \d+\.\d+\.\d+\n",
+                        run("weftctl", "--version").stdout)
+    everything = run("weftctl", "--help").stdout
+    assert "weftctl array create" in everything
+    one = run("weftctl", "disk", "--help").stdout
+    assert "weftctl disk format" in one and "--force" in one
+    assert "weftctl array" not in one
+    assert "weftctl disk ls" not in run("weftctl", "disk", "format",
+                                        "--help").stdout
+
+
+# --- Looking -----------------------------------------------------------------------
+
+
+def test_looking(cluster, ctl):
+    c = cluster(members=4, size="32M")
+    w = ctl(c)
+
+    status = c.get("/api/v1/status")
+    said = w("status")
+    assert said.splitlines()[0] == f"{status['health']}: {status['verdict']}"
+    assert re.search(r"^a +ready +raid-x +4 ", said, re.MULTILINE)
+    assert w.json("status")["arrays"][0]["name"] == "a"
+
+    nodes = {n["name"] for n in w.json("node", "ls")["nodes"]}
+    assert nodes == {"n0", "n1", "n2", "n3"}
+    table = w("node", "ls").splitlines()
+    assert table[0].split()[:3] == ["NODE", "STATE", "DISKS"]
+    assert {row.split()[0] for row in table[1:]} == nodes
+    assert all(row.split()[1] == "alive" for row in table[1:])
+
+    disks = w.json("disk", "ls")["disks"]
+    assert {d["path"] for d in disks} == {m["file"] for m in c.members}
+    table = w("disk", "ls").splitlines()
+    assert {row.split()[0] for row in table[1:]} == {d["uuid"] for d in disks}
+    assert all(row.split()[4:6] == ["serving", "a"] for row in table[1:])
+
+    assert w.json("array", "ls")["arrays"][0]["name"] == "a"
+    row = w("array", "ls").splitlines()[1]
+    assert row.split()[:4] == ["a", "ready", "raid-x", "4"]
+    assert row.split()[-1] == "n0"
+
+    array = c.get("/api/v1/arrays/a")
+    shown = w.json("array", "show", "a")
+    for key in ("uuid", "layout", "size", "epoch", "capacity", "survives"):
+        assert shown[key] == array[key]
+    text = w("array", "show", "a")
+    assert f"({array['size']} bytes)" in text
+    assert array["survives"] in text
+    for m in array["members"]:
+        assert re.search(rf"^ +{m['position']} +in-sync +{m['node']} .*"
+                         rf"{m['disk']}.*{re.escape(m['uri'])}", text,
+                         re.MULTILINE)
+    assert array["session"]["session"] in text
+
+    line = w("array", "show", "b", status=REFUSED)
+    assert re.search(r"\bb\b", line)
+    w("array", "show", "b", "--json", status=REFUSED)
+
+
+def test_colours(cluster, ctl):
+    """On a terminal, and only there."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    assert "\033" not in w("status")
+    status, said = w.on_terminal("status")
+    assert status == OK and "\033[32m" in said
+    assert "\033" not in w.on_terminal("status", "--no-color")[1]
+    w.env["NO_COLOR"] = "1"
+    env = dict(w.env)
+    master, slave = pty.openpty()
+    p = subprocess.run(["weftctl", "status"], stdin=slave, stdout=slave,
+                       env={**os.environ, "TERM": "xterm", **env}, timeout=60,
+                       check=True)
+    assert p.returncode == OK
+    assert b"\033" not in os.read(master, 65536)
+    os.close(slave)
+    os.close(master)
+
+
+def test_degraded_is_shown(cluster, ctl):
+    """A member dies, and a write meets that: out, and said so everywhere."""
+    c = cluster(members=4, size="32M", io_timeout=2000)
+    w = ctl(c)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    c.kill("m2")
+    for offset in range(0, 4 * MIB, MIB // 4):
+        h.pwrite(b"x" * 4096, offset)
+    h.flush()
+    h.shutdown()
+    eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "degraded")
+    said = w("status")
+    assert not said.startswith("ok:")
+    assert re.search(r"^a +degraded", said, re.MULTILINE)
+    assert re.search(r"array a, member 2 \(n2:.*m2\.img\): out", said)
+    assert re.search(r"^ +2 +out ", w("array", "show", "a"), re.MULTILINE)
+    assert re.search(r"exposed", w("array", "show", "a"))
+    assert re.search(r"^ *\d+ +\d+ +data +2 .* out ",
+                     w("map", "a", "512K"), re.MULTILINE)
+
+
+# --- disk ---------------------------------------------------------------------------
+
+
+def blank(path, size=32 * MIB):
+    with open(path, "wb") as f:
+        f.truncate(size)
+    return str(path)
+
+
+def test_disk_format(tmp_path):
+    w = Ctl(NOWHERE, tmp_path)  # needs no weftd
+    a, b = blank(tmp_path / "a.img"), blank(tmp_path / "b.img", 5 * MIB + 77)
+
+    both = w.json("disk", "format", a, b)["disks"]
+    assert [d["path"] for d in both] == [a, b]
+    assert both[0]["size"] == 32 * MIB
+    assert both[0]["data_bytes"] == 31 * MIB
+    for d in both:
+        assert d["size"] - d["data_bytes"] - d["unused_bytes"] == MIB
+        assert d["replaced"] is None
+    assert both[0]["uuid"] != both[1]["uuid"]
+
+    before = digest(a)
+    line = w("disk", "format", a, status=FAILED)
+    assert a in line and "Weft" in line and "--force" in line
+    assert digest(a) == before
+
+    said = w("disk", "format", a, "--force")
+    assert a in said and both[0]["uuid"] in said and "31M" in said
+    assert digest(a) != before
+
+
+def test_disk_format_touches_none_if_one_is_bad(tmp_path):
+    w = Ctl(NOWHERE, tmp_path)
+    good, ext4 = blank(tmp_path / "good.img"), blank(tmp_path / "ext4.img")
+    run("mke2fs", "-q", "-t", "ext4", "-L", "home", ext4)
+    before = digest(good), digest(ext4)
+
+    line = w("disk", "format", good, ext4, status=FAILED)
+    assert ext4 in line and "ext4" in line and "--force" in line
+    missing = str(tmp_path / "missing")
+    assert missing in w("disk", "format", good, missing, status=FAILED)
+    assert not os.path.exists(missing)
+    assert str(tmp_path) in w("disk", "format", good, tmp_path, status=FAILED)
+    w("disk", "format", good, good, status=USAGE)
+    assert (digest(good), digest(ext4)) == before
+
+    disks = w.json("disk", "format", "--force", good, ext4)["disks"]
+    assert disks[0]["replaced"] is None and "ext4" in disks[1]["replaced"]
+    p = run("blkid", "-p", ext4, check=False)
+    assert "ext4" not in p.stdout
+
+
+def test_disk_format_in_use(cluster, ctl):
+    c = cluster(members=3, size="32M", no_array=True)
+    path = c.members[0]["file"]
+    before = digest(path)
+    line = ctl(c)("disk", "format", "--force", path, status=FAILED)
+    assert path in line and "--force" not in line
+    assert digest(path) == before
+
+
+def test_disk_forget(cluster, ctl):
+    c = cluster(members=4, size="32M", no_array=True)
+    w = ctl(c)
+    disk = next(d for d in c.get("/api/v1/disks")["disks"]
+                if d["path"] == c.members[3]["file"])
+    assert disk["path"] in w("disk", "forget", disk["uuid"], status=REFUSED)
+    assert "no such disk" in w("disk", "forget", "n3:/nowhere",
+                               status=REFUSED)
+    c.kill("m3")
+    eventually(lambda: not [d for d in c.get("/api/v1/disks")["disks"]
+                            if d["uuid"] == disk["uuid"]][0]["alive"])
+    assert "silent" in w("disk", "ls")
+    assert w.json("disk", "forget", f"n3:{disk['path']}") == {
+        "uuid": disk["uuid"], "deleted": True}
+    assert len(c.get("/api/v1/disks")["disks"]) == 3
+
+
+# --- array --------------------------------------------------------------------------
+
+
+def test_array_create_and_rm(cluster, ctl):
+    c = cluster(members=4, size="32M", no_array=True)
+    w = ctl(c)
+    disks = sorted(c.get("/api/v1/disks")["disks"], key=lambda d: d["path"])
+    uuids = [d["uuid"] for d in disks]
+    create = ["array", "create", "data", "--layout", "raid-x"]
+
+    # Each way of naming a disk, in an order that is not theirs.
+    names = [uuids[2], f"n0:{disks[0]['path']}", disks[3]["path"]]
+    named = [w for n in names for w in ("--disk", n)] + [uuids[1][:13]]
+    plan = w.json(*create, *named, "--dry-run")
+    assert [m["disk"] for m in plan["members"]] == [
+        uuids[2], uuids[0], uuids[3], uuids[1]]
+    assert plan["unit"] == 256 * 1024
+    capacity = plan["capacity"]
+    assert capacity["total"] == sum(d["data_bytes"] for d in disks)
+    assert capacity["total"] == (capacity["usable"] + capacity["images"]
+                                 + capacity["wasted"])
+    text = w(*create, *named, "--dry-run", "--unit", "64K")
+    for word in ("raid-x, 4 members, stripe unit 64K", "usable", "images",
+                 "wasted", "survives", "any 1 member"):
+        assert word in text
+    assert c.get("/api/v1/arrays")["arrays"] == []
+
+    # No terminal, and no; nothing is done.
+    assert "--yes" in w(*create, *named, status=USAGE)
+    status, said = w.on_terminal(*create, *named, answer="n")
+    assert status == FAILED and "any 1 member" in said and "[y/N]" in said
+    assert c.get("/api/v1/arrays")["arrays"] == []
+
+    status, said = w.on_terminal(*create, *named, answer="y")
+    assert status == OK, said
+    array = c.get("/api/v1/arrays/data")
+    assert array["state"] == "ready"
+    assert [m["disk"] for m in array["members"]] == [
+        uuids[2], uuids[0], uuids[3], uuids[1]]
+
+    # What is taken can't be taken again.
+    line = w("array", "create", "more", "--yes", *named, status=REFUSED)
+    assert "data" in line
+    w(*create, *named, "--yes", status=REFUSED)
+
+    # rm
+    assert "--yes" in w("array", "rm", "data", status=USAGE)
+    status, said = w.on_terminal("array", "rm", "data", answer="date")
+    assert status == FAILED
+    assert c.get("/api/v1/arrays/data")["state"] == "ready"
+    status, said = w.on_terminal("array", "rm", "data", answer="data")
+    assert status == OK, said
+    assert c.get("/api/v1/arrays")["arrays"] == []
+    assert "data" in w("array", "rm", "data", "--yes", status=REFUSED)
+
+    # The disks are free again.
+    array = w.json("array", "create", "mirror", "--layout", "raid-10",
+                   "--unit", "64K", "--dup", "sync-client", "--yes",
+                   *named)
+    assert (array["state"], array["layout"], array["unit"], array["dup"]) == (
+        "ready", "raid-10", 65536, "sync-client")
+    assert w.json("array", "rm", "mirror", "--yes") == {
+        "name": "mirror", "deleted": True}
+    assert "WARNING" in w("array", "create", "z", "--layout", "raid-0",
+                          "--dry-run", *named)
+
+
+def test_array_create_refused(cluster, ctl):
+    c = cluster(members=3, size="32M", no_array=True)
+    w = ctl(c)
+    uuids = [d["uuid"] for d in c.get("/api/v1/disks")["disks"]]
+    three = [x for u in uuids for x in ("--disk", u)]
+
+    def refused(*words, status, says):
+        line = w("array", "create", "a", "--yes", *words, status=status)
+        assert re.search(says, line), line
+
+    refused(status=USAGE, says="--disk")
+    refused(*three, "--layout", "raid-7", status=USAGE, says="raid-7.*raid-x")
+    refused(*three, "--unit", "64Q", status=USAGE, says="64Q")
+    refused(*three, "--unit", "5000", status=REFUSED, says="unit|5000")
+    refused(*three, "--groups", "0", status=USAGE, says="groups")
+    refused(*three, "--groups", "2", status=REFUSED, says="group")
+    refused(*three, "--layout", "raid-10", status=REFUSED, says="raid-10|even")
+    refused(*three, "--dup", "maybe", status=REFUSED, says="dup|maybe")
+    refused(*three[:4], status=REFUSED, says="raid-x|3")
+    refused(*three, uuids[1], status=USAGE, says="twice")
+    refused(*three, "0" * 36, status=REFUSED, says="no such disk")
+    refused(*three, "n1:/nowhere", status=REFUSED, says="no such disk")
+    refused(*three[:2], "/", status=REFUSED, says="no such disk")
+    assert c.get("/api/v1/arrays")["arrays"] == []
+
+
+def test_rm_of_an_attached_array(cluster, ctl):
+    c = cluster(members=3, size="32M")
+    line = ctl(c)("array", "rm", "a", "--yes", status=REFUSED)
+    assert "n0" in line
+    assert c.get("/api/v1/arrays/a")["state"] == "ready"
+
+
+# --- map ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["raid-x", "raid-10", "chained", "rotated",
+                                    "raid-1", "raid-0"])
+def test_map_tells_where_bytes_are(cluster, ctl, seed, layout):
+    """What is written at an offset lies on the disks where map says."""
+    c = cluster(members=4, size="16M", layout=layout, unit="64K")
+    w = ctl(c)
+    size = c.get("/api/v1/arrays/a")["size"]
+    offset = (seed * 512) % (size - MIB)
+    data = bytes((i * 7 + i // 256 + seed) % 251 for i in range(300000))
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    h.pwrite(data, offset)
+    h.flush()
+    h.shutdown()
+
+    said = w.json("map", "a", offset, len(data))
+    assert (said["offset"], said["length"]) == (offset, len(data))
+    at, copies = offset, {"raid-1": 4, "raid-0": 1}.get(layout, 2)
+    for piece in said["pieces"]:
+        assert piece["offset"] == at
+        at += piece["length"]
+        wanted = data[piece["offset"] - offset:][:piece["length"]]
+        assert [x["copy"] for x in piece["copies"]] == \
+            ["data"] + ["image"] * (copies - 1)
+        assert len({x["member"] for x in piece["copies"]}) == copies
+        for copy in piece["copies"]:
+            member = c.members[copy["member"]]
+            assert copy["node"] == f"n{copy['member']}"
+            with open(member["file"], "rb") as f:
+                f.seek(member["data_offset"] + copy["offset"])
+                assert f.read(piece["length"]) == wanted
+    assert at == offset + len(data)
+    assert len(w("map", "a", offset, len(data)).splitlines()) == \
+        1 + copies * len(said["pieces"])
+
+
+def test_map_picture(cluster, ctl):
+    """Figure 2b of the RAID-x paper: 4 members."""
+    c = cluster(members=4, size="16M", unit="64K")
+    w = ctl(c)
+    picture = w.json("map", "a")
+    columns = [[u["unit"] for u in m["units"]] for m in picture["members"]]
+    assert columns == [
+        ["D0", "D4", "D8", "D9'", "D10'", "D11'"],
+        ["D1", "D5", "D9", "D6'", "D7'", "D8'"],
+        ["D2", "D6", "D10", "D3'", "D4'", "D5'"],
+        ["D3", "D7", "D11", "D0'", "D1'", "D2'"],
+    ]
+    text = w("map", "a")
+    rows = [line.split()[1:] for line in text.splitlines()
+            if re.match(r" +[\d.]+[KM]? +D", line)]
+    assert [list(column) for column in zip(*rows)] == columns
+
+    size = c.get("/api/v1/arrays/a")["size"]
+    one = w.json("map", "a", "64K")
+    assert (one["offset"], one["length"]) == (65536, 65536)
+    assert w.json("map", "a", 65537)["length"] == 65535
+    assert w.json("map", "a", size - 1, 1)["pieces"][0]["length"] == 1
+    for words, says in [(["64Q"], "64Q"), ([size], "end"),
+                        ([0, size + 1], "end"), ([0, 0], "at least one byte"),
+                        (["0", "1.3G"], "1.3G"), (["-1"], ""),
+                        ([1 << 64], ""), ([0, "16E"], "")]:
+        assert says in w("map", "a", *words, status=USAGE)
+    w("map", "b", status=REFUSED)
+
+
+# --- attach and detach ------------------------------------------------------------------
+
+
+def session(c):
+    return c.get("/api/v1/arrays/a")["session"]
+
+
+def write_tree(device, where):
+    """A real ext4 with a real tree on it; returns the checksums."""
+    os.makedirs(where, exist_ok=True)
+    run("mkfs.ext4", "-q", device)
+    run("mount", device, where)
+    try:
+        run("cp", "-r", "/usr/share/doc/bash", "/usr/share/doc/coreutils",
+            where)
+        return tree(where)
+    finally:
+        run("umount", where)
+
+
+def tree(where):
+    found = {}
+    for root, _, names in os.walk(where):
+        for name in names:
+            path = os.path.join(root, name)
+            found[os.path.relpath(path, where)] = digest(path)
+    assert found
+    return found
+
+
+def read_tree(device, where):
+    run("mount", "-o", "ro", device, where)
+    try:
+        return tree(where)
+    finally:
+        run("umount", where)
+
+
+def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
+    """No array process: attach starts one, and detach ends it."""
+    c = cluster(members=4, size="64M")
+    w = ctl(c)
+    end_array_process(c)
+    mnt = str(tmp_path / "mnt")
+
+    device = w("attach", "a", "--fuse").strip()
+    assert re.fullmatch(r"/dev/loop\d+", device)
+    size = c.get("/api/v1/arrays/a")["size"]
+    assert int(run("blockdev", "--getsize64", device).stdout) == size
+    first = session(c)
+    assert first["uri"].startswith("nbd+unix:///?socket=/tmp/weft-run-")
+    assert first["mode"] == "rw"
+    # Again is no second time.
+    assert w("attach", "a", "--fuse").strip() == device
+    assert w.json("attach", "a")["device"] == device
+    assert session(c)["session"] == first["session"]
+
+    files = write_tree(device, mnt)
+    run("mount", device, mnt)
+    line = w("detach", "a", status=FAILED)
+    assert device in line and mnt in line
+    assert tree(mnt) == files
+    run("umount", mnt)
+
+    assert w("detach", "a") == "array a: detached\n"
+    assert not os.path.exists(f"/proc/{first['pid']}/exe")
+    assert device not in run("losetup", "-a").stdout
+    assert session(c) is None
+    assert w.json("detach", "a") == {"array": "a", "detached": False}
+
+    device = w("attach", "a", "--fuse", "--connections", "1").strip()
+    assert session(c)["session"] != first["session"]
+    assert read_tree(device, mnt) == files
+    run("e2fsck", "-fn", device)
+    assert w.json("detach", "a") == {"array": "a", "detached": True}
+
+
+def end_array_process(c):
+    """Cleanly, so that its session is over."""
+    c.may_end("array")
+    os.kill(c.status()["array"]["pid"], 15)
+    eventually(lambda: session(c) is None)
+
+
+def test_attach_uses_the_array_process_of_this_host(cluster, ctl, tmp_path):
+    """It is found although it calls its node n0, and is left running."""
+    c = cluster(members=3, size="64M")
+    w = ctl(c)
+    before = session(c)
+    mnt = str(tmp_path / "mnt")
+
+    device = w("attach", "a", "--fuse").strip()
+    files = write_tree(device, mnt)
+    w("detach", "a")
+    assert session(c)["session"] == before["session"]
+    device = w("attach", "a", "--fuse", "--node", "n0").strip()
+    assert read_tree(device, mnt) == files
+    w("detach", "a")
+    assert session(c)["session"] == before["session"]
+    assert c.status()["array"]["state"] == "running"
+
+
+def test_attach_without_a_choice(cluster, ctl):
+    """Neither --fuse nor an nbd in the kernel: falls back and says so; with
+    one it is used."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    p = run("weftctl", "attach", "a", env=w.env)
+    if os.path.exists("/sys/block/nbd0"):
+        assert p.stdout.startswith("/dev/nbd") and p.stderr == ""
+    else:
+        assert p.stdout.startswith("/dev/loop")
+        assert "no nbd" in p.stderr and "nbdfuse" in p.stderr
+    device = p.stdout.strip()
+    with open(device, "r+b", buffering=0) as f:
+        f.write(b"weft" * 1024)
+        os.fsync(f.fileno())
+    w("detach", "a")
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    assert h.pread(4096, 0) == b"weft" * 1024
+    h.shutdown()
+
+
+def test_print_uri(cluster, ctl):
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    size = c.get("/api/v1/arrays/a")["size"]
+
+    # One that runs: found, and nothing is recorded.
+    assert w("attach", "a", "--print-uri").strip() == c.nbd
+    assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+
+    end_array_process(c)
+    uri = w("attach", "a", "--print-uri").strip()
+    assert uri.startswith("nbd+unix:///?socket=/")
+    info = json.loads(run("qemu-img", "info", "--output=json", uri).stdout)
+    assert info["virtual-size"] == size
+    assert run("nbdinfo", "--size", uri).stdout.strip() == str(size)
+    # A device may follow, over the same process.
+    pid = session(c)["pid"]
+    assert w("attach", "a", "--fuse").startswith("/dev/loop")
+    assert session(c)["pid"] == pid
+    assert w("attach", "a", "--print-uri").strip() == uri
+    w("detach", "a")
+    assert session(c) is None
+
+
+def test_read_only(cluster, ctl, tmp_path):
+    c = cluster(members=3, size="64M")
+    w = ctl(c)
+    mnt = str(tmp_path / "mnt")
+    files = write_tree(w("attach", "a", "--fuse").strip(), mnt)
+    assert "read-only" not in w("attach", "a", "--read-only", "--fuse",
+                                status=FAILED)
+    w("detach", "a")
+    end_array_process(c)
+
+    device = w("attach", "a", "--fuse", "--read-only").strip()
+    assert session(c) is None
+    assert [s["mode"] for s in c.get("/api/v1/arrays/a")["sessions"]] == ["ro"]
+    assert run("blockdev", "--getro", device).stdout == "1\n"
+    with pytest.raises(OSError):
+        with open(device, "r+b", buffering=0) as f:
+            f.write(bytes(4096))
+    assert read_tree(device, mnt) == files
+    w("detach", "a")
+
+
+def test_attach_refused(cluster, ctl):
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    assert "b" in w("attach", "b", "--fuse", status=REFUSED)
+    assert "b" in w("attach", "b", "--print-uri", status=REFUSED)
+    assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+    # No room for the address of a socket.
+    long = "/tmp/" + "x" * 100
+    p = run("weftctl", "attach", "a", env={**w.env, "WEFT_RUN_DIR": long},
+            check=False)
+    assert p.returncode == FAILED and "WEFT_RUN_DIR" in p.stderr
+    assert not os.path.exists(long)
+    p = run("weftctl", "attach", "a", env={**w.env, "WEFT_RUN_DIR": "run"},
+            check=False)
+    assert p.returncode == USAGE and "absolute" in p.stderr
+    assert w("detach", "b") == "array b: was not attached on this host\n"
+
+
+def test_attach_survives_the_death_of_the_array_process(cluster, ctl):
+    """kill -9 of the nbdkit that attach started: attach again makes it anew."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    end_array_process(c)
+    device = w("attach", "a", "--fuse").strip()
+    with open(device, "r+b", buffering=0) as f:
+        f.write(b"flushed!" * 512)
+        os.fsync(f.fileno())
+    dead = session(c)["pid"]
+    os.kill(dead, 9)
+    # weftd waits until the dead one has been silent for its time.
+    p = run("weftctl", "attach", "a", "--fuse", env=w.env)
+    assert "could not be flushed" in p.stderr
+    assert session(c)["pid"] != dead
+    with open(p.stdout.strip(), "rb", buffering=0) as f:
+        assert f.read(4096) == b"flushed!" * 512
+    w("detach", "a")
+
+
+def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    record = w.json("attach", "a", "--fuse")
+    os.kill(record["fuse"]["pid"], 9)
+    p = run("weftctl", "detach", "a", env=w.env, check=False)
+    assert p.returncode in (OK, FAILED)
+    assert "Traceback" not in p.stderr
+    assert w("detach", "a") == "array a: was not attached on this host\n"
+    assert record["device"] not in run("losetup", "-a").stdout
+    assert w.env["WEFT_RUN_DIR"] not in open("/proc/mounts").read()
+    # weftd being away is no reason not to detach.
+    device = w("attach", "a", "--fuse").strip()
+    c.kill("weftd")
+    w("detach", "a")
+    assert device not in run("losetup", "-a").stdout

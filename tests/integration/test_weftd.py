@@ -1,0 +1,1228 @@
+"""weftd over HTTP, with members and hosts that are played here.
+
+Topology: one weftd; members and hosts are threads that send heartbeats and obey
+the replies, as docs/API says.  Causes: restarts and kill -9 at any time, silence,
+double use, an old or damaged database, input of every bad kind.  Pass: what was
+answered is still so afterwards, and everything bad gets an error that names the
+field and changes nothing.
+"""
+
+import http.client
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import threading
+import time
+import uuid
+
+import pytest
+
+from wefttest import SOURCE, eventually, http as call, run
+
+GIB = 1 << 30
+TTL_SESSION = 10
+
+
+class Weftd:
+    def __init__(self, directory):
+        self.dir = directory
+        self.state = directory / "state"
+        self.url_file = directory / "url"
+        self.log = directory / "weftd.log"
+        self.listen = "127.0.0.1:0"
+        self.process = None
+
+    def start(self, wait=True):
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(
+                ["weftd", "--state", self.state, "--listen", self.listen,
+                 "--port-file", self.url_file, "--pid-file",
+                 self.dir / "pid"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if wait:
+            eventually(self.is_up, what="weftd serves")
+            # From now on always the same, as members know only this one.
+            self.listen = self.url.removeprefix("http://")
+        return self
+
+    def is_up(self):
+        assert self.process.poll() is None, self.log.read_text()
+        return self.url_file.exists() and self.call("GET", "/status")[0] == 200
+
+    @property
+    def url(self):
+        return self.url_file.read_text().strip()
+
+    @property
+    def address(self):
+        host, port = self.listen.split(":")
+        return host, int(port)
+
+    def call(self, method, path, body=None, headers=None, timeout=30):
+        return call(method, self.url + "/api/v1" + path, body, headers,
+                    timeout)
+
+    def get(self, path):
+        status, reply = self.call("GET", path)
+        assert status == 200, reply
+        return reply
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.url_file.unlink(missing_ok=True)
+
+    def stop(self):
+        """Ends it; returns how long that took."""
+        begin = time.monotonic()
+        self.process.terminate()
+        assert self.process.wait(timeout=20) == 0, self.log.read_text()
+        return time.monotonic() - begin
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.stop()
+        text = self.log.read_text()
+        for fault in ("ERROR: AddressSanitizer", "runtime error",
+                      "LeakSanitizer", "ThreadSanitizer", "Assertion"):
+            assert fault not in text, text
+
+
+class Member:
+    """A disk and the process that serves it."""
+
+    def __init__(self, weftd, number, disk=None):
+        self.weftd = weftd
+        self.uuid = disk or str(uuid.uuid4())
+        self.number = number
+        self.instance = os.urandom(8).hex()
+        self.header = {"cluster": None, "array": None, "position": None,
+                       "min_epoch": 0, "generation": 0, "epoch": 0}
+        self.load = {"cpu": 0.25, "loadavg": 0.5, "mem_free": GIB,
+                     "disk_read_bytes": 0, "disk_write_bytes": 0}
+        self.state, self.reason = "serving", None
+        self.said = []
+        self.thread = None
+        self.running = False
+
+    def body(self, **more):
+        return {"instance": self.instance, "node": f"n{self.number}",
+                "uri": f"nbd://127.0.0.{self.number + 1}:10809",
+                "path": f"/dev/disk{self.number}", "size": GIB,
+                "data_bytes": GIB - (1 << 20), "sequence": 1,
+                "state": self.state, "reason": self.reason,
+                "dirty_extents": 0, "load": self.load, **self.header, **more}
+
+    def beat(self, **more):
+        path = f"/disks/{self.uuid}/heartbeat"
+        status, r = self.weftd.call("POST", path, self.body(**more))
+        self.said.append((status, r))
+        if status == 200:
+            self.obey(r)
+        return status, r
+
+    def obey(self, r):
+        h = self.header
+        assert r["generation"] >= h["generation"]
+        h["cluster"], h["generation"] = r["cluster"], r["generation"]
+        h["min_epoch"] = max(h["min_epoch"], r["min_epoch"])
+        a = r["assignment"]
+        if a:
+            h.update(array=a["array"], position=a["position"],
+                     epoch=a["epoch"])
+            self.states = a["states"]
+        elif h["array"] and r.get("release") == h["array"]:
+            h.update(array=None, position=None, epoch=0)
+
+    def live(self):
+        while self.running:
+            try:
+                status, _ = self.beat(wait_ms=1000)
+            except (OSError, http.client.HTTPException):
+                status = 0
+            if status != 200:
+                time.sleep(0.1)
+
+    def start(self):
+        self.running = True
+        self.thread = threading.Thread(target=self.live, daemon=True)
+        self.thread.start()
+        return self
+
+    def stop(self):
+        self.running = False
+        if self.thread:
+            self.thread.join()
+
+
+class Host:
+    """An array process that attaches and sends heartbeats."""
+
+    def __init__(self, weftd, node, mode="rw"):
+        self.weftd, self.node, self.mode = weftd, node, mode
+        self.instance = os.urandom(8).hex()
+        self.epoch = 0
+        self.over = None
+        self.running = False
+        self.stats = {"reads": 0, "read_bytes": 0, "read_ns": 0}
+
+    def attach(self, array="a"):
+        status, r = self.weftd.call(
+            "POST", f"/arrays/{array}/sessions",
+            {"instance": self.instance, "node": self.node, "pid": 42,
+             "mode": self.mode, "uri": None})
+        if status == 201:
+            self.session, self.map = r["session"], r["map"]
+            self.epoch = r["map"]["epoch"]
+        return status, r
+
+    def beat(self, wait_ms=0):
+        status, r = self.weftd.call(
+            "POST", f"/sessions/{self.session}/heartbeat",
+            {"instance": self.instance, "epoch": self.epoch, "uri": None,
+             "stats": self.stats, "draining": False, "wait_ms": wait_ms})
+        if status == 200:
+            self.epoch, self.states = r["epoch"], r["states"]
+        if status == 410:
+            self.over = r["detail"]
+        return status, r
+
+    def lost(self, member, reason="connection refused"):
+        status, r = self.weftd.call("POST", f"/sessions/{self.session}/lost",
+                                    {"member": member, "reason": reason})
+        if status == 200:
+            self.epoch, self.states = r["epoch"], r["states"]
+        return status, r
+
+    def detach(self):
+        self.stop()
+        return self.weftd.call("DELETE", f"/sessions/{self.session}")
+
+    def live(self):
+        while self.running and not self.over:
+            try:
+                self.beat(1000)
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.1)
+
+    def start(self):
+        self.running = True
+        self.thread = threading.Thread(target=self.live, daemon=True)
+        self.thread.start()
+        return self
+
+    def stop(self):
+        if self.running:
+            self.running = False
+            self.thread.join()
+
+
+@pytest.fixture
+def weftd(tmp_path):
+    w = Weftd(tmp_path)
+    w.start()
+    w.actors = []
+    yield w
+    for a in w.actors:
+        a.running = False
+    w.end()
+
+
+def members(w, count=4):
+    made = [Member(w, i).start() for i in range(count)]
+    w.actors += made
+    eventually(lambda: len(w.get("/disks")["disks"]) >= count)
+    return made
+
+
+def create(w, ms, name="a", **more):
+    status, r = w.call("POST", "/arrays", {
+        "name": name, "layout": "raid-x", "disks": [m.uuid for m in ms],
+        **more})
+    assert status == 201, r
+    eventually(lambda: w.get(f"/arrays/{name}")["state"] == "ready")
+    return r
+
+
+@pytest.fixture
+def array(weftd):
+    ms = members(weftd)
+    create(weftd, ms)
+    return ms
+
+
+def host(w, node="h0", mode="rw"):
+    h = Host(w, node, mode)
+    w.actors.append(h)
+    return h
+
+
+# ---- Disks. ----
+
+
+def test_registration(weftd):
+    m = Member(weftd, 0)
+    status, r = m.beat()
+    assert status == 200 and r["assignment"] is None and r["ttl_ms"] == 5000
+    assert re.fullmatch("[0-9a-f]{64}", r["key"])
+    assert r["cluster"] == weftd.get("/status")["cluster"]
+    key = r["key"]
+    weftd.restart()
+    status, r = m.beat()
+    assert r["key"] == key and r["generation"] == 2
+    d = weftd.get(f"/disks/{m.uuid}")
+    assert d["node"] == "n0" and d["state"] == "serving" and d["alive"]
+    assert [n["name"] for n in weftd.get("/nodes")["nodes"]] == ["n0"]
+
+
+def test_heartbeat_is_held_while_nothing_changes(weftd):
+    m = Member(weftd, 0)
+    m.beat()
+    m.beat()
+    begin = time.monotonic()
+    m.beat(wait_ms=500)
+    assert time.monotonic() - begin > 0.4
+    # And comes back at once when something does.
+    ms = [m] + members(weftd, 2)
+    for other in ms[1:]:
+        other.number += 10
+    done = []
+
+    def wait():
+        begin = time.monotonic()
+        while not m.header["array"]:
+            m.beat(wait_ms=2000)
+        done.append(time.monotonic() - begin)
+
+    t = threading.Thread(target=wait)
+    t.start()
+    time.sleep(0.2)
+    create_later = weftd.call("POST", "/arrays", {
+        "name": "a", "layout": "raid-x", "disks": [d.uuid for d in ms]})
+    assert create_later[0] == 201
+    t.join()
+    assert done[0] < 1.5
+
+
+def test_strangers(weftd, array):
+    m = Member(weftd, 9)
+    status, r = m.beat(cluster=str(uuid.uuid4()))
+    assert (status, r["code"]) == (409, "foreign-cluster")
+    status, r = m.beat(array=str(uuid.uuid4()), position=0)
+    assert (status, r["code"]) == (409, "unknown-array")
+    status, r = m.beat(array=array[0].header["array"], position=0)
+    assert (status, r["code"]) == (409, "not-a-member")
+    assert len(weftd.get("/disks")["disks"]) == 4
+
+
+def test_double_use(weftd, array):
+    clone = Member(weftd, 0, array[0].uuid)
+    clone.header = dict(array[0].header)
+    status, r = clone.beat()
+    assert (status, r["code"]) == (409, "double-used")
+    assert "nbd://127.0.0.1:10809" in r["detail"]
+    # The first one dies; the next start of it gets its place.
+    array[0].stop()
+    status, r = clone.beat()
+    assert status == 200 and r["assignment"]["position"] == 0
+    # Should the first one only have been asleep, it is the second now.
+    clone.start()
+    weftd.actors.append(clone)
+    status, r = array[0].beat()
+    assert (status, r["code"]) == (409, "double-used")
+
+
+def test_failed_member_is_shown(weftd, array):
+    array[1].state, array[1].reason = "failed", "fsync: I/O error <b>"
+    eventually(lambda: weftd.get("/arrays/a")["state"] == "degraded")
+    s = weftd.get("/status")
+    assert s["health"] == "warning" and "has failed" in s["verdict"]
+    assert weftd.get("/arrays/a")["members"][1]["reason"] == array[1].reason
+
+
+def test_silence_is_shown_and_forgiven(weftd, array):
+    array[2].stop()
+    eventually(lambda: not weftd.get("/arrays/a")["members"][2]["alive"])
+    a = weftd.get("/arrays/a")
+    assert a["state"] == "degraded" and a["exposed_bytes"] > 0
+    assert a["lost_bytes"] == 0 and "member 2" in a["waits_for"]
+    assert a["members"][2]["state"] == "in-sync"
+    assert "is silent" in weftd.get("/status")["verdict"]
+    status, r = host(weftd).attach()
+    assert (status, r["code"]) == (409, "member-missing")
+    assert "member 2" in r["detail"]
+    array[2].start()
+    eventually(lambda: weftd.get("/arrays/a")["state"] == "ready")
+    assert weftd.get("/status")["health"] == "ok"
+
+
+def test_forget_a_disk(weftd, array):
+    m = Member(weftd, 8)
+    m.beat()
+    assert weftd.call("DELETE", f"/disks/{array[0].uuid}")[1]["code"] == \
+        "in-use"
+    assert weftd.call("DELETE", f"/disks/{m.uuid}")[1]["code"] == "alive"
+    eventually(lambda: not weftd.get(f"/disks/{m.uuid}")["alive"])
+    assert weftd.call("DELETE", f"/disks/{m.uuid}")[0] == 200
+    assert weftd.call("DELETE", f"/disks/{m.uuid}")[0] == 404
+    assert len(weftd.get("/disks")["disks"]) == 4
+
+
+# ---- Arrays. ----
+
+
+def test_create_and_delete(weftd):
+    ms = members(weftd)
+    body = {"name": "a", "layout": "raid-x", "disks": [m.uuid for m in ms],
+            "dry_run": True}
+    status, plan = weftd.call("POST", "/arrays", body)
+    assert status == 200 and plan["survives"] == "any 1 member"
+    assert plan["capacity"]["usable"] == plan["size"]
+    assert sum(v for k, v in plan["capacity"].items() if k != "total") == \
+        plan["capacity"]["total"]
+    assert weftd.get("/arrays")["arrays"] == []
+    a = create(weftd, ms)
+    assert a["size"] == plan["size"]
+    assert [m["position"] for m in a["members"]] == [0, 1, 2, 3]
+    for i, m in enumerate(ms):
+        assert m.header["position"] == i
+        assert m.header["array"] == a["uuid"]
+    status, r = weftd.call("DELETE", "/arrays/a")
+    assert status == 200
+    eventually(lambda: all(m.header["array"] is None for m in ms))
+    eventually(lambda: all(d["releasing"] is None
+                           for d in weftd.get("/disks")["disks"]))
+    # Disks that served an array serve the next one, in a higher epoch.
+    b = create(weftd, ms[::-1], "b", layout="raid-10", dup="sync-client")
+    assert b["epoch"] > max(a["epoch"], 0)
+    assert weftd.call("DELETE", "/arrays/a")[0] == 404
+
+
+@pytest.mark.parametrize("layout,count,groups", [
+    ("raid-x", 3, 1), ("raid-x", 5, 1), ("raid-x", 6, 2), ("raid-10", 4, 1),
+    ("chained", 3, 1), ("rotated", 4, 2), ("raid-1", 2, 1), ("raid-0", 1, 1)])
+def test_every_layout(weftd, layout, count, groups):
+    ms = members(weftd, count)
+    a = create(weftd, ms, layout=layout, groups=groups)
+    assert a["n"] == count // groups and len(a["members"]) == count
+    status, r = host(weftd).attach()
+    assert status == 201 and len(r["map"]["members"]) == count
+
+
+def test_create_refuses(weftd):
+    ms = members(weftd)
+    good = {"name": "a", "layout": "raid-x", "disks": [m.uuid for m in ms]}
+    bad = [
+        ("name", {"name": "Bad Name"}), ("name", {"name": "-a"}),
+        ("name", {"name": "x" * 64}), ("name", {"name": 3}),
+        ("layout", {"layout": "raid-5"}), ("layout", {"layout": None}),
+        ("unit", {"unit": 1}), ("unit", {"unit": "256K"}),
+        ("unit", {"unit": -1}), ("unit", {"unit": 1 << 40}),
+        ("layout", {"unit": 12288}), ("groups", {"groups": 3}),
+        ("groups", {"groups": 0}), ("dup", {"dup": "sync"}),
+        ("dup", {"dup": "sync-client"}), ("disks", {"disks": []}),
+        ("disks", {"disks": [1, 2, 3]}), ("disks", {"disks": "all"}),
+        ("disks", {"disks": [str(uuid.uuid4())] * 3}),
+        ("disks", {"disks": [ms[0].uuid] * 4}),
+        ("layout", {"disks": [m.uuid for m in ms[:2]]}),
+        ("disks", {"disks": [str(uuid.uuid4()) for _ in range(129)]}),
+        ("dry_run", {"dry_run": "no"}), ("force", {"force": True}),
+    ]
+    for field, change in bad:
+        status, r = weftd.call("POST", "/arrays", {**good, **change})
+        assert (status, r.get("field")) == (422, field), (change, r)
+        assert r["title"] and len(r["detail"]) > 15
+    for field in good:
+        body = {k: v for k, v in good.items() if k != field}
+        status, r = weftd.call("POST", "/arrays", body)
+        assert (status, r.get("field")) == (422, field)
+    assert weftd.get("/arrays")["arrays"] == []
+    create(weftd, ms)
+    status, r = weftd.call("POST", "/arrays", good)
+    assert (status, r["field"]) == (409, "name")
+    status, r = weftd.call("POST", "/arrays", {**good, "name": "b"})
+    assert (status, r["field"], r["code"]) == (409, "disks", "in-use")
+
+
+# ---- Sessions. ----
+
+
+def test_attach(weftd, array):
+    h = host(weftd)
+    status, r = h.attach()
+    assert status == 201 and r["ttl_ms"] == 10000
+    m = r["map"]
+    assert (m["name"], m["layout"], m["n"], m["unit"]) == \
+        ("a", "raid-x", 4, 262144)
+    assert m["session"] == r["session"]
+    # Granted only when every member refuses whatever is older.
+    assert all(d.header["min_epoch"] >= m["epoch"] for d in array)
+    tokens = {t for d in m["members"] for t in d["tokens"].values()}
+    assert len(tokens) >= 4
+    # Whoever did not hear the answer asks again, and gets the same one.
+    assert h.attach() == (201, r)
+    # A second one is told who it is.
+    status, r = host(weftd, "h1").attach()
+    assert (status, r["code"]) == (409, "held")
+    assert r["holder"]["node"] == "h0" and r["holder"]["pid"] == 42
+    assert "h0" in r["detail"] and "retry_after_ms" not in r
+    # Readers: as many as like.
+    for i in range(3):
+        status, r = host(weftd, f"r{i}", "ro").attach()
+        assert status == 201
+        assert r["map"]["members"][0]["tokens"]["data"] not in tokens
+    assert len(weftd.get("/sessions")["sessions"]) == 4
+    a = weftd.get("/arrays/a")
+    assert a["session"]["node"] == "h0" and len(a["sessions"]) == 4
+    status, r = weftd.call("DELETE", "/arrays/a")
+    assert (status, r["code"]) == (409, "held")
+    assert h.detach()[0] == 200
+    assert h.detach()[0] == 200
+    status, r = h.beat()
+    assert status == 410 and "detached" in r["detail"]
+    assert host(weftd, "h1").attach()[0] == 201
+    assert host(weftd).attach("nix")[0] == 404
+
+
+def test_takeover_after_silence(weftd, array):
+    old, new = host(weftd, "old").start_attached(), host(weftd, "new")
+    assert new.attach()[1]["code"] == "held"
+    old.stop()
+    begin = time.monotonic()
+    reply = []
+
+    def granted():
+        status, r = new.attach()
+        if status == 409:
+            assert r["code"] == "held"
+            reply.append(r)
+        return status == 201
+
+    eventually(granted, 30)
+    assert time.monotonic() - begin > TTL_SESSION - 3
+    assert reply[-1]["retry_after_ms"] <= 10000
+    assert new.epoch > old.epoch
+    status, r = old.beat()
+    assert status == 410 and "node new" in r["detail"] and \
+        "silent" in r["detail"]
+    status, r = old.lost(1)
+    assert status == 410
+    assert weftd.get("/arrays/a")["members"][1]["state"] == "in-sync"
+    weftd.restart()
+    assert "node new" in old.beat()[1]["detail"]
+
+
+def start_attached(self):
+    status, r = self.attach()
+    assert status == 201, r
+    return self.start()
+
+
+Host.start_attached = start_attached
+
+
+def test_lost(weftd, array):
+    h, reader = host(weftd), host(weftd, "r", "ro")
+    h.attach()
+    reader.attach()
+    reader.start()
+    before = h.epoch
+    status, r = h.lost(2, "no answer for 15 s\nreally")
+    assert status == 200 and r["epoch"] > before
+    assert r["states"] == ["in-sync", "in-sync", "out", "in-sync"]
+    assert h.lost(2)[1] == r  # once more changes nothing
+    eventually(lambda: reader.epoch == r["epoch"])
+    assert reader.states == r["states"]
+    eventually(lambda: array[0].states == r["states"])
+    # As durable as it can be.
+    weftd.kill()
+    weftd.start()
+    a = weftd.get("/arrays/a")
+    m = a["members"][2]
+    assert (a["state"], m["state"]) == ("degraded", "out")
+    assert "no answer for 15 s really" in m["reason"]
+    assert h.beat()[1]["states"] == r["states"]
+    s = weftd.get("/status")
+    assert s["health"] == "warning" and "member 2" in s["verdict"]
+    for field, body in [("member", {"member": 4}), ("member", {}),
+                        ("member", {"member": -1}),
+                        ("reason", {"member": 1, "reason": 1})]:
+        status, r = weftd.call("POST", f"/sessions/{h.session}/lost", body)
+        assert (status, r["field"]) == (422, field)
+    h.detach()
+    reader.detach()
+    status, r = host(weftd, "h1").attach()
+    assert (status, r["code"]) == (409, "member-out")
+    assert "member 2" in r["detail"]
+    # A second loss takes data, and the verdict says so.
+    assert weftd.call("DELETE", "/arrays/a")[0] == 200
+
+
+def test_second_loss(weftd, array):
+    h = host(weftd)
+    h.attach()
+    h.lost(0)
+    h.lost(1)
+    a = weftd.get("/arrays/a")
+    assert a["state"] == "failed" and a["lost_bytes"] > 0
+    s = weftd.get("/status")
+    assert s["health"] == "error" and "lost data" in s["verdict"]
+
+
+def test_attach_waits_for_confirmation(weftd, array):
+    """A member that does not confirm keeps the array from being attached."""
+    array[3].obey = lambda r: None  # hears, but never does
+    h = host(weftd)
+    begin = time.monotonic()
+    status, r = h.attach()
+    assert (status, r["code"]) == (409, "member-missing")
+    assert "member 3" in r["detail"] and time.monotonic() - begin > 9
+    assert "confirm" in weftd.get("/arrays/a")["waits_for"]
+    assert weftd.get("/sessions")["sessions"] == []
+    # What was prepared outlives weftd, and is done when the member is.
+    weftd.kill()
+    weftd.start()
+    assert "confirm" in weftd.get("/arrays/a")["waits_for"]
+    del array[3].obey
+    eventually(lambda: h.attach()[0] == 201)
+    assert all(m.header["min_epoch"] >= h.epoch for m in array)
+
+
+def test_session_input(weftd, array):
+    h = host(weftd)
+    for field, change in [("mode", {"mode": "w"}), ("node", {"node": "A b"}),
+                          ("pid", {"pid": "1"}), ("instance",
+                                                  {"instance": ""}),
+                          ("instance", {"instance": "x" * 65}),
+                          ("uri", {"uri": "http://x"})]:
+        body = {"instance": "i", "node": "n", "pid": 1, "mode": "rw", **change}
+        status, r = weftd.call("POST", "/arrays/a/sessions", body)
+        assert (status, r["field"]) == (422, field)
+    h.attach()
+    other = Host(weftd, "x")
+    other.session = h.session
+    status, r = other.beat()
+    assert (status, r["code"]) == (409, "other-instance")
+    other.session = "0" * 16
+    assert other.beat()[0] == 410
+    assert weftd.call("POST", "/sessions/../status/heartbeat", {})[0] == 404
+    assert weftd.call("DELETE", "/sessions/xyz")[0] == 400
+    assert weftd.call("DELETE", "/sessions/" + "1" * 16)[0] == 404
+
+
+# ---- weftd's own life. ----
+
+
+def test_everything_is_found_again(weftd, array):
+    h = host(weftd).start_attached()
+    reader = host(weftd, "r", "ro").start_attached()
+
+    def facts():
+        s = weftd.get("/status")
+        for a in s["arrays"]:
+            for k in ("session", "sessions", "members"):
+                del a[k]
+        return ({d["uuid"]: (d["array"], d["position"], d["node"], d["uri"])
+                 for d in s["disks"]}, s["arrays"], s["cluster"],
+                {(x["id"], x["mode"], x["node"]) for x in s["sessions"]})
+
+    before = facts()
+    for end in (weftd.stop, weftd.kill):
+        end()
+        weftd.start()
+        assert facts() == before
+        eventually(lambda: all(d["alive"] for d in
+                               weftd.get("/disks")["disks"]))
+        assert not h.over and not reader.over
+        # The holder is still the holder: it is not silent for our pause.
+        assert host(weftd, "h9").attach()[1]["code"] == "held"
+    assert weftd.get("/status")["generation"] == 3
+
+
+def test_kill_at_any_time(weftd, seed):
+    """weftd is killed at random moments of an administrator's work; whatever
+    was answered must be so afterwards."""
+    rng = random.Random(seed)
+    ms = members(weftd)
+    stop = threading.Event()
+
+    def killer():
+        while not stop.is_set():
+            time.sleep(rng.uniform(0.05, 0.6))
+            weftd.kill()
+            weftd.start(wait=False)
+            while not stop.is_set():
+                try:
+                    if weftd.is_up():
+                        break
+                except OSError:
+                    pass
+                time.sleep(0.02)
+
+    def insist(method, path, body=None, accept=(200, 201), also=()):
+        """Ask until an answer comes that is one of those."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                status, r = weftd.call(method, path, body)
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.02)
+                continue
+            if status in accept or (r or {}).get("code") in also:
+                return status, r
+            time.sleep(0.05)
+        raise AssertionError(f"{method} {path}: no answer")
+
+    eventually(weftd.is_up)
+    thread = threading.Thread(target=killer, daemon=True)
+    thread.start()
+    highest = 0
+    try:
+        for i in range(6):
+            insist("POST", "/arrays", {
+                "name": "a", "layout": "raid-x",
+                "disks": [m.uuid for m in ms]}, also=("exists",))
+            h = Host(weftd, f"h{i}")
+            status, r = insist("POST", "/arrays/a/sessions", {
+                "instance": h.instance, "node": h.node, "pid": 1,
+                "mode": "rw", "uri": None})
+            assert r["map"]["epoch"] > highest
+            highest = r["map"]["epoch"]
+            assert all(m.header["min_epoch"] >= highest for m in ms)
+            session = r["session"]
+            status, r = insist("POST", f"/sessions/{session}/lost",
+                               {"member": i % 4, "reason": "gone"})
+            assert r["states"][i % 4] == "out" and r["epoch"] > highest
+            highest = r["epoch"]
+            status, a = insist("GET", "/arrays/a")
+            assert a["members"][i % 4]["state"] == "out"
+            assert a["session"]["id"] == session and a["epoch"] == highest
+            insist("DELETE", f"/sessions/{session}")
+            insist("DELETE", "/arrays/a", also=("unknown-array",))
+            eventually(lambda: all(m.header["array"] is None for m in ms))
+    finally:
+        stop.set()
+        thread.join()
+    eventually(weftd.is_up)
+    generation = weftd.get("/status")["generation"]
+    print(f"{generation - 1} kills")
+    assert generation > 3
+
+
+def test_second_weftd_is_refused(weftd):
+    p = run("weftd", "--state", weftd.state, "--listen", "127.0.0.1:0",
+            check=False)
+    assert p.returncode == 1 and p.stdout == ""
+    assert len(p.stderr.splitlines()) == 1
+    assert "another weftd" in p.stderr and str(weftd.state) in p.stderr
+    assert weftd.is_up()
+    # Another one on the same port: the same.
+    p = run("weftd", "--state", weftd.dir / "other", "--listen", weftd.listen,
+            check=False)
+    assert p.returncode == 1 and len(p.stderr.splitlines()) == 1
+    assert weftd.listen in p.stderr
+
+
+def damage_page(db):
+    data = bytearray(db.read_bytes())
+    data[4096:8192] = os.urandom(4096)
+    db.write_bytes(data)
+
+
+def damage_record(db, kind="disk", text="{}"):
+    con = sqlite3.connect(db)
+    con.execute("UPDATE record SET json = ? WHERE kind = ?", (text, kind))
+    con.commit()
+    con.close()
+
+
+DAMAGES = {
+    "no database at all": lambda db: db.write_bytes(os.urandom(20000)),
+    "a page of noise": damage_page,
+    "cut short": lambda db: os.truncate(db, db.stat().st_size - 4096),
+    "a record without fields": damage_record,
+    "a record that is no JSON": lambda db: damage_record(db, text="{"),
+    "an array without members": lambda db: damage_record(
+        db, "array", '{"name":"a"}'),
+    "a kind that is unknown": lambda db: sqlite3.connect(
+        db, isolation_level=None).execute(
+            "INSERT INTO record VALUES ('future', 'x', '{}')"),
+    "a later version": lambda db: sqlite3.connect(
+        db, isolation_level=None).execute("PRAGMA user_version = 99"),
+    "another program's": lambda db: sqlite3.connect(
+        db, isolation_level=None).execute("PRAGMA application_id = 1"),
+    "no identity": lambda db: sqlite3.connect(
+        db, isolation_level=None).execute(
+            "DELETE FROM record WHERE kind = 'cluster'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_database(weftd, array, damage):
+    weftd.stop()
+    db = weftd.state / "weftd.db"
+    DAMAGES[damage](db)
+    before = db.read_bytes()
+    p = run("weftd", "--state", weftd.state, "--listen", "127.0.0.1:0",
+            check=False)
+    assert p.returncode == 1, p.stderr
+    assert len(p.stderr.splitlines()) == 1
+    assert "weftd.db" in p.stderr or "database" in p.stderr
+    assert db.read_bytes() == before  # nothing was changed
+
+
+def test_old_backup(weftd, array):
+    """A database from before the last attach meets members that know more."""
+    weftd.stop()
+    shutil.copytree(weftd.state, weftd.dir / "backup")
+    weftd.start()
+    h = host(weftd)
+    eventually(lambda: h.attach()[0] == 201)
+    h.lost(1)
+    eventually(lambda: array[0].header["epoch"] == h.epoch)
+    weftd.stop()
+    shutil.rmtree(weftd.state)
+    shutil.copytree(weftd.dir / "backup", weftd.state)
+    weftd.start()
+    eventually(lambda: weftd.get("/status")["read_only"])
+    s = weftd.get("/status")
+    assert s["health"] == "error" and "backup" in s["verdict"]
+    assert h.beat()[0] == 503
+    for method, path, body in [
+            ("POST", "/arrays/a/sessions",
+             {"instance": "i", "node": "n", "pid": 1, "mode": "ro"}),
+            ("DELETE", "/arrays/a", None),
+            ("DELETE", f"/disks/{array[0].uuid}", None)]:
+        status, r = weftd.call(method, path, body)
+        assert (status, r["code"]) == (503, "read-only")
+        assert "backup" in r["detail"]
+
+
+def test_paused_weftd_accuses_nobody(weftd, array):
+    h = host(weftd).start_attached()
+    weftd.process.send_signal(signal.SIGSTOP)
+    time.sleep(12)
+    weftd.process.send_signal(signal.SIGCONT)
+    for _ in range(10):
+        s = weftd.get("/status")
+        assert s["health"] == "ok", s["verdict"]
+        assert all(d["alive"] for d in s["disks"])
+        assert all(x["alive"] for x in s["sessions"])
+        time.sleep(0.1)
+    assert not h.over
+
+
+def test_ends_at_once_with_everybody_waiting(weftd, array):
+    host(weftd).start_attached()
+    streams = [Events(weftd) for _ in range(20)]
+    for s in streams:
+        assert s.next()[1] == "snapshot"
+    idle = [socket.create_connection(weftd.address) for _ in range(20)]
+    begin = time.monotonic()
+    weftd.stop()
+    assert time.monotonic() - begin < 5
+    for s in streams:
+        s.close()
+    for s in idle:
+        s.close()
+    assert not weftd.url_file.exists()
+    assert not (weftd.dir / "pid").exists()
+
+
+def test_options(tmp_path):
+    for args, word in [([], "--state"), (["--nix"], "--help"),
+                       (["--state", tmp_path, "more"], "more"),
+                       (["--state", tmp_path, "--listen", "0.0.0.0:1"], "TLS"),
+                       (["--state", tmp_path, "--listen", "10.0.0.1:1"],
+                        "TLS"),
+                       (["--state", tmp_path, "--listen", "127.0.0.1"],
+                        "ADDRESS:PORT"),
+                       (["--state", tmp_path, "--listen", "127.0.0.1:99999"],
+                        "65535"),
+                       (["--state", tmp_path, "--listen", "127.0.0.1:x"],
+                        "65535"),
+                       (["--state", "/proc/nix"], "/proc/nix")]:
+        p = run("weftd", *args, check=False)
+        assert p.returncode == 1 and p.stdout == ""
+        assert word in p.stderr, p.stderr
+        assert len(p.stderr.splitlines()) <= 2
+    assert "--listen" in run("weftd", "--help").stdout
+    assert re.match(r"weftd \d", run("weftd", "--version").stdout)
+    routes = run("weftd", "--list-routes").stdout.splitlines()
+    assert "POST /api/v1/arrays/{name}/sessions" in routes
+
+
+# ---- HTTP. ----
+
+
+def raw(w, request, timeout=15):
+    """Send bytes; returns all that comes back until the server closes."""
+    with socket.create_connection(w.address, timeout=timeout) as s:
+        s.sendall(request)
+        s.settimeout(timeout)
+        data = b""
+        try:
+            while chunk := s.recv(65536):
+                data += chunk
+        except TimeoutError:
+            pass
+    return data
+
+
+def request(w, method, path, body=None, **headers):
+    c = http.client.HTTPConnection(*w.address, timeout=20)
+    headers = {k.replace("_", "-"): v for k, v in headers.items()}
+    c.request(method, path, body, headers)
+    r = c.getresponse()
+    data = r.read()
+    c.close()
+    return r, data
+
+
+def test_headers(weftd):
+    r, _ = request(weftd, "GET", "/api/v1/status")
+    assert r.headers["Content-Type"] == "application/json"
+    assert "default-src 'self'" in r.headers["Content-Security-Policy"]
+    assert r.headers["X-Content-Type-Options"] == "nosniff"
+    assert r.headers["X-Frame-Options"] == "DENY"
+    assert r.headers["Cache-Control"] == "no-store"
+    r, _ = request(weftd, "GET", "/api/v1/nix")
+    assert r.status == 404
+    assert r.headers["Content-Type"] == "application/problem+json"
+    r, data = request(weftd, "HEAD", "/api/v1/status")
+    assert r.status == 200 and data == b""
+    r, _ = request(weftd, "PUT", "/api/v1/arrays")
+    assert r.status == 405 and r.headers["Allow"] == "GET, POST"
+
+
+@pytest.mark.parametrize("name,fine", [
+    ("127.0.0.1", True), ("127.0.0.1:80", True), ("localhost", True),
+    ("LOCALHOST:7380", True), ("127.8.9.10", True), ("[::1]:80", True),
+    ("evil.example", False), ("127.0.0.1.evil.example", False),
+    ("localhost.evil.example", False), ("127.0.0.1:80@evil.example", False),
+    ("10.0.0.1", False), ("[::2]", False), ("", False),
+    ("127.0.0.1:80:80", False)])
+def test_host_header(weftd, name, fine):
+    r, data = request(weftd, "GET", "/api/v1/status", Host=name)
+    assert (r.status == 200) == fine, data
+    if not fine:
+        assert r.status in (400, 403)
+
+
+def test_no_host_header(weftd):
+    answer = raw(weftd, b"GET /api/v1/status HTTP/1.0\r\n\r\n")
+    assert b" 200 " not in answer.split(b"\r\n")[0]
+
+
+def test_other_origins(weftd):
+    r, _ = request(weftd, "GET", "/api/v1/status",
+                   Origin="https://evil.example")
+    assert r.status == 403
+    r, _ = request(weftd, "GET", "/api/v1/status", Origin="null")
+    assert r.status == 403
+    r, _ = request(weftd, "GET", "/api/v1/status",
+                   Origin=f"http://{weftd.listen}")
+    assert r.status == 200
+
+
+def test_bodies(weftd):
+    path = "/api/v1/arrays"
+    j = "application/json"
+    for body, kind, status in [
+            ("{}", "text/plain", 415), ("{}", None, 415), ("", j, 400),
+            ("{", j, 400), ("[]", j, 400), ("null", j, 400), ("1", j, 400),
+            ('{"name":"a","name":"b"}', j, 400), (b'{"name":"\xff"}', j, 400),
+            ('{"name":"a\\u0000b"}', j, 422), ("{} {}", j, 400),
+            ("[" * 100000, j, 400), (" " * (1 << 20) + "{}", j, 413),
+            ("x" * (3 << 20), j, 413), ("{}", j + "; charset=utf-8", 422)]:
+        headers = {"Content_Type": kind} if kind else {}
+        r, data = request(weftd, "POST", path, body, **headers)
+        assert r.status == status, (body[:40], kind, data)
+        assert json.loads(data)["status"] == status
+    # In chunks, the same.
+    for size, status in [(100, 400), (2 << 20, 413)]:
+        c = http.client.HTTPConnection(*weftd.address, timeout=20)
+        try:
+            c.request("POST", path, iter([b"x" * 65536] * (size // 65536 + 1)),
+                      {"Content-Type": j}, encode_chunked=True)
+            assert c.getresponse().status == status
+        except (BrokenPipeError, ConnectionResetError):
+            assert status == 413  # it did not want to hear more
+        c.close()
+    assert weftd.is_up()
+
+
+def test_noise(weftd, seed):
+    """No bytes of whatever kind end weftd or are taken for a request."""
+    rng = random.Random(seed)
+    for _ in range(60):
+        kind = rng.randrange(4)
+        if kind == 0:
+            data = rng.randbytes(rng.randrange(1, 3000))
+        elif kind == 1:
+            data = b"GET /" + rng.randbytes(rng.randrange(200)) + \
+                b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        elif kind == 2:
+            data = b"POST /api/v1/arrays HTTP/1.1\r\nHost: 127.0.0.1\r\n" \
+                b"Content-Type: application/json\r\nConnection: close\r\n" \
+                b"Content-Length: 10\r\n\r\n" + rng.randbytes(10)
+        else:
+            data = b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * rng.randrange(300) + \
+                b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        with socket.create_connection(weftd.address, timeout=5) as s:
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+            try:
+                while s.recv(65536):
+                    pass
+            except OSError:
+                pass
+    assert weftd.is_up() and weftd.get("/arrays")["arrays"] == []
+
+
+def test_heartbeat_fuzz(weftd, seed):
+    """A heartbeat with one field made bad: an error, and no other field blamed
+    or change made."""
+    rng = random.Random(seed)
+    m = Member(weftd, 0)
+    m.beat()
+    known = weftd.get("/disks")["disks"]
+    for d in known:
+        d.pop("last_heard_ms"), d.pop("load")
+    values = [None, "", "x" * 5000, -1, 1 << 62, 1.5, True, [], {}, "\u0001",
+              "<script>", "é", -(1 << 63)]
+    for _ in range(400):
+        body = m.body()
+        name = rng.choice(sorted(body))
+        body[name] = rng.choice(values)
+        if rng.random() < 0.2:
+            del body[name]
+        status, r = weftd.call("POST", f"/disks/{m.uuid}/heartbeat", body)
+        assert status in (200, 409, 422, 503), (name, body.get(name), r)
+        if status == 422:
+            assert r["field"] == name or name == "load", (name, r)
+        if status == 503:
+            break
+    for d in weftd.get("/disks")["disks"]:
+        assert d["uuid"] == m.uuid
+
+
+def test_files(weftd):
+    r, page = request(weftd, "GET", "/")
+    assert r.status == 200 and b"<html" in page
+    assert r.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'self'" in r.headers["Content-Security-Policy"]
+    r2, _ = request(weftd, "GET", "/", If_None_Match=r.headers["ETag"])
+    assert r2.status == 304
+    # Everything that the page asks for is there.
+    for ref in re.findall(rb'(?:src|href)="(/[^"#]+)"', page):
+        r, _ = request(weftd, "GET", ref.decode())
+        assert r.status == 200, ref
+    for path in ["/..", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd",
+                 "/vendor/../../../../etc/passwd", "/vendor/bootstrap5/../x",
+                 "/vendor/bootstrap5/%2e%2e/%2e%2e/x", "//etc/passwd",
+                 "/./index.html", "/.hidden", "/vendor", "/vendor/",
+                 "/vendor/bootstrap5", "/vendor/nix/x", "/index.html/",
+                 "/..\\x", "/index.html%00.js", "/" + "a" * 6000]:
+        r, data = request(weftd, "GET", path)
+        assert r.status == 404, path
+        assert b"root:" not in data
+    r, _ = request(weftd, "POST", "/index.html", "x")
+    assert r.status == 405
+    assert (SOURCE / "admin-ui" / "index.html").read_bytes() == page
+
+
+def test_many_long_polls(weftd):
+    """As many members wait at once as a big cluster has, and a person still
+    gets an answer."""
+    ms = [Member(weftd, i % 200) for i in range(250)]
+    for m in ms:
+        assert m.beat()[0] == 200
+        m.beat()
+    threads = [threading.Thread(target=m.beat, kwargs={"wait_ms": 2000})
+               for m in ms]
+    for t in threads:
+        t.start()
+    begin = time.monotonic()
+    assert len(weftd.get("/disks")["disks"]) == 250
+    assert time.monotonic() - begin < 5
+    for t in threads:
+        t.join()
+    assert all(m.said[-1][0] == 200 for m in ms)
+
+
+# ---- Events. ----
+
+
+class Events:
+    def __init__(self, w, last=None):
+        self.c = http.client.HTTPConnection(*w.address, timeout=20)
+        headers = {} if last is None else {"Last-Event-ID": str(last)}
+        self.c.request("GET", "/api/v1/events", headers=headers)
+        self.r = self.c.getresponse()
+        assert self.r.status == 200
+        assert self.r.headers["Content-Type"] == "text/event-stream"
+        self.last = last
+
+    def next(self):
+        """(id or None, event, data)"""
+        event = {}
+        while True:
+            line = self.r.readline().decode()
+            assert line, "the stream ended"
+            line = line.rstrip("\n")
+            if line == "" and "data" in event:
+                if "id" in event:
+                    self.last = int(event["id"])
+                return (event.get("id") and int(event["id"]), event["event"],
+                        json.loads(event["data"]))
+            if ":" in line:
+                k, _, v = line.partition(":")
+                event[k] = v.lstrip()
+
+    def until(self, kind, check=lambda d: True):
+        while True:
+            i, k, data = self.next()
+            if k == kind and check(data):
+                return i, data
+
+    def close(self):
+        self.r.close()
+        self.c.close()
+
+
+def test_events(weftd):
+    e = Events(weftd)
+    i, kind, data = e.next()
+    assert kind == "snapshot" and data["verdict"] and data["disks"] == []
+    ms = members(weftd)
+    seen = {e.until("disk")[1]["uuid"] for _ in ms}
+    assert seen == {m.uuid for m in ms}
+    create(weftd, ms)
+    e.until("array", lambda a: a["state"] == "creating")
+    e.until("log", lambda m: "was created" in m["text"] and
+            m["severity"] == "info")
+    e.until("array", lambda a: a["state"] == "ready" and a["name"] == "a")
+    h = host(weftd)
+    h.attach()
+    e.until("session", lambda s: s["id"] == h.session and s["mode"] == "rw")
+    e.until("node", lambda n: n["name"] == "h0")
+    h.lost(1)
+    e.until("array", lambda a: a["state"] == "degraded")
+    h.detach()
+    e.until("session", lambda s: s["id"] == h.session and s["deleted"])
+    e.until("node", lambda n: n["name"] == "h0" and n["deleted"])
+    weftd.call("DELETE", "/arrays/a")
+    e.until("array", lambda a: a.get("deleted") and a["name"] == "a")
+    e.close()
+
+
+def test_events_resume(weftd):
+    e = Events(weftd)
+    first = e.next()[0]
+    ms = members(weftd, 3)
+    ids, names = [], []
+    create(weftd, ms)
+    while True:
+        i, kind, data = e.next()
+        if kind == "load":
+            assert i is None
+            continue
+        ids.append(i)
+        names.append((kind, data))
+        if kind == "array" and data["state"] == "ready":
+            break
+    assert ids == list(range(first + 1, first + 1 + len(ids)))
+    e.close()
+    # From the middle, the same ones again; over a restart, too.
+    for m in ms:
+        m.stop()
+    half = ids[len(ids) // 2]
+    for again in range(2):
+        e = Events(weftd, half)
+        for i, (kind, data) in list(zip(ids, names)):
+            if i <= half:
+                continue
+            got = e.next()
+            while got[1] == "load":
+                got = e.next()
+            assert got == (i, kind, data)
+        e.close()
+        weftd.kill()
+        weftd.start()
+    # What is not known, or from the future, begins anew.
+    for last in (ids[-1] + 100000, "abc", -1):
+        e = Events(weftd, last)
+        assert e.next()[1] == "snapshot"
+        e.close()
+
+
+def test_events_are_bounded(weftd):
+    m = Member(weftd, 0)
+    m.beat()
+    first = Events(weftd)
+    begin = first.next()[0]
+    first.close()
+    for i in range(1100):
+        m.reason = f"reason {i}"
+        m.beat()
+    count = sqlite_count(weftd)
+    assert count <= 2000
+    for i in range(1100, 2200):
+        m.reason = f"reason {i}"
+        m.beat()
+    e = Events(weftd, begin)
+    assert e.next()[1] == "snapshot"
+    e.close()
+    assert sqlite_count(weftd) <= 2000
+
+
+def sqlite_count(w):
+    """Events that are stored."""
+    w.stop()
+    con = sqlite3.connect(w.state / "weftd.db")
+    count = con.execute(
+        "SELECT count(*) FROM record WHERE kind = 'event'").fetchone()[0]
+    con.close()
+    w.start()
+    return count
+
+
+def test_load(weftd, array):
+    """Counters in heartbeats become rates."""
+    h = host(weftd).start_attached()
+    e = Events(weftd)
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            for m in array:
+                m.load["disk_write_bytes"] += 1 << 20
+            h.stats["reads"] += 100
+            h.stats["read_bytes"] += 409600
+            h.stats["read_ns"] += 100 * 50000
+            time.sleep(0.1)
+
+    t = threading.Thread(target=work)
+    t.start()
+    try:
+        _, data = e.until("load", lambda d: d["sessions"].get(
+            h.session, {}).get("reads", 0) > 300 and
+            d["disks"][array[0].uuid]["disk_write_bytes"] > 3 << 20)
+    finally:
+        stop.set()
+        t.join()
+    assert data["disks"][array[0].uuid]["cpu"] == 0.25
+    assert 300 < data["arrays"]["a"]["reads"] < 3000
+    assert 40 < data["sessions"][h.session]["read_us"] < 60
+    e.close()

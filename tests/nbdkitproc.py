@@ -1,0 +1,102 @@
+"""An nbdkit of the test's own, beside those of a devcluster."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+
+class Nbdkit:
+    """`nbdkit -f -U SOCKET WORDS...`, ready when the constructor returns.
+
+    with Nbdkit("weft", "map=" + path) as array:
+        fio(array.uri)
+    """
+
+    def __init__(self, *words, wrap=(), env=None, timeout=60):
+        self.dir = tempfile.TemporaryDirectory(prefix="weft-nbdkit-")
+        self.socket = os.path.join(self.dir.name, "s")
+        self.uri = f"nbd+unix:///?socket={self.socket}"
+        self.logfile = os.path.join(self.dir.name, "log")
+        ready = os.path.join(self.dir.name, "pid")
+        self.words = [*wrap, "nbdkit", "-f", "-P", ready, "-U", self.socket,
+                      *map(str, words)]
+        with open(self.logfile, "wb") as log:
+            self.process = subprocess.Popen(
+                self.words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, **(env or {})}, start_new_session=True)
+        end = time.monotonic() + timeout
+        while not os.path.exists(ready) or not os.path.getsize(ready):
+            if self.process.poll() is not None:
+                raise NotStarted(self.process.returncode, self.log())
+            if time.monotonic() > end:
+                self.close()
+                raise AssertionError(f"not ready after {timeout} s: "
+                                     f"{self.words}")
+            time.sleep(0.02)
+        with open(ready, encoding="ascii") as f:
+            self.pid = int(f.read())
+
+    def log(self):
+        with open(self.logfile, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self, timeout=30):
+        """End it as an administrator would; returns the exit status."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def close(self):
+        """End it in any case.  nbdkit itself waits for its clients to go, so
+        close them first where a clean end matters, and say stop()."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.dir.cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class NotStarted(Exception):
+    """nbdkit refused to start: `status`, and what it `said`."""
+
+    def __init__(self, status, said):
+        super().__init__(f"exit status {status}: {said}")
+        self.status, self.said = status, said
+
+    def line(self):
+        """The one clear line.  Fails when it said more than one error, or
+        none; nbdkit's own prefixes are taken off."""
+        errors = [x for x in self.said.splitlines() if "error:" in x]
+        assert len(errors) == 1, f"not one line of error:\n{self.said}"
+        return errors[0].partition("error:")[2].strip()
+
+
+def refused(*words, env=None):
+    """Start an nbdkit that must refuse, and return its one line."""
+    try:
+        with Nbdkit(*words, env=env) as server:
+            said = server.log()
+    except NotStarted as e:
+        assert e.status > 0, f"ended by a signal: {e}"
+        return e.line()
+    raise AssertionError(f"nbdkit {' '.join(map(str, words))} started, "
+                         f"though it should have refused\n{said}")

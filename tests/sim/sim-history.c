@@ -1,0 +1,349 @@
+/* sim-history.c: the judge.
+ *
+ * Overlapping writes take effect in the order of submission, so a grain's
+ * value is a version, and versions only grow.  For each grain:
+ *   acked    the latest version that a client was told is written;
+ *   floor    that, or the latest that a read has returned;
+ *   promised the latest that must survive: flushed, or written with FUA.
+ * A read returns no version below the floor as it was when it was submitted,
+ * and none that was not submitted.
+ *
+ * When a write is acknowledged, its data copy holds it, or, where weftd has
+ * recorded that one as out and the engine has heard of it, an image does:
+ * nothing is acknowledged on the strength of a failure that is not recorded.  With FUA or dup = sync every
+ * copy that counts holds it; with FUA stably.  When a FLUSH is done, every
+ * copy that counts holds what was promised stably.
+ */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+struct grain {
+  uint64_t acked, floor, promised;
+  uint64_t last_zero; /* the latest zero or trim that was submitted */
+  uint64_t last;      /* the latest write of any kind */
+  uint64_t last_failed;
+};
+
+struct judged {
+  uint64_t version;
+  uint64_t first, count;  /* grains */
+  uint64_t *floors;       /* of each, at submission */
+};
+
+unsigned grain_bytes;
+static struct judge_world world;
+static struct grain *grains;
+static uint64_t grains_count;
+
+/* What each version wrote. */
+static struct span {
+  uint64_t first, count;
+} *spans;
+static uint64_t versions, spans_room;
+
+void
+grain_fill (void *buf, uint64_t grain, uint64_t count, uint64_t version)
+{
+  uint64_t *word = buf;
+
+  for (uint64_t i = 0; i < count; i++)
+    for (unsigned j = 0; j < grain_bytes / 16; j++) {
+      *word++ = version;
+      *word++ = grain + i;
+    }
+}
+
+uint64_t
+grain_version (const void *buf, uint64_t grain, const char *where)
+{
+  const uint64_t *word = buf;
+  uint64_t version = word[0];
+
+  for (unsigned j = 0; j < grain_bytes / 16; j++)
+    if (word[2 * j] != version ||
+        word[2 * j + 1] != (version ? grain : 0))
+      sim_fail ("grain %llu of %s is torn or not its own: version %llu of "
+                "grain %llu",
+                (unsigned long long) grain, where,
+                (unsigned long long) word[2 * j],
+                (unsigned long long) word[2 * j + 1]);
+  return version;
+}
+
+void
+judge_begin (const struct judge_world *w)
+{
+  world = *w;
+  versions = 0;
+  grains_count = w->layout->size / grain_bytes;
+  grains = calloc (grains_count, sizeof *grains);
+  if (!grains)
+    abort ();
+}
+
+void
+judge_end (void)
+{
+  free (grains);
+  free (spans);
+  grains = NULL;
+  spans = NULL;
+  spans_room = 0;
+}
+
+static uint64_t
+new_version (uint64_t first, uint64_t count)
+{
+  if (++versions >= spans_room) {
+    spans_room = 2 * versions + 64;
+    spans = realloc (spans, spans_room * sizeof *spans);
+    if (!spans)
+      abort ();
+  }
+  spans[versions] = (struct span) { first, count };
+  return versions;
+}
+
+/* Is this version, found at a grain, at least `floor`, and possible? */
+static bool
+possible (uint64_t g, uint64_t version, uint64_t floor)
+{
+  if (version == 0)
+    return floor == 0 || grains[g].last_zero >= floor;
+  return version >= floor && version <= versions &&
+         g >= spans[version].first &&
+         g - spans[version].first < spans[version].count;
+}
+
+struct judged *
+judge_submitted (struct array_request *r)
+{
+  struct judged *j = calloc (1, sizeof *j);
+  bool flush = r->op == ARRAY_FLUSH;
+
+  j->first = flush ? 0 : r->offset / grain_bytes;
+  j->count = flush ? grains_count : r->length / grain_bytes;
+  j->floors = calloc (j->count + 1, sizeof j->floors[0]);
+  for (uint64_t i = 0; i < j->count; i++) {
+    const struct grain *g = &grains[j->first + i];
+
+    j->floors[i] = flush ? g->acked : g->floor;
+  }
+  if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
+    return j;
+  j->version = new_version (j->first, j->count);
+  if (r->op == ARRAY_WRITE)
+    grain_fill (r->buf, j->first, j->count, j->version);
+  for (uint64_t i = 0; i < j->count; i++) {
+    grains[j->first + i].last = j->version;
+    if (r->op != ARRAY_WRITE)
+      grains[j->first + i].last_zero = j->version;
+  }
+  return j;
+}
+
+static void
+raise_to (uint64_t *to, uint64_t version)
+{
+  if (*to < version)
+    *to = version;
+}
+
+static uint64_t
+copy_version (uint64_t g, unsigned copy, bool durable, unsigned *member)
+{
+  struct layout_piece p;
+  const struct sim_member *m;
+
+  layout_map (world.layout, g * grain_bytes, grain_bytes, &p);
+  *member = p.copy[copy].member;
+  m = &world.members[*member];
+  return grain_version ((durable ? m->durable : m->now) + p.copy[copy].offset,
+                        g, durable ? "a member's stable storage" : "a member");
+}
+
+/* Does every copy that counts, or just the one that must, hold it? */
+static void
+check_copies (uint64_t g, uint64_t floor, bool all, bool durable,
+              const char *what)
+{
+  bool data_in = true, found = false;
+  unsigned copies = world.layout->copies, member;
+
+  for (unsigned c = 0; c < copies; c++) {
+    uint64_t version = copy_version (g, c, durable, &member);
+
+    if (world.recorded_out[member]) {
+      data_in &= c != 0 || !world.heard_out[member];
+      continue;
+    }
+    if (possible (g, version, floor)) {
+      found = true;
+      continue;
+    }
+    if (all || c == 0)
+      sim_fail ("%s: grain %llu, copy %u on member %u holds version %llu%s, "
+                "but %llu is needed",
+                what, (unsigned long long) g, c, member,
+                (unsigned long long) version, durable ? " stably" : "",
+                (unsigned long long) floor);
+  }
+  if (!data_in && !found)
+    sim_fail ("%s: grain %llu: no image holds version %llu and the data "
+              "member is out",
+              what, (unsigned long long) g, (unsigned long long) floor);
+}
+
+/* Is a copy of the grain left at all? */
+static bool
+exists (uint64_t g)
+{
+  struct layout_piece p;
+
+  layout_map (world.layout, g * grain_bytes, grain_bytes, &p);
+  for (unsigned c = 0; c < p.copies; c++)
+    if (!world.recorded_out[p.copy[c].member])
+      return true;
+  return false;
+}
+
+static void
+write_done (struct judged *j, const struct array_request *r)
+{
+  bool fua = r->flags & ARRAY_FUA, all = fua || world.sync;
+
+  for (uint64_t i = 0; i < j->count; i++) {
+    struct grain *g = &grains[j->first + i];
+
+    raise_to (&g->acked, j->version);
+    raise_to (&g->floor, j->version);
+    if (fua)
+      raise_to (&g->promised, j->version);
+    if (!exists (j->first + i))
+      continue; /* lost between the write and its answer */
+    check_copies (j->first + i, j->version, all, false,
+                  "a write is acknowledged");
+    if (fua)
+      check_copies (j->first + i, j->version, true, true,
+                    "a write with FUA is acknowledged");
+  }
+}
+
+static void
+read_done (struct judged *j, const struct array_request *r)
+{
+  for (uint64_t i = 0; i < j->count; i++) {
+    uint64_t g = j->first + i;
+    uint64_t version = grain_version ((char *) r->buf + i * grain_bytes, g,
+                                      "what was read");
+
+    if (!possible (g, version, j->floors[i]))
+      sim_fail ("grain %llu reads as version %llu, but was %llu before",
+                (unsigned long long) g, (unsigned long long) version,
+                (unsigned long long) j->floors[i]);
+    raise_to (&grains[g].floor, version);
+  }
+}
+
+static void
+extents_done (struct judged *j, const struct array_request *r)
+{
+  uint64_t at = 0;
+
+  if (r->length > 0 && r->extents_count == 0)
+    sim_fail ("no extents in the answer");
+  for (size_t e = 0; e < r->extents_count; e++) {
+    uint64_t end = at + r->extents[e].length;
+
+    if (end <= at || end > r->length)
+      sim_fail ("extent %zu ends at %llu of %llu", e, (unsigned long long) end,
+                (unsigned long long) r->length);
+    for (; at < end; at += grain_bytes)
+      if (r->extents[e].zero &&
+          !possible (j->first + at / grain_bytes, 0,
+                     j->floors[at / grain_bytes]))
+        sim_fail ("grain %llu is said to be zero",
+                  (unsigned long long) (j->first + at / grain_bytes));
+  }
+}
+
+static void
+flush_done (struct judged *j)
+{
+  for (uint64_t g = 0; g < grains_count; g++) {
+    raise_to (&grains[g].promised, j->floors[g]);
+    if (exists (g))
+      check_copies (g, grains[g].promised, true, true, "a FLUSH is done");
+  }
+}
+
+static void
+failed (struct judged *j, const struct array_request *r, bool may_fail)
+{
+  if (!may_fail)
+    sim_fail ("a client sees an error: op %d of %llu bytes at %llu: %s",
+              r->op, (unsigned long long) r->length,
+              (unsigned long long) r->offset, strerror (r->error));
+  if (j->version)
+    for (uint64_t i = 0; i < j->count; i++)
+      raise_to (&grains[j->first + i].last_failed, j->version);
+}
+
+void
+judge_done (struct judged *j, struct array_request *r, bool may_fail)
+{
+  if (r->error)
+    failed (j, r, may_fail);
+  else
+    switch (r->op) {
+    case ARRAY_READ:
+      read_done (j, r);
+      break;
+    case ARRAY_FLUSH:
+      flush_done (j);
+      break;
+    case ARRAY_EXTENTS:
+      extents_done (j, r);
+      break;
+    default:
+      write_done (j, r);
+      break;
+    }
+  free (j->floors);
+  free (j);
+}
+
+void
+judge_quiet (void)
+{
+  for (uint64_t i = 0; i < grains_count; i++) {
+    const struct grain *g = &grains[i];
+    uint64_t version = UINT64_MAX;
+    unsigned member;
+
+    for (unsigned c = 0; c < world.layout->copies; c++) {
+      uint64_t v = copy_version (i, c, false, &member);
+
+      if (world.recorded_out[member])
+        continue;
+      if (version != UINT64_MAX && v != version)
+        sim_fail ("all is quiet, but grain %llu: copy %u on member %u holds "
+                  "version %llu, another copy %llu",
+                  (unsigned long long) i, c, member, (unsigned long long) v,
+                  (unsigned long long) version);
+      version = v;
+    }
+    if (version == UINT64_MAX)
+      continue;
+    if (!possible (i, version, g->last_failed < g->last ? g->last : g->acked))
+      sim_fail ("all is quiet, but grain %llu holds version %llu, written "
+                "last was %llu",
+                (unsigned long long) i, (unsigned long long) version,
+                (unsigned long long) g->last);
+  }
+}

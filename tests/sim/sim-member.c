@@ -1,0 +1,141 @@
+/* sim-member.c: members of the simulator. */
+
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+#include "sim.h"
+
+void
+sim_member_init (struct sim_member *m, uint64_t bytes)
+{
+  m->bytes = bytes;
+  m->now = calloc (1, bytes);
+  m->durable = calloc (1, bytes);
+  m->bad = calloc (bytes / grain_bytes, sizeof m->bad[0]);
+  if (!m->now || !m->durable || !m->bad)
+    abort ();
+}
+
+void
+sim_member_free (struct sim_member *m)
+{
+  free (m->now);
+  free (m->durable);
+  free (m->bad);
+}
+
+static void
+put (struct sim_member *m, uint64_t offset, uint64_t length, const void *buf,
+     bool fua)
+{
+  if (buf)
+    memcpy (m->now + offset, buf, length);
+  else
+    memset (m->now + offset, 0, length);
+  if (fua)
+    memcpy (m->durable + offset, m->now + offset, length);
+  for (uint64_t g = offset / grain_bytes;
+       g < (offset + length) / grain_bytes; g++)
+    m->bad[g] = false;
+}
+
+static int
+get (const struct sim_member *m, uint64_t offset, uint64_t length, void *buf)
+{
+  for (uint64_t g = offset / grain_bytes;
+       g < (offset + length) / grain_bytes; g++)
+    if (m->bad[g])
+      return EIO;
+  memcpy (buf, m->now + offset, length);
+  return 0;
+}
+
+static void
+apply_batch (struct sim_member *m, const struct array_io *io, void *buf)
+{
+  static struct batch_record records[BATCH_RECORDS_MAX];
+  const char *why;
+  int count = batch_decode (buf, io->length, m->bytes, records, &why);
+
+  if (io->offset != 0 || io->length > BATCH_BYTES_MAX)
+    sim_fail ("a batch of %llu bytes at %llu", (unsigned long long) io->length,
+              (unsigned long long) io->offset);
+  if (count < 1)
+    sim_fail ("a batch is refused: %s", count < 0 ? why : "it is empty");
+  for (int i = 0; i < count; i++)
+    if (records[i].kind != BATCH_CLEAR)
+      put (m, records[i].offset, records[i].length,
+           records[i].kind == BATCH_WRITE ? records[i].payload : NULL,
+           io->flags & ARRAY_FUA);
+}
+
+static bool
+is_zero (const uint8_t *p, size_t bytes)
+{
+  for (size_t i = 0; i < bytes; i++)
+    if (p[i])
+      return false;
+  return true;
+}
+
+/* A random prefix, and sometimes nothing is known. */
+static int
+extents (const struct sim_member *m, struct array_io *io)
+{
+  uint64_t grains = 1 + sim_below (io->length / grain_bytes);
+  struct array_extent *e;
+
+  if (sim_chance (10))
+    return EIO;
+  e = calloc (grains, sizeof *e);
+  if (!e)
+    abort ();
+  io->extents = e;
+  for (uint64_t i = 0; i < grains; i++) {
+    bool zero =
+      is_zero (m->now + io->offset + i * grain_bytes, grain_bytes);
+
+    if (i == 0 || e->zero != zero)
+      io->extents[io->extents_count++] =
+        (struct array_extent) { .hole = zero, .zero = zero };
+    e = &io->extents[io->extents_count - 1];
+    e->length += grain_bytes;
+  }
+  return 0;
+}
+
+int
+sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
+{
+  if (io->kind != IO_BATCH && io->kind != IO_FLUSH &&
+      (io->length == 0 || io->offset > m->bytes ||
+       io->length > m->bytes - io->offset))
+    sim_fail ("a request of %llu bytes at %llu is beyond the member's end",
+              (unsigned long long) io->length,
+              (unsigned long long) io->offset);
+  switch (io->kind) {
+  case IO_READ:
+    return get (m, io->offset, io->length, buf);
+  case IO_WRITE:
+    put (m, io->offset, io->length, buf, io->flags & ARRAY_FUA);
+    return 0;
+  case IO_ZERO:
+    put (m, io->offset, io->length, NULL, io->flags & ARRAY_FUA);
+    return 0;
+  case IO_BATCH:
+    apply_batch (m, io, buf);
+    return 0;
+  case IO_FLUSH:
+    memcpy (m->durable, m->now, m->bytes);
+    return 0;
+  case IO_EXTENTS:
+    return extents (m, io);
+  case IO_TRIM: /* need not zero: the engine never asks for it */
+    break;
+  }
+  sim_fail ("an unexpected kind of request");
+}

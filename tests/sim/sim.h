@@ -1,0 +1,72 @@
+/* sim.h: the simulator of the array engine.
+ *
+ * sim.c is the world: a virtual clock, the clients, weftd, and what goes
+ * wrong.  sim-member.c are the members: what they hold, and what of it would
+ * survive a power cut.  sim-history.c is the judge: it knows what every client
+ * asked and was told, and nothing of the engine.
+ *
+ * Storage is looked at in grains.  A write has a version, its number in the
+ * order of submission, and fills each of its grains with that version and the
+ * grain's number; zero is the version of nothing and of zeroes.
+ */
+
+#ifndef WEFT_SIM_H
+#define WEFT_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "array.h"
+#include "layout.h"
+
+/* Random numbers: one stream for a run, so that its seed replays it. */
+void sim_seed (uint64_t seed);
+uint64_t sim_random (void);
+uint64_t sim_below (uint64_t n); /* 0 ... n-1 */
+bool sim_chance (unsigned percent);
+
+/* Ends the run: prints the seed and what is wrong. */
+void sim_fail (const char *fmt, ...)
+  __attribute__ ((format (printf, 1, 2), noreturn));
+void sim_trace (const char *fmt, ...) __attribute__ ((format (printf, 1, 2)));
+
+/* Grains. */
+extern unsigned grain_bytes;
+void grain_fill (void *buf, uint64_t grain, uint64_t count, uint64_t version);
+/* The version of a grain; fails when it is torn or another grain's. */
+uint64_t grain_version (const void *buf, uint64_t grain, const char *where);
+
+/* Members. */
+struct sim_member {
+  uint8_t *now;     /* what a read sees */
+  uint8_t *durable; /* what is certain to survive a power cut */
+  bool *bad;        /* for each grain: can't be read, until it is written */
+  uint64_t bytes;
+};
+void sim_member_init (struct sim_member *m, uint64_t bytes);
+void sim_member_free (struct sim_member *m);
+/* Carry out; returns an errno.  buf is io->buf, or a copy of it. */
+int sim_member_execute (struct sim_member *m, struct array_io *io, void *buf);
+
+/* The judge. */
+struct judge_world {
+  const struct layout *layout;
+  struct sim_member *members;
+  const bool *recorded_out; /* what weftd says of each member */
+  const bool *heard_out;    /* and what the engine has heard of it */
+  bool sync;                /* dup = sync-client */
+};
+struct judged; /* a request, from its submission to its end */
+void judge_begin (const struct judge_world *world);
+void judge_end (void);
+/* For a write, fills r->buf. */
+struct judged *judge_submitted (struct array_request *r);
+/* Checks what the client is told, and frees j.  may_fail: an error is
+ * excused.
+ */
+void judge_done (struct judged *j, struct array_request *r, bool may_fail);
+/* All is quiet: every copy that counts is the same and what it should be. */
+void judge_quiet (void);
+
+#endif /* WEFT_SIM_H */

@@ -1,0 +1,167 @@
+"""Helpers of Weft's pytest tiers: run programs, call weftd, drive devclusters.
+
+The fixtures that hand them out are in conftest.py, which says how to use them.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+BUILD = os.environ.get("WEFT_BUILDDIR")
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+
+# HTTP never leaves by a proxy.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def run(*command, check=True, timeout=120, env=None, **kw):
+    """Run a program of the build tree or the system, without a stdin.
+
+    Returns the CompletedProcess, stdout and stderr as text.  A failure raises
+    with both of them in the message.
+    """
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    kw.setdefault("text", True)
+    kw.setdefault("stdout", subprocess.PIPE)
+    kw.setdefault("stderr", subprocess.PIPE)
+    command = [str(c) for c in command]
+    p = subprocess.run(command, timeout=timeout,
+                       env={**os.environ, **(env or {})}, **kw)
+    if check and p.returncode != 0:
+        raise AssertionError(
+            f"{' '.join(command)}: exit status {p.returncode}\n"
+            f"{p.stdout or ''}{p.stderr or ''}")
+    return p
+
+
+def http(method, url, body=None, headers=None, timeout=30):
+    """Call weftd.  Returns (status, decoded JSON or None)."""
+    data = None
+    headers = dict(headers or {})
+    if body is not None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers.setdefault("Content-Type", "application/json")
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        with _opener.open(request, timeout=timeout) as r:
+            status, text = r.status, r.read()
+    except urllib.error.HTTPError as e:
+        status, text = e.code, e.read()
+    try:
+        return status, json.loads(text) if text else None
+    except ValueError:
+        return status, text
+
+
+def eventually(check, seconds=30, every=0.1, what=None):
+    """Wait until check() is true, and return what it returned."""
+    end = time.monotonic() + seconds
+    while True:
+        value = check()
+        if value:
+            return value
+        assert time.monotonic() < end, \
+            f"after {seconds} s still not: {what or check}"
+        time.sleep(every)
+
+
+class Cluster:
+    """One devcluster.  `c.admin`, `c.nbd`, `c.members[1]["file"]` and so on
+    are as in `devcluster status --json`, as of the start."""
+
+    def __init__(self, directory, env=None, **options):
+        self.dir = pathlib.Path(directory)
+        self.env = env or {}
+        self.down_on_purpose = set()
+        words = []
+        for key, value in options.items():
+            option = "--" + key.replace("_", "-")
+            words += [option] if value is True else [option, str(value)]
+        self.words = words
+        self.up()
+
+    def devcluster(self, *words, **kw):
+        return run("devcluster", *words, env=self.env, **kw)
+
+    def up(self):
+        """Also starts a cluster again that was taken down."""
+        words = [] if (self.dir / "cluster.json").exists() else self.words
+        p = self.devcluster("up", self.dir, *words, "--json")
+        self._take(json.loads(p.stdout))
+        self.down_on_purpose = set() if self.array["pid"] else {"array"}
+
+    def _take(self, status):
+        self.admin, self.nbd = status["admin"], status["nbd"]
+        self.weftd, self.array = status["weftd"], status["array"]
+        self.members = status["members"]
+
+    def status(self):
+        p = self.devcluster("status", self.dir, "--json")
+        return json.loads(p.stdout)
+
+    def kill(self, name):
+        self.down_on_purpose.add(name)
+        self.devcluster("kill", self.dir, name)
+
+    def stop(self, name):
+        self.devcluster("stop", self.dir, name)
+
+    def cont(self, name):
+        self.devcluster("cont", self.dir, name)
+
+    def start(self, name):
+        self.devcluster("start", self.dir, name)
+        self.down_on_purpose.discard(name)
+        self._take(self.status())
+
+    def may_end(self, name):
+        """This process may end by itself from now on."""
+        self.down_on_purpose.add(name)
+
+    def down(self):
+        self.down_on_purpose |= {p["name"] for p in self.processes()}
+        self.devcluster("down", self.dir)
+
+    def processes(self):
+        s = self.status()
+        return [p for p in [s["weftd"], *s["members"], s["array"]] if p]
+
+    def log(self, name):
+        return (self.dir / f"{name}.log").read_text(errors="replace")
+
+    def get(self, path):
+        """GET that must succeed; returns the JSON."""
+        status, reply = http("GET", self.admin + path)
+        assert status == 200, f"GET {path}: {status}: {reply}"
+        return reply
+
+    def call(self, method, path, body=None, **kw):
+        """Returns (status, JSON)."""
+        return http(method, self.admin + path, body, **kw)
+
+    # For the fixture.
+
+    def faults(self):
+        """What went wrong that the test itself may not have looked at."""
+        found = [f"{p['name']} ended by itself" for p in self.processes()
+                 if p["state"] == "down"
+                 and p["name"] not in self.down_on_purpose]
+        bad = re.compile(r"(Assertion .* failed|ERROR: \w+Sanitizer|"
+                         r"WARNING: ThreadSanitizer|runtime error:)")
+        for log in sorted(self.dir.glob("*.log")):
+            m = bad.search(log.read_text(errors="replace"))
+            if m:
+                found.append(f"{log.name}: {m.group(0)}")
+        return found
+
+    def tails(self):
+        text = []
+        for log in sorted(self.dir.glob("*.log")):
+            lines = log.read_text(errors="replace").splitlines()[-25:]
+            text += [f"--- {log}"] + lines
+        return "\n".join(text)
