@@ -1,6 +1,7 @@
 // view-members.js: a line for each disk, those of arrays first.
 
-import { Table, badge, el, figure, setAttribute, setText, word } from "./dom.js";
+import { Table, badge, el, figure, setAttribute, setText, word }
+  from "./dom.js";
 import { memberState } from "./states.js";
 import { ago, byteRate, bytes, percent, rate } from "./units.js";
 

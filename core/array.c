@@ -387,6 +387,7 @@ pump (struct array *a)
   struct aio *x;
   struct piece *p;
   struct req *q;
+  bool more;
 
   do {
     while ((x = TAILQ_FIRST (&a->failed)))
@@ -398,12 +399,11 @@ pump (struct array *a)
       q->runnable = false;
       req_run (a, q);
     }
-    if (admit_waiting (a))
-      continue;
+    more = admit_waiting (a);
     aio_images (a);
     if (a->look_at_flushes)
       flush_look (a);
-  } while (!TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready) ||
+  } while (more || !TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready) ||
            !TAILQ_EMPTY (&a->runnable) || a->look_at_flushes);
 }
 

@@ -19,7 +19,16 @@ enum batch_kind {
   BATCH_ZERO = 2,  /* zeroes, storage kept */
   BATCH_TRIM = 3,  /* zeroes, storage may be given back */
   BATCH_CLEAR = 4, /* clear the session's intent bits of these extents */
+  BATCH_SETTLE = 5, /* clear also what other sessions have left: the copies of
+                       these extents were made equal, and are stable */
 };
+
+/* Does a record of this kind change data, not just intent bits? */
+static inline int
+batch_changes_data (enum batch_kind kind)
+{
+  return kind <= BATCH_TRIM;
+}
 
 struct batch_record {
   enum batch_kind kind;

@@ -258,7 +258,7 @@ delete (struct cluster *c, uint64_t op, struct cluster_array *a)
 
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
-    if (w->kind != WAIT_ATTACH || w->array != a)
+    if ((w->kind != WAIT_ATTACH && w->kind != WAIT_HOLDER) || w->array != a)
       continue;
     cluster_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
                     "array %s was deleted meanwhile", rec.name);

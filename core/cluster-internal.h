@@ -19,7 +19,9 @@
 #define ATTACH_MS 10000
 /* A long poll is held no longer, so that a dead peer is missed in time. */
 #define HOLD_MS_MAX 2000
-/* A holder that has missed two heartbeats may be dead. */
+/* A holder that says nothing for so long, when it is asked, may be dead. */
+#define CHALLENGE_MS 1500
+/* And so may one that has missed two heartbeats. */
 #define QUIET_MS (2 * HEARTBEAT_MS)
 /* A silent reader is forgotten after this, in ms. */
 #define READER_DROP_MS (10 * 60 * 1000)
@@ -33,6 +35,13 @@ enum waiting_kind {
   WAIT_CONTENDER, /* a heartbeat of another instance for a disk */
   WAIT_SESSION,   /* a session's long poll */
   WAIT_ATTACH,    /* for the members of `array` to confirm its change */
+  WAIT_HOLDER,    /* an attach: for `session`, the holder, to say that it lives */
+};
+
+/* An attach that is to be tried again. */
+struct challenge {
+  struct cluster_input in;
+  struct cluster_attach attach;
 };
 
 struct waiting {
@@ -45,6 +54,7 @@ struct waiting {
   struct cluster_session *session;
   struct cluster_session_record grant; /* WAIT_ATTACH: what is to be granted */
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
+  struct challenge *challenge;              /* WAIT_HOLDER; owned */
 };
 TAILQ_HEAD (waitings, waiting);
 
@@ -155,6 +165,7 @@ void cluster_session_end (struct cluster *c, struct cluster_session *s,
                   const char *fmt, ...) __attribute__ ((format (printf, 3, 4)));
 void cluster_session_committed (struct cluster *c, struct cluster_array *a);
 void cluster_session_attach_late (struct cluster *c, struct waiting *w);
+void cluster_session_unchallenged (struct cluster *c, struct waiting *w);
 void cluster_session_answer (struct cluster *c, struct waiting *w);
 void cluster_session_wake (struct cluster *c, const struct cluster_array *a);
 void cluster_session_tick (struct cluster *c, struct cluster_session *s);

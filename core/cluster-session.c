@@ -6,7 +6,9 @@
  * old session is over as soon as the change is PREPARED, the new one begins
  * with its COMMIT.
  *
- * A holder is replaced only after it has been silent for SESSION_TTL_MS.
+ * A holder is replaced only after it has been silent for SESSION_TTL_MS.  Whoever
+ * asks while it is not is told at once that it lives, where it does: the holder's
+ * long poll is answered, so that it speaks.
  */
 
 #include <config.h>
@@ -77,9 +79,15 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   cluster_changed_session (c, s);
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
-    if (w->kind == WAIT_SESSION && w->session == s) {
+    if (w->session != s)
+      continue;
+    if (w->kind == WAIT_SESSION) {
       refuse_gone (c, w->op, s);
       cluster_wait_end (c, w);
+    }
+    else { /* WAIT_HOLDER: try again with the next tick */
+      w->session = NULL;
+      w->deadline_ms = c->now_ms;
     }
   }
 }
@@ -110,11 +118,11 @@ prune (struct cluster *c)
 
 static void
 refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
-             const struct cluster_session_record *holder, uint64_t silent_ms)
+             const struct cluster_session_record *holder, uint64_t silent_ms,
+             bool quiet)
 {
   struct cluster_problem *p;
   const char *way = "detach it there, or attach read-only";
-  bool quiet = silent_ms >= QUIET_MS;
 
   if (quiet)
     way = "it may be replaced when it has been silent for long enough";
@@ -176,20 +184,65 @@ refuse_members (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return false;
 }
 
-/* Somebody else writes, or is about to. */
+/* Ask the holder to speak, and let the attach wait for that. */
+static void
+challenge (struct cluster *c, const struct cluster_input *in,
+           struct cluster_array *a, struct cluster_session *holder,
+           const struct cluster_attach *attach)
+{
+  struct waiting *w, *next;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_SESSION && w->session == holder)
+      cluster_session_answer (c, w);
+  }
+  w = cluster_wait (c, WAIT_HOLDER, in->op, CHALLENGE_MS);
+  w->array = a;
+  w->session = holder;
+  w->challenge = cluster_alloc (sizeof *w->challenge);
+  w->challenge->in = *in;
+  w->challenge->attach = *attach;
+}
+
+/* The holder has spoken. */
+static void
+refuse_challengers (struct cluster *c, struct cluster_session *holder)
+{
+  struct waiting *w, *next;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind != WAIT_HOLDER || w->session != holder)
+      continue;
+    refuse_held (c, w->op, w->array, &holder->rec, 0, false);
+    cluster_wait_end (c, w);
+  }
+}
+
+/* Somebody else writes, or is about to.  True: refused, or `last` is false and
+ * the attach waits for the holder's word.
+ */
 static bool
-refuse_writer (struct cluster *c, uint64_t op, const struct cluster_array *a)
+refuse_writer (struct cluster *c, const struct cluster_input *in,
+               struct cluster_array *a, const struct cluster_attach *attach,
+               bool last)
 {
   struct cluster_session *s = cluster_array_writer (c, a);
   struct waiting *w;
+  uint64_t silent_ms;
 
   if (s && s->alive) {
-    refuse_held (c, op, a, &s->rec, cluster_session_silent_ms (c, s));
+    silent_ms = cluster_session_silent_ms (c, s);
+    if (last || silent_ms >= QUIET_MS)
+      refuse_held (c, in->op, a, &s->rec, silent_ms, true);
+    else
+      challenge (c, in, a, s, attach);
     return true;
   }
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable) {
-      refuse_held (c, op, a, &w->grant, 0);
+      refuse_held (c, in->op, a, &w->grant, 0, false);
       return true;
     }
   return false;
@@ -356,30 +409,53 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   cluster_epoch_advance (c, a);
 }
 
-void
-cluster_attach (struct cluster *c, const struct cluster_input *in,
-                const char *name, const struct cluster_attach *attach)
+static void
+attach_try (struct cluster *c, const struct cluster_input *in,
+            struct cluster_array *a, const struct cluster_attach *attach,
+            bool last)
 {
-  struct cluster_array *a = cluster_array_find (c, name);
   struct cluster_session *s;
   unsigned count = 0;
 
-  cluster_begin (c, in);
   TAILQ_FOREACH (s, &c->sessions, link)
     count += !s->rec.ended;
-  if (a == NULL)
-    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-array",
-                    "there is no array %s: GET /api/v1/arrays lists them",
-                    name);
-  else if (count >= SESSIONS_MAX)
+  if (count >= SESSIONS_MAX)
     cluster_refuse (c, in->op, CLUSTER_CONFLICT, "too-many",
                     "there are %d sessions already: detach one first",
                     SESSIONS_MAX);
   else if (!cluster_refuse_read_only (c, in->op) &&
            !attach_again (c, in->op, a, attach) &&
-           !(attach->writable && refuse_writer (c, in->op, a)) &&
+           !(attach->writable && refuse_writer (c, in, a, attach, last)) &&
            !refuse_members (c, in->op, a))
     attach_begin (c, in, a, attach);
+}
+
+/* The holder has said nothing, or is over. */
+void
+cluster_session_unchallenged (struct cluster *c, struct waiting *w)
+{
+  struct cluster_input in = w->challenge->in;
+  struct cluster_attach attach = w->challenge->attach;
+  struct cluster_array *a = w->array;
+
+  in.op = w->op;
+  cluster_wait_end (c, w);
+  attach_try (c, &in, a, &attach, true);
+}
+
+void
+cluster_attach (struct cluster *c, const struct cluster_input *in,
+                const char *name, const struct cluster_attach *attach)
+{
+  struct cluster_array *a = cluster_array_find (c, name);
+
+  cluster_begin (c, in);
+  if (a == NULL)
+    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "there is no array %s: GET /api/v1/arrays lists them",
+                    name);
+  else
+    attach_try (c, in, a, attach, false);
   cluster_end (c);
 }
 
@@ -455,6 +531,15 @@ find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
     return s;
   if (s)
     refuse_gone (c, op, s);
+  else if (cluster_refuse_read_only (c, op))
+    ;
+  else if (c->live_ms < MEMBER_TTL_MS)
+    /* If the database is an old one, its members will soon say so; the session
+     * may be a good one.
+     */
+    cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "starting",
+                    "weftd was just started and has not heard of its members "
+                    "yet: ask again");
   else
     cluster_refuse (c, op, CLUSTER_GONE, "over",
                     "there is no session %016" PRIx64 ": it ended long ago, or "
@@ -502,6 +587,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
       cluster_session_answer (c, w); /* it has given an older one up */
   }
   take_heartbeat (c, s, hb);
+  refuse_challengers (c, s);
   w = cluster_wait (c, WAIT_SESSION, op,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->session = s;

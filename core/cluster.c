@@ -624,7 +624,7 @@ cluster_refuse_read_only (struct cluster *c, uint64_t op)
 {
   if (!c->read_only[0])
     return false;
-  cluster_refuse (c, op, CLUSTER_READ_ONLY, "read-only", "%s", c->read_only);
+  cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "read-only", "%s", c->read_only);
   return true;
 }
 
@@ -674,6 +674,7 @@ cluster_wait_end (struct cluster *c, struct waiting *w)
 {
   TAILQ_REMOVE (&c->waitings, w, link);
   free (w->heartbeat);
+  free (w->challenge);
   free (w);
 }
 
@@ -701,6 +702,9 @@ waiting_end (struct cluster *c, struct waiting *w)
     break;
   case WAIT_ATTACH:
     cluster_session_attach_late (c, w);
+    break;
+  case WAIT_HOLDER:
+    cluster_session_unchallenged (c, w);
     break;
   }
 }

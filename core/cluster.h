@@ -212,7 +212,7 @@ enum cluster_problem_kind {
   CLUSTER_NOT_FOUND,
   CLUSTER_CONFLICT,  /* not now; `code` says why */
   CLUSTER_GONE,      /* the session is over */
-  CLUSTER_READ_ONLY, /* weftd takes no changes */
+  CLUSTER_UNAVAILABLE, /* ask again; or weftd takes no changes */
 };
 
 struct cluster_problem {

@@ -1,7 +1,7 @@
 /* images-send.c: what goes to a member in one request.
  *
  * The oldest eligible image that no flying one blocks is where gathering
- * begins; from there on in offset order.  A long image travels alone, from its
+ * begins; from there on in offset order, once around.  A long image travels alone, from its
  * own block.  Short ones are gathered into one block: as a plain write when
  * they are a single run, else as the records of a batch, neighbours in one
  * record.  The gathered block takes the place of the images' own, which are
@@ -78,13 +78,18 @@ static unsigned
 collect (const struct images *b, struct image_member *m, struct image *e,
          struct image_run *run)
 {
-  struct image *last = NULL;
+  struct image *last = NULL, *start = e, *next;
   size_t bytes = batch_bytes (NULL, 0), cost;
   unsigned records = 0, passed = 0;
 
-  for (; e; e = RB_NEXT (image_tree, &m->pending, e)) {
+  for (; e; e = next) {
     bool joined = joins (last, e);
 
+    next = RB_NEXT (image_tree, &m->pending, e);
+    if (!next)
+      next = RB_MIN (image_tree, &m->pending); /* once around */
+    if (next == start)
+      next = NULL;
     if (last && !joined &&
         (!b->config.batches ||
          (records == 1 && last->kind == IMAGE_WRITE &&

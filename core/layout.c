@@ -40,9 +40,9 @@ struct origin {
 };
 
 static const char *const names[LAYOUT_KINDS] = {
-  [LAYOUT_RAIDX] = "raid-x",     [LAYOUT_RAID10] = "raid-10",
-  [LAYOUT_CHAINED] = "chained",  [LAYOUT_ROTATED] = "rotated",
-  [LAYOUT_RAID1] = "raid-1",     [LAYOUT_RAID0] = "raid-0",
+  [LAYOUT_RAIDX] = "raid-x",    [LAYOUT_RAID10] = "raid-10",
+  [LAYOUT_CHAINED] = "chained", [LAYOUT_ROTATED] = "rotated",
+  [LAYOUT_RAID1] = "raid-1",    [LAYOUT_RAID0] = "raid-0",
 };
 
 const char *
@@ -85,8 +85,8 @@ unit_shift (const struct layout *l)
 static inline bool
 is_halved (enum layout_kind kind)
 {
-  return kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED ||
-         kind == LAYOUT_ROTATED;
+  return kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED
+         || kind == LAYOUT_ROTATED;
 }
 
 /* Stripes of a group after which the pattern of positions repeats. */
@@ -185,8 +185,7 @@ check_members (enum layout_kind kind, unsigned n, unsigned groups, char *why,
     [LAYOUT_RAIDX] = 3,   [LAYOUT_RAID10] = 2, [LAYOUT_CHAINED] = 2,
     [LAYOUT_ROTATED] = 2, [LAYOUT_RAID1] = 2,  [LAYOUT_RAID0] = 1,
   };
-  const unsigned most =
-    kind == LAYOUT_RAID1 ? COPIES_MAX : GROUP_MEMBERS_MAX;
+  const unsigned most = kind == LAYOUT_RAID1 ? COPIES_MAX : GROUP_MEMBERS_MAX;
 
   if (n < least[kind] || n > most)
     return refuse (why, why_size,
@@ -212,7 +211,7 @@ layout_init (struct layout *l, enum layout_kind kind, unsigned n,
              unsigned groups, uint64_t unit, uint64_t member_bytes, char *why,
              size_t why_size)
 {
-  struct layout new = { .kind = kind, .n = n, .groups = groups };
+  struct layout made = { .kind = kind, .n = n, .groups = groups };
   uint64_t units, halves, least;
 
   if ((unsigned)kind >= LAYOUT_KINDS)
@@ -220,8 +219,8 @@ layout_init (struct layout *l, enum layout_kind kind, unsigned n,
                    (int)kind);
   if (check_members (kind, n, groups, why, why_size) == -1)
     return -1;
-  if (unit < UNIT_BYTES_MIN || unit > UNIT_BYTES_MAX ||
-      (unit & (unit - 1)) != 0)
+  if (unit < UNIT_BYTES_MIN || unit > UNIT_BYTES_MAX
+      || (unit & (unit - 1)) != 0)
     return refuse (why, why_size,
                    "stripe unit of %" PRIu64 " bytes: must be a power of two "
                    "from %" PRIu64 " to %" PRIu64,
@@ -232,10 +231,10 @@ layout_init (struct layout *l, enum layout_kind kind, unsigned n,
                    "is %" PRIu64 " bytes",
                    member_bytes, MEMBER_DATA_BYTES_MAX);
 
-  new.members = n * groups;
-  new.unit = unit;
-  new.width = kind == LAYOUT_RAID1 ? 1 : kind == LAYOUT_RAID10 ? n / 2 : n;
-  new.copies = kind == LAYOUT_RAID1 ? n : kind == LAYOUT_RAID0 ? 1 : 2;
+  made.members = n * groups;
+  made.unit = unit;
+  made.width = kind == LAYOUT_RAID1 ? 1 : kind == LAYOUT_RAID10 ? n / 2 : n;
+  made.copies = kind == LAYOUT_RAID1 ? n : kind == LAYOUT_RAID0 ? 1 : 2;
 
   halves = is_halved (kind) ? 2 : 1;
   units = member_bytes / unit / halves;
@@ -255,10 +254,10 @@ layout_init (struct layout *l, enum layout_kind kind, unsigned n,
                    member_bytes, names[kind], n, unit, least * halves * unit);
 
   /* MEMBER_DATA_BYTES_MAX * ARRAY_MEMBERS_MAX is below 2^53. */
-  new.stripes = units;
-  new.member_bytes = units * halves * unit;
-  new.size = units * unit * new.width * groups;
-  *l = new;
+  made.stripes = units;
+  made.member_bytes = units * halves * unit;
+  made.size = units * unit * made.width * groups;
+  *l = made;
   return 0;
 }
 
@@ -308,8 +307,7 @@ layout_unmap (const struct layout *l, unsigned member, uint64_t offset,
   if (offset >= l->member_bytes)
     return -1;
   o = origin_of (l, member % l->n, offset >> shift);
-  *array_offset =
-    (((o.t * l->groups + g) * l->width + o.d) << shift) + in_unit;
+  *array_offset = (((o.t * l->groups + g) * l->width + o.d) << shift) + in_unit;
   return o.copy;
 }
 

@@ -271,7 +271,7 @@ covered (const struct member *m, const struct session *s,
     const struct batch_record *b = &r->records[i];
     uint64_t e, last;
 
-    if (b->kind == BATCH_CLEAR || b->length == 0)
+    if (!batch_changes_data (b->kind) || b->length == 0)
       continue;
     last = (b->offset + b->length - 1) / EXTENT_BYTES;
     assert (last < m->wanted.extents);
@@ -332,7 +332,7 @@ member_retry (struct member *m, struct member_pass *pass,
   for (unsigned i = 0; i < r->count; i++) {
     const struct batch_record *b = &r->records[i];
 
-    if (b->kind == BATCH_CLEAR || b->length == 0)
+    if (!batch_changes_data (b->kind) || b->length == 0)
       continue;
     for (uint64_t e = b->offset / EXTENT_BYTES;
          e <= (b->offset + b->length - 1) / EXTENT_BYTES; e++)
@@ -376,9 +376,18 @@ unwant (struct member *m, uint64_t extent)
     member_block_update (m, block); /* it may not be urgent any more */
 }
 
+/* Nothing of this session runs or will ever run: it has no door open, or all of
+ * them are fenced, and their last request has left.
+ */
+static bool
+gone (const struct member *m, const struct session *s)
+{
+  return s->passes == 0 || s->epoch < m->confirmed.min_epoch;
+}
+
 void
 member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
-              uint64_t length)
+              uint64_t length, bool settled)
 {
   uint64_t e = (offset + EXTENT_BYTES - 1) / EXTENT_BYTES;
   uint64_t end = offset + length == m->confirmed.data_bytes ?
@@ -389,9 +398,16 @@ member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
   if (pass->session == NULL || member_failed (m) || pass->epoch < m->gate ||
       !group_in_sync (&m->next) || !group_in_sync (&m->confirmed))
     return;
-  for (; e < end; e++)
-    if (intents_test (&pass->session->held, e)) {
-      intents_clear (&pass->session->held, e);
-      unwant (m, e);
+  for (; e < end; e++) {
+    if (!intents_test (&m->wanted, e))
+      continue;
+    intents_clear (&pass->session->held, e);
+    if (settled) {
+      intents_clear (&m->orphans, e);
+      for (struct session *s = m->sessions; s; s = s->next)
+        if (gone (m, s))
+          intents_clear (&s->held, e);
     }
+    unwant (m, e);
+  }
 }

@@ -18,7 +18,7 @@
  *       after any restart; member_confirmed () never goes back.
  *   I3  A bit that a session has set is cleared by that session alone.  What
  *       was dirty when the engine started, or was left by a session that is
- *       forgotten, stays dirty until a resync (which is not here yet).
+ *       gone, stays dirty until a resync settles it.
  *   I4  After a failed write or flush nothing runs any more.
  *
  * A change that is confirmed stands in both superblock slots, so a slot that
@@ -152,9 +152,12 @@ bool member_leave (struct member *m, struct member_request *r);
  * no more: both copies of what it wrote there are on stable storage.  Nothing
  * is cleared while a member of the group is not in-sync.  The session has no
  * write to these extents under way (DESIGN section 4).
+ * With `settled` the bits fall as well that were left by those who are gone:
+ * sessions that are fenced or have no door open, and whoever wrote before the
+ * engine started.  The session has made the copies equal (a resync).
  */
 void member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
-                   uint64_t length);
+                   uint64_t length, bool settled);
 
 /* The data was written since the last member_touch: the superblock is to be
  * written again, so that an old copy of the disk can be told from it.

@@ -24,7 +24,7 @@ random_records (struct batch_record *r, unsigned max)
 
   memset (r, 0, count * sizeof *r);
   for (unsigned i = 0; i < count; i++) {
-    r[i].kind = BATCH_WRITE + test_random (4);
+    r[i].kind = BATCH_WRITE + test_random (5);
     if (r[i].kind == BATCH_WRITE) {
       r[i].length = 1 + test_random (test_random (10) ? 200 : 4096);
       r[i].payload = payloads + test_random (sizeof payloads - r[i].length);
@@ -146,7 +146,7 @@ test_made_up (void)
     for (unsigned k = 0; k < count; k++) {
       uint8_t *r = buf + 16 + k * 24;
 
-      r[0] = 1 + test_random (4);
+      r[0] = 1 + test_random (5);
       if (test_random (50) == 0)
         r[test_random (8)] ^= 1 << test_random (8);
       put_le64 (r + 8, test_random (20) ? test_random (DATA_BYTES)

@@ -992,13 +992,13 @@ test_old_database (void)
   w.stored = old_count;
   reincarnate (&w);
   m = beat (&w, &w.disk[0]);
-  expect_refused (&m, CLUSTER_READ_ONLY, "read-only");
+  expect_refused (&m, CLUSTER_UNAVAILABLE, "read-only");
   assert (cluster_read_only (w.c));
   assert (cluster_verdict (w.c, verdict, sizeof verdict) == CLUSTER_ERROR);
   assert (strstr (verdict, "backup"));
   host_attach (&w, &w.host[1], "a");
   m = said (&w, w.host[1].op);
-  expect_refused (&m, CLUSTER_READ_ONLY, "read-only");
+  expect_refused (&m, CLUSTER_UNAVAILABLE, "read-only");
   delete_array (&w, "no such array");
   world_end (&w);
 

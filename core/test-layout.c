@@ -36,15 +36,15 @@ rnd (uint64_t below)
 
 static const char *doing = "nothing";
 
-#define CHECK(e, ...)                                                         \
-  do {                                                                        \
-    if (!(e)) {                                                               \
-      fprintf (stderr, "%s:%d: %s: not so: %s: ", __FILE__, __LINE__, doing,  \
-               #e);                                                           \
-      fprintf (stderr, __VA_ARGS__);                                          \
-      fprintf (stderr, "\nrun again with WEFT_SEED=%" PRIu64 "\n", seed);     \
-      exit (1);                                                               \
-    }                                                                         \
+#define CHECK(e, ...)                                                          \
+  do {                                                                         \
+    if (!(e)) {                                                                \
+      fprintf (stderr, "%s:%d: %s: not so: %s: ", __FILE__, __LINE__, doing,   \
+               #e);                                                            \
+      fprintf (stderr, __VA_ARGS__);                                           \
+      fprintf (stderr, "\nrun again with WEFT_SEED=%" PRIu64 "\n", seed);      \
+      exit (1);                                                                \
+    }                                                                          \
   } while (0)
 
 /* ---- The picture ---- */
@@ -60,9 +60,9 @@ struct spot {
 
 struct picture {
   unsigned n, groups, members, rows, copies;
-  int64_t units; /* of the array */
-  struct cell *cell;   /* [member * rows + row] */
-  struct spot *copy;   /* [unit * COPIES_MAX + copy] */
+  int64_t units;                    /* of the array */
+  struct cell *cell;                /* [member * rows + row] */
+  struct spot *copy;                /* [unit * COPIES_MAX + copy] */
   unsigned *next_data, *next_image; /* [member]: the next free row */
 };
 
@@ -136,7 +136,8 @@ draw_group (struct picture *p, enum layout_kind kind, unsigned group,
     case LAYOUT_ROTATED:
       for (unsigned h = 0; h < hop; h++)
         m = m == first + n - 1 ? first : m + 1;
-      if (d == width - 1) /* the next stripe goes to the next one of the others */
+      /* The next stripe goes to the next one of the others. */
+      if (d == width - 1)
         hop = hop == n - 1 ? 1 : hop + 1;
       break;
     case LAYOUT_RAID1:
@@ -155,8 +156,8 @@ static struct picture *
 draw (enum layout_kind kind, unsigned n, unsigned groups, unsigned rows_max)
 {
   struct picture *p = calloc (1, sizeof *p);
-  const bool halved = kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED ||
-                      kind == LAYOUT_ROTATED;
+  const bool halved = kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED
+                      || kind == LAYOUT_ROTATED;
   unsigned width = n, stripes = halved ? rows_max / 2 : rows_max;
   int64_t *units;
 
@@ -225,8 +226,8 @@ check_map (const struct layout *l, const struct picture *p)
     for (unsigned c = 0; c < piece.copies; c++) {
       const struct spot *s = &p->copy[a * COPIES_MAX + c];
 
-      CHECK (piece.copy[c].member == s->member &&
-               piece.copy[c].offset == (uint64_t)s->row * l->unit + in,
+      CHECK (piece.copy[c].member == s->member
+                 && piece.copy[c].offset == (uint64_t)s->row * l->unit + in,
              "unit %" PRId64 " copy %u: member %u offset %" PRIu64
              ", not member %u row %u",
              a, c, piece.copy[c].member, piece.copy[c].offset, s->member,
@@ -247,8 +248,8 @@ check_unmap (const struct layout *l, const struct picture *p)
       const uint32_t in = rnd (l->unit);
       uint64_t offset = UINT64_MAX;
       uint32_t length = 0;
-      int copy =
-        layout_unmap (l, m, (uint64_t)row * l->unit + in, &offset, &length);
+      int copy
+          = layout_unmap (l, m, (uint64_t)row * l->unit + in, &offset, &length);
 
       CHECK (length == l->unit - in, "member %u row %u", m, row);
       if (row == p->rows || p->cell[m * p->rows + row].unit == -1) {
@@ -271,11 +272,12 @@ static void
 check_span (const struct layout *l, const struct picture *p)
 {
   const uint64_t offset = rnd (l->size);
-  const uint64_t length =
-    1 + rnd (rnd (2) ? l->size - offset
-                     : (l->size - offset < 5 * (uint64_t)l->unit
-                          ? l->size - offset
-                          : 5 * (uint64_t)l->unit));
+  const uint64_t length
+      = 1
+        + rnd (rnd (2) ? l->size - offset
+                       : (l->size - offset < 5 * (uint64_t)l->unit
+                              ? l->size - offset
+                              : 5 * (uint64_t)l->unit));
 
   for (unsigned m = 0; m < p->members; m++) {
     uint64_t from = 0, to = 0, span_offset, span_length;
@@ -379,8 +381,8 @@ check_capacity (const struct layout *l, const struct picture *p,
     }
   }
   layout_capacity (l, bytes, &c);
-  CHECK (c.total == total && c.usable == l->size && c.images == images &&
-           c.wasted == empty,
+  CHECK (c.total == total && c.usable == l->size && c.images == images
+             && c.wasted == empty,
          "total %" PRIu64 " usable %" PRIu64 " images %" PRIu64
          " wasted %" PRIu64,
          c.total, c.usable, c.images, c.wasted);
@@ -490,8 +492,8 @@ check_figure (enum layout_kind kind, const char *const rows[6][4])
       CHECK (strcmp (is, rows[row][m]) == 0, "row %u of disk %u is %s, not %s",
              row, m, is, rows[row][m]);
       layout_map (&l, offset, unit, &piece);
-      CHECK (piece.copy[copy].member == m &&
-               piece.copy[copy].offset == row * unit,
+      CHECK (piece.copy[copy].member == m
+                 && piece.copy[copy].offset == row * unit,
              "%s is mapped to disk %u, %" PRIu64, is, piece.copy[copy].member,
              piece.copy[copy].offset);
     }
@@ -501,13 +503,13 @@ static void
 test_figures (void)
 {
   static const char *const a[6][4] = {
-    { "D0", "D1", "D0'", "D1'" },   { "D2", "D3", "D2'", "D3'" },
-    { "D4", "D5", "D4'", "D5'" },   { "D6", "D7", "D6'", "D7'" },
-    { "D8", "D9", "D8'", "D9'" },   { "D10", "D11", "D10'", "D11'" },
+    { "D0", "D1", "D0'", "D1'" }, { "D2", "D3", "D2'", "D3'" },
+    { "D4", "D5", "D4'", "D5'" }, { "D6", "D7", "D6'", "D7'" },
+    { "D8", "D9", "D8'", "D9'" }, { "D10", "D11", "D10'", "D11'" },
   };
   static const char *const b[6][4] = {
-    { "D0", "D1", "D2", "D3" },     { "D4", "D5", "D6", "D7" },
-    { "D8", "D9", "D10", "D11" },   { "D9'", "D6'", "D3'", "D0'" },
+    { "D0", "D1", "D2", "D3" },      { "D4", "D5", "D6", "D7" },
+    { "D8", "D9", "D10", "D11" },    { "D9'", "D6'", "D3'", "D0'" },
     { "D10'", "D7'", "D4'", "D1'" }, { "D11'", "D8'", "D5'", "D2'" },
   };
 
@@ -534,14 +536,15 @@ test_huge (void)
     if (groups > ARRAY_GROUPS_MAX || !possible (kind, n, groups))
       continue;
     CHECK (layout_init (&l, kind, n, groups, unit, MEMBER_DATA_BYTES_MAX, why,
-                        sizeof why) == 0,
+                        sizeof why)
+               == 0,
            "%s", why);
     CHECK (l.member_bytes > MEMBER_DATA_BYTES_MAX - 2 * n * unit, "%" PRIu64,
            l.member_bytes);
     CHECK (l.size * l.copies == l.members * l.member_bytes, "%" PRIu64, l.size);
     for (int i = 0; i < 50; i++) {
-      const uint64_t offset =
-        rnd (2) ? rnd (l.size) : l.size - 1 - rnd (4 * unit);
+      const uint64_t offset
+          = rnd (2) ? rnd (l.size) : l.size - 1 - rnd (4 * unit);
       struct layout_piece piece;
 
       layout_map (&l, offset, 1, &piece);
@@ -549,13 +552,13 @@ test_huge (void)
         uint64_t back = UINT64_MAX;
         uint32_t length;
 
-        CHECK (piece.copy[c].member / n ==
-                 offset / unit / l.width % l.groups,
+        CHECK (piece.copy[c].member / n == offset / unit / l.width % l.groups,
                "group of %" PRIu64, offset);
         CHECK (piece.copy[c].offset < l.member_bytes, "%" PRIu64, offset);
         CHECK (layout_unmap (&l, piece.copy[c].member, piece.copy[c].offset,
-                             &back, &length) == (int)c &&
-                 back == offset,
+                             &back, &length)
+                       == (int)c
+                   && back == offset,
                "%s n=%u groups=%u unit=%" PRIu64 ": %" PRIu64
                " comes back as %" PRIu64,
                layout_name (kind), n, groups, unit, offset, back);
@@ -582,8 +585,8 @@ refused (int kind, unsigned n, unsigned groups, uint64_t unit, uint64_t bytes,
 
   /* A short buffer is terminated; none at all is not written. */
   memset (why, 'x', sizeof why);
-  CHECK (layout_init (&l, kind, n, groups, unit, bytes, why, 8) == -1 &&
-           strlen (why) == 7 && why[8] == 'x',
+  CHECK (layout_init (&l, kind, n, groups, unit, bytes, why, 8) == -1
+             && strlen (why) == 7 && why[8] == 'x',
          "%.20s", why);
   CHECK (layout_init (&l, kind, n, groups, unit, bytes, NULL, 0) == -1, "%s",
          says);
@@ -647,12 +650,11 @@ test_least (void)
       least = strstr (why, "at least ");
       CHECK (least != NULL, "%s", why);
       const uint64_t bytes = strtoull (least + 9, NULL, 10);
-      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes - 1, why,
-                          sizeof why) == -1,
+      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes - 1, why, sizeof why)
+                 == -1,
              "%s n=%u", layout_name (kind), n);
-      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes, why, sizeof why) ==
-                 0 &&
-               l.member_bytes == bytes,
+      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes, why, sizeof why) == 0
+                 && l.member_bytes == bytes,
              "%s n=%u: %s", layout_name (kind), n, why);
     }
 }
@@ -664,8 +666,8 @@ says_survives (enum layout_kind kind, unsigned n, unsigned groups,
   struct layout l;
   char why[256], text[128];
 
-  CHECK (layout_init (&l, kind, n, groups, KiB (4), MiB (1), why,
-                      sizeof why) == 0,
+  CHECK (layout_init (&l, kind, n, groups, KiB (4), MiB (1), why, sizeof why)
+             == 0,
          "%s", why);
   layout_survives (&l, text, sizeof text);
   CHECK (strcmp (text, expected) == 0, "\"%s\", not \"%s\"", text, expected);
@@ -677,8 +679,8 @@ test_words (void)
   doing = "words";
   for (int kind = 0; kind < LAYOUT_KINDS; kind++)
     CHECK (layout_parse (layout_name (kind)) == kind, "%s", layout_name (kind));
-  CHECK (layout_parse ("raid-5") == -1 && layout_parse ("") == -1 &&
-           layout_parse ("raid-xx") == -1 && layout_parse ("RAID-X") == -1,
+  CHECK (layout_parse ("raid-5") == -1 && layout_parse ("") == -1
+             && layout_parse ("raid-xx") == -1 && layout_parse ("RAID-X") == -1,
          "a name that is none");
 
   says_survives (LAYOUT_RAIDX, 4, 1, "any 1 member");
@@ -702,12 +704,12 @@ test_capacity_overflow (void)
   char why[256];
 
   doing = "capacity";
-  CHECK (layout_init (&l, LAYOUT_RAID1, 2, 1, KiB (4), MiB (1), why,
-                      sizeof why) == 0,
+  CHECK (layout_init (&l, LAYOUT_RAID1, 2, 1, KiB (4), MiB (1), why, sizeof why)
+             == 0,
          "%s", why);
   layout_capacity (&l, bytes, &c);
-  CHECK (c.total == UINT64_MAX && c.usable == MiB (1) &&
-           c.images == MiB (1) && c.wasted == UINT64_MAX - MiB (2),
+  CHECK (c.total == UINT64_MAX && c.usable == MiB (1) && c.images == MiB (1)
+             && c.wasted == UINT64_MAX - MiB (2),
          "total %" PRIu64, c.total);
 }
 

@@ -159,7 +159,7 @@ record_touches (const struct batch_record *b, unsigned h)
 {
   uint64_t start = hot (h) * EXTENT_BYTES;
 
-  return b->kind != BATCH_CLEAR && b->offset < start + EXTENT_BYTES &&
+  return batch_changes_data (b->kind) && b->offset < start + EXTENT_BYTES &&
          b->offset + b->length > start;
 }
 
@@ -368,7 +368,7 @@ step_clear (void)
     length--; /* not the whole extent: no clear, except at the end */
   if (length > DATA_BYTES - at)
     length = DATA_BYTES - at;
-  member_clear (m, p->pass, at, length);
+  member_clear (m, p->pass, at, length, false);
   if (length == EXTENT_BYTES && p->epoch >= m->gate && !member_failed (m) &&
       m->next.states[1] == MEMBER_IN_SYNC &&
       m->confirmed.states[1] == MEMBER_IN_SYNC && m->next.n == 4 &&
@@ -672,7 +672,7 @@ scene_set_after_clear (void)
   CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
   member_leave (m, &r);
 
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 0);
   CHECK (do_actions (false) == 0 && bit_durable (5));
   CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
@@ -680,7 +680,7 @@ scene_set_after_clear (void)
   member_leave (m, &r);
   CHECK (do_actions (true) == 0 && bit_durable (5));
 
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_next_action (m, true, &a));
   CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
   CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
@@ -695,25 +695,51 @@ scene_set_after_clear (void)
   /* Not for a part of an extent, not while a member is out, and not for the
    * bits of another session.
    */
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES - 1);
-  member_clear (m, p, 5 * EXTENT_BYTES + 1, EXTENT_BYTES);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES - 1, false);
+  member_clear (m, p, 5 * EXTENT_BYTES + 1, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
   out = true;
   CHECK (desire (1, false));
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
   out = false;
   CHECK (desire (1, false));
   do_actions (false);
   struct member_pass *other = open_door (2, 1);
-  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
   CHECK (write_at (other, &b, &r, 5) == MEMBER_WAIT);
   CHECK (member_retry (m, other, &r, &refusal) == MEMBER_GO);
   member_leave (m, &r);
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
-  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 0);
+
+  /* A resync settles what a session left when it went, not what is held. */
+  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 1);
+  member_close (m, p);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 0);
+
+  /* One that is fenced is gone too, though its door is open still. */
+  CHECK (write_at (other, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, other, &r, &refusal) == MEMBER_GO ||
+         do_actions (false) == 1);
+  member_leave (m, &r);
+  epoch = 2;
+  CHECK (desire (2, false));
+  do_actions (false);
+  p = open_door (3, 2);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
   CHECK (member_dirty_extents (m) == 0);
   member_close (m, p);
   member_close (m, other);
@@ -949,7 +975,7 @@ scene_many_sessions (void)
   }
   CHECK (member_dirty_extents (m) == 100);
   p = open_door (1000, 1);
-  member_clear (m, p, 0, 100 * EXTENT_BYTES);
+  member_clear (m, p, 0, 100 * EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 100);
   CHECK (member_map_bytes (m) == (intents_extents (DATA_BYTES) + 7) / 8);
   member_map_read (m, 5, 16, map);

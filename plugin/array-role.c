@@ -5,25 +5,31 @@
  * engine (core/array.h); so every error ends the start with one line.  The
  * threads come after nbdkit's fork.  A request is carried out by engine.c.
  *
- * There is one array in a process and no state of a connection: what one
- * client has written, another's FLUSH covers.
+ * There is one array in a process, and what one client has written, another's
+ * FLUSH covers: a connection is noted for hangup.h only.
  */
 
 #include <config.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <bsd/sys/queue.h>
+
 #include "array.h"
 #include "control.h"
 #include "engine.h"
+#include "hangup.h"
 #include "map.h"
 #include "peer.h"
+#include "resync.h"
 #include "role.h"
 
 /* NBD's limit of a member that doesn't answer the handshake. */
@@ -35,7 +41,17 @@ static struct map *map;
 static struct control *control; /* NULL with a static map */
 static struct engine *engine;
 static struct layout layout;
+static uint64_t data_bytes[ARRAY_MEMBERS_MAX]; /* of each member */
 static bool readonly;
+static atomic_bool any_lost; /* since the start */
+
+/* A connection.  nbdkit does not close those that are left when it ends. */
+struct client {
+  LIST_ENTRY (client) link;
+  struct hangup hangup;
+};
+static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD (, client) clients = LIST_HEAD_INITIALIZER (clients);
 
 /* nbdkit tells a plugin of -r only when the first client comes, but whether
  * we attach for writing has to be known now.  Options of nbdkit that take a
@@ -148,6 +164,8 @@ make_layout (struct peer **peers)
                     (unsigned long long) layout.member_bytes);
       return -1;
     }
+  for (m = 0; m < map->members; m++)
+    data_bytes[m] = peers[m] ? peers[m]->size : 0;
   return 0;
 }
 
@@ -216,6 +234,7 @@ notice (const struct array_notice *n)
     nbdkit_error ("weft: data is lost: %s", n->reason);
     return;
   }
+  atomic_store (&any_lost, true);
   nbdkit_error ("weft: member %s is lost: %s%s", name, n->reason,
                 control ? "" : "; going on without it");
   if (control) {
@@ -281,18 +300,37 @@ array_after_fork (void)
   if (layout.copies == 1)
     nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
                   "member loses data", layout_name (layout.kind));
-  return control ? control_start (control, engine) : 0;
+  if (hangup_start () == -1)
+    return -1;
+  if (control == NULL)
+    return 0;
+  if (control_start (control, engine) == -1)
+    return -1;
+  /* No client is let in before this function returns. */
+  if (!readonly && resync_run (engine, &layout, map, data_bytes) == -1)
+    nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
+                  "attach copies them", params.array);
+  return 0;
 }
 
 /* nbdkit is ending, all clients are gone. */
 static void
 array_cleanup (void)
 {
+  struct client *client;
   bool clean;
 
   if (engine == NULL)
     return;
+  hangup_stop ();
+  while ((client = LIST_FIRST (&clients)) != NULL) {
+    LIST_REMOVE (client, link);
+    free (client);
+  }
   clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
+  /* No bit falls while a member that has missed writes may come back. */
+  if (clean && control && !readonly && !atomic_load (&any_lost))
+    resync_settle (&layout, map, data_bytes);
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "
                   "both copies; the array makes up for it when it is next "
@@ -311,6 +349,7 @@ static void *
 array_open (int ro)
 {
   const char *name = nbdkit_export_name ();
+  struct client *client;
 
   if (name == NULL)
     return NULL;
@@ -321,12 +360,28 @@ array_open (int ro)
     nbdkit_set_error (ENOENT);
     return NULL;
   }
-  return NBDKIT_HANDLE_NOT_NEEDED;
+  client = calloc (1, sizeof *client);
+  if (client == NULL) {
+    nbdkit_error ("calloc: %m");
+    return NULL;
+  }
+  hangup_add (&client->hangup);
+  pthread_mutex_lock (&clients_lock);
+  LIST_INSERT_HEAD (&clients, client, link);
+  pthread_mutex_unlock (&clients_lock);
+  return client;
 }
 
 static void
 array_close (void *handle)
 {
+  struct client *client = handle;
+
+  hangup_remove (&client->hangup);
+  pthread_mutex_lock (&clients_lock);
+  LIST_REMOVE (client, link);
+  pthread_mutex_unlock (&clients_lock);
+  free (client);
 }
 
 static int64_t

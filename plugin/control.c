@@ -39,6 +39,8 @@
 #define DETACH_TIMEOUT_MS 3000
 #define BEAT_MS_MIN 100       /* between heartbeats, however fast the answers */
 #define RETRY_MS 1000
+#define HOLDER_SIGNS 2
+#define ENDING_WAIT_MS 100    /* before a lost member is reported */
 
 NBDKIT_DLL_PUBLIC int weft_debug_control = 0;
 
@@ -115,16 +117,37 @@ take_answer (struct control *c, const json_t *reply)
   return m;
 }
 
-/* How long to wait for a holder that is silent, 0 for no use. */
+/* Who holds the array that we want, as far as we see. */
+struct holder {
+  bool asked;
+  json_int_t heard_ms; /* how long ago it was heard, when asked before */
+  unsigned signs;      /* of life that we have seen */
+};
+
+/* How long to wait before asking again, 0 for no use.  weftd says how long to
+ * wait for what will pass, such as a holder that is silent.  One that may have
+ * died a moment ago is not silent yet: ask again to see whether it is heard
+ * more than once, for its last words may have been under way.
+ */
 static unsigned
-retry_after (int status, const json_t *reply)
+retry_after (int status, const json_t *reply, struct holder *h)
 {
+  const json_t *holder = json_object_get (reply, "holder");
   json_int_t ms = json_integer_value (json_object_get (reply,
                                                        "retry_after_ms"));
+  json_int_t heard = json_integer_value (json_object_get (holder,
+                                                          "last_heard_ms"));
 
-  if (status != 409 || ms <= 0)
+  if (status != 409)
     return 0;
-  return ms > ATTACH_WAIT_MS ? ATTACH_WAIT_MS : (unsigned) ms;
+  if (ms > 0)
+    return ms > ATTACH_WAIT_MS ? ATTACH_WAIT_MS : (unsigned) ms;
+  if (holder == NULL)
+    return 0;
+  h->signs += h->asked && heard < h->heard_ms + RETRY_MS / 2;
+  h->asked = true;
+  h->heard_ms = heard;
+  return h->signs < HOLDER_SIGNS ? RETRY_MS : 0;
 }
 
 static struct map *
@@ -134,6 +157,7 @@ attach (struct control *c, bool readonly)
   struct map *m = NULL;
   char path[128];
   unsigned waited = 0, wait;
+  struct holder holder = { .asked = false };
   int status;
 
   body = json_pack ("{s:s, s:s, s:i, s:s, s:s?}", "instance", c->instance,
@@ -148,13 +172,14 @@ attach (struct control *c, bool readonly)
   for (;;) {
     status = admin_call (c->admin, "POST", path, body, &reply,
                          ATTACH_TIMEOUT_MS);
-    wait = retry_after (status, reply);
+    wait = retry_after (status, reply, &holder);
     if (wait == 0 || waited >= ATTACH_WAIT_MS)
       break;
     if (wait < RETRY_MS / 2)
       wait = RETRY_MS / 2;
-    fprintf (stderr, "nbdkit: weft: %s; trying again in %u ms\n",
-             admin_error (c->admin), wait);
+    if (waited == 0)
+      fprintf (stderr, "nbdkit: weft: %s; trying again for up to %u s\n",
+               admin_error (c->admin), ATTACH_WAIT_MS / 1000);
     usleep (wait * 1000);
     waited += wait;
     json_decref (reply);
@@ -410,6 +435,15 @@ report (struct control *c, const struct report *r)
   bool said = false, stop = false;
   int status;
 
+  /* When the whole host goes down, members often end a moment before we do:
+   * that is no loss to be recorded.
+   */
+  if (nbdkit_nanosleep (0, ENDING_WAIT_MS * 1000000) == -1) {
+    nbdkit_error ("array %s: ending, so it does not report that member %s is "
+                  "gone", params.array, name);
+    engine_stop (c->engine, ESHUTDOWN);
+    return;
+  }
   snprintf (path, sizeof path, "/api/v1/sessions/%s/lost", c->session);
   body = json_pack ("{s:i, s:s%}", "member", (int) r->member, "reason",
                     r->reason, strlen (r->reason));

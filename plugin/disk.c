@@ -59,8 +59,8 @@ open_any (const char *path, int flags, bool *block_device, uint64_t *size,
   /* O_NONBLOCK: do not hang on a FIFO; it means nothing for disks. */
   fd = open (path, flags | O_CLOEXEC | O_NONBLOCK);
   if (fd == -1 && errno == ENOENT)
-    return refuse (why, why_size, "%s: there is no such disk or file; check "
-                   "the path", path);
+    return refuse (why, why_size, "%s: no such file or device; check the "
+                   "path", path);
   if (fd == -1 && errno == EBUSY)
     return refuse (why, why_size, "%s is in use: it is mounted, part of "
                    "another device, or served by another process; end that "

@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 #include "engine-internal.h"
+#include "hangup.h"
 #include "role.h"
 
 #define PATROL_MS 10
-/* How often we ask nbdkit whether it is ending, and how long a request that is
+/* How often we look whether nbdkit is ending, and how long a request that is
  * held by a barrier then gets.
  */
 #define ENDING_CHECK_MS 1000
@@ -40,25 +41,18 @@ timeout_ms (uint64_t deadline, uint64_t now)
 }
 
 /* nbdkit waits for its worker threads when it ends, so those in a barrier must
- * not stay there.  Its nanosleep is how a plugin learns that it is ending; it
- * says so on stderr, so ask rarely.  Called and returns with the lock.
+ * not stay there for ever.  Called and returns with the lock; returns when to
+ * look again.
  */
 static uint64_t
 check_ending (struct engine *e, uint64_t now)
 {
   struct turn t;
 
-  if (!atomic_load (&e->ending)) {
-    pthread_mutex_unlock (&e->lock);
-    if (nbdkit_nanosleep (0, 1) == -1) {
-      atomic_store (&e->ending, true);
-      nbdkit_debug ("weft: nbdkit is ending");
-    }
-    pthread_mutex_lock (&e->lock);
-    if (!atomic_load (&e->ending))
-      return now + MS (ENDING_CHECK_MS);
+  if (!hangup_ending ())
+    return now + MS (ENDING_CHECK_MS);
+  if (!atomic_exchange (&e->ending, true))
     return now + MS (ENDING_GRACE_MS);
-  }
   if (e->running == 0)
     return now + MS (ENDING_CHECK_MS);
   nbdkit_error ("weft: ending: failing %u requests that wait for weftd or for "

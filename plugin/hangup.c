@@ -29,7 +29,7 @@ static bool ending; /* under lock */
 
 static pthread_t thread;
 static bool started;
-static atomic_bool stopping;
+static atomic_bool stopping, is_ending;
 
 /* The socket that is connected to the peer of the calling thread's client. */
 static int
@@ -87,6 +87,41 @@ hangup_remove (struct hangup *h)
   pthread_mutex_unlock (&lock);
 }
 
+/* Clients on a Unix socket have no names, but the sockets that nbdkit accepted
+ * bear the name of the one that it listens on; none of our own has a name.
+ */
+static void
+hang_up_unix (void)
+{
+  struct sockaddr_storage name;
+  socklen_t bytes;
+  struct dirent *entry;
+  int listens;
+  DIR *dir = opendir ("/proc/self/fd");
+
+  while (dir && (entry = readdir (dir)) != NULL) {
+    int fd = atoi (entry->d_name);
+
+    bytes = sizeof name;
+    if (entry->d_name[0] == '.' ||
+        getsockname (fd, (struct sockaddr *) &name, &bytes) == -1 ||
+        name.ss_family != AF_UNIX || bytes <= sizeof name.ss_family)
+      continue;
+    bytes = sizeof listens;
+    if (getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 &&
+        !listens)
+      shutdown (fd, SHUT_RD);
+  }
+  if (dir)
+    closedir (dir);
+}
+
+bool
+hangup_ending (void)
+{
+  return atomic_load (&is_ending);
+}
+
 static void *
 wait_for_end (void *opaque)
 {
@@ -102,7 +137,9 @@ wait_for_end (void *opaque)
   for (struct hangup *h = connections; h; h = h->next)
     if (h->fd != -1)
       shutdown (h->fd, SHUT_RD);
+  hang_up_unix ();
   pthread_mutex_unlock (&lock);
+  atomic_store (&is_ending, true);
   return NULL;
 }
 

@@ -10,6 +10,8 @@
 #ifndef WEFT_HANGUP_H
 #define WEFT_HANGUP_H
 
+#include <stdbool.h>
+
 /* One connection; part of what the plugin's open () returns. */
 struct hangup {
   struct hangup *next, **link;
@@ -27,5 +29,8 @@ void hangup_remove (struct hangup *h);
  */
 int hangup_start (void);
 void hangup_stop (void);
+
+/* nbdkit is ending. */
+bool hangup_ending (void);
 
 #endif /* WEFT_HANGUP_H */

@@ -115,8 +115,9 @@ clear_all (struct member_pass *pass, const struct batch_record *records,
 {
   pthread_mutex_lock (&server.lock);
   for (unsigned i = 0; i < count; i++)
-    if (records[i].kind == BATCH_CLEAR)
-      member_clear (server.member, pass, records[i].offset, records[i].length);
+    if (!batch_changes_data (records[i].kind))
+      member_clear (server.member, pass, records[i].offset, records[i].length,
+                    records[i].kind == BATCH_SETTLE);
   pthread_mutex_unlock (&server.lock);
 }
 
@@ -133,13 +134,13 @@ change (struct member_pass *pass, const struct batch_record *records,
   int err = 0;
 
   for (unsigned i = 0; i < count; i++)
-    clears |= records[i].kind == BATCH_CLEAR;
+    clears |= !batch_changes_data (records[i].kind);
   if (clears)
     clear_all (pass, records, count);
   if (request_begin (pass, &r) == -1)
     return -1;
   for (unsigned i = 0; err == 0 && i < count; i++)
-    if (records[i].kind != BATCH_CLEAR) {
+    if (batch_changes_data (records[i].kind)) {
       err = data_change (server.disk, &records[i], fua && single);
       bytes += records[i].kind == BATCH_WRITE ? records[i].length : 0;
     }
@@ -453,7 +454,8 @@ member_role_get_ready (void)
     nbdkit_error ("%s", why);
     return -1;
   }
-  if (make_engine () == -1 || settle () == -1 || member_control_register () == -1 ||
+  /* In this order: a disk that weftd refuses is left as it is. */
+  if (make_engine () == -1 || member_control_register () == -1 ||
       settle () == -1) {
     forget ();
     return -1;

@@ -5,6 +5,10 @@
  * thread moves the handle on (which may be the one that sends); a command that
  * was refused (-1) gets none.  The callback returns 1, so libnbd retires the
  * command by itself.  A handle that breaks answers everything with ENOTCONN.
+ *
+ * One exception: libnbd 1.14 still reads a command after its callback when the
+ * connection breaks in the very call that queues it.  So then the callback
+ * returns 0, and the command is retired by hand.
  */
 
 #include <config.h>
@@ -40,9 +44,8 @@ now_ms (void)
   return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* The URI of a door: the member's own, with DOOR/TOKEN as the export name. */
-static char *
-door_uri (const char *uri, const char *door, const char *token)
+char *
+peer_door_uri (const char *uri, const char *door, const char *token)
 {
   const char *path = strstr (uri, "://") + 3, *query;
   char *r;
@@ -186,10 +189,10 @@ open_doors (struct peer *p, const struct map_member *mm, bool readonly,
   char *data = NULL, *batch = NULL;
   int r = -1;
 
-  data = mm->token_data ? door_uri (mm->uri, "data", mm->token_data)
+  data = mm->token_data ? peer_door_uri (mm->uri, "data", mm->token_data)
                         : strdup (mm->uri);
   if (mm->token_batch && !readonly)
-    batch = door_uri (mm->uri, "batch", mm->token_batch);
+    batch = peer_door_uri (mm->uri, "batch", mm->token_batch);
   if (data == NULL || (mm->token_batch && !readonly && batch == NULL)) {
     snprintf (why, why_size, "out of memory");
     goto out;
@@ -331,15 +334,32 @@ set_error (struct peer_io *pio, int error)
   atomic_compare_exchange_strong (&pio->error, &none, error);
 }
 
+/* What this thread is queueing a command for, and whether a callback of it came
+ * meanwhile.
+ */
+static _Thread_local const struct peer_io *queueing;
+static _Thread_local bool came_at_once;
+
+/* The callback's return value: may libnbd retire the command? */
+static int
+retire (const struct peer_io *pio)
+{
+  if (pio != queueing)
+    return 1;
+  came_at_once = true;
+  return 0;
+}
+
 static int
 completed (void *opaque, int *error)
 {
   struct peer_io *pio = opaque;
+  int r = retire (pio);
 
   if (*error)
     set_error (pio, *error);
   put_part (pio);
-  return 1;
+  return r;
 }
 
 /* A member that can't tell: all of it is data. */
@@ -397,6 +417,7 @@ completed_extents (void *opaque, int *error)
 {
   struct peer_io *pio = opaque;
   struct array_io *io = pio->io;
+  int r = retire (pio);
 
   if (*error == ENOTCONN || *error == ESHUTDOWN)
     set_error (pio, *error);
@@ -406,12 +427,14 @@ completed_extents (void *opaque, int *error)
     all_data (pio);
   }
   put_part (pio);
-  return 1;
+  return r;
 }
 
-/* One NBD command of `count` bytes at `done` within the I/O. */
+/* Queue one NBD command of `count` bytes at `done` within the I/O; returns its
+ * cookie or -1.
+ */
 static int64_t
-send_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
+queue_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
            uint64_t done, uint64_t count)
 {
   const struct array_io *io = pio->io;
@@ -443,6 +466,24 @@ send_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
         cb, 0);
   }
   abort ();
+}
+
+static int64_t
+send_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
+           uint64_t done, uint64_t count)
+{
+  int64_t cookie;
+
+  queueing = pio;
+  came_at_once = false;
+  cookie = queue_part (pio, d, kind, done, count);
+  queueing = NULL;
+  /* An earlier part of this I/O may have come as well; it stays in libnbd's
+   * list until the handle, which is dead now, is closed.
+   */
+  if (cookie != -1 && came_at_once)
+    nbd_aio_command_completed (d->nbd, cookie);
+  return cookie;
 }
 
 /* The most bytes that one command may carry. */

@@ -24,6 +24,11 @@
 
 struct peer;
 
+/* The URI of a member's door: the member's own, with DOOR/TOKEN as the export
+ * name.  The caller frees it; NULL: out of memory.
+ */
+char *peer_door_uri (const char *uri, const char *door, const char *token);
+
 /* An array_io on its way to a member and back. */
 struct peer_io {
   struct array_io *io;

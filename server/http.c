@@ -27,6 +27,7 @@
 #include "views.h"
 
 #define BODY_BYTES_MAX (1 << 20)
+#define JSON_DEPTH_MAX 8
 #define KEEP_ALIVE_MS 10000
 
 struct http {
@@ -232,6 +233,30 @@ read_body (struct mg_connection *conn, size_t *length)
   return body;
 }
 
+/* Is it nested so deep that parsing it would need much stack?  (civetweb's
+ * threads have little.)
+ */
+static bool
+too_deep (const char *body, size_t length)
+{
+  unsigned depth = 0;
+  bool string = false;
+
+  for (size_t i = 0; i < length; i++) {
+    if (string && body[i] == '\\')
+      i++;
+    else if (body[i] == '"')
+      string = !string;
+    else if (!string && (body[i] == '[' || body[i] == '{')) {
+      if (++depth > JSON_DEPTH_MAX)
+        return true;
+    }
+    else if (!string && (body[i] == ']' || body[i] == '}') && depth > 0)
+      depth--;
+  }
+  return false;
+}
+
 /* Take the body into the request; false: refused. */
 static bool
 take_body (struct mg_connection *conn, struct request *r)
@@ -248,6 +273,12 @@ take_body (struct mg_connection *conn, struct request *r)
     free (body);
     refuse (conn, 415, NULL, "",
             "the body must be JSON: give Content-Type: application/json");
+    return false;
+  }
+  if (too_deep (body, length)) {
+    free (body);
+    refuse (conn, 400, NULL, "", "the body is nested more than %d deep",
+            JSON_DEPTH_MAX);
     return false;
   }
   json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);

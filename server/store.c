@@ -145,8 +145,9 @@ ask_sql (struct store *s, const char *sql, sqlite3_int64 *number, char *text,
   return r;
 }
 
+/* Is it sound, and ours?  *empty: it is new. */
 static int
-check (struct store *s, char *why, size_t why_size)
+check (struct store *s, bool *empty, char *why, size_t why_size)
 {
   sqlite3_int64 id = 0, version = 0, tables = 0;
   char integrity[200] = "it cannot be read";
@@ -164,7 +165,8 @@ check (struct store *s, char *why, size_t why_size)
               sqlite3_errmsg (s->db));
     return -1;
   }
-  if (tables == 0)
+  *empty = tables == 0;
+  if (*empty)
     return 0;
   if (id != APPLICATION_ID) {
     snprintf (why, why_size, "%s is some other program's database: give "
@@ -181,9 +183,26 @@ check (struct store *s, char *why, size_t why_size)
 }
 
 static int
-open_db (struct store *s, char *why, size_t why_size)
+make_table (struct store *s, char *why, size_t why_size)
 {
   char sql[200];
+
+  snprintf (sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d",
+            APPLICATION_ID, SCHEMA_VERSION);
+  if (run_sql (s, "PRAGMA journal_mode=WAL", why, why_size) ||
+      run_sql (s, "BEGIN IMMEDIATE", why, why_size) ||
+      run_sql (s, "CREATE TABLE record (kind TEXT NOT NULL, key TEXT NOT NULL, "
+                  "json TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
+               why, why_size) ||
+      run_sql (s, sql, why, why_size) || run_sql (s, "COMMIT", why, why_size))
+    return -1;
+  return 0;
+}
+
+static int
+open_db (struct store *s, char *why, size_t why_size)
+{
+  bool empty;
 
   if (sqlite3_open_v2 (s->path, &s->db,
                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL)
@@ -193,19 +212,13 @@ open_db (struct store *s, char *why, size_t why_size)
     return -1;
   }
   sqlite3_busy_timeout (s->db, 1000);
-  /* Exclusive: sqlite3 and backup tools find it locked while weftd runs. */
+  /* Exclusive: sqlite3 and backup tools find it locked while weftd runs.  A
+   * database that is refused is left as it is.
+   */
   if (run_sql (s, "PRAGMA locking_mode=EXCLUSIVE", why, why_size) ||
       run_sql (s, "PRAGMA synchronous=FULL", why, why_size) ||
-      check (s, why, why_size) ||
-      run_sql (s, "PRAGMA journal_mode=WAL", why, why_size))
-    return -1;
-  snprintf (sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d",
-            APPLICATION_ID, SCHEMA_VERSION);
-  if (run_sql (s, "BEGIN IMMEDIATE", why, why_size) ||
-      run_sql (s, "CREATE TABLE IF NOT EXISTS record (kind TEXT NOT NULL, "
-                  "key TEXT NOT NULL, json TEXT NOT NULL, "
-                  "PRIMARY KEY (kind, key)) WITHOUT ROWID", why, why_size) ||
-      run_sql (s, sql, why, why_size) || run_sql (s, "COMMIT", why, why_size))
+      check (s, &empty, why, why_size) ||
+      (empty && make_table (s, why, why_size)))
     return -1;
   if (sqlite3_prepare_v2 (s->db, "INSERT INTO record VALUES (?1, ?2, ?3) ON "
                           "CONFLICT (kind, key) DO UPDATE SET json = ?3", -1,

@@ -525,7 +525,7 @@ view_problem (const struct cluster_problem *p, int *status)
   static const int statuses[] = {
     [CLUSTER_OK] = 200,        [CLUSTER_INVALID] = 422,
     [CLUSTER_NOT_FOUND] = 404, [CLUSTER_CONFLICT] = 409,
-    [CLUSTER_GONE] = 410,      [CLUSTER_READ_ONLY] = 503,
+    [CLUSTER_GONE] = 410,      [CLUSTER_UNAVAILABLE] = 503,
   };
   json_t *j;
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import time
 import urllib.error
@@ -107,6 +108,12 @@ class Cluster:
     def kill(self, name):
         self.down_on_purpose.add(name)
         self.devcluster("kill", self.dir, name)
+
+    def terminate(self, names):
+        """SIGTERM to all of them at the same time."""
+        for p in self.processes():
+            if p["name"] in names and p["pid"]:
+                os.kill(p["pid"], signal.SIGTERM)
 
     def stop(self, name):
         self.devcluster("stop", self.dir, name)

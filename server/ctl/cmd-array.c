@@ -417,44 +417,47 @@ confirm_rm (struct ctl *ctl, const char *name, const json_t *array)
   }
 }
 
-/* Is it still in weftd's list? */
+/* Disks that have yet to let go of the array: those that can be waited for, and
+ * those that are silent, which will when they come back.
+ */
 static int
-array_listed (struct ctl *ctl, const char *name, bool *listed,
-              char *waits_for, size_t size)
+disks_left (struct ctl *ctl, const char *uuid, unsigned *left,
+            unsigned *silent)
 {
-  json_t *reply, *a;
+  json_t *reply, *d;
   size_t i;
-  int r = ctl_call (ctl, "GET", ARRAYS, NULL, &reply);
+  int r = ctl_call (ctl, "GET", "/api/v1/disks", NULL, &reply);
 
+  *left = *silent = 0;
   if (r != EXIT_OK)
     return r;
-  *listed = false;
-  json_array_foreach (json_object_get (reply, "arrays"), i, a)
-    if (strcmp (json_text (a, "name"), name) == 0) {
-      *listed = true;
-      snprintf (waits_for, size, "%s", json_text (a, "waits_for"));
+  json_array_foreach (json_object_get (reply, "disks"), i, d)
+    if (strcmp (json_text (d, "releasing"), uuid) == 0) {
+      if (json_is_true (json_object_get (d, "alive")))
+        ++*left;
+      else
+        ++*silent;
     }
   json_decref (reply);
   return EXIT_OK;
 }
 
-/* Wait until every disk has let go of it. */
 static int
-wait_gone (struct ctl *ctl, const char *name)
+wait_free (struct ctl *ctl, const char *name, const char *uuid,
+           unsigned *silent)
 {
   uint64_t end = ctl_now_ms () + ctl->timeout_ms;
-  char waits_for[256] = "";
-  bool listed;
+  unsigned left;
 
   for (;;) {
-    int r = array_listed (ctl, name, &listed, waits_for, sizeof waits_for);
+    int r = disks_left (ctl, uuid, &left, silent);
 
-    if (r != EXIT_OK || !listed)
+    if (r != EXIT_OK || left == 0)
       return r;
     if (ctl_now_ms () >= end) {
-      ctl_error ("array %s: being removed, but not gone after %u s: it waits "
-                 "for %s; weftd goes on with it", name, ctl->timeout_ms / 1000,
-                 waits_for);
+      ctl_error ("array %s: removed, but %u of its disks have not let go of "
+                 "it after %u s; they can be used again once they have", name,
+                 left, ctl->timeout_ms / 1000);
       return EXIT_FAILED;
     }
     ctl_sleep_ms (POLL_MS);
@@ -465,6 +468,7 @@ int
 cmd_array_rm (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
+  unsigned silent = 0;
   json_t *array, *done;
   char path[128];
   int r = ctl_get_array (ctl, name, &array);
@@ -472,20 +476,23 @@ cmd_array_rm (struct ctl *ctl, const struct args *args)
   if (r != EXIT_OK)
     return r;
   r = confirm_rm (ctl, name, array);
+  snprintf (path, sizeof path, ARRAYS "/%s", name);
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "DELETE", path, NULL, NULL);
+  if (r == EXIT_OK)
+    r = wait_free (ctl, name, json_text (array, "uuid"), &silent);
   json_decref (array);
   if (r != EXIT_OK)
     return r;
-  snprintf (path, sizeof path, ARRAYS "/%s", name);
-  r = ctl_call (ctl, "DELETE", path, NULL, NULL);
-  if (r == EXIT_OK)
-    r = wait_gone (ctl, name);
-  if (r != EXIT_OK)
-    return r;
   if (ctl->json) {
-    done = json_pack ("{s:s, s:b}", "name", name, "deleted", 1);
+    done = json_pack ("{s:s, s:b, s:i}", "name", name, "deleted", 1,
+                      "silent_disks", (int) silent);
     output_json (done);
     json_decref (done);
   }
+  else if (silent)
+    printf ("array %s is removed; %u of its disks are silent, and let go of "
+            "it when they come back\n", name, silent);
   else
     printf ("array %s is removed; its disks are free\n", name);
   return EXIT_OK;

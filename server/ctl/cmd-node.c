@@ -23,7 +23,8 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
     json_decref (reply);
     return EXIT_OK;
   }
-  t = table_new ("NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|>MEMORY FREE");
+  t = table_new ("NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|"
+                 ">MEMORY FREE");
   json_array_foreach (json_object_get (reply, "nodes"), i, node) {
     const json_t *load = json_object_get (node, "load");
     uint64_t disks = json_number (node, "disks");

@@ -81,7 +81,8 @@ class Page:
               `#arrays [data-key="${arguments[0]}"]`);
             if (!card)
               return null;
-            const facts = { State: card.querySelector("h3 .state").textContent };
+            const facts = {
+              State: card.querySelector("h3 .state").textContent };
             for (const title of card.querySelectorAll("dt"))
               facts[title.textContent] = title.nextElementSibling.textContent
                 .replaceAll("\\u00a0", " ");
@@ -98,7 +99,8 @@ class Page:
         found = list(self.js("return window.weftViolations"))
         for line in self.driver.get_log("browser"):
             if self.lost_on_purpose and re.search(
-                    r"/api/v1/(events|status) - Failed to load resource: net::ERR_",
+                    r"/api/v1/(events|status) - Failed to load resource: "
+                    r"net::ERR_",
                     line["message"]):
                 continue
             found.append(f"{line['level']}: {line['message']}")

@@ -38,14 +38,14 @@ def member_state(c, position):
 def load(c, seed):
     """Some seconds of writes, then their verification."""
     return Fio(c.nbd, jobs=4, depth=8, size="12M", rw="randrw", bs="512-256k",
-               bs_unaligned=True, seed=seed % 2 ** 31, rate="2m,2m")
+               bs_unaligned=True, seed=seed % 2 ** 31, rate="1m,1m")
 
 
 def wait_for_writes(c):
-    """Until the array process has written something to every member."""
+    """Until weftd shows that the array is written (bytes per second)."""
     def busy():
         session = c.get("/api/v1/arrays/a")["session"]
-        return session and session["stats"]["write_bytes"] > 1 << 20
+        return session and session["load"]["write_bytes"] > 1 << 20
     eventually(busy, what="fio to write")
 
 
@@ -129,8 +129,10 @@ def test_two_of_one_group(cluster):
 
 @pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4)])
 def test_stopped(cluster, seed, layout, members):
+    # nbdkit 1.32 may abort itself when a client goes away while several
+    # threads answer it on one connection; one thread each can't.
     c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
-                io_timeout=2000)
+                io_timeout=2000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
     model = model_of(c, layout, UNIT)
     lost = random.Random(seed).randrange(members)
     with load(c, seed) as f:

@@ -221,6 +221,16 @@ def format_fields(heading):
         sections("weft-format.5")[heading], re.MULTILINE)]
 
 
+@pytest.mark.parametrize("heading", ["Superblock", "Intent map"])
+def test_format_page_agrees_with_format_md(heading):
+    in_page = [(offset, size) for offset, size, _ in format_fields(heading)]
+    magic = {"Superblock": "WEFTDISK", "Intent map": "WINT"}[heading]
+    rows = (SOURCE / "docs/FORMAT.md").read_text().split(f"`{magic}`")[1]
+    rest = re.findall(r"^\| (\d+) \| (\d+) \|", rows.split("\n\n")[0],
+                      re.MULTILINE)
+    assert in_page == [(0, len(magic))] + [(int(o), int(s)) for o, s in rest]
+
+
 def field(block, fields, word):
     (offset, size), = [(o, s) for o, s, what in fields if what.startswith(word)]
     return block[offset:offset + size]

@@ -140,8 +140,9 @@ def test_the_file_is_sound():
         assert op["operationId"] not in seen, where
         seen.add(op["operationId"])
         assert op["summary"], where
-        named = {p["name"] for p in map(resolve, op.get("parameters", []) +
-                                        SPEC["paths"][path].get("parameters", []))
+        parameters = op.get("parameters", []) + \
+            SPEC["paths"][path].get("parameters", [])
+        named = {p["name"] for p in map(resolve, parameters)
                  if p["in"] == "path"}
         assert named == set(re.findall(r"{(\w+)}", path)), where
         for status, response in op["responses"].items():
@@ -210,7 +211,8 @@ class Weftd:
             ["weftd", "--state", self.dir / "state", "--listen", "127.0.0.1:0",
              "--port-file", port_file],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        eventually(lambda: port_file.exists() or self.process.poll() is not None)
+        eventually(lambda: port_file.exists()
+                   or self.process.poll() is not None)
         assert self.process.poll() is None, \
             (self.dir / "weftd.log").read_text()
         self.url = port_file.read_text().strip()

@@ -378,7 +378,7 @@ def test_array_create_and_rm(cluster, ctl):
     assert (array["state"], array["layout"], array["unit"], array["dup"]) == (
         "ready", "raid-10", 65536, "sync-client")
     assert w.json("array", "rm", "mirror", "--yes") == {
-        "name": "mirror", "deleted": True}
+        "name": "mirror", "deleted": True, "silent_disks": 0}
     assert "WARNING" in w("array", "create", "z", "--layout", "raid-0",
                           "--dry-run", *named)
 
@@ -407,6 +407,23 @@ def test_array_create_refused(cluster, ctl):
     refused(*three, "n1:/nowhere", status=REFUSED, says="no such disk")
     refused(*three[:2], "/", status=REFUSED, says="no such disk")
     assert c.get("/api/v1/arrays")["arrays"] == []
+
+
+def test_rm_with_a_silent_disk(cluster, ctl):
+    """It is not waited for, and is free when it is back."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    uuids = [m["disk"] for m in c.get("/api/v1/arrays/a")["members"]]
+    end_array_process(c)
+    c.kill("m2")
+    eventually(lambda: "silent" in w("disk", "ls"))
+    assert "1 of its disks" in w("array", "rm", "a", "--yes")
+    three = [x for u in uuids for x in ("--disk", u)]
+    w("array", "create", "b", "--yes", *three, status=REFUSED)
+    c.start("m2")
+    eventually(lambda: not [d for d in c.get("/api/v1/disks")["disks"]
+                            if d["releasing"] or not d["alive"]])
+    w("array", "create", "b", "--yes", *three)
 
 
 def test_rm_of_an_attached_array(cluster, ctl):
@@ -670,6 +687,39 @@ def test_attach_refused(cluster, ctl):
             check=False)
     assert p.returncode == USAGE and "absolute" in p.stderr
     assert w("detach", "b") == "array b: was not attached on this host\n"
+
+
+def test_attach_at_the_same_time(cluster, ctl):
+    """Four at once: one of them attaches, the others see that."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    end_array_process(c)
+    four = [subprocess.Popen(["weftctl", "attach", "a", "--fuse"], text=True,
+                             env={**os.environ, **w.env},
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE) for _ in range(4)]
+    said = [p.communicate(timeout=120) for p in four]
+    assert [p.returncode for p in four] == [OK] * 4, said
+    assert len({out for out, _ in said}) == 1
+    assert len(c.get("/api/v1/arrays/a")["sessions"]) == 1
+    w("detach", "a")
+
+
+def test_attach_with_a_member_out(cluster, ctl):
+    """Refused with the reason that weftd gives; nothing is left behind."""
+    c = cluster(members=4, size="32M", io_timeout=2000)
+    w = ctl(c)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    c.kill("m1")
+    h.pwrite(bytes(8 * MIB), 0)
+    h.flush()
+    h.shutdown()
+    eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "degraded")
+    end_array_process(c)
+    line = w("attach", "a", "--fuse", status=FAILED)
+    assert "m1.img" in line and "out" in line
+    assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
 
 
 def test_attach_survives_the_death_of_the_array_process(cluster, ctl):

@@ -471,6 +471,7 @@ def test_attach(weftd, array):
     assert len(tokens) >= 4
     # Whoever did not hear the answer asks again, and gets the same one.
     assert h.attach() == (201, r)
+    h.start()
     # A second one is told who it is.
     status, r = host(weftd, "h1").attach()
     assert (status, r["code"]) == (409, "held")
@@ -499,6 +500,10 @@ def test_takeover_after_silence(weftd, array):
     assert new.attach()[1]["code"] == "held"
     old.stop()
     begin = time.monotonic()
+    # Who asks just after the death is told soon that it may have happened.
+    status, r = new.attach()
+    assert r["code"] == "held" and 0 < r["retry_after_ms"] <= 10000
+    assert time.monotonic() - begin < 5
     reply = []
 
     def granted():
@@ -614,7 +619,8 @@ def test_session_input(weftd, array):
     status, r = other.beat()
     assert (status, r["code"]) == (409, "other-instance")
     other.session = "0" * 16
-    assert other.beat()[0] == 410
+    assert eventually(lambda: other.beat()[0] not in (503, 200) and
+                      other.beat())[0] == 410
     assert weftd.call("POST", "/sessions/../status/heartbeat", {})[0] == 404
     assert weftd.call("DELETE", "/sessions/xyz")[0] == 400
     assert weftd.call("DELETE", "/sessions/" + "1" * 16)[0] == 404
@@ -655,11 +661,13 @@ def test_kill_at_any_time(weftd, seed):
     rng = random.Random(seed)
     ms = members(weftd)
     stop = threading.Event()
+    kills = []
 
     def killer():
         while not stop.is_set():
-            time.sleep(rng.uniform(0.05, 0.6))
+            time.sleep(rng.uniform(0.02, 0.4))
             weftd.kill()
+            kills.append(time.monotonic())
             weftd.start(wait=False)
             while not stop.is_set():
                 try:
@@ -688,7 +696,9 @@ def test_kill_at_any_time(weftd, seed):
     thread.start()
     highest = 0
     try:
-        for i in range(6):
+        i = -1
+        while len(kills) < 12:
+            i += 1
             insist("POST", "/arrays", {
                 "name": "a", "layout": "raid-x",
                 "disks": [m.uuid for m in ms]}, also=("exists",))
@@ -714,9 +724,8 @@ def test_kill_at_any_time(weftd, seed):
         stop.set()
         thread.join()
     eventually(weftd.is_up)
-    generation = weftd.get("/status")["generation"]
-    print(f"{generation - 1} kills")
-    assert generation > 3
+    print(f"{len(kills)} kills")
+    assert weftd.get("/status")["generation"] >= 5
 
 
 def test_second_weftd_is_refused(weftd):
@@ -739,31 +748,31 @@ def damage_page(db):
     db.write_bytes(data)
 
 
-def damage_record(db, kind="disk", text="{}"):
-    con = sqlite3.connect(db)
-    con.execute("UPDATE record SET json = ? WHERE kind = ?", (text, kind))
-    con.commit()
-    con.close()
+def sql(text, *values):
+    def damage(db):
+        con = sqlite3.connect(db)
+        con.execute(text, values)
+        con.commit()
+        con.close()
+    return damage
 
 
+DISK = "UPDATE record SET json = ? WHERE kind = 'disk'"
 DAMAGES = {
     "no database at all": lambda db: db.write_bytes(os.urandom(20000)),
     "a page of noise": damage_page,
     "cut short": lambda db: os.truncate(db, db.stat().st_size - 4096),
-    "a record without fields": damage_record,
-    "a record that is no JSON": lambda db: damage_record(db, text="{"),
-    "an array without members": lambda db: damage_record(
-        db, "array", '{"name":"a"}'),
-    "a kind that is unknown": lambda db: sqlite3.connect(
-        db, isolation_level=None).execute(
-            "INSERT INTO record VALUES ('future', 'x', '{}')"),
-    "a later version": lambda db: sqlite3.connect(
-        db, isolation_level=None).execute("PRAGMA user_version = 99"),
-    "another program's": lambda db: sqlite3.connect(
-        db, isolation_level=None).execute("PRAGMA application_id = 1"),
-    "no identity": lambda db: sqlite3.connect(
-        db, isolation_level=None).execute(
-            "DELETE FROM record WHERE kind = 'cluster'"),
+    "a record without fields": sql(DISK, "{}"),
+    "a record that is no JSON": sql(DISK, "{"),
+    "an array without members": sql(
+        "UPDATE record SET json = '{\"name\":\"a\"}' WHERE kind = 'array'"),
+    "a lost disk": sql("DELETE FROM record WHERE key = (SELECT min(key) "
+                       "FROM record WHERE kind = 'disk')"),
+    "a kind that is unknown": sql(
+        "INSERT INTO record VALUES ('future', 'x', '{}')"),
+    "a later version": sql("PRAGMA user_version = 99"),
+    "another program's": sql("PRAGMA application_id = 1"),
+    "no identity": sql("DELETE FROM record WHERE kind = 'cluster'"),
 }
 
 
@@ -794,6 +803,7 @@ def test_old_backup(weftd, array):
     shutil.rmtree(weftd.state)
     shutil.copytree(weftd.dir / "backup", weftd.state)
     weftd.start()
+    assert h.beat()[0] == 503  # not 410: its session may be a good one
     eventually(lambda: weftd.get("/status")["read_only"])
     s = weftd.get("/status")
     assert s["health"] == "error" and "backup" in s["verdict"]
@@ -942,8 +952,8 @@ def test_bodies(weftd):
             ("{}", "text/plain", 415), ("{}", None, 415), ("", j, 400),
             ("{", j, 400), ("[]", j, 400), ("null", j, 400), ("1", j, 400),
             ('{"name":"a","name":"b"}', j, 400), (b'{"name":"\xff"}', j, 400),
-            ('{"name":"a\\u0000b"}', j, 422), ("{} {}", j, 400),
-            ("[" * 100000, j, 400), (" " * (1 << 20) + "{}", j, 413),
+            ('{"name":"a\\u0000b"}', j, 400), ("{} {}", j, 400),
+            ("[" * 100000, j, 400), ('{"a":' * 2000, j, 400), (" " * (1 << 20) + "{}", j, 413),
             ("x" * (3 << 20), j, 413), ("{}", j + "; charset=utf-8", 422)]:
         headers = {"Content_Type": kind} if kind else {}
         r, data = request(weftd, "POST", path, body, **headers)

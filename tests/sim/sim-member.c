@@ -67,7 +67,7 @@ apply_batch (struct sim_member *m, const struct array_io *io, void *buf)
   if (count < 1)
     sim_fail ("a batch is refused: %s", count < 0 ? why : "it is empty");
   for (int i = 0; i < count; i++)
-    if (records[i].kind != BATCH_CLEAR)
+    if (batch_changes_data (records[i].kind))
       put (m, records[i].offset, records[i].length,
            records[i].kind == BATCH_WRITE ? records[i].payload : NULL,
            io->flags & ARRAY_FUA);

@@ -785,11 +785,14 @@ static void
 run (uint64_t seed)
 {
   unsigned stop_at;
+  uint64_t limit;
 
   begin (seed);
+  limit = w.now + 60000 * MS;
   stop_at = sim_chance (10) ? sim_below (2000) : UINT32_MAX;
   while (w.inputs < stop_at && step ())
-    ;
+    if (w.now > limit)
+      sim_fail ("no end is in sight: %u requests outstanding", w.outstanding);
   if (w.inputs >= stop_at)
     stop ();
   run_until_quiet ();

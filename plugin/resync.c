@@ -1,0 +1,287 @@
+/* resync.c: copies the dirty extents, before the first client is let in.
+ *
+ * The to-do list is the members' own: a bit of an intent map stands for 4 MiB
+ * of one member, data and images alike.  Each stripe unit in there is read and
+ * written again through the array engine, which brings its images up to date:
+ * no second way to write exists.  A unit may be on the list twice, by its data
+ * and by its image; then it is done for its data.
+ *
+ * Bits fall by BATCH_SETTLE, only after everything was flushed.  Death at any
+ * point before leaves them set, and all is done again.
+ *
+ * This is the simple form: whole units, one at a time, by the host.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+#include "peer.h"
+#include "resync.h"
+#include "role.h"
+
+#define PROGRESS_EXTENTS 256 /* a line for each GiB */
+
+struct todo {
+  const struct layout *layout;
+  const uint64_t *data_bytes;         /* of each member */
+  uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
+  uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
+  uint64_t extents;                   /* set in all of them */
+};
+
+static struct nbd_handle *
+open_door (const struct map_member *mm, const char *door, const char *token)
+{
+  struct nbd_handle *nbd = nbd_create ();
+  char *uri = peer_door_uri (mm->uri, door, token);
+
+  if (nbd && uri && nbd_connect_uri (nbd, uri) == 0) {
+    free (uri);
+    return nbd;
+  }
+  nbdkit_error ("weft: member %s: can't open its door %s: %s", mm->name, door,
+                nbd ? nbd_get_error () : strerror (ENOMEM));
+  free (uri);
+  nbd_close (nbd);
+  return NULL;
+}
+
+static void
+close_door (struct nbd_handle *nbd)
+{
+  nbd_shutdown (nbd, 0);
+  nbd_close (nbd);
+}
+
+static bool
+todo_test (const struct todo *t, unsigned member, uint64_t offset)
+{
+  uint64_t e = offset / EXTENT_BYTES;
+
+  return t->bits[member] && e / 8 < t->bytes[member] &&
+         (t->bits[member][e / 8] >> (e % 8) & 1);
+}
+
+static void
+todo_free (struct todo *t)
+{
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
+    free (t->bits[m]);
+}
+
+/* The intent map of one member. */
+static int
+todo_read (struct todo *t, unsigned m, const struct map_member *mm)
+{
+  struct nbd_handle *nbd = open_door (mm, "intents", mm->token_intents);
+  int64_t size;
+  int r = -1;
+
+  if (nbd == NULL)
+    return -1;
+  size = nbd_get_size (nbd);
+  if (size > 0 && size <= (int64_t) HEADER_BYTES)
+    t->bits[m] = malloc (size);
+  if (t->bits[m] && nbd_pread (nbd, t->bits[m], size, 0, 0) == 0) {
+    t->bytes[m] = size;
+    r = 0;
+  } else
+    nbdkit_error ("weft: member %s: can't read its intent map: %s", mm->name,
+                  nbd_get_error ());
+  for (uint64_t i = 0; i < t->bytes[m]; i++)
+    t->extents += __builtin_popcount (t->bits[m][i]);
+  close_door (nbd);
+  return r;
+}
+
+static int
+todo_load (struct todo *t, const struct layout *l, const struct map *map,
+           const uint64_t data_bytes[])
+{
+  t->layout = l;
+  t->data_bytes = data_bytes;
+  for (unsigned m = 0; m < map->members; m++)
+    if (map->member[m].state == MEMBER_IN_SYNC &&
+        map->member[m].token_intents &&
+        todo_read (t, m, &map->member[m]) == -1)
+      return -1;
+  return 0;
+}
+
+/* Read a range within a unit and write it again; holes stay holes. */
+static int
+copy (struct engine *e, uint64_t offset, uint32_t length, uint8_t *buf)
+{
+  struct array_request r = {
+    .op = ARRAY_READ, .offset = offset, .length = length, .buf = buf
+  };
+  struct array_request w = {
+    .op = ARRAY_WRITE, .offset = offset, .length = length, .buf = buf
+  };
+  int err = engine_run (e, &r);
+
+  if (err)
+    return err;
+  if (buf[0] == 0 && memcmp (buf, buf + 1, length - 1) == 0) {
+    w.op = ARRAY_ZERO;
+    w.flags = ARRAY_MAY_TRIM;
+  }
+  return engine_run (e, &w);
+}
+
+/* All units that have a copy in this extent of this member. */
+static int
+resync_extent (const struct todo *t, struct engine *e, unsigned member,
+               uint64_t start, uint8_t *buf)
+{
+  const struct layout *l = t->layout;
+  uint64_t at = start, end = start + EXTENT_BYTES, offset;
+  struct layout_piece p;
+  uint32_t length;
+  int c, err;
+
+  if (end > l->member_bytes)
+    end = l->member_bytes;
+  for (; at < end; at += length) {
+    c = layout_unmap (l, member, at, &offset, &length);
+    if (length > end - at)
+      length = end - at;
+    if (c < 0)
+      continue;
+    layout_map (l, offset, length, &p);
+    if (c > 0 && todo_test (t, p.copy[0].member, p.copy[0].offset))
+      continue;
+    err = copy (e, offset, length, buf);
+    if (err) {
+      nbdkit_error ("weft: resync of %" PRIu32 " bytes at %" PRIu64 ": %s",
+                    length, offset, strerror (err));
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static int
+resync_copy (const struct todo *t, struct engine *e)
+{
+  struct array_request flush = { .op = ARRAY_FLUSH };
+  uint8_t *buf = malloc (t->layout->unit);
+  uint64_t done = 0;
+  int r = buf ? 0 : -1;
+
+  for (unsigned m = 0; m < t->layout->members; m++)
+    for (uint64_t x = 0; r == 0 && x < t->bytes[m] * 8; x++) {
+      if (!todo_test (t, m, x * EXTENT_BYTES))
+        continue;
+      if (x * EXTENT_BYTES < t->layout->member_bytes)
+        r = resync_extent (t, e, m, x * EXTENT_BYTES, buf);
+      if (++done % PROGRESS_EXTENTS == 0)
+        nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", done,
+                      t->extents);
+    }
+  free (buf);
+  return r == 0 && engine_run (e, &flush) == 0 ? 0 : -1;
+}
+
+static int
+settle_send (struct nbd_handle *nbd, const struct batch_record *records,
+             unsigned count)
+{
+  size_t bytes = batch_bytes (records, count);
+  void *buf = malloc (bytes);
+  int r = -1;
+
+  if (buf) {
+    batch_encode (records, count, buf);
+    r = nbd_pwrite (nbd, buf, bytes, 0, 0);
+  }
+  free (buf);
+  return r;
+}
+
+/* Lower the bits that the list has of one member; runs become one record. */
+static int
+settle_member (const struct todo *t, unsigned m, const struct map_member *mm)
+{
+  struct batch_record records[BATCH_RECORDS_MAX];
+  struct nbd_handle *nbd = open_door (mm, "batch", mm->token_batch);
+  unsigned count = 0;
+  int r = nbd ? 0 : -1;
+
+  for (uint64_t x = 0; r == 0 && x < t->bytes[m] * 8; x++) {
+    uint64_t start = x * EXTENT_BYTES, length = t->data_bytes[m] - start;
+
+    if (!todo_test (t, m, start))
+      continue;
+    if (length > EXTENT_BYTES)
+      length = EXTENT_BYTES; /* the last one may be shorter */
+    if (count > 0 &&
+        records[count - 1].offset + records[count - 1].length == start) {
+      records[count - 1].length += length;
+      continue;
+    }
+    if (count == BATCH_RECORDS_MAX) {
+      r = settle_send (nbd, records, count);
+      count = 0;
+    }
+    records[count++] = (struct batch_record) {
+      .kind = BATCH_SETTLE, .offset = start, .length = length
+    };
+  }
+  if (r == 0 && count > 0)
+    r = settle_send (nbd, records, count);
+  if (nbd && r == -1)
+    nbdkit_error ("weft: member %s: can't clear its intent bits: %s", mm->name,
+                  nbd_get_error ());
+  if (nbd)
+    close_door (nbd);
+  return r;
+}
+
+static int
+settle_all (const struct todo *t, const struct map *map)
+{
+  int r = 0;
+
+  for (unsigned m = 0; m < map->members; m++)
+    if (t->bits[m] && settle_member (t, m, &map->member[m]) == -1)
+      r = -1;
+  return r;
+}
+
+int
+resync_run (struct engine *e, const struct layout *l, const struct map *map,
+            const uint64_t data_bytes[])
+{
+  struct todo t = { .layout = NULL };
+  int r = todo_load (&t, l, map, data_bytes);
+
+  if (r == 0 && t.extents > 0 && l->copies > 1) {
+    nbdkit_error ("weft: array %s: %" PRIu64 " extents of 4 MiB may have copies "
+                  "that differ; copying them before clients are served",
+                  map->name, t.extents);
+    r = resync_copy (&t, e);
+  }
+  todo_free (&t);
+  /* The copying itself has set bits too, where an image had none. */
+  return r == 0 ? resync_settle (l, map, data_bytes) : -1;
+}
+
+int
+resync_settle (const struct layout *l, const struct map *map,
+               const uint64_t data_bytes[])
+{
+  struct todo t = { .layout = NULL };
+  int r = todo_load (&t, l, map, data_bytes);
+
+  if (r == 0 && t.extents > 0)
+    r = settle_all (&t, map);
+  todo_free (&t);
+  return r;
+}

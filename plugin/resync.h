@@ -1,0 +1,24 @@
+/* resync.h: making the copies equal again after an unclean end (DESIGN
+ * sections 4 and 6): a session that died may have written the data of an
+ * extent and not its image.
+ */
+
+#ifndef WEFT_RESYNC_H
+#define WEFT_RESYNC_H
+
+#include "engine.h"
+#include "layout.h"
+#include "map.h"
+
+/* Write the data of every extent whose intent bit some member has set to its
+ * images, and flush; then lower the bits.  No client may be served yet.
+ * data_bytes: of each member's data area.  Returns 0, or -1 after an error was told: then bits stay, for the next time.
+ */
+int resync_run (struct engine *e, const struct layout *l,
+                const struct map *map, const uint64_t data_bytes[]);
+
+/* All copies are equal and stable, and no client is left: lower every bit. */
+int resync_settle (const struct layout *l, const struct map *map,
+                   const uint64_t data_bytes[]);
+
+#endif /* WEFT_RESYNC_H */
