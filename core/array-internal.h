@@ -17,6 +17,8 @@
 #define READ_BLOCK_BYTES 4096
 /* Nothing else is going on: no request for so long. */
 #define IDLE_NS UINT64_C (5000000)
+/* An extent that was not written for so long may lose its intent bit. */
+#define CLEAR_IDLE_NS UINT64_C (5000000000)
 #define EXTENTS_UNITS_MAX 65536
 #define EXTENTS_MAX 8192
 #define SPARES_MAX 4096
@@ -71,6 +73,7 @@ struct req {
   uint64_t cursor;             /* what of the request is in pieces */
   unsigned commits;            /* a->commits as of its beginning, or ... */
   bool again;                  /* ... when it was cut into pieces again */
+  bool buffered;               /* the images of some pieces, not awaited */
   struct piece_queue pieces;
   unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
   int error;
@@ -79,6 +82,7 @@ struct req {
   /* ARRAY_FLUSH */
   uint64_t mark;
   bool syncing, failed;
+  uint64_t shift;   /* a->clear.shifts as of its beginning */
   uint64_t *need; /* for each member: flushed up to there; 0: nothing */
 
   /* ARRAY_EXTENTS */
@@ -93,9 +97,18 @@ enum aio_for {
   FOR_IMAGES,
   FOR_FLUSH,
   FOR_EXTENTS,
+  FOR_CLEAR,
 };
 
-enum aio_place { AIO_NONE, AIO_OUT, AIO_SENT, AIO_ORPHAN, AIO_FAILED };
+/* HELD: until a clear of the same extents is answered. */
+enum aio_place {
+  AIO_NONE,
+  AIO_HELD,
+  AIO_OUT,
+  AIO_SENT,
+  AIO_ORPHAN,
+  AIO_FAILED
+};
 
 struct aio {
   struct array_io io;
@@ -117,7 +130,41 @@ struct range {
   bool shared;
 };
 
+/* Which extents of a member have an intent bit for us (array-clear.c). */
+#define CHUNK_WORDS 512
+#define CHUNK_EXTENTS (CHUNK_WORDS * 64)
+struct clear_chunk {
+  uint64_t recent[CHUNK_WORDS]; /* written since the last shift */
+  uint64_t rested[CHUNK_WORDS]; /* before it, and not since */
+};
+struct batch_record;
+struct clear_member {
+  struct clear_chunk **chunks; /* NULL where nothing was written */
+  bool recent, rested;         /* perhaps */
+  struct aio *asked;           /* a clear that is not answered ... */
+  struct batch_record *records; /* ... of these extents, ascending */
+  unsigned count;
+};
+
+enum clear_phase {
+  CLEAR_NONE,     /* nothing was written */
+  CLEAR_RESTING,  /* until clear.at_ns */
+  CLEAR_FLUSHING, /* by a FLUSH of our own */
+  CLEAR_ASKING,
+};
+
+struct clear {
+  enum clear_phase phase;
+  uint64_t at_ns;
+  uint64_t extent_bytes;
+  unsigned chunks; /* of each member, at most */
+  uint64_t shifts;
+  bool covered; /* a FLUSH that began since the last shift is done */
+  struct array_request flush;
+};
+
 struct array_member {
+  struct clear_member clear;
   enum member_state state;
   bool lost;             /* in-sync, but we have told that it is lost */
   uint64_t written;      /* the event of its last write */
@@ -155,7 +202,8 @@ struct array {
   uint64_t ranges_sequence;
 
   struct piece_queue ready, space, stalled;
-  struct aio_queue out, sent, orphans, failed; /* orphans: sent to a member
+  struct clear clear;
+  struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a member
                                                   that was lost since */
   unsigned in_flight; /* given to the caller */
   struct array_request *done_first, **done_last;
@@ -194,6 +242,8 @@ request_writes (const struct array_request *r)
 void req_wake (struct array *a, struct req *q);
 void req_fail (struct array *a, struct req *q, int error);
 
+struct req *req_new (struct array *a, struct array_request *r);
+
 /* array-range.c: who may touch which range. */
 bool range_take (struct array *a, struct req *q, enum lock_kind kind);
 void range_drop (struct array *a, struct req *q);
@@ -223,11 +273,29 @@ void flush_look (struct array *a);
 void flush_answered (struct array *a, struct aio *x, bool ok);
 void flush_forget (struct array *a, struct req *q);
 
+/* array-clear.c: intent bits. */
+void clear_init (struct array *a);
+void clear_free (struct array *a);
+/* x is sent, or was answered. */
+void clear_touch (struct array *a, const struct aio *x);
+/* Must it wait for a clear? */
+bool clear_holds (const struct array *a, const struct aio *x);
+void clear_tick (struct array *a);
+uint64_t clear_deadline (const struct array *a);
+/* A FLUSH is done: the client's, or our own. */
+void clear_flushed (struct array *a, const struct req *q);
+void clear_answered (struct array *a, struct aio *x, bool ok);
+/* Members are lost or are back. */
+void clear_states (struct array *a);
+
 /* array-io.c: requests to members. */
 struct aio *aio_new (struct array *a, enum aio_for purpose,
                      enum array_io_kind kind, unsigned member);
 void aio_free (struct array *a, struct aio *x);
 void aio_send (struct array *a, struct aio *x);
+/* A member has answered a clear: send what waited for that. */
+void aio_release (struct array *a, unsigned member);
+bool aio_writes (const struct aio *x);
 void aio_piece (struct array *a, struct piece *p, enum array_io_kind kind,
                 unsigned copy, unsigned flags);
 void aio_repair (struct array *a, struct piece *p, unsigned copy);

@@ -1,6 +1,7 @@
 /* array-io.c: what is asked of members, from its making to its answer.
  *
- * out -> (array_next_io) -> sent -> (array_io_done) -> aio_finish.  When a
+ * out -> (array_next_io) -> sent -> (array_io_done) -> aio_finish.  A write to
+ * an extent whose intent bit is just being cleared is held before that.  When a
  * member is lost, what was not sent goes to failed, and what was sent is
  * orphaned: it has no time-out any more, but its buffer is in use until the
  * caller gives it back.
@@ -60,12 +61,40 @@ aio_free (struct array *a, struct aio *x)
     free (x);
 }
 
+/* Does it change data? */
+bool
+aio_writes (const struct aio *x)
+{
+  return x->purpose == FOR_IMAGES || x->purpose == FOR_REPAIR ||
+         (x->purpose == FOR_PIECES && x->io.kind != IO_READ);
+}
+
+/* What it carries is complete but for pieces that join it in `out`. */
 void
 aio_send (struct array *a, struct aio *x)
 {
   assert (x->place == AIO_NONE && member_usable (a, x->io.member));
+  if (clear_holds (a, x)) {
+    x->place = AIO_HELD;
+    TAILQ_INSERT_TAIL (&a->held, x, link);
+    return;
+  }
   x->place = AIO_OUT;
   TAILQ_INSERT_TAIL (&a->out, x, link);
+  clear_touch (a, x);
+}
+
+void
+aio_release (struct array *a, unsigned member)
+{
+  struct aio *x, *next;
+
+  TAILQ_FOREACH_SAFE (x, &a->held, link, next)
+    if (x->io.member == member) {
+      TAILQ_REMOVE (&a->held, x, link);
+      x->place = AIO_NONE;
+      aio_send (a, x);
+    }
 }
 
 static void *

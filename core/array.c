@@ -341,7 +341,7 @@ plan (struct array *a, struct req *q)
 static bool
 once_more (struct array *a, struct req *q)
 {
-  if (q->error || !request_writes (q->r) || q->commits == a->commits)
+  if (q->error || !q->buffered || q->commits == a->commits)
     return false;
   q->commits = a->commits;
   q->again = true;

@@ -52,6 +52,8 @@ struct array_config {
   uint64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
+  uint64_t extent_bytes; /* of a member, for an intent bit; 0: EXTENT_BYTES.
+                            Less only in tests. */
 };
 
 /* What a client asks. */

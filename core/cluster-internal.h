@@ -74,7 +74,7 @@ struct cluster {
   uint64_t live_ms, last_tick_ms; /* the clock of silence */
 };
 
-/* cluster.c */
+/* cluster-step.c */
 void cluster_begin (struct cluster *c, const struct cluster_input *in);
 void cluster_end (struct cluster *c);
 
@@ -116,6 +116,8 @@ void cluster_problem_set (struct cluster_problem *p,
   __attribute__ ((format (printf, 4, 5)));
 void cluster_problem_send (struct cluster *c, uint64_t op,
                            const struct cluster_problem *p);
+
+/* cluster.c */
 /* Refuse, if weftd takes no changes.  True: refused. */
 bool cluster_refuse_read_only (struct cluster *c, uint64_t op);
 void cluster_set_read_only (struct cluster *c, const char *fmt, ...)
@@ -160,12 +162,24 @@ void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
 /* Does the change under way wait for this member's confirmation? */
 bool cluster_epoch_waits_for (const struct cluster_array *a, unsigned member);
 
+/* cluster-attach.c */
+/* The array's change of epoch is COMMITted: grant what waited for it. */
+void cluster_session_committed (struct cluster *c, struct cluster_array *a);
+/* The members have not confirmed in time. */
+void cluster_session_attach_late (struct cluster *c, struct waiting *w);
+/* The holder has said nothing, or is over. */
+void cluster_session_unchallenged (struct cluster *c, struct waiting *w);
+/* The holder has spoken. */
+void cluster_session_refuse_challengers (struct cluster *c,
+                                         struct cluster_session *holder);
+
 /* cluster-session.c */
 void cluster_session_end (struct cluster *c, struct cluster_session *s,
-                  const char *fmt, ...) __attribute__ ((format (printf, 3, 4)));
-void cluster_session_committed (struct cluster *c, struct cluster_array *a);
-void cluster_session_attach_late (struct cluster *c, struct waiting *w);
-void cluster_session_unchallenged (struct cluster *c, struct waiting *w);
+                          const char *fmt, ...)
+  __attribute__ ((format (printf, 3, 4)));
+/* Of those that ended, the oldest go. */
+void cluster_session_prune (struct cluster *c);
+/* Answer a long poll, or all of an array's. */
 void cluster_session_answer (struct cluster *c, struct waiting *w);
 void cluster_session_wake (struct cluster *c, const struct cluster_array *a);
 void cluster_session_tick (struct cluster *c, struct cluster_session *s);

@@ -208,7 +208,8 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
   *why = superblock_check (&s);
   if (*why == NULL &&
       !(all_zero (slot + AT_UNIT + 4, AT_DATA_OFFSET - AT_UNIT - 4) &&
-        all_zero (slot + AT_STATES_EPOCH + 8, AT_STATES - AT_STATES_EPOCH - 8) &&
+        all_zero (slot + AT_STATES_EPOCH + 8,
+                  AT_STATES - AT_STATES_EPOCH - 8) &&
         all_zero (slot + AT_END, SLOT_BYTES - AT_END)))
     *why = "a field that this version does not know is not zero";
   if (*why != NULL)

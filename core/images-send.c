@@ -1,11 +1,11 @@
 /* images-send.c: what goes to a member in one request.
  *
  * The oldest eligible image that no flying one blocks is where gathering
- * begins; from there on in offset order, once around.  A long image travels alone, from its
- * own block.  Short ones are gathered into one block: as a plain write when
- * they are a single run, else as the records of a batch, neighbours in one
- * record.  The gathered block takes the place of the images' own, which are
- * freed at once: a payload is held once.
+ * begins; from there on in offset order, once around.  A long image travels
+ * alone, from its own block.  Short ones are gathered into one block: as a
+ * plain write when they are a single run, else as the records of a batch,
+ * neighbours in one record.  The gathered block takes the place of the images'
+ * own, which are freed at once: a payload is held once.
  */
 
 #include <config.h>
@@ -19,10 +19,9 @@
 
 /* Is it to be gathered with others? */
 static bool
-gathers (const struct images *b, const struct image *e)
+gathers (const struct image *e)
 {
-  return e->kind == IMAGE_WRITE ? e->length < IMAGE_RUN_BYTES
-                                : b->config.batches;
+  return e->kind != IMAGE_WRITE || e->length < IMAGE_RUN_BYTES;
 }
 
 static bool
@@ -34,8 +33,7 @@ sendable (const struct image_member *m, const struct image *e)
 static bool
 joins (const struct image *e, const struct image *next)
 {
-  return e && e->kind == IMAGE_WRITE && next->kind == IMAGE_WRITE &&
-         e->offset + e->length == next->offset;
+  return e && e->kind == next->kind && e->offset + e->length == next->offset;
 }
 
 static struct image *
@@ -57,14 +55,15 @@ pick (struct image_member *m)
 
 /* The first image of the run that `e` is in the middle of. */
 static struct image *
-run_start (const struct images *b, struct image_member *m, struct image *e)
+run_start (struct image_member *m, struct image *e)
 {
   uint64_t bytes = e->length;
+  uint64_t most = e->kind == IMAGE_WRITE ? BATCH_BYTES_MAX / 2
+                                         : ZERO_BYTES_MAX / 2;
   struct image *o;
 
   while ((o = RB_PREV (image_tree, &m->pending, e)) && joins (o, e) &&
-         gathers (b, o) && sendable (m, o) &&
-         bytes + o->length <= BATCH_BYTES_MAX / 2) {
+         gathers (o) && sendable (m, o) && bytes + o->length <= most) {
     bytes += o->length;
     e = o;
   }
@@ -80,6 +79,7 @@ collect (const struct images *b, struct image_member *m, struct image *e,
 {
   struct image *last = NULL, *start = e, *next;
   size_t bytes = batch_bytes (NULL, 0), cost;
+  uint64_t record = 0; /* bytes of the array in the last record */
   unsigned records = 0, passed = 0;
 
   for (; e; e = next) {
@@ -95,7 +95,7 @@ collect (const struct images *b, struct image_member *m, struct image *e,
          (records == 1 && last->kind == IMAGE_WRITE &&
           bytes >= IMAGE_RUN_BYTES + BATCH_RECORD_BYTES)))
       break; /* a long run is a write of its own */
-    if (!gathers (b, e) || !sendable (m, e)) {
+    if (!gathers (e) || !sendable (m, e)) {
       if (++passed > PASSED_MAX)
         break;
       continue;
@@ -103,9 +103,11 @@ collect (const struct images *b, struct image_member *m, struct image *e,
     cost = (joined ? 0 : BATCH_RECORD_BYTES) +
            (e->kind == IMAGE_WRITE ? e->length : 0);
     if (records + !joined > BATCH_RECORDS_MAX ||
-        bytes + cost > BATCH_BYTES_MAX)
+        bytes + cost > BATCH_BYTES_MAX ||
+        (joined && record + e->length > ZERO_BYTES_MAX))
       break;
     bytes += cost;
+    record = e->length + (joined ? record : 0);
     records += !joined;
     e->next = NULL;
     *run->last = e;
@@ -131,25 +133,24 @@ static bool
 make_write (struct images *b, struct image_run *run)
 {
   struct image *e = run->first;
-  uint64_t length = 0;
   size_t at = 0;
 
+  run->kind = e->kind == IMAGE_WRITE ? RUN_WRITE : RUN_ZERO;
+  run->may_trim = e->kind == IMAGE_TRIM;
+  run->offset = e->offset;
+  run->length = 0;
+  for (; e; e = e->next)
+    run->length += e->length;
+  e = run->first;
+  if (run->kind == RUN_ZERO)
+    return true;
   if (!e->next) {
-    run->kind = e->kind == IMAGE_WRITE ? RUN_WRITE : RUN_ZERO;
-    run->may_trim = e->kind == IMAGE_TRIM;
-    run->offset = e->offset;
-    run->length = e->length;
-    run->buf = e->payload ? e->payload->data + e->at : NULL;
+    run->buf = e->payload->data + e->at;
     return true;
   }
-  for (; e; e = e->next)
-    length += e->length;
-  run->payload = payload_new (b, length);
+  run->payload = payload_new (b, run->length);
   if (!run->payload)
     return false;
-  run->kind = RUN_WRITE;
-  run->offset = run->first->offset;
-  run->length = length;
   run->buf = run->payload->data;
   for (e = run->first; e; at += e->length, e = e->next)
     move_payload (b, e, run->payload, at);
@@ -211,8 +212,8 @@ gather (struct images *b, struct image_member *m)
     abort ();
   run->member = m - b->member;
   run->last = &run->first;
-  if (gathers (b, e))
-    records = collect (b, m, run_start (b, m, e), run);
+  if (gathers (e))
+    records = collect (b, m, run_start (m, e), run);
   else {
     e->next = NULL;
     run->first = e;
@@ -251,6 +252,18 @@ images_next (struct images *b)
       images_look (b, m); /* the others first */
   }
   return run;
+}
+
+bool
+image_run_range (const struct image_run *run, const struct image **at,
+                 uint64_t *offset, uint64_t *length)
+{
+  *at = *at ? (*at)->next : run->first;
+  if (!*at)
+    return false;
+  *offset = (*at)->offset;
+  *length = (*at)->length;
+  return true;
 }
 
 void

@@ -74,6 +74,12 @@ struct image_run {
   uint64_t weight;
 };
 
+/* The ranges of the member that a run writes, one after the other: begin with
+ * *at NULL.  False: there are no more.
+ */
+bool image_run_range (const struct image_run *run, const struct image **at,
+                      uint64_t *offset, uint64_t *length);
+
 struct images;
 
 struct images *images_new (const struct images_config *config);

@@ -491,7 +491,9 @@ test_two_losses (void)
 static void
 test_error_is_a_loss (enum array_op op, int error)
 {
-  struct array_request r = { .op = op, .length = 4096, .buf = ones };
+  struct array_request r = {
+    .op = op, .length = 4096, .buf = op == ARRAY_READ ? back : ones
+  };
   unsigned member;
 
   configure ();
@@ -699,10 +701,12 @@ test_extents (void)
   answer (3, EINVAL); /* this one does not know: data */
   answer_all ();
   assert (done (&e) && e.error == 0 && notices_lost == 0);
-  assert (e.extents_count == 3);
+  assert (e.extents_count == 5);
   assert (e.extents[0].length == UNIT - 512 && e.extents[0].zero);
   assert (e.extents[1].length == UNIT && !e.extents[1].zero);
-  assert (e.extents[2].zero || e.extents[2].length == 0);
+  assert (e.extents[2].length == UNIT && e.extents[2].zero);
+  assert (e.extents[3].length == UNIT && !e.extents[3].zero);
+  assert (e.extents[4].length == 2 * UNIT + 512 && e.extents[4].hole);
   free (e.extents);
   now = array_deadline (a);
   array_tick (a, now);

@@ -1,12 +1,7 @@
-/* test-cluster.c: the cluster engine, alone.
- *
- * The world here has a store (the records made durable so far), members and
- * hosts that send heartbeats and obey the replies, and weftd's part of carrying
- * steps out: a step's records become durable together, then its outputs leave
- * one by one.  Each of these is an action, and weftd can be killed after any
- * action: then all that it held is gone, every caller gets no answer and asks
- * again, and a new engine loads the store.  The scenario is run with a kill after
- * each of its actions, and then with random kills and a store that lags behind.
+/* test-cluster.c: the cluster engine, alone, in the world of
+ * test-cluster-world.h: one rule at a time, then an administrator's day with a
+ * kill of weftd after each of its actions, and with random kills and a store that
+ * lags behind.
  *
  * WEFT_SEED replays the random part.
  */
@@ -16,588 +11,10 @@
 #undef NDEBUG
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "cluster.h"
-
-#define MEMBERS 4
-#define HOSTS 3
-#define RECORDS_MAX 400
-
-/* ---- The world. ---- */
-
-/* A reply as it travels: copied when the engine makes it. */
-struct message {
-  struct message *next;
-  uint64_t op;
-  enum cluster_reply_kind kind;
-  struct cluster_problem problem;
-  /* to a disk */
-  uint8_t cluster[16], array[16], release[16];
-  bool assigned;
-  unsigned position;
-  uint64_t min_epoch, generation, epoch;
-  enum member_state states[ARRAY_MEMBERS_MAX];
-  /* to a host */
-  uint64_t session, granted_epoch;
-};
-
-struct step_out {
-  struct step_out *next;
-  struct cluster_record *records;
-  size_t records_count;
-  bool durable;
-  struct message *messages;
-};
-
-/* A disk, as it is in truth. */
-struct disk {
-  uint8_t uuid[16];
-  uint8_t cluster[16], array[16];
-  unsigned position;
-  uint64_t min_epoch, generation, states_epoch;
-  char instance[16];
-  bool alive;
-  uint64_t op; /* outstanding; 0: none */
-};
-
-struct host {
-  char instance[16];
-  char node[16];
-  bool alive, attached, over;
-  bool writable;
-  uint64_t session, epoch;
-  uint64_t op, beat_op;
-  enum cluster_problem_kind refused;
-  const char *code;
-  bool answered;
-  enum member_state states[ARRAY_MEMBERS_MAX];
-};
-
-struct world {
-  struct cluster *c;
-  struct cluster_record store[RECORDS_MAX];
-  size_t stored;
-  struct step_out *steps, **steps_tail;
-  struct disk disk[MEMBERS];
-  struct host host[HOSTS];
-  uint64_t now_ms, next_op, random;
-  uint64_t generation;
-  unsigned long actions, kill_at, kills;
-  unsigned kill_percent, lag_percent; /* at random, of each action */
-  unsigned rounds;
-  bool killed;
-  uint64_t admin_op;
-  bool admin_answered;
-  struct message admin;
-  uint64_t highest_grant;
-};
-
-static uint64_t
-rnd (struct world *w)
-{
-  w->random ^= w->random << 13;
-  w->random ^= w->random >> 7;
-  w->random ^= w->random << 17;
-  return w->random;
-}
-
-static struct cluster_input
-input (struct world *w, uint64_t op)
-{
-  struct cluster_input in
-    = { .op = op, .now_ms = w->now_ms, .wall_ms = 1700000000000 + w->now_ms };
-
-  for (size_t i = 0; i < sizeof in.random; i++)
-    in.random[i] = (uint8_t) (rnd (w) >> 24);
-  return in;
-}
-
-static bool
-same_key (const struct cluster_record *a, const struct cluster_record *b)
-{
-  if (a->kind != b->kind)
-    return false;
-  switch (a->kind) {
-  case CLUSTER_RECORD_DISK:
-    return memcmp (a->disk.uuid, b->disk.uuid, 16) == 0;
-  case CLUSTER_RECORD_ARRAY:
-    return memcmp (a->array.uuid, b->array.uuid, 16) == 0;
-  case CLUSTER_RECORD_SESSION:
-    return a->session.id == b->session.id;
-  default:
-    return true;
-  }
-}
-
-static void
-store_put (struct world *w, const struct cluster_record *r)
-{
-  size_t i;
-
-  for (i = 0; i < w->stored; i++)
-    if (same_key (&w->store[i], r))
-      break;
-  if (r->deleted) {
-    if (i < w->stored)
-      w->store[i] = w->store[--w->stored];
-    return;
-  }
-  assert (i < RECORDS_MAX);
-  w->store[i] = *r;
-  if (i == w->stored)
-    w->stored++;
-}
-
-static const struct cluster_array_record *
-stored_array (const struct world *w, const uint8_t uuid[16])
-{
-  for (size_t i = 0; i < w->stored; i++)
-    if (w->store[i].kind == CLUSTER_RECORD_ARRAY &&
-        memcmp (w->store[i].array.uuid, uuid, 16) == 0)
-      return &w->store[i].array;
-  return NULL;
-}
-
-static const struct cluster_array_record *
-stored_array_name (const struct world *w, const char *name)
-{
-  for (size_t i = 0; i < w->stored; i++)
-    if (w->store[i].kind == CLUSTER_RECORD_ARRAY &&
-        strcmp (w->store[i].array.name, name) == 0)
-      return &w->store[i].array;
-  return NULL;
-}
-
-static const struct cluster_session_record *
-stored_session (const struct world *w, uint64_t id)
-{
-  for (size_t i = 0; i < w->stored; i++)
-    if (w->store[i].kind == CLUSTER_RECORD_SESSION &&
-        w->store[i].session.id == id)
-      return &w->store[i].session;
-  return NULL;
-}
-
-/* Whatever is durable must make sense at every moment. */
-static void
-store_check (const struct world *w)
-{
-  for (size_t i = 0; i < w->stored; i++) {
-    const struct cluster_session_record *s = &w->store[i].session;
-
-    if (w->store[i].kind != CLUSTER_RECORD_SESSION || s->ended || !s->writable)
-      continue;
-    assert (stored_array (w, s->array));
-    /* Nobody holds an array while a fence is prepared against him. */
-    assert (stored_array (w, s->array)->change.epoch == 0);
-    for (size_t j = i + 1; j < w->stored; j++)
-      assert (w->store[j].kind != CLUSTER_RECORD_SESSION ||
-              w->store[j].session.ended || !w->store[j].session.writable ||
-              memcmp (w->store[j].session.array, s->array, 16) != 0);
-  }
-}
-
-/* ---- Carrying out steps. ---- */
-
-static void
-copy_reply (const struct world *w, const struct cluster_output *o,
-            struct message *m)
-{
-  m->op = o->op;
-  m->kind = o->reply;
-  if (o->problem)
-    m->problem = *o->problem;
-  m->generation = cluster_identity (w->c)->generation;
-  if (o->reply == CLUSTER_REPLY_DISK) {
-    const struct cluster_array *a = o->disk->array;
-
-    memcpy (m->cluster, cluster_identity (w->c)->uuid, 16);
-    memcpy (m->release, o->disk->rec.release, 16);
-    m->min_epoch = cluster_disk_min_epoch_wanted (o->disk);
-    m->assigned = a != NULL;
-    if (a) {
-      memcpy (m->array, a->rec.uuid, 16);
-      m->position = o->disk->position;
-      m->epoch = a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
-    }
-  }
-  if (o->reply == CLUSTER_REPLY_GRANT || o->reply == CLUSTER_REPLY_SESSION) {
-    m->session = o->session->rec.id;
-    m->granted_epoch = o->session->rec.epoch;
-    m->epoch = o->array->rec.epoch;
-    memcpy (m->array, o->array->rec.uuid, 16);
-    for (unsigned i = 0; i < o->array->layout.members; i++)
-      m->states[i] = o->array->rec.member[i].state;
-  }
-}
-
-static void
-pump (struct world *w)
-{
-  struct cluster_step *s;
-
-  cluster_check (w->c);
-  while ((s = cluster_next_step (w->c)) != NULL) {
-    struct step_out *out = calloc (1, sizeof *out);
-    struct message **tail = &out->messages;
-
-    out->records = s->records;
-    out->records_count = s->records_count;
-    s->records = NULL;
-    for (size_t i = 0; i < s->outputs_count; i++)
-      if (s->outputs[i].kind == CLUSTER_OUTPUT_REPLY) {
-        *tail = calloc (1, sizeof **tail);
-        copy_reply (w, &s->outputs[i], *tail);
-        tail = &(*tail)->next;
-      }
-    cluster_step_free (s);
-    *w->steps_tail = out;
-    w->steps_tail = &out->next;
-  }
-}
-
-static void
-drop_step (struct world *w)
-{
-  struct step_out *s = w->steps;
-  struct message *m;
-
-  w->steps = s->next;
-  if (w->steps == NULL)
-    w->steps_tail = &w->steps;
-  while ((m = s->messages) != NULL) {
-    s->messages = m->next;
-    free (m);
-  }
-  free (s->records);
-  free (s);
-}
-
-static void deliver (struct world *w, const struct message *m);
-
-/* Was weftd killed after this action? */
-static bool
-acted (struct world *w)
-{
-  store_check (w);
-  w->actions++;
-  if (w->actions == w->kill_at ||
-      (w->kill_percent && rnd (w) % 100 < w->kill_percent))
-    w->killed = true;
-  return w->killed;
-}
-
-static void
-carry_out (struct world *w)
-{
-  while (w->steps && !w->killed) {
-    struct step_out *s = w->steps;
-    struct message *m;
-
-    if (w->lag_percent && rnd (w) % 100 < w->lag_percent)
-      return; /* the store is slow today */
-    if (!s->durable && s->records_count > 0) {
-      for (size_t i = 0; i < s->records_count; i++)
-        store_put (w, &s->records[i]);
-      s->durable = true;
-      if (acted (w))
-        return;
-    }
-    while ((m = s->messages) != NULL) {
-      s->messages = m->next;
-      deliver (w, m);
-      free (m);
-      if (acted (w))
-        return;
-    }
-    drop_step (w);
-  }
-}
-
-static void
-start_engine (struct world *w)
-{
-  struct cluster_input in;
-  char why[256];
-
-  w->c = cluster_new ();
-  for (size_t i = 0; i < w->stored; i++)
-    assert (cluster_load (w->c, &w->store[i], why, sizeof why) == 0);
-  in = input (w, 0);
-  assert (cluster_start (w->c, &in, why, sizeof why) == 0);
-  pump (w);
-}
-
-/* weftd dies and starts again: nobody who waits gets an answer. */
-static void
-reincarnate (struct world *w)
-{
-  while (w->steps)
-    drop_step (w);
-  cluster_free (w->c);
-  w->killed = false;
-  w->kills++;
-  for (unsigned i = 0; i < MEMBERS; i++)
-    w->disk[i].op = 0;
-  for (unsigned i = 0; i < HOSTS; i++)
-    w->host[i].op = w->host[i].beat_op = 0;
-  w->admin_op = 0;
-  w->now_ms += 100;
-  start_engine (w);
-}
-
-/* ---- What members and hosts make of replies. ---- */
-
-static void
-disk_hears (struct world *w, struct disk *d, const struct message *m)
-{
-  const struct cluster_array_record *a;
-
-  d->op = 0;
-  if (m->kind != CLUSTER_REPLY_DISK)
-    return;
-  assert (m->generation >= d->generation);
-  d->generation = m->generation;
-  memcpy (d->cluster, m->cluster, 16);
-  if (m->assigned) {
-    /* Never told what is not durable. */
-    a = stored_array (w, m->array);
-    assert (a);
-    assert (m->min_epoch <= (a->change.epoch ? a->change.epoch : a->fence));
-    memcpy (d->array, m->array, 16);
-    d->position = m->position;
-    if (m->epoch > d->states_epoch)
-      d->states_epoch = m->epoch;
-  }
-  else if (memcmp (m->release, d->array, 16) == 0) {
-    memset (d->array, 0, 16);
-    d->states_epoch = 0;
-  }
-  if (m->min_epoch > d->min_epoch)
-    d->min_epoch = m->min_epoch;
-}
-
-static void
-host_granted (struct world *w, struct host *h, const struct message *m)
-{
-  const struct cluster_session_record *s = stored_session (w, m->session);
-  const struct cluster_array_record *a = stored_array (w, m->array);
-
-  assert (s && !s->ended && strcmp (s->instance, h->instance) == 0);
-  assert (a && a->epoch >= m->granted_epoch);
-  if (h->writable && !h->attached) {
-    /* Everyone else is fenced, in truth, at every member. */
-    for (unsigned i = 0; i < MEMBERS; i++)
-      assert (w->disk[i].min_epoch >= m->granted_epoch);
-    if (m->session != h->session) {
-      assert (m->granted_epoch > w->highest_grant);
-      w->highest_grant = m->granted_epoch;
-    }
-    for (unsigned i = 0; i < HOSTS; i++)
-      if (&w->host[i] != h && w->host[i].attached && w->host[i].writable)
-        assert (stored_session (w, w->host[i].session)->ended);
-  }
-  h->attached = true;
-  h->session = m->session;
-  h->epoch = m->epoch;
-}
-
-static void
-host_hears (struct world *w, struct host *h, const struct message *m)
-{
-  if (m->op == h->beat_op)
-    h->beat_op = 0;
-  else
-    h->op = 0;
-  h->answered = true;
-  h->refused = CLUSTER_OK;
-  h->code = NULL;
-  switch (m->kind) {
-  case CLUSTER_REPLY_PROBLEM:
-    h->refused = m->problem.kind;
-    h->code = m->problem.code;
-    assert (m->problem.detail[0]);
-    if (m->problem.kind == CLUSTER_GONE) {
-      h->over = true;
-      h->attached = false;
-    }
-    return;
-  case CLUSTER_REPLY_GRANT:
-    host_granted (w, h, m);
-    return;
-  case CLUSTER_REPLY_SESSION:
-    assert (stored_array (w, m->array)->epoch >= m->epoch);
-    for (unsigned i = 0; i < MEMBERS; i++)
-      if (m->states[i] == MEMBER_OUT)
-        assert (stored_array (w, m->array)->member[i].state == MEMBER_OUT);
-    memcpy (h->states, m->states, sizeof h->states);
-    h->epoch = m->epoch;
-    return;
-  case CLUSTER_REPLY_DONE:
-    assert (stored_session (w, h->session) == NULL ||
-            stored_session (w, h->session)->ended);
-    h->attached = false;
-    return;
-  default:
-    abort ();
-  }
-}
-
-static void
-deliver (struct world *w, const struct message *m)
-{
-  assert (m->op != 0);
-  if (m->op == w->admin_op) {
-    w->admin_op = 0;
-    w->admin_answered = true;
-    w->admin = *m;
-    w->admin.next = NULL;
-    return;
-  }
-  for (unsigned i = 0; i < MEMBERS; i++)
-    if (m->op == w->disk[i].op) {
-      disk_hears (w, &w->disk[i], m);
-      return;
-    }
-  for (unsigned i = 0; i < HOSTS; i++)
-    if (m->op == w->host[i].op || m->op == w->host[i].beat_op) {
-      host_hears (w, &w->host[i], m);
-      return;
-    }
-  /* Whoever asked is dead. */
-}
-
-/* ---- What members and hosts say. ---- */
-
-static struct cluster_disk_heartbeat
-disk_words (const struct disk *d, uint64_t wait_ms)
-{
-  struct cluster_disk_heartbeat hb
-    = { .uri = "nbd://127.0.0.1:1",
-        .size = GiB (1),
-        .data_bytes = GiB (1) - MiB (1),
-        .position = d->position,
-        .min_epoch = d->min_epoch,
-        .generation = d->generation,
-        .states_epoch = d->states_epoch,
-        .wait_ms = wait_ms };
-
-  memcpy (hb.uuid, d->uuid, 16);
-  memcpy (hb.cluster, d->cluster, 16);
-  memcpy (hb.array, d->array, 16);
-  snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
-  snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
-  snprintf (hb.path, sizeof hb.path, "/dev/d%u", d->uuid[0]);
-  return hb;
-}
-
-static void
-disk_beat (struct world *w, struct disk *d, uint64_t wait_ms)
-{
-  struct cluster_disk_heartbeat hb = disk_words (d, wait_ms);
-  struct cluster_input in = input (w, d->op = ++w->next_op);
-
-  cluster_disk_heartbeat (w->c, &in, &hb);
-  pump (w);
-}
-
-static void
-host_beat (struct world *w, struct host *h)
-{
-  struct cluster_session_heartbeat hb = { .epoch = h->epoch, .wait_ms = 1000 };
-  struct cluster_input in = input (w, h->beat_op = ++w->next_op);
-
-  snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);
-  cluster_session_heartbeat (w->c, &in, h->session, &hb);
-  pump (w);
-}
-
-static void
-host_attach (struct world *w, struct host *h, const char *name)
-{
-  struct cluster_attach a = { .pid = 7, .writable = h->writable };
-  struct cluster_input in = input (w, h->op = ++w->next_op);
-
-  snprintf (a.instance, sizeof a.instance, "%s", h->instance);
-  snprintf (a.node, sizeof a.node, "%s", h->node);
-  h->answered = false;
-  cluster_attach (w->c, &in, name, &a);
-  pump (w);
-}
-
-/* A quarter of a second of everybody's life. */
-static void
-live (struct world *w)
-{
-  struct cluster_input in;
-
-  assert (++w->rounds < 20000); /* a scenario that does not get on has failed */
-  w->now_ms += CLUSTER_TICK_MS;
-  for (unsigned i = 0; i < MEMBERS; i++)
-    if (w->disk[i].alive && w->disk[i].op == 0)
-      disk_beat (w, &w->disk[i], 1000);
-  for (unsigned i = 0; i < HOSTS; i++)
-    if (w->host[i].alive && w->host[i].attached && w->host[i].beat_op == 0)
-      host_beat (w, &w->host[i]);
-  carry_out (w);
-  if (w->steps == NULL && !w->killed) { /* only while the store keeps up */
-    in = input (w, 0);
-    cluster_tick (w->c, &in);
-    pump (w);
-  }
-  carry_out (w);
-  if (w->killed)
-    reincarnate (w);
-}
-
-static void
-world_init (struct world *w, uint64_t seed)
-{
-  memset (w, 0, sizeof *w);
-  w->steps_tail = &w->steps;
-  w->random = seed * 2654435761u + 88172645463325252u;
-  w->now_ms = 1000;
-  for (unsigned i = 0; i < MEMBERS; i++) {
-    memset (w->disk[i].uuid, (int) i + 1, 16);
-    snprintf (w->disk[i].instance, 16, "d%u", i);
-    w->disk[i].alive = true;
-  }
-  for (unsigned i = 0; i < HOSTS; i++) {
-    snprintf (w->host[i].instance, 16, "h%u", i);
-    snprintf (w->host[i].node, 16, "host%u", i);
-    w->host[i].alive = true;
-    w->host[i].writable = i != 2;
-  }
-  start_engine (w);
-  carry_out (w);
-  if (w->killed)
-    reincarnate (w);
-}
-
-static void
-world_end (struct world *w)
-{
-  while (w->steps)
-    drop_step (w);
-  cluster_free (w->c);
-}
-
-/* Live until it is so. */
-#define UNTIL(w, what)                                                         \
-  do {                                                                         \
-    unsigned rounds_ = 0;                                                      \
-    while (!(what)) {                                                          \
-      if (++rounds_ > 4000) {                                                  \
-        fprintf (stderr, "line %d: never so: %s\n", __LINE__, #what);          \
-        abort ();                                                              \
-      }                                                                        \
-      live (w);                                                                \
-    }                                                                          \
-  } while (0)
+#include "test-cluster-world.h"
 
 /* ---- The scenario. ---- */
 
@@ -951,6 +368,10 @@ test_pause (void)
   static struct world w;
 
   healthy (&w);
+  reincarnate (&w); /* nor does its start */
+  for (unsigned i = 0; i < MEMBERS; i++)
+    assert (cluster_disk_find (w.c, w.disk[i].uuid)->alive);
+  assert (cluster_session_find (w.c, w.host[0].session)->alive);
   tick (&w, 3600 * 1000);
   for (unsigned i = 0; i < MEMBERS; i++)
     assert (cluster_disk_find (w.c, w.disk[i].uuid)->alive);
@@ -1051,6 +472,71 @@ test_late_members (void)
   w.disk[3].alive = true;
   attach_until_granted (&w, a, "a");
   assert (a->epoch == epoch + 1);
+  world_end (&w);
+}
+
+/* Nobody who lives waits for a clock: members and hosts are told at once. */
+static void
+test_no_waits (void)
+{
+  static struct world w;
+  struct host *a = &w.host[0], *b = &w.host[1];
+  uint64_t begin;
+
+  world_init (&w, 7);
+  make_array (&w, "a");
+  for (unsigned i = 0; i < 10; i++)
+    live (&w); /* by now everybody is in a long poll */
+  begin = w.now_ms;
+  attach_until_granted (&w, a, "a");
+  for (unsigned i = 0; i < 10; i++)
+    live (&w);
+  assert (strcmp (attach_refusal (&w, b, "a"), "held") == 0);
+  detach (&w, a);
+  attach_until_granted (&w, b, "a");
+  assert (w.now_ms - begin < 40 * CLUSTER_TICK_MS);
+  world_end (&w);
+
+  world_init (&w, 7);
+  make_array (&w, "a");
+  for (unsigned i = 0; i < 10; i++)
+    live (&w);
+  begin = w.now_ms;
+  attach_until_granted (&w, a, "a");
+  assert (w.now_ms - begin <= 2 * CLUSTER_TICK_MS);
+  /* The same answer, where the first one was not heard. */
+  a->attached = false;
+  begin = a->session;
+  attach_until_granted (&w, a, "a");
+  assert (a->session == begin);
+  world_end (&w);
+}
+
+/* A member passes the number that is being prepared: that one is spent. */
+static void
+test_spent_number (void)
+{
+  static struct world w;
+  struct cluster_array *a;
+  uint64_t epoch;
+
+  world_init (&w, 8);
+  make_array (&w, "a");
+  a = cluster_array_find (w.c, "a");
+  epoch = a->rec.epoch;
+  w.disk[3].alive = false; /* it has not confirmed yet */
+  w.disk[3].op = UINT64_MAX;
+  host_attach (&w, &w.host[0], "a");
+  for (unsigned i = 0; i < 4; i++)
+    live (&w);
+  assert (a->rec.change.epoch == epoch + 1);
+  w.disk[3].alive = true;
+  w.disk[3].op = 0;
+  w.disk[3].min_epoch = epoch + 2;
+  live (&w);
+  assert (a->rec.change.epoch == epoch + 3 || a->rec.epoch == epoch + 3);
+  UNTIL (&w, w.host[0].attached);
+  assert (w.host[0].epoch == epoch + 3);
   world_end (&w);
 }
 
@@ -1203,6 +689,8 @@ main (void)
   test_pause ();
   test_old_database ();
   test_late_members ();
+  test_no_waits ();
+  test_spent_number ();
   test_reader ();
   test_ended_sessions ();
   test_verdicts ();

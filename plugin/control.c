@@ -31,6 +31,7 @@
 #include "admin.h"
 #include "control.h"
 #include "engine.h"
+#include "hangup.h"
 #include "role.h"
 
 #define ATTACH_TIMEOUT_MS 30000
@@ -438,7 +439,7 @@ report (struct control *c, const struct report *r)
   /* When the whole host goes down, members often end a moment before we do:
    * that is no loss to be recorded.
    */
-  if (nbdkit_nanosleep (0, ENDING_WAIT_MS * 1000000) == -1) {
+  if (hangup_wait (ENDING_WAIT_MS)) {
     nbdkit_error ("array %s: ending, so it does not report that member %s is "
                   "gone", params.array, name);
     engine_stop (c->engine, ESHUTDOWN);

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include <blkid/blkid.h>
+#include <linux/falloc.h>
 #include <linux/fs.h>
 
 #include "disk.h"
@@ -348,12 +349,26 @@ wipe_signatures (int fd)
   return r == 1 ? 0 : -1;
 }
 
-/* May the data area hold anything but zeroes? */
+/* Make the data area read as zeroes if that is quick: a disk that is known to
+ * be all zeroes needs no first resync.  Returns whether it does so now.
+ */
 static bool
-data_dirty (int fd, bool block_device)
+zero_data (int fd, bool block_device, uint64_t bytes)
 {
-  return block_device || lseek (fd, HEADER_BYTES, SEEK_DATA) != -1 ||
-         errno != ENXIO;
+  /* On a block device, this one fails where the kernel would have to write
+   * the zeroes itself; on a file, the other keeps the space reserved.
+   */
+  int mode = block_device ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE;
+  uint64_t step = GiB (1);
+
+  if (!block_device && lseek (fd, HEADER_BYTES, SEEK_DATA) == -1 &&
+      errno == ENXIO)
+    return true;
+  for (uint64_t at = 0; at < bytes; at += step)
+    if (fallocate (fd, mode | FALLOC_FL_KEEP_SIZE, HEADER_BYTES + at,
+                   bytes - at < step ? bytes - at : step) == -1)
+      return false;
+  return true;
 }
 
 /* The header without its slots first, so that a disk whose formatting was cut
@@ -424,7 +439,6 @@ format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
   if (f->sb.data_bytes > MEMBER_DATA_BYTES_MAX)
     f->sb.data_bytes = MEMBER_DATA_BYTES_MAX;
   f->unused_bytes = f->size - HEADER_BYTES - f->sb.data_bytes;
-  f->dirty = data_dirty (fd, c->block_device);
   if (random_uuid (f->sb.disk) == -1)
     return refuse (why, why_size, "%s was not formatted: the kernel gives no "
                    "random bytes: %s", path, strerror (errno));
@@ -432,6 +446,7 @@ format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
   if (wipe_signatures (fd) == -1)
     return refuse (why, why_size, "%s: the signature of %s cannot be wiped; "
                    "the disk may be read-only or broken", path, c->text);
+  f->dirty = !zero_data (fd, c->block_device, f->sb.data_bytes);
   err = write_header (fd, &f->sb, f->dirty);
   if (err)
     return refuse (why, why_size, "%s: writing the header failed: %s; it is "

@@ -49,14 +49,15 @@ struct disk_formatted {
   struct superblock sb;   /* its new UUID, its data area */
   uint64_t size;          /* bytes of the whole disk */
   uint64_t unused_bytes;  /* at its end, because its size is no multiple */
-  bool dirty;             /* its data area may hold something: a member made
-                             of it starts with all of its extents dirty */
+  bool dirty;             /* its data area may hold something but zeroes: a
+                             member made of it starts with all of its extents
+                             dirty */
   struct disk_content replaced; /* what was there before */
 };
 
 /* Make a Weft disk of a blank one; with force, of any that nobody has open.
- * Old signatures are wiped, so that libblkid sees nothing afterwards.  The
- * data area itself is not touched.
+ * Old signatures are wiped, so that libblkid sees nothing afterwards.  Where
+ * the disk can do it without writing it all, its data area is zeroed.
  */
 int disk_format (const char *path, bool force, struct disk_formatted *result,
                  char *why, size_t why_size);

@@ -178,14 +178,19 @@ turn_send (struct turn *t, struct peer_io *pio)
   t->send_tail = &pio->next;
 }
 
-/* Tell the array engine, once, that a peer's connection is gone. */
+/* Tell the array engine, once, that a peer's connection is gone.  An I/O may
+ * bring the news before the thread that saw it happen has noted the reason.
+ */
 static void
-report_broken (struct engine *e, struct peer *p, uint64_t now)
+report_broken (struct engine *e, struct peer *p, int error, uint64_t now)
 {
-  if (p == NULL || p->reported || !atomic_load (&p->broken))
+  bool broken = p && atomic_load (&p->broken);
+
+  if (p == NULL || p->reported || (!broken && error != ENOTCONN))
     return;
   p->reported = true;
-  array_lost (e->array, p->member, p->reason, now);
+  array_lost (e->array, p->member, broken ? p->reason : "its connection broke",
+              now);
 }
 
 static void
@@ -213,7 +218,7 @@ take_finished (struct engine *e, struct turn *t, uint64_t now)
       continue;
     }
     if (error)
-      report_broken (e, pio->peer, now);
+      report_broken (e, pio->peer, error, now);
     array_io_done (e->array, pio->io, error, now);
     engine_io_put (e, pio);
   }
@@ -260,7 +265,7 @@ turn_take (struct engine *e, struct turn *t, uint64_t now)
 
   take_finished (e, t, now);
   for (m = 0; m < e->members; m++)
-    report_broken (e, e->peers[m], now);
+    report_broken (e, e->peers[m], 0, now);
   /* Without memory the engine keeps its I/O until some comes back: there is
    * always some on its way then.
    */

@@ -2,34 +2,48 @@
  *
  * nbdkit tells a plugin neither the socket of a connection nor that it is
  * about to end.  The first is found by the peer's address, among the
- * descriptors of the process; the second by nbdkit_nanosleep, which fails then.
+ * descriptors of the process.  The second is learned from the signals that end
+ * nbdkit: its handlers are called by ours.  (nbdkit_nanosleep knows too, but
+ * says "error" on every ordinary end.  A filter that ends nbdkit by
+ * nbdkit_shutdown is not noticed; then it is as if this file were not there.)
  */
 
 #include <config.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
 #include "hangup.h"
 
-#define LOOK_MS 250
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hangup *connections;
-static bool ending; /* under lock */
+static bool ending;  /* under lock */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* ending was set */
 
 static pthread_t thread;
 static bool started;
-static atomic_bool stopping, is_ending;
+static int wake_fd = -1; /* an eventfd; readable: end or hangup_stop */
+static atomic_bool stopping;
+
+/* nbdkit's handlers, which ours stand before. */
+static const int signals[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP };
+#define SIGNALS (sizeof signals / sizeof signals[0])
+static struct sigaction handlers[SIGNALS];
+static bool replaced[SIGNALS];
 
 /* The socket that is connected to the peer of the calling thread's client. */
 static int
@@ -117,29 +131,99 @@ hang_up_unix (void)
 }
 
 bool
+hangup_wait (unsigned ms)
+{
+  struct timespec until;
+  bool r;
+
+  clock_gettime (CLOCK_REALTIME, &until);
+  until.tv_nsec += (long) (ms % 1000) * 1000000;
+  until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  pthread_mutex_lock (&lock);
+  while (!ending && pthread_cond_timedwait (&ended, &lock, &until) == 0)
+    ;
+  r = ending;
+  pthread_mutex_unlock (&lock);
+  return r;
+}
+
+bool
 hangup_ending (void)
 {
-  return atomic_load (&is_ending);
+  bool r;
+
+  pthread_mutex_lock (&lock);
+  r = ending;
+  pthread_mutex_unlock (&lock);
+  return r;
+}
+
+static void
+wake (void)
+{
+  static const uint64_t one = 1;
+  int saved = errno;
+  ssize_t r = write (wake_fd, &one, sizeof one);
+
+  (void) r; /* it is readable already */
+  errno = saved;
+}
+
+static void
+on_signal (int sig)
+{
+  wake ();
+  for (size_t i = 0; i < SIGNALS; i++)
+    if (signals[i] == sig)
+      handlers[i].sa_handler (sig);
+}
+
+static void
+replace_handlers (void)
+{
+  struct sigaction ours;
+
+  for (size_t i = 0; i < SIGNALS; i++) {
+    if (sigaction (signals[i], NULL, &handlers[i]) == -1 ||
+        (handlers[i].sa_flags & SA_SIGINFO) ||
+        handlers[i].sa_handler == SIG_DFL || handlers[i].sa_handler == SIG_IGN)
+      continue;
+    ours = handlers[i];
+    ours.sa_handler = on_signal;
+    replaced[i] = sigaction (signals[i], &ours, NULL) == 0;
+  }
+}
+
+static void
+restore_handlers (void)
+{
+  for (size_t i = 0; i < SIGNALS; i++)
+    if (replaced[i])
+      sigaction (signals[i], &handlers[i], NULL);
 }
 
 static void *
 wait_for_end (void *opaque)
 {
-  while (!atomic_load (&stopping))
-    if (nbdkit_nanosleep (0, LOOK_MS * 1000000) == -1)
-      break;
+  uint64_t count;
+
+  while (read (wake_fd, &count, sizeof count) == -1 && errno == EINTR)
+    ;
+  if (atomic_load (&stopping))
+    return NULL;
   /* A connection that ends just now by itself may have closed its socket: from
    * here on nbdkit does not call close () any more.  The worst that can come
    * of it is that a connection which is being made meanwhile fails.
    */
   pthread_mutex_lock (&lock);
   ending = true;
+  pthread_cond_broadcast (&ended);
   for (struct hangup *h = connections; h; h = h->next)
     if (h->fd != -1)
       shutdown (h->fd, SHUT_RD);
   hang_up_unix ();
   pthread_mutex_unlock (&lock);
-  atomic_store (&is_ending, true);
   return NULL;
 }
 
@@ -149,24 +233,34 @@ hangup_start (void)
   sigset_t all, old;
   int err;
 
+  wake_fd = eventfd (0, EFD_CLOEXEC);
+  if (wake_fd == -1) {
+    nbdkit_error ("eventfd: %m");
+    return -1;
+  }
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &old);
   err = pthread_create (&thread, NULL, wait_for_end, NULL);
   pthread_sigmask (SIG_SETMASK, &old, NULL);
   if (err) {
     nbdkit_error ("no thread to wait for the end: %s", strerror (err));
+    close (wake_fd);
     return -1;
   }
   started = true;
+  replace_handlers ();
   return 0;
 }
 
+/* wake_fd stays open: a thread may be in our handler still. */
 void
 hangup_stop (void)
 {
   if (!started)
     return;
+  restore_handlers ();
   atomic_store (&stopping, true);
+  wake ();
   pthread_join (thread, NULL);
   started = false;
 }

@@ -30,7 +30,8 @@ void hangup_remove (struct hangup *h);
 int hangup_start (void);
 void hangup_stop (void);
 
-/* nbdkit is ending. */
+/* Is nbdkit ending?  hangup_wait waits so long for that. */
 bool hangup_ending (void);
+bool hangup_wait (unsigned ms);
 
 #endif /* WEFT_HANGUP_H */

@@ -79,6 +79,8 @@ get_tokens (struct map_member *mm, const json_t *json, unsigned i,
 {
   const json_t *tokens = json_object_get (json, "tokens");
   static const char *const doors[] = { "data", "batch", "intents" };
+  static const char token_characters[] =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";
   char **to[] = { &mm->token_data, &mm->token_batch, &mm->token_intents };
   char where[48];
   unsigned d;
@@ -92,8 +94,7 @@ get_tokens (struct map_member *mm, const json_t *json, unsigned i,
     if (!get_string (tokens, doors[d], where, TOKEN_BYTES_MAX, to[d], why))
       return false;
     /* It becomes part of a URI, so hold it to what core/token.h says. */
-    if (*to[d] && (*to[d])[strspn (*to[d], "0123456789abcdefghijklmnopqrstuvwxyz"
-                                           "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-")])
+    if (*to[d] && (*to[d])[strspn (*to[d], token_characters)])
       return bad (why, "%s: not a token of weftd", where);
   }
   if (mm->token_data == NULL)

@@ -35,7 +35,7 @@ struct peer_io {
   struct peer *peer;
   struct peer_io *next;   /* in the list of whoever holds it */
   atomic_int error;       /* the first one */
-  atomic_uint parts;      /* commands that are not answered, + 1 while sending */
+  atomic_uint parts;      /* commands not answered yet; + 1 while sending */
   bool flush_after;       /* send it again, now as the FLUSH that stands in
                              for the member's missing FUA */
 };

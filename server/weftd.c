@@ -255,7 +255,9 @@ main (int argc, char **argv)
   if (r != -1)
     return r;
   setvbuf (stderr, NULL, _IOLBF, 0);
+  /* Both are seen as errors of the write that met them. */
   signal (SIGPIPE, SIG_IGN);
+  signal (SIGXFSZ, SIG_IGN);
   store = store_open (options.state, why, sizeof why);
   if (store == NULL) {
     log_line (CLUSTER_ERROR, "%s", why);

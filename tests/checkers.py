@@ -170,7 +170,9 @@ def tsan_build():
                  "CFLAGS=-g -O1")
         step("make", "-C", "core", "-j2", "libcore.la")
         step("make", "-C", "plugin", "-j2")
-    return build / "plugin" / ".libs" / PLUGIN
+    plugin = build / "plugin" / ".libs" / PLUGIN
+    assert b"__tsan_write" in plugin.read_bytes(), f"{plugin}: not instrumented"
+    return plugin
 
 
 def planted(directory, *flags):

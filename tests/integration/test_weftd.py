@@ -1,14 +1,12 @@
-"""weftd over HTTP, with members and hosts that are played here.
+"""weftd: what it knows, decides, and finds again.
 
-Topology: one weftd; members and hosts are threads that send heartbeats and obey
-the replies, as docs/API says.  Causes: restarts and kill -9 at any time, silence,
-double use, an old or damaged database, input of every bad kind.  Pass: what was
-answered is still so afterwards, and everything bad gets an error that names the
-field and changes nothing.
+Topology: one weftd; members and hosts are played (weftdactors.py).  Causes:
+restarts and kill -9 at any time, silence, double use, members that do not
+confirm, an old, damaged or unwritable database, bad input.  Pass: what was
+answered is still so afterwards, and what is refused changes nothing.
 """
 
 import http.client
-import json
 import os
 import random
 import re
@@ -16,255 +14,17 @@ import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
 import threading
 import time
 import uuid
 
 import pytest
 
-from wefttest import SOURCE, eventually, http as call, run
+from weftdactors import (Events, Host, Member, array, create, host, members,
+                         weftd)
+from wefttest import eventually, run
 
-GIB = 1 << 30
 TTL_SESSION = 10
-
-
-class Weftd:
-    def __init__(self, directory):
-        self.dir = directory
-        self.state = directory / "state"
-        self.url_file = directory / "url"
-        self.log = directory / "weftd.log"
-        self.listen = "127.0.0.1:0"
-        self.process = None
-
-    def start(self, wait=True):
-        with open(self.log, "a") as log:
-            self.process = subprocess.Popen(
-                ["weftd", "--state", self.state, "--listen", self.listen,
-                 "--port-file", self.url_file, "--pid-file",
-                 self.dir / "pid"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        if wait:
-            eventually(self.is_up, what="weftd serves")
-            # From now on always the same, as members know only this one.
-            self.listen = self.url.removeprefix("http://")
-        return self
-
-    def is_up(self):
-        assert self.process.poll() is None, self.log.read_text()
-        return self.url_file.exists() and self.call("GET", "/status")[0] == 200
-
-    @property
-    def url(self):
-        return self.url_file.read_text().strip()
-
-    @property
-    def address(self):
-        host, port = self.listen.split(":")
-        return host, int(port)
-
-    def call(self, method, path, body=None, headers=None, timeout=30):
-        return call(method, self.url + "/api/v1" + path, body, headers,
-                    timeout)
-
-    def get(self, path):
-        status, reply = self.call("GET", path)
-        assert status == 200, reply
-        return reply
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.url_file.unlink(missing_ok=True)
-
-    def stop(self):
-        """Ends it; returns how long that took."""
-        begin = time.monotonic()
-        self.process.terminate()
-        assert self.process.wait(timeout=20) == 0, self.log.read_text()
-        return time.monotonic() - begin
-
-    def restart(self):
-        self.stop()
-        self.start()
-
-    def end(self):
-        if self.process and self.process.poll() is None:
-            self.stop()
-        text = self.log.read_text()
-        for fault in ("ERROR: AddressSanitizer", "runtime error",
-                      "LeakSanitizer", "ThreadSanitizer", "Assertion"):
-            assert fault not in text, text
-
-
-class Member:
-    """A disk and the process that serves it."""
-
-    def __init__(self, weftd, number, disk=None):
-        self.weftd = weftd
-        self.uuid = disk or str(uuid.uuid4())
-        self.number = number
-        self.instance = os.urandom(8).hex()
-        self.header = {"cluster": None, "array": None, "position": None,
-                       "min_epoch": 0, "generation": 0, "epoch": 0}
-        self.load = {"cpu": 0.25, "loadavg": 0.5, "mem_free": GIB,
-                     "disk_read_bytes": 0, "disk_write_bytes": 0}
-        self.state, self.reason = "serving", None
-        self.said = []
-        self.thread = None
-        self.running = False
-
-    def body(self, **more):
-        return {"instance": self.instance, "node": f"n{self.number}",
-                "uri": f"nbd://127.0.0.{self.number + 1}:10809",
-                "path": f"/dev/disk{self.number}", "size": GIB,
-                "data_bytes": GIB - (1 << 20), "sequence": 1,
-                "state": self.state, "reason": self.reason,
-                "dirty_extents": 0, "load": self.load, **self.header, **more}
-
-    def beat(self, **more):
-        path = f"/disks/{self.uuid}/heartbeat"
-        status, r = self.weftd.call("POST", path, self.body(**more))
-        self.said.append((status, r))
-        if status == 200:
-            self.obey(r)
-        return status, r
-
-    def obey(self, r):
-        h = self.header
-        assert r["generation"] >= h["generation"]
-        h["cluster"], h["generation"] = r["cluster"], r["generation"]
-        h["min_epoch"] = max(h["min_epoch"], r["min_epoch"])
-        a = r["assignment"]
-        if a:
-            h.update(array=a["array"], position=a["position"],
-                     epoch=a["epoch"])
-            self.states = a["states"]
-        elif h["array"] and r.get("release") == h["array"]:
-            h.update(array=None, position=None, epoch=0)
-
-    def live(self):
-        while self.running:
-            try:
-                status, _ = self.beat(wait_ms=1000)
-            except (OSError, http.client.HTTPException):
-                status = 0
-            if status != 200:
-                time.sleep(0.1)
-
-    def start(self):
-        self.running = True
-        self.thread = threading.Thread(target=self.live, daemon=True)
-        self.thread.start()
-        return self
-
-    def stop(self):
-        self.running = False
-        if self.thread:
-            self.thread.join()
-
-
-class Host:
-    """An array process that attaches and sends heartbeats."""
-
-    def __init__(self, weftd, node, mode="rw"):
-        self.weftd, self.node, self.mode = weftd, node, mode
-        self.instance = os.urandom(8).hex()
-        self.epoch = 0
-        self.over = None
-        self.running = False
-        self.stats = {"reads": 0, "read_bytes": 0, "read_ns": 0}
-
-    def attach(self, array="a"):
-        status, r = self.weftd.call(
-            "POST", f"/arrays/{array}/sessions",
-            {"instance": self.instance, "node": self.node, "pid": 42,
-             "mode": self.mode, "uri": None})
-        if status == 201:
-            self.session, self.map = r["session"], r["map"]
-            self.epoch = r["map"]["epoch"]
-        return status, r
-
-    def beat(self, wait_ms=0):
-        status, r = self.weftd.call(
-            "POST", f"/sessions/{self.session}/heartbeat",
-            {"instance": self.instance, "epoch": self.epoch, "uri": None,
-             "stats": self.stats, "draining": False, "wait_ms": wait_ms})
-        if status == 200:
-            self.epoch, self.states = r["epoch"], r["states"]
-        if status == 410:
-            self.over = r["detail"]
-        return status, r
-
-    def lost(self, member, reason="connection refused"):
-        status, r = self.weftd.call("POST", f"/sessions/{self.session}/lost",
-                                    {"member": member, "reason": reason})
-        if status == 200:
-            self.epoch, self.states = r["epoch"], r["states"]
-        return status, r
-
-    def detach(self):
-        self.stop()
-        return self.weftd.call("DELETE", f"/sessions/{self.session}")
-
-    def live(self):
-        while self.running and not self.over:
-            try:
-                self.beat(1000)
-            except (OSError, http.client.HTTPException):
-                time.sleep(0.1)
-
-    def start(self):
-        self.running = True
-        self.thread = threading.Thread(target=self.live, daemon=True)
-        self.thread.start()
-        return self
-
-    def stop(self):
-        if self.running:
-            self.running = False
-            self.thread.join()
-
-
-@pytest.fixture
-def weftd(tmp_path):
-    w = Weftd(tmp_path)
-    w.start()
-    w.actors = []
-    yield w
-    for a in w.actors:
-        a.running = False
-    w.end()
-
-
-def members(w, count=4):
-    made = [Member(w, i).start() for i in range(count)]
-    w.actors += made
-    eventually(lambda: len(w.get("/disks")["disks"]) >= count)
-    return made
-
-
-def create(w, ms, name="a", **more):
-    status, r = w.call("POST", "/arrays", {
-        "name": name, "layout": "raid-x", "disks": [m.uuid for m in ms],
-        **more})
-    assert status == 201, r
-    eventually(lambda: w.get(f"/arrays/{name}")["state"] == "ready")
-    return r
-
-
-@pytest.fixture
-def array(weftd):
-    ms = members(weftd)
-    create(weftd, ms)
-    return ms
-
-
-def host(w, node="h0", mode="rw"):
-    h = Host(w, node, mode)
-    w.actors.append(h)
-    return h
 
 
 # ---- Disks. ----
@@ -527,15 +287,6 @@ def test_takeover_after_silence(weftd, array):
     assert "node new" in old.beat()[1]["detail"]
 
 
-def start_attached(self):
-    status, r = self.attach()
-    assert status == 201, r
-    return self.start()
-
-
-Host.start_attached = start_attached
-
-
 def test_lost(weftd, array):
     h, reader = host(weftd), host(weftd, "r", "ro")
     h.attach()
@@ -790,6 +541,31 @@ def test_damaged_database(weftd, array, damage):
     assert db.read_bytes() == before  # nothing was changed
 
 
+def test_full_disk(weftd):
+    """A store that cannot write ends weftd with one line; what was answered
+    before is there afterwards."""
+    weftd.stop()
+    weftd.start(under=["prlimit", f"--fsize={1 << 20}"])
+    ms = [Member(weftd, i) for i in range(3)]
+    for m in ms:
+        assert m.beat()[0] == 200
+    answered = None
+    with pytest.raises((OSError, http.client.HTTPException)):
+        for i in range(5000):
+            ms[0].reason = f"reason {i}"
+            status, r = ms[0].beat()
+            if status == 503:
+                raise OSError(r["detail"])
+            answered = ms[0].reason
+    assert weftd.process.wait(timeout=20) == 1
+    lines = [x for x in weftd.log.read_text().splitlines() if "error" in x]
+    assert len(lines) == 1 and "cannot write" in lines[0]
+    assert "weftd.db" in lines[0] and answered
+    weftd.start()
+    known = {d["uuid"] for d in weftd.get("/disks")["disks"]}
+    assert known == {m.uuid for m in ms}
+
+
 def test_old_backup(weftd, array):
     """A database from before the last attach meets members that know more."""
     weftd.stop()
@@ -870,369 +646,3 @@ def test_options(tmp_path):
     assert re.match(r"weftd \d", run("weftd", "--version").stdout)
     routes = run("weftd", "--list-routes").stdout.splitlines()
     assert "POST /api/v1/arrays/{name}/sessions" in routes
-
-
-# ---- HTTP. ----
-
-
-def raw(w, request, timeout=15):
-    """Send bytes; returns all that comes back until the server closes."""
-    with socket.create_connection(w.address, timeout=timeout) as s:
-        s.sendall(request)
-        s.settimeout(timeout)
-        data = b""
-        try:
-            while chunk := s.recv(65536):
-                data += chunk
-        except TimeoutError:
-            pass
-    return data
-
-
-def request(w, method, path, body=None, **headers):
-    c = http.client.HTTPConnection(*w.address, timeout=20)
-    headers = {k.replace("_", "-"): v for k, v in headers.items()}
-    c.request(method, path, body, headers)
-    r = c.getresponse()
-    data = r.read()
-    c.close()
-    return r, data
-
-
-def test_headers(weftd):
-    r, _ = request(weftd, "GET", "/api/v1/status")
-    assert r.headers["Content-Type"] == "application/json"
-    assert "default-src 'self'" in r.headers["Content-Security-Policy"]
-    assert r.headers["X-Content-Type-Options"] == "nosniff"
-    assert r.headers["X-Frame-Options"] == "DENY"
-    assert r.headers["Cache-Control"] == "no-store"
-    r, _ = request(weftd, "GET", "/api/v1/nix")
-    assert r.status == 404
-    assert r.headers["Content-Type"] == "application/problem+json"
-    r, data = request(weftd, "HEAD", "/api/v1/status")
-    assert r.status == 200 and data == b""
-    r, _ = request(weftd, "PUT", "/api/v1/arrays")
-    assert r.status == 405 and r.headers["Allow"] == "GET, POST"
-
-
-@pytest.mark.parametrize("name,fine", [
-    ("127.0.0.1", True), ("127.0.0.1:80", True), ("localhost", True),
-    ("LOCALHOST:7380", True), ("127.8.9.10", True), ("[::1]:80", True),
-    ("evil.example", False), ("127.0.0.1.evil.example", False),
-    ("localhost.evil.example", False), ("127.0.0.1:80@evil.example", False),
-    ("10.0.0.1", False), ("[::2]", False), ("", False),
-    ("127.0.0.1:80:80", False)])
-def test_host_header(weftd, name, fine):
-    r, data = request(weftd, "GET", "/api/v1/status", Host=name)
-    assert (r.status == 200) == fine, data
-    if not fine:
-        assert r.status in (400, 403)
-
-
-def test_no_host_header(weftd):
-    answer = raw(weftd, b"GET /api/v1/status HTTP/1.0\r\n\r\n")
-    assert b" 200 " not in answer.split(b"\r\n")[0]
-
-
-def test_other_origins(weftd):
-    r, _ = request(weftd, "GET", "/api/v1/status",
-                   Origin="https://evil.example")
-    assert r.status == 403
-    r, _ = request(weftd, "GET", "/api/v1/status", Origin="null")
-    assert r.status == 403
-    r, _ = request(weftd, "GET", "/api/v1/status",
-                   Origin=f"http://{weftd.listen}")
-    assert r.status == 200
-
-
-def test_bodies(weftd):
-    path = "/api/v1/arrays"
-    j = "application/json"
-    for body, kind, status in [
-            ("{}", "text/plain", 415), ("{}", None, 415), ("", j, 400),
-            ("{", j, 400), ("[]", j, 400), ("null", j, 400), ("1", j, 400),
-            ('{"name":"a","name":"b"}', j, 400), (b'{"name":"\xff"}', j, 400),
-            ('{"name":"a\\u0000b"}', j, 400), ("{} {}", j, 400),
-            ("[" * 100000, j, 400), ('{"a":' * 2000, j, 400), (" " * (1 << 20) + "{}", j, 413),
-            ("x" * (3 << 20), j, 413), ("{}", j + "; charset=utf-8", 422)]:
-        headers = {"Content_Type": kind} if kind else {}
-        r, data = request(weftd, "POST", path, body, **headers)
-        assert r.status == status, (body[:40], kind, data)
-        assert json.loads(data)["status"] == status
-    # In chunks, the same.
-    for size, status in [(100, 400), (2 << 20, 413)]:
-        c = http.client.HTTPConnection(*weftd.address, timeout=20)
-        try:
-            c.request("POST", path, iter([b"x" * 65536] * (size // 65536 + 1)),
-                      {"Content-Type": j}, encode_chunked=True)
-            assert c.getresponse().status == status
-        except (BrokenPipeError, ConnectionResetError):
-            assert status == 413  # it did not want to hear more
-        c.close()
-    assert weftd.is_up()
-
-
-def test_noise(weftd, seed):
-    """No bytes of whatever kind end weftd or are taken for a request."""
-    rng = random.Random(seed)
-    for _ in range(60):
-        kind = rng.randrange(4)
-        if kind == 0:
-            data = rng.randbytes(rng.randrange(1, 3000))
-        elif kind == 1:
-            data = b"GET /" + rng.randbytes(rng.randrange(200)) + \
-                b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-        elif kind == 2:
-            data = b"POST /api/v1/arrays HTTP/1.1\r\nHost: 127.0.0.1\r\n" \
-                b"Content-Type: application/json\r\nConnection: close\r\n" \
-                b"Content-Length: 10\r\n\r\n" + rng.randbytes(10)
-        else:
-            data = b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * rng.randrange(300) + \
-                b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
-        with socket.create_connection(weftd.address, timeout=5) as s:
-            s.sendall(data)
-            s.shutdown(socket.SHUT_WR)
-            try:
-                while s.recv(65536):
-                    pass
-            except OSError:
-                pass
-    assert weftd.is_up() and weftd.get("/arrays")["arrays"] == []
-
-
-def test_heartbeat_fuzz(weftd, seed):
-    """A heartbeat with one field made bad: an error, and no other field blamed
-    or change made."""
-    rng = random.Random(seed)
-    m = Member(weftd, 0)
-    m.beat()
-    known = weftd.get("/disks")["disks"]
-    for d in known:
-        d.pop("last_heard_ms"), d.pop("load")
-    values = [None, "", "x" * 5000, -1, 1 << 62, 1.5, True, [], {}, "\u0001",
-              "<script>", "é", -(1 << 63)]
-    for _ in range(400):
-        body = m.body()
-        name = rng.choice(sorted(body))
-        body[name] = rng.choice(values)
-        if rng.random() < 0.2:
-            del body[name]
-        status, r = weftd.call("POST", f"/disks/{m.uuid}/heartbeat", body)
-        assert status in (200, 409, 422, 503), (name, body.get(name), r)
-        if status == 422:
-            assert r["field"] == name or name == "load", (name, r)
-        if status == 503:
-            break
-    for d in weftd.get("/disks")["disks"]:
-        assert d["uuid"] == m.uuid
-
-
-def test_files(weftd):
-    r, page = request(weftd, "GET", "/")
-    assert r.status == 200 and b"<html" in page
-    assert r.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert "default-src 'self'" in r.headers["Content-Security-Policy"]
-    r2, _ = request(weftd, "GET", "/", If_None_Match=r.headers["ETag"])
-    assert r2.status == 304
-    # Everything that the page asks for is there.
-    for ref in re.findall(rb'(?:src|href)="(/[^"#]+)"', page):
-        r, _ = request(weftd, "GET", ref.decode())
-        assert r.status == 200, ref
-    for path in ["/..", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd",
-                 "/vendor/../../../../etc/passwd", "/vendor/bootstrap5/../x",
-                 "/vendor/bootstrap5/%2e%2e/%2e%2e/x", "//etc/passwd",
-                 "/./index.html", "/.hidden", "/vendor", "/vendor/",
-                 "/vendor/bootstrap5", "/vendor/nix/x", "/index.html/",
-                 "/..\\x", "/index.html%00.js", "/" + "a" * 6000]:
-        r, data = request(weftd, "GET", path)
-        assert r.status == 404, path
-        assert b"root:" not in data
-    r, _ = request(weftd, "POST", "/index.html", "x")
-    assert r.status == 405
-    assert (SOURCE / "admin-ui" / "index.html").read_bytes() == page
-
-
-def test_many_long_polls(weftd):
-    """As many members wait at once as a big cluster has, and a person still
-    gets an answer."""
-    ms = [Member(weftd, i % 200) for i in range(250)]
-    for m in ms:
-        assert m.beat()[0] == 200
-        m.beat()
-    threads = [threading.Thread(target=m.beat, kwargs={"wait_ms": 2000})
-               for m in ms]
-    for t in threads:
-        t.start()
-    begin = time.monotonic()
-    assert len(weftd.get("/disks")["disks"]) == 250
-    assert time.monotonic() - begin < 5
-    for t in threads:
-        t.join()
-    assert all(m.said[-1][0] == 200 for m in ms)
-
-
-# ---- Events. ----
-
-
-class Events:
-    def __init__(self, w, last=None):
-        self.c = http.client.HTTPConnection(*w.address, timeout=20)
-        headers = {} if last is None else {"Last-Event-ID": str(last)}
-        self.c.request("GET", "/api/v1/events", headers=headers)
-        self.r = self.c.getresponse()
-        assert self.r.status == 200
-        assert self.r.headers["Content-Type"] == "text/event-stream"
-        self.last = last
-
-    def next(self):
-        """(id or None, event, data)"""
-        event = {}
-        while True:
-            line = self.r.readline().decode()
-            assert line, "the stream ended"
-            line = line.rstrip("\n")
-            if line == "" and "data" in event:
-                if "id" in event:
-                    self.last = int(event["id"])
-                return (event.get("id") and int(event["id"]), event["event"],
-                        json.loads(event["data"]))
-            if ":" in line:
-                k, _, v = line.partition(":")
-                event[k] = v.lstrip()
-
-    def until(self, kind, check=lambda d: True):
-        while True:
-            i, k, data = self.next()
-            if k == kind and check(data):
-                return i, data
-
-    def close(self):
-        self.r.close()
-        self.c.close()
-
-
-def test_events(weftd):
-    e = Events(weftd)
-    i, kind, data = e.next()
-    assert kind == "snapshot" and data["verdict"] and data["disks"] == []
-    ms = members(weftd)
-    seen = {e.until("disk")[1]["uuid"] for _ in ms}
-    assert seen == {m.uuid for m in ms}
-    create(weftd, ms)
-    e.until("array", lambda a: a["state"] == "creating")
-    e.until("log", lambda m: "was created" in m["text"] and
-            m["severity"] == "info")
-    e.until("array", lambda a: a["state"] == "ready" and a["name"] == "a")
-    h = host(weftd)
-    h.attach()
-    e.until("session", lambda s: s["id"] == h.session and s["mode"] == "rw")
-    e.until("node", lambda n: n["name"] == "h0")
-    h.lost(1)
-    e.until("array", lambda a: a["state"] == "degraded")
-    h.detach()
-    e.until("session", lambda s: s["id"] == h.session and s["deleted"])
-    e.until("node", lambda n: n["name"] == "h0" and n["deleted"])
-    weftd.call("DELETE", "/arrays/a")
-    e.until("array", lambda a: a.get("deleted") and a["name"] == "a")
-    e.close()
-
-
-def test_events_resume(weftd):
-    e = Events(weftd)
-    first = e.next()[0]
-    ms = members(weftd, 3)
-    ids, names = [], []
-    create(weftd, ms)
-    while True:
-        i, kind, data = e.next()
-        if kind == "load":
-            assert i is None
-            continue
-        ids.append(i)
-        names.append((kind, data))
-        if kind == "array" and data["state"] == "ready":
-            break
-    assert ids == list(range(first + 1, first + 1 + len(ids)))
-    e.close()
-    # From the middle, the same ones again; over a restart, too.
-    for m in ms:
-        m.stop()
-    half = ids[len(ids) // 2]
-    for again in range(2):
-        e = Events(weftd, half)
-        for i, (kind, data) in list(zip(ids, names)):
-            if i <= half:
-                continue
-            got = e.next()
-            while got[1] == "load":
-                got = e.next()
-            assert got == (i, kind, data)
-        e.close()
-        weftd.kill()
-        weftd.start()
-    # What is not known, or from the future, begins anew.
-    for last in (ids[-1] + 100000, "abc", -1):
-        e = Events(weftd, last)
-        assert e.next()[1] == "snapshot"
-        e.close()
-
-
-def test_events_are_bounded(weftd):
-    m = Member(weftd, 0)
-    m.beat()
-    first = Events(weftd)
-    begin = first.next()[0]
-    first.close()
-    for i in range(1100):
-        m.reason = f"reason {i}"
-        m.beat()
-    count = sqlite_count(weftd)
-    assert count <= 2000
-    for i in range(1100, 2200):
-        m.reason = f"reason {i}"
-        m.beat()
-    e = Events(weftd, begin)
-    assert e.next()[1] == "snapshot"
-    e.close()
-    assert sqlite_count(weftd) <= 2000
-
-
-def sqlite_count(w):
-    """Events that are stored."""
-    w.stop()
-    con = sqlite3.connect(w.state / "weftd.db")
-    count = con.execute(
-        "SELECT count(*) FROM record WHERE kind = 'event'").fetchone()[0]
-    con.close()
-    w.start()
-    return count
-
-
-def test_load(weftd, array):
-    """Counters in heartbeats become rates."""
-    h = host(weftd).start_attached()
-    e = Events(weftd)
-    stop = threading.Event()
-
-    def work():
-        while not stop.is_set():
-            for m in array:
-                m.load["disk_write_bytes"] += 1 << 20
-            h.stats["reads"] += 100
-            h.stats["read_bytes"] += 409600
-            h.stats["read_ns"] += 100 * 50000
-            time.sleep(0.1)
-
-    t = threading.Thread(target=work)
-    t.start()
-    try:
-        _, data = e.until("load", lambda d: d["sessions"].get(
-            h.session, {}).get("reads", 0) > 300 and
-            d["disks"][array[0].uuid]["disk_write_bytes"] > 3 << 20)
-    finally:
-        stop.set()
-        t.join()
-    assert data["disks"][array[0].uuid]["cpu"] == 0.25
-    assert 300 < data["arrays"]["a"]["reads"] < 3000
-    assert 40 < data["sessions"][h.session]["read_us"] < 60
-    e.close()

@@ -116,7 +116,7 @@ mutant lost-member-is-used array-internal.h \
   'return a->member[member].state == MEMBER_IN_SYNC && !a->member[member].lost;' \
   'return a->member[member].state == MEMBER_IN_SYNC;'
 mutant no-second-look-after-commit array.c \
-  'if (q->error || !request_writes (q->r) || q->commits == a->commits)' \
+  'if (q->error || !q->buffered || q->commits == a->commits)' \
   'if (1)'
 mutant space-is-not-given-back images.c \
   'b->bytes -= room_of (copies);' ''

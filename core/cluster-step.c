@@ -1,0 +1,365 @@
+/* cluster-step.c: making a step: the records to be stored, and what may be told
+ * when they are.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+void
+cluster_begin (struct cluster *c, const struct cluster_input *in)
+{
+  assert (c->started && c->step == NULL);
+  c->now_ms = in->now_ms;
+  c->wall_ms = in->wall_ms;
+  c->step = cluster_alloc (sizeof *c->step);
+  c->records_room = c->outputs_room = 0;
+}
+
+void
+cluster_end (struct cluster *c)
+{
+  struct cluster_step *s = c->step;
+
+  c->step = NULL;
+  if (s->records_count || s->outputs_count)
+    STAILQ_INSERT_TAIL (&c->steps, s, link);
+  else
+    cluster_step_free (s);
+}
+
+struct cluster_step *
+cluster_next_step (struct cluster *c)
+{
+  struct cluster_step *s = STAILQ_FIRST (&c->steps);
+
+  if (s)
+    STAILQ_REMOVE_HEAD (&c->steps, link);
+  return s;
+}
+
+void
+cluster_step_free (struct cluster_step *s)
+{
+  if (s == NULL)
+    return;
+  for (size_t i = 0; i < s->outputs_count; i++)
+    free (s->outputs[i].problem);
+  free (s->outputs);
+  free (s->records);
+  free (s);
+}
+
+static void *
+grow (void *array, size_t count, size_t *room, size_t size)
+{
+  if (count == *room) {
+    *room = *room ? *room * 2 : 4;
+    array = realloc (array, *room * size);
+    if (array == NULL)
+      abort ();
+  }
+  return array;
+}
+
+static bool
+record_same (const struct cluster_record *a, const struct cluster_record *b)
+{
+  if (a->kind != b->kind)
+    return false;
+  switch (a->kind) {
+  case CLUSTER_RECORD_DISK:
+    return cluster_uuid_equal (a->disk.uuid, b->disk.uuid);
+  case CLUSTER_RECORD_ARRAY:
+    return cluster_uuid_equal (a->array.uuid, b->array.uuid);
+  case CLUSTER_RECORD_SESSION:
+    return a->session.id == b->session.id;
+  default:
+    return true;
+  }
+}
+
+static void
+put (struct cluster *c, const struct cluster_record *r)
+{
+  struct cluster_step *s = c->step;
+
+  for (size_t i = 0; i < s->records_count; i++)
+    if (record_same (&s->records[i], r)) {
+      s->records[i] = *r;
+      return;
+    }
+  s->records
+    = grow (s->records, s->records_count, &c->records_room, sizeof *r);
+  s->records[s->records_count++] = *r;
+}
+
+void
+cluster_put_identity (struct cluster *c)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_IDENTITY, .identity = c->identity };
+
+  put (c, &r);
+}
+
+void
+cluster_put_disk (struct cluster *c, const struct cluster_disk *d)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_DISK, .disk = d->rec };
+
+  put (c, &r);
+}
+
+void
+cluster_put_array (struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_ARRAY, .array = a->rec };
+
+  put (c, &r);
+}
+
+void
+cluster_put_session (struct cluster *c, const struct cluster_session *s)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_SESSION, .session = s->rec };
+
+  put (c, &r);
+}
+
+static struct cluster_output *
+output (struct cluster *c, enum cluster_output_kind kind)
+{
+  struct cluster_step *s = c->step;
+  struct cluster_output *o;
+
+  assert (s != NULL);
+  s->outputs
+    = grow (s->outputs, s->outputs_count, &c->outputs_room, sizeof *o);
+  o = &s->outputs[s->outputs_count++];
+  memset (o, 0, sizeof *o);
+  o->kind = kind;
+  return o;
+}
+
+/* An object is told of once in a step, as it is at the end of it. */
+static struct cluster_output *
+changed (struct cluster *c, enum cluster_object object, const uint8_t *uuid,
+         uint64_t id, const char *name)
+{
+  struct cluster_step *s = c->step;
+  struct cluster_output *o;
+
+  for (size_t i = 0; i < s->outputs_count; i++) {
+    o = &s->outputs[i];
+    if (o->kind == CLUSTER_OUTPUT_CHANGED && o->object == object &&
+        o->id == id && (!uuid || cluster_uuid_equal (o->uuid, uuid)))
+      return o;
+  }
+  o = output (c, CLUSTER_OUTPUT_CHANGED);
+  o->object = object;
+  o->id = id;
+  if (uuid)
+    memcpy (o->uuid, uuid, 16);
+  if (name)
+    snprintf (o->name, sizeof o->name, "%s", name);
+  return o;
+}
+
+void
+cluster_changed_disk (struct cluster *c, const struct cluster_disk *d)
+{
+  changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = d;
+}
+
+void
+cluster_changed_array (struct cluster *c, const struct cluster_array *a)
+{
+  changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = a;
+}
+
+void
+cluster_changed_session (struct cluster *c, const struct cluster_session *s)
+{
+  changed (c, CLUSTER_SESSION, NULL, s->rec.id, s->rec.array_name)->session
+    = s->rec.ended ? NULL : s;
+}
+
+/* No output of this step may point to what is freed. */
+static void
+forget_pointers (struct cluster *c, const void *object)
+{
+  for (size_t i = 0; i < c->step->outputs_count; i++) {
+    struct cluster_output *o = &c->step->outputs[i];
+
+    if (o->disk == object)
+      o->disk = NULL;
+    if (o->array == object)
+      o->array = NULL;
+    if (o->session == object)
+      o->session = NULL;
+  }
+}
+
+void
+cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_DISK, .deleted = true, .disk = d->rec };
+
+  assert (d->array == NULL);
+  put (c, &r);
+  changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = NULL;
+  forget_pointers (c, d);
+  TAILQ_REMOVE (&c->disks, d, link);
+  free (d);
+}
+
+void
+cluster_drop_array (struct cluster *c, struct cluster_array *a)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_ARRAY, .deleted = true, .array = a->rec };
+
+  put (c, &r);
+  changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = NULL;
+  forget_pointers (c, a);
+  TAILQ_REMOVE (&c->arrays, a, link);
+  free (a);
+}
+
+void
+cluster_drop_session (struct cluster *c, struct cluster_session *s)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_SESSION, .deleted = true, .session = s->rec };
+
+  put (c, &r);
+  forget_pointers (c, s);
+  TAILQ_REMOVE (&c->sessions, s, link);
+  free (s);
+}
+
+void
+cluster_log (struct cluster *c, enum cluster_severity severity,
+             const char *what, const char *name, const char *fmt, ...)
+{
+  struct cluster_output *o = output (c, CLUSTER_OUTPUT_LOG);
+  va_list ap;
+
+  o->severity = severity;
+  snprintf (o->subject, sizeof o->subject, "%s%s%s", what, *name ? " " : "",
+            name);
+  va_start (ap, fmt);
+  vsnprintf (o->text, sizeof o->text, fmt, ap);
+  va_end (ap);
+}
+
+/* ---- Replies. ---- */
+
+static struct cluster_output *
+reply (struct cluster *c, uint64_t op, enum cluster_reply_kind kind)
+{
+  struct cluster_output *o = output (c, CLUSTER_OUTPUT_REPLY);
+
+  o->op = op;
+  o->reply = kind;
+  return o;
+}
+
+void
+cluster_reply_disk (struct cluster *c, uint64_t op,
+                    const struct cluster_disk *d)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_DISK);
+
+  o->object = CLUSTER_DISK;
+  o->disk = d;
+  o->array = d->array;
+}
+
+void
+cluster_reply_array (struct cluster *c, uint64_t op,
+                     const struct cluster_array *a)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_ARRAY);
+
+  o->object = CLUSTER_ARRAY;
+  o->array = a;
+}
+
+void
+cluster_reply_session (struct cluster *c, uint64_t op,
+                       enum cluster_reply_kind kind,
+                       const struct cluster_array *a,
+                       const struct cluster_session *s)
+{
+  struct cluster_output *o = reply (c, op, kind);
+
+  o->object = CLUSTER_SESSION;
+  o->array = a;
+  o->session = s;
+  o->id = s->rec.id;
+}
+
+void
+cluster_reply_done (struct cluster *c, uint64_t op, enum cluster_object object,
+                    const uint8_t uuid[16], uint64_t id, const char *name)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_DONE);
+
+  o->object = object;
+  o->id = id;
+  if (uuid)
+    memcpy (o->uuid, uuid, 16);
+  if (name)
+    snprintf (o->name, sizeof o->name, "%s", name);
+}
+
+void
+cluster_problem_set (struct cluster_problem *p, enum cluster_problem_kind kind,
+                     const char *code, const char *fmt, ...)
+{
+  va_list ap;
+
+  memset (p, 0, sizeof *p);
+  p->kind = kind;
+  p->code = code;
+  va_start (ap, fmt);
+  vsnprintf (p->detail, sizeof p->detail, fmt, ap);
+  va_end (ap);
+}
+
+void
+cluster_problem_send (struct cluster *c, uint64_t op,
+                      const struct cluster_problem *p)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM);
+
+  o->problem = cluster_alloc (sizeof *p);
+  *o->problem = *p;
+}
+
+struct cluster_problem *
+cluster_refuse (struct cluster *c, uint64_t op, enum cluster_problem_kind kind,
+                const char *code, const char *fmt, ...)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM);
+  struct cluster_problem *p = cluster_alloc (sizeof *p);
+  va_list ap;
+
+  o->problem = p;
+  p->kind = kind;
+  p->code = code;
+  va_start (ap, fmt);
+  vsnprintf (p->detail, sizeof p->detail, fmt, ap);
+  va_end (ap);
+  return p;
+}

@@ -1,0 +1,135 @@
+/* test-cluster-world.h: the world in which the cluster engine is tested.
+ *
+ * It has a store (the records made durable so far), members and hosts that send
+ * heartbeats and obey the replies, and weftd's part of carrying steps out: a
+ * step's records become durable together, then its outputs leave one by one.
+ * Each of these is an action, and weftd can be killed after any action: then all
+ * that it held is gone, every caller gets no answer and asks again, and a new
+ * engine loads the store.  What must always be so is asserted on the way.
+ */
+
+#ifndef WEFT_TEST_CLUSTER_WORLD_H
+#define WEFT_TEST_CLUSTER_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cluster.h"
+
+#define MEMBERS 4
+#define HOSTS 3
+#define RECORDS_MAX 400
+
+/* A reply as it travels: copied when the engine makes it. */
+struct message {
+  struct message *next;
+  uint64_t op;
+  enum cluster_reply_kind kind;
+  struct cluster_problem problem;
+  /* to a disk */
+  uint8_t cluster[16], array[16], release[16];
+  bool assigned;
+  unsigned position;
+  uint64_t min_epoch, generation, epoch;
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  /* to a host */
+  uint64_t session, granted_epoch;
+};
+
+struct step_out {
+  struct step_out *next;
+  struct cluster_record *records;
+  size_t records_count;
+  bool durable;
+  struct message *messages;
+};
+
+/* A disk, as it is in truth. */
+struct disk {
+  uint8_t uuid[16];
+  uint8_t cluster[16], array[16];
+  unsigned position;
+  uint64_t min_epoch, generation, states_epoch;
+  char instance[16];
+  bool alive;
+  uint64_t op; /* outstanding; 0: none */
+};
+
+struct host {
+  char instance[16];
+  char node[16];
+  bool alive, attached, over;
+  bool writable;
+  uint64_t session, epoch;
+  uint64_t op, beat_op;
+  enum cluster_problem_kind refused;
+  const char *code;
+  bool answered;
+  enum member_state states[ARRAY_MEMBERS_MAX];
+};
+
+struct world {
+  struct cluster *c;
+  struct cluster_record store[RECORDS_MAX];
+  size_t stored;
+  struct step_out *steps, **steps_tail;
+  struct disk disk[MEMBERS];
+  struct host host[HOSTS];
+  uint64_t now_ms, next_op, random;
+  uint64_t generation;
+  unsigned long actions, kill_at, kills;
+  unsigned kill_percent, lag_percent; /* at random, of each action */
+  unsigned rounds;
+  bool killed;
+  uint64_t admin_op;
+  bool admin_answered;
+  struct message admin;
+  uint64_t highest_grant;
+};
+
+uint64_t rnd (struct world *w);
+
+/* Time and randomness for a call of the engine. */
+struct cluster_input input (struct world *w, uint64_t op);
+void store_put (struct world *w, const struct cluster_record *r);
+const struct cluster_array_record *stored_array (const struct world *w,
+                                                  const uint8_t uuid[16]);
+const struct cluster_array_record *stored_array_name (const struct world *w,
+                                                       const char *name);
+
+/* Take the steps that the engine has made. */
+void pump (struct world *w);
+void drop_step (struct world *w);
+
+/* Store, then deliver, as far as it goes; may kill weftd on the way. */
+void carry_out (struct world *w);
+
+/* weftd dies and starts again: nobody who waits gets an answer. */
+void reincarnate (struct world *w);
+
+/* One heartbeat, or one attach; the answer comes with carry_out. */
+void disk_beat (struct world *w, struct disk *d, uint64_t wait_ms);
+void host_beat (struct world *w, struct host *h);
+void host_attach (struct world *w, struct host *h, const char *name);
+
+/* A quarter of a second of everybody's life. */
+void live (struct world *w);
+void world_init (struct world *w, uint64_t seed);
+void world_end (struct world *w);
+
+/* Live until it is so. */
+#define UNTIL(w, what)                                                         \
+  do {                                                                         \
+    unsigned rounds_ = 0;                                                      \
+    while (!(what)) {                                                          \
+      if (++rounds_ > 4000) {                                                  \
+        fprintf (stderr, "line %d: never so: %s\n", __LINE__, #what);          \
+        abort ();                                                              \
+      }                                                                        \
+      live (w);                                                                \
+    }                                                                          \
+  } while (0)
+
+#endif /* WEFT_TEST_CLUSTER_WORLD_H */

@@ -1,0 +1,53 @@
+/* loop-internal.h: what loop.c and steps.c share: the loop, all on its thread. */
+
+#ifndef WEFT_LOOP_INTERNAL_H
+#define WEFT_LOOP_INTERNAL_H
+
+#include <uv.h>
+
+#include "loop.h"
+
+struct pending;
+struct node;
+
+struct loop {
+  uv_loop_t uv;
+  uv_async_t wake;
+  uv_timer_t timer;
+  uv_signal_t sigterm, sigint;
+
+  struct cluster *cluster;
+  struct store *store;
+  struct hub *hub;
+  uint64_t last_event;
+  unsigned ticks;
+  STAILQ_HEAD (, pending) pending;
+  TAILQ_HEAD (, node) nodes;
+  TAILQ_HEAD (requests, request) held; /* with the engine or pending */
+  int result;
+
+  pthread_mutex_t lock; /* of what follows */
+  struct requests asked;
+  bool stopping;
+};
+
+/* loop.c: the answer goes to its thread. */
+void loop_deliver (struct request *r, int status, json_t *body);
+
+/* steps.c */
+/* Take a step into the queue, and to the store. */
+void steps_queue (struct loop *l, struct cluster_step *step);
+/* The same for an answer that needs nothing stored. */
+void steps_answer (struct loop *l, struct request *r, int status, json_t *body);
+/* This step's transaction is done; frees it. */
+void steps_durable (struct store_txn *t);
+/* Send out what is at the head of the queue and durable. */
+void steps_release (struct loop *l);
+/* Forget whatever was not sent. */
+void steps_drop (struct loop *l);
+void steps_forget_nodes (struct loop *l);
+/* A stored event, at the start. */
+int steps_load_event (struct loop *l, const char *key, const char *json,
+                      char *why, size_t why_size);
+
+#endif /* WEFT_LOOP_INTERNAL_H */

@@ -1,0 +1,403 @@
+/* steps.c: the engine's steps on their way out: see loop.h.
+ *
+ * A step that is pending holds its answers and events as JSON, made when the
+ * engine was in that state.  Events are stored with the records of their step.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "loop-internal.h"
+#include "records.h"
+#include "text.h"
+#include "views.h"
+
+#define EVENT_KEY "%020" PRIu64
+
+struct answer {
+  struct request *request;
+  int status;
+  json_t *body;
+};
+
+struct event {
+  uint64_t id;
+  const char *name;
+  char *data;
+};
+
+struct line {
+  enum cluster_severity severity;
+  char *text;
+};
+
+/* A step on its way out. */
+struct pending {
+  STAILQ_ENTRY (pending) link;
+  bool durable;
+  struct answer *answers;
+  struct event *events;
+  struct line *lines;
+  size_t answers_count, events_count, lines_count;
+};
+
+/* What was last said of a node. */
+struct node {
+  TAILQ_ENTRY (node) link;
+  char name[NAME_BYTES_MAX + 1];
+  char *said;
+};
+
+#define APPEND(p, list, value)                                               \
+  do {                                                                       \
+    (p)->list = reallocarray ((p)->list, (p)->list##_count + 1,              \
+                              sizeof *(p)->list);                            \
+    if ((p)->list == NULL)                                                   \
+      abort ();                                                              \
+    (p)->list[(p)->list##_count++] = (value);                                \
+  } while (0)
+
+static struct pending *
+pending_new (void)
+{
+  struct pending *p = calloc (1, sizeof *p);
+
+  if (p == NULL)
+    abort ();
+  return p;
+}
+
+static void
+pending_free (struct pending *p)
+{
+  free (p->events);
+  free (p->lines);
+  free (p->answers);
+  free (p);
+}
+
+static char *
+dump (json_t *json)
+{
+  char *text = json_dumps (json, JSON_COMPACT);
+
+  if (text == NULL)
+    abort ();
+  json_decref (json);
+  return text;
+}
+
+/* {"name": ..., "data": ...}: the kind of an event is not in its data. */
+static void
+store_event (struct store_txn *t, const struct event *e)
+{
+  char key[48], *text;
+
+  snprintf (key, sizeof key, EVENT_KEY, e->id);
+  if (asprintf (&text, "{\"name\":\"%s\",\"data\":%s}", e->name, e->data) == -1)
+    abort ();
+  store_txn_add (t, "event", key, text);
+  if (e->id > EVENTS_MAX) {
+    snprintf (key, sizeof key, EVENT_KEY, e->id - EVENTS_MAX);
+    store_txn_add (t, "event", key, NULL);
+  }
+}
+
+static void
+add_event (struct loop *l, struct pending *p, struct store_txn *t,
+           const char *name, json_t *data)
+{
+  struct event e = { .id = ++l->last_event, .name = name, .data = dump (data) };
+
+  store_event (t, &e);
+  APPEND (p, events, e);
+}
+
+/* A node is told of when what can be said of it, but its load, has changed. */
+static void
+add_node (struct loop *l, struct pending *p, struct store_txn *t,
+          const char *name)
+{
+  json_t *view = view_node (l->cluster, name);
+  struct node *n;
+  char *said = NULL;
+
+  if (view) {
+    json_object_del (view, "load");
+    said = json_dumps (view, JSON_COMPACT);
+    json_decref (view);
+  }
+  TAILQ_FOREACH (n, &l->nodes, link)
+    if (strcmp (n->name, name) == 0)
+      break;
+  if (said == NULL && n == NULL)
+    return;
+  if (n == NULL) {
+    n = calloc (1, sizeof *n);
+    if (n == NULL)
+      abort ();
+    snprintf (n->name, sizeof n->name, "%s", name);
+    TAILQ_INSERT_TAIL (&l->nodes, n, link);
+  }
+  if (said && n->said && strcmp (said, n->said) == 0) {
+    free (said);
+    return;
+  }
+  free (n->said);
+  n->said = said;
+  if (said) {
+    add_event (l, p, t, "node", view_node (l->cluster, name));
+    return;
+  }
+  add_event (l, p, t, "node",
+             json_pack ("{ss sb}", "name", n->name, "deleted", 1));
+  TAILQ_REMOVE (&l->nodes, n, link);
+  free (n);
+}
+
+static void
+refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
+{
+  const struct cluster_disk *d;
+  const struct cluster_session *s;
+  struct node *n, *next;
+
+  TAILQ_FOREACH (d, cluster_disks (l->cluster), link)
+    add_node (l, p, t, d->rec.node);
+  TAILQ_FOREACH (s, cluster_sessions (l->cluster), link)
+    if (!s->rec.ended)
+      add_node (l, p, t, s->rec.node);
+  for (n = TAILQ_FIRST (&l->nodes); n != NULL; n = next) {
+    next = TAILQ_NEXT (n, link);
+    add_node (l, p, t, n->name);
+  }
+}
+
+static void
+add_changed (struct loop *l, struct pending *p, struct store_txn *t,
+             const struct cluster_output *o)
+{
+  const struct cluster *c = l->cluster;
+
+  switch (o->object) {
+  case CLUSTER_DISK:
+    add_event (l, p, t, "disk",
+               o->disk ? view_disk (c, o->disk)
+                       : json_pack ("{so sb}", "uuid", text_uuid (o->uuid),
+                                    "deleted", 1));
+    return;
+  case CLUSTER_ARRAY:
+    add_event (l, p, t, "array",
+               o->array ? view_array (c, o->array, loop_wall_ms (l))
+                        : json_pack ("{ss so sb}", "name", o->name, "uuid",
+                                     text_uuid (o->uuid), "deleted", 1));
+    return;
+  case CLUSTER_SESSION:
+    add_event (l, p, t, "session",
+               o->session ? view_session (c, o->session)
+                          : json_pack ("{so ss sb}", "id", text_session (o->id),
+                                       "array", o->name, "deleted", 1));
+    return;
+  }
+}
+
+static void
+add_log (struct loop *l, struct pending *p, struct store_txn *t,
+         const struct cluster_output *o)
+{
+  static const char *const severities[] = { "info", "warning", "error" };
+  struct line line = { .severity = o->severity };
+
+  line.text = strdup (o->text);
+  if (line.text == NULL)
+    abort ();
+  APPEND (p, lines, line);
+  add_event (l, p, t, "log",
+             json_pack ("{so ss so so}", "at", text_time (loop_wall_ms (l)),
+                        "severity", severities[o->severity], "subject",
+                        text_string (o->subject), "text",
+                        text_string (o->text)));
+}
+
+static json_t *
+reply_body (struct loop *l, const struct cluster_output *o, int *status)
+{
+  const struct cluster *c = l->cluster;
+
+  *status = 200;
+  switch (o->reply) {
+  case CLUSTER_REPLY_PROBLEM:
+    return view_problem (o->problem, status);
+  case CLUSTER_REPLY_DISK:
+    return view_desired (c, o->disk);
+  case CLUSTER_REPLY_ARRAY:
+    *status = 201;
+    return view_array (c, o->array, loop_wall_ms (l));
+  case CLUSTER_REPLY_GRANT:
+    *status = 201;
+    return view_grant (c, o->array, o->session);
+  case CLUSTER_REPLY_SESSION:
+    return view_session_state (c, o->array);
+  case CLUSTER_REPLY_DONE:
+    if (o->object == CLUSTER_SESSION)
+      return json_pack ("{so sb}", "session", text_session (o->id), "deleted",
+                        1);
+    if (o->object == CLUSTER_ARRAY)
+      return json_pack ("{ss so sb}", "name", o->name, "uuid",
+                        text_uuid (o->uuid), "deleted", 1);
+    return json_pack ("{so sb}", "uuid", text_uuid (o->uuid), "deleted", 1);
+  }
+  abort ();
+}
+
+/* Send out what is at the head of the queue and durable. */
+void
+steps_release (struct loop *l)
+{
+  struct pending *p;
+
+  while ((p = STAILQ_FIRST (&l->pending)) != NULL && p->durable) {
+    STAILQ_REMOVE_HEAD (&l->pending, link);
+    for (size_t i = 0; i < p->events_count; i++) {
+      hub_publish (l->hub, p->events[i].id, p->events[i].name,
+                   p->events[i].data);
+      free (p->events[i].data);
+    }
+    for (size_t i = 0; i < p->lines_count; i++) {
+      log_line (p->lines[i].severity, "%s", p->lines[i].text);
+      free (p->lines[i].text);
+    }
+    for (size_t i = 0; i < p->answers_count; i++) {
+      TAILQ_REMOVE (&l->held, p->answers[i].request, link);
+      loop_deliver (p->answers[i].request, p->answers[i].status,
+                    p->answers[i].body);
+    }
+    pending_free (p);
+  }
+}
+
+void
+steps_queue (struct loop *l, struct cluster_step *step)
+{
+  struct pending *p = pending_new ();
+  struct store_txn *t = store_txn_new ();
+  bool changed = false;
+
+  for (size_t i = 0; i < step->records_count; i++)
+    records_add (t, &step->records[i]);
+  for (size_t i = 0; i < step->outputs_count; i++) {
+    const struct cluster_output *o = &step->outputs[i];
+    struct answer answer;
+
+    switch (o->kind) {
+    case CLUSTER_OUTPUT_REPLY:
+      answer.request = (struct request *) (uintptr_t) o->op;
+      answer.body = reply_body (l, o, &answer.status);
+      APPEND (p, answers, answer);
+      break;
+    case CLUSTER_OUTPUT_CHANGED:
+      add_changed (l, p, t, o);
+      changed = true;
+      break;
+    case CLUSTER_OUTPUT_LOG:
+      add_log (l, p, t, o);
+      break;
+    }
+  }
+  if (changed)
+    refresh_nodes (l, p, t);
+  STAILQ_INSERT_TAIL (&l->pending, p, link);
+  if (t->count > 0) {
+    t->owner = p;
+    store_submit (l->store, t);
+  }
+  else {
+    store_txn_free (t);
+    p->durable = true;
+  }
+}
+
+void
+steps_answer (struct loop *l, struct request *r, int status, json_t *body)
+{
+  struct pending *p = pending_new ();
+  struct answer answer = { .request = r, .status = status, .body = body };
+
+  APPEND (p, answers, answer);
+  p->durable = true;
+  STAILQ_INSERT_TAIL (&l->pending, p, link);
+}
+
+void
+steps_durable (struct store_txn *t)
+{
+  struct pending *p = t->owner;
+
+  p->durable = true;
+  store_txn_free (t);
+}
+
+void
+steps_drop (struct loop *l)
+{
+  struct pending *p;
+
+  while ((p = STAILQ_FIRST (&l->pending)) != NULL) {
+    STAILQ_REMOVE_HEAD (&l->pending, link);
+    for (size_t i = 0; i < p->answers_count; i++)
+      json_decref (p->answers[i].body);
+    for (size_t i = 0; i < p->events_count; i++)
+      free (p->events[i].data);
+    for (size_t i = 0; i < p->lines_count; i++)
+      free (p->lines[i].text);
+    pending_free (p);
+  }
+}
+
+void
+steps_forget_nodes (struct loop *l)
+{
+  struct node *n;
+
+  while ((n = TAILQ_FIRST (&l->nodes)) != NULL) {
+    TAILQ_REMOVE (&l->nodes, n, link);
+    free (n->said);
+    free (n);
+  }
+}
+
+int
+steps_load_event (struct loop *l, const char *key, const char *json,
+                  char *why, size_t why_size)
+{
+  static const char *const names[]
+    = { "node", "disk", "array", "session", "log" };
+  json_t *object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
+  const char *name = json_string_value (json_object_get (object, "name"));
+  json_t *data = json_object_get (object, "data");
+  char *end_of_key, *text;
+  uint64_t id = strtoull (key, &end_of_key, 10);
+  const char *known = NULL;
+
+  for (size_t i = 0; name && i < sizeof names / sizeof names[0]; i++)
+    if (strcmp (name, names[i]) == 0)
+      known = names[i];
+  if (known == NULL || !json_is_object (data) || *end_of_key || id == 0) {
+    json_decref (object);
+    snprintf (why, why_size, "it is no event");
+    return -1;
+  }
+  text = json_dumps (data, JSON_COMPACT);
+  if (text == NULL)
+    abort ();
+  hub_publish (l->hub, id, known, text);
+  l->last_event = id;
+  free (text);
+  json_decref (object);
+  return 0;
+}

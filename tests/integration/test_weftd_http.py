@@ -1,0 +1,215 @@
+"""weftd as an HTTP server: what it refuses before anything else sees it.
+
+Topology: one weftd.  Causes: foreign hosts and origins, bodies that are too long,
+too deep, of another type or no JSON, noise, paths that lead out of the page's
+directory, and many who wait.  Pass: each gets a plain error; weftd goes on.
+"""
+
+import http.client
+import json
+import random
+import re
+import socket
+import threading
+import time
+
+import pytest
+
+from weftdactors import (Host, Member, members, weftd)
+from wefttest import SOURCE
+
+
+def raw(w, request, timeout=15):
+    """Send bytes; returns all that comes back until the server closes."""
+    with socket.create_connection(w.address, timeout=timeout) as s:
+        s.sendall(request)
+        s.settimeout(timeout)
+        data = b""
+        try:
+            while chunk := s.recv(65536):
+                data += chunk
+        except TimeoutError:
+            pass
+    return data
+
+
+def request(w, method, path, body=None, **headers):
+    c = http.client.HTTPConnection(*w.address, timeout=20)
+    headers = {k.replace("_", "-"): v for k, v in headers.items()}
+    c.request(method, path, body, headers)
+    r = c.getresponse()
+    data = r.read()
+    c.close()
+    return r, data
+
+
+def test_headers(weftd):
+    r, _ = request(weftd, "GET", "/api/v1/status")
+    assert r.headers["Content-Type"] == "application/json"
+    assert "default-src 'self'" in r.headers["Content-Security-Policy"]
+    assert r.headers["X-Content-Type-Options"] == "nosniff"
+    assert r.headers["X-Frame-Options"] == "DENY"
+    assert r.headers["Cache-Control"] == "no-store"
+    r, _ = request(weftd, "GET", "/api/v1/nix")
+    assert r.status == 404
+    assert r.headers["Content-Type"] == "application/problem+json"
+    r, data = request(weftd, "HEAD", "/api/v1/status")
+    assert r.status == 200 and data == b""
+    r, _ = request(weftd, "PUT", "/api/v1/arrays")
+    assert r.status == 405 and r.headers["Allow"] == "GET, POST"
+
+
+@pytest.mark.parametrize("name,fine", [
+    ("127.0.0.1", True), ("127.0.0.1:80", True), ("localhost", True),
+    ("LOCALHOST:7380", True), ("127.8.9.10", True), ("[::1]:80", True),
+    ("evil.example", False), ("127.0.0.1.evil.example", False),
+    ("localhost.evil.example", False), ("127.0.0.1:80@evil.example", False),
+    ("10.0.0.1", False), ("[::2]", False), ("", False),
+    ("127.0.0.1:80:80", False)])
+def test_host_header(weftd, name, fine):
+    r, data = request(weftd, "GET", "/api/v1/status", Host=name)
+    assert (r.status == 200) == fine, data
+    if not fine:
+        assert r.status in (400, 403)
+
+
+def test_no_host_header(weftd):
+    answer = raw(weftd, b"GET /api/v1/status HTTP/1.0\r\n\r\n")
+    assert b" 200 " not in answer.split(b"\r\n")[0]
+
+
+def test_other_origins(weftd):
+    r, _ = request(weftd, "GET", "/api/v1/status",
+                   Origin="https://evil.example")
+    assert r.status == 403
+    r, _ = request(weftd, "GET", "/api/v1/status", Origin="null")
+    assert r.status == 403
+    r, _ = request(weftd, "GET", "/api/v1/status",
+                   Origin=f"http://{weftd.listen}")
+    assert r.status == 200
+
+
+def test_bodies(weftd):
+    path = "/api/v1/arrays"
+    j = "application/json"
+    for body, kind, status in [
+            ("{}", "text/plain", 415), ("{}", None, 415), ("", j, 400),
+            ("{", j, 400), ("[]", j, 400), ("null", j, 400), ("1", j, 400),
+            ('{"name":"a","name":"b"}', j, 400), (b'{"name":"\xff"}', j, 400),
+            ('{"name":"a\\u0000b"}', j, 400), ("{} {}", j, 400),
+            ("[" * 100000, j, 400), ('{"a":' * 2000, j, 400), (" " * (1 << 20) + "{}", j, 413),
+            ("x" * (3 << 20), j, 413), ("{}", j + "; charset=utf-8", 422)]:
+        headers = {"Content_Type": kind} if kind else {}
+        r, data = request(weftd, "POST", path, body, **headers)
+        assert r.status == status, (body[:40], kind, data)
+        assert json.loads(data)["status"] == status
+    # In chunks, the same.
+    for size, status in [(100, 400), (2 << 20, 413)]:
+        c = http.client.HTTPConnection(*weftd.address, timeout=20)
+        try:
+            c.request("POST", path, iter([b"x" * 65536] * (size // 65536 + 1)),
+                      {"Content-Type": j}, encode_chunked=True)
+            assert c.getresponse().status == status
+        except (BrokenPipeError, ConnectionResetError):
+            assert status == 413  # it did not want to hear more
+        c.close()
+    assert weftd.is_up()
+
+
+def test_noise(weftd, seed):
+    """No bytes of whatever kind end weftd or are taken for a request."""
+    rng = random.Random(seed)
+    for _ in range(60):
+        kind = rng.randrange(4)
+        if kind == 0:
+            data = rng.randbytes(rng.randrange(1, 3000))
+        elif kind == 1:
+            data = b"GET /" + rng.randbytes(rng.randrange(200)) + \
+                b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        elif kind == 2:
+            data = b"POST /api/v1/arrays HTTP/1.1\r\nHost: 127.0.0.1\r\n" \
+                b"Content-Type: application/json\r\nConnection: close\r\n" \
+                b"Content-Length: 10\r\n\r\n" + rng.randbytes(10)
+        else:
+            data = b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * rng.randrange(300) + \
+                b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        with socket.create_connection(weftd.address, timeout=5) as s:
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+            try:
+                while s.recv(65536):
+                    pass
+            except OSError:
+                pass
+    assert weftd.is_up() and weftd.get("/arrays")["arrays"] == []
+
+
+def test_heartbeat_fuzz(weftd, seed):
+    """A heartbeat with one field made bad: an error, and no other field blamed
+    or change made."""
+    rng = random.Random(seed)
+    m = Member(weftd, 0)
+    m.beat()
+    known = weftd.get("/disks")["disks"]
+    for d in known:
+        d.pop("last_heard_ms"), d.pop("load")
+    values = [None, "", "x" * 5000, -1, 1 << 62, 1.5, True, [], {}, "\u0001",
+              "<script>", "é", -(1 << 63)]
+    for _ in range(400):
+        body = m.body()
+        name = rng.choice(sorted(body))
+        body[name] = rng.choice(values)
+        if rng.random() < 0.2:
+            del body[name]
+        status, r = weftd.call("POST", f"/disks/{m.uuid}/heartbeat", body)
+        assert status in (200, 409, 422, 503), (name, body.get(name), r)
+        if status == 422:
+            assert r["field"] == name or name == "load", (name, r)
+        if status == 503:
+            break
+    for d in weftd.get("/disks")["disks"]:
+        assert d["uuid"] == m.uuid
+
+
+def test_files(weftd):
+    r, page = request(weftd, "GET", "/")
+    assert r.status == 200 and b"<html" in page
+    assert r.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'self'" in r.headers["Content-Security-Policy"]
+    r2, _ = request(weftd, "GET", "/", If_None_Match=r.headers["ETag"])
+    assert r2.status == 304
+    # Everything that the page asks for is there.
+    for ref in re.findall(rb'(?:src|href)="(/[^"#]+)"', page):
+        r, _ = request(weftd, "GET", ref.decode())
+        assert r.status == 200, ref
+    for path in ["/..", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd",
+                 "/vendor/../../../../etc/passwd", "/vendor/bootstrap5/../x",
+                 "/vendor/bootstrap5/%2e%2e/%2e%2e/x", "//etc/passwd",
+                 "/./index.html", "/.hidden", "/vendor", "/vendor/",
+                 "/vendor/bootstrap5", "/vendor/nix/x", "/index.html/",
+                 "/..\\x", "/index.html%00.js", "/" + "a" * 6000]:
+        r, data = request(weftd, "GET", path)
+        assert r.status == 404, path
+        assert b"root:" not in data
+    r, _ = request(weftd, "POST", "/index.html", "x")
+    assert r.status == 405
+    assert (SOURCE / "admin-ui" / "index.html").read_bytes() == page
+
+
+def test_many_long_polls(weftd):
+    """As many members wait at once as a big cluster has, and a person still
+    gets an answer."""
+    ms = [Member(weftd, i % 200) for i in range(250)]
+    for m in ms:
+        assert m.beat()[0] == 200
+        m.beat()
+    threads = [threading.Thread(target=m.beat, kwargs={"wait_ms": 2000})
+               for m in ms]
+    for t in threads:
+        t.start()
+    begin = time.monotonic()
+    assert len(weftd.get("/disks")["disks"]) == 250
+    assert time.monotonic() - begin < 5
+    for t in threads:
+        t.join()
+    assert all(m.said[-1][0] == 200 for m in ms)

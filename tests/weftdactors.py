@@ -1,0 +1,308 @@
+"""A weftd alone, and the members and hosts that talk to it, played here.
+
+Members and hosts are threads that send heartbeats and obey the replies, as
+docs/API says.  The fixtures: `weftd`, a running one, whose end is checked, and
+`array`, the members of its array "a".
+
+    from weftdactors import *
+
+Whoever is made for a test and lives on belongs into weftd.actors.
+"""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+
+import pytest
+
+from wefttest import eventually, http as call
+
+__all__ = ["Events", "GIB", "Host", "Member", "Weftd", "array", "create",
+           "host", "members", "weftd"]
+
+GIB = 1 << 30
+
+
+class Weftd:
+    def __init__(self, directory):
+        self.dir = directory
+        self.state = directory / "state"
+        self.url_file = directory / "url"
+        self.log = directory / "weftd.log"
+        self.listen = "127.0.0.1:0"
+        self.process = None
+
+    def start(self, wait=True, under=()):
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(
+                [*under, "weftd", "--state", self.state, "--listen", self.listen,
+                 "--port-file", self.url_file, "--pid-file",
+                 self.dir / "pid"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if wait:
+            eventually(self.is_up, what="weftd serves")
+            # From now on always the same, as members know only this one.
+            self.listen = self.url.removeprefix("http://")
+        return self
+
+    def is_up(self):
+        assert self.process.poll() is None, self.log.read_text()
+        return self.url_file.exists() and self.call("GET", "/status")[0] == 200
+
+    @property
+    def url(self):
+        return self.url_file.read_text().strip()
+
+    @property
+    def address(self):
+        host, port = self.listen.split(":")
+        return host, int(port)
+
+    def call(self, method, path, body=None, headers=None, timeout=30):
+        return call(method, self.url + "/api/v1" + path, body, headers,
+                    timeout)
+
+    def get(self, path):
+        status, reply = self.call("GET", path)
+        assert status == 200, reply
+        return reply
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.url_file.unlink(missing_ok=True)
+
+    def stop(self):
+        """Ends it; returns how long that took."""
+        begin = time.monotonic()
+        self.process.terminate()
+        assert self.process.wait(timeout=20) == 0, self.log.read_text()
+        return time.monotonic() - begin
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.stop()
+        text = self.log.read_text()
+        for fault in ("ERROR: AddressSanitizer", "runtime error",
+                      "LeakSanitizer", "ThreadSanitizer", "Assertion"):
+            assert fault not in text, text
+
+
+class Member:
+    """A disk and the process that serves it."""
+
+    def __init__(self, weftd, number, disk=None):
+        self.weftd = weftd
+        self.uuid = disk or str(uuid.uuid4())
+        self.number = number
+        self.instance = os.urandom(8).hex()
+        self.header = {"cluster": None, "array": None, "position": None,
+                       "min_epoch": 0, "generation": 0, "epoch": 0}
+        self.load = {"cpu": 0.25, "loadavg": 0.5, "mem_free": GIB,
+                     "disk_read_bytes": 0, "disk_write_bytes": 0}
+        self.state, self.reason = "serving", None
+        self.said = []
+        self.thread = None
+        self.running = False
+
+    def body(self, **more):
+        return {"instance": self.instance, "node": f"n{self.number}",
+                "uri": f"nbd://127.0.0.{self.number + 1}:10809",
+                "path": f"/dev/disk{self.number}", "size": GIB,
+                "data_bytes": GIB - (1 << 20), "sequence": 1,
+                "state": self.state, "reason": self.reason,
+                "dirty_extents": 0, "load": self.load, **self.header, **more}
+
+    def beat(self, **more):
+        path = f"/disks/{self.uuid}/heartbeat"
+        status, r = self.weftd.call("POST", path, self.body(**more))
+        self.said.append((status, r))
+        if status == 200:
+            self.obey(r)
+        return status, r
+
+    def obey(self, r):
+        h = self.header
+        assert r["generation"] >= h["generation"]
+        h["cluster"], h["generation"] = r["cluster"], r["generation"]
+        h["min_epoch"] = max(h["min_epoch"], r["min_epoch"])
+        a = r["assignment"]
+        if a:
+            h.update(array=a["array"], position=a["position"],
+                     epoch=a["epoch"])
+            self.states = a["states"]
+        elif h["array"] and r.get("release") == h["array"]:
+            h.update(array=None, position=None, epoch=0)
+
+    def live(self):
+        while self.running:
+            try:
+                status, _ = self.beat(wait_ms=1000)
+            except (OSError, http.client.HTTPException):
+                status = 0
+            if status != 200:
+                time.sleep(0.1)
+
+    def start(self):
+        self.running = True
+        self.thread = threading.Thread(target=self.live, daemon=True)
+        self.thread.start()
+        return self
+
+    def stop(self):
+        self.running = False
+        if self.thread:
+            self.thread.join()
+
+
+class Host:
+    """An array process that attaches and sends heartbeats."""
+
+    def __init__(self, weftd, node, mode="rw"):
+        self.weftd, self.node, self.mode = weftd, node, mode
+        self.instance = os.urandom(8).hex()
+        self.epoch = 0
+        self.over = None
+        self.running = False
+        self.stats = {"reads": 0, "read_bytes": 0, "read_ns": 0}
+
+    def attach(self, array="a"):
+        status, r = self.weftd.call(
+            "POST", f"/arrays/{array}/sessions",
+            {"instance": self.instance, "node": self.node, "pid": 42,
+             "mode": self.mode, "uri": None})
+        if status == 201:
+            self.session, self.map = r["session"], r["map"]
+            self.epoch = r["map"]["epoch"]
+        return status, r
+
+    def beat(self, wait_ms=0):
+        status, r = self.weftd.call(
+            "POST", f"/sessions/{self.session}/heartbeat",
+            {"instance": self.instance, "epoch": self.epoch, "uri": None,
+             "stats": self.stats, "draining": False, "wait_ms": wait_ms})
+        if status == 200:
+            self.epoch, self.states = r["epoch"], r["states"]
+        if status == 410:
+            self.over = r["detail"]
+        return status, r
+
+    def lost(self, member, reason="connection refused"):
+        status, r = self.weftd.call("POST", f"/sessions/{self.session}/lost",
+                                    {"member": member, "reason": reason})
+        if status == 200:
+            self.epoch, self.states = r["epoch"], r["states"]
+        return status, r
+
+    def detach(self):
+        self.stop()
+        return self.weftd.call("DELETE", f"/sessions/{self.session}")
+
+    def live(self):
+        while self.running and not self.over:
+            try:
+                self.beat(1000)
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.1)
+
+    def start(self):
+        self.running = True
+        self.thread = threading.Thread(target=self.live, daemon=True)
+        self.thread.start()
+        return self
+
+    def start_attached(self):
+        status, r = self.attach()
+        assert status == 201, r
+        return self.start()
+
+    def stop(self):
+        if self.running:
+            self.running = False
+            self.thread.join()
+
+
+class Events:
+    def __init__(self, w, last=None):
+        self.c = http.client.HTTPConnection(*w.address, timeout=20)
+        headers = {} if last is None else {"Last-Event-ID": str(last)}
+        self.c.request("GET", "/api/v1/events", headers=headers)
+        self.r = self.c.getresponse()
+        assert self.r.status == 200
+        assert self.r.headers["Content-Type"] == "text/event-stream"
+        self.last = last
+
+    def next(self):
+        """(id or None, event, data)"""
+        event = {}
+        while True:
+            line = self.r.readline().decode()
+            assert line, "the stream ended"
+            line = line.rstrip("\n")
+            if line == "" and "data" in event:
+                if "id" in event:
+                    self.last = int(event["id"])
+                return (event.get("id") and int(event["id"]), event["event"],
+                        json.loads(event["data"]))
+            if ":" in line:
+                k, _, v = line.partition(":")
+                event[k] = v.lstrip()
+
+    def until(self, kind, check=lambda d: True):
+        while True:
+            i, k, data = self.next()
+            if k == kind and check(data):
+                return i, data
+
+    def close(self):
+        self.r.close()
+        self.c.close()
+
+
+@pytest.fixture
+def weftd(tmp_path):
+    w = Weftd(tmp_path)
+    w.start()
+    w.actors = []
+    yield w
+    for a in w.actors:
+        a.running = False
+    w.end()
+
+
+def members(w, count=4):
+    made = [Member(w, i).start() for i in range(count)]
+    w.actors += made
+    eventually(lambda: len(w.get("/disks")["disks"]) >= count)
+    return made
+
+
+def create(w, ms, name="a", **more):
+    status, r = w.call("POST", "/arrays", {
+        "name": name, "layout": "raid-x", "disks": [m.uuid for m in ms],
+        **more})
+    assert status == 201, r
+    eventually(lambda: w.get(f"/arrays/{name}")["state"] == "ready")
+    return r
+
+
+@pytest.fixture
+def array(weftd):
+    ms = members(weftd)
+    create(weftd, ms)
+    return ms
+
+
+def host(w, node="h0", mode="rw"):
+    h = Host(w, node, mode)
+    w.actors.append(h)
+    return h
