@@ -3,7 +3,7 @@
 NULL =
 
 AM_CPPFLAGS = \
-	-I$(top_srcdir)/core \
+	-iquote $(top_srcdir)/core \
 	-I$(top_builddir) \
 	$(NULL)
 AM_CFLAGS = \

@@ -21,8 +21,11 @@ void
 flush_begin (struct array *a, struct req *q)
 {
   q->busy = true;
-  q->failed = a->flush_failed;
-  a->flush_failed = false;
+  q->shift = a->clear.shifts;
+  if (q->r != &a->clear.flush) { /* it is the client who is to hear of it */
+    q->failed = a->flush_failed;
+    a->flush_failed = false;
+  }
   q->mark = images_mark (a->images);
   TAILQ_INSERT_TAIL (&a->flushes, q, flush_link);
   a->look_at_flushes = true;

@@ -17,6 +17,8 @@
 #define READ_BLOCK_BYTES 4096
 /* Nothing else is going on: no request for so long. */
 #define IDLE_NS UINT64_C (5000000)
+/* What is overdue is given so much longer, at most. */
+#define OVERDUE_NS_MAX UINT64_C (1000000000)
 /* An extent that was not written for so long may lose its intent bit. */
 #define CLEAR_IDLE_NS UINT64_C (5000000000)
 #define EXTENTS_UNITS_MAX 65536
@@ -40,20 +42,20 @@ struct req;
 
 /* What lies within one stripe unit of a request. */
 struct piece {
-  TAILQ_ENTRY (piece) link;       /* in its request */
-  TAILQ_ENTRY (piece) wait_link;  /* in the queue of its place */
-  struct piece *next;             /* of the same IO; in the free list */
+  TAILQ_ENTRY (piece) link;      /* in its request */
+  TAILQ_ENTRY (piece) wait_link; /* in the queue of its place */
+  struct piece *next;            /* of the same IO; in the free list */
   struct req *req;
   struct layout_piece at;
   enum piece_place place;
-  bool started;     /* something was asked of a member for it */
-  unsigned written; /* writes: bit c: copy c is written */
-  unsigned bad;     /* reads: bit c: copy c can't be read */
-  bool tried;       /* all copies, in turn */
-  bool joined;      /* its IO carries others too */
-  bool alone;       /* is not to be joined */
-  unsigned copy;    /* of the IO */
-  unsigned images;  /* of its own that it waits for */
+  bool started;      /* something was asked of a member for it */
+  unsigned written;  /* writes: bit c: copy c is written */
+  unsigned bad;      /* reads: bit c: copy c can't be read */
+  bool tried;        /* all copies, in turn */
+  bool joined;       /* its IO carries others too */
+  bool alone;        /* is not to be joined */
+  unsigned copy;     /* of the IO */
+  unsigned images;   /* of its own that it waits for */
   unsigned admitted; /* images for which room is taken */
   struct payload *payload;
 };
@@ -61,19 +63,19 @@ TAILQ_HEAD (piece_queue, piece);
 
 struct req {
   struct array_request *r;
-  struct req *next;            /* in the free list */
-  TAILQ_ENTRY (req) link;      /* a->requests */
-  TAILQ_ENTRY (req) run_link;  /* a->runnable */
+  struct req *next;             /* in the free list */
+  TAILQ_ENTRY (req) link;       /* a->requests */
+  TAILQ_ENTRY (req) run_link;   /* a->runnable */
   TAILQ_ENTRY (req) flush_link; /* a->flushes */
   bool runnable;
   uint64_t begun_ns;
-  enum lock_kind lock, want;   /* held or queued for; needed */
-  unsigned blockers;           /* requests that it waits for */
-  unsigned range;              /* its place in a->ranges */
-  uint64_t cursor;             /* what of the request is in pieces */
-  unsigned commits;            /* a->commits as of its beginning, or ... */
-  bool again;                  /* ... when it was cut into pieces again */
-  bool buffered;               /* the images of some pieces, not awaited */
+  enum lock_kind lock, want; /* held or queued for; needed */
+  unsigned blockers;         /* requests that it waits for */
+  unsigned range;            /* its place in a->ranges */
+  uint64_t cursor;           /* what of the request is in pieces */
+  unsigned commits;          /* a->commits as of its beginning, or ... */
+  bool again;                /* ... when it was cut into pieces again */
+  bool buffered;             /* the images of some pieces, not awaited */
   struct piece_queue pieces;
   unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
   int error;
@@ -82,7 +84,7 @@ struct req {
   /* ARRAY_FLUSH */
   uint64_t mark;
   bool syncing, failed;
-  uint64_t shift;   /* a->clear.shifts as of its beginning */
+  uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t *need; /* for each member: flushed up to there; 0: nothing */
 
   /* ARRAY_EXTENTS */
@@ -117,9 +119,9 @@ struct aio {
   enum aio_for purpose;
   struct piece *pieces, **pieces_last;
   struct image_run *run;
-  struct req *req;   /* FOR_EXTENTS */
-  uint64_t start;    /* FOR_FLUSH: the event after which it began */
-  struct aio *next;  /* in the free list */
+  struct req *req;  /* FOR_EXTENTS */
+  uint64_t start;   /* FOR_FLUSH: the event after which it began */
+  struct aio *next; /* in the free list */
 };
 TAILQ_HEAD (aio_queue, aio);
 
@@ -139,9 +141,9 @@ struct clear_chunk {
 };
 struct batch_record;
 struct clear_member {
-  struct clear_chunk **chunks; /* NULL where nothing was written */
-  bool recent, rested;         /* perhaps */
-  struct aio *asked;           /* a clear that is not answered ... */
+  struct clear_chunk **chunks;  /* NULL where nothing was written */
+  bool recent, rested;          /* perhaps */
+  struct aio *asked;            /* a clear that is not answered ... */
   struct batch_record *records; /* ... of these extents, ascending */
   unsigned count;
 };
@@ -166,13 +168,13 @@ struct clear {
 struct array_member {
   struct clear_member clear;
   enum member_state state;
-  bool lost;             /* in-sync, but we have told that it is lost */
-  uint64_t written;      /* the event of its last write */
-  uint64_t flushed;      /* what was written up to there is stable */
-  struct aio *flush;     /* on its way */
+  bool lost;         /* in-sync, but we have told that it is lost */
+  uint64_t written;  /* the event of its last write */
+  uint64_t flushed;  /* what was written up to there is stable */
+  struct aio *flush; /* on its way */
   struct piece_queue draining;
-  struct aio *open;      /* that the next piece may join ... */
-  uint64_t open_plan;    /* ... in this plan */
+  struct aio *open;   /* that the next piece may join ... */
+  uint64_t open_plan; /* ... in this plan */
 };
 
 struct notice {
@@ -184,13 +186,13 @@ struct array {
   struct array_config config;
   const struct layout *layout; /* in config */
   uint64_t now_ns;
-  uint64_t event;          /* counts what happens to members */
+  uint64_t event; /* counts what happens to members */
   uint64_t plan;
   int stopped;
-  unsigned commits;        /* epochs that made a member go out */
-  bool degraded;           /* some member is lost or not in-sync */
+  unsigned commits; /* epochs that made a member go out */
+  bool degraded;    /* some member is lost or not in-sync */
   uint64_t lost_bytes;
-  bool flush_failed;       /* the next FLUSH can't be kept */
+  bool flush_failed; /* the next FLUSH can't be kept */
   bool look_at_flushes;
   uint64_t idle_since_ns;
 
@@ -203,9 +205,9 @@ struct array {
 
   struct piece_queue ready, space, stalled;
   struct clear clear;
-  struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a member
-                                                  that was lost since */
-  unsigned in_flight; /* given to the caller */
+  struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
+                                                  member that was lost since */
+  unsigned in_flight;                                /* given to the caller */
   struct array_request *done_first, **done_last;
   TAILQ_HEAD (, notice) notices;
 
@@ -247,6 +249,7 @@ struct req *req_new (struct array *a, struct array_request *r);
 /* array-range.c: who may touch which range. */
 bool range_take (struct array *a, struct req *q, enum lock_kind kind);
 void range_drop (struct array *a, struct req *q);
+bool range_written (const struct array *a, uint64_t offset, uint64_t length);
 
 /* array-piece.c: the pieces of a request, their life and their queues. */
 struct piece *piece_new (struct array *a, struct req *q,
@@ -278,8 +281,12 @@ void clear_init (struct array *a);
 void clear_free (struct array *a);
 /* x is sent, or was answered. */
 void clear_touch (struct array *a, const struct aio *x);
+void clear_touch_range (struct array *a, unsigned member, uint64_t offset,
+                        uint64_t length);
 /* Must it wait for a clear? */
 bool clear_holds (const struct array *a, const struct aio *x);
+bool clear_holds_range (const struct array *a, unsigned member, uint64_t offset,
+                        uint64_t length);
 void clear_tick (struct array *a);
 uint64_t clear_deadline (const struct array *a);
 /* A FLUSH is done: the client's, or our own. */
@@ -309,7 +316,7 @@ const char *aio_name (enum array_io_kind kind);
 
 /* array-member.c: losses and epochs. */
 void member_lost (struct array *a, unsigned member, const char *fmt, ...)
-  __attribute__ ((format (printf, 3, 4)));
+    __attribute__ ((format (printf, 3, 4)));
 /* What do the states lose? */
 void member_loss (struct array *a);
 void member_commit (struct array *a, uint64_t epoch,

@@ -65,8 +65,8 @@ aio_free (struct array *a, struct aio *x)
 bool
 aio_writes (const struct aio *x)
 {
-  return x->purpose == FOR_IMAGES || x->purpose == FOR_REPAIR ||
-         (x->purpose == FOR_PIECES && x->io.kind != IO_READ);
+  return x->purpose == FOR_IMAGES || x->purpose == FOR_REPAIR
+         || (x->purpose == FOR_PIECES && x->io.kind != IO_READ);
 }
 
 /* What it carries is complete but for pieces that join it in `out`. */
@@ -102,7 +102,7 @@ piece_buf (const struct piece *p)
 {
   const struct array_request *r = p->req->r;
 
-  return r->buf ? (char *) r->buf + (p->at.offset - r->offset) : NULL;
+  return r->buf ? (char *)r->buf + (p->at.offset - r->offset) : NULL;
 }
 
 static void
@@ -126,12 +126,15 @@ can_join (const struct array *a, const struct aio *x, const struct piece *p,
 {
   bool buffers = kind == IO_READ || kind == IO_WRITE;
 
-  return x->place == AIO_OUT && x->io.kind == kind && x->io.flags == flags &&
-         x->pieces->req == p->req && !x->pieces->alone && !p->alone &&
-         x->io.offset + x->io.length == p->at.copy[copy].offset &&
-         x->io.length + p->at.length <=
-           (buffers ? JOINED_BYTES_MAX : JOINED_ZERO_BYTES_MAX) &&
-         (!buffers || (char *) x->io.buf + x->io.length == piece_buf (p));
+  return x->place == AIO_OUT && x->io.kind == kind && x->io.flags == flags
+         && x->pieces->req == p->req && !x->pieces->alone && !p->alone
+         && x->io.offset + x->io.length == p->at.copy[copy].offset
+         && x->io.length + p->at.length
+                <= (buffers ? JOINED_BYTES_MAX : JOINED_ZERO_BYTES_MAX)
+         && (!buffers || (char *)x->io.buf + x->io.length == piece_buf (p))
+         && (kind == IO_READ
+             || !clear_holds_range (a, x->io.member, p->at.copy[copy].offset,
+                                    p->at.length));
 }
 
 /* Ask a member for the copy of a piece. */
@@ -143,9 +146,12 @@ aio_piece (struct array *a, struct piece *p, enum array_io_kind kind,
   struct aio *x;
 
   piece_move (a, p, PIECE_IO);
-  if (m->open && m->open_plan == a->plan &&
-      can_join (a, m->open, p, copy, kind, flags)) {
+  if (m->open && m->open_plan == a->plan
+      && can_join (a, m->open, p, copy, kind, flags)) {
     add_piece (m->open, p, copy);
+    if (kind != IO_READ)
+      clear_touch_range (a, m->open->io.member, p->at.copy[copy].offset,
+                         p->at.length);
     return;
   }
   x = aio_new (a, FOR_PIECES, kind, p->at.copy[copy].member);
@@ -163,8 +169,7 @@ aio_piece (struct array *a, struct piece *p, enum array_io_kind kind,
 void
 aio_repair (struct array *a, struct piece *p, unsigned copy)
 {
-  struct aio *x =
-    aio_new (a, FOR_REPAIR, IO_WRITE, p->at.copy[copy].member);
+  struct aio *x = aio_new (a, FOR_REPAIR, IO_WRITE, p->at.copy[copy].member);
 
   piece_move (a, p, PIECE_IO);
   x->io.offset = p->at.copy[copy].offset;
@@ -188,8 +193,8 @@ aio_images (struct array *a)
     struct aio *x = aio_new (a, FOR_IMAGES, kinds[run->kind], run->member);
 
     x->run = run;
-    x->io.flags =
-      (run->fua ? ARRAY_FUA : 0) | (run->may_trim ? ARRAY_MAY_TRIM : 0);
+    x->io.flags
+        = (run->fua ? ARRAY_FUA : 0) | (run->may_trim ? ARRAY_MAY_TRIM : 0);
     x->io.offset = run->offset;
     x->io.length = run->length;
     x->io.buf = run->buf;
@@ -198,9 +203,9 @@ aio_images (struct array *a)
 }
 
 static void
-move_to_failed (struct array *a, struct aio *x)
+move_to_failed (struct array *a, struct aio *x, struct aio_queue *queue)
 {
-  TAILQ_REMOVE (&a->out, x, link);
+  TAILQ_REMOVE (queue, x, link);
   x->place = AIO_FAILED;
   TAILQ_INSERT_TAIL (&a->failed, x, link);
 }
@@ -213,10 +218,15 @@ aio_orphan (struct array *a, unsigned member)
   a->member[member].open = NULL;
   TAILQ_FOREACH_SAFE (x, &a->out, link, next)
     if (x->io.member == member)
-      move_to_failed (a, x);
+      move_to_failed (a, x, &a->out);
+  TAILQ_FOREACH_SAFE (x, &a->held, link, next)
+    if (x->io.member == member)
+      move_to_failed (a, x, &a->held);
   TAILQ_FOREACH_SAFE (x, &a->sent, link, next)
     if (x->io.member == member) {
       TAILQ_REMOVE (&a->sent, x, link);
+      if (a->overdue == x)
+        a->overdue = NULL;
       x->place = AIO_ORPHAN;
       TAILQ_INSERT_TAIL (&a->orphans, x, link);
     }
@@ -230,7 +240,9 @@ aio_recall (struct array *a)
   for (unsigned i = 0; i < a->layout->members; i++)
     a->member[i].open = NULL;
   while ((x = TAILQ_FIRST (&a->out)))
-    move_to_failed (a, x);
+    move_to_failed (a, x, &a->out);
+  while ((x = TAILQ_FIRST (&a->held)))
+    move_to_failed (a, x, &a->held);
 }
 
 static void
@@ -250,6 +262,8 @@ leave_queue (struct array *a, struct aio *x)
     abort ();
   }
   x->place = AIO_NONE;
+  if (a->overdue == x)
+    a->overdue = NULL;
   if (a->member[x->io.member].open == x)
     a->member[x->io.member].open = NULL;
 }
@@ -265,8 +279,8 @@ fatal (const struct aio *x, int error)
   if (x->io.kind == IO_READ)
     return error != EIO;
   if (x->io.kind == IO_EXTENTS)
-    return error != EIO && error != EINVAL && error != ENOTSUP &&
-           error != EOVERFLOW && error != ENOMEM;
+    return error != EIO && error != EINVAL && error != ENOTSUP
+           && error != EOVERFLOW && error != ENOMEM;
   return true;
 }
 
@@ -309,15 +323,15 @@ aio_finish (struct array *a, struct aio *x, int error)
 
   leave_queue (a, x);
   if (fatal (x, error))
-    member_lost (a, io->member,
-                 "a %s request of %llu bytes at %llu failed: %s",
-                 aio_name (io->kind), (unsigned long long) io->length,
-                 (unsigned long long) io->offset, strerror (error));
+    member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
+                 aio_name (io->kind), (unsigned long long)io->length,
+                 (unsigned long long)io->offset, strerror (error));
   if (!member_usable (a, io->member) && (io->kind != IO_READ || error != 0))
     error = ESHUTDOWN;
-  if (error == 0 && io->kind != IO_READ && io->kind != IO_FLUSH &&
-      io->kind != IO_EXTENTS)
+  if (error == 0 && aio_writes (x)) {
     m->written = ++a->event;
+    clear_touch (a, x);
+  }
   switch (x->purpose) {
   case FOR_PIECES:
   case FOR_REPAIR:
@@ -332,6 +346,9 @@ aio_finish (struct array *a, struct aio *x, int error)
   case FOR_EXTENTS:
     extents_answered (a, x, error == 0);
     return; /* kept */
+  case FOR_CLEAR:
+    clear_answered (a, x, error == 0);
+    break;
   }
   aio_free (a, x);
 }

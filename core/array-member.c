@@ -65,7 +65,7 @@ member_loss (struct array *a)
     snprintf (notice->reason, sizeof notice->reason,
               "no copy is left of %llu bytes of the array; what is there can "
               "be read again only if a member comes back",
-              (unsigned long long) bytes);
+              (unsigned long long)bytes);
   }
   a->lost_bytes = bytes;
 }
@@ -77,6 +77,20 @@ unflushed (const struct array *a, unsigned member)
   const struct array_member *m = &a->member[member];
 
   return m->written > m->flushed;
+}
+
+/* Those that are under way, else the next one. */
+static void
+fail_flush (struct array *a)
+{
+  struct req *q;
+
+  a->flush_failed = true;
+  TAILQ_FOREACH (q, &a->flushes, flush_link) {
+    q->failed = true;
+    if (q->r != &a->clear.flush)
+      a->flush_failed = false;
+  }
 }
 
 static void
@@ -94,7 +108,6 @@ member_commit (struct array *a, uint64_t epoch,
 {
   uint64_t lost_bytes = a->lost_bytes;
   bool out = false, risked = false;
-  struct req *q;
 
   if (epoch < a->config.epoch)
     return; /* overtaken by a newer one */
@@ -120,13 +133,11 @@ member_commit (struct array *a, uint64_t epoch,
   }
   a->commits += out;
   member_loss (a);
-  if (a->lost_bytes > lost_bytes && risked && !a->stopped) {
-    a->flush_failed = TAILQ_EMPTY (&a->flushes);
-    TAILQ_FOREACH (q, &a->flushes, flush_link)
-      q->failed = true;
-  }
+  if (a->lost_bytes > lost_bytes && risked && !a->stopped)
+    fail_flush (a);
   go_on (a, &a->stalled);
   for (unsigned i = 0; i < a->layout->members; i++)
     go_on (a, &a->member[i].draining);
   a->look_at_flushes = !TAILQ_EMPTY (&a->flushes);
+  clear_states (a);
 }

@@ -51,6 +51,18 @@ range_take (struct array *a, struct req *q, enum lock_kind kind)
   return q->blockers == 0;
 }
 
+/* Does anybody write here, or wait to? */
+bool
+range_written (const struct array *a, uint64_t offset, uint64_t length)
+{
+  struct range x = { .start = offset, .end = offset + length, .shared = true };
+
+  for (unsigned i = 0; i < a->ranges_count; i++)
+    if (conflict (&a->ranges[i], &x))
+      return true;
+  return false;
+}
+
 void
 range_drop (struct array *a, struct req *q)
 {

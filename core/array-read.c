@@ -1,7 +1,10 @@
 /* array-read.c: the life of a piece of a read.
  *
  * From the data copy, without a turn: what a read finds there was written by
- * somebody whose write is done or under way, and both may be seen.
+ * somebody whose write is done or under way, and both may be seen.  Where data
+ * lies on a part of the members only (raid-10, raid-1), every other stripe is
+ * read from an image instead, if no write to it is buffered or under way: then
+ * all copies are the same.
  *
  * From an image, where the data copy is out or can't be read: only in turn,
  * for the images of earlier writes must be out of the buffer first and later
@@ -20,6 +23,27 @@
 #include <errno.h>
 
 #include "array-internal.h"
+
+/* An image that may be read without a turn, so that all members have their
+ * share; 0: none.
+ */
+static unsigned
+balance (const struct array *a, const struct piece *p)
+{
+  const struct layout *l = a->layout;
+  unsigned c = p->at.offset / ((uint64_t)l->unit * l->width * l->groups)
+               % p->at.copies;
+  const struct layout_copy *copy = &p->at.copy[c];
+
+  if (!a->config.balance || a->config.readonly || a->degraded || p->bad
+      || c == 0 || p->req->lock != LOCK_NONE
+      || (l->kind != LAYOUT_RAID10 && l->kind != LAYOUT_RAID1))
+    return 0;
+  if (images_overlap (a->images, copy->member, copy->offset, p->at.length)
+      || range_written (a, p->at.offset, p->at.length))
+    return 0;
+  return c;
+}
 
 /* The copy to read: the data if it can be, else images in turn; -1: none. */
 static int
@@ -66,45 +90,70 @@ split (struct array *a, struct piece *p)
   return true;
 }
 
+/* Images of the copies that will be read or repaired must be written first. */
+static bool
+drain (struct array *a, struct piece *p, unsigned copy)
+{
+  for (unsigned c = 1; c < p->at.copies; c++) {
+    const struct layout_copy *at = &p->at.copy[c];
+
+    if ((c == copy || p->bad & 1u << c) && member_in_sync (a, at->member)
+        && images_hurry (a->images, at->member, at->offset, p->at.length)) {
+      p->copy = c;
+      piece_move (a, p, PIECE_DRAINING);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* No copy can be read: is there something left to try? */
+static void
+despair (struct array *a, struct piece *p)
+{
+  if (split (a, p))
+    return;
+  if (p->bad && !p->tried) { /* it may have been written since */
+    p->tried = true;
+    p->bad = 0;
+    piece_move (a, p, PIECE_READY);
+    return;
+  }
+  req_fail (a, p->req, EIO);
+  piece_end (a, p);
+}
+
 void
 read_go (struct array *a, struct piece *p)
 {
   struct req *q = p->req;
   int c = choose (a, p);
+  unsigned balanced = c == 0 ? balance (a, p) : 0;
   enum lock_kind need = LOCK_NONE;
-  unsigned member;
 
   if (c < 0) {
-    if (split (a, p))
-      return;
-    if (p->bad && !p->tried) { /* it may have been written since */
-      p->tried = true;
-      p->bad = 0;
-      piece_move (a, p, PIECE_READY);
-      return;
-    }
-    req_fail (a, q, EIO);
-    piece_end (a, p);
+    despair (a, p);
     return;
   }
-  member = p->at.copy[c].member;
-  if (!member_usable (a, member)) {
+  if (balanced > 0) {
+    aio_piece (a, p, IO_READ, balanced, 0);
+    return;
+  }
+  if (!member_usable (a, p->at.copy[c].member)) {
     piece_move (a, p, PIECE_STALLED);
     return;
   }
-  if (c > 0)
-    need = p->bad && !a->config.readonly ? LOCK_EXCLUSIVE : LOCK_SHARED;
+  if (p->bad && !a->config.readonly)
+    need = LOCK_EXCLUSIVE;
+  else if (c > 0)
+    need = LOCK_SHARED;
   if (q->lock < need) {
     if (q->want < need)
       q->want = need;
     piece_move (a, p, PIECE_PARKED);
     return;
   }
-  p->copy = c;
-  if (c > 0 && images_hurry (a->images, member, p->at.copy[c].offset,
-                             p->at.length))
-    piece_move (a, p, PIECE_DRAINING);
-  else
+  if (drain (a, p, c))
     aio_piece (a, p, IO_READ, c, 0);
 }
 

@@ -102,14 +102,14 @@ buffer_images (struct array *a, struct piece *p)
   };
   const struct array_request *r = p->req->r;
   enum image_kind kind = kinds[r->op];
-  bool wait = (r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT ||
-              !copy_in_sync (a, p, 0);
+  bool wait = (r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT
+              || !copy_in_sync (a, p, 0);
   unsigned flags = r->flags & ARRAY_FUA ? IMAGE_FUA : 0;
 
   if (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM))
     kind = IMAGE_TRIM;
   if (p->payload)
-    memcpy (p->payload->data, (char *) r->buf + (p->at.offset - r->offset),
+    memcpy (p->payload->data, (char *)r->buf + (p->at.offset - r->offset),
             p->at.length);
   piece_move (a, p, PIECE_IMAGES);
   for (unsigned c = 1; c < p->at.copies; c++) {
@@ -154,8 +154,8 @@ write_go (struct array *a, struct piece *p)
     return;
   }
   flags = r->flags & ARRAY_FUA;
-  if (r->op == ARRAY_TRIM || (r->op == ARRAY_ZERO &&
-                              (r->flags & ARRAY_MAY_TRIM)))
+  if (r->op == ARRAY_TRIM
+      || (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
     flags |= ARRAY_MAY_TRIM;
   aio_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, 0, flags);
 }
@@ -166,8 +166,8 @@ write_answered (struct array *a, struct piece *p, bool ok)
   if (ok)
     p->written |= 1;
   /* Also when its request has failed: the copies are to be the same. */
-  if (ok && !a->stopped && images_wanted (a, p) == p->admitted &&
-      p->admitted > 0)
+  if (ok && !a->stopped && images_wanted (a, p) == p->admitted
+      && p->admitted > 0)
     buffer_images (a, p);
   else
     piece_move (a, p, PIECE_READY);

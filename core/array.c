@@ -4,7 +4,8 @@
  * pieces; array-range.c says when it is its turn; array-write.c is a piece's
  * life, array-io.c what is asked of a member, images.c the image buffer.
  * array-read.c, array-flush.c and array-extents.c are the other requests,
- * array-member.c what a failure and a new epoch change.
+ * array-member.c what a failure and a new epoch change, array-clear.c how
+ * intent bits fall again.
  *
  * Words: a *request* (struct req) is what the client asked.  A *piece* is its
  * part within one stripe unit.  An *io* (struct aio) is asked of a member; it
@@ -62,12 +63,15 @@ config_ok (const struct array_config *c, char *why, size_t why_size)
   else if (c->dup != DUP_ASYNC_CLIENT && c->dup != DUP_SYNC_CLIENT)
     snprintf (why, why_size, "the array's duplication is not known");
   else if (l->kind == LAYOUT_RAIDX && c->dup != DUP_ASYNC_CLIENT)
-    snprintf (why, why_size, "raid-x is always async-client: its images "
+    snprintf (why, why_size,
+              "raid-x is always async-client: its images "
               "are clustered in the background");
-  else if (c->image_buffer_bytes < KiB (64) ||
-           c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
-    snprintf (why, why_size, "an image buffer of %llu bytes is not between "
-              "64 KiB and 4 GiB", (unsigned long long) c->image_buffer_bytes);
+  else if (c->image_buffer_bytes < KiB (64)
+           || c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
+    snprintf (why, why_size,
+              "an image buffer of %llu bytes is not between "
+              "64 KiB and 4 GiB",
+              (unsigned long long)c->image_buffer_bytes);
   else
     return true;
   return false;
@@ -89,7 +93,7 @@ new_images (struct array *a)
 
   if (l->kind == LAYOUT_RAIDX) {
     c.run_base = l->stripes * l->unit;
-    c.run_bytes = (uint64_t) (l->n - 1) * l->unit;
+    c.run_bytes = (uint64_t)(l->n - 1) * l->unit;
   }
   return images_new (&c);
 }
@@ -122,6 +126,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   TAILQ_INIT (&a->ready);
   TAILQ_INIT (&a->space);
   TAILQ_INIT (&a->stalled);
+  TAILQ_INIT (&a->held);
   TAILQ_INIT (&a->out);
   TAILQ_INIT (&a->sent);
   TAILQ_INIT (&a->orphans);
@@ -134,6 +139,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
     a->member[i].state = config->states[i];
     a->member[i].written = 1; /* the first FLUSH goes to every member */
   }
+  clear_init (a);
   member_loss (a);
   return a;
 }
@@ -174,6 +180,7 @@ array_free (struct array *a)
     free (n);
   }
   free_spares (a);
+  clear_free (a);
   images_free (a->images);
   free (a->ranges);
   free (a);
@@ -181,7 +188,7 @@ array_free (struct array *a)
 
 /* Requests. */
 
-static struct req *
+struct req *
 req_new (struct array *a, struct array_request *r)
 {
   struct req *q = a->spare_reqs;
@@ -252,9 +259,13 @@ req_done (struct array *a, struct req *q)
     TAILQ_REMOVE (&a->runnable, q, run_link);
   if (q->lock != LOCK_NONE)
     range_drop (a, q);
-  count_request (a, q);
-  push_done (a, q->r, q->error);
+  if (q->r->op == ARRAY_FLUSH)
+    clear_flushed (a, q);
   q->r->state = NULL;
+  if (q->r != &a->clear.flush) {
+    count_request (a, q);
+    push_done (a, q->r, q->error);
+  }
   TAILQ_REMOVE (&a->requests, q, link);
   if (--a->requests_count == 0)
     a->idle_since_ns = a->now_ns;
@@ -319,8 +330,8 @@ plan (struct array *a, struct req *q)
   uint64_t most = images_piece_bytes_max (a->images);
 
   a->plan++;
-  while (!q->error && q->cursor < r->length && q->parked == 0 &&
-         q->spacing == 0 && q->pieces_count < REQUEST_PIECES_MAX) {
+  while (!q->error && q->cursor < r->length && q->parked == 0 && q->spacing == 0
+         && q->pieces_count < REQUEST_PIECES_MAX) {
     struct layout_piece at;
 
     layout_map (a->layout, r->offset + q->cursor, r->length - q->cursor, &at);
@@ -363,8 +374,8 @@ req_run (struct array *a, struct req *q)
   if (settle_parked (a, q))
     return;
   plan (a, q);
-  if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length) &&
-      !once_more (a, q))
+  if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length)
+      && !once_more (a, q))
     req_done (a, q);
 }
 
@@ -403,8 +414,8 @@ pump (struct array *a)
     aio_images (a);
     if (a->look_at_flushes)
       flush_look (a);
-  } while (more || !TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready) ||
-           !TAILQ_EMPTY (&a->runnable) || a->look_at_flushes);
+  } while (more || !TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready)
+           || !TAILQ_EMPTY (&a->runnable) || a->look_at_flushes);
 }
 
 /* Inputs. */
@@ -466,10 +477,9 @@ array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
 }
 
 void
-array_io_done (struct array *a, struct array_io *io, int error,
-               uint64_t now_ns)
+array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
 {
-  struct aio *x = (struct aio *) io;
+  struct aio *x = (struct aio *)io;
 
   advance (a, now_ns);
   assert (x->place == AIO_SENT || x->place == AIO_ORPHAN);
@@ -479,22 +489,58 @@ array_io_done (struct array *a, struct array_io *io, int error,
   pump (a);
 }
 
+static uint64_t
+timeout_ns (const struct array *a)
+{
+  return a->config.io_timeout_ms * UINT64_C (1000000);
+}
+
+/* The oldest request to a member is overdue.  Perhaps it is we who were asleep
+ * (a stopped process, a suspended host), and the answer is there, unread: it
+ * gets a moment more from when we first look.  A time-out of 0 is none.
+ */
+static void
+check_overdue (struct array *a)
+{
+  struct aio *x;
+  uint64_t grace_ns = timeout_ns (a) / 8;
+
+  if (grace_ns > OVERDUE_NS_MAX)
+    grace_ns = OVERDUE_NS_MAX;
+  while (timeout_ns (a) > 0 && (x = TAILQ_FIRST (&a->sent))
+         && x->io.sent_ns + timeout_ns (a) <= a->now_ns) {
+    if (a->overdue != x) {
+      a->overdue = x;
+      a->overdue_ns = a->now_ns + grace_ns;
+    }
+    if (a->now_ns < a->overdue_ns)
+      return;
+    member_lost (a, x->io.member, "it has not answered a %s request for %u ms",
+                 aio_name (x->io.kind), a->config.io_timeout_ms);
+  }
+}
+
+/* When array_tick is to look at them. */
+static uint64_t
+overdue_deadline (const struct array *a)
+{
+  const struct aio *x = TAILQ_FIRST (&a->sent);
+
+  if (!x || timeout_ns (a) == 0)
+    return UINT64_MAX;
+  return x == a->overdue ? a->overdue_ns : x->io.sent_ns + timeout_ns (a);
+}
+
 void
 array_tick (struct array *a, uint64_t now_ns)
 {
-  struct aio *x;
-  uint64_t timeout_ns = a->config.io_timeout_ms * UINT64_C (1000000);
-
   advance (a, now_ns);
-  while (timeout_ns > 0 && (x = TAILQ_FIRST (&a->sent)) &&
-         x->io.sent_ns + timeout_ns <= a->now_ns)
-    member_lost (a, x->io.member,
-                 "it has not answered a %s request for %u ms",
-                 aio_name (x->io.kind), a->config.io_timeout_ms);
+  check_overdue (a);
   images_tick (a->images, a->now_ns);
-  if (a->requests_count == 0 && images_resting (a->images) &&
-      a->idle_since_ns + IDLE_NS <= a->now_ns)
+  if (a->requests_count == 0 && images_resting (a->images)
+      && a->idle_since_ns + IDLE_NS <= a->now_ns)
     images_fire (a->images);
+  clear_tick (a);
   pump (a);
 }
 
@@ -509,8 +555,8 @@ array_lost (struct array *a, unsigned member, const char *reason,
 }
 
 void
-array_commit (struct array *a, uint64_t epoch,
-              const enum member_state states[], uint64_t now_ns)
+array_commit (struct array *a, uint64_t epoch, const enum member_state states[],
+              uint64_t now_ns)
 {
   advance (a, now_ns);
   member_commit (a, epoch, states);
@@ -593,27 +639,24 @@ array_next_notice (struct array *a, struct array_notice *notice)
 uint64_t
 array_deadline (const struct array *a)
 {
-  const struct aio *x = TAILQ_FIRST (&a->sent);
-  uint64_t at = images_deadline (a->images), other;
+  uint64_t at[] = { images_deadline (a->images), clear_deadline (a),
+                    overdue_deadline (a), UINT64_MAX };
+  uint64_t first = UINT64_MAX;
 
   if (a->stopped)
     return UINT64_MAX;
-  if (x && a->config.io_timeout_ms > 0) {
-    other = x->io.sent_ns + a->config.io_timeout_ms * UINT64_C (1000000);
-    at = other < at ? other : at;
-  }
-  if (a->requests_count == 0 && images_resting (a->images)) {
-    other = a->idle_since_ns + IDLE_NS;
-    at = other < at ? other : at;
-  }
-  return at;
+  if (a->requests_count == 0 && images_resting (a->images))
+    at[3] = a->idle_since_ns + IDLE_NS;
+  for (unsigned i = 0; i < sizeof at / sizeof at[0]; i++)
+    first = at[i] < first ? at[i] : first;
+  return first;
 }
 
 bool
 array_idle (const struct array *a)
 {
-  return a->requests_count == 0 && a->in_flight == 0 &&
-         TAILQ_EMPTY (&a->out) && images_empty (a->images);
+  return a->requests_count == 0 && a->in_flight == 0 && TAILQ_EMPTY (&a->out)
+         && TAILQ_EMPTY (&a->held) && images_empty (a->images);
 }
 
 void

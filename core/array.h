@@ -47,6 +47,9 @@ struct array_config {
   enum array_dup dup;
   bool readonly;              /* writes are refused with EROFS */
   bool batches;               /* members have a batch door */
+  bool balance;               /* raid-10, raid-1: a read may take either copy.
+                                 Only for the one writer, after a resync: the
+                                 copies must be known to be the same. */
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t image_buffer_bytes;

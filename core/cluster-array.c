@@ -157,8 +157,11 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
       return -1;
     if (a->disk[m]->rec.data_bytes < bytes)
       bytes = a->disk[m]->rec.data_bytes;
+    /* Above whatever its disks have seen in other arrays. */
     if (a->disk[m]->min_epoch > epoch)
       epoch = a->disk[m]->min_epoch;
+    if (a->disk[m]->states_epoch > epoch)
+      epoch = a->disk[m]->states_epoch;
   }
   if (layout_init (&a->layout, create->layout, create->members / create->groups,
                    create->groups, create->unit, bytes, why, sizeof why)

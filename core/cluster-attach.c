@@ -3,12 +3,12 @@
  * One session at a time holds an array for writing; any number read.  To grant
  * the right to write, weftd changes the epoch with a fence of all members: so
  * whoever held it before can write nothing more, however late it wakes up.  The
- * old session is over as soon as the change is PREPARED, the new one begins with
- * its COMMIT.
+ * old session is over as soon as the change is PREPARED, the new one begins
+ * with its COMMIT.
  *
  * A holder is replaced only after it has been silent for SESSION_TTL_MS.
- * Whoever asks while it is not is told at once that it lives, where it does: the
- * holder's long poll is answered, so that it speaks.
+ * Whoever asks while it is not is told at once that it lives, where it does:
+ * the holder's long poll is answered, so that it speaks.
  */
 
 #include <config.h>
@@ -67,7 +67,8 @@ refuse_members (struct cluster *c, uint64_t op, const struct cluster_array *a)
     if (a->rec.member[m].state != MEMBER_IN_SYNC) {
       cluster_refuse (c, op, CLUSTER_CONFLICT, "member-out",
                       "array %s cannot be attached: member %u (%s) is out "
-                      "(%.200s); its disk must be replaced first",
+                      "(%.200s), and taking it back is not possible yet; "
+                      "what is on the other members stays as it is",
                       a->rec.name, m,
                       cluster_disk_words (a->disk[m], words, sizeof words),
                       a->rec.member[m].reason);
@@ -110,7 +111,8 @@ challenge (struct cluster *c, const struct cluster_input *in,
 }
 
 void
-cluster_session_refuse_challengers (struct cluster *c, struct cluster_session *holder)
+cluster_session_refuse_challengers (struct cluster *c,
+                                    struct cluster_session *holder)
 {
   struct waiting *w, *next;
 

@@ -138,8 +138,8 @@ refuse_diminished (struct cluster *c, uint64_t op, struct cluster_disk *d,
 }
 
 /* What a member knows and the database does not shows that the database is an
- * old one.  A member's min_epoch may be ahead by one: it raises that itself, past
- * an epoch in which a door was opened, when it is started again.
+ * old one.  A member's min_epoch may be ahead by one: it raises that itself,
+ * past an epoch in which a door was opened, when it is started again.
  */
 static bool
 refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
@@ -163,8 +163,8 @@ refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
   else if (d && d->array &&
            hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)
     cluster_set_read_only (c,
-                           "disk %.120s of node %s refuses epochs below %" PRIu64
-                           " of array %s, which is here at %" PRIu64,
+                           "disk %.120s of node %s refuses epochs below "
+                           "%" PRIu64 " of array %s, which is here at %" PRIu64,
                            hb->path, hb->node, hb->min_epoch,
                            d->array->rec.name,
                            cluster_array_wanted_epoch (d->array));
@@ -461,7 +461,8 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
   if (d->array) {
     cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
                  "Member %u of array %s (%s) is silent.", d->position,
-                 d->array->rec.name, cluster_disk_words (d, words, sizeof words));
+                 d->array->rec.name,
+                 cluster_disk_words (d, words, sizeof words));
     cluster_array_moved (c, d->array);
   }
 }

@@ -14,8 +14,8 @@
  * A change that is no fence is prepared and committed in one transaction.
  *
  * A member that is started again raises its min_epoch by itself.  If it thereby
- * passes the number that is being prepared, that number is spent, and the change
- * goes on under a higher one.
+ * passes the number that is being prepared, that number is spent, and the
+ * change goes on under a higher one.
  */
 
 #include <config.h>

@@ -35,7 +35,7 @@ enum waiting_kind {
   WAIT_CONTENDER, /* a heartbeat of another instance for a disk */
   WAIT_SESSION,   /* a session's long poll */
   WAIT_ATTACH,    /* for the members of `array` to confirm its change */
-  WAIT_HOLDER,    /* an attach: for `session`, the holder, to say that it lives */
+  WAIT_HOLDER,    /* an attach: for the holder, `session`, to speak */
 };
 
 /* An attach that is to be tried again. */
@@ -132,7 +132,8 @@ bool cluster_uuid_is_zero (const uint8_t uuid[16]);
 bool cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16]);
 void cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16]);
 #define CLUSTER_UUID_TEXT_BYTES 37
-void cluster_uuid_text (const uint8_t uuid[16], char text[CLUSTER_UUID_TEXT_BYTES]);
+void cluster_uuid_text (const uint8_t uuid[16],
+                        char text[CLUSTER_UUID_TEXT_BYTES]);
 bool cluster_text_copy (char *to, size_t size, const char *from); /* changed? */
 
 /* cluster-disk.c */
@@ -140,7 +141,8 @@ void cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_take_over (struct cluster *c, struct waiting *w);
 void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
 /* What people call a disk: "disk /dev/sdb of node n1". */
-const char *cluster_disk_words (const struct cluster_disk *d, char *text, size_t size);
+const char *cluster_disk_words (const struct cluster_disk *d, char *text,
+                                size_t size);
 
 /* cluster-array.c */
 struct cluster_array *cluster_array_by_uuid (const struct cluster *c,

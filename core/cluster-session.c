@@ -1,5 +1,5 @@
-/* cluster-session.c: a session's life: heartbeats, lost members, its end.  How it
- * begins: cluster-attach.c.
+/* cluster-session.c: a session's life: heartbeats, lost members, its end.  How
+ * it begins: cluster-attach.c.
  */
 
 #include <config.h>
@@ -273,11 +273,43 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
 
 /* ---- Lost members. ---- */
 
+/* What has no other copy is never left out: it may be whole, and would be
+ * written past.  The array stops instead, and goes on when the member is back
+ * (DESIGN section 6, step 2).
+ */
 static bool
-refuse_lost (struct cluster *c, uint64_t op, const struct cluster_session *s,
+refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
+                  const struct cluster_array *a, unsigned member)
+{
+  bool lost[ARRAY_MEMBERS_MAX];
+  char words[320];
+
+  for (unsigned i = 0; i < a->layout.members; i++)
+    lost[i] = i == member || a->rec.member[i].state != MEMBER_IN_SYNC;
+  if (layout_loss (&a->layout, lost, NULL) == 0)
+    return false;
+  if (!s->stopped[0])
+    cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
+                 "Array %s stops on node %s: member %u cannot be left out, for "
+                 "it has the only copy that is left of some data.",
+                 a->rec.name, s->rec.node, member);
+  cluster_disk_words (a->disk[member], words, sizeof words);
+  snprintf (s->stopped, sizeof s->stopped,
+            "node %.63s lost member %u, which has the only copy that is left "
+            "of some data", s->rec.node, member);
+  cluster_changed_array (c, a);
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
+                  "member %u (%s) has the only copy that is left of some of "
+                  "array %s, so it cannot be left out: bring the member back, "
+                  "then end the array process and start it again",
+                  member, words, a->rec.name);
+  return true;
+}
+
+static bool
+refuse_lost (struct cluster *c, uint64_t op, struct cluster_session *s,
              const struct cluster_array *a, unsigned member)
 {
-  struct cluster_session *writer = cluster_array_writer (c, a);
   struct cluster_problem *p;
   const char *why;
 
@@ -290,18 +322,17 @@ refuse_lost (struct cluster *c, uint64_t op, const struct cluster_session *s,
     p->retry_after_ms = HEARTBEAT_MS / 2;
     return true;
   }
-  /* A reader's bad line must not take a member from the one who writes. */
-  if (!s->rec.writable && writer && writer->alive &&
-      cluster_member_well (a, member, &why)) {
+  /* A reader's bad line must not take a member from those who write. */
+  if (!s->rec.writable && cluster_member_well (a, member, &why)) {
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
-                        "member %u of array %s is well, and node %s writes to "
-                        "it: see to the connection from here to it",
-                        member, a->rec.name, writer->rec.node);
+                        "member %u of array %s is well: see to the connection "
+                        "from here to it",
+                        member, a->rec.name);
     p->retry = true;
     p->retry_after_ms = HEARTBEAT_MS;
     return true;
   }
-  return false;
+  return refuse_last_copy (c, op, s, a, member);
 }
 
 static void
@@ -310,7 +341,6 @@ lose (struct cluster *c, const struct cluster_session *s,
 {
   struct cluster_member *m = &a->rec.member[member];
   uint8_t states[ARRAY_MEMBERS_MAX];
-  uint64_t lost;
   char words[320];
 
   for (unsigned i = 0; i < a->layout.members; i++)
@@ -322,12 +352,10 @@ lose (struct cluster *c, const struct cluster_session *s,
   cluster_epoch_advance (c, a);
   assert (m->state == MEMBER_OUT);
 
-  cluster_array_exposure (a, NULL, NULL, &lost);
   cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
-               "Member %u of array %s (%s) is out: %s.%s", member, a->rec.name,
+               "Member %u of array %s (%s) is out: %s.", member, a->rec.name,
                cluster_disk_words (a->disk[member], words, sizeof words),
-               m->reason,
-               lost ? " Data is lost: of some bytes no copy is left." : "");
+               m->reason);
   cluster_changed_disk (c, a->disk[member]);
 }
 
@@ -417,6 +445,5 @@ cluster_session_tick (struct cluster *c, struct cluster_session *s)
   if (!s->rec.writable && silent_ms >= READER_DROP_MS) {
     cluster_session_end (c, s, "it only read, and was silent for %d min",
                          READER_DROP_MS / 60000);
-    cluster_session_prune (c);
   }
 }

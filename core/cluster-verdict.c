@@ -87,6 +87,7 @@ say_array (struct verdict *v, const struct cluster *c,
   uint64_t exposed, unreachable, lost;
   char e[32], u[32], words[320], others[64] = "", text[1500];
   const char *name = a->rec.name, *why = NULL;
+  const struct cluster_session *writer;
   unsigned away, m;
 
   if (!a->rec.ready) {
@@ -95,6 +96,12 @@ say_array (struct verdict *v, const struct cluster *c,
            text);
     return;
   }
+  writer = cluster_array_writer (c, a);
+  if (writer && writer->stopped[0])
+    say (v, CLUSTER_ERROR,
+         "Array %s has stopped: %s. Bring the member back, then end the array "
+         "process and start it again; what was flushed is safe.",
+         name, writer->stopped);
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
   bytes_words (exposed, e, sizeof e);
   bytes_words (unreachable, u, sizeof u);
@@ -107,8 +114,8 @@ say_array (struct verdict *v, const struct cluster *c,
   if (lost > 0)
     say (v, CLUSTER_ERROR,
          "Array %s has lost data: member %u (%s) %s%s, and of %s no copy is "
-         "left in its members. Detach it, keep the disks as they are, and copy "
-         "off what can still be read.",
+         "left in its members. Do not detach it, keep the disks as they are, "
+         "and copy off what can still be read.",
          name, m, words, why, others, u);
   else if (unreachable > 0)
     say (v, CLUSTER_ERROR,

@@ -383,5 +383,6 @@ again:
     next_s = TAILQ_NEXT (s, link);
     cluster_session_tick (c, s);
   }
+  cluster_session_prune (c); /* not before: it frees sessions */
   cluster_end (c);
 }

@@ -196,6 +196,7 @@ struct cluster_session {
   struct cluster_session_record rec;
   bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
   bool draining;
+  char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
   uint64_t last_live_ms;
   uint64_t epoch;      /* it works in, as it says */
   uint64_t told_epoch; /* in the last reply to it */

@@ -23,15 +23,15 @@ struct generation {
 };
 
 struct image {
-  RB_ENTRY (image) by_offset;  /* pending or flying of its member */
-  TAILQ_ENTRY (image) by_age;  /* pending of its member, by sequence */
-  TAILQ_ENTRY (image) by_due;  /* pending and due */
-  struct image *next;          /* in its run; in the free list */
+  RB_ENTRY (image) by_offset; /* pending or flying of its member */
+  TAILQ_ENTRY (image) by_age; /* pending of its member, by sequence */
+  TAILQ_ENTRY (image) by_due; /* pending and due */
+  struct image *next;         /* in its run; in the free list */
   uint64_t offset, length;
-  uint64_t sequence;           /* the oldest write's that it stands for */
+  uint64_t sequence; /* the oldest write's that it stands for */
   uint64_t accepted_ns;
   struct generation *generation;
-  struct payload *payload;     /* NULL: zeroes */
+  struct payload *payload; /* NULL: zeroes */
   size_t at;
   void *waiter;
   enum image_kind kind;
@@ -45,14 +45,14 @@ TAILQ_HEAD (image_queue, image);
 struct image_member {
   struct image_tree pending, flying;
   struct image_queue aged, due;
-  uint64_t limit;      /* images up to this sequence are to be sent */
-  uint64_t fresh;      /* weight of the others */
+  uint64_t limit; /* images up to this sequence are to be sent */
+  uint64_t fresh; /* weight of the others */
   uint64_t flying_weight;
-  unsigned runs;       /* in flight */
+  unsigned runs; /* in flight */
   bool paused, gone;
-  bool ready;          /* in the list of those to look at */
+  bool ready; /* in the list of those to look at */
   TAILQ_ENTRY (image_member) ready_link;
-  bool armed;          /* fresh images get old at age_ns */
+  bool armed; /* fresh images get old at age_ns */
   uint64_t age_ns;
   TAILQ_ENTRY (image_member) armed_link;
 };
@@ -60,13 +60,14 @@ TAILQ_HEAD (image_members, image_member);
 
 struct images {
   struct images_config config;
-  uint64_t bytes;     /* of blocks, images and room taken: against bytes_max */
-  uint64_t room;      /* of that, taken for images yet to be added */
+  uint64_t bytes; /* of blocks, images and room taken: against bytes_max */
+  uint64_t room;  /* of that, taken for images yet to be added */
   uint64_t fresh;
   uint64_t sequence;
   uint64_t sent, replaced, batches;
-  uint64_t count;     /* images, waiting and in flight */
-  TAILQ_HEAD (generation_list, generation) generations; /* the last one is open */
+  uint64_t count; /* images, waiting and in flight */
+  TAILQ_HEAD (generation_list, generation)
+  generations;                       /* the last one is open */
   struct image_members ready, armed; /* armed: the oldest first */
   struct image *spare;
   unsigned spares;
@@ -79,8 +80,7 @@ void images_look (struct images *b, struct image_member *m);
 void image_weigh (struct images *b, struct image_member *m,
                   const struct image *e, bool add);
 void image_take (struct images *b, struct image_member *m, struct image *e);
-void image_put_back (struct images *b, struct image_member *m,
-                     struct image *e);
+void image_put_back (struct images *b, struct image_member *m, struct image *e);
 void image_end (struct images *b, struct image *e, bool written);
 void payload_unref (struct images *b, struct payload *p);
 struct payload *payload_new (struct images *b, size_t bytes);

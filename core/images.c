@@ -158,7 +158,7 @@ payload_unref (struct images *b, struct payload *p)
 static uint64_t
 room_of (unsigned copies)
 {
-  return 2 * (uint64_t) copies * sizeof (struct image);
+  return 2 * (uint64_t)copies * sizeof (struct image);
 }
 
 int
@@ -436,8 +436,8 @@ image_part (struct images *b, const struct image *e, uint64_t offset,
 
 /* Cut [start, end) out of a pending image. */
 static void
-cut (struct images *b, struct image_member *m, struct image *o,
-     uint64_t start, uint64_t end)
+cut (struct images *b, struct image_member *m, struct image *o, uint64_t start,
+     uint64_t end)
 {
   uint64_t o_end = o->offset + o->length;
   struct image *right = NULL;
@@ -499,12 +499,12 @@ join_zero (struct images *b, struct image_member *m, struct image *e)
 {
   struct image *o = RB_PREV (image_tree, &m->pending, e);
 
-  if (!o || e->kind == IMAGE_WRITE || o->kind != e->kind || e->waiter ||
-      o->waiter || o->offset + o->length != e->offset || o->due != e->due ||
-      o->fua != e->fua || o->generation != e->generation ||
-      o->sequence > e->sequence ||
-      image_eligible (m, o) != image_eligible (m, e) ||
-      o->length + e->length > ZERO_BYTES_MAX)
+  if (!o || e->kind == IMAGE_WRITE || o->kind != e->kind || e->waiter
+      || o->waiter || o->offset + o->length != e->offset || o->due != e->due
+      || o->fua != e->fua || o->generation != e->generation
+      || o->sequence > e->sequence
+      || image_eligible (m, o) != image_eligible (m, e)
+      || o->length + e->length > ZERO_BYTES_MAX)
     return false;
   o->length += e->length; /* weighs nothing */
   image_take (b, m, e);
@@ -543,9 +543,9 @@ look_for_run (struct images *b, struct image_member *m, const struct image *e)
 }
 
 void
-images_add (struct images *b, unsigned member, uint64_t offset,
-            uint64_t length, enum image_kind kind, struct payload *payload,
-            size_t at, unsigned flags, void *waiter, uint64_t now_ns)
+images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
+            enum image_kind kind, struct payload *payload, size_t at,
+            unsigned flags, void *waiter, uint64_t now_ns)
 {
   struct image_member *m = &b->member[member];
   struct image *e = image_new (b), *o, *next;
@@ -633,8 +633,8 @@ images_overlap (const struct images *b, unsigned member, uint64_t offset,
   const struct image *e = image_first (&m->pending, offset);
   const struct image *f = image_first (&m->flying, offset);
 
-  return (e && e->offset < offset + length) ||
-         (f && f->offset < offset + length);
+  return (e && e->offset < offset + length)
+         || (f && f->offset < offset + length);
 }
 
 bool
@@ -671,7 +671,7 @@ images_stats (const struct images *b, struct images_stats *stats)
 
     if (e && (!stats->oldest_ns || e->accepted_ns < stats->oldest_ns))
       stats->oldest_ns = e->accepted_ns;
-    RB_FOREACH (f, image_tree, (struct image_tree *) &m->flying)
+    RB_FOREACH (f, image_tree, (struct image_tree *)&m->flying)
       if (!stats->oldest_ns || f->accepted_ns < stats->oldest_ns)
         stats->oldest_ns = f->accepted_ns;
   }

@@ -51,10 +51,10 @@ struct images_config {
 };
 
 struct images_stats {
-  uint64_t bytes;           /* taken, of bytes_max */
-  uint64_t sent, replaced;  /* bytes of images, ever */
-  uint64_t batches;         /* ever */
-  uint64_t oldest_ns;       /* when the oldest was accepted; 0: none */
+  uint64_t bytes;          /* taken, of bytes_max */
+  uint64_t sent, replaced; /* bytes of images, ever */
+  uint64_t batches;        /* ever */
+  uint64_t oldest_ns;      /* when the oldest was accepted; 0: none */
 };
 
 /* What is to be sent to a member, and is in flight until it is answered. */
@@ -66,7 +66,7 @@ struct image_run {
   bool fua, may_trim;
   uint64_t offset, length; /* RUN_BATCH: 0 and the length of the batch */
   void *buf;
-  void *owner;             /* the caller's own */
+  void *owner; /* the caller's own */
 
   /* The buffer's own: */
   struct image *first, **last;
@@ -93,8 +93,7 @@ void images_free (struct images *b); /* nothing may be in flight */
  */
 int images_admit (struct images *b, size_t length, unsigned copies,
                   struct payload **payload);
-void images_settle (struct images *b, unsigned copies,
-                    struct payload *payload);
+void images_settle (struct images *b, unsigned copies, struct payload *payload);
 
 /* What images_admit can ever give at once is at least this many bytes. */
 uint64_t images_piece_bytes_max (const struct images *b);
@@ -107,9 +106,8 @@ void images_press (struct images *b);
  * nobody may write its range before the waiter is told.
  */
 void images_add (struct images *b, unsigned member, uint64_t offset,
-                 uint64_t length, enum image_kind kind,
-                 struct payload *payload, size_t at, unsigned flags,
-                 void *waiter, uint64_t now_ns);
+                 uint64_t length, enum image_kind kind, struct payload *payload,
+                 size_t at, unsigned flags, void *waiter, uint64_t now_ns);
 
 /* Is any of this range waiting or in flight?  If so it is sent at once. */
 bool images_hurry (struct images *b, unsigned member, uint64_t offset,

@@ -58,8 +58,8 @@ begin (enum layout_kind kind, unsigned n)
 {
   char why[200];
 
-  if (layout_init (&config.layout, kind, n, 1, UNIT, 24 * UNIT, why,
-                   sizeof why) == -1)
+  if (layout_init (&config.layout, kind, n, 1, UNIT, 24 * UNIT, why, sizeof why)
+      == -1)
     abort ();
   now = 1000 * MS;
   config.epoch = 1;
@@ -77,7 +77,6 @@ static void
 configure (void)
 {
   memset (&config, 0, sizeof config);
-  config.batches = true;
   config.image_buffer_bytes = MiB (1);
   config.image_age_ms = 200;
   config.io_timeout_ms = 15000;
@@ -97,8 +96,8 @@ apply_batch (const struct array_io *io)
 {
   static struct batch_record r[BATCH_RECORDS_MAX];
   const char *why;
-  int count = batch_decode (io->buf, io->length, config.layout.member_bytes,
-                            r, &why);
+  int count
+      = batch_decode (io->buf, io->length, config.layout.member_bytes, r, &why);
 
   assert (count > 0 && io->offset == 0);
   for (int i = 0; i < count; i++)
@@ -145,7 +144,7 @@ answer (unsigned i, int error)
 
         if (next > io->offset + io->length)
           next = io->offset + io->length;
-        io->extents[io->extents_count++] = (struct array_extent) {
+        io->extents[io->extents_count++] = (struct array_extent){
           .length = next - at, .hole = zero, .zero = zero
         };
         at = next;
@@ -162,6 +161,13 @@ static void
 answer_all (void)
 {
   while (ios_count > 0)
+    answer (0, 0);
+}
+
+static void
+answer_all_flushes (void)
+{
+  while (ios_count > 0 && ios[0]->kind == IO_FLUSH)
     answer (0, 0);
 }
 
@@ -191,6 +197,14 @@ lose (unsigned member)
   take ();
 }
 
+static void
+tick (void)
+{
+  now = array_deadline (a);
+  array_tick (a, now);
+  take ();
+}
+
 static bool
 done (const struct array_request *r)
 {
@@ -201,9 +215,9 @@ static bool
 is_io (unsigned i, enum array_io_kind kind, unsigned member, uint64_t offset,
        uint64_t length)
 {
-  return i < ios_count && ios[i]->kind == kind && ios[i]->member == member &&
-         (kind == IO_FLUSH ||
-          (ios[i]->offset == offset && ios[i]->length == length));
+  return i < ios_count && ios[i]->kind == kind && ios[i]->member == member
+         && (kind == IO_FLUSH
+             || (ios[i]->offset == offset && ios[i]->length == length));
 }
 
 static bool
@@ -215,10 +229,14 @@ all_are (const uint8_t *p, uint8_t c, size_t bytes)
   return true;
 }
 
-#define WRITE(o, l, b)                                                        \
-  { .op = ARRAY_WRITE, .offset = (o), .length = (l), .buf = (b) }
-#define READ(o, l, b)                                                         \
-  { .op = ARRAY_READ, .offset = (o), .length = (l), .buf = (b) }
+#define WRITE(o, l, b)                                                         \
+  {                                                                            \
+    .op = ARRAY_WRITE, .offset = (o), .length = (l), .buf = (b)                \
+  }
+#define READ(o, l, b)                                                          \
+  {                                                                            \
+    .op = ARRAY_READ, .offset = (o), .length = (l), .buf = (b)                 \
+  }
 
 static uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
 
@@ -246,8 +264,8 @@ test_write (void)
   answer (0, 0);
   assert (done (&w) && w.error == 0 && ios_count == 0);
   array_stats (a, now + 3 * MS, &s);
-  assert (s.writes == 1 && s.reads == 1 && s.image_bytes > 4096 &&
-          s.image_oldest_ns == 3 * MS);
+  assert (s.writes == 1 && s.reads == 1 && s.image_bytes > 4096
+          && s.image_oldest_ns == 3 * MS);
   /* Nothing else going on: a few ms later the image goes. */
   assert (array_deadline (a) < now + 20 * MS);
   now = array_deadline (a);
@@ -334,9 +352,11 @@ test_turns (void)
 static void
 test_flush (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), late = w,
-                       f[3] = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH },
-                                { .op = ARRAY_FLUSH } };
+  struct array_request w
+      = WRITE (0, 4096, ones),
+      late = w,
+      f[3]
+      = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } };
 
   configure ();
   begin (LAYOUT_RAIDX, 4);
@@ -352,13 +372,13 @@ test_flush (void)
   assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
   late.offset = KiB (64);
   submit (&late);
-  answer (1, 0); /* its image is not waited for */
+  answer (1, 0);  /* its image is not waited for */
   submit (&f[1]); /* but by this one */
   assert (ios_count == 2);
   answer (0, 0);
   /* Members 0 (data) and 3 (image); the other write's data member too. */
-  assert (ios_count == 3 && ios[1]->kind == IO_FLUSH &&
-          ios[2]->kind == IO_FLUSH);
+  assert (ios_count == 3 && ios[1]->kind == IO_FLUSH
+          && ios[2]->kind == IO_FLUSH);
   assert (ios[1]->member == 0 && ios[2]->member == 3);
   answer (2, 0);
   assert (!done (&f[0]));
@@ -372,9 +392,10 @@ test_flush (void)
 static void
 test_flush_shares (void)
 {
-  struct array_request w = WRITE (0, 4096, ones),
-                       f[3] = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH },
-                                { .op = ARRAY_FLUSH } };
+  struct array_request w
+      = WRITE (0, 4096, ones),
+      f[3]
+      = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } };
 
   configure ();
   begin (LAYOUT_RAID0, 2);
@@ -404,8 +425,8 @@ test_loss (void)
   begin (LAYOUT_RAIDX, 4);
   submit (&w);
   lose (0);
-  assert (notices_lost == 1 && notice.member == 0 &&
-          strstr (notice.reason, "connection"));
+  assert (notices_lost == 1 && notice.member == 0
+          && strstr (notice.reason, "connection"));
   lose (0);
   answer (0, ENOTCONN);
   submit (&r);
@@ -453,10 +474,10 @@ test_image_member_lost (void)
 static void
 test_two_losses (void)
 {
-  struct array_request w[2] = { WRITE (0, 4096, ones),
-                                WRITE (UNIT, 4096, ones) },
-                       f[2] = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } },
-                       r = READ (0, 4096, back), ok = READ (UNIT, 1, back);
+  struct array_request w[2]
+      = { WRITE (0, 4096, ones), WRITE (UNIT, 4096, ones) },
+      f[2] = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } },
+      r = READ (0, 4096, back), ok = READ (UNIT, 1, back);
 
   configure ();
   begin (LAYOUT_RAID10, 4); /* unit 0: members 0 and 2 */
@@ -491,9 +512,8 @@ test_two_losses (void)
 static void
 test_error_is_a_loss (enum array_op op, int error)
 {
-  struct array_request r = {
-    .op = op, .length = 4096, .buf = op == ARRAY_READ ? back : ones
-  };
+  struct array_request r
+      = { .op = op, .length = 4096, .buf = op == ARRAY_READ ? back : ones };
   unsigned member;
 
   configure ();
@@ -518,7 +538,19 @@ test_timeout (void)
   begin (LAYOUT_RAIDX, 4);
   submit (&r);
   assert (array_deadline (a) == now + 15000 * MS);
+  /* A day asleep: the answer may be there, and gets a second to be read. */
+  now += 24 * 3600 * 1000 * MS;
+  array_tick (a, now);
+  take ();
+  assert (notices_lost == 0 && array_deadline (a) == now + 1000 * MS);
+  answer (0, 0);
+  assert (done (&r) && r.error == 0);
+  submit (&r);
   now += 15000 * MS;
+  array_tick (a, now);
+  take ();
+  assert (notices_lost == 0);
+  now += 1000 * MS;
   array_tick (a, now);
   take ();
   assert (notices_lost == 1 && notice.member == 0 && !done (&r));
@@ -652,8 +684,8 @@ test_zeroes_travel_joined (void)
   submit (&z);
   assert (ios_count == 4);
   for (unsigned i = 0; i < 4; i++)
-    assert (is_io (i, IO_ZERO, i, 0, 12 * UNIT) &&
-            ios[i]->flags == ARRAY_MAY_TRIM);
+    assert (is_io (i, IO_ZERO, i, 0, 12 * UNIT)
+            && ios[i]->flags == ARRAY_MAY_TRIM);
   answer_all ();
   assert (done (&z) && z.error == 0);
   now = array_deadline (a);
@@ -743,6 +775,47 @@ test_three_copies (void)
 }
 
 static void
+test_balance (void)
+{
+  struct array_request r = READ (0, KiB (32) * 4, back),
+                       w = WRITE (KiB (32), 4096, ones);
+  unsigned of[4] = { 0 };
+
+  configure ();
+  config.balance = true;
+  begin (LAYOUT_RAID10, 4); /* data on 0 and 1, images on 2 and 3 */
+  submit (&r);
+  for (unsigned i = 0; i < ios_count; i++)
+    of[ios[i]->member] += ios[i]->length;
+  for (unsigned i = 0; i < 4; i++)
+    assert (of[i] == 2 * UNIT);
+  answer_all ();
+  r.offset = KiB (32); /* a stripe that is read from its images */
+  r.length = 4096;
+  submit (&r);
+  assert (is_io (0, IO_READ, 2, UNIT, 4096));
+  answer_all ();
+  submit (&w);
+  submit (&r); /* is being written: from the data */
+  assert (is_io (1, IO_READ, 0, UNIT, 4096));
+  answer_all ();
+  submit (&r); /* its image is buffered */
+  assert (is_io (0, IO_READ, 0, UNIT, 4096));
+  answer_all ();
+  tick ();
+  answer_all ();
+  submit (&r); /* a bad spot of an image is repaired too, in turn */
+  assert (is_io (0, IO_READ, 2, UNIT, 4096));
+  answer (0, EIO);
+  assert (is_io (0, IO_READ, 0, UNIT, 4096));
+  answer (0, 0);
+  assert (is_io (0, IO_WRITE, 2, UNIT, 4096));
+  answer (0, 0);
+  assert (done (&r) && r.error == 0 && all_are (back, 1, 4096));
+  end ();
+}
+
+static void
 test_stop (void)
 {
   struct array_request w = WRITE (0, 4096, ones), waits = w,
@@ -770,6 +843,64 @@ test_stop (void)
   end ();
 }
 
+static bool
+is_clear (unsigned i, unsigned member, uint64_t offset, uint64_t length)
+{
+  static struct batch_record r[BATCH_RECORDS_MAX];
+  const char *why;
+
+  return i < ios_count && ios[i]->kind == IO_BATCH && ios[i]->member == member
+         && batch_decode (ios[i]->buf, ios[i]->length,
+                          config.layout.member_bytes, r, &why)
+                == 1
+         && r[0].kind == BATCH_CLEAR && r[0].offset == offset
+         && r[0].length == length;
+}
+
+static void
+test_clear (bool client_flushes)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+
+  configure ();
+  config.batches = true;
+  config.extent_bytes = 4 * UNIT;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer_all ();
+  tick (); /* idle: the image */
+  assert (is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  answer_all ();
+  tick (); /* 5 s: rested */
+  assert (ios_count == 0 && array_deadline (a) == now + 5000 * MS);
+  if (client_flushes) {
+    submit (&f);
+    answer_all ();
+  }
+  tick (); /* 5 s more: idle */
+  if (!client_flushes) {
+    assert (ios_count == 4 && ios[0]->kind == IO_FLUSH); /* our own */
+    answer_all_flushes ();
+    assert (done_count == 1); /* and nobody else's */
+  }
+  assert (ios_count == 2 && is_clear (0, 0, 0, 4 * UNIT)
+          && is_clear (1, 3, IMAGE0, 4 * UNIT));
+  submit (&w);
+  assert (ios_count == 2); /* not while bits fall */
+  answer (0, 0);
+  assert (ios_count == 2 && is_io (1, IO_WRITE, 0, 0, 4096));
+  answer (0, 0);
+  answer_all ();
+  assert (done (&w));
+  tick ();
+  assert (is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  answer_all ();
+  lose (2); /* not while a member is lost */
+  tick ();
+  assert (ios_count == 0 && array_deadline (a) == UINT64_MAX);
+  end ();
+}
+
 static void
 test_bad_configuration (void)
 {
@@ -778,7 +909,8 @@ test_bad_configuration (void)
   configure ();
   assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "layout"));
   if (layout_init (&config.layout, LAYOUT_RAIDX, 4, 1, UNIT, 24 * UNIT, why,
-                   sizeof why) == -1)
+                   sizeof why)
+      == -1)
     abort ();
   config.dup = DUP_SYNC_CLIENT;
   assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "raid-x"));
@@ -821,6 +953,9 @@ main (void)
   test_cluster ();
   test_extents ();
   test_three_copies ();
+  test_balance ();
   test_stop ();
+  test_clear (false);
+  test_clear (true);
   return 0;
 }

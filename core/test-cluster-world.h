@@ -3,8 +3,8 @@
  * It has a store (the records made durable so far), members and hosts that send
  * heartbeats and obey the replies, and weftd's part of carrying steps out: a
  * step's records become durable together, then its outputs leave one by one.
- * Each of these is an action, and weftd can be killed after any action: then all
- * that it held is gone, every caller gets no answer and asks again, and a new
+ * Each of these is an action, and weftd can be killed after any action: then
+ * all that it held is gone, every caller gets no answer and asks again, and a new
  * engine loads the store.  What must always be so is asserted on the way.
  */
 

@@ -1,7 +1,7 @@
 /* test-cluster.c: the cluster engine, alone, in the world of
  * test-cluster-world.h: one rule at a time, then an administrator's day with a
- * kill of weftd after each of its actions, and with random kills and a store that
- * lags behind.
+ * kill of weftd after each of its actions, and with random kills and a store
+ * that lags behind.
  *
  * WEFT_SEED replays the random part.
  */
@@ -563,7 +563,11 @@ test_reader (void)
   expect_refused (&m, CLUSTER_INVALID, "member");
   assert (strcmp (m.problem.field, "member") == 0);
   detach (&w, &w.host[0]);
-  report_lost (&w, reader, 1);
+  in = input (&w, ++w.next_op);
+  cluster_session_lost (w.c, &in, reader->session, 1, "no route");
+  pump (&w);
+  m = said (&w, in.op);
+  expect_refused (&m, CLUSTER_CONFLICT, "in-use");
   world_end (&w);
 }
 
@@ -651,6 +655,8 @@ static void
 test_verdicts (void)
 {
   static struct world w;
+  struct cluster_input in;
+  struct message m;
   char text[2048];
 
   world_init (&w, 6);
@@ -663,9 +669,15 @@ test_verdicts (void)
   report_lost (&w, &w.host[0], 1);
   assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_WARNING);
   assert (strstr (text, "degraded") && strstr (text, "member 1"));
-  report_lost (&w, &w.host[0], 2);
+  /* The last copy is not left out: the array stops. */
+  in = input (&w, ++w.next_op);
+  cluster_session_lost (w.c, &in, w.host[0].session, 2, "it is gone");
+  pump (&w);
+  m = said (&w, in.op);
+  expect_refused (&m, CLUSTER_CONFLICT, "last-copy");
+  assert (cluster_array_find (w.c, "a")->rec.member[2].state == MEMBER_IN_SYNC);
   assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_ERROR);
-  assert (strstr (text, "lost data"));
+  assert (strstr (text, "has stopped"));
   /* However little room there is, it is text. */
   for (size_t size = 1; size < 400; size++) {
     memset (text, 'x', sizeof text);

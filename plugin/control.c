@@ -426,6 +426,15 @@ control_notice (struct control *c, const struct array_notice *n)
   pthread_mutex_unlock (&c->lock);
 }
 
+/* weftd does not record the loss of what has no other copy. */
+static bool
+is_last_copy (int status, const json_t *reply)
+{
+  const char *code = json_string_value (json_object_get (reply, "code"));
+
+  return status == 409 && code && strcmp (code, "last-copy") == 0;
+}
+
 /* Report until it is recorded or there is no use. */
 static void
 report (struct control *c, const struct report *r)
@@ -463,8 +472,14 @@ report (struct control *c, const struct report *r)
       commit (c, reply, true);
     } else if (status == 410)
       session_over (c, admin_error (c->reporter_admin));
+    else if (is_last_copy (status, reply)) {
+      nbdkit_error ("array %s: stops, every request fails from now on: %s",
+                    params.array, admin_error (c->reporter_admin));
+      engine_stop (c->engine, EIO);
+      stop = true;
+    }
     json_decref (reply);
-    if (status == 200 || status == 410)
+    if (status == 200 || status == 410 || stop)
       break;
     if (!said)
       nbdkit_error ("array %s: can't record that member %s is lost, requests "

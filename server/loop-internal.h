@@ -1,4 +1,4 @@
-/* loop-internal.h: what loop.c and steps.c share: the loop, all on its thread. */
+/* loop-internal.h: what loop.c and steps.c share, all on the loop's thread. */
 
 #ifndef WEFT_LOOP_INTERNAL_H
 #define WEFT_LOOP_INTERNAL_H

@@ -85,11 +85,11 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
     fields_u64 (f, "position", 0, ARRAY_MEMBERS_MAX - 1, &position);
     hb->position = (unsigned) position;
   }
-  fields_u64 (f, "min_epoch", 0, INT64_MAX - 1, &hb->min_epoch);
+  fields_u64 (f, "min_epoch", 0, EPOCH_MAX, &hb->min_epoch);
   fields_u64 (f, "sequence", 0, INT64_MAX, &hb->sequence);
   fields_u64 (f, "generation", 0, INT64_MAX, &hb->generation);
-  if (fields_has (f, "epoch"))
-    fields_u64 (f, "epoch", 0, INT64_MAX, &hb->states_epoch);
+  if (fields_has (f, "states_epoch"))
+    fields_u64 (f, "states_epoch", 0, EPOCH_MAX, &hb->states_epoch);
   fields_word (f, "state", disk_state_parse, "serving, failed", &failed);
   hb->failed = failed == 1;
   if (fields_has (f, "reason"))
@@ -347,7 +347,7 @@ parse_session_heartbeat (struct fields *f, struct request *r)
   struct cluster_session_heartbeat *hb = &r->session_heartbeat;
 
   fields_text (f, "instance", hb->instance, sizeof hb->instance);
-  fields_u64 (f, "epoch", 0, INT64_MAX - 1, &hb->epoch);
+  fields_u64 (f, "epoch", 0, EPOCH_MAX, &hb->epoch);
   if (fields_has (f, "uri")) {
     fields_uri (f, "uri", hb->uri, sizeof hb->uri);
     hb->has_uri = true;

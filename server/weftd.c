@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "http.h"
@@ -250,6 +251,7 @@ main (int argc, char **argv)
   struct options options = { 0 };
   char why[1024];
   struct store *store;
+  mode_t mask;
   int r = parse_options (argc, argv, &options);
 
   if (r != -1)
@@ -258,7 +260,10 @@ main (int argc, char **argv)
   /* Both are seen as errors of the write that met them. */
   signal (SIGPIPE, SIG_IGN);
   signal (SIGXFSZ, SIG_IGN);
+  /* The state holds the keys of all members. */
+  mask = umask (077);
   store = store_open (options.state, why, sizeof why);
+  umask (mask);
   if (store == NULL) {
     log_line (CLUSTER_ERROR, "%s", why);
     return EXIT_FAILURE;

@@ -40,9 +40,9 @@ class Weftd:
     def start(self, wait=True, under=()):
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
-                [*under, "weftd", "--state", self.state, "--listen", self.listen,
-                 "--port-file", self.url_file, "--pid-file",
-                 self.dir / "pid"],
+                [*under, "weftd", "--state", self.state,
+                 "--listen", self.listen, "--port-file", self.url_file,
+                 "--pid-file", self.dir / "pid"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if wait:
             eventually(self.is_up, what="weftd serves")
@@ -106,7 +106,7 @@ class Member:
         self.number = number
         self.instance = os.urandom(8).hex()
         self.header = {"cluster": None, "array": None, "position": None,
-                       "min_epoch": 0, "generation": 0, "epoch": 0}
+                       "min_epoch": 0, "generation": 0, "states_epoch": 0}
         self.load = {"cpu": 0.25, "loadavg": 0.5, "mem_free": GIB,
                      "disk_read_bytes": 0, "disk_write_bytes": 0}
         self.state, self.reason = "serving", None
@@ -138,10 +138,10 @@ class Member:
         a = r["assignment"]
         if a:
             h.update(array=a["array"], position=a["position"],
-                     epoch=a["epoch"])
+                     states_epoch=a["epoch"])
             self.states = a["states"]
         elif h["array"] and r.get("release") == h["array"]:
-            h.update(array=None, position=None, epoch=0)
+            h.update(array=None, position=None, states_epoch=0)
 
     def live(self):
         while self.running:

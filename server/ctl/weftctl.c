@@ -120,10 +120,13 @@ ctl_sleep_ms (unsigned ms)
 void
 ctl_node_name (char name[NAME_BYTES_MAX + 1])
 {
-  if (gethostname (name, NAME_BYTES_MAX) == -1)
-    name[0] = '\0';
-  name[NAME_BYTES_MAX] = '\0';
-  name[strcspn (name, ".")] = '\0';
+  char host[NAME_BYTES_MAX + 1] = "";
+
+  if (gethostname (host, NAME_BYTES_MAX) == -1)
+    host[0] = '\0';
+  host[NAME_BYTES_MAX] = '\0';
+  host[strcspn (host, ".")] = '\0';
+  strcpy (name, host);
   for (char *p = name; *p; p++) {
     *p = (char) tolower ((unsigned char) *p);
     if (!isalnum ((unsigned char) *p))

@@ -104,8 +104,9 @@ def test_two_of_different_groups(cluster, seed):
 
 
 def test_two_of_one_group(cluster):
-    """More than the layout survives: what is gone is an error, never old or
-    wrong data, and what has a copy left is served."""
+    """More than the layout survives: the array stops.  Every request is an
+    error, never old or wrong data, and the last copy is not recorded as out,
+    for it may be whole."""
     c = cluster(layout="raid-10", members=4, unit=UNIT, size="64M")
     model = model_of(c, "raid-10", UNIT)
     h = nbd.NBD()
@@ -117,14 +118,38 @@ def test_two_of_one_group(cluster):
     for m in gone:
         c.kill(f"m{m}")
     for a in range(4):
-        if {m for m, _ in model.copies(a)} == gone:
-            with pytest.raises(nbd.Error) as e:
-                h.pread(UNIT, a * UNIT)
-            assert e.value.errno == "EIO"
-        else:
-            assert h.pread(UNIT, a * UNIT) == bytes([a + 1]) * UNIT
+        if {m for m, _ in model.copies(a)} != gone:
+            continue
+        with pytest.raises(nbd.Error) as e:
+            h.pread(UNIT, a * UNIT)
+        assert e.value.errno == "EIO"
+    with pytest.raises(nbd.Error) as e:
+        h.pwrite(b"x" * UNIT, 0)
+    assert e.value.errno == "EIO"
     array = c.get("/api/v1/arrays/a")
-    assert array["lost_bytes"] == model.size // 2, array["lost_bytes"]
+    states = [m["state"] for m in array["members"]]
+    assert states.count("out") == 1, states
+    assert "has stopped" in c.get("/api/v1/status")["verdict"]
+
+
+def test_without_redundancy(cluster):
+    """A member of raid-0 that is killed stops the array; when the member is
+    back, so is every flushed byte."""
+    c = cluster(layout="raid-0", members=3, unit=UNIT, size="64M")
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    h.pwrite(b"kept" * UNIT, 0)
+    h.flush()
+    c.kill("m1")
+    with pytest.raises(nbd.Error) as e:
+        h.pread(4 * UNIT, 0)
+    assert e.value.errno == "EIO"
+    c.start("m1")
+    c.kill("array")
+    c.start("array")
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    assert h.pread(4 * UNIT, 0) == b"kept" * UNIT
 
 
 @pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4)])

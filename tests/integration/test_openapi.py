@@ -265,7 +265,7 @@ class Disk:
         place = wanted["assignment"]
         if place:
             b["array"], b["position"] = place["array"], place["position"]
-            b["epoch"] = place["epoch"]
+            b["states_epoch"] = place["epoch"]
         elif wanted.get("release") == b["array"]:
             b["array"] = b["position"] = None
 
@@ -549,7 +549,7 @@ BODIES = [
      {"instance": "cafe", "node": "n7", "uri": "nbd://127.0.0.1:10810",
       "path": "/dev/sdb", "size": 1 << 30, "data_bytes": 1 << 29,
       "cluster": NOBODY, "array": NOBODY, "position": 1, "min_epoch": 1,
-      "sequence": 1, "generation": 1, "epoch": 1, "state": "serving",
+      "sequence": 1, "generation": 1, "states_epoch": 1, "state": "serving",
       "reason": "none", "dirty_extents": 0,
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,
                "disk_write_bytes": 1, "disk_reads": 1, "disk_writes": 1,

@@ -1,6 +1,6 @@
 """weftd as an HTTP server: what it refuses before anything else sees it.
 
-Topology: one weftd.  Causes: foreign hosts and origins, bodies that are too long,
+Topology: one weftd.  Causes: foreign hosts and origins, bodies too long or
 too deep, of another type or no JSON, noise, paths that lead out of the page's
 directory, and many who wait.  Pass: each gets a plain error; weftd goes on.
 """
@@ -97,7 +97,8 @@ def test_bodies(weftd):
             ("{", j, 400), ("[]", j, 400), ("null", j, 400), ("1", j, 400),
             ('{"name":"a","name":"b"}', j, 400), (b'{"name":"\xff"}', j, 400),
             ('{"name":"a\\u0000b"}', j, 400), ("{} {}", j, 400),
-            ("[" * 100000, j, 400), ('{"a":' * 2000, j, 400), (" " * (1 << 20) + "{}", j, 413),
+            ("[" * 100000, j, 400), ('{"a":' * 2000, j, 400),
+            (" " * (1 << 20) + "{}", j, 413),
             ("x" * (3 << 20), j, 413), ("{}", j + "; charset=utf-8", 422)]:
         headers = {"Content_Type": kind} if kind else {}
         r, data = request(weftd, "POST", path, body, **headers)

@@ -13,7 +13,7 @@ core=$(cd "$here/../../core" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-mutants.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-cc}
-seeds=${SEEDS:-1-400}
+seeds=${SEEDS:-1-1500}
 wanted=" $* "
 caught=0
 missed=
@@ -103,15 +103,19 @@ mutant flush-does-not-drain array-flush.c \
 mutant flush-shares-one-begun-too-early array-flush.c \
   'm->flushed = x->start;' 'm->flushed = a->event;'
 mutant image-read-without-drain array-read.c \
-  'if (c > 0 && images_hurry' 'if (c > 9 && images_hurry'
+  '    if ((c == copy || p->bad & 1u << c) &&' '    if (0 &&'
 mutant image-read-without-turn array-read.c \
   'if (q->lock < need) {' 'if (0) {'
 mutant overlapping-writes-at-once array-range.c \
   'return x->start < y->end && y->start < x->end' \
   'return x->start == y->start && x->end == y->end'
 mutant repair-without-turn array-read.c \
-  'need = p->bad && !a->config.readonly ? LOCK_EXCLUSIVE : LOCK_SHARED;' \
-  'need = LOCK_NONE;'
+  'need = LOCK_EXCLUSIVE;' 'need = LOCK_NONE;'
+mutant balance-while-buffered array-read.c \
+  'if (images_overlap (a->images, copy->member, copy->offset, p->at.length)' \
+  'if (0'
+mutant balance-while-written array-read.c \
+  'range_written (a, p->at.offset, p->at.length))' 'false)'
 mutant lost-member-is-used array-internal.h \
   'return a->member[member].state == MEMBER_IN_SYNC && !a->member[member].lost;' \
   'return a->member[member].state == MEMBER_IN_SYNC;'
@@ -122,6 +126,19 @@ mutant space-is-not-given-back images.c \
   'b->bytes -= room_of (copies);' ''
 mutant batch-payload-is-shifted images-send.c \
   'at = batch_payload_at (count);' 'at = batch_payload_at (count) + 8;'
+
+mutant clear-without-flush array-clear.c \
+  'else if (c->covered)' 'else if (1)'
+mutant clear-after-too-early-a-flush array-clear.c \
+  'if (!q->error && q->shift == a->clear.shifts)' 'if (!q->error)'
+mutant clear-what-is-in-flight array-clear.c \
+  '      clear_touch (a, x);' '      ;'
+mutant clear-what-was-written-since array-clear.c \
+  '(*chunk)->rested[word] &= ~bit;' ''
+mutant write-while-clearing array-io.c \
+  'if (clear_holds (a, x)) {' 'if (0) {'
+mutant clear-nothing array-clear.c \
+  'm->rested |= m->recent;' ''
 
 echo "$caught mutants caught; not caught:${missed:- none}"
 [ -z "$missed" ]

@@ -10,9 +10,9 @@
  *
  * When a write is acknowledged, its data copy holds it, or, where weftd has
  * recorded that one as out and the engine has heard of it, an image does:
- * nothing is acknowledged on the strength of a failure that is not recorded.  With FUA or dup = sync every
- * copy that counts holds it; with FUA stably.  When a FLUSH is done, every
- * copy that counts holds what was promised stably.
+ * nothing is acknowledged on the strength of a failure that is not recorded.
+ * With FUA or dup = sync every copy that counts holds it; with FUA stably. When
+ * a FLUSH is done, every copy that counts holds what was promised stably.
  */
 
 #include <config.h>
@@ -31,8 +31,8 @@ struct grain {
 
 struct judged {
   uint64_t version;
-  uint64_t first, count;  /* grains */
-  uint64_t *floors;       /* of each, at submission */
+  uint64_t first, count; /* grains */
+  uint64_t *floors;      /* of each, at submission */
 };
 
 unsigned grain_bytes;
@@ -43,7 +43,7 @@ static uint64_t grains_count;
 /* What each version wrote. */
 static struct span {
   uint64_t first, count;
-} *spans;
+} * spans;
 static uint64_t versions, spans_room;
 
 void
@@ -65,13 +65,12 @@ grain_version (const void *buf, uint64_t grain, const char *where)
   uint64_t version = word[0];
 
   for (unsigned j = 0; j < grain_bytes / 16; j++)
-    if (word[2 * j] != version ||
-        word[2 * j + 1] != (version ? grain : 0))
+    if (word[2 * j] != version || word[2 * j + 1] != (version ? grain : 0))
       sim_fail ("grain %llu of %s is torn or not its own: version %llu of "
                 "grain %llu",
-                (unsigned long long) grain, where,
-                (unsigned long long) word[2 * j],
-                (unsigned long long) word[2 * j + 1]);
+                (unsigned long long)grain, where,
+                (unsigned long long)word[2 * j],
+                (unsigned long long)word[2 * j + 1]);
   return version;
 }
 
@@ -105,7 +104,7 @@ new_version (uint64_t first, uint64_t count)
     if (!spans)
       abort ();
   }
-  spans[versions] = (struct span) { first, count };
+  spans[versions] = (struct span){ first, count };
   return versions;
 }
 
@@ -115,9 +114,8 @@ possible (uint64_t g, uint64_t version, uint64_t floor)
 {
   if (version == 0)
     return floor == 0 || grains[g].last_zero >= floor;
-  return version >= floor && version <= versions &&
-         g >= spans[version].first &&
-         g - spans[version].first < spans[version].count;
+  return version >= floor && version <= versions && g >= spans[version].first
+         && g - spans[version].first < spans[version].count;
 }
 
 struct judged *
@@ -189,14 +187,14 @@ check_copies (uint64_t g, uint64_t floor, bool all, bool durable,
     if (all || c == 0)
       sim_fail ("%s: grain %llu, copy %u on member %u holds version %llu%s, "
                 "but %llu is needed",
-                what, (unsigned long long) g, c, member,
-                (unsigned long long) version, durable ? " stably" : "",
-                (unsigned long long) floor);
+                what, (unsigned long long)g, c, member,
+                (unsigned long long)version, durable ? " stably" : "",
+                (unsigned long long)floor);
   }
   if (!data_in && !found)
     sim_fail ("%s: grain %llu: no image holds version %llu and the data "
               "member is out",
-              what, (unsigned long long) g, (unsigned long long) floor);
+              what, (unsigned long long)g, (unsigned long long)floor);
 }
 
 /* Is a copy of the grain left at all? */
@@ -239,13 +237,13 @@ read_done (struct judged *j, const struct array_request *r)
 {
   for (uint64_t i = 0; i < j->count; i++) {
     uint64_t g = j->first + i;
-    uint64_t version = grain_version ((char *) r->buf + i * grain_bytes, g,
-                                      "what was read");
+    uint64_t version
+        = grain_version ((char *)r->buf + i * grain_bytes, g, "what was read");
 
     if (!possible (g, version, j->floors[i]))
       sim_fail ("grain %llu reads as version %llu, but was %llu before",
-                (unsigned long long) g, (unsigned long long) version,
-                (unsigned long long) j->floors[i]);
+                (unsigned long long)g, (unsigned long long)version,
+                (unsigned long long)j->floors[i]);
     raise_to (&grains[g].floor, version);
   }
 }
@@ -261,14 +259,14 @@ extents_done (struct judged *j, const struct array_request *r)
     uint64_t end = at + r->extents[e].length;
 
     if (end <= at || end > r->length)
-      sim_fail ("extent %zu ends at %llu of %llu", e, (unsigned long long) end,
-                (unsigned long long) r->length);
+      sim_fail ("extent %zu ends at %llu of %llu", e, (unsigned long long)end,
+                (unsigned long long)r->length);
     for (; at < end; at += grain_bytes)
-      if (r->extents[e].zero &&
-          !possible (j->first + at / grain_bytes, 0,
-                     j->floors[at / grain_bytes]))
+      if (r->extents[e].zero
+          && !possible (j->first + at / grain_bytes, 0,
+                        j->floors[at / grain_bytes]))
         sim_fail ("grain %llu is said to be zero",
-                  (unsigned long long) (j->first + at / grain_bytes));
+                  (unsigned long long)(j->first + at / grain_bytes));
   }
 }
 
@@ -286,9 +284,9 @@ static void
 failed (struct judged *j, const struct array_request *r, bool may_fail)
 {
   if (!may_fail)
-    sim_fail ("a client sees an error: op %d of %llu bytes at %llu: %s",
-              r->op, (unsigned long long) r->length,
-              (unsigned long long) r->offset, strerror (r->error));
+    sim_fail ("a client sees an error: op %d of %llu bytes at %llu: %s", r->op,
+              (unsigned long long)r->length, (unsigned long long)r->offset,
+              strerror (r->error));
   if (j->version)
     for (uint64_t i = 0; i < j->count; i++)
       raise_to (&grains[j->first + i].last_failed, j->version);
@@ -319,6 +317,35 @@ judge_done (struct judged *j, struct array_request *r, bool may_fail)
 }
 
 void
+judge_cleared (void)
+{
+  for (uint64_t i = 0; i < grains_count; i++) {
+    struct layout_piece p;
+    const struct layout_copy *c, *first;
+    bool intent = false;
+    unsigned copies;
+
+    layout_map (world.layout, i * grain_bytes, grain_bytes, &p);
+    first = &p.copy[0];
+    copies = p.copies;
+    for (c = first; c < first + copies; c++)
+      intent |= world.members[c->member]
+                    .intent[c->offset / world.members[c->member].extent_bytes];
+    for (c = first; c < first + copies && !intent; c++) {
+      const struct sim_member *m = &world.members[c->member];
+
+      if (memcmp (m->now + c->offset, m->durable + c->offset, grain_bytes)
+          || memcmp (m->now + c->offset,
+                     world.members[first->member].now + first->offset,
+                     grain_bytes))
+        sim_fail ("grain %llu has no intent bit any more, but its copy on "
+                  "member %u is not stable or differs",
+                  (unsigned long long)i, c->member);
+    }
+  }
+}
+
+void
 judge_quiet (void)
 {
   for (uint64_t i = 0; i < grains_count; i++) {
@@ -334,8 +361,8 @@ judge_quiet (void)
       if (version != UINT64_MAX && v != version)
         sim_fail ("all is quiet, but grain %llu: copy %u on member %u holds "
                   "version %llu, another copy %llu",
-                  (unsigned long long) i, c, member, (unsigned long long) v,
-                  (unsigned long long) version);
+                  (unsigned long long)i, c, member, (unsigned long long)v,
+                  (unsigned long long)version);
       version = v;
     }
     if (version == UINT64_MAX)
@@ -343,7 +370,7 @@ judge_quiet (void)
     if (!possible (i, version, g->last_failed < g->last ? g->last : g->acked))
       sim_fail ("all is quiet, but grain %llu holds version %llu, written "
                 "last was %llu",
-                (unsigned long long) i, (unsigned long long) version,
-                (unsigned long long) g->last);
+                (unsigned long long)i, (unsigned long long)version,
+                (unsigned long long)g->last);
   }
 }

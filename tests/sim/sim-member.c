@@ -10,13 +10,15 @@
 #include "sim.h"
 
 void
-sim_member_init (struct sim_member *m, uint64_t bytes)
+sim_member_init (struct sim_member *m, uint64_t bytes, uint64_t extent_bytes)
 {
   m->bytes = bytes;
+  m->extent_bytes = extent_bytes;
+  m->intent = calloc (bytes / extent_bytes + 1, sizeof m->intent[0]);
   m->now = calloc (1, bytes);
   m->durable = calloc (1, bytes);
   m->bad = calloc (bytes / grain_bytes, sizeof m->bad[0]);
-  if (!m->now || !m->durable || !m->bad)
+  if (!m->now || !m->durable || !m->bad || !m->intent)
     abort ();
 }
 
@@ -26,51 +28,113 @@ sim_member_free (struct sim_member *m)
   free (m->now);
   free (m->durable);
   free (m->bad);
+  free (m->intent);
 }
 
 static void
 put (struct sim_member *m, uint64_t offset, uint64_t length, const void *buf,
      bool fua)
 {
+  for (uint64_t e = offset / m->extent_bytes;
+       e <= (offset + length - 1) / m->extent_bytes; e++)
+    m->intent[e] = true;
   if (buf)
     memcpy (m->now + offset, buf, length);
   else
     memset (m->now + offset, 0, length);
   if (fua)
     memcpy (m->durable + offset, m->now + offset, length);
-  for (uint64_t g = offset / grain_bytes;
-       g < (offset + length) / grain_bytes; g++)
+  for (uint64_t g = offset / grain_bytes; g < (offset + length) / grain_bytes;
+       g++)
     m->bad[g] = false;
 }
 
 static int
 get (const struct sim_member *m, uint64_t offset, uint64_t length, void *buf)
 {
-  for (uint64_t g = offset / grain_bytes;
-       g < (offset + length) / grain_bytes; g++)
+  for (uint64_t g = offset / grain_bytes; g < (offset + length) / grain_bytes;
+       g++)
     if (m->bad[g])
       return EIO;
   memcpy (buf, m->now + offset, length);
   return 0;
 }
 
-static void
-apply_batch (struct sim_member *m, const struct array_io *io, void *buf)
+static const struct batch_record *
+decode (const struct sim_member *m, const struct array_io *io, void *buf,
+        int *count)
 {
   static struct batch_record records[BATCH_RECORDS_MAX];
   const char *why;
-  int count = batch_decode (buf, io->length, m->bytes, records, &why);
 
+  *count = batch_decode (buf, io->length, m->bytes, records, &why);
   if (io->offset != 0 || io->length > BATCH_BYTES_MAX)
-    sim_fail ("a batch of %llu bytes at %llu", (unsigned long long) io->length,
-              (unsigned long long) io->offset);
-  if (count < 1)
-    sim_fail ("a batch is refused: %s", count < 0 ? why : "it is empty");
-  for (int i = 0; i < count; i++)
-    if (batch_changes_data (records[i].kind))
-      put (m, records[i].offset, records[i].length,
-           records[i].kind == BATCH_WRITE ? records[i].payload : NULL,
+    sim_fail ("a batch of %llu bytes at %llu", (unsigned long long)io->length,
+              (unsigned long long)io->offset);
+  if (*count < 1)
+    sim_fail ("a batch is refused: %s", *count < 0 ? why : "it is empty");
+  return records;
+}
+
+/* Bits fall of extents that are named whole. */
+static void
+clear (struct sim_member *m, uint64_t offset, uint64_t length)
+{
+  if (offset % m->extent_bytes || length % m->extent_bytes)
+    sim_fail ("a clear of a part of an extent");
+  for (uint64_t e = offset / m->extent_bytes;
+       e < (offset + length) / m->extent_bytes; e++)
+    m->intent[e] = false;
+}
+
+static void
+apply_batch (struct sim_member *m, const struct array_io *io, void *buf)
+{
+  int count;
+  const struct batch_record *r = decode (m, io, buf, &count);
+
+  for (; count-- > 0; r++)
+    if (r->kind == BATCH_CLEAR)
+      clear (m, r->offset, r->length);
+    else
+      put (m, r->offset, r->length, r->kind == BATCH_WRITE ? r->payload : NULL,
            io->flags & ARRAY_FUA);
+}
+
+bool
+sim_member_clears (const struct sim_member *m, const struct array_io *io,
+                   unsigned i, uint64_t *offset, uint64_t *length)
+{
+  const struct batch_record *r;
+  int count;
+
+  if (io->kind != IO_BATCH)
+    return false;
+  r = decode (m, io, io->buf, &count);
+  if (i >= (unsigned)count || r[i].kind != BATCH_CLEAR)
+    return false;
+  *offset = r[i].offset;
+  *length = r[i].length;
+  return true;
+}
+
+bool
+sim_member_writes (const struct sim_member *m, const struct array_io *io,
+                   uint64_t offset, uint64_t length)
+{
+  const struct batch_record *r;
+  int count;
+
+  if (io->kind == IO_WRITE || io->kind == IO_ZERO)
+    return io->offset < offset + length && offset < io->offset + io->length;
+  if (io->kind != IO_BATCH)
+    return false;
+  r = decode (m, io, io->buf, &count);
+  for (; count-- > 0; r++)
+    if (r->kind != BATCH_CLEAR && r->offset < offset + length
+        && offset < r->offset + r->length)
+      return true;
+  return false;
 }
 
 static bool
@@ -96,12 +160,11 @@ extents (const struct sim_member *m, struct array_io *io)
     abort ();
   io->extents = e;
   for (uint64_t i = 0; i < grains; i++) {
-    bool zero =
-      is_zero (m->now + io->offset + i * grain_bytes, grain_bytes);
+    bool zero = is_zero (m->now + io->offset + i * grain_bytes, grain_bytes);
 
     if (i == 0 || e->zero != zero)
-      io->extents[io->extents_count++] =
-        (struct array_extent) { .hole = zero, .zero = zero };
+      io->extents[io->extents_count++]
+          = (struct array_extent){ .hole = zero, .zero = zero };
     e = &io->extents[io->extents_count - 1];
     e->length += grain_bytes;
   }
@@ -111,12 +174,11 @@ extents (const struct sim_member *m, struct array_io *io)
 int
 sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
 {
-  if (io->kind != IO_BATCH && io->kind != IO_FLUSH &&
-      (io->length == 0 || io->offset > m->bytes ||
-       io->length > m->bytes - io->offset))
+  if (io->kind != IO_BATCH && io->kind != IO_FLUSH
+      && (io->length == 0 || io->offset > m->bytes
+          || io->length > m->bytes - io->offset))
     sim_fail ("a request of %llu bytes at %llu is beyond the member's end",
-              (unsigned long long) io->length,
-              (unsigned long long) io->offset);
+              (unsigned long long)io->length, (unsigned long long)io->offset);
   switch (io->kind) {
   case IO_READ:
     return get (m, io->offset, io->length, buf);

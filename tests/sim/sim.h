@@ -1,9 +1,9 @@
 /* sim.h: the simulator of the array engine.
  *
- * sim.c is the world: a virtual clock, the clients, weftd, and what goes
- * wrong.  sim-member.c are the members: what they hold, and what of it would
- * survive a power cut.  sim-history.c is the judge: it knows what every client
- * asked and was told, and nothing of the engine.
+ * sim.c is a run; sim-world.c what happens in it: the clients, weftd, and what
+ * goes wrong; sim-event.c its clock.  sim-member.c are the members: what they
+ * hold, and what of it would survive a power cut.  sim-history.c is the judge:
+ * it knows what every client asked and was told, and nothing of the engine.
  *
  * Storage is looked at in grains.  A write has a version, its number in the
  * order of submission, and fills each of its grains with that version and the
@@ -26,9 +26,18 @@ uint64_t sim_random (void);
 uint64_t sim_below (uint64_t n); /* 0 ... n-1 */
 bool sim_chance (unsigned percent);
 
+/* The clock, in ns, and what is to happen.  sim_pop sets the clock; NULL: there
+ * is nothing.
+ */
+extern uint64_t sim_now;
+void sim_push (uint64_t at, void *what);
+uint64_t sim_next (void); /* when; UINT64_MAX: never */
+void *sim_pop (void);
+
+extern bool sim_verbose;
 /* Ends the run: prints the seed and what is wrong. */
 void sim_fail (const char *fmt, ...)
-  __attribute__ ((format (printf, 1, 2), noreturn));
+    __attribute__ ((format (printf, 1, 2), noreturn));
 void sim_trace (const char *fmt, ...) __attribute__ ((format (printf, 1, 2)));
 
 /* Grains. */
@@ -42,9 +51,19 @@ struct sim_member {
   uint8_t *now;     /* what a read sees */
   uint8_t *durable; /* what is certain to survive a power cut */
   bool *bad;        /* for each grain: can't be read, until it is written */
-  uint64_t bytes;
+  bool *intent;     /* for each extent: its bit of the intent map */
+  uint64_t bytes, extent_bytes;
 };
-void sim_member_init (struct sim_member *m, uint64_t bytes);
+void sim_member_init (struct sim_member *m, uint64_t bytes,
+                      uint64_t extent_bytes);
+/* The clears of a batch, if it is one: how many bytes of extents, from where;
+ * false: there are no more.
+ */
+bool sim_member_clears (const struct sim_member *m, const struct array_io *io,
+                        unsigned i, uint64_t *offset, uint64_t *length);
+/* Does it write anything in this range? */
+bool sim_member_writes (const struct sim_member *m, const struct array_io *io,
+                        uint64_t offset, uint64_t length);
 void sim_member_free (struct sim_member *m);
 /* Carry out; returns an errno.  buf is io->buf, or a copy of it. */
 int sim_member_execute (struct sim_member *m, struct array_io *io, void *buf);
@@ -66,6 +85,10 @@ struct judged *judge_submitted (struct array_request *r);
  * excused.
  */
 void judge_done (struct judged *j, struct array_request *r, bool may_fail);
+/* Bits have fallen: where no copy of a grain has one, all copies are the same
+ * and stable.
+ */
+void judge_cleared (void);
 /* All is quiet: every copy that counts is the same and what it should be. */
 void judge_quiet (void);
 

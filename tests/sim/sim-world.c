@@ -1,0 +1,498 @@
+/* sim-world.c: what happens in a run: the engine's requests to members and what
+ * becomes of them, the clients, the faults, and weftd.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim-world.h"
+
+struct world w;
+
+/* Events. */
+
+struct event *
+event_new (enum event_kind kind, uint64_t delay)
+{
+  struct event *e = calloc (1, sizeof *e);
+
+  e->kind = kind;
+  sim_push (sim_now + delay, e);
+  return e;
+}
+
+static void
+flight_event (struct flight *f, enum event_kind kind, uint64_t after)
+{
+  event_new (kind, after)->flight = f;
+  f->events++;
+}
+
+static uint64_t
+delay (void)
+{
+  if (w.sluggish && sim_chance (4))
+    return sim_below (8000 * MS); /* below the time-out */
+  if (sim_chance (w.slow_percent))
+    return sim_below (30 * MS);
+  return 5 * US + sim_below (400 * US);
+}
+
+/* What the engine wants. */
+
+static const char *const io_names[]
+    = { "read", "write", "zero", "trim", "flush", "extents", "batch" };
+
+static void
+take_io (struct array_io *io)
+{
+  struct flight *f = calloc (1, sizeof *f);
+  enum trouble trouble = w.trouble[io->member];
+
+  if (w.noticed[io->member])
+    sim_fail ("member %u is lost but is asked to %s", io->member,
+              io_names[io->kind]);
+  sim_trace ("member %u: %s %llu+%llu%s", io->member, io_names[io->kind],
+             (unsigned long long)io->offset, (unsigned long long)io->length,
+             io->flags & ARRAY_FUA ? " fua" : "");
+  f->io = io;
+  io->owner = f;
+  f->next = w.flights;
+  w.flights = f;
+  if (trouble == SILENT)
+    f->silent = true;
+  else if (trouble == BROKEN) {
+    f->executed = true;
+    f->error = ENOTCONN;
+    flight_event (f, EVENT_ANSWER, delay ());
+  }
+  else
+    flight_event (f, EVENT_EXECUTE, delay ());
+}
+
+/* Everything that is in flight to a member comes back with an error; some of
+ * it was or will be carried out.
+ */
+void
+world_break_flights (unsigned member)
+{
+  for (struct flight *f = w.flights; f; f = f->next) {
+    if (f->io->member != member || (f->executed && !f->silent))
+      continue;
+    if (!f->executed && sim_chance (60) && f->io->kind != IO_READ
+        && f->io->kind != IO_EXTENTS && f->io->kind != IO_FLUSH) {
+      struct event *e = event_new (EVENT_STRAY, sim_below (50 * MS));
+
+      e->member = member;
+      e->stray = *f->io;
+      if (f->io->buf) {
+        e->buf = malloc (f->io->length);
+        memcpy (e->buf, f->io->buf, f->io->length);
+      }
+    }
+    f->executed = true;
+    f->silent = false;
+    f->error = sim_chance (50) ? ENOTCONN : ESHUTDOWN;
+    flight_event (f, EVENT_ANSWER, delay ());
+  }
+}
+
+static void
+take_notice (const struct array_notice *n)
+{
+  sim_trace ("notice %d of member %u: %s", n->kind, n->member, n->reason);
+  if (strlen (n->reason) < 10)
+    sim_fail ("a notice without a reason");
+  if (n->kind == NOTICE_DATA_LOST) {
+    if (!w.may_fail)
+      sim_fail ("data is lost: %s", n->reason);
+    return;
+  }
+  if (w.noticed[n->member])
+    sim_fail ("member %u is lost twice", n->member);
+  if (w.trouble[n->member] == FINE)
+    sim_fail ("member %u is said to be lost: %s", n->member, n->reason);
+  w.noticed[n->member] = true;
+  w.trouble[n->member] = BROKEN;
+  world_break_flights (n->member);
+  event_new (EVENT_RECORD, delay () + sim_below (20 * MS))->member = n->member;
+}
+
+static void
+take_done (struct array_request *r)
+{
+  unsigned i = r - w.requests;
+
+  sim_trace ("done %u: op %d %llu+%llu: %s", i, r->op,
+             (unsigned long long)r->offset, (unsigned long long)r->length,
+             r->error ? strerror (r->error) : "ok");
+  if (!w.judged[i])
+    sim_fail ("a request is done twice");
+  if (r->error && r->error != EIO && !w.stopped)
+    sim_fail ("a client sees the error %s", strerror (r->error));
+  if (r->error)
+    w.errors++;
+  judge_done (w.judged[i], r, w.may_fail || w.stopped);
+  w.judged[i] = NULL;
+  free (r->buf);
+  free (r->extents);
+  memset (r, 0, sizeof *r);
+  w.outstanding--;
+  w.requests_done++;
+  w.progress_at = sim_now;
+}
+
+/* After every input. */
+void
+world_take_outputs (void)
+{
+  struct array_io *io;
+  struct array_request *r;
+  struct array_notice n;
+  struct array_stats stats;
+
+  array_check (w.array);
+  while ((io = array_next_io (w.array)))
+    take_io (io);
+  while ((r = array_next_done (w.array)))
+    take_done (r);
+  while (array_next_notice (w.array, &n))
+    take_notice (&n);
+  array_check (w.array);
+  array_stats (w.array, sim_now, &stats);
+  if (stats.image_bytes > w.bytes_peak)
+    w.bytes_peak = stats.image_bytes;
+  if (stats.image_bytes > w.config.image_buffer_bytes + BATCH_BYTES_MAX)
+    sim_fail ("the image buffer takes %llu bytes",
+              (unsigned long long)stats.image_bytes);
+  w.inputs++;
+}
+
+/* The clients. */
+
+static uint64_t
+random_length (uint64_t most)
+{
+  uint64_t n;
+
+  switch (sim_below (6)) {
+  case 0:
+    n = sim_below (most) + 1;
+    break;
+  case 1:
+    n = sim_below (64) + 1;
+    break;
+  case 2:
+    n = w.config.layout.unit / grain_bytes;
+    break;
+  default:
+    n = sim_below (8) + 1;
+    break;
+  }
+  return n < most ? n : most;
+}
+
+static void
+choose_request (struct array_request *r)
+{
+  static const enum array_op ops[] = {
+    ARRAY_READ,  ARRAY_READ,  ARRAY_READ,  ARRAY_WRITE,   ARRAY_WRITE,
+    ARRAY_WRITE, ARRAY_WRITE, ARRAY_WRITE, ARRAY_ZERO,    ARRAY_TRIM,
+    ARRAY_FLUSH, ARRAY_WRITE, ARRAY_READ,  ARRAY_EXTENTS,
+  };
+  uint64_t grains = w.config.layout.size / grain_bytes, first, count;
+  uint64_t hot = grains < 64 ? grains : 64;
+
+  r->op = ops[sim_below (sizeof ops / sizeof ops[0])];
+  if (r->op == ARRAY_FLUSH)
+    return;
+  first = sim_chance (50) ? sim_below (hot) : sim_below (grains);
+  count = random_length (grains - first);
+  r->offset = first * grain_bytes;
+  r->length = count * grain_bytes;
+  if (r->op != ARRAY_READ && r->op != ARRAY_EXTENTS && sim_chance (15))
+    r->flags |= ARRAY_FUA;
+  if (r->op == ARRAY_ZERO && sim_chance (50))
+    r->flags |= ARRAY_MAY_TRIM;
+  if (r->op == ARRAY_READ || r->op == ARRAY_WRITE)
+    r->buf = malloc (r->length);
+  if (r->op == ARRAY_READ)
+    memset (r->buf, 0xee, r->length);
+}
+
+void
+world_submit (struct array_request *r)
+{
+  unsigned i = r - w.requests;
+
+  sim_trace ("submit %u: op %d %llu+%llu flags %u", i, r->op,
+             (unsigned long long)r->offset, (unsigned long long)r->length,
+             r->flags);
+  w.judged[i] = judge_submitted (r);
+  w.outstanding++;
+  array_submit (w.array, r, sim_now);
+  world_take_outputs ();
+}
+
+static void
+submit (void)
+{
+  unsigned i = 0;
+
+  while (w.judged[i])
+    i++;
+  choose_request (&w.requests[i]);
+  world_submit (&w.requests[i]);
+}
+
+static void
+clients (void)
+{
+  unsigned burst = 1 + sim_below (4);
+
+  while (burst-- > 0 && w.outstanding < w.outstanding_max && w.steps > 0) {
+    w.steps--;
+    submit ();
+  }
+  if (w.steps == 0)
+    return;
+  if (w.pauses && sim_chance (4)) /* long enough for bits to fall */
+    event_new (EVENT_CLIENT, sim_below (9000 * MS));
+  else
+    event_new (EVENT_CLIENT, sim_chance (10) ? sim_below (20 * MS) : delay ());
+}
+
+/* Faults. */
+
+static bool
+survivable (unsigned member)
+{
+  bool lost[ARRAY_MEMBERS_MAX] = { false };
+
+  for (unsigned i = 0; i < w.config.layout.members; i++)
+    lost[i] = i == member || w.trouble[i] != FINE;
+  return layout_loss (&w.config.layout, lost, NULL) == 0;
+}
+
+static void
+lose (unsigned member)
+{
+  if (!survivable (member)) {
+    if (!w.may_lose)
+      return;
+    w.may_fail = true;
+  }
+  if (w.bads > 0)
+    w.may_fail = true; /* the other copy may have a bad spot */
+  w.losses++;
+  switch (sim_below (4)) {
+  case 0:
+    sim_trace ("fault: member %u breaks", member);
+    w.trouble[member] = BROKEN;
+    world_break_flights (member);
+    event_new (EVENT_BREAK, 0)->member = member;
+    break;
+  case 1:
+    sim_trace ("fault: member %u breaks, its answers come first", member);
+    w.trouble[member] = BROKEN;
+    world_break_flights (member);
+    event_new (EVENT_BREAK, sim_below (5 * MS))->member = member;
+    break;
+  case 2:
+    sim_trace ("fault: member %u falls silent", member);
+    w.trouble[member] = SILENT;
+    for (struct flight *f = w.flights; f; f = f->next)
+      if (f->io->member == member && sim_chance (70) && !f->error)
+        f->silent = true; /* carried out, perhaps, but not answered */
+    break;
+  case 3:
+    sim_trace ("fault: member %u fails", member);
+    w.trouble[member] = FAILING;
+    break;
+  }
+}
+
+/* Is anything bad in the block of 4 KiB around? */
+static bool
+block_bad (unsigned member, uint64_t offset)
+{
+  uint64_t first = offset / 4096 * 4096 / grain_bytes;
+
+  for (uint64_t g = first; g < first + 4096 / grain_bytes; g++)
+    if (w.members[member].bad[g])
+      return true;
+  return false;
+}
+
+/* A spot goes bad only where another copy is good. */
+static void
+spoil (void)
+{
+  const struct layout *l = &w.config.layout;
+  uint64_t g = sim_below (l->size / grain_bytes);
+  struct layout_piece p;
+  struct layout_copy c;
+
+  layout_map (l, g * grain_bytes, grain_bytes, &p);
+  if (p.copies < 2)
+    return;
+  for (unsigned i = 0; i < p.copies; i++)
+    if (w.trouble[p.copy[i].member] != FINE
+        || block_bad (p.copy[i].member, p.copy[i].offset))
+      return;
+  c = p.copy[sim_below (p.copies)];
+  sim_trace ("fault: member %u can't read %llu", c.member,
+             (unsigned long long)c.offset);
+  w.members[c.member].bad[c.offset / grain_bytes] = true;
+  w.bads++;
+  if (w.losses > 0)
+    w.may_fail = true;
+}
+
+static void
+fault (void)
+{
+  unsigned member = sim_below (w.config.layout.members);
+
+  if (sim_chance (w.bad_percent))
+    spoil ();
+  else if (w.faults > 0 && w.trouble[member] == FINE) {
+    w.faults--;
+    lose (member);
+  }
+  if (w.steps > 0)
+    event_new (EVENT_FAULT, sim_below (sim_chance (30) ? MS : 60 * MS));
+}
+
+/* Members. */
+
+/* When bits fall, nothing is on its way to these extents, and they are clean.
+ */
+static void
+check_clear (const struct flight *clear)
+{
+  const struct sim_member *m = &w.members[clear->io->member];
+  uint64_t offset, length;
+
+  for (unsigned i = 0; w.trouble[clear->io->member] == FINE
+                       && sim_member_clears (m, clear->io, i, &offset, &length);
+       i++) {
+    w.clears++;
+    for (struct flight *f = w.flights; f; f = f->next)
+      if (f->io->member == clear->io->member && !f->executed
+          && sim_member_writes (m, f->io, offset, length))
+        sim_fail ("member %u is asked to clear %llu+%llu while a write is on "
+                  "its way there",
+                  f->io->member, (unsigned long long)offset,
+                  (unsigned long long)length);
+  }
+}
+
+static void
+execute (struct flight *f)
+{
+  struct array_io *io = f->io;
+  enum trouble trouble = w.trouble[io->member];
+
+  if (f->executed)
+    return;
+  f->executed = true;
+  if (io->kind == IO_BATCH)
+    check_clear (f);
+  if (trouble == FAILING && io->kind != IO_READ && io->kind != IO_EXTENTS) {
+    if (sim_chance (50))
+      sim_member_execute (&w.members[io->member], io, io->buf);
+    f->error = sim_chance (50) ? EIO : ENOSPC;
+  }
+  else
+    f->error = sim_member_execute (&w.members[io->member], io, io->buf);
+  if (io->kind == IO_BATCH && w.losses == 0)
+    judge_cleared ();
+  if (!f->silent)
+    flight_event (f, EVENT_ANSWER, delay ());
+}
+
+static void
+answer (struct flight *f)
+{
+  struct flight **at = &w.flights;
+  struct array_io *io = f->io;
+
+  if (f->silent || f->answered)
+    return;
+  f->answered = true;
+  while (*at != f)
+    at = &(*at)->next;
+  *at = f->next;
+  sim_trace ("member %u: %s %llu+%llu is answered: %s", io->member,
+             io_names[io->kind], (unsigned long long)io->offset,
+             (unsigned long long)io->length,
+             f->error ? strerror (f->error) : "ok");
+  if (io->kind == IO_EXTENTS && f->error) {
+    free (io->extents);
+    io->extents = NULL;
+    io->extents_count = 0;
+  }
+  array_io_done (w.array, io, f->error, sim_now);
+  world_take_outputs ();
+}
+
+/* weftd. */
+
+static void
+record (unsigned member)
+{
+  struct event *e;
+
+  sim_trace ("weftd records member %u as out", member);
+  w.recorded[member] = true;
+  w.epoch++;
+  e = event_new (EVENT_COMMIT, sim_below (20 * MS));
+  e->epoch = w.epoch;
+  for (unsigned i = 0; i < w.config.layout.members; i++)
+    e->states[i] = w.recorded[i] ? MEMBER_OUT : MEMBER_IN_SYNC;
+}
+
+void
+world_handle (struct event *e)
+{
+  switch (e->kind) {
+  case EVENT_CLIENT:
+    clients ();
+    break;
+  case EVENT_EXECUTE:
+    execute (e->flight);
+    break;
+  case EVENT_ANSWER:
+    answer (e->flight);
+    break;
+  case EVENT_STRAY:
+    if (!w.recorded[e->member])
+      sim_member_execute (&w.members[e->member], &e->stray, e->buf);
+    break;
+  case EVENT_FAULT:
+    fault ();
+    break;
+  case EVENT_BREAK:
+    array_lost (w.array, e->member, "the connection is broken", sim_now);
+    world_take_outputs ();
+    break;
+  case EVENT_RECORD:
+    record (e->member);
+    break;
+  case EVENT_COMMIT:
+    sim_trace ("commit of epoch %llu", (unsigned long long)e->epoch);
+    for (unsigned i = 0; i < w.config.layout.members; i++)
+      w.heard[i] |= e->states[i] == MEMBER_OUT;
+    array_commit (w.array, e->epoch, e->states, sim_now);
+    world_take_outputs ();
+    break;
+  }
+  if (e->flight && --e->flight->events == 0 && e->flight->answered)
+    free (e->flight);
+  free (e->buf);
+  free (e);
+}
