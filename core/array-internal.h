@@ -207,7 +207,9 @@ struct array {
   struct clear clear;
   struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
                                                   member that was lost since */
-  unsigned in_flight;                                /* given to the caller */
+  struct aio *overdue; /* the first of `sent`, once it is; ... */
+  uint64_t overdue_ns; /* ... then its member is lost */
+  unsigned in_flight;  /* given to the caller */
   struct array_request *done_first, **done_last;
   TAILQ_HEAD (, notice) notices;
 
