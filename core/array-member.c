@@ -112,6 +112,12 @@ member_commit (struct array *a, uint64_t epoch,
   if (epoch < a->config.epoch)
     return; /* overtaken by a newer one */
   a->config.epoch = epoch;
+  /* Others may have lost a member that we have not: what we have asked of it
+   * is over as well.
+   */
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (states[i] != MEMBER_IN_SYNC)
+      member_lost (a, i, "weftd has recorded it as out");
   for (unsigned i = 0; i < a->layout->members; i++) {
     struct array_member *m = &a->member[i];
     enum member_state old = m->state;

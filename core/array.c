@@ -507,7 +507,7 @@ check_overdue (struct array *a)
 
   if (grace_ns > OVERDUE_NS_MAX)
     grace_ns = OVERDUE_NS_MAX;
-  while (timeout_ns (a) > 0 && (x = TAILQ_FIRST (&a->sent))
+  while (!a->stopped && timeout_ns (a) > 0 && (x = TAILQ_FIRST (&a->sent))
          && x->io.sent_ns + timeout_ns (a) <= a->now_ns) {
     if (a->overdue != x) {
       a->overdue = x;

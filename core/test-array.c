@@ -451,6 +451,29 @@ test_loss (void)
   end ();
 }
 
+/* Another host has lost a member that we are just asking. */
+static void
+test_lost_by_others (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  assert (ios_count == 1 && ios[0]->member == 0);
+  commit (1);
+  /* The connection is to be broken, and nobody waits for its answer. */
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  now += 3600 * 1000 * MS;
+  array_tick (a, now);
+  take ();
+  answer (0, ENOTCONN);
+  assert (ios_count == 1 && ios[0]->member == 3);
+  answer_all ();
+  assert (done (&r) && r.error == 0 && notices_lost == 1);
+  end ();
+}
+
 static void
 test_image_member_lost (void)
 {
@@ -944,6 +967,7 @@ main (void)
   test_error_is_a_loss (ARRAY_FLUSH, EIO);
   test_error_is_a_loss (ARRAY_READ, ESHUTDOWN);
   test_timeout ();
+  test_lost_by_others ();
   test_bad_spot (false);
   test_bad_spot (true);
   test_no_good_copy ();

@@ -44,6 +44,7 @@ static struct layout layout;
 static uint64_t data_bytes[ARRAY_MEMBERS_MAX]; /* of each member */
 static bool readonly;
 static atomic_bool any_lost; /* since the start */
+static bool resynced;        /* the copies were equal at the start */
 
 /* A connection.  nbdkit does not close those that are left when it ends. */
 struct client {
@@ -307,7 +308,8 @@ array_after_fork (void)
   if (control_start (control, engine) == -1)
     return -1;
   /* No client is let in before this function returns. */
-  if (!readonly && resync_run (engine, &layout, map, data_bytes) == -1)
+  resynced = readonly || resync_run (engine, &layout, map, data_bytes) == 0;
+  if (!resynced)
     nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
                   "attach copies them", params.array);
   return 0;
@@ -329,7 +331,7 @@ array_cleanup (void)
   }
   clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
   /* No bit falls while a member that has missed writes may come back. */
-  if (clean && control && !readonly && !atomic_load (&any_lost))
+  if (clean && control && !readonly && resynced && !atomic_load (&any_lost))
     resync_settle (&layout, map, data_bytes);
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "

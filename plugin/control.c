@@ -426,13 +426,16 @@ control_notice (struct control *c, const struct array_notice *n)
   pthread_mutex_unlock (&c->lock);
 }
 
-/* weftd does not record the loss of what has no other copy. */
+/* weftd does not record the loss of what has no other copy, nor a reader's of a
+ * member that is well: then we stop.
+ */
 static bool
-is_last_copy (int status, const json_t *reply)
+is_no_loss (int status, const json_t *reply)
 {
   const char *code = json_string_value (json_object_get (reply, "code"));
 
-  return status == 409 && code && strcmp (code, "last-copy") == 0;
+  return status == 409 && code &&
+         (strcmp (code, "last-copy") == 0 || strcmp (code, "in-use") == 0);
 }
 
 /* Report until it is recorded or there is no use. */
@@ -472,7 +475,7 @@ report (struct control *c, const struct report *r)
       commit (c, reply, true);
     } else if (status == 410)
       session_over (c, admin_error (c->reporter_admin));
-    else if (is_last_copy (status, reply)) {
+    else if (is_no_loss (status, reply)) {
       nbdkit_error ("array %s: stops, every request fails from now on: %s",
                     params.array, admin_error (c->reporter_admin));
       engine_stop (c->engine, EIO);

@@ -53,6 +53,8 @@ check_ending (struct engine *e, uint64_t now)
     return now + MS (ENDING_CHECK_MS);
   if (!atomic_exchange (&e->ending, true))
     return now + MS (ENDING_GRACE_MS);
+  if (e->drain_deadline != UINT64_MAX)
+    return UINT64_MAX; /* engine_end has a time of its own */
   if (e->running == 0)
     return now + MS (ENDING_CHECK_MS);
   nbdkit_error ("weft: ending: failing %u requests that wait for weftd or for "

@@ -317,7 +317,7 @@ turn_carry_out (struct engine *e, struct turn *t)
   /* A leader looks at the directions before it polls; another, who may poll
    * already, has to be told.
    */
-  if (full && !t->leads)
+  if (full && (!t->leads || t->self == &e->self))
     t->kick_self = t->kick_leader = true;
   if (t->kick_self)
     engine_kick (e->kick_self);

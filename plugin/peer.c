@@ -71,28 +71,36 @@ nbd_reason (void)
   return colon ? colon + 2 : text;
 }
 
+int
+peer_connect (struct nbd_handle *nbd, const char *uri, unsigned wait_ms)
+{
+  uint64_t deadline_ms = now_ms () + wait_ms, now;
+
+  if (nbd_aio_connect_uri (nbd, uri) == -1)
+    return -1;
+  while (nbd_aio_is_connecting (nbd) > 0) {
+    now = now_ms ();
+    if (now >= deadline_ms)
+      return -2;
+    if (nbd_poll (nbd, (int) (deadline_ms - now)) == -1)
+      return -1;
+  }
+  return nbd_aio_is_ready (nbd) == 1 ? 0 : -1;
+}
+
 static int
 door_connect (struct door *d, const char *uri, bool local_files,
               uint64_t deadline_ms)
 {
-  uint64_t now;
+  uint64_t now = now_ms ();
 
   if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
       nbd_set_uri_allow_local_file (d->nbd, local_files) == -1 ||
       /* A failed read's buffer is never looked at. */
-      nbd_set_pread_initialize (d->nbd, false) == -1 ||
-      nbd_aio_connect_uri (d->nbd, uri) == -1)
+      nbd_set_pread_initialize (d->nbd, false) == -1)
     return -1;
-  while (nbd_aio_is_connecting (d->nbd) > 0) {
-    now = now_ms ();
-    if (now >= deadline_ms) {
-      errno = ETIMEDOUT;
-      return -2;
-    }
-    if (nbd_poll (d->nbd, (int) (deadline_ms - now)) == -1)
-      return -1;
-  }
-  return nbd_aio_is_ready (d->nbd) == 1 ? 0 : -1;
+  return peer_connect (d->nbd, uri,
+                       now < deadline_ms ? deadline_ms - now : 0);
 }
 
 /* Open one door and learn what it can do. */

@@ -29,6 +29,11 @@ struct peer;
  */
 char *peer_door_uri (const char *uri, const char *door, const char *token);
 
+/* Connect a handle, within wait_ms.  0, -1 with libnbd's error, -2: no answer
+ * in time.
+ */
+int peer_connect (struct nbd_handle *nbd, const char *uri, unsigned wait_ms);
+
 /* An array_io on its way to a member and back. */
 struct peer_io {
   struct array_io *io;

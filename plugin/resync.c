@@ -26,6 +26,8 @@
 #include "role.h"
 
 #define PROGRESS_EXTENTS 256 /* a line for each GiB */
+#define CONNECT_MS 5000
+#define ERRORS_MAX 16 /* then the rest is left for the next time */
 
 struct todo {
   const struct layout *layout;
@@ -33,6 +35,7 @@ struct todo {
   uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
   uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
   uint64_t extents;                   /* set in all of them */
+  unsigned errors;
 };
 
 static struct nbd_handle *
@@ -40,23 +43,19 @@ open_door (const struct map_member *mm, const char *door, const char *token)
 {
   struct nbd_handle *nbd = nbd_create ();
   char *uri = peer_door_uri (mm->uri, door, token);
+  int r = nbd && uri ? peer_connect (nbd, uri, CONNECT_MS) : -1;
 
-  if (nbd && uri && nbd_connect_uri (nbd, uri) == 0) {
+  if (r == 0) {
     free (uri);
     return nbd;
   }
   nbdkit_error ("weft: member %s: can't open its door %s: %s", mm->name, door,
-                nbd ? nbd_get_error () : strerror (ENOMEM));
+                r == -2 ? "no answer in time"
+                : nbd   ? nbd_get_error ()
+                        : strerror (ENOMEM));
   free (uri);
   nbd_close (nbd);
   return NULL;
-}
-
-static void
-close_door (struct nbd_handle *nbd)
-{
-  nbd_shutdown (nbd, 0);
-  nbd_close (nbd);
 }
 
 static bool
@@ -96,7 +95,7 @@ todo_read (struct todo *t, unsigned m, const struct map_member *mm)
                   nbd_get_error ());
   for (uint64_t i = 0; i < t->bytes[m]; i++)
     t->extents += __builtin_popcount (t->bits[m][i]);
-  close_door (nbd);
+  nbd_close (nbd);
   return r;
 }
 
@@ -137,14 +136,14 @@ copy (struct engine *e, uint64_t offset, uint32_t length, uint8_t *buf)
 
 /* All units that have a copy in this extent of this member. */
 static int
-resync_extent (const struct todo *t, struct engine *e, unsigned member,
+resync_extent (struct todo *t, struct engine *e, unsigned member,
                uint64_t start, uint8_t *buf)
 {
   const struct layout *l = t->layout;
   uint64_t at = start, end = start + EXTENT_BYTES, offset;
   struct layout_piece p;
   uint32_t length;
-  int c, err;
+  int c, err, r = 0;
 
   if (end > l->member_bytes)
     end = l->member_bytes;
@@ -161,32 +160,36 @@ resync_extent (const struct todo *t, struct engine *e, unsigned member,
     if (err) {
       nbdkit_error ("weft: resync of %" PRIu32 " bytes at %" PRIu64 ": %s",
                     length, offset, strerror (err));
-      return -1;
+      r = -1;
+      if (++t->errors == ERRORS_MAX)
+        break;
     }
   }
-  return 0;
+  return r;
 }
 
 static int
-resync_copy (const struct todo *t, struct engine *e)
+resync_copy (struct todo *t, struct engine *e)
 {
   struct array_request flush = { .op = ARRAY_FLUSH };
   uint8_t *buf = malloc (t->layout->unit);
   uint64_t done = 0;
-  int r = buf ? 0 : -1;
+  bool failed = buf == NULL;
 
   for (unsigned m = 0; m < t->layout->members; m++)
-    for (uint64_t x = 0; r == 0 && x < t->bytes[m] * 8; x++) {
+    for (uint64_t x = 0; buf && t->errors < ERRORS_MAX && x < t->bytes[m] * 8;
+         x++) {
       if (!todo_test (t, m, x * EXTENT_BYTES))
         continue;
-      if (x * EXTENT_BYTES < t->layout->member_bytes)
-        r = resync_extent (t, e, m, x * EXTENT_BYTES, buf);
+      if (x * EXTENT_BYTES < t->layout->member_bytes &&
+          resync_extent (t, e, m, x * EXTENT_BYTES, buf) == -1)
+        failed = true; /* go on: the others need it no less */
       if (++done % PROGRESS_EXTENTS == 0)
         nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", done,
                       t->extents);
     }
   free (buf);
-  return r == 0 && engine_run (e, &flush) == 0 ? 0 : -1;
+  return engine_run (e, &flush) == 0 && !failed ? 0 : -1;
 }
 
 static int
@@ -240,7 +243,7 @@ settle_member (const struct todo *t, unsigned m, const struct map_member *mm)
     nbdkit_error ("weft: member %s: can't clear its intent bits: %s", mm->name,
                   nbd_get_error ());
   if (nbd)
-    close_door (nbd);
+    nbd_close (nbd);
   return r;
 }
 
