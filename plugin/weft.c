@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,10 @@ static const struct role *role;
 static void
 weft_load (void)
 {
+  /* What one thread of nbdkit's allocates another frees.  With an arena for
+   * each of them glibc keeps several times what is in use.
+   */
+  mallopt (M_ARENA_MAX, 1);
   admin_global_init ();
 }
 

@@ -1,8 +1,9 @@
 """The array process's memory is bounded, however long it runs.
 
-Topology: one raid-x devcluster whose array has a small image buffer and few
-          threads.
-Cause: fio writes and reads at random over several connections, for long.
+Topology: one raid-x devcluster with a small image buffer, few threads and
+          several connections; or with the default buffer and one connection.
+Cause: fio writes and reads at random for long, in sizes that change all the
+       time.
 Pass:  the largest resident set is below image buffer + connections x threads
        x largest request + 32 MiB (DESIGN section 5), and does not grow once it
        has been reached.
@@ -10,16 +11,14 @@ Pass:  the largest resident set is below image buffer + connections x threads
 
 import time
 
+import pytest
+
 from copies import check_copies, model_of
 from fiojob import Fio
 
 UNIT = 64 << 10
-BUFFER = 1 << 20
-THREADS = 4
-CONNECTIONS = 4
 LARGEST = 1 << 20
 SECONDS = 40
-
 
 def memory(pid, key):
     with open(f"/proc/{pid}/status", encoding="ascii",
@@ -30,29 +29,49 @@ def memory(pid, key):
     raise AssertionError(key)
 
 
-def test_bound(cluster, seed):
-    c = cluster(layout="raid-x", members=4, unit=UNIT, size="128M",
-                image_buffer=BUFFER, threads=THREADS)
-    pid = c.array["pid"]
-    bound = BUFFER + CONNECTIONS * THREADS * LARGEST + (32 << 20)
-    resident = []
-    with Fio(c.nbd, jobs=CONNECTIONS, depth=8, size="32M", rw="randrw",
-             bs=f"512-{LARGEST}", bs_unaligned=True, verify=False,
-             norandommap=True, time_based=True, runtime=SECONDS,
-             randrepeat=0, seed=seed % 2 ** 31) as f:
+def watch(c, resident, seconds, **options):
+    """Run fio so long; add what is resident meanwhile.  Returns its JSON."""
+    with Fio(c.nbd, rw="randrw", bs_unaligned=True, verify=False,
+             norandommap=True, time_based=True, runtime=seconds,
+             randrepeat=0, **options) as f:
         while f.running():
-            resident.append(memory(pid, "VmRSS"))
+            resident.append(memory(c.array["pid"], "VmRSS"))
             time.sleep(0.25)
-        job = f.wait()
-    peak = memory(pid, "VmHWM")
-    print(f"peak {peak >> 20} MiB, bound {bound >> 20} MiB, "
-          f"{job['write']['io_bytes'] >> 20} MiB written")
-    assert len(resident) > SECONDS * 2
-    assert job["write"]["io_bytes"] > 16 * BUFFER
-    assert peak <= bound, f"{peak} bytes, bound {bound}"
+        return f.wait()
 
-    # A leak of one page in a thousand requests would show.
-    first, last = resident[len(resident) // 3:len(resident) // 2], \
-        resident[-len(resident) // 4:]
-    assert max(last) <= max(first) + (2 << 20), (max(first), max(last))
+
+def within(c, bound):
+    peak = memory(c.array["pid"], "VmHWM")
+    print(f"peak {peak >> 20} MiB, bound {bound >> 20} MiB")
+    assert peak <= bound, f"{peak} bytes, bound {bound}"
     check_copies(c, model_of(c, "raid-x", UNIT))
+
+
+def test_small_buffer(cluster, seed):
+    buffer, threads, connections = 1 << 20, 4, 4
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="128M",
+                image_buffer=buffer, threads=threads)
+    resident = []
+    job = watch(c, resident, SECONDS, jobs=connections, depth=8, size="32M",
+                bs=f"512-{LARGEST}", seed=seed % 2 ** 31)
+    assert len(resident) > SECONDS * 2
+    assert job["write"]["io_bytes"] > 16 * buffer
+    # A leak of one page in a thousand requests would show.
+    first = resident[len(resident) // 3:len(resident) // 2]
+    last = resident[-len(resident) // 4:]
+    assert max(last) <= max(first) + (2 << 20), (max(first), max(last))
+    within(c, buffer + connections * threads * LARGEST + (32 << 20))
+
+
+@pytest.mark.timeout(400)
+def test_sizes_that_change(cluster, seed):
+    """Memory once given back for one size must serve the others."""
+    buffer, threads = 64 << 20, 8
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="140M",
+                threads=threads)
+    for i in range(SECONDS // 4):
+        bs, depth = [("4k", 32), (str(LARGEST), 4), (f"512-{LARGEST}", 8),
+                     ("512-16k", 32)][i % 4]
+        watch(c, [], 4, depth=depth, size="256M", bs=bs, rwmixwrite=90,
+              seed=(seed + i) % 2 ** 31)
+    within(c, buffer + threads * LARGEST + (32 << 20))
