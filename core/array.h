@@ -146,11 +146,14 @@ enum array_notice_kind {
   NOTICE_LOST,
   /* Bytes of the array are gone: no copy is left.  Said once. */
   NOTICE_DATA_LOST,
+  /* Tell weftd that we are prepared for `epoch`. */
+  NOTICE_PREPARED,
 };
 
 struct array_notice {
   enum array_notice_kind kind;
   unsigned member;
+  uint64_t epoch;
   char reason[160]; /* a sentence for people */
 };
 
@@ -182,6 +185,34 @@ void array_tick (struct array *a, uint64_t now_ns);
 /* A member's connection broke. */
 void array_lost (struct array *a, unsigned member, const char *reason,
                  uint64_t now_ns);
+
+/* There is a connection to the member again, of an epoch in which all that was
+ * asked of it before is over.  Made known before the array_commit that wants
+ * the member (in-sync or joining); of a member that was not lost it means
+ * nothing.
+ */
+void array_back (struct array *a, unsigned member, uint64_t now_ns);
+
+/* weftd has PREPARED this epoch.  From now on a member that is in-sync in it
+ * counts for every write and FLUSH as if it were (but is not read), and what is
+ * asked of one that is out in it is over; NOTICE_PREPARED says when all that
+ * was acknowledged before is on the copies of both epochs: images are drained,
+ * and members that become in-sync are flushed.  A reader holds its reads from
+ * the notice on.  A newer epoch, prepared or committed, takes its place.
+ */
+void array_prepare (struct array *a, uint64_t epoch,
+                    const enum member_state states[], uint64_t now_ns);
+
+/* A reader that has not heard of weftd for its TTL answers nothing more until
+ * it has.
+ */
+void array_hold (struct array *a, bool hold, uint64_t now_ns);
+
+/* The copies of these bytes of a member were made equal, and what was left of
+ * intent bits there may fall with the session's own (BATCH_SETTLE).
+ */
+void array_settled (struct array *a, unsigned member, uint64_t offset,
+                    uint64_t length, uint64_t now_ns);
 
 /* weftd has recorded these states, durably: go on in this epoch. */
 void array_commit (struct array *a, uint64_t epoch,

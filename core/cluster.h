@@ -60,6 +60,9 @@ struct cluster_disk_record {
   uint8_t uuid[16];
   uint8_t key[KEY_BYTES]; /* tokens for it are made with this */
   uint8_t release[16];    /* the array that it is to forget; zero: none */
+  uint8_t spare_of[16];   /* the array that it is a spare of; zero: none */
+  uint64_t sequence;      /* of its superblock, the highest that was heard while
+                             it was a member: less is an old copy of the disk */
   char node[NAME_BYTES_MAX + 1];
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
@@ -69,17 +72,28 @@ struct cluster_disk_record {
 
 struct cluster_member {
   uint8_t disk[16];
-  enum member_state state;
-  uint64_t since_wall_ms; /* when it got this state */
+  enum member_state state; /* in-sync, out or joining */
+  uint64_t fence;          /* it is to refuse epochs below this one */
+  uint64_t since_wall_ms;  /* when it got this state */
   char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
+
+  /* How it comes back (cluster-rebuild.c). */
+  bool held;   /* out, and not taken back by itself: an administrator said so */
+  bool reset;  /* what it has is not its own old self (an old copy, another
+                  disk): it forgets its place, and is rebuilt in full */
+  bool paused; /* its rebuild */
+  uint64_t floor, ceiling; /* of its rebuild, bytes a second; 0: the default
+                              floor, no ceiling */
 };
 
 /* A change of epoch that is PREPARED and not yet COMMITted. */
 struct cluster_change {
   uint64_t epoch;   /* the new one; 0: no change under way */
-  bool fence;       /* every member that stays must first refuse older epochs */
+  bool sessions;    /* every session must first have prepared itself */
   uint64_t since_wall_ms;
   uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, in the new epoch */
+  bool confirm[ARRAY_MEMBERS_MAX]; /* members that must first refuse older
+                                      epochs, durably */
 };
 
 struct cluster_array_record {
@@ -92,7 +106,8 @@ struct cluster_array_record {
   uint64_t member_bytes; /* in use of each member's data area */
   bool ready;            /* every member has taken its place once */
   uint64_t epoch;
-  uint64_t fence; /* members are to refuse epochs below this one */
+  uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
+                              long; 0: never */
   struct cluster_change change;
   struct cluster_member member[ARRAY_MEMBERS_MAX]; /* n * groups */
 };
@@ -157,6 +172,24 @@ struct cluster_session_rates { /* a second; latencies are means */
   double read_us, write_us, flush_us;
 };
 
+/* How far a joining member is, as it says itself. */
+enum cluster_join_phase {
+  CLUSTER_JOIN_NONE,
+  CLUSTER_JOIN_WAITING,   /* for weftd's word to begin */
+  CLUSTER_JOIN_GATHERING, /* reads its peers' intent maps */
+  CLUSTER_JOIN_COPYING,
+  CLUSTER_JOIN_SYNCED,    /* nothing is left to do, and all is stable */
+};
+struct cluster_join {
+  enum cluster_join_phase phase;
+  uint64_t epoch; /* the `join.epoch` that it works for */
+  uint64_t todo_bytes, total_bytes; /* in extents; total as of the gathering */
+  uint64_t copied_bytes;            /* read from peers since it began */
+  uint64_t unreadable_bytes;        /* of all sources; passed */
+  uint64_t rate;                    /* bytes a second, lately */
+  char waits[CLUSTER_REASON_BYTES]; /* what for; "": nothing */
+};
+
 struct cluster_disk {
   TAILQ_ENTRY (cluster_disk) link;
   struct cluster_disk_record rec;
@@ -173,6 +206,10 @@ struct cluster_disk {
   uint64_t last_live_ms; /* on the clock of silence */
   uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
   bool took_place; /* it reports the array and position that it is to have */
+  bool old_copy; /* its sequence is lower than what was heard before */
+  struct cluster_join join; /* as it says, while it is joining */
+  uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
+  uint64_t rate;           /* of its rebuild, as last decided; bytes a second */
   uint64_t contested_live_ms; /* another instance asks for its place since; 0 */
   uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
   bool told;
@@ -198,7 +235,12 @@ struct cluster_session {
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
   uint64_t last_live_ms;
-  uint64_t epoch;      /* it works in, as it says */
+  uint64_t epoch;      /* it works in, as it says: it has a connection to every
+                          member that is in-sync or joining in it, or has
+                          reported the member as lost */
+  uint64_t prepared;   /* the change of epoch that it is prepared for; 0: none */
+  bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
+                                   can't be left out */
   uint64_t told_epoch; /* in the last reply to it */
   uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;
@@ -301,6 +343,16 @@ struct cluster_disk_heartbeat {
   unsigned position;              /* when array is not zero */
   uint64_t min_epoch, sequence, generation;
   uint64_t states_epoch; /* of the member states it holds; 0: it does not say */
+  /* The rest of what its superblock says of its array, for an import.
+   * has_place: it says so.
+   */
+  bool has_place;
+  enum layout_kind layout;
+  enum array_dup dup;
+  unsigned n, groups;
+  uint64_t unit, member_bytes; /* member_bytes 0: an old superblock */
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  struct cluster_join join; /* phase NONE: it is not joining */
   bool failed;
   char reason[CLUSTER_REASON_BYTES];
   uint64_t dirty_extents;
@@ -324,11 +376,13 @@ struct cluster_attach {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
+  bool takeover; /* from a holder that lives, too */
 };
 
 struct cluster_session_heartbeat {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t epoch;
+  uint64_t prepared; /* see struct cluster_session */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];
   bool has_stats;
@@ -378,6 +432,79 @@ void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
                            uint64_t id, unsigned member, const char *reason);
 void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                              uint64_t id);
+
+/* ---- Members: replaced, taken back, rebuilt (cluster-rebuild.c). ---- */
+
+/* Answered with CLUSTER_REPLY_ARRAY, each. */
+
+/* Give the place of a member that is out or joining to another disk. */
+void cluster_member_replace (struct cluster *c, const struct cluster_input *in,
+                             const char *array, unsigned member,
+                             const uint8_t disk[16]);
+/* End its rebuild: it is out, and stays so until cluster_member_join. */
+void cluster_member_cancel (struct cluster *c, const struct cluster_input *in,
+                            const char *array, unsigned member);
+/* Take a member back that is held out. */
+void cluster_member_join (struct cluster *c, const struct cluster_input *in,
+                          const char *array, unsigned member);
+/* Steer its rebuild, now or later. */
+struct cluster_member_tune {
+  bool has_paused, paused;
+  bool has_floor, has_ceiling;
+  uint64_t floor, ceiling;
+};
+void cluster_member_tune (struct cluster *c, const struct cluster_input *in,
+                          const char *array, unsigned member,
+                          const struct cluster_member_tune *tune);
+
+void cluster_spare_add (struct cluster *c, const struct cluster_input *in,
+                        const char *array, const uint8_t disk[16]);
+void cluster_spare_drop (struct cluster *c, const struct cluster_input *in,
+                         const char *array, const uint8_t disk[16]);
+struct cluster_array_tune {
+  bool has_spare_after;
+  uint64_t spare_after_ms;
+};
+void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
+                         const char *array,
+                         const struct cluster_array_tune *tune);
+
+/* Take an array over from its members alone, when the database is lost.  Only
+ * a weftd without disks and arrays does that; it becomes the members' cluster.
+ * Candidates are what refused heartbeats said.
+ */
+struct cluster_foreign {
+  TAILQ_ENTRY (cluster_foreign) link;
+  struct cluster_disk_heartbeat hb; /* the last */
+  uint64_t last_live_ms;
+};
+TAILQ_HEAD (cluster_foreigns, cluster_foreign);
+const struct cluster_foreigns *cluster_foreigns (const struct cluster *c);
+struct cluster_import {
+  char name[NAME_BYTES_MAX + 1];
+  uint8_t array[16];
+  bool without[ARRAY_MEMBERS_MAX]; /* members that are given up */
+};
+void cluster_array_import (struct cluster *c, const struct cluster_input *in,
+                           const struct cluster_import *import);
+
+/* When a spare will replace a member that is out, by the wall clock; 0: never.
+ */
+uint64_t cluster_member_spare_wall_ms (const struct cluster *c,
+                                       const struct cluster_array *a,
+                                       unsigned member);
+
+/* What a joining member is to do, for the reply to its heartbeat: false: not
+ * yet.  Sources are the in-sync members of its group.
+ */
+struct cluster_join_order {
+  uint64_t epoch;
+  bool paused;
+  uint64_t rate; /* bytes a second; 0: as fast as it can */
+  bool source[ARRAY_MEMBERS_MAX];
+};
+bool cluster_join_order (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member, struct cluster_join_order *order);
 
 /* Call some four times a second (CLUSTER_TICK_MS), after the input that has
  * already come was handled, and not while the store is behind: silence is

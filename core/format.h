@@ -47,6 +47,8 @@ struct superblock {
   uint64_t served_epoch; /* the highest epoch for which a door was opened */
   uint64_t generation;  /* highest controller generation seen */
   uint64_t sequence;    /* grows by 1 with every write of a slot */
+  uint64_t member_bytes; /* in use of each member's data area; 0: not known */
+  unsigned dup;          /* enum array_dup, for an import */
   uint64_t states_epoch; /* the epoch as of which `states` stands */
   uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, n * groups of them */
 };

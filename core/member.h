@@ -177,8 +177,12 @@ struct member_desire {
   enum layout_kind layout;
   unsigned n, groups;
   uint32_t unit;
-  uint64_t epoch; /* of the states */
+  uint64_t member_bytes; /* in use of each member's data area */
+  uint8_t dup;           /* enum array_dup; only noted */
+  uint64_t epoch;        /* of the states */
   uint8_t states[ARRAY_MEMBERS_MAX];
+  uint64_t join_epoch;   /* joining: the epoch since which every session sends
+                            us its writes; 0: not yet */
 };
 
 /* Make it so.  Epochs below a raised min_epoch are refused from now on; it is
@@ -188,6 +192,60 @@ struct member_desire {
  */
 bool member_desire (struct member *m, const struct member_desire *d, char *why,
                     size_t why_size);
+
+/* ---- Joining (member-join.c; DESIGN section 6) ----
+ *
+ * The to-do list is the intent map.  What is to be done has its bit set on the
+ * disk, held by nobody; it falls when the extent was copied and both source and
+ * target are stable.  Whatever restarts, every set bit is to do again.
+ *
+ *   WAITING    for desire.join_epoch.  Every write is dropped, and noted.
+ *   GATHERING  the caller reads the peers' intent maps, and hands their union,
+ *              in our own extents, to member_join_gathered.
+ *   COPYING    member_join_next, copy, member_join_copied; from time to time
+ *              flush the peers and the disk: member_join_mark before,
+ *              member_join_stable after.
+ *   SYNCED     nothing is to be done.
+ *
+ * A raised min_epoch, or a new join_epoch, begins again at WAITING: sessions
+ * have changed, and a dead one's writes may be missing here.
+ */
+enum member_join_phase {
+  MEMBER_JOIN_NONE,
+  MEMBER_JOIN_WAITING,
+  MEMBER_JOIN_GATHERING,
+  MEMBER_JOIN_COPYING,
+  MEMBER_JOIN_SYNCED,
+};
+enum member_join_phase member_join_phase (const struct member *m);
+uint64_t member_join_epoch (const struct member *m); /* that it works for */
+/* Grows whenever the joining begins again; goes with the next calls, which do
+ * nothing when it has grown since.
+ */
+uint64_t member_join_run (const struct member *m);
+
+void member_join_gathered (struct member *m, uint64_t run,
+                           const struct intents *peers);
+/* An extent to copy, as soon as nothing writes there; false: none just now. */
+bool member_join_next (struct member *m, uint64_t run, uint64_t *extent);
+/* It was copied; or not, and is to do again. */
+void member_join_copied (struct member *m, uint64_t run, uint64_t extent,
+                         bool ok);
+uint64_t member_join_mark (const struct member *m);
+void member_join_stable (struct member *m, uint64_t run, uint64_t mark);
+
+struct member_join_progress {
+  uint64_t todo, total; /* extents; total as of the gathering */
+};
+void member_join_progress (const struct member *m,
+                           struct member_join_progress *p);
+
+/* Of a request that may GO: is the part of it at `offset` to be carried out?
+ * *length is at most the length asked for: the answer holds for so many bytes.
+ * False: it is dropped, for the copy will bring it.  [any thread]
+ */
+bool member_applies (const struct member *m, const struct member_request *r,
+                     uint64_t offset, uint64_t *length);
 
 /* ---- Actions ---- */
 
