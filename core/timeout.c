@@ -1,0 +1,106 @@
+/* timeout.c: see timeout.h. */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "timeout.h"
+
+/* The number of the window that the time lies in. */
+static uint64_t
+window_at (uint64_t now_ns)
+{
+  return now_ns / TIMEOUT_WINDOW_NS;
+}
+
+void
+timeout_note (struct timeout *t, uint64_t now_ns, uint64_t service_ns)
+{
+  uint64_t w = window_at (now_ns);
+
+  if (w > t->window + TIMEOUT_WINDOWS)
+    memset (t->of, 0, sizeof t->of);
+  else
+    for (uint64_t old = t->window + 1; old <= w; old++)
+      memset (&t->of[old % TIMEOUT_WINDOWS], 0, sizeof t->of[0]);
+  if (w > t->window)
+    t->window = w;
+  t->of[t->window % TIMEOUT_WINDOWS].sum_ns += service_ns;
+  t->of[t->window % TIMEOUT_WINDOWS].count++;
+}
+
+/* Mean of the window `age` windows ago; false: nothing was answered then. */
+static bool
+mean (const struct timeout *t, uint64_t now_ns, unsigned age, double *v)
+{
+  uint64_t now = window_at (now_ns), w;
+
+  if (age > now)
+    return false;
+  w = now - age;
+  if (w > t->window || t->window - w >= TIMEOUT_WINDOWS
+      || t->of[w % TIMEOUT_WINDOWS].count == 0)
+    return false;
+  *v = (double)t->of[w % TIMEOUT_WINDOWS].sum_ns
+       / (double)t->of[w % TIMEOUT_WINDOWS].count;
+  return true;
+}
+
+uint64_t
+timeout_predict (const struct timeout *t, uint64_t now_ns)
+{
+  double n = 0, sum_t = 0, sum_v = 0, sum_tt = 0, sum_tv = 0, newest = 0, v;
+  double slope = 0, spread, at;
+
+  for (unsigned age = TIMEOUT_WINDOWS; age-- > 0;) {
+    /* A window's mean stands for its middle; t is in windows, 0 is now. */
+    double middle
+        = -(double)age + 0.5
+          - (double)(now_ns % TIMEOUT_WINDOW_NS) / (double)TIMEOUT_WINDOW_NS;
+
+    if (!mean (t, now_ns, age, &v))
+      continue;
+    n++;
+    sum_t += middle;
+    sum_v += v;
+    sum_tt += middle * middle;
+    sum_tv += middle * v;
+    newest = v;
+  }
+  if (n == 0)
+    return 0;
+  spread = sum_tt - sum_t * sum_t / n;
+  if (n > 1)
+    slope = (sum_tv - sum_t * sum_v / n) / spread;
+  at = sum_v / n - slope * sum_t / n;
+  return (uint64_t)(at > newest / 2 ? at : newest / 2);
+}
+
+uint64_t
+timeout_allowed (const struct timeout *t, uint64_t now_ns, uint64_t least_ns,
+                 uint64_t most_ns)
+{
+  uint64_t ns = timeout_predict (t, now_ns);
+
+  if (ns >= most_ns / TIMEOUT_MARGIN)
+    return most_ns;
+  ns *= TIMEOUT_MARGIN;
+  return ns < least_ns ? least_ns : ns;
+}
+
+uint64_t
+timeout_recent (const struct timeout *t, uint64_t now_ns, uint64_t *count)
+{
+  uint64_t now = window_at (now_ns), sum_ns = 0;
+
+  *count = 0;
+  for (unsigned age = 0; age < 2; age++) {
+    double v;
+
+    if (!mean (t, now_ns, age, &v))
+      continue;
+    sum_ns += t->of[(now - age) % TIMEOUT_WINDOWS].sum_ns;
+    *count += t->of[(now - age) % TIMEOUT_WINDOWS].count;
+  }
+  return *count ? sum_ns / *count : 0;
+}
