@@ -56,7 +56,7 @@ test_growing (void)
   for (now = begin - 50 * S; now < begin; now += 20 * MS)
     timeout_note (&t, now, first);
   for (now = begin; now < begin + 60 * S; now += 20 * MS) {
-    uint64_t service = first + 9 * first * (now - begin) / (60 * S);
+    uint64_t service = first + 9 * first * ((now - begin) / MS) / 60000;
     uint64_t noisy = service / 2 + test_random (service + 1);
     uint64_t allowed = timeout_allowed (&t, now, first, 60 * S);
 
