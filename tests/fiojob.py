@@ -32,8 +32,9 @@ def command(uri, *, name="job", rw="randwrite", bs="4k", depth=8, size="32M",
 class Fio:
     """A fio that runs in the background."""
 
-    def __init__(self, uri, **options):
-        self.command = command(uri, **options)
+    def __init__(self, uri, inside=(), **options):
+        """inside: words before the command, such as `ip netns exec NAME`."""
+        self.command = [*inside, *command(uri, **options)]
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True)

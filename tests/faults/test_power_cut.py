@@ -1,0 +1,137 @@
+"""Members lose their power, and with it what was not flushed.
+
+Topology: one devcluster over volatile disks (tests/volatile/volatile.c).
+Cause: while a client writes and flushes, one member, or all processes of the
+       cluster at one moment, are killed, and the members' unflushed writes
+       are taken back at random, some of each.
+Pass:  after the next start every block that was flushed has its last flushed
+       value or one that was written later; the copies are alike; bits fall.
+"""
+
+import random
+import threading
+import time
+
+import nbd
+import pytest
+
+from copies import check_copies, model_of
+from powercut import power_cut, volatile
+from wefttest import eventually
+
+UNIT = 64 << 10
+BLOCK = 4096
+BLOCKS = 512
+
+
+class Writer(threading.Thread):
+    """Writes numbered blocks at random, and flushes now and then.
+
+    self.flushed[b]: the number that a FLUSH has promised; self.issued[b]: the
+    last that was sent."""
+
+    def __init__(self, uri, rng, start=1):
+        super().__init__()
+        self.rng, self.number = rng, start
+        self.flushed = [0] * BLOCKS
+        self.issued = [0] * BLOCKS
+        self.handle = nbd.NBD()
+        self.handle.connect_uri(uri)
+        self.flushes, self.error, self.done = 0, None, False
+
+    @staticmethod
+    def block(number):
+        return number.to_bytes(8, "little") * (BLOCK // 8)
+
+    def run(self):
+        acknowledged = list(self.issued)
+        try:
+            while not self.done:
+                for _ in range(self.rng.randrange(1, 40)):
+                    b = self.rng.randrange(BLOCKS)
+                    self.number += 1
+                    self.issued[b] = self.number
+                    self.handle.pwrite(self.block(self.number), b * BLOCK)
+                    acknowledged[b] = self.number
+                if self.rng.random() < 0.5:
+                    promise = list(acknowledged)
+                    self.handle.flush()
+                    self.flushed = promise
+                    self.flushes += 1
+        except nbd.Error as e:
+            self.error = e
+
+    def check(self, uri):
+        """Every block is as some history allows; what is read is kept."""
+        h = nbd.NBD()
+        h.connect_uri(uri)
+        for b in range(BLOCKS):
+            data = h.pread(BLOCK, b * BLOCK)
+            number = int.from_bytes(data[:8], "little")
+            assert data == self.block(number), f"block {b} is torn"
+            assert self.flushed[b] <= number <= self.issued[b], \
+                (f"block {b} has {number}, but {self.flushed[b]} was flushed "
+                 f"and {self.issued[b]} written last")
+            self.flushed[b] = self.issued[b] = number
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4),
+                                            ("raid-1", 3)])
+def test_power_of_all(cluster, seed, layout, members):
+    rng = random.Random(seed)
+    c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
+                env=volatile())
+    names = ["array", "weftd"] + [m["name"] for m in c.members]
+    doubtful = lost = flushes = 0
+    writer = Writer(c.nbd, rng)
+    for _ in range(4):
+        writer.start()
+        time.sleep(0.3 + rng.random())
+        rng.shuffle(names)
+        for name in names:
+            c.kill(name)
+        writer.join(30)
+        assert not writer.is_alive() and writer.error
+        for m in c.members:
+            d, n = power_cut(m["file"], rng)
+            doubtful, lost = doubtful + d, lost + n
+        c.up()
+        flushes += writer.flushes
+        writer.check(c.nbd)
+        check_copies(c, model_of(c, layout, UNIT))
+        again = Writer(c.nbd, rng, writer.number)
+        again.flushed, again.issued = writer.flushed, writer.issued
+        writer = again
+    print(f"{flushes} FLUSHes, {doubtful} writes in doubt, {lost} lost")
+    assert flushes > 0 and lost > 0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4)])
+def test_power_of_a_member(cluster, seed, layout, members):
+    """The writer sees no error; the member is caught up."""
+    rng = random.Random(seed)
+    c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
+                env=volatile())
+    writer = Writer(c.nbd, rng)
+    writer.start()
+    lost = 0
+    for _ in range(4):
+        time.sleep(0.3 + rng.random())
+        m = rng.choice(c.members)
+        c.kill(m["name"])
+        lost += power_cut(m["file"], rng)[1]
+        c.start(m["name"])
+        eventually(lambda: all(
+            x["state"] == "in-sync"
+            for x in c.get("/api/v1/arrays/a")["members"]), 60,
+            what="all members in-sync")
+    writer.done = True
+    writer.join(60)
+    assert not writer.is_alive() and writer.error is None
+    writer.handle.flush()
+    writer.flushed = list(writer.issued)
+    writer.check(c.nbd)
+    check_copies(c, model_of(c, layout, UNIT))
+    assert lost > 0
