@@ -15,5 +15,5 @@ export function memberState(member) {
 
 export function arrayTone(state) {
   return { ready: "ok", creating: "quiet", deleting: "quiet",
-           degraded: "warning" }[state] ?? "error";
+           degraded: "warning", rebuilding: "warning" }[state] ?? "error";
 }

@@ -57,6 +57,17 @@ export function ago(ms) {
   return `${Math.round(s / 86400)}\u00a0days ago`;
 }
 
+// "12 min", from seconds.
+export function duration(s) {
+  if (!known(s))
+    return NONE;
+  if (s < 120)
+    return `${Math.round(s)}\u00a0s`;
+  if (s < 7200)
+    return `${Math.round(s / 60)}\u00a0min`;
+  return `${(s / 3600).toFixed(1)}\u00a0h`;
+}
+
 export function clock(date) {
   return date.toLocaleTimeString([], { hour12: false });
 }

@@ -3,24 +3,74 @@
 import { Table, badge, el, figure, setAttribute, setText, word }
   from "./dom.js";
 import { memberState } from "./states.js";
-import { ago, byteRate, bytes, percent, rate } from "./units.js";
+import { ago, byteRate, bytes, clock, duration, percent, rate }
+  from "./units.js";
 
 function memberOf(disk, model) {
   const array = model.objects.array.get(disk.array);
   return array?.members.find((m) => m.disk === disk.uuid);
 }
 
-function showState(cell, { disk, member }) {
+// The newest that is known of a member's rebuild: a load event has it once a
+// second.
+function rebuildOf(disk, member, model) {
+  if (!member?.rebuild)
+    return null;
+  return model.load.rebuilds?.find((r) =>
+    r.array === disk.array && r.member === member.position) ?? member.rebuild;
+}
+
+function doneOf(rebuild) {
+  if (rebuild.phase === "synced")
+    return 1;
+  return rebuild.total_bytes > 0
+    ? 1 - Math.min(1, rebuild.todo_bytes / rebuild.total_bytes) : 0;
+}
+
+function rebuildText(rebuild) {
+  const parts = [`${percent(doneOf(rebuild))} of ` +
+    bytes(rebuild.total_bytes)];
+  if (rebuild.rate > 0)
+    parts.push(byteRate(rebuild.rate));
+  if (rebuild.eta_s !== null)
+    parts.push(`${duration(rebuild.eta_s)} left`);
+  if (rebuild.sources.length > 0)
+    parts.push(`from ${rebuild.sources.join(", ")}`);
+  if (rebuild.unreadable_bytes > 0)
+    parts.push(`${bytes(rebuild.unreadable_bytes)} unreadable`);
+  if (rebuild.waits)
+    parts.push(`waits for ${rebuild.waits}`);
+  return parts.join("; ");
+}
+
+function whyOf(disk, member, rebuild) {
+  if (rebuild)
+    return rebuildText(rebuild);
+  const why = [member?.reason || disk.reason || ""];
+  if (member?.held)
+    why.push("held out until it is told to join");
+  if (member?.spare_at)
+    why.push(`a spare takes its place at ${clock(new Date(member.spare_at))}`);
+  return why.filter((text) => text).join("; ");
+}
+
+function showState(cell, { disk, member, rebuild }) {
   if (cell.children.length === 0) {
     cell.classList.add("live");
-    cell.append(el("span", { class: "state" }), el("span", { class: "why" }));
+    cell.append(el("span", { class: "state" }),
+      el("progress", { class: "rebuild", max: 1, "aria-label": "rebuilt" }),
+      el("span", { class: "why" }));
   }
-  setText(cell.lastElementChild, member?.reason || disk.reason || "");
+  const bar = cell.children[1];
+  setAttribute(bar, "hidden", rebuild ? null : "");
+  if (rebuild)
+    setAttribute(bar, "value", doneOf(rebuild).toFixed(3));
+  setText(cell.lastElementChild, whyOf(disk, member, rebuild));
   if (member) {
     const state = memberState(member);
     badge(cell, `${state.mark} ${state.word}`, state.tone);
   } else if (disk.alive) {
-    badge(cell, "free", "quiet");
+    badge(cell, disk.spare_of ? `spare of ${disk.spare_of}` : "free", "quiet");
   } else {
     badge(cell, "free, silent", "warning");
   }
@@ -49,10 +99,11 @@ export class MembersView {
   }
 
   show(model) {
-    const items = model.sorted("disk").map((disk) => ({
-      disk, model, member: memberOf(disk, model),
-      load: model.load.disks?.[disk.uuid] ?? {},
-    }));
+    const items = model.sorted("disk").map((disk) => {
+      const member = memberOf(disk, model);
+      return { disk, model, member, rebuild: rebuildOf(disk, member, model),
+               load: model.load.disks?.[disk.uuid] ?? {} };
+    });
     items.sort((a, b) => rank(a).localeCompare(rank(b), "en",
       { numeric: true }));
     this.table.show(items, (row, { disk }) => {

@@ -39,7 +39,7 @@ check_io (const struct array *a, const struct aio *x,
     if (y != x && io_writes (&y->io) && y->io.member == x->io.member)
       assert (
           !overlap (x->io.offset, x->io.length, y->io.offset, y->io.length));
-  if (x->purpose != FOR_IMAGES && member_usable (a, x->io.member))
+  if (x->purpose != FOR_IMAGES && member_reachable (a, x->io.member))
     assert (
         !images_overlap (a->images, x->io.member, x->io.offset, x->io.length));
 }
@@ -52,16 +52,16 @@ check_ios (const struct array *a)
   uint64_t sent_ns = 0;
 
   TAILQ_FOREACH (x, &a->held, link)
-    assert (x->place == AIO_HELD && member_usable (a, x->io.member)
+    assert (x->place == AIO_HELD && member_reachable (a, x->io.member)
             && clear_holds (a, x));
   TAILQ_FOREACH (x, &a->out, link) {
-    assert (x->place == AIO_OUT && member_usable (a, x->io.member));
+    assert (x->place == AIO_OUT && member_reachable (a, x->io.member));
     assert (!clear_holds (a, x));
     check_io (a, x, &a->out);
     check_io (a, x, &a->sent);
   }
   TAILQ_FOREACH (x, &a->sent, link) {
-    assert (x->place == AIO_SENT && member_usable (a, x->io.member));
+    assert (x->place == AIO_SENT && member_reachable (a, x->io.member));
     assert (!clear_holds (a, x)); /* no write under way where bits fall */
     assert (x->io.sent_ns >= sent_ns);
     sent_ns = x->io.sent_ns;
@@ -69,7 +69,7 @@ check_ios (const struct array *a)
     in_flight++;
   }
   TAILQ_FOREACH (x, &a->orphans, link) {
-    assert (x->place == AIO_ORPHAN && !member_usable (a, x->io.member));
+    assert (x->place == AIO_ORPHAN);
     in_flight++;
   }
   assert (in_flight == a->in_flight);
@@ -133,7 +133,8 @@ array_check (const struct array *a)
     const struct array_member *m = &a->member[i];
 
     draining += check_queue (&m->draining, PIECE_DRAINING);
-    assert (!m->lost || m->state == MEMBER_IN_SYNC);
+    assert (m->counts || m->state != MEMBER_IN_SYNC);
+    assert (m->lost || m->state != MEMBER_OUT || m->fresh);
     assert (!m->flush || m->flush->io.kind == IO_FLUSH);
     assert (!m->lost || a->degraded);
     assert (m->flushed <= a->event && m->written <= a->event);

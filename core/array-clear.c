@@ -19,7 +19,13 @@
  *   shift     recent becomes rested; but what is in flight right now is
  *             recent still.
  *
- * Nothing is cleared while a member is lost or not in-sync.
+ * Nothing is cleared while a member is lost or not in-sync: what it misses is
+ * found by these bits.  Nor when a member has come back without what was
+ * written to it and not flushed: its other copies may differ until the array is
+ * attached anew.
+ *
+ * After array_settled bits fall whoever set them (BATCH_SETTLE): what the
+ * sessions before us left dirty is known to be equal.
  */
 
 #include <config.h>
@@ -60,11 +66,17 @@ clear_free (struct array *a)
   }
 }
 
+static bool
+barred (const struct array *a)
+{
+  return a->degraded || a->clear.never || a->stopped;
+}
+
 static void
 rest (struct array *a)
 {
   a->clear.phase = CLEAR_RESTING;
-  a->clear.at_ns = a->degraded ? UINT64_MAX : a->now_ns + CLEAR_IDLE_NS;
+  a->clear.at_ns = barred (a) ? UINT64_MAX : a->now_ns + CLEAR_IDLE_NS;
 }
 
 void
@@ -182,6 +194,7 @@ gather (struct array *a, struct clear_member *m)
 {
   uint64_t bytes = a->clear.extent_bytes;
   uint64_t whole = a->layout->member_bytes / bytes; /* not a last part of one */
+  unsigned kind = a->clear.settle ? BATCH_SETTLE : BATCH_CLEAR;
 
   m->count = 0;
   for (unsigned j = 0; j < a->clear.chunks; j++) {
@@ -202,7 +215,7 @@ gather (struct array *a, struct clear_member *m)
         else if (m->count == BATCH_RECORDS_MAX)
           return;
         else {
-          *r = (struct batch_record){ .kind = BATCH_CLEAR,
+          *r = (struct batch_record){ .kind = kind,
                                       .offset = e * bytes,
                                       .length = bytes };
           m->count++;
@@ -246,13 +259,13 @@ ask_all (struct array *a)
 
   a->clear.phase = CLEAR_ASKING;
   for (unsigned i = 0; i < a->layout->members; i++) {
-    if (!a->degraded && !a->stopped && !a->member[i].clear.asked)
+    if (!barred (a) && !a->member[i].clear.asked)
       ask (a, i);
     any |= a->member[i].clear.asked != NULL;
   }
   if (any)
     return;
-  if (a->degraded || a->stopped)
+  if (barred (a))
     rest (a);
   else
     shift (a);
@@ -283,7 +296,7 @@ clear_flushed (struct array *a, const struct req *q)
     a->clear.covered = true;
   if (q->r != &a->clear.flush)
     return;
-  if (a->clear.covered && !a->degraded && !a->stopped)
+  if (a->clear.covered && !barred (a))
     ask_all (a);
   else
     rest (a);
@@ -299,7 +312,7 @@ clear_tick (struct array *a)
     return;
   for (unsigned i = 0; i < a->layout->members; i++)
     rested |= a->member[i].clear.rested;
-  if (a->degraded)
+  if (barred (a))
     rest (a);
   else if (!rested)
     shift (a);

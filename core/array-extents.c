@@ -2,7 +2,7 @@
  *
  * Each member is asked once, about its contiguous span of data; the answers
  * are interleaved again unit by unit.  A member's answer may be a prefix, and
- * so is ours then.  Where a member is out or does not know, there is data: as
+ * so is ours then.  Where a member is not in-sync or does not know, there is data: as
  * an answer that is always right.
  */
 
@@ -107,7 +107,9 @@ interleave (struct array *a, struct req *q)
 static void
 finish (struct array *a, struct req *q)
 {
-  if (!q->error) {
+  bool held = array_holds_reads (a) && !q->error;
+
+  if (!q->error && !held) {
     q->r->extents = malloc (EXTENTS_MAX * sizeof q->r->extents[0]);
     if (q->r->extents)
       interleave (a, q);
@@ -119,8 +121,9 @@ finish (struct array *a, struct req *q)
       aio_free (a, q->asked[i]);
   free (q->asked);
   q->asked = NULL;
-  q->busy = false;
-  req_wake (a, q);
+  q->busy = held;
+  if (!held)
+    req_wake (a, q);
 }
 
 static void
@@ -131,19 +134,18 @@ answered (struct array *a, struct req *q)
     finish (a, q);
 }
 
-void
-extents_begin (struct array *a, struct req *q)
+static void
+ask (struct array *a, struct req *q)
 {
   uint64_t length = bounded (a, q->r);
 
-  q->busy = true;
   q->asked = array_alloc (a->layout->members * sizeof q->asked[0]);
   q->answers = 1; /* until all are asked */
   for (unsigned i = 0; i < a->layout->members; i++) {
     uint64_t member_offset, member_length;
     struct aio *x;
 
-    if (!member_usable (a, i)
+    if (!member_readable (a, i)
         || !layout_data_span (a->layout, i, q->r->offset, length,
                               &member_offset, &member_length))
       continue;
@@ -156,6 +158,24 @@ extents_begin (struct array *a, struct req *q)
     aio_send (a, x);
   }
   answered (a, q);
+}
+
+void
+extents_begin (struct array *a, struct req *q)
+{
+  q->busy = true;
+  if (!array_holds_reads (a))
+    ask (a, q);
+}
+
+void
+extents_go_on (struct array *a)
+{
+  struct req *q;
+
+  TAILQ_FOREACH (q, &a->requests, link)
+    if (q->r->op == ARRAY_EXTENTS && q->busy && !q->asked)
+      ask (a, q);
 }
 
 void

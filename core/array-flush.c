@@ -1,7 +1,7 @@
 /* array-flush.c: FLUSH, the promise (DESIGN principle 5).
  *
  * First the images accepted so far are drained: a mark in the image buffer.
- * Then every in-sync member that was written since its last flush *began* is
+ * Then every member that counts and was written since its last flush *began* is
  * flushed, and the FLUSH is done when for each of them a flush is answered
  * that began after those writes were answered.  Several FLUSHes share one
  * that began late enough.  `event` counts the answers to writes: a member's
@@ -28,7 +28,7 @@ flush_begin (struct array *a, struct req *q)
   }
   q->mark = images_mark (a->images);
   TAILQ_INSERT_TAIL (&a->flushes, q, flush_link);
-  a->look_at_flushes = true;
+  a->look = true;
 }
 
 void
@@ -43,6 +43,16 @@ flush_forget (struct array *a, struct req *q)
   req_wake (a, q);
 }
 
+void
+flush_fail (struct array *a)
+{
+  struct req *q;
+
+  a->flush_failed = true;
+  TAILQ_FOREACH (q, &a->flushes, flush_link)
+    q->failed = true;
+}
+
 /* All images are drained: what must be stable? */
 static void
 begin_sync (struct array *a, struct req *q)
@@ -52,13 +62,13 @@ begin_sync (struct array *a, struct req *q)
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
 
-    if (member_in_sync (a, i) && m->written > m->flushed)
+    if (member_counts (a, i) && m->written > m->flushed)
       q->need[i] = m->written;
   }
 }
 
-static void
-start (struct array *a, unsigned member)
+void
+flush_start (struct array *a, unsigned member)
 {
   struct array_member *m = &a->member[member];
 
@@ -76,13 +86,13 @@ synced (struct array *a, struct req *q)
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
 
-    if (!member_in_sync (a, i) || m->flushed >= q->need[i])
+    if (!member_counts (a, i) || m->flushed >= q->need[i])
       q->need[i] = 0;
     if (q->need[i] == 0)
       continue;
     all = false;
     if (!m->lost && !m->flush)
-      start (a, i);
+      flush_start (a, i);
   }
   return all;
 }
@@ -92,7 +102,6 @@ flush_look (struct array *a)
 {
   struct req *q, *next;
 
-  a->look_at_flushes = false;
   TAILQ_FOREACH_SAFE (q, &a->flushes, flush_link, next) {
     if (!q->syncing) {
       if (!images_drained (a->images, q->mark))
@@ -116,5 +125,5 @@ flush_answered (struct array *a, struct aio *x, bool ok)
   m->flush = NULL;
   if (ok && m->flushed < x->start)
     m->flushed = x->start;
-  a->look_at_flushes = !TAILQ_EMPTY (&a->flushes);
+  a->look = true;
 }

@@ -31,7 +31,7 @@ enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
 enum piece_place {
   PIECE_PARKED,   /* until its request has the lock that it wants */
   PIECE_SPACE,    /* a->space: waits for room in the image buffer */
-  PIECE_STALLED,  /* a->stalled: waits for array_commit */
+  PIECE_STALLED,  /* a->stalled: waits for a member, or for weftd */
   PIECE_DRAINING, /* the member's draining: waits for older images */
   PIECE_IO,       /* asked of a member */
   PIECE_IMAGES,   /* waits for its own images */
@@ -75,7 +75,7 @@ struct req {
   uint64_t cursor;           /* what of the request is in pieces */
   unsigned commits;          /* a->commits as of its beginning, or ... */
   bool again;                /* ... when it was cut into pieces again */
-  bool buffered;             /* the images of some pieces, not awaited */
+  unsigned since;            /* ... and a->commits as of before that */
   struct piece_queue pieces;
   unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
   int error;
@@ -162,19 +162,42 @@ struct clear {
   unsigned chunks; /* of each member, at most */
   uint64_t shifts;
   bool covered; /* a FLUSH that began since the last shift is done */
+  bool settle;  /* bits of other sessions may fall with ours */
+  bool never;   /* the copies may differ where bits stand: no more of it */
   struct array_request flush;
 };
 
 struct array_member {
   struct clear_member clear;
-  enum member_state state;
-  bool lost;         /* in-sync, but we have told that it is lost */
+  enum member_state state; /* as committed */
+  bool lost;   /* there is no connection to it */
+  bool told;   /* of its loss; or there is nothing to tell */
+  bool fresh;  /* there is one again since the last commit */
+  bool counts; /* writes and FLUSH need it: it is in-sync, or to be so in the
+                  epoch that is prepared */
+  bool missed; /* not in-sync, and writes may have passed it by since it began
+                  to join */
+  unsigned returned; /* a->commits when it last came back, perhaps without
+                        what was not flushed */
+  bool mixed;  /* the image buffer may have copies of its data, too */
   uint64_t written;  /* the event of its last write */
   uint64_t flushed;  /* what was written up to there is stable */
   struct aio *flush; /* on its way */
   struct piece_queue draining;
   struct aio *open;   /* that the next piece may join ... */
   uint64_t open_plan; /* ... in this plan */
+};
+
+/* The epoch that weftd has prepared (array-join.c). */
+struct array_next {
+  uint64_t epoch; /* 0: none */
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  bool takes;        /* a member out that is in-sync */
+  uint64_t sequence; /* images up to there are to be written */
+  bool flushing;     /* they are ... */
+  uint64_t need[ARRAY_MEMBERS_MAX]; /* ... and what was written up to there is
+                                       to be stable */
+  bool told;         /* NOTICE_PREPARED */
 };
 
 struct notice {
@@ -189,11 +212,16 @@ struct array {
   uint64_t event; /* counts what happens to members */
   uint64_t plan;
   int stopped;
-  unsigned commits; /* epochs that made a member go out */
+  unsigned commits; /* counts what endangers writes that are not done: epochs
+                       that make a member go out, members that come back */
   bool degraded;    /* some member is lost or not in-sync */
+  bool hold;        /* weftd was not heard of: nothing is read */
+  struct array_next next;
+  uint64_t entered; /* the epoch that array_epoch gave before ... */
+  uint64_t entering; /* ... this mark of the images is reached */
   uint64_t lost_bytes;
   bool flush_failed; /* the next FLUSH can't be kept */
-  bool look_at_flushes;
+  bool look; /* a FLUSH, or what is prepared, may go on */
   uint64_t idle_since_ns;
 
   struct images *images;
@@ -222,18 +250,53 @@ struct array {
   struct array_member member[];
 };
 
-void *array_alloc (size_t bytes); /* zeroed; never NULL: aborts */
-
+/* What it holds is what is read. */
 static inline bool
 member_in_sync (const struct array *a, unsigned member)
 {
   return a->member[member].state == MEMBER_IN_SYNC;
 }
 
+/* What it holds can be read now. */
 static inline bool
-member_usable (const struct array *a, unsigned member)
+member_readable (const struct array *a, unsigned member)
 {
-  return a->member[member].state == MEMBER_IN_SYNC && !a->member[member].lost;
+  return member_in_sync (a, member) && !a->member[member].lost;
+}
+
+/* Writes and FLUSH need it, and wait for it when it is lost. */
+static inline bool
+member_counts (const struct array *a, unsigned member)
+{
+  return a->member[member].counts;
+}
+
+/* In an epoch with this state it is asked things. */
+static inline bool
+state_takes_part (enum member_state state)
+{
+  return state == MEMBER_IN_SYNC || state == MEMBER_JOINING;
+}
+
+/* It can be asked something now. */
+static inline bool
+member_reachable (const struct array *a, unsigned member)
+{
+  return state_takes_part (a->member[member].state) && !a->member[member].lost;
+}
+
+/* It gets a copy of what is written, and nobody waits for that. */
+static inline bool
+member_background (const struct array *a, unsigned member)
+{
+  return member_reachable (a, member) && !member_counts (a, member);
+}
+
+/* Nothing is read now. */
+static inline bool
+array_holds_reads (const struct array *a)
+{
+  return a->hold || (a->config.readonly && a->next.told);
 }
 
 static inline bool
@@ -253,12 +316,17 @@ bool range_take (struct array *a, struct req *q, enum lock_kind kind);
 void range_drop (struct array *a, struct req *q);
 bool range_written (const struct array *a, uint64_t offset, uint64_t length);
 
+/* array-new.c */
+void *array_alloc (size_t bytes); /* zeroed; never NULL: aborts */
+
 /* array-piece.c: the pieces of a request, their life and their queues. */
 struct piece *piece_new (struct array *a, struct req *q,
                          const struct layout_piece *at);
 void piece_end (struct array *a, struct piece *p);
 void piece_move (struct array *a, struct piece *p, enum piece_place place);
 void piece_go (struct array *a, struct piece *p);
+/* All that wait there look again. */
+void pieces_go_on (struct array *a, struct piece_queue *queue);
 
 /* array-write.c, array-read.c */
 void write_go (struct array *a, struct piece *p);
@@ -271,12 +339,20 @@ void read_repaired (struct array *a, struct piece *p);
 /* array-extents.c */
 void extents_begin (struct array *a, struct req *q);
 void extents_answered (struct array *a, struct aio *x, bool ok);
+/* Reads are not held any more: ask. */
+void extents_go_on (struct array *a);
 
 /* array-flush.c */
 void flush_begin (struct array *a, struct req *q);
 void flush_look (struct array *a);
 void flush_answered (struct array *a, struct aio *x, bool ok);
 void flush_forget (struct array *a, struct req *q);
+/* Flush a member that has no flush on its way. */
+void flush_start (struct array *a, unsigned member);
+/* Those that are under way can't be kept, nor the next one: it speaks for what
+ * was acknowledged since they began.
+ */
+void flush_fail (struct array *a);
 
 /* array-clear.c: intent bits. */
 void clear_init (struct array *a);
@@ -319,9 +395,29 @@ const char *aio_name (enum array_io_kind kind);
 /* array-member.c: losses and epochs. */
 void member_lost (struct array *a, unsigned member, const char *fmt, ...)
     __attribute__ ((format (printf, 3, 4)));
+/* As member_lost, but nobody is told (yet). */
+void member_lose (struct array *a, unsigned member);
+void member_tell (struct array *a, unsigned member, const char *fmt, ...)
+    __attribute__ ((format (printf, 3, 4)));
+void member_back (struct array *a, unsigned member);
+/* Who counts, now? */
+void member_count (struct array *a);
 /* What do the states lose? */
 void member_loss (struct array *a);
 void member_commit (struct array *a, uint64_t epoch,
                     const enum member_state states[]);
+struct array_notice *notice_new (struct array *a, enum array_notice_kind kind,
+                                 unsigned member);
+
+/* array-join.c: members that join, and epochs that are prepared. */
+void join_prepare (struct array *a, uint64_t epoch,
+                   const enum member_state states[]);
+/* Are we prepared? */
+void join_look (struct array *a);
+/* A joiner that does not keep up is lost. */
+void join_tick (struct array *a);
+uint64_t join_deadline (const struct array *a);
+/* Reads may be held no more. */
+void join_release (struct array *a);
 
 #endif /* WEFT_ARRAY_INTERNAL_H */

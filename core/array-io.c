@@ -73,7 +73,7 @@ aio_writes (const struct aio *x)
 void
 aio_send (struct array *a, struct aio *x)
 {
-  assert (x->place == AIO_NONE && member_usable (a, x->io.member));
+  assert (x->place == AIO_NONE && member_reachable (a, x->io.member));
   if (clear_holds (a, x)) {
     x->place = AIO_HELD;
     TAILQ_INSERT_TAIL (&a->held, x, link);
@@ -304,29 +304,32 @@ static void
 finish_images (struct array *a, struct aio *x, bool ok)
 {
   struct array_member *m = &a->member[x->io.member];
-  struct piece *p;
 
   images_answered (a->images, x->run, ok);
-  a->look_at_flushes |= !TAILQ_EMPTY (&a->flushes);
-  while ((p = TAILQ_FIRST (&m->draining)))
-    piece_move (a, p, PIECE_READY); /* looks again */
+  m->mixed &= images_any (a->images, x->io.member);
+  a->look = true;
+  pieces_go_on (a, &m->draining);
 }
 
-/* An answer has come, or it is certain that none will.  Of a lost member only
- * what was read counts: it was in-sync when it read it.
+/* An answer has come, or it is certain that none will.  Of a member that was
+ * lost since it was asked, only what was read counts: it was in-sync when it
+ * read it.
  */
 void
 aio_finish (struct array *a, struct aio *x, int error)
 {
   const struct array_io *io = &x->io;
   struct array_member *m = &a->member[io->member];
+  bool over = x->place != AIO_SENT;
 
   leave_queue (a, x);
-  if (fatal (x, error))
+  if (!over && fatal (x, error)) {
+    over = true;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
                  aio_name (io->kind), (unsigned long long)io->length,
                  (unsigned long long)io->offset, strerror (error));
-  if (!member_usable (a, io->member) && (io->kind != IO_READ || error != 0))
+  }
+  if (over && (io->kind != IO_READ || error != 0))
     error = ESHUTDOWN;
   if (error == 0 && aio_writes (x)) {
     m->written = ++a->event;

@@ -1,10 +1,18 @@
-/* array-member.c: what a member's failure and a new epoch change.
+/* array-member.c: what a member's failure, its return and a new epoch change.
  *
  * A failure is first only known to us: `lost`.  The member is asked nothing
  * more, weftd is told, and what needs the member waits (stalled pieces, images
  * of the member, FLUSHes).  When weftd has recorded it, array_commit says so:
  * the member's state is out, its images are dropped, and what waited is
  * looked at again.  A second loss meanwhile is the same, one commit later.
+ *
+ * A member that holds the last copy of something is not recorded as out: what
+ * needs it waits until array_back.  What it had of our writes before may be
+ * gone, and then the next FLUSH says so.
+ *
+ * A joining member that is lost needs nobody's patience: what was on its way to
+ * it is dropped at once.  It has missed writes from then on, so it must be
+ * recorded as out before it may become in-sync.
  */
 
 #include <config.h>
@@ -16,33 +24,135 @@
 
 #include "array-internal.h"
 
-static struct array_notice *
+struct array_notice *
 notice_new (struct array *a, enum array_notice_kind kind, unsigned member)
 {
   struct notice *n = array_alloc (sizeof *n);
 
   n->notice.kind = kind;
   n->notice.member = member;
+  n->notice.epoch = a->config.epoch;
   TAILQ_INSERT_TAIL (&a->notices, n, link);
   return &n->notice;
+}
+
+static void
+tell (struct array *a, unsigned member, const char *fmt, va_list args)
+{
+  struct array_notice *notice = notice_new (a, NOTICE_LOST, member);
+
+  vsnprintf (notice->reason, sizeof notice->reason, fmt, args);
+  a->member[member].told = true;
+}
+
+void
+member_tell (struct array *a, unsigned member, const char *fmt, ...)
+{
+  va_list args;
+
+  va_start (args, fmt);
+  tell (a, member, fmt, args);
+  va_end (args);
+}
+
+/* Its images are sent, kept until it is back, or dropped.  False: there were
+ * none to drop.
+ */
+static bool
+sort_images (struct array *a, unsigned member)
+{
+  const struct array_member *m = &a->member[member];
+
+  if (member_reachable (a, member) || m->counts) {
+    images_pause (a->images, member, m->lost);
+    return false;
+  }
+  return images_drop (a->images, member);
+}
+
+void
+member_lose (struct array *a, unsigned member)
+{
+  struct array_member *m = &a->member[member];
+
+  m->lost = true;
+  m->told = m->fresh = false;
+  m->missed = m->state != MEMBER_IN_SYNC;
+  a->degraded = true;
+  sort_images (a, member);
+  aio_orphan (a, member);
+  a->look = true;
 }
 
 void
 member_lost (struct array *a, unsigned member, const char *fmt, ...)
 {
-  struct array_notice *notice;
   va_list args;
 
-  if (a->stopped || !member_usable (a, member))
+  if (a->stopped || !member_reachable (a, member))
     return;
-  a->member[member].lost = true;
-  a->degraded = true;
-  images_pause (a->images, member, true);
-  aio_orphan (a, member);
-  notice = notice_new (a, NOTICE_LOST, member);
+  member_lose (a, member);
   va_start (args, fmt);
-  vsnprintf (notice->reason, sizeof notice->reason, fmt, args);
+  tell (a, member, fmt, args);
   va_end (args);
+}
+
+/* Has a member anything that no FLUSH has made stable? */
+static bool
+unflushed (const struct array *a, unsigned member)
+{
+  const struct array_member *m = &a->member[member];
+
+  return m->written > m->flushed;
+}
+
+/* Who counts and who can be asked has changed: look at everything again. */
+static void
+go_on (struct array *a)
+{
+  pieces_go_on (a, &a->stalled);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    pieces_go_on (a, &a->member[i].draining);
+  a->look = true;
+  clear_states (a);
+}
+
+void
+member_count (struct array *a)
+{
+  a->degraded = false;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct array_member *m = &a->member[i];
+    bool counted = m->counts;
+
+    m->counts = member_in_sync (a, i)
+                || (a->next.epoch && a->next.states[i] == MEMBER_IN_SYNC);
+    if (m->counts != counted)
+      images_background (a->images, i, !m->counts);
+    if (m->counts && !counted)
+      m->written = ++a->event;
+    a->degraded |= !member_readable (a, i);
+    sort_images (a, i);
+  }
+}
+
+void
+member_back (struct array *a, unsigned member)
+{
+  struct array_member *m = &a->member[member];
+
+  if (a->stopped || !m->lost)
+    return;
+  m->lost = false;
+  m->fresh = true;
+  if (member_in_sync (a, member) && unflushed (a, member)
+      && !a->config.readonly) {
+    m->returned = ++a->commits;
+    a->clear.never = true;
+    flush_fail (a);
+  }
+  member_count (a);
+  go_on (a);
 }
 
 void
@@ -52,13 +162,8 @@ member_loss (struct array *a)
   uint64_t bytes;
   struct array_notice *notice;
 
-  a->degraded = false;
-  for (unsigned i = 0; i < a->layout->members; i++) {
+  for (unsigned i = 0; i < a->layout->members; i++)
     lost[i] = !member_in_sync (a, i);
-    a->degraded |= !member_usable (a, i);
-    if (lost[i])
-      images_drop (a->images, i);
-  }
   bytes = layout_loss (a->layout, lost, NULL);
   if (bytes > a->lost_bytes && a->lost_bytes == 0) {
     notice = notice_new (a, NOTICE_DATA_LOST, 0);
@@ -70,36 +175,43 @@ member_loss (struct array *a)
   a->lost_bytes = bytes;
 }
 
-/* Has a member that goes out anything that no FLUSH has made stable? */
+/* True: it was in-sync, had something that no FLUSH has made stable, and goes.
+ */
 static bool
-unflushed (const struct array *a, unsigned member)
+take_state (struct array *a, unsigned member, enum member_state state)
 {
-  const struct array_member *m = &a->member[member];
+  struct array_member *m = &a->member[member];
+  enum member_state old = m->state;
+  bool risked = false, going;
 
-  return m->written > m->flushed;
-}
-
-/* Those that are under way, else the next one. */
-static void
-fail_flush (struct array *a)
-{
-  struct req *q;
-
-  a->flush_failed = true;
-  TAILQ_FOREACH (q, &a->flushes, flush_link) {
-    q->failed = true;
-    if (q->r != &a->clear.flush)
-      a->flush_failed = false;
+  /* Others may have lost a member that we have not: what we have asked of it
+   * is over as well.
+   */
+  if (!m->lost
+      && (!state_takes_part (state)
+          || (old == MEMBER_IN_SYNC && state != old && !m->fresh)))
+    member_lose (a, member);
+  m->fresh = false;
+  m->state = state;
+  if (state != old && state_takes_part (state))
+    m->told = false;
+  if (state != old && old == MEMBER_IN_SYNC) {
+    risked = unflushed (a, member) | images_drop (a->images, member);
+    a->commits++;
   }
-}
-
-static void
-go_on (struct array *a, struct piece_queue *queue)
-{
-  struct piece *p;
-
-  while ((p = TAILQ_FIRST (queue)))
-    piece_move (a, p, PIECE_READY);
+  if (!state_takes_part (state))
+    m->missed = true;
+  else if (state == MEMBER_IN_SYNC)
+    m->missed = false;
+  else if (old != MEMBER_JOINING)
+    m->missed = m->lost;
+  going = a->next.epoch && !state_takes_part (a->next.states[member]);
+  if (m->lost && !m->told && !a->stopped
+      && (!going || !state_takes_part (state)))
+    member_tell (a, member,
+                 state_takes_part (state) ? "there is no connection to it"
+                                          : "weftd has recorded it as out");
+  return risked;
 }
 
 void
@@ -107,43 +219,26 @@ member_commit (struct array *a, uint64_t epoch,
                const enum member_state states[])
 {
   uint64_t lost_bytes = a->lost_bytes;
-  bool out = false, risked = false;
+  bool risked = false, joins = false;
 
   if (epoch < a->config.epoch)
     return; /* overtaken by a newer one */
-  a->config.epoch = epoch;
-  /* Others may have lost a member that we have not: what we have asked of it
-   * is over as well.
-   */
   for (unsigned i = 0; i < a->layout->members; i++)
-    if (states[i] != MEMBER_IN_SYNC)
-      member_lost (a, i, "weftd has recorded it as out");
-  for (unsigned i = 0; i < a->layout->members; i++) {
-    struct array_member *m = &a->member[i];
-    enum member_state old = m->state;
-
-    m->state = states[i];
-    if (old == m->state)
-      continue; /* a loss that this epoch does not know waits for the next */
-    if (old == MEMBER_IN_SYNC) {
-      risked |= unflushed (a, i);
-      risked |= images_drop (a->images, i);
-      m->lost = false;
-      out = true;
-    }
-    else if (m->state == MEMBER_IN_SYNC) {
-      m->lost = false;
-      m->written = ++a->event;
-      images_pause (a->images, i, false);
-    }
+    joins |= states[i] == MEMBER_JOINING;
+  if (joins && epoch > a->config.epoch) {
+    a->entered = array_epoch (a);
+    a->entering = images_mark (a->images);
   }
-  a->commits += out;
+  a->config.epoch = epoch;
+  if (a->next.epoch <= epoch)
+    a->next.epoch = 0;
+  a->next.told &= a->next.epoch > 0;
+  for (unsigned i = 0; i < a->layout->members; i++)
+    risked |= take_state (a, i, states[i]);
+  member_count (a);
   member_loss (a);
   if (a->lost_bytes > lost_bytes && risked && !a->stopped)
-    fail_flush (a);
-  go_on (a, &a->stalled);
-  for (unsigned i = 0; i < a->layout->members; i++)
-    go_on (a, &a->member[i].draining);
-  a->look_at_flushes = !TAILQ_EMPTY (&a->flushes);
-  clear_states (a);
+    flush_fail (a);
+  go_on (a);
+  join_release (a);
 }

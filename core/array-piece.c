@@ -103,6 +103,15 @@ piece_move (struct array *a, struct piece *p, enum piece_place place)
     req_wake (a, p->req);
 }
 
+void
+pieces_go_on (struct array *a, struct piece_queue *queue)
+{
+  struct piece *p;
+
+  while ((p = TAILQ_FIRST (queue)))
+    piece_move (a, p, PIECE_READY);
+}
+
 /* What is started goes on whatever befalls its request: the copies are to be
  * the same.  Only array_stop leaves it as it is.
  */

@@ -6,6 +6,8 @@
  * read from an image instead, if no write to it is buffered or under way: then
  * all copies are the same.
  *
+ * While reads are held (array-join.c), what was read meanwhile is read again.
+ *
  * From an image, where the data copy is out or can't be read: only in turn,
  * for the images of earlier writes must be out of the buffer first and later
  * ones must wait, else it could see less than an earlier reader did.  A piece
@@ -94,10 +96,11 @@ split (struct array *a, struct piece *p)
 static bool
 drain (struct array *a, struct piece *p, unsigned copy)
 {
-  for (unsigned c = 1; c < p->at.copies; c++) {
+  for (unsigned c = 0; c < p->at.copies; c++) {
     const struct layout_copy *at = &p->at.copy[c];
 
     if ((c == copy || p->bad & 1u << c) && member_in_sync (a, at->member)
+        && (c > 0 || a->member[at->member].mixed)
         && images_hurry (a->images, at->member, at->offset, p->at.length)) {
       p->copy = c;
       piece_move (a, p, PIECE_DRAINING);
@@ -131,6 +134,10 @@ read_go (struct array *a, struct piece *p)
   unsigned balanced = c == 0 ? balance (a, p) : 0;
   enum lock_kind need = LOCK_NONE;
 
+  if (array_holds_reads (a)) {
+    piece_move (a, p, PIECE_STALLED);
+    return;
+  }
   if (c < 0) {
     despair (a, p);
     return;
@@ -139,7 +146,7 @@ read_go (struct array *a, struct piece *p)
     aio_piece (a, p, IO_READ, balanced, 0);
     return;
   }
-  if (!member_usable (a, p->at.copy[c].member)) {
+  if (!member_readable (a, p->at.copy[c].member)) {
     piece_move (a, p, PIECE_STALLED);
     return;
   }
@@ -162,7 +169,7 @@ static void
 repair (struct array *a, struct piece *p)
 {
   for (unsigned c = 0; c < p->at.copies; c++)
-    if (p->bad & 1u << c && member_usable (a, p->at.copy[c].member)) {
+    if (p->bad & 1u << c && member_readable (a, p->at.copy[c].member)) {
       aio_repair (a, p, c);
       return;
     }
@@ -172,7 +179,7 @@ repair (struct array *a, struct piece *p)
 void
 read_answered (struct array *a, struct piece *p, int error)
 {
-  if (error == 0) {
+  if (error == 0 && !array_holds_reads (a)) {
     if (p->bad && !a->config.readonly && !a->stopped)
       repair (a, p);
     else

@@ -4,10 +4,15 @@
  *                                               (-> images written -> done)
  *
  * The bracket: with FUA, with dup = sync-client, and when the data member is
- * out.  A member that is lost but not recorded as out still counts: its data
- * waits for array_commit, its images wait in the buffer.  write_go looks at
- * what is written and at what the epoch asks for, and does what is missing;
- * whatever fails only comes back to it.
+ * not in-sync.  A member that is lost but not recorded as out still counts: its
+ * data waits for array_commit or array_back, its images wait in the buffer.
+ * write_go looks at what is written and at what the epoch asks for, and does
+ * what is missing; whatever fails only comes back to it.
+ *
+ * A member that joins gets its copy, of data or image, through the buffer too,
+ * when a copy that is read has the write: as the state is then, whatever it was
+ * when the write began.  Nothing waits for it, unless it is to be in-sync in
+ * the epoch that is prepared: then it counts.
  */
 
 #include <config.h>
@@ -24,14 +29,36 @@ copy_in_sync (const struct array *a, const struct piece *p, unsigned copy)
   return member_in_sync (a, p->at.copy[copy].member);
 }
 
-static unsigned
-images_wanted (const struct array *a, const struct piece *p)
-{
-  unsigned count = 0;
+/* Copies that are written through the image buffer, as bits: images, and the
+ * data of a member that is not in-sync yet.
+ */
+struct buffered {
+  unsigned needed;     /* not written, and their members count */
+  unsigned background; /* copies for members that join */
+};
 
-  for (unsigned c = 1; c < p->at.copies; c++)
-    count += copy_in_sync (a, p, c) && !(p->written & 1u << c);
-  return count;
+static struct buffered
+buffered (const struct array *a, const struct piece *p)
+{
+  struct buffered b = { 0 };
+
+  for (unsigned c = 0; c < p->at.copies; c++) {
+    unsigned member = p->at.copy[c].member;
+
+    if (p->written & 1u << c || (c == 0 && member_in_sync (a, member)))
+      continue;
+    if (member_counts (a, member))
+      b.needed |= 1u << c;
+    else if (member_background (a, member))
+      b.background |= 1u << c;
+  }
+  return b;
+}
+
+static unsigned
+room (struct buffered b)
+{
+  return __builtin_popcount (b.needed | b.background);
 }
 
 /* Take room for `images`.  Requests wait for it in turn. */
@@ -85,75 +112,76 @@ write_told (void *owner, void *piece, unsigned member, bool written)
   struct piece *p = piece;
 
   assert (p->place == PIECE_IMAGES && p->images > 0);
-  for (unsigned c = 1; c < p->at.copies && written; c++)
+  for (unsigned c = 0; c < p->at.copies && written; c++)
     if (p->at.copy[c].member == member)
       p->written |= 1u << c;
   if (--p->images == 0)
     piece_move (a, p, PIECE_READY);
 }
 
+static enum image_kind
+image_kind (const struct array_request *r)
+{
+  if (r->op == ARRAY_WRITE)
+    return IMAGE_WRITE;
+  return r->op == ARRAY_TRIM || r->flags & ARRAY_MAY_TRIM ? IMAGE_TRIM
+                                                           : IMAGE_ZERO;
+}
+
+static void
+add_images (struct array *a, struct piece *p, unsigned copies, bool wait)
+{
+  const struct array_request *r = p->req->r;
+  unsigned flags = r->flags & ARRAY_FUA ? IMAGE_FUA : 0;
+
+  for (unsigned c = 0; c < p->at.copies; c++) {
+    const struct layout_copy *at = &p->at.copy[c];
+
+    if (!(copies & 1u << c))
+      continue;
+    p->images += wait;
+    a->member[at->member].mixed |= c == 0;
+    images_add (a->images, at->member, at->offset, p->at.length,
+                image_kind (r), p->payload, 0, flags, wait ? p : NULL,
+                a->now_ns);
+  }
+}
+
+/* What is needed first; copies for members that join when nothing else is.  Of
+ * several copies such a member may be copying from one that is in the buffer
+ * only, so they are written before.
+ */
 static void
 buffer_images (struct array *a, struct piece *p)
 {
-  static const enum image_kind kinds[] = {
-    [ARRAY_WRITE] = IMAGE_WRITE,
-    [ARRAY_ZERO] = IMAGE_ZERO,
-    [ARRAY_TRIM] = IMAGE_TRIM,
-  };
   const struct array_request *r = p->req->r;
-  enum image_kind kind = kinds[r->op];
+  struct buffered b = buffered (a, p);
   bool wait = (r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT
-              || !copy_in_sync (a, p, 0);
-  unsigned flags = r->flags & ARRAY_FUA ? IMAGE_FUA : 0;
+              || !copy_in_sync (a, p, 0)
+              || (b.background && p->at.copies > 2);
 
-  if (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM))
-    kind = IMAGE_TRIM;
+  wait &= b.needed != 0;
   if (p->payload)
     memcpy (p->payload->data, (char *)r->buf + (p->at.offset - r->offset),
             p->at.length);
   piece_move (a, p, PIECE_IMAGES);
-  for (unsigned c = 1; c < p->at.copies; c++) {
-    if (!copy_in_sync (a, p, c) || p->written & 1u << c)
-      continue;
-    p->images += wait;
-    images_add (a->images, p->at.copy[c].member, p->at.copy[c].offset,
-                p->at.length, kind, p->payload, 0, flags, wait ? p : NULL,
-                a->now_ns);
-  }
+  add_images (a, p, b.needed, wait);
+  if (!wait)
+    add_images (a, p, b.background, false);
   images_settle (a->images, p->admitted, p->payload);
   p->admitted = 0;
   p->payload = NULL;
   p->started = true;
-  if (!wait) {
-    p->req->buffered = true;
+  if (!wait)
     piece_end (a, p);
-  }
 }
 
-void
-write_go (struct array *a, struct piece *p)
+static void
+write_data (struct array *a, struct piece *p)
 {
   const struct array_request *r = p->req->r;
-  unsigned data = p->at.copy[0].member, images = images_wanted (a, p), flags;
-  bool write_data = copy_in_sync (a, p, 0) && !(p->written & 1);
+  unsigned flags = r->flags & ARRAY_FUA;
 
-  if (write_data && !member_usable (a, data)) {
-    piece_move (a, p, PIECE_STALLED);
-    return;
-  }
-  if (!write_data && images == 0) {
-    if (!held (a, p))
-      req_fail (a, p->req, EIO); /* no copy is left */
-    piece_end (a, p);
-    return;
-  }
-  if (images > 0 && !admit (a, p, images))
-    return;
-  if (!write_data) {
-    buffer_images (a, p);
-    return;
-  }
-  flags = r->flags & ARRAY_FUA;
   if (r->op == ARRAY_TRIM
       || (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
     flags |= ARRAY_MAY_TRIM;
@@ -161,13 +189,47 @@ write_go (struct array *a, struct piece *p)
 }
 
 void
+write_go (struct array *a, struct piece *p)
+{
+  const struct layout_copy *data = &p->at.copy[0];
+  bool direct = member_in_sync (a, data->member) && !(p->written & 1);
+  struct buffered b = buffered (a, p);
+
+  if (direct && !member_readable (a, data->member)) {
+    piece_move (a, p, PIECE_STALLED);
+    return;
+  }
+  if (direct && a->member[data->member].mixed
+      && images_hurry (a->images, data->member, data->offset, p->at.length)) {
+    p->copy = 0;
+    piece_move (a, p, PIECE_DRAINING);
+    return;
+  }
+  if (!direct && b.needed == 0 && !held (a, p)) {
+    req_fail (a, p->req, EIO); /* no copy is left */
+    piece_end (a, p);
+    return;
+  }
+  if (room (b) > 0 && !admit (a, p, room (b)))
+    return;
+  if (direct)
+    write_data (a, p);
+  else if (room (b) > 0)
+    buffer_images (a, p);
+  else
+    piece_end (a, p);
+}
+
+void
 write_answered (struct array *a, struct piece *p, bool ok)
 {
+  unsigned images;
+
   if (ok)
     p->written |= 1;
+  images = room (buffered (a, p));
   /* Also when its request has failed: the copies are to be the same. */
-  if (ok && !a->stopped && images_wanted (a, p) == p->admitted
-      && p->admitted > 0)
+  if (ok && !a->stopped && images > 0 && images <= p->admitted)
     buffer_images (a, p);
   else
     piece_move (a, p, PIECE_READY);

@@ -4,8 +4,8 @@
  * pieces; array-range.c says when it is its turn; array-write.c is a piece's
  * life, array-io.c what is asked of a member, images.c the image buffer.
  * array-read.c, array-flush.c and array-extents.c are the other requests,
- * array-member.c what a failure and a new epoch change, array-clear.c how
- * intent bits fall again.
+ * array-member.c what a failure and a new epoch change, array-join.c how a
+ * member joins, array-clear.c how intent bits fall again.
  *
  * Words: a *request* (struct req) is what the client asked.  A *piece* is its
  * part within one stripe unit.  An *io* (struct aio) is asked of a member; it
@@ -20,171 +20,10 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "array-internal.h"
-
-static const char *const dup_names[] = { "async-client", "sync-client" };
-
-const char *
-array_dup_name (enum array_dup dup)
-{
-  return dup_names[dup];
-}
-
-int
-array_dup_parse (const char *name)
-{
-  for (unsigned i = 0; i < sizeof dup_names / sizeof dup_names[0]; i++)
-    if (strcmp (name, dup_names[i]) == 0)
-      return i;
-  return -1;
-}
-
-void *
-array_alloc (size_t bytes)
-{
-  void *p = calloc (1, bytes);
-
-  if (!p)
-    abort (); /* less than a page: the process is at its end */
-  return p;
-}
-
-static bool
-config_ok (const struct array_config *c, char *why, size_t why_size)
-{
-  const struct layout *l = &c->layout;
-
-  if (l->members < 1 || l->members > ARRAY_MEMBERS_MAX || l->size == 0)
-    snprintf (why, why_size, "the array's layout is not valid");
-  else if (c->dup != DUP_ASYNC_CLIENT && c->dup != DUP_SYNC_CLIENT)
-    snprintf (why, why_size, "the array's duplication is not known");
-  else if (l->kind == LAYOUT_RAIDX && c->dup != DUP_ASYNC_CLIENT)
-    snprintf (why, why_size,
-              "raid-x is always async-client: its images "
-              "are clustered in the background");
-  else if (c->image_buffer_bytes < KiB (64)
-           || c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
-    snprintf (why, why_size,
-              "an image buffer of %llu bytes is not between "
-              "64 KiB and 4 GiB",
-              (unsigned long long)c->image_buffer_bytes);
-  else
-    return true;
-  return false;
-}
-
-static struct images *
-new_images (struct array *a)
-{
-  const struct layout *l = a->layout;
-  struct images_config c = {
-    .members = l->members,
-    .bytes_max = a->config.image_buffer_bytes,
-    .age_ms = a->config.image_age_ms,
-    .batches = a->config.batches,
-    .run_bytes = l->unit,
-    .told = write_told,
-    .owner = a,
-  };
-
-  if (l->kind == LAYOUT_RAIDX) {
-    c.run_base = l->stripes * l->unit;
-    c.run_bytes = (uint64_t)(l->n - 1) * l->unit;
-  }
-  return images_new (&c);
-}
-
-struct array *
-array_new (const struct array_config *config, uint64_t now_ns, char *why,
-           size_t why_size)
-{
-  struct array *a;
-
-  if (!config_ok (config, why, why_size))
-    return NULL;
-  a = calloc (1, sizeof *a + config->layout.members * sizeof a->member[0]);
-  if (!a) {
-    snprintf (why, why_size, "out of memory");
-    return NULL;
-  }
-  a->config = *config;
-  a->layout = &a->config.layout;
-  a->now_ns = a->idle_since_ns = now_ns;
-  a->images = new_images (a);
-  if (!a->images) {
-    snprintf (why, why_size, "out of memory");
-    free (a);
-    return NULL;
-  }
-  TAILQ_INIT (&a->requests);
-  TAILQ_INIT (&a->runnable);
-  TAILQ_INIT (&a->flushes);
-  TAILQ_INIT (&a->ready);
-  TAILQ_INIT (&a->space);
-  TAILQ_INIT (&a->stalled);
-  TAILQ_INIT (&a->held);
-  TAILQ_INIT (&a->out);
-  TAILQ_INIT (&a->sent);
-  TAILQ_INIT (&a->orphans);
-  TAILQ_INIT (&a->failed);
-  TAILQ_INIT (&a->notices);
-  a->done_last = &a->done_first;
-  a->event = 1;
-  for (unsigned i = 0; i < a->layout->members; i++) {
-    TAILQ_INIT (&a->member[i].draining);
-    a->member[i].state = config->states[i];
-    a->member[i].written = 1; /* the first FLUSH goes to every member */
-  }
-  clear_init (a);
-  member_loss (a);
-  return a;
-}
-
-static void
-free_spares (struct array *a)
-{
-  struct piece *p;
-  struct aio *x;
-  struct req *q;
-
-  while ((p = a->spare_pieces)) {
-    a->spare_pieces = p->next;
-    free (p);
-  }
-  while ((x = a->spare_aios)) {
-    a->spare_aios = x->next;
-    free (x);
-  }
-  while ((q = a->spare_reqs)) {
-    a->spare_reqs = q->next;
-    free (q);
-  }
-}
-
-void
-array_free (struct array *a)
-{
-  struct notice *n;
-
-  if (!a)
-    return;
-  assert (a->in_flight == 0);
-  array_stop (a, ESHUTDOWN, a->now_ns);
-  assert (a->requests_count == 0);
-  while ((n = TAILQ_FIRST (&a->notices))) {
-    TAILQ_REMOVE (&a->notices, n, link);
-    free (n);
-  }
-  free_spares (a);
-  clear_free (a);
-  images_free (a->images);
-  free (a->ranges);
-  free (a);
-}
 
 /* Requests. */
 
@@ -322,6 +161,21 @@ settle_parked (struct array *a, struct req *q)
   return true;
 }
 
+/* A piece of a write is done.  But if its data member has been recorded as out
+ * since, its image may be in our buffer only; and what a member has that came
+ * back may be gone.
+ */
+static bool
+in_danger (const struct array *a, const struct req *q,
+           const struct layout_piece *at)
+{
+  bool danger = !member_in_sync (a, at->copy[0].member);
+
+  for (unsigned c = 0; c < at->copies; c++)
+    danger |= a->member[at->copy[c].member].returned > q->since;
+  return danger;
+}
+
 /* Cut the next pieces off and send them on their way. */
 static void
 plan (struct array *a, struct req *q)
@@ -338,22 +192,21 @@ plan (struct array *a, struct req *q)
     if (r->op == ARRAY_WRITE && at.length > most)
       at.length = most;
     q->cursor += at.length;
-    if (q->again && member_in_sync (a, at.copy[0].member))
+    if (q->again && !in_danger (a, q, &at))
       continue;
     piece_go (a, piece_new (a, q, &at));
   }
 }
 
-/* A write is complete.  But if its data was written to a member that has been
- * recorded as out since, its image may still be in our buffer only, and a
- * write is acknowledged when the copy that survives has it: once more, for
- * these pieces.
+/* A write is complete, and is acknowledged when the copies that survive have
+ * it: once more, for the pieces of which that is not sure any longer.
  */
 static bool
 once_more (struct array *a, struct req *q)
 {
-  if (q->error || !q->buffered || q->commits == a->commits)
+  if (q->error || !request_writes (q->r) || q->commits == a->commits)
     return false;
+  q->since = q->commits;
   q->commits = a->commits;
   q->again = true;
   q->cursor = 0;
@@ -412,10 +265,13 @@ pump (struct array *a)
     }
     more = admit_waiting (a);
     aio_images (a);
-    if (a->look_at_flushes)
+    if (a->look) {
+      a->look = false;
       flush_look (a);
+      join_look (a);
+    }
   } while (more || !TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready)
-           || !TAILQ_EMPTY (&a->runnable) || a->look_at_flushes);
+           || !TAILQ_EMPTY (&a->runnable) || a->look);
 }
 
 /* Inputs. */
@@ -536,6 +392,7 @@ array_tick (struct array *a, uint64_t now_ns)
 {
   advance (a, now_ns);
   check_overdue (a);
+  join_tick (a);
   images_tick (a->images, a->now_ns);
   if (a->requests_count == 0 && images_resting (a->images)
       && a->idle_since_ns + IDLE_NS <= a->now_ns)
@@ -563,6 +420,44 @@ array_commit (struct array *a, uint64_t epoch, const enum member_state states[],
   pump (a);
 }
 
+void
+array_prepare (struct array *a, uint64_t epoch,
+               const enum member_state states[], uint64_t now_ns)
+{
+  advance (a, now_ns);
+  join_prepare (a, epoch, states);
+  pump (a);
+}
+
+void
+array_back (struct array *a, unsigned member, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  assert (member < a->layout->members);
+  member_back (a, member);
+  pump (a);
+}
+
+void
+array_hold (struct array *a, bool hold, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  a->hold = hold;
+  join_release (a);
+  pump (a);
+}
+
+void
+array_settled (struct array *a, unsigned member, uint64_t offset,
+               uint64_t length, uint64_t now_ns)
+{
+  advance (a, now_ns);
+  assert (member < a->layout->members);
+  a->clear.settle = true;
+  if (length > 0)
+    clear_touch_range (a, member, offset, length);
+}
+
 static void
 stop_request (struct array *a, struct req *q)
 {
@@ -574,6 +469,8 @@ stop_request (struct array *a, struct req *q)
       piece_end (a, p);
   if (q->r->op == ARRAY_FLUSH)
     flush_forget (a, q);
+  else if (q->r->op == ARRAY_EXTENTS && !q->asked)
+    q->busy = false;
 }
 
 void
@@ -640,13 +537,13 @@ uint64_t
 array_deadline (const struct array *a)
 {
   uint64_t at[] = { images_deadline (a->images), clear_deadline (a),
-                    overdue_deadline (a), UINT64_MAX };
+                    overdue_deadline (a), join_deadline (a), UINT64_MAX };
   uint64_t first = UINT64_MAX;
 
   if (a->stopped)
     return UINT64_MAX;
   if (a->requests_count == 0 && images_resting (a->images))
-    at[3] = a->idle_since_ns + IDLE_NS;
+    at[4] = a->idle_since_ns + IDLE_NS;
   for (unsigned i = 0; i < sizeof at / sizeof at[0]; i++)
     first = at[i] < first ? at[i] : first;
   return first;

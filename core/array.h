@@ -193,7 +193,7 @@ void array_lost (struct array *a, unsigned member, const char *reason,
  */
 void array_back (struct array *a, unsigned member, uint64_t now_ns);
 
-/* weftd has PREPARED this epoch.  From now on a member that is in-sync in it
+/* weftd has PREPARED this epoch; to say it again changes nothing.  From now on a member that is in-sync in it
  * counts for every write and FLUSH as if it were (but is not read), and what is
  * asked of one that is out in it is over; NOTICE_PREPARED says when all that
  * was acknowledged before is on the copies of both epochs: images are drained,
@@ -208,8 +208,10 @@ void array_prepare (struct array *a, uint64_t epoch,
  */
 void array_hold (struct array *a, bool hold, uint64_t now_ns);
 
-/* The copies of these bytes of a member were made equal, and what was left of
- * intent bits there may fall with the session's own (BATCH_SETTLE).
+/* Before the first write all copies were made equal (or are of no member that
+ * is in-sync): from now on intent bits fall whoever has set them
+ * (BATCH_SETTLE), those of these bytes of a member too.  Once for each place
+ * that was dirty; with a length of 0 when none was.
  */
 void array_settled (struct array *a, unsigned member, uint64_t offset,
                     uint64_t length, uint64_t now_ns);
@@ -217,6 +219,12 @@ void array_settled (struct array *a, unsigned member, uint64_t offset,
 /* weftd has recorded these states, durably: go on in this epoch. */
 void array_commit (struct array *a, uint64_t epoch,
                    const enum member_state states[], uint64_t now_ns);
+
+/* The epoch that weftd may be told we work in (`epoch` of the heartbeat): the
+ * last committed one, but not before the images that were accepted in older
+ * ones are written.  A joining member copies from copies that lack them, else.
+ */
+uint64_t array_epoch (const struct array *a);
 
 /* Fail whatever waits, and everything to come, with `error` (ESHUTDOWN: fenced
  * or ending).  What is in flight is answered when its answers come.

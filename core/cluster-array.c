@@ -49,6 +49,28 @@ cluster_array_link (struct cluster *c, struct cluster_array *a)
   }
 }
 
+void
+cluster_array_unlink (struct cluster *c, struct cluster_array *a,
+                      unsigned member)
+{
+  struct cluster_disk *d = a->disk[member];
+
+  a->disk[member] = NULL;
+  d->array = NULL;
+  d->took_place = d->old_copy = false;
+  d->told = false;
+  d->rec.sequence = 0;
+  memset (&d->join, 0, sizeof d->join);
+  if (cluster_disk_is_name (d)) {
+    cluster_drop_disk (c, d);
+    return;
+  }
+  memcpy (d->rec.release, a->rec.uuid, 16);
+  cluster_put_disk (c, d);
+  cluster_changed_disk (c, d);
+  cluster_disk_wake (c, d);
+}
+
 uint64_t
 cluster_array_wanted_epoch (const struct cluster_array *a)
 {
@@ -72,14 +94,11 @@ plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
 {
   const uint8_t *uuid = create->disk[m];
   struct cluster_disk *d = cluster_disk_find (c, uuid);
-  char text[CLUSTER_UUID_TEXT_BYTES], words[320];
+  const struct cluster_array *other;
+  char words[320];
 
   if (d == NULL) {
-    cluster_uuid_text (uuid, text);
-    cluster_problem_set (p, CLUSTER_INVALID, "unknown-disk",
-                         "there is no disk %s: start its member process, or "
-                         "see GET /api/v1/disks for those that there are",
-                         text);
+    cluster_disk_unknown (uuid, p);
     p->field = "disks";
     return -1;
   }
@@ -98,19 +117,14 @@ plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
                          "%s is member %u of array %s: choose another disk, "
                          "or delete that array first",
                          words, d->position, d->array->rec.name);
-  else if (!d->heard || !d->alive)
-    cluster_problem_set (p, CLUSTER_CONFLICT, "silent",
-                         "%s is silent: start its member process first", words);
-  else if (d->failed)
-    cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
-                         "%s has failed (%s): replace it first", words,
-                         d->reason);
-  else if (!cluster_uuid_is_zero (d->rec.release))
-    cluster_problem_set (p, CLUSTER_CONFLICT, "releasing",
-                         "%s has not yet released the array that it was a "
-                         "member of: try again in a moment",
-                         words);
-  else {
+  else if (!cluster_uuid_is_zero (d->rec.spare_of)) {
+    other = cluster_array_by_uuid (c, d->rec.spare_of);
+    cluster_problem_set (p, CLUSTER_CONFLICT, "spare",
+                         "%s is a spare of array %s: choose another disk, or "
+                         "take it from that array's spares first",
+                         words, other ? other->rec.name : "another");
+  }
+  else if (cluster_disk_usable (d, p)) {
     a->disk[m] = d;
     memcpy (a->rec.member[m].disk, uuid, 16);
     a->rec.member[m].state = MEMBER_IN_SYNC;
@@ -177,7 +191,10 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
   a->rec.groups = a->layout.groups;
   a->rec.unit = create->unit;
   a->rec.member_bytes = a->layout.member_bytes;
-  a->rec.epoch = a->rec.fence = epoch + 1;
+  a->rec.epoch = epoch + 1;
+  a->rec.spare_after_ms = SPARE_AFTER_MS_DEFAULT;
+  for (unsigned m = 0; m < create->members; m++)
+    a->rec.member[m].fence = a->rec.epoch;
   return 0;
 }
 
@@ -254,9 +271,8 @@ static void
 delete (struct cluster *c, uint64_t op, struct cluster_array *a)
 {
   struct cluster_array_record rec = a->rec;
-  struct cluster_disk *disk[ARRAY_MEMBERS_MAX];
-  unsigned members = a->layout.members;
   struct cluster_session *s;
+  struct cluster_disk *d;
   struct waiting *w, *next;
 
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
@@ -270,16 +286,14 @@ delete (struct cluster *c, uint64_t op, struct cluster_array *a)
   TAILQ_FOREACH (s, &c->sessions, link)
     if (!s->rec.ended && cluster_uuid_equal (s->rec.array, rec.uuid))
       cluster_session_end (c, s, "array %s was deleted", rec.name);
-  for (unsigned m = 0; m < members; m++) {
-    disk[m] = a->disk[m];
-    disk[m]->array = NULL;
-    disk[m]->took_place = false;
-    disk[m]->told = false;
-    memcpy (disk[m]->rec.release, rec.uuid, 16);
-    cluster_put_disk (c, disk[m]);
-    cluster_changed_disk (c, disk[m]);
-    cluster_disk_wake (c, disk[m]);
-  }
+  for (unsigned m = 0; m < a->layout.members; m++)
+    cluster_array_unlink (c, a, m);
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (cluster_uuid_equal (d->rec.spare_of, rec.uuid)) {
+      memset (d->rec.spare_of, 0, 16);
+      cluster_put_disk (c, d);
+      cluster_changed_disk (c, d);
+    }
   cluster_log (c, CLUSTER_INFO, "array", rec.name, "Array %s was deleted.",
                rec.name);
   cluster_drop_array (c, a);
@@ -320,6 +334,7 @@ cluster_array_moved (struct cluster *c, struct cluster_array *a)
                  a->rec.name, a->layout.members);
   }
   cluster_epoch_advance (c, a);
+  cluster_rebuild_tick (c, a);
   cluster_changed_array (c, a);
 }
 
@@ -329,14 +344,18 @@ cluster_member_well (const struct cluster_array *a, unsigned member,
 {
   const struct cluster_disk *d = a->disk[member];
 
-  if (a->rec.member[member].state != MEMBER_IN_SYNC)
+  if (a->rec.member[member].state == MEMBER_OUT)
     *why = "is out";
+  else if (a->rec.member[member].state == MEMBER_JOINING)
+    *why = "is joining";
   else if (d->failed)
     *why = "has failed";
   else if (!d->alive)
     *why = "is silent";
   else if (!d->heard)
     *why = "has not been heard of since weftd was started";
+  else if (d->old_copy)
+    *why = "is an old copy of the disk";
   else if (!d->took_place)
     *why = "has not taken its place yet";
   else
@@ -344,12 +363,19 @@ cluster_member_well (const struct cluster_array *a, unsigned member,
   return false;
 }
 
+/* Its disk serves nothing just now. */
+static bool
+away (const struct cluster_disk *d)
+{
+  return !d->alive || d->failed || d->old_copy;
+}
+
 static void
-missing (const struct cluster_array *a, bool out[], bool away[])
+missing (const struct cluster_array *a, bool out[], bool gone[])
 {
   for (unsigned m = 0; m < a->layout.members; m++) {
     out[m] = a->rec.member[m].state != MEMBER_IN_SYNC;
-    away[m] = out[m] || !a->disk[m]->alive || a->disk[m]->failed;
+    gone[m] = out[m] || away (a->disk[m]);
   }
 }
 
@@ -357,11 +383,11 @@ void
 cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
                         uint64_t *unreachable, uint64_t *lost)
 {
-  bool out[ARRAY_MEMBERS_MAX], away[ARRAY_MEMBERS_MAX];
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
   uint64_t e, u;
 
-  missing (a, out, away);
-  u = layout_loss (&a->layout, away, &e);
+  missing (a, out, gone);
+  u = layout_loss (&a->layout, gone, &e);
   if (exposed)
     *exposed = e;
   if (unreachable)
@@ -370,22 +396,61 @@ cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
     *lost = layout_loss (&a->layout, out, NULL);
 }
 
+bool
+cluster_array_can_leave_out (const struct cluster_array *a, unsigned member)
+{
+  bool out[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    out[m] = m == member || a->rec.member[m].state != MEMBER_IN_SYNC;
+  return layout_loss (&a->layout, out, NULL) == 0;
+}
+
+void
+cluster_array_leave_out (const struct cluster_array *a, unsigned member,
+                         uint8_t states[])
+{
+  unsigned group = member / a->layout.n;
+
+  if (a->rec.member[member].state == MEMBER_IN_SYNC)
+    for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
+      /* With two copies it has nowhere else to copy from, and what it has
+       * from there is as good as ever.
+       */
+      if (states[m] == MEMBER_JOINING && a->layout.copies > 2)
+        states[m] = MEMBER_OUT;
+  states[member] = MEMBER_OUT;
+}
+
+bool
+cluster_array_concerns_sessions (const struct cluster_array *a,
+                                 const uint8_t states[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state != states[m] &&
+        (a->rec.member[m].state == MEMBER_IN_SYNC ||
+         states[m] == MEMBER_IN_SYNC))
+      return true;
+  return false;
+}
+
 const char *
 cluster_array_state (const struct cluster_array *a)
 {
-  bool out[ARRAY_MEMBERS_MAX], away[ARRAY_MEMBERS_MAX];
   uint64_t unreachable;
+  bool joining = false;
 
   if (!a->rec.ready)
     return "creating";
   cluster_array_exposure (a, NULL, &unreachable, NULL);
   if (unreachable > 0)
     return "failed";
-  missing (a, out, away);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (away[m])
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (a->rec.member[m].state == MEMBER_OUT || away (a->disk[m]))
       return "degraded";
-  return "ready";
+    joining = joining || a->rec.member[m].state == MEMBER_JOINING;
+  }
+  return joining ? "rebuilding" : "ready";
 }
 
 /* "member 1 (disk /dev/sdb of node n1), member 3 (...) and 4 more" */
@@ -415,6 +480,31 @@ name_members (const struct cluster_array *a, const bool which[], char *text,
     snprintf (text + used, size - used, " and %u more", more);
 }
 
+/* "node n1 (process 7) and 2 more" */
+static bool
+name_sessions (const struct cluster *c, const struct cluster_array *a,
+               char *text, size_t size)
+{
+  const struct cluster_session *s, *first = NULL;
+  unsigned more = 0;
+
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    if (!cluster_epoch_waits_for_session (a, s))
+      continue;
+    if (first)
+      more++;
+    else
+      first = s;
+  }
+  if (first == NULL)
+    return false;
+  snprintf (text, size, "node %s (process %" PRIu64 ")", first->rec.node,
+            first->rec.pid);
+  if (more)
+    snprintf (text + strlen (text), size - strlen (text), " and %u more", more);
+  return true;
+}
+
 bool
 cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
                          uint64_t wall_ms, char *text, size_t size)
@@ -427,16 +517,17 @@ cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
   for (unsigned m = 0; m < a->layout.members; m++) {
     which[m] = a->rec.change.epoch ? cluster_epoch_waits_for (a, m)
                : !a->rec.ready     ? !a->disk[m]->took_place
-                               : a->rec.member[m].state == MEMBER_IN_SYNC &&
-                                     (!a->disk[m]->alive || a->disk[m]->failed);
+                                   : a->rec.member[m].state == MEMBER_IN_SYNC &&
+                                   away (a->disk[m]);
     any |= which[m];
   }
-  if (!any)
-    return false;
   name_members (a, which, names, sizeof names);
+  if (!any &&
+      (a->rec.change.epoch == 0 || !name_sessions (c, a, names, sizeof names)))
+    return false;
   if (a->rec.change.epoch)
-    snprintf (text, size, "%s to confirm epoch %" PRIu64 ", since %" PRIu64
-              " s", names, a->rec.change.epoch,
+    snprintf (text, size, "%s to %s epoch %" PRIu64 ", since %" PRIu64 " s",
+              names, any ? "confirm" : "prepare", a->rec.change.epoch,
               wall_ms > since ? (wall_ms - since) / 1000 : 0);
   else if (!a->rec.ready)
     snprintf (text, size, "%s to take its place", names);

@@ -4,15 +4,18 @@
  * the right to write, weftd changes the epoch with a fence of all members: so
  * whoever held it before can write nothing more, however late it wakes up.  The
  * old session is over as soon as the change is PREPARED, the new one begins
- * with its COMMIT.
+ * with its COMMIT.  A member that is missing, or does not confirm in time, is
+ * left out in the same change, if no data is lost without it.
  *
- * A holder is replaced only after it has been silent for SESSION_TTL_MS.
- * Whoever asks while it is not is told at once that it lives, where it does:
- * the holder's long poll is answered, so that it speaks.
+ * A holder is replaced only after it has been silent for SESSION_TTL_MS, or
+ * where an administrator orders a takeover.  Whoever asks while it is not is
+ * told at once that it lives, where it does: the holder's long poll is
+ * answered, so that it speaks.
  */
 
 #include <config.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +29,7 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
              bool quiet)
 {
   struct cluster_problem *p;
-  const char *way = "detach it there, or attach read-only";
+  const char *way = "detach it there, take it over, or attach read-only";
 
   if (quiet)
     way = "it may be replaced when it has been silent for long enough";
@@ -45,47 +48,82 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
   }
 }
 
-/* Every member must be there: today an array starts whole or not at all. */
 static bool
-refuse_members (struct cluster *c, uint64_t op, const struct cluster_array *a)
+refuse_creating (struct cluster *c, uint64_t op, const struct cluster_array *a)
 {
-  char text[1500], words[320];
-  const char *why;
+  char text[1500];
   struct cluster_problem *p;
 
-  if (!a->rec.ready) {
-    if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
-      snprintf (text, sizeof text, "its members");
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
-                        "array %s is not ready: it waits for %.500s",
-                        a->rec.name, text);
+  if (a->rec.ready)
+    return false;
+  if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
+    snprintf (text, sizeof text, "its members");
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
+                      "array %s is not ready: it waits for %.500s",
+                      a->rec.name, text);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS;
+  return true;
+}
+
+/* Is this member not there?  late: one that has not confirmed in time is not,
+ * either.
+ */
+static bool
+missing (const struct cluster_array *a, unsigned m, bool late,
+         const char **why)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  *why = "does not confirm";
+  if (a->rec.member[m].state == MEMBER_OUT)
+    return false;
+  if (late && cluster_epoch_waits_for (a, m))
+    return true;
+  if (a->rec.member[m].state == MEMBER_JOINING)
+    return !d->heard || !d->alive || d->failed || !d->took_place;
+  return !cluster_member_well (a, m, why);
+}
+
+/* The states in which the array starts: members that are missing are left out,
+ * where that loses nothing, and where they are not just being started.  True:
+ * refused.
+ */
+static bool
+refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
+                bool late, uint8_t states[])
+{
+  char words[320];
+  const char *why, *way;
+  struct cluster_problem *p;
+  bool starting;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    states[m] = (uint8_t) a->rec.member[m].state;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (missing (a, m, late, &why))
+      cluster_array_leave_out (a, m, states);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (a->rec.member[m].state != MEMBER_IN_SYNC ||
+        !missing (a, m, late, &why))
+      continue;
+    starting = !late && !a->disk[m]->failed &&
+               cluster_disk_silent_ms (c, a->disk[m]) < MISSING_MS;
+    if (!starting && !cluster_epoch_loses (a, states))
+      continue;
+    way = cluster_epoch_loses (a, states)
+            ? "without it some data has no copy"
+            : "unless it comes soon, the array starts without it";
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
+                        "array %s cannot be attached: member %u (%s) %s, and "
+                        "%s; start its member process and see its log",
+                        a->rec.name, m,
+                        cluster_disk_words (a->disk[m], words, sizeof words),
+                        why, way);
     p->retry = true;
     p->retry_after_ms = HEARTBEAT_MS;
     return true;
   }
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state != MEMBER_IN_SYNC) {
-      cluster_refuse (c, op, CLUSTER_CONFLICT, "member-out",
-                      "array %s cannot be attached: member %u (%s) is out "
-                      "(%.200s), and taking it back is not possible yet; "
-                      "what is on the other members stays as it is",
-                      a->rec.name, m,
-                      cluster_disk_words (a->disk[m], words, sizeof words),
-                      a->rec.member[m].reason);
-      return true;
-    }
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (!cluster_member_well (a, m, &why)) {
-      p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
-                          "array %s cannot be attached: member %u (%s) %s; "
-                          "start its member process and see its log",
-                          a->rec.name, m,
-                          cluster_disk_words (a->disk[m], words, sizeof words),
-                          why);
-      p->retry = true;
-      p->retry_after_ms = HEARTBEAT_MS;
-      return true;
-    }
   return false;
 }
 
@@ -137,6 +175,8 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
   struct waiting *w;
   uint64_t silent_ms;
 
+  if (attach->takeover)
+    return false;
   if (s && s->alive) {
     silent_ms = cluster_session_silent_ms (c, s);
     if (last || silent_ms >= QUIET_MS)
@@ -177,7 +217,6 @@ attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
       cluster_refuse (c, w->op, CLUSTER_CONFLICT, "superseded",
                       "the same process has asked again");
       w->op = op;
-      w->deadline_ms = c->now_ms + ATTACH_MS;
       return true;
     }
   return false;
@@ -214,76 +253,124 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a)
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
     if (w->kind == WAIT_ATTACH && w->array == a) {
+      for (unsigned m = 0; m < a->layout.members; m++)
+        assert (!w->grant.writable ||
+                a->rec.member[m].state == MEMBER_OUT ||
+                a->rec.member[m].fence == a->rec.epoch);
       grant (c, w->op, a, &w->grant);
       cluster_wait_end (c, w);
     }
+    else if (w->kind == WAIT_LOST && w->array == a)
+      cluster_session_lost_end (c, w);
   }
+}
+
+/* PREPARE the epoch of a new writer: every member that stays refuses what came
+ * before.
+ */
+static void
+prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
+{
+  const struct cluster_change *change = &a->rec.change;
+  bool sessions = cluster_epoch_needs_sessions (c, a, states, NULL);
+  bool confirm[ARRAY_MEMBERS_MAX];
+  bool same = change->epoch && (change->sessions || !sessions);
+  const char *why;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    confirm[m] = states[m] != MEMBER_OUT;
+    same = same && change->states[m] == states[m] &&
+           change->confirm[m] == confirm[m];
+  }
+  /* One that an earlier attach left behind serves this one as well. */
+  if (same)
+    return;
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (states[m] != MEMBER_OUT || a->rec.member[m].state == MEMBER_OUT)
+      continue;
+    if (missing (a, m, true, &why))
+      snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
+                "the array was started without it: it %s",
+                a->rec.member[m].state == MEMBER_IN_SYNC ? why : "is missing");
+    else
+      snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
+                "another member went out, which it may have copied from");
+  }
+  cluster_epoch_prepare (c, a, states, confirm, sessions);
 }
 
 void
 cluster_session_attach_late (struct cluster *c, struct waiting *w)
 {
+  struct cluster_array *a = w->array;
+  uint8_t states[ARRAY_MEMBERS_MAX];
   char text[1500];
   struct cluster_problem *p;
 
-  if (!cluster_array_waits_for (c, w->array, c->wall_ms, text, sizeof text))
+  if (w->grant.writable) {
+    if (refuse_members (c, w->op, a, true, states)) {
+      cluster_wait_end (c, w);
+      return;
+    }
+    if (memcmp (states, a->rec.change.states, a->layout.members) != 0) {
+      w->deadline_ms = c->now_ms + ATTACH_MS;
+      prepare (c, a, states);
+      cluster_epoch_advance (c, a);
+      return;
+    }
+  }
+  if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
     snprintf (text, sizeof text, "its members");
-  p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "member-missing",
+  p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "changing",
                       "array %s cannot be attached: it waits for %.400s; see "
-                      "that member's log, and try again",
-                      w->array->rec.name, text);
+                      "the log there, and try again",
+                      a->rec.name, text);
   p->retry = true;
   p->retry_after_ms = HEARTBEAT_MS;
   cluster_wait_end (c, w);
 }
 
+/* The one who held the array until now is over. */
 static void
-attach_write (struct cluster *c, struct cluster_array *a,
-              const struct cluster_session_record *rec)
+end_holder (struct cluster *c, const struct cluster_array *a,
+            const struct cluster_session_record *rec, bool takeover)
 {
   struct cluster_session *old = cluster_array_writer (c, a);
-  uint8_t states[ARRAY_MEMBERS_MAX];
+  struct waiting *w, *next;
+  char why[64];
 
-  if (old) {
-    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-                 "Node %s, process %" PRIu64 ", takes array %s over from node "
-                 "%s, process %" PRIu64 ", which has been silent for %" PRIu64
-                 " s.",
-                 rec->node, rec->pid, a->rec.name, old->rec.node, old->rec.pid,
-                 cluster_session_silent_ms (c, old) / 1000);
-    cluster_session_end (c, old,
-                         "node %s, process %" PRIu64 ", took it over, because "
-                         "this host had been silent for %" PRIu64 " s",
-                         rec->node, rec->pid,
-                         cluster_session_silent_ms (c, old) / 1000);
-    cluster_session_prune (c);
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable) {
+      refuse_held (c, w->op, a, rec, 0, false);
+      cluster_wait_end (c, w);
+    }
   }
-  /* A fence that an earlier attach left behind serves this one as well. */
-  if (a->rec.change.epoch)
+  if (old == NULL)
     return;
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = (uint8_t) a->rec.member[m].state;
-  cluster_epoch_prepare (c, a, states, true);
-}
-
-/* Tokens must be of an epoch that every member takes; a member that was started
- * again takes none of before.
- */
-static bool
-epoch_too_low (const struct cluster_array *a)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->disk[m]->min_epoch > a->rec.epoch)
-      return true;
-  return false;
+  if (takeover)
+    snprintf (why, sizeof why, "was told to");
+  else
+    snprintf (why, sizeof why, "found it silent for %" PRIu64 " s",
+              cluster_session_silent_ms (c, old) / 1000);
+  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+               "Node %s, process %" PRIu64 ", takes array %s over from node "
+               "%s, process %" PRIu64 ": it %s.",
+               rec->node, rec->pid, a->rec.name, old->rec.node, old->rec.pid,
+               why);
+  cluster_session_end (c, old,
+                       "node %s, process %" PRIu64 ", took it over: it %s",
+                       rec->node, rec->pid, why);
+  cluster_session_prune (c);
 }
 
 static void
 attach_begin (struct cluster *c, const struct cluster_input *in,
-              struct cluster_array *a, const struct cluster_attach *attach)
+              struct cluster_array *a, const struct cluster_attach *attach,
+              const uint8_t states[])
 {
   struct cluster_session_record rec = { .pid = attach->pid };
-  uint8_t states[ARRAY_MEMBERS_MAX];
+  uint8_t as_they_are[ARRAY_MEMBERS_MAX];
   struct waiting *w;
 
   memcpy (&rec.id, in->random, sizeof rec.id);
@@ -296,13 +383,14 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   snprintf (rec.uri, sizeof rec.uri, "%s", attach->uri);
   rec.writable = attach->writable;
 
-  if (rec.writable)
-    attach_write (c, a, &rec);
+  if (rec.writable) {
+    end_holder (c, a, &rec, attach->takeover);
+    prepare (c, a, states);
+  }
   else if (a->rec.change.epoch == 0) {
-    if (epoch_too_low (a)) {
-      for (unsigned m = 0; m < a->layout.members; m++)
-        states[m] = (uint8_t) a->rec.member[m].state;
-      cluster_epoch_prepare (c, a, states, false);
+    if (cluster_epoch_too_low (a)) {
+      cluster_epoch_states (a, as_they_are);
+      cluster_epoch_prepare (c, a, as_they_are, NULL, false);
       cluster_epoch_advance (c, a);
     }
     grant (c, in->op, a, &rec);
@@ -320,6 +408,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
             bool last)
 {
   struct cluster_session *s;
+  uint8_t states[ARRAY_MEMBERS_MAX];
   unsigned count = 0;
 
   TAILQ_FOREACH (s, &c->sessions, link)
@@ -331,8 +420,9 @@ attach_try (struct cluster *c, const struct cluster_input *in,
   else if (!cluster_refuse_read_only (c, in->op) &&
            !attach_again (c, in->op, a, attach) &&
            !(attach->writable && refuse_writer (c, in, a, attach, last)) &&
-           !refuse_members (c, in->op, a))
-    attach_begin (c, in, a, attach);
+           !refuse_creating (c, in->op, a) &&
+           !refuse_members (c, in->op, a, false, states))
+    attach_begin (c, in, a, attach, states);
 }
 
 /* The holder has said nothing, or is over. */

@@ -1,13 +1,10 @@
-/* cluster-disk.c: disks: registration, heartbeats, double use, forgetting.
+/* cluster-disk.c: disks: registration, heartbeats, forgetting.
  *
  * A heartbeat says what a disk is; the reply says what it is to be: a place in
  * an array (its assignment), the epoch below which it refuses requests, or an
  * array that it is to forget.  Nothing else ever makes a disk give up data, so
  * a foreign or reset weftd does no harm.
- *
- * One process serves a disk.  Another one that asks (the same disk started
- * again, or a clone of it) waits while the known one is asked to speak: if it
- * does, the other is refused; if it is silent for TAKEOVER_MS, it is replaced.
+ * Which heartbeats are taken in: cluster-admit.c.
  */
 
 #include <config.h>
@@ -25,6 +22,47 @@ cluster_disk_words (const struct cluster_disk *d, char *text, size_t size)
 {
   snprintf (text, size, "disk %.200s of node %s", d->rec.path, d->rec.node);
   return text;
+}
+
+bool
+cluster_disk_is_name (const struct cluster_disk *d)
+{
+  return d->rec.size == 0;
+}
+
+void
+cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p)
+{
+  char text[CLUSTER_UUID_TEXT_BYTES];
+
+  cluster_uuid_text (uuid, text);
+  cluster_problem_set (p, CLUSTER_INVALID, "unknown-disk",
+                       "there is no disk %s: start its member process, or see "
+                       "GET /api/v1/disks for those that there are",
+                       text);
+}
+
+bool
+cluster_disk_usable (const struct cluster_disk *d, struct cluster_problem *p)
+{
+  char words[320];
+
+  cluster_disk_words (d, words, sizeof words);
+  if (!d->heard || !d->alive)
+    cluster_problem_set (p, CLUSTER_CONFLICT, "silent",
+                         "%s is silent: start its member process first", words);
+  else if (d->failed)
+    cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
+                         "%s has failed (%s): replace it first", words,
+                         d->reason);
+  else if (!cluster_uuid_is_zero (d->rec.release))
+    cluster_problem_set (p, CLUSTER_CONFLICT, "releasing",
+                         "%s has not yet released the array that it was a "
+                         "member of: try again in a moment",
+                         words);
+  else
+    return true;
+  return false;
 }
 
 uint64_t
@@ -52,131 +90,16 @@ cluster_disk_min_epoch_wanted (const struct cluster_disk *d)
   if (d->array == NULL)
     return 0;
   r = &d->array->rec;
-  return r->change.epoch && r->change.fence ? r->change.epoch : r->fence;
+  return r->change.epoch && r->change.confirm[d->position]
+           ? r->change.epoch
+           : r->member[d->position].fence;
 }
 
-/* ---- Is this disk ours at all? ---- */
-
-static bool
-refuse_foreign (struct cluster *c, uint64_t op,
-                const struct cluster_disk_heartbeat *hb)
-{
-  char theirs[CLUSTER_UUID_TEXT_BYTES], ours[CLUSTER_UUID_TEXT_BYTES];
-
-  if (cluster_uuid_is_zero (hb->cluster) ||
-      cluster_uuid_equal (hb->cluster, c->identity.uuid))
-    return false;
-  cluster_uuid_text (hb->cluster, theirs);
-  cluster_uuid_text (c->identity.uuid, ours);
-  cluster_refuse (c, op, CLUSTER_CONFLICT, "foreign-cluster",
-                  "disk %.200s of node %s belongs to cluster %s, and this is "
-                  "weftd of cluster %s: give it the admin URL of its own "
-                  "weftd, or format it anew",
-                  hb->path, hb->node, theirs, ours);
-  return true;
-}
-
-static bool
-refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
-              const struct cluster_disk_heartbeat *hb)
-{
-  char text[CLUSTER_UUID_TEXT_BYTES];
-  struct cluster_array *a;
-
-  if (cluster_uuid_is_zero (hb->array) ||
-      (d && cluster_uuid_equal (d->rec.release, hb->array)))
-    return false;
-  a = cluster_array_by_uuid (c, hb->array);
-  if (a == NULL) {
-    cluster_uuid_text (hb->array, text);
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "unknown-array",
-                    "disk %.200s of node %s belongs to array %s, which this "
-                    "weftd does not know: put weftd's own database back, or "
-                    "format the disk anew if its data is not needed",
-                    hb->path, hb->node, text);
-    return true;
-  }
-  if (hb->position < a->layout.members && d != NULL &&
-      a->disk[hb->position] == d)
-    return false;
-  cluster_refuse (c, op, CLUSTER_CONFLICT, "not-a-member",
-                  "disk %.200s of node %s says that it is member %u of array "
-                  "%s, but that is another disk: format it anew if its data "
-                  "is not needed",
-                  hb->path, hb->node, hb->position, a->rec.name);
-  return true;
-}
-
-/* A member that was in its place and now is something less. */
-static bool
-refuse_diminished (struct cluster *c, uint64_t op, struct cluster_disk *d,
-                   const struct cluster_disk_heartbeat *hb)
-{
-  struct cluster_problem *p;
-
-  if (d == NULL || d->array == NULL || !d->array->rec.ready)
-    return false;
-  if (cluster_uuid_is_zero (hb->array))
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "blank",
-                        "disk %.200s of node %s is member %u of array %s, but "
-                        "says that it belongs to no array: it was formatted, "
-                        "or an old copy of it was put back; delete the array, "
-                        "or put the right disk back",
-                        hb->path, hb->node, d->position, d->array->rec.name);
-  else if (hb->data_bytes < d->array->rec.member_bytes)
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "truncated",
-                        "disk %.200s of node %s, member %u of array %s, has a "
-                        "data area of %" PRIu64 " bytes, and %" PRIu64
-                        " are in use: give it its size back",
-                        hb->path, hb->node, d->position, d->array->rec.name,
-                        hb->data_bytes, d->array->rec.member_bytes);
-  else
-    return false;
-  if (cluster_text_copy (d->reason, sizeof d->reason, p->detail))
-    cluster_changed_disk (c, d);
-  return true;
-}
-
-/* What a member knows and the database does not shows that the database is an
- * old one.  A member's min_epoch may be ahead by one: it raises that itself,
- * past an epoch in which a door was opened, when it is started again.
- */
-static bool
-refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
-              const struct cluster_disk_heartbeat *hb)
-{
-  if (hb->generation > c->identity.generation)
-    cluster_set_read_only (c,
-                           "disk %.120s of node %s has seen generation %" PRIu64
-                           ", and this is %" PRIu64,
-                           hb->path, hb->node, hb->generation,
-                           c->identity.generation);
-  else if (d && d->array &&
-           cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
-           hb->states_epoch > cluster_array_wanted_epoch (d->array))
-    cluster_set_read_only (c,
-                           "disk %.120s of node %s has seen epoch %" PRIu64
-                           " of array %s, which is here at %" PRIu64,
-                           hb->path, hb->node, hb->states_epoch,
-                           d->array->rec.name,
-                           cluster_array_wanted_epoch (d->array));
-  else if (d && d->array &&
-           hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)
-    cluster_set_read_only (c,
-                           "disk %.120s of node %s refuses epochs below "
-                           "%" PRIu64 " of array %s, which is here at %" PRIu64,
-                           hb->path, hb->node, hb->min_epoch,
-                           d->array->rec.name,
-                           cluster_array_wanted_epoch (d->array));
-  return cluster_refuse_read_only (c, op);
-}
-
-/* ---- Two processes for one disk. ---- */
-
-static void
-answer_polls (struct cluster *c, struct cluster_disk *d)
+bool
+cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
 {
   struct waiting *w, *next;
+  bool any = false;
 
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
@@ -184,63 +107,14 @@ answer_polls (struct cluster *c, struct cluster_disk *d)
       continue;
     d->last_live_ms = c->live_ms;
     d->told = true;
-    d->told_epoch = d->array ? cluster_array_wanted_epoch (d->array) : 0;
+    d->told_epoch = d->array ? d->array->rec.epoch : 0;
     d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
+    cluster_disk_order (c, d, &d->told_order);
     cluster_reply_disk (c, w->op, d);
     cluster_wait_end (c, w);
+    any = true;
   }
-}
-
-void
-cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
-{
-  answer_polls (c, d);
-}
-
-/* The known process has spoken: the others are refused. */
-static void
-refuse_contenders (struct cluster *c, struct cluster_disk *d)
-{
-  char words[320];
-  struct waiting *w, *next;
-
-  if (d->contested_live_ms == 0)
-    return;
-  d->contested_live_ms = 0;
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->kind != WAIT_CONTENDER || w->disk != d)
-      continue;
-    cluster_refuse (c, w->op, CLUSTER_CONFLICT, "double-used",
-                    "%s is already served by a live process at %.200s: stop "
-                    "that one, or format this disk anew if it is a copy",
-                    cluster_disk_words (d, words, sizeof words), d->rec.uri);
-    cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
-                 "A second process, for %.200s of node %s, asked to serve %s "
-                 "and was refused: is it a clone?",
-                 w->heartbeat->path, w->heartbeat->node,
-                 cluster_disk_words (d, words, sizeof words));
-    cluster_wait_end (c, w);
-  }
-}
-
-static bool
-contend (struct cluster *c, uint64_t op, struct cluster_disk *d,
-         const struct cluster_disk_heartbeat *hb)
-{
-  struct waiting *w;
-
-  if (!d->heard || strcmp (d->instance, hb->instance) == 0 ||
-      cluster_disk_silent_ms (c, d) >= MEMBER_TTL_MS)
-    return false;
-  if (d->contested_live_ms == 0)
-    d->contested_live_ms = c->live_ms;
-  w = cluster_wait (c, WAIT_CONTENDER, op, TAKEOVER_MS);
-  w->disk = d;
-  w->heartbeat = cluster_alloc (sizeof *hb);
-  *w->heartbeat = *hb;
-  answer_polls (c, d); /* speak, if you live */
-  return true;
+  return any;
 }
 
 /* ---- Taking a heartbeat in. ---- */
@@ -321,11 +195,51 @@ take_record (struct cluster *c, struct cluster_disk *d,
   if (!cluster_uuid_is_zero (r->release) &&
       !cluster_uuid_equal (r->release, hb->array)) {
     memset (r->release, 0, sizeof r->release);
-    cluster_log (c, CLUSTER_INFO, "disk", r->path,
-                 "Disk %.200s of node %s is free again.", r->path, r->node);
+    r->sequence = 0;
+    d->told = false;
+    if (d->array == NULL)
+      cluster_log (c, CLUSTER_INFO, "disk", r->path,
+                   "Disk %.200s of node %s is free again.", r->path, r->node);
     differs = true;
   }
   return differs;
+}
+
+/* How far its superblock is, of a disk that is in its place.  True: that is to
+ * be stored now.
+ */
+static bool
+take_sequence (struct cluster *c, struct cluster_disk *d,
+               const struct cluster_disk_heartbeat *hb, bool took, bool stored)
+{
+  d->sequence = hb->sequence;
+  d->old_copy
+    = took ? hb->sequence < d->rec.sequence : cluster_admit_emptied (d, hb);
+  if (!took || d->old_copy || d->sequence == d->rec.sequence ||
+      (!stored && d->stored_live_ms &&
+       c->live_ms - d->stored_live_ms < SEQUENCE_MS))
+    return false;
+  d->rec.sequence = d->sequence;
+  d->stored_live_ms = c->live_ms;
+  return true;
+}
+
+/* What it says that changes while it works. */
+static void
+take_state (struct cluster_disk *d, const struct cluster *c,
+            const struct cluster_disk_heartbeat *hb, bool took)
+{
+  d->heard = d->alive = d->spoke = true;
+  d->failed = hb->failed;
+  d->blank = cluster_uuid_is_zero (hb->array);
+  d->took_place = took;
+  d->last_live_ms = c->live_ms;
+  d->contested_live_ms = 0;
+  d->min_epoch = hb->min_epoch;
+  d->states_epoch = hb->states_epoch;
+  d->generation = hb->generation;
+  d->dirty_extents = hb->dirty_extents;
+  d->join = hb->join;
 }
 
 static void
@@ -338,9 +252,13 @@ take (struct cluster *c, struct cluster_disk *d,
               d->failed != hb->failed;
   bool took = d->array && cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
               hb->position == d->position;
-  bool moved = told || took != d->took_place || d->min_epoch != hb->min_epoch ||
-               d->states_epoch != hb->states_epoch;
+  bool was_old = d->old_copy;
+  bool moved;
 
+  stored |= take_sequence (c, d, hb, took, stored);
+  moved = told || took != d->took_place || d->min_epoch != hb->min_epoch ||
+          d->states_epoch != hb->states_epoch || d->old_copy != was_old ||
+          d->join.phase != hb->join.phase || d->join.epoch != hb->join.epoch;
   if (hb->failed && !d->failed)
     cluster_log (c, CLUSTER_ERROR, "disk", hb->path,
                  "Disk %.200s of node %s has failed: %s.", hb->path, hb->node,
@@ -353,17 +271,7 @@ take (struct cluster *c, struct cluster_disk *d,
     d->told = false;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);
   cluster_text_copy (d->instance, sizeof d->instance, hb->instance);
-  d->heard = d->alive = true;
-  d->failed = hb->failed;
-  d->blank = cluster_uuid_is_zero (hb->array);
-  d->took_place = took;
-  d->last_live_ms = c->live_ms;
-  d->contested_live_ms = 0;
-  d->min_epoch = hb->min_epoch;
-  d->states_epoch = hb->states_epoch;
-  d->sequence = hb->sequence;
-  d->generation = hb->generation;
-  d->dirty_extents = hb->dirty_extents;
+  take_state (d, c, hb, took);
   if (hb->has_load)
     take_load (c, d, &hb->load, restarted);
   if (stored)
@@ -374,21 +282,56 @@ take (struct cluster *c, struct cluster_disk *d,
     cluster_array_moved (c, d->array);
 }
 
+/* Is this order so nearly the one that it has that it needs no new one? */
+static bool
+same_order (const struct cluster_join_order *a,
+            const struct cluster_join_order *b)
+{
+  uint64_t apart = a->rate > b->rate ? a->rate - b->rate : b->rate - a->rate;
+
+  return a->epoch == b->epoch && a->paused == b->paused &&
+         (a->rate == 0) == (b->rate == 0) && apart <= a->rate / 10 &&
+         memcmp (a->source, b->source, sizeof a->source) == 0;
+}
+
+void
+cluster_disk_order (const struct cluster *c, const struct cluster_disk *d,
+                    struct cluster_join_order *order)
+{
+  if (d->array == NULL ||
+      !cluster_join_order (c, d->array, d->position, order))
+    memset (order, 0, sizeof *order);
+}
+
 /* Does the disk know, or was it just told, all that is wanted of it? */
 static bool
 content (const struct cluster *c, const struct cluster_disk *d,
          const struct cluster_disk_heartbeat *hb)
 {
-  uint64_t epoch = d->array ? cluster_array_wanted_epoch (d->array) : 0;
+  uint64_t epoch = d->array ? d->array->rec.epoch : 0;
   uint64_t min_epoch = cluster_disk_min_epoch_wanted (d);
+  struct cluster_join_order order;
 
-  if (d->told && d->told_epoch == epoch && d->told_min_epoch == min_epoch)
-    return true;
-  return cluster_uuid_equal (hb->cluster, c->identity.uuid) &&
+  cluster_disk_order (c, d, &order);
+  if (d->told)
+    return d->told_epoch == epoch && d->told_min_epoch == min_epoch &&
+           same_order (&d->told_order, &order);
+  return order.epoch == 0 &&
+         cluster_uuid_equal (hb->cluster, c->identity.uuid) &&
          hb->generation == c->identity.generation &&
          cluster_uuid_is_zero (d->rec.release) &&
          (d->array == NULL || d->took_place) && hb->min_epoch >= min_epoch &&
          hb->states_epoch == epoch;
+}
+
+void
+cluster_disk_reorder (struct cluster *c, struct cluster_disk *d)
+{
+  struct cluster_join_order order;
+
+  cluster_disk_order (c, d, &order);
+  if (d->told && !same_order (&d->told_order, &order))
+    cluster_disk_wake (c, d);
 }
 
 static void
@@ -399,24 +342,20 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
   struct waiting *w;
   uint64_t wait_ms = hb->wait_ms;
 
-  if (refuse_foreign (c, in->op, hb) || refuse_newer (c, in->op, d, hb) ||
-      refuse_array (c, in->op, d, hb))
-    return;
-  if (d && contend (c, in->op, d, hb))
-    return;
-  if (refuse_diminished (c, in->op, d, hb))
+  if (!cluster_admit (c, in->op, d, hb))
     return;
   if (d == NULL && (d = disk_register (c, in, hb)) == NULL)
     return;
-  answer_polls (c, d); /* it has given an older one up */
-  refuse_contenders (c, d);
+  if (cluster_disk_wake (c, d)) /* it has given an older one up, and hears nothing */
+    d->told = false;
+  cluster_admit_others (c, d);
   take (c, d, hb);
 
   w = cluster_wait (c, WAIT_DISK, in->op,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->disk = d;
   if (wait_ms == 0 || !content (c, d, hb))
-    answer_polls (c, d);
+    cluster_disk_wake (c, d);
 }
 
 void
@@ -458,7 +397,7 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
       return; /* it is we who are silent */
   d->alive = false;
   cluster_changed_disk (c, d);
-  if (d->array) {
+  if (d->array && !cluster_disk_is_name (d)) {
     cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
                  "Member %u of array %s (%s) is silent.", d->position,
                  d->array->rec.name,
@@ -485,9 +424,15 @@ cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
     ;
   else if (d->array)
     cluster_refuse (c, in->op, CLUSTER_CONFLICT, "in-use",
-                    "%s is member %u of array %s: delete the array first",
+                    "%s is member %u of array %s: replace it there, or delete "
+                    "the array first",
                     cluster_disk_words (d, words, sizeof words), d->position,
                     d->array->rec.name);
+  else if (!cluster_uuid_is_zero (d->rec.spare_of))
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "spare",
+                    "%s is a spare of array %s: take it from its spares first",
+                    cluster_disk_words (d, words, sizeof words),
+                    cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
   else if (d->alive)
     cluster_refuse (c, in->op, CLUSTER_CONFLICT, "alive",
                     "%s is alive: stop the process that serves it first",

@@ -4,30 +4,56 @@
  *   PREPARED  the array's record gets `change`: a new number, and the members'
  *             states in it.  Never taken back: if whoever asked for it is gone,
  *             it is carried through all the same, and a number never gets
- *             another set of members.
+ *             another set of members.  If it is no longer what is wanted, a
+ *             higher number replaces it.
  *   confirm   members report a min_epoch of at least the new number: they have
- *             drained and now refuse everything older, durably.  Only asked for
- *             where the change is a fence.
+ *             drained and now refuse everything older, durably.
+ *   prepared  sessions say so in their heartbeats.
  *   COMMIT    states and number become the array's; what waited for that (an
- *             attach) is granted in the same transaction.
+ *             attach, a report of a lost member) is answered.
  *
- * A change that is no fence is prepared and committed in one transaction.
+ * Who must confirm or prepare depends on what changes, and nothing more is
+ * asked: a change that waits for nobody is prepared and committed in one
+ * transaction.
+ *
+ *   change                          members that confirm    sessions
+ *   attach for writing              all that are not out    if any goes out
+ *   in-sync -> out                  none                    all, unless the
+ *                                                           writer is alone
+ *   joining -> out                  none                    none
+ *   out -> joining                  that one                none
+ *   joining -> in-sync              none                    all
+ *   a lost last copy is back        that one                none
+ *   the writer leaves a joiner      that one                none
+ *
+ * A silent writer is waited for, since it may still write; a silent reader is
+ * not, since it stops answering by itself.
  *
  * A member that is started again raises its min_epoch by itself.  If it thereby
- * passes the number that is being prepared, that number is spent, and the
- * change goes on under a higher one.
+ * passes the number that it is to confirm, that number is spent, and the change
+ * goes on under a higher one.
  */
 
 #include <config.h>
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cluster-internal.h"
 
 void
+cluster_epoch_states (const struct cluster_array *a, uint8_t states[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    states[m] = a->rec.change.epoch ? a->rec.change.states[m]
+                                    : (uint8_t) a->rec.member[m].state;
+}
+
+void
 cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
-                       const uint8_t states[], bool fence)
+                       const uint8_t states[], const bool confirm[],
+                       bool sessions)
 {
   struct cluster_change *change = &a->rec.change;
   uint64_t epoch = cluster_array_wanted_epoch (a);
@@ -38,13 +64,17 @@ cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
   if (change->epoch == 0)
     change->since_wall_ms = c->wall_ms;
   change->epoch = epoch + 1;
-  change->fence = fence;
-  memcpy (change->states, states, a->layout.members);
+  change->sessions = sessions;
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    change->states[m] = states[m];
+    change->confirm[m] = confirm && confirm[m];
+    if (change->confirm[m])
+      cluster_disk_wake (c, a->disk[m]);
+  }
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
-  if (fence)
-    for (unsigned m = 0; m < a->layout.members; m++)
-      cluster_disk_wake (c, a->disk[m]);
+  if (sessions)
+    cluster_session_wake (c, a);
 }
 
 bool
@@ -53,28 +83,112 @@ cluster_epoch_waits_for (const struct cluster_array *a, unsigned member)
   const struct cluster_change *change = &a->rec.change;
   const struct cluster_disk *d = a->disk[member];
 
-  return change->epoch && change->fence &&
-         change->states[member] != MEMBER_OUT &&
+  return change->epoch && change->confirm[member] &&
          (!d->heard || !d->took_place || d->min_epoch < change->epoch);
+}
+
+bool
+cluster_epoch_waits_for_session (const struct cluster_array *a,
+                                 const struct cluster_session *s)
+{
+  const struct cluster_change *change = &a->rec.change;
+
+  return change->epoch && change->sessions && !s->rec.ended &&
+         (s->rec.writable || s->alive) &&
+         cluster_uuid_equal (s->rec.array, a->rec.uuid) &&
+         s->prepared != change->epoch;
+}
+
+bool
+cluster_epoch_needs_sessions (const struct cluster *c,
+                              const struct cluster_array *a,
+                              const uint8_t states[],
+                              const struct cluster_session *except)
+{
+  const struct cluster_session *s;
+  bool others = false;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    others |= s != except && !s->rec.ended && (s->rec.writable || s->alive) &&
+              cluster_uuid_equal (s->rec.array, a->rec.uuid);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    enum member_state is = a->rec.member[m].state;
+
+    if ((is == MEMBER_IN_SYNC && states[m] == MEMBER_OUT && others) ||
+        (is == MEMBER_JOINING && states[m] == MEMBER_IN_SYNC))
+      return true;
+  }
+  return false;
+}
+
+bool
+cluster_epoch_loses (const struct cluster_array *a, const uint8_t states[])
+{
+  bool lost[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    lost[m] = states[m] != MEMBER_IN_SYNC ||
+              a->rec.member[m].state != MEMBER_IN_SYNC;
+  return layout_loss (&a->layout, lost, NULL) > 0;
+}
+
+bool
+cluster_epoch_too_low (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        a->disk[m]->min_epoch > a->rec.epoch)
+      return true;
+  return false;
+}
+
+/* A member gets a new state.  What it was is still in its record. */
+static void
+change_member (struct cluster *c, struct cluster_array *a, unsigned m,
+               enum member_state state)
+{
+  struct cluster_member *member = &a->rec.member[m];
+  char words[320];
+
+  cluster_disk_words (a->disk[m], words, sizeof words);
+  if (state == MEMBER_OUT) {
+    cluster_rebuild_out (c, a, m);
+    cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
+                 "Member %u of array %s (%s) is out%s%s.", m, a->rec.name,
+                 words, member->reason[0] ? ": " : "", member->reason);
+  }
+  else
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Member %u of array %s (%s) %s.", m, a->rec.name, words,
+                 state == MEMBER_JOINING ? "is being rebuilt"
+                                         : "is in sync again");
+  member->state = state;
+  member->since_wall_ms = c->wall_ms;
+  cluster_changed_disk (c, a->disk[m]);
 }
 
 static void
 commit (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_change *change = &a->rec.change;
+  struct cluster_session *s;
 
   a->rec.epoch = change->epoch;
-  if (change->fence)
-    a->rec.fence = change->epoch;
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
 
-    if (member->state == change->states[m])
-      continue;
-    member->state = change->states[m];
-    member->since_wall_ms = c->wall_ms;
-    if (member->state == MEMBER_IN_SYNC)
+    if (change->confirm[m])
+      member->fence = change->epoch;
+    if (member->state != change->states[m])
+      change_member (c, a, m, (enum member_state) change->states[m]);
+    if (member->state != MEMBER_OUT)
       member->reason[0] = '\0';
+    TAILQ_FOREACH (s, &c->sessions, link)
+      if (cluster_uuid_equal (s->rec.array, a->rec.uuid) && s->lost[m] &&
+          (change->confirm[m] || member->state == MEMBER_OUT)) {
+        s->lost[m] = false;
+        s->stopped[0] = '\0'; /* it says so again if another one is lost */
+      }
   }
   memset (change, 0, sizeof *change);
   cluster_put_array (c, a);
@@ -84,23 +198,122 @@ commit (struct cluster *c, struct cluster_array *a)
     cluster_disk_wake (c, a->disk[m]);
 }
 
+/* Has a member that is to confirm gone beyond the number? */
+static bool
+spent (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.change.confirm[m] && a->disk[m]->heard &&
+        a->disk[m]->min_epoch > a->rec.change.epoch)
+      return true;
+  return false;
+}
+
 void
 cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_change *change = &a->rec.change;
-  uint8_t states[ARRAY_MEMBERS_MAX];
+  struct cluster_change old = a->rec.change;
+  struct cluster_session *s;
 
-  if (change->epoch == 0)
+  if (old.epoch == 0 || c->read_only[0])
     return;
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (change->fence && a->disk[m]->heard &&
-        a->disk[m]->min_epoch > change->epoch) {
-      memcpy (states, change->states, sizeof states);
-      cluster_epoch_prepare (c, a, states, true);
-      return;
-    }
+  if (spent (a))
+    cluster_epoch_prepare (c, a, old.states, old.confirm, old.sessions);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (cluster_epoch_waits_for (a, m))
       return;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (cluster_epoch_waits_for_session (a, s))
+      return;
   commit (c, a);
+}
+
+/* ---- What time brings. ---- */
+
+/* What an attach or a detach left behind waits for members to confirm although
+ * nobody is granted anything by it: it does without those that are gone.  (A
+ * writer is what a reconnection is for; joiners: cluster_rebuild_tick.)
+ */
+static void
+give_up (struct cluster *c, struct cluster_array *a)
+{
+  struct cluster_change next = a->rec.change;
+  bool differs = false;
+
+  if (cluster_array_writer (c, a))
+    return;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (next.states[m] == MEMBER_IN_SYNC && cluster_epoch_waits_for (a, m) &&
+        cluster_disk_silent_ms (c, a->disk[m]) >= MISSING_MS) {
+      next.confirm[m] = false;
+      differs = true;
+    }
+  if (differs) {
+    cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);
+    cluster_epoch_advance (c, a);
+  }
+}
+
+/* A member that a writer has lost is fenced, so that nothing that was asked of
+ * it before still runs, and given to the writer again.
+ */
+static void
+reconnect (struct cluster *c, struct cluster_array *a)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  bool confirm[ARRAY_MEMBERS_MAX] = { false }, any = false;
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  const char *why;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    confirm[m] = writer->lost[m] && cluster_member_well (a, m, &why);
+    any |= confirm[m];
+  }
+  if (!any)
+    return;
+  cluster_epoch_states (a, states);
+  cluster_epoch_prepare (c, a, states, confirm, false);
+  cluster_epoch_advance (c, a);
+}
+
+/* Tokens are of the array's epoch, and a member that was started again takes
+ * none of before.  A writer says that it has lost the member, and decides what
+ * becomes of it; readers, and a joiner that reads from it, just need new tokens.
+ */
+static void
+renew (struct cluster *c, struct cluster_array *a)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  const struct cluster_session *s;
+  bool needed = false;
+
+  if (!cluster_epoch_too_low (a))
+    return;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    needed |= !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    needed |= a->rec.member[m].state == MEMBER_JOINING;
+  if (!needed)
+    return;
+  cluster_epoch_states (a, states);
+  cluster_epoch_prepare (c, a, states, NULL, false);
+  cluster_epoch_advance (c, a);
+}
+
+void
+cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
+{
+  const struct waiting *w;
+
+  if (c->read_only[0])
+    return;
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable)
+      return; /* that one decides */
+  if (a->rec.change.epoch)
+    give_up (c, a);
+  else if (cluster_array_writer (c, a))
+    reconnect (c, a);
+  else
+    renew (c, a);
 }

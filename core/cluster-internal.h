@@ -17,6 +17,12 @@
 #define TAKEOVER_MS 1500
 /* An attach waits so long for members to confirm. */
 #define ATTACH_MS 10000
+/* Whoever has lost a member waits so long for it to be out. */
+#define LOST_MS 5000
+/* A member that is missing may just be starting; after so long it is left out
+ * of an attach, or of a change that waits for it.
+ */
+#define MISSING_MS 10000
 /* A long poll is held no longer, so that a dead peer is missed in time. */
 #define HOLD_MS_MAX 2000
 /* A holder that says nothing for so long, when it is asked, may be dead. */
@@ -29,6 +35,9 @@
 #define DISKS_MAX 4096
 #define ARRAYS_MAX 1024
 #define SESSIONS_MAX 4096
+#define FOREIGNS_MAX 256
+/* How far a disk's superblock is, is stored so often at most. */
+#define SEQUENCE_MS 10000
 
 enum waiting_kind {
   WAIT_DISK,      /* a disk's long poll */
@@ -36,6 +45,7 @@ enum waiting_kind {
   WAIT_SESSION,   /* a session's long poll */
   WAIT_ATTACH,    /* for the members of `array` to confirm its change */
   WAIT_HOLDER,    /* an attach: for the holder, `session`, to speak */
+  WAIT_LOST,      /* a report of `session`: for `member` to be out */
 };
 
 /* An attach that is to be tried again. */
@@ -52,6 +62,7 @@ struct waiting {
   struct cluster_disk *disk;
   struct cluster_array *array;
   struct cluster_session *session;
+  unsigned member; /* WAIT_LOST */
   struct cluster_session_record grant; /* WAIT_ATTACH: what is to be granted */
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
   struct challenge *challenge;              /* WAIT_HOLDER; owned */
@@ -65,6 +76,7 @@ struct cluster {
   struct cluster_disks disks;
   struct cluster_arrays arrays;
   struct cluster_sessions sessions;
+  struct cluster_foreigns foreigns;
   struct waitings waitings;
   STAILQ_HEAD (, cluster_step) steps;
 
@@ -136,33 +148,132 @@ void cluster_uuid_text (const uint8_t uuid[16],
                         char text[CLUSTER_UUID_TEXT_BYTES]);
 bool cluster_text_copy (char *to, size_t size, const char *from); /* changed? */
 
+/* cluster-admit.c */
+/* Is this heartbeat to be taken in?  d: the disk that it names; NULL: unknown.
+ * False: it was refused, or waits until the process that is known has spoken.
+ */
+bool cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
+                    const struct cluster_disk_heartbeat *hb);
+/* The known process has spoken: the others are refused. */
+void cluster_admit_others (struct cluster *c, struct cluster_disk *d);
+/* An in-sync member that says that it belongs to no array: an old copy of the
+ * disk, or not a copy at all.
+ */
+bool cluster_admit_emptied (const struct cluster_disk *d,
+                            const struct cluster_disk_heartbeat *hb);
+
 /* cluster-disk.c */
-void cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
+/* Answer its long polls.  True: there were some. */
+bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_take_over (struct cluster *c, struct waiting *w);
 void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
 /* What people call a disk: "disk /dev/sdb of node n1". */
 const char *cluster_disk_words (const struct cluster_disk *d, char *text,
                                 size_t size);
+/* There is no such disk: says so. */
+void cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p);
+/* Could it be given a place?  Heard, well, and released; else says why not. */
+bool cluster_disk_usable (const struct cluster_disk *d,
+                          struct cluster_problem *p);
+/* What the member is to do about joining; epoch 0: nothing. */
+void cluster_disk_order (const struct cluster *c, const struct cluster_disk *d,
+                         struct cluster_join_order *order);
+/* That has changed, perhaps: tell it. */
+void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
+/* It only stands for a member that an import did not find. */
+bool cluster_disk_is_name (const struct cluster_disk *d);
 
 /* cluster-array.c */
 struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
                                        const uint8_t uuid[16]);
 void cluster_array_link (struct cluster *c, struct cluster_array *a);
+/* The disk of this member is no member any more, and is to forget the array. */
+void cluster_array_unlink (struct cluster *c, struct cluster_array *a,
+                           unsigned member);
 /* The epoch that members are to know: a PREPARED one is never taken back. */
 uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
 /* A member took its place, came, went or changed: see what follows. */
 void cluster_array_moved (struct cluster *c, struct cluster_array *a);
 
+/* What becomes of the states when this member goes out: joining members of its
+ * group go as well where they may have copied from it.
+ */
+void cluster_array_leave_out (const struct cluster_array *a, unsigned member,
+                              uint8_t states[]);
+/* Must sessions be prepared before these states are the array's? */
+bool cluster_array_concerns_sessions (const struct cluster_array *a,
+                                      const uint8_t states[]);
+/* Would every byte have a copy without this member? */
+bool cluster_array_can_leave_out (const struct cluster_array *a,
+                                  unsigned member);
+
+/* cluster-rebuild.c */
+/* See what is to be done about members that are not in-sync. */
+void cluster_rebuild_tick (struct cluster *c, struct cluster_array *a);
+/* For COMMIT: this member is now out, and was not before (its record still says
+ * what it was, and since when).
+ */
+void cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
+                          unsigned member);
+
+/* cluster-member.c */
+/* The place of this member, which is out, is now that disk's. */
+void cluster_member_give (struct cluster *c, struct cluster_array *a,
+                          unsigned member, struct cluster_disk *d);
+
+/* cluster-pace.c */
+/* How fast an array's rebuild goes beside clients (automatic mode), decided
+ * once a second.  ops and us: requests a second, and their mean latency, in the
+ * last report; actual: bytes a second that the rebuild does.  Returns the rate
+ * for the next second; 0: as fast as it can.
+ */
+uint64_t cluster_pace (struct cluster_pace *p, double ops, double us,
+                       uint64_t actual, uint64_t floor, uint64_t ceiling);
+
+/* cluster-import.c */
+/* Keep what a disk that is not ours says of itself. */
+void cluster_import_note (struct cluster *c,
+                          const struct cluster_disk_heartbeat *hb);
+/* Drop what was said long ago. */
+void cluster_import_tick (struct cluster *c);
+
 /* cluster-epoch.c */
-/* PREPARED: a new epoch with these states.  Its number is above all that any
- * member has seen.
+/* PREPARED: a new epoch with these states; it replaces a change that is under
+ * way.  Its number is above all that any member has seen.  COMMIT waits for the
+ * members of `confirm` (NULL: none), and, if `sessions`, for the sessions.
  */
 void cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
-                    const uint8_t states[], bool fence);
+                            const uint8_t states[], const bool confirm[],
+                            bool sessions);
 /* COMMIT the change of epoch that is under way, if nothing is missing. */
 void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
-/* Does the change under way wait for this member's confirmation? */
+/* Do these states, next, take all sessions to be prepared?  `except`: but one
+ * that asks for them; NULL: none.
+ */
+bool cluster_epoch_needs_sessions (const struct cluster *c,
+                                   const struct cluster_array *a,
+                                   const uint8_t states[],
+                                   const struct cluster_session *except);
+/* Would these states leave some data without a copy?  What is not yet in-sync
+ * does not count.
+ */
+bool cluster_epoch_loses (const struct cluster_array *a,
+                          const uint8_t states[]);
+/* Does an in-sync member take no tokens of the array's epoch any more? */
+bool cluster_epoch_too_low (const struct cluster_array *a);
+/* The states of the change that is under way, or the array's. */
+void cluster_epoch_states (const struct cluster_array *a, uint8_t states[]);
+/* Does the change under way wait for this member's confirmation?  For this
+ * session to prepare itself?
+ */
 bool cluster_epoch_waits_for (const struct cluster_array *a, unsigned member);
+bool cluster_epoch_waits_for_session (const struct cluster_array *a,
+                                      const struct cluster_session *s);
+/* A change that waits for members who are gone does without them; a member that
+ * a session had lost, and that is back, is fenced and given to it again; tokens
+ * that a member takes no more are replaced.
+ */
+void cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
 
 /* cluster-attach.c */
 /* The array's change of epoch is COMMITted: grant what waited for it. */
@@ -184,6 +295,17 @@ void cluster_session_prune (struct cluster *c);
 /* Answer a long poll, or all of an array's. */
 void cluster_session_answer (struct cluster *c, struct waiting *w);
 void cluster_session_wake (struct cluster *c, const struct cluster_array *a);
+/* Reply to its heartbeat or report. */
+void cluster_session_tell (struct cluster *c, uint64_t op,
+                           const struct cluster_array *a,
+                           struct cluster_session *s);
 void cluster_session_tick (struct cluster *c, struct cluster_session *s);
+/* The session with this number, if it is not over; else refuses. */
+struct cluster_session *
+cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id);
+
+/* cluster-lost.c */
+/* A report has led to what it can for now: answer it. */
+void cluster_session_lost_end (struct cluster *c, struct waiting *w);
 
 #endif /* WEFT_CLUSTER_INTERNAL_H */

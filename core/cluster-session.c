@@ -1,5 +1,5 @@
-/* cluster-session.c: a session's life: heartbeats, lost members, its end.  How
- * it begins: cluster-attach.c.
+/* cluster-session.c: a session's life: heartbeats and its end.  How it begins:
+ * cluster-attach.c; what it loses: cluster-lost.c.
  */
 
 #include <config.h>
@@ -72,11 +72,11 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
     next = TAILQ_NEXT (w, link);
     if (w->session != s)
       continue;
-    if (w->kind == WAIT_SESSION) {
+    if (w->kind != WAIT_HOLDER) {
       refuse_gone (c, w->op, s);
       cluster_wait_end (c, w);
     }
-    else { /* WAIT_HOLDER: try again with the next tick */
+    else { /* try again with the next tick */
       w->session = NULL;
       w->deadline_ms = c->now_ms;
     }
@@ -158,17 +158,35 @@ cluster_session_wake (struct cluster *c, const struct cluster_array *a)
 }
 
 void
+cluster_session_tell (struct cluster *c, uint64_t op,
+                      const struct cluster_array *a, struct cluster_session *s)
+{
+  s->last_live_ms = c->live_ms;
+  s->told_epoch = a->rec.epoch;
+  s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
+  cluster_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
+}
+
+void
 cluster_session_answer (struct cluster *c, struct waiting *w)
 {
-  w->session->last_live_ms = c->live_ms;
-  w->session->told_epoch = w->array->rec.epoch;
-  cluster_reply_session (c, w->op, CLUSTER_REPLY_SESSION, w->array, w->session);
+  cluster_session_tell (c, w->op, w->array, w->session);
   cluster_wait_end (c, w);
 }
 
-/* The session with this number, if it is not over; else refuses. */
-static struct cluster_session *
-find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
+/* Is there anything that it has neither done nor been told of? */
+static bool
+news (const struct cluster_array *a, const struct cluster_session *s)
+{
+  const struct cluster_change *change = &a->rec.change;
+
+  return (s->epoch != a->rec.epoch && s->told_epoch != a->rec.epoch) ||
+         (change->sessions && s->prepared != change->epoch &&
+          s->told_change != change->epoch);
+}
+
+struct cluster_session *
+cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
 {
   struct cluster_session *s = cluster_session_find (c, id);
 
@@ -197,7 +215,8 @@ static void
 take_heartbeat (struct cluster *c, struct cluster_session *s,
                 const struct cluster_session_heartbeat *hb)
 {
-  bool told = !s->alive || s->draining != hb->draining;
+  bool told = !s->alive || s->draining != hb->draining ||
+              s->epoch != hb->epoch || s->prepared != hb->prepared;
 
   if (s->heard && !s->alive)
     cluster_log (c, CLUSTER_INFO, "session", s->rec.array_name,
@@ -207,6 +226,7 @@ take_heartbeat (struct cluster *c, struct cluster_session *s,
   s->last_live_ms = c->live_ms;
   s->draining = hb->draining;
   s->epoch = hb->epoch;
+  s->prepared = hb->prepared;
   if (hb->has_uri &&
       cluster_text_copy (s->rec.uri, sizeof s->rec.uri, hb->uri)) {
     cluster_put_session (c, s);
@@ -225,6 +245,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
   struct waiting *w, *next;
   uint64_t wait_ms = hb->wait_ms;
+  bool moved = s->epoch != hb->epoch || s->prepared != hb->prepared;
 
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
@@ -233,12 +254,15 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   }
   take_heartbeat (c, s, hb);
   cluster_session_refuse_challengers (c, s);
+  if (moved) {
+    cluster_epoch_advance (c, a);
+    cluster_rebuild_tick (c, a);
+  }
   w = cluster_wait (c, WAIT_SESSION, op,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->session = s;
   w->array = a;
-  if (wait_ms == 0 ||
-      (hb->epoch != a->rec.epoch && s->told_epoch != a->rec.epoch))
+  if (wait_ms == 0 || news (a, s))
     cluster_session_answer (c, w);
 }
 
@@ -251,7 +275,7 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
   struct cluster_array *a;
 
   cluster_begin (c, in);
-  s = find_or_refuse (c, in->op, id);
+  s = cluster_session_find_or_refuse (c, in->op, id);
   if (s && strcmp (s->rec.instance, hb->instance) != 0)
     cluster_refuse (c, in->op, CLUSTER_CONFLICT, "other-instance",
                     "session %016" PRIx64 " belongs to another process, %"
@@ -259,11 +283,15 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
                     id, s->rec.pid, s->rec.node);
   else if (s) {
     a = cluster_array_by_uuid (c, s->rec.array);
-    if (hb->epoch > cluster_array_wanted_epoch (a))
+    if (hb->epoch > a->rec.epoch ||
+        hb->prepared > cluster_array_wanted_epoch (a))
       cluster_set_read_only (c,
                              "node %s has seen epoch %" PRIu64
                              " of array %s, which is here at %" PRIu64,
-                             s->rec.node, hb->epoch, a->rec.name,
+                             s->rec.node,
+                             hb->epoch > hb->prepared ? hb->epoch
+                                                      : hb->prepared,
+                             a->rec.name,
                              cluster_array_wanted_epoch (a));
     if (!cluster_refuse_read_only (c, in->op))
       heartbeat (c, in->op, s, hb);
@@ -271,127 +299,29 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
   cluster_end (c);
 }
 
-/* ---- Lost members. ---- */
-
-/* What has no other copy is never left out: it may be whole, and would be
- * written past.  The array stops instead, and goes on when the member is back
- * (DESIGN section 6, step 2).
- */
-static bool
-refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
-                  const struct cluster_array *a, unsigned member)
-{
-  bool lost[ARRAY_MEMBERS_MAX];
-  char words[320];
-
-  for (unsigned i = 0; i < a->layout.members; i++)
-    lost[i] = i == member || a->rec.member[i].state != MEMBER_IN_SYNC;
-  if (layout_loss (&a->layout, lost, NULL) == 0)
-    return false;
-  if (!s->stopped[0])
-    cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
-                 "Array %s stops on node %s: member %u cannot be left out, for "
-                 "it has the only copy that is left of some data.",
-                 a->rec.name, s->rec.node, member);
-  cluster_disk_words (a->disk[member], words, sizeof words);
-  snprintf (s->stopped, sizeof s->stopped,
-            "node %.63s lost member %u, which has the only copy that is left "
-            "of some data", s->rec.node, member);
-  cluster_changed_array (c, a);
-  cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
-                  "member %u (%s) has the only copy that is left of some of "
-                  "array %s, so it cannot be left out: bring the member back, "
-                  "then end the array process and start it again",
-                  member, words, a->rec.name);
-  return true;
-}
-
-static bool
-refuse_lost (struct cluster *c, uint64_t op, struct cluster_session *s,
-             const struct cluster_array *a, unsigned member)
-{
-  struct cluster_problem *p;
-  const char *why;
-
-  if (a->rec.change.epoch) {
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
-                        "array %s is just changing to epoch %" PRIu64
-                        ": report the member again when that is done",
-                        a->rec.name, a->rec.change.epoch);
-    p->retry = true;
-    p->retry_after_ms = HEARTBEAT_MS / 2;
-    return true;
-  }
-  /* A reader's bad line must not take a member from those who write. */
-  if (!s->rec.writable && cluster_member_well (a, member, &why)) {
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
-                        "member %u of array %s is well: see to the connection "
-                        "from here to it",
-                        member, a->rec.name);
-    p->retry = true;
-    p->retry_after_ms = HEARTBEAT_MS;
-    return true;
-  }
-  return refuse_last_copy (c, op, s, a, member);
-}
-
-static void
-lose (struct cluster *c, const struct cluster_session *s,
-      struct cluster_array *a, unsigned member, const char *reason)
-{
-  struct cluster_member *m = &a->rec.member[member];
-  uint8_t states[ARRAY_MEMBERS_MAX];
-  char words[320];
-
-  for (unsigned i = 0; i < a->layout.members; i++)
-    states[i] = (uint8_t) a->rec.member[i].state;
-  states[member] = MEMBER_OUT;
-  snprintf (m->reason, sizeof m->reason, "node %s lost it: %.150s", s->rec.node,
-            reason);
-  cluster_epoch_prepare (c, a, states, false);
-  cluster_epoch_advance (c, a);
-  assert (m->state == MEMBER_OUT);
-
-  cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
-               "Member %u of array %s (%s) is out: %s.", member, a->rec.name,
-               cluster_disk_words (a->disk[member], words, sizeof words),
-               m->reason);
-  cluster_changed_disk (c, a->disk[member]);
-}
-
-void
-cluster_session_lost (struct cluster *c, const struct cluster_input *in,
-                      uint64_t id, unsigned member, const char *reason)
-{
-  struct cluster_session *s;
-  struct cluster_array *a;
-  struct cluster_problem *p;
-
-  cluster_begin (c, in);
-  s = find_or_refuse (c, in->op, id);
-  if (s == NULL || cluster_refuse_read_only (c, in->op)) {
-    cluster_end (c);
-    return;
-  }
-  s->last_live_ms = c->live_ms;
-  a = cluster_array_by_uuid (c, s->rec.array);
-  if (member >= a->layout.members) {
-    p = cluster_refuse (c, in->op, CLUSTER_INVALID, "member",
-                        "array %s has no member %u: its members are 0 to %u",
-                        a->rec.name, member, a->layout.members - 1);
-    p->field = "member";
-  }
-  else if (a->rec.member[member].state == MEMBER_OUT ||
-           !refuse_lost (c, in->op, s, a, member)) {
-    if (a->rec.member[member].state != MEMBER_OUT)
-      lose (c, s, a, member, reason);
-    s->told_epoch = a->rec.epoch;
-    cluster_reply_session (c, in->op, CLUSTER_REPLY_SESSION, a, s);
-  }
-  cluster_end (c);
-}
-
 /* ---- Detach, and silence. ---- */
+
+/* What a writer sent to a joining member in the background may not have come:
+ * the joiner begins again, under a fence.
+ */
+static void
+writer_left (struct cluster *c, struct cluster_array *a)
+{
+  struct cluster_change next = a->rec.change;
+  bool joiner = false;
+
+  cluster_epoch_states (a, next.states);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_JOINING &&
+        next.states[m] != MEMBER_OUT) {
+      next.states[m] = MEMBER_JOINING;
+      next.confirm[m] = joiner = true;
+    }
+  if (joiner)
+    cluster_epoch_prepare (
+      c, a, next.states, next.confirm,
+      cluster_epoch_needs_sessions (c, a, next.states, NULL));
+}
 
 void
 cluster_session_detach (struct cluster *c, const struct cluster_input *in,
@@ -416,6 +346,9 @@ cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                    "Node %s, process %" PRIu64 ", has detached array %s.",
                    s->rec.node, s->rec.pid, s->rec.array_name);
       cluster_session_end (c, s, "it was detached");
+      if (s->rec.writable)
+        writer_left (c, a);
+      cluster_epoch_advance (c, a);
       cluster_changed_array (c, a);
       cluster_session_prune (c);
     }
@@ -442,8 +375,9 @@ cluster_session_tick (struct cluster *c, struct cluster_session *s)
                  "is silent.",
                  s->rec.node, s->rec.pid, s->rec.array_name);
   }
-  if (!s->rec.writable && silent_ms >= READER_DROP_MS) {
+  if (!s->rec.writable && silent_ms >= READER_DROP_MS)
     cluster_session_end (c, s, "it only read, and was silent for %d min",
                          READER_DROP_MS / 60000);
-  }
+  /* A silent reader answers nobody by now, and is not waited for. */
+  cluster_epoch_advance (c, cluster_array_by_uuid (c, s->rec.array));
 }

@@ -8,9 +8,13 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cluster-internal.h"
+
+/* A change that takes longer is worth a word. */
+#define SLOW_MS 2000
 
 struct verdict {
   char *text;
@@ -57,80 +61,142 @@ bytes_words (uint64_t bytes, char *text, size_t size)
   return text;
 }
 
-/* The first member that is out, failed or silent, and how many there are. */
-static unsigned
-first_away (const struct cluster_array *a, const char **why, unsigned *count)
+/* What keeps this member from being of use; NULL: nothing, or it is joining. */
+static const char *
+trouble (const struct cluster_array *a, unsigned m)
 {
-  unsigned first = 0;
+  const struct cluster_disk *d = a->disk[m];
 
-  *count = 0;
-  for (unsigned m = a->layout.members; m-- > 0;) {
-    const struct cluster_disk *d = a->disk[m];
-    const char *what = a->rec.member[m].state != MEMBER_IN_SYNC ? "is out"
-                       : d->failed                              ? "has failed"
-                       : !d->alive                              ? "is silent"
-                                                                : NULL;
+  return a->rec.member[m].state == MEMBER_OUT ? "is out"
+         : d->failed                          ? "has failed"
+         : !d->alive                          ? "is silent"
+         : d->old_copy                        ? "is an old copy of its disk"
+                                              : NULL;
+}
 
-    if (what) {
-      first = m;
-      *why = what;
-      ++*count;
-    }
+/* What is to be done about it. */
+static const char *
+advice (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  if (a->rec.member[m].held)
+    return "It is held out: take it back, or replace it.";
+  if (d->failed)
+    return "Replace its disk.";
+  if (!d->alive || !d->heard)
+    return "Start its member process, and it comes back by itself; or replace "
+           "its disk.";
+  return "It comes back by itself.";
+}
+
+static void
+say_joining (struct verdict *v, const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_join *join = &a->disk[m]->join;
+  char words[320], todo[32];
+  unsigned percent = 0;
+
+  if (join->total_bytes > 0 && join->todo_bytes <= join->total_bytes)
+    percent = (unsigned) ((double) (join->total_bytes - join->todo_bytes) * 100
+                          / (double) join->total_bytes);
+  cluster_disk_words (a->disk[m], words, sizeof words);
+  bytes_words (join->todo_bytes, todo, sizeof todo);
+  if (join->phase < CLUSTER_JOIN_COPYING)
+    say (v, CLUSTER_WARNING,
+         "Member %u (%s) of array %s is to be rebuilt%s%s.", m, words,
+         a->rec.name, join->waits[0] ? " and waits for " : "", join->waits);
+  else
+    say (v, CLUSTER_WARNING,
+         "Member %u (%s) of array %s is being rebuilt, %u %% is done and %s is "
+         "to do%s%s%s.",
+         m, words, a->rec.name, percent, todo,
+         a->rec.member[m].paused ? "; it is paused" : "",
+         join->waits[0] ? "; it waits for " : "", join->waits);
+  if (join->unreadable_bytes > 0) {
+    bytes_words (join->unreadable_bytes, todo, sizeof todo);
+    say (v, CLUSTER_ERROR, "Of these, %s could be read from no copy.", todo);
   }
-  return first;
+}
+
+/* Members that are not of use: how bad it is, and what to do. */
+static void
+say_trouble (struct verdict *v, const struct cluster_array *a)
+{
+  uint64_t exposed, unreachable, lost;
+  char e[32], u[32], who[420] = "it is being rebuilt", others[64] = "";
+  char words[320];
+  const char *name = a->rec.name, *what = "";
+  unsigned first = 0, count = 0, joining = 0;
+
+  for (unsigned m = a->layout.members; m-- > 0;) {
+    if (trouble (a, m)) {
+      first = m;
+      count++;
+    }
+    else if (a->rec.member[m].state == MEMBER_JOINING)
+      joining++;
+  }
+  if (count + joining == 0)
+    return;
+  if (count > 1)
+    snprintf (others, sizeof others, ", and %u more are away", count - 1);
+  if (count > 0) {
+    snprintf (who, sizeof who, "member %u (%s) %s%s", first,
+              cluster_disk_words (a->disk[first], words, sizeof words),
+              trouble (a, first), others);
+    what = advice (a, first);
+  }
+  cluster_array_exposure (a, &exposed, &unreachable, &lost);
+  bytes_words (exposed, e, sizeof e);
+  bytes_words (unreachable, u, sizeof u);
+  if (lost > 0)
+    say (v, CLUSTER_ERROR,
+         "Array %s has lost data: %s, and of %s no copy is left in its members. "
+         "Do not detach it, keep the disks as they are, and copy off what can "
+         "still be read.",
+         name, who, u);
+  else if (unreachable > 0)
+    say (v, CLUSTER_ERROR,
+         "Array %s cannot serve %s of its data: %s. Nothing is lost if the "
+         "member comes back: start its process again.",
+         name, u, who);
+  else
+    say (v, CLUSTER_WARNING,
+         "Array %s is degraded: %s, and %s %s %s; the next loss can take "
+         "data.%s%s",
+         name, who, e, exposed == 1 ? "has" : "have",
+         a->layout.copies > 2 ? "fewer copies than they should"
+                              : "only one copy left",
+         *what ? " " : "", what);
 }
 
 static void
 say_array (struct verdict *v, const struct cluster *c,
            const struct cluster_array *a)
 {
-  uint64_t exposed, unreachable, lost;
-  char e[32], u[32], words[320], others[64] = "", text[1500];
-  const char *name = a->rec.name, *why = NULL;
-  const struct cluster_session *writer;
-  unsigned away, m;
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_change *change = &a->rec.change;
+  char text[1500];
+  bool waits = cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text);
 
   if (!a->rec.ready) {
-    if (cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
-      say (v, CLUSTER_INFO, "Array %s is being made and waits for %s.", name,
-           text);
+    if (waits)
+      say (v, CLUSTER_INFO, "Array %s is being made and waits for %s.",
+           a->rec.name, text);
     return;
   }
-  writer = cluster_array_writer (c, a);
   if (writer && writer->stopped[0])
     say (v, CLUSTER_ERROR,
-         "Array %s has stopped: %s. Bring the member back, then end the array "
-         "process and start it again; what was flushed is safe.",
-         name, writer->stopped);
-  cluster_array_exposure (a, &exposed, &unreachable, &lost);
-  bytes_words (exposed, e, sizeof e);
-  bytes_words (unreachable, u, sizeof u);
-  m = first_away (a, &why, &away);
-  if (away == 0)
-    return;
-  cluster_disk_words (a->disk[m], words, sizeof words);
-  if (away > 1)
-    snprintf (others, sizeof others, " and so are %u more", away - 1);
-  if (lost > 0)
-    say (v, CLUSTER_ERROR,
-         "Array %s has lost data: member %u (%s) %s%s, and of %s no copy is "
-         "left in its members. Do not detach it, keep the disks as they are, "
-         "and copy off what can still be read.",
-         name, m, words, why, others, u);
-  else if (unreachable > 0)
-    say (v, CLUSTER_ERROR,
-         "Array %s cannot serve %s of its data: member %u (%s) %s%s. Nothing "
-         "is lost if the member comes back: start its process again.",
-         name, u, m, words, why, others);
-  else
-    say (v, CLUSTER_WARNING,
-         "Array %s is degraded: member %u (%s) %s%s, and %s %s only one copy "
-         "left; the next loss can take data. %s",
-         name, m, words, why, others, e,
-         exposed == 1 ? "has" : "have",
-         a->rec.member[m].state != MEMBER_IN_SYNC
-           ? "Copy the data to another array while it is attached."
-           : "Start the process of that member, or see its log.");
+         "Array %s has stopped: %s. Bring the member back, and it goes on by "
+         "itself; what was flushed is safe.",
+         a->rec.name, writer->stopped);
+  say_trouble (v, a);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
+      say_joining (v, a, m);
+  if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
+    say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name, text);
 }
 
 static void
@@ -212,51 +278,110 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
   return v.severity;
 }
 
+/* ---- Invariants. ---- */
+
+static void
+check_change (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_change *change = &a->rec.change;
+  const struct cluster_session *s;
+  uint8_t now[ARRAY_MEMBERS_MAX];
+  bool waits = c->read_only[0] != '\0';
+
+  assert (change->epoch > a->rec.epoch);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    enum member_state is = a->rec.member[m].state;
+
+    now[m] = (uint8_t) is;
+    waits |= cluster_epoch_waits_for (a, m);
+    assert (!change->confirm[m] || change->states[m] != MEMBER_OUT);
+    switch (change->states[m]) {
+    case MEMBER_OUT:
+      break;
+    case MEMBER_JOINING: /* never from in-sync: first it is out */
+      assert (is == MEMBER_JOINING || (is == MEMBER_OUT && change->confirm[m]));
+      break;
+    case MEMBER_IN_SYNC:
+      assert (is == MEMBER_IN_SYNC ||
+              (is == MEMBER_JOINING && change->sessions));
+      break;
+    default:
+      abort ();
+    }
+  }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    waits |= cluster_epoch_waits_for_session (a, s);
+  assert (waits); /* what waits for nobody is committed at once */
+  /* The last copy stays. */
+  assert (!cluster_epoch_loses (a, change->states) ||
+          cluster_epoch_loses (a, now));
+}
+
 static void
 check_array (const struct cluster *c, const struct cluster_array *a)
 {
+  assert (a->layout.members == a->rec.n * a->rec.groups);
+  assert (a->rec.epoch > 0);
+  if (a->rec.change.epoch)
+    check_change (c, a);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_disk *d = a->disk[m];
+
+    assert (d && d->array == a && d->position == m);
+    assert (cluster_uuid_is_zero (d->rec.release) ||
+            (a->rec.member[m].reset &&
+             cluster_uuid_equal (d->rec.release, a->rec.uuid)));
+    assert (a->rec.member[m].fence <= a->rec.epoch);
+  }
+}
+
+static void
+check_session (const struct cluster *c, const struct cluster_session *s)
+{
+  const struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  const struct cluster_session *other;
+
+  assert (s->rec.id != 0);
+  if (s->rec.ended)
+    return;
+  assert (a && s->rec.epoch <= a->rec.epoch);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    assert (!s->lost[m] || (s->rec.writable &&
+                            a->rec.member[m].state == MEMBER_IN_SYNC));
+  TAILQ_FOREACH (other, &c->sessions, link)
+    assert (other == s || other->rec.ended || !other->rec.writable ||
+            !s->rec.writable ||
+            !cluster_uuid_equal (other->rec.array, s->rec.array));
+}
+
+/* Nobody writes while an attach waits, and all that stay are to confirm. */
+static void
+check_attach (const struct cluster *c, const struct cluster_array *a)
+{
   const struct cluster_change *change = &a->rec.change;
 
-  assert (a->layout.members == a->rec.n * a->rec.groups);
-  assert (a->rec.epoch > 0 && a->rec.fence <= a->rec.epoch);
-  if (change->epoch) {
-    assert (change->epoch > a->rec.epoch);
-    assert (change->fence); /* any other is committed at once */
-    /* Whoever wrote before is over, and nobody writes yet. */
-    assert (cluster_array_writer (c, a) == NULL);
-  }
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    assert (a->disk[m] && a->disk[m]->array == a);
-    assert (a->disk[m]->position == m);
-    assert (cluster_uuid_is_zero (a->disk[m]->rec.release));
-  }
+  assert (change->epoch && cluster_array_writer (c, a) == NULL);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    assert (change->confirm[m] == (change->states[m] != MEMBER_OUT));
 }
 
 void
 cluster_check (const struct cluster *c)
 {
   const struct cluster_array *a;
-  const struct cluster_session *s, *other;
+  const struct cluster_session *s;
   const struct waiting *w;
 
   assert (c->step == NULL);
   TAILQ_FOREACH (a, &c->arrays, link)
     check_array (c, a);
-  TAILQ_FOREACH (s, &c->sessions, link) {
-    assert (s->rec.id != 0);
-    if (s->rec.ended)
-      continue;
-    a = cluster_array_by_uuid (c, s->rec.array);
-    assert (a && s->rec.epoch <= a->rec.epoch);
-    if (!s->rec.writable)
-      continue;
-    assert (s->rec.epoch >= a->rec.fence);
-    TAILQ_FOREACH (other, &c->sessions, link)
-      assert (other == s || other->rec.ended || !other->rec.writable ||
-              !cluster_uuid_equal (other->rec.array, s->rec.array));
-  }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    check_session (c, s);
   TAILQ_FOREACH (w, &c->waitings, link) {
     assert ((w->kind == WAIT_CONTENDER) == (w->heartbeat != NULL));
-    assert (w->kind != WAIT_ATTACH || w->array->rec.change.epoch);
+    if (w->kind == WAIT_ATTACH && w->grant.writable)
+      check_attach (c, w->array);
+    assert ((w->kind != WAIT_ATTACH && w->kind != WAIT_LOST) ||
+            w->array->rec.change.epoch);
   }
 }

@@ -114,6 +114,7 @@ cluster_new (void)
   TAILQ_INIT (&c->disks);
   TAILQ_INIT (&c->arrays);
   TAILQ_INIT (&c->sessions);
+  TAILQ_INIT (&c->foreigns);
   TAILQ_INIT (&c->waitings);
   STAILQ_INIT (&c->steps);
   return c;
@@ -125,6 +126,7 @@ cluster_free (struct cluster *c)
   struct cluster_disk *d;
   struct cluster_array *a;
   struct cluster_session *s;
+  struct cluster_foreign *f;
   struct cluster_step *step;
   struct waiting *w;
 
@@ -143,6 +145,10 @@ cluster_free (struct cluster *c)
   while ((s = TAILQ_FIRST (&c->sessions)) != NULL) {
     TAILQ_REMOVE (&c->sessions, s, link);
     free (s);
+  }
+  while ((f = TAILQ_FIRST (&c->foreigns)) != NULL) {
+    TAILQ_REMOVE (&c->foreigns, f, link);
+    free (f);
   }
   while ((step = cluster_next_step (c)) != NULL)
     cluster_step_free (step);
@@ -203,7 +209,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     }
     s = cluster_alloc (sizeof *s);
     s->rec = r->session;
-    s->epoch = s->rec.epoch;
+    s->epoch = s->told_epoch = s->rec.epoch;
     TAILQ_INSERT_TAIL (&c->sessions, s, link);
     return 0;
   case CLUSTER_RECORD_KINDS:
@@ -354,6 +360,9 @@ waiting_end (struct cluster *c, struct waiting *w)
   case WAIT_HOLDER:
     cluster_session_unchallenged (c, w);
     break;
+  case WAIT_LOST:
+    cluster_session_lost_end (c, w);
+    break;
   }
 }
 
@@ -362,6 +371,7 @@ cluster_tick (struct cluster *c, const struct cluster_input *in)
 {
   struct waiting *w;
   struct cluster_disk *d;
+  struct cluster_array *a;
   struct cluster_session *s, *next_s;
   uint64_t passed;
 
@@ -384,5 +394,10 @@ again:
     cluster_session_tick (c, s);
   }
   cluster_session_prune (c); /* not before: it frees sessions */
+  TAILQ_FOREACH (a, &c->arrays, link) {
+    cluster_epoch_tick (c, a);
+    cluster_rebuild_tick (c, a);
+  }
+  cluster_import_tick (c);
   cluster_end (c);
 }

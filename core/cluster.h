@@ -190,6 +190,14 @@ struct cluster_join {
   char waits[CLUSTER_REASON_BYTES]; /* what for; "": nothing */
 };
 
+/* What a joining member is to do. */
+struct cluster_join_order {
+  uint64_t epoch; /* 0: nothing yet */
+  bool paused;
+  uint64_t rate; /* bytes a second; 0: as fast as it can */
+  bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
+};
+
 struct cluster_disk {
   TAILQ_ENTRY (cluster_disk) link;
   struct cluster_disk_record rec;
@@ -208,15 +216,27 @@ struct cluster_disk {
   bool took_place; /* it reports the array and position that it is to have */
   bool old_copy; /* its sequence is lower than what was heard before */
   struct cluster_join join; /* as it says, while it is joining */
+  bool spoke; /* has sent a heartbeat since it last went out */
   uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
+  uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
   uint64_t rate;           /* of its rebuild, as last decided; bytes a second */
   uint64_t contested_live_ms; /* another instance asks for its place since; 0 */
   uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
+  struct cluster_join_order told_order;
   bool told;
+  uint64_t stored_live_ms; /* when its sequence was last stored */
 
   uint64_t load_ms; /* when `load` came; 0: never */
   struct cluster_load load;
   struct cluster_load_rates rates;
+};
+
+/* How fast members are rebuilt beside clients (cluster-pace.c). */
+struct cluster_pace {
+  uint64_t live_ms;   /* of the last decision; 0: none yet */
+  unsigned second;    /* that is under way, of the cycle of probes */
+  uint64_t rate;      /* outside of probes */
+  double baseline_us; /* latency when nearly nothing is copied; 0: unknown */
 };
 
 struct cluster_array {
@@ -226,6 +246,7 @@ struct cluster_array {
   struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
   unsigned members_alive;
   bool was_degraded; /* as last told in an event */
+  struct cluster_pace pace;
 };
 
 struct cluster_session {
@@ -241,7 +262,7 @@ struct cluster_session {
   uint64_t prepared;   /* the change of epoch that it is prepared for; 0: none */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
                                    can't be left out */
-  uint64_t told_epoch; /* in the last reply to it */
+  uint64_t told_epoch, told_change; /* in the last reply to it */
   uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
@@ -494,15 +515,9 @@ uint64_t cluster_member_spare_wall_ms (const struct cluster *c,
                                        const struct cluster_array *a,
                                        unsigned member);
 
-/* What a joining member is to do, for the reply to its heartbeat: false: not
- * yet.  Sources are the in-sync members of its group.
+/* What a joining member is to do, for the reply to its heartbeat; false: not
+ * yet.
  */
-struct cluster_join_order {
-  uint64_t epoch;
-  bool paused;
-  uint64_t rate; /* bytes a second; 0: as fast as it can */
-  bool source[ARRAY_MEMBERS_MAX];
-};
 bool cluster_join_order (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, struct cluster_join_order *order);
 

@@ -14,6 +14,7 @@
 
 #include <zlib.h>
 
+#include "array.h"
 #include "bytes.h"
 #include "format.h"
 
@@ -65,6 +66,8 @@ enum {
   AT_GENERATION = 120,
   AT_SEQUENCE = 128,
   AT_STATES_EPOCH = 136,
+  AT_MEMBER_BYTES = 144,
+  AT_DUP = 152,
   AT_STATES = 256,
   AT_END = AT_STATES + ARRAY_MEMBERS_MAX,
 };
@@ -77,6 +80,8 @@ _Static_assert (LAYOUT_RAIDX == 0 && LAYOUT_RAID10 == 1 &&
 _Static_assert (MEMBER_IN_SYNC == 0 && MEMBER_OUT == 1 &&
                 MEMBER_JOINING == 2 && MEMBER_SPARE == 3,
                 "state numbers are part of the format");
+_Static_assert (DUP_ASYNC_CLIENT == 0 && DUP_SYNC_CLIENT == 1,
+                "dup numbers are part of the format");
 
 /* The CRC-32 of a block in which the CRC itself counts as zero. */
 static uint32_t
@@ -118,6 +123,8 @@ superblock_encode (const struct superblock *sb, uint8_t slot[SLOT_BYTES])
   put_le64 (slot + AT_GENERATION, sb->generation);
   put_le64 (slot + AT_SEQUENCE, sb->sequence);
   put_le64 (slot + AT_STATES_EPOCH, sb->states_epoch);
+  put_le64 (slot + AT_MEMBER_BYTES, sb->member_bytes);
+  put_le32 (slot + AT_DUP, sb->dup);
   memcpy (slot + AT_STATES, sb->states, ARRAY_MEMBERS_MAX);
   put_le32 (slot + AT_CRC, block_crc (slot, SLOT_BYTES, AT_CRC));
 }
@@ -138,6 +145,10 @@ check_array (const struct superblock *sb)
   if (sb->unit < UNIT_BYTES_MIN || sb->unit > UNIT_BYTES_MAX ||
       (sb->unit & (sb->unit - 1)) != 0)
     return "its stripe unit is out of range";
+  if (sb->member_bytes > sb->data_bytes || sb->member_bytes % 4096 != 0)
+    return "what the array uses of each member is out of range";
+  if (sb->dup > DUP_SYNC_CLIENT)
+    return "its way of duplication is none that this version knows";
   for (unsigned i = 0; i < sb->n * sb->groups; i++)
     if (sb->states[i] >= MEMBER_STATES)
       return "a member's state is none that this version knows";
@@ -164,7 +175,8 @@ superblock_check (const struct superblock *sb)
   if (!format_uuid_zero (sb->array))
     return check_array (sb);
   if (sb->position || sb->layout || sb->n || sb->groups || sb->unit ||
-      sb->states_epoch || !all_zero (sb->states, ARRAY_MEMBERS_MAX))
+      sb->states_epoch || sb->member_bytes || sb->dup ||
+      !all_zero (sb->states, ARRAY_MEMBERS_MAX))
     return "it has a place in an array but no array";
   return NULL;
 }
@@ -203,13 +215,14 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
   s.generation = get_le64 (slot + AT_GENERATION);
   s.sequence = get_le64 (slot + AT_SEQUENCE);
   s.states_epoch = get_le64 (slot + AT_STATES_EPOCH);
+  s.member_bytes = get_le64 (slot + AT_MEMBER_BYTES);
+  s.dup = get_le32 (slot + AT_DUP);
   memcpy (s.states, slot + AT_STATES, ARRAY_MEMBERS_MAX);
 
   *why = superblock_check (&s);
   if (*why == NULL &&
       !(all_zero (slot + AT_UNIT + 4, AT_DATA_OFFSET - AT_UNIT - 4) &&
-        all_zero (slot + AT_STATES_EPOCH + 8,
-                  AT_STATES - AT_STATES_EPOCH - 8) &&
+        all_zero (slot + AT_DUP + 4, AT_STATES - AT_DUP - 4) &&
         all_zero (slot + AT_END, SLOT_BYTES - AT_END)))
     *why = "a field that this version does not know is not zero";
   if (*why != NULL)

@@ -30,7 +30,7 @@ struct image {
   uint64_t offset, length;
   uint64_t sequence; /* the oldest write's that it stands for */
   uint64_t accepted_ns;
-  struct generation *generation;
+  struct generation *generation; /* NULL: of a background member */
   struct payload *payload; /* NULL: zeroes */
   size_t at;
   void *waiter;
@@ -48,8 +48,10 @@ struct image_member {
   uint64_t limit; /* images up to this sequence are to be sent */
   uint64_t fresh; /* weight of the others */
   uint64_t flying_weight;
-  unsigned runs; /* in flight */
+  unsigned runs;    /* in flight */
+  unsigned drops;   /* what was sent before the last one is not put back */
   bool paused, gone;
+  bool background;
   bool ready; /* in the list of those to look at */
   TAILQ_ENTRY (image_member) ready_link;
   bool armed; /* fresh images get old at age_ns */
@@ -82,6 +84,8 @@ void image_weigh (struct images *b, struct image_member *m,
 void image_take (struct images *b, struct image_member *m, struct image *e);
 void image_put_back (struct images *b, struct image_member *m, struct image *e);
 void image_end (struct images *b, struct image *e, bool written);
+void image_enter_generation (struct image *e, struct generation *g);
+void image_leave_generation (struct images *b, struct image *e);
 void payload_unref (struct images *b, struct payload *p);
 struct payload *payload_new (struct images *b, size_t bytes);
 

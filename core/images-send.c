@@ -210,6 +210,7 @@ gather (struct images *b, struct image_member *m)
   if (!run)
     abort ();
   run->member = m - b->member;
+  run->drops = m->drops;
   run->last = &run->first;
   if (gathers (e))
     records = collect (b, m, run_start (m, e), run);
@@ -278,7 +279,7 @@ images_answered (struct images *b, struct image_run *run, bool written)
     next = e->next;
     RB_REMOVE (image_tree, &m->flying, e);
     e->flying = false;
-    if (written || m->gone)
+    if (written || run->drops != m->drops)
       image_end (b, e, written);
     else
       image_put_back (b, m, e);
@@ -286,56 +287,6 @@ images_answered (struct images *b, struct image_run *run, bool written)
   payload_unref (b, run->payload);
   free (run);
   images_look (b, m);
-}
-
-void
-images_pause (struct images *b, unsigned member, bool paused)
-{
-  struct image_member *m = &b->member[member];
-
-  m->paused = paused;
-  if (!paused) {
-    m->gone = false;
-    images_look (b, m);
-  }
-}
-
-static void
-drop_pending (struct images *b, struct image_member *m)
-{
-  struct image *e;
-
-  while ((e = TAILQ_FIRST (&m->aged))) {
-    image_take (b, m, e);
-    image_end (b, e, false);
-  }
-}
-
-bool
-images_drop (struct images *b, unsigned member)
-{
-  struct image_member *m = &b->member[member];
-  bool any = !RB_EMPTY (&m->pending) || !RB_EMPTY (&m->flying);
-
-  m->paused = m->gone = true;
-  drop_pending (b, m);
-  return any;
-}
-
-void
-images_discard (struct images *b)
-{
-  for (unsigned i = 0; i < b->config.members; i++) {
-    struct image_member *m = &b->member[i];
-    struct image *e;
-
-    RB_FOREACH (e, image_tree, &m->pending)
-      e->waiter = NULL;
-    RB_FOREACH (e, image_tree, &m->flying)
-      e->waiter = NULL;
-    m->paused = m->gone = true;
-    drop_pending (b, m);
-  }
 }
 
 /* For tests: all that is promised at any time. */
@@ -353,7 +304,7 @@ check_tree (const struct images *b, const struct image_member *m, bool flying,
     assert (e->flying == flying);
     assert ((e->payload != NULL) == (e->kind == IMAGE_WRITE));
     assert (!e->payload || e->at + e->length <= e->payload->bytes);
-    assert (e->generation && e->generation->images > 0);
+    assert (m->background ? !e->generation : e->generation->images > 0);
     assert (!e->waiter || e->due);
     if (flying)
       *weight += image_weight (e);
@@ -365,7 +316,7 @@ check_tree (const struct images *b, const struct image_member *m, bool flying,
 
 static void
 check_member (const struct images *b, const struct image_member *m,
-              uint64_t *fresh_all, uint64_t *count)
+              uint64_t *fresh_all, uint64_t *count, uint64_t *background)
 {
   uint64_t fresh = 0, weight = 0, due = 0, aged = 0, before = *count, last = 0;
   const struct image *e;
@@ -385,6 +336,8 @@ check_member (const struct images *b, const struct image_member *m,
   assert (due == 0);
   check_tree (b, m, true, &fresh, &weight, count);
   assert (m->fresh == fresh && m->flying_weight == weight);
+  if (m->background)
+    *background += *count - before;
   assert (fresh == 0 || m->armed);
   assert (!m->gone || aged == 0);
   assert ((m->runs == 0) == RB_EMPTY (&m->flying));
@@ -397,9 +350,10 @@ images_check (const struct images *b)
   const struct generation *g;
   const struct image_member *m;
   uint64_t fresh = 0, count = 0, counted = 0, number = 0, age_ns = 0;
+  uint64_t background = 0;
 
   for (unsigned i = 0; i < b->config.members; i++)
-    check_member (b, &b->member[i], &fresh, &count);
+    check_member (b, &b->member[i], &fresh, &count, &background);
   assert (fresh == b->fresh && count == b->count);
   TAILQ_FOREACH (g, &b->generations, link) {
     assert (g->number > number);
@@ -407,7 +361,7 @@ images_check (const struct images *b)
     number = g->number;
     counted += g->images;
   }
-  assert (counted == count);
+  assert (counted == count - background);
   TAILQ_FOREACH (m, &b->armed, armed_link) {
     assert (m->armed && m->age_ns >= age_ns);
     age_ns = m->age_ns;

@@ -13,7 +13,8 @@
  * what replaced them as well, and a place that is written over and over is
  * still sent in time.  It cannot starve: once sent, the newer follow as
  * themselves.  A generation counts the images between two marks, wherever
- * they are; a mark is reached when all generations up to it are empty.
+ * they are; a mark is reached when all generations up to it are empty.  The
+ * images of a *background* member are of no generation: nobody waits for them.
  *
  * An image is *eligible* (to be sent as soon as the member takes it) when it
  * is due itself (somebody waits for it, or its run is complete) or when its
@@ -216,11 +217,21 @@ image_new (struct images *b)
   return e;
 }
 
-static void
-leave_generation (struct images *b, struct image *e)
+void
+image_enter_generation (struct image *e, struct generation *g)
+{
+  e->generation = g;
+  if (g)
+    g->images++;
+}
+
+void
+image_leave_generation (struct images *b, struct image *e)
 {
   struct generation *g = e->generation;
 
+  if (!g)
+    return;
   assert (g->images > 0);
   e->generation = NULL;
   if (--g->images == 0 && g != TAILQ_LAST (&b->generations, generation_list)) {
@@ -237,7 +248,7 @@ image_end (struct images *b, struct image *e, bool written)
     b->sent += e->length;
   if (e->waiter)
     b->config.told (b->config.owner, e->waiter, e->member, written);
-  leave_generation (b, e);
+  image_leave_generation (b, e);
   payload_unref (b, e->payload);
   assert (b->bytes >= sizeof *e && b->count > 0);
   b->bytes -= sizeof *e;
@@ -421,8 +432,7 @@ image_part (struct images *b, const struct image *e, uint64_t offset,
   part->length = length;
   part->sequence = e->sequence;
   part->accepted_ns = e->accepted_ns;
-  part->generation = e->generation;
-  part->generation->images++;
+  image_enter_generation (part, e->generation);
   part->payload = e->payload;
   if (part->payload) {
     part->payload->references++;
@@ -487,9 +497,8 @@ inherit (struct images *b, struct image *e, const struct image *o)
   e->sequence = o->sequence;
   e->accepted_ns = o->accepted_ns;
   if (o->generation != e->generation) {
-    o->generation->images++;
-    leave_generation (b, e);
-    e->generation = o->generation;
+    image_leave_generation (b, e);
+    image_enter_generation (e, o->generation);
   }
 }
 
@@ -558,8 +567,8 @@ images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
   e->length = length;
   e->sequence = ++b->sequence;
   e->accepted_ns = now_ns;
-  e->generation = TAILQ_LAST (&b->generations, generation_list);
-  e->generation->images++;
+  if (!m->background)
+    image_enter_generation (e, TAILQ_LAST (&b->generations, generation_list));
   e->payload = payload;
   if (payload) {
     assert (at + length <= payload->bytes);

@@ -72,6 +72,7 @@ struct image_run {
   struct image *first, **last;
   struct payload *payload; /* gathered; or NULL */
   uint64_t weight;
+  unsigned drops;
 };
 
 /* The ranges of the member that a run writes, one after the other: begin with
@@ -138,10 +139,25 @@ void images_answered (struct images *b, struct image_run *run, bool written);
 
 /* A member is lost: send it nothing (its images are kept).  Back: go on. */
 void images_pause (struct images *b, unsigned member, bool paused);
-/* A member is out: its images are dropped, those in flight when answered.
- * Returns whether there were any.
+/* A member is out: its images are dropped, those in flight when answered, and
+ * there are to be no new ones before it is back.  Returns whether there were
+ * any.
  */
 bool images_drop (struct images *b, unsigned member);
+
+/* No mark waits for the images of a background member, old or new ones. */
+void images_background (struct images *b, unsigned member, bool background);
+/* Has a member any images, waiting or in flight? */
+bool images_any (const struct images *b, unsigned member);
+/* When the oldest that waits was accepted; 0: none waits. */
+uint64_t images_oldest (const struct images *b, unsigned member);
+
+/* One member's part of a mark: images_fire, images_sequence, and then: is all
+ * written or dropped that was accepted for the member up to there?
+ */
+uint64_t images_sequence (const struct images *b);
+bool images_written (const struct images *b, unsigned member,
+                     uint64_t sequence);
 /* Forget everything that is not in flight, and all waiters, untold. */
 void images_discard (struct images *b);
 

@@ -55,6 +55,13 @@
 #define SESSION_TTL_MS 10000
 #define MEMBER_TTL_MS 5000
 
+/* A spare takes the place of a member that has been out for so long. */
+#define SPARE_AFTER_MS_DEFAULT 600000
+#define SPARE_AFTER_MS_MAX ((uint64_t)365 * 24 * 3600 * 1000)
+
+/* A rebuild beside clients goes at least so fast, in bytes a second. */
+#define REBUILD_FLOOR_DEFAULT MiB (4)
+
 /* Epochs count up from 1, one for each change.  The bound only keeps nonsense
  * out, and sums from overflowing; JSON's integers have a sign.
  */
@@ -62,6 +69,9 @@
 
 /* Writing sessions whose intents a member tells apart. */
 #define MEMBER_SESSIONS_MAX 64
+
+/* Extents that a joining member copies at a time. */
+#define JOIN_COPIES_MAX 64
 
 #define NAME_BYTES_MAX 63 /* [a-z0-9][a-z0-9-]{0,62} */
 #define TOKEN_BYTES_MAX 255

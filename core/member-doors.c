@@ -66,8 +66,17 @@ session_find (struct member *m, uint64_t id)
   return NULL;
 }
 
-/* Forget the oldest session that has no door open; its bits are nobody's then.
- * Returns false when there is none.
+/* Nothing of this session runs or will ever run: it has no door open, or all of
+ * them are fenced, and their last request has left.
+ */
+static bool
+gone (const struct member *m, const struct session *s)
+{
+  return s->passes == 0 || s->epoch < m->confirmed.min_epoch;
+}
+
+/* Forget the oldest session that is gone; its bits are nobody's then.  Returns
+ * false when there is none.
  */
 static bool
 session_forget (struct member *m)
@@ -75,17 +84,20 @@ session_forget (struct member *m)
   struct session **oldest = NULL, *s;
 
   for (struct session **p = &m->sessions; *p; p = &(*p)->next)
-    if ((*p)->passes == 0 && (!oldest || (*p)->epoch < (*oldest)->epoch))
+    if (gone (m, *p) && (!oldest || (*p)->epoch < (*oldest)->epoch))
       oldest = p;
   if (oldest == NULL)
     return false;
   s = *oldest;
   *oldest = s->next;
-  for (uint64_t w = 0; w < (s->held.extents + 63) / 64; w++)
+  for (uint64_t w = 0; w < map_words (&s->held); w++)
     atomic_fetch_or (&m->orphans.word[w], s->held.word[w]);
+  member_join_forget (m, s);
   intents_free (&s->held);
-  free (s);
   m->sessions_count--;
+  s->forgotten = true;
+  if (s->passes == 0)
+    free (s);
   return true;
 }
 
@@ -214,7 +226,8 @@ member_close (struct member *m, struct member_pass *pass)
 {
   if (pass->session) {
     assert (pass->session->passes > 0);
-    pass->session->passes--;
+    if (--pass->session->passes == 0 && pass->session->forgotten)
+      free (pass->session);
   }
   free (pass);
 }
@@ -236,7 +249,8 @@ member_pass_writable (const struct member_pass *pass)
 static void
 enter (struct member *m, struct member_request *r)
 {
-  r->wake = false;
+  r->wake = r->counted = false;
+  r->run = 0;
   for (;;) {
     r->turn = atomic_load (&m->turn);
     atomic_fetch_add (&m->running[r->turn], 1);
@@ -253,11 +267,14 @@ enter (struct member *m, struct member_request *r)
 bool
 member_leave (struct member *m, struct member_request *r)
 {
-  bool last = atomic_fetch_sub (&m->running[r->turn], 1) == 1;
+  bool wake = r->wake, last;
 
+  if (r->counted)
+    wake |= member_join_leave (m, r);
+  last = atomic_fetch_sub (&m->running[r->turn], 1) == 1;
   /* Who drains our turn either has changed the turn, or is yet to look. */
-  return r->wake || (last && atomic_load (&m->draining) &&
-                     atomic_load (&m->turn) != r->turn);
+  return wake || (last && atomic_load (&m->draining) &&
+                  atomic_load (&m->turn) != r->turn);
 }
 
 /* Are all bits that the request needs durable, and held by its session?  Both
@@ -304,21 +321,20 @@ member_admit (struct member *m, struct member_pass *pass,
   enter (m, r);
   if (check_pass (m, pass, r, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
+  if (r->count == 0 && !r->reads)
+    return MEMBER_GO;
+  if (atomic_load (&m->joining))
+    return MEMBER_WAIT; /* decided with the lock */
   return r->count == 0 || covered (m, pass->session, r) ? MEMBER_GO
                                                         : MEMBER_WAIT;
 }
 
-static void
-want (struct member *m, struct session *s, uint64_t extent)
+void
+member_want (struct member *m, struct session *s, uint64_t extent)
 {
-  unsigned block = extent / INTENT_BLOCK_EXTENTS;
-
   intents_set (&s->held, extent);
   intents_set (&m->wanted, extent);
-  if (!intents_test (&m->durable, extent))
-    m->blocks[block].urgent = true;
-  else if (m->blocks[block].lazy)
-    member_block_update (m, block); /* perhaps for this bit alone */
+  member_block_raised (m, extent);
 }
 
 enum member_verdict
@@ -327,6 +343,12 @@ member_retry (struct member *m, struct member_pass *pass,
 {
   if (check_pass (m, pass, r, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
+  if (m->joining && r->reads && member_join_phase (m) != MEMBER_JOIN_SYNCED)
+    return refuse (refusal, ESHUTDOWN, "this copy is being rebuilt, and is not "
+                   "read before it is in-sync; read another one");
+  if (m->joining)
+    return member_join_retry (m, pass->session, r);
+  r->run = 0;
   if (r->count == 0 || covered (m, pass->session, r))
     return MEMBER_GO;
   for (unsigned i = 0; i < r->count; i++) {
@@ -336,7 +358,7 @@ member_retry (struct member *m, struct member_pass *pass,
       continue;
     for (uint64_t e = b->offset / EXTENT_BYTES;
          e <= (b->offset + b->length - 1) / EXTENT_BYTES; e++)
-      want (m, pass->session, e);
+      member_want (m, pass->session, e);
   }
   /* A clear that was not written yet costs nothing to take back. */
   return covered (m, pass->session, r) ? MEMBER_GO : MEMBER_WAIT;
@@ -358,9 +380,8 @@ group_in_sync (const struct superblock *sb)
   return true;
 }
 
-/* Lower the bit if nobody wants it any more. */
-static void
-unwant (struct member *m, uint64_t extent)
+void
+member_unwant (struct member *m, uint64_t extent)
 {
   unsigned block = extent / INTENT_BLOCK_EXTENTS;
 
@@ -376,23 +397,16 @@ unwant (struct member *m, uint64_t extent)
     member_block_update (m, block); /* it may not be urgent any more */
 }
 
-/* Nothing of this session runs or will ever run: it has no door open, or all of
- * them are fenced, and their last request has left.
- */
-static bool
-gone (const struct member *m, const struct session *s)
-{
-  return s->passes == 0 || s->epoch < m->confirmed.min_epoch;
-}
-
 void
 member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
               uint64_t length, bool settled)
 {
   uint64_t e = (offset + EXTENT_BYTES - 1) / EXTENT_BYTES;
-  uint64_t end = offset + length == m->confirmed.data_bytes ?
-                 m->wanted.extents : (offset + length) / EXTENT_BYTES;
+  uint64_t end = offset + length;
 
+  /* Nothing is ever written past these: the last extent is whole there. */
+  end = end == m->confirmed.data_bytes || end == m->confirmed.member_bytes ?
+        (end + EXTENT_BYTES - 1) / EXTENT_BYTES : end / EXTENT_BYTES;
   assert (offset <= m->confirmed.data_bytes &&
           length <= m->confirmed.data_bytes - offset);
   if (pass->session == NULL || member_failed (m) || pass->epoch < m->gate ||
@@ -408,6 +422,6 @@ member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
         if (gone (m, s))
           intents_clear (&s->held, e);
     }
-    unwant (m, e);
+    member_unwant (m, e);
   }
 }

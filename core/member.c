@@ -14,12 +14,6 @@
 
 /* ---- Life ---- */
 
-static uint64_t
-map_words (const struct intents *map)
-{
-  return (map->extents + 63) / 64;
-}
-
 static void
 map_copy (struct intents *to, const struct intents *from)
 {
@@ -39,7 +33,10 @@ member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
   m->blocks_count = intents_blocks (map);
   m->blocks = calloc (m->blocks_count, sizeof *m->blocks);
   if (m->blocks == NULL || intents_init (&m->wanted, map->extents) == -1 ||
-      intents_init (&m->durable, map->extents) == -1) {
+      intents_init (&m->durable, map->extents) == -1 ||
+      intents_init (&m->join.todo, map->extents) == -1 ||
+      intents_init (&m->join.copied, map->extents) == -1 ||
+      intents_init (&m->join.marked, map->extents) == -1) {
     member_free (m);
     return NULL;
   }
@@ -57,7 +54,9 @@ member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
     m->next.min_epoch = sb->served_epoch + 1;
   if (slot_stale || m->next.min_epoch != sb->min_epoch)
     m->slots_wanted = 1;
-  m->gate = m->drained = m->next.min_epoch;
+  m->gate = m->next.min_epoch;
+  member_join_desire (m, false, 0);
+  member_drain_poll (m);
   return m;
 }
 
@@ -77,6 +76,9 @@ member_free (struct member *m)
   intents_free (&m->orphans);
   intents_free (&m->wanted);
   intents_free (&m->durable);
+  intents_free (&m->join.todo);
+  intents_free (&m->join.copied);
+  intents_free (&m->join.marked);
   free (m->blocks);
   free (m);
 }
@@ -90,7 +92,8 @@ member_confirmed (const struct member *m)
 bool
 member_settled (const struct member *m)
 {
-  return m->slots_wanted == 0 && !m->slot_flying && m->drained == m->gate;
+  return m->slots_wanted == 0 && !m->slot_flying &&
+         m->drains_done == m->drains_asked;
 }
 
 void
@@ -149,31 +152,32 @@ member_map_read (const struct member *m, uint64_t offset, size_t bytes,
 
 /* ---- The fence ---- */
 
-/* Begin to drain for a gate that was raised, unless an earlier one is being
+/* Begin to drain for what asks for it, unless something earlier is being
  * drained for still.
  */
 static void
 drain_begin (struct member *m)
 {
-  if (m->draining || m->drained == m->gate)
+  if (m->draining || m->drains_done == m->drains_asked)
     return;
-  m->draining_to = m->gate;
+  m->draining_for = m->drains_asked;
   /* In this order: who leaves the old turn after the change of turn sees that
-   * somebody waits, and who left before it is seen by drain_poll.
+   * somebody waits, and who left before it is seen by member_drain_poll.
    */
   atomic_store (&m->draining, true);
   atomic_store (&m->turn, 1 - atomic_load (&m->turn));
 }
 
-static void
-drain_poll (struct member *m)
+void
+member_drain_poll (struct member *m)
 {
   drain_begin (m);
   while (m->draining && atomic_load (&m->running[1 - m->turn]) == 0) {
     atomic_store (&m->draining, false);
-    m->drained = m->draining_to;
+    m->drains_done = m->draining_for;
     drain_begin (m);
   }
+  member_join_poll (m);
 }
 
 /* ---- What weftd wants ---- */
@@ -189,6 +193,8 @@ take_place (const struct member *m, const struct member_desire *d,
     sb->n = d->n;
     sb->groups = d->groups;
     sb->unit = d->unit;
+    sb->member_bytes = d->member_bytes;
+    sb->dup = d->dup;
     sb->states_epoch = d->epoch;
     memcpy (sb->states, d->states, sizeof sb->states);
     return NULL;
@@ -199,6 +205,12 @@ take_place (const struct member *m, const struct member_desire *d,
   if (sb->position != d->position || sb->layout != d->layout ||
       sb->n != d->n || sb->groups != d->groups || sb->unit != d->unit)
     return "it gives the disk another place in its array than it has";
+  if (d->member_bytes != 0) {
+    if (sb->member_bytes != 0 && sb->member_bytes != d->member_bytes)
+      return "it says that the array uses another part of the disk than it did";
+    sb->member_bytes = d->member_bytes;
+    sb->dup = d->dup;
+  }
   /* Older states come from a weftd whose database is older than we are; it
    * finds that out by our min_epoch.
    */
@@ -214,11 +226,23 @@ leave_place (struct member *m, struct superblock *sb)
 {
   memset (sb->array, 0, 16);
   sb->position = sb->layout = sb->n = sb->groups = sb->unit = 0;
+  sb->member_bytes = sb->dup = 0;
   sb->states_epoch = 0;
   memset (sb->states, 0, sizeof sb->states);
   /* Whoever has a door open has it open to the old array. */
   if (sb->min_epoch <= sb->served_epoch)
     sb->min_epoch = sb->served_epoch + 1;
+}
+
+/* Every extent is dirty before the superblock is written again. */
+static void
+dirty_all (struct member *m)
+{
+  intents_set_all (&m->orphans);
+  intents_set_all (&m->wanted);
+  for (unsigned i = 0; i < m->blocks_count; i++)
+    member_block_update (m, i);
+  m->dirty_first = true;
 }
 
 bool
@@ -229,6 +253,7 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   const char *no = NULL;
   bool release = !format_uuid_zero (sb.array) &&
                  memcmp (sb.array, d->release, 16) == 0;
+  bool raised;
 
   if (format_uuid_zero (d->cluster))
     no = "it names no cluster";
@@ -255,21 +280,22 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
               no);
     return false;
   }
-  if (superblock_same (&sb, &m->next))
-    return true;
-
-  m->next = sb;
-  if (m->slots_wanted == 0)
+  raised = sb.min_epoch > m->next.min_epoch;
+  m->drains_asked += raised;
+  /* The next array must not trust what the last one left; and nobody what a
+   * disk brings that takes the place of another one (it may well take it as one
+   * that is out, before it joins).
+   */
+  if (release || (format_uuid_zero (m->next.array) &&
+                  !format_uuid_zero (sb.array) &&
+                  sb.states[sb.position] != MEMBER_IN_SYNC))
+    dirty_all (m);
+  if (!superblock_same (&sb, &m->next) && m->slots_wanted == 0)
     m->slots_wanted = 1;
-  if (release) {
-    /* The next array must not trust what the last one left. */
-    intents_set_all (&m->orphans);
-    intents_set_all (&m->wanted);
-    for (unsigned i = 0; i < m->blocks_count; i++)
-      member_block_update (m, i);
-  }
+  m->next = sb;
   atomic_store (&m->gate, sb.min_epoch);
-  drain_poll (m);
+  member_join_desire (m, raised, d->assigned ? d->join_epoch : 0);
+  member_drain_poll (m);
   return true;
 }
 
@@ -310,16 +336,25 @@ member_block_update (struct member *m, unsigned block)
   }
 }
 
-/* A disk forgets its array only after all of its extents are dirty. */
-static bool
-release_waits (const struct member *m)
+void
+member_block_raised (struct member *m, uint64_t extent)
 {
-  if (format_uuid_zero (m->confirmed.array) ||
-      memcmp (m->confirmed.array, m->next.array, 16) == 0)
-    return false;
-  for (unsigned i = 0; i < m->blocks_count; i++)
+  unsigned block = extent / INTENT_BLOCK_EXTENTS;
+
+  if (!intents_test (&m->durable, extent))
+    m->blocks[block].urgent = true;
+  else if (m->blocks[block].lazy)
+    member_block_update (m, block); /* perhaps for this bit alone */
+}
+
+/* Must the superblock wait for the map? */
+static bool
+dirty_waits (struct member *m)
+{
+  for (unsigned i = 0; m->dirty_first && i < m->blocks_count; i++)
     if (m->blocks[i].urgent || m->blocks[i].flying)
       return true;
+  m->dirty_first = false;
   return false;
 }
 
@@ -328,11 +363,11 @@ release_waits (const struct member *m)
  * a door that is to open is noted meanwhile.
  */
 static bool
-compose_slot (const struct member *m, struct superblock *sb)
+compose_slot (struct member *m, struct superblock *sb)
 {
   if (m->slots_wanted == 0 || m->slot_flying)
     return false;
-  if (m->drained == m->gate && !release_waits (m)) {
+  if (m->drains_done == m->drains_asked && !dirty_waits (m)) {
     *sb = m->next;
     return true;
   }
@@ -380,7 +415,7 @@ member_next_action (struct member *m, bool lazy, struct member_action *a)
 
   if (member_failed (m))
     return false;
-  drain_poll (m);
+  member_drain_poll (m);
   if (compose_slot (m, &sb)) {
     begin_slot (m, &sb, a);
     return true;
@@ -433,6 +468,7 @@ member_action_done (struct member *m, const struct member_action *a, int error)
       assert (r == 0);
     }
     member_block_update (m, a->block);
+    member_join_poll (m);
     break;
   }
 }
@@ -449,8 +485,8 @@ member_check (const struct member *m)
   assert (m->confirmed.min_epoch <= m->gate);
   assert (m->confirmed.min_epoch <= m->next.min_epoch);
   assert (m->next.min_epoch == m->gate);
-  assert (m->drained <= m->gate);
-  assert (!m->draining || m->draining_to > m->drained);
+  assert (m->drains_done <= m->drains_asked);
+  assert (!m->draining || m->draining_for > m->drains_done);
   assert (m->confirmed.served_epoch <= m->next.served_epoch);
   assert (m->slots_wanted <= 2);
 
@@ -469,4 +505,5 @@ member_check (const struct member *m)
   for (const struct session *s = m->sessions; s; s = s->next)
     sessions++;
   assert (sessions == m->sessions_count && sessions <= MEMBER_SESSIONS_MAX);
+  member_join_check (m);
 }

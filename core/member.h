@@ -18,8 +18,12 @@
  *       after any restart; member_confirmed () never goes back.
  *   I3  A bit that a session has set is cleared by that session alone.  What
  *       was dirty when the engine started, or was left by a session that is
- *       gone, stays dirty until a resync settles it.
+ *       gone, stays dirty until a resync settles it.  While the member is
+ *       joining, a bit falls when its extent was copied, and only then.
  *   I4  After a failed write or flush nothing runs any more.
+ *   I5  While the member is joining, an extent whose copy is missing has its
+ *       bit set; nothing is written there but by the copying of it, and it is
+ *       not read.
  *
  * A change that is confirmed stands in both superblock slots, so a slot that
  * goes bad later takes nothing back.
@@ -28,8 +32,8 @@
  * Only the functions marked [any thread] need no lock; they make the way of
  * every request: when its bits are set already, it costs some atomic loads.
  *
- * Verdicts are made to grow: a member that is joining will also HOLD a write
- * (as WAIT: ask again) and DROP it (answer it without running it).
+ * A member that is joining holds a write (WAIT), or lets it go but has parts of
+ * it dropped (member_applies): answered without being carried out.
  */
 
 #ifndef WEFT_MEMBER_H
@@ -61,8 +65,9 @@ struct member_refusal {
 
 /* An engine for a disk whose header was read: its newest superblock, whether
  * the other slot is stale (says something else, or is not readable), and the
- * intent map, whose words the engine takes over.  If a door was opened since min_epoch was last raised, it is raised
- * past that epoch at once: the caller does all actions before it listens.
+ * intent map, whose words the engine takes over.  If a door was opened since
+ * min_epoch was last raised, it is raised past that epoch at once: the caller
+ * does all actions before it listens.
  * NULL: out of memory.
  */
 struct member *member_new (const struct superblock *sb, bool slot_stale,
@@ -118,16 +123,21 @@ bool member_pass_writable (const struct member_pass *pass);
 
 /* ---- Requests ---- */
 
-/* One request, from admit to leave.  The caller fills the first two fields:
- * the ranges that it will write (CLEAR records are skipped); none for a read
- * or a flush.  They must lie within the data area.
+/* One request, from admit to leave.  The caller fills the first three fields:
+ * the ranges that it will write (CLEAR records are skipped), none for a read
+ * or a flush, and whether it reads data, or asks where there is any.  Records
+ * must lie within the data area, and stay as they are until member_leave.
  */
 struct member_request {
   const struct batch_record *records;
   unsigned count;
+  bool reads;
 
-  unsigned turn; /* the engine's own */
+  /* The engine's own. */
+  unsigned turn;
   bool wake;
+  bool counted; /* among the writers of its extents */
+  uint64_t run; /* of the joining that let it in; 0: none */
 };
 
 /* May it run?  GO: run it.  REFUSE: it may not; *refusal is filled.  WAIT: take
@@ -199,16 +209,21 @@ bool member_desire (struct member *m, const struct member_desire *d, char *why,
  * disk, held by nobody; it falls when the extent was copied and both source and
  * target are stable.  Whatever restarts, every set bit is to do again.
  *
- *   WAITING    for desire.join_epoch.  Every write is dropped, and noted.
+ *   WAITING    for desire.join_epoch, and for the requests of the time before
+ *              to leave.  Every write is dropped, and noted.
  *   GATHERING  the caller reads the peers' intent maps, and hands their union,
- *              in our own extents, to member_join_gathered.
+ *              in our own extents, to member_join_gathered.  Still every write
+ *              is dropped and noted, until all bits are durable.
  *   COPYING    member_join_next, copy, member_join_copied; from time to time
- *              flush the peers and the disk: member_join_mark before,
- *              member_join_stable after.
+ *              member_join_mark, flush the peers and the disk, then
+ *              member_join_stable.  A write to an extent that is to do is
+ *              dropped, to one that is being copied it waits; else it is
+ *              carried out.
  *   SYNCED     nothing is to be done.
  *
  * A raised min_epoch, or a new join_epoch, begins again at WAITING: sessions
- * have changed, and a dead one's writes may be missing here.
+ * have changed, and a dead one's writes may be missing here.  Data is read in
+ * SYNCED alone.
  */
 enum member_join_phase {
   MEMBER_JOIN_NONE,
@@ -217,25 +232,43 @@ enum member_join_phase {
   MEMBER_JOIN_COPYING,
   MEMBER_JOIN_SYNCED,
 };
-enum member_join_phase member_join_phase (const struct member *m);
-uint64_t member_join_epoch (const struct member *m); /* that it works for */
+const char *member_join_phase_name (enum member_join_phase phase);
+
+enum member_join_phase member_join_phase (struct member *m);
+uint64_t member_join_epoch (const struct member *m); /* works for; 0: none */
 /* Grows whenever the joining begins again; goes with the next calls, which do
- * nothing when it has grown since.
+ * nothing when it has grown since (but for giving an extent back).
  */
 uint64_t member_join_run (const struct member *m);
 
 void member_join_gathered (struct member *m, uint64_t run,
                            const struct intents *peers);
-/* An extent to copy, as soon as nothing writes there; false: none just now. */
+
+/* An extent to copy, as soon as nothing runs there; false: none just now.  It
+ * is given back by member_join_copied exactly once, whatever happens meanwhile,
+ * and nothing is written to it for the copy after that.  A fence waits for it:
+ * when the run has grown, or the phase is not COPYING any more, an extent whose
+ * source is still being read is given back at once.
+ * After false, writes may be held for the extent that comes next: the caller
+ * asks again whenever it is woken, or says member_join_rest when it wants none
+ * for a while (paused, no source).
+ */
 bool member_join_next (struct member *m, uint64_t run, uint64_t *extent);
-/* It was copied; or not, and is to do again. */
+void member_join_rest (struct member *m);
+/* ok: all of it was written.  Else it is to do again. */
 void member_join_copied (struct member *m, uint64_t run, uint64_t extent,
                          bool ok);
-uint64_t member_join_mark (const struct member *m);
+
+/* What was copied before the newest mark is stable: the sources and this disk
+ * were flushed since.  (Of an older mark it says nothing.)
+ */
+uint64_t member_join_mark (struct member *m);
 void member_join_stable (struct member *m, uint64_t run, uint64_t mark);
 
 struct member_join_progress {
-  uint64_t todo, total; /* extents; total as of the gathering */
+  uint64_t todo;     /* extents not copied yet */
+  uint64_t unstable; /* copied, and not stable yet */
+  uint64_t total;    /* to do when the copying began */
 };
 void member_join_progress (const struct member *m,
                            struct member_join_progress *p);

@@ -866,6 +866,8 @@ test_stop (void)
   end ();
 }
 
+static unsigned clear_kind = BATCH_CLEAR;
+
 static bool
 is_clear (unsigned i, unsigned member, uint64_t offset, uint64_t length)
 {
@@ -876,7 +878,7 @@ is_clear (unsigned i, unsigned member, uint64_t offset, uint64_t length)
          && batch_decode (ios[i]->buf, ios[i]->length,
                           config.layout.member_bytes, r, &why)
                 == 1
-         && r[0].kind == BATCH_CLEAR && r[0].offset == offset
+         && r[0].kind == clear_kind && r[0].offset == offset
          && r[0].length == length;
 }
 

@@ -105,12 +105,159 @@ store_check (const struct world *w)
     if (w->store[i].kind != CLUSTER_RECORD_SESSION || s->ended || !s->writable)
       continue;
     assert (stored_array (w, s->array));
-    /* Nobody holds an array while a fence is prepared against him. */
-    assert (stored_array (w, s->array)->change.epoch == 0);
     for (size_t j = i + 1; j < w->stored; j++)
       assert (w->store[j].kind != CLUSTER_RECORD_SESSION ||
               w->store[j].session.ended || !w->store[j].session.writable ||
               memcmp (w->store[j].session.array, s->array, 16) != 0);
+  }
+}
+
+/* ---- What every transaction must keep. ---- */
+
+static void
+history_check (struct world *w, const uint8_t array[16], uint64_t epoch,
+               const uint8_t states[])
+{
+  assert (epoch < HISTORY_MAX);
+  if (w->history[epoch].known && memcmp (w->history[epoch].array, array, 16) == 0)
+    assert (memcmp (w->history[epoch].states, states, MEMBERS) == 0);
+  w->history[epoch].known = true;
+  memcpy (w->history[epoch].array, array, 16);
+  memcpy (w->history[epoch].states, states, MEMBERS);
+}
+
+static const struct host *
+host_of (const struct world *w, const struct cluster_session_record *s)
+{
+  for (unsigned i = 0; i < HOSTS; i++)
+    if (strcmp (w->host[i].instance, s->instance) == 0)
+      return &w->host[i];
+  return NULL;
+}
+
+/* Sessions that say that they are prepared are so, even if they die then. */
+static void
+prepared (struct world *w, uint64_t session, uint64_t epoch)
+{
+  uint64_t *p = w->history[epoch].prepared;
+
+  while (*p != 0 && *p != session)
+    assert (++p < w->history[epoch].prepared + 8);
+  *p = session;
+}
+
+static bool
+has_prepared (const struct world *w, uint64_t session, uint64_t epoch)
+{
+  for (unsigned i = 0; i < 8; i++)
+    if (w->history[epoch].prepared[i] == session)
+      return true;
+  return false;
+}
+
+/* Has every session of the array prepared itself for this number, or is a
+ * reader that has stopped by itself?  Of those that read, and of those that
+ * write.  alone: one alone that says what it has lost need not.
+ */
+static void
+sessions_prepared (const struct world *w, const uint8_t array[16],
+                   uint64_t epoch, bool alone, bool *readers, bool *writer)
+{
+  unsigned reading = 0, writing = 0;
+
+  for (size_t i = 0; i < w->stored; i++) {
+    const struct cluster_session_record *s = &w->store[i].session;
+    const struct host *h;
+
+    if (w->store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
+        memcmp (s->array, array, 16) != 0 || s->epoch == epoch)
+      continue;
+    h = host_of (w, s);
+    if (has_prepared (w, s->id, epoch) ||
+        (h && (!h->attached || h->session != s->id)))
+      continue;
+    if (s->writable)
+      writing++;
+    else if (h && w->now_ms - h->fresh_ms < SESSION_TTL_MS)
+      reading++;
+  }
+  *readers = reading == 0 || (alone && reading + writing == 1);
+  *writer = writing == 0;
+}
+
+static void
+commit_check (const struct world *w, const struct cluster_array_record *old,
+              const struct cluster_array_record *new)
+{
+  bool readers, writer, lost[ARRAY_MEMBERS_MAX];
+  struct layout l;
+  char why[256];
+
+  sessions_prepared (w, new->uuid, new->epoch,
+                     old->change.epoch != new->epoch, &readers, &writer);
+  for (unsigned m = 0; m < MEMBERS; m++) {
+    enum member_state was = old->member[m].state, is = new->member[m].state;
+
+    lost[m] = is != MEMBER_IN_SYNC;
+    /* Readers never read a copy that writers do without. */
+    if (was == MEMBER_IN_SYNC && is == MEMBER_OUT)
+      assert (readers);
+    if (was == MEMBER_OUT && is != MEMBER_OUT)
+      assert (is == MEMBER_JOINING && w->disk[m].min_epoch >= new->epoch &&
+              new->member[m].fence == new->epoch);
+    /* And none that a writer does not write, or that misses what one did. */
+    if (was == MEMBER_JOINING && is == MEMBER_IN_SYNC)
+      assert (readers && writer && old->member[m].fence > w->writer_end);
+    assert (was != MEMBER_IN_SYNC || is != MEMBER_JOINING);
+  }
+  assert (layout_init (&l, new->layout, new->n, new->groups, new->unit,
+                       new->member_bytes, why, sizeof why) == 0);
+  assert (layout_loss (&l, lost, NULL) == 0);
+}
+
+static void
+record_check (struct world *w, const struct cluster_array_record *new)
+{
+  const struct cluster_array_record *old = stored_array (w, new->uuid);
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < MEMBERS; m++)
+    states[m] = (uint8_t) new->member[m].state;
+  history_check (w, new->uuid, new->epoch, states);
+  if (new->change.epoch)
+    history_check (w, new->uuid, new->change.epoch, new->change.states);
+  if (old == NULL)
+    return;
+  assert (new->epoch >= old->epoch);
+  /* PREPARED is never taken back, only replaced. */
+  assert (new->change.epoch >= old->change.epoch ||
+          new->epoch >= old->change.epoch);
+  if (new->epoch > old->epoch)
+    commit_check (w, old, new);
+}
+
+void
+transaction (struct world *w, const struct step_out *s)
+{
+  const struct cluster_record *r;
+  const struct cluster_session_record *was;
+
+  /* Ends come with the fence that they are followed by. */
+  for (size_t i = 0; i < s->records_count; i++) {
+    r = &s->records[i];
+    if (r->kind != CLUSTER_RECORD_SESSION || r->deleted)
+      continue;
+    was = stored_session (w, r->session.id);
+    if (r->session.ended && r->session.writable && was && !was->ended &&
+        stored_array (w, r->session.array))
+      w->writer_end = stored_array (w, r->session.array)->epoch;
+    store_put (w, r);
+  }
+  for (size_t i = 0; i < s->records_count; i++) {
+    r = &s->records[i];
+    if (r->kind == CLUSTER_RECORD_ARRAY && !r->deleted)
+      record_check (w, &r->array);
+    store_put (w, r);
   }
 }
 
@@ -120,6 +267,8 @@ static void
 copy_reply (const struct world *w, const struct cluster_output *o,
             struct message *m)
 {
+  struct cluster_join_order order;
+
   m->op = o->op;
   m->kind = o->reply;
   if (o->problem)
@@ -135,13 +284,19 @@ copy_reply (const struct world *w, const struct cluster_output *o,
     if (a) {
       memcpy (m->array, a->rec.uuid, 16);
       m->position = o->disk->position;
-      m->epoch = a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
+      m->epoch = a->rec.epoch;
+      for (unsigned i = 0; i < a->layout.members; i++)
+        m->states[i] = a->rec.member[i].state;
+      if (cluster_join_order (w->c, a, m->position, &order))
+        m->order = order.epoch;
     }
   }
   if (o->reply == CLUSTER_REPLY_GRANT || o->reply == CLUSTER_REPLY_SESSION) {
     m->session = o->session->rec.id;
     m->granted_epoch = o->session->rec.epoch;
     m->epoch = o->array->rec.epoch;
+    if (o->array->rec.change.sessions)
+      m->change = o->array->rec.change.epoch;
     memcpy (m->array, o->array->rec.uuid, 16);
     for (unsigned i = 0; i < o->array->layout.members; i++)
       m->states[i] = o->array->rec.member[i].state;
@@ -214,8 +369,7 @@ carry_out (struct world *w)
     if (w->lag_percent && rnd (w) % 100 < w->lag_percent)
       return; /* the store is slow today */
     if (!s->durable && s->records_count > 0) {
-      for (size_t i = 0; i < s->records_count; i++)
-        store_put (w, &s->records[i]);
+      transaction (w, s);
       s->durable = true;
       if (acted (w))
         return;
@@ -287,18 +441,34 @@ disk_hears (struct world *w, struct disk *d, const struct message *m)
     /* Never told what is not durable. */
     a = stored_array (w, m->array);
     assert (a);
-    assert (m->min_epoch <= (a->change.epoch ? a->change.epoch : a->fence));
+    assert (m->min_epoch <= a->epoch || m->min_epoch <= a->change.epoch);
+    assert (m->epoch <= a->epoch); /* COMMITted */
     memcpy (d->array, m->array, 16);
     d->position = m->position;
-    if (m->epoch > d->states_epoch)
+    if (m->epoch > d->states_epoch) {
       d->states_epoch = m->epoch;
+      d->sequence++;
+      memcpy (d->states, m->states, sizeof d->states);
+    }
   }
   else if (memcmp (m->release, d->array, 16) == 0) {
     memset (d->array, 0, 16);
     d->states_epoch = 0;
   }
-  if (m->min_epoch > d->min_epoch)
+  if (m->min_epoch > d->min_epoch) {
     d->min_epoch = m->min_epoch;
+    d->sequence++;
+    d->phase = CLUSTER_JOIN_WAITING;
+  }
+  if (!m->assigned || d->states[d->position] != MEMBER_JOINING) {
+    d->phase = CLUSTER_JOIN_NONE;
+    return;
+  }
+  if (d->phase == CLUSTER_JOIN_NONE || d->join_epoch != m->order)
+    d->phase = CLUSTER_JOIN_WAITING;
+  else if (d->phase < (d->slow ? CLUSTER_JOIN_COPYING : CLUSTER_JOIN_SYNCED))
+    d->phase++;
+  d->join_epoch = m->order;
 }
 
 static void
@@ -312,7 +482,8 @@ host_granted (struct world *w, struct host *h, const struct message *m)
   if (h->writable && !h->attached) {
     /* Everyone else is fenced, in truth, at every member, and he is not. */
     for (unsigned i = 0; i < MEMBERS; i++)
-      assert (w->disk[i].min_epoch == m->granted_epoch);
+      assert (m->states[i] == MEMBER_OUT ||
+              w->disk[i].min_epoch >= m->granted_epoch);
     if (m->session != h->session) {
       assert (m->granted_epoch > w->highest_grant);
       w->highest_grant = m->granted_epoch;
@@ -324,13 +495,33 @@ host_granted (struct world *w, struct host *h, const struct message *m)
   h->attached = true;
   h->session = m->session;
   h->epoch = m->epoch;
+  h->fresh_ms = h->asked_ms;
+  memset (h->lost, 0, sizeof h->lost);
+  memcpy (h->states, m->states, sizeof h->states);
+}
+
+/* It goes on in a new epoch: with what is out no more, it connects again. */
+static void
+host_goes_on (struct world *w, struct host *h, const struct message *m)
+{
+  h->told = m->change;
+  if (m->change && !h->busy)
+    h->prepared = m->change;
+  if (m->epoch == h->epoch)
+    return;
+  for (unsigned i = 0; i < MEMBERS; i++)
+    h->lost[i] = m->states[i] != MEMBER_OUT && !w->disk[i].alive;
+  memcpy (h->states, m->states, sizeof h->states);
+  h->epoch = m->epoch;
 }
 
 static void
 host_hears (struct world *w, struct host *h, const struct message *m)
 {
-  if (m->op == h->beat_op)
+  if (m->op == h->beat_op) {
     h->beat_op = 0;
+    h->fresh_ms = h->asked_ms;
+  }
   else
     h->op = 0;
   h->answered = true;
@@ -354,8 +545,7 @@ host_hears (struct world *w, struct host *h, const struct message *m)
     for (unsigned i = 0; i < MEMBERS; i++)
       if (m->states[i] == MEMBER_OUT)
         assert (stored_array (w, m->array)->member[i].state == MEMBER_OUT);
-    memcpy (h->states, m->states, sizeof h->states);
-    h->epoch = m->epoch;
+    host_goes_on (w, h, m);
     return;
   case CLUSTER_REPLY_DONE:
     assert (stored_session (w, h->session) == NULL ||
@@ -404,6 +594,8 @@ disk_words (const struct disk *d, uint64_t wait_ms)
         .min_epoch = d->min_epoch,
         .generation = d->generation,
         .states_epoch = d->states_epoch,
+        .sequence = d->sequence,
+        .join = { .phase = d->phase, .epoch = d->join_epoch },
         .wait_ms = wait_ms };
 
   memcpy (hb.uuid, d->uuid, 16);
@@ -428,9 +620,13 @@ disk_beat (struct world *w, struct disk *d, uint64_t wait_ms)
 void
 host_beat (struct world *w, struct host *h)
 {
-  struct cluster_session_heartbeat hb = { .epoch = h->epoch, .wait_ms = 1000 };
+  struct cluster_session_heartbeat hb
+    = { .epoch = h->epoch, .prepared = h->prepared, .wait_ms = 1000 };
   struct cluster_input in = input (w, h->beat_op = ++w->next_op);
 
+  h->asked_ms = w->now_ms;
+  if (h->prepared)
+    prepared (w, h->session, h->prepared);
   snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);
   cluster_session_heartbeat (w->c, &in, h->session, &hb);
   pump (w);
@@ -439,12 +635,14 @@ host_beat (struct world *w, struct host *h)
 void
 host_attach (struct world *w, struct host *h, const char *name)
 {
-  struct cluster_attach a = { .pid = 7, .writable = h->writable };
+  struct cluster_attach a = { .pid = 7, .writable = h->writable,
+                              .takeover = h->takeover };
   struct cluster_input in = input (w, h->op = ++w->next_op);
 
   snprintf (a.instance, sizeof a.instance, "%s", h->instance);
   snprintf (a.node, sizeof a.node, "%s", h->node);
   h->answered = false;
+  h->asked_ms = w->now_ms;
   cluster_attach (w->c, &in, name, &a);
   pump (w);
 }

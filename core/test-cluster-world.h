@@ -21,6 +21,7 @@
 #define MEMBERS 4
 #define HOSTS 3
 #define RECORDS_MAX 400
+#define HISTORY_MAX 8192
 
 /* A reply as it travels: copied when the engine makes it. */
 struct message {
@@ -36,6 +37,8 @@ struct message {
   enum member_state states[ARRAY_MEMBERS_MAX];
   /* to a host */
   uint64_t session, granted_epoch;
+  uint64_t change; /* to prepare for; 0: none */
+  uint64_t order;  /* to a joiner: the join epoch that it may work for; 0 */
 };
 
 struct step_out {
@@ -51,7 +54,11 @@ struct disk {
   uint8_t uuid[16];
   uint8_t cluster[16], array[16];
   unsigned position;
-  uint64_t min_epoch, generation, states_epoch;
+  uint64_t min_epoch, generation, states_epoch, sequence;
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  enum cluster_join_phase phase;
+  uint64_t join_epoch; /* that it copies for */
+  bool slow; /* it does not get to the end of its copying */
   char instance[16];
   bool alive;
   uint64_t op; /* outstanding; 0: none */
@@ -62,8 +69,12 @@ struct host {
   char node[16];
   bool alive, attached, over;
   bool writable;
-  uint64_t session, epoch;
+  uint64_t session, epoch, prepared, told;
   uint64_t op, beat_op;
+  uint64_t asked_ms, fresh_ms; /* when it sent what was answered last */
+  bool takeover; /* how it attaches */
+  bool busy; /* it does not get to the end of preparing */
+  bool lost[ARRAY_MEMBERS_MAX];
   enum cluster_problem_kind refused;
   const char *code;
   bool answered;
@@ -87,6 +98,13 @@ struct world {
   bool admin_answered;
   struct message admin;
   uint64_t highest_grant;
+  uint64_t writer_end; /* the epoch in which the last writer ended */
+  /* The states of each number that was ever durable, since world_init. */
+  struct {
+    uint8_t array[16], states[ARRAY_MEMBERS_MAX];
+    bool known;
+    uint64_t prepared[8]; /* sessions that ever said so; some are dead now */
+  } history[HISTORY_MAX];
 };
 
 uint64_t rnd (struct world *w);
@@ -118,6 +136,31 @@ void host_attach (struct world *w, struct host *h, const char *name);
 void live (struct world *w);
 void world_init (struct world *w, uint64_t seed);
 void world_end (struct world *w);
+
+/* A step's records become durable, together; what must hold then is checked. */
+void transaction (struct world *w, const struct step_out *s);
+
+/* ---- Acts (test-cluster-acts.c). ---- */
+
+/* An array over all disks, raid-x or of another layout, until it is ready. */
+void make_array (struct world *w, const char *name);
+void make_array_of (struct world *w, const char *name,
+                    enum layout_kind layout);
+void delete_array (struct world *w, const char *name);
+void attach_until_granted (struct world *w, struct host *h, const char *name);
+void detach (struct world *w, struct host *h);
+/* One report; until the member is out. */
+void lost (struct world *w, struct host *h, unsigned member);
+void report_lost (struct world *w, struct host *h, unsigned member);
+/* The member's next heartbeats and answers are lost. */
+void cut_off (struct disk *d);
+void tick (struct world *w, uint64_t ms);
+/* Store all steps; the answer to this operation, and nobody else hears one. */
+struct message said (struct world *w, uint64_t op);
+void expect_refused (const struct message *m, enum cluster_problem_kind kind,
+                     const char *code);
+/* A world with array "a", healthy, and host 0 attached for writing. */
+void healthy (struct world *w);
 
 /* Live until it is so. */
 #define UNTIL(w, what)                                                         \

@@ -18,72 +18,6 @@
 
 /* ---- The scenario. ---- */
 
-static void
-admin_create (struct world *w, const char *name)
-{
-  struct cluster_create create
-    = { .layout = LAYOUT_RAIDX, .groups = 1, .members = MEMBERS,
-        .unit = KiB (256) };
-  struct cluster_input in = input (w, w->admin_op = ++w->next_op);
-
-  snprintf (create.name, sizeof create.name, "%s", name);
-  for (unsigned i = 0; i < MEMBERS; i++)
-    memcpy (create.disk[i], w->disk[i].uuid, 16);
-  w->admin_answered = false;
-  cluster_array_create (w->c, &in, &create);
-  pump (w);
-}
-
-/* Ask until weftd has said yes, or that it is done already. */
-static void
-make_array (struct world *w, const char *name)
-{
-  const struct cluster_array_record *a;
-
-  for (;;) {
-    admin_create (w, name);
-    UNTIL (w, w->admin_answered || w->admin_op == 0);
-    if (w->admin_answered &&
-        (w->admin.kind == CLUSTER_REPLY_ARRAY ||
-         (w->admin.problem.code &&
-          strcmp (w->admin.problem.code, "exists") == 0)))
-      break;
-    live (w);
-  }
-  assert (stored_array_name (w, name));
-  UNTIL (w, (a = stored_array_name (w, name)) && a->ready);
-}
-
-static void
-delete_array (struct world *w, const char *name)
-{
-  struct cluster_input in;
-
-  for (;;) {
-    in = input (w, w->admin_op = ++w->next_op);
-    w->admin_answered = false;
-    cluster_array_delete (w->c, &in, name);
-    pump (w);
-    UNTIL (w, w->admin_answered || w->admin_op == 0);
-    if (w->admin_answered &&
-        (w->admin.kind == CLUSTER_REPLY_DONE ||
-         w->admin.problem.kind == CLUSTER_NOT_FOUND))
-      break;
-    live (w);
-  }
-  assert (stored_array_name (w, name) == NULL);
-}
-
-static void
-attach_until_granted (struct world *w, struct host *h, const char *name)
-{
-  while (!h->attached) {
-    if (h->op == 0)
-      host_attach (w, h, name);
-    live (w);
-  }
-}
-
 /* What an attach is answered in the end, when it is refused. */
 static const char *
 attach_refusal (struct world *w, struct host *h, const char *name)
@@ -101,37 +35,6 @@ attach_refusal (struct world *w, struct host *h, const char *name)
       continue;
     }
     return h->code;
-  }
-}
-
-static void
-report_lost (struct world *w, struct host *h, unsigned member)
-{
-  struct cluster_input in;
-
-  while (h->states[member] != MEMBER_OUT) {
-    if (h->op == 0) {
-      in = input (w, h->op = ++w->next_op);
-      cluster_session_lost (w->c, &in, h->session, member, "it is gone");
-      pump (w);
-    }
-    live (w);
-  }
-}
-
-static void
-detach (struct world *w, struct host *h)
-{
-  struct cluster_input in;
-
-  h->alive = false; /* it sends no more heartbeats */
-  while (h->attached) {
-    if (h->op == 0) {
-      in = input (w, h->op = ++w->next_op);
-      cluster_session_detach (w->c, &in, h->session);
-      pump (w);
-    }
-    live (w);
   }
 }
 
@@ -168,12 +71,27 @@ scenario (struct world *w)
   UNTIL (w, a->over);
   assert (!reader->over);
 
+  /* A member is lost, and taken back when it is heard again. */
+  w->disk[2].alive = false;
+  w->disk[2].op = 0;
   report_lost (w, b, 2);
   UNTIL (w, reader->states[2] == MEMBER_OUT);
+  w->disk[2].alive = true;
+  UNTIL (w, b->states[2] == MEMBER_IN_SYNC && reader->epoch == b->epoch);
+
+  /* And once more, but who writes leaves while it joins. */
+  w->disk[2].slow = true;
+  b->states[2] = MEMBER_IN_SYNC;
+  report_lost (w, b, 2);
+  UNTIL (w, w->disk[2].phase == CLUSTER_JOIN_COPYING);
   detach (w, b);
   snprintf (b->instance, 16, "h1 again");
   b->session = 0;
-  assert (strcmp (attach_refusal (w, b, "a"), "member-out") == 0);
+  b->alive = true;
+  w->disk[2].slow = false;
+  attach_until_granted (w, b, "a");
+  UNTIL (w, b->states[2] == MEMBER_IN_SYNC);
+  detach (w, b);
 
   detach (w, reader);
   delete_array (w, "a");
@@ -232,27 +150,6 @@ test_random (uint64_t seed, unsigned runs)
 
 /* ---- One rule at a time. ---- */
 
-/* Answers of single calls, without the world's obedience. */
-static struct message
-said (struct world *w, uint64_t op)
-{
-  struct message found = { .op = 0 };
-
-  while (w->steps) {
-    struct step_out *s = w->steps;
-
-    for (size_t i = 0; i < s->records_count; i++)
-      store_put (w, &s->records[i]);
-    for (struct message *m = s->messages; m; m = m->next)
-      if (m->op == op) {
-        assert (found.op == 0); /* answered once */
-        found = *m;
-      }
-    drop_step (w);
-  }
-  return found;
-}
-
 static struct message
 beat (struct world *w, struct disk *d)
 {
@@ -262,36 +159,6 @@ beat (struct world *w, struct disk *d)
   m = said (w, d->op);
   d->op = 0;
   return m;
-}
-
-static void
-expect_refused (const struct message *m, enum cluster_problem_kind kind,
-                const char *code)
-{
-  assert (m->op != 0 && m->kind == CLUSTER_REPLY_PROBLEM);
-  assert (m->problem.kind == kind);
-  assert (strcmp (m->problem.code, code) == 0);
-  assert (strlen (m->problem.detail) > 20);
-}
-
-static void
-tick (struct world *w, uint64_t ms)
-{
-  struct cluster_input in;
-
-  w->now_ms += ms;
-  in = input (w, 0);
-  cluster_tick (w->c, &in);
-  pump (w);
-}
-
-/* A world with array "a", healthy, and host 0 attached for writing. */
-static void
-healthy (struct world *w)
-{
-  world_init (w, 3);
-  make_array (w, "a");
-  attach_until_granted (w, &w->host[0], "a");
 }
 
 static void
@@ -315,7 +182,9 @@ test_foreign (void)
   expect_refused (&m, CLUSTER_CONFLICT, "not-a-member");
   assert (cluster_disk_find (w.c, stranger.uuid) == NULL);
 
-  /* A member that says it is blank, or got smaller. */
+  /* The last copy says that it is blank. */
+  w.disk[1].alive = false;
+  report_lost (&w, &w.host[0], 1);
   stranger = w.disk[0];
   memset (stranger.array, 0, 16);
   m = beat (&w, &stranger);
@@ -444,8 +313,33 @@ test_old_database (void)
   world_end (&w);
 }
 
-/* An attach that members do not confirm is refused in time; the number that it
- * prepared is carried through later, and serves whoever asks next.
+/* An attach that members do not confirm starts without them, in an epoch of its
+ * own, where that loses nothing.
+ */
+static void
+test_late_member (void)
+{
+  static struct world w;
+  struct host *a = &w.host[0];
+  uint64_t epoch, begin;
+
+  world_init (&w, 4);
+  make_array (&w, "a");
+  epoch = cluster_array_find (w.c, "a")->rec.epoch;
+  disk_beat (&w, &w.disk[3], 0);
+  said (&w, 0);
+  cut_off (&w.disk[3]);
+  begin = w.now_ms;
+  host_attach (&w, a, "a");
+  UNTIL (&w, a->op == 0);
+  assert (a->attached && a->epoch == epoch + 2);
+  assert (a->states[3] == MEMBER_OUT && a->states[2] == MEMBER_IN_SYNC);
+  assert (w.now_ms - begin >= 10000 && w.now_ms - begin < 11000);
+  world_end (&w);
+}
+
+/* Where it would lose data it is refused in time.  The number that it prepared
+ * is carried through later, and serves whoever asks next.
  */
 static void
 test_late_members (void)
@@ -457,21 +351,39 @@ test_late_members (void)
   world_init (&w, 4);
   make_array (&w, "a");
   epoch = cluster_array_find (w.c, "a")->rec.epoch;
-  disk_beat (&w, &w.disk[3], 0);
+  for (unsigned i = 2; i < 4; i++)
+    disk_beat (&w, &w.disk[i], 0);
   said (&w, 0);
+  cut_off (&w.disk[2]);
+  cut_off (&w.disk[3]);
   host_attach (&w, a, "a");
-  w.disk[3].alive = false;
-  w.disk[3].op = UINT64_MAX; /* its answers are lost */
+  for (unsigned i = 0; i < 8; i++)
+    live (&w);
+  assert (cluster_array_find (w.c, "a")->rec.change.epoch == epoch + 1);
+  reincarnate (&w);
+  assert (cluster_array_find (w.c, "a")->rec.change.epoch == epoch + 1);
+  assert (cluster_array_find (w.c, "a")->rec.epoch == epoch);
+  w.disk[2].alive = w.disk[3].alive = true;
+  attach_until_granted (&w, a, "a");
+  assert (a->epoch == epoch + 1);
+  detach (&w, a);
+
+  /* And where nobody asks next, it does not wait for ever. */
+  a->alive = true;
+  a->session = 0;
+  snprintf (a->instance, 16, "h0 again");
+  live (&w);
+  cut_off (&w.disk[2]);
+  cut_off (&w.disk[3]);
+  host_attach (&w, a, "a");
   UNTIL (&w, a->op == 0);
   assert (a->refused == CLUSTER_CONFLICT);
   assert (strcmp (a->code, "member-missing") == 0);
-  assert (cluster_array_find (w.c, "a")->rec.change.epoch == epoch + 1);
-  assert (cluster_array_find (w.c, "a")->rec.epoch == epoch);
-  reincarnate (&w);
-  assert (cluster_array_find (w.c, "a")->rec.change.epoch == epoch + 1);
-  w.disk[3].alive = true;
-  attach_until_granted (&w, a, "a");
-  assert (a->epoch == epoch + 1);
+  assert (cluster_array_find (w.c, "a")->rec.member[2].state
+          == MEMBER_IN_SYNC);
+  UNTIL (&w, cluster_array_find (w.c, "a")->rec.change.epoch == 0);
+  assert (cluster_array_find (w.c, "a")->rec.member[2].fence == epoch + 1);
+  assert (cluster_array_find (w.c, "a")->rec.epoch > epoch + 2);
   world_end (&w);
 }
 
@@ -700,6 +612,7 @@ main (void)
   test_double_use ();
   test_pause ();
   test_old_database ();
+  test_late_member ();
   test_late_members ();
   test_no_waits ();
   test_spent_number ();

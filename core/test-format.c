@@ -37,6 +37,9 @@ random_superblock (void)
     sb.layout = test_random (LAYOUT_KINDS);
     sb.unit = UNIT_BYTES_MIN << test_random (11);
     sb.states_epoch = test_random (EPOCH_MAX);
+    if (test_random (2))
+      sb.member_bytes = 4096 * (1 + test_random (sb.data_bytes / 4096));
+    sb.dup = test_random (2);
     for (unsigned i = 0; i < sb.n * sb.groups; i++)
       sb.states[i] = test_random (MEMBER_STATES);
   }
@@ -58,7 +61,17 @@ test_slot_round_trip (void)
     CHECK (memcmp (out.disk, sb.disk, 16) == 0);
     CHECK (out.data_bytes == sb.data_bytes && out.unit == sb.unit);
     CHECK (out.min_epoch == sb.min_epoch && out.sequence == sb.sequence);
+    CHECK (out.member_bytes == sb.member_bytes && out.dup == sb.dup);
     CHECK (memcmp (out.states, sb.states, sizeof sb.states) == 0);
+    /* What makes a slot another one. */
+    CHECK (superblock_same (&out, &sb));
+    out.sequence++;
+    CHECK (superblock_same (&out, &sb));
+    out.dup++;
+    CHECK (!superblock_same (&out, &sb));
+    out.dup--;
+    out.member_bytes += 4096;
+    CHECK (!superblock_same (&out, &sb));
   }
 }
 
@@ -72,7 +85,8 @@ test_slot_bytes (void)
     .position = 5, .layout = LAYOUT_CHAINED, .n = 3, .groups = 2,
     .unit = 65536, .data_offset = 1 << 20, .data_bytes = 0x123456000,
     .min_epoch = 7, .served_epoch = 6, .generation = 9, .sequence = 11,
-    .states_epoch = 8, .states = { 0, 1, 2, 3, 0, 1 },
+    .states_epoch = 8, .member_bytes = 0x23456000, .dup = 1,
+    .states = { 0, 1, 2, 3, 0, 1 },
   };
   uint8_t slot[SLOT_BYTES], copy[SLOT_BYTES];
 
@@ -93,6 +107,7 @@ test_slot_bytes (void)
   CHECK (get_le64 (slot + 104) == 7 && get_le64 (slot + 112) == 6);
   CHECK (get_le64 (slot + 120) == 9 && get_le64 (slot + 128) == 11);
   CHECK (get_le64 (slot + 136) == 8);
+  CHECK (get_le64 (slot + 144) == 0x23456000 && get_le32 (slot + 152) == 1);
   CHECK (memcmp (slot + 256, "\0\1\2\3\0\1\0", 7) == 0);
   memcpy (copy, slot, SLOT_BYTES);
   memset (copy + 12, 0, 4);
@@ -192,7 +207,12 @@ test_slot_nonsense (void)
   nonsense (104, EPOCH_MAX + 1, 8);
   nonsense (112, UINT64_MAX, 8);
   nonsense (136, UINT64_MAX, 8);
-  nonsense (144, 1, 1);                         /* unused */
+  nonsense (144, 4095, 8);                      /* member bytes */
+  nonsense (144, UINT64_MAX - 4095, 8);
+  nonsense (144, MEMBER_DATA_BYTES_MAX + 4096, 8);
+  nonsense (152, 2, 4);                         /* dup */
+  nonsense (152, UINT32_MAX, 4);
+  nonsense (156, 1, 1);                         /* unused */
   nonsense (255, 1, 1);
   nonsense (256, MEMBER_STATES, 1);             /* states */
   nonsense (256 + ARRAY_MEMBERS_MAX, 1, 1);     /* unused */
@@ -205,6 +225,36 @@ test_slot_nonsense (void)
     superblock_encode (&sb, slot);
     refused (slot);
   }
+}
+
+/* A disk of no array uses nothing of it; and one whose superblock was written
+ * before these fields had a meaning says that it does not know.
+ */
+static void
+test_slot_uses (void)
+{
+  struct superblock sb = { .data_offset = HEADER_BYTES, .data_bytes = 8192,
+                           .member_bytes = 4096 }, out;
+  uint8_t slot[SLOT_BYTES];
+  const char *why;
+
+  sb.disk[0] = 1;
+  CHECK (superblock_check (&sb) != NULL);
+  sb.member_bytes = 0;
+  CHECK (superblock_check (&sb) == NULL);
+  sb.dup = 1;
+  CHECK (superblock_check (&sb) != NULL);
+
+  sb.dup = 0;
+  sb.array[0] = 1;
+  sb.n = sb.groups = 1;
+  sb.unit = 4096;
+  superblock_encode (&sb, slot);
+  CHECK (superblock_decode (slot, &out, &why) == 0 && out.member_bytes == 0);
+  sb.member_bytes = 8192;
+  CHECK (superblock_check (&sb) == NULL);
+  sb.member_bytes = 8192 + 4096;
+  CHECK (superblock_check (&sb) != NULL);
 }
 
 static void
@@ -430,6 +480,7 @@ main (void)
   test_slot_bytes ();
   test_slot_flips ();
   test_slot_nonsense ();
+  test_slot_uses ();
   test_newest ();
   test_intents (1);
   test_intents (63);

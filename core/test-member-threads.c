@@ -1,10 +1,11 @@
 /* test-member-threads.c: the member engine under threads, as the plugin drives
  * it: requests go the way without a lock while one thread raises the epoch
- * again and again.
+ * again and again, and every other time has the member join and copies it all.
  *
  * Held against it: no request runs below an epoch that was confirmed (I2), or
- * without its bit on the disk (I1); every raise is confirmed; nobody waits for
- * ever (the test would not end).  Run it with ThreadSanitizer too
+ * without its bit on the disk (I1); none is carried out where a copy runs (I5);
+ * every raise is confirmed, every joining ends; nobody waits for ever (the test
+ * would not end).  Run it with ThreadSanitizer too
  * (./configure --enable-sanitizers=thread).
  */
 
@@ -30,7 +31,8 @@ static struct member *m;
 static _Atomic uint64_t told;   /* confirmed min_epoch, as weftd knows it */
 static _Atomic uint64_t epoch;  /* for which tokens are given */
 static _Atomic bool done;
-static _Atomic uint64_t requests, fenced, waited;
+static _Atomic uint64_t requests, fenced, waited, dropped;
+static _Atomic bool copying[EXTENTS];
 
 /* The intent map on the disk: bit e is there. */
 static _Atomic uint64_t on_disk;
@@ -87,6 +89,7 @@ request (struct member_pass *pass, uint64_t pass_epoch, unsigned extent)
                             .offset = extent * EXTENT_BYTES };
   struct member_request r = { .records = &b, .count = 1 };
   struct member_refusal refusal;
+  uint64_t length = b.length;
   enum member_verdict v = member_admit (m, pass, &r, &refusal);
 
   if (v == MEMBER_WAIT) {
@@ -98,9 +101,14 @@ request (struct member_pass *pass, uint64_t pass_epoch, unsigned extent)
   }
   if (v == MEMBER_GO) {
     CHECK (pass_epoch >= told);
-    CHECK (on_disk >> extent & 1);
-    for (int i = 0; i < 20; i++) /* it takes its time */
-      CHECK (pass_epoch >= told);
+    if (member_applies (m, &r, b.offset, &length))
+      for (int i = 0; i < 20; i++) { /* it takes its time */
+        CHECK (on_disk >> extent & 1);
+        CHECK (pass_epoch >= told);
+        CHECK (!copying[extent]);
+      }
+    else
+      atomic_fetch_add (&dropped, 1);
   }
   if (member_leave (m, &r)) {
     pthread_mutex_lock (&lock);
@@ -134,6 +142,36 @@ worker (void *opaque)
   return NULL;
 }
 
+/* Copy all that is to do, while the workers work. */
+static void
+copy_all (void)
+{
+  uint64_t run = member_join_run (m), extent;
+  struct intents peers;
+
+  while (member_join_phase (m) != MEMBER_JOIN_GATHERING)
+    act_or_wait ();
+  CHECK (intents_init (&peers, EXTENTS) == 0);
+  intents_set_all (&peers);
+  member_join_gathered (m, run, &peers);
+  intents_free (&peers);
+  while (member_join_phase (m) != MEMBER_JOIN_SYNCED)
+    if (member_join_next (m, run, &extent)) {
+      pthread_mutex_unlock (&lock);
+      copying[extent] = true;
+      sched_yield ();
+      copying[extent] = false;
+      pthread_mutex_lock (&lock);
+      member_join_copied (m, run, extent, true);
+      pthread_cond_broadcast (&changed);
+    }
+    else {
+      member_join_stable (m, run, member_join_mark (m));
+      if (member_join_phase (m) != MEMBER_JOIN_SYNCED)
+        act_or_wait ();
+    }
+}
+
 static void
 raise_epoch (uint64_t to)
 {
@@ -142,6 +180,10 @@ raise_epoch (uint64_t to)
                              .unit = 65536 };
   char why[200];
 
+  if (to % 2 == 0) {
+    d.states[0] = MEMBER_JOINING;
+    d.join_epoch = to;
+  }
   memcpy (d.cluster, cluster, 16);
   memcpy (d.array, array, 16);
   pthread_mutex_lock (&lock);
@@ -151,8 +193,10 @@ raise_epoch (uint64_t to)
     act_or_wait ();
   told = to;
   CHECK (member_confirmed (m)->min_epoch == to);
+  epoch = to; /* doors open while the copying begins */
+  if (to % 2 == 0)
+    copy_all ();
   pthread_mutex_unlock (&lock);
-  epoch = to;
 }
 
 int
@@ -182,9 +226,10 @@ main (void)
   for (int i = 0; i < WORKERS; i++)
     pthread_join (threads[i], NULL);
   member_check (m);
-  printf ("%" PRIu64 " requests, %" PRIu64 " waited, %" PRIu64 " fenced\n",
-          (uint64_t) requests, (uint64_t) waited, (uint64_t) fenced);
-  CHECK (waited > 0 && fenced >= RAISES / 2);
+  printf ("%" PRIu64 " requests, %" PRIu64 " waited, %" PRIu64 " fenced, %"
+          PRIu64 " dropped\n", (uint64_t) requests, (uint64_t) waited,
+          (uint64_t) fenced, (uint64_t) dropped);
+  CHECK (waited > 0 && fenced >= RAISES / 2 && dropped > 0);
   member_free (m);
   return 0;
 }

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +31,10 @@
 #include "resync.h"
 #include "role.h"
 
-/* NBD's limit of a member that doesn't answer the handshake. */
-#define CONNECT_TIMEOUT_MS 10000
+/* For a member that doesn't answer the handshake: less than a session may be
+ * silent.
+ */
+#define CONNECT_TIMEOUT_MS 8000
 /* Images that are buffered when nbdkit ends get so long to be written. */
 #define DRAIN_TIMEOUT_MS 10000
 
@@ -41,10 +42,14 @@ static struct map *map;
 static struct control *control; /* NULL with a static map */
 static struct engine *engine;
 static struct layout layout;
-static uint64_t data_bytes[ARRAY_MEMBERS_MAX]; /* of each member */
 static bool readonly;
-static atomic_bool any_lost; /* since the start */
-static bool resynced;        /* the copies were equal at the start */
+static bool connected[ARRAY_MEMBERS_MAX]; /* at the start */
+static bool resynced; /* the copies were equal at the start */
+
+/* With a static map: what it says, and what was lost since. */
+static pthread_mutex_t static_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t static_epoch;
+static enum member_state static_states[ARRAY_MEMBERS_MAX];
 
 /* A connection.  nbdkit does not close those that are left when it ends. */
 struct client {
@@ -107,32 +112,82 @@ load_map (void)
   return 0;
 }
 
-/* Connect to all members that are not out. */
+/* One member that is to be connected, by a thread of its own: many that do not
+ * answer must not take longer than one.
+ */
+struct opening {
+  pthread_t thread;
+  bool threaded;
+  unsigned member;
+  struct peer *peer;
+  char why[8192];
+};
+
+static void *
+open_one (void *opaque)
+{
+  struct opening *o = opaque;
+
+  o->peer = peer_open (o->member, &map->member[o->member], readonly,
+                       params.map != NULL, CONNECT_TIMEOUT_MS, engine_io_done,
+                       o->why, sizeof o->why);
+  return NULL;
+}
+
+static void
+open_all (struct opening *list, struct peer **peers)
+{
+  unsigned m;
+
+  for (m = 0; m < map->members; m++) {
+    struct opening *o = &list[m];
+
+    o->member = m;
+    if (map->member[m].state == MEMBER_OUT)
+      continue;
+    o->threaded = pthread_create (&o->thread, NULL, open_one, o) == 0;
+    if (!o->threaded)
+      open_one (o);
+  }
+  for (m = 0; m < map->members; m++) {
+    if (list[m].threaded)
+      pthread_join (list[m].thread, NULL);
+    peers[m] = list[m].peer;
+    connected[m] = peers[m] != NULL;
+  }
+}
+
+/* Connect to all members that are not out.  weftd will hear of a joining one
+ * that can't be reached; with one that is in-sync something is wrong with us.
+ */
 static int
 open_peers (struct peer **peers)
 {
-  char why[8192];
+  struct opening *list = calloc (map->members, sizeof *list);
   unsigned m, o;
+  int r = 0;
 
-  for (m = 0; m < map->members; m++) {
-    if (map->member[m].state == MEMBER_OUT)
-      continue;
-    peers[m] = peer_open (m, &map->member[m], readonly, params.map != NULL,
-                          CONNECT_TIMEOUT_MS, engine_io_done, why, sizeof why);
-    if (peers[m] == NULL) {
-      nbdkit_error ("%s%s", why,
-                    params.map ? "; or write \"state\": \"out\" for it in the "
-                                 "map to do without" : "");
-      return -1;
+  if (list == NULL) {
+    nbdkit_error ("calloc: %m");
+    return -1;
+  }
+  open_all (list, peers);
+  for (m = 0; r == 0 && m < map->members; m++) {
+    if (peers[m] == NULL && map->member[m].state == MEMBER_IN_SYNC) {
+      nbdkit_error ("%s%s", list[m].why,
+                    params.map ? "; or write \"state\": \"out\" for it in "
+                                 "the map to do without" : "");
+      r = -1;
     }
-    for (o = 0; o < m; o++)
-      if (peers[o] && peer_same (peers[o], peers[m])) {
+    for (o = 0; r == 0 && o < m; o++)
+      if (peers[o] && peers[m] && peer_same (peers[o], peers[m])) {
         nbdkit_error ("%s is the same as %s: a member can be used once only; "
                       "correct the map", peers[m]->label, peers[o]->label);
-        return -1;
+        r = -1;
       }
   }
-  return 0;
+  free (list);
+  return r;
 }
 
 /* The layout, from the size that every member must have. */
@@ -165,8 +220,6 @@ make_layout (struct peer **peers)
                     (unsigned long long) layout.member_bytes);
       return -1;
     }
-  for (m = 0; m < map->members; m++)
-    data_bytes[m] = peers[m] ? peers[m]->size : 0;
   return 0;
 }
 
@@ -197,6 +250,7 @@ check_loss (void)
 static struct array *
 make_array (struct peer **peers, struct array_config *config)
 {
+  enum member_state states[ARRAY_MEMBERS_MAX];
   struct timespec ts;
   struct array *a;
   char why[256];
@@ -213,10 +267,12 @@ make_array (struct peer **peers, struct array_config *config)
     .io_timeout_ms = params.io_timeout_ms,
   };
   for (m = 0; m < map->members; m++) {
-    config->states[m] = map->member[m].state;
+    states[m] = static_states[m] = map->member[m].state;
     if (peers[m] && peers[m]->batch.nbd == NULL)
       config->batches = false;
   }
+  static_epoch = map->epoch;
+  engine_states (states, connected, map->members, config->states);
   clock_gettime (CLOCK_MONOTONIC, &ts);
   a = array_new (config, (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec, why,
                  sizeof why);
@@ -225,26 +281,33 @@ make_array (struct peer **peers, struct array_config *config)
   return a;
 }
 
+/* A static map has nobody to record a loss with. */
+static void
+lost_for_good (unsigned member)
+{
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  uint64_t epoch;
+
+  pthread_mutex_lock (&static_lock);
+  static_states[member] = MEMBER_OUT;
+  memcpy (states, static_states, sizeof states);
+  epoch = ++static_epoch;
+  pthread_mutex_unlock (&static_lock);
+  engine_commit (engine, epoch, states);
+}
+
 static void
 notice (const struct array_notice *n)
 {
-  enum member_state states[ARRAY_MEMBERS_MAX] = { MEMBER_IN_SYNC };
-  const char *name = map->member[n->member].name;
-
-  if (n->kind == NOTICE_DATA_LOST) {
+  if (n->kind == NOTICE_DATA_LOST)
     nbdkit_error ("weft: data is lost: %s", n->reason);
-    return;
-  }
-  atomic_store (&any_lost, true);
-  nbdkit_error ("weft: member %s is lost: %s%s", name, n->reason,
-                control ? "" : "; going on without it");
-  if (control) {
+  if (n->kind == NOTICE_LOST)
+    nbdkit_error ("weft: member %s is lost: %s%s", map->member[n->member].name,
+                  n->reason, control ? "" : "; going on without it");
+  if (control)
     control_notice (control, n);
-    return;
-  }
-  /* A static map has nobody to record it with. */
-  states[n->member] = MEMBER_OUT;
-  engine_commit (engine, map->epoch, states);
+  else if (n->kind == NOTICE_LOST)
+    lost_for_good (n->member);
 }
 
 static int
@@ -269,7 +332,7 @@ array_get_ready (void)
   a = make_array (peers, &config);
   if (a == NULL)
     goto err;
-  engine = engine_new (a, peers, &config, notice);
+  engine = engine_new (a, peers, &config, static_states, notice);
   if (engine == NULL) {
     nbdkit_error ("can't make the engine: %m");
     goto err;
@@ -305,10 +368,10 @@ array_after_fork (void)
     return -1;
   if (control == NULL)
     return 0;
-  if (control_start (control, engine) == -1)
+  if (control_start (control, engine, connected, layout.member_bytes) == -1)
     return -1;
   /* No client is let in before this function returns. */
-  resynced = readonly || resync_run (engine, &layout, map, data_bytes) == 0;
+  resynced = readonly || resync_run (engine, &layout, map) == 0;
   if (!resynced)
     nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
                   "attach copies them", params.array);
@@ -330,9 +393,11 @@ array_cleanup (void)
     free (client);
   }
   clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
-  /* No bit falls while a member that has missed writes may come back. */
-  if (clean && control && !readonly && resynced && !atomic_load (&any_lost))
-    resync_settle (&layout, map, data_bytes);
+  if (control)
+    control_stop (control);
+  /* No bit falls while a member has missed writes. */
+  if (clean && control && !readonly && resynced && control_whole (control))
+    resync_settle (engine, &layout, control_whole (control));
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "
                   "both copies; the array makes up for it when it is next "

@@ -1,11 +1,12 @@
 /* control.h: an array process's session with weftd (docs/API): attach,
- * heartbeat, lost members, detach.
+ * heartbeat, epochs, lost members and those that are back, detach.
  */
 
 #ifndef WEFT_CONTROL_H
 #define WEFT_CONTROL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "array.h"
 #include "map.h"
@@ -15,18 +16,29 @@ struct control;
 
 /* Attach the array: the session, and the map that came with it (which the
  * caller frees, after control_end).  Waits for a silent holder to expire, and
- * says so on stderr.  NULL after nbdkit_error.
+ * for members to come, and says so on stderr.  NULL after nbdkit_error.
  */
 struct control *control_attach (bool readonly, struct map **map);
 
-/* Start the threads (not before nbdkit's fork). */
-int control_start (struct control *c, struct engine *e);
+/* Start the threads (not before nbdkit's fork).  connected[m]: the engine has a
+ * connection to it.  A member needs at least member_bytes.
+ */
+int control_start (struct control *c, struct engine *e, const bool connected[],
+                   uint64_t member_bytes);
 
 /* What the array engine wants told; never blocks. */
 void control_notice (struct control *c, const struct array_notice *n);
 
-/* Stop the threads.  Then, when everything is written and flushed (`clean`),
- * detach: weftd need not wait for us any longer.  Frees c.
+/* Stop the threads, after engine_end. */
+void control_stop (struct control *c);
+
+/* After control_stop: the newest map, if every member is in-sync, reached, and
+ * has all that was ever written; else NULL.
+ */
+const struct map *control_whole (struct control *c);
+
+/* When everything is written and flushed (`clean`), detach: weftd need not
+ * wait for us any longer.  Frees c.
  */
 void control_end (struct control *c, bool clean);
 

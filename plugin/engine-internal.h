@@ -39,8 +39,12 @@ struct engine {
   /* Held by whoever polls, from poll(2) to the last notify, and taken before
    * `lock` if at all: libnbd 1.14 hangs when a handle is told to read what
    * another thread has read already.  Only a request that takes the lead away
-   * from the engine thread ever finds it taken.
+   * from the engine thread ever finds it taken, or a thread that puts a new
+   * peer in: that one holds swap_lock, and `swapping` says so to pollers, for
+   * they would hardly let the lock go.
    */
+  pthread_mutex_t swap_lock; /* taken first of the three */
+  atomic_bool swapping;
   pthread_mutex_t poll_lock;
   pthread_mutex_t lock; /* held across no I/O and no callback */
   /* Under the lock: */
@@ -54,15 +58,16 @@ struct engine {
   pthread_cond_t patrol;    /* the engine thread sleeps here on patrol */
   bool quit;
   uint64_t drain_deadline;  /* UINT64_MAX: none */
-  uint64_t epoch;           /* committed */
+  uint64_t epoch, prepared; /* committed; the newest PREPARED one */
   enum member_state states[ARRAY_MEMBERS_MAX];
+  bool joined[ARRAY_MEMBERS_MAX]; /* had a connection since it was out */
 
   /* Finished I/O, newest first; pushed by anyone, taken by a turn. */
   _Atomic (struct peer_io *) finished;
   _Atomic (struct waiter *) spare_waiters;
   atomic_bool ending;       /* nbdkit is */
 
-  struct peer **peers;
+  struct peer **peers; /* NULL: none yet.  Changed with poll_lock and lock. */
   unsigned members;
   engine_notice_fn notice;
   struct waiter self; /* the engine thread as a leader */

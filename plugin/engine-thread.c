@@ -66,6 +66,15 @@ check_ending (struct engine *e, uint64_t now)
   return UINT64_MAX;
 }
 
+/* With the lock. */
+static void
+break_all (struct engine *e)
+{
+  for (unsigned m = 0; m < e->members; m++)
+    if (e->peers[m])
+      peer_break (e->peers[m]);
+}
+
 /* The time for a clean end is over: break whatever hangs.  Called and returns
  * with the lock.
  */
@@ -73,12 +82,9 @@ static void
 drain_over (struct engine *e, uint64_t now)
 {
   struct turn t;
-  unsigned m;
 
   e->drain_deadline = UINT64_MAX;
-  for (m = 0; m < e->members; m++)
-    if (e->peers[m])
-      peer_break (e->peers[m]);
+  break_all (e);
   turn_begin (&t, NULL);
   array_stop (e->array, ESHUTDOWN, now);
   turn_end (e, &t);
@@ -164,7 +170,8 @@ engine_thread (void *opaque)
 
 struct engine *
 engine_new (struct array *array, struct peer **peers,
-            const struct array_config *config, engine_notice_fn notice)
+            const struct array_config *config,
+            const enum member_state states[], engine_notice_fn notice)
 {
   struct engine *e = calloc (1, sizeof *e);
   pthread_condattr_t attr;
@@ -177,10 +184,13 @@ engine_new (struct array *array, struct peer **peers,
   e->peers = peers;
   e->members = config->layout.members;
   e->epoch = config->epoch;
-  memcpy (e->states, config->states, sizeof e->states);
+  memcpy (e->states, states, sizeof e->states);
+  for (i = 0; i < e->members; i++)
+    e->joined[i] = peers[i] != NULL;
   e->notice = notice;
   e->drain_deadline = UINT64_MAX;
   TAILQ_INIT (&e->followers);
+  pthread_mutex_init (&e->swap_lock, NULL);
   pthread_mutex_init (&e->poll_lock, NULL);
   pthread_mutex_init (&e->lock, NULL);
   pthread_condattr_init (&attr);
@@ -193,6 +203,7 @@ engine_new (struct array *array, struct peer **peers,
   for (i = 0; i < IOS_PREALLOCATED; i++) {
     pio = malloc (sizeof *pio);
     if (pio) {
+      pio->peer = NULL;
       e->ios_out++;
       engine_io_put (e, pio);
     }
@@ -241,7 +252,6 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
 {
   struct array_request r = { .op = ARRAY_FLUSH };
   bool clean = true;
-  unsigned m;
 
   if (!e->started)
     return false;
@@ -254,9 +264,9 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
   }
   engine_stop (e, ESHUTDOWN);
   if (!wait_ios (e, 1000)) {
-    for (m = 0; m < e->members; m++)
-      if (e->peers[m])
-        peer_break (e->peers[m]);
+    pthread_mutex_lock (&e->lock);
+    break_all (e);
+    pthread_mutex_unlock (&e->lock);
     wait_ios (e, 5000);
   }
   pthread_mutex_lock (&e->lock);
@@ -301,6 +311,7 @@ engine_free (struct engine *e)
   pthread_cond_destroy (&e->patrol);
   pthread_mutex_destroy (&e->lock);
   pthread_mutex_destroy (&e->poll_lock);
+  pthread_mutex_destroy (&e->swap_lock);
   the_engine = NULL;
   free (e);
 }

@@ -145,6 +145,7 @@ io_get (struct engine *e)
       return NULL;
   }
   e->ios_out++;
+  pio->peer = NULL;
   pio->flush_after = false;
   return pio;
 }
@@ -153,6 +154,8 @@ void
 engine_io_put (struct engine *e, struct peer_io *pio)
 {
   e->ios_out--;
+  if (pio->peer)
+    pio->peer->ios--;
   pio->next = e->spare_ios;
   e->spare_ios = pio;
 }
@@ -173,6 +176,8 @@ turn_begin (struct turn *t, struct waiter *self)
 static void
 turn_send (struct turn *t, struct peer_io *pio)
 {
+  if (pio->peer)
+    atomic_fetch_add_explicit (&pio->peer->senders, 1, memory_order_relaxed);
   pio->next = NULL;
   *t->send_tail = pio;
   t->send_tail = &pio->next;
@@ -255,6 +260,20 @@ hand_over (struct engine *e, struct turn *t)
   turn_signal (t, w, LEAD);
 }
 
+/* Nothing more may come of what a lost member was asked. */
+static void
+take_notices (struct engine *e, struct turn *t)
+{
+  struct array_notice *n = &t->notices[t->notices_count];
+
+  for (; t->notices_count < NOTICES_PER_TURN &&
+         array_next_notice (e->array, n); n++) {
+    t->notices_count++;
+    if (n->kind == NOTICE_LOST && e->peers[n->member])
+      peer_break (e->peers[n->member]);
+  }
+}
+
 /* With the lock held and all inputs made: take every output. */
 static void
 turn_take (struct engine *e, struct turn *t, uint64_t now)
@@ -276,13 +295,13 @@ turn_take (struct engine *e, struct turn *t, uint64_t now)
       break;
     }
     pio->peer = e->peers[pio->io->member];
+    if (pio->peer)
+      pio->peer->ios++;
     turn_send (t, pio);
   }
   while ((r = array_next_done (e->array)) != NULL)
     finish (e, t, r);
-  while (t->notices_count < NOTICES_PER_TURN &&
-         array_next_notice (e->array, &t->notices[t->notices_count]))
-    t->notices_count++;
+  take_notices (e, t);
   if (t->self && t->self == e->leader && t->self != &e->self &&
       (atomic_load_explicit (&t->self->word, memory_order_relaxed) & DONE))
     hand_over (e, t);
@@ -305,12 +324,16 @@ turn_carry_out (struct engine *e, struct turn *t)
   unsigned i;
 
   for (pio = t->send; pio; pio = next) {
+    struct peer *p = pio->peer;
+
     next = pio->next;
-    if (pio->peer == NULL) { /* a member that never was connected */
+    if (p == NULL) { /* a member that never was connected */
       atomic_store (&pio->error, ENOTCONN);
       engine_io_done (pio);
-    } else
-      full |= peer_send (pio);
+      continue;
+    }
+    full |= peer_send (pio);
+    atomic_fetch_sub_explicit (&p->senders, 1, memory_order_release);
   }
   for (i = 0; i < t->wake_count; i++)
     waiter_wake (t->wake[i]);
@@ -323,13 +346,8 @@ turn_carry_out (struct engine *e, struct turn *t)
     engine_kick (e->kick_self);
   if (t->kick_leader)
     engine_kick (e->kick_leader);
-  for (i = 0; i < t->notices_count; i++) {
-    const struct array_notice *n = &t->notices[i];
-
-    if (n->kind == NOTICE_LOST && e->peers[n->member])
-      peer_break (e->peers[n->member]);
-    e->notice (n);
-  }
+  for (i = 0; i < t->notices_count; i++)
+    e->notice (&t->notices[i]);
   return t->notices_count == NOTICES_PER_TURN ||
          atomic_load (&e->finished) != NULL;
 }
@@ -367,6 +385,10 @@ engine_poll (struct engine *e, int kick_fd, int timeout_ms)
   unsigned m, d;
   int r;
 
+  while (atomic_load (&e->swapping)) {
+    pthread_mutex_lock (&e->swap_lock);
+    pthread_mutex_unlock (&e->swap_lock);
+  }
   pthread_mutex_lock (&e->poll_lock);
   fds[n++] = (struct pollfd) { .fd = kick_fd, .events = POLLIN };
   for (m = 0; m < e->members; m++)
@@ -453,24 +475,6 @@ engine_run (struct engine *e, struct array_request *r)
   wait_done (e, &t, w, lead);
   waiter_put (e, w);
   return r->error;
-}
-
-void
-engine_commit (struct engine *e, uint64_t epoch,
-               const enum member_state states[])
-{
-  struct turn t;
-  unsigned m;
-
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
-  if (e->epoch < epoch)
-    e->epoch = epoch;
-  for (m = 0; m < e->members; m++)
-    if (states[m] == MEMBER_OUT)
-      e->states[m] = MEMBER_OUT;
-  array_commit (e->array, e->epoch, e->states, engine_now_ns ());
-  turn_end (e, &t);
 }
 
 void

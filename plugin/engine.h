@@ -19,12 +19,20 @@ typedef void (*engine_notice_fn) (const struct array_notice *);
 /* Give a finished I/O back; peer_open's `done`. */
 void engine_io_done (struct peer_io *pio);
 
-/* Take over the array engine, which was made with this config, and the
- * connections: peers[m] is NULL for a member that is out.  NULL: out of memory
- * or descriptors.  There is one engine in a process.
+/* The states that the array engine is to see: a member that is joining is out
+ * to it until there is a connection to it.
+ */
+void engine_states (const enum member_state states[], const bool joined[],
+                    unsigned members, enum member_state seen[]);
+
+/* Take over the array engine, which was made with this config (and its states
+ * as engine_states says), and the connections: peers[m] is NULL for a member
+ * that is out, or joining and not reached.  `states` are the recorded ones.
+ * NULL: out of memory or descriptors.  There is one engine in a process.
  */
 struct engine *engine_new (struct array *array, struct peer **peers,
                            const struct array_config *config,
+                           const enum member_state states[],
                            engine_notice_fn notice);
 
 /* Start the engine thread (not before nbdkit's fork). */
@@ -35,11 +43,31 @@ int engine_start (struct engine *e);
  */
 int engine_run (struct engine *e, struct array_request *r);
 
-/* These states are recorded.  A member that was out stays out, and the epoch
- * does not fall, in whichever order threads come with what they were told.
+/* These states are recorded, and these are prepared.  What is older than what
+ * the engine knows already is ignored, so threads may come in any order with
+ * what they were told.
  */
 void engine_commit (struct engine *e, uint64_t epoch,
                     const enum member_state states[]);
+void engine_prepare (struct engine *e, uint64_t epoch,
+                     const enum member_state states[]);
+
+/* A new connection to a member that was lost, or out: all that was asked of
+ * the old one must be over at the member (core/array.h, array_back).  Waits
+ * until the old connection has given everything back, closes it, and commits
+ * the recorded states with the new one.  False: that did not happen in time,
+ * and the peer is still the caller's.
+ */
+bool engine_replace (struct engine *e, struct peer *peer);
+
+/* As in core/array.h. */
+void engine_hold (struct engine *e, bool hold);
+void engine_settled (struct engine *e, unsigned member, uint64_t offset,
+                     uint64_t length);
+
+/* Bytes of a member's data area; 0: there is no connection to it. */
+uint64_t engine_member_bytes (struct engine *e, unsigned member);
+
 void engine_stop (struct engine *e, int error);
 void engine_stats (struct engine *e, struct array_stats *stats);
 

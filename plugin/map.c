@@ -145,6 +145,8 @@ get_member (struct map *m, const json_t *json, unsigned i,
                   "in-sync, out, joining and spare", i);
     mm->state = state;
   }
+  if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why))
+    return false;
   return get_tokens (mm, json, i, why);
 }
 
@@ -346,6 +348,38 @@ map_from_file (const char *path, char *text, size_t text_size)
   return m;
 }
 
+static bool
+copy_string (char **to, const char *from)
+{
+  *to = from ? strdup (from) : NULL;
+  return *to || from == NULL;
+}
+
+bool
+map_member_copy (struct map_member *to, const struct map_member *from)
+{
+  *to = (struct map_member) { .state = from->state, .fence = from->fence };
+  if (copy_string (&to->name, from->name) &&
+      copy_string (&to->uri, from->uri) &&
+      copy_string (&to->token_data, from->token_data) &&
+      copy_string (&to->token_batch, from->token_batch) &&
+      copy_string (&to->token_intents, from->token_intents))
+    return true;
+  map_member_free (to);
+  return false;
+}
+
+void
+map_member_free (struct map_member *mm)
+{
+  free (mm->name);
+  free (mm->uri);
+  free (mm->token_data);
+  free (mm->token_batch);
+  free (mm->token_intents);
+  *mm = (struct map_member) { .name = NULL };
+}
+
 void
 map_free (struct map *m)
 {
@@ -353,15 +387,8 @@ map_free (struct map *m)
 
   if (m == NULL)
     return;
-  for (i = 0; i < m->members; i++) {
-    struct map_member *mm = &m->member[i];
-
-    free (mm->name);
-    free (mm->uri);
-    free (mm->token_data);
-    free (mm->token_batch);
-    free (mm->token_intents);
-  }
+  for (i = 0; i < m->members; i++)
+    map_member_free (&m->member[i]);
   free (m->name);
   free (m->session);
   free (m);

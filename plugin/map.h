@@ -4,12 +4,13 @@
  *   {"name": "a", "layout": "raid-x", "n": 4, "groups": 1, "unit": 262144,
  *    "dup": "async-client", "epoch": 3, "session": "…", "member_bytes": …,
  *    "members": [{"uri": "nbd://…", "name": "m0", "state": "in-sync",
- *                 "tokens": {"data": "…", "batch": "…", "intents": "…"}}, …]}
+ *                 "fence": 2, "tokens": {"data": "…", "batch": "…", "intents": "…"}}, …]}
  *
  * Only `layout`, `unit` and the members' `uri` are needed in a static map: n
  * is then the number of members / groups, groups 1, epoch 0, every state
  * in-sync, and without tokens a member is a plain NBD export with no batch
- * door.  `member_bytes` defaults to the smallest member's size.
+ * door.  `member_bytes` defaults to the smallest member's size.  `fence` is
+ * weftd's alone.
  */
 
 #ifndef WEFT_MAP_H
@@ -24,6 +25,7 @@ struct map_member {
   char *name;
   char *uri;
   enum member_state state;
+  uint64_t fence;        /* all that was asked of it in older epochs is over */
   char *token_data, *token_batch, *token_intents; /* NULL: plain NBD export */
 };
 
@@ -38,6 +40,10 @@ struct map {
   uint64_t member_bytes; /* 0: not given */
   struct map_member member[ARRAY_MEMBERS_MAX];
 };
+
+/* A copy for a thread of its own; false: out of memory, and *to is empty. */
+bool map_member_copy (struct map_member *to, const struct map_member *from);
+void map_member_free (struct map_member *mm);
 
 /* Returns NULL with a sentence in why that names the field. */
 struct map *map_from_json (const json_t *json, char *why, size_t why_size);

@@ -19,7 +19,9 @@
 #include <time.h>
 
 #include "admin.h"
+#include "array.h"
 #include "member-role.h"
+#include "pull.h"
 #include "role.h"
 
 /* How often intent bits that were cleared are written out as clear. */
@@ -39,6 +41,8 @@
 static struct {
   char instance[33]; /* of this process: two that serve one disk differ */
   struct load_meter meter;
+  struct superblock told; /* to weftd, last */
+  enum member_join_phase told_phase;
   struct admin *admin; /* of the talk thread */
   pthread_t talk, care;
   bool talking, caring;
@@ -90,22 +94,73 @@ uuid_or_null (const uint8_t uuid[16])
   return json_string (text);
 }
 
+/* What weftd needs to know if it has lost its database. */
+static int
+add_place (json_t *json, const struct superblock *sb)
+{
+  json_t *place = json_pack (
+    "{s:s, s:I, s:I, s:I, s:I, s:s, s:[]}", "layout", layout_name (sb->layout),
+    "n", (json_int_t) sb->n, "groups", (json_int_t) sb->groups, "unit",
+    (json_int_t) sb->unit, "member_bytes", (json_int_t) sb->member_bytes,
+    "dup", array_dup_name (sb->dup), "states");
+  json_t *states = json_object_get (place, "states");
+  int r = place ? 0 : -1;
+
+  for (unsigned i = 0; r == 0 && i < sb->n * sb->groups; i++)
+    r = json_array_append_new (
+      states, json_string (member_state_name (sb->states[i])));
+  if (r == 0)
+    r = json_object_update (json, place);
+  json_decref (place);
+  return r;
+}
+
+/* How far joining is, or null; with the lock held. */
+static json_t *
+join_progress (uint64_t data_bytes)
+{
+  enum member_join_phase phase = member_join_phase (server.member);
+  struct member_join_progress p;
+  struct pull_progress done;
+  uint64_t todo, total;
+
+  control.told_phase = phase;
+  if (phase == MEMBER_JOIN_NONE)
+    return json_null ();
+  member_join_progress (server.member, &p);
+  pull_progress (&done);
+  todo = (p.todo + p.unstable) * EXTENT_BYTES;
+  total = p.total * EXTENT_BYTES;
+  return json_pack (
+    "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:s?}",
+    "epoch", (json_int_t) member_join_epoch (server.member),
+    "phase", member_join_phase_name (phase),
+    "todo_bytes", (json_int_t) (todo < data_bytes ? todo : data_bytes),
+    "total_bytes", (json_int_t) (total < data_bytes ? total : data_bytes),
+    "copied_bytes", (json_int_t) done.copied_bytes,
+    "unreadable_bytes", (json_int_t) done.unreadable_bytes,
+    "rate", (json_int_t) done.rate,
+    "waits", done.waits[0] ? done.waits : NULL);
+}
+
 static json_t *
 heartbeat (unsigned wait_ms)
 {
   struct superblock sb;
   const char *reason;
   uint64_t dirty;
-  json_t *json;
+  json_t *json, *join;
 
   pthread_mutex_lock (&server.lock);
-  sb = *member_confirmed (server.member);
+  control.told = sb = *member_confirmed (server.member);
+  join = join_progress (sb.data_bytes);
   reason = member_reason (server.member); /* stays as it is, once it is */
   dirty = member_dirty_extents (server.member);
   pthread_mutex_unlock (&server.lock);
 
   json = json_pack (
-    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:I}",
+    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:I, "
+    "s:o}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
     "path", server.disk->path, "size", (json_int_t) server.disk->size,
     "data_bytes", (json_int_t) sb.data_bytes,
@@ -115,13 +170,14 @@ heartbeat (unsigned wait_ms)
     "generation", (json_int_t) sb.generation,
     "dirty_extents", (json_int_t) dirty,
     "state", reason ? "failed" : "serving", "reason", reason,
-    "wait_ms", (json_int_t) wait_ms);
+    "wait_ms", (json_int_t) wait_ms, "join", join);
   if (json == NULL ||
       json_object_set_new (json, "cluster", uuid_or_null (sb.cluster)) == -1 ||
       json_object_set_new (json, "array", uuid_or_null (sb.array)) == -1 ||
       json_object_set_new (json, "position",
                            format_uuid_zero (sb.array) ?
                            json_null () : json_integer (sb.position)) == -1 ||
+      (!format_uuid_zero (sb.array) && add_place (json, &sb) == -1) ||
       json_object_set_new (json, "load",
                            load_json (&control.meter,
                                       &server.counters)) == -1) {
@@ -176,6 +232,7 @@ parse_assignment (json_t *json, struct member_desire *d)
 {
   json_t *states = json_object_get (json, "states");
   const char *layout = json_string_value (json_object_get (json, "layout"));
+  const char *dup;
   uint64_t position, n, groups, unit;
   int kind = layout ? layout_parse (layout) : -1;
 
@@ -204,12 +261,75 @@ parse_assignment (json_t *json, struct member_desire *d)
       return "assignment.states";
     d->states[i] = state;
   }
+  /* Of an older weftd's these two say nothing. */
+  if (json_object_get (json, "member_bytes") &&
+      get_number (json, "member_bytes", MEMBER_DATA_BYTES_MAX,
+                  &d->member_bytes) == -1)
+    return "assignment.member_bytes";
+  dup = json_string_value (json_object_get (json, "dup"));
+  if (dup && array_dup_parse (dup) != -1)
+    d->dup = array_dup_parse (dup);
   d->assigned = true;
   d->layout = kind;
   d->position = position;
   d->n = n;
   d->groups = groups;
   d->unit = unit;
+  return NULL;
+}
+
+/* One source of a join order; those that make no sense are an error. */
+static int
+parse_source (json_t *json, struct pull_order *o)
+{
+  const char *uri = json_string_value (json_object_get (json, "uri"));
+  json_t *tokens = json_object_get (json, "tokens");
+  const char *data = json_string_value (json_object_get (tokens, "data"));
+  const char *intents = json_string_value (json_object_get (tokens, "intents"));
+  uint64_t m;
+
+  if (get_number (json, "member", o->layout.members - 1, &m) == -1 ||
+      o->source[m].uri || uri == NULL || strstr (uri, "://") == NULL ||
+      data == NULL || intents == NULL)
+    return -1;
+  o->source[m].data = strdup (data);
+  o->source[m].intents = strdup (intents);
+  o->source[m].uri = strdup (uri);
+  return o->source[m].data && o->source[m].intents && o->source[m].uri ? 0 : -1;
+}
+
+/* The order, if there is one.  Returns NULL, or the name of the field that is
+ * missing or makes no sense.
+ */
+static const char *
+parse_join (json_t *json, struct member_desire *d, struct pull_order **order)
+{
+  json_t *sources = json_object_get (json, "sources"), *source;
+  struct pull_order *o;
+  char why[256];
+  size_t i;
+
+  if (json == NULL || json_is_null (json))
+    return NULL;
+  if (!d->assigned || d->member_bytes == 0)
+    return "assignment.member_bytes";
+  *order = o = pull_order_new ();
+  if (o == NULL ||
+      layout_init (&o->layout, d->layout, d->n, d->groups, d->unit,
+                   d->member_bytes, why, sizeof why) == -1)
+    return "assignment.member_bytes";
+  o->member = d->position;
+  o->paused = json_is_true (json_object_get (json, "paused"));
+  if (get_number (json, "epoch", EPOCH_MAX, &o->epoch) == -1)
+    return "join.epoch";
+  if (get_number (json, "rate", INT64_MAX, &o->rate) == -1)
+    return "join.rate";
+  if (!json_is_array (sources))
+    return "join.sources";
+  json_array_foreach (sources, i, source)
+    if (parse_source (source, o) == -1)
+      return "join.sources";
+  d->join_epoch = o->epoch;
   return NULL;
 }
 
@@ -240,25 +360,41 @@ static void
 obey (json_t *reply)
 {
   struct member_desire d = { .assigned = false };
+  struct pull_order *order = NULL;
   uint8_t key[KEY_BYTES];
   const char *field = parse_reply (reply, &d, key);
-  char why[512];
+  char why[512] = "";
   bool obeyed;
+  int err = 0;
 
+  if (field == NULL)
+    field = parse_join (json_object_get (reply, "join"), &d, &order);
   if (field) {
     snprintf (why, sizeof why, "weftd's answer to a heartbeat has no good "
               "field `%s`; are weftd and this plugin of the same version?",
               field);
     say (why);
+    pull_order_free (order);
     return;
+  }
+  if (control.admin == NULL) { /* threads do not outlive the fork */
+    pull_order_free (order);
+    order = NULL;
   }
   pthread_mutex_lock (&server.lock);
   obeyed = member_desire (server.member, &d, why, sizeof why);
-  if (obeyed)
+  if (obeyed) {
     member_set_key (server.member, key);
+    err = pull_obey (order);
+  }
+  else
+    pull_order_free (order);
   pthread_cond_broadcast (&server.changed);
   pthread_mutex_unlock (&server.lock);
-  say (obeyed ? "" : why);
+  if (err)
+    snprintf (why, sizeof why, "rebuild: no thread to copy with: %s; it is "
+              "tried again", strerror (err));
+  say (why);
 }
 
 /* One heartbeat.  Returns the HTTP status, or -1. */
@@ -347,17 +483,40 @@ wait_settled (void)
   return waited;
 }
 
+/* How far we are is told every PACE_MS while we are joining, and a new phase
+ * at once: so weftd must not hold its answer.
+ */
+static bool
+joins (void)
+{
+  enum member_join_phase phase = member_join_phase (server.member);
+
+  return phase != MEMBER_JOIN_NONE && phase != MEMBER_JOIN_SYNCED &&
+         member_join_epoch (server.member) != 0;
+}
+
+static void
+wait_pace (uint64_t began)
+{
+  uint64_t now;
+
+  while (!server.stopping && (now = now_ms ()) < began + PACE_MS &&
+         member_join_phase (server.member) == control.told_phase &&
+         superblock_same (&control.told, member_confirmed (server.member)))
+    wait_changed (began + PACE_MS - now);
+}
+
 static void *
 talk (void *opaque)
 {
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
-    unsigned wait_ms = member_settled (server.member) ? HEARTBEAT_MS : 0;
+    bool hold = member_settled (server.member) && !joins ();
     uint64_t began = now_ms ();
     int status;
 
     pthread_mutex_unlock (&server.lock);
-    status = beat (control.admin, wait_ms);
+    status = beat (control.admin, hold ? HEARTBEAT_MS : 0);
     pthread_mutex_lock (&server.lock);
     if (server.stopping)
       break;
@@ -365,8 +524,8 @@ talk (void *opaque)
       say (admin_error (control.admin));
       wait_changed (HEARTBEAT_MS);
     }
-    else if (!wait_settled () && now_ms () - began < PACE_MS)
-      wait_changed (PACE_MS);
+    else if (!wait_settled ())
+      wait_pace (began);
   }
   pthread_mutex_unlock (&server.lock);
   return NULL;

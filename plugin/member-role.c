@@ -21,6 +21,7 @@
 #include "data.h"
 #include "hangup.h"
 #include "member-role.h"
+#include "pull.h"
 #include "role.h"
 
 struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -61,11 +62,8 @@ refuse (const struct member_refusal *refusal)
   return -1;
 }
 
-/* A write or flush of ours has failed.  What the kernel still has of the data
- * is unknown from here on, so it is not tried again.
- */
-static int
-fail (int err, const char *what)
+void
+server_fail (int err, const char *what)
 {
   pthread_mutex_lock (&server.lock);
   if (!member_failed (server.member))
@@ -74,6 +72,12 @@ fail (int err, const char *what)
   member_fail (server.member, err, what);
   pthread_cond_broadcast (&server.changed);
   pthread_mutex_unlock (&server.lock);
+}
+
+static int
+fail (int err, const char *what)
+{
+  server_fail (err, what);
   nbdkit_set_error (err);
   return -1;
 }
@@ -121,6 +125,28 @@ clear_all (struct member_pass *pass, const struct batch_record *records,
   pthread_mutex_unlock (&server.lock);
 }
 
+/* While we are joining, parts of a write may be dropped: the copy will bring
+ * them.
+ */
+static int
+apply (const struct member_request *r, const struct batch_record *b, bool sync)
+{
+  struct batch_record part = *b;
+  uint64_t done = 0;
+  int err = 0;
+
+  while (err == 0 && done < b->length) {
+    part.offset = b->offset + done;
+    part.length = b->length - done;
+    if (b->kind == BATCH_WRITE)
+      part.payload = (const char *) b->payload + done;
+    if (member_applies (server.member, r, part.offset, &part.length))
+      err = data_change (server.disk, &part, sync);
+    done += part.length;
+  }
+  return err;
+}
+
 /* Clears come first, whatever their place: a record of the same batch that
  * writes to the extent then sets the bit again.
  */
@@ -141,7 +167,7 @@ change (struct member_pass *pass, const struct batch_record *records,
     return -1;
   for (unsigned i = 0; err == 0 && i < count; i++)
     if (batch_changes_data (records[i].kind)) {
-      err = data_change (server.disk, &records[i], fua && single);
+      err = apply (&r, &records[i], fua && single);
       bytes += records[i].kind == BATCH_WRITE ? records[i].length : 0;
     }
   if (err == 0 && fua && !single)
@@ -279,7 +305,7 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
                    uint32_t flags)
 {
   struct door *door = handle;
-  struct member_request r = { .count = 0 };
+  struct member_request r = { .reads = door->kind == DOOR_DATA };
   int err = 0;
 
   if (door->kind == DOOR_BATCH)
@@ -296,10 +322,11 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
   request_end (&r);
   if (err) {
     /* An unreadable sector is no reason to give up the rest: the array reads
-     * the other copy and writes it back.
+     * the other copy and writes it back.  The kernel has many names for it,
+     * NBD has one.
      */
     nbdkit_error ("%s: reading failed: %s", server.disk->path, strerror (err));
-    nbdkit_set_error (err);
+    nbdkit_set_error (EIO);
     return -1;
   }
   load_count (&server.counters.reads, 1);
@@ -368,7 +395,7 @@ member_role_extents (void *handle, uint32_t count, uint64_t offset,
                      uint32_t flags, struct nbdkit_extents *extents)
 {
   struct door *door = handle;
-  struct member_request r = { .count = 0 };
+  struct member_request r = { .reads = true };
   int err;
 
   if (door->kind != DOOR_DATA)
@@ -474,6 +501,7 @@ member_role_cleanup (void)
 {
   if (server.member == NULL)
     return;
+  pull_stop ();
   hangup_stop ();
   member_control_stop ();
   /* nbdkit closes no door once it is ending. */

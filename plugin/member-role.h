@@ -3,6 +3,7 @@
  * member-role.c     nbdkit's calls: doors and requests; the start
  * member-control.c  the conversation with weftd; header writes that no request
  *                   waits for
+ * pull.c            while we are joining: fetches what is missing here
  * data.c, disk.c    the disk
  *
  * The engine (core/member.h) decides; `lock` serialises it, and is never held
@@ -38,6 +39,11 @@ extern struct server server;
  * meanwhile.  Returns false when there was none.
  */
 bool server_act (bool lazy);
+
+/* A write or flush of ours has failed.  What the kernel still has of the data
+ * is unknown from here on, so it is not tried again.  Without the lock.
+ */
+void server_fail (int err, const char *what);
 
 /* Register with weftd once, before anybody can connect.  Returns -1, with an
  * error said, when weftd refuses this disk.  A weftd that cannot be reached is

@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,14 @@
  * read, so all of it is the kernel's one zero page.
  */
 static void *zeroes;
+static pthread_once_t zeroes_once = PTHREAD_ONCE_INIT;
+
+static void
+make_zeroes (void)
+{
+  zeroes = mmap (NULL, IO_BYTES_SPEC, PROT_READ,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
 
 static uint64_t
 now_ms (void)
@@ -178,12 +187,11 @@ check_data_door (struct peer *p, bool readonly, char *why, size_t why_size)
               "that supports NBD_CMD_FLUSH", p->label);
     return -1;
   }
-  if (!d->zero && zeroes == NULL) {
-    zeroes = mmap (NULL, IO_BYTES_SPEC, PROT_READ,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (!d->zero) {
+    pthread_once (&zeroes_once, make_zeroes);
     if (zeroes == MAP_FAILED) {
-      zeroes = NULL;
-      snprintf (why, why_size, "mmap: %s", strerror (errno));
+      snprintf (why, why_size, "%s can't write zeroes by itself, and there is "
+                "no memory to do it for it", p->label);
       return -1;
     }
   }

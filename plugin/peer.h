@@ -5,8 +5,8 @@
  * what a foreign NBD server can't do; who sends and who polls when is the
  * matter of engine.c.
  *
- * Threads: peer_open and peer_close are called while there is no other
- * thread.  Everything else may be called by any thread at any time.
+ * Threads: any thread may call any function at any time, but peer_close, which
+ * must be the last call for its peer.
  */
 
 #ifndef WEFT_PEER_H
@@ -65,6 +65,8 @@ struct peer {
   atomic_bool broken;     /* a door is dead; reason is set before */
   atomic_flag reason_taken;
   bool reported;          /* to the array engine; under its lock */
+  unsigned ios;           /* not back yet; under its lock */
+  atomic_uint senders;    /* I/O that threads are about to send */
   char reason[120];
   /* Takes an I/O that is finished.  Called with the handle locked: it must
    * not call anything of this file.

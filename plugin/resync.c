@@ -6,8 +6,13 @@
  * no second way to write exists.  A unit may be on the list twice, by its data
  * and by its image; then it is done for its data.
  *
- * Bits fall by BATCH_SETTLE, only after everything was flushed.  Death at any
- * point before leaves them set, and all is done again.
+ * Then the array engine is told which bits may fall with its own, once they are
+ * idle, flushed, and all members in-sync (array_settled).  Death at any point
+ * before leaves them set, and all is done again.  At a clean end, when all
+ * copies are equal and stable, resync_settle lets all bits fall at once.
+ *
+ * A member that is out or joining is not asked: it has a list of its own, and
+ * catches up by itself.
  *
  * This is the simple form: whole units, one at a time, by the host.
  */
@@ -19,6 +24,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "batch.h"
 #include "peer.h"
@@ -27,16 +33,25 @@
 
 #define PROGRESS_EXTENTS 256 /* a line for each GiB */
 #define CONNECT_MS 5000
+#define ANSWER_MS 5000 /* a member that hangs is not waited for */
 #define ERRORS_MAX 16 /* then the rest is left for the next time */
 
 struct todo {
   const struct layout *layout;
-  const uint64_t *data_bytes;         /* of each member */
   uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
   uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
   uint64_t extents;                   /* set in all of them */
   unsigned errors;
 };
+
+static uint64_t
+now_ms (void)
+{
+  struct timespec ts;
+
+  clock_gettime (CLOCK_MONOTONIC, &ts);
+  return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
 
 static struct nbd_handle *
 open_door (const struct map_member *mm, const char *door, const char *token)
@@ -56,6 +71,32 @@ open_door (const struct map_member *mm, const char *door, const char *token)
   free (uri);
   nbd_close (nbd);
   return NULL;
+}
+
+/* Wait for the answer to a command that was queued; 0 or -1. */
+static int
+await (struct nbd_handle *nbd, int64_t cookie)
+{
+  uint64_t until_ms = now_ms () + ANSWER_MS, now;
+  int r;
+
+  if (cookie == -1)
+    return -1;
+  while ((r = nbd_aio_command_completed (nbd, cookie)) == 0) {
+    now = now_ms ();
+    if (now >= until_ms || nbd_poll (nbd, (int) (until_ms - now)) == -1)
+      return -1;
+  }
+  return r == 1 ? 0 : -1;
+}
+
+/* What libnbd has to say; nothing when there was no answer in time. */
+static const char *
+reason (void)
+{
+  const char *text = nbd_get_error ();
+
+  return text ? text : "no answer in time";
 }
 
 static bool
@@ -87,12 +128,14 @@ todo_read (struct todo *t, unsigned m, const struct map_member *mm)
   size = nbd_get_size (nbd);
   if (size > 0 && size <= (int64_t) HEADER_BYTES)
     t->bits[m] = malloc (size);
-  if (t->bits[m] && nbd_pread (nbd, t->bits[m], size, 0, 0) == 0) {
+  if (t->bits[m] &&
+      await (nbd, nbd_aio_pread (nbd, t->bits[m], size, 0,
+                                 NBD_NULL_COMPLETION, 0)) == 0) {
     t->bytes[m] = size;
     r = 0;
   } else
     nbdkit_error ("weft: member %s: can't read its intent map: %s", mm->name,
-                  nbd_get_error ());
+                  reason ());
   for (uint64_t i = 0; i < t->bytes[m]; i++)
     t->extents += __builtin_popcount (t->bits[m][i]);
   nbd_close (nbd);
@@ -100,11 +143,9 @@ todo_read (struct todo *t, unsigned m, const struct map_member *mm)
 }
 
 static int
-todo_load (struct todo *t, const struct layout *l, const struct map *map,
-           const uint64_t data_bytes[])
+todo_load (struct todo *t, const struct layout *l, const struct map *map)
 {
   t->layout = l;
-  t->data_bytes = data_bytes;
   for (unsigned m = 0; m < map->members; m++)
     if (map->member[m].state == MEMBER_IN_SYNC &&
         map->member[m].token_intents &&
@@ -202,33 +243,50 @@ settle_send (struct nbd_handle *nbd, const struct batch_record *records,
 
   if (buf) {
     batch_encode (records, count, buf);
-    r = nbd_pwrite (nbd, buf, bytes, 0, 0);
+    r = await (nbd, nbd_aio_pwrite (nbd, buf, bytes, 0, NBD_NULL_COMPLETION,
+                                    0));
   }
   free (buf);
   return r;
 }
 
+/* The next run of extents of a member in the list, at *x or behind; returns
+ * its bytes, or 0.
+ */
+static uint64_t
+next_run (const struct todo *t, unsigned m, uint64_t data_bytes, uint64_t *x,
+          uint64_t *start)
+{
+  uint64_t end, extents = t->bytes[m] * 8;
+
+  while (*x < extents && !todo_test (t, m, *x * EXTENT_BYTES))
+    ++*x;
+  *start = *x * EXTENT_BYTES;
+  while (*x < extents && todo_test (t, m, *x * EXTENT_BYTES))
+    ++*x;
+  end = *x * EXTENT_BYTES;
+  if (end > data_bytes)
+    end = data_bytes; /* the last extent may be shorter */
+  return end > *start ? end - *start : 0;
+}
+
 /* Lower the bits that the list has of one member; runs become one record. */
 static int
-settle_member (const struct todo *t, unsigned m, const struct map_member *mm)
+settle_member (const struct todo *t, unsigned m, const struct map_member *mm,
+               uint64_t data_bytes)
 {
   struct batch_record records[BATCH_RECORDS_MAX];
-  struct nbd_handle *nbd = open_door (mm, "batch", mm->token_batch);
+  struct nbd_handle *nbd;
+  uint64_t x = 0, start, length;
   unsigned count = 0;
-  int r = nbd ? 0 : -1;
+  int r;
 
-  for (uint64_t x = 0; r == 0 && x < t->bytes[m] * 8; x++) {
-    uint64_t start = x * EXTENT_BYTES, length = t->data_bytes[m] - start;
-
-    if (!todo_test (t, m, start))
-      continue;
-    if (length > EXTENT_BYTES)
-      length = EXTENT_BYTES; /* the last one may be shorter */
-    if (count > 0 &&
-        records[count - 1].offset + records[count - 1].length == start) {
-      records[count - 1].length += length;
-      continue;
-    }
+  if (next_run (t, m, data_bytes, &x, &start) == 0)
+    return 0;
+  x = 0;
+  nbd = open_door (mm, "batch", mm->token_batch);
+  r = nbd ? 0 : -1;
+  while (r == 0 && (length = next_run (t, m, data_bytes, &x, &start)) > 0) {
     if (count == BATCH_RECORDS_MAX) {
       r = settle_send (nbd, records, count);
       count = 0;
@@ -241,50 +299,70 @@ settle_member (const struct todo *t, unsigned m, const struct map_member *mm)
     r = settle_send (nbd, records, count);
   if (nbd && r == -1)
     nbdkit_error ("weft: member %s: can't clear its intent bits: %s", mm->name,
-                  nbd_get_error ());
+                  reason ());
   if (nbd)
     nbd_close (nbd);
   return r;
 }
 
-static int
-settle_all (const struct todo *t, const struct map *map)
+/* The array engine lets the bits fall, in its time. */
+static void
+hand_over (const struct todo *t, struct engine *e)
 {
-  int r = 0;
+  uint64_t x, start, length;
+
+  engine_settled (e, 0, 0, 0);
+  for (unsigned m = 0; m < t->layout->members; m++)
+    for (x = 0; (length = next_run (t, m, engine_member_bytes (e, m), &x,
+                                    &start)) > 0;)
+      engine_settled (e, m, start, length);
+}
+
+/* Lower the bits of all extents from this one on. */
+static int
+settle_from (struct engine *e, const struct layout *l, const struct map *map,
+             uint64_t first)
+{
+  struct todo t = { .layout = NULL };
+  int r = todo_load (&t, l, map);
 
   for (unsigned m = 0; m < map->members; m++)
-    if (t->bits[m] && settle_member (t, m, &map->member[m]) == -1)
+    for (uint64_t x = 0; x < first && x / 8 < t.bytes[m]; x++)
+      t.bits[m][x / 8] &= ~(1u << x % 8);
+  for (unsigned m = 0; r == 0 && m < map->members; m++)
+    if (t.bits[m] &&
+        settle_member (&t, m, &map->member[m],
+                       engine_member_bytes (e, m)) == -1)
       r = -1;
+  todo_free (&t);
   return r;
 }
 
 int
-resync_run (struct engine *e, const struct layout *l, const struct map *map,
-            const uint64_t data_bytes[])
+resync_run (struct engine *e, const struct layout *l, const struct map *map)
 {
   struct todo t = { .layout = NULL };
-  int r = todo_load (&t, l, map, data_bytes);
+  bool dirty;
+  int r = todo_load (&t, l, map);
 
-  if (r == 0 && t.extents > 0 && l->copies > 1) {
+  dirty = t.extents > 0;
+  if (r == 0 && dirty && l->copies > 1) {
     nbdkit_error ("weft: array %s: %" PRIu64 " extents of 4 MiB may have copies "
                   "that differ; copying them before clients are served",
                   map->name, t.extents);
     r = resync_copy (&t, e);
   }
+  if (r == 0)
+    hand_over (&t, e);
   todo_free (&t);
-  /* The copying itself has set bits too, where an image had none. */
-  return r == 0 ? resync_settle (l, map, data_bytes) : -1;
+  /* The array engine never asks for what is only a part of an extent. */
+  return r == 0 && dirty ? settle_from (e, l, map,
+                                        l->member_bytes / EXTENT_BYTES)
+                         : r;
 }
 
 int
-resync_settle (const struct layout *l, const struct map *map,
-               const uint64_t data_bytes[])
+resync_settle (struct engine *e, const struct layout *l, const struct map *map)
 {
-  struct todo t = { .layout = NULL };
-  int r = todo_load (&t, l, map, data_bytes);
-
-  if (r == 0 && t.extents > 0)
-    r = settle_all (&t, map);
-  todo_free (&t);
-  return r;
+  return settle_from (e, l, map, 0);
 }

@@ -10,15 +10,18 @@
 #include "layout.h"
 #include "map.h"
 
-/* Write the data of every extent whose intent bit some member has set to its
- * images, and flush; then lower the bits.  No client may be served yet.
- * data_bytes: of each member's data area.  Returns 0, or -1 after an error was told: then bits stay, for the next time.
+/* Write the data of every extent whose intent bit some in-sync member has set
+ * to its images, and flush; then the bits may fall.  No client may be served
+ * yet.  Returns 0, or -1 after an error was told: then bits stay, for the next
+ * time.
  */
 int resync_run (struct engine *e, const struct layout *l,
-                const struct map *map, const uint64_t data_bytes[]);
+                const struct map *map);
 
-/* All copies are equal and stable, and no client is left: lower every bit. */
-int resync_settle (const struct layout *l, const struct map *map,
-                   const uint64_t data_bytes[]);
+/* All members are in-sync, all copies equal and stable, and no client is left:
+ * lower every bit.
+ */
+int resync_settle (struct engine *e, const struct layout *l,
+                   const struct map *map);
 
 #endif /* WEFT_RESYNC_H */

@@ -25,6 +25,7 @@ struct params {
   int64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
+  bool takeover; /* array role: take the array from a host that lives */
 };
 extern struct params params;
 

@@ -138,6 +138,17 @@ set_string (char **to, const char *key, const char *value)
 }
 
 static int
+set_bool (bool *to, const char *value)
+{
+  int r = nbdkit_parse_bool (value);
+
+  if (r == -1)
+    return -1;
+  *to = r;
+  return 0;
+}
+
+static int
 weft_config (const char *key, const char *value)
 {
   const struct {
@@ -171,6 +182,8 @@ weft_config (const char *key, const char *value)
   if (strcmp (key, "io-timeout") == 0)
     return set_unsigned (&params.io_timeout_ms, key, value, IO_TIMEOUT_MS_MIN,
                          IO_TIMEOUT_MS_MAX);
+  if (strcmp (key, "takeover") == 0)
+    return set_bool (&params.takeover, value);
   nbdkit_error ("unknown parameter '%s'; see nbdkit-weft-plugin(1)", key);
   return -1;
 }
@@ -217,6 +230,11 @@ weft_config_complete (void)
                   params.image_buffer_bytes ? "image-buffer" : "image-age");
     return -1;
   }
+  if (params.takeover && !params.array) {
+    nbdkit_error ("takeover= belongs to array=: only an array that weftd knows "
+                  "has a holder");
+    return -1;
+  }
   if (params.node == NULL) {
     params.node = default_node ();
     if (params.node == NULL) {
@@ -243,6 +261,7 @@ weft_config_complete (void)
   "node=<NAME>             Name of this host (default: its hostname).\n" \
   "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n" \
   "image-age=<MS>          Longest time an image is held (array; default 200).\n" \
+  "takeover=true           Take the array from a host that lives (array).\n" \
   "io-timeout=<MS>         A member silent for so long is lost (default 15000)."
 
 static int

@@ -305,3 +305,54 @@ fields_word (struct fields *f, const char *name,
   else
     *value = i;
 }
+
+static const json_t *
+get_list (struct fields *f, const char *name, unsigned max, unsigned *count)
+{
+  const json_t *v = get (f, name);
+
+  *count = 0;
+  if (v && (!json_is_array (v) || json_array_size (v) > max))
+    fields_fail (f, name, "field %s must be a list of at most %u elements",
+                 name, max);
+  if (f->failed)
+    return NULL;
+  *count = (unsigned) json_array_size (v);
+  return v;
+}
+
+void
+fields_words (struct fields *f, const char *name,
+              int (*parse) (const char *word), const char *words,
+              unsigned max, uint8_t *values, unsigned *count)
+{
+  const json_t *list = get_list (f, name, max, count);
+
+  for (unsigned i = 0; i < *count; i++) {
+    const char *word = json_string_value (json_array_get (list, i));
+    int value = word ? parse (word) : -1;
+
+    if (value == -1)
+      fields_fail (f, name, "element %u of field %s must be one of %s", i, name,
+                   words);
+    else
+      values[i] = (uint8_t) value;
+  }
+}
+
+void
+fields_bools (struct fields *f, const char *name, unsigned max, bool *values,
+              unsigned *count)
+{
+  const json_t *list = get_list (f, name, max, count);
+
+  for (unsigned i = 0; i < *count; i++) {
+    const json_t *v = json_array_get (list, i);
+
+    if (!json_is_boolean (v))
+      fields_fail (f, name, "element %u of field %s must be true or false", i,
+                   name);
+    else
+      values[i] = json_is_true (v);
+  }
+}

@@ -52,6 +52,12 @@ void fields_uuid (struct fields *f, const char *name, uint8_t uuid[16]);
 void fields_word (struct fields *f, const char *name,
                   int (*parse) (const char *word), const char *words,
                   int *value);
+/* Lists of at most `max` elements; *count gets how many there are. */
+void fields_words (struct fields *f, const char *name,
+                   int (*parse) (const char *word), const char *words,
+                   unsigned max, uint8_t *values, unsigned *count);
+void fields_bools (struct fields *f, const char *name, unsigned max,
+                   bool *values, unsigned *count);
 
 /* Well-formed: [a-z0-9][a-z0-9-]{0,62}; 36 characters; 2 * count digits. */
 bool fields_is_name (const char *text);

@@ -38,7 +38,10 @@ struct request {
   struct cluster_create *create;                 /* the same */
   struct cluster_attach attach;
   struct cluster_session_heartbeat session_heartbeat;
-  unsigned member;
+  struct cluster_member_tune member_tune;
+  struct cluster_array_tune array_tune;
+  struct cluster_import import;
+  unsigned member; /* or from the path */
   char reason[CLUSTER_REASON_BYTES];
   bool dry_run;
 

@@ -49,9 +49,11 @@ identity_json (const struct cluster_identity *i)
 static json_t *
 disk_json (const struct cluster_disk_record *d)
 {
-  return json_pack ("{so so ss so so so so}", "key",
+  return json_pack ("{so so so so ss so so so so}", "key",
                     text_hex (d->key, KEY_BYTES), "release",
-                    text_uuid_or_null (d->release), "node", d->node, "uri",
+                    text_uuid_or_null (d->release), "spare_of",
+                    text_uuid_or_null (d->spare_of), "sequence",
+                    number (d->sequence), "node", d->node, "uri",
                     text_string (d->uri), "path", text_string (d->path),
                     "size", number (d->size),
                     "data_bytes", number (d->data_bytes));
@@ -60,17 +62,32 @@ disk_json (const struct cluster_disk_record *d)
 static json_t *
 change_json (const struct cluster_change *c, unsigned members)
 {
-  json_t *states;
+  json_t *states, *confirm;
 
   if (c->epoch == 0)
     return json_null ();
   states = json_array ();
-  for (unsigned m = 0; m < members; m++)
+  confirm = json_array ();
+  for (unsigned m = 0; m < members; m++) {
     json_array_append_new (states, json_string (member_state_name (
                                      (enum member_state) c->states[m])));
-  return json_pack ("{so sb so so}", "epoch", number (c->epoch), "fence",
-                    c->fence, "since_ms", number (c->since_wall_ms), "states",
-                    states);
+    json_array_append_new (confirm, json_boolean (c->confirm[m]));
+  }
+  return json_pack ("{so sb so so so}", "epoch", number (c->epoch), "sessions",
+                    c->sessions, "since_ms", number (c->since_wall_ms),
+                    "states", states, "confirm", confirm);
+}
+
+static json_t *
+member_json (const struct cluster_member *m)
+{
+  return json_pack ("{so ss so so so sb sb sb so so}", "disk",
+                    text_uuid (m->disk), "state", member_state_name (m->state),
+                    "fence", number (m->fence), "since_ms",
+                    number (m->since_wall_ms), "reason",
+                    text_string (m->reason), "held", m->held, "reset",
+                    m->reset, "paused", m->paused, "floor", number (m->floor),
+                    "ceiling", number (m->ceiling));
 }
 
 static json_t *
@@ -79,19 +96,14 @@ array_json (const struct cluster_array_record *a)
   json_t *members = json_array ();
 
   for (unsigned m = 0; m < a->n * a->groups; m++)
-    json_array_append_new (
-      members,
-      json_pack ("{so ss so so}", "disk", text_uuid (a->member[m].disk),
-                 "state", member_state_name (a->member[m].state), "since_ms",
-                 number (a->member[m].since_wall_ms), "reason",
-                 text_string (a->member[m].reason)));
+    json_array_append_new (members, member_json (&a->member[m]));
   return json_pack ("{ss ss ss sI sI so so sb so so so so}", "name", a->name,
                     "layout", layout_name (a->layout), "dup",
                     array_dup_name (a->dup), "n", (json_int_t) a->n, "groups",
                     (json_int_t) a->groups, "unit", number (a->unit),
                     "member_bytes", number (a->member_bytes), "ready",
-                    a->ready, "epoch", number (a->epoch), "fence",
-                    number (a->fence), "change",
+                    a->ready, "epoch", number (a->epoch), "spare_after_ms",
+                    number (a->spare_after_ms), "change",
                     change_json (&a->change, a->n * a->groups), "members",
                     members);
 }
@@ -174,6 +186,10 @@ parse_disk (struct fields *f, const char *key, struct cluster_disk_record *d)
   fields_hex (f, "key", d->key, KEY_BYTES);
   if (fields_has (f, "release"))
     fields_uuid (f, "release", d->release);
+  if (fields_has (f, "spare_of"))
+    fields_uuid (f, "spare_of", d->spare_of);
+  if (fields_has (f, "sequence"))
+    fields_u64 (f, "sequence", 0, INT64_MAX, &d->sequence);
   fields_text (f, "node", d->node, sizeof d->node);
   fields_text (f, "uri", d->uri, sizeof d->uri);
   fields_text (f, "path", d->path, sizeof d->path);
@@ -181,42 +197,71 @@ parse_disk (struct fields *f, const char *key, struct cluster_disk_record *d)
   fields_u64 (f, "data_bytes", 0, INT64_MAX, &d->data_bytes);
 }
 
+/* Older records have one fence for all members of an array, and a change either
+ * asked every member that stays to confirm, or none.
+ */
 static void
 parse_change (struct fields *f, struct cluster_change *c, unsigned members)
 {
   struct fields g;
-  const json_t *states, *v;
-  int state;
+  unsigned count = 0, confirms = members;
+  bool all = false;
 
   if (!fields_has (f, "change") || f->failed)
     return;
   f->seen[f->seen_count++] = "change";
   fields_begin (&g, json_object_get (f->object, "change"));
   fields_u64 (&g, "epoch", 1, INT64_MAX, &c->epoch);
-  fields_bool (&g, "fence", &c->fence);
   fields_u64 (&g, "since_ms", 0, INT64_MAX, &c->since_wall_ms);
-  states = json_object_get (g.object, "states");
-  if (!g.failed && json_array_size (states) != members)
-    fields_fail (&g, "states", "it must have a state for each member");
-  for (unsigned m = 0; !g.failed && m < members; m++) {
-    v = json_array_get (states, m);
-    state = json_is_string (v) ? member_state_parse (json_string_value (v))
-                               : -1;
-    if (state == -1)
-      fields_fail (&g, "states", "a member has an unknown state");
-    else
-      c->states[m] = (uint8_t) state;
+  fields_words (&g, "states", member_state_parse, "the states", members,
+                c->states, &count);
+  if (fields_has (&g, "fence")) {
+    fields_bool (&g, "fence", &all);
+    for (unsigned m = 0; m < members; m++)
+      c->confirm[m] = all && c->states[m] != MEMBER_OUT;
   }
+  else {
+    fields_bool (&g, "sessions", &c->sessions);
+    fields_bools (&g, "confirm", members, c->confirm, &confirms);
+  }
+  if (count != members || confirms != members)
+    fields_fail (&g, "states", "it must have an element for each member");
+  fields_end (&g);
   if (g.failed)
     fields_fail (f, "change", "field change: %.200s", g.why);
 }
 
 static void
-parse_members (struct fields *f, struct cluster_array_record *a)
+parse_member (struct fields *g, struct cluster_member *member)
+{
+  int state = 0;
+
+  fields_uuid (g, "disk", member->disk);
+  fields_word (g, "state", member_state_parse, "the states", &state);
+  member->state = (enum member_state) state;
+  if (fields_has (g, "fence"))
+    fields_u64 (g, "fence", 0, INT64_MAX, &member->fence);
+  fields_u64 (g, "since_ms", 0, INT64_MAX, &member->since_wall_ms);
+  fields_text (g, "reason", member->reason, sizeof member->reason);
+  if (fields_has (g, "held"))
+    fields_bool (g, "held", &member->held);
+  if (fields_has (g, "reset"))
+    fields_bool (g, "reset", &member->reset);
+  if (fields_has (g, "paused"))
+    fields_bool (g, "paused", &member->paused);
+  if (fields_has (g, "floor"))
+    fields_u64 (g, "floor", 0, INT64_MAX, &member->floor);
+  if (fields_has (g, "ceiling"))
+    fields_u64 (g, "ceiling", 0, INT64_MAX, &member->ceiling);
+  fields_end (g);
+}
+
+/* `fence`: of those members that have none of their own. */
+static void
+parse_members (struct fields *f, struct cluster_array_record *a, uint64_t fence)
 {
   const json_t *list = json_object_get (f->object, "members");
   struct fields g;
-  int state = 0;
 
   if (f->failed)
     return;
@@ -226,19 +271,13 @@ parse_members (struct fields *f, struct cluster_array_record *a)
     return;
   }
   for (unsigned m = 0; m < a->n * a->groups; m++) {
-    struct cluster_member *member = &a->member[m];
-
+    a->member[m].fence = fence;
     fields_begin (&g, json_array_get (list, m));
-    fields_uuid (&g, "disk", member->disk);
-    fields_word (&g, "state", member_state_parse, "the states", &state);
-    fields_u64 (&g, "since_ms", 0, INT64_MAX, &member->since_wall_ms);
-    fields_text (&g, "reason", member->reason, sizeof member->reason);
-    fields_end (&g);
+    parse_member (&g, &a->member[m]);
     if (g.failed) {
       fields_fail (f, "members", "member %u: %.200s", m, g.why);
       return;
     }
-    member->state = (enum member_state) state;
   }
 }
 
@@ -246,7 +285,7 @@ static void
 parse_array (struct fields *f, const char *key, struct cluster_array_record *a)
 {
   int layout = 0, dup = 0;
-  uint64_t n = 0, groups = 0;
+  uint64_t n = 0, groups = 0, fence = 0;
 
   if (!fields_parse_uuid (key, a->uuid))
     fields_fail (f, "key", "its key is no UUID");
@@ -259,7 +298,11 @@ parse_array (struct fields *f, const char *key, struct cluster_array_record *a)
   fields_u64 (f, "member_bytes", 1, INT64_MAX, &a->member_bytes);
   fields_bool (f, "ready", &a->ready);
   fields_u64 (f, "epoch", 1, INT64_MAX, &a->epoch);
-  fields_u64 (f, "fence", 0, INT64_MAX, &a->fence);
+  if (fields_has (f, "fence"))
+    fields_u64 (f, "fence", 0, INT64_MAX, &fence);
+  a->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
+  if (fields_has (f, "spare_after_ms"))
+    fields_u64 (f, "spare_after_ms", 0, INT64_MAX, &a->spare_after_ms);
   if (!f->failed && n * groups > ARRAY_MEMBERS_MAX)
     fields_fail (f, "n", "there are too many members");
   a->layout = (enum layout_kind) layout;
@@ -267,7 +310,7 @@ parse_array (struct fields *f, const char *key, struct cluster_array_record *a)
   a->n = (unsigned) n;
   a->groups = (unsigned) groups;
   parse_change (f, &a->change, a->n * a->groups);
-  parse_members (f, a);
+  parse_members (f, a, fence);
 }
 
 static void

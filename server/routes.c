@@ -9,139 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "routes.h"
+#include "routes-internal.h"
 #include "views.h"
-
-/* ---- Disks. ---- */
-
-static void
-parse_load (struct fields *f, struct cluster_load *load)
-{
-  struct fields g;
-  struct {
-    const char *name;
-    uint64_t *value;
-  } counters[] = {
-    { "mem_free", &load->mem_free },
-    { "disk_read_bytes", &load->disk_read_bytes },
-    { "disk_write_bytes", &load->disk_write_bytes },
-    { "disk_reads", &load->disk_reads },
-    { "disk_writes", &load->disk_writes },
-    { "flushes", &load->flushes },
-    { "net_rx_bytes", &load->net_rx_bytes },
-    { "net_tx_bytes", &load->net_tx_bytes },
-  };
-
-  fields_begin (&g, json_object_get (f->object, "load"));
-  if (g.failed) {
-    fields_fail (f, "load", "field load must be an object");
-    return;
-  }
-  if (fields_has (&g, "cpu"))
-    fields_real (&g, "cpu", &load->cpu);
-  if (fields_has (&g, "loadavg"))
-    fields_real (&g, "loadavg", &load->loadavg);
-  for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
-    if (fields_has (&g, counters[i].name))
-      fields_u64 (&g, counters[i].name, 0, INT64_MAX, counters[i].value);
-  if (g.failed)
-    fields_fail (f, g.field, "in load: %.200s", g.why);
-}
-
-static int
-disk_state_parse (const char *word)
-{
-  return strcmp (word, "serving") == 0 ? 0
-         : strcmp (word, "failed") == 0 ? 1
-                                        : -1;
-}
-
-/* A heartbeat may hold more than this weftd knows: members and weftd need not
- * be of the same version.  So there is no fields_end.
- */
-static void
-parse_disk_heartbeat (struct fields *f, struct request *r)
-{
-  struct cluster_disk_heartbeat *hb = calloc (1, sizeof *hb);
-  uint64_t position = 0;
-  int failed = 0;
-
-  if (hb == NULL)
-    abort ();
-  r->disk_heartbeat = hb;
-  memcpy (hb->uuid, r->uuid, 16);
-  fields_text (f, "instance", hb->instance, sizeof hb->instance);
-  if (!f->failed && hb->instance[0] == '\0')
-    fields_fail (f, "instance", "field instance must not be empty");
-  fields_name (f, "node", hb->node, sizeof hb->node);
-  fields_uri (f, "uri", hb->uri, sizeof hb->uri);
-  fields_text (f, "path", hb->path, sizeof hb->path);
-  fields_u64 (f, "size", 0, INT64_MAX, &hb->size);
-  fields_u64 (f, "data_bytes", 0, INT64_MAX, &hb->data_bytes);
-  if (fields_has (f, "cluster"))
-    fields_uuid (f, "cluster", hb->cluster);
-  if (fields_has (f, "array")) {
-    fields_uuid (f, "array", hb->array);
-    fields_u64 (f, "position", 0, ARRAY_MEMBERS_MAX - 1, &position);
-    hb->position = (unsigned) position;
-  }
-  fields_u64 (f, "min_epoch", 0, EPOCH_MAX, &hb->min_epoch);
-  fields_u64 (f, "sequence", 0, INT64_MAX, &hb->sequence);
-  fields_u64 (f, "generation", 0, INT64_MAX, &hb->generation);
-  if (fields_has (f, "states_epoch"))
-    fields_u64 (f, "states_epoch", 0, EPOCH_MAX, &hb->states_epoch);
-  fields_word (f, "state", disk_state_parse, "serving, failed", &failed);
-  hb->failed = failed == 1;
-  if (fields_has (f, "reason"))
-    fields_prose (f, "reason", hb->reason, sizeof hb->reason);
-  if (fields_has (f, "dirty_extents"))
-    fields_u64 (f, "dirty_extents", 0, INT64_MAX, &hb->dirty_extents);
-  if (fields_has (f, "load")) {
-    parse_load (f, &hb->load);
-    hb->has_load = true;
-  }
-  if (fields_has (f, "wait_ms"))
-    fields_u64 (f, "wait_ms", 0, 60000, &hb->wait_ms);
-}
-
-static void
-handle_disk_heartbeat (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_disk_heartbeat (loop_cluster (l), &in, r->disk_heartbeat);
-}
-
-static void
-handle_disks (struct loop *l, struct request *r)
-{
-  loop_answer (l, r, 200, view_disks (loop_cluster (l)));
-}
-
-static void
-handle_disk (struct loop *l, struct request *r)
-{
-  struct cluster *c = loop_cluster (l);
-  const struct cluster_disk *d = cluster_disk_find (c, r->uuid);
-
-  if (d)
-    loop_answer (l, r, 200, view_disk (c, d));
-  else
-    loop_answer (l, r, 404,
-                 view_error (404, NULL, "unknown-disk",
-                             "there is no disk of this UUID: GET /api/v1/disks "
-                             "lists them"));
-}
-
-static void
-handle_disk_forget (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_disk_forget (loop_cluster (l), &in, r->uuid);
-}
 
 /* ---- Arrays. ---- */
 
@@ -286,6 +155,8 @@ parse_attach (struct fields *f, struct request *r)
   a->writable = writable == 1;
   if (fields_has (f, "uri"))
     fields_uri (f, "uri", a->uri, sizeof a->uri);
+  if (fields_has (f, "takeover"))
+    fields_bool (f, "takeover", &a->takeover);
 }
 
 static void
@@ -348,6 +219,8 @@ parse_session_heartbeat (struct fields *f, struct request *r)
 
   fields_text (f, "instance", hb->instance, sizeof hb->instance);
   fields_u64 (f, "epoch", 0, EPOCH_MAX, &hb->epoch);
+  if (fields_has (f, "prepared"))
+    fields_u64 (f, "prepared", 0, EPOCH_MAX, &hb->prepared);
   if (fields_has (f, "uri")) {
     fields_uri (f, "uri", hb->uri, sizeof hb->uri);
     hb->has_uri = true;
@@ -426,6 +299,7 @@ handle_status (struct loop *l, struct request *r)
 const struct route route_snapshot = { .handle = handle_status };
 
 #define V1 "/api/v1"
+#define MEMBER V1 "/arrays/{name}/members/{member}"
 
 const struct route routes[] = {
   { "GET", V1 "/status", .handle = handle_status },
@@ -436,11 +310,26 @@ const struct route routes[] = {
   { "POST", V1 "/disks/{uuid}/heartbeat", .has_body = true,
     .parse = parse_disk_heartbeat, .handle = handle_disk_heartbeat },
   { "GET", V1 "/arrays", .handle = handle_arrays },
-  { "POST", V1 "/arrays", .has_body = true, .parse = parse_create,
-    .handle = handle_create },
+  { "POST", V1 "/arrays", .has_body = true, .makes = true,
+    .parse = parse_create, .handle = handle_create },
   { "GET", V1 "/arrays/{name}", .handle = handle_array },
+  { "PATCH", V1 "/arrays/{name}", .has_body = true, .parse = parse_array_tune,
+    .handle = handle_array_tune },
   { "DELETE", V1 "/arrays/{name}", .handle = handle_array_delete },
-  { "POST", V1 "/arrays/{name}/sessions", .has_body = true,
+  { "PATCH", MEMBER, .has_body = true, .parse = parse_member_tune,
+    .handle = handle_member_tune },
+  { "POST", MEMBER "/replace", .has_body = true, .parse = parse_disk_name,
+    .handle = handle_replace },
+  { "POST", MEMBER "/cancel", .handle = handle_cancel },
+  { "POST", MEMBER "/join", .handle = handle_join },
+  { "POST", V1 "/arrays/{name}/spares", .has_body = true,
+    .parse = parse_disk_name, .handle = handle_spare_add },
+  { "DELETE", V1 "/arrays/{name}/spares/{uuid}", .handle = handle_spare_drop },
+  { "GET", V1 "/rebuilds", .handle = handle_rebuilds },
+  { "GET", V1 "/imports", .handle = handle_imports },
+  { "POST", V1 "/imports", .has_body = true, .makes = true,
+    .parse = parse_import, .handle = handle_import },
+  { "POST", V1 "/arrays/{name}/sessions", .has_body = true, .makes = true,
     .parse = parse_attach, .handle = handle_attach },
   { "GET", V1 "/sessions", .handle = handle_sessions },
   { "DELETE", V1 "/sessions/{id}", .handle = handle_detach },
@@ -455,43 +344,59 @@ const size_t routes_count = sizeof routes / sizeof routes[0];
 
 /* ---- Finding one. ---- */
 
-/* Does the path have the pattern's shape?  The one variable part, if any, is
- * copied to `part`.
- */
+#define PARTS_MAX 2
+#define PART_BYTES 80
+
+/* Does the path have the pattern's shape?  Its variable parts are copied. */
 static bool
-shape (const char *pattern, const char *path, char part[80])
+shape (const char *pattern, const char *path, char part[PARTS_MAX][PART_BYTES])
 {
+  unsigned count = 0;
   size_t n;
 
-  part[0] = '\0';
-  while (*pattern && *pattern != '{') {
-    if (*pattern++ != *path++)
+  while (*pattern) {
+    if (*pattern != '{') {
+      if (*pattern++ != *path++)
+        return false;
+      continue;
+    }
+    n = strcspn (path, "/");
+    if (n == 0 || n >= PART_BYTES)
       return false;
+    assert (count < PARTS_MAX);
+    memcpy (part[count], path, n);
+    part[count++][n] = '\0';
+    path += n;
+    pattern = strchr (pattern, '}') + 1;
   }
-  if (*pattern == '\0')
-    return *path == '\0';
-  n = strcspn (path, "/");
-  if (n == 0 || n >= 80)
-    return false;
-  memcpy (part, path, n);
-  part[n] = '\0';
-  return strcmp (strchr (pattern, '}') + 1, path + n) == 0;
+  return *path == '\0';
 }
 
 static bool
-take_part (const struct route *route, const char *part, struct request *r,
-           char *why, size_t why_size)
+parse_position (const char *text, unsigned *member)
+{
+  size_t n = strlen (text);
+
+  if (n > 3 || strspn (text, "0123456789") != n || (n > 1 && text[0] == '0'))
+    return false;
+  *member = (unsigned) atoi (text);
+  return *member < ARRAY_MEMBERS_MAX;
+}
+
+/* Take what stands in the path for `{what}`; false: why. */
+static bool
+take_part (const char *what, const char *part, struct request *r, char *why,
+           size_t why_size)
 {
   uint8_t id[8];
 
-  request_init (r, route);
-  if (strstr (route->pattern, "{uuid}")) {
+  if (strncmp (what, "{uuid}", 6) == 0) {
     if (fields_parse_uuid (part, r->uuid))
       return true;
     snprintf (why, why_size, "the path must name a disk by its UUID in lower "
               "case");
   }
-  else if (strstr (route->pattern, "{id}")) {
+  else if (strncmp (what, "{id}", 4) == 0) {
     if (fields_parse_hex (part, id, sizeof id)) {
       for (unsigned i = 0; i < 8; i++)
         r->id = r->id << 8 | id[i];
@@ -500,7 +405,13 @@ take_part (const struct route *route, const char *part, struct request *r,
     snprintf (why, why_size, "the path must name a session by its 16 "
               "lower-case hex digits");
   }
-  else if (strstr (route->pattern, "{name}")) {
+  else if (strncmp (what, "{member}", 8) == 0) {
+    if (parse_position (part, &r->member))
+      return true;
+    snprintf (why, why_size, "the path must name a member by its position, 0 "
+              "to %d", ARRAY_MEMBERS_MAX - 1);
+  }
+  else {
     if (fields_is_name (part)) {
       strcpy (r->name, part);
       return true;
@@ -508,17 +419,29 @@ take_part (const struct route *route, const char *part, struct request *r,
     snprintf (why, why_size, "the path must name an array: at most %d "
               "lower-case letters, digits and '-'", NAME_BYTES_MAX);
   }
-  else
-    return true;
-  request_destroy (r);
   return false;
+}
+
+static bool
+take_parts (const struct route *route, char part[PARTS_MAX][PART_BYTES],
+            struct request *r, char *why, size_t why_size)
+{
+  const char *what = route->pattern;
+
+  request_init (r, route);
+  for (unsigned i = 0; (what = strchr (what, '{')) != NULL; i++, what++)
+    if (!take_part (what, part[i], r, why, why_size)) {
+      request_destroy (r);
+      return false;
+    }
+  return true;
 }
 
 enum route_match
 routes_find (const char *method, const char *path, struct request *r,
              char allow[64], char *why, size_t why_size)
 {
-  char part[80];
+  char part[PARTS_MAX][PART_BYTES];
   bool head = strcmp (method, "HEAD") == 0;
 
   allow[0] = '\0';
@@ -526,8 +449,8 @@ routes_find (const char *method, const char *path, struct request *r,
     if (!shape (routes[i].pattern, path, part))
       continue;
     if (strcmp (routes[i].method, head ? "GET" : method) == 0)
-      return take_part (&routes[i], part, r, why, why_size) ? ROUTE_MATCH
-                                                            : ROUTE_BAD_NAME;
+      return take_parts (&routes[i], part, r, why, why_size) ? ROUTE_MATCH
+                                                             : ROUTE_BAD_NAME;
     assert (strlen (allow) + 16 < 64);
     if (allow[0])
       strcat (allow, ", ");

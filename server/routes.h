@@ -17,6 +17,7 @@ struct route {
   const char *pattern; /* "/api/v1/disks/{uuid}/heartbeat" */
   enum route_kind kind;
   bool has_body;
+  bool makes; /* something new: 201, not 200 */
   /* On the HTTP thread: take the body's fields into the request. */
   void (*parse) (struct fields *f, struct request *r);
   /* On the loop's thread: answer, now or later. */

@@ -14,6 +14,8 @@
 #include "log.h"
 #include "loop-internal.h"
 #include "records.h"
+#include "replies.h"
+#include "routes.h"
 #include "text.h"
 #include "views.h"
 
@@ -225,24 +227,23 @@ add_log (struct loop *l, struct pending *p, struct store_txn *t,
 }
 
 static json_t *
-reply_body (struct loop *l, const struct cluster_output *o, int *status)
+reply_body (struct loop *l, const struct cluster_output *o,
+            const struct request *r, int *status)
 {
   const struct cluster *c = l->cluster;
 
-  *status = 200;
+  *status = r->route->makes ? 201 : 200;
   switch (o->reply) {
   case CLUSTER_REPLY_PROBLEM:
     return view_problem (o->problem, status);
   case CLUSTER_REPLY_DISK:
-    return view_desired (c, o->disk);
+    return reply_disk (c, o->disk);
   case CLUSTER_REPLY_ARRAY:
-    *status = 201;
     return view_array (c, o->array, loop_wall_ms (l));
   case CLUSTER_REPLY_GRANT:
-    *status = 201;
-    return view_grant (c, o->array, o->session);
+    return reply_grant (c, o->array, o->session);
   case CLUSTER_REPLY_SESSION:
-    return view_session_state (c, o->array);
+    return reply_session (c, o->array, o->session, r->session_heartbeat.epoch);
   case CLUSTER_REPLY_DONE:
     if (o->object == CLUSTER_SESSION)
       return json_pack ("{so sb}", "session", text_session (o->id), "deleted",
@@ -297,7 +298,7 @@ steps_queue (struct loop *l, struct cluster_step *step)
     switch (o->kind) {
     case CLUSTER_OUTPUT_REPLY:
       answer.request = (struct request *) (uintptr_t) o->op;
-      answer.body = reply_body (l, o, &answer.status);
+      answer.body = reply_body (l, o, answer.request, &answer.status);
       APPEND (p, answers, answer);
       break;
     case CLUSTER_OUTPUT_CHANGED:

@@ -42,6 +42,12 @@ text_uuid_or_null (const uint8_t uuid[16])
 }
 
 json_t *
+text_number (uint64_t n)
+{
+  return json_integer (n > INT64_MAX ? INT64_MAX : (json_int_t) n);
+}
+
+json_t *
 text_hex (const uint8_t *bytes, size_t count)
 {
   char text[129];

@@ -9,14 +9,7 @@
 #include <string.h>
 
 #include "text.h"
-#include "token.h"
 #include "views.h"
-
-static json_t *
-number (uint64_t n)
-{
-  return json_integer (n > INT64_MAX ? INT64_MAX : (json_int_t) n);
-}
 
 static json_t *
 rounded (double x)
@@ -31,7 +24,8 @@ disk_load (const struct cluster_disk *d)
 
   return json_pack ("{so so so so so so so so so so}", "cpu",
                     rounded (d->load.cpu), "loadavg", rounded (d->load.loadavg),
-                    "mem_free", number (d->load.mem_free), "disk_read_bytes",
+                    "mem_free", text_number (d->load.mem_free),
+                    "disk_read_bytes",
                     rounded (r->disk_read_bytes), "disk_write_bytes",
                     rounded (r->disk_write_bytes), "disk_reads",
                     rounded (r->disk_reads), "disk_writes",
@@ -46,23 +40,36 @@ disk_state (const struct cluster_disk *d)
   return d->failed ? "failed" : d->alive ? "serving" : "silent";
 }
 
+static const char *
+array_name (const struct cluster *c, const uint8_t uuid[16])
+{
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    if (memcmp (a->rec.uuid, uuid, 16) == 0)
+      return a->rec.name;
+  return NULL;
+}
+
 json_t *
 view_disk (const struct cluster *c, const struct cluster_disk *d)
 {
   const struct cluster_disk_record *r = &d->rec;
 
   return json_pack (
-    "{so ss so so so so ss sb so so so so so so so so so}", "uuid",
+    "{so ss so so so so ss sb so so so ss? so so so so so so}", "uuid",
     text_uuid (r->uuid), "node", r->node, "path", text_string (r->path), "uri",
-    text_string (r->uri), "size", number (r->size), "data_bytes",
-    number (r->data_bytes), "state", disk_state (d), "alive", d->alive,
+    text_string (r->uri), "size", text_number (r->size), "data_bytes",
+    text_number (r->data_bytes), "state", disk_state (d), "alive", d->alive,
     "reason", text_or_null (d->reason), "array",
     d->array ? json_string (d->array->rec.name) : json_null (), "position",
-    d->array ? json_integer (d->position) : json_null (), "releasing",
+    d->array ? json_integer (d->position) : json_null (), "spare_of",
+    array_name (c, r->spare_of), "releasing",
     text_uuid_or_null (r->release), "last_heard_ms",
-    number (cluster_disk_silent_ms (c, d)), "min_epoch", number (d->min_epoch),
-    "sequence", number (d->sequence), "dirty_extents",
-    number (d->dirty_extents), "load", disk_load (d));
+    text_number (cluster_disk_silent_ms (c, d)), "min_epoch",
+    text_number (d->min_epoch),
+    "sequence", text_number (d->sequence), "dirty_extents",
+    text_number (d->dirty_extents), "load", disk_load (d));
 }
 
 /* ---- Sessions. ---- */
@@ -79,8 +86,9 @@ session_load (const struct cluster_session *s)
     "read_bytes", rounded (r->read_bytes), "write_bytes",
     rounded (r->write_bytes), "read_us", rounded (r->read_us), "write_us",
     rounded (r->write_us), "flush_us", rounded (r->flush_us), "image_bytes",
-    number (t->image_bytes), "image_bytes_max", number (t->image_bytes_max),
-    "image_oldest_ms", number (t->image_oldest_ns / 1000000),
+    text_number (t->image_bytes), "image_bytes_max",
+    text_number (t->image_bytes_max),
+    "image_oldest_ms", text_number (t->image_oldest_ns / 1000000),
     "requests_waiting", json_integer (t->requests_waiting), "ios_in_flight",
     json_integer (t->ios_in_flight));
 }
@@ -93,30 +101,52 @@ view_session (const struct cluster *c, const struct cluster_session *s)
   return json_pack ("{so so ss ss so ss so sb sb so so so so}", "id",
                     text_session (r->id), "session", text_session (r->id),
                     "array", r->array_name, "node", r->node, "pid",
-                    number (r->pid), "mode", r->writable ? "rw" : "ro", "uri",
+                    text_number (r->pid), "mode", r->writable ? "rw" : "ro",
+                    "uri",
                     text_or_null (r->uri), "alive", s->alive, "draining",
                     s->draining, "last_heard_ms",
-                    number (cluster_session_silent_ms (c, s)), "epoch",
-                    number (s->epoch), "since", text_time (r->since_wall_ms),
+                    text_number (cluster_session_silent_ms (c, s)), "epoch",
+                    text_number (s->epoch), "since",
+                    text_time (r->since_wall_ms),
                     "load", session_load (s));
 }
 
 /* ---- Arrays. ---- */
 
 static json_t *
-view_member (const struct cluster_array *a, unsigned m)
+view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
 {
   const struct cluster_member *member = &a->rec.member[m];
   const struct cluster_disk *d = a->disk[m];
   const char *reason = member->reason[0] ? member->reason : d->reason;
 
   return json_pack (
-    "{sI so ss so so ss so so sb sb so so}", "position", (json_int_t) m,
+    "{sI so ss so so ss so so sb sb sb so so so so}", "position",
+    (json_int_t) m,
     "disk", text_uuid (member->disk), "node", d->rec.node, "path",
     text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
     member_state_name (member->state), "reason", text_or_null (reason), "since",
     text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
-    "data_bytes", number (d->rec.data_bytes), "load", disk_load (d));
+    "held", member->held, "spare_at",
+    text_time (cluster_member_spare_wall_ms (c, a, m)), "rebuild",
+    view_rebuild (c, a, m), "data_bytes", text_number (d->rec.data_bytes),
+    "load", disk_load (d));
+}
+
+static json_t *
+spares_list (const struct cluster *c, const struct cluster_array *a)
+{
+  static const uint8_t zero[16];
+  json_t *list = json_array ();
+  const struct cluster_disk *d;
+
+  /* A plan has no UUID. */
+  if (memcmp (a->rec.uuid, zero, 16) == 0)
+    return list;
+  TAILQ_FOREACH (d, cluster_disks (c), link)
+    if (memcmp (d->rec.spare_of, a->rec.uuid, 16) == 0)
+      json_array_append_new (list, text_uuid (d->rec.uuid));
+  return list;
 }
 
 static json_t *
@@ -125,12 +155,16 @@ view_capacity (const struct cluster_array *a)
   uint64_t bytes[ARRAY_MEMBERS_MAX];
   struct layout_capacity c;
 
+  /* A member that was given up at an import has a disk of unknown size. */
   for (unsigned m = 0; m < a->layout.members; m++)
-    bytes[m] = a->disk[m]->rec.data_bytes;
+    bytes[m] = a->disk[m]->rec.data_bytes > a->rec.member_bytes
+                 ? a->disk[m]->rec.data_bytes
+                 : a->rec.member_bytes;
   layout_capacity (&a->layout, bytes, &c);
-  return json_pack ("{so so so so}", "total", number (c.total), "usable",
-                    number (c.usable), "images", number (c.images), "wasted",
-                    number (c.wasted));
+  return json_pack ("{so so so so}", "total", text_number (c.total), "usable",
+                    text_number (c.usable), "images", text_number (c.images),
+                    "wasted",
+                    text_number (c.wasted));
 }
 
 json_t *
@@ -145,7 +179,7 @@ view_array (const struct cluster *c, const struct cluster_array *a,
   uint64_t exposed, unreachable, lost;
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (members, view_member (a, m));
+    json_array_append_new (members, view_member (c, a, m));
   TAILQ_FOREACH (s, cluster_sessions (c), link) {
     if (s->rec.ended || memcmp (s->rec.array, r->uuid, 16) != 0)
       continue;
@@ -160,13 +194,15 @@ view_array (const struct cluster *c, const struct cluster_array *a,
     text_uuid_or_null (r->uuid), "state", cluster_array_state (a), "layout",
     layout_name (r->layout), "dup", array_dup_name (r->dup), "n",
     (json_int_t) r->n, "groups", (json_int_t) r->groups, "unit",
-    number (r->unit), "size", number (a->layout.size), "member_bytes",
-    number (r->member_bytes), "capacity", view_capacity (a), "survives",
-    survives, "epoch", number (r->epoch));
+    text_number (r->unit), "size", text_number (a->layout.size), "member_bytes",
+    text_number (r->member_bytes), "capacity", view_capacity (a), "survives",
+    survives, "epoch", text_number (r->epoch));
   more = json_pack (
-    "{so so so so so so so}", "members", members, "session", writer, "sessions",
-    sessions, "exposed_bytes", number (exposed), "unreachable_bytes",
-    number (unreachable), "lost_bytes", number (lost), "waits_for",
+    "{so so so so so so so so so}", "members", members, "spares",
+    spares_list (c, a), "spare_after_s",
+    text_number (r->spare_after_ms / 1000), "session", writer, "sessions",
+    sessions, "exposed_bytes", text_number (exposed), "unreachable_bytes",
+    text_number (unreachable), "lost_bytes", text_number (lost), "waits_for",
     cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits)
       ? text_string (waits) : json_null ());
   json_object_update (view, more);
@@ -298,7 +334,7 @@ view_status (const struct cluster *c, uint64_t wall_ms)
 
   return json_pack ("{so ss so so ss so sb so so so so}", "verdict",
                     text_string (verdict), "health", health[severity],
-                    "generation", number (i->generation), "cluster",
+                    "generation", text_number (i->generation), "cluster",
                     text_uuid (i->uuid), "version", PACKAGE_VERSION, "at",
                     text_time (wall_ms), "read_only",
                     cluster_read_only (c) != NULL, "nodes", nodes_list (c),
@@ -331,15 +367,15 @@ array_load (const struct cluster *c, const struct cluster_array *a)
                     rounded (sum.flushes), "read_bytes",
                     rounded (sum.read_bytes), "write_bytes",
                     rounded (sum.write_bytes), "image_bytes",
-                    number (image_bytes), "image_oldest_ms",
-                    number (oldest_ns / 1000000));
+                    text_number (image_bytes), "image_oldest_ms",
+                    text_number (oldest_ns / 1000000));
 }
 
 json_t *
 view_load (const struct cluster *c, uint64_t wall_ms)
 {
   json_t *disks = json_object (), *arrays = json_object (),
-         *sessions = json_object ();
+         *sessions = json_object (), *view;
   const struct cluster_disk *d;
   const struct cluster_array *a;
   const struct cluster_session *s;
@@ -358,120 +394,12 @@ view_load (const struct cluster *c, uint64_t wall_ms)
     snprintf (key, sizeof key, "%016" PRIx64, s->rec.id);
     json_object_set_new (sessions, key, session_load (s));
   }
-  return json_pack ("{so so so so}", "at", text_time (wall_ms), "disks", disks,
-                    "arrays", arrays, "sessions", sessions);
-}
-
-/* ---- Replies to heartbeats. ---- */
-
-static json_t *
-states_list (const struct cluster_array *a)
-{
-  json_t *list = json_array ();
-
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    enum member_state state = a->rec.change.epoch
-                                ? (enum member_state) a->rec.change.states[m]
-                                : a->rec.member[m].state;
-
-    json_array_append_new (list, json_string (member_state_name (state)));
-  }
-  return list;
-}
-
-static json_t *
-view_assignment (const struct cluster_disk *d)
-{
-  const struct cluster_array *a = d->array;
-  uint64_t epoch;
-
-  if (a == NULL)
-    return json_null ();
-  epoch = a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
-  return json_pack ("{so ss sI ss sI sI so so so}", "array",
-                    text_uuid (a->rec.uuid), "name", a->rec.name, "position",
-                    (json_int_t) d->position, "layout",
-                    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n,
-                    "groups", (json_int_t) a->rec.groups, "unit",
-                    number (a->rec.unit), "epoch", number (epoch), "states",
-                    states_list (a));
-}
-
-json_t *
-view_desired (const struct cluster *c, const struct cluster_disk *d)
-{
-  const struct cluster_identity *i = cluster_identity (c);
-  json_t *view
-    = json_pack ("{so so so so so sI}", "generation", number (i->generation),
-                 "cluster", text_uuid (i->uuid), "key",
-                 text_hex (d->rec.key, KEY_BYTES), "min_epoch",
-                 number (cluster_disk_min_epoch_wanted (d)), "assignment",
-                 view_assignment (d), "ttl_ms", (json_int_t) MEMBER_TTL_MS);
-  json_t *release = text_uuid_or_null (d->rec.release);
-
-  if (json_is_null (release))
-    json_decref (release);
-  else
-    json_object_set_new (view, "release", release);
+  view = view_rebuilds (c);
+  json_object_set_new (view, "at", text_time (wall_ms));
+  json_object_set_new (view, "disks", disks);
+  json_object_set_new (view, "arrays", arrays);
+  json_object_set_new (view, "sessions", sessions);
   return view;
-}
-
-json_t *
-view_session_state (const struct cluster *c, const struct cluster_array *a)
-{
-  json_t *states = json_array ();
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (
-      states, json_string (member_state_name (a->rec.member[m].state)));
-  return json_pack ("{so so so sI}", "generation",
-                    number (cluster_identity (c)->generation), "epoch",
-                    number (a->rec.epoch), "states", states, "ttl_ms",
-                    (json_int_t) SESSION_TTL_MS);
-}
-
-static json_t *
-grant_member (const struct cluster_array *a, unsigned m,
-              const struct cluster_session *s)
-{
-  const struct cluster_disk *d = a->disk[m];
-  struct token t = { .session = s->rec.id,
-                     .writable = s->rec.writable,
-                     .epoch = s->rec.epoch };
-  char text[TOKEN_BYTES_MAX + 1], name[16];
-  json_t *tokens;
-
-  memcpy (t.array, a->rec.uuid, 16);
-  memcpy (t.member, d->rec.uuid, 16);
-  token_mint (&t, d->rec.key, text);
-  tokens = json_pack ("{ss ss ss}", "data", text, "batch", text, "intents",
-                      text);
-  snprintf (name, sizeof name, "m%u", m);
-  return json_pack ("{so ss ss so so}", "uri", text_string (d->rec.uri), "name",
-                    name, "state",
-                    member_state_name (a->rec.member[m].state), "disk",
-                    text_uuid (d->rec.uuid), "tokens", tokens);
-}
-
-json_t *
-view_grant (const struct cluster *c, const struct cluster_array *a,
-            const struct cluster_session *s)
-{
-  json_t *members = json_array (), *map;
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (members, grant_member (a, m, s));
-  map = json_pack ("{ss ss sI sI so ss so so so so}", "name", a->rec.name,
-                   "layout", layout_name (a->rec.layout), "n",
-                   (json_int_t) a->rec.n, "groups", (json_int_t) a->rec.groups,
-                   "unit", number (a->rec.unit), "dup",
-                   array_dup_name (a->rec.dup), "epoch",
-                   number (s->rec.epoch), "session", text_session (s->rec.id),
-                   "member_bytes", number (a->rec.member_bytes), "members",
-                   members);
-  return json_pack ("{so sI so so}", "session", text_session (s->rec.id),
-                    "ttl_ms", (json_int_t) SESSION_TTL_MS, "generation",
-                    number (cluster_identity (c)->generation), "map", map);
 }
 
 /* ---- Problems. ---- */
@@ -536,9 +464,9 @@ view_problem (const struct cluster_problem *p, int *status)
       j, "holder",
       json_pack ("{so ss so so}", "session",
                  p->holder ? text_session (p->holder) : json_null (), "node",
-                 p->holder_node, "pid", number (p->holder_pid),
-                 "last_heard_ms", number (p->holder_silent_ms)));
+                 p->holder_node, "pid", text_number (p->holder_pid),
+                 "last_heard_ms", text_number (p->holder_silent_ms)));
   if (p->retry)
-    json_object_set_new (j, "retry_after_ms", number (p->retry_after_ms));
+    json_object_set_new (j, "retry_after_ms", text_number (p->retry_after_ms));
   return j;
 }

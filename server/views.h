@@ -19,16 +19,15 @@ json_t *view_disks (const struct cluster *c);
 json_t *view_arrays (const struct cluster *c, uint64_t wall_ms);
 json_t *view_sessions (const struct cluster *c);
 json_t *view_nodes (const struct cluster *c);
+/* Of a joining member; null of another. */
+json_t *view_rebuild (const struct cluster *c, const struct cluster_array *a,
+                      unsigned member);
+json_t *view_rebuilds (const struct cluster *c);
+/* Arrays that could be taken over from their members alone. */
+json_t *view_imports (const struct cluster *c);
 json_t *view_status (const struct cluster *c, uint64_t wall_ms);
 /* Rates: what changes every second and is not stored. */
 json_t *view_load (const struct cluster *c, uint64_t wall_ms);
-
-/* Replies to heartbeats and to an attach. */
-json_t *view_desired (const struct cluster *c, const struct cluster_disk *d);
-json_t *view_session_state (const struct cluster *c,
-                            const struct cluster_array *a);
-json_t *view_grant (const struct cluster *c, const struct cluster_array *a,
-                    const struct cluster_session *s);
 
 /* An error, as problem+json. */
 json_t *view_problem (const struct cluster_problem *p, int *status);

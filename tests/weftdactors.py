@@ -98,7 +98,8 @@ class Weftd:
 
 
 class Member:
-    """A disk and the process that serves it."""
+    """A disk and the process that serves it.  When it is to join, it says that
+    it is in self.phase, with todo_bytes left of total_bytes."""
 
     def __init__(self, weftd, number, disk=None):
         self.weftd = weftd
@@ -110,6 +111,9 @@ class Member:
         self.load = {"cpu": 0.25, "loadavg": 0.5, "mem_free": GIB,
                      "disk_read_bytes": 0, "disk_write_bytes": 0}
         self.state, self.reason = "serving", None
+        self.sequence, self.data_bytes = 1, GIB - (1 << 20)
+        self.phase, self.todo, self.total = "synced", 0, 8 << 20
+        self.join = self.order = None
         self.said = []
         self.thread = None
         self.running = False
@@ -118,8 +122,8 @@ class Member:
         return {"instance": self.instance, "node": f"n{self.number}",
                 "uri": f"nbd://127.0.0.{self.number + 1}:10809",
                 "path": f"/dev/disk{self.number}", "size": GIB,
-                "data_bytes": GIB - (1 << 20), "sequence": 1,
-                "state": self.state, "reason": self.reason,
+                "data_bytes": self.data_bytes, "sequence": self.sequence,
+                "join": self.join, "state": self.state, "reason": self.reason,
                 "dirty_extents": 0, "load": self.load, **self.header, **more}
 
     def beat(self, **more):
@@ -138,10 +142,23 @@ class Member:
         a = r["assignment"]
         if a:
             h.update(array=a["array"], position=a["position"],
-                     states_epoch=a["epoch"])
+                     states_epoch=a["epoch"],
+                     **{k: a[k] for k in ("layout", "n", "groups", "unit",
+                                          "member_bytes", "dup", "states")})
             self.states = a["states"]
         elif h["array"] and r.get("release") == h["array"]:
             h.update(array=None, position=None, states_epoch=0)
+        self.order = r["join"]
+        self.join = self.progress() \
+            if a and a["states"][a["position"]] == "joining" else None
+
+    def progress(self):
+        if self.order is None:
+            return {"epoch": 0, "phase": "waiting"}
+        return {"epoch": self.order["epoch"], "phase": self.phase,
+                "todo_bytes": self.todo, "total_bytes": self.total,
+                "copied_bytes": self.total - self.todo,
+                "unreadable_bytes": 0, "rate": 1 << 20, "waits": None}
 
     def live(self):
         while self.running:
@@ -170,16 +187,17 @@ class Host:
     def __init__(self, weftd, node, mode="rw"):
         self.weftd, self.node, self.mode = weftd, node, mode
         self.instance = os.urandom(8).hex()
-        self.epoch = 0
+        self.epoch = self.prepared = 0
+        self.prepares = True
         self.over = None
         self.running = False
         self.stats = {"reads": 0, "read_bytes": 0, "read_ns": 0}
 
-    def attach(self, array="a"):
+    def attach(self, array="a", **more):
         status, r = self.weftd.call(
             "POST", f"/arrays/{array}/sessions",
             {"instance": self.instance, "node": self.node, "pid": 42,
-             "mode": self.mode, "uri": None})
+             "mode": self.mode, "uri": None, **more})
         if status == 201:
             self.session, self.map = r["session"], r["map"]
             self.epoch = r["map"]["epoch"]
@@ -188,10 +206,11 @@ class Host:
     def beat(self, wait_ms=0):
         status, r = self.weftd.call(
             "POST", f"/sessions/{self.session}/heartbeat",
-            {"instance": self.instance, "epoch": self.epoch, "uri": None,
-             "stats": self.stats, "draining": False, "wait_ms": wait_ms})
+            {"instance": self.instance, "epoch": self.epoch,
+             "prepared": self.prepared, "uri": None, "stats": self.stats,
+             "draining": False, "wait_ms": wait_ms})
         if status == 200:
-            self.epoch, self.states = r["epoch"], r["states"]
+            self.obey(r)
         if status == 410:
             self.over = r["detail"]
         return status, r
@@ -200,8 +219,18 @@ class Host:
         status, r = self.weftd.call("POST", f"/sessions/{self.session}/lost",
                                     {"member": member, "reason": reason})
         if status == 200:
-            self.epoch, self.states = r["epoch"], r["states"]
+            self.obey(r)
         return status, r
+
+    def obey(self, r):
+        """Reaches every member that the epoch wants, and is ready for the next
+        one as soon as it hears of it."""
+        assert ("map" in r) or r["epoch"] == self.epoch
+        self.map = r.get("map", self.map)
+        self.epoch, self.states = r["epoch"], r["states"]
+        assert [m["state"] for m in self.map["members"]] == self.states
+        if r["change"] and self.prepares:
+            self.prepared = r["change"]["epoch"]
 
     def detach(self):
         self.stop()

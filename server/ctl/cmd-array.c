@@ -48,6 +48,36 @@ print_members (const json_t *array)
   table_print (t, 2);
 }
 
+/* How members come back, and what would replace them. */
+static void
+print_rebuilds (const json_t *array)
+{
+  uint64_t after = json_number (array, "spare_after_s");
+  json_t *v;
+  size_t i;
+
+  json_array_foreach (json_object_get (array, "members"), i, v) {
+    const json_t *rebuild = json_object_get (v, "rebuild");
+    char text[REBUILD_TEXT_BYTES];
+
+    if (json_is_object (rebuild))
+      printf ("  rebuild of %zu: %s\n", i, rebuild_text (rebuild, text));
+    if (json_is_true (json_object_get (v, "held")))
+      printf ("  %zu is held out: weftctl rebuild join %s %zu takes it back\n",
+              i, json_text (array, "name"), i);
+    if (json_is_string (json_object_get (v, "spare_at")))
+      printf ("  a spare takes the place of %zu at %s\n", i,
+              json_text (v, "spare_at"));
+  }
+  json_array_foreach (json_object_get (array, "spares"), i, v) {
+    printf ("  %-9s disk %s", "spare", json_string_value (v));
+    if (after)
+      printf (", for a member that has been out for %" PRIu64 " s\n", after);
+    else
+      printf (", when it is asked for\n");
+  }
+}
+
 static void
 print_capacity (const json_t *array)
 {
@@ -144,6 +174,7 @@ print_array (const json_t *array)
   print_capacity (array);
   printf ("\n");
   print_members (array);
+  print_rebuilds (array);
   print_sessions (array);
 }
 

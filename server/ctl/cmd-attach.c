@@ -64,12 +64,13 @@ struct sessions {
   const char *uri;        /* of an array process here that answers */
   const json_t *here;     /* a session of this host, which may be dead */
   const json_t *elsewhere; /* a writing session of another host */
+  const json_t *writer;    /* the writing session, wherever it is */
 };
 
 static struct sessions
 look_at_sessions (const json_t *array, const char *node, bool readonly)
 {
-  struct sessions found = { NULL, NULL, NULL };
+  struct sessions found = { NULL, NULL, NULL, NULL };
   const char *name = json_text (array, "name"), *uri;
   json_t *s;
   size_t i;
@@ -77,6 +78,8 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
   json_array_foreach (json_object_get (array, "sessions"), i, s) {
     bool writes = strcmp (json_text (s, "mode"), "rw") == 0;
 
+    if (writes)
+      found.writer = s;
     if (!session_is_here (s, node, name)) {
       if (writes && json_number (s, "last_heard_ms") <= SESSION_TTL_MS)
         found.elsewhere = s;
@@ -94,9 +97,15 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
 
 /* --- Starting an array process ------------------------------------------- */
 
+struct attach {
+  const char *node;
+  bool fuse, print_uri, takeover;
+  unsigned connections;
+};
+
 static int
-start_server (struct ctl *ctl, struct record *r, const char *node, char *said,
-              size_t size)
+start_server (struct ctl *ctl, struct record *r, const struct attach *a,
+              char *said, size_t size)
 {
   char socket[RECORD_PATH_BYTES], pid_file[RECORD_PATH_BYTES];
   char log[RECORD_PATH_BYTES], array[NAME_BYTES_MAX + 16];
@@ -104,7 +113,7 @@ start_server (struct ctl *ctl, struct record *r, const char *node, char *said,
   const char *argv[] = { "nbdkit", "--foreground", "--pidfile", pid_file,
                          "-U",     socket,         NULL,        NULL,
                          NULL,     NULL,           NULL,        NULL,
-                         NULL };
+                         NULL,     NULL };
   unsigned n = 6;
   int e, status;
 
@@ -113,7 +122,7 @@ start_server (struct ctl *ctl, struct record *r, const char *node, char *said,
   record_path (r, "nbdkit.log", log);
   uri_of_socket (socket, r->uri, sizeof r->uri);
   snprintf (array, sizeof array, "array=%s", r->name);
-  snprintf (node_is, sizeof node_is, "node=%s", node);
+  snprintf (node_is, sizeof node_is, "node=%s", a->node);
   snprintf (admin, sizeof admin, "admin=%s", ctl->admin_url);
   snprintf (uri, sizeof uri, "uri=%s", r->uri);
   if (r->readonly)
@@ -123,6 +132,8 @@ start_server (struct ctl *ctl, struct record *r, const char *node, char *said,
   argv[n++] = admin;
   argv[n++] = uri;
   argv[n++] = node_is;
+  if (a->takeover)
+    argv[n++] = "takeover=true";
   unlink (socket);
   unlink (pid_file);
 
@@ -151,14 +162,14 @@ start_server (struct ctl *ctl, struct record *r, const char *node, char *said,
  * again.
  */
 static int
-start_server_patiently (struct ctl *ctl, struct record *r, const char *node,
-                        bool predecessor)
+start_server_patiently (struct ctl *ctl, struct record *r,
+                        const struct attach *a, bool predecessor)
 {
   uint64_t end = ctl_now_ms () + ctl->timeout_ms;
   char said[600] = "";
 
   for (;;) {
-    int status = start_server (ctl, r, node, said, sizeof said);
+    int status = start_server (ctl, r, a, said, sizeof said);
 
     if (status == EXIT_OK)
       return status;
@@ -173,8 +184,37 @@ start_server_patiently (struct ctl *ctl, struct record *r, const char *node,
   return EXIT_FAILED;
 }
 
+/* May the array be taken from the session that writes to it? */
 static int
-find_server (struct ctl *ctl, struct record *r, const char *node)
+confirm_takeover (struct ctl *ctl, const char *name, const json_t *writer)
+{
+  char question[400], age[AGE_TEXT_BYTES];
+
+  if (ctl->yes || writer == NULL)
+    return EXIT_OK;
+  snprintf (question, sizeof question,
+            "Node %s (process %" PRIu64 ", last heard of %s ago) writes to "
+            "array %s.  It is cut off, and what it wrote and did not flush is "
+            "lost.  Take the array over? [y/N]", json_text (writer, "node"),
+            json_number (writer, "pid"),
+            age_text (json_number (writer, "last_heard_ms"), age), name);
+  switch (ask_yes (question)) {
+  case 1:
+    return EXIT_OK;
+  case 0:
+    ctl_error ("array %s: not taken over, as you did not say yes; nothing was "
+               "changed", name);
+    return EXIT_FAILED;
+  default:
+    ctl_error ("array %s: there is no terminal to ask on, so nothing was done; "
+               "add --yes to take it over from node %s", name,
+               json_text (writer, "node"));
+    return EXIT_USAGE;
+  }
+}
+
+static int
+find_server (struct ctl *ctl, struct record *r, const struct attach *a)
 {
   struct sessions found;
   json_t *array;
@@ -182,9 +222,14 @@ find_server (struct ctl *ctl, struct record *r, const char *node)
 
   if (status != EXIT_OK)
     return status;
-  found = look_at_sessions (array, node, r->readonly);
+  found = look_at_sessions (array, a->node, r->readonly);
   if (found.uri)
     snprintf (r->uri, sizeof r->uri, "%s", found.uri);
+  else if (a->takeover) {
+    status = confirm_takeover (ctl, r->name, found.writer);
+    if (status == EXIT_OK)
+      status = start_server_patiently (ctl, r, a, false);
+  }
   else if (found.here &&
            !json_is_string (json_object_get (found.here, "uri"))) {
     ctl_error ("array %s: process %" PRIu64 " of this host serves it, but was "
@@ -194,24 +239,19 @@ find_server (struct ctl *ctl, struct record *r, const char *node)
   }
   else if (!found.here && found.elsewhere && !r->readonly) {
     ctl_error ("array %s: attached for writing by node %s (process %" PRIu64
-               "); detach it there, or attach it here with --read-only",
+               "); detach it there, attach it here with --read-only, or take "
+               "it over with --takeover",
                r->name, json_text (found.elsewhere, "node"),
                json_number (found.elsewhere, "pid"));
     status = EXIT_REFUSED;
   }
   else
-    status = start_server_patiently (ctl, r, node, found.here != NULL);
+    status = start_server_patiently (ctl, r, a, found.here != NULL);
   json_decref (array);
   return status;
 }
 
 /* --- attach -------------------------------------------------------------- */
-
-struct attach {
-  const char *node;
-  bool fuse, print_uri;
-  unsigned connections;
-};
 
 static int
 make_device (struct ctl *ctl, struct record *r, const struct attach *a)
@@ -244,7 +284,7 @@ attach_new (struct ctl *ctl, struct record *r, const struct attach *a)
   int status = EXIT_OK;
 
   if (r->uri[0] == '\0')
-    status = find_server (ctl, r, a->node);
+    status = find_server (ctl, r, a);
   if (status == EXIT_OK && !a->print_uri)
     status = make_device (ctl, r, a);
   /* Somebody else's array process, and no device of ours: nothing to undo. */
@@ -298,7 +338,8 @@ cmd_attach (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0), *node = args_value (args, "node");
   struct attach a = { .fuse = args_switch (args, "fuse"),
-                      .print_uri = args_switch (args, "print-uri") };
+                      .print_uri = args_switch (args, "print-uri"),
+                      .takeover = args_switch (args, "takeover") };
   bool readonly = args_switch (args, "read-only");
   uint64_t connections = CONNECTIONS_DEFAULT;
   char host[NAME_BYTES_MAX + 1];
@@ -311,6 +352,10 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   if (status == EXIT_OK)
     status = args_number (args, "connections", 1, CONNECTIONS_MAX,
                           &connections);
+  if (status == EXIT_OK && readonly && a.takeover) {
+    ctl_error ("--takeover: with --read-only there is nothing to take over");
+    status = EXIT_USAGE;
+  }
   if (status != EXIT_OK)
     return status;
   ctl_node_name (host);

@@ -22,7 +22,9 @@ print_troubles (const json_t *array)
   json_array_foreach (json_object_get (array, "members"), i, m) {
     const char *state = json_text (m, "state");
     bool silent = json_is_false (json_object_get (m, "alive"));
+    const json_t *rebuild = json_object_get (m, "rebuild");
     bool out = strcmp (state, "in-sync") != 0;
+    char text[REBUILD_TEXT_BYTES];
 
     if (!silent && !out)
       continue;
@@ -35,6 +37,10 @@ print_troubles (const json_t *array)
             json_is_string (json_object_get (m, "reason")) ? ": " : "",
             json_is_string (json_object_get (m, "reason"))
                 ? json_text (m, "reason") : "");
+    if (json_is_object (rebuild))
+      printf ("    rebuild: %s\n", rebuild_text (rebuild, text));
+    if (json_is_string (json_object_get (m, "spare_at")))
+      printf ("    a spare takes its place at %s\n", json_text (m, "spare_at"));
   }
 }
 

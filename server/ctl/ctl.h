@@ -133,6 +133,17 @@ int cmd_array_create (struct ctl *ctl, const struct args *args);
 int cmd_array_ls (struct ctl *ctl, const struct args *args);
 int cmd_array_show (struct ctl *ctl, const struct args *args);
 int cmd_array_rm (struct ctl *ctl, const struct args *args);
+int cmd_array_replace (struct ctl *ctl, const struct args *args);
+int cmd_array_spare (struct ctl *ctl, const struct args *args);
+int cmd_array_set (struct ctl *ctl, const struct args *args);
+int cmd_array_import (struct ctl *ctl, const struct args *args);
+int cmd_rebuild_ls (struct ctl *ctl, const struct args *args);
+int cmd_rebuild_pause (struct ctl *ctl, const struct args *args);
+int cmd_rebuild_resume (struct ctl *ctl, const struct args *args);
+int cmd_rebuild_cancel (struct ctl *ctl, const struct args *args);
+int cmd_rebuild_join (struct ctl *ctl, const struct args *args);
+int cmd_rebuild_rate (struct ctl *ctl, const struct args *args);
+int cmd_rebuild_wait (struct ctl *ctl, const struct args *args);
 int cmd_map (struct ctl *ctl, const struct args *args);
 int cmd_attach (struct ctl *ctl, const struct args *args);
 int cmd_detach (struct ctl *ctl, const struct args *args);
@@ -141,5 +152,15 @@ int cmd_detach (struct ctl *ctl, const struct args *args);
  * of it, NODE:PATH, or a PATH that only one node has.
  */
 int disk_resolve (const json_t *disks, const char *text, const char **uuid);
+
+/* The path of the API for the member that the first two plain arguments name,
+ * array and position, with `more` behind it.
+ */
+int ctl_member_path (const struct args *args, const char *more,
+                     unsigned *member, char *path, size_t size);
+
+/* How far a rebuild is, and what it waits for: "1.2G of 3G (40.0 %), ...". */
+#define REBUILD_TEXT_BYTES 600
+const char *rebuild_text (const json_t *rebuild, char text[REBUILD_TEXT_BYTES]);
 
 #endif /* WEFT_CTL_H */

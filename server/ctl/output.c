@@ -31,6 +31,7 @@ static const struct {
   { "alive", "\033[32m" },     { "warning", "\033[33m" },
   { "degraded", "\033[33m" },  { "creating", "\033[33m" },
   { "joining", "\033[33m" },   { "deleting", "\033[33m" },
+  { "rebuilding", "\033[33m" },
   { "error", "\033[31m" },     { "failed", "\033[31m" },
   { "out", "\033[31m" },       { "silent", "\033[31m" },
   { "never-seen", "\033[31m" },

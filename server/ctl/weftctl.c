@@ -38,12 +38,31 @@ static const struct option array_create_options[] = {
   { NULL, NULL, NULL }
 };
 
+static const struct option array_set_options[] = {
+  { "spare-after", "SECONDS",
+    "a spare replaces a member that has been out so long; 0: never (600)" },
+  { NULL, NULL, NULL }
+};
+
+static const struct option array_import_options[] = {
+  { "without", "MEMBER", "give this member up, and all that it alone has" },
+  { NULL, NULL, NULL }
+};
+
+static const struct option rebuild_rate_options[] = {
+  { "floor", "SIZE", "bytes a second that it may always take; 0: the default" },
+  { "ceiling", "SIZE", "bytes a second at most; 0: no limit" },
+  { NULL, NULL, NULL }
+};
+
 static const struct option attach_options[] = {
   { "fuse", NULL, "a loop device over nbdfuse, even if the kernel has nbd" },
   { "print-uri", NULL, "attach nothing; print the NBD URI for other clients" },
   { "connections", "N", "NBD connections, 1 to 16 (4)" },
   { "read-only", NULL, "attach for reading only" },
   { "node", "NAME", "name of this host as weftd knows it (its host name)" },
+  { "takeover", NULL,
+    "take it from the host that writes; what that has not flushed is lost" },
   { NULL, NULL, NULL }
 };
 
@@ -68,6 +87,35 @@ const struct command commands[] = {
   { "array", "rm", "NAME", 1, 1,
     "remove an array and its data; wants the name typed, or --yes", NULL,
     cmd_array_rm },
+  { "array", "replace", "NAME MEMBER DISK", 3, 3,
+    "give the place of a member that is out to another disk, and rebuild it",
+    NULL, cmd_array_replace },
+  { "array", "spare", "add|rm NAME DISK", 3, 3,
+    "keep a disk as a spare for the array, or no longer", NULL,
+    cmd_array_spare },
+  { "array", "set", "NAME --spare-after SECONDS", 1, 1,
+    "when a spare takes the place of a member that is out", array_set_options,
+    cmd_array_set },
+  { "array", "import", "[NAME ARRAY-UUID [--without MEMBER]...]", 0, 2,
+    "take an array over from its members alone; with nothing, show what is "
+    "there", array_import_options, cmd_array_import },
+  { "rebuild", "ls", "", 0, 0, "members that are being rebuilt", NULL,
+    cmd_rebuild_ls },
+  { "rebuild", "wait", "ARRAY MEMBER", 2, 2,
+    "show the progress, and end when the member is in-sync", NULL,
+    cmd_rebuild_wait },
+  { "rebuild", "pause", "ARRAY MEMBER", 2, 2, "stop copying for now", NULL,
+    cmd_rebuild_pause },
+  { "rebuild", "resume", "ARRAY MEMBER", 2, 2, "go on copying", NULL,
+    cmd_rebuild_resume },
+  { "rebuild", "cancel", "ARRAY MEMBER", 2, 2,
+    "end it: the member is out, and stays so until rebuild join", NULL,
+    cmd_rebuild_cancel },
+  { "rebuild", "join", "ARRAY MEMBER", 2, 2,
+    "take back a member that was held out", NULL, cmd_rebuild_join },
+  { "rebuild", "rate", "ARRAY MEMBER [--floor SIZE] [--ceiling SIZE]", 2, 2,
+    "how fast it may be, in bytes a second", rebuild_rate_options,
+    cmd_rebuild_rate },
   { "map", NULL, "ARRAY [OFFSET [LENGTH]]", 1, 3,
     "which members hold a range; without an offset, a picture of the layout",
     NULL, cmd_map },

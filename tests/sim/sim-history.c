@@ -8,6 +8,10 @@
  * A read returns no version below the floor as it was when it was submitted,
  * and none that was not submitted.
  *
+ * A power cut of the last copy takes back what was not flushed: such a grain is
+ * in doubt until it is written again, and a FLUSH must have failed before one
+ * may promise anything.
+ *
  * When a write is acknowledged, its data copy holds it, or, where weftd has
  * recorded that one as out and the engine has heard of it, an image does:
  * nothing is acknowledged on the strength of a failure that is not recorded.
@@ -27,13 +31,19 @@ struct grain {
   uint64_t last_zero; /* the latest zero or trim that was submitted */
   uint64_t last;      /* the latest write of any kind */
   uint64_t last_failed;
+  uint64_t prepared; /* acked, when the array began to prepare */
+  bool doubt; /* a copy has lost what was not flushed: any may be read */
+  uint64_t unheard; /* bits of members: the array has not heard of it */
 };
 
 struct judged {
   uint64_t version;
   uint64_t first, count; /* grains */
   uint64_t *floors;      /* of each, at submission */
+  bool flush;
+  struct judged *next;
 };
+static struct judged *judged; /* those under way */
 
 unsigned grain_bytes;
 static struct judge_world world;
@@ -123,6 +133,10 @@ judge_submitted (struct array_request *r)
 {
   struct judged *j = calloc (1, sizeof *j);
   bool flush = r->op == ARRAY_FLUSH;
+
+  j->next = judged;
+  judged = j;
+  j->flush = flush;
 
   j->first = flush ? 0 : r->offset / grain_bytes;
   j->count = flush ? grains_count : r->length / grain_bytes;
@@ -219,10 +233,13 @@ write_done (struct judged *j, const struct array_request *r)
     struct grain *g = &grains[j->first + i];
 
     raise_to (&g->acked, j->version);
+    if (g->unheard)
+      continue;
     raise_to (&g->floor, j->version);
+    g->doubt &= g->last != j->version;
     if (fua)
       raise_to (&g->promised, j->version);
-    if (!exists (j->first + i))
+    if (!exists (j->first + i) || g->doubt)
       continue; /* lost between the write and its answer */
     check_copies (j->first + i, j->version, all, false,
                   "a write is acknowledged");
@@ -240,6 +257,8 @@ read_done (struct judged *j, const struct array_request *r)
     uint64_t version
         = grain_version ((char *)r->buf + i * grain_bytes, g, "what was read");
 
+    if (grains[g].doubt)
+      continue;
     if (!possible (g, version, j->floors[i]))
       sim_fail ("grain %llu reads as version %llu, but was %llu before",
                 (unsigned long long)g, (unsigned long long)version,
@@ -290,11 +309,23 @@ failed (struct judged *j, const struct array_request *r, bool may_fail)
   if (j->version)
     for (uint64_t i = 0; i < j->count; i++)
       raise_to (&grains[j->first + i].last_failed, j->version);
+  for (uint64_t i = 0; i < grains_count && j->flush; i++)
+    if (grains[i].doubt) { /* it was said */
+      grains[i].acked = grains[i].promised;
+      for (struct judged *f = judged; f; f = f->next)
+        if (f->flush)
+          f->floors[i] = grains[i].promised;
+    }
 }
 
 void
 judge_done (struct judged *j, struct array_request *r, bool may_fail)
 {
+  struct judged **at = &judged;
+
+  while (*at != j)
+    at = &(*at)->next;
+  *at = j->next;
   if (r->error)
     failed (j, r, may_fail);
   else
@@ -317,6 +348,58 @@ judge_done (struct judged *j, struct array_request *r, bool may_fail)
 }
 
 void
+judge_prepares (void)
+{
+  for (uint64_t i = 0; i < grains_count; i++)
+    grains[i].prepared = grains[i].doubt ? grains[i].promised : grains[i].acked;
+}
+
+void
+judge_prepared (const bool in_sync[], const bool joins[])
+{
+  for (uint64_t i = 0; i < grains_count; i++)
+    for (unsigned c = 0; c < world.layout->copies; c++) {
+      unsigned member;
+      uint64_t version = copy_version (i, c, false, &member);
+
+      if (joins[member])
+        version = copy_version (i, c, true, &member);
+      if (in_sync[member] && !grains[i].doubt
+          && !possible (i, version, grains[i].prepared))
+        sim_fail ("the array is prepared, but grain %llu, copy %u on member "
+                  "%u, holds version %llu, and %llu was acknowledged",
+                  (unsigned long long)i, c, member, (unsigned long long)version,
+                  (unsigned long long)grains[i].prepared);
+    }
+}
+
+void
+judge_gone (unsigned member, uint64_t offset)
+{
+  uint64_t array_offset, i;
+  uint32_t length;
+  struct grain *g;
+
+  if (layout_unmap (world.layout, member, offset, &array_offset, &length) == -1)
+    return;
+  i = array_offset / grain_bytes;
+  g = &grains[i];
+  g->doubt = true;
+  g->unheard |= UINT64_C (1) << member;
+  g->floor = g->promised;
+  for (struct judged *j = judged; j; j = j->next)
+    if (!j->flush && i >= j->first && i < j->first + j->count)
+      j->floors[i - j->first] = g->promised;
+}
+
+void
+judge_heard (unsigned member)
+{
+  for (uint64_t i = 0; i < grains_count; i++)
+    grains[i].unheard &= ~(UINT64_C (1) << member);
+}
+
+void
 judge_cleared (void)
 {
   for (uint64_t i = 0; i < grains_count; i++) {
@@ -329,8 +412,9 @@ judge_cleared (void)
     first = &p.copy[0];
     copies = p.copies;
     for (c = first; c < first + copies; c++)
-      intent |= world.members[c->member]
-                    .intent[c->offset / world.members[c->member].extent_bytes];
+      intent |= sim_member_dirty (
+          &world.members[c->member],
+          c->offset / world.members[c->member].extent_bytes);
     for (c = first; c < first + copies && !intent; c++) {
       const struct sim_member *m = &world.members[c->member];
 
@@ -353,6 +437,8 @@ judge_quiet (void)
     uint64_t version = UINT64_MAX;
     unsigned member;
 
+    if (g->doubt)
+      continue;
     for (unsigned c = 0; c < world.layout->copies; c++) {
       uint64_t v = copy_version (i, c, false, &member);
 

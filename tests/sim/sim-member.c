@@ -14,11 +14,14 @@ sim_member_init (struct sim_member *m, uint64_t bytes, uint64_t extent_bytes)
 {
   m->bytes = bytes;
   m->extent_bytes = extent_bytes;
-  m->intent = calloc (bytes / extent_bytes + 1, sizeof m->intent[0]);
+  m->copying = UINT64_MAX;
+  for (bool **map = m->maps; map < m->maps + SIM_MAPS; map++)
+    if (!(*map = calloc (bytes / extent_bytes + 1, sizeof **map)))
+      abort ();
   m->now = calloc (1, bytes);
   m->durable = calloc (1, bytes);
   m->bad = calloc (bytes / grain_bytes, sizeof m->bad[0]);
-  if (!m->now || !m->durable || !m->bad || !m->intent)
+  if (!m->now || !m->durable || !m->bad)
     abort ();
 }
 
@@ -28,16 +31,37 @@ sim_member_free (struct sim_member *m)
   free (m->now);
   free (m->durable);
   free (m->bad);
-  free (m->intent);
+  for (bool **map = m->maps; map < m->maps + SIM_MAPS; map++)
+    free (*map);
 }
 
-static void
-put (struct sim_member *m, uint64_t offset, uint64_t length, const void *buf,
-     bool fua)
+bool
+sim_member_dirty (const struct sim_member *m, uint64_t extent)
 {
-  for (uint64_t e = offset / m->extent_bytes;
-       e <= (offset + length - 1) / m->extent_bytes; e++)
-    m->intent[e] = true;
+  return m->maps[SIM_HELD][extent] || m->maps[SIM_LEFT][extent]
+         || m->maps[SIM_TODO][extent];
+}
+
+/* A joining member drops what the copying will bring. */
+static bool
+drops (struct sim_member *m, uint64_t extent)
+{
+  if (m->phase == SIM_WAITING)
+    return m->maps[SIM_TODO][extent] = true;
+  return m->phase == SIM_COPYING && m->maps[SIM_TODO][extent]
+         && !m->maps[SIM_COPIED][extent];
+}
+
+/* Within one extent. */
+static void
+put_part (struct sim_member *m, uint64_t offset, uint64_t length,
+          const void *buf, bool fua)
+{
+  uint64_t extent = offset / m->extent_bytes;
+
+  if (drops (m, extent))
+    return;
+  m->maps[SIM_HELD][extent] = true;
   if (buf)
     memcpy (m->now + offset, buf, length);
   else
@@ -47,6 +71,24 @@ put (struct sim_member *m, uint64_t offset, uint64_t length, const void *buf,
   for (uint64_t g = offset / grain_bytes; g < (offset + length) / grain_bytes;
        g++)
     m->bad[g] = false;
+}
+
+static void
+put (struct sim_member *m, uint64_t offset, uint64_t length, const void *buf,
+     bool fua)
+{
+  uint64_t end = offset + length;
+
+  while (offset < end) {
+    uint64_t next = (offset / m->extent_bytes + 1) * m->extent_bytes;
+
+    if (next > end)
+      next = end;
+    put_part (m, offset, next - offset, buf, fua);
+    if (buf)
+      buf = (const char *)buf + (next - offset);
+    offset = next;
+  }
 }
 
 static int
@@ -78,13 +120,16 @@ decode (const struct sim_member *m, const struct array_io *io, void *buf,
 
 /* Bits fall of extents that are named whole. */
 static void
-clear (struct sim_member *m, uint64_t offset, uint64_t length)
+clear (struct sim_member *m, uint64_t offset, uint64_t length, bool settle)
 {
   if (offset % m->extent_bytes || length % m->extent_bytes)
     sim_fail ("a clear of a part of an extent");
   for (uint64_t e = offset / m->extent_bytes;
-       e < (offset + length) / m->extent_bytes; e++)
-    m->intent[e] = false;
+       e < (offset + length) / m->extent_bytes; e++) {
+    m->maps[SIM_HELD][e] = false;
+    if (settle)
+      m->maps[SIM_LEFT][e] = false;
+  }
 }
 
 static void
@@ -94,8 +139,8 @@ apply_batch (struct sim_member *m, const struct array_io *io, void *buf)
   const struct batch_record *r = decode (m, io, buf, &count);
 
   for (; count-- > 0; r++)
-    if (r->kind == BATCH_CLEAR)
-      clear (m, r->offset, r->length);
+    if (!batch_changes_data (r->kind))
+      clear (m, r->offset, r->length, r->kind == BATCH_SETTLE);
     else
       put (m, r->offset, r->length, r->kind == BATCH_WRITE ? r->payload : NULL,
            io->flags & ARRAY_FUA);
@@ -111,7 +156,7 @@ sim_member_clears (const struct sim_member *m, const struct array_io *io,
   if (io->kind != IO_BATCH)
     return false;
   r = decode (m, io, io->buf, &count);
-  if (i >= (unsigned)count || r[i].kind != BATCH_CLEAR)
+  if (i >= (unsigned)count || batch_changes_data (r[i].kind))
     return false;
   *offset = r[i].offset;
   *length = r[i].length;
@@ -131,7 +176,7 @@ sim_member_writes (const struct sim_member *m, const struct array_io *io,
     return false;
   r = decode (m, io, io->buf, &count);
   for (; count-- > 0; r++)
-    if (r->kind != BATCH_CLEAR && r->offset < offset + length
+    if (batch_changes_data (r->kind) && r->offset < offset + length
         && offset < r->offset + r->length)
       return true;
   return false;
@@ -200,4 +245,35 @@ sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
     break;
   }
   sim_fail ("an unexpected kind of request");
+}
+
+/* Power is cut: what is not stable may be gone, grain by grain; bits stay. */
+void
+sim_member_cut (struct sim_member *m, void (*gone) (uint64_t offset))
+{
+  for (uint64_t at = 0; at < m->bytes; at += grain_bytes)
+    if (memcmp (m->now + at, m->durable + at, grain_bytes)) {
+      if (sim_chance (50))
+        memcpy (m->durable + at, m->now + at, grain_bytes);
+      else {
+        memcpy (m->now + at, m->durable + at, grain_bytes);
+        gone (at);
+      }
+    }
+  for (uint64_t e = 0; e < m->bytes / m->extent_bytes + 1; e++) {
+    m->maps[SIM_LEFT][e] |= m->maps[SIM_HELD][e];
+    m->maps[SIM_HELD][e] = false;
+  }
+}
+
+void
+sim_member_wait (struct sim_member *m)
+{
+  m->phase = SIM_WAITING;
+  m->copying = UINT64_MAX;
+  for (uint64_t e = 0; e < m->bytes / m->extent_bytes + 1; e++) {
+    m->maps[SIM_TODO][e] = sim_member_dirty (m, e);
+    m->maps[SIM_LEFT][e] = m->maps[SIM_HELD][e] = m->maps[SIM_COPIED][e]
+        = false;
+  }
 }

@@ -55,10 +55,14 @@ take_io (struct array_io *io)
   if (w.noticed[io->member])
     sim_fail ("member %u is lost but is asked to %s", io->member,
               io_names[io->kind]);
+  if (w.heard[io->member]
+      && (io->kind == IO_READ || io->kind == IO_EXTENTS))
+    sim_fail ("member %u is read, but is not in-sync", io->member);
   sim_trace ("member %u: %s %llu+%llu%s", io->member, io_names[io->kind],
              (unsigned long long)io->offset, (unsigned long long)io->length,
              io->flags & ARRAY_FUA ? " fua" : "");
   f->io = io;
+  f->life = w.connected[io->member];
   io->owner = f;
   f->next = w.flights;
   w.flights = f;
@@ -87,6 +91,7 @@ world_break_flights (unsigned member)
       struct event *e = event_new (EVENT_STRAY, sim_below (50 * MS));
 
       e->member = member;
+      e->life = f->life;
       e->stray = *f->io;
       if (f->io->buf) {
         e->buf = malloc (f->io->length);
@@ -111,12 +116,18 @@ take_notice (const struct array_notice *n)
       sim_fail ("data is lost: %s", n->reason);
     return;
   }
+  if (n->kind == NOTICE_PREPARED) {
+    weftd_prepared (n->epoch);
+    return;
+  }
   if (w.noticed[n->member])
     sim_fail ("member %u is lost twice", n->member);
-  if (w.trouble[n->member] == FINE)
+  if (w.trouble[n->member] == FINE && w.life[n->member] == w.connected[n->member]
+      && w.state[n->member] != MEMBER_OUT)
     sim_fail ("member %u is said to be lost: %s", n->member, n->reason);
   w.noticed[n->member] = true;
-  w.trouble[n->member] = BROKEN;
+  if (w.life[n->member] == w.connected[n->member])
+    w.trouble[n->member] = BROKEN;
   world_break_flights (n->member);
   event_new (EVENT_RECORD, delay () + sim_below (20 * MS))->member = n->member;
 }
@@ -135,7 +146,9 @@ take_done (struct array_request *r)
     sim_fail ("a client sees the error %s", strerror (r->error));
   if (r->error)
     w.errors++;
-  judge_done (w.judged[i], r, w.may_fail || w.stopped);
+  judge_done (w.judged[i], r,
+              w.may_fail || w.stopped
+                  || (r->op == ARRAY_FLUSH && w.flush_may_fail));
   w.judged[i] = NULL;
   free (r->buf);
   free (r->extents);
@@ -169,6 +182,13 @@ world_take_outputs (void)
     sim_fail ("the image buffer takes %llu bytes",
               (unsigned long long)stats.image_bytes);
   w.inputs++;
+}
+
+void
+world_lost (unsigned member, const char *reason)
+{
+  array_lost (w.array, member, reason, sim_now);
+  world_take_outputs ();
 }
 
 /* The clients. */
@@ -273,14 +293,15 @@ survivable (unsigned member)
   bool lost[ARRAY_MEMBERS_MAX] = { false };
 
   for (unsigned i = 0; i < w.config.layout.members; i++)
-    lost[i] = i == member || w.trouble[i] != FINE;
+    lost[i] = i == member || w.trouble[i] != FINE
+              || w.state[i] != MEMBER_IN_SYNC;
   return layout_loss (&w.config.layout, lost, NULL) == 0;
 }
 
 static void
 lose (unsigned member)
 {
-  if (!survivable (member)) {
+  if (!survivable (member) && !w.rejoins) {
     if (!w.may_lose)
       return;
     w.may_fail = true;
@@ -340,7 +361,7 @@ spoil (void)
   if (p.copies < 2)
     return;
   for (unsigned i = 0; i < p.copies; i++)
-    if (w.trouble[p.copy[i].member] != FINE
+    if (w.trouble[p.copy[i].member] != FINE || w.recorded[p.copy[i].member]
         || block_bad (p.copy[i].member, p.copy[i].offset))
       return;
   c = p.copy[sim_below (p.copies)];
@@ -395,11 +416,25 @@ static void
 execute (struct flight *f)
 {
   struct array_io *io = f->io;
+  const struct sim_member *m = &w.members[io->member];
   enum trouble trouble = w.trouble[io->member];
 
   if (f->executed)
     return;
+  if (trouble == FINE && m->copying != UINT64_MAX && f->life == w.life[io->member]
+      && sim_member_writes (m, io, m->copying * m->extent_bytes,
+                            m->extent_bytes)) {
+    flight_event (f, EVENT_EXECUTE, MS); /* held until it is copied */
+    return;
+  }
   f->executed = true;
+  if (f->life != w.life[io->member]
+      || (m->phase != SIM_SERVING && io->kind == IO_READ)) {
+    f->error = ESHUTDOWN; /* fenced; or refused, for it joins */
+    if (!f->silent)
+      flight_event (f, EVENT_ANSWER, delay ());
+    return;
+  }
   if (io->kind == IO_BATCH)
     check_clear (f);
   if (trouble == FAILING && io->kind != IO_READ && io->kind != IO_EXTENTS) {
@@ -409,7 +444,7 @@ execute (struct flight *f)
   }
   else
     f->error = sim_member_execute (&w.members[io->member], io, io->buf);
-  if (io->kind == IO_BATCH && w.losses == 0)
+  if (io->kind == IO_BATCH && (w.losses == 0 || w.rejoins))
     judge_cleared ();
   if (!f->silent)
     flight_event (f, EVENT_ANSWER, delay ());
@@ -440,21 +475,7 @@ answer (struct flight *f)
   world_take_outputs ();
 }
 
-/* weftd. */
-
-static void
-record (unsigned member)
-{
-  struct event *e;
-
-  sim_trace ("weftd records member %u as out", member);
-  w.recorded[member] = true;
-  w.epoch++;
-  e = event_new (EVENT_COMMIT, sim_below (20 * MS));
-  e->epoch = w.epoch;
-  for (unsigned i = 0; i < w.config.layout.members; i++)
-    e->states[i] = w.recorded[i] ? MEMBER_OUT : MEMBER_IN_SYNC;
-}
+/* All that happens. */
 
 void
 world_handle (struct event *e)
@@ -470,25 +491,17 @@ world_handle (struct event *e)
     answer (e->flight);
     break;
   case EVENT_STRAY:
-    if (!w.recorded[e->member])
+    if (e->life == w.life[e->member])
       sim_member_execute (&w.members[e->member], &e->stray, e->buf);
     break;
   case EVENT_FAULT:
     fault ();
     break;
   case EVENT_BREAK:
-    array_lost (w.array, e->member, "the connection is broken", sim_now);
-    world_take_outputs ();
+    world_lost (e->member, "the connection is broken");
     break;
-  case EVENT_RECORD:
-    record (e->member);
-    break;
-  case EVENT_COMMIT:
-    sim_trace ("commit of epoch %llu", (unsigned long long)e->epoch);
-    for (unsigned i = 0; i < w.config.layout.members; i++)
-      w.heard[i] |= e->states[i] == MEMBER_OUT;
-    array_commit (w.array, e->epoch, e->states, sim_now);
-    world_take_outputs ();
+  default:
+    weftd_handle (e);
     break;
   }
   if (e->flight && --e->flight->events == 0 && e->flight->answered)

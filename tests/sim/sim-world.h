@@ -17,13 +17,20 @@ enum event_kind {
   EVENT_STRAY,   /* carries out one that was answered with an error */
   EVENT_FAULT,
   EVENT_BREAK,  /* the engine is told that a connection is broken */
-  EVENT_RECORD, /* weftd records that a member is out */
-  EVENT_COMMIT, /* and the engine hears of it */
+  /* sim-weftd.c */
+  EVENT_RECORD,   /* weftd hears that a member is lost */
+  EVENT_RETURN,   /* one that could not be left out is there again */
+  EVENT_REJOIN,   /* one that is out joins, */
+  EVENT_COPY,     /* and copies what it lacks */
+  EVENT_COMMIT,   /* the engine hears of a committed epoch, */
+  EVENT_PREPARE,  /* of a prepared one, */
+  EVENT_PREPARED, /* and is ready for it */
 };
 
 struct flight {
   struct array_io *io;
   struct flight *next;
+  uint64_t life; /* of the member, that it is asked in */
   bool executed, silent, answered;
   unsigned events; /* that point to it */
   int error;
@@ -34,9 +41,11 @@ struct event {
   struct flight *flight;
   unsigned member;
   struct array_io stray;
+  uint64_t life;
   void *buf;
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
+  uint64_t fence[ARRAY_MEMBERS_MAX];
 };
 
 enum trouble { FINE, BROKEN, SILENT, FAILING };
@@ -50,6 +59,16 @@ struct world {
   bool noticed[ARRAY_MEMBERS_MAX], recorded[ARRAY_MEMBERS_MAX],
       heard[ARRAY_MEMBERS_MAX];
   uint64_t epoch;
+  /* weftd's: */
+  enum member_state state[ARRAY_MEMBERS_MAX], change[ARRAY_MEMBERS_MAX];
+  uint64_t change_epoch; /* 0: nothing is prepared */
+  bool rejoins, returning[ARRAY_MEMBERS_MAX];
+  uint64_t life[ARRAY_MEMBERS_MAX], fence[ARRAY_MEMBERS_MAX];
+  /* The host's: */
+  uint64_t heard_epoch, prepared_epoch, connected[ARRAY_MEMBERS_MAX],
+      connected_epoch[ARRAY_MEMBERS_MAX];
+  enum member_state heard_state[ARRAY_MEMBERS_MAX],
+      prepared[ARRAY_MEMBERS_MAX];
   struct flight *flights;
   struct array_request requests[OUTSTANDING_MAX];
   struct judged *judged[OUTSTANDING_MAX];
@@ -57,7 +76,8 @@ struct world {
   unsigned steps, faults, bad_percent;
   uint64_t slow_percent;
   bool may_fail, stopped, may_lose, pauses, sluggish;
-  unsigned inputs, requests_done, losses, bads, errors, clears;
+  bool flush_may_fail;
+  unsigned inputs, requests_done, losses, bads, errors, clears, joins, returns;
   uint64_t bytes_peak;
 };
 extern struct world w;
@@ -66,11 +86,18 @@ struct event *event_new (enum event_kind kind, uint64_t delay);
 void world_handle (struct event *e); /* and frees it */
 /* After every input to the engine. */
 void world_take_outputs (void);
+/* The host tells the engine that a connection is broken. */
+void world_lost (unsigned member, const char *reason);
 /* Everything that is in flight to a member comes back with an error; some of
  * it was or will be carried out.
  */
 void world_break_flights (unsigned member);
 /* A request of the clients, in a place of its own that was free. */
 void world_submit (struct array_request *r);
+
+/* sim-weftd.c */
+void weftd_handle (const struct event *e);
+void weftd_lost (unsigned member);
+void weftd_prepared (uint64_t epoch);
 
 #endif /* WEFT_SIM_WORLD_H */

@@ -47,15 +47,31 @@ void grain_fill (void *buf, uint64_t grain, uint64_t count, uint64_t version);
 uint64_t grain_version (const void *buf, uint64_t grain, const char *where);
 
 /* Members. */
+enum sim_map {
+  SIM_HELD,   /* bits of the session, */
+  SIM_LEFT,   /* of nobody, since a power cut, */
+  SIM_TODO,   /* of a joining member: to be copied; ... */
+  SIM_COPIED, /* ... it is, and perhaps not stable */
+  SIM_MAPS
+};
+enum sim_phase { SIM_SERVING, SIM_WAITING, SIM_COPYING };
 struct sim_member {
   uint8_t *now;     /* what a read sees */
   uint8_t *durable; /* what is certain to survive a power cut */
   bool *bad;        /* for each grain: can't be read, until it is written */
-  bool *intent;     /* for each extent: its bit of the intent map */
+  bool *maps[SIM_MAPS]; /* for each extent: the intent map */
+  enum sim_phase phase; /* of joining */
+  uint64_t copying;     /* this extent; UINT64_MAX: none */
   uint64_t bytes, extent_bytes;
 };
 void sim_member_init (struct sim_member *m, uint64_t bytes,
                       uint64_t extent_bytes);
+/* Does a bit of the intent map stand? */
+bool sim_member_dirty (const struct sim_member *m, uint64_t extent);
+/* `gone` is called for each grain that has lost a write. */
+void sim_member_cut (struct sim_member *m, void (*gone) (uint64_t offset));
+/* Begin to join: what is dirty is to do. */
+void sim_member_wait (struct sim_member *m);
 /* The clears of a batch, if it is one: how many bytes of extents, from where;
  * false: there are no more.
  */
@@ -85,6 +101,16 @@ struct judged *judge_submitted (struct array_request *r);
  * excused.
  */
 void judge_done (struct judged *j, struct array_request *r, bool may_fail);
+/* The array prepares an epoch, in which these members are in-sync; and says that
+ * it has.
+ */
+void judge_prepares (void);
+void judge_prepared (const bool in_sync[], const bool joins[]);
+/* What is not stable of this place of a member is gone, and the next FLUSH must
+ * say so.
+ */
+void judge_gone (unsigned member, uint64_t offset);
+void judge_heard (unsigned member); /* the array knows */
 /* Bits have fallen: where no copy of a grain has one, all copies are the same
  * and stable.
  */

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +26,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#define PATH_BYTES 4096
 
 enum kind {
   WRITTEN = 1, /* `length` bytes at `offset`; those that stood there follow */
@@ -70,7 +71,7 @@ static bool
 ours (int fd)
 {
   const char *pattern = getenv ("WEFT_VOLATILE");
-  char link[64], path[PATH_MAX], log[PATH_MAX + 8];
+  char link[64], path[PATH_BYTES], log[PATH_BYTES + 8];
   struct stat st;
   ssize_t n;
 

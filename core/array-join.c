@@ -1,0 +1,187 @@
+/* array-join.c: how a member comes back (DESIGN section 6).
+ *
+ * A joining member copies what it lacks from the others by itself.  We give it
+ * a copy of everything that is written meanwhile (array-write.c), which counts
+ * for nothing.  When it has all the rest, weftd prepares the epoch in which it
+ * is in-sync:
+ *
+ *   prepared  it counts: every write and FLUSH from now on needs it;
+ *   drained   the images that were accepted before are written;
+ *   flushed   so it is stable what was there before: NOTICE_PREPARED;
+ *   commit    it is read.
+ *
+ * A member that goes out in the prepared epoch is asked nothing more, and what
+ * needs it waits for the commit.
+ *
+ * Readers must not see the old epoch's copies when a writer writes by the new
+ * one: so a reader reads nothing between its NOTICE_PREPARED and the commit;
+ * nor when weftd may have passed it over (array_hold).
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "array-internal.h"
+
+#define NS_PER_MS UINT64_C (1000000)
+
+uint64_t
+array_epoch (const struct array *a)
+{
+  return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;
+}
+
+/* Does the prepared epoch make it in-sync? */
+static bool
+becomes (const struct array *a, unsigned member)
+{
+  return a->next.states[member] == MEMBER_IN_SYNC
+         && !member_in_sync (a, member);
+}
+
+void
+join_prepare (struct array *a, uint64_t epoch,
+              const enum member_state states[])
+{
+  struct array_next *next = &a->next;
+
+  if (a->stopped || epoch <= a->config.epoch || epoch <= next->epoch)
+    return;
+  memset (next, 0, sizeof *next);
+  next->epoch = epoch;
+  memcpy (next->states, states, a->layout->members * sizeof states[0]);
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct array_member *m = &a->member[i];
+
+    if (!state_takes_part (states[i])) {
+      next->takes |= member_in_sync (a, i);
+      if (member_reachable (a, i))
+        member_lose (a, i);
+    }
+    else if (m->lost && !m->told) /* it was to go, and is not any more */
+      member_tell (a, i, "there is no connection to it");
+    else if (becomes (a, i) && m->missed && !a->config.readonly)
+      member_lost (a, i, "writes have passed it by");
+  }
+  member_count (a);
+  images_fire (a->images);
+  next->sequence = images_sequence (a->images);
+  a->look = true;
+  join_release (a); /* what an older change held */
+}
+
+/* Are the images written that the copies of the new epoch need?  A member that
+ * is lost can't have them.  That does no harm while the copies stay that are
+ * read in its place.
+ */
+static bool
+drained (const struct array *a)
+{
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    const struct array_member *m = &a->member[i];
+
+    if (a->next.states[i] != MEMBER_IN_SYNC
+        || (m->lost && !becomes (a, i) && !a->next.takes))
+      continue;
+    if (m->lost || !images_written (a->images, i, a->next.sequence))
+      return false;
+  }
+  return true;
+}
+
+/* Is stable what members have that become in-sync? */
+static bool
+flushed (struct array *a)
+{
+  bool all = true;
+
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    const struct array_member *m = &a->member[i];
+
+    if (!becomes (a, i))
+      continue;
+    if (!a->next.flushing)
+      a->next.need[i] = m->written;
+    if (m->lost || m->missed) {
+      all = false;
+      continue;
+    }
+    if (m->flushed >= a->next.need[i])
+      continue;
+    all = false;
+    if (!m->flush)
+      flush_start (a, i);
+  }
+  a->next.flushing = true;
+  return all;
+}
+
+void
+join_look (struct array *a)
+{
+  struct array_notice *notice;
+
+  if (!a->next.epoch || a->next.told || a->stopped)
+    return;
+  if (!a->config.readonly
+      && ((!a->next.flushing && !drained (a)) || !flushed (a)))
+    return;
+  a->next.told = true;
+  notice = notice_new (a, NOTICE_PREPARED, 0);
+  notice->epoch = a->next.epoch;
+  snprintf (notice->reason, sizeof notice->reason, "prepared for epoch %llu",
+            (unsigned long long)a->next.epoch);
+}
+
+void
+join_release (struct array *a)
+{
+  if (array_holds_reads (a))
+    return;
+  pieces_go_on (a, &a->stalled);
+  extents_go_on (a);
+}
+
+/* When the oldest image for a joiner has waited for too long; UINT64_MAX: it is
+ * none.
+ */
+static uint64_t
+late_ns (const struct array *a, unsigned member)
+{
+  uint64_t oldest_ns;
+
+  if (!member_background (a, member) || a->config.io_timeout_ms == 0)
+    return UINT64_MAX;
+  oldest_ns = images_oldest (a->images, member);
+  if (oldest_ns == 0)
+    return UINT64_MAX;
+  return oldest_ns
+         + (a->config.image_age_ms + (uint64_t)a->config.io_timeout_ms)
+               * NS_PER_MS;
+}
+
+/* Writers would have to wait for it, some day. */
+void
+join_tick (struct array *a)
+{
+  for (unsigned i = 0; i < a->layout->members && a->degraded; i++)
+    if (late_ns (a, i) <= a->now_ns)
+      member_lost (a, i, "it has not kept up with the writes for %u ms",
+                   a->config.io_timeout_ms);
+}
+
+uint64_t
+join_deadline (const struct array *a)
+{
+  uint64_t first = UINT64_MAX;
+
+  for (unsigned i = 0; i < a->layout->members && a->degraded; i++) {
+    uint64_t at = late_ns (a, i);
+
+    first = at < first ? at : first;
+  }
+  return first;
+}

@@ -1,0 +1,175 @@
+/* array-new.c: an engine is made, and freed. */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array-internal.h"
+
+static const char *const dup_names[] = { "async-client", "sync-client" };
+
+const char *
+array_dup_name (enum array_dup dup)
+{
+  return dup_names[dup];
+}
+
+int
+array_dup_parse (const char *name)
+{
+  for (unsigned i = 0; i < sizeof dup_names / sizeof dup_names[0]; i++)
+    if (strcmp (name, dup_names[i]) == 0)
+      return i;
+  return -1;
+}
+
+void *
+array_alloc (size_t bytes)
+{
+  void *p = calloc (1, bytes);
+
+  if (!p)
+    abort (); /* less than a page: the process is at its end */
+  return p;
+}
+
+static bool
+config_ok (const struct array_config *c, char *why, size_t why_size)
+{
+  const struct layout *l = &c->layout;
+
+  if (l->members < 1 || l->members > ARRAY_MEMBERS_MAX || l->size == 0)
+    snprintf (why, why_size, "the array's layout is not valid");
+  else if (c->dup != DUP_ASYNC_CLIENT && c->dup != DUP_SYNC_CLIENT)
+    snprintf (why, why_size, "the array's duplication is not known");
+  else if (l->kind == LAYOUT_RAIDX && c->dup != DUP_ASYNC_CLIENT)
+    snprintf (why, why_size,
+              "raid-x is always async-client: its images "
+              "are clustered in the background");
+  else if (c->image_buffer_bytes < KiB (64)
+           || c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
+    snprintf (why, why_size,
+              "an image buffer of %llu bytes is not between "
+              "64 KiB and 4 GiB",
+              (unsigned long long)c->image_buffer_bytes);
+  else
+    return true;
+  return false;
+}
+
+static struct images *
+new_images (struct array *a)
+{
+  const struct layout *l = a->layout;
+  struct images_config c = {
+    .members = l->members,
+    .bytes_max = a->config.image_buffer_bytes,
+    .age_ms = a->config.image_age_ms,
+    .batches = a->config.batches,
+    .run_bytes = l->unit,
+    .told = write_told,
+    .owner = a,
+  };
+
+  if (l->kind == LAYOUT_RAIDX) {
+    c.run_base = l->stripes * l->unit;
+    c.run_bytes = (uint64_t)(l->n - 1) * l->unit;
+  }
+  return images_new (&c);
+}
+
+struct array *
+array_new (const struct array_config *config, uint64_t now_ns, char *why,
+           size_t why_size)
+{
+  struct array *a;
+
+  if (!config_ok (config, why, why_size))
+    return NULL;
+  a = calloc (1, sizeof *a + config->layout.members * sizeof a->member[0]);
+  if (!a) {
+    snprintf (why, why_size, "out of memory");
+    return NULL;
+  }
+  a->config = *config;
+  a->layout = &a->config.layout;
+  a->now_ns = a->idle_since_ns = now_ns;
+  a->images = new_images (a);
+  if (!a->images) {
+    snprintf (why, why_size, "out of memory");
+    free (a);
+    return NULL;
+  }
+  TAILQ_INIT (&a->requests);
+  TAILQ_INIT (&a->runnable);
+  TAILQ_INIT (&a->flushes);
+  TAILQ_INIT (&a->ready);
+  TAILQ_INIT (&a->space);
+  TAILQ_INIT (&a->stalled);
+  TAILQ_INIT (&a->held);
+  TAILQ_INIT (&a->out);
+  TAILQ_INIT (&a->sent);
+  TAILQ_INIT (&a->orphans);
+  TAILQ_INIT (&a->failed);
+  TAILQ_INIT (&a->notices);
+  a->done_last = &a->done_first;
+  a->event = 1;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    TAILQ_INIT (&a->member[i].draining);
+    a->member[i].state = config->states[i];
+    a->member[i].lost = a->member[i].told = a->member[i].missed
+        = !state_takes_part (config->states[i]);
+    a->member[i].counts = true;
+    a->member[i].written = 1; /* the first FLUSH goes to every member */
+  }
+  clear_init (a);
+  member_count (a);
+  member_loss (a);
+  return a;
+}
+
+static void
+free_spares (struct array *a)
+{
+  struct piece *p;
+  struct aio *x;
+  struct req *q;
+
+  while ((p = a->spare_pieces)) {
+    a->spare_pieces = p->next;
+    free (p);
+  }
+  while ((x = a->spare_aios)) {
+    a->spare_aios = x->next;
+    free (x);
+  }
+  while ((q = a->spare_reqs)) {
+    a->spare_reqs = q->next;
+    free (q);
+  }
+}
+
+void
+array_free (struct array *a)
+{
+  struct notice *n;
+
+  if (!a)
+    return;
+  assert (a->in_flight == 0);
+  array_stop (a, ESHUTDOWN, a->now_ns);
+  assert (a->requests_count == 0);
+  while ((n = TAILQ_FIRST (&a->notices))) {
+    TAILQ_REMOVE (&a->notices, n, link);
+    free (n);
+  }
+  free_spares (a);
+  clear_free (a);
+  images_free (a->images);
+  free (a->ranges);
+  free (a);
+}

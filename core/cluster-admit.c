@@ -1,0 +1,204 @@
+/* cluster-admit.c: which heartbeats are taken in.
+ *
+ * A disk of another cluster, of an array that is not known, or in a place that
+ * is another disk's, is refused; so is one that is less than it was where no
+ * other copy is left.  One that knows more than the database shows that the
+ * database is an old one.
+ *
+ * One process serves a disk.  Another one that asks (the same disk started
+ * again, or a clone of it) waits while the known one is asked to speak: if it
+ * does, the other is refused; if it is silent for TAKEOVER_MS, it is replaced.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* ---- Is this disk ours at all? ---- */
+
+static bool
+refuse_foreign (struct cluster *c, uint64_t op,
+                const struct cluster_disk_heartbeat *hb)
+{
+  char theirs[CLUSTER_UUID_TEXT_BYTES], ours[CLUSTER_UUID_TEXT_BYTES];
+
+  if (cluster_uuid_is_zero (hb->cluster) ||
+      cluster_uuid_equal (hb->cluster, c->identity.uuid))
+    return false;
+  cluster_import_note (c, hb);
+  cluster_uuid_text (hb->cluster, theirs);
+  cluster_uuid_text (c->identity.uuid, ours);
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "foreign-cluster",
+                  "disk %.200s of node %s belongs to cluster %s, and this is "
+                  "weftd of cluster %s: give it the admin URL of its own "
+                  "weftd, or format it anew; if its weftd's database is lost, "
+                  "import its array",
+                  hb->path, hb->node, theirs, ours);
+  return true;
+}
+
+static bool
+refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
+              const struct cluster_disk_heartbeat *hb)
+{
+  char text[CLUSTER_UUID_TEXT_BYTES];
+  struct cluster_array *a;
+
+  if (cluster_uuid_is_zero (hb->array) ||
+      (d && cluster_uuid_equal (d->rec.release, hb->array)))
+    return false;
+  a = cluster_array_by_uuid (c, hb->array);
+  if (a == NULL) {
+    cluster_import_note (c, hb);
+    cluster_uuid_text (hb->array, text);
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "unknown-array",
+                    "disk %.200s of node %s belongs to array %s, which this "
+                    "weftd does not know: put weftd's own database back, or "
+                    "import the array; format the disk anew if its data is "
+                    "not needed",
+                    hb->path, hb->node, text);
+    return true;
+  }
+  if (hb->position < a->layout.members && d != NULL &&
+      a->disk[hb->position] == d)
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "not-a-member",
+                  "disk %.200s of node %s says that it is member %u of array "
+                  "%s, but that is another disk: format it anew if its data "
+                  "is not needed",
+                  hb->path, hb->node, hb->position, a->rec.name);
+  return true;
+}
+
+bool
+cluster_admit_emptied (const struct cluster_disk *d,
+                       const struct cluster_disk_heartbeat *hb)
+{
+  return d->array && d->array->rec.ready &&
+         d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
+         cluster_uuid_is_zero (hb->array);
+}
+
+/* A member that was in its place and now is something less. */
+static bool
+refuse_diminished (struct cluster *c, uint64_t op, struct cluster_disk *d,
+                   const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_problem *p;
+
+  if (d == NULL || d->array == NULL || !d->array->rec.ready)
+    return false;
+  if (cluster_admit_emptied (d, hb) && !cluster_array_can_leave_out (d->array, d->position))
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "blank",
+                        "disk %.200s of node %s is member %u of array %s, but "
+                        "says that it belongs to no array: it was formatted, "
+                        "or an old copy of it was put back; no other copy of "
+                        "its data is left, so put the right disk back",
+                        hb->path, hb->node, d->position, d->array->rec.name);
+  else if (hb->data_bytes < d->array->rec.member_bytes)
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "truncated",
+                        "disk %.200s of node %s, member %u of array %s, has a "
+                        "data area of %" PRIu64 " bytes, and %" PRIu64
+                        " are in use: give it its size back, or replace it",
+                        hb->path, hb->node, d->position, d->array->rec.name,
+                        hb->data_bytes, d->array->rec.member_bytes);
+  else
+    return false;
+  if (cluster_text_copy (d->reason, sizeof d->reason, p->detail))
+    cluster_changed_disk (c, d);
+  return true;
+}
+
+/* What a member knows and the database does not shows that the database is an
+ * old one.  A member's min_epoch may be ahead by one: it raises that itself,
+ * past an epoch in which a door was opened, when it is started again.
+ */
+static bool
+refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
+              const struct cluster_disk_heartbeat *hb)
+{
+  if (hb->generation > c->identity.generation)
+    cluster_set_read_only (c,
+                           "disk %.120s of node %s has seen generation %" PRIu64
+                           ", and this is %" PRIu64,
+                           hb->path, hb->node, hb->generation,
+                           c->identity.generation);
+  else if (d && d->array &&
+           cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
+           hb->states_epoch > cluster_array_wanted_epoch (d->array))
+    cluster_set_read_only (c,
+                           "disk %.120s of node %s has seen epoch %" PRIu64
+                           " of array %s, which is here at %" PRIu64,
+                           hb->path, hb->node, hb->states_epoch,
+                           d->array->rec.name,
+                           cluster_array_wanted_epoch (d->array));
+  else if (d && d->array && /* one that is out may bring another array's */
+           d->array->rec.member[d->position].state != MEMBER_OUT &&
+           hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)
+    cluster_set_read_only (c,
+                           "disk %.120s of node %s refuses epochs below "
+                           "%" PRIu64 " of array %s, which is here at %" PRIu64,
+                           hb->path, hb->node, hb->min_epoch,
+                           d->array->rec.name,
+                           cluster_array_wanted_epoch (d->array));
+  return cluster_refuse_read_only (c, op);
+}
+
+/* ---- Two processes for one disk. ---- */
+
+void
+cluster_admit_others (struct cluster *c, struct cluster_disk *d)
+{
+  char words[320];
+  struct waiting *w, *next;
+
+  if (d->contested_live_ms == 0)
+    return;
+  d->contested_live_ms = 0;
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind != WAIT_CONTENDER || w->disk != d)
+      continue;
+    cluster_refuse (c, w->op, CLUSTER_CONFLICT, "double-used",
+                    "%s is already served by a live process at %.200s: stop "
+                    "that one, or format this disk anew if it is a copy",
+                    cluster_disk_words (d, words, sizeof words), d->rec.uri);
+    cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
+                 "A second process, for %.200s of node %s, asked to serve %s "
+                 "and was refused: is it a clone?",
+                 w->heartbeat->path, w->heartbeat->node,
+                 cluster_disk_words (d, words, sizeof words));
+    cluster_wait_end (c, w);
+  }
+}
+
+static bool
+contend (struct cluster *c, uint64_t op, struct cluster_disk *d,
+         const struct cluster_disk_heartbeat *hb)
+{
+  struct waiting *w;
+
+  if (!d->heard || strcmp (d->instance, hb->instance) == 0 ||
+      cluster_disk_silent_ms (c, d) >= MEMBER_TTL_MS)
+    return false;
+  if (d->contested_live_ms == 0)
+    d->contested_live_ms = c->live_ms;
+  w = cluster_wait (c, WAIT_CONTENDER, op, TAKEOVER_MS);
+  w->disk = d;
+  w->heartbeat = cluster_alloc (sizeof *hb);
+  *w->heartbeat = *hb;
+  cluster_disk_wake (c, d); /* speak, if you live */
+  return true;
+}
+
+bool
+cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
+               const struct cluster_disk_heartbeat *hb)
+{
+  return !refuse_foreign (c, op, hb) && !refuse_newer (c, op, d, hb) &&
+         !refuse_array (c, op, d, hb) &&
+         !(d && contend (c, op, d, hb)) && !refuse_diminished (c, op, d, hb);
+}

@@ -1,0 +1,401 @@
+/* cluster-import.c: taking an array over from its members alone, when weftd's
+ * database is lost.
+ *
+ * A weftd refuses disks of another cluster, and those that say that they belong
+ * to an array that it does not know; it keeps what they say of themselves for a
+ * while.  An import makes the records anew from that: the members' states are
+ * those of the highest epoch that any of them holds, and every member that is
+ * in-sync there must have been heard of, or be given up by name, if that loses
+ * nothing.  A joining one is out: it begins again by itself.  A member that is
+ * not there gets a disk that is only a name, to be replaced.
+ *
+ * weftd becomes the members' cluster, of a generation and with epochs above
+ * all that they have seen.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "cluster-internal.h"
+
+/* A disk that was refused asks again every few seconds. */
+#define FOREIGN_LIVE_MS 15000
+#define FOREIGN_KEEP_MS (10 * 60 * 1000)
+
+const struct cluster_foreigns *
+cluster_foreigns (const struct cluster *c)
+{
+  return &c->foreigns;
+}
+
+/* ---- What is known of disks that are not ours. ---- */
+
+/* The same disk, not a clone of it. */
+static bool
+same (const struct cluster_disk_heartbeat *a,
+      const struct cluster_disk_heartbeat *b)
+{
+  return cluster_uuid_equal (a->uuid, b->uuid) && strcmp (a->node, b->node) == 0
+         && strcmp (a->path, b->path) == 0;
+}
+
+static void
+drop (struct cluster *c, struct cluster_foreign *f)
+{
+  TAILQ_REMOVE (&c->foreigns, f, link);
+  free (f);
+}
+
+/* The list is in the order in which they were last heard. */
+void
+cluster_import_note (struct cluster *c, const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_foreign *f, *known = NULL;
+  unsigned count = 0;
+
+  TAILQ_FOREACH (f, &c->foreigns, link) {
+    count++;
+    if (same (&f->hb, hb))
+      known = f;
+  }
+  if (known)
+    TAILQ_REMOVE (&c->foreigns, known, link);
+  else {
+    if (count >= FOREIGNS_MAX)
+      drop (c, TAILQ_FIRST (&c->foreigns));
+    known = cluster_alloc (sizeof *known);
+  }
+  known->hb = *hb;
+  known->last_live_ms = c->live_ms;
+  TAILQ_INSERT_TAIL (&c->foreigns, known, link);
+}
+
+void
+cluster_import_tick (struct cluster *c)
+{
+  struct cluster_foreign *f;
+
+  while ((f = TAILQ_FIRST (&c->foreigns)) != NULL &&
+         c->live_ms - f->last_live_ms >= FOREIGN_KEEP_MS)
+    drop (c, f);
+}
+
+/* ---- Planning. ---- */
+
+struct plan {
+  const struct cluster_disk_heartbeat *found[ARRAY_MEMBERS_MAX];
+  const struct cluster_disk_heartbeat *newest; /* whose states count */
+  uint64_t epoch, generation; /* the highest that any has seen */
+  enum member_state state[ARRAY_MEMBERS_MAX];
+  struct layout layout;
+};
+
+static bool
+is_candidate (const struct cluster *c, const struct cluster_foreign *f,
+              const struct cluster_import *import)
+{
+  return f->hb.has_place && cluster_uuid_equal (f->hb.array, import->array) &&
+         c->live_ms - f->last_live_ms < FOREIGN_LIVE_MS;
+}
+
+static uint64_t
+highest (uint64_t a, uint64_t b)
+{
+  return a > b ? a : b;
+}
+
+/* Who is there?  -1: two for one place, or none. */
+static int
+find_members (const struct cluster *c, const struct cluster_import *import,
+              struct plan *plan, struct cluster_problem *p)
+{
+  const struct cluster_disk_heartbeat *hb, *other;
+  const struct cluster_foreign *f;
+  char text[CLUSTER_UUID_TEXT_BYTES];
+
+  TAILQ_FOREACH (f, &c->foreigns, link) {
+    hb = &f->hb;
+    if (!is_candidate (c, f, import) || hb->position >= ARRAY_MEMBERS_MAX ||
+        import->without[hb->position])
+      continue;
+    other = plan->found[hb->position];
+    if (other) {
+      cluster_problem_set (p, CLUSTER_CONFLICT, "clone",
+                           "disk %.150s of node %s and disk %.150s of node %s "
+                           "both say that they are member %u: one is a copy; "
+                           "stop the process of the older one, wait %d s, and "
+                           "try again",
+                           other->path, other->node, hb->path, hb->node,
+                           hb->position, FOREIGN_LIVE_MS / 1000);
+      return -1;
+    }
+    plan->found[hb->position] = hb;
+    plan->epoch = highest (plan->epoch,
+                           highest (hb->min_epoch, hb->states_epoch));
+    plan->generation = highest (plan->generation, hb->generation);
+    if (plan->newest == NULL || hb->states_epoch > plan->newest->states_epoch)
+      plan->newest = hb;
+  }
+  if (plan->newest)
+    return 0;
+  cluster_uuid_text (import->array, text);
+  cluster_problem_set (p, CLUSTER_NOT_FOUND, "unknown-array",
+                       "no disk has asked lately that says that it belongs to "
+                       "array %s: start its member processes with this weftd's "
+                       "admin URL; GET /api/v1/imports lists what was heard",
+                       text);
+  p->field = "array";
+  return -1;
+}
+
+/* Does this member say the same of the array as the newest? */
+static bool
+agrees (const struct cluster_disk_heartbeat *a,
+        const struct cluster_disk_heartbeat *b)
+{
+  return cluster_uuid_equal (a->cluster, b->cluster) &&
+         a->layout == b->layout && a->n == b->n && a->groups == b->groups &&
+         a->unit == b->unit && a->member_bytes == b->member_bytes &&
+         a->dup == b->dup &&
+         (a->states_epoch != b->states_epoch ||
+          memcmp (a->states, b->states, a->n * a->groups) == 0);
+}
+
+static int
+check_members (const struct cluster *c, struct plan *plan,
+               struct cluster_problem *p)
+{
+  const struct cluster_disk_heartbeat *newest = plan->newest, *hb;
+  char why[256];
+
+  if (layout_init (&plan->layout, newest->layout, newest->n, newest->groups,
+                   newest->unit, newest->member_bytes, why, sizeof why) == -1 ||
+      plan->layout.member_bytes != newest->member_bytes) {
+    cluster_problem_set (p, CLUSTER_CONFLICT, "superblock",
+                         "disk %.200s of node %s does not say all that is "
+                         "needed to know its array: its superblock is of an "
+                         "older Weft, or damaged; put weftd's database back",
+                         newest->path, newest->node);
+    return -1;
+  }
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
+    hb = plan->found[m];
+    if (hb == NULL)
+      continue;
+    if (m >= plan->layout.members || !agrees (hb, newest))
+      cluster_problem_set (p, CLUSTER_CONFLICT, "disagree",
+                           "disk %.150s of node %s and disk %.150s of node %s "
+                           "say different things of the array: stop the "
+                           "process of the one that is not of it, and give "
+                           "member %u up with without",
+                           hb->path, hb->node, newest->path, newest->node, m);
+    else if (cluster_disk_find (c, hb->uuid))
+      cluster_problem_set (p, CLUSTER_CONFLICT, "known-disk",
+                           "disk %.200s of node %s is known here already, and "
+                           "as another: forget it first",
+                           hb->path, hb->node);
+    else if (hb->failed)
+      cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
+                           "disk %.200s of node %s has failed (%.200s): give "
+                           "member %u up with without, if nothing is lost with "
+                           "it",
+                           hb->path, hb->node, hb->reason, m);
+    else
+      continue;
+    return -1;
+  }
+  return 0;
+}
+
+/* What is each member to be?  -1: one is missing that is needed. */
+static int
+decide_states (const struct cluster_import *import, struct plan *plan,
+               struct cluster_problem *p)
+{
+  bool out[ARRAY_MEMBERS_MAX];
+  uint64_t lost;
+
+  for (unsigned m = 0; m < plan->layout.members; m++) {
+    bool in_sync = plan->newest->states[m] == MEMBER_IN_SYNC;
+
+    if (in_sync && plan->found[m] == NULL && !import->without[m]) {
+      cluster_problem_set (p, CLUSTER_CONFLICT, "member-missing",
+                           "member %u is in-sync and has not asked: start its "
+                           "member process with this weftd's admin URL, or "
+                           "give the member up with without",
+                           m);
+      return -1;
+    }
+    out[m] = !in_sync || plan->found[m] == NULL;
+    plan->state[m] = out[m] ? MEMBER_OUT : MEMBER_IN_SYNC;
+  }
+  lost = layout_loss (&plan->layout, out, NULL);
+  if (lost == 0)
+    return 0;
+  cluster_problem_set (p, CLUSTER_CONFLICT, "last-copy",
+                       "of %" PRIu64 " bytes no copy is left in the members "
+                       "that are there and in-sync: start the member processes "
+                       "of the others",
+                       lost);
+  p->field = "without";
+  return -1;
+}
+
+/* ---- Doing it. ---- */
+
+/* As good as fresh random bytes for each of many. */
+static void
+derive (const struct cluster_input *in, const uint8_t uuid[16],
+        unsigned position, uint8_t key[KEY_BYTES])
+{
+  uint8_t text[17], sum[EVP_MAX_MD_SIZE];
+  unsigned length = 0;
+
+  memcpy (text, uuid, 16);
+  text[16] = (uint8_t) position;
+  if (HMAC (EVP_sha256 (), in->random, sizeof in->random, text, sizeof text,
+            sum, &length) == NULL || length != KEY_BYTES)
+    abort ();
+  memcpy (key, sum, KEY_BYTES);
+}
+
+static void
+make_disk (struct cluster *c, const struct cluster_input *in,
+           const struct cluster_disk_heartbeat *hb, unsigned m,
+           struct cluster_array *a)
+{
+  struct cluster_disk *d = cluster_alloc (sizeof *d);
+  struct cluster_disk_record *r = &d->rec;
+
+  derive (in, hb ? hb->uuid : a->rec.uuid, m, r->key);
+  if (hb) {
+    memcpy (r->uuid, hb->uuid, 16);
+    memcpy (r->node, hb->node, sizeof r->node);
+    memcpy (r->uri, hb->uri, sizeof r->uri);
+    memcpy (r->path, hb->path, sizeof r->path);
+    r->size = hb->size;
+    r->data_bytes = hb->data_bytes;
+    d->alive = true;
+    d->last_live_ms = c->live_ms;
+  }
+  else { /* a name for what is not there: it has no size */
+    cluster_uuid_make (r->key, r->uuid);
+    snprintf (r->node, sizeof r->node, "unknown");
+    snprintf (r->path, sizeof r->path, "unknown");
+  }
+  memcpy (a->rec.member[m].disk, r->uuid, 16);
+  TAILQ_INSERT_TAIL (&c->disks, d, link);
+  cluster_put_disk (c, d);
+  cluster_changed_disk (c, d);
+}
+
+static struct cluster_array *
+make_array (struct cluster *c, const struct cluster_input *in,
+            const struct cluster_import *import, const struct plan *plan)
+{
+  struct cluster_array *a = cluster_alloc (sizeof *a);
+  struct cluster_array_record *r = &a->rec;
+
+  a->layout = plan->layout;
+  memcpy (r->uuid, import->array, 16);
+  snprintf (r->name, sizeof r->name, "%s", import->name);
+  r->layout = a->layout.kind;
+  r->dup = plan->newest->dup;
+  r->n = a->layout.n;
+  r->groups = a->layout.groups;
+  r->unit = a->layout.unit;
+  r->member_bytes = a->layout.member_bytes;
+  r->ready = true;
+  r->epoch = plan->epoch + 1;
+  r->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    struct cluster_member *member = &r->member[m];
+
+    make_disk (c, in, plan->found[m], m, a);
+    member->state = plan->state[m];
+    member->fence = r->epoch;
+    member->since_wall_ms = c->wall_ms;
+    if (member->state == MEMBER_OUT)
+      snprintf (member->reason, sizeof member->reason, "%s",
+                plan->found[m] ? "it was not in-sync when the array was imported"
+                               : "it was missing when the array was imported");
+  }
+  TAILQ_INSERT_TAIL (&c->arrays, a, link);
+  cluster_array_link (c, a);
+  cluster_put_array (c, a);
+  cluster_changed_array (c, a);
+  return a;
+}
+
+static int
+check_name (const struct cluster *c, const struct cluster_import *import,
+            struct cluster_problem *p)
+{
+  if (cluster_array_find (c, import->name) == NULL)
+    return 0;
+  cluster_problem_set (p, CLUSTER_CONFLICT, "exists",
+                       "there is an array %s already: choose another name",
+                       import->name);
+  p->field = "name";
+  return -1;
+}
+
+/* May an array of this cluster be imported here? */
+static int
+check_here (const struct cluster *c, const struct plan *plan,
+            struct cluster_problem *p)
+{
+  if (cluster_uuid_equal (plan->newest->cluster, c->identity.uuid) ||
+      (TAILQ_EMPTY (&c->disks) && TAILQ_EMPTY (&c->arrays)))
+    return 0;
+  cluster_problem_set (p, CLUSTER_CONFLICT, "not-empty",
+                       "this weftd has disks or arrays of its own, so it can't "
+                       "become the cluster of these members: start a weftd "
+                       "with an empty state directory, and import there");
+  return -1;
+}
+
+void
+cluster_array_import (struct cluster *c, const struct cluster_input *in,
+                      const struct cluster_import *import)
+{
+  struct plan plan = { .newest = NULL };
+  struct cluster_problem p;
+  struct cluster_array *a;
+  struct cluster_foreign *f, *next;
+
+  cluster_begin (c, in);
+  if (cluster_refuse_read_only (c, in->op))
+    ;
+  else if (check_name (c, import, &p) == -1 ||
+           find_members (c, import, &plan, &p) == -1 ||
+           check_here (c, &plan, &p) == -1 ||
+           check_members (c, &plan, &p) == -1 ||
+           decide_states (import, &plan, &p) == -1)
+    cluster_problem_send (c, in->op, &p);
+  else {
+    memcpy (c->identity.uuid, plan.newest->cluster, 16);
+    c->identity.generation = highest (c->identity.generation,
+                                      plan.generation + 1);
+    cluster_put_identity (c);
+    a = make_array (c, in, import, &plan);
+    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                 "Array %s was imported from its members, as they stood in "
+                 "epoch %" PRIu64 ".",
+                 a->rec.name, plan.newest->states_epoch);
+    for (f = TAILQ_FIRST (&c->foreigns); f != NULL; f = next) {
+      next = TAILQ_NEXT (f, link);
+      if (cluster_uuid_equal (f->hb.array, import->array))
+        drop (c, f);
+    }
+    cluster_reply_array (c, in->op, a);
+  }
+  cluster_end (c);
+}

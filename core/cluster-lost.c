@@ -1,0 +1,194 @@
+/* cluster-lost.c: what becomes of a member that a session says it has lost.
+ *
+ * It goes out by a change of epoch, and the report is answered with the COMMIT:
+ * from then on the session does without.  Three kinds of members stay:
+ *
+ * - one with the only copy that is left of some data (it may be whole, and would
+ *   be written past): requests that need it wait, and it is fenced and given
+ *   back when it is well again (cluster_epoch_tick);
+ * - one that only a reader has lost: a reader's bad line must not take a member
+ *   from those who write;
+ * - one that has been taken back meanwhile: the report is about its former life.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* The states with this member out, and what else goes with it. */
+static void
+without (const struct cluster_array *a, unsigned member, uint8_t states[])
+{
+  unsigned group = member / a->layout.n;
+
+  cluster_epoch_states (a, states);
+  /* One that is just to become in-sync is still a joiner. */
+  if (a->rec.member[member].state == MEMBER_IN_SYNC && a->layout.copies > 2)
+    for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
+      if (a->rec.member[m].state == MEMBER_JOINING &&
+          states[m] == MEMBER_IN_SYNC)
+        states[m] = MEMBER_JOINING;
+  cluster_array_leave_out (a, member, states);
+}
+
+static bool
+refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
+                  const struct cluster_array *a, unsigned member)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  char words[320];
+  struct cluster_problem *p;
+
+  without (a, member, states);
+  if (a->rec.member[member].state != MEMBER_IN_SYNC ||
+      !cluster_epoch_loses (a, states))
+    return false;
+  if (s->rec.writable) {
+    if (!s->stopped[0])
+      cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
+                   "Array %s waits on node %s: member %u cannot be left out, "
+                   "for it has the only copy that is left of some data.",
+                   a->rec.name, s->rec.node, member);
+    s->lost[member] = true;
+    snprintf (s->stopped, sizeof s->stopped,
+              "node %.63s lost member %u, which has the only copy that is left "
+              "of some data", s->rec.node, member);
+    cluster_changed_array (c, a);
+  }
+  cluster_disk_words (a->disk[member], words, sizeof words);
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
+                      "member %u (%s) has the only copy that is left of some "
+                      "of array %s, so it cannot be left out: bring the member "
+                      "back; what needs it waits until then",
+                      member, words, a->rec.name);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS;
+  return true;
+}
+
+static bool
+refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
+               const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_disk *d = a->disk[member];
+  struct cluster_problem *p;
+  const char *why;
+
+  if (s->rec.writable ||
+      !(cluster_member_well (a, member, &why) ||
+        (a->rec.member[member].state == MEMBER_JOINING && d->alive)))
+    return false;
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
+                      "member %u of array %s is well: see to the connection "
+                      "from here to it",
+                      member, a->rec.name);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS;
+  return true;
+}
+
+static void
+leave_out (struct cluster *c, struct cluster_session *s,
+           struct cluster_array *a, unsigned member, const char *reason)
+{
+  struct cluster_change next = a->rec.change;
+
+  without (a, member, next.states);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (next.states[m] != MEMBER_OUT)
+      continue;
+    next.confirm[m] = false;
+    if (m == member)
+      snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
+                "node %s lost it: %.150s", s->rec.node, reason);
+    else if (a->rec.member[m].state == MEMBER_JOINING)
+      snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
+                "member %u went out, which it may have copied from", member);
+  }
+  /* Who is alone and is answered at once need not prepare itself. */
+  cluster_epoch_prepare (
+    c, a, next.states, next.confirm,
+    cluster_epoch_needs_sessions (c, a, next.states, next.epoch ? NULL : s));
+  cluster_epoch_advance (c, a);
+}
+
+void
+cluster_session_lost_end (struct cluster *c, struct waiting *w)
+{
+  const struct cluster_array *a = w->array;
+  char text[1500];
+  struct cluster_problem *p;
+
+  if (a->rec.member[w->member].state == MEMBER_OUT)
+    cluster_session_tell (c, w->op, a, w->session);
+  else {
+    if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
+      snprintf (text, sizeof text, "nothing more");
+    p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "changing",
+                        "array %s is changing and waits for %.500s: report "
+                        "member %u again",
+                        a->rec.name, text, w->member);
+    p->retry = true;
+    p->retry_after_ms = HEARTBEAT_MS / 2;
+  }
+  cluster_wait_end (c, w);
+}
+
+static void
+lost (struct cluster *c, uint64_t op, struct cluster_session *s,
+      struct cluster_array *a, unsigned member, const char *reason)
+{
+  const struct cluster_member *m = &a->rec.member[member];
+  struct waiting *w;
+
+  /* It does not know yet that the member is out, or has been back since. */
+  if (m->state == MEMBER_OUT ||
+      (m->fence > s->epoch && m->fence > s->told_epoch)) {
+    cluster_session_tell (c, op, a, s);
+    return;
+  }
+  if (a->rec.change.epoch == 0 ||
+      a->rec.change.states[member] != MEMBER_OUT) {
+    if (refuse_reader (c, op, s, a, member) ||
+        refuse_last_copy (c, op, s, a, member))
+      return;
+    leave_out (c, s, a, member, reason);
+  }
+  if (m->state == MEMBER_OUT) {
+    cluster_session_tell (c, op, a, s);
+    return;
+  }
+  w = cluster_wait (c, WAIT_LOST, op, LOST_MS);
+  w->array = a;
+  w->session = s;
+  w->member = member;
+}
+
+void
+cluster_session_lost (struct cluster *c, const struct cluster_input *in,
+                      uint64_t id, unsigned member, const char *reason)
+{
+  struct cluster_session *s;
+  struct cluster_array *a;
+  struct cluster_problem *p;
+
+  cluster_begin (c, in);
+  s = cluster_session_find_or_refuse (c, in->op, id);
+  if (s && !cluster_refuse_read_only (c, in->op)) {
+    s->last_live_ms = c->live_ms;
+    a = cluster_array_by_uuid (c, s->rec.array);
+    if (member < a->layout.members)
+      lost (c, in->op, s, a, member, reason);
+    else {
+      p = cluster_refuse (c, in->op, CLUSTER_INVALID, "member",
+                          "array %s has no member %u: its members are 0 to %u",
+                          a->rec.name, member, a->layout.members - 1);
+      p->field = "member";
+    }
+  }
+  cluster_end (c);
+}

@@ -1,0 +1,404 @@
+/* cluster-member.c: what an administrator asks for about an array's members and
+ * spares.  Each call is one transaction: a refusal changes nothing, and what is
+ * answered holds whenever weftd dies.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* The array and its member; NULL: refused. */
+static struct cluster_array *
+find (struct cluster *c, uint64_t op, const char *name, unsigned member)
+{
+  struct cluster_array *a = cluster_array_find (c, name);
+  struct cluster_problem *p;
+
+  if (cluster_refuse_read_only (c, op))
+    return NULL;
+  if (a == NULL) {
+    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "there is no array %s: GET /api/v1/arrays lists them",
+                    name);
+    return NULL;
+  }
+  if (member < a->layout.members)
+    return a;
+  p = cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-member",
+                      "array %s has no member %u: its members are 0 to %u",
+                      a->rec.name, member, a->layout.members - 1);
+  p->field = "member";
+  return NULL;
+}
+
+/* An answer to what was done about a member. */
+static void
+done (struct cluster *c, uint64_t op, struct cluster_array *a)
+{
+  cluster_put_array (c, a);
+  cluster_rebuild_tick (c, a);
+  cluster_changed_array (c, a);
+  cluster_reply_array (c, op, a);
+}
+
+/* ---- Replacing. ---- */
+
+void
+cluster_member_give (struct cluster *c, struct cluster_array *a,
+                     unsigned member, struct cluster_disk *d)
+{
+  struct cluster_member *m = &a->rec.member[member];
+
+  assert (m->state == MEMBER_OUT && d->array == NULL);
+  cluster_array_unlink (c, a, member);
+  memcpy (m->disk, d->rec.uuid, 16);
+  m->held = m->reset = false;
+  m->since_wall_ms = c->wall_ms;
+  snprintf (m->reason, sizeof m->reason, "it is new in this place");
+  a->disk[member] = d;
+  d->array = a;
+  d->position = member;
+  d->told = false;
+  d->rejoin_live_ms = d->rejoined_live_ms = d->backoff_ms = 0;
+  memset (d->rec.spare_of, 0, 16);
+  cluster_put_disk (c, d);
+  cluster_put_array (c, a);
+  cluster_changed_disk (c, d);
+  cluster_changed_array (c, a);
+  cluster_disk_wake (c, d);
+}
+
+/* Can this disk serve the array, as a member or as a spare? */
+static bool
+refuse_disk (struct cluster *c, uint64_t op, const struct cluster_array *a,
+             const struct cluster_disk *d, const uint8_t uuid[16])
+{
+  struct cluster_problem p;
+  char words[320];
+
+  if (d == NULL)
+    cluster_disk_unknown (uuid, &p);
+  else if (d->array)
+    cluster_problem_set (&p, CLUSTER_CONFLICT, "in-use",
+                         "%s is member %u of array %s: choose another disk",
+                         cluster_disk_words (d, words, sizeof words),
+                         d->position, d->array->rec.name);
+  else if (!cluster_uuid_is_zero (d->rec.spare_of) &&
+           !cluster_uuid_equal (d->rec.spare_of, a->rec.uuid))
+    cluster_problem_set (&p, CLUSTER_CONFLICT, "spare",
+                         "%s is a spare of array %s: choose another disk, or "
+                         "take it from that array's spares first",
+                         cluster_disk_words (d, words, sizeof words),
+                         cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
+  else if (cluster_disk_usable (d, &p)) {
+    if (d->rec.data_bytes >= a->rec.member_bytes)
+      return false;
+    cluster_problem_set (&p, CLUSTER_CONFLICT, "too-small",
+                         "%s has a data area of %" PRIu64 " bytes, and the "
+                         "members of array %s need %" PRIu64
+                         ": choose a larger disk",
+                         cluster_disk_words (d, words, sizeof words),
+                         d->rec.data_bytes, a->rec.name, a->rec.member_bytes);
+  }
+  p.field = "disk";
+  cluster_problem_send (c, op, &p);
+  return true;
+}
+
+/* A member that is just changing its state is let be. */
+static bool
+refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a,
+                 unsigned member)
+{
+  const struct cluster_change *change = &a->rec.change;
+  struct cluster_problem *p;
+
+  if (change->epoch == 0 || (a->rec.member[member].state == MEMBER_OUT &&
+                             change->states[member] == MEMBER_OUT))
+    return false;
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
+                      "array %s is just changing to epoch %" PRIu64
+                      ", and its member %u with it: try again in a moment",
+                      a->rec.name, change->epoch, member);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS;
+  return true;
+}
+
+static bool
+attached (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid))
+      return true;
+  return false;
+}
+
+/* An in-sync member is let be, unless it is gone, and nobody uses the array who
+ * would say so.
+ */
+static bool
+refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
+                unsigned member)
+{
+  const struct cluster_disk *d = a->disk[member];
+  char words[320];
+
+  if (a->rec.member[member].state != MEMBER_IN_SYNC)
+    return false;
+  cluster_disk_words (d, words, sizeof words);
+  if (d->alive && !d->failed)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "in-sync",
+                    "member %u of array %s (%s) is in-sync and serves: to move "
+                    "it to another disk, stop its member process first",
+                    member, a->rec.name, words);
+  else if (!cluster_array_can_leave_out (a, member))
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
+                    "member %u of array %s (%s) has the only copy that is left "
+                    "of some data: bring it back, or delete the array",
+                    member, a->rec.name, words);
+  else if (attached (c, a))
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "in-sync",
+                    "member %u of array %s (%s) is not out yet: whoever has "
+                    "the array attached must miss it first; detach the array, "
+                    "or write to it, and try again",
+                    member, a->rec.name, words);
+  else
+    return false;
+  return true;
+}
+
+/* It is out, or will be when the change that is under way is done: that one goes
+ * on without it.
+ */
+static void
+put_out (struct cluster *c, struct cluster_array *a, unsigned member,
+         const char *reason)
+{
+  struct cluster_change change = a->rec.change;
+  struct cluster_member *m = &a->rec.member[member];
+
+  cluster_epoch_states (a, change.states);
+  if (change.states[member] == MEMBER_OUT)
+    return;
+  cluster_array_leave_out (a, member, change.states);
+  change.confirm[member] = false;
+  snprintf (m->reason, sizeof m->reason, "%s", reason);
+  cluster_epoch_prepare (c, a, change.states, change.confirm,
+                         (change.epoch == 0 || change.sessions) &&
+                           cluster_array_concerns_sessions (a, change.states));
+  cluster_epoch_advance (c, a);
+}
+
+void
+cluster_member_replace (struct cluster *c, const struct cluster_input *in,
+                        const char *array, unsigned member,
+                        const uint8_t disk[16])
+{
+  struct cluster_disk *d = cluster_disk_find (c, disk);
+  struct cluster_array *a;
+  char words[320], old[320];
+
+  cluster_begin (c, in);
+  a = find (c, in->op, array, member);
+  if (a == NULL)
+    ;
+  else if (!a->rec.ready)
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "not-ready",
+                    "array %s is still being made: delete it, and create it "
+                    "with the other disk",
+                    a->rec.name);
+  else if (d && a->disk[member] == d)
+    cluster_reply_array (c, in->op, a); /* asked again: it is done */
+  else if (!refuse_in_sync (c, in->op, a, member) &&
+           !refuse_changing (c, in->op, a, member) &&
+           !refuse_disk (c, in->op, a, d, disk)) {
+    cluster_disk_words (a->disk[member], old, sizeof old);
+    put_out (c, a, member, "it was replaced");
+    assert (a->rec.member[member].state == MEMBER_OUT);
+    cluster_member_give (c, a, member, d);
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Member %u of array %s is now %s; it was %s.", member,
+                 a->rec.name, cluster_disk_words (d, words, sizeof words), old);
+    done (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+/* ---- Its rebuild. ---- */
+
+void
+cluster_member_cancel (struct cluster *c, const struct cluster_input *in,
+                       const char *array, unsigned member)
+{
+  struct cluster_array *a;
+  struct cluster_member *m;
+
+  cluster_begin (c, in);
+  a = find (c, in->op, array, member);
+  if (a == NULL) {
+    cluster_end (c);
+    return;
+  }
+  m = &a->rec.member[member];
+  if (m->state == MEMBER_IN_SYNC)
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "in-sync",
+                    "member %u of array %s is in-sync: there is no rebuild of "
+                    "it to end",
+                    member, a->rec.name);
+  else {
+    m->held = true;
+    put_out (c, a, member, "its rebuild was cancelled");
+    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                 "Member %u of array %s stays out until it is told to join "
+                 "again.",
+                 member, a->rec.name);
+    done (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+void
+cluster_member_join (struct cluster *c, const struct cluster_input *in,
+                     const char *array, unsigned member)
+{
+  struct cluster_array *a;
+  struct cluster_member *m;
+
+  cluster_begin (c, in);
+  a = find (c, in->op, array, member);
+  m = a ? &a->rec.member[member] : NULL;
+  if (a == NULL)
+    ;
+  else if (m->state == MEMBER_IN_SYNC)
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "in-sync",
+                    "member %u of array %s is in-sync already", member,
+                    a->rec.name);
+  else {
+    m->held = false;
+    a->disk[member]->backoff_ms = a->disk[member]->rejoin_live_ms = 0;
+    done (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+void
+cluster_member_tune (struct cluster *c, const struct cluster_input *in,
+                     const char *array, unsigned member,
+                     const struct cluster_member_tune *tune)
+{
+  struct cluster_array *a;
+  struct cluster_member *m;
+  struct cluster_problem *p;
+  uint64_t floor, ceiling;
+
+  cluster_begin (c, in);
+  a = find (c, in->op, array, member);
+  if (a == NULL) {
+    cluster_end (c);
+    return;
+  }
+  m = &a->rec.member[member];
+  floor = tune->has_floor ? tune->floor : m->floor;
+  ceiling = tune->has_ceiling ? tune->ceiling : m->ceiling;
+  if (ceiling && floor > ceiling) {
+    p = cluster_refuse (c, in->op, CLUSTER_INVALID, "rate",
+                        "a rebuild can't go at least at %" PRIu64
+                        " and at most at %" PRIu64 " bytes a second: give a "
+                        "floor that is not above the ceiling",
+                        floor, ceiling);
+    p->field = tune->has_ceiling ? "ceiling" : "floor";
+  }
+  else {
+    m->floor = floor;
+    m->ceiling = ceiling;
+    if (tune->has_paused)
+      m->paused = tune->paused;
+    a->pace.live_ms = 0; /* decide now */
+    done (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+/* ---- Spares. ---- */
+
+void
+cluster_spare_add (struct cluster *c, const struct cluster_input *in,
+                   const char *array, const uint8_t disk[16])
+{
+  struct cluster_disk *d = cluster_disk_find (c, disk);
+  struct cluster_array *a;
+  char words[320];
+
+  cluster_begin (c, in);
+  a = find (c, in->op, array, 0);
+  if (a && !refuse_disk (c, in->op, a, d, disk)) {
+    memcpy (d->rec.spare_of, a->rec.uuid, 16);
+    cluster_put_disk (c, d);
+    cluster_changed_disk (c, d);
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Array %s has a spare: %s.", a->rec.name,
+                 cluster_disk_words (d, words, sizeof words));
+    done (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+void
+cluster_spare_drop (struct cluster *c, const struct cluster_input *in,
+                    const char *array, const uint8_t disk[16])
+{
+  struct cluster_disk *d = cluster_disk_find (c, disk);
+  struct cluster_array *a;
+  char text[CLUSTER_UUID_TEXT_BYTES];
+
+  cluster_begin (c, in);
+  a = find (c, in->op, array, 0);
+  if (a == NULL)
+    ;
+  else if (d == NULL || !cluster_uuid_equal (d->rec.spare_of, a->rec.uuid)) {
+    cluster_uuid_text (disk, text);
+    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "no-spare",
+                    "array %s has no spare %s: GET /api/v1/arrays/%s lists "
+                    "those that it has",
+                    a->rec.name, text, a->rec.name);
+  }
+  else {
+    memset (d->rec.spare_of, 0, 16);
+    cluster_put_disk (c, d);
+    cluster_changed_disk (c, d);
+    done (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+void
+cluster_array_tune (struct cluster *c, const struct cluster_input *in,
+                    const char *array, const struct cluster_array_tune *tune)
+{
+  struct cluster_array *a;
+  struct cluster_problem *p;
+
+  cluster_begin (c, in);
+  a = find (c, in->op, array, 0);
+  if (a && tune->has_spare_after &&
+      tune->spare_after_ms > SPARE_AFTER_MS_MAX) {
+    p = cluster_refuse (c, in->op, CLUSTER_INVALID, "spare-after",
+                        "a spare can't wait for longer than %" PRIu64 " s",
+                        SPARE_AFTER_MS_MAX / 1000);
+    p->field = "spare_after_s";
+  }
+  else if (a) {
+    if (tune->has_spare_after)
+      a->rec.spare_after_ms = tune->spare_after_ms;
+    done (c, in->op, a);
+  }
+  cluster_end (c);
+}

@@ -1,0 +1,377 @@
+/* cluster-rebuild.c: how members that are not in-sync come back, by themselves.
+ * What an administrator asks for: cluster-member.c.
+ *
+ *   out ──── its disk is well ───► joining ──── it says `synced` ────► in-sync
+ *    ▲                                │
+ *    └── failed, silent, misplaced ───┘
+ *
+ * Each arrow is a change of epoch (cluster-epoch.c); there is one at a time.
+ * The copying is the member's own work: it gets an order (when to begin, from
+ * whom, how fast) with the replies to its heartbeats, and says in them how far
+ * it is.  It may begin when whoever writes sends it every write: so nothing
+ * falls between what it copies and what it is sent.
+ *
+ * A disk that is not the member's own old self (an old copy of it) is first
+ * told to forget the array.  Then it is as blank as a new one, and a blank one
+ * that takes a place in an array that has data is rebuilt in full.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* A member that goes out again so soon after it was taken back is flapping. */
+#define FLAP_MS 60000
+#define BACKOFF_MS_MIN 1000
+#define BACKOFF_MS_MAX 60000
+/* What a session says of its load holds for so long. */
+#define LOAD_MS 3000
+
+/* Its disk is there, and is what it is to be. */
+static bool
+serves (const struct cluster_disk *d)
+{
+  return d->heard && d->alive && !d->failed && d->took_place && !d->old_copy;
+}
+
+/* Why a joining member is waited for no longer; NULL: it is. */
+static const char *
+broken (const struct cluster_disk *d)
+{
+  return d->failed                    ? "it has failed"
+         : !d->alive                  ? "it is silent"
+         : d->old_copy                ? "it is an old copy of the disk"
+         : d->heard && !d->took_place ? "it has lost its place"
+                                      : NULL;
+}
+
+static bool
+synced (const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_join *join = &a->disk[member]->join;
+
+  return join->phase == CLUSTER_JOIN_SYNCED &&
+         join->epoch == a->rec.member[member].fence;
+}
+
+/* ---- Out. ---- */
+
+void
+cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
+                     unsigned member)
+{
+  struct cluster_disk *d = a->disk[member];
+
+  if (d->rejoined_live_ms == 0 || c->live_ms - d->rejoined_live_ms >= FLAP_MS)
+    d->backoff_ms = 0;
+  else if (d->backoff_ms == 0)
+    d->backoff_ms = BACKOFF_MS_MIN;
+  else if (d->backoff_ms < BACKOFF_MS_MAX / 2)
+    d->backoff_ms *= 2;
+  else
+    d->backoff_ms = BACKOFF_MS_MAX;
+  d->rejoin_live_ms = c->live_ms + d->backoff_ms;
+  d->spoke = false; /* whoever was lost may be dead, though it was just heard */
+  if (d->took_place && !d->old_copy && d->sequence > d->rec.sequence) {
+    d->rec.sequence = d->sequence;
+    cluster_put_disk (c, d);
+  }
+}
+
+/* Leave out who can't join, and old copies. */
+static void
+leave_out (struct cluster *c, struct cluster_array *a)
+{
+  struct cluster_change old = a->rec.change;
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  bool any = false, sessions = old.epoch == 0 || old.sessions;
+
+  cluster_epoch_states (a, states);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    struct cluster_member *member = &a->rec.member[m];
+    const char *why = NULL;
+
+    if (member->state == MEMBER_IN_SYNC) {
+      if (a->disk[m]->old_copy && old.epoch == 0 && !any &&
+          cluster_array_can_leave_out (a, m))
+        why = broken (a->disk[m]);
+    }
+    else if (states[m] != MEMBER_OUT) {
+      why = broken (a->disk[m]);
+      if (why == NULL && states[m] == MEMBER_IN_SYNC && !synced (a, m))
+        why = "its rebuild has begun again";
+    }
+    if (why == NULL)
+      continue;
+    cluster_array_leave_out (a, m, states);
+    snprintf (member->reason, sizeof member->reason, "%s", why);
+    old.confirm[m] = false;
+    any = true;
+  }
+  if (!any)
+    return;
+  cluster_epoch_prepare (c, a, states, old.confirm,
+                         sessions && cluster_array_concerns_sessions (a, states));
+  cluster_epoch_advance (c, a);
+}
+
+/* ---- Old copies forget the array. ---- */
+
+static void
+reset (struct cluster *c, struct cluster_array *a, unsigned m)
+{
+  struct cluster_member *member = &a->rec.member[m];
+  struct cluster_disk *d = a->disk[m];
+  char words[320];
+
+  if (d->old_copy && !member->reset) {
+    member->reset = true;
+    cluster_put_array (c, a);
+    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                 "Member %u of array %s (%s) is an old copy of the disk: it "
+                 "will be rebuilt in full.",
+                 m, a->rec.name, cluster_disk_words (d, words, sizeof words));
+  }
+  if (!member->reset || !d->heard)
+    return;
+  if (d->blank) {
+    member->reset = false;
+    cluster_put_array (c, a);
+  }
+  else if (cluster_uuid_is_zero (d->rec.release)) {
+    memcpy (d->rec.release, a->rec.uuid, 16);
+    cluster_put_disk (c, d);
+  }
+  else
+    return;
+  d->told = false;
+  cluster_disk_wake (c, d);
+}
+
+/* ---- Joining, and in-sync again. ---- */
+
+/* Whoever writes sends the member every write. */
+static bool
+writer_sends (const struct cluster *c, const struct cluster_array *a,
+              unsigned member)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  return writer == NULL || writer->epoch >= a->rec.member[member].fence;
+}
+
+/* The writer, if there is one, can take part in a change. */
+static bool
+writer_well (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  if (writer == NULL)
+    return true;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (writer->lost[m])
+      return false;
+  return writer->heard && writer->alive;
+}
+
+static void
+finish (struct cluster *c, struct cluster_array *a)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  bool any = false;
+
+  if (a->rec.change.epoch || !writer_well (c, a))
+    return;
+  cluster_epoch_states (a, states);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (states[m] == MEMBER_JOINING && serves (a->disk[m]) && synced (a, m) &&
+        writer_sends (c, a, m)) {
+      states[m] = MEMBER_IN_SYNC;
+      any = true;
+    }
+  if (!any)
+    return;
+  cluster_epoch_prepare (c, a, states, NULL, true);
+  cluster_epoch_advance (c, a);
+}
+
+static void
+take_back (struct cluster *c, struct cluster_array *a)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  bool confirm[ARRAY_MEMBERS_MAX] = { false }, any = false;
+
+  if (a->rec.change.epoch)
+    return;
+  cluster_epoch_states (a, states);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_member *member = &a->rec.member[m];
+    struct cluster_disk *d = a->disk[m];
+
+    if (member->state != MEMBER_OUT || member->held || member->reset ||
+        !serves (d) || !d->spoke || c->live_ms < d->rejoin_live_ms)
+      continue;
+    states[m] = MEMBER_JOINING;
+    confirm[m] = any = true;
+    d->rejoined_live_ms = c->live_ms;
+  }
+  if (!any)
+    return;
+  cluster_epoch_prepare (c, a, states, confirm, false);
+  cluster_epoch_advance (c, a);
+}
+
+bool
+cluster_join_order (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, struct cluster_join_order *order)
+{
+  const struct cluster_member *r = &a->rec.member[member];
+  unsigned first = member - member % a->layout.n;
+
+  if (r->state != MEMBER_JOINING || !writer_sends (c, a, member) ||
+      (a->rec.change.epoch && a->rec.change.confirm[member]))
+    return false;
+  memset (order, 0, sizeof *order);
+  order->epoch = r->fence;
+  order->paused = r->paused;
+  order->rate = a->disk[member]->rate;
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    order->source[m] = a->rec.member[m].state == MEMBER_IN_SYNC;
+  return true;
+}
+
+/* ---- Spares. ---- */
+
+/* The smallest that is large enough: larger ones may be needed elsewhere. */
+static struct cluster_disk *
+spare_pick (const struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_disk *d, *best = NULL;
+
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (cluster_uuid_equal (d->rec.spare_of, a->rec.uuid) && d->heard &&
+        d->alive && !d->failed &&
+        d->rec.data_bytes >= a->rec.member_bytes &&
+        (best == NULL || d->rec.data_bytes < best->rec.data_bytes))
+      best = d;
+  return best;
+}
+
+uint64_t
+cluster_member_spare_wall_ms (const struct cluster *c,
+                              const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_member *m = &a->rec.member[member];
+  const struct cluster_disk *d = a->disk[member];
+
+  if (!a->rec.ready || m->state != MEMBER_OUT || m->held ||
+      a->rec.spare_after_ms == 0 || (d->alive && !d->failed) ||
+      spare_pick (c, a) == NULL)
+    return 0;
+  return m->since_wall_ms + a->rec.spare_after_ms;
+}
+
+static void
+use_spare (struct cluster *c, struct cluster_array *a, unsigned m)
+{
+  const struct cluster_change *change = &a->rec.change;
+  uint64_t wall_ms = cluster_member_spare_wall_ms (c, a, m);
+  char words[320];
+
+  if (wall_ms == 0 || c->wall_ms < wall_ms ||
+      (change->epoch && change->states[m] != MEMBER_OUT))
+    return;
+  cluster_member_give (c, a, m, spare_pick (c, a));
+  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+               "Member %u of array %s has been out for long, and was replaced "
+               "by a spare: %s.",
+               m, a->rec.name,
+               cluster_disk_words (a->disk[m], words, sizeof words));
+}
+
+/* ---- How fast. ---- */
+
+/* Requests a second of all sessions of the array, and their mean latency. */
+static double
+load_now (const struct cluster *c, const struct cluster_array *a, double *us)
+{
+  const struct cluster_session *s;
+  double ops = 0;
+
+  *us = 0;
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    if (s->rec.ended || s->stats_ms == 0 || c->now_ms - s->stats_ms > LOAD_MS ||
+        !cluster_uuid_equal (s->rec.array, a->rec.uuid))
+      continue;
+    ops += s->rates.reads + s->rates.writes;
+    *us += s->rates.reads * s->rates.read_us +
+           s->rates.writes * s->rates.write_us;
+  }
+  if (ops > 0)
+    *us /= ops;
+  return ops;
+}
+
+/* Once a second.  Those who join share what there is. */
+static void
+set_rates (struct cluster *c, struct cluster_array *a)
+{
+  uint64_t floor[ARRAY_MEMBERS_MAX], floors = 0, ceilings = 0, actual = 0;
+  uint64_t rate;
+  unsigned count = 0;
+  bool bounded = true;
+  double us, ops = load_now (c, a, &us);
+
+  if (a->pace.live_ms && c->live_ms - a->pace.live_ms < 1000)
+    return;
+  a->pace.live_ms = c->live_ms;
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_member *member = &a->rec.member[m];
+
+    if (member->state != MEMBER_JOINING || member->paused)
+      continue;
+    count++;
+    floor[m] = member->floor ? member->floor : REBUILD_FLOOR_DEFAULT;
+    floors += floor[m];
+    ceilings += member->ceiling;
+    bounded = bounded && member->ceiling;
+    actual += a->disk[m]->join.rate;
+  }
+  if (count == 0)
+    return;
+  rate = cluster_pace (&a->pace, ops, us, actual, floors,
+                       bounded ? ceilings : 0) / count;
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_member *member = &a->rec.member[m];
+    uint64_t *own = &a->disk[m]->rate;
+
+    if (member->state != MEMBER_JOINING || member->paused)
+      continue;
+    *own = ops <= 0 ? 0 : rate < floor[m] ? floor[m] : rate;
+    if (member->ceiling && (*own == 0 || *own > member->ceiling))
+      *own = member->ceiling;
+  }
+}
+
+void
+cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
+{
+  if (!a->rec.ready || c->read_only[0])
+    return;
+  leave_out (c, a);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_OUT &&
+        (a->rec.change.epoch == 0 || a->rec.change.states[m] == MEMBER_OUT)) {
+      reset (c, a, m);
+      use_spare (c, a, m);
+    }
+  finish (c, a);
+  take_back (c, a);
+  set_rates (c, a);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    cluster_disk_reorder (c, a->disk[m]);
+}

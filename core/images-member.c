@@ -1,0 +1,124 @@
+/* images-member.c: members that are lost, that come back, and that join.
+ *
+ * The images of a lost member are kept, for it may come back.  Those of one
+ * that is out are dropped, and what is in flight to it when it is answered:
+ * when it has come back by then, newer writes have passed it by, and an old
+ * image must not follow them.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "images-internal.h"
+
+void
+images_pause (struct images *b, unsigned member, bool paused)
+{
+  struct image_member *m = &b->member[member];
+
+  m->paused = paused;
+  m->gone = false;
+  images_look (b, m);
+}
+
+static void
+drop_pending (struct images *b, struct image_member *m)
+{
+  struct image *e;
+
+  while ((e = TAILQ_FIRST (&m->aged))) {
+    image_take (b, m, e);
+    image_end (b, e, false);
+  }
+}
+
+static void
+drop (struct images *b, struct image_member *m)
+{
+  m->paused = m->gone = true;
+  m->drops++;
+  drop_pending (b, m);
+}
+
+bool
+images_any (const struct images *b, unsigned member)
+{
+  const struct image_member *m = &b->member[member];
+
+  return !RB_EMPTY (&m->pending) || !RB_EMPTY (&m->flying);
+}
+
+bool
+images_drop (struct images *b, unsigned member)
+{
+  bool any = images_any (b, member);
+
+  drop (b, &b->member[member]);
+  return any;
+}
+
+void
+images_discard (struct images *b)
+{
+  for (unsigned i = 0; i < b->config.members; i++) {
+    struct image_member *m = &b->member[i];
+    struct image *e;
+
+    RB_FOREACH (e, image_tree, &m->pending)
+      e->waiter = NULL;
+    RB_FOREACH (e, image_tree, &m->flying)
+      e->waiter = NULL;
+    drop (b, m);
+  }
+}
+
+static void
+move_generation (struct images *b, struct image_member *m, struct image *e)
+{
+  image_leave_generation (b, e);
+  if (!m->background)
+    image_enter_generation (e, TAILQ_LAST (&b->generations, generation_list));
+}
+
+void
+images_background (struct images *b, unsigned member, bool background)
+{
+  struct image_member *m = &b->member[member];
+  struct image *e;
+
+  m->background = background;
+  RB_FOREACH (e, image_tree, &m->pending)
+    move_generation (b, m, e);
+  RB_FOREACH (e, image_tree, &m->flying)
+    move_generation (b, m, e);
+}
+
+uint64_t
+images_sequence (const struct images *b)
+{
+  return b->sequence;
+}
+
+bool
+images_written (const struct images *b, unsigned member, uint64_t sequence)
+{
+  const struct image_member *m = &b->member[member];
+  struct image *e = TAILQ_FIRST (&m->aged);
+
+  if (e && e->sequence <= sequence)
+    return false;
+  RB_FOREACH (e, image_tree, (struct image_tree *)&m->flying)
+    if (e->sequence <= sequence)
+      return false;
+  return true;
+}
+
+uint64_t
+images_oldest (const struct images *b, unsigned member)
+{
+  const struct image *e = TAILQ_FIRST (&b->member[member].aged);
+
+  return e ? e->accepted_ns : 0;
+}

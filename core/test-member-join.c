@@ -1,0 +1,781 @@
+/* test-member-join.c: a member that joins, against a model of the whole.
+ *
+ * The model has a survivor, a writer whose writes go to the survivor first and
+ * then, if it is connected, to the joiner; a weftd that fences, takes in,
+ * leaves out and makes in-sync; and the joiner's disk, whose data and header are lost,
+ * done or torn when the power goes.  Each hot extent has two cells, its first
+ * and its last 4 KiB; a cell holds the number of the write that it is from.
+ *
+ * After each step:
+ *   - where the joiner says SYNCED, or is in-sync, its cells are the survivor's,
+ *     but for those of writes that are on their way;
+ *   - no write and no copy of one extent run at once (I5), no write without its
+ *     bit (I1), and no fence is confirmed before a copy of the time before it
+ *     was given back (I2);
+ * and after each crash: what is missing has its bit, here or at the survivor.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "member.h"
+#include "member-internal.h"
+#include "test-random.h"
+
+#define BLOCK INTENT_BLOCK_EXTENTS
+#define LAST (GiB (130) / EXTENT_BYTES)
+#define DATA_BYTES (LAST * EXTENT_BYTES + 8192) /* the last one is short */
+#define HOT 8
+#define FLIGHTS 4
+#define WRITES 8
+#define COPIES 4
+#define CONNS 8
+
+static const uint8_t key[KEY_BYTES] = { 9, 9, 9 };
+static const uint8_t cluster[16] = { 1 }, disk_id[16] = { 2 },
+                     array[16] = { 3 };
+/* 0 and JOIN_SLOTS share a slot; BLOCK is the first of another block. */
+static const uint64_t hot[HOT] = {
+  0, 1, JOIN_SLOTS, JOIN_SLOTS + 1, BLOCK - 1, BLOCK, BLOCK + 1, LAST,
+};
+
+static struct member *m;
+static bool calm; /* nothing new goes wrong, nothing is written */
+static bool idle; /* nothing is written */
+
+/* ---- The joiner's disk ---- */
+
+static uint8_t header[HEADER_BYTES];
+static struct flight {
+  bool used;
+  struct member_action a;
+} flights[FLIGHTS];
+static uint64_t mine[HOT][2], stable[HOT][2];
+
+static uint64_t
+cell_at (unsigned h, unsigned c)
+{
+  return hot[h] * EXTENT_BYTES +
+         (c == 0 ? 0 : hot[h] == LAST ? 4096 : EXTENT_BYTES - 4096);
+}
+
+/* A disk from elsewhere: its bits are clear and its data is anything. */
+static void
+disk_format (void)
+{
+  struct superblock sb = { .data_offset = HEADER_BYTES,
+                           .data_bytes = DATA_BYTES };
+  struct intents map;
+
+  memset (header, 0, sizeof header);
+  memset (flights, 0, sizeof flights);
+  memset (mine, 0xee, sizeof mine);
+  memset (stable, 0xee, sizeof stable);
+  memcpy (sb.disk, disk_id, 16);
+  for (sb.sequence = 1; sb.sequence <= 2; sb.sequence++)
+    superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
+  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
+  for (unsigned i = 0; i < intents_blocks (&map); i++)
+    intents_encode (&map, i, header + INTENT_BLOCKS_OFFSET +
+                    i * INTENT_BLOCK_BYTES);
+  intents_free (&map);
+}
+
+static void
+disk_start (void)
+{
+  struct superblock sb, other;
+  struct intents map;
+  const char *why;
+  int newest = superblock_newest (header, &sb, &why);
+  bool stale;
+
+  CHECK (newest >= 0);
+  stale = superblock_decode (header + (1 - newest) * SLOT_BYTES, &other,
+                             &why) == -1 || !superblock_same (&sb, &other);
+  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
+  for (unsigned i = 0; i < intents_blocks (&map); i++)
+    intents_decode (&map, i, header + INTENT_BLOCKS_OFFSET +
+                    i * INTENT_BLOCK_BYTES, &why);
+  m = member_new (&sb, stale, &map);
+  CHECK (m);
+  member_set_key (m, key);
+}
+
+static void
+disk_crash (void)
+{
+  for (int i = 0; i < FLIGHTS; i++) {
+    struct flight *f = &flights[i];
+    int fate = test_random (4);
+
+    for (int sector = 0; f->used && sector < 8; sector++)
+      if (fate == 1 || (fate == 2 && test_random (2)))
+        memcpy (header + f->a.offset + sector * 512, f->a.bytes + sector * 512,
+                512);
+    f->used = false;
+  }
+  for (unsigned h = 0; h < HOT; h++)
+    for (unsigned c = 0; c < 2; c++)
+      mine[h][c] = stable[h][c] = test_random (2) ? mine[h][c] : stable[h][c];
+}
+
+/* A crash now, whatever becomes of the writes under way: is the bit set?  (A
+ * block that is torn has all of them.)
+ */
+static bool
+bit_on_disk (uint64_t e)
+{
+  unsigned block = e / BLOCK;
+  uint64_t offset = INTENT_BLOCKS_OFFSET + (uint64_t) block *
+                    INTENT_BLOCK_BYTES;
+  struct intents map;
+  const char *why;
+  bool set;
+
+  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
+  intents_decode (&map, block, header + offset, &why);
+  set = intents_test (&map, e);
+  for (int i = 0; i < FLIGHTS; i++)
+    if (flights[i].used && flights[i].a.offset == offset) {
+      intents_decode (&map, block, flights[i].a.bytes, &why);
+      set = set && intents_test (&map, e);
+    }
+  intents_free (&map);
+  return set;
+}
+
+/* ---- weftd, survivor, writer ---- */
+
+static uint64_t theirs[HOT][2];
+static bool their_bit[HOT];
+static uint64_t version;
+
+static enum member_state state; /* committed, of the joiner */
+static uint64_t epoch, fence;
+static uint64_t change_epoch; /* 0: none; for the fence to be confirmed */
+static enum member_state change_to;
+static uint64_t wanted_min; /* the min_epoch that the joiner was told last */
+
+static struct conn {
+  struct member_pass *pass;
+  bool dead; /* its writer, or its use */
+} conns[CONNS];
+static struct conn *writer; /* the writer's connection, if it has one */
+static uint64_t session = 1;
+
+static struct write {
+  enum { FREE, NOTED, WRITTEN, SENDING, WAITING, RUNNING } at;
+  uint64_t version;
+  struct batch_record records[2];
+  struct member_request r;
+  struct conn *conn;
+  unsigned record; /* the next piece */
+  uint64_t done;
+} writes[WRITES];
+
+static struct copy_job {
+  bool used;
+  unsigned h, stage;
+  uint64_t run, given_min, cell[2];
+} copies[COPIES];
+
+static struct {
+  bool bits[HOT];
+  bool used;
+  uint64_t run;
+} gather;
+
+static struct {
+  bool used;
+  uint64_t run, mark, data[HOT][2];
+} flush;
+
+/* A flush from beginning to end; one that began before has no more to say. */
+static void
+data_stable (void)
+{
+  memcpy (stable, mine, sizeof mine);
+  flush.used = false;
+}
+
+static bool
+covers (const struct write *w, unsigned h, unsigned c)
+{
+  uint64_t at = cell_at (h, c);
+
+  for (unsigned i = 0; i < w->r.count; i++)
+    if (w->records[i].offset <= at &&
+        at < w->records[i].offset + w->records[i].length)
+      return true;
+  return false;
+}
+
+static void
+desire (void)
+{
+  struct member_desire d = {
+    .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
+    .layout = LAYOUT_CHAINED, .position = 1, .member_bytes = GiB (130),
+    .epoch = epoch, .min_epoch = change_epoch ? change_epoch : fence,
+    .states = { MEMBER_IN_SYNC, state },
+  };
+  char why[256];
+
+  memcpy (d.cluster, cluster, 16);
+  memcpy (d.array, array, 16);
+  if (state == MEMBER_JOINING && !change_epoch && writer && !writer->dead)
+    d.join_epoch = fence;
+  CHECK (member_desire (m, &d, why, sizeof why));
+  wanted_min = d.min_epoch;
+}
+
+/* ---- What holds always ---- */
+
+static bool
+same_but_for_what_is_on_its_way (void)
+{
+  for (unsigned h = 0; h < HOT; h++)
+    for (unsigned c = 0; c < 2; c++) {
+      bool same = mine[h][c] == theirs[h][c];
+
+      for (int i = 0; i < WRITES && !same; i++)
+        same = writes[i].at != FREE && covers (&writes[i], h, c);
+      if (!same)
+        return false;
+    }
+  return true;
+}
+
+static void
+check_world (void)
+{
+  member_check (m);
+  if (!change_epoch && writer && !writer->dead &&
+      (state == MEMBER_IN_SYNC ||
+       (state == MEMBER_JOINING && m->join.order == fence &&
+        m->join.phase == MEMBER_JOIN_SYNCED)))
+    CHECK (same_but_for_what_is_on_its_way ());
+  for (int i = 0; i < COPIES; i++)
+    if (copies[i].used)
+      CHECK (copies[i].given_min >= member_confirmed (m)->min_epoch);
+}
+
+/* ---- Steps of a write ---- */
+
+static void
+write_forget (struct write *w)
+{
+  if (w->at >= WAITING)
+    member_leave (m, &w->r);
+  w->at = FREE;
+}
+
+static void
+make_record (struct batch_record *b)
+{
+  unsigned h = test_random (HOT), c = test_random (2);
+
+  b->kind = BATCH_WRITE;
+  b->offset = cell_at (h, c);
+  b->length = 4096;
+  if (c == 1 && h + 1 < HOT && hot[h + 1] == hot[h] + 1 && test_random (2))
+    b->length = 8192; /* the next extent's first cell, too */
+}
+
+static void
+step_write (void)
+{
+  struct write *w = &writes[test_random (WRITES)], old = *w;
+
+  if (w->at != FREE || change_epoch || calm || idle ||
+      (state == MEMBER_IN_SYNC && (!writer || writer->dead)))
+    return;
+  memset (w, 0, sizeof *w);
+  w->r.records = w->records;
+  w->r.count = 1 + test_random (2);
+  for (unsigned i = 0; i < w->r.count; i++)
+    make_record (&w->records[i]);
+  /* The host lets one write at a time go on in any range. */
+  for (unsigned h = 0; h < HOT; h++)
+    for (unsigned c = 0; c < 2; c++)
+      for (int i = 0; i < WRITES; i++)
+        if (&writes[i] != w && writes[i].at != FREE && covers (w, h, c) &&
+            covers (&writes[i], h, c)) {
+          *w = old;
+          return;
+        }
+  w->version = ++version;
+  w->at = NOTED;
+  for (unsigned h = 0; h < HOT; h++)
+    their_bit[h] |= covers (w, h, 0) || covers (w, h, 1);
+}
+
+static void
+verdict (struct write *w, enum member_verdict v)
+{
+  w->at = v == MEMBER_GO ? RUNNING : WAITING;
+  if (v != MEMBER_REFUSE)
+    return;
+  CHECK (w->conn->dead || change_epoch || w->conn != writer);
+  write_forget (w);
+}
+
+/* One part of it is carried out, or dropped. */
+static void
+step_run (struct write *w)
+{
+  const struct batch_record *b = &w->records[w->record];
+  uint64_t at = b->offset + w->done, length = b->length - w->done;
+  uint64_t e = at / EXTENT_BYTES;
+
+  if (member_applies (m, &w->r, at, &length)) {
+    for (unsigned h = 0; h < HOT; h++)
+      for (unsigned c = 0; c < 2; c++)
+        if (cell_at (h, c) >= at && cell_at (h, c) < at + length) {
+          CHECK (bit_on_disk (hot[h]));
+          mine[h][c] = w->version;
+        }
+    for (int i = 0; i < COPIES && m->joining; i++)
+      CHECK (!copies[i].used || hot[copies[i].h] < e ||
+             hot[copies[i].h] > (at + length - 1) / EXTENT_BYTES);
+  }
+  CHECK (length > 0);
+  w->done += length;
+  if (w->done < b->length)
+    return;
+  w->done = 0;
+  if (++w->record == w->r.count)
+    write_forget (w);
+}
+
+static void
+reach_survivor (struct write *w)
+{
+  for (unsigned h = 0; h < HOT; h++)
+    for (unsigned c = 0; c < 2; c++)
+      if (covers (w, h, c))
+        theirs[h][c] = w->version;
+}
+
+static void
+step_write_on (void)
+{
+  struct write *w = &writes[test_random (WRITES)];
+  struct member_refusal refusal;
+
+  switch (w->at) {
+  case FREE:
+    break;
+  case NOTED:
+    reach_survivor (w);
+    w->at = WRITTEN;
+    break;
+  case WRITTEN:
+    w->conn = writer;
+    w->at = writer && !writer->dead ? SENDING : FREE;
+    break;
+  case SENDING:
+    verdict (w, member_admit (m, w->conn->pass, &w->r, &refusal));
+    break;
+  case WAITING:
+    verdict (w, member_retry (m, w->conn->pass, &w->r, &refusal));
+    break;
+  case RUNNING:
+    step_run (w);
+    break;
+  }
+}
+
+static void
+step_connect (void)
+{
+  struct token t = { .session = session, .writable = true, .epoch = epoch };
+  char name[TOKEN_BYTES_MAX + 16] = "data/";
+  struct member_refusal refusal;
+  struct conn *c = &conns[test_random (CONNS)];
+
+  if (c->pass) { /* perhaps to close */
+    for (int i = 0; i < WRITES; i++)
+      if (writes[i].at >= SENDING && writes[i].conn == c)
+        return;
+    if (!c->dead)
+      return;
+    member_close (m, c->pass);
+    c->pass = NULL;
+    if (writer == c)
+      writer = NULL;
+  }
+  else if (state != MEMBER_OUT && !change_epoch && epoch >= m->gate &&
+           (writer == NULL || writer->dead)) {
+    memcpy (t.array, array, 16);
+    memcpy (t.member, disk_id, 16);
+    token_mint (&t, key, name + 5);
+    if (member_open (m, name, &c->pass, &refusal) != MEMBER_GO)
+      return;
+    c->dead = false;
+    writer = c;
+    /* A new writer's resync, when the joiner is in-sync. */
+    if (state == MEMBER_IN_SYNC) {
+      memcpy (mine, theirs, sizeof mine);
+      data_stable ();
+    }
+  }
+}
+
+/* The writer, or its connection, is dead: what it had not sent is not sent. */
+static void
+hang_up (bool dies)
+{
+  if (writer)
+    writer->dead = true;
+  for (int i = 0; i < WRITES; i++) {
+    struct write *w = &writes[i];
+
+    if (w->at == SENDING || (dies && w->at == WRITTEN))
+      w->at = FREE;
+    else if (dies && w->at == NOTED) {
+      if (test_random (2))
+        reach_survivor (w);
+      w->at = FREE;
+    }
+  }
+}
+
+static void
+step_clear (void)
+{
+  unsigned h = test_random (HOT);
+
+  if (state != MEMBER_IN_SYNC || change_epoch || !writer || writer->dead)
+    return;
+  for (int i = 0; i < WRITES; i++)
+    if (writes[i].at != FREE && (covers (&writes[i], h, 0) ||
+                                 covers (&writes[i], h, 1)))
+      return;
+  data_stable ();
+  their_bit[h] = false;
+  member_clear (m, writer->pass, hot[h] * EXTENT_BYTES,
+                hot[h] == LAST ? 8192 : EXTENT_BYTES, true);
+}
+
+/* Data is read where the joiner has it all. */
+static void
+step_read (void)
+{
+  struct member_request r = { .reads = true };
+  struct member_refusal refusal;
+  enum member_verdict v;
+
+  if (!writer || writer->dead)
+    return;
+  v = member_admit (m, writer->pass, &r, &refusal);
+  if (v == MEMBER_WAIT)
+    v = member_retry (m, writer->pass, &r, &refusal);
+  CHECK (v != MEMBER_WAIT);
+  if (v == MEMBER_GO)
+    CHECK (!m->joining || m->join.phase == MEMBER_JOIN_SYNCED);
+  else
+    CHECK (refusal.error == ESHUTDOWN);
+  member_leave (m, &r);
+}
+
+/* ---- Steps of the copying ---- */
+
+static void
+step_gather (void)
+{
+  struct intents peers;
+
+  if (!gather.used) {
+    if (member_join_phase (m) != MEMBER_JOIN_GATHERING)
+      return;
+    gather.used = true;
+    gather.run = member_join_run (m);
+    memcpy (gather.bits, their_bit, sizeof gather.bits);
+    return;
+  }
+  gather.used = false;
+  CHECK (intents_init (&peers, intents_extents (DATA_BYTES)) == 0);
+  for (unsigned h = 0; h < HOT; h++)
+    if (gather.bits[h])
+      intents_set (&peers, hot[h]);
+  member_join_gathered (m, gather.run, &peers);
+  intents_free (&peers);
+}
+
+static int
+hot_number (uint64_t extent)
+{
+  for (unsigned h = 0; h < HOT; h++)
+    if (hot[h] == extent)
+      return h;
+  return -1;
+}
+
+static void
+copy_begin (struct copy_job *c)
+{
+  uint64_t run = member_join_run (m), extent;
+  int h = -1;
+
+  while (h == -1 && member_join_next (m, run, &extent)) {
+    h = hot_number (extent);
+    if (h == -1) /* nothing is ever written there */
+      member_join_copied (m, run, extent, true);
+  }
+  if (h == -1) {
+    if (test_random (10) == 0)
+      member_join_rest (m);
+    return;
+  }
+  c->used = true;
+  c->run = run;
+  c->h = h;
+  c->stage = 0;
+  c->given_min = wanted_min;
+  for (int i = 0; i < COPIES; i++)
+    CHECK (&copies[i] == c || !copies[i].used || copies[i].h != c->h);
+  for (int i = 0; i < WRITES; i++)
+    CHECK (writes[i].at != RUNNING || (!covers (&writes[i], h, 0) &&
+                                       !covers (&writes[i], h, 1)));
+}
+
+static void
+step_copy (void)
+{
+  struct copy_job *c = &copies[test_random (COPIES)];
+  bool on, ok;
+
+  if (!c->used) {
+    copy_begin (c);
+    return;
+  }
+  on = c->run == member_join_run (m) &&
+       member_join_phase (m) == MEMBER_JOIN_COPYING;
+  if (c->stage < 2)
+    c->cell[c->stage] = theirs[c->h][c->stage];
+  else if (c->stage < 4)
+    mine[c->h][c->stage - 2] = c->cell[c->stage - 2];
+  c->stage++;
+  if (c->stage == 5 || (c->stage <= 2 && !on) || test_random (40) == 0) {
+    ok = c->stage == 5;
+    c->used = false;
+    member_join_copied (m, c->run, hot[c->h], ok);
+  }
+}
+
+static void
+step_flush (void)
+{
+  if (!flush.used) {
+    flush.used = true;
+    flush.run = member_join_run (m);
+    flush.mark = member_join_mark (m);
+    memcpy (flush.data, mine, sizeof mine);
+    return;
+  }
+  flush.used = false;
+  memcpy (stable, flush.data, sizeof stable);
+  if (test_random (8)) /* else a source did not answer */
+    member_join_stable (m, flush.run, flush.mark);
+}
+
+/* ---- Steps of weftd's ---- */
+
+static void
+step_weftd (void)
+{
+  struct member_join_progress p;
+
+  if (change_epoch) {
+    if (member_confirmed (m)->min_epoch >= change_epoch) {
+      epoch = fence = change_epoch;
+      state = change_to;
+      change_epoch = 0;
+    }
+    return;
+  }
+  if (state == MEMBER_OUT && test_random (2)) { /* take it back */
+    change_epoch = 1 + (epoch > m->gate ? epoch : m->gate);
+    change_to = MEMBER_JOINING;
+    return;
+  }
+  member_join_progress (m, &p);
+  if (state == MEMBER_JOINING && writer && !writer->dead &&
+      member_join_phase (m) == MEMBER_JOIN_SYNCED &&
+      member_join_epoch (m) == fence) {
+    CHECK (p.todo == 0 && p.unstable == 0);
+    for (int i = 0; i < WRITES; i++)
+      if (writes[i].at != FREE)
+        return; /* sessions are not prepared yet */
+    CHECK (memcmp (mine, theirs, sizeof mine) == 0);
+    data_stable ();
+    epoch++;
+    state = MEMBER_IN_SYNC;
+  }
+}
+
+static void
+step_attach (void)
+{
+  if (change_epoch || calm)
+    return;
+  hang_up (true);
+  session++;
+  if (state == MEMBER_OUT)
+    epoch++;
+  else {
+    change_epoch = epoch + 1;
+    change_to = state;
+  }
+}
+
+static void
+leave_out (void)
+{
+  hang_up (false);
+  /* A change that is under way is replaced by one with a higher number. */
+  epoch = 1 + (change_epoch ? change_epoch : epoch);
+  change_epoch = 0;
+  state = MEMBER_OUT;
+}
+
+static void
+power_off (void)
+{
+  for (int i = 0; i < WRITES; i++)
+    if (writes[i].at >= SENDING)
+      write_forget (&writes[i]);
+  for (int i = 0; i < CONNS; i++)
+    if (conns[i].pass)
+      member_close (m, conns[i].pass);
+  memset (conns, 0, sizeof conns);
+  memset (copies, 0, sizeof copies);
+  gather.used = flush.used = false;
+  writer = NULL;
+  disk_crash ();
+  member_free (m);
+}
+
+static void
+power_on (void)
+{
+  struct member_action a;
+
+  disk_start ();
+  CHECK (m->joining == (m->join.phase == MEMBER_JOIN_WAITING));
+  if (!format_uuid_zero (m->next.array))
+    for (unsigned h = 0; h < HOT; h++)
+      for (unsigned c = 0; c < 2; c++)
+        CHECK (mine[h][c] == theirs[h][c] || their_bit[h] ||
+               intents_test (&m->orphans, hot[h]));
+  while (member_next_action (m, false, &a)) {
+    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+    member_action_done (m, &a, 0);
+  }
+  wanted_min = m->gate;
+}
+
+static void
+step_crash (void)
+{
+  if (calm)
+    return;
+  leave_out ();
+  power_off ();
+  if (test_random (6) == 0)
+    disk_format (); /* a new disk in its place */
+  power_on ();
+}
+
+static void
+step_action (void)
+{
+  struct flight *f = &flights[test_random (FLIGHTS)];
+
+  if (!f->used) {
+    f->used = member_next_action (m, test_random (3) == 0, &f->a);
+    return;
+  }
+  memcpy (header + f->a.offset, f->a.bytes, sizeof f->a.bytes);
+  f->used = false;
+  member_action_done (m, &f->a, 0);
+}
+
+static void
+step (void)
+{
+  switch (test_random (100)) {
+  case 0 ... 13: step_write (); break;
+  case 14 ... 45: step_write_on (); break;
+  case 46 ... 50: step_connect (); break;
+  case 51 ... 53: step_clear (); break;
+  case 54:
+    step_read ();
+    if (test_random (5) == 0)
+      idle = !idle;
+    break;
+  case 55 ... 58: step_gather (); break;
+  case 59 ... 74: step_copy (); break;
+  case 75 ... 77: step_flush (); break;
+  case 78 ... 81: step_weftd (); break;
+  case 82 ... 85: desire (); break;
+  case 86 ... 97: step_action (); break;
+  case 98:
+    if (test_random (20) == 0)
+      step_attach ();
+    break;
+  case 99:
+    if (test_random (20) == 0)
+      step_crash ();
+    else if (test_random (20) == 0 && !calm)
+      leave_out ();
+    break;
+  }
+  check_world ();
+}
+
+static unsigned synced; /* how often a walk got there */
+
+static void
+walk (unsigned steps)
+{
+  disk_format ();
+  memset (theirs, 0, sizeof theirs);
+  memset (their_bit, 0, sizeof their_bit);
+  epoch = fence = 1;
+  change_epoch = 0;
+  state = MEMBER_OUT;
+  calm = false;
+  power_on ();
+  for (unsigned i = 0; i < steps; i++) {
+    enum member_state before = state;
+
+    step ();
+    synced += before == MEMBER_JOINING && state == MEMBER_IN_SYNC;
+  }
+  /* Left alone it comes to an end, and no bit is left. */
+  calm = true;
+  for (unsigned i = 0; state != MEMBER_IN_SYNC ||
+                       member_dirty_extents (m) > 0; i++) {
+    CHECK (i < 200000);
+    step ();
+  }
+  power_off ();
+}
+
+int
+main (int argc, char **argv)
+{
+  unsigned walks = argc > 1 ? atoi (argv[1]) : 20;
+
+  test_random_start ();
+  for (unsigned i = 0; i < walks; i++)
+    walk (test_random (20000));
+  printf ("%u times in-sync under way\n", synced);
+  CHECK (synced >= walks / 2);
+  return 0;
+}

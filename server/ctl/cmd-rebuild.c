@@ -1,0 +1,358 @@
+/* cmd-rebuild.c: weftctl rebuild: members on their way back. */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "output.h"
+
+#define POLL_MS 500
+/* In a pipe, `wait` prints a line this often, and whenever what it waits for
+ * changes.
+ */
+#define LINE_MS 10000
+#define BAR_CELLS 30
+
+/* --- How far it is ------------------------------------------------------- */
+
+/* Thousandths that are done. */
+static unsigned
+permille (const json_t *rebuild)
+{
+  uint64_t total = json_number (rebuild, "total_bytes");
+  uint64_t todo = json_number (rebuild, "todo_bytes");
+
+  if (strcmp (json_text (rebuild, "phase"), "synced") == 0)
+    return 1000;
+  if (total == 0 || todo > total)
+    return 0;
+  return (unsigned) ((double) (total - todo) * 1000 / (double) total);
+}
+
+static const char *
+percent_text (const json_t *rebuild, char text[16])
+{
+  unsigned n = permille (rebuild);
+
+  snprintf (text, 16, "%u.%u %%", n / 10, n % 10);
+  return text;
+}
+
+/* A size a second, or "-" for 0. */
+static const char *
+rate_text (uint64_t rate, char text[SIZE_TEXT_BYTES + 4])
+{
+  char size[SIZE_TEXT_BYTES];
+
+  if (rate == 0)
+    return strcpy (text, "-");
+  snprintf (text, SIZE_TEXT_BYTES + 4, "%s/s", size_text (rate, size));
+  return text;
+}
+
+static const char *
+eta_text (const json_t *rebuild, char text[AGE_TEXT_BYTES])
+{
+  if (!json_is_integer (json_object_get (rebuild, "eta_s")))
+    return strcpy (text, "-");
+  return age_text (json_number (rebuild, "eta_s") * 1000, text);
+}
+
+const char *
+rebuild_text (const json_t *rebuild, char text[REBUILD_TEXT_BYTES])
+{
+  char percent[16], done[SIZE_TEXT_BYTES], total[SIZE_TEXT_BYTES];
+  char rate[SIZE_TEXT_BYTES + 4], eta[AGE_TEXT_BYTES];
+  uint64_t all = json_number (rebuild, "total_bytes");
+  uint64_t todo = json_number (rebuild, "todo_bytes");
+  uint64_t unreadable = json_number (rebuild, "unreadable_bytes");
+  int n;
+
+  if (all == 0) /* it does not know yet */
+    n = snprintf (text, REBUILD_TEXT_BYTES, "%s", json_text (rebuild, "phase"));
+  else
+    n = snprintf (text, REBUILD_TEXT_BYTES, "%s of %s (%s)",
+                  size_text (todo < all ? all - todo : 0, done),
+                  size_text (all, total), percent_text (rebuild, percent));
+#define ADD(...)                                                               \
+  if (n < REBUILD_TEXT_BYTES)                                                  \
+    n += snprintf (text + n, (size_t) (REBUILD_TEXT_BYTES - n), __VA_ARGS__)
+  if (json_number (rebuild, "rate"))
+    ADD (", %s", rate_text (json_number (rebuild, "rate"), rate));
+  if (json_is_integer (json_object_get (rebuild, "eta_s")))
+    ADD (", %s left", eta_text (rebuild, eta));
+  if (unreadable)
+    ADD (", %s UNREADABLE at the sources", size_text (unreadable, done));
+  if (json_is_string (json_object_get (rebuild, "waits")))
+    ADD ("; waits for %s", json_text (rebuild, "waits"));
+#undef ADD
+  return text;
+}
+
+static const char *
+sources_text (const json_t *rebuild, char *text, size_t size)
+{
+  size_t i, n = 0;
+  json_t *m;
+
+  snprintf (text, size, "-");
+  json_array_foreach (json_object_get (rebuild, "sources"), i, m) {
+    if (n < size)
+      n += (size_t) snprintf (text + n, size - n, "%s%" JSON_INTEGER_FORMAT,
+                              i ? "," : "", json_integer_value (m));
+  }
+  return text;
+}
+
+int
+cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
+{
+  json_t *reply, *b;
+  struct table *t;
+  size_t i;
+  int r = ctl_call (ctl, "GET", "/api/v1/rebuilds", NULL, &reply);
+
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json) {
+    output_json (reply);
+    json_decref (reply);
+    return EXIT_OK;
+  }
+  t = table_new ("ARRAY|>MEMBER|PHASE|>DONE|>TO DO|>OF|>RATE|>ETA|SOURCES|"
+                 "WAITS FOR");
+  json_array_foreach (json_object_get (reply, "rebuilds"), i, b) {
+    char percent[16], size[SIZE_TEXT_BYTES], rate[SIZE_TEXT_BYTES + 4];
+    char eta[AGE_TEXT_BYTES], sources[400];
+
+    table_cell (t, "%s", json_text (b, "array"));
+    table_cell (t, "%" PRIu64, json_number (b, "member"));
+    table_cell (t, "%s", json_text (b, "phase"));
+    table_cell (t, "%s", percent_text (b, percent));
+    table_cell (t, "%s", size_text (json_number (b, "todo_bytes"), size));
+    table_cell (t, "%s", size_text (json_number (b, "total_bytes"), size));
+    table_cell (t, "%s", rate_text (json_number (b, "rate"), rate));
+    table_cell (t, "%s", eta_text (b, eta));
+    table_cell (t, "%s", sources_text (b, sources, sizeof sources));
+    table_cell (t, "%s", json_text (b, "waits"));
+  }
+  table_print (t, 0);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+/* --- Steering it --------------------------------------------------------- */
+
+/* Ask weftd something of the member that the first two words name, and print
+ * `said` of it.
+ */
+static int
+steer (struct ctl *ctl, const struct args *args, const char *method,
+       const char *verb, const json_t *body, const char *said)
+{
+  const char *name = args_plain (args, 0);
+  char path[160];
+  unsigned member;
+  json_t *array;
+  int r = ctl_member_path (args, verb, &member, path, sizeof path);
+
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, method, path, body, &array);
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (array);
+  else
+    printf ("array %s, member %u: %s\n", name, member, said);
+  json_decref (array);
+  return EXIT_OK;
+}
+
+static int
+set_paused (struct ctl *ctl, const struct args *args, bool paused)
+{
+  json_t *body = json_pack ("{s:b}", "paused", paused);
+  int r = steer (ctl, args, "PATCH", "", body,
+                 paused ? "its rebuild is paused" : "its rebuild goes on");
+
+  json_decref (body);
+  return r;
+}
+
+int
+cmd_rebuild_pause (struct ctl *ctl, const struct args *args)
+{
+  return set_paused (ctl, args, true);
+}
+
+int
+cmd_rebuild_resume (struct ctl *ctl, const struct args *args)
+{
+  return set_paused (ctl, args, false);
+}
+
+int
+cmd_rebuild_cancel (struct ctl *ctl, const struct args *args)
+{
+  return steer (ctl, args, "POST", "/cancel", NULL,
+                "it is out, and stays so until weftctl rebuild join");
+}
+
+int
+cmd_rebuild_join (struct ctl *ctl, const struct args *args)
+{
+  return steer (ctl, args, "POST", "/join", NULL,
+                "it is taken back as soon as it can be");
+}
+
+static int
+add_rate (const struct args *args, const char *option, json_t *body)
+{
+  const char *text = args_value (args, option);
+  uint64_t bytes;
+
+  if (text == NULL)
+    return EXIT_OK;
+  if (size_parse (text, &bytes) == -1 || bytes > INT64_MAX) {
+    ctl_error ("--%s %s: no size; write 10M for 10 MiB a second, or 0 to leave "
+               "it to weftd", option, text);
+    return EXIT_USAGE;
+  }
+  json_object_set_new (body, option, json_integer ((json_int_t) bytes));
+  return EXIT_OK;
+}
+
+int
+cmd_rebuild_rate (struct ctl *ctl, const struct args *args)
+{
+  json_t *body = json_object ();
+  int r = add_rate (args, "floor", body);
+
+  if (r == EXIT_OK)
+    r = add_rate (args, "ceiling", body);
+  if (r == EXIT_OK && json_object_size (body) == 0) {
+    ctl_error ("rebuild rate: give --floor SIZE, --ceiling SIZE or both, in "
+               "bytes a second (0: left to weftd)");
+    r = EXIT_USAGE;
+  }
+  if (r == EXIT_OK)
+    r = steer (ctl, args, "PATCH", "", body, "the rate of its rebuild is set");
+  json_decref (body);
+  return r;
+}
+
+/* --- wait ---------------------------------------------------------------- */
+
+/* How a progress is shown: one line again and again on a terminal, else lines.
+ */
+struct progress {
+  bool terminal;
+  uint64_t next_line_ms;
+  char about[300]; /* phase and what it waits for, as last printed */
+};
+
+static void
+show_progress (struct progress *p, const char *name, const json_t *member)
+{
+  const json_t *rebuild = json_object_get (member, "rebuild");
+  char text[REBUILD_TEXT_BYTES], bar[BAR_CELLS + 1];
+  char about[300];
+  unsigned full = permille (rebuild) * BAR_CELLS / 1000;
+
+  if (json_is_object (rebuild))
+    rebuild_text (rebuild, text);
+  else
+    snprintf (text, sizeof text, "%s, %s", json_text (member, "state"),
+              json_text (member, "reason"));
+  text_clean (text);
+  if (p->terminal) {
+    for (unsigned i = 0; i < BAR_CELLS; i++)
+      bar[i] = i < full ? '#' : '.';
+    bar[BAR_CELLS] = '\0';
+    printf ("\r\033[K[%s] %.*s", bar, 100, text);
+    fflush (stdout);
+    return;
+  }
+  snprintf (about, sizeof about, "%s %s", json_text (rebuild, "phase"),
+            json_text (rebuild, "waits"));
+  if (ctl_now_ms () < p->next_line_ms && strcmp (about, p->about) == 0)
+    return;
+  p->next_line_ms = ctl_now_ms () + LINE_MS;
+  strcpy (p->about, about);
+  printf ("array %s, member %" PRIu64 ": %s\n", name,
+          json_number (member, "position"), text);
+  fflush (stdout);
+}
+
+/* Is it over?  EXIT_OK with *done, or it never will be: said why. */
+static int
+is_over (const char *name, const json_t *member, bool *done)
+{
+  uint64_t m = json_number (member, "position");
+
+  *done = strcmp (json_text (member, "state"), "in-sync") == 0;
+  if (*done || !json_is_true (json_object_get (member, "held")))
+    return EXIT_OK;
+  ctl_error ("array %s, member %" PRIu64 ": its rebuild was cancelled, and it "
+             "stays out; weftctl rebuild join %s %" PRIu64 " takes it back",
+             name, m, name, m);
+  return EXIT_FAILED;
+}
+
+static int
+wait_member (struct ctl *ctl, const char *name, unsigned m, json_t **array)
+{
+  struct progress p = { .terminal = isatty (STDOUT_FILENO) == 1 };
+  bool done = false, shown = false;
+  json_t *member;
+  int r;
+
+  for (;;) {
+    r = ctl_get_array (ctl, name, array);
+    if (r != EXIT_OK)
+      break;
+    member = json_array_get (json_object_get (*array, "members"), m);
+    if (member == NULL) {
+      ctl_error ("array %s: it has no member %u, only 0 to %zu", name, m,
+                 json_array_size (json_object_get (*array, "members")) - 1);
+      r = EXIT_USAGE;
+      break;
+    }
+    if ((r = is_over (name, member, &done)) != EXIT_OK || done)
+      break;
+    if (!ctl->json) {
+      show_progress (&p, name, member);
+      shown = true;
+    }
+    json_decref (*array);
+    *array = NULL;
+    ctl_sleep_ms (POLL_MS);
+  }
+  if (shown && p.terminal)
+    printf ("\r\033[K");
+  return r;
+}
+
+int
+cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  char path[160];
+  unsigned member;
+  json_t *array = NULL;
+  int r = ctl_member_path (args, "", &member, path, sizeof path);
+
+  if (r == EXIT_OK)
+    r = wait_member (ctl, name, member, &array);
+  if (r == EXIT_OK && ctl->json)
+    output_json (array);
+  else if (r == EXIT_OK)
+    printf ("array %s, member %u: in-sync\n", name, member);
+  json_decref (array);
+  return r;
+}

@@ -1,0 +1,184 @@
+/* replies.c: see replies.h. */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "replies.h"
+#include "text.h"
+#include "token.h"
+
+/* A token of the committed epoch for a disk of the array. */
+static json_t *
+mint (const struct cluster_array *a, const struct cluster_disk *d,
+      uint64_t session, bool writable)
+{
+  struct token t
+    = { .session = session, .writable = writable, .epoch = a->rec.epoch };
+  char text[TOKEN_BYTES_MAX + 1];
+
+  memcpy (t.array, a->rec.uuid, 16);
+  memcpy (t.member, d->rec.uuid, 16);
+  token_mint (&t, d->rec.key, text);
+  return json_string (text);
+}
+
+/* ---- Disks. ---- */
+
+/* Only what is committed: a member acts on nothing else. */
+static json_t *
+states_list (const struct cluster_array *a)
+{
+  json_t *list = json_array ();
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    json_array_append_new (
+      list, json_string (member_state_name (a->rec.member[m].state)));
+  return list;
+}
+
+static json_t *
+assignment (const struct cluster_disk *d)
+{
+  const struct cluster_array *a = d->array;
+
+  return json_pack ("{so ss sI ss sI sI so so ss so so}", "array",
+                    text_uuid (a->rec.uuid), "name", a->rec.name, "position",
+                    (json_int_t) d->position, "layout",
+                    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n,
+                    "groups", (json_int_t) a->rec.groups, "unit",
+                    text_number (a->rec.unit), "member_bytes",
+                    text_number (a->rec.member_bytes), "dup",
+                    array_dup_name (a->rec.dup), "epoch",
+                    text_number (a->rec.epoch), "states", states_list (a));
+}
+
+static json_t *
+join_source (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  return json_pack ("{sI so s{so so}}", "member", (json_int_t) m, "uri",
+                    text_string (d->rec.uri), "tokens", "data",
+                    mint (a, d, 0, false), "intents", mint (a, d, 0, false));
+}
+
+/* What a joining member is to do; null: nothing yet. */
+static json_t *
+join_order (const struct cluster *c, const struct cluster_disk *d)
+{
+  const struct cluster_array *a = d->array;
+  struct cluster_join_order order;
+  json_t *sources;
+
+  if (!cluster_join_order (c, a, d->position, &order))
+    return json_null ();
+  sources = json_array ();
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (order.source[m])
+      json_array_append_new (sources, join_source (a, m));
+  return json_pack ("{so sb so so}", "epoch", text_number (order.epoch),
+                    "paused", order.paused, "rate", text_number (order.rate),
+                    "sources", sources);
+}
+
+json_t *
+reply_disk (const struct cluster *c, const struct cluster_disk *d)
+{
+  static const uint8_t zero[16];
+  const struct cluster_identity *i = cluster_identity (c);
+  bool releases = memcmp (d->rec.release, zero, 16) != 0;
+  /* A disk that is to forget a place is given none in the same breath. */
+  bool has_place = d->array && !releases;
+  json_t *view = json_pack (
+    "{so so so so so so sI}", "generation", text_number (i->generation),
+    "cluster", text_uuid (i->uuid), "key", text_hex (d->rec.key, KEY_BYTES),
+    "min_epoch", text_number (cluster_disk_min_epoch_wanted (d)), "assignment",
+    has_place ? assignment (d) : json_null (), "join",
+    has_place ? join_order (c, d) : json_null (), "ttl_ms",
+    (json_int_t) MEMBER_TTL_MS);
+
+  if (releases)
+    json_object_set_new (view, "release", text_uuid (d->rec.release));
+  return view;
+}
+
+/* ---- Sessions. ---- */
+
+static json_t *
+map_member (const struct cluster_array *a, unsigned m,
+            const struct cluster_session *s)
+{
+  const struct cluster_disk *d = a->disk[m];
+  bool writable = s->rec.writable;
+  char name[16];
+
+  snprintf (name, sizeof name, "m%u", m);
+  return json_pack (
+    "{so ss ss so so s{so so so}}", "uri", text_string (d->rec.uri), "name",
+    name, "state", member_state_name (a->rec.member[m].state), "fence",
+    text_number (a->rec.member[m].fence), "disk", text_uuid (d->rec.uuid),
+    "tokens", "data", mint (a, d, s->rec.id, writable), "batch",
+    mint (a, d, s->rec.id, writable), "intents",
+    mint (a, d, s->rec.id, writable));
+}
+
+static json_t *
+map (const struct cluster_array *a, const struct cluster_session *s)
+{
+  json_t *members = json_array ();
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    json_array_append_new (members, map_member (a, m, s));
+  return json_pack ("{ss ss sI sI so ss so so so so}", "name", a->rec.name,
+                    "layout", layout_name (a->rec.layout), "n",
+                    (json_int_t) a->rec.n, "groups", (json_int_t) a->rec.groups,
+                    "unit", text_number (a->rec.unit), "dup",
+                    array_dup_name (a->rec.dup), "epoch",
+                    text_number (a->rec.epoch), "session",
+                    text_session (s->rec.id), "member_bytes",
+                    text_number (a->rec.member_bytes), "members", members);
+}
+
+json_t *
+reply_grant (const struct cluster *c, const struct cluster_array *a,
+             const struct cluster_session *s)
+{
+  return json_pack ("{so sI so so}", "session", text_session (s->rec.id),
+                    "ttl_ms", (json_int_t) SESSION_TTL_MS, "generation",
+                    text_number (cluster_identity (c)->generation), "map",
+                    map (a, s));
+}
+
+/* The change that every session is to prepare itself for, if there is one. */
+static json_t *
+change (const struct cluster_array *a)
+{
+  const struct cluster_change *change = &a->rec.change;
+  json_t *states;
+
+  if (change->epoch == 0 || !change->sessions)
+    return json_null ();
+  states = json_array ();
+  for (unsigned m = 0; m < a->layout.members; m++)
+    json_array_append_new (states, json_string (member_state_name (
+                                     (enum member_state) change->states[m])));
+  return json_pack ("{so so}", "epoch", text_number (change->epoch), "states",
+                    states);
+}
+
+json_t *
+reply_session (const struct cluster *c, const struct cluster_array *a,
+               const struct cluster_session *s, uint64_t epoch)
+{
+  json_t *view
+    = json_pack ("{so so so sI so}", "generation",
+                 text_number (cluster_identity (c)->generation), "epoch",
+                 text_number (a->rec.epoch), "states", states_list (a),
+                 "ttl_ms", (json_int_t) SESSION_TTL_MS, "change", change (a));
+
+  if (epoch != a->rec.epoch)
+    json_object_set_new (view, "map", map (a, s));
+  return view;
+}

@@ -1,0 +1,180 @@
+/* views-rebuild.c: how members come back, and arrays that could be imported:
+ * see views.h.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text.h"
+#include "views.h"
+
+/* ---- Rebuilds. ---- */
+
+static const char *
+phase_name (enum cluster_join_phase phase)
+{
+  switch (phase) {
+  case CLUSTER_JOIN_NONE:
+  case CLUSTER_JOIN_WAITING:
+    return "waiting";
+  case CLUSTER_JOIN_GATHERING:
+    return "gathering";
+  case CLUSTER_JOIN_COPYING:
+    return "copying";
+  case CLUSTER_JOIN_SYNCED:
+    return "synced";
+  }
+  return "waiting";
+}
+
+/* The writer that does not yet send the joining member its writes. */
+static const struct cluster_session *
+late_writer (const struct cluster *c, const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_session *s = cluster_array_writer (c, a);
+
+  return s && s->epoch < a->rec.member[m].fence ? s : NULL;
+}
+
+/* What the rebuild waits for, as far as it does not say so itself. */
+static json_t *
+rebuild_waits (const struct cluster *c, const struct cluster_array *a,
+               unsigned m, bool ordered)
+{
+  const struct cluster_disk *d = a->disk[m];
+  const struct cluster_session *s = late_writer (c, a, m);
+  char text[400] = "";
+
+  if (!d->alive)
+    snprintf (text, sizeof text, "its disk, on node %s, which is silent",
+              d->rec.node);
+  else if (a->rec.member[m].paused)
+    snprintf (text, sizeof text, "somebody to resume it: it is paused");
+  else if (d->join.waits[0])
+    return text_string (d->join.waits);
+  else if (!ordered && s)
+    snprintf (text, sizeof text, "session %016" PRIx64 " on node %s, which is "
+              "to send its writes there first", s->rec.id, s->rec.node);
+  else if (d->join.phase == CLUSTER_JOIN_SYNCED)
+    snprintf (text, sizeof text, "every session to count on it");
+  return text_or_null (text);
+}
+
+static json_t *
+rebuild_eta (const struct cluster_member *member, const struct cluster_join *j)
+{
+  if (j->phase != CLUSTER_JOIN_COPYING || member->paused || j->rate == 0)
+    return json_null ();
+  return text_number ((j->todo_bytes + j->rate - 1) / j->rate);
+}
+
+json_t *
+view_rebuild (const struct cluster *c, const struct cluster_array *a,
+              unsigned m)
+{
+  const struct cluster_member *member = &a->rec.member[m];
+  const struct cluster_join *j = &a->disk[m]->join;
+  struct cluster_join_order order;
+  json_t *sources;
+  bool ordered;
+
+  if (member->state != MEMBER_JOINING)
+    return json_null ();
+  ordered = cluster_join_order (c, a, m, &order);
+  sources = json_array ();
+  for (unsigned i = 0; ordered && i < a->layout.members; i++)
+    if (order.source[i])
+      json_array_append_new (sources, json_integer (i));
+  return json_pack (
+    "{ss so so so so so so so so sb so so}", "phase", phase_name (j->phase),
+    "waits", rebuild_waits (c, a, m, ordered), "todo_bytes",
+    text_number (j->todo_bytes), "total_bytes", text_number (j->total_bytes),
+    "copied_bytes", text_number (j->copied_bytes), "unreadable_bytes",
+    text_number (j->unreadable_bytes), "rate", text_number (j->rate), "eta_s",
+    rebuild_eta (member, j), "sources", sources, "paused", member->paused,
+    "floor", text_number (member->floor), "ceiling",
+    text_number (member->ceiling));
+}
+
+json_t *
+view_rebuilds (const struct cluster *c)
+{
+  json_t *list = json_array (), *view;
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      if (a->rec.member[m].state != MEMBER_JOINING)
+        continue;
+      view = view_rebuild (c, a, m);
+      json_object_set_new (view, "array", json_string (a->rec.name));
+      json_object_set_new (view, "member", json_integer (m));
+      json_array_append_new (list, view);
+    }
+  return json_pack ("{so}", "rebuilds", list);
+}
+
+/* ---- Imports. ---- */
+
+static json_t *
+import_member (const struct cluster_disk_heartbeat *hb)
+{
+  return json_pack (
+    "{sI so ss so so so so so ss}", "position", (json_int_t) hb->position,
+    "disk", text_uuid (hb->uuid), "node", hb->node, "path",
+    text_string (hb->path), "uri", text_string (hb->uri), "sequence",
+    text_number (hb->sequence), "states_epoch", text_number (hb->states_epoch),
+    "dirty_extents", text_number (hb->dirty_extents), "state",
+    member_state_name ((enum member_state) hb->states[hb->position]));
+}
+
+/* All that was heard of one array: what `first` says of it, for all members of
+ * an array say the same, and every position that nobody has said is his.
+ */
+static json_t *
+import_array (const struct cluster *c,
+              const struct cluster_disk_heartbeat *first)
+{
+  const struct cluster_foreign *f;
+  json_t *members = json_array (), *missing = json_array ();
+  bool heard[ARRAY_MEMBERS_MAX] = { false };
+
+  TAILQ_FOREACH (f, cluster_foreigns (c), link) {
+    if (!f->hb.has_place || memcmp (f->hb.array, first->array, 16) != 0)
+      continue;
+    heard[f->hb.position] = true;
+    json_array_append_new (members, import_member (&f->hb));
+  }
+  for (unsigned m = 0; m < first->n * first->groups; m++)
+    if (!heard[m])
+      json_array_append_new (missing, json_integer (m));
+  return json_pack (
+    "{so so ss ss sI sI so so so so}", "array", text_uuid (first->array),
+    "cluster", text_uuid (first->cluster), "layout",
+    layout_name (first->layout), "dup", array_dup_name (first->dup), "n",
+    (json_int_t) first->n, "groups", (json_int_t) first->groups, "unit",
+    text_number (first->unit), "member_bytes",
+    text_number (first->member_bytes), "members", members, "missing", missing);
+}
+
+json_t *
+view_imports (const struct cluster *c)
+{
+  json_t *list = json_array ();
+  const struct cluster_foreign *f, *before;
+
+  TAILQ_FOREACH (f, cluster_foreigns (c), link) {
+    if (!f->hb.has_place)
+      continue;
+    TAILQ_FOREACH (before, cluster_foreigns (c), link)
+      if (before == f || (before->hb.has_place &&
+                          memcmp (before->hb.array, f->hb.array, 16) == 0))
+        break;
+    if (before == f)
+      json_array_append_new (list, import_array (c, &f->hb));
+  }
+  return json_pack ("{so}", "imports", list);
+}

@@ -1,0 +1,435 @@
+"""The array role's side of epochs: members that go, come back and count again.
+
+Topology: one array process; plain nbdkit file servers as its members (they
+          take any door and token); weftd is played here, by a script.
+Causes: members killed, started again, or silent; changes of epoch; a weftd
+        that falls silent.
+Pass:  requests go on or wait as core/array.h and docs/API say, and the array
+       process tells weftd what it must know, at once.
+"""
+
+import errno
+import http.server
+import json
+import os
+import random
+import shutil
+import socket
+import threading
+import time
+
+import nbd
+import pytest
+
+from nbdkitproc import Nbdkit, refused
+from wefttest import eventually
+
+MIB = 1 << 20
+MEMBER = 16 * MIB
+SESSION = "00000000000000aa"
+
+
+class Script:
+    """A weftd that says what the test wants.  `lost` decides on reports."""
+
+    def __init__(self, members, layout, states=None):
+        self.members, self.layout = members, layout
+        self.epoch, self.change, self.told = 1, None, None
+        self.states = states or ["in-sync"] * len(members)
+        self.fences = [1] * len(members)
+        self.cond = threading.Condition()
+        self.beats, self.reports, self.attached = [], [], None
+        self.silent = self.crossing = False
+        self.lost = lambda m: (409, {"code": "last-copy", "detail": "no"})
+        script = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_POST(self):
+                n = int(self.headers.get("Content-Length", 0))
+                status, reply = script.post(self.path,
+                                            json.loads(self.rfile.read(n)))
+                text = json.dumps(reply).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def do_DELETE(self):
+                self.send_response(204)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
+                                                      Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever,
+                         daemon=True).start()
+
+    def map(self):
+        return {"name": "a", "layout": self.layout, "unit": 65536,
+                "epoch": self.epoch, "session": SESSION,
+                "member_bytes": MEMBER, "dup": "async-client",
+                "members": [{"uri": m.uri, "name": f"m{i}",
+                             "state": self.states[i],
+                             "fence": self.fences[i],
+                             "tokens": {"data": f"t{self.epoch}"}}
+                            for i, m in enumerate(self.members)]}
+
+    def answer(self, with_map):
+        r = {"epoch": self.epoch, "states": list(self.states),
+             "change": self.change}
+        return {**r, "map": self.map()} if with_map else r
+
+    def post(self, path, body):
+        with self.cond:
+            if path.endswith("/sessions"):
+                self.attached = body
+                return 201, {"session": SESSION, "map": self.map()}
+            if self.silent:
+                return 503, {"detail": "silent on purpose"}
+            if path.endswith("/lost"):
+                self.reports.append((body["member"], time.monotonic()))
+                status, more = self.lost(body["member"])
+                return status, (self.answer(True) if status == 200 else more)
+            assert path.endswith("/heartbeat")
+            self.beats.append((time.monotonic(), body))
+            self.cond.notify_all()
+            self.cond.wait_for(
+                lambda: self.told != (self.epoch, self.change) or self.silent
+                or body["epoch"] != self.epoch, body["wait_ms"] / 1000)
+            self.told = (self.epoch, self.change)
+            if self.crossing:  # an answer that was long on its way
+                return 200, {"epoch": 1, "change": None,
+                             "states": ["in-sync"] * len(self.members)}
+            return 200, self.answer(body["epoch"] != self.epoch)
+
+    def commit(self, *states, fence=()):
+        """A new epoch; those in `fence` confirmed it."""
+        with self.cond:
+            self.epoch += 1
+            self.states, self.change = list(states), None
+            for m in fence:
+                self.fences[m] = self.epoch
+            self.cond.notify_all()
+
+    def out(self, member):
+        """As `lost`: the member is left out at once."""
+        if self.states[member] != "out":
+            self.epoch += 1
+            self.states[member] = "out"
+        return 200, None
+
+    def prepare(self, *states):
+        """Returns how long the array process took to be prepared."""
+        with self.cond:
+            self.change = {"epoch": self.epoch + 1, "states": list(states)}
+            begin = time.monotonic()
+            self.cond.notify_all()
+        eventually(lambda: self.beats[-1][1]["prepared"] == self.epoch + 1,
+                   every=0.01, what="prepared")
+        return next(t for t, b in self.beats
+                    if b["prepared"] == self.epoch + 1) - begin
+
+    def joined(self):
+        """Wait until the array process says that it is in the epoch."""
+        eventually(lambda: self.beats and
+                   self.beats[-1][1]["epoch"] == self.epoch, every=0.02,
+                   what=f"epoch {self.epoch}")
+
+
+class Member:
+    """An nbdkit that serves a file, and can be killed and started again."""
+
+    def __init__(self, directory, number):
+        self.file = directory / f"m{number}"
+        self.socket = directory / f"m{number}.sock"
+        self.uri = f"nbd+unix:///?socket={self.socket}"
+        self.file.write_bytes(b"")
+        os.truncate(self.file, MEMBER)
+        self.process = None
+
+    def start(self):
+        self.socket.unlink(missing_ok=True)
+        self.process = Nbdkit("file", self.file)
+        os.symlink(self.process.socket, self.socket)
+        return self
+
+    def kill(self):
+        self.process.kill()
+
+    def close(self):
+        if self.process:
+            self.process.close()
+
+
+class Bench:
+    def __init__(self, directory):
+        self.dir, self.ends, self.arrays = directory, [], []
+
+    def members(self, count):
+        made = [Member(self.dir, i) for i in range(count)]
+        for m in made:
+            self.ends.append(m.close)
+            m.start()
+        return made
+
+    def array(self, script, *words):
+        a = Nbdkit(*words, "weft", "array=a", "admin=" + script.url)
+        self.ends.append(a.close)
+        self.arrays.append(a)
+        return a
+
+    def connect(self, a):
+        h = nbd.NBD()
+        h.connect_uri(a.uri)
+        return h
+
+
+@pytest.fixture
+def bench(tmp_path):
+    b = Bench(tmp_path)
+    yield b
+    logs = "".join(a.log() for a in b.arrays)
+    for end in reversed(b.ends):
+        end()
+    for fault in ("Assertion", "Sanitizer", "runtime error"):
+        assert fault not in logs, logs
+
+
+class Writer(threading.Thread):
+    """Writes without pause, flushes now and then; knows what must be read."""
+
+    def __init__(self, h, seed):
+        super().__init__(daemon=True)
+        self.h, self.random = h, random.Random(seed)
+        self.model = bytearray(h.get_size())
+        self.go, self.rests = threading.Event(), threading.Event()
+        self.go.set()
+        self.error, self.count = None, 0
+
+    def run(self):
+        try:
+            while True:
+                if not self.go.is_set():
+                    self.rests.set()
+                    self.go.wait()
+                n = self.random.choice([512, 4096, 100000])
+                at = self.random.randrange(len(self.model) - n + 1)
+                data = self.random.randbytes(n)
+                self.h.pwrite(data, at)
+                self.model[at:at + n] = data
+                self.count += 1
+                if self.count % 50 == 0:
+                    self.h.flush()
+        except nbd.Error as e:
+            self.error = e
+            self.rests.set()
+
+    def rest(self):
+        self.rests.clear()
+        self.go.clear()
+        assert self.rests.wait(20)
+        assert self.error is None, self.error
+        self.h.flush()
+
+    def progress(self, writes=30):
+        n = self.count + writes
+        eventually(lambda: self.error or self.count >= n, every=0.01,
+                   what="writes go on")
+        assert self.error is None, self.error
+
+
+def later(call):
+    """Run it in a thread; returns a list that gets its result or error."""
+    result = []
+
+    def work():
+        try:
+            result.append(call())
+        except nbd.Error as e:
+            result.append(e)
+    threading.Thread(target=work, daemon=True).start()
+    return result
+
+
+def test_out_joining_in_sync(bench, seed):
+    """A member of raid-1 is lost, recorded as out, taken back, and counts:
+    writes go on all the time, and at the end its copy alone has everything."""
+    ms = bench.members(2)
+    s = Script(ms, "raid-1")
+    s.lost = s.out
+    a = bench.array(s)
+    w = Writer(bench.connect(a), seed)
+    w.start()
+    w.progress()
+    ms[0].kill()
+    w.progress()
+    assert s.states == ["out", "in-sync"] and s.epoch == 2
+    s.joined()
+    # A late answer of an older epoch brings nobody back.
+    s.crossing = True
+    time.sleep(0.3)
+    s.crossing = False
+    w.progress()
+    assert a.process.poll() is None and s.beats[-1][1]["epoch"] == 2
+
+    ms[0].start()
+    s.commit("joining", "in-sync", fence=[0])
+    s.joined()
+    w.rest()
+    shutil.copyfile(ms[1].file, ms[0].file)  # the rebuild
+    w.go.set()
+    w.progress(100)
+    assert s.prepare("in-sync", "in-sync") < 0.7
+    w.progress()
+    s.commit("in-sync", "in-sync")
+    s.joined()
+    w.progress(100)
+    assert len(s.reports) == 1
+    ms[1].kill()
+    eventually(lambda: s.states == ["in-sync", "out"], what="recorded")
+    w.progress()
+    w.rest()
+    assert bytes(w.h.pread(MIB, MIB)) == w.model[MIB:2 * MIB]
+    assert ms[0].file.read_bytes() == w.model
+
+
+def test_joiner_that_hangs(bench):
+    """A joining member that accepts connections and says nothing delays no
+    request, no heartbeat and no report; it is reported as lost."""
+    ms = bench.members(2)
+    s = Script(ms, "raid-1")
+    s.lost = s.out
+    a = bench.array(s)
+    h = bench.connect(a)
+    ms[0].kill()
+    h.pwrite(b"x" * 4096, 0)
+    s.joined()
+    ms[0].socket.unlink()
+    with socket.socket(socket.AF_UNIX) as hangs:
+        hangs.bind(str(ms[0].socket))
+        hangs.listen()
+        s.commit("joining", "in-sync", fence=[0])
+        end, slowest = time.monotonic() + 4, 0
+        while time.monotonic() < end:
+            begin = time.monotonic()
+            h.pwrite(b"y" * 4096, 4096)
+            h.flush()
+            slowest = max(slowest, time.monotonic() - begin)
+            time.sleep(0.05)
+        assert slowest < 1
+        beats = [t for t, _ in s.beats if t > end - 3]
+        assert len(beats) >= 2 and s.beats[-1][1]["epoch"] == 2
+        eventually(lambda: len(s.reports) == 2, what="reported")
+    s.joined()
+    assert s.states == ["out", "in-sync"]
+    assert h.pread(4096, 0) == b"x" * 4096
+
+
+def test_last_copy_comes_back(bench):
+    """What needs a member that can't be left out waits, however often that
+    is reported, until the member has confirmed a new epoch."""
+    ms = bench.members(2)
+    s = Script(ms, "raid-0")
+    a = bench.array(s)
+    h = bench.connect(a)
+    h.pwrite(b"a" * 131072, 0)
+    h.flush()
+    h.pwrite(b"b" * 131072, 0)
+    ms[1].kill()
+    waits = later(lambda: bench.connect(a).pread(131072, 0))
+    eventually(lambda: len(s.reports) >= 3, what="repeated reports")
+    assert s.reports[2][1] - s.reports[1][1] > 0.5
+    assert h.pread(65536, 0) == b"b" * 65536
+    # An epoch that is about something else does not bring it back, for
+    # requests of its former life may be executed still.
+    ms[1].start()
+    s.commit("in-sync", "in-sync")
+    s.joined()
+    time.sleep(1.5)
+    assert not waits
+    s.commit("in-sync", "in-sync", fence=[1])
+    s.joined()
+    eventually(lambda: waits, what="the read goes on")
+    assert waits[0][:65536] == b"b" * 65536
+    # What was not flushed may be gone: said once.
+    with pytest.raises(nbd.Error) as e:
+        h.flush()
+    assert e.value.errnum == errno.EIO
+    h.pwrite(b"c" * 131072, 0)
+    h.flush()
+    assert h.pread(131072, 0) == b"c" * 131072
+    assert "stops" not in a.log()
+
+
+def test_reader_connects_again(bench):
+    """A reader whose connection broke though the member is well."""
+    ms = bench.members(2)
+    ms[0].file.write_bytes(b"d" * MEMBER)
+    s = Script(ms, "raid-0")
+    s.lost = lambda m: (409, {"code": "in-use", "detail": "it is well"})
+    h = bench.connect(bench.array(s, "-r"))
+    assert h.pread(4096, 0) == b"d" * 4096
+    ms[0].kill()
+    waits = later(lambda: h.pread(4096, 0))
+    time.sleep(1.5)
+    assert not waits
+    ms[0].start()
+    eventually(lambda: waits, what="the read goes on")
+    assert waits[0] == b"d" * 4096
+
+
+def test_reader_holds_when_weftd_is_silent(bench):
+    """It may be passed over after 10 s: it answers nothing then."""
+    ms = bench.members(2)
+    s = Script(ms, "raid-1")
+    h = bench.connect(bench.array(s, "-r"))
+    eventually(lambda: s.beats)
+    s.silent = True
+    begin = time.monotonic()
+    while time.monotonic() < begin + 8:
+        h.pread(4096, 0)
+        time.sleep(0.1)
+    time.sleep(begin + 11 - time.monotonic())
+    waits = later(lambda: h.pread(4096, 0))
+    time.sleep(1)
+    assert not waits
+    s.silent = False
+    eventually(lambda: waits, what="the read goes on")
+    assert waits[0] == bytes(4096)
+
+
+def test_degraded_start(bench):
+    """A member that is out is not asked; a joining one that can't be reached
+    is reported."""
+    ms = bench.members(3)
+    s = Script(ms, "raid-1", ["in-sync", "out", "joining"])
+    s.lost = s.out
+    ms[1].kill()
+    ms[2].kill()
+    h = bench.connect(bench.array(s))
+    h.pwrite(b"z" * 4096, 0)
+    h.flush()
+    assert h.pread(4096, 0) == b"z" * 4096
+    s.joined()
+    assert s.states == ["in-sync", "out", "out"]
+    assert [m for m, _ in s.reports] == [2]
+
+
+def test_takeover(bench):
+    ms = bench.members(2)
+    s = Script(ms, "raid-1")
+    Nbdkit("weft", "array=a", "admin=" + s.url).close()
+    assert not s.attached.get("takeover")
+    a = Nbdkit("weft", "array=a", "admin=" + s.url, "takeover=true")
+    a.close()
+    assert s.attached["takeover"] is True
+    assert "takeover=" in refused("weft", "disk=/dev/null", "takeover=true",
+                                  "admin=" + s.url)

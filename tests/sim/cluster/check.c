@@ -1,0 +1,215 @@
+/* check.c: what must always be so of what is durable, and what must be so in
+ * the end.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "world.h"
+
+/* Every epoch number that was ever recorded, with its states: one set each. */
+#define EPOCHS_MAX 65536
+static struct {
+  uint8_t states[PLACES_MAX];
+  bool known;
+} epochs[EPOCHS_MAX];
+static uint64_t highest;
+
+void
+check_begin (void)
+{
+  memset (epochs, 0, (highest + 1) * sizeof epochs[0]);
+  highest = 0;
+}
+
+static void
+one_set (uint64_t epoch, const uint8_t states[])
+{
+  unsigned members = w.layout.members;
+
+  if (epoch >= EPOCHS_MAX)
+    sim_fail ("epoch %" PRIu64 " is out of all proportion", epoch);
+  if (epochs[epoch].known && memcmp (epochs[epoch].states, states, members))
+    sim_fail ("epoch %" PRIu64 " has got two sets of states", epoch);
+  epochs[epoch].known = true;
+  memcpy (epochs[epoch].states, states, members);
+  if (highest < epoch)
+    highest = epoch;
+}
+
+static void
+check_states (const struct cluster_array_record *a)
+{
+  bool lost[ARRAY_MEMBERS_MAX] = { false };
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    lost[m] = a->member[m].state != MEMBER_IN_SYNC;
+  if (layout_loss (&w.layout, lost, NULL) > 0)
+    sim_fail ("epoch %" PRIu64 " leaves out the last copy of something",
+              a->epoch);
+}
+
+void
+check_array (const struct cluster_array_record *before,
+             const struct cluster_array_record *now)
+{
+  uint8_t states[PLACES_MAX];
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    states[m] = now->member[m].state;
+  one_set (now->epoch, states);
+  if (now->change.epoch) {
+    if (now->change.epoch <= now->epoch)
+      sim_fail ("epoch %" PRIu64 " is prepared in epoch %" PRIu64,
+                now->change.epoch, now->epoch);
+    one_set (now->change.epoch, now->change.states);
+  }
+  check_states (now);
+  if (before == NULL || before->epoch == now->epoch)
+    return;
+  if (now->epoch < before->epoch)
+    sim_fail ("epoch %" PRIu64 " comes after epoch %" PRIu64, now->epoch,
+              before->epoch);
+  counters.commits++;
+  sim_trace ("store: epoch %" PRIu64 " is committed: %s %s %s %s %s %s %s %s",
+             now->epoch, member_state_name (now->member[0].state),
+             member_state_name (now->member[1].state),
+             w.layout.members > 2 ? member_state_name (now->member[2].state) : "",
+             w.layout.members > 3 ? member_state_name (now->member[3].state) : "",
+             w.layout.members > 4 ? member_state_name (now->member[4].state) : "",
+             w.layout.members > 5 ? member_state_name (now->member[5].state) : "",
+             w.layout.members > 6 ? member_state_name (now->member[6].state) : "",
+             w.layout.members > 7 ? member_state_name (now->member[7].state)
+                                  : "");
+  for (unsigned m = 0; m < w.layout.members; m++)
+    counters.joins += before->member[m].state == MEMBER_JOINING &&
+                      now->member[m].state == MEMBER_IN_SYNC;
+  oracle_committed (before, now);
+}
+
+void
+check_session (const struct cluster_session_record *s)
+{
+  if (s->ended || !s->writable)
+    return;
+  for (unsigned i = 0; i < w.store.count; i++) {
+    const struct cluster_session_record *o = &w.store.record[i]->session;
+
+    if (w.store.record[i]->kind == CLUSTER_RECORD_SESSION && !o->ended &&
+        o->writable && o->id != s->id)
+      sim_fail ("two sessions hold the array for writing");
+  }
+}
+
+/* The newest superblock that stands on a disk. */
+static uint64_t
+disk_min_epoch (struct disk *d)
+{
+  struct superblock sb;
+  const char *why;
+
+  return superblock_newest (d->header, &sb, &why) == -1 ? 0 : sb.min_epoch;
+}
+
+/* Whoever may write has everybody else kept out, in truth. */
+void
+check_grant (const struct call *c)
+{
+  const struct answer *a = &c->answer;
+  const struct cluster_array_record *array = store_array ();
+
+  if (c->kind != CALL_ATTACH || a->status != 200 || !c->attach.writable)
+    return;
+  if (w.old_database)
+    sim_fail ("a weftd with an old database grants a session");
+  if (store_session (a->session) == NULL)
+    sim_fail ("a session is granted that is not stored");
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->states[m] != MEMBER_OUT &&
+        disk_min_epoch (&w.disk[array->member[m].disk[0] - 1]) <
+          store_session (a->session)->epoch)
+      sim_fail ("a session is granted in epoch %" PRIu64 ", but member %u still "
+                "takes requests of epoch %" PRIu64,
+                store_session (a->session)->epoch, m,
+                disk_min_epoch (&w.disk[array->member[m].disk[0] - 1]));
+}
+
+/* ---- In the end ---- */
+
+struct host *
+check_writer (void)
+{
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    if (w.host[i].writable && w.host[i].stage == HOST_SERVING)
+      return &w.host[i];
+  return NULL;
+}
+
+static const char *
+unfinished (const struct cluster_array_record *a)
+{
+  uint64_t whole
+    = (UINT64_C (1) << w.layout.member_bytes / EXTENT_BYTES) - 1;
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].state != MEMBER_IN_SYNC)
+      return "a member is not in-sync";
+  if (a->change.epoch)
+    return "a change of epoch is under way";
+  if (check_writer () == NULL)
+    return "no writer serves";
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    if (w.host[i].outstanding > 0)
+      return "requests are outstanding";
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (w.disk[a->member[m].disk[0] - 1].bits & whole)
+      return "intent bits are left";
+  return NULL;
+}
+
+static void
+describe (const struct cluster_array_record *a, char *text, size_t size)
+{
+  int n = 0;
+  char waits[600] = "nothing";
+  const struct cluster_array *array;
+
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    const struct disk *d = &w.disk[a->member[m].disk[0] - 1];
+    struct member *e = w.member[d->number].engine;
+
+    n += snprintf (text + n, size - n, " member %u is %s (phase %d, bits %llx)"
+                   ";", m, member_state_name (a->member[m].state),
+                   e ? (int)member_join_phase (e) : -1,
+                   (unsigned long long)d->bits);
+  }
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    n += snprintf (text + n, size - n, " host %u%s stage %d, epoch %" PRIu64
+                   ", prepared %" PRIu64 ", %u outstanding;", i,
+                   w.host[i].writable ? "" : " (reads)", w.host[i].stage,
+                   w.host[i].settled, w.host[i].prepared, w.host[i].outstanding);
+  array = cluster_array_find (w.weftd.engine, ARRAY_NAME);
+  if (array)
+    cluster_array_waits_for (w.weftd.engine, array,
+                             1700000000000 + sim_now / MS, waits, sizeof waits);
+  snprintf (text + n, size - n, " epoch %" PRIu64 " change %" PRIu64
+            "; the array waits for %s%s", a->epoch, a->change.epoch, waits,
+            cluster_read_only (w.weftd.engine) ? "; READ ONLY" : "");
+}
+
+bool
+check_converged (char *why, size_t size)
+{
+  const struct cluster_array_record *a = store_array ();
+  const char *what = unfinished (a);
+  int n;
+
+  if (what && why) {
+    n = snprintf (why, size, "%s;", what);
+    describe (a, why + n, size - n);
+  }
+  return what == NULL;
+}

@@ -1,0 +1,150 @@
+/* clients.c: what is asked of an array process. */
+
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/* One request; kept in the host's list until it is done. */
+struct request {
+  struct array_request r; /* first */
+  struct request *next;
+  struct asked *asked;
+  uint8_t *buf;
+};
+
+static enum array_op
+choose_op (const struct host *h)
+{
+  unsigned dice = sim_below (100);
+
+  if (!h->writable)
+    return ARRAY_READ;
+  return dice < 50   ? ARRAY_WRITE
+         : dice < 57 ? ARRAY_ZERO
+         : dice < 61 ? ARRAY_TRIM
+         : dice < 72 ? ARRAY_FLUSH
+                     : ARRAY_READ;
+}
+
+static void
+choose_range (struct array_request *r)
+{
+  const struct area *a = &w.area[sim_below (w.config.areas)];
+  unsigned first = sim_below (a->grains);
+  unsigned count = 1 + sim_below (sim_chance (70) ? 3 : a->grains);
+
+  if (count > a->grains - first)
+    count = a->grains - first;
+  r->offset = a->offset + first * grain_bytes;
+  r->length = count * grain_bytes;
+}
+
+static void
+send (struct host *h, const struct array_request *how)
+{
+  struct request *q = make (sizeof *q);
+
+  q->r = *how;
+  q->r.owner = q;
+  q->buf = q->r.buf = make (q->r.length + 1);
+  q->asked = oracle_submit (h, &q->r);
+  q->next = h->requests;
+  h->requests = q;
+  h->outstanding++;
+  counters.requests++;
+  TRACE (&h->proc, "request %p: op %d of %llu bytes at %llu, flags %u",
+         (void *)q->asked, q->r.op, (unsigned long long)q->r.length,
+         (unsigned long long)q->r.offset, q->r.flags);
+  host_submit (h, &q->r);
+}
+
+void
+clients_send (struct host *h, enum array_op op, unsigned flags, uint64_t offset,
+              uint64_t length)
+{
+  struct array_request r = { .op = op, .flags = flags, .offset = offset,
+                             .length = length };
+
+  send (h, &r);
+}
+
+static void
+one (struct host *h)
+{
+  struct array_request r = { .op = choose_op (h) };
+
+  if (r.op != ARRAY_FLUSH)
+    choose_range (&r);
+  if (r.op != ARRAY_READ && r.op != ARRAY_FLUSH) {
+    if (sim_chance (10))
+      r.flags |= ARRAY_FUA;
+    if (r.op == ARRAY_ZERO && sim_chance (50))
+      r.flags |= ARRAY_MAY_TRIM;
+  }
+  send (h, &r);
+}
+
+static void
+poll (void *owner)
+{
+  struct host *h = owner;
+
+  if (h->stage != HOST_SERVING)
+    return;
+  if (h->wants_detach) {
+    if (h->outstanding == 0)
+      clients_send (h, ARRAY_FLUSH, 0, 0, 0);
+    return;
+  }
+  if (w.working && h->outstanding < OUTSTANDING_MAX)
+    one (h);
+  if (w.working)
+    process_after (&h->proc, sim_below (2 * w.config.client_us * US) + 1, poll,
+                   h);
+}
+
+void
+clients_poll (struct host *h)
+{
+  process_after (&h->proc, 1, poll, h);
+}
+
+void
+clients_done (struct host *h, struct array_request *r)
+{
+  struct request *q = r->owner, **p;
+
+  for (p = &h->requests; *p != q; p = &(*p)->next)
+    ;
+  *p = q->next;
+  h->outstanding--;
+  TRACE (&h->proc, "request %p is done: %d", (void *)q->asked, r->error);
+  oracle_done (h, q->asked, r);
+  if (h->stage == HOST_SERVING && h->wants_detach && h->outstanding == 0) {
+    if (r->op == ARRAY_FLUSH && array_idle (h->engine))
+      host_detach (h);
+    else
+      process_after (&h->proc, 10 * MS, poll, h);
+  }
+  free (q->buf);
+  free (q);
+}
+
+/* Their host is gone, and they with it. */
+void
+clients_killed (struct host *h)
+{
+  struct request *q;
+
+  while ((q = h->requests) != NULL) {
+    h->requests = q->next;
+    oracle_forget (q->asked);
+    free (q->buf);
+    free (q);
+  }
+  h->outstanding = 0;
+}

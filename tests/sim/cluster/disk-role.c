@@ -1,0 +1,304 @@
+/* disk-role.c: a member process: its header, and its talk with weftd; as
+ * plugin/member-role.c and member-control.c do it.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define LAZY_MS 5000
+#define TOUCH_MS 60000
+#define PACE_MS 100
+#define SETTLE_MS 1000
+#define REPLY_TIMEOUT_MS 5000
+
+/* A header write under way. */
+struct action {
+  struct event event;
+  struct action *next;
+  struct member_role *member;
+  uint64_t life;
+  struct member_action action;
+};
+
+static void beat (void *owner);
+
+/* ---- The engine's wishes ---- */
+
+static void
+settled (struct member_role *m)
+{
+  if (!member_settled (m->engine) || m->actions_in_flight > 0)
+    return;
+  if (!m->listening) {
+    TRACE (&m->proc, "listens");
+    m->listening = true;
+  }
+  if (m->beat_due)
+    beat (m);
+}
+
+static void
+action_done (struct event *e)
+{
+  struct action *a = (struct action *)e, **p;
+  struct member_role *m = a->member;
+  int error = 0;
+
+  switch (process_life (&m->proc, a->life, e)) {
+  case LIFE_FROZEN:
+    return;
+  case LIFE_GONE:
+    free (a);
+    return;
+  case LIFE_RUNS:
+    break;
+  }
+  for (p = &m->action; *p != a; p = &(*p)->next)
+    ;
+  *p = a->next;
+  m->actions_in_flight--;
+  if (m->disk->write_errors > 0) {
+    m->disk->write_errors--;
+    error = EIO;
+    disk_header_torn (m->disk, &a->action);
+  }
+  else
+    disk_header_write (m->disk, &a->action);
+  steps++;
+  member_action_done (m->engine, &a->action, error);
+  member_check (m->engine);
+  free (a);
+  doors_retry (m);
+  member_act (m);
+}
+
+static void
+act (struct member_role *m, bool lazy)
+{
+  struct action *a;
+  struct member_action action;
+
+  while (member_next_action (m->engine, lazy, &action)) {
+    steps++;
+    a = make (sizeof *a);
+    a->event.happen = action_done;
+    a->member = m;
+    a->life = m->proc.life;
+    a->action = action;
+    a->next = m->action;
+    m->action = a;
+    m->actions_in_flight++;
+    event_push (&a->event, m->slow * (sim_chance (5) ? between (1 * MS, 20 * MS)
+                                                     : between (50 * US, 500 * US)));
+  }
+}
+
+void
+member_act (struct member_role *m)
+{
+  act (m, false);
+  settled (m);
+}
+
+static void
+lazy (void *owner)
+{
+  struct member_role *m = owner;
+
+  act (m, true);
+  process_after (&m->proc, LAZY_MS * MS, lazy, m);
+}
+
+static void
+touch (void *owner)
+{
+  struct member_role *m = owner;
+
+  if (m->written)
+    member_touch (m->engine);
+  m->written = false;
+  member_act (m);
+  process_after (&m->proc, TOUCH_MS * MS, touch, m);
+}
+
+/* ---- The talk with weftd ---- */
+
+static void
+words (struct member_role *m, struct cluster_disk_heartbeat *hb)
+{
+  const struct superblock *sb = member_confirmed (m->engine);
+  const char *reason = member_reason (m->engine);
+
+  memcpy (hb->uuid, m->disk->uuid, 16);
+  strcpy (hb->instance, m->instance);
+  snprintf (hb->node, sizeof hb->node, "n%u", m->proc.party);
+  snprintf (hb->uri, sizeof hb->uri, "nbd://n%u:%u", m->proc.party,
+            m->proc.number);
+  snprintf (hb->path, sizeof hb->path, "/dev/d%u", m->proc.number);
+  hb->size = m->disk->data_bytes + HEADER_BYTES;
+  hb->data_bytes = sb->data_bytes;
+  memcpy (hb->cluster, sb->cluster, 16);
+  memcpy (hb->array, sb->array, 16);
+  hb->position = sb->position;
+  hb->min_epoch = sb->min_epoch;
+  hb->sequence = sb->sequence;
+  hb->generation = sb->generation;
+  hb->states_epoch = sb->states_epoch;
+  if (!format_uuid_zero (sb->array)) {
+    hb->has_place = true;
+    hb->layout = sb->layout;
+    hb->dup = sb->dup;
+    hb->n = sb->n;
+    hb->groups = sb->groups;
+    hb->unit = sb->unit;
+    hb->member_bytes = sb->member_bytes;
+    memcpy (hb->states, sb->states, sizeof hb->states);
+  }
+  pull_words (m, &hb->join);
+  hb->failed = reason != NULL;
+  if (reason)
+    snprintf (hb->reason, sizeof hb->reason, "%s", reason);
+  hb->dirty_extents = member_dirty_extents (m->engine);
+  hb->wait_ms = !member_settled (m->engine) ? 0
+                : hb->join.phase            ? 300
+                                            : HEARTBEAT_MS;
+}
+
+static void
+obey (struct member_role *m, const struct answer *a)
+{
+  char why[512];
+
+  steps++;
+  if (!member_desire (m->engine, &a->desire, why, sizeof why)) {
+    TRACE (&m->proc, "does not obey: %s", why);
+    return;
+  }
+  if (a->desire.assigned && w.created)
+    disk_take_place (m->disk, a->desire.position);
+  member_set_key (m->engine, a->key);
+  m->last = *a;
+  m->has_last = true;
+  doors_retry (m);
+  member_act (m);
+  pull_poll (m);
+}
+
+static void
+beat_anyway (void *owner)
+{
+  struct member_role *m = owner;
+
+  if (!m->beat && sim_now >= m->beat_at)
+    beat (m);
+}
+
+/* The next heartbeat: at once when all that is wanted is durable, but not much
+ * later in any case.
+ */
+static void
+beat_answered (struct call *c)
+{
+  struct member_role *m = c->owner;
+  bool good = c->answer.status == 200;
+  uint64_t wait = HEARTBEAT_MS;
+
+  m->beat = NULL;
+  if (good)
+    obey (m, &c->answer);
+  else if (c->answer.status)
+    TRACE (&m->proc, "is refused: %s", c->answer.code);
+  if (good && (!member_settled (m->engine) || m->actions_in_flight > 0)) {
+    m->beat_due = true;
+    wait = SETTLE_MS;
+  }
+  else if (good)
+    wait = sim_now - c->sent >= PACE_MS * MS ? 1 : PACE_MS;
+  settled (m);
+  call_unref (c);
+  m->beat_at = sim_now + wait * MS;
+  process_after (&m->proc, wait * MS, beat_anyway, m);
+}
+
+static void
+beat (void *owner)
+{
+  struct member_role *m = owner;
+  struct call *c;
+
+  if (m->beat)
+    return;
+  m->beat_due = false;
+  c = m->beat = call_new (&m->proc, CALL_DISK, m, beat_answered);
+  c->refs++;
+  words (m, &c->disk);
+  if (c->disk.min_epoch < m->disk->told_min_epoch)
+    sim_fail ("member %u had confirmed epoch %" PRIu64 " and is at %" PRIu64,
+              m->proc.number, m->disk->told_min_epoch, c->disk.min_epoch);
+  m->disk->told_min_epoch = c->disk.min_epoch;
+  call_send (c, c->disk.wait_ms + REPLY_TIMEOUT_MS);
+}
+
+/* ---- Life ---- */
+
+void
+member_start (struct member_role *m)
+{
+  struct superblock sb;
+  struct intents map;
+  bool stale;
+
+  if (m->disk->dead || disk_load (m->disk, &sb, &stale, &map) == -1) {
+    m->disk->dead = true;
+    TRACE (&m->proc, "finds no superblock on its disk");
+    return;
+  }
+  process_start (&m->proc);
+  TRACE (&m->proc, "starts: sequence %" PRIu64 ", min_epoch %" PRIu64,
+         sb.sequence, sb.min_epoch);
+  snprintf (m->instance, sizeof m->instance, "m%" PRIu64, m->proc.life);
+  m->engine = member_new (&sb, stale, &map);
+  intents_free (&map);
+  m->listening = m->written = m->has_last = m->beat_due = false;
+  m->actions_in_flight = 0;
+  m->action = NULL;
+  m->beat = NULL;
+  m->waiting = m->running = NULL;
+  m->waiting_tail = &m->waiting;
+  m->doors = NULL;
+  act (m, false);
+  beat (m);
+  process_after (&m->proc, LAZY_MS * MS, lazy, m);
+  process_after (&m->proc, TOUCH_MS * MS, touch, m);
+}
+
+void
+member_stop (struct member_role *m, bool power)
+{
+  TRACE (&m->proc, power ? "loses its power" : "is killed");
+  m->proc.life = 0;
+  for (struct action *a = m->action; a; a = a->next)
+    if (power)
+      disk_header_torn (m->disk, &a->action);
+    else if (sim_chance (50))
+      disk_header_write (m->disk, &a->action);
+  m->action = NULL; /* their events free them */
+  if (m->beat)
+    call_unref (m->beat);
+  m->beat = NULL;
+  pull_stop (m);
+  doors_stop (m, power);
+  member_free (m->engine);
+  m->engine = NULL;
+  if (power) {
+    oracle_power_cut (m->disk);
+    disk_power_cut (m->disk);
+  }
+}

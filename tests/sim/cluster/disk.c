@@ -1,0 +1,174 @@
+/* disk.c: a virtual disk.
+ *
+ * Data: each hot grain has a version.  A write goes to a volatile cache; when
+ * the power goes, each write since the last flush was kept or lost, as chance
+ * wills.  The cache writes back what is oldest when it has no more room.
+ *
+ * Header: written through (RWF_DSYNC).  A slot or block that is being written
+ * when the power goes is old, new, or torn; when only the process dies, old or
+ * new.
+ */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+void
+disk_format (struct disk *d, unsigned number)
+{
+  struct superblock sb = { .data_offset = HEADER_BYTES,
+                           .data_bytes = w.config.member_bytes };
+  struct intents map;
+
+  memset (d, 0, sizeof *d);
+  d->number = number;
+  d->place = -1;
+  d->data_bytes = w.config.member_bytes;
+  for (unsigned i = 0; i < 16; i++)
+    d->uuid[i] = sim_random ();
+  d->uuid[0] = number + 1;
+  memcpy (sb.disk, d->uuid, 16);
+  for (sb.sequence = 1; sb.sequence <= 2; sb.sequence++)
+    superblock_encode (&sb, d->header + sb.sequence % 2 * SLOT_BYTES);
+  if (intents_init (&map, intents_extents (d->data_bytes)) == -1)
+    abort ();
+  intents_encode (&map, 0, d->header + INTENT_BLOCKS_OFFSET);
+  intents_free (&map);
+}
+
+/* What a disk holds before it is a member is somebody's rubbish. */
+void
+disk_take_place (struct disk *d, unsigned place)
+{
+  if (d->place == (int)place)
+    return;
+  free (d->slots);
+  d->place = place;
+  d->slots_count = w.place[place].slots;
+  d->slots = make (d->slots_count * sizeof d->slots[0] + 1);
+  if (w.created) /* a new array needs no copies that are the same: see below */
+    for (unsigned i = 0; i < d->slots_count; i++)
+      d->slots[i].now = d->slots[i].durable = GARBAGE;
+}
+
+void
+disk_free (struct disk *d)
+{
+  free (d->slots);
+  d->slots = NULL;
+}
+
+uint64_t
+disk_read (const struct disk *d, unsigned slot, int *error)
+{
+  if (d->slots[slot].bad && error)
+    *error = 5; /* EIO */
+  return d->slots[slot].now;
+}
+
+void
+disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua)
+{
+  struct slot *s = &d->slots[slot];
+
+  if (s->count == PENDING_MAX) {
+    s->durable = s->pending[0];
+    memmove (s->pending, s->pending + 1, --s->count * sizeof s->pending[0]);
+  }
+  s->now = s->pending[s->count++] = version;
+  s->bad = false;
+  if (fua) {
+    s->durable = version;
+    s->count = 0;
+  }
+}
+
+void
+disk_flush (struct disk *d)
+{
+  for (unsigned i = 0; i < d->slots_count; i++) {
+    d->slots[i].durable = d->slots[i].now;
+    d->slots[i].count = 0;
+  }
+}
+
+/* The bits as a start would find them. */
+static void
+read_bits (struct disk *d)
+{
+  struct intents map;
+  const char *why;
+
+  if (intents_init (&map, intents_extents (d->data_bytes)) == -1)
+    abort ();
+  intents_decode (&map, 0, d->header + INTENT_BLOCKS_OFFSET, &why);
+  d->bits = map.word[0];
+  intents_free (&map);
+}
+
+void
+disk_header_write (struct disk *d, const struct member_action *a)
+{
+  uint64_t before = d->bits;
+
+  memcpy (d->header + a->offset, a->bytes, sizeof a->bytes);
+  if (a->offset < INTENT_BLOCKS_OFFSET)
+    return;
+  read_bits (d);
+  sim_trace ("disk %u: intent bits %llx", d->number,
+             (unsigned long long)d->bits);
+  if (before & ~d->bits)
+    oracle_bits_fell ();
+}
+
+void
+disk_header_torn (struct disk *d, const struct member_action *a)
+{
+  unsigned sectors = sizeof a->bytes / 512;
+
+  if (sim_chance (40))
+    return; /* old */
+  for (unsigned i = 0; i < sectors; i++)
+    if (sim_chance (70))
+      memcpy (d->header + a->offset + i * 512, a->bytes + i * 512, 512);
+  read_bits (d);
+}
+
+void
+disk_power_cut (struct disk *d)
+{
+  for (unsigned i = 0; i < d->slots_count; i++) {
+    struct slot *s = &d->slots[i];
+
+    if (s->count > 0) {
+      unsigned kept = sim_below (s->count + 1);
+
+      if (kept > 0)
+        s->durable = s->pending[kept - 1];
+      s->now = s->durable;
+      s->count = 0;
+    }
+  }
+}
+
+int
+disk_load (struct disk *d, struct superblock *sb, bool *stale,
+           struct intents *map)
+{
+  struct superblock other;
+  const char *why;
+  int newest = superblock_newest (d->header, sb, &why);
+
+  if (newest == -1)
+    return -1;
+  *stale = superblock_decode (d->header + (1 - newest) * SLOT_BYTES, &other,
+                              &why) == -1 ||
+           !superblock_same (sb, &other);
+  if (intents_init (map, intents_extents (sb->data_bytes)) == -1)
+    abort ();
+  intents_decode (map, 0, d->header + INTENT_BLOCKS_OFFSET, &why);
+  return 0;
+}

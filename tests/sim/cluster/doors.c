@@ -1,0 +1,361 @@
+/* doors.c: a member's doors, as plugin/member-role.c serves them. */
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+struct door {
+  struct door *next;
+  struct conn *conn;
+  struct member_pass *pass; /* NULL: not open */
+  unsigned running;         /* requests, those that wait included */
+  bool hung_up;
+};
+
+static void
+door_free (struct member_role *m, struct door *d)
+{
+  struct door **p;
+
+  for (p = &m->doors; *p != d; p = &(*p)->next)
+    ;
+  *p = d->next;
+  if (d->pass)
+    member_close (m->engine, d->pass);
+  d->conn->door = NULL;
+  conn_unref (d->conn);
+  free (d);
+}
+
+static void
+door_poll (struct member_role *m, struct door *d)
+{
+  if (d->hung_up && d->running == 0)
+    door_free (m, d);
+}
+
+void
+door_hangup (struct conn *c)
+{
+  conn_close (c, 1);
+  if (c->door) {
+    c->door->hung_up = true;
+    door_poll (c->server, c->door);
+  }
+}
+
+/* ---- Carrying out ---- */
+
+static int
+write_failed (struct member_role *m, const char *what)
+{
+  if (m->disk->write_errors == 0)
+    return 0;
+  m->disk->write_errors--;
+  member_fail (m->engine, EIO, what);
+  return EIO;
+}
+
+static void
+check_bit (struct member_role *m, uint64_t offset)
+{
+  if (!(m->disk->bits >> (offset / EXTENT_BYTES) & 1))
+    sim_fail ("member %u writes to extent %" PRIu64 ", the intent bit of which "
+              "is not on its disk",
+              m->proc.number, offset / EXTENT_BYTES);
+}
+
+/* What of a record the engine lets through; partly: only some of it, for the
+ * process is dying.
+ */
+static unsigned
+apply_record (struct member_role *m, struct nbd *n,
+              const struct batch_record *r, unsigned version, bool fua,
+              bool partly)
+{
+  uint64_t end = r->offset + r->length, piece;
+
+  for (uint64_t at = r->offset; at < end; at += piece) {
+    bool goes;
+
+    piece = end - at;
+    goes = member_applies (m->engine, &n->request, at, &piece);
+    for (uint64_t o = at; o < at + piece; o += grain_bytes) {
+      uint64_t v = r->kind == BATCH_WRITE ? n->versions[version++] : 0;
+
+      if (!goes || (partly && sim_chance (50)))
+        continue;
+      check_bit (m, o);
+      disk_write (m->disk, place_slot (m->disk->place, o), v, fua);
+    }
+  }
+  return version;
+}
+
+static void
+apply (struct member_role *m, struct nbd *n, bool partly)
+{
+  unsigned version = 0;
+  bool single = n->count == 1;
+
+  for (unsigned i = 0; i < n->count; i++)
+    if (batch_changes_data (n->records[i].kind))
+      version = apply_record (m, n, &n->records[i], version, n->fua && single,
+                              partly);
+  if (n->fua && !single && !partly)
+    disk_flush (m->disk);
+  m->written = true;
+}
+
+static void
+read_slots (struct member_role *m, struct nbd *n)
+{
+  n->versions_count = n->length / grain_bytes;
+  n->versions = make (n->versions_count * sizeof n->versions[0] + 1);
+  for (unsigned i = 0; i < n->versions_count; i++)
+    n->versions[i] = disk_read (m->disk,
+                                place_slot (m->disk->place,
+                                            n->offset + i * grain_bytes),
+                                &n->error);
+}
+
+static void
+perform (struct member_role *m, struct nbd *n)
+{
+  uint8_t bytes[8] = { 0 };
+
+  switch (n->kind) {
+  case NBD_READ:
+    read_slots (m, n);
+    break;
+  case NBD_CHANGE:
+    if (n->conn->epoch < m->disk->told_min_epoch)
+      sim_fail ("member %u carries out a request of epoch %" PRIu64
+                " and had confirmed %" PRIu64,
+                m->proc.number, n->conn->epoch, m->disk->told_min_epoch);
+    n->error = write_failed (m, "writing failed");
+    if (n->error == 0)
+      apply (m, n, false);
+    else
+      apply (m, n, true);
+    break;
+  case NBD_FLUSH:
+    n->error = write_failed (m, "flushing failed");
+    if (n->error == 0)
+      disk_flush (m->disk);
+    break;
+  case NBD_INTENTS:
+    member_map_read (m->engine, 0,
+                     member_map_bytes (m->engine) < 8
+                       ? member_map_bytes (m->engine)
+                       : 8,
+                     bytes);
+    memcpy (&n->bits, bytes, 8);
+    break;
+  case NBD_OPEN:
+    abort ();
+  }
+}
+
+static void
+unlink_running (struct member_role *m, struct nbd *n)
+{
+  struct nbd **p;
+
+  for (p = &m->running; *p != n; p = &(*p)->next)
+    ;
+  *p = n->next;
+  n->next = NULL;
+}
+
+/* It runs no more. */
+static void
+leave (struct member_role *m, struct nbd *n)
+{
+  struct door *d = n->conn->door;
+  bool wake = member_leave (m->engine, &n->request);
+
+  steps++;
+  nbd_reply (n);
+  d->running--;
+  door_poll (m, d);
+  nbd_unref (n);
+  if (wake) {
+    doors_retry (m);
+    member_act (m);
+  }
+}
+
+static void
+carried_out (struct event *e)
+{
+  struct nbd *n = (struct nbd *)((char *)e - offsetof (struct nbd, event));
+  struct member_role *m = n->conn->server;
+
+  switch (process_life (&m->proc, n->life, e)) {
+  case LIFE_FROZEN:
+    return;
+  case LIFE_GONE:
+    nbd_unref (n);
+    return;
+  case LIFE_RUNS:
+    break;
+  }
+  unlink_running (m, n);
+  perform (m, n);
+  leave (m, n);
+}
+
+static void
+go (struct member_role *m, struct nbd *n)
+{
+  n->life = m->proc.life;
+  n->next = m->running;
+  m->running = n;
+  n->event.happen = carried_out;
+  event_push (&n->event, m->slow * (sim_chance (3) ? between (1 * MS, 30 * MS)
+                                                   : between (10 * US, 200 * US)));
+}
+
+/* ---- Letting in ---- */
+
+static void
+opened (struct member_role *m, struct nbd *n, enum member_verdict v,
+        const struct member_refusal *refusal)
+{
+  struct door *d = n->conn->door;
+
+  if (v == MEMBER_REFUSE) {
+    TRACE (&m->proc, "refuses %.8s: %s", n->conn->name, refusal->why);
+    n->error = refusal->error;
+  }
+  nbd_reply (n);
+  d->running--;
+  nbd_unref (n);
+  door_poll (m, d);
+}
+
+static void
+wait (struct member_role *m, struct nbd *n)
+{
+  n->next = NULL;
+  *m->waiting_tail = n;
+  m->waiting_tail = &n->next;
+}
+
+static void
+verdict (struct member_role *m, struct nbd *n, enum member_verdict v,
+         const struct member_refusal *refusal)
+{
+  steps++;
+  if (v == MEMBER_WAIT)
+    wait (m, n);
+  else if (n->kind == NBD_OPEN)
+    opened (m, n, v, refusal);
+  else if (v == MEMBER_GO)
+    go (m, n);
+  else {
+    n->error = refusal->error;
+    leave (m, n);
+  }
+}
+
+static void
+ask (struct member_role *m, struct nbd *n, bool first)
+{
+  struct member_refusal refusal;
+  struct door *d = n->conn->door;
+  enum member_verdict v;
+
+  if (n->kind == NBD_OPEN)
+    v = member_open (m->engine, n->conn->name, &d->pass, &refusal);
+  else if (first)
+    v = member_admit (m->engine, d->pass, &n->request, &refusal);
+  else
+    v = member_retry (m->engine, d->pass, &n->request, &refusal);
+  if (first && v == MEMBER_WAIT && n->kind != NBD_OPEN)
+    v = member_retry (m->engine, d->pass, &n->request, &refusal);
+  verdict (m, n, v, &refusal);
+}
+
+void
+doors_retry (struct member_role *m)
+{
+  struct nbd *list = m->waiting, *n;
+
+  m->waiting = NULL;
+  m->waiting_tail = &m->waiting;
+  while ((n = list) != NULL) {
+    list = n->next;
+    ask (m, n, false);
+  }
+}
+
+void
+door_request (struct conn *c, struct nbd *n)
+{
+  struct member_role *m = c->server;
+  struct door *d = c->door;
+
+  if (n->kind == NBD_OPEN) {
+    if (!m->listening) {
+      conn_break (c);
+      return;
+    }
+    d = c->door = make (sizeof *d);
+    d->conn = c;
+    c->refs++;
+    d->next = m->doors;
+    m->doors = d;
+  }
+  else if (d == NULL || d->pass == NULL)
+    return;
+  d->running++;
+  n->refs++;
+  n->request = (struct member_request){ .records = n->records,
+                                        .count = n->count,
+                                        .reads = n->kind == NBD_READ };
+  for (unsigned i = 0; i < n->count; i++)
+    if (!batch_changes_data (n->records[i].kind)) {
+      TRACE (&m->proc, "%s extent %llu and %llu bytes",
+             n->records[i].kind == BATCH_SETTLE ? "settles" : "clears",
+             (unsigned long long)(n->records[i].offset / EXTENT_BYTES),
+             (unsigned long long)n->records[i].length);
+      member_clear (m->engine, d->pass, n->records[i].offset,
+                    n->records[i].length,
+                    n->records[i].kind == BATCH_SETTLE);
+    }
+  ask (m, n, true);
+  member_act (m);
+}
+
+/* The process dies: what runs was carried out, or not, or partly. */
+void
+doors_stop (struct member_role *m, bool power)
+{
+  struct nbd *n;
+
+  for (n = m->running; n; n = n->next) /* their events free them */
+    if (n->kind == NBD_CHANGE && sim_chance (70))
+      apply (m, n, true);
+  m->running = NULL;
+  while ((n = m->waiting) != NULL) {
+    m->waiting = n->next;
+    nbd_unref (n);
+  }
+  while (m->doors) {
+    struct conn *c = m->doors->conn;
+
+    c->refs++;
+    if (!c->broken && !power)
+      conn_break (c);
+    door_free (m, m->doors);
+    c->closed[1] = true;
+    conn_unref (c);
+  }
+}

@@ -1,0 +1,208 @@
+/* links.c: when an array process connects to which member; as
+ * plugin/control-links.c and engine-member.c do it.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define RETRY_MS 1000
+#define ENDING_WAIT_MS 100
+
+/* The engine's view: a joining member that is not connected is out. */
+void
+links_seen (const struct host *h, const enum member_state states[],
+            enum member_state seen[])
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    seen[m] = states[m] == MEMBER_JOINING && !h->peer[m].joined ? MEMBER_OUT
+                                                                : states[m];
+}
+
+static void
+commit_states (struct host *h)
+{
+  enum member_state seen[PLACES_MAX];
+
+  links_seen (h, h->states, seen);
+  steps++;
+  array_commit (h->engine, h->epoch, seen, sim_now);
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (h->states[m] == MEMBER_IN_SYNC && !h->peer[m].joined)
+      array_lost (h->engine, m, "there is no connection to it yet", sim_now);
+}
+
+void
+links_commit (struct host *h)
+{
+  h->committed = h->epoch;
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    struct peer *p = &h->peer[m];
+
+    if (h->states[m] == MEMBER_OUT ||
+        (h->states[m] == MEMBER_JOINING && p->state == LINK_OUT))
+      p->joined = false;
+    if (h->states[m] == MEMBER_OUT && p->data && p->state != LINK_CONNECTING) {
+      array_lost (h->engine, m, "it is out", sim_now);
+      peer_close (p);
+    }
+  }
+  commit_states (h);
+  host_take (h);
+}
+
+/* May it be connected, with the tokens that we have now?  A writer may when
+ * what it asked before is over.
+ */
+static bool
+may_connect (const struct host *h, unsigned m)
+{
+  const struct peer *p = &h->peer[m];
+
+  if (h->map.epoch < h->epoch)
+    return false;
+  return p->state == LINK_OUT || h->map.peer[m].fence > p->epoch ||
+         (!h->writable && h->map.epoch > p->epoch);
+}
+
+static void
+connect_now (struct peer *p)
+{
+  p->state = LINK_CONNECTING;
+  p->epoch = p->host->map.epoch;
+  if (p->data) { /* what it was asked before */
+    array_lost (p->host->engine, p->member, "it begins anew", sim_now);
+    peer_close (p);
+  }
+  peer_connect (p);
+}
+
+void
+links_look (struct host *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    struct peer *p = &h->peer[m];
+
+    if (p->state == LINK_CONNECTING)
+      continue;
+    if (h->states[m] == MEMBER_OUT) {
+      p->state = LINK_OUT;
+      p->told = false;
+    }
+    else if ((p->state == LINK_OUT || p->state == LINK_LOST ||
+              p->state == LINK_WANTED) &&
+             (p->state == LINK_WANTED || may_connect (h, m))) {
+      p->told = false;
+      connect_now (p);
+    }
+  }
+}
+
+bool
+links_settled (const struct host *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (h->states[m] != MEMBER_OUT && !h->peer[m].told &&
+        h->peer[m].state != LINK_UP)
+      return false;
+  return true;
+}
+
+void
+link_lost (struct peer *p, const char *reason)
+{
+  p->state = LINK_LOST;
+  snprintf (p->reason, sizeof p->reason, "%s", reason);
+  report_due (p, p->told ? RETRY_MS : ENDING_WAIT_MS);
+  links_look (p->host);
+}
+
+/* The engine gets the new connection. */
+static void
+replace (struct peer *p)
+{
+  struct host *h = p->host;
+
+  if (h->states[p->member] == MEMBER_JOINING) {
+    p->joined = false;
+    commit_states (h);
+  }
+  p->joined = true;
+  steps++;
+  array_back (h->engine, p->member, sim_now);
+  commit_states (h);
+  host_take (h);
+}
+
+static bool
+starting (const struct host *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (h->peer[m].state == LINK_CONNECTING)
+      return true;
+  return false;
+}
+
+void
+peer_made (struct peer *p, bool up)
+{
+  struct host *h = p->host;
+
+  if (h->engine == NULL) { /* the start */
+    p->state = up ? LINK_UP : LINK_LOST;
+    p->joined = up;
+    strcpy (p->reason, "it can't be reached");
+    if (!starting (h))
+      host_started (h);
+    return;
+  }
+  if (h->states[p->member] == MEMBER_OUT ||
+      h->map.peer[p->member].fence > p->epoch) {
+    peer_close (p); /* it has gone, or begun anew, meanwhile */
+    p->state = LINK_OUT;
+    links_look (h);
+  }
+  else if (!up)
+    link_lost (p, "it can't be reached");
+  else {
+    TRACE (&h->proc, "is connected to member %u again", p->member);
+    p->state = LINK_UP;
+    p->told = false;
+    replace (p);
+  }
+  if (h->engine)
+    host_look (h);
+}
+
+void
+links_begin (struct host *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    struct peer *p = &h->peer[m];
+
+    if (h->states[m] != MEMBER_OUT) {
+      p->state = LINK_CONNECTING;
+      p->epoch = h->map.epoch;
+      peer_connect (p);
+    }
+  }
+}
+
+void
+links_forget (struct host *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    struct peer *p = &h->peer[m];
+
+    if (p->report)
+      call_unref (p->report);
+    p->report = NULL;
+    peer_close (p);
+  }
+}

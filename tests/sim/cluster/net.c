@@ -1,0 +1,440 @@
+/* net.c: who can reach whom; calls to weftd; connections to members.
+ *
+ * Between two parties a direction may be cut: what is sent waits, and arrives
+ * when the cut has healed (TCP sends it again), unless somebody has given up
+ * by then.  A connection that breaks still delivers the first part of what was
+ * under way, in order, and nothing after that.  Within a party nothing is ever
+ * cut.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+bool
+net_cut (unsigned from, unsigned to)
+{
+  return from != to && w.cut[from][to];
+}
+
+static uint64_t
+delay (unsigned from, unsigned to)
+{
+  if (from == to)
+    return between (5 * US, 40 * US);
+  return sim_chance (2) ? between (1 * MS, 20 * MS) : between (40 * US, 300 * US);
+}
+
+/* When TCP tries again. */
+static uint64_t
+again (void)
+{
+  return between (200 * MS, 900 * MS);
+}
+
+static bool
+flaky (void)
+{
+  return !w.healing && w.config.flaky > 0 && sim_below (1000) < w.config.flaky;
+}
+
+/* ---- Calls to weftd. ---- */
+
+struct call *
+call_new (struct process *from, enum call_kind kind, void *owner,
+          void (*answered) (struct call *))
+{
+  struct call *c = make (sizeof *c);
+
+  c->kind = kind;
+  c->from = from;
+  c->life = from->life;
+  c->owner = owner;
+  c->answered = answered;
+  c->refs = 1; /* its way there, at weftd, and back */
+  return c;
+}
+
+void
+call_unref (struct call *c)
+{
+  if (--c->refs == 0)
+    free (c);
+}
+
+/* The caller's end of it; c->answer is what it gets. */
+static void
+call_over (struct call *c)
+{
+  if (c->over)
+    return;
+  c->over = true;
+  if (c->from->life == c->life)
+    c->answered (c);
+}
+
+static void
+answer_arrives (struct event *e)
+{
+  struct call *c = (struct call *)e;
+
+  if (!c->over && c->from->life == c->life &&
+      (net_cut (0, c->from->party) ||
+       process_life (c->from, c->life, NULL) == LIFE_FROZEN)) {
+    event_push (e, again ());
+    return;
+  }
+  if (flaky ())
+    c->answer.status = 0;
+  call_over (c);
+  call_unref (c);
+}
+
+void
+call_answer (struct call *c)
+{
+  c->event.happen = answer_arrives;
+  event_push (&c->event, delay (0, c->from->party));
+}
+
+void
+call_refuse (struct call *c)
+{
+  memset (&c->answer, 0, sizeof c->answer);
+  call_answer (c);
+}
+
+static void
+call_arrives (struct event *e)
+{
+  struct call *c = (struct call *)e;
+
+  if (c->over || c->from->life != c->life) { /* its connection is closed */
+    call_unref (c);
+    return;
+  }
+  if (net_cut (c->from->party, 0)) {
+    event_push (e, again ());
+    return;
+  }
+  switch (process_life (&w.weftd.proc, w.weftd.proc.life, NULL)) {
+  case LIFE_FROZEN:
+    event_push (e, again ());
+    return;
+  case LIFE_GONE:
+    call_refuse (c);
+    return;
+  case LIFE_RUNS:
+    if (flaky ())
+      call_refuse (c);
+    else
+      weftd_call (c);
+  }
+}
+
+struct timeout {
+  struct event event;
+  struct call *call;
+};
+
+static void
+call_late (struct event *e)
+{
+  struct timeout *t = (struct timeout *)e;
+  struct call *c = t->call;
+
+  if (!c->over && c->from->life == c->life &&
+      process_life (c->from, c->life, NULL) == LIFE_FROZEN) {
+    event_push (e, again ());
+    return;
+  }
+  if (!c->over) {
+    memset (&c->answer, 0, sizeof c->answer);
+    call_over (c);
+  }
+  call_unref (c);
+  free (t);
+}
+
+void
+call_send (struct call *c, uint64_t timeout_ms)
+{
+  struct timeout *t = make (sizeof *t);
+
+  c->sent = sim_now;
+  t->event.happen = call_late;
+  t->call = c;
+  c->refs++;
+  event_push (&t->event, timeout_ms * MS);
+  c->event.happen = call_arrives;
+  event_push (&c->event, delay (c->from->party, 0));
+}
+
+/* ---- Connections. ---- */
+
+struct nbd *
+nbd_new (enum nbd_kind kind)
+{
+  struct nbd *n = make (sizeof *n);
+
+  n->kind = kind;
+  n->refs = 1;
+  return n;
+}
+
+static struct conn *conns;
+
+void
+conn_unref (struct conn *c)
+{
+  if (--c->refs == 0) {
+    *c->prev = c->next;
+    if (c->next)
+      c->next->prev = c->prev;
+    free ((char *)c->name);
+    free (c);
+  }
+}
+
+void
+nbd_unref (struct nbd *n)
+{
+  if (--n->refs > 0)
+    return;
+  if (n->conn)
+    conn_unref (n->conn);
+  free (n->records);
+  free (n->versions);
+  free (n);
+}
+
+struct arrival {
+  struct event event;
+  struct conn *conn;
+  unsigned end; /* that it arrives at */
+};
+
+static void
+client_hears (struct conn *c, struct nbd *n)
+{
+  struct nbd **p;
+
+  if (c->closed[0])
+    return;
+  for (p = &c->in_flight; *p && *p != n; p = &(*p)->client_next)
+    ;
+  if (*p == NULL)
+    return;
+  *p = n->client_next;
+  c->answered (c, n);
+  nbd_unref (n);
+}
+
+static void
+arrives (struct event *e)
+{
+  struct arrival *a = (struct arrival *)e;
+  struct conn *c = a->conn;
+  struct nbd *n = c->queue[a->end];
+  unsigned end = a->end;
+
+  if (n == NULL) { /* it broke */
+    conn_unref (c);
+    free (a);
+    return;
+  }
+  if (net_cut (c->proc[!end]->party, c->proc[end]->party) ||
+      process_life (c->proc[end], c->life[end], NULL) == LIFE_FROZEN) {
+    event_push (e, again ());
+    return;
+  }
+  c->queue[end] = n->next;
+  if (c->queue[end] == NULL)
+    c->tail[end] = &c->queue[end];
+  if (process_life (c->proc[end], c->life[end], NULL) == LIFE_GONE) {
+    if (!c->broken)
+      conn_break (c);
+  }
+  else if (end == 1 && !c->closed[1])
+    door_request (c, n);
+  else if (end == 0)
+    client_hears (c, n);
+  nbd_unref (n);
+  if (!c->broken && flaky ())
+    conn_break (c);
+  conn_unref (c);
+  free (a);
+}
+
+static void
+transmit (struct conn *c, struct nbd *n, unsigned end)
+{
+  struct arrival *a;
+
+  if (c->broken)
+    return;
+  n->next = NULL;
+  n->refs++;
+  *c->tail[end] = n;
+  c->tail[end] = &n->next;
+  a = make (sizeof *a);
+  a->event.happen = arrives;
+  a->conn = c;
+  a->end = end;
+  c->refs++;
+  event_push (&a->event, delay (c->proc[!end]->party, c->proc[end]->party));
+}
+
+struct conn *
+conn_new (struct process *from, struct member_role *to, const char *export_name)
+{
+  struct conn *c = make (sizeof *c);
+  struct nbd *n = nbd_new (NBD_OPEN);
+
+  c->proc[0] = from;
+  c->life[0] = from->life;
+  c->proc[1] = &to->proc;
+  c->life[1] = to->proc.life;
+  c->server = to;
+  c->tail[0] = &c->queue[0];
+  c->tail[1] = &c->queue[1];
+  c->refs = 1; /* the client's */
+  c->next = conns;
+  c->prev = &conns;
+  if (conns)
+    conns->prev = &c->next;
+  conns = c;
+  c->name = strdup (export_name);
+  nbd_send (c, n);
+  return c;
+}
+
+void
+nbd_send (struct conn *c, struct nbd *n)
+{
+  n->conn = c;
+  c->refs++;
+  n->client_next = c->in_flight;
+  c->in_flight = n;
+  transmit (c, n, 1);
+}
+
+void
+nbd_reply (struct nbd *n)
+{
+  transmit (n->conn, n, 0);
+}
+
+/* An end learns that the connection is broken. */
+struct news {
+  struct event event;
+  struct conn *conn;
+  unsigned end;
+};
+
+static void
+news_arrives (struct event *e)
+{
+  struct news *n = (struct news *)e;
+  struct conn *c = n->conn;
+
+  if (!c->closed[n->end] && c->proc[n->end]->life == c->life[n->end]) {
+    if (net_cut (c->proc[!n->end]->party, c->proc[n->end]->party) ||
+        process_life (c->proc[n->end], c->life[n->end], NULL) == LIFE_FROZEN) {
+      event_push (e, again ());
+      return;
+    }
+    if (n->end == 0)
+      c->broke (c);
+    else
+      door_hangup (c);
+  }
+  conn_unref (c);
+  free (n);
+}
+
+static void
+tell (struct conn *c, unsigned end, uint64_t when)
+{
+  struct news *n = make (sizeof *n);
+
+  n->event.happen = news_arrives;
+  n->conn = c;
+  n->end = end;
+  c->refs++;
+  event_push (&n->event, when);
+}
+
+/* Of what is under way to this end, the first part arrives. */
+static void
+cut_queue (struct conn *c, unsigned end, bool any)
+{
+  struct nbd **p = &c->queue[end], *n;
+
+  while (any && *p && sim_chance (60))
+    p = &(*p)->next;
+  while ((n = *p) != NULL) {
+    *p = n->next;
+    nbd_unref (n);
+  }
+  c->tail[end] = p;
+}
+
+void
+conn_break (struct conn *c)
+{
+  if (c->broken)
+    return;
+  c->broken = true;
+  cut_queue (c, 0, true);
+  cut_queue (c, 1, true);
+  for (unsigned end = 0; end < 2; end++)
+    if (!c->closed[end])
+      tell (c, end, sim_chance (80) ? between (20 * US, 2 * MS)
+                                    : between (1 * MS, 800 * MS));
+}
+
+static bool
+joins (const struct conn *c, unsigned a, unsigned b)
+{
+  unsigned p = c->proc[0]->party, q = c->proc[1]->party;
+
+  return a == PARTIES || (p == a && q == b) || (p == b && q == a);
+}
+
+void
+conn_break_some (unsigned a, unsigned b, unsigned percent)
+{
+  for (struct conn *c = conns; c; c = c->next)
+    if (!c->broken && joins (c, a, b) && sim_chance (percent))
+      conn_break (c);
+}
+
+void
+conn_close (struct conn *c, unsigned end)
+{
+  struct nbd *n;
+
+  if (c->closed[end])
+    return;
+  c->closed[end] = true;
+  if (!c->broken) {
+    c->broken = true;
+    cut_queue (c, end, false);
+    cut_queue (c, !end, true);
+    if (!c->closed[!end])
+      tell (c, !end, between (20 * US, 2 * MS));
+  }
+  if (end == 1)
+    return;
+  while ((n = c->in_flight) != NULL) { /* nobody waits for them any more */
+    c->in_flight = n->client_next;
+    n->io = NULL;
+    nbd_unref (n);
+  }
+  conn_unref (c);
+}

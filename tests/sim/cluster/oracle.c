@@ -1,0 +1,506 @@
+/* oracle.c: what clients may be told.
+ *
+ * There is one writer at a time, and overlapping writes take effect in the
+ * order of submission: so a write is a version, and a grain's value is one.  A
+ * writer's time begins when it lets clients in (its era): what is there then is
+ * the base, and of all that was asked in earlier eras nothing else may ever
+ * appear again.  In an era, each grain has
+ *   acked     the latest version of which a client was told that it is written;
+ *   floor     that, or the latest that the writer's reads returned;
+ *   promised  the latest that must survive anything: flushed, or FUA.
+ * No read returns less than the floor.  The floor falls to what was promised
+ * when the writer dies, and when a power cut takes what one copy had in its
+ * cache while the others are not whole (a double failure).
+ *
+ * What a session asks for after its end was recorded (because another took
+ * over) is void: it must never appear, and no FLUSH may be granted for it.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+struct grain {
+  uint64_t acked, floor, promised; /* 0: the base */
+  uint64_t last_zero;              /* the latest that is not void */
+  uint64_t base;                   /* its value when the era began */
+};
+static struct grain *grains;
+
+struct version {
+  unsigned first, count; /* grains */
+  bool is_void;
+};
+static struct version *versions;
+static uint64_t versions_count, versions_room;
+
+static uint64_t writer;  /* the session whose era it is */
+static uint64_t low;     /* versions up to this are of earlier eras */
+static uint64_t era;
+static bool weak; /* a double failure: FLUSHes may fail */
+static bool reconnected; /* a last copy was away: its bits stay for this era */
+
+struct asked {
+  uint64_t version; /* 0: no write */
+  uint64_t session, era;
+  bool ended;       /* the session, when it was asked */
+  bool dirty_void;  /* a FLUSH: something void was acknowledged before */
+  unsigned first, count;
+  uint64_t *floors;
+};
+
+void
+oracle_begin (void)
+{
+  grains = make (w.grains * sizeof grains[0]);
+  versions_count = low = era = writer = 0;
+  weak = false;
+}
+
+void
+oracle_end (void)
+{
+  free (grains);
+}
+
+static uint64_t
+new_version (unsigned first, unsigned count, bool is_void)
+{
+  if (++versions_count >= versions_room) {
+    versions_room = 2 * versions_count + 64;
+    versions = realloc (versions, versions_room * sizeof versions[0]);
+    if (versions == NULL)
+      abort ();
+  }
+  versions[versions_count] = (struct version){ first, count, is_void };
+  return versions_count;
+}
+
+/* Could a grain have this version, when it must be at least `floor`? */
+static bool
+possible (unsigned g, uint64_t version, uint64_t floor)
+{
+  const struct version *v = &versions[version];
+
+  if (version == grains[g].base && floor == 0)
+    return true;
+  if (version == 0)
+    return grains[g].last_zero >= floor && grains[g].last_zero > low;
+  return version > low && version <= versions_count && version >= floor &&
+         !v->is_void && g >= v->first && g - v->first < v->count;
+}
+
+static bool
+session_ended (uint64_t id)
+{
+  const struct cluster_session_record *s = store_session (id);
+
+  return s == NULL || s->ended;
+}
+
+struct asked *
+oracle_submit (struct host *h, struct array_request *r)
+{
+  struct asked *q = make (sizeof *q);
+  bool flush = r->op == ARRAY_FLUSH;
+
+  q->session = h->session;
+  q->era = era;
+  q->ended = session_ended (h->session);
+  q->first = flush ? 0 : offset_grain (r->offset);
+  q->count = flush ? w.grains : r->length / grain_bytes;
+  q->floors = make ((q->count + 1) * sizeof q->floors[0]);
+  for (unsigned i = 0; i < q->count; i++) {
+    const struct grain *g = &grains[q->first + i];
+
+    q->floors[i] = flush || !h->writable ? g->acked : g->floor;
+  }
+  if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
+    return q;
+  q->version = new_version (q->first, q->count, q->ended);
+  if (r->op == ARRAY_WRITE)
+    grain_fill (r->buf, r->offset / grain_bytes, q->count, q->version);
+  else if (!q->ended)
+    for (unsigned i = 0; i < q->count; i++)
+      grains[q->first + i].last_zero = q->version;
+  return q;
+}
+
+static void
+raise_to (uint64_t *to, uint64_t version)
+{
+  if (*to < version)
+    *to = version;
+}
+
+static uint64_t
+lower (uint64_t a, uint64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Every copy that counts holds it, stably. */
+static void
+check_stable (unsigned g, const char *what)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    const struct copy *at = &w.copy[g][c];
+    const struct disk *d;
+    uint64_t v;
+
+    if (a->member[at->member].state != MEMBER_IN_SYNC)
+      continue;
+    d = &w.disk[a->member[at->member].disk[0] - 1];
+    v = d->slots[at->slot].durable;
+    if (!possible (g, v, grains[g].promised))
+      sim_fail ("%s: grain %u: its copy on member %u is stable as version "
+                "%" PRIu64 ", but %" PRIu64 " is promised",
+                what, g, at->member, v, grains[g].promised);
+  }
+}
+
+static void
+read_done (struct host *h, struct asked *q, struct array_request *r)
+{
+  counters.reads_judged++;
+  for (unsigned i = 0; i < q->count; i++) {
+    unsigned g = q->first + i;
+    uint64_t v
+      = grain_version ((char *)r->buf + i * grain_bytes,
+                       r->offset / grain_bytes + i, "what was read");
+    uint64_t floor = lower (q->floors[i], grains[g].floor);
+
+    if (v == GARBAGE || v > versions_count)
+      sim_fail ("host %u reads what nobody has written", h->proc.number);
+    if (q->era != era || session_ended (q->session))
+      continue; /* it may be late */
+    if (!possible (g, v, floor))
+      sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
+                ", but it was %" PRIu64 " before",
+                h->proc.number, g, grain_offset (g), v, floor);
+    if (h->writable)
+      raise_to (&grains[g].floor, v > low ? v : 0);
+  }
+}
+
+static void
+write_done (struct host *h, struct asked *q, const struct array_request *r)
+{
+  bool fua = r->flags & ARRAY_FUA;
+
+  if (q->ended && fua)
+    sim_fail ("host %u: a FUA write is acknowledged, but the session was over",
+              h->proc.number);
+  if (q->session != writer || q->ended)
+    return;
+  for (unsigned i = 0; i < q->count; i++) {
+    struct grain *g = &grains[q->first + i];
+
+    raise_to (&g->acked, q->version);
+    raise_to (&g->floor, q->version);
+    if (fua) {
+      raise_to (&g->promised, q->version);
+      check_stable (q->first + i, "a FUA write is done");
+    }
+  }
+}
+
+static void
+flush_done (struct asked *q)
+{
+  counters.flushes++;
+  if (q->session != writer || q->ended)
+    return;
+  for (unsigned g = 0; g < w.grains; g++) {
+    raise_to (&grains[g].promised, lower (q->floors[g], grains[g].acked));
+    check_stable (g, "a FLUSH is done");
+  }
+}
+
+/* Has something of it no copy that can be read, for disks have failed? */
+static bool
+unreadable (const struct asked *q)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned i = 0; i < q->count; i++) {
+    bool any = false;
+
+    for (unsigned c = 0; c < w.layout.copies; c++) {
+      unsigned m = w.copy[q->first + i][c].member;
+      const struct member *e = w.member[a->member[m].disk[0] - 1].engine;
+
+      any |= a->member[m].state == MEMBER_IN_SYNC && e && !member_failed (e);
+    }
+    if (!any)
+      return true;
+  }
+  return false;
+}
+
+static void
+failed (struct host *h, struct asked *q, struct array_request *r)
+{
+  counters.errors++;
+  if (r->error == ESHUTDOWN || session_ended (q->session) ||
+      h->stage == HOST_OVER)
+    return;
+  if (r->op == ARRAY_FLUSH && r->error == EIO && weak)
+    return;
+  if (r->op == ARRAY_READ && r->error == EIO && unreadable (q))
+    return;
+  sim_fail ("host %u: a client sees an error: op %d at %" PRIu64 ": %s",
+            h->proc.number, r->op, r->offset, strerror (r->error));
+}
+
+void
+oracle_forget (struct asked *q)
+{
+  free (q->floors);
+  free (q);
+}
+
+void
+oracle_done (struct host *h, struct asked *q, struct array_request *r)
+{
+  if (r->error)
+    failed (h, q, r);
+  else if (r->op == ARRAY_READ)
+    read_done (h, q, r);
+  else if (r->op == ARRAY_FLUSH)
+    flush_done (q);
+  else
+    write_done (h, q, r);
+  oracle_forget (q);
+}
+
+/* ---- Eras, and what weakens them. ---- */
+
+static void
+weaken (unsigned g)
+{
+  if (grains[g].floor != grains[g].promised)
+    sim_trace ("oracle: grain %u falls from %" PRIu64 " to %" PRIu64, g,
+               grains[g].floor, grains[g].promised);
+  grains[g].floor = grains[g].acked = grains[g].promised;
+}
+
+/* The value of a grain on the members that are in-sync; they agree. */
+static uint64_t
+agreed (unsigned g, const char *what)
+{
+  const struct cluster_array_record *a = store_array ();
+  uint64_t value = GARBAGE;
+
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    const struct copy *at = &w.copy[g][c];
+    uint64_t v;
+
+    if (a->member[at->member].state != MEMBER_IN_SYNC)
+      continue;
+    v = w.disk[a->member[at->member].disk[0] - 1].slots[at->slot].now;
+    if (value != GARBAGE && v != value)
+      sim_fail ("%s: grain %u (at %" PRIu64 "): copy %u on member %u is version"
+                " %" PRIu64 ", another %" PRIu64,
+                what, g, grain_offset (g), c, at->member, v, value);
+    value = v;
+  }
+  return value;
+}
+
+void
+oracle_serving (struct host *h)
+{
+  if (session_ended (h->session) || writer == h->session)
+    return;
+  for (unsigned g = 0; g < w.grains; g++) {
+    uint64_t v = agreed (g, "a writer lets clients in");
+
+    if (v == GARBAGE || !possible (g, v, grains[g].promised))
+      sim_fail ("a writer lets clients in: grain %u (at %" PRIu64 ") is version "
+                "%" PRIu64 ", but %" PRIu64 " is promised",
+                g, grain_offset (g), v, grains[g].promised);
+    grains[g] = (struct grain){ .base = v };
+  }
+  for (unsigned i = 0; i < DISKS_MAX; i++)
+    w.disk[i].cut = false;
+  writer = h->session;
+  low = versions_count;
+  weak = reconnected = false;
+  era++;
+}
+
+void
+oracle_writer_gone (uint64_t session)
+{
+  if (session != writer)
+    return;
+  for (unsigned g = 0; g < w.grains; g++)
+    weaken (g);
+}
+
+void
+oracle_session_ended (uint64_t session)
+{
+  oracle_writer_gone (session);
+}
+
+/* Has this member all that it should have, as far as weftd knows? */
+static bool
+whole (const struct cluster_array_record *a, unsigned member)
+{
+  const struct disk *d = &w.disk[a->member[member].disk[0] - 1];
+
+  return a->member[member].state == MEMBER_IN_SYNC && !d->cut &&
+         w.member[d->number].proc.life != 0;
+}
+
+void
+oracle_power_cut (struct disk *d)
+{
+  const struct cluster_array_record *a = store_array ();
+  unsigned member = d->place;
+
+  d->cut = true;
+  if (a == NULL || d->place < 0 || a->member[member].disk[0] != d->number + 1)
+    return;
+  for (unsigned g = 0; g < w.grains; g++) {
+    bool here = false, others = true;
+
+    for (unsigned c = 0; c < w.layout.copies; c++)
+      if (w.copy[g][c].member == member)
+        here = true;
+      else
+        others &= whole (a, w.copy[g][c].member);
+    if (here && !others) {
+      weaken (g);
+      weak = true;
+    }
+  }
+}
+
+/* The writer can't reach a member: with its partners away, too, it can't know
+ * what is there.
+ */
+void
+oracle_lost (struct host *h, unsigned member)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned g = 0; g < w.grains; g++) {
+    bool here = false, others = true;
+
+    for (unsigned c = 0; c < w.layout.copies; c++)
+      if (w.copy[g][c].member == member)
+        here = true;
+      else
+        others &= whole (a, w.copy[g][c].member) &&
+                  h->peer[w.copy[g][c].member].state == LINK_UP;
+    if (here && !others && h->session == writer)
+      weak = true;
+  }
+}
+
+/* Was a member that could not be left out away in this era?  Then no bit falls
+ * before the array is attached anew.
+ */
+bool
+oracle_reconnected (void)
+{
+  return reconnected;
+}
+
+/* All is well again: the next FLUSH tells of what was, the one after it must
+ * not fail.
+ */
+void
+oracle_well (void)
+{
+  weak = false;
+}
+
+/* A member that lost its cache is still in-sync in a new epoch: what it lost
+ * may be lost for good.
+ */
+void
+oracle_committed (const struct cluster_array_record *before,
+                  const struct cluster_array_record *now)
+{
+  bool fenced = false;
+
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    struct disk *d = &w.disk[now->member[m].disk[0] - 1];
+
+    if (now->member[m].state != MEMBER_IN_SYNC)
+      continue;
+    fenced |= before->member[m].state == MEMBER_IN_SYNC &&
+              before->member[m].fence < now->member[m].fence;
+    if (before->member[m].state == MEMBER_JOINING)
+      d->cut = false;
+    if (!d->cut)
+      continue;
+    weak = true;
+    for (unsigned g = 0; g < w.grains; g++)
+      for (unsigned c = 0; c < w.layout.copies; c++)
+        if (w.copy[g][c].member == m)
+          weaken (g);
+  }
+  if (fenced)
+    weak = reconnected = true;
+}
+
+/* ---- Looks at the disks. ---- */
+
+/* Where no copy of a grain has its bit, the copies are the same, and stable. */
+void
+oracle_bits_fell (void)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  if (a == NULL || !w.created)
+    return;
+  for (unsigned g = 0; g < w.grains; g++) {
+    bool bit = false;
+
+    for (unsigned c = 0; c < w.layout.copies; c++) {
+      const struct copy *at = &w.copy[g][c];
+      const struct disk *d = &w.disk[a->member[at->member].disk[0] - 1];
+
+      bit |= a->member[at->member].state == MEMBER_IN_SYNC &&
+             d->bits >> (slot_offset (at->member, at->slot) / EXTENT_BYTES) & 1;
+    }
+    if (bit || agreed (g, "its intent bits are clear") == GARBAGE)
+      continue;
+    for (unsigned c = 0; c < w.layout.copies; c++) {
+      const struct copy *at = &w.copy[g][c];
+      const struct slot *s
+        = &w.disk[a->member[at->member].disk[0] - 1].slots[at->slot];
+
+      if (a->member[at->member].state == MEMBER_IN_SYNC &&
+          s->now != s->durable)
+        sim_fail ("grain %u has no intent bit any more, but its copy on member "
+                  "%u is not stable",
+                  g, at->member);
+    }
+  }
+}
+
+void
+oracle_quiet (void)
+{
+  for (unsigned g = 0; g < w.grains; g++) {
+    uint64_t v = agreed (g, "all is quiet");
+
+    if (!possible (g, v, grains[g].floor))
+      sim_fail ("all is quiet: grain %u (at %" PRIu64 ") is version %" PRIu64
+                ", but it was %" PRIu64 " before",
+                g, grain_offset (g), v, grains[g].floor);
+  }
+}

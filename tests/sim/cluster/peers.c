@@ -1,0 +1,252 @@
+/* peers.c: a connection to a member: its doors, and an I/O there and back. */
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/* ---- An I/O of the engine, as a request and back. ---- */
+
+static uint64_t
+grain_number (unsigned member, uint64_t offset)
+{
+  return grain_offset (w.place[member].grain[place_slot (member, offset)]) /
+         grain_bytes;
+}
+
+static void
+add_versions (struct nbd *n, unsigned member, uint64_t offset, uint64_t length,
+              const uint8_t *buf)
+{
+  if (offset % grain_bytes || length % grain_bytes)
+    sim_fail ("a write of %llu bytes at %llu", (unsigned long long)length,
+              (unsigned long long)offset);
+  n->versions = realloc (n->versions, (n->versions_count + length / grain_bytes)
+                                        * sizeof n->versions[0]);
+  for (uint64_t at = 0; at < length; at += grain_bytes)
+    n->versions[n->versions_count++] = grain_version (
+      buf + at, grain_number (member, offset + at), "a write to a member");
+}
+
+static struct nbd *
+change (const struct array_io *io)
+{
+  static struct batch_record decoded[BATCH_RECORDS_MAX];
+  struct nbd *n = nbd_new (NBD_CHANGE);
+  const char *why;
+  int count = 1;
+
+  n->fua = io->flags & ARRAY_FUA;
+  if (io->kind == IO_BATCH) {
+    count = batch_decode (io->buf, io->length, w.config.member_bytes, decoded,
+                          &why);
+    if (count < 1)
+      sim_fail ("a batch is refused: %s", why);
+  }
+  else
+    decoded[0] = (struct batch_record){
+      .kind = io->kind == IO_WRITE ? BATCH_WRITE
+              : io->kind == IO_TRIM ? BATCH_TRIM
+                                    : BATCH_ZERO,
+      .offset = io->offset, .length = io->length, .payload = io->buf,
+    };
+  n->records = make (count * sizeof n->records[0]);
+  n->count = count;
+  for (int i = 0; i < count; i++) {
+    n->records[i] = decoded[i];
+    n->records[i].payload = NULL;
+    if (decoded[i].kind == BATCH_WRITE)
+      add_versions (n, io->member, decoded[i].offset, decoded[i].length,
+                    decoded[i].payload);
+  }
+  return n;
+}
+
+static void
+io_done (struct host *h, struct array_io *io, int error)
+{
+  steps++;
+  array_io_done (h->engine, io, error, sim_now);
+}
+
+static void
+extents (struct array_io *io)
+{
+  io->extents = make (sizeof *io->extents);
+  io->extents[0].length = io->length;
+  io->extents_count = 1;
+}
+
+void
+peer_send (struct peer *p, struct array_io *io)
+{
+  struct host *h = p->host;
+  struct conn *c = io->kind == IO_BATCH ? p->batch : p->data;
+  struct nbd *n = NULL;
+
+  if (p->state != LINK_UP) {
+    array_lost (h->engine, p->member, "it is not connected", sim_now);
+    io_done (h, io, ENOTCONN);
+    return;
+  }
+  switch (io->kind) {
+  case IO_READ:
+    n = nbd_new (NBD_READ);
+    n->offset = io->offset;
+    n->length = io->length;
+    break;
+  case IO_WRITE:
+  case IO_ZERO:
+  case IO_TRIM:
+  case IO_BATCH:
+    n = change (io);
+    break;
+  case IO_FLUSH:
+    n = nbd_new (NBD_FLUSH);
+    break;
+  case IO_EXTENTS:
+    extents (io);
+    io_done (h, io, 0);
+    return;
+  }
+  n->io = io;
+  nbd_send (c, n);
+}
+
+static void
+fill (struct array_io *io, const struct nbd *n)
+{
+  uint8_t *buf = io->buf;
+
+  for (unsigned i = 0; i < n->versions_count; i++, buf += grain_bytes)
+    if (n->versions[i] == 0)
+      memset (buf, 0, grain_bytes);
+    else
+      grain_fill (buf, grain_number (io->member, io->offset + i * grain_bytes),
+                  1, n->versions[i]);
+}
+
+/* ---- Connections. ---- */
+
+static void
+answered (struct conn *c, struct nbd *n)
+{
+  struct peer *p = c->owner;
+  struct host *h = p->host;
+  struct array_io *io = n->io;
+
+  if (n->kind == NBD_OPEN) {
+    if (n->error == 0 && --p->opening == 0)
+      peer_made (p, true);
+    else if (n->error) {
+      peer_close (p);
+      peer_made (p, false);
+    }
+    return;
+  }
+  if (n->error == 0 && n->kind == NBD_READ)
+    fill (io, n);
+  if (n->error)
+    TRACE (&h->proc, "member %u answers error %d", p->member, n->error);
+  io_done (h, io, n->error);
+  host_take (h);
+}
+
+/* The engine is told first, then gets back what was in flight. */
+static void
+broke (struct conn *c)
+{
+  struct peer *p = c->owner;
+  struct host *h = p->host;
+
+  TRACE (&h->proc, "its connection to member %u is broken", p->member);
+  if (p->opening > 0) {
+    peer_close (p);
+    peer_made (p, false);
+    return;
+  }
+  steps++;
+  array_lost (h->engine, p->member, "its connection broke", sim_now);
+  peer_close (p);
+  host_take (h); /* its notice does the rest */
+}
+
+void
+peer_close (struct peer *p)
+{
+  struct conn *c[2] = { p->data, p->batch };
+
+  p->data = p->batch = NULL;
+  p->opening = 0;
+  for (unsigned i = 0; i < 2; i++) {
+    struct array_io *io[512];
+    unsigned count = 0;
+
+    if (c[i] == NULL)
+      continue;
+    for (struct nbd *n = c[i]->in_flight; n; n = n->client_next)
+      if (n->io) {
+        if (count == 512)
+          abort ();
+        io[count++] = n->io;
+        n->io = NULL;
+      }
+    conn_close (c[i], 0);
+    while (count > 0)
+      io_done (p->host, io[--count], ENOTCONN);
+  }
+}
+
+struct limit {
+  struct peer *peer;
+  struct conn *conn;
+};
+
+static void
+too_late (void *owner)
+{
+  struct limit *l = owner;
+  struct peer *p = l->peer;
+
+  if (p->data == l->conn && p->opening > 0) {
+    TRACE (&p->host->proc, "can't connect to member %u in time", p->member);
+    peer_close (p);
+    peer_made (p, false);
+  }
+  conn_unref (l->conn);
+  free (l);
+}
+
+static struct conn *
+connect_door (struct peer *p, const char *name)
+{
+  struct host *h = p->host;
+  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[p->member].disk],
+                             name);
+
+  c->owner = p;
+  c->epoch = h->map.epoch;
+  c->answered = answered;
+  c->broke = broke;
+  p->opening++;
+  return c;
+}
+
+void
+peer_connect (struct peer *p)
+{
+  struct host *h = p->host;
+  struct limit *l = make (sizeof *l);
+
+  p->data = connect_door (p, h->map.peer[p->member].data);
+  if (h->writable)
+    p->batch = connect_door (p, h->map.peer[p->member].batch);
+  l->peer = p;
+  l->conn = p->data;
+  l->conn->refs++;
+  process_after (&h->proc, w.config.connect_ms * MS, too_late, l);
+}

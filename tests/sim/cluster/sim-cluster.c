@@ -1,0 +1,111 @@
+/* sim-cluster.c: runs of the whole, in worlds that seeds decide.
+ *
+ *   sim-cluster --seed N [-v]         one run; -v tells what happens
+ *   sim-cluster --corpus FIRST COUNT  many
+ *   sim-cluster --fresh COUNT         from a seed that the clock gives
+ *   sim-cluster --seconds S           fresh ones, for so long
+ */
+
+#include <config.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static unsigned long long seed;
+
+static bool well;
+
+static void
+replay (void)
+{
+  if (!well)
+    fprintf (stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu\n",
+             seed);
+}
+
+/* An engine's assert has failed. */
+static void
+aborted (int signal)
+{
+  replay ();
+  fflush (stdout);
+  _exit (1);
+}
+
+static double
+clock_s (void)
+{
+  struct timespec ts;
+
+  clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &ts);
+  return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void
+run (void)
+{
+  world_begin (seed);
+  world_run ();
+  world_finish ();
+  world_end ();
+}
+
+static int
+usage (void)
+{
+  fprintf (stderr, "usage: sim-cluster [-v] --seed N | --corpus FIRST COUNT | "
+                   "--fresh COUNT | --seconds S\n");
+  return 2;
+}
+
+int
+main (int argc, char *argv[])
+{
+  unsigned long long first = 0, count = 0, seconds = 0;
+  double began = clock_s (), took;
+  time_t end;
+
+  for (int i = 1; i < argc; i++) {
+    if (strcmp (argv[i], "-v") == 0)
+      sim_verbose = true;
+    else if (i + 1 < argc && strcmp (argv[i], "--seed") == 0) {
+      first = strtoull (argv[++i], NULL, 10);
+      count = 1;
+    }
+    else if (i + 2 < argc && strcmp (argv[i], "--corpus") == 0) {
+      first = strtoull (argv[++i], NULL, 10);
+      count = strtoull (argv[++i], NULL, 10);
+    }
+    else if (i + 1 < argc && strcmp (argv[i], "--fresh") == 0)
+      count = strtoull (argv[++i], NULL, 10);
+    else if (i + 1 < argc && strcmp (argv[i], "--seconds") == 0)
+      seconds = strtoull (argv[++i], NULL, 10);
+    else
+      return usage ();
+  }
+  if (count == 0 && seconds == 0)
+    return usage ();
+  if (first == 0)
+    first = (unsigned long long)time (NULL) * 1000003 % 1000000000000;
+  atexit (replay);
+  signal (SIGABRT, aborted);
+  signal (SIGSEGV, aborted);
+  end = time (NULL) + seconds;
+  for (seed = first; seconds ? time (NULL) < end : seed < first + count; seed++)
+    run ();
+  well = true;
+  took = clock_s () - began;
+  printf ("sim-cluster: seeds %llu-%llu: %llu requests, %llu faults, %llu "
+          "losses, %llu commits, %llu joins, %llu grants, %llu flushes, %llu "
+          "errors; %llu steps, %.0f a second: no rule broken\n",
+          first, seed - 1, counters.requests, counters.faults, counters.losses,
+          counters.commits, counters.joins, counters.grants, counters.flushes,
+          counters.errors, steps, steps / (took > 0 ? took : 1));
+  return 0;
+}

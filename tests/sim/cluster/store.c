@@ -1,0 +1,155 @@
+/* store.c: weftd's database, and a backup of it. */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+static struct store backup, newest;
+
+static size_t
+record_bytes (const struct cluster_record *r)
+{
+  switch (r->kind) {
+  case CLUSTER_RECORD_IDENTITY:
+    return offsetof (struct cluster_record, identity) + sizeof r->identity;
+  case CLUSTER_RECORD_DISK:
+    return offsetof (struct cluster_record, disk) + sizeof r->disk;
+  case CLUSTER_RECORD_ARRAY:
+    return offsetof (struct cluster_record, array) + sizeof r->array;
+  case CLUSTER_RECORD_SESSION:
+    return offsetof (struct cluster_record, session) + sizeof r->session;
+  case CLUSTER_RECORD_KINDS:
+    break;
+  }
+  abort ();
+}
+
+static struct cluster_record *
+record_copy (const struct cluster_record *r)
+{
+  size_t bytes = record_bytes (r);
+
+  return memcpy (make (bytes), r, bytes);
+}
+
+static bool
+same_key (const struct cluster_record *a, const struct cluster_record *b)
+{
+  if (a->kind != b->kind)
+    return false;
+  switch (a->kind) {
+  case CLUSTER_RECORD_DISK:
+    return memcmp (a->disk.uuid, b->disk.uuid, 16) == 0;
+  case CLUSTER_RECORD_ARRAY:
+    return memcmp (a->array.uuid, b->array.uuid, 16) == 0;
+  case CLUSTER_RECORD_SESSION:
+    return a->session.id == b->session.id;
+  default:
+    return true;
+  }
+}
+
+/* Look at what is about to be durable, and note what follows from it. */
+static void
+look (const struct cluster_record *before, const struct cluster_record *now)
+{
+  if (now->kind == CLUSTER_RECORD_ARRAY)
+    check_array (before ? &before->array : NULL, &now->array);
+  else if (now->kind == CLUSTER_RECORD_SESSION) {
+    check_session (&now->session);
+    if (now->session.ended && before && !before->session.ended)
+      oracle_session_ended (now->session.id);
+  }
+}
+
+void
+store_put (const struct cluster_record *r)
+{
+  struct store *s = &w.store;
+  unsigned i;
+
+  for (i = 0; i < s->count && !same_key (s->record[i], r); i++)
+    ;
+  if (!r->deleted)
+    look (i < s->count ? s->record[i] : NULL, r);
+  if (i < s->count)
+    free (s->record[i]);
+  if (r->deleted) {
+    if (i < s->count)
+      s->record[i] = s->record[--s->count];
+    return;
+  }
+  if (i == STORE_MAX)
+    sim_fail ("the store is full");
+  s->record[i] = record_copy (r);
+  if (i == s->count)
+    s->count++;
+}
+
+const struct cluster_array_record *
+store_array (void)
+{
+  for (unsigned i = 0; i < w.store.count; i++)
+    if (w.store.record[i]->kind == CLUSTER_RECORD_ARRAY)
+      return &w.store.record[i]->array;
+  return NULL;
+}
+
+const struct cluster_session_record *
+store_session (uint64_t id)
+{
+  for (unsigned i = 0; i < w.store.count; i++)
+    if (w.store.record[i]->kind == CLUSTER_RECORD_SESSION &&
+        w.store.record[i]->session.id == id)
+      return &w.store.record[i]->session;
+  return NULL;
+}
+
+static void
+store_free (struct store *s)
+{
+  while (s->count > 0)
+    free (s->record[--s->count]);
+}
+
+static void
+store_copy (struct store *to, const struct store *from)
+{
+  store_free (to);
+  for (; to->count < from->count; to->count++)
+    to->record[to->count] = record_copy (from->record[to->count]);
+}
+
+void
+store_backup (void)
+{
+  store_copy (&backup, &w.store);
+}
+
+bool
+store_restore (void)
+{
+  if (backup.count == 0)
+    return false;
+  store_copy (&newest, &w.store);
+  store_copy (&w.store, &backup);
+  return true;
+}
+
+void
+store_unrestore (void)
+{
+  store_copy (&w.store, &newest);
+  store_free (&newest);
+}
+
+void
+store_forget (void)
+{
+  store_free (&w.store);
+  store_free (&backup);
+  store_free (&newest);
+}

@@ -1,0 +1,283 @@
+/* weftd.c: the cluster engine with its store.
+ *
+ * A step's records become durable after a while, one step after the other; its
+ * answers leave then.  weftd can be killed at any moment: the step that is
+ * just being stored may be durable or not, those behind it are not, and
+ * everybody who waits for an answer gets none.
+ */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+struct pending {
+  struct event event;
+  uint64_t life;
+  struct pending *next;
+  struct cluster_record *records;
+  size_t records_count;
+  struct call *answers; /* filled, by `next` */
+};
+
+static void store_next (void);
+
+static struct cluster_input
+input (uint64_t op)
+{
+  struct cluster_input in = { .op = op,
+                              .now_ms = sim_now / MS,
+                              .wall_ms = 1700000000000 + sim_now / MS };
+
+  for (unsigned i = 0; i < KEY_BYTES; i += 8) {
+    uint64_t r = sim_random ();
+
+    memcpy (in.random + i, &r, 8);
+  }
+  return in;
+}
+
+static void
+pending_free (struct pending *p)
+{
+  struct call *c;
+
+  while ((c = p->answers) != NULL) {
+    p->answers = c->next;
+    call_refuse (c);
+  }
+  free (p->records);
+  free (p);
+}
+
+/* ---- Steps out of the engine. ---- */
+
+static struct call *
+take_call (uint64_t op)
+{
+  struct call **p, *c;
+
+  for (p = &w.weftd.calls; (c = *p) != NULL; p = &c->next)
+    if (c->op == op) {
+      *p = c->next;
+      c->next = NULL;
+      return c;
+    }
+  sim_fail ("weftd answers operation %llu, which nobody waits for",
+            (unsigned long long)op);
+}
+
+static void
+take_step (struct cluster_step *s)
+{
+  struct pending *p = make (sizeof *p);
+
+  p->records = s->records;
+  p->records_count = s->records_count;
+  s->records = NULL;
+  s->records_count = 0;
+  for (size_t i = s->outputs_count; i-- > 0;) {
+    const struct cluster_output *o = &s->outputs[i];
+
+    if (o->kind == CLUSTER_OUTPUT_LOG)
+      TRACE (&w.weftd.proc, "%s", o->text);
+    else if (o->kind == CLUSTER_OUTPUT_REPLY) {
+      struct call *c = take_call (o->op);
+
+      weftd_fill (c, o);
+      c->next = p->answers;
+      p->answers = c;
+    }
+  }
+  cluster_step_free (s);
+  *w.weftd.pending_tail = p;
+  w.weftd.pending_tail = &p->next;
+}
+
+static void
+pump (void)
+{
+  struct cluster_step *s;
+
+  steps++;
+  if (steps % 16 == 0)
+    cluster_check (w.weftd.engine);
+  while ((s = cluster_next_step (w.weftd.engine)) != NULL)
+    take_step (s);
+  store_next ();
+}
+
+/* ---- Storing, and what may be said then. ---- */
+
+static void
+release (struct pending *p)
+{
+  struct call *c;
+
+  while ((c = p->answers) != NULL) {
+    p->answers = c->next;
+    check_grant (c);
+    call_answer (c);
+  }
+}
+
+static void
+make_durable (const struct pending *p)
+{
+  for (size_t i = 0; i < p->records_count; i++)
+    store_put (&p->records[i]);
+}
+
+static void
+stored (struct event *e)
+{
+  struct pending *p = (struct pending *)e;
+
+  if (w.weftd.proc.life != p->life) {
+    pending_free (p);
+    return;
+  }
+  if (process_life (&w.weftd.proc, p->life, e) == LIFE_FROZEN)
+    return;
+  w.weftd.pending = p->next;
+  if (p->next == NULL)
+    w.weftd.pending_tail = &w.weftd.pending;
+  w.weftd.storing = false;
+  make_durable (p);
+  release (p);
+  pending_free (p);
+  store_next ();
+}
+
+static void
+store_next (void)
+{
+  struct pending *p;
+
+  while (!w.weftd.storing && (p = w.weftd.pending) != NULL) {
+    if (p->records_count == 0) { /* nothing to wait for */
+      w.weftd.pending = p->next;
+      if (p->next == NULL)
+        w.weftd.pending_tail = &w.weftd.pending;
+      release (p);
+      pending_free (p);
+      continue;
+    }
+    w.weftd.storing = true;
+    p->life = w.weftd.proc.life;
+    p->event.happen = stored;
+    event_push (&p->event, !w.healing && sim_chance (w.config.slow_store)
+                             ? between (10 * MS, 600 * MS)
+                             : between (100 * US, 3 * MS));
+  }
+}
+
+static void
+tick (void *owner)
+{
+  struct cluster_input in = input (0);
+
+  if (w.weftd.pending == NULL) {
+    cluster_tick (w.weftd.engine, &in);
+    pump ();
+  }
+  process_after (&w.weftd.proc, CLUSTER_TICK_MS * MS, tick, NULL);
+}
+
+/* ---- Calls in. ---- */
+
+void
+weftd_call (struct call *c)
+{
+  struct cluster *e = w.weftd.engine;
+  struct cluster_input in = input (++w.weftd.next_op);
+
+  c->op = in.op;
+  c->next = w.weftd.calls;
+  w.weftd.calls = c;
+  switch (c->kind) {
+  case CALL_DISK:
+    cluster_disk_heartbeat (e, &in, &c->disk);
+    break;
+  case CALL_ATTACH:
+    cluster_attach (e, &in, ARRAY_NAME, &c->attach);
+    break;
+  case CALL_SESSION:
+    cluster_session_heartbeat (e, &in, c->session_id, &c->session);
+    break;
+  case CALL_LOST:
+    cluster_session_lost (e, &in, c->session_id, c->member.member,
+                          c->member.reason);
+    break;
+  case CALL_DETACH:
+    cluster_session_detach (e, &in, c->session_id);
+    break;
+  case CALL_CREATE:
+    cluster_array_create (e, &in, &c->create);
+    break;
+  case CALL_REPLACE:
+    cluster_member_replace (e, &in, ARRAY_NAME, c->member.member,
+                            c->member.disk);
+    break;
+  case CALL_JOIN:
+    cluster_member_join (e, &in, ARRAY_NAME, c->member.member);
+    break;
+  case CALL_CANCEL:
+    cluster_member_cancel (e, &in, ARRAY_NAME, c->member.member);
+    break;
+  }
+  pump ();
+}
+
+/* ---- Life. ---- */
+
+void
+weftd_start (void)
+{
+  struct cluster_input in = input (0);
+  char why[512];
+
+  process_start (&w.weftd.proc);
+  TRACE (&w.weftd.proc, "starts");
+  w.weftd.pending_tail = &w.weftd.pending;
+  w.weftd.engine = cluster_new ();
+  for (unsigned i = 0; i < w.store.count; i++)
+    if (cluster_load (w.weftd.engine, w.store.record[i], why, sizeof why) == -1)
+      sim_fail ("weftd does not load its store: %s", why);
+  if (cluster_start (w.weftd.engine, &in, why, sizeof why) == -1)
+    sim_fail ("weftd does not start: %s", why);
+  pump ();
+  process_after (&w.weftd.proc, CLUSTER_TICK_MS * MS, tick, NULL);
+}
+
+void
+weftd_kill (void)
+{
+  struct pending *p;
+  struct call *c;
+
+  TRACE (&w.weftd.proc, "is killed");
+  while ((p = w.weftd.pending) != NULL) {
+    w.weftd.pending = p->next;
+    if (w.weftd.storing) {
+      w.weftd.storing = false;
+      if (sim_chance (50))
+        make_durable (p);
+      while ((c = p->answers) != NULL) {
+        p->answers = c->next;
+        call_refuse (c);
+      }
+      continue; /* its event frees it */
+    }
+    pending_free (p);
+  }
+  while ((c = w.weftd.calls) != NULL) {
+    w.weftd.calls = c->next;
+    call_refuse (c);
+  }
+  w.weftd.proc.life = 0;
+  cluster_free (w.weftd.engine);
+  w.weftd.engine = NULL;
+}

@@ -1,0 +1,372 @@
+/* world.c: a run: its parts, its time, its end. */
+
+#include <config.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+struct world w;
+unsigned long long steps;
+struct counters counters;
+static uint64_t lives;
+
+void *
+make (size_t size)
+{
+  void *p = calloc (1, size);
+
+  if (p == NULL)
+    abort ();
+  return p;
+}
+
+uint64_t
+between (uint64_t a, uint64_t b)
+{
+  return a + sim_below (b - a + 1);
+}
+
+void
+event_push (struct event *e, uint64_t delay)
+{
+  sim_push (sim_now + delay, e);
+}
+
+/* ---- Processes ---- */
+
+uint64_t
+process_start (struct process *p)
+{
+  p->frozen_until = 0;
+  return p->life = ++lives;
+}
+
+void
+process_trace (const struct process *p, const char *fmt, ...)
+{
+  char text[512];
+  va_list ap;
+
+  if (!sim_verbose)
+    return;
+  va_start (ap, fmt);
+  vsnprintf (text, sizeof text, fmt, ap);
+  va_end (ap);
+  sim_trace ("%s %u: %s", p->kind, p->number, text);
+}
+
+enum life
+process_life (const struct process *p, uint64_t life, struct event *e)
+{
+  if (p->life != life || life == 0)
+    return LIFE_GONE;
+  if (p->frozen_until <= sim_now)
+    return LIFE_RUNS;
+  if (e)
+    event_push (e, p->frozen_until - sim_now + sim_below (MS));
+  return LIFE_FROZEN;
+}
+
+struct timer {
+  struct event event;
+  struct process *process;
+  uint64_t life;
+  void (*fn) (void *);
+  void *owner;
+};
+
+static void
+timer_happens (struct event *e)
+{
+  struct timer *t = (struct timer *)e;
+
+  switch (process_life (t->process, t->life, e)) {
+  case LIFE_FROZEN:
+    return;
+  case LIFE_RUNS:
+    t->fn (t->owner);
+    break;
+  case LIFE_GONE:
+    break;
+  }
+  free (t);
+}
+
+void
+process_after (struct process *p, uint64_t delay, void (*fn) (void *),
+               void *owner)
+{
+  struct timer *t = make (sizeof *t);
+
+  t->event.happen = timer_happens;
+  t->process = p;
+  t->life = p->life;
+  t->fn = fn;
+  t->owner = owner;
+  event_push (&t->event, delay);
+}
+
+/* ---- A run ---- */
+
+static void
+choose_layout (struct config *c)
+{
+  static const enum layout_kind kinds[] = {
+    LAYOUT_RAIDX,  LAYOUT_RAIDX,   LAYOUT_RAIDX,   LAYOUT_RAIDX,
+    LAYOUT_RAID10, LAYOUT_CHAINED, LAYOUT_ROTATED, LAYOUT_RAID1,
+  };
+
+  c->kind = kinds[sim_below (sizeof kinds / sizeof kinds[0])];
+  c->n = 3 + sim_below (2);
+  c->groups = 1;
+  if (c->kind == LAYOUT_RAID10)
+    c->n = 2 + 2 * sim_below (2);
+  if (c->kind == LAYOUT_RAID1)
+    c->n = 2 + sim_below (2);
+  if (c->n <= 4 && sim_chance (10))
+    c->groups = 2;
+  c->unit = KiB (4) << (2 * sim_below (6));
+  c->member_bytes = EXTENT_BYTES * (3 + sim_below (4));
+  if (c->unit * 2 * c->n > c->member_bytes)
+    c->unit = KiB (64);
+}
+
+static void
+choose (struct config *c)
+{
+  choose_layout (c);
+  c->hosts = 2 + sim_below (HOSTS_MAX - 1);
+  if (c->hosts > c->n * c->groups + 1)
+    c->hosts = c->n * c->groups + 1;
+  c->readers = sim_chance (50) ? 1 + sim_below (c->hosts - 1) : 0;
+  c->areas = 2 + sim_below (AREAS_MAX - 1);
+  c->dup = c->kind != LAYOUT_RAIDX && sim_chance (30) ? DUP_SYNC_CLIENT
+                                                      : DUP_ASYNC_CLIENT;
+  c->image_age_ms = 1 + sim_below (300);
+  c->image_buffer_bytes = MiB (1);
+  c->io_timeout_ms = 500 + sim_below (4000);
+  c->connect_ms = 500 + sim_below (3000);
+  c->faults_ms = sim_chance (10) ? 0 : 200 + sim_below (6000);
+  c->flaky = sim_chance (25) ? 1 + sim_below (5) : 0;
+  c->slow_store = sim_chance (30) ? 20 : 1;
+  c->work_ns = between (5, 40) * SECOND;
+  c->client_us = 500 << sim_below (10);
+}
+
+static void
+make_parts (void)
+{
+  unsigned members = w.layout.members;
+
+  w.admin = (struct process){ .kind = "admin" };
+  process_start (&w.admin);
+  w.weftd.proc = (struct process){ .kind = "weftd" };
+  w.disks = members + 2;
+  for (unsigned i = 0; i < w.disks; i++) {
+    struct member_role *m = &w.member[i];
+
+    disk_format (&w.disk[i], i);
+    m->proc = (struct process){ .kind = "member", .number = i,
+                                .party = 1 + i % w.config.hosts };
+    m->disk = &w.disk[i];
+    m->powered = true;
+    m->slow = 1;
+  }
+  for (unsigned i = 0; i < w.config.hosts; i++) {
+    struct host *h = &w.host[i];
+
+    h->proc = (struct process){ .kind = "host", .number = i, .party = 1 + i };
+    h->writable = i >= w.config.readers;
+  }
+}
+
+static void
+begin (void)
+{
+  const struct config *c = &w.config;
+  char why[200];
+
+  if (layout_init (&w.layout, c->kind, c->n, c->groups, c->unit,
+                   c->member_bytes, why, sizeof why) == -1)
+    sim_fail ("layout: %s", why);
+  areas_choose ();
+  sim_trace ("%s n=%u groups=%u unit=%u hosts=%u readers=%u areas=%u "
+             "grain=%u dup=%s faults=%u flaky=%u io timeout %u ms",
+             layout_name (c->kind), c->n, c->groups, c->unit, c->hosts,
+             c->readers, c->areas, grain_bytes, array_dup_name (c->dup),
+             c->faults_ms, c->flaky, c->io_timeout_ms);
+  make_parts ();
+  check_begin ();
+  oracle_begin ();
+  weftd_start ();
+  for (unsigned i = 0; i < w.disks; i++)
+    member_start (&w.member[i]);
+}
+
+void
+world_begin (uint64_t seed)
+{
+  memset (&w, 0, sizeof w);
+  /* Twice: the streams of neighbouring seeds are the same, one number on. */
+  sim_seed (seed);
+  sim_seed (sim_random ());
+  sim_now = 1000 * SECOND;
+  grain_bytes = sim_chance (70) ? 64 : sim_chance (70) ? 512 : 4096;
+  choose (&w.config);
+  begin ();
+}
+
+void
+world_configure (const struct config *c)
+{
+  memset (&w, 0, sizeof w);
+  sim_now = 1000 * SECOND;
+  grain_bytes = 64;
+  w.config = *c;
+  begin ();
+}
+
+/* ---- Creating the array ---- */
+
+static void
+created (struct call *c)
+{
+  if (c->answer.status == 200)
+    w.created = true;
+}
+
+static bool
+all_registered (void)
+{
+  unsigned count = 0;
+  const struct cluster_disk *d;
+
+  if (w.weftd.proc.life == 0)
+    return false;
+  TAILQ_FOREACH (d, cluster_disks (w.weftd.engine), link)
+    count++;
+  return count == w.disks;
+}
+
+static bool
+is_ready (void)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  return a && a->ready;
+}
+
+static void
+create (void)
+{
+  struct call *c;
+
+  if (!world_live (60 * SECOND, all_registered))
+    sim_fail ("the disks do not register");
+  c = call_new (&w.admin, CALL_CREATE, NULL, created);
+  strcpy (c->create.name, ARRAY_NAME);
+  c->create.layout = w.config.kind;
+  c->create.dup = w.config.dup;
+  c->create.groups = w.config.groups;
+  c->create.members = w.layout.members;
+  c->create.unit = w.config.unit;
+  for (unsigned i = 0; i < w.layout.members; i++) {
+    memcpy (c->create.disk[i], w.disk[i].uuid, 16);
+    disk_take_place (&w.disk[i], i);
+  }
+  call_send (c, 10000);
+  if (!world_live (60 * SECOND, is_ready))
+    sim_fail ("the array is never ready");
+  w.created = true;
+}
+
+/* ---- Time ---- */
+
+bool
+world_live (uint64_t ns, bool (*until) (void))
+{
+  uint64_t end = sim_now + ns;
+  struct event *e;
+
+  while (!(until && until ())) {
+    if (sim_next () > end) {
+      sim_now = end;
+      return false;
+    }
+    e = sim_pop ();
+    e->happen (e);
+  }
+  return true;
+}
+
+void
+world_run (void)
+{
+  create ();
+  w.working = true;
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    w.host[i].start_at = sim_now;
+  faults_begin ();
+  world_live (w.config.work_ns, NULL);
+}
+
+void
+world_finish (void)
+{
+  char why[1000] = "";
+
+  w.working = false;
+  w.healing = true;
+  sim_trace ("---- all is healed ----");
+  faults_heal ();
+  /* Whoever serves then flushes, twice: the second must not fail. */
+  world_live (15 * SECOND, NULL);
+  for (unsigned i = 0; i < 2; i++) {
+    if (check_writer ())
+      clients_send (check_writer (), ARRAY_FLUSH, 0, 0, 0);
+    world_live (5 * SECOND, NULL);
+    oracle_well ();
+  }
+  if (oracle_reconnected () && check_writer ()) {
+    check_writer ()->wants_detach = true;
+    clients_poll (check_writer ());
+  }
+  for (unsigned i = 0; i < 400 && !check_converged (NULL, 0); i++)
+    world_live (SECOND / 4, NULL);
+  if (!check_converged (why, sizeof why))
+    sim_fail ("all was healed %u s ago: %s", 100, why);
+  oracle_quiet ();
+  counters.runs++;
+}
+
+void
+world_end (void)
+{
+  struct event *e;
+
+  w.healing = true;
+  for (unsigned i = 0; i < HOSTS_MAX; i++)
+    if (w.host[i].proc.life)
+      host_kill (&w.host[i]);
+  for (unsigned i = 0; i < w.disks; i++)
+    if (w.member[i].proc.life)
+      member_stop (&w.member[i], true);
+  if (w.weftd.proc.life)
+    weftd_kill ();
+  w.admin.life = 0;
+  /* Every event finds its process gone, and frees itself. */
+  memset (w.cut, 0, sizeof w.cut);
+  for (unsigned i = 0; i < PARTIES; i++)
+    w.cut[i][i] = false;
+  while ((e = sim_pop ()) != NULL)
+    e->happen (e);
+  for (unsigned i = 0; i < w.disks; i++)
+    disk_free (&w.disk[i]);
+  store_forget ();
+  areas_free ();
+  oracle_end ();
+}

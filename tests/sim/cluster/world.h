@@ -1,0 +1,505 @@
+/* world.h: the simulator of the whole: weftd, members and array processes, with
+ * the three engines of core/ unmodified, in one process.
+ *
+ *   world.c    a run's parts, the clock's events, processes
+ *   net.c      who can reach whom; calls to weftd; connections to members
+ *   disk.c     a virtual disk: data in grains behind a volatile cache, a header
+ *   weftd.c    the cluster engine with a store     weftd-reply.c its answers
+ *   disk-role.c  a member process: header, heartbeats   doors.c its doors
+ *   pull.c     the rebuild, in a member process that is joining
+ *   host.c     an array process: attach, heartbeats, epochs
+ *   links.c    its connections, when   peers.c how   report.c those that it lost
+ *   resync.c   what it does before it lets clients in
+ *   clients.c  the workload      oracle.c what clients may be told
+ *   faults.c   what goes wrong   check.c what must always be so
+ *
+ * The shells (weftd, disk-role, doors, pull, host, links, peers, report, resync)
+ * do in
+ * the small what server/ and plugin/ do.
+ *
+ * Only some grains of the array are ever used, the hot ones: a few areas, most
+ * of them across the border of two stripe units.  A disk holds nothing else.
+ */
+
+#ifndef WEFT_SIM_CLUSTER_WORLD_H
+#define WEFT_SIM_CLUSTER_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "array.h"
+#include "batch.h"
+#include "cluster.h"
+#include "format.h"
+#include "layout.h"
+#include "member.h"
+#include "sim.h"
+#include "token.h"
+
+#define US UINT64_C (1000)
+#define MS UINT64_C (1000000)
+#define SECOND (1000 * MS)
+
+#define HOSTS_MAX 5
+#define PLACES_MAX 8 /* members of the array */
+#define DISKS_MAX 12
+#define PARTIES (1 + HOSTS_MAX) /* weftd's machine, then the hosts */
+#define AREAS_MAX 10
+#define OUTSTANDING_MAX 12
+
+#define ARRAY_NAME "a"
+
+/* ---- Events and processes (world.c) ---- */
+
+struct event {
+  void (*happen) (struct event *e); /* frees it, or pushes it again */
+};
+void event_push (struct event *e, uint64_t delay);
+
+struct process {
+  const char *kind;
+  unsigned number;
+  unsigned party;
+  uint64_t life; /* of each start another; 0: it does not run */
+  uint64_t frozen_until; /* SIGSTOP */
+};
+uint64_t process_start (struct process *p);
+#define TRACE(p, ...) process_trace (p, __VA_ARGS__)
+void process_trace (const struct process *p, const char *fmt, ...)
+  __attribute__ ((format (printf, 2, 3)));
+
+/* Call fn (owner) later, if the process still runs then. */
+void process_after (struct process *p, uint64_t delay, void (*fn) (void *),
+                    void *owner);
+/* Did this life end?  If it is frozen, the event is pushed again. */
+enum life { LIFE_GONE, LIFE_FROZEN, LIFE_RUNS };
+enum life process_life (const struct process *p, uint64_t life,
+                        struct event *e);
+
+void *make (size_t size); /* zeroed */
+uint64_t between (uint64_t a, uint64_t b);
+
+/* ---- The hot grains (areas.c) ---- */
+
+struct area {
+  uint64_t offset; /* in the array */
+  unsigned grains;
+  unsigned first; /* the number of its first grain among the hot ones */
+};
+struct run { /* of a member's data area */
+  uint64_t offset, length;
+  unsigned slot;  /* of its first grain */
+  unsigned grain; /* its first, among the hot ones */
+};
+struct place { /* a member of the array */
+  struct run run[AREAS_MAX * 2 * COPIES_MAX];
+  unsigned runs, slots;
+  unsigned *grain; /* of each slot */
+};
+struct copy {
+  unsigned member, slot;
+};
+void areas_choose (void);
+void areas_free (void);
+/* The slots of a range of a member: all of it is hot. */
+unsigned place_slot (unsigned member, uint64_t offset);
+/* Calls fn for each slot of the range, which need not be hot. */
+void place_each (unsigned member, uint64_t offset, uint64_t length,
+                 void (*fn) (unsigned slot, uint64_t offset, void *opaque),
+                 void *opaque);
+uint64_t slot_offset (unsigned member, unsigned slot);
+uint64_t grain_offset (unsigned grain); /* in the array */
+unsigned offset_grain (uint64_t offset);
+
+/* ---- Disks (disk.c) ---- */
+
+#define PENDING_MAX 6
+#define GARBAGE UINT64_MAX /* the version of what nobody has written */
+
+struct slot {
+  uint64_t now, durable;
+  uint64_t pending[PENDING_MAX]; /* written, and not stable; the last is `now` */
+  unsigned count;
+  bool bad; /* can't be read, until it is written */
+};
+struct disk {
+  unsigned number;
+  uint8_t uuid[16];
+  uint64_t data_bytes;
+  uint8_t header[INTENT_BLOCKS_OFFSET + INTENT_BLOCK_BYTES];
+  uint64_t bits; /* of the intent map, as it stands in the header */
+  int place;     /* -1: never had one */
+  struct slot *slots; /* of the place */
+  unsigned slots_count;
+  bool dead;
+  unsigned write_errors; /* the next so many writes or flushes fail */
+  uint64_t told_min_epoch; /* the highest that weftd was told */
+  bool cut; /* lost its cache since it was last made whole */
+};
+void disk_format (struct disk *d, unsigned number);
+void disk_take_place (struct disk *d, unsigned place);
+void disk_free (struct disk *d);
+uint64_t disk_read (const struct disk *d, unsigned slot, int *error);
+void disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua);
+void disk_flush (struct disk *d);
+void disk_header_write (struct disk *d, const struct member_action *a);
+/* The power goes; `a` (or NULL) is a header write under way. */
+void disk_power_cut (struct disk *d);
+void disk_header_torn (struct disk *d, const struct member_action *a);
+/* 0 when a superblock is there. */
+int disk_load (struct disk *d, struct superblock *sb, bool *stale,
+               struct intents *map);
+
+/* ---- The network (net.c) ---- */
+
+/* A call to weftd and its answer. */
+enum call_kind {
+  CALL_DISK, CALL_ATTACH, CALL_SESSION, CALL_LOST, CALL_DETACH,
+  CALL_CREATE, CALL_REPLACE, CALL_JOIN, CALL_CANCEL,
+};
+struct answer {
+  int status; /* 200, 409 ...; 0: no answer came */
+  const char *code;
+  bool retry;
+  uint64_t retry_after_ms;
+  uint64_t epoch;
+  enum member_state states[PLACES_MAX];
+  /* to a disk */
+  struct member_desire desire;
+  uint8_t key[KEY_BYTES];
+  struct cluster_join_order order;
+  bool has_order;
+  /* to a session */
+  uint64_t session;
+  uint64_t change_epoch; /* 0: none that sessions prepare for */
+  enum member_state change_states[PLACES_MAX];
+  bool has_map;
+  uint8_t array[16];
+  struct peer_address { /* for a host, or a joining member */
+    unsigned disk; /* whose process is to be asked */
+    uint64_t fence; /* nothing asked in an earlier epoch runs there */
+    char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
+      intents[TOKEN_BYTES_MAX + 9]; /* export names */
+  } peer[PLACES_MAX];
+};
+struct call {
+  struct event event; /* its arrival, or the answer's */
+  enum call_kind kind;
+  uint64_t op;
+  struct process *from;
+  uint64_t life;
+  unsigned refs;
+  bool over; /* the caller has its answer, or has given up */
+  uint64_t sent; /* when */
+  void *owner;
+  void (*answered) (struct call *c); /* c->answer */
+  union {
+    struct cluster_disk_heartbeat disk;
+    struct cluster_attach attach;
+    struct cluster_session_heartbeat session;
+    struct cluster_create create;
+    struct {
+      unsigned member;
+      char reason[160];
+      uint8_t disk[16];
+    } member;
+  };
+  uint64_t session_id;
+  struct answer answer;
+  struct call *next; /* weftd's */
+};
+struct call *call_new (struct process *from, enum call_kind kind, void *owner,
+                       void (*answered) (struct call *));
+void call_send (struct call *c, uint64_t timeout_ms);
+void call_answer (struct call *c); /* weftd's side: c->answer is filled */
+void call_unref (struct call *c);
+void call_refuse (struct call *c); /* weftd is dead, or has died */
+
+/* An NBD connection. */
+enum nbd_kind { NBD_OPEN, NBD_READ, NBD_CHANGE, NBD_FLUSH, NBD_INTENTS };
+struct nbd {
+  struct event event; /* the server carries it out */
+  struct nbd *next;   /* in a queue of the connection, or of the server */
+  struct conn *conn;
+  enum nbd_kind kind;
+  unsigned refs;
+  bool fua;
+  uint64_t offset, length; /* READ */
+  struct batch_record *records; /* CHANGE */
+  unsigned count;
+  uint64_t *versions; /* READ: the answer; CHANGE: of the WRITE records */
+  unsigned versions_count;
+  int error; /* the answer */
+  uint64_t bits; /* INTENTS: the answer */
+  struct array_io *io; /* the client's */
+  void *job;
+  struct nbd *client_next; /* in the client's list of those in flight */
+  /* the server's */
+  struct member_request request;
+  uint64_t life;
+};
+struct conn {
+  struct process *proc[2]; /* client, server */
+  uint64_t life[2];
+  struct nbd *queue[2], **tail[2]; /* on the way to that end */
+  bool broken; /* nothing new gets through */
+  bool closed[2]; /* that end has done with it */
+  unsigned refs;
+  const char *name;
+  uint64_t epoch; /* of its token */
+  void *owner; /* the client's */
+  void (*answered) (struct conn *c, struct nbd *n);
+  void (*broke) (struct conn *c);
+  struct door *door; /* the server's */
+  struct member_role *server;
+  struct nbd *in_flight; /* the client's */
+  struct conn *next, **prev; /* of all */
+};
+struct conn *conn_new (struct process *from, struct member_role *to,
+                       const char *export_name);
+struct nbd *nbd_new (enum nbd_kind kind);
+void nbd_send (struct conn *c, struct nbd *n); /* client: a request */
+void nbd_reply (struct nbd *n);                /* server: its answer */
+void nbd_unref (struct nbd *n);
+void conn_unref (struct conn *c);
+void conn_close (struct conn *c, unsigned end); /* by that end */
+void conn_break (struct conn *c); /* by the network */
+/* Of those between two parties; PARTIES: any. */
+void conn_break_some (unsigned a, unsigned b, unsigned percent);
+bool net_cut (unsigned from, unsigned to);
+
+/* ---- The roles ---- */
+
+struct join; /* pull.c */
+struct member_role {
+  struct process proc;
+  struct disk *disk;
+  struct member *engine; /* NULL: not running */
+  char instance[CLUSTER_INSTANCE_BYTES];
+  bool listening, written, powered;
+  unsigned actions_in_flight;
+  struct action *action; /* header writes under way */
+  struct nbd *waiting, **waiting_tail; /* to be asked again */
+  struct nbd *running; /* admitted */
+  struct door *doors;
+  struct call *beat;
+  bool beat_due;
+  uint64_t beat_at;
+  struct answer last; /* of weftd's words */
+  bool has_last;
+  struct join *join;
+  unsigned slow; /* times */
+};
+void member_start (struct member_role *m);
+void member_stop (struct member_role *m, bool power);
+void member_act (struct member_role *m); /* whatever the engine wishes now */
+/* doors.c */
+void door_request (struct conn *c, struct nbd *n);
+void door_hangup (struct conn *c);
+void doors_retry (struct member_role *m);
+void doors_stop (struct member_role *m, bool power);
+/* pull.c */
+void pull_poll (struct member_role *m);
+void pull_stop (struct member_role *m);
+void pull_words (struct member_role *m, struct cluster_join *j);
+
+enum host_stage {
+  HOST_DOWN, HOST_ATTACHING, HOST_CONNECTING, HOST_RESYNC, HOST_SERVING,
+  HOST_ENDING, HOST_OVER
+};
+enum link_state { LINK_OUT, LINK_WANTED, LINK_CONNECTING, LINK_UP, LINK_LOST };
+struct peer {
+  struct host *host;
+  unsigned member;
+  enum link_state state;
+  bool told; /* weftd knows that there is no connection */
+  bool joined; /* the engine has this connection, or had it last */
+  uint64_t epoch; /* of the tokens that it was last opened with */
+  struct conn *data, *batch;
+  unsigned opening; /* doors that have not answered */
+  struct call *report;
+  char reason[160];
+};
+struct host {
+  struct process proc;
+  bool writable;
+  enum host_stage stage;
+  struct array *engine;
+  char instance[CLUSTER_INSTANCE_BYTES];
+  struct call *attach, *beat, *tell;
+  uint64_t session;
+  uint64_t epoch;     /* the newest that weftd has said, with: */
+  enum member_state states[PLACES_MAX];
+  uint64_t committed; /* what the engine has */
+  uint64_t settled;   /* and has a connection to each member, or weftd knows */
+  uint64_t change;    /* the newest PREPARED, with: */
+  enum member_state change_states[PLACES_MAX];
+  uint64_t asked, prepared; /* of the engine; by it */
+  uint64_t told_settled, told_prepared;
+  struct answer map; /* the newest with a map */
+  struct peer peer[PLACES_MAX];
+  uint64_t heard; /* when the last heartbeat that was answered was sent */
+  bool holds;
+  uint64_t timer_at;
+  struct resync *resync;
+  bool wants_detach, takeover;
+  struct request *requests;
+  unsigned outstanding;
+  uint64_t start_at;
+};
+void host_start (struct host *h);
+void host_kill (struct host *h);
+void host_detach (struct host *h);
+void host_stop (struct host *h, int error); /* the session is over */
+void host_take (struct host *h); /* the engine's outputs */
+void host_submit (struct host *h, struct array_request *r);
+void host_learn (struct host *h, const struct answer *a);
+void host_serve (struct host *h);
+void host_look (struct host *h); /* something has changed in the links */
+void host_started (struct host *h); /* the first connections are made, or not */
+/* links.c */
+void links_begin (struct host *h);
+void links_look (struct host *h);
+bool links_settled (const struct host *h);
+void links_commit (struct host *h); /* the newest epoch, to the engine */
+void links_seen (const struct host *h, const enum member_state states[],
+                 enum member_state seen[]);
+void link_lost (struct peer *p, const char *reason);
+void links_forget (struct host *h);
+/* peers.c */
+void peer_connect (struct peer *p);
+void peer_close (struct peer *p);
+void peer_send (struct peer *p, struct array_io *io);
+void peer_made (struct peer *p, bool up); /* links.c */
+/* report.c */
+void report_due (struct peer *p, uint64_t delay_ms);
+/* resync.c */
+void resync_begin (struct host *h);
+void resync_done (struct host *h, struct array_request *r);
+void resync_free (struct host *h);
+/* clients.c */
+void clients_poll (struct host *h);
+void clients_done (struct host *h, struct array_request *r);
+void clients_killed (struct host *h);
+void clients_send (struct host *h, enum array_op op, unsigned flags,
+                   uint64_t offset, uint64_t length);
+
+struct weftd {
+  struct process proc;
+  struct cluster *engine;
+  struct call *calls; /* unanswered */
+  struct pending *pending, **pending_tail;
+  bool storing;
+  unsigned steps_waiting;
+  uint64_t next_op;
+};
+void weftd_start (void);
+void weftd_kill (void);
+void weftd_call (struct call *c);
+/* weftd-reply.c */
+void weftd_fill (struct call *c, const struct cluster_output *o);
+/* store.c */
+#define STORE_MAX 400
+struct store {
+  struct cluster_record *record[STORE_MAX]; /* shared, counted */
+  unsigned count;
+};
+void store_put (const struct cluster_record *r);
+const struct cluster_array_record *store_array (void);
+const struct cluster_session_record *store_session (uint64_t id);
+void store_backup (void);
+bool store_restore (void); /* the backup in place of the store */
+void store_unrestore (void);
+void store_forget (void);
+
+/* ---- The judge (oracle.c) ---- */
+
+void oracle_begin (void);
+void oracle_end (void);
+struct asked;
+struct asked *oracle_submit (struct host *h, struct array_request *r);
+void oracle_done (struct host *h, struct asked *j, struct array_request *r);
+void oracle_forget (struct asked *j);
+void oracle_serving (struct host *h); /* a new writer lets clients in */
+void oracle_writer_gone (uint64_t session);
+void oracle_session_ended (uint64_t session); /* durably */
+void oracle_power_cut (struct disk *d);
+void oracle_committed (const struct cluster_array_record *before,
+                       const struct cluster_array_record *now);
+void oracle_lost (struct host *h, unsigned member);
+bool oracle_reconnected (void);
+void oracle_well (void);
+void oracle_quiet (void);
+void oracle_bits_fell (void);
+
+/* ---- Checks (check.c) ---- */
+
+void check_begin (void);
+void check_array (const struct cluster_array_record *before,
+                  const struct cluster_array_record *now);
+void check_session (const struct cluster_session_record *s);
+void check_grant (const struct call *c);
+struct host *check_writer (void); /* that lets clients in; or NULL */
+bool check_converged (char *why, size_t size);
+
+/* ---- What goes wrong (faults.c) ---- */
+
+void faults_begin (void);
+void faults_heal (void);
+
+/* ---- A run ---- */
+
+struct config {
+  enum layout_kind kind;
+  unsigned n, groups, hosts, areas, readers;
+  uint32_t unit;
+  uint64_t member_bytes;
+  enum array_dup dup;
+  unsigned image_age_ms;
+  uint64_t image_buffer_bytes;
+  unsigned io_timeout_ms, connect_ms;
+  unsigned faults_ms; /* the mean time between two; 0: none */
+  unsigned flaky; /* per mille of messages whose connection breaks */
+  unsigned slow_store; /* percent */
+  uint64_t work_ns; /* how long clients and faults go on */
+  unsigned client_us; /* between two requests, in the mean */
+};
+
+struct world {
+  struct config config;
+  struct layout layout;
+  struct area area[AREAS_MAX];
+  unsigned grains; /* hot ones */
+  struct copy copy[AREAS_MAX * 64][COPIES_MAX];
+  struct place place[PLACES_MAX];
+  struct disk disk[DISKS_MAX];
+  struct member_role member[DISKS_MAX];
+  unsigned disks;
+  struct host host[HOSTS_MAX];
+  struct weftd weftd;
+  bool cut[PARTIES][PARTIES]; /* from, to */
+  bool healing; /* nothing goes wrong any more */
+  bool working; /* clients have something to do */
+  struct store store;
+  bool old_database;
+  uint64_t restored_at;
+  struct process admin; /* who creates and replaces */
+  bool created;
+};
+extern struct world w;
+extern unsigned long long steps; /* inputs to any engine, ever */
+extern struct counters {
+  unsigned long long runs, requests, errors, faults, joins, losses, grants,
+    commits, reads_judged, flushes;
+} counters;
+
+void world_begin (uint64_t seed);
+void world_configure (const struct config *c); /* the same, chosen by hand */
+void world_run (void); /* until the work's end */
+void world_finish (void); /* heal, converge, judge */
+void world_end (void);
+/* Lets time pass until then, or until `until` says so; false: time is up. */
+bool world_live (uint64_t ns, bool (*until) (void));
+
+#endif /* WEFT_SIM_CLUSTER_WORLD_H */
