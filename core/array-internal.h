@@ -75,6 +75,7 @@ struct req {
   uint64_t cursor;           /* what of the request is in pieces */
   unsigned commits;          /* a->commits as of its beginning, or ... */
   bool again;                /* ... when it was cut into pieces again */
+  bool buffered;             /* the images of some pieces, not awaited */
   unsigned since;            /* ... and a->commits as of before that */
   struct piece_queue pieces;
   unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
@@ -214,6 +215,7 @@ struct array {
   int stopped;
   unsigned commits; /* counts what endangers writes that are not done: epochs
                        that make a member go out, members that come back */
+  unsigned returned; /* as of the last member that came back */
   bool degraded;    /* some member is lost or not in-sync */
   bool hold;        /* weftd was not heard of: nothing is read */
   struct array_next next;

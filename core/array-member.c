@@ -147,7 +147,7 @@ member_back (struct array *a, unsigned member)
   m->fresh = true;
   if (member_in_sync (a, member) && unflushed (a, member)
       && !a->config.readonly) {
-    m->returned = ++a->commits;
+    m->returned = a->returned = ++a->commits;
     a->clear.never = true;
     flush_fail (a);
   }

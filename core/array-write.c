@@ -172,8 +172,10 @@ buffer_images (struct array *a, struct piece *p)
   p->admitted = 0;
   p->payload = NULL;
   p->started = true;
-  if (!wait)
+  if (!wait) {
+    p->req->buffered = true;
     piece_end (a, p);
+  }
 }
 
 static void

@@ -204,7 +204,8 @@ plan (struct array *a, struct req *q)
 static bool
 once_more (struct array *a, struct req *q)
 {
-  if (q->error || !request_writes (q->r) || q->commits == a->commits)
+  if (q->error || !request_writes (q->r) || q->commits == a->commits
+      || (!q->buffered && a->returned <= q->commits))
     return false;
   q->since = q->commits;
   q->commits = a->commits;

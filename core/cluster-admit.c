@@ -91,7 +91,8 @@ refuse_diminished (struct cluster *c, uint64_t op, struct cluster_disk *d,
 
   if (d == NULL || d->array == NULL || !d->array->rec.ready)
     return false;
-  if (cluster_admit_emptied (d, hb) && !cluster_array_can_leave_out (d->array, d->position))
+  if (cluster_admit_emptied (d, hb) &&
+      !cluster_array_can_leave_out (d->array, d->position))
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "blank",
                         "disk %.200s of node %s is member %u of array %s, but "
                         "says that it belongs to no array: it was formatted, "

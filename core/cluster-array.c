@@ -505,6 +505,22 @@ name_sessions (const struct cluster *c, const struct cluster_array *a,
   return true;
 }
 
+/* What the first joining member that waits says that it waits for. */
+static bool
+name_join (const struct cluster_array *a, char *text, size_t size)
+{
+  char words[320];
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_JOINING && a->disk[m]->join.waits[0]) {
+      snprintf (text, size, "member %u (%s) to be rebuilt, which waits for %s",
+                m, cluster_disk_words (a->disk[m], words, sizeof words),
+                a->disk[m]->join.waits);
+      return true;
+    }
+  return false;
+}
+
 bool
 cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
                          uint64_t wall_ms, char *text, size_t size)
@@ -522,8 +538,9 @@ cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
     any |= which[m];
   }
   name_members (a, which, names, sizeof names);
-  if (!any &&
-      (a->rec.change.epoch == 0 || !name_sessions (c, a, names, sizeof names)))
+  if (!any && a->rec.change.epoch == 0)
+    return name_join (a, text, size);
+  if (!any && !name_sessions (c, a, names, sizeof names))
     return false;
   if (a->rec.change.epoch)
     snprintf (text, size, "%s to %s epoch %" PRIu64 ", since %" PRIu64 " s",

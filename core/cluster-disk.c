@@ -224,6 +224,17 @@ take_sequence (struct cluster *c, struct cluster_disk *d,
   return true;
 }
 
+/* Is it further with its rebuild, or does it wait for something else? */
+static bool
+progressed (const struct cluster_join *now, const struct cluster_join *before)
+{
+  return now->todo_bytes != before->todo_bytes ||
+         now->total_bytes != before->total_bytes ||
+         now->copied_bytes != before->copied_bytes ||
+         now->unreadable_bytes != before->unreadable_bytes ||
+         strcmp (now->waits, before->waits) != 0;
+}
+
 /* What it says that changes while it works. */
 static void
 take_state (struct cluster_disk *d, const struct cluster *c,
@@ -239,6 +250,8 @@ take_state (struct cluster_disk *d, const struct cluster *c,
   d->states_epoch = hb->states_epoch;
   d->generation = hb->generation;
   d->dirty_extents = hb->dirty_extents;
+  if (d->array && progressed (&hb->join, &d->join))
+    d->array->progressed = true;
   d->join = hb->join;
 }
 

@@ -316,7 +316,7 @@ load_now (const struct cluster *c, const struct cluster_array *a, double *us)
   return ops;
 }
 
-/* Once a second.  Those who join share what there is. */
+/* Those who join share what there is. */
 static void
 set_rates (struct cluster *c, struct cluster_array *a)
 {
@@ -326,9 +326,6 @@ set_rates (struct cluster *c, struct cluster_array *a)
   bool bounded = true;
   double us, ops = load_now (c, a, &us);
 
-  if (a->pace.live_ms && c->live_ms - a->pace.live_ms < 1000)
-    return;
-  a->pace.live_ms = c->live_ms;
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_member *member = &a->rec.member[m];
 
@@ -357,6 +354,18 @@ set_rates (struct cluster *c, struct cluster_array *a)
   }
 }
 
+static void
+each_second (struct cluster *c, struct cluster_array *a)
+{
+  if (a->pace.live_ms && c->live_ms - a->pace.live_ms < 1000)
+    return;
+  a->pace.live_ms = c->live_ms;
+  set_rates (c, a);
+  if (a->progressed)
+    cluster_changed_array (c, a);
+  a->progressed = false;
+}
+
 void
 cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
 {
@@ -371,7 +380,7 @@ cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
     }
   finish (c, a);
   take_back (c, a);
-  set_rates (c, a);
+  each_second (c, a);
   for (unsigned m = 0; m < a->layout.members; m++)
     cluster_disk_reorder (c, a->disk[m]);
 }

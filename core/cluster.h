@@ -247,6 +247,7 @@ struct cluster_array {
   unsigned members_alive;
   bool was_degraded; /* as last told in an event */
   struct cluster_pace pace;
+  bool progressed; /* a rebuild, since that was last told in an event */
 };
 
 struct cluster_session {

@@ -159,7 +159,8 @@ enum member_verdict member_retry (struct member *m, struct member_pass *pass,
 bool member_leave (struct member *m, struct member_request *r);
 
 /* The session needs the intent bits of the extents that lie within this range
- * no more: both copies of what it wrote there are on stable storage.  Nothing
+ * no more: both copies of what it wrote there are on stable storage.  (The last
+ * extent ends where the data area does, or what the array uses of it.)  Nothing
  * is cleared while a member of the group is not in-sync.  The session has no
  * write to these extents under way (DESIGN section 4).
  * With `settled` the bits fall as well that were left by those who are gone:

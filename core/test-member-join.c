@@ -26,7 +26,8 @@
 
 #define BLOCK INTENT_BLOCK_EXTENTS
 #define LAST (GiB (130) / EXTENT_BYTES)
-#define DATA_BYTES (LAST * EXTENT_BYTES + 8192) /* the last one is short */
+#define USED_BYTES (LAST * EXTENT_BYTES + 8192) /* the last one is short */
+#define DATA_BYTES (USED_BYTES + 12288)
 #define HOT 8
 #define FLIGHTS 4
 #define WRITES 8
@@ -218,7 +219,7 @@ desire (void)
 {
   struct member_desire d = {
     .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
-    .layout = LAYOUT_CHAINED, .position = 1, .member_bytes = GiB (130),
+    .layout = LAYOUT_CHAINED, .position = 1, .member_bytes = USED_BYTES,
     .epoch = epoch, .min_epoch = change_epoch ? change_epoch : fence,
     .states = { MEMBER_IN_SYNC, state },
   };

@@ -19,6 +19,7 @@ static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
 
 static struct member *m;
 static struct member_desire wish;
+static uint64_t used_bytes = DATA_BYTES; /* by the array, once it has started */
 
 static void
 do_actions (void)
@@ -52,7 +53,7 @@ start (enum member_state state, unsigned dirty)
   wish = (struct member_desire) {
     .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
     .layout = LAYOUT_CHAINED, .epoch = 1, .min_epoch = 1,
-    .member_bytes = DATA_BYTES, .states = { state },
+    .member_bytes = used_bytes, .states = { state },
   };
   memcpy (wish.cluster, cluster, 16);
   memcpy (wish.array, array, 16);
@@ -526,6 +527,40 @@ rule_forget (void)
   member_free (m);
 }
 
+/* What the array uses ends within an extent, and the data area much later. */
+static void
+rule_clear_end (void)
+{
+  const uint64_t last = 5, end = last * EXTENT_BYTES + 12288;
+  struct member_pass *pass;
+  struct one w;
+
+  used_bytes = end;
+  start (MEMBER_IN_SYNC, 0);
+  used_bytes = DATA_BYTES;
+  CHECK ((pass = open_door (1, 1)) != NULL);
+  CHECK (ask (pass, &w, last - 1, 3) == MEMBER_WAIT);
+  do_actions ();
+  CHECK (again (pass, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
+  CHECK (member_dirty_extents (m) == 3);
+  /* Not before the end, not past it, not without the extent's beginning. */
+  member_clear (m, pass, last * EXTENT_BYTES, 12288 - 4096, true);
+  member_clear (m, pass, last * EXTENT_BYTES, 12288 + 4096, true);
+  member_clear (m, pass, last * EXTENT_BYTES + 4096, 12288 - 4096, true);
+  CHECK (member_dirty_extents (m) == 3);
+  member_clear (m, pass, last * EXTENT_BYTES, 12288, true);
+  CHECK (member_dirty_extents (m) == 2);
+  CHECK (!intents_test (&m->wanted, last));
+  member_clear (m, pass, 0, end, true);
+  CHECK (member_dirty_extents (m) == 1);
+  do_actions ();
+  CHECK (!intents_test (&m->durable, last));
+  CHECK (intents_test (&m->durable, last + 1));
+  member_close (m, pass);
+  member_free (m);
+}
+
 int
 main (void)
 {
@@ -538,5 +573,6 @@ main (void)
   rule_before ();
   rule_place ();
   rule_forget ();
+  rule_clear_end ();
   return 0;
 }

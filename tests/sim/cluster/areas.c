@@ -45,9 +45,16 @@ areas_choose (void)
   for (unsigned i = 0; i < w.config.areas; i++) {
     struct area *a = &w.area[i];
     struct layout_piece p;
+    unsigned tries = 0;
     uint64_t end;
 
     do {
+      if (tries++ == 100) { /* there is no room */
+        *a = (struct area){ .grains = 0 };
+        w.config.areas = i;
+        return;
+      }
+
       uint64_t border = i == 0   ? 1
                         : i == 1 ? units - 1
                                  : 1 + sim_below (units - 1);
@@ -57,7 +64,7 @@ areas_choose (void)
         border = 1 + (w.area[0].offset / l->unit + sim_below (3)) % (units - 1);
       a->offset = border * l->unit - before * grain_bytes;
       a->grains = before + (room < 8 ? room : 4 + sim_below (5));
-    } while (i > 1 && overlaps (a));
+    } while (overlaps (a));
     a->first = w.grains;
     w.grains += a->grains;
     end = a->offset + a->grains * grain_bytes;
