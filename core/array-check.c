@@ -134,7 +134,7 @@ array_check (const struct array *a)
 
     draining += check_queue (&m->draining, PIECE_DRAINING);
     assert (m->counts || m->state != MEMBER_IN_SYNC);
-    assert (m->lost || m->state != MEMBER_OUT || m->fresh);
+    assert (m->lost || (m->state != MEMBER_OUT && !m->fresh));
     assert (!m->flush || m->flush->io.kind == IO_FLUSH);
     assert (!m->lost || a->degraded);
     assert (m->flushed <= a->event && m->written <= a->event);

@@ -188,12 +188,13 @@ shift (struct array *a)
     rest (a);
 }
 
-/* Take up to a batch of rested extents of a member into m->records. */
+/* Take up to a batch of rested extents of a member into m->records.  The last
+ * one ends where the layout's use of the member does.
+ */
 static void
 gather (struct array *a, struct clear_member *m)
 {
-  uint64_t bytes = a->clear.extent_bytes;
-  uint64_t whole = a->layout->member_bytes / bytes; /* not a last part of one */
+  uint64_t bytes = a->clear.extent_bytes, end = a->layout->member_bytes;
   unsigned kind = a->clear.settle ? BATCH_SETTLE : BATCH_CLEAR;
 
   m->count = 0;
@@ -204,20 +205,17 @@ gather (struct array *a, struct clear_member *m)
       while (chunk->rested[w]) {
         unsigned bit = __builtin_ctzll (chunk->rested[w]);
         uint64_t e = (uint64_t)j * CHUNK_EXTENTS + w * 64 + bit;
+        uint64_t length = end - e * bytes < bytes ? end - e * bytes : bytes;
         struct batch_record *r = &m->records[m->count];
 
-        if (e >= whole) {
-          chunk->rested[w] &= ~(UINT64_C (1) << bit);
-          continue;
-        }
         if (m->count > 0 && r[-1].offset + r[-1].length == e * bytes)
-          r[-1].length += bytes;
+          r[-1].length += length;
         else if (m->count == BATCH_RECORDS_MAX)
           return;
         else {
           *r = (struct batch_record){ .kind = kind,
                                       .offset = e * bytes,
-                                      .length = bytes };
+                                      .length = length };
           m->count++;
         }
         chunk->rested[w] &= ~(UINT64_C (1) << bit);

@@ -22,10 +22,8 @@ flush_begin (struct array *a, struct req *q)
 {
   q->busy = true;
   q->shift = a->clear.shifts;
-  if (q->r != &a->clear.flush) { /* it is the client who is to hear of it */
-    q->failed = a->flush_failed;
-    a->flush_failed = false;
-  }
+  q->failures = a->failures;
+  q->failed = a->failures > a->failures_told;
   q->mark = images_mark (a->images);
   TAILQ_INSERT_TAIL (&a->flushes, q, flush_link);
   a->look = true;
@@ -48,7 +46,7 @@ flush_fail (struct array *a)
 {
   struct req *q;
 
-  a->flush_failed = true;
+  a->failures++;
   TAILQ_FOREACH (q, &a->flushes, flush_link)
     q->failed = true;
 }
@@ -97,6 +95,15 @@ synced (struct array *a, struct req *q)
   return all;
 }
 
+/* It is the client who is to hear of it. */
+static void
+tell_failure (struct array *a, struct req *q)
+{
+  req_fail (a, q, EIO);
+  if (q->r != &a->clear.flush && a->failures_told < q->failures)
+    a->failures_told = q->failures;
+}
+
 void
 flush_look (struct array *a)
 {
@@ -110,7 +117,7 @@ flush_look (struct array *a)
     }
     if (synced (a, q)) {
       if (q->failed)
-        req_fail (a, q, EIO);
+        tell_failure (a, q);
       flush_forget (a, q);
     }
   }

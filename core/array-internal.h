@@ -7,6 +7,7 @@
 
 #include "array.h"
 #include "images.h"
+#include "timeout.h"
 
 /* Pieces of one request at once: bounds memory, not speed. */
 #define REQUEST_PIECES_MAX 512
@@ -17,8 +18,6 @@
 #define READ_BLOCK_BYTES 4096
 /* Nothing else is going on: no request for so long. */
 #define IDLE_NS UINT64_C (5000000)
-/* What is overdue is given so much longer, at most. */
-#define OVERDUE_NS_MAX UINT64_C (1000000000)
 /* An extent that was not written for so long may lose its intent bit. */
 #define CLEAR_IDLE_NS UINT64_C (5000000000)
 #define EXTENTS_UNITS_MAX 65536
@@ -85,6 +84,7 @@ struct req {
   /* ARRAY_FLUSH */
   uint64_t mark;
   bool syncing, failed;
+  uint64_t failures; /* a->failures as of its beginning */
   uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t *need; /* for each member: flushed up to there; 0: nothing */
 
@@ -101,6 +101,7 @@ enum aio_for {
   FOR_FLUSH,
   FOR_EXTENTS,
   FOR_CLEAR,
+  FOR_PROBE,
 };
 
 /* HELD: until a clear of the same extents is answered. */
@@ -164,16 +165,29 @@ struct clear {
   uint64_t shifts;
   bool covered; /* a FLUSH that began since the last shift is done */
   bool settle;  /* bits of other sessions may fall with ours */
-  bool never;   /* the copies may differ where bits stand: no more of it */
+  bool never;   /* the copies may differ where bits stand: no more of it, and
+                   one is not as good as another */
   struct array_request flush;
 };
 
+/* How quick a member is (array-overdue.c). */
+struct overdue {
+  struct timeout service;
+  uint64_t allowed_ns; /* it may keep silent for so long ... */
+  uint64_t quiet_ns;   /* ... from here on: its last answer, or our question */
+  unsigned waiting;    /* answers that it owes */
+  struct aio *probe;   /* a sign of life that it is asked for ... */
+  uint64_t probe_ns;   /* ... since */
+  bool suspect;        /* far slower than its peers */
+};
+
 struct array_member {
+  struct overdue overdue;
   struct clear_member clear;
   enum member_state state; /* as committed */
   bool lost;   /* there is no connection to it */
   bool told;   /* of its loss; or there is nothing to tell */
-  bool fresh;  /* there is one again since the last commit */
+  bool fresh;  /* there is one again, from the next commit on */
   bool counts; /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
   bool missed; /* not in-sync, and writes may have passed it by since it began
@@ -193,7 +207,6 @@ struct array_member {
 struct array_next {
   uint64_t epoch; /* 0: none */
   enum member_state states[ARRAY_MEMBERS_MAX];
-  bool takes;        /* a member out that is in-sync */
   uint64_t sequence; /* images up to there are to be written */
   bool flushing;     /* they are ... */
   uint64_t need[ARRAY_MEMBERS_MAX]; /* ... and what was written up to there is
@@ -222,7 +235,8 @@ struct array {
   uint64_t entered; /* the epoch that array_epoch gave before ... */
   uint64_t entering; /* ... this mark of the images is reached */
   uint64_t lost_bytes;
-  bool flush_failed; /* the next FLUSH can't be kept */
+  uint64_t failures; /* counts when FLUSHes could not be kept any more ... */
+  uint64_t failures_told; /* ... and what of that clients were told */
   bool look; /* a FLUSH, or what is prepared, may go on */
   uint64_t idle_since_ns;
 
@@ -237,8 +251,7 @@ struct array {
   struct clear clear;
   struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
                                                   member that was lost since */
-  struct aio *overdue; /* the first of `sent`, once it is; ... */
-  uint64_t overdue_ns; /* ... then its member is lost */
+  uint64_t overdue_look_ns; /* when time-outs are predicted again */
   unsigned in_flight;  /* given to the caller */
   struct array_request *done_first, **done_last;
   TAILQ_HEAD (, notice) notices;
@@ -351,8 +364,8 @@ void flush_answered (struct array *a, struct aio *x, bool ok);
 void flush_forget (struct array *a, struct req *q);
 /* Flush a member that has no flush on its way. */
 void flush_start (struct array *a, unsigned member);
-/* Those that are under way can't be kept, nor the next one: it speaks for what
- * was acknowledged since they began.
+/* Those that are under way can't be kept, nor any that begins before one that
+ * began after this has told it: they speak for what was acknowledged meanwhile.
  */
 void flush_fail (struct array *a);
 
@@ -393,6 +406,16 @@ void aio_orphan (struct array *a, unsigned member);
 void aio_recall (struct array *a);
 void aio_finish (struct array *a, struct aio *x, int error);
 const char *aio_name (enum array_io_kind kind);
+
+/* array-overdue.c: who keeps silent, who is slow. */
+void overdue_init (struct array *a);
+void overdue_sent (struct array *a, const struct aio *x);
+void overdue_answered (struct array *a, const struct aio *x, int error);
+void overdue_orphan (struct array *a, unsigned member);
+void overdue_tick (struct array *a);
+uint64_t overdue_deadline (const struct array *a);
+bool overdue_suspect (const struct array *a, unsigned member);
+void overdue_stats (const struct array *a, struct array_stats *stats);
 
 /* array-member.c: losses and epochs. */
 void member_lost (struct array *a, unsigned member, const char *fmt, ...)

@@ -216,6 +216,7 @@ aio_orphan (struct array *a, unsigned member)
   struct aio *x, *next;
 
   a->member[member].open = NULL;
+  overdue_orphan (a, member);
   TAILQ_FOREACH_SAFE (x, &a->out, link, next)
     if (x->io.member == member)
       move_to_failed (a, x, &a->out);
@@ -225,8 +226,6 @@ aio_orphan (struct array *a, unsigned member)
   TAILQ_FOREACH_SAFE (x, &a->sent, link, next)
     if (x->io.member == member) {
       TAILQ_REMOVE (&a->sent, x, link);
-      if (a->overdue == x)
-        a->overdue = NULL;
       x->place = AIO_ORPHAN;
       TAILQ_INSERT_TAIL (&a->orphans, x, link);
     }
@@ -262,8 +261,6 @@ leave_queue (struct array *a, struct aio *x)
     abort ();
   }
   x->place = AIO_NONE;
-  if (a->overdue == x)
-    a->overdue = NULL;
   if (a->member[x->io.member].open == x)
     a->member[x->io.member].open = NULL;
 }
@@ -351,6 +348,9 @@ aio_finish (struct array *a, struct aio *x, int error)
     return; /* kept */
   case FOR_CLEAR:
     clear_answered (a, x, error == 0);
+    break;
+  case FOR_PROBE:
+    free (x->io.buf);
     break;
   }
   aio_free (a, x);

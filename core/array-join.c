@@ -7,7 +7,8 @@
  *
  *   prepared  it counts: every write and FLUSH from now on needs it;
  *   drained   the images that were accepted before are written;
- *   flushed   so it is stable what was there before: NOTICE_PREPARED;
+ *   flushed   all of its peers too, none of which is lost: what it has copied
+ *             from them is theirs, and stable: NOTICE_PREPARED;
  *   commit    it is read.
  *
  * A member that goes out in the prepared epoch is asked nothing more, and what
@@ -57,7 +58,6 @@ join_prepare (struct array *a, uint64_t epoch,
     struct array_member *m = &a->member[i];
 
     if (!state_takes_part (states[i])) {
-      next->takes |= member_in_sync (a, i);
       if (member_reachable (a, i))
         member_lose (a, i);
     }
@@ -73,26 +73,27 @@ join_prepare (struct array *a, uint64_t epoch,
   join_release (a); /* what an older change held */
 }
 
-/* Are the images written that the copies of the new epoch need?  A member that
- * is lost can't have them.  That does no harm while the copies stay that are
- * read in its place.
- */
+/* Is it in-sync before and after, or becomes it so? */
+static bool
+stays (const struct array *a, unsigned member)
+{
+  return member_counts (a, member)
+         && state_takes_part (a->next.states[member]);
+}
+
+/* Are the images written that the copies of the new epoch need? */
 static bool
 drained (const struct array *a)
 {
-  for (unsigned i = 0; i < a->layout->members; i++) {
-    const struct array_member *m = &a->member[i];
-
-    if (a->next.states[i] != MEMBER_IN_SYNC
-        || (m->lost && !becomes (a, i) && !a->next.takes))
-      continue;
-    if (m->lost || !images_written (a->images, i, a->next.sequence))
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (stays (a, i)
+        && (a->member[i].lost
+            || !images_written (a->images, i, a->next.sequence)))
       return false;
-  }
   return true;
 }
 
-/* Is stable what members have that become in-sync? */
+/* Is it stable what these members have? */
 static bool
 flushed (struct array *a)
 {
@@ -101,11 +102,11 @@ flushed (struct array *a)
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
 
-    if (!becomes (a, i))
+    if (!stays (a, i))
       continue;
     if (!a->next.flushing)
       a->next.need[i] = m->written;
-    if (m->lost || m->missed) {
+    if (m->lost || (becomes (a, i) && m->missed)) {
       all = false;
       continue;
     }

@@ -7,8 +7,9 @@
  * looked at again.  A second loss meanwhile is the same, one commit later.
  *
  * A member that holds the last copy of something is not recorded as out: what
- * needs it waits until array_back.  What it had of our writes before may be
- * gone, and then the next FLUSH says so.
+ * needs it waits until array_back, and the commit that follows: only that says
+ * as what it is back.  What it had of our writes before may be gone, and then
+ * the next FLUSH says so.
  *
  * A joining member that is lost needs nobody's patience: what was on its way to
  * it is dropped at once.  It has missed writes from then on, so it must be
@@ -89,6 +90,7 @@ member_lost (struct array *a, unsigned member, const char *fmt, ...)
 {
   va_list args;
 
+  a->member[member].fresh = false;
   if (a->stopped || !member_reachable (a, member))
     return;
   member_lose (a, member);
@@ -139,20 +141,21 @@ member_count (struct array *a)
 void
 member_back (struct array *a, unsigned member)
 {
+  a->member[member].fresh = a->member[member].lost;
+}
+
+/* What it had and was not flushed may be gone. */
+static void
+come_back (struct array *a, unsigned member, enum member_state state)
+{
   struct array_member *m = &a->member[member];
 
-  if (a->stopped || !m->lost)
-    return;
   m->lost = false;
-  m->fresh = true;
-  if (member_in_sync (a, member) && unflushed (a, member)
-      && !a->config.readonly) {
-    m->returned = a->returned = ++a->commits;
-    a->clear.never = true;
-    flush_fail (a);
-  }
-  member_count (a);
-  go_on (a);
+  if (state != MEMBER_IN_SYNC || !unflushed (a, member) || a->config.readonly)
+    return;
+  m->returned = a->returned = ++a->commits;
+  a->clear.never = true;
+  flush_fail (a);
 }
 
 void
@@ -189,8 +192,10 @@ take_state (struct array *a, unsigned member, enum member_state state)
    */
   if (!m->lost
       && (!state_takes_part (state)
-          || (old == MEMBER_IN_SYNC && state != old && !m->fresh)))
+          || (old == MEMBER_IN_SYNC && state != old)))
     member_lose (a, member);
+  if (m->fresh && state_takes_part (state) && !a->stopped)
+    come_back (a, member, state);
   m->fresh = false;
   m->state = state;
   if (state != old && state_takes_part (state))
@@ -224,9 +229,10 @@ member_commit (struct array *a, uint64_t epoch,
   if (epoch < a->config.epoch)
     return; /* overtaken by a newer one */
   for (unsigned i = 0; i < a->layout->members; i++)
-    joins |= states[i] == MEMBER_JOINING;
-  if (joins && epoch > a->config.epoch) {
-    a->entered = array_epoch (a);
+    joins |= states[i] == MEMBER_JOINING
+             && (epoch > a->config.epoch || a->member[i].state != states[i]);
+  if (joins) { /* it may be seen later than its epoch, once it is connected */
+    a->entered = array_epoch (a) < epoch ? array_epoch (a) : epoch - 1;
     a->entering = images_mark (a->images);
   }
   a->config.epoch = epoch;

@@ -127,6 +127,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
     a->member[i].written = 1; /* the first FLUSH goes to every member */
   }
   clear_init (a);
+  overdue_init (a);
   member_count (a);
   member_loss (a);
   return a;

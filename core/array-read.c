@@ -4,11 +4,13 @@
  * somebody whose write is done or under way, and both may be seen.  Where data
  * lies on a part of the members only (raid-10, raid-1), every other stripe is
  * read from an image instead, if no write to it is buffered or under way: then
- * all copies are the same.
+ * all copies are the same, unless a member has come back without what was not
+ * flushed.
  *
  * While reads are held (array-join.c), what was read meanwhile is read again.
  *
- * From an image, where the data copy is out or can't be read: only in turn,
+ * From an image, where the data copy is out, can't be read, or is on a member
+ * that is far slower than its peers: only in turn,
  * for the images of earlier writes must be out of the buffer first and later
  * ones must wait, else it could see less than an earlier reader did.  A piece
  * that needs a turn that its request has not got parks.
@@ -17,6 +19,9 @@
  * piece is read from another copy and written back, in an exclusive turn.  If
  * that fails too, the member is lost.  Where all copies have bad spots, the
  * piece is halved, down to a block.
+ *
+ * A reader takes no image while the data copy is in-sync: what an image lacks
+ * may be in the writer's buffer.  Its client hears of a bad spot.
  */
 
 #include <config.h>
@@ -37,8 +42,8 @@ balance (const struct array *a, const struct piece *p)
                % p->at.copies;
   const struct layout_copy *copy = &p->at.copy[c];
 
-  if (!a->config.balance || a->config.readonly || a->degraded || p->bad
-      || c == 0 || p->req->lock != LOCK_NONE
+  if (!a->config.balance || a->config.readonly || a->degraded
+      || a->clear.never || p->bad || c == 0 || p->req->lock != LOCK_NONE
       || (l->kind != LAYOUT_RAID10 && l->kind != LAYOUT_RAID1))
     return 0;
   if (images_overlap (a->images, copy->member, copy->offset, p->at.length)
@@ -47,14 +52,36 @@ balance (const struct array *a, const struct piece *p)
   return c;
 }
 
+/* An image that can be read now, where the data is on a member that is suspect;
+ * 0: none is better.
+ */
+static unsigned
+around (const struct array *a, const struct piece *p)
+{
+  if (a->config.readonly || a->clear.never
+      || !overdue_suspect (a, p->at.copy[0].member))
+    return 0;
+  for (unsigned c = 1; c < p->at.copies; c++)
+    if (member_readable (a, p->at.copy[c].member) && !(p->bad & 1u << c)
+        && !overdue_suspect (a, p->at.copy[c].member))
+      return c;
+  return 0;
+}
+
 /* The copy to read: the data if it can be, else images in turn; -1: none. */
 static int
 choose (const struct array *a, const struct piece *p)
 {
-  unsigned images = p->at.copies - 1;
+  unsigned images = p->at.copies - 1, better = around (a, p);
 
-  if (member_in_sync (a, p->at.copy[0].member) && !(p->bad & 1))
-    return 0;
+  if (better > 0)
+    return (int)better;
+  if (member_in_sync (a, p->at.copy[0].member)) {
+    if (!(p->bad & 1))
+      return 0;
+    if (a->config.readonly)
+      return -1;
+  }
   for (unsigned i = 0; i < images; i++) {
     unsigned c = 1 + (p->at.offset / a->layout->unit + i) % images;
 

@@ -342,57 +342,17 @@ array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
   assert (x->place == AIO_SENT || x->place == AIO_ORPHAN);
   assert (a->in_flight > 0);
   a->in_flight--;
+  if (x->place == AIO_SENT)
+    overdue_answered (a, x, error);
   aio_finish (a, x, error);
   pump (a);
-}
-
-static uint64_t
-timeout_ns (const struct array *a)
-{
-  return a->config.io_timeout_ms * UINT64_C (1000000);
-}
-
-/* The oldest request to a member is overdue.  Perhaps it is we who were asleep
- * (a stopped process, a suspended host), and the answer is there, unread: it
- * gets a moment more from when we first look.  A time-out of 0 is none.
- */
-static void
-check_overdue (struct array *a)
-{
-  struct aio *x;
-  uint64_t grace_ns = timeout_ns (a) / 8;
-
-  if (grace_ns > OVERDUE_NS_MAX)
-    grace_ns = OVERDUE_NS_MAX;
-  while (!a->stopped && timeout_ns (a) > 0 && (x = TAILQ_FIRST (&a->sent))
-         && x->io.sent_ns + timeout_ns (a) <= a->now_ns) {
-    if (a->overdue != x) {
-      a->overdue = x;
-      a->overdue_ns = a->now_ns + grace_ns;
-    }
-    if (a->now_ns < a->overdue_ns)
-      return;
-    member_lost (a, x->io.member, "it has not answered a %s request for %u ms",
-                 aio_name (x->io.kind), a->config.io_timeout_ms);
-  }
-}
-
-/* When array_tick is to look at them. */
-static uint64_t
-overdue_deadline (const struct array *a)
-{
-  const struct aio *x = TAILQ_FIRST (&a->sent);
-
-  if (!x || timeout_ns (a) == 0)
-    return UINT64_MAX;
-  return x == a->overdue ? a->overdue_ns : x->io.sent_ns + timeout_ns (a);
 }
 
 void
 array_tick (struct array *a, uint64_t now_ns)
 {
   advance (a, now_ns);
-  check_overdue (a);
+  overdue_tick (a);
   join_tick (a);
   images_tick (a->images, a->now_ns);
   if (a->requests_count == 0 && images_resting (a->images)
@@ -503,6 +463,7 @@ array_next_io (struct array *a)
   x->place = AIO_SENT;
   x->io.sent_ns = a->now_ns;
   TAILQ_INSERT_TAIL (&a->sent, x, link);
+  overdue_sent (a, x);
   a->in_flight++;
   return &x->io;
 }
@@ -573,4 +534,5 @@ array_stats (const struct array *a, uint64_t now_ns, struct array_stats *stats)
   stats->batches = s.batches;
   stats->requests_waiting = a->requests_count;
   stats->ios_in_flight = a->in_flight;
+  overdue_stats (a, stats);
 }

@@ -167,6 +167,12 @@ struct array_stats {
   uint64_t batches;
   unsigned requests_waiting;
   unsigned ios_in_flight;
+  struct {
+    uint64_t service_ns; /* from request to answer, mean of the last seconds;
+                            0: nothing was asked */
+    uint64_t timeout_ns; /* that it may keep silent before it is probed */
+    bool suspect;        /* far slower than its peers: read around */
+  } member[ARRAY_MEMBERS_MAX];
 };
 
 struct array;
@@ -187,18 +193,19 @@ void array_lost (struct array *a, unsigned member, const char *reason,
                  uint64_t now_ns);
 
 /* There is a connection to the member again, of an epoch in which all that was
- * asked of it before is over.  Made known before the array_commit that wants
- * the member (in-sync or joining); of a member that was not lost it means
- * nothing.
+ * asked of it before is over.  The next array_commit, of the same epoch if there
+ * is no new one, says what the member is now: nothing is asked of it before.  Of
+ * a member that was not lost it means nothing.
  */
 void array_back (struct array *a, unsigned member, uint64_t now_ns);
 
-/* weftd has PREPARED this epoch; to say it again changes nothing.  From now on a member that is in-sync in it
- * counts for every write and FLUSH as if it were (but is not read), and what is
- * asked of one that is out in it is over; NOTICE_PREPARED says when all that
- * was acknowledged before is on the copies of both epochs: images are drained,
- * and members that become in-sync are flushed.  A reader holds its reads from
- * the notice on.  A newer epoch, prepared or committed, takes its place.
+/* weftd has PREPARED this epoch; to say it again changes nothing.  From now on a
+ * member that is in-sync in it counts for every write and FLUSH as if it were
+ * (but is not read), and what is asked of one that is out in it is over;
+ * NOTICE_PREPARED says when all that was acknowledged before is stable on the
+ * copies of both epochs: no other member is lost, images are drained, and all
+ * is flushed.  A reader holds its reads from the notice on.  A newer epoch,
+ * prepared or committed, takes its place.
  */
 void array_prepare (struct array *a, uint64_t epoch,
                     const enum member_state states[], uint64_t now_ns);

@@ -127,6 +127,31 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
   return false;
 }
 
+/* A database that was restored from a backup is known by what members have seen:
+ * after weftd's start nothing is granted before all that live have spoken.
+ */
+static bool
+refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  char words[320];
+  struct cluster_problem *p;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (a->disk[m]->heard || !a->disk[m]->alive)
+      continue;
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
+                        "array %s cannot be attached yet: weftd was just "
+                        "started and has not heard of member %u (%s); ask "
+                        "again, or start its member process",
+                        a->rec.name, m,
+                        cluster_disk_words (a->disk[m], words, sizeof words));
+    p->retry = true;
+    p->retry_after_ms = HEARTBEAT_MS;
+    return true;
+  }
+  return false;
+}
+
 /* Ask the holder to speak, and let the attach wait for that. */
 static void
 challenge (struct cluster *c, const struct cluster_input *in,
@@ -274,7 +299,8 @@ prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
   const struct cluster_change *change = &a->rec.change;
   bool sessions = cluster_epoch_needs_sessions (c, a, states, NULL);
   bool confirm[ARRAY_MEMBERS_MAX];
-  bool same = change->epoch && (change->sessions || !sessions);
+  bool same = a->renumbered && change->epoch &&
+              (change->sessions || !sessions);
   const char *why;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
@@ -282,7 +308,9 @@ prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
     same = same && change->states[m] == states[m] &&
            change->confirm[m] == confirm[m];
   }
-  /* One that an earlier attach left behind serves this one as well. */
+  /* One that an earlier attach left behind serves this one as well.  (But not
+   * one that was stored: another weftd may have granted something by it.)
+   */
   if (same)
     return;
   for (unsigned m = 0; m < a->layout.members; m++) {
@@ -370,7 +398,7 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
               const uint8_t states[])
 {
   struct cluster_session_record rec = { .pid = attach->pid };
-  uint8_t as_they_are[ARRAY_MEMBERS_MAX];
+  struct cluster_change next = a->rec.change;
   struct waiting *w;
 
   memcpy (&rec.id, in->random, sizeof rec.id);
@@ -387,14 +415,15 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
     end_holder (c, a, &rec, attach->takeover);
     prepare (c, a, states);
   }
-  else if (a->rec.change.epoch == 0) {
-    if (cluster_epoch_too_low (a)) {
-      cluster_epoch_states (a, as_they_are);
-      cluster_epoch_prepare (c, a, as_they_are, NULL, false);
-      cluster_epoch_advance (c, a);
+  else {
+    if (next.epoch == 0 && (!a->renumbered || cluster_epoch_too_low (a)))
+      cluster_epoch_stay (c, a, NULL);
+    else if (!a->renumbered)
+      cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);
+    if (a->rec.change.epoch == 0) {
+      grant (c, in->op, a, &rec);
+      return;
     }
-    grant (c, in->op, a, &rec);
-    return;
   }
   w = cluster_wait (c, WAIT_ATTACH, in->op, ATTACH_MS);
   w->array = a;
@@ -418,6 +447,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
                     "there are %d sessions already: detach one first",
                     SESSIONS_MAX);
   else if (!cluster_refuse_read_only (c, in->op) &&
+           !refuse_unheard (c, in->op, a) &&
            !attach_again (c, in->op, a, attach) &&
            !(attach->writable && refuse_writer (c, in, a, attach, last)) &&
            !refuse_creating (c, in->op, a) &&

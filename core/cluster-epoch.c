@@ -21,13 +21,17 @@
  *   in-sync -> out                  none                    all, unless the
  *                                                           writer is alone
  *   joining -> out                  none                    none
- *   out -> joining                  that one                none
+ *   out -> joining                  that one; without a     none
+ *                                   writer all
  *   joining -> in-sync              none                    all
- *   a lost last copy is back        that one                none
- *   the writer leaves a joiner      that one                none
+ *   a lost last copy is back        that one, and joiners   none
+ *                                   beside it
+ *   a writer ends                   all that are not out    none
  *
  * A silent writer is waited for, since it may still write; a silent reader is
- * not, since it stops answering by itself.
+ * not, since it stops answering by itself.  A writer that has lost a member that
+ * stays can't prepare itself (what it has for the member can't be written): so no
+ * change asks it to, until the member has been given back.
  *
  * A member that is started again raises its min_epoch by itself.  If it thereby
  * passes the number that it is to confirm, that number is spent, and the change
@@ -65,6 +69,8 @@ cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
     change->since_wall_ms = c->wall_ms;
   change->epoch = epoch + 1;
   change->sessions = sessions;
+  a->renumbered = true;
+  a->prepared_live_ms = c->live_ms;
   for (unsigned m = 0; m < a->layout.members; m++) {
     change->states[m] = states[m];
     change->confirm[m] = confirm && confirm[m];
@@ -85,6 +91,13 @@ cluster_epoch_waits_for (const struct cluster_array *a, unsigned member)
 
   return change->epoch && change->confirm[member] &&
          (!d->heard || !d->took_place || d->min_epoch < change->epoch);
+}
+
+bool
+cluster_epoch_fenced (const struct cluster_array *a, unsigned member)
+{
+  return a->disk[member]->heard &&
+         a->disk[member]->min_epoch >= a->rec.member[member].fence;
 }
 
 bool
@@ -118,6 +131,18 @@ cluster_epoch_needs_sessions (const struct cluster *c,
         (is == MEMBER_JOINING && states[m] == MEMBER_IN_SYNC))
       return true;
   }
+  return false;
+}
+
+bool
+cluster_epoch_stalls (const struct cluster *c, const struct cluster_array *a,
+                      const uint8_t states[])
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  for (unsigned m = 0; writer && m < a->layout.members; m++)
+    if (writer->lost[m] && states[m] != MEMBER_OUT)
+      return true;
   return false;
 }
 
@@ -167,6 +192,23 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
   cluster_changed_disk (c, a->disk[m]);
 }
 
+/* A member of its group that it may have copied from goes out, and with it a
+ * write that no other copy got: what the joiner has is not to be trusted.
+ */
+static bool
+source_goes (const struct cluster_array *a, unsigned member)
+{
+  unsigned first = member - member % a->layout.n;
+
+  if (a->layout.copies <= 2 || a->rec.member[member].state != MEMBER_JOINING)
+    return false;
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        a->rec.change.states[m] == MEMBER_OUT)
+      return true;
+  return false;
+}
+
 static void
 commit (struct cluster *c, struct cluster_array *a)
 {
@@ -174,6 +216,9 @@ commit (struct cluster *c, struct cluster_array *a)
   struct cluster_session *s;
 
   a->rec.epoch = change->epoch;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (change->states[m] == MEMBER_OUT && source_goes (a, m))
+      a->rec.member[m].reset = true;
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
 
@@ -230,60 +275,132 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 
 /* ---- What time brings. ---- */
 
+/* Will it not confirm, as far as can be seen? */
+static bool
+gone (const struct cluster *c, const struct cluster_disk *d)
+{
+  return cluster_disk_silent_ms (c, d) >= MISSING_MS || d->failed ||
+         d->old_copy || (d->heard && !d->took_place);
+}
+
 /* What an attach or a detach left behind waits for members to confirm although
- * nobody is granted anything by it: it does without those that are gone.  (A
- * writer is what a reconnection is for; joiners: cluster_rebuild_tick.)
+ * nobody is granted anything by it: when only those are missing that are gone, it
+ * does without them.  They are to be fenced all the same, when they are back, and
+ * nobody copies from them before.  (Joiners: cluster_rebuild_tick.)
  */
 static void
 give_up (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_change next = a->rec.change;
-  bool differs = false;
-
-  if (cluster_array_writer (c, a))
-    return;
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (next.states[m] == MEMBER_IN_SYNC && cluster_epoch_waits_for (a, m) &&
-        cluster_disk_silent_ms (c, a->disk[m]) >= MISSING_MS) {
-      next.confirm[m] = false;
-      differs = true;
-    }
-  if (differs) {
-    cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);
-    cluster_epoch_advance (c, a);
-  }
-}
-
-/* A member that a writer has lost is fenced, so that nothing that was asked of
- * it before still runs, and given to the writer again.
- */
-static void
-reconnect (struct cluster *c, struct cluster_array *a)
-{
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-  bool confirm[ARRAY_MEMBERS_MAX] = { false }, any = false;
-  uint8_t states[ARRAY_MEMBERS_MAX];
-  const char *why;
+  bool owed[ARRAY_MEMBERS_MAX] = { false }, any = false;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
-    confirm[m] = writer->lost[m] && cluster_member_well (a, m, &why);
-    any |= confirm[m];
+    if (!cluster_epoch_waits_for (a, m))
+      continue;
+    if (next.states[m] != MEMBER_IN_SYNC || !gone (c, a->disk[m]))
+      return;
+    next.confirm[m] = false;
+    owed[m] = any = true;
   }
   if (!any)
     return;
-  cluster_epoch_states (a, states);
+  cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);
+  cluster_epoch_advance (c, a);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (owed[m] && a->rec.change.epoch == 0)
+      a->rec.member[m].fence = a->rec.epoch;
+  cluster_put_array (c, a);
+}
+
+void
+cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
+                    const bool confirm[])
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    states[m] = (uint8_t) a->rec.member[m].state;
   cluster_epoch_prepare (c, a, states, confirm, false);
   cluster_epoch_advance (c, a);
 }
 
+/* Is a member to be fenced and given back to the writer?  asked: that is under
+ * way, and goes on while there is hope; it is begun again after a wait.
+ */
+static bool
+give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
+           struct cluster_session *writer, bool asked)
+{
+  uint64_t *retry_live_ms = &writer->retry_live_ms[m];
+  uint64_t *wait_ms = &writer->retry_ms[m];
+  const char *why;
+
+  if (!writer->lost[m] || !cluster_member_well (a, m, &why))
+    return false;
+  if (asked && c->live_ms >= a->prepared_live_ms + ATTACH_MS) {
+    *retry_live_ms = c->live_ms + RECONNECT_MS_MAX;
+    return false;
+  }
+  if (asked)
+    return true;
+  if (c->live_ms < *retry_live_ms)
+    return false;
+  if (*wait_ms == 0 || c->live_ms >= *retry_live_ms + RECONNECT_CALM_MS)
+    *wait_ms = RECONNECT_MS_MIN;
+  else
+    *wait_ms = *wait_ms < RECONNECT_MS_MAX / 2 ? 2 * *wait_ms
+                                               : RECONNECT_MS_MAX;
+  *retry_live_ms = c->live_ms + *wait_ms;
+  return true;
+}
+
+static void
+confirm_joiners (const struct cluster_array *a, unsigned group, bool confirm[])
+{
+  for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
+    if (a->rec.member[m].state == MEMBER_JOINING)
+      confirm[m] = true;
+}
+
+/* A member that a writer has lost is fenced, so that nothing that was asked of
+ * it before still runs, and given to the writer again.  This goes before what
+ * else is under way: the writer may not be able to take part in that, and it
+ * will be begun again.
+ */
+static void
+reconnect (struct cluster *c, struct cluster_array *a)
+{
+  const struct cluster_change *change = &a->rec.change;
+  struct cluster_session *writer = cluster_array_writer (c, a);
+  bool confirm[ARRAY_MEMBERS_MAX] = { false }, differs = false;
+
+  if (change->sessions)
+    return; /* the writer does take part: cluster_epoch_stalls */
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    bool asked = change->epoch && change->confirm[m] &&
+                 a->rec.member[m].state == MEMBER_IN_SYNC;
+
+    confirm[m] = give_back (c, a, m, writer, asked);
+    differs = differs || confirm[m] != asked;
+  }
+  if (!differs)
+    return;
+  /* What the writer had not flushed may be gone: those who copy from it look
+   * anew.
+   */
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC && confirm[m])
+      confirm_joiners (a, m / a->layout.n, confirm);
+  cluster_epoch_stay (c, a, confirm);
+}
+
 /* Tokens are of the array's epoch, and a member that was started again takes
- * none of before.  A writer says that it has lost the member, and decides what
- * becomes of it; readers, and a joiner that reads from it, just need new tokens.
+ * none of before.  A writer that lives says that it has lost the member, and
+ * decides what becomes of it; readers, and a joiner that reads from it, just need new tokens.
  */
 static void
 renew (struct cluster *c, struct cluster_array *a)
 {
-  uint8_t states[ARRAY_MEMBERS_MAX];
   const struct cluster_session *s;
   bool needed = false;
 
@@ -293,16 +410,14 @@ renew (struct cluster *c, struct cluster_array *a)
     needed |= !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
   for (unsigned m = 0; m < a->layout.members; m++)
     needed |= a->rec.member[m].state == MEMBER_JOINING;
-  if (!needed)
-    return;
-  cluster_epoch_states (a, states);
-  cluster_epoch_prepare (c, a, states, NULL, false);
-  cluster_epoch_advance (c, a);
+  if (needed)
+    cluster_epoch_stay (c, a, NULL);
 }
 
 void
 cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
 {
+  const struct cluster_session *writer = cluster_array_writer (c, a);
   const struct waiting *w;
 
   if (c->read_only[0])
@@ -310,10 +425,10 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable)
       return; /* that one decides */
-  if (a->rec.change.epoch)
-    give_up (c, a);
-  else if (cluster_array_writer (c, a))
+  if (writer)
     reconnect (c, a);
-  else
+  else if (a->rec.change.epoch)
+    give_up (c, a);
+  if (a->rec.change.epoch == 0 && !(writer && writer->alive))
     renew (c, a);
 }

@@ -23,6 +23,12 @@
  * of an attach, or of a change that waits for it.
  */
 #define MISSING_MS 10000
+/* A member is fenced and given back to a writer that has lost it at once; to one
+ * that loses it again and again, less and less often.
+ */
+#define RECONNECT_MS_MIN 1000
+#define RECONNECT_MS_MAX 10000
+#define RECONNECT_CALM_MS 30000
 /* A long poll is held no longer, so that a dead peer is missed in time. */
 #define HOLD_MS_MAX 2000
 /* A holder that says nothing for so long, when it is asked, may be dead. */
@@ -254,6 +260,17 @@ bool cluster_epoch_needs_sessions (const struct cluster *c,
                                    const struct cluster_array *a,
                                    const uint8_t states[],
                                    const struct cluster_session *except);
+/* Could the writer not prepare itself for these states, for it has lost a member
+ * that stays?
+ */
+bool cluster_epoch_stalls (const struct cluster *c,
+                           const struct cluster_array *a,
+                           const uint8_t states[]);
+/* A new epoch in which all members stay what they are, in place of whatever is
+ * under way.
+ */
+void cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
+                         const bool confirm[]);
 /* Would these states leave some data without a copy?  What is not yet in-sync
  * does not count.
  */
@@ -263,6 +280,8 @@ bool cluster_epoch_loses (const struct cluster_array *a,
 bool cluster_epoch_too_low (const struct cluster_array *a);
 /* The states of the change that is under way, or the array's. */
 void cluster_epoch_states (const struct cluster_array *a, uint8_t states[]);
+/* Has a member that is to refuse old epochs said so? */
+bool cluster_epoch_fenced (const struct cluster_array *a, unsigned member);
 /* Does the change under way wait for this member's confirmation?  For this
  * session to prepare itself?
  */
@@ -305,6 +324,11 @@ struct cluster_session *
 cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id);
 
 /* cluster-lost.c */
+/* What the writer waits for before a member that it has lost is given back to
+ * it; false: nothing.
+ */
+bool cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
+                         char *text, size_t size);
 /* A report has led to what it can for now: answer it. */
 void cluster_session_lost_end (struct cluster *c, struct waiting *w);
 

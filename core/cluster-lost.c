@@ -5,7 +5,8 @@
  *
  * - one with the only copy that is left of some data (it may be whole, and would
  *   be written past): requests that need it wait, and it is fenced and given
- *   back when it is well again (cluster_epoch_tick);
+ *   back when it is well again (cluster_epoch_tick); so does one whose loss takes
+ *   sessions to prepare themselves, while the writer can't for want of another;
  * - one that only a reader has lost: a reader's bad line must not take a member
  *   from those who write;
  * - one that has been taken back meanwhile: the report is about its former life.
@@ -19,13 +20,31 @@
 
 #include "cluster-internal.h"
 
+/* The change that the loss goes with.  One that waits for members alone, beside a
+ * writer, is begun again after it: nobody waits for the one for the other's sake.
+ */
+static void
+base (const struct cluster *c, const struct cluster_array *a,
+      struct cluster_change *change)
+{
+  *change = a->rec.change;
+  if (change->epoch && !change->sessions && cluster_array_writer (c, a))
+    memset (change, 0, sizeof *change);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (change->epoch == 0)
+      change->states[m] = (uint8_t) a->rec.member[m].state;
+}
+
 /* The states with this member out, and what else goes with it. */
 static void
-without (const struct cluster_array *a, unsigned member, uint8_t states[])
+without (const struct cluster *c, const struct cluster_array *a,
+         unsigned member, uint8_t states[])
 {
   unsigned group = member / a->layout.n;
+  struct cluster_change change;
 
-  cluster_epoch_states (a, states);
+  base (c, a, &change);
+  memcpy (states, change.states, sizeof change.states);
   /* One that is just to become in-sync is still a joiner. */
   if (a->rec.member[member].state == MEMBER_IN_SYNC && a->layout.copies > 2)
     for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
@@ -35,30 +54,43 @@ without (const struct cluster_array *a, unsigned member, uint8_t states[])
   cluster_array_leave_out (a, member, states);
 }
 
+/* It stays, and the writer waits for it. */
+static void
+keep (struct cluster *c, struct cluster_session *s, struct cluster_array *a,
+      unsigned member)
+{
+  if (!s->stopped[0])
+    cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
+                 "Array %s waits on node %s: member %u cannot be left out, "
+                 "for it has the only copy that is left of some data.",
+                 a->rec.name, s->rec.node, member);
+  s->lost[member] = true;
+  snprintf (s->stopped, sizeof s->stopped,
+            "node %.63s lost member %u, which has the only copy that is left "
+            "of some data", s->rec.node, member);
+  cluster_changed_array (c, a);
+  /* What waits for the writer would do so for ever.  It is begun again when the
+   * writer can prepare itself.
+   */
+  if (a->rec.change.sessions &&
+      cluster_epoch_stalls (c, a, a->rec.change.states))
+    cluster_epoch_stay (c, a, NULL);
+}
+
 static bool
 refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
-                  const struct cluster_array *a, unsigned member)
+                  struct cluster_array *a, unsigned member)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
   char words[320];
   struct cluster_problem *p;
 
-  without (a, member, states);
+  without (c, a, member, states);
   if (a->rec.member[member].state != MEMBER_IN_SYNC ||
       !cluster_epoch_loses (a, states))
     return false;
-  if (s->rec.writable) {
-    if (!s->stopped[0])
-      cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
-                   "Array %s waits on node %s: member %u cannot be left out, "
-                   "for it has the only copy that is left of some data.",
-                   a->rec.name, s->rec.node, member);
-    s->lost[member] = true;
-    snprintf (s->stopped, sizeof s->stopped,
-              "node %.63s lost member %u, which has the only copy that is left "
-              "of some data", s->rec.node, member);
-    cluster_changed_array (c, a);
-  }
+  if (s->rec.writable)
+    keep (c, s, a, member);
   cluster_disk_words (a->disk[member], words, sizeof words);
   p = cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
                       "member %u (%s) has the only copy that is left of some "
@@ -68,6 +100,61 @@ refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
   p->retry = true;
   p->retry_after_ms = HEARTBEAT_MS;
   return true;
+}
+
+/* Who is alone and is answered at once need not prepare itself. */
+static bool
+needs_sessions (const struct cluster *c, const struct cluster_session *s,
+                const struct cluster_array *a, const uint8_t states[])
+{
+  struct cluster_change change;
+
+  base (c, a, &change);
+  return cluster_epoch_needs_sessions (c, a, states, change.epoch ? NULL : s);
+}
+
+/* Its loss takes the writer to prepare itself, and that one can't yet. */
+static bool
+refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
+                const struct cluster_array *a, unsigned member)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  struct cluster_problem *p;
+
+  without (c, a, member, states);
+  if (!needs_sessions (c, s, a, states) || !cluster_epoch_stalls (c, a, states))
+    return false;
+  if (s->rec.writable && a->rec.member[member].state == MEMBER_IN_SYNC)
+    s->lost[member] = true;
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
+                      "member %u of array %s cannot be left out now: another "
+                      "member, which has the only copy that is left of some "
+                      "data, is lost to the node that writes; bring that one "
+                      "back first",
+                      member, a->rec.name);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS;
+  return true;
+}
+
+bool
+cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
+                    char *text, size_t size)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  char words[320];
+
+  for (unsigned m = 0; writer && m < a->layout.members; m++)
+    if (writer->lost[m] && c->live_ms < writer->retry_live_ms[m]) {
+      snprintf (text, size,
+                "node %s to reach member %u (%s): it is tried again in %" PRIu64
+                " s",
+                writer->rec.node, m,
+                cluster_disk_words (a->disk[m], words, sizeof words),
+                (writer->retry_live_ms[m] - c->live_ms + 999) / 1000);
+      return true;
+    }
+  return false;
 }
 
 static bool
@@ -92,12 +179,30 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
 }
 
 static void
+refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_session *s,
+                const struct cluster_array *a)
+{
+  struct cluster_problem *p;
+
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "starting",
+                      "weftd was just started, and has had no heartbeat of "
+                      "session %016" PRIx64 " of array %s yet: send one, and "
+                      "report again",
+                      s->rec.id, a->rec.name);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS / 2;
+}
+
+static void
 leave_out (struct cluster *c, struct cluster_session *s,
            struct cluster_array *a, unsigned member, const char *reason)
 {
-  struct cluster_change next = a->rec.change;
+  struct cluster_change next;
+  bool sessions;
 
-  without (a, member, next.states);
+  base (c, a, &next);
+  without (c, a, member, next.states);
+  sessions = needs_sessions (c, s, a, next.states);
   for (unsigned m = 0; m < a->layout.members; m++) {
     if (next.states[m] != MEMBER_OUT)
       continue;
@@ -109,10 +214,9 @@ leave_out (struct cluster *c, struct cluster_session *s,
       snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
                 "member %u went out, which it may have copied from", member);
   }
-  /* Who is alone and is answered at once need not prepare itself. */
-  cluster_epoch_prepare (
-    c, a, next.states, next.confirm,
-    cluster_epoch_needs_sessions (c, a, next.states, next.epoch ? NULL : s));
+  for (unsigned m = 0; m < a->layout.members; m++)
+    s->retry_live_ms[m] = 0; /* given back to it: that is begun again at once */
+  cluster_epoch_prepare (c, a, next.states, next.confirm, sessions);
   cluster_epoch_advance (c, a);
 }
 
@@ -145,6 +249,11 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   const struct cluster_member *m = &a->rec.member[member];
   struct waiting *w;
 
+  /* Of a weftd that was started since: first, which epoch is it in? */
+  if (!s->heard) {
+    refuse_unheard (c, op, s, a);
+    return;
+  }
   /* It does not know yet that the member is out, or has been back since. */
   if (m->state == MEMBER_OUT ||
       (m->fence > s->epoch && m->fence > s->told_epoch)) {
@@ -154,7 +263,8 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   if (a->rec.change.epoch == 0 ||
       a->rec.change.states[member] != MEMBER_OUT) {
     if (refuse_reader (c, op, s, a, member) ||
-        refuse_last_copy (c, op, s, a, member))
+        refuse_last_copy (c, op, s, a, member) ||
+        refuse_stalled (c, op, s, a, member))
       return;
     leave_out (c, s, a, member, reason);
   }

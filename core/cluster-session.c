@@ -301,26 +301,25 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
 
 /* ---- Detach, and silence. ---- */
 
-/* What a writer sent to a joining member in the background may not have come:
- * the joiner begins again, under a fence.
+/* Whoever wrote may do so still, if it was not itself that said that it is over:
+ * members are fenced.  And what it sent to a joining one in the background may not
+ * have come: that one begins again.
  */
 static void
 writer_left (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_change next = a->rec.change;
-  bool joiner = false;
+  struct cluster_change next;
 
   cluster_epoch_states (a, next.states);
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
     if (a->rec.member[m].state == MEMBER_JOINING &&
-        next.states[m] != MEMBER_OUT) {
+        next.states[m] != MEMBER_OUT)
       next.states[m] = MEMBER_JOINING;
-      next.confirm[m] = joiner = true;
-    }
-  if (joiner)
-    cluster_epoch_prepare (
-      c, a, next.states, next.confirm,
-      cluster_epoch_needs_sessions (c, a, next.states, NULL));
+    next.confirm[m] = next.states[m] != MEMBER_OUT;
+  }
+  cluster_epoch_prepare (c, a, next.states, next.confirm,
+                         cluster_epoch_needs_sessions (c, a, next.states,
+                                                       NULL));
 }
 
 void

@@ -312,6 +312,7 @@ check_change (const struct cluster *c, const struct cluster_array *a)
   TAILQ_FOREACH (s, &c->sessions, link)
     waits |= cluster_epoch_waits_for_session (a, s);
   assert (waits); /* what waits for nobody is committed at once */
+  assert (!change->sessions || !cluster_epoch_stalls (c, a, change->states));
   /* The last copy stays. */
   assert (!cluster_epoch_loses (a, change->states) ||
           cluster_epoch_loses (a, now));

@@ -246,6 +246,8 @@ struct cluster_array {
   struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
   unsigned members_alive;
   bool was_degraded; /* as last told in an event */
+  bool renumbered; /* a change of epoch was PREPARED since weftd's start */
+  uint64_t prepared_live_ms; /* the last one */
   struct cluster_pace pace;
   bool progressed; /* a rebuild, since that was last told in an event */
 };
@@ -262,7 +264,9 @@ struct cluster_session {
                           reported the member as lost */
   uint64_t prepared;   /* the change of epoch that it is prepared for; 0: none */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
-                                   can't be left out */
+                                   can't be left out (now) */
+  uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* not given back to it before */
+  uint64_t retry_ms[ARRAY_MEMBERS_MAX];      /* the wait up to then */
   uint64_t told_epoch, told_change; /* in the last reply to it */
   uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;

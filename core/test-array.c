@@ -99,7 +99,7 @@ apply_batch (const struct array_io *io)
   int count
       = batch_decode (io->buf, io->length, config.layout.member_bytes, r, &why);
 
-  assert (count > 0 && io->offset == 0);
+  assert (count >= 0 && io->offset == 0);
   for (int i = 0; i < count; i++)
     if (r[i].kind == BATCH_WRITE)
       memcpy (members[io->member] + r[i].offset, r[i].payload, r[i].length);
@@ -552,37 +552,137 @@ test_error_is_a_loss (enum array_op op, int error)
   end ();
 }
 
+/* The sign of life that is asked of a member. */
+static bool
+is_probe (unsigned i)
+{
+  return i < ios_count && ios[i]->kind == IO_BATCH
+         && ios[i]->length == batch_bytes (NULL, 0);
+}
+
+static void
+tick_after (uint64_t ns)
+{
+  now += ns;
+  array_tick (a, now);
+  take ();
+}
+
 static void
 test_timeout (void)
 {
   struct array_request r = READ (0, 4096, back);
 
   configure ();
+  config.batches = true;
   begin (LAYOUT_RAIDX, 4);
   submit (&r);
-  assert (array_deadline (a) == now + 15000 * MS);
-  /* A day asleep: the answer may be there, and gets a second to be read. */
-  now += 24 * 3600 * 1000 * MS;
-  array_tick (a, now);
-  take ();
-  assert (notices_lost == 0 && array_deadline (a) == now + 1000 * MS);
+  assert (array_deadline (a) == now + 2000 * MS);
+  /* A day asleep: the answer may be there, and is read while we ask. */
+  tick_after (24 * 3600 * 1000 * MS);
+  assert (notices_lost == 0 && is_probe (1));
+  assert (array_deadline (a) == now + 750 * MS);
   answer (0, 0);
   assert (done (&r) && r.error == 0);
+  answer (0, 0);
+  end ();
+  /* A slow member lives: it is asked again and again, and not lost. */
+  begin (LAYOUT_RAIDX, 4);
   submit (&r);
-  now += 15000 * MS;
-  array_tick (a, now);
-  take ();
-  assert (notices_lost == 0);
-  now += 1000 * MS;
-  array_tick (a, now);
-  take ();
+  for (unsigned i = 0; i < 50; i++) {
+    tick_after (2000 * MS);
+    assert (notices_lost == 0 && is_probe (1));
+    tick_after (250 * MS);
+    assert (notices_lost == 0);
+    answer (1, 0);
+  }
+  /* But not for ever. */
+  for (unsigned i = 0; i < 4; i++) {
+    tick_after (8 * 15000 * MS);
+    if (is_probe (1))
+      answer (1, 0);
+  }
   assert (notices_lost == 1 && notice.member == 0 && !done (&r));
-  assert (array_deadline (a) == UINT64_MAX);
-  answer (0, ENOTCONN);
+  while (ios_count > 0)
+    answer (0, ENOTCONN);
   commit (1);
   assert (is_io (0, IO_READ, 3, IMAGE0, 4096));
   answer_all ();
   assert (done (&r) && r.error == 0);
+  end ();
+}
+
+static void
+test_silent (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  tick_after (2000 * MS);
+  assert (notices_lost == 0 && is_probe (1));
+  tick_after (750 * MS);
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  assert (array_deadline (a) == UINT64_MAX);
+  while (ios_count > 0)
+    answer (0, ENOTCONN);
+  commit (1);
+  assert (is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+/* Service time grows tenfold within a minute: nobody is accused, nor even
+ * asked.  Five times the first service time would have been reached.
+ */
+static void
+test_growing_load (void)
+{
+  struct array_request r = READ (0, 4096, back);
+  uint64_t begun, service = 400 * MS, first = service;
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  for (begun = now; now < begun + 60000 * MS;) {
+    service = first + 9 * (first / 60000) * ((now - begun) / MS);
+    submit (&r);
+    tick_after (service);
+    assert (notices_lost == 0 && ios_count == 1);
+    answer (0, 0);
+    assert (done (&r) && r.error == 0);
+  }
+  assert (service > 5 * first);
+  end ();
+}
+
+/* One member of four answers slowly: it is suspect, and read around. */
+static void
+test_suspect (void)
+{
+  struct array_request r = READ (0, 4096, back);
+  struct array_stats stats;
+  uint64_t unit = 64 << 10;
+  bool around = false;
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  unit = config.layout.unit;
+  for (unsigned i = 0; i < 400 && !around; i++) {
+    r.offset = i % 4 * unit;
+    submit (&r);
+    assert (ios_count == 1);
+    around = i % 4 == 0 && ios[0]->member != 0;
+    tick_after (ios[0]->member == 0 ? 300 * MS : 2 * MS);
+    answer (0, 0);
+    assert (done (&r) && r.error == 0);
+  }
+  assert (around);
+  array_stats (a, now, &stats);
+  assert (stats.member[0].suspect && !stats.member[1].suspect);
+  assert (notices_lost == 0);
   end ();
 }
 
@@ -969,6 +1069,9 @@ main (void)
   test_error_is_a_loss (ARRAY_FLUSH, EIO);
   test_error_is_a_loss (ARRAY_READ, ESHUTDOWN);
   test_timeout ();
+  test_silent ();
+  test_growing_load ();
+  test_suspect ();
   test_lost_by_others ();
   test_bad_spot (false);
   test_bad_spot (true);

@@ -1,14 +1,9 @@
-/* test-member-join.c: a member that joins, against a model of the whole.
- *
- * The model has a survivor, a writer whose writes go to the survivor first and
- * then, if it is connected, to the joiner; a weftd that fences, takes in,
- * leaves out and makes in-sync; and the joiner's disk, whose data and header are lost,
- * done or torn when the power goes.  Each hot extent has two cells, its first
- * and its last 4 KiB; a cell holds the number of the write that it is from.
+/* test-member-join.c: a member that joins, against a model of the whole: what
+ * everybody does, in any order.
  *
  * After each step:
- *   - where the joiner says SYNCED, or is in-sync, its cells are the survivor's,
- *     but for those of writes that are on their way;
+ *   - where the joiner says SYNCED, or is in-sync, its cells are those of the
+ *     survivor, but for those of writes that are on their way;
  *   - no write and no copy of one extent run at once (I5), no write without its
  *     bit (I1), and no fence is confirmed before a copy of the time before it
  *     was given back (I2);
@@ -20,259 +15,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "member.h"
-#include "member-internal.h"
+#include "test-member-join-world.h"
 #include "test-random.h"
 
-#define BLOCK INTENT_BLOCK_EXTENTS
-#define LAST (GiB (130) / EXTENT_BYTES)
-#define USED_BYTES (LAST * EXTENT_BYTES + 8192) /* the last one is short */
-#define DATA_BYTES (USED_BYTES + 12288)
-#define HOT 8
-#define FLIGHTS 4
-#define WRITES 8
-#define COPIES 4
-#define CONNS 8
-
-static const uint8_t key[KEY_BYTES] = { 9, 9, 9 };
-static const uint8_t cluster[16] = { 1 }, disk_id[16] = { 2 },
-                     array[16] = { 3 };
-/* 0 and JOIN_SLOTS share a slot; BLOCK is the first of another block. */
-static const uint64_t hot[HOT] = {
-  0, 1, JOIN_SLOTS, JOIN_SLOTS + 1, BLOCK - 1, BLOCK, BLOCK + 1, LAST,
-};
-
-static struct member *m;
-static bool calm; /* nothing new goes wrong, nothing is written */
-static bool idle; /* nothing is written */
-
-/* ---- The joiner's disk ---- */
-
-static uint8_t header[HEADER_BYTES];
-static struct flight {
-  bool used;
-  struct member_action a;
-} flights[FLIGHTS];
-static uint64_t mine[HOT][2], stable[HOT][2];
-
-static uint64_t
-cell_at (unsigned h, unsigned c)
-{
-  return hot[h] * EXTENT_BYTES +
-         (c == 0 ? 0 : hot[h] == LAST ? 4096 : EXTENT_BYTES - 4096);
-}
-
-/* A disk from elsewhere: its bits are clear and its data is anything. */
-static void
-disk_format (void)
-{
-  struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .data_bytes = DATA_BYTES };
-  struct intents map;
-
-  memset (header, 0, sizeof header);
-  memset (flights, 0, sizeof flights);
-  memset (mine, 0xee, sizeof mine);
-  memset (stable, 0xee, sizeof stable);
-  memcpy (sb.disk, disk_id, 16);
-  for (sb.sequence = 1; sb.sequence <= 2; sb.sequence++)
-    superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
-  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
-  for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_encode (&map, i, header + INTENT_BLOCKS_OFFSET +
-                    i * INTENT_BLOCK_BYTES);
-  intents_free (&map);
-}
-
-static void
-disk_start (void)
-{
-  struct superblock sb, other;
-  struct intents map;
-  const char *why;
-  int newest = superblock_newest (header, &sb, &why);
-  bool stale;
-
-  CHECK (newest >= 0);
-  stale = superblock_decode (header + (1 - newest) * SLOT_BYTES, &other,
-                             &why) == -1 || !superblock_same (&sb, &other);
-  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
-  for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_decode (&map, i, header + INTENT_BLOCKS_OFFSET +
-                    i * INTENT_BLOCK_BYTES, &why);
-  m = member_new (&sb, stale, &map);
-  CHECK (m);
-  member_set_key (m, key);
-}
-
-static void
-disk_crash (void)
-{
-  for (int i = 0; i < FLIGHTS; i++) {
-    struct flight *f = &flights[i];
-    int fate = test_random (4);
-
-    for (int sector = 0; f->used && sector < 8; sector++)
-      if (fate == 1 || (fate == 2 && test_random (2)))
-        memcpy (header + f->a.offset + sector * 512, f->a.bytes + sector * 512,
-                512);
-    f->used = false;
-  }
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++)
-      mine[h][c] = stable[h][c] = test_random (2) ? mine[h][c] : stable[h][c];
-}
-
-/* A crash now, whatever becomes of the writes under way: is the bit set?  (A
- * block that is torn has all of them.)
- */
-static bool
-bit_on_disk (uint64_t e)
-{
-  unsigned block = e / BLOCK;
-  uint64_t offset = INTENT_BLOCKS_OFFSET + (uint64_t) block *
-                    INTENT_BLOCK_BYTES;
-  struct intents map;
-  const char *why;
-  bool set;
-
-  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
-  intents_decode (&map, block, header + offset, &why);
-  set = intents_test (&map, e);
-  for (int i = 0; i < FLIGHTS; i++)
-    if (flights[i].used && flights[i].a.offset == offset) {
-      intents_decode (&map, block, flights[i].a.bytes, &why);
-      set = set && intents_test (&map, e);
-    }
-  intents_free (&map);
-  return set;
-}
-
-/* ---- weftd, survivor, writer ---- */
-
-static uint64_t theirs[HOT][2];
-static bool their_bit[HOT];
-static uint64_t version;
-
-static enum member_state state; /* committed, of the joiner */
-static uint64_t epoch, fence;
-static uint64_t change_epoch; /* 0: none; for the fence to be confirmed */
-static enum member_state change_to;
-static uint64_t wanted_min; /* the min_epoch that the joiner was told last */
-
-static struct conn {
-  struct member_pass *pass;
-  bool dead; /* its writer, or its use */
-} conns[CONNS];
-static struct conn *writer; /* the writer's connection, if it has one */
-static uint64_t session = 1;
-
-static struct write {
-  enum { FREE, NOTED, WRITTEN, SENDING, WAITING, RUNNING } at;
-  uint64_t version;
-  struct batch_record records[2];
-  struct member_request r;
-  struct conn *conn;
-  unsigned record; /* the next piece */
-  uint64_t done;
-} writes[WRITES];
-
-static struct copy_job {
-  bool used;
-  unsigned h, stage;
-  uint64_t run, given_min, cell[2];
-} copies[COPIES];
-
-static struct {
-  bool bits[HOT];
-  bool used;
-  uint64_t run;
-} gather;
-
-static struct {
-  bool used;
-  uint64_t run, mark, data[HOT][2];
-} flush;
-
-/* A flush from beginning to end; one that began before has no more to say. */
-static void
-data_stable (void)
-{
-  memcpy (stable, mine, sizeof mine);
-  flush.used = false;
-}
-
-static bool
-covers (const struct write *w, unsigned h, unsigned c)
-{
-  uint64_t at = cell_at (h, c);
-
-  for (unsigned i = 0; i < w->r.count; i++)
-    if (w->records[i].offset <= at &&
-        at < w->records[i].offset + w->records[i].length)
-      return true;
-  return false;
-}
-
-static void
-desire (void)
-{
-  struct member_desire d = {
-    .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
-    .layout = LAYOUT_CHAINED, .position = 1, .member_bytes = USED_BYTES,
-    .epoch = epoch, .min_epoch = change_epoch ? change_epoch : fence,
-    .states = { MEMBER_IN_SYNC, state },
-  };
-  char why[256];
-
-  memcpy (d.cluster, cluster, 16);
-  memcpy (d.array, array, 16);
-  if (state == MEMBER_JOINING && !change_epoch && writer && !writer->dead)
-    d.join_epoch = fence;
-  CHECK (member_desire (m, &d, why, sizeof why));
-  wanted_min = d.min_epoch;
-}
-
-/* ---- What holds always ---- */
-
-static bool
-same_but_for_what_is_on_its_way (void)
-{
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++) {
-      bool same = mine[h][c] == theirs[h][c];
-
-      for (int i = 0; i < WRITES && !same; i++)
-        same = writes[i].at != FREE && covers (&writes[i], h, c);
-      if (!same)
-        return false;
-    }
-  return true;
-}
-
-static void
-check_world (void)
-{
-  member_check (m);
-  if (!change_epoch && writer && !writer->dead &&
-      (state == MEMBER_IN_SYNC ||
-       (state == MEMBER_JOINING && m->join.order == fence &&
-        m->join.phase == MEMBER_JOIN_SYNCED)))
-    CHECK (same_but_for_what_is_on_its_way ());
-  for (int i = 0; i < COPIES; i++)
-    if (copies[i].used)
-      CHECK (copies[i].given_min >= member_confirmed (m)->min_epoch);
-}
-
 /* ---- Steps of a write ---- */
-
-static void
-write_forget (struct write *w)
-{
-  if (w->at >= WAITING)
-    member_leave (m, &w->r);
-  w->at = FREE;
-}
 
 static void
 make_record (struct batch_record *b)
@@ -353,15 +99,6 @@ step_run (struct write *w)
 }
 
 static void
-reach_survivor (struct write *w)
-{
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++)
-      if (covers (w, h, c))
-        theirs[h][c] = w->version;
-}
-
-static void
 step_write_on (void)
 {
   struct write *w = &writes[test_random (WRITES)];
@@ -422,25 +159,6 @@ step_connect (void)
     if (state == MEMBER_IN_SYNC) {
       memcpy (mine, theirs, sizeof mine);
       data_stable ();
-    }
-  }
-}
-
-/* The writer, or its connection, is dead: what it had not sent is not sent. */
-static void
-hang_up (bool dies)
-{
-  if (writer)
-    writer->dead = true;
-  for (int i = 0; i < WRITES; i++) {
-    struct write *w = &writes[i];
-
-    if (w->at == SENDING || (dies && w->at == WRITTEN))
-      w->at = FREE;
-    else if (dies && w->at == NOTED) {
-      if (test_random (2))
-        reach_survivor (w);
-      w->at = FREE;
     }
   }
 }
@@ -635,52 +353,6 @@ step_attach (void)
 }
 
 static void
-leave_out (void)
-{
-  hang_up (false);
-  /* A change that is under way is replaced by one with a higher number. */
-  epoch = 1 + (change_epoch ? change_epoch : epoch);
-  change_epoch = 0;
-  state = MEMBER_OUT;
-}
-
-static void
-power_off (void)
-{
-  for (int i = 0; i < WRITES; i++)
-    if (writes[i].at >= SENDING)
-      write_forget (&writes[i]);
-  for (int i = 0; i < CONNS; i++)
-    if (conns[i].pass)
-      member_close (m, conns[i].pass);
-  memset (conns, 0, sizeof conns);
-  memset (copies, 0, sizeof copies);
-  gather.used = flush.used = false;
-  writer = NULL;
-  disk_crash ();
-  member_free (m);
-}
-
-static void
-power_on (void)
-{
-  struct member_action a;
-
-  disk_start ();
-  CHECK (m->joining == (m->join.phase == MEMBER_JOIN_WAITING));
-  if (!format_uuid_zero (m->next.array))
-    for (unsigned h = 0; h < HOT; h++)
-      for (unsigned c = 0; c < 2; c++)
-        CHECK (mine[h][c] == theirs[h][c] || their_bit[h] ||
-               intents_test (&m->orphans, hot[h]));
-  while (member_next_action (m, false, &a)) {
-    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
-    member_action_done (m, &a, 0);
-  }
-  wanted_min = m->gate;
-}
-
-static void
 step_crash (void)
 {
   if (calm)
@@ -774,6 +446,7 @@ main (int argc, char **argv)
   unsigned walks = argc > 1 ? atoi (argv[1]) : 20;
 
   test_random_start ();
+  world_start (test_seed);
   for (unsigned i = 0; i < walks; i++)
     walk (test_random (20000));
   printf ("%u times in-sync under way\n", synced);

@@ -301,13 +301,13 @@ notice (const struct array_notice *n)
 {
   if (n->kind == NOTICE_DATA_LOST)
     nbdkit_error ("weft: data is lost: %s", n->reason);
-  if (n->kind == NOTICE_LOST)
-    nbdkit_error ("weft: member %s is lost: %s%s", map->member[n->member].name,
-                  n->reason, control ? "" : "; going on without it");
   if (control)
     control_notice (control, n);
-  else if (n->kind == NOTICE_LOST)
+  else if (n->kind == NOTICE_LOST) {
+    nbdkit_error ("weft: member %s is lost: %s; going on without it",
+                  map->member[n->member].name, n->reason);
     lost_for_good (n->member);
+  }
 }
 
 static int
@@ -352,32 +352,6 @@ err:
   return -1;
 }
 
-static int
-array_after_fork (void)
-{
-  int r = engine_start (engine);
-
-  if (r != 0) {
-    nbdkit_error ("pthread_create: %s", strerror (r));
-    return -1;
-  }
-  if (layout.copies == 1)
-    nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
-                  "member loses data", layout_name (layout.kind));
-  if (hangup_start () == -1)
-    return -1;
-  if (control == NULL)
-    return 0;
-  if (control_start (control, engine, connected, layout.member_bytes) == -1)
-    return -1;
-  /* No client is let in before this function returns. */
-  resynced = readonly || resync_run (engine, &layout, map) == 0;
-  if (!resynced)
-    nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
-                  "attach copies them", params.array);
-  return 0;
-}
-
 /* nbdkit is ending, all clients are gone. */
 static void
 array_cleanup (void)
@@ -408,6 +382,45 @@ array_cleanup (void)
   engine = NULL;
   control = NULL;
   map = NULL;
+}
+
+/* No client is let in before the copies are equal: what is read may not change
+ * when a member is lost.
+ */
+static int
+resync (void)
+{
+  int r = resync_run (engine, &layout, map);
+
+  resynced = r == 0;
+  if (!resynced)
+    nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
+                  "attach copies them", params.array);
+  if (r != -1)
+    return 0;
+  array_cleanup ();
+  return -1;
+}
+
+static int
+array_after_fork (void)
+{
+  int r = engine_start (engine);
+
+  if (r != 0) {
+    nbdkit_error ("pthread_create: %s", strerror (r));
+    return -1;
+  }
+  if (layout.copies == 1)
+    nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
+                  "member loses data", layout_name (layout.kind));
+  if (hangup_start () == -1)
+    return -1;
+  if (control == NULL)
+    return 0;
+  if (control_start (control, engine, connected, layout.member_bytes) == -1)
+    return -1;
+  return readonly ? 0 : resync ();
 }
 
 /*----- Clients -----*/

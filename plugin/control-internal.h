@@ -65,7 +65,8 @@ struct control {
   uint64_t epoch;          /* the newest that weftd has said, with: */
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t committed; /* what the engine has */
-  uint64_t settled;   /* and has a connection to every member, or weftd knows */
+  uint64_t settled;   /* has entered, with a connection to every member, or
+                         weftd knows */
   uint64_t change;    /* the newest PREPARED epoch, with: */
   enum member_state change_states[ARRAY_MEMBERS_MAX];
   uint64_t asked, prepared; /* of the engine; by it */

@@ -6,7 +6,8 @@
  * A member is connected when it is joining, or was lost and is to be used
  * again.  A writer may not simply connect again: what it asked before may
  * still be executed behind the new connection.  weftd says by the member's
- * `fence` that all of that is over.  A reader has nothing to fear, and may.
+ * `fence` that all of that is over; a connection that is older is no use, even
+ * if it lives.  A reader has nothing to fear, and may.
  *
  * A lost member is reported until it is out, or back.  While weftd does not
  * leave it out (it has the last copy of something) what needs it waits.
@@ -25,6 +26,7 @@
 #include "role.h"
 
 #define CONNECT_MS 5000
+#define SETTLE_MS 20 /* how often it is looked whether images are written */
 #define ENDING_WAIT_MS 100 /* before a lost member is reported */
 /* When more members are to be reported, weftd is not waited for with each:
  * it may be waiting for us.
@@ -33,17 +35,24 @@
 
 /*----- What is to be done -----*/
 
-/* May it be connected, with the tokens that we have now? */
+/* Is its connection of a life that the member has ended? */
 static bool
-may_connect (const struct control *c, unsigned m)
+is_stale (const struct control *c, unsigned m)
+{
+  return control_newest (c)->member[m].fence > c->link[m].epoch;
+}
+
+/* Is it to be connected, with the tokens that we have now? */
+static bool
+is_wanted (const struct control *c, unsigned m)
 {
   const struct map *map = control_newest (c);
   const struct link *l = &c->link[m];
 
-  if (map->epoch < c->epoch)
+  if (map->epoch < c->epoch || l->state == LINK_WANTED)
     return false;
-  return l->state == LINK_OUT || map->member[m].fence > l->epoch ||
-         (c->readonly && map->epoch > l->epoch);
+  return l->state == LINK_OUT || is_stale (c, m) ||
+         (c->readonly && l->state == LINK_LOST && map->epoch > l->epoch);
 }
 
 void
@@ -58,8 +67,7 @@ links_look (struct control *c)
     if (c->states[m] == MEMBER_OUT) {
       l->state = LINK_OUT;
       l->told = l->said = false;
-    } else if ((l->state == LINK_OUT || l->state == LINK_LOST) &&
-               may_connect (c, m)) {
+    } else if (is_wanted (c, m)) {
       l->state = LINK_WANTED;
       l->told = false;
       l->due_ms = control_now_ms ();
@@ -70,11 +78,13 @@ links_look (struct control *c)
 bool
 links_settled (const struct control *c)
 {
+  if (control_newest (c)->epoch < c->epoch)
+    return false;
   for (unsigned m = 0; m < c->members; m++) {
     const struct link *l = &c->link[m];
 
     if (c->states[m] != MEMBER_OUT && !l->told &&
-        (l->state != LINK_UP || l->swapping))
+        (l->state != LINK_UP || l->swapping || is_stale (c, m)))
       return false;
   }
   return true;
@@ -101,6 +111,8 @@ control_notice (struct control *c, const struct array_notice *n)
       c->prepared = n->epoch;
     pthread_cond_broadcast (&c->wake);
   } else if (n->kind == NOTICE_LOST && l->state == LINK_UP) {
+    nbdkit_error ("weft: member %s is lost: %s",
+                  control_newest (c)->member[n->member].name, n->reason);
     l->told = l->said = false;
     link_lost (c, l, n->reason);
   }
@@ -138,7 +150,7 @@ link_made (struct control *c, unsigned m, struct peer *p, const char *why)
 
   /* The member may have gone, or begun anew, meanwhile. */
   if (c->quit || c->over || c->states[m] == MEMBER_OUT ||
-      control_newest (c)->member[m].fence > l->epoch) {
+      is_stale (c, m)) {
     l->state = LINK_OUT;
     links_look (c);
   } else if (p == NULL)
@@ -178,6 +190,7 @@ connect_thread (void *opaque)
   l->epoch = control_newest (c)->epoch;
   copied = map_member_copy (&mm, &control_newest (c)->member[m]);
   pthread_mutex_unlock (&c->lock);
+  engine_break (c->engine, m); /* the old one, if it is a stale one */
   if (copied) {
     p = open_peer (c, m, &mm, why, sizeof why);
     strcpy (name, mm.name);
@@ -197,7 +210,8 @@ connect_thread (void *opaque)
 }
 
 /* Start the threads that are due, and bury those that are done; returns when
- * to look again.
+ * to look again.  The engine is to know the epoch before it gets a connection
+ * of it.
  */
 static uint64_t
 connect_due (struct control *c)
@@ -211,7 +225,7 @@ connect_due (struct control *c)
       pthread_join (l->thread, NULL);
       l->thread_made = l->thread_done = false;
     }
-    if (l->state != LINK_WANTED || l->thread_made)
+    if (l->state != LINK_WANTED || l->thread_made || c->committed < c->epoch)
       continue;
     if (l->due_ms <= now_ms) {
       l->thread_made =
@@ -225,6 +239,24 @@ connect_due (struct control *c)
       next_ms = l->due_ms;
   }
   return next_ms;
+}
+
+/* Do we work in the newest epoch by now?  When to look again. */
+static uint64_t
+settle (struct control *c)
+{
+  uint64_t epoch = c->epoch, entered;
+
+  if (c->settled == epoch || c->committed < epoch || !links_settled (c))
+    return UINT64_MAX;
+  pthread_mutex_unlock (&c->lock);
+  entered = engine_epoch (c->engine);
+  pthread_mutex_lock (&c->lock);
+  if (entered < epoch || c->epoch > epoch || !links_settled (c))
+    return control_now_ms () + SETTLE_MS;
+  c->settled = epoch;
+  pthread_cond_broadcast (&c->wake);
+  return 0;
 }
 
 /* Are those connected that the change counts on? */
@@ -285,24 +317,23 @@ void *
 links_keeper (void *opaque)
 {
   struct control *c = opaque;
-  uint64_t connect_ms, hold_ms;
+  uint64_t at_ms[3], first_ms;
 
   pthread_setname_np (pthread_self (), "weft-keeper");
   pthread_mutex_lock (&c->lock);
   while (!c->quit && !c->over) {
-    connect_ms = connect_due (c);
-    if (c->settled < c->epoch && c->committed == c->epoch &&
-        links_settled (c)) {
-      c->settled = c->epoch;
-      pthread_cond_broadcast (&c->wake);
-    }
     if (may_prepare (c)) {
       prepare (c);
       continue;
     }
-    hold_ms = hold_silent (c);
-    if (hold_ms > 0)
-      control_sleep (c, hold_ms < connect_ms ? hold_ms : connect_ms);
+    at_ms[0] = settle (c);
+    at_ms[1] = hold_silent (c);
+    at_ms[2] = connect_due (c);
+    first_ms = UINT64_MAX;
+    for (unsigned i = 0; i < 3; i++)
+      first_ms = at_ms[i] < first_ms ? at_ms[i] : first_ms;
+    if (first_ms > 0)
+      control_sleep (c, first_ms);
   }
   pthread_mutex_unlock (&c->lock);
   return NULL;

@@ -142,10 +142,6 @@ control_take (struct control *c, const json_t *reply)
   pthread_mutex_lock (&c->lock);
   if (epoch > c->epoch) {
     c->epoch = epoch;
-    for (unsigned m = 0; m < c->members; m++)
-      if (c->states[m] == MEMBER_IN_SYNC && states[m] == MEMBER_JOINING &&
-          c->link[m].state != LINK_CONNECTING)
-        c->link[m].state = LINK_OUT; /* as it has been meanwhile */
     memcpy (c->states, states, sizeof states);
   }
   if (epoch == c->epoch && map && map->epoch > control_newest (c)->epoch) {

@@ -65,6 +65,7 @@ struct engine {
   /* Finished I/O, newest first; pushed by anyone, taken by a turn. */
   _Atomic (struct peer_io *) finished;
   _Atomic (struct waiter *) spare_waiters;
+  atomic_uint telling;      /* turns with notices on their way */
   atomic_bool ending;       /* nbdkit is */
 
   struct peer **peers; /* NULL: none yet.  Changed with poll_lock and lock. */

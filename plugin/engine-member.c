@@ -85,6 +85,17 @@ engine_prepare (struct engine *e, uint64_t epoch,
   turn_end (e, &t);
 }
 
+uint64_t
+engine_epoch (struct engine *e)
+{
+  uint64_t epoch;
+
+  pthread_mutex_lock (&e->lock);
+  epoch = array_epoch (e->array);
+  pthread_mutex_unlock (&e->lock);
+  return epoch;
+}
+
 void
 engine_hold (struct engine *e, bool hold)
 {
@@ -119,6 +130,27 @@ engine_member_bytes (struct engine *e, unsigned member)
   return bytes;
 }
 
+bool
+engine_in_sync (struct engine *e, unsigned member)
+{
+  bool in_sync;
+
+  pthread_mutex_lock (&e->lock);
+  in_sync = e->states[member] == MEMBER_IN_SYNC;
+  pthread_mutex_unlock (&e->lock);
+  return in_sync;
+}
+
+/* The array engine is told by whoever polls. */
+void
+engine_break (struct engine *e, unsigned member)
+{
+  pthread_mutex_lock (&e->lock);
+  if (e->peers[member])
+    peer_break (e->peers[member]);
+  pthread_mutex_unlock (&e->lock);
+}
+
 /* Has it given back everything?  With poll_lock and lock. */
 static bool
 is_over (const struct peer *p)
@@ -128,8 +160,8 @@ is_over (const struct peer *p)
           atomic_load_explicit (&p->senders, memory_order_acquire) == 0);
 }
 
-/* Break the old connection and wait until nothing is in flight there.  Its
- * loss is told to the array engine by whoever polls.
+/* Break the old connection and wait until nothing is in flight there, nor the
+ * notice of its loss, which must not be taken for the new one's.
  */
 static bool
 wait_over (struct engine *e, unsigned member)
@@ -139,12 +171,12 @@ wait_over (struct engine *e, unsigned member)
   struct peer *p;
   bool over;
 
+  engine_break (e, member);
   do {
     pthread_mutex_lock (&e->lock);
     p = e->peers[member];
-    if (p)
-      peer_break (p);
-    over = p == NULL || (p->reported && is_over (p));
+    over = (p == NULL || (p->reported && is_over (p))) &&
+           atomic_load (&e->telling) == 0;
     pthread_mutex_unlock (&e->lock);
     if (over)
       return true;

@@ -272,6 +272,8 @@ take_notices (struct engine *e, struct turn *t)
     if (n->kind == NOTICE_LOST && e->peers[n->member])
       peer_break (e->peers[n->member]);
   }
+  if (t->notices_count > 0)
+    atomic_fetch_add (&e->telling, 1);
 }
 
 /* With the lock held and all inputs made: take every output. */
@@ -348,6 +350,8 @@ turn_carry_out (struct engine *e, struct turn *t)
     engine_kick (e->kick_leader);
   for (i = 0; i < t->notices_count; i++)
     e->notice (&t->notices[i]);
+  if (t->notices_count > 0)
+    atomic_fetch_sub (&e->telling, 1);
   return t->notices_count == NOTICES_PER_TURN ||
          atomic_load (&e->finished) != NULL;
 }

@@ -60,13 +60,20 @@ void engine_prepare (struct engine *e, uint64_t epoch,
  */
 bool engine_replace (struct engine *e, struct peer *peer);
 
+/* The connection to a member is no use any more: it is lost. */
+void engine_break (struct engine *e, unsigned member);
+
 /* As in core/array.h. */
+uint64_t engine_epoch (struct engine *e);
 void engine_hold (struct engine *e, bool hold);
 void engine_settled (struct engine *e, unsigned member, uint64_t offset,
                      uint64_t length);
 
 /* Bytes of a member's data area; 0: there is no connection to it. */
 uint64_t engine_member_bytes (struct engine *e, unsigned member);
+
+/* Is a member recorded as in-sync? */
+bool engine_in_sync (struct engine *e, unsigned member);
 
 void engine_stop (struct engine *e, int error);
 void engine_stats (struct engine *e, struct array_stats *stats);

@@ -70,7 +70,7 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
   else if (nbd_add_meta_context (nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
            /* A failed read's buffer is never looked at. */
            nbd_set_pread_initialize (nbd, false) == -1 ||
-           (r = peer_connect (nbd, door, CONNECT_MS)) != 0)
+           (r = peer_connect (nbd, door, CONNECT_MS, true)) != 0)
     fetch_blame (fault, member, "its %s door does not open: %s", f->door,
            r == -2 ? "no answer in time" : nbd_reason ());
   free (door);

@@ -27,8 +27,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "hangup.h"
 #include "peer.h"
 
+#define ENDING_CHECK_MS 100
 #define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
 
 /* Source of zeroes for a member that can't write zeroes by itself.  Only ever
@@ -81,7 +83,8 @@ nbd_reason (void)
 }
 
 int
-peer_connect (struct nbd_handle *nbd, const char *uri, unsigned wait_ms)
+peer_connect (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
+              bool until_end)
 {
   uint64_t deadline_ms = now_ms () + wait_ms, now;
 
@@ -89,9 +92,12 @@ peer_connect (struct nbd_handle *nbd, const char *uri, unsigned wait_ms)
     return -1;
   while (nbd_aio_is_connecting (nbd) > 0) {
     now = now_ms ();
-    if (now >= deadline_ms)
+    if (now >= deadline_ms || (until_end && hangup_ending ()))
       return -2;
-    if (nbd_poll (nbd, (int) (deadline_ms - now)) == -1)
+    wait_ms = deadline_ms - now;
+    if (wait_ms > ENDING_CHECK_MS)
+      wait_ms = ENDING_CHECK_MS;
+    if (nbd_poll (nbd, (int) wait_ms) == -1)
       return -1;
   }
   return nbd_aio_is_ready (nbd) == 1 ? 0 : -1;
@@ -109,7 +115,7 @@ door_connect (struct door *d, const char *uri, bool local_files,
       nbd_set_pread_initialize (d->nbd, false) == -1)
     return -1;
   return peer_connect (d->nbd, uri,
-                       now < deadline_ms ? deadline_ms - now : 0);
+                       now < deadline_ms ? deadline_ms - now : 0, true);
 }
 
 /* Open one door and learn what it can do. */

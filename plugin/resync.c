@@ -25,8 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "batch.h"
+#include "hangup.h"
 #include "peer.h"
 #include "resync.h"
 #include "role.h"
@@ -34,14 +36,17 @@
 #define PROGRESS_EXTENTS 256 /* a line for each GiB */
 #define CONNECT_MS 5000
 #define ANSWER_MS 5000 /* a member that hangs is not waited for */
-#define ERRORS_MAX 16 /* then the rest is left for the next time */
+#define LOAD_TRIES 10
+#define LOAD_PAUSE_S 1
+#define UNREADABLE_BYTES_MIN 4096 /* around an error no more is given up */
+#define UNREADABLE_TOLD_MAX 16
 
 struct todo {
   const struct layout *layout;
   uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
   uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
   uint64_t extents;                   /* set in all of them */
-  unsigned errors;
+  unsigned unreadable; /* places */
 };
 
 static uint64_t
@@ -58,7 +63,7 @@ open_door (const struct map_member *mm, const char *door, const char *token)
 {
   struct nbd_handle *nbd = nbd_create ();
   char *uri = peer_door_uri (mm->uri, door, token);
-  int r = nbd && uri ? peer_connect (nbd, uri, CONNECT_MS) : -1;
+  int r = nbd && uri ? peer_connect (nbd, uri, CONNECT_MS, false) : -1;
 
   if (r == 0) {
     free (uri);
@@ -111,8 +116,10 @@ todo_test (const struct todo *t, unsigned member, uint64_t offset)
 static void
 todo_free (struct todo *t)
 {
-  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
     free (t->bits[m]);
+    t->bits[m] = NULL;
+  }
 }
 
 /* The intent map of one member. */
@@ -142,21 +149,25 @@ todo_read (struct todo *t, unsigned m, const struct map_member *mm)
   return r;
 }
 
+/* A member that can't be read is lost: it goes out, or comes back. */
 static int
-todo_load (struct todo *t, const struct layout *l, const struct map *map)
+todo_load (struct todo *t, struct engine *e, const struct layout *l,
+           const struct map *map)
 {
-  t->layout = l;
+  *t = (struct todo) { .layout = l };
   for (unsigned m = 0; m < map->members; m++)
-    if (map->member[m].state == MEMBER_IN_SYNC &&
-        map->member[m].token_intents &&
-        todo_read (t, m, &map->member[m]) == -1)
+    if (engine_in_sync (e, m) && map->member[m].token_intents &&
+        todo_read (t, m, &map->member[m]) == -1) {
+      engine_break (e, m);
+      todo_free (t);
       return -1;
+    }
   return 0;
 }
 
 /* Read a range within a unit and write it again; holes stay holes. */
 static int
-copy (struct engine *e, uint64_t offset, uint32_t length, uint8_t *buf)
+copy_whole (struct engine *e, uint64_t offset, uint32_t length, uint8_t *buf)
 {
   struct array_request r = {
     .op = ARRAY_READ, .offset = offset, .length = length, .buf = buf
@@ -175,6 +186,26 @@ copy (struct engine *e, uint64_t offset, uint32_t length, uint8_t *buf)
   return engine_run (e, &w);
 }
 
+/* What can't be read is no reason to leave out what is beside it. */
+static int
+copy (struct todo *t, struct engine *e, uint64_t offset, uint32_t length,
+      uint8_t *buf)
+{
+  uint32_t half = length / 2;
+  int err = copy_whole (e, offset, length, buf);
+
+  if (err != EIO)
+    return err;
+  if (length > UNREADABLE_BYTES_MIN) {
+    err = copy (t, e, offset, half, buf);
+    return err ? err : copy (t, e, offset + half, length - half, buf);
+  }
+  if (t->unreadable++ < UNREADABLE_TOLD_MAX)
+    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32 " bytes at %"
+                  PRIu64, length, offset);
+  return 0;
+}
+
 /* All units that have a copy in this extent of this member. */
 static int
 resync_extent (struct todo *t, struct engine *e, unsigned member,
@@ -184,7 +215,7 @@ resync_extent (struct todo *t, struct engine *e, unsigned member,
   uint64_t at = start, end = start + EXTENT_BYTES, offset;
   struct layout_piece p;
   uint32_t length;
-  int c, err, r = 0;
+  int c, err;
 
   if (end > l->member_bytes)
     end = l->member_bytes;
@@ -197,16 +228,11 @@ resync_extent (struct todo *t, struct engine *e, unsigned member,
     layout_map (l, offset, length, &p);
     if (c > 0 && todo_test (t, p.copy[0].member, p.copy[0].offset))
       continue;
-    err = copy (e, offset, length, buf);
-    if (err) {
-      nbdkit_error ("weft: resync of %" PRIu32 " bytes at %" PRIu64 ": %s",
-                    length, offset, strerror (err));
-      r = -1;
-      if (++t->errors == ERRORS_MAX)
-        break;
-    }
+    err = copy (t, e, offset, length, buf);
+    if (err)
+      return err;
   }
-  return r;
+  return 0;
 }
 
 static int
@@ -215,22 +241,24 @@ resync_copy (struct todo *t, struct engine *e)
   struct array_request flush = { .op = ARRAY_FLUSH };
   uint8_t *buf = malloc (t->layout->unit);
   uint64_t done = 0;
-  bool failed = buf == NULL;
+  int err = buf ? 0 : ENOMEM;
 
   for (unsigned m = 0; m < t->layout->members; m++)
-    for (uint64_t x = 0; buf && t->errors < ERRORS_MAX && x < t->bytes[m] * 8;
-         x++) {
+    for (uint64_t x = 0; err == 0 && x < t->bytes[m] * 8; x++) {
       if (!todo_test (t, m, x * EXTENT_BYTES))
         continue;
-      if (x * EXTENT_BYTES < t->layout->member_bytes &&
-          resync_extent (t, e, m, x * EXTENT_BYTES, buf) == -1)
-        failed = true; /* go on: the others need it no less */
+      if (x * EXTENT_BYTES < t->layout->member_bytes)
+        err = resync_extent (t, e, m, x * EXTENT_BYTES, buf);
       if (++done % PROGRESS_EXTENTS == 0)
         nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", done,
                       t->extents);
     }
   free (buf);
-  return engine_run (e, &flush) == 0 && !failed ? 0 : -1;
+  if (err == 0)
+    err = engine_run (e, &flush);
+  if (err)
+    nbdkit_error ("weft: resync: %s", strerror (err));
+  return err ? -1 : t->unreadable > 0;
 }
 
 static int
@@ -323,10 +351,10 @@ static int
 settle_from (struct engine *e, const struct layout *l, const struct map *map,
              uint64_t first)
 {
-  struct todo t = { .layout = NULL };
-  int r = todo_load (&t, l, map);
+  struct todo t;
+  int r = todo_load (&t, e, l, map);
 
-  for (unsigned m = 0; m < map->members; m++)
+  for (unsigned m = 0; r == 0 && m < map->members; m++)
     for (uint64_t x = 0; x < first && x / 8 < t.bytes[m]; x++)
       t.bits[m][x / 8] &= ~(1u << x % 8);
   for (unsigned m = 0; r == 0 && m < map->members; m++)
@@ -341,12 +369,18 @@ settle_from (struct engine *e, const struct layout *l, const struct map *map,
 int
 resync_run (struct engine *e, const struct layout *l, const struct map *map)
 {
-  struct todo t = { .layout = NULL };
+  struct todo t;
   bool dirty;
-  int r = todo_load (&t, l, map);
+  int r = todo_load (&t, e, l, map);
 
+  for (unsigned i = 0; r == -1 && i < LOAD_TRIES && !hangup_ending (); i++) {
+    sleep (LOAD_PAUSE_S);
+    r = todo_load (&t, e, l, map);
+  }
+  if (r == -1)
+    return -1;
   dirty = t.extents > 0;
-  if (r == 0 && dirty && l->copies > 1) {
+  if (dirty && l->copies > 1) {
     nbdkit_error ("weft: array %s: %" PRIu64 " extents of 4 MiB may have copies "
                   "that differ; copying them before clients are served",
                   map->name, t.extents);
@@ -356,9 +390,9 @@ resync_run (struct engine *e, const struct layout *l, const struct map *map)
     hand_over (&t, e);
   todo_free (&t);
   /* The array engine never asks for what is only a part of an extent. */
-  return r == 0 && dirty ? settle_from (e, l, map,
-                                        l->member_bytes / EXTENT_BYTES)
-                         : r;
+  if (r == 0 && dirty)
+    settle_from (e, l, map, l->member_bytes / EXTENT_BYTES);
+  return r;
 }
 
 int

@@ -12,8 +12,9 @@
 
 /* Write the data of every extent whose intent bit some in-sync member has set
  * to its images, and flush; then the bits may fall.  No client may be served
- * yet.  Returns 0, or -1 after an error was told: then bits stay, for the next
- * time.
+ * yet.  Returns 0; or 1 when some places can't be read from any copy: their
+ * bits stay; or -1 after an error was told: copies may differ, so nobody may be
+ * served.
  */
 int resync_run (struct engine *e, const struct layout *l,
                 const struct map *map);

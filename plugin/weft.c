@@ -259,9 +259,9 @@ weft_config_complete (void)
   "admin=<URL>             Where weftd is (needed with disk= and array=).\n" \
   "uri=<URI>               NBD URI under which others reach this process.\n" \
   "node=<NAME>             Name of this host (default: its hostname).\n" \
+  "takeover=<BOOL>         Take the array from a host that lives (array).\n" \
   "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n" \
   "image-age=<MS>          Longest time an image is held (array; default 200).\n" \
-  "takeover=true           Take the array from a host that lives (array).\n" \
   "io-timeout=<MS>         A member silent for so long is lost (default 15000)."
 
 static int

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import threading
 
 
 def command(uri, *, name="job", rw="randwrite", bs="4k", depth=8, size="32M",
@@ -73,3 +74,33 @@ class Fio:
 def fio(uri, timeout=120, **options):
     with Fio(uri, **options) as f:
         return f.wait(timeout)
+
+
+class Load(threading.Thread):
+    """One fio that verifies after the other, until it is told to end."""
+
+    def __init__(self, uri, seed, size="16M", **options):
+        super().__init__()
+        self.uri, self.seed, self.options = uri, seed, options
+        self.size, self.jobs = size, 0
+        self.done, self.failure = False, None
+
+    def run(self):
+        while not self.done and not self.failure:
+            try:
+                fio(self.uri, timeout=240, jobs=1, depth=8, size=self.size,
+                    bs="4k-64k", rw="randwrite", verify_backlog=64,
+                    seed=(self.seed + self.jobs) % 2 ** 31, **self.options)
+                self.jobs += 1
+            except (AssertionError, ValueError) as e:
+                self.failure = e
+
+    def check(self):
+        assert self.failure is None, self.failure
+
+    def end(self):
+        self.done = True
+        self.join(300)
+        assert not self.is_alive(), "fio hangs"
+        self.check()
+        assert self.jobs > 0

@@ -62,8 +62,9 @@ class NetCluster:
             ns = self.ns(host)
             ip("netns", "add", ns)
             ip("-n", ns, "link", "add", "eth0", "type", "veth",
-               "peer", "name", host, "netns", switch)
-            ip("-n", switch, "link", "set", host, "master", "br0", "up")
+               "peer", "name", "to-" + host, "netns", switch)
+            ip("-n", switch, "link", "set", "dev", "to-" + host,
+               "master", "br0", "up")
             run(*self.inside(host, "sysctl", "-qw",
                              "net.ipv4.conf.all.route_localnet=1",
                              "net.ipv4.conf.eth0.route_localnet=1"))
@@ -105,7 +106,7 @@ class NetCluster:
                     f"admin={admin}", f"uri={self.nbd}", "node=a",
                     *self.array_args]
         return ["nbdkit", "-f", "-P", ready, "-i", self.address(name),
-                "-p", str(MEMBER_PORT), "--threads=4", "weft",
+                "-p", str(MEMBER_PORT), "--threads=1", "weft",
                 f"disk={self.file(name)}", f"admin={admin}",
                 f"uri=nbd://{self.address(name)}:{MEMBER_PORT}",
                 f"node={name}"]

@@ -16,7 +16,8 @@
 #include "uri.h"
 
 #define NBD_PORT "10809"
-#define CONNECT_MS 2000
+/* For each step of finding out whether somebody answers. */
+#define ANSWER_MS 2000
 
 static int
 hex_digit (char c)
@@ -120,25 +121,48 @@ uri_parse (const char *text, struct uri *uri)
   return -1;
 }
 
-/* Connect within CONNECT_MS? */
+/* The greeting that every NBD server sends first: NBDMAGIC, IHAVEOPT, flags.
+ * A process that hangs accepts connections, for its kernel does that.
+ */
 static bool
-connects (int family, const struct sockaddr *address, socklen_t length)
+greets (int fd)
+{
+  struct pollfd p = { .fd = fd, .events = POLLIN };
+  char greeting[18];
+  size_t n = 0;
+  ssize_t r;
+
+  while (n < sizeof greeting) {
+    if (poll (&p, 1, ANSWER_MS) != 1)
+      return false;
+    r = recv (fd, greeting + n, sizeof greeting - n, 0);
+    if (r <= 0)
+      return false;
+    n += (size_t) r;
+  }
+  return memcmp (greeting, "NBDMAGIC", 8) == 0;
+}
+
+static bool
+answers_at (int family, const struct sockaddr *address, socklen_t length)
 {
   struct pollfd p = { .events = POLLOUT };
   int error = 0;
   socklen_t error_length = sizeof error;
+  bool answers;
 
   p.fd = socket (family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (p.fd == -1)
     return false;
   if (connect (p.fd, address, length) == -1) {
     error = errno;
-    if (error == EINPROGRESS && poll (&p, 1, CONNECT_MS) == 1 &&
+    if (error == EINPROGRESS && poll (&p, 1, ANSWER_MS) == 1 &&
         getsockopt (p.fd, SOL_SOCKET, SO_ERROR, &error, &error_length) == -1)
       error = errno;
   }
+  answers = error == 0 && greets (p.fd);
   close (p.fd);
-  return error == 0;
+  return answers;
 }
 
 bool
@@ -153,12 +177,12 @@ uri_answers (const char *text)
     return true;
   if (uri.socket[0]) {
     memcpy (un.sun_path, uri.socket, sizeof un.sun_path);
-    return connects (AF_UNIX, (struct sockaddr *) &un, sizeof un);
+    return answers_at (AF_UNIX, (struct sockaddr *) &un, sizeof un);
   }
   if (getaddrinfo (uri.host, uri.port, &hints, &list) != 0)
     return false;
   for (struct addrinfo *a = list; a && !answers; a = a->ai_next)
-    answers = connects (a->ai_family, a->ai_addr, a->ai_addrlen);
+    answers = answers_at (a->ai_family, a->ai_addr, a->ai_addrlen);
   freeaddrinfo (list);
   return answers;
 }

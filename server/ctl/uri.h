@@ -21,7 +21,7 @@ struct uri {
 /* 0, or -1 for a URI of another kind (such as nbds, with TLS). */
 int uri_parse (const char *text, struct uri *uri);
 
-/* Does somebody listen there?  True for a URI of another kind, which is left
+/* Does an NBD server answer there?  True for a URI of another kind, which is left
  * to the client to find out.
  */
 bool uri_answers (const char *text);

@@ -10,43 +10,17 @@ Pass:  fio sees no error and only what it wrote; no flushed block is lost, ever;
 """
 
 import random
-import threading
 import time
 
 import pytest
 
 from blockwriter import Writer
 from copies import check_copies, model_of
-from fiojob import fio
+from fiojob import Load
 from wefttest import eventually
 
 UNIT = 64 << 10
 MEMBERS = 5
-
-
-class Load(threading.Thread):
-    """One fio after the other, until it is told to end."""
-
-    def __init__(self, uri, seed):
-        super().__init__()
-        self.uri, self.seed, self.done, self.failure = uri, seed, False, None
-        self.jobs = 0
-
-    def run(self):
-        while not self.done and not self.failure:
-            try:
-                fio(self.uri, timeout=240, jobs=1, depth=8, size="16M",
-                    bs="4k-64k", rw="randwrite", verify_backlog=64,
-                    seed=(self.seed + self.jobs) % 2 ** 31)
-                self.jobs += 1
-            except (AssertionError, ValueError) as e:
-                self.failure = e
-
-    def end(self):
-        self.done = True
-        self.join(300)
-        assert not self.is_alive(), "fio hangs"
-        assert self.failure is None, self.failure
 
 
 def in_sync(c, seconds=60):
@@ -59,13 +33,13 @@ def in_sync(c, seconds=60):
 def test_members_and_weftd(cluster, seed):
     rng = random.Random(seed)
     c = cluster(layout="raid-x", members=MEMBERS, unit=UNIT, size="48M",
-                io_timeout=2000)
+                io_timeout=2000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
     load = Load(c.nbd, seed)
     load.start()
     kills = stops = 0
     try:
         while kills < 190:
-            assert load.failure is None, load.failure
+            load.check()
             name = rng.choice(c.members)["name"]
             if rng.random() < 0.15:
                 name = "weftd"
@@ -85,7 +59,6 @@ def test_members_and_weftd(cluster, seed):
     finally:
         load.end()
     print(f"{kills} kills, {stops} stops, {load.jobs} fio jobs")
-    assert load.jobs > 0
     in_sync(c)
     check_copies(c, model_of(c, "raid-x", UNIT))
 
@@ -95,7 +68,7 @@ def test_array_process(cluster, seed):
     """With members and weftd killed just before or after it."""
     rng = random.Random(seed)
     c = cluster(layout="raid-x", members=MEMBERS, unit=UNIT, size="48M",
-                io_timeout=2000)
+                io_timeout=2000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
     writer = Writer(c.nbd, rng)
     for _ in range(10):
         writer.start()

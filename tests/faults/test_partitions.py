@@ -13,7 +13,7 @@ import time
 import pytest
 
 from copies import check_copies, model_of
-from fiojob import Fio
+from fiojob import Load
 from netcluster import NetCluster
 from wefttest import eventually
 
@@ -26,86 +26,80 @@ def net(tmp_path):
         yield c
 
 
-def writer(c, seconds, seed):
-    return Fio(c.nbd, inside=c.inside("a"), jobs=1, depth=8, size="24M",
-               bs="4k-64k", rw="randrw", time_based=True, runtime=seconds,
-               seed=seed % 2 ** 31)
-
-
-def settle(c, job):
-    c.heal()
-    c.in_sync()
-    job.wait(180)
-    check_copies(c, model_of(c, c.layout, c.unit))
+@pytest.fixture
+def load(net, seed):
+    """Ends with the network whole."""
+    load = Load(net.nbd, seed, inside=net.inside("a"))
+    load.start()
+    time.sleep(1)
+    yield load
+    net.heal()
+    load.end()
+    net.in_sync()
+    check_copies(net, model_of(net, net.layout, net.unit))
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("ways", ["both", "there", "back"])
-def test_writer_and_member(net, seed, ways):
-    with writer(net, 20, seed) as job:
-        time.sleep(2)
-        if ways in ("both", "there"):
-            net.cut("a", "h1")
-        if ways in ("both", "back"):
-            net.cut("h1", "a")
-        eventually(lambda: net.states()[1] == "out", 30, what="h1 out")
-        assert [s for i, s in enumerate(net.states()) if i != 1] == [
-            "in-sync"] * 3
-        settle(net, job)
+def test_writer_and_member(net, load, ways):
+    if ways in ("both", "there"):
+        net.cut("a", "h1")
+    if ways in ("both", "back"):
+        net.cut("h1", "a")
+    eventually(lambda: net.states()[1] == "out", 30, what="h1 out")
+    assert [s for i, s in enumerate(net.states()) if i != 1] == [
+        "in-sync"] * 3
+    jobs = load.jobs
+    eventually(lambda: load.jobs > jobs or load.failure, 60,
+               what="I/O to go on without h1")
 
 
 @pytest.mark.timeout(240)
-def test_writer_and_weftd(net, seed):
+def test_writer_and_weftd(net, load):
     """I/O goes on without weftd; what weftd must record waits for it."""
-    with writer(net, 25, seed) as job:
-        time.sleep(1)
-        net.cut_both("a", "w")
-        time.sleep(3)
-        assert net.states() == ["in-sync"] * 4
-        net.cut_both("a", "h2")
-        time.sleep(5)
-        assert net.states() == ["in-sync"] * 4
-        assert job.running()
-        settle(net, job)
+    net.cut_both("a", "w")
+    jobs = load.jobs
+    eventually(lambda: load.jobs > jobs + 1 or load.failure, 60,
+               what="I/O to go on without weftd")
+    net.cut_both("a", "h2")
+    time.sleep(5)
+    assert net.states() == ["in-sync"] * 4
+    jobs = load.jobs
+    time.sleep(3)
+    assert load.jobs == jobs
 
 
 @pytest.mark.timeout(240)
-def test_member_and_weftd(net, seed):
+def test_member_and_weftd(net, load):
     """A member that weftd does not hear goes on serving its writer."""
-    with writer(net, 15, seed) as job:
-        time.sleep(1)
-        net.cut_both("h3", "w")
-        eventually(lambda: not net.get("/api/v1/arrays/a")["members"][3]
-                   ["alive"], 30, what="h3 silent")
-        time.sleep(2)
-        assert net.states() == ["in-sync"] * 4
-        settle(net, job)
+    net.cut_both("h3", "w")
+    eventually(lambda: not net.get("/api/v1/arrays/a")["members"][3]["alive"],
+               30, what="h3 silent")
+    jobs = load.jobs
+    eventually(lambda: load.jobs > jobs + 1 or load.failure, 60,
+               what="I/O to go on with h3")
+    assert net.states() == ["in-sync"] * 4
 
 
 @pytest.mark.timeout(240)
-def test_triangle_of_members(net, seed):
+def test_triangle_of_members(net, load):
     """A joining member that one source can't reach waits, and says for whom."""
-    with writer(net, 25, seed) as job:
-        time.sleep(1)
-        net.kill("h0")
-        eventually(lambda: net.states()[0] == "out", 30, what="h0 out")
-        time.sleep(1)
-        net.cut_both("h0", "h2")
-        net.start("h0")
-        eventually(lambda: "member 2" in str(
-            (net.get("/api/v1/arrays/a")["members"][0]["rebuild"] or {})
-            .get("waits")), 30, what="h0 to say that it waits for member 2")
-        assert net.states()[0] == "joining"
-        settle(net, job)
+    net.kill("h0")
+    eventually(lambda: net.states()[0] == "out", 30, what="h0 out")
+    time.sleep(1)
+    net.cut_both("h0", "h2")
+    net.start("h0")
+    eventually(lambda: "member 2" in str(
+        (net.get("/api/v1/arrays/a")["members"][0]["rebuild"] or {})
+        .get("waits")), 30, what="h0 to say that it waits for member 2")
+    assert net.states()[0] == "joining"
 
 
 @pytest.mark.timeout(240)
-def test_flapping(net, seed):
+def test_flapping(net, load):
     """A line that comes and goes."""
-    with writer(net, 25, seed) as job:
-        for i in range(5):
-            time.sleep(0.5)
-            net.cut_both("a", f"h{i % 2}")
-            time.sleep(1.5)
-            net.heal()
-        settle(net, job)
+    for i in range(5):
+        net.cut_both("a", f"h{i % 2}")
+        time.sleep(1.5)
+        net.heal()
+        time.sleep(0.5)

@@ -369,6 +369,46 @@ def test_last_copy_comes_back(bench):
     assert "stops" not in a.log()
 
 
+@pytest.mark.parametrize("words", [(), ("-r",)], ids=["writer", "reader"])
+def test_fence_of_a_living_connection(bench, words):
+    """It is no use any more, though nothing was in flight and it lives."""
+    ms = bench.members(2)
+    s = Script(ms, "raid-1")
+    s.lost = s.out
+    a = bench.array(s, *words)
+    h = bench.connect(a)
+    if not words:
+        h.pwrite(b"a" * 4096, 0)
+        h.flush()
+    s.commit("in-sync", "in-sync", fence=[0])
+    s.joined()
+    assert "m0 is connected again" in a.log()
+    assert "m1 is connected again" not in a.log()
+    if not words:
+        h.pwrite(b"b" * 4096, 4096)
+        h.flush()  # nothing that was written may be gone
+    h.pread(8192, 0)
+    assert not s.reports and "is lost" not in a.log(), a.log()
+
+
+def test_end_while_a_connect_hangs(bench):
+    ms = bench.members(2)
+    s = Script(ms, "raid-1", ["out", "in-sync"])
+    ms[0].kill()
+    a = bench.array(s)
+    ms[0].socket.unlink()
+    with socket.socket(socket.AF_UNIX) as hangs:
+        hangs.bind(str(ms[0].socket))
+        hangs.listen()
+        s.commit("joining", "in-sync", fence=[0])
+        hangs.settimeout(10)
+        with hangs.accept()[0]:
+            begin = time.monotonic()
+            assert a.stop() == 0
+            assert time.monotonic() - begin < 2
+    assert not s.reports
+
+
 def test_reader_connects_again(bench):
     """A reader whose connection broke though the member is well."""
     ms = bench.members(2)

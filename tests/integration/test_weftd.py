@@ -477,8 +477,10 @@ def test_kill_at_any_time(weftd, seed):
             assert r["states"][i % 4] == "out" and r["epoch"] > highest
             highest = r["epoch"]
             status, a = insist("GET", "/arrays/a")
-            assert a["members"][i % 4]["state"] == "out"
-            assert a["session"]["id"] == session and a["epoch"] == highest
+            # It may be on its way back, but waits for this host.
+            assert a["members"][i % 4]["state"] in ("out", "joining")
+            assert a["session"]["id"] == session and a["epoch"] >= highest
+            highest = a["epoch"]
             insist("DELETE", f"/sessions/{session}")
             insist("DELETE", "/arrays/a", also=("unknown-array",))
             eventually(lambda: all(m.header["array"] is None for m in ms))
@@ -585,7 +587,7 @@ def test_old_backup(weftd, array):
     h = host(weftd)
     eventually(lambda: h.attach()[0] == 201)
     h.lost(1)
-    eventually(lambda: array[0].header["states_epoch"] == h.epoch)
+    eventually(lambda: array[0].header["states_epoch"] >= h.epoch)
     weftd.stop()
     shutil.rmtree(weftd.state)
     shutil.copytree(weftd.dir / "backup", weftd.state)

@@ -8,9 +8,11 @@
  * A read returns no version below the floor as it was when it was submitted,
  * and none that was not submitted.
  *
- * A power cut of the last copy takes back what was not flushed: such a grain is
- * in doubt until it is written again, and a FLUSH must have failed before one
- * may promise anything.
+ * A power cut of the last copy takes back what was not flushed, no more: such a
+ * grain is in doubt until it is written again; its copies may differ.  The
+ * FLUSHes that speak for lost writes fail: those that are under way when the
+ * array hears of it, and those that begin before one that began later has
+ * failed.  No others do.
  *
  * When a write is acknowledged, its data copy holds it, or, where weftd has
  * recorded that one as out and the engine has heard of it, an image does:
@@ -32,7 +34,7 @@ struct grain {
   uint64_t last;      /* the latest write of any kind */
   uint64_t last_failed;
   uint64_t prepared; /* acked, when the array began to prepare */
-  bool doubt; /* a copy has lost what was not flushed: any may be read */
+  bool doubt; /* a copy has lost what was not flushed: that may be read */
   uint64_t unheard; /* bits of members: the array has not heard of it */
 };
 
@@ -41,9 +43,14 @@ struct judged {
   uint64_t first, count; /* grains */
   uint64_t *floors;      /* of each, at submission */
   bool flush;
+  uint64_t events, told; /* as of its submission */
   struct judged *next;
 };
 static struct judged *judged; /* those under way */
+/* The array has heard that a copy may have lost something so often, and has told
+ * its clients of so many of these.
+ */
+static uint64_t events, told;
 
 unsigned grain_bytes;
 static struct judge_world world;
@@ -88,7 +95,7 @@ void
 judge_begin (const struct judge_world *w)
 {
   world = *w;
-  versions = 0;
+  versions = events = told = 0;
   grains_count = w->layout->size / grain_bytes;
   grains = calloc (grains_count, sizeof *grains);
   if (!grains)
@@ -137,7 +144,8 @@ judge_submitted (struct array_request *r)
   j->next = judged;
   judged = j;
   j->flush = flush;
-
+  j->events = events;
+  j->told = told;
   j->first = flush ? 0 : r->offset / grain_bytes;
   j->count = flush ? grains_count : r->length / grain_bytes;
   j->floors = calloc (j->count + 1, sizeof j->floors[0]);
@@ -163,6 +171,13 @@ static void
 raise_to (uint64_t *to, uint64_t version)
 {
   if (*to < version)
+    *to = version;
+}
+
+static void
+lower_to (uint64_t *to, uint64_t version)
+{
+  if (*to > version)
     *to = version;
 }
 
@@ -233,19 +248,18 @@ write_done (struct judged *j, const struct array_request *r)
     struct grain *g = &grains[j->first + i];
 
     raise_to (&g->acked, j->version);
-    if (g->unheard)
-      continue;
-    raise_to (&g->floor, j->version);
-    g->doubt &= g->last != j->version;
     if (fua)
       raise_to (&g->promised, j->version);
-    if (!exists (j->first + i) || g->doubt)
-      continue; /* lost between the write and its answer */
-    check_copies (j->first + i, j->version, all, false,
-                  "a write is acknowledged");
-    if (fua)
+    if (fua && exists (j->first + i))
       check_copies (j->first + i, j->version, true, true,
                     "a write with FUA is acknowledged");
+    if (g->unheard)
+      continue; /* it may be gone already */
+    raise_to (&g->floor, j->version);
+    g->doubt = false;
+    if (exists (j->first + i))
+      check_copies (j->first + i, j->version, all, false,
+                    "a write is acknowledged");
   }
 }
 
@@ -257,13 +271,12 @@ read_done (struct judged *j, const struct array_request *r)
     uint64_t version
         = grain_version ((char *)r->buf + i * grain_bytes, g, "what was read");
 
-    if (grains[g].doubt)
-      continue;
     if (!possible (g, version, j->floors[i]))
       sim_fail ("grain %llu reads as version %llu, but was %llu before",
                 (unsigned long long)g, (unsigned long long)version,
                 (unsigned long long)j->floors[i]);
-    raise_to (&grains[g].floor, version);
+    if (!grains[g].doubt)
+      raise_to (&grains[g].floor, version);
   }
 }
 
@@ -302,20 +315,19 @@ flush_done (struct judged *j)
 static void
 failed (struct judged *j, const struct array_request *r, bool may_fail)
 {
-  if (!may_fail)
+  if (!may_fail && !(j->flush && j->told < events))
     sim_fail ("a client sees an error: op %d of %llu bytes at %llu: %s", r->op,
               (unsigned long long)r->length, (unsigned long long)r->offset,
               strerror (r->error));
   if (j->version)
     for (uint64_t i = 0; i < j->count; i++)
       raise_to (&grains[j->first + i].last_failed, j->version);
-  for (uint64_t i = 0; i < grains_count && j->flush; i++)
-    if (grains[i].doubt) { /* it was said */
-      grains[i].acked = grains[i].promised;
-      for (struct judged *f = judged; f; f = f->next)
-        if (f->flush)
-          f->floors[i] = grains[i].promised;
-    }
+  if (!j->flush)
+    return;
+  raise_to (&told, j->events);
+  for (uint64_t i = 0; i < grains_count; i++)
+    if (grains[i].doubt && grains[i].acked <= j->floors[i])
+      grains[i].acked = grains[i].promised; /* the next need not speak of it */
 }
 
 void
@@ -364,8 +376,7 @@ judge_prepared (const bool in_sync[], const bool joins[])
 
       if (joins[member])
         version = copy_version (i, c, true, &member);
-      if (in_sync[member] && !grains[i].doubt
-          && !possible (i, version, grains[i].prepared))
+      if (in_sync[member] && !possible (i, version, grains[i].prepared))
         sim_fail ("the array is prepared, but grain %llu, copy %u on member "
                   "%u, holds version %llu, and %llu was acknowledged",
                   (unsigned long long)i, c, member, (unsigned long long)version,
@@ -386,15 +397,17 @@ judge_gone (unsigned member, uint64_t offset)
   g = &grains[i];
   g->doubt = true;
   g->unheard |= UINT64_C (1) << member;
-  g->floor = g->promised;
+  lower_to (&g->floor, g->promised);
+  lower_to (&g->prepared, g->promised);
   for (struct judged *j = judged; j; j = j->next)
     if (!j->flush && i >= j->first && i < j->first + j->count)
-      j->floors[i - j->first] = g->promised;
+      lower_to (&j->floors[i - j->first], g->promised);
 }
 
 void
-judge_heard (unsigned member)
+judge_heard (unsigned member, bool counts)
 {
+  events += counts;
   for (uint64_t i = 0; i < grains_count; i++)
     grains[i].unheard &= ~(UINT64_C (1) << member);
 }
@@ -437,12 +450,11 @@ judge_quiet (void)
     uint64_t version = UINT64_MAX;
     unsigned member;
 
-    if (g->doubt)
-      continue;
     for (unsigned c = 0; c < world.layout->copies; c++) {
       uint64_t v = copy_version (i, c, false, &member);
 
-      if (world.recorded_out[member])
+      if (world.recorded_out[member]
+          || (g->doubt && possible (i, v, g->promised)))
         continue;
       if (version != UINT64_MAX && v != version)
         sim_fail ("all is quiet, but grain %llu: copy %u on member %u holds "

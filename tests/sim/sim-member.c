@@ -113,19 +113,20 @@ decode (const struct sim_member *m, const struct array_io *io, void *buf,
   if (io->offset != 0 || io->length > BATCH_BYTES_MAX)
     sim_fail ("a batch of %llu bytes at %llu", (unsigned long long)io->length,
               (unsigned long long)io->offset);
-  if (*count < 1)
-    sim_fail ("a batch is refused: %s", *count < 0 ? why : "it is empty");
+  if (*count < 0)
+    sim_fail ("a batch is refused: %s", why);
   return records;
 }
 
-/* Bits fall of extents that are named whole. */
+/* Bits fall of extents that are named whole, up to the end. */
 static void
 clear (struct sim_member *m, uint64_t offset, uint64_t length, bool settle)
 {
-  if (offset % m->extent_bytes || length % m->extent_bytes)
+  uint64_t end = offset + length;
+
+  if (offset % m->extent_bytes || (end % m->extent_bytes && end != m->bytes))
     sim_fail ("a clear of a part of an extent");
-  for (uint64_t e = offset / m->extent_bytes;
-       e < (offset + length) / m->extent_bytes; e++) {
+  for (uint64_t e = offset / m->extent_bytes; e * m->extent_bytes < end; e++) {
     m->maps[SIM_HELD][e] = false;
     if (settle)
       m->maps[SIM_LEFT][e] = false;

@@ -341,8 +341,7 @@ hear_commit (const struct event *e)
       w.noticed[i] = false;
       w.connected[i] = w.life[i];
       w.connected_epoch[i] = e->epoch;
-      judge_heard (i);
-      w.flush_may_fail = true;
+      judge_heard (i, e->states[i] == MEMBER_IN_SYNC);
       array_back (w.array, i, sim_now);
       world_take_outputs ();
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "sim-world.h"
 
 struct world w;
@@ -46,6 +47,15 @@ delay (void)
 static const char *const io_names[]
     = { "read", "write", "zero", "trim", "flush", "extents", "batch" };
 
+/* A question for a sign of life, which is never slow to be answered. */
+static bool
+is_probe (const struct array_io *io)
+{
+  return (io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0))
+         || (!w.config.batches && io->kind == IO_READ && io->offset == 0
+             && io->length == 4096);
+}
+
 static void
 take_io (struct array_io *io)
 {
@@ -68,10 +78,12 @@ take_io (struct array_io *io)
   w.flights = f;
   if (trouble == SILENT)
     f->silent = true;
+  else if (trouble == FINE && is_probe (io))
+    flight_event (f, EVENT_EXECUTE, sim_below (MS));
   else if (trouble == BROKEN) {
     f->executed = true;
     f->error = ENOTCONN;
-    flight_event (f, EVENT_ANSWER, delay ());
+    flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
   }
   else
     flight_event (f, EVENT_EXECUTE, delay ());
@@ -101,7 +113,7 @@ world_break_flights (unsigned member)
     f->executed = true;
     f->silent = false;
     f->error = sim_chance (50) ? ENOTCONN : ESHUTDOWN;
-    flight_event (f, EVENT_ANSWER, delay ());
+    flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
   }
 }
 
@@ -146,9 +158,7 @@ take_done (struct array_request *r)
     sim_fail ("a client sees the error %s", strerror (r->error));
   if (r->error)
     w.errors++;
-  judge_done (w.judged[i], r,
-              w.may_fail || w.stopped
-                  || (r->op == ARRAY_FLUSH && w.flush_may_fail));
+  judge_done (w.judged[i], r, w.may_fail || w.stopped);
   w.judged[i] = NULL;
   free (r->buf);
   free (r->extents);
@@ -432,7 +442,7 @@ execute (struct flight *f)
       || (m->phase != SIM_SERVING && io->kind == IO_READ)) {
     f->error = ESHUTDOWN; /* fenced; or refused, for it joins */
     if (!f->silent)
-      flight_event (f, EVENT_ANSWER, delay ());
+      flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
     return;
   }
   if (io->kind == IO_BATCH)
@@ -447,7 +457,7 @@ execute (struct flight *f)
   if (io->kind == IO_BATCH && (w.losses == 0 || w.rejoins))
     judge_cleared ();
   if (!f->silent)
-    flight_event (f, EVENT_ANSWER, delay ());
+    flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
 }
 
 static void

@@ -76,7 +76,6 @@ struct world {
   unsigned steps, faults, bad_percent;
   uint64_t slow_percent;
   bool may_fail, stopped, may_lose, pauses, sluggish;
-  bool flush_may_fail;
   unsigned inputs, requests_done, losses, bads, errors, clears, joins, returns;
   uint64_t bytes_peak;
 };

@@ -106,11 +106,10 @@ void judge_done (struct judged *j, struct array_request *r, bool may_fail);
  */
 void judge_prepares (void);
 void judge_prepared (const bool in_sync[], const bool joins[]);
-/* What is not stable of this place of a member is gone, and the next FLUSH must
- * say so.
- */
+/* What is not stable of this place of a member is gone. */
 void judge_gone (unsigned member, uint64_t offset);
-void judge_heard (unsigned member); /* the array knows */
+/* The array knows that something may be; counts: of a copy that counts. */
+void judge_heard (unsigned member, bool counts);
 /* Bits have fallen: where no copy of a grain has one, all copies are the same
  * and stable.
  */

@@ -64,6 +64,7 @@ action_done (struct event *e)
     ;
   *p = a->next;
   m->actions_in_flight--;
+  io_steps++;
   if (m->disk->write_errors > 0) {
     m->disk->write_errors--;
     error = EIO;

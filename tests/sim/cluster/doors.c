@@ -206,6 +206,7 @@ carried_out (struct event *e)
   case LIFE_RUNS:
     break;
   }
+  io_steps++;
   unlink_running (m, n);
   perform (m, n);
   leave (m, n);
@@ -315,6 +316,7 @@ door_request (struct conn *c, struct nbd *n)
   }
   else if (d == NULL || d->pass == NULL)
     return;
+  io_steps++;
   d->running++;
   n->refs++;
   n->request = (struct member_request){ .records = n->records,

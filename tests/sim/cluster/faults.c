@@ -113,7 +113,8 @@ cut_host (struct host *h, uint64_t out)
   link_all (h->proc.party, true);
   if (h->proc.life)
     host_kill (h);
-  h->start_at = sim_now + out + between (10, 3000) * MS;
+  if (!w.config.lone || h == w.host)
+    h->start_at = sim_now + out + between (10, 3000) * MS;
   for (unsigned i = 0; i < w.disks; i++)
     if (w.member[i].proc.party == h->proc.party) {
       if (w.member[i].proc.life)
@@ -379,6 +380,34 @@ something (void *what)
   later (sim_below (2 * w.config.faults_ms * MS) + 1, something, NULL);
 }
 
+void
+faults_crash (enum victim v, unsigned member, uint64_t out)
+{
+  struct member_role *m = &w.member[member];
+
+  switch (v) {
+  case VICTIM_HOST:
+    host_kill (&w.host[0]);
+    w.host[0].start_at = sim_now + out;
+    break;
+  case VICTIM_WEFTD:
+    weftd_kill ();
+    later (out, weftd_back, NULL);
+    break;
+  case VICTIM_ALL:
+    for (unsigned i = 0; i < w.config.hosts; i++)
+      cut_host (&w.host[i], out);
+    weftd_kill ();
+    later (out, weftd_back, NULL);
+    break;
+  case VICTIM_KILL:
+  case VICTIM_CUT:
+    member_stop (m, v == VICTIM_CUT);
+    later (out, member_back, m);
+    break;
+  }
+}
+
 /* Starts what should run and does not: array processes, and members that have
  * failed.
  */
@@ -403,7 +432,7 @@ keeper (void *what)
 void
 faults_begin (void)
 {
-  later (0, keeper, NULL);
+  keeper (NULL);
   if (w.config.faults_ms)
     later (2 * SECOND, something, NULL);
 }

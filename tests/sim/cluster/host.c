@@ -313,7 +313,7 @@ make_engine (struct host *h)
     .layout = w.layout,
     .dup = w.config.dup,
     .readonly = !h->writable,
-    .batches = true,
+    .batches = h->writable, /* readers have no batch door */
     .epoch = h->epoch,
     .image_buffer_bytes = w.config.image_buffer_bytes,
     .image_age_ms = w.config.image_age_ms,

@@ -39,7 +39,7 @@ again (void)
 static bool
 flaky (void)
 {
-  return !w.healing && w.config.flaky > 0 && sim_below (1000) < w.config.flaky;
+  return w.working && w.config.flaky > 0 && sim_below (1000) < w.config.flaky;
 }
 
 /* ---- Calls to weftd. ---- */

@@ -12,8 +12,8 @@
  * when the writer dies, and when a power cut takes what one copy had in its
  * cache while the others are not whole (a double failure).
  *
- * What a session asks for after its end was recorded (because another took
- * over) is void: it must never appear, and no FLUSH may be granted for it.
+ * What a session asks for after another has been granted the array is void: it
+ * must never appear, and no FUA write may be granted of it.
  */
 
 #include <config.h>
@@ -39,6 +39,7 @@ struct version {
 static struct version *versions;
 static uint64_t versions_count, versions_room;
 
+static uint64_t holder;  /* the newest session that may write */
 static uint64_t writer;  /* the session whose era it is */
 static uint64_t low;     /* versions up to this are of earlier eras */
 static uint64_t era;
@@ -48,8 +49,7 @@ static bool reconnected; /* a last copy was away: its bits stay for this era */
 struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
-  bool ended;       /* the session, when it was asked */
-  bool dirty_void;  /* a FLUSH: something void was acknowledged before */
+  bool ended;       /* another held the array when it was asked */
   unsigned first, count;
   uint64_t *floors;
 };
@@ -58,7 +58,7 @@ void
 oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
-  versions_count = low = era = writer = 0;
+  versions_count = low = era = writer = holder = 0;
   weak = false;
 }
 
@@ -111,7 +111,7 @@ oracle_submit (struct host *h, struct array_request *r)
 
   q->session = h->session;
   q->era = era;
-  q->ended = session_ended (h->session);
+  q->ended = h->writable && h->session != holder;
   q->first = flush ? 0 : offset_grain (r->offset);
   q->count = flush ? w.grains : r->length / grain_bytes;
   q->floors = make ((q->count + 1) * sizeof q->floors[0]);
@@ -224,16 +224,18 @@ flush_done (struct asked *q)
   }
 }
 
-/* Has something of it no copy that can be read, for disks have failed? */
+/* Has something of it no copy that can be read, for disks have failed?  A
+ * reader may read the data copy alone.
+ */
 static bool
-unreadable (const struct asked *q)
+unreadable (const struct host *h, const struct asked *q)
 {
   const struct cluster_array_record *a = store_array ();
 
   for (unsigned i = 0; i < q->count; i++) {
     bool any = false;
 
-    for (unsigned c = 0; c < w.layout.copies; c++) {
+    for (unsigned c = 0; c < (h->writable ? w.layout.copies : 1); c++) {
       unsigned m = w.copy[q->first + i][c].member;
       const struct member *e = w.member[a->member[m].disk[0] - 1].engine;
 
@@ -254,7 +256,7 @@ failed (struct host *h, struct asked *q, struct array_request *r)
     return;
   if (r->op == ARRAY_FLUSH && r->error == EIO && weak)
     return;
-  if (r->op == ARRAY_READ && r->error == EIO && unreadable (q))
+  if (r->op == ARRAY_READ && r->error == EIO && unreadable (h, q))
     return;
   sim_fail ("host %u: a client sees an error: op %d at %" PRIu64 ": %s",
             h->proc.number, r->op, r->offset, strerror (r->error));
@@ -333,7 +335,7 @@ oracle_serving (struct host *h)
     w.disk[i].cut = false;
   writer = h->session;
   low = versions_count;
-  weak = reconnected = false;
+  weak = false;
   era++;
 }
 
@@ -344,6 +346,14 @@ oracle_writer_gone (uint64_t session)
     return;
   for (unsigned g = 0; g < w.grains; g++)
     weaken (g);
+}
+
+void
+oracle_granted (uint64_t session)
+{
+  if (holder != session)
+    reconnected = false;
+  holder = session;
 }
 
 void

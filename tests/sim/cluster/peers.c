@@ -44,7 +44,7 @@ change (const struct array_io *io)
   if (io->kind == IO_BATCH) {
     count = batch_decode (io->buf, io->length, w.config.member_bytes, decoded,
                           &why);
-    if (count < 1)
+    if (count < 0) /* without records it is a probe */
       sim_fail ("a batch is refused: %s", why);
   }
   else
@@ -54,7 +54,7 @@ change (const struct array_io *io)
                                     : BATCH_ZERO,
       .offset = io->offset, .length = io->length, .payload = io->buf,
     };
-  n->records = make (count * sizeof n->records[0]);
+  n->records = make ((count + 1) * sizeof n->records[0]);
   n->count = count;
   for (int i = 0; i < count; i++) {
     n->records[i] = decoded[i];
@@ -70,6 +70,7 @@ static void
 io_done (struct host *h, struct array_io *io, int error)
 {
   steps++;
+  io_steps++;
   array_io_done (h->engine, io, error, sim_now);
 }
 
@@ -164,7 +165,7 @@ broke (struct conn *c)
   struct host *h = p->host;
 
   TRACE (&h->proc, "its connection to member %u is broken", p->member);
-  if (p->opening > 0) {
+  if (p->opening > 0 || h->engine == NULL) {
     peer_close (p);
     peer_made (p, false);
     return;

@@ -58,7 +58,7 @@ look (const struct cluster_record *before, const struct cluster_record *now)
 {
   if (now->kind == CLUSTER_RECORD_ARRAY)
     check_array (before ? &before->array : NULL, &now->array);
-  else if (now->kind == CLUSTER_RECORD_SESSION) {
+  else if (now->kind == CLUSTER_RECORD_SESSION && !w.old_database) {
     check_session (&now->session);
     if (now->session.ended && before && !before->session.ended)
       oracle_session_ended (now->session.id);
@@ -89,22 +89,33 @@ store_put (const struct cluster_record *r)
     s->count++;
 }
 
+/* What is true: an old database says what was. */
+static const struct store *
+truth (void)
+{
+  return w.old_database ? &newest : &w.store;
+}
+
 const struct cluster_array_record *
 store_array (void)
 {
-  for (unsigned i = 0; i < w.store.count; i++)
-    if (w.store.record[i]->kind == CLUSTER_RECORD_ARRAY)
-      return &w.store.record[i]->array;
+  const struct store *s = truth ();
+
+  for (unsigned i = 0; i < s->count; i++)
+    if (s->record[i]->kind == CLUSTER_RECORD_ARRAY)
+      return &s->record[i]->array;
   return NULL;
 }
 
 const struct cluster_session_record *
 store_session (uint64_t id)
 {
-  for (unsigned i = 0; i < w.store.count; i++)
-    if (w.store.record[i]->kind == CLUSTER_RECORD_SESSION &&
-        w.store.record[i]->session.id == id)
-      return &w.store.record[i]->session;
+  const struct store *s = truth ();
+
+  for (unsigned i = 0; i < s->count; i++)
+    if (s->record[i]->kind == CLUSTER_RECORD_SESSION &&
+        s->record[i]->session.id == id)
+      return &s->record[i]->session;
   return NULL;
 }
 

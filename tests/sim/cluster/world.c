@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "world.h"
 
 struct world w;
-unsigned long long steps;
+unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
 
@@ -123,6 +124,7 @@ choose_layout (struct config *c)
   c->kind = kinds[sim_below (sizeof kinds / sizeof kinds[0])];
   c->n = 3 + sim_below (2);
   c->groups = 1;
+  c->spares = 2;
   if (c->kind == LAYOUT_RAID10)
     c->n = 2 + 2 * sim_below (2);
   if (c->kind == LAYOUT_RAID1)
@@ -165,7 +167,7 @@ make_parts (void)
   w.admin = (struct process){ .kind = "admin" };
   process_start (&w.admin);
   w.weftd.proc = (struct process){ .kind = "weftd" };
-  w.disks = members + 2;
+  w.disks = members + w.config.spares;
   for (unsigned i = 0; i < w.disks; i++) {
     struct member_role *m = &w.member[i];
 
@@ -190,6 +192,9 @@ begin (void)
   const struct config *c = &w.config;
   char why[200];
 
+  /* Records are large, and come and go: the kernel need not hear of each. */
+  mallopt (M_MMAP_THRESHOLD, MiB (64));
+  mallopt (M_TRIM_THRESHOLD, MiB (256));
   if (layout_init (&w.layout, c->kind, c->n, c->groups, c->unit,
                    c->member_bytes, why, sizeof why) == -1)
     sim_fail ("layout: %s", why);
@@ -221,9 +226,10 @@ world_begin (uint64_t seed)
 }
 
 void
-world_configure (const struct config *c)
+world_configure (const struct config *c, uint64_t seed)
 {
   memset (&w, 0, sizeof w);
+  sim_seed (seed);
   sim_now = 1000 * SECOND;
   grain_bytes = 64;
   w.config = *c;
@@ -260,8 +266,8 @@ is_ready (void)
   return a && a->ready;
 }
 
-static void
-create (void)
+void
+world_create (void)
 {
   struct call *c;
 
@@ -282,6 +288,9 @@ create (void)
   if (!world_live (60 * SECOND, is_ready))
     sim_fail ("the array is never ready");
   w.created = true;
+  for (unsigned i = 0; i < (w.config.lone ? 1 : w.config.hosts); i++)
+    w.host[i].start_at = sim_now;
+  faults_begin ();
 }
 
 /* ---- Time ---- */
@@ -306,19 +315,43 @@ world_live (uint64_t ns, bool (*until) (void))
 void
 world_run (void)
 {
-  create ();
+  world_create ();
   w.working = true;
-  for (unsigned i = 0; i < w.config.hosts; i++)
-    w.host[i].start_at = sim_now;
-  faults_begin ();
   world_live (w.config.work_ns, NULL);
+}
+
+/* A member that was started again keeps bits of its former life until somebody
+ * finds its old connection dead: touch everything.
+ */
+static void
+touch_all (void)
+{
+  struct host *h = check_writer ();
+
+  for (unsigned i = 0; h && i < w.config.areas; i++)
+    clients_send (h, ARRAY_WRITE, 0, w.area[i].offset,
+                  w.area[i].grains * grain_bytes);
+}
+
+void
+world_converge (void)
+{
+  char why[1500] = "";
+
+  for (unsigned i = 0; i < 400 && !check_converged (NULL, 0); i++) {
+    world_live (SECOND / 4, NULL);
+    if (i == 100)
+      touch_all ();
+  }
+  if (!check_converged (why, sizeof why))
+    sim_fail ("all was healed %u s ago: %s", 100, why);
+  oracle_quiet ();
+  counters.runs++;
 }
 
 void
 world_finish (void)
 {
-  char why[1000] = "";
-
   w.working = false;
   w.healing = true;
   sim_trace ("---- all is healed ----");
@@ -335,12 +368,7 @@ world_finish (void)
     check_writer ()->wants_detach = true;
     clients_poll (check_writer ());
   }
-  for (unsigned i = 0; i < 400 && !check_converged (NULL, 0); i++)
-    world_live (SECOND / 4, NULL);
-  if (!check_converged (why, sizeof why))
-    sim_fail ("all was healed %u s ago: %s", 100, why);
-  oracle_quiet ();
-  counters.runs++;
+  world_converge ();
 }
 
 void

@@ -423,6 +423,7 @@ void oracle_done (struct host *h, struct asked *j, struct array_request *r);
 void oracle_forget (struct asked *j);
 void oracle_serving (struct host *h); /* a new writer lets clients in */
 void oracle_writer_gone (uint64_t session);
+void oracle_granted (uint64_t session); /* durably */
 void oracle_session_ended (uint64_t session); /* durably */
 void oracle_power_cut (struct disk *d);
 void oracle_committed (const struct cluster_array_record *before,
@@ -446,13 +447,16 @@ bool check_converged (char *why, size_t size);
 /* ---- What goes wrong (faults.c) ---- */
 
 void faults_begin (void);
+/* One of them, by hand; whoever is down comes back after `outage` ns. */
+enum victim { VICTIM_HOST, VICTIM_WEFTD, VICTIM_ALL, VICTIM_KILL, VICTIM_CUT };
+void faults_crash (enum victim v, unsigned member, uint64_t outage);
 void faults_heal (void);
 
 /* ---- A run ---- */
 
 struct config {
   enum layout_kind kind;
-  unsigned n, groups, hosts, areas, readers;
+  unsigned n, groups, hosts, areas, readers, spares;
   uint32_t unit;
   uint64_t member_bytes;
   enum array_dup dup;
@@ -463,6 +467,7 @@ struct config {
   unsigned flaky; /* per mille of messages whose connection breaks */
   unsigned slow_store; /* percent */
   uint64_t work_ns; /* how long clients and faults go on */
+  bool lone; /* only the first host attaches the array */
   unsigned client_us; /* between two requests, in the mean */
 };
 
@@ -488,16 +493,20 @@ struct world {
   bool created;
 };
 extern struct world w;
-extern unsigned long long steps; /* inputs to any engine, ever */
+extern unsigned long long steps;   /* inputs to any engine, ever */
+extern unsigned long long io_steps; /* of them, those about data and headers */
 extern struct counters {
   unsigned long long runs, requests, errors, faults, joins, losses, grants,
     commits, reads_judged, flushes;
 } counters;
 
 void world_begin (uint64_t seed);
-void world_configure (const struct config *c); /* the same, chosen by hand */
-void world_run (void); /* until the work's end */
+/* The same, chosen by hand. */
+void world_configure (const struct config *c, uint64_t seed);
+void world_create (void); /* the array; the hosts begin to attach */
+void world_run (void); /* all of it, until the work's end */
 void world_finish (void); /* heal, converge, judge */
+void world_converge (void); /* the latter two */
 void world_end (void);
 /* Lets time pass until then, or until `until` says so; false: time is up. */
 bool world_live (uint64_t ns, bool (*until) (void));

@@ -1,0 +1,197 @@
+/* test-cluster-import.c: arrays are taken over from their members alone. */
+
+#include <config.h>
+
+#undef NDEBUG
+#include <assert.h>
+
+#include "test-cluster-rig.h"
+
+/* The database is lost; member 1 is out, and member 2's disk is not there. */
+static bool
+scenario_import (unsigned kill_at)
+{
+  struct rig r;
+  struct cluster_import import = { .name = "a" };
+  struct cluster_create other = { .name = "b", .layout = LAYOUT_RAID0,
+                                  .groups = 1, .members = 1,
+                                  .unit = KiB (256) };
+  struct fake_disk keep;
+  uint64_t epoch;
+  bool killed;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  epoch = array (&r)->rec.epoch;
+  memcpy (import.array, array (&r)->rec.uuid, 16);
+  r.kill_at = kill_at;
+  r.disk[2].dead = r.disk[4].dead = r.disk[5].dead = true;
+  memset (r.disk[5].cluster, 0, 16);
+  r.disk[5].generation = 0;
+  lose_database (&r);
+  rounds (&r, 4);
+  assert (TAILQ_EMPTY (cluster_disks (r.c)));
+  assert (!TAILQ_EMPTY (cluster_foreigns (r.c)));
+  REFUSED (&r, "member-missing", cluster_array_import (r.c, in, &import));
+  import.without[2] = import.without[3] = true;
+  REFUSED (&r, "last-copy", cluster_array_import (r.c, in, &import));
+  import.without[3] = false;
+  /* A clone of member 0. */
+  keep = r.disk[4];
+  r.disk[4] = r.disk[0];
+  snprintf (r.disk[4].instance, 16, "clone");
+  r.disk[4].dead = false;
+  rounds (&r, 4);
+  REFUSED (&r, "clone", cluster_array_import (r.c, in, &import));
+  assert (strstr (r.detail, "/dev/d0") && strstr (r.detail, "/dev/dclone"));
+  r.disk[4] = keep;
+  rounds (&r, 80);
+  ASK (&r, cluster_array_import (r.c, in, &import));
+  while (r.code && strcmp (r.code, "exists") != 0) {
+    assert (r.killed); /* then it hears of the members anew */
+    rounds (&r, 8);
+    ASK (&r, cluster_array_import (r.c, in, &import));
+  }
+  UNTIL (&r, array (&r)->disk[0]->took_place);
+  assert (array (&r)->rec.ready && array (&r)->rec.epoch > epoch);
+  assert (state (&r, 0) == MEMBER_IN_SYNC && state (&r, 2) == MEMBER_OUT);
+  assert (memcmp (array (&r)->disk[0]->rec.key, array (&r)->disk[1]->rec.key,
+                  KEY_BYTES) != 0);
+  rounds (&r, 60);
+  assert (cluster_read_only (r.c) == NULL);
+  attach (&r, true);
+  /* A blank disk takes the place of what is only a name. */
+  r.disk[5].dead = false;
+  UNTIL (&r, cluster_disk_find (r.c, r.disk[5].uuid));
+  DONE (&r, cluster_member_replace (r.c, in, "a", 2, r.disk[5].uuid));
+  UNTIL (&r, state (&r, 2) == MEMBER_IN_SYNC);
+  for (size_t i = 0; i < r.stored; i++)
+    assert (r.store[i].kind != CLUSTER_RECORD_DISK || r.store[i].disk.size);
+  memcpy (other.disk[0], r.disk[0].uuid, 16);
+  REFUSED (&r, "in-use", cluster_array_create (r.c, in, &other));
+  killed = r.killed;
+  cluster_free (r.c);
+  return killed;
+}
+
+/* Two arrays of one cluster, one after the other; and one of another cluster,
+ * which is none of ours any more.
+ */
+static void
+test_second (void)
+{
+  struct rig r;
+  struct cluster_import a = { .name = "a" }, b = { .name = "a" };
+  struct cluster_array *second;
+  uint8_t cluster[16];
+  uint64_t generation;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  make_array_of (&r, "b", LAYOUT_RAID1, 4, 2);
+  memcpy (a.array, array (&r)->rec.uuid, 16);
+  memcpy (b.array, cluster_array_find (r.c, "b")->rec.uuid, 16);
+  memcpy (cluster, cluster_identity (r.c)->uuid, 16);
+  for (unsigned i = 4; i < DISKS; i++)
+    memset (r.disk[i].cluster, 9, 16);
+  lose_database (&r);
+  assert (memcmp (cluster_identity (r.c)->uuid, cluster, 16) != 0);
+  rounds (&r, 4);
+  DONE (&r, cluster_array_import (r.c, in, &a));
+  assert (memcmp (cluster_identity (r.c)->uuid, cluster, 16) == 0);
+  generation = cluster_identity (r.c)->generation;
+  rounds (&r, 4);
+  REFUSED (&r, "exists", cluster_array_import (r.c, in, &b));
+  snprintf (b.name, sizeof b.name, "b");
+  REFUSED (&r, "not-empty", cluster_array_import (r.c, in, &b));
+  for (unsigned i = 4; i < DISKS; i++)
+    memcpy (r.disk[i].cluster, cluster, 16);
+  rounds (&r, 4);
+  assert (cluster_disk_find (r.c, r.disk[4].uuid) == NULL);
+  DONE (&r, cluster_array_import (r.c, in, &b));
+  assert (TAILQ_EMPTY (cluster_foreigns (r.c)));
+  REFUSED (&r, "exists", cluster_array_import (r.c, in, &b));
+  assert (cluster_identity (r.c)->generation == generation);
+  second = cluster_array_find (r.c, "b");
+  UNTIL (&r, second->disk[0]->took_place && second->disk[1]->took_place);
+  UNTIL (&r, array (&r)->disk[0]->took_place);
+  assert (strcmp (cluster_array_state (second), "ready") == 0);
+  assert (strcmp (cluster_array_state (array (&r)), "ready") == 0);
+  assert (cluster_read_only (r.c) == NULL);
+  restart (&r);
+  UNTIL (&r, cluster_array_find (r.c, "b")->disk[1]->took_place);
+  cluster_free (r.c);
+}
+
+/* The number-th disk of another cluster asks. */
+static void
+foreign_beat (struct rig *r, unsigned number)
+{
+  struct cluster_disk_heartbeat hb
+    = { .uri = "nbd://127.0.0.1:2", .node = "far", .instance = "f",
+        .size = MiB (256), .data_bytes = MiB (255), .has_place = true };
+  struct cluster_input in = input (r, ++r->op);
+
+  memset (hb.cluster, 9, 16);
+  memset (hb.array, 8, 16);
+  memcpy (hb.uuid, &number, sizeof number);
+  hb.uuid[15] = 1;
+  snprintf (hb.path, sizeof hb.path, "/dev/f%u", number);
+  cluster_disk_heartbeat (r->c, &in, &hb);
+  pump (r);
+}
+
+static unsigned
+foreigns (struct rig *r, const char *path)
+{
+  const struct cluster_foreign *f;
+  unsigned count = 0;
+
+  TAILQ_FOREACH (f, cluster_foreigns (r->c), link)
+    count += path == NULL || strcmp (f->hb.path, path) == 0;
+  return count;
+}
+
+/* What is kept of disks that are not ours is bounded, in number and in time. */
+static void
+test_foreigns (void)
+{
+  struct rig r;
+  struct cluster_import import = { .name = "a" };
+
+  rig_init (&r, 0);
+  for (unsigned i = 0; i < DISKS; i++)
+    r.disk[i].dead = true;
+  memset (import.array, 8, 16);
+  for (unsigned i = 0; i < FOREIGNS_MAX + 44; i++)
+    foreign_beat (&r, i);
+  assert (foreigns (&r, NULL) == FOREIGNS_MAX);
+  assert (!foreigns (&r, "/dev/f43") && foreigns (&r, "/dev/f44") == 1);
+  foreign_beat (&r, 44); /* the one that was heard longest ago goes */
+  foreign_beat (&r, 1000);
+  assert (foreigns (&r, NULL) == FOREIGNS_MAX);
+  assert (!foreigns (&r, "/dev/f45") && foreigns (&r, "/dev/f44") == 1);
+  REFUSED (&r, "clone", cluster_array_import (r.c, in, &import));
+  rounds (&r, 4 * 16); /* who is silent is no candidate */
+  REFUSED (&r, "unknown-array", cluster_array_import (r.c, in, &import));
+  rounds (&r, 4 * (9 * 60 + 40));
+  assert (foreigns (&r, NULL) == FOREIGNS_MAX);
+  foreign_beat (&r, 50);
+  rounds (&r, 4 * 8);
+  assert (foreigns (&r, NULL) == 1 && foreigns (&r, "/dev/f50") == 1);
+  rounds (&r, 4 * (9 * 60 + 50));
+  assert (foreigns (&r, NULL) == 1);
+  rounds (&r, 4 * 3);
+  assert (foreigns (&r, NULL) == 0);
+  assert (r.steps == 0 && TAILQ_EMPTY (cluster_disks (r.c)));
+  cluster_free (r.c);
+}
+
+int
+main (void)
+{
+  test_foreigns ();
+  test_second ();
+  test_kills ("import", scenario_import);
+  return 0;
+}

@@ -1,0 +1,199 @@
+"""A member comes back by itself, while clients write and read.
+
+Topology: one devcluster; a client that writes numbered blocks and, in a second
+          array process, a reader that knows what was acknowledged.
+Cause: SIGKILL of members, one after the other, each started again when it is
+       out; or SIGSTOP, and SIGCONT when it is out.
+Pass:  nobody sees an error; no read is older than an acknowledged write; each
+       member gets in-sync by itself; then all copies on the members' files are
+       as written, and no extent stays dirty though the array is in use.
+"""
+
+import random
+import threading
+
+import nbd
+import pytest
+
+from copies import check_copies, model_of
+from nbdkitproc import Nbdkit
+from wefttest import eventually
+
+UNIT = 64 << 10
+BLOCK = 4096
+ARRAYS = [
+    ("raid-x", 4, {}),
+    ("raid-10", 4, {"dup": "async-client"}),
+    ("raid-10", 4, {"dup": "sync-client"}),
+    ("raid-1", 3, {}),
+    ("chained", 4, {}),
+    ("rotated", 4, {}),
+]
+
+
+def block(number):
+    return number.to_bytes(8, "little") * (BLOCK // 8)
+
+
+class Thread(threading.Thread):
+    """Does self.step() until it is told to end; keeps what went wrong."""
+
+    def __init__(self, uri, seed):
+        super().__init__(daemon=True)
+        self.handle = nbd.NBD()
+        self.handle.connect_uri(uri)
+        self.rng = random.Random(seed)
+        self.done, self.error, self.count = False, None, 0
+
+    def run(self):
+        try:
+            while not self.done:
+                self.step()
+                self.count += 1
+        except (nbd.Error, AssertionError) as e:
+            self.error = e
+
+    def check(self):
+        assert self.error is None, self.error
+        return True
+
+    def end(self):
+        self.done = True
+        self.join(60)
+        assert not self.is_alive(), "a request hangs"
+        self.check()
+        assert self.count > 0
+
+
+class Writer(Thread):
+    """self.acknowledged[b]: the number of the last write of block b."""
+
+    def __init__(self, uri, seed):
+        super().__init__(uri, seed)
+        self.blocks = self.handle.get_size() // BLOCK
+        self.acknowledged = [0] * self.blocks
+
+    def step(self):
+        n = self.rng.randrange(1, 33)
+        b = self.rng.randrange(self.blocks - n)
+        number = self.count + 1
+        self.handle.pwrite(block(number) * n, b * BLOCK)
+        self.acknowledged[b:b + n] = [number] * n
+        if number % 40 == 0:
+            self.handle.flush()
+
+    def content(self, offset, length):
+        first = offset // BLOCK
+        return b"".join(map(block, self.acknowledged[
+            first:first + length // BLOCK]))
+
+
+class Reader(Thread):
+    def __init__(self, uri, seed, writer):
+        super().__init__(uri, seed)
+        self.writer = writer
+
+    def step(self):
+        b = self.rng.randrange(self.writer.blocks)
+        least = self.writer.acknowledged[b]
+        data = self.handle.pread(BLOCK, b * BLOCK)
+        for at in 0, BLOCK - 8:
+            number = int.from_bytes(data[at:at + 8], "little")
+            assert number >= least, \
+                f"block {b}: read {number}, acknowledged was {least}"
+
+
+def states(c):
+    return [m["state"] for m in c.get("/api/v1/arrays/a")["members"]]
+
+
+def dirty(c):
+    return [d["dirty_extents"] for d in c.get("/api/v1/disks")["disks"]]
+
+
+def all_in_sync(c):
+    return set(states(c)) == {"in-sync"}
+
+
+def check_all(c, writer, model):
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    h.flush()
+    for at in range(0, h.get_size(), UNIT):
+        assert h.pread(UNIT, at) == writer.content(at, UNIT), f"at {at}"
+    check_copies(c, model, writer.content)
+    h.shutdown()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("layout,members,options", ARRAYS,
+                         ids=lambda v: str(v))
+def test_killed(cluster, seed, layout, members, options):
+    c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
+                io_timeout=5000, env={"WEFT_MEMBER_ARGS": "--threads=1"},
+                **options)
+    model = model_of(c, layout, UNIT)
+    with Nbdkit("-r", "weft", "array=a", f"admin={c.admin}",
+                "node=n8") as second:
+        writer = Writer(c.nbd, seed)
+        threads = [writer, Reader(second.uri, seed, writer),
+                   Reader(c.nbd, seed, writer)]
+        for t in threads:
+            t.start()
+
+        def fine():
+            return all(t.check() for t in threads)
+        for m in random.Random(seed).sample(range(members), 3):
+            c.kill(f"m{m}")
+            eventually(lambda: fine() and states(c)[m] == "out")
+            c.start(f"m{m}")
+            eventually(lambda: fine() and all_in_sync(c), seconds=60,
+                       what=f"m{m} to be in-sync again")
+        for t in threads:
+            t.end()
+            t.handle.shutdown()
+    check_all(c, writer, model)
+    # The session of the writer goes on all the time.
+    eventually(lambda: sum(dirty(c)) == 0,
+               what="no dirty extent with the array attached")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
+def test_stopped(cluster, seed, layout):
+    """It wakes up with old requests in its sockets."""
+    c = cluster(layout=layout, members=4, unit=UNIT, size="64M",
+                io_timeout=1000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
+    model = model_of(c, layout, UNIT)
+    lost = random.Random(seed).randrange(4)
+    writer = Writer(c.nbd, seed)
+    writer.start()
+    for _ in range(2):
+        c.stop(f"m{lost}")
+        eventually(lambda: writer.check() and states(c)[lost] == "out")
+        c.cont(f"m{lost}")
+        eventually(lambda: writer.check() and all_in_sync(c), seconds=60,
+                   what=f"m{lost} to be in-sync again")
+    writer.end()
+    check_all(c, writer, model)
+
+
+def test_hangs_while_it_joins(cluster, seed):
+    """A member that is joining and hangs is out again; requests do not wait
+    for it, and it is taken back when it goes on."""
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="256M",
+                io_timeout=1000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
+    model = model_of(c, "raid-x", UNIT)
+    lost = random.Random(seed).randrange(4)
+    writer = Writer(c.nbd, seed)
+    writer.start()
+    c.kill(f"m{lost}")
+    eventually(lambda: writer.check() and states(c)[lost] == "out")
+    c.start(f"m{lost}")
+    eventually(lambda: states(c)[lost] != "out", every=0.02)
+    c.stop(f"m{lost}")
+    eventually(lambda: writer.check() and states(c)[lost] != "joining")
+    c.cont(f"m{lost}")
+    eventually(lambda: writer.check() and all_in_sync(c), seconds=90)
+    writer.end()
+    check_all(c, writer, model)

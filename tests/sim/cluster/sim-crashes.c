@@ -1,0 +1,265 @@
+/* sim-crashes.c: bounded exhaustive crashes.
+ *
+ * Every workload of up to three operations over {write, overlapping write,
+ * FLUSH, FUA write, zero, trim}; every role crashes at every boundary: after
+ * every event in which data or a header moved, from the first operation until
+ * all intent bits have fallen again.  Then it comes back, all converges, and
+ * the oracle judges.
+ *
+ *   sim-crashes                  all cases
+ *   sim-crashes --case L W R B   one: layout, workload, role, boundary; -v
+ */
+
+#include <config.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+enum op { WRITE, OVERLAP, FLUSH, FUA, ZERO, TRIM, OPS };
+#define LENGTH_MAX 3
+
+/* Which layouts, and how long the workloads are. */
+static const struct {
+  enum layout_kind kind;
+  unsigned n, length_max;
+} layouts[] = {
+  { LAYOUT_RAID10, 2, 3 },
+  { LAYOUT_RAIDX, 3, 2 },
+};
+#define LAYOUTS (sizeof layouts / sizeof layouts[0])
+
+static unsigned layout, workload, role, boundary;
+static unsigned long long cases;
+static bool well;
+
+static void
+replay (void)
+{
+  if (!well)
+    fprintf (stderr, "sim-crashes: replay with: sim-crashes -v --case %u %u %u "
+                     "%u\n",
+             layout, workload, role, boundary);
+}
+
+static void
+aborted (int signal)
+{
+  replay ();
+  fflush (stdout);
+  _exit (1);
+}
+
+/* A workload's number, in base OPS: its operations, the first one last. */
+static unsigned
+workloads (unsigned length)
+{
+  unsigned count = 0, power = 1;
+
+  for (unsigned i = 0; i < length; i++) {
+    power *= OPS;
+    count += power;
+  }
+  return count;
+}
+
+static unsigned
+decode (unsigned number, enum op ops[])
+{
+  unsigned length = 1;
+
+  while (number >= workloads (length))
+    length++;
+  number -= length > 1 ? workloads (length - 1) : 0;
+  for (unsigned i = 0; i < length; i++, number /= OPS)
+    ops[i] = number % OPS;
+  return length;
+}
+
+static void
+begin (void)
+{
+  struct config c = {
+    .kind = layouts[layout].kind,
+    .n = layouts[layout].n,
+    .groups = 1,
+    .hosts = 1 + layouts[layout].n,
+    .areas = 2,
+    .lone = true,
+    .unit = KiB (64),
+    .member_bytes = 3 * EXTENT_BYTES,
+    .image_age_ms = 5,
+    .image_buffer_bytes = MiB (1),
+    .io_timeout_ms = 2000,
+    .connect_ms = 1000,
+    .client_us = 1000,
+  };
+
+  world_configure (&c, 1 + workload);
+  for (unsigned i = 0; i < w.disks; i++)
+    w.member[i].proc.party = 2 + i; /* the writer's host is its own */
+}
+
+static bool
+serves (void)
+{
+  return w.host[0].stage == HOST_SERVING;
+}
+
+static void
+submit (enum op op)
+{
+  static const enum array_op ops[OPS] = { ARRAY_WRITE, ARRAY_WRITE, ARRAY_FLUSH,
+                                          ARRAY_WRITE, ARRAY_ZERO, ARRAY_TRIM };
+  uint64_t offset = w.area[0].offset, grains = w.area[0].grains;
+
+  if (op == FLUSH)
+    clients_send (&w.host[0], ARRAY_FLUSH, 0, 0, 0);
+  else if (op == OVERLAP)
+    clients_send (&w.host[0], ARRAY_WRITE, 0, offset + grain_bytes,
+                  (grains - 1) * grain_bytes);
+  else
+    clients_send (&w.host[0], ops[op], op == FUA ? ARRAY_FUA : 0, offset,
+                  (grains - 1) * grain_bytes);
+}
+
+static bool
+all_clear (void)
+{
+  for (unsigned i = 0; i < w.disks; i++)
+    if (w.disk[i].bits)
+      return false;
+  return w.host[0].outstanding == 0;
+}
+
+/* The workload, until the boundary, or its end.  Returns whether the boundary
+ * was met.  Operations follow each other closely: with the next one, the last
+ * may still be under way.
+ */
+static bool
+run_until (const enum op ops[], unsigned length)
+{
+  unsigned sent = 0, met = 0;
+  uint64_t next_at = sim_now, end = sim_now + 30 * SECOND;
+  struct event *e;
+
+  while (sim_now < end) {
+    unsigned long long before = io_steps;
+
+    if (sent < length && sim_now >= next_at) {
+      submit (ops[sent++]);
+      next_at = sim_now + (sent % 2 ? 150 * US : 2 * MS);
+    }
+    else if (sent < length && sim_next () > next_at)
+      sim_now = next_at;
+    else {
+      e = sim_pop ();
+      e->happen (e);
+    }
+    if (io_steps > before && met++ == boundary)
+      return true;
+    if (sent == length && met > 0 && all_clear ())
+      return false;
+  }
+  return false;
+}
+
+/* Roles: the host, weftd, all, then each member killed and cut. */
+static void
+crash (void)
+{
+  if (role < VICTIM_KILL)
+    faults_crash (role, 0, 200 * MS);
+  else
+    faults_crash (VICTIM_KILL + (role - VICTIM_KILL) % 2,
+                  (role - VICTIM_KILL) / 2, 200 * MS);
+}
+
+static void
+read_all (void)
+{
+  if (!world_live (60 * SECOND, serves))
+    sim_fail ("no writer serves");
+  for (unsigned i = 0; i < w.config.areas; i++)
+    clients_send (&w.host[0], ARRAY_READ, 0, w.area[i].offset,
+                  w.area[i].grains * grain_bytes);
+}
+
+/* Returns whether there is such a boundary. */
+static bool
+run (void)
+{
+  enum op ops[LENGTH_MAX];
+  unsigned length = decode (workload, ops);
+  bool met;
+
+  begin ();
+  world_create ();
+  if (!world_live (30 * SECOND, serves))
+    sim_fail ("no writer serves");
+  world_live (SECOND, NULL);
+  met = run_until (ops, length);
+  if (met) {
+    cases++;
+    crash ();
+      world_live (SECOND, NULL);
+    read_all ();
+    if (oracle_reconnected ()) {
+      w.host[0].wants_detach = true;
+      clients_poll (&w.host[0]);
+    }
+    world_converge ();
+  }
+  world_end ();
+  return met;
+}
+
+static void
+run_all (void)
+{
+  for (layout = 0; layout < LAYOUTS; layout++)
+    for (workload = 0; workload < workloads (layouts[layout].length_max);
+         workload++)
+      for (role = 0; role < VICTIM_KILL + 2 * layouts[layout].n; role++)
+        for (boundary = 0; run (); boundary++)
+          ;
+}
+
+int
+main (int argc, char *argv[])
+{
+  bool one = false;
+
+  for (int i = 1; i < argc; i++)
+    if (strcmp (argv[i], "-v") == 0)
+      sim_verbose = true;
+    else if (i + 4 < argc && strcmp (argv[i], "--case") == 0) {
+      layout = atoi (argv[i + 1]);
+      workload = atoi (argv[i + 2]);
+      role = atoi (argv[i + 3]);
+      boundary = atoi (argv[i + 4]);
+      one = layout < LAYOUTS;
+      i += 4;
+    }
+    else {
+      fprintf (stderr, "usage: sim-crashes [-v] [--case L W R B]\n");
+      return 2;
+    }
+  atexit (replay);
+  signal (SIGABRT, aborted);
+  signal (SIGSEGV, aborted);
+  if (one)
+    run ();
+  else
+    run_all ();
+  well = true;
+  printf ("sim-crashes: %llu crashes, each at another boundary; %llu steps: no "
+          "rule broken\n",
+          cases, steps);
+  return 0;
+}
