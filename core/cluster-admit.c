@@ -121,21 +121,21 @@ static bool
 refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
               const struct cluster_disk_heartbeat *hb)
 {
+  /* Whatever place it has here: that may be old, too. */
+  const struct cluster_array *a = cluster_array_by_uuid (c, hb->array);
+
   if (hb->generation > c->identity.generation)
     cluster_set_read_only (c,
                            "disk %.120s of node %s has seen generation %" PRIu64
                            ", and this is %" PRIu64,
                            hb->path, hb->node, hb->generation,
                            c->identity.generation);
-  else if (d && d->array &&
-           cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
-           hb->states_epoch > cluster_array_wanted_epoch (d->array))
+  else if (a && hb->states_epoch > cluster_array_wanted_epoch (a))
     cluster_set_read_only (c,
                            "disk %.120s of node %s has seen epoch %" PRIu64
                            " of array %s, which is here at %" PRIu64,
-                           hb->path, hb->node, hb->states_epoch,
-                           d->array->rec.name,
-                           cluster_array_wanted_epoch (d->array));
+                           hb->path, hb->node, hb->states_epoch, a->rec.name,
+                           cluster_array_wanted_epoch (a));
   else if (d && d->array && /* one that is out may bring another array's */
            d->array->rec.member[d->position].state != MEMBER_OUT &&
            hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)

@@ -539,7 +539,7 @@ cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
   }
   name_members (a, which, names, sizeof names);
   if (!any && a->rec.change.epoch == 0)
-    return name_join (a, text, size);
+    return cluster_lost_words (c, a, text, size) || name_join (a, text, size);
   if (!any && !name_sessions (c, a, names, sizeof names))
     return false;
   if (a->rec.change.epoch)

@@ -197,6 +197,7 @@ static void
 leave_out (struct cluster *c, struct cluster_session *s,
            struct cluster_array *a, unsigned member, const char *reason)
 {
+  struct cluster_session *writer = cluster_array_writer (c, a);
   struct cluster_change next;
   bool sessions;
 
@@ -215,7 +216,8 @@ leave_out (struct cluster *c, struct cluster_session *s,
                 "member %u went out, which it may have copied from", member);
   }
   for (unsigned m = 0; m < a->layout.members; m++)
-    s->retry_live_ms[m] = 0; /* given back to it: that is begun again at once */
+    if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
+      writer->retry_live_ms[m] = 0; /* it has not been given back: at once */
   cluster_epoch_prepare (c, a, next.states, next.confirm, sessions);
   cluster_epoch_advance (c, a);
 }

@@ -40,8 +40,18 @@ serves (const struct cluster_disk *d)
 
 /* Why a joining member is waited for no longer; NULL: it is. */
 static const char *
-broken (const struct cluster_disk *d)
+broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
 {
+  const struct cluster_disk *d = a->disk[member];
+
+  if (cluster_epoch_waits_for (a, member) &&
+      c->live_ms >= a->prepared_live_ms + ATTACH_MS)
+    return "it does not confirm";
+  /* Its order is of an epoch that it takes no more. */
+  if (a->rec.member[member].state == MEMBER_JOINING && serves (d) &&
+      d->min_epoch > a->rec.member[member].fence &&
+      !(a->rec.change.epoch && a->rec.change.confirm[member]))
+    return "it was started again";
   return d->failed                    ? "it has failed"
          : !d->alive                  ? "it is silent"
          : d->old_copy                ? "it is an old copy of the disk"
@@ -82,6 +92,16 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
   }
 }
 
+/* The writer has lost a member, so it can take part in no change. */
+static bool
+writer_stalls (const struct cluster *c, const struct cluster_array *a)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  cluster_epoch_states (a, states);
+  return cluster_epoch_stalls (c, a, states);
+}
+
 /* Leave out who can't join, and old copies. */
 static void
 leave_out (struct cluster *c, struct cluster_array *a)
@@ -97,11 +117,11 @@ leave_out (struct cluster *c, struct cluster_array *a)
 
     if (member->state == MEMBER_IN_SYNC) {
       if (a->disk[m]->old_copy && old.epoch == 0 && !any &&
-          cluster_array_can_leave_out (a, m))
-        why = broken (a->disk[m]);
+          !writer_stalls (c, a) && cluster_array_can_leave_out (a, m))
+        why = "it is an old copy of the disk";
     }
     else if (states[m] != MEMBER_OUT) {
-      why = broken (a->disk[m]);
+      why = broken (c, a, m);
       if (why == NULL && states[m] == MEMBER_IN_SYNC && !synced (a, m))
         why = "its rebuild has begun again";
     }
@@ -164,18 +184,20 @@ writer_sends (const struct cluster *c, const struct cluster_array *a,
   return writer == NULL || writer->epoch >= a->rec.member[member].fence;
 }
 
-/* The writer, if there is one, can take part in a change. */
+/* The writer, if there is one, can take part in a change; if there is none,
+ * members have all been fenced against the last one.
+ */
 static bool
 writer_well (const struct cluster *c, const struct cluster_array *a)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
 
-  if (writer == NULL)
-    return true;
+  if (writer)
+    return writer->heard && writer->alive && !writer_stalls (c, a);
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (writer->lost[m])
+    if (a->rec.member[m].state == MEMBER_IN_SYNC && !cluster_epoch_fenced (a, m))
       return false;
-  return writer->heard && writer->alive;
+  return true;
 }
 
 static void
@@ -221,6 +243,10 @@ take_back (struct cluster *c, struct cluster_array *a)
   }
   if (!any)
     return;
+  /* Nobody writes: whoever did, and may not know that it is over, can't now. */
+  for (unsigned m = 0; m < a->layout.members && !cluster_array_writer (c, a);
+       m++)
+    confirm[m] = states[m] != MEMBER_OUT;
   cluster_epoch_prepare (c, a, states, confirm, false);
   cluster_epoch_advance (c, a);
 }
@@ -235,6 +261,10 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
   if (r->state != MEMBER_JOINING || !writer_sends (c, a, member) ||
       (a->rec.change.epoch && a->rec.change.confirm[member]))
     return false;
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->heard &&
+        !cluster_epoch_fenced (a, m))
+      return false; /* it may still be written, by one who is over */
   memset (order, 0, sizeof *order);
   order->epoch = r->fence;
   order->paused = r->paused;
@@ -366,10 +396,22 @@ each_second (struct cluster *c, struct cluster_array *a)
   a->progressed = false;
 }
 
+/* After weftd's start: has everybody spoken who lives?  Members of before an old
+ * database are not to be told anything by it.
+ */
+static bool
+known (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (!a->disk[m]->heard && a->disk[m]->alive)
+      return false;
+  return true;
+}
+
 void
 cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
 {
-  if (!a->rec.ready || c->read_only[0])
+  if (!a->rec.ready || c->read_only[0] || !known (a))
     return;
   leave_out (c, a);
   for (unsigned m = 0; m < a->layout.members; m++)

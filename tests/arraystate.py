@@ -28,6 +28,13 @@ def wait_in_sync(c, seconds=60):
                what="all members in-sync")
 
 
+def wait_failed(c, number, why):
+    """The member is out, and its process says why."""
+    disk = wait_state(c, number, "out")["disk"]
+    eventually(lambda: why in (c.get(f"/api/v1/disks/{disk}")["reason"] or ""),
+               what=f"the disk of member {number} to say: {why}")
+
+
 @contextlib.contextmanager
 def writing(c, rng, after=None):
     """A Writer that goes on after another, and sees no error; in the end all

@@ -31,6 +31,7 @@ bool confirm[2];        /* members that must confirm it */
 bool ask;               /* sessions must be prepared for it */
 byte attaching;         /* the host that it is to grant; 0: none */
 byte holder = 0;        /* the host that was granted last; 0: none yet */
+bool ended;             /* its session is over, though it may not know */
 byte fence[2] = 1;
 
 /* Members. */
@@ -59,6 +60,8 @@ byte issued, flushed;   /* of all hosts: numbers of writes */
 byte breaks, cuts;
 
 #define other(m) (1 - (m))
+/* The writer is there, and weftd listens to it. */
+#define speaks() (host != 0 && host == holder && !ended)
 #define usable(m) (know[m] == IN_SYNC && !lost[m])
 
 /* The promise: what was flushed is stable on every copy that counts. */
@@ -68,7 +71,7 @@ byte breaks, cuts;
 /* Where no bit stands the copies are the same. */
 #define BITS \
   (intent[0] || intent[1] || state[0] != IN_SYNC || state[1] != IN_SYNC || \
-   host != 0 && host == holder || val[0] == val[1])
+   host != 0 || val[0] == val[1])
 #define COPY (state[0] == IN_SYNC || state[1] == IN_SYNC)
 
 /* A member carries a write out. */
@@ -146,18 +149,18 @@ active proctype Weftd ()
   /* The writer has lost a member: recorded at once, unless it is the last
    * copy.  The host goes on when it hears of it.
    */
-  :: atomic { change == 0 && host != 0 && host == holder && lost[0] &&
+  :: atomic { change == 0 && speaks() && lost[0] &&
        state[0] == IN_SYNC && state[1] == IN_SYNC ->
        epoch++; state[0] = OUT }
-  :: atomic { change == 0 && host != 0 && host == holder && lost[1] &&
+  :: atomic { change == 0 && speaks() && lost[1] &&
        state[1] == IN_SYNC && state[0] == IN_SYNC ->
        epoch++; state[1] = OUT }
   /* A joiner that is lost: out, whatever is PREPARED. */
-  :: atomic { host != 0 && host == holder && attaching == 0 && lost[0] &&
+  :: atomic { speaks() && attaching == 0 && lost[0] &&
        state[0] == JOINING && epoch < EPOCHS + 3 ->
        epoch = (change > epoch -> change : epoch) + 1;
        change = 0; state[0] = OUT }
-  :: atomic { host != 0 && host == holder && attaching == 0 && lost[1] &&
+  :: atomic { speaks() && attaching == 0 && lost[1] &&
        state[1] == JOINING && epoch < EPOCHS + 3 ->
        epoch = (change > epoch -> change : epoch) + 1;
        change = 0; state[1] = OUT }
@@ -179,7 +182,7 @@ active proctype Weftd ()
        :: else -> skip
        fi }
   /* A last copy that is back: the same states, a new epoch for it. */
-  :: atomic { change == 0 && epoch < EPOCHS && host != 0 && host == holder ->
+  :: atomic { change == 0 && epoch < EPOCHS && speaks() ->
        select (m : 0 .. 1);
        if
        :: state[m] == IN_SYNC && lost[m] && state[other (m)] != IN_SYNC ->
@@ -200,15 +203,15 @@ active proctype Weftd ()
        :: state[m] == JOINING && gathered[m] && !todo[m] ->
           change = epoch + 1;
           to[m] = IN_SYNC; to[other (m)] = state[other (m)];
-          ask = (holder != 0)
+          ask = (holder != 0 && !ended)
 #ifdef NO_PREPARE
           ; ask = false
 #endif
        :: else -> skip
        fi }
   /* The holder is silent (dead), or there is none: another host attaches. */
-  :: atomic { change == 0 && epoch < EPOCHS && host == 0 && attaching == 0 &&
-       holder < HOSTS ->
+  :: atomic { change == 0 && epoch < EPOCHS && (host == 0 || ended) &&
+       attaching == 0 && holder < HOSTS ->
        attaching = holder + 1;
        change = epoch + 1;
        for (m : 0 .. 1) {
@@ -220,6 +223,25 @@ active proctype Weftd ()
        for (m : 0 .. 1) {
          to[m] = state[m];
 #ifndef NO_ATTACH_FENCE
+         confirm[m] = (state[m] != OUT)
+#endif
+       };
+       ask = false }
+  /* The session is ended by an administrator; its host may live, unheard. */
+  :: atomic { change == 0 && epoch < EPOCHS && holder != 0 && !ended ->
+       ended = true;
+       change = epoch + 1;
+       for (m : 0 .. 1) {
+         if
+         :: min_epoch[m] > change -> change = min_epoch[m]
+         :: else -> skip
+         fi
+       }
+       for (m : 0 .. 1) {
+         to[m] = state[m];
+#ifdef NO_DETACH_FENCE
+         confirm[m] = (state[m] == JOINING)
+#else
          confirm[m] = (state[m] != OUT)
 #endif
        };
@@ -247,6 +269,7 @@ active proctype Weftd ()
        :: attaching != 0 ->
           holder = attaching; attaching = 0; host = holder;
           host_epoch = epoch; pending = 0; prepared = 0; clean = false;
+          ended = false;
           for (m : 0 .. 1) {
             know[m] = state[m]; lost[m] = false; counts[m] = false;
             buffered[m] = 0;
@@ -286,7 +309,7 @@ active [2] proctype Member ()
        stray[me] = 0 }
   /* Joining: the writer sends us its writes.  Read the peer's map ... */
   :: atomic { state[me] == JOINING && !gathered[me] && !has_read[me] &&
-       (holder == 0 || host_epoch >= fence[me]) ->
+       (holder == 0 || ended || host_epoch >= fence[me]) ->
        has_read[me] = true;
        peers[me] = intent[p] }
   /* ... and make the list of it, of our own, and of what was dropped. */
@@ -399,7 +422,7 @@ active proctype Host ()
        :: else -> skip
        fi }
   /* An idle extent's bits fall, when all is flushed on both. */
-  :: atomic { host != 0 && host == holder && (intent[0] || intent[1]) &&
+  :: atomic { speaks() && (intent[0] || intent[1]) &&
        line[0] != 0 && admitted (0, line[0]) &&
        line[1] != 0 && admitted (1, line[1]) &&
 #ifdef CLEAR_UNFLUSHED
@@ -410,7 +433,7 @@ active proctype Host ()
        ->
        intent[0] = false; intent[1] = false }
   /* Hears a new epoch: out members are done with, others are connected. */
-  :: atomic { host != 0 && host == holder && host_epoch < epoch ->
+  :: atomic { speaks() && host_epoch < epoch ->
        host_epoch = epoch;
        for (m : 0 .. 1) {
          if
@@ -434,7 +457,7 @@ active proctype Host ()
        };
        clean = false }
   /* PREPARED: the joiner counts; after a FLUSH of all, we say so. */
-  :: atomic { host != 0 && host == holder && change != 0 && ask &&
+  :: atomic { speaks() && change != 0 && ask &&
        host_epoch == epoch && prepared != change ->
        for (m : 0 .. 1) {
          if
@@ -442,7 +465,7 @@ active proctype Host ()
          :: else -> skip
          fi
        } }
-  :: atomic { host != 0 && host == holder && change != 0 && ask &&
+  :: atomic { speaks() && change != 0 && ask &&
        prepared != change && (counts[0] || counts[1]) ->
        m = (counts[0] -> 0 : 1);
        if

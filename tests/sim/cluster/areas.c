@@ -84,14 +84,24 @@ areas_free (void)
     free (w.place[m].grain);
 }
 
-unsigned
-place_slot (unsigned member, uint64_t offset)
+int
+place_find (unsigned member, uint64_t offset)
 {
   const struct place *p = &w.place[member];
 
   for (unsigned i = 0; i < p->runs; i++)
     if (offset - p->run[i].offset < p->run[i].length)
       return p->run[i].slot + (offset - p->run[i].offset) / grain_bytes;
+  return -1;
+}
+
+unsigned
+place_slot (unsigned member, uint64_t offset)
+{
+  int slot = place_find (member, offset);
+
+  if (slot >= 0)
+    return slot;
   sim_fail ("byte %llu of member %u is touched, and is none of the clients'",
             (unsigned long long)offset, member);
 }

@@ -117,11 +117,12 @@ read_slots (struct member_role *m, struct nbd *n)
 {
   n->versions_count = n->length / grain_bytes;
   n->versions = make (n->versions_count * sizeof n->versions[0] + 1);
-  for (unsigned i = 0; i < n->versions_count; i++)
-    n->versions[i] = disk_read (m->disk,
-                                place_slot (m->disk->place,
-                                            n->offset + i * grain_bytes),
-                                &n->error);
+  for (unsigned i = 0; i < n->versions_count; i++) {
+    int slot = place_find (m->disk->place, n->offset + i * grain_bytes);
+
+    if (slot >= 0) /* else it is a probe's */
+      n->versions[i] = disk_read (m->disk, slot, &n->error);
+  }
 }
 
 static void

@@ -102,8 +102,9 @@ struct copy {
 };
 void areas_choose (void);
 void areas_free (void);
-/* The slots of a range of a member: all of it is hot. */
+/* The slot of a place on a member: it is hot.  place_find: -1 when not. */
 unsigned place_slot (unsigned member, uint64_t offset);
+int place_find (unsigned member, uint64_t offset);
 /* Calls fn for each slot of the range, which need not be hot. */
 void place_each (unsigned member, uint64_t offset, uint64_t length,
                  void (*fn) (unsigned slot, uint64_t offset, void *opaque),
