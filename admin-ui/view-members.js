@@ -35,7 +35,7 @@ function rebuildText(rebuild) {
   if (rebuild.eta_s !== null)
     parts.push(`${duration(rebuild.eta_s)} left`);
   if (rebuild.sources.length > 0)
-    parts.push(`from ${rebuild.sources.join(", ")}`);
+    parts.push(`from members ${rebuild.sources.join(", ")}`);
   if (rebuild.unreadable_bytes > 0)
     parts.push(`${bytes(rebuild.unreadable_bytes)} unreadable`);
   if (rebuild.waits)

@@ -9,6 +9,7 @@
 #include "images.h"
 #include "timeout.h"
 
+#define NS_PER_MS UINT64_C (1000000)
 /* Pieces of one request at once: bounds memory, not speed. */
 #define REQUEST_PIECES_MAX 512
 /* Neighbouring pieces are joined into one request to a member up to this. */
@@ -190,8 +191,6 @@ struct array_member {
   bool fresh;  /* there is one again, from the next commit on */
   bool counts; /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
-  bool missed; /* not in-sync, and writes may have passed it by since it began
-                  to join */
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
   bool mixed;  /* the image buffer may have copies of its data, too */
@@ -209,8 +208,8 @@ struct array_next {
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t sequence; /* images up to there are to be written */
   bool flushing;     /* they are ... */
-  uint64_t need[ARRAY_MEMBERS_MAX]; /* ... and what was written up to there is
-                                       to be stable */
+  uint64_t start; /* ... and a flush that began at this event or later is to be
+                     answered by all members */
   bool told;         /* NOTICE_PREPARED */
 };
 
@@ -439,6 +438,8 @@ void join_prepare (struct array *a, uint64_t epoch,
                    const enum member_state states[]);
 /* Are we prepared? */
 void join_look (struct array *a);
+/* A member is back: what it has is to be drained and flushed once more. */
+void join_again (struct array *a);
 /* A joiner that does not keep up is lost. */
 void join_tick (struct array *a);
 uint64_t join_deadline (const struct array *a);

@@ -266,12 +266,14 @@ leave_queue (struct array *a, struct aio *x)
 }
 
 /* Is the answer the member's end?  A bad sector is not, when read; nor are
- * extents that a member does not know.
+ * extents that a member does not know; nor that one which joins is not to be
+ * read, when a sign of life was all that was asked.
  */
 static bool
-fatal (const struct aio *x, int error)
+fatal (const struct array *a, const struct aio *x, int error)
 {
-  if (error == 0)
+  if (error == 0 || (x->purpose == FOR_PROBE && error == ESHUTDOWN
+                     && !member_in_sync (a, x->io.member)))
     return false;
   if (x->io.kind == IO_READ)
     return error != EIO;
@@ -320,7 +322,7 @@ aio_finish (struct array *a, struct aio *x, int error)
   bool over = x->place != AIO_SENT;
 
   leave_queue (a, x);
-  if (!over && fatal (x, error)) {
+  if (!over && fatal (a, x, error)) {
     over = true;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
                  aio_name (io->kind), (unsigned long long)io->length,

@@ -27,20 +27,10 @@
 
 #include "array-internal.h"
 
-#define NS_PER_MS UINT64_C (1000000)
-
 uint64_t
 array_epoch (const struct array *a)
 {
   return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;
-}
-
-/* Does the prepared epoch make it in-sync? */
-static bool
-becomes (const struct array *a, unsigned member)
-{
-  return a->next.states[member] == MEMBER_IN_SYNC
-         && !member_in_sync (a, member);
 }
 
 void
@@ -63,14 +53,21 @@ join_prepare (struct array *a, uint64_t epoch,
     }
     else if (m->lost && !m->told) /* it was to go, and is not any more */
       member_tell (a, i, "there is no connection to it");
-    else if (becomes (a, i) && m->missed && !a->config.readonly)
-      member_lost (a, i, "writes have passed it by");
   }
   member_count (a);
-  images_fire (a->images);
-  next->sequence = images_sequence (a->images);
-  a->look = true;
+  join_again (a);
   join_release (a); /* what an older change held */
+}
+
+void
+join_again (struct array *a)
+{
+  if (!a->next.epoch || a->next.told)
+    return;
+  images_fire (a->images);
+  a->next.sequence = images_sequence (a->images);
+  a->next.flushing = false;
+  a->look = true;
 }
 
 /* Is it in-sync before and after, or becomes it so? */
@@ -93,30 +90,24 @@ drained (const struct array *a)
   return true;
 }
 
-/* Is it stable what these members have? */
+/* Is it stable what these members have?  All of it, whoever has written it. */
 static bool
 flushed (struct array *a)
 {
   bool all = true;
 
+  if (!a->next.flushing)
+    a->next.start = ++a->event;
+  a->next.flushing = true;
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
 
     if (!stays (a, i))
       continue;
-    if (!a->next.flushing)
-      a->next.need[i] = m->written;
-    if (m->lost || (becomes (a, i) && m->missed)) {
-      all = false;
-      continue;
-    }
-    if (m->flushed >= a->next.need[i])
-      continue;
-    all = false;
-    if (!m->flush)
+    all &= !m->lost && m->flushed >= a->next.start;
+    if (!m->lost && m->flushed < a->next.start && !m->flush)
       flush_start (a, i);
   }
-  a->next.flushing = true;
   return all;
 }
 

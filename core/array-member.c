@@ -12,8 +12,8 @@
  * the next FLUSH says so.
  *
  * A joining member that is lost needs nobody's patience: what was on its way to
- * it is dropped at once.  It has missed writes from then on, so it must be
- * recorded as out before it may become in-sync.
+ * it is dropped at once.  Writes pass it by from then on, so when it is back it
+ * has begun to join anew.
  */
 
 #include <config.h>
@@ -78,7 +78,6 @@ member_lose (struct array *a, unsigned member)
 
   m->lost = true;
   m->told = m->fresh = false;
-  m->missed = m->state != MEMBER_IN_SYNC;
   a->degraded = true;
   sort_images (a, member);
   aio_orphan (a, member);
@@ -144,14 +143,20 @@ member_back (struct array *a, unsigned member)
   a->member[member].fresh = a->member[member].lost;
 }
 
-/* What it had and was not flushed may be gone. */
+/* What it had and was not flushed may be gone.  If it joins it copies that
+ * anew, unless it is in-sync by now: we have said that we are prepared for it.
+ */
 static void
 come_back (struct array *a, unsigned member, enum member_state state)
 {
   struct array_member *m = &a->member[member];
+  bool in_sync
+      = state == MEMBER_IN_SYNC
+        || (a->next.told && a->next.states[member] == MEMBER_IN_SYNC);
 
   m->lost = false;
-  if (state != MEMBER_IN_SYNC || !unflushed (a, member) || a->config.readonly)
+  join_again (a);
+  if (!in_sync || !unflushed (a, member) || a->config.readonly)
     return;
   m->returned = a->returned = ++a->commits;
   a->clear.never = true;
@@ -204,12 +209,6 @@ take_state (struct array *a, unsigned member, enum member_state state)
     risked = unflushed (a, member) | images_drop (a->images, member);
     a->commits++;
   }
-  if (!state_takes_part (state))
-    m->missed = true;
-  else if (state == MEMBER_IN_SYNC)
-    m->missed = false;
-  else if (old != MEMBER_JOINING)
-    m->missed = m->lost;
   going = a->next.epoch && !state_takes_part (a->next.states[member]);
   if (m->lost && !m->told && !a->stopped
       && (!going || !state_takes_part (state)))
@@ -230,7 +229,8 @@ member_commit (struct array *a, uint64_t epoch,
     return; /* overtaken by a newer one */
   for (unsigned i = 0; i < a->layout->members; i++)
     joins |= states[i] == MEMBER_JOINING
-             && (epoch > a->config.epoch || a->member[i].state != states[i]);
+             && (epoch > a->config.epoch || a->member[i].state != states[i]
+                 || a->member[i].fresh);
   if (joins) { /* it may be seen later than its epoch, once it is connected */
     a->entered = array_epoch (a) < epoch ? array_epoch (a) : epoch - 1;
     a->entering = images_mark (a->images);

@@ -21,7 +21,9 @@
  * piece is halved, down to a block.
  *
  * A reader takes no image while the data copy is in-sync: what an image lacks
- * may be in the writer's buffer.  Its client hears of a bad spot.
+ * may be in the writer's buffer.  To a reader a bad spot is the member's loss: it
+ * may have failed, and somebody records it, or the writer mends the spot.  Only
+ * when a read has waited for that for io_timeout_ms its client hears of it.
  */
 
 #include <config.h>
@@ -137,10 +139,28 @@ drain (struct array *a, struct piece *p, unsigned copy)
   return true;
 }
 
+/* May a reader go on hoping for another to see to its data copy? */
+static bool
+hopes (const struct array *a, const struct piece *p)
+{
+  return a->config.readonly && p->bad & 1
+         && member_in_sync (a, p->at.copy[0].member)
+         && a->now_ns < p->req->begun_ns
+                            + (uint64_t)a->config.io_timeout_ms * NS_PER_MS;
+}
+
 /* No copy can be read: is there something left to try? */
 static void
 despair (struct array *a, struct piece *p)
 {
+  if (hopes (a, p)) {
+    member_lost (a, p->at.copy[0].member, "it can't read %llu bytes at %llu",
+                 (unsigned long long)p->at.length,
+                 (unsigned long long)p->at.copy[0].offset);
+    p->bad = 0;
+    piece_move (a, p, PIECE_STALLED);
+    return;
+  }
   if (split (a, p))
     return;
   if (p->bad && !p->tried) { /* it may have been written since */

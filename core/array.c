@@ -415,6 +415,10 @@ array_settled (struct array *a, unsigned member, uint64_t offset,
   advance (a, now_ns);
   assert (member < a->layout->members);
   a->clear.settle = true;
+  if (offset >= a->layout->member_bytes) /* of no use to the array */
+    return;
+  if (length > a->layout->member_bytes - offset)
+    length = a->layout->member_bytes - offset;
   if (length > 0)
     clear_touch_range (a, member, offset, length);
 }

@@ -194,8 +194,9 @@ void array_lost (struct array *a, unsigned member, const char *reason,
 
 /* There is a connection to the member again, of an epoch in which all that was
  * asked of it before is over.  The next array_commit, of the same epoch if there
- * is no new one, says what the member is now: nothing is asked of it before.  Of
- * a member that was not lost it means nothing.
+ * is no new one, says what the member is now: nothing is asked of it before.  A
+ * joining member has begun to join anew by then, for writes have passed it by.
+ * Of a member that was not lost it means nothing.
  */
 void array_back (struct array *a, unsigned member, uint64_t now_ns);
 

@@ -152,6 +152,31 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return false;
 }
 
+/* Who only reads is not let in before the one who writes knows of a member that
+ * was started again.
+ */
+static bool
+refuse_reborn (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  char words[320];
+  struct cluster_problem *p;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (!cluster_epoch_reborn (c, a, m))
+      continue;
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
+                        "array %s cannot be attached just now: member %u (%s) "
+                        "was started again, and whoever writes has not yet "
+                        "missed it; ask again",
+                        a->rec.name, m,
+                        cluster_disk_words (a->disk[m], words, sizeof words));
+    p->retry = true;
+    p->retry_after_ms = HEARTBEAT_MS;
+    return true;
+  }
+  return false;
+}
+
 /* Ask the holder to speak, and let the attach wait for that. */
 static void
 challenge (struct cluster *c, const struct cluster_input *in,
@@ -449,7 +474,8 @@ attach_try (struct cluster *c, const struct cluster_input *in,
   else if (!cluster_refuse_read_only (c, in->op) &&
            !refuse_unheard (c, in->op, a) &&
            !attach_again (c, in->op, a, attach) &&
-           !(attach->writable && refuse_writer (c, in, a, attach, last)) &&
+           !(attach->writable ? refuse_writer (c, in, a, attach, last)
+                              : refuse_reborn (c, in->op, a)) &&
            !refuse_creating (c, in->op, a) &&
            !refuse_members (c, in->op, a, false, states))
     attach_begin (c, in, a, attach, states);

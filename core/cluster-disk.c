@@ -259,7 +259,7 @@ static void
 take (struct cluster *c, struct cluster_disk *d,
       const struct cluster_disk_heartbeat *hb)
 {
-  bool restarted = d->heard && strcmp (d->instance, hb->instance) != 0;
+  bool restarted = d->instance[0] && strcmp (d->instance, hb->instance) != 0;
   bool stored = take_record (c, d, hb);
   bool told = stored || restarted || !d->heard || !d->alive ||
               d->failed != hb->failed;
@@ -282,6 +282,10 @@ take (struct cluster *c, struct cluster_disk *d,
                  restarted ? "was started again" : "is heard of again");
   if (restarted || !d->heard)
     d->told = false;
+  /* It raises its min_epoch itself when it is started. */
+  if (d->array && cluster_array_writer (c, d->array) &&
+      (restarted || hb->min_epoch > cluster_array_wanted_epoch (d->array)))
+    d->reborn = true;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);
   cluster_text_copy (d->instance, sizeof d->instance, hb->instance);
   take_state (d, c, hb, took);

@@ -158,6 +158,16 @@ cluster_epoch_loses (const struct cluster_array *a, const uint8_t states[])
 }
 
 bool
+cluster_epoch_reborn (const struct cluster *c, const struct cluster_array *a,
+                      unsigned member)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  return a->disk[member]->reborn && writer && writer->alive &&
+         a->rec.member[member].state == MEMBER_IN_SYNC;
+}
+
+bool
 cluster_epoch_too_low (const struct cluster_array *a)
 {
   for (unsigned m = 0; m < a->layout.members; m++)
@@ -182,11 +192,14 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                  "Member %u of array %s (%s) is out%s%s.", m, a->rec.name,
                  words, member->reason[0] ? ": " : "", member->reason);
   }
-  else
+  else {
+    if (state == MEMBER_JOINING)
+      cluster_rebuild_begin (c, a, m);
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                  "Member %u of array %s (%s) %s.", m, a->rec.name, words,
                  state == MEMBER_JOINING ? "is being rebuilt"
                                          : "is in sync again");
+  }
   member->state = state;
   member->since_wall_ms = c->wall_ms;
   cluster_changed_disk (c, a->disk[m]);
@@ -224,6 +237,8 @@ commit (struct cluster *c, struct cluster_array *a)
 
     if (change->confirm[m])
       member->fence = change->epoch;
+    if (change->confirm[m] || change->states[m] == MEMBER_OUT)
+      a->disk[m]->reborn = false;
     if (member->state != change->states[m])
       change_member (c, a, m, (enum member_state) change->states[m]);
     if (member->state != MEMBER_OUT)
@@ -285,31 +300,22 @@ gone (const struct cluster *c, const struct cluster_disk *d)
 
 /* What an attach or a detach left behind waits for members to confirm although
  * nobody is granted anything by it: when only those are missing that are gone, it
- * does without them.  They are to be fenced all the same, when they are back, and
- * nobody copies from them before.  (Joiners: cluster_rebuild_tick.)
+ * is committed without their word.  They are to be fenced all the same, when they
+ * are back, and nobody copies from them before.  (Joiners: cluster_rebuild_tick.)
  */
 static void
 give_up (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_change next = a->rec.change;
-  bool owed[ARRAY_MEMBERS_MAX] = { false }, any = false;
+  const struct cluster_session *s;
 
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (!cluster_epoch_waits_for (a, m))
-      continue;
-    if (next.states[m] != MEMBER_IN_SYNC || !gone (c, a->disk[m]))
-      return;
-    next.confirm[m] = false;
-    owed[m] = any = true;
-  }
-  if (!any)
-    return;
-  cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);
-  cluster_epoch_advance (c, a);
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (owed[m] && a->rec.change.epoch == 0)
-      a->rec.member[m].fence = a->rec.epoch;
-  cluster_put_array (c, a);
+    if (cluster_epoch_waits_for (a, m) &&
+        (a->rec.change.states[m] != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
+      return;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (cluster_epoch_waits_for_session (a, s))
+      return;
+  commit (c, a);
 }
 
 void

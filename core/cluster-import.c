@@ -288,6 +288,7 @@ make_disk (struct cluster *c, const struct cluster_input *in,
   else { /* a name for what is not there: it has no size */
     cluster_uuid_make (r->key, r->uuid);
     snprintf (r->node, sizeof r->node, "unknown");
+    snprintf (r->uri, sizeof r->uri, "nbd://unknown/%u", m);
     snprintf (r->path, sizeof r->path, "unknown");
   }
   memcpy (a->rec.member[m].disk, r->uuid, 16);

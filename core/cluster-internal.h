@@ -221,6 +221,9 @@ void cluster_rebuild_tick (struct cluster *c, struct cluster_array *a);
  */
 void cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
                           unsigned member);
+/* And this one is joining. */
+void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
+                            unsigned member);
 
 /* cluster-member.c */
 /* The place of this member, which is out, is now that disk's. */
@@ -276,6 +279,11 @@ void cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
  */
 bool cluster_epoch_loses (const struct cluster_array *a,
                           const uint8_t states[]);
+/* An in-sync member whose process was started again while somebody wrote, who
+ * will say that it is lost: until then nobody else is to read it.
+ */
+bool cluster_epoch_reborn (const struct cluster *c,
+                           const struct cluster_array *a, unsigned member);
 /* Does an in-sync member take no tokens of the array's epoch any more? */
 bool cluster_epoch_too_low (const struct cluster_array *a);
 /* The states of the change that is under way, or the array's. */

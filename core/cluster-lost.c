@@ -165,7 +165,7 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
   struct cluster_problem *p;
   const char *why;
 
-  if (s->rec.writable ||
+  if (s->rec.writable || cluster_epoch_reborn (c, a, member) ||
       !(cluster_member_well (a, member, &why) ||
         (a->rec.member[member].state == MEMBER_JOINING && d->alive)))
     return false;

@@ -102,7 +102,9 @@ writer_stalls (const struct cluster *c, const struct cluster_array *a)
   return cluster_epoch_stalls (c, a, states);
 }
 
-/* Leave out who can't join, and old copies. */
+/* Leave out who can't join, old copies, and in-sync members that were started
+ * again, in case that who writes does not notice.
+ */
 static void
 leave_out (struct cluster *c, struct cluster_array *a)
 {
@@ -116,9 +118,11 @@ leave_out (struct cluster *c, struct cluster_array *a)
     const char *why = NULL;
 
     if (member->state == MEMBER_IN_SYNC) {
-      if (a->disk[m]->old_copy && old.epoch == 0 && !any &&
-          !writer_stalls (c, a) && cluster_array_can_leave_out (a, m))
-        why = "it is an old copy of the disk";
+      if (old.epoch == 0 && !any && !writer_stalls (c, a) &&
+          cluster_array_can_leave_out (a, m))
+        why = a->disk[m]->old_copy            ? "it is an old copy of the disk"
+              : cluster_epoch_reborn (c, a, m) ? "it was started again"
+                                               : NULL;
     }
     else if (states[m] != MEMBER_OUT) {
       why = broken (c, a, m);
@@ -262,13 +266,16 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
       (a->rec.change.epoch && a->rec.change.confirm[member]))
     return false;
   for (unsigned m = first; m < first + a->layout.n; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->heard &&
-        !cluster_epoch_fenced (a, m))
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        !cluster_epoch_fenced (a, m) &&
+        (a->disk[m]->heard || !cluster_array_writer (c, a)))
       return false; /* it may still be written, by one who is over */
   memset (order, 0, sizeof *order);
   order->epoch = r->fence;
   order->paused = r->paused;
   order->rate = a->disk[member]->rate;
+  if (r->ceiling && (order->rate == 0 || order->rate > r->ceiling))
+    order->rate = r->ceiling;
   for (unsigned m = first; m < first + a->layout.n; m++)
     order->source[m] = a->rec.member[m].state == MEMBER_IN_SYNC;
   return true;
@@ -346,6 +353,19 @@ load_now (const struct cluster *c, const struct cluster_array *a, double *us)
   return ops;
 }
 
+/* Clients first, until the next second decides. */
+void
+cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
+                       unsigned member)
+{
+  const struct cluster_member *m = &a->rec.member[member];
+  double us;
+
+  a->disk[member]->rate = load_now (c, a, &us) <= 0 ? 0
+                          : m->floor                ? m->floor
+                                                    : REBUILD_FLOOR_DEFAULT;
+}
+
 /* Those who join share what there is. */
 static void
 set_rates (struct cluster *c, struct cluster_array *a)
@@ -379,8 +399,6 @@ set_rates (struct cluster *c, struct cluster_array *a)
     if (member->state != MEMBER_JOINING || member->paused)
       continue;
     *own = ops <= 0 ? 0 : rate < floor[m] ? floor[m] : rate;
-    if (member->ceiling && (*own == 0 || *own > member->ceiling))
-      *own = member->ceiling;
   }
 }
 

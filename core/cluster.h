@@ -217,6 +217,8 @@ struct cluster_disk {
   bool old_copy; /* its sequence is lower than what was heard before */
   struct cluster_join join; /* as it says, while it is joining */
   bool spoke; /* has sent a heartbeat since it last went out */
+  bool reborn; /* started again beside a writer, and not given back to it yet:
+                  what it had not flushed may be gone */
   uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
   uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
   uint64_t rate;           /* of its rebuild, as last decided; bytes a second */

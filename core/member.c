@@ -25,6 +25,7 @@ struct member *
 member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
 {
   struct member *m = calloc (1, sizeof *m);
+  uint64_t seen;
 
   assert (superblock_check (sb) == NULL);
   assert (map->extents == intents_extents (sb->data_bytes));
@@ -47,11 +48,13 @@ member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
 
   m->confirmed = m->next = m->written = *sb;
   m->sequence = sb->sequence;
-  /* A door was opened in an epoch that is not fenced: whoever holds a
-   * connection of that epoch must not take this life of ours for the last.
+  /* Whoever has a connection, or a token, of an epoch that the last life knew
+   * of must not take this one for it: what was not flushed may be gone.
    */
-  if (sb->served_epoch != 0 && sb->served_epoch >= sb->min_epoch)
-    m->next.min_epoch = sb->served_epoch + 1;
+  seen = sb->served_epoch > sb->states_epoch ? sb->served_epoch
+                                             : sb->states_epoch;
+  if (seen != 0 && seen >= sb->min_epoch)
+    m->next.min_epoch = seen + 1;
   if (slot_stale || m->next.min_epoch != sb->min_epoch)
     m->slots_wanted = 1;
   m->gate = m->next.min_epoch;

@@ -65,9 +65,9 @@ struct member_refusal {
 
 /* An engine for a disk whose header was read: its newest superblock, whether
  * the other slot is stale (says something else, or is not readable), and the
- * intent map, whose words the engine takes over.  If a door was opened since
- * min_epoch was last raised, it is raised past that epoch at once: the caller
- * does all actions before it listens.
+ * intent map, whose words the engine takes over.  min_epoch is raised at once
+ * past every epoch that the last life has heard of, or opened a door in: the
+ * caller does all actions before it listens.
  * NULL: out of memory.
  */
 struct member *member_new (const struct superblock *sb, bool slot_stale,

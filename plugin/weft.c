@@ -17,6 +17,7 @@
 
 #include "admin.h"
 #include "limits.h"
+#include "replies.h"
 #include "role.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
@@ -34,6 +35,7 @@ weft_load (void)
    * each of them glibc keeps several times what is in use.
    */
   mallopt (M_ARENA_MAX, 1);
+  replies_guard ();
   admin_global_init ();
 }
 
@@ -311,6 +313,7 @@ weft_export_description (void *handle)
 static void *
 weft_open (int readonly)
 {
+  replies_open ();
   return role->open (readonly);
 }
 

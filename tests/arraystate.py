@@ -1,6 +1,7 @@
 """What weftd says of the array of a devcluster, for tests that break it."""
 
 import contextlib
+import time
 
 import nbd
 
@@ -28,6 +29,15 @@ def wait_in_sync(c, seconds=60):
                what="all members in-sync")
 
 
+def dirty(c):
+    """Extents that may differ between their copies."""
+    return sum(d["dirty_extents"] for d in c.get("/api/v1/disks")["disks"])
+
+
+def wait_clean(c):
+    eventually(lambda: dirty(c) == 0, 60, what="no dirty extent")
+
+
 def wait_failed(c, number, why):
     """The member is out, and its process says why."""
     disk = wait_state(c, number, "out")["disk"]
@@ -37,24 +47,52 @@ def wait_failed(c, number, why):
 
 @contextlib.contextmanager
 def writing(c, rng, after=None):
-    """A Writer that goes on after another, and sees no error; in the end all
-    it wrote is flushed and as it should be."""
-    w = Writer(c.nbd, rng)
-    if after:
-        w.number, w.flushed, w.issued = \
-            after.number, after.flushed, after.issued
+    """A Writer that sees no error; in the end all it wrote is flushed and as
+    it should be."""
+    w = Writer(c.nbd, rng, after)
     w.start()
     try:
         yield w
-    finally:
+    except BaseException:
         w.done = True
-        w.join(60)
-    assert not w.is_alive(), "the writer hangs"
-    assert w.error is None, w.error
-    w.handle.flush()
-    w.flushed = list(w.issued)
-    w.handle.shutdown()
+        raise
+    w.end()
     w.check(c.nbd)
+
+
+class Pending:
+    """A request of its own connection that may have to wait."""
+
+    def __init__(self, uri):
+        self.handle = nbd.NBD()
+        self.handle.connect_uri(uri)
+
+    def read(self, n, at):
+        self.buffer = nbd.Buffer(n)
+        self.cookie = self.handle.aio_pread(self.buffer, at)
+        return self
+
+    def write(self, data, at):
+        self.buffer = nbd.Buffer.from_bytearray(bytearray(data))
+        self.cookie = self.handle.aio_pwrite(self.buffer, at)
+        return self
+
+    def waits(self, seconds, meanwhile=lambda: None):
+        """Fails when it is answered before this has passed."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.handle.poll(100)
+            assert self.handle.aio_in_flight() == 1, "answered already"
+            meanwhile()
+
+    def result(self, seconds=60):
+        """What was read; an error raises."""
+        end = time.monotonic() + seconds
+        while self.handle.aio_in_flight():
+            assert time.monotonic() < end, f"no answer for {seconds} s"
+            self.handle.poll(100)
+        assert self.handle.aio_command_completed(self.cookie)
+        return bytes(self.buffer.to_bytearray())
 
 
 def content(uri):

@@ -1,13 +1,17 @@
 """A client that knows what a FLUSH has promised.
 
     w = Writer(c.nbd, rng); w.start()
-    ... kill something ...
+    w.until_flushed(3)
+    ... kill its array process ...; w.broken()
     w.check(c.nbd)          # by a connection of its own, any time later
+    w = Writer(c.nbd, rng, after=w)
 """
 
 import threading
 
 import nbd
+
+from wefttest import eventually
 
 BLOCK = 4096
 BLOCKS = 512
@@ -17,16 +21,18 @@ class Writer(threading.Thread):
     """Writes numbered blocks at random, and flushes now and then.
 
     self.flushed[b]: the number that a FLUSH has promised; self.issued[b]: the
-    last that was sent."""
+    last that was sent.  `after`: whose work it goes on with.  self.forgives: so
+    many FLUSHes may fail with EIO, where a last copy has been away."""
 
-    def __init__(self, uri, rng, start=1):
-        super().__init__()
-        self.rng, self.number = rng, start
-        self.flushed = [0] * BLOCKS
-        self.issued = [0] * BLOCKS
+    def __init__(self, uri, rng, after=None):
+        super().__init__(daemon=True)
+        self.rng, self.number = rng, after.number if after else 1
+        self.flushed = after.flushed if after else [0] * BLOCKS
+        self.issued = after.issued if after else [0] * BLOCKS
         self.handle = nbd.NBD()
         self.handle.connect_uri(uri)
         self.flushes, self.error, self.done = 0, None, False
+        self.forgives = 0
 
     @staticmethod
     def block(number):
@@ -43,12 +49,44 @@ class Writer(threading.Thread):
                     self.handle.pwrite(self.block(self.number), b * BLOCK)
                     acknowledged[b] = self.number
                 if self.rng.random() < 0.5:
-                    promise = list(acknowledged)
-                    self.handle.flush()
-                    self.flushed = promise
-                    self.flushes += 1
+                    self.flush(acknowledged)
         except nbd.Error as e:
             self.error = e
+
+    def flush(self, acknowledged):
+        promise = list(acknowledged)
+        try:
+            self.handle.flush()
+        except nbd.Error as e:
+            if e.errno != "EIO" or self.forgives == 0:
+                raise
+            self.forgives -= 1
+            acknowledged[:] = self.flushed  # the rest may be gone
+            return
+        self.flushed = promise
+        self.flushes += 1
+
+    def until_flushed(self, times):
+        """So many FLUSHes more."""
+        times += self.flushes
+        eventually(lambda: self.error or self.flushes >= times, 60,
+                   every=0.01, what="the writer to be answered")
+        assert self.error is None, self.error
+
+    def broken(self):
+        """Its array process is dead."""
+        self.join(30)
+        assert not self.is_alive() and self.error
+
+    def end(self):
+        """It has seen no error, and flushes all."""
+        self.done = True
+        self.join(60)
+        assert not self.is_alive(), "the writer hangs"
+        assert self.error is None, self.error
+        self.handle.flush()
+        self.flushed = list(self.issued)
+        self.handle.shutdown()
 
     def check(self, uri):
         """Every block is as some history allows; what is read is kept."""

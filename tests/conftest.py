@@ -88,7 +88,11 @@ def pytest_configure(config):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """One line `passed failed skipped` for scripts/test, which adds them up."""
+    """How many processes were killed; and one line `passed failed skipped` for
+    scripts/test, which adds them up."""
+    if Cluster.killed:
+        terminalreporter.write_line(
+            f"{Cluster.killed} processes were killed on purpose")
     counts = os.environ.get("WEFT_COUNTS")
     if counts:
         s = terminalreporter.stats

@@ -107,22 +107,29 @@ def model_of(c, layout, unit, groups=1):
     """The model of a devcluster's array."""
     disks = {d["path"]: d for d in c.get("/api/v1/disks")["disks"]}
     sizes = []
-    for m in c.members:
-        data = disks[m["file"]]["data_bytes"]
-        room = os.path.getsize(m["file"]) - m["data_offset"]
+    for file, offset in files_of(c):
+        data = disks[file]["data_bytes"]
+        room = os.path.getsize(file) - offset
         # A disk may round its data area down, to an extent at most.
         assert room - (4 << 20) < data <= room, \
-            f"{m['name']}: data area of {data} bytes in {room}"
+            f"{file}: data area of {data} bytes in {room}"
         sizes.append(data)
     return Model(layout, len(sizes), unit, min(sizes), groups)
+
+
+def files_of(c):
+    """The array's members' files, in order, whoever serves them by now."""
+    paths = {d["uuid"]: d["path"] for d in c.get("/api/v1/disks")["disks"]}
+    offsets = {m["file"]: m["data_offset"] for m in c.members}
+    return [(paths[m["disk"]], offsets[paths[m["disk"]]])
+            for a in c.get("/api/v1/arrays")["arrays"] for m in a["members"]]
 
 
 def check_copies(c, model, content=None, lost=(), units=None):
     """Fails unless all copies on the cluster's members are alike (and as
     `content` says).  The array must be flushed and nobody writing.
     """
-    files = [(m["file"], m["data_offset"]) for m in c.members]
-    with Copies(model, files) as copies:
+    with Copies(model, files_of(c)) as copies:
         bad = copies.different(content, lost, units)
     assert not bad, (f"{len(bad)} of {model.units} units differ between their "
                      f"copies; the first: unit, [(member, unit there)...]: "

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import time
 
-from wefttest import eventually, run
+from wefttest import Cluster, eventually, run
 
 PORT = 7380
 ARRAY_PORT = 10809
@@ -134,6 +134,7 @@ class NetCluster:
 
     def kill(self, name):
         self.signal(name, signal.SIGKILL)
+        Cluster.killed += 1
         self.processes.pop(name).wait()
 
     def log(self, name):

@@ -3,6 +3,7 @@
 The fixtures that hand them out are in conftest.py, which says how to use them.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -71,12 +72,19 @@ def eventually(check, seconds=30, every=0.1, what=None):
         time.sleep(every)
 
 
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
 class Cluster:
     """One devcluster.  `c.admin`, `c.nbd`, `c.members[1]["file"]` and so on
     are as in `devcluster status --json`, as of the start."""
 
+    killed = 0  # processes of all clusters, on purpose
+
     def __init__(self, directory, env=None, **options):
-        self.dir = pathlib.Path(directory)
+        self.dir = pathlib.Path(os.path.realpath(directory))
         self.env = env or {}
         self.down_on_purpose = set()
         words = []
@@ -105,26 +113,60 @@ class Cluster:
         p = self.devcluster("status", self.dir, "--json")
         return json.loads(p.stdout)
 
-    def kill(self, name):
-        self.down_on_purpose.add(name)
-        self.devcluster("kill", self.dir, name)
+    def pid(self, name):
+        """Of a process that runs."""
+        pid = int((self.dir / f"{name}.pid").read_text())
+        assert self._ours(pid), f"{name} does not run"
+        return pid
+
+    def _ours(self, pid):
+        # The command line of a zombie is empty.
+        try:
+            line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return os.fsencode(f"{self.dir}/") in line
+
+    def kill(self, *names):
+        """All of them at one moment, as near as it gets."""
+        self.down_on_purpose |= set(names)
+        Cluster.killed += len(names)
+        pids = [self.pid(name) for name in names]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not any(map(self._ours, pids)), every=0.005,
+                   what=f"{names} to die")
 
     def terminate(self, names):
         """SIGTERM to all of them at the same time."""
-        for p in self.processes():
-            if p["name"] in names and p["pid"]:
-                os.kill(p["pid"], signal.SIGTERM)
+        for name in names:
+            os.kill(self.pid(name), signal.SIGTERM)
 
     def stop(self, name):
         self.devcluster("stop", self.dir, name)
 
     def cont(self, name):
-        self.devcluster("cont", self.dir, name)
+        os.kill(self.pid(name), signal.SIGCONT)
 
-    def start(self, name):
-        self.devcluster("start", self.dir, name)
-        self.down_on_purpose.discard(name)
+    def start(self, *names):
+        """All at the same time."""
+        starts = [subprocess.Popen(
+            ["devcluster", "start", self.dir, name],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, **self.env}) for name in names]
+        said = [p.communicate(timeout=120)[0] for p in starts]
+        assert not any(p.returncode for p in starts), "".join(said)
+        self.down_on_purpose -= set(names)
+        for p in [self.weftd, self.array, *self.members]:
+            if p["name"] in names:
+                p["pid"] = self.pid(p["name"])
+
+    def add(self):
+        """One more disk, blank and in no array: its name and UUID."""
+        name, disk = self.devcluster("add", self.dir).stdout.split()
         self._take(self.status())
+        return name, disk
 
     def may_end(self, name):
         """This process may end by itself from now on."""

@@ -217,6 +217,7 @@ static int
 find_server (struct ctl *ctl, struct record *r, const struct attach *a)
 {
   struct sessions found;
+  char age[AGE_TEXT_BYTES];
   json_t *array;
   int status = ctl_get_array (ctl, r->name, &array);
 
@@ -239,10 +240,11 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
   }
   else if (!found.here && found.elsewhere && !r->readonly) {
     ctl_error ("array %s: attached for writing by node %s (process %" PRIu64
-               "); detach it there, attach it here with --read-only, or take "
-               "it over with --takeover",
+               ", last heard of %s ago); detach it there, attach it here with "
+               "--read-only, or take it over with --takeover",
                r->name, json_text (found.elsewhere, "node"),
-               json_number (found.elsewhere, "pid"));
+               json_number (found.elsewhere, "pid"),
+               age_text (json_number (found.elsewhere, "last_heard_ms"), age));
     status = EXIT_REFUSED;
   }
   else

@@ -130,6 +130,7 @@ cmd_disk_ls (struct ctl *ctl, const struct args *args)
   json_array_foreach (json_object_get (reply, "disks"), i, d) {
     bool alive = json_is_true (json_object_get (d, "alive"));
     bool member = json_is_string (json_object_get (d, "array"));
+    bool spare = json_is_string (json_object_get (d, "spare_of"));
     char size[SIZE_TEXT_BYTES], age[AGE_TEXT_BYTES];
 
     table_cell (t, "%s", json_text (d, "uuid"));
@@ -137,11 +138,11 @@ cmd_disk_ls (struct ctl *ctl, const struct args *args)
     table_cell (t, "%s", json_text (d, "path"));
     table_cell (t, "%s", size_text (json_number (d, "data_bytes"), size));
     table_cell (t, "%s", alive ? json_text (d, "state") : "silent");
-    table_cell (t, "%s", member ? json_text (d, "array") : "-");
+    table_cell (t, "%s", json_text (d, member ? "array" : "spare_of"));
     if (member)
       table_cell (t, "%" PRIu64, json_number (d, "position"));
     else
-      table_cell (t, "-");
+      table_cell (t, "%s", spare ? "spare" : "-");
     table_cell (t, "%s", age_text (json_number (d, "last_heard_ms"), age));
     table_cell (t, "%s", json_text (d, "reason"));
   }

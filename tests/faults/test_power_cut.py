@@ -13,10 +13,10 @@ import time
 
 import pytest
 
+from arraystate import wait_in_sync
 from blockwriter import Writer
 from copies import check_copies, model_of
 from powercut import power_cut, volatile
-from wefttest import eventually
 
 UNIT = 64 << 10
 
@@ -33,12 +33,11 @@ def test_power_of_all(cluster, seed, layout, members):
     writer = Writer(c.nbd, rng)
     for _ in range(4):
         writer.start()
-        time.sleep(0.3 + rng.random())
+        writer.until_flushed(rng.randrange(2, 30))
+        time.sleep(0.02)
         rng.shuffle(names)
-        for name in names:
-            c.kill(name)
-        writer.join(30)
-        assert not writer.is_alive() and writer.error
+        c.kill(*names)
+        writer.broken()
         for m in c.members:
             d, n = power_cut(m["file"], rng)
             doubtful, lost = doubtful + d, lost + n
@@ -46,9 +45,7 @@ def test_power_of_all(cluster, seed, layout, members):
         flushes += writer.flushes
         writer.check(c.nbd)
         check_copies(c, model_of(c, layout, UNIT))
-        again = Writer(c.nbd, rng, writer.number)
-        again.flushed, again.issued = writer.flushed, writer.issued
-        writer = again
+        writer = Writer(c.nbd, rng, after=writer)
     print(f"{flushes} FLUSHes, {doubtful} writes in doubt, {lost} lost")
     assert flushes > 0 and lost > 0
 
@@ -64,20 +61,13 @@ def test_power_of_a_member(cluster, seed, layout, members):
     writer.start()
     lost = 0
     for _ in range(4):
-        time.sleep(0.3 + rng.random())
+        writer.until_flushed(rng.randrange(2, 30))
         m = rng.choice(c.members)
         c.kill(m["name"])
         lost += power_cut(m["file"], rng)[1]
         c.start(m["name"])
-        eventually(lambda: all(
-            x["state"] == "in-sync"
-            for x in c.get("/api/v1/arrays/a")["members"]), 60,
-            what="all members in-sync")
-    writer.done = True
-    writer.join(60)
-    assert not writer.is_alive() and writer.error is None
-    writer.handle.flush()
-    writer.flushed = list(writer.issued)
+        wait_in_sync(c)
+    writer.end()
     writer.check(c.nbd)
     check_copies(c, model_of(c, layout, UNIT))
     assert lost > 0

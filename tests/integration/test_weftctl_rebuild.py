@@ -12,26 +12,14 @@ import subprocess
 
 import pytest
 
+from weftctlproc import FAILED, OK, REFUSED, USAGE, Ctl
 from weftdactors import array, host, members, weftd
-from wefttest import eventually, run
-
-OK, FAILED, USAGE, REFUSED = range(4)
+from wefttest import eventually
 
 
 @pytest.fixture
 def ctl(weftd, tmp_path):
-    env = {"WEFT_ADMIN": weftd.url, "WEFT_RUN_DIR": str(tmp_path / "run")}
-
-    def call(*words, status=OK):
-        p = run("weftctl", *words, env=env, check=False,
-                stdin=subprocess.DEVNULL)
-        assert p.returncode == status, p.stdout + p.stderr
-        if status == OK:
-            return p.stdout
-        assert len(p.stderr.splitlines()) == 1, p.stderr
-        return p.stderr
-    call.env = env
-    return call
+    return Ctl(weftd.url, tmp_path / "run")
 
 
 @pytest.fixture

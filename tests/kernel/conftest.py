@@ -1,14 +1,17 @@
 """A virtual machine with Debian's kernel: the client that most people will use.
 
-`guest` is booted once for all tests of this directory.  It reaches the host's
-127.0.0.1 as 10.0.2.2, has the tree of `tree` as an ext4 on /dev/vda, and no
-disk else.  QEMU emulates the processor, so this runs wherever QEMU does.
+`guest` is booted once for all tests of this directory, and again where its
+power is cut (close, boot).  It reaches the host's 127.0.0.1 as 10.0.2.2, and
+has the tree of `tree` as an ext4 on /dev/vda, mounted on /src, and no disk
+else.  QEMU emulates the processor, so this runs wherever QEMU does.
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
 import random
+import re
 import socket
 import subprocess
 import time
@@ -18,6 +21,7 @@ import pytest
 from wefttest import SOURCE, run
 
 HOST = "10.0.2.2"
+CONNECTIONS = 4
 
 
 class Guest:
@@ -26,15 +30,20 @@ class Guest:
     def __init__(self, directory, drive):
         self.dir = directory
         self.console = directory / "console.log"
-        kernel = run(SOURCE / "tests/kernel/mkinitramfs",
-                     directory / "initramfs").stdout.strip()
-        path = directory / "ttyS1"
+        self.drive = drive
+        self.kernel = run(SOURCE / "tests/kernel/mkinitramfs",
+                          directory / "initramfs").stdout.strip()
+        self.boot()
+
+    def boot(self):
+        path = self.dir / "ttyS1"
+        path.unlink(missing_ok=True)
         self.qemu = subprocess.Popen(
             ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg",
              "-cpu", "max", "-smp", "2", "-m", "384",
              "-nodefaults", "-no-user-config", "-display", "none",
              "-no-reboot",
-             "-kernel", kernel, "-initrd", directory / "initramfs",
+             "-kernel", self.kernel, "-initrd", self.dir / "initramfs",
              "-append", "console=ttyS0 quiet panic=-1 oops=panic "
                         "net.ifnames=0",
              "-chardev", f"file,id=console,path={self.console}",
@@ -42,15 +51,35 @@ class Guest:
              "-chardev", f"socket,id=shell,path={path},server=on,wait=off",
              "-serial", "chardev:shell",
              "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=",
-             "-drive", f"file={drive},format=raw,if=virtio,readonly=on"],
+             "-drive", f"file={self.drive},format=raw,if=virtio,readonly=on"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=(directory / "qemu.log").open("w"))
+            stderr=(self.dir / "qemu.log").open("w"))
         try:
             self._connect(path)
         except BaseException:
             self.close()
             raise
         self.count = 0
+        self.run("mount -t ext4 -o ro /dev/vda /src; dmesg -c >/dev/null")
+
+    def attach(self, nbd):
+        """The array is /dev/nbd0 then."""
+        port = nbd.rsplit(":", 1)[1]
+        # What a failed test has left.
+        self.run("umount /mnt 2>/dev/null; nbd-client -d /dev/nbd0 2>/dev/null",
+                 check=False)
+        self.run(f"nbd-client {HOST} {port} /dev/nbd0 -C {CONNECTIONS}")
+        # So that data leaves for the members at once, not when there is time.
+        self.run("echo 2000000 >/proc/sys/vm/dirty_bytes")
+
+    def detach(self):
+        self.run("nbd-client -d /dev/nbd0")
+
+    def kernel_errors(self):
+        return [line for line in self.run("dmesg").splitlines()
+                if re.search(r"(I/O error|EXT4-fs error|EXT4-fs warning|"
+                             r"nbd0: .*(timed out|Receive|dead|error)|"
+                             r"BUG|Call Trace|Oops)", line, re.I)]
 
     def _connect(self, path):
         end = time.monotonic() + 180
@@ -102,13 +131,27 @@ class Guest:
 
     def run(self, command, check=True, timeout=120):
         """Returns what it printed; a status other than 0 raises."""
-        self.count += 1
-        self.socket.sendall(f"{self.count} {command}\n".encode())
+        self.send(command)
         output, status = self._answer(self.count, time.monotonic() + timeout)
         if check and status != 0:
             raise AssertionError(f"in the guest: {command}: status {status}\n"
                                  f"{output}")
         return output
+
+    def send(self, command):
+        """Run it, and let the caller see to what it prints."""
+        self.count += 1
+        self.socket.sendall(f"{self.count} {command}\n".encode())
+
+    def said(self, seconds=0):
+        """What it has printed since, whole lines."""
+        self.socket.settimeout(seconds or 0.001)
+        with contextlib.suppress(TimeoutError):
+            while data := self.socket.recv(65536):
+                self.input += data
+                self.socket.settimeout(0.001)
+        lines, end, self.input = self.input.rpartition(b"\n")
+        return (lines + end).decode(errors="replace").splitlines()
 
     def start(self, command):
         """Run it in the background; returns a function that is None while it
@@ -125,6 +168,7 @@ class Guest:
         return done
 
     def close(self):
+        """As when its power is cut."""
         self.qemu.kill()
         self.qemu.wait()
         if hasattr(self, "socket"):
@@ -183,6 +227,5 @@ def tree(tmp_path_factory):
 @pytest.fixture(scope="session")
 def guest(tmp_path_factory, tree):
     g = Guest(tmp_path_factory.mktemp("guest"), tree.image)
-    g.run("mount -t ext4 -o ro /dev/vda /src")
     yield g
     g.close()

@@ -8,35 +8,9 @@ is clean, and the host, reading the array by another client, finds the same
 without the lost member.
 """
 
-import re
-
 import pytest
 
 from wefttest import eventually, run
-
-HOST = "10.0.2.2"
-CONNECTIONS = 4
-
-
-def attach(guest, nbd):
-    port = nbd.rsplit(":", 1)[1]
-    # What a failed test has left.
-    guest.run("umount /mnt 2>/dev/null; nbd-client -d /dev/nbd0 2>/dev/null",
-              check=False)
-    guest.run(f"nbd-client {HOST} {port} /dev/nbd0 -C {CONNECTIONS}")
-    # So that data leaves for the members while the copy runs, not after it.
-    guest.run("echo 2000000 >/proc/sys/vm/dirty_bytes")
-
-
-def detach(guest):
-    guest.run("nbd-client -d /dev/nbd0")
-
-
-def kernel_errors(guest):
-    return [line for line in guest.run("dmesg").splitlines()
-            if re.search(r"(I/O error|EXT4-fs error|EXT4-fs warning|"
-                         r"nbd0: .*(timed out|Receive|dead|error)|"
-                         r"BUG|Call Trace|Oops)", line, re.I)]
 
 
 def check_tree(guest):
@@ -64,7 +38,7 @@ def test_ext4_survives_a_member(guest, tree, cluster, tmp_path, layout):
     c = cluster(members=4, layout=layout, size="96M")
     guest.run("dmesg -c")
 
-    attach(guest, c.nbd)
+    guest.attach(c.nbd)
     guest.run("/sbin/mke2fs -q -t ext4 /dev/nbd0")
     guest.run("mount -t ext4 /dev/nbd0 /mnt")
 
@@ -88,8 +62,8 @@ def test_ext4_survives_a_member(guest, tree, cluster, tmp_path, layout):
     assert status == 0, output
     guest.run("sync", timeout=300)
     guest.run("umount /mnt", timeout=300)
-    detach(guest)
-    assert kernel_errors(guest) == []
+    guest.detach()
+    assert guest.kernel_errors() == []
 
     # weftd knows which member is out, and why the array is not whole.
     array = c.get("/api/v1/arrays/a")
@@ -97,10 +71,10 @@ def test_ext4_survives_a_member(guest, tree, cluster, tmp_path, layout):
     assert [m["state"] for m in array["members"]] == [
         "in-sync", "in-sync", "out", "in-sync"]
 
-    attach(guest, c.nbd)
+    guest.attach(c.nbd)
     check_tree(guest)
-    detach(guest)
-    assert kernel_errors(guest) == []
+    guest.detach()
+    assert guest.kernel_errors() == []
     check_from_host(c, tree, tmp_path)
 
 
@@ -109,7 +83,7 @@ def test_trim_and_flush(guest, cluster):
     """What the kernel makes of our flags: several connections may be used,
     FLUSH and FUA reach us, discards give space back on the members."""
     c = cluster(members=4, size="64M")
-    attach(guest, c.nbd)
+    guest.attach(c.nbd)
     queue = "/sys/block/nbd0/queue"
     assert guest.run(f"cat {queue}/write_cache").strip() == "write back"
     assert int(guest.run(f"cat {queue}/fua")) == 1
@@ -124,7 +98,7 @@ def test_trim_and_flush(guest, cluster):
     full = used()
     assert full - before >= 64 << 20  # every byte on two members
     guest.run("blkdiscard /dev/nbd0")
-    detach(guest)
+    guest.detach()
     eventually(lambda: used() < before + (8 << 20), seconds=20,
                what="discarded space came back")
-    assert kernel_errors(guest) == []
+    assert guest.kernel_errors() == []

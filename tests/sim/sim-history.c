@@ -367,18 +367,16 @@ judge_prepares (void)
 }
 
 void
-judge_prepared (const bool in_sync[], const bool joins[])
+judge_prepared (const bool in_sync[])
 {
   for (uint64_t i = 0; i < grains_count; i++)
     for (unsigned c = 0; c < world.layout->copies; c++) {
       unsigned member;
-      uint64_t version = copy_version (i, c, false, &member);
+      uint64_t version = copy_version (i, c, true, &member);
 
-      if (joins[member])
-        version = copy_version (i, c, true, &member);
       if (in_sync[member] && !possible (i, version, grains[i].prepared))
         sim_fail ("the array is prepared, but grain %llu, copy %u on member "
-                  "%u, holds version %llu, and %llu was acknowledged",
+                  "%u, holds version %llu stably, and %llu was acknowledged",
                   (unsigned long long)i, c, member, (unsigned long long)version,
                   (unsigned long long)grains[i].prepared);
     }
@@ -412,34 +410,62 @@ judge_heard (unsigned member, bool counts)
     grains[i].unheard &= ~(UINT64_C (1) << member);
 }
 
+/* Where no copy that counts has its bit they are all the same, and stable. */
+static void
+check_bits (uint64_t g)
+{
+  const struct sim_member *first = NULL, *m;
+  const uint8_t *data = NULL;
+  struct layout_piece p;
+
+  layout_map (world.layout, g * grain_bytes, grain_bytes, &p);
+  for (unsigned c = 0; c < p.copies; c++) {
+    m = &world.members[p.copy[c].member];
+    if (!world.recorded_out[p.copy[c].member]
+        && sim_member_dirty (m, p.copy[c].offset / m->extent_bytes))
+      return;
+  }
+  for (unsigned c = 0; c < p.copies; c++) {
+    uint64_t at = p.copy[c].offset;
+
+    m = &world.members[p.copy[c].member];
+    if (world.recorded_out[p.copy[c].member])
+      continue;
+    if (!first)
+      first = m, data = m->now + at;
+    if (memcmp (m->now + at, m->durable + at, grain_bytes)
+        || memcmp (m->now + at, data, grain_bytes))
+      sim_fail ("grain %llu has no intent bit, but its copy on member %u is "
+                "not stable or differs",
+                (unsigned long long)g, p.copy[c].member);
+  }
+}
+
 void
 judge_cleared (void)
 {
-  for (uint64_t i = 0; i < grains_count; i++) {
-    struct layout_piece p;
-    const struct layout_copy *c, *first;
-    bool intent = false;
-    unsigned copies;
+  for (uint64_t i = 0; i < grains_count; i++)
+    check_bits (i);
+}
 
-    layout_map (world.layout, i * grain_bytes, grain_bytes, &p);
-    first = &p.copy[0];
-    copies = p.copies;
-    for (c = first; c < first + copies; c++)
-      intent |= sim_member_dirty (
-          &world.members[c->member],
-          c->offset / world.members[c->member].extent_bytes);
-    for (c = first; c < first + copies && !intent; c++) {
-      const struct sim_member *m = &world.members[c->member];
+/* Whatever has happened: what was promised is there, even if all lose their
+ * power now.
+ */
+void
+judge_kept (void)
+{
+  for (uint64_t i = 0; i < grains_count; i++)
+    for (unsigned c = 0; c < world.layout->copies; c++) {
+      unsigned member;
+      uint64_t version = copy_version (i, c, true, &member);
 
-      if (memcmp (m->now + c->offset, m->durable + c->offset, grain_bytes)
-          || memcmp (m->now + c->offset,
-                     world.members[first->member].now + first->offset,
-                     grain_bytes))
-        sim_fail ("grain %llu has no intent bit any more, but its copy on "
-                  "member %u is not stable or differs",
-                  (unsigned long long)i, c->member);
+      if (!world.recorded_out[member]
+          && !possible (i, version, grains[i].promised))
+        sim_fail ("at the end grain %llu, copy %u on member %u, holds version "
+                  "%llu stably, but %llu was promised",
+                  (unsigned long long)i, c, member, (unsigned long long)version,
+                  (unsigned long long)grains[i].promised);
     }
-  }
 }
 
 void

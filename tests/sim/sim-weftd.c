@@ -319,10 +319,75 @@ join (unsigned member)
   }
   if (w.members[member].phase == SIM_COPYING)
     copy_some (member);
-  else if (array_epoch (w.array) >= w.fence[member])
+  else if (array_epoch (w.array) >= w.fence[member] && !w.noticed[member]
+           && w.connected[member] == w.life[member])
     gather (member);
   event_new (EVENT_COPY, sim_below (w.sluggish ? 40 * MS : 4 * MS))->member
       = member;
+}
+
+/* What the host tells the engine of these states: who joins is out until there
+ * is a connection.
+ */
+static void
+see (const enum member_state states[], enum member_state seen[])
+{
+  for (unsigned i = 0; i < members (); i++)
+    seen[i] = states[i] == MEMBER_JOINING && !w.joined[i] ? MEMBER_OUT
+                                                          : states[i];
+}
+
+static void
+tell_states (void)
+{
+  enum member_state seen[ARRAY_MEMBERS_MAX] = { 0 };
+
+  see (w.heard_state, seen);
+  for (unsigned i = 0; i < members (); i++) {
+    if (seen[i] != MEMBER_OUT && seen[i] != w.seen[i])
+      w.said[i] = false; /* it may be said again */
+    w.seen[i] = seen[i];
+    w.heard[i] = seen[i] != MEMBER_IN_SYNC;
+    w.going[i] |= seen[i] == MEMBER_OUT;
+  }
+  array_commit (w.array, w.heard_epoch, seen, sim_now);
+  world_take_outputs ();
+}
+
+static bool
+in_flight (unsigned member)
+{
+  for (const struct flight *f = w.flights; f; f = f->next)
+    if (f->io->member == member)
+      return true;
+  return false;
+}
+
+/* A new connection to a lost member, when the old one has given back all that
+ * was asked on it.
+ */
+static void
+connect_to (unsigned member)
+{
+  if (w.stopped || !w.noticed[member] || w.trouble[member] != FINE
+      || w.heard_state[member] == MEMBER_OUT
+      || w.heard_epoch < w.fence[member])
+    return;
+  if (in_flight (member)) {
+    event_new (EVENT_CONNECT, 2 * MS)->member = member;
+    return;
+  }
+  sim_trace ("the host is connected to member %u again", member);
+  w.noticed[member] = w.said[member] = w.going[member] = false;
+  w.joined[member] = true;
+  w.connected[member] = w.life[member];
+  w.connected_epoch[member] = w.heard_epoch;
+  judge_heard (member, w.heard_state[member] == MEMBER_IN_SYNC
+                           || (w.prepared_epoch > w.heard_epoch
+                               && w.prepared[member] == MEMBER_IN_SYNC));
+  array_back (w.array, member, sim_now);
+  world_take_outputs ();
+  tell_states ();
 }
 
 /* The host hears of a committed epoch. */
@@ -330,41 +395,49 @@ static void
 hear_commit (const struct event *e)
 {
   sim_trace ("commit of epoch %llu", (unsigned long long)e->epoch);
-  for (unsigned i = 0; i < members () && e->epoch >= w.heard_epoch; i++) {
-    bool wanted = e->states[i] != MEMBER_OUT;
-
-    if (wanted && !w.noticed[i] && w.connected_epoch[i] < e->fence[i])
+  if (e->epoch < w.heard_epoch) {
+    array_commit (w.array, e->epoch, e->states, sim_now);
+    world_take_outputs ();
+    return;
+  }
+  for (unsigned i = 0; i < members (); i++) {
+    if (e->states[i] == MEMBER_OUT
+        || (e->states[i] == MEMBER_JOINING
+            && w.heard_state[i] == MEMBER_IN_SYNC))
+      w.joined[i] = false;
+    else if (!w.noticed[i] && w.connected_epoch[i] < e->fence[i])
       world_lost (i, "it refuses our connection");
-    if (wanted && w.noticed[i] && w.trouble[i] == FINE
-        && e->epoch >= w.fence[i]) {
-      sim_trace ("the host is connected to member %u again", i);
-      w.noticed[i] = false;
-      w.connected[i] = w.life[i];
-      w.connected_epoch[i] = e->epoch;
-      judge_heard (i, e->states[i] == MEMBER_IN_SYNC);
-      array_back (w.array, i, sim_now);
-      world_take_outputs ();
-    }
-    else if (wanted && w.heard_state[i] != e->states[i])
-      w.noticed[i] = false; /* it may be said again */
-    w.heard[i] = e->states[i] != MEMBER_IN_SYNC;
     w.heard_state[i] = e->states[i];
   }
-  array_commit (w.array, e->epoch, e->states, sim_now);
-  world_take_outputs ();
-  if (e->epoch > w.heard_epoch)
-    w.heard_epoch = e->epoch;
+  w.heard_epoch = e->epoch;
+  tell_states ();
+  for (unsigned i = 0; i < members (); i++)
+    connect_to (i);
 }
 
+/* Not before who becomes in-sync is connected. */
 static void
 hear_prepare (const struct event *e)
 {
-  if (e->epoch > w.heard_epoch && e->epoch > w.prepared_epoch) {
+  enum member_state seen[ARRAY_MEMBERS_MAX] = { 0 };
+  bool news = e->epoch > w.heard_epoch && e->epoch > w.prepared_epoch;
+
+  for (unsigned i = 0; i < members () && news; i++)
+    if (e->states[i] == MEMBER_IN_SYNC && w.heard_state[i] != MEMBER_IN_SYNC
+        && w.noticed[i]) {
+      if (e->epoch == w.change_epoch)
+        push_states (EVENT_PREPARE, e->epoch, e->states);
+      return;
+    }
+  see (e->states, seen);
+  if (news) {
     w.prepared_epoch = e->epoch;
-    memcpy (w.prepared, e->states, sizeof w.prepared);
+    memcpy (w.prepared, seen, sizeof w.prepared);
+    for (unsigned i = 0; i < members (); i++)
+      w.going[i] |= seen[i] == MEMBER_OUT;
     judge_prepares ();
   }
-  array_prepare (w.array, e->epoch, e->states, sim_now);
+  array_prepare (w.array, e->epoch, seen, sim_now);
   world_take_outputs ();
 }
 
@@ -372,16 +445,14 @@ hear_prepare (const struct event *e)
 void
 weftd_prepared (uint64_t epoch)
 {
-  bool in_sync[ARRAY_MEMBERS_MAX], joins[ARRAY_MEMBERS_MAX];
+  bool in_sync[ARRAY_MEMBERS_MAX];
 
   if (epoch != w.prepared_epoch || epoch <= w.heard_epoch)
     sim_fail ("the array is prepared for epoch %llu, which is not asked",
               (unsigned long long)epoch);
-  for (unsigned i = 0; i < members (); i++) {
+  for (unsigned i = 0; i < members (); i++)
     in_sync[i] = w.prepared[i] == MEMBER_IN_SYNC && w.trouble[i] == FINE;
-    joins[i] = in_sync[i] && w.heard_state[i] != MEMBER_IN_SYNC;
-  }
-  judge_prepared (in_sync, joins);
+  judge_prepared (in_sync);
   event_new (EVENT_PREPARED, sim_below (10 * MS))->epoch = epoch;
 }
 
@@ -406,6 +477,9 @@ weftd_handle (const struct event *e)
     break;
   case EVENT_COMMIT:
     hear_commit (e);
+    break;
+  case EVENT_CONNECT:
+    connect_to (e->member);
     break;
   case EVENT_PREPARE:
     hear_prepare (e);

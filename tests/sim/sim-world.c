@@ -65,7 +65,7 @@ take_io (struct array_io *io)
   if (w.noticed[io->member])
     sim_fail ("member %u is lost but is asked to %s", io->member,
               io_names[io->kind]);
-  if (w.heard[io->member]
+  if (w.heard[io->member] && !is_probe (io)
       && (io->kind == IO_READ || io->kind == IO_EXTENTS))
     sim_fail ("member %u is read, but is not in-sync", io->member);
   sim_trace ("member %u: %s %llu+%llu%s", io->member, io_names[io->kind],
@@ -132,12 +132,12 @@ take_notice (const struct array_notice *n)
     weftd_prepared (n->epoch);
     return;
   }
-  if (w.noticed[n->member])
+  if (w.said[n->member])
     sim_fail ("member %u is lost twice", n->member);
   if (w.trouble[n->member] == FINE && w.life[n->member] == w.connected[n->member]
-      && w.state[n->member] != MEMBER_OUT)
+      && w.state[n->member] != MEMBER_OUT && !w.going[n->member])
     sim_fail ("member %u is said to be lost: %s", n->member, n->reason);
-  w.noticed[n->member] = true;
+  w.noticed[n->member] = w.said[n->member] = true;
   if (w.life[n->member] == w.connected[n->member])
     w.trouble[n->member] = BROKEN;
   world_break_flights (n->member);
@@ -336,7 +336,8 @@ lose (unsigned member)
     sim_trace ("fault: member %u falls silent", member);
     w.trouble[member] = SILENT;
     for (struct flight *f = w.flights; f; f = f->next)
-      if (f->io->member == member && sim_chance (70) && !f->error)
+      if (f->io->member == member && sim_chance (70) && !f->error
+          && !w.noticed[member])
         f->silent = true; /* carried out, perhaps, but not answered */
     break;
   case 3:
@@ -454,7 +455,7 @@ execute (struct flight *f)
   }
   else
     f->error = sim_member_execute (&w.members[io->member], io, io->buf);
-  if (io->kind == IO_BATCH && (w.losses == 0 || w.rejoins))
+  if (io->kind == IO_BATCH)
     judge_cleared ();
   if (!f->silent)
     flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());

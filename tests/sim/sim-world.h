@@ -23,7 +23,8 @@ enum event_kind {
   EVENT_REJOIN,   /* one that is out joins, */
   EVENT_COPY,     /* and copies what it lacks */
   EVENT_COMMIT,   /* the engine hears of a committed epoch, */
-  EVENT_PREPARE,  /* of a prepared one, */
+  EVENT_CONNECT,  /* is connected to a member again, */
+  EVENT_PREPARE,  /* hears of a prepared one, */
   EVENT_PREPARED, /* and is ready for it */
 };
 
@@ -56,8 +57,12 @@ struct world {
   struct array *array;
   struct sim_member members[ARRAY_MEMBERS_MAX];
   enum trouble trouble[ARRAY_MEMBERS_MAX];
-  bool noticed[ARRAY_MEMBERS_MAX], recorded[ARRAY_MEMBERS_MAX],
-      heard[ARRAY_MEMBERS_MAX];
+  /* Of the engine: it has no connection; and has said so; it was told that the
+   * member is out, or is to be.
+   */
+  bool noticed[ARRAY_MEMBERS_MAX], said[ARRAY_MEMBERS_MAX],
+      heard[ARRAY_MEMBERS_MAX], going[ARRAY_MEMBERS_MAX];
+  bool recorded[ARRAY_MEMBERS_MAX];
   uint64_t epoch;
   /* weftd's: */
   enum member_state state[ARRAY_MEMBERS_MAX], change[ARRAY_MEMBERS_MAX];
@@ -67,8 +72,9 @@ struct world {
   /* The host's: */
   uint64_t heard_epoch, prepared_epoch, connected[ARRAY_MEMBERS_MAX],
       connected_epoch[ARRAY_MEMBERS_MAX];
+  bool joined[ARRAY_MEMBERS_MAX]; /* connected since it joins */
   enum member_state heard_state[ARRAY_MEMBERS_MAX],
-      prepared[ARRAY_MEMBERS_MAX];
+      seen[ARRAY_MEMBERS_MAX], prepared[ARRAY_MEMBERS_MAX];
   struct flight *flights;
   struct array_request requests[OUTSTANDING_MAX];
   struct judged *judged[OUTSTANDING_MAX];

@@ -182,13 +182,17 @@ check_all_clear (void)
                   (unsigned long long)e);
 }
 
+/* Who was well in the end was taken back. */
 static bool
 all_in_sync (void)
 {
-  bool all = w.returns == 0 && (w.losses == 0 || w.rejoins);
+  bool all = w.losses == 0 || w.rejoins;
 
-  for (unsigned i = 0; i < w.config.layout.members; i++)
+  for (unsigned i = 0; i < w.config.layout.members; i++) {
     all &= w.state[i] == MEMBER_IN_SYNC && w.trouble[i] == FINE;
+    if (w.rejoins && w.trouble[i] == FINE && w.state[i] != MEMBER_IN_SYNC)
+      sim_fail ("all is quiet, but member %u is not in-sync", i);
+  }
   return all;
 }
 
@@ -206,9 +210,12 @@ end (void)
       run_until_quiet ();
     }
     judge_quiet ();
-    if (all_in_sync () && w.config.batches && w.config.layout.copies > 1)
+    if (all_in_sync () && w.returns == 0 && w.config.batches
+        && w.config.layout.copies > 1)
       check_all_clear ();
   }
+  judge_cleared ();
+  judge_kept ();
   if (!array_idle (w.array))
     sim_fail ("all is quiet, but the engine is not idle");
   array_free (w.array);

@@ -105,15 +105,17 @@ void judge_done (struct judged *j, struct array_request *r, bool may_fail);
  * it has.
  */
 void judge_prepares (void);
-void judge_prepared (const bool in_sync[], const bool joins[]);
+void judge_prepared (const bool in_sync[]);
 /* What is not stable of this place of a member is gone. */
 void judge_gone (unsigned member, uint64_t offset);
 /* The array knows that something may be; counts: of a copy that counts. */
 void judge_heard (unsigned member, bool counts);
-/* Bits have fallen: where no copy of a grain has one, all copies are the same
- * and stable.
+/* Bits have fallen: where no copy that counts has one, all are the same and
+ * stable.
  */
 void judge_cleared (void);
+/* The end of any run. */
+void judge_kept (void);
 /* All is quiet: every copy that counts is the same and what it should be. */
 void judge_quiet (void);
 

@@ -126,7 +126,7 @@ clients_done (struct host *h, struct array_request *r)
   oracle_done (h, q->asked, r);
   if (h->stage == HOST_SERVING && h->wants_detach && h->outstanding == 0) {
     if (r->op == ARRAY_FLUSH && array_idle (h->engine))
-      host_detach (h);
+      resync_end (h);
     else
       process_after (&h->proc, 10 * MS, poll, h);
   }

@@ -124,6 +124,17 @@ cut_host (struct host *h, uint64_t out)
   later (out, host_powered, h);
 }
 
+/* Not with an old database: it would count its starts, and seem to be newer. */
+static void
+kill_weftd (uint64_t out)
+{
+  if (w.old_database)
+    return;
+  if (w.weftd.proc.life)
+    weftd_kill ();
+  later (out, weftd_back, NULL);
+}
+
 static void
 restore_newest (void *what)
 {
@@ -305,16 +316,11 @@ fault (enum fault f)
     sim_trace ("the power goes");
     for (unsigned i = 0; i < w.config.hosts; i++)
       cut_host (&w.host[i], out);
-    if (sim_chance (70) && w.weftd.proc.life) {
-      weftd_kill ();
-      later (out, weftd_back, NULL);
-    }
+    if (sim_chance (70))
+      kill_weftd (out);
     break;
   case KILL_WEFTD:
-    if (w.weftd.proc.life)
-      weftd_kill ();
-    later (sim_chance (60) ? between (1, 500) * MS : outage (), weftd_back,
-           NULL);
+    kill_weftd (sim_chance (60) ? between (1, 500) * MS : outage ());
     break;
   case BACKUP:
     if (!w.old_database)

@@ -18,6 +18,7 @@
 #define CALL_TIMEOUT_MS 10000
 #define BEAT_MS_MIN 100
 #define RETRY_MS 1000
+#define SETTLE_MS 20 /* how often it is looked whether images are written */
 
 /* ---- The engine's outputs. ---- */
 
@@ -42,8 +43,8 @@ note (struct host *h, const struct array_notice *n)
   switch (n->kind) {
   case NOTICE_LOST:
     counters.losses++;
-    oracle_lost (h, n->member);
     if (h->peer[n->member].state == LINK_UP) {
+      array_lost (h->engine, n->member, n->reason, sim_now);
       peer_close (&h->peer[n->member]);
       h->peer[n->member].told = false;
       link_lost (&h->peer[n->member], n->reason);
@@ -180,21 +181,44 @@ prepare (struct host *h)
   host_take (h);
 }
 
+static void
+look_again (void *owner)
+{
+  struct host *h = owner;
+
+  h->settling = false;
+  host_look (h);
+}
+
+/* Do we work in the newest epoch by now? */
+static void
+settle (struct host *h)
+{
+  if (h->settled == h->epoch || h->committed < h->epoch || !links_settled (h))
+    return;
+  if (array_epoch (h->engine) < h->epoch) {
+    if (!h->settling)
+      process_after (&h->proc, SETTLE_MS * MS, look_again, h);
+    h->settling = true;
+    return;
+  }
+  TRACE (&h->proc, "works in epoch %" PRIu64, h->epoch);
+  h->settled = h->epoch;
+}
+
 static void tell (void *owner);
 
 void
 host_look (struct host *h)
 {
-  if (h->engine == NULL || h->stage == HOST_OVER)
+  if (h->engine == NULL || h->stage >= HOST_ENDING)
     return;
-  if (h->settled < h->epoch && h->committed == h->epoch && links_settled (h)) {
-    TRACE (&h->proc, "works in epoch %" PRIu64, h->epoch);
-    h->settled = h->epoch;
-  }
+  links_connect (h);
   if (may_prepare (h))
     prepare (h);
   if (h->engine == NULL)
     return;
+  settle (h);
   hold (h);
   if (h->told_settled < h->settled || h->told_prepared < h->prepared)
     tell (h);
@@ -203,15 +227,16 @@ host_look (struct host *h)
 void
 host_learn (struct host *h, const struct answer *a)
 {
-  if (h->engine == NULL)
+  if (h->engine == NULL || h->stage >= HOST_ENDING)
     return;
   if (a->epoch > h->epoch) {
     TRACE (&h->proc, "hears of epoch %" PRIu64, a->epoch);
     h->epoch = a->epoch;
     for (unsigned m = 0; m < w.layout.members; m++) {
-      if (h->states[m] == MEMBER_IN_SYNC && a->states[m] == MEMBER_JOINING &&
-          h->peer[m].state != LINK_CONNECTING)
-        h->peer[m].state = LINK_OUT;
+      /* From in-sync to joining there is no way but by way of out. */
+      if (a->states[m] == MEMBER_OUT || (a->states[m] == MEMBER_JOINING &&
+                                         h->states[m] == MEMBER_IN_SYNC))
+        h->peer[m].joined = false;
       h->states[m] = a->states[m];
     }
   }
@@ -289,7 +314,7 @@ beat (void *owner)
 {
   struct host *h = owner;
 
-  if (h->stage != HOST_OVER && h->beat == NULL)
+  if (h->stage < HOST_ENDING && h->beat == NULL)
     h->beat = speak (h, HEARTBEAT_MS);
 }
 
@@ -299,7 +324,7 @@ tell (void *owner)
 {
   struct host *h = owner;
 
-  if (h->stage != HOST_OVER && h->tell == NULL &&
+  if (h->stage < HOST_ENDING && h->tell == NULL &&
       (h->told_settled < h->settled || h->told_prepared < h->prepared))
     h->tell = speak (h, 0);
 }
@@ -342,9 +367,7 @@ host_started (struct host *h)
   h->committed = h->epoch;
   h->told_settled = h->epoch - 1;
   h->settled = h->epoch - 1;
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (h->peer[m].state == LINK_LOST)
-      report_due (&h->peer[m], 0);
+  reports_look (h);
   if (h->writable)
     resync_begin (h);
   else
@@ -437,14 +460,14 @@ void
 host_kill (struct host *h)
 {
   uint64_t session = h->session;
-  struct call *c[3] = { h->attach, h->beat, h->tell };
+  struct call *c[4] = { h->attach, h->beat, h->tell, h->report };
   struct array_request *r;
 
   TRACE (&h->proc, "is gone");
   h->proc.life = 0;
   h->stage = HOST_DOWN;
-  h->attach = h->beat = h->tell = NULL;
-  for (unsigned i = 0; i < 3; i++)
+  h->attach = h->beat = h->tell = h->report = NULL;
+  for (unsigned i = 0; i < 4; i++)
     if (c[i])
       call_unref (c[i]);
   if (h->engine) {

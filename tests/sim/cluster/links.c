@@ -42,45 +42,37 @@ void
 links_commit (struct host *h)
 {
   h->committed = h->epoch;
+  commit_states (h);
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct peer *p = &h->peer[m];
 
-    if (h->states[m] == MEMBER_OUT ||
-        (h->states[m] == MEMBER_JOINING && p->state == LINK_OUT))
-      p->joined = false;
     if (h->states[m] == MEMBER_OUT && p->data && p->state != LINK_CONNECTING) {
       array_lost (h->engine, m, "it is out", sim_now);
       peer_close (p);
     }
   }
-  commit_states (h);
   host_take (h);
 }
 
-/* May it be connected, with the tokens that we have now?  A writer may when
+/* Is its connection of a life that the member has ended? */
+static bool
+is_stale (const struct host *h, unsigned m)
+{
+  return h->map.peer[m].fence > h->peer[m].epoch;
+}
+
+/* Is it to be connected, with the tokens that we have now?  A writer may when
  * what it asked before is over.
  */
 static bool
-may_connect (const struct host *h, unsigned m)
+is_wanted (const struct host *h, unsigned m)
 {
   const struct peer *p = &h->peer[m];
 
   if (h->map.epoch < h->epoch)
     return false;
-  return p->state == LINK_OUT || h->map.peer[m].fence > p->epoch ||
-         (!h->writable && h->map.epoch > p->epoch);
-}
-
-static void
-connect_now (struct peer *p)
-{
-  p->state = LINK_CONNECTING;
-  p->epoch = p->host->map.epoch;
-  if (p->data) { /* what it was asked before */
-    array_lost (p->host->engine, p->member, "it begins anew", sim_now);
-    peer_close (p);
-  }
-  peer_connect (p);
+  return p->state == LINK_OUT || is_stale (h, m) ||
+         (!h->writable && p->state == LINK_LOST && h->map.epoch > p->epoch);
 }
 
 void
@@ -95,21 +87,41 @@ links_look (struct host *h)
       p->state = LINK_OUT;
       p->told = false;
     }
-    else if ((p->state == LINK_OUT || p->state == LINK_LOST ||
-              p->state == LINK_WANTED) &&
-             (p->state == LINK_WANTED || may_connect (h, m))) {
+    else if (is_wanted (h, m)) {
+      p->state = LINK_WANTED;
       p->told = false;
-      connect_now (p);
     }
+  }
+}
+
+/* The engine is to know the epoch before it gets a connection of it. */
+void
+links_connect (struct host *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    struct peer *p = &h->peer[m];
+
+    if (p->state != LINK_WANTED || h->committed < h->epoch)
+      continue;
+    p->state = LINK_CONNECTING;
+    p->epoch = h->map.epoch;
+    if (p->data) { /* the old one, if it is a stale one */
+      array_lost (h->engine, m, "it begins anew", sim_now);
+      peer_close (p);
+      host_take (h); /* its notice is not the new one's */
+    }
+    peer_connect (p);
   }
 }
 
 bool
 links_settled (const struct host *h)
 {
+  if (h->map.epoch < h->epoch)
+    return false;
   for (unsigned m = 0; m < w.layout.members; m++)
     if (h->states[m] != MEMBER_OUT && !h->peer[m].told &&
-        h->peer[m].state != LINK_UP)
+        (h->peer[m].state != LINK_UP || is_stale (h, m)))
       return false;
   return true;
 }
@@ -119,8 +131,9 @@ link_lost (struct peer *p, const char *reason)
 {
   p->state = LINK_LOST;
   snprintf (p->reason, sizeof p->reason, "%s", reason);
-  report_due (p, p->told ? RETRY_MS : ENDING_WAIT_MS);
+  p->due = sim_now + (p->told ? RETRY_MS : ENDING_WAIT_MS) * MS;
   links_look (p->host);
+  reports_look (p->host);
 }
 
 /* The engine gets the new connection. */
@@ -134,6 +147,7 @@ replace (struct peer *p)
     commit_states (h);
   }
   p->joined = true;
+  oracle_relinked (h);
   steps++;
   array_back (h->engine, p->member, sim_now);
   commit_states (h);
@@ -162,8 +176,7 @@ peer_made (struct peer *p, bool up)
       host_started (h);
     return;
   }
-  if (h->states[p->member] == MEMBER_OUT ||
-      h->map.peer[p->member].fence > p->epoch) {
+  if (h->states[p->member] == MEMBER_OUT || is_stale (h, p->member)) {
     peer_close (p); /* it has gone, or begun anew, meanwhile */
     p->state = LINK_OUT;
     links_look (h);
@@ -174,6 +187,7 @@ peer_made (struct peer *p, bool up)
     TRACE (&h->proc, "is connected to member %u again", p->member);
     p->state = LINK_UP;
     p->told = false;
+    h->relinked |= h->states[p->member] == MEMBER_IN_SYNC;
     replace (p);
   }
   if (h->engine)
@@ -200,9 +214,6 @@ links_forget (struct host *h)
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct peer *p = &h->peer[m];
 
-    if (p->report)
-      call_unref (p->report);
-    p->report = NULL;
     peer_close (p);
   }
 }

@@ -414,6 +414,15 @@ conn_break_some (unsigned a, unsigned b, unsigned percent)
       conn_break (c);
 }
 
+/* What is left of a run would make the next one another. */
+void
+net_check_empty (void)
+{
+  if (conns)
+    sim_fail ("a connection to %s %u is left", conns->proc[1]->kind,
+              conns->proc[1]->number);
+}
+
 void
 conn_close (struct conn *c, unsigned end)
 {

@@ -43,12 +43,16 @@ static uint64_t holder;  /* the newest session that may write */
 static uint64_t writer;  /* the session whose era it is */
 static uint64_t low;     /* versions up to this are of earlier eras */
 static uint64_t era;
-static bool weak; /* a double failure: FLUSHes may fail */
+/* The writer has connected a member again, which may have lost something, so
+ * often, and has told its clients of so many of these: by a FLUSH that failed.
+ */
+static uint64_t events, told;
 static bool reconnected; /* a last copy was away: its bits stay for this era */
 
 struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
+  uint64_t events, told; /* as of its submission */
   bool ended;       /* another held the array when it was asked */
   unsigned first, count;
   uint64_t *floors;
@@ -58,8 +62,7 @@ void
 oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
-  versions_count = low = era = writer = holder = 0;
-  weak = false;
+  versions_count = low = era = writer = holder = events = told = 0;
 }
 
 void
@@ -111,6 +114,8 @@ oracle_submit (struct host *h, struct array_request *r)
 
   q->session = h->session;
   q->era = era;
+  q->events = events;
+  q->told = told;
   q->ended = h->writable && h->session != holder;
   q->first = flush ? 0 : offset_grain (r->offset);
   q->count = flush ? w.grains : r->length / grain_bytes;
@@ -254,8 +259,10 @@ failed (struct host *h, struct asked *q, struct array_request *r)
   if (r->error == ESHUTDOWN || session_ended (q->session) ||
       h->stage == HOST_OVER)
     return;
-  if (r->op == ARRAY_FLUSH && r->error == EIO && weak)
+  if (r->op == ARRAY_FLUSH && r->error == EIO && q->told < events) {
+    raise_to (&told, q->events);
     return;
+  }
   if (r->op == ARRAY_READ && r->error == EIO && unreadable (h, q))
     return;
   sim_fail ("host %u: a client sees an error: op %d at %" PRIu64 ": %s",
@@ -335,7 +342,7 @@ oracle_serving (struct host *h)
     w.disk[i].cut = false;
   writer = h->session;
   low = versions_count;
-  weak = false;
+  told = events;
   era++;
 }
 
@@ -389,33 +396,15 @@ oracle_power_cut (struct disk *d)
         here = true;
       else
         others &= whole (a, w.copy[g][c].member);
-    if (here && !others) {
+    if (here && !others)
       weaken (g);
-      weak = true;
-    }
   }
 }
 
-/* The writer can't reach a member: with its partners away, too, it can't know
- * what is there.
- */
 void
-oracle_lost (struct host *h, unsigned member)
+oracle_relinked (const struct host *h)
 {
-  const struct cluster_array_record *a = store_array ();
-
-  for (unsigned g = 0; g < w.grains; g++) {
-    bool here = false, others = true;
-
-    for (unsigned c = 0; c < w.layout.copies; c++)
-      if (w.copy[g][c].member == member)
-        here = true;
-      else
-        others &= whole (a, w.copy[g][c].member) &&
-                  h->peer[w.copy[g][c].member].state == LINK_UP;
-    if (here && !others && h->session == writer)
-      weak = true;
-  }
+  events += h->session == writer;
 }
 
 /* Was a member that could not be left out away in this era?  Then no bit falls
@@ -425,15 +414,6 @@ bool
 oracle_reconnected (void)
 {
   return reconnected;
-}
-
-/* All is well again: the next FLUSH tells of what was, the one after it must
- * not fail.
- */
-void
-oracle_well (void)
-{
-  weak = false;
 }
 
 /* A member that lost its cache is still in-sync in a new epoch: what it lost
@@ -456,14 +436,12 @@ oracle_committed (const struct cluster_array_record *before,
       d->cut = false;
     if (!d->cut)
       continue;
-    weak = true;
     for (unsigned g = 0; g < w.grains; g++)
       for (unsigned c = 0; c < w.layout.copies; c++)
         if (w.copy[g][c].member == m)
           weaken (g);
   }
-  if (fenced)
-    weak = reconnected = true;
+  reconnected |= fenced;
 }
 
 /* ---- Looks at the disks. ---- */

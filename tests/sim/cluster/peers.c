@@ -202,24 +202,16 @@ peer_close (struct peer *p)
   }
 }
 
-struct limit {
-  struct peer *peer;
-  struct conn *conn;
-};
-
 static void
-too_late (void *owner)
+late (void *owner)
 {
-  struct limit *l = owner;
-  struct peer *p = l->peer;
+  struct peer *p = owner;
 
-  if (p->data == l->conn && p->opening > 0) {
-    TRACE (&p->host->proc, "can't connect to member %u in time", p->member);
-    peer_close (p);
-    peer_made (p, false);
-  }
-  conn_unref (l->conn);
-  free (l);
+  if (p->opening == 0 || sim_now < p->late_at)
+    return;
+  TRACE (&p->host->proc, "can't connect to member %u in time", p->member);
+  peer_close (p);
+  peer_made (p, false);
 }
 
 static struct conn *
@@ -241,13 +233,10 @@ void
 peer_connect (struct peer *p)
 {
   struct host *h = p->host;
-  struct limit *l = make (sizeof *l);
 
   p->data = connect_door (p, h->map.peer[p->member].data);
   if (h->writable)
     p->batch = connect_door (p, h->map.peer[p->member].batch);
-  l->peer = p;
-  l->conn = p->data;
-  l->conn->refs++;
-  process_after (&h->proc, w.config.connect_ms * MS, too_late, l);
+  p->late_at = sim_now + w.config.connect_ms * MS;
+  process_after (&h->proc, w.config.connect_ms * MS, late, p);
 }

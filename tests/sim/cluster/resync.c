@@ -1,6 +1,9 @@
-/* resync.c: what a writer does before it lets clients in, as plugin/resync.c:
- * every hot grain of which a copy lies in a dirty extent is read and written
- * again through the engine; then a flush; then the extents are settled.
+/* resync.c: what a writer does before it lets clients in, and at its end, as
+ * plugin/resync.c.
+ *
+ * Start: every hot grain of which a copy lies in a dirty extent is read and
+ * written again through the engine; then a flush; then the extents are settled.
+ * End, when the copies are known to be the same: all bits fall at once.
  */
 
 #include <config.h>
@@ -11,26 +14,33 @@
 
 #include "world.h"
 
+#define TRIES 10
+#define PAUSE_MS 1000
+
 struct resync {
   struct host *host;
+  bool ending;
+  unsigned tries;
   struct conn *conn[PLACES_MAX];
-  bool asked[PLACES_MAX], known[PLACES_MAX];
+  uint64_t late_at;
   uint64_t bits[PLACES_MAX];
   unsigned grain; /* the next to be looked at */
   unsigned length;
-  unsigned failures;
-  bool flushing;
   struct array_request request;
   uint8_t *buf;
 };
 
-static void next (struct resync *r);
+static void loaded (struct resync *r);
+static void load (void *owner);
 
-static void
-give_up (struct host *h)
+static unsigned
+conns (const struct resync *r)
 {
-  TRACE (&h->proc, "its resync fails");
-  host_stop (h, EIO); /* it detaches, and starts again */
+  unsigned count = 0;
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    count += r->conn[m] != NULL;
+  return count;
 }
 
 static void
@@ -41,79 +51,135 @@ close_door (struct resync *r, unsigned m)
   r->conn[m] = NULL;
 }
 
+/* The process ends, and starts again. */
 static void
-answered (struct conn *c, struct nbd *n)
+give_up (struct host *h)
 {
-  struct resync *r = c->owner;
+  TRACE (&h->proc, "its resync fails");
+  resync_free (h);
+  if (array_idle (h->engine))
+    host_detach (h);
+  else
+    host_stop (h, EIO);
+}
+
+/* A member that can't be read is lost: it goes out, or comes back. */
+static void
+failed (struct resync *r, unsigned m)
+{
+  struct host *h = r->host;
+
+  for (unsigned i = 0; i < w.layout.members; i++)
+    close_door (r, i);
+  if (r->ending)
+    host_detach (h);
+  else if (++r->tries > TRIES)
+    give_up (h);
+  else {
+    process_after (&h->proc, PAUSE_MS * MS, load, h);
+    array_lost (h->engine, m, "its intent map can't be read", sim_now);
+    host_take (h);
+  }
+}
+
+static unsigned
+member_of (const struct resync *r, const struct conn *c)
+{
   unsigned m = 0;
 
-  if (r->host->stage != HOST_RESYNC)
-    return;
   while (r->conn[m] != c)
     m++;
-  if (n->error) {
-    give_up (r->host);
-    return;
-  }
-  if (n->kind == NBD_OPEN) {
-    nbd_send (c, nbd_new (NBD_INTENTS));
-    return;
-  }
-  r->bits[m] = n->bits;
-  r->known[m] = true;
-  close_door (r, m);
-  next (r);
+  return m;
 }
 
 static void
 broke (struct conn *c)
 {
-  struct resync *r = c->owner;
-
-  give_up (r->host);
-}
-
-static void
-ask (struct resync *r, unsigned m)
-{
-  struct host *h = r->host;
-  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[m].disk],
-                             h->map.peer[m].intents);
-
-  c->owner = r;
-  c->epoch = h->map.epoch;
-  c->answered = answered;
-  c->broke = broke;
-  r->conn[m] = c;
-  r->asked[m] = true;
+  failed (c->owner, member_of (c->owner, c));
 }
 
 static void
 late (void *owner)
 {
   struct host *h = owner;
+  struct resync *r = h->resync;
 
-  for (unsigned m = 0; h->stage == HOST_RESYNC && h->resync && m < w.layout.members; m++)
-    if (h->resync->conn[m]) {
-      give_up (h);
+  for (unsigned m = 0; r && sim_now >= r->late_at && m < w.layout.members; m++)
+    if (r->conn[m]) {
+      failed (r, m);
       return;
     }
 }
 
-void
-resync_begin (struct host *h)
+static void
+limit (struct resync *r)
+{
+  r->late_at = sim_now + w.config.connect_ms * MS;
+  process_after (&r->host->proc, w.config.connect_ms * MS, late, r->host);
+}
+
+static void
+connect_door (struct resync *r, unsigned m, const char *name,
+              void (*answered) (struct conn *, struct nbd *))
+{
+  struct host *h = r->host;
+  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[m].disk], name);
+
+  c->owner = r;
+  c->epoch = h->map.epoch;
+  c->answered = answered;
+  c->broke = broke;
+  r->conn[m] = c;
+}
+
+/* ---- The members' maps ---- */
+
+static void
+map_answered (struct conn *c, struct nbd *n)
+{
+  struct resync *r = c->owner;
+  unsigned m = member_of (r, c);
+
+  if (n->error)
+    failed (r, m);
+  else if (n->kind == NBD_OPEN)
+    nbd_send (c, nbd_new (NBD_INTENTS));
+  else {
+    r->bits[m] = n->bits;
+    close_door (r, m);
+    if (conns (r) == 0)
+      loaded (r);
+  }
+}
+
+static void
+load (void *owner)
+{
+  struct host *h = owner;
+  struct resync *r = h->resync;
+
+  if (r == NULL || conns (r) > 0)
+    return;
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    r->bits[m] = 0;
+    if (h->states[m] == MEMBER_IN_SYNC)
+      connect_door (r, m, h->map.peer[m].intents, map_answered);
+  }
+  limit (r);
+}
+
+static void
+begin (struct host *h, bool ending)
 {
   struct resync *r = h->resync = make (sizeof *r);
 
-  h->stage = HOST_RESYNC;
   r->host = h;
+  r->ending = ending;
   r->buf = make (64 * grain_bytes);
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (h->states[m] == MEMBER_IN_SYNC)
-      ask (r, m);
-  process_after (&h->proc, w.config.connect_ms * MS, late, h);
-  next (r);
+  load (h);
 }
+
+/* ---- The start ---- */
 
 static bool
 dirty (const struct resync *r, unsigned grain)
@@ -121,8 +187,7 @@ dirty (const struct resync *r, unsigned grain)
   for (unsigned c = 0; c < w.layout.copies; c++) {
     const struct copy *at = &w.copy[grain][c];
 
-    if (r->known[at->member] &&
-        r->bits[at->member] >>
+    if (r->bits[at->member] >>
           (slot_offset (at->member, at->slot) / EXTENT_BYTES) & 1)
       return true;
   }
@@ -153,6 +218,7 @@ settle (struct resync *r)
         array_settled (h->engine, m, e * EXTENT_BYTES, EXTENT_BYTES, sim_now);
       }
   resync_free (h);
+  h->resynced = true;
   host_serve (h);
   host_take (h);
 }
@@ -163,13 +229,9 @@ next (struct resync *r)
 {
   uint64_t offset;
 
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (r->conn[m])
-      return; /* its map is not here yet */
   while (r->grain < w.grains && !dirty (r, r->grain))
     r->grain++;
   if (r->grain == w.grains) {
-    r->flushing = true;
     submit (r, ARRAY_FLUSH, 0, 0);
     return;
   }
@@ -184,21 +246,21 @@ next (struct resync *r)
 }
 
 void
+resync_begin (struct host *h)
+{
+  h->stage = HOST_RESYNC;
+  begin (h, false);
+}
+
+void
 resync_done (struct host *h, struct array_request *request)
 {
   struct resync *r = h->resync;
   uint64_t bytes = r->length * grain_bytes;
 
   if (request->error) {
-    /* A FLUSH may fail once: what was written is not known to be there. */
     TRACE (&h->proc, "resync: error %d", request->error);
-    if (r->failures++ == 3 || !r->flushing) {
-      give_up (h);
-      return;
-    }
-    r->grain = 0;
-    r->flushing = false;
-    next (r);
+    give_up (h);
     return;
   }
   switch (request->op) {
@@ -215,6 +277,69 @@ resync_done (struct host *h, struct array_request *request)
     next (r);
     break;
   }
+}
+
+/* ---- The end ---- */
+
+static void
+cleared (struct conn *c, struct nbd *n)
+{
+  struct resync *r = c->owner;
+  unsigned m = member_of (r, c), count = 0;
+  struct nbd *clear;
+
+  if (n->error) {
+    failed (r, m);
+    return;
+  }
+  if (n->kind == NBD_CHANGE) {
+    close_door (r, m);
+    if (conns (r) == 0)
+      host_detach (r->host);
+    return;
+  }
+  clear = nbd_new (NBD_CHANGE);
+  clear->records = make (64 * sizeof clear->records[0]);
+  for (unsigned e = 0; e < w.config.member_bytes / EXTENT_BYTES; e++)
+    if (r->bits[m] >> e & 1)
+      clear->records[count++] = (struct batch_record){
+        .kind = BATCH_SETTLE, .offset = e * EXTENT_BYTES,
+        .length = EXTENT_BYTES,
+      };
+  clear->count = count;
+  nbd_send (c, clear);
+}
+
+static void
+loaded (struct resync *r)
+{
+  struct host *h = r->host;
+
+  if (!r->ending) {
+    next (r);
+    return;
+  }
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (r->bits[m])
+      connect_door (r, m, h->map.peer[m].batch, cleared);
+  if (conns (r) == 0)
+    host_detach (h);
+  else
+    limit (r);
+}
+
+void
+resync_end (struct host *h)
+{
+  bool whole = h->writable && h->resynced && !h->relinked;
+
+  h->stage = HOST_ENDING;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    whole &= h->states[m] == MEMBER_IN_SYNC && h->peer[m].state == LINK_UP;
+  if (whole)
+    begin (h, true);
+  else
+    host_detach (h);
 }
 
 void

@@ -140,10 +140,35 @@ store_backup (void)
   store_copy (&backup, &w.store);
 }
 
+static uint64_t
+generation (const struct store *s)
+{
+  for (unsigned i = 0; i < s->count; i++)
+    if (s->record[i]->kind == CLUSTER_RECORD_IDENTITY)
+      return s->record[i]->identity.generation;
+  return 0;
+}
+
+/* Is it one that every member knows to be old, even when weftd has started with
+ * it?  Else nobody can tell, and it is as good as the newest.
+ */
+static bool
+is_old (const struct store *s)
+{
+  struct superblock sb;
+  const char *why;
+
+  for (unsigned i = 0; i < w.disks; i++)
+    if (superblock_newest (w.disk[i].header, &sb, &why) == -1 ||
+        sb.generation <= generation (s) + 1)
+      return false;
+  return true;
+}
+
 bool
 store_restore (void)
 {
-  if (backup.count == 0)
+  if (backup.count == 0 || !is_old (&backup))
     return false;
   store_copy (&newest, &w.store);
   store_copy (&w.store, &backup);

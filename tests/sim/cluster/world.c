@@ -356,14 +356,10 @@ world_finish (void)
   w.healing = true;
   sim_trace ("---- all is healed ----");
   faults_heal ();
-  /* Whoever serves then flushes, twice: the second must not fail. */
-  world_live (15 * SECOND, NULL);
-  for (unsigned i = 0; i < 2; i++) {
-    if (check_writer ())
-      clients_send (check_writer (), ARRAY_FLUSH, 0, 0, 0);
-    world_live (5 * SECOND, NULL);
-    oracle_well ();
-  }
+  world_live (20 * SECOND, NULL);
+  if (check_writer ())
+    clients_send (check_writer (), ARRAY_FLUSH, 0, 0, 0);
+  world_live (5 * SECOND, NULL);
   if (oracle_reconnected () && check_writer ()) {
     check_writer ()->wants_detach = true;
     clients_poll (check_writer ());
@@ -392,6 +388,7 @@ world_end (void)
     w.cut[i][i] = false;
   while ((e = sim_pop ()) != NULL)
     e->happen (e);
+  net_check_empty ();
   for (unsigned i = 0; i < w.disks; i++)
     disk_free (&w.disk[i]);
   store_forget ();

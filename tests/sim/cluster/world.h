@@ -269,6 +269,7 @@ void conn_break (struct conn *c); /* by the network */
 /* Of those between two parties; PARTIES: any. */
 void conn_break_some (unsigned a, unsigned b, unsigned percent);
 bool net_cut (unsigned from, unsigned to);
+void net_check_empty (void);
 
 /* ---- The roles ---- */
 
@@ -319,7 +320,8 @@ struct peer {
   uint64_t epoch; /* of the tokens that it was last opened with */
   struct conn *data, *batch;
   unsigned opening; /* doors that have not answered */
-  struct call *report;
+  uint64_t late_at;
+  uint64_t due; /* of the next report, when it is lost */
   char reason[160];
 };
 struct host {
@@ -328,11 +330,12 @@ struct host {
   enum host_stage stage;
   struct array *engine;
   char instance[CLUSTER_INSTANCE_BYTES];
-  struct call *attach, *beat, *tell;
+  struct call *attach, *beat, *tell, *report;
   uint64_t session;
   uint64_t epoch;     /* the newest that weftd has said, with: */
   enum member_state states[PLACES_MAX];
   uint64_t committed; /* what the engine has */
+  bool settling;      /* its images are still being written */
   uint64_t settled;   /* and has a connection to each member, or weftd knows */
   uint64_t change;    /* the newest PREPARED, with: */
   enum member_state change_states[PLACES_MAX];
@@ -344,6 +347,8 @@ struct host {
   bool holds;
   uint64_t timer_at;
   struct resync *resync;
+  bool resynced; /* the copies were equal at the start */
+  bool relinked; /* a member that is in-sync was lost since, and is back */
   bool wants_detach, takeover;
   struct request *requests;
   unsigned outstanding;
@@ -362,6 +367,7 @@ void host_started (struct host *h); /* the first connections are made, or not */
 /* links.c */
 void links_begin (struct host *h);
 void links_look (struct host *h);
+void links_connect (struct host *h);
 bool links_settled (const struct host *h);
 void links_commit (struct host *h); /* the newest epoch, to the engine */
 void links_seen (const struct host *h, const enum member_state states[],
@@ -374,10 +380,11 @@ void peer_close (struct peer *p);
 void peer_send (struct peer *p, struct array_io *io);
 void peer_made (struct peer *p, bool up); /* links.c */
 /* report.c */
-void report_due (struct peer *p, uint64_t delay_ms);
+void reports_look (struct host *h);
 /* resync.c */
 void resync_begin (struct host *h);
 void resync_done (struct host *h, struct array_request *r);
+void resync_end (struct host *h); /* then it detaches */
 void resync_free (struct host *h);
 /* clients.c */
 void clients_poll (struct host *h);
@@ -429,9 +436,8 @@ void oracle_session_ended (uint64_t session); /* durably */
 void oracle_power_cut (struct disk *d);
 void oracle_committed (const struct cluster_array_record *before,
                        const struct cluster_array_record *now);
-void oracle_lost (struct host *h, unsigned member);
+void oracle_relinked (const struct host *h); /* it has a member back */
 bool oracle_reconnected (void);
-void oracle_well (void);
 void oracle_quiet (void);
 void oracle_bits_fell (void);
 

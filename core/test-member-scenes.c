@@ -1,0 +1,489 @@
+/* test-member-scenes.c: single scenes of the member engine's life: intent bits,
+ * the fence, slots, doors, release, sessions.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "test-member-rig.h"
+#include "test-random.h"
+
+static unsigned
+do_actions (bool lazy)
+{
+  struct member_action a;
+  unsigned n = 0;
+
+  for (; member_next_action (m, lazy, &a); n++) {
+    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+    member_action_done (m, &a, 0);
+    member_check (m);
+  }
+  return n;
+}
+
+static struct member_pass *
+open_door (uint64_t session, uint64_t e)
+{
+  struct member_pass *p = NULL;
+  struct member_refusal refusal;
+  char name[TOKEN_BYTES_MAX + 16];
+  enum member_verdict v;
+
+  export_name (name, DOOR_DATA, session, true, e);
+  while ((v = member_open (m, name, &p, &refusal)) == MEMBER_WAIT)
+    CHECK (do_actions (false) > 0);
+  if (v != MEMBER_GO)
+    fprintf (stderr, "%s\n", refusal.why);
+  CHECK (v == MEMBER_GO);
+  return p;
+}
+
+static enum member_verdict
+try_open (const char *name, int error, const char *text)
+{
+  struct member_pass *p = NULL;
+  struct member_refusal refusal = { 0 };
+  enum member_verdict v = member_open (m, name, &p, &refusal);
+
+  if (v == MEMBER_REFUSE && (refusal.error != error ||
+                             strstr (refusal.why, text) == NULL))
+    fprintf (stderr, "%s: %d %s\n", name, refusal.error, refusal.why);
+  CHECK (p == NULL && v == MEMBER_REFUSE);
+  CHECK (refusal.error == error && strstr (refusal.why, text));
+  return v;
+}
+
+static void
+scene_start (void)
+{
+  disk_format ();
+  confirmed_max = served_max = 0;
+  epoch = generation = 1;
+  out = false;
+  start ();
+  CHECK (desire (1, false));
+  do_actions (false);
+  CHECK (member_settled (m));
+}
+
+static enum member_verdict
+write_at (struct member_pass *p, struct batch_record *b,
+          struct member_request *r, uint64_t extent)
+{
+  struct member_refusal refusal;
+
+  b->kind = BATCH_WRITE;
+  b->offset = extent * EXTENT_BYTES;
+  b->length = 4096;
+  r->records = b;
+  r->count = 1;
+  return member_admit (m, p, r, &refusal);
+}
+
+/* Many writers of one block cost two header writes: the first one's, and one
+ * for all who came meanwhile; after that none.
+ */
+static void
+scene_group_commit (void)
+{
+  struct batch_record b[100];
+  struct member_request r[100];
+  struct member_refusal refusal;
+  struct member_action a;
+  struct member_pass *p;
+
+  scene_start ();
+  p = open_door (1, 1);
+  for (int i = 0; i < 100; i++) {
+    CHECK (write_at (p, &b[i], &r[i], i) == MEMBER_WAIT);
+    CHECK (member_retry (m, p, &r[i], &refusal) == MEMBER_WAIT);
+    if (i == 0)
+      CHECK (member_next_action (m, false, &a));
+  }
+  CHECK (a.kind == MEMBER_WRITE_INTENTS);
+  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  member_action_done (m, &a, 0);
+  CHECK (member_retry (m, p, &r[0], &refusal) == MEMBER_GO);
+  CHECK (member_retry (m, p, &r[1], &refusal) == MEMBER_WAIT);
+  CHECK (do_actions (false) == 1);
+  for (int i = 0; i < 100; i++) {
+    CHECK (member_retry (m, p, &r[i], &refusal) == MEMBER_GO);
+    member_leave (m, &r[i]);
+    CHECK (write_at (p, &b[i], &r[i], i) == MEMBER_GO);
+    member_leave (m, &r[i]);
+  }
+  CHECK (do_actions (true) == 0);
+  CHECK (member_dirty_extents (m) == 100);
+  member_close (m, p);
+  member_free (m);
+}
+
+/* A bit that is set again before its clear was written costs nothing; one that
+ * is set again while the clear is being written waits for a write of its own.
+ */
+static void
+scene_set_after_clear (void)
+{
+  struct batch_record b;
+  struct member_request r;
+  struct member_refusal refusal;
+  struct member_action a;
+  struct member_pass *p;
+
+  scene_start ();
+  p = open_door (1, 1);
+  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
+  CHECK (do_actions (false) == 1);
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 0);
+  CHECK (do_actions (false) == 0 && bit_durable (5));
+  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+  CHECK (do_actions (true) == 0 && bit_durable (5));
+
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_next_action (m, true, &a));
+  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
+  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  member_action_done (m, &a, 0);
+  CHECK (!bit_durable (5));
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
+  CHECK (do_actions (false) == 1 && bit_durable (5));
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+
+  /* Not for a part of an extent, not while a member is out, and not for the
+   * bits of another session.
+   */
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES - 1, false);
+  member_clear (m, p, 5 * EXTENT_BYTES + 1, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  out = true;
+  CHECK (desire (1, false));
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  out = false;
+  CHECK (desire (1, false));
+  do_actions (false);
+  struct member_pass *other = open_door (2, 1);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  CHECK (write_at (other, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, other, &r, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 0);
+
+  /* A resync settles what a session left when it went, not what is held. */
+  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 1);
+  member_close (m, p);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 0);
+
+  /* One that is fenced is gone too, though its door is open still. */
+  CHECK (write_at (other, &b, &r, 5) == MEMBER_WAIT);
+  CHECK (member_retry (m, other, &r, &refusal) == MEMBER_GO ||
+         do_actions (false) == 1);
+  member_leave (m, &r);
+  epoch = 2;
+  CHECK (desire (2, false));
+  do_actions (false);
+  p = open_door (3, 2);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 1);
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 0);
+  member_close (m, p);
+  member_close (m, other);
+  member_free (m);
+}
+
+/* Raising the epoch: refused at once, confirmed only when the last old request
+ * has left and both slots have it.
+ */
+static void
+scene_fence (void)
+{
+  struct member_request r = { .count = 0 }, r2 = { .count = 0 };
+  struct member_refusal refusal;
+  struct member_action a;
+  struct member_pass *p, *p2;
+
+  scene_start ();
+  p = open_door (1, 1);
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
+  epoch = 2;
+  CHECK (desire (2, false));
+  CHECK (member_admit (m, p, &r2, &refusal) == MEMBER_REFUSE);
+  CHECK (refusal.error == ESHUTDOWN && strstr (refusal.why, "epoch 1 is over"));
+  CHECK (!member_leave (m, &r2));
+  CHECK (!member_next_action (m, true, &a)); /* it waits for r */
+  CHECK (!member_settled (m) && member_confirmed (m)->min_epoch == 1);
+
+  /* A door of the new epoch opens meanwhile. */
+  p2 = open_door (1, 2);
+  CHECK (member_admit (m, p2, &r2, &refusal) == MEMBER_GO);
+  CHECK (member_confirmed (m)->min_epoch == 1);
+
+  /* And another raise: it waits for r2 as well. */
+  epoch = 3;
+  CHECK (desire (3, false));
+  CHECK (member_leave (m, &r));
+  CHECK (!member_next_action (m, true, &a));
+  CHECK (member_leave (m, &r2));
+  CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_SLOT);
+  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  member_action_done (m, &a, 0);
+  CHECK (member_confirmed (m)->min_epoch == 1); /* one slot is not enough */
+  CHECK (do_actions (false) == 1);
+  CHECK (member_confirmed (m)->min_epoch == 3 && member_settled (m));
+
+  /* A lower one, and an older weftd, change nothing. */
+  CHECK (desire (1, false) && member_settled (m));
+  generation = 0;
+  CHECK (!desire (9, false) && member_settled (m));
+  member_close (m, p);
+  member_close (m, p2);
+  member_free (m);
+}
+
+/* Started again, it opens no door to a token of an epoch that it knew before,
+ * though no door of it was ever opened; and starting again and again goes no
+ * further than that.
+ */
+static void
+scene_restart (void)
+{
+  char name[TOKEN_BYTES_MAX + 16];
+
+  scene_start ();
+  epoch = 7;
+  CHECK (desire (1, false)); /* another member's change */
+  do_actions (false);
+  CHECK (member_confirmed (m)->min_epoch == 1);
+  for (unsigned i = 0; i < 3; i++) {
+    member_free (m);
+    start ();
+    CHECK (member_confirmed (m)->min_epoch == 8);
+    export_name (name, DOOR_DATA, 1, false, 7);
+    try_open (name, ESHUTDOWN, "epoch 7 is over");
+  }
+  member_close (m, open_door (1, 8));
+  member_free (m);
+  start ();
+  CHECK (member_confirmed (m)->min_epoch == 9);
+  member_free (m);
+}
+
+/* The power goes between the writes of the two slots: what the next life says
+ * must not hang on the slot that was written alone.
+ */
+static void
+scene_stale_slot (void)
+{
+  struct member_action a;
+
+  scene_start ();
+  epoch = 7;
+  CHECK (desire (7, false));
+  CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_SLOT);
+  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  member_free (m);
+  start ();
+  CHECK (member_confirmed (m)->min_epoch == 8);
+  member_free (m);
+  header[a.offset + 100] ^= 1;
+  start (); /* checks that min_epoch has not gone back */
+  CHECK (member_confirmed (m)->min_epoch == 8);
+  member_free (m);
+}
+
+/* Released: dirty as a whole before the array is forgotten; whoever has a door
+ * open is fenced; a foreign weftd is not obeyed.
+ */
+static void
+scene_release (void)
+{
+  struct member_request r = { .count = 0 };
+  struct member_refusal refusal;
+  struct member_desire d = { .generation = 1 };
+  struct member_pass *p;
+  struct superblock sb;
+  const char *reason;
+  char why[256];
+
+  scene_start ();
+  p = open_door (1, 1);
+  memset (d.cluster, 0x77, 16);
+  memcpy (d.release, array, 16);
+  CHECK (!member_desire (m, &d, why, sizeof why) && member_settled (m));
+  memcpy (d.cluster, cluster, 16);
+  d.release[5] ^= 1;
+  CHECK (member_desire (m, &d, why, sizeof why) && member_settled (m));
+  CHECK (!format_uuid_zero (member_confirmed (m)->array));
+
+  CHECK (desire (1, true));
+  for (;;) {
+    struct member_action a;
+
+    CHECK (superblock_newest (header, &sb, &reason) >= 0);
+    if (format_uuid_zero (sb.array))
+      for (unsigned h = 0; h < HOT; h++)
+        CHECK (bit_durable (hot (h)));
+    if (!member_next_action (m, false, &a))
+      break;
+    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+    member_action_done (m, &a, 0);
+  }
+  CHECK (member_settled (m) && format_uuid_zero (sb.array));
+  CHECK (format_uuid_zero (member_confirmed (m)->array));
+  CHECK (member_dirty_extents (m) == intents_extents (DATA_BYTES));
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_REFUSE);
+  member_leave (m, &r);
+  member_close (m, p);
+  member_free (m);
+}
+
+static void
+scene_doors (void)
+{
+  char name[TOKEN_BYTES_MAX + 16], text[TOKEN_BYTES_MAX + 1];
+  struct token t = { .session = 1, .writable = true, .epoch = 1 };
+  struct member_refusal refusal;
+  struct member_request r = { .count = 0 };
+  struct member_pass *p;
+  struct batch_record b = { .kind = BATCH_ZERO, .length = 1 };
+
+  disk_format ();
+  disk_start ();
+  export_name (name, DOOR_DATA, 1, true, 1);
+  try_open (name, EAGAIN, "has not reached weftd");
+  member_set_key (m, key);
+  try_open (name, EACCES, "belongs to no array");
+  generation = epoch = 1;
+  CHECK (desire (1, false));
+  try_open (name, EACCES, "belongs to no array"); /* not durable yet */
+  do_actions (false);
+  try_open ("", ENOENT, "no such export");
+  try_open ("data", ENOENT, "no such export");
+  try_open ("data/", EACCES, "token");
+  try_open ("date/x", ENOENT, "no such export");
+  try_open ("data/1.2.3", EACCES, "token");
+  memcpy (t.member, disk_id, 16);
+  memcpy (t.array, cluster, 16);
+  token_mint (&t, key, text);
+  snprintf (name, sizeof name, "data/%s", text);
+  try_open (name, EACCES, "another array");
+  memcpy (t.member, cluster, 16);
+  memcpy (t.array, array, 16);
+  token_mint (&t, key, text);
+  snprintf (name, sizeof name, "intents/%s", text);
+  try_open (name, EACCES, "another disk");
+  export_name (name, DOOR_BATCH, 1, false, 1);
+  try_open (name, EROFS, "read-only");
+  export_name (name, DOOR_DATA, 1, true, 0);
+  try_open (name, EINVAL, "out of range");
+  export_name (name, DOOR_DATA, 1, true, EPOCH_MAX);
+  try_open (name, EINVAL, "out of range");
+
+  /* A read-only pass reads, and does not write. */
+  export_name (name, DOOR_DATA, 1, false, 1);
+  CHECK (member_open (m, name, &p, &refusal) == MEMBER_WAIT);
+  do_actions (false);
+  CHECK (member_open (m, name, &p, &refusal) == MEMBER_GO);
+  CHECK (!member_pass_writable (p) && member_pass_door (p) == DOOR_DATA);
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+  r.records = &b;
+  r.count = 1;
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_REFUSE &&
+         refusal.error == EROFS);
+  member_leave (m, &r);
+
+  /* Failed: nothing opens, nothing runs, no header is written. */
+  r.count = 0;
+  member_touch (m);
+  member_fail (m, EIO, "fsync of /dev/x failed");
+  member_fail (m, ENOSPC, "later");
+  CHECK (strstr (member_reason (m), "/dev/x") && member_failed (m));
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_REFUSE &&
+         refusal.error == EIO);
+  member_leave (m, &r);
+  try_open (name, EIO, "has failed");
+  CHECK (do_actions (true) == 0);
+  member_close (m, p);
+  member_free (m);
+}
+
+/* More sessions than are told apart: the bits of a forgotten one are nobody's,
+ * and stay.
+ */
+static void
+scene_many_sessions (void)
+{
+  struct member_pass *p, *first[MEMBER_SESSIONS_MAX];
+  struct batch_record b;
+  struct member_request r;
+  struct member_refusal refusal;
+  char name[TOKEN_BYTES_MAX + 16];
+  uint8_t map[16];
+
+  scene_start ();
+  for (unsigned i = 0; i < 3 * MEMBER_SESSIONS_MAX; i++) {
+    p = open_door (1000 + i, 1);
+    if (write_at (p, &b, &r, i % 100) == MEMBER_WAIT)
+      while (member_retry (m, p, &r, &refusal) == MEMBER_WAIT)
+        do_actions (false);
+    member_leave (m, &r);
+    member_close (m, p);
+    member_check (m);
+  }
+  CHECK (member_dirty_extents (m) == 100);
+  p = open_door (1000, 1);
+  member_clear (m, p, 0, 100 * EXTENT_BYTES, false);
+  CHECK (member_dirty_extents (m) == 100);
+  CHECK (member_map_bytes (m) == (intents_extents (DATA_BYTES) + 7) / 8);
+  member_map_read (m, 5, 16, map);
+  CHECK (map[0] == 0xff && map[6] == 0xff && map[7] == 0x0f && map[8] == 0);
+  member_close (m, p);
+
+  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++)
+    first[i] = open_door (2000 + i, 1);
+  export_name (name, DOOR_DATA, 1, true, 1);
+  try_open (name, ENOMEM, "no room for one more session");
+  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++)
+    member_close (m, first[i]);
+  member_free (m);
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  scene_group_commit ();
+  scene_set_after_clear ();
+  scene_fence ();
+  scene_restart ();
+  scene_stale_slot ();
+  scene_release ();
+  scene_doors ();
+  scene_many_sessions ();
+  return 0;
+}

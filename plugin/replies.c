@@ -1,0 +1,253 @@
+/* replies.c: keeps nbdkit alive when a client dies with replies under way.
+ *
+ * nbdkit gives a socket up when a send or a receive fails on it, and aborts if
+ * another thread then still has a reply to send.  So
+ *
+ *   - a send never fails: the client is gone, and what it would have been told
+ *     is of no use to anybody.  The socket is shut down, so the next receive
+ *     finds its end;
+ *   - a receive does not fail, or end, before all other threads of its
+ *     connection have sent what they owe.  Only one thread receives at a time,
+ *     and a thread owes a reply from its receive on, so nobody is left then.
+ *
+ * nbdkit has no place for this, and its calls were bound to libc before this
+ * plugin was loaded.  But they all go through a table of addresses, where they
+ * are found by name.  If they are not, nbdkit is as it always was.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NBDKIT_API_VERSION 2
+#include <nbdkit-plugin.h>
+#include <nbdkit-version.h>
+
+#include "replies.h"
+
+#define SOCKETS 16384
+#define PAUSE_NS 1000000
+
+/* By descriptor. */
+static struct {
+  atomic_bool open;
+  atomic_uint owed; /* threads that have received and not sent */
+} sockets[SOCKETS];
+
+static _Thread_local int received_from = -1;
+static _Thread_local bool owes;
+
+static bool
+is_open (int fd)
+{
+  return fd >= 0 && fd < SOCKETS && atomic_load (&sockets[fd].open);
+}
+
+static void
+set_owes (int fd, bool b)
+{
+  if (owes == b)
+    return;
+  owes = b;
+  if (b)
+    atomic_fetch_add (&sockets[fd].owed, 1);
+  else
+    atomic_fetch_sub (&sockets[fd].owed, 1);
+}
+
+static void
+wait_for_others (int fd)
+{
+  const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+  while (atomic_load (&sockets[fd].owed) > owes)
+    nanosleep (&pause, NULL);
+}
+
+static ssize_t
+guarded_read (int fd, void *buf, size_t count)
+{
+  ssize_t r = read (fd, buf, count);
+  int saved = errno;
+
+  received_from = fd;
+  if (!is_open (fd))
+    return r;
+  if (r > 0)
+    set_owes (fd, true);
+  else if (r == 0 || (errno != EINTR && errno != EAGAIN)) {
+    wait_for_others (fd);
+    errno = saved;
+  }
+  return r;
+}
+
+static ssize_t
+guarded_send (int fd, const void *buf, size_t count, int flags)
+{
+  ssize_t r = send (fd, buf, count, flags);
+
+  if (!is_open (fd))
+    return r;
+  if (r == -1) {
+    if (errno == EINTR || errno == EAGAIN)
+      return r;
+    nbdkit_debug ("weft: a client is gone before its reply: %m");
+    shutdown (fd, SHUT_RDWR);
+    r = count;
+  }
+  if (!(flags & MSG_MORE) && (size_t) r == count)
+    set_owes (fd, false);
+  return r;
+}
+
+/* The other threads of the connection have ended. */
+static int
+guarded_close (int fd)
+{
+  if (is_open (fd)) {
+    owes = false;
+    atomic_store (&sockets[fd].owed, 0);
+    atomic_store (&sockets[fd].open, false);
+  }
+  return close (fd);
+}
+
+void
+replies_open (void)
+{
+  if (received_from >= 0 && received_from < SOCKETS)
+    atomic_store (&sockets[received_from].open, true);
+}
+
+/*----- The table of addresses -----*/
+
+static const struct {
+  const char *name;
+  void *function;
+} guards[] = {
+  { "read", guarded_read },
+  { "send", guarded_send },
+  { "close", guarded_close },
+};
+#define GUARDS (sizeof guards / sizeof guards[0])
+
+struct table {
+  const ElfW (Rela) *entries;
+  size_t bytes;
+};
+
+struct program {
+  uintptr_t base;
+  const ElfW (Sym) *symbols;
+  const char *names;
+  struct table tables[2];
+  uintptr_t relro, relro_end; /* made read-only by the loader */
+};
+
+/* An address of the dynamic section, which not every loader has moved. */
+static const void *
+moved (const struct program *p, uintptr_t address)
+{
+  return (const void *) (address < p->base ? p->base + address : address);
+}
+
+static void
+read_dynamic (struct program *p, const ElfW (Dyn) *d)
+{
+  bool rela = false;
+
+  for (; d->d_tag != DT_NULL; d++)
+    switch (d->d_tag) {
+    case DT_SYMTAB: p->symbols = moved (p, d->d_un.d_ptr); break;
+    case DT_STRTAB: p->names = moved (p, d->d_un.d_ptr); break;
+    case DT_RELA: p->tables[0].entries = moved (p, d->d_un.d_ptr); break;
+    case DT_RELASZ: p->tables[0].bytes = d->d_un.d_val; break;
+    case DT_JMPREL: p->tables[1].entries = moved (p, d->d_un.d_ptr); break;
+    case DT_PLTRELSZ: p->tables[1].bytes = d->d_un.d_val; break;
+    case DT_PLTREL: rela = d->d_un.d_val == DT_RELA; break;
+    }
+  if (!rela) /* a machine with another kind of entries */
+    p->tables[1].bytes = 0;
+}
+
+/* Of the program itself, which comes first. */
+static int
+read_program (struct dl_phdr_info *info, size_t size, void *opaque)
+{
+  const uintptr_t page = sysconf (_SC_PAGESIZE);
+  struct program *p = opaque;
+
+  p->base = info->dlpi_addr;
+  for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW (Phdr) *h = &info->dlpi_phdr[i];
+
+    if (h->p_type == PT_DYNAMIC)
+      read_dynamic (p, (const void *) (p->base + h->p_vaddr));
+    else if (h->p_type == PT_GNU_RELRO) {
+      p->relro = (p->base + h->p_vaddr) & ~(page - 1);
+      p->relro_end = (p->base + h->p_vaddr + h->p_memsz) & ~(page - 1);
+    }
+  }
+  return 1;
+}
+
+static bool
+replace (const struct program *p, void **slot, void *function)
+{
+  uintptr_t at = (uintptr_t) slot;
+  bool fixed = at >= p->relro && at < p->relro_end;
+
+  if (fixed && mprotect ((void *) p->relro, p->relro_end - p->relro,
+                         PROT_READ | PROT_WRITE) == -1)
+    return false;
+  *slot = function;
+  if (fixed)
+    mprotect ((void *) p->relro, p->relro_end - p->relro, PROT_READ);
+  return true;
+}
+
+static unsigned
+replace_in (const struct program *p, const struct table *t)
+{
+  unsigned found = 0;
+
+  for (size_t i = 0; i < t->bytes / sizeof t->entries[0]; i++) {
+    const ElfW (Rela) *e = &t->entries[i];
+    /* The symbol's number: the upper half, whatever the word's size. */
+    size_t symbol = sizeof e->r_info == 8 ? e->r_info >> 16 >> 16
+                                          : e->r_info >> 8;
+    const char *name = p->names + p->symbols[symbol].st_name;
+
+    for (unsigned g = 0; symbol != 0 && g < GUARDS; g++)
+      if (strcmp (name, guards[g].name) == 0)
+        found += replace (p, (void **) (p->base + e->r_offset),
+                          guards[g].function);
+  }
+  return found;
+}
+
+void
+replies_guard (void)
+{
+  struct program p = { .base = 0 };
+  unsigned found = 0;
+
+  if (NBDKIT_VERSION_MAJOR > 1 || NBDKIT_VERSION_MINOR >= 34)
+    return;
+  dl_iterate_phdr (read_program, &p);
+  for (unsigned i = 0; p.symbols && p.names && i < 2; i++)
+    if (p.tables[i].entries)
+      found += replace_in (&p, &p.tables[i]);
+  if (found < GUARDS)
+    nbdkit_debug ("weft: nbdkit may abort when a client dies");
+}

@@ -1,0 +1,18 @@
+/* replies.h: keeps nbdkit alive when a client dies with replies under way.
+ *
+ * In nbdkit 1.32.4 to 1.33.9 the first thread that finds a connection broken
+ * gives its socket up while others are about to send on it, and an assertion
+ * ends the whole process: the death of one client would take the member, or
+ * the array, from all the others.
+ */
+
+#ifndef WEFT_REPLIES_H
+#define WEFT_REPLIES_H
+
+/* Stand before nbdkit's own calls of read, send and close; in load (). */
+void replies_guard (void);
+
+/* The calling thread's connection is open; in the plugin's open (). */
+void replies_open (void);
+
+#endif /* WEFT_REPLIES_H */

@@ -1,0 +1,352 @@
+"""The cluster is started after anything.
+
+Topology: one devcluster of four members, and a client that knows what each
+          FLUSH has promised.
+Cause: all processes die at one moment, or all members do beside a living array
+       process; what comes back comes in any order, one member later or never,
+       or one from yesterday's backup; or weftd's database is gone, or old; or
+       a copy of a member's disk is served, too.
+Pass:  no flushed block is lost and none is ever read older than it was flushed;
+       what is missing, old or there twice is named; in the end all members are
+       in-sync and all copies alike.
+"""
+
+import random
+import shutil
+import threading
+import time
+
+import pytest
+
+from arraystate import (content, states, wait_clean, wait_in_sync, wait_state,
+                        writing)
+from blockwriter import Writer
+from copies import check_copies, model_of
+from fiojob import fio
+from nbdkitproc import Nbdkit, NotStarted, refused
+from wefttest import eventually, run
+
+UNIT = 64 << 10
+MEMBERS = ["m0", "m1", "m2", "m3"]
+ALL = ["weftd", *MEMBERS, "array"]
+
+
+def make(cluster, layout="raid-x", **env):
+    """nbdkit 1.32 may abort a member whose client dies, unless it answers one
+    request at a time."""
+    return cluster(layout=layout, members=4, unit=UNIT, size="48M",
+                   env={"WEFT_MEMBER_ARGS": "--threads=1", **env})
+
+
+def bring_up(c, names, pauses):
+    """One after the other, with these pauses, and each again until it starts,
+    as a service manager would."""
+    failed = []
+
+    def keep(name, after):
+        time.sleep(after)
+        end = time.monotonic() + 90
+        while True:
+            try:
+                return c.start(name)
+            except AssertionError as e:
+                if time.monotonic() > end:
+                    failed.append(e)
+                    return None
+            time.sleep(0.3)
+
+    threads = [threading.Thread(target=keep, args=(n, sum(pauses[:i])))
+               for i, n in enumerate(names)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed, failed
+
+
+def random_order(rng, names):
+    order = rng.sample(names, len(names))
+    pauses = [rng.choice([0, 0, 0.3, 1]) for _ in order]
+    print(f"order {order}, pauses {pauses}")
+    return order, pauses
+
+
+def outage(c, writer):
+    """While it writes."""
+    writer.start()
+    writer.until_flushed(3)
+    c.kill(*ALL)
+    writer.broken()
+
+
+def check(c, writer, layout="raid-x"):
+    writer.check(c.nbd)
+    wait_in_sync(c)
+    check_copies(c, model_of(c, layout, UNIT), content(c.nbd))
+    writer.check(c.nbd)
+
+
+def test_in_any_order(cluster, seed):
+    rng = random.Random(seed)
+    c = make(cluster, WEFT_ARRAY_ARGS="takeover=true")
+    writer = Writer(c.nbd, rng)
+    for _ in range(3):
+        outage(c, writer)
+        bring_up(c, *random_order(rng, ALL))
+        check(c, writer)
+        writer = Writer(c.nbd, rng, after=writer)
+
+
+def test_without_one_member(cluster, seed):
+    """It starts degraded, and the member is caught up when it comes."""
+    rng = random.Random(seed)
+    c = make(cluster)
+    writer = Writer(c.nbd, rng)
+    outage(c, writer)
+    lost = rng.choice(MEMBERS)
+    bring_up(c, *random_order(rng, [n for n in ALL if n != lost]))
+    number = MEMBERS.index(lost)
+    assert wait_state(c, number, "out")["reason"]
+    writer.check(c.nbd)
+    with writing(c, rng, writer) as writer:
+        writer.until_flushed(3)
+        c.start(lost)
+        wait_in_sync(c)
+    check(c, writer)
+
+
+def test_members_come_back_to_an_array_that_waits(cluster, seed):
+    """Its client sees no error, though no member is left for a while: but one
+    FLUSH, for what was not flushed may have been in their caches."""
+    rng = random.Random(seed)
+    c = make(cluster)
+    with writing(c, rng) as writer:
+        for count in (4, 3, 2):
+            writer.until_flushed(3)
+            writer.forgives = 1
+            gone = rng.sample(MEMBERS, count)
+            c.kill(*gone)
+            bring_up(c, *random_order(rng, gone))
+            wait_in_sync(c)
+            # Two FLUSHes at least since the last came back.
+            writer.until_flushed(2)
+            writer.forgives = 0
+    check(c, writer)
+
+
+# --- Old copies and twins ----------------------------------------------------
+
+
+def backup(c, name, directory):
+    """A copy of the disk as it is now; the member goes on."""
+    file = c.members[MEMBERS.index(name)]["file"]
+    c.kill(name)
+    copy = directory / (name + ".backup")
+    shutil.copyfile(file, copy)
+    c.start(name)
+    return copy
+
+
+def put_back(c, name, copy):
+    shutil.copyfile(copy, c.members[MEMBERS.index(name)]["file"])
+
+
+@pytest.mark.parametrize("all_down", [False, True], ids=["it", "all"])
+def test_yesterdays_member(cluster, seed, tmp_path, all_down):
+    """It lacks what was written since, though no intent bit says so: it is
+    known by its sequence number, and rebuilt in full."""
+    rng = random.Random(seed)
+    c = make(cluster)
+    old = rng.choice(MEMBERS)
+    with writing(c, rng) as writer:
+        writer.until_flushed(1)
+        copy = backup(c, old, tmp_path)
+        wait_in_sync(c)
+        fio(c.nbd, size="16M", offset="8M", bs="64k", rw="write",
+            seed=seed % 2 ** 31)
+    wait_clean(c)
+    writer = Writer(c.nbd, rng, after=writer)
+    if all_down:
+        outage(c, writer)
+        put_back(c, old, copy)
+        bring_up(c, *random_order(rng, ALL))
+    else:
+        writer.start()
+        writer.until_flushed(3)
+        c.kill(old)
+        put_back(c, old, copy)
+        c.start(old)
+    eventually(lambda: "is an old copy of the disk" in c.log("weftd"))
+    if not all_down:
+        wait_in_sync(c)
+        writer.end()
+    check(c, writer)
+
+
+def test_yesterdays_last_copy(cluster, seed, tmp_path):
+    """Nobody is served the old data: the array waits for the right disk."""
+    rng = random.Random(seed)
+    c = make(cluster, layout="raid-0")
+    with writing(c, rng) as writer:
+        writer.until_flushed(1)
+        old = rng.choice(MEMBERS)
+        writer.forgives = 1
+        copy = backup(c, old, tmp_path)
+        writer.until_flushed(3)
+    c.kill("array", old)
+    file = c.members[MEMBERS.index(old)]["file"]
+    right = tmp_path / "right"
+    shutil.move(file, right)
+    put_back(c, old, copy)
+    c.start(old)
+    line = refused("weft", "array=a", f"admin={c.admin}", "node=n9")
+    assert "old copy" in line and f"n{old[1]}" in line, line
+    c.kill(old)
+    put_back(c, old, right)
+    c.start(old)
+    c.start("array")
+    writer.check(c.nbd)
+
+
+def test_a_cloned_member(cluster, seed, tmp_path):
+    """Two disks that say the same of themselves: one is served, and the other
+    is refused by name, whichever comes first."""
+    rng = random.Random(seed)
+    c = make(cluster)
+    writer = Writer(c.nbd, rng)
+    outage(c, writer)
+    name = rng.choice(MEMBERS)
+    m = c.members[MEMBERS.index(name)]
+    clone = tmp_path / "clone.img"
+    shutil.copyfile(m["file"], clone)
+    bring_up(c, ALL, [0] * len(ALL))
+    line = refused("weft", f"disk={clone}", f"admin={c.admin}", "node=n9",
+                   "uri=nbd://127.0.0.9:10809")
+    assert "served by a live process" in line and m["uri"] in line, line
+    check(c, writer)
+
+
+# --- weftd's database --------------------------------------------------------
+
+
+def weftctl(c, *words, status=0):
+    p = run("weftctl", *words, env={"WEFT_ADMIN": c.admin}, check=False)
+    assert p.returncode == status, p.stdout + p.stderr
+    return p.stdout + p.stderr
+
+
+def imports(c):
+    return c.get("/api/v1/imports")["imports"]
+
+
+def wait_import(c, positions):
+    """Until these members, and no others, could be imported."""
+    eventually(lambda: imports(c) and sorted(
+        m["position"] for m in imports(c)[0]["members"]) == sorted(positions),
+        what="the members to ask the new weftd")
+    return imports(c)[0]["array"]
+
+
+@pytest.mark.parametrize("members_live", [True, False],
+                         ids=["members-live", "all-down"])
+def test_database_lost(cluster, seed, members_live):
+    rng = random.Random(seed)
+    c = make(cluster)
+    writer = Writer(c.nbd, rng)
+    if members_live:
+        writer.start()
+        writer.until_flushed(3)
+        c.kill("array", "weftd")
+        writer.broken()
+    else:
+        outage(c, writer)
+        # They wait for their weftd, whichever that will be.
+        c.start(*MEMBERS)
+    shutil.rmtree(c.dir / "weftd")
+    c.start("weftd")
+    uuid = wait_import(c, range(4))
+    assert uuid in weftctl(c, "array", "import")
+    assert c.get("/api/v1/arrays")["arrays"] == []
+    weftctl(c, "array", "import", "a", uuid)
+    eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "ready")
+    c.start("array")
+    check(c, writer)
+    with writing(c, rng, writer) as writer:
+        writer.until_flushed(3)
+        lost = rng.choice(MEMBERS)
+        c.kill(lost)
+        c.start(lost)
+        wait_in_sync(c)
+    check(c, writer)
+
+
+def test_import_without_a_member_and_with_a_clone(cluster, seed, tmp_path):
+    """Both are the administrator's to decide, and named."""
+    rng = random.Random(seed)
+    c = make(cluster)
+    writer = Writer(c.nbd, rng)
+    outage(c, writer)
+    lost, twin = rng.sample(range(4), 2)
+    there = [m for m in range(4) if m != lost]
+    clone = tmp_path / "clone.img"
+    shutil.copyfile(c.members[twin]["file"], clone)
+    c.start(*(f"m{m}" for m in there))
+    with Nbdkit("weft", f"disk={clone}", f"admin={c.admin}", "node=n9",
+                "uri=nbd://127.0.0.9:10809"):
+        shutil.rmtree(c.dir / "weftd")
+        c.start("weftd")
+        uuid = wait_import(c, [*there, twin])
+        said = weftctl(c, "array", "import", "a", uuid, f"--without={lost}",
+                       status=3)
+        assert str(clone) in said and c.members[twin]["file"] in said, said
+        assert c.get("/api/v1/arrays")["arrays"] == []
+    # It is forgotten when it asks no more.
+    eventually(lambda: str(clone) not in weftctl(
+        c, "array", "import", "a", uuid, status=3), 60)
+    said = weftctl(c, "array", "import", "a", uuid, status=3)
+    assert f"member {lost}" in said and "without" in said, said
+    weftctl(c, "array", "import", "a", uuid, f"--without={lost}")
+    c.start("array")
+    writer.check(c.nbd)
+    assert states(c)[lost] == "out"
+    # It is still itself, but given up: it comes back as what it is now.
+    with writing(c, rng, writer) as writer:
+        writer.until_flushed(3)
+
+
+def test_an_old_database(cluster, seed, tmp_path):
+    """What members have seen since shows it: nothing is decided by it."""
+    rng = random.Random(seed)
+    c = make(cluster)
+    with writing(c, rng) as writer:
+        writer.until_flushed(1)
+        c.kill("weftd")
+        shutil.copytree(c.dir / "weftd", tmp_path / "old")
+        c.start("weftd")
+        lost = rng.choice(MEMBERS)
+        c.kill(lost)
+        wait_state(c, MEMBERS.index(lost), "out")
+        c.start(lost)
+        wait_in_sync(c)
+        c.kill("weftd")
+        shutil.move(c.dir / "weftd", tmp_path / "right")
+        shutil.copytree(tmp_path / "old", c.dir / "weftd")
+        c.start("weftd")
+        eventually(lambda: "restored from a backup"
+                   in c.get("/api/v1/status")["verdict"])
+        writer.until_flushed(3)  # nobody needs weftd for that
+        status, problem = c.call("DELETE", "/api/v1/arrays/a")
+        assert status >= 400 and "backup" in problem["detail"], problem
+        line = refused("weft", "array=a", f"admin={c.admin}", "node=n9")
+        assert "backup" in line, line
+
+        c.kill("weftd")
+        shutil.rmtree(c.dir / "weftd")
+        shutil.move(tmp_path / "right", c.dir / "weftd")
+        c.start("weftd")
+        wait_in_sync(c)
+        c.kill(lost)
+        wait_state(c, MEMBERS.index(lost), "out")
+        c.start(lost)
+        wait_in_sync(c)
+    check(c, writer)

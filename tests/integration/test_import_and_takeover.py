@@ -1,0 +1,238 @@
+"""An array taken over: by a new weftd from its members, and by one host from
+another, on a real cluster.
+
+Topology: one raid-x devcluster of four, with an array process or none.
+Causes: weftd killed, and its database removed; a member that does not ask the
+        new one; a blank disk that has asked it before.  A host that holds the
+        array and lives.
+Pass:  weftctl refuses what would lose data, with the reason and the way out;
+       what was flushed is there afterwards, on every copy.
+"""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+
+import nbd
+import pytest
+
+from arraystate import content, states
+from copies import check_copies, model_of
+from weftctlproc import FAILED, REFUSED, USAGE, ctl
+from wefttest import eventually
+
+MIB = 1 << 20
+UNIT = 64 << 10
+FILLED = 24 * MIB
+
+
+def connect(uri):
+    h = nbd.NBD()
+    h.connect_uri(uri)
+    return h
+
+
+def fill(uri, data):
+    h = connect(uri)
+    h.pwrite(data, 0)
+    h.flush()
+    h.shutdown()
+
+
+def check(c, model, data):
+    h = connect(c.nbd)
+    assert h.pread(len(data), 0) == data
+    h.flush()
+    h.shutdown()
+    check_copies(c, model, content(c.nbd))
+
+
+def end_array_process(c):
+    c.may_end("array")
+    c.terminate(["array"])
+    eventually(lambda: c.get("/api/v1/arrays/a")["session"] is None)
+    eventually(lambda: c.status()["array"]["state"] == "down")
+
+
+# --- import ---------------------------------------------------------------------------
+
+
+class Lost:
+    """A cluster whose weftd has lost its database."""
+
+    def __init__(self, cluster, ctl, seed, down=(), blank=False):
+        self.c = c = cluster(members=4, unit=UNIT, size="32M")
+        self.ctl = ctl(c)
+        self.model = model_of(c, "raid-x", UNIT)
+        self.before = [(m["position"], m["disk"])
+                       for m in c.get("/api/v1/arrays/a")["members"]]
+        self.uuid = c.get("/api/v1/arrays/a")["uuid"]
+        self.data = random.Random(seed).randbytes(FILLED)
+        fill(c.nbd, self.data)
+        end_array_process(c)
+        c.kill("weftd", *down)
+        shutil.rmtree(c.dir / "weftd")
+        for m in range(4) if blank else ():
+            c.stop(f"m{m}")
+        c.start("weftd")
+        if blank:
+            self.blank = c.add()[1]
+            for m in range(4):
+                c.cont(f"m{m}")
+        eventually(lambda: self.heard() == 4 - len(down),
+                   what="the members to ask the new weftd")
+
+    def heard(self):
+        found = self.ctl.json("array", "import")["imports"]
+        return len(found) == 1 and len(found[0]["members"])
+
+
+def test_import(cluster, ctl, seed):
+    s = Lost(cluster, ctl, seed)
+    c, w = s.c, s.ctl
+    said = w("array", "import")
+    assert f"array {s.uuid}: raid-x, 4 members in 1 group\n" in said
+    for m in c.members:
+        assert m["file"] in said
+    assert "a" in w("attach", "a", "--print-uri", status=REFUSED)
+    assert "give the UUID" in w("array", "import", "a", status=USAGE)
+    w("array", "import", "a", "0" * 8 + s.uuid[8:], status=REFUSED)
+    w("array", "import", "A", s.uuid, status=USAGE)
+    assert c.get("/api/v1/arrays") == {"arrays": []}
+
+    assert "a is imported" in w("array", "import", "a", s.uuid)
+    assert "nothing to import" in w("array", "import")
+    a = c.get("/api/v1/arrays/a")
+    assert [(m["position"], m["disk"]) for m in a["members"]] == s.before
+    c.start("array")
+    check(c, s.model, s.data)
+    # It is an array as any other: a member may go, and comes back.
+    c.kill("m1")
+    fill(c.nbd, s.data[::-1])
+    eventually(lambda: states(c)[1] == "out")
+    c.start("m1")
+    w("rebuild", "wait", "a", 1)
+    check(c, s.model, s.data[::-1])
+
+
+def test_import_without_a_member(cluster, ctl, seed):
+    """What does not ask is given up by name; a blank disk takes its place."""
+    s = Lost(cluster, ctl, seed, down=["m2"])
+    c, w = s.c, s.ctl
+    assert "not heard of: 2" in w("array", "import")
+    line = w("array", "import", "a", s.uuid, status=REFUSED)
+    assert "member 2" in line and "without" in line
+    line = w("array", "import", "a", s.uuid, "--without", 2, "--without", 3,
+             status=REFUSED)
+    assert "no copy is left" in line
+    assert c.get("/api/v1/arrays") == {"arrays": []}
+    w("array", "import", "a", s.uuid, "--without", 2)
+    assert states(c)[2] == "out"
+    c.start("array")
+    h = connect(c.nbd)
+    assert h.pread(FILLED, 0) == s.data
+    h.shutdown()
+    _, disk = c.add()
+    w("array", "replace", "a", 2, disk)
+    w("rebuild", "wait", "a", 2)
+    check(c, s.model, s.data)
+
+
+def test_import_beside_a_blank_disk(cluster, ctl, seed):
+    """A disk in no array that has asked before is no hindrance, and is there
+    to be used."""
+    s = Lost(cluster, ctl, seed, blank=True)
+    c, w = s.c, s.ctl
+    w("array", "import", "a", s.uuid)
+    c.start("array")
+    check(c, s.model, s.data)
+    w("array", "spare", "add", "a", s.blank)
+    assert c.get("/api/v1/arrays/a")["spares"] == [s.blank]
+
+
+# --- takeover --------------------------------------------------------------------------
+
+
+class FarHost:
+    """An array process that weftctl can't take for one of this host: it has
+    process numbers of its own."""
+
+    def __init__(self, c, directory):
+        self.socket = directory / "far.sock"
+        self.uri = f"nbd+unix:///?socket={self.socket}"
+        self.log = directory / "far.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                ["unshare", "--pid", "--fork", "--kill-child", "nbdkit", "-f",
+                 "-U", self.socket, "weft", "array=a", f"admin={c.admin}",
+                 "node=far", "image-age=10000"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def up(self):
+        assert self.process.poll() is None, self.log.read_text()
+        return self.socket.exists()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def far(cluster, tmp_path):
+    made = []
+
+    def make(c):
+        made.append(FarHost(c, tmp_path))
+        eventually(made[0].up, what="the other host to have the array")
+        return made[0]
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_takeover(cluster, ctl, far, seed):
+    c = cluster(members=4, unit=UNIT, size="32M")
+    w = ctl(c)
+    model = model_of(c, "raid-x", UNIT)
+    end_array_process(c)
+    other = far(c)
+    old = connect(other.uri)
+    data = random.Random(seed).randbytes(FILLED)
+    old.pwrite(data, 0)
+    old.flush()
+    old.pwrite(b"not flushed" * 1000, FILLED)
+
+    def attached_by():
+        return c.get("/api/v1/arrays/a")["session"]["node"]
+
+    # Who has it, and since when he was not heard; and nothing is done.
+    line = w("attach", "a", "--print-uri", status=REFUSED)
+    assert "node far" in line and "--takeover" in line
+    assert re.search(r"last heard of \d+\.\d s ago", line), line
+    line = w("attach", "a", "--print-uri", "--takeover", status=USAGE)
+    assert "node far" in line and "--yes" in line
+    status, said = w.on_terminal("attach", "a", "--print-uri", "--takeover",
+                                 answer="n")
+    assert status == FAILED and "last heard of" in said
+    assert attached_by() == "far"
+    assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+    old.pwrite(b"still his", FILLED + MIB)
+
+    uri = w("attach", "a", "--print-uri", "--takeover", "--yes").strip()
+    assert attached_by() != "far"
+    new = connect(uri)
+    assert new.pread(FILLED, 0) == data
+    new.pwrite(data[::-1], 0)
+    new.flush()
+    for call in (lambda: old.pwrite(b"too late", 0), old.flush,
+                 lambda: old.pread(4096, 0)):
+        with pytest.raises(nbd.Error) as e:
+            call()
+        assert e.value.errno == "ESHUTDOWN", e.value
+    old.shutdown()
+    assert new.pread(FILLED, 0) == data[::-1]
+    check_copies(c, model, lambda at, n: new.pread(n, at))
+    new.shutdown()
+    w("detach", "a")

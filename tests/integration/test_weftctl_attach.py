@@ -1,0 +1,280 @@
+"""weftctl attach and detach on a real cluster, with a real ext4 on what they
+make.
+
+Topology: one devcluster for each test, with or without its array process.
+Pass: the device is there, holds what was written, and is gone after detach; an
+error is one line that names the thing, and leaves nothing behind.
+"""
+
+import json
+import os
+import re
+import subprocess
+
+import nbd
+import pytest
+
+from weftctlproc import FAILED, OK, REFUSED, USAGE, ctl
+from wefttest import digest, eventually, run
+
+MIB = 1 << 20
+
+
+def session(c):
+    return c.get("/api/v1/arrays/a")["session"]
+
+
+def write_tree(device, where):
+    """A real ext4 with a real tree on it; returns the checksums."""
+    os.makedirs(where, exist_ok=True)
+    run("mkfs.ext4", "-q", device)
+    run("mount", device, where)
+    try:
+        run("cp", "-r", "/usr/share/doc/bash", "/usr/share/doc/coreutils",
+            where)
+        return tree(where)
+    finally:
+        run("umount", where)
+
+
+def tree(where):
+    found = {}
+    for root, _, names in os.walk(where):
+        for name in names:
+            path = os.path.join(root, name)
+            found[os.path.relpath(path, where)] = digest(path)
+    assert found
+    return found
+
+
+def read_tree(device, where):
+    run("mount", "-o", "ro", device, where)
+    try:
+        return tree(where)
+    finally:
+        run("umount", where)
+
+
+def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
+    """No array process: attach starts one, and detach ends it."""
+    c = cluster(members=4, size="64M")
+    w = ctl(c)
+    end_array_process(c)
+    mnt = str(tmp_path / "mnt")
+
+    device = w("attach", "a", "--fuse").strip()
+    assert re.fullmatch(r"/dev/loop\d+", device)
+    size = c.get("/api/v1/arrays/a")["size"]
+    assert int(run("blockdev", "--getsize64", device).stdout) == size
+    first = session(c)
+    assert first["uri"].startswith("nbd+unix:///?socket=/tmp/weft-run-")
+    assert first["mode"] == "rw"
+    # Again is no second time.
+    assert w("attach", "a", "--fuse").strip() == device
+    assert w.json("attach", "a")["device"] == device
+    assert session(c)["session"] == first["session"]
+
+    files = write_tree(device, mnt)
+    run("mount", device, mnt)
+    line = w("detach", "a", status=FAILED)
+    assert device in line and mnt in line
+    assert tree(mnt) == files
+    run("umount", mnt)
+
+    assert w("detach", "a") == "array a: detached\n"
+    assert not os.path.exists(f"/proc/{first['pid']}/exe")
+    assert device not in run("losetup", "-a").stdout
+    assert session(c) is None
+    assert w.json("detach", "a") == {"array": "a", "detached": False}
+
+    device = w("attach", "a", "--fuse", "--connections", "1").strip()
+    assert session(c)["session"] != first["session"]
+    assert read_tree(device, mnt) == files
+    run("e2fsck", "-fn", device)
+    assert w.json("detach", "a") == {"array": "a", "detached": True}
+
+
+def end_array_process(c):
+    """Cleanly, so that its session is over."""
+    c.may_end("array")
+    os.kill(c.status()["array"]["pid"], 15)
+    eventually(lambda: session(c) is None)
+
+
+def test_attach_uses_the_array_process_of_this_host(cluster, ctl, tmp_path):
+    """It is found although it calls its node n0, and is left running."""
+    c = cluster(members=3, size="64M")
+    w = ctl(c)
+    before = session(c)
+    mnt = str(tmp_path / "mnt")
+
+    device = w("attach", "a", "--fuse").strip()
+    files = write_tree(device, mnt)
+    w("detach", "a")
+    assert session(c)["session"] == before["session"]
+    device = w("attach", "a", "--fuse", "--node", "n0").strip()
+    assert read_tree(device, mnt) == files
+    w("detach", "a")
+    assert session(c)["session"] == before["session"]
+    assert c.status()["array"]["state"] == "running"
+
+
+def test_attach_without_a_choice(cluster, ctl):
+    """Neither --fuse nor an nbd in the kernel: falls back and says so; with
+    one it is used."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    p = run("weftctl", "attach", "a", env=w.env)
+    if os.path.exists("/sys/block/nbd0"):
+        assert p.stdout.startswith("/dev/nbd") and p.stderr == ""
+    else:
+        assert p.stdout.startswith("/dev/loop")
+        assert "no nbd" in p.stderr and "nbdfuse" in p.stderr
+    device = p.stdout.strip()
+    with open(device, "r+b", buffering=0) as f:
+        f.write(b"weft" * 1024)
+        os.fsync(f.fileno())
+    w("detach", "a")
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    assert h.pread(4096, 0) == b"weft" * 1024
+    h.shutdown()
+
+
+def test_print_uri(cluster, ctl):
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    size = c.get("/api/v1/arrays/a")["size"]
+
+    # One that runs: found, and nothing is recorded.
+    assert w("attach", "a", "--print-uri").strip() == c.nbd
+    assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+
+    end_array_process(c)
+    uri = w("attach", "a", "--print-uri").strip()
+    assert uri.startswith("nbd+unix:///?socket=/")
+    info = json.loads(run("qemu-img", "info", "--output=json", uri).stdout)
+    assert info["virtual-size"] == size
+    assert run("nbdinfo", "--size", uri).stdout.strip() == str(size)
+    # A device may follow, over the same process.
+    pid = session(c)["pid"]
+    assert w("attach", "a", "--fuse").startswith("/dev/loop")
+    assert session(c)["pid"] == pid
+    assert w("attach", "a", "--print-uri").strip() == uri
+    w("detach", "a")
+    assert session(c) is None
+
+
+def test_read_only(cluster, ctl, tmp_path):
+    c = cluster(members=3, size="64M")
+    w = ctl(c)
+    mnt = str(tmp_path / "mnt")
+    files = write_tree(w("attach", "a", "--fuse").strip(), mnt)
+    assert "read-only" not in w("attach", "a", "--read-only", "--fuse",
+                                status=FAILED)
+    w("detach", "a")
+    end_array_process(c)
+
+    device = w("attach", "a", "--fuse", "--read-only").strip()
+    assert session(c) is None
+    assert [s["mode"] for s in c.get("/api/v1/arrays/a")["sessions"]] == ["ro"]
+    assert run("blockdev", "--getro", device).stdout == "1\n"
+    with pytest.raises(OSError):
+        with open(device, "r+b", buffering=0) as f:
+            f.write(bytes(4096))
+    assert read_tree(device, mnt) == files
+    w("detach", "a")
+
+
+def test_attach_refused(cluster, ctl):
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    assert "b" in w("attach", "b", "--fuse", status=REFUSED)
+    assert "b" in w("attach", "b", "--print-uri", status=REFUSED)
+    assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+    # No room for the address of a socket.
+    long = "/tmp/" + "x" * 100
+    p = run("weftctl", "attach", "a", env={**w.env, "WEFT_RUN_DIR": long},
+            check=False)
+    assert p.returncode == FAILED and "WEFT_RUN_DIR" in p.stderr
+    assert not os.path.exists(long)
+    p = run("weftctl", "attach", "a", env={**w.env, "WEFT_RUN_DIR": "run"},
+            check=False)
+    assert p.returncode == USAGE and "absolute" in p.stderr
+    assert w("detach", "b") == "array b: was not attached on this host\n"
+
+
+def test_attach_at_the_same_time(cluster, ctl):
+    """Four at once: one of them attaches, the others see that."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    end_array_process(c)
+    four = [subprocess.Popen(["weftctl", "attach", "a", "--fuse"], text=True,
+                             env={**os.environ, **w.env},
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE) for _ in range(4)]
+    said = [p.communicate(timeout=120) for p in four]
+    assert [p.returncode for p in four] == [OK] * 4, said
+    assert len({out for out, _ in said}) == 1
+    assert len(c.get("/api/v1/arrays/a")["sessions"]) == 1
+    w("detach", "a")
+
+
+def test_attach_with_a_member_out(cluster, ctl):
+    """What the others have is all there, and the member comes back to it."""
+    c = cluster(members=4, size="32M", io_timeout=2000)
+    w = ctl(c)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    c.kill("m1")
+    h.pwrite(b"degraded" * MIB, 0)
+    h.flush()
+    h.shutdown()
+    eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "degraded")
+    end_array_process(c)
+    device = w("attach", "a", "--fuse").strip()
+    assert c.get("/api/v1/arrays/a")["members"][1]["state"] == "out"
+    with open(device, "rb", buffering=0) as f:
+        assert f.read(8 * MIB) == b"degraded" * MIB
+    c.start("m1")
+    w("rebuild", "wait", "a", "1")
+    assert c.get("/api/v1/arrays/a")["state"] == "ready"
+    w("detach", "a")
+
+
+def test_attach_survives_the_death_of_the_array_process(cluster, ctl):
+    """kill -9 of the nbdkit that attach started: attach again makes it anew."""
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    end_array_process(c)
+    device = w("attach", "a", "--fuse").strip()
+    with open(device, "r+b", buffering=0) as f:
+        f.write(b"flushed!" * 512)
+        os.fsync(f.fileno())
+    dead = session(c)["pid"]
+    os.kill(dead, 9)
+    # weftd waits until the dead one has been silent for its time.
+    p = run("weftctl", "attach", "a", "--fuse", env=w.env)
+    assert "could not be flushed" in p.stderr
+    assert session(c)["pid"] != dead
+    with open(p.stdout.strip(), "rb", buffering=0) as f:
+        assert f.read(4096) == b"flushed!" * 512
+    w("detach", "a")
+
+
+def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
+    c = cluster(members=3, size="32M")
+    w = ctl(c)
+    record = w.json("attach", "a", "--fuse")
+    os.kill(record["fuse"]["pid"], 9)
+    p = run("weftctl", "detach", "a", env=w.env, check=False)
+    assert p.returncode in (OK, FAILED)
+    assert "Traceback" not in p.stderr
+    assert w("detach", "a") == "array a: was not attached on this host\n"
+    assert record["device"] not in run("losetup", "-a").stdout
+    assert w.env["WEFT_RUN_DIR"] not in open("/proc/mounts").read()
+    # weftd being away is no reason not to detach.
+    device = w("attach", "a", "--fuse").strip()
+    c.kill("weftd")
+    w("detach", "a")
+    assert device not in run("losetup", "-a").stdout

@@ -1,0 +1,100 @@
+# shellcheck shell=sh
+# member.sh: mutants of the member engine.  check says how they are written.
+
+# Epochs, and the fence.
+mutant no-epoch-check-per-request "test-member-scenes test-member" member-doors.c \
+  'if (pass->epoch < atomic_load (&m->gate))' 'if (0)'
+mutant confirmed-before-drained "test-member-scenes test-member-rules test-member" member.c \
+  'if (m->drains_done == m->drains_asked && !dirty_waits (m)) {' \
+  'if (!dirty_waits (m)) {'
+mutant confirmed-with-one-slot "test-member-scenes test-member-rules test-member" member.c \
+  '    m->slots_wanted = 2;' '    m->slots_wanted = 1;'
+mutant door-opened-within-an-old-epoch "test-member-scenes test-member-rules test-member" member-doors.c \
+  'if (t->epoch < m->gate)' 'if (0)'
+mutant door-opened-within-its-epoch-again "test-member-scenes test-member-rules test-member" member.c \
+  'if (seen != 0 && seen >= sb->min_epoch)' 'if (0)'
+mutant door-before-its-epoch-is-noted "test-member-scenes test-member-rules test-member" member-doors.c \
+  'if (t.epoch > m->confirmed.served_epoch) {' 'if (0) {'
+mutant older-weftd-is-obeyed "test-member-scenes test-member-rules test-member" member.c \
+  'else if (d->generation < sb.generation)' 'else if (0)'
+mutant older-states-are-taken "test-member-scenes test-member-rules test-member" member.c \
+  'if (d->epoch >= sb->states_epoch) {' 'if (1) {'
+
+# After a failure.
+mutant failed-member-goes-on "test-member-scenes test-member-rules test-member" member-doors.c \
+  '  if (member_failed (m))
+    return refuse_failed (m, refusal);
+  if (pass->epoch' '  if (pass->epoch'
+mutant failed-header-write-is-forgotten "test-member-scenes test-member-rules test-member" member.c \
+  '  if (error)
+    member_fail (m, error,' '  if (0)
+    member_fail (m, error,'
+
+# Intent bits.
+mutant write-before-its-bit "test-member-scenes test-member-rules test-member" member-doors.c \
+  'if (!intents_test (&s->held, e) || !intents_test (&m->durable, e))' \
+  'if (!intents_test (&s->held, e))'
+mutant write-on-another-session-s-bit "test-member-scenes test-member-rules test-member" member-doors.c \
+  'if (!intents_test (&s->held, e) || !intents_test (&m->durable, e))' \
+  'if (!intents_test (&m->durable, e))'
+mutant bit-falls-beside-a-lost-copy "test-member-scenes test-member-rules test-member" member-doors.c \
+  'if (sb->states[i] != MEMBER_IN_SYNC)' 'if (0)'
+mutant bit-falls-by-a-fenced-session "test-member-scenes test-member-rules test-member" member-doors.c \
+  'member_failed (m) || pass->epoch < m->gate ||' 'member_failed (m) ||'
+mutant bit-falls-for-another-session "test-member-scenes test-member-rules test-member" member-doors.c \
+  '  for (struct session *s = m->sessions; s; s = s->next)
+    if (intents_test (&s->held, extent))
+      return;' ''
+mutant settled-takes-bits-of-the-living "test-member-scenes test-member-rules test-member" member-doors.c \
+  '        if (gone (m, s))
+          intents_clear' '        intents_clear'
+mutant durable-before-the-write-is-done "test-member-scenes test-member-rules test-member" member.c \
+  'atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);' \
+  'atomic_store (&m->durable.word[w], m->wanted.word[w]);'
+mutant clear-counts-when-done "test-member-scenes test-member-rules test-member" member.c \
+  'atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);' ';'
+mutant released-disk-is-clean "test-member-rules test-member-scenes" member.c \
+  'if (release ||' 'if ('
+mutant disk-joins-clean "test-member-rules test-member-join" member.c \
+  'if (release || (format_uuid_zero (m->next.array) &&
+                  !format_uuid_zero (sb.array) &&
+                  sb.states[sb.position] != MEMBER_IN_SYNC))' \
+  'if (release)'
+mutant place-taken-before-it-is-dirty "test-member-rules test-member-join" member.c \
+  '  m->dirty_first = true;' ''
+
+# Joining.
+mutant joiner-applies-what-is-to-do "test-member-rules test-member-join" member-join.c \
+  'return !todo;' 'return true;'
+mutant joiner-applies-what-is-being-copied "test-member-rules test-member-join" member-join.c \
+  'return j->phase < MEMBER_JOIN_COPYING || find_copy (m, e) == NULL;' \
+  'return true;'
+mutant joiner-copies-below-a-write "test-member-rules test-member-join" member-join.c \
+  '!(idle && slot_taken (&m->join, e)) &&' ''
+mutant joiner-ignores-its-own-bits "test-member-rules test-member-join" member-join.c \
+  'atomic_store (&j->todo.word[w], m->wanted.word[w]);' \
+  'atomic_store (&j->todo.word[w], 0);'
+mutant joiner-ignores-its-peers-bits "test-member-rules test-member-join" member-join.c \
+  '      add_todo (m, w * 64 + __builtin_ctzll (bits));' '      ;'
+mutant joiner-forgets-what-it-dropped "test-member-rules test-member-join" member-join.c \
+  '    add_todo (m, e);' '    ;'
+mutant joiner-copies-before-its-list-is-durable "test-member-rules test-member-join" member-join.c \
+  'j->gathered && todo_durable (m)' 'j->gathered'
+mutant joiner-gathers-before-the-old-have-left "test-member-rules test-member-join" member-join.c \
+  'j->order != 0 &&
+      m->drains_done == m->drains_asked)' 'j->order != 0)'
+mutant joiner-takes-an-old-order "test-member-rules test-member-join" member-join.c \
+  'if (join_epoch >= m->gate && join_epoch > j->order)' \
+  'if (join_epoch > j->order)'
+mutant joiner-goes-on-through-a-fence "test-member-rules test-member-join" member-join.c \
+  'if (!m->joining || raised ||' 'if (!m->joining ||'
+mutant joiner-clears-before-stable "test-member-rules test-member-join" member-join.c \
+  'mark != j->mark ||' ''
+mutant joiner-keeps-a-copy-that-failed "test-member-rules test-member-join" member-join.c \
+  'if (ok && run == j->run' 'if (run == j->run'
+mutant joiner-keeps-a-copy-of-an-old-run "test-member-rules test-member-join" member-join.c \
+  'if (ok && run == j->run && j->phase == MEMBER_JOIN_COPYING)' 'if (ok)'
+mutant joiner-lets-itself-be-read "test-member-rules test-member-join" member-doors.c \
+  'member_join_phase (m) != MEMBER_JOIN_SYNCED)' 'false)'
+mutant synced-before-stable "test-member-rules test-member-join" member-join.c \
+  '      j->copied_count == 0 && j->marked_count == 0)' '      true)'
