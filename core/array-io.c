@@ -266,17 +266,18 @@ leave_queue (struct array *a, struct aio *x)
 }
 
 /* Is the answer the member's end?  A bad sector is not, when read; nor are
- * extents that a member does not know; nor that one which joins is not to be
+ * extents that a member does not know; nor that one which joins refuses to be
  * read, when a sign of life was all that was asked.
  */
 static bool
 fatal (const struct array *a, const struct aio *x, int error)
 {
-  if (error == 0 || (x->purpose == FOR_PROBE && error == ESHUTDOWN
-                     && !member_in_sync (a, x->io.member)))
+  if (error == 0)
     return false;
   if (x->io.kind == IO_READ)
-    return error != EIO;
+    return error != EIO
+           && (x->purpose != FOR_PROBE || error != ESHUTDOWN
+               || member_in_sync (a, x->io.member));
   if (x->io.kind == IO_EXTENTS)
     return error != EIO && error != EINVAL && error != ENOTSUP
            && error != EOVERFLOW && error != ENOMEM;

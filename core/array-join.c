@@ -83,9 +83,7 @@ static bool
 drained (const struct array *a)
 {
   for (unsigned i = 0; i < a->layout->members; i++)
-    if (stays (a, i)
-        && (a->member[i].lost
-            || !images_written (a->images, i, a->next.sequence)))
+    if (stays (a, i) && !images_written (a->images, i, a->next.sequence))
       return false;
   return true;
 }

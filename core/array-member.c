@@ -218,23 +218,37 @@ take_state (struct array *a, unsigned member, enum member_state state)
   return risked;
 }
 
+/* Where members join, the epoch is not entered before what was accepted until
+ * now is written.  One may be seen later than its epoch, once it is connected:
+ * then no epoch is.
+ */
+static void
+enter (struct array *a, uint64_t epoch, const enum member_state states[])
+{
+  bool joins = false, anew = false;
+
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (states[i] == MEMBER_JOINING) {
+      joins |= epoch > a->config.epoch;
+      anew |= a->member[i].fresh
+              || (epoch == a->config.epoch && a->member[i].state != states[i]);
+    }
+  if (!joins && !anew)
+    return;
+  a->entered = anew ? 0 : array_epoch (a);
+  a->entering = images_mark (a->images);
+}
+
 void
 member_commit (struct array *a, uint64_t epoch,
                const enum member_state states[])
 {
   uint64_t lost_bytes = a->lost_bytes;
-  bool risked = false, joins = false;
+  bool risked = false;
 
   if (epoch < a->config.epoch)
     return; /* overtaken by a newer one */
-  for (unsigned i = 0; i < a->layout->members; i++)
-    joins |= states[i] == MEMBER_JOINING
-             && (epoch > a->config.epoch || a->member[i].state != states[i]
-                 || a->member[i].fresh);
-  if (joins) { /* it may be seen later than its epoch, once it is connected */
-    a->entered = array_epoch (a) < epoch ? array_epoch (a) : epoch - 1;
-    a->entering = images_mark (a->images);
-  }
+  enter (a, epoch, states);
   a->config.epoch = epoch;
   if (a->next.epoch <= epoch)
     a->next.epoch = 0;

@@ -229,8 +229,10 @@ void array_commit (struct array *a, uint64_t epoch,
                    const enum member_state states[], uint64_t now_ns);
 
 /* The epoch that weftd may be told we work in (`epoch` of the heartbeat): the
- * last committed one, but not before the images that were accepted in older
- * ones are written.  A joining member copies from copies that lack them, else.
+ * last committed one, but where members join not before the images are written
+ * that were accepted until then, and until they were connected: they copy from
+ * copies that lack these, else.  Meanwhile the one before, or 0.  Of a member
+ * that joins in it and is not connected it says nothing.
  */
 uint64_t array_epoch (const struct array *a);
 

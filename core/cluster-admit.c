@@ -19,14 +19,16 @@
 
 /* ---- Is this disk ours at all? ---- */
 
+/* A blank disk may have registered before an import gave weftd another name. */
 static bool
-refuse_foreign (struct cluster *c, uint64_t op,
+refuse_foreign (struct cluster *c, uint64_t op, const struct cluster_disk *d,
                 const struct cluster_disk_heartbeat *hb)
 {
   char theirs[CLUSTER_UUID_TEXT_BYTES], ours[CLUSTER_UUID_TEXT_BYTES];
 
   if (cluster_uuid_is_zero (hb->cluster) ||
-      cluster_uuid_equal (hb->cluster, c->identity.uuid))
+      cluster_uuid_equal (hb->cluster, c->identity.uuid) ||
+      (d && d->array == NULL && cluster_uuid_is_zero (hb->array)))
     return false;
   cluster_import_note (c, hb);
   cluster_uuid_text (hb->cluster, theirs);
@@ -199,7 +201,7 @@ bool
 cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
                const struct cluster_disk_heartbeat *hb)
 {
-  return !refuse_foreign (c, op, hb) && !refuse_newer (c, op, d, hb) &&
+  return !refuse_foreign (c, op, d, hb) && !refuse_newer (c, op, d, hb) &&
          !refuse_array (c, op, d, hb) &&
          !(d && contend (c, op, d, hb)) && !refuse_diminished (c, op, d, hb);
 }

@@ -107,7 +107,7 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
     if (a->rec.member[m].state != MEMBER_IN_SYNC ||
         !missing (a, m, late, &why))
       continue;
-    starting = !late && !a->disk[m]->failed &&
+    starting = !late && !a->disk[m]->failed && !a->disk[m]->old_copy &&
                cluster_disk_silent_ms (c, a->disk[m]) < MISSING_MS;
     if (!starting && !cluster_epoch_loses (a, states))
       continue;
@@ -116,10 +116,13 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
             : "unless it comes soon, the array starts without it";
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
                         "array %s cannot be attached: member %u (%s) %s, and "
-                        "%s; start its member process and see its log",
+                        "%s; %s",
                         a->rec.name, m,
                         cluster_disk_words (a->disk[m], words, sizeof words),
-                        why, way);
+                        why, way,
+                        a->disk[m]->old_copy
+                          ? "put the right disk back"
+                          : "start its member process and see its log");
     p->retry = true;
     p->retry_after_ms = HEARTBEAT_MS;
     return true;

@@ -10,7 +10,8 @@
  * not there gets a disk that is only a name, to be replaced.
  *
  * weftd becomes the members' cluster, of a generation and with epochs above
- * all that they have seen.
+ * all that they have seen.  Blank disks that had registered with it stay, and
+ * take the new name (cluster-admit.c).
  */
 
 #include <config.h>
@@ -354,12 +355,12 @@ check_here (const struct cluster *c, const struct plan *plan,
             struct cluster_problem *p)
 {
   if (cluster_uuid_equal (plan->newest->cluster, c->identity.uuid) ||
-      (TAILQ_EMPTY (&c->disks) && TAILQ_EMPTY (&c->arrays)))
+      TAILQ_EMPTY (&c->arrays))
     return 0;
   cluster_problem_set (p, CLUSTER_CONFLICT, "not-empty",
-                       "this weftd has disks or arrays of its own, so it can't "
-                       "become the cluster of these members: start a weftd "
-                       "with an empty state directory, and import there");
+                       "this weftd has arrays of its own, so it can't become "
+                       "the cluster of these members: start a weftd with an "
+                       "empty state directory, and import there");
   return -1;
 }
 
@@ -389,7 +390,8 @@ cluster_array_import (struct cluster *c, const struct cluster_input *in,
     a = make_array (c, in, import, &plan);
     cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
                  "Array %s was imported from its members, as they stood in "
-                 "epoch %" PRIu64 ".",
+                 "epoch %" PRIu64 ": if one that was not there had gone on "
+                 "beyond that, what only it got is not in the array.",
                  a->rec.name, plan.newest->states_epoch);
     for (f = TAILQ_FIRST (&c->foreigns); f != NULL; f = next) {
       next = TAILQ_NEXT (f, link);

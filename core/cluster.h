@@ -498,7 +498,7 @@ void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                          const struct cluster_array_tune *tune);
 
 /* Take an array over from its members alone, when the database is lost.  Only
- * a weftd without disks and arrays does that; it becomes the members' cluster.
+ * a weftd without arrays of its own does that; it becomes the members' cluster.
  * Candidates are what refused heartbeats said.
  */
 struct cluster_foreign {

@@ -99,7 +99,7 @@ report_lost (struct world *w, struct host *h, unsigned member)
   while (h->states[member] != MEMBER_OUT) {
     if (h->op == 0)
       lost (w, h, member);
-    else
+    if (h->states[member] != MEMBER_OUT)
       live (w);
   }
 }
@@ -178,3 +178,67 @@ cut_off (struct disk *d)
   d->op = UINT64_MAX;
 }
 
+/* What an attach is answered in the end, when it is refused. */
+const char *
+attach_refusal (struct world *w, struct host *h, const char *name)
+{
+  for (;;) {
+    host_attach (w, h, name);
+    while (h->op != 0)
+      live (w);
+    if (!h->answered)
+      continue; /* weftd was killed */
+    assert (!h->attached);
+    /* Just after weftd's start it has not heard of everybody. */
+    if (h->code && strcmp (h->code, "member-missing") == 0) {
+      live (w);
+      continue;
+    }
+    return h->code;
+  }
+}
+
+struct message
+beat (struct world *w, struct disk *d)
+{
+  struct message m;
+
+  disk_beat (w, d, 0);
+  m = said (w, d->op);
+  d->op = 0;
+  return m;
+}
+
+const struct cluster_array_record *
+rec (const struct world *w)
+{
+  return &cluster_array_find (w->c, "a")->rec;
+}
+
+void
+live_on (struct world *w, unsigned rounds)
+{
+  while (rounds-- > 0)
+    live (w);
+}
+
+bool
+whole (const struct world *w)
+{
+  for (unsigned m = 0; m < MEMBERS; m++)
+    if (rec (w)->member[m].state != MEMBER_IN_SYNC)
+      return false;
+  return rec (w)->change.epoch == 0;
+}
+
+/* A member of array "a" is joining, and stays so; host 0 writes. */
+void
+joining (struct world *w, unsigned member)
+{
+  healthy (w);
+  w->disk[member].slow = true;
+  report_lost (w, &w->host[0], member);
+  UNTIL (w, w->disk[member].phase == CLUSTER_JOIN_COPYING);
+  assert (rec (w)->member[member].state == MEMBER_JOINING);
+  assert (w->host[0].epoch == rec (w)->epoch);
+}

@@ -123,6 +123,36 @@ test_second (void)
   cluster_free (r.c);
 }
 
+/* A blank disk was enrolled before the import: it stays, and can serve. */
+static void
+test_blank_first (void)
+{
+  struct rig r;
+  struct fake_disk *blank = &r.disk[5];
+  struct cluster_import import = { .name = "a" };
+
+  rig_init (&r, 0);
+  make_array (&r);
+  memcpy (import.array, array (&r)->rec.uuid, 16);
+  import.without[1] = true;
+  r.disk[1].dead = true;
+  memset (blank->cluster, 0, 16);
+  blank->generation = 0;
+  lose_database (&r);
+  UNTIL (&r, cluster_disk_find (r.c, blank->uuid));
+  assert (cluster_uuid_equal (blank->cluster, cluster_identity (r.c)->uuid));
+  DONE (&r, cluster_array_import (r.c, in, &import));
+  rounds (&r, 4);
+  assert (cluster_uuid_equal (blank->cluster, cluster_identity (r.c)->uuid));
+  assert (cluster_uuid_equal (blank->cluster, r.disk[0].cluster));
+  DONE (&r, cluster_member_replace (r.c, in, "a", 1, blank->uuid));
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  restart (&r);
+  rounds (&r, 8);
+  assert (array (&r)->disk[1]->took_place);
+  cluster_free (r.c);
+}
+
 /* The number-th disk of another cluster asks. */
 static void
 foreign_beat (struct rig *r, unsigned number)
@@ -192,6 +222,7 @@ main (void)
 {
   test_foreigns ();
   test_second ();
+  test_blank_first ();
   test_kills ("import", scenario_import);
   return 0;
 }

@@ -152,11 +152,13 @@ test_group (void)
   lose (&r, 1);
   UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
   assert (d->order.source[0] && d->order.source[2]);
+  d->full = false;
   lose (&r, 2);
   assert (state (&r, 1) == MEMBER_OUT);
   assert (array (&r)->rec.member[1].reason[0]);
   UNTIL (&r, state (&r, 1) == MEMBER_JOINING &&
              d->join.phase == CLUSTER_JOIN_COPYING);
+  assert (d->full); /* what it copied, no other copy may have */
   assert (d->order.source[0] && !d->order.source[2]);
   d->stuck = false;
   UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC &&
@@ -213,6 +215,128 @@ test_source_again (void)
   cluster_free (r.c);
 }
 
+/* The writer is over, but a member has not heard of that: nothing is copied from
+ * it before it refuses what the writer may still send.
+ */
+static void
+test_unfenced_source (bool failed)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[1], *source = &r.disk[0];
+  struct cluster_join_order order;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  d->stuck = true;
+  lose (&r, 1);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  if (failed)
+    source->failed = true;
+  else
+    source->dead = true;
+  rounds (&r, 4);
+  source->op = 0; /* an answer is lost */
+  detach (&r);
+  UNTIL (&r, array (&r)->rec.change.epoch == 0);
+  assert (array (&r)->rec.member[0].fence == array (&r)->rec.epoch);
+  assert (source->min_epoch < array (&r)->rec.epoch);
+  assert (r.disk[2].min_epoch == array (&r)->rec.epoch);
+  for (unsigned i = 0; i < 2; i++) {
+    rounds (&r, 40);
+    assert (state (&r, 1) == MEMBER_JOINING);
+    assert (d->join.phase != CLUSTER_JOIN_COPYING);
+    assert (!cluster_join_order (r.c, array (&r), 1, &order));
+    restart (&r);
+    assert (!cluster_join_order (r.c, array (&r), 1, &order));
+  }
+  source->dead = source->failed = d->stuck = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  assert (source->min_epoch >= array (&r)->rec.member[0].fence);
+  cluster_free (r.c);
+}
+
+/* A joiner that was started again takes no order of its epoch any more: it is
+ * taken back anew, whoever is attached.
+ */
+static void
+test_joiner_again (bool reader)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[1];
+  uint64_t fence;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  d->stuck = true;
+  lose (&r, 1);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  detach (&r);
+  if (reader)
+    attach (&r, false);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING &&
+             array (&r)->rec.change.epoch == 0);
+  fence = array (&r)->rec.member[1].fence;
+  snprintf (d->instance, 16, "1 again");
+  d->op = 0;
+  d->min_epoch = d->states_epoch + 1;
+  d->join.phase = CLUSTER_JOIN_WAITING;
+  d->join.epoch = 0;
+  UNTIL (&r, array (&r)->rec.member[1].fence > fence);
+  d->stuck = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+/* From the first order on: a ceiling holds, and clients come first. */
+static void
+test_first_rates (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[1];
+  struct cluster_member_tune slow = { .has_ceiling = true,
+                                      .ceiling = MiB (3) },
+                             pause = { .has_paused = true, .paused = true },
+                             free = { .has_ceiling = true };
+
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  rounds (&r, 5);
+  d->stuck = true;
+  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &slow));
+  for (unsigned i = 0; i < 3; i++) {
+    lose (&r, 1);
+    UNTIL (&r, d->orders > 0);
+    assert (d->order.rate == (i == 2 ? REBUILD_FLOOR_DEFAULT : MiB (3)));
+    if (i == 0) {
+      DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
+      rounds (&r, 8);
+      pause.paused = false;
+      DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
+      assert (!d->order.paused && d->order.rate == MiB (3));
+    }
+    if (i == 1) {
+      DONE (&r, cluster_member_tune (r.c, in, "a", 1, &free));
+      r.busy = true;
+      rounds (&r, 40);
+    }
+    d->orders = 0;
+  }
+  cluster_free (r.c);
+}
+
+/* As it would be told. */
+static uint64_t
+rate_now (struct rig *r, unsigned m)
+{
+  struct cluster_join_order order;
+
+  assert (cluster_join_order (r->c, array (r), m, &order));
+  return order.rate;
+}
+
 /* The highest rates of two joiners, who copy as fast as they may, in so many
  * seconds.
  */
@@ -222,7 +346,7 @@ highest_rates (struct rig *r, unsigned seconds, uint64_t rate[2])
   rate[0] = rate[1] = 0;
   for (unsigned i = 0; i < 4 * seconds; i++) {
     for (unsigned m = 1; m <= 2; m++) {
-      uint64_t now = array (r)->disk[m]->rate;
+      uint64_t now = rate_now (r, m);
 
       r->disk[m].join.rate = array (r)->rec.member[m].paused ? 0 : now;
       if (now > rate[m - 1])
@@ -268,7 +392,7 @@ test_shares (void)
   assert (alone[1] > even[1]);
   r.busy = false; /* its load is over: as fast as they can */
   rounds (&r, 20);
-  assert (array (&r)->disk[2]->rate == 0);
+  assert (rate_now (&r, 2) == 0);
   cluster_free (r.c);
 }
 
@@ -376,6 +500,11 @@ main (void)
   test_old_copy ();
   test_group ();
   test_source_again ();
+  test_unfenced_source (false);
+  test_unfenced_source (true);
+  test_joiner_again (false);
+  test_joiner_again (true);
+  test_first_rates ();
   test_shares ();
   test_progress ();
   return 0;

@@ -86,7 +86,7 @@ disk_hears (struct rig *r, struct fake_disk *d, const struct cluster_disk *what)
       d->states[m] = (uint8_t) a->rec.member[m].state;
     d->sequence++;
   }
-  if (wanted > d->min_epoch) {
+  if (wanted > d->min_epoch && !d->failed) {
     d->min_epoch = wanted;
     d->sequence++;
     if (d->join.phase != CLUSTER_JOIN_NONE)

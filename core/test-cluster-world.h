@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cluster.h"
+#include "cluster-internal.h"
 
 #define MEMBERS 4
 #define HOSTS 3
@@ -111,11 +111,22 @@ uint64_t rnd (struct world *w);
 
 /* Time and randomness for a call of the engine. */
 struct cluster_input input (struct world *w, uint64_t op);
-void store_put (struct world *w, const struct cluster_record *r);
+
+/* ---- The store, and what must always hold of it (test-cluster-store.c). ---- */
+
+void store_check (const struct world *w);
+/* A step's records become durable, together; what must hold then is checked. */
+void transaction (struct world *w, const struct step_out *s);
+/* Sessions that say that they are prepared are so, even if they die then. */
+void prepared (struct world *w, uint64_t session, uint64_t epoch);
+const struct cluster_session_record *stored_session (const struct world *w,
+                                                     uint64_t id);
 const struct cluster_array_record *stored_array (const struct world *w,
                                                   const uint8_t uuid[16]);
 const struct cluster_array_record *stored_array_name (const struct world *w,
                                                        const char *name);
+
+/* ---- Life (test-cluster-world.c). ---- */
 
 /* Take the steps that the engine has made. */
 void pump (struct world *w);
@@ -137,8 +148,6 @@ void live (struct world *w);
 void world_init (struct world *w, uint64_t seed);
 void world_end (struct world *w);
 
-/* A step's records become durable, together; what must hold then is checked. */
-void transaction (struct world *w, const struct step_out *s);
 
 /* ---- Acts (test-cluster-acts.c). ---- */
 
@@ -161,6 +170,18 @@ void expect_refused (const struct message *m, enum cluster_problem_kind kind,
                      const char *code);
 /* A world with array "a", healthy, and host 0 attached for writing. */
 void healthy (struct world *w);
+
+/* The answer to one heartbeat. */
+struct message beat (struct world *w, struct disk *d);
+/* What an attach is answered in the end, when it is refused. */
+const char *attach_refusal (struct world *w, struct host *h, const char *name);
+
+/* Array "a": its record; are all of its members in-sync, and nothing changes? */
+const struct cluster_array_record *rec (const struct world *w);
+bool whole (const struct world *w);
+/* "a" is healthy, but this member is joining, and stays so; host 0 writes. */
+void joining (struct world *w, unsigned member);
+void live_on (struct world *w, unsigned rounds);
 
 /* Live until it is so. */
 #define UNTIL(w, what)                                                         \

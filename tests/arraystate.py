@@ -38,6 +38,14 @@ def wait_clean(c):
     eventually(lambda: dirty(c) == 0, 60, what="no dirty extent")
 
 
+def wait_for_writes(c):
+    """Until weftd shows that the array is written (bytes a second)."""
+    def busy():
+        session = c.get("/api/v1/arrays/a")["session"]
+        return session and session["load"]["write_bytes"] > 1 << 20
+    eventually(busy, 60, what="fio to write")
+
+
 def wait_failed(c, number, why):
     """The member is out, and its process says why."""
     disk = wait_state(c, number, "out")["disk"]

@@ -115,9 +115,12 @@ class Cluster:
 
     def pid(self, name):
         """Of a process that runs."""
-        pid = int((self.dir / f"{name}.pid").read_text())
-        assert self._ours(pid), f"{name} does not run"
-        return pid
+        assert self.running(name), f"{name} does not run"
+        return int((self.dir / f"{name}.pid").read_text())
+
+    def running(self, name):
+        file = self.dir / f"{name}.pid"
+        return file.exists() and self._ours(int(file.read_text()))
 
     def _ours(self, pid):
         # The command line of a zombie is empty.
@@ -127,26 +130,28 @@ class Cluster:
             return False
         return os.fsencode(f"{self.dir}/") in line
 
+    def _signal(self, names, number):
+        pids = [self.pid(name) for name in names]
+        self.down_on_purpose |= set(names)
+        for pid in pids:
+            os.kill(pid, number)
+        eventually(lambda: not any(map(self._ours, pids)), every=0.005,
+                   what=f"{names} to end")
+
     def kill(self, *names):
         """All of them at one moment, as near as it gets."""
-        self.down_on_purpose |= set(names)
         Cluster.killed += len(names)
-        pids = [self.pid(name) for name in names]
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not any(map(self._ours, pids)), every=0.005,
-                   what=f"{names} to die")
+        self._signal(names, signal.SIGKILL)
 
-    def terminate(self, names):
-        """SIGTERM to all of them at the same time."""
-        for name in names:
-            os.kill(self.pid(name), signal.SIGTERM)
+    def terminate(self, *names):
+        """Cleanly, all of them at the same time."""
+        self._signal(names, signal.SIGTERM)
 
     def stop(self, name):
         self.devcluster("stop", self.dir, name)
 
     def cont(self, name):
-        os.kill(self.pid(name), signal.SIGCONT)
+        self.devcluster("cont", self.dir, name)
 
     def start(self, *names):
         """All at the same time."""
@@ -173,7 +178,7 @@ class Cluster:
         self.down_on_purpose.add(name)
 
     def down(self):
-        self.down_on_purpose |= {p["name"] for p in self.processes()}
+        self.down_on_purpose = {file.stem for file in self.dir.glob("*.cmd")}
         self.devcluster("down", self.dir)
 
     def processes(self):
@@ -197,9 +202,10 @@ class Cluster:
 
     def faults(self):
         """What went wrong that the test itself may not have looked at."""
-        found = [f"{p['name']} ended by itself" for p in self.processes()
-                 if p["state"] == "down"
-                 and p["name"] not in self.down_on_purpose]
+        names = {file.stem for file in self.dir.glob("*.cmd")}
+        found = [f"{name} ended by itself"
+                 for name in sorted(names - self.down_on_purpose)
+                 if not self.running(name)]
         bad = re.compile(r"(Assertion .* failed|ERROR: \w+Sanitizer|"
                          r"WARNING: ThreadSanitizer|runtime error:)")
         for log in sorted(self.dir.glob("*.log")):

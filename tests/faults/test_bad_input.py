@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 
 import nbd
@@ -48,16 +47,6 @@ def says(line, *patterns):
     assert len(line) > 30 and not line.endswith(":"), line
 
 
-def end(c, name):
-    """As SIGTERM ends it: cleanly."""
-    c.may_end(name)
-    pid = next(p["pid"] for p in c.processes() if p["name"] == name)
-    os.kill(pid, signal.SIGTERM)
-    eventually(lambda: next(p for p in c.processes()
-                            if p["name"] == name)["state"] == "down",
-               what=f"{name} to end")
-
-
 @pytest.fixture
 def idle(cluster):
     """A cluster of four whose array process has ended."""
@@ -67,7 +56,7 @@ def idle(cluster):
     h.pwrite(b"content" * 10000, 0)
     h.flush()
     h.shutdown()
-    end(c, "array")
+    c.terminate("array")
     return c
 
 
@@ -90,22 +79,12 @@ def member_refused(c, path, *words, admin=None):
 
 
 def test_missing_members(idle):
-    """One may be missing, not two: some data has both of its copies there."""
+    """One may be missing, not two: some data has both of its copies there.
+    Killed a moment ago, so that weftd believes that they live."""
     idle.kill("m1", "m2")
-    # weftd must have missed them first.
-    eventually(lambda: not any(m["alive"] for m in idle.get(
-        "/api/v1/arrays/a")["members"][1:3]))
     with nothing_written(*files(idle)[1:3]):
         line = array_refused(idle)
     says(line, r"\ba\b", r"member [12]\b", "no copy", "start")
-
-
-def test_members_gone_unnoticed(idle):
-    """Killed a moment ago: weftd believes that they live."""
-    idle.kill("m1", "m2")
-    with nothing_written(*files(idle)[1:3]):
-        line = array_refused(idle)
-    says(line, r"member [12]\b", "start")
 
 
 def test_unknown_array(idle):
@@ -131,7 +110,7 @@ def test_weftd_not_there():
 @pytest.fixture
 def taken(idle):
     """m1's file after its process has ended."""
-    end(idle, "m1")
+    idle.terminate("m1")
     return idle.members[1]["file"]
 
 
@@ -181,12 +160,12 @@ def test_short(idle, tmp_path):
         says(p.stderr.strip(), re.escape(str(path)), "small|short|large")
 
 
-@pytest.mark.parametrize("left", [31 * MIB, 2 * MIB, MIB, 4096, 100, 0])
-def test_truncated(idle, taken, left):
-    os.truncate(taken, left)
-    with nothing_written(taken):
-        line = member_refused(idle, taken)
-    says(line, re.escape(taken))
+def test_truncated(idle, taken):
+    for left in 31 * MIB, 2 * MIB, MIB, 4096, 100, 0:
+        os.truncate(taken, left)
+        with nothing_written(taken):
+            line = member_refused(idle, taken)
+        says(line, re.escape(taken))
 
 
 def test_damaged_header(idle, taken):

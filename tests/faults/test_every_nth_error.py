@@ -62,9 +62,9 @@ def test_member_is_out_and_comes_back(broken, seed, call, error):
                 wait_failed(c, m, os.strerror(error))
                 assert disks[m].failed(call) >= 1
                 disks[m].heal()
-                # Not c.start, which asks after all the others, too.
-                c.devcluster("kill", c.dir, f"m{m}")
-                c.devcluster("start", c.dir, f"m{m}")
+            names = [f"m{m}" for m in bad]
+            c.kill(*names)
+            c.start(*names)
         wait_in_sync(c)
     check_copies(c, model_of(c, "raid-x", UNIT, GROUPS), content(c.nbd))
 

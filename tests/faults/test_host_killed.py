@@ -14,6 +14,7 @@ import time
 import nbd
 import pytest
 
+from arraystate import states, wait_for_writes
 from copies import Copies, check_copies, model_of
 from fiojob import Fio
 
@@ -52,7 +53,8 @@ def test_host_killed(cluster, seed, layout, members, options, rounds):
                   verify=False, end_fsync=0, time_based=True, runtime=60,
                   seed=(seed + round_) % 2 ** 31)
         with job:
-            time.sleep(1 + rng.random())
+            wait_for_writes(c)
+            time.sleep(rng.random())
             assert job.running()
             c.kill("array")
         different += differences(c, model)
@@ -64,5 +66,4 @@ def test_host_killed(cluster, seed, layout, members, options, rounds):
     print(f"{different} units differed between their copies after the kill")
     # There was something to do: images in the buffer die with the process.
     assert different > 0 or layout != "raid-x"
-    assert [m["state"] for m in c.get("/api/v1/arrays/a")["members"]] == [
-        "in-sync"] * members
+    assert states(c) == ["in-sync"] * members

@@ -16,7 +16,7 @@ import nbd
 import pytest
 
 from arraystate import (Pending, content, states, wait_clean,
-                        wait_in_sync, wait_state)
+                        wait_for_writes, wait_in_sync, wait_state)
 from copies import check_copies, model_of
 from fiojob import Fio, fio
 from wefttest import eventually
@@ -34,14 +34,6 @@ def load(c, seed):
     """Some seconds of writes, then their verification."""
     return Fio(c.nbd, jobs=4, depth=8, size="8M", rw="randrw", bs="512-256k",
                bs_unaligned=True, seed=seed % 2 ** 31, rate="1m,1m")
-
-
-def wait_for_writes(c):
-    """Until weftd shows that the array is written (bytes per second)."""
-    def busy():
-        session = c.get("/api/v1/arrays/a")["session"]
-        return session and session["load"]["write_bytes"] > 1 << 20
-    eventually(busy, what="fio to write")
 
 
 @pytest.mark.parametrize("layout,count,groups,options", ARRAYS,

@@ -13,14 +13,13 @@ import random
 import nbd
 import pytest
 
+from arraystate import dirty, wait_clean
 from copies import check_copies, model_of
 from wefttest import eventually
 
 UNIT = 64 << 10
-
-
-def dirty(c):
-    return sum(d["dirty_extents"] for d in c.get("/api/v1/disks")["disks"])
+# A new array process need not wait for the dead one's silence.
+AT_ONCE = {"WEFT_ARRAY_ARGS": "takeover=true"}
 
 
 def scribble(h, seed, count):
@@ -38,7 +37,7 @@ def scribble(h, seed, count):
     ("rotated", 3, True)])
 def test_array_killed(cluster, seed, layout, members, all_at_once):
     c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
-                image_age=10000,
+                image_age=10000, env=AT_ONCE,
                 **({} if layout == "raid-x" else {"dup": "async-client"}))
     model = model_of(c, layout, UNIT)
     h = nbd.NBD()
@@ -47,19 +46,16 @@ def test_array_killed(cluster, seed, layout, members, all_at_once):
     c.kill("array")
     eventually(lambda: dirty(c) > 0, what="dirty extents")
     if all_at_once:
-        for m in c.members:
-            c.kill(m["name"])
-        c.kill("weftd")
-        c.start("weftd")
-        for m in c.members:
-            c.start(m["name"])
+        names = [m["name"] for m in c.members]
+        c.kill("weftd", *names)
+        c.start("weftd", *names)
     c.start("array")
     h = nbd.NBD()
     h.connect_uri(c.nbd)
     for at, data in written.items():
         assert h.pread(4096, at) == data, f"at {at}"
     check_copies(c, model, lambda at, n: h.pread(n, at))
-    eventually(lambda: dirty(c) == 0, what="no dirty extent")
+    wait_clean(c)
 
 
 def test_clean_end(cluster, seed):
@@ -71,7 +67,7 @@ def test_clean_end(cluster, seed):
     h.shutdown()
     c.down()
     c.up()
-    eventually(lambda: dirty(c) == 0, what="no dirty extent")
+    wait_clean(c)
     assert "may have copies that differ" not in c.log("array")
     h = nbd.NBD()
     h.connect_uri(c.nbd)
@@ -89,13 +85,8 @@ def test_all_end_at_the_same_time(cluster):
     h.flush()
     h.shutdown()
     names = [m["name"] for m in c.members] + ["array"]
-    for name in names:
-        c.may_end(name)
-    c.terminate(names)
-    eventually(lambda: all(p["state"] == "down" for p in c.processes()
-                           if p["name"] in names), what="all ended")
-    for m in c.members:
-        c.start(m["name"])
+    c.terminate(*names)
+    c.start(*(m["name"] for m in c.members))
     c.start("array")
     assert c.get("/api/v1/arrays/a")["state"] == "ready"
     h = nbd.NBD()

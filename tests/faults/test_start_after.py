@@ -11,8 +11,11 @@ Pass:  no flushed block is lost and none is ever read older than it was flushed;
        in-sync and all copies alike.
 """
 
+import contextlib
+import json
 import random
 import shutil
+import sqlite3
 import threading
 import time
 
@@ -147,6 +150,22 @@ def backup(c, name, directory):
     return copy
 
 
+def wait_known(c, name):
+    """Until weftd's database knows how far the disk is (10 s at most): a copy
+    that is no older than that may be what the power loss has left."""
+    [uuid] = [m["disk"] for m in c.get("/api/v1/arrays/a")["members"]
+              if m["position"] == MEMBERS.index(name)]
+
+    def known():
+        now = c.get(f"/api/v1/disks/{uuid}")["sequence"]
+        with contextlib.closing(sqlite3.connect(
+                f"file:{c.dir}/weftd/weftd.db?mode=ro", uri=True)) as db:
+            [(text,)] = db.execute("SELECT json FROM record WHERE kind = 'disk'"
+                                   " AND key = ?", [uuid])
+        return json.loads(text)["sequence"] >= now
+    eventually(known, 60, what=f"weftd to store how far {name} is")
+
+
 def put_back(c, name, copy):
     shutil.copyfile(copy, c.members[MEMBERS.index(name)]["file"])
 
@@ -165,6 +184,7 @@ def test_yesterdays_member(cluster, seed, tmp_path, all_down):
         fio(c.nbd, size="16M", offset="8M", bs="64k", rw="write",
             seed=seed % 2 ** 31)
     wait_clean(c)
+    wait_known(c, old)
     writer = Writer(c.nbd, rng, after=writer)
     if all_down:
         outage(c, writer)
@@ -193,6 +213,7 @@ def test_yesterdays_last_copy(cluster, seed, tmp_path):
         writer.forgives = 1
         copy = backup(c, old, tmp_path)
         writer.until_flushed(3)
+        wait_known(c, old)
     c.kill("array", old)
     file = c.members[MEMBERS.index(old)]["file"]
     right = tmp_path / "right"

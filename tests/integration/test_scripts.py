@@ -39,8 +39,9 @@ def test_status_describes_every_process(cluster):
 
 def test_kill_and_start_keep_the_port(cluster):
     c = cluster(members=3, size="32M")
-    before = c.weftd
-    c.kill("weftd")
+    before = dict(c.weftd)
+    c.may_end("weftd")
+    c.devcluster("kill", c.dir, "weftd")
     assert not alive(before["pid"])
     assert c.status()["weftd"] == {**before, "pid": None, "state": "down"}
     c.start("weftd")

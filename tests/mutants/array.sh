@@ -79,8 +79,12 @@ mutant prepared-joiner-counts-for-nothing "sim" array-member.c \
 mutant lost-copy-is-back-as-if-nothing-was "sim" array-member.c \
   '  a->clear.never = true;
   flush_fail (a);' ''
-mutant reader-reads-between-epochs "test-array" array-internal.h \
+mutant reader-reads-between-epochs "test-array-reader" array-internal.h \
   'a->hold || (a->config.readonly && a->next.told)' 'a->hold'
+
+mutant reader-reads-though-unheard-of "test-array-reader" array-internal.h \
+  'a->hold || (a->config.readonly && a->next.told)' \
+  '(a->config.readonly && a->next.told)'
 
 # Intent bits.
 mutant clear-without-flush "sim" array-clear.c \

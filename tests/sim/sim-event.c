@@ -11,7 +11,7 @@
 #define US UINT64_C (1000)
 
 uint64_t sim_now;
-bool sim_verbose;
+bool sim_verbose, sim_replay_told;
 static uint64_t seed_now, rng;
 
 /* A heap by time; at the same time, by order. */
@@ -64,8 +64,10 @@ sim_fail (const char *fmt, ...)
   va_start (args, fmt);
   vfprintf (stderr, fmt, args);
   va_end (args);
-  fprintf (stderr, "\nsim: replay with: sim -v --seed %llu\n",
-           (unsigned long long)seed_now);
+  fprintf (stderr, "\n");
+  if (!sim_replay_told)
+    fprintf (stderr, "sim: replay with: sim -v --seed %llu\n",
+             (unsigned long long)seed_now);
   exit (1);
 }
 

@@ -35,6 +35,7 @@ uint64_t sim_next (void); /* when; UINT64_MAX: never */
 void *sim_pop (void);
 
 extern bool sim_verbose;
+extern bool sim_replay_told; /* the program says itself how a run is replayed */
 /* Ends the run: prints the seed and what is wrong. */
 void sim_fail (const char *fmt, ...)
     __attribute__ ((format (printf, 1, 2), noreturn));

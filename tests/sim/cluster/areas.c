@@ -106,24 +106,6 @@ place_slot (unsigned member, uint64_t offset)
             (unsigned long long)offset, member);
 }
 
-void
-place_each (unsigned member, uint64_t offset, uint64_t length,
-            void (*fn) (unsigned slot, uint64_t at, void *opaque), void *opaque)
-{
-  const struct place *p = &w.place[member];
-
-  for (unsigned i = 0; i < p->runs; i++) {
-    const struct run *r = &p->run[i];
-
-    for (uint64_t g = 0; g < r->length / grain_bytes; g++) {
-      uint64_t at = r->offset + g * grain_bytes;
-
-      if (at >= offset && at < offset + length)
-        fn (r->slot + g, at, opaque);
-    }
-  }
-}
-
 uint64_t
 slot_offset (unsigned member, unsigned slot)
 {

@@ -13,6 +13,7 @@ struct request {
   struct array_request r; /* first */
   struct request *next;
   struct asked *asked;
+  unsigned number;
   uint8_t *buf;
 };
 
@@ -56,8 +57,9 @@ send (struct host *h, const struct array_request *how)
   h->requests = q;
   h->outstanding++;
   counters.requests++;
-  TRACE (&h->proc, "request %p: op %d of %llu bytes at %llu, flags %u",
-         (void *)q->asked, q->r.op, (unsigned long long)q->r.length,
+  q->number = ++w.requests;
+  TRACE (&h->proc, "request %u: op %d of %llu bytes at %llu, flags %u",
+         q->number, q->r.op, (unsigned long long)q->r.length,
          (unsigned long long)q->r.offset, q->r.flags);
   host_submit (h, &q->r);
 }
@@ -122,7 +124,7 @@ clients_done (struct host *h, struct array_request *r)
     ;
   *p = q->next;
   h->outstanding--;
-  TRACE (&h->proc, "request %p is done: %d", (void *)q->asked, r->error);
+  TRACE (&h->proc, "request %u is done: %d", q->number, r->error);
   oracle_done (h, q->asked, r);
   if (h->stage == HOST_SERVING && h->wants_detach && h->outstanding == 0) {
     if (r->op == ARRAY_FLUSH && array_idle (h->engine))

@@ -61,14 +61,6 @@ disk_free (struct disk *d)
   d->slots = NULL;
 }
 
-uint64_t
-disk_read (const struct disk *d, unsigned slot, int *error)
-{
-  if (d->slots[slot].bad && error)
-    *error = 5; /* EIO */
-  return d->slots[slot].now;
-}
-
 void
 disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua)
 {
@@ -79,7 +71,6 @@ disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua)
     memmove (s->pending, s->pending + 1, --s->count * sizeof s->pending[0]);
   }
   s->now = s->pending[s->count++] = version;
-  s->bad = false;
   if (fua) {
     s->durable = version;
     s->count = 0;

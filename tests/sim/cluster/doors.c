@@ -115,13 +115,19 @@ apply (struct member_role *m, struct nbd *n, bool partly)
 static void
 read_slots (struct member_role *m, struct nbd *n)
 {
+  if (m->disk->read_errors > 0) {
+    m->disk->read_errors--;
+    w.read_errors++;
+    n->error = EIO;
+    return;
+  }
   n->versions_count = n->length / grain_bytes;
   n->versions = make (n->versions_count * sizeof n->versions[0] + 1);
   for (unsigned i = 0; i < n->versions_count; i++) {
     int slot = place_find (m->disk->place, n->offset + i * grain_bytes);
 
     if (slot >= 0) /* else it is a probe's */
-      n->versions[i] = disk_read (m->disk, slot, &n->error);
+      n->versions[i] = m->disk->slots[slot].now;
   }
 }
 

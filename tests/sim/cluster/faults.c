@@ -10,13 +10,13 @@
 enum fault {
   KILL_MEMBER, CUT_MEMBER, KILL_HOST, CUT_HOST, CUT_ALL, KILL_WEFTD,
   OLD_DATABASE, BACKUP, PARTITION, HEAL, FLAP, BREAK, FREEZE, WRITE_ERROR,
-  CORRUPT_SLOT, REPLACE, SLOW, DETACH, FAULTS
+  READ_ERROR, CORRUPT_SLOT, REPLACE, SLOW, DETACH, FAULTS
 };
 static const unsigned weights[FAULTS] = {
   [KILL_MEMBER] = 16, [CUT_MEMBER] = 12, [KILL_HOST] = 8, [CUT_HOST] = 5,
   [CUT_ALL] = 3, [KILL_WEFTD] = 10, [OLD_DATABASE] = 1, [BACKUP] = 2,
   [PARTITION] = 12, [HEAL] = 14, [FLAP] = 5, [BREAK] = 8, [FREEZE] = 6,
-  [WRITE_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3, [SLOW] = 4,
+  [WRITE_ERROR] = 4, [READ_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3, [SLOW] = 4,
   [DETACH] = 4,
 };
 
@@ -349,6 +349,10 @@ fault (enum fault f)
     if (m)
       m->disk->write_errors = 1;
     break;
+  case READ_ERROR:
+    if (m)
+      m->disk->read_errors = 1 + sim_below (4);
+    break;
   case CORRUPT_SLOT:
     corrupt_slot ();
     break;
@@ -451,7 +455,7 @@ faults_heal (void)
   weftd_back (NULL);
   w.weftd.proc.frozen_until = 0;
   for (unsigned i = 0; i < w.disks; i++) {
-    w.member[i].disk->write_errors = 0;
+    w.disk[i].write_errors = w.disk[i].read_errors = 0;
     w.member[i].slow = 1;
     w.member[i].proc.frozen_until = 0;
     member_back (&w.member[i]);

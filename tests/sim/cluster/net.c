@@ -317,6 +317,7 @@ void
 nbd_send (struct conn *c, struct nbd *n)
 {
   n->conn = c;
+  n->sent = sim_now;
   c->refs++;
   n->client_next = c->in_flight;
   c->in_flight = n;

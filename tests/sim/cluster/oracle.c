@@ -53,6 +53,7 @@ struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
   uint64_t events, told; /* as of its submission */
+  unsigned read_errors;
   bool ended;       /* another held the array when it was asked */
   unsigned first, count;
   uint64_t *floors;
@@ -116,6 +117,7 @@ oracle_submit (struct host *h, struct array_request *r)
   q->era = era;
   q->events = events;
   q->told = told;
+  q->read_errors = w.read_errors;
   q->ended = h->writable && h->session != holder;
   q->first = flush ? 0 : offset_grain (r->offset);
   q->count = flush ? w.grains : r->length / grain_bytes;
@@ -263,7 +265,8 @@ failed (struct host *h, struct asked *q, struct array_request *r)
     raise_to (&told, q->events);
     return;
   }
-  if (r->op == ARRAY_READ && r->error == EIO && unreadable (h, q))
+  if (r->op == ARRAY_READ && r->error == EIO &&
+      (q->read_errors < w.read_errors || unreadable (h, q)))
     return;
   sim_fail ("host %u: a client sees an error: op %d at %" PRIu64 ": %s",
             h->proc.number, r->op, r->offset, strerror (r->error));

@@ -14,6 +14,7 @@
 #define JOBS_MAX 3
 #define POLL_MS 20
 #define RETRY_MS 500
+#define SILENT_MS 5000 /* a source that does not answer is connected anew */
 
 struct source {
   struct member_role *puller;
@@ -411,12 +412,25 @@ copy (struct join *j)
 
 /* ---- The whole ---- */
 
+static bool
+is_silent (const struct conn *c)
+{
+  for (const struct nbd *n = c ? c->in_flight : NULL; n; n = n->client_next)
+    if (sim_now >= n->sent + SILENT_MS * MS)
+      return true;
+  return false;
+}
+
 static void
 poll_again (void *owner)
 {
   struct member_role *m = owner;
 
   if (m->join) {
+    for (unsigned i = 0; i < w.layout.members; i++)
+      if (is_silent (m->join->source[i].data) ||
+          is_silent (m->join->source[i].intents))
+        source_close (&m->join->source[i]);
     pull_poll (m);
     process_after (&m->proc, POLL_MS * MS, poll_again, m);
   }

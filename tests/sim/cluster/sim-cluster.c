@@ -17,7 +17,7 @@
 
 #include "world.h"
 
-static unsigned long long seed;
+static unsigned long long seed, trace;
 
 static bool well;
 
@@ -53,7 +53,7 @@ run (void)
   world_begin (seed);
   world_run ();
   world_finish ();
-  world_end ();
+  trace = world_end ();
 }
 
 static int
@@ -93,6 +93,7 @@ main (int argc, char *argv[])
     return usage ();
   if (first == 0)
     first = (unsigned long long)time (NULL) * 1000003 % 1000000000000;
+  sim_replay_told = true;
   atexit (replay);
   signal (SIGABRT, aborted);
   signal (SIGSEGV, aborted);
@@ -107,5 +108,6 @@ main (int argc, char *argv[])
           first, seed - 1, counters.requests, counters.faults, counters.losses,
           counters.commits, counters.joins, counters.grants, counters.flushes,
           counters.errors, steps, steps / (took > 0 ? took : 1));
+  printf ("sim-cluster: seed %llu: trace %016llx\n", seed - 1, trace);
   return 0;
 }

@@ -1,13 +1,20 @@
 /* sim-crashes.c: bounded exhaustive crashes.
  *
  * Every workload of up to three operations over {write, overlapping write,
- * FLUSH, FUA write, zero, trim}; every role crashes at every boundary: after
- * every event in which data or a header moved, from the first operation until
- * all intent bits have fallen again.  Then it comes back, all converges, and
- * the oracle judges.
+ * FLUSH, FUA write, zero, trim}; every role crashes at every boundary, from the
+ * first operation until all intent bits have fallen again.  Then it comes back,
+ * all converges, and the oracle judges.  A scene says what is bounded:
+ *
+ *   all is well    boundaries are the events in which data or a header moved,
+ *                  of a request, an answer, a header: a crash elsewhere is like
+ *                  one at the last of them
+ *   one is lost    the first member is killed after the first operation, and is
+ *                  back soon: it goes out and joins.  Every input to any engine
+ *                  is a boundary, messages and what is stored included
  *
  *   sim-crashes                  all cases
- *   sim-crashes --case L W R B   one: layout, workload, role, boundary; -v
+ *   sim-crashes --every N        every Nth boundary, from another one each time
+ *   sim-crashes --case S W R B   one: scene, workload, role, boundary; -v
  */
 
 #include <config.h>
@@ -28,13 +35,16 @@ enum op { WRITE, OVERLAP, FLUSH, FUA, ZERO, TRIM, OPS };
 static const struct {
   enum layout_kind kind;
   unsigned n, length_max;
-} layouts[] = {
-  { LAYOUT_RAID10, 2, 3 },
-  { LAYOUT_RAIDX, 3, 2 },
+  bool lost;
+} scenes[] = {
+  { LAYOUT_RAID10, 2, 3, false },
+  { LAYOUT_RAIDX, 3, 2, false },
+  { LAYOUT_RAID10, 2, 2, true },
+  { LAYOUT_RAIDX, 3, 1, true },
 };
-#define LAYOUTS (sizeof layouts / sizeof layouts[0])
+#define SCENES (sizeof scenes / sizeof scenes[0])
 
-static unsigned layout, workload, role, boundary;
+static unsigned scene, workload, role, boundary, every = 1;
 static unsigned long long cases;
 static bool well;
 
@@ -44,7 +54,7 @@ replay (void)
   if (!well)
     fprintf (stderr, "sim-crashes: replay with: sim-crashes -v --case %u %u %u "
                      "%u\n",
-             layout, workload, role, boundary);
+             scene, workload, role, boundary);
 }
 
 static void
@@ -85,10 +95,10 @@ static void
 begin (void)
 {
   struct config c = {
-    .kind = layouts[layout].kind,
-    .n = layouts[layout].n,
+    .kind = scenes[scene].kind,
+    .n = scenes[scene].n,
     .groups = 1,
-    .hosts = 1 + layouts[layout].n,
+    .hosts = 1 + scenes[scene].n,
     .areas = 2,
     .lone = true,
     .unit = KiB (64),
@@ -131,6 +141,11 @@ submit (enum op op)
 static bool
 all_clear (void)
 {
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].state != MEMBER_IN_SYNC)
+      return false;
   for (unsigned i = 0; i < w.disks; i++)
     if (w.disk[i].bits)
       return false;
@@ -146,22 +161,22 @@ run_until (const enum op ops[], unsigned length)
 {
   unsigned sent = 0, met = 0;
   uint64_t next_at = sim_now, end = sim_now + 30 * SECOND;
-  struct event *e;
 
   while (sim_now < end) {
-    unsigned long long before = io_steps;
+    const unsigned long long *count = scenes[scene].lost ? &steps : &io_steps;
+    unsigned long long before = *count;
 
     if (sent < length && sim_now >= next_at) {
       submit (ops[sent++]);
       next_at = sim_now + (sent % 2 ? 150 * US : 2 * MS);
+      if (sent == 1 && scenes[scene].lost)
+        faults_crash (VICTIM_CUT, 0, 300 * MS);
     }
     else if (sent < length && sim_next () > next_at)
       sim_now = next_at;
-    else {
-      e = sim_pop ();
-      e->happen (e);
-    }
-    if (io_steps > before && met++ == boundary)
+    else
+      world_step ();
+    if (*count > before && met++ == boundary)
       return true;
     if (sent == length && met > 0 && all_clear ())
       return false;
@@ -170,6 +185,12 @@ run_until (const enum op ops[], unsigned length)
 }
 
 /* Roles: the host, weftd, all, then each member killed and cut. */
+static unsigned
+roles (void)
+{
+  return VICTIM_KILL + 2 * scenes[scene].n;
+}
+
 static void
 crash (void)
 {
@@ -207,7 +228,7 @@ run (void)
   if (met) {
     cases++;
     crash ();
-      world_live (SECOND, NULL);
+    world_live (SECOND, NULL);
     read_all ();
     if (oracle_reconnected ()) {
       w.host[0].wants_detach = true;
@@ -222,11 +243,11 @@ run (void)
 static void
 run_all (void)
 {
-  for (layout = 0; layout < LAYOUTS; layout++)
-    for (workload = 0; workload < workloads (layouts[layout].length_max);
+  for (scene = 0; scene < SCENES; scene++)
+    for (workload = 0; workload < workloads (scenes[scene].length_max);
          workload++)
-      for (role = 0; role < VICTIM_KILL + 2 * layouts[layout].n; role++)
-        for (boundary = 0; run (); boundary++)
+      for (role = 0; role < roles (); role++)
+        for (boundary = (workload + role) % every; run (); boundary += every)
           ;
 }
 
@@ -238,18 +259,22 @@ main (int argc, char *argv[])
   for (int i = 1; i < argc; i++)
     if (strcmp (argv[i], "-v") == 0)
       sim_verbose = true;
+    else if (i + 1 < argc && strcmp (argv[i], "--every") == 0 &&
+             atoi (argv[i + 1]) > 0)
+      every = atoi (argv[++i]);
     else if (i + 4 < argc && strcmp (argv[i], "--case") == 0) {
-      layout = atoi (argv[i + 1]);
+      scene = atoi (argv[i + 1]);
       workload = atoi (argv[i + 2]);
       role = atoi (argv[i + 3]);
       boundary = atoi (argv[i + 4]);
-      one = layout < LAYOUTS;
+      one = scene < SCENES;
       i += 4;
     }
     else {
-      fprintf (stderr, "usage: sim-crashes [-v] [--case L W R B]\n");
+      fprintf (stderr, "usage: sim-crashes [-v] [--every N | --case S W R B]\n");
       return 2;
     }
+  sim_replay_told = true;
   atexit (replay);
   signal (SIGABRT, aborted);
   signal (SIGSEGV, aborted);

@@ -175,7 +175,6 @@ make_parts (void)
     m->proc = (struct process){ .kind = "member", .number = i,
                                 .party = 1 + i % w.config.hosts };
     m->disk = &w.disk[i];
-    m->powered = true;
     m->slow = 1;
   }
   for (unsigned i = 0; i < w.config.hosts; i++) {
@@ -216,6 +215,7 @@ void
 world_begin (uint64_t seed)
 {
   memset (&w, 0, sizeof w);
+  lives = 0;
   /* Twice: the streams of neighbouring seeds are the same, one number on. */
   sim_seed (seed);
   sim_seed (sim_random ());
@@ -229,6 +229,7 @@ void
 world_configure (const struct config *c, uint64_t seed)
 {
   memset (&w, 0, sizeof w);
+  lives = 0;
   sim_seed (seed);
   sim_now = 1000 * SECOND;
   grain_bytes = 64;
@@ -295,19 +296,33 @@ world_create (void)
 
 /* ---- Time ---- */
 
+static void
+mix (uint64_t number)
+{
+  w.hash = (w.hash ^ number) * UINT64_C (0x100000001b3);
+}
+
+void
+world_step (void)
+{
+  struct event *e = sim_pop ();
+
+  e->happen (e);
+  mix (sim_now);
+  mix (w.requests);
+}
+
 bool
 world_live (uint64_t ns, bool (*until) (void))
 {
   uint64_t end = sim_now + ns;
-  struct event *e;
 
   while (!(until && until ())) {
     if (sim_next () > end) {
       sim_now = end;
       return false;
     }
-    e = sim_pop ();
-    e->happen (e);
+    world_step ();
   }
   return true;
 }
@@ -367,11 +382,15 @@ world_finish (void)
   world_converge ();
 }
 
-void
+uint64_t
 world_end (void)
 {
   struct event *e;
 
+  mix (sim_random ());
+  for (unsigned i = 0; i < w.disks; i++)
+    for (unsigned s = 0; s < w.disk[i].slots_count; s++)
+      mix (w.disk[i].slots[s].now);
   w.healing = true;
   for (unsigned i = 0; i < HOSTS_MAX; i++)
     if (w.host[i].proc.life)
@@ -394,4 +413,5 @@ world_end (void)
   store_forget ();
   areas_free ();
   oracle_end ();
+  return w.hash;
 }

@@ -14,8 +14,7 @@
  *   faults.c   what goes wrong   check.c what must always be so
  *
  * The shells (weftd, disk-role, doors, pull, host, links, peers, report, resync)
- * do in
- * the small what server/ and plugin/ do.
+ * do in the small what server/ and plugin/ do.
  *
  * Only some grains of the array are ever used, the hot ones: a few areas, most
  * of them across the border of two stripe units.  A disk holds nothing else.
@@ -105,10 +104,6 @@ void areas_free (void);
 /* The slot of a place on a member: it is hot.  place_find: -1 when not. */
 unsigned place_slot (unsigned member, uint64_t offset);
 int place_find (unsigned member, uint64_t offset);
-/* Calls fn for each slot of the range, which need not be hot. */
-void place_each (unsigned member, uint64_t offset, uint64_t length,
-                 void (*fn) (unsigned slot, uint64_t offset, void *opaque),
-                 void *opaque);
 uint64_t slot_offset (unsigned member, unsigned slot);
 uint64_t grain_offset (unsigned grain); /* in the array */
 unsigned offset_grain (uint64_t offset);
@@ -122,7 +117,6 @@ struct slot {
   uint64_t now, durable;
   uint64_t pending[PENDING_MAX]; /* written, and not stable; the last is `now` */
   unsigned count;
-  bool bad; /* can't be read, until it is written */
 };
 struct disk {
   unsigned number;
@@ -135,13 +129,13 @@ struct disk {
   unsigned slots_count;
   bool dead;
   unsigned write_errors; /* the next so many writes or flushes fail */
+  unsigned read_errors;  /* reads */
   uint64_t told_min_epoch; /* the highest that weftd was told */
   bool cut; /* lost its cache since it was last made whole */
 };
 void disk_format (struct disk *d, unsigned number);
 void disk_take_place (struct disk *d, unsigned place);
 void disk_free (struct disk *d);
-uint64_t disk_read (const struct disk *d, unsigned slot, int *error);
 void disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua);
 void disk_flush (struct disk *d);
 void disk_header_write (struct disk *d, const struct member_action *a);
@@ -235,6 +229,7 @@ struct nbd {
   uint64_t bits; /* INTENTS: the answer */
   struct array_io *io; /* the client's */
   void *job;
+  uint64_t sent;
   struct nbd *client_next; /* in the client's list of those in flight */
   /* the server's */
   struct member_request request;
@@ -279,7 +274,7 @@ struct member_role {
   struct disk *disk;
   struct member *engine; /* NULL: not running */
   char instance[CLUSTER_INSTANCE_BYTES];
-  bool listening, written, powered;
+  bool listening, written;
   unsigned actions_in_flight;
   struct action *action; /* header writes under way */
   struct nbd *waiting, **waiting_tail; /* to be asked again */
@@ -495,7 +490,9 @@ struct world {
   bool working; /* clients have something to do */
   struct store store;
   bool old_database;
-  uint64_t restored_at;
+  unsigned requests;    /* so far */
+  uint64_t hash;        /* of what has happened */
+  unsigned read_errors; /* that members have answered */
   struct process admin; /* who creates and replaces */
   bool created;
 };
@@ -514,8 +511,12 @@ void world_create (void); /* the array; the hosts begin to attach */
 void world_run (void); /* all of it, until the work's end */
 void world_finish (void); /* heal, converge, judge */
 void world_converge (void); /* the latter two */
-void world_end (void);
+/* Returns a number that two runs only have in common when all that happened was
+ * the same.
+ */
+uint64_t world_end (void);
 /* Lets time pass until then, or until `until` says so; false: time is up. */
 bool world_live (uint64_t ns, bool (*until) (void));
+void world_step (void); /* the next event */
 
 #endif /* WEFT_SIM_CLUSTER_WORLD_H */

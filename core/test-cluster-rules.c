@@ -1,0 +1,292 @@
+/* test-cluster-rules.c: the cluster engine's rules about disks, silence, its own
+ * database and what it says, one at a time.
+ */
+
+#include <config.h>
+
+#undef NDEBUG
+#include <assert.h>
+#include <string.h>
+
+#include "test-cluster-world.h"
+
+static void
+test_foreign (void)
+{
+  static struct world w;
+  struct message m;
+  struct disk stranger = { .instance = "x", .alive = true };
+
+  healthy (&w);
+  memset (stranger.uuid, 99, 16);
+  memset (stranger.cluster, 5, 16);
+  m = beat (&w, &stranger);
+  expect_refused (&m, CLUSTER_CONFLICT, "foreign-cluster");
+  memset (stranger.cluster, 0, 16);
+  memset (stranger.array, 5, 16);
+  m = beat (&w, &stranger);
+  expect_refused (&m, CLUSTER_CONFLICT, "unknown-array");
+  memcpy (stranger.array, w.disk[0].array, 16);
+  m = beat (&w, &stranger);
+  expect_refused (&m, CLUSTER_CONFLICT, "not-a-member");
+  assert (cluster_disk_find (w.c, stranger.uuid) == NULL);
+
+  /* The last copy says that it is blank. */
+  w.disk[1].alive = false;
+  report_lost (&w, &w.host[0], 1);
+  stranger = w.disk[0];
+  memset (stranger.array, 0, 16);
+  m = beat (&w, &stranger);
+  expect_refused (&m, CLUSTER_CONFLICT, "blank");
+  world_end (&w);
+}
+
+static void
+test_double_use (void)
+{
+  static struct world w;
+  struct disk clone;
+  struct message m;
+  uint64_t op;
+
+  healthy (&w);
+  clone = w.disk[0];
+  snprintf (clone.instance, 16, "clone");
+
+  /* The known process lives: the other one is refused as soon as it speaks. */
+  disk_beat (&w, &clone, 0);
+  op = clone.op;
+  m = said (&w, op);
+  assert (m.op == 0); /* it waits */
+  disk_beat (&w, &w.disk[0], 0);
+  m = said (&w, op);
+  expect_refused (&m, CLUSTER_CONFLICT, "double-used");
+
+  /* The known process was killed: the other one gets its place soon. */
+  tick (&w, CLUSTER_TICK_MS);
+  disk_beat (&w, &clone, 0);
+  op = clone.op;
+  m = said (&w, op);
+  assert (m.op == 0);
+  for (unsigned i = 0; i < 5; i++)
+    tick (&w, CLUSTER_TICK_MS);
+  m = said (&w, op);
+  assert (m.op == 0);
+  for (unsigned i = 0; i < 2; i++)
+    tick (&w, CLUSTER_TICK_MS);
+  m = said (&w, op);
+  assert (m.op == op && m.kind == CLUSTER_REPLY_DISK && m.assigned);
+  world_end (&w);
+}
+
+/* A pause of weftd's own makes nobody silent. */
+static void
+test_pause (void)
+{
+  static struct world w;
+
+  healthy (&w);
+  reincarnate (&w); /* nor does its start */
+  for (unsigned i = 0; i < MEMBERS; i++)
+    assert (cluster_disk_find (w.c, w.disk[i].uuid)->alive);
+  assert (cluster_session_find (w.c, w.host[0].session)->alive);
+  tick (&w, 3600 * 1000);
+  for (unsigned i = 0; i < MEMBERS; i++)
+    assert (cluster_disk_find (w.c, w.disk[i].uuid)->alive);
+  assert (cluster_session_find (w.c, w.host[0].session)->alive);
+  /* But silence does, when weftd is awake. */
+  for (unsigned i = 0; i < 60; i++) {
+    tick (&w, CLUSTER_TICK_MS);
+    said (&w, 0);
+  }
+  for (unsigned i = 0; i < MEMBERS; i++)
+    assert (!cluster_disk_find (w.c, w.disk[i].uuid)->alive);
+  assert (!cluster_session_find (w.c, w.host[0].session)->alive);
+  /* Nobody's silence alone is recorded as a loss. */
+  assert (cluster_array_find (w.c, "a")->rec.member[0].state == MEMBER_IN_SYNC);
+  assert (strcmp (cluster_array_state (cluster_array_find (w.c, "a")), "failed")
+          == 0);
+  world_end (&w);
+}
+
+/* An old database: members know more than it does. */
+static void
+test_old_database (void)
+{
+  static struct world w;
+  static struct cluster_record old[RECORDS_MAX];
+  size_t old_count;
+  struct disk ahead;
+  struct message m;
+  char verdict[2048];
+
+  healthy (&w);
+  memcpy (old, w.store, sizeof old);
+  old_count = w.stored;
+
+  /* More epochs pass; then the old database is put back. */
+  report_lost (&w, &w.host[0], 1);
+  UNTIL (&w, w.disk[0].states_epoch == w.host[0].epoch);
+  memcpy (w.store, old, sizeof old);
+  w.stored = old_count;
+  reincarnate (&w);
+  m = beat (&w, &w.disk[0]);
+  expect_refused (&m, CLUSTER_UNAVAILABLE, "read-only");
+  assert (cluster_read_only (w.c));
+  assert (cluster_verdict (w.c, verdict, sizeof verdict) == CLUSTER_ERROR);
+  assert (strstr (verdict, "backup"));
+  host_attach (&w, &w.host[1], "a");
+  m = said (&w, w.host[1].op);
+  expect_refused (&m, CLUSTER_UNAVAILABLE, "read-only");
+  delete_array (&w, "no such array");
+  world_end (&w);
+
+  /* The same by generation, and by min_epoch; one ahead is a restart. */
+  for (unsigned i = 0; i < 3; i++) {
+    healthy (&w);
+    ahead = w.disk[0];
+    if (i == 0)
+      ahead.generation += 5;
+    else
+      ahead.min_epoch += i;
+    m = beat (&w, &ahead);
+    assert ((cluster_read_only (w.c) != NULL) == (i != 1));
+    world_end (&w);
+  }
+
+  /* And by a host. */
+  healthy (&w);
+  w.host[0].epoch += 3;
+  host_beat (&w, &w.host[0]);
+  assert (cluster_read_only (w.c) != NULL);
+  world_end (&w);
+}
+
+static void
+expect_plan_refused (struct world *w, const struct cluster_create *create,
+                     const char *code, const char *field)
+{
+  static struct cluster_array a;
+  struct cluster_problem p;
+
+  assert (cluster_array_plan (w->c, create, &a, &p) == -1);
+  assert (strcmp (p.code, code) == 0);
+  assert (strcmp (p.field, field) == 0);
+  assert (strlen (p.detail) > 20);
+}
+
+static void
+test_plan (void)
+{
+  static struct world w;
+  struct cluster_create good = { .name = "a",
+                                 .layout = LAYOUT_RAIDX,
+                                 .groups = 1,
+                                 .members = MEMBERS,
+                                 .unit = KiB (256) }, bad;
+  static struct cluster_array a;
+  struct cluster_problem p;
+
+  world_init (&w, 5);
+  for (unsigned i = 0; i < MEMBERS; i++) {
+    memcpy (good.disk[i], w.disk[i].uuid, 16);
+    beat (&w, &w.disk[i]);
+  }
+  assert (cluster_array_plan (w.c, &good, &a, &p) == 0);
+  assert (a.layout.size > 0 && cluster_array_find (w.c, "a") == NULL);
+
+  bad = good;
+  bad.groups = 3;
+  expect_plan_refused (&w, &bad, "groups", "groups");
+  bad = good;
+  bad.dup = DUP_SYNC_CLIENT;
+  expect_plan_refused (&w, &bad, "dup", "dup");
+  bad = good;
+  memset (bad.disk[2], 77, 16);
+  expect_plan_refused (&w, &bad, "unknown-disk", "disks");
+  bad = good;
+  memcpy (bad.disk[2], bad.disk[1], 16);
+  expect_plan_refused (&w, &bad, "same-disk", "disks");
+  bad = good;
+  bad.members = 2;
+  expect_plan_refused (&w, &bad, "layout", "layout");
+  bad = good;
+  bad.unit = 5000;
+  expect_plan_refused (&w, &bad, "layout", "layout");
+  make_array (&w, "a");
+  expect_plan_refused (&w, &good, "exists", "name");
+  snprintf (good.name, sizeof good.name, "b");
+  expect_plan_refused (&w, &good, "in-use", "disks");
+  world_end (&w);
+}
+
+/* What ended is kept to be told, but not without bound. */
+static void
+test_ended_sessions (void)
+{
+  static struct world w;
+  struct cluster_session *s;
+  unsigned ended = 0;
+
+  healthy (&w);
+  for (unsigned i = 0; i < 200; i++) {
+    detach (&w, &w.host[0]);
+    w.host[0].alive = true;
+    w.host[0].session = 0;
+    snprintf (w.host[0].instance, 16, "again%u", i);
+    attach_until_granted (&w, &w.host[0], "a");
+  }
+  TAILQ_FOREACH (s, cluster_sessions (w.c), link)
+    ended += s->rec.ended;
+  assert (ended == 128);
+  world_end (&w);
+}
+
+static void
+test_verdicts (void)
+{
+  static struct world w;
+  struct cluster_input in;
+  struct message m;
+  char text[2048];
+
+  world_init (&w, 6);
+  assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_INFO);
+  assert (strstr (text, "No disk"));
+  make_array (&w, "a");
+  assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_INFO);
+  assert (strstr (text, "All is well"));
+  attach_until_granted (&w, &w.host[0], "a");
+  report_lost (&w, &w.host[0], 1);
+  assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_WARNING);
+  assert (strstr (text, "degraded") && strstr (text, "member 1"));
+  /* The last copy is not left out: the array stops. */
+  in = input (&w, ++w.next_op);
+  cluster_session_lost (w.c, &in, w.host[0].session, 2, "it is gone");
+  pump (&w);
+  m = said (&w, in.op);
+  expect_refused (&m, CLUSTER_CONFLICT, "last-copy");
+  assert (cluster_array_find (w.c, "a")->rec.member[2].state == MEMBER_IN_SYNC);
+  assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_ERROR);
+  assert (strstr (text, "has stopped"));
+  /* However little room there is, it is text. */
+  for (size_t size = 1; size < 400; size++) {
+    memset (text, 'x', sizeof text);
+    cluster_verdict (w.c, text, size);
+    assert (strlen (text) < size);
+  }
+  world_end (&w);
+}
+
+int
+main (void)
+{
+  test_plan ();
+  test_foreign ();
+  test_double_use ();
+  test_pause ();
+  test_old_database ();
+  test_ended_sessions ();
+  test_verdicts ();
+  return 0;
+}

@@ -1,0 +1,242 @@
+/* test-cluster-store.c: the store of the world of test-cluster-world.h, and what
+ * every transaction must keep.
+ */
+
+#include <config.h>
+
+#undef NDEBUG
+#include <assert.h>
+#include <string.h>
+
+#include "test-cluster-world.h"
+
+static bool
+same_key (const struct cluster_record *a, const struct cluster_record *b)
+{
+  if (a->kind != b->kind)
+    return false;
+  switch (a->kind) {
+  case CLUSTER_RECORD_DISK:
+    return memcmp (a->disk.uuid, b->disk.uuid, 16) == 0;
+  case CLUSTER_RECORD_ARRAY:
+    return memcmp (a->array.uuid, b->array.uuid, 16) == 0;
+  case CLUSTER_RECORD_SESSION:
+    return a->session.id == b->session.id;
+  default:
+    return true;
+  }
+}
+
+static void
+store_put (struct world *w, const struct cluster_record *r)
+{
+  size_t i;
+
+  for (i = 0; i < w->stored; i++)
+    if (same_key (&w->store[i], r))
+      break;
+  if (r->deleted) {
+    if (i < w->stored)
+      w->store[i] = w->store[--w->stored];
+    return;
+  }
+  assert (i < RECORDS_MAX);
+  w->store[i] = *r;
+  if (i == w->stored)
+    w->stored++;
+}
+
+const struct cluster_array_record *
+stored_array (const struct world *w, const uint8_t uuid[16])
+{
+  for (size_t i = 0; i < w->stored; i++)
+    if (w->store[i].kind == CLUSTER_RECORD_ARRAY &&
+        memcmp (w->store[i].array.uuid, uuid, 16) == 0)
+      return &w->store[i].array;
+  return NULL;
+}
+
+const struct cluster_array_record *
+stored_array_name (const struct world *w, const char *name)
+{
+  for (size_t i = 0; i < w->stored; i++)
+    if (w->store[i].kind == CLUSTER_RECORD_ARRAY &&
+        strcmp (w->store[i].array.name, name) == 0)
+      return &w->store[i].array;
+  return NULL;
+}
+
+const struct cluster_session_record *
+stored_session (const struct world *w, uint64_t id)
+{
+  for (size_t i = 0; i < w->stored; i++)
+    if (w->store[i].kind == CLUSTER_RECORD_SESSION &&
+        w->store[i].session.id == id)
+      return &w->store[i].session;
+  return NULL;
+}
+
+/* Whatever is durable must make sense at every moment. */
+void
+store_check (const struct world *w)
+{
+  for (size_t i = 0; i < w->stored; i++) {
+    const struct cluster_session_record *s = &w->store[i].session;
+
+    if (w->store[i].kind != CLUSTER_RECORD_SESSION || s->ended || !s->writable)
+      continue;
+    assert (stored_array (w, s->array));
+    for (size_t j = i + 1; j < w->stored; j++)
+      assert (w->store[j].kind != CLUSTER_RECORD_SESSION ||
+              w->store[j].session.ended || !w->store[j].session.writable ||
+              memcmp (w->store[j].session.array, s->array, 16) != 0);
+  }
+}
+
+/* ---- What every transaction must keep. ---- */
+
+static void
+history_check (struct world *w, const uint8_t array[16], uint64_t epoch,
+               const uint8_t states[])
+{
+  assert (epoch < HISTORY_MAX);
+  if (w->history[epoch].known && memcmp (w->history[epoch].array, array, 16) == 0)
+    assert (memcmp (w->history[epoch].states, states, MEMBERS) == 0);
+  w->history[epoch].known = true;
+  memcpy (w->history[epoch].array, array, 16);
+  memcpy (w->history[epoch].states, states, MEMBERS);
+}
+
+static const struct host *
+host_of (const struct world *w, const struct cluster_session_record *s)
+{
+  for (unsigned i = 0; i < HOSTS; i++)
+    if (strcmp (w->host[i].instance, s->instance) == 0)
+      return &w->host[i];
+  return NULL;
+}
+
+void
+prepared (struct world *w, uint64_t session, uint64_t epoch)
+{
+  uint64_t *p = w->history[epoch].prepared;
+
+  while (*p != 0 && *p != session)
+    assert (++p < w->history[epoch].prepared + 8);
+  *p = session;
+}
+
+static bool
+has_prepared (const struct world *w, uint64_t session, uint64_t epoch)
+{
+  for (unsigned i = 0; i < 8; i++)
+    if (w->history[epoch].prepared[i] == session)
+      return true;
+  return false;
+}
+
+/* Has every session of the array prepared itself for this number, or is a
+ * reader that has stopped by itself?  Of those that read, and of those that
+ * write.  alone: one alone that says what it has lost need not.
+ */
+static void
+sessions_prepared (const struct world *w, const uint8_t array[16],
+                   uint64_t epoch, bool alone, bool *readers, bool *writer)
+{
+  unsigned reading = 0, writing = 0;
+
+  for (size_t i = 0; i < w->stored; i++) {
+    const struct cluster_session_record *s = &w->store[i].session;
+    const struct host *h;
+
+    if (w->store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
+        memcmp (s->array, array, 16) != 0 || s->epoch == epoch)
+      continue;
+    h = host_of (w, s);
+    if (has_prepared (w, s->id, epoch) ||
+        (h && (!h->attached || h->session != s->id)))
+      continue;
+    if (s->writable)
+      writing++;
+    else if (h && w->now_ms - h->fresh_ms < SESSION_TTL_MS)
+      reading++;
+  }
+  *readers = reading == 0 || (alone && reading + writing == 1);
+  *writer = writing == 0;
+}
+
+static void
+commit_check (const struct world *w, const struct cluster_array_record *old,
+              const struct cluster_array_record *new)
+{
+  bool readers, writer, lost[ARRAY_MEMBERS_MAX];
+  struct layout l;
+  char why[256];
+
+  sessions_prepared (w, new->uuid, new->epoch,
+                     old->change.epoch != new->epoch, &readers, &writer);
+  for (unsigned m = 0; m < MEMBERS; m++) {
+    enum member_state was = old->member[m].state, is = new->member[m].state;
+
+    lost[m] = is != MEMBER_IN_SYNC;
+    /* Readers never read a copy that writers do without. */
+    if (was == MEMBER_IN_SYNC && is == MEMBER_OUT)
+      assert (readers);
+    if (was == MEMBER_OUT && is != MEMBER_OUT)
+      assert (is == MEMBER_JOINING && w->disk[m].min_epoch >= new->epoch &&
+              new->member[m].fence == new->epoch);
+    /* And none that a writer does not write, or that misses what one did. */
+    if (was == MEMBER_JOINING && is == MEMBER_IN_SYNC)
+      assert (readers && writer && old->member[m].fence > w->writer_end);
+    assert (was != MEMBER_IN_SYNC || is != MEMBER_JOINING);
+  }
+  assert (layout_init (&l, new->layout, new->n, new->groups, new->unit,
+                       new->member_bytes, why, sizeof why) == 0);
+  assert (layout_loss (&l, lost, NULL) == 0);
+}
+
+static void
+record_check (struct world *w, const struct cluster_array_record *new)
+{
+  const struct cluster_array_record *old = stored_array (w, new->uuid);
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < MEMBERS; m++)
+    states[m] = (uint8_t) new->member[m].state;
+  history_check (w, new->uuid, new->epoch, states);
+  if (new->change.epoch)
+    history_check (w, new->uuid, new->change.epoch, new->change.states);
+  if (old == NULL)
+    return;
+  assert (new->epoch >= old->epoch);
+  /* PREPARED is never taken back, only replaced. */
+  assert (new->change.epoch >= old->change.epoch ||
+          new->epoch >= old->change.epoch);
+  if (new->epoch > old->epoch)
+    commit_check (w, old, new);
+}
+
+void
+transaction (struct world *w, const struct step_out *s)
+{
+  const struct cluster_record *r;
+  const struct cluster_session_record *was;
+
+  /* Ends come with the fence that they are followed by. */
+  for (size_t i = 0; i < s->records_count; i++) {
+    r = &s->records[i];
+    if (r->kind != CLUSTER_RECORD_SESSION || r->deleted)
+      continue;
+    was = stored_session (w, r->session.id);
+    if (r->session.ended && r->session.writable && was && !was->ended &&
+        stored_array (w, r->session.array))
+      w->writer_end = stored_array (w, r->session.array)->epoch;
+    store_put (w, r);
+  }
+  for (size_t i = 0; i < s->records_count; i++) {
+    r = &s->records[i];
+    if (r->kind == CLUSTER_RECORD_ARRAY && !r->deleted)
+      record_check (w, &r->array);
+    store_put (w, r);
+  }
+}
