@@ -95,6 +95,16 @@ cluster_disk_min_epoch_wanted (const struct cluster_disk *d)
            : r->member[d->position].fence;
 }
 
+/* What the member is to do about joining; epoch 0: nothing. */
+static void
+order_of (const struct cluster *c, const struct cluster_disk *d,
+          struct cluster_join_order *order)
+{
+  if (d->array == NULL ||
+      !cluster_join_order (c, d->array, d->position, order))
+    memset (order, 0, sizeof *order);
+}
+
 bool
 cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
 {
@@ -109,7 +119,7 @@ cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
     d->told = true;
     d->told_epoch = d->array ? d->array->rec.epoch : 0;
     d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
-    cluster_disk_order (c, d, &d->told_order);
+    order_of (c, d, &d->told_order);
     cluster_reply_disk (c, w->op, d);
     cluster_wait_end (c, w);
     any = true;
@@ -205,21 +215,28 @@ take_record (struct cluster *c, struct cluster_disk *d,
   return differs;
 }
 
-/* How far its superblock is, of a disk that is in its place.  True: that is to
- * be stored now.
+/* How far its superblock is, of a disk that is in its place.  fresh: this is the
+ * first that its process says; what it says later may come out of order.  True:
+ * that is to be stored now.
  */
 static bool
 take_sequence (struct cluster *c, struct cluster_disk *d,
-               const struct cluster_disk_heartbeat *hb, bool took, bool stored)
+               const struct cluster_disk_heartbeat *hb, bool took, bool fresh,
+               bool stored)
 {
+  bool old = took ? hb->sequence < d->rec.sequence
+                  : cluster_admit_emptied (d, hb);
+
   d->sequence = hb->sequence;
-  d->old_copy
-    = took ? hb->sequence < d->rec.sequence : cluster_admit_emptied (d, hb);
-  if (!took || d->old_copy || d->sequence == d->rec.sequence ||
+  d->old_copy = old && (fresh || d->old_copy);
+  if (!took || old)
+    return false;
+  d->rec.sequence = d->sequence; /* also where it is not stored yet */
+  if (d->sequence == d->stored_sequence ||
       (!stored && d->stored_live_ms &&
        c->live_ms - d->stored_live_ms < SEQUENCE_MS))
     return false;
-  d->rec.sequence = d->sequence;
+  d->stored_sequence = d->sequence;
   d->stored_live_ms = c->live_ms;
   return true;
 }
@@ -268,7 +285,7 @@ take (struct cluster *c, struct cluster_disk *d,
   bool was_old = d->old_copy;
   bool moved;
 
-  stored |= take_sequence (c, d, hb, took, stored);
+  stored |= take_sequence (c, d, hb, took, restarted || !d->heard, stored);
   moved = told || took != d->took_place || d->min_epoch != hb->min_epoch ||
           d->states_epoch != hb->states_epoch || d->old_copy != was_old ||
           d->join.phase != hb->join.phase || d->join.epoch != hb->join.epoch;
@@ -311,15 +328,6 @@ same_order (const struct cluster_join_order *a,
          memcmp (a->source, b->source, sizeof a->source) == 0;
 }
 
-void
-cluster_disk_order (const struct cluster *c, const struct cluster_disk *d,
-                    struct cluster_join_order *order)
-{
-  if (d->array == NULL ||
-      !cluster_join_order (c, d->array, d->position, order))
-    memset (order, 0, sizeof *order);
-}
-
 /* Does the disk know, or was it just told, all that is wanted of it? */
 static bool
 content (const struct cluster *c, const struct cluster_disk *d,
@@ -329,7 +337,7 @@ content (const struct cluster *c, const struct cluster_disk *d,
   uint64_t min_epoch = cluster_disk_min_epoch_wanted (d);
   struct cluster_join_order order;
 
-  cluster_disk_order (c, d, &order);
+  order_of (c, d, &order);
   if (d->told)
     return d->told_epoch == epoch && d->told_min_epoch == min_epoch &&
            same_order (&d->told_order, &order);
@@ -346,7 +354,7 @@ cluster_disk_reorder (struct cluster *c, struct cluster_disk *d)
 {
   struct cluster_join_order order;
 
-  cluster_disk_order (c, d, &order);
+  order_of (c, d, &order);
   if (d->told && !same_order (&d->told_order, &order))
     cluster_disk_wake (c, d);
 }

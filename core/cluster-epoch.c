@@ -41,6 +41,7 @@
 #include <config.h>
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -192,14 +193,22 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                  "Member %u of array %s (%s) is out%s%s.", m, a->rec.name,
                  words, member->reason[0] ? ": " : "", member->reason);
   }
-  else {
-    if (state == MEMBER_JOINING)
-      cluster_rebuild_begin (c, a, m);
+  else if (state == MEMBER_JOINING) {
+    cluster_rebuild_begin (c, a, m);
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
-                 "Member %u of array %s (%s) %s.", m, a->rec.name, words,
-                 state == MEMBER_JOINING ? "is being rebuilt"
-                                         : "is in sync again");
+                 "Member %u of array %s (%s) is being rebuilt.", m, a->rec.name,
+                 words);
   }
+  else
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Member %u of array %s (%s) is in sync again: %" PRIu64
+                 " MiB copied in %" PRIu64 " s (of %" PRIu64 " MiB).",
+                 m, a->rec.name, words,
+                 a->disk[m]->join.copied_bytes >> 20,
+                 c->wall_ms > member->since_wall_ms
+                   ? (c->wall_ms - member->since_wall_ms) / 1000
+                   : 0,
+                 a->rec.member_bytes >> 20);
   member->state = state;
   member->since_wall_ms = c->wall_ms;
   cluster_changed_disk (c, a->disk[m]);

@@ -181,10 +181,7 @@ void cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p);
 /* Could it be given a place?  Heard, well, and released; else says why not. */
 bool cluster_disk_usable (const struct cluster_disk *d,
                           struct cluster_problem *p);
-/* What the member is to do about joining; epoch 0: nothing. */
-void cluster_disk_order (const struct cluster *c, const struct cluster_disk *d,
-                         struct cluster_join_order *order);
-/* That has changed, perhaps: tell it. */
+/* What it is to do about joining has changed, perhaps: tell it. */
 void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
 /* It only stands for a member that an import did not find. */
 bool cluster_disk_is_name (const struct cluster_disk *d);
@@ -279,8 +276,9 @@ void cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
  */
 bool cluster_epoch_loses (const struct cluster_array *a,
                           const uint8_t states[]);
-/* An in-sync member whose process was started again while somebody wrote, who
- * will say that it is lost: until then nobody else is to read it.
+/* An in-sync member whose process was started again while somebody wrote, and
+ * that was not given back to that one: what it had not flushed may be gone, so
+ * nobody else is to read it.
  */
 bool cluster_epoch_reborn (const struct cluster *c,
                            const struct cluster_array *a, unsigned member);

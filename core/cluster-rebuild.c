@@ -86,8 +86,8 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
     d->backoff_ms = BACKOFF_MS_MAX;
   d->rejoin_live_ms = c->live_ms + d->backoff_ms;
   d->spoke = false; /* whoever was lost may be dead, though it was just heard */
-  if (d->took_place && !d->old_copy && d->sequence > d->rec.sequence) {
-    d->rec.sequence = d->sequence;
+  if (d->took_place && d->rec.sequence != d->stored_sequence) {
+    d->stored_sequence = d->rec.sequence;
     cluster_put_disk (c, d);
   }
 }

@@ -217,8 +217,7 @@ struct cluster_disk {
   bool old_copy; /* its sequence is lower than what was heard before */
   struct cluster_join join; /* as it says, while it is joining */
   bool spoke; /* has sent a heartbeat since it last went out */
-  bool reborn; /* started again beside a writer, and not given back to it yet:
-                  what it had not flushed may be gone */
+  bool reborn; /* started again beside a writer; see cluster_epoch_reborn */
   uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
   uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
   uint64_t rate;           /* of its rebuild, as last decided; bytes a second */
@@ -226,7 +225,7 @@ struct cluster_disk {
   uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
   struct cluster_join_order told_order;
   bool told;
-  uint64_t stored_live_ms; /* when its sequence was last stored */
+  uint64_t stored_sequence, stored_live_ms; /* its sequence, last stored */
 
   uint64_t load_ms; /* when `load` came; 0: never */
   struct cluster_load load;
@@ -246,8 +245,6 @@ struct cluster_array {
   struct cluster_array_record rec;
   struct layout layout;
   struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
-  unsigned members_alive;
-  bool was_degraded; /* as last told in an event */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
   uint64_t prepared_live_ms; /* the last one */
   struct cluster_pace pace;
@@ -461,9 +458,7 @@ void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
 void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                              uint64_t id);
 
-/* ---- Members: replaced, taken back, rebuilt (cluster-rebuild.c). ---- */
-
-/* Answered with CLUSTER_REPLY_ARRAY, each. */
+/* ---- Members: each is answered with CLUSTER_REPLY_ARRAY. ---- */
 
 /* Give the place of a member that is out or joining to another disk. */
 void cluster_member_replace (struct cluster *c, const struct cluster_input *in,
@@ -516,8 +511,7 @@ struct cluster_import {
 void cluster_array_import (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_import *import);
 
-/* When a spare will replace a member that is out, by the wall clock; 0: never.
- */
+/* When a spare will replace a member that is out, by the wall clock; or 0. */
 uint64_t cluster_member_spare_wall_ms (const struct cluster *c,
                                        const struct cluster_array *a,
                                        unsigned member);
@@ -596,8 +590,7 @@ bool cluster_array_waits_for (const struct cluster *c,
 enum cluster_severity cluster_verdict (const struct cluster *c, char *text,
                                        size_t size);
 
-/* Why weftd takes no changes (its database is older than the members), or NULL.
- */
+/* Why weftd takes no changes (its database is an old one), or NULL. */
 const char *cluster_read_only (const struct cluster *c);
 
 /* Asserts every invariant; for tests. */

@@ -8,6 +8,7 @@
 
 #include "images.h"
 
+#define NS_PER_MS UINT64_C (1000000)
 /* In flight to one member at once; more would only stand in its way. */
 #define FLYING_BYTES_MAX MiB (4)
 /* The longest zero that neighbours are joined into. */
@@ -78,16 +79,23 @@ struct images {
 
 /* images.c */
 struct image *image_first (const struct image_tree *tree, uint64_t offset);
+struct image *image_new (struct images *b);
 void images_look (struct images *b, struct image_member *m);
+/* Whatever the member has is to be sent. */
+void images_fire_member (struct images *b, struct image_member *m);
+void image_make_due (struct images *b, struct image_member *m,
+                     struct image *e);
 void image_weigh (struct images *b, struct image_member *m,
                   const struct image *e, bool add);
-void image_take (struct images *b, struct image_member *m, struct image *e);
-void image_put_back (struct images *b, struct image_member *m, struct image *e);
 void image_end (struct images *b, struct image *e, bool written);
 void image_enter_generation (struct image *e, struct generation *g);
 void image_leave_generation (struct images *b, struct image *e);
 void payload_unref (struct images *b, struct payload *p);
 struct payload *payload_new (struct images *b, size_t bytes);
+
+/* images-add.c */
+void image_take (struct images *b, struct image_member *m, struct image *e);
+void image_put_back (struct images *b, struct image_member *m, struct image *e);
 
 /* Zeroes have no weight of their own but their bookkeeping. */
 static inline uint64_t

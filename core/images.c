@@ -38,7 +38,6 @@
 
 #include "images-internal.h"
 
-#define NS_PER_MS UINT64_C (1000000)
 #define SPARES_MAX 4096
 
 int
@@ -200,7 +199,7 @@ images_piece_bytes_max (const struct images *b)
   return bytes < UNIT_BYTES_MIN ? UNIT_BYTES_MIN : bytes;
 }
 
-static struct image *
+struct image *
 image_new (struct images *b)
 {
   struct image *e = b->spare;
@@ -301,8 +300,8 @@ disarm (struct images *b, struct image_member *m)
   m->armed = false;
 }
 
-static void
-fire (struct images *b, struct image_member *m)
+void
+images_fire_member (struct images *b, struct image_member *m)
 {
   disarm (b, m);
   b->fresh -= m->fresh;
@@ -317,7 +316,7 @@ images_fire (struct images *b)
   struct image_member *m;
 
   while ((m = TAILQ_FIRST (&b->armed)))
-    fire (b, m);
+    images_fire_member (b, m);
 }
 
 void
@@ -338,7 +337,7 @@ images_tick (struct images *b, uint64_t now_ns)
   struct image_member *m;
 
   while ((m = TAILQ_FIRST (&b->armed)) && m->age_ns <= now_ns)
-    fire (b, m);
+    images_fire_member (b, m);
 }
 
 uint64_t
@@ -369,266 +368,14 @@ images_drained (const struct images *b, uint64_t mark)
   return g->number > mark;
 }
 
-static void
-make_due (struct images *b, struct image_member *m, struct image *e)
+void
+image_make_due (struct images *b, struct image_member *m, struct image *e)
 {
   if (!e->due) {
     image_weigh (b, m, e, false);
     e->due = true;
     TAILQ_INSERT_TAIL (&m->due, e, by_due);
   }
-  images_look (b, m);
-}
-
-/* Adding. */
-
-/* Into the pending tree and the age queue, by sequence, from its old end: what
- * is put there out of turn is old.
- */
-static void
-insert_pending (struct images *b, struct image_member *m, struct image *e)
-{
-  struct image *f;
-
-  assert (!e->flying);
-  if (RB_INSERT (image_tree, &m->pending, e))
-    abort (); /* never: what overlaps was cut away */
-  f = TAILQ_LAST (&m->aged, image_queue);
-  if (!f || f->sequence <= e->sequence)
-    TAILQ_INSERT_TAIL (&m->aged, e, by_age);
-  else {
-    TAILQ_FOREACH (f, &m->aged, by_age)
-      if (f->sequence > e->sequence)
-        break;
-    TAILQ_INSERT_BEFORE (f, e, by_age);
-  }
-  if (e->due)
-    TAILQ_INSERT_TAIL (&m->due, e, by_due);
-  image_weigh (b, m, e, true);
-}
-
-/* Out of all that holds a pending image. */
-void
-image_take (struct images *b, struct image_member *m, struct image *e)
-{
-  image_weigh (b, m, e, false);
-  RB_REMOVE (image_tree, &m->pending, e);
-  TAILQ_REMOVE (&m->aged, e, by_age);
-  if (e->due)
-    TAILQ_REMOVE (&m->due, e, by_due);
-}
-
-/* The part of `e` from `offset` on, for `length` bytes, as an image of its
- * own, in no list yet.
- */
-static struct image *
-image_part (struct images *b, const struct image *e, uint64_t offset,
-            uint64_t length)
-{
-  struct image *part = image_new (b);
-
-  part->member = e->member;
-  part->offset = offset;
-  part->length = length;
-  part->sequence = e->sequence;
-  part->accepted_ns = e->accepted_ns;
-  image_enter_generation (part, e->generation);
-  part->payload = e->payload;
-  if (part->payload) {
-    part->payload->references++;
-    part->at = e->at + (offset - e->offset);
-  }
-  part->kind = e->kind;
-  part->due = e->due;
-  part->fua = e->fua;
-  return part;
-}
-
-/* Cut [start, end) out of a pending image. */
-static void
-cut (struct images *b, struct image_member *m, struct image *o, uint64_t start,
-     uint64_t end)
-{
-  uint64_t o_end = o->offset + o->length;
-  struct image *right = NULL;
-
-  assert (!o->waiter && !o->flying);
-  if (start < o->offset)
-    start = o->offset;
-  if (end > o_end)
-    end = o_end;
-  b->replaced += end - start;
-  if (end < o_end && o->offset < start) {
-    right = image_part (b, o, end, o_end - end);
-    /* Beside the left part, whose age it has. */
-    image_weigh (b, m, o, false);
-    o->length = start - o->offset;
-    image_weigh (b, m, o, true);
-    RB_INSERT (image_tree, &m->pending, right);
-    TAILQ_INSERT_AFTER (&m->aged, o, right, by_age);
-    if (right->due)
-      TAILQ_INSERT_TAIL (&m->due, right, by_due);
-    image_weigh (b, m, right, true);
-    return;
-  }
-  if (o->offset < start || end < o_end) {
-    image_weigh (b, m, o, false);
-    if (end < o_end) {
-      o->at += end - o->offset;
-      o->offset = end; /* keeps its place in the tree */
-      o->length = o_end - end;
-    }
-    else
-      o->length = start - o->offset;
-    image_weigh (b, m, o, true);
-    return;
-  }
-  image_take (b, m, o);
-  image_end (b, o, false);
-}
-
-/* `e` now stands for the older write too. */
-static void
-inherit (struct images *b, struct image *e, const struct image *o)
-{
-  e->due |= o->due;
-  if (o->sequence >= e->sequence)
-    return;
-  e->sequence = o->sequence;
-  e->accepted_ns = o->accepted_ns;
-  if (o->generation != e->generation) {
-    image_leave_generation (b, e);
-    image_enter_generation (e, o->generation);
-  }
-}
-
-/* A zero that goes on where another ends is one with it. */
-static bool
-join_zero (struct images *b, struct image_member *m, struct image *e)
-{
-  struct image *o = RB_PREV (image_tree, &m->pending, e);
-
-  if (!o || e->kind == IMAGE_WRITE || o->kind != e->kind || e->waiter
-      || o->waiter || o->offset + o->length != e->offset || o->due != e->due
-      || o->fua != e->fua || o->generation != e->generation
-      || o->sequence > e->sequence
-      || image_eligible (m, o) != image_eligible (m, e)
-      || o->length + e->length > ZERO_BYTES_MAX)
-    return false;
-  o->length += e->length; /* weighs nothing */
-  image_take (b, m, e);
-  image_end (b, e, false);
-  return true;
-}
-
-/* If all of the run that `e` lies in is pending, it is due. */
-static void
-look_for_run (struct images *b, struct image_member *m, const struct image *e)
-{
-  uint64_t start, end, at;
-  struct image *f;
-  unsigned steps = 0;
-
-  if (e->offset < b->config.run_base)
-    return;
-  start = e->offset - b->config.run_base;
-  start = b->config.run_base + start - start % b->config.run_bytes;
-  end = start + b->config.run_bytes;
-  /* Small ones come one after the other: look when the last one comes. */
-  if (e->length < IMAGE_RUN_BYTES && e->offset + e->length < end)
-    return;
-  at = start;
-  for (f = image_first (&m->pending, start); f && f->offset <= at && at < end;
-       f = RB_NEXT (image_tree, &m->pending, f)) {
-    at = f->offset + f->length;
-    if (++steps > BATCH_RECORDS_MAX)
-      return;
-  }
-  if (at < end)
-    return;
-  for (f = image_first (&m->pending, start); f && f->offset < end;
-       f = RB_NEXT (image_tree, &m->pending, f))
-    make_due (b, m, f);
-}
-
-void
-images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
-            enum image_kind kind, struct payload *payload, size_t at,
-            unsigned flags, void *waiter, uint64_t now_ns)
-{
-  struct image_member *m = &b->member[member];
-  struct image *e = image_new (b), *o, *next;
-
-  assert (member < b->config.members && length > 0);
-  assert ((kind == IMAGE_WRITE) == (payload != NULL));
-  assert (!m->gone);
-  e->member = member;
-  e->offset = offset;
-  e->length = length;
-  e->sequence = ++b->sequence;
-  e->accepted_ns = now_ns;
-  if (!m->background)
-    image_enter_generation (e, TAILQ_LAST (&b->generations, generation_list));
-  e->payload = payload;
-  if (payload) {
-    assert (at + length <= payload->bytes);
-    payload->references++;
-    e->at = at;
-  }
-  e->kind = kind;
-  e->fua = flags & IMAGE_FUA;
-  e->due = (flags & IMAGE_URGENT) || waiter;
-  e->waiter = waiter;
-  for (o = image_first (&m->pending, offset); o && o->offset < offset + length;
-       o = next) {
-    next = RB_NEXT (image_tree, &m->pending, o);
-    inherit (b, e, o);
-    cut (b, m, o, offset, offset + length);
-  }
-  insert_pending (b, m, e);
-  if (image_eligible (m, e))
-    images_look (b, m);
-  else if (!m->armed) {
-    m->armed = true;
-    m->age_ns = now_ns + b->config.age_ms * NS_PER_MS;
-    TAILQ_INSERT_TAIL (&b->armed, m, armed_link);
-  }
-  if (!join_zero (b, m, e))
-    look_for_run (b, m, e);
-  while (b->fresh > b->config.bytes_max / 2 && !TAILQ_EMPTY (&b->armed))
-    fire (b, TAILQ_FIRST (&b->armed));
-}
-
-/* An image that was sent in vain is pending again, but where newer ones wait:
- * those now stand for it too.
- */
-void
-image_put_back (struct images *b, struct image_member *m, struct image *e)
-{
-  uint64_t at = e->offset, end = e->offset + e->length;
-  struct image *o = image_first (&m->pending, at), *next;
-
-  if (!o || o->offset >= end) {
-    insert_pending (b, m, e);
-    images_look (b, m);
-    return;
-  }
-  assert (!e->waiter);
-  for (; at < end; o = next) {
-    uint64_t gap = o && o->offset < end ? o->offset : end;
-
-    if (gap > at)
-      insert_pending (b, m, image_part (b, e, at, gap - at));
-    if (gap == end)
-      break;
-    next = RB_NEXT (image_tree, &m->pending, o);
-    at = o->offset + o->length;
-    image_take (b, m, o);
-    inherit (b, o, e);
-    insert_pending (b, m, o);
-    b->replaced += (at < end ? at : end) - gap;
-  }
-  image_end (b, e, false);
   images_look (b, m);
 }
 
@@ -655,7 +402,7 @@ images_hurry (struct images *b, unsigned member, uint64_t offset,
 
   for (; e && e->offset < offset + length;
        e = RB_NEXT (image_tree, &m->pending, e))
-    make_due (b, m, e);
+    image_make_due (b, m, e);
   return images_overlap (b, member, offset, length);
 }
 

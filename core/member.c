@@ -256,14 +256,14 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   const char *no = NULL;
   bool release = !format_uuid_zero (sb.array) &&
                  memcmp (sb.array, d->release, 16) == 0;
-  bool raised;
+  bool raised, foreign = !format_uuid_zero (sb.cluster) &&
+                         memcmp (sb.cluster, d->cluster, 16) != 0;
 
   if (format_uuid_zero (d->cluster))
     no = "it names no cluster";
-  else if (!format_uuid_zero (sb.cluster) &&
-           memcmp (sb.cluster, d->cluster, 16) != 0)
+  else if (foreign && !format_uuid_zero (sb.array))
     no = "the disk belongs to another cluster; format it again to use it here";
-  else if (d->generation < sb.generation)
+  else if (!foreign && d->generation < sb.generation)
     no = "a newer weftd has spoken already; its database may be an old copy";
   else if (d->min_epoch >= EPOCH_MAX)
     no = "its epoch is out of range";

@@ -199,7 +199,8 @@ struct member_desire {
 /* Make it so.  Epochs below a raised min_epoch are refused from now on; it is
  * confirmed when their requests have left and it is durable.  Returns false,
  * having changed nothing, with a sentence when the desire is not to be obeyed:
- * an older generation, another cluster, another array, nonsense.
+ * an older generation, another array, another cluster (of a member that has a
+ * place in an array), nonsense.
  */
 bool member_desire (struct member *m, const struct member_desire *d, char *why,
                     size_t why_size);

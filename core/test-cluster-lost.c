@@ -164,6 +164,10 @@ test_patience (void)
   lost (&w, h, 2);
   live_on (&w, 3);
   assert (rec (&w)->member[2].fence > fence && !s->lost[2]);
+  fence = rec (&w)->member[2].fence;
+  lost (&w, h, 2);
+  live_on (&w, 8);
+  assert (rec (&w)->member[2].fence > fence);
   world_end (&w);
 }
 

@@ -33,11 +33,45 @@ same_key (const struct cluster_record *a, const struct cluster_record *b)
              : memcmp (&a->disk, &b->disk, 16) == 0)); /* the UUID is first */
 }
 
+/* A number never gets two sets of states. */
+static void
+number (struct rig *r, uint64_t epoch, const uint8_t states[])
+{
+  assert (epoch < 1024);
+  assert (!r->history[epoch].known ||
+          memcmp (r->history[epoch].states, states, MEMBERS) == 0);
+  r->history[epoch].known = true;
+  memcpy (r->history[epoch].states, states, MEMBERS);
+}
+
+static void
+store_check (struct rig *r, const struct cluster_array_record *a)
+{
+  uint8_t states[MEMBERS] = { 0 };
+  bool out[ARRAY_MEMBERS_MAX];
+  struct layout l;
+  char why[256];
+
+  for (unsigned m = 0; m < a->n * a->groups && m < MEMBERS; m++)
+    states[m] = (uint8_t) a->member[m].state;
+  for (unsigned m = 0; m < a->n * a->groups; m++)
+    out[m] = a->member[m].state != MEMBER_IN_SYNC;
+  number (r, a->epoch, states);
+  if (a->change.epoch)
+    number (r, a->change.epoch, a->change.states);
+  assert (layout_init (&l, a->layout, a->n, a->groups, a->unit,
+                       a->member_bytes, why, sizeof why) == 0);
+  assert (layout_loss (&l, out, NULL) == 0); /* the last copy stays */
+}
+
 static void
 store (struct rig *r, const struct cluster_record *record)
 {
   size_t i = 0;
 
+  if (record->kind == CLUSTER_RECORD_ARRAY && !record->deleted &&
+      strcmp (record->array.name, "a") == 0)
+    store_check (r, &record->array);
   while (i < r->stored && !same_key (&r->store[i], record))
     i++;
   if (record->deleted) {
@@ -254,12 +288,12 @@ host_beat (struct rig *r)
 {
   struct cluster_session_heartbeat hb
     = { .epoch = r->epoch, .prepared = r->prepared, .wait_ms = 0,
-        .instance = "h", .has_stats = r->busy };
+        .has_stats = r->busy };
   struct cluster_input in = input (r, r->beat_op = ++r->op);
 
+  snprintf (hb.instance, sizeof hb.instance, "%s", r->instance);
   hb.stats.reads = r->reads += 100;
   hb.stats.read_ns = r->reads * 1000000;
-
   cluster_session_heartbeat (r->c, &in, r->session, &hb);
   pump (r);
 }
@@ -316,6 +350,7 @@ rig_init (struct rig *r, unsigned kill_at)
   memset (r, 0, sizeof *r);
   r->now_ms = 1000;
   r->kill_at = kill_at;
+  snprintf (r->instance, sizeof r->instance, "h");
   for (unsigned i = 0; i < DISKS; i++) {
     memset (r->disk[i].uuid, (int) i + 1, 16);
     snprintf (r->disk[i].instance, 16, "%u", i);
@@ -351,11 +386,13 @@ make_array (struct rig *r)
 void
 attach (struct rig *r, bool writable)
 {
-  struct cluster_attach at = { .instance = "h", .node = "host", .pid = 7,
+  struct cluster_attach at = { .node = "host", .pid = 7,
                                .writable = writable };
+  unsigned n = 0;
 
-  r->writable = writable;
+  snprintf (at.instance, sizeof at.instance, "%s", r->instance);
   while (!r->attached) {
+    assert (++n < 4000);
     if (r->attach_op == 0) {
       struct cluster_input in = input (r, r->attach_op = ++r->op);
 
@@ -378,13 +415,19 @@ detach (struct rig *r)
 }
 
 void
+report (struct rig *r, unsigned m)
+{
+  struct cluster_input in = input (r, ++r->op);
+
+  cluster_session_lost (r->c, &in, r->session, m, "it is gone");
+  pump (r);
+}
+
+void
 lose (struct rig *r, unsigned m)
 {
   while (state (r, m) != MEMBER_OUT) {
-    struct cluster_input in = input (r, ++r->op);
-
-    cluster_session_lost (r->c, &in, r->session, m, "it is gone");
-    pump (r);
+    report (r, m);
     if (state (r, m) != MEMBER_OUT)
       round_of (r);
   }

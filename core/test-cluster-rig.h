@@ -43,6 +43,10 @@ struct rig {
   struct cluster *c;
   struct cluster_record store[64];
   size_t stored;
+  struct {
+    bool known;
+    uint8_t states[MEMBERS];
+  } history[1024]; /* of "a": the states of each number that was ever durable */
   struct fake_disk disk[DISKS];
   uint64_t now_ms, op, random;
   unsigned steps, kill_at;
@@ -53,7 +57,8 @@ struct rig {
   const char *code; /* NULL: it was done */
   char detail[768];
   /* the host */
-  bool attached, writable;
+  char instance[16];
+  bool attached;
   uint64_t attach_op, beat_op, session, epoch, prepared;
   bool lags; /* it does not take epochs in */
   bool busy; /* 400 reads a second, of 1 ms each */
@@ -90,6 +95,8 @@ enum member_state state (struct rig *r, unsigned m);
 void attach (struct rig *r, bool writable);
 void detach (struct rig *r);
 void lose (struct rig *r, unsigned m);
+/* One report; whatever comes of it. */
+void report (struct rig *r, unsigned m);
 
 /* Run the scenario with a kill at each of its steps.  It returns whether there
  * were so many.

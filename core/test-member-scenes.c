@@ -316,7 +316,7 @@ scene_stale_slot (void)
 }
 
 /* Released: dirty as a whole before the array is forgotten; whoever has a door
- * open is fenced; a foreign weftd is not obeyed.
+ * open is fenced; a foreign weftd is not obeyed before that.
  */
 static void
 scene_release (void)
@@ -358,6 +358,13 @@ scene_release (void)
   CHECK (member_admit (m, p, &r, &refusal) == MEMBER_REFUSE);
   member_leave (m, &r);
   member_close (m, p);
+
+  /* Without an array it is anybody's. */
+  memset (&d, 0, sizeof d);
+  memset (d.cluster, 0x77, 16);
+  CHECK (member_desire (m, &d, why, sizeof why));
+  do_actions (false);
+  CHECK (memcmp (member_confirmed (m)->cluster, d.cluster, 16) == 0);
   member_free (m);
 }
 

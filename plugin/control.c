@@ -174,13 +174,28 @@ control_take (struct control *c, const json_t *reply)
 
 /*----- The heartbeat -----*/
 
+/* How the members look from here. */
 static json_t *
-stats_json (struct engine *e)
+members_json (const struct array_stats *s, unsigned members)
+{
+  json_t *list = json_array ();
+
+  for (unsigned m = 0; m < members; m++)
+    json_array_append_new (
+        list, json_pack ("{s:I, s:b}", "service_us",
+                         (json_int_t) (s->member[m].service_ns / 1000),
+                         "suspect", (int) s->member[m].suspect));
+  return list;
+}
+
+static json_t *
+stats_json (struct engine *e, unsigned members)
 {
   struct array_stats s;
   json_t *json = json_object ();
 
   engine_stats (e, &s);
+  json_object_set_new (json, "members", members_json (&s, members));
 #define FIELD(name) \
   json_object_set_new (json, #name, json_integer ((json_int_t) s.name))
   FIELD (reads);
@@ -222,8 +237,9 @@ beat (struct control *c, struct admin *admin, unsigned wait_ms)
   body = json_pack ("{s:s, s:I, s:I, s:s?, s:o, s:b, s:i}", "instance",
                     c->instance, "epoch", (json_int_t) epoch, "prepared",
                     (json_int_t) prepared, "uri", params.uri, "stats",
-                    stats_json (c->engine), "draining",
-                    (int) engine_ending (c->engine), "wait_ms", (int) wait_ms);
+                    stats_json (c->engine, c->members),
+                    "draining", (int) engine_ending (c->engine), "wait_ms",
+                    (int) wait_ms);
   status = admin_call (admin, "POST", path, body, &reply,
                        wait_ms + CALL_TIMEOUT_MS);
   json_decref (body);

@@ -397,14 +397,28 @@ obey (json_t *reply)
   say (why);
 }
 
+/* Does weftd not know the array that we have a place in?  Then it may be told
+ * to import it, as long as we ask.
+ */
+static bool
+may_be_imported (const json_t *reply)
+{
+  const char *code = json_string_value (json_object_get (reply, "code"));
+
+  return code && !format_uuid_zero (server.disk->sb.array) &&
+         (strcmp (code, "foreign-cluster") == 0 ||
+          strcmp (code, "unknown-array") == 0);
+}
+
 /* One heartbeat.  Returns the HTTP status, or -1. */
 static int
-beat (struct admin *admin, unsigned wait_ms)
+beat (struct admin *admin, unsigned wait_ms, bool *unknown)
 {
   char path[100], uuid[FORMAT_UUID_TEXT_BYTES];
   json_t *body = heartbeat (wait_ms), *reply = NULL;
   int status;
 
+  *unknown = false;
   if (body == NULL) {
     say ("out of memory for a heartbeat");
     return -1;
@@ -415,6 +429,7 @@ beat (struct admin *admin, unsigned wait_ms)
                        wait_ms + REPLY_TIMEOUT_MS);
   if (status == 200)
     obey (reply);
+  *unknown = status == 409 && may_be_imported (reply);
   json_decref (reply);
   json_decref (body);
   return status;
@@ -450,11 +465,12 @@ member_control_register (void)
 {
   struct admin *admin;
   int status, r = 0;
+  bool unknown;
 
   if (make_instance () == -1 || (admin = new_admin ()) == NULL)
     return -1;
-  status = beat (admin, 0);
-  if (status >= 400 && status < 500) {
+  status = beat (admin, 0, &unknown);
+  if (status >= 400 && status < 500 && !unknown) {
     nbdkit_error ("%s: %s", server.disk->path, admin_error (admin));
     r = -1;
   }
@@ -513,10 +529,11 @@ talk (void *opaque)
   while (!server.stopping) {
     bool hold = member_settled (server.member) && !joins ();
     uint64_t began = now_ms ();
+    bool unknown;
     int status;
 
     pthread_mutex_unlock (&server.lock);
-    status = beat (control.admin, hold ? HEARTBEAT_MS : 0);
+    status = beat (control.admin, hold ? HEARTBEAT_MS : 0, &unknown);
     pthread_mutex_lock (&server.lock);
     if (server.stopping)
       break;

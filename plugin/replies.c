@@ -12,11 +12,14 @@
  *
  * nbdkit has no place for this, and its calls were bound to libc before this
  * plugin was loaded.  But they all go through a table of addresses, where they
- * are found by name.  If they are not, nbdkit is as it always was.
+ * are found by name.  If they are not, nbdkit is as it always was.  They are in
+ * the table to the end of the process, so the plugin is never unloaded from
+ * memory (-z nodelete).
  */
 
 #include <config.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -30,7 +33,6 @@
 
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
-#include <nbdkit-version.h>
 
 #include "replies.h"
 
@@ -242,7 +244,8 @@ replies_guard (void)
   struct program p = { .base = 0 };
   unsigned found = 0;
 
-  if (NBDKIT_VERSION_MAJOR > 1 || NBDKIT_VERSION_MINOR >= 34)
+  /* Came with 1.34, as the remedy did. */
+  if (dlsym (RTLD_DEFAULT, "nbdkit_disconnect"))
     return;
   dl_iterate_phdr (read_program, &p);
   for (unsigned i = 0; p.symbols && p.names && i < 2; i++)

@@ -36,6 +36,8 @@
 #define PROGRESS_EXTENTS 256 /* a line for each GiB */
 #define CONNECT_MS 5000
 #define ANSWER_MS 5000 /* a member that hangs is not waited for */
+#define ENDING_MS 1000 /* instead, while nbdkit ends */
+#define ENDING_CHECK_MS 100
 #define LOAD_TRIES 10
 #define LOAD_PAUSE_S 1
 #define UNREADABLE_BYTES_MIN 4096 /* around an error no more is given up */
@@ -63,7 +65,10 @@ open_door (const struct map_member *mm, const char *door, const char *token)
 {
   struct nbd_handle *nbd = nbd_create ();
   char *uri = peer_door_uri (mm->uri, door, token);
-  int r = nbd && uri ? peer_connect (nbd, uri, CONNECT_MS, false) : -1;
+  bool ending = hangup_ending ();
+  int r = nbd && uri ? peer_connect (nbd, uri, ending ? ENDING_MS : CONNECT_MS,
+                                     !ending)
+                     : -1;
 
   if (r == 0) {
     free (uri);
@@ -82,16 +87,16 @@ open_door (const struct map_member *mm, const char *door, const char *token)
 static int
 await (struct nbd_handle *nbd, int64_t cookie)
 {
-  uint64_t until_ms = now_ms () + ANSWER_MS, now;
+  bool ending = hangup_ending ();
+  uint64_t until_ms = now_ms () + (ending ? ENDING_MS : ANSWER_MS);
   int r;
 
   if (cookie == -1)
     return -1;
-  while ((r = nbd_aio_command_completed (nbd, cookie)) == 0) {
-    now = now_ms ();
-    if (now >= until_ms || nbd_poll (nbd, (int) (until_ms - now)) == -1)
+  while ((r = nbd_aio_command_completed (nbd, cookie)) == 0)
+    if (now_ms () >= until_ms || (!ending && hangup_ending ()) ||
+        nbd_poll (nbd, ENDING_CHECK_MS) == -1)
       return -1;
-  }
   return r == 1 ? 0 : -1;
 }
 

@@ -168,6 +168,32 @@ handle_attach (struct loop *l, struct request *r)
   cluster_attach (loop_cluster (l), &in, r->name, &r->attach);
 }
 
+/* How the members look from the array process. */
+static void
+parse_stats_members (struct fields *stats, struct array_stats *s)
+{
+  const json_t *list = json_object_get (stats->object, "members");
+  uint64_t service_us = 0;
+  struct fields g;
+
+  if (!json_is_array (list) || json_array_size (list) > ARRAY_MEMBERS_MAX) {
+    fields_fail (stats, "members", "members must be a list of at most %d",
+                 ARRAY_MEMBERS_MAX);
+    return;
+  }
+  for (size_t i = 0; i < json_array_size (list); i++) {
+    fields_begin (&g, json_array_get (list, i));
+    fields_u64 (&g, "service_us", 0, INT64_MAX / 1000, &service_us);
+    fields_bool (&g, "suspect", &s->member[i].suspect);
+    fields_end (&g);
+    if (g.failed) {
+      fields_fail (stats, "members", "members[%zu]: %.200s", i, g.why);
+      return;
+    }
+    s->member[i].service_ns = service_us * 1000;
+  }
+}
+
 static void
 parse_stats (struct fields *f, struct array_stats *s)
 {
@@ -205,6 +231,8 @@ parse_stats (struct fields *f, struct array_stats *s)
   for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
     if (fields_has (&g, counters[i].name))
       fields_u64 (&g, counters[i].name, 0, INT64_MAX, counters[i].value);
+  if (fields_has (&g, "members"))
+    parse_stats_members (&g, s);
   if (g.failed)
     fields_fail (f, g.field, "in stats: %.200s", g.why);
   s->requests_waiting = waiting < UINT32_MAX ? (unsigned) waiting : UINT32_MAX;

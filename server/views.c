@@ -119,9 +119,11 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
   const struct cluster_member *member = &a->rec.member[m];
   const struct cluster_disk *d = a->disk[m];
   const char *reason = member->reason[0] ? member->reason : d->reason;
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  bool seen = writer && writer->alive && writer->stats_ms != 0;
 
   return json_pack (
-    "{sI so ss so so ss so so sb sb sb so so so so}", "position",
+    "{sI so ss so so ss so so sb sb sb so so sb so so so}", "position",
     (json_int_t) m,
     "disk", text_uuid (member->disk), "node", d->rec.node, "path",
     text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
@@ -129,8 +131,11 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
     text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
     "held", member->held, "spare_at",
     text_time (cluster_member_spare_wall_ms (c, a, m)), "rebuild",
-    view_rebuild (c, a, m), "data_bytes", text_number (d->rec.data_bytes),
-    "load", disk_load (d));
+    view_rebuild (c, a, m), "suspect", seen && writer->stats.member[m].suspect,
+    "service_us",
+    seen ? text_number (writer->stats.member[m].service_ns / 1000)
+         : json_null (),
+    "data_bytes", text_number (d->rec.data_bytes), "load", disk_load (d));
 }
 
 static json_t *

@@ -22,7 +22,7 @@ class Writer(threading.Thread):
 
     self.flushed[b]: the number that a FLUSH has promised; self.issued[b]: the
     last that was sent.  `after`: whose work it goes on with.  self.forgives: so
-    many FLUSHes may fail with EIO, where a last copy has been away."""
+    many FLUSHes may fail with EIO, where a last copy was away."""
 
     def __init__(self, uri, rng, after=None):
         super().__init__(daemon=True)

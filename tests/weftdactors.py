@@ -12,7 +12,6 @@ Whoever is made for a test and lives on belongs into weftd.actors.
 import http.client
 import json
 import os
-import signal
 import subprocess
 import threading
 import time

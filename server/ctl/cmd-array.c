@@ -62,6 +62,9 @@ print_rebuilds (const json_t *array)
 
     if (json_is_object (rebuild))
       printf ("  rebuild of %zu: %s\n", i, rebuild_text (rebuild, text));
+    if (json_is_true (json_object_get (v, "suspect")))
+      printf ("  %zu is slow: its answers take %" PRIu64 " us, and what others "
+              "have is read from them\n", i, json_number (v, "service_us"));
     if (json_is_true (json_object_get (v, "held")))
       printf ("  %zu is held out: weftctl rebuild join %s %zu takes it back\n",
               i, json_text (array, "name"), i);

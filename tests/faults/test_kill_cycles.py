@@ -29,11 +29,9 @@ ROUNDS = 20
 
 
 def make(cluster, **env):
-    """nbdkit 1.32 may abort a member whose client dies, unless it answers one
-    request at a time."""
     return cluster(layout="raid-x", members=GROUPS * WIDTH, groups=GROUPS,
                    unit=UNIT, size="16M", io_timeout=2000,
-                   env={"WEFT_MEMBER_ARGS": "--threads=1", **env})
+                   env=env)
 
 
 def victims(rng, least):

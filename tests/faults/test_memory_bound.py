@@ -18,7 +18,7 @@ from fiojob import Fio
 
 UNIT = 64 << 10
 LARGEST = 1 << 20
-SECONDS = 40
+SECONDS = 25
 
 def memory(pid, key):
     with open(f"/proc/{pid}/status", encoding="ascii",

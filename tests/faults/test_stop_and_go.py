@@ -1,7 +1,7 @@
 """A process of any role is stopped, and goes on later.
 
 Topology: one raid-x devcluster of four members; fio writes and verifies.
-Cause: SIGSTOP, then SIGCONT 0.2 to 8 s later, of a member, the array process
+Cause: SIGSTOP, then SIGCONT 0.2 to 7 s later, of a member, the array process
        and weftd in turn, and of two of different roles at once.
 Pass:  fio sees no error and only what it wrote; a member that went out comes
        back in-sync by itself; all copies are alike in the end.
@@ -17,7 +17,7 @@ from copies import check_copies, model_of
 from fiojob import Load
 
 UNIT = 64 << 10
-PAUSES_S = [0.2, 1, 3, 8]
+PAUSES_S = [0.2, 1, 7]
 
 
 def roles(c, rng):

@@ -2,9 +2,9 @@
 another, on a real cluster.
 
 Topology: one raid-x devcluster of four, with an array process or none.
-Causes: weftd killed, and its database removed; a member that does not ask the
-        new one; a blank disk that has asked it before.  A host that holds the
-        array and lives.
+Causes: weftd killed, and its database removed; all the rest killed, too; a member
+        that does not ask the new one; a blank disk that has asked it before.
+        A host that holds the array and lives.
 Pass:  weftctl refuses what would lose data, with the reason and the way out;
        what was flushed is there afterwards, on every copy.
 """
@@ -50,18 +50,13 @@ def check(c, model, data):
     check_copies(c, model, content(c.nbd))
 
 
-def end_array_process(c):
-    c.terminate("array")
-    eventually(lambda: c.get("/api/v1/arrays/a")["session"] is None)
-
-
 # --- import ---------------------------------------------------------------------------
 
 
 class Lost:
     """A cluster whose weftd has lost its database."""
 
-    def __init__(self, cluster, ctl, seed, down=(), blank=False):
+    def __init__(self, cluster, ctl, seed, down=(), all_of_it=False):
         self.c = c = cluster(members=4, unit=UNIT, size="32M")
         self.ctl = ctl(c)
         self.model = model_of(c, "raid-x", UNIT)
@@ -70,16 +65,18 @@ class Lost:
         self.uuid = c.get("/api/v1/arrays/a")["uuid"]
         self.data = random.Random(seed).randbytes(FILLED)
         fill(c.nbd, self.data)
-        end_array_process(c)
-        c.kill("weftd", *down)
+        four = ["m0", "m1", "m2", "m3"]
+        if all_of_it:
+            c.kill("weftd", "array", *four)
+        else:
+            c.terminate("array")
+            c.kill("weftd", *down)
         shutil.rmtree(c.dir / "weftd")
-        for m in range(4) if blank else ():
-            c.stop(f"m{m}")
         c.start("weftd")
-        if blank:
+        if all_of_it:
+            # A new disk is enrolled before the old ones are back.
             self.blank = c.add()[1]
-            for m in range(4):
-                c.cont(f"m{m}")
+            c.start(*four)
         eventually(lambda: self.heard() == 4 - len(down),
                    what="the members to ask the new weftd")
 
@@ -148,16 +145,22 @@ def test_import_without_a_member(cluster, ctl, seed):
     w("array", "spare", "add", "a", file)
 
 
-def test_import_beside_a_blank_disk(cluster, ctl, seed):
-    """A disk in no array that has asked before is no hindrance, and is there
-    to be used."""
-    s = Lost(cluster, ctl, seed, blank=True)
+def test_import_after_the_end_of_everything(cluster, ctl, seed):
+    """All is killed with the writer attached, and a blank disk has asked first:
+    it is no hindrance, and is there to be used."""
+    s = Lost(cluster, ctl, seed, all_of_it=True)
     c, w = s.c, s.ctl
     w("array", "import", "a", s.uuid)
     c.start("array")
     check(c, s.model, s.data)
+    c.kill("m3")
     w("array", "spare", "add", "a", s.blank)
-    assert c.get("/api/v1/arrays/a")["spares"] == [s.blank]
+    w("array", "set", "a", "--spare-after", 1)
+    fill(c.nbd, s.data[::-1])
+    eventually(lambda: c.get("/api/v1/arrays/a")["members"][3]["disk"]
+               == s.blank, what="the blank disk to take the place")
+    w("rebuild", "wait", "a", 3)
+    check(c, s.model, s.data[::-1])
 
 
 # --- takeover --------------------------------------------------------------------------
@@ -204,7 +207,7 @@ def test_takeover(cluster, ctl, far, seed):
     c = cluster(members=4, unit=UNIT, size="32M")
     w = ctl(c)
     model = model_of(c, "raid-x", UNIT)
-    end_array_process(c)
+    c.terminate("array")
     other = far(c)
     old = connect(other.uri)
     data = random.Random(seed).randbytes(FILLED)

@@ -336,7 +336,7 @@ def test_rm_with_a_silent_disk(cluster, ctl):
     c = cluster(members=3, size="32M")
     w = ctl(c)
     uuids = [m["disk"] for m in c.get("/api/v1/arrays/a")["members"]]
-    end_array_process(c)
+    c.terminate("array")
     c.kill("m2")
     eventually(lambda: "silent" in w("disk", "ls"))
     assert "1 of its disks" in w("array", "rm", "a", "--yes")

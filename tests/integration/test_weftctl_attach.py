@@ -59,7 +59,7 @@ def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
     """No array process: attach starts one, and detach ends it."""
     c = cluster(members=4, size="64M")
     w = ctl(c)
-    end_array_process(c)
+    c.terminate("array")
     mnt = str(tmp_path / "mnt")
 
     device = w("attach", "a", "--fuse").strip()
@@ -92,13 +92,6 @@ def test_attach_starts_an_array_process(cluster, ctl, tmp_path):
     assert read_tree(device, mnt) == files
     run("e2fsck", "-fn", device)
     assert w.json("detach", "a") == {"array": "a", "detached": True}
-
-
-def end_array_process(c):
-    """Cleanly, so that its session is over."""
-    c.may_end("array")
-    os.kill(c.status()["array"]["pid"], 15)
-    eventually(lambda: session(c) is None)
 
 
 def test_attach_uses_the_array_process_of_this_host(cluster, ctl, tmp_path):
@@ -150,7 +143,7 @@ def test_print_uri(cluster, ctl):
     assert w("attach", "a", "--print-uri").strip() == c.nbd
     assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
 
-    end_array_process(c)
+    c.terminate("array")
     uri = w("attach", "a", "--print-uri").strip()
     assert uri.startswith("nbd+unix:///?socket=/")
     info = json.loads(run("qemu-img", "info", "--output=json", uri).stdout)
@@ -173,7 +166,7 @@ def test_read_only(cluster, ctl, tmp_path):
     assert "read-only" not in w("attach", "a", "--read-only", "--fuse",
                                 status=FAILED)
     w("detach", "a")
-    end_array_process(c)
+    c.terminate("array")
 
     device = w("attach", "a", "--fuse", "--read-only").strip()
     assert session(c) is None
@@ -208,7 +201,7 @@ def test_attach_at_the_same_time(cluster, ctl):
     """Four at once: one of them attaches, the others see that."""
     c = cluster(members=3, size="32M")
     w = ctl(c)
-    end_array_process(c)
+    c.terminate("array")
     four = [subprocess.Popen(["weftctl", "attach", "a", "--fuse"], text=True,
                              env={**os.environ, **w.env},
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -231,7 +224,7 @@ def test_attach_with_a_member_out(cluster, ctl):
     h.flush()
     h.shutdown()
     eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "degraded")
-    end_array_process(c)
+    c.terminate("array")
     device = w("attach", "a", "--fuse").strip()
     assert c.get("/api/v1/arrays/a")["members"][1]["state"] == "out"
     with open(device, "rb", buffering=0) as f:
@@ -246,7 +239,7 @@ def test_attach_survives_the_death_of_the_array_process(cluster, ctl):
     """kill -9 of the nbdkit that attach started: attach again makes it anew."""
     c = cluster(members=3, size="32M")
     w = ctl(c)
-    end_array_process(c)
+    c.terminate("array")
     device = w("attach", "a", "--fuse").strip()
     with open(device, "r+b", buffering=0) as f:
         f.write(b"flushed!" * 512)

@@ -2,47 +2,47 @@
 # array.sh: mutants of the array engine.  check says how they are written.
 
 # What is acknowledged, and when.
-mutant ack-before-data "sim" array-write.c \
+mutant ack-before-data sim array-write.c \
   '  if (ok)' '  if (1)'
-mutant degraded-ack-before-commit "sim" array-write.c \
+mutant degraded-ack-before-commit sim array-write.c \
   'if (direct && !member_readable (a, data->member)) {' \
   'if (direct && !member_readable (a, data->member)) { piece_end (a, p); return;'
-mutant degraded-ack-before-image "sim" array-write.c \
+mutant degraded-ack-before-image sim array-write.c \
   '!copy_in_sync (a, p, 0)' 'false'
-mutant fua-does-not-wait "sim" array-write.c \
+mutant fua-does-not-wait sim array-write.c \
   'bool wait = (r->flags & ARRAY_FUA) ||' 'bool wait ='
-mutant image-without-fua "sim" array-io.c \
+mutant image-without-fua sim array-io.c \
   '(run->fua ? ARRAY_FUA : 0) |' '0 |'
-mutant no-second-look-after-commit "sim" array.c \
+mutant no-second-look-after-commit sim array.c \
   'if (q->error || !request_writes (q->r)' 'if (1 || !request_writes (q->r)'
 
 # The image buffer.
-mutant image-dropped-before-written "sim" images-send.c \
+mutant image-dropped-before-written sim 'images*.c' \
   'if (written || run->drops != m->drops)' 'if (1)'
-mutant image-replaced-while-sent "sim" images-internal.h \
+mutant image-replaced-while-sent sim images-internal.h \
   'return f && f->offset < e->offset + e->length;' 'return false && f;'
-mutant old-image-follows-a-return "sim" images-send.c \
+mutant old-image-follows-a-return sim 'images*.c' \
   'if (written || run->drops != m->drops)' 'if (written)'
-mutant replaced-image-leaves-its-flush "sim" images.c \
+mutant replaced-image-leaves-its-flush sim 'images*.c' \
   'if (o->sequence >= e->sequence)' 'if (1)'
-mutant cut-image-keeps-its-bytes "sim" images.c \
+mutant cut-image-keeps-its-bytes sim 'images*.c' \
   'o->at += end - o->offset;' ''
-mutant blocked-image-is-sent "sim" images-send.c \
+mutant blocked-image-is-sent sim 'images*.c' \
   'if (!e->due && !image_blocked (m, e))' 'if (!e->due)'
-mutant batch-payload-is-shifted "sim" images-send.c \
+mutant batch-payload-is-shifted sim 'images*.c' \
   'at = batch_payload_at (count);' 'at = batch_payload_at (count) + 8;'
 
 # FLUSH.
-mutant flush-skips-a-member "sim" array-flush.c \
+mutant flush-skips-a-member sim array-flush.c \
   'if (member_counts (a, i) && m->written > m->flushed)' \
   'if (i != 1 && member_counts (a, i) && m->written > m->flushed)'
-mutant flush-does-not-drain "sim" array-flush.c \
+mutant flush-does-not-drain sim array-flush.c \
   'if (!images_drained (a->images, q->mark))' 'if (0)'
-mutant flush-shares-one-begun-too-early "sim" array-flush.c \
+mutant flush-shares-one-begun-too-early sim array-flush.c \
   'm->flushed = x->start;' 'm->flushed = a->event;'
-mutant flush-that-failed-counts "sim" array-flush.c \
+mutant flush-that-failed-counts sim array-flush.c \
   'if (ok && m->flushed < x->start)' 'if (m->flushed < x->start)'
-mutant failed-flush-is-tried-again "sim" array-io.c \
+mutant failed-flush-is-tried-again sim array-io.c \
   '  if (error == 0)
     return false;
   if (x->io.kind == IO_READ)' \
@@ -51,62 +51,65 @@ mutant failed-flush-is-tried-again "sim" array-io.c \
   if (x->io.kind == IO_READ)'
 
 # Reads, and turns.
-mutant overlapping-writes-at-once "sim" array-range.c \
+mutant overlapping-writes-at-once sim array-range.c \
   'return x->start < y->end && y->start < x->end' \
   'return x->start == y->start && x->end == y->end'
-mutant image-read-without-drain "sim" array-read.c \
+mutant image-read-without-drain sim array-read.c \
   'if ((c == copy || p->bad & 1u << c) &&' 'if (0 &&'
-mutant image-read-without-turn "sim" array-read.c \
+mutant image-read-without-turn sim array-read.c \
   'if (q->lock < need) {' 'if (0) {'
-mutant repair-without-turn "sim" array-read.c \
+mutant repair-without-turn sim array-read.c \
   'need = LOCK_EXCLUSIVE;' 'need = LOCK_NONE;'
-mutant balance-while-buffered "sim" array-read.c \
+mutant balance-while-buffered sim array-read.c \
   'if (images_overlap (a->images, copy->member, copy->offset, p->at.length)' \
   'if (0'
-mutant joiner-is-read "sim" array-internal.h \
+mutant joiner-is-read sim array-internal.h \
   'return a->member[member].state == MEMBER_IN_SYNC;' \
   'return a->member[member].state != MEMBER_OUT;'
 
 # Joining, and epochs.
-mutant joiner-gets-no-copy "sim" array-write.c \
+mutant joiner-gets-no-copy sim array-write.c \
   'else if (member_background (a, member))' 'else if (0)'
-mutant prepared-before-drained "sim" array-join.c \
+mutant prepared-before-drained sim array-join.c \
   '(!a->next.flushing && !drained (a)) ||' ''
-mutant prepared-before-flushed "sim" array-join.c \
+mutant prepared-before-flushed sim array-join.c \
   '!flushed (a)' '(flushed (a), false)'
-mutant prepared-joiner-counts-for-nothing "sim" array-member.c \
+mutant epoch-said-before-older-images-are-written "sim" array-join.c \
+  'return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;' \
+  'return a->config.epoch;'
+mutant prepared-joiner-counts-for-nothing sim array-member.c \
   '(a->next.epoch && a->next.states[i] == MEMBER_IN_SYNC)' 'false'
-mutant lost-copy-is-back-as-if-nothing-was "sim" array-member.c \
+mutant lost-copy-is-back-as-if-nothing-was sim array-member.c \
   '  a->clear.never = true;
   flush_fail (a);' ''
-mutant reader-reads-between-epochs "test-array-reader" array-internal.h \
+mutant reader-reads-between-epochs test-array-reader array-internal.h \
   'a->hold || (a->config.readonly && a->next.told)' 'a->hold'
 
-mutant reader-reads-though-unheard-of "test-array-reader" array-internal.h \
+mutant reader-reads-though-unheard-of test-array-reader array-internal.h \
   'a->hold || (a->config.readonly && a->next.told)' \
   '(a->config.readonly && a->next.told)'
 
 # Intent bits.
-mutant clear-without-flush "sim" array-clear.c \
+mutant clear-without-flush sim array-clear.c \
   'else if (c->covered)' 'else if (1)'
-mutant clear-after-too-early-a-flush "sim" array-clear.c \
+mutant clear-after-too-early-a-flush sim array-clear.c \
   'if (!q->error && q->shift == a->clear.shifts)' 'if (!q->error)'
-mutant clear-what-is-in-flight "sim" array-clear.c \
+mutant clear-what-is-in-flight sim array-clear.c \
   '      clear_touch (a, x);' '      ;'
-mutant clear-what-was-written-since "sim" array-clear.c \
+mutant clear-what-was-written-since sim array-clear.c \
   '(*chunk)->rested[word] &= ~bit;' ''
-mutant clear-while-degraded "sim" array-clear.c \
+mutant clear-while-degraded sim array-clear.c \
   'return a->degraded || a->clear.never || a->stopped;' \
   'return a->stopped;'
-mutant write-while-clearing "sim" array-io.c \
+mutant write-while-clearing sim array-io.c \
   'if (clear_holds (a, x)) {' 'if (0) {'
 
 # Who is accused.
-mutant accused-at-a-fixed-time "test-array sim" array-overdue.c \
+mutant accused-at-a-fixed-time "test-array-loss sim" array-overdue.c \
   'o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
                                        longest_ns (a));' ''
-mutant accused-without-a-probe "test-array sim" array-overdue.c \
+mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '    send_probe (a, member);' \
   '    member_lost (a, member, "it is silent");'
-mutant silent-member-is-never-accused "test-array sim" array-overdue.c \
+mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
   'o->probe && o->probe_ns + probe_ns (o) <= a->now_ns' 'false'

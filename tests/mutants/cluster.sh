@@ -2,100 +2,105 @@
 # cluster.sh: mutants of the cluster engine.  check says how they are written.
 
 # An epoch's number, its change and its commit.
-mutant number-used-twice "test-cluster-change test-cluster" cluster-epoch.c \
+mutant number-used-twice test-cluster-attach cluster-epoch.c \
   'change->epoch = epoch + 1;' \
   'change->epoch = change->epoch ? change->epoch : epoch + 1;'
-mutant number-below-a-member-s "test-cluster-change test-cluster" cluster-epoch.c \
+mutant number-below-a-member-s test-cluster-attach cluster-epoch.c \
   'if (a->disk[m]->min_epoch > epoch)' 'if (0)'
-mutant commit-without-confirmation "test-cluster-change test-cluster" cluster-epoch.c \
+mutant commit-without-confirmation test-cluster-attach cluster-epoch.c \
   'if (cluster_epoch_waits_for (a, m))
       return;' ''
-mutant commit-without-sessions "test-cluster-change test-cluster" cluster-epoch.c \
-  'if (cluster_epoch_waits_for_session (a, s))
-      return;' ''
-mutant silent-writer-is-passed-over "test-cluster-change test-cluster" cluster-epoch.c \
+mutant commit-without-sessions test-cluster-change cluster-epoch.c \
+  'if (cluster_epoch_waits_for (a, m))
+      return;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (cluster_epoch_waits_for_session (a, s))
+      return;' \
+  'if (cluster_epoch_waits_for (a, m))
+      return;'
+mutant silent-writer-is-passed-over test-cluster-change cluster-epoch.c \
   'return change->epoch && change->sessions && !s->rec.ended &&
          (s->rec.writable || s->alive) &&' \
   'return change->epoch && change->sessions && !s->rec.ended && s->alive &&'
-mutant commit-said-before-durable "test-cluster-change test-cluster" cluster-epoch.c \
+mutant commit-said-before-durable test-cluster-attach cluster-epoch.c \
   '  memset (change, 0, sizeof *change);
   cluster_put_array (c, a);' \
   '  memset (change, 0, sizeof *change);'
-mutant prepared-said-before-durable "test-cluster-change test-cluster" cluster-epoch.c \
+mutant prepared-said-before-durable test-cluster-attach cluster-epoch.c \
   '  cluster_put_array (c, a);
   cluster_changed_array (c, a);
   if (sessions)' \
   '  if (sessions)'
-mutant grant-said-before-durable "test-cluster test-cluster-change" cluster-attach.c \
+mutant grant-said-before-durable test-cluster-attach cluster-attach.c \
   '  cluster_put_session (c, s);' ''
-mutant end-said-before-durable "test-cluster test-cluster-change" cluster-session.c \
+mutant end-said-before-durable test-cluster-attach cluster-session.c \
   '  s->alive = false;
   cluster_put_session (c, s);' '  s->alive = false;'
 
 # Writers.
-mutant attach-without-fence "test-cluster test-cluster-change" cluster-attach.c \
+mutant attach-without-fence test-cluster-attach cluster-attach.c \
   'confirm[m] = states[m] != MEMBER_OUT;' 'confirm[m] = false;'
-mutant detach-without-fence "test-cluster-change test-cluster" cluster-session.c \
+mutant detach-without-fence test-cluster-attach cluster-session.c \
   'next.confirm[m] = next.states[m] != MEMBER_OUT;' 'next.confirm[m] = false;'
-mutant two-writers "test-cluster test-cluster-change" cluster-attach.c \
+mutant two-writers test-cluster-attach cluster-attach.c \
   'if (s && s->alive) {' 'if (0) {'
-mutant takeover-leaves-the-old-session "test-cluster test-cluster-change" cluster-attach.c \
+mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
   '  cluster_session_end (c, old,
                        "node' '  if (0) cluster_session_end (c, old,
                        "node'
 
 # Members that go out.
-mutant last-copy-goes-out "test-cluster test-cluster-change" cluster-lost.c \
+mutant last-copy-goes-out test-cluster-lost cluster-lost.c \
   'if (a->rec.member[member].state != MEMBER_IN_SYNC ||
       !cluster_epoch_loses (a, states))' 'if (1)'
-mutant attach-leaves-the-last-copy-out "test-cluster test-cluster-change" cluster-attach.c \
+mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attach.c \
   'if (!starting && !cluster_epoch_loses (a, states))' 'if (!starting)'
-mutant reader-puts-a-member-out "test-cluster test-cluster-change" cluster-lost.c \
+mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
   'if (refuse_reader (c, op, s, a, member) ||' 'if ('
-mutant late-report-puts-a-new-life-out "test-cluster-change test-cluster" cluster-lost.c \
+mutant late-report-puts-a-new-life-out test-cluster-change cluster-lost.c \
   '(m->fence > s->epoch && m->fence > s->told_epoch)' 'false'
-mutant lost-last-copy-is-back-without-fence "test-cluster-change test-cluster" cluster-epoch.c \
+mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_epoch_stay (c, a, confirm);' 'cluster_epoch_stay (c, a, NULL);'
 
 # Members that come back.
-mutant joiner-without-fence "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant joiner-without-fence test-cluster-attach cluster-rebuild.c \
   'confirm[m] = any = true;' 'any = true;'
-mutant joiner-fences-nobody-else "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant joiner-fences-nobody-else test-cluster-attach cluster-rebuild.c \
   'confirm[m] = states[m] != MEMBER_OUT;' ';'
-mutant joiner-copies-before-the-writer-sends "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant joiner-copies-before-the-writer-sends test-cluster-rebuild cluster-rebuild.c \
   'return writer == NULL || writer->epoch >= a->rec.member[member].fence;' \
   'return true;'
-mutant joiner-copies-from-one-not-in-sync "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant joiner-copies-from-one-not-in-sync test-cluster-rebuild cluster-rebuild.c \
   'order->source[m] = a->rec.member[m].state == MEMBER_IN_SYNC;' \
   'order->source[m] = true;'
-mutant joiner-copies-from-one-not-fenced "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant joiner-copies-from-one-not-fenced test-cluster-rebuild cluster-rebuild.c \
   'return false; /* it may still be written, by one who is over */' ';'
-mutant in-sync-without-prepare "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant in-sync-without-prepare test-cluster-attach cluster-rebuild.c \
   'cluster_epoch_prepare (c, a, states, NULL, true);' \
   'cluster_epoch_prepare (c, a, states, NULL, false);'
-mutant in-sync-by-an-old-report "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant in-sync-by-an-old-report test-cluster-join cluster-rebuild.c \
   'join->phase == CLUSTER_JOIN_SYNCED &&
          join->epoch == a->rec.member[member].fence' \
   'join->phase == CLUSTER_JOIN_SYNCED'
-mutant in-sync-though-begun-again "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant in-sync-though-begun-again test-cluster-rebuild cluster-rebuild.c \
   'if (why == NULL && states[m] == MEMBER_IN_SYNC && !synced (a, m))' 'if (0)'
-mutant restarted-joiner-waits-for-ever "test-cluster-rebuild test-cluster-change" cluster-rebuild.c \
+mutant restarted-joiner-waits-for-ever test-cluster-rebuild cluster-rebuild.c \
   'return "it was started again";' ';'
-mutant joiner-keeps-what-a-lost-source-gave "test-cluster-rebuild test-cluster-change" cluster-epoch.c \
+mutant joiner-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c \
   'if (change->states[m] == MEMBER_OUT && source_goes (a, m))' 'if (0)'
-mutant held-member-comes-back "test-cluster-rebuild test-cluster-member" cluster-rebuild.c \
+mutant held-member-comes-back test-cluster-member cluster-rebuild.c \
   'if (member->state != MEMBER_OUT || member->held ||' \
   'if (member->state != MEMBER_OUT ||'
 
 # What is old.
-mutant old-database-is-served "test-cluster test-cluster-import" cluster-admit.c \
+mutant old-database-is-served test-cluster-rules cluster-admit.c \
   'else if (a && hb->states_epoch > cluster_array_wanted_epoch (a))' 'else if (0)'
-mutant old-database-by-min-epoch-is-served "test-cluster test-cluster-import" cluster-admit.c \
+mutant old-database-by-min-epoch-is-served test-cluster-rules cluster-admit.c \
   'hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)' 'false)'
-mutant old-database-by-a-host-is-served "test-cluster test-cluster-change" cluster-session.c \
+mutant old-database-by-a-host-is-served test-cluster-rules cluster-session.c \
   'if (hb->epoch > a->rec.epoch ||
         hb->prepared > cluster_array_wanted_epoch (a))' 'if (0)'
-mutant old-copy-of-a-disk-is-believed "test-cluster-rebuild test-cluster-change" cluster-disk.c \
+mutant old-copy-of-a-disk-is-believed test-cluster-rebuild cluster-disk.c \
   'took ? hb->sequence < d->rec.sequence :' 'took ? false :'
-mutant clone-is-believed "test-cluster test-cluster-rebuild" cluster-admit.c \
+mutant clone-is-believed test-cluster-rules cluster-admit.c \
   '!(d && contend (c, op, d, hb)) &&' ''

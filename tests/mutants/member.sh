@@ -17,7 +17,7 @@ mutant door-before-its-epoch-is-noted "test-member-scenes test-member-rules test
   'if (t.epoch > m->confirmed.served_epoch) {' 'if (0) {'
 mutant older-weftd-is-obeyed "test-member-scenes test-member-rules test-member" member.c \
   'else if (d->generation < sb.generation)' 'else if (0)'
-mutant older-states-are-taken "test-member-late" member.c \
+mutant older-states-are-taken test-member-late member.c \
   'if (d->epoch >= sb->states_epoch) {' 'if (1) {'
 
 # After a failure.
@@ -25,7 +25,7 @@ mutant failed-member-goes-on "test-member-scenes test-member-rules test-member" 
   '  if (member_failed (m))
     return refuse_failed (m, refusal);
   if (pass->epoch' '  if (pass->epoch'
-mutant failed-header-write-is-forgotten "test-member-late" member.c \
+mutant failed-header-write-is-forgotten test-member-late member.c \
   '  if (error)
     member_fail (m, error,' '  if (0)
     member_fail (m, error,'
@@ -88,7 +88,7 @@ mutant joiner-takes-an-old-order "test-member-rules test-member-join" member-joi
   'if (join_epoch > j->order)'
 mutant joiner-goes-on-through-a-fence "test-member-rules test-member-join" member-join.c \
   'if (!m->joining || raised ||' 'if (!m->joining ||'
-mutant joiner-clears-before-stable "test-member-late" member-join.c \
+mutant joiner-clears-before-stable test-member-late member-join.c \
   'mark != j->mark ||' ''
 mutant joiner-keeps-a-copy-that-failed "test-member-rules test-member-join" member-join.c \
   'if (ok && run == j->run' 'if (run == j->run'

@@ -10,14 +10,15 @@
 enum fault {
   KILL_MEMBER, CUT_MEMBER, KILL_HOST, CUT_HOST, CUT_ALL, KILL_WEFTD,
   OLD_DATABASE, BACKUP, PARTITION, HEAL, FLAP, BREAK, FREEZE, WRITE_ERROR,
-  READ_ERROR, CORRUPT_SLOT, REPLACE, SLOW, DETACH, FAULTS
+  READ_ERROR, CORRUPT_SLOT, REPLACE, SPARE, CANCEL, JOIN,
+  SLOW, DETACH, FAULTS
 };
 static const unsigned weights[FAULTS] = {
   [KILL_MEMBER] = 16, [CUT_MEMBER] = 12, [KILL_HOST] = 8, [CUT_HOST] = 5,
   [CUT_ALL] = 3, [KILL_WEFTD] = 10, [OLD_DATABASE] = 1, [BACKUP] = 2,
   [PARTITION] = 12, [HEAL] = 14, [FLAP] = 5, [BREAK] = 8, [FREEZE] = 6,
-  [WRITE_ERROR] = 4, [READ_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3, [SLOW] = 4,
-  [DETACH] = 4,
+  [WRITE_ERROR] = 4, [READ_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3, [SPARE] = 2, [CANCEL] = 2,
+  [JOIN] = 4, [SLOW] = 4, [DETACH] = 4,
 };
 
 static void keeper (void *owner);
@@ -232,44 +233,6 @@ corrupt_slot (void)
 }
 
 static void
-replaced (struct call *c)
-{
-  sim_trace ("replace: %d %s", c->answer.status,
-             c->answer.code ? c->answer.code : "");
-  call_unref (c);
-}
-
-/* A member's disk is gone for good; a blank one takes its place. */
-static void
-replace (void)
-{
-  const struct cluster_array_record *a = store_array ();
-  unsigned lost = PLACES_MAX;
-  struct call *c;
-
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (a->member[m].state != MEMBER_IN_SYNC)
-      lost = m;
-  if (lost == PLACES_MAX || w.old_database)
-    return;
-  for (unsigned i = 0; i < w.disks; i++) {
-    bool used = false;
-
-    for (unsigned m = 0; m < w.layout.members; m++)
-      used |= a->member[m].disk[0] == i + 1;
-    if (used || w.member[i].proc.life == 0)
-      continue;
-    c = call_new (&w.admin, CALL_REPLACE, NULL, replaced);
-    c->refs++;
-    c->member.member = lost;
-    memcpy (c->member.disk, w.disk[i].uuid, 16);
-    sim_trace ("disk %u is to replace member %u", i, lost);
-    call_send (c, 10000);
-    return;
-  }
-}
-
-static void
 slow (void)
 {
   struct member_role *m = some_member ();
@@ -287,6 +250,111 @@ detach (void)
       return;
     }
 }
+
+/* ---- What administrators do ---- */
+
+static void
+answered (struct call *c)
+{
+  sim_trace ("admin: %d %s", c->answer.status,
+             c->answer.code ? c->answer.code : "");
+  call_unref (c);
+}
+
+static void
+ask (enum call_kind kind, unsigned member, const struct disk *d)
+{
+  struct call *c = call_new (&w.admin, kind, NULL, answered);
+
+  c->refs++;
+  c->member.member = member;
+  if (d)
+    memcpy (c->member.disk, d->uuid, 16);
+  c->tune = (struct cluster_array_tune){
+    .has_spare_after = true, .spare_after_ms = between (1000, 8000)
+  };
+  call_send (c, 10000);
+}
+
+/* A member that is not in-sync, or PLACES_MAX. */
+static unsigned
+some_lost (void)
+{
+  const struct cluster_array_record *a = store_array ();
+  unsigned lost = PLACES_MAX;
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].state != MEMBER_IN_SYNC)
+      lost = m;
+  return lost;
+}
+
+/* A disk that runs, and is no member; or NULL. */
+static struct disk *
+some_disk (void)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned i = 0; i < w.disks; i++) {
+    bool used = w.member[i].proc.life == 0;
+
+    for (unsigned m = 0; m < w.layout.members; m++)
+      used |= a->member[m].disk[0] == i + 1;
+    if (!used)
+      return &w.disk[i];
+  }
+  return NULL;
+}
+
+/* A member's disk is gone for good; a blank one takes its place. */
+static void
+replace (void)
+{
+  unsigned lost = some_lost ();
+  struct disk *d = some_disk ();
+
+  if (lost == PLACES_MAX || d == NULL || w.old_database)
+    return;
+  sim_trace ("disk %u is to replace member %u", d->number, lost);
+  ask (CALL_REPLACE, lost, d);
+}
+
+/* In case a member is out for long. */
+static void
+spare (void)
+{
+  struct disk *d = some_disk ();
+
+  if (d == NULL || w.old_database)
+    return;
+  sim_trace ("disk %u is to be a spare", d->number);
+  ask (CALL_TUNE, 0, NULL);
+  ask (CALL_SPARE, 0, d);
+}
+
+static void
+cancel (void)
+{
+  unsigned lost = some_lost ();
+
+  if (lost == PLACES_MAX || w.old_database)
+    return;
+  sim_trace ("member %u is to stay out", lost);
+  ask (CALL_CANCEL, lost, NULL);
+}
+
+/* Members that are to stay out may come back. */
+static void
+join (void)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (a->member[m].held && !w.old_database)
+      ask (CALL_JOIN, m, NULL);
+}
+
+/* ---- All of them ---- */
 
 static void
 fault (enum fault f)
@@ -358,6 +426,15 @@ fault (enum fault f)
     break;
   case REPLACE:
     replace ();
+    break;
+  case SPARE:
+    spare ();
+    break;
+  case CANCEL:
+    cancel ();
+    break;
+  case JOIN:
+    join ();
     break;
   case SLOW:
     slow ();
@@ -436,6 +513,8 @@ keeper (void *what)
     if (w.member[i].proc.life && member_failed (w.member[i].engine) &&
         sim_chance (20)) /* what it did not write is lost */
       stop_member (&w.member[i], true);
+  if (w.healing)
+    join ();
   later (200 * MS, keeper, NULL);
 }
 

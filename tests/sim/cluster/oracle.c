@@ -29,8 +29,10 @@ struct grain {
   uint64_t acked, floor, promised; /* 0: the base */
   uint64_t last_zero;              /* the latest that is not void */
   uint64_t base;                   /* its value when the era began */
+  uint64_t fell;                   /* the number of its last fall */
 };
 static struct grain *grains;
+static uint64_t falls;
 
 struct version {
   unsigned first, count; /* grains */
@@ -53,6 +55,7 @@ struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
   uint64_t events, told; /* as of its submission */
+  uint64_t falls;
   unsigned read_errors;
   bool ended;       /* another held the array when it was asked */
   unsigned first, count;
@@ -117,6 +120,7 @@ oracle_submit (struct host *h, struct array_request *r)
   q->era = era;
   q->events = events;
   q->told = told;
+  q->falls = falls;
   q->read_errors = w.read_errors;
   q->ended = h->writable && h->session != holder;
   q->first = flush ? 0 : offset_grain (r->offset);
@@ -192,7 +196,7 @@ read_done (struct host *h, struct asked *q, struct array_request *r)
       sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
                 ", but it was %" PRIu64 " before",
                 h->proc.number, g, grain_offset (g), v, floor);
-    if (h->writable)
+    if (h->writable && grains[g].fell <= q->falls)
       raise_to (&grains[g].floor, v > low ? v : 0);
   }
 }
@@ -302,6 +306,7 @@ weaken (unsigned g)
     sim_trace ("oracle: grain %u falls from %" PRIu64 " to %" PRIu64, g,
                grains[g].floor, grains[g].promised);
   grains[g].floor = grains[g].acked = grains[g].promised;
+  grains[g].fell = ++falls; /* what was read before is no measure any more */
 }
 
 /* The value of a grain on the members that are in-sync; they agree. */

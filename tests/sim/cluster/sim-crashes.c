@@ -230,10 +230,6 @@ run (void)
     crash ();
     world_live (SECOND, NULL);
     read_all ();
-    if (oracle_reconnected ()) {
-      w.host[0].wants_detach = true;
-      clients_poll (&w.host[0]);
-    }
     world_converge ();
   }
   world_end ();

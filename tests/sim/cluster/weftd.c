@@ -221,6 +221,12 @@ weftd_call (struct call *c)
     cluster_member_replace (e, &in, ARRAY_NAME, c->member.member,
                             c->member.disk);
     break;
+  case CALL_SPARE:
+    cluster_spare_add (e, &in, ARRAY_NAME, c->member.disk);
+    break;
+  case CALL_TUNE:
+    cluster_array_tune (e, &in, ARRAY_NAME, &c->tune);
+    break;
   case CALL_JOIN:
     cluster_member_join (e, &in, ARRAY_NAME, c->member.member);
     break;

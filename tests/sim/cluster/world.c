@@ -348,6 +348,16 @@ touch_all (void)
                   w.area[i].grains * grain_bytes);
 }
 
+/* No bit falls any more in a session that had the last copy of something away.
+ */
+static void
+attach_anew (struct host *h)
+{
+  if (!h->wants_detach)
+    clients_poll (h);
+  h->wants_detach = true;
+}
+
 void
 world_converge (void)
 {
@@ -355,6 +365,8 @@ world_converge (void)
 
   for (unsigned i = 0; i < 400 && !check_converged (NULL, 0); i++) {
     world_live (SECOND / 4, NULL);
+    if (oracle_reconnected () && check_writer ())
+      attach_anew (check_writer ());
     if (i == 100)
       touch_all ();
   }
@@ -375,10 +387,6 @@ world_finish (void)
   if (check_writer ())
     clients_send (check_writer (), ARRAY_FLUSH, 0, 0, 0);
   world_live (5 * SECOND, NULL);
-  if (oracle_reconnected () && check_writer ()) {
-    check_writer ()->wants_detach = true;
-    clients_poll (check_writer ());
-  }
   world_converge ();
 }
 

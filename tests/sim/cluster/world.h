@@ -151,7 +151,7 @@ int disk_load (struct disk *d, struct superblock *sb, bool *stale,
 /* A call to weftd and its answer. */
 enum call_kind {
   CALL_DISK, CALL_ATTACH, CALL_SESSION, CALL_LOST, CALL_DETACH,
-  CALL_CREATE, CALL_REPLACE, CALL_JOIN, CALL_CANCEL,
+  CALL_CREATE, CALL_REPLACE, CALL_JOIN, CALL_CANCEL, CALL_SPARE, CALL_TUNE,
 };
 struct answer {
   int status; /* 200, 409 ...; 0: no answer came */
@@ -200,6 +200,7 @@ struct call {
       uint8_t disk[16];
     } member;
   };
+  struct cluster_array_tune tune;
   uint64_t session_id;
   struct answer answer;
   struct call *next; /* weftd's */

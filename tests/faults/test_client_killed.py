@@ -1,0 +1,103 @@
+"""A client dies with many requests under way, and takes nobody with it.
+
+Topology: one devcluster; fio's nbd engine at depth 32 on its array.
+Cause: SIGKILL, again and again: of fio, which is the array process's client,
+       then of the array process, which is the members'; of a client that has
+       read no answer for so long that the sockets are full.
+Pass:  the processes that served it live on and serve the next one; nothing is
+       left behind of the dead client's connection.  (nbdkit 1.32 would end
+       itself by an assertion: plugin/replies.c.)
+"""
+
+import os
+import random
+import socket
+import struct
+import time
+
+import nbd
+
+from arraystate import states, wait_for_writes
+from fiojob import Fio
+from wefttest import eventually
+
+CLIENTS = 20
+HOSTS = 5
+CHUNK = 64 << 10
+READ = 0
+
+
+def sockets(pid):
+    links = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            links.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except FileNotFoundError:
+            pass  # just closed
+    return sum(link.startswith("socket:") for link in links)
+
+
+def deaf_client(uri):
+    """A connection whose client asks for 16 MiB and reads none of it."""
+    host, port = uri.removeprefix("nbd://").rstrip("/").split(":")
+    s = socket.create_connection((host, int(port)))
+    s.recv(18, socket.MSG_WAITALL)
+    s.sendall(struct.pack(">I8sIIIH", 3, b"IHAVEOPT", 7, 6, 0, 0))
+    kind = 0
+    while kind != 1:  # NBD_REP_ACK
+        _, _, kind, n = struct.unpack(">QIII", s.recv(20, socket.MSG_WAITALL))
+        if n:
+            s.recv(n, socket.MSG_WAITALL)
+    for i in range(256):
+        s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, READ, i, i * CHUNK,
+                              CHUNK))
+    return s
+
+
+def test_client_killed(cluster, seed):
+    rng = random.Random(seed)
+    c = cluster(members=4, size="64M", env={"WEFT_ARRAY_ARGS": "takeover=true"})
+    pid = c.pid("array")
+    before = sockets(pid)
+    for i in range(CLIENTS):
+        with Fio(c.nbd, depth=32, jobs=2, rw="randrw", bs="4k-128k",
+                 bs_unaligned=True, size="32M", verify=False,
+                 time_based=True, runtime=60,
+                 seed=(seed + i) % 2 ** 31) as job:
+            wait_for_writes(c)
+            time.sleep(rng.random() / 4)
+            assert job.running()
+            job.kill()
+    for abort in (False, True):
+        s = deaf_client(c.nbd)
+        time.sleep(1)
+        if abort:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                         struct.pack("ii", 1, 0))
+        s.close()
+    assert c.pid("array") == pid and c.running("array")
+    eventually(lambda: sockets(pid) <= before)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    h.pwrite(b"still here", 0)
+    h.flush()
+    assert h.pread(10, 0) == b"still here"
+
+
+def test_host_killed_again_and_again(cluster, seed):
+    rng = random.Random(seed)
+    c = cluster(members=4, size="64M", env={"WEFT_ARRAY_ARGS": "takeover=true"})
+    pids = [c.pid(f"m{i}") for i in range(4)]
+    for i in range(HOSTS):
+        with Fio(c.nbd, depth=32, jobs=2, rw="randwrite", bs="4k-128k",
+                 bs_unaligned=True, size="32M", verify=False,
+                 end_fsync=0, time_based=True, runtime=60,
+                 seed=(seed + i) % 2 ** 31) as job:
+            wait_for_writes(c)
+            time.sleep(rng.random() / 2)
+            assert job.running()
+            c.kill("array")
+        c.start("array")
+    assert [c.pid(f"m{i}") for i in range(4)] == pids
+    assert all(c.running(f"m{i}") for i in range(4))
+    assert states(c) == ["in-sync"] * 4

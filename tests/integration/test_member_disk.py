@@ -1,0 +1,390 @@
+"""The member role and its disk: what it takes, what it refuses, and what becomes
+of one that fails.
+
+Topology: a weftd and members, no array process; the host is played
+          (memberhost.py).
+Causes: foreign disks, block devices, full disks, failing flushes, torn headers.
+Pass:  what docs/FORMAT.md and core/member.h promise; nothing is touched that is
+       somebody else's.
+"""
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import uuid
+import zlib
+
+import nbd
+import pytest
+
+from memberhost import (Array, HEADER, MIB, array, dirty_in_view,
+                        dirty_on_disk, read_slot, read_superblock, refuses)
+from nbdkitproc import refused
+from wefttest import eventually, run
+
+
+def start_refused(path, admin):
+    return refused("weft", f"disk={path}", f"admin={admin}",
+                   "uri=nbd://127.0.0.1:10999", "node=n9")
+
+
+@pytest.fixture
+def weftd(cluster):
+    return cluster(members=1, size="32M", no_array=True)
+
+
+def format_disk(path, *words, check=True):
+    return run("weftctl", "disk", "format", path, *words, check=check)
+
+
+def a_file(tmp_path, size=32 * MIB):
+    path = tmp_path / "disk.img"
+    with open(path, "wb") as f:
+        f.truncate(size)
+    return path
+
+
+def gpt(size):
+    """The least that is a GUID partition table: both headers, no entries."""
+    entries = bytes(128 * 128)
+
+    def header(lba, other, table):
+        h = struct.pack("<8sIIIIQQQQ16sQIII", b"EFI PART", 0x10000, 92, 0, 0,
+                        lba, other, 34, size // 512 - 34,
+                        uuid.uuid4().bytes, table, 128, 128,
+                        zlib.crc32(entries))
+        return h[:16] + struct.pack("<I", zlib.crc32(h)) + h[20:]
+
+    last = size // 512 - 1
+    mbr = bytearray(512)
+    mbr[446:462] = struct.pack("<B3sB3sII", 0, b"\0\2\0", 0xee, b"\xff" * 3,
+                               1, last)
+    mbr[510:] = b"\x55\xaa"
+    return {0: bytes(mbr), 512: header(1, last, 2),
+            last * 512: header(last, 1, last - 32)}
+
+
+def lvm():
+    label = struct.pack("<QI8s", 1, 32, b"LVM2 001") + b"A" * 32
+    label = label + bytes(512 - 12 - len(label) - 8)
+    body = label[8:]
+    crc = zlib.crc32(body, 0xf597a6cf ^ 0xffffffff) ^ 0xffffffff
+    return {512: b"LABELONE" + label[:8] + struct.pack("<I", crc) + body}
+
+
+def md_at_end(size):
+    """Version 1.0: at the end of the disk, within the data area."""
+    sector = (size // 512 - 16) & ~7
+    sb = bytearray(512)
+    struct.pack_into("<II", sb, 0, 0xa92b4efc, 1)
+    sb[16:32] = uuid.uuid4().bytes
+    struct.pack_into("<Q", sb, 144, sector)
+    total = sum(struct.unpack("<64I", sb[:256]))
+    struct.pack_into("<I", sb, 216, (total + (total >> 32)) & 0xffffffff)
+    return {sector * 512: bytes(sb)}
+
+
+@pytest.mark.parametrize("what, words", [
+    ("gpt", "partition table"), ("lvm", "LVM"), ("md", "software RAID"),
+    ("swap", "swap"), ("ext4", "ext4 file system labelled \"home\"")])
+def test_foreign_disks(weftd, tmp_path, what, words):
+    """Refused as a member, not formatted over; with force, formatted so that
+    libblkid finds nothing any more."""
+    path = a_file(tmp_path)
+    if what == "ext4":
+        run("mke2fs", "-q", "-t", "ext4", "-L", "home", path)
+    elif what == "swap":
+        run("mkswap", path)
+    else:
+        parts = {"gpt": lambda: gpt(32 * MIB), "lvm": lvm,
+                 "md": lambda: md_at_end(32 * MIB)}[what]()
+        with open(path, "r+b") as f:
+            for at, data in parts.items():
+                f.seek(at)
+                f.write(data)
+    before = path.read_bytes()
+    line = start_refused(path, weftd.admin)
+    assert words in line and str(path) in line, line
+    p = format_disk(path, check=False)
+    assert p.returncode != 0 and words in p.stderr, p.stderr
+    assert path.read_bytes() == before
+    format_disk(path, "--force")
+    p = run("blkid", "-p", path, check=False)
+    assert p.returncode == 2 and p.stdout == "", p.stdout
+    assert read_superblock(path)["array"] == str(uuid.UUID(int=0))
+
+
+def test_a_file_system_made_over_a_member(weftd, tmp_path):
+    """Swap space overwrites one slot only: the other must not serve."""
+    path = a_file(tmp_path)
+    format_disk(path)
+    run("mkswap", path)
+    line = start_refused(path, weftd.admin)
+    assert "holds swap space" in line, line
+
+
+def test_fresh_disks_know_whether_they_are_clean(tmp_path):
+    clean = a_file(tmp_path)
+    format_disk(clean)
+    assert dirty_on_disk(clean) == set()
+    used = tmp_path / "used.img"
+    used.write_bytes(b"something" * 1000000)
+    format_disk(used)
+    s = read_superblock(used)
+    assert s["data_bytes"] == (9000000 - MIB) // 4096 * 4096
+    with open(used, "rb") as f:
+        f.seek(HEADER)
+        zeroes = not any(f.read(s["data_bytes"]))
+    assert dirty_on_disk(used) == (set() if zeroes else {0, 1})
+
+
+def test_disks_that_cannot_be_zeroed_start_dirty(tmp_path):
+    """tmpfs has no ZERO_RANGE, so what was there is still there."""
+    small = tmp_path / "small"
+    small.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", small)
+    try:
+        disk = small / "disk.img"
+        disk.write_bytes(b"something" * 1000000)
+        format_disk(disk)
+        with open(disk, "rb") as f:
+            f.seek(HEADER)
+            assert f.read(9) != bytes(9)
+        assert dirty_on_disk(disk) == {0, 1}
+    finally:
+        run("umount", small)
+
+
+@pytest.fixture
+def loop(tmp_path):
+    """A real block device."""
+    path = a_file(tmp_path, 40 * MIB)
+    device = run("losetup", "-f", "--show", path).stdout.strip()
+    yield device
+    run("losetup", "-d", device)
+
+
+def test_block_device(weftd, loop, tmp_path):
+    """Claimed for ourselves alone while it is served; refused while somebody
+    else has it; everything works on it as on a file."""
+    run("mke2fs", "-q", "-t", "ext4", loop)
+    mount = tmp_path / "mnt"
+    mount.mkdir()
+    run("mount", loop, mount)
+    try:
+        p = format_disk(loop, "--force", check=False)
+        assert p.returncode != 0 and "in use" in p.stderr, p.stderr
+    finally:
+        run("umount", mount)
+    format_disk(loop, "--force")
+    with open(loop, "rb") as f:
+        f.seek(HEADER)
+        zeroes = not any(f.read())
+    assert dirty_on_disk(loop) == (set() if zeroes else set(range(10)))
+
+    # In the place of the devcluster's only member, with an array over it.
+    weftd.may_end("m0")
+    weftd.kill("m0")
+    host, port = weftd.members[0]["uri"][len("nbd://"):].split(":")
+    with serving(loop, weftd.admin, host, port):
+        disk = eventually(lambda: next(
+            (d for d in weftd.get("/api/v1/disks")["disks"]
+             if d["path"] == loop and d["alive"]), None))
+        status, reply = weftd.call("POST", "/api/v1/arrays", {
+            "name": "a", "layout": "raid-0", "unit": 65536,
+            "disks": [disk["uuid"]]})
+        assert status == 201, reply
+        eventually(lambda: weftd.get("/api/v1/arrays/a")["state"] == "ready")
+        status, r = weftd.call("POST", "/api/v1/arrays/a/sessions", {
+            "instance": "aa", "node": "n9", "pid": 1, "mode": "rw",
+            "uri": None})
+        assert status == 201, r
+        h = nbd.NBD()
+        h.set_export_name("data/" + r["map"]["members"][0]["tokens"]["data"])
+        h.connect_tcp(host, port)
+        model = bytearray(os.urandom(MIB))
+        h.pwrite(model, 5 * MIB, nbd.CMD_FLAG_FUA)
+        for at, n, trim in ((100, 1000, False), (5000, 20000, True),
+                            (65536, 131072, False), (262144, 4096, True),
+                            (300001, 4095, True), (MIB - 7, 7, False)):
+            (h.trim if trim else h.zero)(n, 5 * MIB + at)
+            model[at:at + n] = bytes(n)
+        h.flush()
+        assert h.pread(MIB, 5 * MIB) == model
+        assert "in use" in start_refused(loop, weftd.admin)
+        p = format_disk(loop, "--force", check=False)
+        assert p.returncode != 0 and "in use" in p.stderr, p.stderr
+        # Nor can the system take it.
+        assert run("mount", loop, mount, check=False).returncode != 0
+
+
+@contextlib.contextmanager
+def serving(path, admin, host, port):
+    with tempfile.NamedTemporaryFile("r") as log, subprocess.Popen(
+            ["nbdkit", "-f", "-i", host, "-p", port, "weft", f"disk={path}",
+             f"admin={admin}", f"uri=nbd://{host}:{port}", "node=n9"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log) as p:
+        try:
+            yield
+            assert p.poll() is None, log.read()
+        finally:
+            p.send_signal(signal.SIGTERM)
+            try:
+                assert p.wait(20) == 0, log.read()
+            except subprocess.TimeoutExpired:
+                p.kill()
+                raise
+
+
+def test_a_full_file_system_fails_the_member(cluster, tmp_path):
+    """A write that fails: the host gets the error, and from then on the
+    member serves nothing, not even reads, and weftd knows why."""
+    c = cluster(members=1, size="32M", no_array=True)
+    small = tmp_path / "small"
+    small.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", small)
+    try:
+        disk = small / "disk.img"
+        with open(disk, "wb") as f:
+            f.truncate(64 * MIB)
+        format_disk(disk)
+        c.may_end("m0")
+        c.kill("m0")
+        host, port = c.members[0]["uri"][len("nbd://"):].split(":")
+        with serving(disk, c.admin, host, port):
+            find = lambda: next((d for d in c.get("/api/v1/disks")["disks"]
+                                 if d["path"] == str(disk)), None)
+            uuid_ = eventually(find)["uuid"]
+            status, reply = c.call("POST", "/api/v1/arrays", {
+                "name": "a", "layout": "raid-0", "unit": 65536,
+                "disks": [uuid_]})
+            assert status == 201, reply
+            eventually(lambda:
+                       c.get("/api/v1/arrays/a")["state"] == "ready")
+            status, r = c.call("POST", "/api/v1/arrays/a/sessions", {
+                "instance": "aa", "node": "n9", "pid": 1, "mode": "rw",
+                "uri": None})
+            token = r["map"]["members"][0]["tokens"]["data"]
+            h = nbd.NBD()
+            h.set_export_name("data/" + token)
+            h.connect_tcp(host, port)
+            h.pwrite(b"x" * MIB, 0)
+            with refuses("ENOSPC"):
+                for i in range(1, 8):
+                    h.pwrite(b"x" * MIB, i * MIB)
+            for request in (lambda: h.pread(512, 0), lambda: h.flush(),
+                            lambda: h.pwrite(b"y", 0)):
+                with refuses("EIO"):
+                    request()
+            again = nbd.NBD()
+            again.set_export_name("data/" + token)
+            with pytest.raises(nbd.Error):
+                again.connect_tcp(host, port)
+            eventually(lambda: "No space left" in str(find()))
+    finally:
+        run("umount", small)
+
+
+FAIL_ONCE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+int
+fdatasync (int fd)
+{
+  int (*real) (int) = (int (*) (int)) dlsym (RTLD_NEXT, "fdatasync");
+  if (unlink (getenv ("FAIL_ONCE")) == 0) {
+    errno = EIO;
+    return -1;
+  }
+  return real (fd);
+}
+"""
+
+
+def test_a_failed_flush_is_not_tried_again(cluster, tmp_path):
+    """fdatasync fails once: the kernel may have dropped what it could not
+    write, so a later success would mean nothing."""
+    (tmp_path / "fail.c").write_text(FAIL_ONCE)
+    shim, flag = tmp_path / "fail.so", tmp_path / "fail"
+    run("cc", "-shared", "-fPIC", "-o", shim, tmp_path / "fail.c", "-ldl")
+    array = Array(cluster(
+        members=3, size="61M", no_array=True,
+        env={"WEFT_WRAP_MEMBER": f"env LD_PRELOAD={shim} FAIL_ONCE={flag}"}))
+    t = array.attach()[0]
+    h = array.open(0, "data", t["data"])
+    h.pwrite(b"x", 0)
+    h.flush()
+    flag.touch()
+    with refuses("EIO"):
+        h.flush()
+    assert not flag.exists()
+    for request in (h.flush, lambda: h.pread(1, 0), lambda: h.pwrite(b"y", 0)):
+        with refuses("EIO"):
+            request()
+    eventually(lambda: "flushing failed" in str(array.disk(0)))
+    # The bits of what was written are there for whoever resyncs it.
+    assert dirty_on_disk(array.file(0)) == {0}
+
+
+def test_superblock_shows_that_a_member_is_written(array):
+    """At least once a minute while it is; not while it is not."""
+    t = array.attach()
+    h = array.open(0, "data", t[0]["data"])
+    sequences = [read_superblock(array.file(p))["sequence"] for p in range(3)]
+
+    def touched():
+        h.pwrite(b"x", 0)
+        return read_superblock(array.file(0))["sequence"] > sequences[0]
+    eventually(touched, seconds=60, every=1)
+    assert read_superblock(array.file(1))["sequence"] == sequences[1]
+
+
+def test_ends_quickly_with_idle_clients(array):
+    """SIGTERM with doors open and nobody asking anything."""
+    t = array.attach()
+    doors = [array.open(0, d, t[0][d]) for d in ("data", "batch", "intents")]
+    doors[0].pwrite(b"x" * MIB, 0)
+    array.c.may_end("m0")
+    array.c.stop("weftd")  # nor does a weftd that hangs keep it
+    begin = time.monotonic()
+    os.kill(array.members[0]["pid"], signal.SIGTERM)
+    eventually(lambda: array.c.status()["members"][0]["state"] == "down",
+               seconds=10, every=0.05)
+    assert time.monotonic() - begin < 10
+    assert "Assertion" not in array.log(0)
+    array.c.cont("weftd")
+    array.c.start("m0")
+    array.members = array.c.members
+    h = array.open(0, "data", array.attach()[0]["data"])
+    assert h.pread(MIB, 0) == b"x" * MIB
+
+
+def test_torn_header_writes(array):
+    """One slot and a block of the intent map are damaged, as by a power cut:
+    the other slot serves, the block counts as all dirty, both are mended."""
+    t = array.attach()
+    array.open(0, "data", t[0]["data"]).pwrite(b"x", 0)
+    array.c.kill("m0")
+    before = read_superblock(array.file(0))
+    with open(array.file(0), "r+b") as f:
+        # The one that would be written next.
+        f.seek((before["sequence"] + 1) % 2 * 4096 + 512)
+        f.write(b"torn")
+        f.seek(8192 + 512)
+        f.write(b"torn")
+    array.c.start("m0")
+    array.members = array.c.members
+    with open(array.file(0), "rb") as f:
+        slots = [read_slot(f.read(4096)) for _ in range(2)]
+    assert all(slots) and {s["min_epoch"] for s in slots} == \
+        {before["min_epoch"] + 1}
+    assert "damaged" in array.log(0)
+    i = array.open(0, "intents", array.attach()[0]["intents"])
+    assert dirty_in_view(i) == set(range(15))
