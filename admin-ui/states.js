@@ -9,7 +9,9 @@ export function memberState(member) {
   if (!member.alive)
     return { word: `${member.state}, silent`, tone: "warning", mark: "?" };
   if (member.state === "in-sync")
-    return { word: "in-sync", tone: "ok", mark: "✓" };
+    return member.suspect
+      ? { word: "in-sync, slow", tone: "warning", mark: "?" }
+      : { word: "in-sync", tone: "ok", mark: "✓" };
   return { word: member.state, tone: "warning", mark: "…" };
 }
 

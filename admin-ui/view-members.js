@@ -3,7 +3,7 @@
 import { Table, badge, el, figure, setAttribute, setText, word }
   from "./dom.js";
 import { memberState } from "./states.js";
-import { ago, byteRate, bytes, clock, duration, percent, rate }
+import { ago, byteRate, bytes, clock, duration, latency, percent, rate }
   from "./units.js";
 
 function memberOf(disk, model) {
@@ -47,6 +47,9 @@ function whyOf(disk, member, rebuild) {
   if (rebuild)
     return rebuildText(rebuild);
   const why = [member?.reason || disk.reason || ""];
+  if (member?.suspect)
+    why.push(`its answers take ${latency(member.service_us)}: what others ` +
+      "have is read from them");
   if (member?.held)
     why.push("held out until it is told to join");
   if (member?.spare_at)

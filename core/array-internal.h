@@ -411,6 +411,8 @@ void overdue_init (struct array *a);
 void overdue_sent (struct array *a, const struct aio *x);
 void overdue_answered (struct array *a, const struct aio *x, int error);
 void overdue_orphan (struct array *a, unsigned member);
+/* Once in a while, also when answers come all the time and no tick does. */
+void overdue_look (struct array *a);
 void overdue_tick (struct array *a);
 uint64_t overdue_deadline (const struct array *a);
 bool overdue_suspect (const struct array *a, unsigned member);

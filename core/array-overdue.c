@@ -65,6 +65,41 @@ overdue_init (struct array *a)
     a->member[i].overdue.allowed_ns = least_ns (a);
 }
 
+/* The median of the other members' recent service times; 0: too few. */
+static uint64_t
+peers_ns (const struct array *a, unsigned member)
+{
+  uint64_t v[ARRAY_MEMBERS_MAX], count;
+  unsigned n = 0, at;
+
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    uint64_t ns
+        = timeout_recent (&a->member[i].overdue.service, a->now_ns, &count);
+
+    if (i == member || count < SUSPECT_ANSWERS || !member_readable (a, i))
+      continue;
+    for (at = n++; at > 0 && v[at - 1] > ns; at--)
+      v[at] = v[at - 1];
+    v[at] = ns;
+  }
+  return n > 0 ? v[n / 2] : 0;
+}
+
+static void
+judge_speed (struct array *a, unsigned member)
+{
+  struct overdue *o = &a->member[member].overdue;
+  uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
+  uint64_t peers = peers_ns (a, member);
+
+  if (count < SUSPECT_ANSWERS || peers == 0)
+    o->suspect = false;
+  else if (o->suspect)
+    o->suspect = ns > peers * (SUSPECT_FACTOR / 2) && ns > SUSPECT_NS / 2;
+  else
+    o->suspect = ns > peers * SUSPECT_FACTOR && ns > SUSPECT_NS;
+}
+
 void
 overdue_sent (struct array *a, const struct aio *x)
 {
@@ -128,62 +163,12 @@ look_at (struct array *a, unsigned member)
                  (unsigned long long)silent_ms);
 }
 
-/* The median of the other members' recent service times; 0: too few. */
-static uint64_t
-peers_ns (const struct array *a, unsigned member)
-{
-  uint64_t v[ARRAY_MEMBERS_MAX], count;
-  unsigned n = 0, at;
-
-  for (unsigned i = 0; i < a->layout->members; i++) {
-    uint64_t ns
-        = timeout_recent (&a->member[i].overdue.service, a->now_ns, &count);
-
-    if (i == member || count < SUSPECT_ANSWERS || !member_readable (a, i))
-      continue;
-    for (at = n++; at > 0 && v[at - 1] > ns; at--)
-      v[at] = v[at - 1];
-    v[at] = ns;
-  }
-  return n > 0 ? v[n / 2] : 0;
-}
-
+/* It has answered other things since: it is not we who were asleep. */
 static void
-judge_speed (struct array *a, unsigned member)
+look_at_oldest (struct array *a)
 {
-  struct overdue *o = &a->member[member].overdue;
-  uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
-  uint64_t peers = peers_ns (a, member);
+  const struct aio *x = TAILQ_FIRST (&a->sent);
 
-  if (count < SUSPECT_ANSWERS || peers == 0)
-    o->suspect = false;
-  else if (o->suspect)
-    o->suspect = ns > peers * (SUSPECT_FACTOR / 2) && ns > SUSPECT_NS / 2;
-  else
-    o->suspect = ns > peers * SUSPECT_FACTOR && ns > SUSPECT_NS;
-}
-
-void
-overdue_tick (struct array *a)
-{
-  const struct aio *x;
-
-  if (a->stopped || longest_ns (a) == 0)
-    return;
-  if (a->overdue_look_ns <= a->now_ns) {
-    a->overdue_look_ns = a->now_ns + LOOK_NS;
-    for (unsigned i = 0; i < a->layout->members; i++) {
-      struct overdue *o = &a->member[i].overdue;
-
-      o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
-                                       longest_ns (a));
-      judge_speed (a, i);
-    }
-  }
-  for (unsigned i = 0; i < a->layout->members; i++)
-    look_at (a, i);
-  /* It has answered other things since: it is not we who were asleep. */
-  x = TAILQ_FIRST (&a->sent);
   if (x && x->io.sent_ns + IO_PATIENCE * longest_ns (a)
                <= a->member[x->io.member].overdue.quiet_ns)
     member_lost (a, x->io.member,
@@ -191,6 +176,32 @@ overdue_tick (struct array *a)
                  "lives", aio_name (x->io.kind),
                  (unsigned long long)((a->now_ns - x->io.sent_ns)
                                       / (1000 * MS)));
+}
+
+void
+overdue_look (struct array *a)
+{
+  if (a->stopped || longest_ns (a) == 0 || a->now_ns < a->overdue_look_ns)
+    return;
+  a->overdue_look_ns = a->now_ns + LOOK_NS;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct overdue *o = &a->member[i].overdue;
+
+    o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
+                                     longest_ns (a));
+    judge_speed (a, i);
+  }
+  look_at_oldest (a);
+}
+
+void
+overdue_tick (struct array *a)
+{
+  if (a->stopped || longest_ns (a) == 0)
+    return;
+  overdue_look (a);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    look_at (a, i);
 }
 
 uint64_t

@@ -345,6 +345,7 @@ array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
   if (x->place == AIO_SENT)
     overdue_answered (a, x, error);
   aio_finish (a, x, error);
+  overdue_look (a);
   pump (a);
 }
 

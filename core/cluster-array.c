@@ -57,7 +57,7 @@ cluster_array_unlink (struct cluster *c, struct cluster_array *a,
 
   a->disk[member] = NULL;
   d->array = NULL;
-  d->took_place = d->old_copy = d->reborn = false;
+  d->took_place = d->old_copy = false;
   d->told = false;
   d->rec.sequence = 0;
   memset (&d->join, 0, sizeof d->join);

@@ -155,29 +155,63 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return false;
 }
 
-/* Who only reads is not let in before the one who writes knows of a member that
- * was started again.
+/* Is there one who writes, and may some data have fewer copies than it should?
+ * Then what he has acknowledged may not be where a reader would look for it.
  */
 static bool
-refuse_reborn (struct cluster *c, uint64_t op, const struct cluster_array *a)
+behind (const struct cluster *c, const struct cluster_array *a)
 {
-  char words[320];
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  for (unsigned m = 0; writer && writer->alive && m < a->layout.members; m++)
+    if (a->rec.member[m].state != MEMBER_IN_SYNC)
+      return true;
+  return false;
+}
+
+static void
+refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
   struct cluster_problem *p;
 
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (!cluster_epoch_reborn (c, a, m))
-      continue;
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
+                      "array %s cannot be attached just now: it is changing "
+                      "from epoch %" PRIu64 "; ask again",
+                      a->rec.name, a->rec.epoch);
+  p->retry = true;
+  p->retry_after_ms = HEARTBEAT_MS;
+}
+
+/* Who only reads is not let in while the one who writes has lost a member, or
+ * does not know yet that one was started again.
+ */
+static bool
+refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  const struct cluster_change *change = &a->rec.change;
+  struct cluster_problem *p;
+  char words[320];
+  unsigned m = 0;
+
+  while (m < a->layout.members && !cluster_epoch_reborn (c, a, m) &&
+         !(writer && writer->alive && writer->lost[m]))
+    m++;
+  if (m < a->layout.members) {
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
                         "array %s cannot be attached just now: member %u (%s) "
-                        "was started again, and whoever writes has not yet "
-                        "missed it; ask again",
+                        "was started again or lost, and whoever writes does not "
+                        "have it back yet; ask again",
                         a->rec.name, m,
                         cluster_disk_words (a->disk[m], words, sizeof words));
     p->retry = true;
     p->retry_after_ms = HEARTBEAT_MS;
     return true;
   }
-  return false;
+  if (change->epoch == 0 || change->sessions || !behind (c, a))
+    return false;
+  refuse_changing (c, op, a);
+  return true;
 }
 
 /* Ask the holder to speak, and let the attach wait for that. */
@@ -298,7 +332,8 @@ grant (struct cluster *c, uint64_t op, const struct cluster_array *a,
 }
 
 void
-cluster_session_committed (struct cluster *c, struct cluster_array *a)
+cluster_session_committed (struct cluster *c, struct cluster_array *a,
+                           bool prepared)
 {
   struct waiting *w, *next;
 
@@ -310,7 +345,10 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a)
         assert (!w->grant.writable ||
                 a->rec.member[m].state == MEMBER_OUT ||
                 a->rec.member[m].fence == a->rec.epoch);
-      grant (c, w->op, a, &w->grant);
+      if (w->grant.writable || prepared || !behind (c, a))
+        grant (c, w->op, a, &w->grant);
+      else
+        refuse_changing (c, w->op, a);
       cluster_wait_end (c, w);
     }
     else if (w->kind == WAIT_LOST && w->array == a)
@@ -444,7 +482,12 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
     prepare (c, a, states);
   }
   else {
-    if (next.epoch == 0 && (!a->renumbered || cluster_epoch_too_low (a)))
+    if (next.epoch == 0 && behind (c, a)) {
+      cluster_epoch_states (a, next.states);
+      cluster_epoch_prepare (c, a, next.states, NULL, true);
+      cluster_epoch_advance (c, a);
+    }
+    else if (next.epoch == 0 && (!a->renumbered || cluster_epoch_too_low (a)))
       cluster_epoch_stay (c, a, NULL);
     else if (!a->renumbered)
       cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);
@@ -478,7 +521,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
            !refuse_unheard (c, in->op, a) &&
            !attach_again (c, in->op, a, attach) &&
            !(attach->writable ? refuse_writer (c, in, a, attach, last)
-                              : refuse_reborn (c, in->op, a)) &&
+                              : refuse_reader (c, in->op, a)) &&
            !refuse_creating (c, in->op, a) &&
            !refuse_members (c, in->op, a, false, states))
     attach_begin (c, in, a, attach, states);

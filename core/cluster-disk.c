@@ -272,6 +272,25 @@ take_state (struct cluster_disk *d, const struct cluster *c,
   d->join = hb->join;
 }
 
+void
+cluster_disk_meet (struct cluster *c, struct cluster_disk *d)
+{
+  if (d->heard &&
+      cluster_text_copy (d->rec.instance, sizeof d->rec.instance, d->instance))
+    cluster_put_disk (c, d);
+}
+
+/* Somebody writes to it who knows of the process that was: of its next one he is
+ * told by a change of epoch only.
+ */
+static bool
+known_to_writer (const struct cluster *c, const struct cluster_disk *d)
+{
+  return d->array && d->rec.instance[0] &&
+         d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
+         cluster_array_writer (c, d->array);
+}
+
 static void
 take (struct cluster *c, struct cluster_disk *d,
       const struct cluster_disk_heartbeat *hb)
@@ -299,13 +318,11 @@ take (struct cluster *c, struct cluster_disk *d,
                  restarted ? "was started again" : "is heard of again");
   if (restarted || !d->heard)
     d->told = false;
-  /* It raises its min_epoch itself when it is started. */
-  if (d->array && cluster_array_writer (c, d->array) &&
-      (restarted || hb->min_epoch > cluster_array_wanted_epoch (d->array)))
-    d->reborn = true;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);
   cluster_text_copy (d->instance, sizeof d->instance, hb->instance);
   take_state (d, c, hb, took);
+  if (!known_to_writer (c, d))
+    cluster_disk_meet (c, d);
   if (hb->has_load)
     take_load (c, d, &hb->load, restarted);
   if (stored)

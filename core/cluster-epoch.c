@@ -27,6 +27,8 @@
  *   a lost last copy is back        that one, and joiners   none
  *                                   beside it
  *   a writer ends                   all that are not out    none
+ *   a reader attaches beside a      none                    all
+ *   writer, and not all is in-sync
  *
  * A silent writer is waited for, since it may still write; a silent reader is
  * not, since it stops answering by itself.  A writer that has lost a member that
@@ -164,8 +166,9 @@ cluster_epoch_reborn (const struct cluster *c, const struct cluster_array *a,
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
 
-  return a->disk[member]->reborn && writer && writer->alive &&
-         a->rec.member[member].state == MEMBER_IN_SYNC;
+  return writer && writer->alive && a->disk[member]->heard &&
+         a->rec.member[member].state == MEMBER_IN_SYNC &&
+         strcmp (a->disk[member]->instance, a->disk[member]->rec.instance) != 0;
 }
 
 bool
@@ -236,6 +239,7 @@ commit (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_change *change = &a->rec.change;
   struct cluster_session *s;
+  bool prepared = change->sessions;
 
   a->rec.epoch = change->epoch;
   for (unsigned m = 0; m < a->layout.members; m++)
@@ -247,7 +251,7 @@ commit (struct cluster *c, struct cluster_array *a)
     if (change->confirm[m])
       member->fence = change->epoch;
     if (change->confirm[m] || change->states[m] == MEMBER_OUT)
-      a->disk[m]->reborn = false;
+      cluster_disk_meet (c, a->disk[m]);
     if (member->state != change->states[m])
       change_member (c, a, m, (enum member_state) change->states[m]);
     if (member->state != MEMBER_OUT)
@@ -262,7 +266,7 @@ commit (struct cluster *c, struct cluster_array *a)
   memset (change, 0, sizeof *change);
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
-  cluster_session_committed (c, a);
+  cluster_session_committed (c, a, prepared);
   for (unsigned m = 0; m < a->layout.members; m++)
     cluster_disk_wake (c, a->disk[m]);
 }
@@ -429,6 +433,16 @@ renew (struct cluster *c, struct cluster_array *a)
     cluster_epoch_stay (c, a, NULL);
 }
 
+/* Is it only for readers to come that the writer is to prepare itself? */
+static bool
+for_readers (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.change.states[m] != a->rec.member[m].state)
+      return false;
+  return a->rec.change.epoch && a->rec.change.sessions;
+}
+
 void
 cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
 {
@@ -440,6 +454,8 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable)
       return; /* that one decides */
+  if (for_readers (a) && !(writer && writer->alive))
+    cluster_epoch_stay (c, a, a->rec.change.confirm);
   if (writer)
     reconnect (c, a);
   else if (a->rec.change.epoch)

@@ -183,6 +183,8 @@ bool cluster_disk_usable (const struct cluster_disk *d,
                           struct cluster_problem *p);
 /* What it is to do about joining has changed, perhaps: tell it. */
 void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
+/* Whoever writes is to know of the process that serves it now. */
+void cluster_disk_meet (struct cluster *c, struct cluster_disk *d);
 /* It only stands for a member that an import did not find. */
 bool cluster_disk_is_name (const struct cluster_disk *d);
 
@@ -301,8 +303,11 @@ bool cluster_epoch_waits_for_session (const struct cluster_array *a,
 void cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
 
 /* cluster-attach.c */
-/* The array's change of epoch is COMMITted: grant what waited for it. */
-void cluster_session_committed (struct cluster *c, struct cluster_array *a);
+/* The array's change of epoch is COMMITted: grant what waited for it.  prepared:
+ * all sessions were for it.
+ */
+void cluster_session_committed (struct cluster *c, struct cluster_array *a,
+                                bool prepared);
 /* The members have not confirmed in time. */
 void cluster_session_attach_late (struct cluster *c, struct waiting *w);
 /* The holder has said nothing, or is over. */

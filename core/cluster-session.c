@@ -128,6 +128,7 @@ take_stats (struct cluster *c, struct cluster_session *s,
   const struct array_stats *o = &s->stats;
   struct cluster_session_rates *r = &s->rates;
   uint64_t ms = c->now_ms - s->stats_ms;
+  bool turned = false; /* slow, or as its peers again */
 
   if (s->stats_ms != 0 && ms < 200)
     return; /* too short to be a rate */
@@ -141,6 +142,10 @@ take_stats (struct cluster *c, struct cluster_session *s,
     r->write_us = mean_us (n->write_ns, o->write_ns, n->writes, o->writes);
     r->flush_us = mean_us (n->flush_ns, o->flush_ns, n->flushes, o->flushes);
   }
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
+    turned = turned || o->member[m].suspect != n->member[m].suspect;
+  if (turned && s->rec.writable)
+    cluster_changed_array (c, cluster_array_by_uuid (c, s->rec.array));
   s->stats_ms = c->now_ms;
   s->stats = *n;
 }

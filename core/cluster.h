@@ -66,6 +66,7 @@ struct cluster_disk_record {
   char node[NAME_BYTES_MAX + 1];
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
+  char instance[CLUSTER_INSTANCE_BYTES]; /* the process that a writer knows */
   uint64_t size;       /* bytes of the whole disk */
   uint64_t data_bytes; /* of its data area */
 };
@@ -217,7 +218,6 @@ struct cluster_disk {
   bool old_copy; /* its sequence is lower than what was heard before */
   struct cluster_join join; /* as it says, while it is joining */
   bool spoke; /* has sent a heartbeat since it last went out */
-  bool reborn; /* started again beside a writer; see cluster_epoch_reborn */
   uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
   uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
   uint64_t rate;           /* of its rebuild, as last decided; bytes a second */

@@ -353,6 +353,21 @@ member_join_stable (struct member *m, uint64_t run, uint64_t mark)
 }
 
 void
+member_join_redo (struct member *m, uint64_t run)
+{
+  struct joining *j = &m->join;
+
+  if (run != j->run || j->phase != MEMBER_JOIN_COPYING)
+    return;
+  for (uint64_t w = 0; w < map_words (&j->todo); w++)
+    atomic_fetch_or (&j->todo.word[w], j->copied.word[w] | j->marked.word[w]);
+  map_zero (&j->copied);
+  map_zero (&j->marked);
+  j->todo_count += j->copied_count + j->marked_count;
+  j->copied_count = j->marked_count = 0;
+}
+
+void
 member_join_progress (const struct member *m,
                       struct member_join_progress *p)
 {

@@ -266,6 +266,10 @@ void member_join_copied (struct member *m, uint64_t run, uint64_t extent,
  */
 uint64_t member_join_mark (struct member *m);
 void member_join_stable (struct member *m, uint64_t run, uint64_t mark);
+/* A source can't be flushed any more, as the one that it was: what was copied
+ * and is not stable is to do again.
+ */
+void member_join_redo (struct member *m, uint64_t run);
 
 struct member_join_progress {
   uint64_t todo;     /* extents not copied yet */

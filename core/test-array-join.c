@@ -15,12 +15,18 @@
  * 3.
  */
 static void
-begin_as (const char *letters)
+begin_with (bool batches, const char *letters)
 {
   configure ();
-  config.batches = true;
+  config.batches = batches;
   rig_states (letters, config.states);
   begin (LAYOUT_RAID10, 4);
+}
+
+static void
+begin_as (const char *letters)
+{
+  begin_with (true, letters);
 }
 
 static bool
@@ -410,10 +416,7 @@ test_refuses_to_be_read (void)
 {
   struct array_request w = WRITE (0, 4096, ones);
 
-  begin_as ("iiji");
-  array_free (a);
-  config.batches = false;
-  begin (LAYOUT_RAID10, 4);
+  begin_with (false, "iiji");
   submit (&w);
   answer (0, 0);
   tick ();

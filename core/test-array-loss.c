@@ -270,7 +270,35 @@ test_growing_load (void)
   end ();
 }
 
-/* One member of four answers slowly: it is suspect, and read around. */
+/* All is answered but one request. */
+static void
+test_never_answered (void)
+{
+  struct array_request r = READ (0, 4096, back),
+                       other = READ (4 * UNIT, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  for (unsigned i = 0; i < 122 && notices_lost == 0; i++) {
+    submit (&other);
+    assert (is_io (1, IO_READ, 0, UNIT, 4096));
+    now += 1000 * MS;
+    assert (array_deadline (a) > now);
+    answer (1, 0);
+    assert (done (&other) && other.error == 0);
+  }
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  commit (1);
+  answer (0, ENOTCONN);
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+/* One member of four answers slowly: it is suspect, and read around.  Answers come
+ * all the time, so that no tick is due.
+ */
 static void
 test_suspect (void)
 {
@@ -287,7 +315,8 @@ test_suspect (void)
     submit (&r);
     assert (ios_count == 1);
     around = i % 4 == 0 && ios[0]->member != 0;
-    tick_after (ios[0]->member == 0 ? 300 * MS : 2 * MS);
+    now += ios[0]->member == 0 ? 300 * MS : 2 * MS;
+    assert (array_deadline (a) > now);
     answer (0, 0);
     assert (done (&r) && r.error == 0);
   }
@@ -421,6 +450,7 @@ main (void)
   test_timeout ();
   test_silent ();
   test_growing_load ();
+  test_never_answered ();
   test_suspect ();
   test_bad_spot (false);
   test_bad_spot (true);

@@ -286,6 +286,55 @@ test_takeover (void)
   world_end (&w);
 }
 
+/* A reader comes to an array that is degraded: what is written was perhaps not
+ * yet put where it would look, so the writer prepares itself first.
+ */
+static void
+test_reader_comes (void)
+{
+  static struct world w;
+  struct host *h = &w.host[0], *reader = &w.host[2];
+
+  healthy (&w);
+  cut_off (&w.disk[1]);
+  report_lost (&w, h, 1);
+  live_on (&w, 30);
+  h->busy = true;
+  host_attach (&w, reader, "a");
+  live_on (&w, 8);
+  assert (!reader->answered && rec (&w)->change.sessions);
+  h->busy = false;
+  UNTIL (&w, reader->attached);
+  assert (h->prepared == reader->epoch);
+  detach (&w, reader);
+  reader->alive = true;
+  reader->session = 0;
+
+  /* It can't, for it has lost a last copy. */
+  h->busy = true;
+  host_attach (&w, reader, "a");
+  live_on (&w, 4);
+  cut_off (&w.disk[2]);
+  lost (&w, h, 2);
+  UNTIL (&w, reader->answered);
+  assert (strcmp (reader->code, "changing") == 0);
+  host_attach (&w, reader, "a");
+  live (&w);
+  assert (strcmp (reader->code, "member-missing") == 0);
+  world_end (&w);
+
+  /* It is silent, and may be dead: it is not waited for. */
+  healthy (&w);
+  cut_off (&w.disk[1]);
+  report_lost (&w, h, 1);
+  live_on (&w, 30);
+  h->alive = false;
+  h->beat_op = 0;
+  attach_until_granted (&w, reader, "a");
+  assert (rec (&w)->change.epoch == 0);
+  world_end (&w);
+}
+
 /* One whose session an administrator ends may write on: it is fenced everywhere,
  * and again when a member is taken back while nobody writes.
  */
@@ -368,6 +417,7 @@ main (void)
   test_degraded ();
   test_degraded_readers ();
   test_takeover ();
+  test_reader_comes ();
   test_evicted ();
   test_detach_joiner ();
   return 0;

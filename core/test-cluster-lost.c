@@ -213,6 +213,7 @@ test_reborn (void)
 {
   static struct world w;
   struct host *h = &w.host[0], *reader = &w.host[2];
+  uint64_t fence;
 
   healthy (&w);
   attach_until_granted (&w, reader, "a");
@@ -242,11 +243,23 @@ test_reborn (void)
   attach_until_granted (&w, reader, "a");
   cut_off (&w.disk[0]);
   report_lost (&w, h, 0);
-  w.disk[1].min_epoch = rec (&w)->epoch + 1;
+  snprintf (w.disk[1].instance, 16, "d1 again");
+  w.disk[1].op = 0;
   live_on (&w, 20);
   assert (rec (&w)->member[1].state == MEMBER_IN_SYNC);
   lost (&w, reader, 1);
   assert (strcmp (reader->code, "last-copy") == 0);
+  world_end (&w);
+
+  /* weftd knows it, too, if it was itself started again meanwhile. */
+  healthy (&w);
+  fence = rec (&w)->member[1].fence;
+  cut_off (&w.disk[1]);
+  reincarnate (&w);
+  snprintf (w.disk[1].instance, 16, "d1 again");
+  w.disk[1].alive = true;
+  UNTIL (&w, rec (&w)->member[1].fence > fence);
+  UNTIL (&w, whole (&w));
   world_end (&w);
 }
 

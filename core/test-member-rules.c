@@ -222,6 +222,49 @@ rule_phases (void)
   member_free (m);
 }
 
+/* A source was lost before it was flushed: what was copied since the last flush
+ * is copied again, marked or not, and writes to it are dropped till then.
+ */
+static void
+rule_redo (void)
+{
+  struct member_join_progress p;
+  struct member_pass *pass;
+  uint64_t run, e, mark;
+  struct one w;
+
+  start_copying (4);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
+  CHECK (member_join_next (m, run, &e) && e == 0);
+  member_join_copied (m, run, e, true);
+  member_join_stable (m, run, member_join_mark (m));
+  CHECK (!dirty_at (0));
+  for (unsigned i = 1; i <= 2; i++) {
+    CHECK (member_join_next (m, run, &e) && e == i);
+    member_join_copied (m, run, e, true);
+    mark = member_join_mark (m);
+  }
+  CHECK (member_join_next (m, run, &e) && e == 3); /* given back later */
+  member_join_redo (m, run - 1);
+  member_join_progress (m, &p);
+  CHECK (p.todo == 1 && p.unstable == 2);
+  member_join_redo (m, run);
+  member_join_progress (m, &p);
+  CHECK (p.todo == 3 && p.unstable == 0 && p.total == 4);
+  member_join_stable (m, run, mark);
+  CHECK (dirty_at (1) && dirty_at (2) && dirty_at (3) && !dirty_at (0));
+  CHECK (ask (pass, &w, 1, 1) == MEMBER_GO && !applies (&w, 1, 1));
+  member_leave (m, &w.r);
+  member_join_copied (m, run, 3, true);
+  while (member_join_next (m, run, &e))
+    member_join_copied (m, run, e, true);
+  member_join_stable (m, run, member_join_mark (m));
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  member_close (m, pass);
+  member_free (m);
+}
+
 /* Dropped, held, applied; by parts. */
 static void
 rule_writes (void)
@@ -566,6 +609,7 @@ main (void)
 {
   test_random_start ();
   rule_phases ();
+  rule_redo ();
   rule_writes ();
   rule_reserve ();
   rule_again ();

@@ -56,6 +56,12 @@ static struct {
   bool dry;              /* they have found none since */
   uint64_t unstable;     /* extents copied since the last flush */
   bool used[ARRAY_MEMBERS_MAX]; /* sources, since then */
+  /* What a source loses when its power goes, it has only if it is flushed in the
+   * life that it was read in: by a connection of the director's that was there
+   * before the reads.  `lives` counts those.
+   */
+  unsigned lives[ARRAY_MEMBERS_MAX];
+  uint64_t connect_ms; /* when that is to be tried again */
   uint64_t stable_ms;    /* when that was, or is to be tried again */
 
   double budget; /* bytes that may be read; below 0: in debt */
@@ -263,10 +269,13 @@ next_extent (uint64_t *extent)
 }
 
 static void
-give_back (struct copy *c, uint64_t run, uint64_t extent, bool ok)
+give_back (struct copy *c, uint64_t run, uint64_t extent,
+           const unsigned lives[], bool ok)
 {
   pull.busy--;
   pull.budget += (double) EXTENT_BYTES - c->bytes;
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
+    ok &= !c->used[m] || lives[m] == pull.lives[m];
   if (ok) {
     pull.copied_bytes += c->bytes;
     pull.unreadable_bytes += c->unreadable_bytes;
@@ -303,14 +312,16 @@ copy_one (struct copy *c, uint64_t extent)
 {
   struct pull_order *o = order_use ();
   uint64_t run = pull.run, retry_ms;
+  unsigned lives[ARRAY_MEMBERS_MAX];
   enum copy_result r;
   int error = 0;
 
   c->opaque = &run;
+  memcpy (lives, pull.lives, sizeof lives);
   pthread_mutex_unlock (&server.lock);
   r = copy_extent (c, o, extent, &error);
   pthread_mutex_lock (&server.lock);
-  give_back (c, run, extent, r == COPY_DONE);
+  give_back (c, run, extent, lives, r == COPY_DONE);
   if (r == COPY_BROKEN) {
     pthread_mutex_unlock (&server.lock);
     server_fail (error, "writing failed");
@@ -405,6 +416,48 @@ stable_due (void)
           now_ms () >= pull.stable_ms + STABLE_MS);
 }
 
+/* A connection to each source.  Who needs one that can't be reached says so. */
+static void
+connect_sources (struct fetch *f)
+{
+  struct pull_order *o = order_use ();
+  struct fetch_fault fault;
+  int r;
+
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
+    if (o->source[m].uri == NULL || f->link[m].nbd)
+      continue;
+    pthread_mutex_unlock (&server.lock);
+    r = fetch_open (f, m, o->source[m].uri, o->source[m].data, &fault);
+    pthread_mutex_lock (&server.lock);
+    pull.lives[m]++;
+    if (r == -1)
+      pull.connect_ms = now_ms () + RETRY_MS;
+  }
+  pull_order_free (o);
+}
+
+/* Is a source that was used gone, or not the one that was read? */
+static bool
+source_gone (const struct fetch *f)
+{
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
+    if (pull.used[m] &&
+        (f->link[m].nbd == NULL || pull.order->source[m].uri == NULL))
+      return true;
+  return false;
+}
+
+static void
+copy_again (void)
+{
+  member_join_redo (server.member, pull.run);
+  memset (pull.used, 0, sizeof pull.used);
+  pull.unstable = 0;
+  pull.stable_ms = now_ms ();
+  pthread_cond_broadcast (&server.changed);
+}
+
 /* Whoever it was that copied: what is not stable is copied and flushed again
  * after a crash.
  */
@@ -422,7 +475,7 @@ make_stable (struct fetch *f)
   memset (pull.used, 0, sizeof pull.used);
   pull.unstable = 0;
   pthread_mutex_unlock (&server.lock);
-  r = sources_flush (f, o, used, cancelled, &run, &fault);
+  r = sources_flush (f, used, cancelled, &run, &fault);
   if (r == 0)
     err = data_flush (server.disk);
   if (err)
@@ -487,8 +540,14 @@ step (struct fetch *f)
   if (phase == MEMBER_JOIN_GATHERING && !pull.gathered &&
       now_ms () >= pull.gather_ms)
     gather ();
-  if (phase == MEMBER_JOIN_COPYING && stable_due ())
+  if (phase != MEMBER_JOIN_COPYING)
+    return;
+  if (source_gone (f))
+    copy_again ();
+  else if (stable_due ())
     make_stable (f);
+  if (pull.order && now_ms () >= pull.connect_ms)
+    connect_sources (f);
 }
 
 /* Lets go of the lock meanwhile. */
@@ -513,9 +572,9 @@ direct (void *opaque)
   pthread_mutex_lock (&server.lock);
   for (;;) {
     while (pull.order && !pull.stopping) {
+      step (&f);
       if (workers == 0 && atomic_load (&pull.live))
         workers = start_workers (w);
-      step (&f);
       if (pull.order && !pull.stopping)
         wait_changed (TICK_MS);
     }
@@ -579,6 +638,8 @@ pull_stop (void)
   pthread_mutex_unlock (&server.lock);
   if (joinable)
     pthread_join (pull.director, NULL);
+  pthread_mutex_lock (&server.lock); /* a heartbeat may be looking at it */
   pull_order_free (pull.order);
   pull.order = NULL;
+  pthread_mutex_unlock (&server.lock);
 }

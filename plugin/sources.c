@@ -102,7 +102,7 @@ sources_intents (const struct pull_order *o, uint64_t data_bytes,
 }
 
 int
-sources_flush (struct fetch *f, const struct pull_order *o, const bool used[],
+sources_flush (struct fetch *f, const bool used[],
                bool (*cancelled) (void *), void *opaque,
                struct fetch_fault *fault)
 {
@@ -112,14 +112,6 @@ sources_flush (struct fetch *f, const struct pull_order *o, const bool used[],
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
     if (!used[m])
       continue;
-    if (o->source[m].uri == NULL) {
-      fetch_blame (fault, m, "it is not in-sync any more, and has not flushed "
-                   "what came from it");
-      return -1;
-    }
-    if (f->link[m].nbd == NULL &&
-        fetch_open (f, m, o->source[m].uri, o->source[m].data, fault) == -1)
-      return -1;
     flush[m] = (struct fetch_command) {
       .next = list, .kind = FETCH_FLUSH, .member = m
     };

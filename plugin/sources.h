@@ -15,11 +15,11 @@ int sources_intents (const struct pull_order *o, uint64_t data_bytes,
                      struct intents *ours, bool used[],
                      struct fetch_fault *fault);
 
-/* Flush those in used[], over connections to their data doors.  Returns as
- * fetch_run.
+/* Flush those in used[], over the connections to their data doors that are
+ * there.  Returns as fetch_run.
  */
-int sources_flush (struct fetch *f, const struct pull_order *o,
-                   const bool used[], bool (*cancelled) (void *), void *opaque,
+int sources_flush (struct fetch *f, const bool used[],
+                   bool (*cancelled) (void *), void *opaque,
                    struct fetch_fault *fault);
 
 #endif /* WEFT_SOURCES_H */

@@ -49,13 +49,13 @@ identity_json (const struct cluster_identity *i)
 static json_t *
 disk_json (const struct cluster_disk_record *d)
 {
-  return json_pack ("{so so so so ss so so so so}", "key",
+  return json_pack ("{so so so so ss so so ss so so}", "key",
                     text_hex (d->key, KEY_BYTES), "release",
                     text_uuid_or_null (d->release), "spare_of",
                     text_uuid_or_null (d->spare_of), "sequence",
                     number (d->sequence), "node", d->node, "uri",
                     text_string (d->uri), "path", text_string (d->path),
-                    "size", number (d->size),
+                    "instance", d->instance, "size", number (d->size),
                     "data_bytes", number (d->data_bytes));
 }
 
@@ -193,6 +193,8 @@ parse_disk (struct fields *f, const char *key, struct cluster_disk_record *d)
   fields_text (f, "node", d->node, sizeof d->node);
   fields_text (f, "uri", d->uri, sizeof d->uri);
   fields_text (f, "path", d->path, sizeof d->path);
+  if (fields_has (f, "instance"))
+    fields_text (f, "instance", d->instance, sizeof d->instance);
   fields_u64 (f, "size", 0, INT64_MAX, &d->size);
   fields_u64 (f, "data_bytes", 0, INT64_MAX, &d->data_bytes);
 }

@@ -106,7 +106,7 @@ class NetCluster:
                     f"admin={admin}", f"uri={self.nbd}", "node=a",
                     *self.array_args]
         return ["nbdkit", "-f", "-P", ready, "-i", self.address(name),
-                "-p", str(MEMBER_PORT), "--threads=1", "weft",
+                "-p", str(MEMBER_PORT), "weft",
                 f"disk={self.file(name)}", f"admin={admin}",
                 f"uri=nbd://{self.address(name)}:{MEMBER_PORT}",
                 f"node={name}"]

@@ -150,6 +150,30 @@ def test_a_killed_member_is_shown(cluster, page):
     assert p.text("#log")
 
 
+def test_a_slow_member_is_shown(cluster, page):
+    c = cluster(members=3)
+    c.terminate("array")
+    p = page(c)
+    who = {"instance": "ab", "node": "n9", "pid": 1, "mode": "rw", "uri": None}
+    status, r = c.call("POST", "/api/v1/arrays/a/sessions", who)
+    assert status == 201, r
+
+    def say(*suspect):
+        status, reply = c.call(
+            "POST", f"/api/v1/sessions/{r['session']}/heartbeat",
+            {"instance": "ab", "epoch": r["map"]["epoch"], "uri": None,
+             "draining": False, "wait_ms": 0, "stats": {"members": [
+                 {"service_us": 90000 if m in suspect else 500,
+                  "suspect": m in suspect} for m in range(3)]}})
+        assert status == 200, reply
+        return p.rows("members")[1]["State"]
+
+    eventually(lambda: "in-sync, slow" in say(1) and "90 ms" in say(1),
+               what="member 1 slow")
+    assert "slow" not in p.rows("members")[0]["State"]
+    eventually(lambda: "slow" not in say(), what="member 1 as the others")
+
+
 def test_a_restarted_weftd_is_found_again(cluster, page):
     c = cluster(members=3)
     p = page(c)

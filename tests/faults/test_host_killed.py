@@ -35,11 +35,8 @@ def differences(c, model):
 ], ids=["raid-x", "raid-10", "raid-1"])
 def test_host_killed(cluster, seed, layout, members, options, rounds):
     rng = random.Random(seed)
-    # nbdkit 1.32 may abort itself when a client goes away while several
-    # threads answer it on one connection; one thread each can't.
     c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
-                env={"WEFT_MEMBER_ARGS": "--threads=1",
-                     "WEFT_ARRAY_ARGS": "takeover=true"}, **options)
+                env={"WEFT_ARRAY_ARGS": "takeover=true"}, **options)
     content = rng.randbytes(FLUSHED)
     h = nbd.NBD()
     h.connect_uri(c.nbd)

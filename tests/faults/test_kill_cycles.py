@@ -24,14 +24,15 @@ from wefttest import eventually
 
 UNIT = 64 << 10
 GROUPS, WIDTH = 4, 3
-KILLS = 150  # of members and weftd; and so many rounds with the array process:
+# At least 200 in all: of members and weftd, and of the array process with one
+# of them or more.
+KILLS = 160
 ROUNDS = 20
 
 
 def make(cluster, **env):
     return cluster(layout="raid-x", members=GROUPS * WIDTH, groups=GROUPS,
-                   unit=UNIT, size="16M", io_timeout=2000,
-                   env=env)
+                   unit=UNIT, size="16M", io_timeout=2000, env=env)
 
 
 def victims(rng, least):
@@ -103,7 +104,7 @@ def test_array_process(cluster, seed):
         writer = Writer(c.nbd, rng, after=writer)
         writer.start()
         writer.until_flushed(rng.randrange(1, 20))
-        names = victims(rng, 1)[:rng.randint(0, GROUPS)]
+        names = victims(rng, 1)[:rng.randint(1, GROUPS)]
         names.insert(rng.randrange(len(names) + 1), "array")
         kill(c, rng, names)
         kills += len(names)

@@ -16,6 +16,7 @@ from datetime import datetime
 import nbd
 import pytest
 
+from arraystate import states, wait_clean
 from copies import check_copies, model_of
 from nbdkitproc import Nbdkit
 from wefttest import eventually
@@ -103,14 +104,6 @@ class Reader(Thread):
                 f"block {b}: read {number}, acknowledged was {least}"
 
 
-def states(c):
-    return [m["state"] for m in c.get("/api/v1/arrays/a")["members"]]
-
-
-def dirty(c):
-    return [d["dirty_extents"] for d in c.get("/api/v1/disks")["disks"]]
-
-
 def all_in_sync(c):
     return set(states(c)) == {"in-sync"}
 
@@ -130,8 +123,7 @@ def check_all(c, writer, model):
                          ids=lambda v: str(v))
 def test_killed(cluster, seed, layout, members, options):
     c = cluster(layout=layout, members=members, unit=UNIT, size="32M",
-                io_timeout=5000, env={"WEFT_MEMBER_ARGS": "--threads=1"},
-                **options)
+                io_timeout=5000, **options)
     model = model_of(c, layout, UNIT)
     with Nbdkit("-r", "weft", "array=a", f"admin={c.admin}",
                 "node=n8") as second:
@@ -153,9 +145,6 @@ def test_killed(cluster, seed, layout, members, options):
             t.end()
             t.handle.shutdown()
     check_all(c, writer, model)
-    # The session of the writer goes on all the time.
-    eventually(lambda: sum(dirty(c)) == 0,
-               what="no dirty extent with the array attached")
 
 
 @pytest.mark.timeout(300)
@@ -163,7 +152,7 @@ def test_killed(cluster, seed, layout, members, options):
 def test_stopped(cluster, seed, layout):
     """It wakes up with old requests in its sockets."""
     c = cluster(layout=layout, members=4, unit=UNIT, size="64M",
-                io_timeout=1000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
+                io_timeout=1000)
     model = model_of(c, layout, UNIT)
     lost = random.Random(seed).randrange(4)
     writer = Writer(c.nbd, seed)
@@ -182,7 +171,7 @@ def test_hangs_while_it_joins(cluster, seed):
     """A member that is joining and hangs is out again; requests do not wait
     for it, and it is taken back when it goes on."""
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="128M",
-                io_timeout=1000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
+                io_timeout=1000)
     model = model_of(c, "raid-x", UNIT)
     lost = random.Random(seed).randrange(4)
     writer = Writer(c.nbd, seed)
@@ -197,6 +186,8 @@ def test_hangs_while_it_joins(cluster, seed):
     eventually(lambda: writer.check() and all_in_sync(c), seconds=90)
     writer.end()
     check_all(c, writer, model)
+    # The session of the writer goes on all the time.
+    wait_clean(c)
 
 
 def member(c, number):
@@ -208,8 +199,7 @@ def member(c, number):
 def test_flapping(cluster, seed):
     """A member that goes out soon after it came back is taken back later each
     time, but at once where an administrator says so."""
-    c = cluster(layout="raid-x", members=4, unit=UNIT, size="32M",
-                env={"WEFT_MEMBER_ARGS": "--threads=1"})
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="32M")
     lost = random.Random(seed).randrange(4)
     writer = Writer(c.nbd, seed)
     writer.start()
@@ -232,7 +222,7 @@ def test_flapping(cluster, seed):
         came = back()
         print(f"taken back after {came - went if came else '?'} s")
         # It counts from the decision, which is shown when it is durable.
-        assert came is None or came - went >= seconds / 2
+        assert came is None or came - went >= seconds * 0.7
     out()
     c.start(f"m{lost}")
     status, reply = c.call("POST", f"/api/v1/arrays/a/members/{lost}/join")

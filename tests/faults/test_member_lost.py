@@ -135,10 +135,8 @@ def test_without_redundancy(cluster):
 
 @pytest.mark.parametrize("layout,count", [("raid-x", 4), ("raid-10", 4)])
 def test_stopped(cluster, seed, layout, count):
-    # nbdkit 1.32 may abort itself when a client goes away while several
-    # threads answer it on one connection; one thread each can't.
     c = cluster(layout=layout, members=count, unit=UNIT, size="64M",
-                io_timeout=2000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
+                io_timeout=2000)
     model = model_of(c, layout, UNIT)
     lost = random.Random(seed).randrange(count)
     with load(c, seed) as f:

@@ -38,10 +38,7 @@ TOLD = 2
 
 
 def make(cluster, layout="raid-x", **env):
-    """nbdkit 1.32 may abort a member whose client dies, unless it answers one
-    request at a time."""
-    return cluster(layout=layout, members=4, unit=UNIT, size="48M",
-                   env={"WEFT_MEMBER_ARGS": "--threads=1", **env})
+    return cluster(layout=layout, members=4, unit=UNIT, size="48M", env=env)
 
 
 def bring_up(c, names, pauses):

@@ -32,7 +32,7 @@ def roles(c, rng):
 def test_pauses(cluster, seed):
     rng = random.Random(seed)
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="48M",
-                io_timeout=2000, env={"WEFT_MEMBER_ARGS": "--threads=1"})
+                io_timeout=2000)
     load = Load(c.nbd, seed)
     load.start()
     try:

@@ -175,7 +175,8 @@ def test_every_answer(api, disks):
     api.call("GET", f"/api/v1/disks/{NOBODY}", expect=404)
     api.call("GET", "/api/v1/disks/x", expect=400)
     beat = f"/api/v1/disks/{uuids[0]}/heartbeat"
-    api.call("POST", beat, {**disks[0].body, "cluster": NOBODY}, expect=409)
+    api.call("POST", f"/api/v1/disks/{NOBODY}/heartbeat",
+             {**disks[0].body, "cluster": NOBODY}, expect=409)
     api.call("POST", "/api/v1/disks/x/heartbeat", disks[0].body, expect=400)
     api.call("DELETE", f"/api/v1/disks/{uuids[0]}", expect=409)
     api.call("DELETE", f"/api/v1/disks/{NOBODY}", expect=404)

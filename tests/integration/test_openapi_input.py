@@ -63,8 +63,10 @@ BODIES = [
      {**ATTACH, "takeover": False}),
     ("POST", "/api/v1/sessions/0123456789abcdef/heartbeat",
      {"instance": "cafe", "epoch": 1, "uri": "nbd://127.0.0.1:10809",
-      "prepared": 1, "stats": {name: 1 for name in SPEC["components"]["schemas"]
-                ["SessionCounters"]["properties"]},
+      "prepared": 1,
+      "stats": {**{name: 1 for name in SPEC["components"]["schemas"]
+                   ["SessionCounters"]["properties"]},
+                "members": [{"service_us": 1, "suspect": False}]},
       "draining": False, "wait_ms": 0}),
     ("POST", "/api/v1/sessions/0123456789abcdef/lost",
      {"member": 1, "reason": "it does not answer"}),

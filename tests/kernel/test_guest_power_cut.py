@@ -82,10 +82,7 @@ def check(guest, files, slots):
 @pytest.mark.timeout(900)
 def test_power_cut(guest, cluster, seed):
     rng = random.Random(seed)
-    # nbdkit 1.32 may abort itself when a client goes away while several
-    # threads answer it on one connection; one thread each can't.
-    c = cluster(members=4, layout="raid-x", unit=UNIT, size="96M", threads=1,
-                env={"WEFT_MEMBER_ARGS": "--threads=1"})
+    c = cluster(members=4, layout="raid-x", unit=UNIT, size="96M")
     guest.attach(c.nbd)
     guest.run("/sbin/mke2fs -q -t ext4 /dev/nbd0")
     guest.run("mount -t ext4 /dev/nbd0 /mnt")

@@ -79,10 +79,10 @@ mutant epoch-said-before-older-images-are-written "sim" array-join.c \
   'return a->config.epoch;'
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
   '(a->next.epoch && a->next.states[i] == MEMBER_IN_SYNC)' 'false'
-mutant lost-copy-is-back-as-if-nothing-was sim array-member.c \
+mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-member.c \
   '  a->clear.never = true;
   flush_fail (a);' ''
-mutant reader-reads-between-epochs test-array-reader array-internal.h \
+mutant reader-reads-between-epochs "sim-cluster test-array-reader" array-internal.h \
   'a->hold || (a->config.readonly && a->next.told)' 'a->hold'
 
 mutant reader-reads-though-unheard-of test-array-reader array-internal.h \
@@ -107,7 +107,7 @@ mutant write-while-clearing sim array-io.c \
 # Who is accused.
 mutant accused-at-a-fixed-time "test-array-loss sim" array-overdue.c \
   'o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
-                                       longest_ns (a));' ''
+                                     longest_ns (a));' ''
 mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '    send_probe (a, member);' \
   '    member_lost (a, member, "it is silent");'

@@ -7,10 +7,10 @@ mutant number-used-twice test-cluster-attach cluster-epoch.c \
   'change->epoch = change->epoch ? change->epoch : epoch + 1;'
 mutant number-below-a-member-s test-cluster-attach cluster-epoch.c \
   'if (a->disk[m]->min_epoch > epoch)' 'if (0)'
-mutant commit-without-confirmation test-cluster-attach cluster-epoch.c \
+mutant commit-without-confirmation "sim-cluster test-cluster-attach" cluster-epoch.c \
   'if (cluster_epoch_waits_for (a, m))
       return;' ''
-mutant commit-without-sessions test-cluster-change cluster-epoch.c \
+mutant commit-without-sessions "sim-cluster test-cluster-change" cluster-epoch.c \
   'if (cluster_epoch_waits_for (a, m))
       return;
   TAILQ_FOREACH (s, &c->sessions, link)
@@ -50,7 +50,7 @@ mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
                        "node'
 
 # Members that go out.
-mutant last-copy-goes-out test-cluster-lost cluster-lost.c \
+mutant last-copy-goes-out "sim-cluster test-cluster-lost" cluster-lost.c \
   'if (a->rec.member[member].state != MEMBER_IN_SYNC ||
       !cluster_epoch_loses (a, states))' 'if (1)'
 mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attach.c \
@@ -67,7 +67,7 @@ mutant joiner-without-fence test-cluster-attach cluster-rebuild.c \
   'confirm[m] = any = true;' 'any = true;'
 mutant joiner-fences-nobody-else test-cluster-attach cluster-rebuild.c \
   'confirm[m] = states[m] != MEMBER_OUT;' ';'
-mutant joiner-copies-before-the-writer-sends test-cluster-rebuild cluster-rebuild.c \
+mutant joiner-copies-before-the-writer-sends "sim-cluster test-cluster-rebuild" cluster-rebuild.c \
   'return writer == NULL || writer->epoch >= a->rec.member[member].fence;' \
   'return true;'
 mutant joiner-copies-from-one-not-in-sync test-cluster-rebuild cluster-rebuild.c \
@@ -75,7 +75,7 @@ mutant joiner-copies-from-one-not-in-sync test-cluster-rebuild cluster-rebuild.c
   'order->source[m] = true;'
 mutant joiner-copies-from-one-not-fenced test-cluster-rebuild cluster-rebuild.c \
   'return false; /* it may still be written, by one who is over */' ';'
-mutant in-sync-without-prepare test-cluster-attach cluster-rebuild.c \
+mutant in-sync-without-prepare "sim-cluster test-cluster-attach" cluster-rebuild.c \
   'cluster_epoch_prepare (c, a, states, NULL, true);' \
   'cluster_epoch_prepare (c, a, states, NULL, false);'
 mutant in-sync-by-an-old-report test-cluster-join cluster-rebuild.c \
@@ -101,6 +101,6 @@ mutant old-database-by-a-host-is-served test-cluster-rules cluster-session.c \
   'if (hb->epoch > a->rec.epoch ||
         hb->prepared > cluster_array_wanted_epoch (a))' 'if (0)'
 mutant old-copy-of-a-disk-is-believed test-cluster-rebuild cluster-disk.c \
-  'took ? hb->sequence < d->rec.sequence :' 'took ? false :'
+  'bool old = took ? hb->sequence < d->rec.sequence' 'bool old = took ? false'
 mutant clone-is-believed test-cluster-rules cluster-admit.c \
   '!(d && contend (c, op, d, hb)) &&' ''

@@ -2,7 +2,7 @@
 # member.sh: mutants of the member engine.  check says how they are written.
 
 # Epochs, and the fence.
-mutant no-epoch-check-per-request "test-member-scenes test-member" member-doors.c \
+mutant no-epoch-check-per-request "sim-cluster test-member-scenes test-member" member-doors.c \
   'if (pass->epoch < atomic_load (&m->gate))' 'if (0)'
 mutant confirmed-before-drained "test-member-scenes test-member-rules test-member" member.c \
   'if (m->drains_done == m->drains_asked && !dirty_waits (m)) {' \
@@ -31,7 +31,7 @@ mutant failed-header-write-is-forgotten test-member-late member.c \
     member_fail (m, error,'
 
 # Intent bits.
-mutant write-before-its-bit "test-member-scenes test-member-rules test-member" member-doors.c \
+mutant write-before-its-bit "sim-cluster test-member-scenes test-member-rules test-member" member-doors.c \
   'if (!intents_test (&s->held, e) || !intents_test (&m->durable, e))' \
   'if (!intents_test (&s->held, e))'
 mutant write-on-another-session-s-bit "test-member-scenes test-member-rules test-member" member-doors.c \
@@ -55,7 +55,7 @@ mutant clear-counts-when-done "test-member-scenes test-member-rules test-member"
   'atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);' ';'
 mutant released-disk-is-clean "test-member-rules test-member-scenes" member.c \
   'if (release ||' 'if ('
-mutant disk-joins-clean "test-member-rules test-member-join" member.c \
+mutant disk-joins-clean "sim-cluster test-member-rules test-member-join" member.c \
   'if (release || (format_uuid_zero (m->next.array) &&
                   !format_uuid_zero (sb.array) &&
                   sb.states[sb.position] != MEMBER_IN_SYNC))' \

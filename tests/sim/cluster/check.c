@@ -52,6 +52,18 @@ check_states (const struct cluster_array_record *a)
               a->epoch);
 }
 
+static void
+trace_commit (const struct cluster_array_record *a)
+{
+  char text[PLACES_MAX * 16] = "";
+
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    strcat (text, " ");
+    strcat (text, member_state_name (a->member[m].state));
+  }
+  sim_trace ("store: epoch %" PRIu64 " is committed:%s", a->epoch, text);
+}
+
 void
 check_array (const struct cluster_array_record *before,
              const struct cluster_array_record *now)
@@ -74,16 +86,7 @@ check_array (const struct cluster_array_record *before,
     sim_fail ("epoch %" PRIu64 " comes after epoch %" PRIu64, now->epoch,
               before->epoch);
   counters.commits++;
-  sim_trace ("store: epoch %" PRIu64 " is committed: %s %s %s %s %s %s %s %s",
-             now->epoch, member_state_name (now->member[0].state),
-             member_state_name (now->member[1].state),
-             w.layout.members > 2 ? member_state_name (now->member[2].state) : "",
-             w.layout.members > 3 ? member_state_name (now->member[3].state) : "",
-             w.layout.members > 4 ? member_state_name (now->member[4].state) : "",
-             w.layout.members > 5 ? member_state_name (now->member[5].state) : "",
-             w.layout.members > 6 ? member_state_name (now->member[6].state) : "",
-             w.layout.members > 7 ? member_state_name (now->member[7].state)
-                                  : "");
+  trace_commit (now);
   for (unsigned m = 0; m < w.layout.members; m++)
     counters.joins += before->member[m].state == MEMBER_JOINING &&
                       now->member[m].state == MEMBER_IN_SYNC;

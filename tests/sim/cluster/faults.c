@@ -17,8 +17,8 @@ static const unsigned weights[FAULTS] = {
   [KILL_MEMBER] = 16, [CUT_MEMBER] = 12, [KILL_HOST] = 8, [CUT_HOST] = 5,
   [CUT_ALL] = 3, [KILL_WEFTD] = 10, [OLD_DATABASE] = 1, [BACKUP] = 2,
   [PARTITION] = 12, [HEAL] = 14, [FLAP] = 5, [BREAK] = 8, [FREEZE] = 6,
-  [WRITE_ERROR] = 4, [READ_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3, [SPARE] = 2, [CANCEL] = 2,
-  [JOIN] = 4, [SLOW] = 4, [DETACH] = 4,
+  [WRITE_ERROR] = 4, [READ_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3,
+  [SPARE] = 2, [CANCEL] = 2, [JOIN] = 4, [SLOW] = 4, [DETACH] = 4,
 };
 
 static void keeper (void *owner);

@@ -59,7 +59,7 @@ struct asked {
   unsigned read_errors;
   bool ended;       /* another held the array when it was asked */
   unsigned first, count;
-  uint64_t *floors;
+  uint64_t *floors; /* of each, at submission; then what was promised of each */
 };
 
 void
@@ -125,11 +125,12 @@ oracle_submit (struct host *h, struct array_request *r)
   q->ended = h->writable && h->session != holder;
   q->first = flush ? 0 : offset_grain (r->offset);
   q->count = flush ? w.grains : r->length / grain_bytes;
-  q->floors = make ((q->count + 1) * sizeof q->floors[0]);
+  q->floors = make ((2 * q->count + 1) * sizeof q->floors[0]);
   for (unsigned i = 0; i < q->count; i++) {
     const struct grain *g = &grains[q->first + i];
 
     q->floors[i] = flush || !h->writable ? g->acked : g->floor;
+    q->floors[q->count + i] = g->promised;
   }
   if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
     return q;
@@ -147,12 +148,6 @@ raise_to (uint64_t *to, uint64_t version)
 {
   if (*to < version)
     *to = version;
-}
-
-static uint64_t
-lower (uint64_t a, uint64_t b)
-{
-  return a < b ? a : b;
 }
 
 /* Every copy that counts holds it, stably. */
@@ -177,6 +172,15 @@ check_stable (unsigned g, const char *what)
   }
 }
 
+/* What its i-th grain may be expected to be at least. */
+static uint64_t
+floor_of (const struct asked *q, unsigned i)
+{
+  bool fell = grains[q->first + i].fell > q->falls;
+
+  return q->floors[fell ? q->count + i : i];
+}
+
 static void
 read_done (struct host *h, struct asked *q, struct array_request *r)
 {
@@ -186,7 +190,7 @@ read_done (struct host *h, struct asked *q, struct array_request *r)
     uint64_t v
       = grain_version ((char *)r->buf + i * grain_bytes,
                        r->offset / grain_bytes + i, "what was read");
-    uint64_t floor = lower (q->floors[i], grains[g].floor);
+    uint64_t floor = floor_of (q, i);
 
     if (v == GARBAGE || v > versions_count)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
@@ -230,7 +234,7 @@ flush_done (struct asked *q)
   if (q->session != writer || q->ended)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
-    raise_to (&grains[g].promised, lower (q->floors[g], grains[g].acked));
+    raise_to (&grains[g].promised, floor_of (q, g));
     check_stable (g, "a FLUSH is done");
   }
 }

@@ -39,7 +39,7 @@ static const struct {
 } scenes[] = {
   { LAYOUT_RAID10, 2, 3, false },
   { LAYOUT_RAIDX, 3, 2, false },
-  { LAYOUT_RAID10, 2, 2, true },
+  { LAYOUT_RAID10, 2, 1, true },
   { LAYOUT_RAIDX, 3, 1, true },
 };
 #define SCENES (sizeof scenes / sizeof scenes[0])
