@@ -21,9 +21,9 @@
  * piece is halved, down to a block.
  *
  * A reader takes no image while the data copy is in-sync: what an image lacks
- * may be in the writer's buffer.  To a reader a bad spot is the member's loss: it
- * may have failed, and somebody records it, or the writer mends the spot.  Only
- * when a read has waited for that for io_timeout_ms its client hears of it.
+ * may be in the writer's buffer.  To a reader a bad spot is the member's loss:
+ * it may have failed, and somebody records it, or the writer mends the spot.
+ * Only when a read has waited for that for io_timeout_ms its client hears of it.
  */
 
 #include <config.h>

@@ -388,7 +388,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     return;
   if (d == NULL && (d = disk_register (c, in, hb)) == NULL)
     return;
-  if (cluster_disk_wake (c, d)) /* it has given an older one up, and hears nothing */
+  if (cluster_disk_wake (c, d)) /* it has given an older one up, hears nothing */
     d->told = false;
   cluster_admit_others (c, d);
   take (c, d, hb);

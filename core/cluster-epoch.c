@@ -415,7 +415,8 @@ reconnect (struct cluster *c, struct cluster_array *a)
 
 /* Tokens are of the array's epoch, and a member that was started again takes
  * none of before.  A writer that lives says that it has lost the member, and
- * decides what becomes of it; readers, and a joiner that reads from it, just need new tokens.
+ * decides what becomes of it; readers, and a joiner that reads from it, just need
+ * new tokens.
  */
 static void
 renew (struct cluster *c, struct cluster_array *a)

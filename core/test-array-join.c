@@ -271,8 +271,8 @@ test_back_prepared (bool told)
   end ();
 }
 
-/* A connection to a member that joins is replaced, while an epoch is prepared in
- * which it counts: nothing is asked of it while it is seen as out.
+/* A connection to a member that joins is replaced, while an epoch is prepared
+ * in which it counts: nothing is asked of it while it is seen as out.
  */
 static void
 test_back_between_epochs (void)
@@ -399,7 +399,7 @@ test_too_slow (void)
   assert (done (&other));
   for (unsigned i = 0; i < 100 && notices_lost == 0; i++) {
     tick ();
-    while (ios_count > 1) /* it gives signs of life, and flushes of the others */
+    while (ios_count > 1) /* signs of life, and flushes of the others */
       answer (1, 0);
   }
   assert (notices_lost == 1 && notice.member == 2);

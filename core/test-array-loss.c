@@ -296,8 +296,8 @@ test_never_answered (void)
   end ();
 }
 
-/* One member of four answers slowly: it is suspect, and read around.  Answers come
- * all the time, so that no tick is due.
+/* One member of four answers slowly: it is suspect, and read around.  Answers
+ * come all the time, so that no tick is due.
  */
 static void
 test_suspect (void)

@@ -1,5 +1,5 @@
-/* test-array-rig.h: an array engine with members in memory.  What it asks of them
- * waits in `ios` until the test answers it.
+/* test-array-rig.h: an array engine with members in memory.  What it asks of
+ * them waits in `ios` until the test answers it.
  */
 
 #ifndef WEFT_TEST_ARRAY_RIG_H

@@ -249,6 +249,10 @@ test_reborn (void)
   assert (rec (&w)->member[1].state == MEMBER_IN_SYNC);
   lost (&w, reader, 1);
   assert (strcmp (reader->code, "last-copy") == 0);
+  fence = rec (&w)->member[1].fence;
+  lost (&w, h, 1); /* now he has noticed, and gets it back */
+  UNTIL (&w, rec (&w)->member[1].fence > fence);
+  assert (!cluster_epoch_reborn (w.c, cluster_array_find (w.c, "a"), 1));
   world_end (&w);
 
   /* weftd knows it, too, if it was itself started again meanwhile. */

@@ -252,6 +252,7 @@ rule_redo (void)
   member_join_redo (m, run);
   member_join_progress (m, &p);
   CHECK (p.todo == 3 && p.unstable == 0 && p.total == 4);
+  member_check (m);
   member_join_stable (m, run, mark);
   CHECK (dirty_at (1) && dirty_at (2) && dirty_at (3) && !dirty_at (0));
   CHECK (ask (pass, &w, 1, 1) == MEMBER_GO && !applies (&w, 1, 1));

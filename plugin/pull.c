@@ -58,9 +58,10 @@ static struct {
   bool used[ARRAY_MEMBERS_MAX]; /* sources, since then */
   /* What a source loses when its power goes, it has only if it is flushed in the
    * life that it was read in: by a connection of the director's that was there
-   * before the reads.  `lives` counts those.
+   * before the reads.  `lives` counts those, `watched` says that there is one.
    */
   unsigned lives[ARRAY_MEMBERS_MAX];
+  bool watched[ARRAY_MEMBERS_MAX];
   uint64_t connect_ms; /* when that is to be tried again */
   uint64_t stable_ms;    /* when that was, or is to be tried again */
 
@@ -275,7 +276,7 @@ give_back (struct copy *c, uint64_t run, uint64_t extent,
   pull.busy--;
   pull.budget += (double) EXTENT_BYTES - c->bytes;
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
-    ok &= !c->used[m] || lives[m] == pull.lives[m];
+    ok &= !c->used[m] || (pull.watched[m] && lives[m] == pull.lives[m]);
   if (ok) {
     pull.copied_bytes += c->bytes;
     pull.unreadable_bytes += c->unreadable_bytes;
@@ -431,6 +432,7 @@ connect_sources (struct fetch *f)
     r = fetch_open (f, m, o->source[m].uri, o->source[m].data, &fault);
     pthread_mutex_lock (&server.lock);
     pull.lives[m]++;
+    pull.watched[m] = r == 0;
     if (r == -1)
       pull.connect_ms = now_ms () + RETRY_MS;
   }
@@ -441,11 +443,14 @@ connect_sources (struct fetch *f)
 static bool
 source_gone (const struct fetch *f)
 {
-  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
-    if (pull.used[m] &&
-        (f->link[m].nbd == NULL || pull.order->source[m].uri == NULL))
-      return true;
-  return false;
+  bool gone = false;
+
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
+    pull.watched[m] = f->link[m].nbd != NULL;
+    gone |= pull.used[m] &&
+            (!pull.watched[m] || pull.order->source[m].uri == NULL);
+  }
+  return gone;
 }
 
 static void
@@ -542,10 +547,10 @@ step (struct fetch *f)
     gather ();
   if (phase != MEMBER_JOIN_COPYING)
     return;
-  if (source_gone (f))
-    copy_again ();
-  else if (stable_due ())
+  if (!source_gone (f) && stable_due ())
     make_stable (f);
+  if (source_gone (f)) /* it may have been found out just now */
+    copy_again ();
   if (pull.order && now_ms () >= pull.connect_ms)
     connect_sources (f);
 }

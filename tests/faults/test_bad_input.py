@@ -225,13 +225,20 @@ def test_double_used_in_create(idle, cluster):
 
 
 def test_foreign(idle, taken, cluster):
-    """A disk of another cluster."""
+    """A disk of another cluster: its process waits for its array to be imported,
+    says so, and serves nobody; nothing is taken over."""
     other = cluster(members=1, no_array=True, size="32M")
-    before = open(taken, "rb").read()
-    line = member_refused(other, taken)
-    says(line, "cluster")
-    offset = idle.members[1]["data_offset"]
-    assert open(taken, "rb").read()[offset:] == before[offset:]
+    with Nbdkit("weft", f"disk={taken}", f"admin={other.admin}", "node=n9",
+                "uri=nbd://127.0.0.9:10809") as m:
+        eventually(lambda: other.get("/api/v1/imports")["imports"])
+        h = nbd.NBD()
+        h.set_export_name("data/")
+        with pytest.raises(nbd.Error):
+            h.connect_uri(m.uri)
+        [error] = {x for x in m.log().splitlines() if "belongs to cluster" in x}
+    says(error, re.escape(taken), "import")
+    assert [d["path"] for d in other.get("/api/v1/disks")["disks"]] == [
+        other.members[0]["file"]]
     # And its own cluster still knows it.
     idle.start("m1")
     eventually(lambda: idle.get("/api/v1/arrays/a")["members"][1]["alive"])

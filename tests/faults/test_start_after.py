@@ -284,10 +284,8 @@ def test_database_lost(cluster, seed, members_live):
         writer.broken()
     else:
         outage(c, writer)
-        # They wait for their weftd, whichever that will be.
-        c.start(*MEMBERS)
     shutil.rmtree(c.dir / "weftd")
-    c.start("weftd")
+    bring_up(c, *random_order(rng, ["weftd"] + MEMBERS * (not members_live)))
     uuid = wait_import(c, range(4))
     assert uuid in weftctl(c, "array", "import")
     assert c.get("/api/v1/arrays")["arrays"] == []

@@ -1,5 +1,5 @@
 """A joining member that fetches from the others what it lacks: real member
-processes and real NBD, with weftd and the host played here.
+processes and real NBD, with weftd and the host played (memberscene.py).
 
 Topology: two or three members; the last one is joining, the others are in-sync.
 Causes: blank and outdated joiners, writes beside the copying, kill -9 of the
@@ -8,303 +8,18 @@ Pass:  the joiner ends `synced` with what its layout says byte by byte, and
 tells at any time how far it is and whom it waits for.
 """
 
-import contextlib
-import hmac
-import http.server
-import json
 import os
 import random
 import signal
 import struct
-import subprocess
-import threading
 import time
-import uuid
 import zlib
 
 import nbd
 import pytest
 
-from copies import Copies, Model
+from memberscene import EXTENT, HEADER, MIB, UNIT, scene
 from wefttest import eventually, run
-
-MIB = 1 << 20
-EXTENT = 4 * MIB
-HEADER = MIB
-UNIT = 65536
-
-
-# --- Playing weftd ---------------------------------------------------------------
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    # Or a reply's head waits for the acknowledgement of the one before.
-    disable_nagle_algorithm = True
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        reply = self.server.scene.heartbeat(self.path.split("/")[4],
-                                            json.loads(body))
-        text = json.dumps(reply).encode()
-        with contextlib.suppress(ConnectionError):  # it was killed meanwhile
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-    def log_message(self, *_):
-        pass
-
-
-class Disk:
-    """A disk, and the process that serves it."""
-
-    def __init__(self, scene, number, size, env=None):
-        self.scene, self.number = scene, number
-        self.env = env or {}
-        self.file = scene.dir / f"m{number}.img"
-        self.socket = scene.dir / f"m{number}.sock"
-        self.log = scene.dir / f"m{number}.log"
-        self.uri = f"nbd+unix:///?socket={self.socket}"
-        self.key = os.urandom(32)
-        self.min_epoch = 1
-        self.heard, self.said = {}, 0
-        self.process, self.killed = None, False
-        with open(self.file, "wb") as f:
-            f.truncate(size)
-        run("weftctl", "disk", "format", self.file)
-        with open(self.file, "rb") as f:
-            f.seek(32)
-            self.uuid = str(uuid.UUID(bytes=f.read(16)))
-
-    def start(self):
-        self.socket.unlink(missing_ok=True)
-        pid = self.scene.dir / f"m{self.number}.pid"
-        pid.unlink(missing_ok=True)
-        self.said = 0
-        with open(self.log, "a") as log:
-            self.process = subprocess.Popen(
-                ["nbdkit", "-f", "-P", pid, "-U", self.socket, "weft",
-                 f"disk={self.file}", f"admin={self.scene.url}",
-                 f"uri={self.uri}", f"node=n{self.number}"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **self.env})
-        eventually(lambda: self.alive() and pid.exists() and
-                   pid.read_text().strip(), every=0.02)
-        self.pid, self.killed = int(pid.read_text()), False
-        return self
-
-    def alive(self):
-        assert self.process.poll() is None, \
-            f"status {self.process.returncode}: {self.log.read_text()}"
-        return True
-
-    def kill(self):
-        os.kill(self.pid, signal.SIGKILL)
-        self.process.wait()
-        self.killed = True
-
-    def end(self):
-        if self.process is None or self.killed:
-            return
-        self.alive()
-        os.kill(self.pid, signal.SIGCONT)
-        os.kill(self.pid, signal.SIGTERM)
-        try:
-            assert self.process.wait(20) == 0, self.log.read_text()
-        finally:
-            self.process.kill()
-            self.killed = True
-        text = self.log.read_text()
-        for fault in ("Sanitizer", "runtime error", "Assertion"):
-            assert fault not in text, text
-
-    def token(self, writable=False, epoch=None, session=7):
-        text = (f"1.{self.scene.array.hex}.{uuid.UUID(self.uuid).hex}."
-                f"{session:016x}.{'rw' if writable else 'ro'}."
-                f"{epoch or self.scene.epoch}")
-        return text + "." + hmac.digest(self.key, text.encode(), "sha256").hex()
-
-    def open(self, writable=True):
-        h = nbd.NBD()
-        h.set_strict_mode(0)
-        h.set_export_name("data/" + self.token(writable))
-        h.connect_unix(str(self.socket))
-        return h
-
-
-class Scene:
-    """An array of its own, without a host."""
-
-    def __init__(self, directory, layout="raid-x", members=3, size=61 * MIB,
-                 unit=UNIT, env=None):
-        self.dir = directory
-        self.array, self.cluster = uuid.uuid4(), str(uuid.uuid4())
-        self.layout, self.n, self.unit = layout, members, unit
-        self.epoch = 1
-        self.states = ["in-sync"] * members
-        self.join = None
-        self.changed = threading.Condition()
-        self.version = 0
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
-                                                      Handler)
-        self.server.daemon_threads = True
-        self.server.scene = self
-        self.url = "http://127.0.0.1:%d" % self.server.server_port
-        threading.Thread(target=self.server.serve_forever,
-                         daemon=True).start()
-        self.model = Model(layout, members, unit, size - HEADER)
-        self.disks = [Disk(self, i, size, (env or {}).get(i))
-                      for i in range(members)]
-        self.joiner = self.disks[-1]
-        self.content = bytearray(self.model.size)
-
-    def close(self):
-        try:
-            for d in self.disks:
-                d.end()
-        finally:
-            self.server.shutdown()
-            self.server.server_close()
-
-    # What weftd says.
-
-    def heartbeat(self, disk, body):
-        d = next(d for d in self.disks if d.uuid == disk)
-        with self.changed:
-            version = self.version
-            d.heard = body
-            d.said += 1
-            d.min_epoch = max(d.min_epoch, body["min_epoch"])
-            self.changed.notify_all()
-            self.changed.wait_for(lambda: self.version != version,
-                                  body["wait_ms"] / 1000)
-            return self.reply(d)
-
-    def reply(self, d):
-        return {
-            "generation": 1, "cluster": self.cluster, "release": None,
-            "min_epoch": d.min_epoch, "key": d.key.hex(),
-            "news": "of a later weftd",
-            "assignment": {
-                "array": str(self.array), "position": d.number,
-                "layout": self.layout, "n": self.n, "groups": 1,
-                "unit": self.unit, "epoch": self.epoch, "states": self.states,
-                "dup": "async-client", "member_bytes":
-                    self.disks[0].file.stat().st_size - HEADER},
-            "join": self.join if d is self.joiner else None}
-
-    def say(self, change=lambda: None):
-        """Change what is said, and wait until everybody has heard it."""
-        with self.changed:
-            change()
-            self.version += 1
-            begun = {d: d.said for d in self.disks}
-            self.changed.notify_all()
-        for d in self.disks:
-            if d.process and d.process.poll() is None:
-                eventually(lambda: d.said > begun[d] + 1, every=0.01)
-
-    def start(self, joiner=True):
-        for d in self.disks:
-            if joiner or d is not self.joiner:
-                d.start()
-        self.say()
-        return self
-
-    def order(self, epoch=None, **more):
-        """The join order, with the sources' newest tokens."""
-        with self.changed:
-            old = self.join or {"paused": False, "rate": 0}
-            self.join = {
-                "epoch": epoch or old["epoch"],
-                "paused": old["paused"], "rate": old["rate"], **more,
-                "sources": [
-                    {"member": d.number, "uri": d.uri,
-                     "tokens": {"data": d.token(session=0),
-                                "intents": d.token(session=0)}}
-                    for d in self.disks if self.states[d.number] == "in-sync"]}
-            self.version += 1
-            self.changed.notify_all()
-
-    def next_epoch(self):
-        """An epoch that every member's fence lets through."""
-        self.epoch = max([self.epoch, *(d.heard.get("min_epoch", 0)
-                                        for d in self.disks)]) + 1
-
-    def out(self):
-        def change():
-            self.next_epoch()
-            self.states[-1] = "out"
-            self.join = None
-        self.say(change)
-
-    def begin(self, **more):
-        """The last member begins to join; the order follows its fence."""
-        def change():
-            self.next_epoch()
-            self.states[-1] = "joining"
-            self.joiner.min_epoch = self.epoch
-            self.join = None
-        self.say(change)
-        eventually(lambda: self.joiner.heard["min_epoch"] >= self.epoch)
-        self.order(self.epoch, **more)
-
-    @property
-    def progress(self):
-        return self.joiner.heard.get("join") or {"phase": None}
-
-    def synced(self, seconds=60):
-        def check():
-            self.joiner.alive()
-            p = self.progress
-            return p["phase"] == "synced" and p["epoch"] == self.join["epoch"]
-        eventually(check, seconds, 0.02,
-                   f"synced: {self.progress}\n{self.joiner.log.read_text()}")
-        return self.progress
-
-    # What a host does.
-
-    def write(self, doors, unit, data):
-        """Survivors first, then the joiner, as a background copy."""
-        places = sorted(self.model.copies(unit),
-                        key=lambda p: p[0] == self.joiner.number)
-        for member, at in places:
-            if doors[member]:
-                doors[member].pwrite(data, at * self.unit)
-        self.content[unit * self.unit:(unit + 1) * self.unit] = data
-
-    def doors(self, joiner=True):
-        return [d.open() if joiner or d is not self.joiner else None
-                for d in self.disks]
-
-    def fill(self, rnd, doors, units=None):
-        for a in units if units is not None else range(self.model.units):
-            self.write(doors, a, rnd.randbytes(self.unit))
-        for h in filter(None, doors):
-            h.flush()
-
-    def check(self, lost=()):
-        files = [(d.file, HEADER) for d in self.disks]
-        content = lambda at, n: self.content[at:at + n]
-        with Copies(self.model, files) as copies:
-            bad = copies.different(content, lost)
-        assert not bad, f"{len(bad)} of {self.model.units}: {bad[:4]}"
-
-
-@pytest.fixture
-def scene(tmp_path):
-    made = []
-
-    def make(**more):
-        made.append(Scene(tmp_path, **more))
-        return made[-1]
-    yield make
-    for s in made:
-        s.close()
-
 
 LAYOUTS = [("raid-x", 3), ("raid-x", 4), ("raid-10", 4), ("chained", 3),
            ("rotated", 4), ("raid-1", 2), ("raid-1", 3)]
@@ -481,6 +196,34 @@ def test_source_that_dies_is_waited_for(scene, seed):
     p = s.synced()
     s.check()
     assert p["waits"] is None and p["unreadable_bytes"] == 0
+
+
+def test_source_that_forgets_is_read_again(scene, seed):
+    """The power of a source goes after it was read, and with it what was not
+    flushed there: the joiner keeps none of that."""
+    rnd = random.Random(seed)
+    s = blank(scene, rnd, layout="raid-1", members=2)
+    old = bytes(s.content)
+    doors = s.doors(joiner=False)
+    for unit in range(s.model.units):
+        s.write(doors, unit, rnd.randbytes(s.unit))
+    s.begin(rate=8 * MIB)
+    eventually(lambda: s.progress.get("copied_bytes", 0) >= 8 * MIB)
+    os.kill(s.disks[0].pid, signal.SIGSTOP)
+    time.sleep(0.5)  # what it has answered is taken in
+    unstable = s.joiner.dirty()
+    s.disks[0].kill()
+    with open(s.disks[0].file, "r+b") as f:
+        for extent in unstable:
+            at = extent * EXTENT
+            f.seek(HEADER + at)
+            f.write(old[at:at + EXTENT])
+            s.content[at:at + EXTENT] = old[at:at + EXTENT]
+    s.disks[0].start()
+    s.next_epoch()
+    s.order(rate=0)
+    s.synced()
+    s.check()
 
 
 def test_source_that_hangs_holds_nothing_for_long(scene, seed):

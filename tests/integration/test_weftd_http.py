@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from weftdactors import (Host, Member, members, weftd)
+from weftdactors import Member, weftd
 from wefttest import SOURCE
 
 

@@ -12,7 +12,7 @@ import sqlite3
 
 import pytest
 
-from weftdactors import Events, Member, array, create, host, members, weftd
+from weftdactors import Events, Member, array, host, members, weftd
 from wefttest import eventually
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -16,7 +16,7 @@ mutant door-opened-within-its-epoch-again "test-member-scenes test-member-rules 
 mutant door-before-its-epoch-is-noted "test-member-scenes test-member-rules test-member" member-doors.c \
   'if (t.epoch > m->confirmed.served_epoch) {' 'if (0) {'
 mutant older-weftd-is-obeyed "test-member-scenes test-member-rules test-member" member.c \
-  'else if (d->generation < sb.generation)' 'else if (0)'
+  'd->generation < sb.generation' 'false'
 mutant older-states-are-taken test-member-late member.c \
   'if (d->epoch >= sb->states_epoch) {' 'if (1) {'
 

@@ -102,8 +102,8 @@ struct judged *judge_submitted (struct array_request *r);
  * excused.
  */
 void judge_done (struct judged *j, struct array_request *r, bool may_fail);
-/* The array prepares an epoch, in which these members are in-sync; and says that
- * it has.
+/* The array prepares an epoch, in which these members are in-sync; and says
+ * that it has.
  */
 void judge_prepares (void);
 void judge_prepared (const bool in_sync[]);

@@ -181,6 +181,20 @@ floor_of (const struct asked *q, unsigned i)
   return q->floors[fell ? q->count + i : i];
 }
 
+/* A reader was given tokens for a member that has lost its cache, by a change of
+ * epoch that came before whoever writes reported that one: what it reads there
+ * may be what was before the last writes that nobody had flushed.
+ */
+static bool
+may_be_old (const struct host *h, unsigned g)
+{
+  unsigned member = w.copy[g][0].member;
+  const struct disk *d
+    = &w.disk[store_array ()->member[member].disk[0] - 1];
+
+  return !h->writable && d->cut && h->map_at > d->cut_at;
+}
+
 static void
 read_done (struct host *h, struct asked *q, struct array_request *r)
 {
@@ -196,6 +210,8 @@ read_done (struct host *h, struct asked *q, struct array_request *r)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
     if (q->era != era || session_ended (q->session))
       continue; /* it may be late */
+    if (may_be_old (h, g))
+      floor = q->floors[q->count + i];
     if (!possible (g, v, floor))
       sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
                 ", but it was %" PRIu64 " before",
@@ -398,6 +414,7 @@ oracle_power_cut (struct disk *d)
   unsigned member = d->place;
 
   d->cut = true;
+  d->cut_at = sim_now;
   if (a == NULL || d->place < 0 || a->member[member].disk[0] != d->number + 1)
     return;
   for (unsigned g = 0; g < w.grains; g++) {

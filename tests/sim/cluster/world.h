@@ -132,6 +132,7 @@ struct disk {
   unsigned read_errors;  /* reads */
   uint64_t told_min_epoch; /* the highest that weftd was told */
   bool cut; /* lost its cache since it was last made whole */
+  uint64_t cut_at;
 };
 void disk_format (struct disk *d, unsigned number);
 void disk_take_place (struct disk *d, unsigned place);
@@ -338,6 +339,7 @@ struct host {
   uint64_t asked, prepared; /* of the engine; by it */
   uint64_t told_settled, told_prepared;
   struct answer map; /* the newest with a map */
+  uint64_t map_at;   /* when it came */
   struct peer peer[PLACES_MAX];
   uint64_t heard; /* when the last heartbeat that was answered was sent */
   bool holds;
