@@ -137,6 +137,8 @@ class Cluster:
             os.kill(pid, number)
         eventually(lambda: not any(map(self._ours, pids)), every=0.005,
                    what=f"{names} to end")
+        for name in names:  # some other process of ours may get its number
+            (self.dir / f"{name}.pid").unlink()
 
     def kill(self, *names):
         """All of them at one moment, as near as it gets."""

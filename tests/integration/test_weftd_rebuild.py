@@ -117,9 +117,12 @@ def test_every_session_is_asked(weftd, array, joining):
     reader.start_attached()
     joining.prepares = True
     array[2].phase = "synced"
-    eventually(lambda: joining.prepared > joining.epoch)
-    a = weftd.get("/arrays/a")
-    assert a["members"][2]["state"] == "joining" and "r" in a["waits_for"]
+    # The writer is prepared, and the reader is waited for.
+    eventually(lambda: joining.prepared > reader.epoch)
+    a = eventually(lambda: weftd.get("/arrays/a")["waits_for"]
+                   and weftd.get("/arrays/a"))
+    assert "node r" in a["waits_for"], a["waits_for"]
+    assert a["members"][2]["state"] == "joining"
     assert a["members"][2]["rebuild"]["phase"] == "synced"
     status, r = reader.beat()
     assert r["change"] == {"epoch": joining.prepared,
