@@ -187,15 +187,10 @@ cmd_array_ls (struct ctl *ctl, const struct args *args)
   json_t *reply, *a;
   struct table *t;
   size_t i;
-  int r = ctl_call (ctl, "GET", ARRAYS, NULL, &reply);
+  int r;
 
-  if (r != EXIT_OK)
+  if (!ctl_list (ctl, ARRAYS, &reply, &r))
     return r;
-  if (ctl->json) {
-    output_json (reply);
-    json_decref (reply);
-    return EXIT_OK;
-  }
   t = table_new ("ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|SURVIVES|ATTACHED BY");
   json_array_foreach (json_object_get (reply, "arrays"), i, a) {
     const json_t *s = json_object_get (a, "session");

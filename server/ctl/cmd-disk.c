@@ -117,15 +117,10 @@ cmd_disk_ls (struct ctl *ctl, const struct args *args)
   json_t *reply, *d;
   struct table *t;
   size_t i;
-  int r = ctl_call (ctl, "GET", DISKS, NULL, &reply);
+  int r;
 
-  if (r != EXIT_OK)
+  if (!ctl_list (ctl, DISKS, &reply, &r))
     return r;
-  if (ctl->json) {
-    output_json (reply);
-    json_decref (reply);
-    return EXIT_OK;
-  }
   t = table_new ("DISK|NODE|PATH|>DATA|!STATE|ARRAY|>POS|>HEARD|REASON");
   json_array_foreach (json_object_get (reply, "disks"), i, d) {
     bool alive = json_is_true (json_object_get (d, "alive"));

@@ -14,15 +14,10 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
   json_t *reply, *node;
   struct table *t;
   size_t i;
-  int r = ctl_call (ctl, "GET", "/api/v1/nodes", NULL, &reply);
+  int r;
 
-  if (r != EXIT_OK)
+  if (!ctl_list (ctl, "/api/v1/nodes", &reply, &r))
     return r;
-  if (ctl->json) {
-    output_json (reply);
-    json_decref (reply);
-    return EXIT_OK;
-  }
   t = table_new ("NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|"
                  ">MEMORY FREE");
   json_array_foreach (json_object_get (reply, "nodes"), i, node) {

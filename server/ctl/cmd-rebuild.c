@@ -115,15 +115,10 @@ cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
   json_t *reply, *b;
   struct table *t;
   size_t i;
-  int r = ctl_call (ctl, "GET", "/api/v1/rebuilds", NULL, &reply);
+  int r;
 
-  if (r != EXIT_OK)
+  if (!ctl_list (ctl, "/api/v1/rebuilds", &reply, &r))
     return r;
-  if (ctl->json) {
-    output_json (reply);
-    json_decref (reply);
-    return EXIT_OK;
-  }
   t = table_new ("ARRAY|>MEMBER|PHASE|>DONE|>TO DO|>OF|>RATE|>ETA|SOURCES|"
                  "WAITS FOR");
   json_array_foreach (json_object_get (reply, "rebuilds"), i, b) {

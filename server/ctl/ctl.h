@@ -107,6 +107,10 @@ int ctl_check_name (const char *what, const char *name);
  */
 int ctl_call (struct ctl *ctl, const char *method, const char *path,
               const json_t *body, json_t **reply);
+/* GET what an `ls` prints as a table.  False: with --json it is printed already,
+ * or it failed; *status is the command's.
+ */
+bool ctl_list (struct ctl *ctl, const char *path, json_t **reply, int *status);
 /* GET an array; `name` is checked. */
 int ctl_get_array (struct ctl *ctl, const char *name, json_t **array);
 

@@ -220,6 +220,19 @@ ctl_call (struct ctl *ctl, const char *method, const char *path,
   return status == 500 ? EXIT_FAILED : EXIT_REFUSED;
 }
 
+bool
+ctl_list (struct ctl *ctl, const char *path, json_t **reply, int *status)
+{
+  *status = ctl_call (ctl, "GET", path, NULL, reply);
+  if (*status != EXIT_OK)
+    return false;
+  if (!ctl->json)
+    return true;
+  output_json (*reply);
+  json_decref (*reply);
+  return false;
+}
+
 int
 ctl_get_array (struct ctl *ctl, const char *name, json_t **array)
 {
