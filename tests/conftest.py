@@ -81,10 +81,18 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_configure(config):
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    os.environ["WEFT_PORTS"] = str(int(worker[2:]) % 3)
     if not BUILD:
         raise pytest.UsageError(
             "WEFT_BUILDDIR is not set: run the tests within a build tree, "
             "by  ./run /usr/bin/python3 -m pytest ...  or  make check-all")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """One of the processes that share the tests (-n) has ended."""
+    Cluster.killed += getattr(node, "workeroutput", {}).get("killed", 0)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -104,6 +112,9 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["killed"] = Cluster.killed
+        return
     # A module that skips itself as a whole makes no test report.
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter.stats.get("skipped") and session.exitstatus == 0:
