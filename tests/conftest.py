@@ -98,6 +98,8 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter):
     """How many processes were killed; and one line `passed failed skipped` for
     scripts/test, which adds them up."""
+    if hasattr(terminalreporter.config, "workeroutput"):
+        return  # the process that shares the tests out tells the whole
     if Cluster.killed:
         terminalreporter.write_line(
             f"{Cluster.killed} processes were killed on purpose")
