@@ -177,7 +177,8 @@ struct overdue {
   uint64_t allowed_ns; /* it may keep silent for so long ... */
   uint64_t quiet_ns;   /* ... from here on: its last answer, or our question */
   unsigned waiting;    /* answers that it owes */
-  struct aio *probe;   /* a sign of life that it is asked for ... */
+  struct aio *probe;   /* a sign of life that it is asked for, unless it has
+                          answered anything meanwhile ... */
   uint64_t probe_ns;   /* ... since */
   bool suspect;        /* far slower than its peers */
 };
@@ -211,6 +212,10 @@ struct array_next {
   uint64_t start; /* ... and a flush that began at this event or later is to be
                      answered by all members */
   bool told;         /* NOTICE_PREPARED */
+  /* It was to be in-sync by an older change that we were prepared for, too: that
+   * may be committed, and we not have heard of it.
+   */
+  bool promised[ARRAY_MEMBERS_MAX];
 };
 
 struct notice {

@@ -12,7 +12,8 @@
  *   commit    it is read.
  *
  * A member that goes out in the prepared epoch is asked nothing more, and what
- * needs it waits for the commit.
+ * needs it waits for the commit.  So it does for one that was to be in-sync by a
+ * change that another has replaced since we were prepared for it.
  *
  * Readers must not see the old epoch's copies when a writer writes by the new
  * one: so a reader reads nothing between its NOTICE_PREPARED and the commit;
@@ -37,11 +38,14 @@ void
 join_prepare (struct array *a, uint64_t epoch,
               const enum member_state states[])
 {
-  struct array_next *next = &a->next;
+  struct array_next *next = &a->next, older = a->next;
 
   if (a->stopped || epoch <= a->config.epoch || epoch <= next->epoch)
     return;
   memset (next, 0, sizeof *next);
+  for (unsigned i = 0; i < a->layout->members && older.epoch; i++)
+    next->promised[i] = older.promised[i]
+                        || (older.told && older.states[i] == MEMBER_IN_SYNC);
   next->epoch = epoch;
   memcpy (next->states, states, a->layout->members * sizeof states[0]);
   for (unsigned i = 0; i < a->layout->members; i++) {

@@ -118,6 +118,15 @@ go_on (struct array *a)
   clear_states (a);
 }
 
+/* In the epoch that is prepared, or in one that was? */
+static bool
+becomes_in_sync (const struct array *a, unsigned member)
+{
+  return a->next.epoch
+         && (a->next.states[member] == MEMBER_IN_SYNC
+             || a->next.promised[member]);
+}
+
 void
 member_count (struct array *a)
 {
@@ -126,8 +135,7 @@ member_count (struct array *a)
     struct array_member *m = &a->member[i];
     bool counted = m->counts;
 
-    m->counts = member_in_sync (a, i)
-                || (a->next.epoch && a->next.states[i] == MEMBER_IN_SYNC);
+    m->counts = member_in_sync (a, i) || becomes_in_sync (a, i);
     if (m->counts != counted)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)
@@ -152,7 +160,8 @@ come_back (struct array *a, unsigned member, enum member_state state)
   struct array_member *m = &a->member[member];
   bool in_sync
       = state == MEMBER_IN_SYNC
-        || (a->next.told && a->next.states[member] == MEMBER_IN_SYNC);
+        || (a->next.told && a->next.states[member] == MEMBER_IN_SYNC)
+        || (a->next.epoch && a->next.promised[member]);
 
   m->lost = false;
   join_again (a);

@@ -3,10 +3,14 @@
  *
  * A member that owes us answers and has given none for its time-out, which
  * follows its service times (timeout.h), is asked for a sign of life: a batch of
- * nothing, which no disk is needed for.  Any answer will do.  Without one the
- * member is lost.  So a member may be as slow as its load makes it; what is
- * silent is found within its time-out and a moment.  That it answers but does
- * not do what it was asked is borne for IO_PATIENCE times the longest time-out.
+ * nothing, which no disk is needed for.  Any answer will do, even to something
+ * else.  Without one the member is lost.  So a member may be as slow as its load
+ * makes it; what is silent is found within its time-out and a moment.  That it
+ * answers but does not do what it was asked is borne for IO_PATIENCE times the
+ * longest time-out.
+ *
+ * Where there are no batches the sign of life is a read, which takes a disk as
+ * long as any: it may take the rest of the longest time-out.
  *
  * Perhaps it is we who were asleep (a stopped process, a suspended host), and the
  * answers are there, unread: they are read while the probe is under way.
@@ -26,7 +30,9 @@
 #define MS UINT64_C (1000000)
 /* No time-out is shorter, unless io_timeout_ms is. */
 #define LEAST_NS (2000 * MS)
-/* A probe has so long; of a shorter time-out three eighths. */
+/* A probe that no disk is needed for has so long; of a shorter time-out three
+ * eighths.
+ */
 #define PROBE_NS (750 * MS)
 #define IO_PATIENCE 8
 #define LOOK_NS (1000 * MS) /* how often a prediction is made */
@@ -51,11 +57,14 @@ least_ns (const struct array *a)
 }
 
 static uint64_t
-probe_ns (const struct overdue *o)
+probe_ns (const struct array *a, const struct overdue *o)
 {
   uint64_t ns = o->allowed_ns / 8 * 3;
+  uint64_t rest = longest_ns (a) - o->allowed_ns;
 
-  return ns < PROBE_NS ? ns : PROBE_NS;
+  if (ns > PROBE_NS)
+    ns = PROBE_NS;
+  return !a->config.batches && rest > ns ? rest : ns;
 }
 
 void
@@ -117,9 +126,8 @@ overdue_answered (struct array *a, const struct aio *x, int error)
   assert (o->waiting > 0);
   o->waiting--;
   o->quiet_ns = a->now_ns;
-  if (o->probe == x)
-    o->probe = NULL;
-  else if (error == 0 && x->io.kind != IO_FLUSH)
+  o->probe = NULL;
+  if (x->purpose != FOR_PROBE && error == 0 && x->io.kind != IO_FLUSH)
     timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
 }
 
@@ -157,18 +165,23 @@ look_at (struct array *a, unsigned member)
     return;
   if (!o->probe && o->quiet_ns + o->allowed_ns <= a->now_ns)
     send_probe (a, member);
-  else if (o->probe && o->probe_ns + probe_ns (o) <= a->now_ns)
+  else if (o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns)
     member_lost (a, member,
                  "it has answered nothing for %llu ms, not even a sign of life",
                  (unsigned long long)silent_ms);
 }
 
-/* It has answered other things since: it is not we who were asleep. */
+/* It has answered other things since: it is not we who were asleep.  While not
+ * all members are there it may be the last one, with much to flush: then a FLUSH
+ * may take as long as it takes.
+ */
 static void
 look_at_oldest (struct array *a)
 {
   const struct aio *x = TAILQ_FIRST (&a->sent);
 
+  while (x && x->io.kind == IO_FLUSH && a->degraded)
+    x = TAILQ_NEXT (x, link);
   if (x && x->io.sent_ns + IO_PATIENCE * longest_ns (a)
                <= a->member[x->io.member].overdue.quiet_ns)
     member_lost (a, x->io.member,
@@ -213,7 +226,7 @@ overdue_deadline (const struct array *a)
     return first;
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct overdue *o = &a->member[i].overdue;
-    uint64_t at = o->probe ? o->probe_ns + probe_ns (o)
+    uint64_t at = o->probe ? o->probe_ns + probe_ns (a, o)
                            : o->quiet_ns + o->allowed_ns;
 
     if (o->waiting > 0 && member_reachable (a, i) && at < first)

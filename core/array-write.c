@@ -12,7 +12,9 @@
  * A member that joins gets its copy, of data or image, through the buffer too,
  * when a copy that is read has the write: as the state is then, whatever it was
  * when the write began.  Nothing waits for it, unless it is to be in-sync in
- * the epoch that is prepared: then it counts.
+ * the epoch that is prepared: then it counts.  But it takes room in the buffer
+ * like any other, so a joiner that is slow, and not late (join_tick), holds
+ * writes to its speed.
  */
 
 #include <config.h>

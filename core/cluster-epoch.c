@@ -31,9 +31,10 @@
  *   writer, and not all is in-sync
  *
  * A silent writer is waited for, since it may still write; a silent reader is
- * not, since it stops answering by itself.  A writer that has lost a member that
- * stays can't prepare itself (what it has for the member can't be written): so no
- * change asks it to, until the member has been given back.
+ * not, since it stops answering by itself (but one that is heard of again is).  A
+ * writer that has lost a member that stays can't prepare itself (what it has for
+ * the member can't be written): so no change asks it to, until the member has
+ * been given back.
  *
  * A member that is started again raises its min_epoch by itself.  If it thereby
  * passes the number that it is to confirm, that number is spent, and the change
@@ -79,6 +80,8 @@ cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
     change->confirm[m] = confirm && confirm[m];
     if (change->confirm[m])
       cluster_disk_wake (c, a->disk[m]);
+    if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)
+      a->rec.member[m].reset = true; /* while it is known to be one */
   }
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
@@ -124,8 +127,12 @@ cluster_epoch_needs_sessions (const struct cluster *c,
   const struct cluster_session *s;
   bool others = false;
 
+  /* A silent reader may be heard of again before the COMMIT, unless that comes at
+   * once.
+   */
   TAILQ_FOREACH (s, &c->sessions, link)
-    others |= s != except && !s->rec.ended && (s->rec.writable || s->alive) &&
+    others |= s != except && !s->rec.ended &&
+              (s->rec.writable || s->alive || except == NULL) &&
               cluster_uuid_equal (s->rec.array, a->rec.uuid);
   for (unsigned m = 0; m < a->layout.members; m++) {
     enum member_state is = a->rec.member[m].state;

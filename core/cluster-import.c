@@ -174,6 +174,7 @@ check_members (const struct cluster *c, struct plan *plan,
                struct cluster_problem *p)
 {
   const struct cluster_disk_heartbeat *newest = plan->newest, *hb;
+  const struct cluster_disk_heartbeat *twin = NULL;
   char why[256];
 
   if (layout_init (&plan->layout, newest->layout, newest->n, newest->groups,
@@ -190,7 +191,16 @@ check_members (const struct cluster *c, struct plan *plan,
     hb = plan->found[m];
     if (hb == NULL)
       continue;
-    if (m >= plan->layout.members || !agrees (hb, newest))
+    for (unsigned i = 0; i < m; i++)
+      if (plan->found[i] && cluster_uuid_equal (plan->found[i]->uuid, hb->uuid))
+        twin = plan->found[i];
+    if (twin)
+      cluster_problem_set (p, CLUSTER_CONFLICT, "clone",
+                           "disk %.150s of node %s and disk %.150s of node %s "
+                           "have the same UUID: stop the process of the one "
+                           "that is a copy, and try again",
+                           twin->path, twin->node, hb->path, hb->node);
+    else if (m >= plan->layout.members || !agrees (hb, newest))
       cluster_problem_set (p, CLUSTER_CONFLICT, "disagree",
                            "disk %.150s of node %s and disk %.150s of node %s "
                            "say different things of the array: stop the "
@@ -215,6 +225,33 @@ check_members (const struct cluster *c, struct plan *plan,
   return 0;
 }
 
+/* One that has not heard of the newest epoch may be an old copy of its disk: the
+ * array does without it if it can, the oldest first.
+ */
+static void
+leave_stale (struct plan *plan, bool out[])
+{
+  uint64_t epoch = 0;
+
+  while (epoch < plan->newest->states_epoch) {
+    uint64_t next = plan->newest->states_epoch;
+
+    for (unsigned m = 0; m < plan->layout.members; m++) {
+      if (out[m])
+        continue;
+      if (plan->found[m]->states_epoch == epoch) {
+        out[m] = true;
+        if (layout_loss (&plan->layout, out, NULL) > 0)
+          out[m] = false;
+      }
+      else if (plan->found[m]->states_epoch > epoch &&
+               plan->found[m]->states_epoch < next)
+        next = plan->found[m]->states_epoch;
+    }
+    epoch = next;
+  }
+}
+
 /* What is each member to be?  -1: one is missing that is needed. */
 static int
 decide_states (const struct cluster_import *import, struct plan *plan,
@@ -235,9 +272,12 @@ decide_states (const struct cluster_import *import, struct plan *plan,
       return -1;
     }
     out[m] = !in_sync || plan->found[m] == NULL;
-    plan->state[m] = out[m] ? MEMBER_OUT : MEMBER_IN_SYNC;
   }
   lost = layout_loss (&plan->layout, out, NULL);
+  if (lost == 0)
+    leave_stale (plan, out);
+  for (unsigned m = 0; m < plan->layout.members; m++)
+    plan->state[m] = out[m] ? MEMBER_OUT : MEMBER_IN_SYNC;
   if (lost == 0)
     return 0;
   cluster_problem_set (p, CLUSTER_CONFLICT, "last-copy",
@@ -283,6 +323,7 @@ make_disk (struct cluster *c, const struct cluster_input *in,
     memcpy (r->path, hb->path, sizeof r->path);
     r->size = hb->size;
     r->data_bytes = hb->data_bytes;
+    r->sequence = hb->sequence;
     d->alive = true;
     d->last_live_ms = c->live_ms;
   }
@@ -324,10 +365,20 @@ make_array (struct cluster *c, const struct cluster_input *in,
     member->state = plan->state[m];
     member->fence = r->epoch;
     member->since_wall_ms = c->wall_ms;
+    /* Whether it is an old copy, the lost database knew. */
+    member->reset = member->state == MEMBER_OUT && plan->found[m];
     if (member->state == MEMBER_OUT)
       snprintf (member->reason, sizeof member->reason, "%s",
-                plan->found[m] ? "it was not in-sync when the array was imported"
-                               : "it was missing when the array was imported");
+                plan->found[m]
+                  ? "it was not surely in-sync when the array was imported"
+                  : "it was missing when the array was imported");
+    else if (plan->found[m]->states_epoch < plan->newest->states_epoch)
+      cluster_log (c, CLUSTER_WARNING, "array", r->name,
+                   "Member %u of array %s (%.200s of node %s) had heard of "
+                   "epoch %" PRIu64 " only, and has the only copy of some "
+                   "data: that is old, if it is an old copy of the disk.",
+                   m, r->name, plan->found[m]->path, plan->found[m]->node,
+                   plan->found[m]->states_epoch);
   }
   TAILQ_INSERT_TAIL (&c->arrays, a, link);
   cluster_array_link (c, a);

@@ -89,7 +89,7 @@ struct cluster {
   struct cluster_step *step; /* being made */
   size_t records_room, outputs_room;
   uint64_t now_ms, wall_ms;
-  uint64_t live_ms, last_tick_ms; /* the clock of silence */
+  uint64_t live_ms; /* the clock of silence: weftd's own pauses do not count */
 };
 
 /* cluster-step.c */
@@ -256,7 +256,7 @@ void cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
 /* COMMIT the change of epoch that is under way, if nothing is missing. */
 void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
 /* Do these states, next, take all sessions to be prepared?  `except`: but one
- * that asks for them; NULL: none.
+ * that asks for them, and gets them at once if nobody else minds; NULL: none.
  */
 bool cluster_epoch_needs_sessions (const struct cluster *c,
                                    const struct cluster_array *a,

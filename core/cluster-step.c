@@ -15,7 +15,13 @@
 void
 cluster_begin (struct cluster *c, const struct cluster_input *in)
 {
+  uint64_t passed = in->now_ms > c->now_ms ? in->now_ms - c->now_ms : 0;
+
   assert (c->started && c->step == NULL);
+  /* With each call: one who is just heard is not to seem silent for longer than
+   * he is.
+   */
+  c->live_ms += passed < 2 * CLUSTER_TICK_MS ? passed : 2 * CLUSTER_TICK_MS;
   c->now_ms = in->now_ms;
   c->wall_ms = in->wall_ms;
   c->step = cluster_alloc (sizeof *c->step);

@@ -253,7 +253,7 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
     }
 
   c->started = true;
-  c->last_tick_ms = in->now_ms;
+  c->now_ms = in->now_ms;
   c->live_ms = 1;
   cluster_begin (c, in);
   c->identity.generation++;
@@ -373,12 +373,8 @@ cluster_tick (struct cluster *c, const struct cluster_input *in)
   struct cluster_disk *d;
   struct cluster_array *a;
   struct cluster_session *s, *next_s;
-  uint64_t passed;
 
   cluster_begin (c, in);
-  passed = c->now_ms > c->last_tick_ms ? c->now_ms - c->last_tick_ms : 0;
-  c->last_tick_ms = c->now_ms;
-  c->live_ms += passed < 2 * CLUSTER_TICK_MS ? passed : 2 * CLUSTER_TICK_MS;
 
   /* Ending one may end others and begin new ones: look anew each time. */
 again:

@@ -11,6 +11,10 @@
 #define NS_PER_MS UINT64_C (1000000)
 /* In flight to one member at once; more would only stand in its way. */
 #define FLYING_BYTES_MAX MiB (4)
+/* Of batches so many, however small: nbdkit has 16 threads for their door, where
+ * a sign of life is asked for, too.
+ */
+#define FLYING_BATCHES_MAX 8
 /* The longest zero that neighbours are joined into. */
 #define ZERO_BYTES_MAX GiB (1)
 /* So many images that may not be sent yet are passed by while gathering. */
@@ -49,7 +53,7 @@ struct image_member {
   uint64_t limit; /* images up to this sequence are to be sent */
   uint64_t fresh; /* weight of the others */
   uint64_t flying_weight;
-  unsigned runs;    /* in flight */
+  unsigned runs, batches; /* in flight; batches among them */
   unsigned drops;   /* what was sent before the last one is not put back */
   bool paused, gone;
   bool background;

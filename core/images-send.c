@@ -233,6 +233,7 @@ gather (struct images *b, struct image_member *m)
   }
   m->flying_weight += run->weight;
   m->runs++;
+  m->batches += run->kind == RUN_BATCH;
   return run;
 }
 
@@ -245,7 +246,8 @@ images_next (struct images *b)
   while (!run && (m = TAILQ_FIRST (&b->ready))) {
     TAILQ_REMOVE (&b->ready, m, ready_link);
     m->ready = false;
-    if (m->paused || m->flying_weight >= FLYING_BYTES_MAX)
+    if (m->paused || m->flying_weight >= FLYING_BYTES_MAX
+        || m->batches >= FLYING_BATCHES_MAX)
       continue; /* images_answered or images_pause looks again */
     run = gather (b, m);
     if (run)
@@ -274,6 +276,7 @@ images_answered (struct images *b, struct image_run *run, bool written)
 
   assert (m->runs > 0 && m->flying_weight >= run->weight);
   m->runs--;
+  m->batches -= run->kind == RUN_BATCH;
   m->flying_weight -= run->weight;
   for (e = run->first; e; e = next) {
     next = e->next;

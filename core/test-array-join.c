@@ -192,6 +192,30 @@ test_prepare_loss (void)
   end ();
 }
 
+/* The change that we were prepared for may be committed when the next one comes,
+ * in which it is to be out again.
+ */
+static void
+test_prepare_replaced (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  w.flags = ARRAY_FUA;
+  begin_as ("iiji");
+  prepare (9, "iiii");
+  answer_all ();
+  assert (prepared (9));
+  submit (&w);
+  lose (2);
+  prepare (10, "iioi");
+  answer_all ();
+  assert (prepared (10) && !done (&w));
+  commit_states (10, "iioi");
+  answer_all ();
+  assert (done (&w) && w.error == 0);
+  end ();
+}
+
 /* It is told that the member, which it has dropped, is to stay. */
 static void
 test_prepare_taken_over (void)
@@ -440,6 +464,7 @@ main (void)
   test_prepare_waits_for_lost ();
   test_prepare_anew ();
   test_prepare_loss ();
+  test_prepare_replaced ();
   test_prepare_taken_over ();
   test_back (true);
   test_back (false);

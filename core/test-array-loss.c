@@ -224,6 +224,90 @@ test_timeout (void)
   end ();
 }
 
+/* Whatever it answers: it lives, though its probe is still under way. */
+static void
+test_sign_of_life (void)
+{
+  struct array_request slow = READ (0, 4096, back);
+  struct array_request r[20];
+
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&slow);
+  tick_after (2000 * MS);
+  assert (is_probe (1));
+  answer (0, 0);
+  for (unsigned i = 0; i < 20; i++) {
+    r[i] = (struct array_request)READ (0, 4096, back);
+    submit (&r[i]);
+    answer (1, 0);
+    assert (done (&r[i]));
+    tick_after (100 * MS);
+    assert (notices_lost == 0);
+  }
+  answer (0, 0);
+  end ();
+}
+
+/* A FLUSH of what may be the last copy may take its time. */
+static void
+test_slow_flush (bool degraded)
+{
+  struct array_request f = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (UNIT, 4096, ones);
+
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  if (degraded)
+    commit (1);
+  notices_lost = 0;
+  submit (&w);
+  while (!done (&w))
+    answer (0, 0);
+  submit (&f);
+  while (ios[0]->kind != IO_FLUSH)
+    answer (0, 0);
+  for (unsigned i = 0; i < 80 && notices_lost == 0; i++) {
+    tick_after (2000 * MS);
+    for (unsigned k = 0; k < ios_count;)
+      if (is_probe (k))
+        answer (k, 0);
+      else
+        k++;
+  }
+  assert (notices_lost == (degraded ? 0 : 1));
+  while (degraded ? !done (&f) : ios_count > 0)
+    answer (0, degraded ? 0 : ENOTCONN);
+  assert (!degraded || f.error == 0);
+  stop ();
+  end ();
+}
+
+/* A probe that is a read may take what is left of the longest time-out. */
+static void
+test_slow_probe (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  tick_after (2000 * MS);
+  assert (is_io (1, IO_READ, 0, 0, 4096));
+  tick_after (12900 * MS);
+  assert (notices_lost == 0);
+  tick_after (100 * MS);
+  assert (notices_lost == 1 && notice.member == 0);
+  while (ios_count > 0)
+    answer (0, ENOTCONN);
+  commit (1);
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
 static void
 test_silent (void)
 {
@@ -449,6 +533,10 @@ main (void)
   test_error_is_a_loss (ARRAY_READ, ESHUTDOWN);
   test_timeout ();
   test_silent ();
+  test_sign_of_life ();
+  test_slow_probe ();
+  test_slow_flush (false);
+  test_slow_flush (true);
   test_growing_load ();
   test_never_answered ();
   test_suspect ();

@@ -35,6 +35,39 @@ test_late_member (void)
   world_end (&w);
 }
 
+/* A reader that was silent when the attach began, and is heard of again before
+ * it is granted, may read what goes out with it: it is waited for.
+ */
+static void
+test_reader_again (void)
+{
+  static struct world w;
+  struct host *writer = &w.host[1], *reader = &w.host[2];
+
+  healthy (&w);
+  attach_until_granted (&w, reader, "a");
+  reader->alive = false;
+  reader->beat_op = 0;
+  cut_off (&w.disk[3]);
+  live_on (&w, 60);
+  assert (!cluster_session_find (w.c, reader->session)->alive);
+  w.disk[2].op = UINT64_MAX; /* it does not confirm yet */
+  writer->takeover = true;
+  host_attach (&w, writer, "a");
+  live (&w);
+  assert (rec (&w)->change.states[3] == MEMBER_OUT);
+  reader->alive = reader->busy = true;
+  live_on (&w, 2);
+  w.disk[2].op = 0;
+  live_on (&w, 8);
+  assert (!cluster_epoch_waits_for (cluster_array_find (w.c, "a"), 2));
+  assert (!writer->attached);
+  reader->busy = false;
+  UNTIL (&w, writer->attached);
+  assert (writer->states[3] == MEMBER_OUT);
+  world_end (&w);
+}
+
 /* Where it would lose data it is refused in time.  The number that it prepared
  * serves no grant of a weftd that was started since; and where nobody asks
  * again, it is committed without those who are gone, who are to be fenced as soon
@@ -410,6 +443,7 @@ int
 main (void)
 {
   test_late_member ();
+  test_reader_again ();
   test_late_members ();
   test_no_waits ();
   test_spent_number ();

@@ -123,6 +123,44 @@ test_second (void)
   cluster_free (r.c);
 }
 
+/* A disk of yesterday has not heard of the newest epoch: the array does without
+ * it where it can, and it is rebuilt in full; so is one that was out.
+ */
+static void
+test_stale (void)
+{
+  struct rig r;
+  struct cluster_import import = { .name = "a" };
+  struct fake_disk old;
+
+  for (unsigned alone = 0; alone < 2; alone++) {
+    rig_init (&r, 0);
+    make_array (&r);
+    memcpy (import.array, array (&r)->rec.uuid, 16);
+    old = r.disk[3];
+    attach (&r, true);
+    detach (&r);
+    rounds (&r, 8);
+    assert (old.states_epoch < r.disk[0].states_epoch);
+    r.disk[3] = old;
+    if (alone) {
+      r.disk[0].dead = true; /* it has the other copies */
+      import.without[0] = true;
+    }
+    lose_database (&r);
+    rounds (&r, 4);
+    DONE (&r, cluster_array_import (r.c, in, &import));
+    assert (state (&r, 3) == (alone ? MEMBER_IN_SYNC : MEMBER_OUT));
+    assert (state (&r, 2) == MEMBER_IN_SYNC);
+    assert (array (&r)->rec.member[3].reset == !alone);
+    if (!alone) {
+      UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+      assert (r.disk[3].full);
+    }
+    cluster_free (r.c);
+  }
+}
+
 /* A blank disk was enrolled before the import: it stays, and can serve. */
 static void
 test_blank_first (void)
@@ -222,6 +260,7 @@ main (void)
 {
   test_foreigns ();
   test_second ();
+  test_stale ();
   test_blank_first ();
   test_kills ("import", scenario_import);
   return 0;

@@ -136,6 +136,31 @@ test_old_copy (void)
   rounds (&r, 4);
   assert (strcmp (cluster_array_state (array (&r)), "degraded") == 0);
   cluster_free (r.c);
+
+  /* What is known of it outlives what it writes, and weftd, while it goes out. */
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  rounds (&r, 60);
+  yesterday = *d;
+  d->sequence++;
+  rounds (&r, 60);
+  d->dead = true;
+  rounds (&r, 24);
+  *d = yesterday;
+  snprintf (d->instance, 16, "3 old");
+  d->op = 0;
+  r.lags = true;
+  UNTIL (&r, array (&r)->rec.change.epoch);
+  assert (state (&r, 3) == MEMBER_IN_SYNC);
+  d->sequence += 2;
+  restart (&r);
+  rounds (&r, 8);
+  r.lags = false;
+  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
+  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  assert (d->full);
+  cluster_free (r.c);
 }
 
 /* Heartbeats of one process may come out of order: that makes no old copy of its
@@ -406,6 +431,7 @@ highest_rates (struct rig *r, unsigned seconds, uint64_t rate[2])
 {
   rate[0] = rate[1] = 0;
   for (unsigned i = 0; i < 4 * seconds; i++) {
+    round_of (r);
     for (unsigned m = 1; m <= 2; m++) {
       uint64_t now = rate_now (r, m);
 
@@ -414,7 +440,6 @@ highest_rates (struct rig *r, unsigned seconds, uint64_t rate[2])
         rate[m - 1] = now;
       assert (now >= REBUILD_FLOOR_DEFAULT);
     }
-    round_of (r);
   }
 }
 

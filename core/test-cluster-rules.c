@@ -79,6 +79,41 @@ test_double_use (void)
   world_end (&w);
 }
 
+/* Who is heard between two ticks is not silent sooner for that. */
+static void
+test_silence (void)
+{
+  static struct world w;
+  struct host *h = &w.host[0];
+  struct cluster_session_heartbeat hb = { .wait_ms = 0 };
+  struct cluster_input in;
+  struct cluster_session *s;
+  uint64_t heard_ms;
+
+  healthy (&w);
+  live_on (&w, 8);
+  h->alive = false;
+  tick (&w, 2 * HOLD_MS_MAX); /* its long poll is over */
+  said (&w, 0);
+  heard_ms = w.now_ms += CLUSTER_TICK_MS - 1;
+  in = input (&w, ++w.next_op);
+  hb.epoch = h->epoch;
+  snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);
+  cluster_session_heartbeat (w.c, &in, h->session, &hb);
+  pump (&w);
+  said (&w, 0);
+  s = cluster_session_find (w.c, h->session);
+  tick (&w, 1);
+  while (s->alive) {
+    said (&w, 0);
+    tick (&w, CLUSTER_TICK_MS);
+  }
+  said (&w, 0);
+  assert (w.now_ms - heard_ms >= SESSION_TTL_MS);
+  assert (w.now_ms - heard_ms <= SESSION_TTL_MS + CLUSTER_TICK_MS);
+  world_end (&w);
+}
+
 /* A pause of weftd's own makes nobody silent. */
 static void
 test_pause (void)
@@ -284,6 +319,7 @@ main (void)
   test_plan ();
   test_foreign ();
   test_double_use ();
+  test_silence ();
   test_pause ();
   test_old_database ();
   test_ended_sessions ();

@@ -137,11 +137,13 @@ has_prepared (const struct world *w, uint64_t session, uint64_t epoch)
 
 /* Has every session of the array prepared itself for this number, or is a
  * reader that has stopped by itself?  Of those that read, and of those that
- * write.  alone: one alone that says what it has lost need not.
+ * write.  first: a number that may have been COMMITted in the same step before
+ * it, with the same states.  alone: one alone that says what it has lost need not.
  */
 static void
 sessions_prepared (const struct world *w, const uint8_t array[16],
-                   uint64_t epoch, bool alone, bool *readers, bool *writer)
+                   uint64_t epoch, uint64_t first, bool alone, bool *readers,
+                   bool *writer)
 {
   unsigned reading = 0, writing = 0;
 
@@ -153,7 +155,7 @@ sessions_prepared (const struct world *w, const uint8_t array[16],
         memcmp (s->array, array, 16) != 0 || s->epoch == epoch)
       continue;
     h = host_of (w, s);
-    if (has_prepared (w, s->id, epoch) ||
+    if (has_prepared (w, s->id, epoch) || has_prepared (w, s->id, first) ||
         (h && (!h->attached || h->session != s->id)))
       continue;
     if (s->writable)
@@ -169,11 +171,15 @@ static void
 commit_check (const struct world *w, const struct cluster_array_record *old,
               const struct cluster_array_record *new)
 {
+  uint64_t first = old->change.epoch ? old->change.epoch : new->epoch;
   bool readers, writer, lost[ARRAY_MEMBERS_MAX];
   struct layout l;
   char why[256];
 
-  sessions_prepared (w, new->uuid, new->epoch,
+  for (unsigned m = 0; m < MEMBERS; m++)
+    if (new->member[m].state != old->change.states[m])
+      first = new->epoch;
+  sessions_prepared (w, new->uuid, new->epoch, first,
                      old->change.epoch != new->epoch, &readers, &writer);
   for (unsigned m = 0; m < MEMBERS; m++) {
     enum member_state was = old->member[m].state, is = new->member[m].state;
@@ -183,8 +189,8 @@ commit_check (const struct world *w, const struct cluster_array_record *old,
     if (was == MEMBER_IN_SYNC && is == MEMBER_OUT)
       assert (readers);
     if (was == MEMBER_OUT && is != MEMBER_OUT)
-      assert (is == MEMBER_JOINING && w->disk[m].min_epoch >= new->epoch &&
-              new->member[m].fence == new->epoch);
+      assert (is == MEMBER_JOINING && new->member[m].fence > old->epoch &&
+              w->disk[m].min_epoch >= new->member[m].fence);
     /* And none that a writer does not write, or that misses what one did. */
     if (was == MEMBER_JOINING && is == MEMBER_IN_SYNC)
       assert (readers && writer && old->member[m].fence > w->writer_end);

@@ -227,6 +227,30 @@ test_batch (void)
   end ();
 }
 
+/* Many small ones on a member that is slow leave room at its door. */
+static void
+test_batches_in_flight (void)
+{
+  struct image_run *run[8];
+
+  begin (MiB (1), true);
+  for (unsigned i = 0; i < 9; i++) {
+    add (i * 65536, 4096, 1, 0, NULL);
+    add (i * 65536 + 8192, 4096, 1, 0, NULL);
+    images_fire (b);
+    if (i < 8)
+      run[i] = images_next (b);
+    assert (i == 8 || (run[i] && run[i]->kind == RUN_BATCH));
+  }
+  assert (!images_next (b));
+  answer (run[0], true);
+  run[0] = images_next (b);
+  assert (run[0] && run[0]->kind == RUN_BATCH);
+  for (unsigned i = 0; i < 8; i++)
+    answer (run[i], true);
+  end ();
+}
+
 static void
 test_without_batches (void)
 {
@@ -509,6 +533,7 @@ main (void)
   test_newer_follows ();
   test_mark ();
   test_batch ();
+  test_batches_in_flight ();
   test_without_batches ();
   test_runs ();
   test_room ();

@@ -371,7 +371,7 @@ array_cleanup (void)
     control_stop (control);
   /* No bit falls while a member has missed writes. */
   if (clean && control && !readonly && resynced && control_whole (control))
-    resync_settle (engine, &layout, control_whole (control));
+    resync_settle (engine, &layout, control);
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "
                   "both copies; the array makes up for it when it is next "
@@ -390,7 +390,7 @@ array_cleanup (void)
 static int
 resync (void)
 {
-  int r = resync_run (engine, &layout, map);
+  int r = resync_run (engine, &layout, control);
 
   resynced = r == 0;
   if (!resynced)

@@ -259,7 +259,9 @@ settle (struct control *c)
   return 0;
 }
 
-/* Are those connected that the change counts on? */
+/* Are those connected that the change counts on?  Nobody waits for a reader's
+ * connection: what it wants to read of such a member waits.
+ */
 static bool
 may_prepare (const struct control *c)
 {
@@ -267,7 +269,7 @@ may_prepare (const struct control *c)
       c->committed < c->epoch)
     return false;
   for (unsigned m = 0; m < c->members; m++)
-    if (c->change_states[m] == MEMBER_IN_SYNC &&
+    if (!c->readonly && c->change_states[m] == MEMBER_IN_SYNC &&
         c->states[m] != MEMBER_IN_SYNC &&
         (c->link[m].state != LINK_UP || c->link[m].swapping))
       return false;

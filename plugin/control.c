@@ -422,15 +422,26 @@ control_stop (struct control *c)
   links_join (c);
 }
 
-const struct map *
-control_whole (struct control *c)
+bool
+control_member (struct control *c, unsigned member, struct map_member *mm)
+{
+  bool copied;
+
+  pthread_mutex_lock (&c->lock);
+  copied = map_member_copy (mm, &control_newest (c)->member[member]);
+  pthread_mutex_unlock (&c->lock);
+  return copied;
+}
+
+bool
+control_whole (const struct control *c)
 {
   if (c->over || c->relinked)
-    return NULL;
+    return false;
   for (unsigned m = 0; m < c->members; m++)
     if (c->states[m] != MEMBER_IN_SYNC || c->link[m].state != LINK_UP)
-      return NULL;
-  return control_newest (c);
+      return false;
+  return true;
 }
 
 void

@@ -32,10 +32,15 @@ void control_notice (struct control *c, const struct array_notice *n);
 /* Stop the threads, after engine_end. */
 void control_stop (struct control *c);
 
-/* After control_stop: the newest map, if every member is in-sync, reached, and
- * has all that was ever written; else NULL.
+/* How a member is reached now, as a copy; false: out of memory, and *mm is empty.
  */
-const struct map *control_whole (struct control *c);
+bool control_member (struct control *c, unsigned member,
+                     struct map_member *mm);
+
+/* After control_stop: is every member in-sync and reached, and has all that was
+ * ever written?
+ */
+bool control_whole (const struct control *c);
 
 /* When everything is written and flushed (`clean`), detach: weftd need not
  * wait for us any longer.  Frees c.

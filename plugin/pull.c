@@ -495,11 +495,11 @@ make_stable (struct fetch *f)
   if (r == -1) {
     fault_set (o, &fault);
     pull.stable_ms += RETRY_MS;
-    if (run == pull.run) {
-      pull.unstable += unstable;
-      for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
-        pull.used[m] |= used[m];
-    }
+  }
+  if (r != 0 && run == pull.run) { /* a cancelled one is still due, too */
+    pull.unstable += unstable;
+    for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
+      pull.used[m] |= used[m];
   }
   pull_order_free (o);
 }
@@ -549,7 +549,8 @@ step (struct fetch *f)
     return;
   if (!source_gone (f) && stable_due ())
     make_stable (f);
-  if (source_gone (f)) /* it may have been found out just now */
+  /* It may have been found out just now; or the order is withdrawn. */
+  if (pull.order && source_gone (f))
     copy_again ();
   if (pull.order && now_ms () >= pull.connect_ms)
     connect_sources (f);
@@ -565,6 +566,7 @@ end_workers (struct worker w[], unsigned workers)
     copy_end (&w[i].copy);
   }
   pthread_mutex_lock (&server.lock);
+  member_join_rest (server.member); /* what nobody copies is not kept waiting */
 }
 
 static void *

@@ -9,6 +9,10 @@
  *   - a receive does not fail, or end, before all other threads of its
  *     connection have sent what they owe.  Only one thread receives at a time,
  *     and a thread owes a reply from its receive on, so nobody is left then.
+ *     Likewise before a request after which nbdkit gives the socket up.
+ *
+ * All of this needs one descriptor for both ways.  With nbdkit -s there are two,
+ * and a single client, with which nbdkit ends in any case.
  *
  * nbdkit has no place for this, and its calls were bound to libc before this
  * plugin was loaded.  But they all go through a table of addresses, where they
@@ -20,6 +24,7 @@
 #include <config.h>
 
 #include <dlfcn.h>
+#include <endian.h>
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -37,7 +42,15 @@
 #include "replies.h"
 
 #define SOCKETS 16384
+/* How long it is waited before it is looked again: more and more. */
 #define PAUSE_NS 1000000
+#define PAUSE_NS_MAX 50000000
+
+/* A request's header, and what nbdkit skips of a write that is too large. */
+#define HEADER_BYTES 28
+#define MAGIC 0x25609513
+#define TYPE_WRITE 1
+#define SKIPPED_BYTES_MAX (128 << 20)
 
 /* By descriptor. */
 static struct {
@@ -45,8 +58,10 @@ static struct {
   atomic_uint owed; /* threads that have received and not sent */
 } sockets[SOCKETS];
 
-static _Thread_local int received_from = -1;
+static _Thread_local int received_from = -1, sent_to = -1;
 static _Thread_local bool owes;
+static _Thread_local uint8_t header[HEADER_BYTES];
+static _Thread_local size_t header_got;
 
 static bool
 is_open (int fd)
@@ -69,10 +84,37 @@ set_owes (int fd, bool b)
 static void
 wait_for_others (int fd)
 {
-  const struct timespec pause = { .tv_nsec = PAUSE_NS };
+  struct timespec pause = { .tv_nsec = PAUSE_NS };
 
-  while (atomic_load (&sockets[fd].owed) > owes)
+  while (atomic_load (&sockets[fd].owed) > owes) {
     nanosleep (&pause, NULL);
+    if (pause.tv_nsec < PAUSE_NS_MAX / 2)
+      pause.tv_nsec *= 2;
+  }
+}
+
+/* Has a header come to its end, perhaps in parts, that nbdkit breaks off after?
+ * (Data of that length may look so, too: then we wait for nothing, once.)
+ */
+static bool
+breaks_off (const void *buf, size_t count, size_t received)
+{
+  uint32_t magic, length;
+  uint16_t type;
+
+  if (count == HEADER_BYTES)
+    header_got = 0;
+  if (count == 0 || header_got + count != HEADER_BYTES)
+    return false;
+  memcpy (header + header_got, buf, received);
+  header_got += received;
+  if (header_got < HEADER_BYTES)
+    return false;
+  memcpy (&magic, header, sizeof magic);
+  memcpy (&type, header + 6, sizeof type);
+  memcpy (&length, header + 24, sizeof length);
+  return be32toh (magic) != MAGIC ||
+         (be16toh (type) == TYPE_WRITE && be32toh (length) > SKIPPED_BYTES_MAX);
 }
 
 static ssize_t
@@ -84,9 +126,11 @@ guarded_read (int fd, void *buf, size_t count)
   received_from = fd;
   if (!is_open (fd))
     return r;
-  if (r > 0)
+  if (r > 0) {
     set_owes (fd, true);
-  else if (r == 0 || (errno != EINTR && errno != EAGAIN)) {
+    if (breaks_off (buf, count, r))
+      wait_for_others (fd);
+  } else if (r == 0 || (errno != EINTR && errno != EAGAIN)) {
     wait_for_others (fd);
     errno = saved;
   }
@@ -98,6 +142,7 @@ guarded_send (int fd, const void *buf, size_t count, int flags)
 {
   ssize_t r = send (fd, buf, count, flags);
 
+  sent_to = fd;
   if (!is_open (fd))
     return r;
   if (r == -1) {
@@ -127,7 +172,8 @@ guarded_close (int fd)
 void
 replies_open (void)
 {
-  if (received_from >= 0 && received_from < SOCKETS)
+  if (received_from >= 0 && received_from < SOCKETS &&
+      received_from == sent_to)
     atomic_store (&sockets[received_from].open, true);
 }
 
@@ -180,6 +226,9 @@ read_dynamic (struct program *p, const ElfW (Dyn) *d)
     }
   if (!rela) /* a machine with another kind of entries */
     p->tables[1].bytes = 0;
+  for (unsigned i = 0; i < 2; i++)
+    if (p->tables[i].entries == NULL)
+      p->tables[i].bytes = 0;
 }
 
 /* Of the program itself, which comes first. */
@@ -203,54 +252,58 @@ read_program (struct dl_phdr_info *info, size_t size, void *opaque)
   return 1;
 }
 
-static bool
-replace (const struct program *p, void **slot, void *function)
-{
-  uintptr_t at = (uintptr_t) slot;
-  bool fixed = at >= p->relro && at < p->relro_end;
-
-  if (fixed && mprotect ((void *) p->relro, p->relro_end - p->relro,
-                         PROT_READ | PROT_WRITE) == -1)
-    return false;
-  *slot = function;
-  if (fixed)
-    mprotect ((void *) p->relro, p->relro_end - p->relro, PROT_READ);
-  return true;
-}
-
+/* Which guards have a place in the tables?  Or put them there. */
 static unsigned
-replace_in (const struct program *p, const struct table *t)
+visit (const struct program *p, bool put)
 {
   unsigned found = 0;
 
-  for (size_t i = 0; i < t->bytes / sizeof t->entries[0]; i++) {
-    const ElfW (Rela) *e = &t->entries[i];
-    /* The symbol's number: the upper half, whatever the word's size. */
-    size_t symbol = sizeof e->r_info == 8 ? e->r_info >> 16 >> 16
-                                          : e->r_info >> 8;
-    const char *name = p->names + p->symbols[symbol].st_name;
+  for (unsigned i = 0; i < 2; i++)
+    for (size_t k = 0;
+         k < p->tables[i].bytes / sizeof p->tables[i].entries[0]; k++) {
+      const ElfW (Rela) *e = &p->tables[i].entries[k];
+      /* The symbol's number: the upper half, whatever the word's size. */
+      size_t symbol = sizeof e->r_info == 8 ? e->r_info >> 16 >> 16
+                                            : e->r_info >> 8;
+      const char *name = p->names + p->symbols[symbol].st_name;
 
-    for (unsigned g = 0; symbol != 0 && g < GUARDS; g++)
-      if (strcmp (name, guards[g].name) == 0)
-        found += replace (p, (void **) (p->base + e->r_offset),
-                          guards[g].function);
-  }
+      for (unsigned g = 0; symbol != 0 && g < GUARDS; g++)
+        if (strcmp (name, guards[g].name) == 0) {
+          found |= 1u << g;
+          if (put)
+            *(void **) (p->base + e->r_offset) = guards[g].function;
+        }
+    }
   return found;
+}
+
+/* All of them, or none: each relies on the others. */
+static bool
+put_guards (const struct program *p)
+{
+  void *relro = (void *) p->relro;
+  size_t bytes = p->relro_end - p->relro;
+
+  if (p->symbols == NULL || p->names == NULL ||
+      visit (p, false) != (1u << GUARDS) - 1)
+    return false;
+  if (bytes > 0 && mprotect (relro, bytes, PROT_READ | PROT_WRITE) == -1)
+    return false;
+  visit (p, true);
+  if (bytes > 0)
+    mprotect (relro, bytes, PROT_READ);
+  return true;
 }
 
 void
 replies_guard (void)
 {
   struct program p = { .base = 0 };
-  unsigned found = 0;
 
   /* Came with 1.34, as the remedy did. */
   if (dlsym (RTLD_DEFAULT, "nbdkit_disconnect"))
     return;
   dl_iterate_phdr (read_program, &p);
-  for (unsigned i = 0; p.symbols && p.names && i < 2; i++)
-    if (p.tables[i].entries)
-      found += replace_in (&p, &p.tables[i]);
-  if (found < GUARDS)
+  if (!put_guards (&p))
     nbdkit_debug ("weft: nbdkit may abort when a client dies");
 }

@@ -154,20 +154,31 @@ todo_read (struct todo *t, unsigned m, const struct map_member *mm)
   return r;
 }
 
-/* A member that can't be read is lost: it goes out, or comes back. */
+/* A member that can't be read is lost: it goes out, or comes back, and then with
+ * another token.
+ */
 static int
 todo_load (struct todo *t, struct engine *e, const struct layout *l,
-           const struct map *map)
+           struct control *c)
 {
+  struct map_member mm;
+  int r = 0;
+
   *t = (struct todo) { .layout = l };
-  for (unsigned m = 0; m < map->members; m++)
-    if (engine_in_sync (e, m) && map->member[m].token_intents &&
-        todo_read (t, m, &map->member[m]) == -1) {
+  for (unsigned m = 0; r == 0 && m < l->members; m++) {
+    if (!engine_in_sync (e, m))
+      continue;
+    if (!control_member (c, m, &mm))
+      r = -1;
+    else if (mm.token_intents && todo_read (t, m, &mm) == -1) {
       engine_break (e, m);
-      todo_free (t);
-      return -1;
+      r = -1;
     }
-  return 0;
+    map_member_free (&mm);
+  }
+  if (r == -1)
+    todo_free (t);
+  return r;
 }
 
 /* Read a range within a unit and write it again; holes stay holes. */
@@ -351,57 +362,45 @@ hand_over (const struct todo *t, struct engine *e)
       engine_settled (e, m, start, length);
 }
 
-/* Lower the bits of all extents from this one on. */
-static int
-settle_from (struct engine *e, const struct layout *l, const struct map *map,
-             uint64_t first)
-{
-  struct todo t;
-  int r = todo_load (&t, e, l, map);
-
-  for (unsigned m = 0; r == 0 && m < map->members; m++)
-    for (uint64_t x = 0; x < first && x / 8 < t.bytes[m]; x++)
-      t.bits[m][x / 8] &= ~(1u << x % 8);
-  for (unsigned m = 0; r == 0 && m < map->members; m++)
-    if (t.bits[m] &&
-        settle_member (&t, m, &map->member[m],
-                       engine_member_bytes (e, m)) == -1)
-      r = -1;
-  todo_free (&t);
-  return r;
-}
-
 int
-resync_run (struct engine *e, const struct layout *l, const struct map *map)
+resync_run (struct engine *e, const struct layout *l, struct control *c)
 {
   struct todo t;
-  bool dirty;
-  int r = todo_load (&t, e, l, map);
+  int r = todo_load (&t, e, l, c);
 
   for (unsigned i = 0; r == -1 && i < LOAD_TRIES && !hangup_ending (); i++) {
     sleep (LOAD_PAUSE_S);
-    r = todo_load (&t, e, l, map);
+    r = todo_load (&t, e, l, c);
   }
   if (r == -1)
     return -1;
-  dirty = t.extents > 0;
-  if (dirty && l->copies > 1) {
+  if (t.extents > 0 && l->copies > 1) {
     nbdkit_error ("weft: array %s: %" PRIu64 " extents of 4 MiB may have copies "
                   "that differ; copying them before clients are served",
-                  map->name, t.extents);
+                  params.array, t.extents);
     r = resync_copy (&t, e);
   }
   if (r == 0)
     hand_over (&t, e);
   todo_free (&t);
-  /* The array engine never asks for what is only a part of an extent. */
-  if (r == 0 && dirty)
-    settle_from (e, l, map, l->member_bytes / EXTENT_BYTES);
   return r;
 }
 
 int
-resync_settle (struct engine *e, const struct layout *l, const struct map *map)
+resync_settle (struct engine *e, const struct layout *l, struct control *c)
 {
-  return settle_from (e, l, map, 0);
+  struct map_member mm;
+  struct todo t;
+  int r = todo_load (&t, e, l, c);
+
+  for (unsigned m = 0; r == 0 && m < l->members; m++) {
+    if (t.bits[m] == NULL)
+      continue;
+    r = control_member (c, m, &mm)
+            ? settle_member (&t, m, &mm, engine_member_bytes (e, m))
+            : -1;
+    map_member_free (&mm);
+  }
+  todo_free (&t);
+  return r;
 }

@@ -3,28 +3,37 @@
 Topology: one devcluster; fio's nbd engine at depth 32 on its array.
 Cause: SIGKILL, again and again: of fio, which is the array process's client,
        then of the array process, which is the members'; of a client that has
-       read no answer for so long that the sockets are full.
+       read no answer for so long that the sockets are full, or that then asks
+       what no client may.  The end of the only client of nbdkit -s.
 Pass:  the processes that served it live on and serve the next one; nothing is
        left behind of the dead client's connection.  (nbdkit 1.32 would end
-       itself by an assertion: plugin/replies.c.)
+       itself by an assertion: plugin/replies.c.)  nbdkit -s ends.
 """
 
+import contextlib
+import json
 import os
 import random
 import socket
 import struct
+import subprocess
 import time
 
 import nbd
+import pytest
 
 from arraystate import states, wait_for_writes
 from fiojob import Fio
+from nbdkitproc import Nbdkit
 from wefttest import eventually
 
 CLIENTS = 20
 HOSTS = 5
 CHUNK = 64 << 10
-READ = 0
+MAGIC = 0x25609513
+READ, WRITE = 0, 1
+BAD_HEADER = b"\xff" * 28
+TOO_LARGE = struct.pack(">IHHQQI", MAGIC, 0, WRITE, 0, 0, 0xf0000000)
 
 
 def sockets(pid):
@@ -37,7 +46,7 @@ def sockets(pid):
     return sum(link.startswith("socket:") for link in links)
 
 
-def deaf_client(uri):
+def deaf_client(uri, requests=256, chunk=CHUNK):
     """A connection whose client asks for 16 MiB and reads none of it."""
     host, port = uri.removeprefix("nbd://").rstrip("/").split(":")
     s = socket.create_connection((host, int(port)))
@@ -48,9 +57,8 @@ def deaf_client(uri):
         _, _, kind, n = struct.unpack(">QIII", s.recv(20, socket.MSG_WAITALL))
         if n:
             s.recv(n, socket.MSG_WAITALL)
-    for i in range(256):
-        s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, READ, i, i * CHUNK,
-                              CHUNK))
+    for i in range(requests):
+        s.sendall(struct.pack(">IHHQQI", MAGIC, 0, READ, i, i * chunk, chunk))
     return s
 
 
@@ -82,6 +90,53 @@ def test_client_killed(cluster, seed):
     h.pwrite(b"still here", 0)
     h.flush()
     assert h.pread(10, 0) == b"still here"
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("bad", [BAD_HEADER, TOO_LARGE],
+                         ids=["magic", "too-large"])
+def test_client_breaks_the_rules(cluster, bad, parts):
+    c = cluster(members=4, size="64M")
+    pid = c.pid("array")
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    before = sockets(pid)
+    s = deaf_client(c.nbd, requests=8, chunk=2 << 20)
+    time.sleep(0.5)
+    for i in range(parts):
+        n = len(bad) // parts
+        s.sendall(bad[i * n:(i + 1) * n])
+        time.sleep(0.2)
+    time.sleep(1)
+    s.close()
+    eventually(lambda: sockets(pid) <= before)
+    assert c.pid("array") == pid and c.running("array")
+    h.pwrite(b"still here", 0)
+    h.flush()
+
+
+def test_only_client_ends(tmp_path):
+    with contextlib.ExitStack() as stack:
+        uris = []
+        for _ in range(2):
+            m = stack.enter_context(Nbdkit("memory", "64M"))
+            uris.append({"name": f"m{len(uris)}", "uri": m.uri})
+        path = tmp_path / "map.json"
+        path.write_text(json.dumps({"layout": "raid-10", "n": 2,
+                                    "unit": 65536, "members": uris}))
+        ours, theirs = socket.socketpair()
+        p = subprocess.Popen(["nbdkit", "-s", "weft", f"map={path}"],
+                             stdin=theirs, stdout=theirs)
+        stack.callback(p.kill)
+        theirs.close()
+        h = nbd.NBD()
+        h.connect_socket(os.dup(ours.fileno()))
+        for i in range(40):
+            h.aio_pread(nbd.Buffer(CHUNK), i * CHUNK)
+        while h.aio_in_flight():
+            h.poll(1000)
+        ours.shutdown(socket.SHUT_RDWR)
+        p.wait(20)
 
 
 def test_host_killed_again_and_again(cluster, seed):

@@ -426,6 +426,28 @@ def test_reader_connects_again(bench):
     assert waits[0] == b"d" * 4096
 
 
+def test_reader_without_the_joiner(bench):
+    """A reader that can't reach a member that joins keeps nobody from taking
+    it in; at most what it wants to read there waits."""
+    ms = bench.members(2)
+    for m in ms:
+        m.file.write_bytes(b"d" * MEMBER)
+    ms[0].kill()
+    s = Script(ms, "raid-1", ["out", "in-sync"])
+    s.lost = lambda m: (409, {"code": "in-use", "detail": "it is well"})
+    h = bench.connect(bench.array(s, "-r"))
+    s.commit("joining", "in-sync", fence=[0])
+    s.joined()
+    s.prepare("in-sync", "in-sync")
+    s.commit("in-sync", "in-sync")
+    s.joined()
+    waits = later(lambda: [h.pread(4096, i * 65536) for i in range(4)])
+    time.sleep(1)
+    ms[0].start()
+    eventually(lambda: waits, what="the reads go on")
+    assert waits[0] == [b"d" * 4096] * 4
+
+
 def test_reader_holds_when_weftd_is_silent(bench):
     """It may be passed over after 10 s: it answers nothing then."""
     ms = bench.members(2)

@@ -78,7 +78,11 @@ mutant epoch-said-before-older-images-are-written "sim" array-join.c \
   'return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;' \
   'return a->config.epoch;'
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
-  '(a->next.epoch && a->next.states[i] == MEMBER_IN_SYNC)' 'false'
+  'member_in_sync (a, i) || becomes_in_sync (a, i)' 'member_in_sync (a, i)'
+mutant replaced-change-is-forgotten test-array-join array-member.c \
+  'a->next.promised[member]);
+}' 'false);
+}'
 mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-member.c \
   '  a->clear.never = true;
   flush_fail (a);' ''
@@ -112,4 +116,4 @@ mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '    send_probe (a, member);' \
   '    member_lost (a, member, "it is silent");'
 mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
-  'o->probe && o->probe_ns + probe_ns (o) <= a->now_ns' 'false'
+  'o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns' 'false'

@@ -223,7 +223,8 @@ end (void)
   if (!w.stopped) {
     if (w.rejoins)
       heal ();
-    ask (ARRAY_FLUSH); /* one may fail, not the next */
+    ask (ARRAY_FLUSH); /* it may be the one that finds a member lost ... */
+    ask (ARRAY_FLUSH); /* ... then the next tells of it, too, and that is all */
     w.may_fail = false;
     ask (ARRAY_FLUSH);
     judge_quiet ();

@@ -154,7 +154,7 @@ host_stop (struct host *h, int error)
 
 /* ---- What weftd says, and what we say. ---- */
 
-/* Are those connected that the change counts on? */
+/* Are those connected that the change counts on?  (Not for a reader.) */
 static bool
 may_prepare (const struct host *h)
 {
@@ -162,7 +162,7 @@ may_prepare (const struct host *h)
       h->committed < h->epoch)
     return false;
   for (unsigned m = 0; m < w.layout.members; m++)
-    if (h->change_states[m] == MEMBER_IN_SYNC &&
+    if (h->writable && h->change_states[m] == MEMBER_IN_SYNC &&
         h->states[m] != MEMBER_IN_SYNC && h->peer[m].state != LINK_UP)
       return false;
   return true;
