@@ -7,7 +7,8 @@
  * appear again.  In an era, each grain has
  *   acked     the latest version of which a client was told that it is written;
  *   floor     that, or the latest that the writer's reads returned;
- *   promised  the latest that must survive anything: flushed, or FUA.
+ *   promised  the latest that must survive anything: flushed, or FUA.  What was
+ *             written before a FLUSH failed is not, whatever FLUSH comes later.
  * No read returns less than the floor.  The floor falls to what was promised
  * when the writer dies, and when a power cut takes what one copy had in its
  * cache while the others are not whole (a double failure).
@@ -30,6 +31,7 @@ struct grain {
   uint64_t last_zero;              /* the latest that is not void */
   uint64_t base;                   /* its value when the era began */
   uint64_t fell;                   /* the number of its last fall */
+  uint64_t gone; /* up to here, a FLUSH that failed has said that it may be */
 };
 static struct grain *grains;
 static uint64_t falls;
@@ -250,7 +252,10 @@ flush_done (struct asked *q)
   if (q->session != writer || q->ended)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
-    raise_to (&grains[g].promised, floor_of (q, g));
+    uint64_t floor = floor_of (q, g);
+
+    if (floor > grains[g].gone)
+      raise_to (&grains[g].promised, floor);
     check_stable (g, "a FLUSH is done");
   }
 }
@@ -287,6 +292,8 @@ failed (struct host *h, struct asked *q, struct array_request *r)
     return;
   if (r->op == ARRAY_FLUSH && r->error == EIO && q->told < events) {
     raise_to (&told, q->events);
+    for (unsigned g = 0; g < w.grains; g++)
+      raise_to (&grains[g].gone, q->floors[g]);
     return;
   }
   if (r->op == ARRAY_READ && r->error == EIO &&
