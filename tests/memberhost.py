@@ -120,8 +120,8 @@ class Array:
 
     def attach(self, mode="rw"):
         """Returns the tokens of each member.  Ends the writer before."""
-        if mode == "rw" and self.session:
-            self.c.call("DELETE", f"/api/v1/sessions/{self.session}")
+        if mode == "rw":
+            self.end()
         status, r = self.c.call("POST", "/api/v1/arrays/a/sessions", {
             "instance": os.urandom(8).hex(), "node": "n9",
             "pid": os.getpid(), "mode": mode, "uri": None})
@@ -129,6 +129,13 @@ class Array:
         if mode == "rw":
             self.session = r["session"]
         return [m["tokens"] for m in r["map"]["members"]]
+
+    def end(self):
+        """Of the writer, if there is one: beside it, a member that is started
+        again would be out."""
+        if self.session:
+            self.c.call("DELETE", f"/api/v1/sessions/{self.session}")
+        self.session = None
 
     def open(self, position, door, token):
         h = nbd.NBD()
@@ -144,9 +151,11 @@ class Array:
     def log(self, position):
         return self.c.log(self.members[position]["name"])
 
-    def restart(self, position):
+    def restart(self, position, end=True):
         name = self.members[position]["name"]
         self.c.kill(name)
+        if end:
+            self.end()
         self.c.start(name)
         self.members = self.c.members
 

@@ -360,6 +360,7 @@ def test_ends_quickly_with_idle_clients(array):
     assert time.monotonic() - begin < 10
     assert "Assertion" not in array.log(0)
     array.c.cont("weftd")
+    array.end()
     array.c.start("m0")
     array.members = array.c.members
     h = array.open(0, "data", array.attach()[0]["data"])
@@ -379,6 +380,7 @@ def test_torn_header_writes(array):
         f.write(b"torn")
         f.seek(8192 + 512)
         f.write(b"torn")
+    array.end()
     array.c.start("m0")
     array.members = array.c.members
     with open(array.file(0), "rb") as f:
