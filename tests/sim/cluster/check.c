@@ -30,6 +30,8 @@ one_set (uint64_t epoch, const uint8_t states[])
 {
   unsigned members = w.layout.members;
 
+  if (w.old_database)
+    return; /* until a member is heard that knows better, it can't be told */
   if (epoch >= EPOCHS_MAX)
     sim_fail ("epoch %" PRIu64 " is out of all proportion", epoch);
   if (epochs[epoch].known && memcmp (epochs[epoch].states, states, members))

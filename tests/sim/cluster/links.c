@@ -147,7 +147,7 @@ replace (struct peer *p)
     commit_states (h);
   }
   p->joined = true;
-  oracle_relinked (h);
+  oracle_relinked (h, p->member);
   steps++;
   array_back (h->engine, p->member, sim_now);
   commit_states (h);

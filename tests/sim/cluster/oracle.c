@@ -8,7 +8,9 @@
  *   acked     the latest version of which a client was told that it is written;
  *   floor     that, or the latest that the writer's reads returned;
  *   promised  the latest that must survive anything: flushed, or FUA.  What was
- *             written before a FLUSH failed is not, whatever FLUSH comes later.
+ *             written before a FLUSH failed is not, whatever FLUSH comes later;
+ *   owed      the latest acked, whatever was lost since: a FLUSH makes it stable,
+ *             or one has failed since.
  * No read returns less than the floor.  The floor falls to what was promised
  * when the writer dies, and when a power cut takes what one copy had in its
  * cache while the others are not whole (a double failure).
@@ -28,6 +30,7 @@
 
 struct grain {
   uint64_t acked, floor, promised; /* 0: the base */
+  uint64_t owed;
   uint64_t last_zero;              /* the latest that is not void */
   uint64_t base;                   /* its value when the era began */
   uint64_t fell;                   /* the number of its last fall */
@@ -131,7 +134,7 @@ oracle_submit (struct host *h, struct array_request *r)
   for (unsigned i = 0; i < q->count; i++) {
     const struct grain *g = &grains[q->first + i];
 
-    q->floors[i] = flush || !h->writable ? g->acked : g->floor;
+    q->floors[i] = flush ? g->owed : h->writable ? g->floor : g->acked;
     q->floors[q->count + i] = g->promised;
   }
   if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
@@ -237,6 +240,7 @@ write_done (struct host *h, struct asked *q, const struct array_request *r)
     struct grain *g = &grains[q->first + i];
 
     raise_to (&g->acked, q->version);
+    raise_to (&g->owed, q->version);
     raise_to (&g->floor, q->version);
     if (fua) {
       raise_to (&g->promised, q->version);
@@ -252,10 +256,8 @@ flush_done (struct asked *q)
   if (q->session != writer || q->ended)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
-    uint64_t floor = floor_of (q, g);
-
-    if (floor > grains[g].gone)
-      raise_to (&grains[g].promised, floor);
+    if (q->floors[g] > grains[g].gone)
+      raise_to (&grains[g].promised, q->floors[g]);
     check_stable (g, "a FLUSH is done");
   }
 }
@@ -336,6 +338,15 @@ weaken (unsigned g)
   grains[g].fell = ++falls; /* what was read before is no measure any more */
 }
 
+static void
+weaken_member (unsigned member)
+{
+  for (unsigned g = 0; g < w.grains; g++)
+    for (unsigned c = 0; c < w.layout.copies; c++)
+      if (w.copy[g][c].member == member)
+        weaken (g);
+}
+
 /* The value of a grain on the members that are in-sync; they agree. */
 static uint64_t
 agreed (unsigned g, const char *what)
@@ -386,8 +397,10 @@ oracle_writer_gone (uint64_t session)
 {
   if (session != writer)
     return;
-  for (unsigned g = 0; g < w.grains; g++)
+  for (unsigned g = 0; g < w.grains; g++) {
     weaken (g);
+    raise_to (&grains[g].gone, grains[g].owed);
+  }
 }
 
 void
@@ -420,7 +433,7 @@ oracle_power_cut (struct disk *d)
   const struct cluster_array_record *a = store_array ();
   unsigned member = d->place;
 
-  d->cut = true;
+  d->cut = d->unseen = true;
   d->cut_at = sim_now;
   if (a == NULL || d->place < 0 || a->member[member].disk[0] != d->number + 1)
     return;
@@ -437,10 +450,23 @@ oracle_power_cut (struct disk *d)
   }
 }
 
+/* The writer has connected a member again.  Of what it acknowledged until now,
+ * also since the COMMIT that gave the member back, a part may have gone with the
+ * member's cache.  What it acknowledges from now on is there: it writes anew what
+ * is under way.
+ */
 void
-oracle_relinked (const struct host *h)
+oracle_relinked (const struct host *h, unsigned member)
 {
-  events += h->session == writer;
+  const struct cluster_array_record *a = store_array ();
+  struct disk *d = &w.disk[a->member[member].disk[0] - 1];
+
+  if (h->session != writer)
+    return;
+  events++;
+  if (d->unseen && a->member[member].state == MEMBER_IN_SYNC)
+    weaken_member (member);
+  d->unseen = false;
 }
 
 /* Was a member that could not be left out away in this era?  Then no bit falls
@@ -472,10 +498,7 @@ oracle_committed (const struct cluster_array_record *before,
       d->cut = false;
     if (!d->cut)
       continue;
-    for (unsigned g = 0; g < w.grains; g++)
-      for (unsigned c = 0; c < w.layout.copies; c++)
-        if (w.copy[g][c].member == m)
-          weaken (g);
+    weaken_member (m);
   }
   reconnected |= fenced;
 }

@@ -132,6 +132,7 @@ struct disk {
   unsigned read_errors;  /* reads */
   uint64_t told_min_epoch; /* the highest that weftd was told */
   bool cut; /* lost its cache since it was last made whole */
+  bool unseen; /* ... and the writer has not connected it again since */
   uint64_t cut_at;
 };
 void disk_format (struct disk *d, unsigned number);
@@ -434,7 +435,8 @@ void oracle_session_ended (uint64_t session); /* durably */
 void oracle_power_cut (struct disk *d);
 void oracle_committed (const struct cluster_array_record *before,
                        const struct cluster_array_record *now);
-void oracle_relinked (const struct host *h); /* it has a member back */
+/* It has a member back. */
+void oracle_relinked (const struct host *h, unsigned member);
 bool oracle_reconnected (void);
 void oracle_quiet (void);
 void oracle_bits_fell (void);
