@@ -357,9 +357,9 @@ def test_attach_waits_for_confirmation(weftd, array):
     del array[3].obey
     eventually(lambda: h.attach()[0] == 201)
     assert all(m.header["min_epoch"] >= h.epoch for m in array)
-    h.detach()
 
-    array[3].obey = lambda r: None
+    array[3].obey = lambda r: None  # nor that nobody writes any more
+    h.detach()
     begin = time.monotonic()
     status, r = h.attach()
     assert status == 201 and time.monotonic() - begin > 5
