@@ -41,11 +41,9 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
   snprintf (p->holder_node, sizeof p->holder_node, "%s", holder->node);
   p->holder_pid = holder->pid;
   p->holder_silent_ms = silent_ms;
-  if (quiet) {
-    p->retry = true;
-    p->retry_after_ms
-      = silent_ms < SESSION_TTL_MS ? SESSION_TTL_MS - silent_ms : 0;
-  }
+  if (quiet)
+    cluster_retry (p, silent_ms < SESSION_TTL_MS ? SESSION_TTL_MS - silent_ms
+                                                 : 0);
 }
 
 static bool
@@ -61,8 +59,7 @@ refuse_creating (struct cluster *c, uint64_t op, const struct cluster_array *a)
   p = cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
                       "array %s is not ready: it waits for %.500s",
                       a->rec.name, text);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_retry (p, HEARTBEAT_MS);
   return true;
 }
 
@@ -123,8 +120,7 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
                         a->disk[m]->old_copy
                           ? "put the right disk back"
                           : "start its member process and see its log");
-    p->retry = true;
-    p->retry_after_ms = HEARTBEAT_MS;
+    cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
   return false;
@@ -148,8 +144,7 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
                         "again, or start its member process",
                         a->rec.name, m,
                         cluster_disk_words (a->disk[m], words, sizeof words));
-    p->retry = true;
-    p->retry_after_ms = HEARTBEAT_MS;
+    cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
   return false;
@@ -178,8 +173,7 @@ refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a)
                       "array %s cannot be attached just now: it is changing "
                       "from epoch %" PRIu64 "; ask again",
                       a->rec.name, a->rec.epoch);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_retry (p, HEARTBEAT_MS);
 }
 
 /* Who only reads is not let in while the one who writes has lost a member, or
@@ -204,8 +198,7 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
                         "have it back yet; ask again",
                         a->rec.name, m,
                         cluster_disk_words (a->disk[m], words, sizeof words));
-    p->retry = true;
-    p->retry_after_ms = HEARTBEAT_MS;
+    cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
   if (change->epoch == 0 || change->sessions || !behind (c, a))
@@ -419,8 +412,7 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
                       "array %s cannot be attached: it waits for %.400s; see "
                       "the log there, and try again",
                       a->rec.name, text);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_retry (p, HEARTBEAT_MS);
   cluster_wait_end (c, w);
 }
 

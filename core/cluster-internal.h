@@ -128,6 +128,8 @@ struct cluster_problem *cluster_refuse (struct cluster *c, uint64_t op,
                                         enum cluster_problem_kind kind,
                                         const char *code, const char *fmt, ...)
   __attribute__ ((format (printf, 5, 6)));
+/* It is for now only: asking again after so long may help. */
+void cluster_retry (struct cluster_problem *p, uint64_t after_ms);
 void cluster_problem_set (struct cluster_problem *p,
                           enum cluster_problem_kind kind, const char *code,
                           const char *fmt, ...)

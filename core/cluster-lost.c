@@ -97,8 +97,7 @@ refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
                       "of array %s, so it cannot be left out: bring the member "
                       "back; what needs it waits until then",
                       member, words, a->rec.name);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_retry (p, HEARTBEAT_MS);
   return true;
 }
 
@@ -132,8 +131,7 @@ refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
                       "data, is lost to the node that writes; bring that one "
                       "back first",
                       member, a->rec.name);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_retry (p, HEARTBEAT_MS);
   return true;
 }
 
@@ -173,8 +171,7 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
                       "member %u of array %s is well: see to the connection "
                       "from here to it",
                       member, a->rec.name);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_retry (p, HEARTBEAT_MS);
   return true;
 }
 
@@ -189,8 +186,7 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_session *s,
                       "session %016" PRIx64 " of array %s yet: send one, and "
                       "report again",
                       s->rec.id, a->rec.name);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS / 2;
+  cluster_retry (p, HEARTBEAT_MS / 2);
 }
 
 static void
@@ -238,8 +234,7 @@ cluster_session_lost_end (struct cluster *c, struct waiting *w)
                         "array %s is changing and waits for %.500s: report "
                         "member %u again",
                         a->rec.name, text, w->member);
-    p->retry = true;
-    p->retry_after_ms = HEARTBEAT_MS / 2;
+    cluster_retry (p, HEARTBEAT_MS / 2);
   }
   cluster_wait_end (c, w);
 }

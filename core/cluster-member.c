@@ -125,8 +125,7 @@ refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a,
                       "array %s is just changing to epoch %" PRIu64
                       ", and its member %u with it: try again in a moment",
                       a->rec.name, change->epoch, member);
-  p->retry = true;
-  p->retry_after_ms = HEARTBEAT_MS;
+  cluster_retry (p, HEARTBEAT_MS);
   return true;
 }
 

@@ -369,3 +369,10 @@ cluster_refuse (struct cluster *c, uint64_t op, enum cluster_problem_kind kind,
   va_end (ap);
   return p;
 }
+
+void
+cluster_retry (struct cluster_problem *p, uint64_t after_ms)
+{
+  p->retry = true;
+  p->retry_after_ms = after_ms;
+}
