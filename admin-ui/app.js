@@ -1,16 +1,25 @@
-// app.js: the page.  weftd's events (stream.js) go into the model (model.js),
-// and the views draw what it holds, at most once a frame.
+// app.js: the main page.  weftd's events (stream.js) go into the model
+// (model.js), and the views draw what it holds, at most once a frame.
 
+import { get, whoAmI } from "./api.js";
 import { Model } from "./model.js";
 import { Stream } from "./stream.js";
+import { fillTop } from "./top.js";
 import { ArraysView } from "./view-arrays.js";
 import { ConnectionView } from "./view-connection.js";
+import { ExposedView } from "./view-exposed.js";
+import { HistoryView } from "./view-history.js";
+import { JobsView } from "./view-jobs.js";
 import { LogView } from "./view-log.js";
 import { MembersView } from "./view-members.js";
+import { NodesView } from "./view-nodes.js";
+import { RebuildsView } from "./view-rebuilds.js";
 import { SessionsView } from "./view-sessions.js";
 import { VerdictView } from "./view-verdict.js";
 
 const VERDICT_MS = 5000;
+// Some views ask by themselves, in their own time.
+const TICK_MS = 2000;
 
 const byId = (id) => document.getElementById(id);
 
@@ -18,16 +27,21 @@ const model = new Model();
 const connection = new ConnectionView(byId("connection"));
 const views = [
   new VerdictView(byId("verdict")),
+  new ExposedView(byId("exposed-list")),
   new ArraysView(byId("arrays-list")),
-  new MembersView(byId("members-list")),
+  new RebuildsView(byId("rebuilds-list")),
   new SessionsView(byId("sessions-list")),
+  new NodesView(byId("nodes-list")),
+  new MembersView(byId("members-list")),
+  new JobsView(byId("jobs-list")),
   new LogView(byId("log-list")),
+  new HistoryView(byId("history-list")),
 ];
 
 let drawing = false;
 
 function draw() {
-  if (drawing)
+  if (drawing || !model.status)
     return;
   drawing = true;
   requestAnimationFrame(() => {
@@ -48,9 +62,7 @@ async function askVerdict() {
     return;
   asking = true;
   try {
-    const reply = await fetch("/api/v1/status");
-    if (reply.ok)
-      model.takeVerdict(await reply.json());
+    model.takeVerdict(await get("/status"));
   } catch {
     // The stream notices, too, and says so.
   }
@@ -66,10 +78,31 @@ setInterval(() => {
     askVerdict();
 }, VERDICT_MS);
 
-new Stream("/api/v1/events",
-  (kind, data) => {
-    if (model.apply(kind, data))
-      askVerdict();
+setInterval(() => {
+  if (connection.state === "live")
     draw();
-  },
-  (state, retryAt) => connection.set(state, retryAt));
+}, TICK_MS);
+
+function watch() {
+  new Stream("/api/v1/events",
+    (kind, data) => {
+      if (model.apply(kind, data))
+        askVerdict();
+      draw();
+    },
+    (state, retryAt) => {
+      connection.set(state, retryAt);
+      // A login that has ended looks like a lost stream: this tells them apart,
+      // and leads to the login page.
+      if (state === "lost")
+        get("/status").catch(() => {});
+    });
+}
+
+try {
+  await whoAmI();
+  fillTop();
+} catch {
+  // weftd has just gone; the stream says so and finds it again.
+}
+watch();

@@ -6,23 +6,17 @@
 
 import { NONE } from "./units.js";
 
-const SVG = "http://www.w3.org/2000/svg";
+const NOTICES_MAX = 4;
+const NOTICE_MS = 8000;
 
-function make(node, attributes, children) {
+// An element; children are nodes or strings.
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes))
     if (value !== null && value !== undefined)
       node.setAttribute(name, value);
   node.append(...children);
   return node;
-}
-
-// An element; children are nodes or strings.
-export function el(tag, attributes = {}, ...children) {
-  return make(document.createElement(tag), attributes, children);
-}
-
-export function svg(tag, attributes = {}, ...children) {
-  return make(document.createElementNS(SVG, tag), attributes, children);
 }
 
 // Change only what differs: an unchanged text keeps the reader's selection and
@@ -83,6 +77,7 @@ export class Table {
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...titles)),
       this.body);
     this.empty = el("p", { class: "quiet" }, empty);
+    this.table.hidden = this.empty.hidden = true; // until it is known
     parent.append(this.table, this.empty);
   }
 
@@ -128,3 +123,22 @@ export const figure = (title, text) => ({
     setAttribute(cell, "data-none", value === NONE ? "" : null);
   },
 });
+
+// A sentence about what was just done, for the eye and the screen reader; it
+// goes by itself, an error only when it is closed.
+export function say(text, tone = "quiet") {
+  const box = document.getElementById("notices");
+  // What is outside of an open dialog is inert.
+  (document.querySelector("dialog[open]") ?? document.body).append(box);
+  const close = el("button", { type: "button", class: "btn btn-sm btn-plain",
+                               "aria-label": "Close this message" }, "✕");
+  const note = el("div", { class: "notice", "data-tone": tone,
+                           role: tone === "error" ? "alert" : "status" },
+    el("span", {}, text), close);
+  close.addEventListener("click", () => note.remove());
+  box.append(note);
+  while (box.children.length > NOTICES_MAX)
+    box.firstElementChild.remove();
+  if (tone !== "error")
+    setTimeout(() => note.remove(), NOTICE_MS);
+}

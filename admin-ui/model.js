@@ -3,8 +3,6 @@
 // A snapshot replaces everything; an event replaces one object, whole, or says
 // that it is gone; `load` brings the rates of a second.  Views only read.
 
-const LOG_MAX = 100;
-
 const KEYS = { node: "name", disk: "uuid", array: "name", session: "id" };
 
 // Ages are as of the moment in which an object came.
@@ -20,8 +18,8 @@ export class Model {
     this.objects = { node: new Map(), disk: new Map(), array: new Map(),
                      session: new Map() };
     this.load = { arrays: {}, disks: {}, sessions: {} };
-    this.log = []; // newest first
-    this.logged = 0;
+    this.changes = 0; // of objects
+    this.logged = 0;  // sentences, which view-log.js asks for
   }
 
   // Returns whether something changed of which the verdict may speak.
@@ -29,10 +27,10 @@ export class Model {
     switch (kind) {
     case "snapshot":
       this.takeSnapshot(data);
+      this.logged++;
       return false;
     case "log":
-      this.log.unshift({ ...data, key: ++this.logged });
-      this.log.length = Math.min(this.log.length, LOG_MAX);
+      this.logged++;
       return false;
     case "load":
       this.load = data;
@@ -45,6 +43,7 @@ export class Model {
 
   takeSnapshot(data) {
     this.status = data;
+    this.changes++;
     for (const [kind, key] of Object.entries(KEYS))
       this.objects[kind] = byKey(data[`${kind}s`], key);
   }
@@ -57,6 +56,7 @@ export class Model {
   }
 
   takeObject(kind, data) {
+    this.changes++;
     const key = data[KEYS[kind]];
     if (data.deleted)
       this.objects[kind].delete(key);
@@ -76,4 +76,21 @@ export class Model {
     return [...this.objects[kind].values()].sort((a, b) =>
       String(a[key]).localeCompare(String(b[key]), "en", { numeric: true }));
   }
+}
+
+// The newest that is known of a member's rebuild, or null: a load event has it
+// once a second.
+export function rebuildOf(array, member, model) {
+  if (!member?.rebuild)
+    return null;
+  return model.load.rebuilds?.find((r) =>
+    r.array === array && r.member === member.position) ?? member.rebuild;
+}
+
+// How much of a rebuild is done, 0 to 1.
+export function doneOf(rebuild) {
+  if (rebuild.phase === "synced")
+    return 1;
+  return rebuild.total_bytes > 0
+    ? 1 - Math.min(1, rebuild.todo_bytes / rebuild.total_bytes) : 0;
 }

@@ -15,6 +15,10 @@ export function memberState(member) {
   return { word: member.state, tone: "warning", mark: "…" };
 }
 
+// Can it become a member?
+export const isFree = (disk) =>
+  disk.state === "serving" && !disk.array && !disk.releasing;
+
 export function arrayTone(state) {
   return { ready: "ok", creating: "quiet", deleting: "quiet",
            degraded: "warning", rebuilding: "warning" }[state] ?? "error";

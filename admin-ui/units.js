@@ -41,6 +41,10 @@ export function latency(us) {
                    : `${(us / 1000).toFixed(us < 10000 ? 1 : 0)}\u00a0ms`;
 }
 
+export function count(value) {
+  return known(value) ? value.toLocaleString("en") : NONE;
+}
+
 // "3 s ago", from the milliseconds since.
 export function ago(ms) {
   if (!known(ms))
@@ -61,13 +65,22 @@ export function ago(ms) {
 export function duration(s) {
   if (!known(s))
     return NONE;
+  if (s > 0 && s < 1)
+    return `${Math.round(1000 * s)}\u00a0ms`;
   if (s < 120)
     return `${Math.round(s)}\u00a0s`;
   if (s < 7200)
     return `${Math.round(s / 60)}\u00a0min`;
-  return `${(s / 3600).toFixed(1)}\u00a0h`;
+  if (s < 172800)
+    return `${(s / 3600).toFixed(1)}\u00a0h`;
+  return `${Math.round(s / 86400)}\u00a0days`;
 }
 
 export function clock(date) {
   return date.toLocaleTimeString([], { hour12: false });
+}
+
+// A date with its clock, from the API's text; null: never.
+export function moment(text) {
+  return text ? new Date(text).toLocaleString([], { hour12: false }) : NONE;
 }

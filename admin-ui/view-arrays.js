@@ -1,9 +1,15 @@
-// view-arrays.js: a card for each array.
+// view-arrays.js: a card for each array: its map, its facts, what can be done.
 
+import { act, button, confirm, firstReason, updateButton } from "./action.js";
+import { Dialog, field } from "./dialog.js";
 import { badge, el, keyed, setAttribute, setText } from "./dom.js";
-import { arrayTone } from "./states.js";
+import { dropSpare, removeArray, tuneArray } from "./requests.js";
+import { shellOf } from "./shell.js";
+import { arrayTone, isFree } from "./states.js";
+import { LosingView } from "./view-losing.js";
 import { MapView } from "./view-map.js";
-import { byteRate, bytes, rate } from "./units.js";
+import { byteRate, bytes, duration, rate } from "./units.js";
+import { createArrayDialog } from "./wizard.js";
 
 const FACTS = [
   ["Layout", (a) => `${a.layout} over ${a.n} members` +
@@ -27,49 +33,111 @@ const FACTS = [
   ["Reads", (a, load) => `${rate(load.reads)}, ${byteRate(load.read_bytes)}`],
   ["Writes", (a, load) =>
     `${rate(load.writes)}, ${byteRate(load.write_bytes)}`],
+  ["Spares", (a) => a.spares.length === 0 ? "none" : `${a.spares.length}, ` +
+    (a.spare_after_s > 0
+      ? `after ${duration(a.spare_after_s)} in place of a member that is out`
+      : "which take no place by themselves")],
 ];
 
 export class ArraysView {
   constructor(parent) {
-    this.list = el("div", { class: "row g-3" });
+    this.list = el("div", { class: "array-cards" });
     this.empty = el("p", { class: "quiet" });
-    parent.append(this.list, this.empty);
-    this.maps = new WeakMap();
+    this.create = button("Create an array…",
+      () => createArrayDialog(this.model), "primary");
+    parent.append(this.list, this.empty, this.create);
+    this.cards = new WeakMap();
   }
 
   show(model) {
     const arrays = model.sorted("array");
-    setText(this.empty, arrays.length > 0 ? "" : model.status
-      ? "No array yet. Make one with: weftctl array create" : "");
-    keyed(this.list, arrays, (a) => a.name, () => this.make(),
+    this.model = model;
+    setText(this.empty, arrays.length > 0 || !model.status
+      ? "" : "No array yet.");
+    updateButton(this.create, firstReason(!hasFree(model) &&
+      "No disk is free: format one and start its member process first."));
+    keyed(this.list, arrays, (a) => a.name, (a) => this.make(a.name),
       (card, array) => this.update(card, array, model));
   }
 
-  make() {
-    const map = new MapView();
+  make(name) {
+    const parts = { picked: null };
+    const pick = (what) => {
+      parts.picked = what;
+      this.show(this.model);
+    };
+    const map = new MapView(pick);
+    const losing = new LosingView(() => pick(null));
     const title = el("h3", { class: "h6" }, el("span"),
       el("span", { class: "live" }));
     const waits = el("p", { class: "waits" });
     const facts = el("dl", { class: "facts live" });
-    for (const [name] of FACTS)
-      facts.append(el("dt", {}, name), el("dd"));
-    const card = el("div", { class: "col-12 col-lg-6" },
-      el("article", { class: "card h-100" },
-        el("div", { class: "card-body" }, title, waits,
-          el("div", { class: "live" }, map.node), facts)));
-    this.maps.set(card, { map, title, waits, facts });
+    for (const [fact] of FACTS)
+      facts.append(el("div", {}, el("dt", {}, fact), el("dd")));
+    const buttons = {
+      spares: button("Spares…", () => sparesDialog(name, this.model)),
+      remove: button("Remove…", () => confirm(removeArray(name),
+        { label: "Remove it" })),
+    };
+    Object.assign(parts, { map, losing, title, waits, facts, buttons });
+    const card = el("article", { class: "card" },
+      el("div", { class: "card-body" }, title, waits,
+        el("div", { class: "live" }, map.node), losing.node, facts,
+        el("div", { class: "buttons" }, ...Object.values(buttons))));
+    this.cards.set(card, parts);
     return card;
   }
 
   update(card, array, model) {
-    const { map, title, waits, facts } = this.maps.get(card);
+    const parts = this.cards.get(card);
     const load = model.load.arrays?.[array.name] ?? {};
-    setText(title.firstElementChild, `${array.name} `);
-    badge(title.lastElementChild, array.state, arrayTone(array.state));
-    setText(waits, array.waits_for ? `Waits for ${array.waits_for}.` : "");
-    setAttribute(waits, "hidden", array.waits_for ? null : "");
-    map.show(array);
+    setText(parts.title.firstElementChild, `${array.name} `);
+    badge(parts.title.lastElementChild, array.state, arrayTone(array.state));
+    setText(parts.waits, array.waits_for ? `Waits for ${array.waits_for}.`
+                                         : "");
+    setAttribute(parts.waits, "hidden", array.waits_for ? null : "");
+    parts.map.show(array, parts.picked);
+    parts.losing.show(array, parts.picked);
     FACTS.forEach(([, text], i) =>
-      setText(facts.children[2 * i + 1], text(array, load)));
+      setText(parts.facts.children[i].lastElementChild, text(array, load)));
+    updateButton(parts.buttons.spares, null);
+    updateButton(parts.buttons.remove, firstReason(array.sessions.length > 0 &&
+      `It is attached by ${array.sessions[0].node}; detach it there, or ` +
+      "evict the session, first."));
   }
+}
+
+const hasFree = (model) => model.sorted("disk").some((disk) =>
+  isFree(disk) && !disk.spare_of);
+
+// The spares of an array, and when they take a place.
+function sparesDialog(name, model) {
+  const array = model.objects.array.get(name);
+  const after = field("Seconds after which a spare takes a place",
+    "spare_after_s", { type: "number", min: "0", max: "31536000",
+                       value: String(array.spare_after_s) },
+    "0: never by itself.");
+  const request = () => tuneArray(name, Number(after.input.value));
+  const dialog = new Dialog(`Spares of ${name}`, { label: "Set the time",
+    submit: async () => (await act(request())) !== null });
+  const list = el("ul", { class: "lines" }, ...array.spares.map((uuid) => {
+    const disk = model.objects.disk.get(uuid);
+    const item = el("li", {}, disk ? `${disk.path} on ${disk.node} ` : uuid);
+    const drop = button("Drop", async () => {
+      if (await act(dropSpare(name, uuid)))
+        item.remove();
+    });
+    updateButton(drop, firstReason());
+    item.append(drop);
+    return item;
+  }));
+  const shell = el("div");
+  const look = () => shell.replaceChildren(shellOf(request()));
+  after.input.addEventListener("input", look);
+  look();
+  dialog.body.append(array.spares.length > 0 ? list
+    : el("p", {}, "It has none. A free disk is made one from its line under " +
+                  "“Members and disks”."), after.node, shell);
+  dialog.block(firstReason());
+  dialog.open();
 }

@@ -1,30 +1,21 @@
 // view-members.js: a line for each disk, those of arrays first.
 
+import { act, button, buttons, confirm } from "./action.js";
 import { Table, badge, el, figure, setAttribute, setText, word }
   from "./dom.js";
-import { memberState } from "./states.js";
+import { replaceDialog, spareDialog } from "./disk-dialogs.js";
+import { doneOf, rebuildOf } from "./model.js";
+import { forgetDisk, joinMember } from "./requests.js";
+import { isFree, memberState } from "./states.js";
 import { ago, byteRate, bytes, clock, duration, latency, percent, rate }
   from "./units.js";
+
+// So many lines at first: a cluster may have hundreds.
+const LINES = 60;
 
 function memberOf(disk, model) {
   const array = model.objects.array.get(disk.array);
   return array?.members.find((m) => m.disk === disk.uuid);
-}
-
-// The newest that is known of a member's rebuild: a load event has it once a
-// second.
-function rebuildOf(disk, member, model) {
-  if (!member?.rebuild)
-    return null;
-  return model.load.rebuilds?.find((r) =>
-    r.array === disk.array && r.member === member.position) ?? member.rebuild;
-}
-
-function doneOf(rebuild) {
-  if (rebuild.phase === "synced")
-    return 1;
-  return rebuild.total_bytes > 0
-    ? 1 - Math.min(1, rebuild.todo_bytes / rebuild.total_bytes) : 0;
 }
 
 function rebuildText(rebuild) {
@@ -72,12 +63,37 @@ function showState(cell, { disk, member, rebuild }) {
   if (member) {
     const state = memberState(member);
     badge(cell, `${state.mark} ${state.word}`, state.tone);
+  } else if (disk.state === "failed") {
+    badge(cell, "free, failed", "error");
   } else if (disk.alive) {
     badge(cell, disk.spare_of ? `spare of ${disk.spare_of}` : "free", "quiet");
   } else {
     badge(cell, "free, silent", "warning");
   }
 }
+
+// ---- What can be done with a disk. ----
+
+const ACTIONS = [
+  { label: "Replace…", shown: ({ member }) => member,
+    why: ({ member, model }) => member.state === "in-sync" && member.alive &&
+      !member.failed ? "It is in-sync; only a member that is out, silent or " +
+      "failed is replaced." : !hasFree(model) && "No disk is free.",
+    press: ({ disk, member, model }) =>
+      replaceDialog(disk.array, member, model) },
+  { label: "Join", shown: ({ member }) => member?.held, why: () => null,
+    press: ({ disk, member }) => act(joinMember(disk.array, member.position)) },
+  { label: "Spare…", shown: ({ disk }) => !disk.array && !disk.spare_of,
+    why: ({ disk, model }) => disk.state !== "serving" ? `It is ${disk.state}.`
+      : model.objects.array.size === 0 && "There is no array yet.",
+    press: ({ disk, model }) => spareDialog(disk, model) },
+  { label: "Forget…", shown: ({ disk }) => !disk.array,
+    why: ({ disk }) => disk.alive &&
+      "Its member process runs; stop it on its node first.",
+    press: ({ disk }) => confirm(forgetDisk(disk), { label: "Forget it" }) },
+];
+
+const hasFree = (model) => model.sorted("disk").some(isFree);
 
 const COLUMNS = [
   word("Member", ({ disk, member }) =>
@@ -93,29 +109,53 @@ const COLUMNS = [
   figure("Writes", ({ load }) => rate(load.disk_writes)),
   figure("Written", ({ load }) => byteRate(load.disk_write_bytes)),
   figure("CPU", ({ load }) => percent(load.cpu)),
+  buttons(ACTIONS),
 ];
 
 export class MembersView {
   constructor(parent) {
+    this.filter = el("input", { type: "search", class: "form-control",
+      id: "members-filter", placeholder: "node, path, array or state" });
     this.table = new Table(parent, "Members and disks", COLUMNS,
       (item) => item.disk.uuid, "No disk has reported yet.");
+    this.more = button("", () => {
+      this.all = true;
+      this.show(this.model);
+    });
+    this.tools = el("div", { class: "tools" },
+      el("label", { for: "members-filter" }, "Show only"), this.filter);
+    this.tools.hidden = this.more.hidden = true;
+    parent.prepend(this.tools);
+    parent.append(this.more);
+    this.filter.addEventListener("input", () => this.show(this.model));
   }
 
   show(model) {
+    this.model = model;
+    const wanted = this.filter.value.trim().toLowerCase();
     const items = model.sorted("disk").map((disk) => {
       const member = memberOf(disk, model);
-      return { disk, model, member, rebuild: rebuildOf(disk, member, model),
+      return { disk, model, member,
+               rebuild: rebuildOf(disk.array, member, model),
                load: model.load.disks?.[disk.uuid] ?? {} };
-    });
+    }).filter((item) => !wanted || textOf(item).includes(wanted));
     items.sort((a, b) => rank(a).localeCompare(rank(b), "en",
       { numeric: true }));
-    this.table.show(items, (row, { disk }) => {
+    const shown = this.all ? items : items.slice(0, LINES);
+    this.tools.hidden = model.objects.disk.size <= 8;
+    this.more.hidden = shown.length === items.length;
+    setText(this.more, `Show all ${items.length}`);
+    this.table.show(shown, (row, { disk }) => {
       setAttribute(row, "id", `member-${disk.uuid}`);
       setAttribute(row, "tabindex", "-1");
       setAttribute(row, "title", disk.uri);
     });
   }
 }
+
+const textOf = ({ disk, member }) =>
+  [disk.node, disk.path, disk.array ?? "free", disk.uuid, disk.state,
+   member ? memberState(member).word : ""].join(" ").toLowerCase();
 
 const rank = ({ disk, member }) =>
   member ? `0 ${disk.array} ${member.position}` : `1 ${disk.node} ${disk.path}`;

@@ -1,7 +1,14 @@
 // view-sessions.js: a line for each process that has an array attached.
 
+import { buttons, confirm } from "./action.js";
 import { Table, badge, figure, word } from "./dom.js";
+import { evictSession } from "./requests.js";
 import { ago, byteRate, bytes, latency, rate } from "./units.js";
+
+const ACTIONS = [
+  { label: "Evict…", shown: () => true, why: () => null,
+    press: ({ session }) => confirm(evictSession(session), { label: "Evict it" }) },
+];
 
 const COLUMNS = [
   word("Array", ({ session }) => session.array, true),
@@ -22,6 +29,7 @@ const COLUMNS = [
   figure("Written", ({ load }) => byteRate(load.write_bytes)),
   figure("Write takes", ({ load }) => latency(load.write_us)),
   figure("Images buffered", ({ load }) => bytes(load.image_bytes)),
+  buttons(ACTIONS),
 ];
 
 export class SessionsView {

@@ -127,8 +127,11 @@ overdue_answered (struct array *a, const struct aio *x, int error)
   o->waiting--;
   o->quiet_ns = a->now_ns;
   o->probe = NULL;
-  if (x->purpose != FOR_PROBE && error == 0 && x->io.kind != IO_FLUSH)
-    timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
+  if (x->purpose == FOR_PROBE || error || x->io.kind == IO_FLUSH)
+    return;
+  timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
+  latency_add (&a->stats.member[x->io.member].service,
+               a->now_ns - x->io.sent_ns);
 }
 
 /* What was sent to it is answered by nobody any more. */

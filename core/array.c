@@ -69,15 +69,18 @@ count_request (struct array *a, const struct req *q)
     s->reads++;
     s->read_bytes += q->r->length;
     s->read_ns += ns;
+    latency_add (&s->read, ns);
     break;
   case ARRAY_WRITE:
     s->writes++;
     s->write_bytes += q->r->length;
     s->write_ns += ns;
+    latency_add (&s->write, ns);
     break;
   case ARRAY_FLUSH:
     s->flushes++;
     s->flush_ns += ns;
+    latency_add (&s->flush, ns);
     break;
   case ARRAY_ZERO:
     s->zeroes++;

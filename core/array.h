@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "format.h"
+#include "latency.h"
 #include "layout.h"
 #include "limits.h"
 
@@ -161,6 +162,7 @@ struct array_stats {
   uint64_t reads, writes, flushes, zeroes, trims; /* requests done */
   uint64_t read_bytes, write_bytes;
   uint64_t read_ns, write_ns, flush_ns;           /* sums of latencies */
+  struct latency read, write, flush;              /* the same, one by one */
   uint64_t image_bytes, image_bytes_max;          /* buffered now; the bound */
   uint64_t image_oldest_ns;                       /* age; 0 when none */
   uint64_t images_sent, images_replaced;          /* bytes */
@@ -172,6 +174,7 @@ struct array_stats {
                             0: nothing was asked */
     uint64_t timeout_ns; /* that it may keep silent before it is probed */
     bool suspect;        /* far slower than its peers: read around */
+    struct latency service; /* since the start; FLUSH not counted */
   } member[ARRAY_MEMBERS_MAX];
 };
 

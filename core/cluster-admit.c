@@ -1,9 +1,9 @@
 /* cluster-admit.c: which heartbeats are taken in.
  *
  * A disk of another cluster, of an array that is not known, or in a place that
- * is another disk's, is refused; so is one that is less than it was where no
- * other copy is left.  One that knows more than the database shows that the
- * database is an old one.
+ * is another disk's, is refused; so is an old copy of a member's disk, unless the
+ * member is out.  One that knows more than the database shows that the database
+ * is an old one.
  *
  * One process serves a disk.  Another one that asks (the same disk started
  * again, or a clone of it) waits while the known one is asked to speak: if it
@@ -75,41 +75,104 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   return true;
 }
 
+/* ---- A member that was in its place and now is something less. ---- */
+
 bool
-cluster_admit_emptied (const struct cluster_disk *d,
-                       const struct cluster_disk_heartbeat *hb)
+cluster_admit_old (const struct cluster_disk *d,
+                   const struct cluster_disk_heartbeat *hb)
 {
-  return d->array && d->array->rec.ready &&
-         d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
-         cluster_uuid_is_zero (hb->array);
+  const struct cluster_member *m;
+
+  /* The words of one process may come out of order. */
+  if (d->array == NULL || !d->array->rec.ready ||
+      strcmp (hb->instance, d->instance) == 0 ||
+      strcmp (hb->instance, d->rec.instance) == 0)
+    return false;
+  m = &d->array->rec.member[d->position];
+  if (cluster_uuid_is_zero (hb->array))
+    return m->state == MEMBER_IN_SYNC;
+  return cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
+         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed);
 }
 
-/* A member that was in its place and now is something less. */
 static bool
-refuse_diminished (struct cluster *c, uint64_t op, struct cluster_disk *d,
-                   const struct cluster_disk_heartbeat *hb)
+is_out (const struct cluster_disk *d)
+{
+  const struct cluster_change *change = &d->array->rec.change;
+
+  return d->array->rec.member[d->position].state == MEMBER_OUT &&
+         (change->epoch == 0 || change->states[d->position] == MEMBER_OUT);
+}
+
+static void
+found_old (struct cluster *c, struct cluster_disk *d,
+           const struct cluster_disk_heartbeat *hb)
+{
+  if (d->old_copy)
+    return;
+  d->old_copy = true;
+  cluster_log (c, CLUSTER_WARNING, "array", d->array->rec.name,
+               "What disk %.200s of node %s serves as member %u of array %s is "
+               "an old copy of the disk.",
+               hb->path, hb->node, d->position, d->array->rec.name);
+  cluster_put_disk (c, d); /* how far the disk itself was */
+  cluster_changed_disk (c, d);
+  cluster_array_moved (c, d->array);
+}
+
+/* It is told nothing: what a disk is told it writes down, and would say the next
+ * time.  The member goes out if it can; then it may be made anew from this.
+ */
+static bool
+refuse_old (struct cluster *c, uint64_t op, struct cluster_disk *d,
+            const struct cluster_disk_heartbeat *hb)
+{
+  bool blank = cluster_uuid_is_zero (hb->array);
+  struct cluster_problem *p;
+
+  if (!cluster_admit_old (d, hb))
+    return false;
+  found_old (c, d, hb);
+  if (is_out (d))
+    return false;
+  if (d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
+      !cluster_array_can_leave_out (d->array, d->position))
+    p = cluster_refuse (c, op, CLUSTER_CONFLICT, blank ? "blank" : "old-copy",
+                        "disk %.200s of node %s is member %u of array %s, but "
+                        "%s, and no other copy of its data is left: %s",
+                        hb->path, hb->node, d->position, d->array->rec.name,
+                        blank ? "says that it belongs to no array: it was "
+                                "formatted, or an old copy of it was put back"
+                              : "an old copy of it was put back",
+                        OLD_COPY_WAY);
+  else {
+    p = cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "old-copy",
+                        "disk %.200s of node %s is an old copy of member %u of "
+                        "array %s: it is taken in, and rebuilt in full, when "
+                        "the array goes on without it",
+                        hb->path, hb->node, d->position, d->array->rec.name);
+    cluster_retry (p, HEARTBEAT_MS);
+  }
+  if (cluster_text_copy (d->reason, sizeof d->reason, p->detail))
+    cluster_changed_disk (c, d);
+  return true;
+}
+
+static bool
+refuse_truncated (struct cluster *c, uint64_t op, struct cluster_disk *d,
+                  const struct cluster_disk_heartbeat *hb)
 {
   struct cluster_problem *p;
 
-  if (d == NULL || d->array == NULL || !d->array->rec.ready)
+  if (d->array == NULL || !d->array->rec.ready ||
+      hb->data_bytes >= d->array->rec.member_bytes)
     return false;
-  if (cluster_admit_emptied (d, hb) &&
-      !cluster_array_can_leave_out (d->array, d->position))
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "blank",
-                        "disk %.200s of node %s is member %u of array %s, but "
-                        "says that it belongs to no array: it was formatted, "
-                        "or an old copy of it was put back; no other copy of "
-                        "its data is left, so put the right disk back",
-                        hb->path, hb->node, d->position, d->array->rec.name);
-  else if (hb->data_bytes < d->array->rec.member_bytes)
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "truncated",
-                        "disk %.200s of node %s, member %u of array %s, has a "
-                        "data area of %" PRIu64 " bytes, and %" PRIu64
-                        " are in use: give it its size back, or replace it",
-                        hb->path, hb->node, d->position, d->array->rec.name,
-                        hb->data_bytes, d->array->rec.member_bytes);
-  else
-    return false;
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "truncated",
+                      "disk %.200s of node %s, member %u of array %s, has a "
+                      "data area of %" PRIu64 " bytes, and %" PRIu64
+                      " are in use: give it its size back, or replace it",
+                      hb->path, hb->node, d->position, d->array->rec.name,
+                      hb->data_bytes, d->array->rec.member_bytes);
   if (cluster_text_copy (d->reason, sizeof d->reason, p->detail))
     cluster_changed_disk (c, d);
   return true;
@@ -169,11 +232,13 @@ cluster_admit_others (struct cluster *c, struct cluster_disk *d)
                     "%s is already served by a live process at %.200s: stop "
                     "that one, or format this disk anew if it is a copy",
                     cluster_disk_words (d, words, sizeof words), d->rec.uri);
-    cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
-                 "A second process, for %.200s of node %s, asked to serve %s "
-                 "and was refused: is it a clone?",
-                 w->heartbeat->path, w->heartbeat->node,
-                 cluster_disk_words (d, words, sizeof words));
+    if (cluster_text_copy (d->refused, sizeof d->refused,
+                           w->heartbeat->instance)) /* it may go on asking */
+      cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
+                   "A second process, for %.200s of node %s, asked to serve %s "
+                   "and was refused: is it a clone?",
+                   w->heartbeat->path, w->heartbeat->node,
+                   cluster_disk_words (d, words, sizeof words));
     cluster_wait_end (c, w);
   }
 }
@@ -203,5 +268,6 @@ cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
 {
   return !refuse_foreign (c, op, d, hb) && !refuse_newer (c, op, d, hb) &&
          !refuse_array (c, op, d, hb) &&
-         !(d && contend (c, op, d, hb)) && !refuse_diminished (c, op, d, hb);
+         !(d && (contend (c, op, d, hb) || refuse_old (c, op, d, hb) ||
+                 refuse_truncated (c, op, d, hb)));
 }

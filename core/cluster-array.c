@@ -124,7 +124,7 @@ plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
                          "take it from that array's spares first",
                          words, other ? other->rec.name : "another");
   }
-  else if (cluster_disk_usable (d, p)) {
+  else if (cluster_disk_usable (c, d, p)) {
     a->disk[m] = d;
     memcpy (a->rec.member[m].disk, uuid, 16);
     a->rec.member[m].state = MEMBER_IN_SYNC;
@@ -198,32 +198,39 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
   return 0;
 }
 
+bool
+cluster_array_create_refused (struct cluster *c, uint64_t op,
+                              const struct cluster_create *create,
+                              struct cluster_array *plan)
+{
+  const struct cluster_array *other;
+  struct cluster_problem p;
+  unsigned count = 0;
+
+  TAILQ_FOREACH (other, &c->arrays, link)
+    count++;
+  if (cluster_refuse_read_only (c, op))
+    ;
+  else if (count >= ARRAYS_MAX)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
+                    "there are %d arrays already: delete one first",
+                    ARRAYS_MAX);
+  else if (cluster_array_plan (c, create, plan, &p) == -1)
+    cluster_problem_send (c, op, &p);
+  else
+    return false;
+  return true;
+}
+
 void
 cluster_array_create (struct cluster *c, const struct cluster_input *in,
                       const struct cluster_create *create)
 {
-  struct cluster_array *a, *other;
-  struct cluster_problem p;
-  unsigned count = 0;
+  struct cluster_array *a = cluster_alloc (sizeof *a);
 
   cluster_begin (c, in);
-  if (cluster_refuse_read_only (c, in->op)) {
-    cluster_end (c);
-    return;
-  }
-  TAILQ_FOREACH (other, &c->arrays, link)
-    count++;
-  a = cluster_alloc (sizeof *a);
-  if (count >= ARRAYS_MAX) {
-    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "too-many",
-                    "there are %d arrays already: delete one first",
-                    ARRAYS_MAX);
+  if (cluster_array_create_refused (c, in->op, create, a))
     free (a);
-  }
-  else if (cluster_array_plan (c, create, a, &p) == -1) {
-    cluster_problem_send (c, in->op, &p);
-    free (a);
-  }
   else {
     cluster_uuid_make (in->random, a->rec.uuid);
     TAILQ_INSERT_TAIL (&c->arrays, a, link);
@@ -244,12 +251,21 @@ cluster_array_create (struct cluster *c, const struct cluster_input *in,
 
 /* ---- Deleting. ---- */
 
-static bool
-refuse_delete (struct cluster *c, uint64_t op, const struct cluster_array *a)
+bool
+cluster_array_delete_refused (struct cluster *c, uint64_t op, const char *name)
 {
+  const struct cluster_array *a = cluster_array_find (c, name);
   struct cluster_session *s;
   struct cluster_problem *p;
 
+  if (a == NULL) {
+    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "there is no array %s: GET /api/v1/arrays lists them",
+                    name);
+    return true;
+  }
+  if (cluster_refuse_read_only (c, op))
+    return true;
   TAILQ_FOREACH (s, &c->sessions, link) {
     if (s->rec.ended || !s->alive ||
         !cluster_uuid_equal (s->rec.array, a->rec.uuid))
@@ -304,16 +320,9 @@ void
 cluster_array_delete (struct cluster *c, const struct cluster_input *in,
                       const char *name)
 {
-  struct cluster_array *a = cluster_array_find (c, name);
-
   cluster_begin (c, in);
-  if (a == NULL)
-    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-array",
-                    "there is no array %s: GET /api/v1/arrays lists them",
-                    name);
-  else if (!cluster_refuse_read_only (c, in->op) &&
-           !refuse_delete (c, in->op, a))
-    delete (c, in->op, a);
+  if (!cluster_array_delete_refused (c, in->op, name))
+    delete (c, in->op, cluster_array_find (c, name));
   cluster_end (c);
 }
 
@@ -327,6 +336,7 @@ cluster_array_moved (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     ready = ready && a->disk[m]->took_place;
   if (ready && !a->rec.ready) {
+    cluster_job_created (c, a);
     a->rec.ready = true;
     cluster_put_array (c, a);
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
@@ -348,14 +358,14 @@ cluster_member_well (const struct cluster_array *a, unsigned member,
     *why = "is out";
   else if (a->rec.member[member].state == MEMBER_JOINING)
     *why = "is joining";
+  else if (d->old_copy)
+    *why = "is an old copy of the disk";
   else if (d->failed)
     *why = "has failed";
   else if (!d->alive)
     *why = "is silent";
   else if (!d->heard)
     *why = "has not been heard of since weftd was started";
-  else if (d->old_copy)
-    *why = "is an old copy of the disk";
   else if (!d->took_place)
     *why = "has not taken its place yet";
   else
@@ -370,8 +380,8 @@ away (const struct cluster_disk *d)
   return !d->alive || d->failed || d->old_copy;
 }
 
-static void
-missing (const struct cluster_array *a, bool out[], bool gone[])
+void
+cluster_array_missing (const struct cluster_array *a, bool out[], bool gone[])
 {
   for (unsigned m = 0; m < a->layout.members; m++) {
     out[m] = a->rec.member[m].state != MEMBER_IN_SYNC;
@@ -386,7 +396,7 @@ cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
   bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
   uint64_t e, u;
 
-  missing (a, out, gone);
+  cluster_array_missing (a, out, gone);
   u = layout_loss (&a->layout, gone, &e);
   if (exposed)
     *exposed = e;
@@ -402,7 +412,8 @@ cluster_array_can_leave_out (const struct cluster_array *a, unsigned member)
   bool out[ARRAY_MEMBERS_MAX];
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    out[m] = m == member || a->rec.member[m].state != MEMBER_IN_SYNC;
+    out[m] = m == member || a->rec.member[m].state != MEMBER_IN_SYNC ||
+             a->disk[m]->old_copy;
   return layout_loss (&a->layout, out, NULL) == 0;
 }
 

@@ -118,7 +118,7 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
                         cluster_disk_words (a->disk[m], words, sizeof words),
                         why, way,
                         a->disk[m]->old_copy
-                          ? "put the right disk back"
+                          ? OLD_COPY_WAY
                           : "start its member process and see its log");
     cluster_retry (p, HEARTBEAT_MS);
     return true;
@@ -136,7 +136,7 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
   struct cluster_problem *p;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
-    if (a->disk[m]->heard || !a->disk[m]->alive)
+    if (a->disk[m]->heard || a->disk[m]->old_copy || !a->disk[m]->alive)
       continue;
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
                         "array %s cannot be attached yet: weftd was just "
@@ -234,6 +234,8 @@ cluster_session_refuse_challengers (struct cluster *c,
 {
   struct waiting *w, *next;
 
+  if (c->waiting[WAIT_HOLDER] == 0)
+    return;
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
     if (w->kind != WAIT_HOLDER || w->session != holder)
@@ -479,7 +481,7 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
       cluster_epoch_prepare (c, a, next.states, NULL, true);
       cluster_epoch_advance (c, a);
     }
-    else if (next.epoch == 0 && (!a->renumbered || cluster_epoch_too_low (a)))
+    else if (next.epoch == 0 && (!a->renumbered || cluster_epoch_too_low (c, a)))
       cluster_epoch_stay (c, a, NULL);
     else if (!a->renumbered)
       cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);

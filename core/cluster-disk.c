@@ -11,6 +11,8 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <search.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +45,8 @@ cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p)
 }
 
 bool
-cluster_disk_usable (const struct cluster_disk *d, struct cluster_problem *p)
+cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
+                     struct cluster_problem *p)
 {
   char words[320];
 
@@ -60,6 +63,16 @@ cluster_disk_usable (const struct cluster_disk *d, struct cluster_problem *p)
                          "%s has not yet released the array that it was a "
                          "member of: try again in a moment",
                          words);
+  else if (cluster_node_is_draining (c, d->rec.node))
+    cluster_problem_set (p, CLUSTER_CONFLICT, "draining",
+                         "%s is on a node that is being drained: choose "
+                         "another disk, or stop the drain first",
+                         words);
+  else if (cluster_node_in_maintenance (c, d->rec.node))
+    cluster_problem_set (p, CLUSTER_CONFLICT, "maintenance",
+                         "%s is on a node in maintenance: choose another disk, "
+                         "or end the maintenance first",
+                         words);
   else
     return true;
   return false;
@@ -71,15 +84,34 @@ cluster_disk_silent_ms (const struct cluster *c, const struct cluster_disk *d)
   return c->live_ms - d->last_live_ms;
 }
 
+static int
+compare_uuids (const void *a, const void *b)
+{
+  return memcmp (a, b, 16);
+}
+
 struct cluster_disk *
 cluster_disk_find (const struct cluster *c, const uint8_t uuid[16])
 {
-  struct cluster_disk *d;
+  char **found = tfind (uuid, &c->disks_by_uuid, compare_uuids);
 
-  TAILQ_FOREACH (d, &c->disks, link)
-    if (cluster_uuid_equal (d->rec.uuid, uuid))
-      return d;
-  return NULL;
+  return found ? (void *) (*found - offsetof (struct cluster_disk, rec.uuid))
+               : NULL;
+}
+
+void
+cluster_disk_insert (struct cluster *c, struct cluster_disk *d)
+{
+  TAILQ_INSERT_TAIL (&c->disks, d, link);
+  if (tsearch (d->rec.uuid, &c->disks_by_uuid, compare_uuids) == NULL)
+    abort ();
+}
+
+void
+cluster_disk_extract (struct cluster *c, struct cluster_disk *d)
+{
+  TAILQ_REMOVE (&c->disks, d, link);
+  tdelete (d->rec.uuid, &c->disks_by_uuid, compare_uuids);
 }
 
 uint64_t
@@ -108,23 +140,16 @@ order_of (const struct cluster *c, const struct cluster_disk *d,
 bool
 cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
 {
-  struct waiting *w, *next;
-  bool any = false;
-
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->kind != WAIT_DISK || w->disk != d)
-      continue;
-    d->last_live_ms = c->live_ms;
-    d->told = true;
-    d->told_epoch = d->array ? d->array->rec.epoch : 0;
-    d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
-    order_of (c, d, &d->told_order);
-    cluster_reply_disk (c, w->op, d);
-    cluster_wait_end (c, w);
-    any = true;
-  }
-  return any;
+  if (d->poll == NULL)
+    return false;
+  d->last_live_ms = c->live_ms;
+  d->told = true;
+  d->told_epoch = d->array ? d->array->rec.epoch : 0;
+  d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
+  order_of (c, d, &d->told_order);
+  cluster_reply_disk (c, d->poll->op, d);
+  cluster_wait_end (c, d->poll);
+  return true;
 }
 
 /* ---- Taking a heartbeat in. ---- */
@@ -147,7 +172,7 @@ disk_register (struct cluster *c, const struct cluster_input *in,
   d = cluster_alloc (sizeof *d);
   memcpy (d->rec.uuid, hb->uuid, 16);
   memcpy (d->rec.key, in->random, KEY_BYTES);
-  TAILQ_INSERT_TAIL (&c->disks, d, link);
+  cluster_disk_insert (c, d);
   cluster_log (c, CLUSTER_INFO, "disk", hb->path,
                "Disk %.200s of node %s has registered.", hb->path, hb->node);
   return d;
@@ -189,6 +214,22 @@ take_load (struct cluster *c, struct cluster_disk *d,
   d->load = *l;
 }
 
+/* Nothing but its UUID says that it is the disk: whoever is in charge is told. */
+static void
+warn_of_move (struct cluster *c, const struct cluster_disk *d,
+              const struct cluster_disk_heartbeat *hb)
+{
+  const struct cluster_disk_record *r = &d->rec;
+
+  if (d->array && r->node[0] && strcmp (r->node, hb->node) != 0)
+    cluster_log (c, CLUSTER_WARNING, "disk", hb->path,
+                 "Disk %.200s, member %u of array %s, has moved from node %s "
+                 "to node %s (%.200s): if nobody moved it there, that node is "
+                 "not to be trusted (weftctl node revoke).",
+                 hb->path, d->position, d->array->rec.name, r->node, hb->node,
+                 hb->uri);
+}
+
 /* What is stored of a disk; true: it differs from what was. */
 static bool
 take_record (struct cluster *c, struct cluster_disk *d,
@@ -197,6 +238,7 @@ take_record (struct cluster *c, struct cluster_disk *d,
   struct cluster_disk_record *r = &d->rec;
   bool differs = r->size != hb->size || r->data_bytes != hb->data_bytes;
 
+  warn_of_move (c, d, hb);
   differs |= cluster_text_copy (r->node, sizeof r->node, hb->node);
   differs |= cluster_text_copy (r->uri, sizeof r->uri, hb->uri);
   differs |= cluster_text_copy (r->path, sizeof r->path, hb->path);
@@ -215,30 +257,46 @@ take_record (struct cluster *c, struct cluster_disk *d,
   return differs;
 }
 
-/* How far its superblock is, of a disk that is in its place.  fresh: this is the
- * first that its process says; what it says later may come out of order.  True:
- * that is to be stored now.
+/* How far its superblock is, of a disk that is in its place.  True: that is to be
+ * stored now.
  */
 static bool
 take_sequence (struct cluster *c, struct cluster_disk *d,
-               const struct cluster_disk_heartbeat *hb, bool took, bool fresh,
-               bool stored)
+               const struct cluster_disk_heartbeat *hb, bool took, bool stored)
 {
-  bool old = took ? hb->sequence < d->rec.sequence
-                  : cluster_admit_emptied (d, hb);
-
   d->sequence = hb->sequence;
-  d->old_copy = old && (fresh || d->old_copy);
-  if (!took || old)
+  if (!took)
     return false;
-  d->rec.sequence = d->sequence; /* also where it is not stored yet */
-  if (d->sequence == d->stored_sequence ||
+  if (hb->sequence > d->rec.sequence)
+    d->rec.sequence = hb->sequence; /* also where it is not stored yet */
+  if (d->rec.sequence == d->stored_sequence ||
       (!stored && d->stored_live_ms &&
        c->live_ms - d->stored_live_ms < SEQUENCE_MS))
     return false;
-  d->stored_sequence = d->sequence;
+  d->stored_sequence = d->rec.sequence;
   d->stored_live_ms = c->live_ms;
   return true;
+}
+
+/* Of a member's disk: is it the one that it was?  A blank one begins anew. */
+static void
+take_self (struct cluster *c, struct cluster_disk *d,
+           const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_array *a = d->array;
+
+  d->old_copy = false;
+  if (cluster_admit_old (d, hb)) {
+    d->old_copy = true;
+    cluster_rebuild_reset (c, a, d->position);
+  }
+  else if (cluster_uuid_is_zero (hb->array) &&
+           (d->rec.sequence || a->rec.member[d->position].confirmed)) {
+    d->rec.sequence = d->stored_sequence = 0;
+    a->rec.member[d->position].confirmed = 0;
+    cluster_put_disk (c, d);
+    cluster_put_array (c, a);
+  }
 }
 
 /* Is it further with its rebuild, or does it wait for something else? */
@@ -304,7 +362,9 @@ take (struct cluster *c, struct cluster_disk *d,
   bool was_old = d->old_copy;
   bool moved;
 
-  stored |= take_sequence (c, d, hb, took, restarted || !d->heard, stored);
+  if (d->array)
+    take_self (c, d, hb);
+  stored |= take_sequence (c, d, hb, took, stored);
   moved = told || took != d->took_place || d->min_epoch != hb->min_epoch ||
           d->states_epoch != hb->states_epoch || d->old_copy != was_old ||
           d->join.phase != hb->join.phase || d->join.epoch != hb->join.epoch;
@@ -396,6 +456,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
   w = cluster_wait (c, WAIT_DISK, in->op,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->disk = d;
+  d->poll = w;
   if (wait_ms == 0 || !content (c, d, hb))
     cluster_disk_wake (c, d);
 }
@@ -430,17 +491,18 @@ void
 cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
 {
   char words[320];
-  struct waiting *w;
 
   if (!d->alive || cluster_disk_silent_ms (c, d) < MEMBER_TTL_MS)
     return;
-  TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_DISK && w->disk == d)
-      return; /* it is we who are silent */
+  if (d->poll)
+    return; /* it is we who are silent */
   d->alive = false;
   cluster_changed_disk (c, d);
   if (d->array && !cluster_disk_is_name (d)) {
-    cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
+    cluster_log (c,
+                 cluster_node_in_maintenance (c, d->rec.node)
+                   ? CLUSTER_INFO : CLUSTER_WARNING,
+                 "disk", d->rec.path,
                  "Member %u of array %s (%s) is silent.", d->position,
                  d->array->rec.name,
                  cluster_disk_words (d, words, sizeof words));
@@ -448,50 +510,66 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
   }
 }
 
-void
-cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
-                     const uint8_t uuid[16])
+bool
+cluster_disk_forget_refused (struct cluster *c, uint64_t op,
+                             const uint8_t uuid[16])
 {
-  struct cluster_disk *d = cluster_disk_find (c, uuid);
+  const struct cluster_disk *d = cluster_disk_find (c, uuid);
   char words[320], text[CLUSTER_UUID_TEXT_BYTES];
-  struct waiting *w, *next;
 
-  cluster_begin (c, in);
   if (d == NULL) {
     cluster_uuid_text (uuid, text);
-    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-disk",
+    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-disk",
                     "there is no disk %s: GET /api/v1/disks lists them", text);
   }
-  else if (cluster_refuse_read_only (c, in->op))
+  else if (cluster_refuse_read_only (c, op))
     ;
   else if (d->array)
-    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "in-use",
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
                     "%s is member %u of array %s: replace it there, or delete "
                     "the array first",
                     cluster_disk_words (d, words, sizeof words), d->position,
                     d->array->rec.name);
   else if (!cluster_uuid_is_zero (d->rec.spare_of))
-    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "spare",
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "spare",
                     "%s is a spare of array %s: take it from its spares first",
                     cluster_disk_words (d, words, sizeof words),
                     cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
   else if (d->alive)
-    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "alive",
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
                     "%s is alive: stop the process that serves it first",
                     cluster_disk_words (d, words, sizeof words));
-  else {
-    for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-      next = TAILQ_NEXT (w, link);
-      if (w->disk == d) {
-        cluster_refuse (c, w->op, CLUSTER_CONFLICT, "forgotten",
-                        "the disk was forgotten just now: try again");
-        cluster_wait_end (c, w);
-      }
+  else
+    return false;
+  return true;
+}
+
+void
+cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
+{
+  struct waiting *w, *next;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->disk == d) {
+      cluster_refuse (c, w->op, CLUSTER_CONFLICT, "forgotten",
+                      "the disk was forgotten just now: try again");
+      cluster_wait_end (c, w);
     }
-    cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
-                 "Disk %.200s of node %s was forgotten.", d->rec.path,
-                 d->rec.node);
-    cluster_drop_disk (c, d);
+  }
+  cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
+               "Disk %.200s of node %s was forgotten.", d->rec.path,
+               d->rec.node);
+  cluster_drop_disk (c, d);
+}
+
+void
+cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
+                     const uint8_t uuid[16])
+{
+  cluster_begin (c, in);
+  if (!cluster_disk_forget_refused (c, in->op, uuid)) {
+    cluster_disk_remove (c, cluster_disk_find (c, uuid));
     cluster_reply_done (c, in->op, CLUSTER_DISK, uuid, 0, NULL);
   }
   cluster_end (c);

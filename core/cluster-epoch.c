@@ -66,9 +66,16 @@ cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
   struct cluster_change *change = &a->rec.change;
   uint64_t epoch = cluster_array_wanted_epoch (a);
 
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
     if (a->disk[m]->min_epoch > epoch)
       epoch = a->disk[m]->min_epoch;
+    /* No disk has this number but the one that joins now: not one that was in its
+     * place before, and has raised its min_epoch by itself.
+     */
+    if (a->rec.member[m].state == MEMBER_OUT && states[m] != MEMBER_OUT &&
+        epoch == a->rec.epoch)
+      epoch++;
+  }
   if (change->epoch == 0)
     change->since_wall_ms = c->wall_ms;
   change->epoch = epoch + 1;
@@ -95,7 +102,14 @@ cluster_epoch_waits_for (const struct cluster_array *a, unsigned member)
   const struct cluster_change *change = &a->rec.change;
   const struct cluster_disk *d = a->disk[member];
 
-  return change->epoch && change->confirm[member] &&
+  if (change->epoch == 0)
+    return false;
+  /* It may have been started again since, and then has lost some of it. */
+  if (a->rec.member[member].state == MEMBER_JOINING &&
+      change->states[member] == MEMBER_IN_SYNC &&
+      !cluster_rebuild_synced (a, member))
+    return true;
+  return change->confirm[member] &&
          (!d->heard || !d->took_place || d->min_epoch < change->epoch);
 }
 
@@ -179,11 +193,11 @@ cluster_epoch_reborn (const struct cluster *c, const struct cluster_array *a,
 }
 
 bool
-cluster_epoch_too_low (const struct cluster_array *a)
+cluster_epoch_too_low (const struct cluster *c, const struct cluster_array *a)
 {
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC &&
-        a->disk[m]->min_epoch > a->rec.epoch)
+        (a->disk[m]->min_epoch > a->rec.epoch || cluster_key_stale (c, a, m)))
       return true;
   return false;
 }
@@ -219,8 +233,12 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                    ? (c->wall_ms - member->since_wall_ms) / 1000
                    : 0,
                  a->rec.member_bytes >> 20);
+  if (member->state == MEMBER_JOINING)
+    cluster_job_rebuilt (c, a, m, state);
   member->state = state;
   member->since_wall_ms = c->wall_ms;
+  if (state == MEMBER_IN_SYNC)
+    cluster_drain_arrived (c, member);
   cluster_changed_disk (c, a->disk[m]);
 }
 
@@ -255,8 +273,11 @@ commit (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
 
-    if (change->confirm[m])
+    if (change->confirm[m]) {
+      if (!cluster_epoch_waits_for (a, m))
+        member->confirmed = change->epoch;
       member->fence = change->epoch;
+    }
     if (change->confirm[m] || change->states[m] == MEMBER_OUT)
       cluster_disk_meet (c, a->disk[m]);
     if (member->state != change->states[m])
@@ -271,6 +292,7 @@ commit (struct cluster *c, struct cluster_array *a)
       }
   }
   memset (change, 0, sizeof *change);
+  cluster_key_minted (c, a);
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
   cluster_session_committed (c, a, prepared);
@@ -330,7 +352,7 @@ give_up (struct cluster *c, struct cluster_array *a)
 
   for (unsigned m = 0; m < a->layout.members; m++)
     if (cluster_epoch_waits_for (a, m) &&
-        (a->rec.change.states[m] != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
+        (a->rec.member[m].state != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
       return;
   TAILQ_FOREACH (s, &c->sessions, link)
     if (cluster_epoch_waits_for_session (a, s))
@@ -388,6 +410,30 @@ confirm_joiners (const struct cluster_array *a, unsigned group, bool confirm[])
       confirm[m] = true;
 }
 
+/* One that was started again goes out, if it can, when the others are back: so it
+ * is caught up, and nothing of what it had not flushed is told as lost.  But if one
+ * of them stays away, it is given back with those that do not.
+ */
+static void
+spare_reborn (const struct cluster *c, const struct cluster_array *a,
+              const struct cluster_session *writer, bool confirm[])
+{
+  unsigned lost = 0, back = 0;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    lost += writer->lost[m];
+    back += confirm[m];
+  }
+  if (back < lost)
+    return;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (confirm[m] && (lost == 1 || back > 1) && /* who waits needs another */
+        cluster_epoch_reborn (c, a, m) && cluster_array_can_leave_out (a, m)) {
+      confirm[m] = false;
+      back--;
+    }
+}
+
 /* A member that a writer has lost is fenced, so that nothing that was asked of
  * it before still runs, and given to the writer again.  This goes before what
  * else is under way: the writer may not be able to take part in that, and it
@@ -398,17 +444,19 @@ reconnect (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
   struct cluster_session *writer = cluster_array_writer (c, a);
-  bool confirm[ARRAY_MEMBERS_MAX] = { false }, differs = false;
+  bool confirm[ARRAY_MEMBERS_MAX] = { false }, asked[ARRAY_MEMBERS_MAX];
+  bool differs = false;
 
   if (change->sessions)
     return; /* the writer does take part: cluster_epoch_stalls */
   for (unsigned m = 0; m < a->layout.members; m++) {
-    bool asked = change->epoch && change->confirm[m] &&
-                 a->rec.member[m].state == MEMBER_IN_SYNC;
-
-    confirm[m] = give_back (c, a, m, writer, asked);
-    differs = differs || confirm[m] != asked;
+    asked[m] = change->epoch && change->confirm[m] &&
+               a->rec.member[m].state == MEMBER_IN_SYNC;
+    confirm[m] = give_back (c, a, m, writer, asked[m]);
   }
+  spare_reborn (c, a, writer, confirm);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    differs = differs || confirm[m] != asked[m];
   if (!differs)
     return;
   /* What the writer had not flushed may be gone: those who copy from it look
@@ -431,7 +479,7 @@ renew (struct cluster *c, struct cluster_array *a)
   const struct cluster_session *s;
   bool needed = false;
 
-  if (!cluster_epoch_too_low (a))
+  if (!cluster_epoch_too_low (c, a))
     return;
   TAILQ_FOREACH (s, &c->sessions, link)
     needed |= !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
@@ -459,9 +507,10 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
 
   if (c->read_only[0])
     return;
-  TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable)
-      return; /* that one decides */
+  if (c->waiting[WAIT_ATTACH] > 0)
+    TAILQ_FOREACH (w, &c->waitings, link)
+      if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable)
+        return; /* that one decides */
   if (for_readers (a) && !(writer && writer->alive))
     cluster_epoch_stay (c, a, a->rec.change.confirm);
   if (writer)

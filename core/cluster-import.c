@@ -321,6 +321,7 @@ make_disk (struct cluster *c, const struct cluster_input *in,
     memcpy (r->node, hb->node, sizeof r->node);
     memcpy (r->uri, hb->uri, sizeof r->uri);
     memcpy (r->path, hb->path, sizeof r->path);
+    memcpy (r->instance, hb->instance, sizeof r->instance);
     r->size = hb->size;
     r->data_bytes = hb->data_bytes;
     r->sequence = hb->sequence;
@@ -334,7 +335,7 @@ make_disk (struct cluster *c, const struct cluster_input *in,
     snprintf (r->path, sizeof r->path, "unknown");
   }
   memcpy (a->rec.member[m].disk, r->uuid, 16);
-  TAILQ_INSERT_TAIL (&c->disks, d, link);
+  cluster_disk_insert (c, d);
   cluster_put_disk (c, d);
   cluster_changed_disk (c, d);
 }

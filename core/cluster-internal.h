@@ -41,6 +41,7 @@
 #define DISKS_MAX 4096
 #define ARRAYS_MAX 1024
 #define SESSIONS_MAX 4096
+#define NODES_MAX 4096
 #define FOREIGNS_MAX 256
 /* How far a disk's superblock is, is stored so often at most. */
 #define SEQUENCE_MS 10000
@@ -52,6 +53,7 @@ enum waiting_kind {
   WAIT_ATTACH,    /* for the members of `array` to confirm its change */
   WAIT_HOLDER,    /* an attach: for the holder, `session`, to speak */
   WAIT_LOST,      /* a report of `session`: for `member` to be out */
+  WAIT_KINDS
 };
 
 /* An attach that is to be tried again. */
@@ -80,10 +82,14 @@ struct cluster {
   bool has_identity, started;
   char read_only[512]; /* "": no */
   struct cluster_disks disks;
+  void *disks_by_uuid; /* a tree (tsearch) of pointers to their UUIDs */
   struct cluster_arrays arrays;
   struct cluster_sessions sessions;
+  struct cluster_nodes nodes;
   struct cluster_foreigns foreigns;
   struct waitings waitings;
+  unsigned waiting[WAIT_KINDS]; /* how many of them there are of each kind */
+  struct cluster_jobs ended; /* the newest first */
   STAILQ_HEAD (, cluster_step) steps;
 
   struct cluster_step *step; /* being made */
@@ -100,14 +106,19 @@ void cluster_put_identity (struct cluster *c);
 void cluster_put_disk (struct cluster *c, const struct cluster_disk *d);
 void cluster_put_array (struct cluster *c, const struct cluster_array *a);
 void cluster_put_session (struct cluster *c, const struct cluster_session *s);
+void cluster_put_node (struct cluster *c, const struct cluster_node *n);
 void cluster_drop_disk (struct cluster *c, struct cluster_disk *d);
 void cluster_drop_array (struct cluster *c, struct cluster_array *a);
 void cluster_drop_session (struct cluster *c, struct cluster_session *s);
+/* n: its record; NULL: it has none.  Told of in any case. */
+void cluster_drop_node (struct cluster *c, struct cluster_node *n,
+                        const char *name);
 
 void cluster_changed_disk (struct cluster *c, const struct cluster_disk *d);
 void cluster_changed_array (struct cluster *c, const struct cluster_array *a);
 void cluster_changed_session (struct cluster *c,
                               const struct cluster_session *s);
+void cluster_changed_node (struct cluster *c, const struct cluster_node *n);
 void cluster_log (struct cluster *c, enum cluster_severity severity,
                   const char *what, const char *name, const char *fmt, ...)
   __attribute__ ((format (printf, 5, 6)));
@@ -120,6 +131,9 @@ void cluster_reply_session (struct cluster *c, uint64_t op,
                             enum cluster_reply_kind kind,
                             const struct cluster_array *a,
                             const struct cluster_session *s);
+void cluster_reply_node (struct cluster *c, uint64_t op,
+                         enum cluster_reply_kind kind,
+                         const struct cluster_node *n);
 void cluster_reply_done (struct cluster *c, uint64_t op,
                          enum cluster_object object, const uint8_t uuid[16],
                          uint64_t id, const char *name);
@@ -164,14 +178,21 @@ bool cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
                     const struct cluster_disk_heartbeat *hb);
 /* The known process has spoken: the others are refused. */
 void cluster_admit_others (struct cluster *c, struct cluster_disk *d);
-/* An in-sync member that says that it belongs to no array: an old copy of the
- * disk, or not a copy at all.
+/* Is this what a member's disk was once (or nothing of it), in a process that was
+ * not taken in yet?  It has not heard, or not written, what the disk has.
  */
-bool cluster_admit_emptied (const struct cluster_disk *d,
-                            const struct cluster_disk_heartbeat *hb);
+bool cluster_admit_old (const struct cluster_disk *d,
+                        const struct cluster_disk_heartbeat *hb);
+/* What there is to do about the last copy's. */
+#define OLD_COPY_WAY                                                           \
+  "put the right disk back; if that is gone for good, delete the array, or "   \
+  "import it from its members as they are, into a weftd with a new database"
 
 /* cluster-disk.c */
-/* Answer its long polls.  True: there were some. */
+/* Into the engine, and out of it. */
+void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
+void cluster_disk_extract (struct cluster *c, struct cluster_disk *d);
+/* Answer its long poll.  True: there was one. */
 bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_take_over (struct cluster *c, struct waiting *w);
 void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
@@ -181,12 +202,18 @@ const char *cluster_disk_words (const struct cluster_disk *d, char *text,
 /* There is no such disk: says so. */
 void cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p);
 /* Could it be given a place?  Heard, well, and released; else says why not. */
-bool cluster_disk_usable (const struct cluster_disk *d,
+bool cluster_disk_usable (const struct cluster *c,
+                          const struct cluster_disk *d,
                           struct cluster_problem *p);
 /* What it is to do about joining has changed, perhaps: tell it. */
 void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
 /* Whoever writes is to know of the process that serves it now. */
 void cluster_disk_meet (struct cluster *c, struct cluster_disk *d);
+/* It can't be forgotten: refuses, and answers true. */
+bool cluster_disk_forget_refused (struct cluster *c, uint64_t op,
+                                  const uint8_t uuid[16]);
+/* Forget it. */
+void cluster_disk_remove (struct cluster *c, struct cluster_disk *d);
 /* It only stands for a member that an import did not find. */
 bool cluster_disk_is_name (const struct cluster_disk *d);
 
@@ -202,6 +229,16 @@ uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
 /* A member took its place, came, went or changed: see what follows. */
 void cluster_array_moved (struct cluster *c, struct cluster_array *a);
 
+/* Can't it be made, or deleted?  Then refuses.  plan: cluster_array_plan's. */
+bool cluster_array_create_refused (struct cluster *c, uint64_t op,
+                                   const struct cluster_create *create,
+                                   struct cluster_array *plan);
+bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
+                                   const char *name);
+/* Members of no use now: not in-sync (out[]), or that and away (gone[]). */
+void cluster_array_missing (const struct cluster_array *a, bool out[],
+                            bool gone[]);
+
 /* What becomes of the states when this member goes out: joining members of its
  * group go as well where they may have copied from it.
  */
@@ -210,18 +247,36 @@ void cluster_array_leave_out (const struct cluster_array *a, unsigned member,
 /* Must sessions be prepared before these states are the array's? */
 bool cluster_array_concerns_sessions (const struct cluster_array *a,
                                       const uint8_t states[]);
-/* Would every byte have a copy without this member? */
+/* Would every byte have a copy without this member?  An old one is none. */
 bool cluster_array_can_leave_out (const struct cluster_array *a,
                                   unsigned member);
 
 /* cluster-rebuild.c */
 /* See what is to be done about members that are not in-sync. */
 void cluster_rebuild_tick (struct cluster *c, struct cluster_array *a);
+/* The writer, if there is one, can take part in a change; if there is none,
+ * members have all been fenced against the last one.
+ */
+bool cluster_rebuild_writer_well (const struct cluster *c,
+                                  const struct cluster_array *a);
+/* Has it said, since weftd was started and in its present life, that it is? */
+bool cluster_rebuild_synced (const struct cluster_array *a, unsigned member);
 /* For COMMIT: this member is now out, and was not before (its record still says
  * what it was, and since when).
  */
 void cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
                           unsigned member);
+/* The disk of this member, which is out, is not its own old self: it is to forget
+ * the array, and is rebuilt in full.
+ */
+void cluster_rebuild_reset (struct cluster *c, struct cluster_array *a,
+                            unsigned member);
+/* When this member, which is out, has been away for as long as its array allows;
+ * 0: it is not away, or may be so for ever.
+ */
+uint64_t cluster_rebuild_gone_wall_ms (const struct cluster *c,
+                                       const struct cluster_array *a,
+                                       unsigned member);
 /* And this one is joining. */
 void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
                             unsigned member);
@@ -230,6 +285,67 @@ void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
 /* The place of this member, which is out, is now that disk's. */
 void cluster_member_give (struct cluster *c, struct cluster_array *a,
                           unsigned member, struct cluster_disk *d);
+/* It is out, or will be when the change that is under way is done: that one goes
+ * on without it.
+ */
+void cluster_member_put_out (struct cluster *c, struct cluster_array *a,
+                             unsigned member, const char *reason);
+/* What an administrator asks for can't be done: refuses. */
+bool cluster_member_replace_refused (struct cluster *c, uint64_t op,
+                                     const char *array, unsigned member,
+                                     const uint8_t disk[16]);
+bool cluster_member_cancel_refused (struct cluster *c, uint64_t op,
+                                    const char *array, unsigned member);
+
+/* cluster-node.c */
+/* The node of this disk is in maintenance; is being drained. */
+bool cluster_node_in_maintenance (const struct cluster *c, const char *name);
+bool cluster_node_is_draining (const struct cluster *c, const char *name);
+/* Can't it be put in maintenance, drained, removed?  Then refuses. */
+bool cluster_node_maintain_refused (struct cluster *c, uint64_t op,
+                                    const char *name, bool on, bool force);
+bool cluster_node_drain_refused (struct cluster *c, uint64_t op,
+                                 const char *name);
+bool cluster_node_remove_refused (struct cluster *c, uint64_t op,
+                                  const char *name);
+
+/* cluster-drain.c */
+/* Move members away from nodes that are drained, a step at a time. */
+void cluster_drain_tick (struct cluster *c, struct cluster_array *a);
+/* This member is in-sync (its record says so): its move is over. */
+void cluster_drain_arrived (struct cluster *c, struct cluster_member *member);
+/* The disk that this member moves to, if not one of these (NULL ends them);
+ * NULL: none, and what is waited for.
+ */
+struct cluster_disk *
+cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, const struct cluster_disk *const promised[],
+                    char *why, size_t why_size);
+
+/* Bytes that are still to move away from the node, and how many a second. */
+uint64_t cluster_drain_bytes (const struct cluster *c, const char *node);
+uint64_t cluster_drain_rate (const struct cluster *c, const char *node);
+
+/* cluster-preflight.c */
+/* How many bytes more than now would have no copy, or fewer than they should,
+ * were these members gone, and those of nodes in maintenance?  Either may be
+ * NULL.
+ */
+void cluster_array_without (const struct cluster *c,
+                            const struct cluster_array *a, const bool which[],
+                            uint64_t *exposed, uint64_t *unreachable);
+
+/* cluster-jobs.c */
+/* A member's state changes from joining to this one; an array is made. */
+void cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
+                          unsigned member, enum member_state state);
+void cluster_job_created (struct cluster *c, const struct cluster_array *a);
+
+/* cluster-verdict.c: "12.5 GiB" */
+const char *cluster_bytes_words (uint64_t bytes, char *text, size_t size);
+
+/* cluster-session.c: there is no such session: refuses. */
+bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
 
 /* cluster-pace.c */
 /* How fast an array's rebuild goes beside clients (automatic mode), decided
@@ -286,14 +402,17 @@ bool cluster_epoch_loses (const struct cluster_array *a,
  */
 bool cluster_epoch_reborn (const struct cluster *c,
                            const struct cluster_array *a, unsigned member);
-/* Does an in-sync member take no tokens of the array's epoch any more? */
-bool cluster_epoch_too_low (const struct cluster_array *a);
+/* Does an in-sync member take no tokens of the array's epoch any more, or none of
+ * those that there are?
+ */
+bool cluster_epoch_too_low (const struct cluster *c,
+                            const struct cluster_array *a);
 /* The states of the change that is under way, or the array's. */
 void cluster_epoch_states (const struct cluster_array *a, uint8_t states[]);
 /* Has a member that is to refuse old epochs said so? */
 bool cluster_epoch_fenced (const struct cluster_array *a, unsigned member);
-/* Does the change under way wait for this member's confirmation?  For this
- * session to prepare itself?
+/* Does the change under way wait for this member: to confirm, or to say that it has
+ * all that it is to have in-sync?  For this session to prepare itself?
  */
 bool cluster_epoch_waits_for (const struct cluster_array *a, unsigned member);
 bool cluster_epoch_waits_for_session (const struct cluster_array *a,
@@ -303,6 +422,15 @@ bool cluster_epoch_waits_for_session (const struct cluster_array *a,
  * that a member takes no more are replaced.
  */
 void cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
+
+/* cluster-key.c */
+/* Tokens of a new epoch are given out to everybody. */
+void cluster_key_minted (const struct cluster *c, struct cluster_array *a);
+/* Have those for this member been made for a process that is not to be reached by
+ * them any more?
+ */
+bool cluster_key_stale (const struct cluster *c, const struct cluster_array *a,
+                        unsigned member);
 
 /* cluster-attach.c */
 /* The array's change of epoch is COMMITted: grant what waited for it.  prepared:

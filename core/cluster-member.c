@@ -58,6 +58,7 @@ cluster_member_give (struct cluster *c, struct cluster_array *a,
   cluster_array_unlink (c, a, member);
   memcpy (m->disk, d->rec.uuid, 16);
   m->held = m->reset = false;
+  m->confirmed = 0;
   m->since_wall_ms = c->wall_ms;
   snprintf (m->reason, sizeof m->reason, "it is new in this place");
   a->disk[member] = d;
@@ -95,7 +96,7 @@ refuse_disk (struct cluster *c, uint64_t op, const struct cluster_array *a,
                          "take it from that array's spares first",
                          cluster_disk_words (d, words, sizeof words),
                          cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
-  else if (cluster_disk_usable (d, &p)) {
+  else if (cluster_disk_usable (c, d, &p)) {
     if (d->rec.data_bytes >= a->rec.member_bytes)
       return false;
     cluster_problem_set (&p, CLUSTER_CONFLICT, "too-small",
@@ -156,7 +157,8 @@ refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
   if (d->alive && !d->failed)
     cluster_refuse (c, op, CLUSTER_CONFLICT, "in-sync",
                     "member %u of array %s (%s) is in-sync and serves: to move "
-                    "it to another disk, stop its member process first",
+                    "it to another disk, drain its node, or stop its member "
+                    "process first",
                     member, a->rec.name, words);
   else if (!cluster_array_can_leave_out (a, member))
     cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
@@ -174,12 +176,9 @@ refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
   return true;
 }
 
-/* It is out, or will be when the change that is under way is done: that one goes
- * on without it.
- */
-static void
-put_out (struct cluster *c, struct cluster_array *a, unsigned member,
-         const char *reason)
+void
+cluster_member_put_out (struct cluster *c, struct cluster_array *a,
+                        unsigned member, const char *reason)
 {
   struct cluster_change change = a->rec.change;
   struct cluster_member *m = &a->rec.member[member];
@@ -196,31 +195,44 @@ put_out (struct cluster *c, struct cluster_array *a, unsigned member,
   cluster_epoch_advance (c, a);
 }
 
+bool
+cluster_member_replace_refused (struct cluster *c, uint64_t op,
+                                const char *array, unsigned member,
+                                const uint8_t disk[16])
+{
+  const struct cluster_disk *d = cluster_disk_find (c, disk);
+  const struct cluster_array *a = find (c, op, array, member);
+
+  if (a == NULL)
+    return true;
+  if (a->rec.ready)
+    return a->disk[member] != d && (refuse_in_sync (c, op, a, member) ||
+                                    refuse_changing (c, op, a, member) ||
+                                    refuse_disk (c, op, a, d, disk));
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
+                  "array %s is still being made: delete it, and create it "
+                  "with the other disk",
+                  a->rec.name);
+  return true;
+}
+
 void
 cluster_member_replace (struct cluster *c, const struct cluster_input *in,
                         const char *array, unsigned member,
                         const uint8_t disk[16])
 {
   struct cluster_disk *d = cluster_disk_find (c, disk);
-  struct cluster_array *a;
+  struct cluster_array *a = cluster_array_find (c, array);
   char words[320], old[320];
 
   cluster_begin (c, in);
-  a = find (c, in->op, array, member);
-  if (a == NULL)
+  if (cluster_member_replace_refused (c, in->op, array, member, disk))
     ;
-  else if (!a->rec.ready)
-    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "not-ready",
-                    "array %s is still being made: delete it, and create it "
-                    "with the other disk",
-                    a->rec.name);
-  else if (d && a->disk[member] == d)
+  else if (a->disk[member] == d)
     cluster_reply_array (c, in->op, a); /* asked again: it is done */
-  else if (!refuse_in_sync (c, in->op, a, member) &&
-           !refuse_changing (c, in->op, a, member) &&
-           !refuse_disk (c, in->op, a, d, disk)) {
+  else {
     cluster_disk_words (a->disk[member], old, sizeof old);
-    put_out (c, a, member, "it was replaced");
+    cluster_member_put_out (c, a, member, "it was replaced");
     assert (a->rec.member[member].state == MEMBER_OUT);
     cluster_member_give (c, a, member, d);
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
@@ -233,28 +245,33 @@ cluster_member_replace (struct cluster *c, const struct cluster_input *in,
 
 /* ---- Its rebuild. ---- */
 
+bool
+cluster_member_cancel_refused (struct cluster *c, uint64_t op,
+                               const char *array, unsigned member)
+{
+  const struct cluster_array *a = find (c, op, array, member);
+
+  if (a == NULL)
+    return true;
+  if (a->rec.member[member].state != MEMBER_IN_SYNC)
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "in-sync",
+                  "member %u of array %s is in-sync: there is no rebuild of "
+                  "it to end",
+                  member, a->rec.name);
+  return true;
+}
+
 void
 cluster_member_cancel (struct cluster *c, const struct cluster_input *in,
                        const char *array, unsigned member)
 {
-  struct cluster_array *a;
-  struct cluster_member *m;
+  struct cluster_array *a = cluster_array_find (c, array);
 
   cluster_begin (c, in);
-  a = find (c, in->op, array, member);
-  if (a == NULL) {
-    cluster_end (c);
-    return;
-  }
-  m = &a->rec.member[member];
-  if (m->state == MEMBER_IN_SYNC)
-    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "in-sync",
-                    "member %u of array %s is in-sync: there is no rebuild of "
-                    "it to end",
-                    member, a->rec.name);
-  else {
-    m->held = true;
-    put_out (c, a, member, "its rebuild was cancelled");
+  if (!cluster_member_cancel_refused (c, in->op, array, member)) {
+    a->rec.member[member].held = true;
+    cluster_member_put_out (c, a, member, "its rebuild was cancelled");
     cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
                  "Member %u of array %s stays out until it is told to join "
                  "again.",

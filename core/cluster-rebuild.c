@@ -59,8 +59,8 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
                                       : NULL;
 }
 
-static bool
-synced (const struct cluster_array *a, unsigned member)
+bool
+cluster_rebuild_synced (const struct cluster_array *a, unsigned member)
 {
   const struct cluster_join *join = &a->disk[member]->join;
 
@@ -92,14 +92,35 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
   }
 }
 
-/* The writer has lost a member, so it can take part in no change. */
+/* The writer has lost a member, so it can take part in no change.  without: but
+ * perhaps in one in which this member goes out; -1: none.
+ */
 static bool
-writer_stalls (const struct cluster *c, const struct cluster_array *a)
+writer_stalls (const struct cluster *c, const struct cluster_array *a,
+               int without)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
   cluster_epoch_states (a, states);
+  if (without >= 0)
+    cluster_array_leave_out (a, (unsigned) without, states);
   return cluster_epoch_stalls (c, a, states);
+}
+
+/* A member that the array can't do without was started again, and whoever writes
+ * has not said so: one that is idle does not notice that a host lost its power.
+ * The member is given back to him as if he had.
+ */
+static void
+notice (struct cluster *c, struct cluster_array *a, unsigned member)
+{
+  struct cluster_session *writer = cluster_array_writer (c, a);
+
+  if (!cluster_epoch_reborn (c, a, member) || writer->lost[member] ||
+      cluster_array_can_leave_out (a, member))
+    return;
+  writer->lost[member] = true;
+  cluster_changed_array (c, a);
 }
 
 /* Leave out who can't join, old copies, and in-sync members that were started
@@ -118,15 +139,18 @@ leave_out (struct cluster *c, struct cluster_array *a)
     const char *why = NULL;
 
     if (member->state == MEMBER_IN_SYNC) {
-      if (old.epoch == 0 && !any && !writer_stalls (c, a) &&
-          cluster_array_can_leave_out (a, m))
-        why = a->disk[m]->old_copy            ? "it is an old copy of the disk"
-              : cluster_epoch_reborn (c, a, m) ? "it was started again"
-                                               : NULL;
+      why = a->disk[m]->old_copy             ? "it is an old copy of the disk"
+            : cluster_epoch_reborn (c, a, m) ? "it was started again"
+                                             : NULL;
+      /* Last, as it takes long to say, and nearly nobody asks. */
+      if (why && (old.epoch || any || writer_stalls (c, a, (int) m) ||
+                  !cluster_array_can_leave_out (a, m)))
+        why = NULL;
     }
     else if (states[m] != MEMBER_OUT) {
       why = broken (c, a, m);
-      if (why == NULL && states[m] == MEMBER_IN_SYNC && !synced (a, m))
+      if (why == NULL && states[m] == MEMBER_IN_SYNC &&
+          !cluster_rebuild_synced (a, m))
         why = "its rebuild has begun again";
     }
     if (why == NULL)
@@ -145,21 +169,22 @@ leave_out (struct cluster *c, struct cluster_array *a)
 
 /* ---- Old copies forget the array. ---- */
 
+void
+cluster_rebuild_reset (struct cluster *c, struct cluster_array *a,
+                       unsigned member)
+{
+  if (a->rec.member[member].reset)
+    return;
+  a->rec.member[member].reset = true;
+  cluster_put_array (c, a);
+}
+
 static void
 reset (struct cluster *c, struct cluster_array *a, unsigned m)
 {
   struct cluster_member *member = &a->rec.member[m];
   struct cluster_disk *d = a->disk[m];
-  char words[320];
 
-  if (d->old_copy && !member->reset) {
-    member->reset = true;
-    cluster_put_array (c, a);
-    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-                 "Member %u of array %s (%s) is an old copy of the disk: it "
-                 "will be rebuilt in full.",
-                 m, a->rec.name, cluster_disk_words (d, words, sizeof words));
-  }
   if (!member->reset || !d->heard)
     return;
   if (d->blank) {
@@ -188,16 +213,14 @@ writer_sends (const struct cluster *c, const struct cluster_array *a,
   return writer == NULL || writer->epoch >= a->rec.member[member].fence;
 }
 
-/* The writer, if there is one, can take part in a change; if there is none,
- * members have all been fenced against the last one.
- */
-static bool
-writer_well (const struct cluster *c, const struct cluster_array *a)
+bool
+cluster_rebuild_writer_well (const struct cluster *c,
+                             const struct cluster_array *a)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
 
   if (writer)
-    return writer->heard && writer->alive && !writer_stalls (c, a);
+    return writer->heard && writer->alive && !writer_stalls (c, a, -1);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC && !cluster_epoch_fenced (a, m))
       return false;
@@ -210,12 +233,12 @@ finish (struct cluster *c, struct cluster_array *a)
   uint8_t states[ARRAY_MEMBERS_MAX];
   bool any = false;
 
-  if (a->rec.change.epoch || !writer_well (c, a))
+  if (a->rec.change.epoch || !cluster_rebuild_writer_well (c, a))
     return;
   cluster_epoch_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (states[m] == MEMBER_JOINING && serves (a->disk[m]) && synced (a, m) &&
-        writer_sends (c, a, m)) {
+    if (states[m] == MEMBER_JOINING && serves (a->disk[m]) &&
+        cluster_rebuild_synced (a, m) && writer_sends (c, a, m)) {
       states[m] = MEMBER_IN_SYNC;
       any = true;
     }
@@ -292,6 +315,8 @@ spare_pick (const struct cluster *c, const struct cluster_array *a)
   TAILQ_FOREACH (d, &c->disks, link)
     if (cluster_uuid_equal (d->rec.spare_of, a->rec.uuid) && d->heard &&
         d->alive && !d->failed &&
+        !cluster_node_is_draining (c, d->rec.node) &&
+        !cluster_node_in_maintenance (c, d->rec.node) &&
         d->rec.data_bytes >= a->rec.member_bytes &&
         (best == NULL || d->rec.data_bytes < best->rec.data_bytes))
       best = d;
@@ -299,17 +324,36 @@ spare_pick (const struct cluster *c, const struct cluster_array *a)
 }
 
 uint64_t
-cluster_member_spare_wall_ms (const struct cluster *c,
+cluster_rebuild_gone_wall_ms (const struct cluster *c,
                               const struct cluster_array *a, unsigned member)
 {
   const struct cluster_member *m = &a->rec.member[member];
   const struct cluster_disk *d = a->disk[member];
+  const struct cluster_node *n;
+  uint64_t silent_ms = cluster_disk_silent_ms (c, d);
+  uint64_t since = m->since_wall_ms;
 
   if (!a->rec.ready || m->state != MEMBER_OUT || m->held ||
-      a->rec.spare_after_ms == 0 || (d->alive && !d->failed) ||
-      spare_pick (c, a) == NULL)
+      a->rec.spare_after_ms == 0 || (d->alive && !d->failed))
     return 0;
-  return m->since_wall_ms + a->rec.spare_after_ms;
+  n = cluster_node_find (c, d->rec.node);
+  if (n && n->rec.maintenance)
+    return 0;
+  if (n && n->rec.maintenance_wall_ms > since)
+    since = n->rec.maintenance_wall_ms; /* it counts anew after that */
+  /* Nor does it count while weftd was away itself. */
+  if (!d->failed && c->wall_ms > since + silent_ms)
+    since = c->wall_ms - silent_ms;
+  return since + a->rec.spare_after_ms;
+}
+
+uint64_t
+cluster_member_spare_wall_ms (const struct cluster *c,
+                              const struct cluster_array *a, unsigned member)
+{
+  uint64_t wall_ms = cluster_rebuild_gone_wall_ms (c, a, member);
+
+  return wall_ms && spare_pick (c, a) ? wall_ms : 0;
 }
 
 static void
@@ -421,7 +465,7 @@ static bool
 known (const struct cluster_array *a)
 {
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (!a->disk[m]->heard && a->disk[m]->alive)
+    if (!a->disk[m]->heard && a->disk[m]->alive && !a->disk[m]->old_copy)
       return false;
   return true;
 }
@@ -432,6 +476,8 @@ cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
   if (!a->rec.ready || c->read_only[0] || !known (a))
     return;
   leave_out (c, a);
+  for (unsigned m = 0; m < a->layout.members && a->rec.change.epoch == 0; m++)
+    notice (c, a, m);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_OUT &&
         (a->rec.change.epoch == 0 || a->rec.change.states[m] == MEMBER_OUT)) {
@@ -439,6 +485,7 @@ cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
       use_spare (c, a, m);
     }
   finish (c, a);
+  cluster_drain_tick (c, a); /* before what it has put out is taken back */
   take_back (c, a);
   each_second (c, a);
   for (unsigned m = 0; m < a->layout.members; m++)

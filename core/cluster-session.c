@@ -248,15 +248,12 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
            const struct cluster_session_heartbeat *hb)
 {
   struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
-  struct waiting *w, *next;
+  struct waiting *w;
   uint64_t wait_ms = hb->wait_ms;
   bool moved = s->epoch != hb->epoch || s->prepared != hb->prepared;
 
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->kind == WAIT_SESSION && w->session == s)
-      cluster_session_answer (c, w); /* it has given an older one up */
-  }
+  if (s->poll)
+    cluster_session_answer (c, s->poll); /* it has given an older one up */
   take_heartbeat (c, s, hb);
   cluster_session_refuse_challengers (c, s);
   if (moved) {
@@ -267,6 +264,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->session = s;
   w->array = a;
+  s->poll = w;
   if (wait_ms == 0 || news (a, s))
     cluster_session_answer (c, w);
 }
@@ -327,29 +325,44 @@ writer_left (struct cluster *c, struct cluster_array *a)
                                                        NULL));
 }
 
-void
-cluster_session_detach (struct cluster *c, const struct cluster_input *in,
-                        uint64_t id)
+bool
+cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
+{
+  if (cluster_session_find (c, id))
+    return cluster_refuse_read_only (c, op);
+  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-session",
+                  "there is no session %016" PRIx64
+                  ": GET /api/v1/sessions lists them",
+                  id);
+  return true;
+}
+
+/* by: who ends it, where that is not the host itself. */
+static void
+end (struct cluster *c, const struct cluster_input *in, uint64_t id,
+     const char *by)
 {
   struct cluster_session *s = cluster_session_find (c, id);
   struct cluster_array *a;
 
   cluster_begin (c, in);
-  if (s == NULL)
-    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-session",
-                    "there is no session %016" PRIx64
-                    ": GET /api/v1/sessions lists them",
-                    id);
-  else if (!cluster_refuse_read_only (c, in->op)) {
+  if (!cluster_session_end_refused (c, in->op, id)) {
     /* Asked again after the answer was lost: it is done. */
     cluster_reply_done (c, in->op, CLUSTER_SESSION, NULL, id,
                         s->rec.array_name);
     if (!s->rec.ended) {
       a = cluster_array_by_uuid (c, s->rec.array);
-      cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
-                   "Node %s, process %" PRIu64 ", has detached array %s.",
-                   s->rec.node, s->rec.pid, s->rec.array_name);
-      cluster_session_end (c, s, "it was detached");
+      if (by)
+        cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
+                     "Node %s, process %" PRIu64 ", was evicted from array %s "
+                     "by %s.",
+                     s->rec.node, s->rec.pid, s->rec.array_name, by);
+      else
+        cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
+                     "Node %s, process %" PRIu64 ", has detached array %s.",
+                     s->rec.node, s->rec.pid, s->rec.array_name);
+      cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
+                           by ? by : "");
       if (s->rec.writable)
         writer_left (c, a);
       cluster_epoch_advance (c, a);
@@ -361,16 +374,28 @@ cluster_session_detach (struct cluster *c, const struct cluster_input *in,
 }
 
 void
+cluster_session_detach (struct cluster *c, const struct cluster_input *in,
+                        uint64_t id)
+{
+  end (c, in, id, NULL);
+}
+
+void
+cluster_session_evict (struct cluster *c, const struct cluster_input *in,
+                       uint64_t id, const char *by)
+{
+  end (c, in, id, by);
+}
+
+void
 cluster_session_tick (struct cluster *c, struct cluster_session *s)
 {
-  struct waiting *w;
   uint64_t silent_ms = cluster_session_silent_ms (c, s);
 
   if (s->rec.ended || silent_ms < SESSION_TTL_MS)
     return;
-  TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_SESSION && w->session == s)
-      return; /* it is we who are silent */
+  if (s->poll)
+    return; /* it is we who are silent */
   if (s->alive) {
     s->alive = false;
     cluster_changed_session (c, s);

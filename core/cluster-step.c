@@ -86,6 +86,8 @@ record_same (const struct cluster_record *a, const struct cluster_record *b)
     return cluster_uuid_equal (a->array.uuid, b->array.uuid);
   case CLUSTER_RECORD_SESSION:
     return a->session.id == b->session.id;
+  case CLUSTER_RECORD_NODE:
+    return strcmp (a->node.name, b->node.name) == 0;
   default:
     return true;
   }
@@ -140,6 +142,14 @@ cluster_put_session (struct cluster *c, const struct cluster_session *s)
   put (c, &r);
 }
 
+void
+cluster_put_node (struct cluster *c, const struct cluster_node *n)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_NODE, .node = n->rec };
+
+  put (c, &r);
+}
+
 static struct cluster_output *
 output (struct cluster *c, enum cluster_output_kind kind)
 {
@@ -166,7 +176,8 @@ changed (struct cluster *c, enum cluster_object object, const uint8_t *uuid,
   for (size_t i = 0; i < s->outputs_count; i++) {
     o = &s->outputs[i];
     if (o->kind == CLUSTER_OUTPUT_CHANGED && o->object == object &&
-        o->id == id && (!uuid || cluster_uuid_equal (o->uuid, uuid)))
+        o->id == id && (!uuid || cluster_uuid_equal (o->uuid, uuid)) &&
+        (object != CLUSTER_NODE || strcmp (o->name, name) == 0))
       return o;
   }
   o = output (c, CLUSTER_OUTPUT_CHANGED);
@@ -198,6 +209,12 @@ cluster_changed_session (struct cluster *c, const struct cluster_session *s)
     = s->rec.ended ? NULL : s;
 }
 
+void
+cluster_changed_node (struct cluster *c, const struct cluster_node *n)
+{
+  changed (c, CLUSTER_NODE, NULL, 0, n->rec.name)->node = n;
+}
+
 /* No output of this step may point to what is freed. */
 static void
 forget_pointers (struct cluster *c, const void *object)
@@ -211,6 +228,8 @@ forget_pointers (struct cluster *c, const void *object)
       o->array = NULL;
     if (o->session == object)
       o->session = NULL;
+    if (o->node == object)
+      o->node = NULL;
   }
 }
 
@@ -224,7 +243,7 @@ cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
   put (c, &r);
   changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = NULL;
   forget_pointers (c, d);
-  TAILQ_REMOVE (&c->disks, d, link);
+  cluster_disk_extract (c, d);
   free (d);
 }
 
@@ -251,6 +270,21 @@ cluster_drop_session (struct cluster *c, struct cluster_session *s)
   forget_pointers (c, s);
   TAILQ_REMOVE (&c->sessions, s, link);
   free (s);
+}
+
+void
+cluster_drop_node (struct cluster *c, struct cluster_node *n, const char *name)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_NODE, .deleted = true };
+
+  changed (c, CLUSTER_NODE, NULL, 0, name)->node = NULL;
+  if (n == NULL)
+    return;
+  r.node = n->rec;
+  put (c, &r);
+  forget_pointers (c, n);
+  TAILQ_REMOVE (&c->nodes, n, link);
+  free (n);
 }
 
 void
@@ -313,6 +347,17 @@ cluster_reply_session (struct cluster *c, uint64_t op,
   o->array = a;
   o->session = s;
   o->id = s->rec.id;
+}
+
+void
+cluster_reply_node (struct cluster *c, uint64_t op,
+                    enum cluster_reply_kind kind, const struct cluster_node *n)
+{
+  struct cluster_output *o = reply (c, op, kind);
+
+  o->object = CLUSTER_NODE;
+  o->node = n;
+  snprintf (o->name, sizeof o->name, "%s", n->rec.name);
 }
 
 void

@@ -46,8 +46,8 @@ say (struct verdict *v, enum cluster_severity severity, const char *fmt, ...)
 }
 
 /* "12.5 GiB" */
-static const char *
-bytes_words (uint64_t bytes, char *text, size_t size)
+const char *
+cluster_bytes_words (uint64_t bytes, char *text, size_t size)
 {
   static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
   double value = (double) bytes;
@@ -68,9 +68,9 @@ trouble (const struct cluster_array *a, unsigned m)
   const struct cluster_disk *d = a->disk[m];
 
   return a->rec.member[m].state == MEMBER_OUT ? "is out"
+         : d->old_copy                        ? "is an old copy of its disk"
          : d->failed                          ? "has failed"
          : !d->alive                          ? "is silent"
-         : d->old_copy                        ? "is an old copy of its disk"
                                               : NULL;
 }
 
@@ -82,6 +82,8 @@ advice (const struct cluster_array *a, unsigned m)
 
   if (a->rec.member[m].held)
     return "It is held out: take it back, or replace it.";
+  if (d->old_copy && a->rec.member[m].state != MEMBER_OUT)
+    return "Put the right disk back.";
   if (d->failed)
     return "Replace its disk.";
   if (!d->alive || !d->heard)
@@ -91,9 +93,13 @@ advice (const struct cluster_array *a, unsigned m)
 }
 
 static void
-say_joining (struct verdict *v, const struct cluster_array *a, unsigned m)
+say_joining (struct verdict *v, const struct cluster *c,
+             const struct cluster_array *a, unsigned m)
 {
   const struct cluster_join *join = &a->disk[m]->join;
+  enum cluster_severity severity
+    = cluster_node_in_maintenance (c, a->disk[m]->rec.node) ? CLUSTER_INFO
+                                                            : CLUSTER_WARNING;
   char words[320], todo[32];
   unsigned percent = 0;
 
@@ -101,27 +107,39 @@ say_joining (struct verdict *v, const struct cluster_array *a, unsigned m)
     percent = (unsigned) ((double) (join->total_bytes - join->todo_bytes) * 100
                           / (double) join->total_bytes);
   cluster_disk_words (a->disk[m], words, sizeof words);
-  bytes_words (join->todo_bytes, todo, sizeof todo);
+  cluster_bytes_words (join->todo_bytes, todo, sizeof todo);
   if (join->phase < CLUSTER_JOIN_COPYING)
-    say (v, CLUSTER_WARNING,
-         "Member %u (%s) of array %s is to be rebuilt%s%s.", m, words,
-         a->rec.name, join->waits[0] ? " and waits for " : "", join->waits);
+    say (v, severity, "Member %u (%s) of array %s is to be rebuilt%s%s.", m,
+         words, a->rec.name, join->waits[0] ? " and waits for " : "",
+         join->waits);
   else
-    say (v, CLUSTER_WARNING,
+    say (v, severity,
          "Member %u (%s) of array %s is being rebuilt, %u %% is done and %s is "
          "to do%s%s%s.",
          m, words, a->rec.name, percent, todo,
          a->rec.member[m].paused ? "; it is paused" : "",
          join->waits[0] ? "; it waits for " : "", join->waits);
   if (join->unreadable_bytes > 0) {
-    bytes_words (join->unreadable_bytes, todo, sizeof todo);
+    cluster_bytes_words (join->unreadable_bytes, todo, sizeof todo);
     say (v, CLUSTER_ERROR, "Of these, %s could be read from no copy.", todo);
   }
 }
 
+/* All that is not as it should be is on nodes in maintenance: as expected. */
+static bool
+expected (const struct cluster *c, const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if ((trouble (a, m) || a->rec.member[m].state == MEMBER_JOINING) &&
+        !cluster_node_in_maintenance (c, a->disk[m]->rec.node))
+      return false;
+  return true;
+}
+
 /* Members that are not of use: how bad it is, and what to do. */
 static void
-say_trouble (struct verdict *v, const struct cluster_array *a)
+say_trouble (struct verdict *v, const struct cluster *c,
+             const struct cluster_array *a)
 {
   uint64_t exposed, unreachable, lost;
   char e[32], u[32], who[420] = "it is being rebuilt", others[64] = "";
@@ -131,7 +149,8 @@ say_trouble (struct verdict *v, const struct cluster_array *a)
 
   for (unsigned m = a->layout.members; m-- > 0;) {
     if (trouble (a, m)) {
-      first = m;
+      if (count == 0 || !a->disk[first]->old_copy)
+        first = m; /* an old copy is named first */
       count++;
     }
     else if (a->rec.member[m].state == MEMBER_JOINING)
@@ -145,11 +164,13 @@ say_trouble (struct verdict *v, const struct cluster_array *a)
     snprintf (who, sizeof who, "member %u (%s) %s%s", first,
               cluster_disk_words (a->disk[first], words, sizeof words),
               trouble (a, first), others);
-    what = advice (a, first);
+    what = cluster_node_in_maintenance (c, a->disk[first]->rec.node)
+             ? "Its node is in maintenance: no spare takes its place."
+             : advice (a, first);
   }
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
-  bytes_words (exposed, e, sizeof e);
-  bytes_words (unreachable, u, sizeof u);
+  cluster_bytes_words (exposed, e, sizeof e);
+  cluster_bytes_words (unreachable, u, sizeof u);
   if (lost > 0)
     say (v, CLUSTER_ERROR,
          "Array %s has lost data: %s, and of %s no copy is left in its members. "
@@ -159,10 +180,12 @@ say_trouble (struct verdict *v, const struct cluster_array *a)
   else if (unreachable > 0)
     say (v, CLUSTER_ERROR,
          "Array %s cannot serve %s of its data: %s. Nothing is lost if the "
-         "member comes back: start its process again.",
-         name, u, who);
+         "member comes back: %s.",
+         name, u, who,
+         a->disk[first]->old_copy ? "put the right disk back"
+                                  : "start its process again");
   else
-    say (v, CLUSTER_WARNING,
+    say (v, expected (c, a) ? CLUSTER_INFO : CLUSTER_WARNING,
          "Array %s is degraded: %s, and %s %s %s; the next loss can take "
          "data.%s%s",
          name, who, e, exposed == 1 ? "has" : "have",
@@ -191,10 +214,10 @@ say_array (struct verdict *v, const struct cluster *c,
          "Array %s has stopped: %s. Bring the member back, and it goes on by "
          "itself; what was flushed is safe.",
          a->rec.name, writer->stopped);
-  say_trouble (v, a);
+  say_trouble (v, c, a);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
-      say_joining (v, a, m);
+      say_joining (v, c, a, m);
   if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
     say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name, text);
 }
@@ -212,6 +235,25 @@ say_session (struct verdict *v, const struct cluster *c,
        s->rec.node, s->rec.pid, s->rec.array_name,
        s->rec.writable ? " for writing" : " read-only",
        cluster_session_silent_ms (c, s) / 1000);
+}
+
+/* What was said of a node stands until it is taken back: nobody forgets it. */
+static void
+say_node (struct verdict *v, const struct cluster *c,
+          const struct cluster_node *n)
+{
+  char waits[768];
+
+  if (n->rec.maintenance)
+    say (v, CLUSTER_INFO, "Node %s is in maintenance.", n->rec.name);
+  if (!n->rec.draining)
+    return;
+  if (cluster_node_waits (c, n->rec.name, waits, sizeof waits))
+    say (v, CLUSTER_INFO, "The drain of node %s waits for %s.", n->rec.name,
+         waits);
+  else
+    say (v, CLUSTER_INFO, "Node %s is %sdrained.", n->rec.name,
+         cluster_node_drained (c, n->rec.name) ? "" : "being ");
 }
 
 /* What is not wrong, but worth a word when nothing is. */
@@ -242,6 +284,7 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
   const struct cluster_array *a;
   const struct cluster_session *s;
   const struct cluster_disk *d;
+  const struct cluster_node *n;
   char words[320];
   unsigned disks = 0, arrays = 0, bare = 0;
 
@@ -275,6 +318,8 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
   }
   if (v.used == 0)
     say_fine (&v, disks, arrays, bare);
+  TAILQ_FOREACH (n, &c->nodes, link)
+    say_node (&v, c, n);
   return v.severity;
 }
 

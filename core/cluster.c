@@ -98,6 +98,12 @@ cluster_sessions (const struct cluster *c)
   return &c->sessions;
 }
 
+const struct cluster_nodes *
+cluster_nodes (const struct cluster *c)
+{
+  return &c->nodes;
+}
+
 const char *
 cluster_read_only (const struct cluster *c)
 {
@@ -114,8 +120,10 @@ cluster_new (void)
   TAILQ_INIT (&c->disks);
   TAILQ_INIT (&c->arrays);
   TAILQ_INIT (&c->sessions);
+  TAILQ_INIT (&c->nodes);
   TAILQ_INIT (&c->foreigns);
   TAILQ_INIT (&c->waitings);
+  TAILQ_INIT (&c->ended);
   STAILQ_INIT (&c->steps);
   return c;
 }
@@ -126,7 +134,9 @@ cluster_free (struct cluster *c)
   struct cluster_disk *d;
   struct cluster_array *a;
   struct cluster_session *s;
+  struct cluster_node *n;
   struct cluster_foreign *f;
+  struct cluster_job *job;
   struct cluster_step *step;
   struct waiting *w;
 
@@ -135,7 +145,7 @@ cluster_free (struct cluster *c)
   while ((w = TAILQ_FIRST (&c->waitings)) != NULL)
     cluster_wait_end (c, w);
   while ((d = TAILQ_FIRST (&c->disks)) != NULL) {
-    TAILQ_REMOVE (&c->disks, d, link);
+    cluster_disk_extract (c, d);
     free (d);
   }
   while ((a = TAILQ_FIRST (&c->arrays)) != NULL) {
@@ -146,9 +156,17 @@ cluster_free (struct cluster *c)
     TAILQ_REMOVE (&c->sessions, s, link);
     free (s);
   }
+  while ((n = TAILQ_FIRST (&c->nodes)) != NULL) {
+    TAILQ_REMOVE (&c->nodes, n, link);
+    free (n);
+  }
   while ((f = TAILQ_FIRST (&c->foreigns)) != NULL) {
     TAILQ_REMOVE (&c->foreigns, f, link);
     free (f);
+  }
+  while ((job = TAILQ_FIRST (&c->ended)) != NULL) {
+    TAILQ_REMOVE (&c->ended, job, link);
+    free (job);
   }
   while ((step = cluster_next_step (c)) != NULL)
     cluster_step_free (step);
@@ -184,6 +202,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
 {
   struct cluster_disk *d;
   struct cluster_session *s;
+  struct cluster_node *n;
 
   assert (!c->started && !r->deleted);
   switch (r->kind) {
@@ -198,7 +217,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     }
     d = cluster_alloc (sizeof *d);
     d->rec = r->disk;
-    TAILQ_INSERT_TAIL (&c->disks, d, link);
+    cluster_disk_insert (c, d);
     return 0;
   case CLUSTER_RECORD_ARRAY:
     return load_array (c, &r->array, why, why_size);
@@ -211,6 +230,15 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     s->rec = r->session;
     s->epoch = s->told_epoch = s->rec.epoch;
     TAILQ_INSERT_TAIL (&c->sessions, s, link);
+    return 0;
+  case CLUSTER_RECORD_NODE:
+    if (cluster_node_find (c, r->node.name)) {
+      snprintf (why, why_size, "node %s is stored twice", r->node.name);
+      return -1;
+    }
+    n = cluster_alloc (sizeof *n);
+    n->rec = r->node;
+    TAILQ_INSERT_TAIL (&c->nodes, n, link);
     return 0;
   case CLUSTER_RECORD_KINDS:
     break;
@@ -260,6 +288,7 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   cluster_put_identity (c);
   /* Nobody is judged by what was before: silence counts from now. */
   TAILQ_FOREACH (d, &c->disks, link) {
+    memcpy (d->minted, d->rec.instance, sizeof d->minted);
     d->last_live_ms = c->live_ms;
     d->alive = true;
   }
@@ -320,13 +349,19 @@ cluster_wait (struct cluster *c, enum waiting_kind kind, uint64_t op,
   w->op = op;
   w->deadline_ms = c->now_ms + wait_ms;
   TAILQ_INSERT_TAIL (&c->waitings, w, link);
+  c->waiting[kind]++;
   return w;
 }
 
 void
 cluster_wait_end (struct cluster *c, struct waiting *w)
 {
+  if (w->kind == WAIT_DISK)
+    w->disk->poll = NULL;
+  else if (w->kind == WAIT_SESSION)
+    w->session->poll = NULL;
   TAILQ_REMOVE (&c->waitings, w, link);
+  c->waiting[w->kind]--;
   free (w->heartbeat);
   free (w->challenge);
   free (w);
@@ -363,6 +398,8 @@ waiting_end (struct cluster *c, struct waiting *w)
   case WAIT_LOST:
     cluster_session_lost_end (c, w);
     break;
+  case WAIT_KINDS:
+    abort ();
   }
 }
 

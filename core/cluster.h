@@ -40,116 +40,10 @@
 #include <bsd/sys/queue.h>
 
 #include "array.h"
+#include "cluster-records.h"
 #include "format.h"
 #include "layout.h"
 #include "limits.h"
-
-/* ---- Records: what is durable. ---- */
-
-#define CLUSTER_URI_BYTES 512
-#define CLUSTER_PATH_BYTES 512
-#define CLUSTER_REASON_BYTES 256
-#define CLUSTER_INSTANCE_BYTES 65
-
-struct cluster_identity {
-  uint8_t uuid[16];
-  uint64_t generation; /* of weftd: grows with each of its starts */
-};
-
-struct cluster_disk_record {
-  uint8_t uuid[16];
-  uint8_t key[KEY_BYTES]; /* tokens for it are made with this */
-  uint8_t release[16];    /* the array that it is to forget; zero: none */
-  uint8_t spare_of[16];   /* the array that it is a spare of; zero: none */
-  uint64_t sequence;      /* of its superblock, the highest that was heard while
-                             it was a member: less is an old copy of the disk */
-  char node[NAME_BYTES_MAX + 1];
-  char uri[CLUSTER_URI_BYTES];
-  char path[CLUSTER_PATH_BYTES];
-  char instance[CLUSTER_INSTANCE_BYTES]; /* the process that a writer knows */
-  uint64_t size;       /* bytes of the whole disk */
-  uint64_t data_bytes; /* of its data area */
-};
-
-struct cluster_member {
-  uint8_t disk[16];
-  enum member_state state; /* in-sync, out or joining */
-  uint64_t fence;          /* it is to refuse epochs below this one */
-  uint64_t since_wall_ms;  /* when it got this state */
-  char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
-
-  /* How it comes back (cluster-rebuild.c). */
-  bool held;   /* out, and not taken back by itself: an administrator said so */
-  bool reset;  /* what it has is not its own old self (an old copy, another
-                  disk): it forgets its place, and is rebuilt in full */
-  bool paused; /* its rebuild */
-  uint64_t floor, ceiling; /* of its rebuild, bytes a second; 0: the default
-                              floor, no ceiling */
-};
-
-/* A change of epoch that is PREPARED and not yet COMMITted. */
-struct cluster_change {
-  uint64_t epoch;   /* the new one; 0: no change under way */
-  bool sessions;    /* every session must first have prepared itself */
-  uint64_t since_wall_ms;
-  uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, in the new epoch */
-  bool confirm[ARRAY_MEMBERS_MAX]; /* members that must first refuse older
-                                      epochs, durably */
-};
-
-struct cluster_array_record {
-  uint8_t uuid[16];
-  char name[NAME_BYTES_MAX + 1];
-  enum layout_kind layout;
-  enum array_dup dup;
-  unsigned n, groups;
-  uint64_t unit;
-  uint64_t member_bytes; /* in use of each member's data area */
-  bool ready;            /* every member has taken its place once */
-  uint64_t epoch;
-  uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
-                              long; 0: never */
-  struct cluster_change change;
-  struct cluster_member member[ARRAY_MEMBERS_MAX]; /* n * groups */
-};
-
-/* Sessions that have ended are kept for a while, so that a host that comes
- * back is told who took over, and why.
- */
-struct cluster_session_record {
-  uint64_t id; /* never 0 */
-  uint8_t array[16];
-  char array_name[NAME_BYTES_MAX + 1];
-  char node[NAME_BYTES_MAX + 1];
-  char instance[CLUSTER_INSTANCE_BYTES];
-  char uri[CLUSTER_URI_BYTES];
-  uint64_t pid;
-  bool writable;
-  uint64_t epoch; /* that its tokens bear */
-  uint64_t since_wall_ms;
-  bool ended;
-  uint64_t ended_wall_ms;
-  char reason[CLUSTER_REASON_BYTES]; /* why it ended */
-};
-
-enum cluster_record_kind {
-  CLUSTER_RECORD_IDENTITY,
-  CLUSTER_RECORD_DISK,
-  CLUSTER_RECORD_ARRAY,
-  CLUSTER_RECORD_SESSION,
-  CLUSTER_RECORD_KINDS
-};
-
-struct cluster_record {
-  enum cluster_record_kind kind;
-  bool deleted; /* only the key (uuid, id) counts then */
-  union {
-    struct cluster_identity identity;
-    struct cluster_disk_record disk;
-    struct cluster_array_record array;
-    struct cluster_session_record session;
-  };
-};
 
 /* ---- What the engine holds: for reading.  Valid until the next call. ---- */
 
@@ -199,9 +93,12 @@ struct cluster_join_order {
   bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
 };
 
+struct waiting; /* cluster-internal.h */
+
 struct cluster_disk {
   TAILQ_ENTRY (cluster_disk) link;
   struct cluster_disk_record rec;
+  struct waiting *poll;        /* its long poll; NULL: none now */
   struct cluster_array *array; /* it is a member of; NULL: none */
   unsigned position;
 
@@ -212,16 +109,19 @@ struct cluster_disk {
   bool blank;     /* it says that it belongs to no array */
   char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
   char instance[CLUSTER_INSTANCE_BYTES];
+  char minted[CLUSTER_INSTANCE_BYTES]; /* the process for which the tokens of the
+                                          array's epoch were made */
   uint64_t last_live_ms; /* on the clock of silence */
   uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
   bool took_place; /* it reports the array and position that it is to have */
-  bool old_copy; /* its sequence is lower than what was heard before */
+  bool old_copy; /* what asks for its place is a copy of what it was once */
   struct cluster_join join; /* as it says, while it is joining */
   bool spoke; /* has sent a heartbeat since it last went out */
   uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
   uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
   uint64_t rate;           /* of its rebuild, as last decided; bytes a second */
   uint64_t contested_live_ms; /* another instance asks for its place since; 0 */
+  char refused[CLUSTER_INSTANCE_BYTES]; /* the last that did, and was refused */
   uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
   struct cluster_join_order told_order;
   bool told;
@@ -254,6 +154,7 @@ struct cluster_array {
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   struct cluster_session_record rec;
+  struct waiting *poll; /* its long poll; NULL: none now */
   bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
@@ -270,6 +171,11 @@ struct cluster_session {
   uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
+};
+
+struct cluster_node {
+  TAILQ_ENTRY (cluster_node) link;
+  struct cluster_node_record rec;
 };
 
 /* ---- Outputs. ---- */
@@ -302,6 +208,8 @@ enum cluster_reply_kind {
   CLUSTER_REPLY_ARRAY,     /* created */
   CLUSTER_REPLY_GRANT,     /* attached: `session` with its map */
   CLUSTER_REPLY_SESSION,   /* to a session's heartbeat or `lost` */
+  CLUSTER_REPLY_NODE,      /* changed */
+  CLUSTER_REPLY_JOB,       /* begun: the drain of `node` */
   CLUSTER_REPLY_DONE,      /* deleted, detached, forgotten */
 };
 
@@ -313,7 +221,12 @@ enum cluster_output_kind {
 
 enum cluster_severity { CLUSTER_INFO, CLUSTER_WARNING, CLUSTER_ERROR };
 
-enum cluster_object { CLUSTER_DISK, CLUSTER_ARRAY, CLUSTER_SESSION };
+enum cluster_object {
+  CLUSTER_DISK,
+  CLUSTER_ARRAY,
+  CLUSTER_SESSION,
+  CLUSTER_NODE
+};
 
 struct cluster_output {
   enum cluster_output_kind kind;
@@ -330,6 +243,7 @@ struct cluster_output {
   const struct cluster_disk *disk;
   const struct cluster_array *array;
   const struct cluster_session *session;
+  const struct cluster_node *node;
   uint8_t uuid[16];
   uint64_t id;
   char name[NAME_BYTES_MAX + 1];
@@ -457,6 +371,35 @@ void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
                            uint64_t id, unsigned member, const char *reason);
 void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                              uint64_t id);
+/* The same, when it is not the host itself that ends it.  by: who does, for
+ * people ("administrator kim").
+ */
+void cluster_session_evict (struct cluster *c, const struct cluster_input *in,
+                            uint64_t id, const char *by);
+
+/* ---- Nodes: see cluster-node.c and cluster-drain.c. ---- */
+
+/* Keep a record of it, as of one that has just enrolled. */
+void cluster_node_add (struct cluster *c, const struct cluster_input *in,
+                       const char *name);
+/* force: also where that makes data unreachable as soon as the node stops. */
+void cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
+                            const char *name, bool on, bool force);
+/* Move all of its members elsewhere, or stop that.  Beginning is answered with
+ * CLUSTER_REPLY_JOB.
+ */
+void cluster_node_drain (struct cluster *c, const struct cluster_input *in,
+                         const char *name, bool on);
+/* Forget it and its disks. */
+void cluster_node_remove (struct cluster *c, const struct cluster_input *in,
+                          const char *name);
+/* Is there a record, a disk or a session of it? */
+bool cluster_node_known (const struct cluster *c, const char *name);
+/* Does it have a member, or a place that moves away from it? */
+bool cluster_node_drained (const struct cluster *c, const char *name);
+/* What its drain waits for; false: nothing, or there is no drain. */
+bool cluster_node_waits (const struct cluster *c, const char *name, char *text,
+                         size_t size);
 
 /* ---- Members: each is answered with CLUSTER_REPLY_ARRAY. ---- */
 
@@ -511,6 +454,108 @@ struct cluster_import {
 void cluster_array_import (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_import *import);
 
+/* ---- Preflight: what would come of it?  Changes nothing. ---- */
+
+#define CLUSTER_LINES_MAX 24
+struct cluster_preflight {
+  bool allowed;
+  struct cluster_problem why;       /* when it is not */
+  char confirm[CLUSTER_PATH_BYTES]; /* the name that people are to type */
+  unsigned lines_count;             /* sentences: what is lost, and so on */
+  char line[CLUSTER_LINES_MAX][480];
+  uint64_t lost_bytes;        /* for good */
+  uint64_t unreachable_bytes; /* more than now, for a while */
+  uint64_t exposed_bytes;     /* that have fewer copies than they should, more
+                                 than now */
+  uint64_t rebuild_bytes;     /* to be copied */
+};
+
+/* plan: as for cluster_array_plan. */
+void cluster_preflight_create (struct cluster *c,
+                               const struct cluster_input *in,
+                               const struct cluster_create *create,
+                               struct cluster_array *plan,
+                               struct cluster_preflight *f);
+void cluster_preflight_delete (struct cluster *c,
+                               const struct cluster_input *in,
+                               const char *array, struct cluster_preflight *f);
+void cluster_preflight_replace (struct cluster *c,
+                                const struct cluster_input *in,
+                                const char *array, unsigned member,
+                                const uint8_t disk[16],
+                                struct cluster_preflight *f);
+void cluster_preflight_cancel (struct cluster *c,
+                               const struct cluster_input *in,
+                               const char *array, unsigned member,
+                               struct cluster_preflight *f);
+void cluster_preflight_maintain (struct cluster *c,
+                                 const struct cluster_input *in,
+                                 const char *node, bool on, bool force,
+                                 struct cluster_preflight *f);
+void cluster_preflight_drain (struct cluster *c,
+                              const struct cluster_input *in,
+                              const char *node, struct cluster_preflight *f);
+void cluster_preflight_remove (struct cluster *c,
+                               const struct cluster_input *in,
+                               const char *node, struct cluster_preflight *f);
+void cluster_preflight_evict (struct cluster *c,
+                              const struct cluster_input *in,
+                              uint64_t session, struct cluster_preflight *f);
+void cluster_preflight_forget (struct cluster *c,
+                               const struct cluster_input *in,
+                               const uint8_t disk[16],
+                               struct cluster_preflight *f);
+/* Stopping this node, without any more ado.  allowed: it makes no data
+ * unreachable.
+ */
+void cluster_ok_to_stop (const struct cluster *c, const char *node,
+                         struct cluster_preflight *f);
+/* The loss of these members of an array. */
+void cluster_array_losing (const struct cluster *c,
+                           const struct cluster_array *a, const bool which[],
+                           struct cluster_preflight *f);
+/* Which members of the array are on this node? */
+void cluster_array_on_node (const struct cluster_array *a, const char *node,
+                            bool which[]);
+
+/* ---- Jobs: what takes long, derived from all the rest. ---- */
+
+enum cluster_job_kind {
+  CLUSTER_JOB_REBUILD,
+  CLUSTER_JOB_DRAIN,
+  CLUSTER_JOB_CREATE
+};
+enum cluster_job_state {
+  CLUSTER_JOB_RUNNING,
+  CLUSTER_JOB_PAUSED,
+  CLUSTER_JOB_WAITING,
+  CLUSTER_JOB_DONE,
+  CLUSTER_JOB_FAILED
+};
+struct cluster_job {
+  TAILQ_ENTRY (cluster_job) link; /* of those that have ended */
+  enum cluster_job_kind kind;
+  enum cluster_job_state state;
+  char id[NAME_BYTES_MAX + 16];      /* "rebuild-a-1", "drain-n1", "create-a" */
+  char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
+  char waits[768];                   /* what for; "": nothing.  Why it failed */
+  uint64_t done_bytes, total_bytes, rate;
+  uint64_t since_wall_ms;
+  uint64_t ended_wall_ms; /* 0: not yet */
+};
+TAILQ_HEAD (cluster_jobs, cluster_job);
+
+/* All that there are, and the last that ended since weftd's start: freed by the
+ * caller.
+ */
+struct cluster_job *cluster_jobs (const struct cluster *c, size_t *count);
+/* The drain of a node. */
+void cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
+                        struct cluster_job *job);
+/* What the rebuild of a joining member waits for; false: nothing. */
+bool cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member, char *text, size_t size);
+
 /* When a spare will replace a member that is out, by the wall clock; or 0. */
 uint64_t cluster_member_spare_wall_ms (const struct cluster *c,
                                        const struct cluster_array *a,
@@ -539,10 +584,16 @@ void cluster_step_free (struct cluster_step *s);
 TAILQ_HEAD (cluster_disks, cluster_disk);
 TAILQ_HEAD (cluster_arrays, cluster_array);
 TAILQ_HEAD (cluster_sessions, cluster_session);
+TAILQ_HEAD (cluster_nodes, cluster_node);
 const struct cluster_identity *cluster_identity (const struct cluster *c);
 const struct cluster_disks *cluster_disks (const struct cluster *c);
 const struct cluster_arrays *cluster_arrays (const struct cluster *c);
 const struct cluster_sessions *cluster_sessions (const struct cluster *c);
+/* Those that have a record. */
+const struct cluster_nodes *cluster_nodes (const struct cluster *c);
+/* NULL: it has no record. */
+struct cluster_node *cluster_node_find (const struct cluster *c,
+                                        const char *name);
 struct cluster_disk *cluster_disk_find (const struct cluster *c,
                                         const uint8_t uuid[16]);
 struct cluster_array *cluster_array_find (const struct cluster *c,
@@ -558,6 +609,13 @@ uint64_t cluster_session_silent_ms (const struct cluster *c,
 
 /* The epoch below which the disk is to refuse requests; 0: no member. */
 uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
+
+/* The key that the process which serves the disk is told; and the one with which
+ * tokens for a member are made: of the process that whoever writes knows.
+ */
+void cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES]);
+void cluster_member_key (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member, uint8_t key[KEY_BYTES]);
 
 /* The session that holds the array for writing, or NULL. */
 struct cluster_session *cluster_array_writer (const struct cluster *c,

@@ -332,18 +332,39 @@ member_join_mark (struct member *m)
   return ++j->mark;
 }
 
+/* Is there a third copy that may lack what we have copied?  It looks here for
+ * that, if whom we copied from is gone when it comes back; so does one that joins
+ * beside us, if it has not gathered yet.
+ */
+static bool
+third_lacks (const struct member *m)
+{
+  const struct superblock *sb = &m->next;
+  unsigned first = sb->position - sb->position % sb->n;
+
+  for (unsigned i = first; i < first + sb->n; i++)
+    if (sb->layout == LAYOUT_RAID1 && i != sb->position &&
+        sb->states[i] != MEMBER_IN_SYNC)
+      return true;
+  return false;
+}
+
 void
 member_join_stable (struct member *m, uint64_t run, uint64_t mark)
 {
   struct joining *j = &m->join;
+  bool keep;
 
   if (run != j->run || j->phase != MEMBER_JOIN_COPYING || mark != j->mark ||
       member_failed (m))
     return;
+  keep = third_lacks (m);
   for (uint64_t w = 0; w < map_words (&j->marked); w++)
     for (uint64_t bits = j->marked.word[w]; bits; bits &= bits - 1) {
       uint64_t extent = w * 64 + __builtin_ctzll (bits);
 
+      if (keep)
+        continue;
       intents_clear (&m->orphans, extent);
       member_unwant (m, extent);
     }

@@ -48,6 +48,10 @@ member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
 
   m->confirmed = m->next = m->written = *sb;
   m->sequence = sb->sequence;
+  /* The other slot may have held a later one that weftd was told, and is bad
+   * now: who is the disk itself never says less than it did.
+   */
+  m->confirmed.sequence += slot_stale;
   /* Whoever has a connection, or a token, of an epoch that the last life knew
    * of must not take this one for it: what was not flushed may be gone.
    */
@@ -416,7 +420,10 @@ member_next_action (struct member *m, bool lazy, struct member_action *a)
 {
   struct superblock sb;
 
-  if (member_failed (m))
+  /* A disk that weftd does not want, be it an old copy of another one, is left
+   * as it is: so it is known by its sequence however often it is started.
+   */
+  if (member_failed (m) || !m->has_key)
     return false;
   member_drain_poll (m);
   if (compose_slot (m, &sb)) {

@@ -66,8 +66,9 @@ struct member_refusal {
 /* An engine for a disk whose header was read: its newest superblock, whether
  * the other slot is stale (says something else, or is not readable), and the
  * intent map, whose words the engine takes over.  min_epoch is raised at once
- * past every epoch that the last life has heard of, or opened a door in: the
- * caller does all actions before it listens.
+ * past every epoch that the last life has heard of, or opened a door in.
+ * There is no action before weftd has given a key; then the caller does all
+ * actions before it listens.
  * NULL: out of memory.
  */
 struct member *member_new (const struct superblock *sb, bool slot_stale,

@@ -254,6 +254,44 @@ test_larger_than_buffer (void)
 }
 
 static void
+test_latencies (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (0, 4096, back);
+  struct latency l = { .sum_ns = 0 };
+  struct array_stats s;
+
+  /* Each bucket's bounds. */
+  for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+    latency_add (&l, ((uint64_t) LATENCY_FIRST_US << i) * 1000);
+    assert (l.count[i] == 1);
+    latency_add (&l, ((uint64_t) LATENCY_FIRST_US << i) * 1000 + 1);
+    assert (l.count[i + 1] == 1 && l.count[i] == 1);
+    l.count[i + 1] = 0;
+  }
+  latency_add (&l, 0);
+  latency_add (&l, UINT64_MAX / 2);
+  assert (l.count[0] == 2 && l.count[LATENCY_BUCKETS] == 1);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  now += 5 * MS;
+  answer (0, 0);
+  assert (done (&w));
+  submit (&r);
+  now += 9 * MS;
+  answer (ios_count - 1, 0);
+  assert (done (&r));
+  array_stats (a, now, &s);
+  assert (s.write.count[7] == 1 && s.write.sum_ns == 5 * MS); /* to 8.2 ms */
+  assert (s.read.count[8] == 1 && s.read.sum_ns == 9 * MS);
+  assert (s.member[0].service.count[7] == 1);
+  assert (s.member[0].service.count[8] == 1);
+  answer_all ();
+  end ();
+}
+
+static void
 test_zeroes_travel_joined (void)
 {
   struct array_request z = { .op = ARRAY_TRIM };
@@ -488,6 +526,7 @@ main (void)
   test_flush_shares ();
   test_refusals ();
   test_larger_than_buffer ();
+  test_latencies ();
   test_zeroes_travel_joined ();
   test_cluster ();
   test_extents ();

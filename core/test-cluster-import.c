@@ -255,12 +255,33 @@ test_foreigns (void)
   cluster_free (r.c);
 }
 
+/* Two disks with one UUID, in different places: one of them at least is a copy of
+ * something else.
+ */
+static void
+test_twins (void)
+{
+  struct rig r;
+  struct cluster_import import = { .name = "a" };
+
+  rig_init (&r, 0);
+  make_array (&r);
+  memcpy (import.array, r.disk[0].array, 16);
+  lose_database (&r);
+  memcpy (r.disk[1].uuid, r.disk[2].uuid, 16);
+  rounds (&r, 8);
+  REFUSED (&r, "clone", cluster_array_import (r.c, in, &import));
+  assert (strstr (r.detail, "/dev/d1") && strstr (r.detail, "/dev/d2"));
+  cluster_free (r.c);
+}
+
 int
 main (void)
 {
   test_foreigns ();
   test_second ();
   test_stale ();
+  test_twins ();
   test_blank_first ();
   test_kills ("import", scenario_import);
   return 0;

@@ -101,127 +101,6 @@ test_joiner_gone (void)
   cluster_free (r.c);
 }
 
-static void
-test_old_copy (void)
-{
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], yesterday;
-
-  rig_init (&r, 0);
-  make_array (&r);
-  yesterday = *d;
-  d->sequence += 50;
-  rounds (&r, 60);
-  assert (cluster_disk_find (r.c, d->uuid)->rec.sequence == d->sequence);
-  d->dead = true;
-  rounds (&r, 40);
-  restart (&r);
-  *d = yesterday;
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
-  assert (d->full); /* it has forgotten, and is rebuilt in full */
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-
-  /* With its partner out an old copy is refused: it would lose data. */
-  r.disk[0].dead = true;
-  attach (&r, true); /* after 10 s, without it */
-  assert (state (&r, 0) == MEMBER_OUT);
-  d->sequence -= 5;
-  snprintf (d->instance, 16, "3 again");
-  d->op = 0;
-  rounds (&r, 40);
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  assert (strcmp (cluster_array_state (array (&r)), "failed") == 0);
-  d->sequence += 5;
-  rounds (&r, 4);
-  assert (strcmp (cluster_array_state (array (&r)), "degraded") == 0);
-  cluster_free (r.c);
-
-  /* What is known of it outlives what it writes, and weftd, while it goes out. */
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  rounds (&r, 60);
-  yesterday = *d;
-  d->sequence++;
-  rounds (&r, 60);
-  d->dead = true;
-  rounds (&r, 24);
-  *d = yesterday;
-  snprintf (d->instance, 16, "3 old");
-  d->op = 0;
-  r.lags = true;
-  UNTIL (&r, array (&r)->rec.change.epoch);
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  d->sequence += 2;
-  restart (&r);
-  rounds (&r, 8);
-  r.lags = false;
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
-  assert (d->full);
-  cluster_free (r.c);
-}
-
-/* Heartbeats of one process may come out of order: that makes no old copy of its
- * disk.  But a copy that is put back in a moment is one, though what is stored
- * is as old.
- */
-static void
-test_copy_at_once (void)
-{
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], copy;
-  uint64_t epoch;
-
-  rig_init (&r, 0);
-  make_array (&r);
-  rounds (&r, 50);
-  epoch = array (&r)->rec.epoch;
-  d->sequence += 5;
-  rounds (&r, 8);
-  copy = *d;
-  d->sequence += 5;
-  rounds (&r, 8);
-  d->sequence -= 5;
-  rounds (&r, 8);
-  d->sequence += 5;
-  rounds (&r, 8);
-  assert (array (&r)->rec.epoch == epoch);
-  *d = copy;
-  snprintf (d->instance, 16, "copy");
-  d->op = 0;
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
-  assert (d->full);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-
-  /* Everything was off for a while, and one comes back as of yesterday: an
-   * attach does not wait for it.
-   */
-  attach (&r, true);
-  copy = *d;
-  d->sequence += 50;
-  rounds (&r, 60);
-  r.attached = false; /* it dies with them */
-  snprintf (r.instance, sizeof r.instance, "h again");
-  for (unsigned i = 0; i < MEMBERS; i++)
-    r.disk[i].dead = true;
-  rounds (&r, 80);
-  restart (&r);
-  copy.dead = true;
-  *d = copy;
-  for (unsigned i = 0; i < MEMBERS; i++) {
-    r.disk[i].dead = false;
-    snprintf (r.disk[i].instance, 16, "%u on", i);
-  }
-  rounds (&r, 40);
-  attach (&r, true);
-  UNTIL (&r, d->full || d->join.phase != CLUSTER_JOIN_NONE);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
-}
-
 /* With three copies a joiner may have copied from whichever goes out, and
  * begins again; with two it has one source of each byte, and stays.
  */
@@ -372,6 +251,46 @@ test_joiner_again (bool reader)
   UNTIL (&r, array (&r)->rec.member[1].fence > fence);
   d->stuck = false;
   UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+/* It has everything, and all are to count on it: then weftd and the joiner lose
+ * their power, and what it had not flushed is gone.  Whoever writes is prepared all
+ * the same, and nobody else has been heard of yet.  (silent: nor has the joiner.)
+ */
+static void
+test_synced_before_restart (bool silent)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[1];
+  uint64_t epoch;
+
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID10, 0, MEMBERS);
+  attach (&r, true);
+  lose (&r, 1);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_SYNCED);
+  r.lags = r.epoch == array (&r)->rec.epoch;
+  assert (r.lags);
+  UNTIL (&r, (epoch = array (&r)->rec.change.epoch) != 0);
+  assert (array (&r)->rec.change.states[1] == MEMBER_IN_SYNC);
+  restart (&r);
+  snprintf (d->instance, sizeof d->instance, "again");
+  memset (&d->join, 0, sizeof d->join);
+  d->join.phase = CLUSTER_JOIN_WAITING;
+  d->min_epoch++;
+  for (unsigned m = 0; m < DISKS; m++)
+    r.disk[m].dead = m != 1 || silent;
+  r.prepared = epoch;
+  rounds (&r, 4);
+  assert (state (&r, 1) == MEMBER_JOINING);
+  assert (array (&r)->rec.change.epoch == epoch);
+  for (unsigned m = 0; m < DISKS; m++)
+    r.disk[m].dead = false;
+  r.lags = false;
+  epoch = array (&r)->rec.member[1].fence;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  assert (array (&r)->rec.member[1].fence > epoch); /* it began anew */
   cluster_free (r.c);
 }
 
@@ -583,14 +502,14 @@ main (void)
   test_pace ();
   test_back ();
   test_joiner_gone ();
-  test_old_copy ();
-  test_copy_at_once ();
   test_group ();
   test_source_again ();
   test_unfenced_source (false);
   test_unfenced_source (true);
   test_joiner_again (false);
   test_joiner_again (true);
+  test_synced_before_restart (false);
+  test_synced_before_restart (true);
   test_first_rates ();
   test_shares ();
   test_progress ();

@@ -63,7 +63,7 @@ struct rig {
   bool lags; /* it does not take epochs in */
   bool busy; /* 400 reads a second, of 1 ms each */
   uint64_t reads;
-  unsigned array_events;
+  unsigned array_events, warnings;
 };
 
 /* No array yet.  kill_at 0: weftd is never killed. */

@@ -34,7 +34,10 @@ test_foreign (void)
   /* The last copy says that it is blank. */
   w.disk[1].alive = false;
   report_lost (&w, &w.host[0], 1);
+  w.disk[0].alive = false;
+  UNTIL (&w, !cluster_disk_find (w.c, w.disk[0].uuid)->alive);
   stranger = w.disk[0];
+  snprintf (stranger.instance, 16, "again");
   memset (stranger.array, 0, 16);
   m = beat (&w, &stranger);
   expect_refused (&m, CLUSTER_CONFLICT, "blank");

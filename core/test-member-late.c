@@ -15,6 +15,7 @@
 #define DATA_BYTES (EXTENTS * EXTENT_BYTES)
 
 static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
+static const uint8_t key[KEY_BYTES] = { 4 };
 
 static struct member *m;
 static struct member_desire wish;
@@ -40,7 +41,9 @@ do_actions (void)
   }
 }
 
-/* Member 0 of two, in epoch 5. */
+static unsigned copies = 2;
+
+/* Member 0 of two, or more, in epoch 5. */
 static void
 start (enum member_state state)
 {
@@ -52,10 +55,12 @@ start (enum member_state state)
   CHECK (intents_init (&map, EXTENTS) == 0);
   m = member_new (&sb, false, &map);
   CHECK (m);
+  member_set_key (m, key);
   wish = (struct member_desire) {
-    .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
-    .layout = LAYOUT_RAID10, .epoch = 5, .min_epoch = 5,
-    .member_bytes = DATA_BYTES, .states = { MEMBER_IN_SYNC, MEMBER_IN_SYNC },
+    .generation = 1, .assigned = true, .n = copies, .groups = 1,
+    .unit = 65536, .layout = copies > 2 ? LAYOUT_RAID1 : LAYOUT_RAID10,
+    .epoch = 5, .min_epoch = 5, .member_bytes = DATA_BYTES,
+    .states = { MEMBER_IN_SYNC, MEMBER_IN_SYNC, MEMBER_IN_SYNC },
   };
   memcpy (wish.cluster, cluster, 16);
   memcpy (wish.array, array, 16);
@@ -129,6 +134,37 @@ late_flush (void)
   member_free (m);
 }
 
+/* What a joiner has copied, a third copy lacks that is out, or joins and has not
+ * gathered yet: it is to find that here, too, if the source is gone when it comes
+ * back.
+ */
+static void
+third_copy (enum member_state third)
+{
+  struct intents peers;
+
+  copies = 3;
+  start (MEMBER_JOINING);
+  copies = 2;
+  wish.epoch++;
+  wish.states[2] = third;
+  wish.join_epoch = 5;
+  CHECK (desire ());
+  do_actions ();
+  CHECK (intents_init (&peers, EXTENTS) == 0);
+  intents_set (&peers, 3);
+  member_join_gathered (m, member_join_run (m), &peers);
+  intents_free (&peers);
+  do_actions ();
+  copy (3);
+  member_join_stable (m, member_join_run (m), member_join_mark (m));
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  CHECK (intents_test (&m->wanted, 3) == (third != MEMBER_IN_SYNC));
+  do_actions ();
+  CHECK (intents_test (&m->durable, 3) == (third != MEMBER_IN_SYNC));
+  member_free (m);
+}
+
 /* What a failed write has left on the disk, nobody knows: the member is at its
  * end, and confirms nothing.
  */
@@ -150,12 +186,44 @@ failed_header (void)
   member_free (m);
 }
 
+/* A disk that weftd has not taken in is left as it is, though it has something to
+ * write; and it says no less than the slot that is bad may have said.
+ */
+static void
+not_taken_in (void)
+{
+  struct superblock sb = { .data_offset = HEADER_BYTES,
+                           .data_bytes = DATA_BYTES, .sequence = 8,
+                           .served_epoch = 5, .min_epoch = 5 };
+  struct member_action a;
+  struct intents map;
+
+  memcpy (sb.disk, disk, 16);
+  CHECK (intents_init (&map, EXTENTS) == 0);
+  m = member_new (&sb, true, &map);
+  CHECK (!member_next_action (m, true, &a));
+  CHECK (member_confirmed (m)->sequence == 9);
+  CHECK (member_confirmed (m)->min_epoch == 5);
+  member_set_key (m, key);
+  CHECK (member_next_action (m, true, &a) && a.kind == MEMBER_WRITE_SLOT);
+  CHECK (a.offset == SLOT_BYTES); /* the bad one first */
+  member_action_done (m, &a, 0);
+  do_actions ();
+  CHECK (member_confirmed (m)->min_epoch == 6);
+  CHECK (member_confirmed (m)->sequence == 10);
+  member_free (m);
+}
+
 int
 main (void)
 {
   test_random_start ();
+  not_taken_in ();
   late_states ();
   late_flush ();
+  third_copy (MEMBER_OUT);
+  third_copy (MEMBER_JOINING);
+  third_copy (MEMBER_IN_SYNC);
   failed_header ();
   return 0;
 }

@@ -147,6 +147,7 @@ start (void)
   struct member_action a;
 
   disk_start ();
+  member_set_key (m, key);
   while (member_next_action (m, false, &a)) {
     memcpy (header + a.offset, a.bytes, sizeof a.bytes);
     member_action_done (m, &a, 0);
@@ -159,5 +160,4 @@ start (void)
   confirmed_max = member_confirmed (m)->min_epoch;
   if (epoch < confirmed_max)
     epoch = confirmed_max;
-  member_set_key (m, key);
 }

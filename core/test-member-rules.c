@@ -503,6 +503,7 @@ rule_place (void)
     memcpy (sb.disk, disk, 16);
     CHECK (intents_init (&map, EXTENTS) == 0);
     m = member_new (&sb, false, &map);
+    member_set_key (m, key);
     wish.states[0] = states[i];
     wish.min_epoch = wish.epoch = 1;
     wish.join_epoch = 0;

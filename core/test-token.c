@@ -59,6 +59,31 @@ test_round_trip (void)
   }
 }
 
+/* A token for one process of a member is none for another, nor for one of another
+ * member.
+ */
+static void
+test_process (void)
+{
+  struct token t = random_token (), out;
+  uint8_t key[KEY_BYTES], one[KEY_BYTES], two[KEY_BYTES];
+  char text[TOKEN_BYTES_MAX + 1];
+  const char *why;
+
+  test_random_bytes (key, sizeof key);
+  token_key (key, "one", one);
+  token_mint (&t, one, text);
+  CHECK (token_verify (text, one, &out, &why) == 0);
+  refused (text, key);
+  token_key (key, "two", two);
+  refused (text, two);
+  token_key (key, "", two);
+  refused (text, two);
+  key[0] ^= 1;
+  token_key (key, "one", two);
+  refused (text, two);
+}
+
 /* Each character changed to each other printable one, cut and added to. */
 static void
 test_forged (void)
@@ -129,6 +154,7 @@ main (void)
 
   test_random_start ();
   test_round_trip ();
+  test_process ();
   test_forged ();
   test_made_up ("");
   test_made_up ("1");

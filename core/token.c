@@ -38,20 +38,38 @@ hex (const uint8_t *p, size_t bytes, char *text)
 }
 
 static void
-mac_hex (const char *text, size_t bytes, const uint8_t key[KEY_BYTES],
-         char mac[HEX_BYTES (MAC_BYTES)])
+mac (const void *text, size_t bytes, const uint8_t key[KEY_BYTES],
+     uint8_t sum[EVP_MAX_MD_SIZE])
 {
-  uint8_t sum[EVP_MAX_MD_SIZE];
   unsigned length = 0;
-  const void *r = HMAC (EVP_sha256 (), key, KEY_BYTES,
-                        (const unsigned char *) text, bytes, sum, &length);
+  const void *r = HMAC (EVP_sha256 (), key, KEY_BYTES, text, bytes, sum,
+                        &length);
 
   /* It fails for want of memory or of SHA-256 alone; there is no token that
    * could be trusted then.
    */
   if (r == NULL || length != MAC_BYTES)
     abort ();
-  hex (sum, MAC_BYTES, mac);
+}
+
+static void
+mac_hex (const char *text, size_t bytes, const uint8_t key[KEY_BYTES],
+         char hexed[HEX_BYTES (MAC_BYTES)])
+{
+  uint8_t sum[EVP_MAX_MD_SIZE];
+
+  mac (text, bytes, key, sum);
+  hex (sum, MAC_BYTES, hexed);
+}
+
+void
+token_key (const uint8_t key[KEY_BYTES], const char *instance,
+           uint8_t of_process[KEY_BYTES])
+{
+  uint8_t sum[EVP_MAX_MD_SIZE];
+
+  mac (instance, strlen (instance), key, sum);
+  memcpy (of_process, sum, KEY_BYTES);
 }
 
 /* All but the point and the MAC.  Returns the length. */
@@ -75,11 +93,11 @@ token_mint (const struct token *t, const uint8_t key[KEY_BYTES],
             char text[TOKEN_BYTES_MAX + 1])
 {
   size_t n = write_body (t, text);
-  char mac[HEX_BYTES (MAC_BYTES)];
+  char sum[HEX_BYTES (MAC_BYTES)];
 
-  mac_hex (text, n, key, mac);
+  mac_hex (text, n, key, sum);
   text[n] = '.';
-  memcpy (text + n + 1, mac, sizeof mac);
+  memcpy (text + n + 1, sum, sizeof sum);
 }
 
 static int
@@ -134,7 +152,7 @@ token_verify (const char *text, const uint8_t key[KEY_BYTES], struct token *t,
               const char **why)
 {
   const char *point = strrchr (text, '.');
-  char mac[HEX_BYTES (MAC_BYTES)], again[TOKEN_BYTES_MAX + 1];
+  char sum[HEX_BYTES (MAC_BYTES)], again[TOKEN_BYTES_MAX + 1];
   struct token r = { .session = 0 };
 
   /* The MAC first: nothing of a forged token is looked at. */
@@ -143,8 +161,8 @@ token_verify (const char *text, const uint8_t key[KEY_BYTES], struct token *t,
     *why = "the token is not one of weftd's";
     return -1;
   }
-  mac_hex (text, point - text, key, mac);
-  if (CRYPTO_memcmp (point + 1, mac, 2 * MAC_BYTES) != 0) {
+  mac_hex (text, point - text, key, sum);
+  if (CRYPTO_memcmp (point + 1, sum, 2 * MAC_BYTES) != 0) {
     *why = "the token was not made for this member by its weftd";
     return -1;
   }

@@ -3,7 +3,8 @@
  * weftd mints a token, the host shows it in the NBD export name
  * "DOOR/TOKEN", the member verifies it.  A token is text of at most
  * TOKEN_BYTES_MAX bytes out of [0-9a-zA-Z.-]: array, member, session, rights,
- * epoch, then an HMAC-SHA-256 over all of that with the member's key.
+ * epoch, then an HMAC-SHA-256 over all of that with the key of the member's
+ * process.
  */
 
 #ifndef WEFT_TOKEN_H
@@ -21,6 +22,12 @@ struct token {
   bool writable;
   uint64_t epoch;
 };
+
+/* The key of one process that serves a member, of the member's own key: a token
+ * that is made with it opens nothing in the member's next life.
+ */
+void token_key (const uint8_t key[KEY_BYTES], const char *instance,
+                uint8_t of_process[KEY_BYTES]);
 
 /* Write the token as text. */
 void token_mint (const struct token *t, const uint8_t key[KEY_BYTES],

@@ -4,6 +4,9 @@
  * for admin_cancel alone: curl_multi_wakeup is the one call that another
  * thread may make while a transfer is going on.  The connection is kept
  * alive between calls by the multi handle's cache.
+ *
+ * The token is a secret: it stands in a header of the request and nowhere else,
+ * and is cleared before it is freed.
  */
 
 #include <config.h>
@@ -13,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <curl/curl.h>
 
@@ -26,15 +30,25 @@ struct admin {
   CURL *easy;
   CURLM *multi;
   struct curl_slist *headers;
+  struct curl_slist *once; /* for the next call alone */
   char *base; /* "http://host:port", no slash at the end */
+  bool clear;  /* what is sent can be read on the way */
+  bool secret; /* a token or a cookie is sent */
   atomic_bool cancelled;
+  bool answered, interrupted;
 
   char *reply;
   size_t reply_bytes, reply_room;
   bool reply_too_large;
 
+  /* While a stream goes on: who takes it, and whether that has had enough. */
+  bool (*take) (void *opaque, const char *data, size_t n);
+  void *take_opaque;
+  bool take_ended;
+
   char curl_text[CURL_ERROR_SIZE];
   char error[1024];
+  char code[64];
 };
 
 void
@@ -43,14 +57,23 @@ admin_global_init (void)
   curl_global_init (CURL_GLOBAL_ALL);
 }
 
+static bool
+is_loopback (const char *host)
+{
+  return strcmp (host, "localhost") == 0 || strcmp (host, "[::1]") == 0 ||
+         (strncmp (host, "127.", 4) == 0 &&
+          strspn (host, "0123456789.") == strlen (host));
+}
+
 /* The URL without what admin_call adds itself; NULL when it isn't one of an
- * HTTP server.
+ * HTTP server, or holds a user.  *clear: what is sent there can be read on the
+ * way.
  */
 static char *
-normalise_url (const char *url)
+normalise_url (const char *url, bool *clear)
 {
   CURLU *u = curl_url ();
-  char *scheme = NULL, *host = NULL, *text = NULL, *r = NULL;
+  char *scheme = NULL, *host = NULL, *user = NULL, *text = NULL, *r = NULL;
   size_t n;
 
   if (u == NULL)
@@ -58,6 +81,7 @@ normalise_url (const char *url)
   if (curl_url_set (u, CURLUPART_URL, url, 0) == CURLUE_OK &&
       curl_url_get (u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
       curl_url_get (u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+      curl_url_get (u, CURLUPART_USER, &user, 0) == CURLUE_NO_USER &&
       host[0] != '\0' &&
       (strcmp (scheme, "http") == 0 || strcmp (scheme, "https") == 0) &&
       curl_url_set (u, CURLUPART_QUERY, NULL, 0) == CURLUE_OK &&
@@ -66,8 +90,10 @@ normalise_url (const char *url)
     for (n = strlen (text); n > 0 && text[n - 1] == '/'; n--)
       ;
     r = strndup (text, n);
+    *clear = strcmp (scheme, "http") == 0 && !is_loopback (host);
   }
   curl_free (text);
+  curl_free (user);
   curl_free (host);
   curl_free (scheme);
   curl_url_cleanup (u);
@@ -79,7 +105,15 @@ reply_write (char *data, size_t size, size_t count, void *opaque)
 {
   struct admin *c = opaque;
   size_t n = size * count; /* size is always 1 */
+  long status = 0;
 
+  /* A refusal is no part of the stream. */
+  if (c->take &&
+      curl_easy_getinfo (c->easy, CURLINFO_RESPONSE_CODE, &status) ==
+        CURLE_OK && status < 400) {
+    c->take_ended = !c->take (c->take_opaque, data, n);
+    return c->take_ended ? 0 : n;
+  }
   if (n > REPLY_BYTES_MAX - c->reply_bytes) {
     c->reply_too_large = true;
     return 0;
@@ -98,34 +132,95 @@ reply_write (char *data, size_t size, size_t count, void *opaque)
   return n;
 }
 
+/* TLS by the files of a folder: weftd's certificate must be the cluster's, and
+ * weftd is shown ours.  No TLS session is resumed: it would go on with a
+ * certificate that has been renewed since.
+ */
+static bool
+set_tls (struct admin *c, const char *dir)
+{
+  char *ca = NULL, *cert = NULL, *key = NULL;
+  bool ok = asprintf (&ca, "%s/ca-cert.pem", dir) != -1 &&
+            asprintf (&cert, "%s/client-cert.pem", dir) != -1 &&
+            asprintf (&key, "%s/client-key.pem", dir) != -1;
+
+  ok = ok && curl_easy_setopt (c->easy, CURLOPT_CAINFO, ca) == CURLE_OK &&
+       curl_easy_setopt (c->easy, CURLOPT_CAPATH, NULL) == CURLE_OK &&
+       curl_easy_setopt (c->easy, CURLOPT_SSL_SESSIONID_CACHE, 0L) == CURLE_OK;
+  if (ok && access (cert, R_OK) == 0 && access (key, R_OK) == 0)
+    ok = curl_easy_setopt (c->easy, CURLOPT_SSLCERT, cert) == CURLE_OK &&
+         curl_easy_setopt (c->easy, CURLOPT_SSLKEY, key) == CURLE_OK;
+  free (ca);
+  free (cert);
+  free (key);
+  return ok;
+}
+
+static bool
+add_header (struct curl_slist **list, const char *name, const char *value)
+{
+  struct curl_slist *longer;
+  char *line;
+
+  if (asprintf (&line, "%s: %s", name, value) == -1)
+    return false;
+  longer = curl_slist_append (*list, line);
+  explicit_bzero (line, strlen (line));
+  free (line);
+  if (longer)
+    *list = longer;
+  return longer != NULL;
+}
+
+static void
+free_headers (struct curl_slist *list)
+{
+  for (struct curl_slist *l = list; l; l = l->next)
+    explicit_bzero (l->data, strlen (l->data));
+  curl_slist_free_all (list);
+}
+
+static bool
+set_token (struct admin *c, const char *token)
+{
+  char *bearer;
+  bool ok;
+
+  if (asprintf (&bearer, "Bearer %s", token) == -1)
+    return false;
+  ok = add_header (&c->headers, "Authorization", bearer);
+  explicit_bzero (bearer, strlen (bearer));
+  free (bearer);
+  return ok;
+}
+
 struct admin *
-admin_new (const char *url)
+admin_new (const char *url, const char *tls_dir, const char *token)
 {
   struct admin *c = calloc (1, sizeof *c);
-  struct curl_slist *h;
 
   if (c == NULL)
     return NULL;
-  c->base = normalise_url (url);
+  c->base = normalise_url (url, &c->clear);
   c->easy = curl_easy_init ();
   c->multi = curl_multi_init ();
-  h = curl_slist_append (NULL, "Accept: application/json");
-  c->headers = h ? curl_slist_append (h, "Content-Type: application/json")
-                 : NULL;
-  if (!c->base || !c->easy || !c->multi || !c->headers) {
-    if (c->headers == NULL)
-      curl_slist_free_all (h);
+  c->secret = token != NULL;
+  if (!c->base || !c->easy || !c->multi ||
+      !add_header (&c->headers, "Accept", "application/json") ||
+      !add_header (&c->headers, "Content-Type", "application/json") ||
+      (token && !set_token (c, token)) ||
+      (tls_dir && *tls_dir && !set_tls (c, tls_dir))) {
     admin_free (c);
     return NULL;
   }
   curl_easy_setopt (c->easy, CURLOPT_ERRORBUFFER, c->curl_text);
-  curl_easy_setopt (c->easy, CURLOPT_HTTPHEADER, c->headers);
   curl_easy_setopt (c->easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt (c->easy, CURLOPT_PROTOCOLS_STR, "http,https");
   /* The path from a host to its weftd is the administrator's business, not
    * that of an http_proxy left in the environment.
    */
   curl_easy_setopt (c->easy, CURLOPT_NOPROXY, "*");
+  curl_easy_setopt (c->easy, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
   curl_easy_setopt (c->easy, CURLOPT_USERAGENT,
                     PACKAGE_NAME "/" PACKAGE_VERSION);
   curl_easy_setopt (c->easy, CURLOPT_CONNECTTIMEOUT_MS,
@@ -141,11 +236,39 @@ admin_free (struct admin *c)
   if (c == NULL)
     return;
   curl_easy_cleanup (c->easy);
-  curl_multi_cleanup (c->multi);
-  curl_slist_free_all (c->headers);
+  if (c->multi)
+    curl_multi_cleanup (c->multi);
+  free_headers (c->headers);
+  free_headers (c->once);
+  if (c->reply)
+    explicit_bzero (c->reply, c->reply_room);
   free (c->reply);
   free (c->base);
   free (c);
+}
+
+void
+admin_header (struct admin *c, const char *name, const char *value)
+{
+  add_header (&c->once, name, value);
+}
+
+void
+admin_keep_cookies (struct admin *c)
+{
+  c->secret = true;
+  curl_easy_setopt (c->easy, CURLOPT_COOKIEFILE, "");
+}
+
+const char *
+admin_answered (struct admin *c, const char *name)
+{
+  struct curl_header *h;
+
+  if (!c->answered ||
+      curl_easy_header (c->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+    return NULL;
+  return h->value;
 }
 
 void
@@ -161,11 +284,23 @@ admin_error (const struct admin *c)
   return c->error;
 }
 
+const char *
+admin_code (const struct admin *c)
+{
+  return c->code;
+}
+
+bool
+admin_interrupted (const struct admin *c)
+{
+  return c->interrupted;
+}
+
 /* Run the transfer that is set up to its end.  Returns curl's result, or
  * CURLE_ABORTED_BY_CALLBACK when admin_cancel ended it.
  */
 static CURLcode
-transfer (struct admin *c)
+run_transfer (struct admin *c)
 {
   CURLcode r = CURLE_OUT_OF_MEMORY;
   CURLMsg *msg;
@@ -190,11 +325,16 @@ transfer (struct admin *c)
   return r;
 }
 
-static int
+static void
 no_answer (struct admin *c, CURLcode r)
 {
-  const char *why = c->curl_text[0] ? c->curl_text : curl_easy_strerror (r);
+  /* What curl says of these has milliseconds in it: never twice the same. */
+  bool timed = r == CURLE_COULDNT_CONNECT || r == CURLE_OPERATION_TIMEDOUT;
+  const char *why =
+      c->curl_text[0] && !timed ? c->curl_text : curl_easy_strerror (r);
 
+  c->interrupted = r == CURLE_GOT_NOTHING || r == CURLE_RECV_ERROR ||
+                   r == CURLE_SEND_ERROR || r == CURLE_PARTIAL_FILE;
   if (r == CURLE_ABORTED_BY_CALLBACK)
     snprintf (c->error, sizeof c->error, "weftd at %s: call cancelled",
               c->base);
@@ -202,11 +342,35 @@ no_answer (struct admin *c, CURLcode r)
     snprintf (c->error, sizeof c->error,
               "weftd at %s: its answer is larger than %u bytes; is this "
               "really a weftd?", c->base, REPLY_BYTES_MAX);
+  else if (r == CURLE_PEER_FAILED_VERIFICATION ||
+           r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM ||
+           r == CURLE_SSL_CONNECT_ERROR)
+    snprintf (c->error, sizeof c->error,
+              "weftd at %s: %s; check that the TLS folder is what its cluster "
+              "gave to this host", c->base, why);
   else
     snprintf (c->error, sizeof c->error,
               "weftd at %s does not answer: %s; check that it is running and "
               "that admin= is its address", c->base, why);
-  return -1;
+}
+
+/* What a refusal says, in c->error and c->code. */
+static void
+refused (struct admin *c, const char *method, const char *path, long status,
+         const json_t *json)
+{
+  const char *code = json_string_value (json_object_get (json, "code"));
+  const char *detail = json_string_value (json_object_get (json, "detail"));
+
+  snprintf (c->code, sizeof c->code, "%s", code ? code : "");
+  if (detail == NULL)
+    detail = json_string_value (json_object_get (json, "title"));
+  if (detail)
+    snprintf (c->error, sizeof c->error, "weftd at %s: %s", c->base, detail);
+  else
+    snprintf (c->error, sizeof c->error,
+              "weftd at %s: %s %s: HTTP status %ld", c->base, method, path,
+              status);
 }
 
 /* Turn what came into *reply, and the error text for a status >= 400. */
@@ -216,7 +380,6 @@ answer (struct admin *c, const char *method, const char *path, long status,
 {
   json_t *json = NULL;
   json_error_t e;
-  const char *detail;
 
   if (c->reply_bytes > 0) {
     json = json_loadb (c->reply, c->reply_bytes, 0, &e);
@@ -227,17 +390,8 @@ answer (struct admin *c, const char *method, const char *path, long status,
       return -1;
     }
   }
-  if (status >= 400) {
-    detail = json_string_value (json_object_get (json, "detail"));
-    if (detail == NULL)
-      detail = json_string_value (json_object_get (json, "title"));
-    if (detail)
-      snprintf (c->error, sizeof c->error, "weftd at %s: %s", c->base, detail);
-    else
-      snprintf (c->error, sizeof c->error,
-                "weftd at %s: %s %s: HTTP status %ld", c->base, method, path,
-                status);
-  }
+  if (status >= 400)
+    refused (c, method, path, status, json);
   if (reply)
     *reply = json;
   else
@@ -245,29 +399,38 @@ answer (struct admin *c, const char *method, const char *path, long status,
   return (int) status;
 }
 
-int
-admin_call (struct admin *c, const char *method, const char *path,
-            const json_t *body, json_t **reply, unsigned timeout_ms)
+/* May it be made at all?  Forget what the last call left. */
+static bool
+begin (struct admin *c)
 {
-  char *url = NULL, *text = NULL;
+  c->error[0] = c->curl_text[0] = c->code[0] = '\0';
+  c->reply_bytes = 0;
+  c->reply_too_large = c->answered = c->interrupted = false;
+  if (c->clear && c->secret)
+    snprintf (c->error, sizeof c->error,
+              "weftd at %s: a password or token is not sent over http:// to "
+              "another host, for it could be read on the way; use https://",
+              c->base);
+  return !(c->clear && c->secret);
+}
+
+/* Make one transfer; `text` is the body or NULL.  Returns the status, or -1
+ * with the reason in c->error.
+ */
+static long
+transfer (struct admin *c, const char *method, const char *path,
+          const char *text, unsigned timeout_ms)
+{
+  struct curl_slist *last = c->headers;
+  char *url = NULL;
   long status = 0;
   CURLcode r;
-  int ret = -1;
 
-  if (reply)
-    *reply = NULL;
-  c->error[0] = c->curl_text[0] = '\0';
-  c->reply_bytes = 0;
-  c->reply_too_large = false;
-
-  if (asprintf (&url, "%s%s", c->base, path) == -1)
-    url = NULL;
-  if (body)
-    text = json_dumps (body, JSON_COMPACT);
-  if (url == NULL || (body && text == NULL)) {
-    snprintf (c->error, sizeof c->error, "weftd at %s: out of memory",
-              c->base);
-    goto out;
+  if (!begin (c))
+    return -1;
+  if (asprintf (&url, "%s%s", c->base, path) == -1) {
+    no_answer (c, CURLE_OUT_OF_MEMORY);
+    return -1;
   }
   curl_easy_setopt (c->easy, CURLOPT_URL, url);
   curl_easy_setopt (c->easy, CURLOPT_TIMEOUT_MS, (long) timeout_ms);
@@ -279,18 +442,76 @@ admin_call (struct admin *c, const char *method, const char *path,
   } else
     curl_easy_setopt (c->easy, CURLOPT_HTTPGET, 1L);
   curl_easy_setopt (c->easy, CURLOPT_CUSTOMREQUEST, method);
-
-  r = transfer (c);
-  if (r != CURLE_OK) {
-    ret = no_answer (c, r);
-    goto out;
-  }
-  curl_easy_getinfo (c->easy, CURLINFO_RESPONSE_CODE, &status);
-  ret = answer (c, method, path, status, reply);
-
-out:
+  /* The headers of this call hang behind those of every call meanwhile. */
+  while (last->next)
+    last = last->next;
+  last->next = c->once;
+  curl_easy_setopt (c->easy, CURLOPT_HTTPHEADER, c->headers);
+  r = run_transfer (c);
+  last->next = NULL;
+  free_headers (c->once);
+  c->once = NULL;
   curl_easy_setopt (c->easy, CURLOPT_POSTFIELDS, NULL);
-  free (text);
   free (url);
-  return ret;
+  if (r != CURLE_OK && !c->take_ended) {
+    no_answer (c, r);
+    return -1;
+  }
+  c->answered = true;
+  curl_easy_getinfo (c->easy, CURLINFO_RESPONSE_CODE, &status);
+  /* A certificate may have been renewed since the connection was made. */
+  curl_easy_setopt (c->easy, CURLOPT_FRESH_CONNECT, status == 401 ? 1L : 0L);
+  return status;
+}
+
+int
+admin_call (struct admin *c, const char *method, const char *path,
+            const json_t *body, json_t **reply, unsigned timeout_ms)
+{
+  char *text = NULL;
+  long status;
+
+  if (reply)
+    *reply = NULL;
+  if (body && (text = json_dumps (body, JSON_COMPACT)) == NULL) {
+    no_answer (c, CURLE_OUT_OF_MEMORY);
+    return -1;
+  }
+  status = transfer (c, method, path, text, timeout_ms);
+  if (text)
+    explicit_bzero (text, strlen (text)); /* it may hold a password */
+  free (text);
+  return status == -1 ? -1 : answer (c, method, path, status, reply);
+}
+
+int
+admin_fetch (struct admin *c, const char *path, char **text,
+             unsigned timeout_ms)
+{
+  long status = transfer (c, "GET", path, NULL, timeout_ms);
+
+  *text = NULL;
+  if (status != 200)
+    return status == -1 ? -1 : answer (c, "GET", path, status, NULL);
+  *text = strndup (c->reply_bytes ? c->reply : "", c->reply_bytes);
+  return 200;
+}
+
+int
+admin_stream (struct admin *c, const char *path,
+              bool (*take) (void *opaque, const char *data, size_t n),
+              void *opaque, unsigned silent_s)
+{
+  long status;
+
+  c->take = take;
+  c->take_opaque = opaque;
+  c->take_ended = false;
+  curl_easy_setopt (c->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt (c->easy, CURLOPT_LOW_SPEED_TIME, (long) silent_s);
+  status = transfer (c, "GET", path, NULL, 0);
+  curl_easy_setopt (c->easy, CURLOPT_LOW_SPEED_TIME, 0L);
+  c->take = NULL;
+  c->take_ended = false;
+  return status < 400 ? (int) status : answer (c, "GET", path, status, NULL);
 }

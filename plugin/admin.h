@@ -3,6 +3,9 @@
 #ifndef WEFT_ADMIN_H
 #define WEFT_ADMIN_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <jansson.h>
 
 struct admin;
@@ -11,9 +14,17 @@ struct admin;
 void admin_global_init (void);
 
 /* A client for one weftd.  One call at a time; a thread that wants to call at
- * the same time as another makes its own.  NULL: out of memory or bad URL.
+ * the same time as another makes its own.
+ *
+ * tls_dir, used with https:// only, may be NULL: a folder with ca-cert.pem, by
+ * which weftd is verified, and where there are any, client-cert.pem and
+ * client-key.pem, by which we are.  token may be NULL: an API token, sent with
+ * each call; without TLS only to this very host, else the call fails.
+ *
+ * NULL: out of memory or bad URL.
  */
-struct admin *admin_new (const char *url);
+struct admin *admin_new (const char *url, const char *tls_dir,
+                         const char *token);
 void admin_free (struct admin *c);
 
 /* Call METHOD path (such as "/api/v1/arrays").  `body` may be NULL; it is not
@@ -26,6 +37,36 @@ void admin_free (struct admin *c);
 int admin_call (struct admin *c, const char *method, const char *path,
                 const json_t *body, json_t **reply, unsigned timeout_ms);
 const char *admin_error (const struct admin *c);
+/* The "code" of the last answer, when it was a refusal; else "". */
+const char *admin_code (const struct admin *c);
+/* Did the last call get no answer though weftd was reached?  Then it may have
+ * been carried out.
+ */
+bool admin_interrupted (const struct admin *c);
+
+/* A header for the next call alone: "If-Match", "\"17\"". */
+void admin_header (struct admin *c, const char *name, const char *value);
+/* A header of the last answer, such as "ETag"; NULL: it had none. */
+const char *admin_answered (struct admin *c, const char *name);
+/* From now on send back the cookies that weftd sets; these are as secret as a
+ * token.
+ */
+void admin_keep_cookies (struct admin *c);
+
+/* GET what is no JSON.  Returns as admin_call does; *text is to be freed, and
+ * NULL without a status of 200.
+ */
+int admin_fetch (struct admin *c, const char *path, char **text,
+                 unsigned timeout_ms);
+
+/* GET a stream without an end.  `take` is called with each part as it comes,
+ * and ends it by returning false.  Returns the status when it has ended; -1
+ * when it broke, or when weftd was silent for silent_s seconds; errors as
+ * admin_call's.
+ */
+int admin_stream (struct admin *c, const char *path,
+                  bool (*take) (void *opaque, const char *data, size_t n),
+                  void *opaque, unsigned silent_s);
 
 /* Make a call that is under way in another thread return at once with -1;
  * calls to come as well.

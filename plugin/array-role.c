@@ -6,13 +6,12 @@
  * threads come after nbdkit's fork.  A request is carried out by engine.c.
  *
  * There is one array in a process, and what one client has written, another's
- * FLUSH covers: a connection is noted for hangup.h only.
+ * FLUSH covers: a connection has nothing of its own.
  */
 
 #include <config.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <bsd/sys/queue.h>
-
 #include "array.h"
 #include "control.h"
 #include "engine.h"
 #include "hangup.h"
 #include "map.h"
+#include "options.h"
 #include "peer.h"
 #include "resync.h"
 #include "role.h"
@@ -50,48 +48,6 @@ static bool resynced; /* the copies were equal at the start */
 static pthread_mutex_t static_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t static_epoch;
 static enum member_state static_states[ARRAY_MEMBERS_MAX];
-
-/* A connection.  nbdkit does not close those that are left when it ends. */
-struct client {
-  LIST_ENTRY (client) link;
-  struct hangup hangup;
-};
-static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD (, client) clients = LIST_HEAD_INITIALIZER (clients);
-
-/* nbdkit tells a plugin of -r only when the first client comes, but whether
- * we attach for writing has to be known now.  Options of nbdkit that take a
- * value are those of nbdkit(1)'s short ones.
- */
-static bool
-nbdkit_is_readonly (void)
-{
-  static char text[65536];
-  bool r = false;
-  ssize_t n;
-  char *p;
-  int fd;
-
-  fd = open ("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-  if (fd == -1)
-    return false;
-  n = read (fd, text, sizeof text - 1);
-  close (fd);
-  for (p = text; n > 0 && p < text + n; p += strlen (p) + 1) {
-    const char *o = p;
-
-    if (strcmp (p, "--") == 0)
-      break;
-    if (strcmp (p, "--readonly") == 0 || strcmp (p, "--read-only") == 0)
-      r = true;
-    if (p == text || p[0] != '-' || p[1] == '-')
-      continue;
-    for (o++; *o && strchr ("DegiPptUu", *o) == NULL; o++)
-      if (*o == 'r')
-        r = true;
-  }
-  return r;
-}
 
 /*----- Start -----*/
 
@@ -318,7 +274,7 @@ array_get_ready (void)
   struct array *a = NULL;
   unsigned m;
 
-  readonly = nbdkit_is_readonly ();
+  readonly = options.readonly;
   if (load_map () == -1)
     goto err;
   peers = calloc (map->members, sizeof *peers);
@@ -356,16 +312,11 @@ err:
 static void
 array_cleanup (void)
 {
-  struct client *client;
   bool clean;
 
   if (engine == NULL)
     return;
   hangup_stop ();
-  while ((client = LIST_FIRST (&clients)) != NULL) {
-    LIST_REMOVE (client, link);
-    free (client);
-  }
   clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
   if (control)
     control_stop (control);
@@ -429,7 +380,6 @@ static void *
 array_open (int ro)
 {
   const char *name = nbdkit_export_name ();
-  struct client *client;
 
   if (name == NULL)
     return NULL;
@@ -440,28 +390,7 @@ array_open (int ro)
     nbdkit_set_error (ENOENT);
     return NULL;
   }
-  client = calloc (1, sizeof *client);
-  if (client == NULL) {
-    nbdkit_error ("calloc: %m");
-    return NULL;
-  }
-  hangup_add (&client->hangup);
-  pthread_mutex_lock (&clients_lock);
-  LIST_INSERT_HEAD (&clients, client, link);
-  pthread_mutex_unlock (&clients_lock);
-  return client;
-}
-
-static void
-array_close (void *handle)
-{
-  struct client *client = handle;
-
-  hangup_remove (&client->hangup);
-  pthread_mutex_lock (&clients_lock);
-  LIST_REMOVE (client, link);
-  pthread_mutex_unlock (&clients_lock);
-  free (client);
+  return NBDKIT_HANDLE_NOT_NEEDED;
 }
 
 static int64_t
@@ -592,7 +521,6 @@ const struct role array_role = {
   .after_fork = array_after_fork,
   .cleanup = array_cleanup,
   .open = array_open,
-  .close = array_close,
   .get_size = array_get_size,
   .block_size = array_block_size,
   .can_write = array_can_write,

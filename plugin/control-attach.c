@@ -147,13 +147,14 @@ control_attach_session (struct control *c)
 void
 control_detach_session (struct control *c)
 {
-  struct admin *admin = admin_new (params.admin);
+  struct admin *admin = admin_new (params.admin, params.tls, NULL);
   char path[128];
   int status;
 
   if (admin == NULL)
     return;
-  snprintf (path, sizeof path, "/api/v1/sessions/%s", c->session);
+  snprintf (path, sizeof path, "/api/v1/sessions/%s?instance=%s", c->session,
+            c->instance);
   status = admin_call (admin, "DELETE", path, NULL, NULL, DETACH_TIMEOUT_MS);
   if (status == -1 || (status >= 400 && status != 404 && status != 410))
     nbdkit_error ("array %s: can't detach: %s; the session ends by itself",

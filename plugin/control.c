@@ -174,6 +174,21 @@ control_take (struct control *c, const json_t *reply)
 
 /*----- The heartbeat -----*/
 
+/* The empty buckets at its end are left out. */
+static json_t *
+latency_json (const struct latency *l)
+{
+  json_t *counts = json_array ();
+  unsigned n = LATENCY_BUCKETS + 1;
+
+  while (n > 0 && l->count[n - 1] == 0)
+    n--;
+  for (unsigned i = 0; i < n; i++)
+    json_array_append_new (counts, json_integer ((json_int_t) l->count[i]));
+  return json_pack ("{s:I, s:o}", "sum_us", (json_int_t) (l->sum_ns / 1000),
+                    "counts", counts);
+}
+
 /* How the members look from here. */
 static json_t *
 members_json (const struct array_stats *s, unsigned members)
@@ -182,9 +197,10 @@ members_json (const struct array_stats *s, unsigned members)
 
   for (unsigned m = 0; m < members; m++)
     json_array_append_new (
-        list, json_pack ("{s:I, s:b}", "service_us",
+        list, json_pack ("{s:I, s:b, s:o}", "service_us",
                          (json_int_t) (s->member[m].service_ns / 1000),
-                         "suspect", (int) s->member[m].suspect));
+                         "suspect", (int) s->member[m].suspect, "latency",
+                         latency_json (&s->member[m].service)));
   return list;
 }
 
@@ -196,6 +212,9 @@ stats_json (struct engine *e, unsigned members)
 
   engine_stats (e, &s);
   json_object_set_new (json, "members", members_json (&s, members));
+  json_object_set_new (json, "read_latency", latency_json (&s.read));
+  json_object_set_new (json, "write_latency", latency_json (&s.write));
+  json_object_set_new (json, "flush_latency", latency_json (&s.flush));
 #define FIELD(name) \
   json_object_set_new (json, #name, json_integer ((json_int_t) s.name))
   FIELD (reads);
@@ -334,9 +353,9 @@ control_attach (bool readonly, struct map **map)
   pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
   pthread_cond_init (&c->wake, &attr);
   pthread_condattr_destroy (&attr);
-  c->admin = admin_new (params.admin);
-  c->teller_admin = admin_new (params.admin);
-  c->reporter_admin = admin_new (params.admin);
+  c->admin = admin_new (params.admin, params.tls, NULL);
+  c->teller_admin = admin_new (params.admin, params.tls, NULL);
+  c->reporter_admin = admin_new (params.admin, params.tls, NULL);
   if (c->admin == NULL || c->teller_admin == NULL ||
       c->reporter_admin == NULL) {
     nbdkit_error ("admin=%s: not the address of a weftd; write it like "

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "connect.h"
 #include "fetch.h"
-#include "peer.h"
 
 #define CONNECT_MS 5000
 /* How soon a cancelled run is noticed. */
@@ -44,25 +44,15 @@ fetch_blame (struct fetch_fault *fault, unsigned member, const char *fs, ...)
   va_end (args);
 }
 
-/* libnbd's errors begin with the name of its function; people don't care. */
-static const char *
-nbd_reason (void)
-{
-  const char *text = nbd_get_error ();
-  const char *colon = text ? strstr (text, ": ") : NULL;
-
-  return colon ? colon + 2 : text ? text : "unknown error";
-}
-
 /* ---- Connections ---- */
 
 int
 fetch_open (struct fetch *f, unsigned member, const char *uri,
             const char *token, struct fetch_fault *fault)
 {
-  char *door = peer_door_uri (uri, f->door, token);
+  char *door = connect_door_uri (uri, f->door, token);
   struct nbd_handle *nbd = door ? nbd_create () : NULL;
-  int r = -1;
+  enum connect_failure failure = CONNECT_NBD;
 
   fetch_close (f, member);
   if (nbd == NULL)
@@ -70,11 +60,11 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
   else if (nbd_add_meta_context (nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
            /* A failed read's buffer is never looked at. */
            nbd_set_pread_initialize (nbd, false) == -1 ||
-           (r = peer_connect (nbd, door, CONNECT_MS, true)) != 0)
+           (failure = connect_nbd (nbd, door, CONNECT_MS, true)) != 0)
     fetch_blame (fault, member, "its %s door does not open: %s", f->door,
-           r == -2 ? "no answer in time" : nbd_reason ());
+                 connect_reason (failure));
   free (door);
-  if (r != 0) {
+  if (failure) {
     nbd_close (nbd);
     return -1;
   }
@@ -167,7 +157,7 @@ send_command (struct fetch *f, struct fetch_command *c,
   }
   if (c->cookie == -1) {
     c->cookie = 0;
-    fetch_blame (fault, c->member, "%s", nbd_reason ());
+    fetch_blame (fault, c->member, "%s", connect_reason (CONNECT_NBD));
     return -1;
   }
   if (f->link[c->member].flying++ == 0)
@@ -242,7 +232,7 @@ move (struct fetch *f, struct fetch_fault *fault)
       r = nbd_aio_notify_write (nbd);
     if (r == -1 || nbd_aio_is_dead (nbd) == 1 || nbd_aio_is_closed (nbd) == 1) {
       fetch_blame (fault, member[i], "its connection broke: %s",
-             r == -1 ? nbd_reason () : "closed by the member");
+             r == -1 ? connect_reason (CONNECT_NBD) : "closed by the member");
       return -1;
     }
     if (fds[i].revents == 0 &&

@@ -1,23 +1,24 @@
 /* hangup.c: lets nbdkit end although clients are connected.
  *
- * nbdkit tells a plugin neither the socket of a connection nor that it is
- * about to end.  The first is found by the peer's address, among the
- * descriptors of the process.  The second is learned from the signals that end
- * nbdkit: its handlers are called by ours.  (nbdkit_nanosleep knows too, but
- * says "error" on every ordinary end.  A filter that ends nbdkit by
- * nbdkit_shutdown is not noticed; then it is as if this file were not there.)
+ * nbdkit tells a plugin neither the sockets of its connections nor that it is
+ * about to end.  The first are found among the descriptors of the process: what
+ * nbdkit accepted bears the local address of a socket that it listens on, and
+ * nothing that we connected ourselves does.  (A connection of nbdkit -s is not
+ * found; its client ends nbdkit by ending.)  The second is learned from the
+ * signals that end nbdkit: its handlers are called by ours.  (nbdkit_nanosleep
+ * knows too, but says "error" on every ordinary end.  A filter that ends nbdkit
+ * by nbdkit_shutdown is not noticed; then it is as if this file were not there.)
  */
 
 #include <config.h>
 
-#include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -28,15 +29,22 @@
 #include <nbdkit-plugin.h>
 
 #include "hangup.h"
+#include "listeners.h"
+
+/* Connections are looked for so often, for one may just have been accepted; and
+ * so long clients may take to read their answers.  That is more than a request
+ * may wait in a barrier (engine-thread.c).
+ */
+#define LOOK_MS 100
+#define GRACE_MS 10000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hangup *connections;
 static bool ending;  /* under lock */
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* ending was set */
 
 static pthread_t thread;
 static bool started;
-static int wake_fd = -1; /* an eventfd; readable: end or hangup_stop */
+static int wake_fd = -1; /* an eventfd; readable: a signal, or hangup_stop */
 static atomic_bool stopping;
 
 /* nbdkit's handlers, which ours stand before. */
@@ -44,91 +52,6 @@ static const int signals[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP };
 #define SIGNALS (sizeof signals / sizeof signals[0])
 static struct sigaction handlers[SIGNALS];
 static bool replaced[SIGNALS];
-
-/* The socket that is connected to the peer of the calling thread's client. */
-static int
-find_socket (void)
-{
-  struct sockaddr_storage peer, other;
-  socklen_t peer_bytes = sizeof peer, other_bytes;
-  struct dirent *entry;
-  int found = -1;
-  DIR *dir;
-
-  memset (&peer, 0, sizeof peer);
-  if (nbdkit_peer_name ((struct sockaddr *) &peer, &peer_bytes) == -1 ||
-      peer.ss_family == AF_UNIX) /* clients have no names there */
-    return -1;
-  dir = opendir ("/proc/self/fd");
-  if (dir == NULL)
-    return -1;
-  while (found == -1 && (entry = readdir (dir)) != NULL) {
-    int fd = atoi (entry->d_name);
-
-    other_bytes = sizeof other;
-    memset (&other, 0, sizeof other);
-    if (entry->d_name[0] != '.' &&
-        getpeername (fd, (struct sockaddr *) &other, &other_bytes) == 0 &&
-        other_bytes == peer_bytes && memcmp (&peer, &other, peer_bytes) == 0)
-      found = fd;
-  }
-  closedir (dir);
-  return found;
-}
-
-void
-hangup_add (struct hangup *h)
-{
-  h->fd = find_socket ();
-  pthread_mutex_lock (&lock);
-  if (ending && h->fd != -1)
-    shutdown (h->fd, SHUT_RD);
-  h->next = connections;
-  h->link = &connections;
-  if (h->next)
-    h->next->link = &h->next;
-  connections = h;
-  pthread_mutex_unlock (&lock);
-}
-
-void
-hangup_remove (struct hangup *h)
-{
-  pthread_mutex_lock (&lock);
-  *h->link = h->next;
-  if (h->next)
-    h->next->link = h->link;
-  pthread_mutex_unlock (&lock);
-}
-
-/* Clients on a Unix socket have no names, but the sockets that nbdkit accepted
- * bear the name of the one that it listens on; none of our own has a name.
- */
-static void
-hang_up_unix (void)
-{
-  struct sockaddr_storage name;
-  socklen_t bytes;
-  struct dirent *entry;
-  int listens;
-  DIR *dir = opendir ("/proc/self/fd");
-
-  while (dir && (entry = readdir (dir)) != NULL) {
-    int fd = atoi (entry->d_name);
-
-    bytes = sizeof name;
-    if (entry->d_name[0] == '.' ||
-        getsockname (fd, (struct sockaddr *) &name, &bytes) == -1 ||
-        name.ss_family != AF_UNIX || bytes <= sizeof name.ss_family)
-      continue;
-    bytes = sizeof listens;
-    if (getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 &&
-        !listens)
-      shutdown (fd, SHUT_RD);
-  }
-  if (dir)
-    closedir (dir);
-}
 
 bool
 hangup_wait (unsigned ms)
@@ -203,27 +126,39 @@ restore_handlers (void)
       sigaction (signals[i], &handlers[i], NULL);
 }
 
-static void *
-wait_for_end (void *opaque)
+/* Wait for wake (), so long at most. */
+static void
+wait_wake (int ms)
 {
+  struct pollfd p = { .fd = wake_fd, .events = POLLIN };
   uint64_t count;
 
-  while (read (wake_fd, &count, sizeof count) == -1 && errno == EINTR)
-    ;
-  if (atomic_load (&stopping))
-    return NULL;
-  /* A connection that ends just now by itself may have closed its socket: from
-   * here on nbdkit does not call close () any more.  The worst that can come
-   * of it is that a connection which is being made meanwhile fails.
-   */
+  if (poll (&p, 1, ms) == 1)
+    while (read (wake_fd, &count, sizeof count) == -1 && errno == EINTR)
+      ;
+}
+
+static void
+set_ending (void)
+{
   pthread_mutex_lock (&lock);
   ending = true;
   pthread_cond_broadcast (&ended);
-  for (struct hangup *h = connections; h; h = h->next)
-    if (h->fd != -1)
-      shutdown (h->fd, SHUT_RD);
-  hang_up_unix ();
   pthread_mutex_unlock (&lock);
+}
+
+static void *
+wait_for_end (void *opaque)
+{
+  unsigned ms = 0;
+
+  wait_wake (-1);
+  set_ending ();
+  while (!atomic_load (&stopping)) {
+    listeners_hang_up (ms < GRACE_MS ? SHUT_RD : SHUT_RDWR);
+    wait_wake (LOOK_MS);
+    ms += LOOK_MS;
+  }
   return NULL;
 }
 
@@ -233,7 +168,7 @@ hangup_start (void)
   sigset_t all, old;
   int err;
 
-  wake_fd = eventfd (0, EFD_CLOEXEC);
+  wake_fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd == -1) {
     nbdkit_error ("eventfd: %m");
     return -1;
@@ -259,6 +194,7 @@ hangup_stop (void)
   if (!started)
     return;
   restore_handlers ();
+  set_ending (); /* the thread may not have run yet */
   atomic_store (&stopping, true);
   wake ();
   pthread_join (thread, NULL);

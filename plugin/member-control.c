@@ -452,7 +452,7 @@ make_instance (void)
 static struct admin *
 new_admin (void)
 {
-  struct admin *admin = admin_new (params.admin);
+  struct admin *admin = admin_new (params.admin, params.tls, NULL);
 
   if (admin == NULL)
     nbdkit_error ("admin=%s is not a URL of weftd's; give one such as "

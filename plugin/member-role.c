@@ -210,7 +210,6 @@ struct door {
   LIST_ENTRY (door) link; /* under server.lock */
   struct member_pass *pass;
   enum member_door kind;
-  struct hangup hangup;
 };
 static LIST_HEAD (, door) doors = LIST_HEAD_INITIALIZER (doors);
 
@@ -219,7 +218,6 @@ member_role_close (void *handle)
 {
   struct door *door = handle;
 
-  hangup_remove (&door->hangup);
   pthread_mutex_lock (&server.lock);
   LIST_REMOVE (door, link);
   member_close (server.member, door->pass);
@@ -252,7 +250,6 @@ member_role_open (int readonly)
     return NULL;
   }
   door->kind = member_pass_door (door->pass);
-  hangup_add (&door->hangup);
   return door;
 }
 

@@ -27,10 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hangup.h"
+#include "connect.h"
 #include "peer.h"
 
-#define ENDING_CHECK_MS 100
 #define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
 
 /* Source of zeroes for a member that can't write zeroes by itself.  Only ever
@@ -55,55 +54,7 @@ now_ms (void)
   return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-char *
-peer_door_uri (const char *uri, const char *door, const char *token)
-{
-  const char *path = strstr (uri, "://") + 3, *query;
-  char *r;
-
-  path += strcspn (path, "/?#");
-  query = path + strcspn (path, "?#");
-  if (asprintf (&r, "%.*s/%s/%s%s", (int) (path - uri), uri, door, token,
-                query) == -1)
-    return NULL;
-  return r;
-}
-
-/* libnbd's errors say which of its functions failed; people don't care. */
-static const char *
-nbd_reason (void)
-{
-  const char *text = nbd_get_error ();
-  const char *colon;
-
-  if (text == NULL)
-    return "unknown error";
-  colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
-  return colon ? colon + 2 : text;
-}
-
-int
-peer_connect (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
-              bool until_end)
-{
-  uint64_t deadline_ms = now_ms () + wait_ms, now;
-
-  if (nbd_aio_connect_uri (nbd, uri) == -1)
-    return -1;
-  while (nbd_aio_is_connecting (nbd) > 0) {
-    now = now_ms ();
-    if (now >= deadline_ms || (until_end && hangup_ending ()))
-      return -2;
-    wait_ms = deadline_ms - now;
-    if (wait_ms > ENDING_CHECK_MS)
-      wait_ms = ENDING_CHECK_MS;
-    if (nbd_poll (nbd, (int) wait_ms) == -1)
-      return -1;
-  }
-  return nbd_aio_is_ready (nbd) == 1 ? 0 : -1;
-}
-
-static int
+static enum connect_failure
 door_connect (struct door *d, const char *uri, bool local_files,
               uint64_t deadline_ms)
 {
@@ -113,8 +64,8 @@ door_connect (struct door *d, const char *uri, bool local_files,
       nbd_set_uri_allow_local_file (d->nbd, local_files) == -1 ||
       /* A failed read's buffer is never looked at. */
       nbd_set_pread_initialize (d->nbd, false) == -1)
-    return -1;
-  return peer_connect (d->nbd, uri,
+    return CONNECT_NBD;
+  return connect_nbd (d->nbd, uri,
                        now < deadline_ms ? deadline_ms - now : 0, true);
 }
 
@@ -123,19 +74,22 @@ static int
 door_open (struct door *d, const struct peer *p, const char *uri,
            bool local_files, uint64_t deadline_ms, char *why, size_t why_size)
 {
+  enum connect_failure failure;
   int64_t max, min;
-  int r, fd;
+  int fd;
 
   d->nbd = nbd_create ();
   if (d->nbd == NULL) {
-    snprintf (why, why_size, "%s: %s", p->label, nbd_reason ());
+    snprintf (why, why_size, "%s: %s", p->label, connect_reason (CONNECT_NBD));
     return -1;
   }
-  r = door_connect (d, uri, local_files, deadline_ms);
-  if (r != 0) {
+  failure = door_connect (d, uri, local_files, deadline_ms);
+  if (failure) {
     snprintf (why, why_size,
-              "%s: can't connect: %s; check that it is running and reachable",
-              p->label, r == -2 ? "no answer in time" : nbd_reason ());
+              "%s: can't connect: %s; check that it is running and reachable%s",
+              p->label, connect_reason (failure),
+              connect_is_tls (uri) ? ", and that one CA has made the certificates of "
+                             "both ends" : "");
     return -1;
   }
   min = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MINIMUM);
@@ -211,10 +165,10 @@ open_doors (struct peer *p, const struct map_member *mm, bool readonly,
   char *data = NULL, *batch = NULL;
   int r = -1;
 
-  data = mm->token_data ? peer_door_uri (mm->uri, "data", mm->token_data)
+  data = mm->token_data ? connect_door_uri (mm->uri, "data", mm->token_data)
                         : strdup (mm->uri);
   if (mm->token_batch && !readonly)
-    batch = peer_door_uri (mm->uri, "batch", mm->token_batch);
+    batch = connect_door_uri (mm->uri, "batch", mm->token_batch);
   if (data == NULL || (mm->token_batch && !readonly && batch == NULL)) {
     snprintf (why, why_size, "out of memory");
     goto out;
@@ -592,7 +546,8 @@ peer_door_notify (struct peer *p, struct door *d, short revents)
     r = nbd_aio_notify_read (d->nbd);
   else if (revents & POLLOUT)
     r = nbd_aio_notify_write (d->nbd);
-  return door_check (p, d, r == -1 ? nbd_reason () : "closed by the member");
+  return door_check (p, d, r == -1 ? connect_reason (CONNECT_NBD)
+                                   : "closed by the member");
 }
 
 void

@@ -24,17 +24,6 @@
 
 struct peer;
 
-/* The URI of a member's door: the member's own, with DOOR/TOKEN as the export
- * name.  The caller frees it; NULL: out of memory.
- */
-char *peer_door_uri (const char *uri, const char *door, const char *token);
-
-/* Connect a handle, within wait_ms.  0, -1 with libnbd's error, -2: no answer
- * in time, or, with until_end, nbdkit is ending.
- */
-int peer_connect (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
-                  bool until_end);
-
 /* An array_io on its way to a member and back. */
 struct peer_io {
   struct array_io *io;

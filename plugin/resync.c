@@ -28,8 +28,8 @@
 #include <unistd.h>
 
 #include "batch.h"
+#include "connect.h"
 #include "hangup.h"
-#include "peer.h"
 #include "resync.h"
 #include "role.h"
 
@@ -64,20 +64,19 @@ static struct nbd_handle *
 open_door (const struct map_member *mm, const char *door, const char *token)
 {
   struct nbd_handle *nbd = nbd_create ();
-  char *uri = peer_door_uri (mm->uri, door, token);
+  char *uri = connect_door_uri (mm->uri, door, token);
   bool ending = hangup_ending ();
-  int r = nbd && uri ? peer_connect (nbd, uri, ending ? ENDING_MS : CONNECT_MS,
-                                     !ending)
-                     : -1;
+  enum connect_failure failure = CONNECT_NBD;
 
-  if (r == 0) {
+  if (nbd && uri)
+    failure = connect_nbd (nbd, uri, ending ? ENDING_MS : CONNECT_MS,
+                            !ending);
+  if (failure == 0) {
     free (uri);
     return nbd;
   }
   nbdkit_error ("weft: member %s: can't open its door %s: %s", mm->name, door,
-                r == -2 ? "no answer in time"
-                : nbd   ? nbd_get_error ()
-                        : strerror (ENOMEM));
+                nbd && uri ? connect_reason (failure) : strerror (ENOMEM));
   free (uri);
   nbd_close (nbd);
   return NULL;

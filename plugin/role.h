@@ -22,6 +22,7 @@ struct params {
   char *admin;  /* URL of weftd */
   char *uri;    /* NBD URI under which others reach this process */
   char *node;   /* name of this host; default: its hostname */
+  char *tls;    /* folder of this host's certificate; default: $WEFT_TLS */
   int64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
@@ -35,7 +36,7 @@ struct role {
   void (*cleanup) (void);
 
   void *(*open) (int readonly);
-  void (*close) (void *handle);
+  void (*close) (void *handle); /* may be NULL */
   int64_t (*get_size) (void *handle);
   int (*block_size) (void *handle, uint32_t *minimum, uint32_t *preferred,
                      uint32_t *maximum);

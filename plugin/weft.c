@@ -11,19 +11,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <libnbd.h>
 
 #include "admin.h"
+#include "exposure.h"
 #include "limits.h"
+#include "options.h"
 #include "replies.h"
 #include "role.h"
+#include "shortage.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
 #define IO_TIMEOUT_MS_MIN 100
 #define IO_TIMEOUT_MS_MAX 3600000
+
+/* A block of so many bytes is mapped on its own. */
+#define MAPPED_BYTES (UNIT_BYTES_DEFAULT + KiB (32))
 
 struct params params;
 static const struct role *role;
@@ -35,6 +42,14 @@ weft_load (void)
    * each of them glibc keeps several times what is in use.
    */
   mallopt (M_ARENA_MAX, 1);
+  /* nbdkit's workers each enlarge a buffer for the largest request so far.  In
+   * the heap each step would leave a hole that is too small for the next; a
+   * mapping of its own grows in place.  glibc maps only what is larger than all
+   * that was ever mapped and freed, unless it is told a size: one that leaves
+   * images of the default unit in the heap.
+   */
+  mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
+  mallopt (M_TRIM_THRESHOLD, 2 * MAPPED_BYTES); /* glibc's own ratio */
   replies_guard ();
   admin_global_init ();
 }
@@ -48,6 +63,7 @@ weft_unload (void)
   free (params.admin);
   free (params.uri);
   free (params.node);
+  free (params.tls);
 }
 
 static void
@@ -158,8 +174,9 @@ weft_config (const char *key, const char *value)
     char **to;
   } strings[] = {
     { "disk", &params.disk },   { "map", &params.map },
-    { "array", &params.array }, { "node", &params.node },
-    { "admin", &params.admin }, { "uri", &params.uri },
+    { "tls", &params.tls },     { "array", &params.array },
+    { "node", &params.node },   { "admin", &params.admin },
+    { "uri", &params.uri },
   };
   size_t i;
 
@@ -170,9 +187,9 @@ weft_config (const char *key, const char *value)
       nbdkit_error ("%s= is given twice", key);
       return -1;
     }
-    if (i < 2)
+    if (i < 3)
       return set_path (strings[i].to, value);
-    if (i < 4)
+    if (i < 5)
       return set_name (strings[i].to, key, value);
     return set_string (strings[i].to, key, value);
   }
@@ -208,6 +225,47 @@ default_node (void)
   return strdup (is_name (text) ? text : "localhost");
 }
 
+/* Nothing secret leaves this host in the clear: neither the tokens and keys that
+ * weftd sends, nor data.
+ */
+static int
+check_tls (void)
+{
+  char *ca;
+  int r;
+
+  if (params.tls == NULL && getenv ("WEFT_TLS") &&
+      set_path (&params.tls, getenv ("WEFT_TLS")) == -1)
+    return -1;
+  if (params.admin && exposure_uri_plain (params.admin)) {
+    nbdkit_error ("admin=%s is on another host and has no TLS: give its "
+                  "https:// address, and tls=FOLDER", params.admin);
+    return -1;
+  }
+  if (params.uri && exposure_uri_plain (params.uri)) {
+    nbdkit_error ("uri=%s is for other hosts and has no TLS: make it nbds://, "
+                  "and start nbdkit with --tls=require", params.uri);
+    return -1;
+  }
+  if (params.tls == NULL) {
+    if (params.admin == NULL || strncasecmp (params.admin, "https:", 6) != 0)
+      return 0;
+    nbdkit_error ("admin=%s needs tls=FOLDER: the folder of this host's "
+                  "certificate, which weft-enroll makes", params.admin);
+    return -1;
+  }
+  if (asprintf (&ca, "%s/ca-cert.pem", params.tls) == -1) {
+    nbdkit_error ("asprintf: %m");
+    return -1;
+  }
+  r = access (ca, R_OK);
+  if (r == -1)
+    nbdkit_error ("tls=%s: %s: %m; is it the folder that weft-enroll made?",
+                  params.tls, ca);
+  free (ca);
+  return r;
+}
+
 static int
 weft_config_complete (void)
 {
@@ -237,6 +295,8 @@ weft_config_complete (void)
                   "has a holder");
     return -1;
   }
+  if (check_tls () == -1)
+    return -1;
   if (params.node == NULL) {
     params.node = default_node ();
     if (params.node == NULL) {
@@ -261,6 +321,7 @@ weft_config_complete (void)
   "admin=<URL>             Where weftd is (needed with disk= and array=).\n" \
   "uri=<URI>               NBD URI under which others reach this process.\n" \
   "node=<NAME>             Name of this host (default: its hostname).\n" \
+  "tls=<FOLDER>            This host's certificate (default: $WEFT_TLS).\n" \
   "takeover=<BOOL>         Take the array from a host that lives (array).\n" \
   "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n" \
   "image-age=<MS>          Longest time an image is held (array; default 200).\n" \
@@ -269,6 +330,10 @@ weft_config_complete (void)
 static int
 weft_get_ready (void)
 {
+  if (options_read () == -1 ||
+      exposure_check_start (role == &member_role) == -1)
+    return -1;
+  shortage_prepare ();
   return role->get_ready ();
 }
 
@@ -314,13 +379,16 @@ static void *
 weft_open (int readonly)
 {
   replies_open ();
+  if (exposure_check_client () == -1)
+    return NULL;
   return role->open (readonly);
 }
 
 static void
 weft_close (void *handle)
 {
-  role->close (handle);
+  if (role->close)
+    role->close (handle);
 }
 
 static int64_t

@@ -83,23 +83,36 @@ fields_has (struct fields *f, const char *name)
   return true;
 }
 
+bool
+fields_whole (const json_t *v, uint64_t *value)
+{
+  double x = json_real_value (v);
+
+  if (json_is_integer (v) && json_integer_value (v) >= 0)
+    *value = (uint64_t) json_integer_value (v);
+  else if (json_is_real (v) && x >= 0 && x < 0x1p63 &&
+           (double) (uint64_t) x == x)
+    *value = (uint64_t) x;
+  else
+    return false;
+  return true;
+}
+
 void
 fields_u64 (struct fields *f, const char *name, uint64_t min, uint64_t max,
             uint64_t *value)
 {
   const json_t *v = get (f, name);
-  json_int_t i;
+  uint64_t n;
 
   if (v == NULL)
     return;
-  i = json_integer_value (v);
-  if (!json_is_integer (v) || i < 0 || (uint64_t) i < min ||
-      (uint64_t) i > max)
+  if (!fields_whole (v, &n) || n < min || n > max)
     fields_fail (f, name,
                  "field %s must be a whole number from %" PRIu64 " to %" PRIu64,
                  name, min, max);
   else
-    *value = (uint64_t) i;
+    *value = n;
 }
 
 void

@@ -5,11 +5,61 @@
 
 #include <stddef.h>
 
-struct mg_connection;
+#include <civetweb.h>
+
+#include "http.h"
+
+/* Style and script from here alone; nobody may frame the page. */
+#define SECURITY_HEADERS                                                       \
+  "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'; "      \
+  "base-uri 'none'; form-action 'self'; object-src 'none'\r\n"                 \
+  "X-Content-Type-Options: nosniff\r\n"                                        \
+  "X-Frame-Options: DENY\r\n"                                                  \
+  "Referrer-Policy: no-referrer\r\n"                                           \
+  "Cross-Origin-Resource-Policy: same-origin\r\n"
+
+struct http {
+  struct http_options options;
+  struct mg_context *context;
+  struct loop *loop;
+  struct hub *hub;
+  struct tls *tls; /* NULL: no listener wants it */
+  char failure[512]; /* what civetweb said while it was started */
+};
+
+/* ---- http.c ---- */
 
 /* `extra`: more header lines, each ending in \r\n.  Returns the status. */
 int http_send (struct mg_connection *conn, int status, const char *type,
                const char *extra, const char *body, size_t length);
+int http_refuse (struct mg_connection *conn, int status, const char *field,
+                 const char *code, const char *extra, const char *fmt, ...)
+  __attribute__ ((format (printf, 6, 7)));
 int http_not_found (struct mg_connection *conn, const char *path);
+
+/* ---- http-caller.c ---- */
+
+/* Say it in the log, once in a while. */
+void http_log_refusal (struct mg_connection *conn, const char *reason);
+/* Does it come from, or want to reach, another host?  True: refused. */
+bool http_refuse_stranger (struct http *h, struct mg_connection *conn);
+/* Who calls, and may it?  False: refused. */
+bool http_take_caller (struct http *h, struct mg_connection *conn,
+                       struct request *r);
+
+/* ---- http-body.c: each returns false where it has refused. ---- */
+
+/* The parameters and headers that matter. */
+bool http_take_query (struct mg_connection *conn, struct request *r,
+                      const char *method, const char *path);
+/* Take the body into the request. */
+bool http_take_body (struct mg_connection *conn, struct request *r);
+/* A body that nobody wants: of no harm, but it must be read. */
+bool http_drop_body (struct mg_connection *conn);
+
+/* ---- http-events.c ---- */
+
+int http_serve_events (struct http *h, struct mg_connection *conn,
+                       const struct caller *caller);
 
 #endif /* WEFT_HTTP_INTERNAL_H */

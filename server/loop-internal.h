@@ -19,6 +19,10 @@ struct loop {
   struct cluster *cluster;
   struct store *store;
   struct hub *hub;
+  struct auth *auth;
+  struct history *history;
+  struct journal *journal;
+  struct idempotency *idempotency;
   uint64_t last_event;
   unsigned ticks;
   STAILQ_HEAD (, pending) pending;
@@ -37,12 +41,19 @@ void loop_deliver (struct request *r, int status, json_t *body);
 /* steps.c */
 /* Take a step into the queue, and to the store. */
 void steps_queue (struct loop *l, struct cluster_step *step);
-/* The same for an answer that needs nothing stored. */
-void steps_answer (struct loop *l, struct request *r, int status, json_t *body);
+/* The same for an answer of our own, with the records in `t`; NULL: none. */
+void steps_answer (struct loop *l, struct request *r, int status, json_t *body,
+                   struct store_txn *t);
+/* Records that nobody waits for. */
+void steps_store (struct loop *l, struct store_txn *t);
 /* This step's transaction is done; frees it. */
 void steps_durable (struct store_txn *t);
 /* Send out what is at the head of the queue and durable. */
 void steps_release (struct loop *l);
+/* Has the store not kept up?  True: what stands at the head has waited for a
+ * tick or longer.  (Under steady changes the queue is never empty.)
+ */
+bool steps_behind (const struct loop *l);
 /* Forget whatever was not sent. */
 void steps_drop (struct loop *l);
 void steps_forget_nodes (struct loop *l);

@@ -22,13 +22,20 @@
 #include <openssl/rand.h>
 #include <uv.h>
 
+#include "etag.h"
+#include "history.h"
+#include "idempotency.h"
+#include "journal.h"
 #include "log.h"
 #include "loop-internal.h"
+#include "notify.h"
+#include "page.h"
 #include "records.h"
 #include "routes.h"
 #include "views.h"
 
 #define LOAD_TICKS (1000 / CLUSTER_TICK_MS)
+#define AUTH_TICKS (60 * LOAD_TICKS)
 
 /* ---- Requests. ---- */
 
@@ -37,29 +44,27 @@ request_init (struct request *r, const struct route *route)
 {
   memset (r, 0, sizeof *r);
   r->route = route;
-  pthread_mutex_init (&r->lock, NULL);
-  pthread_cond_init (&r->answered, NULL);
+  sem_init (&r->answered, 0, 0);
 }
 
 void
 request_destroy (struct request *r)
 {
-  pthread_cond_destroy (&r->answered);
-  pthread_mutex_destroy (&r->lock);
+  sem_destroy (&r->answered);
+  auth_request_free (r->auth);
   free (r->disk_heartbeat);
   free (r->create);
+  free (r->session_heartbeat);
+  free (r->text);
   json_decref (r->body);
 }
 
 void
 loop_deliver (struct request *r, int status, json_t *body)
 {
-  pthread_mutex_lock (&r->lock);
   r->status = status;
   r->body = body;
-  r->done = true;
-  pthread_cond_signal (&r->answered);
-  pthread_mutex_unlock (&r->lock); /* it may be gone from here on */
+  sem_post (&r->answered); /* it may be gone from here on */
 }
 
 static json_t *
@@ -83,10 +88,10 @@ loop_ask (struct loop *l, struct request *r)
   uv_async_send (&l->wake);
   pthread_mutex_unlock (&l->lock);
 
-  pthread_mutex_lock (&r->lock);
-  while (!r->done)
-    pthread_cond_wait (&r->answered, &r->lock);
-  pthread_mutex_unlock (&r->lock);
+  while (sem_wait (&r->answered) == -1)
+    ; /* interrupted by a signal */
+  if (r->status == 200 && r->route->finish)
+    r->route->finish (l, r);
 }
 
 bool
@@ -104,6 +109,24 @@ struct cluster *
 loop_cluster (struct loop *l)
 {
   return l->cluster;
+}
+
+struct auth *
+loop_auth (struct loop *l)
+{
+  return l->auth;
+}
+
+struct history *
+loop_history (struct loop *l)
+{
+  return l->history;
+}
+
+struct journal *
+loop_journal (struct loop *l)
+{
+  return l->journal;
 }
 
 uint64_t
@@ -153,7 +176,16 @@ pump (struct loop *l)
 void
 loop_answer (struct loop *l, struct request *r, int status, json_t *body)
 {
-  steps_answer (l, r, status, body);
+  if (r->route->list && status == 200)
+    page_cut (r->route, &r->query, body);
+  steps_answer (l, r, status, body, NULL);
+}
+
+void
+loop_answer_stored (struct loop *l, struct request *r, int status,
+                    json_t *body, struct store_txn *t)
+{
+  steps_answer (l, r, status, body, t);
 }
 
 /* ---- The loop. ---- */
@@ -164,9 +196,8 @@ take_durable (struct loop *l)
   struct store_txn *t;
   const char *error;
 
-  while ((t = store_take (l->store)) != NULL) {
+  while ((t = store_take (l->store)) != NULL)
     steps_durable (t);
-  }
   error = store_error (l->store);
   if (error && l->result == 0) {
     log_line (CLUSTER_ERROR, "%s; weftd ends, and nothing that was not stored "
@@ -175,6 +206,33 @@ take_durable (struct loop *l)
     l->result = -1;
     uv_stop (&l->uv);
   }
+}
+
+static void
+handle (struct loop *l, struct request *r)
+{
+  json_t *body;
+  int status;
+
+  if (!auth_still (l->auth, &r->caller, loop_wall_ms (l)))
+    loop_answer (l, r, 401, view_error (401, NULL, "login-required",
+                                        "the login, token or certificate has "
+                                        "just been taken back"));
+  else if (!auth_speaks_for_itself (l->cluster, r))
+    loop_answer (l, r, 403, view_error (403, NULL, "forbidden",
+                                        "a node may speak for itself alone"));
+  else if (idempotency_begin (l->idempotency, r, loop_wall_ms (l), &status,
+                              &body))
+    loop_answer (l, r, status, body);
+  else if (strcmp (r->route->method, "GET") != 0 && etag_differs (l, r))
+    loop_answer (l, r, 412,
+                 view_error (412, "If-Match", "changed",
+                             "somebody has changed it since this ETag was "
+                             "read: read it again, and decide anew"));
+  else if (r->query.dry_run)
+    r->route->preflight (l, r);
+  else
+    r->route->handle (l, r);
 }
 
 static void
@@ -191,7 +249,7 @@ take_asked (struct loop *l)
     if (r == NULL)
       return;
     TAILQ_INSERT_TAIL (&l->held, r, link);
-    r->route->handle (l, r);
+    handle (l, r);
     pump (l);
   }
 }
@@ -215,32 +273,56 @@ store_done (void *opaque)
 }
 
 static void
+tidy_auth (struct loop *l)
+{
+  struct store_txn *t = store_txn_new ();
+
+  auth_tick (l->auth, t, loop_wall_ms (l));
+  steps_store (l, t);
+  steps_release (l);
+}
+
+static void
+every_second (struct loop *l)
+{
+  uint64_t wall_ms = loop_wall_ms (l);
+  json_t *load;
+  char *text;
+
+  notify_watchdog ();
+  history_sample (l->history, l->cluster, wall_ms);
+  if (hub_listeners (l->hub) == 0)
+    return;
+  load = view_load (l->cluster, wall_ms);
+  text = json_dumps (load, JSON_COMPACT);
+  if (text == NULL)
+    abort ();
+  hub_load (l->hub, text);
+  free (text);
+  json_decref (load);
+}
+
+static void
 on_timer (uv_timer_t *handle)
 {
   struct loop *l = handle->data;
   struct cluster_input in;
-  json_t *load;
-  char *text;
 
   /* Input that has come goes first: nobody is found silent whose word is
    * already here.
    */
   take_durable (l);
   take_asked (l);
-  if (STAILQ_EMPTY (&l->pending)) { /* else the store is behind */
+  /* Who waits for an answer that is not stored yet is not silent. */
+  if (!steps_behind (l)) {
     loop_input (l, NULL, &in);
     cluster_tick (l->cluster, &in);
     pump (l);
   }
-  if (++l->ticks % LOAD_TICKS == 0 && hub_listeners (l->hub) > 0) {
-    load = view_load (l->cluster, loop_wall_ms (l));
-    text = json_dumps (load, JSON_COMPACT);
-    if (text == NULL)
-      abort ();
-    hub_load (l->hub, text);
-    free (text);
-    json_decref (load);
-  }
+  if (++l->ticks % LOAD_TICKS == 0)
+    every_second (l);
+  if (l->ticks % AUTH_TICKS == 0)
+    tidy_auth (l);
 }
 
 static void
@@ -296,6 +378,12 @@ load_record (void *opaque, const char *kind, const char *key, const char *json,
 
   if (strcmp (kind, "event") == 0)
     return steps_load_event (l, key, json, why, why_size);
+  if (auth_is_kind (kind))
+    return auth_load (l->auth, kind, key, json, why, why_size);
+  if (strcmp (kind, JOURNAL_KIND) == 0)
+    return journal_load (l->journal, key, json, why, why_size);
+  if (strcmp (kind, IDEMPOTENCY_KIND) == 0)
+    return idempotency_load (l->idempotency, key, json, why, why_size);
   if (!records_is_kind (kind)) {
     snprintf (why, why_size, "this weftd knows no such kind");
     return -1;
@@ -333,7 +421,8 @@ start (struct loop *l, char *why, size_t why_size)
 }
 
 struct loop *
-loop_new (struct store *store, struct hub *hub, char *why, size_t why_size)
+loop_new (struct store *store, struct hub *hub, struct auth *auth, char *why,
+          size_t why_size)
 {
   struct loop *l = calloc (1, sizeof *l);
 
@@ -341,6 +430,10 @@ loop_new (struct store *store, struct hub *hub, char *why, size_t why_size)
     abort ();
   l->store = store;
   l->hub = hub;
+  l->auth = auth;
+  l->history = history_new (store_dir (store));
+  l->journal = journal_new ();
+  l->idempotency = idempotency_new ();
   STAILQ_INIT (&l->pending);
   TAILQ_INIT (&l->nodes);
   TAILQ_INIT (&l->held);
@@ -375,6 +468,9 @@ loop_free (struct loop *l)
   uv_run (&l->uv, UV_RUN_DEFAULT);
   uv_loop_close (&l->uv);
   steps_forget_nodes (l);
+  history_free (l->history);
+  journal_free (l->journal);
+  idempotency_free (l->idempotency);
   cluster_free (l->cluster);
   pthread_mutex_destroy (&l->lock);
   free (l);

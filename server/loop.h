@@ -10,15 +10,19 @@
 #ifndef WEFT_LOOP_H
 #define WEFT_LOOP_H
 
-#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 
 #include <jansson.h>
 
+#include "auth.h"
 #include "cluster.h"
 #include "hub.h"
+#include "query.h"
 #include "store.h"
 
+struct history;
+struct journal;
 struct loop;
 struct request;
 struct route;
@@ -27,6 +31,9 @@ struct route;
 struct request {
   TAILQ_ENTRY (request) link;
   const struct route *route;
+  struct caller caller;
+  struct query query;
+  struct auth_request *auth; /* freed with the request */
 
   /* From the path. */
   uint8_t uuid[16];
@@ -36,21 +43,23 @@ struct request {
   /* From the body, as the route's parse function leaves it. */
   struct cluster_disk_heartbeat *disk_heartbeat; /* freed with the request */
   struct cluster_create *create;                 /* the same */
+  struct cluster_session_heartbeat *session_heartbeat; /* the same */
   struct cluster_attach attach;
-  struct cluster_session_heartbeat session_heartbeat;
   struct cluster_member_tune member_tune;
   struct cluster_array_tune array_tune;
   struct cluster_import import;
   unsigned member; /* or from the path */
   char reason[CLUSTER_REASON_BYTES];
-  bool dry_run;
+  bool maintenance, force;
+  char job[80]; /* its id; from the path */
 
   /* The answer. */
-  pthread_mutex_t lock;
-  pthread_cond_t answered;
-  bool done;
+  sem_t answered;
   int status;
   json_t *body;
+  char *text; /* instead of a body, of this `type`; freed with the request */
+  const char *type;
+  char headers[512]; /* more lines of the answer, each ending in \r\n */
   uint64_t event_id; /* of the last event that a snapshot holds */
 };
 
@@ -58,8 +67,8 @@ void request_init (struct request *r, const struct route *route);
 void request_destroy (struct request *r);
 
 /* NULL: a sentence in why. */
-struct loop *loop_new (struct store *store, struct hub *hub, char *why,
-                       size_t why_size);
+struct loop *loop_new (struct store *store, struct hub *hub,
+                       struct auth *auth, char *why, size_t why_size);
 /* Runs until SIGTERM or SIGINT (returns 0), or until the store fails (-1). */
 int loop_run (struct loop *l);
 /* What loop_run does at its end, where it was not called: answers all that
@@ -75,10 +84,16 @@ bool loop_stopping (struct loop *l);
 
 /* On the loop thread, from a route's handler: */
 struct cluster *loop_cluster (struct loop *l);
+struct history *loop_history (struct loop *l); /* from any thread */
+struct journal *loop_journal (struct loop *l);
+struct auth *loop_auth (struct loop *l);
 uint64_t loop_wall_ms (const struct loop *l);
 uint64_t loop_last_event (const struct loop *l);
 void loop_input (struct loop *l, struct request *r, struct cluster_input *in);
 /* Answer, after all that came before. */
 void loop_answer (struct loop *l, struct request *r, int status, json_t *body);
+/* The same, when the records in `t` are durable; takes it over. */
+void loop_answer_stored (struct loop *l, struct request *r, int status,
+                         json_t *body, struct store_txn *t);
 
 #endif /* WEFT_LOOP_H */

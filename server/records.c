@@ -19,6 +19,7 @@ static const char *const kinds[CLUSTER_RECORD_KINDS] = {
   [CLUSTER_RECORD_DISK] = "disk",
   [CLUSTER_RECORD_ARRAY] = "array",
   [CLUSTER_RECORD_SESSION] = "session",
+  [CLUSTER_RECORD_NODE] = "node",
 };
 
 bool
@@ -81,13 +82,15 @@ change_json (const struct cluster_change *c, unsigned members)
 static json_t *
 member_json (const struct cluster_member *m)
 {
-  return json_pack ("{so ss so so so sb sb sb so so}", "disk",
+  return json_pack ("{so ss so so so so sb sb sb so so ss}", "disk",
                     text_uuid (m->disk), "state", member_state_name (m->state),
-                    "fence", number (m->fence), "since_ms",
+                    "fence", number (m->fence), "confirmed",
+                    number (m->confirmed), "since_ms",
                     number (m->since_wall_ms), "reason",
                     text_string (m->reason), "held", m->held, "reset",
                     m->reset, "paused", m->paused, "floor", number (m->floor),
-                    "ceiling", number (m->ceiling));
+                    "ceiling", number (m->ceiling), "moved_from",
+                    m->moved_from);
 }
 
 static json_t *
@@ -121,8 +124,18 @@ session_json (const struct cluster_session_record *s)
                     "reason", text_string (s->reason));
 }
 
+static json_t *
+node_json (const struct cluster_node_record *n)
+{
+  return json_pack ("{sb sb so so so}", "maintenance", n->maintenance,
+                    "draining", n->draining, "maintenance_ms",
+                    number (n->maintenance_wall_ms), "draining_ms",
+                    number (n->draining_wall_ms), "drain_bytes",
+                    number (n->drain_bytes));
+}
+
 static void
-record_key (const struct cluster_record *r, char key[48])
+record_key (const struct cluster_record *r, char key[STORE_KEY_BYTES])
 {
   switch (r->kind) {
   case CLUSTER_RECORD_IDENTITY:
@@ -135,7 +148,10 @@ record_key (const struct cluster_record *r, char key[48])
     text_uuid_print (r->array.uuid, key);
     return;
   case CLUSTER_RECORD_SESSION:
-    snprintf (key, 48, "%016" PRIx64, r->session.id);
+    snprintf (key, STORE_KEY_BYTES, "%016" PRIx64, r->session.id);
+    return;
+  case CLUSTER_RECORD_NODE:
+    strcpy (key, r->node.name);
     return;
   case CLUSTER_RECORD_KINDS:
     break;
@@ -146,7 +162,7 @@ record_key (const struct cluster_record *r, char key[48])
 void
 records_add (struct store_txn *t, const struct cluster_record *r)
 {
-  char key[48];
+  char key[STORE_KEY_BYTES];
   json_t *json = NULL;
   char *text = NULL;
 
@@ -164,6 +180,9 @@ records_add (struct store_txn *t, const struct cluster_record *r)
       break;
     case CLUSTER_RECORD_SESSION:
       json = session_json (&r->session);
+      break;
+    case CLUSTER_RECORD_NODE:
+      json = node_json (&r->node);
       break;
     case CLUSTER_RECORD_KINDS:
       break;
@@ -243,6 +262,8 @@ parse_member (struct fields *g, struct cluster_member *member)
   member->state = (enum member_state) state;
   if (fields_has (g, "fence"))
     fields_u64 (g, "fence", 0, INT64_MAX, &member->fence);
+  if (fields_has (g, "confirmed"))
+    fields_u64 (g, "confirmed", 0, INT64_MAX, &member->confirmed);
   fields_u64 (g, "since_ms", 0, INT64_MAX, &member->since_wall_ms);
   fields_text (g, "reason", member->reason, sizeof member->reason);
   if (fields_has (g, "held"))
@@ -255,6 +276,9 @@ parse_member (struct fields *g, struct cluster_member *member)
     fields_u64 (g, "floor", 0, INT64_MAX, &member->floor);
   if (fields_has (g, "ceiling"))
     fields_u64 (g, "ceiling", 0, INT64_MAX, &member->ceiling);
+  if (fields_has (g, "moved_from"))
+    fields_text (g, "moved_from", member->moved_from,
+                 sizeof member->moved_from);
   fields_end (g);
 }
 
@@ -340,6 +364,20 @@ parse_session (struct fields *f, const char *key,
   fields_text (f, "reason", s->reason, sizeof s->reason);
 }
 
+static void
+parse_node (struct fields *f, const char *key, struct cluster_node_record *n)
+{
+  if (fields_is_name (key))
+    strcpy (n->name, key);
+  else
+    fields_fail (f, "key", "its key is no node's name");
+  fields_bool (f, "maintenance", &n->maintenance);
+  fields_bool (f, "draining", &n->draining);
+  fields_u64 (f, "maintenance_ms", 0, INT64_MAX, &n->maintenance_wall_ms);
+  fields_u64 (f, "draining_ms", 0, INT64_MAX, &n->draining_wall_ms);
+  fields_u64 (f, "drain_bytes", 0, INT64_MAX, &n->drain_bytes);
+}
+
 int
 records_parse (const char *kind, const char *key, const char *json,
                struct cluster_record *r, char *why, size_t why_size)
@@ -370,6 +408,10 @@ records_parse (const char *kind, const char *key, const char *json,
   else if (strcmp (kind, kinds[CLUSTER_RECORD_SESSION]) == 0) {
     r->kind = CLUSTER_RECORD_SESSION;
     parse_session (&f, key, &r->session);
+  }
+  else if (strcmp (kind, kinds[CLUSTER_RECORD_NODE]) == 0) {
+    r->kind = CLUSTER_RECORD_NODE;
+    parse_node (&f, key, &r->node);
   }
   else
     fields_fail (&f, "kind", "there is no such kind of record");

@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,22 +10,38 @@
 #include "text.h"
 #include "token.h"
 
-/* A token of the committed epoch for a disk of the array. */
+/* A token of the committed epoch for a member. */
 static json_t *
-mint (const struct cluster_array *a, const struct cluster_disk *d,
+mint (const struct cluster *c, const struct cluster_array *a, unsigned member,
       uint64_t session, bool writable)
 {
   struct token t
     = { .session = session, .writable = writable, .epoch = a->rec.epoch };
+  uint8_t key[KEY_BYTES];
   char text[TOKEN_BYTES_MAX + 1];
 
   memcpy (t.array, a->rec.uuid, 16);
-  memcpy (t.member, d->rec.uuid, 16);
-  token_mint (&t, d->rec.key, text);
+  memcpy (t.member, a->disk[member]->rec.uuid, 16);
+  cluster_member_key (c, a, member, key);
+  token_mint (&t, key, text);
   return json_string (text);
 }
 
 /* ---- Disks. ---- */
+
+/* Every reply has many of them, so each is made once.  (Who sends the reply, on
+ * another thread, just counts its uses: jansson does that atomically.)
+ */
+static json_t *
+state_word (enum member_state state)
+{
+  static json_t *words[8];
+
+  assert (state < sizeof words / sizeof words[0]);
+  if (words[state] == NULL)
+    words[state] = json_string (member_state_name (state));
+  return json_incref (words[state]);
+}
 
 /* Only what is committed: a member acts on nothing else. */
 static json_t *
@@ -33,8 +50,7 @@ states_list (const struct cluster_array *a)
   json_t *list = json_array ();
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (
-      list, json_string (member_state_name (a->rec.member[m].state)));
+    json_array_append_new (list, state_word (a->rec.member[m].state));
   return list;
 }
 
@@ -55,13 +71,12 @@ assignment (const struct cluster_disk *d)
 }
 
 static json_t *
-join_source (const struct cluster_array *a, unsigned m)
+join_source (const struct cluster *c, const struct cluster_array *a, unsigned m)
 {
-  const struct cluster_disk *d = a->disk[m];
-
   return json_pack ("{sI so s{so so}}", "member", (json_int_t) m, "uri",
-                    text_string (d->rec.uri), "tokens", "data",
-                    mint (a, d, 0, false), "intents", mint (a, d, 0, false));
+                    text_string (a->disk[m]->rec.uri), "tokens", "data",
+                    mint (c, a, m, 0, false), "intents",
+                    mint (c, a, m, 0, false));
 }
 
 /* What a joining member is to do; null: nothing yet. */
@@ -77,7 +92,7 @@ join_order (const struct cluster *c, const struct cluster_disk *d)
   sources = json_array ();
   for (unsigned m = 0; m < a->layout.members; m++)
     if (order.source[m])
-      json_array_append_new (sources, join_source (a, m));
+      json_array_append_new (sources, join_source (c, a, m));
   return json_pack ("{so sb so so}", "epoch", text_number (order.epoch),
                     "paused", order.paused, "rate", text_number (order.rate),
                     "sources", sources);
@@ -91,9 +106,13 @@ reply_disk (const struct cluster *c, const struct cluster_disk *d)
   bool releases = memcmp (d->rec.release, zero, 16) != 0;
   /* A disk that is to forget a place is given none in the same breath. */
   bool has_place = d->array && !releases;
-  json_t *view = json_pack (
+  uint8_t key[KEY_BYTES];
+  json_t *view;
+
+  cluster_disk_key (d, key);
+  view = json_pack (
     "{so so so so so so sI}", "generation", text_number (i->generation),
-    "cluster", text_uuid (i->uuid), "key", text_hex (d->rec.key, KEY_BYTES),
+    "cluster", text_uuid (i->uuid), "key", text_hex (key, KEY_BYTES),
     "min_epoch", text_number (cluster_disk_min_epoch_wanted (d)), "assignment",
     has_place ? assignment (d) : json_null (), "join",
     has_place ? join_order (c, d) : json_null (), "ttl_ms",
@@ -107,7 +126,7 @@ reply_disk (const struct cluster *c, const struct cluster_disk *d)
 /* ---- Sessions. ---- */
 
 static json_t *
-map_member (const struct cluster_array *a, unsigned m,
+map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
             const struct cluster_session *s)
 {
   const struct cluster_disk *d = a->disk[m];
@@ -119,18 +138,19 @@ map_member (const struct cluster_array *a, unsigned m,
     "{so ss ss so so s{so so so}}", "uri", text_string (d->rec.uri), "name",
     name, "state", member_state_name (a->rec.member[m].state), "fence",
     text_number (a->rec.member[m].fence), "disk", text_uuid (d->rec.uuid),
-    "tokens", "data", mint (a, d, s->rec.id, writable), "batch",
-    mint (a, d, s->rec.id, writable), "intents",
-    mint (a, d, s->rec.id, writable));
+    "tokens", "data", mint (c, a, m, s->rec.id, writable), "batch",
+    mint (c, a, m, s->rec.id, writable), "intents",
+    mint (c, a, m, s->rec.id, writable));
 }
 
 static json_t *
-map (const struct cluster_array *a, const struct cluster_session *s)
+map (const struct cluster *c, const struct cluster_array *a,
+     const struct cluster_session *s)
 {
   json_t *members = json_array ();
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (members, map_member (a, m, s));
+    json_array_append_new (members, map_member (c, a, m, s));
   return json_pack ("{ss ss sI sI so ss so so so so}", "name", a->rec.name,
                     "layout", layout_name (a->rec.layout), "n",
                     (json_int_t) a->rec.n, "groups", (json_int_t) a->rec.groups,
@@ -148,7 +168,7 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
   return json_pack ("{so sI so so}", "session", text_session (s->rec.id),
                     "ttl_ms", (json_int_t) SESSION_TTL_MS, "generation",
                     text_number (cluster_identity (c)->generation), "map",
-                    map (a, s));
+                    map (c, a, s));
 }
 
 /* The change that every session is to prepare itself for, if there is one. */
@@ -162,8 +182,8 @@ change (const struct cluster_array *a)
     return json_null ();
   states = json_array ();
   for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (states, json_string (member_state_name (
-                                     (enum member_state) change->states[m])));
+    json_array_append_new (
+      states, state_word ((enum member_state) change->states[m]));
   return json_pack ("{so so}", "epoch", text_number (change->epoch), "states",
                     states);
 }
@@ -179,6 +199,6 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
                  "ttl_ms", (json_int_t) SESSION_TTL_MS, "change", change (a));
 
   if (epoch != a->rec.epoch)
-    json_object_set_new (view, "map", map (a, s));
+    json_object_set_new (view, "map", map (c, a, s));
   return view;
 }

@@ -130,7 +130,7 @@ parse_join (struct fields *f, struct cluster_join *j)
 /* A heartbeat may hold more than this weftd knows: members and weftd need not
  * be of the same version.  So there is no fields_end.
  */
-void
+static void
 parse_disk_heartbeat (struct fields *f, struct request *r)
 {
   struct cluster_disk_heartbeat *hb = calloc (1, sizeof *hb);
@@ -173,7 +173,7 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
     fields_u64 (f, "wait_ms", 0, 60000, &hb->wait_ms);
 }
 
-void
+static void
 handle_disk_heartbeat (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -182,13 +182,13 @@ handle_disk_heartbeat (struct loop *l, struct request *r)
   cluster_disk_heartbeat (loop_cluster (l), &in, r->disk_heartbeat);
 }
 
-void
+static void
 handle_disks (struct loop *l, struct request *r)
 {
   loop_answer (l, r, 200, view_disks (loop_cluster (l)));
 }
 
-void
+static void
 handle_disk (struct loop *l, struct request *r)
 {
   struct cluster *c = loop_cluster (l);
@@ -203,7 +203,7 @@ handle_disk (struct loop *l, struct request *r)
                              "lists them"));
 }
 
-void
+static void
 handle_disk_forget (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -211,3 +211,16 @@ handle_disk_forget (struct loop *l, struct request *r)
   loop_input (l, r, &in);
   cluster_disk_forget (loop_cluster (l), &in, r->uuid);
 }
+
+const struct route routes_disk[] = {
+  { "GET", V1 "/disks", .query = QUERY_PAGE, .list = "disks", .key = "uuid",
+    .handle = handle_disks },
+  { "GET", V1 "/disks/{uuid}", .configuration = etag_disk,
+    .handle = handle_disk },
+  { "DELETE", V1 "/disks/{uuid}", .query = QUERY_DRY_RUN,
+    .configuration = etag_disk, .handle = handle_disk_forget,
+    .preflight = preflight_forget },
+  { "POST", V1 "/disks/{uuid}/heartbeat", .who = WHO_NODE, .has_body = true,
+    .parse = parse_disk_heartbeat, .handle = handle_disk_heartbeat },
+  { NULL },
+};

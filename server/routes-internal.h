@@ -1,31 +1,39 @@
-/* routes-internal.h: the functions of the routes that are not in routes.c. */
+/* routes-internal.h: the tables of routes, one of each file that answers
+ * requests; each ends with an empty line.
+ */
 
 #ifndef WEFT_ROUTES_INTERNAL_H
 #define WEFT_ROUTES_INTERNAL_H
 
+#include "etag.h"
 #include "routes.h"
 
-/* routes-disk.c */
-void parse_disk_heartbeat (struct fields *f, struct request *r);
-void handle_disk_heartbeat (struct loop *l, struct request *r);
-void handle_disks (struct loop *l, struct request *r);
-void handle_disk (struct loop *l, struct request *r);
-void handle_disk_forget (struct loop *l, struct request *r);
+#define V1 "/api/v1"
 
-/* routes-rebuild.c */
-void parse_disk_name (struct fields *f, struct request *r);
-void handle_replace (struct loop *l, struct request *r);
-void handle_cancel (struct loop *l, struct request *r);
-void handle_join (struct loop *l, struct request *r);
-void parse_member_tune (struct fields *f, struct request *r);
-void handle_member_tune (struct loop *l, struct request *r);
-void handle_spare_add (struct loop *l, struct request *r);
-void handle_spare_drop (struct loop *l, struct request *r);
-void parse_array_tune (struct fields *f, struct request *r);
-void handle_array_tune (struct loop *l, struct request *r);
-void handle_rebuilds (struct loop *l, struct request *r);
-void handle_imports (struct loop *l, struct request *r);
-void parse_import (struct fields *f, struct request *r);
-void handle_import (struct loop *l, struct request *r);
+extern const struct route routes_array[];
+extern const struct route routes_cluster[];
+extern const struct route routes_disk[];
+extern const struct route routes_enroll[];
+extern const struct route routes_node[];
+extern const struct route routes_preflight[];
+extern const struct route routes_layouts[];
+extern const struct route routes_login[];
+extern const struct route routes_rebuild[];
+extern const struct route routes_session[];
+extern const struct route routes_users[];
+
+/* routes-preflight.c: `preflight` of the routes. */
+void preflight_create (struct loop *l, struct request *r);
+void preflight_delete (struct loop *l, struct request *r);
+void preflight_replace (struct loop *l, struct request *r);
+void preflight_cancel (struct loop *l, struct request *r);
+void preflight_maintain (struct loop *l, struct request *r);
+void preflight_drain (struct loop *l, struct request *r);
+void preflight_remove (struct loop *l, struct request *r);
+void preflight_evict (struct loop *l, struct request *r);
+void preflight_forget (struct loop *l, struct request *r);
+
+/* routes-array.c: the field `disks`. */
+void parse_disks (struct fields *f, struct cluster_create *create);
 
 #endif /* WEFT_ROUTES_INTERNAL_H */

@@ -11,14 +11,14 @@
 
 /* ---- Members. ---- */
 
-void
+static void
 parse_disk_name (struct fields *f, struct request *r)
 {
   fields_uuid (f, "disk", r->uuid);
   fields_end (f);
 }
 
-void
+static void
 handle_replace (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -27,7 +27,7 @@ handle_replace (struct loop *l, struct request *r)
   cluster_member_replace (loop_cluster (l), &in, r->name, r->member, r->uuid);
 }
 
-void
+static void
 handle_cancel (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -36,7 +36,7 @@ handle_cancel (struct loop *l, struct request *r)
   cluster_member_cancel (loop_cluster (l), &in, r->name, r->member);
 }
 
-void
+static void
 handle_join (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -45,7 +45,7 @@ handle_join (struct loop *l, struct request *r)
   cluster_member_join (loop_cluster (l), &in, r->name, r->member);
 }
 
-void
+static void
 parse_member_tune (struct fields *f, struct request *r)
 {
   struct cluster_member_tune *t = &r->member_tune;
@@ -62,7 +62,7 @@ parse_member_tune (struct fields *f, struct request *r)
                  "must be there");
 }
 
-void
+static void
 handle_member_tune (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -72,7 +72,7 @@ handle_member_tune (struct loop *l, struct request *r)
                        &r->member_tune);
 }
 
-void
+static void
 handle_rebuilds (struct loop *l, struct request *r)
 {
   loop_answer (l, r, 200, view_rebuilds (loop_cluster (l)));
@@ -80,7 +80,7 @@ handle_rebuilds (struct loop *l, struct request *r)
 
 /* ---- Spares. ---- */
 
-void
+static void
 handle_spare_add (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -89,7 +89,7 @@ handle_spare_add (struct loop *l, struct request *r)
   cluster_spare_add (loop_cluster (l), &in, r->name, r->uuid);
 }
 
-void
+static void
 handle_spare_drop (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -98,29 +98,9 @@ handle_spare_drop (struct loop *l, struct request *r)
   cluster_spare_drop (loop_cluster (l), &in, r->name, r->uuid);
 }
 
-void
-parse_array_tune (struct fields *f, struct request *r)
-{
-  uint64_t seconds = 0;
-
-  fields_u64 (f, "spare_after_s", 0, SPARE_AFTER_MS_MAX / 1000, &seconds);
-  fields_end (f);
-  r->array_tune.has_spare_after = true;
-  r->array_tune.spare_after_ms = seconds * 1000;
-}
-
-void
-handle_array_tune (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_array_tune (loop_cluster (l), &in, r->name, &r->array_tune);
-}
-
 /* ---- Imports. ---- */
 
-void
+static void
 handle_imports (struct loop *l, struct request *r)
 {
   loop_answer (l, r, 200, view_imports (loop_cluster (l)));
@@ -129,8 +109,8 @@ handle_imports (struct loop *l, struct request *r)
 static void
 parse_without (struct fields *f, struct cluster_import *import)
 {
-  const json_t *list, *v;
-  json_int_t m;
+  const json_t *list;
+  uint64_t m;
 
   if (!fields_has (f, "without") || f->failed)
     return;
@@ -139,9 +119,8 @@ parse_without (struct fields *f, struct cluster_import *import)
   if (!json_is_array (list))
     fields_fail (f, "without", "field without must be a list of positions");
   for (size_t i = 0; i < json_array_size (list); i++) {
-    v = json_array_get (list, i);
-    m = json_integer_value (v);
-    if (!json_is_integer (v) || m < 0 || m >= ARRAY_MEMBERS_MAX)
+    if (!fields_whole (json_array_get (list, i), &m) ||
+        m >= ARRAY_MEMBERS_MAX)
       fields_fail (f, "without", "element %zu of field without must be a "
                    "position from 0 to %d", i, ARRAY_MEMBERS_MAX - 1);
     else
@@ -149,7 +128,7 @@ parse_without (struct fields *f, struct cluster_import *import)
   }
 }
 
-void
+static void
 parse_import (struct fields *f, struct request *r)
 {
   fields_name (f, "name", r->import.name, sizeof r->import.name);
@@ -158,7 +137,7 @@ parse_import (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-void
+static void
 handle_import (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -166,3 +145,27 @@ handle_import (struct loop *l, struct request *r)
   loop_input (l, r, &in);
   cluster_array_import (loop_cluster (l), &in, &r->import);
 }
+
+#define MEMBER V1 "/arrays/{name}/members/{member}"
+
+const struct route routes_rebuild[] = {
+  { "PATCH", MEMBER, .has_body = true, .configuration = etag_array,
+    .parse = parse_member_tune, .handle = handle_member_tune },
+  { "POST", MEMBER "/replace", .has_body = true, .query = QUERY_DRY_RUN,
+    .parse = parse_disk_name, .handle = handle_replace,
+    .preflight = preflight_replace },
+  { "POST", MEMBER "/cancel", .query = QUERY_DRY_RUN, .handle = handle_cancel,
+    .preflight = preflight_cancel },
+  { "POST", MEMBER "/join", .handle = handle_join },
+  { "POST", V1 "/arrays/{name}/spares", .has_body = true,
+    .parse = parse_disk_name, .handle = handle_spare_add },
+  { "DELETE", V1 "/arrays/{name}/spares/{uuid}", .configuration = etag_array,
+    .handle = handle_spare_drop },
+  { "GET", V1 "/rebuilds", .query = QUERY_PAGE, .list = "rebuilds",
+    .key = "array", .key2 = "member", .handle = handle_rebuilds },
+  { "GET", V1 "/imports", .query = QUERY_PAGE, .list = "imports",
+    .key = "array", .handle = handle_imports },
+  { "POST", V1 "/imports", .has_body = true, .makes = true,
+    .parse = parse_import, .handle = handle_import },
+  { NULL },
+};

@@ -1,4 +1,4 @@
-/* routes.h: every path of the API in one table. */
+/* routes.h: every path of the API, in tables: routes.c joins them. */
 
 #ifndef WEFT_ROUTES_H
 #define WEFT_ROUTES_H
@@ -16,17 +16,39 @@ struct route {
   const char *method;
   const char *pattern; /* "/api/v1/disks/{uuid}/heartbeat" */
   enum route_kind kind;
+  enum auth_who who;
   bool has_body;
   bool makes; /* something new: 201, not 200 */
+  bool asks;  /* a POST that changes nothing: not for the audit trail */
+  bool secret; /* its answer holds one, and is never stored */
+  unsigned query; /* the parameters that it takes: enum query_parameter */
+  /* Of a list: its name in the body, and the one or two fields that tell its
+   * elements apart, and order them.  The loop cuts it into pages.
+   */
+  const char *list, *key, *key2;
+  /* Of a route for one thing: what is configured of it, new; NULL where it does
+   * not exist.  This makes its ETag (etag.h).
+   */
+  json_t *(*configuration) (struct loop *l, const struct request *r);
   /* On the HTTP thread: take the body's fields into the request. */
   void (*parse) (struct fields *f, struct request *r);
+  /* On the HTTP thread, before the loop: what takes long.  False: it is answered
+   * already.
+   */
+  bool (*prepare) (struct loop *l, struct request *r);
   /* On the loop's thread: answer, now or later. */
   void (*handle) (struct loop *l, struct request *r);
+  /* The same for ?dry_run=true, which comes with QUERY_DRY_RUN: say what
+   * `handle` would do.
+   */
+  void (*preflight) (struct loop *l, struct request *r);
+  /* On the HTTP thread, after an answer of 200: make it complete. */
+  void (*finish) (struct loop *l, struct request *r);
 };
 
-extern const struct route routes[];
-extern const size_t routes_count;
-/* Not in the table: what a stream of events begins with. */
+/* The i-th of all routes, or NULL. */
+const struct route *routes_at (size_t i);
+/* Not in the tables: what a stream of events begins with. */
 extern const struct route route_snapshot;
 
 enum route_match {

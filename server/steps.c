@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "etag.h"
+#include "idempotency.h"
+#include "journal.h"
 #include "log.h"
 #include "loop-internal.h"
 #include "records.h"
@@ -41,6 +44,7 @@ struct line {
 /* A step on its way out. */
 struct pending {
   STAILQ_ENTRY (pending) link;
+  unsigned tick; /* since which it stands there */
   bool durable;
   struct answer *answers;
   struct event *events;
@@ -98,7 +102,7 @@ dump (json_t *json)
 static void
 store_event (struct store_txn *t, const struct event *e)
 {
-  char key[48], *text;
+  char key[STORE_KEY_BYTES], *text;
 
   snprintf (key, sizeof key, EVENT_KEY, e->id);
   if (asprintf (&text, "{\"name\":\"%s\",\"data\":%s}", e->name, e->data) == -1)
@@ -120,25 +124,22 @@ add_event (struct loop *l, struct pending *p, struct store_txn *t,
   APPEND (p, events, e);
 }
 
-/* A node is told of when what can be said of it, but its load, has changed. */
+/* A node is told of when what can be said of it, but its load, has changed.
+ * view: what can be said.
+ */
 static void
 add_node (struct loop *l, struct pending *p, struct store_txn *t,
-          const char *name)
+          const char *name, json_t *view)
 {
-  json_t *view = view_node (l->cluster, name);
   struct node *n;
-  char *said = NULL;
+  json_t *still = json_copy (view);
+  char *said;
 
-  if (view) {
-    json_object_del (view, "load");
-    said = json_dumps (view, JSON_COMPACT);
-    json_decref (view);
-  }
+  json_object_del (still, "load");
+  said = dump (still);
   TAILQ_FOREACH (n, &l->nodes, link)
     if (strcmp (n->name, name) == 0)
       break;
-  if (said == NULL && n == NULL)
-    return;
   if (n == NULL) {
     n = calloc (1, sizeof *n);
     if (n == NULL)
@@ -146,37 +147,35 @@ add_node (struct loop *l, struct pending *p, struct store_txn *t,
     snprintf (n->name, sizeof n->name, "%s", name);
     TAILQ_INSERT_TAIL (&l->nodes, n, link);
   }
-  if (said && n->said && strcmp (said, n->said) == 0) {
+  if (n->said && strcmp (said, n->said) == 0) {
     free (said);
     return;
   }
   free (n->said);
   n->said = said;
-  if (said) {
-    add_event (l, p, t, "node", view_node (l->cluster, name));
-    return;
-  }
-  add_event (l, p, t, "node",
-             json_pack ("{ss sb}", "name", n->name, "deleted", 1));
-  TAILQ_REMOVE (&l->nodes, n, link);
-  free (n);
+  add_event (l, p, t, "node", json_incref (view));
 }
 
 static void
 refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
 {
-  const struct cluster_disk *d;
-  const struct cluster_session *s;
+  json_t *list = view_node_list (l->cluster, loop_auth (l)), *view;
   struct node *n, *next;
+  size_t i;
 
-  TAILQ_FOREACH (d, cluster_disks (l->cluster), link)
-    add_node (l, p, t, d->rec.node);
-  TAILQ_FOREACH (s, cluster_sessions (l->cluster), link)
-    if (!s->rec.ended)
-      add_node (l, p, t, s->rec.node);
+  json_array_foreach (list, i, view)
+    add_node (l, p, t, json_string_value (json_object_get (view, "name")),
+              view);
+  json_decref (list);
   for (n = TAILQ_FIRST (&l->nodes); n != NULL; n = next) {
     next = TAILQ_NEXT (n, link);
-    add_node (l, p, t, n->name);
+    if (cluster_node_known (l->cluster, n->name))
+      continue;
+    add_event (l, p, t, "node",
+               json_pack ("{ss sb}", "name", n->name, "deleted", 1));
+    TAILQ_REMOVE (&l->nodes, n, link);
+    free (n->said);
+    free (n);
   }
 }
 
@@ -205,6 +204,10 @@ add_changed (struct loop *l, struct pending *p, struct store_txn *t,
                           : json_pack ("{so ss sb}", "id", text_session (o->id),
                                        "array", o->name, "deleted", 1));
     return;
+  case CLUSTER_NODE: /* refresh_nodes tells of it */
+    if (o->node == NULL)
+      auth_forget_node (loop_auth (l), t, o->name);
+    return;
   }
 }
 
@@ -214,16 +217,17 @@ add_log (struct loop *l, struct pending *p, struct store_txn *t,
 {
   static const char *const severities[] = { "info", "warning", "error" };
   struct line line = { .severity = o->severity };
+  json_t *said;
 
   line.text = strdup (o->text);
   if (line.text == NULL)
     abort ();
   APPEND (p, lines, line);
-  add_event (l, p, t, "log",
-             json_pack ("{so ss so so}", "at", text_time (loop_wall_ms (l)),
-                        "severity", severities[o->severity], "subject",
-                        text_string (o->subject), "text",
-                        text_string (o->text)));
+  said = json_pack ("{so ss so so}", "at", text_time (loop_wall_ms (l)),
+                    "severity", severities[o->severity], "subject",
+                    text_string (o->subject), "text", text_string (o->text));
+  add_event (l, p, t, "log", json_incref (said));
+  journal_add (l->journal, l->last_event, said, t);
 }
 
 static json_t *
@@ -231,6 +235,7 @@ reply_body (struct loop *l, const struct cluster_output *o,
             const struct request *r, int *status)
 {
   const struct cluster *c = l->cluster;
+  struct cluster_job job;
 
   *status = r->route->makes ? 201 : 200;
   switch (o->reply) {
@@ -243,7 +248,15 @@ reply_body (struct loop *l, const struct cluster_output *o,
   case CLUSTER_REPLY_GRANT:
     return reply_grant (c, o->array, o->session);
   case CLUSTER_REPLY_SESSION:
-    return reply_session (c, o->array, o->session, r->session_heartbeat.epoch);
+    return reply_session (c, o->array, o->session,
+                          r->session_heartbeat ? r->session_heartbeat->epoch
+                                               : 0);
+  case CLUSTER_REPLY_NODE:
+    return view_node (c, loop_auth (l), o->name);
+  case CLUSTER_REPLY_JOB:
+    *status = 202;
+    cluster_job_drain (c, o->node, &job);
+    return view_job (&job);
   case CLUSTER_REPLY_DONE:
     if (o->object == CLUSTER_SESSION)
       return json_pack ("{so sb}", "session", text_session (o->id), "deleted",
@@ -251,9 +264,27 @@ reply_body (struct loop *l, const struct cluster_output *o,
     if (o->object == CLUSTER_ARRAY)
       return json_pack ("{ss so sb}", "name", o->name, "uuid",
                         text_uuid (o->uuid), "deleted", 1);
+    if (o->object == CLUSTER_NODE)
+      return json_pack ("{ss sb}", "name", o->name, "deleted", 1);
     return json_pack ("{so sb}", "uuid", text_uuid (o->uuid), "deleted", 1);
   }
   abort ();
+}
+
+/* A node that was revoked while it waited is told nothing more. */
+static void
+deny_if_revoked (struct loop *l, struct answer *answer)
+{
+  const struct caller *caller = &answer->request->caller;
+
+  if (caller->via != VIA_CERTIFICATE ||
+      auth_still (l->auth, caller, loop_wall_ms (l)))
+    return;
+  json_decref (answer->body);
+  free (answer->request->text);
+  answer->request->text = NULL;
+  answer->status = 401;
+  answer->body = view_error (401, NULL, "login-required", AUTH_REVOKED);
 }
 
 /* Send out what is at the head of the queue and durable. */
@@ -275,11 +306,48 @@ steps_release (struct loop *l)
     }
     for (size_t i = 0; i < p->answers_count; i++) {
       TAILQ_REMOVE (&l->held, p->answers[i].request, link);
+      deny_if_revoked (l, &p->answers[i]);
       loop_deliver (p->answers[i].request, p->answers[i].status,
                     p->answers[i].body);
     }
     pending_free (p);
   }
+}
+
+bool
+steps_behind (const struct loop *l)
+{
+  const struct pending *p = STAILQ_FIRST (&l->pending);
+
+  return p && p->tick != l->ticks;
+}
+
+/* To be sent when what stands in `t` is durable. */
+static void
+queue (struct loop *l, struct pending *p, struct store_txn *t)
+{
+  p->tick = l->ticks;
+  STAILQ_INSERT_TAIL (&l->pending, p, link);
+  if (t->count > 0) {
+    t->owner = p;
+    store_submit (l->store, t);
+  }
+  else {
+    store_txn_free (t);
+    p->durable = true;
+  }
+}
+
+/* With what goes along with every answer. */
+static void
+add_answer (struct loop *l, struct pending *p, struct store_txn *t,
+            const struct answer *answer)
+{
+  auth_audit (l->auth, t, answer->request, answer->status, loop_wall_ms (l));
+  etag_add (l, answer->request, answer->status);
+  idempotency_answer (l->idempotency, answer->request, loop_wall_ms (l),
+                      answer->status, answer->body, t);
+  APPEND (p, answers, *answer);
 }
 
 void
@@ -298,8 +366,11 @@ steps_queue (struct loop *l, struct cluster_step *step)
     switch (o->kind) {
     case CLUSTER_OUTPUT_REPLY:
       answer.request = (struct request *) (uintptr_t) o->op;
-      answer.body = reply_body (l, o, answer.request, &answer.status);
-      APPEND (p, answers, answer);
+      answer.body
+        = o->reply == CLUSTER_REPLY_NODE && answer.request->auth
+            ? auth_enroll (l, answer.request, t, &answer.status)
+            : reply_body (l, o, answer.request, &answer.status);
+      add_answer (l, p, t, &answer);
       break;
     case CLUSTER_OUTPUT_CHANGED:
       add_changed (l, p, t, o);
@@ -312,26 +383,26 @@ steps_queue (struct loop *l, struct cluster_step *step)
   }
   if (changed)
     refresh_nodes (l, p, t);
-  STAILQ_INSERT_TAIL (&l->pending, p, link);
-  if (t->count > 0) {
-    t->owner = p;
-    store_submit (l->store, t);
-  }
-  else {
-    store_txn_free (t);
-    p->durable = true;
-  }
+  queue (l, p, t);
 }
 
 void
-steps_answer (struct loop *l, struct request *r, int status, json_t *body)
+steps_answer (struct loop *l, struct request *r, int status, json_t *body,
+              struct store_txn *t)
 {
   struct pending *p = pending_new ();
   struct answer answer = { .request = r, .status = status, .body = body };
 
-  APPEND (p, answers, answer);
-  p->durable = true;
-  STAILQ_INSERT_TAIL (&l->pending, p, link);
+  if (t == NULL)
+    t = store_txn_new ();
+  add_answer (l, p, t, &answer);
+  queue (l, p, t);
+}
+
+void
+steps_store (struct loop *l, struct store_txn *t)
+{
+  queue (l, pending_new (), t);
 }
 
 void

@@ -26,7 +26,7 @@
 STAILQ_HEAD (txns, store_txn);
 
 struct store {
-  char path[4096];
+  char dir[4096], path[4108];
   int lock_fd;
   sqlite3 *db; /* the loop's until store_start, then the thread's */
   sqlite3_stmt *put, *drop;
@@ -244,12 +244,19 @@ store_open (const char *dir, char *why, size_t why_size)
   STAILQ_INIT (&s->durable);
   pthread_mutex_init (&s->lock, NULL);
   pthread_cond_init (&s->work, NULL);
-  snprintf (s->path, sizeof s->path, "%s/weftd.db", dir);
+  snprintf (s->dir, sizeof s->dir, "%s", dir);
+  snprintf (s->path, sizeof s->path, "%s/weftd.db", s->dir);
   if (take_lock (s, dir, why, why_size) || open_db (s, why, why_size)) {
     store_close (s);
     return NULL;
   }
   return s;
+}
+
+const char *
+store_dir (const struct store *s)
+{
+  return s->dir;
 }
 
 int

@@ -19,9 +19,11 @@
 
 struct store;
 
+#define STORE_KEY_BYTES 80 /* a name fits */
+
 struct store_op {
   char kind[16];
-  char key[48];
+  char key[STORE_KEY_BYTES];
   char *json; /* NULL: delete.  Owned by the transaction */
 };
 
@@ -42,6 +44,8 @@ void store_txn_add (struct store_txn *t, const char *kind, const char *key,
  * check it.  Only one process has it open at a time.  NULL: a sentence in why.
  */
 struct store *store_open (const char *dir, char *why, size_t why_size);
+/* The directory that it is in. */
+const char *store_dir (const struct store *s);
 /* Waits for the transactions submitted so far. */
 void store_close (struct store *s);
 

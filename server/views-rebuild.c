@@ -30,39 +30,6 @@ phase_name (enum cluster_join_phase phase)
   return "waiting";
 }
 
-/* The writer that does not yet send the joining member its writes. */
-static const struct cluster_session *
-late_writer (const struct cluster *c, const struct cluster_array *a, unsigned m)
-{
-  const struct cluster_session *s = cluster_array_writer (c, a);
-
-  return s && s->epoch < a->rec.member[m].fence ? s : NULL;
-}
-
-/* What the rebuild waits for, as far as it does not say so itself. */
-static json_t *
-rebuild_waits (const struct cluster *c, const struct cluster_array *a,
-               unsigned m, bool ordered)
-{
-  const struct cluster_disk *d = a->disk[m];
-  const struct cluster_session *s = late_writer (c, a, m);
-  char text[400] = "";
-
-  if (!d->alive)
-    snprintf (text, sizeof text, "its disk, on node %s, which is silent",
-              d->rec.node);
-  else if (a->rec.member[m].paused)
-    snprintf (text, sizeof text, "somebody to resume it: it is paused");
-  else if (d->join.waits[0])
-    return text_string (d->join.waits);
-  else if (!ordered && s)
-    snprintf (text, sizeof text, "session %016" PRIx64 " on node %s, which is "
-              "to send its writes there first", s->rec.id, s->rec.node);
-  else if (d->join.phase == CLUSTER_JOIN_SYNCED)
-    snprintf (text, sizeof text, "every session to count on it");
-  return text_or_null (text);
-}
-
 static json_t *
 rebuild_eta (const struct cluster_member *member, const struct cluster_join *j)
 {
@@ -79,18 +46,20 @@ view_rebuild (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_join *j = &a->disk[m]->join;
   struct cluster_join_order order;
   json_t *sources;
-  bool ordered;
+  char waits[CLUSTER_REASON_BYTES + 144];
+  bool ordered, waiting;
 
   if (member->state != MEMBER_JOINING)
     return json_null ();
   ordered = cluster_join_order (c, a, m, &order);
+  waiting = cluster_join_waits (c, a, m, waits, sizeof waits);
   sources = json_array ();
   for (unsigned i = 0; ordered && i < a->layout.members; i++)
     if (order.source[i])
       json_array_append_new (sources, json_integer (i));
   return json_pack (
     "{ss so so so so so so so so sb so so}", "phase", phase_name (j->phase),
-    "waits", rebuild_waits (c, a, m, ordered), "todo_bytes",
+    "waits", waiting ? text_string (waits) : json_null (), "todo_bytes",
     text_number (j->todo_bytes), "total_bytes", text_number (j->total_bytes),
     "copied_bytes", text_number (j->copied_bytes), "unreadable_bytes",
     text_number (j->unreadable_bytes), "rate", text_number (j->rate), "eta_s",

@@ -17,12 +17,12 @@ rounded (double x)
   return json_real ((double) (int64_t) (x * 1000 + 0.5) / 1000);
 }
 
-static json_t *
-disk_load (const struct cluster_disk *d)
+json_t *
+view_disk_load (const struct cluster_disk *d)
 {
   const struct cluster_load_rates *r = &d->rates;
 
-  return json_pack ("{so so so so so so so so so so}", "cpu",
+  return json_pack ("{so so so so so so so so so so so}", "cpu",
                     rounded (d->load.cpu), "loadavg", rounded (d->load.loadavg),
                     "mem_free", text_number (d->load.mem_free),
                     "disk_read_bytes",
@@ -31,7 +31,8 @@ disk_load (const struct cluster_disk *d)
                     rounded (r->disk_reads), "disk_writes",
                     rounded (r->disk_writes), "flushes", rounded (r->flushes),
                     "net_rx_bytes", rounded (r->net_rx_bytes), "net_tx_bytes",
-                    rounded (r->net_tx_bytes));
+                    rounded (r->net_tx_bytes), "dirty_extents",
+                    text_number (d->dirty_extents));
 }
 
 static const char *
@@ -69,7 +70,7 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
     text_number (cluster_disk_silent_ms (c, d)), "min_epoch",
     text_number (d->min_epoch),
     "sequence", text_number (d->sequence), "dirty_extents",
-    text_number (d->dirty_extents), "load", disk_load (d));
+    text_number (d->dirty_extents), "load", view_disk_load (d));
 }
 
 /* ---- Sessions. ---- */
@@ -135,7 +136,7 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
     "service_us",
     seen ? text_number (writer->stats.member[m].service_ns / 1000)
          : json_null (),
-    "data_bytes", text_number (d->rec.data_bytes), "load", disk_load (d));
+    "data_bytes", text_number (d->rec.data_bytes), "load", view_disk_load (d));
 }
 
 static json_t *
@@ -154,8 +155,16 @@ spares_list (const struct cluster *c, const struct cluster_array *a)
   return list;
 }
 
+json_t *
+view_capacity (const struct layout_capacity *c)
+{
+  return json_pack ("{so so so so}", "total", text_number (c->total), "usable",
+                    text_number (c->usable), "images", text_number (c->images),
+                    "wasted", text_number (c->wasted));
+}
+
 static json_t *
-view_capacity (const struct cluster_array *a)
+array_capacity (const struct cluster_array *a)
 {
   uint64_t bytes[ARRAY_MEMBERS_MAX];
   struct layout_capacity c;
@@ -166,10 +175,7 @@ view_capacity (const struct cluster_array *a)
                  ? a->disk[m]->rec.data_bytes
                  : a->rec.member_bytes;
   layout_capacity (&a->layout, bytes, &c);
-  return json_pack ("{so so so so}", "total", text_number (c.total), "usable",
-                    text_number (c.usable), "images", text_number (c.images),
-                    "wasted",
-                    text_number (c.wasted));
+  return view_capacity (&c);
 }
 
 json_t *
@@ -200,7 +206,7 @@ view_array (const struct cluster *c, const struct cluster_array *a,
     layout_name (r->layout), "dup", array_dup_name (r->dup), "n",
     (json_int_t) r->n, "groups", (json_int_t) r->groups, "unit",
     text_number (r->unit), "size", text_number (a->layout.size), "member_bytes",
-    text_number (r->member_bytes), "capacity", view_capacity (a), "survives",
+    text_number (r->member_bytes), "capacity", array_capacity (a), "survives",
     survives, "epoch", text_number (r->epoch));
   more = json_pack (
     "{so so so so so so so so so}", "members", members, "spares",
@@ -213,61 +219,6 @@ view_array (const struct cluster *c, const struct cluster_array *a,
   json_object_update (view, more);
   json_decref (more);
   return view;
-}
-
-/* ---- Nodes: what disks and sessions say of where they are. ---- */
-
-json_t *
-view_node (const struct cluster *c, const char *name)
-{
-  const struct cluster_disk *d, *newest = NULL;
-  const struct cluster_session *s;
-  json_int_t disks = 0, disks_alive = 0, sessions = 0, sessions_alive = 0;
-
-  TAILQ_FOREACH (d, cluster_disks (c), link)
-    if (strcmp (d->rec.node, name) == 0) {
-      disks++;
-      disks_alive += d->alive;
-      if (d->load_ms && (!newest || d->load_ms > newest->load_ms))
-        newest = d;
-    }
-  TAILQ_FOREACH (s, cluster_sessions (c), link)
-    if (!s->rec.ended && strcmp (s->rec.node, name) == 0) {
-      sessions++;
-      sessions_alive += s->alive;
-    }
-  if (disks + sessions == 0)
-    return NULL;
-  return json_pack ("{ss sb sI sI sI sI so}", "name", name, "alive",
-                    disks_alive + sessions_alive > 0, "disks", disks,
-                    "disks_alive", disks_alive, "sessions", sessions,
-                    "sessions_alive", sessions_alive, "load",
-                    newest ? disk_load (newest) : json_null ());
-}
-
-static void
-add_node (const struct cluster *c, json_t *list, json_t *seen, const char *name)
-{
-  if (json_object_get (seen, name))
-    return;
-  json_object_set_new (seen, name, json_true ());
-  json_array_append_new (list, view_node (c, name));
-}
-
-static json_t *
-nodes_list (const struct cluster *c)
-{
-  json_t *list = json_array (), *seen = json_object ();
-  const struct cluster_disk *d;
-  const struct cluster_session *s;
-
-  TAILQ_FOREACH (d, cluster_disks (c), link)
-    add_node (c, list, seen, d->rec.node);
-  TAILQ_FOREACH (s, cluster_sessions (c), link)
-    if (!s->rec.ended)
-      add_node (c, list, seen, s->rec.node);
-  json_decref (seen);
-  return list;
 }
 
 static json_t *
@@ -323,13 +274,7 @@ view_sessions (const struct cluster *c)
 }
 
 json_t *
-view_nodes (const struct cluster *c)
-{
-  return json_pack ("{so}", "nodes", nodes_list (c));
-}
-
-json_t *
-view_status (const struct cluster *c, uint64_t wall_ms)
+view_status (const struct cluster *c, struct auth *auth, uint64_t wall_ms)
 {
   static const char *const health[] = { "ok", "warning", "error" };
   char verdict[4096];
@@ -342,9 +287,10 @@ view_status (const struct cluster *c, uint64_t wall_ms)
                     "generation", text_number (i->generation), "cluster",
                     text_uuid (i->uuid), "version", PACKAGE_VERSION, "at",
                     text_time (wall_ms), "read_only",
-                    cluster_read_only (c) != NULL, "nodes", nodes_list (c),
-                    "disks", disks_list (c), "arrays", arrays_list (c, wall_ms),
-                    "sessions", sessions_list (c));
+                    cluster_read_only (c) != NULL, "nodes",
+                    view_node_list (c, auth), "disks", disks_list (c),
+                    "arrays", arrays_list (c, wall_ms), "sessions",
+                    sessions_list (c));
 }
 
 static json_t *
@@ -389,7 +335,7 @@ view_load (const struct cluster *c, uint64_t wall_ms)
   TAILQ_FOREACH (d, cluster_disks (c), link) {
     text_uuid_print (d->rec.uuid, key);
     if (d->alive && d->load_ms)
-      json_object_set_new (disks, key, disk_load (d));
+      json_object_set_new (disks, key, view_disk_load (d));
   }
   TAILQ_FOREACH (a, cluster_arrays (c), link)
     json_object_set_new (arrays, a->rec.name, array_load (c, a));
@@ -415,6 +361,8 @@ status_title (int status)
   switch (status) {
   case 400:
     return "Bad Request";
+  case 401:
+    return "Unauthorized";
   case 403:
     return "Forbidden";
   case 404:
@@ -425,12 +373,16 @@ status_title (int status)
     return "Conflict";
   case 410:
     return "Gone";
+  case 412:
+    return "Precondition Failed";
   case 413:
     return "Content Too Large";
   case 415:
     return "Unsupported Media Type";
   case 422:
     return "Unprocessable Content";
+  case 429:
+    return "Too Many Requests";
   case 503:
     return "Service Unavailable";
   default:

@@ -7,25 +7,39 @@
 
 #include "cluster.h"
 
+struct auth;
+
 json_t *view_disk (const struct cluster *c, const struct cluster_disk *d);
 json_t *view_array (const struct cluster *c, const struct cluster_array *a,
                     uint64_t wall_ms);
 json_t *view_session (const struct cluster *c, const struct cluster_session *s);
-/* NULL: there is no node of this name (any more). */
-json_t *view_node (const struct cluster *c, const char *name);
+/* views-node.c.  NULL: there is no node of this name (any more). */
+json_t *view_node (const struct cluster *c, struct auth *auth,
+                   const char *name);
+json_t *view_node_list (const struct cluster *c, struct auth *auth);
+json_t *view_job (const struct cluster_job *job);
+json_t *view_jobs (const struct cluster *c);
+json_t *view_job_of_id (const struct cluster *c, const char *id); /* or NULL */
+/* plan: the array as it would be; NULL: none. */
+json_t *view_preflight (const struct cluster_preflight *f, json_t *plan);
+json_t *view_ok_to_stop (const char *node, const struct cluster_preflight *f);
+json_t *view_losing (const struct cluster_preflight *f);
+json_t *view_disk_load (const struct cluster_disk *d);
 
 /* {"disks": [...]} and so on. */
 json_t *view_disks (const struct cluster *c);
 json_t *view_arrays (const struct cluster *c, uint64_t wall_ms);
 json_t *view_sessions (const struct cluster *c);
-json_t *view_nodes (const struct cluster *c);
+json_t *view_nodes (const struct cluster *c, struct auth *auth);
+json_t *view_capacity (const struct layout_capacity *c);
 /* Of a joining member; null of another. */
 json_t *view_rebuild (const struct cluster *c, const struct cluster_array *a,
                       unsigned member);
 json_t *view_rebuilds (const struct cluster *c);
 /* Arrays that could be taken over from their members alone. */
 json_t *view_imports (const struct cluster *c);
-json_t *view_status (const struct cluster *c, uint64_t wall_ms);
+json_t *view_status (const struct cluster *c, struct auth *auth,
+                     uint64_t wall_ms);
 /* Rates: what changes every second and is not stored. */
 json_t *view_load (const struct cluster *c, uint64_t wall_ms);
 

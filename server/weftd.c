@@ -10,25 +10,30 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "http.h"
 #include "log.h"
 #include "loop.h"
+#include "notify.h"
 #include "routes.h"
 #include "store.h"
+#include "tls.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:7380"
 
 struct options {
-  const char *state, *listen, *port_file, *pid_file, *ui;
+  const char *state, *port_file, *pid_file, *ui;
   struct http_options http;
-  char address[16];
+  bool no_login, setup;
   char openapi[4096];
 };
 
@@ -37,10 +42,15 @@ static const char usage[]
     "The controller and admin service of Weft.\n"
     "\n"
     "  --state DIR         keep everything in DIR/weftd.db; made if need be\n"
-    "  --listen ADDR:PORT  serve HTTP there; a loopback address; port 0 takes\n"
-    "                      any (default " LISTEN_DEFAULT ")\n"
-    "  --port-file FILE    write the base URL to FILE once it is served\n"
+    "  --listen ADDR:PORT  serve there: a loopback address by HTTP, another by\n"
+    "                      HTTPS; port 0 takes any; may be given several times\n"
+    "                      (default " LISTEN_DEFAULT ")\n"
+    "  --host-name NAME    a name by which this host is called; the same\n"
+    "  --port-file FILE    write the base URLs to FILE once they are served\n"
     "  --pid-file FILE     write the process number to FILE\n"
+    "  --no-login          whoever reaches it may do everything: for tests\n"
+    "  --setup             print a one-time URL to log in as an administrator,\n"
+    "                      as it is done while there are no users\n"
     "  --ui DIR            serve the page from DIR (default: $WEFT_UI_DIR, or\n"
     "                      the installed one)\n"
     "  --list-routes       print each method and path of the API, and end\n"
@@ -60,48 +70,99 @@ bad_usage (const char *fmt, const char *what)
 static void
 list_routes (void)
 {
-  for (size_t i = 0; i < routes_count; i++)
-    printf ("%s %s\n", routes[i].method, routes[i].pattern);
+  const struct route *route;
+
+  for (size_t i = 0; (route = routes_at (i)) != NULL; i++)
+    printf ("%s %s\n", route->method, route->pattern);
 }
 
-/* "127.0.0.1:7380" into the options for the HTTP server.  Returns 0 or -1. */
+/* Takes "127.0.0.1:7380" or "[::1]:7380".  Returns 0 or -1. */
 static int
-parse_listen (struct options *o)
+parse_listen (struct options *o, const char *text)
 {
-  const char *colon = strrchr (o->listen, ':');
+  struct listener *to = &o->http.listeners[o->http.listeners_count];
+  const char *colon = strrchr (text, ':'), *from = text;
+  struct in6_addr in6;
   struct in_addr in;
   unsigned long port;
+  bool loopback;
   char *end;
   size_t n;
 
-  if (colon == NULL || colon == o->listen) {
-    bad_usage ("--listen %s: give ADDRESS:PORT", o->listen);
+  if (o->http.listeners_count == LISTENERS_MAX) {
+    bad_usage ("--listen %s: that is one too many", text);
     return -1;
   }
-  n = (size_t) (colon - o->listen);
-  if (n == 9 && strncmp (o->listen, "localhost", 9) == 0)
-    strcpy (o->address, "127.0.0.1");
-  else if (n < sizeof o->address) {
-    memcpy (o->address, o->listen, n);
-    o->address[n] = '\0';
+  if (colon == NULL || colon == text) {
+    bad_usage ("--listen %s: give ADDRESS:PORT", text);
+    return -1;
+  }
+  n = (size_t) (colon - text);
+  if (text[0] == '[' && text[n - 1] == ']') {
+    from++;
+    n -= 2;
+  }
+  if (n == 9 && strncmp (from, "localhost", 9) == 0)
+    strcpy (to->address, "127.0.0.1");
+  else if (n < sizeof to->address) {
+    memcpy (to->address, from, n);
+    to->address[n] = '\0';
   }
   errno = 0;
   port = strtoul (colon + 1, &end, 10);
   if (colon[1] < '0' || colon[1] > '9' || *end || errno || port > 65535) {
-    bad_usage ("--listen %s: the port must be a number from 0 to 65535",
-               o->listen);
+    bad_usage ("--listen %s: the port must be a number from 0 to 65535", text);
     return -1;
   }
-  if (inet_pton (AF_INET, o->address, &in) != 1 ||
-      (ntohl (in.s_addr) >> 24) != 127) {
-    bad_usage ("--listen %s: weftd listens on a loopback address only (such "
-               "as 127.0.0.1), because other hosts will need TLS, which this "
-               "version does not have",
-               o->listen);
+  to->port = (unsigned) port;
+  if (from == text && inet_pton (AF_INET, to->address, &in) == 1) {
+    loopback = (ntohl (in.s_addr) >> 24) == 127;
+    to->any = in.s_addr == INADDR_ANY;
+  }
+  else if (from > text && inet_pton (AF_INET6, to->address, &in6) == 1) {
+    loopback = IN6_IS_ADDR_LOOPBACK (&in6);
+    to->any = IN6_IS_ADDR_UNSPECIFIED (&in6);
+  }
+  else {
+    bad_usage ("--listen %s: the address must be one of this host's, such as "
+               "192.0.2.1 or [2001:db8::1], or 0.0.0.0 for all of them", text);
     return -1;
   }
-  o->http.address = o->address;
-  o->http.port = (unsigned) port;
+  to->tls = !loopback;
+  o->http.listeners_count++;
+  return 0;
+}
+
+static int
+parse_host_name (struct options *o, const char *name)
+{
+  size_t n = strlen (name);
+
+  if (n == 0 || n > 253 || name[0] == '-' || name[0] == '.' ||
+      strspn (name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != n) {
+    bad_usage ("--host-name %s: give a host name in lower case", name);
+    return -1;
+  }
+  if (o->http.host_names_count == LISTENERS_MAX) {
+    bad_usage ("--host-name %s: that is one too many", name);
+    return -1;
+  }
+  o->http.host_names[o->http.host_names_count++] = name;
+  return 0;
+}
+
+static int
+check_listeners (struct options *o)
+{
+  if (o->http.listeners_count == 0 && parse_listen (o, LISTEN_DEFAULT) == -1)
+    return -1;
+  for (unsigned i = 0; i < o->http.listeners_count; i++)
+    if (o->no_login && o->http.listeners[i].tls) {
+      bad_usage ("--no-login is for loopback addresses only, and %s is none: "
+                 "other hosts need a login and TLS, so leave --no-login out",
+                 o->http.listeners[i].address);
+      return -1;
+    }
   return 0;
 }
 
@@ -125,12 +186,16 @@ find_files (struct options *o)
 static int
 parse_options (int argc, char **argv, struct options *o)
 {
-  enum { STATE = 256, LISTEN, PORT_FILE, PID_FILE, UI, LIST, HELP, VERSION_ };
+  enum { STATE = 256, LISTEN, HOST_NAME, PORT_FILE, PID_FILE, NO_LOGIN, SETUP,
+         UI, LIST, HELP, VERSION_ };
   static const struct option longs[]
     = { { "state", required_argument, NULL, STATE },
         { "listen", required_argument, NULL, LISTEN },
+        { "host-name", required_argument, NULL, HOST_NAME },
         { "port-file", required_argument, NULL, PORT_FILE },
         { "pid-file", required_argument, NULL, PID_FILE },
+        { "no-login", no_argument, NULL, NO_LOGIN },
+        { "setup", no_argument, NULL, SETUP },
         { "ui", required_argument, NULL, UI },
         { "list-routes", no_argument, NULL, LIST },
         { "help", no_argument, NULL, HELP },
@@ -138,20 +203,30 @@ parse_options (int argc, char **argv, struct options *o)
         { NULL, 0, NULL, 0 } };
   int option;
 
-  o->listen = LISTEN_DEFAULT;
   while ((option = getopt_long (argc, argv, "", longs, NULL)) != -1)
     switch (option) {
     case STATE:
       o->state = optarg;
       break;
     case LISTEN:
-      o->listen = optarg;
+      if (parse_listen (o, optarg) == -1)
+        return EXIT_FAILURE;
+      break;
+    case HOST_NAME:
+      if (parse_host_name (o, optarg) == -1)
+        return EXIT_FAILURE;
       break;
     case PORT_FILE:
       o->port_file = optarg;
       break;
     case PID_FILE:
       o->pid_file = optarg;
+      break;
+    case NO_LOGIN:
+      o->no_login = true;
+      break;
+    case SETUP:
+      o->setup = true;
       break;
     case UI:
       o->ui = optarg;
@@ -174,7 +249,7 @@ parse_options (int argc, char **argv, struct options *o)
   if (o->state == NULL || o->state[0] == '\0')
     return bad_usage ("--state is missing: give a directory for %s",
                       "weftd's database");
-  if (parse_listen (o) == -1)
+  if (check_listeners (o) == -1)
     return EXIT_FAILURE;
   find_files (o);
   return -1;
@@ -200,18 +275,50 @@ write_file (const char *path, const char *text)
   return 0;
 }
 
+/* The first login; `setup` is where its URL is written. */
 static int
-announce (const struct options *o, const struct http *http,
-          const struct loop *loop)
+begin_setup (const struct options *o, struct auth *auth,
+             const struct http *http, const char *setup)
 {
-  char url[64], pid[32];
+  char secret[AUTH_SECRET_BYTES], url[80], text[256];
+  unsigned i = 0;
+  mode_t mask;
+  int r;
 
-  snprintf (url, sizeof url, "http://%s:%u", o->address, http_port (http));
+  unlink (setup); /* an older weftd's */
+  if (o->no_login || !(o->setup || auth_setup_required (auth)))
+    return 0;
+  while (i + 1 < o->http.listeners_count && o->http.listeners[i].tls)
+    i++;
+  http_url (http, i, url);
+  auth_setup_begin (auth, secret, setup);
+  snprintf (text, sizeof text, "%s/login.html#setup=%s", url, secret);
+  mask = umask (077);
+  r = write_file (setup, text);
+  umask (mask);
+  if (r == 0)
+    log_line (CLUSTER_INFO, "to make the first administrator, open %s (it "
+              "works once; it is in %s, too)", text, setup);
+  return r;
+}
+
+static int
+announce (const struct options *o, const struct http *http)
+{
+  char url[80], urls[LISTENERS_MAX * 81] = "", pid[32];
+
+  for (unsigned i = 0; i < o->http.listeners_count; i++) {
+    http_url (http, i, url);
+    if (i > 0)
+      strcat (urls, "\n");
+    strcat (urls, url);
+  }
   snprintf (pid, sizeof pid, "%ld", (long) getpid ());
   if (write_file (o->pid_file, pid) == -1 ||
-      write_file (o->port_file, url) == -1)
+      write_file (o->port_file, urls) == -1)
     return -1;
-  log_line (CLUSTER_INFO, "version %s serves %s from %s", PACKAGE_VERSION, url,
+  notify_ready ();
+  log_line (CLUSTER_INFO, "version %s serves %s from %s", PACKAGE_VERSION, urls,
             o->state);
   return 0;
 }
@@ -219,30 +326,56 @@ announce (const struct options *o, const struct http *http,
 static int
 serve (const struct options *o, struct store *store)
 {
-  char why[1024];
+  char why[1024], setup[4096];
   struct hub *hub = hub_new ();
-  struct loop *loop = loop_new (store, hub, why, sizeof why);
+  struct ca *ca = ca_open (o->state, why, sizeof why);
+  struct auth *auth;
+  struct loop *loop = NULL;
   struct http *http = NULL;
+  struct ca_names own;
   int r = -1;
 
+  tls_names (&o->http, &own);
+  auth = auth_new (o->no_login, ca, &own);
+  snprintf (setup, sizeof setup, "%s/setup-url", o->state);
+  if (ca)
+    loop = loop_new (store, hub, auth, why, sizeof why);
+  else
+    store_close (store);
   if (loop)
-    http = http_start (&o->http, loop, hub, why, sizeof why);
+    http = http_start (&o->http, loop, hub, ca, why, sizeof why);
   if (http == NULL)
     log_line (CLUSTER_ERROR, "%s", why);
   else {
-    if (announce (o, http, loop) == 0)
+    if (begin_setup (o, auth, http, setup) == 0 && announce (o, http) == 0)
       r = loop_run (loop);
     else
       loop_end (loop);
+    notify_stopping ();
     http_stop (http);
+    unlink (setup);
     if (o->pid_file)
       unlink (o->pid_file);
     if (o->port_file)
       unlink (o->port_file);
   }
   loop_free (loop);
+  auth_free (auth);
+  ca_free (ca);
   hub_free (hub);
   return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Each connection takes a descriptor. */
+static void
+raise_limits (void)
+{
+  struct rlimit limit;
+
+  if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit (RLIMIT_NOFILE, &limit);
+  }
 }
 
 int
@@ -257,6 +390,7 @@ main (int argc, char **argv)
   if (r != -1)
     return r;
   setvbuf (stderr, NULL, _IOLBF, 0);
+  raise_limits ();
   /* Both are seen as errors of the write that met them. */
   signal (SIGPIPE, SIG_IGN);
   signal (SIGXFSZ, SIG_IGN);

@@ -20,8 +20,8 @@ import pytest
 
 from wefttest import SOURCE, eventually, run
 
-__all__ = ["ATTACH", "Api", "Disk", "METHODS", "NOBODY", "SPEC", "VALIDATOR",
-           "api", "disks", "errors", "filled", "make_array", "operations",
+__all__ = ["ATTACH", "Api", "Disk", "FILE", "METHODS", "NOBODY", "SPEC",
+           "VALIDATOR", "Weftd", "api", "disks", "errors", "filled", "make_array", "operations",
            "request_schema", "resolve", "schemas", "weftd"]
 
 FILE = SOURCE / "docs/API/openapi.json"
@@ -98,7 +98,10 @@ class Api:
             headers.setdefault("Content-Type", "application/json")
             if not isinstance(body, bytes):
                 body = json.dumps(body).encode()
-        connection.request(method, target, body, headers)
+        try:
+            connection.request(method, target, body, headers)
+        except BrokenPipeError:
+            pass  # refused before all of it was read
         with connection.getresponse() as reply:
             result = reply.status, reply.headers, reply.read()
         connection.close()
@@ -118,7 +121,8 @@ class Api:
         else:
             kind = (reply_headers["Content-Type"] or "").split(";")[0]
             assert kind in content, f"{kind}: {where}"
-            value = json.loads(text)
+            value = json.loads(text) if kind.endswith("json") else \
+                text.decode()
             wrong = errors(content[kind]["schema"], value)
             assert not wrong, f"{where}: {wrong}"
         if status >= 400:
@@ -137,8 +141,9 @@ class Api:
 
 
 class Weftd:
-    def __init__(self, directory):
+    def __init__(self, directory, login=False):
         self.dir = directory
+        self.words = [] if login else ["--no-login"]
         self.start()
 
     def start(self):
@@ -146,7 +151,7 @@ class Weftd:
         self.log = open(self.dir / "weftd.log", "ab")
         self.process = subprocess.Popen(
             ["weftd", "--state", self.dir / "state", "--listen", "127.0.0.1:0",
-             "--port-file", port_file],
+             "--port-file", port_file, *self.words],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         eventually(lambda: port_file.exists()
                    or self.process.poll() is not None)
@@ -255,6 +260,6 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 def filled(path):
     """The path of something that is well-formed; of the arrays, a."""
     for what, value in (("uuid", NOBODY), ("name", "a"), ("member", "0"),
-                        ("id", "0" * 16)):
+                        ("id", "0" * 16), ("job", "create-a")):
         path = path.replace("{%s}" % what, value)
     return path

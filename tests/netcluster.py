@@ -99,7 +99,7 @@ class NetCluster:
         if name == "w":
             return ["weftd", "--state", os.path.join(self.dir, "weftd"),
                     "--listen", f"{self.address('w')}:{PORT}",
-                    "--port-file", ready]
+                    "--no-login", "--port-file", ready]
         if name == "a":
             return ["nbdkit", "-f", "-P", ready, "-i", self.address("a"),
                     "-p", str(ARRAY_PORT), "weft", "array=a",

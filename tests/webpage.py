@@ -5,8 +5,16 @@
 The fixture opens weftd's page of a cluster: p = page(c).  Every test ends with
 a look at what the browser complained about: an error on the console or a
 violation of the Content-Security-Policy fails it.
+
+p.shot("name") makes a picture docs/screenshots/name.png when WEFT_SCREENSHOTS
+is set; p.axe() is what axe-core finds wrong for people with a screen reader or
+a keyboard only.
 """
 
+import base64
+import collections
+import os
+import pathlib
 import re
 import shutil
 import tempfile
@@ -16,7 +24,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from wefttest import eventually
+from wefttest import BUILD, SOURCE, eventually
 
 __all__ = ["Page", "page"]
 
@@ -31,6 +39,21 @@ WATCH = """
 window.weftViolations = [];
 document.addEventListener("securitypolicyviolation", (e) =>
   window.weftViolations.push(`${e.violatedDirective}: ${e.blockedURI}`));
+"""
+
+
+AXE = "venv/lib/python3*/site-packages/axe_core_python/axe.min.js"
+SHOTS = SOURCE / "docs" / "screenshots"
+
+# The lines of a section's table.
+ROWS = """
+const text = (cell) => cell.textContent.replaceAll("\\u00a0", " ");
+const cells = (row) => Object.fromEntries([...row?.children ?? []].map((cell) =>
+  [cell.dataset.title, text(cell)]));
+const rows = (section) =>
+  [...document.querySelectorAll(`#${section} tbody tr`)];
+const line = (section, key) => rows(section).find((row) =>
+  text(row.firstElementChild).startsWith(key));
 """
 
 
@@ -51,6 +74,7 @@ class Page:
                      features=[{"name": k.replace("_", "-"), "value": v}
                                for k, v in media.items()])
         self.lost_on_purpose = False
+        self.refusals = None  # console lines of refusals that are meant
         self.url = url
         self.driver.get(url)
 
@@ -62,17 +86,27 @@ class Page:
 
     def text(self, selector):
         """What a reader sees of it, with plain spaces."""
-        found = self.driver.find_elements(By.CSS_SELECTOR, selector)
-        return " ".join(e.text for e in found).replace("\u00a0", " ")
+        return self.js("""
+            return [...document.querySelectorAll(arguments[0])]
+              .filter((e) => e.checkVisibility()).map((e) => e.innerText)
+              .join(" ").replaceAll("\\u00a0", " ");
+            """, selector)
 
     def rows(self, section):
         """The table of a section: a list of {column: text}."""
-        return self.js("""
-            return [...document.querySelectorAll(`#${arguments[0]} tbody tr`)]
-              .map((row) => Object.fromEntries([...row.children].map((cell) =>
-                [cell.dataset.title,
-                 cell.textContent.replaceAll("\\u00a0", " ")])));
-            """, section)
+        return self.js(ROWS + "return rows(arguments[0]).map(cells)", section)
+
+    def row(self, section, key):
+        """The line whose first cell begins so; empty when there is none."""
+        return collections.defaultdict(str, self.js(
+            ROWS + "return cells(line(...arguments))", section, key))
+
+    def press_row(self, section, key, label):
+        """A button of that line."""
+        self.click(eventually(lambda: self.js(ROWS + """
+            return [...line(...arguments)?.querySelectorAll("button") ?? []]
+              .find((b) => b.textContent === arguments[2] && b.offsetParent);
+            """, section, key, label), what=f"{label} of {key}"))
 
     def facts(self, array):
         """The card of an array: {title: text}, and its state."""
@@ -95,13 +129,101 @@ class Page:
     def await_stream(self, state):
         eventually(lambda: self.stream() == state, what=f"stream {state}")
 
+    def press(self, label, within="body"):
+        """The first button of this label that is shown there."""
+        self.click(self.button(label, within))
+
+    def button(self, label, within="body"):
+        return eventually(lambda: self.js("""
+            return [...document.querySelectorAll(
+                `${arguments[1]} button, ${arguments[1]} summary`)]
+              .find((b) => b.textContent.trim() === arguments[0] &&
+                           b.offsetParent !== null);
+            """, label, within), what=f"the button {label!r} in {within}")
+
+    def click(self, element):
+        self.js("arguments[0].scrollIntoView("
+                "{block: 'center', behavior: 'instant'})", element)
+        element.click()
+
+    def type(self, name, text, within="dialog"):
+        """Into the field of this name."""
+        field = self.driver.find_element(
+            By.CSS_SELECTOR, f'{within} [name="{name}"]')
+        field.clear()
+        field.send_keys(text)
+
+    def choose(self, name, value, within="dialog"):
+        self.js("""
+            const field = document.querySelector(
+              `${arguments[2]} [name="${arguments[0]}"]`);
+            field.value = arguments[1];
+            field.dispatchEvent(new Event("input", {bubbles: true}));
+            field.dispatchEvent(new Event("change", {bubbles: true}));
+            """, name, value, within)
+
+    def dialog(self):
+        """The text of the open dialog; empty when there is none."""
+        return self.text("dialog[open]")
+
+    def confirm(self, label, name):
+        """Go through with a dangerous action: type the name, press."""
+        eventually(lambda: self.js(
+            "return document.querySelector('dialog[open] [name=confirm]')"
+            "?.offsetParent"), what="the preflight's answer")
+        self.type("confirm", name)
+        self.press(label, "dialog")
+        eventually(lambda: not self.dialog(), what=f"{label}: to be done")
+
+    def phone(self):
+        self.cdp("Emulation.setDeviceMetricsOverride", width=390, height=844,
+                 deviceScaleFactor=1, mobile=True)
+
+    def theme(self, theme):
+        self.js("weftTheme.choose(arguments[0])", theme)
+
+    def axe(self):
+        """The faults of at least serious impact: a list of sentences."""
+        source, = pathlib.Path(BUILD).glob(AXE)  # of tests/requirements.txt
+        self.js(source.read_text())  # through the WebDriver: the CSP stays
+        found = self.driver.execute_async_script("""
+            const done = arguments[arguments.length - 1];
+            axe.run(document, {resultTypes: ["violations"]})
+              .then((r) => done(r.violations), (e) => done(String(e)));
+            """)
+        assert isinstance(found, list), found
+        return [f"{v['id']}: {v['help']}: "
+                f"{[n['html'][:200] for n in v['nodes'][:3]]}"
+                for v in found if v["impact"] in ("serious", "critical")]
+
+    def shot(self, name):
+        """The page as it is, whole or as much as is behind an open dialog."""
+        if not os.environ.get("WEFT_SCREENSHOTS"):
+            return
+        width, height, dialog, top = self.js("""
+            const dialog = document.querySelector("dialog[open]") !== null;
+            return [innerWidth, dialog ? innerHeight : Math.max(400,
+              Math.ceil(document.body.getBoundingClientRect().height)), dialog,
+              dialog ? scrollY : 0];
+            """)
+        # A smaller scale makes small files.
+        picture = self.cdp(
+            "Page.captureScreenshot", captureBeyondViewport=not dialog,
+            clip={"x": 0, "y": top, "width": width, "height": height,
+                  "scale": 0.65})
+        SHOTS.mkdir(exist_ok=True)
+        (SHOTS / f"{name}.png").write_bytes(
+            base64.b64decode(picture["data"]))
+
     def complaints(self):
         found = list(self.js("return window.weftViolations"))
         for line in self.driver.get_log("browser"):
             if self.lost_on_purpose and re.search(
-                    r"/api/v1/(events|status) - Failed to load resource: "
+                    r"/api/v1/[a-z]+(\?\S*)? - Failed to load resource: "
                     r"net::ERR_",
                     line["message"]):
+                continue
+            if self.refusals and re.search(self.refusals, line["message"]):
                 continue
             found.append(f"{line['level']}: {line['message']}")
         return found

@@ -34,14 +34,19 @@ class Weftd:
         self.url_file = directory / "url"
         self.log = directory / "weftd.log"
         self.listen = "127.0.0.1:0"
+        self.login = False  # does it want one?
+        self.extra = []     # options
         self.process = None
+        self.ended = False  # by us?
 
     def start(self, wait=True, under=()):
+        self.ended = False
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
                 [*under, "weftd", "--state", self.state,
                  "--listen", self.listen, "--port-file", self.url_file,
-                 "--pid-file", self.dir / "pid"],
+                 "--pid-file", self.dir / "pid", *self.extra,
+                 *([] if self.login else ["--no-login"])],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if wait:
             eventually(self.is_up, what="weftd serves")
@@ -51,11 +56,17 @@ class Weftd:
 
     def is_up(self):
         assert self.process.poll() is None, self.log.read_text()
-        return self.url_file.exists() and self.call("GET", "/status")[0] == 200
+        return self.url_file.exists() and self.call("GET", "/me")[0] == 200
 
     @property
     def url(self):
-        return self.url_file.read_text().strip()
+        return self.url_file.read_text().split()[0]
+
+    @property
+    def tls_address(self):
+        """Of the second listener."""
+        port = self.url_file.read_text().split()[1].rsplit(":", 1)[1]
+        return "127.0.0.1", int(port)
 
     @property
     def address(self):
@@ -72,6 +83,7 @@ class Weftd:
         return reply
 
     def kill(self):
+        self.ended = True
         self.process.kill()
         self.process.wait()
         self.url_file.unlink(missing_ok=True)
@@ -79,6 +91,7 @@ class Weftd:
     def stop(self):
         """Ends it; returns how long that took."""
         begin = time.monotonic()
+        self.ended = True
         self.process.terminate()
         assert self.process.wait(timeout=20) == 0, self.log.read_text()
         return time.monotonic() - begin
@@ -91,6 +104,8 @@ class Weftd:
         if self.process and self.process.poll() is None:
             self.stop()
         text = self.log.read_text()
+        if self.process and not self.ended:  # it may have refused to start
+            assert self.process.returncode >= 0, text
         for fault in ("ERROR: AddressSanitizer", "runtime error",
                       "LeakSanitizer", "ThreadSanitizer", "Assertion"):
             assert fault not in text, text
@@ -233,7 +248,8 @@ class Host:
 
     def detach(self):
         self.stop()
-        return self.weftd.call("DELETE", f"/sessions/{self.session}")
+        return self.weftd.call(
+            "DELETE", f"/sessions/{self.session}?instance={self.instance}")
 
     def live(self):
         while self.running and not self.over:

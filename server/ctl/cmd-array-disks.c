@@ -33,9 +33,8 @@ ctl_member_path (const struct args *args, const char *more, unsigned *member,
   return EXIT_OK;
 }
 
-/* The UUID of the disk that `text` means. */
-static int
-find_disk (struct ctl *ctl, const char *text, char uuid[37])
+int
+ctl_find_disk (struct ctl *ctl, const char *text, char uuid[37])
 {
   const char *found;
   json_t *reply;
@@ -53,13 +52,13 @@ find_disk (struct ctl *ctl, const char *text, char uuid[37])
 /* Call weftd with {"disk": uuid}, or no body; says `said`. */
 static int
 call (struct ctl *ctl, const char *method, const char *path, const char *disk,
-      const char *said)
+      const char *said, bool ask)
 {
   json_t *body = disk ? json_pack ("{s:s}", "disk", disk) : NULL, *array;
-  int r = ctl_call (ctl, method, path, body, &array);
+  int r = (ask ? ctl_change : ctl_call) (ctl, method, path, body, &array);
 
   json_decref (body);
-  if (r != EXIT_OK)
+  if (r != EXIT_OK || ctl->dry_run)
     return r;
   if (ctl->json)
     output_json (array);
@@ -78,13 +77,13 @@ cmd_array_replace (struct ctl *ctl, const struct args *args)
   int r = ctl_member_path (args, "/replace", &member, path, sizeof path);
 
   if (r == EXIT_OK)
-    r = find_disk (ctl, args_plain (args, 2), uuid);
+    r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
   if (r != EXIT_OK)
     return r;
   snprintf (said, sizeof said, "array %s: disk %s is member %u now, and is "
             "rebuilt; weftctl rebuild wait %s %u waits for it", name, uuid,
             member, name, member);
-  return call (ctl, "POST", path, uuid, said);
+  return call (ctl, "POST", path, uuid, said, true);
 }
 
 int
@@ -102,14 +101,15 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
   }
   r = ctl_check_name ("an array", name);
   if (r == EXIT_OK)
-    r = find_disk (ctl, args_plain (args, 2), uuid);
+    r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
   if (r != EXIT_OK)
     return r;
   snprintf (path, sizeof path, "/api/v1/arrays/%s/spares%s%s", name,
             add ? "" : "/", add ? "" : uuid);
   snprintf (said, sizeof said, "array %s: disk %s is %s", name, uuid,
             add ? "a spare of it" : "no spare of it any more");
-  return call (ctl, add ? "POST" : "DELETE", path, add ? uuid : NULL, said);
+  return call (ctl, add ? "POST" : "DELETE", path, add ? uuid : NULL, said,
+               false);
 }
 
 int

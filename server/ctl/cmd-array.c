@@ -15,6 +15,7 @@
 #include "ctl.h"
 #include "layout.h"
 #include "output.h"
+#include "wait.h"
 
 #define ARRAYS "/api/v1/arrays"
 #define POLL_MS 200
@@ -215,14 +216,7 @@ cmd_array_show (struct ctl *ctl, const struct args *args)
   json_t *array;
   int r = ctl_get_array (ctl, args_plain (args, 0), &array);
 
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (array);
-  else
-    print_array (array);
-  json_decref (array);
-  return EXIT_OK;
+  return r == EXIT_OK ? ctl_show (ctl, array, print_array) : r;
 }
 
 /* --- create -------------------------------------------------------------- */
@@ -316,80 +310,77 @@ print_plan (const json_t *plan)
   print_members (plan);
 }
 
+static int
+look_ready (struct wait *w, const json_t *array, bool *done)
+{
+  const char *state = json_text (array, "state");
+
+  *done = strcmp (state, "ready") == 0;
+  if (!*done && strcmp (state, "creating") != 0) {
+    ctl_error ("array %s: made, but it is %s: %s; weftctl array show %s says "
+               "more", w->name, state, json_text (array, "waits_for"),
+               w->name);
+    return EXIT_FAILED;
+  }
+  snprintf (w->now, sizeof w->now, "it waits for %s; weftctl array show %s "
+            "says when it is", json_text (array, "waits_for"), w->name);
+  return EXIT_OK;
+}
+
 /* Wait until every disk has taken its place. */
 static int
 wait_ready (struct ctl *ctl, const char *name, json_t **array)
 {
-  uint64_t end = ctl_now_ms () + ctl->timeout_ms;
+  char path[128];
+  struct wait w;
 
-  for (;;) {
-    const char *state;
-    int r = ctl_get_array (ctl, name, array);
-
-    if (r != EXIT_OK)
-      return r;
-    state = json_text (*array, "state");
-    if (strcmp (state, "ready") == 0)
-      return EXIT_OK;
-    if (strcmp (state, "creating") != 0) {
-      ctl_error ("array %s: made, but it is %s: %s; weftctl array show %s "
-                 "says more", name, state, json_text (*array, "waits_for"),
-                 name);
-      return EXIT_FAILED;
-    }
-    if (ctl_now_ms () >= end) {
-      ctl_error ("array %s: made, but not ready after %u s: it waits for %s; "
-                 "weftctl array show %s says when it is", name,
-                 ctl->timeout_ms / 1000, json_text (*array, "waits_for"),
-                 name);
-      return EXIT_FAILED;
-    }
-    json_decref (*array);
-    *array = NULL;
-    ctl_sleep_ms (POLL_MS);
-  }
+  ctl_wait_init (ctl, &w, true);
+  w.name = name;
+  w.what = "ready";
+  w.quiet = true;
+  w.look = look_ready;
+  snprintf (w.subject, sizeof w.subject, "array %s: made, but", name);
+  snprintf (path, sizeof path, ARRAYS "/%s", name);
+  return ctl_wait (ctl, &w, path, array);
 }
 
 static int
-confirm_create (struct ctl *ctl, const json_t *plan)
+confirm_create (struct ctl *ctl, const char *name, size_t members)
 {
   char question[160];
 
   if (ctl->yes)
     return EXIT_OK;
   snprintf (question, sizeof question, "Make array %s of these %zu disks? "
-            "[y/N]", json_text (plan, "name"),
-            json_array_size (json_object_get (plan, "members")));
+            "[y/N]", name, members);
   switch (ask_yes (question)) {
   case 1:
     return EXIT_OK;
   case 0:
     ctl_error ("array %s: not made, as you did not say yes; nothing was "
-               "changed", json_text (plan, "name"));
+               "changed", name);
     return EXIT_FAILED;
   default:
     ctl_error ("array %s: there is no terminal to ask on, so nothing was "
                "done; add --yes to make it, or --dry-run to see the plan",
-               json_text (plan, "name"));
+               name);
     return EXIT_USAGE;
   }
 }
 
 static int
-create_planned (struct ctl *ctl, json_t *request, const json_t *plan)
+create_planned (struct ctl *ctl, const json_t *request)
 {
-  const char *name = json_text (plan, "name");
+  const char *name = json_text (request, "name");
+  size_t members = json_array_size (json_object_get (request, "disks"));
   char size[SIZE_TEXT_BYTES];
   json_t *array = NULL;
-  int r = confirm_create (ctl, plan);
+  int r = confirm_create (ctl, name, members);
 
-  if (r != EXIT_OK)
-    return r;
-  json_object_del (request, "dry_run");
-  r = ctl_call (ctl, "POST", ARRAYS, request, NULL);
-  if (r != EXIT_OK)
-    return r;
-  r = wait_ready (ctl, name, &array);
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "POST", ARRAYS, request, NULL);
+  if (r == EXIT_OK)
+    r = wait_ready (ctl, name, &array);
   if (r == EXIT_OK && ctl->json)
     output_json (array);
   else if (r == EXIT_OK)
@@ -402,49 +393,21 @@ create_planned (struct ctl *ctl, json_t *request, const json_t *plan)
 int
 cmd_array_create (struct ctl *ctl, const struct args *args)
 {
-  json_t *request = json_object (), *plan = NULL;
+  json_t *request = json_object (), *preflight = NULL;
   int r = create_request (ctl, args, request);
 
-  if (r == EXIT_OK) {
-    json_object_set_new (request, "dry_run", json_true ());
-    r = ctl_call (ctl, "POST", ARRAYS, request, &plan);
-  }
-  if (r == EXIT_OK && args_switch (args, "dry-run") && ctl->json)
-    output_json (plan);
-  else if (r == EXIT_OK && !ctl->json)
-    print_plan (plan);
-  if (r == EXIT_OK && !args_switch (args, "dry-run"))
-    r = create_planned (ctl, request, plan);
-  json_decref (plan);
+  if (r == EXIT_OK)
+    r = ctl_preflight (ctl, "POST", ARRAYS, request, &preflight);
+  if (r == EXIT_OK && !ctl->json)
+    print_plan (json_object_get (preflight, "plan"));
+  if (r == EXIT_OK && !ctl->dry_run)
+    r = create_planned (ctl, request);
+  json_decref (preflight);
   json_decref (request);
   return r;
 }
 
 /* --- rm ------------------------------------------------------------------ */
-
-static int
-confirm_rm (struct ctl *ctl, const char *name, const json_t *array)
-{
-  char question[200], size[SIZE_TEXT_BYTES];
-
-  if (ctl->yes)
-    return EXIT_OK;
-  snprintf (question, sizeof question,
-            "Array %s (%s) and all its data will be gone.  Type its name to "
-            "remove it:", name, size_text (json_number (array, "size"), size));
-  switch (ask_typed (question, name)) {
-  case 1:
-    return EXIT_OK;
-  case 0:
-    ctl_error ("array %s: not removed, as its name was not typed; nothing was "
-               "changed", name);
-    return EXIT_FAILED;
-  default:
-    ctl_error ("array %s: there is no terminal to ask on, so nothing was "
-               "done; add --yes to remove it", name);
-    return EXIT_USAGE;
-  }
-}
 
 /* Disks that have yet to let go of the array: those that can be waited for, and
  * those that are silent, which will when they come back.
@@ -504,14 +467,12 @@ cmd_array_rm (struct ctl *ctl, const struct args *args)
 
   if (r != EXIT_OK)
     return r;
-  r = confirm_rm (ctl, name, array);
   snprintf (path, sizeof path, ARRAYS "/%s", name);
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "DELETE", path, NULL, NULL);
-  if (r == EXIT_OK)
+  r = ctl_change (ctl, "DELETE", path, NULL, NULL);
+  if (r == EXIT_OK && !ctl->dry_run)
     r = wait_free (ctl, name, json_text (array, "uuid"), &silent);
   json_decref (array);
-  if (r != EXIT_OK)
+  if (r != EXIT_OK || ctl->dry_run)
     return r;
   if (ctl->json) {
     done = json_pack ("{s:s, s:b, s:i}", "name", name, "deleted", 1,

@@ -110,10 +110,9 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   char socket[RECORD_PATH_BYTES], pid_file[RECORD_PATH_BYTES];
   char log[RECORD_PATH_BYTES], array[NAME_BYTES_MAX + 16];
   char node_is[NAME_BYTES_MAX + 16], admin[512], uri[sizeof r->uri + 8];
-  const char *argv[] = { "nbdkit", "--foreground", "--pidfile", pid_file,
-                         "-U",     socket,         NULL,        NULL,
-                         NULL,     NULL,           NULL,        NULL,
-                         NULL,     NULL };
+  char tls[4096];
+  const char *argv[16] = { "nbdkit", "--foreground", "--pidfile", pid_file,
+                           "-U", socket };
   unsigned n = 6;
   int e, status;
 
@@ -132,6 +131,10 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   argv[n++] = admin;
   argv[n++] = uri;
   argv[n++] = node_is;
+  if (ctl->tls_dir) {
+    snprintf (tls, sizeof tls, "tls=%s", ctl->tls_dir);
+    argv[n++] = tls;
+  }
   if (a->takeover)
     argv[n++] = "takeover=true";
   unlink (socket);
@@ -263,7 +266,7 @@ make_device (struct ctl *ctl, struct record *r, const struct attach *a)
   if (!kernel && !a->fuse)
     fprintf (stderr, "weftctl: this kernel has no nbd: using nbdfuse and a "
              "loop device\n");
-  return kernel ? device_open_nbd (ctl, r, a->connections)
+  return kernel ? device_open_nbd (ctl, r)
                 : device_open_loop (ctl, r, a->connections);
 }
 
@@ -338,7 +341,8 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
 int
 cmd_attach (struct ctl *ctl, const struct args *args)
 {
-  const char *name = args_plain (args, 0), *node = args_value (args, "node");
+  const char *name = args_plain (args, 0), *given = args_value (args, "node");
+  const char *node = given ? given : ctl->node;
   struct attach a = { .fuse = args_switch (args, "fuse"),
                       .print_uri = args_switch (args, "print-uri"),
                       .takeover = args_switch (args, "takeover") };

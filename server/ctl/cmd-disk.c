@@ -1,7 +1,7 @@
 /* cmd-disk.c: weftctl disk.
  *
- * `format` works on this host's disks alone and needs no weftd; `ls` and
- * `forget` are about what weftd knows.
+ * `format` and `probe` work on this host's disks alone and need no weftd; `ls`
+ * and `forget` are about what weftd knows.
  */
 
 #include <config.h>
@@ -107,6 +107,68 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
   }
   json_decref (disks);
   return r;
+}
+
+/* --- probe --------------------------------------------------------------- */
+
+static json_t *
+probed_json (const char *path, const struct disk_content *content)
+{
+  static const char *const kinds[] = { [DISK_BLANK] = "blank",
+                                       [DISK_WEFT] = "weft",
+                                       [DISK_DAMAGED] = "damaged",
+                                       [DISK_FOREIGN] = "foreign" };
+  static const uint8_t none[16];
+  char disk[FORMAT_UUID_TEXT_BYTES], array[FORMAT_UUID_TEXT_BYTES];
+  bool weft = content->kind == DISK_WEFT;
+
+  format_uuid (content->sb.disk, disk);
+  format_uuid (content->sb.array, array);
+  return json_pack ("{s:s, s:s, s:s, s:I, s:s?, s:s?}", "path", path, "kind",
+                    kinds[content->kind], "text", content->text, "size",
+                    (json_int_t) content->size, "uuid", weft ? disk : NULL,
+                    "array",
+                    weft && memcmp (content->sb.array, none, sizeof none) != 0
+                        ? array : NULL);
+}
+
+int
+cmd_disk_probe (struct ctl *ctl, const struct args *args)
+{
+  json_t *all = json_pack ("{s:[]}", "disks"), *d;
+  struct table *t;
+  const char *path;
+  size_t i;
+
+  for (unsigned k = 0; (path = args_plain (args, k)) != NULL; k++) {
+    struct disk_content content;
+    char why[512];
+
+    memset (&content, 0, sizeof content);
+    if (disk_probe (path, &content, why, sizeof why) == -1) {
+      ctl_error ("%s", why);
+      json_decref (all);
+      return EXIT_FAILED;
+    }
+    json_array_append_new (json_object_get (all, "disks"),
+                           probed_json (path, &content));
+  }
+  if (ctl->json)
+    output_json (all);
+  else {
+    t = table_new ("PATH|>SIZE|HOLDS");
+    json_array_foreach (json_object_get (all, "disks"), i, d) {
+      char size[SIZE_TEXT_BYTES];
+
+      table_cell (t, "%s", json_text (d, "path"));
+      table_cell (t, "%s", size_text (json_number (d, "size"), size));
+      table_cell (t, "%s", strcmp (json_text (d, "kind"), "blank") == 0
+                             ? "nothing" : json_text (d, "text"));
+    }
+    table_print (t, 0);
+  }
+  json_decref (all);
+  return EXIT_OK;
 }
 
 /* --- ls ------------------------------------------------------------------ */
@@ -226,9 +288,11 @@ cmd_disk_forget (struct ctl *ctl, const struct args *args)
   }
   if (r == EXIT_OK) {
     snprintf (path, sizeof path, DISKS "/%s", uuid);
-    r = ctl_call (ctl, "DELETE", path, NULL, NULL);
+    r = ctl_change (ctl, "DELETE", path, NULL, NULL);
   }
-  if (r == EXIT_OK && ctl->json) {
+  if (ctl->dry_run)
+    ;
+  else if (r == EXIT_OK && ctl->json) {
     done = json_pack ("{s:s, s:b}", "uuid", uuid, "deleted", 1);
     output_json (done);
     json_decref (done);

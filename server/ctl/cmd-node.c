@@ -1,12 +1,42 @@
-/* cmd-node.c: weftctl node. */
+/* cmd-node.c: weftctl node, and ok-to-stop. */
 
 #include <config.h>
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ctl.h"
 #include "output.h"
+
+#define NODES "/api/v1/nodes"
+#define NODE_PATH_BYTES 128
+#define TTL_S_MAX 86400
+
+static int
+node_path (const char *name, const char *more, char path[NODE_PATH_BYTES])
+{
+  int r = ctl_check_name ("a node", name);
+
+  if (r == EXIT_OK)
+    snprintf (path, NODE_PATH_BYTES, NODES "/%s%s", name, more);
+  return r;
+}
+
+/* --- Looking -------------------------------------------------------------- */
+
+/* In a word: what it is meant to be comes before what it is. */
+static const char *
+node_state (const json_t *node)
+{
+  if (json_is_true (json_object_get (node, "drained")))
+    return "drained";
+  if (json_is_true (json_object_get (node, "draining")))
+    return "draining";
+  if (json_is_true (json_object_get (node, "maintenance")))
+    return "maintenance";
+  return json_is_true (json_object_get (node, "alive")) ? "alive" : "silent";
+}
 
 int
 cmd_node_ls (struct ctl *ctl, const struct args *args)
@@ -16,22 +46,20 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
   size_t i;
   int r;
 
-  if (!ctl_list (ctl, "/api/v1/nodes", &reply, &r))
+  if (!ctl_list (ctl, NODES, &reply, &r))
     return r;
   t = table_new ("NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|"
                  ">MEMORY FREE");
   json_array_foreach (json_object_get (reply, "nodes"), i, node) {
     const json_t *load = json_object_get (node, "load");
-    uint64_t disks = json_number (node, "disks");
+    size_t disks = json_array_size (json_object_get (node, "disks"));
     char size[SIZE_TEXT_BYTES];
 
     table_cell (t, "%s", json_text (node, "name"));
-    table_cell (t, "%s",
-                json_is_true (json_object_get (node, "alive")) ? "alive"
-                                                               : "silent");
-    table_cell (t, "%" PRIu64, disks);
-    table_cell (t, "%" PRIu64, disks - json_number (node, "disks_alive"));
-    table_cell (t, "%" PRIu64, json_number (node, "sessions"));
+    table_cell (t, "%s", node_state (node));
+    table_cell (t, "%zu", disks);
+    table_cell (t, "%zu", disks - json_number (node, "disks_alive"));
+    table_cell (t, "%zu", json_array_size (json_object_get (node, "sessions")));
     if (json_is_object (load)) {
       table_cell (t, "%.0f%%",
                   100 * json_number_value (json_object_get (load, "cpu")));
@@ -47,6 +75,257 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
     fprintf (stderr, "No node is known yet: start a member there by "
              "nbdkit weft disk=PATH admin=%s uri=URI\n", ctl->admin_url);
   table_print (t, 0);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+static void
+print_ids (const char *what, const json_t *ids)
+{
+  json_t *id;
+  size_t i;
+
+  json_array_foreach (ids, i, id)
+    printf ("  %-12s %s\n", what, json_string_value (id));
+}
+
+static void
+print_node (const json_t *node)
+{
+  const char *state = node_state (node);
+  const json_t *load = json_object_get (node, "load");
+  char size[SIZE_TEXT_BYTES];
+
+  printf ("node %s: %s%s%s\n", json_text (node, "name"), color_start (state),
+          state, color_end (state));
+  printf ("  %-12s %s\n", "heard",
+          json_is_true (json_object_get (node, "alive")) ? "yes" : "no");
+  if (json_is_string (json_object_get (node, "maintenance_since")))
+    printf ("  %-12s since %s\n", "maintenance",
+            json_text (node, "maintenance_since"));
+  if (json_is_string (json_object_get (node, "waits")))
+    printf ("  %-12s %s\n", "waits for", json_text (node, "waits"));
+  printf ("  %-12s %s\n", "certificate",
+          json_is_true (json_object_get (node, "enrolled")) ? "" : "none");
+  if (json_is_string (json_object_get (node, "certificate_expires")))
+    printf ("  %-12s %s\n", "  expires",
+            json_text (node, "certificate_expires"));
+  if (json_is_object (load))
+    printf ("  %-12s CPU %.0f %%, load %.2f, %s of memory free\n", "load",
+            100 * json_number_value (json_object_get (load, "cpu")),
+            json_number_value (json_object_get (load, "loadavg")),
+            size_text (json_number (load, "mem_free"), size));
+  print_ids ("disk", json_object_get (node, "disks"));
+  print_ids ("session", json_object_get (node, "sessions"));
+}
+
+int
+cmd_node_show (struct ctl *ctl, const struct args *args)
+{
+  char path[NODE_PATH_BYTES];
+  json_t *node;
+  int r = node_path (args_plain (args, 0), "", path);
+
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "GET", path, NULL, &node);
+  return r == EXIT_OK ? ctl_show (ctl, node, print_node) : r;
+}
+
+int
+cmd_ok_to_stop (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  char path[NODE_PATH_BYTES];
+  json_t *answer;
+  bool ok;
+  int r = node_path (name, "/ok-to-stop", path);
+
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "GET", path, NULL, &answer);
+  if (r != EXIT_OK)
+    return r;
+  ok = json_is_true (json_object_get (answer, "ok"));
+  if (ctl->json)
+    output_json (answer);
+  else {
+    printf ("node %s: %s%s%s\n", name, color_start (ok ? "ok" : "error"),
+            ok ? "may be stopped" : "must not be stopped now",
+            color_end (ok ? "ok" : "error"));
+    output_lines (json_object_get (answer, "lines"), false);
+  }
+  json_decref (answer);
+  return ok ? EXIT_OK : EXIT_FAILED;
+}
+
+/* --- A new host ----------------------------------------------------------- */
+
+int
+cmd_node_token (struct ctl *ctl, const struct args *args)
+{
+  const char *node = args_plain (args, 0);
+  uint64_t ttl = 0;
+  json_t *body = json_object (), *reply = NULL;
+  int r = args_time (args, "ttl", 1, TTL_S_MAX, &ttl);
+
+  if (r == EXIT_OK && node)
+    r = ctl_check_name ("a node", node);
+  if (node)
+    json_object_set_new (body, "node", json_string (node));
+  if (ttl)
+    json_object_set_new (body, "ttl_s", json_integer ((json_int_t) ttl));
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "POST", "/api/v1/node-tokens", body, &reply);
+  json_decref (body);
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (reply);
+  else
+    printf ("token        %s\n"
+            "fingerprint  %s\n"
+            "expires      %s\n"
+            "On the new host, with its disks, and the token in a file of its "
+            "own:\n"
+            "  weft-enroll --admin %s --token-file FILE --ca-fingerprint %s "
+            "--disk /dev/sdX\n",
+            json_text (reply, "token"), json_text (reply, "ca_fingerprint"),
+            json_text (reply, "expires_at"),
+            strncmp (ctl->admin_url, "https:", 6) == 0 ? ctl->admin_url
+                                                       : "https://HOST:PORT",
+            json_text (reply, "ca_fingerprint"));
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+/* --- Changes -------------------------------------------------------------- */
+
+/* Change it, and print `said` or weftd's answer. */
+static int
+change (struct ctl *ctl, const char *method, const char *path,
+        const json_t *body, const char *name, const char *said)
+{
+  json_t *reply;
+  int r = ctl_change (ctl, method, path, body, &reply);
+
+  if (r != EXIT_OK || ctl->dry_run)
+    return r;
+  if (ctl->json)
+    output_json (reply);
+  else
+    printf ("node %s: %s\n", name, said);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+int
+cmd_node_maintenance (struct ctl *ctl, const struct args *args)
+{
+  const char *word = args_plain (args, 0), *name = args_plain (args, 1);
+  bool on = strcmp (word, "on") == 0;
+  char path[NODE_PATH_BYTES];
+  json_t *body;
+  int r;
+
+  if (!on && strcmp (word, "off") != 0) {
+    ctl_error ("node maintenance %s: there are node maintenance on and node "
+               "maintenance off", word);
+    return EXIT_USAGE;
+  }
+  r = node_path (name, "", path);
+  if (r != EXIT_OK)
+    return r;
+  body = json_pack ("{s:b}", "maintenance", on);
+  if (args_switch (args, "force"))
+    json_object_set_new (body, "force", json_true ());
+  if (!on) /* costs nothing */
+    ctl->yes = true;
+  r = change (ctl, "PATCH", path, body, name,
+              on ? "in maintenance; it may be stopped"
+                 : "not in maintenance any more");
+  json_decref (body);
+  return r;
+}
+
+static int
+drain_stop (struct ctl *ctl, const char *path, const char *name)
+{
+  json_t *reply;
+  int r;
+
+  if (ctl->dry_run) {
+    ctl_error ("node drain --stop: knows no --dry-run; nothing was done");
+    return EXIT_USAGE;
+  }
+  r = ctl_call (ctl, "DELETE", path, NULL, &reply);
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (reply);
+  else
+    printf ("node %s: no more members are moved away from it\n", name);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+int
+cmd_node_drain (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  bool wait = args_switch (args, "wait");
+  char path[NODE_PATH_BYTES], id[NAME_BYTES_MAX + 8];
+  json_t *job = NULL, *body;
+  int r = node_path (name, "/drain", path);
+
+  if (r != EXIT_OK)
+    return r;
+  if (args_switch (args, "stop"))
+    return drain_stop (ctl, path, name);
+  body = json_object ();
+  r = ctl_change (ctl, "POST", path, body, &job);
+  json_decref (body);
+  if (r != EXIT_OK || ctl->dry_run)
+    return r;
+  snprintf (id, sizeof id, "%s", json_text (job, "id"));
+  if (ctl->json && !wait)
+    output_json (job);
+  else if (!ctl->json)
+    printf ("node %s: its members move away; weftctl wait job %s waits for "
+            "it\n", name, id);
+  json_decref (job);
+  return wait ? ctl_wait_job (ctl, id) : EXIT_OK;
+}
+
+int
+cmd_node_remove (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  char path[NODE_PATH_BYTES];
+  int r = node_path (name, "", path);
+
+  if (r != EXIT_OK)
+    return r;
+  return change (ctl, "DELETE", path, NULL, name,
+                 "forgotten; its certificate is of use no more");
+}
+
+int
+cmd_node_revoke (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  char path[NODE_PATH_BYTES];
+  json_t *reply;
+  int r = node_path (name, "/certificate", path);
+
+  if (r == EXIT_OK)
+    r = ctl_confirm_shut_out (ctl, "node", name);
+  if (r == EXIT_OK && !ctl->dry_run)
+    r = ctl_call (ctl, "DELETE", path, NULL, &reply);
+  if (r != EXIT_OK || ctl->dry_run)
+    return r;
+  if (ctl->json)
+    output_json (reply);
+  else
+    printf ("node %s: its certificate is of use no more\n", name);
   json_decref (reply);
   return EXIT_OK;
 }

@@ -6,17 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ctl.h"
 #include "output.h"
-
-#define POLL_MS 500
-/* In a pipe, `wait` prints a line this often, and whenever what it waits for
- * changes.
- */
-#define LINE_MS 10000
-#define BAR_CELLS 30
+#include "wait.h"
 
 /* --- How far it is ------------------------------------------------------- */
 
@@ -148,7 +141,7 @@ cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
  */
 static int
 steer (struct ctl *ctl, const struct args *args, const char *method,
-       const char *verb, const json_t *body, const char *said)
+       const char *verb, const json_t *body, const char *said, bool ask)
 {
   const char *name = args_plain (args, 0);
   char path[160];
@@ -157,8 +150,8 @@ steer (struct ctl *ctl, const struct args *args, const char *method,
   int r = ctl_member_path (args, verb, &member, path, sizeof path);
 
   if (r == EXIT_OK)
-    r = ctl_call (ctl, method, path, body, &array);
-  if (r != EXIT_OK)
+    r = (ask ? ctl_change : ctl_call) (ctl, method, path, body, &array);
+  if (r != EXIT_OK || ctl->dry_run)
     return r;
   if (ctl->json)
     output_json (array);
@@ -173,7 +166,8 @@ set_paused (struct ctl *ctl, const struct args *args, bool paused)
 {
   json_t *body = json_pack ("{s:b}", "paused", paused);
   int r = steer (ctl, args, "PATCH", "", body,
-                 paused ? "its rebuild is paused" : "its rebuild goes on");
+                 paused ? "its rebuild is paused" : "its rebuild goes on",
+                 false);
 
   json_decref (body);
   return r;
@@ -195,14 +189,14 @@ int
 cmd_rebuild_cancel (struct ctl *ctl, const struct args *args)
 {
   return steer (ctl, args, "POST", "/cancel", NULL,
-                "it is out, and stays so until weftctl rebuild join");
+                "it is out, and stays so until weftctl rebuild join", true);
 }
 
 int
 cmd_rebuild_join (struct ctl *ctl, const struct args *args)
 {
   return steer (ctl, args, "POST", "/join", NULL,
-                "it is taken back as soon as it can be");
+                "it is taken back as soon as it can be", false);
 }
 
 static int
@@ -236,118 +230,72 @@ cmd_rebuild_rate (struct ctl *ctl, const struct args *args)
     r = EXIT_USAGE;
   }
   if (r == EXIT_OK)
-    r = steer (ctl, args, "PATCH", "", body, "the rate of its rebuild is set");
+    r = steer (ctl, args, "PATCH", "", body, "the rate of its rebuild is set",
+               false);
   json_decref (body);
   return r;
 }
 
 /* --- wait ---------------------------------------------------------------- */
 
-/* How a progress is shown: one line again and again on a terminal, else lines.
- */
-struct progress {
-  bool terminal;
-  uint64_t next_line_ms;
-  char about[300]; /* phase and what it waits for, as last printed */
-};
-
-static void
-show_progress (struct progress *p, const char *name, const json_t *member)
+static int
+look (struct wait *w, const json_t *array, bool *done)
 {
+  const json_t *member
+    = json_array_get (json_object_get (array, "members"), w->member);
   const json_t *rebuild = json_object_get (member, "rebuild");
-  char text[REBUILD_TEXT_BYTES], bar[BAR_CELLS + 1];
   char about[300];
-  unsigned full = permille (rebuild) * BAR_CELLS / 1000;
 
-  if (json_is_object (rebuild))
-    rebuild_text (rebuild, text);
-  else
-    snprintf (text, sizeof text, "%s, %s", json_text (member, "state"),
-              json_text (member, "reason"));
-  text_clean (text);
-  if (p->terminal) {
-    for (unsigned i = 0; i < BAR_CELLS; i++)
-      bar[i] = i < full ? '#' : '.';
-    bar[BAR_CELLS] = '\0';
-    printf ("\r\033[K[%s] %.*s", bar, 100, text);
-    fflush (stdout);
-    return;
+  if (member == NULL) {
+    ctl_error ("array %s: it has no member %u, only 0 to %zu", w->name,
+               w->member,
+               json_array_size (json_object_get (array, "members")) - 1);
+    return EXIT_USAGE;
   }
+  *done = strcmp (json_text (member, "state"), "in-sync") == 0;
+  if (*done)
+    return EXIT_OK;
+  if (json_is_true (json_object_get (member, "held"))) {
+    ctl_error ("array %s, member %u: its rebuild was cancelled, and it stays "
+               "out; weftctl rebuild join %s %u takes it back", w->name,
+               w->member, w->name, w->member);
+    return EXIT_FAILED;
+  }
+  if (json_is_object (rebuild))
+    rebuild_text (rebuild, w->now);
+  else
+    snprintf (w->now, sizeof w->now, "%s, %s", json_text (member, "state"),
+              json_text (member, "reason"));
   snprintf (about, sizeof about, "%s %s", json_text (rebuild, "phase"),
             json_text (rebuild, "waits"));
-  if (ctl_now_ms () < p->next_line_ms && strcmp (about, p->about) == 0)
-    return;
-  p->next_line_ms = ctl_now_ms () + LINE_MS;
-  strcpy (p->about, about);
-  printf ("array %s, member %" PRIu64 ": %s\n", name,
-          json_number (member, "position"), text);
-  fflush (stdout);
-}
-
-/* Is it over?  EXIT_OK with *done, or it never will be: said why. */
-static int
-is_over (const char *name, const json_t *member, bool *done)
-{
-  uint64_t m = json_number (member, "position");
-
-  *done = strcmp (json_text (member, "state"), "in-sync") == 0;
-  if (*done || !json_is_true (json_object_get (member, "held")))
-    return EXIT_OK;
-  ctl_error ("array %s, member %" PRIu64 ": its rebuild was cancelled, and it "
-             "stays out; weftctl rebuild join %s %" PRIu64 " takes it back",
-             name, m, name, m);
-  return EXIT_FAILED;
-}
-
-static int
-wait_member (struct ctl *ctl, const char *name, unsigned m, json_t **array)
-{
-  struct progress p = { .terminal = isatty (STDOUT_FILENO) == 1 };
-  bool done = false, shown = false;
-  json_t *member;
-  int r;
-
-  for (;;) {
-    r = ctl_get_array (ctl, name, array);
-    if (r != EXIT_OK)
-      break;
-    member = json_array_get (json_object_get (*array, "members"), m);
-    if (member == NULL) {
-      ctl_error ("array %s: it has no member %u, only 0 to %zu", name, m,
-                 json_array_size (json_object_get (*array, "members")) - 1);
-      r = EXIT_USAGE;
-      break;
-    }
-    if ((r = is_over (name, member, &done)) != EXIT_OK || done)
-      break;
-    if (!ctl->json) {
-      show_progress (&p, name, member);
-      shown = true;
-    }
-    json_decref (*array);
-    *array = NULL;
-    ctl_sleep_ms (POLL_MS);
-  }
-  if (shown && p.terminal)
-    printf ("\r\033[K");
-  return r;
+  progress_show (&w->progress, w->subject, (int) permille (rebuild), about,
+                 w->now);
+  return EXIT_OK;
 }
 
 int
 cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
 {
-  const char *name = args_plain (args, 0);
-  char path[160];
-  unsigned member;
+  char path[160], array_path[128];
   json_t *array = NULL;
-  int r = ctl_member_path (args, "", &member, path, sizeof path);
+  struct wait w;
+  int r;
 
-  if (r == EXIT_OK)
-    r = wait_member (ctl, name, member, &array);
+  ctl_wait_init (ctl, &w, false);
+  w.name = args_plain (args, 0);
+  w.what = "in-sync";
+  w.look = look;
+  r = ctl_member_path (args, "", &w.member, path, sizeof path);
+  if (r != EXIT_OK)
+    return r;
+  snprintf (w.subject, sizeof w.subject, "array %s, member %u", w.name,
+            w.member);
+  snprintf (array_path, sizeof array_path, "/api/v1/arrays/%s", w.name);
+  r = ctl_wait (ctl, &w, array_path, &array);
   if (r == EXIT_OK && ctl->json)
     output_json (array);
   else if (r == EXIT_OK)
-    printf ("array %s, member %u: in-sync\n", name, member);
+    printf ("%s: in-sync\n", w.subject);
   json_decref (array);
   return r;
 }

@@ -4,8 +4,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "admin.h"
 #include "ctl.h"
 #include "output.h"
 
@@ -73,12 +75,92 @@ print_arrays (const json_t *status)
     print_troubles (a);
 }
 
+/* --- For monitoring ------------------------------------------------------ */
+
+/* What monitoring plugins end with, and print first. */
+static const struct {
+  const char *health, *word;
+} checks[] = {
+  { "ok", "OK" },
+  { "warning", "WARNING" },
+  { "error", "CRITICAL" },
+  { NULL, "UNKNOWN" },
+};
+#define CHECK_UNKNOWN 3
+
+static void
+print_check (unsigned check, const char *text)
+{
+  char *clean = strdup (text ? text : "out of memory");
+
+  if (clean) {
+    text_clean (clean);
+    for (char *p = clean; (p = strchr (p, '|')) != NULL;) /* ends the text */
+      *p = '/';
+    printf ("WEFT %s - %s", checks[check].word, clean);
+  }
+  free (clean);
+}
+
+/* Behind the text, what can be drawn as curves. */
+static void
+print_perfdata (const json_t *status)
+{
+  uint64_t arrays = 0, members = 0, out = 0, silent = 0, rebuilds = 0;
+  uint64_t exposed = 0, lost = 0;
+  json_t *a, *m;
+  size_t i, k;
+
+  json_array_foreach (json_object_get (status, "arrays"), i, a) {
+    arrays++;
+    exposed += json_number (a, "exposed_bytes");
+    lost += json_number (a, "lost_bytes");
+    json_array_foreach (json_object_get (a, "members"), k, m) {
+      members++;
+      out += strcmp (json_text (m, "state"), "in-sync") != 0;
+      silent += json_is_false (json_object_get (m, "alive"));
+      rebuilds += json_is_object (json_object_get (m, "rebuild"));
+    }
+  }
+  printf (" | arrays=%" PRIu64 " members=%" PRIu64 " not_in_sync=%" PRIu64
+          " silent=%" PRIu64 " rebuilds=%" PRIu64 " exposed=%" PRIu64
+          "B lost=%" PRIu64 "B\n", arrays, members, out, silent, rebuilds,
+          exposed, lost);
+}
+
+static int
+check_status (struct ctl *ctl)
+{
+  const char *health;
+  unsigned check = 0;
+  json_t *s;
+  int r = ctl_try (ctl, "GET", "/api/v1/status", NULL, &s);
+
+  if (r != EXIT_OK) {
+    print_check (CHECK_UNKNOWN, ctl->admin ? admin_error (ctl->admin)
+                                           : "weftd can't be asked");
+    putchar ('\n');
+    return CHECK_UNKNOWN;
+  }
+  health = json_text (s, "health");
+  while (checks[check].health && strcmp (checks[check].health, health) != 0)
+    check++;
+  print_check (check, json_text (s, "verdict"));
+  print_perfdata (s);
+  json_decref (s);
+  return (int) check;
+}
+
 int
 cmd_status (struct ctl *ctl, const struct args *args)
 {
   json_t *s;
   const char *health;
-  int r = ctl_call (ctl, "GET", "/api/v1/status", NULL, &s);
+  int r;
+
+  if (args_switch (args, "check"))
+    return check_status (ctl);
+  r = ctl_call (ctl, "GET", "/api/v1/status", NULL, &s);
 
   if (r != EXIT_OK)
     return r;

@@ -98,16 +98,17 @@ free_nbd (unsigned *i, char device[64])
   }
 }
 
-/* Run nbd-client for r->device. */
+/* Run nbd-client for r->device.  With one connection and no time-out: where it
+ * has several, the kernel sends a request that is not answered for 30 s again,
+ * over another one, and the two would overtake writes between them.
+ */
 static int
-run_nbd_client (const struct record *r, const struct uri *uri,
-                unsigned connections, char *said, size_t size)
+run_nbd_client (const struct record *r, const struct uri *uri, char *said,
+                size_t size)
 {
   const char *argv[16];
-  char number[16];
   unsigned n = 0;
 
-  snprintf (number, sizeof number, "%u", connections);
   argv[n++] = "nbd-client";
   if (uri->socket[0]) {
     argv[n++] = "-unix";
@@ -119,7 +120,7 @@ run_nbd_client (const struct record *r, const struct uri *uri,
   }
   argv[n++] = r->device;
   argv[n++] = "-connections";
-  argv[n++] = number;
+  argv[n++] = "1";
   argv[n++] = "-name";
   argv[n++] = uri->export;
   if (r->readonly)
@@ -148,7 +149,7 @@ nbd_settled (struct record *r)
 }
 
 int
-device_open_nbd (struct ctl *ctl, struct record *r, unsigned connections)
+device_open_nbd (struct ctl *ctl, struct record *r)
 {
   struct uri uri;
   char said[512] = "all of /dev/nbd0, /dev/nbd1... are in use";
@@ -164,7 +165,7 @@ device_open_nbd (struct ctl *ctl, struct record *r, unsigned connections)
     status = record_save (r);
     if (status != EXIT_OK)
       return status;
-    status = run_nbd_client (r, &uri, connections, said, sizeof said);
+    status = run_nbd_client (r, &uri, said, sizeof said);
     if (status == 0 && nbd_settled (r))
       return record_save (r);
     r->kind = DEVICE_NONE;

@@ -19,7 +19,7 @@ bool device_kernel_nbd (void);
 /* Make a device over r->uri and record it.  EXIT_OK, or a status with the
  * reason said; device_close undoes what was done till then.
  */
-int device_open_nbd (struct ctl *ctl, struct record *r, unsigned connections);
+int device_open_nbd (struct ctl *ctl, struct record *r);
 int device_open_loop (struct ctl *ctl, struct record *r, unsigned connections);
 
 /* Is the recorded device there, and ours? */

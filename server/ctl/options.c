@@ -7,6 +7,7 @@
 
 #include <config.h>
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +16,18 @@
 #include "limits.h"
 #include "output.h"
 
-#define ADMIN_URL_DEFAULT "http://127.0.0.1:7380"
 #define TIMEOUT_S_DEFAULT 30
 #define TIMEOUT_S_MAX 86400
 
-static const struct option general_options[] = {
+const struct option general_options[] = {
   { "admin", "URL",
     "where weftd listens (env WEFT_ADMIN; default " ADMIN_URL_DEFAULT ")" },
+  { "tls", "DIR",
+    "the certificates for https (env WEFT_TLS)" },
+  { "token-file", "FILE",
+    "a file with an API token (env WEFT_TOKEN_FILE)" },
   { "json", NULL, "print JSON" },
+  { "dry-run", NULL, "show what would be done, and stop" },
   { "yes", NULL, "ask nothing, go on" },
   { "no-color", NULL, "no colours (as env NO_COLOR)" },
   { "timeout", "SECONDS",
@@ -62,7 +67,7 @@ help (const char *noun, const char *verb)
 {
   printf ("usage:\n");
   for (const struct command *c = commands; c->noun; c++)
-    if ((noun == NULL || strcmp (noun, c->noun) == 0) &&
+    if (c->help && (noun == NULL || strcmp (noun, c->noun) == 0) &&
         (verb == NULL || (c->verb && strcmp (verb, c->verb) == 0)))
       help_command (c, noun != NULL);
   printf ("\noptions of every command:\n");
@@ -110,7 +115,7 @@ verbs_of (const char *noun, char *text, size_t size)
   size_t used = 0;
 
   text[0] = '\0';
-  for (const struct command *c = commands; c->noun; c++)
+  for (const struct command *c = commands; c->noun && c->help; c++)
     if (noun == NULL ? c == commands || strcmp (c->noun, c[-1].noun) != 0
                      : strcmp (c->noun, noun) == 0) {
       int n = snprintf (text + used, size - used, "%s%s", used ? ", " : "",
@@ -126,7 +131,7 @@ verbs_of (const char *noun, char *text, size_t size)
 static int
 parse_word (struct parse *p, const char *word)
 {
-  char known[200];
+  char known[300];
 
   if (p->noun == NULL) {
     if (!noun_exists (word)) {
@@ -165,6 +170,12 @@ parse_general (struct parse *p, const struct option *o, const char *value)
 {
   if (strcmp (o->name, "admin") == 0)
     p->ctl->admin_url = value;
+  else if (strcmp (o->name, "tls") == 0)
+    p->ctl->tls_dir = value;
+  else if (strcmp (o->name, "token-file") == 0)
+    p->ctl->token_file = value;
+  else if (strcmp (o->name, "dry-run") == 0)
+    p->ctl->dry_run = true;
   else if (strcmp (o->name, "json") == 0)
     p->ctl->json = true;
   else if (strcmp (o->name, "yes") == 0)
@@ -232,7 +243,7 @@ parse_check (struct parse *p)
   uint64_t seconds = TIMEOUT_S_DEFAULT;
   struct arg timeout = { "timeout", p->timeout };
   struct args just = { &timeout, p->timeout != NULL };
-  char known[200];
+  char known[300];
 
   if (c == NULL) {
     verbs_of (p->noun, known, sizeof known);
@@ -251,6 +262,12 @@ parse_check (struct parse *p)
   }
   if (args_number (&just, "timeout", 1, TIMEOUT_S_MAX, &seconds) != EXIT_OK)
     return EXIT_USAGE;
+  if (p->ctl->dry_run && !c->dry_run) {
+    ctl_error ("%s%s%s: knows no --dry-run; nothing was done", c->noun,
+               c->verb ? " " : "", c->verb ? c->verb : "");
+    return EXIT_USAGE;
+  }
+  p->ctl->timeout_given = p->timeout != NULL;
   p->ctl->timeout_ms = (unsigned) seconds * 1000;
   return EXIT_OK;
 }
@@ -264,7 +281,6 @@ options_parse (int argc, char **argv, struct ctl *ctl,
   int r = EXIT_OK;
 
   *command = NULL;
-  ctl->admin_url = getenv ("WEFT_ADMIN");
   for (int i = 1; i < argc && r == EXIT_OK; i++)
     if (only_words || argv[i][0] != '-' || argv[i][1] == '\0')
       r = parse_word (&p, argv[i]);
@@ -281,8 +297,6 @@ options_parse (int argc, char **argv, struct ctl *ctl,
       r = parse_option (&p, argc, argv, &i);
 
   output_init (p.no_color);
-  if (ctl->admin_url == NULL || ctl->admin_url[0] == '\0')
-    ctl->admin_url = ADMIN_URL_DEFAULT;
   if (r == -1) {
     printf ("weftctl %s\n", PACKAGE_VERSION);
     return EXIT_OK;
@@ -348,6 +362,48 @@ args_number (const struct args *args, const char *name, uint64_t min,
   }
   *n = v;
   return EXIT_OK;
+}
+
+int
+args_time (const struct args *args, const char *name, uint64_t min,
+           uint64_t max, uint64_t *seconds)
+{
+  static const struct {
+    char letter;
+    uint64_t seconds;
+  } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+  const char *value = args_value (args, name), *p = value;
+  uint64_t v = 0, unit = 1;
+
+  if (value == NULL)
+    return EXIT_OK;
+  for (; *p >= '0' && *p <= '9' && v <= max; p++)
+    v = 10 * v + (uint64_t) (*p - '0');
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+    if (p > value && *p == units[i].letter && p[1] == '\0') {
+      unit = units[i].seconds;
+      p++;
+    }
+  if (p == value || *p || v > max / unit || v * unit < min) {
+    ctl_error ("--%s %s: must be a time from %llu to %llu seconds, such as "
+               "900, 15m, 6h or 30d", name, value, (unsigned long long) min,
+               (unsigned long long) max);
+    return EXIT_USAGE;
+  }
+  *seconds = v * unit;
+  return EXIT_OK;
+}
+
+char *
+url_escape (const char *text)
+{
+  char *escaped = malloc (3 * strlen (text) + 1), *p = escaped;
+
+  for (const unsigned char *t = (const unsigned char *) text; p && *t; t++)
+    p += sprintf (p, isalnum (*t) || strchr ("-._~", *t) ? "%c" : "%%%02X", *t);
+  if (p)
+    *p = '\0';
+  return escaped;
 }
 
 /* --- Sizes and names ----------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "output.h"
@@ -266,6 +267,23 @@ output_json (const json_t *json)
   putchar ('\n');
 }
 
+void
+output_lines (const json_t *lines, bool to_stderr)
+{
+  FILE *f = to_stderr ? stderr : stdout;
+  json_t *line;
+  size_t i;
+
+  json_array_foreach (lines, i, line) {
+    char *text = need (strdup (json_string_value (line)
+                                 ? json_string_value (line) : ""));
+
+    text_clean (text);
+    fprintf (f, "  %s\n", text);
+    free (text);
+  }
+}
+
 /* --- Questions ----------------------------------------------------------- */
 
 static int
@@ -299,4 +317,27 @@ ask_typed (const char *question, const char *expected)
   if (ask (question, line, sizeof line) == -1)
     return -1;
   return strcmp (line, expected) == 0;
+}
+
+char *
+ask_word (const char *question, bool secret)
+{
+  struct termios shown, hidden;
+  char line[1024], *word;
+  bool hide = secret && tcgetattr (STDIN_FILENO, &shown) == 0;
+  int r;
+
+  if (hide) {
+    hidden = shown;
+    hidden.c_lflag &= ~(tcflag_t) ECHO;
+    tcsetattr (STDIN_FILENO, TCSAFLUSH, &hidden);
+  }
+  r = ask (question, line, sizeof line);
+  if (hide) {
+    tcsetattr (STDIN_FILENO, TCSAFLUSH, &shown);
+    fputc ('\n', stderr);
+  }
+  word = r == -1 ? NULL : need (strdup (line));
+  explicit_bzero (line, sizeof line);
+  return word;
 }

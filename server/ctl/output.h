@@ -51,6 +51,11 @@ uint64_t json_number (const json_t *object, const char *key);
 /* A whole JSON text on standard output. */
 void output_json (const json_t *json);
 
+/* A list of sentences, each a line; to standard error where standard output is
+ * for JSON.
+ */
+void output_lines (const json_t *lines, bool to_stderr);
+
 /* A line of output with a state in it: coloured by the word `state`. */
 const char *color_start (const char *state);
 const char *color_end (const char *state);
@@ -62,5 +67,9 @@ void text_clean (char *text);
 int ask_yes (const char *question);
 /* Ask for `expected` to be typed. */
 int ask_typed (const char *question, const char *expected);
+/* Ask for a word, or for a secret, which is not shown.  To be freed; NULL:
+ * there is no terminal.
+ */
+char *ask_word (const char *question, bool secret);
 
 #endif /* WEFT_OUTPUT_H */

@@ -15,6 +15,8 @@
 #include "ctl.h"
 #include "process.h"
 
+#define OUTPUT_PART_BYTES 65536
+#define OUTPUT_BYTES_MAX (64u << 20)
 #define POLL_MS 20
 
 /* --- Processes ----------------------------------------------------------- */
@@ -107,29 +109,84 @@ read_all (int fd, char *text, size_t size)
   text[used] = '\0';
 }
 
-int
-process_run (const char *const argv[], char *said, size_t size)
+/* Start argv with its output in a pipe, of which *fd is the end to be read. */
+static pid_t
+start_piped (const char *const argv[], int *fd)
 {
-  int fds[2], status;
+  int fds[2];
   pid_t pid;
 
-  said[0] = '\0';
-  if (pipe2 (fds, O_CLOEXEC) == -1 || (pid = fork ()) == -1) {
-    snprintf (said, size, "%s", strerror (errno));
+  if (pipe2 (fds, O_CLOEXEC) == -1)
     return -1;
-  }
+  pid = fork ();
   if (pid == 0) {
     become (argv, fds[1]);
     dprintf (1, "%s: %s", argv[0], strerror (errno));
     _exit (127);
   }
   close (fds[1]);
-  read_all (fds[0], said, size);
-  close (fds[0]);
+  if (pid == -1)
+    close (fds[0]);
+  *fd = fds[0];
+  return pid;
+}
+
+static int
+wait_status (pid_t pid)
+{
+  int status;
+
   while (waitpid (pid, &status, 0) == -1)
     if (errno != EINTR)
       return -1;
   return WIFEXITED (status) ? WEXITSTATUS (status) : 128 + WTERMSIG (status);
+}
+
+int
+process_run (const char *const argv[], char *said, size_t size)
+{
+  pid_t pid;
+  int fd;
+
+  said[0] = '\0';
+  pid = start_piped (argv, &fd);
+  if (pid == -1) {
+    snprintf (said, size, "%s", strerror (errno));
+    return -1;
+  }
+  read_all (fd, said, size);
+  close (fd);
+  return wait_status (pid);
+}
+
+char *
+process_output (const char *const argv[])
+{
+  char *text = NULL;
+  size_t used = 0;
+  ssize_t n = 1;
+  pid_t pid;
+  int fd;
+
+  pid = start_piped (argv, &fd);
+  if (pid == -1)
+    return NULL;
+  while (n > 0) {
+    char *longer = used < OUTPUT_BYTES_MAX
+                     ? realloc (text, used + OUTPUT_PART_BYTES + 1) : NULL;
+
+    if (longer == NULL)
+      break;
+    text = longer;
+    do
+      n = read (fd, text + used, OUTPUT_PART_BYTES);
+    while (n == -1 && errno == EINTR);
+    used += n > 0 ? (size_t) n : 0;
+    text[used] = '\0';
+  }
+  close (fd); /* ends one that says too much */
+  wait_status (pid);
+  return text;
 }
 
 /* The grandchild of process_start: says who it is, then becomes the server. */

@@ -30,6 +30,9 @@ bool process_wait_end (const struct process *p, unsigned timeout_ms);
  */
 int process_run (const char *const argv[], char *said, size_t size);
 
+/* Run argv to its end; all that it printed, to be freed, or NULL. */
+char *process_output (const char *const argv[]);
+
 /* Start argv in a session of its own, as nobody's child, with its output in the
  * file log.  Returns 0 with *p, or an errno.
  */

@@ -73,7 +73,7 @@ def test_shows_what_the_api_says(cluster, page):
     assert [m["Disk"] for m in members] == [m["file"] for m in c.members]
     assert all("in-sync" in m["State"] and m["Heard"] == "now"
                for m in members)
-    assert len(p.driver.find_elements(By.CSS_SELECTOR, ".map a")) == 4
+    assert len(p.driver.find_elements(By.CSS_SELECTOR, ".map .member")) == 4
 
     sessions = p.rows("sessions")
     assert len(sessions) == 1
@@ -140,7 +140,7 @@ def test_a_killed_member_is_shown(cluster, page):
     eventually(lambda: p.text("#verdict") ==
                c.get("/api/v1/status")["verdict"], what="the new verdict")
     assert "degraded" in p.text("#verdict")
-    box = p.driver.find_elements(By.CSS_SELECTOR, ".map a")[2]
+    box = p.driver.find_elements(By.CSS_SELECTOR, ".map .member")[2]
     assert box.get_attribute("data-tone") == "error"
     eventually(lambda: "s ago" in p.rows("members")[2]["Heard"],
                what="since when it is silent")
@@ -230,8 +230,14 @@ def test_text_is_only_text(cluster, page):
                      what="the disk")
     assert row["Disk"] == path
     assert "</td><script>window.weftHurt=1</script>" in row["State"]
-    assert p.js("return document.querySelectorAll('main img, main script, "
-                "main b, main u').length") == 0
+    p.press("Create an array…")
+    assert path not in p.dialog()  # a disk that has failed is not offered
+    p.press("Cancel", "dialog")
+    eventually(lambda: path in p.text("#log"), what="the disk in the log")
+    assert path in p.js("return document.querySelector('#history [name=subject]')"
+                        ".textContent")
+    assert p.js("return document.querySelectorAll('body img, body script, "
+                "body b, body u').length") == 0
     assert p.js("return window.weftHurt") is None
     # While the page is open, too.
     status, _ = c.call("DELETE", f"/api/v1/disks/{urllib.parse.quote(disk)}")
@@ -245,23 +251,25 @@ def test_keyboard(cluster, page):
     p = page(c)
     eventually(lambda: p.facts("a"))
     reached = []
-    for _ in range(8):
+    for _ in range(11):
         p.driver.switch_to.active_element.send_keys(Keys.TAB)
         reached.append(p.js(
             "const e = document.activeElement;"
-            "return e.getAttribute('href') || e.tagName"))
+            "return e.getAttribute('href') || e.textContent"))
     assert reached[0] == "#arrays"
-    boxes = [m["disk"] for m in c.get("/api/v1/arrays/a")["members"]]
-    assert reached[1:4] == [f"#member-{uuid}" for uuid in boxes]
-    # What has the focus is seen, and stays focused while figures change.
-    p.js("document.querySelector('.map a').focus()")
+    assert reached[1:5] == ["/", "/access.html", "/api.html", "Menu"]
+    assert [r[:2] for r in reached[5:]] == ["n0", "0✓", "n1", "1✓", "n2", "2✓"]
+    # What has the focus stays focused while figures change.
+    p.js("document.querySelector('.map .member').focus()")
     with Writer(c.nbd):
         eventually(lambda: re.match(r"[1-9]", p.facts("a")["Writes"]))
-    assert p.js("return document.activeElement.getAttribute('href')") == \
-        f"#member-{boxes[0]}"
+    assert p.js("return document.activeElement.ariaLabel").startswith(
+        "member 0 on n0: in-sync")
     p.driver.switch_to.active_element.send_keys(Keys.ENTER)
-    assert p.js("return document.querySelector('tr:target th').textContent") \
-        == "a 0"
+    eventually(lambda: "single copy" in p.text(".losing li"),
+               what="what its loss would cost")
+    assert "If member 0, on n0, were lost now" in p.text(".losing")
+    assert p.js("return document.activeElement.ariaPressed") == "true"
 
 
 def test_phone(cluster, page):
@@ -302,7 +310,7 @@ def test_colour_scheme(cluster, page, scheme):
           return "rgb(255, 255, 255)";
         };
         return ["body", "h1", "#version", "#verdict", "dt", "dd", ".state",
-                "th", "#members td", "footer a"].map((s) => {
+                "th", "#members td", "nav a", ".half"].map((s) => {
           const e = document.querySelector(s);
           const [a, b] = [light(getComputedStyle(e).color), light(back(e))];
           return [s, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), b];

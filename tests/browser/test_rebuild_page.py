@@ -89,7 +89,7 @@ def test_progress(degraded):
     assert bar(p) == 0
     assert p.facts("a")["State"] == "rebuilding"
     assert "rebuil" in p.text("#verdict")
-    box = p.driver.find_elements(By.CSS_SELECTOR, ".map a")[1]
+    box = p.driver.find_elements(By.CSS_SELECTOR, ".map .member")[1]
     assert box.get_attribute("data-tone") == "warning"
 
     tune(c, paused=False)

@@ -23,15 +23,14 @@ import nbd
 import pytest
 
 from arraystate import states, wait_for_writes
+from deafclient import CHUNK, MAGIC, deaf_client
 from fiojob import Fio
 from nbdkitproc import Nbdkit
 from wefttest import eventually
 
 CLIENTS = 20
 HOSTS = 5
-CHUNK = 64 << 10
-MAGIC = 0x25609513
-READ, WRITE = 0, 1
+WRITE = 1
 BAD_HEADER = b"\xff" * 28
 TOO_LARGE = struct.pack(">IHHQQI", MAGIC, 0, WRITE, 0, 0, 0xf0000000)
 
@@ -44,22 +43,6 @@ def sockets(pid):
         except FileNotFoundError:
             pass  # just closed
     return sum(link.startswith("socket:") for link in links)
-
-
-def deaf_client(uri, requests=256, chunk=CHUNK):
-    """A connection whose client asks for 16 MiB and reads none of it."""
-    host, port = uri.removeprefix("nbd://").rstrip("/").split(":")
-    s = socket.create_connection((host, int(port)))
-    s.recv(18, socket.MSG_WAITALL)
-    s.sendall(struct.pack(">I8sIIIH", 3, b"IHAVEOPT", 7, 6, 0, 0))
-    kind = 0
-    while kind != 1:  # NBD_REP_ACK
-        _, _, kind, n = struct.unpack(">QIII", s.recv(20, socket.MSG_WAITALL))
-        if n:
-            s.recv(n, socket.MSG_WAITALL)
-    for i in range(requests):
-        s.sendall(struct.pack(">IHHQQI", MAGIC, 0, READ, i, i * chunk, chunk))
-    return s
 
 
 def test_client_killed(cluster, seed):

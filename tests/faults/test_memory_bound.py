@@ -3,64 +3,74 @@
 Topology: one raid-x devcluster with a small image buffer, few threads and
           several connections; or with the default buffer and one connection.
 Cause: fio writes and reads at random for long, in sizes that change all the
-       time.
+       time, and comes back with new connections.
 Pass:  the largest resident set is below image buffer + connections x threads
-       x largest request + 32 MiB (DESIGN section 5), and does not grow once it
-       has been reached.
+       x largest request + 32 MiB (DESIGN section 5); with the small buffer,
+       below that with, in place of the 32 MiB, what was resident before there
+       was a client, and the little that HOLE and SMALL say.
 """
-
-import time
 
 import pytest
 
 from copies import check_copies, model_of
-from fiojob import Fio
+from fiojob import fio
+from wefttest import eventually
 
 UNIT = 64 << 10
 LARGEST = 1 << 20
 SECONDS = 25
+# What else a load may add.  For each worker of nbdkit: the hole that its buffer
+# leaves in the heap when it becomes too large for that (MAPPED_BYTES of weft.c).
+# And once: what the heap keeps when images are freed (twice that), the workers'
+# stacks, code that runs for the first time.  1.3 MiB was measured in all, and
+# the same after many rounds; 7 to 15 MiB where buffers grow within the heap.
+HOLE = (256 + 32) << 10
+SMALL = 2 << 20
 
-def memory(pid, key):
-    with open(f"/proc/{pid}/status", encoding="ascii",
+
+def field(c, key):
+    with open(f"/proc/{c.array['pid']}/status", encoding="ascii",
               errors="replace") as f:
         for line in f:
             if line.startswith(key + ":"):
-                return int(line.split()[1]) * 1024
+                return int(line.split()[1])
     raise AssertionError(key)
 
 
-def watch(c, resident, seconds, **options):
-    """Run fio so long; add what is resident meanwhile.  Returns its JSON."""
-    with Fio(c.nbd, rw="randrw", bs_unaligned=True, verify=False,
-             norandommap=True, time_based=True, runtime=seconds,
-             randrepeat=0, **options) as f:
-        while f.running():
-            resident.append(memory(c.array["pid"], "VmRSS"))
-            time.sleep(0.25)
-        return f.wait()
+def load(c, seconds, **options):
+    """Run fio so long, until nbdkit has ended its connections, which have
+    buffers of their own.  Returns its JSON."""
+    threads = field(c, "Threads")
+    job = fio(c.nbd, rw="randrw", bs_unaligned=True, verify=False,
+              norandommap=True, time_based=True, runtime=seconds,
+              randrepeat=0, **options)
+    eventually(lambda: field(c, "Threads") <= threads)
+    return job
 
 
 def within(c, bound):
-    peak = memory(c.array["pid"], "VmHWM")
-    print(f"peak {peak >> 20} MiB, bound {bound >> 20} MiB")
+    peak = field(c, "VmHWM") << 10
+    print(f"peak {peak >> 10} KiB, bound {bound >> 10} KiB")
     assert peak <= bound, f"{peak} bytes, bound {bound}"
-    check_copies(c, model_of(c, "raid-x", UNIT))
 
 
 def test_small_buffer(cluster, seed):
-    buffer, threads, connections = 1 << 20, 4, 4
+    """nbdkit's buffers grow in steps, and are freed when a connection ends.
+    Neither may leave holes in the heap: the second round's buffers, whose size
+    has been freed before, must take as little as the first's."""
+    buffer, threads, connections, rounds = 1 << 20, 4, 4, 3
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="128M",
                 image_buffer=buffer, threads=threads)
-    resident = []
-    job = watch(c, resident, SECONDS, jobs=connections, depth=8, size="32M",
-                bs=f"512-{LARGEST}", seed=seed % 2 ** 31)
-    assert len(resident) > SECONDS * 2
-    assert job["write"]["io_bytes"] > 16 * buffer
-    # A leak of one page in a thousand requests would show.
-    first = resident[len(resident) // 3:len(resident) // 2]
-    last = resident[-len(resident) // 4:]
-    assert max(last) <= max(first) + (2 << 20), (max(first), max(last))
-    within(c, buffer + connections * threads * LARGEST + (32 << 20))
+    before = field(c, "VmRSS") << 10
+    bound = before + buffer + SMALL \
+        + connections * threads * (LARGEST + HOLE)
+    assert bound < buffer + connections * threads * LARGEST + (32 << 20)
+    for i in range(rounds):
+        job = load(c, SECONDS // rounds + 1, jobs=connections, depth=8,
+                   size="32M", bs=f"512-{LARGEST}", seed=(seed + i) % 2 ** 31)
+        assert job["write"]["io_bytes"] > 16 * buffer
+        within(c, bound)
+    check_copies(c, model_of(c, "raid-x", UNIT))
 
 
 @pytest.mark.timeout(400)
@@ -72,6 +82,7 @@ def test_sizes_that_change(cluster, seed):
     for i in range(SECONDS // 4):
         bs, depth = [("4k", 32), (str(LARGEST), 4), (f"512-{LARGEST}", 8),
                      ("512-16k", 32)][i % 4]
-        watch(c, [], 4, depth=depth, size="256M", bs=bs, rwmixwrite=90,
-              seed=(seed + i) % 2 ** 31)
+        load(c, 4, depth=depth, size="256M", bs=bs, rwmixwrite=90,
+             seed=(seed + i) % 2 ** 31)
     within(c, buffer + threads * LARGEST + (32 << 20))
+    check_copies(c, model_of(c, "raid-x", UNIT))

@@ -27,7 +27,7 @@ from blockwriter import Writer
 from copies import check_copies, model_of
 from fiojob import fio
 from nbdkitproc import Nbdkit, refused
-from wefttest import eventually, run
+from wefttest import digest, eventually, run
 
 UNIT = 64 << 10
 MEMBERS = ["m0", "m1", "m2", "m3"]
@@ -206,8 +206,38 @@ def test_yesterdays_member(cluster, seed, tmp_path, all_down):
     check(c, writer)
 
 
+def test_the_right_disk_too_late(cluster, seed, tmp_path):
+    """When an old copy has been rebuilt in its place, it is the right disk that is
+    old, though its sequence number is the higher one."""
+    rng = random.Random(seed)
+    c = make(cluster)
+    old = rng.choice(MEMBERS)
+    number = MEMBERS.index(old)
+    with writing(c, rng) as writer:
+        writer.until_flushed(1)
+        copy = backup(c, old, tmp_path)
+        wait_in_sync(c)
+        wait_known(c, old, tmp_path)
+        for disk in [copy, tmp_path / "right"]:
+            c.kill(old)
+            if disk == copy:
+                shutil.copyfile(c.members[number]["file"], tmp_path / "right")
+            wait_state(c, number, "out")
+            writer.until_flushed(2)
+            before = c.log("weftd").count("an old copy of the disk")
+            put_back(c, old, disk)
+            c.start(old)
+            eventually(lambda n=before: c.log("weftd").count(
+                "an old copy of the disk") > n)
+            wait_in_sync(c)
+            writer.until_flushed(2)
+    check(c, writer)
+
+
 def test_yesterdays_last_copy(cluster, seed, tmp_path):
-    """Nobody is served the old data: the array waits for the right disk."""
+    """Nobody is served the old data: the array waits for the right disk, however
+    often the copy and weftd are started meanwhile; and nothing is written to the
+    copy, which would make it look newer."""
     rng = random.Random(seed)
     c = make(cluster, layout="raid-0")
     with writing(c, rng) as writer:
@@ -222,10 +252,21 @@ def test_yesterdays_last_copy(cluster, seed, tmp_path):
     right = tmp_path / "right"
     shutil.move(file, right)
     put_back(c, old, copy)
-    c.start(old)
+    for i in range(8):
+        if i % 2:
+            c.kill("weftd")
+        if i % 4 == 3:  # it asks on until there is a weftd to refuse it
+            c.start(old)
+            c.start("weftd")
+            eventually(lambda: "an old copy of it was put back" in c.log(old))
+            c.kill(old)
+        elif i % 2:
+            c.start("weftd")
+        with pytest.raises(AssertionError, match="an old copy of it was put"):
+            c.start(old)
+        assert digest(file) == digest(copy)
     line = refused("weft", "array=a", f"admin={c.admin}", "node=n9")
     assert "old copy" in line and f"n{old[1]}" in line, line
-    c.kill(old)
     put_back(c, old, right)
     c.start(old)
     c.start("array")

@@ -96,7 +96,7 @@ def test_import(cluster, ctl, seed):
     assert "give the UUID" in w("array", "import", "a", status=USAGE)
     w("array", "import", "a", "0" * 8 + s.uuid[8:], status=REFUSED)
     w("array", "import", "A", s.uuid, status=USAGE)
-    assert c.get("/api/v1/arrays") == {"arrays": []}
+    assert c.get("/api/v1/arrays") == {"arrays": [], "next": None}
 
     assert "a is imported" in w("array", "import", "a", s.uuid)
     assert "nothing to import" in w("array", "import")
@@ -123,7 +123,7 @@ def test_import_without_a_member(cluster, ctl, seed):
     line = w("array", "import", "a", s.uuid, "--without", 2, "--without", 3,
              status=REFUSED)
     assert "no copy is left" in line
-    assert c.get("/api/v1/arrays") == {"arrays": []}
+    assert c.get("/api/v1/arrays") == {"arrays": [], "next": None}
     w("array", "import", "a", s.uuid, "--without", 2)
     assert states(c)[2] == "out"
     c.start("array")
@@ -131,7 +131,7 @@ def test_import_without_a_member(cluster, ctl, seed):
     assert h.pread(FILLED, 0) == s.data
     h.shutdown()
     _, disk = c.add()
-    w("array", "replace", "a", 2, disk)
+    w("array", "replace", "a", 2, disk, "--yes")
     w("rebuild", "wait", "a", 2)
     check(c, s.model, s.data)
     # Nobody vouches for what the one that was given up has; it is to be

@@ -48,7 +48,9 @@ def test_all_pages_are_installed():
     makefile = (MAN / "Makefile.am").read_text()
     listed = sorted(re.findall(r"^\t(\S+\.[0-9]) \\$", makefile, re.MULTILINE))
     assert listed == PAGES
-    assert PAGES == ["nbdkit-weft-plugin.1", "weft-format.5", "weft.7",
+    assert PAGES == ["nbdkit-weft-plugin.1", "weft-attach.8", "weft-drain.8",
+                     "weft-enroll.8", "weft-format.5", "weft-leave.8",
+                     "weft-renew.8", "weft-replace-disk.8", "weft.7",
                      "weftctl.8", "weftd.8"]
 
 
@@ -97,12 +99,28 @@ def test_weftd_accepts_what_the_page_says():
     assert "no-such-option" in p.stderr
 
 
+# --- The scripts of a node, and weft-attach --------------------------------------
+
+
+@pytest.mark.parametrize("name", ["weft-attach", "weft-drain", "weft-enroll",
+                                  "weft-leave", "weft-renew",
+                                  "weft-replace-disk"])
+def test_script_options(name):
+    in_help = help_options(run(name, "--help").stdout)
+    in_page = page_options((MAN / f"{name}.8").read_text())
+    assert in_page == in_help
+    assert in_help
+    p = run(name, "--no-such-option", check=False)
+    assert p.returncode == 2
+    assert "no-such-option" in p.stderr
+
+
 # --- weftctl -----------------------------------------------------------------------
 
 
 def weftctl_commands():
     out = run("weftctl", "--help").stdout
-    return re.findall(r"^  weftctl ([a-z]+(?: [a-z]+)?)\b", out, re.MULTILINE)
+    return re.findall(r"^  weftctl ([a-z-]+(?: [a-z]+)?)\b", out, re.MULTILINE)
 
 
 def split_help(*words):

@@ -3,12 +3,13 @@
 Both ways: what weftd has must be in the file, and what the file says must be so.
 """
 
+import copy
 import json
 import re
 
-from apicaller import (ATTACH, Disk, NOBODY, SPEC, VALIDATOR, api, disks,
-                       errors, filled, make_array, operations, resolve,
-                       schemas, weftd)
+from apicaller import (ATTACH, Api, Disk, NOBODY, SPEC, VALIDATOR, Weftd,
+                       api, disks, errors, filled, make_array, operations,
+                       request_schema, resolve, schemas, weftd)
 from wefttest import eventually, run
 
 
@@ -43,7 +44,9 @@ def test_schemas_are_strict():
     """A field that nobody described can't slip in: every object says what it
     may hold, and every number and text how large it may be."""
     count = 0
-    for at, schema in schemas(SPEC):
+    spec = copy.deepcopy(SPEC)
+    del spec["components"]["securitySchemes"]
+    for at, schema in schemas(spec):
         VALIDATOR.check_schema(schema)
         kinds = schema["type"]
         kinds = [kinds] if isinstance(kinds, str) else kinds
@@ -74,7 +77,7 @@ def test_references_lead_somewhere():
                 walk(v)
     walk(SPEC)
     for kind, things in SPEC["components"].items():
-        for name in things:
+        for name in things if kind != "securitySchemes" else ():
             ref = f"#/components/{kind}/{name}"
             assert ref in used, f"{ref} is not used"
 
@@ -100,10 +103,11 @@ def test_every_answer(api, disks):
     create = {"name": "a", "layout": "raid-x", "disks": uuids}
 
     # Arrays.
-    plan = api.call("POST", "/api/v1/arrays", {**create, "dry_run": True},
-                    expect=200)[1]
-    assert plan["dry_run"] and plan["uuid"] is None
-    assert api.get("/api/v1/arrays") == {"arrays": []}
+    flight = api.call("POST", "/api/v1/arrays?dry_run=true", create,
+                      expect=200)[1]
+    plan = flight["plan"]
+    assert flight["dry_run"] and flight["allowed"] and plan["uuid"] is None
+    assert api.get("/api/v1/arrays") == {"arrays": [], "next": None}
     make_array(api, disks)
     problem = api.call("POST", "/api/v1/arrays", create, expect=409)[1]
     assert problem["code"] == "exists" and problem["field"] == "name"
@@ -158,6 +162,7 @@ def test_every_answer(api, disks):
     assert state["map"]["members"][1]["state"] == "out"
     array = api.get("/api/v1/arrays/a")
     assert array["state"] == "degraded" and array["exposed_bytes"] > 0
+    nodes_and_jobs(api)
     refuse_and_rebuild(api, disks)
 
     # Detached.
@@ -185,11 +190,55 @@ def test_every_answer(api, disks):
     eventually(lambda: not api.get(f"/api/v1/disks/{uuids[0]}")["alive"])
     api.call("DELETE", f"/api/v1/disks/{uuids[0]}", expect=200)
 
-    for what in ("status", "nodes", "disks"):
+    disks[2].stop()
+    eventually(lambda: not api.get(f"/api/v1/disks/{uuids[2]}")["alive"])
+    api.call("DELETE", "/api/v1/nodes/n2", expect=200)
+
+    for what in ("status", "nodes", "disks", "log", "history",
+                 "openapi.json"):
         api.get(f"/api/v1/{what}")
-    api.get("/api/v1/openapi.json")
+    api.get("/metrics")
+    api.call("GET", "/api/v1/history?subject=array:none", expect=404)
+    layouts = api.call("POST", "/api/v1/layouts", {"disks": uuids[1:2]},
+                       expect=200)[1]["layouts"]
+    assert [x["layout"] for x in layouts if not x["problem"]] == ["raid-0"]
     refuse_what_http_refuses(api)
     assert_all_met(api)
+
+
+def nodes_and_jobs(api):
+    """All that is asked about nodes and jobs, while member 1 of the array a,
+    which is on node n1, is not in-sync."""
+    tune = {"maintenance": True}
+    for method, path, body in (("GET", "", None), ("PATCH", "", tune),
+                               ("DELETE", "", None),
+                               ("GET", "/ok-to-stop", None),
+                               ("POST", "/drain", None),
+                               ("DELETE", "/drain", None)):
+        api.call(method, f"/api/v1/nodes/n9{path}", body, expect=404)
+        api.call(method, f"/api/v1/nodes/N9{path}", body, expect=400)
+    api.get("/api/v1/nodes/n1")
+    api.get("/api/v1/nodes/n1/ok-to-stop")
+    api.call("PATCH", "/api/v1/nodes/n2", tune, expect=409)
+    api.call("DELETE", "/api/v1/nodes/n2", expect=409)
+    changed = {"If-Match": '"0123456789abcdef"'}
+    api.call("PATCH", "/api/v1/nodes/n2", tune, expect=412, headers=changed)
+    api.call("DELETE", "/api/v1/nodes/n2", expect=412, headers=changed)
+    api.call("PATCH", "/api/v1/nodes/n2", {"maintenance": False}, expect=200)
+    drain = "/api/v1/nodes/n2/drain"
+    once = {"Idempotency-Key": "the drain of n2"}
+    api.call("POST", f"{drain}?dry_run=true", expect=200)
+    assert api.call("POST", drain, expect=202, headers=once)[1] == \
+        api.call("POST", drain, expect=202, headers=once)[1]
+    api.call("POST", "/api/v1/nodes/n3/drain", expect=422, headers=once)
+    assert api.get("/api/v1/jobs/drain-n2")["kind"] == "drain"
+    api.call("DELETE", drain, expect=200)
+    assert "create-a" in [j["id"] for j in api.get("/api/v1/jobs")["jobs"]]
+    api.call("GET", "/api/v1/jobs/drain-n2", expect=404)
+    api.call("GET", "/api/v1/jobs/N", expect=400)
+    api.get("/api/v1/arrays/a/losing?member=2")
+    api.call("GET", "/api/v1/arrays/a/losing?member=4", expect=400)
+    api.call("GET", "/api/v1/arrays/b/losing?member=0", expect=404)
 
 
 def refuse_and_rebuild(api, disks):
@@ -209,6 +258,14 @@ def refuse_and_rebuild(api, disks):
         api.call("POST", f"/api/v1/arrays/b/members/1/{verb}", body, expect=404)
         api.call("POST", f"/api/v1/arrays/a/members/x/{verb}", body, expect=400)
     api.call("PATCH", this, {"floor": 1}, expect=200)
+    changed = {"If-Match": '"0123456789abcdef"'}
+    for method, path, body in (
+            ("PATCH", "/api/v1/arrays/a", {"spare_after_s": 1}),
+            ("DELETE", "/api/v1/arrays/a", None), ("PATCH", this, {"floor": 2}),
+            ("DELETE", f"/api/v1/arrays/a/spares/{spare.uuid}", None),
+            ("DELETE", f"/api/v1/disks/{spare.uuid}", None)):
+        assert api.call(method, path, body, expect=412,
+                        headers=changed)[1]["code"] == "changed"
     api.call("PATCH", "/api/v1/arrays/a/members/4", {"floor": 1}, expect=404)
     api.call("PATCH", "/api/v1/arrays/a/members/x", {"floor": 1}, expect=400)
     api.call("PATCH", "/api/v1/arrays/a", {"spare_after_s": 1000}, expect=200)
@@ -256,25 +313,34 @@ def refuse_what_http_refuses(api):
         api.call(m, target, b"{}", headers={"Origin": "http://weft.example"},
                  expect=403)
         api.call(m, target, b" " * ((1 << 20) + 1), expect=413)
+        api.call(m, target + "?weft=1", b"{}", expect=400)
+        if "IdempotencyKey" in str(op.get("parameters")):
+            problem = api.call(m, target, b"{}" if has_body else None,
+                               headers={"Idempotency-Key": "the drain of n2"})
+            assert problem[0] in (400, 422), problem
         if has_body:
             api.call(m, target, b"{}", headers={"Content-Type": "text/plain"},
                      expect=415)
             for text in (b"", b"{", b"[]", b"{\"a\":1,\"a\":1}", b"\xff",
                          b"{} {}", b"{\"size\":" + b"9" * 30 + b"}"):
                 api.call(m, target, text, expect=400)
-            api.call(m, target, b"{}", expect=422)
+            if "security" not in op["tags"] or \
+                    resolve(request_schema(op)).get("required"):
+                api.call(m, target, b"{}", expect=422)
 
 
 def assert_all_met(api):
-    """Every response in the file was met, but 503 (test_read_only), the stream
-    (test_events), an import (test_import), and that the file itself is
-    missing."""
+    """Every response in the file was met, but 503 (test_read_only), 401
+    (test_login_is_required), the stream (test_events), an import (test_import),
+    and that the file itself is missing."""
     promised = {(path, method, int(status)) for path, method, op in operations()
-                for status in op["responses"]}
+                for status in op["responses"] if "security" not in op["tags"]}
     left = {(p, m, s) for p, m, s in promised - api.met
-            if s != 503 and not (p.endswith("/events") and s == 200)
+            if s not in (401, 503) and not (p.endswith("/events") and s == 200)
             and not (p.endswith("/openapi.json") and s == 404)
-            and not (p.endswith("/imports") and s == 201)}
+            and not (p.endswith("/imports") and s == 201)
+            # Only while the first with the same Idempotency-Key is under way.
+            and not (p.endswith("/drain") and s == 409)}
     assert not left, sorted(left)
 
 
@@ -309,6 +375,10 @@ def test_read_only(api, disks):
         ("POST", "/api/v1/imports", {"name": "c", "array": NOBODY}),
         ("DELETE", "/api/v1/arrays/a", None),
         ("DELETE", f"/api/v1/disks/{disks[3].uuid}", None),
+        ("PATCH", "/api/v1/nodes/n3", {"maintenance": True}),
+        ("POST", "/api/v1/nodes/n3/drain", None),
+        ("DELETE", "/api/v1/nodes/n3/drain", None),
+        ("DELETE", "/api/v1/nodes/n3", None),
     ]
     for change in changes:
         assert api.call(*change, expect=503)[1]["code"] == "read-only"
@@ -322,7 +392,22 @@ def test_read_only(api, disks):
                  "rebuilds", "imports"):
         api.get("/api/v1/" + path)
     # Nothing that changes anything was left out.
-    assert len(changes) == sum(m != "get" for _, m, _ in operations())
+    assert len(changes) == sum(
+        m != "get" and "security" not in op["tags"]
+        and not p.endswith("/layouts") for p, m, op in operations())
+
+
+def test_login_is_required(tmp_path):
+    """All that promises 401 gives it to who has not logged in, before it looks
+    at anything else."""
+    w = Weftd(tmp_path, login=True)
+    api = Api(w.url)
+    for path, method, op in operations():
+        if op.get("security") != []:
+            problem = api.call(method.upper(), filled(path), b"{}",
+                               expect=401)[1]
+            assert problem["code"] == "login-required", path
+    assert w.end() == 0
 
 
 def test_other_methods_and_paths(api):

@@ -51,7 +51,7 @@ BODIES = [
       "wait_ms": 0}),
     ("POST", "/api/v1/arrays",
      {"name": "a", "layout": "raid-10", "unit": 65536, "groups": 1,
-      "dup": "sync-client", "disks": [NOBODY], "dry_run": False}),
+      "dup": "sync-client", "disks": [NOBODY]}),
     ("PATCH", "/api/v1/arrays/none", {"spare_after_s": 60}),
     ("PATCH", "/api/v1/arrays/none/members/1",
      {"paused": True, "floor": 1, "ceiling": 2}),
@@ -64,7 +64,9 @@ BODIES = [
     ("POST", "/api/v1/sessions/0123456789abcdef/heartbeat",
      {"instance": "cafe", "epoch": 1, "uri": "nbd://127.0.0.1:10809",
       "prepared": 1,
-      "stats": {**{name: 1 for name in SPEC["components"]["schemas"]
+      "stats": {**{name: {"sum_us": 1, "counts": [1, 2]}
+                   if name.endswith("_latency") else 1
+                   for name in SPEC["components"]["schemas"]
                    ["SessionCounters"]["properties"]},
                 "members": [{"service_us": 1, "suspect": False}]},
       "draining": False, "wait_ms": 0}),

@@ -79,9 +79,10 @@ def test_replace(scene):
     c, w = scene.c, scene.ctl
     with writing(c, scene.rng) as writer:
         _, disk = c.add()
-        assert "in-sync" in w("array", "replace", "a", 2, disk, status=REFUSED)
+        assert "in-sync" in w("array", "replace", "a", 2, disk, "--yes",
+                              status=REFUSED)
         scene.lose(2)
-        said = w("array", "replace", "a", 2, disk)
+        said = w("array", "replace", "a", 2, disk, "--yes")
         assert disk in said and "rebuild wait a 2" in said
         assert members(c)[2]["disk"] == disk
         scene.wait(2)
@@ -109,7 +110,7 @@ def test_steering(scene):
     _, disk = c.add()
     w("rebuild", "pause", "a", 1)
     with writing(c, scene.rng):
-        w("array", "replace", "a", 1, disk)
+        w("array", "replace", "a", 1, disk, "--yes")
         eventually(lambda: scene.progress(1, "copying"),
                    what="the member to know what is to do")
         assert "paused" in w("rebuild", "ls")
@@ -133,7 +134,7 @@ def test_steering(scene):
         assert (row["array"], row["member"], row["ceiling"]) == \
             ("a", 1, 4 * MIB)
 
-        w("rebuild", "cancel", "a", 1)
+        w("rebuild", "cancel", "a", 1, "--yes")
         held = wait_state(c, 1, "out")
         assert held["held"] and "cancelled" in held["reason"]
         assert "cancelled" in w("rebuild", "wait", "a", 1, status=FAILED)
@@ -175,7 +176,7 @@ def test_spare(scene):
 
         scene.lose(3)
         eventually(countdown)
-        w("rebuild", "cancel", "a", 3)
+        w("rebuild", "cancel", "a", 3, "--yes")
         assert countdown() is None
         w("array", "set", "a", "--spare-after", 1)
         time.sleep(3)
@@ -204,6 +205,6 @@ def test_no_spare_where_nobody_waits_for_one(scene):
         w("array", "spare", "rm", "a", disk)
         assert members(c)[0]["spare_at"] is None
         # By hand it is taken at once.
-        w("array", "replace", "a", 0, disk)
+        w("array", "replace", "a", 0, disk, "--yes")
         scene.wait(0)
     scene.check()

@@ -233,7 +233,10 @@ def test_disk_forget(cluster, ctl):
     eventually(lambda: not [d for d in c.get("/api/v1/disks")["disks"]
                             if d["uuid"] == disk["uuid"]][0]["alive"])
     assert "silent" in w("disk", "ls")
-    assert w.json("disk", "forget", f"n3:{disk['path']}") == {
+    assert "--yes" in w("disk", "forget", disk["uuid"], status=USAGE)
+    assert "forgotten" in w("disk", "forget", disk["uuid"], "--dry-run")
+    assert len(c.get("/api/v1/disks")["disks"]) == 4
+    assert w.json("disk", "forget", f"n3:{disk['path']}", "--yes") == {
         "uuid": disk["uuid"], "deleted": True}
     assert len(c.get("/api/v1/disks")["disks"]) == 3
 
@@ -251,7 +254,7 @@ def test_array_create_and_rm(cluster, ctl):
     # Each way of naming a disk, in an order that is not theirs.
     names = [uuids[2], f"n0:{disks[0]['path']}", disks[3]["path"]]
     named = [w for n in names for w in ("--disk", n)] + [uuids[1][:13]]
-    plan = w.json(*create, *named, "--dry-run")
+    plan = w.json(*create, *named, "--dry-run")["plan"]
     assert [m["disk"] for m in plan["members"]] == [
         uuids[2], uuids[0], uuids[3], uuids[1]]
     assert plan["unit"] == 256 * 1024

@@ -92,8 +92,9 @@ def test_wait_on_a_terminal(weftd, array, joining, ctl):
 
 
 def test_cancel_and_join(weftd, array, joining, ctl):
-    assert "in-sync" in ctl("rebuild", "cancel", "a", "0", status=REFUSED)
-    ctl("rebuild", "cancel", "a", "2")
+    assert "in-sync" in ctl("rebuild", "cancel", "a", "0", "--yes",
+                            status=REFUSED)
+    ctl("rebuild", "cancel", "a", "2", "--yes")
     eventually(lambda: member(weftd, 2)["held"])
     assert "rebuild join a 2" in ctl("array", "show", "a")
     assert "cancelled" in ctl("rebuild", "wait", "a", "2", status=FAILED)
@@ -104,7 +105,7 @@ def test_cancel_and_join(weftd, array, joining, ctl):
 
 def test_replace_and_spares(weftd, array, joining, ctl):
     other = members(weftd, 5)[4]
-    ctl("rebuild", "cancel", "a", "2")
+    ctl("rebuild", "cancel", "a", "2", "--yes")
     eventually(lambda: member(weftd, 2)["state"] == "out")
     ctl("array", "spare", "add", "a", other.uuid)
     assert weftd.get("/arrays/a")["spares"] == [other.uuid]
@@ -118,9 +119,9 @@ def test_replace_and_spares(weftd, array, joining, ctl):
     assert weftd.get("/arrays/a")["spare_after_s"] == 30
     ctl("array", "set", "a", status=USAGE)
     ctl("array", "set", "a", "--spare-after", "-1", status=USAGE)
-    ctl("array", "replace", "a", "0", other.uuid, status=REFUSED)
-    ctl("array", "replace", "a", "2", array[0].uuid, status=REFUSED)
-    ctl("array", "replace", "a", "2", other.uuid)
+    ctl("array", "replace", "a", "0", other.uuid, "--yes", status=REFUSED)
+    ctl("array", "replace", "a", "2", array[0].uuid, "--yes", status=REFUSED)
+    ctl("array", "replace", "a", "2", other.uuid, "--yes")
     assert ctl("rebuild", "wait", "a", "2").endswith("in-sync\n")
     assert member(weftd, 2)["disk"] == other.uuid
 
@@ -133,6 +134,7 @@ def test_takeover_asks(weftd, array, joining, ctl):
 
 def test_import_says_what_there_is(weftd, array, ctl):
     assert "nothing to import" in ctl("array", "import")
-    assert json.loads(ctl("array", "import", "--json")) == {"imports": []}
+    assert json.loads(ctl("array", "import", "--json")) == {
+        "imports": [], "next": None}
     ctl("array", "import", "x", status=USAGE)
     ctl("array", "import", "x", "y", status=REFUSED)

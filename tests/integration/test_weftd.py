@@ -143,9 +143,9 @@ def test_forget_a_disk(weftd, array):
 
 def test_create_and_delete(weftd):
     ms = members(weftd)
-    body = {"name": "a", "layout": "raid-x", "disks": [m.uuid for m in ms],
-            "dry_run": True}
-    status, plan = weftd.call("POST", "/arrays", body)
+    body = {"name": "a", "layout": "raid-x", "disks": [m.uuid for m in ms]}
+    status, dry = weftd.call("POST", "/arrays?dry_run=true", body)
+    plan = dry["plan"]
     assert status == 200 and plan["survives"] == "any 1 member"
     assert plan["capacity"]["usable"] == plan["size"]
     assert sum(v for k, v in plan["capacity"].items() if k != "total") == \
@@ -196,7 +196,7 @@ def test_create_refuses(weftd):
         ("disks", {"disks": [ms[0].uuid] * 4}),
         ("layout", {"disks": [m.uuid for m in ms[:2]]}),
         ("disks", {"disks": [str(uuid.uuid4()) for _ in range(129)]}),
-        ("dry_run", {"dry_run": "no"}), ("force", {"force": True}),
+        ("dry_run", {"dry_run": True}), ("force", {"force": True}),
     ]
     for field, change in bad:
         status, r = weftd.call("POST", "/arrays", {**good, **change})
@@ -415,6 +415,9 @@ def test_everything_is_found_again(weftd, array):
                                weftd.get("/disks")["disks"]))
         assert not h.over and not reader.over
         # The holder is still the holder: it is not silent for our pause.
+        # (Members of which the new weftd has not heard yet come first.)
+        eventually(lambda: host(weftd, "h9").attach()[1]["code"]
+                   != "member-missing")
         assert host(weftd, "h9").attach()[1]["code"] == "held"
     assert weftd.get("/status")["generation"] == 3
 
@@ -644,12 +647,30 @@ def test_ends_at_once_with_everybody_waiting(weftd, array):
     assert not (weftd.dir / "pid").exists()
 
 
+def test_a_weftd_that_dies_is_noticed(weftd):
+    """By every test that has one: at its end."""
+    os.kill(weftd.process.pid, signal.SIGKILL)  # not by weftd.kill()
+    weftd.process.wait(timeout=20)
+    with pytest.raises(AssertionError):
+        weftd.end()
+    weftd.url_file.unlink()
+    weftd.start()
+    weftd.kill()
+    weftd.end()
+
+
 def test_options(tmp_path):
     for args, word in [([], "--state"), (["--nix"], "--help"),
                        (["--state", tmp_path, "more"], "more"),
-                       (["--state", tmp_path, "--listen", "0.0.0.0:1"], "TLS"),
-                       (["--state", tmp_path, "--listen", "10.0.0.1:1"],
-                        "TLS"),
+                       (["--state", tmp_path, "--no-login", "--listen",
+                         "0.0.0.0:1"], "TLS"),
+                       (["--state", tmp_path, "--listen", "10.0.0.1:1",
+                         "--no-login"], "TLS"),
+                       (["--state", tmp_path, "--listen", "host:1"],
+                        "one of this host's"),
+                       (["--state", tmp_path, "--listen", "::1:1"], "[2001"),
+                       (["--state", tmp_path, "--host-name", "A_b"],
+                        "host name"),
                        (["--state", tmp_path, "--listen", "127.0.0.1"],
                         "ADDRESS:PORT"),
                        (["--state", tmp_path, "--listen", "127.0.0.1:99999"],

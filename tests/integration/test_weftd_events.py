@@ -38,6 +38,30 @@ def test_events(weftd):
     e.close()
 
 
+def test_a_disk_that_moves(weftd, array):
+    """A member's disk that another node says to have is worth a warning."""
+    def warnings():
+        return [m["text"] for m in weftd.get("/log?severity=warning")["log"]
+                if "has moved" in m["text"]]
+    free = Member(weftd, 9)
+    free.beat(wait_ms=0)
+    free.beat(wait_ms=0, node="n8")  # in no array
+    member = array[1]
+    member.stop()
+    member.beat(wait_ms=0, path="/dev/other")
+    assert warnings() == []
+    e = Events(weftd)
+    thief = {"node": "thief", "uri": "nbd://127.0.0.99:10809"}
+    for _ in range(3):  # says it once
+        assert member.beat(wait_ms=0, **thief)[0] == 200
+    e.until("log", lambda m: "has moved from node n1 to node thief "
+            "(nbd://127.0.0.99:10809)" in m["text"] and
+            "member 1 of array a" in m["text"] and m["severity"] == "warning")
+    e.close()
+    assert len(warnings()) == 1
+    assert "has moved from node n1" in weftd.log.read_text()
+
+
 def test_events_resume(weftd):
     e = Events(weftd)
     first = e.next()[0]

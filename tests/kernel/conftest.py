@@ -21,7 +21,9 @@ import pytest
 from wefttest import SOURCE, run
 
 HOST = "10.0.2.2"
-CONNECTIONS = 4
+# With more the kernel sends a request that waits for 30 s a second time, which
+# may then run after a newer one.
+CONNECTIONS = 1
 
 
 class Guest:

@@ -1,6 +1,6 @@
 """The kernel's own NBD client with a file system on an array.
 
-Topology: a guest with Debian's kernel -- nbd-client, four connections --
+Topology: a guest with Debian's kernel -- nbd-client, one connection --
 one array process -- four members, all on this host.  Cause: a member is
 killed while a tree is being copied.  Pass: the guest's kernel sees no error at
 all, every byte is there after detaching and attaching again, the file system
@@ -80,8 +80,8 @@ def test_ext4_survives_a_member(guest, tree, cluster, tmp_path, layout):
 
 @pytest.mark.timeout(600)
 def test_trim_and_flush(guest, cluster):
-    """What the kernel makes of our flags: several connections may be used,
-    FLUSH and FUA reach us, discards give space back on the members."""
+    """What the kernel makes of our flags: FLUSH and FUA reach us, discards
+    give space back on the members."""
     c = cluster(members=4, size="64M")
     guest.attach(c.nbd)
     queue = "/sys/block/nbd0/queue"

@@ -1,6 +1,6 @@
 """The power of a virtual machine is cut while its file system is written.
 
-Topology: a guest with Debian's kernel -- nbd-client, four connections -- one
+Topology: a guest with Debian's kernel -- nbd-client, one connection -- one
 array process -- four members, all on this host.
 Cause: SIGKILL of QEMU in the middle of writes, some of them fsynced; once with
        a member at the same time, and once with the array process.

@@ -23,9 +23,8 @@ mutant silent-writer-is-passed-over test-cluster-change cluster-epoch.c \
          (s->rec.writable || s->alive) &&' \
   'return change->epoch && change->sessions && !s->rec.ended && s->alive &&'
 mutant commit-said-before-durable test-cluster-attach cluster-epoch.c \
-  '  memset (change, 0, sizeof *change);
-  cluster_put_array (c, a);' \
-  '  memset (change, 0, sizeof *change);'
+  '  cluster_key_minted (c, a);
+  cluster_put_array (c, a);' '  cluster_key_minted (c, a);'
 mutant prepared-said-before-durable test-cluster-attach cluster-epoch.c \
   '  cluster_put_array (c, a);
   cluster_changed_array (c, a);
@@ -61,8 +60,16 @@ mutant late-report-puts-a-new-life-out test-cluster-change cluster-lost.c \
   '(m->fence > s->epoch && m->fence > s->told_epoch)' 'false'
 mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_epoch_stay (c, a, confirm);' 'cluster_epoch_stay (c, a, NULL);'
+mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
+  'writer->lost[member] = true;' ';'
+mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
+  'spare_reborn (c, a, writer, confirm);' ''
+mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
+  '(lost == 1 || back > 1) && /* who waits needs another */' ''
 
 # Members that come back.
+mutant spare-is-used-after-an-outage test-cluster-member cluster-rebuild.c \
+  'if (!d->failed && c->wall_ms > since + silent_ms)' 'if (0)'
 mutant joiner-without-fence test-cluster-attach cluster-rebuild.c \
   'confirm[m] = any = true;' 'any = true;'
 mutant joiner-fences-nobody-else test-cluster-attach cluster-rebuild.c \
@@ -83,7 +90,8 @@ mutant in-sync-by-an-old-report test-cluster-join cluster-rebuild.c \
          join->epoch == a->rec.member[member].fence' \
   'join->phase == CLUSTER_JOIN_SYNCED'
 mutant in-sync-though-begun-again test-cluster-rebuild cluster-rebuild.c \
-  'if (why == NULL && states[m] == MEMBER_IN_SYNC && !synced (a, m))' 'if (0)'
+  'if (why == NULL && states[m] == MEMBER_IN_SYNC &&
+          !cluster_rebuild_synced (a, m))' 'if (0)'
 mutant restarted-joiner-waits-for-ever test-cluster-rebuild cluster-rebuild.c \
   'return "it was started again";' ';'
 mutant joiner-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c \
@@ -91,6 +99,13 @@ mutant joiner-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c
 mutant held-member-comes-back test-cluster-member cluster-rebuild.c \
   'if (member->state != MEMBER_OUT || member->held ||' \
   'if (member->state != MEMBER_OUT ||'
+mutant token-is-for-every-life test-token token.c \
+  'mac (instance, strlen (instance), key, sum);' 'mac (instance, 0, key, sum);'
+mutant token-for-a-life-that-the-writer-does-not-know test-cluster-key cluster-key.c \
+  '|| cluster_epoch_reborn (c, a, member)' ''
+mutant token-of-a-former-life-is-the-last test-cluster-key cluster-epoch.c \
+  '(a->disk[m]->min_epoch > a->rec.epoch || cluster_key_stale (c, a, m))' \
+  'a->disk[m]->min_epoch > a->rec.epoch'
 
 # What is old.
 mutant old-database-is-served test-cluster-rules cluster-admit.c \
@@ -100,7 +115,34 @@ mutant old-database-by-min-epoch-is-served test-cluster-rules cluster-admit.c \
 mutant old-database-by-a-host-is-served test-cluster-rules cluster-session.c \
   'if (hb->epoch > a->rec.epoch ||
         hb->prepared > cluster_array_wanted_epoch (a))' 'if (0)'
-mutant old-copy-of-a-disk-is-believed test-cluster-rebuild cluster-disk.c \
-  'bool old = took ? hb->sequence < d->rec.sequence' 'bool old = took ? false'
+mutant old-copy-of-a-disk-is-believed test-cluster-copies cluster-admit.c \
+  'hb->sequence < d->rec.sequence ||' ''
+mutant old-copy-is-told-what-to-write test-cluster-copies cluster-admit.c \
+  'if (is_out (d))' 'if (1)'
+mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-admit.c \
+  'cluster_put_disk (c, d); /* how far the disk itself was */' ''
+mutant old-copy-is-not-reset test-cluster-copies cluster-disk.c \
+  'cluster_rebuild_reset (c, a, d->position);' ';'
+mutant old-copies-both-go-out test-cluster-copies cluster-array.c \
+  'a->rec.member[m].state != MEMBER_IN_SYNC ||
+             a->disk[m]->old_copy;' 'a->rec.member[m].state != MEMBER_IN_SYNC;'
+mutant former-disk-of-a-rebuilt-member-is-believed test-cluster-copies cluster-epoch.c \
+  'member->confirmed = change->epoch;' ';'
+mutant former-disk-has-the-number-of-the-join test-cluster-copies cluster-epoch.c \
+  'epoch == a->rec.epoch)
+      epoch++;' '0)
+      epoch++;'
+mutant words-out-of-order-make-an-old-copy test-cluster-copies cluster-admit.c \
+  'strcmp (hb->instance, d->rec.instance) == 0)' '0)'
+mutant clone-is-warned-of-without-end test-cluster-copies cluster-admit.c \
+  'if (cluster_text_copy (d->refused, sizeof d->refused,
+                           w->heartbeat->instance))' 'if (1)'
+mutant twins-are-imported test-cluster-import cluster-import.c \
+  'twin = plan->found[i];' ';'
 mutant clone-is-believed test-cluster-rules cluster-admit.c \
-  '!(d && contend (c, op, d, hb)) &&' ''
+  '!(d && (contend (c, op, d, hb) || refuse_old' '!(d && (refuse_old'
+mutant in-sync-unheard test-cluster-rebuild cluster-epoch.c \
+  '!cluster_rebuild_synced (a, member))
+    return true;' \
+  '!cluster_rebuild_synced (a, member))
+    (void)0;'

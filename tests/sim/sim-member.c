@@ -268,6 +268,13 @@ sim_member_cut (struct sim_member *m, void (*gone) (uint64_t offset))
 }
 
 void
+sim_member_forget (struct sim_member *m)
+{
+  for (uint64_t e = 0; e < m->bytes / m->extent_bytes + 1; e++)
+    m->maps[SIM_LEFT][e] = true;
+}
+
+void
 sim_member_wait (struct sim_member *m)
 {
   m->phase = SIM_WAITING;

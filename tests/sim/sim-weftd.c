@@ -32,10 +32,34 @@ push_states (enum event_kind kind, uint64_t epoch,
   memcpy (e->fence, w.fence, sizeof e->fence);
 }
 
+static bool
+same_group (unsigned member, unsigned other)
+{
+  return member / w.config.layout.n == other / w.config.layout.n;
+}
+
+/* A third copy, that joins, goes out with one that it may have copied from: all
+ * of it is to do again.
+ */
+static bool
+source_goes (unsigned member, const enum member_state states[])
+{
+  bool goes = false;
+
+  for (unsigned i = 0; i < members (); i++)
+    goes |= same_group (member, i) && w.state[i] == MEMBER_IN_SYNC
+            && states[i] == MEMBER_OUT;
+  return goes && w.config.layout.copies > 2
+         && w.state[member] == MEMBER_JOINING && states[member] == MEMBER_OUT;
+}
+
 static void
 commit (uint64_t epoch, const enum member_state states[])
 {
   w.change_epoch = 0;
+  for (unsigned i = 0; i < members (); i++)
+    if (source_goes (i, states))
+      sim_member_forget (&w.members[i]);
   for (unsigned i = 0; i < members (); i++) {
     w.state[i] = states[i];
     w.recorded[i] = states[i] != MEMBER_IN_SYNC;
@@ -241,18 +265,35 @@ ask_peers (unsigned member, uint64_t extent, uint8_t *buf)
   return true;
 }
 
+/* As core/member-join.c has it: a third copy looks here for what it lacks, if
+ * whom we copied from is gone then.
+ */
+static bool
+third_lacks (unsigned member)
+{
+  bool lacks = false;
+
+  for (unsigned i = 0; i < members (); i++)
+    lacks |= w.config.layout.kind == LAYOUT_RAID1 && i != member
+             && same_group (member, i) && w.state[i] != MEMBER_IN_SYNC;
+  return lacks;
+}
+
 static void
 make_stable (unsigned member)
 {
   struct sim_member *m = &w.members[member];
+  bool keep = third_lacks (member);
 
   for (uint64_t e = 0; e * m->extent_bytes < m->bytes; e++)
     if (m->maps[SIM_COPIED][e] && !ask_peers (member, e, NULL))
       return;
   memcpy (m->durable, m->now, m->bytes);
   for (uint64_t e = 0; e * m->extent_bytes < m->bytes; e++)
-    if (m->maps[SIM_COPIED][e])
+    if (m->maps[SIM_COPIED][e]) {
       m->maps[SIM_TODO][e] = m->maps[SIM_COPIED][e] = false;
+      m->maps[SIM_LEFT][e] |= keep;
+    }
 }
 
 /* An extent to do; UINT64_MAX: all are copied.  *any: some are not stable. */

@@ -71,6 +71,8 @@ void sim_member_init (struct sim_member *m, uint64_t bytes,
 bool sim_member_dirty (const struct sim_member *m, uint64_t extent);
 /* `gone` is called for each grain that has lost a write. */
 void sim_member_cut (struct sim_member *m, void (*gone) (uint64_t offset));
+/* Nothing that it holds is to be trusted: all of it is dirty. */
+void sim_member_forget (struct sim_member *m);
 /* Begin to join: what is dirty is to do. */
 void sim_member_wait (struct sim_member *m);
 /* The clears of a batch, if it is one: how many bytes of extents, from where;

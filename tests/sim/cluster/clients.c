@@ -14,6 +14,7 @@ struct request {
   struct request *next;
   struct asked *asked;
   unsigned number;
+  bool alone; /* nothing else was under way, nor was asked since */
   uint8_t *buf;
 };
 
@@ -53,6 +54,9 @@ send (struct host *h, const struct array_request *how)
   q->r.owner = q;
   q->buf = q->r.buf = make (q->r.length + 1);
   q->asked = oracle_submit (h, &q->r);
+  q->alone = h->outstanding == 0;
+  for (struct request *o = h->requests; o; o = o->next)
+    o->alone = false;
   q->next = h->requests;
   h->requests = q;
   h->outstanding++;
@@ -127,7 +131,7 @@ clients_done (struct host *h, struct array_request *r)
   TRACE (&h->proc, "request %u is done: %d", q->number, r->error);
   oracle_done (h, q->asked, r);
   if (h->stage == HOST_SERVING && h->wants_detach && h->outstanding == 0) {
-    if (r->op == ARRAY_FLUSH && array_idle (h->engine))
+    if (r->op == ARRAY_FLUSH && q->alone && array_idle (h->engine))
       resync_end (h);
     else
       process_after (&h->proc, 10 * MS, poll, h);

@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum fault {
   KILL_MEMBER, CUT_MEMBER, KILL_HOST, CUT_HOST, CUT_ALL, KILL_WEFTD,
   OLD_DATABASE, BACKUP, PARTITION, HEAL, FLAP, BREAK, FREEZE, WRITE_ERROR,
   READ_ERROR, CORRUPT_SLOT, REPLACE, SPARE, CANCEL, JOIN,
-  SLOW, DETACH, FAULTS
+  SLOW, DETACH, DRAIN, MAINTAIN, EVICT, FAULTS
 };
 static const unsigned weights[FAULTS] = {
   [KILL_MEMBER] = 16, [CUT_MEMBER] = 12, [KILL_HOST] = 8, [CUT_HOST] = 5,
@@ -19,6 +20,7 @@ static const unsigned weights[FAULTS] = {
   [PARTITION] = 12, [HEAL] = 14, [FLAP] = 5, [BREAK] = 8, [FREEZE] = 6,
   [WRITE_ERROR] = 4, [READ_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3,
   [SPARE] = 2, [CANCEL] = 2, [JOIN] = 4, [SLOW] = 4, [DETACH] = 4,
+  [DRAIN] = 5, [MAINTAIN] = 2, [EVICT] = 3,
 };
 
 static void keeper (void *owner);
@@ -354,6 +356,58 @@ join (void)
       ask (CALL_JOIN, m, NULL);
 }
 
+/* The members of a node are to move, or no more; its spares' time is to stand
+ * still.
+ */
+static void
+tell_node (enum call_kind kind, unsigned number, bool on)
+{
+  struct call *c = call_new (&w.admin, kind, NULL, answered);
+
+  if (w.old_database) {
+    call_unref (c);
+    return;
+  }
+  c->refs++;
+  c->on = on;
+  snprintf (c->node, sizeof c->node, "n%u", number);
+  sim_trace ("node %s: %s %d", c->node,
+             kind == CALL_DRAIN ? "drain" : "maintenance", on);
+  call_send (c, 10000);
+}
+
+/* All of them are as ever in the end. */
+static void
+release_nodes (void)
+{
+  for (unsigned i = 1; i <= w.config.hosts; i++) {
+    const struct cluster_node_record *n;
+    char name[16];
+
+    snprintf (name, sizeof name, "n%u", i);
+    n = store_node (name);
+    if (n && n->draining)
+      tell_node (CALL_DRAIN, i, false);
+    if (n && n->maintenance)
+      tell_node (CALL_MAINTAIN, i, false);
+  }
+}
+
+static void
+evict (void)
+{
+  struct host *h = &w.host[sim_below (w.config.hosts)];
+  struct call *c;
+
+  if (h->stage != HOST_SERVING || w.old_database)
+    return;
+  sim_trace ("host %u is to be evicted", h->proc.number);
+  c = call_new (&w.admin, CALL_EVICT, NULL, answered);
+  c->refs++;
+  c->session_id = h->session;
+  call_send (c, 10000);
+}
+
 /* ---- All of them ---- */
 
 static void
@@ -442,6 +496,15 @@ fault (enum fault f)
   case DETACH:
     detach ();
     break;
+  case DRAIN:
+    tell_node (CALL_DRAIN, 1 + sim_below (w.config.hosts), sim_chance (70));
+    break;
+  case MAINTAIN:
+    tell_node (CALL_MAINTAIN, 1 + sim_below (w.config.hosts), sim_chance (50));
+    break;
+  case EVICT:
+    evict ();
+    break;
   case FAULTS:
     break;
   }
@@ -513,8 +576,10 @@ keeper (void *what)
     if (w.member[i].proc.life && member_failed (w.member[i].engine) &&
         sim_chance (20)) /* what it did not write is lost */
       stop_member (&w.member[i], true);
-  if (w.healing)
+  if (w.healing) {
     join ();
+    release_nodes ();
+  }
   later (200 * MS, keeper, NULL);
 }
 

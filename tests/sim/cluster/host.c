@@ -224,13 +224,6 @@ host_look (struct host *h)
     tell (h);
 }
 
-static void
-take_map (struct host *h, const struct answer *a)
-{
-  h->map = *a;
-  h->map_at = sim_now;
-}
-
 void
 host_learn (struct host *h, const struct answer *a)
 {
@@ -248,7 +241,7 @@ host_learn (struct host *h, const struct answer *a)
     }
   }
   if (a->has_map && a->epoch == h->epoch && a->epoch > h->map.epoch)
-    take_map (h, a);
+    h->map = *a;
   if (a->change_epoch > h->epoch && a->change_epoch > h->change) {
     h->change = a->change_epoch;
     memcpy (h->change_states, a->change_states, sizeof h->change_states);
@@ -411,7 +404,7 @@ attached (struct call *c)
     counters.grants++;
     TRACE (&h->proc, "is attached in epoch %" PRIu64, a->epoch);
     h->session = a->session;
-    take_map (h, a);
+    h->map = *a;
     h->heard = c->sent;
     h->stage = HOST_CONNECTING;
     h->epoch = a->epoch;

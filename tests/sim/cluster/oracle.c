@@ -54,7 +54,7 @@ static uint64_t era;
  * often, and has told its clients of so many of these: by a FLUSH that failed.
  */
 static uint64_t events, told;
-static bool reconnected; /* a last copy was away: its bits stay for this era */
+static bool reconnected; /* bits stay for this era: oracle_reconnected */
 
 struct asked {
   uint64_t version; /* 0: no write */
@@ -186,20 +186,6 @@ floor_of (const struct asked *q, unsigned i)
   return q->floors[fell ? q->count + i : i];
 }
 
-/* A reader was given tokens for a member that has lost its cache, by a change of
- * epoch that came before whoever writes reported that one: what it reads there
- * may be what was before the last writes that nobody had flushed.
- */
-static bool
-may_be_old (const struct host *h, unsigned g)
-{
-  unsigned member = w.copy[g][0].member;
-  const struct disk *d
-    = &w.disk[store_array ()->member[member].disk[0] - 1];
-
-  return !h->writable && d->cut && h->map_at > d->cut_at;
-}
-
 static void
 read_done (struct host *h, struct asked *q, struct array_request *r)
 {
@@ -215,8 +201,6 @@ read_done (struct host *h, struct asked *q, struct array_request *r)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
     if (q->era != era || session_ended (q->session))
       continue; /* it may be late */
-    if (may_be_old (h, g))
-      floor = q->floors[q->count + i];
     if (!possible (g, v, floor))
       sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
                 ", but it was %" PRIu64 " before",
@@ -229,7 +213,7 @@ read_done (struct host *h, struct asked *q, struct array_request *r)
 static void
 write_done (struct host *h, struct asked *q, const struct array_request *r)
 {
-  bool fua = r->flags & ARRAY_FUA;
+  bool fua = r->flags & ARRAY_FUA, over = session_ended (q->session);
 
   if (q->ended && fua)
     sim_fail ("host %u: a FUA write is acknowledged, but the session was over",
@@ -239,8 +223,13 @@ write_done (struct host *h, struct asked *q, const struct array_request *r)
   for (unsigned i = 0; i < q->count; i++) {
     struct grain *g = &grains[q->first + i];
 
-    raise_to (&g->acked, q->version);
     raise_to (&g->owed, q->version);
+    /* An evicted host may not know it yet, and no member is fenced yet: what it
+     * acknowledges is lost with it, but what is stable.
+     */
+    if (over && !fua)
+      continue;
+    raise_to (&g->acked, q->version);
     raise_to (&g->floor, q->version);
     if (fua) {
       raise_to (&g->promised, q->version);
@@ -434,7 +423,6 @@ oracle_power_cut (struct disk *d)
   unsigned member = d->place;
 
   d->cut = d->unseen = true;
-  d->cut_at = sim_now;
   if (a == NULL || d->place < 0 || a->member[member].disk[0] != d->number + 1)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
@@ -469,13 +457,26 @@ oracle_relinked (const struct host *h, unsigned member)
   d->unseen = false;
 }
 
-/* Was a member that could not be left out away in this era?  Then no bit falls
- * before the array is attached anew.
+/* Was a member that could not be left out away in this era, or did one join while a
+ * third copy was not in-sync?  Then not all bits fall before the array is attached anew.
  */
 bool
 oracle_reconnected (void)
 {
   return reconnected;
+}
+
+/* Does a member join while a third copy of what it has is not in-sync? */
+static bool
+joins_beside_third (const struct cluster_array_record *a)
+{
+  for (unsigned m = 0; w.layout.copies > 2 && m < w.layout.members; m++)
+    for (unsigned i = m - m % w.layout.n; i < m - m % w.layout.n + w.layout.n;
+         i++)
+      if (a->member[m].state == MEMBER_JOINING && i != m &&
+          a->member[i].state != MEMBER_IN_SYNC)
+        return true;
+  return false;
 }
 
 /* A member that lost its cache is still in-sync in a new epoch: what it lost
@@ -500,7 +501,7 @@ oracle_committed (const struct cluster_array_record *before,
       continue;
     weaken_member (m);
   }
-  reconnected |= fenced;
+  reconnected |= fenced || joins_beside_third (before) || joins_beside_third (now);
 }
 
 /* ---- Looks at the disks. ---- */

@@ -21,6 +21,8 @@ record_bytes (const struct cluster_record *r)
     return offsetof (struct cluster_record, array) + sizeof r->array;
   case CLUSTER_RECORD_SESSION:
     return offsetof (struct cluster_record, session) + sizeof r->session;
+  case CLUSTER_RECORD_NODE:
+    return offsetof (struct cluster_record, node) + sizeof r->node;
   case CLUSTER_RECORD_KINDS:
     break;
   }
@@ -47,6 +49,8 @@ same_key (const struct cluster_record *a, const struct cluster_record *b)
     return memcmp (a->array.uuid, b->array.uuid, 16) == 0;
   case CLUSTER_RECORD_SESSION:
     return a->session.id == b->session.id;
+  case CLUSTER_RECORD_NODE:
+    return strcmp (a->node.name, b->node.name) == 0;
   default:
     return true;
   }
@@ -116,6 +120,18 @@ store_session (uint64_t id)
     if (s->record[i]->kind == CLUSTER_RECORD_SESSION &&
         s->record[i]->session.id == id)
       return &s->record[i]->session;
+  return NULL;
+}
+
+const struct cluster_node_record *
+store_node (const char *name)
+{
+  const struct store *s = truth ();
+
+  for (unsigned i = 0; i < s->count; i++)
+    if (s->record[i]->kind == CLUSTER_RECORD_NODE &&
+        strcmp (s->record[i]->node.name, name) == 0)
+      return &s->record[i]->node;
   return NULL;
 }
 

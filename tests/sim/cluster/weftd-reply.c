@@ -33,11 +33,13 @@ mint (const struct cluster_array *a, unsigned member, uint64_t session,
   const struct cluster_disk *d = a->disk[member];
   struct token t = { .session = session, .writable = writable,
                      .epoch = a->rec.epoch };
+  uint8_t key[KEY_BYTES];
   char text[TOKEN_BYTES_MAX + 1];
 
   memcpy (t.array, a->rec.uuid, 16);
   memcpy (t.member, d->rec.uuid, 16);
-  token_mint (&t, d->rec.key, text);
+  cluster_member_key (w.weftd.engine, a, member, key);
+  token_mint (&t, key, text);
   p->disk = d->rec.uuid[0] - 1;
   p->fence = a->rec.member[member].fence;
   snprintf (p->data, sizeof p->data, "data/%s", text);
@@ -55,7 +57,7 @@ fill_disk (struct answer *a, const struct cluster_disk *d)
   memcpy (desire->cluster, cluster_identity (w.weftd.engine)->uuid, 16);
   memcpy (desire->release, d->rec.release, 16);
   desire->min_epoch = cluster_disk_min_epoch_wanted (d);
-  memcpy (a->key, d->rec.key, KEY_BYTES);
+  cluster_disk_key (d, a->key);
   if (array == NULL)
     return;
   desire->assigned = true;
@@ -128,6 +130,8 @@ weftd_fill (struct call *c, const struct cluster_output *o)
     fill_session (c, o);
     break;
   case CLUSTER_REPLY_ARRAY:
+  case CLUSTER_REPLY_NODE:
+  case CLUSTER_REPLY_JOB:
   case CLUSTER_REPLY_DONE:
     break;
   }

@@ -233,6 +233,15 @@ weftd_call (struct call *c)
   case CALL_CANCEL:
     cluster_member_cancel (e, &in, ARRAY_NAME, c->member.member);
     break;
+  case CALL_DRAIN:
+    cluster_node_drain (e, &in, c->node, c->on);
+    break;
+  case CALL_MAINTAIN:
+    cluster_node_maintain (e, &in, c->node, c->on, true);
+    break;
+  case CALL_EVICT:
+    cluster_session_evict (e, &in, c->session_id, "somebody");
+    break;
   }
   pump ();
 }

@@ -133,7 +133,6 @@ struct disk {
   uint64_t told_min_epoch; /* the highest that weftd was told */
   bool cut; /* lost its cache since it was last made whole */
   bool unseen; /* ... and the writer has not connected it again since */
-  uint64_t cut_at;
 };
 void disk_format (struct disk *d, unsigned number);
 void disk_take_place (struct disk *d, unsigned place);
@@ -154,6 +153,7 @@ int disk_load (struct disk *d, struct superblock *sb, bool *stale,
 enum call_kind {
   CALL_DISK, CALL_ATTACH, CALL_SESSION, CALL_LOST, CALL_DETACH,
   CALL_CREATE, CALL_REPLACE, CALL_JOIN, CALL_CANCEL, CALL_SPARE, CALL_TUNE,
+  CALL_DRAIN, CALL_MAINTAIN, CALL_EVICT,
 };
 struct answer {
   int status; /* 200, 409 ...; 0: no answer came */
@@ -204,6 +204,8 @@ struct call {
   };
   struct cluster_array_tune tune;
   uint64_t session_id;
+  char node[16]; /* what is said of it: on or off */
+  bool on;
   struct answer answer;
   struct call *next; /* weftd's */
 };
@@ -340,7 +342,6 @@ struct host {
   uint64_t asked, prepared; /* of the engine; by it */
   uint64_t told_settled, told_prepared;
   struct answer map; /* the newest with a map */
-  uint64_t map_at;   /* when it came */
   struct peer peer[PLACES_MAX];
   uint64_t heard; /* when the last heartbeat that was answered was sent */
   bool holds;
@@ -415,6 +416,8 @@ struct store {
 void store_put (const struct cluster_record *r);
 const struct cluster_array_record *store_array (void);
 const struct cluster_session_record *store_session (uint64_t id);
+/* NULL: nothing was ever said of it. */
+const struct cluster_node_record *store_node (const char *name);
 void store_backup (void);
 bool store_restore (void); /* the backup in place of the store */
 void store_unrestore (void);

@@ -1,0 +1,25 @@
+// access.js: the page of those who may call: users, tokens, and the audit
+// trail.
+
+import { whoAmI } from "./api.js";
+import { say } from "./dom.js";
+import { fillTop } from "./top.js";
+import { AuditView } from "./view-audit.js";
+import { TokensView } from "./view-tokens.js";
+import { UsersView } from "./view-users.js";
+
+const byId = (id) => document.getElementById(id);
+
+try {
+  await whoAmI();
+  fillTop();
+  const audit = new AuditView(byId("audit-list"));
+  // What was changed here is in the audit trail at once.
+  const changed = () => audit.ask(null);
+  for (const view of [new UsersView(byId("users-list"), changed),
+                      new TokensView(byId("tokens-list"), changed)])
+    view.ask();
+  audit.ask(null);
+} catch (problem) {
+  say(problem.message, "error");
+}

@@ -1,0 +1,81 @@
+// login.js: the login page: for who has a login, and, with a one-time URL that
+// weftd has printed (#setup=TOKEN), for who makes the first one.
+
+import { call, caller, whoAmI } from "./api.js";
+import { field } from "./dialog.js";
+import { el, setText } from "./dom.js";
+
+const PASSWORD_MIN = 12;
+
+const parent = document.getElementById("login");
+const token = new URLSearchParams(location.hash.slice(1)).get("setup");
+
+const user = field("Name", "user", { autocomplete: "username", required: "",
+  autocapitalize: "off", spellcheck: "false" });
+
+function form(title, fields, label, submit, ...more) {
+  const error = el("p", { class: "problem", role: "alert" });
+  const send = el("button", { type: "submit", class: "btn btn-primary" },
+                  label);
+  const node = el("form", { novalidate: "" },
+    el("h2", { class: "h5" }, title), ...more, ...fields, error, send);
+  node.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (send.disabled)
+      return;
+    send.disabled = true;
+    setText(error, "");
+    try {
+      await submit();
+      location.replace("/");
+    } catch (problem) {
+      setText(error, problem.message);
+      send.disabled = false;
+    }
+  });
+  parent.append(node);
+  user.input.focus();
+}
+
+function loginForm() {
+  const password = field("Password", "password", { type: "password",
+    autocomplete: "current-password", required: "" });
+  form("Log in", [user.node, password.node], "Log in", () =>
+    call("POST", "/login", { user: user.input.value.trim(),
+                             password: password.input.value }));
+}
+
+function setupForm() {
+  const attributes = { type: "password", autocomplete: "new-password",
+                       required: "" };
+  const password = field("Password", "password", attributes,
+                         `At least ${PASSWORD_MIN} characters.`);
+  const again = field("The password again", "again", attributes);
+  form("The first administrator", [user.node, password.node, again.node],
+    "Make this login", async () => {
+      if (password.input.value !== again.input.value)
+        throw new Error("The two passwords differ.");
+      await call("POST", "/setup", { token, user: user.input.value.trim(),
+                                     password: password.input.value });
+    }, el("p", {}, "This one-time page makes the first login of this weftd."));
+}
+
+function noSetupUrl() {
+  parent.append(el("p", {}, "Nobody has a login yet. weftd has printed a " +
+    "one-time URL that makes the first one when it started: it is in its log, " +
+    "and in the file setup-url of its state directory."));
+}
+
+try {
+  await whoAmI();
+  if (caller.role !== null)
+    location.replace("/");
+  else if (!caller.setup_required)
+    loginForm();
+  else if (token)
+    setupForm();
+  else
+    noSetupUrl();
+} catch (problem) {
+  parent.append(el("p", { class: "problem", role: "alert" }, problem.message));
+}

@@ -1,0 +1,92 @@
+// view-nodes.js: a line for each host.
+
+import { act, button, buttons, confirm, firstReason, updateButton }
+  from "./action.js";
+import { Table, badge, el, figure, setText } from "./dom.js";
+import { enrollDialog } from "./enroll-dialog.js";
+import { drainNode, removeNode, setMaintenance, stopDrain }
+  from "./requests.js";
+import { byteRate, bytes, moment, percent } from "./units.js";
+
+function stateOf(node) {
+  if (node.draining)
+    return node.drained ? ["drained", "quiet"] : ["draining", "warning"];
+  if (node.maintenance)
+    return ["maintenance", "warning"];
+  return node.alive ? ["alive", "ok"] : ["silent", "error"];
+}
+
+function whyNotRemove(node, model) {
+  const disks = node.disks.map((uuid) => model.objects.disk.get(uuid) ?? {});
+  if (node.sessions.length > 0)
+    return "It has an array attached; detach that, or evict the session, first.";
+  if (disks.some((disk) => disk.array))
+    return "Its disks are members of arrays; drain it first.";
+  if (disks.some((disk) => disk.spare_of))
+    return "It has spares; drop them first.";
+  if (disks.some((disk) => disk.alive))
+    return "Its member processes run; stop them on the host first.";
+  return null;
+}
+
+const ACTIONS = [
+  { label: "Maintenance…", shown: ({ node }) => !node.maintenance,
+    why: () => null,
+    press: ({ node }) => confirm(setMaintenance(node.name, true),
+      { label: "Begin maintenance" }) },
+  { label: "End maintenance", shown: ({ node }) => node.maintenance,
+    why: () => null,
+    press: ({ node }) => act(setMaintenance(node.name, false)) },
+  { label: "Drain…", shown: ({ node }) => !node.draining,
+    why: ({ node }) => node.disks.length === 0 && "It has no disk.",
+    press: ({ node }) => confirm(drainNode(node.name), { label: "Drain it" }) },
+  { label: "Stop draining", shown: ({ node }) => node.draining,
+    why: () => null, press: ({ node }) => act(stopDrain(node.name)) },
+  { label: "Remove…", shown: () => true,
+    why: ({ node, model }) => whyNotRemove(node, model),
+    press: ({ node }) => confirm(removeNode(node.name), { label: "Remove it" }) },
+];
+
+const COLUMNS = [
+  { title: "Node", head: true, fill(cell, { node }) {
+    if (cell.children.length === 0)
+      cell.append(el("span"), el("span", { class: "why" }));
+    setText(cell.firstElementChild, node.name);
+    setText(cell.lastElementChild, node.certificate_expires
+      ? `certified until ${moment(node.certificate_expires)}` : "");
+  } },
+  { title: "State", fill(cell, { node }) {
+    if (cell.children.length === 0)
+      cell.append(el("span", { class: "state" }), el("span", { class: "why" }));
+    cell.classList.add("live");
+    badge(cell, ...stateOf(node));
+    setText(cell.lastElementChild, node.waits ? `waits for ${node.waits}`
+      : node.maintenance && !node.alive ? "silent, as is expected" : "");
+  } },
+  figure("Disks", ({ node }) => `${node.disks_alive} of ${node.disks.length}`),
+  figure("Sessions", ({ node }) => String(node.sessions.length)),
+  figure("CPU", ({ node, load }) => percent((load ?? node.load)?.cpu)),
+  figure("Memory free", ({ node, load }) =>
+    bytes((load ?? node.load)?.mem_free)),
+  figure("Received", ({ node, load }) =>
+    byteRate((load ?? node.load)?.net_rx_bytes)),
+  figure("Sent", ({ node, load }) =>
+    byteRate((load ?? node.load)?.net_tx_bytes)),
+  buttons(ACTIONS),
+];
+
+export class NodesView {
+  constructor(parent) {
+    this.table = new Table(parent, "Nodes", COLUMNS, (item) => item.node.name,
+      "No node has reported yet.");
+    this.enroll = button("Enroll a node…", enrollDialog, "primary");
+    parent.append(this.enroll);
+  }
+
+  show(model) {
+    updateButton(this.enroll, firstReason());
+    this.table.show(model.sorted("node").map((node) => ({ node, model,
+      load: node.disks.map((uuid) => model.load.disks?.[uuid])
+                      .find((load) => load) })));
+  }
+}

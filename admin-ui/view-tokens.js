@@ -1,0 +1,81 @@
+// view-tokens.js: bearer tokens, for scripts.
+
+import { button, buttons, confirmPlain, firstReason, updateButton }
+  from "./action.js";
+import { call, get } from "./api.js";
+import { Dialog, choice, field } from "./dialog.js";
+import { Table, el, setText, word } from "./dom.js";
+import { makeToken, removeToken } from "./requests.js";
+import { commandLine, shellOf } from "./shell.js";
+import { moment } from "./units.js";
+import { ROLES } from "./view-users.js";
+
+const DAY = 86400;
+const ENDS = [[String(30 * DAY), "30 days"], [String(365 * DAY), "a year"],
+              ["", "never"]];
+
+export class TokensView {
+  constructor(parent, changed) {
+    this.changed = changed;
+    const again = () => this.again();
+    this.table = new Table(parent, "Tokens", [
+      word("Name", (token) => token.name, true),
+      word("Role", (token) => token.role),
+      word("Until", (token) => token.expires_at ? moment(token.expires_at)
+                                                : "it is revoked"),
+      word("Made by", (token) => token.created_by ?? "–"),
+      word("Last used", (token) => moment(token.used_at)),
+      buttons([{ label: "Revoke…", shown: () => true, why: () => null,
+        press: (token) => confirmPlain(removeToken(token.name), token.name,
+          "Scripts that use it are refused at once.", again) }]),
+    ], (token) => token.name, "There is no token.");
+    this.problem = el("p", { class: "quiet" });
+    const add = button("Make a token…", () => makeDialog(again), "primary");
+    updateButton(add, firstReason());
+    parent.append(this.problem, add);
+  }
+
+  again() {
+    this.ask();
+    this.changed();
+  }
+
+  async ask() {
+    try {
+      this.table.show((await get("/tokens")).tokens);
+      setText(this.problem, "");
+    } catch (problem) {
+      this.table.show([]);
+      this.table.empty.hidden = true;
+      setText(this.problem, problem.message);
+    }
+  }
+}
+
+function makeDialog(done) {
+  const name = field("Name", "name", { autocomplete: "off",
+    autocapitalize: "off", spellcheck: "false" });
+  const role = choice("Role", "role", ROLES, "viewer");
+  const ends = choice("Valid for", "expires_s", ENDS, ENDS[0][0]);
+  const shell = el("div");
+  const request = () => makeToken(name.input.value.trim(), role.input.value,
+                                  Number(ends.input.value));
+  const dialog = new Dialog("Make a token", { label: "Make it", wide: true,
+    submit: async () => {
+      const { method, path, body } = request();
+      const { token } = await call(method, path, body);
+      dialog.body.replaceChildren(
+        el("p", {}, "This is the token. It is not shown again."),
+        commandLine(token, "text"));
+      dialog.button.remove();
+      setText(dialog.cancel, "Done");
+      dialog.cancel.focus();
+      done();
+      return false;
+    } });
+  const look = () => shell.replaceChildren(shellOf(request()));
+  dialog.body.append(name.node, role.node, ends.node, shell);
+  dialog.body.addEventListener("input", look);
+  look();
+  dialog.open();
+}

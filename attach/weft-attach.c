@@ -1,0 +1,301 @@
+/* weft-attach.c: keeps an array attached as a block device of this kernel.
+ *
+ *   attach ─► serve: wait ─┬─ the array process has ended ─► reconnect ─► wait
+ *                          └─ SIGTERM ─► detach
+ *
+ * The device belongs to the kernel: when this program ends in any other way, it
+ * stays, and the next one of the same array takes it over.  A new connection is
+ * made only when the process at the other end of the old one has ended: until
+ * then what was asked over the old one may still be carried out, and a request
+ * that the kernel sends again could be overtaken by its own first copy.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <linux/fs.h>
+
+#include "device.h"
+#include "notify.h"
+#include "server.h"
+
+#define RETRY_MS 250
+/* The kernel has a moment to find its old connection dead: one that it still
+ * takes for alive is not replaced.
+ */
+#define SETTLE_MS 1000
+#define LINKS "/dev/weft"
+
+struct options {
+  const char *name, *socket, *pid_file;
+  char socket_path[160], pid_path[160];
+};
+
+static const char usage[]
+  = "Usage: weft-attach [OPTION]... ARRAY\n"
+    "Keep an array attached as the block device /dev/weft/ARRAY.\n"
+    "\n"
+    "  --socket PATH    where its array process listens\n"
+    "                   (/run/weft/ARRAY.sock)\n"
+    "  --pid-file PATH  where it has its process number (/run/weft/ARRAY.pid)\n"
+    "  --help           print this, and end\n"
+    "  --version        print the version, and end\n";
+
+static bool
+name_valid (const char *name)
+{
+  size_t n = strspn (name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+  return n > 0 && n < 64 && name[n] == '\0' && name[0] != '-';
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int
+parse_options (int argc, char **argv, struct options *o)
+{
+  enum { SOCKET = 256, PID_FILE, HELP, VERSION_ };
+  static const struct option longs[]
+    = { { "socket", required_argument, NULL, SOCKET },
+        { "pid-file", required_argument, NULL, PID_FILE },
+        { "help", no_argument, NULL, HELP },
+        { "version", no_argument, NULL, VERSION_ },
+        { NULL, 0, NULL, 0 } };
+  int option;
+
+  while ((option = getopt_long (argc, argv, "", longs, NULL)) != -1)
+    switch (option) {
+    case SOCKET:
+      o->socket = optarg;
+      break;
+    case PID_FILE:
+      o->pid_file = optarg;
+      break;
+    case HELP:
+      fputs (usage, stdout);
+      return EXIT_SUCCESS;
+    case VERSION_:
+      puts ("weft-attach " PACKAGE_VERSION);
+      return EXIT_SUCCESS;
+    default: /* getopt has said what is wrong */
+      return 2;
+    }
+  o->name = optind + 1 == argc ? argv[optind] : NULL;
+  if (o->name == NULL || !name_valid (o->name)) {
+    fputs ("weft-attach: give the name of one array\n", stderr);
+    return 2;
+  }
+  snprintf (o->socket_path, sizeof o->socket_path, "/run/weft/%s.sock",
+            o->name);
+  snprintf (o->pid_path, sizeof o->pid_path, "/run/weft/%s.pid", o->name);
+  if (o->socket == NULL)
+    o->socket = o->socket_path;
+  if (o->pid_file == NULL)
+    o->pid_file = o->pid_path;
+  return -1;
+}
+
+/* Until a signal comes (true) or so much time has passed. */
+static bool
+told_to_end (int signals, int timeout_ms)
+{
+  struct pollfd p = { .fd = signals, .events = POLLIN };
+
+  return poll (&p, 1, timeout_ms) > 0;
+}
+
+/* Until it succeeds: an array process is on its way.  False: told to end. */
+static bool
+connect_patiently (const struct options *o, int signals, struct server *s)
+{
+  char why[600], said[600] = "";
+
+  while (server_connect (o->socket, o->pid_file, o->name, s, why,
+                         sizeof why) == -1) {
+    if (strcmp (why, said) != 0)
+      fprintf (stderr, "weft-attach: array %s: waiting for its array process: "
+               "%s\n", o->name, why);
+    strcpy (said, why);
+    if (told_to_end (signals, RETRY_MS))
+      return false;
+  }
+  return true;
+}
+
+static int
+link_make (const struct options *o, const struct device *d)
+{
+  char link[160], temporary[180], target[32];
+
+  snprintf (link, sizeof link, LINKS "/%s", o->name);
+  snprintf (temporary, sizeof temporary, "%s.new", link);
+  snprintf (target, sizeof target, "../nbd%u", d->number);
+  if ((mkdir (LINKS, 0755) == -1 && errno != EEXIST) ||
+      (unlink (temporary) == -1 && errno != ENOENT) ||
+      symlink (target, temporary) == -1 || rename (temporary, link) == -1) {
+    fprintf (stderr, "weft-attach: %s: %s\n", link, strerror (errno));
+    return -1;
+  }
+  fprintf (stderr, "weft-attach: array %s is /dev/nbd%u\n", o->name, d->number);
+  return 0;
+}
+
+/* What is in the page cache goes to the array, as far as it can. */
+static void
+flush (const struct device *d)
+{
+  char path[32];
+  int fd;
+
+  snprintf (path, sizeof path, "/dev/nbd%u", d->number);
+  fd = open (path, O_RDWR | O_CLOEXEC);
+  if (fd == -1)
+    fd = open (path, O_RDONLY | O_CLOEXEC);
+  if (fd == -1)
+    return;
+  if (fsync (fd) == -1)
+    fprintf (stderr, "weft-attach: %s: the last writes could not be flushed: "
+             "%s\n", path, strerror (errno));
+  ioctl (fd, BLKFLSBUF, 0);
+  close (fd);
+}
+
+static int
+detach (const struct options *o, struct device *d)
+{
+  char link[160];
+
+  notify_stopping ();
+  if (device_in_use (d)) {
+    fprintf (stderr, "weft-attach: array %s: /dev/nbd%u is in use and stays; "
+             "lsblk /dev/nbd%u shows by whom\n", o->name, d->number,
+             d->number);
+    return EXIT_FAILURE;
+  }
+  flush (d);
+  snprintf (link, sizeof link, LINKS "/%s", o->name);
+  unlink (link);
+  return device_disconnect (d) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* The array process has ended: another one takes its place. */
+static bool
+reconnect (const struct options *o, int signals, struct device *d,
+           uint64_t size, struct server *s)
+{
+  fprintf (stderr, "weft-attach: array %s: its array process has ended; "
+           "requests wait for the next\n", o->name);
+  if (!connect_patiently (o, signals, s))
+    return false;
+  if (s->size != size)
+    fprintf (stderr, "weft-attach: array %s: had %llu bytes and has %llu now; "
+             "not connected again\n", o->name, (unsigned long long) size,
+             (unsigned long long) s->size);
+  else {
+    if (told_to_end (signals, SETTLE_MS))
+      return false;
+    device_reconnect (d, s->socket);
+    fprintf (stderr, "weft-attach: array %s: process %d serves it now\n",
+             o->name, s->pid);
+  }
+  return true;
+}
+
+static uint64_t
+size_of_device (const struct device *d)
+{
+  char path[48];
+  unsigned long long sectors = 0;
+  FILE *f;
+
+  snprintf (path, sizeof path, "/sys/block/nbd%u/size", d->number);
+  f = fopen (path, "re");
+  if (f && fscanf (f, "%llu", &sectors) != 1)
+    sectors = 0;
+  if (f)
+    fclose (f);
+  return sectors * 512;
+}
+
+static int
+serve (const struct options *o, int signals, struct device *d, int process)
+{
+  uint64_t size = size_of_device (d);
+
+  notify_ready ();
+  for (;;) {
+    struct pollfd p[2] = { { .fd = signals, .events = POLLIN },
+                           { .fd = process, .events = POLLIN } };
+    struct server s;
+
+    if (poll (p, 2, -1) == -1 && errno != EINTR)
+      return EXIT_FAILURE;
+    if (p[0].revents)
+      return detach (o, d);
+    if (p[1].revents == 0)
+      continue;
+    close (process);
+    if (!reconnect (o, signals, d, size, &s))
+      return detach (o, d);
+    close (s.socket);
+    process = s.process;
+  }
+}
+
+/* A device that an earlier weft-attach has left: its connection is that of the
+ * array process of today, and then it stays, or of one that has ended.
+ */
+static int
+attach (const struct options *o, int signals)
+{
+  struct device d;
+  struct server s;
+  int r;
+
+  if (device_init (&d, o->name) == -1)
+    return EXIT_FAILURE;
+  if (!connect_patiently (o, signals, &s))
+    return EXIT_SUCCESS;
+  if (device_find (&d))
+    r = device_reconnect (&d, s.socket);
+  else
+    r = device_connect (&d, s.socket, s.size, s.flags);
+  if (r == -1 || link_make (o, &d) == -1)
+    return EXIT_FAILURE;
+  close (s.socket);
+  return serve (o, signals, &d, s.process);
+}
+
+int
+main (int argc, char **argv)
+{
+  struct options o = { NULL };
+  sigset_t set;
+  int signals, r = parse_options (argc, argv, &o);
+
+  if (r != -1)
+    return r;
+  sigemptyset (&set);
+  sigaddset (&set, SIGTERM);
+  sigaddset (&set, SIGINT);
+  sigprocmask (SIG_BLOCK, &set, NULL);
+  signal (SIGPIPE, SIG_IGN);
+  signals = signalfd (-1, &set, SFD_CLOEXEC);
+  if (signals == -1) {
+    perror ("weft-attach: signalfd");
+    return EXIT_FAILURE;
+  }
+  return attach (&o, signals);
+}

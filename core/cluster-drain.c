@@ -1,0 +1,380 @@
+/* cluster-drain.c: members move away from a node that is being drained.
+ *
+ *   in-sync ──► out ──► its place is another disk's ──► joining ──► in-sync
+ *
+ * Nothing is remembered between the steps: whatever is due follows from the
+ * node's record and the states of the members, whenever weftd looks.  One that
+ * was put out, and for which there is no disk any more, is taken back like any
+ * other that is well (cluster-rebuild.c).  One whose new disk is lost before it
+ * is in-sync moves on to another.
+ *
+ * While a place moves, its data has one copy less.  So a member leaves only when
+ * all others of its group are in-sync and well, and when a disk stands ready.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* ---- Where to. ---- */
+
+/* Is another member of its group on this node? */
+static bool
+beside (const struct cluster_array *a, unsigned member, const char *node)
+{
+  unsigned first = member - member % a->layout.n;
+
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    if (m != member && strcmp (a->disk[m]->rec.node, node) == 0)
+      return true;
+  return false;
+}
+
+/* Is every member of its group on a node of its own? */
+static bool
+spread (const struct cluster_array *a, unsigned member)
+{
+  unsigned first = member - member % a->layout.n;
+
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    if (beside (a, m, a->disk[m]->rec.node))
+      return false;
+  return true;
+}
+
+/* Better: on a node without a member of the group; a spare of the array; no
+ * larger than it must be.
+ */
+static bool
+better (const struct cluster_array *a, unsigned member,
+        const struct cluster_disk *d, const struct cluster_disk *than)
+{
+  bool near, is_spare;
+
+  if (than == NULL)
+    return true;
+  near = beside (a, member, d->rec.node);
+  if (near != beside (a, member, than->rec.node))
+    return !near;
+  is_spare = !cluster_uuid_is_zero (d->rec.spare_of);
+  if (is_spare == cluster_uuid_is_zero (than->rec.spare_of))
+    return is_spare;
+  return d->rec.data_bytes < than->rec.data_bytes;
+}
+
+/* The disk that a drain gave it is lost: it has failed, or been away for as long
+ * as the array allows.  Nothing on it is needed.
+ */
+static bool
+astray (const struct cluster *c, const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_member *r = &a->rec.member[member];
+  uint64_t gone_wall_ms;
+
+  if (r->state != MEMBER_OUT || !cluster_node_is_draining (c, r->moved_from))
+    return false;
+  gone_wall_ms = cluster_rebuild_gone_wall_ms (c, a, member);
+  return a->disk[member]->failed ||
+         (gone_wall_ms && c->wall_ms >= gone_wall_ms);
+}
+
+/* The node that it is to leave, if that is drained. */
+static const char *
+leaves (const struct cluster *c, const struct cluster_array *a, unsigned member)
+{
+  return astray (c, a, member) ? a->rec.member[member].moved_from
+                               : a->disk[member]->rec.node;
+}
+
+static bool
+listed (const struct cluster_disk *const list[], const struct cluster_disk *d)
+{
+  for (; list && *list; list++)
+    if (*list == d)
+      return true;
+  return false;
+}
+
+struct cluster_disk *
+cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, const struct cluster_disk *const promised[],
+                    char *why, size_t why_size)
+{
+  struct cluster_disk *d, *best = NULL;
+  struct cluster_problem p;
+  bool apart = spread (a, member);
+  unsigned small = 0, taken = 0, given = 0;
+  char bytes[32], others[48] = "";
+
+  TAILQ_FOREACH (d, &c->disks, link) {
+    if (d->array ||
+        (!cluster_uuid_is_zero (d->rec.spare_of) &&
+         !cluster_uuid_equal (d->rec.spare_of, a->rec.uuid)) ||
+        strcmp (d->rec.node, leaves (c, a, member)) == 0 ||
+        !cluster_disk_usable (c, d, &p))
+      continue;
+    if (d->rec.data_bytes < a->rec.member_bytes)
+      small++;
+    else if (apart && beside (a, member, d->rec.node))
+      taken++;
+    else if (listed (promised, d))
+      given++;
+    else if (better (a, member, d, best))
+      best = d;
+  }
+  if (best)
+    return best;
+  cluster_bytes_words (a->rec.member_bytes, bytes, sizeof bytes);
+  if (given)
+    snprintf (others, sizeof others, ", %u for other members", given);
+  snprintf (why, why_size,
+            "a spare or blank disk of at least %s for member %u of array %s, on "
+            "%s (%u too small, %u on nodes that have a member of its group%s)",
+            bytes, member, a->rec.name,
+            apart ? "a node without a member of its group" : "another node",
+            small, taken, others);
+  return NULL;
+}
+
+/* ---- When. ---- */
+
+/* Another member of its group that is needed, and not there; if there is none,
+ * a->layout.members.
+ */
+static unsigned
+needed (const struct cluster *c, const struct cluster_array *a, unsigned member,
+        const char **why)
+{
+  unsigned first = member - member % a->layout.n;
+  bool which[ARRAY_MEMBERS_MAX] = { false };
+  uint64_t unreachable;
+
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    if (m != member && !cluster_member_well (a, m, why))
+      return m;
+  /* One whose node may be stopped at any time. */
+  which[member] = true;
+  cluster_array_without (c, a, which, NULL, &unreachable);
+  for (unsigned m = first; unreachable && m < first + a->layout.n; m++)
+    if (m != member && cluster_node_in_maintenance (c, a->disk[m]->rec.node)) {
+      *why = "is on a node in maintenance";
+      return m;
+    }
+  return a->layout.members;
+}
+
+/* It can't leave its place now: what for is waited.  (But for a disk.) */
+static bool
+hindered (const struct cluster *c, const struct cluster_array *a,
+          unsigned member, char *text, size_t size)
+{
+  const struct cluster_change *change = &a->rec.change;
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  enum member_state state = a->rec.member[member].state;
+  const char *why = NULL;
+  char words[320];
+  unsigned m;
+
+  if (!a->rec.ready)
+    snprintf (text, size, "array %s to be made", a->rec.name);
+  else if (a->rec.member[member].held)
+    snprintf (text, size,
+              "somebody to take back or replace member %u of array %s, which is "
+              "held out",
+              member, a->rec.name);
+  else if (change->epoch &&
+           (state != MEMBER_OUT || change->states[member] != MEMBER_OUT))
+    snprintf (text, size, "array %s to end a change of its epoch", a->rec.name);
+  else if (state != MEMBER_IN_SYNC)
+    return false;
+  else if (a->layout.copies == 1)
+    snprintf (text, size,
+              "somebody to copy off and delete array %s: it has no redundancy, "
+              "so its members cannot move",
+              a->rec.name);
+  else if ((m = needed (c, a, member, &why)) < a->layout.members)
+    snprintf (text, size, "member %u of array %s (%s), which %s", m,
+              a->rec.name, cluster_disk_words (a->disk[m], words, sizeof words),
+              why);
+  else if (!cluster_rebuild_writer_well (c, a))
+    snprintf (text, size, "%s%s, which %s array %s",
+              writer ? "node " : "the members", writer ? writer->rec.node : "",
+              writer ? "writes to, and has lost its way to weftd or to a member "
+                       "of,"
+                     : "have not all confirmed the last epoch of",
+              a->rec.name);
+  else
+    return false;
+  return true;
+}
+
+void
+cluster_drain_tick (struct cluster *c, struct cluster_array *a)
+{
+  char text[768], from[NAME_BYTES_MAX + 1], words[320], old[320];
+  struct cluster_member *r;
+  struct cluster_disk *to;
+  struct cluster_node *n;
+
+  TAILQ_FOREACH (n, &c->nodes, link)
+    if (n->rec.draining)
+      break;
+  for (unsigned m = 0; n && m < a->layout.members; m++) {
+    r = &a->rec.member[m];
+    snprintf (from, sizeof from, "%s", leaves (c, a, m));
+    if (!cluster_node_is_draining (c, from) ||
+        hindered (c, a, m, text, sizeof text) ||
+        (to = cluster_drain_pick (c, a, m, NULL, text, sizeof text)) == NULL)
+      continue;
+    if (r->state != MEMBER_OUT) {
+      snprintf (text, sizeof text, "node %s is being drained", from);
+      cluster_member_put_out (c, a, m, text);
+    }
+    if (r->state != MEMBER_OUT)
+      continue; /* sessions are to be prepared first */
+    cluster_disk_words (a->disk[m], old, sizeof old);
+    cluster_member_give (c, a, m, to);
+    snprintf (r->moved_from, sizeof r->moved_from, "%s", from);
+    cluster_put_array (c, a);
+    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+                 "Member %u of array %s moves from node %s to %s; it was %s.",
+                 m, a->rec.name, from,
+                 cluster_disk_words (to, words, sizeof words), old);
+  }
+}
+
+/* ---- How far. ---- */
+
+/* Is this member still there, or its place on its way from there? */
+static bool
+counts (const struct cluster_array *a, unsigned m, const char *node)
+{
+  return strcmp (a->disk[m]->rec.node, node) == 0 ||
+         strcmp (a->rec.member[m].moved_from, node) == 0;
+}
+
+uint64_t
+cluster_drain_bytes (const struct cluster *c, const char *node)
+{
+  const struct cluster_array *a;
+  uint64_t bytes = 0;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      const struct cluster_join *join = &a->disk[m]->join;
+
+      if (!counts (a, m, node))
+        continue;
+      /* What it is to copy counts in extents: that may be a little more. */
+      if (a->rec.member[m].moved_from[0] &&
+          join->phase >= CLUSTER_JOIN_COPYING &&
+          join->todo_bytes < a->rec.member_bytes)
+        bytes += join->todo_bytes;
+      else
+        bytes += a->rec.member_bytes;
+    }
+  return bytes;
+}
+
+uint64_t
+cluster_drain_rate (const struct cluster *c, const char *node)
+{
+  const struct cluster_array *a;
+  uint64_t rate = 0;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (strcmp (a->rec.member[m].moved_from, node) == 0 &&
+          a->rec.member[m].state == MEMBER_JOINING)
+        rate += a->disk[m]->join.rate;
+  return rate;
+}
+
+bool
+cluster_node_drained (const struct cluster *c, const char *name)
+{
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (counts (a, m, name))
+        return false;
+  return true;
+}
+
+void
+cluster_drain_arrived (struct cluster *c, struct cluster_member *member)
+{
+  char from[NAME_BYTES_MAX + 1];
+
+  if (!member->moved_from[0])
+    return;
+  snprintf (from, sizeof from, "%s", member->moved_from);
+  member->moved_from[0] = '\0';
+  if (cluster_node_is_draining (c, from) && cluster_node_drained (c, from))
+    cluster_log (c, CLUSTER_INFO, "node", from,
+                 "Node %s is drained: it has no member any more.", from);
+}
+
+/* It can't leave the node, though it is to: what for is waited. */
+static bool
+stays (const struct cluster *c, const struct cluster_array *a, unsigned member,
+       char *text, size_t size)
+{
+  return hindered (c, a, member, text, size) ||
+         cluster_drain_pick (c, a, member, NULL, text, size) == NULL;
+}
+
+/* It has left the node, and its rebuild elsewhere does not go on. */
+static bool
+stuck (const struct cluster *c, const struct cluster_array *a, unsigned member,
+       char *text, size_t size)
+{
+  const struct cluster_disk *d = a->disk[member];
+  char words[320], waits[768];
+
+  if (a->rec.member[member].held || astray (c, a, member))
+    return stays (c, a, member, text, size);
+  if (d->failed || !d->alive)
+    snprintf (text, size,
+              "member %u of array %s, whose new %s %s: start its member process "
+              "again, or replace the member by another disk",
+              member, a->rec.name, cluster_disk_words (d, words, sizeof words),
+              d->failed ? "has failed" : "is silent");
+  else if (a->rec.member[member].state == MEMBER_JOINING &&
+           cluster_join_waits (c, a, member, waits, sizeof waits))
+    snprintf (text, size, "member %u of array %s, whose rebuild waits for %.600s",
+              member, a->rec.name, waits);
+  else
+    return false;
+  return true;
+}
+
+bool
+cluster_node_waits (const struct cluster *c, const char *name, char *text,
+                    size_t size)
+{
+  const struct cluster_array *a;
+  bool moving = false;
+
+  if (!cluster_node_is_draining (c, name))
+    return false;
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (strcmp (a->rec.member[m].moved_from, name) == 0) {
+        if (stuck (c, a, m, text, size))
+          return true;
+        moving = true;
+      }
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members && !moving; m++)
+      if (strcmp (a->disk[m]->rec.node, name) == 0 &&
+          stays (c, a, m, text, size))
+        return true;
+  return false;
+}

@@ -1,0 +1,210 @@
+/* cluster-jobs.c: what takes long, as a list for people and scripts.
+ *
+ * A job is nothing of its own: it is a joining member, a node that is being
+ * drained, or an array that is being made, seen as one.  So jobs survive weftd
+ * with what they stand for.  Rebuilds and creations that have ended are kept in
+ * memory for a while, so that whoever waits for one sees how it ended.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* Of those that have ended. */
+#define JOBS_KEPT 64
+
+/* ---- Rebuilds. ---- */
+
+bool
+cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, char *text, size_t size)
+{
+  const struct cluster_disk *d = a->disk[member];
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  struct cluster_join_order order;
+
+  if (!d->alive)
+    snprintf (text, size, "its disk, on node %s, which is silent", d->rec.node);
+  else if (a->rec.member[member].paused)
+    snprintf (text, size, "somebody to resume it: it is paused");
+  else if (d->join.waits[0])
+    snprintf (text, size, "%s", d->join.waits);
+  else if (writer && writer->epoch < a->rec.member[member].fence &&
+           !cluster_join_order (c, a, member, &order))
+    snprintf (text, size,
+              "session %016" PRIx64 " on node %s, which is to send its writes "
+              "there first",
+              writer->rec.id, writer->rec.node);
+  else if (d->join.phase == CLUSTER_JOIN_SYNCED)
+    snprintf (text, size, "every session to count on it");
+  else
+    return false;
+  return true;
+}
+
+static void
+job_rebuild (const struct cluster *c, const struct cluster_array *a,
+             unsigned member, struct cluster_job *job)
+{
+  const struct cluster_member *m = &a->rec.member[member];
+  const struct cluster_join *join = &a->disk[member]->join;
+
+  memset (job, 0, sizeof *job);
+  job->kind = CLUSTER_JOB_REBUILD;
+  snprintf (job->id, sizeof job->id, "rebuild-%s-%u", a->rec.name, member);
+  snprintf (job->subject, sizeof job->subject, "member %u of array %s", member,
+            a->rec.name);
+  job->total_bytes = join->total_bytes;
+  if (join->total_bytes > join->todo_bytes)
+    job->done_bytes = join->total_bytes - join->todo_bytes;
+  job->rate = join->rate;
+  job->since_wall_ms = m->since_wall_ms;
+  job->state = cluster_join_waits (c, a, member, job->waits, sizeof job->waits)
+                 ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
+  if (m->paused)
+    job->state = CLUSTER_JOB_PAUSED;
+}
+
+/* ---- Arrays that are being made. ---- */
+
+static void
+job_create (const struct cluster *c, const struct cluster_array *a,
+            struct cluster_job *job)
+{
+  memset (job, 0, sizeof *job);
+  job->kind = CLUSTER_JOB_CREATE;
+  snprintf (job->id, sizeof job->id, "create-%s", a->rec.name);
+  snprintf (job->subject, sizeof job->subject, "array %s", a->rec.name);
+  job->since_wall_ms = a->rec.member[0].since_wall_ms;
+  job->state = cluster_array_waits_for (c, a, c->wall_ms, job->waits,
+                                        sizeof job->waits)
+                 ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
+}
+
+/* ---- Drains. ---- */
+
+void
+cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
+                   struct cluster_job *job)
+{
+  uint64_t left = cluster_drain_bytes (c, n->rec.name);
+
+  memset (job, 0, sizeof *job);
+  job->kind = CLUSTER_JOB_DRAIN;
+  snprintf (job->id, sizeof job->id, "drain-%s", n->rec.name);
+  snprintf (job->subject, sizeof job->subject, "node %s", n->rec.name);
+  job->total_bytes = n->rec.drain_bytes > left ? n->rec.drain_bytes : left;
+  job->done_bytes = job->total_bytes - left;
+  job->rate = cluster_drain_rate (c, n->rec.name);
+  job->since_wall_ms = n->rec.draining_wall_ms;
+  if (cluster_node_drained (c, n->rec.name))
+    job->state = CLUSTER_JOB_DONE;
+  else
+    job->state = cluster_node_waits (c, n->rec.name, job->waits,
+                                     sizeof job->waits)
+                   ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
+}
+
+/* ---- Those that have ended. ---- */
+
+static void
+keep (struct cluster *c, const struct cluster_job *job)
+{
+  struct cluster_job *old, *next;
+  unsigned count = 0;
+
+  for (old = TAILQ_FIRST (&c->ended); old != NULL; old = next) {
+    next = TAILQ_NEXT (old, link);
+    if (++count >= JOBS_KEPT || strcmp (old->id, job->id) == 0) {
+      TAILQ_REMOVE (&c->ended, old, link);
+      free (old);
+    }
+  }
+  old = cluster_alloc (sizeof *old);
+  *old = *job;
+  TAILQ_INSERT_HEAD (&c->ended, old, link);
+}
+
+void
+cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
+                     unsigned member, enum member_state state)
+{
+  struct cluster_job job;
+
+  job_rebuild (c, a, member, &job);
+  job.ended_wall_ms = c->wall_ms;
+  job.rate = 0;
+  job.waits[0] = '\0';
+  if (state == MEMBER_IN_SYNC) {
+    job.state = CLUSTER_JOB_DONE;
+    job.done_bytes = job.total_bytes;
+  }
+  else {
+    job.state = CLUSTER_JOB_FAILED;
+    snprintf (job.waits, sizeof job.waits, "%s", a->rec.member[member].reason);
+  }
+  keep (c, &job);
+}
+
+void
+cluster_job_created (struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_job job;
+
+  job_create (c, a, &job);
+  job.state = CLUSTER_JOB_DONE;
+  job.ended_wall_ms = c->wall_ms;
+  job.waits[0] = '\0';
+  keep (c, &job);
+}
+
+/* ---- All. ---- */
+
+static bool
+listed (const struct cluster_job *jobs, size_t count, const char *id)
+{
+  for (size_t i = 0; i < count; i++)
+    if (strcmp (jobs[i].id, id) == 0)
+      return true;
+  return false;
+}
+
+struct cluster_job *
+cluster_jobs (const struct cluster *c, size_t *count)
+{
+  const struct cluster_array *a;
+  const struct cluster_node *n;
+  const struct cluster_job *old;
+  struct cluster_job *jobs;
+  size_t room = 1, live;
+
+  *count = 0;
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      room += !a->rec.ready || a->rec.member[m].state == MEMBER_JOINING;
+  TAILQ_FOREACH (n, &c->nodes, link)
+    room++;
+  TAILQ_FOREACH (old, &c->ended, link)
+    room++;
+  jobs = cluster_alloc (room * sizeof *jobs);
+  TAILQ_FOREACH (n, &c->nodes, link)
+    if (n->rec.draining)
+      cluster_job_drain (c, n, &jobs[(*count)++]);
+  TAILQ_FOREACH (a, &c->arrays, link) {
+    if (!a->rec.ready)
+      job_create (c, a, &jobs[(*count)++]);
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (a->rec.member[m].state == MEMBER_JOINING)
+        job_rebuild (c, a, m, &jobs[(*count)++]);
+  }
+  live = *count;
+  TAILQ_FOREACH (old, &c->ended, link)
+    if (!listed (jobs, live, old->id))
+      jobs[(*count)++] = *old;
+  return jobs;
+}

@@ -1,0 +1,294 @@
+/* cluster-node.c: nodes, as an administrator speaks of them: maintenance,
+ * beginning and end of a drain, removal.
+ *
+ * A node is a name that disks and sessions give.  What is said of it is a
+ * record, durable before it is answered, and everything that follows is derived
+ * from the record again and again: spares that do not take its places, members
+ * that move away (cluster-drain.c).  So weftd may die at any time.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+struct cluster_node *
+cluster_node_find (const struct cluster *c, const char *name)
+{
+  struct cluster_node *n;
+
+  TAILQ_FOREACH (n, &c->nodes, link)
+    if (strcmp (n->rec.name, name) == 0)
+      return n;
+  return NULL;
+}
+
+bool
+cluster_node_in_maintenance (const struct cluster *c, const char *name)
+{
+  const struct cluster_node *n = cluster_node_find (c, name);
+
+  return n && n->rec.maintenance;
+}
+
+bool
+cluster_node_is_draining (const struct cluster *c, const char *name)
+{
+  const struct cluster_node *n = cluster_node_find (c, name);
+
+  return n && n->rec.draining;
+}
+
+bool
+cluster_node_known (const struct cluster *c, const char *name)
+{
+  const struct cluster_disk *d;
+  const struct cluster_session *s;
+
+  if (cluster_node_find (c, name))
+    return true;
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (strcmp (d->rec.node, name) == 0)
+      return true;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && strcmp (s->rec.node, name) == 0)
+      return true;
+  return false;
+}
+
+static bool
+refuse_node (struct cluster *c, uint64_t op, const char *name)
+{
+  if (cluster_node_known (c, name))
+    return cluster_refuse_read_only (c, op);
+  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-node",
+                  "there is no node %s: GET /api/v1/nodes lists them", name);
+  return true;
+}
+
+/* There is no room for a record of it. */
+static bool
+refuse_record (struct cluster *c, uint64_t op, const char *name)
+{
+  const struct cluster_node *n;
+  unsigned count = 0;
+
+  if (cluster_node_find (c, name))
+    return false;
+  TAILQ_FOREACH (n, &c->nodes, link)
+    count++;
+  if (count < NODES_MAX)
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
+                  "there are %d nodes already: remove some that are gone",
+                  NODES_MAX);
+  return true;
+}
+
+/* Its record, which there is from now on. */
+static struct cluster_node *
+keep (struct cluster *c, const char *name)
+{
+  struct cluster_node *n = cluster_node_find (c, name);
+
+  if (n)
+    return n;
+  n = cluster_alloc (sizeof *n);
+  snprintf (n->rec.name, sizeof n->rec.name, "%s", name);
+  TAILQ_INSERT_TAIL (&c->nodes, n, link);
+  return n;
+}
+
+static void
+done (struct cluster *c, uint64_t op, enum cluster_reply_kind kind,
+      struct cluster_node *n)
+{
+  struct cluster_array *a;
+
+  cluster_put_node (c, n);
+  TAILQ_FOREACH (a, &c->arrays, link)
+    cluster_rebuild_tick (c, a);
+  cluster_changed_node (c, n);
+  cluster_reply_node (c, op, kind, n);
+}
+
+void
+cluster_node_add (struct cluster *c, const struct cluster_input *in,
+                  const char *name)
+{
+  cluster_begin (c, in);
+  if (!cluster_refuse_read_only (c, in->op) &&
+      !refuse_record (c, in->op, name))
+    done (c, in->op, CLUSTER_REPLY_NODE, keep (c, name));
+  cluster_end (c);
+}
+
+/* ---- Maintenance. ---- */
+
+bool
+cluster_node_maintain_refused (struct cluster *c, uint64_t op,
+                               const char *name, bool on, bool force)
+{
+  const struct cluster_array *a;
+  bool which[ARRAY_MEMBERS_MAX];
+  uint64_t unreachable;
+  char bytes[32];
+
+  if (refuse_node (c, op, name) || refuse_record (c, op, name))
+    return true;
+  if (!on || force || cluster_node_in_maintenance (c, name))
+    return false;
+  TAILQ_FOREACH (a, &c->arrays, link) {
+    cluster_array_on_node (a, name, which);
+    cluster_array_without (c, a, which, NULL, &unreachable);
+    if (unreachable == 0)
+      continue;
+    cluster_bytes_words (unreachable, bytes, sizeof bytes);
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "unreachable",
+                    "without node %s array %s could not serve %s of its data: "
+                    "wait until its other members are in-sync, drain the node, "
+                    "or detach the array and force the maintenance",
+                    name, a->rec.name, bytes);
+    return true;
+  }
+  return false;
+}
+
+void
+cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
+                       const char *name, bool on, bool force)
+{
+  struct cluster_node *n;
+
+  cluster_begin (c, in);
+  if (!cluster_node_maintain_refused (c, in->op, name, on, force)) {
+    n = keep (c, name);
+    if (n->rec.maintenance != on) {
+      n->rec.maintenance = on;
+      n->rec.maintenance_wall_ms = c->wall_ms;
+      cluster_log (c, CLUSTER_INFO, "node", name, "Node %s is %s maintenance.",
+                   name, on ? "in" : "no longer in");
+    }
+    done (c, in->op, CLUSTER_REPLY_NODE, n);
+  }
+  cluster_end (c);
+}
+
+/* ---- Drain. ---- */
+
+bool
+cluster_node_drain_refused (struct cluster *c, uint64_t op, const char *name)
+{
+  return refuse_node (c, op, name) || refuse_record (c, op, name);
+}
+
+void
+cluster_node_drain (struct cluster *c, const struct cluster_input *in,
+                    const char *name, bool on)
+{
+  struct cluster_node *n;
+
+  cluster_begin (c, in);
+  if (!cluster_node_drain_refused (c, in->op, name)) {
+    n = keep (c, name);
+    if (n->rec.draining != on) {
+      n->rec.draining = on;
+      n->rec.draining_wall_ms = c->wall_ms;
+      n->rec.drain_bytes = on ? cluster_drain_bytes (c, name) : 0;
+      cluster_log (c, CLUSTER_INFO, "node", name,
+                   on ? "Node %s is being drained: its members move elsewhere."
+                      : "Node %s is no longer being drained.",
+                   name);
+    }
+    done (c, in->op, on ? CLUSTER_REPLY_JOB : CLUSTER_REPLY_NODE, n);
+  }
+  cluster_end (c);
+}
+
+/* ---- Removal. ---- */
+
+/* "member 1 of array a, a spare of array b and 3 more" */
+static bool
+name_places (const struct cluster *c, const char *name, char *text, size_t size)
+{
+  const struct cluster_disk *d;
+  unsigned said = 0, more = 0;
+  size_t used = 0;
+
+  TAILQ_FOREACH (d, &c->disks, link) {
+    if (strcmp (d->rec.node, name) != 0 ||
+        (d->array == NULL && cluster_uuid_is_zero (d->rec.spare_of)))
+      continue;
+    if (said == 3 || used + 120 > size) {
+      more++;
+      continue;
+    }
+    if (d->array)
+      used += (size_t) snprintf (text + used, size - used,
+                                 "%smember %u of array %s", said ? ", " : "",
+                                 d->position, d->array->rec.name);
+    else
+      used += (size_t) snprintf (
+        text + used, size - used, "%sa spare of array %s", said ? ", " : "",
+        cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
+    said++;
+  }
+  if (more)
+    snprintf (text + used, size - used, " and %u more", more);
+  return said > 0;
+}
+
+bool
+cluster_node_remove_refused (struct cluster *c, uint64_t op, const char *name)
+{
+  const struct cluster_disk *d;
+  const struct cluster_session *s;
+  char places[480];
+
+  if (refuse_node (c, op, name))
+    return true;
+  if (name_places (c, name, places, sizeof places)) {
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
+                    "node %s has %s: drain it, and take its disks from the "
+                    "spares, first",
+                    name, places);
+    return true;
+  }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && strcmp (s->rec.node, name) == 0) {
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "held",
+                      "node %s has array %s attached (process %" PRIu64
+                      "): detach it there, or evict session %016" PRIx64
+                      ", first",
+                      name, s->rec.array_name, s->rec.pid, s->rec.id);
+      return true;
+    }
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (strcmp (d->rec.node, name) == 0 &&
+        cluster_disk_forget_refused (c, op, d->rec.uuid))
+      return true;
+  return false;
+}
+
+void
+cluster_node_remove (struct cluster *c, const struct cluster_input *in,
+                     const char *name)
+{
+  struct cluster_disk *d, *next;
+
+  cluster_begin (c, in);
+  if (!cluster_node_remove_refused (c, in->op, name)) {
+    for (d = TAILQ_FIRST (&c->disks); d != NULL; d = next) {
+      next = TAILQ_NEXT (d, link);
+      if (strcmp (d->rec.node, name) == 0)
+        cluster_disk_remove (c, d);
+    }
+    cluster_log (c, CLUSTER_INFO, "node", name, "Node %s was removed.", name);
+    cluster_drop_node (c, cluster_node_find (c, name), name);
+    cluster_reply_done (c, in->op, CLUSTER_NODE, NULL, 0, name);
+  }
+  cluster_end (c);
+}

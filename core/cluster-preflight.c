@@ -1,0 +1,431 @@
+/* cluster-preflight.c: what would come of an action: whether it is allowed, what
+ * is lost, what is interrupted, what is to be copied.
+ *
+ * Whether it is allowed is found out by the checks of the action itself (the
+ * functions that end in _refused): they are run in a step of the engine that is
+ * thrown away, and what they refuse is taken from it.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+static void line (struct cluster_preflight *f, const char *fmt, ...)
+  __attribute__ ((format (printf, 2, 3)));
+
+static void
+line (struct cluster_preflight *f, const char *fmt, ...)
+{
+  char *text;
+  va_list ap;
+
+  if (f->lines_count == CLUSTER_LINES_MAX) {
+    text = f->line[CLUSTER_LINES_MAX - 1];
+    snprintf (text, sizeof f->line[0], "And there is more.");
+    return;
+  }
+  text = f->line[f->lines_count++];
+  va_start (ap, fmt);
+  vsnprintf (text, sizeof f->line[0], fmt, ap);
+  va_end (ap);
+}
+
+static void
+begin (struct cluster *c, const struct cluster_input *in,
+       struct cluster_preflight *f, const char *confirm)
+{
+  memset (f, 0, sizeof *f);
+  snprintf (f->confirm, sizeof f->confirm, "%s", confirm);
+  cluster_begin (c, in);
+}
+
+/* The step of the checks goes, and with it what they refused. */
+static void
+end (struct cluster *c, struct cluster_preflight *f)
+{
+  struct cluster_step *s = c->step;
+
+  assert (s->records_count == 0);
+  f->allowed = true;
+  for (size_t i = 0; i < s->outputs_count; i++)
+    if (s->outputs[i].problem) {
+      f->allowed = false;
+      f->why = *s->outputs[i].problem;
+    }
+  c->step = NULL;
+  cluster_step_free (s);
+}
+
+/* ---- What the loss of members costs. ---- */
+
+void
+cluster_array_on_node (const struct cluster_array *a, const char *node,
+                       bool which[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    which[m] = strcmp (a->disk[m]->rec.node, node) == 0;
+}
+
+void
+cluster_array_without (const struct cluster *c, const struct cluster_array *a,
+                       const bool which[], uint64_t *exposed,
+                       uint64_t *unreachable)
+{
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
+  uint64_t e_now, e, u_now, u;
+
+  cluster_array_missing (a, out, gone);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    gone[m] |= cluster_node_in_maintenance (c, a->disk[m]->rec.node);
+  u_now = layout_loss (&a->layout, gone, &e_now);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    gone[m] |= which[m];
+  u = layout_loss (&a->layout, gone, &e);
+  if (unreachable)
+    *unreachable = u - u_now;
+  if (exposed)
+    *exposed = e > e_now ? e - e_now : 0;
+}
+
+/* Members that are needed already, because others are not there. */
+static void
+say_missing (const struct cluster *c, const struct cluster_array *a,
+             const bool which[], struct cluster_preflight *f)
+{
+  char words[320];
+  const char *why;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (which[m])
+      continue;
+    if (!cluster_member_well (a, m, &why))
+      line (f, "Member %u of array %s (%s) %s already.", m, a->rec.name,
+            cluster_disk_words (a->disk[m], words, sizeof words), why);
+    else if (cluster_node_in_maintenance (c, a->disk[m]->rec.node))
+      line (f, "Member %u of array %s (%s) is on a node in maintenance.", m,
+            a->rec.name, cluster_disk_words (a->disk[m], words, sizeof words));
+  }
+}
+
+void
+cluster_array_losing (const struct cluster *c, const struct cluster_array *a,
+                      const bool which[], struct cluster_preflight *f)
+{
+  uint64_t exposed, unreachable;
+  char e[32], u[32];
+  bool any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    any |= which[m];
+  if (!any)
+    return;
+  cluster_array_without (c, a, which, &exposed, &unreachable);
+  cluster_bytes_words (exposed, e, sizeof e);
+  cluster_bytes_words (unreachable, u, sizeof u);
+  f->unreachable_bytes += unreachable;
+  f->exposed_bytes += exposed;
+  if (unreachable) {
+    line (f, "Array %s could not serve %s of its data.", a->rec.name, u);
+    say_missing (c, a, which, f);
+  }
+  else if (exposed)
+    line (f, "Array %s goes on; %s of its data would have %s.", a->rec.name, e,
+          a->layout.copies > 2 ? "a copy less than they should"
+                               : "a single copy");
+  else
+    line (f, "Array %s goes on as it is.", a->rec.name);
+}
+
+/* What the end of a node's processes means. */
+static void
+node_stops (const struct cluster *c, const char *node,
+            struct cluster_preflight *f)
+{
+  const struct cluster_array *a;
+  const struct cluster_session *s;
+  bool which[ARRAY_MEMBERS_MAX];
+
+  TAILQ_FOREACH (a, &c->arrays, link) {
+    cluster_array_on_node (a, node, which);
+    cluster_array_losing (c, a, which, f);
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (which[m] && a->rec.member[m].state == MEMBER_JOINING)
+        line (f, "The rebuild of member %u of array %s stops until the node is "
+              "back.", m, a->rec.name);
+  }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && strcmp (s->rec.node, node) == 0)
+      line (f, "Array %s is attached there %s (process %" PRIu64 "): its "
+            "clients are interrupted.", s->rec.array_name,
+            s->rec.writable ? "for writing" : "read-only", s->rec.pid);
+}
+
+void
+cluster_ok_to_stop (const struct cluster *c, const char *node,
+                    struct cluster_preflight *f)
+{
+  memset (f, 0, sizeof *f);
+  snprintf (f->confirm, sizeof f->confirm, "%s", node);
+  node_stops (c, node, f);
+  if (f->lines_count == 0)
+    line (f, "No array and no client needs node %s.", node);
+  f->allowed = f->unreachable_bytes == 0;
+}
+
+/* ---- Arrays and their members. ---- */
+
+void
+cluster_preflight_create (struct cluster *c, const struct cluster_input *in,
+                          const struct cluster_create *create,
+                          struct cluster_array *plan,
+                          struct cluster_preflight *f)
+{
+  char survives[200], size[32];
+
+  begin (c, in, f, create->name);
+  cluster_array_create_refused (c, in->op, create, plan);
+  end (c, f);
+  if (!f->allowed)
+    return;
+  layout_survives (&plan->layout, survives, sizeof survives);
+  cluster_bytes_words (plan->layout.size, size, sizeof size);
+  line (f, "Array %s is made of %u disks, which hold nothing: %s of %s.",
+        plan->rec.name, plan->layout.members, size,
+        layout_name (plan->rec.layout));
+  line (f, "It survives the loss of %s.", survives);
+}
+
+void
+cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
+                          const char *array, struct cluster_preflight *f)
+{
+  const struct cluster_array *a = cluster_array_find (c, array);
+  const struct cluster_session *s;
+  const struct cluster_disk *d;
+  unsigned spares = 0;
+  char size[32];
+
+  begin (c, in, f, array);
+  cluster_array_delete_refused (c, in->op, array);
+  end (c, f);
+  if (a == NULL)
+    return;
+  f->lost_bytes = a->layout.size;
+  cluster_bytes_words (a->layout.size, size, sizeof size);
+  line (f, "All data of array %s (%s) is lost, for good.", array, size);
+  line (f, "Its %u disks become free for other arrays.", a->layout.members);
+  TAILQ_FOREACH (d, &c->disks, link)
+    spares += cluster_uuid_equal (d->rec.spare_of, a->rec.uuid);
+  if (spares)
+    line (f, "Its %u spare%s become%s free, too.", spares,
+          spares == 1 ? "" : "s", spares == 1 ? "s" : "");
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && !s->alive &&
+        cluster_uuid_equal (s->rec.array, a->rec.uuid))
+      line (f, "Node %s, process %" PRIu64 ", which is silent, has it attached "
+            "and loses it.", s->rec.node, s->rec.pid);
+}
+
+/* The place of this member becomes that disk's. */
+static void
+say_move (const struct cluster *c, const struct cluster_array *a,
+          unsigned member, const struct cluster_disk *to,
+          struct cluster_preflight *f)
+{
+  bool which[ARRAY_MEMBERS_MAX] = { false };
+  char from[320], words[320], bytes[32], e[32];
+  uint64_t exposed;
+
+  which[member] = true;
+  cluster_array_without (c, a, which, &exposed, NULL);
+  cluster_bytes_words (a->rec.member_bytes, bytes, sizeof bytes);
+  f->rebuild_bytes += a->rec.member_bytes;
+  line (f, "Member %u of array %s becomes %s: up to %s are copied.", member,
+        a->rec.name, cluster_disk_words (to, words, sizeof words), bytes);
+  if (exposed) {
+    f->exposed_bytes += exposed;
+    cluster_bytes_words (exposed, e, sizeof e);
+    line (f, "Until then %s of array %s have %s.", e, a->rec.name,
+          a->layout.copies > 2 ? "a copy less than they should"
+                               : "a single copy");
+  }
+  line (f, "What %s holds of the array is given up.",
+        cluster_disk_words (a->disk[member], from, sizeof from));
+}
+
+void
+cluster_preflight_replace (struct cluster *c, const struct cluster_input *in,
+                           const char *array, unsigned member,
+                           const uint8_t disk[16], struct cluster_preflight *f)
+{
+  const struct cluster_array *a = cluster_array_find (c, array);
+  const struct cluster_disk *d = cluster_disk_find (c, disk);
+
+  begin (c, in, f, array);
+  cluster_member_replace_refused (c, in->op, array, member, disk);
+  end (c, f);
+  if (!f->allowed)
+    return;
+  if (a->disk[member] == d)
+    line (f, "It is so already: nothing changes.");
+  else
+    say_move (c, a, member, d, f);
+}
+
+void
+cluster_preflight_cancel (struct cluster *c, const struct cluster_input *in,
+                          const char *array, unsigned member,
+                          struct cluster_preflight *f)
+{
+  const struct cluster_array *a = cluster_array_find (c, array);
+  uint64_t exposed;
+  char e[32];
+
+  begin (c, in, f, array);
+  cluster_member_cancel_refused (c, in->op, array, member);
+  end (c, f);
+  if (!f->allowed)
+    return;
+  cluster_array_exposure (a, &exposed, NULL, NULL);
+  cluster_bytes_words (exposed, e, sizeof e);
+  f->exposed_bytes = exposed;
+  line (f, "Member %u of array %s stays out, and no spare takes its place, until "
+        "it is told to join again.", member, array);
+  line (f, "As long %s of the array have fewer copies than they should.", e);
+}
+
+/* ---- Nodes. ---- */
+
+void
+cluster_preflight_maintain (struct cluster *c, const struct cluster_input *in,
+                            const char *node, bool on, bool force,
+                            struct cluster_preflight *f)
+{
+  begin (c, in, f, node);
+  cluster_node_maintain_refused (c, in->op, node, on, force);
+  end (c, f);
+  if (!cluster_node_known (c, node))
+    return;
+  if (on) {
+    line (f, "No spare takes the place of a member of node %s, however long it "
+          "is away.", node);
+    node_stops (c, node, f);
+  }
+  else
+    line (f, "A member of node %s that is away is replaced by a spare when it "
+          "has been so for as long as its array allows, from now on.", node);
+}
+
+void
+cluster_preflight_drain (struct cluster *c, const struct cluster_input *in,
+                         const char *node, struct cluster_preflight *f)
+{
+  const struct cluster_array *a;
+  const struct cluster_disk *to, **promised;
+  size_t count = 0;
+  char why[768];
+  bool any = false;
+
+  begin (c, in, f, node);
+  cluster_node_drain_refused (c, in->op, node);
+  end (c, f);
+  if (!f->allowed)
+    return;
+  TAILQ_FOREACH (to, &c->disks, link)
+    count++;
+  promised = cluster_alloc ((count + 1) * sizeof *promised);
+  count = 0;
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      if (strcmp (a->disk[m]->rec.node, node) != 0)
+        continue;
+      any = true;
+      if (a->layout.copies == 1)
+        line (f, "Member %u of array %s cannot move, for the array has no "
+              "redundancy: copy it off and delete it, or the drain waits.", m,
+              a->rec.name);
+      else if ((to = cluster_drain_pick (c, a, m, promised, why,
+                                         sizeof why)) != NULL) {
+        promised[count++] = to;
+        say_move (c, a, m, to, f);
+      }
+      else
+        line (f, "The drain waits for %.440s.", why);
+    }
+  free (promised);
+  if (!any)
+    line (f, "Node %s has no member: it is drained at once.", node);
+  line (f, "No spare and no blank disk of node %s is used from now on.", node);
+}
+
+void
+cluster_preflight_remove (struct cluster *c, const struct cluster_input *in,
+                          const char *node, struct cluster_preflight *f)
+{
+  const struct cluster_disk *d;
+  char words[320];
+
+  begin (c, in, f, node);
+  cluster_node_remove_refused (c, in->op, node);
+  end (c, f);
+  if (!f->allowed)
+    return;
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (strcmp (d->rec.node, node) == 0)
+      line (f, "%s is forgotten; it has no data of any array.",
+            cluster_disk_words (d, words, sizeof words));
+  line (f, "The certificates of node %s, if it has any, are revoked: to come "
+        "back it must enroll again.", node);
+}
+
+/* ---- The rest. ---- */
+
+void
+cluster_preflight_evict (struct cluster *c, const struct cluster_input *in,
+                         uint64_t session, struct cluster_preflight *f)
+{
+  const struct cluster_session *s = cluster_session_find (c, session);
+
+  begin (c, in, f, s ? s->rec.array_name : "");
+  cluster_session_end_refused (c, in->op, session);
+  end (c, f);
+  if (!f->allowed)
+    return;
+  if (s->rec.ended) {
+    line (f, "The session is over already: %s.", s->rec.reason);
+    return;
+  }
+  line (f, "Node %s, process %" PRIu64 ", loses array %s: every request of its "
+        "clients fails from then on.", s->rec.node, s->rec.pid,
+        s->rec.array_name);
+  if (s->rec.writable) {
+    line (f, "What its clients wrote and did not flush may be lost; what they "
+          "flushed is safe.");
+    if (s->stats_ms && s->stats.image_bytes)
+      line (f, "It holds %" PRIu64 " KiB of images that are not written yet.",
+            s->stats.image_bytes / 1024);
+  }
+}
+
+void
+cluster_preflight_forget (struct cluster *c, const struct cluster_input *in,
+                          const uint8_t disk[16], struct cluster_preflight *f)
+{
+  const struct cluster_disk *d = cluster_disk_find (c, disk);
+  char words[320];
+
+  begin (c, in, f, d ? d->rec.path : "");
+  cluster_disk_forget_refused (c, in->op, disk);
+  end (c, f);
+  if (f->allowed)
+    line (f, "The %s is forgotten; it has no data of any array, and registers "
+          "anew when its process is started.",
+          cluster_disk_words (d, words, sizeof words));
+}

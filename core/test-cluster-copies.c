@@ -1,0 +1,362 @@
+/* test-cluster-copies.c: what a member's disk was once is never taken for what it
+ * is.
+ */
+
+#include <config.h>
+
+#undef NDEBUG
+#include <assert.h>
+
+#include "test-cluster-rig.h"
+
+/* The disk stops, and what is in its place is started. */
+static void
+put (struct rig *r, unsigned m, const struct fake_disk *what)
+{
+  static unsigned starts;
+
+  r->disk[m] = *what;
+  r->disk[m].dead = false;
+  r->disk[m].op = 0;
+  snprintf (r->disk[m].instance, 16, "%u-%u", m, ++starts);
+}
+
+static void
+stop (struct rig *r, unsigned m)
+{
+  r->disk[m].dead = true;
+  UNTIL (r, !array (r)->disk[m]->alive);
+}
+
+static bool
+failed (struct rig *r)
+{
+  return strcmp (cluster_array_state (array (r)), "failed") == 0;
+}
+
+static void
+test_old_copy (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], yesterday;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  yesterday = *d;
+  d->sequence += 50;
+  rounds (&r, 60);
+  assert (cluster_disk_find (r.c, d->uuid)->rec.sequence == d->sequence);
+  d->dead = true;
+  rounds (&r, 40);
+  restart (&r);
+  put (&r, 3, &yesterday);
+  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
+  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  assert (d->full); /* it has forgotten, and is rebuilt in full */
+  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+
+  /* While it goes out beside a writer it is given nothing. */
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  rounds (&r, 60);
+  yesterday = *d;
+  d->sequence++;
+  rounds (&r, 60);
+  stop (&r, 3);
+  put (&r, 3, &yesterday);
+  r.lags = true;
+  UNTIL (&r, array (&r)->rec.change.epoch);
+  for (unsigned i = 0; i < 4; i++) {
+    rounds (&r, 30);
+    assert (state (&r, 3) == MEMBER_IN_SYNC);
+    assert (d->sequence == yesterday.sequence);
+    restart (&r);
+  }
+  r.lags = false;
+  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
+  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  assert (d->full);
+  cluster_free (r.c);
+
+  /* As a joiner, and as one that is out. */
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  yesterday = *d;
+  d->sequence++;
+  d->stuck = true;
+  rounds (&r, 60);
+  lose (&r, 3);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  assert (!d->full);
+  stop (&r, 3);
+  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
+  put (&r, 3, &yesterday);
+  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  assert (d->full);
+  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+/* Of a disk with the only copy that is left: however often it and weftd are
+ * started, whatever they are told, and be it older by one step alone.
+ */
+static void
+test_last_copy (unsigned lag)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], yesterday, right;
+  struct cluster_attach at = { .node = "host", .instance = "x",
+                               .writable = true };
+  uint64_t epoch;
+  char verdict[2048];
+
+  rig_init (&r, 0);
+  make_array (&r);
+  stop (&r, 0);
+  attach (&r, true); /* after 10 s, without it */
+  assert (state (&r, 0) == MEMBER_OUT);
+  rounds (&r, 60);
+  yesterday = *d;
+  d->sequence += lag; /* heard, but not stored */
+  rounds (&r, 8);
+  detach (&r);
+  rounds (&r, 8);
+  yesterday.min_epoch = d->min_epoch; /* known by its sequence alone */
+  yesterday.sequence = d->sequence - lag;
+  right = *d;
+  stop (&r, 3);
+  for (unsigned i = 0; i < 20; i++) {
+    put (&r, 3, i % 2 ? d : &yesterday);
+    if (i % 3 == 2)
+      restart (&r);
+    rounds (&r, i % 3 == 2 || i % 5 == 0 ? 60 : 6);
+    assert (failed (&r) && state (&r, 3) == MEMBER_IN_SYNC);
+    assert (d->sequence == yesterday.sequence);
+    if (i % 4 == 0)
+      DONE (&r, cluster_member_cancel (r.c, in, "a", 0)); /* a new epoch */
+    ASK (&r, cluster_attach (r.c, in, "a", &at));
+    assert (strcmp (r.code, "member-missing") == 0);
+    assert (strstr (r.detail, "old copy") && strstr (r.detail, "delete"));
+  }
+  assert (cluster_verdict (r.c, verdict, sizeof verdict) == CLUSTER_ERROR);
+  assert (strstr (verdict, "put the right disk back"));
+
+  /* The right one is itself, whatever was in its place. */
+  epoch = array (&r)->rec.epoch;
+  put (&r, 3, &right);
+  rounds (&r, 4);
+  assert (!failed (&r));
+  attach (&r, true);
+  assert (state (&r, 3) == MEMBER_IN_SYNC && array (&r)->rec.epoch > epoch);
+  cluster_free (r.c);
+}
+
+/* It can't be put in the place of itself, and can be let go with the array. */
+static void
+test_last_copy_let_go (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], yesterday;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  stop (&r, 0);
+  attach (&r, true);
+  yesterday = *d;
+  d->sequence++;
+  rounds (&r, 8);
+  r.attached = false;
+  for (unsigned m = 1; m < MEMBERS; m++)
+    stop (&r, m);
+  put (&r, 3, &yesterday);
+  UNTIL (&r, array (&r)->disk[3]->old_copy);
+  REFUSED (&r, "last-copy",
+           cluster_member_replace (r.c, in, "a", 3, r.disk[4].uuid));
+  DONE (&r, cluster_array_delete (r.c, in, "a"));
+  UNTIL (&r, cluster_uuid_is_zero (d->array));
+  cluster_free (r.c);
+}
+
+/* Both copies of something are old: neither is given up for the other. */
+static void
+test_all_old (void)
+{
+  struct rig r;
+  struct fake_disk yesterday[2];
+
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
+  rounds (&r, 60);
+  memcpy (yesterday, r.disk, sizeof yesterday);
+  for (unsigned m = 0; m < 2; m++)
+    r.disk[m].sequence += 9;
+  rounds (&r, 60);
+  for (unsigned m = 0; m < 2; m++)
+    stop (&r, m);
+  restart (&r);
+  for (unsigned m = 0; m < 2; m++)
+    put (&r, m, &yesterday[m]);
+  rounds (&r, 80);
+  for (unsigned m = 0; m < 2; m++) {
+    assert (state (&r, m) == MEMBER_IN_SYNC);
+    assert (!cluster_uuid_is_zero (r.disk[m].array));
+  }
+  assert (failed (&r));
+  cluster_free (r.c);
+}
+
+/* After an old copy was taken in and rebuilt, the disk that was in its place is
+ * the old one, though it had written more; and though it has raised its min_epoch
+ * as high as its start may, which this weftd has not heard.
+ */
+static void
+test_right_disk_too_late (bool blank)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], yesterday, right;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  rounds (&r, 60);
+  yesterday = *d;
+  d->sequence += 1000;
+  rounds (&r, 60);
+  if (blank) {
+    memset (yesterday.array, 0, 16);
+    yesterday.min_epoch = yesterday.states_epoch = 0;
+  }
+  attach (&r, true);
+  lose (&r, 3);
+  rounds (&r, 1);
+  r.disk[3].dead = true;
+  right = *d;
+  right.states_epoch = array (&r)->rec.epoch;
+  right.min_epoch = right.states_epoch + 1;
+  UNTIL (&r, state (&r, 3) == MEMBER_OUT && !array (&r)->disk[3]->alive);
+  right.states_epoch = array (&r)->rec.epoch;
+  right.min_epoch = right.states_epoch + 1;
+  restart (&r);
+  put (&r, 3, &yesterday);
+  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+  assert (d->sequence < right.sequence);
+  rounds (&r, 60);
+  stop (&r, 3);
+  restart (&r);
+  put (&r, 3, &right);
+  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
+  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  assert (d->full);
+  cluster_free (r.c);
+}
+
+/* Heartbeats of one process may come out of order, and weftd may be started in
+ * between: that makes no old copy of its disk.
+ */
+static void
+test_out_of_order (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3];
+  uint64_t epoch, min_epoch;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  rounds (&r, 50);
+  epoch = array (&r)->rec.epoch;
+  min_epoch = d->min_epoch;
+  d->sequence += 5;
+  rounds (&r, 50);
+  d->sequence -= 5;
+  d->min_epoch--;
+  restart (&r);
+  rounds (&r, 8);
+  assert (!array (&r)->disk[3]->old_copy);
+  d->sequence += 5;
+  d->min_epoch = min_epoch;
+  rounds (&r, 30);
+  assert (array (&r)->rec.epoch == epoch);
+  assert (state (&r, 3) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+/* A copy that is put back in a moment is an old one, too. */
+static void
+test_copy_at_once (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], copy;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  rounds (&r, 50);
+  copy = *d;
+  d->sequence += 5;
+  rounds (&r, 8);
+  put (&r, 3, &copy);
+  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
+  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  assert (d->full);
+  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+
+  /* Everything was off for a while, and one comes back as of yesterday: an
+   * attach does not wait for it.
+   */
+  attach (&r, true);
+  copy = *d;
+  d->sequence += 50;
+  rounds (&r, 60);
+  r.attached = false; /* it dies with them */
+  snprintf (r.instance, sizeof r.instance, "h again");
+  for (unsigned i = 0; i < MEMBERS; i++)
+    r.disk[i].dead = true;
+  rounds (&r, 80);
+  restart (&r);
+  for (unsigned i = 0; i < MEMBERS; i++)
+    put (&r, i, i == 3 ? &copy : &r.disk[i]);
+  rounds (&r, 40);
+  attach (&r, true);
+  UNTIL (&r, d->full || d->join.phase != CLUSTER_JOIN_NONE);
+  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+/* A running clone goes on asking: that is said once. */
+static void
+test_clone (void)
+{
+  struct rig r;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  rounds (&r, 8);
+  r.warnings = 0;
+  put (&r, 4, &r.disk[3]);
+  rounds (&r, 80);
+  assert (r.warnings == 1 && array (&r)->disk[3]->alive);
+  put (&r, 4, &r.disk[3]);
+  rounds (&r, 80);
+  assert (r.warnings == 2);
+  assert (state (&r, 3) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+int
+main (void)
+{
+  test_old_copy ();
+  test_last_copy (1);
+  test_last_copy (2);
+  test_last_copy (50);
+  test_last_copy_let_go ();
+  test_all_old ();
+  test_right_disk_too_late (false);
+  test_right_disk_too_late (true);
+  test_out_of_order ();
+  test_copy_at_once ();
+  test_clone ();
+  return 0;
+}

@@ -1,0 +1,114 @@
+/* connect.c: the making of an NBD connection to a member. */
+
+#include <config.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "connect.h"
+#include "exposure.h"
+#include "hangup.h"
+#include "role.h"
+
+#define ENDING_CHECK_MS 100
+
+static uint64_t
+now_ms (void)
+{
+  struct timespec ts;
+
+  clock_gettime (CLOCK_MONOTONIC, &ts);
+  return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+char *
+connect_door_uri (const char *uri, const char *door, const char *token)
+{
+  const char *path = strstr (uri, "://") + 3, *query;
+  char *r;
+
+  path += strcspn (path, "/?#");
+  query = path + strcspn (path, "?#");
+  if (asprintf (&r, "%.*s/%s/%s%s", (int) (path - uri), uri, door, token,
+                query) == -1)
+    return NULL;
+  return r;
+}
+
+/* libnbd's errors say which of its functions failed; people don't care. */
+static const char *
+nbd_reason (void)
+{
+  const char *text = nbd_get_error ();
+  const char *colon;
+
+  if (text == NULL)
+    return "unknown error";
+  colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
+  return colon ? colon + 2 : text;
+}
+
+bool
+connect_is_tls (const char *uri)
+{
+  return strncasecmp (uri, "nbds", 4) == 0;
+}
+
+static enum connect_failure
+prepare_tls (struct nbd_handle *nbd, const char *uri)
+{
+  if (!connect_is_tls (uri))
+    return params.map == NULL && exposure_uri_plain (uri) ? CONNECT_PLAIN : 0;
+  /* Without a CA libnbd would speak to anybody. */
+  if (params.tls == NULL)
+    return CONNECT_NO_CA;
+  return nbd_set_tls (nbd, LIBNBD_TLS_REQUIRE) == -1 ||
+                 nbd_set_tls_certificates (nbd, params.tls) == -1 ||
+                 nbd_set_tls_verify_peer (nbd, true) == -1
+             ? CONNECT_NBD
+             : 0;
+}
+
+enum connect_failure
+connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
+             bool until_end)
+{
+  uint64_t deadline_ms = now_ms () + wait_ms, now;
+  enum connect_failure failure = prepare_tls (nbd, uri);
+
+  if (failure)
+    return failure;
+  if (nbd_aio_connect_uri (nbd, uri) == -1)
+    return CONNECT_NBD;
+  while (nbd_aio_is_connecting (nbd) > 0) {
+    now = now_ms ();
+    if (now >= deadline_ms || (until_end && hangup_ending ()))
+      return CONNECT_NO_ANSWER;
+    wait_ms = deadline_ms - now;
+    if (wait_ms > ENDING_CHECK_MS)
+      wait_ms = ENDING_CHECK_MS;
+    if (nbd_poll (nbd, (int) wait_ms) == -1)
+      return CONNECT_NBD;
+  }
+  return nbd_aio_is_ready (nbd) == 1 ? 0 : CONNECT_NBD;
+}
+
+const char *
+connect_reason (enum connect_failure failure)
+{
+  switch (failure) {
+  case CONNECT_NO_ANSWER:
+    return "no answer in time";
+  case CONNECT_PLAIN:
+    return "it is on another host, and its URI is not nbds://";
+  case CONNECT_NO_CA:
+    return "it speaks TLS; give tls=FOLDER, by whose CA it is verified";
+  case CONNECT_NBD:
+    break;
+  }
+  return nbd_reason ();
+}

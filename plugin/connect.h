@@ -1,0 +1,37 @@
+/* connect.h: the making of an NBD connection to a member.
+ *
+ * Other hosts are spoken to by TLS only, and only those that the cluster's CA
+ * (tls=) has certified.
+ */
+
+#ifndef WEFT_CONNECT_H
+#define WEFT_CONNECT_H
+
+#include <stdbool.h>
+
+#include <libnbd.h>
+
+/* The URI of a member's door: the member's own, with DOOR/TOKEN as the export
+ * name.  The caller frees it; NULL: out of memory.
+ */
+char *connect_door_uri (const char *uri, const char *door, const char *token);
+
+enum connect_failure {
+  CONNECT_NO_ANSWER = 1, /* in time */
+  CONNECT_NBD,           /* libnbd says why */
+  CONNECT_PLAIN,         /* no TLS to another host */
+  CONNECT_NO_CA,         /* TLS, and no tls= */
+};
+
+/* Connect a handle, within wait_ms, or, with until_end, until nbdkit is ending.
+ * 0; else connect_reason says why it failed, of CONNECT_NBD in this thread, at
+ * once.
+ */
+enum connect_failure connect_nbd (struct nbd_handle *nbd, const char *uri,
+                                  unsigned wait_ms, bool until_end);
+const char *connect_reason (enum connect_failure failure);
+
+/* Does this URI want TLS? */
+bool connect_is_tls (const char *uri);
+
+#endif /* WEFT_CONNECT_H */

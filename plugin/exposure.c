@@ -1,0 +1,151 @@
+/* exposure.c: what leaves this host goes by TLS, or not at all.
+ *
+ * nbdkit listens after get_ready, and by then it may already have told its
+ * parent that all is well: so what it is about to do is read from its options.
+ * Sockets that it was handed (LISTEN_FDS) are there at get_ready.
+ */
+
+#include <config.h>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define NBDKIT_API_VERSION 2
+#include <nbdkit-plugin.h>
+
+#include "exposure.h"
+#include "listeners.h"
+#include "options.h"
+
+bool
+exposure_of (const struct sockaddr_storage *sa)
+{
+  const struct in6_addr *a6;
+  uint32_t a4;
+
+  switch (sa->ss_family) {
+  case AF_INET:
+    a4 = ntohl (((const struct sockaddr_in *) sa)->sin_addr.s_addr);
+    return a4 >> 24 != 127;
+  case AF_INET6:
+    a6 = &((const struct sockaddr_in6 *) sa)->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED (a6))
+      return a6->s6_addr[12] != 127;
+    return !IN6_IS_ADDR_LOOPBACK (a6);
+  }
+  return false;
+}
+
+/* A name is not looked up: only "localhost" is known to be this host. */
+static bool
+host_exposed (const char *host)
+{
+  struct sockaddr_storage sa = { .ss_family = AF_INET };
+
+  if (inet_pton (AF_INET, host, &((struct sockaddr_in *) &sa)->sin_addr) == 1)
+    return exposure_of (&sa);
+  sa.ss_family = AF_INET6;
+  if (inet_pton (AF_INET6, host, &((struct sockaddr_in6 *) &sa)->sin6_addr)
+      == 1)
+    return exposure_of (&sa);
+  return host[0] != '\0' && strcasecmp (host, "localhost") != 0;
+}
+
+bool
+exposure_uri_plain (const char *uri)
+{
+  static const char *const safe[] = { "https://", "nbds://", "nbd+unix:",
+                                      "nbds+unix:", "nbd+vsock:",
+                                      "nbds+vsock:" };
+  const char *p = strstr (uri, "://"), *at;
+  char host[256];
+  size_t n;
+
+  for (unsigned i = 0; i < sizeof safe / sizeof safe[0]; i++)
+    if (strncasecmp (uri, safe[i], strlen (safe[i])) == 0)
+      return false;
+  p = p ? p + 3 : uri;
+  at = p + strcspn (p, "@/?#");
+  if (*at == '@') /* user@host */
+    p = at + 1;
+  if (*p == '[')
+    n = strcspn (++p, "]");
+  else
+    n = strcspn (p, ":/?#");
+  snprintf (host, sizeof host, "%.*s", n < sizeof host ? (int) n : 0, p);
+  return n >= sizeof host || host_exposed (host);
+}
+
+/* The first address off this host of those that nbdkit is about to listen on;
+ * its family is 0 where there is none, or it can't be looked up: then nbdkit
+ * can't listen there either.
+ */
+static void
+will_listen (struct sockaddr_storage *exposed)
+{
+  const struct addrinfo hints = { .ai_flags = AI_PASSIVE,
+                                  .ai_socktype = SOCK_STREAM };
+  struct addrinfo *list = NULL;
+
+  exposed->ss_family = AF_UNSPEC;
+  if (getaddrinfo (options.address[0] ? options.address : NULL, "10809",
+                   &hints, &list) != 0)
+    return;
+  for (struct addrinfo *a = list; a; a = a->ai_next) {
+    struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
+
+    memcpy (&sa, a->ai_addr, a->ai_addrlen);
+    if (exposure_of (&sa))
+      *exposed = sa;
+  }
+  freeaddrinfo (list);
+}
+
+int
+exposure_check_start (bool verify)
+{
+  struct sockaddr_storage sa;
+  char where[NI_MAXHOST];
+  const char *missing = NULL;
+
+  if (!listeners_any (&sa)) {
+    if (!options.ip)
+      return 0;
+    will_listen (&sa);
+  }
+  if (sa.ss_family == AF_UNSPEC)
+    return 0;
+  if (!options.tls_required)
+    missing = verify ? "--tls=require --tls-verify-peer" : "--tls=require";
+  else if (verify && !options.verify_peer)
+    missing = "--tls-verify-peer";
+  if (missing == NULL)
+    return 0;
+  if (getnameinfo ((struct sockaddr *) &sa, sizeof sa, where, sizeof where,
+                   NULL, 0, NI_NUMERICHOST) != 0)
+    strcpy (where, "an address of this host");
+  nbdkit_error ("it would listen on %s, which other hosts reach, without %s: "
+                "give nbdkit that and --tls-certificates=FOLDER, or let it "
+                "listen on this host only, by -i 127.0.0.1 or -U SOCKET",
+                where, missing);
+  return -1;
+}
+
+int
+exposure_check_client (void)
+{
+  struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
+  socklen_t bytes = sizeof sa;
+
+  if (nbdkit_is_tls () == 1 ||
+      nbdkit_peer_name ((struct sockaddr *) &sa, &bytes) == -1 ||
+      !exposure_of (&sa))
+    return 0;
+  nbdkit_error ("a client on another host came without TLS and is refused: "
+                "start nbdkit with --tls=require");
+  return -1;
+}

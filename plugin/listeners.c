@@ -1,0 +1,141 @@
+/* listeners.c: the sockets that nbdkit listens on, and what it accepted.
+ *
+ * nbdkit keeps them to itself, so they are looked for among the descriptors of
+ * the process.  Each is looked at through a duplicate: its number may be another
+ * file's a moment later.
+ */
+
+#include <config.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/vm_sockets.h>
+
+#include "exposure.h"
+#include "listeners.h"
+
+/* nbdkit listens on one socket for each address of a name; systemd hands it 16
+ * at most.
+ */
+#define LISTENERS_MAX 64
+
+struct address {
+  struct sockaddr_storage sa;
+  socklen_t bytes;
+};
+
+/* Call this for each socket of the process. */
+static void
+each_socket (void (*f) (int fd, const struct address *local, void *opaque),
+             void *opaque)
+{
+  DIR *dir = opendir ("/proc/self/fd");
+  struct dirent *entry;
+
+  while (dir && (entry = readdir (dir)) != NULL) {
+    struct address local = { .bytes = sizeof local.sa };
+    int fd = -1;
+
+    if (entry->d_name[0] != '.')
+      fd = fcntl (atoi (entry->d_name), F_DUPFD_CLOEXEC, 0);
+    if (fd == -1)
+      continue;
+    if (getsockname (fd, (struct sockaddr *) &local.sa, &local.bytes) == 0)
+      f (fd, &local, opaque);
+    close (fd);
+  }
+  if (dir)
+    closedir (dir);
+}
+
+struct listeners {
+  struct address address[LISTENERS_MAX];
+  unsigned count;
+  int how;
+};
+
+static bool
+listens (int fd)
+{
+  socklen_t bytes = sizeof (int);
+  int r = 0;
+
+  return getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &r, &bytes) == 0 && r;
+}
+
+static void
+note_listener (int fd, const struct address *local, void *opaque)
+{
+  struct listeners *l = opaque;
+
+  if (l->count < LISTENERS_MAX && listens (fd))
+    l->address[l->count++] = *local;
+}
+
+/* Was this connection accepted by that listener?  Whatever address a client has
+ * reached it by, the port is the same, and no connection that is made by this
+ * process gets it.
+ */
+static bool
+accepted_by (const struct address *a, const struct address *listener)
+{
+  if (a->sa.ss_family != listener->sa.ss_family)
+    return false;
+  switch (a->sa.ss_family) {
+  case AF_INET:
+    return ((const struct sockaddr_in *) &a->sa)->sin_port ==
+           ((const struct sockaddr_in *) &listener->sa)->sin_port;
+  case AF_INET6:
+    return ((const struct sockaddr_in6 *) &a->sa)->sin6_port ==
+           ((const struct sockaddr_in6 *) &listener->sa)->sin6_port;
+  case AF_VSOCK:
+    return ((const struct sockaddr_vm *) &a->sa)->svm_port ==
+           ((const struct sockaddr_vm *) &listener->sa)->svm_port;
+  case AF_UNIX:
+    return a->bytes == listener->bytes &&
+           memcmp (&a->sa, &listener->sa, a->bytes) == 0;
+  }
+  return false;
+}
+
+static void
+hang_up_one (int fd, const struct address *local, void *opaque)
+{
+  const struct listeners *l = opaque;
+
+  for (unsigned i = 0; i < l->count; i++)
+    if (accepted_by (local, &l->address[i]) && !listens (fd)) {
+      shutdown (fd, l->how);
+      return;
+    }
+}
+
+void
+listeners_hang_up (int how)
+{
+  struct listeners l = { .how = how };
+
+  each_socket (note_listener, &l);
+  each_socket (hang_up_one, &l);
+}
+
+bool
+listeners_any (struct sockaddr_storage *exposed)
+{
+  struct listeners l = { .count = 0 };
+
+  exposed->ss_family = AF_UNSPEC;
+  each_socket (note_listener, &l);
+  for (unsigned i = 0; i < l.count; i++)
+    if (exposure_of (&l.address[i].sa))
+      *exposed = l.address[i].sa;
+  return l.count > 0;
+}

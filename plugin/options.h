@@ -1,0 +1,23 @@
+/* options.h: what nbdkit was told on its own command line.
+ *
+ * A plugin hears of -r and of TLS only when the first client comes, and of the
+ * addresses never; but we must know before anything is served.
+ */
+
+#ifndef WEFT_OPTIONS_H
+#define WEFT_OPTIONS_H
+
+#include <stdbool.h>
+
+struct options {
+  bool readonly;
+  bool tls_required, verify_peer;
+  bool ip;       /* it makes TCP sockets, unless it was handed its sockets */
+  char address[256]; /* of those, or its name; "": all of this host */
+};
+extern struct options options;
+
+/* In get_ready, before there are other threads.  -1: an error was said. */
+int options_read (void);
+
+#endif /* WEFT_OPTIONS_H */

@@ -1,0 +1,163 @@
+/* auth-audit.c: the audit trail: who did what, from where, and what came of it.
+ * Each line is stored together with what was done.  A ring in memory and as
+ * many records; secrets are never in it.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth-internal.h"
+#include "fields.h"
+#include "loop.h"
+#include "refusals.h"
+#include "routes.h"
+#include "text.h"
+
+#define KEY_FORMAT "%020" PRIu64
+
+void
+audit_free (struct auth *a)
+{
+  for (size_t i = 0; i < AUTH_AUDIT_MAX; i++)
+    json_decref (a->audit[i].json);
+}
+
+/* Returns the number of the line that had to go, or 0. */
+static uint64_t
+append (struct auth *a, uint64_t id, json_t *json)
+{
+  size_t end = (a->audit_first + a->audit_count) % AUTH_AUDIT_MAX;
+  struct audit_line *line = &a->audit[end];
+  uint64_t gone = 0;
+
+  if (a->audit_count < AUTH_AUDIT_MAX)
+    a->audit_count++;
+  else {
+    gone = line->id;
+    json_decref (line->json);
+    a->audit_first = (a->audit_first + 1) % AUTH_AUDIT_MAX;
+  }
+  line->id = id;
+  line->json = json;
+  a->audit_last = id;
+  return gone;
+}
+
+int
+audit_load (struct auth *a, const char *key, const char *json, char *why,
+            size_t why_size)
+{
+  json_t *object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
+  char *end;
+  uint64_t id = strtoull (key, &end, 10);
+
+  if (!json_is_object (object) || *end || id <= a->audit_last) {
+    json_decref (object);
+    snprintf (why, why_size, "it is no line of the audit trail");
+    return -1;
+  }
+  append (a, id, object);
+  return 0;
+}
+
+/* Heartbeats and the like are a node's work, not somebody's decision. */
+static bool
+belongs (const struct request *r)
+{
+  const struct route *route = r->route;
+
+  if (route->method == NULL || strcmp (route->method, "GET") == 0 ||
+      route->asks || r->query.dry_run)
+    return false;
+  if (route->who == WHO_NODE && strstr (route->pattern, "/certificate") == NULL)
+    return strcmp (route->method, "DELETE") == 0 &&
+           r->caller.via != VIA_CERTIFICATE;
+  return true;
+}
+
+/* What it was about. */
+static json_t *
+subject_of (const struct request *r)
+{
+  const char *pattern = r->route->pattern;
+  const char *told = auth_request_subject (r->auth);
+  char text[NAME_BYTES_MAX + 64];
+
+  if (strstr (pattern, "{member}")) {
+    snprintf (text, sizeof text, "%s/%u", r->name, r->member);
+    return json_string (text);
+  }
+  if (strstr (pattern, "{name}"))
+    return json_string (r->name);
+  if (strstr (pattern, "{uuid}"))
+    return text_uuid (r->uuid);
+  if (strstr (pattern, "{id}"))
+    return text_session (r->id);
+  if (r->create)
+    return json_string (r->create->name);
+  return told ? text_or_null (told) : json_null ();
+}
+
+void
+auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
+            int status, uint64_t wall_ms)
+{
+  const struct caller *caller = &r->caller;
+  const char *path = r->route->pattern;
+  char key[STORE_KEY_BYTES], action[128], *text;
+  uint64_t gone;
+  json_t *line;
+
+  if (!belongs (r))
+    return;
+  /* Who tries passwords must not push out what others did. */
+  if (status >= 400 && caller->role == ROLE_NOBODY &&
+      !refusals_first (path, caller->address))
+    return;
+  if (strncmp (path, "/api/v1", 7) == 0)
+    path += 7;
+  snprintf (action, sizeof action, "%s %s", r->route->method, path);
+  line = json_pack ("{so so ss ss ss so si}", "at", text_time (wall_ms), "who",
+                    text_or_null (caller->name), "via",
+                    auth_via_word (caller->via), "address", caller->address,
+                    "action", action, "subject", subject_of (r), "status",
+                    status);
+  text = json_dumps (line, JSON_COMPACT);
+  if (text == NULL)
+    abort ();
+  gone = append (a, a->audit_last + 1, line);
+  snprintf (key, sizeof key, KEY_FORMAT, a->audit_last);
+  store_txn_add (t, "audit", key, text);
+  if (gone > 0) {
+    snprintf (key, sizeof key, KEY_FORMAT, gone);
+    store_txn_add (t, "audit", key, NULL);
+  }
+}
+
+json_t *
+auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit)
+{
+  json_t *list = json_array (), *next = json_null (), *copy;
+  char text[24];
+
+  for (size_t i = a->audit_count; i-- > 0;) {
+    const struct audit_line *line
+      = &a->audit[(a->audit_first + i) % AUTH_AUDIT_MAX];
+
+    if (cursor > 0 && line->id >= cursor)
+      continue;
+    if (json_array_size (list) == limit) {
+      next = json_string (text);
+      break;
+    }
+    copy = json_copy (line->json);
+    json_object_set_new (copy, "id", text_number (line->id));
+    json_array_append_new (list, copy);
+    snprintf (text, sizeof text, "%" PRIu64, line->id);
+  }
+  return json_pack ("{so so}", "audit", list, "next", next);
+}

@@ -1,0 +1,145 @@
+/* auth-internal.h: what the files of auth share.
+ *
+ * Records, by kind: "user" (key: its name), "login", "token" and "node-token"
+ * (key: the hash of the secret, in hex), "certificate" (key: its serial
+ * number), "audit" (key: its number).
+ */
+
+#ifndef WEFT_AUTH_INTERNAL_H
+#define WEFT_AUTH_INTERNAL_H
+
+#include <pthread.h>
+
+#include <bsd/sys/queue.h>
+
+#include "auth.h"
+#include "ca.h"
+#include "store.h"
+
+#define AUTH_USERS_MAX 100
+#define AUTH_TOKENS_MAX 500      /* and as many of nodes */
+#define AUTH_LOGINS_OF_USER_MAX 20
+#define AUTH_AUDIT_MAX 5000
+
+#define AUTH_LOGIN_IDLE_MS (UINT64_C (12) * 3600 * 1000)
+#define AUTH_LOGIN_MS (UINT64_C (7) * 24 * 3600 * 1000)
+#define AUTH_USED_MS (UINT64_C (60) * 1000) /* `used` is stored this often */
+#define AUTH_CERTIFICATE_SECONDS (365 * 24 * 3600) /* a node's */
+/* For so long an expired token is known as such. */
+#define AUTH_EXPIRED_MS (UINT64_C (24) * 3600 * 1000)
+
+/* scrypt, with 2 ** log_n rounds of r KiB / 8. */
+struct auth_password {
+  uint8_t salt[16], key[32];
+  unsigned log_n, r, p;
+};
+
+struct user {
+  TAILQ_ENTRY (user) link;
+  char name[64];
+  enum auth_role role;
+  struct auth_password password;
+  uint64_t created;
+};
+
+enum secret_kind { SECRET_LOGIN, SECRET_TOKEN, SECRET_NODE_TOKEN };
+
+struct secret {
+  TAILQ_ENTRY (secret) link;
+  enum secret_kind kind;
+  uint8_t hash[AUTH_HASH_BYTES];
+  char name[64]; /* of the user, the token, or the node ("": any) */
+  char by[64];   /* the user who made it; a token goes with its user */
+  enum auth_role role; /* of a token */
+  uint64_t created, used, expires; /* wall clock, ms; 0: never */
+  uint64_t stored_used;
+  bool spent; /* of a node: once only */
+};
+
+struct certificate {
+  TAILQ_ENTRY (certificate) link;
+  char serial[AUTH_SERIAL_BYTES];
+  char node[64];
+  uint64_t created, expires;
+  json_t *addresses; /* that it is for */
+};
+
+struct audit_line {
+  uint64_t id;
+  json_t *json;
+};
+
+struct auth {
+  bool no_login;
+  const struct ca *ca;
+  struct ca_names own;
+
+  pthread_mutex_t lock; /* of the following: the loop's thread writes */
+  TAILQ_HEAD (, user) users;
+  TAILQ_HEAD (, secret) secrets;
+  TAILQ_HEAD (, certificate) certificates;
+  bool setup;
+  uint8_t setup_hash[AUTH_HASH_BYTES];
+  const char *setup_file;
+
+  /* The loop's alone: a ring, the oldest line at `first`. */
+  struct audit_line audit[AUTH_AUDIT_MAX];
+  size_t audit_first, audit_count;
+  uint64_t audit_last;
+};
+
+/* ---- auth.c: with the lock held, or on the loop's thread. ---- */
+
+/* A new secret: the text for its owner, the hash for us. */
+void auth_secret_make (char text[AUTH_SECRET_BYTES],
+                       uint8_t hash[AUTH_HASH_BYTES]);
+void auth_secret_hash (const char *text, uint8_t hash[AUTH_HASH_BYTES]);
+/* What the page of a login sends with each change. */
+void auth_csrf (const char *secret, char csrf[AUTH_SECRET_BYTES]);
+
+struct user *auth_user (const struct auth *a, const char *name);
+struct secret *auth_secret (const struct auth *a, enum secret_kind kind,
+                            const uint8_t hash[AUTH_HASH_BYTES]);
+struct secret *auth_token (const struct auth *a, const char *name);
+struct certificate *auth_certificate (const struct auth *a,
+                                      const char *serial);
+bool auth_is_own_address (const struct auth *a, const char *address);
+
+/* ---- auth-store.c: the loop's thread; they lock. ---- */
+
+/* Put it in, or store what has changed of it; takes it over. */
+void auth_put_user (struct auth *a, struct store_txn *t, struct user *u);
+void auth_put_secret (struct auth *a, struct store_txn *t, struct secret *s);
+void auth_put_certificate (struct auth *a, struct store_txn *t,
+                           struct certificate *c);
+void auth_drop_user (struct auth *a, struct store_txn *t, struct user *u);
+void auth_drop_secret (struct auth *a, struct store_txn *t, struct secret *s);
+void auth_drop_certificate (struct auth *a, struct store_txn *t,
+                            struct certificate *c);
+void auth_setup_end (struct auth *a);
+/* All logins of a user, but for `but` (NULL: none). */
+void auth_drop_logins (struct auth *a, struct store_txn *t, const char *user,
+                       const uint8_t *but);
+/* All that a user made, for scripts and for nodes. */
+void auth_drop_tokens (struct auth *a, struct store_txn *t, const char *user);
+
+/* ---- auth-audit.c ---- */
+
+int audit_load (struct auth *a, const char *key, const char *json, char *why,
+                size_t why_size);
+void audit_free (struct auth *a);
+
+/* ---- auth-password.c: slow; from HTTP threads. ---- */
+
+#define PASSWORD_BYTES_MIN 12
+#define PASSWORD_BYTES_MAX 256
+
+/* Around each of the two below; false: too many wait already. */
+bool password_begin (void);
+void password_end (void);
+
+void password_make (const char *text, struct auth_password *p);
+/* NULL: as slow as for somebody, and false. */
+bool password_is (const char *text, const struct auth_password *p);
+
+#endif /* WEFT_AUTH_INTERNAL_H */

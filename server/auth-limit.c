@@ -1,0 +1,174 @@
+/* auth-limit.c: how often a password may be tried: see auth-limit.h.
+ *
+ * Three buckets stand in the way of each try, and each fills up again with
+ * time: one for this user from this address, one for this address, one for this
+ * user.  The first is the smallest, and is asked first: so whoever tries one
+ * user's password again and again is stopped there, and neither this user at
+ * another address, nor another user at this address, is kept out.
+ *
+ * The last is not asked where the user has given the right password within a
+ * day: else a few hosts could keep anybody out whose name they know.
+ */
+
+#include <config.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "auth-limit.h"
+
+#define BUCKETS_MAX 2048
+#define KNOWN_MAX 1024
+#define KNOWN_MS (UINT64_C (24) * 3600 * 1000)
+
+struct size {
+  char kind;
+  unsigned tries;    /* when it is full */
+  uint64_t refill_ms; /* for each try */
+};
+
+static const struct size sizes[] = {
+  { 'b', 5, 30000 }, /* both */
+  { 'a', 40, 3000 }, /* the address */
+  { 'u', 40, 3000 }, /* the user */
+};
+
+#define KINDS (sizeof sizes / sizeof sizes[0])
+
+struct bucket {
+  char key[128]; /* "": free */
+  uint64_t used_ms; /* how much of it is used up, in time */
+  uint64_t at_ms;   /* as of then */
+};
+
+/* A user at an address. */
+struct known {
+  char key[128]; /* of their bucket; "": free */
+  uint64_t at_ms; /* when the password was right */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct bucket buckets[BUCKETS_MAX];
+static struct known known[KNOWN_MAX];
+
+static void
+refill (struct bucket *b, uint64_t now_ms)
+{
+  uint64_t gone = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
+
+  b->used_ms = b->used_ms > gone ? b->used_ms - gone : 0;
+  b->at_ms += gone;
+}
+
+/* One that is full again is as good as none; else the fullest must go. */
+static struct bucket *
+find (const char *key, uint64_t now_ms)
+{
+  struct bucket *best = &buckets[0];
+
+  for (size_t i = 0; i < BUCKETS_MAX; i++) {
+    refill (&buckets[i], now_ms);
+    if (strcmp (buckets[i].key, key) == 0)
+      return &buckets[i];
+    if (buckets[i].used_ms < best->used_ms)
+      best = &buckets[i];
+  }
+  snprintf (best->key, sizeof best->key, "%s", key);
+  best->used_ms = 0;
+  return best;
+}
+
+static void
+make_key (char key[128], char kind, const char *address, const char *user)
+{
+  snprintf (key, 128, "%c %.45s %.63s", kind, kind == 'u' ? "" : address,
+            kind == 'a' ? "" : user);
+}
+
+/* How many of the buckets stand in the way. */
+static size_t
+kinds_for (const char *address, const char *user, uint64_t now_ms)
+{
+  char key[128];
+
+  make_key (key, 'b', address, user);
+  for (size_t i = 0; i < KNOWN_MAX; i++)
+    if (strcmp (known[i].key, key) == 0)
+      return now_ms < known[i].at_ms + KNOWN_MS ? KINDS - 1 : KINDS;
+  return KINDS;
+}
+
+unsigned
+limit_take (const char *address, const char *user, uint64_t now_ms)
+{
+  struct bucket *b[KINDS];
+  uint64_t wait_ms = 0;
+  size_t kinds;
+  char key[128];
+
+  pthread_mutex_lock (&lock);
+  kinds = kinds_for (address, user, now_ms);
+  for (size_t i = 0; i < kinds && wait_ms == 0; i++) {
+    uint64_t full = sizes[i].tries * sizes[i].refill_ms;
+
+    make_key (key, sizes[i].kind, address, user);
+    b[i] = find (key, now_ms);
+    if (b[i]->used_ms + sizes[i].refill_ms > full)
+      wait_ms = b[i]->used_ms + sizes[i].refill_ms - full;
+    else
+      b[i]->used_ms += sizes[i].refill_ms;
+    if (wait_ms > 0) /* what was taken from the others goes back */
+      while (i-- > 0)
+        b[i]->used_ms -= sizes[i].refill_ms;
+  }
+  pthread_mutex_unlock (&lock);
+  return (unsigned) ((wait_ms + 999) / 1000);
+}
+
+static void
+give_back (const char *address, const char *user, uint64_t now_ms)
+{
+  size_t kinds = kinds_for (address, user, now_ms);
+  char key[128];
+
+  for (size_t i = 0; i < kinds; i++) {
+    struct bucket *b;
+
+    make_key (key, sizes[i].kind, address, user);
+    b = find (key, now_ms);
+    b->used_ms = b->used_ms > sizes[i].refill_ms
+                   ? b->used_ms - sizes[i].refill_ms
+                   : 0;
+  }
+}
+
+void
+limit_give_back (const char *address, const char *user, uint64_t now_ms)
+{
+  pthread_mutex_lock (&lock);
+  give_back (address, user, now_ms);
+  pthread_mutex_unlock (&lock);
+}
+
+void
+limit_known (const char *address, const char *user, uint64_t now_ms)
+{
+  struct known *k = &known[0];
+  char key[128];
+
+  make_key (key, 'b', address, user);
+  pthread_mutex_lock (&lock);
+  give_back (address, user, now_ms);
+  for (size_t i = 0; i < KNOWN_MAX; i++) {
+    if (strcmp (known[i].key, key) == 0) {
+      k = &known[i];
+      break;
+    }
+    if (known[i].at_ms < k->at_ms) /* the one of longest ago must go */
+      k = &known[i];
+  }
+  strcpy (k->key, key);
+  k->at_ms = now_ms;
+  pthread_mutex_unlock (&lock);
+}

@@ -1,0 +1,17 @@
+/* auth-limit.h: how often a password may be tried.  From any thread. */
+
+#ifndef WEFT_AUTH_LIMIT_H
+#define WEFT_AUTH_LIMIT_H
+
+#include <stdint.h>
+
+/* Before a try.  Returns 0, or the seconds to wait. */
+unsigned limit_take (const char *address, const char *user, uint64_t now_ms);
+/* It was none, and does not count. */
+void limit_give_back (const char *address, const char *user, uint64_t now_ms);
+/* It was good: it does not count, and for a day this user is known at this
+ * address, and not kept out by those who try the user's password elsewhere.
+ */
+void limit_known (const char *address, const char *user, uint64_t now_ms);
+
+#endif /* WEFT_AUTH_LIMIT_H */

@@ -1,0 +1,49 @@
+/* auth-request.h: what a request about users, tokens and nodes brings along. */
+
+#ifndef WEFT_AUTH_REQUEST_H
+#define WEFT_AUTH_REQUEST_H
+
+#include "auth-internal.h"
+#include "fields.h"
+#include "loop.h"
+
+#define PEM_BYTES_MAX 16384
+
+struct auth_request {
+  char name[64]; /* of a user, a token or a node */
+  enum auth_role role; /* ROLE_NOBODY: not given */
+  char password[PASSWORD_BYTES_MAX + 1], current[PASSWORD_BYTES_MAX + 1];
+  char secret[AUTH_SECRET_BYTES];
+  uint64_t seconds; /* 0: not given */
+  char *csr;        /* PEM; */
+  EVP_PKEY *key;    /* its key, */
+  struct ca_names names; /* and what it asks for */
+
+  /* As found out on the HTTP thread. */
+  bool verified; /* the password, against `old` */
+  struct auth_password old, new;
+};
+
+/* Made when it is first asked for; freed with the request. */
+struct auth_request *auth_request_of (struct request *r);
+
+/* ---- routes-login.c ---- */
+
+/* A password that is to be used from now on. */
+void auth_take_password (struct fields *f, struct auth_request *a);
+/* On the HTTP thread: is `given` the password of `user`?  *r->auth says so.
+ * False: it was not looked at, and the answer is in r.
+ */
+bool auth_try_password (struct loop *l, struct request *r, const char *user,
+                        const char *given);
+/* The same for the hash of a new one. */
+bool auth_make_password (struct request *r);
+void auth_refuse (struct loop *l, struct request *r, int status,
+                  const char *field, const char *code, const char *fmt, ...)
+  __attribute__ ((format (printf, 6, 7)));
+struct user *auth_new_user (struct loop *l, const struct auth_request *q);
+/* ROLE_NOBODY, NULL: as it was. */
+void auth_set_user (struct auth *a, struct user *u, enum auth_role role,
+                    const struct auth_password *password);
+
+#endif /* WEFT_AUTH_REQUEST_H */

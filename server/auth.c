@@ -1,0 +1,400 @@
+/* auth.c: see auth.h: who calls, and may it. */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include "auth-internal.h"
+#include "log.h"
+#include "routes.h"
+
+struct auth *
+auth_new (bool no_login, const struct ca *ca, const struct ca_names *own)
+{
+  struct auth *a = calloc (1, sizeof *a);
+
+  if (a == NULL)
+    abort ();
+  a->no_login = no_login;
+  a->ca = ca;
+  a->own = *own;
+  pthread_mutex_init (&a->lock, NULL);
+  TAILQ_INIT (&a->users);
+  TAILQ_INIT (&a->secrets);
+  TAILQ_INIT (&a->certificates);
+  return a;
+}
+
+void
+auth_free (struct auth *a)
+{
+  struct user *u;
+  struct secret *s;
+  struct certificate *c;
+
+  if (a == NULL)
+    return;
+  while ((u = TAILQ_FIRST (&a->users)) != NULL) {
+    TAILQ_REMOVE (&a->users, u, link);
+    free (u);
+  }
+  while ((s = TAILQ_FIRST (&a->secrets)) != NULL) {
+    TAILQ_REMOVE (&a->secrets, s, link);
+    free (s);
+  }
+  while ((c = TAILQ_FIRST (&a->certificates)) != NULL) {
+    TAILQ_REMOVE (&a->certificates, c, link);
+    json_decref (c->addresses);
+    free (c);
+  }
+  audit_free (a);
+  pthread_mutex_destroy (&a->lock);
+  free (a);
+}
+
+/* ---- Secrets. ---- */
+
+static void
+print_hex (const uint8_t *bytes, size_t count, char *text)
+{
+  for (size_t i = 0; i < count; i++)
+    sprintf (text + 2 * i, "%02x", bytes[i]);
+}
+
+void
+auth_secret_hash (const char *text, uint8_t hash[AUTH_HASH_BYTES])
+{
+  if (EVP_Digest (text, strlen (text), hash, NULL, EVP_sha256 (), NULL) != 1)
+    abort ();
+}
+
+void
+auth_secret_make (char text[AUTH_SECRET_BYTES], uint8_t hash[AUTH_HASH_BYTES])
+{
+  uint8_t random[32];
+
+  if (RAND_bytes (random, sizeof random) != 1) {
+    log_line (CLUSTER_ERROR, "no random numbers from OpenSSL: stopped");
+    abort ();
+  }
+  print_hex (random, sizeof random, text);
+  OPENSSL_cleanse (random, sizeof random);
+  auth_secret_hash (text, hash);
+}
+
+/* It tells nothing of the secret, and needs no storing. */
+void
+auth_csrf (const char *secret, char csrf[AUTH_SECRET_BYTES])
+{
+  char text[16 + AUTH_SECRET_BYTES];
+  uint8_t hash[AUTH_HASH_BYTES];
+
+  snprintf (text, sizeof text, "weft csrf %s", secret);
+  auth_secret_hash (text, hash);
+  print_hex (hash, sizeof hash, csrf);
+  OPENSSL_cleanse (text, sizeof text);
+}
+
+/* ---- Finding. ---- */
+
+struct user *
+auth_user (const struct auth *a, const char *name)
+{
+  struct user *u;
+
+  TAILQ_FOREACH (u, &a->users, link)
+    if (strcmp (u->name, name) == 0)
+      return u;
+  return NULL;
+}
+
+struct secret *
+auth_secret (const struct auth *a, enum secret_kind kind,
+             const uint8_t hash[AUTH_HASH_BYTES])
+{
+  struct secret *s;
+
+  TAILQ_FOREACH (s, &a->secrets, link)
+    if (s->kind == kind && CRYPTO_memcmp (s->hash, hash, AUTH_HASH_BYTES) == 0)
+      return s;
+  return NULL;
+}
+
+struct secret *
+auth_token (const struct auth *a, const char *name)
+{
+  struct secret *s;
+
+  TAILQ_FOREACH (s, &a->secrets, link)
+    if (s->kind == SECRET_TOKEN && strcmp (s->name, name) == 0)
+      return s;
+  return NULL;
+}
+
+struct certificate *
+auth_certificate (const struct auth *a, const char *serial)
+{
+  struct certificate *c;
+
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (strcmp (c->serial, serial) == 0)
+      return c;
+  return NULL;
+}
+
+bool
+auth_is_own_address (const struct auth *a, const char *address)
+{
+  for (unsigned i = 0; i < a->own.address_count; i++)
+    if (strcmp (a->own.address[i], address) == 0)
+      return true;
+  return false;
+}
+
+/* ---- Who is it? ---- */
+
+static bool
+login_is_over (const struct secret *s, uint64_t wall_ms)
+{
+  return wall_ms >= s->expires || wall_ms >= s->used + AUTH_LOGIN_IDLE_MS;
+}
+
+/* With the lock held: what the caller's secret or certificate is worth now. */
+static enum auth_role
+role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
+{
+  const struct certificate *c;
+  const struct secret *s;
+  const struct user *u;
+
+  switch (caller->via) {
+  case VIA_NONE:
+    return a->no_login ? ROLE_ADMIN : ROLE_NOBODY;
+  case VIA_LOGIN:
+    s = auth_secret (a, SECRET_LOGIN, caller->hash);
+    u = s && !login_is_over (s, wall_ms) ? auth_user (a, s->name) : NULL;
+    return u ? u->role : ROLE_NOBODY;
+  case VIA_TOKEN:
+    s = auth_secret (a, SECRET_TOKEN, caller->hash);
+    if (s == NULL || (s->expires > 0 && wall_ms >= s->expires))
+      return ROLE_NOBODY;
+    /* It may not do more than the user whose it is. */
+    u = auth_user (a, s->by);
+    return u && u->role < s->role ? u->role : s->role;
+  case VIA_CERTIFICATE:
+    c = auth_certificate (a, caller->serial);
+    return c && strcmp (c->node, caller->name) == 0 && wall_ms < c->expires
+             ? ROLE_NODE
+             : ROLE_NOBODY;
+  }
+  abort ();
+}
+
+static bool
+refuse (struct auth_refusal *refusal, int status, const char *code,
+        const char *why)
+{
+  refusal->status = status;
+  refusal->code = code;
+  refusal->why = why;
+  return false;
+}
+
+static bool
+by_token (struct auth *a, const char *authorization, uint64_t wall_ms,
+          struct caller *caller, struct auth_refusal *refusal)
+{
+  struct secret *s;
+
+  if (strncasecmp (authorization, "Bearer ", 7) != 0)
+    return refuse (refusal, 401, "login-required",
+                   "the header Authorization must be: Bearer, a blank, and a "
+                   "token of weftd's");
+  caller->via = VIA_TOKEN;
+  auth_secret_hash (authorization + 7, caller->hash);
+  caller->role = role_now (a, caller, wall_ms);
+  if (caller->role == ROLE_NOBODY)
+    return refuse (refusal, 401, "login-required",
+                   "the token in the header Authorization is not known, or has "
+                   "expired: an administrator can make another");
+  s = auth_secret (a, SECRET_TOKEN, caller->hash);
+  s->used = wall_ms;
+  strcpy (caller->name, s->name);
+  strcpy (caller->owner, s->by);
+  return true;
+}
+
+static bool
+by_cookie (struct auth *a, const struct auth_credentials *given,
+           uint64_t wall_ms, struct caller *caller,
+           struct auth_refusal *refusal)
+{
+  struct secret *s;
+
+  caller->via = VIA_LOGIN;
+  auth_secret_hash (given->cookie, caller->hash);
+  caller->role = role_now (a, caller, wall_ms);
+  if (caller->role == ROLE_NOBODY)
+    return true; /* an old cookie makes nobody worse than nobody */
+  auth_csrf (given->cookie, caller->csrf);
+  if (given->changes &&
+      (given->csrf == NULL || strlen (given->csrf) != strlen (caller->csrf) ||
+       CRYPTO_memcmp (given->csrf, caller->csrf, strlen (caller->csrf)) != 0))
+    return refuse (refusal, 403, "csrf",
+                   "a change by a logged-in page needs the header X-Weft-CSRF, "
+                   "as GET /api/v1/me gives it: load the page again");
+  s = auth_secret (a, SECRET_LOGIN, caller->hash);
+  s->used = wall_ms;
+  strcpy (caller->name, s->name);
+  strcpy (caller->owner, s->name);
+  return true;
+}
+
+static bool
+by_certificate (struct auth *a, const struct auth_credentials *given,
+                uint64_t wall_ms, struct caller *caller,
+                struct auth_refusal *refusal)
+{
+  caller->via = VIA_CERTIFICATE;
+  snprintf (caller->name, sizeof caller->name, "%s", given->node);
+  snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
+  caller->role = role_now (a, caller, wall_ms);
+  if (caller->role == ROLE_NOBODY)
+    return refuse (refusal, 401, "login-required",
+                   AUTH_REVOKED);
+  return true;
+}
+
+bool
+auth_recognise (struct auth *a, const struct auth_credentials *given,
+                uint64_t wall_ms, struct caller *caller,
+                struct auth_refusal *refusal)
+{
+  bool fine = true;
+
+  caller->via = VIA_NONE;
+  caller->role = ROLE_NOBODY;
+  if (a->no_login) {
+    caller->role = ROLE_ADMIN;
+    return true;
+  }
+  pthread_mutex_lock (&a->lock);
+  if (given->authorization)
+    fine = by_token (a, given->authorization, wall_ms, caller, refusal);
+  else if (given->cookie)
+    fine = by_cookie (a, given, wall_ms, caller, refusal);
+  if (fine && caller->role == ROLE_NOBODY && given->serial)
+    fine = by_certificate (a, given, wall_ms, caller, refusal);
+  pthread_mutex_unlock (&a->lock);
+  if (caller->role == ROLE_NOBODY)
+    caller->via = VIA_NONE;
+  return fine;
+}
+
+bool
+auth_may (const struct caller *caller, const struct route *route,
+          struct auth_refusal *refusal)
+{
+  enum auth_who who = route->who;
+
+  if (who == WHO_DEFAULT)
+    who = strcmp (route->method, "GET") == 0 ? WHO_VIEWER : WHO_ADMIN;
+  if (who == WHO_ANYBODY || caller->role == ROLE_ADMIN)
+    return true;
+  if (caller->role == ROLE_NOBODY)
+    return refuse (refusal, 401, "login-required",
+                   "this needs a login: in the browser at /login.html, with "
+                   "weftctl login, by a token in the header Authorization, or "
+                   "by the certificate of a node (weft-enroll)");
+  /* Which node it speaks for is seen when the body is. */
+  if (who == WHO_VIEWER || (who == WHO_NODE && caller->role == ROLE_NODE))
+    return true;
+  return refuse (refusal, 403, "forbidden",
+                 "only an administrator may do this");
+}
+
+bool
+auth_still (struct auth *a, const struct caller *caller, uint64_t wall_ms)
+{
+  bool r;
+
+  if (caller->role == ROLE_NOBODY || a->no_login)
+    return true;
+  pthread_mutex_lock (&a->lock);
+  r = role_now (a, caller, wall_ms) == caller->role;
+  pthread_mutex_unlock (&a->lock);
+  return r;
+}
+
+bool
+auth_setup_required (struct auth *a)
+{
+  bool r;
+
+  pthread_mutex_lock (&a->lock);
+  r = TAILQ_EMPTY (&a->users);
+  pthread_mutex_unlock (&a->lock);
+  return r;
+}
+
+bool
+auth_login_required (const struct auth *a)
+{
+  return !a->no_login;
+}
+
+bool
+auth_node_certificate (struct auth *a, const char *node,
+                       uint64_t *expires_wall_ms)
+{
+  const struct certificate *c;
+  uint64_t latest = 0;
+
+  pthread_mutex_lock (&a->lock);
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (strcmp (c->node, node) == 0 && c->expires > latest)
+      latest = c->expires;
+  pthread_mutex_unlock (&a->lock);
+  *expires_wall_ms = latest;
+  return latest > 0;
+}
+
+/* ---- Words. ---- */
+
+/* Browsers take the prefix with Secure, without a Domain and from / only. */
+const char *
+auth_cookie_name (bool tls)
+{
+  return tls ? "__Host-weft" : "weft";
+}
+
+const char *
+auth_via_word (enum auth_via via)
+{
+  static const char *const words[]
+    = { "none", "login", "token", "certificate" };
+
+  return words[via];
+}
+
+const char *
+auth_role_word (enum auth_role role)
+{
+  static const char *const words[] = { NULL, "node", "viewer", "admin" };
+
+  return words[role];
+}
+
+int
+auth_role_parse (const char *word)
+{
+  return strcmp (word, "viewer") == 0  ? ROLE_VIEWER
+         : strcmp (word, "admin") == 0 ? ROLE_ADMIN
+                                       : -1;
+}

@@ -1,0 +1,149 @@
+/* auth.h: who calls, what they may do, and what is kept of that: users, their
+ * logins, tokens, the nodes' certificates and the audit trail.
+ *
+ * Of every secret only a hash is kept.  The loop's thread alone changes the
+ * state, and stores each change before it answers; HTTP threads read it, so
+ * that who calls is known before the body is read.
+ */
+
+#ifndef WEFT_AUTH_H
+#define WEFT_AUTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+struct auth;
+struct ca;
+struct ca_names;
+struct cluster;
+struct loop;
+struct request;
+struct route;
+struct store_txn;
+
+/* How a caller was recognised. */
+enum auth_via {
+  VIA_NONE,        /* weftd --no-login: whoever reaches it */
+  VIA_LOGIN,       /* a cookie of the page */
+  VIA_TOKEN,       /* Authorization: Bearer */
+  VIA_CERTIFICATE, /* a node, by its TLS certificate */
+};
+
+enum auth_role {
+  ROLE_NOBODY, /* not logged in */
+  ROLE_NODE,
+  ROLE_VIEWER,
+  ROLE_ADMIN,
+};
+
+/* Who may call a route. */
+enum auth_who {
+  WHO_DEFAULT, /* GET: WHO_VIEWER; else WHO_ADMIN */
+  WHO_ANYBODY, /* also who is not logged in */
+  WHO_VIEWER,  /* whoever is somebody */
+  WHO_ADMIN,
+  WHO_NODE, /* a node about itself, or an admin */
+};
+
+#define AUTH_HASH_BYTES 32
+#define AUTH_SECRET_BYTES 65 /* 64 hex digits */
+#define AUTH_SERIAL_BYTES 48
+
+struct caller {
+  enum auth_via via;
+  enum auth_role role;
+  bool tls;
+  char name[64];    /* of the user, the token or the node; "": none */
+  char owner[64];   /* the user, or who the token is of */
+  char address[46]; /* where the call came from */
+  char csrf[AUTH_SECRET_BYTES];  /* login: what its page sends with a change */
+  uint8_t hash[AUTH_HASH_BYTES]; /* login, token: of its secret */
+  char serial[AUTH_SERIAL_BYTES]; /* certificate */
+};
+
+/* What a request brings along; NULL for what it does not. */
+struct auth_credentials {
+  const char *authorization, *cookie, *csrf; /* of the headers */
+  const char *node, *serial;                 /* of the client's certificate */
+  bool changes;                              /* it is no GET or HEAD */
+};
+
+struct auth_refusal {
+  int status;
+  const char *code, *why;
+};
+
+#define AUTH_REVOKED                                                           \
+  "this certificate is of no node of the cluster, or was revoked: enroll the " \
+  "node again, with weft-enroll"
+
+/* `own`: the names under which weftd is served. */
+struct auth *auth_new (bool no_login, const struct ca *ca,
+                       const struct ca_names *own);
+void auth_free (struct auth *a);
+
+/* ---- From the store, at the start. ---- */
+
+bool auth_is_kind (const char *kind);
+int auth_load (struct auth *a, const char *kind, const char *key,
+               const char *json, char *why, size_t why_size);
+
+/* ---- From any thread. ---- */
+
+/* Who is it?  Its address and tls are there already.  False: refused. */
+bool auth_recognise (struct auth *a, const struct auth_credentials *given,
+                     uint64_t wall_ms, struct caller *caller,
+                     struct auth_refusal *refusal);
+/* May it call this route? */
+bool auth_may (const struct caller *caller, const struct route *route,
+               struct auth_refusal *refusal);
+/* Has it been logged out, deleted or revoked since? */
+bool auth_still (struct auth *a, const struct caller *caller, uint64_t wall_ms);
+bool auth_setup_required (struct auth *a);
+bool auth_login_required (const struct auth *a);
+/* When the node's certificate expires; false: it has none. */
+bool auth_node_certificate (struct auth *a, const char *node,
+                            uint64_t *expires_wall_ms);
+
+/* ---- On the loop's thread. ---- */
+
+/* The first login: who has this secret may make an admin.  Valid until it is
+ * used, when `file` goes, or weftd ends.
+ */
+void auth_setup_begin (struct auth *a, char secret[AUTH_SECRET_BYTES],
+                       const char *file);
+/* The engine has taken the node; the rest of its enrollment goes along with
+ * that.  Returns the answer.
+ */
+json_t *auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
+                     int *status);
+/* Take the node's certificates back; the records go along with t. */
+void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
+/* Keep in the audit trail that r was answered so, if it belongs there. */
+void auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
+                 int status, uint64_t wall_ms);
+/* Newest first, below the cursor (0: the newest), at most `limit`. */
+json_t *auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit);
+/* May the caller, if it is a node, say this?  Of itself alone. */
+bool auth_speaks_for_itself (const struct cluster *c, const struct request *r);
+/* Now and then: what has expired, and when logins were last used. */
+void auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms);
+
+/* Of the login, with and without TLS. */
+const char *auth_cookie_name (bool tls);
+
+const char *auth_via_word (enum auth_via via);
+const char *auth_role_word (enum auth_role role); /* NULL: nobody */
+int auth_role_parse (const char *word); /* of a user or token; -1: no role */
+
+/* ---- What requests about all this bring (auth-request.h). ---- */
+
+struct auth_request;
+void auth_request_free (struct auth_request *r);
+/* What it is about, or NULL. */
+const char *auth_request_subject (const struct auth_request *r);
+
+#endif /* WEFT_AUTH_H */

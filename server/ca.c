@@ -1,0 +1,470 @@
+/* ca.c: see ca.h.  Keys are of the curve P-256.
+ *
+ * The key is written first: a weftd that dies before the certificate is written
+ * makes that when it is started again.  A certificate without its key is of no
+ * use, and never replaced: hosts trust it.
+ */
+
+#include <config.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+
+#include "ca.h"
+
+#define CA_SECONDS (UINT64_C (20) * 366 * 24 * 3600)
+/* Clocks differ. */
+#define EARLIER_SECONDS 3600
+#define RSA_BITS_MIN 2048
+#define RSA_BITS_MAX 8192
+
+struct ca {
+  EVP_PKEY *key;
+  X509 *x509;
+  char *pem;
+};
+
+/* ---- Certificates. ---- */
+
+static void
+add_extension (X509 *x509, X509 *issuer, int nid, const char *value)
+{
+  X509V3_CTX context;
+  X509_EXTENSION *extension;
+
+  X509V3_set_ctx (&context, issuer, x509, NULL, NULL, 0);
+  extension = X509V3_EXT_conf_nid (NULL, &context, nid, value);
+  if (extension == NULL || X509_add_ext (x509, extension, -1) != 1)
+    abort ();
+  X509_EXTENSION_free (extension);
+}
+
+static void
+add_names (X509 *x509, const struct ca_names *names)
+{
+  GENERAL_NAMES *list = GENERAL_NAMES_new ();
+  uint8_t bytes[16];
+
+  for (unsigned i = 0; i < names->dns_count + names->address_count; i++) {
+    GENERAL_NAME *name = GENERAL_NAME_new ();
+
+    if (i < names->dns_count) {
+      ASN1_IA5STRING *text = ASN1_IA5STRING_new ();
+
+      ASN1_STRING_set (text, names->dns[i], -1);
+      GENERAL_NAME_set0_value (name, GEN_DNS, text);
+    }
+    else {
+      const char *address = names->address[i - names->dns_count];
+      ASN1_OCTET_STRING *octets = ASN1_OCTET_STRING_new ();
+      bool six = strchr (address, ':') != NULL;
+
+      if (inet_pton (six ? AF_INET6 : AF_INET, address, bytes) != 1)
+        abort ();
+      ASN1_OCTET_STRING_set (octets, bytes, six ? 16 : 4);
+      GENERAL_NAME_set0_value (name, GEN_IPADD, octets);
+    }
+    sk_GENERAL_NAME_push (list, name);
+  }
+  if (sk_GENERAL_NAME_num (list) > 0 &&
+      X509_add1_ext_i2d (x509, NID_subject_alt_name, list, 0, 0) != 1)
+    abort ();
+  GENERAL_NAMES_free (list);
+}
+
+/* All but the extensions and the signature; its issuer's name is `issuer`'s, or
+ * its own.
+ */
+static X509 *
+begin (EVP_PKEY *key, const char *cn, X509 *issuer, uint64_t seconds)
+{
+  X509 *x509 = X509_new ();
+  X509_NAME *name = X509_NAME_new ();
+  time_t now = time (NULL);
+  uint8_t serial[16];
+  BIGNUM *number;
+
+  if (x509 == NULL || name == NULL || RAND_bytes (serial, sizeof serial) != 1)
+    abort ();
+  serial[0] = (serial[0] & 0x3f) | 0x40; /* positive, of full length */
+  number = BN_bin2bn (serial, sizeof serial, NULL);
+  X509_NAME_add_entry_by_txt (name, "CN", MBSTRING_UTF8,
+                              (const unsigned char *) cn, -1, -1, 0);
+  if (X509_set_version (x509, X509_VERSION_3) != 1 ||
+      BN_to_ASN1_INTEGER (number, X509_get_serialNumber (x509)) == NULL ||
+      X509_set_subject_name (x509, name) != 1 ||
+      X509_set_issuer_name (x509, issuer ? X509_get_subject_name (issuer)
+                                         : name) != 1 ||
+      X509_set_pubkey (x509, key) != 1)
+    abort ();
+  ASN1_TIME_set (X509_getm_notBefore (x509), now - EARLIER_SECONDS);
+  ASN1_TIME_set (X509_getm_notAfter (x509), now + (time_t) seconds);
+  BN_free (number);
+  X509_NAME_free (name);
+  return x509;
+}
+
+static void
+sign (X509 *x509, EVP_PKEY *key)
+{
+  if (X509_sign (x509, key, EVP_sha256 ()) == 0)
+    abort ();
+}
+
+void
+ca_sign (const struct ca *ca, EVP_PKEY *key, const char *cn,
+         const struct ca_names *names, bool client, uint64_t seconds,
+         struct ca_certificate *certificate)
+{
+  X509 *x509 = begin (key, cn, ca->x509, seconds);
+
+  add_extension (x509, ca->x509, NID_basic_constraints, "critical,CA:FALSE");
+  add_extension (x509, ca->x509, NID_key_usage, "critical,digitalSignature");
+  add_extension (x509, ca->x509, NID_ext_key_usage,
+                 client ? "serverAuth,clientAuth" : "serverAuth");
+  add_extension (x509, ca->x509, NID_subject_key_identifier, "hash");
+  add_extension (x509, ca->x509, NID_authority_key_identifier, "keyid");
+  add_names (x509, names);
+  sign (x509, ca->key);
+  certificate->x509 = x509;
+  ca_serial (x509, certificate->serial);
+  certificate->created = (uint64_t) time (NULL) * 1000;
+  certificate->expires = certificate->created + seconds * 1000;
+}
+
+uint64_t
+ca_seconds (uint64_t usual)
+{
+  const char *text = getenv ("WEFT_CERTIFICATE_SECONDS");
+  char *end;
+  unsigned long n;
+
+  if (text == NULL || text[0] < '1' || text[0] > '9')
+    return usual;
+  n = strtoul (text, &end, 10);
+  return *end == '\0' && n < usual ? n : usual;
+}
+
+void
+ca_serial (X509 *x509, char text[CA_SERIAL_BYTES])
+{
+  BIGNUM *number = ASN1_INTEGER_to_BN (X509_get_serialNumber (x509), NULL);
+  char *hex = BN_bn2hex (number);
+
+  snprintf (text, CA_SERIAL_BYTES, "%s", hex);
+  OPENSSL_free (hex);
+  BN_free (number);
+}
+
+bool
+ca_common_name (X509 *x509, char *text, size_t size)
+{
+  int n = X509_NAME_get_text_by_NID (X509_get_subject_name (x509),
+                                     NID_commonName, text, (int) size);
+
+  return n > 0 && (size_t) n == strlen (text) && (size_t) n + 1 < size;
+}
+
+static char *
+take_text (BIO *bio)
+{
+  char *data, *text;
+  long n = BIO_get_mem_data (bio, &data);
+
+  text = strndup (data, (size_t) n);
+  if (text == NULL)
+    abort ();
+  BIO_free (bio);
+  return text;
+}
+
+char *
+ca_print (X509 *x509)
+{
+  BIO *bio = BIO_new (BIO_s_mem ());
+
+  if (bio == NULL || PEM_write_bio_X509 (bio, x509) != 1)
+    abort ();
+  return take_text (bio);
+}
+
+/* ---- The files. ---- */
+
+/* Durable, and seen as a whole or not at all. */
+static int
+write_file (const char *dir, const char *name, const char *text, char *why,
+            size_t why_size)
+{
+  char path[4096], temporary[4096];
+  size_t n = strlen (text);
+  int fd, dir_fd, r = -1;
+
+  snprintf (path, sizeof path, "%s/%s", dir, name);
+  snprintf (temporary, sizeof temporary, "%s/%s.new", dir, name);
+  unlink (temporary);
+  fd = open (temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  dir_fd = open (dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd != -1 && dir_fd != -1 && write (fd, text, n) == (ssize_t) n &&
+      fsync (fd) == 0 && rename (temporary, path) == 0 && fsync (dir_fd) == 0)
+    r = 0;
+  else
+    snprintf (why, why_size, "cannot write %s: %s", path, strerror (errno));
+  if (fd != -1)
+    close (fd);
+  if (dir_fd != -1)
+    close (dir_fd);
+  return r;
+}
+
+/* NULL with `why` "": there is no such file. */
+static BIO *
+open_file (const char *dir, const char *name, char *why, size_t why_size)
+{
+  char path[4096];
+  BIO *bio;
+  int fd;
+
+  why[0] = '\0';
+  snprintf (path, sizeof path, "%s/%s", dir, name);
+  fd = open (path, O_RDONLY | O_CLOEXEC);
+  if (fd == -1) {
+    if (errno != ENOENT)
+      snprintf (why, why_size, "cannot read %.300s: %s", path,
+                strerror (errno));
+    return NULL;
+  }
+  bio = BIO_new_fd (fd, BIO_CLOSE);
+  if (bio == NULL)
+    abort ();
+  return bio;
+}
+
+static int
+make_key (struct ca *ca, const char *dir, char *why, size_t why_size)
+{
+  BIO *bio = BIO_new (BIO_s_mem ());
+  char *text;
+  int r;
+
+  ca->key = EVP_EC_gen ("P-256");
+  if (bio == NULL || ca->key == NULL ||
+      PEM_write_bio_PrivateKey (bio, ca->key, NULL, NULL, 0, NULL, NULL) != 1)
+    abort ();
+  text = take_text (bio);
+  r = write_file (dir, "ca-key.pem", text, why, why_size);
+  OPENSSL_cleanse (text, strlen (text));
+  free (text);
+  return r;
+}
+
+static int
+make_certificate (struct ca *ca, const char *dir, char *why, size_t why_size)
+{
+  X509 *x509 = begin (ca->key, "Weft cluster CA", NULL, CA_SECONDS);
+  char *text;
+  int r;
+
+  add_extension (x509, x509, NID_basic_constraints,
+                 "critical,CA:TRUE,pathlen:0");
+  add_extension (x509, x509, NID_key_usage, "critical,keyCertSign,cRLSign");
+  add_extension (x509, x509, NID_subject_key_identifier, "hash");
+  sign (x509, ca->key);
+  ca->x509 = x509;
+  text = ca_print (x509);
+  r = write_file (dir, "ca-cert.pem", text, why, why_size);
+  free (text);
+  return r;
+}
+
+static int
+load (struct ca *ca, const char *dir, char *why, size_t why_size)
+{
+  char key_why[512], why_not[512];
+  BIO *key = open_file (dir, "ca-key.pem", key_why, sizeof key_why);
+  BIO *cert = open_file (dir, "ca-cert.pem", why_not, sizeof why_not);
+
+  if (key)
+    ca->key = PEM_read_bio_PrivateKey (key, NULL, NULL, (void *) "");
+  if (cert)
+    ca->x509 = PEM_read_bio_X509 (cert, NULL, NULL, NULL);
+  BIO_free (key);
+  BIO_free (cert);
+  if (key_why[0] || why_not[0]) {
+    snprintf (why, why_size, "%s", key_why[0] ? key_why : why_not);
+    return -1;
+  }
+  if ((key && ca->key == NULL) || (cert && ca->x509 == NULL) ||
+      (cert &&
+       (key == NULL || X509_check_private_key (ca->x509, ca->key) != 1))) {
+    snprintf (why, why_size, "the files ca-key.pem and ca-cert.pem in %s do "
+              "not belong together, or one is damaged: restore them from a "
+              "backup; or remove both, and enroll all nodes again", dir);
+    return -1;
+  }
+  return 0;
+}
+
+struct ca *
+ca_open (const char *dir, char *why, size_t why_size)
+{
+  struct ca *ca = calloc (1, sizeof *ca);
+
+  if (ca == NULL)
+    abort ();
+  if (load (ca, dir, why, why_size) == -1 ||
+      (ca->key == NULL && make_key (ca, dir, why, why_size) == -1) ||
+      (ca->x509 == NULL && make_certificate (ca, dir, why, why_size) == -1)) {
+    ca_free (ca);
+    return NULL;
+  }
+  ca->pem = ca_print (ca->x509);
+  return ca;
+}
+
+void
+ca_free (struct ca *ca)
+{
+  if (ca == NULL)
+    return;
+  EVP_PKEY_free (ca->key);
+  X509_free (ca->x509);
+  free (ca->pem);
+  free (ca);
+}
+
+X509 *
+ca_x509 (const struct ca *ca)
+{
+  return ca->x509;
+}
+
+const char *
+ca_pem (const struct ca *ca)
+{
+  return ca->pem;
+}
+
+void
+ca_fingerprint (const struct ca *ca, char text[CA_FINGERPRINT_BYTES])
+{
+  uint8_t hash[32];
+
+  if (X509_digest (ca->x509, EVP_sha256 (), hash, NULL) != 1)
+    abort ();
+  strcpy (text, "sha256:");
+  for (unsigned i = 0; i < sizeof hash; i++)
+    sprintf (text + 7 + 2 * i, "%02x", hash[i]);
+}
+
+/* ---- Requests from outside. ---- */
+
+static const char *
+bad_key (EVP_PKEY *key)
+{
+  char group[64] = "";
+
+  switch (EVP_PKEY_get_base_id (key)) {
+  case EVP_PKEY_EC:
+    EVP_PKEY_get_group_name (key, group, sizeof group, NULL);
+    return strcmp (group, "prime256v1") == 0 ||
+               strcmp (group, "secp384r1") == 0 ||
+               strcmp (group, "secp521r1") == 0
+             ? NULL
+             : "its key is of another curve than P-256, P-384 and P-521";
+  case EVP_PKEY_ED25519:
+    return NULL;
+  case EVP_PKEY_RSA:
+    return EVP_PKEY_get_bits (key) >= RSA_BITS_MIN &&
+               EVP_PKEY_get_bits (key) <= RSA_BITS_MAX
+             ? NULL
+             : "its RSA key does not have 2048 to 8192 bits";
+  default:
+    return "its key is of another kind than EC, Ed25519 and RSA";
+  }
+}
+
+static const char *
+take_name (const GENERAL_NAME *name, struct ca_names *names)
+{
+  int kind;
+  const ASN1_STRING *value = GENERAL_NAME_get0_value (name, &kind);
+  const unsigned char *data;
+  int n;
+
+  if (kind != GEN_DNS && kind != GEN_IPADD)
+    return "it asks for another kind of name than DNS and IP";
+  if (names->dns_count == CA_NAMES_MAX || names->address_count == CA_NAMES_MAX)
+    return "it asks for too many names";
+  data = ASN1_STRING_get0_data (value);
+  n = ASN1_STRING_length (value);
+  if (kind == GEN_DNS) {
+    if (n <= 0 || n > 253 || memchr (data, '\0', (size_t) n))
+      return "a DNS name in it is too long";
+    memcpy (names->dns[names->dns_count], data, (size_t) n);
+    names->dns[names->dns_count++][n] = '\0';
+    return NULL;
+  }
+  if ((n != 4 && n != 16) ||
+      inet_ntop (n == 4 ? AF_INET : AF_INET6, data,
+                 names->address[names->address_count], 46) == NULL)
+    return "an IP address in it has an odd length";
+  names->address_count++;
+  return NULL;
+}
+
+static const char *
+take_names (X509_REQ *request, struct ca_names *names)
+{
+  STACK_OF (X509_EXTENSION) *extensions = X509_REQ_get_extensions (request);
+  GENERAL_NAMES *list
+    = X509V3_get_d2i (extensions, NID_subject_alt_name, NULL, NULL);
+  const char *why = NULL;
+
+  for (int i = 0; why == NULL && i < sk_GENERAL_NAME_num (list); i++)
+    why = take_name (sk_GENERAL_NAME_value (list, i), names);
+  GENERAL_NAMES_free (list);
+  sk_X509_EXTENSION_pop_free (extensions, X509_EXTENSION_free);
+  return why;
+}
+
+EVP_PKEY *
+ca_read_request (const char *pem, struct ca_names *names, char *why,
+                 size_t why_size)
+{
+  BIO *bio = BIO_new_mem_buf (pem, -1);
+  X509_REQ *request = PEM_read_bio_X509_REQ (bio, NULL, NULL, (void *) "");
+  EVP_PKEY *key = request ? X509_REQ_get_pubkey (request) : NULL;
+  const char *reason = NULL;
+
+  memset (names, 0, sizeof *names);
+  if (key == NULL)
+    reason = "it is no certificate request in PEM, such as openssl req makes";
+  else if ((reason = bad_key (key)) == NULL) {
+    if (X509_REQ_verify (request, key) != 1)
+      reason = "it is not signed by the key in it";
+    else
+      reason = take_names (request, names);
+  }
+  X509_REQ_free (request);
+  BIO_free (bio);
+  if (reason == NULL)
+    return key;
+  EVP_PKEY_free (key);
+  snprintf (why, why_size, "field csr: %s", reason);
+  return NULL;
+}

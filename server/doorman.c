@@ -1,0 +1,185 @@
+/* doorman.c: see doorman.h.
+ *
+ * Connections are met in accept, which civetweb calls and which is ours: later
+ * is too late, as a TLS handshake needs a thread already.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "doorman.h"
+#include "log.h"
+#include "refusals.h"
+
+/* Threads that are kept free, so that who is shut out ends at once. */
+#define SPARE 64
+/* At once all of 64 hosts, 512 disks and 100 sessions may be about to ask again,
+ * and some pages; and as many fit in when others hold so many.
+ */
+#define WAITING_MAX 736
+#define GUESTS_MAX 8192
+
+struct guest {
+  bool here, busy, out;
+  int port;
+  char address[64];
+  uint64_t since; /* it waits; ever larger */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct guest guests[GUESTS_MAX]; /* by their sockets' numbers */
+static int highest;
+static unsigned waiting, busy;
+static uint64_t turns;
+
+/* With the lock held. */
+static void
+shut_out_one (void)
+{
+  int oldest = -1;
+
+  for (int fd = 0; fd <= highest; fd++)
+    if (guests[fd].here && !guests[fd].busy && !guests[fd].out &&
+        (oldest == -1 || guests[fd].since < guests[oldest].since))
+      oldest = fd;
+  assert (oldest != -1);
+  shutdown (oldest, SHUT_RDWR);
+  guests[oldest].out = true;
+  waiting--;
+  if (refusals_first ("connections", guests[oldest].address))
+    log_line (CLUSTER_WARNING, "closed a connection from %s that was silent, "
+              "as there are very many (said once in a while)",
+              guests[oldest].address);
+}
+
+static void
+leave (struct guest *g)
+{
+  if (!g->here)
+    return;
+  g->here = false;
+  if (g->busy)
+    busy--;
+  else if (!g->out)
+    waiting--;
+}
+
+static bool
+admit (int fd, const struct sockaddr *from, socklen_t length)
+{
+  struct guest new = { .here = true };
+  char port[8];
+
+  if (fd >= GUESTS_MAX ||
+      getnameinfo (from, length, new.address, sizeof new.address, port,
+                   sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return false;
+  new.port = atoi (port);
+  pthread_mutex_lock (&lock);
+  leave (&guests[fd]);
+  while (waiting >= WAITING_MAX ||
+         (waiting > 0 && waiting + busy >= DOORMAN_THREADS - SPARE))
+    shut_out_one ();
+  new.since = ++turns;
+  guests[fd] = new;
+  waiting++;
+  if (fd > highest)
+    highest = fd;
+  pthread_mutex_unlock (&lock);
+  return true;
+}
+
+int accept (int fd, __SOCKADDR_ARG from, socklen_t *restrict length)
+  __attribute__ ((visibility ("default")));
+
+/* In place of the C library's. */
+int
+accept (int fd, __SOCKADDR_ARG from, socklen_t *restrict length)
+{
+  static const struct timespec moment = { .tv_nsec = 20000000 };
+  struct sockaddr_storage address;
+  socklen_t n = sizeof address, room = from.__sockaddr__ ? *length : 0;
+  int new = accept4 (fd, (struct sockaddr *) &address, &n, SOCK_CLOEXEC);
+
+  if (new == -1) {
+    /* It would be called again at once. */
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+      nanosleep (&moment, NULL);
+    return -1;
+  }
+  if (!admit (new, (struct sockaddr *) &address, n)) {
+    close (new);
+    errno = ECONNABORTED;
+    return -1;
+  }
+  if (from.__sockaddr__) {
+    memcpy (from.__sockaddr__, &address, n < room ? n : room);
+    *length = n;
+  }
+  return new;
+}
+
+/* With the lock held. */
+static struct guest *
+guest_of (const struct mg_connection *conn)
+{
+  const struct mg_request_info *info = mg_get_request_info (conn);
+  struct guest *g = mg_get_user_connection_data (conn);
+
+  if (g)
+    return g;
+  for (int fd = 0; info && fd <= highest; fd++)
+    if (guests[fd].here && guests[fd].port == info->remote_port &&
+        strcmp (guests[fd].address, info->remote_addr) == 0)
+      return &guests[fd];
+  return NULL;
+}
+
+void
+doorman_busy (struct mg_connection *conn, bool is_busy)
+{
+  struct guest *g;
+
+  pthread_mutex_lock (&lock);
+  g = guest_of (conn);
+  if (g && !g->out && g->busy != is_busy) {
+    g->busy = is_busy;
+    g->since = ++turns;
+    busy += is_busy ? 1 : -1u;
+    waiting += is_busy ? -1u : 1;
+  }
+  pthread_mutex_unlock (&lock);
+  mg_set_user_connection_data (conn, g);
+}
+
+void
+doorman_end (const struct mg_connection *conn)
+{
+  struct guest *g;
+
+  pthread_mutex_lock (&lock);
+  g = guest_of (conn);
+  if (g)
+    leave (g);
+  pthread_mutex_unlock (&lock);
+}
+
+void
+doorman_end_fd (int fd)
+{
+  pthread_mutex_lock (&lock);
+  if (fd >= 0 && fd < GUESTS_MAX)
+    leave (&guests[fd]);
+  pthread_mutex_unlock (&lock);
+}

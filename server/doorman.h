@@ -1,0 +1,29 @@
+/* doorman.h: who may keep an HTTP thread.
+ *
+ * civetweb gives each connection a thread, as soon as it is there and until it
+ * is closed.  So whoever opens thousands of connections and says little or
+ * nothing on them would have all the threads.  Therefore, when threads get
+ * scarce, of the connections that wait for their peer (for a request, the rest
+ * of one, or to take an answer) the one that has waited longest is closed.
+ * Those for which weftd is at work, or waits itself, are left alone.
+ */
+
+#ifndef WEFT_DOORMAN_H
+#define WEFT_DOORMAN_H
+
+#include <stdbool.h>
+
+#include <civetweb.h>
+
+#define DOORMAN_THREADS 1536
+
+/* weftd is at work for it, or no longer. */
+void doorman_busy (struct mg_connection *conn, bool busy);
+
+/* A connection is about to be closed: civetweb's callback; and for those whose
+ * TLS handshake failed, of which civetweb says nothing.
+ */
+void doorman_end (const struct mg_connection *conn);
+void doorman_end_fd (int fd);
+
+#endif /* WEFT_DOORMAN_H */

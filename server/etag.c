@@ -1,0 +1,139 @@
+/* etag.c: see etag.h. */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/sha.h>
+
+#include "etag.h"
+#include "routes.h"
+#include "text.h"
+
+#define ETAG_BYTES 40
+
+static json_t *
+spares (const struct cluster *c, const struct cluster_array *a)
+{
+  json_t *list = json_array ();
+  const struct cluster_disk *d;
+
+  TAILQ_FOREACH (d, cluster_disks (c), link)
+    if (memcmp (d->rec.spare_of, a->rec.uuid, 16) == 0)
+      json_array_append_new (list, text_uuid (d->rec.uuid));
+  return list;
+}
+
+json_t *
+etag_array (struct loop *l, const struct request *r)
+{
+  const struct cluster *c = loop_cluster (l);
+  const struct cluster_array *a = cluster_array_find (c, r->name);
+  json_t *members;
+
+  if (a == NULL)
+    return NULL;
+  members = json_array ();
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_member *member = &a->rec.member[m];
+
+    json_array_append_new (
+      members, json_pack ("{so sb sb so so}", "disk", text_uuid (member->disk),
+                          "held", member->held, "paused", member->paused,
+                          "floor", text_number (member->floor), "ceiling",
+                          text_number (member->ceiling)));
+  }
+  return json_pack ("{so so so so}", "uuid", text_uuid (a->rec.uuid),
+                    "spare_after_ms", text_number (a->rec.spare_after_ms),
+                    "members", members, "spares", spares (c, a));
+}
+
+/* Of a node nothing may have been said yet. */
+json_t *
+etag_node (struct loop *l, const struct request *r)
+{
+  const struct cluster *c = loop_cluster (l);
+  const struct cluster_node *n = cluster_node_find (c, r->name);
+
+  if (!cluster_node_known (c, r->name))
+    return NULL;
+  return json_pack ("{ss sb sb}", "name", r->name, "maintenance",
+                    n && n->rec.maintenance, "draining",
+                    n && n->rec.draining);
+}
+
+json_t *
+etag_disk (struct loop *l, const struct request *r)
+{
+  const struct cluster *c = loop_cluster (l);
+  const struct cluster_disk *d = cluster_disk_find (c, r->uuid);
+
+  if (d == NULL)
+    return NULL;
+  return json_pack ("{so so so so sI}", "uuid", text_uuid (d->rec.uuid),
+                    "release", text_uuid_or_null (d->rec.release), "spare_of",
+                    text_uuid_or_null (d->rec.spare_of), "array",
+                    d->array ? text_uuid (d->array->rec.uuid) : json_null (),
+                    "position", (json_int_t) d->position);
+}
+
+/* "": the thing does not exist. */
+static void
+make (struct loop *l, const struct request *r, char etag[ETAG_BYTES])
+{
+  json_t *configuration = r->route->configuration (l, r);
+  uint8_t digest[SHA256_DIGEST_LENGTH];
+  char *text, *end = etag;
+
+  etag[0] = '\0';
+  if (configuration == NULL)
+    return;
+  text = json_dumps (configuration, JSON_COMPACT | JSON_SORT_KEYS);
+  json_decref (configuration);
+  if (text == NULL)
+    abort ();
+  SHA256 ((const uint8_t *) text, strlen (text), digest);
+  free (text);
+  *end++ = '"';
+  for (unsigned i = 0; i < 8; i++, end += 2)
+    sprintf (end, "%02x", digest[i]);
+  strcpy (end, "\"");
+}
+
+bool
+etag_differs (struct loop *l, const struct request *r)
+{
+  char etag[ETAG_BYTES];
+  const char *p = r->query.if_match;
+  size_t n;
+
+  if (p[0] == '\0' || r->route->configuration == NULL)
+    return false;
+  make (l, r, etag);
+  if (etag[0] == '\0')
+    return false;
+  /* A list, each of which may do; '*' stands for whatever there is. */
+  while (*(p += strspn (p, ", \t"))) {
+    n = strcspn (p, ", \t");
+    if ((n == 1 && *p == '*') ||
+        (n == strlen (etag) && strncmp (p, etag, n) == 0))
+      return false;
+    p += n;
+  }
+  return true;
+}
+
+void
+etag_add (struct loop *l, struct request *r, int status)
+{
+  char etag[ETAG_BYTES];
+  size_t n = strlen (r->headers);
+
+  if (status >= 400 || r->route->configuration == NULL)
+    return;
+  make (l, r, etag);
+  if (etag[0])
+    snprintf (r->headers + n, sizeof r->headers - n, "ETag: %s\r\n", etag);
+}

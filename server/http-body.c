@@ -1,0 +1,196 @@
+/* http-body.c: what a request brings along: its parameters and its body. */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <openssl/crypto.h>
+
+#include "http-internal.h"
+#include "routes.h"
+
+#define BODY_BYTES_MAX (1 << 20)
+#define UNREAD_BYTES_MAX (8 << 20)
+#define TOO_LONG "the body is longer than 1048576 bytes"
+#define JSON_DEPTH_MAX 8
+
+/* Who sends a little too much shall hear it; who sends without end is left. */
+static void
+refuse_body (struct mg_connection *conn, int status, const char *why)
+{
+  char some[4096];
+  int n = 0, left = UNREAD_BYTES_MAX;
+
+  mg_disable_connection_keep_alive (conn);
+  http_refuse (conn, status, NULL, NULL, "Connection: close\r\n", "%s", why);
+  while (left > 0 && (n = mg_read (conn, some, sizeof some)) > 0)
+    left -= n;
+}
+
+static bool
+is_json (const char *type)
+{
+  size_t n;
+
+  if (type == NULL)
+    return false;
+  n = strcspn (type, "; \t");
+  return n == 16 && strncasecmp (type, "application/json", 16) == 0;
+}
+
+/* Is it said beforehand that it is too long?  True: refused. */
+static bool
+announced_too_long (struct mg_connection *conn)
+{
+  if (mg_get_request_info (conn)->content_length <= BODY_BYTES_MAX)
+    return false;
+  refuse_body (conn, 413, TOO_LONG);
+  return true;
+}
+
+/* After `length` bytes, of which mg_read gave `last` at last.  What is left of
+ * half a body must not be taken for a request.  False: refused.
+ */
+static bool
+is_whole (struct mg_connection *conn, size_t length, int last)
+{
+  long long told = mg_get_request_info (conn)->content_length;
+
+  if (length > BODY_BYTES_MAX)
+    refuse_body (conn, 413, TOO_LONG);
+  else if (last < 0)
+    refuse_body (conn, 400, "the body did not come, or its chunks are damaged");
+  else if (told > 0 && length < (size_t) told)
+    refuse_body (conn, 400, "the body ended before its Content-Length");
+  else
+    return true;
+  return false;
+}
+
+/* The body as text, *length bytes; NULL: refused. */
+static char *
+read_body (struct mg_connection *conn, size_t *length)
+{
+  const struct mg_request_info *info = mg_get_request_info (conn);
+  char *body;
+  size_t room;
+  int n = 0;
+
+  *length = 0;
+  if (announced_too_long (conn))
+    return NULL;
+  room = info->content_length > 0 ? (size_t) info->content_length : 0;
+  if (mg_get_header (conn, "Transfer-Encoding")) /* not known before */
+    room = BODY_BYTES_MAX;
+  body = malloc (room + 1);
+  if (body == NULL)
+    abort ();
+  while (*length <= room &&
+         (n = mg_read (conn, body + *length, room + 1 - *length)) > 0)
+    *length += (size_t) n;
+  if (is_whole (conn, *length, n))
+    return body;
+  free (body);
+  return NULL;
+}
+
+/* Is it nested so deep that parsing it would need much stack?  (civetweb's
+ * threads have little.)
+ */
+static bool
+too_deep (const char *body, size_t length)
+{
+  unsigned depth = 0;
+  bool string = false;
+
+  for (size_t i = 0; i < length; i++) {
+    if (string && body[i] == '\\')
+      i++;
+    else if (body[i] == '"')
+      string = !string;
+    else if (!string && (body[i] == '[' || body[i] == '{')) {
+      if (++depth > JSON_DEPTH_MAX)
+        return true;
+    }
+    else if (!string && (body[i] == ']' || body[i] == '}') && depth > 0)
+      depth--;
+  }
+  return false;
+}
+
+bool
+http_take_body (struct mg_connection *conn, struct request *r)
+{
+  json_error_t error;
+  json_t *json;
+  struct fields f;
+  size_t length;
+  char *body = read_body (conn, &length);
+
+  if (body == NULL)
+    return false;
+  if (!is_json (mg_get_header (conn, "Content-Type"))) {
+    free (body);
+    http_refuse (conn, 415, NULL, NULL, "", "the body must be JSON: give "
+                 "Content-Type: application/json");
+    return false;
+  }
+  query_take_body (&r->query, body, length);
+  if (too_deep (body, length)) {
+    free (body);
+    http_refuse (conn, 400, NULL, NULL, "", "the body is nested more than %d "
+                 "deep", JSON_DEPTH_MAX);
+    return false;
+  }
+  json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
+  OPENSSL_cleanse (body, length); /* there may be a password in it */
+  free (body);
+  if (json == NULL) {
+    http_refuse (conn, 400, NULL, NULL, "", "the body is no JSON: %.150s, in "
+                 "line %d", error.text, error.line);
+    return false;
+  }
+  fields_begin (&f, json);
+  r->route->parse (&f, r);
+  json_decref (json);
+  if (f.failed)
+    http_refuse (conn, f.field[0] ? 422 : 400, f.field, NULL, "", "%s", f.why);
+  return !f.failed;
+}
+
+/* It is never held, so that strangers can't fill the memory. */
+bool
+http_drop_body (struct mg_connection *conn)
+{
+  char some[4096];
+  size_t length = 0;
+  int n = 0;
+
+  if (announced_too_long (conn))
+    return false;
+  while (length <= BODY_BYTES_MAX &&
+         (n = mg_read (conn, some, sizeof some)) > 0)
+    length += (size_t) n;
+  return is_whole (conn, length, n);
+}
+
+bool
+http_take_query (struct mg_connection *conn, struct request *r,
+                 const char *method, const char *path)
+{
+  const struct query_source source
+    = { .method = method,
+        .path = path,
+        .parameters = mg_get_request_info (conn)->query_string,
+        .if_match = mg_get_header (conn, "If-Match"),
+        .idempotency_key = mg_get_header (conn, "Idempotency-Key") };
+  struct query_problem problem;
+
+  if (query_take (r->route, &source, &r->query, &problem))
+    return true;
+  if (http_drop_body (conn))
+    http_refuse (conn, 400, problem.field, NULL, "", "%s", problem.why);
+  return false;
+}

@@ -1,0 +1,99 @@
+/* http-events.c: a stream of events: first a snapshot, then what changes. */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth.h"
+#include "http-internal.h"
+#include "routes.h"
+
+#define KEEP_ALIVE_MS 10000
+
+static uint64_t
+last_event_id (struct mg_connection *conn, bool *given)
+{
+  const char *text = mg_get_header (conn, "Last-Event-ID");
+  char *end;
+  uint64_t id;
+
+  *given = false;
+  if (text == NULL || text[0] < '0' || text[0] > '9')
+    return 0;
+  id = strtoull (text, &end, 10);
+  *given = *end == '\0';
+  return id;
+}
+
+/* A snapshot, and the cursor behind it; false: the connection is over. */
+static bool
+send_snapshot (struct http *h, struct mg_connection *conn,
+               const struct caller *caller, struct hub_cursor *cursor)
+{
+  struct request r;
+  char *json, *text;
+  bool ok;
+  int n;
+
+  request_init (&r, &route_snapshot);
+  r.caller = *caller;
+  loop_ask (h->loop, &r);
+  json = r.status == 200 ? json_dumps (r.body, JSON_COMPACT) : NULL;
+  cursor->id = r.event_id;
+  request_destroy (&r);
+  if (json == NULL)
+    return false;
+  n = asprintf (&text, "id: %llu\nevent: snapshot\ndata: %s\n\n",
+                (unsigned long long) cursor->id, json);
+  if (n == -1)
+    abort ();
+  ok = mg_write (conn, text, (size_t) n) == n;
+  free (text);
+  free (json);
+  return ok;
+}
+
+int
+http_serve_events (struct http *h, struct mg_connection *conn,
+                   const struct caller *caller)
+{
+  static const char head[]
+    = "HTTP/1.1 200 OK\r\n" SECURITY_HEADERS
+      "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+      "Connection: close\r\n\r\nretry: 1000\n\n";
+  struct hub_cursor cursor = { 0 };
+  bool resume, ok;
+  char *text = NULL;
+
+  cursor.id = last_event_id (conn, &resume);
+  ok = mg_write (conn, head, sizeof head - 1) == (int) sizeof head - 1;
+  hub_listen (h->hub, 1);
+  if (ok && !(resume && hub_has (h->hub, cursor.id)))
+    ok = send_snapshot (h, conn, caller, &cursor);
+  while (ok) {
+    enum hub_result next = hub_next (h->hub, &cursor, &text, KEEP_ALIVE_MS);
+
+    ok = auth_still (loop_auth (h->loop), caller, loop_wall_ms (h->loop));
+    switch (next) {
+    case HUB_EVENT:
+      ok = ok && mg_write (conn, text, strlen (text)) == (int) strlen (text);
+      free (text);
+      break;
+    case HUB_IDLE:
+      ok = ok && mg_write (conn, ":\n\n", 3) == 3;
+      break;
+    case HUB_BEHIND:
+      ok = ok && send_snapshot (h, conn, caller, &cursor);
+      break;
+    case HUB_CLOSED:
+      ok = false;
+      break;
+    }
+  }
+  hub_listen (h->hub, -1);
+  /* The end of the stream is the end of the connection. */
+  mg_disable_connection_keep_alive (conn);
+  return 200;
+}

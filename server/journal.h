@@ -1,0 +1,35 @@
+/* journal.h: the sentences of the log, the last JOURNAL_MAX of them, durable.
+ * All on the loop's thread.
+ */
+
+#ifndef WEFT_JOURNAL_H
+#define WEFT_JOURNAL_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "cluster.h"
+#include "query.h"
+#include "store.h"
+
+#define JOURNAL_MAX 5000
+#define JOURNAL_KIND "log"
+
+struct journal *journal_new (void);
+void journal_free (struct journal *j);
+
+/* A stored record. */
+int journal_load (struct journal *j, const char *key, const char *json,
+                  char *why, size_t why_size);
+
+/* {"at", "severity", "subject", "text"}, which is taken over, is the event
+ * `id`; ids grow.
+ */
+void journal_add (struct journal *j, uint64_t id, json_t *line,
+                  struct store_txn *t);
+
+/* The newest first: those from before the cursor that fit the query. */
+json_t *journal_view (const struct journal *j, const struct query *q);
+
+#endif /* WEFT_JOURNAL_H */

@@ -1,0 +1,21 @@
+/* metrics.h: GET /metrics, in Prometheus' text format.
+ *
+ * Names: weft_ first, the unit last (seconds, bytes, ratio), _total for
+ * counters.  What can be in one of a few states is a series for each of them, 1
+ * for the one that it is in.  Counters begin anew with the process that counts:
+ * a session's with its session (a label), a disk's with its member process.
+ *
+ * docs/monitoring has alert rules and a dashboard over these.
+ */
+
+#ifndef WEFT_METRICS_H
+#define WEFT_METRICS_H
+
+#include "cluster.h"
+
+#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* For the caller to free. */
+char *metrics_text (const struct cluster *c);
+
+#endif /* WEFT_METRICS_H */

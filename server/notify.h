@@ -1,0 +1,18 @@
+/* notify.h: what a service manager wants to hear (sd_notify(3)).
+ *
+ * Datagrams to the socket that $NOTIFY_SOCKET names; nothing at all where there
+ * is none.
+ */
+
+#ifndef WEFT_NOTIFY_H
+#define WEFT_NOTIFY_H
+
+/* weftd serves. */
+void notify_ready (void);
+/* The loop goes round: to be said more often than the service manager's limit,
+ * by the loop itself, so that one that hangs is noticed.
+ */
+void notify_watchdog (void);
+void notify_stopping (void);
+
+#endif /* WEFT_NOTIFY_H */

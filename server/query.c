@@ -1,0 +1,319 @@
+/* query.c: see query.h. */
+
+#include <config.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <civetweb.h>
+#include <openssl/sha.h>
+
+#include "fields.h"
+#include "limits.h"
+#include "query.h"
+#include "routes.h"
+
+#define VALUE_BYTES (4 * QUERY_TEXT_MAX + 1)
+
+static bool
+refuse (struct query_problem *problem, const char *field, const char *fmt, ...)
+  __attribute__ ((format (printf, 3, 4)));
+
+static bool
+refuse (struct query_problem *problem, const char *field, const char *fmt, ...)
+{
+  va_list ap;
+
+  snprintf (problem->field, sizeof problem->field, "%s", field);
+  va_start (ap, fmt);
+  vsnprintf (problem->why, sizeof problem->why, fmt, ap);
+  va_end (ap);
+  return false;
+}
+
+/* ---- Values. ---- */
+
+static size_t
+characters (const char *text)
+{
+  size_t n = 0;
+
+  for (; *text; text++)
+    n += ((unsigned char) *text & 0xc0) != 0x80;
+  return n;
+}
+
+static bool
+is_ascii (const char *text)
+{
+  for (; *text; text++)
+    if ((unsigned char) *text >= 0x80)
+      return false;
+  return true;
+}
+
+static bool
+take_number (const char *name, const char *text, uint64_t min, uint64_t max,
+             uint64_t *value, struct query_problem *problem)
+{
+  size_t n = strlen (text);
+
+  /* 18 digits can't overflow. */
+  if (n == 0 || n > 18 || strspn (text, "0123456789") != n ||
+      (*value = strtoull (text, NULL, 10)) < min || *value > max)
+    return refuse (problem, name,
+                   "parameter %s must be a whole number from %llu to %llu",
+                   name, (unsigned long long) min, (unsigned long long) max);
+  return true;
+}
+
+static bool
+take_unsigned (const char *name, const char *text, unsigned min, unsigned max,
+               unsigned *value, struct query_problem *problem)
+{
+  uint64_t n;
+
+  if (!take_number (name, text, min, max, &n, problem))
+    return false;
+  *value = (unsigned) n;
+  return true;
+}
+
+static bool
+take_text (const char *name, const char *text, char *value, size_t size,
+           struct query_problem *problem)
+{
+  if (text[0] == '\0' || strlen (text) >= size || !is_ascii (text))
+    return refuse (problem, name, "parameter %s must have 1 to %zu characters "
+                   "of ASCII", name, size - 1);
+  strcpy (value, text);
+  return true;
+}
+
+static bool
+take_sought (const char *text, struct query *q, struct query_problem *problem)
+{
+  if (text[0] == '\0' || characters (text) > QUERY_TEXT_MAX)
+    return refuse (problem, "text", "parameter text must have 1 to %d "
+                   "characters", QUERY_TEXT_MAX);
+  strcpy (q->text, text);
+  return true;
+}
+
+static bool
+take_dry_run (const char *text, struct query *q, struct query_problem *problem)
+{
+  q->dry_run = strcmp (text, "true") == 0;
+  if (!q->dry_run && strcmp (text, "false") != 0)
+    return refuse (problem, "dry_run",
+                   "parameter dry_run must be true or false");
+  return true;
+}
+
+static bool
+take_severity (const char *text, struct query *q, struct query_problem *problem)
+{
+  if (strcmp (text, "info") != 0 && strcmp (text, "warning") != 0 &&
+      strcmp (text, "error") != 0)
+    return refuse (problem, "severity", "parameter severity must be one of "
+                   "info, warning, error");
+  strcpy (q->severity, text);
+  return true;
+}
+
+static bool
+take_node (const char *text, struct query *q, struct query_problem *problem)
+{
+  if (!fields_is_name (text))
+    return refuse (problem, "node", "parameter node must be a node's name: at "
+                   "most %d lower-case letters, digits and '-'",
+                   NAME_BYTES_MAX);
+  strcpy (q->node, text);
+  return true;
+}
+
+static const struct {
+  const char *name;
+  enum query_parameter parameter;
+} parameters[] = {
+  { "dry_run", QUERY_DRY_RUN },   { "limit", QUERY_PAGE },
+  { "cursor", QUERY_PAGE },       { "subject", QUERY_SUBJECT },
+  { "severity", QUERY_SEVERITY }, { "text", QUERY_TEXT },
+  { "from", QUERY_RANGE },        { "to", QUERY_RANGE },
+  { "points", QUERY_RANGE },      { "member", QUERY_MEMBER },
+  { "node", QUERY_NODE },         { "instance", QUERY_INSTANCE },
+};
+#define PARAMETERS (sizeof parameters / sizeof parameters[0])
+
+static bool
+take_value (const char *name, enum query_parameter parameter, const char *text,
+            struct query *q, struct query_problem *problem)
+{
+  q->given |= parameter;
+  switch (parameter) {
+  case QUERY_DRY_RUN:
+    return take_dry_run (text, q, problem);
+  case QUERY_PAGE:
+    if (strcmp (name, "limit") == 0)
+      return take_unsigned (name, text, 1, QUERY_LIMIT_MAX, &q->limit, problem);
+    return take_text (name, text, q->cursor, sizeof q->cursor, problem);
+  case QUERY_SUBJECT:
+    return take_text (name, text, q->subject, sizeof q->subject, problem);
+  case QUERY_SEVERITY:
+    return take_severity (text, q, problem);
+  case QUERY_TEXT:
+    return take_sought (text, q, problem);
+  case QUERY_RANGE:
+    if (strcmp (name, "points") == 0)
+      return take_unsigned (name, text, 1, QUERY_POINTS_MAX, &q->points,
+                            problem);
+    if (strcmp (name, "from") == 0) {
+      q->has_from = true;
+      return take_number (name, text, 0, QUERY_TIME_MAX, &q->from, problem);
+    }
+    q->has_to = true;
+    return take_number (name, text, 0, QUERY_TIME_MAX, &q->to, problem);
+  case QUERY_MEMBER:
+    return take_unsigned (name, text, 0, ARRAY_MEMBERS_MAX - 1, &q->member,
+                          problem);
+  case QUERY_NODE:
+    return take_node (text, q, problem);
+  case QUERY_INSTANCE:
+    return take_text (name, text, q->instance, sizeof q->instance, problem);
+  }
+  abort ();
+}
+
+/* ---- name=value&name=value ---- */
+
+/* Decoded, without control characters. */
+static bool
+decode (const char *from, size_t length, char *to, size_t size)
+{
+  int n = mg_url_decode (from, (int) length, to, (int) size, 1);
+
+  json_t *text;
+
+  if (n < 0 || strlen (to) != (size_t) n)
+    return false;
+  for (const char *p = to; *p; p++)
+    if ((unsigned char) *p < ' ' || *p == 0x7f)
+      return false;
+  text = json_string (to); /* NULL: it is no UTF-8 */
+  json_decref (text);
+  return text != NULL;
+}
+
+static bool
+take_parameter (const struct route *route, const char *text, size_t length,
+                bool seen[PARAMETERS], struct query *q,
+                struct query_problem *problem)
+{
+  const char *equals = memchr (text, '=', length);
+  size_t n = equals ? (size_t) (equals - text) : length;
+  char name[sizeof problem->field], value[VALUE_BYTES] = "";
+  size_t i;
+
+  if (!decode (text, n, name, sizeof name))
+    return refuse (problem, "", "the name of a parameter after '?' is no text "
+                   "or too long");
+  for (i = 0; i < PARAMETERS; i++)
+    if (strcmp (parameters[i].name, name) == 0)
+      break;
+  if (i == PARAMETERS || !(route->query & parameters[i].parameter))
+    return refuse (problem, name, "there is no parameter of this name here: "
+                   "GET /api/v1/openapi.json lists those that there are");
+  if (seen[i])
+    return refuse (problem, name, "parameter %s is given twice", name);
+  seen[i] = true;
+  if (equals && !decode (equals + 1, length - n - 1, value, sizeof value))
+    return refuse (problem, name, "parameter %s has no text as its value, or "
+                   "one that is too long", name);
+  return take_value (name, parameters[i].parameter, value, q, problem);
+}
+
+static bool
+take_parameters (const struct route *route, const char *text, struct query *q,
+                 struct query_problem *problem)
+{
+  bool seen[PARAMETERS] = { false };
+  size_t n;
+
+  for (; text && *text; text += n + (text[n] == '&')) {
+    n = strcspn (text, "&");
+    if (n > 0 && !take_parameter (route, text, n, seen, q, problem))
+      return false;
+  }
+  return true;
+}
+
+/* ---- Headers. ---- */
+
+static bool
+take_header (const char *name, const char *value, char *to, size_t size,
+             struct query_problem *problem)
+{
+  size_t n = value ? strlen (value) : 0;
+
+  if (value == NULL)
+    return true;
+  for (size_t i = 0; i < n; i++)
+    if (value[i] < ' ' || value[i] > '~')
+      n = size;
+  if (n == 0 || n >= size)
+    return refuse (problem, name, "header %s must have 1 to %zu characters of "
+                   "ASCII", name, size - 1);
+  strcpy (to, value);
+  return true;
+}
+
+/* An answer with a secret is never stored, so it can't be given twice. */
+static bool
+take_key (const struct route *route, const struct query_source *source,
+          struct query *q, struct query_problem *problem)
+{
+  static const char name[] = "Idempotency-Key";
+  char *target;
+
+  if (source->idempotency_key == NULL || strcmp (route->method, "POST") != 0)
+    return true;
+  if (route->secret)
+    return refuse (problem, name, "%s answers with a secret, which is not "
+                   "stored: ask without an Idempotency-Key", route->pattern);
+  if (route->who != WHO_DEFAULT)
+    return true;
+  if (!take_header (name, source->idempotency_key, q->idempotency_key,
+                    sizeof q->idempotency_key, problem))
+    return false;
+  if (asprintf (&target, "%s?%s", source->path,
+                source->parameters ? source->parameters : "") == -1)
+    abort ();
+  SHA256 ((const uint8_t *) target, strlen (target), q->digest);
+  free (target);
+  return true;
+}
+
+bool
+query_take (const struct route *route, const struct query_source *source,
+            struct query *q, struct query_problem *problem)
+{
+  memset (q, 0, sizeof *q);
+  return take_parameters (route, source->parameters, q, problem) &&
+         take_header ("If-Match", source->if_match, q->if_match,
+                      sizeof q->if_match, problem) &&
+         take_key (route, source, q, problem);
+}
+
+void
+query_take_body (struct query *q, const char *body, size_t length)
+{
+  uint8_t both[2 * SHA256_DIGEST_LENGTH];
+
+  if (q->idempotency_key[0] == '\0')
+    return;
+  memcpy (both, q->digest, SHA256_DIGEST_LENGTH);
+  SHA256 ((const uint8_t *) body, length, both + SHA256_DIGEST_LENGTH);
+  SHA256 (both, sizeof both, q->digest);
+}

@@ -1,0 +1,13 @@
+/* refusals.h: what is refused again and again is said once. */
+
+#ifndef WEFT_REFUSALS_H
+#define WEFT_REFUSALS_H
+
+#include <stdbool.h>
+
+/* Is this the first refusal for this reason of this address in ten minutes?
+ * From any thread.  Reasons are constant strings.
+ */
+bool refusals_first (const char *reason, const char *address);
+
+#endif /* WEFT_REFUSALS_H */

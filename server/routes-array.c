@@ -1,0 +1,145 @@
+/* routes-array.c: arrays as wholes: see routes.h.  A route's two functions stand
+ * together: what it reads from the body, and what the loop does with it.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "routes-internal.h"
+#include "views.h"
+
+void
+parse_disks (struct fields *f, struct cluster_create *create)
+{
+  const json_t *list;
+  size_t count;
+
+  if (!fields_has (f, "disks")) {
+    fields_fail (f, "disks", "field disks is missing: give the UUIDs of the "
+                 "disks, in the order of their positions");
+    return;
+  }
+  f->seen[f->seen_count++] = "disks";
+  list = json_object_get (f->object, "disks");
+  count = json_array_size (list);
+  if (!json_is_array (list) || count == 0 || count > ARRAY_MEMBERS_MAX) {
+    fields_fail (f, "disks", "field disks must be a list of 1 to %d UUIDs",
+                 ARRAY_MEMBERS_MAX);
+    return;
+  }
+  create->members = (unsigned) count;
+  for (size_t i = 0; i < count; i++) {
+    const char *text = json_string_value (json_array_get (list, i));
+
+    if (text == NULL || !fields_parse_uuid (text, create->disk[i]))
+      fields_fail (f, "disks", "element %zu of field disks must be a UUID in "
+                   "lower case", i);
+  }
+}
+
+static void
+parse_create (struct fields *f, struct request *r)
+{
+  struct cluster_create *create = calloc (1, sizeof *create);
+  int layout = LAYOUT_RAIDX, dup = DUP_ASYNC_CLIENT;
+  uint64_t groups = 1;
+
+  if (create == NULL)
+    abort ();
+  r->create = create;
+  create->unit = UNIT_BYTES_DEFAULT;
+  fields_name (f, "name", create->name, sizeof create->name);
+  fields_word (f, "layout", layout_parse,
+               "raid-x, raid-10, chained, rotated, raid-1, raid-0", &layout);
+  if (fields_has (f, "unit"))
+    fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &create->unit);
+  if (fields_has (f, "groups"))
+    fields_u64 (f, "groups", 1, ARRAY_GROUPS_MAX, &groups);
+  if (fields_has (f, "dup"))
+    fields_word (f, "dup", array_dup_parse, "async-client, sync-client", &dup);
+  parse_disks (f, create);
+  fields_end (f);
+  create->layout = (enum layout_kind) layout;
+  create->dup = (enum array_dup) dup;
+  create->groups = (unsigned) groups;
+}
+
+static void
+handle_create (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_array_create (loop_cluster (l), &in, r->create);
+}
+
+static void
+handle_arrays (struct loop *l, struct request *r)
+{
+  loop_answer (l, r, 200, view_arrays (loop_cluster (l), loop_wall_ms (l)));
+}
+
+static void
+handle_array (struct loop *l, struct request *r)
+{
+  struct cluster *c = loop_cluster (l);
+  const struct cluster_array *a = cluster_array_find (c, r->name);
+  char why[200];
+
+  if (a) {
+    loop_answer (l, r, 200, view_array (c, a, loop_wall_ms (l)));
+    return;
+  }
+  snprintf (why, sizeof why,
+            "there is no array %s: GET /api/v1/arrays lists them", r->name);
+  loop_answer (l, r, 404, view_error (404, NULL, "unknown-array", why));
+}
+
+static void
+handle_array_delete (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_array_delete (loop_cluster (l), &in, r->name);
+}
+
+static void
+parse_array_tune (struct fields *f, struct request *r)
+{
+  uint64_t seconds = 0;
+
+  fields_u64 (f, "spare_after_s", 0, SPARE_AFTER_MS_MAX / 1000, &seconds);
+  fields_end (f);
+  r->array_tune.has_spare_after = true;
+  r->array_tune.spare_after_ms = seconds * 1000;
+}
+
+static void
+handle_array_tune (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_array_tune (loop_cluster (l), &in, r->name, &r->array_tune);
+}
+
+const struct route routes_array[] = {
+  { "GET", V1 "/arrays", .query = QUERY_PAGE, .list = "arrays", .key = "name",
+    .handle = handle_arrays },
+  { "POST", V1 "/arrays", .has_body = true, .makes = true,
+    .query = QUERY_DRY_RUN, .parse = parse_create, .handle = handle_create,
+    .preflight = preflight_create },
+  { "GET", V1 "/arrays/{name}", .configuration = etag_array,
+    .handle = handle_array },
+  { "PATCH", V1 "/arrays/{name}", .has_body = true,
+    .configuration = etag_array, .parse = parse_array_tune,
+    .handle = handle_array_tune },
+  { "DELETE", V1 "/arrays/{name}", .query = QUERY_DRY_RUN,
+    .configuration = etag_array, .handle = handle_array_delete,
+    .preflight = preflight_delete },
+  { NULL },
+};

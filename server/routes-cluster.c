@@ -1,0 +1,77 @@
+/* routes-cluster.c: what is asked about the cluster as a whole: see routes.h.
+ */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "fields.h"
+#include "history.h"
+#include "journal.h"
+#include "metrics.h"
+#include "routes-internal.h"
+#include "views.h"
+
+static void
+handle_status (struct loop *l, struct request *r)
+{
+  r->event_id = loop_last_event (l);
+  loop_answer (l, r, 200, view_status (loop_cluster (l), loop_auth (l),
+                                    loop_wall_ms (l)));
+}
+
+static void
+handle_log (struct loop *l, struct request *r)
+{
+  loop_answer (l, r, 200, journal_view (loop_journal (l), &r->query));
+}
+
+/* Is there such a thing now?  The history itself is read on the HTTP thread. */
+static void
+handle_history (struct loop *l, struct request *r)
+{
+  const struct cluster *c = loop_cluster (l);
+  const char *subject = r->query.subject;
+  uint8_t uuid[16];
+  bool live = subject[0] == '\0' || strcmp (subject, "cluster") == 0;
+
+  if (strncmp (subject, "array:", 6) == 0)
+    live = cluster_array_find (c, subject + 6) != NULL;
+  else if (strncmp (subject, "disk:", 5) == 0)
+    live = fields_parse_uuid (subject + 5, uuid) &&
+           cluster_disk_find (c, uuid) != NULL;
+  loop_answer (l, r, 200, json_pack ("{sb}", "live", live));
+}
+
+static void
+finish_history (struct loop *l, struct request *r)
+{
+  bool live = json_is_true (json_object_get (r->body, "live"));
+
+  json_decref (r->body);
+  r->body = history_view (loop_history (l), &r->query, live, loop_wall_ms (l),
+                          &r->status);
+}
+
+static void
+handle_metrics (struct loop *l, struct request *r)
+{
+  r->text = metrics_text (loop_cluster (l));
+  r->type = METRICS_TYPE;
+  loop_answer (l, r, 200, NULL);
+}
+
+const struct route route_snapshot = { "GET", .handle = handle_status };
+
+const struct route routes_cluster[] = {
+  { "GET", V1 "/status", .handle = handle_status },
+  { "GET", V1 "/log",
+    .query = QUERY_PAGE | QUERY_SEVERITY | QUERY_SUBJECT | QUERY_TEXT,
+    .handle = handle_log },
+  { "GET", V1 "/events", .kind = ROUTE_EVENTS },
+  { "GET", V1 "/history", .query = QUERY_SUBJECT | QUERY_RANGE,
+    .handle = handle_history, .finish = finish_history },
+  { "GET", "/metrics", .handle = handle_metrics },
+  { "GET", V1 "/openapi.json", .kind = ROUTE_OPENAPI },
+  { NULL },
+};

@@ -1,0 +1,539 @@
+/* routes-enroll.c: nodes that join, and their certificates.
+ *
+ * A token lets one host ask once for a certificate.  The host keeps its key;
+ * what it sends is a request, signed by that key.  The token is spent, the
+ * node's record made and its certificate stored in one transaction.
+ */
+
+#include <config.h>
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth-request.h"
+#include "routes-internal.h"
+#include "text.h"
+#include "views.h"
+
+#define TOKEN_SECONDS_DEFAULT 900
+#define TOKEN_SECONDS_MAX (24 * 3600)
+#define CERTIFICATES_OF_NODE_MAX 3
+
+/* ---- What a node may say. ---- */
+
+/* The node that a request speaks for; NULL: none that is known. */
+static const char *
+spoken_for (const struct cluster *c, const struct request *r)
+{
+  const struct cluster_session *s;
+
+  if (r->disk_heartbeat)
+    return r->disk_heartbeat->node;
+  if (r->attach.node[0])
+    return r->attach.node;
+  if (strstr (r->route->pattern, "/nodes/{name}"))
+    return r->name;
+  s = cluster_session_find (c, r->id);
+  return s ? s->rec.node : NULL;
+}
+
+bool
+auth_speaks_for_itself (const struct cluster *c, const struct request *r)
+{
+  const struct cluster_disk *d;
+  const char *node;
+
+  if (r->caller.role != ROLE_NODE || r->route->who != WHO_NODE)
+    return true;
+  node = spoken_for (c, r);
+  if (node && strcmp (node, r->caller.name) != 0)
+    return false;
+  /* A disk may move to another host, but not while it is served by one. */
+  d = r->disk_heartbeat ? cluster_disk_find (c, r->uuid) : NULL;
+  return d == NULL || !d->alive || strcmp (d->rec.node, r->caller.name) == 0;
+}
+
+/* ---- Reading bodies. ---- */
+
+static void
+take_csr (struct fields *f, struct auth_request *q)
+{
+  const char *text = json_string_value (json_object_get (f->object, "csr"));
+
+  if (!fields_has (f, "csr") || text == NULL || strlen (text) > PEM_BYTES_MAX) {
+    fields_fail (f, "csr", "field csr must be a certificate request in PEM, "
+                 "such as openssl req makes");
+    return;
+  }
+  f->seen[f->seen_count++] = "csr";
+  q->csr = strdup (text);
+  if (q->csr == NULL)
+    abort ();
+}
+
+static void
+parse_node_token (struct fields *f, struct request *r)
+{
+  struct auth_request *q = auth_request_of (r);
+
+  if (fields_has (f, "node"))
+    fields_name (f, "node", q->name, sizeof q->name);
+  q->seconds = TOKEN_SECONDS_DEFAULT;
+  if (fields_has (f, "ttl_s"))
+    fields_u64 (f, "ttl_s", 1, TOKEN_SECONDS_MAX, &q->seconds);
+  fields_end (f);
+}
+
+static void
+parse_enroll (struct fields *f, struct request *r)
+{
+  struct auth_request *q = auth_request_of (r);
+
+  fields_text (f, "token", q->secret, sizeof q->secret);
+  fields_name (f, "node", q->name, sizeof q->name);
+  take_csr (f, q);
+  fields_end (f);
+}
+
+static void
+parse_certificate (struct fields *f, struct request *r)
+{
+  struct auth_request *q = auth_request_of (r);
+
+  strcpy (q->name, r->name);
+  take_csr (f, q);
+  fields_end (f);
+}
+
+/* ---- Refusals. ---- */
+
+struct refusal {
+  int status;
+  const char *field, *code;
+  char why[320];
+};
+
+static bool
+refuse (struct refusal *p, int status, const char *field, const char *code,
+        const char *why)
+{
+  p->status = status;
+  p->field = field;
+  p->code = code;
+  snprintf (p->why, sizeof p->why, "%s", why);
+  return false;
+}
+
+static bool
+is_enrolled (const struct auth *a, const char *node)
+{
+  const struct certificate *c;
+
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (strcmp (c->node, node) == 0)
+      return true;
+  return false;
+}
+
+/* Is this secret good for this node?  With the lock held. */
+static bool
+token_is_good (const struct auth *a, const struct auth_request *q,
+               uint64_t wall_ms, struct secret **token, struct refusal *p)
+{
+  uint8_t hash[AUTH_HASH_BYTES];
+  struct secret *s;
+
+  auth_secret_hash (q->secret, hash);
+  s = auth_secret (a, SECRET_NODE_TOKEN, hash);
+  *token = s;
+  if (s == NULL || (s->name[0] && strcmp (s->name, q->name) != 0))
+    return refuse (p, 403, "token", "token-wrong", "this token is not known, "
+                   "or is for another node: weftctl node token makes one");
+  if (s->spent)
+    return refuse (p, 403, "token", "token-used", "this token was used "
+                   "already: weftctl node token makes another");
+  if (wall_ms >= s->expires)
+    return refuse (p, 403, "token", "token-expired", "this token has expired: "
+                   "weftctl node token makes another");
+  /* It would take the certificate of a node that may be at work. */
+  if (s->name[0] == '\0' && is_enrolled (a, q->name)) {
+    refuse (p, 409, "node", "enrolled", "");
+    snprintf (p->why, sizeof p->why, "%s is a node already, and this token is "
+              "for new ones: make a token for %s: weftctl node token %s",
+              q->name, q->name, q->name);
+    return false;
+  }
+  return true;
+}
+
+static bool
+has_address (const json_t *list, const char *address)
+{
+  for (size_t i = 0; i < json_array_size (list); i++)
+    if (strcmp (json_string_value (json_array_get (list, i)), address) == 0)
+      return true;
+  return false;
+}
+
+static bool
+is_loopback (const char *address)
+{
+  return strncmp (address, "127.", 4) == 0 || strcmp (address, "::1") == 0;
+}
+
+/* On weftd's own host?  Only there may a node be called as that is. */
+static bool
+is_here (const struct auth *a, const struct caller *caller)
+{
+  return is_loopback (caller->address) ||
+         auth_is_own_address (a, caller->address);
+}
+
+/* Can it be the address of one host, as it is written? */
+static bool
+is_of_a_host (const char *address)
+{
+  struct in6_addr six;
+  struct in_addr four;
+
+  if (inet_pton (AF_INET6, address, &six) == 1)
+    return !IN6_IS_ADDR_UNSPECIFIED (&six) && !IN6_IS_ADDR_MULTICAST (&six) &&
+           !IN6_IS_ADDR_V4MAPPED (&six);
+  return inet_pton (AF_INET, address, &four) == 1 &&
+         four.s_addr != htonl (INADDR_ANY) &&
+         four.s_addr != htonl (INADDR_BROADCAST) &&
+         !IN_MULTICAST (ntohl (four.s_addr));
+}
+
+/* Does it ask for addresses that a node can have? */
+static bool
+addresses_make_sense (const struct auth_request *q, const struct caller *caller,
+                      struct refusal *p)
+{
+  for (unsigned i = 0; i < q->names.address_count; i++) {
+    const char *address = q->names.address[i];
+    bool of_a_host = is_of_a_host (address);
+
+    if (of_a_host &&
+        (!is_loopback (address) || is_loopback (caller->address)))
+      continue;
+    refuse (p, 422, "csr", "csr", "");
+    snprintf (p->why, sizeof p->why, "field csr: the address %s %s: give one "
+              "at which other hosts reach this one", address,
+              of_a_host ? "is loopback" : "is of no host");
+    return false;
+  }
+  return true;
+}
+
+static bool
+is_own_name (const struct auth *a, const char *name)
+{
+  for (unsigned i = 0; i < a->own.dns_count; i++)
+    if (strcmp (a->own.dns[i], name) == 0)
+      return true;
+  return false;
+}
+
+/* May the node have a certificate for these names? */
+static bool
+names_are_free (const struct auth *a, const struct auth_request *q,
+                const struct caller *caller, struct refusal *p)
+{
+  const struct certificate *c;
+
+  for (unsigned i = 0; i < q->names.dns_count; i++)
+    if (strcmp (q->names.dns[i], q->name) != 0)
+      return refuse (p, 422, "csr", "csr", "field csr: the only DNS name in it "
+                     "may be the node's");
+  if (!addresses_make_sense (q, caller, p))
+    return false;
+  if (is_own_name (a, q->name) && !is_here (a, caller)) {
+    refuse (p, 409, "node", "address-in-use", "");
+    snprintf (p->why, sizeof p->why, "%s is the name of weftd's host: a node "
+              "on it must enroll from there; give another name", q->name);
+    return false;
+  }
+  for (unsigned i = 0; i < q->names.address_count; i++) {
+    const char *address = q->names.address[i];
+
+    refuse (p, 409, "csr", "address-in-use", "");
+    TAILQ_FOREACH (c, &a->certificates, link)
+      if (strcmp (c->node, q->name) != 0 && has_address (c->addresses, address))
+        break;
+    if (c) {
+      snprintf (p->why, sizeof p->why, "the address %s is node %s's: give "
+                "another, or remove that node first", address, c->node);
+      return false;
+    }
+    if (auth_is_own_address (a, address) &&
+        strcmp (caller->address, address) != 0 &&
+        !is_loopback (caller->address)) {
+      snprintf (p->why, sizeof p->why, "the address %s is weftd's: a node on "
+                "its host must enroll from there", address);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- On the HTTP thread. ---- */
+
+static bool
+read_request (struct request *r)
+{
+  struct auth_request *q = r->auth;
+  char why[256];
+
+  q->key = ca_read_request (q->csr, &q->names, why, sizeof why);
+  if (q->key)
+    return true;
+  r->status = 422;
+  r->body = view_error (422, "csr", "csr", why);
+  return false;
+}
+
+/* Nothing is done for those who have no token. */
+static bool
+prepare_enroll (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct secret *token;
+  struct refusal p;
+  bool good;
+
+  pthread_mutex_lock (&a->lock);
+  good = token_is_good (a, r->auth, loop_wall_ms (l), &token, &p);
+  pthread_mutex_unlock (&a->lock);
+  return !good || read_request (r);
+}
+
+static bool
+prepare_certificate (struct loop *l, struct request *r)
+{
+  return read_request (r);
+}
+
+/* ---- On the loop's thread. ---- */
+
+static void
+answer_refusal (struct loop *l, struct request *r, const struct refusal *p)
+{
+  loop_answer (l, r, p->status,
+               view_error (p->status, p->field, p->code, p->why));
+}
+
+static void
+handle_node_token (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  char text[AUTH_SECRET_BYTES], fingerprint[CA_FINGERPRINT_BYTES];
+  struct store_txn *t;
+  struct secret *s;
+  size_t count = 0;
+  json_t *body;
+
+  TAILQ_FOREACH (s, &a->secrets, link)
+    count += s->kind == SECRET_NODE_TOKEN;
+  if (count >= AUTH_TOKENS_MAX) {
+    loop_answer (l, r, 409,
+                 view_error (409, NULL, "too-many", "too many tokens for nodes "
+                             "were made within a day: try again later"));
+    return;
+  }
+  s = calloc (1, sizeof *s);
+  if (s == NULL)
+    abort ();
+  t = store_txn_new ();
+  s->kind = SECRET_NODE_TOKEN;
+  strcpy (s->name, r->auth->name);
+  strcpy (s->by, r->caller.owner);
+  s->created = loop_wall_ms (l);
+  s->expires = s->created + r->auth->seconds * 1000;
+  auth_secret_make (text, s->hash);
+  auth_put_secret (a, t, s);
+  ca_fingerprint (a->ca, fingerprint);
+  body = json_pack ("{ss so ss so}", "token", text, "node",
+                    text_or_null (s->name), "ca_fingerprint", fingerprint,
+                    "expires_at", text_time (s->expires));
+  OPENSSL_cleanse (text, sizeof text);
+  loop_answer_stored (l, r, 201, body, t);
+}
+
+static void
+handle_enroll (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct cluster_input in;
+  struct secret *token;
+  struct refusal p;
+
+  if (!token_is_good (a, r->auth, loop_wall_ms (l), &token, &p) ||
+      !names_are_free (a, r->auth, &r->caller, &p)) {
+    answer_refusal (l, r, &p);
+    return;
+  }
+  /* Goes on in auth_enroll. */
+  loop_input (l, r, &in);
+  cluster_node_add (loop_cluster (l), &in, r->auth->name);
+}
+
+/* For the request in r; returns it as PEM, malloc'ed. */
+static char *
+issue (struct loop *l, struct request *r, struct store_txn *t)
+{
+  struct auth *a = loop_auth (l);
+  const struct auth_request *q = r->auth;
+  struct certificate *c = calloc (1, sizeof *c);
+  struct ca_certificate made;
+  struct ca_names names = q->names;
+  char *pem;
+
+  if (c == NULL)
+    abort ();
+  names.dns_count = 1;
+  strcpy (names.dns[0], q->name);
+  ca_sign (a->ca, q->key, q->name, &names, true,
+           ca_seconds (AUTH_CERTIFICATE_SECONDS), &made);
+  strcpy (c->serial, made.serial);
+  strcpy (c->node, q->name);
+  c->created = made.created;
+  c->expires = made.expires;
+  c->addresses = json_array ();
+  for (unsigned i = 0; i < names.address_count; i++)
+    json_array_append_new (c->addresses, json_string (names.address[i]));
+  auth_put_certificate (a, t, c);
+  pem = ca_print (made.x509);
+  X509_free (made.x509);
+  return pem;
+}
+
+json_t *
+auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
+             int *status)
+{
+  struct auth *a = loop_auth (l);
+  struct secret *token;
+  struct refusal p;
+  json_t *body;
+  char *pem;
+
+  /* Nothing has come between. */
+  if (!token_is_good (a, r->auth, loop_wall_ms (l), &token, &p)) {
+    *status = p.status;
+    return view_error (p.status, p.field, p.code, p.why);
+  }
+  pthread_mutex_lock (&a->lock);
+  token->spent = true;
+  pthread_mutex_unlock (&a->lock);
+  auth_put_secret (a, t, token);
+  auth_forget_node (a, t, r->auth->name); /* a host that was set up anew */
+  pem = issue (l, r, t);
+  body = json_pack ("{ss ss ss}", "node", r->auth->name, "certificate", pem,
+                    "ca", ca_pem (a->ca));
+  free (pem);
+  *status = 201;
+  return body;
+}
+
+/* The node's certificates; *oldest: the first of them that is not the
+ * caller's.
+ */
+static unsigned
+count_certificates (const struct auth *a, const struct request *r,
+                    struct certificate **oldest)
+{
+  struct certificate *c;
+  unsigned count = 0;
+
+  *oldest = NULL;
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (strcmp (c->node, r->name) == 0) {
+      count++;
+      if (*oldest == NULL && strcmp (c->serial, r->caller.serial) != 0)
+        *oldest = c;
+    }
+  return count;
+}
+
+static bool
+refuse_stranger (struct loop *l, struct request *r, unsigned certificates)
+{
+  char why[256];
+
+  if (certificates > 0)
+    return false;
+  snprintf (why, sizeof why, "node %s has no certificate: enroll it, with "
+            "weft-enroll", r->name);
+  loop_answer (l, r, 404, view_error (404, NULL, "unknown-node", why));
+  return true;
+}
+
+/* The old one is good until it expires: the new one may not arrive. */
+static void
+handle_certificate (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct certificate *oldest;
+  unsigned count = count_certificates (a, r, &oldest);
+  struct store_txn *t;
+  struct refusal p;
+  json_t *body;
+  char *pem;
+
+  if (refuse_stranger (l, r, count))
+    return;
+  if (!names_are_free (a, r->auth, &r->caller, &p)) {
+    answer_refusal (l, r, &p);
+    return;
+  }
+  t = store_txn_new ();
+  if (count >= CERTIFICATES_OF_NODE_MAX)
+    auth_drop_certificate (a, t, oldest);
+  pem = issue (l, r, t);
+  body = json_pack ("{ss ss}", "certificate", pem, "ca", ca_pem (a->ca));
+  free (pem);
+  loop_answer_stored (l, r, 201, body, t);
+}
+
+static void
+handle_revoke (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct certificate *oldest;
+  struct store_txn *t;
+
+  if (refuse_stranger (l, r, count_certificates (a, r, &oldest)))
+    return;
+  t = store_txn_new ();
+  auth_forget_node (a, t, r->name);
+  loop_answer_stored (
+    l, r, 200, json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
+}
+
+static void
+handle_ca (struct loop *l, struct request *r)
+{
+  r->text = strdup (ca_pem (loop_auth (l)->ca));
+  if (r->text == NULL)
+    abort ();
+  r->type = "application/x-pem-file";
+  loop_answer (l, r, 200, NULL);
+}
+
+const struct route routes_enroll[] = {
+  { "POST", V1 "/node-tokens", .has_body = true, .secret = true,
+    .parse = parse_node_token, .handle = handle_node_token },
+  { "POST", V1 "/enroll", .who = WHO_ANYBODY, .has_body = true, .secret = true,
+    .parse = parse_enroll, .prepare = prepare_enroll,
+    .handle = handle_enroll },
+  { "POST", V1 "/nodes/{name}/certificate", .who = WHO_NODE, .has_body = true,
+    .secret = true, .parse = parse_certificate, .prepare = prepare_certificate,
+    .handle = handle_certificate },
+  { "DELETE", V1 "/nodes/{name}/certificate", .who = WHO_ADMIN,
+    .handle = handle_revoke },
+  { "GET", "/ca.pem", .who = WHO_ANYBODY, .handle = handle_ca },
+  { NULL },
+};

@@ -1,0 +1,139 @@
+/* routes-layouts.c: the layouts that some disks could have, side by side: see
+ * routes.h.
+ *
+ * The mean time to data loss is that of core/durability.h, for disks of which 2
+ * in 100 fail a year, and members that are rebuilt at 100 MB/s as soon as they
+ * fail.
+ */
+
+#include <config.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "durability.h"
+#include "routes-internal.h"
+#include "text.h"
+#include "views.h"
+
+#define FAILURES_A_YEAR 0.02
+#define REBUILD_BYTES_A_SECOND 100e6
+#define HOURS_A_YEAR 8766
+
+static void
+parse_layouts (struct fields *f, struct request *r)
+{
+  struct cluster_create *create = calloc (1, sizeof *create);
+  uint64_t groups = 1;
+
+  if (create == NULL)
+    abort ();
+  r->create = create;
+  create->unit = UNIT_BYTES_DEFAULT;
+  if (fields_has (f, "unit"))
+    fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &create->unit);
+  if (fields_has (f, "groups"))
+    fields_u64 (f, "groups", 1, ARRAY_GROUPS_MAX, &groups);
+  parse_disks (f, create);
+  fields_end (f);
+  create->groups = (unsigned) groups;
+}
+
+/* How large the disks are; what is made of that needs no engine. */
+static void
+handle_layouts (struct loop *l, struct request *r)
+{
+  json_t *bytes = json_array ();
+  const struct cluster_disk *d;
+
+  if (r->create->members % r->create->groups != 0) {
+    json_decref (bytes);
+    loop_answer (l, r, 422,
+                 view_error (422, "groups", "groups", "the disks cannot be "
+                             "parted into so many equal groups: give a number "
+                             "of groups that divides them"));
+    return;
+  }
+  for (unsigned m = 0; m < r->create->members; m++) {
+    d = cluster_disk_find (loop_cluster (l), r->create->disk[m]);
+    if (d == NULL) {
+      json_decref (bytes);
+      loop_answer (l, r, 422,
+                   view_error (422, "disks", "unknown-disk", "there is no disk "
+                               "of one of these UUIDs: GET /api/v1/disks lists "
+                               "them"));
+      return;
+    }
+    json_array_append_new (bytes, text_number (d->rec.data_bytes));
+  }
+  loop_answer (l, r, 200, json_pack ("{so}", "bytes", bytes));
+}
+
+/* Writes of disks for each small write: the images of n - 1 successive units
+ * lie together in raid-x, and are written as one.
+ */
+static double
+write_cost (const struct layout *l)
+{
+  return l->kind == LAYOUT_RAIDX ? 1 + 1. / (l->n - 1) : l->copies;
+}
+
+static double
+mttdl_hours (const struct layout *l)
+{
+  double fail = -log1p (-FAILURES_A_YEAR) / HOURS_A_YEAR;
+  double rebuild = 3600 * REBUILD_BYTES_A_SECOND / (double) l->member_bytes;
+
+  return round (durability_mttdl (l, fail, rebuild));
+}
+
+static json_t *
+view_layout (enum layout_kind kind, const struct cluster_create *create,
+             const uint64_t bytes[])
+{
+  uint64_t least = MEMBER_DATA_BYTES_MAX;
+  struct layout_capacity capacity;
+  char why[400], survives[200];
+  struct layout l;
+
+  for (unsigned m = 0; m < create->members; m++)
+    if (bytes[m] < least)
+      least = bytes[m];
+  if (layout_init (&l, kind, create->members / create->groups, create->groups,
+                   create->unit, least, why, sizeof why) == -1)
+    return json_pack ("{ss sn sn sn sn sn sn so}", "layout", layout_name (kind),
+                      "capacity", "survives", "failures_any", "write_cost",
+                      "copies", "mttdl_hours", "problem", text_string (why));
+  layout_capacity (&l, bytes, &capacity);
+  layout_survives (&l, survives, sizeof survives);
+  return json_pack ("{ss so ss sI sf sI sf sn}", "layout", layout_name (kind),
+                    "capacity", view_capacity (&capacity), "survives", survives,
+                    "failures_any", (json_int_t) l.copies - 1, "write_cost",
+                    round (write_cost (&l) * 1000) / 1000, "copies",
+                    (json_int_t) l.copies, "mttdl_hours", mttdl_hours (&l),
+                    "problem");
+}
+
+static void
+finish_layouts (struct loop *l, struct request *r)
+{
+  const json_t *list = json_object_get (r->body, "bytes");
+  json_t *layouts = json_array ();
+  uint64_t bytes[ARRAY_MEMBERS_MAX];
+
+  for (size_t m = 0; m < json_array_size (list); m++)
+    bytes[m] = (uint64_t) json_integer_value (json_array_get (list, m));
+  for (int kind = 0; kind < LAYOUT_KINDS; kind++)
+    json_array_append_new (
+      layouts, view_layout ((enum layout_kind) kind, r->create, bytes));
+  json_decref (r->body);
+  r->body = json_pack ("{so}", "layouts", layouts);
+}
+
+const struct route routes_layouts[] = {
+  { "POST", V1 "/layouts", .who = WHO_VIEWER, .has_body = true, .asks = true,
+    .parse = parse_layouts, .handle = handle_layouts,
+    .finish = finish_layouts },
+  { NULL },
+};

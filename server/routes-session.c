@@ -1,0 +1,257 @@
+/* routes-session.c: array processes that attach, and what they say of
+ * themselves: see routes.h.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "routes-internal.h"
+#include "views.h"
+
+static int
+mode_parse (const char *word)
+{
+  return strcmp (word, "ro") == 0 ? 0 : strcmp (word, "rw") == 0 ? 1 : -1;
+}
+
+static void
+parse_attach (struct fields *f, struct request *r)
+{
+  struct cluster_attach *a = &r->attach;
+  int writable = 0;
+
+  fields_text (f, "instance", a->instance, sizeof a->instance);
+  if (!f->failed && a->instance[0] == '\0')
+    fields_fail (f, "instance", "field instance must not be empty");
+  fields_name (f, "node", a->node, sizeof a->node);
+  fields_u64 (f, "pid", 0, INT64_MAX, &a->pid);
+  fields_word (f, "mode", mode_parse, "rw, ro", &writable);
+  a->writable = writable == 1;
+  if (fields_has (f, "uri"))
+    fields_uri (f, "uri", a->uri, sizeof a->uri);
+  if (fields_has (f, "takeover"))
+    fields_bool (f, "takeover", &a->takeover);
+}
+
+static void
+handle_attach (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_attach (loop_cluster (l), &in, r->name, &r->attach);
+}
+
+/* {"sum_us": N, "counts": [N, ...]}; what is missing at the end is 0. */
+static void
+parse_latency (struct fields *f, const char *name, struct latency *l)
+{
+  const json_t *list;
+  uint64_t sum_us = 0;
+  struct fields g;
+  size_t count;
+
+  if (!fields_has (f, name))
+    return;
+  fields_begin (&g, json_object_get (f->object, name));
+  if (fields_has (&g, "sum_us"))
+    fields_u64 (&g, "sum_us", 0, INT64_MAX / 1000, &sum_us);
+  l->sum_ns = sum_us * 1000;
+  list = json_object_get (g.object, "counts");
+  count = json_array_size (list);
+  if (fields_has (&g, "counts") &&
+      (!json_is_array (list) || count > LATENCY_BUCKETS + 1))
+    fields_fail (&g, "counts", "field counts must be a list of at most %d",
+                 LATENCY_BUCKETS + 1);
+  for (size_t i = 0; !g.failed && i < count; i++)
+    if (!fields_whole (json_array_get (list, i), &l->count[i]))
+      fields_fail (&g, "counts", "field counts must have whole numbers");
+  if (g.failed)
+    fields_fail (f, g.field[0] ? g.field : name, "%s: %.200s", name, g.why);
+}
+
+/* How the members look from the array process.  It need not be of the same
+ * version, so there is no fields_end.
+ */
+static void
+parse_stats_members (struct fields *stats, struct array_stats *s)
+{
+  const json_t *list = json_object_get (stats->object, "members");
+  uint64_t service_us = 0;
+  struct fields g;
+
+  if (!json_is_array (list) || json_array_size (list) > ARRAY_MEMBERS_MAX) {
+    fields_fail (stats, "members", "members must be a list of at most %d",
+                 ARRAY_MEMBERS_MAX);
+    return;
+  }
+  for (size_t i = 0; i < json_array_size (list); i++) {
+    fields_begin (&g, json_array_get (list, i));
+    fields_u64 (&g, "service_us", 0, INT64_MAX / 1000, &service_us);
+    fields_bool (&g, "suspect", &s->member[i].suspect);
+    parse_latency (&g, "latency", &s->member[i].service);
+    if (g.failed) {
+      fields_fail (stats, "members", "members[%zu]: %.200s", i, g.why);
+      return;
+    }
+    s->member[i].service_ns = service_us * 1000;
+  }
+}
+
+static void
+parse_stats (struct fields *f, struct array_stats *s)
+{
+  struct fields g;
+  uint64_t waiting = 0, in_flight = 0;
+  struct {
+    const char *name;
+    uint64_t *value;
+  } counters[] = {
+    { "reads", &s->reads },
+    { "writes", &s->writes },
+    { "flushes", &s->flushes },
+    { "zeroes", &s->zeroes },
+    { "trims", &s->trims },
+    { "read_bytes", &s->read_bytes },
+    { "write_bytes", &s->write_bytes },
+    { "read_ns", &s->read_ns },
+    { "write_ns", &s->write_ns },
+    { "flush_ns", &s->flush_ns },
+    { "image_bytes", &s->image_bytes },
+    { "image_bytes_max", &s->image_bytes_max },
+    { "image_oldest_ns", &s->image_oldest_ns },
+    { "images_sent", &s->images_sent },
+    { "images_replaced", &s->images_replaced },
+    { "batches", &s->batches },
+    { "requests_waiting", &waiting },
+    { "ios_in_flight", &in_flight },
+  };
+
+  fields_begin (&g, json_object_get (f->object, "stats"));
+  if (g.failed) {
+    fields_fail (f, "stats", "field stats must be an object");
+    return;
+  }
+  for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+    if (fields_has (&g, counters[i].name))
+      fields_u64 (&g, counters[i].name, 0, INT64_MAX, counters[i].value);
+  parse_latency (&g, "read_latency", &s->read);
+  parse_latency (&g, "write_latency", &s->write);
+  parse_latency (&g, "flush_latency", &s->flush);
+  if (fields_has (&g, "members"))
+    parse_stats_members (&g, s);
+  if (g.failed)
+    fields_fail (f, g.field, "in stats: %.200s", g.why);
+  s->requests_waiting = waiting < UINT32_MAX ? (unsigned) waiting : UINT32_MAX;
+  s->ios_in_flight
+    = in_flight < UINT32_MAX ? (unsigned) in_flight : UINT32_MAX;
+}
+
+static void
+parse_session_heartbeat (struct fields *f, struct request *r)
+{
+  struct cluster_session_heartbeat *hb = calloc (1, sizeof *hb);
+
+  if (hb == NULL)
+    abort ();
+  r->session_heartbeat = hb;
+  fields_text (f, "instance", hb->instance, sizeof hb->instance);
+  fields_u64 (f, "epoch", 0, EPOCH_MAX, &hb->epoch);
+  if (fields_has (f, "prepared"))
+    fields_u64 (f, "prepared", 0, EPOCH_MAX, &hb->prepared);
+  if (fields_has (f, "uri")) {
+    fields_uri (f, "uri", hb->uri, sizeof hb->uri);
+    hb->has_uri = true;
+  }
+  if (fields_has (f, "stats")) {
+    parse_stats (f, &hb->stats);
+    hb->has_stats = true;
+  }
+  if (fields_has (f, "draining"))
+    fields_bool (f, "draining", &hb->draining);
+  if (fields_has (f, "wait_ms"))
+    fields_u64 (f, "wait_ms", 0, 60000, &hb->wait_ms);
+}
+
+static void
+handle_session_heartbeat (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_session_heartbeat (loop_cluster (l), &in, r->id,
+                             r->session_heartbeat);
+}
+
+static void
+parse_lost (struct fields *f, struct request *r)
+{
+  uint64_t member = 0;
+
+  fields_u64 (f, "member", 0, ARRAY_MEMBERS_MAX - 1, &member);
+  r->member = (unsigned) member;
+  strcpy (r->reason, "it does not say why");
+  if (fields_has (f, "reason"))
+    fields_prose (f, "reason", r->reason, sizeof r->reason);
+}
+
+static void
+handle_lost (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_session_lost (loop_cluster (l), &in, r->id, r->member, r->reason);
+}
+
+static void
+handle_sessions (struct loop *l, struct request *r)
+{
+  loop_answer (l, r, 200, view_sessions (loop_cluster (l)));
+}
+
+/* The host that detaches says so by its instance, or by its certificate; whoever
+ * else ends a session evicts it.
+ */
+static void
+handle_detach (struct loop *l, struct request *r)
+{
+  struct cluster *c = loop_cluster (l);
+  const struct cluster_session *s = cluster_session_find (c, r->id);
+  const struct caller *who = &r->caller;
+  struct cluster_input in;
+  char by[160];
+
+  loop_input (l, r, &in);
+  if (who->via == VIA_CERTIFICATE ||
+      (s && strcmp (s->rec.instance, r->query.instance) == 0)) {
+    cluster_session_detach (c, &in, r->id);
+    return;
+  }
+  if (who->via == VIA_NONE)
+    snprintf (by, sizeof by, "somebody at %s (weftd needs no login)",
+              who->address);
+  else
+    snprintf (by, sizeof by, "%s %s at %s",
+              who->via == VIA_TOKEN ? "token" : "administrator", who->name,
+              who->address);
+  cluster_session_evict (c, &in, r->id, by);
+}
+
+const struct route routes_session[] = {
+  { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .has_body = true,
+    .makes = true, .parse = parse_attach, .handle = handle_attach },
+  { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions",
+    .key = "id", .handle = handle_sessions },
+  { "DELETE", V1 "/sessions/{id}", .who = WHO_NODE,
+    .query = QUERY_DRY_RUN | QUERY_INSTANCE, .handle = handle_detach,
+    .preflight = preflight_evict },
+  { "POST", V1 "/sessions/{id}/heartbeat", .who = WHO_NODE, .has_body = true,
+    .parse = parse_session_heartbeat, .handle = handle_session_heartbeat },
+  { "POST", V1 "/sessions/{id}/lost", .who = WHO_NODE, .has_body = true,
+    .parse = parse_lost, .handle = handle_lost },
+  { NULL },
+};

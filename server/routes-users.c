@@ -1,0 +1,391 @@
+/* routes-users.c: users, tokens and the audit trail. */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+
+#include "auth-request.h"
+#include "routes-internal.h"
+#include "text.h"
+
+#define AUDIT_LIMIT_DEFAULT 100
+#define TOKEN_SECONDS_MAX (UINT64_C (10) * 366 * 24 * 3600)
+
+/* ---- Reading bodies. ---- */
+
+static void
+take_role (struct fields *f, struct auth_request *a)
+{
+  int role = ROLE_NOBODY;
+
+  fields_word (f, "role", auth_role_parse, "viewer, admin", &role);
+  a->role = (enum auth_role) role;
+}
+
+static void
+parse_user_add (struct fields *f, struct request *r)
+{
+  struct auth_request *a = auth_request_of (r);
+
+  fields_name (f, "name", a->name, sizeof a->name);
+  take_role (f, a);
+  auth_take_password (f, a);
+  fields_end (f);
+}
+
+static void
+parse_user_set (struct fields *f, struct request *r)
+{
+  struct auth_request *a = auth_request_of (r);
+
+  if (fields_has (f, "role"))
+    take_role (f, a);
+  if (fields_has (f, "password"))
+    auth_take_password (f, a);
+  if (fields_has (f, "current"))
+    fields_text (f, "current", a->current, sizeof a->current);
+  fields_end (f);
+  if (!f->failed && a->role == ROLE_NOBODY && a->password[0] == '\0')
+    fields_fail (f, "password", "field password or role is missing: one of "
+                 "them is to be changed");
+}
+
+static void
+parse_token_add (struct fields *f, struct request *r)
+{
+  struct auth_request *a = auth_request_of (r);
+
+  fields_name (f, "name", a->name, sizeof a->name);
+  take_role (f, a);
+  if (fields_has (f, "expires_s"))
+    fields_u64 (f, "expires_s", 1, TOKEN_SECONDS_MAX, &a->seconds);
+  fields_end (f);
+}
+
+/* ---- Passwords, on the HTTP thread. ---- */
+
+static bool
+prepare_user_add (struct loop *l, struct request *r)
+{
+  return auth_make_password (r);
+}
+
+/* Of one's own, the password is changed by who knows it. */
+static bool
+is_own (const struct request *r)
+{
+  return r->caller.via == VIA_LOGIN && strcmp (r->caller.name, r->name) == 0;
+}
+
+static bool
+prepare_user_set (struct loop *l, struct request *r)
+{
+  struct auth_request *q = r->auth;
+
+  if (q->password[0] == '\0' ||
+      (r->caller.role != ROLE_ADMIN && !is_own (r)))
+    return true; /* the loop refuses that */
+  if (is_own (r) && !auth_try_password (l, r, r->name, q->current))
+    return false;
+  return auth_make_password (r);
+}
+
+/* ---- Users. ---- */
+
+static json_t *
+view_user (struct loop *l, const struct user *u)
+{
+  const struct auth *a = loop_auth (l);
+  const struct secret *s;
+  int logins = 0, tokens = 0;
+
+  TAILQ_FOREACH (s, &a->secrets, link) {
+    logins += s->kind == SECRET_LOGIN && strcmp (s->name, u->name) == 0;
+    tokens += s->kind == SECRET_TOKEN && strcmp (s->by, u->name) == 0;
+  }
+  return json_pack ("{ss ss so si si}", "name", u->name, "role",
+                    auth_role_word (u->role), "created_at",
+                    text_time (u->created), "logins", logins, "tokens",
+                    tokens);
+}
+
+static void
+handle_users (struct loop *l, struct request *r)
+{
+  const struct user *u;
+  json_t *list = json_array ();
+
+  TAILQ_FOREACH (u, &loop_auth (l)->users, link)
+    json_array_append_new (list, view_user (l, u));
+  loop_answer (l, r, 200, json_pack ("{so}", "users", list));
+}
+
+/* NULL: refused. */
+static struct user *
+user_of_path (struct loop *l, struct request *r)
+{
+  struct user *u = auth_user (loop_auth (l), r->name);
+
+  if (u == NULL)
+    auth_refuse (l, r, 404, NULL, "unknown-user", "there is no user %s: GET "
+                 "/api/v1/users lists them", r->name);
+  return u;
+}
+
+static void
+handle_user (struct loop *l, struct request *r)
+{
+  const struct user *u = user_of_path (l, r);
+
+  if (u)
+    loop_answer (l, r, 200, view_user (l, u));
+}
+
+json_t *
+etag_user (struct loop *l, const struct request *r)
+{
+  const struct user *u = auth_user (loop_auth (l), r->name);
+
+  /* Who may not see a user is not to learn that there is one. */
+  if (r->caller.role != ROLE_ADMIN && !is_own (r))
+    return NULL;
+  return u ? json_pack ("{ss so}", "role", auth_role_word (u->role), "salt",
+                        text_hex (u->password.salt, sizeof u->password.salt))
+           : NULL;
+}
+
+static void
+handle_user_add (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct store_txn *t;
+  struct user *u;
+  size_t count = 0;
+
+  TAILQ_FOREACH (u, &a->users, link)
+    count++;
+  if (auth_user (a, r->auth->name)) {
+    auth_refuse (l, r, 409, "name", "exists", "there is a user %s already: "
+                 "give another name", r->auth->name);
+    return;
+  }
+  if (count >= AUTH_USERS_MAX) {
+    auth_refuse (l, r, 409, NULL, "too-many", "there are %d users already: "
+                 "delete one first", AUTH_USERS_MAX);
+    return;
+  }
+  t = store_txn_new ();
+  u = auth_new_user (l, r->auth);
+  auth_put_user (a, t, u);
+  loop_answer_stored (l, r, 201, view_user (l, u), t);
+}
+
+/* Would nobody be left who may do everything? */
+static bool
+refuse_last_admin (struct loop *l, struct request *r, const struct user *u)
+{
+  const struct user *other;
+
+  if (u->role != ROLE_ADMIN)
+    return false;
+  TAILQ_FOREACH (other, &loop_auth (l)->users, link)
+    if (other != u && other->role == ROLE_ADMIN)
+      return false;
+  auth_refuse (l, r, 409, NULL, "last-admin", "%s is the only administrator: "
+               "make another first", u->name);
+  return true;
+}
+
+static void
+handle_user_set (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct auth_request *q = r->auth;
+  bool admin = r->caller.role == ROLE_ADMIN, password = q->password[0] != '\0';
+  struct store_txn *t;
+  struct user *u;
+
+  if (!admin && (!is_own (r) || q->role != ROLE_NOBODY)) {
+    auth_refuse (l, r, 403, NULL, "forbidden", "only an administrator may do "
+                 "this; anybody may change the own password");
+    return;
+  }
+  u = user_of_path (l, r);
+  if (u == NULL)
+    return;
+  if (password && is_own (r) &&
+      (!q->verified ||
+       memcmp (&u->password, &q->old, sizeof u->password) != 0)) {
+    auth_refuse (l, r, 403, "current", "login-failed",
+                 "field current must be the password as it is now");
+    return;
+  }
+  if (q->role == ROLE_VIEWER && refuse_last_admin (l, r, u))
+    return;
+  t = store_txn_new ();
+  auth_set_user (a, u, q->role, password ? &q->new : NULL);
+  auth_put_user (a, t, u);
+  if (password) /* whoever knew the old one is out */
+    auth_drop_logins (a, t, u->name, is_own (r) ? r->caller.hash : NULL);
+  /* Set by another: what may have been made with the old one goes, too. */
+  if (password && strcmp (r->caller.owner, u->name) != 0)
+    auth_drop_tokens (a, t, u->name);
+  loop_answer_stored (l, r, 200, view_user (l, u), t);
+}
+
+static void
+handle_user_delete (struct loop *l, struct request *r)
+{
+  struct user *u = user_of_path (l, r);
+  struct store_txn *t;
+
+  if (u == NULL || refuse_last_admin (l, r, u))
+    return;
+  t = store_txn_new ();
+  auth_drop_user (loop_auth (l), t, u);
+  loop_answer_stored (
+    l, r, 200, json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
+}
+
+/* ---- Tokens. ---- */
+
+static json_t *
+view_token (const struct secret *s)
+{
+  return json_pack ("{ss ss so so so so}", "name", s->name, "role",
+                    auth_role_word (s->role), "created_at",
+                    text_time (s->created), "created_by", text_or_null (s->by),
+                    "used_at", text_time (s->used), "expires_at",
+                    text_time (s->expires));
+}
+
+/* An administrator may see to all tokens, anybody else to the own. */
+static bool
+may_see (const struct request *r, const struct secret *s)
+{
+  return r->caller.role == ROLE_ADMIN ||
+         (r->caller.owner[0] && strcmp (s->by, r->caller.owner) == 0);
+}
+
+static void
+handle_tokens (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  const struct secret *s;
+  json_t *list = json_array ();
+
+  pthread_mutex_lock (&a->lock); /* HTTP threads write `used` */
+  TAILQ_FOREACH (s, &a->secrets, link)
+    if (s->kind == SECRET_TOKEN && may_see (r, s))
+      json_array_append_new (list, view_token (s));
+  pthread_mutex_unlock (&a->lock);
+  loop_answer (l, r, 200, json_pack ("{so}", "tokens", list));
+}
+
+static void
+handle_token_add (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  const struct auth_request *q = r->auth;
+  char text[AUTH_SECRET_BYTES];
+  struct store_txn *t;
+  struct secret *s;
+  size_t count = 0;
+  json_t *body;
+
+  if (r->caller.role < q->role) {
+    auth_refuse (l, r, 403, "role", "forbidden", "only an administrator may "
+                 "make a token for administrators, and a node none at all");
+    return;
+  }
+  TAILQ_FOREACH (s, &a->secrets, link)
+    count += s->kind == SECRET_TOKEN;
+  if (auth_token (a, q->name)) {
+    auth_refuse (l, r, 409, "name", "exists", "there is a token %s already: "
+                 "give another name, or delete it first", q->name);
+    return;
+  }
+  if (count >= AUTH_TOKENS_MAX) {
+    auth_refuse (l, r, 409, NULL, "too-many", "there are %d tokens already: "
+                 "delete one first", AUTH_TOKENS_MAX);
+    return;
+  }
+  t = store_txn_new ();
+  s = calloc (1, sizeof *s);
+  if (s == NULL)
+    abort ();
+  s->kind = SECRET_TOKEN;
+  strcpy (s->name, q->name);
+  strcpy (s->by, r->caller.owner);
+  s->role = q->role;
+  s->created = loop_wall_ms (l);
+  s->expires = q->seconds ? s->created + q->seconds * 1000 : 0;
+  auth_secret_make (text, s->hash);
+  auth_put_secret (a, t, s);
+  body = json_pack ("{ss ss ss so}", "name", s->name, "role",
+                    auth_role_word (s->role), "token", text, "expires_at",
+                    text_time (s->expires));
+  OPENSSL_cleanse (text, sizeof text);
+  loop_answer_stored (l, r, 201, body, t);
+}
+
+static void
+handle_token_delete (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct secret *s = auth_token (a, r->name);
+  struct store_txn *t;
+
+  if (s == NULL || !may_see (r, s)) {
+    auth_refuse (l, r, 404, NULL, "unknown-token",
+                 "there is no token %s: GET /api/v1/tokens lists them",
+                 r->name);
+    return;
+  }
+  t = store_txn_new ();
+  auth_drop_secret (a, t, s);
+  loop_answer_stored (
+    l, r, 200, json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
+}
+
+/* ---- The audit trail. ---- */
+
+static void
+handle_audit (struct loop *l, struct request *r)
+{
+  const struct query *q = &r->query;
+
+  loop_answer (l, r, 200,
+               auth_audit_view (loop_auth (l),
+                                strtoull (q->cursor, NULL, 10),
+                                q->limit ? q->limit : AUDIT_LIMIT_DEFAULT));
+}
+
+const struct route routes_users[] = {
+  { "GET", V1 "/users", .who = WHO_ADMIN, .query = QUERY_PAGE, .list = "users",
+    .key = "name", .handle = handle_users },
+  { "POST", V1 "/users", .has_body = true, .makes = true, .secret = true,
+    .parse = parse_user_add, .prepare = prepare_user_add,
+    .handle = handle_user_add },
+  { "GET", V1 "/users/{name}", .who = WHO_ADMIN, .configuration = etag_user,
+    .handle = handle_user },
+  { "PATCH", V1 "/users/{name}", .who = WHO_VIEWER, .has_body = true,
+    .secret = true, .configuration = etag_user, .parse = parse_user_set,
+    .prepare = prepare_user_set,
+    .handle = handle_user_set },
+  { "DELETE", V1 "/users/{name}", .configuration = etag_user,
+    .handle = handle_user_delete },
+  { "GET", V1 "/tokens", .query = QUERY_PAGE, .list = "tokens", .key = "name",
+    .handle = handle_tokens },
+  { "POST", V1 "/tokens", .who = WHO_VIEWER, .has_body = true, .makes = true,
+    .secret = true,
+    .parse = parse_token_add, .handle = handle_token_add },
+  { "DELETE", V1 "/tokens/{name}", .who = WHO_VIEWER,
+    .handle = handle_token_delete },
+  { "GET", V1 "/audit", .who = WHO_ADMIN, .query = QUERY_PAGE,
+    .handle = handle_audit },
+  { NULL },
+};

@@ -1,0 +1,236 @@
+/* tls.c: see tls.h.
+ *
+ * weftd's certificate and its key are in memory alone, made when weftd is
+ * started and again when a third of its time is left: hosts trust the CA, not
+ * this certificate.
+ */
+
+#include <config.h>
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "doorman.h"
+#include "tls.h"
+
+#define CERTIFICATE_SECONDS (30 * 24 * 3600)
+
+struct tls {
+  const struct ca *ca;
+  const struct http_options *options;
+  SSL_CTX *context;
+
+  pthread_mutex_t lock; /* of the following */
+  EVP_PKEY *key;
+  X509 *x509;
+  uint64_t renew_ms; /* then */
+};
+
+/* ---- Libraries. ---- */
+
+/* Debian 12's civetweb opens libssl.so and libcrypto.so, which only a package
+ * for developers has, and looks for a name that OpenSSL 3 has changed.  Two
+ * libraries of ours are found under these names once they are loaded, bring in
+ * the right ones, and have the name: shim/ssl.c.
+ */
+int
+tls_load_libraries (char *why, size_t why_size)
+{
+#ifdef WITH_SSL_SHIM
+  static const char *const names[] = { "libcrypto.so", "libssl.so" };
+  const char *build = getenv ("WEFT_BUILDDIR");
+  char path[4096];
+
+  for (size_t i = 0; i < 2; i++) {
+    if (build)
+      snprintf (path, sizeof path, "%s/server/shim/.libs/%s", build, names[i]);
+    else
+      snprintf (path, sizeof path, "%s/%s", PKGLIBDIR, names[i]);
+    if (dlopen (path, RTLD_NOW | RTLD_GLOBAL) == NULL) {
+      snprintf (why, why_size, "cannot load what TLS needs: %s; install Weft "
+                "again, or listen on loopback addresses only", dlerror ());
+      return -1;
+    }
+  }
+#endif
+  return 0;
+}
+
+/* ---- Names. ---- */
+
+static void
+add_address (struct ca_names *names, const char *address)
+{
+  for (unsigned i = 0; i < names->address_count; i++)
+    if (strcmp (names->address[i], address) == 0)
+      return;
+  if (names->address_count < CA_NAMES_MAX)
+    snprintf (names->address[names->address_count++], 46, "%s", address);
+}
+
+static void
+add_all_addresses (struct ca_names *names)
+{
+  struct ifaddrs *list, *i;
+  char text[46];
+
+  if (getifaddrs (&list) == -1)
+    return;
+  for (i = list; i != NULL; i = i->ifa_next) {
+    int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+
+    if (family == AF_INET)
+      inet_ntop (family, &((struct sockaddr_in *) i->ifa_addr)->sin_addr, text,
+                 sizeof text);
+    else if (family == AF_INET6)
+      inet_ntop (family, &((struct sockaddr_in6 *) i->ifa_addr)->sin6_addr,
+                 text, sizeof text);
+    else
+      continue;
+    add_address (names, text);
+  }
+  freeifaddrs (list);
+}
+
+void
+tls_names (const struct http_options *o, struct ca_names *names)
+{
+  memset (names, 0, sizeof *names);
+  for (unsigned i = 0; i < o->host_names_count; i++)
+    snprintf (names->dns[names->dns_count++], sizeof names->dns[0], "%s",
+              o->host_names[i]);
+  for (unsigned i = 0; i < o->listeners_count; i++)
+    if (!o->listeners[i].any)
+      add_address (names, o->listeners[i].address);
+  for (unsigned i = 0; i < o->listeners_count; i++)
+    if (o->listeners[i].any) {
+      add_all_addresses (names);
+      break;
+    }
+}
+
+/* ---- The certificate. ---- */
+
+static uint64_t
+now_ms (void)
+{
+  return (uint64_t) time (NULL) * 1000;
+}
+
+static void
+renew (struct tls *tls)
+{
+  uint64_t seconds = ca_seconds (CERTIFICATE_SECONDS);
+  struct ca_certificate made;
+  struct ca_names names;
+
+  EVP_PKEY_free (tls->key);
+  X509_free (tls->x509);
+  tls->key = EVP_EC_gen ("P-256");
+  if (tls->key == NULL)
+    abort ();
+  tls_names (tls->options, &names);
+  ca_sign (tls->ca, tls->key, "weftd", &names, false, seconds, &made);
+  tls->x509 = made.x509;
+  tls->renew_ms = made.created + seconds * 1000 / 3 * 2;
+}
+
+/* At each handshake; the connection keeps what it gets here. */
+static int
+choose_certificate (SSL *ssl, void *opaque)
+{
+  struct tls *tls = opaque;
+  int r;
+
+  pthread_mutex_lock (&tls->lock);
+  if (now_ms () >= tls->renew_ms)
+    renew (tls);
+  r = SSL_use_certificate (ssl, tls->x509) == 1 &&
+      SSL_use_PrivateKey (ssl, tls->key) == 1;
+  pthread_mutex_unlock (&tls->lock);
+  return r;
+}
+
+/* Before its socket is closed. */
+static void
+on_free (void *ssl, void *data, CRYPTO_EX_DATA *ex, int index, long argl,
+         void *argp)
+{
+  doorman_end_fd (SSL_get_fd (ssl));
+}
+
+static int
+set_up (struct tls *tls)
+{
+  SSL_CTX *context = SSL_CTX_new (TLS_server_method ());
+  X509_STORE *store;
+
+  if (context == NULL)
+    return -1;
+  tls->context = context;
+  SSL_get_ex_new_index (0, NULL, NULL, NULL, on_free);
+  store = SSL_CTX_get_cert_store (context);
+  SSL_CTX_set_cert_cb (context, choose_certificate, tls);
+  /* Whoever shows a certificate must have it from our CA; the rest is seen at
+   * each request.  Sessions are not kept, so that nothing outlives that.
+   */
+  SSL_CTX_set_verify (context, SSL_VERIFY_PEER, NULL);
+  SSL_CTX_set_verify_depth (context, 1);
+  SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options (context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
+                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_mode (context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  if (SSL_CTX_set_min_proto_version (context, TLS1_2_VERSION) != 1 ||
+      SSL_CTX_set_num_tickets (context, 0) != 1 ||
+      SSL_CTX_set_cipher_list (context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
+      X509_STORE_add_cert (store, ca_x509 (tls->ca)) != 1 ||
+      SSL_CTX_add_client_CA (context, ca_x509 (tls->ca)) != 1)
+    return -1;
+  return 0;
+}
+
+struct tls *
+tls_new (const struct ca *ca, const struct http_options *o, char *why,
+         size_t why_size)
+{
+  struct tls *tls = calloc (1, sizeof *tls);
+
+  if (tls == NULL)
+    abort ();
+  tls->ca = ca;
+  tls->options = o;
+  pthread_mutex_init (&tls->lock, NULL);
+  renew (tls);
+  if (set_up (tls) == 0)
+    return tls;
+  snprintf (why, why_size, "OpenSSL cannot serve TLS on this host: is its "
+            "configuration (openssl.cnf) too strict or damaged?");
+  tls_free (tls);
+  return NULL;
+}
+
+SSL_CTX *
+tls_context (struct tls *tls)
+{
+  return tls->context;
+}
+
+void
+tls_free (struct tls *tls)
+{
+  if (tls == NULL)
+    return;
+  SSL_CTX_free (tls->context);
+  EVP_PKEY_free (tls->key);
+  X509_free (tls->x509);
+  pthread_mutex_destroy (&tls->lock);
+  free (tls);
+}

@@ -1,0 +1,224 @@
+/* views-node.c: nodes, jobs, and what an action would do: see views.h. */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth.h"
+#include "text.h"
+#include "views.h"
+
+/* ---- Nodes: what disks and sessions say of where they are, and what was said
+ * of them.
+ */
+
+/* Its disks, how many are alive, and the one that spoke last of its load. */
+static json_t *
+node_disks (const struct cluster *c, const char *name, json_int_t *alive,
+            const struct cluster_disk **newest)
+{
+  json_t *list = json_array ();
+  const struct cluster_disk *d;
+
+  TAILQ_FOREACH (d, cluster_disks (c), link) {
+    if (strcmp (d->rec.node, name) != 0)
+      continue;
+    json_array_append_new (list, text_uuid (d->rec.uuid));
+    *alive += d->alive;
+    if (d->load_ms && (!*newest || d->load_ms > (*newest)->load_ms))
+      *newest = d;
+  }
+  return list;
+}
+
+static json_t *
+node_sessions (const struct cluster *c, const char *name, json_int_t *alive)
+{
+  json_t *list = json_array ();
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (s, cluster_sessions (c), link)
+    if (!s->rec.ended && strcmp (s->rec.node, name) == 0) {
+      json_array_append_new (list, text_session (s->rec.id));
+      *alive += s->alive;
+    }
+  return list;
+}
+
+json_t *
+view_node (const struct cluster *c, struct auth *auth, const char *name)
+{
+  static const struct cluster_node_record none;
+  const struct cluster_node *n = cluster_node_find (c, name);
+  const struct cluster_node_record *r = n ? &n->rec : &none;
+  const struct cluster_disk *newest = NULL;
+  json_int_t disks_alive = 0, sessions_alive = 0;
+  json_t *disks, *sessions;
+  uint64_t expires_ms = 0;
+  bool enrolled;
+  char waits[768];
+
+  if (!cluster_node_known (c, name))
+    return NULL;
+  disks = node_disks (c, name, &disks_alive, &newest);
+  sessions = node_sessions (c, name, &sessions_alive);
+  enrolled = auth_node_certificate (auth, name, &expires_ms);
+  return json_pack (
+    "{ss sb sb so sb so sb so sb so so sI so sI so}", "name", name, "alive",
+    disks_alive + sessions_alive > 0, "maintenance", r->maintenance,
+    "maintenance_since",
+    text_time (r->maintenance ? r->maintenance_wall_ms : 0), "draining",
+    r->draining, "draining_since",
+    text_time (r->draining ? r->draining_wall_ms : 0), "drained",
+    r->draining && cluster_node_drained (c, name), "waits",
+    cluster_node_waits (c, name, waits, sizeof waits) ? text_string (waits)
+                                                      : json_null (),
+    "enrolled", enrolled, "certificate_expires",
+    text_time (enrolled ? expires_ms : 0), "disks", disks, "disks_alive",
+    disks_alive, "sessions", sessions, "sessions_alive", sessions_alive, "load",
+    newest ? view_disk_load (newest) : json_null ());
+}
+
+static void
+add_node (const struct cluster *c, struct auth *auth, json_t *list,
+          json_t *seen, const char *name)
+{
+  if (json_object_get (seen, name))
+    return;
+  json_object_set_new (seen, name, json_true ());
+  json_array_append_new (list, view_node (c, auth, name));
+}
+
+json_t *
+view_node_list (const struct cluster *c, struct auth *auth)
+{
+  json_t *list = json_array (), *seen = json_object ();
+  const struct cluster_node *n;
+  const struct cluster_disk *d;
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (n, cluster_nodes (c), link)
+    add_node (c, auth, list, seen, n->rec.name);
+  TAILQ_FOREACH (d, cluster_disks (c), link)
+    add_node (c, auth, list, seen, d->rec.node);
+  TAILQ_FOREACH (s, cluster_sessions (c), link)
+    if (!s->rec.ended)
+      add_node (c, auth, list, seen, s->rec.node);
+  json_decref (seen);
+  return list;
+}
+
+json_t *
+view_nodes (const struct cluster *c, struct auth *auth)
+{
+  return json_pack ("{so}", "nodes", view_node_list (c, auth));
+}
+
+/* ---- Jobs. ---- */
+
+static json_t *
+job_eta (const struct cluster_job *job)
+{
+  uint64_t left = job->total_bytes - job->done_bytes;
+
+  if (job->state != CLUSTER_JOB_RUNNING || job->rate == 0)
+    return json_null ();
+  return text_number ((uint64_t) ((double) left * 1000 / (double) job->rate));
+}
+
+json_t *
+view_job (const struct cluster_job *job)
+{
+  static const char *const kinds[] = {
+    [CLUSTER_JOB_REBUILD] = "rebuild",
+    [CLUSTER_JOB_DRAIN] = "drain",
+    [CLUSTER_JOB_CREATE] = "create",
+  };
+  static const char *const states[] = {
+    [CLUSTER_JOB_RUNNING] = "running", [CLUSTER_JOB_PAUSED] = "paused",
+    [CLUSTER_JOB_WAITING] = "waiting", [CLUSTER_JOB_DONE] = "done",
+    [CLUSTER_JOB_FAILED] = "failed",
+  };
+
+  return json_pack ("{ss ss ss ss so so so so so so so}", "id", job->id, "kind",
+                    kinds[job->kind], "subject", job->subject, "state",
+                    states[job->state], "done_bytes",
+                    text_number (job->done_bytes), "total_bytes",
+                    text_number (job->total_bytes), "rate",
+                    text_number (job->rate), "eta_ms", job_eta (job), "waits",
+                    text_or_null (job->waits), "since",
+                    text_time (job->since_wall_ms), "ended",
+                    text_time (job->ended_wall_ms));
+}
+
+json_t *
+view_jobs (const struct cluster *c)
+{
+  json_t *list = json_array ();
+  size_t count;
+  struct cluster_job *jobs = cluster_jobs (c, &count);
+
+  for (size_t i = 0; i < count; i++)
+    json_array_append_new (list, view_job (&jobs[i]));
+  free (jobs);
+  return json_pack ("{so}", "jobs", list);
+}
+
+/* NULL: there is none of this id. */
+json_t *
+view_job_of_id (const struct cluster *c, const char *id)
+{
+  json_t *view = NULL;
+  size_t count;
+  struct cluster_job *jobs = cluster_jobs (c, &count);
+
+  for (size_t i = 0; i < count && view == NULL; i++)
+    if (strcmp (jobs[i].id, id) == 0)
+      view = view_job (&jobs[i]);
+  free (jobs);
+  return view;
+}
+
+/* ---- What an action would do. ---- */
+
+static json_t *
+lines (const struct cluster_preflight *f)
+{
+  json_t *list = json_array ();
+
+  for (unsigned i = 0; i < f->lines_count; i++)
+    json_array_append_new (list, text_string (f->line[i]));
+  return list;
+}
+
+json_t *
+view_preflight (const struct cluster_preflight *f, json_t *plan)
+{
+  return json_pack (
+    "{sb sb so so so so so so so so so}", "dry_run", 1, "allowed", f->allowed,
+    "why", f->allowed ? json_null () : text_string (f->why.detail), "code",
+    f->allowed ? json_null () : json_string (f->why.code), "confirm",
+    text_string (f->confirm), "lines", lines (f), "lost_bytes",
+    text_number (f->lost_bytes), "unreachable_bytes",
+    text_number (f->unreachable_bytes), "exposed_bytes",
+    text_number (f->exposed_bytes), "rebuild_bytes",
+    text_number (f->rebuild_bytes), "plan", plan ? plan : json_null ());
+}
+
+json_t *
+view_ok_to_stop (const char *node, const struct cluster_preflight *f)
+{
+  return json_pack ("{ss sb so so so}", "node", node, "ok", f->allowed, "lines",
+                    lines (f), "unavailable_bytes",
+                    text_number (f->unreachable_bytes), "exposed_bytes",
+                    text_number (f->exposed_bytes));
+}
+
+json_t *
+view_losing (const struct cluster_preflight *f)
+{
+  return json_pack ("{so so so}", "lines", lines (f), "unreachable_bytes",
+                    text_number (f->unreachable_bytes), "exposed_bytes",
+                    text_number (f->exposed_bytes));
+}

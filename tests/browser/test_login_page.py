@@ -1,0 +1,234 @@
+"""Logins on the page: the first one, roles, users, tokens, enrolling a node.
+
+Topology: one weftd that wants a login, without disks.
+Pass:     a browser without a login sees the login page alone; the one-time URL
+          makes the first administrator, once; a viewer sees everything and is
+          told why he may change nothing; what ends a login leads back to the
+          login page.
+"""
+
+import re
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from webpage import Page
+from weftdlogin import weftd
+from wefttest import eventually, http
+
+PASSWORD = "a long enough password"
+
+
+@pytest.fixture
+def browser(weftd):
+    opened = []
+
+    def make(at="/"):
+        p = Page(weftd.url + at)
+        # A refusal that the page expects is on Chromium's console all the same.
+        p.refusals = r" - Failed to load resource: .* status of 4\d\d "
+        opened.append(p)
+        return p
+
+    yield make
+    complaints = []
+    for p in opened:
+        try:
+            complaints += p.complaints()
+        finally:
+            p.close()
+    assert not complaints, complaints
+
+
+def setup_url(weftd):
+    return (weftd.state / "setup-url").read_text().strip()
+
+
+def first(weftd, browser):
+    p = browser("/" + setup_url(weftd).split("/", 3)[3])
+    eventually(lambda: "first administrator" in p.text("#login"))
+    p.type("user", "ann", within="form")
+    p.type("password", PASSWORD, within="form")
+    p.type("again", PASSWORD, within="form")
+    p.press("Make this login")
+    p.await_stream("live")
+    return p
+
+
+def log_in(p, user, password=PASSWORD):
+    eventually(lambda: "Log in" in p.text("#login"), what="the login page")
+    p.type("user", user, within="form")
+    p.type("password", password, within="form")
+    p.press("Log in")
+
+
+def menu(p):
+    p.click(p.driver.find_element(By.CSS_SELECTOR, ".menu summary"))
+
+
+def log_out(p):
+    menu(p)
+    p.press("Log out")
+    eventually(lambda: "Log in" in p.text("#login"), what="the login page")
+
+
+def add_user(p, name, role):
+    p.press("Add a user…")
+    p.type("name", name)
+    p.choose("role", role)
+    p.type("password", PASSWORD)
+    p.press("Add", "dialog")
+    eventually(lambda: not p.dialog())
+
+
+def at(p, weftd, name):
+    p.driver.get(f"{weftd.url}/{name}")
+    eventually(lambda: p.text("#top nav"))
+
+
+def test_first_login(weftd, browser):
+    stranger = browser()
+    eventually(lambda: "one-time URL" in stranger.text("#login"),
+               what="where the one-time URL is")
+    assert "setup-url" in stranger.text("#login")
+
+    p = browser("/" + setup_url(weftd).split("/", 3)[3])
+    eventually(lambda: "first administrator" in p.text("#login"))
+    p.shot("login-first")
+    p.type("user", "ann", within="form")
+    p.type("password", "short", within="form")
+    p.type("again", "other", within="form")
+    p.press("Make this login")
+    assert "differ" in p.text("#login")
+    p.type("again", "short", within="form")
+    p.press("Make this login")
+    eventually(lambda: "12" in p.text("#login [role=alert]"),
+               what="that it is too short")
+    p.type("password", PASSWORD, within="form")
+    p.type("again", PASSWORD, within="form")
+    p.press("Make this login")
+    p.await_stream("live")
+    assert "ann" in p.text(".menu summary")
+    assert "--no-login" not in p.text("#banner")
+
+    # The one-time URL has done its work.
+    stranger.driver.get(weftd.url + "/login.html#setup=" + "0" * 32)
+    stranger.driver.refresh()
+    log_in(stranger, "ann", "a wrong password")
+    eventually(lambda: stranger.text("#login [role=alert]"),
+               what="the refusal")
+    stranger.shot("login")
+    assert stranger.axe() == []
+    stranger.type("password", PASSWORD, within="form")
+    stranger.press("Log in")
+    stranger.await_stream("live")
+
+
+def test_roles(weftd, browser):
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
+    add_user(p, "bob", "viewer")
+    eventually(lambda: [r["Name"] for r in p.rows("users")] == ["ann", "bob"])
+    eventually(lambda: any("/users" in r["Did"] for r in p.rows("audit")),
+               what="the audit trail")
+    assert PASSWORD not in p.text("body")
+    p.shot("access")
+    log_out(p)
+
+    log_in(p, "bob")
+    p.await_stream("live")
+    assert "viewer" in p.text("#banner")
+    for label in ("Create an array…", "Enroll a node…"):
+        button = p.button(label)
+        assert button.get_attribute("aria-disabled") == "true"
+        assert "only an admin" in button.get_attribute("title")
+    p.press("Enroll a node…")
+    assert not p.dialog()
+    p.shot("viewer")
+    at(p, weftd, "access.html")
+    eventually(lambda: p.text("#users .quiet"), what="why he sees no users")
+    assert not p.rows("users")
+
+
+def test_a_login_ends(weftd, browser):
+    """Where it was ended elsewhere, the open page leads to the login page."""
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
+    add_user(p, "bob", "admin")
+    bob = browser()
+    log_in(bob, "bob")
+    bob.await_stream("live")
+    p.click(p.driver.find_elements(
+        By.XPATH, "//button[text()='Remove…']")[1])
+    eventually(lambda: "Type bob" in p.dialog())
+    p.confirm("Remove user bob", "bob")
+    eventually(lambda: [r["Name"] for r in p.rows("users")] == ["ann"])
+    eventually(lambda: "Log in" in bob.text("#login"), 60,
+               what="the login page")
+
+
+def test_own_password(weftd, browser):
+    p = first(weftd, browser)
+    menu(p)
+    p.press("Password…")
+    p.type("current", "a wrong password")
+    p.type("password", PASSWORD + "2")
+    p.type("again", PASSWORD + "2")
+    p.press("Change it", "dialog")
+    eventually(lambda: p.text("dialog [role=alert]"), what="the refusal")
+    p.type("current", PASSWORD)
+    p.press("Change it", "dialog")
+    eventually(lambda: not p.dialog())
+    log_out(p)
+    log_in(p, "ann", PASSWORD + "2")
+    p.await_stream("live")
+
+
+def test_tokens(weftd, browser):
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
+    p.press("Make a token…")
+    p.type("name", "grafana")
+    p.press("Make it", "dialog")
+    token = eventually(lambda: p.text("dialog .command").strip()
+                       if "not shown again" in p.dialog() else None)
+    p.press("Done", "dialog")
+    eventually(lambda: [r["Name"] for r in p.rows("tokens")] == ["grafana"])
+    assert token not in p.text("body")
+    status = weftd.url + "/api/v1/status"
+    bearer = {"Authorization": "Bearer " + token}
+    assert http("GET", status, headers=bearer)[0] == 200
+    p.press("Revoke…", "#tokens")
+    p.confirm("Revoke token grafana", "grafana")
+    eventually(lambda: not p.rows("tokens"))
+    assert http("GET", status, headers=bearer)[0] == 401
+
+
+def test_enroll(weftd, browser):
+    p = first(weftd, browser)
+    p.press("Enroll a node…")
+    p.type("node", "Not A Name")
+    p.press("Make the token", "dialog")
+    eventually(lambda: p.text("dialog [role=alert]"), what="the refusal")
+    p.type("node", "n7")
+    p.press("Make the token", "dialog")
+    said = eventually(lambda: p.text("dialog .command")
+                      if "weft-enroll" in p.text("dialog .command") else None,
+                      what="the command")
+    assert re.search(r"--token \S+ --ca-fingerprint sha256:[0-9a-f]{64} "
+                     r"--disk /dev/sdX", said), said
+    p.shot("enroll")
+    p.press("Done", "dialog")
+
+
+def test_without_csrf_token(weftd, browser):
+    """A form on another site has the cookie at best, never the token."""
+    p = first(weftd, browser)
+    assert p.js("""
+        const reply = await fetch("/api/v1/users", {method: "POST",
+          headers: {"Content-Type": "application/json"},
+          body: JSON.stringify({name: "eve", role: "admin",
+                                password: "a long enough password"})});
+        return reply.status;
+        """) == 403
+    assert p.js("return document.cookie") == ""

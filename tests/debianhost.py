@@ -1,0 +1,127 @@
+"""Whole Debian systems, booted in containers of systemd-nspawn, each in a network
+namespace of its own on a bridge: hosts as administrators have them.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from wefttest import eventually, run
+
+
+def inside(root, *command, timeout=600):
+    """Run a command in that directory as its root, with mounts of its own."""
+    return run("unshare", "--mount", "--pid", "--fork", "sh", "-c",
+               'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"', root,
+               *command, timeout=timeout,
+               env={"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C",
+                    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+
+
+class Host:
+    """A booted system in a network namespace, on a bridge with the others."""
+
+    count = 0
+
+    def __init__(self, system, network, name, scratch):
+        Host.count += 1
+        self.name, self.network = name, network
+        self.address = f"10.77.0.{Host.count}"
+        self.log = scratch / f"{name}.log"
+        self.disks = scratch / f"{name}.disks"
+        self.disks.mkdir()
+        ns = network.join(name, self.address)
+        with open(self.log, "wb") as log:
+            self.nspawn = subprocess.Popen(
+                ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
+                 f"--machine={ns}", f"--hostname={name}",
+                 f"--directory={system}", "--volatile=overlay",
+                 f"--network-namespace-path=/run/netns/{ns}",
+                 f"--bind={self.disks}:/disks", "--console=pipe", "--boot"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True)
+        self.leader = None
+        eventually(self._find_leader, 60, what=f"{name} to start")
+        eventually(lambda: self.run(
+            "systemctl", "is-system-running", check=False).stdout.strip()
+            in ("running", "degraded"), 90, what=f"{name} to be up")
+
+    def _find_leader(self):
+        """systemd in the container."""
+        assert self.nspawn.poll() is None, self.log.read_text()[-2000:]
+        todo = [self.nspawn.pid]
+        while todo:
+            pid = todo.pop()
+            for child in pathlib.Path(
+                    f"/proc/{pid}/task/{pid}/children").read_text().split():
+                comm = pathlib.Path(f"/proc/{child}/comm").read_text().strip()
+                if comm == "systemd":
+                    self.leader = child
+                    return True
+                todo.append(int(child))
+        return False
+
+    def run(self, *command, **kw):
+        return run("nsenter", "-t", self.leader, "-m", "-u", "-i", "-n", "-p",
+                   "--", *command, **kw)
+
+    def write(self, path, text, mode=0o644):
+        file = pathlib.Path(f"/proc/{self.leader}/root{path}")
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode),
+                  "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def journal(self, unit):
+        return self.run("journalctl", "--no-pager", "-o", "cat", "-u", unit,
+                        check=False).stdout
+
+    def main_pid(self, unit):
+        return int(self.run("systemctl", "show", "--value", "-p", "MainPID",
+                            unit).stdout)
+
+    def kill(self, unit, signal_name):
+        """Its main process, whose number is returned."""
+        pid = self.main_pid(unit)
+        self.run("sh", "-c", f"kill -{signal_name} {pid}")
+        return pid
+
+    def stop(self):
+        self.nspawn.send_signal(signal.SIGTERM)
+        try:
+            self.nspawn.wait(30)
+        except subprocess.TimeoutExpired:
+            self.nspawn.kill()
+            self.nspawn.wait()
+
+
+class Network:
+    def __init__(self):
+        self.tag = f"wp{os.getpid() % 100000}"
+        self.made = []
+        self._add("sw")
+        self._in("sw", "link", "add", "br0", "type", "bridge")
+        self._in("sw", "link", "set", "br0", "up")
+
+    def _add(self, name):
+        run("ip", "netns", "add", self.tag + name)
+        self.made.append(self.tag + name)
+
+    def _in(self, name, *words):
+        run("ip", "-n", self.tag + name, *words)
+
+    def join(self, name, address):
+        self._add(name)
+        self._in("sw", "link", "add", "to-" + name, "type", "veth", "peer",
+                 "name", "eth0", "netns", self.tag + name)
+        self._in("sw", "link", "set", "to-" + name, "master", "br0", "up")
+        self._in(name, "link", "set", "lo", "up")
+        self._in(name, "link", "set", "eth0", "up")
+        self._in(name, "addr", "add", address + "/24", "dev", "eth0")
+        return self.tag + name
+
+    def down(self):
+        time.sleep(0.1)
+        for ns in self.made:
+            run("ip", "netns", "del", ns, check=False)

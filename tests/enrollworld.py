@@ -1,0 +1,202 @@
+"""weftd and nodes that enroll, each in a network namespace of its own, with TLS.
+
+    with World(tmp_path) as world:
+        n = world.node("n1")
+        world.enroll(n, disks=["d0"])
+        n.serve()
+
+What a node serves is run as its systemd unit says, from the configuration that
+weft-enroll wrote below the node's directory.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+
+from debianhost import Network
+from wefttest import SOURCE, eventually, run
+
+PASSWORD = "nine wet weavers"
+PORT = 7380
+
+
+class Place:
+    """A network namespace and what runs in it."""
+
+    def __init__(self, world, name):
+        self.world, self.name = world, name
+        self.dir = world.dir / name
+        self.dir.mkdir()
+        self.address = f"10.77.0.{1 + len(world.places)}"
+        self.ns = world.network.join(name, self.address)
+        self.processes = {}
+        world.places.append(self)
+
+    def run(self, *command, **kw):
+        env = {"HOME": str(self.dir), "WEFT_CONF": str(self.conf),
+               **kw.pop("env", {})}
+        return run("ip", "netns", "exec", self.ns, *command, env=env, **kw)
+
+    def popen(self, name, *command, env=None):
+        with open(self.dir / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(
+                ["ip", "netns", "exec", self.ns, *map(str, command)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, **(env or {})}, start_new_session=True)
+
+    def log(self, name):
+        return (self.dir / f"{name}.log").read_text(errors="replace")
+
+    def end(self, name, number=signal.SIGTERM):
+        p = self.processes.pop(name)
+        p.send_signal(number)
+        p.wait(60)
+
+    @property
+    def root(self):
+        return self.dir / "root"
+
+    @property
+    def conf(self):
+        return self.root / "etc/weft/weft.conf"
+
+
+class Node(Place):
+    @property
+    def etc(self):
+        return self.conf.parent
+
+    def disk(self, name, megabytes=64):
+        path = self.dir / name
+        with open(path, "ab") as f:
+            f.truncate(megabytes << 20)
+        return path
+
+    def settings(self, *files):
+        found = {}
+        for file in files:
+            found.update(line.split("=", 1)
+                         for line in file.read_text().splitlines())
+        return found
+
+    def exec_start(self, unit, env):
+        """The words of the unit's command, as systemd makes them."""
+        text = (SOURCE / "systemd" / unit).read_text()
+        line = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE).group(1)
+        words = []
+        for word in line.split():
+            if m := re.fullmatch(r"\$(\w+)", word):
+                words += shlex.split(env.get(m.group(1), ""))
+            else:
+                words.append(re.sub(r"\$\{(\w+)\}",
+                                    lambda m: env.get(m.group(1), ""), word))
+        assert words[0] == "/usr/bin/nbdkit"
+        return ["nbdkit", *words[1:]]  # of the build tree
+
+    def serve(self, *names):
+        """Its disks, or these; as weft-disk@.service."""
+        for file in sorted(self.etc.glob("disks/*.conf")):
+            if names and file.stem not in names:
+                continue
+            env = self.settings(self.conf, file)
+            self.popen(file.stem, *self.exec_start("weft-disk@.service", env),
+                       env=env)
+        return self
+
+    def serve_array(self, name):
+        """As weft-array@.service, on a socket of its own.  Its URI."""
+        env = {**self.settings(self.conf),
+               "NBDKIT_OPTIONS": f"-U {self.dir}/{name}.sock"}
+        words = self.exec_start("weft-array@.service", env)
+        words = [w.replace("/run/weft/%i", f"{self.dir}/%i")
+                 .replace("%i", name) for w in words]
+        self.popen(name, *words, env=env)
+        eventually(lambda: (self.dir / f"{name}.pid").exists(), 60,
+                   what=f"array {name}: {self.log(name)[-800:]}")
+        return f"nbd+unix:///?socket={self.dir}/{name}.sock"
+
+
+class World:
+    def __init__(self, directory, env=None):
+        self.dir, self.env = pathlib.Path(directory), env
+        self.network, self.places = Network(), []
+
+    def __enter__(self):
+        try:
+            self.w = Place(self, "w")
+            self.start_weftd()
+            self.first_login()
+        except BaseException:
+            self.__exit__(True)
+            raise
+        return self
+
+    def __exit__(self, *failure):
+        for place in self.places:
+            for name, p in place.processes.items():
+                if failure and failure[0]:
+                    print(f"--- {place.name}/{name}\n{place.log(name)[-2500:]}")
+                p.kill()
+                p.wait()
+        self.network.down()
+
+    @property
+    def admin(self):
+        return f"https://{self.w.address}:{PORT}"
+
+    def start_weftd(self):
+        ready = self.w.dir / "ready"
+        ready.unlink(missing_ok=True)
+        self.w.popen("weftd", "weftd", "--state", self.w.dir / "state",
+                     "--listen", f"127.0.0.1:{PORT}", "--listen",
+                     f"{self.w.address}:{PORT}", "--host-name", "w",
+                     "--port-file", ready, env=self.env)
+        eventually(ready.exists, 30, what=self.w.log("weftd")[-500:])
+
+    def first_login(self):
+        password = self.w.dir / "password"
+        password.write_text(PASSWORD + "\n")
+        password.chmod(0o600)
+        self.ctl("setup", "ann", "--url-file", self.w.dir / "state/setup-url",
+                 "--password-file", password)
+        self.ctl("login", "--user", "ann", "--password-file", password)
+
+    def ctl(self, *words, **kw):
+        """weftctl of an administrator, on weftd's host."""
+        return self.w.run("weftctl", *words, **kw)
+
+    def json(self, *words):
+        return json.loads(self.ctl(*words, "--json").stdout)
+
+    def node(self, name):
+        return Node(self, name)
+
+    def token(self, *words):
+        """{"token", "ca_fingerprint"}"""
+        return self.json("node", "token", *words)
+
+    def enroll(self, n, *words, disks=(), token=None, check=True, **kw):
+        """Run weft-enroll on n.  Options given in words come last, and win."""
+        token = token or self.token()
+        file = n.dir / "token"
+        file.write_text(token["token"] + "\n")
+        options = []
+        for d in disks:
+            options += ["--disk", n.disk(d)]
+        return n.run("weft-enroll", "--root", n.root, "--admin", self.admin,
+                     "--ca-fingerprint", token["ca_fingerprint"],
+                     "--token-file", file, "--node", n.name, "--yes",
+                     *options, *words, check=check, **kw)
+
+    def disks_of(self, n):
+        """What weftd has heard of it, that is alive: {path: disk}."""
+        return {d["path"]: d for d in self.json("disk", "ls")["disks"]
+                if d["node"] == n.name and d["alive"]}
+
+    def seen(self, n, count):
+        eventually(lambda: len(self.disks_of(n)) == count, 60, every=0.3,
+                   what=f"{count} disks of {n.name}")

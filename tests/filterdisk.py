@@ -1,0 +1,88 @@
+"""Members of a devcluster whose disks are nbdkit's, and fail on demand.
+
+    with filterdisks(c) as disks:       # c = cluster(env=OVER_NBDKIT, ...)
+        disks[1].serve("write", 7, "EIO")   # from the next start of m1 on, and
+        c.kill("m1"); c.start("m1")
+        disks[1].arm()                      # as soon as this is said
+        disks[1].failed(); disks[1].heal()
+
+The calls: read, write, zero (trims, too), by nbdkit's error filter: of `every`
+calls one fails; flush, by its eval plugin: each `every`-th.  The member sees a
+file, by FUSE: what is said of its data is true of its header, too.
+"""
+
+import contextlib
+import os
+import pathlib
+
+from wefttest import SOURCE, run
+
+OVER_NBDKIT = {"WEFT_WRAP_MEMBER": str(SOURCE / "tests/overnbdkit")}
+# What the error filter calls them.
+CALLS = {"read": ["pread"], "write": ["pwrite"], "zero": ["zero", "trim"]}
+INJECTING = "injecting"
+
+
+class FilterDisk:
+    def __init__(self, file):
+        self.file, self.raw = file, f"{file}.raw"
+        self.trigger = pathlib.Path(f"{file}.fails")
+        self.log = pathlib.Path(f"{file}.log")
+
+    def serve(self, call, every, error):
+        words = self._flushes(every, error) if call == "flush" else [
+            "--filter=error", "file", self.raw,
+            *(f"error-{c}{option}" for c in CALLS[call] for option in (
+                f"={error}", f"-rate={1 / every}", f"-file={self.trigger}"))]
+        self._serve(words)
+
+    def _flushes(self, every, error):
+        count = f"{self.file}.flushes"
+        return ["eval", f"get_size=stat -c %s {self.raw}",
+                f"pread=dd if={self.raw} skip=$4 count=$3 "
+                "iflag=skip_bytes,count_bytes status=none",
+                f"pwrite=dd of={self.raw} seek=$4 oflag=seek_bytes "
+                "conv=notrunc status=none",
+                "can_write=exit 0", "can_flush=exit 0",
+                f"flush=[ -e {self.trigger} ] || exit 0; echo >>{count}; "
+                f"[ $(($(wc -l <{count}) % {every})) -ne 0 ] || "
+                f"{{ echo {error} {INJECTING} >&2; exit 1; }}"]
+
+    def _serve(self, words):
+        self.heal()
+        pathlib.Path(f"{self.file}.flushes").unlink(missing_ok=True)
+        pathlib.Path(f"{self.file}.nbdkit").write_text(
+            "".join(f"{w}\n" for w in words))
+        self.log.write_text("")
+
+    def arm(self):
+        self.trigger.touch()
+
+    def heal(self):
+        self.trigger.unlink(missing_ok=True)
+
+    def failed(self):
+        """How many calls have, since `serve`."""
+        return self.log.read_text(errors="replace").count(INJECTING)
+
+    def forget_cache(self):
+        """What the kernel has read, or written, is read from nbdkit again."""
+        fd = os.open(self.file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+    def unmount(self):
+        while run("mountpoint", "-q", self.file, check=False).returncode == 0:
+            run("fusermount3", "-u", "-z", self.file)
+
+
+@contextlib.contextmanager
+def filterdisks(c):
+    disks = [FilterDisk(m["file"]) for m in c.members]
+    try:
+        yield disks
+    finally:
+        for d in disks:
+            d.unmount()

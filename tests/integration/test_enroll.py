@@ -1,0 +1,341 @@
+"""Enrolling a host: one command on each side.
+
+Topology: weftd in a network namespace of its own, with HTTPS on its address; each
+node in another.  Cause: weft-enroll, with the right words and with wrong ones.
+Pass: the right ones make a node whose disks weftd sees over TLS, the same again
+changes nothing; the wrong ones say so by their exit status, and leave neither
+certificate nor configuration nor a formatted disk.
+"""
+
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import random
+import ssl
+import subprocess
+import threading
+import time
+
+import pytest
+
+from certificates import Authority
+from enrollworld import World
+from wefttest import digest, eventually, run
+
+OK, FAILED, USAGE, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, LATE = range(8)
+
+
+@pytest.fixture
+def world(tmp_path, request):
+    with World(tmp_path) as w:
+        yield w
+
+
+def snapshot(directory):
+    """Each file: its mode, time of change and content."""
+    found = {}
+    for path in sorted(pathlib.Path(directory).rglob("*")):
+        s = path.lstat()
+        found[str(path)] = (s.st_mode, s.st_mtime_ns,
+                            path.read_bytes() if path.is_file() else None)
+    return found
+
+
+def probe(path):
+    return json.loads(run("weftctl", "disk", "probe", path,
+                          "--json").stdout)["disks"][0]
+
+
+def nothing_happened(n, disk="d0"):
+    assert not n.conf.exists() and not (n.etc / "tls").exists()
+    assert not list(n.etc.glob("tls*")) and not list(n.etc.glob("disks/*"))
+    assert probe(n.disk(disk))["kind"] == "blank"
+
+
+def test_a_node_and_its_disks(world):
+    n = world.node("n1")
+    p = world.enroll(n, disks=["d0", "d1"])
+    assert f"this host is node n1 of the cluster at {world.admin}" in p.stdout
+    n.serve()
+    world.seen(n, 2)
+    for disk in world.disks_of(n).values():
+        assert disk["uri"].startswith(f"nbds://{n.address}:108")
+    assert world.json("node", "show", "n1")["enrolled"] is True
+    # The key is for nobody else, and was never away.
+    key = n.etc / "tls/server-key.pem"
+    assert key.stat().st_mode & 0o007 == 0
+    assert key.resolve().parent.stat().st_mode & 0o007 == 0
+    assert "PRIVATE" not in (n.etc / "tls/ca-cert.pem").read_text()
+
+    # Run again: nothing changes, and no token is looked at.
+    before = snapshot(n.root)
+    p = n.run("weft-enroll", "--root", n.root, "--disk", n.disk("d0"))
+    assert "is served already" in p.stdout and "nothing to do" in p.stdout
+    world.enroll(n, disks=["d0", "d1"], token={
+        "token": "no token", "ca_fingerprint": world.token()["ca_fingerprint"]})
+    assert snapshot(n.root) == before
+
+    # One more disk.
+    n.run("weft-enroll", "--root", n.root, "--yes", "--disk", n.disk("d2"))
+    n.serve("d2")
+    world.seen(n, 3)
+
+
+def test_an_array_over_three_nodes(world, tmp_path):
+    nodes = [world.node(f"n{i}") for i in range(3)]
+    for n in nodes:
+        world.enroll(n, disks=["d0"])
+        n.serve()
+    for n in nodes:
+        world.seen(n, 1)
+    words = [w for n in nodes for w in ("--disk", f"{n.name}:{n.disk('d0')}")]
+    world.ctl("array", "create", "a", "--unit", "64K", *words, "--yes")
+    uri = nodes[0].serve_array("a")
+    data = tmp_path / "data"
+    size = int(nodes[0].run("nbdinfo", "--size", uri).stdout)
+    data.write_bytes(os.urandom(8 << 20) + bytes(size - (8 << 20)))
+    nodes[0].run("nbdcopy", "--flush", data, uri)
+    nodes[0].run("nbdcopy", uri, tmp_path / "back")
+    assert digest(tmp_path / "back") == digest(data)
+
+    # Without a certificate of the cluster nobody talks to a disk or to weftd.
+    member = f"{nodes[1].address}:10810"
+    for words in [["nbdinfo", f"nbd://{member}"], ["nbdinfo", f"nbds://{member}"]]:
+        assert nodes[0].run(*words, check=False).returncode != 0
+    p = nodes[0].run("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}",
+                     world.admin + "/api/v1/disks")
+    assert p.stdout == "401"
+
+
+def test_tokens(world):
+    """Wrong, used, and too old."""
+    n, good = world.node("n1"), world.token()
+    wrong = {**good, "token": "0" * len(good["token"])}
+    p = world.enroll(n, disks=["d0"], token=wrong, check=False)
+    assert p.returncode == REFUSED and "token" in p.stderr
+    nothing_happened(n)
+
+    old = world.token("--ttl", "1")
+    time.sleep(2.2)
+    p = world.enroll(n, disks=["d0"], token=old, check=False)
+    assert p.returncode == REFUSED and "token" in p.stderr
+    nothing_happened(n)
+
+    world.enroll(n, disks=["d0"], token=good)
+    other = world.node("n2")
+    p = world.enroll(other, disks=["d0"], token=good, check=False)
+    assert p.returncode == REFUSED and "token" in p.stderr
+    nothing_happened(other)
+
+    # No token, and no weftd.
+    p = n.run("weft-enroll", "--root", other.root, "--admin", world.admin,
+              "--ca-fingerprint", good["ca_fingerprint"], check=False)
+    assert p.returncode == USAGE and "token" in p.stderr
+    p = world.enroll(other, "--admin", f"https://{world.w.address}:1",
+                     disks=["d0"], token=good, check=False)
+    assert p.returncode == UNREACHABLE
+    nothing_happened(other)
+
+
+def test_a_token_for_one_name(world):
+    n, token = world.node("n1"), world.token("n7")
+    p = world.enroll(n, disks=["d0"], token=token, check=False)
+    assert p.returncode == REFUSED
+    nothing_happened(n)
+
+
+class Impostor(threading.Thread):
+    """Answers in weftd's place, with a CA of its own, and keeps what it hears."""
+
+    def __init__(self, address, tls, pem):
+        super().__init__(daemon=True)
+        heard = self.heard = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                heard.append((self.command, self.path, dict(self.headers)))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(pem.encode())
+
+            def do_POST(self):
+                length = int(self.headers.get("Content-Length", 0))
+                heard.append((self.command, self.path,
+                              self.rfile.read(length)))
+
+            def log_message(self, *words):
+                pass
+
+        self.server = http.server.HTTPServer((address, 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tls / "server-cert.pem", tls / "server-key.pem")
+        self.server.socket = context.wrap_socket(self.server.socket,
+                                                 server_side=True)
+        self.start()
+
+    def run(self):
+        self.server.serve_forever()
+
+
+def test_the_wrong_weftd(world, tmp_path):
+    """Its fingerprint is not the one that was given: it hears nothing."""
+    n, token = world.node("n1"), world.token()
+    wrong = {**token, "ca_fingerprint": "sha256:" + "ab" * 32}
+    p = world.enroll(n, disks=["d0"], token=wrong, check=False)
+    assert p.returncode == UNTRUSTED and "fingerprint" in p.stderr
+    nothing_happened(n)
+
+    # One that would take the token gladly: with a CA of its own, and with the
+    # cluster's, after which its own comes in a guise that TLS libraries know.
+    ca = Authority(tmp_path / "ca")
+    tls = ca.host(tmp_path / "i", "w", "127.0.0.1")
+    own = (ca.dir / "cert.pem").read_text()
+    true = (world.w.dir / "state/ca-cert.pem").read_text()
+    for pem in [own, true + own,
+                true + own.replace("CERTIFICATE", "X509 CERTIFICATE"),
+                true + run("openssl", "x509", "-trustout", "-in",
+                           ca.dir / "cert.pem").stdout]:
+        impostor = Impostor("127.0.0.1", tls, pem)
+        p = run("weft-enroll", "--root", n.root, "--yes", "--admin",
+                f"https://127.0.0.1:{impostor.server.server_port}",
+                "--ca-fingerprint", token["ca_fingerprint"], "--token-file",
+                n.dir / "token", "--node", "n1", check=False)
+        assert p.returncode == (UNTRUSTED if pem == own else UNREACHABLE), p
+        impostor.server.shutdown()
+        assert [(m, path) for m, path, _ in impostor.heard] == [
+            ("GET", "/ca.pem")]
+        assert token["token"] not in str(impostor.heard)
+        nothing_happened(n)
+
+    # The token is as good as before.
+    world.enroll(n, disks=["d0"], token=token)
+
+
+def test_the_name_of_weftds_host(world):
+    """Its certificate would be one of weftd's."""
+    n, token = world.node("n1"), world.token()
+    p = world.enroll(n, "--node", "w", disks=["d0"], token=token, check=False)
+    assert p.returncode == REFUSED and "weftd's host" in p.stderr
+    nothing_happened(n)
+    assert not [x for x in world.json("node", "ls")["nodes"]
+                if x["name"] == "w"]
+    world.enroll(n, disks=["d0"], token=token)
+
+
+def test_a_name_that_is_taken(world):
+    """A token for any node makes new ones; the old one goes on as it is."""
+    n, other, token = world.node("n1"), world.node("n2"), world.token()
+    world.enroll(n, disks=["d0"])
+    p = world.enroll(other, "--node", "n1", disks=["d0"], token=token,
+                     check=False)
+    assert p.returncode == REFUSED and "weftctl node token n1" in p.stderr
+    nothing_happened(other)
+    n.serve()
+    world.seen(n, 1)
+    # The token is not spent.
+    world.enroll(other, disks=["d0"], token=token)
+
+
+def test_an_address_that_is_none(world):
+    n, token = world.node("n1"), world.token()
+    for address in ["127.0.0.1", "::1", "0.0.0.0", "224.0.0.1"]:
+        p = world.enroll(n, "--address", address, disks=["d0"], token=token,
+                         check=False)
+        assert p.returncode in (USAGE, REFUSED) and address in p.stderr, p
+        nothing_happened(n)
+    world.enroll(n, disks=["d0"], token=token)
+
+
+def test_no_tls(world):
+    n = world.node("n1")
+    p = world.enroll(n, "--admin", f"http://{world.w.address}:7380",
+                     disks=["d0"], check=False)
+    assert p.returncode == USAGE and "https" in p.stderr
+    nothing_happened(n)
+    # And weftd has no ear for it.
+    p = n.run("curl", "-s", f"http://{world.w.address}:7380/api/v1/me",
+              check=False)
+    assert p.returncode != 0
+
+
+def test_disks_that_hold_something(world):
+    n = world.node("n1")
+    disk = n.disk("d0")
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "precious", disk)
+    before = digest(disk)
+    token = world.token()
+    p = world.enroll(n, disks=["d0"], token=token, check=False)
+    assert p.returncode == UNWANTED and "ext4" in p.stderr
+    assert digest(disk) == before and not n.conf.exists()
+    p = n.run("weft-enroll", "--root", n.root, "--admin", world.admin,
+              "--ca-fingerprint", token["ca_fingerprint"], "--token-file",
+              n.dir / "token", "--force", "--disk", disk, check=False)
+    assert p.returncode == UNWANTED and "no terminal" in p.stderr
+    assert digest(disk) == before and not n.conf.exists()
+    for d in ["nothing-there", n.dir]:
+        p = world.enroll(n, "--disk", n.dir / d, token=token, check=False)
+        assert p.returncode == UNWANTED and not n.conf.exists()
+    # After all that, the token is still there.
+    p = world.enroll(n, "--force", disks=["d0"], token=token)
+    assert "ext4" in p.stdout
+    n.serve()
+    world.seen(n, 1)
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--port", "70000"], "--port"),
+    (["--port", "x"], "not a number"),
+    (["--node", "../etc"], "name"),
+    (["--node", "A"], "name"),
+    (["--address", "here"], "address"),
+    (["--ca-fingerprint", "12:34"], "sha256:"),
+    (["--frob"], "no such option"),
+    (["--disk"], "value is missing"),
+])
+def test_bad_words(tmp_path, words, said):
+    p = run("weft-enroll", "--root", tmp_path, "--admin", "https://127.0.0.1:1",
+            "--ca-fingerprint", "sha256:" + "0" * 64, "--token", "t", *words,
+            check=False)
+    assert p.returncode == USAGE and said in p.stderr
+    assert not (tmp_path / "etc/weft").exists()
+
+
+def enroll_and_kill(world, n, seconds):
+    """True: it was done before."""
+    token = world.token()
+    (n.dir / "token").write_text(token["token"])
+    p = subprocess.Popen(
+        ["ip", "netns", "exec", n.ns, "weft-enroll", "--root", n.root,
+         "--admin", world.admin, "--ca-fingerprint", token["ca_fingerprint"],
+         "--token-file", n.dir / "token", "--node", n.name, "--yes", "--disk",
+         n.disk("d0"), "--disk", n.disk("d1")], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True)
+    try:
+        return p.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, 9)
+        p.wait()
+        return False
+
+
+def test_killed_at_any_moment(world, seed):
+    """Killed, run again with a new token, killed again; and at last not killed."""
+    rng = random.Random(seed)
+    for n in [world.node(f"n{i}") for i in range(4)]:
+        for _ in range(8):
+            if enroll_and_kill(world, n, rng.uniform(0.05, 0.8)):
+                break
+            tls = n.etc / "tls"
+            if tls.exists():  # then it is whole
+                run("openssl", "verify", "-CAfile", tls / "ca-cert.pem",
+                    tls / "client-cert.pem")
+        world.enroll(n, disks=["d0", "d1"])
+        confs = sorted(f.name for f in n.etc.glob("disks/*"))
+        assert confs == ["d0.conf", "d1.conf"]
+        assert len({n.settings(n.etc / "disks" / c)["PORT"]
+                    for c in confs}) == 2
+        n.serve()
+        world.seen(n, 2)

@@ -1,0 +1,194 @@
+"""A node's life after it was enrolled: renewal, a replaced disk, drained, gone.
+
+Topology as in test_enroll.py.  Pass: the scripts do what they say, with the rights
+of an administrator where those are needed; what a node must not lose it keeps;
+one that was removed is taken for nobody.
+"""
+
+import time
+
+import pytest
+
+from enrollworld import World
+from wefttest import digest, eventually, run
+
+OK, FAILED, USAGE, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, LATE = range(8)
+
+
+@pytest.fixture
+def world(tmp_path):
+    with World(tmp_path) as w:
+        yield w
+
+
+def serial(n):
+    return run("openssl", "x509", "-noout", "-serial", "-in",
+               n.etc / "tls/client-cert.pem").stdout
+
+
+def heard_lately(world, n):
+    return all(d["last_heard_ms"] < 2500 for d in world.disks_of(n).values())
+
+
+@pytest.fixture
+def admin(world, tmp_path):
+    """The environment of an administrator on a node."""
+    token = world.json("token", "add", "nodes", "--role", "admin")["token"]
+    file = tmp_path / "admin-token"
+    file.write_text(token + "\n")
+    file.chmod(0o600)
+    return {"WEFT_TOKEN_FILE": str(file)}
+
+
+def test_renewal(world):
+    n = world.node("n1")
+    world.enroll(n, disks=["d0"])
+    n.serve()
+    world.seen(n, 1)
+    first = serial(n)
+    n.run("weft-renew", "--root", n.root)
+    assert serial(n) == first  # it is good for long
+
+    p = n.run("weft-renew", "--root", n.root, "--now")
+    assert "a new certificate" in p.stdout
+    second = serial(n)
+    assert second != first
+    assert len(list(n.etc.glob("tls-*"))) == 1
+    # The disk that started with the old one goes on.
+    time.sleep(5)
+    eventually(lambda: heard_lately(world, n), 20)
+
+
+def test_renewal_in_time(tmp_path):
+    """When less than a third of the certificate's life is left, and not before."""
+    # Certificates begin an hour early: this one, good for 1820 s, has had two
+    # thirds of its life 14 s after it was made.
+    with World(tmp_path, env={"WEFT_CERTIFICATE_SECONDS": "1820"}) as world:
+        n = world.node("n1")
+        world.enroll(n)
+        made, first = time.monotonic(), serial(n)
+        n.run("weft-renew", "--root", n.root)
+        assert serial(n) == first
+        time.sleep(made + 16 - time.monotonic())
+        n.run("weft-renew", "--root", n.root)
+        assert serial(n) != first
+
+
+def test_a_node_that_was_removed(world):
+    n = world.node("n1")
+    world.enroll(n, disks=["d0"])
+    n.serve()
+    world.seen(n, 1)
+    p = n.run("weft-leave", "--root", n.root, "--forgotten", "--yes",
+              check=False)
+    assert p.returncode == REFUSED and "not forgotten" in p.stderr
+    n.end("d0")
+    eventually(lambda: not world.disks_of(n), 30, what="it to be silent")
+    world.ctl("node", "remove", "n1", "--yes")
+
+    # Its certificate is worth nothing.
+    p = n.run("weft-renew", "--root", n.root, "--now", check=False)
+    assert p.returncode == REFUSED
+    n.serve()
+    time.sleep(5)
+    assert not world.disks_of(n)
+    n.end("d0")
+
+    p = n.run("weft-leave", "--root", n.root, "--forgotten", "--yes")
+    assert "is none any more" in p.stdout
+    assert not n.conf.exists() and not list(n.etc.glob("tls*"))
+    p = n.run("weft-leave", "--root", n.root, "--yes")
+    assert "nothing to do" in p.stdout
+    # It may come again, with its disk as it is.
+    world.enroll(n, disks=["d0"])
+    n.serve()
+    world.seen(n, 1)
+
+
+def make_array(world, nodes):
+    for n in nodes:
+        world.enroll(n, disks=["d0"])
+        n.serve()
+    for n in nodes:
+        world.seen(n, 1)
+    words = [w for n in nodes for w in ("--disk", f"{n.name}:{n.disk('d0')}")]
+    world.ctl("array", "create", "a", "--unit", "64K", *words, "--yes")
+
+
+def fill(n, uri, directory):
+    size = int(n.run("nbdinfo", "--size", uri).stdout)
+    data = directory / "data"
+    data.write_bytes(b"weft and warp..." * (size // 16))
+    n.run("nbdcopy", "--flush", data, uri)
+    return digest(data)
+
+
+def read(n, uri, directory):
+    n.run("nbdcopy", uri, directory / "back")
+    return digest(directory / "back")
+
+
+def states(world):
+    return [m["state"] for m in world.json("array", "show", "a")["members"]]
+
+
+def test_replace_disk(world, admin, tmp_path):
+    nodes = [world.node(f"n{i}") for i in range(3)]
+    make_array(world, nodes)
+    a, b = nodes[0], nodes[1]
+    uri = a.serve_array("a")
+    wanted = fill(a, uri, tmp_path)
+    b.end("d0", 9)
+    eventually(lambda: read(a, uri, tmp_path) == wanted, 60)
+    eventually(lambda: states(world)[1] == "out", 30)
+
+    b.run("weft-enroll", "--root", b.root, "--yes", "--disk", b.disk("d1"))
+    b.serve("d1")
+    world.seen(b, 1)
+    words = ["weft-replace-disk", "--root", b.root, "--yes", "--array", "a",
+             "--member", "1", "--disk", b.disk("d1")]
+    # A node alone has no right to that.
+    p = b.run(*words, check=False)
+    assert p.returncode == REFUSED
+    p = b.run(*words, env=admin)
+    assert "is served no more" in p.stdout
+    assert states(world) == ["in-sync"] * 3
+    assert [f.name for f in b.etc.glob("disks/*")] == ["d1.conf"]
+    assert read(a, uri, tmp_path) == wanted
+    # Again: it is done.
+    b.run(*words, env=admin)
+    assert states(world) == ["in-sync"] * 3
+
+
+def test_drain_and_leave(world, admin, tmp_path):
+    nodes = [world.node(f"n{i}") for i in range(4)]
+    make_array(world, nodes[:3])
+    spare, old = nodes[3], nodes[1]
+    uri = nodes[0].serve_array("a")
+    wanted = fill(nodes[0], uri, tmp_path)
+
+    # With members it may not leave.
+    p = old.run("weft-leave", "--root", old.root, "--yes", env=admin,
+                check=False)
+    assert p.returncode == REFUSED and old.conf.exists()
+    # And there is nowhere to go yet.
+    p = old.run("weft-drain", "--root", old.root, "--yes", "--timeout", "3",
+                env=admin, check=False)
+    assert p.returncode in (REFUSED, LATE)
+
+    world.enroll(spare, disks=["d0"])
+    spare.serve()
+    world.seen(spare, 1)
+    old.run("weft-drain", "--root", old.root, "--yes", env=admin, timeout=180)
+    disks = {d["path"]: d for d in world.json("disk", "ls")["disks"]}
+    assert disks[str(old.disk("d0"))]["array"] is None
+    assert disks[str(spare.disk("d0"))]["array"] == "a"
+    assert states(world) == ["in-sync"] * 3
+
+    old.end("d0")
+    p = old.run("weft-leave", "--root", old.root, "--yes", env=admin,
+                timeout=180)
+    assert "is none any more" in p.stdout
+    names = [n["name"] for n in world.json("node", "ls")["nodes"]]
+    assert "n1" not in names and "n3" in names
+    assert read(nodes[0], uri, tmp_path) == wanted

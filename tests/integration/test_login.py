@@ -1,0 +1,565 @@
+"""Who may call weftd: the first login, logins, users, roles, tokens, and the
+audit trail.
+
+Topology: one weftd that wants a login.  Pass: each caller may do what its role
+says and nothing else, also after weftd was killed; what is refused changes
+nothing, and no secret is in the log, the database or the audit trail.
+"""
+
+import hashlib
+import http.client
+import json
+import re
+import sqlite3
+import stat
+import threading
+import time
+from pathlib import Path
+
+from weftdactors import Weftd
+from weftdlogin import *
+from weftdlogin import admin, weftd
+from wefttest import eventually, run
+
+
+def everything_on_disk(w):
+    return b"".join(p.read_bytes() for p in [w.log, *w.state.iterdir()]
+                    if p.is_file())
+
+
+# ---- The first login ----
+
+
+def test_first_login(weftd):
+    nobody = Browser(weftd)
+    assert nobody.get("/me") == {
+        "user": None, "role": None, "via": "none", "csrf": None,
+        "login_required": True, "setup_required": True}
+    url = weftd.state / "setup-url"
+    assert stat.S_IMODE(url.stat().st_mode) == 0o600
+    assert url.read_text().startswith(weftd.url + "/login.html#setup=")
+    assert url.read_text().strip() in weftd.log.read_text()
+    token = setup_token(weftd)
+    body = {"token": token, "user": "root", "password": PASSWORD}
+    for wrong, status in [({"token": token[:-1] + "x"}, 403),
+                          ({"token": ""}, 403), ({"password": "short"}, 422),
+                          ({"user": "R"}, 422), ({"user": ""}, 422)]:
+        assert nobody.status("POST", "/setup", {**body, **wrong}) == status
+    assert nobody.status("GET", "/status") == 401
+    status, me = nobody.call("POST", "/setup", body)
+    assert status == 201
+    assert me == {"user": "root", "role": "admin", "via": "login",
+                  "csrf": nobody.csrf, "login_required": True,
+                  "setup_required": False}
+    cookie = nobody.headers["Set-Cookie"]
+    for part in ("HttpOnly", "SameSite=Strict", "Path=/"):
+        assert part in cookie
+    assert nobody.get("/me") == me
+    assert nobody.get("/status")["health"]
+    # It works once, and a weftd started again makes no other.
+    assert not url.exists()
+    assert Browser(weftd).status("POST", "/setup", body) == 403
+    weftd.restart()
+    assert not url.exists()
+    assert Browser(weftd).status("POST", "/setup", body) == 403
+    assert nobody.get("/me") == me  # still logged in
+
+
+def test_two_use_the_url_at_once(weftd):
+    token, said = setup_token(weftd), []
+    threads = [threading.Thread(target=lambda n=n: said.append(
+        Browser(weftd).status("POST", "/setup", {
+            "token": token, "user": f"u{n}", "password": PASSWORD})))
+        for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(said) == [201, 403, 403, 403]
+
+
+def test_lost_password(weftd, admin):
+    """weftd --setup: whoever may start weftd may be an administrator."""
+    weftd.stop()
+    weftd.extra = ["--setup"]
+    weftd.start()
+    assert admin.get("/me")["user"] == "root"
+    other = Browser(weftd)
+    other.call("POST", "/setup", {"token": setup_token(weftd), "user": "root",
+                                  "password": "another " + PASSWORD},
+               expect=201)
+    assert admin.status("GET", "/status") == 401
+    assert Browser(weftd).status("POST", "/login", {
+        "user": "root", "password": PASSWORD}) == 401
+    Browser(weftd).login("root", "another " + PASSWORD)
+
+
+# ---- Logins ----
+
+
+def test_login_and_logout(weftd, admin):
+    one, two = Browser(weftd).login("root"), Browser(weftd).login("root")
+    assert admin.get("/users/root")["logins"] == 3
+    assert one.csrf != two.csrf
+    one.call("POST", "/logout", expect=200)
+    assert one.cookie == "" and "Max-Age=0" in one.headers["Set-Cookie"]
+    one.cookie = two.cookie
+    assert one.get("/me")["user"] == "root"
+    old, csrf = two.cookie, two.csrf
+    two.call("POST", "/logout", expect=200)
+    two.cookie, two.csrf = old, csrf
+    assert two.status("GET", "/status") == 401
+    assert two.get("/me")["role"] is None
+    assert admin.get("/users/root")["logins"] == 1
+
+
+def test_csrf(weftd, admin):
+    """Of a cookie alone, nothing is changed."""
+    body = {"name": "v", "role": "viewer", "password": PASSWORD}
+    for wrong in (None, "", "0" * 64, admin.csrf[:-1], admin.csrf + "0",
+                  admin.csrf.upper()):
+        status, reply = admin.call("POST", "/users", body, X_Weft_CSRF=wrong)
+        assert status == 403 and reply["code"] == "csrf", wrong
+        assert admin.status("POST", "/logout", X_Weft_CSRF=wrong) == 403
+    assert [u["name"] for u in admin.get("/users")["users"]] == ["root"]
+    # Another login's is not good either.
+    other = Browser(weftd).login("root")
+    assert admin.status("POST", "/users", body, X_Weft_CSRF=other.csrf) == 403
+    # A form of another page: no JSON, or another origin.
+    assert admin.status("POST", "/users", body, Origin="http://evil.example") \
+        == 403
+    assert admin.status("POST", "/users", body,
+                        Origin=f"http://127.0.0.1:{weftd.address[1] + 1}") \
+        == 403
+    assert admin.status("POST", "/users", body,
+                        Origin=f"http://{weftd.listen}") == 201
+
+
+def test_logins_end(weftd, admin):
+    """When nobody used them for 12 hours, and after a week."""
+    for change in ("used", "expires"):
+        b = Browser(weftd).login("root")
+        other = Browser(weftd).login("root")
+        mine = hashlib.sha256(b.cookie.encode()).hexdigest()
+        weftd.stop()
+        with sqlite3.connect(weftd.state / "weftd.db") as db:
+            [text] = db.execute("SELECT json FROM record WHERE kind='login' "
+                                "AND key=?", [mine]).fetchone()
+            record = json.loads(text)
+            now = int(time.time() * 1000)
+            assert abs(record["used"] - now) < 60000
+            assert record["expires"] > now + 6 * 24 * 3600 * 1000
+            record[change] = now - 12 * 3600 * 1000 - 1
+            db.execute("UPDATE record SET json=? WHERE key=?",
+                       [json.dumps(record), mine])
+        db.close()
+        weftd.start()
+        assert b.status("GET", "/status") == 401
+        assert other.status("GET", "/status") == 200
+
+
+def test_killed_after_an_answer(weftd, admin):
+    """What was answered is there after SIGKILL: and what was taken back, not."""
+    viewer = add_user(admin, "v", "viewer")
+    token = admin.call("POST", "/tokens", {"name": "t", "role": "viewer"},
+                       expect=201)[1]["token"]
+    weftd.kill()
+    weftd.start()
+    assert viewer.status("GET", "/status") == 200
+    assert Browser(weftd, token).status("GET", "/status") == 200
+    admin.call("DELETE", "/tokens/t", expect=200)
+    admin.call("DELETE", "/users/v", expect=200)
+    assert viewer.status("GET", "/status") == 401
+    weftd.kill()
+    weftd.start()
+    assert viewer.status("GET", "/status") == 401
+    assert Browser(weftd, token).status("GET", "/status") == 401
+    assert [a["action"] for a in admin.get("/audit")["audit"]][:2] == \
+        ["DELETE /users/{name}", "DELETE /tokens/{name}"]
+
+
+# ---- Roles ----
+
+
+def test_roles(weftd, admin):
+    """Each route, tried by each role."""
+    viewer = add_user(admin, "v", "viewer")
+    # With a body, or for what is the viewer's.
+    own = {("PATCH", "/users/x"), ("POST", "/tokens"), ("DELETE", "/tokens/x"),
+           ("POST", "/layouts")}
+    callers = {None: Browser(weftd), "viewer": viewer}
+    anybody = {"/me", "/setup", "/login", "/logout", "/enroll", "/ca.pem"}
+    admins = {"/users", "/users/x", "/audit"}
+    for line in run("weftd", "--list-routes").stdout.splitlines():
+        method, path = line.split()
+        for part, value in [("{uuid}", "0" * 8 + "-0000" * 3 + "-" + "0" * 12),
+                            ("{id}", "0" * 16), ("{member}", "0"),
+                            ("{name}", "x"), ("{job}", "drain-x")]:
+            path = path.replace(part, value)
+        assert "{" not in path
+        if not path.startswith("/api/v1/") or path.endswith("/events"):
+            continue
+        path = path.removeprefix("/api/v1")
+        if path in anybody:
+            continue
+        status, reply = callers[None].call(method, path)
+        assert (status, reply.get("code")) == (401, "login-required"), line
+        assert callers[None].headers["WWW-Authenticate"] == "Bearer"
+        status, reply = viewer.call(method, path)
+        if (method, path) in own:
+            assert status in (403, 404, 415), line
+        elif method == "GET" and path not in admins:
+            assert status not in (401, 403), line
+        else:
+            assert (status, reply.get("code")) == (403, "forbidden"), line
+    # Files are for everybody: the page that logs in is one of them.
+    c = http.client.HTTPConnection(*weftd.address, timeout=60)
+    c.request("GET", "/")
+    assert c.getresponse().status == 200
+    c.close()
+
+
+def test_users(weftd, admin):
+    viewer = add_user(admin, "v", "viewer")
+    user = {"name": "w", "role": "viewer", "password": PASSWORD}
+    for wrong, field in [({"name": "v"}, "name"), ({"name": "<b>"}, "name"),
+                         ({"role": "node"}, "role"), ({"role": ""}, "role"),
+                         ({"password": "x" * 11}, "password"),
+                         ({"password": "x" * 257}, "password"),
+                         ({"password": None}, "password"),
+                         ({"more": 1}, "more")]:
+        status, reply = admin.call("POST", "/users", {**user, **wrong})
+        assert status in (409, 422) and reply["field"] == field
+    assert [(u["name"], u["role"]) for u in admin.get("/users")["users"]] == \
+        [("root", "admin"), ("v", "viewer")]
+    # Nobody is left out.
+    for change in [("DELETE", "/users/root", None),
+                   ("PATCH", "/users/root", {"role": "viewer"})]:
+        status, reply = admin.call(*change)
+        assert (status, reply["code"]) == (409, "last-admin")
+    assert admin.status("DELETE", "/users/nix") == 404
+    assert admin.status("PATCH", "/users/nix", {"role": "viewer"}) == 404
+    assert admin.status("PATCH", "/users/v", {}) == 422
+    # One's own password, by who knows it.
+    new = "another " + PASSWORD
+    change = {"password": new, "current": PASSWORD}
+    for wrong in ({"current": "nix"}, {"current": ""}, {"role": "admin"}):
+        assert viewer.status("PATCH", "/users/v", {**change, **wrong}) == 403
+    assert viewer.status("PATCH", "/users/root", change) == 403
+    second = Browser(weftd).login("v")
+    viewer.call("PATCH", "/users/v", change, expect=200)
+    assert viewer.status("GET", "/status") == 200
+    assert second.status("GET", "/status") == 401
+    assert second.status("POST", "/login", {"user": "v", "password": PASSWORD},
+                         Cookie=None) == 401
+    # An administrator sets it without.
+    admin.call("PATCH", "/users/v", {"password": PASSWORD, "role": "admin"},
+               expect=200)
+    assert viewer.status("GET", "/status") == 401
+    viewer.cookie = None
+    viewer.login("v")
+    assert viewer.get("/me")["role"] == "admin"
+    viewer.call("DELETE", "/users/root", expect=200)
+    assert admin.status("GET", "/status") == 401
+    # A role that is taken back counts at once.
+    add_user(viewer, "a", "admin")
+    admin.login("a")
+    viewer.call("PATCH", "/users/a", {"role": "viewer"}, expect=200)
+    assert admin.status("GET", "/users") == 403
+
+
+def test_viewers_do_not_learn_who_there_is(weftd, admin):
+    viewer = add_user(admin, "v", "viewer")
+    said = [viewer.call("PATCH", f"/users/{name}", {"password": PASSWORD},
+                        expect=403, If_Match='"0123456789abcdef"')[1]
+            for name in ("root", "nobody")]
+    assert said[0] == said[1]
+
+
+def test_tokens(weftd, admin):
+    reply = admin.call("POST", "/tokens", {"name": "t", "role": "viewer"},
+                       expect=201)[1]
+    assert sorted(reply) == ["expires_at", "name", "role", "token"]
+    assert reply["expires_at"] is None
+    script = Browser(weftd, reply["token"])
+    assert script.get("/me")["via"] == "token"
+    assert script.get("/me")["user"] == "t"
+    assert script.status("GET", "/status") == 200
+    assert script.status("POST", "/users", {}) == 403
+    assert admin.status("POST", "/tokens", {"name": "t", "role": "admin"}) \
+        == 409
+    short = admin.call("POST", "/tokens", {"name": "s", "role": "admin",
+                                           "expires_s": 2}, expect=201)[1]
+    listed = admin.get("/tokens")["tokens"]
+    assert [t["name"] for t in listed] == ["s", "t"]
+    assert listed[0]["expires_at"] == short["expires_at"]
+    assert listed[0]["created_by"] == "root"
+    assert "token" not in listed[0]
+    # It needs no CSRF: nobody else's page can send it.
+    quick = Browser(weftd, short["token"])
+    quick.call("POST", "/tokens", {"name": "u", "role": "viewer"}, expect=201)
+    time.sleep(2.1)
+    assert quick.status("GET", "/status") == 401
+    for wrong in ("Basic cm9vdDpyb290", "Bearer", "Bearer x", "",
+                  "Bearer " + "0" * 64, reply["token"],
+                  "Bearer " + reply["token"] + " "):
+        if wrong.rstrip() != "Bearer " + reply["token"]:
+            assert script.status("GET", "/status", Authorization=wrong) == 401
+    # A bad token is not made good by a cookie.
+    assert admin.status("GET", "/status", Authorization="Bearer x") == 401
+    admin.call("DELETE", "/tokens/t", expect=200)
+    assert script.status("GET", "/status") == 401
+    assert admin.status("DELETE", "/tokens/t") == 404
+    assert admin.status("POST", "/tokens", {"name": "x", "role": "viewer",
+                                            "expires_s": 0}) == 422
+
+
+def test_own_tokens(weftd, admin):
+    """Anybody who is logged in may make some, for no more than the own role;
+    they go with their user."""
+    def new(caller, name, role="viewer", expect=201):
+        reply = caller.call("POST", "/tokens", {"name": name, "role": role},
+                            expect=expect)[1]
+        return Browser(weftd, reply.get("token"))
+    viewer = add_user(admin, "v", "viewer")
+    other = add_user(admin, "w", "viewer")
+    mine, theirs = new(viewer, "a"), new(other, "b")
+    new(viewer, "c", "admin", 403)
+    child = new(mine, "d")
+    assert [t["name"] for t in viewer.get("/tokens")["tokens"]] == ["a", "d"]
+    assert [t["name"] for t in child.get("/tokens")["tokens"]] == ["a", "d"]
+    assert viewer.status("DELETE", "/tokens/b") == 404
+    assert mine.status("DELETE", "/tokens/a") == 200  # itself
+    assert mine.status("GET", "/status") == 401
+    admin.call("DELETE", "/users/w", expect=200)
+    assert theirs.status("GET", "/status") == 401
+    # A token may not do more than its user.
+    admin.call("PATCH", "/users/v", {"role": "admin"}, expect=200)
+    strong = new(viewer, "e", "admin")
+    assert strong.status("GET", "/users") == 200
+    admin.call("PATCH", "/users/v", {"role": "viewer"}, expect=200)
+    assert strong.status("GET", "/users") == 403
+    assert strong.status("GET", "/status") == 200
+    weftd.restart()
+    assert strong.status("GET", "/users") == 403
+    admin.call("DELETE", "/users/v", expect=200)
+    assert [t.status("GET", "/status") for t in (strong, child)] == [401, 401]
+    assert admin.get("/tokens")["tokens"] == []
+
+
+def test_tokens_and_a_new_password(weftd, admin):
+    """Another's new password ends the tokens; one's own leaves them."""
+    def new(caller, name):
+        return Browser(weftd, caller.call("POST", "/tokens", {
+            "name": name, "role": "viewer"}, expect=201)[1]["token"])
+    viewer = add_user(admin, "v", "viewer")
+    mine, others = new(viewer, "a"), new(admin, "b")
+    second = "another " + PASSWORD
+    user = viewer.call("PATCH", "/users/v", {
+        "password": second, "current": PASSWORD}, expect=200)[1]
+    assert (user["logins"], user["tokens"]) == (1, 1)
+    assert mine.status("GET", "/status") == 200
+    admin.call("PATCH", "/users/v", {"role": "admin"}, expect=200)
+    assert mine.status("GET", "/status") == 200
+    user = admin.call("PATCH", "/users/v", {"password": PASSWORD},
+                      expect=200)[1]
+    assert (user["logins"], user["tokens"]) == (0, 0)
+    assert mine.status("GET", "/status") == 401
+    # A script that has an administrator's token is of that administrator.
+    strong = Browser(weftd, admin.call("POST", "/tokens", {
+        "name": "c", "role": "admin"}, expect=201)[1]["token"])
+    assert strong.call("PATCH", "/users/root", {"password": second},
+                       expect=200)[1]["tokens"] == 2
+    assert strong.status("GET", "/users") == 200
+    # Whose password was lost begins anew.
+    weftd.stop()
+    weftd.extra.append("--setup")
+    weftd.start()
+    assert others.status("GET", "/status") == 200
+    first_login(weftd)
+    assert [t.status("GET", "/status") for t in (others, strong)] == [401, 401]
+
+
+def test_events_end_with_the_login(weftd, admin):
+    viewer = add_user(admin, "v", "viewer")
+    c = http.client.HTTPConnection(*weftd.address, timeout=30)
+    c.request("GET", "/api/v1/events",
+              headers={"Cookie": "weft=" + viewer.cookie})
+    r = c.getresponse()
+    assert r.status == 200
+    assert r.readline().startswith(b"retry:")
+    admin.call("DELETE", "/users/v", expect=200)
+    r.read()  # ends
+    c.close()
+
+
+# ---- Passwords are not guessed ----
+
+
+def at_once(weftd, users):
+    """A wrong password for each of the users, all at the same time; returns the
+    statuses, sorted."""
+    said = []
+    threads = [threading.Thread(target=lambda u=u: said.append(
+        Browser(weftd).status("POST", "/login", {"user": u,
+                                                 "password": "wrong"})))
+        for u in users]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return sorted(said)
+
+
+def test_rate_limit(weftd, admin):
+    add_user(admin, "alice", "viewer")
+    add_user(admin, "bob", "viewer")
+    assert at_once(weftd, ["alice"] * 12) == [401] * 5 + [429] * 7
+    nobody = Browser(weftd)
+    status, reply = nobody.call("POST", "/login", {"user": "alice",
+                                                   "password": PASSWORD})
+    assert (status, reply["code"]) == (429, "too-many-tries")
+    assert 1 <= int(nobody.headers["Retry-After"]) <= 30
+    # Nobody else is kept out.
+    for _ in range(6):
+        Browser(weftd).login("bob")
+    # Nor is it told who exists.
+    assert at_once(weftd, ["nobody"] * 12) == [401] * 5 + [429] * 7
+    # Whoever tries everybody's is stopped, too.
+    said = [at_once(weftd, [f"user{i}{j}" for j in range(20)])
+            for i in range(3)]
+    assert 429 not in said[0] and 429 in said[2]
+    log = weftd.log.read_text()
+    assert log.count("too many tries") == 1
+    failed = [a for a in admin.get("/audit?limit=1000")["audit"]
+              if a["action"] == "POST /login" and a["status"] == 401]
+    assert len(failed) == 1 and failed[0]["subject"] == "alice"
+
+
+def login_from(weftd, address, user, password):
+    c = http.client.HTTPConnection(*weftd.address, timeout=60,
+                                   source_address=(address, 0))
+    c.request("POST", "/api/v1/login",
+              json.dumps({"user": user, "password": password}),
+              {"Content-Type": "application/json"})
+    r = c.getresponse()
+    r.read()
+    c.close()
+    return r.status
+
+
+def test_a_known_user_is_not_kept_out(weftd, admin):
+    """By hosts that try this user's password; where the user logged in before."""
+    add_user(admin, "alice", "viewer")
+    assert login_from(weftd, "127.0.9.1", "alice", PASSWORD) == 200
+    stop, said = threading.Event(), []
+
+    def keep_out(net):
+        for i in range(1 << 16):  # each from another address
+            if stop.is_set():
+                break
+            said.append(login_from(weftd, f"127.{net}.{i >> 8}.{i & 255}",
+                                   "alice", "wrong"))
+    threads = [threading.Thread(target=keep_out, args=(net,))
+               for net in (6, 7)]
+    for t in threads:
+        t.start()
+    try:
+        eventually(lambda: 429 in said, 120, what="alice's tries to be used up")
+        assert [login_from(weftd, "127.0.9.1", "alice", PASSWORD)
+                for _ in range(10)] == [200] * 10
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+    # What is tried from there is counted all the same.
+    said = [login_from(weftd, "127.0.9.1", "alice", "wrong")
+            for _ in range(7)]
+    assert said[0] == 401 and said[-1] == 429
+
+
+def test_a_try_that_was_sent_away_is_none(weftd, admin):
+    """While too many hosts have passwords tried, nobody's tries are used up."""
+    threads = [threading.Thread(target=login_from, args=(
+        weftd, f"127.0.3.{i + 1}", f"u{i}", "wrong")) for i in range(120)]
+    for t in threads:
+        t.start()
+    said = [login_from(weftd, "127.0.8.8", "root", PASSWORD)
+            for _ in range(8)]
+    assert set(said) <= {200, 429}
+    for t in threads:
+        t.join()
+    assert login_from(weftd, "127.0.8.8", "root", PASSWORD) == 200
+
+
+def test_many_logins_at_once(weftd, admin):
+    """Hashing is slow and large; weftd goes on meanwhile."""
+    said = []
+    threads = [threading.Thread(target=lambda i=i: said.append(
+        Browser(weftd).status("POST", "/login", {"user": f"u{i}",
+                                                 "password": "wrong"})))
+        for i in range(100)]
+    for t in threads:
+        t.start()
+    assert admin.status("GET", "/status") == 200
+    for t in threads:
+        t.join()
+    assert set(said) == {401, 429}
+    proc = Path(f"/proc/{weftd.process.pid}")
+    [peak] = re.findall(r"VmHWM:\s+(\d+) kB", (proc / "status").read_text())
+    if "san.so" not in (proc / "maps").read_text():  # they take some more
+        assert int(peak) < 400 << 10
+
+
+# ---- The audit trail ----
+
+
+def test_audit(weftd, admin):
+    token = admin.call("POST", "/tokens", {"name": "ci", "role": "admin"},
+                       expect=201)[1]["token"]
+    script = Browser(weftd, token)
+    script.call("DELETE", "/arrays/nix", expect=404)
+    script.call("GET", "/arrays/nix", expect=404)
+    script.call("POST", "/layouts", {"disks": ["0" * 8 + "-0000" * 3 + "-" +
+                                               "0" * 12]}, expect=422)
+    [first, *_] = trail = admin.get("/audit")["audit"]
+    assert {k: first[k] for k in first if k not in ("at", "id")} == {
+        "who": "ci", "via": "token", "address": "127.0.0.1",
+        "action": "DELETE /arrays/{name}", "subject": "nix", "status": 404}
+    assert [a["action"] for a in trail] == [
+        "DELETE /arrays/{name}", "POST /tokens", "POST /setup"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", first["at"])
+    one = admin.get("/audit?limit=1")
+    assert one["audit"] == [first]
+    rest = admin.get("/audit?cursor=" + one["next"])
+    assert rest == {"audit": trail[1:], "next": None}
+    weftd.restart()
+    assert admin.get("/audit")["audit"] == trail
+
+
+def test_no_secret_is_kept(weftd, admin):
+    other = add_user(admin, "v", "viewer")
+    token = admin.call("POST", "/tokens", {"name": "t", "role": "viewer"},
+                       expect=201)[1]["token"]
+    Browser(weftd).call("POST", "/login", {"user": "v", "password": "a wrong!"})
+    admin.call("PATCH", "/users/v", {"password": "and another one"})
+    weftd.stop()
+    kept = everything_on_disk(weftd)
+    for secret in (PASSWORD, "a wrong!", "and another one", token, admin.csrf,
+                   admin.cookie, other.cookie):
+        assert secret.encode() not in kept, secret
+    for name in weftd.state.iterdir():
+        assert stat.S_IMODE(name.stat().st_mode) & 0o077 == 0, name
+
+
+def test_no_login(tmp_path):
+    w = Weftd(tmp_path).start()
+    assert w.get("/me") == {"user": None, "role": "admin", "via": "none",
+                            "csrf": None, "login_required": False,
+                            "setup_required": True}
+    assert not (w.state / "setup-url").exists()
+    w.end()
+    for address in ("0.0.0.0:0", "[::]:0", "10.0.0.1:0"):
+        p = run("weftd", "--state", tmp_path / "other", "--no-login",
+                "--listen", address, check=False)
+        assert p.returncode == 1 and "TLS" in p.stderr

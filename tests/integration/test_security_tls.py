@@ -1,0 +1,550 @@
+"""TLS, the cluster's CA, and nodes that enroll.
+
+Topology: one weftd that wants a login, on a loopback address by HTTP and on all
+addresses by HTTPS; nodes are made by openssl and python's TLS.  Pass: only who
+has a certificate of a node is taken for that node, and only as long as it is
+not revoked; what is refused changes nothing.
+"""
+
+import base64
+import hashlib
+import http.client
+import json
+import random
+import re
+import socket
+import ssl
+import stat
+import subprocess
+import threading
+import time
+import warnings
+
+import pytest
+
+from weftdactors import Member, Weftd
+from weftdlogin import *
+from weftdlogin import admin
+from wefttest import eventually, run
+
+
+@pytest.fixture
+def weftd(tmp_path):
+    w = Weftd(tmp_path)
+    w.login = True
+    w.extra = ["--listen", "0.0.0.0:0", "--host-name", "weft.example"]
+    w.start()
+    yield w
+    w.end()
+
+
+def openssl(*args, text=None):
+    return subprocess.run(["openssl", *map(str, args)], input=text, text=True,
+                          capture_output=True, check=True).stdout
+
+
+class Node:
+    """A host with a key of its own."""
+
+    def __init__(self, weftd, name, addresses=()):
+        self.weftd, self.name = weftd, name
+        self.dir = weftd.dir / f"node-{name}"
+        self.dir.mkdir(exist_ok=True)
+        self.key, self.cert = self.dir / "key.pem", self.dir / "cert.pem"
+        self.addresses = addresses
+
+    def csr(self, names=None, key=("-newkey", "ec", "-pkeyopt",
+                                   "ec_paramgen_curve:P-256")):
+        names = names or ",".join([f"DNS:{self.name}"] +
+                                  [f"IP:{a}" for a in self.addresses])
+        return openssl("req", "-new", *key, "-nodes", "-keyout",
+                       self.dir / "new.pem", "-subj", f"/CN={self.name}",
+                       "-addext", f"subjectAltName={names}")
+
+    def enroll(self, token, csr=None, expect=None, node=None):
+        status, reply = Browser(self.weftd).call("POST", "/enroll", {
+            "token": token, "node": node or self.name,
+            "csr": self.csr() if csr is None else csr})
+        assert expect is None or status == expect, reply
+        if status == 201:
+            self.take(reply)
+        return status, reply
+
+    def take(self, reply):
+        (self.dir / "new.pem").rename(self.key)
+        self.cert.write_text(reply["certificate"])
+
+    def call(self, method, path, body=None, key=True):
+        status, reply, _ = https(self.weftd, method, "/api/v1" + path, body,
+                                 self if key else None)
+        return status, reply
+
+
+def trusting(weftd, node=None, **more):
+    context = ssl.create_default_context(
+        cafile=weftd.state / "ca-cert.pem")
+    if node:
+        context.load_cert_chain(node.cert, node.key)
+    for name, value in more.items():
+        setattr(context, name, value)
+    return context
+
+
+def https(weftd, method, path, body=None, node=None, headers={}, context=None):
+    c = http.client.HTTPSConnection(
+        *weftd.tls_address, timeout=30,
+        context=context or trusting(weftd, node))
+    headers = dict(headers)
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+        body = json.dumps(body)
+    c.request(method, path, body, headers)
+    r = c.getresponse()
+    data = r.read()
+    c.close()
+    if r.headers["Content-Type"].startswith("application/"):
+        try:
+            data = json.loads(data)
+        except ValueError:
+            data = data.decode()
+    return r.status, data, r.headers
+
+
+def node_token(admin, node=None, ttl_s=None):
+    body = {k: v for k, v in [("node", node), ("ttl_s", ttl_s)] if v}
+    return admin.call("POST", "/node-tokens", body, expect=201)[1]
+
+
+def enrolled(admin, name, addresses=()):
+    node = Node(admin.weftd, name, addresses)
+    node.enroll(node_token(admin, name)["token"], expect=201)
+    return node
+
+
+# ---- TLS ----
+
+
+def test_tls(weftd):
+    """The CA is made once; what is served has a certificate of its."""
+    key = weftd.state / "ca-key.pem"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    before = key.read_bytes(), (weftd.state / "ca-cert.pem").read_bytes()
+    status, me, _ = https(weftd, "GET", "/api/v1/me")
+    assert status == 200 and me["via"] == "none" and me["role"] is None
+    status, pem, _ = https(weftd, "GET", "/ca.pem")
+    assert pem.encode() == before[1]
+    assert pem.count("BEGIN CERTIFICATE") == 1
+    text = openssl("x509", "-noout", "-text", text=pem)
+    assert "CA:TRUE, pathlen:0" in text and "prime256v1" in text
+    with socket.create_connection(weftd.tls_address) as s, \
+            trusting(weftd).wrap_socket(s, server_hostname="weft.example") \
+            as t:
+        assert t.version() == "TLSv1.3"
+        names = t.getpeercert()["subjectAltName"]
+    assert ("DNS", "weft.example") in names
+    assert ("IP Address", "127.0.0.1") in names
+    for name, expect in [("weft.example", 200), ("WEFT.example:1", 200),
+                         ("weft.example.", 403), ("x.weft.example", 403)]:
+        assert https(weftd, "GET", "/api/v1/me",
+                     headers={"Host": name})[0] == expect
+    weftd.restart()
+    assert (key.read_bytes(), (weftd.state / "ca-cert.pem").read_bytes()) \
+        == before
+    https(weftd, "GET", "/api/v1/me")
+
+
+def test_old_tls_is_refused(weftd):
+    warnings.simplefilter("ignore", DeprecationWarning)
+    for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
+        context = trusting(weftd)
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        context.minimum_version = context.maximum_version = version
+        with pytest.raises((ssl.SSLError, OSError)):
+            https(weftd, "GET", "/api/v1/me", context=context)
+    context = trusting(weftd)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert https(weftd, "GET", "/api/v1/me", context=context)[0] == 200
+    # Nor is there HTTP at that door.
+    with socket.create_connection(weftd.tls_address, timeout=15) as s:
+        s.sendall(b"GET /api/v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        try:
+            assert b"user" not in s.recv(4096)
+        except ConnectionError:
+            pass
+    assert weftd.is_up()
+
+
+def test_cookie_of_https(weftd, admin):
+    body = {"user": "root", "password": "correct horse battery"}
+    host, port = weftd.tls_address
+    status, _, headers = https(weftd, "POST", "/api/v1/login", body)
+    assert status == 200
+    cookie = headers["Set-Cookie"]
+    assert cookie.startswith("__Host-weft=") and "; Secure" in cookie
+    assert "Domain" not in cookie
+    cookie = cookie.split(";")[0]
+    for origin, expect in [(f"https://{host}:{port}", 403),
+                           (f"https://{host}", 403)]:
+        status, reply, _ = https(weftd, "POST", "/api/v1/logout", headers={
+            "Cookie": cookie, "Origin": origin})
+        assert status == expect
+    assert https(weftd, "GET", "/api/v1/status",
+                 headers={"Cookie": cookie})[0] == 200
+    # The name without the prefix is not the cookie here.
+    assert https(weftd, "GET", "/api/v1/status", headers={
+        "Cookie": cookie.removeprefix("__Host-")})[0] == 401
+
+
+def test_certificate_is_renewed(tmp_path, monkeypatch):
+    """Before it expires, and while weftd goes on."""
+    monkeypatch.setenv("WEFT_CERTIFICATE_SECONDS", "6")
+    w = Weftd(tmp_path)
+    w.extra = ["--listen", "0.0.0.0:0"]
+    w.login = True
+    w.start()
+    serials = set()
+    with socket.create_connection(w.tls_address) as s, \
+            trusting(w).wrap_socket(s, server_hostname="127.0.0.1") as first:
+        end = time.monotonic() + 14
+        while time.monotonic() < end:
+            with socket.create_connection(w.tls_address) as s, \
+                    trusting(w).wrap_socket(s, server_hostname="127.0.0.1") \
+                    as t:
+                serials.add(t.getpeercert()["serialNumber"])
+            time.sleep(0.5)
+        assert len(serials) >= 3
+        first.close()
+    w.end()
+
+
+@pytest.mark.parametrize("gone", ["ca-key.pem", "ca-cert.pem", "both", "mixed",
+                                  "noise"])
+def test_damaged_ca(weftd, tmp_path, gone):
+    """A CA that hosts trust is never replaced by itself."""
+    weftd.stop()
+    key, cert = weftd.state / "ca-key.pem", weftd.state / "ca-cert.pem"
+    before = cert.read_bytes()
+    if gone == "mixed":
+        key.write_text(openssl("genpkey", "-algorithm", "EC", "-pkeyopt",
+                               "ec_paramgen_curve:P-256"))
+    elif gone == "noise":
+        cert.write_bytes(before[:100])
+    elif gone == "both":
+        key.unlink(), cert.unlink()
+    else:
+        (weftd.state / gone).unlink()
+    if gone in ("both", "ca-cert.pem"):  # as when weftd died between the two
+        weftd.start()
+        https(weftd, "GET", "/api/v1/me")
+        return
+    p = run("weftd", "--state", weftd.state, "--listen", "127.0.0.1:0",
+            check=False)
+    assert p.returncode == 1 and len(p.stderr.splitlines()) == 1
+    assert "ca-key.pem" in p.stderr
+    weftd.process = None
+
+
+# ---- Enrolling ----
+
+
+def test_enroll(weftd, admin):
+    token = node_token(admin, "h1")
+    assert sorted(token) == ["ca_fingerprint", "expires_at", "node", "token"]
+    pem = Browser(weftd) and https(weftd, "GET", "/ca.pem")[1]
+    assert token["ca_fingerprint"] == "sha256:" + hashlib.sha256(
+        ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+    node = Node(weftd, "h1", ["10.1.2.3", "2001:db8::7"])
+    status, reply = node.enroll(token["token"], expect=201)
+    assert reply["node"] == "h1" and reply["ca"] == pem
+    text = openssl("x509", "-noout", "-text", text=reply["certificate"])
+    assert "CN = h1" in text and "CA:FALSE" in text
+    assert "DNS:h1, IP Address:10.1.2.3, IP Address:2001:DB8:0:0:0:0:0:7" \
+        in text
+    assert "TLS Web Server Authentication, TLS Web Client Authentication" \
+        in text
+    openssl("verify", "-CAfile", weftd.state / "ca-cert.pem", node.cert)
+    status, me = node.call("GET", "/me")
+    assert status == 200 and (me["user"], me["role"], me["via"]) == \
+        ("h1", "node", "certificate")
+    # It is a node, and nothing more.
+    assert node.call("GET", "/status")[0] == 200
+    status, [known] = node.call("GET", "/nodes")[0], admin.get(
+        "/nodes")["nodes"]
+    assert status == 200 and known["name"] == "h1" and known["enrolled"]
+    for change in [("POST", "/arrays"), ("POST", "/users"),
+                   ("DELETE", "/nodes/h1"), ("POST", "/node-tokens"),
+                   ("GET", "/users"), ("GET", "/audit"),
+                   ("DELETE", "/nodes/h1/certificate")]:
+        assert node.call(*change)[0] == 403, change
+    weftd.kill()
+    weftd.start()
+    assert node.call("GET", "/me")[1]["role"] == "node"
+
+
+def test_tokens_of_nodes(weftd, admin):
+    node, other = Node(weftd, "h1"), Node(weftd, "h2")
+    token = node_token(admin, "h1")["token"]
+
+    def refused(n, t, code, **more):
+        status, reply = n.enroll(t, **more)
+        assert (status, reply["code"]) == (403, code)
+    for wrong in ("", "x", token[:-1], "0" * 64, token + " "):
+        assert node.enroll(wrong)[0] in (403, 422)
+    refused(other, token, "token-wrong")
+    node.enroll(token, expect=201)
+    refused(node, token, "token-used")
+    weftd.kill()
+    weftd.start()
+    refused(node, token, "token-used")
+    short = node_token(admin, ttl_s=1)["token"]
+    time.sleep(1.1)
+    refused(other, short, "token-expired")
+    assert other.enroll(node_token(admin)["token"])[0] == 201  # for any node
+    assert admin.status("POST", "/node-tokens", {"ttl_s": 86401}) == 422
+    assert admin.status("POST", "/node-tokens", {"node": "A"}) == 422
+    # A bad request does not spend it.
+    token = node_token(admin, "h3")["token"]
+    third = Node(weftd, "h3")
+    assert third.enroll(token, "nonsense")[0] == 422
+    assert third.enroll(token)[0] == 201
+
+
+def test_one_token_many_hosts(weftd, admin):
+    token, said = node_token(admin)["token"], []
+    nodes = [Node(weftd, f"h{i}") for i in range(6)]
+    csrs = [n.csr() for n in nodes]
+    threads = [threading.Thread(
+        target=lambda n=n, c=c: said.append(n.enroll(token, c)[0]))
+        for n, c in zip(nodes, csrs)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(said) == [201] + [403] * 5
+
+
+def test_bad_requests_for_certificates(weftd, admin, seed):
+    token = node_token(admin, "h1")["token"]
+    node = Node(weftd, "h1")
+    good = node.csr()
+    rsa1024 = ("-newkey", "rsa:1024")
+    rng = random.Random(seed)
+    for csr in ["", "x", good[:200], good.replace("REQUEST", "PUBLIC"),
+                node.csr("DNS:h2"), node.csr("DNS:h1,DNS:weft.example"),
+                node.csr("DNS:*"), node.csr("email:a@b"), node.csr("URI:a:b"),
+                node.csr(key=rsa1024), "x" * 20000]:
+        status, reply = node.enroll(token, csr)
+        assert status == 422 and reply["field"] == "csr", (csr, reply)
+    # Its signature is looked at.
+    lines = good.splitlines()
+
+    def der(text):
+        """Not all bits of its last letter count."""
+        return base64.b64decode("".join(text[1:-1]))
+
+    for _ in range(40):
+        changed = lines[:]
+        i = rng.randrange(1, len(lines) - 1)
+        j = rng.randrange(len(lines[i]))
+        changed[i] = changed[i][:j] + rng.choice("ABCDxyz0189+/") + \
+            changed[i][j + 1:]
+        if der(changed) != der(lines):
+            status, reply = node.enroll(token, "\n".join(changed) + "\n")
+            assert status == 422, changed
+    # What else it asks for is not given: no CA, no other name.
+    csr = openssl("req", "-new", "-newkey", "ec", "-pkeyopt",
+                  "ec_paramgen_curve:P-384", "-nodes", "-keyout",
+                  node.dir / "new.pem", "-subj", "/O=x/CN=admin",
+                  "-addext", "basicConstraints=critical,CA:TRUE",
+                  "-addext", "keyUsage=keyCertSign")
+    node.enroll(token, csr, expect=201)
+    text = openssl("x509", "-noout", "-text", "-in", node.cert)
+    assert "CA:FALSE" in text and "CA:TRUE" not in text
+    assert "Certificate Sign" not in text and "Subject: CN = h1" in text
+    assert node.call("GET", "/me")[1]["user"] == "h1"
+
+
+def test_addresses(weftd, admin):
+    enrolled(admin, "h1", ["10.1.1.1", "10.1.1.2"])
+    thief = Node(weftd, "h2", ["10.1.1.9", "10.1.1.2"])
+    token = node_token(admin)["token"]
+    status, reply = thief.enroll(token)
+    assert (status, reply["code"]) == (409, "address-in-use")
+    assert "h1" in reply["detail"]
+    # The same node again, on a host that was set up anew: the old is out.
+    again = Node(weftd, "h1", ["10.1.1.2"])
+    old = weftd.dir / "old.pem", weftd.dir / "oldkey.pem"
+    again.cert.rename(old[0]), again.key.rename(old[1])
+    # By a token for that node alone: others are for new ones.
+    status, reply = again.enroll(token)
+    assert (status, reply["code"]) == (409, "enrolled")
+    assert "weftctl node token h1" in reply["detail"]
+    new = again.cert, again.key
+    again.cert, again.key = old
+    assert again.call("GET", "/status")[0] == 200
+    again.cert, again.key = new
+    again.enroll(node_token(admin, "h1")["token"], expect=201)
+    assert again.call("GET", "/me")[0] == 200
+    again.cert, again.key = old
+    assert again.call("GET", "/status")[0] == 401
+    thief.addresses = ["10.1.1.1"]
+    thief.enroll(token, expect=201)  # which is as good as before
+
+
+@pytest.mark.parametrize("address", [
+    "0.0.0.0", "::", "255.255.255.255", "224.0.0.1", "239.1.2.3", "ff02::1",
+    "::ffff:10.1.1.1"])
+def test_addresses_of_no_host(weftd, admin, address):
+    token = node_token(admin)["token"]
+    status, reply = Node(weftd, "h1", ["10.1.1.1", address]).enroll(token)
+    assert (status, reply["field"]) == (422, "csr"), reply
+    # To a host that calls by loopback, loopback is given.
+    Node(weftd, "h2", ["127.0.0.9", "::1"]).enroll(token, expect=201)
+
+
+def test_renewal(weftd, admin, monkeypatch):
+    node, other = enrolled(admin, "h1", ["10.1.1.1"]), enrolled(admin, "h2")
+    path = "/nodes/h1/certificate"
+    assert other.call("POST", path, {"csr": node.csr()})[0] == 403
+    old = node.cert.read_bytes(), node.key.read_bytes()
+    for _ in range(4):
+        status, reply = node.call("POST", path, {"csr": node.csr()})
+        assert status == 201, reply
+        node.take(reply)
+        assert node.call("GET", "/status")[0] == 200
+    # The first is pushed out by now; the last but one is still good.
+    node.cert.write_bytes(old[0]), node.key.write_bytes(old[1])
+    assert node.call("GET", "/status")[0] == 401
+    said = [a["status"] for a in admin.get("/audit")["audit"]
+            if a["action"] == "POST /nodes/{name}/certificate"]
+    assert said == [201] * 4 + [403]
+    assert admin.status("POST", "/nodes/h9/certificate",
+                        {"csr": node.csr()}) == 404
+    expires = [n["certificate_expires"] for n in admin.get("/nodes")["nodes"]]
+    assert all(re.match(r"20\d\d-", e) for e in expires)
+
+
+def test_expired_certificate(weftd, admin, monkeypatch):
+    weftd.stop()
+    monkeypatch.setenv("WEFT_CERTIFICATE_SECONDS", "3")
+    weftd.start()
+    node = enrolled(admin, "h1")
+    assert node.call("GET", "/status")[0] == 200
+    time.sleep(3.5)
+    with pytest.raises((ssl.SSLError, OSError)):
+        node.call("GET", "/status")
+
+
+def test_other_certificates(weftd, admin):
+    """Of another CA, of nobody, or one that the CA did not issue to a node."""
+    node = enrolled(admin, "h1")
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:P-256", "-nodes", "-keyout", node.key, "-out",
+            node.cert, "-subj", "/CN=h1", "-days", "9")
+    with pytest.raises((ssl.SSLError, OSError)):
+        node.call("GET", "/status")
+    # Signed with the CA's key, but not by weftd: it is in no record.
+    csr = node.dir / "csr"
+    csr.write_text(node.csr())
+    openssl("x509", "-req", "-in", csr, "-CA", weftd.state / "ca-cert.pem",
+            "-CAkey", weftd.state / "ca-key.pem", "-out", node.cert,
+            "-days", "9")
+    (node.dir / "new.pem").rename(node.key)
+    assert node.call("GET", "/status")[0] == 401
+    assert node.call("GET", "/status", key=False)[0] == 401
+    assert node.call("GET", "/me")[0] == 401
+
+
+# ---- A node speaks for itself ----
+
+
+class SecureMember(Member):
+    def __init__(self, node, number, name=None):
+        super().__init__(node.weftd, number)
+        self.node, self.name = node, name or node.name
+
+    def body(self, **more):
+        return {**super().body(), "node": self.name, **more}
+
+    def beat(self, **more):
+        status, r = self.node.call("POST", f"/disks/{self.uuid}/heartbeat",
+                                   self.body(**more))
+        self.said.append((status, r))
+        if status == 200:
+            self.obey(r)
+        return status, r
+
+
+def test_a_node_speaks_for_itself(weftd, admin):
+    h1, h2 = enrolled(admin, "h1"), enrolled(admin, "h2")
+    m = SecureMember(h1, 1)
+    assert m.beat()[0] == 200 and m.beat()[0] == 200
+    assert SecureMember(h1, 2, name="h2").beat()[0] == 403
+    # Not for a disk that another serves.
+    thief = SecureMember(h2, 1)
+    thief.uuid = m.uuid
+    assert thief.beat()[0] == 403
+    admin.call("POST", "/arrays", {"name": "a", "layout": "raid-0",
+                                   "disks": [m.uuid]}, expect=201)
+    thread = threading.Thread(target=lambda: [
+        (m.beat(), time.sleep(0.1)) for _ in range(60)])
+    thread.start()
+    attach = {"instance": "cafe", "node": "h1", "pid": 1, "mode": "ro"}
+    eventually(lambda: h1.call("POST", "/arrays/a/sessions", attach)[0] == 201)
+    assert h2.call("POST", "/arrays/a/sessions", attach)[0] == 403
+    [session] = admin.get("/sessions")["sessions"]
+    beat = {"instance": "cafe", "epoch": session["epoch"] or 0}
+    path = "/sessions/" + session["id"]
+    assert h2.call("POST", path + "/heartbeat", beat)[0] == 403
+    assert h2.call("POST", path + "/lost", {"member": 0})[0] == 403
+    assert h2.call("DELETE", path)[0] == 403
+    assert h1.call("POST", path + "/heartbeat", beat)[0] == 200
+    viewer_token = admin.call("POST", "/tokens", {
+        "name": "v", "role": "viewer"}, expect=201)[1]["token"]
+    assert Browser(weftd, viewer_token).status("DELETE", path) == 403
+    thread.join()
+
+
+def test_revoked(weftd, admin):
+    """At once, and the poll that waits is told nothing more."""
+    node = enrolled(admin, "h1")
+    m = SecureMember(node, 1)
+    m.beat()
+    thread = threading.Thread(target=m.beat, kwargs={"wait_ms": 5000})
+    c = http.client.HTTPSConnection(*weftd.tls_address, timeout=30,
+                                    context=trusting(weftd, node))
+    c.request("GET", "/api/v1/status")
+    assert c.getresponse().read()
+    stream = http.client.HTTPSConnection(*weftd.tls_address, timeout=30,
+                                         context=trusting(weftd, node))
+    stream.request("GET", "/api/v1/events")
+    events = stream.getresponse()
+    thread.start()
+    time.sleep(0.5)
+    assert admin.status("DELETE", "/nodes/h9/certificate") == 404
+    admin.call("DELETE", "/nodes/h1/certificate", expect=200)
+    c.request("GET", "/api/v1/status")  # on the same connection
+    assert c.getresponse().status == 401
+    assert node.call("GET", "/me")[0] == 401
+    assert m.beat()[0] == 401
+    thread.join()
+    assert [status for status, _ in m.said] == [200, 401, 401]
+    events.read()  # ends
+    log = weftd.log.read_text()
+    assert log.count("refused, from 127.0.0.1: login-required") == 1
+    weftd.kill()
+    weftd.start()
+    assert node.call("GET", "/status")[0] == 401
+
+
+def test_removed_node(weftd, admin):
+    """Forgotten and revoked in one."""
+    node = enrolled(admin, "h1")
+    [known] = admin.get("/nodes")["nodes"]
+    assert known["enrolled"]
+    admin.call("DELETE", "/nodes/h1", expect=200)
+    for _ in range(2):
+        assert node.call("GET", "/me")[0] == 401
+        assert admin.status("GET", "/nodes/h1") == 404
+        weftd.kill()
+        weftd.start()

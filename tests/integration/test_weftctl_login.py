@@ -1,0 +1,299 @@
+"""weftctl and who it is: setup, login, tokens, users, configuration, TLS.
+
+Topology: one weftd that wants a login, and weftctl with a home of its own.
+Pass: a secret is taken from files and the terminal only, is kept for nobody
+else, and appears in no output, error or argument list.
+"""
+
+import json
+import os
+import pty
+import re
+import stat
+import subprocess
+import urllib.request
+
+import pytest
+
+from certificates import Authority
+from weftctlproc import FAILED, OK, REFUSED, UNREACHABLE, USAGE, Ctl
+from weftdactors import Weftd
+from weftdlogin import weftd
+from wefttest import eventually, run
+
+PASSWORD = "correct horse battery"
+
+
+class Person(Ctl):
+    """Somebody at a shell, with a home."""
+
+    def __init__(self, weftd, home):
+        super().__init__(weftd.url, home / "run")
+        home.mkdir()
+        self.home = home
+        self.env |= {"HOME": str(home), "XDG_CONFIG_HOME": "",
+                     "WEFT_CONF": str(home / "weft.conf")}
+        self.kept = home / ".config/weft/token"
+
+    def secret(self, name, text):
+        path = self.home / name
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        return path
+
+
+@pytest.fixture
+def admin(weftd, tmp_path):
+    """Has made the first user, and is logged in."""
+    p = Person(weftd, tmp_path / "home")
+    p.password = p.secret("password", PASSWORD)
+    p("setup", "root", "--url-file", weftd.state / "setup-url",
+      "--password-file", p.password)
+    p("login", "--user", "root", "--password-file", p.password)
+    return p
+
+
+def test_setup_and_login(weftd, tmp_path):
+    p = Person(weftd, tmp_path / "home")
+    assert "no user yet" in p("whoami")
+    assert "login" in p("status", status=REFUSED)
+    short = p.secret("short", "short")
+    url = weftd.state / "setup-url"
+    p("setup", "root", "--url-file", url, "--password-file", short,
+      status=REFUSED)
+    password = p.secret("password", PASSWORD)
+    p("setup", "root", "--url-file", password, "--password-file", password,
+      status=USAGE)
+    p("setup", "root", status=USAGE)
+    assert "root" in p("setup", "root", "--url-file", url,
+                       "--password-file", password)
+    assert not url.exists()
+    assert "weftctl login" in p("whoami")
+
+    wrong = p.secret("wrong", PASSWORD + "!")
+    p("login", "--user", "root", "--password-file", wrong, status=REFUSED)
+    p("login", "--user", "root", status=USAGE)  # no terminal to ask on
+    p("login", "--password-file", password, status=USAGE)
+    assert not p.kept.exists()
+    p("login", "--user", "root", "--password-file", password)
+    assert stat.S_IMODE(p.kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(p.kept.parent.stat().st_mode) == 0o700
+    assert "(admin), by token" in p("whoami")
+    assert p.json("whoami")["role"] == "admin"
+    p("status")
+
+    # The cookie's login is over; the token goes, too.
+    assert p.json("user", "ls")["users"][0]["logins"] == 0
+    token = p.kept.read_text().splitlines()[0]
+    p("logout")
+    assert not p.kept.exists()
+    stolen = p.secret("stolen", token)
+    p("status", "--token-file", stolen, status=REFUSED)
+    assert "weftctl login" in p("logout", status=FAILED)
+
+
+def test_login_asks_without_echo(weftd, admin):
+    admin("logout")
+    master, slave = pty.openpty()
+    p = subprocess.Popen(["weftctl", "login"], stdin=slave, stdout=slave,
+                         stderr=slave, env={**os.environ, **admin.env})
+    os.close(slave)
+    said = b""
+    for question, answer in ((b"User:", b"root"),
+                             (b"Password:", PASSWORD.encode())):
+        while question not in said:
+            said += os.read(master, 1024)
+        os.write(master, answer + b"\n")
+    while b"(admin)" not in said:
+        said += os.read(master, 1024)
+    assert p.wait(30) == OK
+    assert PASSWORD.encode() not in said
+    os.close(master)
+    assert admin.json("whoami")["via"] == "token"
+
+
+def test_two_passwords_that_differ(admin):
+    master, slave = pty.openpty()
+    p = subprocess.Popen(["weftctl", "user", "add", "eve", "--role", "admin"],
+                         stdin=slave, stdout=slave, stderr=slave,
+                         env={**os.environ, **admin.env})
+    os.close(slave)
+    said = b""
+    for question, answer in ((b"Password:", b"one password here"),
+                             (b"Once more:", b"another password")):
+        while question not in said:
+            said += os.read(master, 1024)
+        os.write(master, answer + b"\n")
+    assert p.wait(30) == FAILED
+    os.close(master)
+    assert [u["name"] for u in admin.json("user", "ls")["users"]] == ["root"]
+
+
+def test_the_token_goes_to_no_other_weftd(weftd, admin, tmp_path):
+    other = weftd.url.replace("127.0.0.1", "localhost")
+    assert "weftctl login" in admin("whoami", "--admin", other)
+    # Not in clear to another host, wherever it comes from.
+    token = admin.secret("token", admin.kept.read_text().splitlines()[0])
+    line = admin("status", "--admin", "http://192.0.2.1:7380",
+                 "--token-file", token, status=UNREACHABLE)
+    assert "https://" in line and token.read_text().strip() not in line
+    line = admin("login", "--admin", "http://192.0.2.1:7380", "--user", "root",
+                 "--password-file", admin.password, status=UNREACHABLE)
+    assert "https://" in line and PASSWORD not in line
+
+
+def test_configuration(weftd, admin):
+    """The file, then the environment, then the options."""
+    conf = admin.home / "weft.conf"
+    token = admin.secret("token", admin.kept.read_text().splitlines()[0])
+    admin.kept.unlink()
+    url = admin.env.pop("WEFT_ADMIN")
+    conf.write_text("# where\n; or\n\nWEFT_ADMIN=http://127.0.0.1:1\n"
+                    f" WEFT_TOKEN_FILE=\"{token}\" \nWEFT_OTHER=x\n")
+    env = {**admin.env, "WEFT_ADMIN": "", "WEFT_TOKEN_FILE": ""}
+    admin.env = env
+    assert "127.0.0.1:1" in admin("status", status=UNREACHABLE)
+    env["WEFT_ADMIN"] = url
+    assert "by token" in admin("whoami")
+    env["WEFT_TOKEN_FILE"] = str(admin.home / "missing")
+    assert "missing" in admin("status", status=USAGE)
+    assert "by token" in admin("whoami", "--token-file", token)
+    assert "127.0.0.1:2" in admin("status", "--admin", "http://127.0.0.1:2",
+                                  "--token-file", token, status=UNREACHABLE)
+    conf.unlink()
+    conf.mkdir()
+    assert "weft.conf" in admin("status", status=FAILED)
+
+
+def test_a_secret_that_all_may_read(admin):
+    token = admin.secret("token", admin.kept.read_text().splitlines()[0])
+    token.chmod(0o644)
+    line = admin("status", "--token-file", token, status=USAGE)
+    assert "chmod 600" in line
+    empty = admin.secret("empty", "")
+    admin("status", "--token-file", empty, status=USAGE)
+
+
+def test_users_and_tokens(weftd, admin):
+    password = admin.secret("bobs", "another long password")
+    admin("user", "add", "bob", "--password-file", password, status=USAGE)
+    admin("user", "add", "bob", "--role", "king", "--password-file", password,
+          status=USAGE)
+    admin("user", "add", "Bob", "--role", "viewer", "--password-file",
+          password, status=USAGE)
+    assert "bob" in admin("user", "add", "bob", "--role", "viewer",
+                          "--password-file", password)
+    rows = admin("user", "ls").splitlines()
+    assert [r.split()[:2] for r in rows[1:]] == [["bob", "viewer"],
+                                                ["root", "admin"]]
+    admin("user", "set", "bob", status=USAGE)
+    admin("user", "set", "bob", "--role", "admin")
+    assert admin.json("user", "ls")["users"][0]["role"] == "admin"
+    admin("user", "set", "bob", "--role", "viewer")
+    # The last one who may change anything stays.
+    admin("user", "set", "root", "--role", "viewer", status=REFUSED)
+
+    assert "bob" in admin("user", "rm", "bob", "--dry-run")
+    assert "--yes" in admin("user", "rm", "bob", status=USAGE)
+    status, said = admin.on_terminal("user", "rm", "bob", answer="alice")
+    assert status == FAILED
+    assert len(admin.json("user", "ls")["users"]) == 2
+    status, said = admin.on_terminal("user", "rm", "bob", answer="bob")
+    assert status == OK, said
+    assert len(admin.json("user", "ls")["users"]) == 1
+
+    token = admin("token", "add", "ci", "--expires", "1h").strip()
+    assert re.fullmatch(r"\S{32,}", token)
+    viewer = admin.secret("ci", token)
+    assert "ci (viewer)" in admin("whoami", "--token-file", viewer)
+    admin("status", "--token-file", viewer)
+    admin("user", "ls", "--token-file", viewer, status=REFUSED)
+    assert re.search(r"^ci +viewer ", admin("token", "ls"), re.MULTILINE)
+    admin("token", "add", "ci", status=REFUSED)
+    admin("token", "add", "x", "--expires", "1y", status=USAGE)
+    admin("token", "rm", "ci", "--yes")
+    admin("whoami", "--token-file", viewer, status=REFUSED)
+
+    lines = admin("audit", "--limit", "3").splitlines()
+    assert len(lines) == 4 and "DELETE" in lines[-1] and "ci" in lines[-1]
+    everything = admin("audit", "--limit", "1000") + weftd.log.read_text()
+    for secret in (PASSWORD, "another long password", token):
+        assert secret not in everything
+
+
+def test_a_viewer_logs_in_too(weftd, admin, tmp_path):
+    password = admin.secret("bobs", "another long password")
+    admin("user", "add", "bob", "--role", "viewer", "--password-file", password)
+    bob = Person(weftd, tmp_path / "bob")
+    bob("login", "--user", "bob", "--password-file", password)
+    assert bob.json("whoami")["role"] == "viewer"
+    bob("status")
+    bob("user", "ls", status=REFUSED)
+    bob("logout")
+    assert not bob.kept.exists()
+
+
+def test_report_holds_no_secret(weftd, admin, tmp_path):
+    conf = admin.home / "weft.conf"
+    conf.write_text("WEFT_NODE=x\n")
+    token = admin.kept.read_text().splitlines()[0]
+    node_token = admin.json("node", "token", "n7")["token"]
+    out = tmp_path / "report.tar.gz"
+    done = admin.json("report", "--output", out)
+    assert done["file"] == str(out) and done["files"] >= 15
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    run("tar", "-C", tmp_path, "-xzf", out)
+    (directory,) = tmp_path.glob("weft-report-*")
+    names = {f.name for f in directory.iterdir()}
+    assert {"status.json", "arrays.json", "nodes.json", "disks.json",
+            "sessions.json", "log.json", "audit.json", "metrics.txt",
+            "versions.txt"} <= names
+    everything = b"".join(f.read_bytes() for f in directory.iterdir())
+    for secret in (PASSWORD, token, node_token):
+        assert secret.encode() not in everything
+    assert b"PRIVATE KEY" not in everything
+    assert json.loads((directory / "status.json").read_text())["health"]
+    assert "weft_build_info" in (directory / "metrics.txt").read_text()
+    assert "weftctl " in (directory / "versions.txt").read_text()
+
+
+def test_tls(tmp_path):
+    """By its certificate authority weftd is verified, and nothing is said to
+    one that is not."""
+    w = Weftd(tmp_path)
+    with open(w.log, "a") as log:
+        w.process = subprocess.Popen(
+            ["weftd", "--state", w.state, "--listen", w.listen,
+             "--listen", "0.0.0.0:0", "--port-file", w.url_file],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        eventually(w.url_file.exists)
+        plain, far = w.url_file.read_text().split()
+        url = far.replace("0.0.0.0", "127.0.0.1")
+        assert url.startswith("https://")
+        tls = tmp_path / "tls"
+        tls.mkdir()
+        (tls / "ca-cert.pem").write_text(
+            urllib.request.urlopen(plain + "/ca.pem").read().decode())
+        strangers = Authority(tmp_path / "strangers").host(
+            tmp_path / "other", "n0", "127.0.0.1")
+
+        p = Person(Address(url), tmp_path / "home")
+        password = p.secret("password", PASSWORD)
+        words = ["setup", "root", "--url-file", w.state / "setup-url",
+                 "--password-file", password]
+        for wrong in ([], ["--tls", strangers], ["--tls", tmp_path / "none"]):
+            line = p(*words, *wrong, status=UNREACHABLE)
+            assert url in line and PASSWORD not in line
+        p.env["WEFT_TLS"] = str(tls)
+        p(*words)
+        p("login", "--user", "root", "--password-file", password)
+        assert "(admin), by token" in p("whoami")
+        p("status")
+    finally:
+        w.kill()
+
+
+class Address:
+    def __init__(self, url):
+        self.url = url

@@ -1,0 +1,301 @@
+"""weftctl for those who watch: status --check, events, wait, history, and the
+shell's completion.
+
+Topology: a weftd with members and hosts that are played (weftdactors.py), and
+weftctl.  Pass: what it prints is what weftd knows, no event is missed over a
+restart of weftd, and it ends with the status that was promised.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from weftctlproc import FAILED, OK, REFUSED, UNREACHABLE, USAGE, Ctl
+from weftdactors import Weftd, array, host, weftd
+from wefttest import SOURCE, eventually, run
+
+PERFDATA = re.compile(r"(?:[a-z_]+=\d+B?(?: |$))+")
+
+
+@pytest.fixture
+def ctl(weftd, tmp_path):
+    return Ctl(weftd.url, tmp_path / "run")
+
+
+def started(ctl, *words):
+    return subprocess.Popen(["weftctl", *map(str, words)], text=True,
+                            env={**os.environ, **ctl.env},
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+# --- status --check -------------------------------------------------------------
+
+
+def check(ctl):
+    """(exit status, word, perfdata) of the one line that is printed."""
+    p = run("weftctl", "status", "--check", env=ctl.env, check=False)
+    assert p.stdout.count("\n") == 1
+    word, _, rest = p.stdout.rstrip("\n").removeprefix("WEFT ").partition(" - ")
+    text, _, perfdata = rest.partition(" | ")
+    assert text and "|" not in perfdata
+    assert perfdata == "" or PERFDATA.fullmatch(perfdata)
+    return p.returncode, word, dict(
+        v.split("=") for v in perfdata.split()), p.stderr
+
+
+def test_check(weftd, array, ctl):
+    status, word, data, _ = check(ctl)
+    assert (status, word) == (0, "OK")
+    assert (data["arrays"], data["members"], data["silent"]) == ("1", "4", "0")
+
+    host(weftd).start_attached().lost(2)
+    array[2].stop()
+    eventually(lambda: weftd.get("/status")["health"] != "ok")
+    health = weftd.get("/status")["health"]
+    status, word, data, _ = check(ctl)
+    assert (status, word) == {"warning": (1, "WARNING"),
+                              "error": (2, "CRITICAL")}[health]
+    assert data["not_in_sync"] == "1" and int(data["exposed"][:-1]) > 0
+
+    weftd.kill()
+    status, word, data, said = check(ctl)
+    assert (status, word, data, said) == (3, "UNKNOWN", {}, "")
+    weftd.start()
+
+
+def test_check_of_what_is_lost(weftd, array, ctl):
+    for m in array[1:3]:
+        m.stop()
+    eventually(lambda: weftd.get("/status")["health"] == "error")
+    assert check(ctl)[:2] == (2, "CRITICAL")
+
+
+def test_check_without_a_login(tmp_path):
+    w = Weftd(tmp_path)
+    w.login = True
+    w.start()
+    try:
+        c = Ctl(w.url, tmp_path / "run")
+        c.env["HOME"] = str(tmp_path)
+        assert check(c)[:2] == (3, "UNKNOWN")
+    finally:
+        w.end()
+
+
+# --- events ---------------------------------------------------------------------
+
+
+def texts(weftd, query=""):
+    return [e["text"] for e in weftd.get("/log" + query)["log"]][::-1]
+
+
+def test_events(weftd, array, ctl):
+    host(weftd).start_attached().lost(2)
+    eventually(lambda: weftd.get("/arrays/a")["members"][2]["state"]
+               == "in-sync" and not weftd.get("/rebuilds")["rebuilds"])
+    lines = ctl("events").splitlines()
+    for text, line in zip(texts(weftd), lines, strict=True):
+        assert text in line and re.match(r"\d{4}-\d\d-\d\dT\S+Z  ", line)
+    assert len(ctl("events", "--limit", "2").splitlines()) == 2
+    assert ctl("events", "--limit", "2").splitlines() == lines[-2:]
+    warned = ctl("events", "--severity", "warning").splitlines()
+    assert len(warned) == len(texts(weftd, "?severity=warning")) > 0
+    word = texts(weftd)[-1].split()[0]
+    assert ctl("events", "--text", word)
+    assert ctl("events", "--text", "no such text & = ?") == ""
+    subject = ctl.json("events")["log"][0]["subject"]
+    assert all(e["subject"] == subject for e in
+               ctl.json("events", "--subject", subject)["log"])
+    ctl("events", "--severity", "loud", status=USAGE)
+    ctl("events", "--limit", "0", status=USAGE)
+
+
+def test_follow_over_a_restart(weftd, array, ctl):
+    """Every line once, in order, those from before and after weftd's death,
+    too."""
+    p = started(ctl, "events", "--follow", "--json")
+    seen = []
+
+    def read():
+        for line in p.stdout:
+            seen.append(json.loads(line))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+
+    def all_seen():
+        kept = weftd.get("/log?limit=1000")["log"][::-1]
+        return [e["id"] for e in seen] == [e["id"] for e in kept]
+
+    try:
+        eventually(all_seen)
+        host(weftd).start_attached().lost(2)
+        eventually(all_seen)
+        weftd.kill()
+        weftd.start()
+        ctl("array", "set", "a", "--spare-after", "30")
+        array[3].stop()
+        eventually(lambda: not weftd.get("/nodes/n3")["alive"])
+        eventually(all_seen, 30)
+        before = len(seen)
+        array[3].start()
+        eventually(lambda: len(texts(weftd)) > before)
+        eventually(all_seen)
+    finally:
+        p.send_signal(signal.SIGINT)
+        p.wait(10)
+        reader.join(10)
+    said = p.stderr.read().splitlines()
+    assert len(said) <= 1 and all("waiting" in s for s in said)
+
+
+def test_follow_filters(weftd, array, ctl):
+    p = started(ctl, "events", "--follow", "--severity", "warning", "--limit",
+                "1")
+    try:
+        h = host(weftd).start_attached()
+        ctl("array", "set", "a", "--spare-after", "31")
+        h.lost(2)
+        line = p.stdout.readline()
+        assert "info" not in line.split()[1]
+    finally:
+        p.kill()
+        p.communicate()
+
+
+# --- wait -----------------------------------------------------------------------
+
+
+def test_wait_for_an_array(weftd, array, ctl):
+    assert ctl("wait", "array", "a", "ready") == "array a: ready\n"
+    assert ctl("wait", "array", "a", "in-sync") == "array a: in-sync\n"
+    ctl("wait", "array", "a", "perfect", status=USAGE)
+    ctl("wait", "array", "b", "ready", status=REFUSED)
+    ctl("wait", "array", "b", "gone")
+    line = ctl("wait", "array", "a", "gone", "--timeout", "1", status=FAILED)
+    assert "not gone after 1 s" in line
+
+    array[2].phase, array[2].todo, array[2].total = "copying", 6 << 20, 8 << 20
+    host(weftd).start_attached().lost(2)
+    eventually(lambda: weftd.get("/arrays/a")["members"][2]["rebuild"])
+    p = started(ctl, "wait", "array", "a", "in-sync")
+    assert "1 of 4 members not in-sync" in p.stdout.readline()
+    array[2].phase = "synced"
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == OK and err == ""
+    assert out.endswith("array a: in-sync\n") and "\r" not in out
+
+
+@pytest.mark.parametrize("end", [Weftd.kill, Weftd.stop])
+def test_wait_over_a_restart(weftd, array, ctl, end):
+    array[2].phase, array[2].todo, array[2].total = "copying", 6 << 20, 8 << 20
+    host(weftd).start_attached().lost(2)
+    eventually(lambda: weftd.get("/arrays/a")["members"][2]["rebuild"])
+    p = started(ctl, "wait", "rebuild", "a", 2)
+    assert "a, member 2" in p.stdout.readline()
+    end(weftd)
+    while "does not answer" not in p.stdout.readline():
+        pass
+    weftd.start()
+    array[2].phase = "synced"
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == OK and out.endswith("in-sync\n"), out + err
+
+
+def test_wait_for_a_node(weftd, array, ctl):
+    assert ctl("wait", "node", "n1", "alive") == "node n1: alive\n"
+    line = ctl("wait", "node", "n9", "alive", "--timeout", "1", status=FAILED)
+    assert "never heard of" in line
+    ctl("wait", "node", "n1", "happy", status=USAGE)
+    array[1].stop()
+    assert ctl("wait", "node", "n1", "silent").endswith("node n1: silent\n")
+    weftd.kill()
+    ctl("wait", "node", "n1", "alive", status=UNREACHABLE)
+    weftd.start()
+
+
+def test_wait_on_a_terminal(weftd, array, ctl):
+    """One line that changes, and is gone at the end."""
+    status, said = ctl.on_terminal("wait", "array", "a", "gone", "--timeout",
+                                   "1")
+    assert status == FAILED and "\r\033[K" in said
+    assert said.count("\n") == 1
+
+
+# --- history --------------------------------------------------------------------
+
+
+def test_history(weftd, array, ctl):
+    reply = ctl.json("history", "--last", "1h", "--points", "10")
+    assert reply["subject"] == "cluster" and len(reply["series"]) >= 6
+    table = ctl("history", "array:a", "--points", "5").splitlines()
+    assert table[0].split()[:2] == ["FROM", "READ"] and 2 <= len(table) <= 6
+    ctl("history", "array:nothing", status=REFUSED)
+    ctl("history", "--last", "soon", status=USAGE)
+    ctl("history", "--points", "601", status=USAGE)
+
+
+# --- completion -----------------------------------------------------------------
+
+
+def completed(ctl, line, env=None):
+    """What bash offers for a line, sourced as it is installed."""
+    script = f"""
+        . '{SOURCE}/completion/weftctl'
+        complete -p weftctl >/dev/null || exit 9
+        COMP_LINE=$1 COMP_POINT=${{#1}}
+        COMPREPLY=()
+        compopt () {{ echo FILES; }}
+        _weftctl
+        [ ${{#COMPREPLY[@]}} = 0 ] || printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    p = run("bash", "-c", script, "bash", line,
+            env={**ctl.env, **(env or {})})
+    assert p.stderr == ""
+    return p.stdout.split()
+
+
+def test_completion_is_sound():
+    run("shellcheck", SOURCE / "completion/weftctl")
+
+
+def test_completion_of_words(weftd, ctl):
+    assert completed(ctl, "weftctl arr") == ["array"]
+    assert "complete" not in completed(ctl, "weftctl ")
+    assert completed(ctl, "weftctl array r") == ["rm", "replace"]
+    assert completed(ctl, "weftctl array create x --lay") == ["--layout"]
+    assert completed(ctl, "weftctl array create x --layout raid-1") == [
+        "raid-10", "raid-1"]
+    assert "--yes" in completed(ctl, "weftctl array rm --")
+    assert completed(ctl, "weftctl node maintenance ") == ["on", "off"]
+    assert completed(ctl, "weftctl disk format ") == ["FILES"]
+    assert completed(ctl, "weftctl --token-file ") == ["FILES"]
+    assert completed(ctl, "weftctl frobnicate ") == []
+    assert "status" in completed(ctl, "weftctl --json s")
+
+
+def test_completion_of_live_names(weftd, array, ctl):
+    host(weftd).start_attached()
+    assert completed(ctl, "weftctl array show ") == ["a"]
+    assert completed(ctl, "weftctl array show b") == []
+    assert completed(ctl, "weftctl ok-to-stop n") == ["n0", "n1", "n2", "n3"]
+    assert completed(ctl, "weftctl rebuild pause a ") == ["0", "1", "2", "3"]
+    assert completed(ctl, "weftctl array replace a 1 n2:") == ["/dev/disk2"]
+    uuid = array[3].uuid
+    assert completed(ctl, f"weftctl disk forget {uuid[:9]}") == [uuid]
+    assert completed(ctl, "weftctl session evict ") == [
+        weftd.get("/sessions")["sessions"][0]["session"]]
+    assert completed(ctl, "weftctl wait array a in") == ["in-sync"]
+    assert completed(ctl, "weftctl wait node n1 ") == ["alive", "silent",
+                                                      "drained"]
+    # Without a weftd there is nothing to offer, and nothing is said.
+    assert completed(ctl, "weftctl array show ",
+                     {"WEFT_ADMIN": "http://127.0.0.1:1"}) == []
+    assert completed(ctl, f"weftctl --admin {weftd.url} array show ",
+                     {"WEFT_ADMIN": "http://127.0.0.1:1"}) == ["a"]

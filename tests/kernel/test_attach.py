@@ -1,0 +1,140 @@
+"""weft-attach: a kernel client outlives the process behind it.
+
+Topology: all in the guest: Debian's kernel, weft-attach, and in the place of the
+array process nbdkit with a file, for what matters here is how a connection ends
+and comes again.  An ext4 on the device is written all the time.
+Cause: the process is killed and started again, weft-attach too, and the process
+is silent for longer than the kernel waits by itself.
+Pass: no I/O error in the kernel; the file system is clean; every byte is there.
+"""
+
+import time
+
+import pytest
+
+from wefttest import eventually
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def start_server(guest):
+    guest.run("rm -f /run/a.pid; mkdir -p /run; "
+              "/sbin/nbdkit -U /run/a.sock -P /run/a.pid "
+              "/sbin/nbdkit-file-plugin.so /a.img")
+
+
+# Whoever has ended is reaped by the guest's shell, which must not be reading its
+# next line just then: hence the sleep behind each kill.
+
+
+def kill_server(guest):
+    guest.run("kill -9 $(cat /run/a.pid); rm -f /run/a.sock; sleep 1")
+
+
+def kill_attach(guest, signal):
+    guest.run(f"kill -{signal} $(pidof weft-attach); sleep 1")
+
+
+def start_attach(guest):
+    return guest.start("exec /sbin/weft-attach --socket /run/a.sock "
+                       "--pid-file /run/a.pid a")
+
+
+def attach_pid(guest):
+    return guest.run("pidof weft-attach").strip()
+
+
+def device_errors(guest):
+    return [line for line in guest.kernel_errors()
+            if "I/O error" in line or "EXT4" in line or "timed out" in line]
+
+
+def write_some(guest, name, files):
+    """In the background, each file durable before the next."""
+    return guest.start(
+        f"set -e; for i in $(seq {files}); do "
+        f"dd if=/dev/urandom of=/mnt/{name}$i bs=64k count=3 conv=fsync "
+        f"2>/dev/null; (cd /mnt; sha256sum {name}$i) >>/sums; done")
+
+
+def files_there(guest, name):
+    return int(guest.run(f"ls /mnt | grep -c ^{name} || true"))
+
+
+@pytest.fixture
+def attached(guest):
+    guest.run("truncate -s 64M /a.img; rm -f /sums; dmesg -c >/dev/null")
+    start_server(guest)
+    start_attach(guest)
+    eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
+    guest.run("/sbin/mke2fs -q -t ext4 /dev/weft/a && "
+              "mount -t ext4 /dev/weft/a /mnt")
+    yield guest
+    guest.run("umount /mnt 2>/dev/null; kill $(pidof weft-attach) 2>/dev/null; "
+              "sleep 1", check=False)
+    eventually(lambda: not guest.run("pidof weft-attach", check=False), 60)
+    guest.run("kill -9 $(cat /run/a.pid); sleep 1; "
+              "rm -rf /a.img /run/a.* /sums", check=False)
+
+
+def check(guest):
+    assert device_errors(guest) == []
+    guest.run("umount /mnt && /sbin/e2fsck -fn /dev/weft/a && "
+              "mount -t ext4 /dev/weft/a /mnt && cd /mnt && "
+              "sha256sum -c -s /sums", timeout=120)
+
+
+def test_the_process_is_killed(attached):
+    done = write_some(attached, "f", 40)
+    eventually(lambda: files_there(attached, "f") > 5, 60)
+    kill_server(attached)
+    time.sleep(4)
+    assert done() is None, "the writing was over before the process was killed"
+    start_server(attached)
+    # The kernel sends what was under way again half a minute after the first time.
+    status, said = eventually(done, 180, every=1)
+    assert status == 0, said
+    check(attached)
+
+
+def test_weft_attach_is_killed_too(attached):
+    done = write_some(attached, "g", 40)
+    eventually(lambda: files_there(attached, "g") > 5, 60)
+    kill_attach(attached, 9)
+    kill_server(attached)
+    assert done() is None, "the writing was over before the process was killed"
+    start_server(attached)
+    start_attach(attached)
+    status, said = eventually(done, 180, every=1)
+    assert status == 0, said
+    check(attached)
+    assert attached.run("ls /sys/block/nbd1/pid 2>/dev/null", check=False) == ""
+
+
+def test_silence_is_no_failure(attached):
+    """Longer than the 30 s after which the kernel looks at a request."""
+    done = write_some(attached, "h", 30)
+    eventually(lambda: files_there(attached, "h") > 5, 60)
+    attached.run("kill -STOP $(cat /run/a.pid)")
+    time.sleep(45)
+    assert done() is None
+    attached.run("kill -CONT $(cat /run/a.pid)")
+    status, said = eventually(done, 120, every=1)
+    assert status == 0, said
+    check(attached)
+
+
+def test_what_is_in_use_stays(attached):
+    kill_attach(attached, 15)
+    eventually(lambda: not attached.run("pidof weft-attach", check=False), 30)
+    attached.run("dd if=/dev/zero of=/mnt/x bs=64k count=4 conv=fsync; "
+                 "touch /sums")
+    start_attach(attached)  # takes it over
+    eventually(lambda: attach_pid(attached), 30)
+    attached.run("umount /mnt")
+    time.sleep(1)
+    kill_attach(attached, 15)
+    eventually(lambda: not attached.run("ls /dev/weft/a 2>/dev/null",
+                                        check=False), 30)
+    eventually(lambda: attached.run("cat /sys/block/nbd0/size").strip() == "0",
+               30)

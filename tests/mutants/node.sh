@@ -1,0 +1,90 @@
+# shellcheck shell=sh
+# node.sh: mutants of drains, maintenance, removal and preflights.  check says how
+# they are written.
+
+# Drains.
+mutant drain-of-a-degraded-group test-cluster-drain cluster-drain.c \
+  'if (m != member && !cluster_member_well (a, m, why))
+      return m;' ''
+mutant drain-beside-maintenance test-cluster-drain cluster-drain.c \
+  'cluster_array_without (c, a, which, NULL, &unreachable);' \
+  'unreachable = 0;'
+mutant drain-of-a-changing-array "test-cluster-drain sim-cluster" cluster-drain.c \
+  'else if (change->epoch &&' 'else if (0 && change->epoch &&'
+mutant drain-of-what-is-held-out test-cluster-drain cluster-drain.c \
+  'else if (a->rec.member[member].held)' 'else if (0)'
+mutant drain-without-a-second-copy test-cluster-drain cluster-drain.c \
+  'else if (a->layout.copies == 1)' 'else if (0)'
+mutant drain-with-a-lost-writer test-cluster-drain cluster-drain.c \
+  'else if (!cluster_rebuild_writer_well (c, a))' 'else if (0)'
+mutant drain-without-sessions "test-cluster-drain sim-cluster" cluster-member.c \
+  '(change.epoch == 0 || change.sessions) &&' 'change.sessions &&'
+mutant drain-to-two-on-a-host test-cluster-drain cluster-drain.c \
+  'else if (apart && beside (a, member, d->rec.node))' 'else if (0)'
+mutant drain-to-a-small-disk test-cluster-drain cluster-drain.c \
+  'if (d->rec.data_bytes < a->rec.member_bytes)
+      small++;' 'if (0)
+      small++;'
+mutant drain-passes-the-spare-over test-cluster-drain cluster-drain.c \
+  'return is_spare;' 'return !is_spare;'
+mutant drained-before-it-is-in-sync test-cluster-drain cluster-drain.c \
+  'return strcmp (a->disk[m]->rec.node, node) == 0 ||
+         strcmp (a->rec.member[m].moved_from, node) == 0;' \
+  'return strcmp (a->disk[m]->rec.node, node) == 0;'
+mutant drain-said-before-durable test-cluster-drain cluster-node.c \
+  '  cluster_put_node (c, n);' ''
+mutant drained-disk-is-used test-cluster-drain cluster-disk.c \
+  'else if (cluster_node_is_draining (c, d->rec.node))' 'else if (0)'
+mutant drain-stops-with-its-new-disk test-cluster-drain cluster-drain.c \
+  'return a->disk[member]->failed ||' 'return'
+mutant drain-waits-for-a-silent-disk test-cluster-drain cluster-drain.c \
+  '(gone_wall_ms && c->wall_ms >= gone_wall_ms);' '0;'
+mutant drain-leaves-a-silent-disk-at-once test-cluster-drain cluster-drain.c \
+  '(gone_wall_ms && c->wall_ms >= gone_wall_ms);' '!a->disk[member]->alive;'
+mutant drain-not-to-the-same-node test-cluster-drain cluster-drain.c \
+  'strcmp (d->rec.node, leaves (c, a, member)) == 0' \
+  'strcmp (d->rec.node, a->disk[member]->rec.node) == 0'
+mutant drain-stuck-in-silence test-cluster-drain cluster-drain.c \
+  'if (stuck (c, a, m, text, size))' 'if (0)'
+mutant drained-when-it-was-replaced test-cluster-drain cluster-member.c \
+  '  m->confirmed = 0;' "  m->confirmed = 0;
+  m->moved_from[0] = '\0';"
+
+# Maintenance.
+mutant maintenance-where-data-is-lost "test-cluster-node test-cluster-preflight" \
+  cluster-node.c 'if (unreachable == 0)
+      continue;' 'if (1)
+      continue;'
+mutant spare-in-maintenance test-cluster-node cluster-rebuild.c \
+  'if (n && n->rec.maintenance)
+    return 0;' ''
+mutant spare-at-once-after-maintenance test-cluster-node cluster-rebuild.c \
+  'since = n->rec.maintenance_wall_ms;' ';'
+mutant spare-on-a-node-in-maintenance test-cluster-node cluster-rebuild.c \
+  '!cluster_node_in_maintenance (c, d->rec.node) &&' ''
+mutant maintenance-hides-another-loss test-cluster-node cluster-verdict.c \
+  'else if (unreachable > 0)
+    say (v, CLUSTER_ERROR,' 'else if (unreachable > 0)
+    say (v, CLUSTER_INFO,'
+
+# Removal and eviction.
+mutant node-with-members-goes test-cluster-node cluster-node.c \
+  'if (name_places (c, name, places, sizeof places)) {' 'if (0) {'
+mutant node-with-a-session-goes test-cluster-node cluster-node.c \
+  'if (!s->rec.ended && strcmp (s->rec.node, name) == 0) {' 'if (0) {'
+mutant removed-node-is-back test-cluster-node cluster-step.c \
+  '  r.node = n->rec;
+  put (c, &r);' '  r.node = n->rec;'
+
+# Preflights.
+mutant preflight-leaves-its-step test-cluster-preflight cluster-preflight.c \
+  '  c->step = NULL;
+  cluster_step_free (s);' '  cluster_end (c);
+  (void) s;'
+mutant preflight-allows-all test-cluster-preflight cluster-preflight.c \
+  '      f->allowed = false;' ''
+mutant preflight-promises-twice test-cluster-preflight cluster-preflight.c \
+  'promised[count++] = to;' ''
+mutant preflight-of-too-many test-cluster-preflight cluster-node.c \
+  'return refuse_node (c, op, name) || refuse_record (c, op, name);' \
+  'return refuse_node (c, op, name);'

@@ -1,0 +1,111 @@
+"""Weft's Debian packages, built from the source archive, in Debian itself.
+
+`packages` builds them; `system` is a directory with a whole Debian in which they
+are installed; `host` boots that, systemd and all, in a container with a network
+of its own, as often as one likes: nothing that a host writes lasts.
+
+The bare Debian below it is kept in the build tree (packages/base) for the next
+time.  Where Debian comes from is what this machine's apt says.
+"""
+
+import pathlib
+import re
+import shutil
+
+import pytest
+
+from debianhost import Host, Network, inside
+from wefttest import BUILD, run
+
+FAILED = pytest.StashKey()
+WORK = pathlib.Path(BUILD) / "packages"
+BASE = WORK / "base"
+PACKAGES = ["weft-admin", "weft-plugin", "weftctl"]
+# What tests want beyond what the packages depend on.
+EXTRAS = ["systemd-sysv", "libnbd-bin", "iproute2"]
+
+
+def apt_source():
+    """(URI, suite) of this machine's Debian."""
+    files = [pathlib.Path("/etc/apt/sources.list"),
+             *pathlib.Path("/etc/apt/sources.list.d").glob("*.list"),
+             *pathlib.Path("/etc/apt/sources.list.d").glob("*.sources")]
+    text = "\n".join(f.read_text() for f in files if f.exists())
+    suite = re.search(r"^VERSION_CODENAME=(\w+)$",
+                      pathlib.Path("/etc/os-release").read_text(),
+                      re.MULTILINE).group(1)
+    found = [m.group(1) for m in re.finditer(
+        rf"^deb (?:\[.*?\] )?(\S+) {suite} ", text, re.MULTILINE)]
+    for stanza in re.split(r"\n\s*\n", text):
+        fields = dict(re.findall(r"^(\w[\w-]*): *(.*)$", stanza, re.MULTILINE))
+        if suite in fields.get("Suites", "").split():
+            found += fields["URIs"].split()
+    assert found, f"this machine's apt has no source of {suite}"
+    return found[0], suite
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory):
+    """The directory of the packages, and of what lintian wants to see."""
+    d = tmp_path_factory.mktemp("packages")
+    run("make", "-C", BUILD, "dist", timeout=300)
+    run("tar", "-xf", next(pathlib.Path(BUILD).glob("weft-*.tar.xz")), "-C", d)
+    source = next(d.glob("weft-*"))
+    p = run("dpkg-buildpackage", "-us", "-uc", "-b", cwd=source, check=False,
+            timeout=1500, env={"DEB_BUILD_OPTIONS": "nocheck parallel=2"})
+    assert p.returncode == 0, p.stdout[-4000:] + p.stderr[-2000:]
+    return d
+
+
+def bare_debian():
+    if not (BASE / "complete").exists():
+        shutil.rmtree(BASE, ignore_errors=True)
+        WORK.mkdir(parents=True, exist_ok=True)
+        uri, suite = apt_source()
+        run("debootstrap", "--variant=minbase", suite, BASE, uri, timeout=900)
+        (BASE / "complete").touch()
+    return BASE
+
+
+@pytest.fixture(scope="session")
+def system(packages, tmp_path_factory):
+    base = bare_debian()
+    root = tmp_path_factory.mktemp("system") / "root"
+    run("cp", "-a", base, root)
+    (root / "etc/hostname").unlink(missing_ok=True)  # this machine's
+    for name in PACKAGES:
+        shutil.copy(next(packages.glob(f"{name}_*.deb")), root / "root")
+    inside(root, "apt-get", "-q", "update")
+    inside(root, "sh", "-c", "apt-get -q -y install --no-install-recommends "
+           "/root/*.deb " + " ".join(EXTRAS))
+    # So that the next time has less to fetch.
+    archives = "var/cache/apt/archives"
+    for deb in (root / archives).glob("*.deb"):
+        shutil.copy(deb, base / archives)
+    yield root
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def host(system, tmp_path, request):
+    """A factory: host("w") boots one."""
+    network, hosts = Network(), []
+
+    def boot(name):
+        hosts.append(Host(system, network, name, tmp_path))
+        return hosts[-1]
+
+    yield boot
+    if request.node.stash.get(FAILED, False):
+        for h in hosts:
+            print(f"--- {h.name}\n" + h.journal("weft*")[-6000:])
+    for h in hosts:
+        h.stop()
+    network.down()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if outcome.get_result().failed:
+        item.stash[FAILED] = True

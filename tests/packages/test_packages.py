@@ -1,0 +1,162 @@
+"""The Debian packages: well made, installed, and a cluster run from them.
+
+Topology of the cluster: hosts w (weftd and two disks) and n (two disks), each a
+container with its own systemd and network; TLS between them.
+Cause: nothing but the packages' own programs and units is used, each as the
+manual says; then processes are killed, and weftd hangs.
+Pass: what is written to the array comes back; what died or hung is started
+again; removed packages leave nothing.
+"""
+
+import json
+import os
+import re
+
+import pytest
+
+from wefttest import digest, eventually, run
+
+pytestmark = pytest.mark.timeout(1800)
+PASSWORD = "nine wet weavers"
+ARRAY = "nbd+unix:///?socket=/run/weft/a.sock"
+
+
+def test_lintian(packages):
+    changes = next(packages.glob("*.changes"))
+    run("lintian", "--allow-root", "--fail-on", "warning", changes, timeout=300)
+
+
+def test_units(host):
+    """systemd finds nothing to complain of, and confines each service."""
+    h = host("u")
+    units = h.run("sh", "-c", "dpkg -L weft-admin weft-plugin weftctl | "
+                  "grep ^/lib/systemd/system/.").stdout.split()
+    assert len(units) >= 8
+    names = [re.sub("@", "@x", u.rsplit("/", 1)[1]) for u in units]
+    p = h.run("systemd-analyze", "verify", "--man=no", *names)
+    assert p.stdout + p.stderr == ""
+    for name in names:
+        if name.startswith(("weft-disk", "weft-array@x.serv", "weftd")):
+            p = h.run("systemd-analyze", "security", "--offline=true",
+                      "--threshold=40", name)
+            assert p.returncode == 0, p.stdout
+
+
+def start_weftd(w):
+    w.write("/etc/weft/weftd.conf",
+            "WEFTD_OPTIONS=--listen 127.0.0.1:7380 "
+            f"--listen {w.address}:7380\n")
+    w.run("systemctl", "restart", "weftd")
+    w.write("/root/password", PASSWORD + "\n", 0o600)
+    w.run("weftctl", "setup", "ann", "--url-file", "/var/lib/weftd/setup-url",
+          "--password-file", "/root/password")
+    login(w)
+
+
+def login(w):
+    w.run("weftctl", "login", "--user", "ann", "--password-file",
+          "/root/password")
+
+
+def enroll(w, h, disks):
+    token = json.loads(w.run("weftctl", "node", "token", "--json").stdout)
+    h.write("/root/token", token["token"] + "\n", 0o600)
+    words = []
+    for disk in disks:
+        with open(h.disks / disk, "wb") as f:
+            f.truncate(64 << 20)
+        words += ["--disk", f"/disks/{disk}"]
+    words = ["weft-enroll", "--admin", f"https://{w.address}:7380",
+             "--ca-fingerprint", token["ca_fingerprint"], "--token-file",
+             "/root/token", "--yes", *words]
+    p = h.run(*words)
+    assert f"weftd sees the disks of node {h.name}" in p.stdout
+    assert "nothing to do" in h.run(*words).stdout
+
+
+def round_trip(w, scratch):
+    size = int(w.run("nbdinfo", "--size", ARRAY).stdout)
+    data = scratch / "data"
+    data.write_bytes(os.urandom(1 << 20) * 24 + bytes(size - (24 << 20)))
+    os.rename(data, w.disks / "data")
+    w.run("nbdcopy", "--flush", "/disks/data", ARRAY)
+    return digest(w.disks / "data")
+
+
+def read_back(w):
+    w.run("nbdcopy", ARRAY, "/disks/back")
+    return digest(w.disks / "back")
+
+
+def in_sync(w):
+    p = w.run("weftctl", "array", "show", "a", "--json", check=False)
+    return p.returncode == 0 and {
+        m["state"] for m in json.loads(p.stdout)["members"]} == {"in-sync"}
+
+
+def replace_disk(w, n):
+    """n's second disk is lost, and another one takes its place; then n's
+    certificate is renewed, and its disks are started with the new one."""
+    n.run("systemctl", "disable", "--now", "weft-disk@d1")
+    eventually(lambda: not in_sync(w), 60, every=1, what="a member to be out")
+    token = json.loads(w.run("weftctl", "token", "add", "n", "--role", "admin",
+                             "--json").stdout)["token"]
+    n.write("/root/admin", token + "\n", 0o600)
+    with open(n.disks / "d2", "wb") as f:
+        f.truncate(64 << 20)
+    p = n.run("weft-replace-disk", "--array", "a", "--member", "3", "--disk",
+              "/disks/d2", "--yes", env={"WEFT_TOKEN_FILE": "/root/admin"},
+              timeout=180)
+    assert "d1.conf is removed" in p.stdout
+    assert in_sync(w)
+
+    pids = {d: n.main_pid(f"weft-disk@{d}") for d in ("d0", "d2")}
+    p = n.run("weft-renew", "--now", timeout=180)
+    assert all(f"weft-disk@{d}.service: started again" in p.stdout
+               for d in pids)
+    assert all(n.main_pid(f"weft-disk@{d}") not in (0, pids[d]) for d in pids)
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+
+
+def test_cluster(host, tmp_path):
+    w, n = host("w"), host("n")
+    start_weftd(w)
+    enroll(w, w, ["d0", "d1"])
+    login(w)  # weftctl is a node's now, and talks to weftd as other hosts do
+    enroll(w, n, ["d0", "d1"])
+    w.run("weftctl", "array", "create", "a", "--layout", "raid-x", "--disk",
+          "w:/disks/d0", "--disk", "n:/disks/d0", "--disk", "w:/disks/d1",
+          "--disk", "n:/disks/d1", "--unit", "64K", "--yes")
+    w.run("systemctl", "enable", "--now", "weft-array@a.socket")
+    wanted = round_trip(w, tmp_path)
+    assert read_back(w) == wanted
+
+    # A disk's process, and then the array's, is killed: systemd starts both again.
+    for h, unit in [(n, "weft-disk@d0"), (w, "weft-array@a.service")]:
+        h.kill(unit, "KILL")
+    assert eventually(lambda: read_back(w) == wanted, 60)
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+
+    replace_disk(w, n)
+    assert read_back(w) == wanted
+
+    # weftd hangs: it is noticed, and started again; nobody is worse for it.
+    pid = w.kill("weftd", "STOP")
+    eventually(lambda: w.main_pid("weftd") not in (0, pid), 120, every=1,
+               what="the watchdog to bite")
+    assert "watchdog" in w.journal("weftd").lower()
+    eventually(lambda: in_sync(w), 60, every=1, what="all in-sync")
+    assert read_back(w) == wanted
+
+
+def test_removal(host):
+    h = host("r")
+    h.run("systemctl", "stop", "weft.target", "weftd")
+    h.run("apt-get", "-q", "-y", "purge", "weft-admin", "weft-plugin", "weftctl",
+          timeout=300)
+    left = h.run("sh", "-c", "find / -xdev -name '*weft*' "
+                 "! -path '/proc/*' ! -path '/root/*' ! -path '/var/cache/*' "
+                 "! -path '/var/lib/dpkg/*' ! -path '/var/log/*' "
+                 "! -path '/var/lib/systemd/*' ! -path '/run/*' "
+                 "! -path '/sys/*' ! -path '/var/lib/apt/*'").stdout.split()
+    assert left == []
