@@ -304,7 +304,7 @@ def test_bad_words(tmp_path, words, said):
 
 def enroll_and_kill(world, n, seconds):
     """True: it was done before."""
-    token = world.token()
+    token = world.token(n.name)
     (n.dir / "token").write_text(token["token"])
     p = subprocess.Popen(
         ["ip", "netns", "exec", n.ns, "weft-enroll", "--root", n.root,
@@ -332,7 +332,8 @@ def test_killed_at_any_moment(world, seed):
             if tls.exists():  # then it is whole
                 run("openssl", "verify", "-CAfile", tls / "ca-cert.pem",
                     tls / "client-cert.pem")
-        world.enroll(n, disks=["d0", "d1"])
+        # It may have its certificate already, and not know: a token for its name.
+        world.enroll(n, disks=["d0", "d1"], token=world.token(n.name))
         confs = sorted(f.name for f in n.etc.glob("disks/*"))
         assert confs == ["d0.conf", "d1.conf"]
         assert len({n.settings(n.etc / "disks" / c)["PORT"]
