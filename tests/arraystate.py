@@ -108,3 +108,14 @@ def content(uri):
     h = nbd.NBD()
     h.connect_uri(uri)
     return lambda at, n: h.pread(n, at)
+
+
+def settle(uri):
+    """A client was killed: have what it had asked for done (a read waits for
+    the writes that it overlaps), and then flushed."""
+    h = nbd.NBD()
+    h.connect_uri(uri)
+    size = h.get_size()
+    for at in range(0, size, 8 << 20):
+        h.pread(min(8 << 20, size - at), at)
+    h.flush()

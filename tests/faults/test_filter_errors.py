@@ -22,7 +22,7 @@ import random
 import nbd
 import pytest
 
-from arraystate import (content, states, wait_failed, wait_in_sync,
+from arraystate import (content, settle, states, wait_failed, wait_in_sync,
                         writing)
 from copies import check_copies, model_of
 from filterdisk import OVER_NBDKIT, filterdisks
@@ -100,6 +100,7 @@ def test_reads_are_answered_by_others(broken, seed):
             still_in_use(c, disks, bad, "read",
                          lambda m: disks[m].forget_cache())
             assert load.running(), load.wait()
+    settle(c.nbd)
     check_copies(c, model_of(c, "raid-x", UNIT, GROUPS), content(c.nbd))
 
 
