@@ -29,6 +29,7 @@
 #include <linux/fs.h>
 
 #include "device.h"
+#include "name.h"
 #include "notify.h"
 #include "server.h"
 
@@ -53,14 +54,6 @@ static const char usage[]
     "  --pid-file PATH  where it has its process number (/run/weft/ARRAY.pid)\n"
     "  --help           print this, and end\n"
     "  --version        print the version, and end\n";
-
-static bool
-name_valid (const char *name)
-{
-  size_t n = strspn (name, "abcdefghijklmnopqrstuvwxyz0123456789-");
-
-  return n > 0 && n < 64 && name[n] == '\0' && name[0] != '-';
-}
 
 /* Returns -1 to go on, or the exit status. */
 static int

@@ -19,6 +19,7 @@
 #include "admin.h"
 #include "exposure.h"
 #include "limits.h"
+#include "name.h"
 #include "options.h"
 #include "replies.h"
 #include "role.h"
@@ -76,20 +77,10 @@ weft_dump_plugin (void)
   nbd_close (nbd);
 }
 
-/* [a-z0-9][a-z0-9-]{0,62}, as weftd wants it. */
-static bool
-is_name (const char *s)
-{
-  size_t n = strlen (s);
-
-  return n >= 1 && n <= NAME_BYTES_MAX && s[0] != '-' &&
-         strspn (s, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
-}
-
 static int
 set_name (char **to, const char *key, const char *value)
 {
-  if (!is_name (value)) {
+  if (!name_valid (value)) {
     nbdkit_error ("%s=%s: not a name: use 1 to %d of a-z, 0-9 and -, not "
                   "beginning with -", key, value, NAME_BYTES_MAX);
     return -1;
@@ -222,7 +213,7 @@ default_node (void)
     if (!isalnum ((unsigned char) text[i]))
       text[i] = '-';
   }
-  return strdup (is_name (text) ? text : "localhost");
+  return strdup (name_valid (text) ? text : "localhost");
 }
 
 /* Nothing secret leaves this host in the clear: neither the tokens and keys that

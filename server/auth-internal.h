@@ -101,8 +101,6 @@ struct user *auth_user (const struct auth *a, const char *name);
 struct secret *auth_secret (const struct auth *a, enum secret_kind kind,
                             const uint8_t hash[AUTH_HASH_BYTES]);
 struct secret *auth_token (const struct auth *a, const char *name);
-struct certificate *auth_certificate (const struct auth *a,
-                                      const char *serial);
 bool auth_is_own_address (const struct auth *a, const char *address);
 
 /* ---- auth-store.c: the loop's thread; they lock. ---- */

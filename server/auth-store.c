@@ -11,6 +11,7 @@
 
 #include "auth-internal.h"
 #include "fields.h"
+#include "name.h"
 #include "text.h"
 
 static const char *const secret_kinds[] = { "login", "token", "node-token" };
@@ -90,7 +91,7 @@ parse_user (struct fields *f, const char *key)
 
   if (u == NULL)
     abort ();
-  if (!fields_is_name (key))
+  if (!name_valid (key))
     fields_fail (f, "name", "its key is no name");
   snprintf (u->name, sizeof u->name, "%.63s", key);
   fields_word (f, "role", auth_role_parse, "viewer, admin", &role);

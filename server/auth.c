@@ -137,8 +137,8 @@ auth_token (const struct auth *a, const char *name)
   return NULL;
 }
 
-struct certificate *
-auth_certificate (const struct auth *a, const char *serial)
+static struct certificate *
+certificate_find (const struct auth *a, const char *serial)
 {
   struct certificate *c;
 
@@ -188,7 +188,7 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
     u = auth_user (a, s->by);
     return u && u->role < s->role ? u->role : s->role;
   case VIA_CERTIFICATE:
-    c = auth_certificate (a, caller->serial);
+    c = certificate_find (a, caller->serial);
     return c && strcmp (c->node, caller->name) == 0 && wall_ms < c->expires
              ? ROLE_NODE
              : ROLE_NOBODY;

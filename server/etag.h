@@ -18,7 +18,6 @@
 json_t *etag_array (struct loop *l, const struct request *r);
 json_t *etag_disk (struct loop *l, const struct request *r);
 json_t *etag_node (struct loop *l, const struct request *r);
-json_t *etag_user (struct loop *l, const struct request *r);
 
 /* Is the request meant for another state of the thing?  A thing that does not
  * exist is nobody's other state: the handler says that it is not there.

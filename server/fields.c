@@ -10,6 +10,7 @@
 
 #include "fields.h"
 #include "limits.h"
+#include "name.h"
 
 void
 fields_begin (struct fields *f, const json_t *object)
@@ -201,18 +202,6 @@ fields_prose (struct fields *f, const char *name, char *text, size_t size)
   text[i] = '\0';
 }
 
-bool
-fields_is_name (const char *text)
-{
-  size_t i;
-
-  for (i = 0; text[i]; i++)
-    if (!((text[i] >= 'a' && text[i] <= 'z') ||
-          (text[i] >= '0' && text[i] <= '9') || (text[i] == '-' && i > 0)))
-      return false;
-  return i > 0 && i <= NAME_BYTES_MAX;
-}
-
 void
 fields_name (struct fields *f, const char *name, char *text, size_t size)
 {
@@ -221,7 +210,7 @@ fields_name (struct fields *f, const char *name, char *text, size_t size)
   if (v == NULL)
     return;
   assert (size > NAME_BYTES_MAX);
-  if (!fields_is_name (v))
+  if (!name_valid (v))
     fields_fail (f, name, "field %s must be a name: at most %d lower-case "
                  "letters, digits and '-', not beginning with '-'", name,
                  NAME_BYTES_MAX);

@@ -62,8 +62,7 @@ void fields_bools (struct fields *f, const char *name, unsigned max,
 /* A whole number that is not negative, however it is written: 3.0 is one. */
 bool fields_whole (const json_t *v, uint64_t *value);
 
-/* Well-formed: [a-z0-9][a-z0-9-]{0,62}; 36 characters; 2 * count digits. */
-bool fields_is_name (const char *text);
+/* Well-formed: 36 characters; 2 * count digits. */
 bool fields_parse_uuid (const char *text, uint8_t uuid[16]);
 bool fields_parse_hex (const char *text, uint8_t *bytes, size_t count);
 

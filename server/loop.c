@@ -94,17 +94,6 @@ loop_ask (struct loop *l, struct request *r)
     r->route->finish (l, r);
 }
 
-bool
-loop_stopping (struct loop *l)
-{
-  bool r;
-
-  pthread_mutex_lock (&l->lock);
-  r = l->stopping;
-  pthread_mutex_unlock (&l->lock);
-  return r;
-}
-
 struct cluster *
 loop_cluster (struct loop *l)
 {

@@ -79,8 +79,6 @@ void loop_free (struct loop *l);
 
 /* From an HTTP thread: returns with the answer in *r. */
 void loop_ask (struct loop *l, struct request *r);
-/* Is it ending? */
-bool loop_stopping (struct loop *l);
 
 /* On the loop thread, from a route's handler: */
 struct cluster *loop_cluster (struct loop *l);

@@ -12,6 +12,7 @@
 
 #include "fields.h"
 #include "limits.h"
+#include "name.h"
 #include "query.h"
 #include "routes.h"
 
@@ -126,7 +127,7 @@ take_severity (const char *text, struct query *q, struct query_problem *problem)
 static bool
 take_node (const char *text, struct query *q, struct query_problem *problem)
 {
-  if (!fields_is_name (text))
+  if (!name_valid (text))
     return refuse (problem, "node", "parameter node must be a node's name: at "
                    "most %d lower-case letters, digits and '-'",
                    NAME_BYTES_MAX);

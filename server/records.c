@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fields.h"
+#include "name.h"
 #include "records.h"
 #include "text.h"
 
@@ -367,7 +368,7 @@ parse_session (struct fields *f, const char *key,
 static void
 parse_node (struct fields *f, const char *key, struct cluster_node_record *n)
 {
-  if (fields_is_name (key))
+  if (name_valid (key))
     strcpy (n->name, key);
   else
     fields_fail (f, "key", "its key is no node's name");

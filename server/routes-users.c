@@ -144,7 +144,7 @@ handle_user (struct loop *l, struct request *r)
     loop_answer (l, r, 200, view_user (l, u));
 }
 
-json_t *
+static json_t *
 etag_user (struct loop *l, const struct request *r)
 {
   const struct user *u = auth_user (loop_auth (l), r->name);

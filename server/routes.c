@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "name.h"
 #include "routes-internal.h"
 
 /* Each file that answers requests has a table of its own. */
@@ -103,7 +104,7 @@ take_part (const char *what, const char *part, struct request *r, char *why,
     snprintf (why, why_size, "the path must name a job by its id");
   }
   else {
-    if (fields_is_name (part)) {
+    if (name_valid (part)) {
       strcpy (r->name, part);
       return true;
     }

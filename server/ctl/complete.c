@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ctl.h"
+#include "name.h"
 #include "output.h"
 
 #define TIMEOUT_MS 2000

@@ -111,8 +111,6 @@ char *url_escape (const char *text);
 /* A size: 65536, 64K, 1.5G.  -1 when it is none or isn't whole bytes. */
 int size_parse (const char *text, uint64_t *bytes);
 
-/* Is it a name as Weft gives to arrays and nodes? */
-bool name_valid (const char *text);
 /* Checked before a name becomes part of a URL or a path. */
 int ctl_check_name (const char *what, const char *name);
 

@@ -14,6 +14,7 @@
 
 #include "ctl.h"
 #include "limits.h"
+#include "name.h"
 #include "output.h"
 
 #define TIMEOUT_S_DEFAULT 30
@@ -466,14 +467,6 @@ size_parse (const char *text, uint64_t *bytes)
   }
   *bytes = r;
   return 0;
-}
-
-bool
-name_valid (const char *text)
-{
-  size_t n = strspn (text, "abcdefghijklmnopqrstuvwxyz0123456789-");
-
-  return n > 0 && n <= NAME_BYTES_MAX && text[n] == '\0' && text[0] != '-';
 }
 
 int

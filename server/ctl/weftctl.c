@@ -18,6 +18,7 @@
 
 #include "admin.h"
 #include "ctl.h"
+#include "name.h"
 #include "output.h"
 
 void
