@@ -82,7 +82,7 @@ def pytest_runtest_makereport(item, call):
 
 def pytest_configure(config):
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    os.environ["WEFT_PORTS"] = str(int(worker[2:]) % 3)
+    os.environ["WEFT_PORTS"] = str(int(worker[2:]) % 8)
     if not BUILD:
         raise pytest.UsageError(
             "WEFT_BUILDDIR is not set: run the tests within a build tree, "

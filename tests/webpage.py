@@ -188,7 +188,12 @@ class Page:
         self.js(source.read_text())  # through the WebDriver: the CSP stays
         found = self.driver.execute_async_script("""
             const done = arguments[arguments.length - 1];
-            axe.run(document, {resultTypes: ["violations"]})
+            // Colours on their way are no colours to judge.
+            const moving = document.getAnimations()
+              .filter((a) => a instanceof CSSTransition)
+              .map((a) => a.finished.catch(() => {}));
+            Promise.all(moving)
+              .then(() => axe.run(document, {resultTypes: ["violations"]}))
               .then((r) => done(r.violations), (e) => done(String(e)));
             """)
         assert isinstance(found, list), found
