@@ -183,3 +183,20 @@ doorman_end_fd (int fd)
     leave (&guests[fd]);
   pthread_mutex_unlock (&lock);
 }
+
+/* Nobody can be met from now on, and whoever is read from has said all. */
+void
+doorman_close (void)
+{
+  pthread_mutex_lock (&lock);
+  for (int fd = 0; fd < GUESTS_MAX; fd++) {
+    int listens = 0;
+    socklen_t n = sizeof listens;
+
+    if (guests[fd].here ||
+        (getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n) == 0 &&
+         listens))
+      shutdown (fd, SHUT_RD);
+  }
+  pthread_mutex_unlock (&lock);
+}

@@ -26,4 +26,9 @@ void doorman_busy (struct mg_connection *conn, bool busy);
 void doorman_end (const struct mg_connection *conn);
 void doorman_end_fd (int fd);
 
+/* Before mg_stop: nobody comes in, and who waits here is let go.  By itself
+ * civetweb looks only every 2 s whether it is to stop.
+ */
+void doorman_close (void);
+
 #endif /* WEFT_DOORMAN_H */

@@ -23,6 +23,7 @@ or when a sanitizer or an assertion spoke up in a log.
 Nothing is ever skipped: a skip counts as a failure here.
 """
 
+import ctypes
 import os
 import random
 import shutil
@@ -32,6 +33,7 @@ import pytest
 
 from wefttest import BUILD, Cluster, run
 
+CLONE_NEWNS = 0x20000
 _clusters = pytest.StashKey()
 _failed = pytest.StashKey()
 
@@ -80,13 +82,33 @@ def pytest_runtest_makereport(item, call):
             report.sections.append(("devcluster " + str(c.dir), c.tails()))
 
 
+def own_mounts():
+    """What is mounted here is not in the copies of all mounts that `ip netns exec`
+    and containers get in the other processes, where it would stay in use."""
+    assert ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) == 0, \
+        f"unshare: {os.strerror(ctypes.get_errno())}; tests want root's rights"
+    run("mount", "--make-rprivate", "/")
+
+
 def pytest_configure(config):
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     os.environ["WEFT_PORTS"] = str(int(worker[2:]) % 8)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        own_mounts()
     if not BUILD:
         raise pytest.UsageError(
             "WEFT_BUILDDIR is not set: run the tests within a build tree, "
             "by  ./run /usr/bin/python3 -m pytest ...  or  make check-all")
+
+
+def pytest_collection_modifyitems(items):
+    """Long ones first, or one process would still be at them when the others
+    (-n) are done."""
+    def seconds(item):
+        mark = item.get_closest_marker("long")
+        return max(mark.args, default=20) if mark else 0
+
+    items.sort(key=seconds, reverse=True)
 
 
 @pytest.hookimpl(optionalhook=True)

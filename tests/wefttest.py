@@ -3,12 +3,15 @@
 The fixtures that hand them out are in conftest.py, which says how to use them.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import random
 import re
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -70,6 +73,17 @@ def eventually(check, seconds=30, every=0.1, what=None):
         assert time.monotonic() < end, \
             f"after {seconds} s still not: {what or check}"
         time.sleep(every)
+
+
+def free_port():
+    """For a server that is started again on it: of our eighth of the ports (see
+    devcluster), of which no outgoing connection is given one."""
+    while True:
+        port = random.randrange(1596) + 20000 + \
+            1596 * int(os.environ.get("WEFT_PORTS", "0"))
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def digest(path):

@@ -45,6 +45,7 @@ def sockets(pid):
     return sum(link.startswith("socket:") for link in links)
 
 
+@pytest.mark.long(40)
 def test_client_killed(cluster, seed):
     rng = random.Random(seed)
     c = cluster(members=4, size="64M", env={"WEFT_ARRAY_ARGS": "takeover=true"})

@@ -63,6 +63,7 @@ def start_over(c, disks, bad, call, error):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long(50)
 @pytest.mark.parametrize("call,error", [
     ("write", errno.EIO), ("write", errno.ENOSPC), ("flush", errno.EIO)])
 def test_member_is_out_and_comes_back(broken, seed, call, error):
@@ -92,6 +93,7 @@ def still_in_use(c, disks, bad, call, ask):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long(50)
 def test_reads_are_answered_by_others(broken, seed):
     c, disks = broken
     with Fio(c.nbd, jobs=2, depth=4, size="12M", rw="randrw", bs="4k-64k",
@@ -105,6 +107,7 @@ def test_reads_are_answered_by_others(broken, seed):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long(50)
 def test_zeroes_are_written(broken, seed):
     """What can't punch a hole, nor zero a range, is written."""
     rng = random.Random(seed)

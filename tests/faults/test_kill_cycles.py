@@ -69,6 +69,7 @@ def recover(c, changed=lambda since: True):
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.long(180)
 def test_members_and_weftd(cluster, seed):
     rng = random.Random(seed)
     c = make(cluster)
@@ -95,6 +96,7 @@ def test_members_and_weftd(cluster, seed):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long(100)
 def test_array_process(cluster, seed):
     """With members and weftd, killed just before or after it."""
     rng = random.Random(seed)

@@ -119,6 +119,7 @@ def check_all(c, writer, model):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long(30)
 @pytest.mark.parametrize("layout,members,options", ARRAYS,
                          ids=lambda v: str(v))
 def test_killed(cluster, seed, layout, members, options):
@@ -148,6 +149,7 @@ def test_killed(cluster, seed, layout, members, options):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long(30)
 @pytest.mark.parametrize("layout", ["raid-x", "raid-10"])
 def test_stopped(cluster, seed, layout):
     """It wakes up with old requests in its sockets."""

@@ -54,6 +54,7 @@ def test_killed(cluster, seed, layout, count, groups):
     wait_clean(c)
 
 
+@pytest.mark.long(30)
 def test_two_of_different_groups(cluster, seed):
     """What the layout survives is one failure in each group."""
     c = cluster(layout="raid-x", members=6, groups=2, unit=UNIT, size="64M")

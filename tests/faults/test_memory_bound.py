@@ -16,6 +16,7 @@ from copies import check_copies, model_of
 from fiojob import fio
 from wefttest import eventually
 
+pytestmark = pytest.mark.long(40)
 UNIT = 64 << 10
 LARGEST = 1 << 20
 SECONDS = 25

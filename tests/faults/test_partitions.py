@@ -18,6 +18,7 @@ from netcluster import NetCluster
 from wefttest import eventually
 
 ARGS = ["io-timeout=2000"]
+pytestmark = pytest.mark.long(20)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ AT_ONCE = {"WEFT_ARRAY_ARGS": "takeover=true"}
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long(30)
 @pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4),
                                             ("raid-1", 3)])
 def test_power_of_all(cluster, seed, layout, members):
@@ -57,6 +58,7 @@ def test_power_of_all(cluster, seed, layout, members):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long(30)
 @pytest.mark.parametrize("layout,members", [("raid-x", 4), ("raid-10", 4)])
 def test_power_of_a_member(cluster, seed, layout, members):
     """The writer sees no error; the member is caught up."""

@@ -30,6 +30,7 @@ from nbdkitproc import Nbdkit, refused
 from wefttest import digest, eventually, run
 
 UNIT = 64 << 10
+pytestmark = pytest.mark.long(20)
 MEMBERS = ["m0", "m1", "m2", "m3"]
 ALL = ["weftd", *MEMBERS, "array"]
 # A last copy that was away fails the FLUSH under way and the next one, which is

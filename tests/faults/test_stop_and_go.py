@@ -29,6 +29,7 @@ def roles(c, rng):
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long(50)
 def test_pauses(cluster, seed):
     rng = random.Random(seed)
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="48M",

@@ -152,6 +152,7 @@ def test_steering(scene):
     scene.check()
 
 
+@pytest.mark.long(20)
 def test_spare(scene):
     """The countdown is shown.  It ends when the member is back, or is told to
     stay out; and else in the spare's taking its place."""
@@ -190,6 +191,7 @@ def test_spare(scene):
     scene.check()
 
 
+@pytest.mark.long(20)
 def test_no_spare_where_nobody_waits_for_one(scene):
     """--spare-after 0, and a spare that is taken away again."""
     c, w = scene.c, scene.ctl

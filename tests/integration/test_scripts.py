@@ -163,6 +163,7 @@ class Quickstart:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.long(60)
 def test_quickstart(tmp_path):
     """Twice, with somebody using the array, and stopped."""
     q = Quickstart(tmp_path)
@@ -195,6 +196,7 @@ def test_quickstart(tmp_path):
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long(30)
 def test_quickstart_without_mounting(tmp_path):
     q = Quickstart(tmp_path)
     try:

@@ -74,6 +74,7 @@ def test_valgrind(cluster, seed, tmp_path, role):
     assert not found, f"{len(found)} found:\n" + "\n\n".join(found)
 
 
+@pytest.mark.long(30)
 def test_thread_sanitizer(cluster, seed, tmp_path):
     tool = ThreadSanitizer(tmp_path / "tsan", tsan_build())
     c = up(cluster, tool)
