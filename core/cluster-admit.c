@@ -1,13 +1,15 @@
 /* cluster-admit.c: which heartbeats are taken in.
  *
  * A disk of another cluster, of an array that is not known, or in a place that
- * is another disk's, is refused; so is an old copy of a member's disk, unless the
- * member is out.  One that knows more than the database shows that the database
+ * is another disk's, is refused; so is one that another node serves than did
+ * before, unless an administrator has said so, and an old copy of a member's disk,
+ * unless the member is out.  One that knows more than the database shows that the database
  * is an old one.
  *
  * One process serves a disk.  Another one that asks (the same disk started
  * again, or a clone of it) waits while the known one is asked to speak: if it
- * does, the other is refused; if it is silent for TAKEOVER_MS, it is replaced.
+ * does, the other is refused; if it is silent for TAKEOVER_MS, or for as long as
+ * any that is gone where the other has an old copy, it is replaced.
  */
 
 #include <config.h>
@@ -75,6 +77,71 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   return true;
 }
 
+/* A node that is known by its certificate may be as bad as any: it is not to
+ * take a disk of others' by its UUID alone.  Where no node is known so, anybody
+ * may say to be any node.
+ */
+static bool
+refuse_elsewhere (struct cluster *c, uint64_t op, struct cluster_disk *d,
+                  const struct cluster_disk_heartbeat *hb)
+{
+  char words[320], uuid[CLUSTER_UUID_TEXT_BYTES];
+  bool placed = d->array || !cluster_uuid_is_zero (d->rec.spare_of);
+  struct cluster_problem *p;
+
+  if (!hb->proven || d->rec.node[0] == '\0' ||
+      strcmp (d->rec.node, hb->node) == 0 ||
+      (!d->alive && (!placed || strcmp (d->rec.moves_to, hb->node) == 0)))
+    return false;
+  cluster_disk_words (d, words, sizeof words);
+  cluster_uuid_text (d->rec.uuid, uuid);
+  if (d->alive && !d->heard) {
+    p = cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "starting",
+                        "weftd was just started, and waits to hear whether %s "
+                        "is still served there: ask again",
+                        words);
+    cluster_retry (p, HEARTBEAT_MS);
+    return true;
+  }
+  if (d->alive)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "double-used",
+                    "%s is served there: stop that process before node %s "
+                    "serves the disk, or format this disk anew if it is a copy",
+                    words, hb->node);
+  else
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "other-node",
+                    "%s has a place in an array, and nobody has said that it is "
+                    "on node %s now: if it was carried there, an administrator "
+                    "says so by: weftctl disk move %s %s",
+                    words, hb->node, uuid, hb->node);
+  if (cluster_text_copy (d->refused, sizeof d->refused, hb->instance))
+    cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
+                 "Node %s asked to serve %s (%s) and was refused: if the disk "
+                 "was not carried there, that node is not to be trusted "
+                 "(weftctl node revoke).",
+                 hb->node, words, uuid);
+  return true;
+}
+
+/* The epochs of its array would begin above that. */
+static bool
+refuse_nonsense (struct cluster *c, uint64_t op, const struct cluster_disk *d,
+                 const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_problem *p;
+
+  if (hb->min_epoch < EPOCH_MAX / 2 ||
+      (d && d->array &&
+       hb->min_epoch <= cluster_array_wanted_epoch (d->array) + 1))
+    return false;
+  p = cluster_refuse (c, op, CLUSTER_INVALID, "nonsense",
+                      "disk %.200s of node %s refuses epochs below %" PRIu64
+                      ", and no array ever gets there: format it anew",
+                      hb->path, hb->node, hb->min_epoch);
+  p->field = "min_epoch";
+  return true;
+}
+
 /* ---- A member that was in its place and now is something less. ---- */
 
 bool
@@ -133,7 +200,7 @@ refuse_old (struct cluster *c, uint64_t op, struct cluster_disk *d,
   if (!cluster_admit_old (d, hb))
     return false;
   found_old (c, d, hb);
-  if (is_out (d))
+  if (d->array == NULL || is_out (d)) /* its place may be gone */
     return false;
   if (d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
       !cluster_array_can_leave_out (d->array, d->position))
@@ -266,8 +333,10 @@ bool
 cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
                const struct cluster_disk_heartbeat *hb)
 {
-  return !refuse_foreign (c, op, d, hb) && !refuse_newer (c, op, d, hb) &&
+  return !refuse_foreign (c, op, d, hb) &&
+         !refuse_nonsense (c, op, d, hb) && !refuse_newer (c, op, d, hb) &&
          !refuse_array (c, op, d, hb) &&
-         !(d && (contend (c, op, d, hb) || refuse_old (c, op, d, hb) ||
+         !(d && (refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||
+                 refuse_old (c, op, d, hb) ||
                  refuse_truncated (c, op, d, hb)));
 }

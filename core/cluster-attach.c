@@ -268,8 +268,8 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
     return true;
   }
   TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable) {
-      refuse_held (c, in->op, a, &w->grant, 0, false);
+    if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable) {
+      refuse_held (c, in->op, a, w->grant, 0, false);
       return true;
     }
   return false;
@@ -294,8 +294,8 @@ attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
     }
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_ATTACH && w->array == a &&
-        w->grant.writable == attach->writable &&
-        strcmp (w->grant.instance, attach->instance) == 0) {
+        w->grant->writable == attach->writable &&
+        strcmp (w->grant->instance, attach->instance) == 0) {
       cluster_refuse (c, w->op, CLUSTER_CONFLICT, "superseded",
                       "the same process has asked again");
       w->op = op;
@@ -337,11 +337,11 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
     next = TAILQ_NEXT (w, link);
     if (w->kind == WAIT_ATTACH && w->array == a) {
       for (unsigned m = 0; m < a->layout.members; m++)
-        assert (!w->grant.writable ||
+        assert (!w->grant->writable ||
                 a->rec.member[m].state == MEMBER_OUT ||
                 a->rec.member[m].fence == a->rec.epoch);
-      if (w->grant.writable || prepared || !behind (c, a))
-        grant (c, w->op, a, &w->grant);
+      if (w->grant->writable || prepared || !behind (c, a))
+        grant (c, w->op, a, w->grant);
       else
         refuse_changing (c, w->op, a);
       cluster_wait_end (c, w);
@@ -396,7 +396,7 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
   char text[1500];
   struct cluster_problem *p;
 
-  if (w->grant.writable) {
+  if (w->grant->writable) {
     if (refuse_members (c, w->op, a, true, states)) {
       cluster_wait_end (c, w);
       return;
@@ -429,7 +429,7 @@ end_holder (struct cluster *c, const struct cluster_array *a,
 
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
-    if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable) {
+    if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable) {
       refuse_held (c, w->op, a, rec, 0, false);
       cluster_wait_end (c, w);
     }
@@ -492,7 +492,8 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   }
   w = cluster_wait (c, WAIT_ATTACH, in->op, ATTACH_MS);
   w->array = a;
-  w->grant = rec;
+  w->grant = cluster_alloc (sizeof rec);
+  *w->grant = rec;
   cluster_epoch_advance (c, a);
 }
 

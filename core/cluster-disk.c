@@ -140,11 +140,17 @@ order_of (const struct cluster *c, const struct cluster_disk *d,
 bool
 cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
 {
+  uint64_t epoch;
+
   if (d->poll == NULL)
     return false;
-  d->last_live_ms = c->live_ms;
+  if (!d->starting)
+    d->last_live_ms = c->live_ms;
+  epoch = d->array ? d->array->rec.epoch : 0;
+  d->knows = d->told && d->told_epoch == epoch && d->took_place &&
+             d->states_epoch == epoch;
   d->told = true;
-  d->told_epoch = d->array ? d->array->rec.epoch : 0;
+  d->told_epoch = epoch;
   d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
   order_of (c, d, &d->told_order);
   cluster_reply_disk (c, d->poll->op, d);
@@ -214,22 +220,6 @@ take_load (struct cluster *c, struct cluster_disk *d,
   d->load = *l;
 }
 
-/* Nothing but its UUID says that it is the disk: whoever is in charge is told. */
-static void
-warn_of_move (struct cluster *c, const struct cluster_disk *d,
-              const struct cluster_disk_heartbeat *hb)
-{
-  const struct cluster_disk_record *r = &d->rec;
-
-  if (d->array && r->node[0] && strcmp (r->node, hb->node) != 0)
-    cluster_log (c, CLUSTER_WARNING, "disk", hb->path,
-                 "Disk %.200s, member %u of array %s, has moved from node %s "
-                 "to node %s (%.200s): if nobody moved it there, that node is "
-                 "not to be trusted (weftctl node revoke).",
-                 hb->path, d->position, d->array->rec.name, r->node, hb->node,
-                 hb->uri);
-}
-
 /* What is stored of a disk; true: it differs from what was. */
 static bool
 take_record (struct cluster *c, struct cluster_disk *d,
@@ -238,7 +228,9 @@ take_record (struct cluster *c, struct cluster_disk *d,
   struct cluster_disk_record *r = &d->rec;
   bool differs = r->size != hb->size || r->data_bytes != hb->data_bytes;
 
-  warn_of_move (c, d, hb);
+  differs |= r->moves_to[0] != '\0' || r->shut_out;
+  r->shut_out = false;
+  cluster_disk_note_move (c, d, hb);
   differs |= cluster_text_copy (r->node, sizeof r->node, hb->node);
   differs |= cluster_text_copy (r->uri, sizeof r->uri, hb->uri);
   differs |= cluster_text_copy (r->path, sizeof r->path, hb->path);
@@ -278,12 +270,17 @@ take_sequence (struct cluster *c, struct cluster_disk *d,
   return true;
 }
 
-/* Of a member's disk: is it the one that it was?  A blank one begins anew. */
+/* Of a member's disk: is it the one that it was?  A blank one begins anew, and no
+ * other that says to be a member is that one.
+ */
 static void
 take_self (struct cluster *c, struct cluster_disk *d,
            const struct cluster_disk_heartbeat *hb)
 {
   struct cluster_array *a = d->array;
+  struct cluster_member *m = &a->rec.member[d->position];
+  uint64_t confirmed
+    = a->rec.ready && m->state == MEMBER_OUT ? CONFIRMED_BY_NONE : 0;
 
   d->old_copy = false;
   if (cluster_admit_old (d, hb)) {
@@ -291,9 +288,9 @@ take_self (struct cluster *c, struct cluster_disk *d,
     cluster_rebuild_reset (c, a, d->position);
   }
   else if (cluster_uuid_is_zero (hb->array) &&
-           (d->rec.sequence || a->rec.member[d->position].confirmed)) {
+           (d->rec.sequence || m->confirmed != confirmed)) {
     d->rec.sequence = d->stored_sequence = 0;
-    a->rec.member[d->position].confirmed = 0;
+    m->confirmed = confirmed;
     cluster_put_disk (c, d);
     cluster_put_array (c, a);
   }
@@ -315,11 +312,15 @@ static void
 take_state (struct cluster_disk *d, const struct cluster *c,
             const struct cluster_disk_heartbeat *hb, bool took)
 {
-  d->heard = d->alive = d->spoke = true;
+  d->heard = d->spoke = true;
+  d->starting = hb->starting;
   d->failed = hb->failed;
   d->blank = cluster_uuid_is_zero (hb->array);
   d->took_place = took;
-  d->last_live_ms = c->live_ms;
+  if (!hb->starting) {
+    d->alive = true;
+    d->last_live_ms = c->live_ms;
+  }
   d->contested_live_ms = 0;
   d->min_epoch = hb->min_epoch;
   d->states_epoch = hb->states_epoch;
@@ -372,7 +373,7 @@ take (struct cluster *c, struct cluster_disk *d,
     cluster_log (c, CLUSTER_ERROR, "disk", hb->path,
                  "Disk %.200s of node %s has failed: %s.", hb->path, hb->node,
                  hb->reason[0] ? hb->reason : "it does not say why");
-  else if (restarted || (d->heard && !d->alive))
+  else if (restarted || (d->heard && !d->alive && !d->starting))
     cluster_log (c, CLUSTER_INFO, "disk", hb->path,
                  "Disk %.200s of node %s %s.", hb->path, hb->node,
                  restarted ? "was started again" : "is heard of again");
@@ -470,6 +471,30 @@ cluster_disk_heartbeat (struct cluster *c, const struct cluster_input *in,
   cluster_end (c);
 }
 
+/* The disk itself may be back in a moment: to take an old copy in its place means a
+ * rebuild in full.  (Of a last copy none is taken in.)
+ */
+static bool
+refuse_too_soon (struct cluster *c, const struct waiting *w)
+{
+  const struct cluster_disk *d = w->disk;
+  struct cluster_problem *p;
+  char words[320];
+
+  if (!cluster_admit_old (d, w->heartbeat) ||
+      cluster_disk_silent_ms (c, d) >= MEMBER_TTL_MS ||
+      (d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
+       !cluster_array_can_leave_out (d->array, d->position)))
+    return false;
+  p = cluster_refuse (c, w->op, CLUSTER_UNAVAILABLE, "old-copy",
+                      "%s was served by another process a moment ago, and this "
+                      "is an old copy of the disk: ask again, if it is to be "
+                      "taken in",
+                      cluster_disk_words (d, words, sizeof words));
+  cluster_retry (p, HEARTBEAT_MS);
+  return true;
+}
+
 /* The known process has been silent: the one that waits takes its place. */
 void
 cluster_disk_take_over (struct cluster *c, struct waiting *w)
@@ -478,8 +503,11 @@ cluster_disk_take_over (struct cluster *c, struct waiting *w)
   struct cluster_input in
     = { .op = w->op, .now_ms = c->now_ms, .wall_ms = c->wall_ms };
   struct cluster_disk *d = w->disk;
+  bool refused = refuse_too_soon (c, w);
 
   cluster_wait_end (c, w);
+  if (refused)
+    return;
   if (d->contested_live_ms) {
     d->contested_live_ms = 0;
     d->heard = false; /* of the process that was */

@@ -239,7 +239,11 @@ cluster_drain_tick (struct cluster *c, struct cluster_array *a)
       continue; /* sessions are to be prepared first */
     cluster_disk_words (a->disk[m], old, sizeof old);
     cluster_member_give (c, a, m, to);
-    snprintf (r->moved_from, sizeof r->moved_from, "%s", from);
+    /* What it leaves may itself only have been on its way from somewhere: that
+     * one is drained when the data is elsewhere, not before.
+     */
+    if (!cluster_node_is_draining (c, r->moved_from))
+      snprintf (r->moved_from, sizeof r->moved_from, "%s", from);
     cluster_put_array (c, a);
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                  "Member %u of array %s moves from node %s to %s; it was %s.",

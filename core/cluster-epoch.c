@@ -509,7 +509,7 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
     return;
   if (c->waiting[WAIT_ATTACH] > 0)
     TAILQ_FOREACH (w, &c->waitings, link)
-      if (w->kind == WAIT_ATTACH && w->array == a && w->grant.writable)
+      if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable)
         return; /* that one decides */
   if (for_readers (a) && !(writer && writer->alive))
     cluster_epoch_stay (c, a, a->rec.change.confirm);

@@ -71,7 +71,8 @@ struct waiting {
   struct cluster_array *array;
   struct cluster_session *session;
   unsigned member; /* WAIT_LOST */
-  struct cluster_session_record grant; /* WAIT_ATTACH: what is to be granted */
+  struct cluster_session_record *grant; /* WAIT_ATTACH: what is to be granted;
+                                           owned */
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
   struct challenge *challenge;              /* WAIT_HOLDER; owned */
 };
@@ -107,9 +108,11 @@ void cluster_put_disk (struct cluster *c, const struct cluster_disk *d);
 void cluster_put_array (struct cluster *c, const struct cluster_array *a);
 void cluster_put_session (struct cluster *c, const struct cluster_session *s);
 void cluster_put_node (struct cluster *c, const struct cluster_node *n);
+void cluster_put_job (struct cluster *c, const struct cluster_job *job);
 void cluster_drop_disk (struct cluster *c, struct cluster_disk *d);
 void cluster_drop_array (struct cluster *c, struct cluster_array *a);
 void cluster_drop_session (struct cluster *c, struct cluster_session *s);
+void cluster_drop_job (struct cluster *c, struct cluster_job *job);
 /* n: its record; NULL: it has none.  Told of in any case. */
 void cluster_drop_node (struct cluster *c, struct cluster_node *n,
                         const char *name);
@@ -301,6 +304,9 @@ bool cluster_member_cancel_refused (struct cluster *c, uint64_t op,
 /* The node of this disk is in maintenance; is being drained. */
 bool cluster_node_in_maintenance (const struct cluster *c, const char *name);
 bool cluster_node_is_draining (const struct cluster *c, const char *name);
+/* Where a disk is heard now, before that is stored. */
+void cluster_disk_note_move (struct cluster *c, struct cluster_disk *d,
+                             const struct cluster_disk_heartbeat *hb);
 /* Can't it be put in maintenance, drained, removed?  Then refuses. */
 bool cluster_node_maintain_refused (struct cluster *c, uint64_t op,
                                     const char *name, bool on, bool force);
@@ -340,6 +346,9 @@ void cluster_array_without (const struct cluster *c,
 void cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
                           unsigned member, enum member_state state);
 void cluster_job_created (struct cluster *c, const struct cluster_array *a);
+/* A stored one, before the start; at the start: those of long ago go. */
+void cluster_job_load (struct cluster *c, const struct cluster_job *job);
+void cluster_jobs_prune (struct cluster *c);
 
 /* cluster-verdict.c: "12.5 GiB" */
 const char *cluster_bytes_words (uint64_t bytes, char *text, size_t size);
@@ -450,6 +459,9 @@ void cluster_session_refuse_challengers (struct cluster *c,
 void cluster_session_end (struct cluster *c, struct cluster_session *s,
                           const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
+/* The same, when it detaches (by NULL) or is evicted, and what follows from it. */
+void cluster_session_cut (struct cluster *c, struct cluster_session *s,
+                          const char *by);
 /* Of those that ended, the oldest go. */
 void cluster_session_prune (struct cluster *c);
 /* Answer a long poll, or all of an array's. */

@@ -2,8 +2,8 @@
  *
  * A job is nothing of its own: it is a joining member, a node that is being
  * drained, or an array that is being made, seen as one.  So jobs survive weftd
- * with what they stand for.  Rebuilds and creations that have ended are kept in
- * memory for a while, so that whoever waits for one sees how it ended.
+ * with what they stand for.  Rebuilds and creations that have ended have a record
+ * each, for a day, so that whoever waits for one sees how it ended.
  */
 
 #include <config.h>
@@ -17,6 +17,52 @@
 
 /* Of those that have ended. */
 #define JOBS_KEPT 64
+#define KEPT_MS (UINT64_C (24) * 3600 * 1000)
+
+/* ---- Words. ---- */
+
+static const char *const kinds[] = { [CLUSTER_JOB_REBUILD] = "rebuild",
+                                     [CLUSTER_JOB_DRAIN] = "drain",
+                                     [CLUSTER_JOB_CREATE] = "create" };
+static const char *const states[] = { [CLUSTER_JOB_RUNNING] = "running",
+                                      [CLUSTER_JOB_PAUSED] = "paused",
+                                      [CLUSTER_JOB_WAITING] = "waiting",
+                                      [CLUSTER_JOB_DONE] = "done",
+                                      [CLUSTER_JOB_FAILED] = "failed" };
+
+#define COUNT(words) (int) (sizeof words / sizeof words[0])
+
+static int
+parse (const char *const words[], int count, const char *word)
+{
+  while (--count >= 0 && strcmp (words[count], word) != 0)
+    ;
+  return count;
+}
+
+const char *
+cluster_job_kind_word (enum cluster_job_kind kind)
+{
+  return kinds[kind];
+}
+
+const char *
+cluster_job_state_word (enum cluster_job_state state)
+{
+  return states[state];
+}
+
+int
+cluster_job_kind_parse (const char *word)
+{
+  return parse (kinds, COUNT (kinds), word);
+}
+
+int
+cluster_job_state_parse (const char *word)
+{
+  return parse (states, COUNT (states), word);
+}
 
 /* ---- Rebuilds. ---- */
 
@@ -112,22 +158,56 @@ cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
 
 /* ---- Those that have ended. ---- */
 
+static bool
+is_old (const struct cluster *c, const struct cluster_job *job)
+{
+  return c->wall_ms >= job->ended_wall_ms + KEPT_MS;
+}
+
+/* Those of long ago go, and all beyond so many; and the one of this id. */
+static void
+prune (struct cluster *c, unsigned most, const char *id)
+{
+  struct cluster_job *job, *next;
+  unsigned count = 0;
+
+  for (job = TAILQ_FIRST (&c->ended); job != NULL; job = next) {
+    next = TAILQ_NEXT (job, link);
+    if (is_old (c, job) || ++count > most || strcmp (job->id, id) == 0)
+      cluster_drop_job (c, job);
+  }
+}
+
+void
+cluster_jobs_prune (struct cluster *c)
+{
+  prune (c, JOBS_KEPT, "");
+}
+
+void
+cluster_job_load (struct cluster *c, const struct cluster_job *job)
+{
+  struct cluster_job *new = cluster_alloc (sizeof *new), *next;
+
+  *new = *job;
+  TAILQ_FOREACH (next, &c->ended, link)
+    if (next->ended_wall_ms <= new->ended_wall_ms)
+      break;
+  if (next)
+    TAILQ_INSERT_BEFORE (next, new, link);
+  else
+    TAILQ_INSERT_TAIL (&c->ended, new, link);
+}
+
 static void
 keep (struct cluster *c, const struct cluster_job *job)
 {
-  struct cluster_job *old, *next;
-  unsigned count = 0;
+  struct cluster_job *new = cluster_alloc (sizeof *new);
 
-  for (old = TAILQ_FIRST (&c->ended); old != NULL; old = next) {
-    next = TAILQ_NEXT (old, link);
-    if (++count >= JOBS_KEPT || strcmp (old->id, job->id) == 0) {
-      TAILQ_REMOVE (&c->ended, old, link);
-      free (old);
-    }
-  }
-  old = cluster_alloc (sizeof *old);
-  *old = *job;
-  TAILQ_INSERT_HEAD (&c->ended, old, link);
+  prune (c, JOBS_KEPT - 1, job->id);
+  *new = *job;
+  TAILQ_INSERT_HEAD (&c->ended, new, link);
+  cluster_put_job (c, new);
 }
 
 void
@@ -204,7 +284,7 @@ cluster_jobs (const struct cluster *c, size_t *count)
   }
   live = *count;
   TAILQ_FOREACH (old, &c->ended, link)
-    if (!listed (jobs, live, old->id))
+    if (!is_old (c, old) && !listed (jobs, live, old->id))
       jobs[(*count)++] = *old;
   return jobs;
 }

@@ -20,6 +20,9 @@
 
 #include "cluster-internal.h"
 
+/* Of a reason that a host gives (struct array_notice has some more). */
+#define REASON_SAID_BYTES 151
+
 /* The change that the loss goes with.  One that waits for members alone, beside a
  * writer, is begun again after it: nobody waits for the one for the other's sake.
  */
@@ -189,14 +192,33 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_session *s,
   cluster_retry (p, HEARTBEAT_MS / 2);
 }
 
+/* What a host says, as the end of a sentence: without a full stop of its own, and
+ * where there is no room for all of it (there may have been none on its way) as far
+ * as it makes sense.
+ */
+static void
+take_reason (const char *said, char reason[REASON_SAID_BYTES])
+{
+  char *end;
+
+  snprintf (reason, REASON_SAID_BYTES, "%s", said);
+  if (strlen (said) >= REASON_SAID_BYTES - 1 &&
+      ((end = strrchr (reason, ';')) || (end = strrchr (reason, ' '))))
+    *end = '\0';
+  for (end = reason + strlen (reason); end > reason && end[-1] == '.'; end--)
+    end[-1] = '\0';
+}
+
 static void
 leave_out (struct cluster *c, struct cluster_session *s,
-           struct cluster_array *a, unsigned member, const char *reason)
+           struct cluster_array *a, unsigned member, const char *said)
 {
   struct cluster_session *writer = cluster_array_writer (c, a);
   struct cluster_change next;
+  char reason[REASON_SAID_BYTES];
   bool sessions;
 
+  take_reason (said, reason);
   base (c, a, &next);
   without (c, a, member, next.states);
   sessions = needs_sessions (c, s, a, next.states);
@@ -206,7 +228,7 @@ leave_out (struct cluster *c, struct cluster_session *s,
     next.confirm[m] = false;
     if (m == member)
       snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
-                "node %s lost it: %.150s", s->rec.node, reason);
+                "node %s lost it: %s", s->rec.node, reason);
     else if (a->rec.member[m].state == MEMBER_JOINING)
       snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
                 "member %u went out, which it may have copied from", member);

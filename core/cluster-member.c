@@ -58,7 +58,7 @@ cluster_member_give (struct cluster *c, struct cluster_array *a,
   cluster_array_unlink (c, a, member);
   memcpy (m->disk, d->rec.uuid, 16);
   m->held = m->reset = false;
-  m->confirmed = 0;
+  m->confirmed = CONFIRMED_BY_NONE;
   m->since_wall_ms = c->wall_ms;
   snprintf (m->reason, sizeof m->reason, "it is new in this place");
   a->disk[member] = d;

@@ -1,5 +1,6 @@
 /* cluster-node.c: nodes, as an administrator speaks of them: maintenance,
- * beginning and end of a drain, removal.
+ * beginning and end of a drain, who is shut out, which disk is carried where,
+ * removal.
  *
  * A node is a name that disks and sessions give.  What is said of it is a
  * record, durable before it is answered, and everything that follows is derived
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "cluster-internal.h"
+#include "cluster-preflight.h"
 
 struct cluster_node *
 cluster_node_find (const struct cluster *c, const char *name)
@@ -206,6 +208,147 @@ cluster_node_drain (struct cluster *c, const struct cluster_input *in,
     done (c, in->op, on ? CLUSTER_REPLY_JOB : CLUSTER_REPLY_NODE, n);
   }
   cluster_end (c);
+}
+
+/* ---- Shut out. ---- */
+
+/* What it waits for, or what was to be granted to it, comes no more. */
+static void
+end_waits (struct cluster *c, const char *name)
+{
+  struct waiting *w, *next;
+  const char *node;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    node = w->kind == WAIT_CONTENDER  ? w->heartbeat->node
+           : w->kind == WAIT_ATTACH   ? w->grant->node
+           : w->kind == WAIT_HOLDER   ? w->challenge->attach.node
+           : w->kind == WAIT_DISK     ? w->disk->rec.node
+                                      : "";
+    if (strcmp (node, name) != 0)
+      continue;
+    cluster_refuse (c, w->op, CLUSTER_CONFLICT, "shut-out",
+                    "node %s was shut out just now: enroll it again", name);
+    cluster_wait_end (c, w);
+  }
+}
+
+static void
+shut_out (struct cluster *c, const char *name, const char *by)
+{
+  struct cluster_session *s;
+  struct cluster_disk *d;
+
+  cluster_log (c, CLUSTER_WARNING, "node", name,
+               "Node %s was shut out by %s: its sessions end, and nothing more "
+               "is heard of its disks.",
+               name, by);
+  end_waits (c, name);
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (strcmp (d->rec.node, name) == 0) {
+      d->alive = false;
+      d->rec.shut_out = true;
+      d->contested_live_ms = 0;
+      cluster_put_disk (c, d);
+      cluster_changed_disk (c, d);
+    }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && strcmp (s->rec.node, name) == 0)
+      cluster_session_cut (c, s, by);
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (d->array && strcmp (d->rec.node, name) == 0)
+      cluster_array_moved (c, d->array);
+  cluster_session_prune (c); /* not before: it frees sessions */
+}
+
+void
+cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
+                       const char *name, const char *by)
+{
+  struct cluster_node *n = cluster_node_find (c, name);
+
+  cluster_begin (c, in);
+  if (!c->read_only[0]) /* else nothing is granted anyway */
+    shut_out (c, name, by);
+  if (n)
+    cluster_changed_node (c, n);
+  cluster_reply_done (c, in->op, CLUSTER_NODE, NULL, 0, name);
+  cluster_end (c);
+}
+
+/* ---- A disk that is carried to another node. ---- */
+
+static bool
+refuse_move (struct cluster *c, uint64_t op, const struct cluster_disk *d,
+             const uint8_t uuid[16], const char *node)
+{
+  char words[320], text[CLUSTER_UUID_TEXT_BYTES];
+
+  if (d == NULL) {
+    cluster_uuid_text (uuid, text);
+    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-disk",
+                    "there is no disk %s: GET /api/v1/disks lists them", text);
+  }
+  else if (cluster_refuse_read_only (c, op))
+    ;
+  else if (!cluster_node_known (c, node))
+    cluster_refuse (c, op, CLUSTER_INVALID, "unknown-node",
+                    "there is no node %s: enroll it first; GET /api/v1/nodes "
+                    "lists those that there are",
+                    node)->field = "node";
+  else if (d->alive && strcmp (d->rec.node, node) != 0)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
+                    "%s is alive: stop the process that serves it there first",
+                    cluster_disk_words (d, words, sizeof words));
+  else
+    return false;
+  return true;
+}
+
+void
+cluster_disk_move (struct cluster *c, const struct cluster_input *in,
+                   const uint8_t uuid[16], const char *node)
+{
+  struct cluster_disk *d = cluster_disk_find (c, uuid);
+  char words[320];
+
+  cluster_begin (c, in);
+  if (!refuse_move (c, in->op, d, uuid, node)) {
+    /* To where it is: it stays there. */
+    if (cluster_text_copy (d->rec.moves_to, sizeof d->rec.moves_to,
+                           strcmp (d->rec.node, node) == 0 ? "" : node)) {
+      cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
+                   d->rec.moves_to[0] ? "%s may be served by node %s from now on."
+                                      : "%s stays on node %s.",
+                   cluster_disk_words (d, words, sizeof words), node);
+      cluster_put_disk (c, d);
+      cluster_changed_disk (c, d);
+    }
+    cluster_reply_disk (c, in->op, d);
+  }
+  cluster_end (c);
+}
+
+/* Nothing but its UUID says that it is the disk: whoever is in charge is told,
+ * unless they said so themselves.
+ */
+void
+cluster_disk_note_move (struct cluster *c, struct cluster_disk *d,
+                        const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_disk_record *r = &d->rec;
+  bool meant = strcmp (r->moves_to, hb->node) == 0;
+
+  if (d->array && r->node[0] && strcmp (r->node, hb->node) != 0)
+    cluster_log (c, meant ? CLUSTER_INFO : CLUSTER_WARNING, "disk", hb->path,
+                 "Disk %.200s, member %u of array %s, has moved from node %s "
+                 "to node %s (%.200s)%s.",
+                 hb->path, d->position, d->array->rec.name, r->node, hb->node,
+                 hb->uri,
+                 meant ? "" : ": if nobody moved it there, that node is not to "
+                              "be trusted (weftctl node revoke)");
+  r->moves_to[0] = '\0'; /* it is there, or back where it was */
 }
 
 /* ---- Removal. ---- */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "cluster-internal.h"
+#include "cluster-preflight.h"
 
 static void line (struct cluster_preflight *f, const char *fmt, ...)
   __attribute__ ((format (printf, 2, 3)));
@@ -181,6 +182,25 @@ cluster_ok_to_stop (const struct cluster *c, const char *node,
 
 /* ---- Arrays and their members. ---- */
 
+/* A node is lost as a whole: which one would take data with it? */
+static void
+say_crowded (const struct cluster_array *plan, struct cluster_preflight *f)
+{
+  bool which[ARRAY_MEMBERS_MAX];
+  uint64_t exposed;
+  unsigned first;
+
+  for (unsigned m = 0; m < plan->layout.members; m++) {
+    cluster_array_on_node (plan, plan->disk[m]->rec.node, which);
+    for (first = 0; !which[first]; first++)
+      ;
+    if (first == m && layout_loss (&plan->layout, which, &exposed) > 0)
+      line (f, "The loss of node %s would lose data: it has disks that hold "
+            "copies of each other. Take disks of more nodes, or another order.",
+            plan->disk[m]->rec.node);
+  }
+}
+
 void
 cluster_preflight_create (struct cluster *c, const struct cluster_input *in,
                           const struct cluster_create *create,
@@ -200,6 +220,8 @@ cluster_preflight_create (struct cluster *c, const struct cluster_input *in,
         plan->rec.name, plan->layout.members, size,
         layout_name (plan->rec.layout));
   line (f, "It survives the loss of %s.", survives);
+  if (plan->layout.copies > 1)
+    say_crowded (plan, f);
 }
 
 void

@@ -107,9 +107,9 @@ writer_stalls (const struct cluster *c, const struct cluster_array *a,
   return cluster_epoch_stalls (c, a, states);
 }
 
-/* A member that the array can't do without was started again, and whoever writes
- * has not said so: one that is idle does not notice that a host lost its power.
- * The member is given back to him as if he had.
+/* A member that the array can't do without (now) was started again, and whoever
+ * writes has not said so: one that is idle does not notice that a host lost its
+ * power.  The member is given back to him as if he had.
  */
 static void
 notice (struct cluster *c, struct cluster_array *a, unsigned member)
@@ -117,14 +117,15 @@ notice (struct cluster *c, struct cluster_array *a, unsigned member)
   struct cluster_session *writer = cluster_array_writer (c, a);
 
   if (!cluster_epoch_reborn (c, a, member) || writer->lost[member] ||
-      cluster_array_can_leave_out (a, member))
+      (cluster_array_can_leave_out (a, member) &&
+       !writer_stalls (c, a, (int) member)))
     return;
   writer->lost[member] = true;
   cluster_changed_array (c, a);
 }
 
-/* Leave out who can't join, old copies, and in-sync members that were started
- * again, in case that who writes does not notice.
+/* Leave out who can't join, old copies, who was shut out, and in-sync members that
+ * were started again, in case that who writes does not notice.
  */
 static void
 leave_out (struct cluster *c, struct cluster_array *a)
@@ -140,6 +141,7 @@ leave_out (struct cluster *c, struct cluster_array *a)
 
     if (member->state == MEMBER_IN_SYNC) {
       why = a->disk[m]->old_copy             ? "it is an old copy of the disk"
+            : a->disk[m]->rec.shut_out       ? "its node was shut out"
             : cluster_epoch_reborn (c, a, m) ? "it was started again"
                                              : NULL;
       /* Last, as it takes long to say, and nearly nobody asks. */

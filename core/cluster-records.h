@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <bsd/sys/queue.h>
+
 #include "array.h"
 #include "format.h"
 #include "layout.h"
@@ -34,16 +36,22 @@ struct cluster_disk_record {
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
   char instance[CLUSTER_INSTANCE_BYTES]; /* the process that a writer knows */
+  char moves_to[NAME_BYTES_MAX + 1]; /* the node that may serve it from now on,
+                                        as an administrator says; "": none */
+  bool shut_out; /* its node was, and it has not been heard of since */
   uint64_t size;       /* bytes of the whole disk */
   uint64_t data_bytes; /* of its data area */
 };
+
+#define CONFIRMED_BY_NONE EPOCH_MAX
 
 struct cluster_member {
   uint8_t disk[16];
   enum member_state state; /* in-sync, out or joining */
   uint64_t fence;          /* it is to refuse epochs below this one */
   uint64_t confirmed;      /* the last that its disk did: one that says less is
-                              an old copy of it */
+                              an old copy of it.  CONFIRMED_BY_NONE: it is
+                              blank, or was and has not joined yet */
   uint64_t since_wall_ms;  /* when it got this state */
   char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
 
@@ -114,12 +122,38 @@ struct cluster_node_record {
   uint64_t drain_bytes; /* of its members when the drain began */
 };
 
+/* What takes long (cluster-jobs.c).  Those that have ended are kept for a day. */
+enum cluster_job_kind {
+  CLUSTER_JOB_REBUILD,
+  CLUSTER_JOB_DRAIN,
+  CLUSTER_JOB_CREATE
+};
+enum cluster_job_state {
+  CLUSTER_JOB_RUNNING,
+  CLUSTER_JOB_PAUSED,
+  CLUSTER_JOB_WAITING,
+  CLUSTER_JOB_DONE,
+  CLUSTER_JOB_FAILED
+};
+struct cluster_job {
+  char id[NAME_BYTES_MAX + 16];      /* "rebuild-a-1", "drain-n1", "create-a" */
+  char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
+  enum cluster_job_kind kind;
+  enum cluster_job_state state;
+  char waits[768]; /* what for; "": nothing.  Why it failed */
+  uint64_t done_bytes, total_bytes, rate;
+  uint64_t since_wall_ms;
+  uint64_t ended_wall_ms;         /* 0: not yet */
+  TAILQ_ENTRY (cluster_job) link; /* of those that have ended */
+};
+
 enum cluster_record_kind {
   CLUSTER_RECORD_IDENTITY,
   CLUSTER_RECORD_DISK,
   CLUSTER_RECORD_ARRAY,
   CLUSTER_RECORD_SESSION,
   CLUSTER_RECORD_NODE,
+  CLUSTER_RECORD_JOB,
   CLUSTER_RECORD_KINDS
 };
 
@@ -132,6 +166,7 @@ struct cluster_record {
     struct cluster_array_record array;
     struct cluster_session_record session;
     struct cluster_node_record node;
+    struct cluster_job job; /* its link means nothing */
   };
 };
 

@@ -130,9 +130,7 @@ take_stats (struct cluster *c, struct cluster_session *s,
   uint64_t ms = c->now_ms - s->stats_ms;
   bool turned = false; /* slow, or as its peers again */
 
-  if (s->stats_ms != 0 && ms < 200)
-    return; /* too short to be a rate */
-  if (s->stats_ms != 0) {
+  if (s->stats_ms != 0 && ms >= 200) { /* else it is too short for a rate */
     r->reads = rate (n->reads, o->reads, ms);
     r->writes = rate (n->writes, o->writes, ms);
     r->flushes = rate (n->flushes, o->flushes, ms);
@@ -147,7 +145,8 @@ take_stats (struct cluster *c, struct cluster_session *s,
   if (turned && s->rec.writable)
     cluster_changed_array (c, cluster_array_by_uuid (c, s->rec.array));
   s->stats_ms = c->now_ms;
-  s->stats = *n;
+  if (n != o)
+    s->stats = *n;
 }
 
 void
@@ -239,6 +238,8 @@ take_heartbeat (struct cluster *c, struct cluster_session *s,
   }
   if (hb->has_stats)
     take_stats (c, s, &hb->stats);
+  else if (hb->same_stats && s->stats_ms != 0)
+    take_stats (c, s, &s->stats);
   if (told)
     cluster_changed_session (c, s);
 }
@@ -337,13 +338,35 @@ cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
   return true;
 }
 
+void
+cluster_session_cut (struct cluster *c, struct cluster_session *s,
+                     const char *by)
+{
+  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+
+  if (by)
+    cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
+                 "Node %s, process %" PRIu64 ", was evicted from array %s "
+                 "by %s.",
+                 s->rec.node, s->rec.pid, s->rec.array_name, by);
+  else
+    cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
+                 "Node %s, process %" PRIu64 ", has detached array %s.",
+                 s->rec.node, s->rec.pid, s->rec.array_name);
+  cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
+                       by ? by : "");
+  if (s->rec.writable)
+    writer_left (c, a);
+  cluster_epoch_advance (c, a);
+  cluster_changed_array (c, a);
+}
+
 /* by: who ends it, where that is not the host itself. */
 static void
 end (struct cluster *c, const struct cluster_input *in, uint64_t id,
      const char *by)
 {
   struct cluster_session *s = cluster_session_find (c, id);
-  struct cluster_array *a;
 
   cluster_begin (c, in);
   if (!cluster_session_end_refused (c, in->op, id)) {
@@ -351,22 +374,7 @@ end (struct cluster *c, const struct cluster_input *in, uint64_t id,
     cluster_reply_done (c, in->op, CLUSTER_SESSION, NULL, id,
                         s->rec.array_name);
     if (!s->rec.ended) {
-      a = cluster_array_by_uuid (c, s->rec.array);
-      if (by)
-        cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
-                     "Node %s, process %" PRIu64 ", was evicted from array %s "
-                     "by %s.",
-                     s->rec.node, s->rec.pid, s->rec.array_name, by);
-      else
-        cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
-                     "Node %s, process %" PRIu64 ", has detached array %s.",
-                     s->rec.node, s->rec.pid, s->rec.array_name);
-      cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
-                           by ? by : "");
-      if (s->rec.writable)
-        writer_left (c, a);
-      cluster_epoch_advance (c, a);
-      cluster_changed_array (c, a);
+      cluster_session_cut (c, s, by);
       cluster_session_prune (c);
     }
   }

@@ -88,6 +88,8 @@ record_same (const struct cluster_record *a, const struct cluster_record *b)
     return a->session.id == b->session.id;
   case CLUSTER_RECORD_NODE:
     return strcmp (a->node.name, b->node.name) == 0;
+  case CLUSTER_RECORD_JOB:
+    return strcmp (a->job.id, b->job.id) == 0;
   default:
     return true;
   }
@@ -147,6 +149,15 @@ cluster_put_node (struct cluster *c, const struct cluster_node *n)
 {
   struct cluster_record r = { .kind = CLUSTER_RECORD_NODE, .node = n->rec };
 
+  put (c, &r);
+}
+
+void
+cluster_put_job (struct cluster *c, const struct cluster_job *job)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_JOB, .job = *job };
+
+  memset (&r.job.link, 0, sizeof r.job.link);
   put (c, &r);
 }
 
@@ -270,6 +281,17 @@ cluster_drop_session (struct cluster *c, struct cluster_session *s)
   forget_pointers (c, s);
   TAILQ_REMOVE (&c->sessions, s, link);
   free (s);
+}
+
+void
+cluster_drop_job (struct cluster *c, struct cluster_job *job)
+{
+  struct cluster_record r
+    = { .kind = CLUSTER_RECORD_JOB, .deleted = true, .job = *job };
+
+  put (c, &r);
+  TAILQ_REMOVE (&c->ended, job, link);
+  free (job);
 }
 
 void

@@ -262,8 +262,8 @@ say_fine (struct verdict *v, unsigned disks, unsigned arrays, unsigned bare)
 {
   if (disks == 0)
     say (v, CLUSTER_INFO,
-         "No disk has registered yet: format one and start its member "
-         "process.");
+         "No disk has registered yet: enroll a host that has some (weftctl "
+         "node token), or format one and start its member process.");
   else if (arrays == 0)
     say (v, CLUSTER_INFO,
          "%u disk%s registered and no array exists yet: create one.", disks,
@@ -425,7 +425,7 @@ cluster_check (const struct cluster *c)
     check_session (c, s);
   TAILQ_FOREACH (w, &c->waitings, link) {
     assert ((w->kind == WAIT_CONTENDER) == (w->heartbeat != NULL));
-    if (w->kind == WAIT_ATTACH && w->grant.writable)
+    if (w->kind == WAIT_ATTACH && w->grant->writable)
       check_attach (c, w->array);
     assert ((w->kind != WAIT_ATTACH && w->kind != WAIT_LOST) ||
             w->array->rec.change.epoch);

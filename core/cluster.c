@@ -240,6 +240,9 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
     n->rec = r->node;
     TAILQ_INSERT_TAIL (&c->nodes, n, link);
     return 0;
+  case CLUSTER_RECORD_JOB:
+    cluster_job_load (c, &r->job);
+    return 0;
   case CLUSTER_RECORD_KINDS:
     break;
   }
@@ -286,9 +289,9 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   cluster_begin (c, in);
   c->identity.generation++;
   cluster_put_identity (c);
+  cluster_jobs_prune (c);
   /* Nobody is judged by what was before: silence counts from now. */
   TAILQ_FOREACH (d, &c->disks, link) {
-    memcpy (d->minted, d->rec.instance, sizeof d->minted);
     d->last_live_ms = c->live_ms;
     d->alive = true;
   }
@@ -362,6 +365,7 @@ cluster_wait_end (struct cluster *c, struct waiting *w)
     w->session->poll = NULL;
   TAILQ_REMOVE (&c->waitings, w, link);
   c->waiting[w->kind]--;
+  free (w->grant);
   free (w->heartbeat);
   free (w->challenge);
   free (w);
@@ -373,6 +377,9 @@ waiting_due (const struct cluster *c, const struct waiting *w)
 {
   if (w->kind == WAIT_CONTENDER)
     return c->live_ms >= w->disk->contested_live_ms + TAKEOVER_MS;
+  /* Polls end with the tick that is nearest, many at once. */
+  if (w->kind == WAIT_DISK || w->kind == WAIT_SESSION)
+    return c->now_ms + CLUSTER_TICK_MS / 2 >= w->deadline_ms;
   return c->now_ms >= w->deadline_ms;
 }
 

@@ -105,6 +105,7 @@ struct cluster_disk {
   /* As of its last heartbeat; not stored. */
   bool heard; /* since weftd started */
   bool alive; /* not silent for MEMBER_TTL_MS; true at weftd's start */
+  bool starting;  /* it says that it does not listen yet */
   bool failed;    /* it says so of itself */
   bool blank;     /* it says that it belongs to no array */
   char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
@@ -125,6 +126,8 @@ struct cluster_disk {
   uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
   struct cluster_join_order told_order;
   bool told;
+  bool knows; /* its key, its place, and the states in its array, as of the last
+                 reply: it was told before, and has said so since */
   uint64_t stored_sequence, stored_live_ms; /* its sequence, last stored */
 
   uint64_t load_ms; /* when `load` came; 0: never */
@@ -292,12 +295,14 @@ struct cluster_disk_heartbeat {
   uint64_t unit, member_bytes; /* member_bytes 0: an old superblock */
   uint8_t states[ARRAY_MEMBERS_MAX];
   struct cluster_join join; /* phase NONE: it is not joining */
+  bool starting; /* nobody can connect to it yet, and perhaps never */
   bool failed;
   char reason[CLUSTER_REASON_BYTES];
   uint64_t dirty_extents;
   bool has_load;
   struct cluster_load load;
   uint64_t wait_ms;
+  bool proven; /* that it speaks for its node, by a certificate */
 };
 
 struct cluster_create {
@@ -324,6 +329,7 @@ struct cluster_session_heartbeat {
   uint64_t prepared; /* see struct cluster_session */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];
+  bool same_stats; /* as in the heartbeat before */
   bool has_stats;
   struct array_stats stats;
   bool draining;
@@ -349,6 +355,9 @@ void cluster_disk_heartbeat (struct cluster *c, const struct cluster_input *in,
                              const struct cluster_disk_heartbeat *hb);
 void cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
                           const uint8_t uuid[16]);
+/* A silent disk may be served by this node from now on: it was carried there. */
+void cluster_disk_move (struct cluster *c, const struct cluster_input *in,
+                        const uint8_t uuid[16], const char *node);
 
 void cluster_array_create (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_create *create);
@@ -393,6 +402,12 @@ void cluster_node_drain (struct cluster *c, const struct cluster_input *in,
 /* Forget it and its disks. */
 void cluster_node_remove (struct cluster *c, const struct cluster_input *in,
                           const char *name);
+/* It is not to be trusted any more: its sessions end, nothing more is heard of its
+ * disks, and their members go out where nothing is lost by that.  by: as for an
+ * eviction.
+ */
+void cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
+                            const char *name, const char *by);
 /* Is there a record, a disk or a session of it? */
 bool cluster_node_known (const struct cluster *c, const char *name);
 /* Does it have a member, or a place that moves away from it? */
@@ -454,98 +469,15 @@ struct cluster_import {
 void cluster_array_import (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_import *import);
 
-/* ---- Preflight: what would come of it?  Changes nothing. ---- */
-
-#define CLUSTER_LINES_MAX 24
-struct cluster_preflight {
-  bool allowed;
-  struct cluster_problem why;       /* when it is not */
-  char confirm[CLUSTER_PATH_BYTES]; /* the name that people are to type */
-  unsigned lines_count;             /* sentences: what is lost, and so on */
-  char line[CLUSTER_LINES_MAX][480];
-  uint64_t lost_bytes;        /* for good */
-  uint64_t unreachable_bytes; /* more than now, for a while */
-  uint64_t exposed_bytes;     /* that have fewer copies than they should, more
-                                 than now */
-  uint64_t rebuild_bytes;     /* to be copied */
-};
-
-/* plan: as for cluster_array_plan. */
-void cluster_preflight_create (struct cluster *c,
-                               const struct cluster_input *in,
-                               const struct cluster_create *create,
-                               struct cluster_array *plan,
-                               struct cluster_preflight *f);
-void cluster_preflight_delete (struct cluster *c,
-                               const struct cluster_input *in,
-                               const char *array, struct cluster_preflight *f);
-void cluster_preflight_replace (struct cluster *c,
-                                const struct cluster_input *in,
-                                const char *array, unsigned member,
-                                const uint8_t disk[16],
-                                struct cluster_preflight *f);
-void cluster_preflight_cancel (struct cluster *c,
-                               const struct cluster_input *in,
-                               const char *array, unsigned member,
-                               struct cluster_preflight *f);
-void cluster_preflight_maintain (struct cluster *c,
-                                 const struct cluster_input *in,
-                                 const char *node, bool on, bool force,
-                                 struct cluster_preflight *f);
-void cluster_preflight_drain (struct cluster *c,
-                              const struct cluster_input *in,
-                              const char *node, struct cluster_preflight *f);
-void cluster_preflight_remove (struct cluster *c,
-                               const struct cluster_input *in,
-                               const char *node, struct cluster_preflight *f);
-void cluster_preflight_evict (struct cluster *c,
-                              const struct cluster_input *in,
-                              uint64_t session, struct cluster_preflight *f);
-void cluster_preflight_forget (struct cluster *c,
-                               const struct cluster_input *in,
-                               const uint8_t disk[16],
-                               struct cluster_preflight *f);
-/* Stopping this node, without any more ado.  allowed: it makes no data
- * unreachable.
- */
-void cluster_ok_to_stop (const struct cluster *c, const char *node,
-                         struct cluster_preflight *f);
-/* The loss of these members of an array. */
-void cluster_array_losing (const struct cluster *c,
-                           const struct cluster_array *a, const bool which[],
-                           struct cluster_preflight *f);
-/* Which members of the array are on this node? */
-void cluster_array_on_node (const struct cluster_array *a, const char *node,
-                            bool which[]);
-
 /* ---- Jobs: what takes long, derived from all the rest. ---- */
 
-enum cluster_job_kind {
-  CLUSTER_JOB_REBUILD,
-  CLUSTER_JOB_DRAIN,
-  CLUSTER_JOB_CREATE
-};
-enum cluster_job_state {
-  CLUSTER_JOB_RUNNING,
-  CLUSTER_JOB_PAUSED,
-  CLUSTER_JOB_WAITING,
-  CLUSTER_JOB_DONE,
-  CLUSTER_JOB_FAILED
-};
-struct cluster_job {
-  TAILQ_ENTRY (cluster_job) link; /* of those that have ended */
-  enum cluster_job_kind kind;
-  enum cluster_job_state state;
-  char id[NAME_BYTES_MAX + 16];      /* "rebuild-a-1", "drain-n1", "create-a" */
-  char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
-  char waits[768];                   /* what for; "": nothing.  Why it failed */
-  uint64_t done_bytes, total_bytes, rate;
-  uint64_t since_wall_ms;
-  uint64_t ended_wall_ms; /* 0: not yet */
-};
 TAILQ_HEAD (cluster_jobs, cluster_job);
+const char *cluster_job_kind_word (enum cluster_job_kind kind);
+const char *cluster_job_state_word (enum cluster_job_state state);
+int cluster_job_kind_parse (const char *word); /* -1: none */
+int cluster_job_state_parse (const char *word);
 
-/* All that there are, and the last that ended since weftd's start: freed by the
+/* All that there are, and the last that ended within a day: freed by the
  * caller.
  */
 struct cluster_job *cluster_jobs (const struct cluster *c, size_t *count);

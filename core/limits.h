@@ -4,6 +4,9 @@
  * largest value that is accepted, _DEFAULT what is taken when nothing is said.
  */
 
+/* gcc finds this file also where it looks for the system's. */
+#include_next <limits.h>
+
 #ifndef WEFT_LIMITS_H
 #define WEFT_LIMITS_H
 

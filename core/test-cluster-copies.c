@@ -324,6 +324,86 @@ test_copy_at_once (void)
   cluster_free (r.c);
 }
 
+/* One that is older still comes when the copy has been made blank, or has even got
+ * its place again: nothing is known any more of how far the disk was.
+ */
+static void
+test_older_after_blank (bool placed)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], older, yesterday;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  rounds (&r, 60);
+  older = *d;
+  d->sequence += 50;
+  rounds (&r, 60);
+  yesterday = *d;
+  d->sequence += 50;
+  rounds (&r, 60);
+  stop (&r, 3);
+  put (&r, 3, &yesterday);
+  UNTIL (&r, array (&r)->disk[3]->blank);
+  UNTIL (&r, !placed || !cluster_uuid_is_zero (d->array));
+  assert (state (&r, 3) == MEMBER_OUT);
+  put (&r, 3, &older);
+  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  assert (d->full);
+  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+  assert (array (&r)->rec.member[3].confirmed == array (&r)->rec.member[3].fence);
+  cluster_free (r.c);
+}
+
+/* It goes out, and its place to another disk at once, for its node is drained. */
+static void
+test_old_copy_moves (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], yesterday;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  yesterday = *d;
+  d->sequence += 5;
+  rounds (&r, 60);
+  stop (&r, 2);
+  stop (&r, 3);
+  ASK (&r, cluster_node_drain (r.c, in, "n4", true));
+  assert (r.code == NULL);
+  rounds (&r, 8);
+  assert (state (&r, 3) == MEMBER_IN_SYNC);
+  put (&r, 3, &yesterday);
+  UNTIL (&r, memcmp (array (&r)->rec.member[3].disk, d->uuid, 16) != 0);
+  UNTIL (&r, cluster_uuid_is_zero (d->array)); /* it is free again */
+  cluster_free (r.c);
+}
+
+/* An old copy is served beside a disk whose process is stopped for a moment. */
+static void
+test_old_clone (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[3], yesterday;
+  uint64_t epoch;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  yesterday = *d;
+  d->sequence += 5;
+  rounds (&r, 60);
+  epoch = array (&r)->rec.epoch;
+  put (&r, 4, &yesterday);
+  d->dead = true;
+  rounds (&r, 14);
+  d->dead = false;
+  rounds (&r, 40);
+  assert (state (&r, 3) == MEMBER_IN_SYNC && array (&r)->rec.epoch == epoch);
+  assert (array (&r)->disk[3]->alive && !array (&r)->disk[3]->old_copy);
+  cluster_free (r.c);
+}
+
 /* A running clone goes on asking: that is said once. */
 static void
 test_clone (void)
@@ -357,6 +437,10 @@ main (void)
   test_right_disk_too_late (true);
   test_out_of_order ();
   test_copy_at_once ();
+  test_older_after_blank (false);
+  test_older_after_blank (true);
+  test_old_copy_moves ();
+  test_old_clone ();
   test_clone ();
   return 0;
 }

@@ -409,6 +409,28 @@ test_drain_hindered_rebuild (void)
   cluster_free (r.c);
 }
 
+/* Its new place is drained, too, before it is in-sync there: the first node is not
+ * drained before its data is somewhere.
+ */
+static bool
+scenario_drain_of_target (unsigned kill_at)
+{
+  struct rig r;
+  bool killed;
+
+  begin_move (&r, kill_at); /* from n2 to n5 */
+  r.disk[5].stuck = true;
+  DONE (&r, cluster_node_drain (r.c, in, "n5", true));
+  UNTIL (&r, on (&r, 1, 5) && r.disk[5].join.phase == CLUSTER_JOIN_COPYING);
+  assert (!DRAINED (&r, "n2") && DRAINED (&r, "n5"));
+  r.disk[5].stuck = false;
+  UNTIL (&r, DRAINED (&r, "n2"));
+  assert (state (&r, 1) == MEMBER_IN_SYNC);
+  killed = r.killed;
+  cluster_free (r.c);
+  return killed;
+}
+
 int
 main (void)
 {
@@ -427,5 +449,6 @@ main (void)
   test_kills ("drain, read", scenario_drain_read);
   test_kills ("drain, detached", scenario_drain_detached);
   test_kills ("drain moves on", scenario_drain_moves_on);
+  test_kills ("drain of the target", scenario_drain_of_target);
   return 0;
 }

@@ -153,6 +153,33 @@ test_reborn_with_another (bool both)
   cluster_free (r.c);
 }
 
+/* The array could do without it, but not now: whoever writes waits for another, and
+ * is idle.
+ */
+static void
+test_reborn_beside_a_stalled_writer (void)
+{
+  struct rig r;
+  unsigned last = 1, other;
+  uint64_t fence;
+
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID10, 0, 4);
+  r.disk[0].dead = true;
+  attach (&r, true);
+  while (cluster_array_can_leave_out (array (&r), last))
+    last++;
+  other = last == 1 ? 2 : 1;
+  r.disk[last].dead = true;
+  rounds (&r, 24);
+  report (&r, last);
+  fence = array (&r)->rec.member[other].fence;
+  again (&r, other);
+  UNTIL (&r, array (&r)->rec.member[other].fence > fence && opens (&r, other));
+  assert (state (&r, other) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
 /* The array can do without either, but not without both: one is given back. */
 static void
 test_both_reborn (void)
@@ -181,10 +208,11 @@ test_both_reborn (void)
 }
 
 /* Nobody writes, or has not been heard of for long: readers get new tokens, though
- * those that they have are not of too low an epoch.
+ * those that they have are not of too low an epoch.  killed: weftd is, when it has
+ * just heard of the new life.
  */
 static void
-test_new_tokens (bool writer)
+test_new_tokens (bool writer, bool killed)
 {
   struct rig r;
   uint64_t epoch, session, told;
@@ -203,11 +231,15 @@ test_new_tokens (bool writer)
   epoch = array (&r)->rec.epoch;
   rounds (&r, 30);
   assert (array (&r)->rec.epoch == epoch);
+  r.disk[2].dead = true;
+  rounds (&r, killed ? 24 : 0);
+  r.disk[2].dead = false;
   again (&r, 2);
   told = r.disk[2].min_epoch;
   assert (told <= epoch);
-  UNTIL (&r, array (&r)->rec.epoch > epoch);
-  assert (opens (&r, 2) && r.epoch >= epoch);
+  r.kill_at = killed ? r.steps + 1 : 0;
+  UNTIL (&r, array (&r)->rec.epoch > epoch && opens (&r, 2));
+  assert (r.epoch >= epoch);
   epoch = array (&r)->rec.epoch;
   rounds (&r, 30);
   assert (array (&r)->rec.epoch == epoch); /* once is enough */
@@ -222,8 +254,10 @@ main (void)
   test_reborn (true);
   test_reborn_with_another (false);
   test_reborn_with_another (true);
+  test_reborn_beside_a_stalled_writer ();
   test_both_reborn ();
-  test_new_tokens (false);
-  test_new_tokens (true);
+  test_new_tokens (false, false);
+  test_new_tokens (false, true);
+  test_new_tokens (true, false);
   return 0;
 }

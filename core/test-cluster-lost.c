@@ -268,9 +268,47 @@ test_reborn (void)
   world_end (&w);
 }
 
+/* What a host says of a loss ends a sentence of ours. */
+static void
+test_reason (void)
+{
+  static const struct {
+    const char *said, *ends;
+  } all[] = {
+    { "its connection broke", "lost it: its connection broke" },
+    { "it was not terminated properly..", "terminated properly" },
+    { "can't connect to member 1 (disk /dev/sdb of node n1) at "
+      "nbds://n1.example:10809: could not connect to remote host: Invalid "
+      "argument; check that it is runn",
+      "Invalid argument" },
+    { "can't connect to member 1 (disk /dev/sdb of node n1) at "
+      "nbds://n1.example:10809: could not connect to remote host, for it is not "
+      "on any list of hostnames",
+      "it is not on any list of" },
+  };
+  static struct world w;
+
+  for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
+    struct cluster_input in;
+    const char *reason;
+    size_t n = strlen (all[i].ends);
+
+    healthy (&w);
+    cut_off (&w.disk[1]);
+    in = input (&w, ++w.next_op);
+    cluster_session_lost (w.c, &in, w.host[0].session, 1, all[i].said);
+    pump (&w);
+    reason = rec (&w)->member[1].reason;
+    assert (strncmp (reason, "node ", 5) == 0 && strlen (reason) > n);
+    assert (strcmp (reason + strlen (reason) - n, all[i].ends) == 0);
+    world_end (&w);
+  }
+}
+
 int
 main (void)
 {
+  test_reason ();
   test_reconnect ();
   test_stalled_joiner ();
   test_two_lost ();

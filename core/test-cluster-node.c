@@ -228,6 +228,178 @@ test_jobs (void)
           job (&r, "drain-n2")->total_bytes);
   DONE (&r, cluster_node_drain (r.c, in, "n2", false));
   assert (job (&r, "drain-n2") == NULL);
+
+  /* What has ended is there after a restart, for a day. */
+  assert (job (&r, "rebuild-a-1")->state == CLUSTER_JOB_DONE);
+  restart (&r);
+  assert (job (&r, "rebuild-a-1")->state == CLUSTER_JOB_DONE);
+  assert (job (&r, "rebuild-a-1")->ended_wall_ms);
+  assert (strcmp (job (&r, "create-a")->subject, "array a") == 0);
+  r.now_ms += 25 * 3600 * 1000;
+  restart (&r);
+  assert (job (&r, "rebuild-a-1") == NULL && job (&r, "create-a") == NULL);
+  cluster_free (r.c);
+}
+
+/* ---- Shut out. ---- */
+
+/* The writer's node: its session is over, and members are fenced against it. */
+static bool
+scenario_shut_out_writer (unsigned kill_at)
+{
+  struct rig r;
+  uint64_t session, epoch;
+  bool killed;
+
+  rig_init (&r, kill_at);
+  make_array (&r);
+  attach (&r, true);
+  session = r.session;
+  epoch = array (&r)->rec.epoch;
+  r.attached = false;
+  DONE (&r, cluster_node_shut_out (r.c, in, "host", "administrator kim"));
+  assert (cluster_session_find (r.c, session)->rec.ended);
+  UNTIL (&r, array (&r)->rec.change.epoch == 0);
+  assert (array (&r)->rec.epoch > epoch);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (r.disk[m].min_epoch > epoch);
+  killed = r.killed;
+  cluster_free (r.c);
+  return killed;
+}
+
+/* A member's: it goes out while somebody writes, and comes back when the node is
+ * trusted again.
+ */
+static bool
+scenario_shut_out_member (unsigned kill_at)
+{
+  struct rig r;
+  bool killed;
+
+  rig_init (&r, kill_at);
+  make_array (&r);
+  attach (&r, true);
+  r.disk[1].dead = true; /* what it says is not handed in any more */
+  DONE (&r, cluster_node_shut_out (r.c, in, "n2", "administrator kim"));
+  if (!r.killed) {
+    assert (!cluster_disk_find (r.c, r.disk[1].uuid)->alive);
+    UNTIL (&r, state (&r, 1) == MEMBER_OUT);
+    assert (strstr (array (&r)->rec.member[1].reason, "shut out"));
+  }
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (m == 1 || state (&r, m) == MEMBER_IN_SYNC);
+  r.disk[1].dead = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  killed = r.killed;
+  cluster_free (r.c);
+  return killed;
+}
+
+/* A host's that is both: its member goes out after the change that its session
+ * leaves behind, though weftd is started again meanwhile.
+ */
+static void
+test_shut_out_both (void)
+{
+  struct rig r;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  r.disk[1].node = "host";
+  rounds (&r, 12);
+  attach (&r, true);
+  r.attached = false;
+  r.disk[1].dead = true;
+  DONE (&r, cluster_node_shut_out (r.c, in, "host", "administrator kim"));
+  assert (state (&r, 1) == MEMBER_IN_SYNC);
+  restart (&r);
+  UNTIL (&r, state (&r, 1) == MEMBER_OUT);
+  r.disk[1].dead = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+/* The last copy stays, silent. */
+static void
+test_shut_out_last_copy (void)
+{
+  struct rig r;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  lose (&r, 2);
+  r.disk[1].dead = r.disk[2].dead = true;
+  rounds (&r, 8);
+  DONE (&r, cluster_node_shut_out (r.c, in, "n2", "administrator kim"));
+  rounds (&r, 100);
+  assert (state (&r, 1) == MEMBER_IN_SYNC && !array (&r)->disk[1]->alive);
+  cluster_free (r.c);
+}
+
+/* ---- A disk on another node. ---- */
+
+static void
+test_move (void)
+{
+  struct rig r;
+  const char *node;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  r.proven = true;
+  rounds (&r, 8);
+  REFUSED (&r, "unknown-node",
+           cluster_disk_move (r.c, in, r.disk[1].uuid, "nobody"));
+  REFUSED (&r, "alive", cluster_disk_move (r.c, in, r.disk[1].uuid, "n3"));
+
+  /* Not while it lives, nor when it is silent: somebody is to say so. */
+  r.disk[1].node = "n3";
+  UNTIL (&r, r.disk[1].refused != NULL);
+  assert (strcmp (r.disk[1].refused, "double-used") == 0);
+  rounds (&r, 60);
+  assert (strcmp (r.disk[1].refused, "other-node") == 0);
+  node = array (&r)->disk[1]->rec.node;
+  assert (strcmp (node, "n2") == 0 && !array (&r)->disk[1]->alive);
+
+  /* Where it was it may be at any time, and then it stays there. */
+  DONE (&r, cluster_disk_move (r.c, in, r.disk[1].uuid, "n3"));
+  r.disk[1].node = NULL;
+  rounds (&r, 8);
+  assert (r.disk[1].refused == NULL && array (&r)->disk[1]->alive);
+  r.disk[1].node = "n3";
+  rounds (&r, 60);
+  assert (strcmp (r.disk[1].refused, "other-node") == 0);
+
+  /* Said, and not forgotten by weftd; to another one still not. */
+  DONE (&r, cluster_disk_move (r.c, in, r.disk[1].uuid, "n3"));
+  r.disk[1].node = "n4";
+  restart (&r);
+  rounds (&r, 60);
+  assert (strcmp (r.disk[1].refused, "other-node") == 0);
+  r.disk[1].node = "n3";
+  UNTIL (&r, r.disk[1].refused == NULL);
+  UNTIL (&r, array (&r)->disk[1]->alive);
+  assert (strcmp (array (&r)->disk[1]->rec.node, "n3") == 0);
+  assert (array (&r)->disk[1]->rec.moves_to[0] == '\0');
+
+  /* What has no place in an array moves as it likes, and where no node is known
+   * by a certificate everything does.
+   */
+  r.disk[5].dead = true;
+  rounds (&r, 60);
+  r.disk[5].dead = false;
+  r.disk[5].node = "n1";
+  rounds (&r, 8);
+  assert (r.disk[5].refused == NULL);
+  r.proven = false;
+  r.disk[1].dead = true;
+  rounds (&r, 60);
+  r.disk[1].dead = false;
+  r.disk[1].node = "n4";
+  rounds (&r, 8);
+  assert (r.disk[1].refused == NULL);
   cluster_free (r.c);
 }
 
@@ -238,6 +410,11 @@ main (void)
   test_spare_in_maintenance ();
   test_removal ();
   test_jobs ();
+  test_shut_out_both ();
+  test_shut_out_last_copy ();
+  test_move ();
   test_kills ("evict", scenario_evict);
+  test_kills ("shut out writer", scenario_shut_out_writer);
+  test_kills ("shut out member", scenario_shut_out_member);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "cluster-preflight.h"
 #include "test-cluster-rig.h"
 #include "test-random.h"
 
@@ -219,6 +220,38 @@ lines (const char *words)
   return count;
 }
 
+/* A node that has both copies of something is named, once. */
+static void
+test_crowded (void)
+{
+  struct cluster_create create = { .layout = LAYOUT_RAIDX, .groups = 1,
+                                   .members = 4, .unit = KiB (256),
+                                   .name = "a" };
+  struct cluster_array *plan = calloc (1, sizeof *plan);
+  struct rig r;
+
+  assert (plan);
+  rig_init (&r, 0);
+  r.disk[2].uuid[0] = r.disk[0].uuid[0]; /* both on n1 */
+  rounds (&r, 10);
+  for (unsigned m = 0; m < 4; m++)
+    memcpy (create.disk[m], r.disk[m].uuid, 16);
+  FLY (&r, cluster_preflight_create (r.c, in, &create, plan, &f));
+  assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
+  assert (lines ("The loss of node") == 1);
+
+  /* Pairs of neighbours: positions 0 and 2 mirror each other. */
+  create.layout = LAYOUT_RAID10;
+  FLY (&r, cluster_preflight_create (r.c, in, &create, plan, &f));
+  assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
+  memcpy (create.disk[1], r.disk[2].uuid, 16);
+  memcpy (create.disk[2], r.disk[1].uuid, 16);
+  FLY (&r, cluster_preflight_create (r.c, in, &create, plan, &f));
+  assert (f.allowed && lines ("The loss of node") == 0);
+  cluster_free (r.c);
+  free (plan);
+}
+
 /* Two members leave, and each disk is promised to one of them; as they then go. */
 static void
 test_drain_of_two (void)
@@ -286,6 +319,7 @@ main (void)
 {
   test_random_start ();
   test_words ();
+  test_crowded ();
   test_drain_of_two ();
   test_too_many_nodes ();
   for (unsigned i = 0; i < 40; i++)

@@ -161,6 +161,7 @@ hear (struct rig *r, const struct cluster_output *o)
   for (unsigned i = 0; i < DISKS; i++)
     if (o->op == r->disk[i].op) {
       r->disk[i].op = 0;
+      r->disk[i].refused = o->problem ? o->problem->code : NULL;
       if (o->reply == CLUSTER_REPLY_DISK)
         disk_hears (r, &r->disk[i], o->disk);
       return;
@@ -265,6 +266,7 @@ disk_beat (struct rig *r, struct fake_disk *d)
         .min_epoch = d->min_epoch, .generation = d->generation,
         .states_epoch = d->states_epoch, .sequence = d->sequence,
         .failed = d->failed, .wait_ms = 500, .join = d->join,
+        .proven = r->proven,
         .has_place = !cluster_uuid_is_zero (d->array) };
   struct cluster_input in = input (r, d->op = ++r->op);
 
@@ -280,7 +282,10 @@ disk_beat (struct rig *r, struct fake_disk *d)
   memcpy (hb.array, d->array, 16);
   memcpy (hb.states, d->states, sizeof hb.states);
   snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
-  snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
+  if (d->node)
+    snprintf (hb.node, sizeof hb.node, "%s", d->node);
+  else
+    snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%s", d->instance);
   cluster_disk_heartbeat (r->c, &in, &hb);
   pump (r);

@@ -29,6 +29,8 @@ struct fake_disk {
   struct layout layout; /* of the array */
   char instance[16];
   bool dead, failed;
+  const char *node; /* that serves it; NULL: the one of its number */
+  const char *refused; /* the last answer's code; NULL: it was taken in */
   uint64_t op;
   /* joining */
   bool full;         /* all of its extents are to do */
@@ -60,6 +62,7 @@ struct rig {
   char instance[16];
   bool attached;
   uint64_t attach_op, beat_op, session, epoch, prepared;
+  bool proven; /* disks speak for their nodes by certificates */
   bool lags; /* it does not take epochs in */
   bool busy; /* 400 reads a second, of 1 ms each */
   uint64_t reads;

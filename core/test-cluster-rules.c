@@ -117,6 +117,37 @@ test_silence (void)
   world_end (&w);
 }
 
+/* Whoever starts, again and again, and never listens, is not alive by that. */
+static void
+test_starting (void)
+{
+  static struct world w;
+  struct cluster_disk_heartbeat hb;
+  struct cluster_input in;
+  struct cluster_disk *d;
+
+  healthy (&w);
+  d = cluster_disk_find (w.c, w.disk[0].uuid);
+  hb = disk_words (&w.disk[0], 0);
+  hb.starting = true;
+  for (uint64_t ms = 0; ms < MEMBER_TTL_MS; ms += CLUSTER_TICK_MS) {
+    assert (d->alive);
+    in = input (&w, ++w.next_op);
+    cluster_disk_heartbeat (w.c, &in, &hb);
+    pump (&w);
+    said (&w, 0);
+    tick (&w, CLUSTER_TICK_MS);
+  }
+  assert (!d->alive);
+  hb.starting = false;
+  in = input (&w, ++w.next_op);
+  cluster_disk_heartbeat (w.c, &in, &hb);
+  pump (&w);
+  said (&w, 0);
+  assert (d->alive);
+  world_end (&w);
+}
+
 /* A pause of weftd's own makes nobody silent. */
 static void
 test_pause (void)
@@ -191,6 +222,17 @@ test_old_database (void)
     assert ((cluster_read_only (w.c) != NULL) == (i != 1));
     world_end (&w);
   }
+
+  /* But what no epoch ever gets to shows that the disk lies. */
+  healthy (&w);
+  ahead = w.disk[0];
+  ahead.uuid[0] ^= 0x80;
+  memset (ahead.array, 0, 16);
+  ahead.min_epoch = EPOCH_MAX / 2;
+  m = beat (&w, &ahead);
+  expect_refused (&m, CLUSTER_INVALID, "nonsense");
+  assert (cluster_disk_find (w.c, ahead.uuid) == NULL);
+  world_end (&w);
 
   /* And by a host. */
   healthy (&w);
@@ -323,6 +365,7 @@ main (void)
   test_foreign ();
   test_double_use ();
   test_silence ();
+  test_starting ();
   test_pause ();
   test_old_database ();
   test_ended_sessions ();

@@ -22,6 +22,8 @@ same_key (const struct cluster_record *a, const struct cluster_record *b)
     return memcmp (a->array.uuid, b->array.uuid, 16) == 0;
   case CLUSTER_RECORD_SESSION:
     return a->session.id == b->session.id;
+  case CLUSTER_RECORD_JOB:
+    return strcmp (a->job.id, b->job.id) == 0;
   default:
     return true;
   }

@@ -352,7 +352,7 @@ deliver (struct world *w, const struct message *m)
 
 /* ---- What members and hosts say. ---- */
 
-static struct cluster_disk_heartbeat
+struct cluster_disk_heartbeat
 disk_words (const struct disk *d, uint64_t wait_ms)
 {
   struct cluster_disk_heartbeat hb

@@ -138,6 +138,10 @@ void carry_out (struct world *w);
 /* weftd dies and starts again: nobody who waits gets an answer. */
 void reincarnate (struct world *w);
 
+/* What a member says in a heartbeat. */
+struct cluster_disk_heartbeat disk_words (const struct disk *d,
+                                          uint64_t wait_ms);
+
 /* One heartbeat, or one attach; the answer comes with carry_out. */
 void disk_beat (struct world *w, struct disk *d, uint64_t wait_ms);
 void host_beat (struct world *w, struct host *h);

@@ -346,8 +346,10 @@ no_answer (struct admin *c, CURLcode r)
            r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM ||
            r == CURLE_SSL_CONNECT_ERROR)
     snprintf (c->error, sizeof c->error,
-              "weftd at %s: %s; check that the TLS folder is what its cluster "
-              "gave to this host", c->base, why);
+              "weftd at %s: %s; check that the TLS folder holds the "
+              "certificate of its CA (ca-cert.pem, as weftd has it at "
+              "/ca.pem), and that the clocks of both hosts are right",
+              c->base, why);
   else
     snprintf (c->error, sizeof c->error,
               "weftd at %s does not answer: %s; check that it is running and "

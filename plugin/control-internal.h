@@ -71,6 +71,9 @@ struct control {
   enum member_state change_states[ARRAY_MEMBERS_MAX];
   uint64_t asked, prepared; /* of the engine; by it */
   uint64_t told_settled, told_prepared;
+  json_t *taken, *taken_stats; /* what weftd has of the heartbeat thread's last
+                                  words, that thread's own; NULL: nothing */
+  json_int_t generation; /* of the weftd that has it */
   uint64_t heard_ms; /* when a heartbeat was sent that weftd has answered */
   bool held;
   bool relinked; /* an in-sync member was away: copies may differ */

@@ -134,13 +134,17 @@ control_take (struct control *c, const json_t *reply)
   enum member_state states[ARRAY_MEMBERS_MAX], next[ARRAY_MEMBERS_MAX];
   uint64_t epoch, change_epoch;
   struct map *map, *old = NULL;
-  bool commit;
+  bool same, commit;
 
-  if (!take_states (c, reply, &epoch, states))
+  /* True: those of the epoch in which we work. */
+  same = json_is_true (json_object_get (reply, "states"));
+  if (same)
+    epoch = json_integer_value (json_object_get (reply, "epoch"));
+  else if (!take_states (c, reply, &epoch, states))
     return;
   map = take_map (c, reply, epoch);
   pthread_mutex_lock (&c->lock);
-  if (epoch > c->epoch) {
+  if (!same && epoch > c->epoch) {
     c->epoch = epoch;
     memcpy (c->states, states, sizeof states);
   }
@@ -239,7 +243,38 @@ stats_json (struct engine *e, unsigned members)
   return json;
 }
 
-/* One heartbeat; returns the HTTP status. */
+/* What has not changed since weftd took it in is not said again. */
+static void
+add_stats (struct control *c, json_t *body)
+{
+  json_t *said = json_copy (body);
+  json_t *stats = stats_json (c->engine, c->members);
+  bool same = json_equal (stats, c->taken_stats);
+
+  json_object_set_new (body, "news",
+                       json_boolean (!json_equal (said, c->taken)));
+  json_object_set (body, "stats", same ? json_true () : stats);
+  json_decref (c->taken);
+  json_decref (c->taken_stats);
+  c->taken = said;
+  c->taken_stats = stats;
+}
+
+/* weftd has answered; NULL: it has not. */
+static void
+keep_taken (struct control *c, const json_t *reply)
+{
+  json_t *generation = json_object_get (reply, "generation");
+
+  if (generation && json_integer_value (generation) == c->generation)
+    return;
+  c->generation = json_integer_value (generation);
+  json_decref (c->taken);
+  json_decref (c->taken_stats);
+  c->taken = c->taken_stats = NULL;
+}
+
+/* One heartbeat; returns the HTTP status.  The heartbeat thread's waits. */
 static int
 beat (struct control *c, struct admin *admin, unsigned wait_ms)
 {
@@ -253,15 +288,18 @@ beat (struct control *c, struct admin *admin, unsigned wait_ms)
   prepared = c->prepared;
   pthread_mutex_unlock (&c->lock);
   snprintf (path, sizeof path, "/api/v1/sessions/%s/heartbeat", c->session);
-  body = json_pack ("{s:s, s:I, s:I, s:s?, s:o, s:b, s:i}", "instance",
+  body = json_pack ("{s:s, s:I, s:I, s:s?, s:b, s:i}", "instance",
                     c->instance, "epoch", (json_int_t) epoch, "prepared",
-                    (json_int_t) prepared, "uri", params.uri, "stats",
-                    stats_json (c->engine, c->members),
+                    (json_int_t) prepared, "uri", params.uri,
                     "draining", (int) engine_ending (c->engine), "wait_ms",
                     (int) wait_ms);
+  if (wait_ms > 0)
+    add_stats (c, body);
   status = admin_call (admin, "POST", path, body, &reply,
                        wait_ms + CALL_TIMEOUT_MS);
   json_decref (body);
+  if (wait_ms > 0)
+    keep_taken (c, status == 200 ? reply : NULL);
   if (weft_debug_control)
     nbdkit_debug ("weft: heartbeat: %d %s", status, admin_error (admin));
   if (status == 200) {
@@ -472,6 +510,8 @@ control_end (struct control *c, bool clean)
   if (clean && !c->over && c->session[0])
     control_detach_session (c);
   map_free (c->latest);
+  json_decref (c->taken);
+  json_decref (c->taken_stats);
   admin_free (c->admin);
   admin_free (c->teller_admin);
   admin_free (c->reporter_admin);

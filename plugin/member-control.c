@@ -42,6 +42,7 @@ static struct {
   char instance[33]; /* of this process: two that serve one disk differ */
   struct load_meter meter;
   struct superblock told; /* to weftd, last */
+  json_t *taken; /* what of it weftd has taken in; NULL: nothing yet */
   enum member_join_phase told_phase;
   struct admin *admin; /* of the talk thread */
   pthread_t talk, care;
@@ -143,6 +144,16 @@ join_progress (uint64_t data_bytes)
     "waits", done.waits[0] ? done.waits : NULL);
 }
 
+static void
+forget_taken (void)
+{
+  json_decref (control.taken);
+  control.taken = NULL;
+}
+
+/* What changes seldom comes first.  While weftd has that, there is no news.
+ * Before nbdkit has bound its socket, which may fail yet, we are starting.
+ */
 static json_t *
 heartbeat (unsigned wait_ms)
 {
@@ -150,6 +161,7 @@ heartbeat (unsigned wait_ms)
   const char *reason;
   uint64_t dirty;
   json_t *json, *join;
+  bool news;
 
   pthread_mutex_lock (&server.lock);
   control.told = sb = *member_confirmed (server.member);
@@ -159,8 +171,8 @@ heartbeat (unsigned wait_ms)
   pthread_mutex_unlock (&server.lock);
 
   json = json_pack (
-    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:I, "
-    "s:o}",
+    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
+    "s:o, s:o}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
     "path", server.disk->path, "size", (json_int_t) server.disk->size,
     "data_bytes", (json_int_t) sb.data_bytes,
@@ -168,16 +180,21 @@ heartbeat (unsigned wait_ms)
     "states_epoch", (json_int_t) sb.states_epoch,
     "sequence", (json_int_t) sb.sequence,
     "generation", (json_int_t) sb.generation,
-    "dirty_extents", (json_int_t) dirty,
-    "state", reason ? "failed" : "serving", "reason", reason,
-    "wait_ms", (json_int_t) wait_ms, "join", join);
+    "state", reason ? "failed" : control.admin ? "serving" : "starting",
+    "reason", reason,
+    "join", join, "cluster", uuid_or_null (sb.cluster),
+    "array", uuid_or_null (sb.array),
+    "position", format_uuid_zero (sb.array) ? json_null ()
+                                            : json_integer (sb.position));
+  news = !json_equal (json, control.taken);
+  forget_taken ();
+  control.taken = json_copy (json);
   if (json == NULL ||
-      json_object_set_new (json, "cluster", uuid_or_null (sb.cluster)) == -1 ||
-      json_object_set_new (json, "array", uuid_or_null (sb.array)) == -1 ||
-      json_object_set_new (json, "position",
-                           format_uuid_zero (sb.array) ?
-                           json_null () : json_integer (sb.position)) == -1 ||
-      (!format_uuid_zero (sb.array) && add_place (json, &sb) == -1) ||
+      (news && !format_uuid_zero (sb.array) && add_place (json, &sb) == -1) ||
+      json_object_set_new (json, "news", json_boolean (news)) == -1 ||
+      json_object_set_new (json, "wait_ms", json_integer (wait_ms)) == -1 ||
+      json_object_set_new (json, "dirty_extents",
+                           json_integer ((json_int_t) dirty)) == -1 ||
       json_object_set_new (json, "load",
                            load_json (&control.meter,
                                       &server.counters)) == -1) {
@@ -278,6 +295,25 @@ parse_assignment (json_t *json, struct member_desire *d)
   return NULL;
 }
 
+/* It is what was said in the heartbeat that this answers. */
+static void
+same_assignment (struct member_desire *d)
+{
+  const struct superblock *sb = &control.told;
+
+  d->assigned = true;
+  memcpy (d->array, sb->array, 16);
+  d->position = sb->position;
+  d->layout = sb->layout;
+  d->n = sb->n;
+  d->groups = sb->groups;
+  d->unit = sb->unit;
+  d->member_bytes = sb->member_bytes;
+  d->dup = sb->dup;
+  d->epoch = sb->states_epoch;
+  memcpy (d->states, sb->states, sizeof d->states);
+}
+
 /* One source of a join order; those that make no sense are an error. */
 static int
 parse_source (json_t *json, struct pull_order *o)
@@ -345,18 +381,22 @@ parse_reply (json_t *reply, struct member_desire *d, uint8_t key[KEY_BYTES])
     return "cluster";
   if (get_number (reply, "min_epoch", EPOCH_MAX, &d->min_epoch) == -1)
     return "min_epoch";
-  if (get_key (reply, key) == -1)
-    return "key";
   if (release && !json_is_null (release) &&
       get_uuid (reply, "release", d->release) == -1)
     return "release";
   if (assignment == NULL)
     return "assignment";
+  if (json_is_true (assignment) && !format_uuid_zero (control.told.array)) {
+    same_assignment (d);
+    return NULL;
+  }
+  if (get_key (reply, key) == -1)
+    return "key";
   return json_is_null (assignment) ? NULL : parse_assignment (assignment, d);
 }
 
-/* Hand the engine what weftd wants. */
-static void
+/* Hand the engine what weftd wants.  False: it does not have it. */
+static bool
 obey (json_t *reply)
 {
   struct member_desire d = { .assigned = false };
@@ -375,7 +415,7 @@ obey (json_t *reply)
               field);
     say (why);
     pull_order_free (order);
-    return;
+    return false;
   }
   if (control.admin == NULL) { /* threads do not outlive the fork */
     pull_order_free (order);
@@ -384,7 +424,8 @@ obey (json_t *reply)
   pthread_mutex_lock (&server.lock);
   obeyed = member_desire (server.member, &d, why, sizeof why);
   if (obeyed) {
-    member_set_key (server.member, key);
+    if (!json_is_true (json_object_get (reply, "assignment")))
+      member_set_key (server.member, key);
     err = pull_obey (order);
   }
   else
@@ -395,6 +436,7 @@ obey (json_t *reply)
     snprintf (why, sizeof why, "rebuild: no thread to copy with: %s; it is "
               "tried again", strerror (err));
   say (why);
+  return obeyed;
 }
 
 /* Does weftd not know the array that we have a place in?  Then it may be told
@@ -420,6 +462,7 @@ beat (struct admin *admin, unsigned wait_ms, bool *unknown)
 
   *unknown = false;
   if (body == NULL) {
+    forget_taken ();
     say ("out of memory for a heartbeat");
     return -1;
   }
@@ -427,8 +470,8 @@ beat (struct admin *admin, unsigned wait_ms, bool *unknown)
   snprintf (path, sizeof path, "/api/v1/disks/%s/heartbeat", uuid);
   status = admin_call (admin, "POST", path, body, &reply,
                        wait_ms + REPLY_TIMEOUT_MS);
-  if (status == 200)
-    obey (reply);
+  if (status != 200 || !obey (reply))
+    forget_taken (); /* all is said again, and so answered, with the key */
   *unknown = status == 409 && may_be_imported (reply);
   json_decref (reply);
   json_decref (body);
@@ -616,4 +659,5 @@ member_control_stop (void)
   control.talking = control.caring = false;
   admin_free (control.admin);
   control.admin = NULL;
+  forget_taken ();
 }

@@ -18,6 +18,8 @@
 #include "text.h"
 
 #define KEY_FORMAT "%020" PRIu64
+#define ACTION_BYTES 96
+#define WORK_MAX 20 /* of each kind, of a node in ten minutes */
 
 void
 audit_free (struct auth *a)
@@ -64,6 +66,12 @@ audit_load (struct auth *a, const char *key, const char *json, char *why,
   return 0;
 }
 
+static bool
+is_attach (const struct request *r)
+{
+  return strstr (r->route->pattern, "{name}/sessions") != NULL;
+}
+
 /* Heartbeats and the like are a node's work, not somebody's decision. */
 static bool
 belongs (const struct request *r)
@@ -73,10 +81,48 @@ belongs (const struct request *r)
   if (route->method == NULL || strcmp (route->method, "GET") == 0 ||
       route->asks || r->query.dry_run)
     return false;
-  if (route->who == WHO_NODE && strstr (route->pattern, "/certificate") == NULL)
-    return strcmp (route->method, "DELETE") == 0 &&
-           r->caller.via != VIA_CERTIFICATE;
-  return true;
+  return route->who != WHO_NODE || is_attach (r) ||
+         strcmp (route->method, "DELETE") == 0 ||
+         strstr (route->pattern, "/certificate") != NULL;
+}
+
+static void
+print_action (const struct request *r, char text[ACTION_BYTES])
+{
+  const char *path = r->route->pattern;
+
+  if (strncmp (path, "/api/v1", 7) == 0)
+    path += 7;
+  snprintf (text, ACTION_BYTES, "%s %s", r->route->method, path);
+}
+
+/* Who tries again and again must not push out what others did: not by what is
+ * refused, nor a node by its work.
+ */
+static bool
+is_flood (const struct request *r, int status)
+{
+  const struct caller *caller = &r->caller;
+  char action[ACTION_BYTES], whose[128];
+
+  print_action (r, action);
+  snprintf (whose, sizeof whose, "audit %s %s", caller->address, caller->name);
+  return !refusals_few (action, whose, status < 400 ? WORK_MAX : 1);
+}
+
+bool
+auth_audits_refusal (const struct request *r)
+{
+  return belongs (r) && !is_flood (r, 403);
+}
+
+static bool
+may_flood (const struct request *r, int status)
+{
+  if (r->refused.status)
+    return false; /* auth_audits_refusal was asked */
+  return is_attach (r) || r->caller.role == ROLE_NODE ||
+         (status >= 400 && r->caller.role != ROLE_ADMIN);
 }
 
 /* What it was about. */
@@ -91,8 +137,17 @@ subject_of (const struct request *r)
     snprintf (text, sizeof text, "%s/%u", r->name, r->member);
     return json_string (text);
   }
+  if (is_attach (r) && r->attach.takeover) {
+    snprintf (text, sizeof text, "%s, takeover", r->name);
+    return json_string (text);
+  }
   if (strstr (pattern, "{name}"))
     return json_string (r->name);
+  if (strstr (pattern, "{uuid}") && r->name[0]) {
+    text_uuid_print (r->uuid, text);
+    strcat (strcat (text, " to "), r->name);
+    return json_string (text);
+  }
   if (strstr (pattern, "{uuid}"))
     return text_uuid (r->uuid);
   if (strstr (pattern, "{id}"))
@@ -107,20 +162,13 @@ auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
             int status, uint64_t wall_ms)
 {
   const struct caller *caller = &r->caller;
-  const char *path = r->route->pattern;
-  char key[STORE_KEY_BYTES], action[128], *text;
+  char key[STORE_KEY_BYTES], action[ACTION_BYTES], *text;
   uint64_t gone;
   json_t *line;
 
-  if (!belongs (r))
+  if (!belongs (r) || (may_flood (r, status) && is_flood (r, status)))
     return;
-  /* Who tries passwords must not push out what others did. */
-  if (status >= 400 && caller->role == ROLE_NOBODY &&
-      !refusals_first (path, caller->address))
-    return;
-  if (strncmp (path, "/api/v1", 7) == 0)
-    path += 7;
-  snprintf (action, sizeof action, "%s %s", r->route->method, path);
+  print_action (r, action);
   line = json_pack ("{so so ss ss ss so si}", "at", text_time (wall_ms), "who",
                     text_or_null (caller->name), "via",
                     auth_via_word (caller->via), "address", caller->address,

@@ -132,8 +132,10 @@ void audit_free (struct auth *a);
 #define PASSWORD_BYTES_MIN 12
 #define PASSWORD_BYTES_MAX 256
 
-/* Around each of the two below; false: too many wait already. */
-bool password_begin (void);
+/* Around each of the two below; false: too many wait already.  known: whoever
+ * asks is somebody, or has been at this address before.
+ */
+bool password_begin (bool known);
 void password_end (void);
 
 void password_make (const char *text, struct auth_password *p);

@@ -86,17 +86,34 @@ make_key (char key[128], char kind, const char *address, const char *user)
             kind == 'a' ? "" : user);
 }
 
-/* How many of the buckets stand in the way. */
-static size_t
-kinds_for (const char *address, const char *user, uint64_t now_ms)
+static bool
+is_known (const char *address, const char *user, uint64_t now_ms)
 {
   char key[128];
 
   make_key (key, 'b', address, user);
   for (size_t i = 0; i < KNOWN_MAX; i++)
     if (strcmp (known[i].key, key) == 0)
-      return now_ms < known[i].at_ms + KNOWN_MS ? KINDS - 1 : KINDS;
-  return KINDS;
+      return now_ms < known[i].at_ms + KNOWN_MS;
+  return false;
+}
+
+/* How many of the buckets stand in the way. */
+static size_t
+kinds_for (const char *address, const char *user, uint64_t now_ms)
+{
+  return is_known (address, user, now_ms) ? KINDS - 1 : KINDS;
+}
+
+bool
+limit_is_known (const char *address, const char *user, uint64_t now_ms)
+{
+  bool r;
+
+  pthread_mutex_lock (&lock);
+  r = is_known (address, user, now_ms);
+  pthread_mutex_unlock (&lock);
+  return r;
 }
 
 unsigned

@@ -3,6 +3,7 @@
 #ifndef WEFT_AUTH_LIMIT_H
 #define WEFT_AUTH_LIMIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Before a try.  Returns 0, or the seconds to wait. */
@@ -13,5 +14,6 @@ void limit_give_back (const char *address, const char *user, uint64_t now_ms);
  * address, and not kept out by those who try the user's password elsewhere.
  */
 void limit_known (const char *address, const char *user, uint64_t now_ms);
+bool limit_is_known (const char *address, const char *user, uint64_t now_ms);
 
 #endif /* WEFT_AUTH_LIMIT_H */

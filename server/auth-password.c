@@ -1,6 +1,7 @@
 /* auth-password.c: hashes of passwords, by scrypt: slow and large on purpose,
  * so that a stolen database is of little use.  A few at a time are made; who
- * comes when many wait already is sent away.
+ * comes when many wait already is sent away.  Strangers wait apart from those
+ * who are known, and behind them: so they keep each other out alone.
  */
 
 #include <config.h>
@@ -22,25 +23,27 @@
 #define MEMORY_BYTES_MAX (UINT64_C (1) << 30)
 
 #define AT_A_TIME 2
-#define WAITING_MAX 32
+#define WAITING_MAX 32 /* of each sort */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
-static unsigned waiting, running;
+static unsigned waiting[2], running; /* waiting: strangers, known */
 
 bool
-password_begin (void)
+password_begin (bool known)
 {
   bool fine;
 
   pthread_mutex_lock (&lock);
-  fine = waiting < WAITING_MAX;
+  fine = waiting[known] < WAITING_MAX;
   if (fine) {
-    waiting++;
-    while (running == AT_A_TIME)
+    waiting[known]++;
+    while (running == AT_A_TIME || (!known && waiting[true] > 0))
       pthread_cond_wait (&left, &lock);
-    waiting--;
+    waiting[known]--;
     running++;
+    if (known)
+      pthread_cond_broadcast (&left); /* strangers may have waited for this */
   }
   pthread_mutex_unlock (&lock);
   return fine;
@@ -51,7 +54,7 @@ password_end (void)
 {
   pthread_mutex_lock (&lock);
   running--;
-  pthread_cond_signal (&left);
+  pthread_cond_broadcast (&left); /* who may go on, finds out */
   pthread_mutex_unlock (&lock);
 }
 

@@ -242,6 +242,9 @@ by_cookie (struct auth *a, const struct auth_credentials *given,
   caller->role = role_now (a, caller, wall_ms);
   if (caller->role == ROLE_NOBODY)
     return true; /* an old cookie makes nobody worse than nobody */
+  s = auth_secret (a, SECRET_LOGIN, caller->hash);
+  strcpy (caller->name, s->name);
+  strcpy (caller->owner, s->name);
   auth_csrf (given->cookie, caller->csrf);
   if (given->changes &&
       (given->csrf == NULL || strlen (given->csrf) != strlen (caller->csrf) ||
@@ -249,10 +252,7 @@ by_cookie (struct auth *a, const struct auth_credentials *given,
     return refuse (refusal, 403, "csrf",
                    "a change by a logged-in page needs the header X-Weft-CSRF, "
                    "as GET /api/v1/me gives it: load the page again");
-  s = auth_secret (a, SECRET_LOGIN, caller->hash);
   s->used = wall_ms;
-  strcpy (caller->name, s->name);
-  strcpy (caller->owner, s->name);
   return true;
 }
 
@@ -298,8 +298,8 @@ auth_recognise (struct auth *a, const struct auth_credentials *given,
 }
 
 bool
-auth_may (const struct caller *caller, const struct route *route,
-          struct auth_refusal *refusal)
+auth_may (struct auth *a, const struct caller *caller,
+          const struct route *route, struct auth_refusal *refusal)
 {
   enum auth_who who = route->who;
 
@@ -307,6 +307,11 @@ auth_may (const struct caller *caller, const struct route *route,
     who = strcmp (route->method, "GET") == 0 ? WHO_VIEWER : WHO_ADMIN;
   if (who == WHO_ANYBODY || caller->role == ROLE_ADMIN)
     return true;
+  if (caller->role == ROLE_NOBODY && auth_setup_required (a))
+    return refuse (refusal, 401, "login-required",
+                   "this needs a login, and there is no user yet: the one-time "
+                   "URL in the file setup-url of weftd's state directory makes "
+                   "the first, in a browser or by weftctl setup");
   if (caller->role == ROLE_NOBODY)
     return refuse (refusal, 401, "login-required",
                    "this needs a login: in the browser at /login.html, with "
@@ -372,6 +377,18 @@ const char *
 auth_cookie_name (bool tls)
 {
   return tls ? "__Host-weft" : "weft";
+}
+
+void
+auth_caller_words (const struct caller *c, char text[AUTH_CALLER_BYTES])
+{
+  if (c->via == VIA_NONE)
+    snprintf (text, AUTH_CALLER_BYTES, "somebody at %s (weftd needs no login)",
+              c->address);
+  else
+    snprintf (text, AUTH_CALLER_BYTES, "%s %s at %s",
+              c->via == VIA_TOKEN ? "token" : "administrator", c->name,
+              c->address);
 }
 
 const char *

@@ -98,8 +98,8 @@ bool auth_recognise (struct auth *a, const struct auth_credentials *given,
                      uint64_t wall_ms, struct caller *caller,
                      struct auth_refusal *refusal);
 /* May it call this route? */
-bool auth_may (const struct caller *caller, const struct route *route,
-               struct auth_refusal *refusal);
+bool auth_may (struct auth *a, const struct caller *caller,
+               const struct route *route, struct auth_refusal *refusal);
 /* Has it been logged out, deleted or revoked since? */
 bool auth_still (struct auth *a, const struct caller *caller, uint64_t wall_ms);
 bool auth_setup_required (struct auth *a);
@@ -122,12 +122,18 @@ json_t *auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
                      int *status);
 /* Take the node's certificates back; the records go along with t. */
 void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
+/* Does it belong in the audit trail that r was refused, before it was read?  Said
+ * once in a while.
+ */
+bool auth_audits_refusal (const struct request *r);
 /* Keep in the audit trail that r was answered so, if it belongs there. */
 void auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
                  int status, uint64_t wall_ms);
 /* Newest first, below the cursor (0: the newest), at most `limit`. */
 json_t *auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit);
-/* May the caller, if it is a node, say this?  Of itself alone. */
+/* May the caller, if it is a node, say this?  Of itself alone.  (Of disks the
+ * engine decides.)
+ */
 bool auth_speaks_for_itself (const struct cluster *c, const struct request *r);
 /* Now and then: what has expired, and when logins were last used. */
 void auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms);
@@ -135,6 +141,9 @@ void auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms);
 /* Of the login, with and without TLS. */
 const char *auth_cookie_name (bool tls);
 
+/* Who it is, for people: "administrator kim at 192.0.2.7". */
+#define AUTH_CALLER_BYTES 160
+void auth_caller_words (const struct caller *c, char text[AUTH_CALLER_BYTES]);
 const char *auth_via_word (enum auth_via via);
 const char *auth_role_word (enum auth_role role); /* NULL: nobody */
 int auth_role_parse (const char *word); /* of a user or token; -1: no role */

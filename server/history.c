@@ -201,9 +201,26 @@ make_tables (sqlite3 *db)
   return run_sql (db, "COMMIT") == SQLITE_OK ? 0 : -1;
 }
 
-static int
-try_open (struct history *h)
+/* Is what is in the file no good, whoever reads it?  (Not: it can't be read or
+ * written for now.)
+ */
+static bool
+is_broken (const struct history *h)
 {
+  int error = sqlite3_errcode (h->db);
+  struct stat st;
+
+  return error == SQLITE_CORRUPT || error == SQLITE_NOTADB ||
+         error == SQLITE_ERROR /* other tables than ours */ ||
+         (stat (h->path, &st) == 0 && !S_ISREG (st.st_mode));
+}
+
+static int
+try_open (struct history *h, bool *foreign)
+{
+  sqlite3_int64 tables, id, version;
+
+  *foreign = false;
   if (sqlite3_open_v2 (h->path, &h->db,
                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL)
       != SQLITE_OK)
@@ -211,26 +228,34 @@ try_open (struct history *h)
   sqlite3_busy_timeout (h->db, 1000);
   /* A power cut may take the last samples, but breaks nothing. */
   if (run_sql (h->db, "PRAGMA journal_mode=WAL") ||
-      run_sql (h->db, "PRAGMA synchronous=NORMAL"))
+      run_sql (h->db, "PRAGMA synchronous=NORMAL") ||
+      (tables = ask_number (h->db, "SELECT count(*) FROM sqlite_master")) == -1)
     return -1;
-  if (ask_number (h->db, "SELECT count(*) FROM sqlite_master") == 0)
+  if (tables == 0)
     return make_tables (h->db);
-  return ask_number (h->db, "PRAGMA application_id") == APPLICATION_ID &&
-             ask_number (h->db, "PRAGMA user_version") == SCHEMA_VERSION
-           ? 0 : -1;
+  id = ask_number (h->db, "PRAGMA application_id");
+  version = ask_number (h->db, "PRAGMA user_version");
+  *foreign = id != -1 && version != -1 &&
+             (id != APPLICATION_ID || version != SCHEMA_VERSION);
+  return id == APPLICATION_ID && version == SCHEMA_VERSION ? 0 : -1;
 }
 
 static void
-set_aside (struct history *h)
+close_db (struct history *h)
+{
+  sqlite3_close (h->db);
+  h->db = NULL;
+}
+
+static void
+set_aside (struct history *h, const char *why)
 {
   char other[4200];
 
   log_line (CLUSTER_WARNING, "the history in %s cannot be used (%s): it is "
             "kept as history.db.broken, and a new one begins; nothing else "
-            "depends on it", h->path,
-            h->db ? sqlite3_errmsg (h->db) : "out of memory");
-  sqlite3_close (h->db);
-  h->db = NULL;
+            "depends on it", h->path, why);
+  close_db (h);
   snprintf (other, sizeof other, "%s.broken", h->path);
   if (rename (h->path, other) == -1 && errno != ENOENT)
     unlink (h->path);
@@ -240,16 +265,32 @@ set_aside (struct history *h)
   unlink (other);
 }
 
+/* Said once. */
+static void
+fail (struct history *h)
+{
+  if (!h->failing)
+    log_line (CLUSTER_WARNING, "cannot use the history %s: %s; charts will have "
+              "a gap until that is mended", h->path,
+              h->db ? sqlite3_errmsg (h->db) : "out of memory");
+  h->failing = true;
+}
+
 static void
 open_db (struct history *h)
 {
-  if (try_open (h) == 0)
+  bool foreign;
+
+  if (try_open (h, &foreign) == 0)
     return;
-  set_aside (h);
-  if (try_open (h) == 0)
-    return;
-  sqlite3_close (h->db);
-  h->db = NULL; /* the next batch tries again */
+  if (h->db && (foreign || is_broken (h))) {
+    set_aside (h, foreign ? "it is another program's, or of another version"
+                          : sqlite3_errmsg (h->db));
+    if (try_open (h, &foreign) == 0)
+      return;
+  }
+  fail (h);
+  close_db (h); /* the next batch tries again */
 }
 
 /* ?1.. are numbers. */
@@ -367,8 +408,6 @@ store (struct history *h, const struct batch *b)
 static void
 take (struct history *h, const struct batch *b)
 {
-  int error;
-
   if (h->db == NULL)
     open_db (h);
   if (h->db == NULL)
@@ -377,17 +416,11 @@ take (struct history *h, const struct batch *b)
     h->failing = false;
     return;
   }
-  error = sqlite3_errcode (h->db);
-  if (error == SQLITE_CORRUPT || error == SQLITE_NOTADB ||
-      error == SQLITE_ERROR) {
-    set_aside (h);
+  if (is_broken (h)) {
+    set_aside (h, sqlite3_errmsg (h->db));
     return;
   }
-  if (!h->failing)
-    log_line (CLUSTER_WARNING, "cannot write to the history %s: %s; charts "
-              "will have a gap until that is mended", h->path,
-              sqlite3_errmsg (h->db));
-  h->failing = true;
+  fail (h);
   run_sql (h->db, "ROLLBACK");
 }
 

@@ -132,14 +132,19 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
   }
   fine = auth_recognise (auth, &given, loop_wall_ms (h->loop), &r->caller,
                          &refusal) &&
-         auth_may (&r->caller, r->route, &refusal);
+         auth_may (auth, &r->caller, r->route, &refusal);
   OPENSSL_cleanse (cookie, sizeof cookie);
   if (fine)
     return true;
   http_log_refusal (conn, refusal.code);
-  if (http_drop_body (conn))
-    http_refuse (conn, refusal.status, NULL, refusal.code,
-                 refusal.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
-                 "%s", refusal.why);
+  if (!http_drop_body (conn))
+    return false;
+  if (auth_audits_refusal (r)) {
+    r->refused = refusal;
+    loop_ask (h->loop, r);
+  }
+  http_refuse (conn, refusal.status, NULL, refusal.code,
+               refusal.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
+               "%s", refusal.why);
   return false;
 }

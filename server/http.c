@@ -315,6 +315,14 @@ start (struct http *h, char *why, size_t why_size)
   print_listeners (&h->options, listen, sizeof listen);
   snprintf (threads, sizeof threads, "%d", DOORMAN_THREADS);
   h->context = mg_start (&callbacks, h, settings);
+  /* It goes on with fewer threads, and perhaps without the one that listens. */
+  if (h->context && strstr (h->failure, "Cannot start worker thread")) {
+    snprintf (why, why_size,
+              "cannot start %s threads, one for each who may wait for an "
+              "answer: raise the limit (TasksMax= in weftd.service, the "
+              "container's pids limit, ulimit -u and -v)", threads);
+    return -1;
+  }
   if (h->context)
     return 0;
   snprintf (why, why_size,
@@ -340,6 +348,8 @@ http_start (const struct http_options *options, struct loop *loop,
   h->hub = hub;
   if (begin_library (h, ca, why, why_size) == -1 ||
       start (h, why, why_size) == -1) {
+    if (h->context) /* its threads have it to the end */
+      return NULL;
     tls_free (h->tls);
     free (h);
     return NULL;
@@ -364,6 +374,7 @@ http_url (const struct http *h, unsigned i, char url[80])
 void
 http_stop (struct http *h)
 {
+  doorman_close ();
   mg_stop (h->context);
   mg_exit_library ();
   tls_free (h->tls);

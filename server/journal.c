@@ -81,6 +81,38 @@ text_of (const json_t *json, const char *field)
   return json_string_value (json_object_get (json, field));
 }
 
+static bool
+is_line (const json_t *json)
+{
+  return text_of (json, "at") && text_of (json, "text") &&
+         text_of (json, "subject") &&
+         severity_of (text_of (json, "severity")) != -1;
+}
+
+void
+journal_load_event (struct journal *j, uint64_t id, const json_t *line)
+{
+  json_t *copy = is_line (line) ? json_deep_copy (line) : NULL;
+
+  if (copy)
+    append (j, id, copy);
+}
+
+/* What a record says, its event need not say as well. */
+static void
+forget_from (struct journal *j, uint64_t id)
+{
+  struct line *last;
+
+  for (; j->count > 0; j->count--) {
+    last = &j->lines[(j->first + j->count - 1) % JOURNAL_MAX];
+    if (last->id < id)
+      break;
+    json_decref (last->json);
+    last->json = NULL;
+  }
+}
+
 int
 journal_load (struct journal *j, const char *key, const char *json, char *why,
               size_t why_size)
@@ -88,13 +120,12 @@ journal_load (struct journal *j, const char *key, const char *json, char *why,
   json_t *object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
   uint64_t id = strtoull (key, NULL, 10);
 
-  if (id == 0 || text_of (object, "at") == NULL ||
-      text_of (object, "text") == NULL || text_of (object, "subject") == NULL ||
-      severity_of (text_of (object, "severity")) == -1) {
+  if (id == 0 || !is_line (object)) {
     json_decref (object);
     snprintf (why, why_size, "it is no line of the log");
     return -1;
   }
+  forget_from (j, id);
   append (j, id, object);
   return 0;
 }

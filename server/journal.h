@@ -19,6 +19,8 @@
 struct journal *journal_new (void);
 void journal_free (struct journal *j);
 
+/* A stored event, before all records: weftd's first version kept no others. */
+void journal_load_event (struct journal *j, uint64_t id, const json_t *line);
 /* A stored record. */
 int journal_load (struct journal *j, const char *key, const char *json,
                   char *why, size_t why_size);

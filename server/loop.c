@@ -85,7 +85,8 @@ loop_ask (struct loop *l, struct request *r)
     return;
   }
   TAILQ_INSERT_TAIL (&l->asked, r, link);
-  uv_async_send (&l->wake);
+  if (!r->patient) /* most heartbeats are: one wake-up takes them all */
+    uv_async_send (&l->wake);
   pthread_mutex_unlock (&l->lock);
 
   while (sem_wait (&r->answered) == -1)
@@ -200,10 +201,14 @@ take_durable (struct loop *l)
 static void
 handle (struct loop *l, struct request *r)
 {
+  const struct auth_refusal *no = &r->refused;
   json_t *body;
   int status;
 
-  if (!auth_still (l->auth, &r->caller, loop_wall_ms (l)))
+  if (no->status)
+    loop_answer (l, r, no->status,
+                 view_error (no->status, NULL, no->code, no->why));
+  else if (!auth_still (l->auth, &r->caller, loop_wall_ms (l)))
     loop_answer (l, r, 401, view_error (401, NULL, "login-required",
                                         "the login, token or certificate has "
                                         "just been taken back"));
@@ -401,10 +406,8 @@ start (struct loop *l, char *why, size_t why_size)
               "from a backup", reason);
     return -1;
   }
-  if (store_start (l->store, store_done, l) == -1) {
-    snprintf (why, why_size, "cannot start the store's thread");
+  if (store_start (l->store, store_done, l, why, why_size) == -1)
     return -1;
-  }
   pump (l);
   return 0;
 }

@@ -34,6 +34,7 @@ struct request {
   struct caller caller;
   struct query query;
   struct auth_request *auth; /* freed with the request */
+  struct auth_refusal refused; /* already; it is for the audit trail alone */
 
   /* From the path. */
   uint8_t uuid[16];
@@ -49,6 +50,8 @@ struct request {
   struct cluster_array_tune array_tune;
   struct cluster_import import;
   unsigned member; /* or from the path */
+  bool no_news; /* all has been said before */
+  bool patient; /* any time will do until the next tick */
   char reason[CLUSTER_REASON_BYTES];
   bool maintenance, force;
   char job[80]; /* its id; from the path */

@@ -270,6 +270,21 @@ take_header (const char *name, const char *value, char *to, size_t size,
   return true;
 }
 
+/* What has no ETag can't be held against one: who asks for that is told. */
+static bool
+take_match (const struct route *route, const struct query_source *source,
+            struct query *q, struct query_problem *problem)
+{
+  static const char name[] = "If-Match";
+
+  if (source->if_match && route->configuration == NULL &&
+      strcmp (route->method, "GET") != 0)
+    return refuse (problem, name, "%s %s has no ETag to hold %s against: ask "
+                   "without", route->method, route->pattern, name);
+  return take_header (name, source->if_match, q->if_match, sizeof q->if_match,
+                      problem);
+}
+
 /* An answer with a secret is never stored, so it can't be given twice. */
 static bool
 take_key (const struct route *route, const struct query_source *source,
@@ -302,8 +317,7 @@ query_take (const struct route *route, const struct query_source *source,
 {
   memset (q, 0, sizeof *q);
   return take_parameters (route, source->parameters, q, problem) &&
-         take_header ("If-Match", source->if_match, q->if_match,
-                      sizeof q->if_match, problem) &&
+         take_match (route, source, q, problem) &&
          take_key (route, source, q, problem);
 }
 

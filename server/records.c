@@ -21,6 +21,7 @@ static const char *const kinds[CLUSTER_RECORD_KINDS] = {
   [CLUSTER_RECORD_ARRAY] = "array",
   [CLUSTER_RECORD_SESSION] = "session",
   [CLUSTER_RECORD_NODE] = "node",
+  [CLUSTER_RECORD_JOB] = "job",
 };
 
 bool
@@ -51,13 +52,14 @@ identity_json (const struct cluster_identity *i)
 static json_t *
 disk_json (const struct cluster_disk_record *d)
 {
-  return json_pack ("{so so so so ss so so ss so so}", "key",
+  return json_pack ("{so so so so ss so so ss ss sb so so}", "key",
                     text_hex (d->key, KEY_BYTES), "release",
                     text_uuid_or_null (d->release), "spare_of",
                     text_uuid_or_null (d->spare_of), "sequence",
                     number (d->sequence), "node", d->node, "uri",
                     text_string (d->uri), "path", text_string (d->path),
-                    "instance", d->instance, "size", number (d->size),
+                    "instance", d->instance, "moves_to", d->moves_to,
+                    "shut_out", d->shut_out, "size", number (d->size),
                     "data_bytes", number (d->data_bytes));
 }
 
@@ -135,6 +137,20 @@ node_json (const struct cluster_node_record *n)
                     number (n->drain_bytes));
 }
 
+static json_t *
+job_json (const struct cluster_job *j)
+{
+  return json_pack ("{ss so ss so so so so so}", "kind",
+                    cluster_job_kind_word (j->kind), "subject",
+                    text_string (j->subject), "state",
+                    cluster_job_state_word (j->state), "waits",
+                    text_string (j->waits), "done_bytes",
+                    number (j->done_bytes), "total_bytes",
+                    number (j->total_bytes), "since_ms",
+                    number (j->since_wall_ms), "ended_ms",
+                    number (j->ended_wall_ms));
+}
+
 static void
 record_key (const struct cluster_record *r, char key[STORE_KEY_BYTES])
 {
@@ -153,6 +169,9 @@ record_key (const struct cluster_record *r, char key[STORE_KEY_BYTES])
     return;
   case CLUSTER_RECORD_NODE:
     strcpy (key, r->node.name);
+    return;
+  case CLUSTER_RECORD_JOB:
+    strcpy (key, r->job.id);
     return;
   case CLUSTER_RECORD_KINDS:
     break;
@@ -185,6 +204,9 @@ records_add (struct store_txn *t, const struct cluster_record *r)
     case CLUSTER_RECORD_NODE:
       json = node_json (&r->node);
       break;
+    case CLUSTER_RECORD_JOB:
+      json = job_json (&r->job);
+      break;
     case CLUSTER_RECORD_KINDS:
       break;
     }
@@ -215,6 +237,10 @@ parse_disk (struct fields *f, const char *key, struct cluster_disk_record *d)
   fields_text (f, "path", d->path, sizeof d->path);
   if (fields_has (f, "instance"))
     fields_text (f, "instance", d->instance, sizeof d->instance);
+  if (fields_has (f, "moves_to"))
+    fields_text (f, "moves_to", d->moves_to, sizeof d->moves_to);
+  if (fields_has (f, "shut_out"))
+    fields_bool (f, "shut_out", &d->shut_out);
   fields_u64 (f, "size", 0, INT64_MAX, &d->size);
   fields_u64 (f, "data_bytes", 0, INT64_MAX, &d->data_bytes);
 }
@@ -379,6 +405,27 @@ parse_node (struct fields *f, const char *key, struct cluster_node_record *n)
   fields_u64 (f, "drain_bytes", 0, INT64_MAX, &n->drain_bytes);
 }
 
+static void
+parse_job (struct fields *f, const char *key, struct cluster_job *j)
+{
+  int kind = 0, state = 0;
+
+  if (strlen (key) < sizeof j->id)
+    strcpy (j->id, key);
+  else
+    fields_fail (f, "key", "its key is no job's id");
+  fields_word (f, "kind", cluster_job_kind_parse, "the kinds", &kind);
+  fields_text (f, "subject", j->subject, sizeof j->subject);
+  fields_word (f, "state", cluster_job_state_parse, "the states", &state);
+  fields_text (f, "waits", j->waits, sizeof j->waits);
+  fields_u64 (f, "done_bytes", 0, INT64_MAX, &j->done_bytes);
+  fields_u64 (f, "total_bytes", 0, INT64_MAX, &j->total_bytes);
+  fields_u64 (f, "since_ms", 0, INT64_MAX, &j->since_wall_ms);
+  fields_u64 (f, "ended_ms", 0, INT64_MAX, &j->ended_wall_ms);
+  j->kind = (enum cluster_job_kind) kind;
+  j->state = (enum cluster_job_state) state;
+}
+
 int
 records_parse (const char *kind, const char *key, const char *json,
                struct cluster_record *r, char *why, size_t why_size)
@@ -413,6 +460,10 @@ records_parse (const char *kind, const char *key, const char *json,
   else if (strcmp (kind, kinds[CLUSTER_RECORD_NODE]) == 0) {
     r->kind = CLUSTER_RECORD_NODE;
     parse_node (&f, key, &r->node);
+  }
+  else if (strcmp (kind, kinds[CLUSTER_RECORD_JOB]) == 0) {
+    r->kind = CLUSTER_RECORD_JOB;
+    parse_job (&f, key, &r->job);
   }
   else
     fields_fail (&f, "kind", "there is no such kind of record");

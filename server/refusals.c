@@ -5,45 +5,63 @@
 #include <config.h>
 
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "refusals.h"
 
-#define ENTRIES_MAX 256
+#define ENTRIES_MAX 1024
+#define KEY_BYTES 256
 #define QUIET_S 600
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-  const char *reason; /* NULL: free */
-  char address[46];
-  time_t at;
+  char key[KEY_BYTES]; /* "": free */
+  unsigned count;
+  time_t since;
 } entries[ENTRIES_MAX];
+
+/* Its entry, or a new one; ENTRIES_MAX: there is no room. */
+static size_t
+find (const char *key, time_t now)
+{
+  size_t place = ENTRIES_MAX;
+
+  for (size_t i = 0; i < ENTRIES_MAX; i++)
+    if (entries[i].key[0] == '\0' || now - entries[i].since >= QUIET_S)
+      place = i;
+    else if (strcmp (entries[i].key, key) == 0)
+      return i;
+  if (place < ENTRIES_MAX) {
+    strcpy (entries[place].key, key);
+    entries[place].count = 0;
+    entries[place].since = now;
+  }
+  return place;
+}
+
+bool
+refusals_few (const char *reason, const char *address, unsigned most)
+{
+  char key[KEY_BYTES];
+  struct timespec now;
+  size_t place;
+  bool few;
+
+  snprintf (key, sizeof key, "%s %s", address, reason);
+  clock_gettime (CLOCK_BOOTTIME, &now);
+  pthread_mutex_lock (&lock);
+  place = find (key, now.tv_sec);
+  few = place < ENTRIES_MAX && entries[place].count < most;
+  if (few)
+    entries[place].count++;
+  pthread_mutex_unlock (&lock);
+  return few;
+}
 
 bool
 refusals_first (const char *reason, const char *address)
 {
-  struct timespec now;
-  size_t place = ENTRIES_MAX;
-  bool first = true;
-
-  clock_gettime (CLOCK_BOOTTIME, &now);
-  pthread_mutex_lock (&lock);
-  for (size_t i = 0; i < ENTRIES_MAX && first; i++)
-    if (entries[i].reason == NULL || now.tv_sec - entries[i].at >= QUIET_S)
-      place = i;
-    else if (strcmp (entries[i].reason, reason) == 0 &&
-             strcmp (entries[i].address, address) == 0)
-      first = false;
-  first = first && place < ENTRIES_MAX;
-  if (first) {
-    entries[place].reason = reason;
-    entries[place].at = now.tv_sec;
-    snprintf (entries[place].address, sizeof entries[place].address, "%s",
-              address);
-  }
-  pthread_mutex_unlock (&lock);
-  return first;
+  return refusals_few (reason, address, 1);
 }

@@ -5,9 +5,10 @@
 
 #include <stdbool.h>
 
-/* Is this the first refusal for this reason of this address in ten minutes?
- * From any thread.  Reasons are constant strings.
+/* Is this one of the first `most` for this reason of this address in ten minutes?
+ * From any thread.
  */
+bool refusals_few (const char *reason, const char *address, unsigned most);
 bool refusals_first (const char *reason, const char *address);
 
 #endif /* WEFT_REFUSALS_H */

@@ -99,25 +99,30 @@ join_order (const struct cluster *c, const struct cluster_disk *d)
 }
 
 json_t *
-reply_disk (const struct cluster *c, const struct cluster_disk *d)
+reply_disk (const struct cluster *c, const struct cluster_disk *d,
+            bool no_news)
 {
   static const uint8_t zero[16];
   const struct cluster_identity *i = cluster_identity (c);
   bool releases = memcmp (d->rec.release, zero, 16) != 0;
   /* A disk that is to forget a place is given none in the same breath. */
   bool has_place = d->array && !releases;
+  bool same = has_place && d->knows && no_news;
   uint8_t key[KEY_BYTES];
   json_t *view;
 
-  cluster_disk_key (d, key);
   view = json_pack (
-    "{so so so so so so sI}", "generation", text_number (i->generation),
-    "cluster", text_uuid (i->uuid), "key", text_hex (key, KEY_BYTES),
-    "min_epoch", text_number (cluster_disk_min_epoch_wanted (d)), "assignment",
-    has_place ? assignment (d) : json_null (), "join",
+    "{so so so so so sI}", "generation", text_number (i->generation),
+    "cluster", text_uuid (i->uuid), "min_epoch",
+    text_number (cluster_disk_min_epoch_wanted (d)), "assignment",
+    same ? json_true () : has_place ? assignment (d) : json_null (), "join",
     has_place ? join_order (c, d) : json_null (), "ttl_ms",
     (json_int_t) MEMBER_TTL_MS);
 
+  if (!same) {
+    cluster_disk_key (d, key);
+    json_object_set_new (view, "key", text_hex (key, KEY_BYTES));
+  }
   if (releases)
     json_object_set_new (view, "release", text_uuid (d->rec.release));
   return view;
@@ -190,13 +195,15 @@ change (const struct cluster_array *a)
 
 json_t *
 reply_session (const struct cluster *c, const struct cluster_array *a,
-               const struct cluster_session *s, uint64_t epoch)
+               const struct cluster_session *s, uint64_t epoch, bool no_news)
 {
+  bool same = no_news && epoch == a->rec.epoch;
   json_t *view
     = json_pack ("{so so so sI so}", "generation",
                  text_number (cluster_identity (c)->generation), "epoch",
-                 text_number (a->rec.epoch), "states", states_list (a),
-                 "ttl_ms", (json_int_t) SESSION_TTL_MS, "change", change (a));
+                 text_number (a->rec.epoch), "states",
+                 same ? json_true () : states_list (a), "ttl_ms",
+                 (json_int_t) SESSION_TTL_MS, "change", change (a));
 
   if (epoch != a->rec.epoch)
     json_object_set_new (view, "map", map (c, a, s));

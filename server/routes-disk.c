@@ -47,7 +47,8 @@ disk_state_parse (const char *word)
 {
   return strcmp (word, "serving") == 0 ? 0
          : strcmp (word, "failed") == 0 ? 1
-                                        : -1;
+         : strcmp (word, "starting") == 0 ? 2
+                                          : -1;
 }
 
 /* What its superblock says of its array.  Where that makes no sense as a whole,
@@ -127,6 +128,19 @@ parse_join (struct fields *f, struct cluster_join *j)
     fields_fail (f, g.field, "in join: %.200s", g.why);
 }
 
+void
+parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms)
+{
+  bool news = true;
+
+  if (fields_has (f, "wait_ms"))
+    fields_u64 (f, "wait_ms", 0, 60000, wait_ms);
+  if (fields_has (f, "news"))
+    fields_bool (f, "news", &news);
+  r->no_news = !news;
+  r->patient = !news && *wait_ms > 0;
+}
+
 /* A heartbeat may hold more than this weftd knows: members and weftd need not
  * be of the same version.  So there is no fields_end.
  */
@@ -134,7 +148,7 @@ static void
 parse_disk_heartbeat (struct fields *f, struct request *r)
 {
   struct cluster_disk_heartbeat *hb = calloc (1, sizeof *hb);
-  int failed = 0;
+  int state = 0;
 
   if (hb == NULL)
     abort ();
@@ -159,8 +173,10 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
   fields_u64 (f, "generation", 0, INT64_MAX, &hb->generation);
   if (fields_has (f, "states_epoch"))
     fields_u64 (f, "states_epoch", 0, EPOCH_MAX, &hb->states_epoch);
-  fields_word (f, "state", disk_state_parse, "serving, failed", &failed);
-  hb->failed = failed == 1;
+  fields_word (f, "state", disk_state_parse, "serving, failed, starting",
+               &state);
+  hb->failed = state == 1;
+  hb->starting = state == 2;
   if (fields_has (f, "reason"))
     fields_prose (f, "reason", hb->reason, sizeof hb->reason);
   if (fields_has (f, "dirty_extents"))
@@ -169,8 +185,7 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
     parse_load (f, &hb->load);
     hb->has_load = true;
   }
-  if (fields_has (f, "wait_ms"))
-    fields_u64 (f, "wait_ms", 0, 60000, &hb->wait_ms);
+  parse_patience (f, r, &hb->wait_ms);
 }
 
 static void
@@ -179,6 +194,7 @@ handle_disk_heartbeat (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
+  r->disk_heartbeat->proven = r->caller.via == VIA_CERTIFICATE;
   cluster_disk_heartbeat (loop_cluster (l), &in, r->disk_heartbeat);
 }
 

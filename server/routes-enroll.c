@@ -17,8 +17,6 @@
 #include "text.h"
 #include "views.h"
 
-#define TOKEN_SECONDS_DEFAULT 900
-#define TOKEN_SECONDS_MAX (24 * 3600)
 #define CERTIFICATES_OF_NODE_MAX 3
 
 /* ---- What a node may say. ---- */
@@ -42,17 +40,12 @@ spoken_for (const struct cluster *c, const struct request *r)
 bool
 auth_speaks_for_itself (const struct cluster *c, const struct request *r)
 {
-  const struct cluster_disk *d;
   const char *node;
 
   if (r->caller.role != ROLE_NODE || r->route->who != WHO_NODE)
     return true;
   node = spoken_for (c, r);
-  if (node && strcmp (node, r->caller.name) != 0)
-    return false;
-  /* A disk may move to another host, but not while it is served by one. */
-  d = r->disk_heartbeat ? cluster_disk_find (c, r->uuid) : NULL;
-  return d == NULL || !d->alive || strcmp (d->rec.node, r->caller.name) == 0;
+  return node == NULL || strcmp (node, r->caller.name) == 0;
 }
 
 /* ---- Reading bodies. ---- */
@@ -71,19 +64,6 @@ take_csr (struct fields *f, struct auth_request *q)
   q->csr = strdup (text);
   if (q->csr == NULL)
     abort ();
-}
-
-static void
-parse_node_token (struct fields *f, struct request *r)
-{
-  struct auth_request *q = auth_request_of (r);
-
-  if (fields_has (f, "node"))
-    fields_name (f, "node", q->name, sizeof q->name);
-  q->seconds = TOKEN_SECONDS_DEFAULT;
-  if (fields_has (f, "ttl_s"))
-    fields_u64 (f, "ttl_s", 1, TOKEN_SECONDS_MAX, &q->seconds);
-  fields_end (f);
 }
 
 static void
@@ -326,43 +306,6 @@ answer_refusal (struct loop *l, struct request *r, const struct refusal *p)
 }
 
 static void
-handle_node_token (struct loop *l, struct request *r)
-{
-  struct auth *a = loop_auth (l);
-  char text[AUTH_SECRET_BYTES], fingerprint[CA_FINGERPRINT_BYTES];
-  struct store_txn *t;
-  struct secret *s;
-  size_t count = 0;
-  json_t *body;
-
-  TAILQ_FOREACH (s, &a->secrets, link)
-    count += s->kind == SECRET_NODE_TOKEN;
-  if (count >= AUTH_TOKENS_MAX) {
-    loop_answer (l, r, 409,
-                 view_error (409, NULL, "too-many", "too many tokens for nodes "
-                             "were made within a day: try again later"));
-    return;
-  }
-  s = calloc (1, sizeof *s);
-  if (s == NULL)
-    abort ();
-  t = store_txn_new ();
-  s->kind = SECRET_NODE_TOKEN;
-  strcpy (s->name, r->auth->name);
-  strcpy (s->by, r->caller.owner);
-  s->created = loop_wall_ms (l);
-  s->expires = s->created + r->auth->seconds * 1000;
-  auth_secret_make (text, s->hash);
-  auth_put_secret (a, t, s);
-  ca_fingerprint (a->ca, fingerprint);
-  body = json_pack ("{ss so ss so}", "token", text, "node",
-                    text_or_null (s->name), "ca_fingerprint", fingerprint,
-                    "expires_at", text_time (s->expires));
-  OPENSSL_cleanse (text, sizeof text);
-  loop_answer_stored (l, r, 201, body, t);
-}
-
-static void
 handle_enroll (struct loop *l, struct request *r)
 {
   struct auth *a = loop_auth (l);
@@ -498,19 +441,19 @@ handle_certificate (struct loop *l, struct request *r)
   loop_answer_stored (l, r, 201, body, t);
 }
 
+/* Its certificates go with the engine's answer. */
 static void
 handle_revoke (struct loop *l, struct request *r)
 {
-  struct auth *a = loop_auth (l);
   struct certificate *oldest;
-  struct store_txn *t;
+  struct cluster_input in;
+  char by[AUTH_CALLER_BYTES];
 
-  if (refuse_stranger (l, r, count_certificates (a, r, &oldest)))
+  if (refuse_stranger (l, r, count_certificates (loop_auth (l), r, &oldest)))
     return;
-  t = store_txn_new ();
-  auth_forget_node (a, t, r->name);
-  loop_answer_stored (
-    l, r, 200, json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
+  auth_caller_words (&r->caller, by);
+  loop_input (l, r, &in);
+  cluster_node_shut_out (loop_cluster (l), &in, r->name, by);
 }
 
 static void
@@ -524,8 +467,6 @@ handle_ca (struct loop *l, struct request *r)
 }
 
 const struct route routes_enroll[] = {
-  { "POST", V1 "/node-tokens", .has_body = true, .secret = true,
-    .parse = parse_node_token, .handle = handle_node_token },
   { "POST", V1 "/enroll", .who = WHO_ANYBODY, .has_body = true, .secret = true,
     .parse = parse_enroll, .prepare = prepare_enroll,
     .handle = handle_enroll },

@@ -15,6 +15,7 @@ extern const struct route routes_cluster[];
 extern const struct route routes_disk[];
 extern const struct route routes_enroll[];
 extern const struct route routes_node[];
+extern const struct route routes_node_token[];
 extern const struct route routes_preflight[];
 extern const struct route routes_layouts[];
 extern const struct route routes_login[];
@@ -32,6 +33,11 @@ void preflight_drain (struct loop *l, struct request *r);
 void preflight_remove (struct loop *l, struct request *r);
 void preflight_evict (struct loop *l, struct request *r);
 void preflight_forget (struct loop *l, struct request *r);
+
+/* routes-disk.c: how long the answer to a heartbeat may be held, and does it say
+ * anything that must be known now?
+ */
+void parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms);
 
 /* routes-array.c: the field `disks`. */
 void parse_disks (struct fields *f, struct cluster_create *create);

@@ -122,7 +122,8 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
   if (u)
     q->old = u->password;
   pthread_mutex_unlock (&a->lock);
-  if (!password_begin ()) {
+  if (!password_begin (r->caller.role != ROLE_NOBODY ||
+                       limit_is_known (r->caller.address, user, now_ms ()))) {
     limit_give_back (r->caller.address, user, now_ms ()); /* it was no try */
     return too_many (r, 2);
   }
@@ -136,7 +137,7 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
 bool
 auth_make_password (struct request *r)
 {
-  if (!password_begin ())
+  if (!password_begin (true)) /* nobody else gets here */
     return too_many (r, 2);
   password_make (r->auth->password, &r->auth->new);
   password_end ();

@@ -1,5 +1,5 @@
-/* routes-node.c: nodes, what an administrator does with them, and jobs: see
- * routes.h.
+/* routes-node.c: nodes, what an administrator does with them, which disk is on
+ * which, and jobs: see routes.h.
  */
 
 #include <config.h>
@@ -98,6 +98,24 @@ handle_node_remove (struct loop *l, struct request *r)
   cluster_node_remove (loop_cluster (l), &in, r->name);
 }
 
+/* ---- A disk that is carried to another node. ---- */
+
+static void
+parse_disk_move (struct fields *f, struct request *r)
+{
+  fields_name (f, "node", r->name, sizeof r->name);
+  fields_end (f);
+}
+
+static void
+handle_disk_move (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_disk_move (loop_cluster (l), &in, r->uuid, r->name);
+}
+
 /* ---- Jobs. ---- */
 
 static void
@@ -134,8 +152,11 @@ const struct route routes_node[] = {
     .preflight = preflight_remove },
   { "GET", V1 "/nodes/{name}/ok-to-stop", .handle = handle_ok_to_stop },
   { "POST", V1 "/nodes/{name}/drain", .query = QUERY_DRY_RUN,
-    .handle = handle_drain, .preflight = preflight_drain },
-  { "DELETE", V1 "/nodes/{name}/drain", .handle = handle_drain_stop },
+    .configuration = etag_node, .handle = handle_drain, .preflight = preflight_drain },
+  { "DELETE", V1 "/nodes/{name}/drain", .configuration = etag_node,
+    .handle = handle_drain_stop },
+  { "PATCH", V1 "/disks/{uuid}", .has_body = true, .configuration = etag_disk,
+    .parse = parse_disk_move, .handle = handle_disk_move },
   { "GET", V1 "/jobs", .query = QUERY_PAGE, .list = "jobs", .key = "id",
     .handle = handle_jobs },
   { "GET", V1 "/jobs/{job}", .handle = handle_job },

@@ -166,14 +166,14 @@ parse_session_heartbeat (struct fields *f, struct request *r)
     fields_uri (f, "uri", hb->uri, sizeof hb->uri);
     hb->has_uri = true;
   }
-  if (fields_has (f, "stats")) {
+  hb->same_stats = json_is_true (json_object_get (f->object, "stats"));
+  if (!hb->same_stats && fields_has (f, "stats")) {
     parse_stats (f, &hb->stats);
     hb->has_stats = true;
   }
   if (fields_has (f, "draining"))
     fields_bool (f, "draining", &hb->draining);
-  if (fields_has (f, "wait_ms"))
-    fields_u64 (f, "wait_ms", 0, 60000, &hb->wait_ms);
+  parse_patience (f, r, &hb->wait_ms);
 }
 
 static void
@@ -221,23 +221,16 @@ handle_detach (struct loop *l, struct request *r)
 {
   struct cluster *c = loop_cluster (l);
   const struct cluster_session *s = cluster_session_find (c, r->id);
-  const struct caller *who = &r->caller;
   struct cluster_input in;
-  char by[160];
+  char by[AUTH_CALLER_BYTES];
 
   loop_input (l, r, &in);
-  if (who->via == VIA_CERTIFICATE ||
+  if (r->caller.via == VIA_CERTIFICATE ||
       (s && strcmp (s->rec.instance, r->query.instance) == 0)) {
     cluster_session_detach (c, &in, r->id);
     return;
   }
-  if (who->via == VIA_NONE)
-    snprintf (by, sizeof by, "somebody at %s (weftd needs no login)",
-              who->address);
-  else
-    snprintf (by, sizeof by, "%s %s at %s",
-              who->via == VIA_TOKEN ? "token" : "administrator", who->name,
-              who->address);
+  auth_caller_words (&r->caller, by);
   cluster_session_evict (c, &in, r->id, by);
 }
 

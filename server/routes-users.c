@@ -210,7 +210,8 @@ handle_user_set (struct loop *l, struct request *r)
 
   if (!admin && (!is_own (r) || q->role != ROLE_NOBODY)) {
     auth_refuse (l, r, 403, NULL, "forbidden", "only an administrator may do "
-                 "this; anybody may change the own password");
+                 "this; anybody may change the own password, with the one that "
+                 "it is: on the page, or by weftctl user password");
     return;
   }
   u = user_of_path (l, r);

@@ -12,9 +12,9 @@
 
 /* Each file that answers requests has a table of its own. */
 static const struct route *const tables[] = {
-  routes_login,     routes_users, routes_enroll,  routes_cluster, routes_node,
-  routes_preflight, routes_array, routes_rebuild, routes_session, routes_disk,
-  routes_layouts,
+  routes_login,      routes_users,     routes_enroll, routes_node_token,
+  routes_cluster,    routes_node,      routes_disk,   routes_preflight,
+  routes_array,      routes_rebuild,   routes_session, routes_layouts,
 };
 
 const struct route *
@@ -86,8 +86,8 @@ take_part (const char *what, const char *part, struct request *r, char *why,
         r->id = r->id << 8 | id[i];
       return true;
     }
-    snprintf (why, why_size, "the path must name a session by its 16 "
-              "lower-case hex digits");
+    snprintf (why, why_size, "the path must name it by its 16 lower-case hex "
+              "digits");
   }
   else if (strncmp (what, "{member}", 8) == 0) {
     if (parse_position (part, &r->member))
@@ -136,19 +136,19 @@ routes_find (const char *method, const char *path, struct request *r,
 {
   char part[PARTS_MAX][PART_BYTES];
   bool head = strcmp (method, "HEAD") == 0;
-  const struct route *route;
 
   allow[0] = '\0';
-  for (size_t i = 0; (route = routes_at (i)) != NULL; i++) {
-    if (!shape (route->pattern, path, part))
-      continue;
-    if (strcmp (route->method, head ? "GET" : method) == 0)
-      return take_parts (route, part, r, why, why_size) ? ROUTE_MATCH
-                                                        : ROUTE_BAD_NAME;
-    assert (strlen (allow) + 16 < 64);
-    if (allow[0])
-      strcat (allow, ", ");
-    strcat (allow, route->method);
-  }
+  for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+    for (const struct route *route = tables[t]; route->method; route++) {
+      if (!shape (route->pattern, path, part))
+        continue;
+      if (strcmp (route->method, head ? "GET" : method) == 0)
+        return take_parts (route, part, r, why, why_size) ? ROUTE_MATCH
+                                                          : ROUTE_BAD_NAME;
+      assert (strlen (allow) + 16 < 64);
+      if (allow[0])
+        strcat (allow, ", ");
+      strcat (allow, route->method);
+    }
   return allow[0] ? ROUTE_NO_METHOD : ROUTE_NO_PATH;
 }

@@ -205,8 +205,6 @@ add_changed (struct loop *l, struct pending *p, struct store_txn *t,
                                        "array", o->name, "deleted", 1));
     return;
   case CLUSTER_NODE: /* refresh_nodes tells of it */
-    if (o->node == NULL)
-      auth_forget_node (loop_auth (l), t, o->name);
     return;
   }
 }
@@ -241,8 +239,9 @@ reply_body (struct loop *l, const struct cluster_output *o,
   switch (o->reply) {
   case CLUSTER_REPLY_PROBLEM:
     return view_problem (o->problem, status);
-  case CLUSTER_REPLY_DISK:
-    return reply_disk (c, o->disk);
+  case CLUSTER_REPLY_DISK: /* its key is for itself alone */
+    return r->disk_heartbeat ? reply_disk (c, o->disk, r->no_news)
+                             : view_disk (c, o->disk);
   case CLUSTER_REPLY_ARRAY:
     return view_array (c, o->array, loop_wall_ms (l));
   case CLUSTER_REPLY_GRANT:
@@ -250,7 +249,8 @@ reply_body (struct loop *l, const struct cluster_output *o,
   case CLUSTER_REPLY_SESSION:
     return reply_session (c, o->array, o->session,
                           r->session_heartbeat ? r->session_heartbeat->epoch
-                                               : 0);
+                                               : 0,
+                          r->no_news);
   case CLUSTER_REPLY_NODE:
     return view_node (c, loop_auth (l), o->name);
   case CLUSTER_REPLY_JOB:
@@ -366,6 +366,8 @@ steps_queue (struct loop *l, struct cluster_step *step)
     switch (o->kind) {
     case CLUSTER_OUTPUT_REPLY:
       answer.request = (struct request *) (uintptr_t) o->op;
+      if (o->reply == CLUSTER_REPLY_DONE && o->object == CLUSTER_NODE)
+        auth_forget_node (l->auth, t, o->name); /* removed, or shut out */
       answer.body
         = o->reply == CLUSTER_REPLY_NODE && answer.request->auth
             ? auth_enroll (l, answer.request, t, &answer.status)
@@ -469,6 +471,8 @@ steps_load_event (struct loop *l, const char *key, const char *json,
     abort ();
   hub_publish (l->hub, id, known, text);
   l->last_event = id;
+  if (strcmp (known, "log") == 0)
+    journal_load_event (l->journal, id, data);
   free (text);
   json_decref (object);
   return 0;

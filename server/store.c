@@ -19,9 +19,14 @@
 
 #include "store.h"
 
-/* "weft" in the header of the file, and the version of the table. */
+/* "weft" in the header of the file, and the version of what is in the table.  All
+ * that was ever in it can be read; weftd of an older version refuses it:
+ *
+ *   1  cluster, disk, array, session, event
+ *   2  also node, job, log, idempotency, and what auth keeps
+ */
 #define APPLICATION_ID 0x77656674
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 
 STAILQ_HEAD (txns, store_txn);
 
@@ -173,28 +178,35 @@ check (struct store *s, bool *empty, char *why, size_t why_size)
               "--state a directory of its own", s->path);
     return -1;
   }
-  if (version != SCHEMA_VERSION) {
+  if (version < 1 || version > SCHEMA_VERSION) {
     snprintf (why, why_size, "%s is of version %lld, and this weftd reads "
-              "version %d: use the weftd that wrote it", s->path,
+              "those up to %d: use the weftd that wrote it", s->path,
               (long long) version, SCHEMA_VERSION);
     return -1;
   }
   return 0;
 }
 
+/* What it is, for whoever opens it next. */
 static int
-make_table (struct store *s, char *why, size_t why_size)
+mark (struct store *s, char *why, size_t why_size)
 {
   char sql[200];
 
   snprintf (sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d",
             APPLICATION_ID, SCHEMA_VERSION);
+  return run_sql (s, sql, why, why_size);
+}
+
+static int
+make_table (struct store *s, char *why, size_t why_size)
+{
   if (run_sql (s, "PRAGMA journal_mode=WAL", why, why_size) ||
       run_sql (s, "BEGIN IMMEDIATE", why, why_size) ||
       run_sql (s, "CREATE TABLE record (kind TEXT NOT NULL, key TEXT NOT NULL, "
                   "json TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
                why, why_size) ||
-      run_sql (s, sql, why, why_size) || run_sql (s, "COMMIT", why, why_size))
+      mark (s, why, why_size) || run_sql (s, "COMMIT", why, why_size))
     return -1;
   return 0;
 }
@@ -370,12 +382,18 @@ run (void *opaque)
 }
 
 int
-store_start (struct store *s, void (*done) (void *opaque), void *opaque)
+store_start (struct store *s, void (*done) (void *opaque), void *opaque,
+             char *why, size_t why_size)
 {
   s->done = done;
   s->opaque = opaque;
-  if (pthread_create (&s->thread, NULL, run, s) != 0)
+  /* All of it made sense: from here on it may hold what this version writes. */
+  if (mark (s, why, why_size) == -1)
     return -1;
+  if (pthread_create (&s->thread, NULL, run, s) != 0) {
+    snprintf (why, why_size, "cannot start the store's thread");
+    return -1;
+  }
   s->started = true;
   return 0;
 }

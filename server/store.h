@@ -57,11 +57,12 @@ int store_load (struct store *s,
                              const char *json, char *why, size_t why_size),
                 void *opaque, char *why, size_t why_size);
 
-/* Start the thread.  `done` is called on it after transactions became durable,
+/* What was loaded makes sense: start the thread.  `done` is called on it after transactions became durable,
  * or after the store failed; it must only wake the loop, which then takes them
  * one by one.
  */
-int store_start (struct store *s, void (*done) (void *opaque), void *opaque);
+int store_start (struct store *s, void (*done) (void *opaque), void *opaque,
+                 char *why, size_t why_size);
 void store_submit (struct store *s, struct store_txn *t);
 /* A transaction that is durable now, in order, for the caller to free; NULL:
  * none at the moment.

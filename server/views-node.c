@@ -26,7 +26,8 @@ node_disks (const struct cluster *c, const char *name, json_int_t *alive,
       continue;
     json_array_append_new (list, text_uuid (d->rec.uuid));
     *alive += d->alive;
-    if (d->load_ms && (!*newest || d->load_ms > (*newest)->load_ms))
+    if (d->alive && d->load_ms &&
+        (!*newest || d->load_ms > (*newest)->load_ms))
       *newest = d;
   }
   return list;
@@ -130,20 +131,9 @@ job_eta (const struct cluster_job *job)
 json_t *
 view_job (const struct cluster_job *job)
 {
-  static const char *const kinds[] = {
-    [CLUSTER_JOB_REBUILD] = "rebuild",
-    [CLUSTER_JOB_DRAIN] = "drain",
-    [CLUSTER_JOB_CREATE] = "create",
-  };
-  static const char *const states[] = {
-    [CLUSTER_JOB_RUNNING] = "running", [CLUSTER_JOB_PAUSED] = "paused",
-    [CLUSTER_JOB_WAITING] = "waiting", [CLUSTER_JOB_DONE] = "done",
-    [CLUSTER_JOB_FAILED] = "failed",
-  };
-
   return json_pack ("{ss ss ss ss so so so so so so so}", "id", job->id, "kind",
-                    kinds[job->kind], "subject", job->subject, "state",
-                    states[job->state], "done_bytes",
+                    cluster_job_kind_word (job->kind), "subject", job->subject,
+                    "state", cluster_job_state_word (job->state), "done_bytes",
                     text_number (job->done_bytes), "total_bytes",
                     text_number (job->total_bytes), "rate",
                     text_number (job->rate), "eta_ms", job_eta (job), "waits",

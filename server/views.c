@@ -58,8 +58,9 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
   const struct cluster_disk_record *r = &d->rec;
 
   return json_pack (
-    "{so ss so so so so ss sb so so so ss? so so so so so so}", "uuid",
-    text_uuid (r->uuid), "node", r->node, "path", text_string (r->path), "uri",
+    "{so ss so so so so so ss sb so so so ss? so so so so so so}", "uuid",
+    text_uuid (r->uuid), "node", r->node, "moves_to",
+    text_or_null (r->moves_to), "path", text_string (r->path), "uri",
     text_string (r->uri), "size", text_number (r->size), "data_bytes",
     text_number (r->data_bytes), "state", disk_state (d), "alive", d->alive,
     "reason", text_or_null (d->reason), "array",

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "cluster.h"
+#include "cluster-preflight.h"
 
 struct auth;
 

@@ -154,7 +154,7 @@ class Weftd:
              "--port-file", port_file, *self.words],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         eventually(lambda: port_file.exists()
-                   or self.process.poll() is not None)
+                   or self.process.poll() is not None, every=0.02)
         assert self.process.poll() is None, \
             (self.dir / "weftd.log").read_text()
         self.url = port_file.read_text().strip()

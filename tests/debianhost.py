@@ -121,6 +121,15 @@ class Network:
         self._in(name, "addr", "add", address + "/24", "dev", "eth0")
         return self.tag + name
 
+    def reach(self, peer, address):
+        """From this host, which has an address there, too."""
+        link = self.tag + "h"
+        self._in("sw", "link", "add", "to-here", "type", "veth", "peer",
+                 "name", link, "netns", str(os.getpid()))
+        self._in("sw", "link", "set", "to-here", "master", "br0", "up")
+        run("ip", "addr", "add", address, "peer", peer, "dev", link)
+        run("ip", "link", "set", link, "up")
+
     def down(self):
         time.sleep(0.1)
         for ns in self.made:

@@ -121,15 +121,18 @@ class Node(Place):
 
 
 class World:
-    def __init__(self, directory, env=None):
-        self.dir, self.env = pathlib.Path(directory), env
+    """`login`: is its first administrator logged in already?"""
+
+    def __init__(self, directory, env=None, login=True):
+        self.dir, self.env, self.login = pathlib.Path(directory), env, login
         self.network, self.places = Network(), []
 
     def __enter__(self):
         try:
             self.w = Place(self, "w")
             self.start_weftd()
-            self.first_login()
+            if self.login:
+                self.first_login()
         except BaseException:
             self.__exit__(True)
             raise
@@ -157,13 +160,22 @@ class World:
                      "--port-file", ready, env=self.env)
         eventually(ready.exists, 30, what=self.w.log("weftd")[-500:])
 
+    @property
+    def password(self):
+        """A file with it."""
+        file = self.w.dir / "password"
+        file.write_text(PASSWORD + "\n")
+        file.chmod(0o600)
+        return file
+
     def first_login(self):
-        password = self.w.dir / "password"
-        password.write_text(PASSWORD + "\n")
-        password.chmod(0o600)
         self.ctl("setup", "ann", "--url-file", self.w.dir / "state/setup-url",
-                 "--password-file", password)
-        self.ctl("login", "--user", "ann", "--password-file", password)
+                 "--password-file", self.password)
+        self.log_in()
+
+    def log_in(self):
+        """weftctl, as ann."""
+        self.ctl("login", "--user", "ann", "--password-file", self.password)
 
     def ctl(self, *words, **kw):
         """weftctl of an administrator, on weftd's host."""

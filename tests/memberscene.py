@@ -149,6 +149,7 @@ class Scene:
         self.epoch = 1
         self.states = ["in-sync"] * members
         self.join = None
+        self.short_answers = 0
         self.changed = threading.Condition()
         self.version = 0
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
@@ -178,7 +179,7 @@ class Scene:
         d = next(d for d in self.disks if d.uuid == disk)
         with self.changed:
             version = self.version
-            d.heard = body
+            d.heard = body if body["news"] else {**d.heard, **body}
             d.said += 1
             d.min_epoch = max(d.min_epoch, body["min_epoch"])
             self.changed.notify_all()
@@ -187,17 +188,26 @@ class Scene:
             return self.reply(d)
 
     def reply(self, d):
+        """Once it is as it is to be, it is told so, and no more."""
+        if not d.heard["news"] and d.heard["states_epoch"] == self.epoch:
+            said = {"assignment": True}
+            self.short_answers += 1
+        else:
+            said = self.place(d)
         return {
             "generation": 1, "cluster": self.cluster, "release": None,
-            "min_epoch": d.min_epoch, "key": d.key.hex(),
-            "news": "of a later weftd",
+            "min_epoch": d.min_epoch, "more": "of a later weftd", **said,
+            "join": self.join if d is self.joiner else None}
+
+    def place(self, d):
+        return {
+            "key": d.key.hex(),
             "assignment": {
                 "array": str(self.array), "position": d.number,
                 "layout": self.layout, "n": self.n, "groups": 1,
                 "unit": self.unit, "epoch": self.epoch, "states": self.states,
                 "dup": "async-client", "member_bytes":
-                    self.disks[0].file.stat().st_size - HEADER},
-            "join": self.join if d is self.joiner else None}
+                    self.disks[0].file.stat().st_size - HEADER}}
 
     def say(self, change=lambda: None):
         """Change what is said, and wait until everybody has heard it."""

@@ -19,7 +19,7 @@ import uuid
 
 import pytest
 
-from wefttest import eventually, http as call
+from wefttest import eventually, free_port, http as call
 
 __all__ = ["Events", "GIB", "Host", "Member", "Weftd", "array", "create",
            "host", "members", "weftd"]
@@ -33,7 +33,8 @@ class Weftd:
         self.state = directory / "state"
         self.url_file = directory / "url"
         self.log = directory / "weftd.log"
-        self.listen = "127.0.0.1:0"
+        # Always the same, as members know only this one.
+        self.listen = f"127.0.0.1:{free_port()}"
         self.login = False  # does it want one?
         self.extra = []     # options
         self.process = None
@@ -49,9 +50,11 @@ class Weftd:
                  *([] if self.login else ["--no-login"])],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if wait:
-            eventually(self.is_up, what="weftd serves")
-            # From now on always the same, as members know only this one.
-            self.listen = self.url.removeprefix("http://")
+            try:
+                eventually(self.is_up, every=0.02, what="weftd serves")
+            except BaseException:  # nobody would end it
+                self.kill()
+                raise
         return self
 
     def is_up(self):
@@ -132,6 +135,10 @@ class Member:
         self.thread = None
         self.running = False
 
+    @property
+    def path(self):
+        return f"/disks/{self.uuid}/heartbeat"
+
     def body(self, **more):
         return {"instance": self.instance, "node": f"n{self.number}",
                 "uri": f"nbd://127.0.0.{self.number + 1}:10809",
@@ -141,8 +148,7 @@ class Member:
                 "dirty_extents": 0, "load": self.load, **self.header, **more}
 
     def beat(self, **more):
-        path = f"/disks/{self.uuid}/heartbeat"
-        status, r = self.weftd.call("POST", path, self.body(**more))
+        status, r = self.weftd.call("POST", self.path, self.body(**more))
         self.said.append((status, r))
         if status == 200:
             self.obey(r)
@@ -154,7 +160,9 @@ class Member:
         h["cluster"], h["generation"] = r["cluster"], r["generation"]
         h["min_epoch"] = max(h["min_epoch"], r["min_epoch"])
         a = r["assignment"]
-        if a:
+        if a is True:  # as it was said
+            a = h
+        elif a:
             h.update(array=a["array"], position=a["position"],
                      states_epoch=a["epoch"],
                      **{k: a[k] for k in ("layout", "n", "groups", "unit",
@@ -217,12 +225,17 @@ class Host:
             self.epoch = r["map"]["epoch"]
         return status, r
 
+    @property
+    def path(self):
+        return f"/sessions/{self.session}/heartbeat"
+
+    def body(self, wait_ms):
+        return {"instance": self.instance, "epoch": self.epoch,
+                "prepared": self.prepared, "uri": None, "stats": self.stats,
+                "draining": False, "wait_ms": wait_ms}
+
     def beat(self, wait_ms=0):
-        status, r = self.weftd.call(
-            "POST", f"/sessions/{self.session}/heartbeat",
-            {"instance": self.instance, "epoch": self.epoch,
-             "prepared": self.prepared, "uri": None, "stats": self.stats,
-             "draining": False, "wait_ms": wait_ms})
+        status, r = self.weftd.call("POST", self.path, self.body(wait_ms))
         if status == 200:
             self.obey(r)
         if status == 410:
@@ -241,7 +254,10 @@ class Host:
         one as soon as it hears of it."""
         assert ("map" in r) or r["epoch"] == self.epoch
         self.map = r.get("map", self.map)
-        self.epoch, self.states = r["epoch"], r["states"]
+        if r["states"] is True:  # as it was said
+            assert r["epoch"] == self.epoch
+        else:
+            self.epoch, self.states = r["epoch"], r["states"]
         assert [m["state"] for m in self.map["members"]] == self.states
         if r["change"] and self.prepares:
             self.prepared = r["change"]["epoch"]

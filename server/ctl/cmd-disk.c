@@ -1,7 +1,7 @@
 /* cmd-disk.c: weftctl disk.
  *
- * `format` and `probe` work on this host's disks alone and need no weftd; `ls`
- * and `forget` are about what weftd knows.
+ * `format` and `probe` work on this host's disks alone and need no weftd; `ls`,
+ * `forget` and `move` are about what weftd knows.
  */
 
 #include <config.h>
@@ -16,6 +16,7 @@
 #include "output.h"
 
 #define DISKS "/api/v1/disks"
+#define DISK_PATH_BYTES 128
 #define UUID_PREFIX_MIN 4
 
 /* --- format -------------------------------------------------------------- */
@@ -267,29 +268,41 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
   return EXIT_OK;
 }
 
-int
-cmd_disk_forget (struct ctl *ctl, const struct args *args)
+/* The disk that `text` means: its UUID, and its place at weftd. */
+static int
+find (struct ctl *ctl, const char *text, char uuid[FORMAT_UUID_TEXT_BYTES],
+      char path[DISK_PATH_BYTES])
 {
-  const char *uuid;
+  const char *found;
   uint8_t bytes[16];
-  json_t *reply, *done;
-  char path[128];
+  json_t *reply;
   int r = ctl_call (ctl, "GET", DISKS, NULL, &reply);
 
   if (r != EXIT_OK)
     return r;
-  r = disk_resolve (json_object_get (reply, "disks"), args_plain (args, 0),
-                    &uuid);
+  r = disk_resolve (json_object_get (reply, "disks"), text, &found);
   /* What weftd says becomes part of a URL only if it is a UUID. */
-  if (r == EXIT_OK && format_uuid_parse (uuid, bytes) == -1) {
-    ctl_error ("%s: weftd gives its UUID as %s, which is none",
-               args_plain (args, 0), uuid);
+  if (r == EXIT_OK && format_uuid_parse (found, bytes) == -1) {
+    ctl_error ("%s: weftd gives its UUID as %s, which is none", text, found);
     r = EXIT_FAILED;
   }
   if (r == EXIT_OK) {
-    snprintf (path, sizeof path, DISKS "/%s", uuid);
-    r = ctl_change (ctl, "DELETE", path, NULL, NULL);
+    snprintf (uuid, FORMAT_UUID_TEXT_BYTES, "%s", found);
+    snprintf (path, DISK_PATH_BYTES, DISKS "/%s", found);
   }
+  json_decref (reply);
+  return r;
+}
+
+int
+cmd_disk_forget (struct ctl *ctl, const struct args *args)
+{
+  char uuid[FORMAT_UUID_TEXT_BYTES], path[DISK_PATH_BYTES];
+  json_t *done;
+  int r = find (ctl, args_plain (args, 0), uuid, path);
+
+  if (r == EXIT_OK)
+    r = ctl_change (ctl, "DELETE", path, NULL, NULL);
   if (ctl->dry_run)
     ;
   else if (r == EXIT_OK && ctl->json) {
@@ -299,6 +312,33 @@ cmd_disk_forget (struct ctl *ctl, const struct args *args)
   }
   else if (r == EXIT_OK)
     printf ("disk %s: forgotten\n", uuid);
-  json_decref (reply);
   return r;
+}
+
+int
+cmd_disk_move (struct ctl *ctl, const struct args *args)
+{
+  char uuid[FORMAT_UUID_TEXT_BYTES], path[DISK_PATH_BYTES];
+  const char *node = args_plain (args, 1);
+  json_t *body, *disk = NULL;
+  int r = ctl_check_name ("a node", node);
+
+  if (r == EXIT_OK)
+    r = find (ctl, args_plain (args, 0), uuid, path);
+  if (r != EXIT_OK)
+    return r;
+  body = json_pack ("{s:s}", "node", node);
+  r = ctl_call (ctl, "PATCH", path, body, &disk);
+  json_decref (body);
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (disk);
+  else if (json_is_string (json_object_get (disk, "moves_to")))
+    printf ("disk %s: node %s may serve it; start its member process there\n",
+            uuid, node);
+  else
+    printf ("disk %s: stays on node %s\n", uuid, node);
+  json_decref (disk);
+  return EXIT_OK;
 }

@@ -1,4 +1,4 @@
-/* cmd-login.c: weftctl setup, login, logout and whoami.
+/* cmd-login.c: weftctl setup, login, logout, whoami and user password.
  *
  * A password goes to weftd once: `login` logs in as the page does, has an API
  * token made for itself, logs out, and keeps the token (config.c).
@@ -134,6 +134,80 @@ cmd_login (struct ctl *ctl, const struct args *args)
     r = take_token (ctl, me, expires);
   json_decref (me);
   free (user);
+  return r;
+}
+
+/* The password as it is. */
+static int
+current_ask (const struct args *args, char **password)
+{
+  const char *file = args_value (args, "current-file");
+
+  if (file)
+    return secret_read (file, password);
+  *password = ask_word ("The password as it is:", true);
+  if (*password)
+    return EXIT_OK;
+  ctl_error ("there is no terminal to ask for the password as it is on; put it "
+             "into a file of yours alone, and give that by --current-file");
+  return EXIT_USAGE;
+}
+
+/* Log in with the password as it is, as only who knows it may change it. */
+static int
+password_change (struct ctl *ctl, const char *user, const char *current,
+                 const char *new)
+{
+  json_t *login = json_pack ("{s:s, s:s}", "user", user, "password", current);
+  json_t *change = json_pack ("{s:s, s:s}", "current", current, "password", new);
+  json_t *me = NULL;
+  char path[160];
+  int r = EXIT_OK, ended;
+
+  if (login == NULL || change == NULL) {
+    ctl_error ("passwords must be UTF-8");
+    r = EXIT_USAGE;
+  }
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "POST", "/api/v1/login", login, &me);
+  if (me) {
+    admin_header (ctl->admin, "X-Weft-CSRF", json_text (me, "csrf"));
+    snprintf (path, sizeof path, "/api/v1/users/%s", user);
+    r = ctl_call (ctl, "PATCH", path, change, NULL);
+    ended = end_login (ctl, me);
+    r = r == EXIT_OK ? ended : r;
+  }
+  json_decref (login);
+  json_decref (change);
+  json_decref (me);
+  return r;
+}
+
+int
+cmd_user_password (struct ctl *ctl, const struct args *args)
+{
+  const char *user = args_plain (args, 0);
+  char *current = NULL, *new = NULL;
+  int r = ctl_check_name ("a user", user);
+
+  if (r == EXIT_OK)
+    r = ctl_connect_afresh (ctl);
+  if (r == EXIT_OK)
+    r = current_ask (args, &current);
+  if (r == EXIT_OK)
+    r = password_ask (args, true, &new);
+  if (r == EXIT_OK)
+    r = password_change (ctl, user, current, new);
+  secret_free (current);
+  secret_free (new);
+  if (r == EXIT_OK && ctl->json) {
+    json_t *done = json_pack ("{s:s, s:b}", "user", user, "changed", 1);
+
+    output_json (done);
+    json_decref (done);
+  }
+  else if (r == EXIT_OK)
+    printf ("user %s: has another password\n", user);
   return r;
 }
 

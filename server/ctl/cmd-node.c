@@ -10,7 +10,9 @@
 #include "output.h"
 
 #define NODES "/api/v1/nodes"
+#define NODE_TOKENS "/api/v1/node-tokens"
 #define NODE_PATH_BYTES 128
+#define TOKEN_ID_BYTES 16 /* hex digits */
 #define TTL_S_MAX 86400
 
 static int
@@ -160,13 +162,68 @@ cmd_ok_to_stop (struct ctl *ctl, const struct args *args)
 /* --- A new host ----------------------------------------------------------- */
 
 int
+cmd_node_tokens (struct ctl *ctl, const struct args *args)
+{
+  json_t *reply, *k;
+  struct table *t;
+  size_t i;
+  int r;
+
+  if (!ctl_list (ctl, NODE_TOKENS, &reply, &r))
+    return r;
+  t = table_new ("ID|FOR NODE|MADE BY|MADE|EXPIRES");
+  json_array_foreach (json_object_get (reply, "node_tokens"), i, k) {
+    table_cell (t, "%s", json_text (k, "id"));
+    table_cell (t, "%s", json_text (k, "node"));
+    table_cell (t, "%s", json_text (k, "created_by"));
+    table_cell (t, "%s", json_text (k, "created_at"));
+    table_cell (t, "%s", json_text (k, "expires_at"));
+  }
+  table_print (t, 0);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+static int
+token_cancel (struct ctl *ctl, const char *id)
+{
+  char path[sizeof NODE_TOKENS + 1 + TOKEN_ID_BYTES];
+  json_t *reply;
+  int r;
+
+  if (strlen (id) != TOKEN_ID_BYTES ||
+      strspn (id, "0123456789abcdef") != TOKEN_ID_BYTES) {
+    ctl_error ("--cancel %s: a token is named by its 16 hex digits; weftctl "
+               "node tokens lists them", id);
+    return EXIT_USAGE;
+  }
+  snprintf (path, sizeof path, NODE_TOKENS "/%s", id);
+  r = ctl_call (ctl, "DELETE", path, NULL, &reply);
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (reply);
+  else
+    printf ("node token %s: of use no more\n", id);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+int
 cmd_node_token (struct ctl *ctl, const struct args *args)
 {
-  const char *node = args_plain (args, 0);
+  const char *node = args_plain (args, 0), *id = args_value (args, "cancel");
   uint64_t ttl = 0;
-  json_t *body = json_object (), *reply = NULL;
+  json_t *body, *reply = NULL;
   int r = args_time (args, "ttl", 1, TTL_S_MAX, &ttl);
 
+  if (r == EXIT_OK && id && (node || ttl)) {
+    ctl_error ("node token --cancel %s: goes alone; nothing was done", id);
+    r = EXIT_USAGE;
+  }
+  if (r != EXIT_OK || id)
+    return r == EXIT_OK ? token_cancel (ctl, id) : r;
+  body = json_object ();
   if (r == EXIT_OK && node)
     r = ctl_check_name ("a node", node);
   if (node)
@@ -174,7 +231,7 @@ cmd_node_token (struct ctl *ctl, const struct args *args)
   if (ttl)
     json_object_set_new (body, "ttl_s", json_integer ((json_int_t) ttl));
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/node-tokens", body, &reply);
+    r = ctl_call (ctl, "POST", NODE_TOKENS, body, &reply);
   json_decref (body);
   if (r != EXIT_OK)
     return r;
@@ -184,9 +241,8 @@ cmd_node_token (struct ctl *ctl, const struct args *args)
     printf ("token        %s\n"
             "fingerprint  %s\n"
             "expires      %s\n"
-            "On the new host, with its disks, and the token in a file of its "
-            "own:\n"
-            "  weft-enroll --admin %s --token-file FILE --ca-fingerprint %s "
+            "On the new host, with its disks; it asks for the token:\n"
+            "  weft-enroll --admin %s --token-file - --ca-fingerprint %s "
             "--disk /dev/sdX\n",
             json_text (reply, "token"), json_text (reply, "ca_fingerprint"),
             json_text (reply, "expires_at"),

@@ -3,15 +3,20 @@
  *
  * Nothing secret goes in: weftd's API shows no secrets, a key or token of this
  * host is not read, and what looks like a secret in a log is struck out.
+ *
+ * A process of its own gathers it; this one waits, and leaves nothing behind but
+ * the archive, also when it is told to end.
  */
 
 #include <config.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +29,7 @@ struct report {
   struct ctl *ctl;
   char dir[64];  /* a temporary one, private */
   char name[64]; /* of the folder in it, and of the archive */
+  char output[4096], part[4104]; /* the archive; while it is being written */
   char *token;   /* what must not get in; may be NULL */
   unsigned files;
 };
@@ -184,26 +190,25 @@ put_host (struct report *report)
 /* --- The archive --------------------------------------------------------- */
 
 static int
-pack (const struct report *report, const char *output)
+pack (const struct report *report)
 {
   const char *argv[] = { "tar", "-C", report->dir, "--owner=0", "--group=0",
-                         "-czf", output, report->name, NULL };
+                         "-czf", report->part, report->name, NULL };
   char said[512];
   mode_t mask = umask (077);
   int status = process_run (argv, said, sizeof said);
 
   umask (mask);
-  if (status == 0)
+  if (status == 0 && rename (report->part, report->output) == 0)
     return EXIT_OK;
-  ctl_error ("%s: %s", output, said);
-  unlink (output);
+  ctl_error ("%s: %s", report->output, status ? said : strerror (errno));
   return EXIT_FAILED;
 }
 
 static void
 remove_all (const struct report *report)
 {
-  const char *argv[] = { "rm", "-rf", "--", report->dir, NULL };
+  const char *argv[] = { "rm", "-rf", "--", report->dir, report->part, NULL };
   char said[256];
 
   process_run (argv, said, sizeof said);
@@ -233,40 +238,118 @@ begin (struct report *report)
   return EXIT_FAILED;
 }
 
+static int
+gather (struct report *report)
+{
+  json_t *done;
+  int r = put_answers (report);
+
+  if (r == EXIT_OK)
+    r = put_host (report);
+  if (r == EXIT_OK)
+    r = pack (report);
+  if (r == EXIT_OK && report->ctl->json) {
+    done = json_pack ("{s:s, s:i}", "file", report->output, "files",
+                      (int) report->files);
+    output_json (done);
+    json_decref (done);
+  }
+  else if (r == EXIT_OK)
+    printf ("%s: %u files; look through it before you give it away\n",
+            report->output, report->files);
+  fflush (stdout);
+  return r;
+}
+
+/* --- Whoever gathers it, and whoever tidies up ---------------------------- */
+
+static const int ends[] = { SIGHUP, SIGINT, SIGTERM };
+#define ENDS (sizeof ends / sizeof ends[0])
+
+static volatile sig_atomic_t ended; /* by this signal; 0: not */
+static volatile pid_t gatherer;     /* and its programs: a process group */
+
+static void
+on_end (int signum)
+{
+  ended = signum;
+  if (gatherer > 0)
+    kill (-gatherer, signum);
+}
+
+/* But for those that are to be ignored. */
+static void
+take_ends (void (*handler) (int))
+{
+  struct sigaction action = { .sa_handler = handler }, old;
+
+  for (size_t i = 0; i < ENDS; i++)
+    if (sigaction (ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+      sigaction (ends[i], &action, NULL);
+}
+
+/* Returns what it says, or EXIT_FAILED. */
+static int
+wait_for_gatherer (void)
+{
+  int status;
+
+  while (waitpid (gatherer, &status, 0) == -1)
+    if (errno != EINTR)
+      return EXIT_FAILED;
+  return WIFEXITED (status) ? WEXITSTATUS (status) : EXIT_FAILED;
+}
+
+/* As `gather`. */
+static int
+gather_apart (struct report *report)
+{
+  int r = EXIT_FAILED;
+  pid_t pid;
+
+  pid = fork ();
+  if (pid == 0) {
+    take_ends (SIG_DFL);
+    setpgid (0, 0);
+    _exit (ended ? EXIT_FAILED : gather (report));
+  }
+  if (pid == -1)
+    ctl_error ("cannot start a process: %s", strerror (errno));
+  else {
+    setpgid (pid, pid); /* whoever is first */
+    gatherer = pid;
+    if (ended)
+      on_end (ended);
+    r = wait_for_gatherer ();
+  }
+  return r;
+}
+
 int
 cmd_report (struct ctl *ctl, const struct args *args)
 {
   struct report report = { .ctl = ctl };
   const char *given = args_value (args, "output");
-  char output[4096];
-  json_t *done;
   int r = config_token (ctl, &report.token);
 
   if (r == EXIT_OK)
     r = ctl_connect (ctl);
-  if (r == EXIT_OK)
-    r = begin (&report);
   if (r != EXIT_OK) {
     secret_free (report.token);
     return r;
   }
-  snprintf (output, sizeof output, "%s%s", given ? given : report.name,
-            given ? "" : ".tar.gz");
-  r = put_answers (&report);
-  if (r == EXIT_OK)
-    r = put_host (&report);
-  if (r == EXIT_OK)
-    r = pack (&report, output);
-  remove_all (&report);
-  secret_free (report.token);
-  if (r == EXIT_OK && ctl->json) {
-    done = json_pack ("{s:s, s:i}", "file", output, "files",
-                      (int) report.files);
-    output_json (done);
-    json_decref (done);
+  take_ends (on_end);
+  r = begin (&report);
+  if (r == EXIT_OK) {
+    snprintf (report.output, sizeof report.output, "%s%s",
+              given ? given : report.name, given ? "" : ".tar.gz");
+    snprintf (report.part, sizeof report.part, "%s.part", report.output);
+    r = gather_apart (&report);
+    remove_all (&report);
   }
-  else if (r == EXIT_OK)
-    printf ("%s: %u files; look through it before you give it away\n", output,
-            report.files);
+  secret_free (report.token);
+  take_ends (SIG_DFL);
+  if (ended)
+    raise (ended);
   return r;
 }

@@ -93,6 +93,7 @@ static const struct option node_maintenance_options[] = {
 
 static const struct option node_token_options[] = {
   { "ttl", "TIME", "how long it can be used: 900, 15m, at most 24h (15m)" },
+  { "cancel", "ID", "make none; this one is of use no more" },
   { NULL, NULL, NULL }
 };
 
@@ -119,6 +120,12 @@ static const struct option login_options[] = {
 static const struct option user_options[] = {
   { "role", "ROLE", "viewer: sees all; admin: may do all" },
   { "password-file", "FILE", "the password is its first line" },
+  { NULL, NULL, NULL }
+};
+
+static const struct option user_password_options[] = {
+  { "current-file", "FILE", "the password as it is: its first line" },
+  { "password-file", "FILE", "the new password: its first line" },
   { NULL, NULL, NULL }
 };
 
@@ -152,9 +159,11 @@ const struct command commands[] = {
     .run = cmd_node_ls },
   { "node", "show", "NODE", 1, 1, "a host, its disks and sessions", NULL,
     .run = cmd_node_show },
-  { "node", "token", "[NODE] [--ttl TIME]", 0, 1,
+  { "node", "token", "[NODE] [--ttl TIME] [--cancel ID]", 0, 1,
     "make a token by which one new host can enroll (weft-enroll)",
     node_token_options, .run = cmd_node_token },
+  { "node", "tokens", "", 0, 0, "those tokens that could still be used", NULL,
+    .run = cmd_node_tokens },
   { "node", "maintenance", "on|off NODE [--force]", 2, 2,
     "a node is to be silent for a while: nothing is rebuilt elsewhere",
     node_maintenance_options,
@@ -182,6 +191,9 @@ const struct command commands[] = {
   { "disk", "forget", "DISK", 1, 1,
     "drop a disk that is silent and in no array from weftd's list", NULL,
     .run = cmd_disk_forget, .dry_run = true },
+  { "disk", "move", "DISK NODE", 2, 2,
+    "a silent disk of an array was carried to another node: that may serve it",
+    NULL, .run = cmd_disk_move },
   { "array", "create", "NAME --disk DISK... [options]", 1, 1024,
     "make an array: shows the plan, asks, and waits until it is ready",
     array_create_options, .run = cmd_array_create, .dry_run = true },
@@ -265,6 +277,8 @@ const struct command commands[] = {
     "somebody more may log in", user_options, .run = cmd_user_add },
   { "user", "set", "USER [options]", 1, 1, "another role or password",
     user_set_options, .run = cmd_user_set },
+  { "user", "password", "USER [options]", 1, 1, "change one's own password",
+    user_password_options, .run = cmd_user_password },
   { "user", "rm", "USER", 1, 1, "somebody may log in no more", NULL,
     .run = cmd_user_rm, .dry_run = true },
   { "token", "ls", "", 0, 0, "the API tokens", NULL, .run = cmd_token_ls },

@@ -60,6 +60,7 @@ static const struct {
   { "JOB", "/api/v1/jobs", "jobs", "id" },
   { "USER", "/api/v1/users", "users", "name" },
   { "TOKEN", "/api/v1/tokens", "tokens", "name" },
+  { "ID", "/api/v1/node-tokens", "node_tokens", "id" },
   { "ARRAY-UUID", "/api/v1/imports", "imports", "array" },
 };
 

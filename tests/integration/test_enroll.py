@@ -54,6 +54,20 @@ def nothing_happened(n, disk="d0"):
     assert probe(n.disk(disk))["kind"] == "blank"
 
 
+def test_on_a_terminal(world):
+    """The token is asked for, and whether the disk may be formatted."""
+    n, token = world.node("n1"), world.token()
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, f"{token['token']}\nyes\n".encode())
+    p = n.run("weft-enroll", "--root", n.root, "--admin", world.admin,
+              "--ca-fingerprint", token["ca_fingerprint"], "--token-file", "-",
+              "--node", "n1", "--disk", n.disk("d0"), stdin=terminal)
+    os.close(keyboard)
+    os.close(terminal)
+    assert p.stderr.startswith("Token: ") and "[type yes]" in p.stderr
+    assert probe(n.dir / "d0")["kind"] == "weft"
+
+
 def test_a_node_and_its_disks(world):
     n = world.node("n1")
     p = world.enroll(n, disks=["d0", "d1"])
@@ -321,6 +335,7 @@ def enroll_and_kill(world, n, seconds):
         return False
 
 
+@pytest.mark.long(30)
 def test_killed_at_any_moment(world, seed):
     """Killed, run again with a new token, killed again; and at last not killed."""
     rng = random.Random(seed)

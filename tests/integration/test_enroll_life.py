@@ -74,6 +74,69 @@ def test_renewal_in_time(tmp_path):
         assert serial(n) != first
 
 
+def test_weftd_is_set_up_anew(world):
+    """Its state is lost, the CA as well; members of its arrays are not."""
+    n = world.node("n1")
+    world.enroll(n, disks=["d0", "d1"])
+    n.serve()
+    world.seen(n, 2)
+    world.ctl("array", "create", "a", "--layout", "raid-1", "--disk",
+              f"n1:{n.dir}/d0", f"n1:{n.dir}/d1", "--yes")
+    uuid = world.json("array", "show", "a")["uuid"]
+    world.w.end("weftd")
+    p = n.run("weft-leave", "--root", n.root, "--forgotten", "--yes",
+              check=False)
+    assert p.returncode == UNREACHABLE and n.conf.exists()
+
+    (world.w.dir / "state").rename(world.w.dir / "lost")
+    world.start_weftd()
+    world.first_login()
+    n.run("weft-leave", "--root", n.root, "--forgotten", "--yes")
+    assert not n.conf.exists()
+    for d in ("d0", "d1"):
+        n.end(d)
+    world.enroll(n, "--keep", disks=["d0", "d1"])
+    n.serve()
+    eventually(lambda: len(world.json("array", "import")["imports"]) == 1, 30)
+    eventually(lambda: world.ctl("array", "import", "a", uuid,
+                                 check=False).returncode == OK, 30, every=1)
+    world.seen(n, 2)
+    assert world.json("array", "show", "a")["uuid"] == uuid
+
+
+def test_a_disk_is_carried_to_another_node(world):
+    a, b = world.node("n1"), world.node("n2")
+    make_array(world, [a, b, world.node("n3")])
+    uuid = next(iter(world.disks_of(a).values()))["uuid"]
+    a.end("d0")
+    carried = b.dir / "carried"
+    (a.dir / "d0").rename(carried)
+    eventually(lambda: not world.disks_of(a), 30, what="it to be silent")
+    world.ctl("disk", "move", uuid[:8], "n2", "--yes")
+    b.run("weft-enroll", "--root", b.root, "--keep", "--disk", carried, "--yes")
+    b.serve("carried")
+    world.seen(b, 2)
+    eventually(lambda: {m["state"] for m in
+                        world.json("array", "show", "a")["members"]}
+               == {"in-sync"}, 60, every=0.3)
+
+
+@pytest.mark.parametrize("script", [
+    ["weft-replace-disk", "--array", "a", "--member", "0", "--disk", "DISK"],
+    ["weft-drain"], ["weft-leave"]])
+def test_without_an_administrator(world, script):
+    """It is said before a disk is formatted in vain."""
+    n = world.node("n1")
+    world.enroll(n)
+    disk = n.disk("d0")
+    words = [str(disk) if w == "DISK" else w for w in script]
+    p = n.run(*words, "--root", n.root, "--yes", check=False)
+    assert p.returncode == REFUSED and "weftctl login" in p.stderr
+    assert not list(n.etc.glob("disks/*")) and n.conf.exists()
+    p = run("weftctl", "disk", "probe", disk, "--json")
+    assert '"blank"' in p.stdout
+
+
 def test_a_node_that_was_removed(world):
     n = world.node("n1")
     world.enroll(n, disks=["d0"])
@@ -132,6 +195,7 @@ def states(world):
     return [m["state"] for m in world.json("array", "show", "a")["members"]]
 
 
+@pytest.mark.long(20)
 def test_replace_disk(world, admin, tmp_path):
     nodes = [world.node(f"n{i}") for i in range(3)]
     make_array(world, nodes)
@@ -160,6 +224,7 @@ def test_replace_disk(world, admin, tmp_path):
     assert states(world) == ["in-sync"] * 3
 
 
+@pytest.mark.long(20)
 def test_drain_and_leave(world, admin, tmp_path):
     nodes = [world.node(f"n{i}") for i in range(4)]
     make_array(world, nodes[:3])

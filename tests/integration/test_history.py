@@ -199,3 +199,33 @@ def test_broken(weftd, api, kind, seed):
     log = (weftd.dir / "weftd.log").read_text()
     assert log.count("history.db.broken") == 1
     assert (weftd.dir / "state/history.db.broken").exists()
+
+
+def test_what_cannot_be_opened_is_not_set_aside(weftd, api, disks):
+    """A disk that is full, or a right that is missing, breaks no history."""
+    make_array(api, disks[:3])
+    aside = weftd.dir / "state/history.db.broken"
+    wal = weftd.dir / "state/history.db-wal"
+    eventually(lambda: samples_of(weftd), 40)
+
+    def hinder():
+        with sqlite3.connect(database(weftd)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        wal.unlink(missing_ok=True)
+        wal.mkdir()  # it can't be opened beside this
+    before = samples_of(weftd)
+    restart(weftd, api, disks, hinder)
+    time.sleep(1)
+    log = (weftd.dir / "weftd.log").read_text()
+    assert log.count("cannot use the history") == 1 and not aside.exists()
+    wal.rmdir()
+    eventually(lambda: samples_of(weftd) > before, 40)
+    assert not aside.exists()
+
+
+def samples_of(weftd):
+    with sqlite3.connect(f"file:{database(weftd)}?mode=ro", uri=True) as db:
+        try:
+            return db.execute("SELECT count(*) FROM sample").fetchone()[0]
+        except sqlite3.OperationalError:  # it is being made
+            return 0

@@ -189,7 +189,7 @@ def test_roles(weftd, admin):
            ("POST", "/layouts")}
     callers = {None: Browser(weftd), "viewer": viewer}
     anybody = {"/me", "/setup", "/login", "/logout", "/enroll", "/ca.pem"}
-    admins = {"/users", "/users/x", "/audit"}
+    admins = {"/users", "/users/x", "/audit", "/node-tokens"}
     for line in run("weftd", "--list-routes").stdout.splitlines():
         method, path = line.split()
         for part, value in [("{uuid}", "0" * 8 + "-0000" * 3 + "-" + "0" * 12),
@@ -492,6 +492,31 @@ def test_a_try_that_was_sent_away_is_none(weftd, admin):
     assert login_from(weftd, "127.0.8.8", "root", PASSWORD) == 200
 
 
+def test_who_is_in_goes_on_while_strangers_try(weftd, admin):
+    """Whoever is logged in waits for no stranger's password."""
+    stop, said = threading.Event(), []
+
+    def flood(i):
+        while not stop.is_set():
+            said.append(login_from(weftd, f"127.0.4.{i + 1}", f"u{i}{len(said)}",
+                                   "wrong"))
+    threads = [threading.Thread(target=flood, args=(i,)) for i in range(60)]
+    for t in threads:
+        t.start()
+    try:
+        eventually(lambda: 429 in said, 60, what="strangers to be sent away")
+        for i in range(5):
+            admin.call("POST", "/users", {"name": f"v{i}", "role": "viewer",
+                                          "password": PASSWORD}, expect=201)
+        admin.call("PATCH", "/users/root", {
+            "current": PASSWORD, "password": PASSWORD + "!"}, expect=200)
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+    assert set(said) <= {401, 429}
+
+
 def test_many_logins_at_once(weftd, admin):
     """Hashing is slow and large; weftd goes on meanwhile."""
     said = []
@@ -535,6 +560,29 @@ def test_audit(weftd, admin):
     assert rest == {"audit": trail[1:], "next": None}
     weftd.restart()
     assert admin.get("/audit")["audit"] == trail
+
+
+def test_audit_of_what_is_refused_at_the_door(weftd, admin):
+    """Before it is read.  Once of each kind and from each address, so that what
+    others did stays; what is only read is not in it."""
+    viewer = add_user(admin, "v", "viewer")
+    before = len(admin.get("/audit?limit=1000")["audit"])
+    for _ in range(20):
+        assert viewer.status("DELETE", "/users/root") == 403
+        assert viewer.status("GET", "/users") == 403
+        assert Browser(weftd).status("POST", "/users", {}) == 401
+        assert Browser(weftd, "f" * 64).status("DELETE", "/arrays/a") == 401
+        assert admin.status("DELETE", "/arrays/a", X_Weft_CSRF="0" * 64) == 403
+    trail = admin.get("/audit?limit=1000")["audit"]
+    assert [(a["who"], a["via"], a["action"], a["subject"], a["status"])
+            for a in trail[:len(trail) - before]] == [
+        ("root", "login", "DELETE /arrays/{name}", "a", 403),
+        (None, "none", "DELETE /arrays/{name}", "a", 401),
+        (None, "none", "POST /users", None, 401),
+        ("v", "login", "DELETE /users/{name}", "root", 403)]
+    weftd.kill()
+    weftd.start()
+    assert admin.get("/audit?limit=1000")["audit"] == trail
 
 
 def test_no_secret_is_kept(weftd, admin):

@@ -11,6 +11,7 @@ Pass:  what docs/FORMAT.md and core/member.h promise; nothing is touched that is
 import contextlib
 import os
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -390,3 +391,30 @@ def test_torn_header_writes(array):
     assert "damaged" in array.log(0)
     i = array.open(0, "intents", array.attach()[0]["intents"])
     assert dirty_in_view(i) == set(range(15))
+
+
+def test_its_port_is_taken(weftd, tmp_path):
+    """A process that can't listen does not make its disk alive, however often
+    it is started."""
+    path = a_file(tmp_path)
+    format_disk(path)
+
+    def disk():
+        return next(d for d in weftd.get("/api/v1/disks")["disks"]
+                    if d["node"] == "n9")
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        words = ["nbdkit", "-f", "-i", "127.0.0.1", "-p", str(port), "weft",
+                 f"disk={path}", f"admin={weftd.admin}", "node=n9",
+                 f"uri=nbd://127.0.0.1:{port}"]
+        for _ in range(2):
+            ended = run(*words, check=False, timeout=60)
+            assert ended.returncode != 0 and "in use" in ended.stderr
+            assert not disk()["alive"] and disk()["state"] == "silent"
+    member = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+    try:
+        eventually(lambda: disk()["alive"], what="the disk")
+    finally:
+        member.terminate()
+        assert member.wait(30) == 0

@@ -186,8 +186,13 @@ def test_every_answer(api, disks):
     api.call("DELETE", f"/api/v1/disks/{uuids[0]}", expect=409)
     api.call("DELETE", f"/api/v1/disks/{NOBODY}", expect=404)
     api.call("DELETE", "/api/v1/disks/x", expect=400)
+    this, there = f"/api/v1/disks/{uuids[0]}", {"node": "n1"}
+    api.call("PATCH", f"/api/v1/disks/{NOBODY}", there, expect=404)
+    api.call("PATCH", this, there, expect=409)
+    api.call("PATCH", this, there, expect=412, headers={"If-Match": '"x"'})
     disks[0].stop()
     eventually(lambda: not api.get(f"/api/v1/disks/{uuids[0]}")["alive"])
+    assert api.call("PATCH", this, there, expect=200)[1]["moves_to"] == "n1"
     api.call("DELETE", f"/api/v1/disks/{uuids[0]}", expect=200)
 
     disks[2].stop()
@@ -226,6 +231,8 @@ def nodes_and_jobs(api):
     api.call("DELETE", "/api/v1/nodes/n2", expect=412, headers=changed)
     api.call("PATCH", "/api/v1/nodes/n2", {"maintenance": False}, expect=200)
     drain = "/api/v1/nodes/n2/drain"
+    api.call("POST", drain, expect=412, headers=changed)
+    api.call("DELETE", drain, expect=412, headers=changed)
     once = {"Idempotency-Key": "the drain of n2"}
     api.call("POST", f"{drain}?dry_run=true", expect=200)
     assert api.call("POST", drain, expect=202, headers=once)[1] == \
@@ -263,7 +270,9 @@ def refuse_and_rebuild(api, disks):
             ("PATCH", "/api/v1/arrays/a", {"spare_after_s": 1}),
             ("DELETE", "/api/v1/arrays/a", None), ("PATCH", this, {"floor": 2}),
             ("DELETE", f"/api/v1/arrays/a/spares/{spare.uuid}", None),
-            ("DELETE", f"/api/v1/disks/{spare.uuid}", None)):
+            ("DELETE", f"/api/v1/disks/{spare.uuid}", None),
+            ("POST", this + "/replace", {"disk": spare.uuid}),
+            ("POST", this + "/cancel", None), ("POST", this + "/join", None)):
         assert api.call(method, path, body, expect=412,
                         headers=changed)[1]["code"] == "changed"
     api.call("PATCH", "/api/v1/arrays/a/members/4", {"floor": 1}, expect=404)
@@ -314,6 +323,10 @@ def refuse_what_http_refuses(api):
                  expect=403)
         api.call(m, target, b" " * ((1 << 20) + 1), expect=413)
         api.call(m, target + "?weft=1", b"{}", expect=400)
+        if m != "GET" and "IfMatch" not in str(op.get("parameters")):
+            problem = api.call(m, target, b"{}", expect=400,
+                               headers={"If-Match": '"x"'})[1]
+            assert problem["field"] == "If-Match", problem
         if "IdempotencyKey" in str(op.get("parameters")):
             problem = api.call(m, target, b"{}" if has_body else None,
                                headers={"Idempotency-Key": "the drain of n2"})
@@ -375,6 +388,7 @@ def test_read_only(api, disks):
         ("POST", "/api/v1/imports", {"name": "c", "array": NOBODY}),
         ("DELETE", "/api/v1/arrays/a", None),
         ("DELETE", f"/api/v1/disks/{disks[3].uuid}", None),
+        ("PATCH", f"/api/v1/disks/{disks[3].uuid}", {"node": "n2"}),
         ("PATCH", "/api/v1/nodes/n3", {"maintenance": True}),
         ("POST", "/api/v1/nodes/n3/drain", None),
         ("DELETE", "/api/v1/nodes/n3/drain", None),

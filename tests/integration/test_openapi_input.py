@@ -48,10 +48,11 @@ BODIES = [
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,
                "disk_write_bytes": 1, "disk_reads": 1, "disk_writes": 1,
                "flushes": 1, "net_rx_bytes": 1, "net_tx_bytes": 1},
-      "wait_ms": 0}),
+      "wait_ms": 0, "news": True}),
     ("POST", "/api/v1/arrays",
      {"name": "a", "layout": "raid-10", "unit": 65536, "groups": 1,
       "dup": "sync-client", "disks": [NOBODY]}),
+    ("PATCH", f"/api/v1/disks/{NOBODY}", {"node": "n1"}),
     ("PATCH", "/api/v1/arrays/none", {"spare_after_s": 60}),
     ("PATCH", "/api/v1/arrays/none/members/1",
      {"paused": True, "floor": 1, "ceiling": 2}),
@@ -69,7 +70,7 @@ BODIES = [
                    for name in SPEC["components"]["schemas"]
                    ["SessionCounters"]["properties"]},
                 "members": [{"service_us": 1, "suspect": False}]},
-      "draining": False, "wait_ms": 0}),
+      "draining": False, "wait_ms": 0, "news": True}),
     ("POST", "/api/v1/sessions/0123456789abcdef/lost",
      {"member": 1, "reason": "it does not answer"}),
 ]
@@ -89,6 +90,7 @@ def mutants(body):
     yield "weft", {**body, "weft": 1}
 
 
+@pytest.mark.long(20)
 @pytest.mark.parametrize("method,target,body", BODIES,
                          ids=[b[1].split("/v1/")[1] for b in BODIES])
 def test_bad_input(api, method, target, body):

@@ -111,6 +111,11 @@ def test_every_answer(api, tmp_path):
 
 def enroll(api, admin, tmp_path):
     token = admin("POST", "/node-tokens", {"node": "h1"}, 201)["token"]
+    admin("POST", "/node-tokens", {"node": "h4"}, 201)
+    [one] = [t for t in admin("GET", "/node-tokens", expect=200)["node_tokens"]
+             if t["node"] == "h4"]
+    admin("DELETE", "/node-tokens/" + one["id"], expect=200)
+    admin("DELETE", "/node-tokens/" + one["id"], expect=404)
     pem = csr(tmp_path, "DNS:h1", "IP:10.0.0.1")
     body = {"token": token, "node": "h1", "csr": pem}
     nobody = Caller(api)

@@ -54,6 +54,8 @@ def test_blank_joiner_is_filled(scene, seed, layout, members):
     assert (h["layout"], h["n"], h["unit"]) == (layout, members, UNIT)
     assert h["states"] == s.states and h["dup"] == "async-client"
     assert h["member_bytes"] == 60 * MIB
+    eventually(lambda: s.short_answers > 2 * members)  # they go on by these
+    assert s.joiner.heard["join"]["phase"] == "synced"
 
 
 @pytest.mark.parametrize("unit", [4096, 4 * MIB])

@@ -7,8 +7,10 @@ else, and appears in no output, error or argument list.
 
 import json
 import os
+import pathlib
 import pty
 import re
+import signal
 import stat
 import subprocess
 import urllib.request
@@ -229,6 +231,21 @@ def test_a_viewer_logs_in_too(weftd, admin, tmp_path):
     assert bob.json("whoami")["role"] == "viewer"
     bob("status")
     bob("user", "ls", status=REFUSED)
+
+    # The own password, by who knows it.
+    new = admin.secret("bobs-new", "yet another password")
+    said = bob("user", "set", "bob", "--password-file", new, status=REFUSED)
+    assert "weftctl user password" in said
+    own = ["user", "password", "bob", "--password-file", new, "--current-file"]
+    bob(*own, new, status=REFUSED)
+    bob("user", "password", "bob", "--password-file", new, status=USAGE)
+    bob("user", "password", "root", "--password-file", new, "--current-file",
+        password, status=REFUSED)
+    assert "bob" in bob(*own, password)
+    assert bob.json("whoami")["role"] == "viewer"  # the token is as good
+    assert [u["logins"] for u in admin.json("user", "ls")["users"]] == [0, 0]
+    bob("login", "--user", "bob", "--password-file", password, status=REFUSED)
+    bob("login", "--user", "bob", "--password-file", new)
     bob("logout")
     assert not bob.kept.exists()
 
@@ -255,6 +272,28 @@ def test_report_holds_no_secret(weftd, admin, tmp_path):
     assert json.loads((directory / "status.json").read_text())["health"]
     assert "weft_build_info" in (directory / "metrics.txt").read_text()
     assert "weftctl " in (directory / "versions.txt").read_text()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_report_that_is_ended_leaves_nothing(weftd, admin, tmp_path, how):
+    """While weftd does not answer."""
+    def left():
+        return {p.name for p in pathlib.Path("/tmp").glob("weftctl-??????")
+                if p.owner() == pathlib.Path("/proc/self").owner()}
+    before = left()
+    weftd.process.send_signal(signal.SIGSTOP)
+    try:
+        p = subprocess.Popen(
+            ["weftctl", "report", "--output", tmp_path / "r.tar.gz"],
+            env={**os.environ, **admin.env}, stdout=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        eventually(lambda: left() - before, what="it to begin")
+        p.send_signal(how)
+        assert p.wait(20) == -how
+    finally:
+        weftd.process.send_signal(signal.SIGCONT)
+    assert left() == before
+    assert list(tmp_path.glob("r.tar.gz*")) == []
 
 
 def test_tls(tmp_path):

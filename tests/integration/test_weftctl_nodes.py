@@ -236,6 +236,43 @@ def test_node_token(weftd, ctl):
     ctl("node", "token", "--ttl", "2d", status=USAGE)
     ctl("node", "token", "N", status=USAGE)
 
+    rows = [row.split() for row in ctl("node", "tokens").splitlines()]
+    assert sorted(row[1] for row in rows[1:]) == ["-", "n9"]
+    assert [t["id"] for t in ctl.json("node", "tokens")["node_tokens"]] == \
+        [row[0] for row in rows[1:]]
+    one = rows[1][0]
+    offered = ctl("complete", "--", "node", "token", "--cancel", "").split()
+    assert sorted(offered) == sorted(row[0] for row in rows[1:])
+    ctl("node", "token", "n9", "--cancel", one, status=USAGE)
+    ctl("node", "token", "--cancel", "../users", status=USAGE)
+    assert one in ctl("node", "token", "--cancel", one)
+    ctl("node", "token", "--cancel", one, status=REFUSED)
+    assert len(ctl.json("node", "tokens")["node_tokens"]) == 1
+
+
+def test_disk_move(weftd, array, ctl):
+    uuid = array[1].uuid
+    assert "alive" in ctl("disk", "move", uuid, "n2", status=REFUSED)
+    array[1].stop()
+    eventually(lambda: not weftd.get(f"/disks/{uuid}")["alive"])
+    assert "n2" in ctl("complete", "--", "disk", "move", uuid, "n").split()
+    ctl("disk", "move", "no-such", "n2", status=REFUSED)
+    ctl("disk", "move", uuid, "n77", status=REFUSED)
+    ctl("disk", "move", uuid, "../x", status=USAGE)
+    assert "n2" in ctl("disk", "move", "n1:/dev/disk1", "n2")
+    assert weftd.get(f"/disks/{uuid}")["moves_to"] == "n2"
+    assert "stays on node n1" in ctl("disk", "move", uuid, "n1")
+    assert ctl.json("disk", "move", uuid, "n2")["moves_to"] == "n2"
+
+
+def test_a_silent_node_has_no_load(weftd, array, ctl):
+    assert ctl("node", "ls").splitlines()[2].split()[5] != "-"
+    array[1].stop()
+    eventually(lambda: not weftd.get("/nodes/n1")["alive"])
+    row = ctl("node", "ls").splitlines()[2].split()
+    assert row[:2] == ["n1", "silent"] and row[5:] == ["-", "-", "-"]
+    assert "CPU" not in ctl("node", "show", "n1")
+
 
 def test_revoke(weftd, array, ctl, tmp_path):
     ctl("node", "revoke", "n1", "--yes", status=REFUSED)  # it has none

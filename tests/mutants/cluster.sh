@@ -62,6 +62,9 @@ mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_epoch_stay (c, a, confirm);' 'cluster_epoch_stay (c, a, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
   'writer->lost[member] = true;' ';'
+mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
+  '&&
+       !writer_stalls (c, a, (int) member)' ''
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
   'spare_reborn (c, a, writer, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
@@ -103,6 +106,12 @@ mutant token-is-for-every-life test-token token.c \
   'mac (instance, strlen (instance), key, sum);' 'mac (instance, 0, key, sum);'
 mutant token-for-a-life-that-the-writer-does-not-know test-cluster-key cluster-key.c \
   '|| cluster_epoch_reborn (c, a, member)' ''
+mutant tokens-are-good-when-weftd-starts test-cluster-key cluster.c \
+  '    d->last_live_ms = c->live_ms;
+    d->alive = true;' \
+  '    d->last_live_ms = c->live_ms;
+    d->alive = true;
+    memcpy (d->minted, d->rec.instance, sizeof d->minted);'
 mutant token-of-a-former-life-is-the-last test-cluster-key cluster-epoch.c \
   '(a->disk[m]->min_epoch > a->rec.epoch || cluster_key_stale (c, a, m))' \
   'a->disk[m]->min_epoch > a->rec.epoch'
@@ -118,7 +127,15 @@ mutant old-database-by-a-host-is-served test-cluster-rules cluster-session.c \
 mutant old-copy-of-a-disk-is-believed test-cluster-copies cluster-admit.c \
   'hb->sequence < d->rec.sequence ||' ''
 mutant old-copy-is-told-what-to-write test-cluster-copies cluster-admit.c \
-  'if (is_out (d))' 'if (1)'
+  'd->array == NULL || is_out (d)' '1'
+mutant old-copy-s-place-is-gone test-cluster-copies cluster-admit.c \
+  'd->array == NULL || is_out (d)' 'is_out (d)'
+mutant blank-disk-may-be-any-copy test-cluster-copies cluster-disk.c \
+  'a->rec.ready && m->state == MEMBER_OUT ? CONFIRMED_BY_NONE : 0' '0'
+mutant old-clone-takes-over-at-once test-cluster-copies cluster-disk.c \
+  'refuse_too_soon (c, w);' 'false;'
+mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-admit.c \
+  'hb->min_epoch < EPOCH_MAX / 2 ||' '1 ||'
 mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-admit.c \
   'cluster_put_disk (c, d); /* how far the disk itself was */' ''
 mutant old-copy-is-not-reset test-cluster-copies cluster-disk.c \
@@ -140,7 +157,8 @@ mutant clone-is-warned-of-without-end test-cluster-copies cluster-admit.c \
 mutant twins-are-imported test-cluster-import cluster-import.c \
   'twin = plan->found[i];' ';'
 mutant clone-is-believed test-cluster-rules cluster-admit.c \
-  '!(d && (contend (c, op, d, hb) || refuse_old' '!(d && (refuse_old'
+  'refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||' \
+  'refuse_elsewhere (c, op, d, hb) ||'
 mutant in-sync-unheard test-cluster-rebuild cluster-epoch.c \
   '!cluster_rebuild_synced (a, member))
     return true;' \

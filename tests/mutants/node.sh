@@ -47,7 +47,7 @@ mutant drain-not-to-the-same-node test-cluster-drain cluster-drain.c \
 mutant drain-stuck-in-silence test-cluster-drain cluster-drain.c \
   'if (stuck (c, a, m, text, size))' 'if (0)'
 mutant drained-when-it-was-replaced test-cluster-drain cluster-member.c \
-  '  m->confirmed = 0;' "  m->confirmed = 0;
+  '  m->confirmed = CONFIRMED_BY_NONE;' "  m->confirmed = CONFIRMED_BY_NONE;
   m->moved_from[0] = '\0';"
 
 # Maintenance.
@@ -88,3 +88,21 @@ mutant preflight-promises-twice test-cluster-preflight cluster-preflight.c \
 mutant preflight-of-too-many test-cluster-preflight cluster-node.c \
   'return refuse_node (c, op, name) || refuse_record (c, op, name);' \
   'return refuse_node (c, op, name);'
+
+# Who is shut out, disks that are carried elsewhere, and jobs that have ended.
+mutant disk-is-taken-by-its-uuid test-cluster-node cluster-admit.c \
+  '(!d->alive && (!placed ||' '(!d->alive && (1 ||'
+mutant disk-is-taken-while-it-lives test-cluster-node cluster-node.c \
+  'else if (d->alive && strcmp (d->rec.node, node) != 0)' 'else if (0)'
+mutant word-of-a-move-stays test-cluster-node cluster-node.c \
+  "r->moves_to[0] = '\\0';" ''
+mutant shut-out-writer-goes-on test-cluster-node cluster-node.c \
+  'cluster_session_cut (c, s, by);' ';'
+mutant shut-out-member-stays test-cluster-node cluster-rebuild.c \
+  ': a->disk[m]->shut_out           ? "its node was shut out"' ''
+mutant ended-job-is-not-stored test-cluster-node cluster-jobs.c \
+  'cluster_put_job (c, new);' ''
+mutant ended-jobs-stay-for-ever test-cluster-node cluster-jobs.c \
+  'return c->wall_ms >= job->ended_wall_ms + KEPT_MS;' 'return false;'
+mutant drained-though-its-target-is-drained test-cluster-drain cluster-drain.c \
+  'if (!cluster_node_is_draining (c, r->moved_from))' 'if (1)'

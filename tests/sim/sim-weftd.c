@@ -90,14 +90,29 @@ last_copy (unsigned member)
   return w.rejoins && layout_loss (&w.config.layout, lost, NULL) > 0;
 }
 
+/* Must the host be prepared for these states?  Not where it is alone, and has
+ * just said itself that a member is lost; there may be readers, though.
+ */
+static bool
+needs_host (const enum member_state states[])
+{
+  bool readers = sim_chance (50);
+
+  for (unsigned i = 0; i < members (); i++)
+    if ((w.state[i] == MEMBER_IN_SYNC && states[i] == MEMBER_OUT
+         && (readers || w.change_epoch))
+        || (w.state[i] == MEMBER_JOINING && states[i] == MEMBER_IN_SYNC))
+      return true;
+  return false;
+}
+
 static void
 leave_out (unsigned member)
 {
   enum member_state states[ARRAY_MEMBERS_MAX];
   bool was_in_sync = w.state[member] == MEMBER_IN_SYNC;
 
-  memcpy (states, w.change_epoch && was_in_sync ? w.change : w.state,
-          sizeof states);
+  memcpy (states, w.change_epoch ? w.change : w.state, sizeof states);
   states[member] = MEMBER_OUT;
   /* A third copy may have been made from it. */
   for (unsigned i = 0; i < members () && was_in_sync; i++)
@@ -106,7 +121,7 @@ leave_out (unsigned member)
   for (unsigned i = 0; i < members (); i++)
     if (states[i] == MEMBER_OUT && w.state[i] != MEMBER_OUT && w.rejoins)
       event_new (EVENT_REJOIN, sim_below (400 * MS))->member = i;
-  if (was_in_sync && w.rejoins && sim_chance (50))
+  if (w.rejoins && needs_host (states))
     prepare (states);
   else
     commit (++w.epoch, states);

@@ -135,12 +135,12 @@ check_grant (const struct call *c)
     sim_fail ("a session is granted that is not stored");
   for (unsigned m = 0; m < w.layout.members; m++)
     if (a->states[m] != MEMBER_OUT &&
-        disk_min_epoch (&w.disk[array->member[m].disk[0] - 1]) <
+        disk_min_epoch (place_disk (array, m)) <
           store_session (a->session)->epoch)
       sim_fail ("a session is granted in epoch %" PRIu64 ", but member %u still "
                 "takes requests of epoch %" PRIu64,
                 store_session (a->session)->epoch, m,
-                disk_min_epoch (&w.disk[array->member[m].disk[0] - 1]));
+                disk_min_epoch (place_disk (array, m)));
 }
 
 /* ---- In the end ---- */
@@ -171,7 +171,7 @@ unfinished (const struct cluster_array_record *a)
     if (w.host[i].outstanding > 0)
       return "requests are outstanding";
   for (unsigned m = 0; m < w.layout.members; m++)
-    if (w.disk[a->member[m].disk[0] - 1].bits & whole)
+    if (place_disk (a, m)->bits & whole)
       return "intent bits are left";
   return NULL;
 }
@@ -184,7 +184,7 @@ describe (const struct cluster_array_record *a, char *text, size_t size)
   const struct cluster_array *array;
 
   for (unsigned m = 0; m < w.layout.members; m++) {
-    const struct disk *d = &w.disk[a->member[m].disk[0] - 1];
+    const struct disk *d = place_disk (a, m);
     struct member *e = w.member[d->number].engine;
 
     n += snprintf (text + n, size - n, " member %u is %s (phase %d, bits %llx)"

@@ -39,6 +39,20 @@ disk_format (struct disk *d, unsigned number)
   intents_free (&map);
 }
 
+void
+disk_copy (struct disk *copy, const struct disk *d)
+{
+  unsigned number = copy->number;
+
+  disk_free (copy);
+  *copy = *d;
+  copy->number = number;
+  copy->write_errors = copy->read_errors = 0;
+  copy->slots = make (d->slots_count * sizeof d->slots[0] + 1);
+  memcpy (copy->slots, d->slots, d->slots_count * sizeof d->slots[0]);
+  disk_power_cut (copy);
+}
+
 /* What a disk holds before it is a member is somebody's rubbish. */
 void
 disk_take_place (struct disk *d, unsigned place)

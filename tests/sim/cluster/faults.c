@@ -6,24 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
-
-enum fault {
-  KILL_MEMBER, CUT_MEMBER, KILL_HOST, CUT_HOST, CUT_ALL, KILL_WEFTD,
-  OLD_DATABASE, BACKUP, PARTITION, HEAL, FLAP, BREAK, FREEZE, WRITE_ERROR,
-  READ_ERROR, CORRUPT_SLOT, REPLACE, SPARE, CANCEL, JOIN,
-  SLOW, DETACH, DRAIN, MAINTAIN, EVICT, FAULTS
-};
-static const unsigned weights[FAULTS] = {
-  [KILL_MEMBER] = 16, [CUT_MEMBER] = 12, [KILL_HOST] = 8, [CUT_HOST] = 5,
-  [CUT_ALL] = 3, [KILL_WEFTD] = 10, [OLD_DATABASE] = 1, [BACKUP] = 2,
-  [PARTITION] = 12, [HEAL] = 14, [FLAP] = 5, [BREAK] = 8, [FREEZE] = 6,
-  [WRITE_ERROR] = 4, [READ_ERROR] = 4, [CORRUPT_SLOT] = 2, [REPLACE] = 3,
-  [SPARE] = 2, [CANCEL] = 2, [JOIN] = 4, [SLOW] = 4, [DETACH] = 4,
-  [DRAIN] = 5, [MAINTAIN] = 2, [EVICT] = 3,
-};
-
-static void keeper (void *owner);
+#include "faults.h"
 
 /* ---- Coming back ---- */
 
@@ -42,8 +25,8 @@ back_happens (struct event *e)
   free (b);
 }
 
-static void
-later (uint64_t delay, void (*fn) (void *), void *what)
+void
+fault_later (uint64_t delay, void (*fn) (void *), void *what)
 {
   struct back *b = make (sizeof *b);
 
@@ -53,20 +36,20 @@ later (uint64_t delay, void (*fn) (void *), void *what)
   event_push (&b->event, delay);
 }
 
-static uint64_t
-outage (void)
+uint64_t
+fault_outage (void)
 {
   return sim_chance (60)   ? between (10, 800) * MS
          : sim_chance (70) ? between (1000, 8000) * MS
                            : between (8, 25) * SECOND;
 }
 
-static void
-member_back (void *what)
+void
+fault_member_back (void *what)
 {
   struct member_role *m = what;
 
-  if (m->proc.life == 0 && w.admin.life)
+  if (m->proc.life == 0 && !m->pulled && w.admin.life)
     member_start (m);
 }
 
@@ -95,19 +78,19 @@ host_powered (void *what)
 
 /* ---- Single faults ---- */
 
-static struct member_role *
-some_member (void)
+struct member_role *
+fault_member (void)
 {
-  struct member_role *m = &w.member[sim_below (w.disks)];
+  struct member_role *m = &w.member[sim_below (w.roles)];
 
   return m->proc.life ? m : NULL;
 }
 
-static void
-stop_member (struct member_role *m, bool power)
+void
+fault_member_stop (struct member_role *m, bool power)
 {
   member_stop (m, power);
-  later (outage (), member_back, m);
+  fault_later (fault_outage (), fault_member_back, m);
 }
 
 static void
@@ -118,13 +101,13 @@ cut_host (struct host *h, uint64_t out)
     host_kill (h);
   if (!w.config.lone || h == w.host)
     h->start_at = sim_now + out + between (10, 3000) * MS;
-  for (unsigned i = 0; i < w.disks; i++)
+  for (unsigned i = 0; i < w.roles; i++)
     if (w.member[i].proc.party == h->proc.party) {
       if (w.member[i].proc.life)
         member_stop (&w.member[i], true);
-      later (out + between (1, 3000) * MS, member_back, &w.member[i]);
+      fault_later (out + between (1, 3000) * MS, fault_member_back, &w.member[i]);
     }
-  later (out, host_powered, h);
+  fault_later (out, host_powered, h);
 }
 
 /* Not with an old database: it would count its starts, and seem to be newer. */
@@ -135,7 +118,7 @@ kill_weftd (uint64_t out)
     return;
   if (w.weftd.proc.life)
     weftd_kill ();
-  later (out, weftd_back, NULL);
+  fault_later (out, weftd_back, NULL);
 }
 
 static void
@@ -153,13 +136,13 @@ restore_newest (void *what)
 static void
 old_database (void)
 {
-  if (w.old_database || w.weftd.proc.life == 0)
+  if (w.old_database || w.weftd.proc.life == 0 || copies_served ())
     return;
   weftd_kill ();
   if (store_restore ()) {
     sim_trace ("weftd gets an old database");
     w.old_database = true;
-    later (between (5, 15) * SECOND, restore_newest, NULL);
+    fault_later (between (5, 15) * SECOND, restore_newest, NULL);
   }
   weftd_start ();
 }
@@ -201,21 +184,21 @@ flap (void *what)
   if (w.healing || m->proc.life == 0)
     return;
   member_stop (m, false);
-  later (between (5, 300) * MS, member_back, m);
+  fault_later (between (5, 300) * MS, fault_member_back, m);
   if (sim_chance (70))
-    later (between (300, 2500) * MS, flap, m);
+    fault_later (between (300, 2500) * MS, flap, m);
 }
 
 static void
 freeze (void)
 {
-  unsigned which = sim_below (1 + w.disks + w.config.hosts);
+  unsigned which = sim_below (1 + w.roles + w.config.hosts);
   struct process *p = which == 0             ? &w.weftd.proc
-                      : which <= w.disks     ? &w.member[which - 1].proc
-                                             : &w.host[which - 1 - w.disks].proc;
+                      : which <= w.roles     ? &w.member[which - 1].proc
+                                             : &w.host[which - 1 - w.roles].proc;
 
   if (p->life) {
-    p->frozen_until = sim_now + outage ();
+    p->frozen_until = sim_now + fault_outage ();
     TRACE (p, "is stopped");
   }
 }
@@ -224,12 +207,12 @@ freeze (void)
 static void
 corrupt_slot (void)
 {
-  struct member_role *m = some_member ();
+  struct member_role *m = fault_member ();
   unsigned slot = sim_below (2);
 
   if (m == NULL || !member_settled (m->engine) || m->actions_in_flight > 0)
     return;
-  stop_member (m, sim_chance (50));
+  fault_member_stop (m, sim_chance (50));
   TRACE (&m->proc, "slot %u goes bad", slot);
   m->disk->header[slot * SLOT_BYTES + sim_below (SLOT_BYTES)] ^= 1 + sim_below (255);
 }
@@ -237,7 +220,7 @@ corrupt_slot (void)
 static void
 slow (void)
 {
-  struct member_role *m = some_member ();
+  struct member_role *m = fault_member ();
 
   if (m)
     m->slow = sim_chance (50) ? 1 : 1 << sim_below (8);
@@ -253,281 +236,153 @@ detach (void)
     }
 }
 
-/* ---- What administrators do ---- */
-
 static void
-answered (struct call *c)
+kill_member (void)
 {
-  sim_trace ("admin: %d %s", c->answer.status,
-             c->answer.code ? c->answer.code : "");
-  call_unref (c);
-}
+  struct member_role *m = fault_member ();
 
-static void
-ask (enum call_kind kind, unsigned member, const struct disk *d)
-{
-  struct call *c = call_new (&w.admin, kind, NULL, answered);
-
-  c->refs++;
-  c->member.member = member;
-  if (d)
-    memcpy (c->member.disk, d->uuid, 16);
-  c->tune = (struct cluster_array_tune){
-    .has_spare_after = true, .spare_after_ms = between (1000, 8000)
-  };
-  call_send (c, 10000);
-}
-
-/* A member that is not in-sync, or PLACES_MAX. */
-static unsigned
-some_lost (void)
-{
-  const struct cluster_array_record *a = store_array ();
-  unsigned lost = PLACES_MAX;
-
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (a->member[m].state != MEMBER_IN_SYNC)
-      lost = m;
-  return lost;
-}
-
-/* A disk that runs, and is no member; or NULL. */
-static struct disk *
-some_disk (void)
-{
-  const struct cluster_array_record *a = store_array ();
-
-  for (unsigned i = 0; i < w.disks; i++) {
-    bool used = w.member[i].proc.life == 0;
-
-    for (unsigned m = 0; m < w.layout.members; m++)
-      used |= a->member[m].disk[0] == i + 1;
-    if (!used)
-      return &w.disk[i];
-  }
-  return NULL;
-}
-
-/* A member's disk is gone for good; a blank one takes its place. */
-static void
-replace (void)
-{
-  unsigned lost = some_lost ();
-  struct disk *d = some_disk ();
-
-  if (lost == PLACES_MAX || d == NULL || w.old_database)
-    return;
-  sim_trace ("disk %u is to replace member %u", d->number, lost);
-  ask (CALL_REPLACE, lost, d);
-}
-
-/* In case a member is out for long. */
-static void
-spare (void)
-{
-  struct disk *d = some_disk ();
-
-  if (d == NULL || w.old_database)
-    return;
-  sim_trace ("disk %u is to be a spare", d->number);
-  ask (CALL_TUNE, 0, NULL);
-  ask (CALL_SPARE, 0, d);
+  if (m)
+    fault_member_stop (m, false);
 }
 
 static void
-cancel (void)
+cut_member (void)
 {
-  unsigned lost = some_lost ();
+  struct member_role *m = fault_member ();
 
-  if (lost == PLACES_MAX || w.old_database)
-    return;
-  sim_trace ("member %u is to stay out", lost);
-  ask (CALL_CANCEL, lost, NULL);
+  if (m)
+    fault_member_stop (m, true);
 }
 
-/* Members that are to stay out may come back. */
-static void
-join (void)
+static struct host *
+some_host (void)
 {
-  const struct cluster_array_record *a = store_array ();
-
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (a->member[m].held && !w.old_database)
-      ask (CALL_JOIN, m, NULL);
-}
-
-/* The members of a node are to move, or no more; its spares' time is to stand
- * still.
- */
-static void
-tell_node (enum call_kind kind, unsigned number, bool on)
-{
-  struct call *c = call_new (&w.admin, kind, NULL, answered);
-
-  if (w.old_database) {
-    call_unref (c);
-    return;
-  }
-  c->refs++;
-  c->on = on;
-  snprintf (c->node, sizeof c->node, "n%u", number);
-  sim_trace ("node %s: %s %d", c->node,
-             kind == CALL_DRAIN ? "drain" : "maintenance", on);
-  call_send (c, 10000);
-}
-
-/* All of them are as ever in the end. */
-static void
-release_nodes (void)
-{
-  for (unsigned i = 1; i <= w.config.hosts; i++) {
-    const struct cluster_node_record *n;
-    char name[16];
-
-    snprintf (name, sizeof name, "n%u", i);
-    n = store_node (name);
-    if (n && n->draining)
-      tell_node (CALL_DRAIN, i, false);
-    if (n && n->maintenance)
-      tell_node (CALL_MAINTAIN, i, false);
-  }
+  return &w.host[sim_below (w.config.hosts)];
 }
 
 static void
-evict (void)
+kill_host (void)
 {
-  struct host *h = &w.host[sim_below (w.config.hosts)];
-  struct call *c;
+  struct host *h = some_host ();
 
-  if (h->stage != HOST_SERVING || w.old_database)
-    return;
-  sim_trace ("host %u is to be evicted", h->proc.number);
-  c = call_new (&w.admin, CALL_EVICT, NULL, answered);
-  c->refs++;
-  c->session_id = h->session;
-  call_send (c, 10000);
+  if (h->proc.life)
+    host_kill (h);
+  h->start_at = sim_now + fault_outage ();
+  h->takeover = sim_chance (30);
+}
+
+static void
+cut_one_host (void)
+{
+  cut_host (some_host (), fault_outage ());
+}
+
+static void
+cut_all (void)
+{
+  uint64_t out = fault_outage ();
+
+  sim_trace ("the power goes");
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    cut_host (&w.host[i], out);
+  if (sim_chance (70))
+    kill_weftd (out);
+}
+
+static void
+kill_weftd_once (void)
+{
+  kill_weftd (sim_chance (60) ? between (1, 500) * MS : fault_outage ());
+}
+
+static void
+backup (void)
+{
+  if (!w.old_database)
+    store_backup ();
+}
+
+static void
+heal (void)
+{
+  heal_network (NULL);
+}
+
+static void
+flap_member (void)
+{
+  struct member_role *m = fault_member ();
+
+  if (m)
+    flap (m);
+}
+
+static void
+break_some (void)
+{
+  conn_break_some (PARTIES, PARTIES, 1 + sim_below (40));
+}
+
+static void
+write_error (void)
+{
+  struct member_role *m = fault_member ();
+
+  if (m)
+    m->disk->write_errors = 1;
+}
+
+static void
+read_error (void)
+{
+  struct member_role *m = fault_member ();
+
+  if (m)
+    m->disk->read_errors = 1 + sim_below (4);
 }
 
 /* ---- All of them ---- */
 
-static void
-fault (enum fault f)
-{
-  struct member_role *m = some_member ();
-  struct host *h = &w.host[sim_below (w.config.hosts)];
-  uint64_t out;
+static const struct {
+  unsigned weight;
+  void (*happen) (void);
+} faults[] = {
+  { 16, kill_member },   { 12, cut_member },  { 8, kill_host },
+  { 5, cut_one_host },   { 3, cut_all },      { 10, kill_weftd_once },
+  { 1, old_database },   { 2, backup },       { 12, partition },
+  { 14, heal },          { 5, flap_member },  { 8, break_some },
+  { 6, freeze },         { 4, write_error },  { 4, read_error },
+  { 2, corrupt_slot },   { 4, slow },         { 4, detach },
+  { 3, admin_replace },  { 2, admin_spare },  { 2, admin_cancel },
+  { 4, admin_join },     { 5, admin_drain },  { 2, admin_maintain },
+  { 3, admin_evict },    { 12, copies_fault },
+};
+#define FAULTS (sizeof faults / sizeof faults[0])
 
-  counters.faults++;
-  switch (f) {
-  case KILL_MEMBER:
-  case CUT_MEMBER:
-    if (m)
-      stop_member (m, f == CUT_MEMBER);
-    break;
-  case KILL_HOST:
-    if (h->proc.life)
-      host_kill (h);
-    h->start_at = sim_now + outage ();
-    h->takeover = sim_chance (30);
-    break;
-  case CUT_HOST:
-    cut_host (h, outage ());
-    break;
-  case CUT_ALL:
-    out = outage ();
-    sim_trace ("the power goes");
-    for (unsigned i = 0; i < w.config.hosts; i++)
-      cut_host (&w.host[i], out);
-    if (sim_chance (70))
-      kill_weftd (out);
-    break;
-  case KILL_WEFTD:
-    kill_weftd (sim_chance (60) ? between (1, 500) * MS : outage ());
-    break;
-  case BACKUP:
-    if (!w.old_database)
-      store_backup ();
-    break;
-  case OLD_DATABASE:
-    old_database ();
-    break;
-  case PARTITION:
-    partition ();
-    break;
-  case HEAL:
-    heal_network (NULL);
-    break;
-  case FLAP:
-    if (m)
-      flap (m);
-    break;
-  case BREAK:
-    conn_break_some (PARTIES, PARTIES, 1 + sim_below (40));
-    break;
-  case FREEZE:
-    freeze ();
-    break;
-  case WRITE_ERROR:
-    if (m)
-      m->disk->write_errors = 1;
-    break;
-  case READ_ERROR:
-    if (m)
-      m->disk->read_errors = 1 + sim_below (4);
-    break;
-  case CORRUPT_SLOT:
-    corrupt_slot ();
-    break;
-  case REPLACE:
-    replace ();
-    break;
-  case SPARE:
-    spare ();
-    break;
-  case CANCEL:
-    cancel ();
-    break;
-  case JOIN:
-    join ();
-    break;
-  case SLOW:
-    slow ();
-    break;
-  case DETACH:
-    detach ();
-    break;
-  case DRAIN:
-    tell_node (CALL_DRAIN, 1 + sim_below (w.config.hosts), sim_chance (70));
-    break;
-  case MAINTAIN:
-    tell_node (CALL_MAINTAIN, 1 + sim_below (w.config.hosts), sim_chance (50));
-    break;
-  case EVICT:
-    evict ();
-    break;
-  case FAULTS:
-    break;
-  }
+static void
+some_fault (void)
+{
+  unsigned total = 0, dice, i;
+
+  for (i = 0; i < FAULTS; i++)
+    total += faults[i].weight;
+  dice = sim_below (total);
+  for (i = 0; dice >= faults[i].weight; i++)
+    dice -= faults[i].weight;
+  faults[i].happen ();
 }
 
 static void
 something (void *what)
 {
-  unsigned total = 0, dice;
-
   if (w.healing)
     return;
-  for (unsigned i = 0; i < FAULTS; i++)
-    total += weights[i];
-  dice = sim_below (total);
-  for (unsigned i = 0; i < FAULTS; i++)
-    if (dice < weights[i]) {
-      fault (i);
-      break;
-    }
-    else
-      dice -= weights[i];
-  later (sim_below (2 * w.config.faults_ms * MS) + 1, something, NULL);
+  counters.faults++;
+  if (w.config.copies && sim_chance (40))
+    copies_fault ();
+  else
+    some_fault ();
+  fault_later (sim_below (2 * w.config.faults_ms * MS) + 1, something, NULL);
 }
 
 void
@@ -542,18 +397,18 @@ faults_crash (enum victim v, unsigned member, uint64_t out)
     break;
   case VICTIM_WEFTD:
     weftd_kill ();
-    later (out, weftd_back, NULL);
+    fault_later (out, weftd_back, NULL);
     break;
   case VICTIM_ALL:
     for (unsigned i = 0; i < w.config.hosts; i++)
       cut_host (&w.host[i], out);
     weftd_kill ();
-    later (out, weftd_back, NULL);
+    fault_later (out, weftd_back, NULL);
     break;
   case VICTIM_KILL:
   case VICTIM_CUT:
     member_stop (m, v == VICTIM_CUT);
-    later (out, member_back, m);
+    fault_later (out, fault_member_back, m);
     break;
   }
 }
@@ -572,15 +427,13 @@ keeper (void *what)
     if (h->proc.life == 0 && h->start_at && sim_now >= h->start_at)
       host_start (h);
   }
-  for (unsigned i = 0; i < w.disks; i++)
+  for (unsigned i = 0; i < w.roles; i++)
     if (w.member[i].proc.life && member_failed (w.member[i].engine) &&
         sim_chance (20)) /* what it did not write is lost */
-      stop_member (&w.member[i], true);
-  if (w.healing) {
-    join ();
-    release_nodes ();
-  }
-  later (200 * MS, keeper, NULL);
+      fault_member_stop (&w.member[i], true);
+  if (w.healing)
+    admins_heal ();
+  fault_later (200 * MS, keeper, NULL);
 }
 
 void
@@ -588,7 +441,7 @@ faults_begin (void)
 {
   keeper (NULL);
   if (w.config.faults_ms)
-    later (2 * SECOND, something, NULL);
+    fault_later (2 * SECOND, something, NULL);
 }
 
 void
@@ -598,12 +451,13 @@ faults_heal (void)
   heal_network (NULL);
   weftd_back (NULL);
   w.weftd.proc.frozen_until = 0;
-  for (unsigned i = 0; i < w.disks; i++) {
+  for (unsigned i = 0; i < w.roles; i++) {
     w.disk[i].write_errors = w.disk[i].read_errors = 0;
     w.member[i].slow = 1;
     w.member[i].proc.frozen_until = 0;
-    member_back (&w.member[i]);
+    fault_member_back (&w.member[i]);
   }
+  copies_heal ();
   for (unsigned i = 0; i < w.config.hosts; i++) {
     struct host *h = &w.host[i];
 

@@ -168,7 +168,7 @@ check_stable (unsigned g, const char *what)
 
     if (a->member[at->member].state != MEMBER_IN_SYNC)
       continue;
-    d = &w.disk[a->member[at->member].disk[0] - 1];
+    d = place_disk (a, at->member);
     v = d->slots[at->slot].durable;
     if (!possible (g, v, grains[g].promised))
       sim_fail ("%s: grain %u: its copy on member %u is stable as version "
@@ -264,7 +264,7 @@ unreadable (const struct host *h, const struct asked *q)
 
     for (unsigned c = 0; c < (h->writable ? w.layout.copies : 1); c++) {
       unsigned m = w.copy[q->first + i][c].member;
-      const struct member *e = w.member[a->member[m].disk[0] - 1].engine;
+      const struct member *e = w.member[place_disk (a, m)->number].engine;
 
       any |= a->member[m].state == MEMBER_IN_SYNC && e && !member_failed (e);
     }
@@ -349,7 +349,7 @@ agreed (unsigned g, const char *what)
 
     if (a->member[at->member].state != MEMBER_IN_SYNC)
       continue;
-    v = w.disk[a->member[at->member].disk[0] - 1].slots[at->slot].now;
+    v = place_disk (a, at->member)->slots[at->slot].now;
     if (value != GARBAGE && v != value)
       sim_fail ("%s: grain %u (at %" PRIu64 "): copy %u on member %u is version"
                 " %" PRIu64 ", another %" PRIu64,
@@ -410,7 +410,7 @@ oracle_session_ended (uint64_t session)
 static bool
 whole (const struct cluster_array_record *a, unsigned member)
 {
-  const struct disk *d = &w.disk[a->member[member].disk[0] - 1];
+  const struct disk *d = place_disk (a, member);
 
   return a->member[member].state == MEMBER_IN_SYNC && !d->cut &&
          w.member[d->number].proc.life != 0;
@@ -423,7 +423,7 @@ oracle_power_cut (struct disk *d)
   unsigned member = d->place;
 
   d->cut = d->unseen = true;
-  if (a == NULL || d->place < 0 || a->member[member].disk[0] != d->number + 1)
+  if (a == NULL || d->place < 0 || place_disk (a, member) != d)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
     bool here = false, others = true;
@@ -447,7 +447,7 @@ void
 oracle_relinked (const struct host *h, unsigned member)
 {
   const struct cluster_array_record *a = store_array ();
-  struct disk *d = &w.disk[a->member[member].disk[0] - 1];
+  struct disk *d = place_disk (a, member);
 
   if (h->session != writer)
     return;
@@ -489,7 +489,7 @@ oracle_committed (const struct cluster_array_record *before,
   bool fenced = false;
 
   for (unsigned m = 0; m < w.layout.members; m++) {
-    struct disk *d = &w.disk[now->member[m].disk[0] - 1];
+    struct disk *d = place_disk (now, m);
 
     if (now->member[m].state != MEMBER_IN_SYNC)
       continue;
@@ -519,7 +519,7 @@ oracle_bits_fell (void)
 
     for (unsigned c = 0; c < w.layout.copies; c++) {
       const struct copy *at = &w.copy[g][c];
-      const struct disk *d = &w.disk[a->member[at->member].disk[0] - 1];
+      const struct disk *d = place_disk (a, at->member);
 
       bit |= a->member[at->member].state == MEMBER_IN_SYNC &&
              d->bits >> (slot_offset (at->member, at->slot) / EXTENT_BYTES) & 1;
@@ -529,7 +529,7 @@ oracle_bits_fell (void)
     for (unsigned c = 0; c < w.layout.copies; c++) {
       const struct copy *at = &w.copy[g][c];
       const struct slot *s
-        = &w.disk[a->member[at->member].disk[0] - 1].slots[at->slot];
+        = &place_disk (a, at->member)->slots[at->slot];
 
       if (a->member[at->member].state == MEMBER_IN_SYNC &&
           s->now != s->durable)

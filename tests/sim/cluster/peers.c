@@ -218,7 +218,7 @@ static struct conn *
 connect_door (struct peer *p, const char *name)
 {
   struct host *h = p->host;
-  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[p->member].disk],
+  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[p->member].process],
                              name);
 
   c->owner = p;

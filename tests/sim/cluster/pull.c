@@ -153,7 +153,7 @@ source_connect (struct source *s, const char *name)
 {
   const struct answer *a = &s->puller->last;
   struct conn *c = conn_new (&s->puller->proc,
-                             &w.member[a->peer[s->member].disk], name);
+                             &w.member[a->peer[s->member].process], name);
 
   c->owner = s;
   c->epoch = a->desire.epoch;

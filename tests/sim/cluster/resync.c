@@ -123,7 +123,7 @@ connect_door (struct resync *r, unsigned m, const char *name,
               void (*answered) (struct conn *, struct nbd *))
 {
   struct host *h = r->host;
-  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[m].disk], name);
+  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[m].process], name);
 
   c->owner = r;
   c->epoch = h->map.epoch;

@@ -23,6 +23,8 @@ record_bytes (const struct cluster_record *r)
     return offsetof (struct cluster_record, session) + sizeof r->session;
   case CLUSTER_RECORD_NODE:
     return offsetof (struct cluster_record, node) + sizeof r->node;
+  case CLUSTER_RECORD_JOB:
+    return offsetof (struct cluster_record, job) + sizeof r->job;
   case CLUSTER_RECORD_KINDS:
     break;
   }
@@ -51,9 +53,39 @@ same_key (const struct cluster_record *a, const struct cluster_record *b)
     return a->session.id == b->session.id;
   case CLUSTER_RECORD_NODE:
     return strcmp (a->node.name, b->node.name) == 0;
+  case CLUSTER_RECORD_JOB:
+    return strcmp (a->job.id, b->job.id) == 0;
   default:
     return true;
   }
+}
+
+unsigned
+process_at (const char *uri)
+{
+  return strtoul (strrchr (uri, ':') + 1, NULL, 10);
+}
+
+unsigned
+disk_holder (const uint8_t uuid[16])
+{
+  return w.holder[uuid[0] - 1];
+}
+
+struct disk *
+place_disk (const struct cluster_array_record *a, unsigned member)
+{
+  return &w.disk[disk_holder (a->member[member].disk)];
+}
+
+/* Not one that has died since it spoke, and with it its copy of the disk. */
+static void
+note_holder (const struct cluster_disk_record *r)
+{
+  unsigned holder = process_at (r->uri);
+
+  if (memcmp (w.disk[holder].uuid, r->uuid, 16) == 0)
+    w.holder[r->uuid[0] - 1] = holder;
 }
 
 /* Look at what is about to be durable, and note what follows from it. */
@@ -62,6 +94,8 @@ look (const struct cluster_record *before, const struct cluster_record *now)
 {
   if (now->kind == CLUSTER_RECORD_ARRAY)
     check_array (before ? &before->array : NULL, &now->array);
+  else if (now->kind == CLUSTER_RECORD_DISK && !w.old_database)
+    note_holder (&now->disk);
   else if (now->kind == CLUSTER_RECORD_SESSION && !w.old_database) {
     check_session (&now->session);
     if (now->session.ended && before && !before->session.ended)
@@ -135,6 +169,18 @@ store_node (const char *name)
   return NULL;
 }
 
+const struct cluster_disk_record *
+store_disk (const uint8_t uuid[16])
+{
+  const struct store *s = truth ();
+
+  for (unsigned i = 0; i < s->count; i++)
+    if (s->record[i]->kind == CLUSTER_RECORD_DISK &&
+        memcmp (s->record[i]->disk.uuid, uuid, 16) == 0)
+      return &s->record[i]->disk;
+  return NULL;
+}
+
 static void
 store_free (struct store *s)
 {
@@ -175,7 +221,7 @@ is_old (const struct store *s)
   const char *why;
 
   for (unsigned i = 0; i < w.disks; i++)
-    if (superblock_newest (w.disk[i].header, &sb, &why) == -1 ||
+    if (superblock_newest (w.disk[w.holder[i]].header, &sb, &why) == -1 ||
         sb.generation <= generation (s) + 1)
       return false;
   return true;

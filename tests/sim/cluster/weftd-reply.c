@@ -40,7 +40,7 @@ mint (const struct cluster_array *a, unsigned member, uint64_t session,
   memcpy (t.member, d->rec.uuid, 16);
   cluster_member_key (w.weftd.engine, a, member, key);
   token_mint (&t, key, text);
-  p->disk = d->rec.uuid[0] - 1;
+  p->process = process_at (d->rec.uri);
   p->fence = a->rec.member[member].fence;
   snprintf (p->data, sizeof p->data, "data/%s", text);
   snprintf (p->batch, sizeof p->batch, "batch/%s", text);

@@ -153,6 +153,9 @@ choose (struct config *c)
   c->io_timeout_ms = 500 + sim_below (4000);
   c->connect_ms = 500 + sim_below (3000);
   c->faults_ms = sim_chance (10) ? 0 : 200 + sim_below (6000);
+  c->copies = sim_chance (30);
+  if (c->copies)
+    c->faults_ms = 100 + sim_below (1500);
   c->flaky = sim_chance (25) ? 1 + sim_below (5) : 0;
   c->slow_store = sim_chance (30) ? 20 : 1;
   c->work_ns = between (5, 40) * SECOND;
@@ -168,14 +171,18 @@ make_parts (void)
   process_start (&w.admin);
   w.weftd.proc = (struct process){ .kind = "weftd" };
   w.disks = members + w.config.spares;
-  for (unsigned i = 0; i < w.disks; i++) {
+  w.roles = w.disks + TWINS;
+  for (unsigned i = 0; i < w.roles; i++) {
     struct member_role *m = &w.member[i];
 
-    disk_format (&w.disk[i], i);
     m->proc = (struct process){ .kind = "member", .number = i,
                                 .party = 1 + i % w.config.hosts };
     m->disk = &w.disk[i];
+    m->disk->number = w.holder[i] = i;
     m->slow = 1;
+    m->pulled = i >= w.disks;
+    if (!m->pulled)
+      disk_format (m->disk, i);
   }
   for (unsigned i = 0; i < w.config.hosts; i++) {
     struct host *h = &w.host[i];
@@ -199,10 +206,11 @@ begin (void)
     sim_fail ("layout: %s", why);
   areas_choose ();
   sim_trace ("%s n=%u groups=%u unit=%u hosts=%u readers=%u areas=%u "
-             "grain=%u dup=%s faults=%u flaky=%u io timeout %u ms",
+             "grain=%u dup=%s faults=%u%s flaky=%u io timeout %u ms",
              layout_name (c->kind), c->n, c->groups, c->unit, c->hosts,
              c->readers, c->areas, grain_bytes, array_dup_name (c->dup),
-             c->faults_ms, c->flaky, c->io_timeout_ms);
+             c->faults_ms, c->copies ? " (copies)" : "", c->flaky,
+             c->io_timeout_ms);
   make_parts ();
   check_begin ();
   oracle_begin ();
@@ -396,14 +404,14 @@ world_end (void)
   struct event *e;
 
   mix (sim_random ());
-  for (unsigned i = 0; i < w.disks; i++)
+  for (unsigned i = 0; i < w.roles; i++)
     for (unsigned s = 0; s < w.disk[i].slots_count; s++)
       mix (w.disk[i].slots[s].now);
   w.healing = true;
   for (unsigned i = 0; i < HOSTS_MAX; i++)
     if (w.host[i].proc.life)
       host_kill (&w.host[i]);
-  for (unsigned i = 0; i < w.disks; i++)
+  for (unsigned i = 0; i < w.roles; i++)
     if (w.member[i].proc.life)
       member_stop (&w.member[i], true);
   if (w.weftd.proc.life)
@@ -416,7 +424,7 @@ world_end (void)
   while ((e = sim_pop ()) != NULL)
     e->happen (e);
   net_check_empty ();
-  for (unsigned i = 0; i < w.disks; i++)
+  for (unsigned i = 0; i < w.roles; i++)
     disk_free (&w.disk[i]);
   store_forget ();
   areas_free ();

@@ -11,7 +11,8 @@
  *   links.c    its connections, when   peers.c how   report.c those that it lost
  *   resync.c   what it does before it lets clients in
  *   clients.c  the workload      oracle.c what clients may be told
- *   faults.c   what goes wrong   check.c what must always be so
+ *   check.c    what must always be so
+ *   faults.c, admins.c, copies.c  what goes wrong (faults.h)
  *
  * The shells (weftd, disk-role, doors, pull, host, links, peers, report, resync)
  * do in the small what server/ and plugin/ do.
@@ -42,7 +43,8 @@
 
 #define HOSTS_MAX 5
 #define PLACES_MAX 8 /* members of the array */
-#define DISKS_MAX 12
+#define DISKS_MAX 12 /* copies of disks included */
+#define TWINS 2      /* room for copies of disks */
 #define PARTIES (1 + HOSTS_MAX) /* weftd's machine, then the hosts */
 #define AREAS_MAX 10
 #define OUTSTANDING_MAX 12
@@ -136,6 +138,8 @@ struct disk {
 };
 void disk_format (struct disk *d, unsigned number);
 void disk_take_place (struct disk *d, unsigned place);
+/* A copy of a disk that runs holds what a loss of power would leave there. */
+void disk_copy (struct disk *copy, const struct disk *d);
 void disk_free (struct disk *d);
 void disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua);
 void disk_flush (struct disk *d);
@@ -174,7 +178,7 @@ struct answer {
   bool has_map;
   uint8_t array[16];
   struct peer_address { /* for a host, or a joining member */
-    unsigned disk; /* whose process is to be asked */
+    unsigned process; /* that is to be asked */
     uint64_t fence; /* nothing asked in an earlier epoch runs there */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
@@ -292,6 +296,7 @@ struct member_role {
   bool has_last;
   struct join *join;
   unsigned slow; /* times */
+  bool pulled;   /* its disk is not in the host: it is not started */
 };
 void member_start (struct member_role *m);
 void member_stop (struct member_role *m, bool power);
@@ -418,6 +423,14 @@ const struct cluster_array_record *store_array (void);
 const struct cluster_session_record *store_session (uint64_t id);
 /* NULL: nothing was ever said of it. */
 const struct cluster_node_record *store_node (const char *name);
+const struct cluster_disk_record *store_disk (const uint8_t uuid[16]);
+/* The process that serves at this URI. */
+unsigned process_at (const char *uri);
+/* The process that is known as the disk's: copies of the disk have processes of
+ * their own.
+ */
+unsigned disk_holder (const uint8_t uuid[16]);
+struct disk *place_disk (const struct cluster_array_record *a, unsigned member);
 void store_backup (void);
 bool store_restore (void); /* the backup in place of the store */
 void store_unrestore (void);
@@ -474,6 +487,7 @@ struct config {
   uint64_t image_buffer_bytes;
   unsigned io_timeout_ms, connect_ms;
   unsigned faults_ms; /* the mean time between two; 0: none */
+  bool copies; /* many of them are about copies of disks */
   unsigned flaky; /* per mille of messages whose connection breaks */
   unsigned slow_store; /* percent */
   uint64_t work_ns; /* how long clients and faults go on */
@@ -490,7 +504,9 @@ struct world {
   struct place place[PLACES_MAX];
   struct disk disk[DISKS_MAX];
   struct member_role member[DISKS_MAX];
-  unsigned disks;
+  unsigned disks; /* at first; each has its number, less one, in its UUID */
+  unsigned roles; /* and room for copies */
+  unsigned holder[DISKS_MAX]; /* of each disk: see disk_holder */
   struct host host[HOSTS_MAX];
   struct weftd weftd;
   bool cut[PARTIES][PARTIES]; /* from, to */

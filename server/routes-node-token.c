@@ -1,0 +1,137 @@
+/* routes-node-token.c: tokens by which new hosts enroll (routes-enroll.c).
+ *
+ * Only the hash of a token is kept.  Its beginning is what a token is called, so
+ * that it can be taken back: it tells nothing of the token.
+ */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/crypto.h>
+
+#include "auth-request.h"
+#include "routes-internal.h"
+#include "text.h"
+#include "views.h"
+
+#define TOKEN_SECONDS_DEFAULT 900
+#define TOKEN_SECONDS_MAX (24 * 3600)
+
+static void
+parse_node_token (struct fields *f, struct request *r)
+{
+  struct auth_request *q = auth_request_of (r);
+
+  if (fields_has (f, "node"))
+    fields_name (f, "node", q->name, sizeof q->name);
+  q->seconds = TOKEN_SECONDS_DEFAULT;
+  if (fields_has (f, "ttl_s"))
+    fields_u64 (f, "ttl_s", 1, TOKEN_SECONDS_MAX, &q->seconds);
+  fields_end (f);
+}
+
+static void
+handle_node_token (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  char text[AUTH_SECRET_BYTES], fingerprint[CA_FINGERPRINT_BYTES];
+  struct store_txn *t;
+  struct secret *s;
+  size_t count = 0;
+  json_t *body;
+
+  TAILQ_FOREACH (s, &a->secrets, link)
+    count += s->kind == SECRET_NODE_TOKEN;
+  if (count >= AUTH_TOKENS_MAX) {
+    loop_answer (l, r, 409,
+                 view_error (409, NULL, "too-many", "too many tokens for nodes "
+                             "were made within a day: try again later"));
+    return;
+  }
+  s = calloc (1, sizeof *s);
+  if (s == NULL)
+    abort ();
+  t = store_txn_new ();
+  s->kind = SECRET_NODE_TOKEN;
+  strcpy (s->name, r->auth->name);
+  strcpy (s->by, r->caller.owner);
+  s->created = loop_wall_ms (l);
+  s->expires = s->created + r->auth->seconds * 1000;
+  auth_secret_make (text, s->hash);
+  auth_put_secret (a, t, s);
+  ca_fingerprint (a->ca, fingerprint);
+  body = json_pack ("{ss so ss so}", "token", text, "node",
+                    text_or_null (s->name), "ca_fingerprint", fingerprint,
+                    "expires_at", text_time (s->expires));
+  OPENSSL_cleanse (text, sizeof text);
+  loop_answer_stored (l, r, 201, body, t);
+}
+
+static uint64_t
+id_of (const struct secret *s)
+{
+  uint64_t id = 0;
+
+  for (unsigned i = 0; i < 8; i++)
+    id = id << 8 | s->hash[i];
+  return id;
+}
+
+/* Could somebody enroll by it now? */
+static bool
+is_open (const struct secret *s, uint64_t wall_ms)
+{
+  return s->kind == SECRET_NODE_TOKEN && !s->spent && wall_ms < s->expires;
+}
+
+static void
+handle_node_tokens (struct loop *l, struct request *r)
+{
+  const struct secret *s;
+  json_t *list = json_array ();
+
+  TAILQ_FOREACH (s, &loop_auth (l)->secrets, link)
+    if (is_open (s, loop_wall_ms (l)))
+      json_array_append_new (
+        list, json_pack ("{so so so so so}", "id", text_session (id_of (s)),
+                         "node", text_or_null (s->name), "created_at",
+                         text_time (s->created), "created_by",
+                         text_or_null (s->by), "expires_at",
+                         text_time (s->expires)));
+  loop_answer (l, r, 200, json_pack ("{so}", "node_tokens", list));
+}
+
+static void
+handle_node_token_delete (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  struct store_txn *t;
+  struct secret *s;
+
+  TAILQ_FOREACH (s, &a->secrets, link)
+    if (is_open (s, loop_wall_ms (l)) && id_of (s) == r->id)
+      break;
+  if (s == NULL) {
+    loop_answer (l, r, 404,
+                 view_error (404, NULL, "unknown-token",
+                             "there is no such token for a node (any more): GET "
+                             "/api/v1/node-tokens lists them"));
+    return;
+  }
+  t = store_txn_new ();
+  auth_drop_secret (a, t, s);
+  loop_answer_stored (
+    l, r, 200,
+    json_pack ("{so sb}", "id", text_session (r->id), "deleted", 1), t);
+}
+
+const struct route routes_node_token[] = {
+  { "GET", V1 "/node-tokens", .who = WHO_ADMIN, .query = QUERY_PAGE,
+    .list = "node_tokens", .key = "id", .handle = handle_node_tokens },
+  { "POST", V1 "/node-tokens", .has_body = true, .secret = true,
+    .parse = parse_node_token, .handle = handle_node_token },
+  { "DELETE", V1 "/node-tokens/{id}", .handle = handle_node_token_delete },
+  { NULL },
+};

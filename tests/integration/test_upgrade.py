@@ -1,0 +1,101 @@
+"""weftd's database from one version to the next, and its jobs and log after that.
+
+Pass: what an older weftd wrote is read, and says so to the older one; what a
+newer one wrote is refused and left as it is.
+"""
+
+import json
+import sqlite3
+from contextlib import closing
+
+from weftdactors import array, host, members, weftd
+from wefttest import eventually, run
+
+
+def sql(weftd, *statements):
+    with closing(sqlite3.connect(weftd.state / "weftd.db")) as db, db:
+        return [db.execute(*s).fetchall() for s in statements][-1]
+
+
+def version(weftd):
+    return sql(weftd, ["PRAGMA user_version"])[0][0]
+
+
+def as_version_1(weftd):
+    """Of all that there is, what weftd's first version knew: it said all in its
+    events."""
+    sql(weftd, ["DELETE FROM record WHERE kind NOT IN "
+                "('cluster', 'disk', 'array', 'session', 'event')"],
+        ["UPDATE record SET json = json_remove(json, '$.moves_to', "
+         "'$.instance') WHERE kind = 'disk'"],
+        ["PRAGMA user_version = 1"])
+
+
+def test_from_version_1(weftd, array):
+    host(weftd, "h0").start_attached()
+    log = weftd.get("/log?limit=1000")["log"]
+    arrays = weftd.get("/arrays")["arrays"]
+    weftd.stop()
+    as_version_1(weftd)
+    weftd.start()
+    assert weftd.get("/log?limit=1000")["log"][-len(log):] == log
+    eventually(lambda: weftd.get("/arrays/a")["state"] == "ready")
+    assert weftd.get("/arrays/a")["uuid"] == arrays[0]["uuid"]
+    weftd.stop()
+    assert version(weftd) == 2  # 1 refuses it
+    # What is in the log is not there twice.
+    weftd.start()
+    ids = [line["id"] for line in weftd.get("/log?limit=1000")["log"]]
+    assert ids == sorted(set(ids), reverse=True)
+    assert [line["id"] for line in log] == ids[-len(log):]
+
+
+def test_from_a_newer_one(weftd):
+    weftd.stop()
+    sql(weftd, ["PRAGMA user_version = 3"])
+    before = (weftd.state / "weftd.db").read_bytes()
+    p = run("weftd", "--state", weftd.state, "--listen", "127.0.0.1:0",
+            "--no-login", check=False)
+    assert p.returncode == 1 and "use the weftd that wrote it" in p.stderr
+    assert (weftd.state / "weftd.db").read_bytes() == before
+
+
+def test_what_makes_no_sense_stays_as_it_is(weftd):
+    """It is marked as the next version's only when all of it was read."""
+    weftd.stop()
+    as_version_1(weftd)
+    sql(weftd, ["INSERT INTO record VALUES ('disk', 'x', '{}')"])
+    p = run("weftd", "--state", weftd.state, "--listen", "127.0.0.1:0",
+            "--no-login", check=False)
+    assert p.returncode == 1 and "makes no sense" in p.stderr
+    assert version(weftd) == 1
+
+
+def test_jobs_that_have_ended(weftd, array):
+    def jobs():
+        return {j["id"]: j for j in weftd.get("/jobs")["jobs"]}
+    h = host(weftd, "h0").start_attached()
+    array[1].phase = "copying"
+    h.lost(1)
+    eventually(lambda: "rebuild-a-1" in jobs())
+    array[1].phase = "synced"
+    eventually(lambda: jobs()["rebuild-a-1"]["state"] == "done")
+    before = jobs()
+    assert before["create-a"]["state"] == "done"
+    weftd.kill()
+    weftd.start()
+    assert jobs() == before
+    assert weftd.get("/jobs/rebuild-a-1") == before["rebuild-a-1"]
+    # A day later they are gone.
+    weftd.stop()
+    [(text,)] = sql(weftd, ["SELECT json FROM record WHERE kind = 'job' AND "
+                            "key = 'create-a'"])
+    job = json.loads(text)
+    job["ended_ms"] -= 25 * 3600 * 1000
+    sql(weftd, ["UPDATE record SET json = ? WHERE kind = 'job' AND "
+                "key = 'create-a'", (json.dumps(job),)])
+    weftd.start()
+    assert set(jobs()) == {"rebuild-a-1"}
+    weftd.stop()
+    assert sql(weftd, ["SELECT key FROM record WHERE kind = 'job'"]) == \
+        [("rebuild-a-1",)]

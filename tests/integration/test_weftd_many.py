@@ -1,0 +1,103 @@
+"""weftd with as many members and array processes as it is made for: 64 hosts,
+512 disks and 100 sessions, each of which waits for an answer."""
+
+import subprocess
+
+import pytest
+
+from weftdactors import *
+from weftdload import Load
+from wefttest import eventually
+
+HOSTS, DISKS, SESSIONS = 64, 512, 100
+ARRAYS = DISKS // HOSTS
+
+
+@pytest.fixture
+def load(weftd):
+    made = Load(weftd, wait_ms=2000)
+    yield made
+    made.stop()
+
+
+def everybody_waits(load):
+    return load.waiting == DISKS + SESSIONS
+
+
+def test_long_polls(weftd, load):
+    disks = [load.member(i, f"host{i % HOSTS:02}") for i in range(DISKS)]
+    eventually(lambda: len(weftd.get("/disks?limit=1000")["disks"]) == DISKS,
+               60)
+    for i in range(ARRAYS):
+        create(weftd, disks[i * HOSTS:(i + 1) * HOSTS], f"a{i}", groups=2)
+    sessions = [load.session(f"host{i % HOSTS:02}", f"a{i % ARRAYS}",
+                             "rw" if i < ARRAYS else "ro")
+                for i in range(SESSIONS)]
+
+    # Who asks meanwhile is answered, though nobody else is.
+    def answered_alone():
+        if not everybody_waits(load):
+            return False
+        beats = load.beats
+        assert weftd.get("/me")["role"] == "admin"
+        return beats == load.beats and everybody_waits(load)
+
+    eventually(answered_alone, 60, every=0.01)
+
+    # What changes reaches those whom it concerns.
+    eventually(lambda: everybody_waits(load), 60, every=0.01)
+    over = sessions[-1]
+    assert weftd.call("DELETE", f"/sessions/{over.session}")[0] == 200
+    eventually(lambda: over.over)
+    assert "evicted" in over.over
+    writer, readers = sessions[0], sessions[ARRAYS:-1:ARRAYS]
+    before, others = writer.epoch, [s.epoch for s in sessions[1:ARRAYS]]
+    status, reply = writer.lost(3)
+    assert status == 200 and reply["epoch"] > before
+    eventually(lambda: all(r.epoch > before for r in readers))
+    eventually(lambda: all(d.header["states_epoch"] > before
+                           for d in disks[:HOSTS]))
+    assert [s.epoch for s in sessions[1:ARRAYS]] == others
+    load.check()
+    assert load.lost == 0
+
+
+def test_what_is_known_is_not_said_again(weftd):
+    """But a weftd that was started again says it, and so does one to a process
+    that does not say that it has no news."""
+    made = [Member(weftd, i).start() for i in range(3)]
+    weftd.actors += made
+    eventually(lambda: len(weftd.get("/disks")["disks"]) == 3)
+    create(weftd, made)
+    for m in made:
+        m.stop()
+    m = made[0]
+
+    def beat(**more):
+        status, reply = m.beat(**more)
+        assert status == 200, reply
+        return reply["assignment"], "key" in reply
+
+    def whole(answer):
+        place, key = answer
+        return key and place["position"] == 0 and len(place["states"]) == 3
+
+    assert beat(news=False) == (True, False)
+    assert whole(beat(news=True)) and whole(beat())
+    assert beat(news=False) == (True, False)
+    weftd.restart()
+    assert whole(beat(news=False))
+    assert beat(news=False) == (True, False)
+    m.instance = "another life"
+    answer = eventually(lambda: (r := m.beat(news=False))[0] == 200 and r[1])
+    assert whole((answer["assignment"], "key" in answer))
+
+
+def test_too_few_threads(tmp_path):
+    """Rather than to serve, but answer nobody."""
+    p = subprocess.run(["prlimit", "--as=400000000", "weftd", "--state",
+                        tmp_path / "state", "--listen", "127.0.0.1:0",
+                        "--no-login"], stdin=subprocess.DEVNULL,
+                       capture_output=True, text=True, timeout=60)
+    assert p.returncode == 1, p.stderr
+    assert "TasksMax" in p.stderr and "serves" not in p.stderr, p.stderr

@@ -1,0 +1,196 @@
+/* copies.c: copies of disks, and disks that are moved to other hosts.
+ *
+ * A copy is made at one moment, as a backup is, or the clone of a machine: it has
+ * all that the disk had, its UUID, too.  Later it is served in place of the disk,
+ * or beside it.  The right disk comes back, if the copy was not taken for it
+ * meanwhile: that is right only when the array goes on without the member, and
+ * makes it anew; then the disk that was right is the old copy.
+ *
+ * Only copies that can be told from the disk are served: by what the database has.
+ */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "faults.h"
+
+/* Is this the disk itself, as weftd sees it? */
+static bool
+is_disk (const struct member_role *m)
+{
+  return m->disk->uuid[0] &&
+         &w.disk[disk_holder (m->disk->uuid)] == m->disk;
+}
+
+/* Room for a copy. */
+static struct member_role *
+some_room (void)
+{
+  unsigned from = sim_below (w.roles);
+
+  for (unsigned i = 0; i < w.roles; i++) {
+    struct member_role *m = &w.member[(from + i) % w.roles];
+
+    if (m->pulled && !is_disk (m))
+      return m;
+  }
+  return NULL;
+}
+
+static void
+copy_make (void)
+{
+  struct member_role *m = fault_member (), *copy = some_room ();
+
+  if (m == NULL || copy == NULL || !is_disk (m) || m->disk->place < 0)
+    return;
+  sim_trace ("disk %u is a copy of disk %u", copy->disk->number,
+             m->disk->number);
+  disk_copy (copy->disk, m->disk);
+  copy->pulled = true;
+}
+
+/* What it would say of itself is less than the database has. */
+static bool
+known_as_old (struct disk *d)
+{
+  const struct cluster_array_record *a = store_array ();
+  const struct cluster_disk_record *r = store_disk (d->uuid);
+  struct superblock sb;
+  struct intents map;
+  bool stale;
+
+  if (r == NULL || disk_load (d, &sb, &stale, &map) == -1)
+    return false;
+  intents_free (&map);
+  if (format_uuid_zero (sb.array) || sb.sequence + stale < r->sequence)
+    return true;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (memcmp (a->member[m].disk, d->uuid, 16) == 0)
+      return sb.min_epoch < a->member[m].confirmed;
+  return true; /* not even a member */
+}
+
+static struct member_role *
+some_old_copy (void)
+{
+  unsigned from = sim_below (w.roles);
+
+  for (unsigned i = 0; i < w.roles && !w.old_database; i++) {
+    struct member_role *m = &w.member[(from + i) % w.roles];
+
+    if (m->pulled && !is_disk (m) && known_as_old (m->disk))
+      return m;
+  }
+  return NULL;
+}
+
+/* The disk itself is there again; what else has its UUID mostly goes. */
+static void
+sort_out (struct member_role *copy)
+{
+  for (unsigned i = 0; i < w.roles; i++) {
+    struct member_role *m = &w.member[i];
+
+    if (memcmp (m->disk->uuid, copy->disk->uuid, 16) != 0)
+      continue;
+    if (is_disk (m)) {
+      m->pulled = false;
+      fault_member_back (m);
+    }
+    else if (w.healing || sim_chance (70)) {
+      m->pulled = true;
+      if (m->proc.life)
+        member_stop (m, true);
+    }
+  }
+}
+
+static void
+time_is_up (void *copy)
+{
+  if (!w.healing) /* once, by copies_heal: what is asked of weftd stays there */
+    sort_out (copy);
+}
+
+static void
+serve (struct member_role *copy)
+{
+  copy->pulled = false;
+  fault_later (between (1, 2000) * MS, fault_member_back, copy);
+  fault_later (fault_outage () + 2 * SECOND, time_is_up, copy);
+}
+
+static void
+copy_instead (void)
+{
+  struct member_role *copy = some_old_copy (), *m;
+
+  if (copy == NULL)
+    return;
+  m = &w.member[disk_holder (copy->disk->uuid)];
+  sim_trace ("disk %u is in place of disk %u", copy->disk->number,
+             m->disk->number);
+  if (m->proc.life)
+    member_stop (m, true);
+  m->pulled = true;
+  copy->proc.party = m->proc.party;
+  serve (copy);
+}
+
+static void
+copy_beside (void)
+{
+  struct member_role *copy = some_old_copy ();
+
+  if (copy == NULL)
+    return;
+  sim_trace ("disk %u is beside disk %u", copy->disk->number,
+             disk_holder (copy->disk->uuid));
+  copy->proc.party = 1 + sim_below (w.config.hosts);
+  serve (copy);
+}
+
+/* Two disks change hosts. */
+static void
+disks_swap (void)
+{
+  struct member_role *a = fault_member (), *b = fault_member ();
+  unsigned party;
+
+  if (a == NULL || b == NULL || a == b)
+    return;
+  sim_trace ("disks %u and %u change hosts", a->disk->number, b->disk->number);
+  fault_member_stop (a, true);
+  fault_member_stop (b, true);
+  party = a->proc.party;
+  a->proc.party = b->proc.party;
+  b->proc.party = party;
+}
+
+void
+copies_fault (void)
+{
+  void (*const one[]) (void)
+    = { copy_make, copy_make, copy_instead, copy_beside, disks_swap };
+
+  one[sim_below (sizeof one / sizeof one[0])]();
+}
+
+bool
+copies_served (void)
+{
+  for (unsigned i = 0; i < w.roles; i++)
+    if (!w.member[i].pulled && !is_disk (&w.member[i]))
+      return true;
+  return false;
+}
+
+void
+copies_heal (void)
+{
+  for (unsigned i = 0; i < w.roles; i++)
+    if (w.disk[i].uuid[0] && !is_disk (&w.member[i]))
+      sort_out (&w.member[i]);
+}
