@@ -3,17 +3,19 @@
 // An action is a request {method, path, body, ctl} with a `title`.  A plain one
 // is sent at once (act); a dangerous one is asked about first (confirm): weftd's
 // preflight says what would be lost, rebuilt and interrupted, and the name must
-// be typed.
+// be typed.  It does nothing when somebody else has changed the thing since.
 
-import { call, newKey, whyNot } from "./api.js";
+import { Intent, call, whyNot } from "./api.js";
 import { Dialog, field } from "./dialog.js";
 import { el, say, setAttribute, setText } from "./dom.js";
-import { shellOf } from "./shell.js";
+import { showShell } from "./shell.js";
 import { bytes } from "./units.js";
 
-export async function act(request, done) {
+// Returns the answer; null: it was refused, and that is said.
+export async function act(request, done, send = () =>
+  call(request.method, request.path, request.body)) {
   try {
-    const answer = await call(request.method, request.path, request.body);
+    const answer = await send();
     say(done ?? `${request.title}: done.`);
     return answer;
   } catch (problem) {
@@ -53,61 +55,102 @@ export function preflightLines(answer) {
   return nodes;
 }
 
-// Returns the dialog, opened.
-export function confirm(request, { label, done, after } = {}) {
-  const key = newKey();
-  const dialog = new Dialog(request.title, {
-    label: label ?? request.title, tone: "danger",
+// A dialog, opened, that sends request() once its consequences were seen and
+// the name was typed.  `parts` is what is chosen in it; ask again, by
+// dialog.ask(), when that has changed.  `preview`: what it would do, if not
+// weftd's preflight; told(answer) hears it.
+export function confirmChoice(title, request,
+                              { label = title, done, after, told, parts = [],
+                                preview = () => preflight(request()) }) {
+  const intent = new Intent();
+  const dialog = new Dialog(title, { label, tone: "danger",
     submit: async () => {
-      const answer = await call(request.method, request.path, request.body,
-                                key);
-      say(done ?? `${request.title}: done.`);
+      let answer;
+      try {
+        answer = await intent.send(request());
+      } catch (problem) {
+        if (problem.code === "changed")
+          dialog.ask();
+        throw problem;
+      }
+      say(done ?? `${title}: done.`);
       after?.(answer);
-    },
-  });
-  const lines = el("div", { role: "status" }, "Asking what this would do…");
-  dialog.body.append(lines, shellOf(request));
-  dialog.block("weftd has not said yet what this would do.");
-  dialog.open();
-  preflight(request).then((answer) => {
-    lines.replaceChildren(...preflightLines(answer));
-    if (!answer.allowed) {
-      dialog.block(`weftd would refuse: ${answer.why}`);
-      return;
+    } });
+  const lines = el("div", { role: "status" });
+  const typed = el("div");
+  const shell = el("div");
+  let asked = 0;
+  dialog.ask = async () => {
+    const mine = ++asked;
+    dialog.block("weftd has not said yet what this would do.");
+    setText(lines, "Asking what this would do…");
+    typed.replaceChildren();
+    showShell(shell, request());
+    try {
+      await intent.look(request());
+      const answer = await preview();
+      if (mine !== asked)
+        return;
+      lines.replaceChildren(...preflightLines(answer));
+      told?.(answer);
+      if (answer.allowed)
+        askName(dialog, answer.confirm, typed);
+      else
+        dialog.block(`weftd would refuse: ${answer.why}`);
+    } catch (problem) {
+      setText(lines, "");
+      dialog.fail(problem);
+      dialog.block(problem.message);
     }
-    askName(dialog, answer.confirm, lines);
-  }, (problem) => {
-    setText(lines, "");
-    dialog.fail(problem);
-    dialog.block(problem.message);
-  });
+  };
+  dialog.body.append(...parts, lines, typed, shell);
+  dialog.open();
+  dialog.ask();
   return dialog;
 }
 
+export const confirm = (request, more) =>
+  confirmChoice(request.title, () => request, more);
+
 // The same where weftd has no preflight, because the loss is plain: of a login
 // or a token.
-export function confirmPlain(request, name, sentence, after) {
-  const dialog = new Dialog(request.title, { label: request.title,
-    tone: "danger", submit: async () => {
-      await call(request.method, request.path, request.body);
-      say(`${request.title}: done.`);
-      after();
-    } });
-  const line = el("p", {}, sentence);
-  dialog.body.append(line, shellOf(request));
-  dialog.open();
-  askName(dialog, name, line);
-}
+export const confirmPlain = (request, name, sentence, after) =>
+  confirm(request, { after, preview: () =>
+    ({ allowed: true, confirm: name, lines: [sentence] }) });
 
-function askName(dialog, name, lines) {
+function askName(dialog, name, place) {
   const { node, input } = field(`Type ${name} to go on`, "confirm",
     { autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
   const look = () => dialog.block(input.value.trim() === name
     ? null : `Type ${name} first.`);
   input.addEventListener("input", look);
   look();
-  lines.after(node);
-  input.focus();
+  place.replaceChildren(node);
+  // Who is choosing something goes on with that.
+  if (!dialog.body.contains(document.activeElement))
+    input.focus();
+}
+
+// A dialog, opened, that sends request(), made of what is entered in `parts`.
+export function formDialog(title, label, parts, request,
+                           { done, after } = {}) {
+  const intent = new Intent();
+  const looked = intent.look(request());
+  looked.catch((problem) => dialog.fail(problem));
+  const dialog = new Dialog(title, { label, submit: async () => {
+    await looked;
+    const what = request();
+    const answer = await intent.send(what);
+    say(done ?? `${what.title}: done.`);
+    after?.(answer);
+  } });
+  const shell = el("div");
+  const look = () => showShell(shell, request());
+  dialog.body.append(...parts, shell);
+  dialog.body.addEventListener("input", look);
+  look();
+  dialog.block(firstReason());
+  return dialog.open();
 }
 
 // ---- Buttons. ----

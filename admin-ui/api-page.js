@@ -48,7 +48,7 @@ function example(method, path, operation, schemas) {
     schemas.example(schemas.follow(operation.requestBody)
       .content?.["application/json"]?.schema);
   return commandLine(asCurl({ method, body,
-                              path: path.replace(/^\/api\/v1/, "") }), "curl");
+                              path: path.replace(/^\/api\/v1/, "") }), "as curl");
 }
 
 function inside(method, path, operation, shared, schemas) {

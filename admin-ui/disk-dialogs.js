@@ -1,94 +1,51 @@
-// disk-dialogs.js: a disk for a member's place, and an array for a spare.
+// disk-dialogs.js: a disk for a member's place, an array for a spare, a host
+// for a disk.
 
-import { call, newKey } from "./api.js";
-import { preflight, preflightLines } from "./action.js";
-import { Dialog, choice, field } from "./dialog.js";
-import { el, say, setText } from "./dom.js";
-import { addSpare, replaceMember } from "./requests.js";
-import { shellOf } from "./shell.js";
+import { confirmChoice, formDialog } from "./action.js";
+import { choice } from "./dialog.js";
+import { el } from "./dom.js";
+import { addSpare, moveDisk, replaceMember } from "./requests.js";
 import { isFree } from "./states.js";
 import { bytes } from "./units.js";
 
 const diskText = (disk) => `${disk.path} on ${disk.node}, ` +
   bytes(disk.size) + (disk.spare_of ? `, spare of ${disk.spare_of}` : "");
 
-// Ask weftd about what is chosen, each time it changes.
-function watch(dialog, lines, shell, request, allowed) {
-  let asked = 0;
-  return async () => {
-    const mine = ++asked;
-    dialog.block("weftd has not said yet what this would do.");
-    shell.replaceChildren(shellOf(request()));
-    try {
-      const answer = await preflight(request());
-      if (mine !== asked)
-        return;
-      lines.replaceChildren(...preflightLines(answer));
-      dialog.block(answer.allowed ? null
-                                  : `weftd would refuse: ${answer.why}`);
-      if (answer.allowed)
-        allowed(answer);
-    } catch (problem) {
-      setText(lines, "");
-      dialog.block(problem.message);
-      dialog.fail(problem);
-    }
-  };
-}
-
 export function replaceDialog(array, member, model) {
   const disks = model.sorted("disk").filter(isFree);
   const pick = choice("With the disk", "disk",
     disks.map((disk) => [disk.uuid, diskText(disk)]));
-  const { node: typed, input } = field("", "confirm",
-    { autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
-  const lines = el("div", { role: "status" });
-  const shell = el("div");
-  const request = () =>
-    replaceMember(array, member.position, pick.input.value);
-  const key = newKey();
-  const dialog = new Dialog(`Replace member ${member.position} of ${array}`, {
-    label: "Replace it", tone: "danger",
-    submit: async () => {
-      const { method, path, body } = request();
-      await call(method, path, body, key + pick.input.value.slice(0, 8));
-      say(`Member ${member.position} of ${array} is being rebuilt.`);
-    } });
-  const look = watch(dialog, lines, shell, request, (answer) => {
-    typed.hidden = false;
-    setText(typed.querySelector("label"),
-            `Type ${answer.confirm} to go on`);
-    const check = () => dialog.block(
-      input.value.trim() === answer.confirm ? null
-                                            : `Type ${answer.confirm} first.`);
-    input.oninput = check;
-    check();
-  });
-  typed.hidden = true;
-  pick.input.addEventListener("change", look);
-  dialog.body.append(el("p", {}, `Now: ${member.path} on ${member.node}, ` +
-    `${member.state}${member.reason ? `: ${member.reason}` : ""}`),
-    pick.node, lines, typed, shell);
-  dialog.open();
-  look();
+  const name = `member ${member.position} of ${array}`;
+  const dialog = confirmChoice(`Replace ${name}`,
+    () => replaceMember(array, member.position, pick.input.value),
+    { label: "Replace it", done: `M${name.slice(1)} is being rebuilt.`,
+      parts: [el("p", {}, `Now: ${member.path} on ${member.node}, ` +
+        `${member.state}${member.reason ? `: ${member.reason}` : ""}`),
+        pick.node] });
+  pick.input.addEventListener("change", dialog.ask);
 }
 
 export function spareDialog(disk, model) {
   const pick = choice("For the array", "array",
     model.sorted("array").map((a) => [a.name, a.name]));
-  const shell = el("div");
-  const request = () => addSpare(pick.input.value, disk.uuid);
-  const look = () => shell.replaceChildren(shellOf(request()));
-  const dialog = new Dialog(`Keep ${disk.path} of ${disk.node} as a spare`, {
-    label: "Keep it", submit: async () => {
-      const { method, path, body } = request();
-      await call(method, path, body);
-      say(`${disk.path} of ${disk.node} is a spare of ${pick.input.value}.`);
-    } });
-  pick.input.addEventListener("change", look);
-  look();
-  dialog.body.append(pick.node, el("p", { class: "hint" },
-    "It takes the place of a member by itself when that one has been out for " +
-    "some time."), shell);
-  dialog.open();
+  const name = `${disk.path} of ${disk.node}`;
+  formDialog(`Keep ${name} as a spare`, "Keep it",
+    [pick.node, el("p", { class: "hint" }, "It takes the place of a member " +
+      "by itself when that one has been out for some time.")],
+    () => addSpare(pick.input.value, disk.uuid),
+    { done: `${name} is a spare.` });
 }
+
+export function moveDialog(disk, model) {
+  const pick = choice("It is now in the host", "node",
+    nodesFor(disk, model).map(({ name }) => [name, name]));
+  formDialog(`Move ${disk.path} of ${disk.node}`, "Let it serve the disk",
+    [el("p", { class: "hint" }, "No other host may serve a disk of an array " +
+      "by itself, for the one that has it may only be restarting. Say which " +
+      "one does when the disk was carried there."), pick.node],
+    () => moveDisk(disk, pick.input.value));
+}
+
+// Where it could be: its own node takes the word back.
+export const nodesFor = (disk, model) => model.sorted("node").filter((node) =>
+  node.enrolled && (disk.moves_to || node.name !== disk.node));

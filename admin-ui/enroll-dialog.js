@@ -4,7 +4,7 @@ import { call } from "./api.js";
 import { Dialog, choice, field } from "./dialog.js";
 import { el, setText } from "./dom.js";
 import { makeNodeToken } from "./requests.js";
-import { commandLine, shellOf } from "./shell.js";
+import { commandLine, showShell } from "./shell.js";
 import { moment } from "./units.js";
 
 const TTLS = [["900", "15 minutes"], ["3600", "an hour"],
@@ -18,7 +18,7 @@ export function enrollDialog() {
   const shell = el("div");
   const request = () => makeNodeToken(name.input.value.trim(),
                                       Number(ttl.input.value));
-  const look = () => shell.replaceChildren(shellOf(request()));
+  const look = () => showShell(shell, request());
   const dialog = new Dialog("Enroll a node", { label: "Make the token",
     wide: true, submit: async () => {
       const { method, path, body } = request();
@@ -37,11 +37,12 @@ function showCommand(dialog, answer) {
   const here = location.protocol === "https:";
   const words = ["weft-enroll", "--admin",
                  here ? location.origin : "https://ADDRESS:PORT",
-                 "--token", answer.token,
+                 "--token-file", "-",
                  "--ca-fingerprint", answer.ca_fingerprint];
   dialog.body.replaceChildren(
     el("p", {}, "Run this on the new host, as root, with its disks:"),
-    commandLine([...words, "--disk", "/dev/sdX"].join(" "), "a command"),
+    commandLine([...words, "--disk", "/dev/sdX"].join(" "), "the command"),
+    el("p", {}, "It asks for the token:"), commandLine(answer.token, "the token"),
     ...here ? [] : [el("p", { class: "hint" }, "ADDRESS:PORT is where weftd " +
       "listens for other hosts (weftd --listen).")],
     el("p", { class: "hint" }, "The token works once, until " +

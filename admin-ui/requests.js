@@ -1,55 +1,69 @@
-// requests.js: what the page can ask weftd to do, each with its title and with
-// the words of the same command of weftctl.
+// requests.js: what the page can ask weftd to do, each with its title, with the
+// words of the same command of weftctl, and where an ETag says whether somebody
+// else has changed the same meanwhile, with the path of that thing.
 
 import { path } from "./api.js";
 
-const of = (title, method, at, body, ctl) =>
-  ({ title, method, path: at, body, ctl });
+const of = (title, method, at, body, ctl, thing) =>
+  ({ title, method, path: at, body, ctl, thing });
+
+const arrayAt = (name) => path`/arrays/${name}`;
+const memberAt = (name, member) => path`/arrays/${name}/members/${member}`;
+const nodeAt = (node) => path`/nodes/${node}`;
+const userAt = (name) => path`/users/${name}`;
 
 // ---- Arrays and their members. ----
 
 export function createArray(plan) {
   const words = ["array", "create", plan.name, "--layout", plan.layout,
                  "--unit", plan.unit, "--groups", plan.groups];
+  if (plan.dup)
+    words.push("--dup", plan.dup);
   for (const disk of plan.disks)
     words.push("--disk", disk);
   return of(`Create array ${plan.name}`, "POST", "/arrays", plan, words);
 }
 
 export const removeArray = (name) =>
-  of(`Remove array ${name}`, "DELETE", path`/arrays/${name}`, undefined,
-     ["array", "rm", name]);
+  of(`Remove array ${name}`, "DELETE", arrayAt(name), undefined,
+     ["array", "rm", name], arrayAt(name));
 
 export const tuneArray = (name, seconds) =>
-  of(`Set when a spare takes a place in ${name}`, "PATCH",
-     path`/arrays/${name}`, { spare_after_s: seconds },
-     ["array", "set", name, "--spare-after", seconds]);
+  of(`Set when a spare takes a place in ${name}`, "PATCH", arrayAt(name),
+     { spare_after_s: seconds },
+     ["array", "set", name, "--spare-after", seconds], arrayAt(name));
+
+// without: positions of members that are given up.
+export const importArray = (name, array, without) =>
+  of(`Import array ${name}`, "POST", "/imports", { name, array, without },
+     ["array", "import", name, array,
+      ...without.flatMap((member) => ["--without", member])]);
 
 export const replaceMember = (name, member, disk) =>
   of(`Replace member ${member} of ${name}`, "POST",
-     path`/arrays/${name}/members/${member}/replace`, { disk },
-     ["array", "replace", name, member, disk]);
+     `${memberAt(name, member)}/replace`, { disk },
+     ["array", "replace", name, member, disk], arrayAt(name));
 
 export const cancelRebuild = (name, member) =>
   of(`Cancel the rebuild of member ${member} of ${name}`, "POST",
-     path`/arrays/${name}/members/${member}/cancel`, undefined,
-     ["rebuild", "cancel", name, member]);
+     `${memberAt(name, member)}/cancel`, undefined,
+     ["rebuild", "cancel", name, member], arrayAt(name));
 
 export const joinMember = (name, member) =>
   of(`Let member ${member} of ${name} join`, "POST",
-     path`/arrays/${name}/members/${member}/join`, undefined,
+     `${memberAt(name, member)}/join`, undefined,
      ["rebuild", "join", name, member]);
 
 export const pauseRebuild = (name, member, paused) =>
   of(`${paused ? "Pause" : "Resume"} the rebuild of member ${member} of ` +
-     name, "PATCH", path`/arrays/${name}/members/${member}`, { paused },
+     name, "PATCH", memberAt(name, member), { paused },
      ["rebuild", paused ? "pause" : "resume", name, member]);
 
-// ceiling: bytes a second; 0: none.
-export const capRebuild = (name, member, ceiling) =>
+// which: "floor" or "ceiling"; bytes a second, 0: weftd's default, and none.
+export const rateRebuild = (name, member, which, rate) =>
   of(`Set the rate of member ${member} of ${name}`, "PATCH",
-     path`/arrays/${name}/members/${member}`, { ceiling },
-     ["rebuild", "rate", name, member, "--ceiling", ceiling]);
+     memberAt(name, member), { [which]: rate },
+     ["rebuild", "rate", name, member, `--${which}`, rate], arrayAt(name));
 
 export const addSpare = (name, disk) =>
   of(`Keep a spare for ${name}`, "POST", path`/arrays/${name}/spares`,
@@ -64,34 +78,50 @@ export const dropSpare = (name, disk) =>
 
 export const forgetDisk = (disk) =>
   of(`Forget disk ${disk.path} of ${disk.node}`, "DELETE",
-     path`/disks/${disk.uuid}`, undefined, ["disk", "forget", disk.uuid]);
+     path`/disks/${disk.uuid}`, undefined, ["disk", "forget", disk.uuid],
+     path`/disks/${disk.uuid}`);
+
+// A disk that was carried to another host, which may serve it from now on.
+export const moveDisk = (disk, node) =>
+  of(`Let ${node} serve disk ${disk.path} of ${disk.node}`, "PATCH",
+     path`/disks/${disk.uuid}`, { node }, ["disk", "move", disk.uuid, node],
+     path`/disks/${disk.uuid}`);
 
 export const evictSession = (session) =>
   of(`Evict ${session.node}, process ${session.pid}, from ${session.array}`,
      "DELETE", path`/sessions/${session.id}`, undefined,
      ["session", "evict", session.id]);
 
-export const setMaintenance = (node, maintenance) =>
+export const setMaintenance = (node, maintenance, force) =>
   of(`${maintenance ? "Begin" : "End"} the maintenance of ${node}`, "PATCH",
-     path`/nodes/${node}`, { maintenance },
-     ["node", "maintenance", maintenance ? "on" : "off", node]);
+     nodeAt(node), { maintenance, ...force ? { force } : {} },
+     ["node", "maintenance", maintenance ? "on" : "off", node,
+      ...force ? ["--force"] : []], nodeAt(node));
 
 export const drainNode = (node) =>
-  of(`Drain node ${node}`, "POST", path`/nodes/${node}/drain`, {},
-     ["node", "drain", node]);
+  of(`Drain node ${node}`, "POST", `${nodeAt(node)}/drain`, {},
+     ["node", "drain", node], nodeAt(node));
 
 export const stopDrain = (node) =>
-  of(`Stop draining node ${node}`, "DELETE", path`/nodes/${node}/drain`,
+  of(`Stop draining node ${node}`, "DELETE", `${nodeAt(node)}/drain`,
      undefined, ["node", "drain", node, "--stop"]);
 
 export const removeNode = (node) =>
-  of(`Remove node ${node}`, "DELETE", path`/nodes/${node}`, undefined,
-     ["node", "remove", node]);
+  of(`Remove node ${node}`, "DELETE", nodeAt(node), undefined,
+     ["node", "remove", node], nodeAt(node));
+
+export const revokeNode = (node) =>
+  of(`Revoke the certificate of ${node}`, "DELETE",
+     `${nodeAt(node)}/certificate`, undefined, ["node", "revoke", node]);
 
 export const makeNodeToken = (node, seconds) =>
   of("Enroll a node", "POST", "/node-tokens",
      { ...node ? { node } : {}, ttl_s: seconds },
      ["node", "token", ...node ? [node] : [], "--ttl", `${seconds}s`]);
+
+export const cancelNodeToken = ({ id, node }) =>
+  of(`Cancel the token for ${node ?? "a new host"}`, "DELETE",
+     path`/node-tokens/${id}`, undefined, ["node", "token", "--cancel", id]);
 
 // ---- Who may call. ----
 
@@ -100,12 +130,14 @@ export const addUser = (name, role, password) =>
      ["user", "add", name, "--role", role]);
 
 export const changeUser = (name, change) =>
-  of(`Change user ${name}`, "PATCH", path`/users/${name}`, change,
-     ["user", "set", name, ...change.role ? ["--role", change.role] : []]);
+  of(`Change user ${name}`, "PATCH", userAt(name), change,
+     ["user", "set", name,
+      ...change.role ? ["--role", change.role] : ["--password"]],
+     userAt(name));
 
 export const removeUser = (name) =>
-  of(`Remove user ${name}`, "DELETE", path`/users/${name}`, undefined,
-     ["user", "rm", name]);
+  of(`Remove user ${name}`, "DELETE", userAt(name), undefined,
+     ["user", "rm", name], userAt(name));
 
 export const makeToken = (name, role, seconds) =>
   of("Make a token", "POST", "/tokens",

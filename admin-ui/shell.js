@@ -14,41 +14,55 @@ export function asWeftctl(words) {
 
 export function asCurl({ method, path, body }) {
   const parts = ["curl", "--fail-with-body", "-X", method];
+  // Where a node has it; elsewhere it is to be got from there.
+  if (location.protocol === "https:")
+    parts.push("--cacert", "/etc/weft/tls/ca-cert.pem");
   // The token itself is never shown: it is in the caller's environment.
   if (caller.via !== "none")
     parts.push("-H", `"Authorization: Bearer $WEFT_TOKEN"`);
   if (takesKey(method, path))
     parts.push("-H", `"Idempotency-Key: $(uuidgen)"`);
+  // A password belongs in no command line.
   if (body !== undefined)
     parts.push("-H", quote("Content-Type: application/json"), "-d",
-               quote(JSON.stringify(body)));
+               quote(JSON.stringify(body, (key, value) =>
+                 key === "password" ? "…" : value)));
   return [...parts, quote(`${location.origin}/api/v1${path}`)].join(" ");
 }
 
-async function copy(text, label) {
+async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
-    say(`Copied: ${label}.`);
+    say(`Copied ${what}.`);
   } catch {
     say("The browser does not let this page copy; mark the text instead.");
   }
 }
 
-// A line to be copied, with its button.
-export function commandLine(text, label) {
+// A line to be copied, with its button.  what: "the token", "as curl".
+export function commandLine(text, what) {
   const button = el("button", { type: "button", class: "btn btn-sm btn-plain" },
-                    `Copy as ${label}`);
+                    `Copy ${what}`);
   const line = el("pre", { class: "command", tabindex: "0",
-                           "aria-label": `As ${label}` }, text);
-  button.addEventListener("click", () => copy(line.textContent, label));
+                           "aria-label": what }, text);
+  button.addEventListener("click", () => copy(line.textContent, what));
   return el("div", { class: "command-line" }, line, button);
 }
 
-// Folded up: the same request as weftctl and as curl.  `request` has method,
-// path, body and ctl, weftctl's words.
-export function shellOf(request) {
-  return el("details", { class: "shell" },
-    el("summary", {}, "The same from a shell"),
-    ...request.ctl ? [commandLine(asWeftctl(request.ctl), "weftctl")] : [],
-    commandLine(asCurl(request), "curl"));
+const caHint = () => el("p", { class: "hint" }, "curl knows weftd by the " +
+  "cluster's CA, which is named where a node has it. Elsewhere save ",
+  el("a", { href: "/ca.pem", download: "ca-cert.pem" }, "ca-cert.pem"),
+  " and check its fingerprint; weftctl wants its folder by --tls.");
+
+// Folded up in `place`: the same requests as weftctl and as curl.  A request has
+// method, path, body and ctl, weftctl's words.  What was unfolded stays so.
+export function showShell(place, ...requests) {
+  const open = place.querySelector("details[open]") !== null;
+  const lines = requests.flatMap((request) => [
+    ...request.ctl ? [commandLine(asWeftctl(request.ctl), "as weftctl")] : [],
+    commandLine(asCurl(request), "as curl")]);
+  place.replaceChildren(el("details", { class: "shell",
+                                        open: open ? "" : null },
+    el("summary", {}, "The same from a shell"), ...lines,
+    ...location.protocol === "https:" ? [caHint()] : []));
 }

@@ -80,7 +80,22 @@ export function clock(date) {
   return date.toLocaleTimeString([], { hour12: false });
 }
 
-// A date with its clock, from the API's text; null: never.
+// A date with its clock, and a date, from the API's text; null: never.
 export function moment(text) {
   return text ? new Date(text).toLocaleString([], { hour12: false }) : NONE;
+}
+
+export function day(text) {
+  return text ? new Date(text).toLocaleDateString() : NONE;
+}
+
+// "9.8 billion years", from hours.
+export function lifetime(hours) {
+  const years = hours / 8766;
+  if (years < 2)
+    return duration(hours * 3600);
+  if (years >= 1e15)
+    return "over 1,000 trillion years";
+  return `${years.toLocaleString("en", { notation: "compact",
+    compactDisplay: "long", maximumSignificantDigits: 2 })}\u00a0years`;
 }

@@ -1,10 +1,11 @@
 // view-arrays.js: a card for each array: its map, its facts, what can be done.
 
-import { act, button, confirm, firstReason, updateButton } from "./action.js";
-import { Dialog, field } from "./dialog.js";
+import { act, button, confirm, firstReason, formDialog, updateButton }
+  from "./action.js";
+import { field } from "./dialog.js";
 import { badge, el, keyed, setAttribute, setText } from "./dom.js";
+import { importDialog } from "./import-dialog.js";
 import { dropSpare, removeArray, tuneArray } from "./requests.js";
-import { shellOf } from "./shell.js";
 import { arrayTone, isFree } from "./states.js";
 import { LosingView } from "./view-losing.js";
 import { MapView } from "./view-map.js";
@@ -45,7 +46,9 @@ export class ArraysView {
     this.empty = el("p", { class: "quiet" });
     this.create = button("Create an array…",
       () => createArrayDialog(this.model), "primary");
-    parent.append(this.list, this.empty, this.create);
+    this.import = button("Import…", importDialog);
+    parent.append(this.list, this.empty,
+      el("div", { class: "buttons" }, this.create, this.import));
     this.cards = new WeakMap();
   }
 
@@ -56,6 +59,7 @@ export class ArraysView {
       ? "" : "No array yet.");
     updateButton(this.create, firstReason(!hasFree(model) &&
       "No disk is free: format one and start its member process first."));
+    updateButton(this.import, firstReason());
     keyed(this.list, arrays, (a) => a.name, (a) => this.make(a.name),
       (card, array) => this.update(card, array, model));
   }
@@ -117,27 +121,19 @@ function sparesDialog(name, model) {
     "spare_after_s", { type: "number", min: "0", max: "31536000",
                        value: String(array.spare_after_s) },
     "0: never by itself.");
-  const request = () => tuneArray(name, Number(after.input.value));
-  const dialog = new Dialog(`Spares of ${name}`, { label: "Set the time",
-    submit: async () => (await act(request())) !== null });
   const list = el("ul", { class: "lines" }, ...array.spares.map((uuid) => {
     const disk = model.objects.disk.get(uuid);
     const item = el("li", {}, disk ? `${disk.path} on ${disk.node} ` : uuid);
     const drop = button("Drop", async () => {
       if (await act(dropSpare(name, uuid)))
-        item.remove();
+        dialog.close();
     });
     updateButton(drop, firstReason());
     item.append(drop);
     return item;
   }));
-  const shell = el("div");
-  const look = () => shell.replaceChildren(shellOf(request()));
-  after.input.addEventListener("input", look);
-  look();
-  dialog.body.append(array.spares.length > 0 ? list
-    : el("p", {}, "It has none. A free disk is made one from its line under " +
-                  "“Members and disks”."), after.node, shell);
-  dialog.block(firstReason());
-  dialog.open();
+  const dialog = formDialog(`Spares of ${name}`, "Set the time",
+    [array.spares.length > 0 ? list : el("p", {}, "It has none. A free disk " +
+      "is made one from its line under “Members and disks”."), after.node],
+    () => tuneArray(name, Number(after.input.value)));
 }

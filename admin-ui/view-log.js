@@ -82,9 +82,15 @@ export class LogView {
   }
 }
 
+// What it is about, where the sentence does not name it.
+function subjectOf({ subject, text }) {
+  const named = text.toLowerCase().includes((subject ?? "").toLowerCase());
+  return named ? "" : `${subject}: `;
+}
+
 function makeLine(line) {
   const item = el("li", {}, ` ${moment(line.at)} `,
-    el("strong", {}, line.subject ?? ""), ` ${line.text}`);
+    el("strong", {}, subjectOf(line)), line.text);
   badge(item, line.severity, TONE[line.severity] ?? "quiet");
   return item;
 }

@@ -11,6 +11,8 @@ function question(array, { member, node }) {
                         : `?node=${encodeURIComponent(node)}`);
 }
 
+const more = (n) => n > 0 ? `${bytes(n)} more than now` : "as now";
+
 export class LosingView {
   constructor(close) {
     this.title = el("h4", { class: "h6" });
@@ -49,8 +51,8 @@ export class LosingView {
     try {
       const answer = await get(at);
       lines = answer.lines;
-      cost = `Unreachable then: ${bytes(answer.unreachable_bytes)}; with a ` +
-        `single copy: ${bytes(answer.exposed_bytes)}.`;
+      cost = `Unreachable then: ${more(answer.unreachable_bytes)}; with too ` +
+        `few copies: ${more(answer.exposed_bytes)}.`;
     } catch (problem) {
       [lines, cost] = [[problem.message], ""];
     }

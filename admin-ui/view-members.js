@@ -3,7 +3,8 @@
 import { act, button, buttons, confirm } from "./action.js";
 import { Table, badge, el, figure, setAttribute, setText, word }
   from "./dom.js";
-import { replaceDialog, spareDialog } from "./disk-dialogs.js";
+import { moveDialog, nodesFor, replaceDialog, spareDialog }
+  from "./disk-dialogs.js";
 import { doneOf, rebuildOf } from "./model.js";
 import { forgetDisk, joinMember } from "./requests.js";
 import { isFree, memberState } from "./states.js";
@@ -41,6 +42,8 @@ function whyOf(disk, member, rebuild) {
   if (member?.suspect)
     why.push(`its answers take ${latency(member.service_us)}: what others ` +
       "have is read from them");
+  if (disk.moves_to)
+    why.push(`${disk.moves_to} may serve it`);
   if (member?.held)
     why.push("held out until it is told to join");
   if (member?.spare_at)
@@ -81,6 +84,10 @@ const ACTIONS = [
       "failed is replaced." : !hasFree(model) && "No disk is free.",
     press: ({ disk, member, model }) =>
       replaceDialog(disk.array, member, model) },
+  { label: "Move…", shown: ({ disk }) => disk.array && !disk.alive,
+    why: ({ disk, model }) => nodesFor(disk, model).length === 0 &&
+      "There is no other enrolled host.",
+    press: ({ disk, model }) => moveDialog(disk, model) },
   { label: "Join", shown: ({ member }) => member?.held, why: () => null,
     press: ({ disk, member }) => act(joinMember(disk.array, member.position)) },
   { label: "Spare…", shown: ({ disk }) => !disk.array && !disk.spare_of,

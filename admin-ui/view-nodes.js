@@ -1,12 +1,13 @@
 // view-nodes.js: a line for each host.
 
-import { act, button, buttons, confirm, firstReason, updateButton }
-  from "./action.js";
+import { act, button, buttons, confirm, confirmChoice, firstReason,
+         updateButton } from "./action.js";
+import { get, path } from "./api.js";
 import { Table, badge, el, figure, setText } from "./dom.js";
 import { enrollDialog } from "./enroll-dialog.js";
-import { drainNode, removeNode, setMaintenance, stopDrain }
+import { drainNode, removeNode, revokeNode, setMaintenance, stopDrain }
   from "./requests.js";
-import { byteRate, bytes, moment, percent } from "./units.js";
+import { byteRate, bytes, day, percent } from "./units.js";
 
 function stateOf(node) {
   if (node.draining)
@@ -32,8 +33,7 @@ function whyNotRemove(node, model) {
 const ACTIONS = [
   { label: "Maintenance…", shown: ({ node }) => !node.maintenance,
     why: () => null,
-    press: ({ node }) => confirm(setMaintenance(node.name, true),
-      { label: "Begin maintenance" }) },
+    press: ({ node }) => maintenanceDialog(node.name) },
   { label: "End maintenance", shown: ({ node }) => node.maintenance,
     why: () => null,
     press: ({ node }) => act(setMaintenance(node.name, false)) },
@@ -45,7 +45,34 @@ const ACTIONS = [
   { label: "Remove…", shown: () => true,
     why: ({ node, model }) => whyNotRemove(node, model),
     press: ({ node }) => confirm(removeNode(node.name), { label: "Remove it" }) },
+  { label: "Revoke…", shown: ({ node }) => node.enrolled, why: () => null,
+    press: ({ node }) => revokeDialog(node.name) },
 ];
+
+// Where data could not be reached meanwhile, weftd wants to be told twice.
+function maintenanceDialog(name) {
+  const force = el("input", { type: "checkbox", name: "force" });
+  const label = el("label", { class: "choice", hidden: "" }, force,
+    "Begin it all the same: what can't be reached waits until it is over.");
+  const dialog = confirmChoice(`Begin the maintenance of ${name}`,
+    () => setMaintenance(name, true, force.checked),
+    { label: "Begin maintenance", parts: [label],
+      told: ({ code }) => {
+        label.hidden = !force.checked && code !== "unreachable";
+      } });
+  force.addEventListener("change", dialog.ask);
+}
+
+// What it costs is what its stop would.
+function revokeDialog(name) {
+  confirm(revokeNode(name), { label: "Revoke it", preview: async () => {
+    const stop = await get(path`/nodes/${name}/ok-to-stop`);
+    return { ...stop, allowed: true, confirm: name,
+      lines: [`From then on weftd refuses ${name}: its disks and array ` +
+        "processes fall silent, until it is enrolled again with a new token " +
+        "for its name.", ...stop.lines] };
+  } });
+}
 
 const COLUMNS = [
   { title: "Node", head: true, fill(cell, { node }) {
@@ -53,7 +80,7 @@ const COLUMNS = [
       cell.append(el("span"), el("span", { class: "why" }));
     setText(cell.firstElementChild, node.name);
     setText(cell.lastElementChild, node.certificate_expires
-      ? `certified until ${moment(node.certificate_expires)}` : "");
+      ? `certified until ${day(node.certificate_expires)}` : "");
   } },
   { title: "State", fill(cell, { node }) {
     if (cell.children.length === 0)

@@ -4,26 +4,10 @@
 import { act, button, confirm, firstReason, updateButton } from "./action.js";
 import { el, keyed, setAttribute, setText } from "./dom.js";
 import { doneOf, rebuildOf } from "./model.js";
-import { cancelRebuild, capRebuild, pauseRebuild } from "./requests.js";
-import { shellOf } from "./shell.js";
+import { REINS, Rein } from "./rein.js";
+import { cancelRebuild, pauseRebuild, rateRebuild } from "./requests.js";
+import { showShell } from "./shell.js";
 import { byteRate, bytes, duration, percent } from "./units.js";
-
-// The slider's places: bytes a second; 0, no ceiling, is the last.
-const MIB = 1 << 20;
-const CEILINGS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-  .map((n) => n * MIB).concat(0);
-// A slider that was let go stays where it is until weftd has said the same.
-const HOLD_MS = 3000;
-
-const ceilingText = (ceiling) =>
-  ceiling > 0 ? `at most ${byteRate(ceiling)}` : "no ceiling";
-
-function placeOf(ceiling) {
-  if (ceiling === 0)
-    return CEILINGS.length - 1;
-  const place = CEILINGS.findIndex((c) => c >= ceiling);
-  return place === -1 ? CEILINGS.length - 2 : place;
-}
 
 function rebuilding(model) {
   return model.sorted("array").flatMap((array) => array.members
@@ -50,23 +34,9 @@ export class RebuildsView {
 
   make({ array, member }) {
     const [name, position] = [array.name, member.position];
-    const c = { cap: el("input", { type: "range", min: "0",
-                                   max: String(CEILINGS.length - 1) }),
-                capText: el("output"), heldUntil: 0 };
-    const ceiling = () => CEILINGS[Number(c.cap.value)];
-    c.cap.addEventListener("input", () => {
-      c.heldUntil = Infinity;
-      this.showCap(c, ceiling());
-    });
-    c.cap.addEventListener("change", () => {
-      c.heldUntil = Date.now() + HOLD_MS;
-      if (c.why) {
-        c.heldUntil = 0;
-        return;
-      }
-      act(capRebuild(name, position, ceiling()),
-          `Member ${position} of ${name}: ${ceilingText(ceiling())}.`);
-    });
+    const c = { reins: Object.keys(REINS).map((which) =>
+      new Rein(which, `Member ${position} of ${name}`, (rate) =>
+        rateRebuild(name, position, which, rate))) };
     c.pause = button("Pause", () =>
       act(pauseRebuild(name, position, !c.paused)));
     c.cancel = button("Cancel…", () =>
@@ -80,20 +50,14 @@ export class RebuildsView {
     c.figures = el("p", { class: "rebuild-figures live" });
     c.waits = el("p", { class: "waits" });
     c.shell = el("div");
-    const cap = el("label", { class: "cap" }, el("span", {}, "Rate "),
-                   c.cap, c.capText);
     const card = el("article", { class: "card rebuild-card" },
       el("div", { class: "card-body" }, c.title,
         el("p", { class: "route" }, c.sources, c.flow, c.target), c.bar,
-        c.figures, c.waits, cap,
+        c.figures, c.waits,
+        el("div", { class: "reins" }, ...c.reins.map((rein) => rein.node)),
         el("div", { class: "buttons" }, c.pause, c.cancel), c.shell));
     this.cards.set(card, c);
     return card;
-  }
-
-  showCap(c, ceiling) {
-    setText(c.capText, ceilingText(ceiling));
-    setAttribute(c.cap, "aria-valuetext", ceilingText(ceiling));
   }
 
   update(card, { array, member, rebuild }) {
@@ -115,30 +79,22 @@ export class RebuildsView {
         ? `${bytes(rebuild.unreadable_bytes)} could not be read` : null,
     ].filter((part) => part).join(" · "));
     setText(c.waits, rebuild.waits ? `Waits for ${rebuild.waits}.` : "");
-    c.why = firstReason();
-    if (Date.now() > c.heldUntil) {
-      c.cap.value = String(placeOf(rebuild.ceiling));
-      this.showCap(c, rebuild.ceiling);
-    }
-    c.cap.disabled = c.why !== null;
-    setAttribute(c.cap, "title", c.why);
+    const why = firstReason();
+    for (const rein of c.reins)
+      rein.show(rebuild[rein.which], why);
     setText(c.pause, rebuild.paused ? "Resume" : "Pause");
-    updateButton(c.pause, c.why);
-    updateButton(c.cancel, c.why);
+    updateButton(c.pause, why);
+    updateButton(c.cancel, why);
     this.showShell(c, array.name, member.position, rebuild);
   }
 
   showShell(c, name, position, rebuild) {
-    const now = `${rebuild.paused} ${rebuild.ceiling}`;
+    const now = `${rebuild.paused} ${rebuild.floor} ${rebuild.ceiling}`;
     if (c.shown === now)
       return;
     c.shown = now;
-    const open = c.shell.querySelector("details[open]") !== null;
-    const parts = [pauseRebuild(name, position, !rebuild.paused),
-                   capRebuild(name, position, rebuild.ceiling)].map(shellOf);
-    const all = parts[0];
-    all.append(...[...parts[1].children].slice(1));
-    all.open = open;
-    c.shell.replaceChildren(all);
+    showShell(c.shell, pauseRebuild(name, position, !rebuild.paused),
+      ...Object.keys(REINS).map((which) =>
+        rateRebuild(name, position, which, rebuild[which])));
   }
 }

@@ -2,11 +2,12 @@
 
 import { button, buttons, confirmPlain, firstReason, updateButton }
   from "./action.js";
-import { call, get } from "./api.js";
+import { call } from "./api.js";
+import { AskedTable } from "./asked-table.js";
 import { Dialog, choice, field } from "./dialog.js";
-import { Table, el, setText, word } from "./dom.js";
+import { el, setText, word } from "./dom.js";
 import { makeToken, removeToken } from "./requests.js";
-import { commandLine, shellOf } from "./shell.js";
+import { commandLine, showShell } from "./shell.js";
 import { moment } from "./units.js";
 import { ROLES } from "./view-users.js";
 
@@ -14,11 +15,11 @@ const DAY = 86400;
 const ENDS = [[String(30 * DAY), "30 days"], [String(365 * DAY), "a year"],
               ["", "never"]];
 
-export class TokensView {
-  constructor(parent, changed) {
-    this.changed = changed;
-    const again = () => this.again();
-    this.table = new Table(parent, "Tokens", [
+export function tokensView(parent, changed) {
+  const again = () => view.again();
+  const view = new AskedTable(parent, { at: "/tokens", list: "tokens", changed,
+    label: "Tokens", key: (token) => token.name, empty: "There is no token.",
+    columns: [
       word("Name", (token) => token.name, true),
       word("Role", (token) => token.role),
       word("Until", (token) => token.expires_at ? moment(token.expires_at)
@@ -28,28 +29,11 @@ export class TokensView {
       buttons([{ label: "Revoke…", shown: () => true, why: () => null,
         press: (token) => confirmPlain(removeToken(token.name), token.name,
           "Scripts that use it are refused at once.", again) }]),
-    ], (token) => token.name, "There is no token.");
-    this.problem = el("p", { class: "quiet" });
-    const add = button("Make a token…", () => makeDialog(again), "primary");
-    updateButton(add, firstReason());
-    parent.append(this.problem, add);
-  }
-
-  again() {
-    this.ask();
-    this.changed();
-  }
-
-  async ask() {
-    try {
-      this.table.show((await get("/tokens")).tokens);
-      setText(this.problem, "");
-    } catch (problem) {
-      this.table.show([]);
-      this.table.empty.hidden = true;
-      setText(this.problem, problem.message);
-    }
-  }
+    ] });
+  const add = button("Make a token…", () => makeDialog(again), "primary");
+  updateButton(add, firstReason());
+  parent.append(add);
+  return view;
 }
 
 function makeDialog(done) {
@@ -66,14 +50,14 @@ function makeDialog(done) {
       const { token } = await call(method, path, body);
       dialog.body.replaceChildren(
         el("p", {}, "This is the token. It is not shown again."),
-        commandLine(token, "text"));
+        commandLine(token, "the token"));
       dialog.button.remove();
       setText(dialog.cancel, "Done");
       dialog.cancel.focus();
       done();
       return false;
     } });
-  const look = () => shell.replaceChildren(shellOf(request()));
+  const look = () => showShell(shell, request());
   dialog.body.append(name.node, role.node, ends.node, shell);
   dialog.body.addEventListener("input", look);
   look();

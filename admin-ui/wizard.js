@@ -1,14 +1,14 @@
 // wizard.js: an array in three steps: disks, layout, what weftd makes of it.
 
 import { preflight, preflightLines } from "./action.js";
-import { call, newKey } from "./api.js";
+import { Intent, call } from "./api.js";
 import { arrange, crowded } from "./arrange.js";
 import { Dialog, choice, field } from "./dialog.js";
 import { el, say, setText } from "./dom.js";
 import { createArray } from "./requests.js";
-import { shellOf } from "./shell.js";
+import { showShell } from "./shell.js";
 import { isFree } from "./states.js";
-import { bytes, duration } from "./units.js";
+import { bytes, lifetime } from "./units.js";
 
 const UNITS = [65536, 131072, 262144, 524288, 1048576]
   .map((unit) => [String(unit), bytes(unit)]);
@@ -26,7 +26,7 @@ class Wizard {
     this.disks = model.sorted("disk").filter((d) => isFree(d) && !d.spare_of)
       .sort((a, b) => place(a).localeCompare(place(b), "en",
                                              { numeric: true }));
-    this.key = newKey();
+    this.intent = new Intent();
     this.dialog = new Dialog("Create an array",
       { label: "Next", wide: true, submit: () => this.next() });
     this.back = el("button", { type: "button", class: "btn btn-plain" },
@@ -34,7 +34,7 @@ class Wizard {
     this.back.addEventListener("click", () => this.go(this.at - 1));
     this.dialog.foot.insertBefore(this.back, this.dialog.button);
     this.steps = [this.disksStep(), this.layoutStep(), this.reviewStep()];
-    this.where = el("p", { class: "hint", role: "status" });
+    this.where = el("p", { class: "hint step", role: "status" });
     this.dialog.body.append(this.where, ...this.steps);
     this.go(0);
   }
@@ -57,9 +57,9 @@ class Wizard {
   // Returns whether the dialog is done.
   async next() {
     if (this.at === 2) {
-      const { method, path, body } = createArray(this.plan());
-      await call(method, path, body, this.key);
-      say(`Array ${body.name} is being made.`);
+      const request = createArray(this.plan());
+      await this.intent.send(request);
+      say(`Array ${request.body.name} is being made.`);
       return true;
     }
     if (this.at === 0)
@@ -224,7 +224,7 @@ class Wizard {
       el("p", { class: "hint" }, "Its members, by position:"),
       el("ol", { class: "members", start: "0" }, ...plan?.members.map((m) =>
         el("li", {}, `${m.node}: ${m.path}`)) ?? []));
-    this.shell.replaceChildren(shellOf(request));
+    showShell(this.shell, request);
   }
 }
 
@@ -240,13 +240,6 @@ function layoutRow(layout, before) {
               el("td", { colspan: "5" }, layout.problem));
   return el("tr", {}, head, ...[bytes(layout.capacity.usable),
     layout.survives, `${Number(layout.write_cost.toFixed(2))} disk writes`,
-    String(layout.copies), years(layout.mttdl_hours)].map((text) =>
+    String(layout.copies), lifetime(layout.mttdl_hours)].map((text) =>
       el("td", {}, text)));
-}
-
-function years(hours) {
-  const value = hours / 8766;
-  if (value < 2)
-    return duration(hours * 3600);
-  return `${Number(value.toPrecision(2)).toLocaleString("en")}\u00a0years`;
 }

@@ -1,10 +1,12 @@
 """A page in headless Chromium.
 
-    from webpage import page
+    def test_something(cluster, page):
+        p = page(cluster())
 
-The fixture opens weftd's page of a cluster: p = page(c).  Every test ends with
-a look at what the browser complained about: an error on the console or a
-violation of the Content-Security-Policy fails it.
+The fixture (of tests/browser/conftest.py) opens a page of a weftd.  Each page
+is a browser of its own to weftd: no cookie is shared.  Every test ends with a
+look at what the browser complained about: an error on the console or a violation
+of the Content-Security-Policy fails it.
 
 p.shot("name") makes a picture docs/screenshots/name.png when WEFT_SCREENSHOTS
 is set; p.axe() is what axe-core finds wrong for people with a screen reader or
@@ -19,19 +21,19 @@ import re
 import shutil
 import tempfile
 
-import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
-from wefttest import BUILD, SOURCE, eventually
-
-__all__ = ["Page", "page"]
+from wefttest import BUILD, SOURCE, eventually, run
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
     "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--disable-component-update", "--disable-sync", "--no-proxy-server",
+    # No page waits because another one is in front.
+    "--disable-renderer-backgrounding", "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
 ]
 
 # Runs before the page's own scripts.
@@ -57,17 +59,55 @@ const line = (section, key) => rows(section).find((row) =>
 """
 
 
-class Page:
-    def __init__(self, url, **media):
-        self.profile = tempfile.mkdtemp(prefix="weft-test-chromium-")
+class Chromium:
+    """One for many pages, one after the other, for it takes long to start.
+    `ca`: the file of a CA that it trusts, beside those that it knows."""
+
+    def __init__(self, ca=None):
+        self.home = tempfile.mkdtemp(prefix="weft-test-chromium-")
+        if ca:
+            store = pathlib.Path(self.home) / ".pki/nssdb"
+            store.mkdir(parents=True)
+            run("certutil", "-d", f"sql:{store}", "-N", "--empty-password")
+            run("certutil", "-d", f"sql:{store}", "-A", "-n", "weft", "-t",
+                "C,,", "-i", ca)
         options = webdriver.ChromeOptions()
         options.binary_location = "/usr/bin/chromium"
-        for flag in FLAGS + ["--window-size=1280,1600",
-                             f"--user-data-dir={self.profile}"]:
+        for flag in FLAGS + [f"--user-data-dir={self.home}/profile"]:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(
-            service=Service("/usr/bin/chromedriver"), options=options)
+        try:
+            self.driver = webdriver.Chrome(options=options, service=Service(
+                "/usr/bin/chromedriver", env={**os.environ, "HOME": self.home}))
+        except BaseException:
+            shutil.rmtree(self.home, ignore_errors=True)
+            raise
+        self.blank = self.driver.current_window_handle
+
+    def open(self):
+        self.driver.switch_to.new_window("window")
+        self.driver.set_window_size(1280, 1600)
+
+    def close(self, origin):
+        """Nothing is left of the page."""
+        cdp = self.driver.execute_cdp_cmd
+        cdp("Network.clearBrowserCookies", {})
+        cdp("Storage.clearDataForOrigin",
+            {"origin": origin, "storageTypes": "all"})
+        self.driver.close()
+        self.driver.switch_to.window(self.blank)
+        self.driver.get_log("browser")
+
+    def quit(self):
+        self.driver.quit()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+class Page:
+    def __init__(self, chromium, url, at="/", **media):
+        self.chromium, self.url = chromium, url
+        self.driver = chromium.driver
+        chromium.open()
         self.cdp("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
         if media:
             self.cdp("Emulation.setEmulatedMedia",
@@ -75,8 +115,7 @@ class Page:
                                for k, v in media.items()])
         self.lost_on_purpose = False
         self.refusals = None  # console lines of refusals that are meant
-        self.url = url
-        self.driver.get(url)
+        self.driver.get(url + at)
 
     def cdp(self, command, **arguments):
         return self.driver.execute_cdp_cmd(command, arguments)
@@ -233,26 +272,46 @@ class Page:
             found.append(f"{line['level']}: {line['message']}")
         return found
 
-    def close(self):
-        self.driver.quit()
-        shutil.rmtree(self.profile, ignore_errors=True)
 
+class Pages:
+    """Those of a test.  Each has a Chromium of its own for the time, so they
+    share no cookie."""
 
-@pytest.fixture
-def page():
-    opened = []
+    def __init__(self, ca=None):
+        self.ca, self.idle, self.opened = ca, [], []
+        self.refusals = None  # of pages that are opened from now on
 
-    def make(cluster, **media):
-        p = Page(cluster.admin + "/", **media)
-        opened.append(p)
-        p.await_stream("live")
+    def __call__(self, server, at="/", live=True, **media):
+        """Of a cluster, or of the weftd with this URL; once it is live."""
+        chromium = self.idle.pop() if self.idle else Chromium(self.ca)
+        try:
+            p = Page(chromium, getattr(server, "admin", server), at, **media)
+        except BaseException:
+            chromium.quit()
+            raise
+        p.refusals = self.refusals
+        self.opened.append(p)
+        if live:
+            p.await_stream("live")
         return p
 
-    yield make
-    complaints = []
-    for p in opened:
-        try:
-            complaints += p.complaints()
-        finally:
-            p.close()
-    assert not complaints, complaints
+    def end(self):
+        """Of a test."""
+        complaints = []
+        while self.opened:
+            p = self.opened.pop()
+            try:
+                complaints += p.complaints()
+                p.chromium.close(p.url)
+            except BaseException:
+                p.chromium.quit()
+                raise
+            self.idle.append(p.chromium)
+        self.refusals = None
+        assert not complaints, complaints
+
+    def quit(self):
+        for p in self.opened:
+            p.chromium.quit()
+        for chromium in self.idle:
+            chromium.quit()

@@ -1,12 +1,11 @@
 """What the page lets people do, beyond test_day.py: each on a real cluster."""
 
 import re
+import shutil
 
-import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from webpage import page
 from wefttest import eventually, run
 
 
@@ -99,7 +98,7 @@ def test_spares(cluster, page):
     p.press("Spares…", "#arrays")
     p.press("Drop", "dialog")
     eventually(lambda: c.get("/api/v1/arrays/a")["spares"] == [])
-    p.press("Cancel", "dialog")
+    eventually(lambda: not p.dialog())
     eventually(lambda: "free" in p.row("members", "–")["State"])
     assert c.get(f"/api/v1/disks/{disk}")["spare_of"] is None
 
@@ -114,6 +113,87 @@ def test_evict(cluster, page):
     p.confirm("Evict it", asked.group(1))
     eventually(lambda: not p.rows("sessions"), what="no session")
     eventually(lambda: "evicted" in p.text("#log"), what="the log to say so")
+
+
+def test_somebody_else_was_faster(cluster, page):
+    """What another changes while a dialog is open is not written over."""
+    c = cluster(members=3)
+    p = page(c)
+    p.refusals = r" - Failed to load resource: .* status of 412 "
+    p.press("Spares…", "#arrays")
+    p.type("spare_after_s", "42")
+    assert c.call("PATCH", "/api/v1/arrays/a", {"spare_after_s": 7})[0] == 200
+    p.press("Set the time", "dialog")
+    eventually(lambda: "Somebody else has changed this" in p.dialog())
+    assert c.get("/api/v1/arrays/a")["spare_after_s"] == 7
+    # Who still wants it may have it.
+    p.press("Set the time", "dialog")
+    eventually(lambda: not p.dialog())
+    assert c.get("/api/v1/arrays/a")["spare_after_s"] == 42
+
+    p.press_row("nodes", "n1", "Maintenance…")
+    eventually(lambda: "Type n1 to go on" in p.dialog())
+    assert c.call("PATCH", "/api/v1/nodes/n1", {"maintenance": True})[0] == 200
+    p.type("confirm", "n1")
+    p.press("Begin maintenance", "dialog")
+    eventually(lambda: "Somebody else has changed this" in p.dialog())
+    # It is asked anew what that would do now.
+    eventually(lambda: p.js("return document.querySelector('dialog "
+                            "[name=confirm]')?.value") == "")
+    p.press("Cancel", "dialog")
+
+
+def test_maintenance_by_force(cluster, page):
+    c = cluster(members=3)
+    p = page(c)
+    c.kill("m0")
+    eventually(lambda: "out" in p.row("members", "a 0")["State"], 60)
+    p.press_row("nodes", "n1", "Maintenance…")
+    eventually(lambda: "weftd would refuse" in p.dialog())
+    p.press("Begin maintenance", "dialog")
+    assert p.dialog()
+    force = p.driver.find_element(By.CSS_SELECTOR, "dialog [name=force]")
+    p.click(force)
+    assert all("force" in c for c in commands(p))
+    p.confirm("Begin maintenance", "n1")
+    eventually(lambda: c.get("/api/v1/nodes/n1")["maintenance"])
+    # Where nothing is lost nobody is asked for force.
+    p.press_row("nodes", "n0", "Maintenance…")
+    eventually(lambda: "Type n0 to go on" in p.dialog())
+    assert not p.js("return document.querySelector('dialog [name=force]')"
+                    ".checkVisibility()")
+
+
+def test_import(cluster, page):
+    """weftd has lost its database; the members know their array."""
+    c = cluster(members=3, size="32M")
+    array = c.get("/api/v1/arrays/a")
+    c.terminate("array")
+    c.kill("weftd", "m2")
+    shutil.rmtree(c.dir / "weftd")
+    c.start("weftd")
+    p = page(c)
+    p.refusals = r" - Failed to load resource: .* status of 409 "
+    p.press("Import…")
+    eventually(lambda: "has asked for its place" in p.dialog() or
+               array["uuid"] in p.dialog(), what="what could be imported")
+    p.press("Cancel" if array["uuid"] in p.dialog() else "Close", "dialog")
+    eventually(lambda: [len(i["members"])
+                        for i in c.get("/api/v1/imports")["imports"]] == [2])
+    p.press("Import…")
+    eventually(lambda: array["uuid"] in p.dialog())
+    for m in c.members[:2]:
+        assert m["file"] in p.dialog()
+    assert "2: was not heard" in p.dialog()
+    p.type("name", "again")
+    p.press("Import it", "dialog")
+    eventually(lambda: "member" in p.text("dialog [role=alert]"),
+               what="that member 2 is missing")
+    p.click(p.driver.find_element(By.CSS_SELECTOR, "dialog [value='2']"))
+    p.press("Import it", "dialog")
+    eventually(lambda: not p.dialog())
+    eventually(lambda: (p.facts("again") or {}).get("State") == "degraded")
+    assert c.get("/api/v1/arrays/again")["uuid"] == array["uuid"]
 
 
 def test_drain_and_remove(cluster, page):
@@ -174,22 +254,23 @@ def test_dialog_by_keyboard(cluster, page):
     assert c.get("/api/v1/arrays/a")["name"] == "a"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe(cluster, page, theme):
-    """No serious fault on any page, as axe-core sees it."""
+def test_axe(cluster, page):
+    """No serious fault on any page, as axe-core sees it, light and dark."""
     c = cluster(members=3)
     c.add()
     p = page(c)
-    eventually(lambda: p.row("members", "–"))
-    p.theme(theme)
-    assert p.axe() == []
-    p.press("Create an array…")
-    assert p.axe() == []
-    p.press("Cancel", "dialog")
-    for at in ("access.html", "api.html"):
-        p.driver.get(f"{c.admin}/{at}")
-        eventually(lambda: p.text("#top nav"))
-        assert p.axe() == [], at
+    for theme in ("light", "dark"):
+        p.driver.get(c.admin)
+        eventually(lambda: p.row("members", "–"))
+        p.theme(theme)
+        assert p.axe() == []
+        p.press("Create an array…")
+        assert p.axe() == []
+        p.press("Cancel", "dialog")
+        for at in ("access.html", "api.html"):
+            p.driver.get(f"{c.admin}/{at}")
+            eventually(lambda: p.text("#top nav"))
+            assert p.axe() == [], at
     p.phone()
     assert p.axe() == []
 

@@ -1,9 +1,12 @@
-"""An administrator's day, on the page alone, on a real cluster.
+"""An administrator's day, on the page alone, on a real cluster with logins.
 
-Topology: a devcluster of five disks, four of them to be an array.
-Causes:  what a day brings: an array is made, a client writes, a member dies and
-         is replaced, its rebuild is throttled and let go, a node is serviced, a
-         second administrator works at the same time, weftd is restarted.
+Topology: weftd and five hosts in network namespaces of their own, with TLS and
+         certificates of the cluster's CA, which Chromium trusts; a disk each,
+         four of them to be an array.
+Causes:  what a day brings: the first login, hosts are enrolled, an array is
+         made, a client writes, a member dies and is replaced, its rebuild is
+         throttled and let go, a node is serviced, a second administrator works
+         at the same time, weftd is restarted, a host's certificate is revoked.
 Pass:    each step is done by pressing and typing; the page says within 3 s that
          a member is gone; the other administrator's page shows the same; no
          written byte is lost; the browser complains about nothing.
@@ -11,30 +14,60 @@ Pass:    each step is done by pressing and typing; the page says within 3 s that
 With WEFT_SCREENSHOTS set, the pictures in docs/screenshots are made.
 """
 
+import concurrent.futures
+import signal
+import tempfile
 import time
 
 import nbd
+import pytest
 from selenium.webdriver.common.by import By
 
-from webpage import page
+from enrollworld import PASSWORD, World
+from webpage import Pages
 from wefttest import eventually
 
 MIB = 1 << 20
 DATA = b"weft" * (2 * MIB)
+BOB = "another long password"
+HERE = "10.77.0.254"
 
 
-def write(c, count):
+@pytest.fixture
+def world():
+    # A short path looks better in pictures.
+    with tempfile.TemporaryDirectory(prefix="weft-") as directory:
+        with World(directory, login=False) as w:
+            w.network.reach(w.w.address, HERE)
+            yield w
+
+
+@pytest.fixture
+def page(world):
+    """Pages in Chromiums that trust the cluster's CA."""
+    pages = Pages(world.w.dir / "state/ca-cert.pem")
+    # Refusals that the page expects are on the console all the same.
+    pages.refusals = (r" - Failed to load resource: .* status of "
+                      r"(401|409|412|422) ")
+    yield pages
+    try:
+        pages.end()
+    finally:
+        pages.quit()
+
+
+def write(uri, count):
     h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h.connect_uri(uri)
     for i in range(count):
         h.pwrite(DATA, i * len(DATA))
     h.flush()
     h.shutdown()
 
 
-def check(c, count):
+def check(uri, count):
     h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h.connect_uri(uri)
     for i in range(count):
         assert h.pread(len(DATA), i * len(DATA)) == DATA
     h.shutdown()
@@ -50,6 +83,53 @@ def shots(p, name, *themes):
         p.theme(theme)
         p.shot(f"{name}-{theme}")
     p.theme("auto")
+
+
+def fill(p, label, **fields):
+    """A form of the login page."""
+    for name, text in fields.items():
+        p.type(name, text, within="form")
+    p.press(label)
+    p.await_stream("live")
+
+
+def second_admin(p, page, world):
+    """bob is made, and logs in elsewhere; his page."""
+    p.driver.get(world.admin + "/access.html")
+    p.press("Add a user…")
+    p.type("name", "bob")
+    p.choose("role", "admin")
+    p.type("password", BOB)
+    p.press("Add", "dialog")
+    eventually(lambda: len(p.rows("users")) == 2, what="bob")
+    bob = page(world.admin, live=False)
+    eventually(lambda: "Log in" in bob.text("#login"), what="the login page")
+    fill(bob, "Log in", user="bob", password=BOB)
+    p.driver.get(world.admin)
+    p.await_stream("live")
+    return bob
+
+
+def enroll(p, world):
+    """Five hosts; the first as the page says, which has the command."""
+    p.press("Enroll a node…")
+    p.press("Make the token", "dialog")
+    eventually(lambda: "weft-enroll" in p.text("dialog .command"))
+    command, token = p.js("return [...document.querySelectorAll("
+                          "'dialog .command')].map((e) => e.textContent)")
+    p.press("Done", "dialog")
+    nodes = [world.node(f"n{i}") for i in range(5)]
+    (nodes[0].dir / "token").write_text(token + "\n")
+    command = command.replace("/dev/sdX", str(nodes[0].disk("d0")))
+    nodes[0].run("sh", "-c", f'exec {command} "$@" <"$0"',
+                 nodes[0].dir / "token", "--root", nodes[0].root, "--yes",
+                 "--node", "n0")
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        list(threads.map(lambda n: world.enroll(n, disks=["d0"]), nodes[1:]))
+    for n in nodes:
+        n.serve()
+    eventually(lambda: len(p.rows("members")) == 5, what="all disks")
+    return nodes
 
 
 def create(p, chosen):
@@ -77,32 +157,24 @@ def create(p, chosen):
                what="the array")
 
 
-def test_day(cluster, page):
-    c = cluster(members=5, size="64M", no_array=True)
-    disks = {d["node"]: d["uuid"] for d in c.get("/api/v1/disks")["disks"]}
-    p = page(c)
-    other = page(c)  # the second administrator's
-    eventually(lambda: len(p.rows("members")) == 5)
-    shots(p, "empty", "light")
+def move(p, rein, place):
+    """A slider of the rebuild, as a hand does; "min" or "max" or a number."""
+    p.js("""
+        const slider = document.querySelector(
+          `#rebuilds [name=${arguments[0]}]`);
+        slider.value = slider[arguments[1]] ?? arguments[1];
+        slider.dispatchEvent(new Event("input"));
+        slider.dispatchEvent(new Event("change"));
+        """, rein, place)
 
-    create(p, [disks[f"n{i}"] for i in range(4)])
-    eventually(lambda: other.facts("a"), what="the array on the other page")
 
-    # A client comes and writes.
-    c.start("array")
-    write(c, 12)
-    eventually(lambda: p.rows("sessions"), what="the client")
-    eventually(lambda: "B/s" in p.facts("a")["Writes"])
-    shots(p, "overview", "light", "dark")
-    assert p.axe() == []
-
-    # A member dies.
+def a_member_dies(p, uri, nodes):
     died = time.monotonic()
-    c.kill("m1")
+    kill(nodes[1])
     eventually(lambda: "silent" in p.text("#verdict") or
                "degraded" in p.text("#verdict"), every=0.02, what="the verdict")
     assert time.monotonic() - died < 3
-    write(c, 1)
+    write(uri, 1)
     eventually(lambda: "out" in p.row("members", "a 1")["State"])
     assert "0 B" not in p.text("#exposed-list div:first-child dd")
     p.js("document.querySelectorAll('.map .member')[1].click()")
@@ -110,22 +182,49 @@ def test_day(cluster, page):
     shots(p, "degraded", "light")
     p.press("Close", ".losing")
 
-    # It is replaced; its rebuild is throttled, paused, let go.
-    status, reply = c.call("PATCH", "/api/v1/arrays/a/members/1",
-                           {"ceiling": MIB})
-    assert status == 200, reply
-    p.press_row("members", "a 1", "Replace…")
-    eventually(lambda: "Type a" in p.dialog() or "Type" in p.dialog(),
-               what="the preflight's answer")
+
+def its_disk_is_looked_for(p, world):
+    """Another host may serve it; then not any more."""
+    for node in ("n4", "n1"):
+        p.press_row("members", "a 1", "Move…")
+        p.choose("node", node)
+        p.press("Let it serve the disk", "dialog")
+        eventually(lambda: not p.dialog())
+        eventually(lambda: (node == "n4") == (
+            "n4 may serve it" in p.row("members", "a 1")["State"]))
+
+
+def it_is_replaced(p, other, world):
+    """By ann, while bob is about to do the same."""
+    world.ctl("rebuild", "rate", "a", "1", "--ceiling", "1M")
+    for one in (p, other):
+        one.press_row("members", "a 1", "Replace…")
+        eventually(lambda: "Type a to go on" in one.dialog(),
+                   what="the preflight's answer")
     assert "rebuilt" in p.dialog()
+    weftctl, curl = p.js("return [...document.querySelectorAll("
+                         "'dialog .command')].map((e) => e.textContent)")
+    assert world.admin in weftctl and "--cacert" in curl and \
+        "$WEFT_TOKEN" in curl
     p.shot("replace")
     assert p.axe() == []
     p.confirm("Replace it", "a")
+    other.type("confirm", "a")
+    other.press("Replace it", "dialog")
+    eventually(lambda: "Somebody else has changed this" in other.dialog(),
+               what="that bob comes too late")
+    eventually(lambda: other.js("return document.querySelector('dialog "
+                                "[name=confirm]')?.value") == "",
+               what="to be asked anew")
+    other.press("Cancel", "dialog")
+
+
+def its_rebuild_is_throttled(p, other, world):
     eventually(lambda: p.text("#rebuilds article"), what="the rebuild")
     eventually(lambda: "% of 63.0 MiB" in p.text(".rebuild-figures"))
     eventually(lambda: "left" in p.text(".rebuild-figures"),
                what="how long yet")
-    assert "at most 1.00 MiB/s" in p.text("#rebuilds")
+    assert "At most 1.00 MiB/s" in " ".join(p.text(".reins").split())
     assert p.js("return document.querySelector('.flow').dataset.moving") == ""
     eventually(lambda: other.text("#rebuilds article"),
                what="the rebuild on the other page")
@@ -133,52 +232,111 @@ def test_day(cluster, page):
     p.phone()
     shots(p, "phone", "light")
     p.cdp("Emulation.clearDeviceMetricsOverride")
+    # A floor above the ceiling is refused; the slider is back then.
+    move(p, "floor", "max")
+    eventually(lambda: "above the ceiling" in p.text("#notices"),
+               what="the refusal")
+    eventually(lambda: "weftd's default" in p.text(".reins"))
+    p.js("document.querySelector('#notices [data-tone=error] button').click()")
     # The one administrator pauses it, the other one lets it go on.
     p.press("Pause", "#rebuilds")
     eventually(lambda: "somebody to resume it" in other.text("#rebuilds"),
                what="the pause on the other page")
     other.press("Resume", "#rebuilds")
     eventually(lambda: "somebody to resume it" not in p.text("#rebuilds"))
-    p.js("""
-        const cap = document.querySelector("#rebuilds input[type=range]");
-        cap.value = cap.max;
-        cap.dispatchEvent(new Event("input"));
-        cap.dispatchEvent(new Event("change"));
-        """)
+    move(p, "ceiling", 2)
+    eventually(lambda: "4.00 MiB/s" in other.text(".reins output"),
+               what="the new ceiling on the other page")
+    move(other, "floor", 2)
+    eventually(lambda: [2 * MIB] == [
+        r["floor"] for r in world.json("rebuild", "ls")["rebuilds"]],
+        what="the floor")
+    move(p, "ceiling", "max")
     eventually(lambda: p.facts("a")["State"] == "ready", 60,
                what="the end of the rebuild")
     eventually(lambda: "Nothing is being rebuilt" in other.text("#rebuilds"))
-    check(c, 12)
 
-    # A node is serviced.
+
+def a_node_is_serviced(p, other, node):
     p.press_row("nodes", "n2", "Maintenance…")
     p.confirm("Begin maintenance", "n2")
     eventually(lambda: "maintenance" in p.row("nodes", "n2")["State"])
     eventually(lambda: "maintenance" in other.row("nodes", "n2")["State"])
-    c.kill("m2")
+    kill(node)
     eventually(lambda: "as is expected" in p.row("nodes", "n2")["State"])
-    c.start("m2")
+    node.serve()
     p.press_row("nodes", "n2", "End maintenance")
     eventually(lambda: "alive" in other.row("nodes", "n2")["State"])
     eventually(lambda: p.facts("a")["State"] == "ready", 60)
 
-    # weftd is restarted under the open pages.
+
+def weftd_is_restarted(p, other, world):
+    """Under the open pages; nobody has to log in again."""
     for one in (p, other):
         one.lost_on_purpose = True
-    c.kill("weftd")
+    kill(world.w)
     p.await_stream("lost")
     p.shot("lost")
-    c.start("weftd")
+    world.start_weftd()
     for one in (p, other):
         one.await_stream("live")
         eventually(lambda: one.facts("a")["State"] == "ready", 60)
         eventually(lambda: one.text("#verdict") ==
-                   c.get("/api/v1/status")["verdict"])
+                   world.json("status")["verdict"])
     assert "is ready" in p.text("#log")
-    check(c, 12)
+
+
+def a_host_is_taken_away(p, world):
+    """The one whose disk died: nobody may use its certificate."""
+    p.press_row("nodes", "n1", "Revoke…")
+    p.confirm("Revoke it", "n1")
+    eventually(lambda: not world.json("node", "show", "n1")["enrolled"])
+    p.press_row("nodes", "n1", "Remove…")
+    p.confirm("Remove it", "n1")
+    eventually(lambda: not p.row("nodes", "n1"), what="the node gone")
+
+
+def kill(place):
+    """What runs there, but for an array."""
+    place.end(next(name for name in place.processes if name != "a"),
+              signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_day(world, page):
+    token = (world.w.dir / "state/setup-url").read_text().split("#", 1)[1]
+    p = page(world.admin, "/login.html#" + token.strip(), live=False)
+    eventually(lambda: "first administrator" in p.text("#login"))
+    fill(p, "Make this login", user="ann", password=PASSWORD, again=PASSWORD)
+    world.log_in()
+    other = second_admin(p, page, world)
+    nodes = enroll(p, world)
+    shots(p, "empty", "light")
+
+    disks = {d["node"]: d["uuid"] for d in world.json("disk", "ls")["disks"]}
+    create(p, [disks[f"n{i}"] for i in range(4)])
+    eventually(lambda: other.facts("a"), what="the array on the other page")
+
+    # A client comes and writes.
+    uri = nodes[0].serve_array("a")
+    write(uri, 12)
+    eventually(lambda: p.rows("sessions"), what="the client")
+    eventually(lambda: "B/s" in p.facts("a")["Writes"])
+    shots(p, "overview", "light", "dark")
+    assert p.axe() == []
+
+    a_member_dies(p, uri, nodes)
+    its_disk_is_looked_for(p, world)
+    it_is_replaced(p, other, world)
+    its_rebuild_is_throttled(p, other, world)
+    check(uri, 12)
+    a_node_is_serviced(p, other, nodes[2])
+    a_host_is_taken_away(p, world)
+    weftd_is_restarted(p, other, world)
+    check(uri, 12)
 
     # At the end of the day the client leaves, and the array is removed.
-    c.terminate("array")
+    nodes[0].end("a")
     eventually(lambda: not p.rows("sessions"))
     p.press("Remove…", "#arrays")
     p.confirm("Remove it", "a")

@@ -12,7 +12,6 @@ import re
 import pytest
 from selenium.webdriver.common.by import By
 
-from webpage import Page
 from weftdlogin import weftd
 from wefttest import eventually, http
 
@@ -20,24 +19,10 @@ PASSWORD = "a long enough password"
 
 
 @pytest.fixture
-def browser(weftd):
-    opened = []
-
-    def make(at="/"):
-        p = Page(weftd.url + at)
-        # A refusal that the page expects is on Chromium's console all the same.
-        p.refusals = r" - Failed to load resource: .* status of 4\d\d "
-        opened.append(p)
-        return p
-
-    yield make
-    complaints = []
-    for p in opened:
-        try:
-            complaints += p.complaints()
-        finally:
-            p.close()
-    assert not complaints, complaints
+def browser(weftd, page):
+    # A refusal that the page expects is on Chromium's console all the same.
+    page.refusals = r" - Failed to load resource: .* status of 4\d\d "
+    return lambda at="/": page(weftd.url, at, live=False)
 
 
 def setup_url(weftd):
@@ -215,10 +200,39 @@ def test_enroll(weftd, browser):
     said = eventually(lambda: p.text("dialog .command")
                       if "weft-enroll" in p.text("dialog .command") else None,
                       what="the command")
-    assert re.search(r"--token \S+ --ca-fingerprint sha256:[0-9a-f]{64} "
-                     r"--disk /dev/sdX", said), said
+    assert re.search(r"--token-file - --ca-fingerprint sha256:[0-9a-f]{64} "
+                     r"--disk /dev/sdX .*\b[0-9a-f]{64}$", said, re.S), said
     p.shot("enroll")
+    token = p.js("return document.querySelectorAll('dialog .command')[1]"
+                 ".textContent")
     p.press("Done", "dialog")
+    # It can be taken back as long as nobody has used it.
+    at(p, weftd, "access.html")
+    eventually(lambda: p.row("node-tokens", "n7")["Made by"] == "ann",
+               what="the token in the list")
+    assert token not in p.text("body")
+    p.press("Cancel", "#node-tokens")
+    eventually(lambda: not p.rows("node-tokens"), what="no token")
+    eventually(lambda: any("node-tokens" in r["Did"] and r["Answer"] == "200"
+                           for r in p.rows("audit")), what="the audit trail")
+
+
+def test_somebody_else_was_faster(weftd, browser):
+    """The role that another admin has just set is not written over."""
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
+    add_user(p, "bob", "viewer")
+    other = browser()
+    log_in(other, "ann")
+    other.await_stream("live")
+    at(other, weftd, "access.html")
+    for one in (p, other):
+        one.press_row("users", "bob", "Role…")
+        one.choose("role", "admin" if one is p else "viewer")
+    p.press("Change it", "dialog")
+    eventually(lambda: p.row("users", "bob")["Role"] == "admin")
+    other.press("Change it", "dialog")
+    eventually(lambda: "Somebody else has changed this" in other.dialog())
 
 
 def test_without_csrf_token(weftd, browser):

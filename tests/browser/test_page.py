@@ -9,11 +9,9 @@ import urllib.parse
 import uuid
 
 import nbd
-import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from webpage import page
 from wefttest import eventually
 
 
@@ -287,35 +285,43 @@ def test_phone(cluster, page):
                 "'#members td'), '::before').content") == '"Node"'
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colour_scheme(cluster, page, scheme):
+# [selector, contrast to what it stands on, how light that is]
+CONTRASTS = """
+const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+const light = (text) => {
+  const [r, g, b] = parse(text).slice(0, 3).map((v) => {
+    v /= 255;
+    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const back = (e) => {
+  for (; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if ((parse(colour)[3] ?? 1) === 1)
+      return colour;
+  }
+  return "rgb(255, 255, 255)";
+};
+return ["body", "h1", "#version", "#verdict", "dt", "dd", ".state",
+        "th", "#members td", "nav a", ".half"].map((s) => {
+  const e = document.querySelector(s);
+  const [a, b] = [light(getComputedStyle(e).color), light(back(e))];
+  return [s, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), b];
+});
+"""
+
+
+def test_colour_scheme(cluster, page):
     """Text stands out from what it stands on (WCAG AA: 4.5 to 1)."""
-    p = page(cluster(members=3), prefers_color_scheme=scheme)
-    eventually(lambda: len(p.rows("members")) == 3)
-    pairs = p.js("""
-        const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-        const light = (text) => {
-          const [r, g, b] = parse(text).slice(0, 3).map((v) => {
-            v /= 255;
-            return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-          });
-          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-        };
-        const back = (e) => {
-          for (; e; e = e.parentElement) {
-            const colour = getComputedStyle(e).backgroundColor;
-            if ((parse(colour)[3] ?? 1) === 1)
-              return colour;
-          }
-          return "rgb(255, 255, 255)";
-        };
-        return ["body", "h1", "#version", "#verdict", "dt", "dd", ".state",
-                "th", "#members td", "nav a", ".half"].map((s) => {
-          const e = document.querySelector(s);
-          const [a, b] = [light(getComputedStyle(e).color), light(back(e))];
-          return [s, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), b];
-        });
-        """)
-    for selector, contrast, background in pairs:
+    c = cluster(members=3)
+    for scheme in ("light", "dark"):
+        p = page(c, prefers_color_scheme=scheme)
+        eventually(lambda: len(p.rows("members")) == 3)
+        check_contrasts(p, scheme)
+
+
+def check_contrasts(p, scheme):
+    for selector, contrast, background in p.js(CONTRASTS):
         assert contrast >= 4.5, (selector, contrast)
         assert (background < 0.2) == (scheme == "dark"), (selector, background)

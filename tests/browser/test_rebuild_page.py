@@ -15,7 +15,6 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from arraystate import members, wait_state
-from webpage import page
 from wefttest import eventually
 
 MIB = 1 << 20

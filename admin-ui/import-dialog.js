@@ -1,0 +1,69 @@
+// import-dialog.js: an array that this weftd does not know, taken over from its
+// members alone.
+
+import { formDialog } from "./action.js";
+import { get } from "./api.js";
+import { Dialog, choice, field } from "./dialog.js";
+import { el } from "./dom.js";
+import { importArray } from "./requests.js";
+import { bytes } from "./units.js";
+
+const NONE = "No disk of an array that this weftd does not know has asked for " +
+  "its place. Start the members' processes with the address of this weftd; " +
+  "what they say of themselves is listed here then.";
+
+const textOf = ({ array, layout, n, groups, unit }) => `${array}: ${layout} ` +
+  `over ${n * groups} members, stripe unit ${bytes(unit)}`;
+
+function memberText(known, position) {
+  const member = known.members.find((m) => m.position === position);
+  return member
+    ? `${position}: ${member.path} on ${member.node}, ${member.state} as of ` +
+      `epoch ${member.states_epoch}`
+    : `${position}: was not heard`;
+}
+
+export async function importDialog() {
+  const dialog = new Dialog("Import an array");
+  const said = el("p", { role: "status" }, "Asking which could be…");
+  dialog.body.append(said);
+  dialog.open();
+  try {
+    const { imports } = await get("/imports");
+    if (imports.length > 0) {
+      dialog.close();
+      chooseDialog(imports);
+    } else {
+      said.replaceChildren(NONE);
+    }
+  } catch (problem) {
+    said.replaceChildren();
+    dialog.fail(problem);
+  }
+}
+
+function chooseDialog(imports) {
+  const name = field("Its name here", "name", { autocomplete: "off",
+    autocapitalize: "off", spellcheck: "false" },
+    "Lower-case letters, digits and '-'.");
+  const pick = choice("Array", "array",
+    imports.map((known) => [known.array, textOf(known)]));
+  const legend = el("legend", {}, "Members to give up");
+  const boxes = el("fieldset", { class: "choices" }, legend);
+  const show = () => {
+    const known = imports.find((k) => k.array === pick.input.value);
+    boxes.replaceChildren(legend, ...Array.from(
+      { length: known.n * known.groups }, (_, position) => el("label", {},
+        el("input", { type: "checkbox", value: position }),
+        memberText(known, position))));
+  };
+  pick.input.addEventListener("input", show);
+  show();
+  formDialog("Import an array", "Import it", [pick.node, name.node, boxes,
+    el("p", { class: "hint" }, "A member that was not heard is waited for, or " +
+      "given up, if nothing is lost with it; a disk takes its place later.")],
+    () => importArray(name.input.value.trim(), pick.input.value,
+      [...boxes.querySelectorAll("input:checked")]
+        .map((box) => Number(box.value))),
+    { done: "The array is taken over." });
+}
