@@ -19,6 +19,12 @@
 /* Seconds; the kernel counts in jiffies, in 64 bits. */
 #define DEAD_CONNECTION_S (100ULL * 365 * 24 * 3600)
 #define BLOCK_BYTES 4096
+/* After so long without an answer the kernel looks whether the connection of a
+ * request has been replaced, and sends it again if so; else it says so in its
+ * log, and waits on.
+ */
+#define LOOK_MS "10000"
+#define LOOK_MS_DEFAULT "30000"
 
 static int
 fail (const char *what, int error)
@@ -32,7 +38,7 @@ device_init (struct device *d, const char *name)
 {
   int r;
 
-  snprintf (d->owner, sizeof d->owner, "weft:%s", name);
+  snprintf (d->owner, sizeof d->owner, "weft/%s", name);
   d->netlink = nl_socket_alloc ();
   if (d->netlink == NULL)
     return fail ("netlink", NLE_NOMEM);
@@ -70,6 +76,27 @@ device_find (struct device *d)
       return true;
     }
   }
+}
+
+/* For what can be done without: it is said, and no more. */
+static void
+sysfs_write (const struct device *d, const char *file, const char *text)
+{
+  char path[64];
+  FILE *f;
+
+  snprintf (path, sizeof path, "/sys/block/nbd%u/%s", d->number, file);
+  f = fopen (path, "we");
+  if (f == NULL || fputs (text, f) == EOF || fflush (f) == EOF)
+    fprintf (stderr, "weft-attach: %s: %s\n", path, strerror (errno));
+  if (f)
+    fclose (f);
+}
+
+void
+device_announce (const struct device *d)
+{
+  sysfs_write (d, "uevent", "change");
 }
 
 /* ---- Messages ---- */
@@ -134,7 +161,10 @@ device_connect (struct device *d, int socket, uint64_t size, uint64_t flags)
       nla_put_string (m, NBD_ATTR_BACKEND_IDENTIFIER, d->owner) < 0)
     abort ();
   put_socket (m, socket);
-  return message_send (d, m, "making a block device");
+  if (message_send (d, m, "making a block device") == -1)
+    return -1;
+  sysfs_write (d, "queue/io_timeout", LOOK_MS);
+  return 0;
 }
 
 static struct nl_msg *
@@ -160,8 +190,12 @@ device_reconnect (struct device *d, int socket)
 int
 device_disconnect (struct device *d)
 {
-  return message_send (d, message_about (d, NBD_CMD_DISCONNECT),
-                       "disconnecting the block device");
+  if (message_send (d, message_about (d, NBD_CMD_DISCONNECT),
+                    "disconnecting the block device") == -1)
+    return -1;
+  sysfs_write (d, "queue/io_timeout", LOOK_MS_DEFAULT);
+  device_announce (d);
+  return 0;
 }
 
 bool

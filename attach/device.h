@@ -18,7 +18,7 @@
 struct device {
   struct nl_sock *netlink;
   int family;
-  char owner[80];  /* how it is found again: "weft:NAME" */
+  char owner[80];  /* how it is found again, also by udev: "weft/NAME" */
   unsigned number; /* of /dev/nbdN */
 };
 
@@ -32,6 +32,8 @@ int device_connect (struct device *d, int socket, uint64_t size,
 /* Give it a new connection in place of its dead one. */
 int device_reconnect (struct device *d, int socket);
 int device_disconnect (struct device *d);
+/* Let udev look at it: the kernel told it of the device before it was whole. */
+void device_announce (const struct device *d);
 /* Somebody has it open: a file system, say. */
 bool device_in_use (const struct device *d);
 

@@ -15,10 +15,11 @@ struct server {
 };
 
 /* Connect to the array process that listens there and has written its number
- * into pid_file.  -1 with a sentence in why: not now.
+ * into pid_file, which may take long: until stop is readable.  -1 with a sentence
+ * in why: not now.
  */
 int server_connect (const char *socket_path, const char *pid_file,
-                    const char *export, struct server *s, char *why,
+                    const char *export, int stop, struct server *s, char *why,
                     unsigned why_size);
 
 #endif /* WEFT_SERVER_H */

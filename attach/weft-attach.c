@@ -34,10 +34,13 @@
 #include "server.h"
 
 #define RETRY_MS 250
-/* The kernel has a moment to find its old connection dead: one that it still
- * takes for alive is not replaced.
+/* The kernel has a moment to find its old connection dead.  One that it still
+ * takes for alive is not replaced, and it does not say so: hence more than once.
  */
 #define SETTLE_MS 1000
+#define SETTLE_TIMES 3
+/* Where it is to be detached and a file system on it is just being unmounted. */
+#define IN_USE_MS 10000
 #define LINKS "/dev/weft"
 
 struct options {
@@ -115,8 +118,10 @@ connect_patiently (const struct options *o, int signals, struct server *s)
 {
   char why[600], said[600] = "";
 
-  while (server_connect (o->socket, o->pid_file, o->name, s, why,
+  while (server_connect (o->socket, o->pid_file, o->name, signals, s, why,
                          sizeof why) == -1) {
+    if (told_to_end (signals, 0))
+      return false;
     if (strcmp (why, said) != 0)
       fprintf (stderr, "weft-attach: array %s: waiting for its array process: "
                "%s\n", o->name, why);
@@ -153,9 +158,8 @@ flush (const struct device *d)
   int fd;
 
   snprintf (path, sizeof path, "/dev/nbd%u", d->number);
-  fd = open (path, O_RDWR | O_CLOEXEC);
-  if (fd == -1)
-    fd = open (path, O_RDONLY | O_CLOEXEC);
+  /* For udev, who has had it open for writing has written to it. */
+  fd = open (path, O_RDONLY | O_CLOEXEC);
   if (fd == -1)
     return;
   if (fsync (fd) == -1)
@@ -165,19 +169,67 @@ flush (const struct device *d)
   close (fd);
 }
 
+/* A file system may just be being unmounted beside us. */
+static bool
+becomes_unused (const struct device *d)
+{
+  for (unsigned ms = 0; device_in_use (d); ms += RETRY_MS) {
+    if (ms >= IN_USE_MS)
+      return false;
+    poll (NULL, 0, RETRY_MS);
+  }
+  return true;
+}
+
+static bool
+host_goes_down (void)
+{
+  char state[32] = "";
+  FILE *f = popen ("systemctl is-system-running", "re");
+
+  if (f == NULL)
+    return false;
+  if (fgets (state, sizeof state, f) == NULL)
+    state[0] = '\0';
+  pclose (f);
+  return strcmp (state, "stopping\n") == 0;
+}
+
+/* May the device go?  Where somebody uses it, it stays, and waits for the next
+ * array process.  But a host that goes down could not end then, for nobody would
+ * answer its last writes: it makes them now, and what comes later fails.
+ */
+static bool
+may_go (const struct options *o, const struct device *d, bool connected)
+{
+  if (becomes_unused (d))
+    return true;
+  fprintf (stderr, "weft-attach: array %s: /dev/nbd%u is in use; lsblk "
+           "/dev/nbd%u shows by whom\n", o->name, d->number, d->number);
+  if (!host_goes_down ())
+    return false;
+  if (connected)
+    sync ();
+  if (!becomes_unused (d))
+    fprintf (stderr, "weft-attach: array %s: /dev/nbd%u is still in use and "
+             "goes, as this host goes down\n", o->name, d->number);
+  return true;
+}
+
+/* Without a connection nothing can be flushed any more. */
 static int
-detach (const struct options *o, struct device *d)
+detach (const struct options *o, struct device *d, bool connected)
 {
   char link[160];
 
   notify_stopping ();
-  if (device_in_use (d)) {
-    fprintf (stderr, "weft-attach: array %s: /dev/nbd%u is in use and stays; "
-             "lsblk /dev/nbd%u shows by whom\n", o->name, d->number,
-             d->number);
+  if (!may_go (o, d, connected))
     return EXIT_FAILURE;
-  }
-  flush (d);
+  if (connected)
+    flush (d);
+  else
+    fprintf (stderr, "weft-attach: array %s: detached without its array "
+             "process: what was not flushed before is lost\n", o->name);
   snprintf (link, sizeof link, LINKS "/%s", o->name);
   unlink (link);
   return device_disconnect (d) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -197,9 +249,10 @@ reconnect (const struct options *o, int signals, struct device *d,
              "not connected again\n", o->name, (unsigned long long) size,
              (unsigned long long) s->size);
   else {
-    if (told_to_end (signals, SETTLE_MS))
-      return false;
-    device_reconnect (d, s->socket);
+    for (unsigned i = 0; i < SETTLE_TIMES; i++) {
+      poll (NULL, 0, SETTLE_MS);
+      device_reconnect (d, s->socket);
+    }
     fprintf (stderr, "weft-attach: array %s: process %d serves it now\n",
              o->name, s->pid);
   }
@@ -236,12 +289,12 @@ serve (const struct options *o, int signals, struct device *d, int process)
     if (poll (p, 2, -1) == -1 && errno != EINTR)
       return EXIT_FAILURE;
     if (p[0].revents)
-      return detach (o, d);
+      return detach (o, d, true);
     if (p[1].revents == 0)
       continue;
     close (process);
     if (!reconnect (o, signals, d, size, &s))
-      return detach (o, d);
+      return detach (o, d, false);
     close (s.socket);
     process = s.process;
   }
@@ -267,6 +320,7 @@ attach (const struct options *o, int signals)
     r = device_connect (&d, s.socket, s.size, s.flags);
   if (r == -1 || link_make (o, &d) == -1)
     return EXIT_FAILURE;
+  device_announce (&d);
   close (s.socket);
   return serve (o, signals, &d, s.process);
 }

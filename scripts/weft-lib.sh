@@ -107,6 +107,15 @@ weftctl_here ()
   WEFT_CONF=$etc/weft.conf weftctl "$@"
 }
 
+# Before anything is done that would be in vain.
+must_be_admin ()
+{
+  whoami=$(weftctl_here whoami --json) || exit
+  [ "$(echo "$whoami" | jq -r .role)" = admin ] ||
+    die "$REFUSED" "this needs an administrator: log in here by weftctl login," \
+      "or name the file of a token by WEFT_TOKEN_FILE"
+}
+
 systemd_runs ()
 {
   [ -z "$root" ] && [ -d /run/systemd/system ]
@@ -158,7 +167,13 @@ reason ()
 failed_call ()
 {
   case $1 in
-    000) die "$UNREACHABLE" "$2: weftd at $admin does not answer: $(reason)" ;;
+    000)
+      # What curl says of a certificate that is of another time.
+      ! grep -q 'not yet valid\|has expired' "$work/curl" ||
+        die "$FAILED" "$2: $(reason); see that the clock of this host is right" \
+          "($(date)), and weftd's"
+      die "$UNREACHABLE" "$2: weftd at $admin does not answer: $(reason)"
+      ;;
     5??) die "$FAILED" "$2: $(reason)" ;;
     *) die "$REFUSED" "$2: refused by weftd: $(reason)" ;;
   esac

@@ -1,7 +1,8 @@
 /* cmd-attach.c: weftctl attach.
  *
  * 1. Find the array process of this host by what weftd knows of the array's
- *    sessions, or start one on a Unix socket in the run directory.
+ *    sessions, or behind the socket of weft-array@ARRAY.socket; or start one on
+ *    a Unix socket in the run directory.
  * 2. Make a block device over its URI (device.c).
  *
  * Each step is recorded (record.h) before it is taken; when one fails, those
@@ -88,7 +89,7 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
     if (!writes && !readonly)
       continue;
     uri = json_string_value (json_object_get (s, "uri"));
-    if (uri && found.uri == NULL && uri_answers (uri))
+    if (uri && found.uri == NULL && uri_answers (uri, URI_ANSWER_MS))
       found.uri = uri;
     found.here = s;
   }
@@ -187,6 +188,16 @@ start_server_patiently (struct ctl *ctl, struct record *r,
   return EXIT_FAILED;
 }
 
+/* The socket on which systemd starts this array's process, and then waits. */
+static void
+unit_uri (const struct record *r, char *uri, size_t size)
+{
+  char path[sizeof r->dir + 8];
+
+  snprintf (path, sizeof path, "%s.sock", r->dir);
+  uri_of_socket (path, uri, size);
+}
+
 /* May the array be taken from the session that writes to it? */
 static int
 confirm_takeover (struct ctl *ctl, const char *name, const json_t *writer)
@@ -250,8 +261,11 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
                age_text (json_number (found.elsewhere, "last_heard_ms"), age));
     status = EXIT_REFUSED;
   }
-  else
-    status = start_server_patiently (ctl, r, a, found.here != NULL);
+  else {
+    unit_uri (r, r->uri, sizeof r->uri);
+    if (!uri_answers (r->uri, ctl->timeout_ms))
+      status = start_server_patiently (ctl, r, a, found.here != NULL);
+  }
   json_decref (array);
   return status;
 }
@@ -280,7 +294,7 @@ record_works (const struct record *r)
     return false;
   if (r->mounted && !process_alive (&r->fuse))
     return false;
-  return r->uri[0] && uri_answers (r->uri);
+  return r->uri[0] && uri_answers (r->uri, URI_ANSWER_MS);
 }
 
 static int
@@ -338,6 +352,21 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
   return EXIT_OK;
 }
 
+/* weft-attach has made the device already. */
+static int
+take_kept (struct record *r, bool readonly)
+{
+  if (readonly) {
+    ctl_error ("array %s: attached already as %s by weft-attach@%s.service, "
+               "but for writing; systemctl stop it first", r->name, r->device,
+               r->name);
+    return EXIT_FAILED;
+  }
+  r->kind = DEVICE_NBD;
+  unit_uri (r, r->uri, sizeof r->uri);
+  return EXIT_OK;
+}
+
 int
 cmd_attach (struct ctl *ctl, const struct args *args)
 {
@@ -371,6 +400,10 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   status = record_open (ctl, &r, name, true);
   if (status == EXIT_OK && r.found)
     status = attach_again (ctl, &r, &a, readonly);
+  else if (status == EXIT_OK && !a.print_uri && device_kept (name, r.device)) {
+    status = take_kept (&r, readonly);
+    record_remove (&r);
+  }
   else if (status == EXIT_OK) {
     r.readonly = readonly;
     status = attach_new (ctl, &r, &a);

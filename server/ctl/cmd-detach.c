@@ -67,6 +67,7 @@ int
 cmd_detach (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
+  char device[64];
   struct record r;
   json_t *done;
   bool found;
@@ -80,6 +81,11 @@ cmd_detach (struct ctl *ctl, const struct args *args)
     status = detach_undo (ctl, &r);
   else if (status == EXIT_OK && r.lock != -1)
     record_remove (&r);
+  if (status == EXIT_OK && !found && device_kept (name, device)) {
+    ctl_error ("array %s: weft-attach@%s.service keeps it attached as %s; "
+               "systemctl stop that", name, name, device);
+    status = EXIT_FAILED;
+  }
   record_close (&r);
   if (status != EXIT_OK)
     return status;

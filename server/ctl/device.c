@@ -66,6 +66,26 @@ device_present (const struct record *r)
   }
 }
 
+bool
+device_kept (const char *array, char device[64])
+{
+  char link[NAME_BYTES_MAX + 16], target[48], owner[NAME_BYTES_MAX + 16];
+  const char *base;
+  ssize_t n;
+
+  snprintf (link, sizeof link, "/dev/weft/%s", array);
+  n = readlink (link, target, sizeof target - 1);
+  if (n <= 0)
+    return false;
+  target[n] = '\0';
+  base = strrchr (target, '/');
+  if (base == NULL)
+    return false;
+  snprintf (device, 64, "/dev%s", base);
+  sysfs_read (device, "backend", owner, sizeof owner);
+  return strcmp (owner, link + strlen ("/dev/")) == 0;
+}
+
 /* --- The kernel's NBD client --------------------------------------------- */
 
 bool
@@ -103,10 +123,14 @@ free_nbd (unsigned *i, char device[64])
  * over another one, and the two would overtake writes between them.
  */
 static int
-run_nbd_client (const struct record *r, const struct uri *uri, char *said,
-                size_t size)
+run_nbd_client (const struct ctl *ctl, const struct record *r,
+                const struct uri *uri, char *said, size_t size)
 {
-  const char *argv[16];
+  static const char *const tls[][2] = { { "-certfile", "client-cert.pem" },
+                                        { "-keyfile", "client-key.pem" },
+                                        { "-cacertfile", "ca-cert.pem" } };
+  char files[3][4096];
+  const char *argv[24];
   unsigned n = 0;
 
   argv[n++] = "nbd-client";
@@ -125,8 +149,29 @@ run_nbd_client (const struct record *r, const struct uri *uri, char *said,
   argv[n++] = uri->export;
   if (r->readonly)
     argv[n++] = "-readonly";
+  for (unsigned i = 0; uri->tls && i < 3; i++) {
+    snprintf (files[i], sizeof files[i], "%s/%s", ctl->tls_dir, tls[i][1]);
+    argv[n++] = tls[i][0];
+    argv[n++] = files[i];
+  }
+  if (uri->tls && uri->host[0]) {
+    argv[n++] = "-tlshostname";
+    argv[n++] = uri->host;
+  }
   argv[n] = NULL;
   return process_run (argv, said, size);
+}
+
+/* A client of TLS shows a certificate, and checks the server's. */
+static int
+check_tls (const struct ctl *ctl, const struct record *r,
+           const struct uri *uri)
+{
+  if (!uri->tls || ctl->tls_dir)
+    return EXIT_OK;
+  ctl_error ("array %s: its array process at %s wants TLS; name the folder of "
+             "this host's certificate by --tls or WEFT_TLS", r->name, r->uri);
+  return EXIT_USAGE;
 }
 
 /* nbd-client may return a moment before the device has its size. */
@@ -160,12 +205,15 @@ device_open_nbd (struct ctl *ctl, struct record *r)
                r->name, r->uri);
     return EXIT_FAILED;
   }
+  status = check_tls (ctl, r, &uri);
+  if (status != EXIT_OK)
+    return status;
   for (unsigned i = 0; free_nbd (&i, r->device); i++) {
     r->kind = DEVICE_NBD;
     status = record_save (r);
     if (status != EXIT_OK)
       return status;
-    status = run_nbd_client (r, &uri, said, sizeof said);
+    status = run_nbd_client (ctl, r, &uri, said, sizeof said);
     if (status == 0 && nbd_settled (r))
       return record_save (r);
     r->kind = DEVICE_NONE;
@@ -188,16 +236,25 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
 {
   char mount[RECORD_PATH_BYTES], file[RECORD_PATH_BYTES];
   char pid_file[RECORD_PATH_BYTES], log[RECORD_PATH_BYTES];
-  char number[16], said[400];
-  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C", number, file, r->uri,
+  char number[16], said[400], address[sizeof r->uri + 4096];
+  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C", number, file, address,
                          r->readonly ? "-r" : NULL, NULL };
+  struct uri uri;
   int e, status;
 
   /* Options go first. */
   if (r->readonly) {
     argv[5] = "-r";
     argv[6] = file;
-    argv[7] = r->uri;
+    argv[7] = address;
+  }
+  snprintf (address, sizeof address, "%s", r->uri);
+  if (uri_parse (r->uri, &uri) == 0 && uri.tls) {
+    status = check_tls (ctl, r, &uri);
+    if (status != EXIT_OK)
+      return status;
+    snprintf (address, sizeof address, "%s%ctls-certificates=%s", r->uri,
+              strchr (r->uri, '?') ? '&' : '?', ctl->tls_dir);
   }
   snprintf (number, sizeof number, "%u", connections);
   record_path (r, "mnt", mount);

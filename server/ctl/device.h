@@ -16,6 +16,9 @@
 /* Has this kernel an NBD client?  Loads its module where there is one. */
 bool device_kernel_nbd (void);
 
+/* Does weft-attach keep this array attached?  The name of its device. */
+bool device_kept (const char *array, char device[64]);
+
 /* Make a device over r->uri and record it.  EXIT_OK, or a status with the
  * reason said; device_close undoes what was done till then.
  */

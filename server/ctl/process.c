@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,21 +93,33 @@ become (const char *const argv[], int out)
   execvp (argv[0], (char *const *) argv);
 }
 
-/* Read all that comes from fd; text gets the beginning of it, in one line. */
+/* What the file begins with, in one line. */
 static void
-read_all (int fd, char *text, size_t size)
+read_line (int fd, char *text, size_t size)
 {
-  char buf[512];
-  size_t used = 0;
-  ssize_t n;
+  ssize_t n = pread (fd, text, size - 1, 0);
+  size_t used = n > 0 ? (size_t) n : 0;
 
-  while ((n = read (fd, buf, sizeof buf)) > 0 || (n == -1 && errno == EINTR))
-    for (ssize_t i = 0; i < n; i++)
-      if (used + 1 < size)
-        text[used++] = buf[i] == '\n' ? ' ' : buf[i];
+  for (size_t i = 0; i < used; i++)
+    if (text[i] == '\n')
+      text[i] = ' ';
   while (used && text[used - 1] == ' ')
     used--;
   text[used] = '\0';
+}
+
+/* Start argv with its output in `out`. */
+static pid_t
+start (const char *const argv[], int out)
+{
+  pid_t pid = fork ();
+
+  if (pid == 0) {
+    become (argv, out);
+    dprintf (1, "%s: %s", argv[0], strerror (errno));
+    _exit (127);
+  }
+  return pid;
 }
 
 /* Start argv with its output in a pipe, of which *fd is the end to be read. */
@@ -118,12 +131,7 @@ start_piped (const char *const argv[], int *fd)
 
   if (pipe2 (fds, O_CLOEXEC) == -1)
     return -1;
-  pid = fork ();
-  if (pid == 0) {
-    become (argv, fds[1]);
-    dprintf (1, "%s: %s", argv[0], strerror (errno));
-    _exit (127);
-  }
+  pid = start (argv, fds[1]);
   close (fds[1]);
   if (pid == -1)
     close (fds[0]);
@@ -142,21 +150,23 @@ wait_status (pid_t pid)
   return WIFEXITED (status) ? WEXITSTATUS (status) : 128 + WTERMSIG (status);
 }
 
+/* No pipe: it may leave a process behind that would hold its other end. */
 int
 process_run (const char *const argv[], char *said, size_t size)
 {
-  pid_t pid;
-  int fd;
+  int out = memfd_create ("said", MFD_CLOEXEC), status = -1;
+  pid_t pid = out == -1 ? -1 : start (argv, out);
 
   said[0] = '\0';
-  pid = start_piped (argv, &fd);
-  if (pid == -1) {
+  if (pid == -1)
     snprintf (said, size, "%s", strerror (errno));
-    return -1;
+  else {
+    status = wait_status (pid);
+    read_line (out, said, size);
   }
-  read_all (fd, said, size);
-  close (fd);
-  return wait_status (pid);
+  if (out != -1)
+    close (out);
+  return status;
 }
 
 char *

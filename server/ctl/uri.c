@@ -16,8 +16,6 @@
 #include "uri.h"
 
 #define NBD_PORT "10809"
-/* For each step of finding out whether somebody answers. */
-#define ANSWER_MS 2000
 
 static int
 hex_digit (char c)
@@ -110,22 +108,29 @@ parse_tcp (const char *p, struct uri *uri)
                                     sizeof uri->host);
 }
 
+/* "nbd" is skipped, and an "s" behind it noted. */
 int
 uri_parse (const char *text, struct uri *uri)
 {
   memset (uri, 0, sizeof *uri);
-  if (strncmp (text, "nbd+unix://", 11) == 0)
-    return parse_unix (text + 11, uri);
-  if (strncmp (text, "nbd://", 6) == 0)
-    return parse_tcp (text + 6, uri);
+  if (strncmp (text, "nbd", 3) != 0)
+    return -1;
+  text += 3;
+  uri->tls = *text == 's';
+  text += uri->tls;
+  if (strncmp (text, "+unix://", 8) == 0)
+    return parse_unix (text + 8, uri);
+  if (strncmp (text, "://", 3) == 0)
+    return parse_tcp (text + 3, uri);
   return -1;
 }
 
-/* The greeting that every NBD server sends first: NBDMAGIC, IHAVEOPT, flags.
- * A process that hangs accepts connections, for its kernel does that.
+/* The greeting that every NBD server sends first, before any TLS: NBDMAGIC,
+ * IHAVEOPT, flags.  A process that hangs accepts connections, for its kernel
+ * does that.
  */
 static bool
-greets (int fd)
+greets (int fd, int timeout_ms)
 {
   struct pollfd p = { .fd = fd, .events = POLLIN };
   char greeting[18];
@@ -133,7 +138,7 @@ greets (int fd)
   ssize_t r;
 
   while (n < sizeof greeting) {
-    if (poll (&p, 1, ANSWER_MS) != 1)
+    if (poll (&p, 1, timeout_ms) != 1)
       return false;
     r = recv (fd, greeting + n, sizeof greeting - n, 0);
     if (r <= 0)
@@ -144,7 +149,8 @@ greets (int fd)
 }
 
 static bool
-answers_at (int family, const struct sockaddr *address, socklen_t length)
+answers_at (int family, const struct sockaddr *address, socklen_t length,
+            int timeout_ms)
 {
   struct pollfd p = { .events = POLLOUT };
   int error = 0;
@@ -156,17 +162,17 @@ answers_at (int family, const struct sockaddr *address, socklen_t length)
     return false;
   if (connect (p.fd, address, length) == -1) {
     error = errno;
-    if (error == EINPROGRESS && poll (&p, 1, ANSWER_MS) == 1 &&
+    if (error == EINPROGRESS && poll (&p, 1, timeout_ms) == 1 &&
         getsockopt (p.fd, SOL_SOCKET, SO_ERROR, &error, &error_length) == -1)
       error = errno;
   }
-  answers = error == 0 && greets (p.fd);
+  answers = error == 0 && greets (p.fd, timeout_ms);
   close (p.fd);
   return answers;
 }
 
 bool
-uri_answers (const char *text)
+uri_answers (const char *text, unsigned timeout_ms)
 {
   struct uri uri;
   struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -177,12 +183,14 @@ uri_answers (const char *text)
     return true;
   if (uri.socket[0]) {
     memcpy (un.sun_path, uri.socket, sizeof un.sun_path);
-    return answers_at (AF_UNIX, (struct sockaddr *) &un, sizeof un);
+    return answers_at (AF_UNIX, (struct sockaddr *) &un, sizeof un,
+                       (int) timeout_ms);
   }
   if (getaddrinfo (uri.host, uri.port, &hints, &list) != 0)
     return false;
   for (struct addrinfo *a = list; a && !answers; a = a->ai_next)
-    answers = answers_at (a->ai_family, a->ai_addr, a->ai_addrlen);
+    answers = answers_at (a->ai_family, a->ai_addr, a->ai_addrlen,
+                          (int) timeout_ms);
   freeaddrinfo (list);
   return answers;
 }

@@ -1,7 +1,7 @@
 /* uri.h: NBD URIs, as far as a client needs them taken apart.
  *
- *   nbd://HOST[:PORT][/EXPORT]
- *   nbd+unix:///[EXPORT]?socket=PATH
+ *   nbd://HOST[:PORT][/EXPORT]         nbds://... with TLS
+ *   nbd+unix:///[EXPORT]?socket=PATH   nbds+unix:///... with TLS
  *
  * (https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md)
  */
@@ -16,15 +16,17 @@ struct uri {
   char socket[108]; /* of a Unix socket; "": TCP */
   char host[256], port[8];
   char export[256];
+  bool tls;
 };
 
-/* 0, or -1 for a URI of another kind (such as nbds, with TLS). */
+/* 0, or -1 for a URI of another kind. */
 int uri_parse (const char *text, struct uri *uri);
 
-/* Does an NBD server answer there?  True for a URI of another kind, which is left
- * to the client to find out.
+/* Does an NBD server answer there?  Each step of finding out may take so long.
+ * True for a URI of another kind, which is left to the client to find out.
  */
-bool uri_answers (const char *text);
+#define URI_ANSWER_MS 2000
+bool uri_answers (const char *text, unsigned timeout_ms);
 
 /* The URI of a Unix socket. */
 void uri_of_socket (const char *socket, char *text, size_t size);

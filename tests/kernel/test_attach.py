@@ -44,11 +44,6 @@ def attach_pid(guest):
     return guest.run("pidof weft-attach").strip()
 
 
-def device_errors(guest):
-    return [line for line in guest.kernel_errors()
-            if "I/O error" in line or "EXT4" in line or "timed out" in line]
-
-
 def write_some(guest, name):
     """In the background until end() is asked for, each file durable before the
     next."""
@@ -87,7 +82,7 @@ def attached(guest):
 
 
 def check(guest):
-    assert device_errors(guest) == []
+    assert guest.device_errors() == []
     guest.run("umount /mnt && /sbin/e2fsck -fn /dev/weft/a && "
               "mount -t ext4 /dev/weft/a /mnt && cd /mnt && "
               "sha256sum -c -s /sums", timeout=120)

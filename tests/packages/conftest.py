@@ -2,7 +2,8 @@
 
 `packages` builds them; `system` is a directory with a whole Debian in which they
 are installed; `host` boots that, systemd and all, in a container with a network
-of its own, as often as one likes: nothing that a host writes lasts.
+of its own, as often as one likes: nothing that a host writes lasts.  `guest` is a
+virtual machine of it (debianguest.py), with a kernel of its own.
 
 The bare Debian below it is kept in the build tree (packages/base) for the next
 time.  Where Debian comes from is what this machine's apt says.
@@ -11,9 +12,11 @@ time.  Where Debian comes from is what this machine's apt says.
 import pathlib
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from debianguest import SystemGuest
 from debianhost import Host, Network, inside
 from wefttest import BUILD, run
 
@@ -22,7 +25,7 @@ WORK = pathlib.Path(BUILD) / "packages"
 BASE = WORK / "base"
 PACKAGES = ["weft-admin", "weft-plugin", "weftctl"]
 # What tests want beyond what the packages depend on.
-EXTRAS = ["systemd-sysv", "libnbd-bin", "iproute2"]
+EXTRAS = ["systemd-sysv", "udev", "kmod", "libnbd-bin", "nbd-client", "iproute2"]
 
 
 def apt_source():
@@ -45,7 +48,14 @@ def apt_source():
 
 
 @pytest.fixture(scope="session")
-def packages(tmp_path_factory):
+def base():
+    """Bare Debian, in the making while the packages are."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(bare_debian)
+
+
+@pytest.fixture(scope="session")
+def packages(base, tmp_path_factory):
     """The directory of the packages, and of what lintian wants to see."""
     d = tmp_path_factory.mktemp("packages")
     run("make", "-C", BUILD, "dist", timeout=300)
@@ -68,8 +78,8 @@ def bare_debian():
 
 
 @pytest.fixture(scope="session")
-def system(packages, tmp_path_factory):
-    base = bare_debian()
+def system(base, packages, tmp_path_factory):
+    base = base.result()
     root = tmp_path_factory.mktemp("system") / "root"
     run("cp", "-a", base, root)
     (root / "etc/hostname").unlink(missing_ok=True)  # this machine's
@@ -77,11 +87,11 @@ def system(packages, tmp_path_factory):
         shutil.copy(next(packages.glob(f"{name}_*.deb")), root / "root")
     inside(root, "apt-get", "-q", "update")
     inside(root, "sh", "-c", "apt-get -q -y install --no-install-recommends "
-           "/root/*.deb " + " ".join(EXTRAS))
+           "-o DPkg::Options::=--force-unsafe-io /root/*.deb " + " ".join(EXTRAS))
     # So that the next time has less to fetch.
     archives = "var/cache/apt/archives"
     for deb in (root / archives).glob("*.deb"):
-        shutil.copy(deb, base / archives)
+        shutil.move(deb, base / archives / deb.name)
     yield root
     shutil.rmtree(root, ignore_errors=True)
 
@@ -102,6 +112,17 @@ def host(system, tmp_path, request):
     for h in hosts:
         h.stop()
     network.down()
+
+
+@pytest.fixture
+def guest(system, tmp_path, request):
+    """A virtual machine of it."""
+    g = SystemGuest(system, tmp_path)
+    yield g
+    if request.node.stash.get(FAILED, False) and g.qemu.poll() is None:
+        print(g.run("journalctl -b --no-pager -o short-monotonic -u 'weft*' "
+                    "-u srv.mount; dmesg | tail -n 40", check=False)[-12000:])
+    g.close()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -23,7 +23,7 @@ ARRAY = "nbd+unix:///?socket=/run/weft/a.sock"
 
 def test_lintian(packages):
     changes = next(packages.glob("*.changes"))
-    run("lintian", "--allow-root", "--fail-on", "warning", changes, timeout=300)
+    run("lintian", "--allow-root", "--fail-on", "error,warning", changes, timeout=300)
 
 
 def test_units(host):
@@ -36,7 +36,7 @@ def test_units(host):
     p = h.run("systemd-analyze", "verify", "--man=no", *names)
     assert p.stdout + p.stderr == ""
     for name in names:
-        if name.startswith(("weft-disk", "weft-array@x.serv", "weftd")):
+        if name.startswith(("weft-disk@", "weft-array@x.serv", "weftd")):
             p = h.run("systemd-analyze", "security", "--offline=true",
                       "--threshold=40", name)
             assert p.returncode == 0, p.stdout
