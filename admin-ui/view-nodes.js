@@ -74,6 +74,16 @@ function revokeDialog(name) {
   } });
 }
 
+// The loss of such a host is two failures.
+function besideWeftd(model) {
+  const node = model.objects.node.get(model.status?.host);
+  return node?.disks.some((uuid) => model.objects.disk.get(uuid)?.array)
+    ? `weftd runs on ${node.name}, beside members of arrays: when that host ` +
+      "is lost, nothing can be rebuilt, attached or changed before weftd is " +
+      "back. Better run it on a host without members."
+    : "";
+}
+
 const COLUMNS = [
   { title: "Node", head: true, fill(cell, { node }) {
     if (cell.children.length === 0)
@@ -107,11 +117,13 @@ export class NodesView {
     this.table = new Table(parent, "Nodes", COLUMNS, (item) => item.node.name,
       "No node has reported yet.");
     this.enroll = button("Enroll a node…", enrollDialog, "primary");
-    parent.append(this.enroll);
+    this.beside = el("p", { class: "why" });
+    parent.append(this.beside, this.enroll);
   }
 
   show(model) {
     updateButton(this.enroll, firstReason());
+    setText(this.beside, besideWeftd(model));
     this.table.show(model.sorted("node").map((node) => ({ node, model,
       load: node.disks.map((uuid) => model.load.disks?.[uuid])
                       .find((load) => load) })));

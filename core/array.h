@@ -30,10 +30,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bounds.h"
 #include "format.h"
 #include "latency.h"
 #include "layout.h"
-#include "limits.h"
 
 enum array_dup {
   DUP_ASYNC_CLIENT, /* acknowledged when the data copy is written and the

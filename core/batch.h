@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 enum batch_kind {
   BATCH_WRITE = 1, /* payload of `length` bytes */

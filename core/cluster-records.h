@@ -11,9 +11,9 @@
 #include <bsd/sys/queue.h>
 
 #include "array.h"
+#include "bounds.h"
 #include "format.h"
 #include "layout.h"
-#include "limits.h"
 
 #define CLUSTER_URI_BYTES 512
 #define CLUSTER_PATH_BYTES 512

@@ -40,10 +40,10 @@
 #include <bsd/sys/queue.h>
 
 #include "array.h"
+#include "bounds.h"
 #include "cluster-records.h"
 #include "format.h"
 #include "layout.h"
-#include "limits.h"
 
 /* ---- What the engine holds: for reading.  Valid until the next call. ---- */
 

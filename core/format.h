@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bounds.h"
 #include "layout.h"
-#include "limits.h"
 
 #define SLOT_BYTES 4096
 #define INTENT_BLOCK_BYTES 4096

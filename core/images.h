@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 enum image_kind {
   IMAGE_WRITE,

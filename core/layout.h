@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 enum layout_kind {
   LAYOUT_RAIDX,   /* n >= 3; images of n-1 successive units clustered */

@@ -44,8 +44,8 @@
 #include <stdint.h>
 
 #include "batch.h"
+#include "bounds.h"
 #include "format.h"
-#include "limits.h"
 #include "token.h"
 
 struct member;

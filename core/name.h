@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 /* [a-z0-9][a-z0-9-]{0,62}: it may become part of a path or of a URL. */
 static inline bool

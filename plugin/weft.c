@@ -17,8 +17,8 @@
 #include <libnbd.h>
 
 #include "admin.h"
+#include "bounds.h"
 #include "exposure.h"
-#include "limits.h"
 #include "name.h"
 #include "options.h"
 #include "replies.h"

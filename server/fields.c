@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bounds.h"
 #include "fields.h"
-#include "limits.h"
 #include "name.h"
 
 void

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <civetweb.h>
 
@@ -315,13 +316,15 @@ start (struct http *h, char *why, size_t why_size)
   print_listeners (&h->options, listen, sizeof listen);
   snprintf (threads, sizeof threads, "%d", DOORMAN_THREADS);
   h->context = mg_start (&callbacks, h, settings);
-  /* It goes on with fewer threads, and perhaps without the one that listens. */
+  /* It goes on with fewer threads, perhaps without the one that listens, and then
+   * can't be stopped either.
+   */
   if (h->context && strstr (h->failure, "Cannot start worker thread")) {
-    snprintf (why, why_size,
+    log_line (CLUSTER_ERROR,
               "cannot start %s threads, one for each who may wait for an "
               "answer: raise the limit (TasksMax= in weftd.service, the "
               "container's pids limit, ulimit -u and -v)", threads);
-    return -1;
+    _exit (EXIT_FAILURE);
   }
   if (h->context)
     return 0;
@@ -348,8 +351,6 @@ http_start (const struct http_options *options, struct loop *loop,
   h->hub = hub;
   if (begin_library (h, ca, why, why_size) == -1 ||
       start (h, why, why_size) == -1) {
-    if (h->context) /* its threads have it to the end */
-      return NULL;
     tls_free (h->tls);
     free (h);
     return NULL;

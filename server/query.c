@@ -10,8 +10,8 @@
 #include <civetweb.h>
 #include <openssl/sha.h>
 
+#include "bounds.h"
 #include "fields.h"
-#include "limits.h"
 #include "name.h"
 #include "query.h"
 #include "routes.h"

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "text.h"
 #include "views.h"
@@ -282,11 +283,15 @@ view_status (const struct cluster *c, struct auth *auth, uint64_t wall_ms)
   enum cluster_severity severity
     = cluster_verdict (c, verdict, sizeof verdict);
   const struct cluster_identity *i = cluster_identity (c);
+  char host[NAME_BYTES_MAX + 1] = "";
 
-  return json_pack ("{so ss so so ss so sb so so so so}", "verdict",
+  gethostname (host, sizeof host - 1);
+  host[strcspn (host, ".")] = '\0';
+  return json_pack ("{so ss so so ss so so sb so so so so}", "verdict",
                     text_string (verdict), "health", health[severity],
                     "generation", text_number (i->generation), "cluster",
-                    text_uuid (i->uuid), "version", PACKAGE_VERSION, "at",
+                    text_uuid (i->uuid), "version", PACKAGE_VERSION, "host",
+                    text_string (host), "at",
                     text_time (wall_ms), "read_only",
                     cluster_read_only (c) != NULL, "nodes",
                     view_node_list (c, auth), "disks", disks_list (c),

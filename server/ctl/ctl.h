@@ -28,7 +28,7 @@
 
 #include <jansson.h>
 
-#include "limits.h"
+#include "bounds.h"
 
 /* Documented in weftctl(8). */
 enum exit_status {

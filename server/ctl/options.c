@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bounds.h"
 #include "ctl.h"
-#include "limits.h"
 #include "name.h"
 #include "output.h"
 

@@ -85,6 +85,17 @@ def test_shows_what_the_api_says(cluster, page):
     assert hosts and set(hosts) == {c.admin.rstrip("/")}
 
 
+def test_weftd_beside_a_member(cluster, page, tmp_path):
+    """That host's loss is two failures: the page says so."""
+    wrap = tmp_path / "on-n1"
+    wrap.write_text('#!/bin/sh\nhostname n1.example && exec "$@"\n')
+    wrap.chmod(0o755)
+    c = cluster(members=3, env={"WEFT_WRAP_WEFTD": f"unshare --uts {wrap}"})
+    p = page(c)
+    eventually(lambda: "weftd runs on n1, beside members" in p.text("#nodes"))
+    assert "weftd runs" not in p.row("nodes", "n0")["Node"]
+
+
 def test_headers_are_strict(cluster, page):
     p = page(cluster(members=3))
     policy = p.js("""

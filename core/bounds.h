@@ -1,14 +1,11 @@
-/* limits.h: every limit of Weft, in one place.
+/* bounds.h: every limit of Weft, in one place.
  *
  * A size in bytes ends in _SIZE or _BYTES, a time in its unit; _MAX is the
  * largest value that is accepted, _DEFAULT what is taken when nothing is said.
  */
 
-/* gcc finds this file also where it looks for the system's. */
-#include_next <limits.h>
-
-#ifndef WEFT_LIMITS_H
-#define WEFT_LIMITS_H
+#ifndef WEFT_BOUNDS_H
+#define WEFT_BOUNDS_H
 
 #include <stdint.h>
 
@@ -80,4 +77,4 @@
 #define TOKEN_BYTES_MAX 255
 #define KEY_BYTES 32
 
-#endif /* WEFT_LIMITS_H */
+#endif /* WEFT_BOUNDS_H */
