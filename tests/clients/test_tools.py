@@ -140,7 +140,9 @@ def test_qemu_img(array, tmp_path, seed):
     check_copies(array, model_of(array, "raid-x", UNIT))
 
     # One byte is enough for compare to see.
-    run("qemu-io", "-f", "raw", "-c", "write -P 0x5a 5000001 1", array.nbd)
+    with open(src, "rb") as f:
+        other = f.read(5000002)[-1] ^ 0xff
+    run("qemu-io", "-f", "raw", "-c", f"write -P {other} 5000001 1", array.nbd)
     differ = run("qemu-img", "compare", "-f", "qcow2", "-F", "raw", qcow,
                  array.nbd, check=False)
     assert differ.returncode == 1 and "mismatch" in differ.stdout

@@ -138,7 +138,10 @@ def test_follow_over_a_restart(weftd, array, ctl):
         eventually(all_seen)
         weftd.kill()
         weftd.start()
+        said = len(array[3].said)
         ctl("array", "set", "a", "--spare-after", "30")
+        # Who was not heard of since weftd's start is not heard of again.
+        eventually(lambda: any(s == 200 for s, _ in array[3].said[said:]))
         array[3].stop()
         eventually(lambda: not weftd.get("/nodes/n3")["alive"])
         eventually(all_seen, 30)
