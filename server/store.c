@@ -28,6 +28,8 @@
 #define APPLICATION_ID 0x77656674
 #define SCHEMA_VERSION 2
 
+#define LOCK_WAIT_MS 3000
+
 STAILQ_HEAD (txns, store_txn);
 
 struct store {
@@ -111,7 +113,12 @@ take_lock (struct store *s, const char *dir, char *why, size_t why_size)
               "that weftd may write to", path, strerror (errno));
     return -1;
   }
-  if (flock (s->lock_fd, LOCK_EX | LOCK_NB) == -1) {
+  /* One that was killed has it until the last of its threads has gone. */
+  for (unsigned ms = 0; flock (s->lock_fd, LOCK_EX | LOCK_NB) == -1; ms += 20) {
+    if (ms < LOCK_WAIT_MS) {
+      usleep (20 * 1000);
+      continue;
+    }
     snprintf (why, why_size, "another weftd is running on the state directory "
               "%s: stop it first, or give this one its own --state", dir);
     return -1;

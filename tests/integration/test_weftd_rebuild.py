@@ -393,7 +393,7 @@ def test_older_records(weftd, array):
         elif kind == "array":
             del record["spare_after_ms"]
             record["fence"] = max(m["fence"] for m in record["members"])
-            assert record["fence"] == epoch
+            assert record["fence"] >= epoch  # the detach made another
             for m in record["members"]:
                 for field in ("fence", "held", "reset", "paused", "floor",
                               "ceiling"):
