@@ -539,18 +539,28 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
 }
 
 bool
+cluster_disk_change_refused (struct cluster *c, uint64_t op,
+                             const struct cluster_disk *d,
+                             const uint8_t uuid[16])
+{
+  char text[CLUSTER_UUID_TEXT_BYTES];
+
+  if (d)
+    return cluster_refuse_read_only (c, op);
+  cluster_uuid_text (uuid, text);
+  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-disk",
+                  "there is no disk %s: GET /api/v1/disks lists them", text);
+  return true;
+}
+
+bool
 cluster_disk_forget_refused (struct cluster *c, uint64_t op,
                              const uint8_t uuid[16])
 {
   const struct cluster_disk *d = cluster_disk_find (c, uuid);
-  char words[320], text[CLUSTER_UUID_TEXT_BYTES];
+  char words[320];
 
-  if (d == NULL) {
-    cluster_uuid_text (uuid, text);
-    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-disk",
-                    "there is no disk %s: GET /api/v1/disks lists them", text);
-  }
-  else if (cluster_refuse_read_only (c, op))
+  if (cluster_disk_change_refused (c, op, d, uuid))
     ;
   else if (d->array)
     cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",

@@ -212,6 +212,12 @@ bool cluster_disk_usable (const struct cluster *c,
 void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
 /* Whoever writes is to know of the process that serves it now. */
 void cluster_disk_meet (struct cluster *c, struct cluster_disk *d);
+/* There is none of this UUID (d is NULL), or nothing may be changed: refuses, and
+ * answers true.
+ */
+bool cluster_disk_change_refused (struct cluster *c, uint64_t op,
+                                  const struct cluster_disk *d,
+                                  const uint8_t uuid[16]);
 /* It can't be forgotten: refuses, and answers true. */
 bool cluster_disk_forget_refused (struct cluster *c, uint64_t op,
                                   const uint8_t uuid[16]);

@@ -283,14 +283,9 @@ static bool
 refuse_move (struct cluster *c, uint64_t op, const struct cluster_disk *d,
              const uint8_t uuid[16], const char *node)
 {
-  char words[320], text[CLUSTER_UUID_TEXT_BYTES];
+  char words[320];
 
-  if (d == NULL) {
-    cluster_uuid_text (uuid, text);
-    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-disk",
-                    "there is no disk %s: GET /api/v1/disks lists them", text);
-  }
-  else if (cluster_refuse_read_only (c, op))
+  if (cluster_disk_change_refused (c, op, d, uuid))
     ;
   else if (!cluster_node_known (c, node))
     cluster_refuse (c, op, CLUSTER_INVALID, "unknown-node",

@@ -67,6 +67,22 @@ test_lives (void)
   cluster_free (r.c);
 }
 
+/* A raid-10 is attached without its first member: which one can't it do without? */
+static unsigned
+attach_without_first (struct rig *r)
+{
+  unsigned last = 1;
+
+  rig_init (r, 0);
+  make_array_of (r, "a", LAYOUT_RAID10, 0, 4);
+  r->disk[0].dead = true;
+  attach (r, true);
+  assert (state (r, 0) == MEMBER_OUT);
+  while (cluster_array_can_leave_out (array (r), last))
+    last++;
+  return last;
+}
+
 /* A last copy that was started again beside a writer: nobody gets to it before that
  * one has it back, also by a later epoch, and if weftd is started in between.
  */
@@ -75,16 +91,8 @@ test_reborn (bool restarted)
 {
   struct rig r;
   uint64_t epoch;
-  unsigned last = 1, other;
+  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID10, 0, 4);
-  r.disk[0].dead = true;
-  attach (&r, true);
-  assert (state (&r, 0) == MEMBER_OUT);
-  while (cluster_array_can_leave_out (array (&r), last))
-    last++;
-  other = last == 1 ? 2 : 1;
   r.disk[last].dead = true;
   rounds (&r, 24);
   r.disk[last].dead = false;
@@ -112,16 +120,9 @@ static void
 test_reborn_with_another (bool both)
 {
   struct rig r;
-  unsigned last = 1, other;
+  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
   uint64_t fence;
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID10, 0, 4);
-  r.disk[0].dead = true;
-  attach (&r, true);
-  while (cluster_array_can_leave_out (array (&r), last))
-    last++;
-  other = last == 1 ? 2 : 1;
   r.disk[last].dead = r.disk[other].dead = true;
   rounds (&r, 24);
   report (&r, last);
@@ -160,16 +161,9 @@ static void
 test_reborn_beside_a_stalled_writer (void)
 {
   struct rig r;
-  unsigned last = 1, other;
+  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
   uint64_t fence;
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID10, 0, 4);
-  r.disk[0].dead = true;
-  attach (&r, true);
-  while (cluster_array_can_leave_out (array (&r), last))
-    last++;
-  other = last == 1 ? 2 : 1;
   r.disk[last].dead = true;
   rounds (&r, 24);
   report (&r, last);
