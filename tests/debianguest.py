@@ -17,6 +17,11 @@ UNUSED = ["serial-getty@ttyS0.service", "getty@tty1.service",
           "getty-static.service", "e2scrub_reap.service",
           "systemd-journal-flush.service", "apt-daily.timer",
           "apt-daily-upgrade.timer", "systemd-modules-load.service",
+          "systemd-sysusers.service", "systemd-network-generator.service",
+          "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
+          "modprobe@configfs.service", "modprobe@dm_mod.service",
+          "modprobe@efi_pstore.service", "modprobe@fuse.service",
+          "modprobe@loop.service",
           "dev-mqueue.mount", "dev-hugepages.mount", "sys-kernel-debug.mount",
           "sys-kernel-tracing.mount"]
 
@@ -29,7 +34,8 @@ FILES = {
     "etc/hosts": "127.0.0.1 localhost g\n",
     "etc/fstab": "/dev/vda / ext4 defaults 0 1\n",
     "etc/systemd/network/eth0.network":
-        f"[Match]\nName=eth0\n[Network]\nAddress={ADDRESS}/24\n",
+        f"[Match]\nName=eth0\n[Network]\nAddress={ADDRESS}/24\n"
+        "LinkLocalAddressing=no\nIPv6AcceptRA=no\n",
     "etc/weft/weftd.conf": "WEFTD_OPTIONS=--listen 127.0.0.1:7380 "
                            f"--listen {ADDRESS}:7380\n",
     # There to the last, so that one can see how a host ends.

@@ -78,6 +78,7 @@ def member_refused(c, path, *words, admin=None):
 # --- Members of an array -----------------------------------------------------
 
 
+@pytest.mark.long(30)
 def test_missing_members(idle):
     """One may be missing, not two: some data has both of its copies there.
     Killed a moment ago, so that weftd believes that they live."""

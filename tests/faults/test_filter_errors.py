@@ -119,9 +119,10 @@ def test_zeroes_are_written(broken, seed):
 
     def ask(_):
         nonlocal at
-        h.pwrite(b"z" * UNIT, at)
-        rng.choice([h.zero, h.trim])(UNIT, at)
-        at = (at + UNIT) % size
+        for _ in range(MEMBERS):  # or it would mostly wait to be called again
+            h.pwrite(b"z" * UNIT, at)
+            rng.choice([h.zero, h.trim])(UNIT, at)
+            at = (at + UNIT) % size
 
     for bad in rounds(rng):
         still_in_use(c, disks, bad, "zero", ask)

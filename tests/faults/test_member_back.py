@@ -169,6 +169,7 @@ def test_stopped(cluster, seed, layout):
     check_all(c, writer, model)
 
 
+@pytest.mark.long(30)
 def test_hangs_while_it_joins(cluster, seed):
     """A member that is joining and hangs is out again; requests do not wait
     for it, and it is taken back when it goes on."""
@@ -198,6 +199,7 @@ def member(c, number):
     return m["state"], datetime.fromisoformat(m["since"]).timestamp()
 
 
+@pytest.mark.long(40)
 def test_flapping(cluster, seed):
     """A member that goes out soon after it came back is taken back later each
     time, but at once where an administrator says so."""

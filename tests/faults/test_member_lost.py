@@ -181,6 +181,7 @@ def test_a_slow_member_is_not_thrown_out(cluster):
     assert states(c) == ["in-sync"] * 4
 
 
+@pytest.mark.long(30)
 def test_a_slow_member_is_read_around(cluster, tmp_path):
     """One that is far slower than its peers is spared, and nothing else befalls
     it."""

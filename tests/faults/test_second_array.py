@@ -113,6 +113,7 @@ class Writes:
                 f"{len(self.errors)} answers of {count}, then none for 30 s"
 
 
+@pytest.mark.long(30)
 def test_a_stopped_one_is_fenced(array):
     model = model_of(array, "raid-x", UNIT)
     units, many = 24, 600

@@ -174,6 +174,7 @@ def put_back(c, name, copy):
     shutil.copyfile(copy, c.members[MEMBERS.index(name)]["file"])
 
 
+@pytest.mark.long(30)
 @pytest.mark.parametrize("all_down", [False, True], ids=["it", "all"])
 def test_yesterdays_member(cluster, seed, tmp_path, all_down):
     """It lacks what was written since, though no intent bit says so: it is
@@ -207,6 +208,7 @@ def test_yesterdays_member(cluster, seed, tmp_path, all_down):
     check(c, writer)
 
 
+@pytest.mark.long(30)
 def test_the_right_disk_too_late(cluster, seed, tmp_path):
     """When an old copy has been rebuilt in its place, it is the right disk that is
     old, though its sequence number is the higher one."""
@@ -235,6 +237,7 @@ def test_the_right_disk_too_late(cluster, seed, tmp_path):
     check(c, writer)
 
 
+@pytest.mark.long(40)
 def test_yesterdays_last_copy(cluster, seed, tmp_path):
     """Nobody is served the old data: the array waits for the right disk, however
     often the copy and weftd are started meanwhile; and nothing is written to the

@@ -3,12 +3,16 @@
 `packages` builds them; `system` is a directory with a whole Debian in which they
 are installed; `host` boots that, systemd and all, in a container with a network
 of its own, as often as one likes: nothing that a host writes lasts.  `guest` is a
-virtual machine of it (debianguest.py), with a kernel of its own.
+virtual machine of it (debianguest.py), with a kernel of its own.  Processes that
+test side by side (-n) have one `packages` and one `system` among them.
 
 The bare Debian below it is kept in the build tree (packages/base) for the next
 time.  Where Debian comes from is what this machine's apt says.
 """
 
+import contextlib
+import fcntl
+import os
 import pathlib
 import re
 import shutil
@@ -25,7 +29,7 @@ WORK = pathlib.Path(BUILD) / "packages"
 BASE = WORK / "base"
 PACKAGES = ["weft-admin", "weft-plugin", "weftctl"]
 # What tests want beyond what the packages depend on.
-EXTRAS = ["systemd-sysv", "udev", "kmod", "libnbd-bin", "nbd-client", "iproute2"]
+EXTRAS = "systemd-sysv,udev,kmod,libnbd-bin,nbd-client,iproute2"
 
 
 def apt_source():
@@ -47,6 +51,35 @@ def apt_source():
     return found[0], suite
 
 
+@contextlib.contextmanager
+def locked(directory):
+    """By one process at a time; the lock stands beside the directory."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{directory}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def shared(tmp_path_factory, name, make):
+    """A directory that the first process to want it makes, and the last one to be
+    done with it removes."""
+    d = tmp_path_factory.getbasetemp()
+    d = (d.parent if "PYTEST_XDIST_WORKER" in os.environ else d) / name
+    with open(f"{d}.used", "w", encoding="ascii") as used:
+        with locked(d):
+            if not (d / "complete").exists():
+                shutil.rmtree(d, ignore_errors=True)
+                d.mkdir()
+                make(d)
+                (d / "complete").touch()
+            fcntl.flock(used, fcntl.LOCK_SH)
+        yield d
+        with locked(d), contextlib.suppress(BlockingIOError):
+            fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(d, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def base():
     """Bare Debian, in the making while the packages are."""
@@ -54,46 +87,57 @@ def base():
         yield pool.submit(bare_debian)
 
 
+def bare_debian():
+    with locked(BASE):
+        complete = BASE / "complete"
+        if not complete.exists() or complete.read_text() != EXTRAS:
+            shutil.rmtree(BASE, ignore_errors=True)
+            uri, suite = apt_source()
+            run("debootstrap", "--variant=minbase", f"--include={EXTRAS}", suite,
+                BASE, uri, timeout=900)
+            complete.write_text(EXTRAS)
+    return BASE
+
+
 @pytest.fixture(scope="session")
 def packages(base, tmp_path_factory):
     """The directory of the packages, and of what lintian wants to see."""
-    d = tmp_path_factory.mktemp("packages")
-    run("make", "-C", BUILD, "dist", timeout=300)
+    with shared(tmp_path_factory, "packages", build_packages) as d:
+        yield d
+
+
+def build_packages(d):
+    # Nobody downloads this archive: it need not be small.
+    run("make", "-C", BUILD, "dist", timeout=300, env={"XZ_OPT": "-0"})
     run("tar", "-xf", next(pathlib.Path(BUILD).glob("weft-*.tar.xz")), "-C", d)
     source = next(d.glob("weft-*"))
     p = run("dpkg-buildpackage", "-us", "-uc", "-b", cwd=source, check=False,
             timeout=1500, env={"DEB_BUILD_OPTIONS": "nocheck parallel=2"})
     assert p.returncode == 0, p.stdout[-4000:] + p.stderr[-2000:]
-    return d
-
-
-def bare_debian():
-    if not (BASE / "complete").exists():
-        shutil.rmtree(BASE, ignore_errors=True)
-        WORK.mkdir(parents=True, exist_ok=True)
-        uri, suite = apt_source()
-        run("debootstrap", "--variant=minbase", suite, BASE, uri, timeout=900)
-        (BASE / "complete").touch()
-    return BASE
 
 
 @pytest.fixture(scope="session")
 def system(base, packages, tmp_path_factory):
-    base = base.result()
-    root = tmp_path_factory.mktemp("system") / "root"
+    def make(d):
+        install(base.result(), packages, d / "root")
+
+    with shared(tmp_path_factory, "system", make) as d:
+        yield d / "root"
+
+
+def install(base, packages, root):
     run("cp", "-a", base, root)
+    (root / "complete").unlink()
     (root / "etc/hostname").unlink(missing_ok=True)  # this machine's
     for name in PACKAGES:
         shutil.copy(next(packages.glob(f"{name}_*.deb")), root / "root")
     inside(root, "apt-get", "-q", "update")
     inside(root, "sh", "-c", "apt-get -q -y install --no-install-recommends "
-           "-o DPkg::Options::=--force-unsafe-io /root/*.deb " + " ".join(EXTRAS))
+           "-o DPkg::Options::=--force-unsafe-io /root/*.deb")
     # So that the next time has less to fetch.
     archives = "var/cache/apt/archives"
     for deb in (root / archives).glob("*.deb"):
         shutil.move(deb, base / archives / deb.name)
-    yield root
-    shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture

@@ -55,18 +55,24 @@ def main_pid(guest, unit):
     return int(guest.run(f"systemctl show --value -p MainPID {unit}"))
 
 
-def is_active(guest, unit):
-    return guest.run(f"systemctl is-active {unit}", check=False).strip()
+def are_active(guest, *units):
+    """What each of them is, asked at once: processes start slowly there."""
+    said = guest.run(f"systemctl is-active {' '.join(units)}", check=False).split()
+    assert len(said) == len(units), said
+    return said
 
 
 def check_protected(guest):
     """When memory is short they go on, and never wait for who waits for them."""
-    for unit in UNITS[1:]:
-        pid = main_pid(guest, unit)
-        assert guest.run(f"cat /proc/{pid}/oom_score_adj").strip() == "-900"
+    pids = guest.run("systemctl show --value -p MainPID "
+                     + " ".join(UNITS[1:])).split()
+    for unit, pid in zip(UNITS[1:], pids, strict=True):
+        adjusted, *threads = guest.run(
+            f"cat /proc/{pid}/oom_score_adj /proc/{pid}/task/*/stat").splitlines()
+        assert adjusted == "-900"
+        assert threads
         if "attach" in unit:
             continue
-        threads = guest.run(f"cat /proc/{pid}/task/*/stat").splitlines()
         for line in threads:
             flags = int(line.rpartition(")")[2].split()[6])
             assert flags & IO_FLUSHER == IO_FLUSHER, (unit, line)
@@ -120,7 +126,7 @@ def attach_array(guest):
               + " ".join(f"--disk g:/dev/disk/by-id/virtio-{d}" for d in DISKS))
     guest.run("systemctl enable --now weft-array@a.socket "
               "weft-attach@a.service", timeout=300)
-    eventually(lambda: is_active(guest, "dev-weft-a.device") == "active", 60)
+    eventually(lambda: are_active(guest, "dev-weft-a.device") == ["active"], 60)
     guest.run(f"mkfs.ext4 -q /dev/weft/a && echo '{FSTAB}' >>/etc/fstab && "
               "systemctl daemon-reload && mount /srv", timeout=300)
 
@@ -142,8 +148,8 @@ def restart_and_kill(guest):
 def stop_all(guest):
     """In an order in which nothing is lost."""
     guest.run("systemctl stop weft.target", timeout=300)
-    eventually(lambda: {is_active(guest, u) for u in [*UNITS, "srv.mount"]}
-               == {"inactive"}, 240, every=1)
+    eventually(lambda: set(are_active(guest, *UNITS, "srv.mount"))
+               == {"inactive"}, 240, every=0.2)
     assert guest.device_errors() == []
 
 
@@ -163,7 +169,7 @@ def test_a_host_of_its_own(guest):
 
     stop_all(guest)
     guest.reboot()
-    assert is_active(guest, "srv.mount") == "active"
+    assert are_active(guest, "srv.mount") == ["active"]
     assert "recovery complete" not in guest.run("dmesg")
     check_files(guest)
     assert all_in_sync(guest)
