@@ -52,6 +52,7 @@
 
 /* Control connections to weftd. */
 #define HEARTBEAT_MS 1000
+#define REST_MS 2000 /* of a member that has nothing to do */
 #define SESSION_TTL_MS 10000
 #define MEMBER_TTL_MS 5000
 

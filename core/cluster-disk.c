@@ -108,10 +108,12 @@ cluster_disk_insert (struct cluster *c, struct cluster_disk *d)
 }
 
 void
-cluster_disk_extract (struct cluster *c, struct cluster_disk *d)
+cluster_disk_free (struct cluster *c, struct cluster_disk *d)
 {
   TAILQ_REMOVE (&c->disks, d, link);
   tdelete (d->rec.uuid, &c->disks_by_uuid, compare_uuids);
+  free (d->said);
+  free (d);
 }
 
 uint64_t
@@ -346,7 +348,7 @@ static bool
 known_to_writer (const struct cluster *c, const struct cluster_disk *d)
 {
   return d->array && d->rec.instance[0] &&
-         d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
+         d->array->rec.member[d->position].state != MEMBER_OUT &&
          cluster_array_writer (c, d->array);
 }
 
@@ -394,6 +396,17 @@ take (struct cluster *c, struct cluster_disk *d,
     cluster_array_moved (c, d->array);
 }
 
+/* So that it need not be said again. */
+static void
+keep (struct cluster_disk *d, const struct cluster_disk_heartbeat *hb)
+{
+  if (hb->same)
+    return;
+  if (d->said == NULL)
+    d->said = cluster_alloc (sizeof *d->said);
+  *d->said = *hb;
+}
+
 /* Is this order so nearly the one that it has that it needs no new one? */
 static bool
 same_order (const struct cluster_join_order *a,
@@ -437,15 +450,41 @@ cluster_disk_reorder (struct cluster *c, struct cluster_disk *d)
     cluster_disk_wake (c, d);
 }
 
+/* All of a heartbeat: it, or what it says to be the same as, in `all`.  NULL: we
+ * have not heard that, or something else since; refused.
+ */
+static const struct cluster_disk_heartbeat *
+whole (struct cluster *c, uint64_t op, const struct cluster_disk *d,
+       const struct cluster_disk_heartbeat *hb,
+       struct cluster_disk_heartbeat *all)
+{
+  if (!hb->same)
+    return hb;
+  if (d == NULL || d->said == NULL || d->said->report != hb->report ||
+      strcmp (d->said->instance, hb->instance) != 0 ||
+      strcmp (d->said->node, hb->node) != 0) {
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "say-all",
+                    "weftd has no report %" PRIu64 " of this disk by this "
+                    "process, or a later one: say all that there is to say",
+                    hb->report);
+    return NULL;
+  }
+  *all = *d->said;
+  memcpy (all, hb, offsetof (struct cluster_disk_heartbeat, uri));
+  return all;
+}
+
 static void
 heartbeat (struct cluster *c, const struct cluster_input *in,
            const struct cluster_disk_heartbeat *hb)
 {
   struct cluster_disk *d = cluster_disk_find (c, hb->uuid);
+  struct cluster_disk_heartbeat all;
   struct waiting *w;
   uint64_t wait_ms = hb->wait_ms;
 
-  if (!cluster_admit (c, in->op, d, hb))
+  hb = whole (c, in->op, d, hb, &all);
+  if (hb == NULL || !cluster_admit (c, in->op, d, hb))
     return;
   if (d == NULL && (d = disk_register (c, in, hb)) == NULL)
     return;
@@ -453,6 +492,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     d->told = false;
   cluster_admit_others (c, d);
   take (c, d, hb);
+  keep (d, hb);
 
   w = cluster_wait (c, WAIT_DISK, in->op,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);

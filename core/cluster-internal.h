@@ -30,7 +30,7 @@
 #define RECONNECT_MS_MAX 10000
 #define RECONNECT_CALM_MS 30000
 /* A long poll is held no longer, so that a dead peer is missed in time. */
-#define HOLD_MS_MAX 2000
+#define HOLD_MS_MAX REST_MS
 /* A holder that says nothing for so long, when it is asked, may be dead. */
 #define CHALLENGE_MS 1500
 /* And so may one that has missed two heartbeats. */
@@ -194,7 +194,7 @@ bool cluster_admit_old (const struct cluster_disk *d,
 /* cluster-disk.c */
 /* Into the engine, and out of it. */
 void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
-void cluster_disk_extract (struct cluster *c, struct cluster_disk *d);
+void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
 /* Answer its long poll.  True: there was one. */
 bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_take_over (struct cluster *c, struct waiting *w);

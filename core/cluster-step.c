@@ -254,8 +254,7 @@ cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
   put (c, &r);
   changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = NULL;
   forget_pointers (c, d);
-  cluster_disk_extract (c, d);
-  free (d);
+  cluster_disk_free (c, d);
 }
 
 void

@@ -144,10 +144,8 @@ cluster_free (struct cluster *c)
     return;
   while ((w = TAILQ_FIRST (&c->waitings)) != NULL)
     cluster_wait_end (c, w);
-  while ((d = TAILQ_FIRST (&c->disks)) != NULL) {
-    cluster_disk_extract (c, d);
-    free (d);
-  }
+  while ((d = TAILQ_FIRST (&c->disks)) != NULL)
+    cluster_disk_free (c, d);
   while ((a = TAILQ_FIRST (&c->arrays)) != NULL) {
     TAILQ_REMOVE (&c->arrays, a, link);
     free (a);

@@ -102,6 +102,7 @@ struct cluster_disk {
   struct cluster_array *array; /* it is a member of; NULL: none */
   unsigned position;
 
+  struct cluster_disk_heartbeat *said; /* its last report; NULL: none yet */
   /* As of its last heartbeat; not stored. */
   bool heard; /* since weftd started */
   bool alive; /* not silent for MEMBER_TTL_MS; true at weftd's start */
@@ -274,10 +275,20 @@ struct cluster_input {
   uint8_t random[KEY_BYTES];
 };
 
+/* One that says all is a report, and has a number.  same: it says only that all is
+ * as in the report of this number, but for what stands above `uri`.
+ */
 struct cluster_disk_heartbeat {
   uint8_t uuid[16];
   char instance[CLUSTER_INSTANCE_BYTES];
   char node[NAME_BYTES_MAX + 1];
+  bool same;
+  uint64_t report; /* in the life of its instance; 0: it gives no numbers */
+  uint64_t dirty_extents;
+  bool has_load;
+  struct cluster_load load;
+  uint64_t wait_ms;
+  bool proven; /* that it speaks for its node, by a certificate */
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
   uint64_t size, data_bytes;
@@ -298,11 +309,6 @@ struct cluster_disk_heartbeat {
   bool starting; /* nobody can connect to it yet, and perhaps never */
   bool failed;
   char reason[CLUSTER_REASON_BYTES];
-  uint64_t dirty_extents;
-  bool has_load;
-  struct cluster_load load;
-  uint64_t wait_ms;
-  bool proven; /* that it speaks for its node, by a certificate */
 };
 
 struct cluster_create {

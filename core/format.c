@@ -232,6 +232,20 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
 }
 
 bool
+superblock_mend (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb)
+{
+  const uint8_t *slot = slots + (sb->sequence + 1) % 2 * SLOT_BYTES;
+  struct superblock other;
+  const char *why;
+
+  if (superblock_decode (slot, &other, &why) == 0 &&
+      superblock_same (sb, &other))
+    return false;
+  sb->sequence++;
+  return true;
+}
+
+bool
 superblock_same (const struct superblock *a, const struct superblock *b)
 {
   struct superblock c = *b;

@@ -67,6 +67,13 @@ int superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
 int superblock_newest (const uint8_t slots[2 * SLOT_BYTES],
                        struct superblock *sb, const char **why);
 
+/* sb is the newest of these slots.  Does the other not say the same, or is it bad?
+ * Then sb counts on, and is to be written there before anybody hears of it: weftd
+ * may know the bad one's number, and takes a disk that says less for an old copy.
+ */
+bool superblock_mend (const uint8_t slots[2 * SLOT_BYTES],
+                      struct superblock *sb);
+
 /* Do they say the same, but for the sequence? */
 bool superblock_same (const struct superblock *a, const struct superblock *b);
 

@@ -22,7 +22,7 @@ map_copy (struct intents *to, const struct intents *from)
 }
 
 struct member *
-member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
+member_new (const struct superblock *sb, struct intents *map)
 {
   struct member *m = calloc (1, sizeof *m);
   uint64_t seen;
@@ -48,10 +48,6 @@ member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
 
   m->confirmed = m->next = m->written = *sb;
   m->sequence = sb->sequence;
-  /* The other slot may have held a later one that weftd was told, and is bad
-   * now: who is the disk itself never says less than it did.
-   */
-  m->confirmed.sequence += slot_stale;
   /* Whoever has a connection, or a token, of an epoch that the last life knew
    * of must not take this one for it: what was not flushed may be gone.
    */
@@ -59,7 +55,7 @@ member_new (const struct superblock *sb, bool slot_stale, struct intents *map)
                                              : sb->states_epoch;
   if (seen != 0 && seen >= sb->min_epoch)
     m->next.min_epoch = seen + 1;
-  if (slot_stale || m->next.min_epoch != sb->min_epoch)
+  if (m->next.min_epoch != sb->min_epoch)
     m->slots_wanted = 1;
   m->gate = m->next.min_epoch;
   member_join_desire (m, false, 0);
@@ -188,6 +184,22 @@ member_drain_poll (struct member *m)
 }
 
 /* ---- What weftd wants ---- */
+
+void
+member_desire_place (struct member_desire *d, const struct superblock *sb)
+{
+  d->assigned = true;
+  memcpy (d->array, sb->array, 16);
+  d->position = sb->position;
+  d->layout = sb->layout;
+  d->n = sb->n;
+  d->groups = sb->groups;
+  d->unit = sb->unit;
+  d->member_bytes = sb->member_bytes;
+  d->dup = sb->dup;
+  d->epoch = sb->states_epoch;
+  memcpy (d->states, sb->states, sizeof d->states);
+}
 
 static const char *
 take_place (const struct member *m, const struct member_desire *d,

@@ -63,16 +63,14 @@ struct member_refusal {
 
 /* ---- Life ---- */
 
-/* An engine for a disk whose header was read: its newest superblock, whether
- * the other slot is stale (says something else, or is not readable), and the
- * intent map, whose words the engine takes over.  min_epoch is raised at once
- * past every epoch that the last life has heard of, or opened a door in.
- * There is no action before weftd has given a key; then the caller does all
- * actions before it listens.
+/* An engine for a disk whose header was read: its superblock, of which both slots
+ * say the same, and the intent map, whose words the engine takes over.  min_epoch
+ * is raised at once past every epoch that the last life has heard of, or opened a
+ * door in.  There is no action before weftd has given a key; then the caller does
+ * all actions before it listens.
  * NULL: out of memory.
  */
-struct member *member_new (const struct superblock *sb, bool slot_stale,
-                           struct intents *map);
+struct member *member_new (const struct superblock *sb, struct intents *map);
 void member_free (struct member *m); /* no pass is open any more */
 
 /* What is durable: as far as weftd may be told. */
@@ -205,6 +203,8 @@ struct member_desire {
  */
 bool member_desire (struct member *m, const struct member_desire *d, char *why,
                     size_t why_size);
+/* Where weftd says that the place is to stay as the superblock has it. */
+void member_desire_place (struct member_desire *d, const struct superblock *sb);
 
 /* ---- Joining (member-join.c; DESIGN section 6) ----
  *

@@ -254,6 +254,45 @@ test_joiner_again (bool reader)
   cluster_free (r.c);
 }
 
+/* A disk of the joiner's UUID that is blank is served in its place, by a process that
+ * whoever writes knows nothing of, and weftd was just started: it copies nothing
+ * before he sends to it.
+ */
+static void
+test_joiner_s_blank_copy (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[1];
+  uint64_t fence;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  attach (&r, true);
+  d->stuck = true;
+  lose (&r, 1);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  fence = array (&r)->rec.member[1].fence;
+  restart (&r);
+  snprintf (d->instance, 16, "another");
+  d->op = 0;
+  memset (d->array, 0, 16);
+  memset (&d->join, 0, sizeof d->join);
+  memset (&d->order, 0, sizeof d->order);
+  d->min_epoch = d->states_epoch = 0;
+  d->sequence = 1;
+  r.disk[0].dead = true; /* weftd does nothing before it has heard of all */
+  for (unsigned i = 0; array (&r)->rec.member[1].fence == fence; i++) {
+    assert (d->join.phase == CLUSTER_JOIN_NONE ||
+            d->join.phase == CLUSTER_JOIN_WAITING);
+    assert (i < 4000);
+    r.disk[0].dead = i < 8;
+    round_of (&r);
+  }
+  d->stuck = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
 /* It has everything, and all are to count on it: then weftd and the joiner lose
  * their power, and what it had not flushed is gone.  Whoever writes is prepared all
  * the same, and nobody else has been heard of yet.  (silent: nor has the joiner.)
@@ -506,6 +545,7 @@ main (void)
   test_source_again ();
   test_unfenced_source (false);
   test_unfenced_source (true);
+  test_joiner_s_blank_copy ();
   test_joiner_again (false);
   test_joiner_again (true);
   test_synced_before_restart (false);

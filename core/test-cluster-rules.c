@@ -6,6 +6,7 @@
 
 #undef NDEBUG
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "test-cluster-world.h"
@@ -145,6 +146,97 @@ test_starting (void)
   pump (&w);
   said (&w, 0);
   assert (d->alive);
+  world_end (&w);
+}
+
+/* The answer to a heartbeat of that disk, which says all, or to be the same. */
+static struct message
+hears (struct world *w, const struct cluster_disk_heartbeat *report, bool same)
+{
+  struct cluster_input in = input (w, ++w->next_op);
+  struct cluster_disk_heartbeat hb = *report;
+
+  if (same)
+    memset (hb.uri, 0,
+            sizeof hb - offsetof (struct cluster_disk_heartbeat, uri));
+  hb.same = same;
+  cluster_disk_heartbeat (w->c, &in, &hb);
+  pump (w);
+  return said (w, in.op);
+}
+
+/* Who says only that nothing has changed has said what that was: as this process,
+ * to this weftd, and nothing else since, not even by a call that was late.
+ */
+static void
+test_same (void)
+{
+  static struct world w;
+  struct cluster_disk_heartbeat hb, before, other;
+  struct cluster_input in;
+  struct cluster_disk *d;
+  struct message m;
+
+  healthy (&w);
+  hb = disk_words (&w.disk[0], 0);
+  hb.report = 1;
+  m = hears (&w, &hb, true);
+  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  before = hb;
+  m = hears (&w, &hb, false);
+  assert (m.kind == CLUSTER_REPLY_DISK);
+  d = cluster_disk_find (w.c, hb.uuid);
+  hb.sequence += 7;
+  hb.report = 2;
+  hears (&w, &hb, false);
+  hb.dirty_extents = 3;
+  m = hears (&w, &hb, true);
+  assert (m.kind == CLUSTER_REPLY_DISK);
+  assert (d->alive && d->took_place && d->dirty_extents == 3 &&
+          d->sequence == hb.sequence && d->min_epoch == hb.min_epoch &&
+          strcmp (d->rec.uri, hb.uri) == 0);
+  m = hears (&w, &before, true);
+  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  assert (d->sequence == hb.sequence);
+
+  /* What was not taken in, of another process, does not count. */
+  other = hb;
+  other.report = 3;
+  strcat (other.instance, "x");
+  in = input (&w, ++w.next_op);
+  cluster_disk_heartbeat (w.c, &in, &other);
+  pump (&w);
+  m = hears (&w, &hb, true);
+  assert (m.kind == CLUSTER_REPLY_DISK);
+
+  hears (&w, &before, false);
+  m = hears (&w, &hb, true);
+  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  hears (&w, &hb, false);
+  strcat (hb.node, "x");
+  m = hears (&w, &hb, true);
+  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  hb = disk_words (&w.disk[0], 0);
+  hb.report = 2;
+  strcat (hb.instance, "x");
+  m = hears (&w, &hb, true);
+  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  reincarnate (&w);
+  hb = disk_words (&w.disk[1], 0);
+  hb.report = 1;
+  /* Nor is it told less than all before this weftd has told it all. */
+  hears (&w, &hb, false);
+  assert (!cluster_disk_find (w.c, hb.uuid)->knows);
+  hears (&w, &hb, true);
+  assert (cluster_disk_find (w.c, hb.uuid)->knows);
+  hb.states_epoch--;
+  hb.report++;
+  hears (&w, &hb, false);
+  assert (!cluster_disk_find (w.c, hb.uuid)->knows);
+  reincarnate (&w);
+  m = hears (&w, &hb, true);
+  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  assert (!cluster_disk_find (w.c, hb.uuid)->heard);
   world_end (&w);
 }
 
@@ -366,6 +458,7 @@ main (void)
   test_double_use ();
   test_silence ();
   test_starting ();
+  test_same ();
   test_pause ();
   test_old_database ();
   test_ended_sessions ();

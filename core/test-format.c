@@ -472,6 +472,37 @@ test_uuid (void)
   CHECK (member_state_parse ("insync") == -1);
 }
 
+/* A slot that does not say what the other says is written anew, as the next one. */
+static void
+test_mend (void)
+{
+  uint8_t slots[2 * SLOT_BYTES];
+  struct superblock sb = random_superblock (), out;
+  const char *why;
+
+  for (unsigned bad = 0; bad < 2; bad++)
+    for (sb.sequence = 8; sb.sequence < 10; sb.sequence++) {
+      struct superblock older = sb;
+
+      older.sequence--;
+      superblock_encode (&older, slots + older.sequence % 2 * SLOT_BYTES);
+      superblock_encode (&sb, slots + sb.sequence % 2 * SLOT_BYTES);
+      CHECK (superblock_newest (slots, &out, &why) >= 0);
+      CHECK (!superblock_mend (slots, &out) && out.sequence == sb.sequence);
+      older.min_epoch ^= 1;
+      superblock_encode (&older, slots + older.sequence % 2 * SLOT_BYTES);
+      CHECK (superblock_mend (slots, &out) && out.sequence == sb.sequence + 1);
+      older.min_epoch ^= 1;
+      superblock_encode (&older, slots + older.sequence % 2 * SLOT_BYTES);
+      slots[bad * SLOT_BYTES + test_random (SLOT_BYTES)] ^= 1;
+      CHECK (superblock_newest (slots, &out, &why) == (int)!bad);
+      CHECK (superblock_mend (slots, &out));
+      /* It says no less than the bad one did, and what the good one says. */
+      CHECK (out.sequence % 2 == bad && out.sequence >= sb.sequence);
+      CHECK (superblock_same (&out, &sb));
+    }
+}
+
 int
 main (void)
 {
@@ -482,6 +513,7 @@ main (void)
   test_slot_nonsense ();
   test_slot_uses ();
   test_newest ();
+  test_mend ();
   test_intents (1);
   test_intents (63);
   test_intents (64);

@@ -57,20 +57,18 @@ disk_format (void)
 static void
 disk_start (void)
 {
-  struct superblock sb, other;
+  struct superblock sb;
   struct intents map;
   const char *why;
-  int newest = superblock_newest (header, &sb, &why);
-  bool stale;
 
-  CHECK (newest >= 0);
-  stale = superblock_decode (header + (1 - newest) * SLOT_BYTES, &other,
-                             &why) == -1 || !superblock_same (&sb, &other);
+  CHECK (superblock_newest (header, &sb, &why) >= 0);
+  if (superblock_mend (header, &sb))
+    superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
   CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
   for (unsigned i = 0; i < intents_blocks (&map); i++)
     intents_decode (&map, i, header + INTENT_BLOCKS_OFFSET +
                     i * INTENT_BLOCK_BYTES, &why);
-  m = member_new (&sb, stale, &map);
+  m = member_new (&sb, &map);
   CHECK (m);
   member_set_key (m, key);
 }

@@ -53,7 +53,7 @@ start (enum member_state state)
 
   memcpy (sb.disk, disk, 16);
   CHECK (intents_init (&map, EXTENTS) == 0);
-  m = member_new (&sb, false, &map);
+  m = member_new (&sb, &map);
   CHECK (m);
   member_set_key (m, key);
   wish = (struct member_desire) {
@@ -187,7 +187,7 @@ failed_header (void)
 }
 
 /* A disk that weftd has not taken in is left as it is, though it has something to
- * write; and it says no less than the slot that is bad may have said.
+ * write.
  */
 static void
 not_taken_in (void)
@@ -200,13 +200,13 @@ not_taken_in (void)
 
   memcpy (sb.disk, disk, 16);
   CHECK (intents_init (&map, EXTENTS) == 0);
-  m = member_new (&sb, true, &map);
+  m = member_new (&sb, &map);
   CHECK (!member_next_action (m, true, &a));
-  CHECK (member_confirmed (m)->sequence == 9);
+  CHECK (member_confirmed (m)->sequence == 8);
   CHECK (member_confirmed (m)->min_epoch == 5);
   member_set_key (m, key);
   CHECK (member_next_action (m, true, &a) && a.kind == MEMBER_WRITE_SLOT);
-  CHECK (a.offset == SLOT_BYTES); /* the bad one first */
+  CHECK (a.offset == SLOT_BYTES);
   member_action_done (m, &a, 0);
   do_actions ();
   CHECK (member_confirmed (m)->min_epoch == 6);

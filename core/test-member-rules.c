@@ -68,7 +68,7 @@ start (enum member_state state, unsigned dirty)
   CHECK (intents_init (&map, EXTENTS) == 0);
   for (unsigned e = 0; e < dirty; e++)
     intents_set (&map, e);
-  m = member_new (&sb, false, &map);
+  m = member_new (&sb, &map);
   CHECK (m);
   member_set_key (m, key);
   CHECK (desire ());
@@ -502,7 +502,7 @@ rule_place (void)
 
     memcpy (sb.disk, disk, 16);
     CHECK (intents_init (&map, EXTENTS) == 0);
-    m = member_new (&sb, false, &map);
+    m = member_new (&sb, &map);
     member_set_key (m, key);
     wish.states[0] = states[i];
     wish.min_epoch = wish.epoch = 1;

@@ -209,7 +209,7 @@ main (void)
 
   memcpy (sb.disk, disk, 16);
   CHECK (intents_init (&map, EXTENTS) == 0);
-  m = member_new (&sb, false, &map);
+  m = member_new (&sb, &map);
   CHECK (m);
   member_set_key (m, key);
   raise_epoch (1);

@@ -260,11 +260,10 @@ describe_weft (struct disk_content *c)
   }
 }
 
-/* c->block_device and c->size are given.  *slot_stale (may be NULL): the
- * other slot is bad or says something else.
+/* c->block_device and c->size are given.  *mend (may be NULL): as superblock_mend.
  */
 static int
-examine (int fd, const char *path, struct disk_content *c, bool *slot_stale,
+examine (int fd, const char *path, struct disk_content *c, bool *mend,
          char *why, size_t why_size)
 {
   uint8_t slots[2 * SLOT_BYTES] = { 0 };
@@ -281,8 +280,8 @@ examine (int fd, const char *path, struct disk_content *c, bool *slot_stale,
   newest = superblock_newest (slots, &c->sb, &reason);
   whole = newest >= 0 && superblock_decode (slots + (1 - newest) * SLOT_BYTES,
                                             &other, &reason) == 0;
-  if (slot_stale)
-    *slot_stale = !whole || !superblock_same (&c->sb, &other);
+  if (mend)
+    *mend = newest >= 0 && superblock_mend (slots, &c->sb);
   if (!whole) {
     r = find_signature (fd, superblock_present (slots), c->text,
                         sizeof c->text);
@@ -503,12 +502,29 @@ check_content (const struct disk_content *c, const char *path, char *why,
   return 0;
 }
 
+/* Both slots say the same from here on. */
+static int
+mend_slot (struct disk *d, char *why, size_t why_size)
+{
+  uint8_t slot[SLOT_BYTES];
+  int err;
+
+  superblock_encode (&d->sb, slot);
+  err = disk_write_header (d, slot, sizeof slot,
+                           d->sb.sequence % 2 * SLOT_BYTES);
+  if (err)
+    return refuse (why, why_size, "%s: its superblock cannot be written: %s; "
+                   "replace the disk", d->path, strerror (err));
+  return 0;
+}
+
 struct disk *
 disk_open (const char *path, char *why, size_t why_size)
 {
   struct disk *d = calloc (1, sizeof *d);
   struct disk_content c = { .kind = DISK_BLANK };
   char self[64];
+  bool mend = false;
 
   if (d == NULL || (d->path = strdup (path)) == NULL) {
     free (d);
@@ -518,7 +534,7 @@ disk_open (const char *path, char *why, size_t why_size)
   d->header_fd = -1;
   d->data_fd = open_claimed (path, &c.block_device, &c.size, why, why_size);
   if (d->data_fd == -1 ||
-      examine (d->data_fd, path, &c, &d->slot_stale, why, why_size) == -1 ||
+      examine (d->data_fd, path, &c, &mend, why, why_size) == -1 ||
       check_content (&c, path, why, why_size) == -1)
     goto error;
   d->block_device = c.block_device;
@@ -533,6 +549,8 @@ disk_open (const char *path, char *why, size_t why_size)
             "/proc mounted?", path, strerror (errno));
     goto error;
   }
+  if (mend && mend_slot (d, why, why_size) == -1)
+    goto error;
   return d;
 
 error:

@@ -70,13 +70,12 @@ struct disk {
   uint64_t size; /* bytes of the whole disk or file */
   int data_fd;   /* holds the exclusive claim; for the data area alone */
   int header_fd; /* for the header alone */
-  struct superblock sb; /* the newest valid slot, as read at open */
-  bool slot_stale;      /* the other slot does not say the same */
+  struct superblock sb; /* as of its opening */
 };
 
-/* Open a Weft disk exclusively and read its header.  Refuses what is missing,
- * not formatted, foreign, damaged, shorter than when it was formatted, or open
- * elsewhere.
+/* Open a Weft disk exclusively and read its header; of its two superblock slots a
+ * bad or an older one is written anew.  Refuses what is missing, not formatted,
+ * foreign, damaged, shorter than when it was formatted, or open elsewhere.
  */
 struct disk *disk_open (const char *path, char *why, size_t why_size);
 void disk_close (struct disk *d);

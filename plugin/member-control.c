@@ -42,7 +42,9 @@ static struct {
   char instance[33]; /* of this process: two that serve one disk differ */
   struct load_meter meter;
   struct superblock told; /* to weftd, last */
-  json_t *taken; /* what of it weftd has taken in; NULL: nothing yet */
+  json_t *taken; /* the report that weftd has taken in; NULL: none */
+  uint64_t reports; /* the number of the last one */
+  uint64_t requests; /* of clients, as of the last heartbeat */
   enum member_join_phase told_phase;
   struct admin *admin; /* of the talk thread */
   pthread_t talk, care;
@@ -151,9 +153,39 @@ forget_taken (void)
   control.taken = NULL;
 }
 
-/* What changes seldom comes first.  While weftd has that, there is no news.
- * Before nbdkit has bound its socket, which may fail yet, we are starting.
+/* All but what is no news, and what add_place adds: that changes with the sequence
+ * alone.  Before nbdkit has bound its socket, which may fail yet, we are starting.
  */
+static json_t *
+report (const struct superblock *sb, const char *reason, json_t *join)
+{
+  return json_pack (
+    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
+    "s:o, s:o}",
+    "instance", control.instance, "node", params.node, "uri", params.uri,
+    "path", server.disk->path, "size", (json_int_t) server.disk->size,
+    "data_bytes", (json_int_t) sb->data_bytes,
+    "min_epoch", (json_int_t) sb->min_epoch,
+    "states_epoch", (json_int_t) sb->states_epoch,
+    "sequence", (json_int_t) sb->sequence,
+    "generation", (json_int_t) sb->generation,
+    "state", reason ? "failed" : control.admin ? "serving" : "starting",
+    "reason", reason,
+    "join", join, "cluster", uuid_or_null (sb->cluster),
+    "array", uuid_or_null (sb->array),
+    "position", format_uuid_zero (sb->array) ? json_null ()
+                                             : json_integer (sb->position));
+}
+
+static uint64_t
+requests (void)
+{
+  const struct load_counters *c = &server.counters;
+
+  return c->reads + c->writes + c->flushes;
+}
+
+/* While weftd has the last report, there is no news, and it is only named. */
 static json_t *
 heartbeat (unsigned wait_ms)
 {
@@ -170,38 +202,36 @@ heartbeat (unsigned wait_ms)
   dirty = member_dirty_extents (server.member);
   pthread_mutex_unlock (&server.lock);
 
-  json = json_pack (
-    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
-    "s:o, s:o}",
-    "instance", control.instance, "node", params.node, "uri", params.uri,
-    "path", server.disk->path, "size", (json_int_t) server.disk->size,
-    "data_bytes", (json_int_t) sb.data_bytes,
-    "min_epoch", (json_int_t) sb.min_epoch,
-    "states_epoch", (json_int_t) sb.states_epoch,
-    "sequence", (json_int_t) sb.sequence,
-    "generation", (json_int_t) sb.generation,
-    "state", reason ? "failed" : control.admin ? "serving" : "starting",
-    "reason", reason,
-    "join", join, "cluster", uuid_or_null (sb.cluster),
-    "array", uuid_or_null (sb.array),
-    "position", format_uuid_zero (sb.array) ? json_null ()
-                                            : json_integer (sb.position));
+  control.requests = requests ();
+  json = report (&sb, reason, join);
   news = !json_equal (json, control.taken);
-  forget_taken ();
-  control.taken = json_copy (json);
-  if (json == NULL ||
-      (news && !format_uuid_zero (sb.array) && add_place (json, &sb) == -1) ||
-      json_object_set_new (json, "news", json_boolean (news)) == -1 ||
+  if (news) {
+    forget_taken ();
+    control.taken = json_copy (json);
+    control.reports++;
+    if (json && !format_uuid_zero (sb.array) && add_place (json, &sb) == -1)
+      goto fail;
+  }
+  else {
+    json_decref (json);
+    json = json_pack ("{s:s, s:s}", "instance", control.instance, "node",
+                      params.node);
+  }
+  if (json_object_set_new (json, "news", json_boolean (news)) == -1 ||
+      json_object_set_new (json, "report",
+                           json_integer ((json_int_t) control.reports)) == -1 ||
       json_object_set_new (json, "wait_ms", json_integer (wait_ms)) == -1 ||
       json_object_set_new (json, "dirty_extents",
                            json_integer ((json_int_t) dirty)) == -1 ||
       json_object_set_new (json, "load",
                            load_json (&control.meter,
-                                      &server.counters)) == -1) {
-    json_decref (json);
-    return NULL;
-  }
+                                      &server.counters)) == -1)
+    goto fail;
   return json;
+
+fail:
+  json_decref (json);
+  return NULL;
 }
 
 /* ---- The answer ---- */
@@ -295,25 +325,6 @@ parse_assignment (json_t *json, struct member_desire *d)
   return NULL;
 }
 
-/* It is what was said in the heartbeat that this answers. */
-static void
-same_assignment (struct member_desire *d)
-{
-  const struct superblock *sb = &control.told;
-
-  d->assigned = true;
-  memcpy (d->array, sb->array, 16);
-  d->position = sb->position;
-  d->layout = sb->layout;
-  d->n = sb->n;
-  d->groups = sb->groups;
-  d->unit = sb->unit;
-  d->member_bytes = sb->member_bytes;
-  d->dup = sb->dup;
-  d->epoch = sb->states_epoch;
-  memcpy (d->states, sb->states, sizeof d->states);
-}
-
 /* One source of a join order; those that make no sense are an error. */
 static int
 parse_source (json_t *json, struct pull_order *o)
@@ -387,7 +398,7 @@ parse_reply (json_t *reply, struct member_desire *d, uint8_t key[KEY_BYTES])
   if (assignment == NULL)
     return "assignment";
   if (json_is_true (assignment) && !format_uuid_zero (control.told.array)) {
-    same_assignment (d);
+    member_desire_place (d, &control.told);
     return NULL;
   }
   if (get_key (reply, key) == -1)
@@ -439,28 +450,36 @@ obey (json_t *reply)
   return obeyed;
 }
 
+static bool
+has_code (const json_t *reply, const char *code)
+{
+  const char *is = json_string_value (json_object_get (reply, "code"));
+
+  return is && strcmp (is, code) == 0;
+}
+
 /* Does weftd not know the array that we have a place in?  Then it may be told
  * to import it, as long as we ask.
  */
 static bool
 may_be_imported (const json_t *reply)
 {
-  const char *code = json_string_value (json_object_get (reply, "code"));
-
-  return code && !format_uuid_zero (server.disk->sb.array) &&
-         (strcmp (code, "foreign-cluster") == 0 ||
-          strcmp (code, "unknown-array") == 0);
+  return !format_uuid_zero (server.disk->sb.array) &&
+         (has_code (reply, "foreign-cluster") ||
+          has_code (reply, "unknown-array"));
 }
 
-/* One heartbeat.  Returns the HTTP status, or -1. */
+/* One heartbeat.  Returns the HTTP status, or -1.  Unless weftd has taken it in, the
+ * next one says all, and so the answer to it, with the key.
+ */
 static int
-beat (struct admin *admin, unsigned wait_ms, bool *unknown)
+call (struct admin *admin, unsigned wait_ms, json_t **reply)
 {
   char path[100], uuid[FORMAT_UUID_TEXT_BYTES];
-  json_t *body = heartbeat (wait_ms), *reply = NULL;
+  json_t *body = heartbeat (wait_ms);
   int status;
 
-  *unknown = false;
+  *reply = NULL;
   if (body == NULL) {
     forget_taken ();
     say ("out of memory for a heartbeat");
@@ -468,13 +487,29 @@ beat (struct admin *admin, unsigned wait_ms, bool *unknown)
   }
   format_uuid (server.disk->sb.disk, uuid);
   snprintf (path, sizeof path, "/api/v1/disks/%s/heartbeat", uuid);
-  status = admin_call (admin, "POST", path, body, &reply,
+  status = admin_call (admin, "POST", path, body, reply,
                        wait_ms + REPLY_TIMEOUT_MS);
-  if (status != 200 || !obey (reply))
-    forget_taken (); /* all is said again, and so answered, with the key */
+  if (status != 200 || !obey (*reply))
+    forget_taken ();
+  json_decref (body);
+  return status;
+}
+
+/* The same; where weftd asks for all (it was started again, or a late call came
+ * between), that at once.
+ */
+static int
+beat (struct admin *admin, unsigned wait_ms, bool *unknown)
+{
+  json_t *reply;
+  int status = call (admin, wait_ms, &reply);
+
+  if (status == 409 && has_code (reply, "say-all")) {
+    json_decref (reply);
+    status = call (admin, wait_ms, &reply);
+  }
   *unknown = status == 409 && may_be_imported (reply);
   json_decref (reply);
-  json_decref (body);
   return status;
 }
 
@@ -554,6 +589,17 @@ joins (void)
          member_join_epoch (server.member) != 0;
 }
 
+/* For how long weftd is to hold its answer.  After one that was lost, or no good, it
+ * is asked for at once: weftd may wait for what it told.
+ */
+static unsigned
+patience (void)
+{
+  if (!member_settled (server.member) || joins () || control.taken == NULL)
+    return 0;
+  return requests () == control.requests ? REST_MS : HEARTBEAT_MS;
+}
+
 static void
 wait_pace (uint64_t began)
 {
@@ -570,13 +616,13 @@ talk (void *opaque)
 {
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
-    bool hold = member_settled (server.member) && !joins ();
+    unsigned wait_ms = patience ();
     uint64_t began = now_ms ();
     bool unknown;
     int status;
 
     pthread_mutex_unlock (&server.lock);
-    status = beat (control.admin, hold ? HEARTBEAT_MS : 0, &unknown);
+    status = beat (control.admin, wait_ms, &unknown);
     pthread_mutex_lock (&server.lock);
     if (server.stopping)
       break;

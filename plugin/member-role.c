@@ -428,7 +428,7 @@ make_engine (void)
     nbdkit_error ("%s: %u of %u blocks of its intent map are damaged: all that "
                   "they stand for counts as dirty", server.disk->path, bad,
                   intents_blocks (&map));
-  server.member = member_new (&server.disk->sb, server.disk->slot_stale, &map);
+  server.member = member_new (&server.disk->sb, &map);
   intents_free (&map);
   if (server.member == NULL) {
     nbdkit_error ("%s: out of memory", server.disk->path);

@@ -141,23 +141,11 @@ parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms)
   r->patient = !news && *wait_ms > 0;
 }
 
-/* A heartbeat may hold more than this weftd knows: members and weftd need not
- * be of the same version.  So there is no fields_end.
- */
 static void
-parse_disk_heartbeat (struct fields *f, struct request *r)
+parse_report (struct fields *f, struct cluster_disk_heartbeat *hb)
 {
-  struct cluster_disk_heartbeat *hb = calloc (1, sizeof *hb);
   int state = 0;
 
-  if (hb == NULL)
-    abort ();
-  r->disk_heartbeat = hb;
-  memcpy (hb->uuid, r->uuid, 16);
-  fields_text (f, "instance", hb->instance, sizeof hb->instance);
-  if (!f->failed && hb->instance[0] == '\0')
-    fields_fail (f, "instance", "field instance must not be empty");
-  fields_name (f, "node", hb->node, sizeof hb->node);
   fields_uri (f, "uri", hb->uri, sizeof hb->uri);
   fields_text (f, "path", hb->path, sizeof hb->path);
   fields_u64 (f, "size", 0, INT64_MAX, &hb->size);
@@ -179,13 +167,36 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
   hb->starting = state == 2;
   if (fields_has (f, "reason"))
     fields_prose (f, "reason", hb->reason, sizeof hb->reason);
+}
+
+/* A heartbeat may hold more than this weftd knows: members and weftd need not
+ * be of the same version.  So there is no fields_end.
+ */
+static void
+parse_disk_heartbeat (struct fields *f, struct request *r)
+{
+  struct cluster_disk_heartbeat *hb = calloc (1, sizeof *hb);
+
+  if (hb == NULL)
+    abort ();
+  r->disk_heartbeat = hb;
+  memcpy (hb->uuid, r->uuid, 16);
+  fields_text (f, "instance", hb->instance, sizeof hb->instance);
+  if (!f->failed && hb->instance[0] == '\0')
+    fields_fail (f, "instance", "field instance must not be empty");
+  fields_name (f, "node", hb->node, sizeof hb->node);
+  parse_patience (f, r, &hb->wait_ms);
+  hb->same = r->no_news && fields_has (f, "report");
+  if (fields_has (f, "report"))
+    fields_u64 (f, "report", 1, INT64_MAX, &hb->report);
   if (fields_has (f, "dirty_extents"))
     fields_u64 (f, "dirty_extents", 0, INT64_MAX, &hb->dirty_extents);
   if (fields_has (f, "load")) {
     parse_load (f, &hb->load);
     hb->has_load = true;
   }
-  parse_patience (f, r, &hb->wait_ms);
+  if (!hb->same)
+    parse_report (f, hb);
 }
 
 static void

@@ -179,7 +179,12 @@ class Scene:
         d = next(d for d in self.disks if d.uuid == disk)
         with self.changed:
             version = self.version
-            d.heard = body if body["news"] else {**d.heard, **body}
+            if not body["news"]:
+                assert not body.keys() & {"uri", "min_epoch", "layout"}
+                assert all(body[k] == d.heard[k] for k in (
+                    "instance", "node", "report"))
+                body = {**d.heard, **body}
+            d.heard = body
             d.said += 1
             d.min_epoch = max(d.min_epoch, body["min_epoch"])
             self.changed.notify_all()

@@ -147,8 +147,15 @@ class Member:
                 "join": self.join, "state": self.state, "reason": self.reason,
                 "dirty_extents": 0, "load": self.load, **self.header, **more}
 
-    def beat(self, **more):
-        status, r = self.weftd.call("POST", self.path, self.body(**more))
+    def same(self, report):
+        """That nothing has changed since that report."""
+        body = self.body()
+        return {k: body[k] for k in ("instance", "node", "dirty_extents",
+                                     "load")} | {"report": report, "news": False}
+
+    def beat(self, *, body=None, **more):
+        status, r = self.weftd.call("POST", self.path,
+                                    body or self.body(**more))
         self.said.append((status, r))
         if status == 200:
             self.obey(r)

@@ -41,9 +41,9 @@ class Caller:
         return int(head.split()[1]), json.loads(answer)
 
 
-# What a member says of its array, where it has news; and what is no news.
-PLACE = ("layout", "n", "groups", "unit", "member_bytes", "dup", "states")
+# What is no news; and of a heartbeat without news, what is said beside it.
 LOAD = ("load", "dirty_extents", "wait_ms", "stats")
+WHO = ("instance", "node")
 
 
 class Words:
@@ -51,17 +51,25 @@ class Words:
     again."""
 
     def __init__(self):
-        self.taken = self.stats = None
+        self.taken = self.stats = self.load = None
+        self.reports = 0
 
     def say(self, body):
         kept = {k: v for k, v in body.items() if k not in LOAD}
         news, stats = kept != self.taken, body.get("stats")
         self.taken = kept
-        if not news:
-            body = {k: v for k, v in body.items() if k not in PLACE}
-        if stats is not None:
+        if stats is not None:  # a session
             body["stats"] = stats if stats != self.stats else True
             self.stats = stats
+        else:
+            self.reports += news
+            body["report"] = self.reports
+            if not news:
+                body = {k: v for k, v in body.items()
+                        if k in LOAD + WHO + ("report",)}
+            if body["load"] == self.load:  # it has nothing to do
+                body["wait_ms"] *= 2
+            self.load = body["load"]
         return {**body, "news": news}
 
 
@@ -123,6 +131,9 @@ class Load:
             if status == 410:
                 actor.over = reply["detail"]
                 return
+            if status == 409 and reply["code"] == "say-all":
+                words.taken = None
+                continue
             assert status == 200, reply
             self.beats += 1
             actor.obey(reply)

@@ -25,7 +25,7 @@ import pytest
 from memberhost import (Array, HEADER, MIB, array, dirty_in_view,
                         dirty_on_disk, read_slot, read_superblock, refuses)
 from nbdkitproc import refused
-from wefttest import eventually, run
+from wefttest import eventually, free_port, run
 
 
 def start_refused(path, admin):
@@ -391,6 +391,41 @@ def test_torn_header_writes(array):
     assert "damaged" in array.log(0)
     i = array.open(0, "intents", array.attach()[0]["intents"])
     assert dirty_in_view(i) == set(range(15))
+
+
+def test_a_bad_slot_is_mended_before_all_else(tmp_path):
+    """Also where weftd does not answer: what it may have been told is on the disk."""
+    path = a_file(tmp_path)
+    format_disk(path)
+
+    def slots():
+        with open(path, "rb") as f:
+            return [read_slot(f.read(4096)) for _ in range(2)]
+
+    before = slots()
+    port = free_port()
+    for bad in 0, 1:
+        with open(path, "r+b") as f:
+            f.seek(bad * 4096 + 4000)
+            f.write(b"bad")
+        assert slots()[bad] is None
+        ready = tmp_path / "ready"
+        member = subprocess.Popen(
+            ["nbdkit", "-f", "-P", ready, "-i", "127.0.0.1", "-p",
+             str(port), "weft", f"disk={path}", "node=n9",
+             f"uri=nbd://127.0.0.1:{port}",
+             f"admin=http://127.0.0.1:{free_port()}"],
+            stdin=subprocess.DEVNULL)
+        try:
+            eventually(ready.exists, what="the member listens")
+            after = slots()
+        finally:
+            member.terminate()
+            assert member.wait(30) == 0
+        ready.unlink(missing_ok=True)
+        assert all(after) and after[bad]["sequence"] >= before[bad]["sequence"]
+        assert after[bad]["sequence"] == after[not bad]["sequence"] + 1
+        assert {**after[0], "sequence": 0} == {**after[1], "sequence": 0}
 
 
 def test_its_port_is_taken(weftd, tmp_path):

@@ -48,7 +48,7 @@ BODIES = [
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,
                "disk_write_bytes": 1, "disk_reads": 1, "disk_writes": 1,
                "flushes": 1, "net_rx_bytes": 1, "net_tx_bytes": 1},
-      "wait_ms": 0, "news": True}),
+      "wait_ms": 0, "news": True, "report": 1}),
     ("POST", "/api/v1/arrays",
      {"name": "a", "layout": "raid-10", "unit": 65536, "groups": 1,
       "dup": "sync-client", "disks": [NOBODY]}),

@@ -63,8 +63,8 @@ def test_long_polls(weftd, load):
 
 
 def test_what_is_known_is_not_said_again(weftd):
-    """But a weftd that was started again says it, and so does one to a process
-    that does not say that it has no news."""
+    """But a weftd that was started again asks for it and says it, and so does one to
+    a process that does not say that it has no news."""
     made = [Member(weftd, i).start() for i in range(3)]
     weftd.actors += made
     eventually(lambda: len(weftd.get("/disks")["disks"]) == 3)
@@ -78,18 +78,29 @@ def test_what_is_known_is_not_said_again(weftd):
         assert status == 200, reply
         return reply["assignment"], "key" in reply
 
+    def refused(report):
+        status, p = m.beat(body=m.same(report))
+        return (status, p["code"]) == (409, "say-all")
+
     def whole(answer):
         place, key = answer
         return key and place["position"] == 0 and len(place["states"]) == 3
 
-    assert beat(news=False) == (True, False)
-    assert whole(beat(news=True)) and whole(beat())
-    assert beat(news=False) == (True, False)
+    assert refused(1)
+    assert whole(beat(report=1)) and whole(beat(report=2))
+    before = weftd.get(f"/disks/{m.uuid}")
+    assert beat(body=m.same(2)) == (True, False)
+    after = weftd.get(f"/disks/{m.uuid}")
+    for known in before, after:
+        known.pop("last_heard_ms"), known.pop("load")
+    assert before == after and after["size"] == GIB
+    assert refused(1) and refused(3)
     weftd.restart()
-    assert whole(beat(news=False))
-    assert beat(news=False) == (True, False)
+    assert refused(2)
+    assert whole(beat(report=3)) and beat(body=m.same(3)) == (True, False)
     m.instance = "another life"
-    answer = eventually(lambda: (r := m.beat(news=False))[0] == 200 and r[1])
+    assert refused(3)
+    answer = eventually(lambda: (r := m.beat(report=1))[0] == 200 and r[1])
     assert whole((answer["assignment"], "key" in answer))
 
 

@@ -164,3 +164,24 @@ mutant in-sync-unheard test-cluster-rebuild cluster-epoch.c \
     return true;' \
   '!cluster_rebuild_synced (a, member))
     (void)0;'
+mutant same-as-another-report test-cluster-rules cluster-disk.c \
+  'd->said->report != hb->report ||' ''
+mutant same-as-another-process-said test-cluster-rules cluster-disk.c \
+  'strcmp (d->said->instance, hb->instance) != 0 ||' ''
+mutant told-less-than-it-knows test-cluster-rules cluster-disk.c \
+  'd->told && d->told_epoch == epoch && d->took_place &&' 'd->took_place &&'
+mutant told-less-than-it-says test-cluster-rules cluster-disk.c \
+  'd->took_place &&
+             d->states_epoch == epoch;' 'd->took_place;'
+mutant place-is-not-what-it-was sim-cluster member.c \
+  'd->epoch = sb->states_epoch;' 'd->epoch = sb->states_epoch + 1;'
+mutant same-as-what-was-refused test-cluster-rules cluster-disk.c \
+  'if (hb == NULL || !cluster_admit (c, in->op, d, hb))' \
+  'if (d && hb)
+    keep (d, hb);
+  if (hb == NULL || !cluster_admit (c, in->op, d, hb))'
+mutant joiner-is-met-unseen test-cluster-rebuild cluster-disk.c \
+  'd->array->rec.member[d->position].state != MEMBER_OUT &&' \
+  'd->array->rec.member[d->position].state == MEMBER_IN_SYNC &&'
+mutant unmet-joiner-copies test-cluster-rebuild cluster-rebuild.c \
+  'strcmp (d->instance, d->rec.instance) != 0;' '0;'

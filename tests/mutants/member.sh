@@ -100,7 +100,7 @@ mutant synced-before-stable "test-member-rules test-member-join" member-join.c \
   '      j->copied_count == 0 && j->marked_count == 0)' '      true)'
 mutant unwanted-disk-is-written test-member-late member.c \
   'if (member_failed (m) || !m->has_key)' 'if (member_failed (m))'
-mutant bad-slot-makes-an-old-copy test-member-late member.c \
-  'm->confirmed.sequence += slot_stale;' ''
+mutant bad-slot-makes-an-old-copy test-format format.c \
+  'sb->sequence++;' ''
 mutant joiner-clears-what-a-third-copy-lacks test-member-late member-join.c \
   'keep = third_lacks (m);' 'keep = false;'

@@ -59,12 +59,12 @@ known_as_old (struct disk *d)
   const struct cluster_disk_record *r = store_disk (d->uuid);
   struct superblock sb;
   struct intents map;
-  bool stale;
+  bool mend;
 
-  if (r == NULL || disk_load (d, &sb, &stale, &map) == -1)
+  if (r == NULL || disk_load (d, &sb, &mend, &map) == -1)
     return false;
   intents_free (&map);
-  if (format_uuid_zero (sb.array) || sb.sequence + stale < r->sequence)
+  if (format_uuid_zero (sb.array) || sb.sequence < r->sequence)
     return true;
   for (unsigned m = 0; m < w.layout.members; m++)
     if (memcmp (a->member[m].disk, d->uuid, 16) == 0)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,18 +174,22 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
 }
 
 static void
-obey (struct member_role *m, const struct answer *a)
+obey (struct member_role *m, struct answer *a)
 {
   char why[512];
 
   steps++;
+  if (a->same_place)
+    member_desire_place (&a->desire, &m->told);
   if (!member_desire (m->engine, &a->desire, why, sizeof why)) {
     TRACE (&m->proc, "does not obey: %s", why);
+    m->taken = false;
     return;
   }
   if (a->desire.assigned && w.created)
     disk_take_place (m->disk, a->desire.position);
-  member_set_key (m->engine, a->key);
+  if (!a->same_place)
+    member_set_key (m->engine, a->key);
   m->last = *a;
   m->has_last = true;
   doors_retry (m);
@@ -214,8 +219,14 @@ beat_answered (struct call *c)
   m->beat = NULL;
   if (good)
     obey (m, &c->answer);
-  else if (c->answer.status)
-    TRACE (&m->proc, "is refused: %s", c->answer.code);
+  else {
+    m->taken = false;
+    if (c->answer.status) {
+      TRACE (&m->proc, "is refused: %s", c->answer.code);
+      if (strcmp (c->answer.code, "say-all") == 0)
+        wait = 1;
+    }
+  }
   if (good && (!member_settled (m->engine) || m->actions_in_flight > 0)) {
     m->beat_due = true;
     wait = SETTLE_MS;
@@ -226,6 +237,26 @@ beat_answered (struct call *c)
   call_unref (c);
   m->beat_at = sim_now + wait * MS;
   process_after (&m->proc, wait * MS, beat_anyway, m);
+}
+
+/* What weftd has taken in is not said again. */
+static void
+shorten (struct member_role *m, struct cluster_disk_heartbeat *hb)
+{
+  const size_t above = offsetof (struct cluster_disk_heartbeat, uri);
+  char *rest = (char *)hb + above;
+
+  m->told = *member_confirmed (m->engine);
+  hb->same = m->taken &&
+             memcmp (rest, (char *)&m->said + above, sizeof *hb - above) == 0;
+  hb->report = m->said.report + !hb->same;
+  if (hb->wait_ms == HEARTBEAT_MS)
+    hb->wait_ms = m->taken ? REST_MS : 0;
+  if (hb->same)
+    memset (rest, 0, sizeof *hb - above);
+  else
+    m->said = *hb;
+  m->taken = true;
 }
 
 static void
@@ -244,19 +275,44 @@ beat (void *owner)
     sim_fail ("member %u had confirmed epoch %" PRIu64 " and is at %" PRIu64,
               m->proc.number, m->disk->told_min_epoch, c->disk.min_epoch);
   m->disk->told_min_epoch = c->disk.min_epoch;
+  shorten (m, &c->disk);
   call_send (c, c->disk.wait_ms + REPLY_TIMEOUT_MS);
 }
 
 /* ---- Life ---- */
+
+/* The header, with both slots the same: the process is started again and again if
+ * that can't be.
+ */
+static int
+open_disk (struct disk *d, struct superblock *sb, struct intents *map)
+{
+  struct member_action a = { .kind = MEMBER_WRITE_SLOT };
+  bool mend;
+
+  while (disk_load (d, sb, &mend, map) == 0) {
+    if (!mend)
+      return 0;
+    a.offset = sb->sequence % 2 * SLOT_BYTES;
+    superblock_encode (sb, a.bytes);
+    if (d->write_errors == 0 && !sim_chance (10)) {
+      disk_header_write (d, &a);
+      return 0;
+    }
+    d->write_errors -= d->write_errors > 0;
+    disk_header_torn (d, &a);
+    intents_free (map);
+  }
+  return -1;
+}
 
 void
 member_start (struct member_role *m)
 {
   struct superblock sb;
   struct intents map;
-  bool stale;
 
-  if (m->disk->dead || disk_load (m->disk, &sb, &stale, &map) == -1) {
+  if (m->disk->dead || open_disk (m->disk, &sb, &map) == -1) {
     m->disk->dead = true;
     TRACE (&m->proc, "finds no superblock on its disk");
     return;
@@ -265,9 +321,9 @@ member_start (struct member_role *m)
   TRACE (&m->proc, "starts: sequence %" PRIu64 ", min_epoch %" PRIu64,
          sb.sequence, sb.min_epoch);
   snprintf (m->instance, sizeof m->instance, "m%" PRIu64, m->proc.life);
-  m->engine = member_new (&sb, stale, &map);
+  m->engine = member_new (&sb, &map);
   intents_free (&map);
-  m->listening = m->written = m->has_last = m->beat_due = false;
+  m->listening = m->written = m->has_last = m->beat_due = m->taken = false;
   m->actions_in_flight = 0;
   m->action = NULL;
   m->beat = NULL;

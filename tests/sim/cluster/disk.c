@@ -160,18 +160,14 @@ disk_power_cut (struct disk *d)
 }
 
 int
-disk_load (struct disk *d, struct superblock *sb, bool *stale,
+disk_load (struct disk *d, struct superblock *sb, bool *mend,
            struct intents *map)
 {
-  struct superblock other;
   const char *why;
-  int newest = superblock_newest (d->header, sb, &why);
 
-  if (newest == -1)
+  if (superblock_newest (d->header, sb, &why) == -1)
     return -1;
-  *stale = superblock_decode (d->header + (1 - newest) * SLOT_BYTES, &other,
-                              &why) == -1 ||
-           !superblock_same (sb, &other);
+  *mend = superblock_mend (d->header, sb);
   if (intents_init (map, intents_extents (sb->data_bytes)) == -1)
     abort ();
   intents_decode (map, 0, d->header + INTENT_BLOCKS_OFFSET, &why);

@@ -268,6 +268,7 @@ verdict (struct member_role *m, struct nbd *n, enum member_verdict v,
   else if (v == MEMBER_GO)
     go (m, n);
   else {
+    w.read_errors += n->kind == NBD_READ && refusal->error == EIO;
     n->error = refusal->error;
     leave (m, n);
   }

@@ -48,21 +48,12 @@ mint (const struct cluster_array *a, unsigned member, uint64_t session,
 }
 
 static void
-fill_disk (struct answer *a, const struct cluster_disk *d)
+fill_place (struct member_desire *desire, const struct cluster_array *array,
+            unsigned position)
 {
-  const struct cluster_array *array = d->array;
-  struct member_desire *desire = &a->desire;
-
-  desire->generation = cluster_identity (w.weftd.engine)->generation;
-  memcpy (desire->cluster, cluster_identity (w.weftd.engine)->uuid, 16);
-  memcpy (desire->release, d->rec.release, 16);
-  desire->min_epoch = cluster_disk_min_epoch_wanted (d);
-  cluster_disk_key (d, a->key);
-  if (array == NULL)
-    return;
   desire->assigned = true;
   memcpy (desire->array, array->rec.uuid, 16);
-  desire->position = d->position;
+  desire->position = position;
   desire->layout = array->rec.layout;
   desire->n = array->rec.n;
   desire->groups = array->rec.groups;
@@ -72,6 +63,25 @@ fill_disk (struct answer *a, const struct cluster_disk *d)
   desire->epoch = array->rec.epoch;
   for (unsigned m = 0; m < array->layout.members; m++)
     desire->states[m] = array->rec.member[m].state;
+}
+
+static void
+fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
+{
+  const struct cluster_array *array = d->array;
+  struct member_desire *desire = &a->desire;
+
+  desire->generation = cluster_identity (w.weftd.engine)->generation;
+  memcpy (desire->cluster, cluster_identity (w.weftd.engine)->uuid, 16);
+  memcpy (desire->release, d->rec.release, 16);
+  desire->min_epoch = cluster_disk_min_epoch_wanted (d);
+  a->same_place = array && d->knows && no_news;
+  if (!a->same_place)
+    cluster_disk_key (d, a->key);
+  if (array && !a->same_place)
+    fill_place (desire, array, d->position);
+  if (array == NULL)
+    return;
   a->has_order = cluster_join_order (w.weftd.engine, array, d->position,
                                      &a->order);
   if (!a->has_order)
@@ -123,7 +133,7 @@ weftd_fill (struct call *c, const struct cluster_output *o)
              c->from->number, o->problem->detail);
     break;
   case CLUSTER_REPLY_DISK:
-    fill_disk (a, o->disk);
+    fill_disk (a, o->disk, c->disk.same);
     break;
   case CLUSTER_REPLY_GRANT:
   case CLUSTER_REPLY_SESSION:

@@ -148,7 +148,7 @@ void disk_header_write (struct disk *d, const struct member_action *a);
 void disk_power_cut (struct disk *d);
 void disk_header_torn (struct disk *d, const struct member_action *a);
 /* 0 when a superblock is there. */
-int disk_load (struct disk *d, struct superblock *sb, bool *stale,
+int disk_load (struct disk *d, struct superblock *sb, bool *mend,
                struct intents *map);
 
 /* ---- The network (net.c) ---- */
@@ -168,6 +168,7 @@ struct answer {
   enum member_state states[PLACES_MAX];
   /* to a disk */
   struct member_desire desire;
+  bool same_place; /* as the report said, and the same key */
   uint8_t key[KEY_BYTES];
   struct cluster_join_order order;
   bool has_order;
@@ -292,6 +293,9 @@ struct member_role {
   struct call *beat;
   bool beat_due;
   uint64_t beat_at;
+  struct cluster_disk_heartbeat said; /* its last report */
+  bool taken;                         /* weftd has that */
+  struct superblock told;             /* as of the last heartbeat */
   struct answer last; /* of weftd's words */
   bool has_last;
   struct join *join;
