@@ -187,6 +187,26 @@ floor_of (const struct asked *q, unsigned i)
 }
 
 static void
+weaken (unsigned g)
+{
+  if (grains[g].floor != grains[g].promised)
+    sim_trace ("oracle: grain %u falls from %" PRIu64 " to %" PRIu64, g,
+               grains[g].floor, grains[g].promised);
+  grains[g].floor = grains[g].acked = grains[g].promised;
+  grains[g].fell = ++falls; /* what was read before is no measure any more */
+}
+
+/* A last copy is back without what it had not flushed, and a FLUSH has said so; the
+ * other copy, which still had that, now has a bad spot.
+ */
+static bool
+uncovered (const struct asked *q, unsigned g, uint64_t v, uint64_t floor)
+{
+  return reconnected && floor <= grains[g].gone &&
+         q->read_errors < w.read_errors && possible (g, v, grains[g].promised);
+}
+
+static void
 read_done (struct host *h, struct asked *q, struct array_request *r)
 {
   counters.reads_judged++;
@@ -201,6 +221,10 @@ read_done (struct host *h, struct asked *q, struct array_request *r)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
     if (q->era != era || session_ended (q->session))
       continue; /* it may be late */
+    if (!possible (g, v, floor) && uncovered (q, g, v, floor)) {
+      weaken (g);
+      continue;
+    }
     if (!possible (g, v, floor))
       sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
                 ", but it was %" PRIu64 " before",
@@ -316,16 +340,6 @@ oracle_done (struct host *h, struct asked *q, struct array_request *r)
 }
 
 /* ---- Eras, and what weakens them. ---- */
-
-static void
-weaken (unsigned g)
-{
-  if (grains[g].floor != grains[g].promised)
-    sim_trace ("oracle: grain %u falls from %" PRIu64 " to %" PRIu64, g,
-               grains[g].floor, grains[g].promised);
-  grains[g].floor = grains[g].acked = grains[g].promised;
-  grains[g].fell = ++falls; /* what was read before is no measure any more */
-}
 
 static void
 weaken_member (unsigned member)
