@@ -208,7 +208,8 @@ take_state (struct array *a, unsigned member, enum member_state state)
       && (!state_takes_part (state)
           || (old == MEMBER_IN_SYNC && state != old)))
     member_lose (a, member);
-  if (m->fresh && state_takes_part (state) && !a->stopped)
+  going = a->next.epoch && !state_takes_part (a->next.states[member]);
+  if (m->fresh && state_takes_part (state) && !going && !a->stopped)
     come_back (a, member, state);
   m->fresh = false;
   m->state = state;
@@ -218,7 +219,6 @@ take_state (struct array *a, unsigned member, enum member_state state)
     risked = unflushed (a, member) | images_drop (a->images, member);
     a->commits++;
   }
-  going = a->next.epoch && !state_takes_part (a->next.states[member]);
   if (m->lost && !m->told && !a->stopped
       && (!going || !state_takes_part (state)))
     member_tell (a, member,

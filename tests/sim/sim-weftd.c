@@ -434,7 +434,9 @@ connect_to (unsigned member)
     return;
   }
   sim_trace ("the host is connected to member %u again", member);
-  w.noticed[member] = w.said[member] = w.going[member] = false;
+  w.noticed[member] = w.said[member] = false;
+  w.going[member] = w.prepared_epoch > w.heard_epoch
+                    && w.prepared[member] == MEMBER_OUT;
   w.joined[member] = true;
   w.connected[member] = w.life[member];
   w.connected_epoch[member] = w.heard_epoch;
