@@ -50,8 +50,9 @@ def test_heartbeat_is_held_while_nothing_changes(weftd):
     m.beat()
     m.beat()
     begin = time.monotonic()
-    m.beat(wait_ms=500)
-    assert time.monotonic() - begin > 0.4
+    m.beat(wait_ms=1000)
+    # A poll ends with the tick that is nearest: some 125 ms early or late.
+    assert time.monotonic() - begin > 0.8
     # And comes back at once when something does.
     ms = [m] + members(weftd, 2)
     for other in ms[1:]:
