@@ -234,6 +234,20 @@ read_done (struct host *h, struct asked *q, struct array_request *r)
   }
 }
 
+/* A power cut came while it was under way, and the writer has not connected that
+ * member again: the part that was there may be lost, and was not sent anew.
+ */
+static bool
+cut_under_way (const struct asked *q, unsigned g)
+{
+  const struct cluster_array_record *a = store_array ();
+  bool unseen = false;
+
+  for (unsigned c = 0; c < w.layout.copies; c++)
+    unseen |= place_disk (a, w.copy[g][c].member)->unseen;
+  return unseen && grains[g].fell > q->falls;
+}
+
 static void
 write_done (struct host *h, struct asked *q, const struct array_request *r)
 {
@@ -251,7 +265,7 @@ write_done (struct host *h, struct asked *q, const struct array_request *r)
     /* An evicted host may not know it yet, and no member is fenced yet: what it
      * acknowledges is lost with it, but what is stable.
      */
-    if (over && !fua)
+    if ((over || cut_under_way (q, q->first + i)) && !fua)
       continue;
     raise_to (&g->acked, q->version);
     raise_to (&g->floor, q->version);
