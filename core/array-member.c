@@ -209,8 +209,12 @@ take_state (struct array *a, unsigned member, enum member_state state)
           || (old == MEMBER_IN_SYNC && state != old)))
     member_lose (a, member);
   going = a->next.epoch && !state_takes_part (a->next.states[member]);
-  if (m->fresh && state_takes_part (state) && !going && !a->stopped)
-    come_back (a, member, state);
+  if (m->fresh && state_takes_part (state) && !a->stopped) {
+    if (going)
+      m->told = false; /* and is told, should it stay after all */
+    else
+      come_back (a, member, state);
+  }
   m->fresh = false;
   m->state = state;
   if (state != old && state_takes_part (state))

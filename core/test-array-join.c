@@ -231,6 +231,40 @@ test_prepare_taken_over (void)
   end ();
 }
 
+/* It is connected again in an epoch that is to be followed by one without it: it is
+ * asked nothing.  If that one comes to nothing, it is told once more, for whoever
+ * told it the last time has seen it connected since.
+ */
+static void
+test_back_but_goes (bool replaced)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  begin_as ("iiii");
+  lose (0);
+  assert (notices_lost == 1);
+  commit_states (2, "iiii"); /* by which it is given back */
+  prepare (3, "oiii");
+  return_of (0);
+  commit_states (2, "iiii");
+  submit (&w);
+  for (unsigned i = 0; i < ios_count; i++)
+    assert (ios[i]->member != 0);
+  answer_all ();
+  assert (!done (&w) && notices_lost == 1);
+  if (replaced)
+    prepare (4, "iiii");
+  else
+    commit_states (4, "iiii");
+  assert (notices_lost == 2 && notice.member == 0);
+  commit_states (5, "iiii");
+  return_of (0);
+  commit_states (5, "iiii");
+  answer_all ();
+  assert (done (&w) && w.error == 0 && all_are (members[0], 1, 4096));
+  end ();
+}
+
 /* A last copy may have lost what was not flushed: a FLUSH that is under way
  * fails, and the first that begins then.
  */
@@ -466,6 +500,8 @@ main (void)
   test_prepare_loss ();
   test_prepare_replaced ();
   test_prepare_taken_over ();
+  test_back_but_goes (true);
+  test_back_but_goes (false);
   test_back (true);
   test_back (false);
   test_back_prepared (true);

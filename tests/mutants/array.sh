@@ -83,6 +83,10 @@ mutant replaced-change-is-forgotten test-array-join array-member.c \
   'a->next.promised[member]);
 }' 'false);
 }'
+mutant member-that-goes-is-asked test-array-join array-member.c \
+  'if (going)' 'if (0)'
+mutant member-that-goes-and-stays-is-not-told test-array-join array-member.c \
+  'm->told = false; /*' ';/*'
 mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-member.c \
   '  a->clear.never = true;
   flush_fail (a);' ''
