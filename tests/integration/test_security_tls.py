@@ -281,7 +281,7 @@ def test_enroll(weftd, admin):
     assert node.call("GET", "/me")[1]["role"] == "node"
 
 
-def test_tokens_of_nodes(weftd, admin):
+def test_tokens_are_good_once(weftd, admin):
     node, other = Node(weftd, "h1"), Node(weftd, "h2")
     token = node_token(admin, "h1")["token"]
 
