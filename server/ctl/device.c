@@ -236,8 +236,8 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
 {
   char mount[RECORD_PATH_BYTES], file[RECORD_PATH_BYTES];
   char pid_file[RECORD_PATH_BYTES], log[RECORD_PATH_BYTES];
-  char number[16], said[400], address[sizeof r->uri + 4096];
-  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C", number, file, address,
+  char number[16], said[400];
+  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C", number, file, r->uri,
                          r->readonly ? "-r" : NULL, NULL };
   struct uri uri;
   int e, status;
@@ -246,15 +246,14 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
   if (r->readonly) {
     argv[5] = "-r";
     argv[6] = file;
-    argv[7] = address;
+    argv[7] = r->uri;
   }
-  snprintf (address, sizeof address, "%s", r->uri);
   if (uri_parse (r->uri, &uri) == 0 && uri.tls) {
-    status = check_tls (ctl, r, &uri);
-    if (status != EXIT_OK)
-      return status;
-    snprintf (address, sizeof address, "%s%ctls-certificates=%s", r->uri,
-              strchr (r->uri, '?') ? '&' : '?', ctl->tls_dir);
+    ctl_error ("array %s: its array process at %s wants TLS, and nbdfuse can "
+               "show no certificate: attach it where the kernel has nbd, or "
+               "end that process, and this host starts its own", r->name,
+               r->uri);
+    return EXIT_FAILED;
   }
   snprintf (number, sizeof number, "%u", connections);
   record_path (r, "mnt", mount);

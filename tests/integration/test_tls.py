@@ -23,6 +23,7 @@ from arraystate import states, wait_in_sync, wait_state
 from certificates import Authority, nbd_connect
 from copies import check_copies, model_of
 from nbdkitproc import Nbdkit, NotStarted
+from weftctlproc import FAILED, ctl
 from wefttest import eventually, run
 
 UNIT = 64 << 10
@@ -86,6 +87,24 @@ def test_array(cluster, tls, seed):
     h.flush()
     check_copies(c, model_of(c, "raid-x", UNIT), lambda at, n: h.pread(n, at))
     assert h.pread(20 * MIB, 0) == data
+
+
+def test_device(cluster, ctl, tls):
+    """nbdfuse speaks TLS without a certificate of ours: that is said, and what
+    is done about it helps."""
+    c = cluster(members=3, size="61M", env=certified(tls))
+    w = ctl(c)
+    words = ["attach", "a", "--fuse", "--tls", tls]
+    said = w(*words, status=FAILED)
+    assert c.nbd in said and "end that process" in said
+    assert not any(os.scandir(w.env["WEFT_RUN_DIR"]))
+    c.terminate("array")
+    device = w(*words).strip()
+    with open(device, "r+b", buffering=0) as f:
+        f.write(b"weft" * 1024)
+        f.seek(0)
+        assert f.read(4096) == b"weft" * 1024
+    w("detach", "a")
 
 
 def test_who_has_no_good_certificate(cluster, tls, strange):
