@@ -155,6 +155,21 @@ clear_holds (const struct array *a, const struct aio *x)
   return false;
 }
 
+/* What is written on some copies only, and waits for something. */
+static void
+touch_started (struct array *a)
+{
+  const struct req *q;
+  const struct piece *p;
+
+  TAILQ_FOREACH (q, &a->requests, link)
+    TAILQ_FOREACH (p, &q->pieces, link)
+      for (unsigned c = 0; c < p->at.copies; c++)
+        if (p->started && request_writes (q->r))
+          clear_touch_range (a, p->at.copy[c].member, p->at.copy[c].offset,
+                             p->at.length);
+}
+
 /* Everything has its turn: what was written last comes next. */
 static void
 shift (struct array *a)
@@ -184,6 +199,7 @@ shift (struct array *a)
   for (unsigned i = 0; i < sizeof queues / sizeof queues[0]; i++)
     TAILQ_FOREACH (x, queues[i], link)
       clear_touch (a, x);
+  touch_started (a);
   if (any)
     rest (a);
 }

@@ -192,6 +192,22 @@ member_loss (struct array *a)
   a->lost_bytes = bytes;
 }
 
+/* It begins anew, some day: what it has of writes that are not done is not to be
+ * counted on.
+ */
+static void
+forget_written (struct array *a, unsigned member)
+{
+  struct req *q;
+  struct piece *p;
+
+  TAILQ_FOREACH (q, &a->requests, link)
+    TAILQ_FOREACH (p, &q->pieces, link)
+      for (unsigned c = 0; c < p->at.copies; c++)
+        if (p->at.copy[c].member == member)
+          p->written &= ~(1u << c);
+}
+
 /* True: it was in-sync, had something that no FLUSH has made stable, and goes.
  */
 static bool
@@ -208,6 +224,8 @@ take_state (struct array *a, unsigned member, enum member_state state)
       && (!state_takes_part (state)
           || (old == MEMBER_IN_SYNC && state != old)))
     member_lose (a, member);
+  if (m->lost && state != MEMBER_IN_SYNC)
+    forget_written (a, member);
   going = a->next.epoch && !state_takes_part (a->next.states[member]);
   if (m->fresh && state_takes_part (state) && !a->stopped) {
     if (going)

@@ -3,11 +3,12 @@
  *   room in the image buffer -> data written -> images in the buffer -> done
  *                                               (-> images written -> done)
  *
- * The bracket: with FUA, with dup = sync-client, and when the data member is
- * not in-sync.  A member that is lost but not recorded as out still counts: its
- * data waits for array_commit or array_back, its images wait in the buffer.
- * write_go looks at what is written and at what the epoch asks for, and does
- * what is missing; whatever fails only comes back to it.
+ * The bracket: with FUA, with dup = sync-client, and when the data can't be read
+ * now: its member is lost, or not in-sync.  A member that is lost but not
+ * recorded as out still counts: its data waits for array_commit or array_back,
+ * its images wait in the buffer.  write_go looks at what is written and at what
+ * the epoch asks for, and does what is missing; whatever fails only comes back
+ * to it.
  *
  * A member that joins gets its copy, of data or image, through the buffer too,
  * when a copy that is read has the write: as the state is then, whatever it was
@@ -159,7 +160,7 @@ buffer_images (struct array *a, struct piece *p)
   const struct array_request *r = p->req->r;
   struct buffered b = buffered (a, p);
   bool wait = (r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT
-              || !copy_in_sync (a, p, 0)
+              || !member_readable (a, p->at.copy[0].member)
               || (b.background && p->at.copies > 2);
 
   wait &= b.needed != 0;

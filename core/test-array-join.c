@@ -356,6 +356,27 @@ test_back_between_epochs (void)
   end ();
 }
 
+/* It is connected while another change is prepared, in which it still joins. */
+static void
+test_joins_beside_a_change (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  begin_as ("iioi");
+  commit_states (5, "iioi"); /* it joins, but is not connected yet */
+  prepare (6, "iiji");
+  return_of (2);
+  commit_states (5, "iiji");
+  submit (&w);
+  answer_all ();
+  tick ();
+  answer_all ();
+  assert (done (&w) && all_are (members[2], 1, 4096));
+  commit_states (6, "iiji");
+  assert (notices_lost == 0);
+  end ();
+}
+
 /* What was on its way to one that joins is no use when it begins anew. */
 static void
 test_joins_anew (void)
@@ -488,6 +509,171 @@ test_refuses_to_be_read (void)
   end ();
 }
 
+/* ---- A write that waits for room in the image buffer, half written. ---- */
+
+#define CROWD 44
+static struct array_request crowd[CROWD];
+
+/* An array with a small buffer, in which w is under way, and then so much on the
+ * other pair that the buffer is full.
+ */
+static void
+begin_crowded (const char *letters, struct array_request *w)
+{
+  configure ();
+  config.batches = true;
+  config.image_buffer_bytes = KiB (64);
+  config.io_timeout_ms = 60000;
+  rig_states (letters, config.states);
+  begin (LAYOUT_RAID10, 4);
+  submit (w);
+  for (uint64_t i = 0; i < CROWD; i++) {
+    crowd[i] = (struct array_request)WRITE (
+        (2 * (i / 4) + 1) * UNIT + i % 4 * 4096, 4096, ones);
+    submit (&crowd[i]);
+  }
+}
+
+/* Is there one of this member, or (ARRAY_MEMBERS_MAX) a FLUSH of any? */
+static bool
+find (unsigned member, unsigned *at)
+{
+  for (*at = 0; *at < ios_count; ++*at)
+    if (member == ARRAY_MEMBERS_MAX ? ios[*at]->kind == IO_FLUSH
+                                    : ios[*at]->member == member)
+      return true;
+  return false;
+}
+
+static void
+answer_flushes (void)
+{
+  unsigned at;
+
+  while (find (ARRAY_MEMBERS_MAX, &at))
+    answer (at, 0);
+}
+
+/* All but what is asked of this member to be read or written. */
+static void
+answer_all_but (unsigned member)
+{
+  unsigned at = 0;
+
+  while (at < ios_count)
+    if (ios[at]->kind == IO_FLUSH || ios[at]->member != member) {
+      answer (at, 0);
+      at = 0;
+    }
+    else
+      at++;
+}
+
+/* The copy that was written first goes out and joins anew, without that write,
+ * before the other one is written.
+ */
+static void
+test_written_copy_joins_anew (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+  unsigned at;
+
+  begin_crowded ("jiii", &w);
+  assert (is_io (0, IO_WRITE, 2, 0, 4096));
+  answer (0, 0);
+  assert (!done (&w)); /* the one for the joiner waits for room */
+  prepare (2, "iiii");
+  while (notices_prepared == 0)
+    answer (find (ARRAY_MEMBERS_MAX, &at) || find (3, &at) ? at : 0, 0);
+  commit_states (2, "iiii");
+  answer_all_but (0);
+  submit (&f);
+  answer_all_but (0);
+  assert (done (&f) && f.error == 0 && !done (&w));
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
+  lose (2);
+  commit_states (3, "iioi");
+  return_of (2);
+  commit_states (4, "iiji");
+  assert (array_epoch (a) == 4);
+  memcpy (members[2], members[0], 4096); /* as it may copy by then */
+  answer_all ();
+  assert (done (&w) && w.error == 0);
+  prepare (5, "iiii");
+  answer_all ();
+  assert (prepared (5));
+  commit_states (5, "iiii");
+  submit (&f);
+  answer_all ();
+  assert (done (&f) && f.error == 0);
+  assert (all_are (members[0], 1, 4096) && all_are (members[2], 1, 4096));
+  end ();
+}
+
+/* Its data is written, and the other copy's member has joined since. */
+static void
+begin_half_written (struct array_request *w)
+{
+  begin_crowded ("iioi", w);
+  return_of (2);
+  commit_states (2, "iiji");
+  answer (0, 0);
+  assert (!done (w)); /* its image waits for room */
+  prepare (3, "iiii");
+  answer_flushes ();
+  assert (prepared (3) && !done (w));
+  commit_states (3, "iiii");
+}
+
+/* It is not answered for by a member that is to go out: the other copy is. */
+static void
+test_written_copy_goes (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+  unsigned at;
+
+  begin_half_written (&w);
+  prepare (4, "oiii");
+  answer_flushes ();
+  assert (prepared (4));
+  while (!done (&w)) {
+    for (at = 0; at < ios_count && ios[at]->member == 2; at++)
+      ;
+    answer (at < ios_count ? at : 0, 0);
+  }
+  assert (all_are (members[2], 1, 4096));
+  answer_all ();
+  commit_states (4, "oiii");
+  answer_all ();
+  end ();
+}
+
+/* The copies differ for as long as it waits: no bit falls there. */
+static void
+test_written_copy_keeps_its_bit (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+  unsigned clears = 0;
+
+  begin_half_written (&w);
+  for (unsigned i = 0; i < 40; i++) {
+    tick_after (1000 * MS);
+    answer_flushes ();
+    for (unsigned at = ios_count; at-- > 0;)
+      if (ios[at]->kind == IO_BATCH && ios[at]->member < 2) {
+        assert (ios[at]->member != 0);
+        clears++; /* the other pair's: they may fall */
+        answer (at, 0);
+      }
+  }
+  assert (clears > 0 && !done (&w));
+  answer_all ();
+  tick_after (1000 * MS);
+  answer_all ();
+  assert (done (&w) && all_are (members[2], 1, 4096));
+  end ();
+}
+
 int
 main (void)
 {
@@ -507,10 +693,14 @@ main (void)
   test_back_prepared (true);
   test_back_prepared (false);
   test_back_between_epochs ();
+  test_joins_beside_a_change ();
   test_joins_anew ();
   test_epoch ();
   test_no_overtaking ();
   test_too_slow ();
   test_refuses_to_be_read ();
+  test_written_copy_joins_anew ();
+  test_written_copy_goes ();
+  test_written_copy_keeps_its_bit ();
   return 0;
 }

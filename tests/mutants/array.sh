@@ -8,7 +8,9 @@ mutant degraded-ack-before-commit sim array-write.c \
   'if (direct && !member_readable (a, data->member)) {' \
   'if (direct && !member_readable (a, data->member)) { piece_end (a, p); return;'
 mutant degraded-ack-before-image sim array-write.c \
-  '!copy_in_sync (a, p, 0)' 'false'
+  '!member_readable (a, p->at.copy[0].member)' 'false'
+mutant ack-by-a-copy-that-goes test-array-join array-write.c \
+  '!member_readable (a, p->at.copy[0].member)' '!copy_in_sync (a, p, 0)'
 mutant fua-does-not-wait sim array-write.c \
   'bool wait = (r->flags & ARRAY_FUA) ||' 'bool wait ='
 mutant image-without-fua sim array-io.c \
@@ -87,6 +89,10 @@ mutant member-that-goes-is-asked test-array-join array-member.c \
   'if (going)' 'if (0)'
 mutant member-that-goes-and-stays-is-not-told test-array-join array-member.c \
   'm->told = false; /*' ';/*'
+mutant copy-that-went-is-counted test-array-join array-member.c \
+  '    forget_written (a, member);
+  going' '    ;
+  going'
 mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-member.c \
   '  a->clear.never = true;
   flush_fail (a);' ''
@@ -104,6 +110,9 @@ mutant clear-after-too-early-a-flush sim array-clear.c \
   'if (!q->error && q->shift == a->clear.shifts)' 'if (!q->error)'
 mutant clear-what-is-in-flight sim array-clear.c \
   '      clear_touch (a, x);' '      ;'
+mutant clear-what-is-half-written test-array-join array-clear.c \
+  '  touch_started (a);
+' ''
 mutant clear-what-was-written-since sim array-clear.c \
   '(*chunk)->rested[word] &= ~bit;' ''
 mutant clear-while-degraded sim array-clear.c \
