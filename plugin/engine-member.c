@@ -72,15 +72,14 @@ void
 engine_prepare (struct engine *e, uint64_t epoch,
                 const enum member_state states[])
 {
-  enum member_state seen[ARRAY_MEMBERS_MAX];
   struct turn t;
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
   if (epoch > e->epoch && epoch > e->prepared) {
     e->prepared = epoch;
-    engine_states (states, e->joined, e->members, seen);
-    array_prepare (e->array, epoch, seen, engine_now_ns ());
+    /* Not as seen: a joiner may be connected before the commit. */
+    array_prepare (e->array, epoch, states, engine_now_ns ());
   }
   turn_end (e, &t);
 }

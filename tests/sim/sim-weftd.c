@@ -477,7 +477,6 @@ hear_commit (const struct event *e)
 static void
 hear_prepare (const struct event *e)
 {
-  enum member_state seen[ARRAY_MEMBERS_MAX] = { 0 };
   bool news = e->epoch > w.heard_epoch && e->epoch > w.prepared_epoch;
 
   for (unsigned i = 0; i < members () && news; i++)
@@ -487,15 +486,14 @@ hear_prepare (const struct event *e)
         push_states (EVENT_PREPARE, e->epoch, e->states);
       return;
     }
-  see (e->states, seen);
   if (news) {
     w.prepared_epoch = e->epoch;
-    memcpy (w.prepared, seen, sizeof w.prepared);
+    memcpy (w.prepared, e->states, sizeof w.prepared);
     for (unsigned i = 0; i < members (); i++)
-      w.going[i] |= seen[i] == MEMBER_OUT;
+      w.going[i] |= e->states[i] == MEMBER_OUT;
     judge_prepares ();
   }
-  array_prepare (w.array, e->epoch, seen, sim_now);
+  array_prepare (w.array, e->epoch, e->states, sim_now);
   world_take_outputs ();
 }
 

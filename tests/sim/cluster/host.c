@@ -171,13 +171,10 @@ may_prepare (const struct host *h)
 static void
 prepare (struct host *h)
 {
-  enum member_state seen[PLACES_MAX];
-
   TRACE (&h->proc, "prepares epoch %" PRIu64, h->change);
   h->asked = h->change;
-  links_seen (h, h->change_states, seen);
   steps++;
-  array_prepare (h->engine, h->change, seen, sim_now);
+  array_prepare (h->engine, h->change, h->change_states, sim_now);
   host_take (h);
 }
 
