@@ -190,7 +190,7 @@ connect_thread (void *opaque)
   l->epoch = control_newest (c)->epoch;
   copied = map_member_copy (&mm, &control_newest (c)->member[m]);
   pthread_mutex_unlock (&c->lock);
-  engine_break (c->engine, m); /* the old one, if it is a stale one */
+  engine_sever (c->engine, m); /* from the old one, if it is a stale one */
   if (copied) {
     p = open_peer (c, m, &mm, why, sizeof why);
     strcpy (name, mm.name);

@@ -15,7 +15,7 @@
 
 #include "engine-internal.h"
 
-#define REPLACE_WAIT_MS 5000
+#define SEVER_MS 5000
 
 void
 engine_states (const enum member_state states[], const bool joined[],
@@ -159,14 +159,11 @@ is_over (const struct peer *p)
           atomic_load_explicit (&p->senders, memory_order_acquire) == 0);
 }
 
-/* Break the old connection and wait until nothing is in flight there, nor the
- * notice of its loss, which must not be taken for the new one's.
- */
-static bool
-wait_over (struct engine *e, unsigned member)
+bool
+engine_sever (struct engine *e, unsigned member)
 {
   const struct timespec pause = { .tv_nsec = 2000000 };
-  uint64_t until = engine_now_ns () + MS (REPLACE_WAIT_MS);
+  uint64_t until = engine_now_ns () + MS (SEVER_MS);
   struct peer *p;
   bool over;
 
@@ -192,7 +189,7 @@ engine_replace (struct engine *e, struct peer *peer)
   struct turn t;
   bool over;
 
-  if (!wait_over (e, member))
+  if (!engine_sever (e, member))
     return false;
   pthread_mutex_lock (&e->swap_lock);
   atomic_store (&e->swapping, true);

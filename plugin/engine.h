@@ -62,6 +62,10 @@ bool engine_replace (struct engine *e, struct peer *peer);
 
 /* The connection to a member is no use any more: it is lost. */
 void engine_break (struct engine *e, unsigned member);
+/* That, and it waits until nothing is in flight there, nor the notice of its loss,
+ * which must not be taken for that of the next connection.  False: not in time.
+ */
+bool engine_sever (struct engine *e, unsigned member);
 
 /* As in core/array.h. */
 uint64_t engine_epoch (struct engine *e);
