@@ -92,6 +92,7 @@ admit (struct array *a, struct piece *p, unsigned images)
       piece_move (a, p, PIECE_SPACE);
   }
   else {
+    a->clear.never |= p->started; /* one copy has it, another has not */
     req_fail (a, p->req, error);
     piece_end (a, p);
   }
