@@ -149,7 +149,7 @@ choose (struct config *c)
   c->dup = c->kind != LAYOUT_RAIDX && sim_chance (30) ? DUP_SYNC_CLIENT
                                                       : DUP_ASYNC_CLIENT;
   c->image_age_ms = 1 + sim_below (300);
-  c->image_buffer_bytes = MiB (1);
+  c->image_buffer_bytes = KiB (64) << sim_below (5);
   c->io_timeout_ms = 500 + sim_below (4000);
   c->connect_ms = 500 + sim_below (3000);
   c->faults_ms = sim_chance (10) ? 0 : 200 + sim_below (6000);
