@@ -407,14 +407,32 @@ cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
 }
 
 bool
+cluster_array_keeps (const struct cluster_array *a, const uint8_t states[])
+{
+  bool before[ARRAY_MEMBERS_MAX], after[ARRAY_MEMBERS_MAX], any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_disk *d = a->disk[m];
+    bool in_sync = a->rec.member[m].state == MEMBER_IN_SYNC;
+    bool goes = in_sync && states[m] != MEMBER_IN_SYNC;
+
+    before[m] = !in_sync || (!goes && (d->old_copy || d->failed));
+    after[m] = before[m] || goes;
+    any |= goes;
+  }
+  return !any || layout_loss (&a->layout, after, NULL) ==
+                   layout_loss (&a->layout, before, NULL);
+}
+
+bool
 cluster_array_can_leave_out (const struct cluster_array *a, unsigned member)
 {
-  bool out[ARRAY_MEMBERS_MAX];
+  uint8_t states[ARRAY_MEMBERS_MAX];
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    out[m] = m == member || a->rec.member[m].state != MEMBER_IN_SYNC ||
-             a->disk[m]->old_copy;
-  return layout_loss (&a->layout, out, NULL) == 0;
+    states[m] = (uint8_t) a->rec.member[m].state;
+  states[member] = MEMBER_OUT;
+  return cluster_array_keeps (a, states);
 }
 
 void

@@ -341,6 +341,12 @@ cluster_disk_meet (struct cluster *c, struct cluster_disk *d)
     cluster_put_disk (c, d);
 }
 
+bool
+cluster_disk_unmet (const struct cluster_disk *d)
+{
+  return d->heard && strcmp (d->instance, d->rec.instance) != 0;
+}
+
 /* Somebody writes to it who knows of the process that was: of its next one he is
  * told by a change of epoch only.
  */

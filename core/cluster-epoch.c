@@ -89,6 +89,8 @@ cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
       cluster_disk_wake (c, a->disk[m]);
     if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)
       a->rec.member[m].reset = true; /* while it is known to be one */
+    else if (states[m] == MEMBER_IN_SYNC)
+      a->rec.member[m].reset = false; /* it does not go after all */
   }
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
@@ -141,12 +143,11 @@ cluster_epoch_needs_sessions (const struct cluster *c,
   const struct cluster_session *s;
   bool others = false;
 
-  /* A silent reader may be heard of again before the COMMIT, unless that comes at
-   * once.
+  /* Also a silent reader: it may be heard of again, and reads by the new epoch,
+   * where the writer may have in its buffer only what the other copies lack.
    */
   TAILQ_FOREACH (s, &c->sessions, link)
     others |= s != except && !s->rec.ended &&
-              (s->rec.writable || s->alive || except == NULL) &&
               cluster_uuid_equal (s->rec.array, a->rec.uuid);
   for (unsigned m = 0; m < a->layout.members; m++) {
     enum member_state is = a->rec.member[m].state;
@@ -187,9 +188,9 @@ cluster_epoch_reborn (const struct cluster *c, const struct cluster_array *a,
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
 
-  return writer && writer->alive && a->disk[member]->heard &&
+  return writer && writer->alive &&
          a->rec.member[member].state == MEMBER_IN_SYNC &&
-         strcmp (a->disk[member]->instance, a->disk[member]->rec.instance) != 0;
+         cluster_disk_unmet (a->disk[member]);
 }
 
 bool
@@ -235,6 +236,7 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                  a->rec.member_bytes >> 20);
   if (member->state == MEMBER_JOINING)
     cluster_job_rebuilt (c, a, m, state);
+  member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;
   member->state = state;
   member->since_wall_ms = c->wall_ms;
   if (state == MEMBER_IN_SYNC)
@@ -243,14 +245,16 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
 }
 
 /* A member of its group that it may have copied from goes out, and with it a
- * write that no other copy got: what the joiner has is not to be trusted.
+ * write that no other copy got: what the joiner has is not to be trusted, nor what
+ * one has that was a joiner when it went out itself.
  */
 static bool
 source_goes (const struct cluster_array *a, unsigned member)
 {
   unsigned first = member - member % a->layout.n;
 
-  if (a->layout.copies <= 2 || a->rec.member[member].state != MEMBER_JOINING)
+  if (a->layout.copies <= 2 || (a->rec.member[member].state != MEMBER_JOINING &&
+                                !a->rec.member[member].partly))
     return false;
   for (unsigned m = first; m < first + a->layout.n; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC &&
@@ -312,6 +316,33 @@ spent (const struct cluster_array *a)
 }
 
 void
+cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
+                    const bool confirm[])
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    states[m] = (uint8_t) a->rec.member[m].state;
+  cluster_epoch_prepare (c, a, states, confirm, false);
+  cluster_epoch_advance (c, a);
+}
+
+/* One that is just to go out has the last copy by now: what was to be the other one
+ * has failed, or is an old copy of its disk.  So it stays.  (Without a writer all
+ * are fenced, as ever.)
+ */
+static void
+keep_last (struct cluster *c, struct cluster_array *a)
+{
+  bool confirm[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    confirm[m] = a->rec.member[m].state != MEMBER_OUT &&
+                 (a->rec.change.confirm[m] || !cluster_array_writer (c, a));
+  cluster_epoch_stay (c, a, confirm);
+}
+
+void
 cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_change old = a->rec.change;
@@ -319,6 +350,10 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 
   if (old.epoch == 0 || c->read_only[0])
     return;
+  if (!cluster_array_keeps (a, old.states)) {
+    keep_last (c, a);
+    return;
+  }
   if (spent (a))
     cluster_epoch_prepare (c, a, old.states, old.confirm, old.sessions);
   for (unsigned m = 0; m < a->layout.members; m++)
@@ -344,32 +379,31 @@ gone (const struct cluster *c, const struct cluster_disk *d)
  * nobody is granted anything by it: when only those are missing that are gone, it
  * is committed without their word.  They are to be fenced all the same, when they
  * are back, and nobody copies from them before.  (Joiners: cluster_rebuild_tick.)
+ * Nobody goes out by it: nothing was written without him, and who was to stay may
+ * be gone for good.
  */
 static void
 give_up (struct cluster *c, struct cluster_array *a)
 {
+  const struct cluster_change *change = &a->rec.change;
   const struct cluster_session *s;
+  bool confirm[ARRAY_MEMBERS_MAX], leaves = false;
 
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
     if (cluster_epoch_waits_for (a, m) &&
         (a->rec.member[m].state != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
       return;
+    confirm[m] = a->rec.member[m].state != MEMBER_OUT;
+    leaves |= a->rec.member[m].state == MEMBER_IN_SYNC &&
+              change->states[m] == MEMBER_OUT;
+  }
   TAILQ_FOREACH (s, &c->sessions, link)
     if (cluster_epoch_waits_for_session (a, s))
       return;
-  commit (c, a);
-}
-
-void
-cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
-                    const bool confirm[])
-{
-  uint8_t states[ARRAY_MEMBERS_MAX];
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = (uint8_t) a->rec.member[m].state;
-  cluster_epoch_prepare (c, a, states, confirm, false);
-  cluster_epoch_advance (c, a);
+  if (leaves)
+    cluster_epoch_stay (c, a, confirm);
+  else
+    commit (c, a);
 }
 
 /* Is a member to be fenced and given back to the writer?  asked: that is under

@@ -212,6 +212,10 @@ bool cluster_disk_usable (const struct cluster *c,
 void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
 /* Whoever writes is to know of the process that serves it now. */
 void cluster_disk_meet (struct cluster *c, struct cluster_disk *d);
+/* He does not yet: another one serves it than the one to which he may be sending.
+ * (Where nobody writes, that is so until a change of epoch ends, at most.)
+ */
+bool cluster_disk_unmet (const struct cluster_disk *d);
 /* There is none of this UUID (d is NULL), or nothing may be changed: refuses, and
  * answers true.
  */
@@ -256,7 +260,12 @@ void cluster_array_leave_out (const struct cluster_array *a, unsigned member,
 /* Must sessions be prepared before these states are the array's? */
 bool cluster_array_concerns_sessions (const struct cluster_array *a,
                                       const uint8_t states[]);
-/* Would every byte have a copy without this member?  An old one is none. */
+/* Has every byte a copy in these states that has one now?  One that stays, and is
+ * old or has failed, is none; nor is one that is not yet in-sync.
+ */
+bool cluster_array_keeps (const struct cluster_array *a,
+                          const uint8_t states[]);
+/* Without this member? */
 bool cluster_array_can_leave_out (const struct cluster_array *a,
                                   unsigned member);
 

@@ -90,7 +90,7 @@ refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
 
   without (c, a, member, states);
   if (a->rec.member[member].state != MEMBER_IN_SYNC ||
-      !cluster_epoch_loses (a, states))
+      cluster_array_keeps (a, states))
     return false;
   if (s->rec.writable)
     keep (c, s, a, member);

@@ -57,7 +57,7 @@ cluster_member_give (struct cluster *c, struct cluster_array *a,
   assert (m->state == MEMBER_OUT && d->array == NULL);
   cluster_array_unlink (c, a, member);
   memcpy (m->disk, d->rec.uuid, 16);
-  m->held = m->reset = false;
+  m->held = m->reset = m->partly = false;
   m->confirmed = CONFIRMED_BY_NONE;
   m->since_wall_ms = c->wall_ms;
   snprintf (m->reason, sizeof m->reason, "it is new in this place");

@@ -38,16 +38,6 @@ serves (const struct cluster_disk *d)
   return d->heard && d->alive && !d->failed && d->took_place && !d->old_copy;
 }
 
-/* Another process serves it than the one to which whoever writes may be sending. */
-static bool
-unmet (const struct cluster *c, const struct cluster_array *a, unsigned member)
-{
-  const struct cluster_disk *d = a->disk[member];
-
-  return d->heard && cluster_array_writer (c, a) &&
-         strcmp (d->instance, d->rec.instance) != 0;
-}
-
 /* Why a joining member is waited for no longer; NULL: it is. */
 static const char *
 broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
@@ -59,7 +49,7 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
     return "it does not confirm";
   /* Its order is of an epoch that it takes no more, or in which it is sent nothing. */
   if (a->rec.member[member].state == MEMBER_JOINING && serves (d) &&
-      (d->min_epoch > a->rec.member[member].fence || unmet (c, a, member)) &&
+      (d->min_epoch > a->rec.member[member].fence || cluster_disk_unmet (d)) &&
       !(a->rec.change.epoch && a->rec.change.confirm[member]))
     return "it was started again";
   return d->failed                    ? "it has failed"
@@ -200,7 +190,7 @@ reset (struct cluster *c, struct cluster_array *a, unsigned m)
   if (!member->reset || !d->heard)
     return;
   if (d->blank) {
-    member->reset = false;
+    member->reset = member->partly = false;
     cluster_put_array (c, a);
   }
   else if (cluster_uuid_is_zero (d->rec.release)) {
@@ -251,7 +241,7 @@ finish (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     if (states[m] == MEMBER_JOINING && serves (a->disk[m]) &&
         cluster_rebuild_synced (a, m) && writer_sends (c, a, m) &&
-        !unmet (c, a, m)) {
+        !cluster_disk_unmet (a->disk[m])) {
       states[m] = MEMBER_IN_SYNC;
       any = true;
     }
@@ -299,7 +289,7 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
   unsigned first = member - member % a->layout.n;
 
   if (r->state != MEMBER_JOINING || !writer_sends (c, a, member) ||
-      unmet (c, a, member) ||
+      cluster_disk_unmet (a->disk[member]) ||
       (a->rec.change.epoch && a->rec.change.confirm[member]))
     return false;
   for (unsigned m = first; m < first + a->layout.n; m++)

@@ -59,6 +59,8 @@ struct cluster_member {
   bool held;   /* out, and not taken back by itself: an administrator said so */
   bool reset;  /* what it has is not its own old self (an old copy, another
                   disk): it forgets its place, and is rebuilt in full */
+  bool partly; /* it was joining when it went out: what it has copied may be lost
+                  with a source that goes out after it */
   bool paused; /* its rebuild */
   uint64_t floor, ceiling; /* of its rebuild, bytes a second; 0: the default
                               floor, no ceiling */

@@ -374,6 +374,11 @@ check_array (const struct cluster *c, const struct cluster_array *a)
     const struct cluster_disk *d = a->disk[m];
 
     assert (d && d->array == a && d->position == m);
+    /* A joiner that is not known where nobody writes will be with the change. */
+    assert (a->rec.member[m].state != MEMBER_JOINING ||
+            cluster_array_writer (c, a) || !cluster_disk_unmet (d) ||
+            a->rec.change.confirm[m] ||
+            (a->rec.change.epoch && a->rec.change.states[m] == MEMBER_OUT));
     assert (cluster_uuid_is_zero (d->rec.release) ||
             (a->rec.member[m].reset &&
              cluster_uuid_equal (d->rec.release, a->rec.uuid)));

@@ -124,6 +124,41 @@ test_late_members (void)
   world_end (&w);
 }
 
+/* An attach was to start without a member that is away, but came to nothing, for the
+ * other copy is gone, too, and has not confirmed that.  Nobody wrote: so the member
+ * is as good as ever when it is back.  killed: weftd dies before it refuses.
+ */
+static void
+test_came_to_nothing (bool killed)
+{
+  static struct world w;
+  struct host *h = &w.host[0];
+
+  world_init (&w, 4);
+  make_array (&w, "a");
+  cut_off (&w.disk[3]);
+  live_on (&w, 44); /* it is missing for long enough */
+  cut_off (&w.disk[2]);
+  live_on (&w, 2); /* which has not been noticed yet */
+  host_attach (&w, h, "a");
+  live (&w);
+  assert (rec (&w)->change.states[3] == MEMBER_OUT);
+  if (killed)
+    reincarnate (&w);
+  else {
+    UNTIL (&w, h->op == 0);
+    assert (!h->attached && strcmp (h->code, "member-missing") == 0);
+  }
+  live_on (&w, 8);
+  w.disk[3].alive = true;
+  w.disk[3].op = 0;
+  live_on (&w, 60);
+  assert (rec (&w)->member[3].state == MEMBER_IN_SYNC);
+  attach_until_granted (&w, h, "a");
+  assert (h->states[2] == MEMBER_OUT && h->states[3] == MEMBER_IN_SYNC);
+  world_end (&w);
+}
+
 /* Nobody who lives waits for a clock: members and hosts are told at once. */
 static void
 test_no_waits (void)
@@ -217,6 +252,32 @@ test_reader (void)
   pump (&w);
   m = said (&w, in.op);
   expect_refused (&m, CLUSTER_CONFLICT, "in-use");
+  world_end (&w);
+}
+
+/* A silent reader may be heard of again and then reads by the newest epoch: what the
+ * writer has for a member that goes out is to be where he looks by then.
+ */
+static void
+test_reader_silent (void)
+{
+  static struct world w;
+  struct host *h = &w.host[0], *reader = &w.host[2];
+
+  healthy (&w);
+  attach_until_granted (&w, reader, "a");
+  reader->alive = false;
+  reader->beat_op = 0;
+  live_on (&w, 60);
+  assert (!cluster_session_find (w.c, reader->session)->alive);
+  h->busy = true;
+  cut_off (&w.disk[1]);
+  lost (&w, h, 1);
+  live_on (&w, 8);
+  assert (rec (&w)->member[1].state == MEMBER_IN_SYNC);
+  assert (rec (&w)->change.states[1] == MEMBER_OUT);
+  h->busy = false;
+  UNTIL (&w, rec (&w)->member[1].state == MEMBER_OUT);
   world_end (&w);
 }
 
@@ -445,9 +506,12 @@ main (void)
   test_late_member ();
   test_reader_again ();
   test_late_members ();
+  test_came_to_nothing (false);
+  test_came_to_nothing (true);
   test_no_waits ();
   test_spent_number ();
   test_reader ();
+  test_reader_silent ();
   test_degraded ();
   test_degraded_readers ();
   test_takeover ();

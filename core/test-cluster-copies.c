@@ -1,5 +1,5 @@
 /* test-cluster-copies.c: what a member's disk was once is never taken for what it
- * is.
+ * is, and no other copy goes out beside it.
  */
 
 #include <config.h>
@@ -26,6 +26,19 @@ stop (struct rig *r, unsigned m)
 {
   r->disk[m].dead = true;
   UNTIL (r, !array (r)->disk[m]->alive);
+}
+
+/* As it is now, before more is written to it. */
+static struct fake_disk
+yesterday_of (struct rig *r, unsigned m)
+{
+  struct fake_disk yesterday;
+
+  rounds (r, 60);
+  yesterday = r->disk[m];
+  r->disk[m].sequence += 5;
+  rounds (r, 60);
+  return yesterday;
 }
 
 static bool
@@ -424,6 +437,159 @@ test_clone (void)
   cluster_free (r.c);
 }
 
+/* A member that the writer reports stays where weftd knows that the other one is an
+ * old copy, though that can't go out itself, for the writer waits for a third one.
+ */
+static void
+test_beside_old_copy (void)
+{
+  struct rig r;
+  unsigned last = attach_without_first (&r), old = last == 1 ? 2 : 1;
+  unsigned good = 1 + 2 + 3 - last - old;
+  struct fake_disk yesterday = yesterday_of (&r, old);
+
+  stop (&r, last);
+  report (&r, last);
+  assert (cluster_array_writer (r.c, array (&r))->lost[last]);
+  stop (&r, old);
+  put (&r, old, &yesterday);
+  UNTIL (&r, array (&r)->disk[old]->old_copy);
+  assert (state (&r, old) == MEMBER_IN_SYNC);
+  report (&r, good);
+  assert (state (&r, good) == MEMBER_IN_SYNC);
+  assert (cluster_array_writer (r.c, array (&r))->lost[good]);
+  cluster_free (r.c);
+}
+
+/* The same where it has failed: the writer, who is idle, does not know that yet. */
+static void
+test_beside_failed (void)
+{
+  struct rig r;
+
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
+  attach (&r, true);
+  r.disk[1].failed = true;
+  UNTIL (&r, array (&r)->disk[1]->failed);
+  assert (state (&r, 1) == MEMBER_IN_SYNC);
+  report (&r, 0); /* a connection that broke */
+  assert (state (&r, 0) == MEMBER_IN_SYNC);
+  UNTIL (&r, !cluster_array_writer (r.c, array (&r))->lost[0]); /* given back */
+  report (&r, 1);
+  assert (state (&r, 0) == MEMBER_IN_SYNC && state (&r, 1) == MEMBER_OUT);
+  cluster_free (r.c);
+}
+
+/* Disk 0 is to go out, for its node is drained, and whoever writes prepares slowly:
+ * meanwhile an old copy is put in the place of another member.
+ */
+static void
+old_copy_beside_change (struct rig *r, unsigned members)
+{
+  struct fake_disk yesterday;
+
+  rig_init (r, 0);
+  make_array_of (r, "a", LAYOUT_RAID1, 0, members);
+  attach (r, true);
+  yesterday = yesterday_of (r, 1);
+  r->lags = true;
+  DONE (r, cluster_node_drain (r->c, in, "n1", true));
+  UNTIL (r, array (r)->rec.change.states[0] == MEMBER_OUT &&
+              array (r)->rec.change.epoch);
+  put (r, 1, &yesterday);
+  UNTIL (r, array (r)->disk[1]->old_copy);
+  assert (state (r, 0) == MEMBER_IN_SYNC);
+}
+
+/* Then it stays: first the other one is rebuilt. */
+static void
+test_old_copy_beside_change (void)
+{
+  struct rig r;
+
+  old_copy_beside_change (&r, 2);
+  r.lags = false;
+  for (unsigned i = 0; array (&r)->disk[1]->old_copy; i++) {
+    assert (i < 4000 && state (&r, 0) == MEMBER_IN_SYNC);
+    round_of (&r);
+  }
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  assert (state (&r, 0) == MEMBER_IN_SYNC);
+  UNTIL (&r, cluster_node_drained (r.c, "n1"));
+  cluster_free (r.c);
+}
+
+/* Of three copies it may go; but not two of them, and the old one stays. */
+static void
+test_old_copy_beside_two (void)
+{
+  struct rig r;
+
+  old_copy_beside_change (&r, 3);
+  assert (array (&r)->rec.change.states[0] == MEMBER_OUT);
+  report (&r, 2);
+  assert (array (&r)->rec.change.states[2] != MEMBER_OUT);
+  r.lags = false;
+  rounds (&r, 4);
+  assert (state (&r, 0) == MEMBER_IN_SYNC || state (&r, 2) == MEMBER_IN_SYNC);
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC &&
+               cluster_node_drained (r.c, "n1"));
+  cluster_free (r.c);
+}
+
+/* A last copy is an old one, and a member of the other pair was started again: that
+ * one goes out to be caught up, and nothing of it is told as lost.
+ */
+static void
+test_old_copy_elsewhere (void)
+{
+  struct rig r;
+  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
+  struct fake_disk yesterday = yesterday_of (&r, last);
+  uint64_t fence;
+
+  put (&r, last, &yesterday);
+  UNTIL (&r, array (&r)->disk[last]->old_copy);
+  fence = array (&r)->rec.member[other].fence;
+  put (&r, other, &r.disk[other]);
+  UNTIL (&r, state (&r, other) == MEMBER_OUT);
+  assert (array (&r)->rec.member[other].fence == fence);
+  cluster_free (r.c);
+}
+
+/* An old copy was to go out, and does not, for the other one is lost just then; the
+ * disk itself comes back.  When it goes out one day it is not rebuilt in full.
+ */
+static void
+test_not_out_after_all (void)
+{
+  struct rig r;
+  struct fake_disk yesterday, right;
+
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
+  attach (&r, true);
+  yesterday = yesterday_of (&r, 1);
+  right = r.disk[1];
+  r.lags = true;
+  put (&r, 1, &yesterday);
+  UNTIL (&r, array (&r)->rec.change.epoch);
+  assert (array (&r)->rec.change.states[1] == MEMBER_OUT);
+  report (&r, 0);
+  r.disk[1] = right; /* the process that was */
+  r.disk[1].op = 0;
+  rounds (&r, 8);
+  assert (!array (&r)->disk[1]->old_copy && state (&r, 1) == MEMBER_IN_SYNC);
+  r.lags = false;
+  UNTIL (&r, r.epoch == array (&r)->rec.epoch && !array (&r)->rec.change.epoch);
+  rounds (&r, 80);
+  lose (&r, 1);
+  UNTIL (&r, r.disk[1].join.phase == CLUSTER_JOIN_COPYING);
+  assert (!r.disk[1].full);
+  cluster_free (r.c);
+}
+
 int
 main (void)
 {
@@ -442,5 +608,11 @@ main (void)
   test_old_copy_moves ();
   test_old_clone ();
   test_clone ();
+  test_beside_old_copy ();
+  test_beside_failed ();
+  test_old_copy_beside_change ();
+  test_old_copy_beside_two ();
+  test_old_copy_elsewhere ();
+  test_not_out_after_all ();
   return 0;
 }

@@ -67,22 +67,6 @@ test_lives (void)
   cluster_free (r.c);
 }
 
-/* A raid-10 is attached without its first member: which one can't it do without? */
-static unsigned
-attach_without_first (struct rig *r)
-{
-  unsigned last = 1;
-
-  rig_init (r, 0);
-  make_array_of (r, "a", LAYOUT_RAID10, 0, 4);
-  r->disk[0].dead = true;
-  attach (r, true);
-  assert (state (r, 0) == MEMBER_OUT);
-  while (cluster_array_can_leave_out (array (r), last))
-    last++;
-  return last;
-}
-
 /* A last copy that was started again beside a writer: nobody gets to it before that
  * one has it back, also by a later epoch, and if weftd is started in between.
  */

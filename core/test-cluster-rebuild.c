@@ -144,6 +144,33 @@ test_group (void)
   cluster_free (r.c);
 }
 
+/* The same where the joiner goes out before what it may have copied from. */
+static void
+test_joiner_before_source (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[1];
+
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID1, 0, 3);
+  attach (&r, true);
+  d->stuck = true;
+  lose (&r, 1);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  d->full = false;
+  d->dead = true;
+  UNTIL (&r, state (&r, 1) == MEMBER_OUT);
+  restart (&r); /* of weftd, who knows it all the same */
+  r.disk[2].dead = true;
+  rounds (&r, 8);
+  lose (&r, 2);
+  d->dead = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_JOINING &&
+               d->join.phase == CLUSTER_JOIN_COPYING);
+  assert (d->full);
+  cluster_free (r.c);
+}
+
 /* A source that was started again takes none of the joiner's tokens: there are
  * new ones, and the joiner goes on where it is.
  */
@@ -542,6 +569,7 @@ main (void)
   test_back ();
   test_joiner_gone ();
   test_group ();
+  test_joiner_before_source ();
   test_source_again ();
   test_unfenced_source (false);
   test_unfenced_source (true);

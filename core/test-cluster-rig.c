@@ -411,6 +411,21 @@ attach (struct rig *r, bool writable)
   }
 }
 
+unsigned
+attach_without_first (struct rig *r)
+{
+  unsigned last = 1;
+
+  rig_init (r, 0);
+  make_array_of (r, "a", LAYOUT_RAID10, 0, 4);
+  r->disk[0].dead = true;
+  attach (r, true);
+  assert (state (r, 0) == MEMBER_OUT);
+  while (cluster_array_can_leave_out (array (r), last))
+    last++;
+  return last;
+}
+
 void
 detach (struct rig *r)
 {

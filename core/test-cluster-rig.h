@@ -101,6 +101,9 @@ void lose (struct rig *r, unsigned m);
 /* One report; whatever comes of it. */
 void report (struct rig *r, unsigned m);
 
+/* A raid-10 is attached without its first member: which one can't it do without? */
+unsigned attach_without_first (struct rig *r);
+
 /* Run the scenario with a kill at each of its steps.  It returns whether there
  * were so many.
  */

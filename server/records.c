@@ -85,15 +85,15 @@ change_json (const struct cluster_change *c, unsigned members)
 static json_t *
 member_json (const struct cluster_member *m)
 {
-  return json_pack ("{so ss so so so so sb sb sb so so ss}", "disk",
+  return json_pack ("{so ss so so so so sb sb sb sb so so ss}", "disk",
                     text_uuid (m->disk), "state", member_state_name (m->state),
                     "fence", number (m->fence), "confirmed",
                     number (m->confirmed), "since_ms",
                     number (m->since_wall_ms), "reason",
                     text_string (m->reason), "held", m->held, "reset",
-                    m->reset, "paused", m->paused, "floor", number (m->floor),
-                    "ceiling", number (m->ceiling), "moved_from",
-                    m->moved_from);
+                    m->reset, "partly", m->partly, "paused", m->paused, "floor",
+                    number (m->floor), "ceiling", number (m->ceiling),
+                    "moved_from", m->moved_from);
 }
 
 static json_t *
@@ -297,6 +297,8 @@ parse_member (struct fields *g, struct cluster_member *member)
     fields_bool (g, "held", &member->held);
   if (fields_has (g, "reset"))
     fields_bool (g, "reset", &member->reset);
+  if (fields_has (g, "partly"))
+    fields_bool (g, "partly", &member->partly);
   if (fields_has (g, "paused"))
     fields_bool (g, "paused", &member->paused);
   if (fields_has (g, "floor"))

@@ -51,7 +51,25 @@ mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
 # Members that go out.
 mutant last-copy-goes-out "sim-cluster test-cluster-lost" cluster-lost.c \
   'if (a->rec.member[member].state != MEMBER_IN_SYNC ||
-      !cluster_epoch_loses (a, states))' 'if (1)'
+      cluster_array_keeps (a, states))' 'if (1)'
+mutant last-copy-goes-out-beside-an-old-one test-cluster-copies cluster-lost.c \
+  'cluster_array_keeps (a, states))
+    return false;' '!cluster_epoch_loses (a, states))
+    return false;'
+mutant last-copy-goes-out-beside-one-that-is-old-by-now test-cluster-copies cluster-epoch.c \
+  'if (!cluster_array_keeps (a, old.states)) {' 'if (0) {'
+mutant two-copies-go-out-beside-an-old-one test-cluster-copies cluster-lost.c \
+  'cluster_array_keeps (a, states))
+    return false;' 'cluster_array_can_leave_out (a, member))
+    return false;'
+mutant failed-member-is-a-copy test-cluster-copies cluster-array.c \
+  '(d->old_copy || d->failed)' 'd->old_copy'
+mutant no-copy-of-one-thing-keeps-all-others test-cluster-copies cluster-array.c \
+  'layout_loss (&a->layout, after, NULL) ==
+                   layout_loss (&a->layout, before, NULL)' \
+  'layout_loss (&a->layout, after, NULL) == 0'
+mutant attach-that-came-to-nothing-puts-a-member-out test-cluster-attach cluster-epoch.c \
+  'if (leaves)' 'if (0)'
 mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attach.c \
   'if (!starting && !cluster_epoch_loses (a, states))' 'if (!starting)'
 mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
@@ -59,7 +77,10 @@ mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
 mutant late-report-puts-a-new-life-out test-cluster-change cluster-lost.c \
   '(m->fence > s->epoch && m->fence > s->told_epoch)' 'false'
 mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
-  'cluster_epoch_stay (c, a, confirm);' 'cluster_epoch_stay (c, a, NULL);'
+  'confirm_joiners (a, m / a->layout.n, confirm);
+  cluster_epoch_stay (c, a, confirm);' \
+  'confirm_joiners (a, m / a->layout.n, confirm);
+  cluster_epoch_stay (c, a, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
   'writer->lost[member] = true;' ';'
 mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
@@ -99,6 +120,8 @@ mutant restarted-joiner-waits-for-ever test-cluster-rebuild cluster-rebuild.c \
   'return "it was started again";' ';'
 mutant joiner-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c \
   'if (change->states[m] == MEMBER_OUT && source_goes (a, m))' 'if (0)'
+mutant joiner-that-went-first-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c \
+  'member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;' ''
 mutant held-member-comes-back test-cluster-member cluster-rebuild.c \
   'if (member->state != MEMBER_OUT || member->held ||' \
   'if (member->state != MEMBER_OUT ||'
@@ -141,8 +164,9 @@ mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-ad
 mutant old-copy-is-not-reset test-cluster-copies cluster-disk.c \
   'cluster_rebuild_reset (c, a, d->position);' ';'
 mutant old-copies-both-go-out test-cluster-copies cluster-array.c \
-  'a->rec.member[m].state != MEMBER_IN_SYNC ||
-             a->disk[m]->old_copy;' 'a->rec.member[m].state != MEMBER_IN_SYNC;'
+  '(d->old_copy || d->failed)' 'd->failed'
+mutant member-that-stays-is-reset-one-day test-cluster-copies cluster-epoch.c \
+  'a->rec.member[m].reset = false; /* it does not go after all */' ';'
 mutant former-disk-of-a-rebuilt-member-is-believed test-cluster-copies cluster-epoch.c \
   'member->confirmed = change->epoch;' ';'
 mutant former-disk-has-the-number-of-the-join test-cluster-copies cluster-epoch.c \
@@ -183,5 +207,9 @@ mutant same-as-what-was-refused test-cluster-rules cluster-disk.c \
 mutant joiner-is-met-unseen test-cluster-rebuild cluster-disk.c \
   'd->array->rec.member[d->position].state != MEMBER_OUT &&' \
   'd->array->rec.member[d->position].state == MEMBER_IN_SYNC &&'
-mutant unmet-joiner-copies test-cluster-rebuild cluster-rebuild.c \
-  'strcmp (d->instance, d->rec.instance) != 0;' '0;'
+mutant unmet-joiner-copies test-cluster-rebuild cluster-disk.c \
+  'return d->heard && strcmp (d->instance, d->rec.instance) != 0;' 'return false;'
+
+mutant silent-reader-is-forgotten test-cluster-attach cluster-epoch.c \
+  'others |= s != except && !s->rec.ended &&' \
+  'others |= s != except && !s->rec.ended && (s->rec.writable || s->alive) &&'
