@@ -51,6 +51,10 @@ struct joining {
    */
   struct intents todo, copied, marked;
   uint64_t todo_count, copied_count, marked_count, total, mark;
+  /* Of three copies: what had a bit at a peer.  They may differ there, and ours is
+   * that of one of them.
+   */
+  struct intents unequal;
   uint64_t next; /* extent to look at */
 
   struct copy {

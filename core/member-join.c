@@ -88,6 +88,7 @@ begin (struct member *m)
   j->todo_count = j->total = intents_count (&j->todo);
   map_zero (&j->copied);
   map_zero (&j->marked);
+  map_zero (&j->unequal);
   j->copied_count = j->marked_count = 0;
   j->gathered = false;
   j->order = 0;
@@ -181,6 +182,12 @@ member_join_run (const struct member *m)
 
 /* ---- What is to be copied ---- */
 
+static bool
+has_third (const struct superblock *sb)
+{
+  return sb->layout == LAYOUT_RAID1 && sb->n > 2;
+}
+
 static void
 add_todo (struct member *m, uint64_t extent)
 {
@@ -202,9 +209,12 @@ member_join_gathered (struct member *m, uint64_t run,
   assert (peers->extents == m->wanted.extents);
   if (run != j->run || j->phase != MEMBER_JOIN_GATHERING)
     return;
-  for (uint64_t w = 0; w < map_words (peers); w++)
+  for (uint64_t w = 0; w < map_words (peers); w++) {
+    if (has_third (&m->next))
+      atomic_store (&j->unequal.word[w], peers->word[w]);
     for (uint64_t bits = peers->word[w]; bits; bits &= bits - 1)
       add_todo (m, w * 64 + __builtin_ctzll (bits));
+  }
   j->gathered = true;
   member_join_poll (m);
 }
@@ -334,7 +344,8 @@ member_join_mark (struct member *m)
 
 /* Is there a third copy that may lack what we have copied?  It looks here for
  * that, if whom we copied from is gone when it comes back; so does one that joins
- * beside us, if it has not gathered yet.
+ * beside us, if it has not gathered yet.  (Where it is in-sync, and may lack it, its
+ * bit or that of whom we copied from was set: `unequal`.)
  */
 static bool
 third_lacks (const struct member *m)
@@ -343,7 +354,7 @@ third_lacks (const struct member *m)
   unsigned first = sb->position - sb->position % sb->n;
 
   for (unsigned i = first; i < first + sb->n; i++)
-    if (sb->layout == LAYOUT_RAID1 && i != sb->position &&
+    if (has_third (sb) && i != sb->position &&
         sb->states[i] != MEMBER_IN_SYNC)
       return true;
   return false;
@@ -363,7 +374,7 @@ member_join_stable (struct member *m, uint64_t run, uint64_t mark)
     for (uint64_t bits = j->marked.word[w]; bits; bits &= bits - 1) {
       uint64_t extent = w * 64 + __builtin_ctzll (bits);
 
-      if (keep)
+      if (keep || intents_test (&j->unequal, extent))
         continue;
       intents_clear (&m->orphans, extent);
       member_unwant (m, extent);

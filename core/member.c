@@ -37,7 +37,8 @@ member_new (const struct superblock *sb, struct intents *map)
       intents_init (&m->durable, map->extents) == -1 ||
       intents_init (&m->join.todo, map->extents) == -1 ||
       intents_init (&m->join.copied, map->extents) == -1 ||
-      intents_init (&m->join.marked, map->extents) == -1) {
+      intents_init (&m->join.marked, map->extents) == -1 ||
+      intents_init (&m->join.unequal, map->extents) == -1) {
     member_free (m);
     return NULL;
   }
@@ -82,6 +83,7 @@ member_free (struct member *m)
   intents_free (&m->join.todo);
   intents_free (&m->join.copied);
   intents_free (&m->join.marked);
+  intents_free (&m->join.unequal);
   free (m->blocks);
   free (m);
 }

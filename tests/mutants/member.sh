@@ -102,5 +102,7 @@ mutant unwanted-disk-is-written test-member-late member.c \
   'if (member_failed (m) || !m->has_key)' 'if (member_failed (m))'
 mutant bad-slot-makes-an-old-copy test-format format.c \
   'sb->sequence++;' ''
+mutant joiner-clears-where-its-peers-differ test-member-late member-join.c \
+  'if (keep || intents_test (&j->unequal, extent))' 'if (keep)'
 mutant joiner-clears-what-a-third-copy-lacks test-member-late member-join.c \
   'keep = third_lacks (m);' 'keep = false;'

@@ -485,8 +485,8 @@ oracle_relinked (const struct host *h, unsigned member)
   d->unseen = false;
 }
 
-/* Was a member that could not be left out away in this era, or did one join while a
- * third copy was not in-sync?  Then not all bits fall before the array is attached anew.
+/* Was a member that could not be left out away in this era, or did one join beside two
+ * others of its group?  Then not all bits fall before the array is attached anew.
  */
 bool
 oracle_reconnected (void)
@@ -494,16 +494,13 @@ oracle_reconnected (void)
   return reconnected;
 }
 
-/* Does a member join while a third copy of what it has is not in-sync? */
+/* Does a member join that shall have a third copy? */
 static bool
-joins_beside_third (const struct cluster_array_record *a)
+joins_as_third (const struct cluster_array_record *a)
 {
   for (unsigned m = 0; w.layout.copies > 2 && m < w.layout.members; m++)
-    for (unsigned i = m - m % w.layout.n; i < m - m % w.layout.n + w.layout.n;
-         i++)
-      if (a->member[m].state == MEMBER_JOINING && i != m &&
-          a->member[i].state != MEMBER_IN_SYNC)
-        return true;
+    if (a->member[m].state == MEMBER_JOINING)
+      return true;
   return false;
 }
 
@@ -529,7 +526,7 @@ oracle_committed (const struct cluster_array_record *before,
       continue;
     weaken_member (m);
   }
-  reconnected |= fenced || joins_beside_third (before) || joins_beside_third (now);
+  reconnected |= fenced || joins_as_third (before) || joins_as_third (now);
 }
 
 /* ---- Looks at the disks. ---- */
