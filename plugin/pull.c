@@ -46,6 +46,7 @@ static struct {
   struct pull_order *order; /* the newest; NULL: none */
   bool stopping, directed;  /* directed: there is a director */
   bool joinable;            /* `director` is to be joined */
+  bool retiring;            /* the director waits for its workers to end */
   pthread_t director;
 
   uint64_t run;          /* of the engine, that the rest is about */
@@ -348,7 +349,10 @@ work (void *opaque)
   uint64_t extent;
 
   pthread_mutex_lock (&server.lock);
-  while (pull.order && !pull.stopping)
+  /* Not as soon as there is no order: the director, who is flushing perhaps, would
+   * not know that we have ended, if there is one again when it looks.
+   */
+  while (!pull.retiring)
     if (next_extent (&extent))
       copy_one (c, extent);
   pthread_mutex_unlock (&server.lock);
@@ -560,12 +564,15 @@ step (struct fetch *f)
 static void
 end_workers (struct worker w[], unsigned workers)
 {
+  pull.retiring = true;
+  pthread_cond_broadcast (&server.changed);
   pthread_mutex_unlock (&server.lock);
   for (unsigned i = 0; i < workers; i++) {
     pthread_join (w[i].thread, NULL);
     copy_end (&w[i].copy);
   }
   pthread_mutex_lock (&server.lock);
+  pull.retiring = false;
   member_join_rest (server.member); /* what nobody copies is not kept waiting */
 }
 

@@ -267,6 +267,40 @@ test_cancelled (void)
   obey (false);
 }
 
+static unsigned
+given_now (void)
+{
+  unsigned n;
+
+  pthread_mutex_lock (&server.lock);
+  n = given;
+  pthread_mutex_unlock (&server.lock);
+  return n;
+}
+
+/* It goes and comes back while the disk flushes: somebody copies again. */
+static void
+test_back_at_once (void)
+{
+  unsigned before;
+
+  usleep (500000); /* whoever copied before has ended */
+  go = false;
+  slow_data = true;
+  begin (1000000);
+  wait_flushing ();
+  obey (false);
+  usleep (200000); /* the workers see that there is none; the director flushes */
+  obey (true);
+  go = true;
+  slow_data = false;
+  usleep (100000);
+  before = given_now ();
+  while (given_now () == before) /* or the alarm goes */
+    usleep (10000);
+  obey (false);
+}
+
 /* Nothing is reserved for somebody who copies no more. */
 static void
 test_reserved (void)
@@ -294,6 +328,7 @@ main (void)
   server.disk = &disk;
   test_withdrawn ();
   test_cancelled ();
+  test_back_at_once ();
   test_reserved ();
   return 0;
 }
