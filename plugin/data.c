@@ -41,22 +41,27 @@ static int
 write_at (const struct disk *d, const void *buf, uint64_t bytes,
           uint64_t offset, bool sync)
 {
+  int fd = sync ? disk_sync_take (d) : d->data_fd, err = 0;
   const char *p = buf;
 
   offset += d->sb.data_offset;
-  while (bytes > 0) {
+  while (err == 0 && bytes > 0) {
     struct iovec iov = { .iov_base = (char *) p, .iov_len = bytes };
-    ssize_t r = pwritev2 (d->data_fd, &iov, 1, offset, sync ? RWF_DSYNC : 0);
+    ssize_t r = pwritev2 (fd, &iov, 1, offset, sync ? RWF_DSYNC : 0);
 
     if (r == -1 && errno == EINTR)
       continue;
-    if (r <= 0)
-      return r == -1 ? errno : EIO;
+    if (r <= 0) {
+      err = r == -1 ? errno : EIO;
+      break;
+    }
     p += r;
     offset += r;
     bytes -= r;
   }
-  return 0;
+  if (sync)
+    disk_sync_give (d, fd);
+  return err;
 }
 
 static int
@@ -130,7 +135,10 @@ data_change (const struct disk *d, const struct batch_record *r, bool sync)
 int
 data_flush (const struct disk *d)
 {
-  return fdatasync (d->data_fd) == -1 ? errno : 0;
+  int fd = disk_sync_take (d), err = fdatasync (fd) == -1 ? errno : 0;
+
+  disk_sync_give (d, fd);
+  return err;
 }
 
 /* Where the run that `at` lies in ends, and whether it is a hole.  Offsets are

@@ -5,9 +5,10 @@
  * lock, which other members respect, and which, unlike a POSIX lock, stays
  * when nbdkit forks into the background.
  *
- * The header has a descriptor of its own, and is written with RWF_DSYNC: so a
- * header write waits for no data, and the two never take the report of each
- * other's write errors, of which the kernel gives one to each descriptor.
+ * Of a write error the kernel tells each descriptor once: of two that sync by the
+ * same one at a time, the other is told that all is well.  So whoever syncs has one
+ * to himself (`syncs`); all of them are opened with the disk, and are told of all
+ * errors since.  The header is written with RWF_DSYNC: that waits for no data.
  *
  * A disk with two good slots is a member, whatever else may be on it: users'
  * data may look like anything.  When a slot is bad, a header write may have
@@ -20,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -518,6 +520,60 @@ mend_slot (struct disk *d, char *why, size_t why_size)
   return 0;
 }
 
+/* ---- Descriptors to sync by. ---- */
+
+#define SYNCS 32 /* at a time; who comes then waits */
+
+struct disk_syncs {
+  pthread_mutex_t lock;
+  pthread_cond_t given;
+  int fd[SYNCS]; /* the first `left` are free */
+  unsigned count, left;
+};
+
+/* `self` leads to the disk.  Returns 0, or -1 with errno. */
+static int
+open_syncs (struct disk *d, const char *self)
+{
+  struct disk_syncs *s = d->syncs = calloc (1, sizeof *s);
+
+  if (s == NULL)
+    return -1;
+  pthread_mutex_init (&s->lock, NULL);
+  pthread_cond_init (&s->given, NULL);
+  for (; s->count < SYNCS; s->left = ++s->count) {
+    s->fd[s->count] = open (self, O_RDWR | O_CLOEXEC);
+    if (s->fd[s->count] == -1)
+      return -1;
+  }
+  return 0;
+}
+
+int
+disk_sync_take (const struct disk *d)
+{
+  struct disk_syncs *s = d->syncs;
+  int fd;
+
+  pthread_mutex_lock (&s->lock);
+  while (s->left == 0)
+    pthread_cond_wait (&s->given, &s->lock);
+  fd = s->fd[--s->left];
+  pthread_mutex_unlock (&s->lock);
+  return fd;
+}
+
+void
+disk_sync_give (const struct disk *d, int fd)
+{
+  struct disk_syncs *s = d->syncs;
+
+  pthread_mutex_lock (&s->lock);
+  s->fd[s->left++] = fd;
+  pthread_cond_signal (&s->given);
+  pthread_mutex_unlock (&s->lock);
+}
+
 struct disk *
 disk_open (const char *path, char *why, size_t why_size)
 {
@@ -531,7 +587,6 @@ disk_open (const char *path, char *why, size_t why_size)
     refuse (why, why_size, "%s: out of memory", path);
     return NULL;
   }
-  d->header_fd = -1;
   d->data_fd = open_claimed (path, &c.block_device, &c.size, why, why_size);
   if (d->data_fd == -1 ||
       examine (d->data_fd, path, &c, &mend, why, why_size) == -1 ||
@@ -543,10 +598,9 @@ disk_open (const char *path, char *why, size_t why_size)
 
   /* The same disk, even if the path leads elsewhere by now. */
   snprintf (self, sizeof self, "/proc/self/fd/%d", d->data_fd);
-  d->header_fd = open (self, O_RDWR | O_CLOEXEC);
-  if (d->header_fd == -1) {
-    refuse (why, why_size, "%s cannot be opened again for its header: %s; is "
-            "/proc mounted?", path, strerror (errno));
+  if (open_syncs (d, self) == -1) {
+    refuse (why, why_size, "%s cannot be opened %u times more: %s; is /proc "
+            "mounted?", path, SYNCS, strerror (errno));
     goto error;
   }
   if (mend && mend_slot (d, why, why_size) == -1)
@@ -563,8 +617,9 @@ disk_close (struct disk *d)
 {
   if (d == NULL)
     return;
-  if (d->header_fd != -1)
-    close (d->header_fd);
+  for (unsigned i = 0; d->syncs && i < d->syncs->count; i++)
+    close (d->syncs->fd[i]);
+  free (d->syncs);
   if (d->data_fd != -1)
     close (d->data_fd);
   free (d->path);
@@ -584,7 +639,7 @@ disk_read_intents (struct disk *d, struct intents *map, unsigned *bad_blocks,
     return refuse (why, why_size, "%s: out of memory for its intent map",
                    d->path);
   for (unsigned i = 0; i < intents_blocks (map); i++) {
-    err = read_all (d->header_fd, block, sizeof block,
+    err = read_all (d->data_fd, block, sizeof block,
                     INTENT_BLOCKS_OFFSET + (uint64_t) i * sizeof block);
     if (err) {
       intents_free (map);
@@ -601,7 +656,12 @@ int
 disk_write_header (struct disk *d, const void *buf, size_t bytes,
                    uint64_t offset)
 {
+  int fd, err;
+
   if (offset > HEADER_BYTES || bytes > HEADER_BYTES - offset)
     return EINVAL;
-  return write_all (d->header_fd, buf, bytes, offset, RWF_DSYNC);
+  fd = disk_sync_take (d);
+  err = write_all (fd, buf, bytes, offset, RWF_DSYNC);
+  disk_sync_give (d, fd);
+  return err;
 }

@@ -68,10 +68,14 @@ struct disk {
   char *path;
   bool block_device;
   uint64_t size; /* bytes of the whole disk or file */
-  int data_fd;   /* holds the exclusive claim; for the data area alone */
-  int header_fd; /* for the header alone */
+  int data_fd; /* holds the exclusive claim; nothing is synced by it */
   struct superblock sb; /* as of its opening */
+  struct disk_syncs *syncs;
 };
+
+/* A descriptor that nobody else syncs by meanwhile (disk.c). */
+int disk_sync_take (const struct disk *d);
+void disk_sync_give (const struct disk *d, int fd);
 
 /* Open a Weft disk exclusively and read its header; of its two superblock slots a
  * bad or an older one is written anew.  Refuses what is missing, not formatted,
