@@ -520,6 +520,12 @@ array_deadline (const struct array *a)
 }
 
 bool
+array_differs (const struct array *a)
+{
+  return a->clear.never;
+}
+
+bool
 array_idle (const struct array *a)
 {
   return a->requests_count == 0 && a->in_flight == 0 && TAILQ_EMPTY (&a->out)

@@ -252,6 +252,11 @@ bool array_next_notice (struct array *a, struct array_notice *notice);
 /* When array_tick wants to be called at the latest; UINT64_MAX: no need. */
 uint64_t array_deadline (const struct array *a);
 
+/* The copies may differ where intent bits stand: none may be lowered before all
+ * is copied anew.
+ */
+bool array_differs (const struct array *a);
+
 /* Nothing in flight, no image buffered, no request held. */
 bool array_idle (const struct array *a);
 

@@ -321,7 +321,8 @@ array_cleanup (void)
   if (control)
     control_stop (control);
   /* No bit falls while a member has missed writes. */
-  if (clean && control && !readonly && resynced && control_whole (control))
+  if (clean && control && !readonly && resynced && control_whole (control) &&
+      !engine_differs (engine))
     resync_settle (engine, &layout, control);
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "

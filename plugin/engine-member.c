@@ -118,6 +118,17 @@ engine_settled (struct engine *e, unsigned member, uint64_t offset,
   turn_end (e, &t);
 }
 
+bool
+engine_differs (struct engine *e)
+{
+  bool differs;
+
+  pthread_mutex_lock (&e->lock);
+  differs = array_differs (e->array);
+  pthread_mutex_unlock (&e->lock);
+  return differs;
+}
+
 uint64_t
 engine_member_bytes (struct engine *e, unsigned member)
 {

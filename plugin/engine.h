@@ -73,6 +73,8 @@ void engine_hold (struct engine *e, bool hold);
 void engine_settled (struct engine *e, unsigned member, uint64_t offset,
                      uint64_t length);
 
+bool engine_differs (struct engine *e);
+
 /* Bytes of a member's data area; 0: there is no connection to it. */
 uint64_t engine_member_bytes (struct engine *e, unsigned member);
 
