@@ -357,8 +357,11 @@ resync (void)
 static int
 array_after_fork (void)
 {
-  int r = engine_start (engine);
+  int r;
 
+  if (control)
+    control_ready (control, engine, connected, layout.member_bytes);
+  r = engine_start (engine);
   if (r != 0) {
     nbdkit_error ("pthread_create: %s", strerror (r));
     return -1;
@@ -370,7 +373,7 @@ array_after_fork (void)
     return -1;
   if (control == NULL)
     return 0;
-  if (control_start (control, engine, connected, layout.member_bytes) == -1)
+  if (control_start (control) == -1)
     return -1;
   return readonly ? 0 : resync ();
 }

@@ -432,9 +432,17 @@ init_links (struct control *c, const bool connected[])
   c->told_settled = c->settled;
 }
 
-int
-control_start (struct control *c, struct engine *e, const bool connected[],
+void
+control_ready (struct control *c, struct engine *e, const bool connected[],
                uint64_t member_bytes)
+{
+  c->engine = e;
+  c->member_bytes = member_bytes;
+  init_links (c, connected);
+}
+
+int
+control_start (struct control *c)
 {
   const struct {
     pthread_t *id;
@@ -445,9 +453,6 @@ control_start (struct control *c, struct engine *e, const bool connected[],
   };
   int r;
 
-  c->engine = e;
-  c->member_bytes = member_bytes;
-  init_links (c, connected);
   for (c->threads = 0; c->threads < 4; c->threads++) {
     r = pthread_create (threads[c->threads].id, NULL,
                         threads[c->threads].run, c);

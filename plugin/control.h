@@ -20,11 +20,15 @@ struct control;
  */
 struct control *control_attach (bool readonly, struct map **map);
 
-/* Start the threads (not before nbdkit's fork).  connected[m]: the engine has a
- * connection to it.  A member needs at least member_bytes.
+/* There is an engine.  Before engine_start, for a notice may come at once.
+ * connected[m]: the engine has a connection to it.  A member needs at least
+ * member_bytes.
  */
-int control_start (struct control *c, struct engine *e, const bool connected[],
-                   uint64_t member_bytes);
+void control_ready (struct control *c, struct engine *e,
+                    const bool connected[], uint64_t member_bytes);
+
+/* Start the threads (not before nbdkit's fork). */
+int control_start (struct control *c);
 
 /* What the array engine wants told; never blocks. */
 void control_notice (struct control *c, const struct array_notice *n);
