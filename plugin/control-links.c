@@ -404,7 +404,7 @@ is_ending (struct control *c, const char *name)
     return false;
   nbdkit_error ("array %s: ending, so it does not report that member %s is "
                 "gone", params.array, name);
-  engine_stop (c->engine, ESHUTDOWN);
+  engine_abandon (c->engine);
   return true;
 }
 

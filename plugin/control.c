@@ -81,7 +81,7 @@ control_over (struct control *c, const char *why)
     return;
   nbdkit_error ("array %s: %s: every request fails from now on; end this "
                 "nbdkit and start it again to attach anew", params.array, why);
-  engine_stop (c->engine, ESHUTDOWN);
+  engine_abandon (c->engine);
 }
 
 /* {"epoch", "states"}: false when there is nothing of use. */

@@ -40,15 +40,37 @@ timeout_ms (uint64_t deadline, uint64_t now)
   return ms > 60000 ? 60000 : (int) ms;
 }
 
-/* nbdkit waits for its worker threads when it ends, so those in a barrier must
- * not stay there for ever.  Called and returns with the lock; returns when to
- * look again.
+/* With the lock. */
+static void
+break_all (struct engine *e)
+{
+  for (unsigned m = 0; m < e->members; m++)
+    if (e->peers[m])
+      peer_break (e->peers[m]);
+}
+
+/* A stopped array engine has no time-outs any more: what a member that hangs
+ * was asked comes back only when its connection is broken.
+ */
+void
+engine_abandon (struct engine *e)
+{
+  struct turn t;
+
+  turn_begin (&t, NULL);
+  pthread_mutex_lock (&e->lock);
+  array_stop (e->array, ESHUTDOWN, engine_now_ns ());
+  break_all (e);
+  turn_end (e, &t);
+}
+
+/* nbdkit waits for its worker threads when it ends, so those in a barrier, or
+ * that wait for a member, must not stay there for ever.  Called and returns with
+ * the lock; returns when to look again.
  */
 static uint64_t
 check_ending (struct engine *e, uint64_t now)
 {
-  struct turn t;
-
   if (!hangup_ending ())
     return now + MS (ENDING_CHECK_MS);
   if (!atomic_exchange (&e->ending, true))
@@ -59,35 +81,21 @@ check_ending (struct engine *e, uint64_t now)
     return now + MS (ENDING_CHECK_MS);
   nbdkit_error ("weft: ending: failing %u requests that wait for weftd or for "
                 "a member", e->running);
-  turn_begin (&t, NULL);
-  array_stop (e->array, ESHUTDOWN, now);
-  turn_end (e, &t);
+  pthread_mutex_unlock (&e->lock);
+  engine_abandon (e);
   pthread_mutex_lock (&e->lock);
   return UINT64_MAX;
-}
-
-/* With the lock. */
-static void
-break_all (struct engine *e)
-{
-  for (unsigned m = 0; m < e->members; m++)
-    if (e->peers[m])
-      peer_break (e->peers[m]);
 }
 
 /* The time for a clean end is over: break whatever hangs.  Called and returns
  * with the lock.
  */
 static void
-drain_over (struct engine *e, uint64_t now)
+drain_over (struct engine *e)
 {
-  struct turn t;
-
   e->drain_deadline = UINT64_MAX;
-  break_all (e);
-  turn_begin (&t, NULL);
-  array_stop (e->array, ESHUTDOWN, now);
-  turn_end (e, &t);
+  pthread_mutex_unlock (&e->lock);
+  engine_abandon (e);
   pthread_mutex_lock (&e->lock);
 }
 
@@ -144,7 +152,7 @@ engine_thread (void *opaque)
       continue;
     }
     if (now >= e->drain_deadline) {
-      drain_over (e, now);
+      drain_over (e);
       continue;
     }
     if (now >= ending_check) {

@@ -82,6 +82,8 @@ uint64_t engine_member_bytes (struct engine *e, unsigned member);
 bool engine_in_sync (struct engine *e, unsigned member);
 
 void engine_stop (struct engine *e, int error);
+/* That, with ESHUTDOWN, and nothing is waited for that is in flight. */
+void engine_abandon (struct engine *e);
 void engine_stats (struct engine *e, struct array_stats *stats);
 
 /* nbdkit is ending: requests that can't finish are failed after a while. */

@@ -181,6 +181,24 @@ def test_a_slow_member_is_not_thrown_out(cluster):
     assert states(c) == ["in-sync"] * 4
 
 
+def test_ends_beside_members_that_hang(cluster):
+    """nbdkit ends although they owe it answers, long before their time-out; the
+    client hears that it failed."""
+    c = cluster(layout="raid-1", members=2, unit=UNIT, size="61M",
+                io_timeout=60000)
+    for m in ("m0", "m1"):
+        c.stop(m)
+    write = Pending(c.nbd).write(b"x" * UNIT, 0)
+    write.waits(1)
+    c.terminate("array")
+    with pytest.raises(nbd.Error):
+        write.result()
+    for m in ("m0", "m1"):
+        c.cont(m)
+    c.start("array")
+    assert content(c.nbd)(0, UNIT) in (b"x" * UNIT, bytes(UNIT))
+
+
 @pytest.mark.long(30)
 def test_a_slow_member_is_read_around(cluster, tmp_path):
     """One that is far slower than its peers is spared, and nothing else befalls
