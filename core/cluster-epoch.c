@@ -327,12 +327,11 @@ cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
   cluster_epoch_advance (c, a);
 }
 
-/* One that is just to go out has the last copy by now: what was to be the other one
- * has failed, or is an old copy of its disk.  So it stays.  (Without a writer all
+/* Who was to go out stays, by a change that replaces that one.  (Without a writer all
  * are fenced, as ever.)
  */
 static void
-keep_last (struct cluster *c, struct cluster_array *a)
+stay_instead (struct cluster *c, struct cluster_array *a)
 {
   bool confirm[ARRAY_MEMBERS_MAX];
 
@@ -350,8 +349,11 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 
   if (old.epoch == 0 || c->read_only[0])
     return;
+  /* One has the last copy by now: what was to be the other one has failed, or is an
+   * old copy of its disk.
+   */
   if (!cluster_array_keeps (a, old.states)) {
-    keep_last (c, a);
+    stay_instead (c, a);
     return;
   }
   if (spent (a))
@@ -387,13 +389,12 @@ give_up (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
   const struct cluster_session *s;
-  bool confirm[ARRAY_MEMBERS_MAX], leaves = false;
+  bool leaves = false;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     if (cluster_epoch_waits_for (a, m) &&
         (a->rec.member[m].state != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
       return;
-    confirm[m] = a->rec.member[m].state != MEMBER_OUT;
     leaves |= a->rec.member[m].state == MEMBER_IN_SYNC &&
               change->states[m] == MEMBER_OUT;
   }
@@ -401,7 +402,7 @@ give_up (struct cluster *c, struct cluster_array *a)
     if (cluster_epoch_waits_for_session (a, s))
       return;
   if (leaves)
-    cluster_epoch_stay (c, a, confirm);
+    stay_instead (c, a);
   else
     commit (c, a);
 }
