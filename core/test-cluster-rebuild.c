@@ -101,6 +101,21 @@ test_joiner_gone (void)
   cluster_free (r.c);
 }
 
+/* An array is attached, and its member 1 copies, and does not get to the end. */
+static struct fake_disk *
+begin_copying (struct rig *r, enum layout_kind layout, unsigned members)
+{
+  struct fake_disk *d = &r->disk[1];
+
+  rig_init (r, 0);
+  make_array_of (r, "a", layout, 0, members);
+  attach (r, true);
+  d->stuck = true;
+  lose (r, 1);
+  UNTIL (r, d->join.phase == CLUSTER_JOIN_COPYING);
+  return d;
+}
+
 /* With three copies a joiner may have copied from whichever goes out, and
  * begins again; with two it has one source of each byte, and stays.
  */
@@ -108,14 +123,8 @@ static void
 test_group (void)
 {
   struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = begin_copying (&r, LAYOUT_RAID1, 3);
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 3);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
   assert (d->order.source[0] && d->order.source[2]);
   d->full = false;
   lose (&r, 2);
@@ -130,12 +139,7 @@ test_group (void)
              state (&r, 2) == MEMBER_IN_SYNC);
   cluster_free (r.c);
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID10, 0, 4);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAID10, 4);
   lose (&r, 2); /* a copy of other data */
   assert (state (&r, 1) == MEMBER_JOINING);
   UNTIL (&r, state (&r, 2) == MEMBER_IN_SYNC);
@@ -149,14 +153,8 @@ static void
 test_joiner_before_source (void)
 {
   struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = begin_copying (&r, LAYOUT_RAID1, 3);
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 3);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
   d->full = false;
   d->dead = true;
   UNTIL (&r, state (&r, 1) == MEMBER_OUT);
