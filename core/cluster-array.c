@@ -178,8 +178,8 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
       epoch = a->disk[m]->states_epoch;
   }
   if (layout_init (&a->layout, create->layout, create->members / create->groups,
-                   create->groups, create->unit, bytes, why, sizeof why)
-      == -1) {
+                   create->groups, create->unit, format_usable (bytes), why,
+                   sizeof why) == -1) {
     cluster_problem_set (p, CLUSTER_INVALID, "layout", "%s", why);
     p->field = "layout";
     return -1;

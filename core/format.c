@@ -44,7 +44,6 @@ member_state_parse (const char *name)
 /* ---- Superblock slots ---- */
 
 static const char slot_magic[8] = "WEFTDISK";
-#define SLOT_VERSION 1
 
 /* Where the fields of a slot lie.  docs/FORMAT.md has the same table. */
 enum {
@@ -69,7 +68,10 @@ enum {
   AT_MEMBER_BYTES = 144,
   AT_DUP = 152,
   AT_STATES = 256,
-  AT_END = AT_STATES + ARRAY_MEMBERS_MAX,
+  AT_SUMS = AT_STATES + ARRAY_MEMBERS_MAX,
+  AT_ROUND = 408,
+  AT_BAD_OFFSET = 416,
+  AT_END = 424,
 };
 
 /* These numbers are on disks: they are not to change with the enums. */
@@ -102,12 +104,35 @@ all_zero (const uint8_t *p, size_t bytes)
   return bytes == 0;
 }
 
+static uint32_t
+version (const struct superblock *sb)
+{
+  return sb->round || sb->bad_offset ? 2 : 1;
+}
+
+void
+superblock_upgrade (struct superblock *sb)
+{
+  if (sb->bad_offset == 0 && sb->data_offset == HEADER_BYTES &&
+      sb->data_bytes <= FORMAT_DATA_BYTES_MAX)
+    sb->bad_offset = BAD_OFFSET;
+}
+
+uint64_t
+format_usable (uint64_t data_bytes)
+{
+  uint64_t extents = intents_extents (data_bytes);
+  uint64_t sums = extents * 4096 + (extents * 16 + 4095) / 4096 * 4096;
+
+  return data_bytes > sums ? data_bytes - sums : 0;
+}
+
 void
 superblock_encode (const struct superblock *sb, uint8_t slot[SLOT_BYTES])
 {
   memset (slot, 0, SLOT_BYTES);
   memcpy (slot + AT_MAGIC, slot_magic, sizeof slot_magic);
-  put_le32 (slot + AT_VERSION, SLOT_VERSION);
+  put_le32 (slot + AT_VERSION, version (sb));
   memcpy (slot + AT_CLUSTER, sb->cluster, 16);
   memcpy (slot + AT_DISK, sb->disk, 16);
   memcpy (slot + AT_ARRAY, sb->array, 16);
@@ -126,6 +151,8 @@ superblock_encode (const struct superblock *sb, uint8_t slot[SLOT_BYTES])
   put_le64 (slot + AT_MEMBER_BYTES, sb->member_bytes);
   put_le32 (slot + AT_DUP, sb->dup);
   memcpy (slot + AT_STATES, sb->states, ARRAY_MEMBERS_MAX);
+  put_le64 (slot + AT_ROUND, sb->round);
+  put_le64 (slot + AT_BAD_OFFSET, sb->bad_offset);
   put_le32 (slot + AT_CRC, block_crc (slot, SLOT_BYTES, AT_CRC));
 }
 
@@ -172,10 +199,15 @@ superblock_check (const struct superblock *sb)
   if (sb->min_epoch > EPOCH_MAX || sb->served_epoch > EPOCH_MAX ||
       sb->states_epoch > EPOCH_MAX)
     return "an epoch is out of range";
+  if (sb->round > EPOCH_MAX)
+    return "its round is out of range";
+  if (sb->bad_offset != 0 &&
+      (sb->bad_offset != BAD_OFFSET || sb->data_bytes > FORMAT_DATA_BYTES_MAX))
+    return "the place of its list of bad ranges is out of range";
   if (!format_uuid_zero (sb->array))
     return check_array (sb);
   if (sb->position || sb->layout || sb->n || sb->groups || sb->unit ||
-      sb->states_epoch || sb->member_bytes || sb->dup ||
+      sb->states_epoch || sb->member_bytes || sb->dup || sb->round ||
       !all_zero (sb->states, ARRAY_MEMBERS_MAX))
     return "it has a place in an array but no array";
   return NULL;
@@ -196,7 +228,7 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
     *why = "the checksum of its Weft header is wrong";
     return -1;
   }
-  if (get_le32 (slot + AT_VERSION) != SLOT_VERSION) {
+  if (get_le32 (slot + AT_VERSION) < 1 || get_le32 (slot + AT_VERSION) > 2) {
     *why = "its Weft header has a version that this program does not know";
     return -1;
   }
@@ -218,12 +250,16 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
   s.member_bytes = get_le64 (slot + AT_MEMBER_BYTES);
   s.dup = get_le32 (slot + AT_DUP);
   memcpy (s.states, slot + AT_STATES, ARRAY_MEMBERS_MAX);
+  s.round = get_le64 (slot + AT_ROUND);
+  s.bad_offset = get_le64 (slot + AT_BAD_OFFSET);
 
   *why = superblock_check (&s);
   if (*why == NULL &&
       !(all_zero (slot + AT_UNIT + 4, AT_DATA_OFFSET - AT_UNIT - 4) &&
         all_zero (slot + AT_DUP + 4, AT_STATES - AT_DUP - 4) &&
-        all_zero (slot + AT_END, SLOT_BYTES - AT_END)))
+        all_zero (slot + AT_SUMS, AT_ROUND - AT_SUMS) &&
+        all_zero (slot + AT_END, SLOT_BYTES - AT_END) &&
+        get_le32 (slot + AT_VERSION) == version (&s)))
     *why = "a field that this version does not know is not zero";
   if (*why != NULL)
     return -1;

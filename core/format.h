@@ -50,8 +50,26 @@ struct superblock {
   uint64_t member_bytes; /* in use of each member's data area; 0: not known */
   unsigned dup;          /* enum array_dup, for an import */
   uint64_t states_epoch; /* the epoch as of which `states` stands */
+  uint64_t round;      /* of the array's writing that this disk has seen */
+  uint64_t bad_offset; /* of the list of bad ranges; 0: no room for one */
   uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, n * groups of them */
 };
+
+/* A disk that has a round or a list of bad ranges is of version 2, any other of
+ * version 1.  A disk of version 1 is given both with its next write by
+ * superblock_upgrade, if its intent map leaves room for the list.
+ */
+void superblock_upgrade (struct superblock *sb);
+
+/* The list of bad ranges: two slots, written in turn. */
+#define BAD_SLOT_BYTES KiB (16)
+#define BAD_OFFSET (HEADER_BYTES - 2 * BAD_SLOT_BYTES)
+
+/* What a new array may use of a member with this much data area.  It leaves 4 KiB
+ * and 16 bytes free for each extent, in whole blocks, so that a later version can
+ * keep checksums there.  0: the disk is too small.
+ */
+uint64_t format_usable (uint64_t data_bytes);
 
 /* NULL if every field is in range, else a constant sentence. */
 const char *superblock_check (const struct superblock *sb);
@@ -97,6 +115,10 @@ struct intents {
 #define INTENT_BLOCKS_OFFSET (2 * SLOT_BYTES) /* from the start of the disk */
 #define INTENT_BLOCKS_MAX \
   ((HEADER_BYTES - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES)
+/* Of a disk that is formatted now: the rest of the header is the bad ranges'. */
+#define FORMAT_DATA_BYTES_MAX \
+  ((BAD_OFFSET - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES * \
+   INTENT_BLOCK_EXTENTS * EXTENT_BYTES)
 
 uint64_t intents_extents (uint64_t data_bytes);
 

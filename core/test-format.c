@@ -24,6 +24,8 @@ random_superblock (void)
   sb.min_epoch = test_random (EPOCH_MAX);
   sb.served_epoch = test_random (EPOCH_MAX);
   sb.generation = test_random (UINT64_MAX);
+  if (test_random (2))
+    superblock_upgrade (&sb);
   sb.sequence = test_random (UINT64_MAX);
   if (test_random (2))
     test_random_bytes (sb.cluster, 16);
@@ -40,6 +42,8 @@ random_superblock (void)
     if (test_random (2))
       sb.member_bytes = 4096 * (1 + test_random (sb.data_bytes / 4096));
     sb.dup = test_random (2);
+    if (test_random (2))
+      sb.round = test_random (EPOCH_MAX);
     for (unsigned i = 0; i < sb.n * sb.groups; i++)
       sb.states[i] = test_random (MEMBER_STATES);
   }
@@ -63,6 +67,7 @@ test_slot_round_trip (void)
     CHECK (out.min_epoch == sb.min_epoch && out.sequence == sb.sequence);
     CHECK (out.member_bytes == sb.member_bytes && out.dup == sb.dup);
     CHECK (memcmp (out.states, sb.states, sizeof sb.states) == 0);
+    CHECK (out.round == sb.round && out.bad_offset == sb.bad_offset);
     /* What makes a slot another one. */
     CHECK (superblock_same (&out, &sb));
     out.sequence++;
@@ -86,7 +91,7 @@ test_slot_bytes (void)
     .unit = 65536, .data_offset = 1 << 20, .data_bytes = 0x123456000,
     .min_epoch = 7, .served_epoch = 6, .generation = 9, .sequence = 11,
     .states_epoch = 8, .member_bytes = 0x23456000, .dup = 1,
-    .states = { 0, 1, 2, 3, 0, 1 },
+    .states = { 0, 1, 2, 3, 0, 1 }, .round = 13, .bad_offset = BAD_OFFSET,
   };
   uint8_t slot[SLOT_BYTES], copy[SLOT_BYTES];
 
@@ -95,7 +100,7 @@ test_slot_bytes (void)
   memset (sb.array, 0xa1, 16);
   superblock_encode (&sb, slot);
   CHECK (memcmp (slot, "WEFTDISK", 8) == 0);
-  CHECK (get_le32 (slot + 8) == 1);
+  CHECK (get_le32 (slot + 8) == 2);
   CHECK (slot[16] == 0xc1 && slot[31] == 0xc1);
   CHECK (slot[32] == 0xd1 && slot[47] == 0xd1);
   CHECK (slot[48] == 0xa1 && slot[63] == 0xa1);
@@ -109,9 +114,43 @@ test_slot_bytes (void)
   CHECK (get_le64 (slot + 136) == 8);
   CHECK (get_le64 (slot + 144) == 0x23456000 && get_le32 (slot + 152) == 1);
   CHECK (memcmp (slot + 256, "\0\1\2\3\0\1\0", 7) == 0);
+  CHECK (get_le64 (slot + 408) == 13 && get_le64 (slot + 416) == 1015808);
   memcpy (copy, slot, SLOT_BYTES);
   memset (copy + 12, 0, 4);
   CHECK (get_le32 (slot + 12) == crc32 (0, copy, SLOT_BYTES));
+
+  /* Without these two it is a disk of version 1, as it always was. */
+  sb.round = sb.bad_offset = 0;
+  superblock_encode (&sb, slot);
+  CHECK (get_le32 (slot + 8) == 1);
+  CHECK (get_le64 (slot + 408) == 0 && get_le64 (slot + 416) == 0);
+}
+
+static void
+test_usable (void)
+{
+  CHECK (format_usable (8192) == 0 && format_usable (12288) == 4096);
+  CHECK (format_usable (EXTENT_BYTES) == EXTENT_BYTES - 8192);
+  CHECK (format_usable (257 * EXTENT_BYTES) ==
+         257 * EXTENT_BYTES - 257 * 4096 - 8192);
+}
+
+/* A disk whose intent map takes all of the header keeps it. */
+static void
+test_upgrade (void)
+{
+  struct superblock sb = { .data_offset = HEADER_BYTES };
+
+  sb.data_bytes = FORMAT_DATA_BYTES_MAX + 4096;
+  superblock_upgrade (&sb);
+  CHECK (sb.bad_offset == 0);
+  sb.data_bytes = FORMAT_DATA_BYTES_MAX;
+  superblock_upgrade (&sb);
+  CHECK (sb.bad_offset == BAD_OFFSET);
+  CHECK (INTENT_BLOCKS_OFFSET +
+           (intents_extents (FORMAT_DATA_BYTES_MAX) + INTENT_BLOCK_EXTENTS - 1) /
+             INTENT_BLOCK_EXTENTS * INTENT_BLOCK_BYTES <=
+         BAD_OFFSET);
 }
 
 static void
@@ -184,7 +223,8 @@ nonsense (unsigned at, uint64_t v, unsigned bytes)
 static void
 test_slot_nonsense (void)
 {
-  nonsense (8, 2, 4);                           /* version */
+  nonsense (8, 0, 4);                           /* version */
+  nonsense (8, 3, 4);
   nonsense (64, ARRAY_MEMBERS_MAX, 4);          /* position */
   nonsense (68, LAYOUT_KINDS, 4);
   nonsense (68, UINT32_MAX, 4);
@@ -216,6 +256,10 @@ test_slot_nonsense (void)
   nonsense (255, 1, 1);
   nonsense (256, MEMBER_STATES, 1);             /* states */
   nonsense (256 + ARRAY_MEMBERS_MAX, 1, 1);     /* unused */
+  nonsense (407, 1, 1);
+  nonsense (408, EPOCH_MAX + 1, 8);             /* round */
+  nonsense (416, 4096, 8);                      /* bad ranges */
+  nonsense (424, 1, 1);                         /* unused */
   nonsense (SLOT_BYTES - 1, 1, 1);
   for (unsigned i = 32; i < 48; i++) {          /* the disk's UUID */
     struct superblock sb = random_superblock ();
@@ -509,6 +553,8 @@ main (void)
   test_random_start ();
   test_slot_round_trip ();
   test_slot_bytes ();
+  test_usable ();
+  test_upgrade ();
   test_slot_flips ();
   test_slot_nonsense ();
   test_slot_uses ();

@@ -437,8 +437,9 @@ format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
   f->sb.data_offset = HEADER_BYTES;
   f->sb.data_bytes = (f->size - HEADER_BYTES) / DISK_DATA_STEP_BYTES *
                      DISK_DATA_STEP_BYTES;
-  if (f->sb.data_bytes > MEMBER_DATA_BYTES_MAX)
-    f->sb.data_bytes = MEMBER_DATA_BYTES_MAX;
+  if (f->sb.data_bytes > FORMAT_DATA_BYTES_MAX)
+    f->sb.data_bytes = FORMAT_DATA_BYTES_MAX;
+  superblock_upgrade (&f->sb);
   f->unused_bytes = f->size - HEADER_BYTES - f->sb.data_bytes;
   if (random_uuid (f->sb.disk) == -1)
     return refuse (why, why_size, "%s was not formatted: the kernel gives no "

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "durability.h"
+#include "format.h"
 #include "routes-internal.h"
 #include "text.h"
 #include "views.h"
@@ -101,7 +102,8 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
     if (bytes[m] < least)
       least = bytes[m];
   if (layout_init (&l, kind, create->members / create->groups, create->groups,
-                   create->unit, least, why, sizeof why) == -1)
+                   create->unit, format_usable (least), why,
+                   sizeof why) == -1)
     return json_pack ("{ss sn sn sn sn sn sn so}", "layout", layout_name (kind),
                       "capacity", "survives", "failures_any", "write_cost",
                       "copies", "mttdl_hours", "problem", text_string (why));
