@@ -114,7 +114,14 @@ def model_of(c, layout, unit, groups=1):
         assert room - (4 << 20) < data <= room, \
             f"{file}: data area of {data} bytes in {room}"
         sizes.append(data)
-    return Model(layout, len(sizes), unit, min(sizes), groups)
+    return Model(layout, len(sizes), unit, usable(min(sizes)), groups)
+
+
+def usable(data):
+    """What an array takes of a data area: it leaves 4 KiB and 16 bytes for each
+    4 MiB (docs/FORMAT.md)."""
+    extents = -(-data // (4 << 20))
+    return data - extents * 4096 - -(-extents * 16 // 4096) * 4096
 
 
 def files_of(c):

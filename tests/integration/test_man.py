@@ -279,7 +279,9 @@ def test_format_page_reads_a_real_disk(tmp_path):
         sequence = int.from_bytes(field(slot, fields, "sequence"), "little")
         assert slots[sequence % 2] is slot
     newest = max(good, key=lambda s: field(s, fields, "sequence")[::-1])
-    assert field(newest, fields, "version") == b"\1\0\0\0"
+    assert field(newest, fields, "version") == b"\2\0\0\0"
+    assert int.from_bytes(field(newest, fields, "place of the list"), "little") == \
+        1015808
     assert field(newest, fields, "UUID of the disk").hex() == \
         uuid.replace("-", "")
     assert field(newest, fields, "UUID of the array") == bytes(16)

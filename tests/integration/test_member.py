@@ -345,7 +345,7 @@ def test_superblock_says_what_weftd_says(array):
     for p in range(3):
         s = read_superblock(array.file(p))
         d = array.disk(p)
-        assert s["version"] == 1 and s["disk"] == d["uuid"]
+        assert s["version"] == 2 and s["disk"] == d["uuid"]
         assert s["array"] == shown["uuid"] and s["position"] == p
         assert (s["layout"], s["n"], s["groups"], s["unit"]) == (0, 3, 1, 65536)
         assert s["data_offset"] == HEADER and s["data_bytes"] == 60 * MIB
