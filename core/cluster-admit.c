@@ -1,7 +1,8 @@
 /* cluster-admit.c: which heartbeats are taken in.
  *
  * A disk of another cluster, of an array that is not known, or in a place that
- * is another disk's, is refused; so is one that another node serves than did
+ * is another disk's, is refused (a place that an import found empty is the first's
+ * that says to be its member); so is one that another node serves than did
  * before, unless an administrator has said so, and an old copy of a member's disk,
  * unless the member is out.  One that knows more than the database shows that the database
  * is an old one.
@@ -44,6 +45,34 @@ refuse_foreign (struct cluster *c, uint64_t op, const struct cluster_disk *d,
   return true;
 }
 
+/* An import did not find this member, which goes on without it: whoever says that
+ * he is it, and is not known as another, is rebuilt in full.  But one that has seen
+ * more than was imported is left as it is: it may have what no other has.
+ */
+static bool
+refuse_return (struct cluster *c, uint64_t op, const struct cluster_array *a,
+               const struct cluster_disk_heartbeat *hb)
+{
+  if (!cluster_import_agrees (c, a, hb))
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "disagree",
+                    "disk %.200s of node %s says that it is member %u of array "
+                    "%s, but it does not say the same of the array as the other "
+                    "members: format it anew if its data is not needed",
+                    hb->path, hb->node, hb->position, a->rec.name);
+  else if (hb->states_epoch > a->disk[hb->position]->rec.imported)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "newer",
+                    "disk %.200s of node %s is member %u of array %s, and knows "
+                    "its epoch %" PRIu64 ", later than what the array was "
+                    "imported from: it may have what no other member has. "
+                    "Import the array with it, by a weftd with an empty state "
+                    "directory; or format it anew if its data is not needed",
+                    hb->path, hb->node, hb->position, a->rec.name,
+                    hb->states_epoch);
+  else
+    return false;
+  return true;
+}
+
 static bool
 refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
               const struct cluster_disk_heartbeat *hb)
@@ -69,6 +98,9 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
   if (hb->position < a->layout.members && d != NULL &&
       a->disk[hb->position] == d)
     return false;
+  if (hb->position < a->layout.members && d == NULL &&
+      a->disk[hb->position]->rec.imported > 0)
+    return refuse_return (c, op, a, hb);
   cluster_refuse (c, op, CLUSTER_CONFLICT, "not-a-member",
                   "disk %.200s of node %s says that it is member %u of array "
                   "%s, but that is another disk: format it anew if its data "
@@ -229,18 +261,20 @@ static bool
 refuse_truncated (struct cluster *c, uint64_t op, struct cluster_disk *d,
                   const struct cluster_disk_heartbeat *hb)
 {
+  const struct cluster_array *a
+    = d ? d->array : cluster_array_by_uuid (c, hb->array);
+  unsigned m = d ? d->position : hb->position;
   struct cluster_problem *p;
 
-  if (d->array == NULL || !d->array->rec.ready ||
-      hb->data_bytes >= d->array->rec.member_bytes)
+  if (a == NULL || !a->rec.ready || hb->data_bytes >= a->rec.member_bytes)
     return false;
   p = cluster_refuse (c, op, CLUSTER_CONFLICT, "truncated",
                       "disk %.200s of node %s, member %u of array %s, has a "
                       "data area of %" PRIu64 " bytes, and %" PRIu64
                       " are in use: give it its size back, or replace it",
-                      hb->path, hb->node, d->position, d->array->rec.name,
-                      hb->data_bytes, d->array->rec.member_bytes);
-  if (cluster_text_copy (d->reason, sizeof d->reason, p->detail))
+                      hb->path, hb->node, m, a->rec.name, hb->data_bytes,
+                      a->rec.member_bytes);
+  if (d && cluster_text_copy (d->reason, sizeof d->reason, p->detail))
     cluster_changed_disk (c, d);
   return true;
 }
@@ -337,6 +371,6 @@ cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
          !refuse_nonsense (c, op, d, hb) && !refuse_newer (c, op, d, hb) &&
          !refuse_array (c, op, d, hb) &&
          !(d && (refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||
-                 refuse_old (c, op, d, hb) ||
-                 refuse_truncated (c, op, d, hb)));
+                 refuse_old (c, op, d, hb))) &&
+         !refuse_truncated (c, op, d, hb);
 }

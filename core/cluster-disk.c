@@ -22,7 +22,10 @@
 const char *
 cluster_disk_words (const struct cluster_disk *d, char *text, size_t size)
 {
-  snprintf (text, size, "disk %.200s of node %s", d->rec.path, d->rec.node);
+  if (cluster_disk_is_name (d))
+    snprintf (text, size, "a disk that is not known yet");
+  else
+    snprintf (text, size, "disk %.200s of node %s", d->rec.path, d->rec.node);
   return text;
 }
 
@@ -492,8 +495,12 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
   hb = whole (c, in->op, d, hb, &all);
   if (hb == NULL || !cluster_admit (c, in->op, d, hb))
     return;
-  if (d == NULL && (d = disk_register (c, in, hb)) == NULL)
-    return;
+  if (d == NULL) {
+    if ((d = disk_register (c, in, hb)) == NULL)
+      return;
+    if (!cluster_uuid_is_zero (hb->array))
+      cluster_import_return (c, d, hb);
+  }
   if (cluster_disk_wake (c, d)) /* it has given an older one up, hears nothing */
     d->told = false;
   cluster_admit_others (c, d);

@@ -7,7 +7,8 @@
  * those of the highest epoch that any of them holds, and every member that is
  * in-sync there must have been heard of, or be given up by name, if that loses
  * nothing.  A joining one is out: it begins again by itself.  A member that is
- * not there gets a disk that is only a name, to be replaced.
+ * not there gets a disk that is only a name.  The disk that it had takes its place
+ * when it asks, and is rebuilt in full; or another one is given to it.
  *
  * weftd becomes the members' cluster, of a generation and with epochs above
  * all that they have seen.  Blank disks that had registered with it stay, and
@@ -29,6 +30,7 @@
 /* A disk that was refused asks again every few seconds. */
 #define FOREIGN_LIVE_MS 15000
 #define FOREIGN_KEEP_MS (10 * 60 * 1000)
+#define MISSING_AT_IMPORT "it was missing when the array was imported"
 
 const struct cluster_foreigns *
 cluster_foreigns (const struct cluster *c)
@@ -120,11 +122,21 @@ find_members (const struct cluster *c, const struct cluster_import *import,
   const struct cluster_disk_heartbeat *hb, *other;
   const struct cluster_foreign *f;
   char text[CLUSTER_UUID_TEXT_BYTES];
+  uint64_t epoch;
 
   TAILQ_FOREACH (f, &c->foreigns, link) {
     hb = &f->hb;
-    if (!is_candidate (c, f, import) || hb->position >= ARRAY_MEMBERS_MAX ||
-        import->without[hb->position])
+    if (!is_candidate (c, f, import) || hb->position >= ARRAY_MEMBERS_MAX)
+      continue;
+    epoch = highest (hb->min_epoch, hb->states_epoch);
+    /* Also of one that is given up: that it has seen more than the rest will not
+     * show that the database is an old one.
+     */
+    if (epoch < EPOCH_MAX / 2 || !import->without[hb->position]) {
+      plan->epoch = highest (plan->epoch, epoch);
+      plan->generation = highest (plan->generation, hb->generation);
+    }
+    if (import->without[hb->position])
       continue;
     other = plan->found[hb->position];
     if (other) {
@@ -138,9 +150,6 @@ find_members (const struct cluster *c, const struct cluster_import *import,
       return -1;
     }
     plan->found[hb->position] = hb;
-    plan->epoch = highest (plan->epoch,
-                           highest (hb->min_epoch, hb->states_epoch));
-    plan->generation = highest (plan->generation, hb->generation);
     if (plan->newest == NULL || hb->states_epoch > plan->newest->states_epoch)
       plan->newest = hb;
   }
@@ -310,7 +319,7 @@ derive (const struct cluster_input *in, const uint8_t uuid[16],
 static void
 make_disk (struct cluster *c, const struct cluster_input *in,
            const struct cluster_disk_heartbeat *hb, unsigned m,
-           struct cluster_array *a)
+           uint64_t imported, struct cluster_array *a)
 {
   struct cluster_disk *d = cluster_alloc (sizeof *d);
   struct cluster_disk_record *r = &d->rec;
@@ -330,6 +339,7 @@ make_disk (struct cluster *c, const struct cluster_input *in,
   }
   else { /* a name for what is not there: it has no size */
     cluster_uuid_make (r->key, r->uuid);
+    r->imported = imported;
     snprintf (r->node, sizeof r->node, "unknown");
     snprintf (r->uri, sizeof r->uri, "nbd://unknown/%u", m);
     snprintf (r->path, sizeof r->path, "unknown");
@@ -362,7 +372,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &r->member[m];
 
-    make_disk (c, in, plan->found[m], m, a);
+    make_disk (c, in, plan->found[m], m, plan->newest->states_epoch, a);
     member->state = plan->state[m];
     member->fence = r->epoch;
     member->since_wall_ms = c->wall_ms;
@@ -372,7 +382,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
       snprintf (member->reason, sizeof member->reason, "%s",
                 plan->found[m]
                   ? "it was not surely in-sync when the array was imported"
-                  : "it was missing when the array was imported");
+                  : MISSING_AT_IMPORT);
     else if (plan->found[m]->states_epoch < plan->newest->states_epoch)
       cluster_log (c, CLUSTER_WARNING, "array", r->name,
                    "Member %u of array %s (%.200s of node %s) had heard of "
@@ -453,4 +463,37 @@ cluster_array_import (struct cluster *c, const struct cluster_input *in,
     cluster_reply_array (c, in->op, a);
   }
   cluster_end (c);
+}
+
+/* ---- Who was not there comes. ---- */
+
+bool
+cluster_import_agrees (const struct cluster *c, const struct cluster_array *a,
+                       const struct cluster_disk_heartbeat *hb)
+{
+  const struct cluster_array_record *r = &a->rec;
+
+  /* An old superblock does not say how many bytes are in use. */
+  return hb->has_place && cluster_uuid_equal (hb->cluster, c->identity.uuid) &&
+         cluster_uuid_equal (hb->array, r->uuid) && hb->layout == r->layout &&
+         hb->n == r->n && hb->groups == r->groups && hb->unit == r->unit &&
+         (hb->member_bytes == 0 || hb->member_bytes == r->member_bytes);
+}
+
+void
+cluster_import_return (struct cluster *c, struct cluster_disk *d,
+                       const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_array *a = cluster_array_by_uuid (c, hb->array);
+  struct cluster_member *m = &a->rec.member[hb->position];
+  bool held = m->held;
+
+  cluster_member_give (c, a, hb->position, d);
+  m->held = held; /* an administrator has said so of the place */
+  snprintf (m->reason, sizeof m->reason, "%s", MISSING_AT_IMPORT);
+  cluster_put_array (c, a);
+  cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+               "Disk %.200s of node %s is member %u of array %s, and was "
+               "missing when the array was imported: it is rebuilt in full.",
+               hb->path, hb->node, hb->position, a->rec.name);
 }

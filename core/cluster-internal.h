@@ -386,6 +386,17 @@ void cluster_import_note (struct cluster *c,
                           const struct cluster_disk_heartbeat *hb);
 /* Drop what was said long ago. */
 void cluster_import_tick (struct cluster *c);
+/* Does this disk, which says that it is a member of the array, say the same of the
+ * array as those that it was imported from?
+ */
+bool cluster_import_agrees (const struct cluster *c,
+                            const struct cluster_array *a,
+                            const struct cluster_disk_heartbeat *hb);
+/* A member that an import did not find has asked, and is new here: it gets its
+ * place.
+ */
+void cluster_import_return (struct cluster *c, struct cluster_disk *d,
+                            const struct cluster_disk_heartbeat *hb);
 
 /* cluster-epoch.c */
 /* PREPARED: a new epoch with these states; it replaces a change that is under

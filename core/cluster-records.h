@@ -39,8 +39,11 @@ struct cluster_disk_record {
   char moves_to[NAME_BYTES_MAX + 1]; /* the node that may serve it from now on,
                                         as an administrator says; "": none */
   bool shut_out; /* its node was, and it has not been heard of since */
-  uint64_t size;       /* bytes of the whole disk */
+  uint64_t size;       /* bytes of the whole disk; 0: it only stands for one that
+                          an import did not find */
   uint64_t data_bytes; /* of its data area */
+  uint64_t imported;   /* of such: the epoch whose states were imported; 0: its
+                          disk does not come back (an older weftd's record) */
 };
 
 #define CONFIRMED_BY_NONE EPOCH_MAX

@@ -275,6 +275,218 @@ test_twins (void)
   cluster_free (r.c);
 }
 
+/* "a" is imported; its member 1 was out by then, and did not ask.  Returns the
+ * epoch whose states were imported.
+ */
+static uint64_t
+import_without_1 (struct rig *r, unsigned kill_at)
+{
+  struct cluster_import import = { .name = "a" };
+  uint64_t imported;
+
+  rig_init (r, 0);
+  r->disk[4].dead = r->disk[5].dead = true;
+  make_array (r);
+  memcpy (import.array, array (r)->rec.uuid, 16);
+  attach (r, true);
+  rounds (r, 8);
+  r->disk[1].dead = true;
+  lose (r, 1);
+  detach (r);
+  rounds (r, 8);
+  imported = r->disk[0].states_epoch;
+  assert (r->disk[1].states_epoch < imported);
+  lose_database (r);
+  rounds (r, 8);
+  r->kill_at = kill_at;
+  ASK (r, cluster_array_import (r->c, in, &import));
+  while (r->code && strcmp (r->code, "exists") != 0) {
+    assert (r->killed);
+    rounds (r, 8);
+    ASK (r, cluster_array_import (r->c, in, &import));
+  }
+  UNTIL (r, array (r)->disk[0]->took_place);
+  assert (state (r, 1) == MEMBER_OUT);
+  return imported;
+}
+
+/* It asks, and is refused: so nothing is known of it, and its place is as it was. */
+static void
+refused_place (struct rig *r, struct fake_disk *d, const char *why)
+{
+  unsigned steps;
+
+  d->dead = false;
+  d->op = 0;
+  d->refused = NULL;
+  UNTIL (r, d->refused);
+  assert (strcmp (d->refused, why) == 0);
+  rounds (r, 8);
+  steps = r->steps;
+  rounds (r, 20);
+  assert (r->steps == steps);
+  assert (cluster_disk_find (r->c, d->uuid) == NULL);
+  assert (state (r, 1) == MEMBER_OUT && array (r)->disk[1]->rec.size == 0);
+  assert (cluster_read_only (r->c) == NULL);
+  d->dead = true;
+  rounds (r, 4);
+}
+
+/* Its disk comes by itself, and is rebuilt in full. */
+static bool
+scenario_return (unsigned kill_at)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[1];
+  char verdict[2048];
+  bool killed;
+
+  import_without_1 (&r, kill_at);
+  attach (&r, true);
+  cluster_verdict (r.c, verdict, sizeof verdict);
+  assert (strstr (verdict, "member 1 (a disk that is not known yet) is out"));
+  assert (strstr (verdict, "Start its member process, and it comes back by itself"));
+  d->full = false;
+  d->dead = false;
+  UNTIL (&r, array (&r)->disk[1]->rec.size > 0);
+  assert (state (&r, 1) == MEMBER_OUT && array (&r)->rec.member[1].reset);
+  assert (memcmp (array (&r)->disk[1]->rec.uuid, d->uuid, 16) == 0);
+  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
+  assert (d->full);
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  for (size_t i = 0; i < r.stored; i++)
+    assert (r.store[i].kind != CLUSTER_RECORD_DISK || r.store[i].disk.size);
+  killed = r.killed;
+  cluster_free (r.c);
+  return killed;
+}
+
+/* Who says to be that member, and is not it, or has more than the others. */
+static void
+test_not_it (void)
+{
+  struct rig r;
+  struct fake_disk *d = &r.disk[4], it;
+  uint8_t uuid[16];
+  uint64_t imported = import_without_1 (&r, 0);
+
+  it = r.disk[1];
+  memcpy (uuid, d->uuid, 16);
+  *d = it;
+  memcpy (d->uuid, uuid, 16);
+  d->layout.unit *= 2;
+  refused_place (&r, d, "disagree");
+  d->layout = it.layout;
+  d->layout.groups = 2;
+  refused_place (&r, d, "disagree");
+  d->layout = it.layout;
+  d->layout.member_bytes -= MiB (4);
+  refused_place (&r, d, "disagree");
+  d->layout = it.layout;
+  memset (d->cluster, 0, 16);
+  refused_place (&r, d, "disagree");
+  memset (d->cluster, 9, 16);
+  refused_place (&r, d, "foreign-cluster");
+  memcpy (d->cluster, it.cluster, 16);
+  d->position = 2;
+  refused_place (&r, d, "not-a-member");
+  d->position = 1;
+  d->data_bytes = d->layout.member_bytes - 4096;
+  refused_place (&r, d, "truncated");
+  d->data_bytes = it.data_bytes;
+  d->states_epoch = imported + 1;
+  refused_place (&r, d, "newer");
+  restart (&r);
+  rounds (&r, 8);
+  refused_place (&r, d, "newer");
+
+  /* Of two the first gets it, and it is the place's disk from then on. */
+  d->states_epoch = imported;
+  r.disk[1].dead = d->dead = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  assert (memcmp (array (&r)->disk[1]->rec.uuid, it.uuid, 16) == 0);
+  assert (strcmp (d->refused, "not-a-member") == 0);
+  assert (d->sequence == it.sequence);
+  assert (cluster_disk_find (r.c, d->uuid) == NULL);
+  cluster_free (r.c);
+
+  /* A copy of it, started on another host. */
+  import_without_1 (&r, 0);
+  d = &r.disk[4];
+  it = r.disk[1];
+  *d = it;
+  snprintf (d->instance, sizeof d->instance, "clone");
+  r.disk[1].dead = d->dead = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  UNTIL (&r, d->refused && strcmp (d->refused, "double-used") == 0);
+  assert (d->sequence == it.sequence);
+  cluster_free (r.c);
+
+  /* The place was given to a blank disk meanwhile. */
+  import_without_1 (&r, 0);
+  d = &r.disk[5];
+  memset (d->array, 0, 16);
+  d->dead = false;
+  UNTIL (&r, cluster_disk_find (r.c, d->uuid));
+  DONE (&r, cluster_member_replace (r.c, in, "a", 1, d->uuid));
+  it = r.disk[1];
+  r.disk[1].dead = false;
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  assert (memcmp (array (&r)->disk[1]->rec.uuid, d->uuid, 16) == 0);
+  assert (strcmp (r.disk[1].refused, "not-a-member") == 0);
+  assert (r.disk[1].sequence == it.sequence);
+  cluster_free (r.c);
+
+  /* An administrator holds the place: its disk is known, and stays out. */
+  import_without_1 (&r, 0);
+  DONE (&r, cluster_member_cancel (r.c, in, "a", 1));
+  r.disk[1].dead = false;
+  UNTIL (&r, array (&r)->disk[1]->rec.size > 0);
+  rounds (&r, 80);
+  assert (state (&r, 1) == MEMBER_OUT && array (&r)->rec.member[1].held);
+  DONE (&r, cluster_member_join (r.c, in, "a", 1));
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+}
+
+/* Given up though it asks, it is rebuilt in full; but not if it has seen more than
+ * those who are left: weftd goes on, and leaves it as it is.
+ */
+static void
+test_given_up (bool newer)
+{
+  struct rig r;
+  struct cluster_import import = { .name = "a", .without = { [1] = true } };
+  struct fake_disk *d = &r.disk[1], it;
+  uint64_t generation;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  rounds (&r, 8);
+  memcpy (import.array, array (&r)->rec.uuid, 16);
+  if (newer) {
+    d->states_epoch += 10;
+    d->generation += 10;
+  }
+  generation = d->generation;
+  it = *d;
+  lose_database (&r);
+  rounds (&r, 8);
+  DONE (&r, cluster_array_import (r.c, in, &import));
+  assert (cluster_identity (r.c)->generation > generation);
+  if (newer) {
+    refused_place (&r, d, "newer");
+    assert (d->sequence == it.sequence);
+  }
+  else {
+    UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
+    assert (d->full);
+    UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  }
+  assert (cluster_read_only (r.c) == NULL);
+  cluster_free (r.c);
+}
+
 int
 main (void)
 {
@@ -283,6 +495,10 @@ main (void)
   test_stale ();
   test_twins ();
   test_blank_first ();
+  test_given_up (false);
+  test_given_up (true);
+  test_not_it ();
   test_kills ("import", scenario_import);
+  test_kills ("return", scenario_return);
   return 0;
 }

@@ -52,7 +52,7 @@ identity_json (const struct cluster_identity *i)
 static json_t *
 disk_json (const struct cluster_disk_record *d)
 {
-  return json_pack ("{so so so so ss so so ss ss sb so so}", "key",
+  return json_pack ("{so so so so ss so so ss ss sb so so so}", "key",
                     text_hex (d->key, KEY_BYTES), "release",
                     text_uuid_or_null (d->release), "spare_of",
                     text_uuid_or_null (d->spare_of), "sequence",
@@ -60,7 +60,8 @@ disk_json (const struct cluster_disk_record *d)
                     text_string (d->uri), "path", text_string (d->path),
                     "instance", d->instance, "moves_to", d->moves_to,
                     "shut_out", d->shut_out, "size", number (d->size),
-                    "data_bytes", number (d->data_bytes));
+                    "data_bytes", number (d->data_bytes), "imported",
+                    number (d->imported));
 }
 
 static json_t *
@@ -243,6 +244,8 @@ parse_disk (struct fields *f, const char *key, struct cluster_disk_record *d)
     fields_bool (f, "shut_out", &d->shut_out);
   fields_u64 (f, "size", 0, INT64_MAX, &d->size);
   fields_u64 (f, "data_bytes", 0, INT64_MAX, &d->data_bytes);
+  if (fields_has (f, "imported"))
+    fields_u64 (f, "imported", 0, EPOCH_MAX, &d->imported);
 }
 
 /* Older records have one fence for all members of an array, and a change either

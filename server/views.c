@@ -171,7 +171,7 @@ array_capacity (const struct cluster_array *a)
   uint64_t bytes[ARRAY_MEMBERS_MAX];
   struct layout_capacity c;
 
-  /* A member that was given up at an import has a disk of unknown size. */
+  /* A member that an import did not find has a disk of unknown size. */
   for (unsigned m = 0; m < a->layout.members; m++)
     bytes[m] = a->disk[m]->rec.data_bytes > a->rec.member_bytes
                  ? a->disk[m]->rec.data_bytes

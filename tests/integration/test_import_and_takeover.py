@@ -3,7 +3,8 @@ another, on a real cluster.
 
 Topology: one raid-x devcluster of four, with an array process or none.
 Causes: weftd killed, and its database removed; all the rest killed, too; a member
-        that does not ask the new one; a blank disk that has asked it before.
+        that does not ask the new one, for good or until later; a blank disk that
+        has asked it before.
         A host that holds the array and lives.
 Pass:  weftctl refuses what would lose data, with the reason and the way out;
        what was flushed is there afterwards, on every copy.
@@ -18,7 +19,7 @@ import subprocess
 import nbd
 import pytest
 
-from arraystate import content, states
+from arraystate import content, states, wait_state
 from copies import check_copies, model_of
 from nbdkitproc import refused
 from weftctlproc import FAILED, REFUSED, USAGE, ctl
@@ -56,7 +57,7 @@ def check(c, model, data):
 class Lost:
     """A cluster whose weftd has lost its database."""
 
-    def __init__(self, cluster, ctl, seed, down=(), all_of_it=False):
+    def __init__(self, cluster, ctl, seed, down=(), out=(), all_of_it=False):
         self.c = c = cluster(members=4, unit=UNIT, size="32M")
         self.ctl = ctl(c)
         self.model = model_of(c, "raid-x", UNIT)
@@ -65,6 +66,11 @@ class Lost:
         self.uuid = c.get("/api/v1/arrays/a")["uuid"]
         self.data = random.Random(seed).randbytes(FILLED)
         fill(c.nbd, self.data)
+        for name in out:
+            c.kill(name)
+            self.data = self.data[::-1]
+            fill(c.nbd, self.data)
+            wait_state(c, int(name[1:]), "out")
         four = ["m0", "m1", "m2", "m3"]
         if all_of_it:
             c.kill("weftd", "array", *four)
@@ -77,7 +83,7 @@ class Lost:
             # A new disk is enrolled before the old ones are back.
             self.blank = c.add()[1]
             c.start(*four)
-        eventually(lambda: self.heard() == 4 - len(down),
+        eventually(lambda: self.heard() == 4 - len(down) - len(out),
                    what="the members to ask the new weftd")
 
     def heard(self):
@@ -143,6 +149,26 @@ def test_import_without_a_member(cluster, ctl, seed):
     w("disk", "format", "--force", file)
     c.start("m2")
     w("array", "spare", "add", "a", file)
+
+
+def test_import_before_a_member_is_back(cluster, ctl, seed):
+    """One that was out, and silent at the import, comes back by itself."""
+    s = Lost(cluster, ctl, seed, out=["m2"])
+    c, w = s.c, s.ctl
+    assert "not heard of: 2" in w("array", "import")
+    w("array", "import", "a", s.uuid)
+    assert states(c)[2] == "out"
+    said = w("status")
+    assert "member 2 (a disk that is not known yet) is out" in said
+    assert "it comes back by itself" in said
+    c.start("array")
+    c.kill("weftd")
+    c.start("weftd")  # the record of it is stored
+    c.start("m2")
+    w("rebuild", "wait", "a", 2)
+    assert [(m["position"], m["disk"])
+            for m in c.get("/api/v1/arrays/a")["members"]] == s.before
+    check(c, s.model, s.data)
 
 
 def test_import_after_the_end_of_everything(cluster, ctl, seed):

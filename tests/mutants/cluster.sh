@@ -180,6 +180,18 @@ mutant clone-is-warned-of-without-end test-cluster-copies cluster-admit.c \
                            w->heartbeat->instance))' 'if (1)'
 mutant twins-are-imported test-cluster-import cluster-import.c \
   'twin = plan->found[i];' ';'
+mutant empty-place-takes-any-disk test-cluster-import cluster-admit.c \
+  'if (!cluster_import_agrees (c, a, hb))' 'if (0)'
+mutant empty-place-takes-another-cluster-s-disk test-cluster-import cluster-import.c \
+  'hb->has_place && cluster_uuid_equal (hb->cluster, c->identity.uuid) &&' \
+  'hb->has_place &&'
+mutant newer-disk-is-rebuilt-after-an-import test-cluster-import cluster-admit.c \
+  'else if (hb->states_epoch > a->disk[hb->position]->rec.imported)' \
+  'else if (0)'
+mutant disk-is-itself-after-an-import test-cluster-import cluster-member.c \
+  'm->confirmed = CONFIRMED_BY_NONE;' 'm->confirmed = 0;'
+mutant held-place-is-forgotten-after-an-import test-cluster-import cluster-import.c \
+  'm->held = held; /* an administrator has said so of the place */' ';'
 mutant clone-is-believed test-cluster-rules cluster-admit.c \
   'refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||' \
   'refuse_elsewhere (c, op, d, hb) ||'
