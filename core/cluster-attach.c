@@ -207,6 +207,45 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return true;
 }
 
+/* The writer prepares itself for readers to come: nothing else changes. */
+static void
+prepare_for_readers (struct cluster *c, struct cluster_array *a)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  cluster_epoch_states (a, states);
+  cluster_epoch_prepare (c, a, states, NULL, true);
+  cluster_epoch_advance (c, a);
+}
+
+/* It has been silent, and so reads nothing, since before the member went out. */
+static bool
+passed_over (const struct cluster *c, const struct cluster_array *a,
+             const struct cluster_session *s, uint64_t epoch)
+{
+  return !s->rec.writable && epoch < a->rec.unprepared && behind (c, a);
+}
+
+bool
+cluster_session_refuse_late (struct cluster *c, uint64_t op,
+                             struct cluster_array *a,
+                             struct cluster_session *s, uint64_t epoch)
+{
+  if (!passed_over (c, a, s, epoch))
+    return false;
+  s->alive = false; /* to be waited for by no change */
+  s->last_live_ms = c->live_ms;
+  cluster_epoch_advance (c, a);
+  if (!passed_over (c, a, s, epoch))
+    return false;
+  if (refuse_reader (c, op, a))
+    return true;
+  if (a->rec.change.epoch == 0)
+    prepare_for_readers (c, a);
+  refuse_changing (c, op, a);
+  return true;
+}
+
 /* Ask the holder to speak, and let the attach wait for that. */
 static void
 challenge (struct cluster *c, const struct cluster_input *in,
@@ -287,6 +326,10 @@ attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
     if (!s->rec.ended && s->rec.writable == attach->writable &&
         cluster_uuid_equal (s->rec.array, a->rec.uuid) &&
         strcmp (s->rec.instance, attach->instance) == 0) {
+      if (passed_over (c, a, s, s->epoch)) {
+        cluster_session_end (c, s, "its process has attached anew");
+        continue;
+      }
       s->last_live_ms = c->live_ms;
       s->alive = s->heard = true;
       cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
@@ -476,11 +519,8 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
     prepare (c, a, states);
   }
   else {
-    if (next.epoch == 0 && behind (c, a)) {
-      cluster_epoch_states (a, next.states);
-      cluster_epoch_prepare (c, a, next.states, NULL, true);
-      cluster_epoch_advance (c, a);
-    }
+    if (next.epoch == 0 && behind (c, a))
+      prepare_for_readers (c, a);
     else if (next.epoch == 0 && (!a->renumbered || cluster_epoch_too_low (c, a)))
       cluster_epoch_stay (c, a, NULL);
     else if (!a->renumbered)

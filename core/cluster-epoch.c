@@ -18,8 +18,9 @@
  *
  *   change                          members that confirm    sessions
  *   attach for writing              all that are not out    if any goes out
- *   in-sync -> out                  none                    all, unless the
- *                                                           writer is alone
+ *   in-sync -> out                  none                    all, unless nobody
+ *                                                           is heard but who
+ *                                                           says so
  *   joining -> out                  none                    none
  *   out -> joining                  that one; without a     none
  *                                   writer all
@@ -31,7 +32,8 @@
  *   writer, and not all is in-sync
  *
  * A silent writer is waited for, since it may still write; a silent reader is
- * not, since it stops answering by itself (but one that is heard of again is).  A
+ * not, since it stops answering by itself (but one that is heard of again is, or is
+ * let in anew, where the writer has not prepared itself).  A
  * writer that has lost a member that stays can't prepare itself (what it has for
  * the member can't be written): so no change asks it to, until the member has
  * been given back.
@@ -141,13 +143,14 @@ cluster_epoch_needs_sessions (const struct cluster *c,
                               const struct cluster_session *except)
 {
   const struct cluster_session *s;
-  bool others = false;
+  bool others = false, written = cluster_array_writer (c, a) != NULL;
 
-  /* Also a silent reader: it may be heard of again, and reads by the new epoch,
-   * where the writer may have in its buffer only what the other copies lack.
+  /* The writer takes its time to prepare itself: not for a silent reader, which is
+   * let in anew when it is heard of again.  Without a writer that costs nothing.
    */
   TAILQ_FOREACH (s, &c->sessions, link)
     others |= s != except && !s->rec.ended &&
+              (s->rec.writable || s->alive || !written) &&
               cluster_uuid_equal (s->rec.array, a->rec.uuid);
   for (unsigned m = 0; m < a->layout.members; m++) {
     enum member_state is = a->rec.member[m].state;
@@ -271,9 +274,16 @@ commit (struct cluster *c, struct cluster_array *a)
   bool prepared = change->sessions;
 
   a->rec.epoch = change->epoch;
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (change->states[m] == MEMBER_OUT && source_goes (a, m))
+  if (prepared)
+    a->rec.unprepared = 0;
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (change->states[m] != MEMBER_OUT)
+      continue;
+    if (source_goes (a, m))
       a->rec.member[m].reset = true;
+    if (a->rec.member[m].state == MEMBER_IN_SYNC && !prepared)
+      a->rec.unprepared = change->epoch;
+  }
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
 

@@ -477,6 +477,12 @@ void cluster_session_committed (struct cluster *c, struct cluster_array *a,
 void cluster_session_attach_late (struct cluster *c, struct waiting *w);
 /* The holder has said nothing, or is over. */
 void cluster_session_unchallenged (struct cluster *c, struct waiting *w);
+/* A reader that was passed over when a member went out, and says that it knows this
+ * epoch, is to hear of no later one before the writer has prepared itself: refuses.
+ */
+bool cluster_session_refuse_late (struct cluster *c, uint64_t op,
+                                  struct cluster_array *a,
+                                  struct cluster_session *s, uint64_t epoch);
 /* The holder has spoken. */
 void cluster_session_refuse_challengers (struct cluster *c,
                                          struct cluster_session *holder);

@@ -185,9 +185,9 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_session *s,
   struct cluster_problem *p;
 
   p = cluster_refuse (c, op, CLUSTER_CONFLICT, "starting",
-                      "weftd was just started, and has had no heartbeat of "
-                      "session %016" PRIx64 " of array %s yet: send one, and "
-                      "report again",
+                      "weftd was just started, or has had no heartbeat of "
+                      "session %016" PRIx64 " of array %s for long: send one, "
+                      "and report again",
                       s->rec.id, a->rec.name);
   cluster_retry (p, HEARTBEAT_MS / 2);
 }
@@ -268,8 +268,10 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   const struct cluster_member *m = &a->rec.member[member];
   struct waiting *w;
 
-  /* Of a weftd that was started since: first, which epoch is it in? */
-  if (!s->heard) {
+  /* Of a weftd that was started since, or a reader that may have been passed over:
+   * first, which epoch is it in?
+   */
+  if (!s->heard || (!s->rec.writable && !s->alive)) {
     refuse_unheard (c, op, s, a);
     return;
   }

@@ -91,6 +91,9 @@ struct cluster_array_record {
   uint64_t member_bytes; /* in use of each member's data area */
   bool ready;            /* every member has taken its place once */
   uint64_t epoch;
+  uint64_t unprepared; /* the last epoch in which a member went out though the
+                          writer had not prepared himself: a reader that knows
+                          none so late was passed over.  0: none since he did */
   uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
                               long; 0: never */
   struct cluster_change change;

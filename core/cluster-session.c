@@ -253,6 +253,8 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   uint64_t wait_ms = hb->wait_ms;
   bool moved = s->epoch != hb->epoch || s->prepared != hb->prepared;
 
+  if (cluster_session_refuse_late (c, op, a, s, hb->epoch))
+    return;
   if (s->poll)
     cluster_session_answer (c, s->poll); /* it has given an older one up */
   take_heartbeat (c, s, hb);

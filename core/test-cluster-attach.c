@@ -255,29 +255,141 @@ test_reader (void)
   world_end (&w);
 }
 
-/* A silent reader may be heard of again and then reads by the newest epoch: what the
- * writer has for a member that goes out is to be where he looks by then.
+/* A world in which the reader has been silent for its TTL, and then a member was
+ * lost: that is recorded at once, though the writer does not get to prepare itself.
  */
+static uint64_t
+lose_beside_silent_reader (struct world *w)
+{
+  struct host *h = &w->host[0], *reader = &w->host[2];
+  uint64_t before;
+
+  healthy (w);
+  attach_until_granted (w, reader, "a");
+  reader->alive = false;
+  reader->beat_op = 0;
+  live_on (w, 60);
+  assert (!cluster_session_find (w->c, reader->session)->alive);
+  before = rec (w)->epoch;
+  assert (reader->epoch == before);
+  h->busy = true;
+  w->disk[1].slow = true;
+  lost (w, h, 1);
+  assert (h->answered && h->states[1] == MEMBER_OUT);
+  assert (rec (w)->member[1].state == MEMBER_OUT && !rec (w)->change.epoch);
+  return before;
+}
+
+/* Heard of again, the reader hears of no newer epoch than its own before the writer
+ * has prepared itself: what it had for the lost member alone may be nowhere else.
+ */
+static void
+let_in (struct world *w, uint64_t before)
+{
+  struct host *h = &w->host[0], *reader = &w->host[2];
+
+  UNTIL (w, rec (w)->change.sessions || rec (w)->unprepared == 0);
+  live_on (w, 100);
+  assert (reader->epoch == before && reader->states[1] == MEMBER_IN_SYNC);
+  assert (!cluster_session_find (w->c, reader->session)->rec.ended);
+  h->busy = false;
+  UNTIL (w, reader->epoch > before && reader->attached);
+  assert (h->prepared > before && h->prepared <= reader->epoch);
+  assert (reader->states[1] != MEMBER_IN_SYNC);
+  UNTIL (w, cluster_session_find (w->c, reader->session)->alive);
+  assert (rec (w)->unprepared == 0);
+}
+
 static void
 test_reader_silent (void)
 {
   static struct world w;
   struct host *h = &w.host[0], *reader = &w.host[2];
+  struct message m;
+  struct cluster_input in;
+  uint64_t before, session, first;
 
-  healthy (&w);
-  attach_until_granted (&w, reader, "a");
-  reader->alive = false;
-  reader->beat_op = 0;
-  live_on (&w, 60);
-  assert (!cluster_session_find (w.c, reader->session)->alive);
-  h->busy = true;
-  cut_off (&w.disk[1]);
-  lost (&w, h, 1);
+  before = lose_beside_silent_reader (&w);
+  reader->alive = true;
+  let_in (&w, before);
+  world_end (&w);
+
+  /* weftd is started again before it is heard of, and while it waits. */
+  before = lose_beside_silent_reader (&w);
+  reincarnate (&w);
+  reader->alive = true;
+  UNTIL (&w, rec (&w)->change.sessions);
+  reincarnate (&w);
+  let_in (&w, before);
+  world_end (&w);
+
+  /* To the new weftd it may be alive, and a change waits for it; but no more when it
+   * says what it knows.
+   */
+  before = lose_beside_silent_reader (&w);
+  UNTIL (&w, rec (&w)->member[1].state == MEMBER_JOINING);
+  reincarnate (&w);
+  h->busy = w.disk[1].slow = false;
+  UNTIL (&w, rec (&w)->change.sessions &&
+               h->prepared == rec (&w)->change.epoch);
   live_on (&w, 8);
-  assert (rec (&w)->member[1].state == MEMBER_IN_SYNC);
-  assert (rec (&w)->change.states[1] == MEMBER_OUT);
+  assert (rec (&w)->change.sessions);
+  reader->alive = true;
+  live_on (&w, 2);
+  assert (whole (&w) && reader->epoch == rec (&w)->epoch);
+  world_end (&w);
+
+  /* A report does not let it in. */
+  before = lose_beside_silent_reader (&w);
+  in = input (&w, ++w.next_op);
+  cluster_session_lost (w.c, &in, reader->session, 1, "no route");
+  pump (&w);
+  m = said (&w, in.op);
+  expect_refused (&m, CLUSTER_CONFLICT, "starting");
+  world_end (&w);
+
+  /* It never heard of its session, and asks for one again: it gets a new one. */
+  before = lose_beside_silent_reader (&w);
+  session = reader->session;
+  reader->attached = false;
+  reader->alive = true;
+  host_attach (&w, reader, "a");
+  live_on (&w, 20);
+  assert (!reader->attached && rec (&w)->change.sessions);
+  assert (cluster_session_find (w.c, session)->rec.ended);
   h->busy = false;
-  UNTIL (&w, rec (&w)->member[1].state == MEMBER_OUT);
+  UNTIL (&w, reader->attached);
+  assert (reader->session != session && h->prepared == reader->epoch);
+  world_end (&w);
+
+  /* Another loss just before it is let in: it waits for that, too. */
+  before = lose_beside_silent_reader (&w);
+  UNTIL (&w, rec (&w)->member[1].state == MEMBER_JOINING);
+  first = rec (&w)->unprepared;
+  assert (first > before);
+  w.disk[1].slow = h->busy = false;
+  UNTIL (&w, whole (&w));
+  assert (rec (&w)->unprepared == 0);
+  h->busy = true;
+  cut_off (&w.disk[2]);
+  lost (&w, h, 2);
+  assert (rec (&w)->unprepared > first);
+  w.disk[2].op = 0;
+  reader->alive = true;
+  UNTIL (&w, rec (&w)->change.sessions);
+  live_on (&w, 60);
+  assert (reader->epoch == before);
+  h->busy = false;
+  UNTIL (&w, reader->epoch > before);
+  world_end (&w);
+
+  /* Whoever writes is gone, and nobody knows what he had: it reads. */
+  before = lose_beside_silent_reader (&w);
+  h->alive = false;
+  h->beat_op = 0;
+  live_on (&w, 60);
+  reader->alive = true;
+  UNTIL (&w, reader->epoch > before);
   world_end (&w);
 }
 

@@ -104,12 +104,13 @@ array_json (const struct cluster_array_record *a)
 
   for (unsigned m = 0; m < a->n * a->groups; m++)
     json_array_append_new (members, member_json (&a->member[m]));
-  return json_pack ("{ss ss ss sI sI so so sb so so so so}", "name", a->name,
+  return json_pack ("{ss ss ss sI sI so so sb so so so so so}", "name", a->name,
                     "layout", layout_name (a->layout), "dup",
                     array_dup_name (a->dup), "n", (json_int_t) a->n, "groups",
                     (json_int_t) a->groups, "unit", number (a->unit),
                     "member_bytes", number (a->member_bytes), "ready",
-                    a->ready, "epoch", number (a->epoch), "spare_after_ms",
+                    a->ready, "epoch", number (a->epoch), "unprepared",
+                    number (a->unprepared), "spare_after_ms",
                     number (a->spare_after_ms), "change",
                     change_json (&a->change, a->n * a->groups), "members",
                     members);
@@ -358,6 +359,8 @@ parse_array (struct fields *f, const char *key, struct cluster_array_record *a)
   fields_u64 (f, "epoch", 1, INT64_MAX, &a->epoch);
   if (fields_has (f, "fence"))
     fields_u64 (f, "fence", 0, INT64_MAX, &fence);
+  if (fields_has (f, "unprepared"))
+    fields_u64 (f, "unprepared", 0, EPOCH_MAX, &a->unprepared);
   a->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
   if (fields_has (f, "spare_after_ms"))
     fields_u64 (f, "spare_after_ms", 0, INT64_MAX, &a->spare_after_ms);

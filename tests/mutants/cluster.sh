@@ -223,5 +223,24 @@ mutant unmet-joiner-copies test-cluster-rebuild cluster-disk.c \
   'return d->heard && strcmp (d->instance, d->rec.instance) != 0;' 'return false;'
 
 mutant silent-reader-is-forgotten test-cluster-attach cluster-epoch.c \
-  'others |= s != except && !s->rec.ended &&' \
-  'others |= s != except && !s->rec.ended && (s->rec.writable || s->alive) &&'
+  '(s->rec.writable || s->alive || !written) &&' '(s->rec.writable || s->alive) &&'
+mutant silent-reader-is-prepared-for test-cluster-attach cluster-epoch.c \
+  '(s->rec.writable || s->alive || !written) &&' ''
+mutant passed-over-reader-reads-on test-cluster-attach cluster-session.c \
+  'if (cluster_session_refuse_late (c, op, a, s, hb->epoch))
+    return;' ''
+mutant passed-over-reader-is-not-known test-cluster-attach cluster-epoch.c \
+  'a->rec.unprepared = change->epoch;' ';'
+mutant passed-over-reader-is-waited-for test-cluster-attach cluster-attach.c \
+  's->alive = false; /* to be waited for by no change */' ';'
+mutant passed-over-reader-holds-a-change-up test-cluster-attach cluster-attach.c \
+  '  cluster_epoch_advance (c, a);
+  if (!passed_over (c, a, s, epoch))
+    return false;
+' ''
+mutant passed-over-reader-reports test-cluster-attach cluster-lost.c \
+  '!s->heard || (!s->rec.writable && !s->alive)' '!s->heard'
+mutant passed-over-reader-asks-again test-cluster-attach cluster-attach.c \
+  'if (passed_over (c, a, s, s->epoch)) {' 'if (0) {'
+mutant passed-over-reader-is-kept-out test-cluster-attach cluster-epoch.c \
+  'a->rec.unprepared = 0;' ';'
