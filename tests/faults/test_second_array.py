@@ -3,18 +3,20 @@
 Topology: one raid-x devcluster of four members, and a second array process.
 Cause: it starts while the first one lives; or when the first one was killed;
        or while the first one is stopped, which then goes on as if nothing had
-       happened.
+       happened.  One that reads is stopped, and a member is lost meanwhile.
 Pass:  while the first one lives the second is refused with its name; a dead
        or silent one is replaced, and fenced: its clients get ESHUTDOWN, and
        nothing that it still had to write reaches a member.
 """
 
 import errno
+import signal
 import time
 
 import nbd
 import pytest
 
+from arraystate import Pending, wait_state
 from copies import check_copies, model_of
 from nbdkitproc import Nbdkit, NotStarted, refused
 from wefttest import eventually
@@ -63,6 +65,33 @@ def test_readers_are_welcome(array):
         assert r.pread(6000, 123) == b"shared" * 1000
     # The writer was not disturbed.
     h.pwrite(b"x", 0, nbd.CMD_FLAG_FUA)
+
+
+def test_a_reader_that_was_silent_reads_nothing_old(array):
+    """A member is lost meanwhile, and its image's member hangs: that the loss is
+    recorded waits for neither; the reader waits until the image is written."""
+    model = model_of(array, "raid-x", UNIT)
+    h = nbd.NBD()
+    h.connect_uri(array.nbd)
+    h.pwrite(b"old" * 1000, 0)
+    h.flush()
+    (lost, _), (image, _) = model.copies(0)
+    with Nbdkit("-r", "weft", "array=a", f"admin={array.admin}",
+                "node=n9") as second:
+        r = Pending(second.uri)
+        assert r.read(3000, 0).result() == b"old" * 1000
+        second.signal(signal.SIGSTOP)
+        eventually(lambda: not [s for s in array.get("/api/v1/sessions")[
+            "sessions"] if s["node"] == "n9"][0]["alive"],
+                   what="weftd to miss the reader")
+        array.stop(f"m{image}")
+        h.pwrite(b"new" * 1000, 0)
+        array.kill(f"m{lost}")
+        wait_state(array, lost, "out", seconds=8)
+        second.signal(signal.SIGCONT)
+        r.read(3000, 0).waits(3)
+        array.cont(f"m{image}")
+        assert r.result() == b"new" * 1000
 
 
 def test_after_a_clean_end_the_next_starts_at_once(array):
