@@ -203,6 +203,35 @@ freeze (void)
   }
 }
 
+static void
+lose_member (void *what)
+{
+  struct member_role *m = what, *other = fault_member ();
+
+  if (w.healing || m->proc.life == 0)
+    return;
+  fault_member_stop (m, sim_chance (30));
+  if (other && other != m) /* it may have the images of what m had */
+    other->proc.frozen_until = sim_now + between (300, 3000) * MS;
+}
+
+/* A reader is stopped for so long that it is missed, and just before it goes on a
+ * member is lost.
+ */
+static void
+miss_reader (void)
+{
+  struct host *h = &w.host[sim_below (w.config.hosts)];
+  struct member_role *m = fault_member ();
+  uint64_t out = between (12500, 15000) * MS;
+
+  if (h->writable || h->stage != HOST_SERVING || m == NULL)
+    return;
+  h->proc.frozen_until = sim_now + out;
+  TRACE (&h->proc, "is stopped, and missed");
+  fault_later (out - between (20, 1200) * MS, lose_member, m);
+}
+
 /* A slot goes bad while the other is whole and says the same. */
 static void
 corrupt_slot (void)
@@ -355,7 +384,7 @@ static const struct {
   { 2, corrupt_slot },   { 4, slow },         { 4, detach },
   { 3, admin_replace },  { 2, admin_spare },  { 2, admin_cancel },
   { 4, admin_join },     { 5, admin_drain },  { 2, admin_maintain },
-  { 3, admin_evict },    { 12, copies_fault },
+  { 3, admin_evict },    { 12, copies_fault }, { 8, miss_reader },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
 
