@@ -449,6 +449,107 @@ test_not_it (void)
   cluster_free (r.c);
 }
 
+/* A member was joining.  late: it is in-sync by the newest epoch, of which it has not
+ * heard itself: it may be an old copy.
+ */
+static void
+test_joiner (bool late)
+{
+  struct rig r;
+  struct cluster_import import = { .name = "a" };
+  struct fake_disk *d = &r.disk[1], then;
+
+  rig_init (&r, 0);
+  make_array (&r);
+  memcpy (import.array, array (&r)->rec.uuid, 16);
+  attach (&r, true);
+  d->stuck = true;
+  lose (&r, 1);
+  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  rounds (&r, 8);
+  assert (d->states[1] == MEMBER_JOINING && r.disk[0].states[1] == MEMBER_JOINING);
+  then = *d;
+  d->stuck = false;
+  if (late) {
+    UNTIL (&r, r.disk[0].states[1] == MEMBER_IN_SYNC);
+    *d = then;
+    assert (d->states_epoch < r.disk[0].states_epoch);
+  }
+  r.attached = false;
+  lose_database (&r);
+  rounds (&r, 8);
+  d->stuck = d->full = false;
+  DONE (&r, cluster_array_import (r.c, in, &import));
+  assert (state (&r, 1) == MEMBER_OUT && array (&r)->rec.member[1].reset);
+  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
+  assert (d->full);
+  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  assert (cluster_read_only (r.c) == NULL);
+  cluster_free (r.c);
+}
+
+/* Three members stand at three epochs; of a raid-1 the newest alone is believed. */
+static void
+test_three_epochs (void)
+{
+  struct rig r;
+  struct cluster_import import = { .name = "a" };
+  uint64_t newest;
+
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID1, 0, 3);
+  memcpy (import.array, array (&r)->rec.uuid, 16);
+  for (unsigned m = 0; m < 2; m++) {
+    attach (&r, true);
+    rounds (&r, 8);
+    r.disk[m].dead = true;
+    lose (&r, m);
+    detach (&r);
+    rounds (&r, 8);
+  }
+  newest = r.disk[2].states_epoch;
+  assert (r.disk[0].states_epoch < r.disk[1].states_epoch &&
+          r.disk[1].states_epoch < newest);
+  r.disk[0].dead = r.disk[1].dead = false;
+  lose_database (&r);
+  rounds (&r, 8);
+  DONE (&r, cluster_array_import (r.c, in, &import));
+  assert (state (&r, 2) == MEMBER_IN_SYNC && array (&r)->rec.epoch > newest);
+  for (unsigned m = 0; m < 2; m++)
+    assert (state (&r, m) == MEMBER_OUT && array (&r)->rec.member[m].reset);
+  UNTIL (&r, state (&r, 0) == MEMBER_IN_SYNC && state (&r, 1) == MEMBER_IN_SYNC);
+  cluster_free (r.c);
+
+  /* The newest does not ask: it is not known that there is one, and when it comes
+   * it shows that something is missing.
+   */
+  rig_init (&r, 0);
+  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
+  memcpy (import.array, array (&r)->rec.uuid, 16);
+  attach (&r, true);
+  rounds (&r, 8);
+  r.disk[0].dead = true;
+  r.disk[0].op = 0; /* it does not hear the answer to its last words */
+  lose (&r, 0);
+  rounds (&r, 8);
+  detach (&r);
+  rounds (&r, 8);
+  assert (r.disk[1].states_epoch > r.disk[0].states_epoch + 1);
+  r.disk[1].dead = true;
+  r.disk[0].dead = false;
+  lose_database (&r);
+  rounds (&r, 8);
+  REFUSED (&r, "member-missing", cluster_array_import (r.c, in, &import));
+  import.without[1] = true;
+  memset (r.history, 0, sizeof r.history); /* what nobody knows is used again */
+  DONE (&r, cluster_array_import (r.c, in, &import));
+  r.disk[1].dead = false;
+  newest = r.disk[1].sequence;
+  rounds (&r, 40);
+  assert (cluster_read_only (r.c) && r.disk[1].sequence == newest);
+  cluster_free (r.c);
+}
+
 /* Given up though it asks, it is rebuilt in full; but not if it has seen more than
  * those who are left: weftd goes on, and leaves it as it is.
  */
@@ -495,6 +596,9 @@ main (void)
   test_stale ();
   test_twins ();
   test_blank_first ();
+  test_joiner (false);
+  test_joiner (true);
+  test_three_epochs ();
   test_given_up (false);
   test_given_up (true);
   test_not_it ();
