@@ -21,6 +21,7 @@
 #include <curl/curl.h>
 
 #include "admin.h"
+#include "descriptors.h"
 
 /* No honest answer of weftd is larger. */
 #define REPLY_BYTES_MAX (16u << 20)
@@ -332,12 +333,19 @@ no_answer (struct admin *c, CURLcode r)
   bool timed = r == CURLE_COULDNT_CONNECT || r == CURLE_OPERATION_TIMEDOUT;
   const char *why =
       c->curl_text[0] && !timed ? c->curl_text : curl_easy_strerror (r);
+  const char *shortage;
 
+  shortage = r == CURLE_COULDNT_CONNECT || r == CURLE_COULDNT_RESOLVE_HOST ||
+                 r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM
+               ? descriptors_short () : NULL;
   c->interrupted = r == CURLE_GOT_NOTHING || r == CURLE_RECV_ERROR ||
                    r == CURLE_SEND_ERROR || r == CURLE_PARTIAL_FILE;
   if (r == CURLE_ABORTED_BY_CALLBACK)
     snprintf (c->error, sizeof c->error, "weftd at %s: call cancelled",
               c->base);
+  else if (shortage)
+    snprintf (c->error, sizeof c->error, "weftd at %s can't be asked: %s",
+              c->base, shortage);
   else if (c->reply_too_large)
     snprintf (c->error, sizeof c->error,
               "weftd at %s: its answer is larger than %u bytes; is this "

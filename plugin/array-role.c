@@ -21,6 +21,7 @@
 
 #include "array.h"
 #include "control.h"
+#include "descriptors.h"
 #include "engine.h"
 #include "hangup.h"
 #include "map.h"
@@ -272,6 +273,7 @@ array_get_ready (void)
   struct array_config config;
   struct peer **peers = NULL;
   struct array *a = NULL;
+  const char *reason, *shortage;
   unsigned m;
 
   readonly = options.readonly;
@@ -290,7 +292,9 @@ array_get_ready (void)
     goto err;
   engine = engine_new (a, peers, &config, static_states, notice);
   if (engine == NULL) {
-    nbdkit_error ("can't make the engine: %m");
+    reason = strerror (errno);
+    shortage = descriptors_short ();
+    nbdkit_error ("can't make the engine: %s", shortage ? shortage : reason);
     goto err;
   }
   return 0;

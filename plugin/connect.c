@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "connect.h"
+#include "descriptors.h"
 #include "exposure.h"
 #include "hangup.h"
 #include "role.h"
@@ -73,6 +74,16 @@ prepare_tls (struct nbd_handle *nbd, const char *uri)
              : 0;
 }
 
+/* The reason for CONNECT_DESCRIPTORS. */
+static _Thread_local const char *descriptors;
+
+static enum connect_failure
+nbd_failure (void)
+{
+  descriptors = descriptors_short ();
+  return descriptors ? CONNECT_DESCRIPTORS : CONNECT_NBD;
+}
+
 enum connect_failure
 connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
              bool until_end)
@@ -83,7 +94,7 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
   if (failure)
     return failure;
   if (nbd_aio_connect_uri (nbd, uri) == -1)
-    return CONNECT_NBD;
+    return nbd_failure ();
   while (nbd_aio_is_connecting (nbd) > 0) {
     now = now_ms ();
     if (now >= deadline_ms || (until_end && hangup_ending ()))
@@ -92,9 +103,9 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
     if (wait_ms > ENDING_CHECK_MS)
       wait_ms = ENDING_CHECK_MS;
     if (nbd_poll (nbd, (int) wait_ms) == -1)
-      return CONNECT_NBD;
+      return nbd_failure ();
   }
-  return nbd_aio_is_ready (nbd) == 1 ? 0 : CONNECT_NBD;
+  return nbd_aio_is_ready (nbd) == 1 ? 0 : nbd_failure ();
 }
 
 const char *
@@ -107,6 +118,8 @@ connect_reason (enum connect_failure failure)
     return "it is on another host, and its URI is not nbds://";
   case CONNECT_NO_CA:
     return "it speaks TLS; give tls=FOLDER, by whose CA it is verified";
+  case CONNECT_DESCRIPTORS:
+    return descriptors;
   case CONNECT_NBD:
     break;
   }

@@ -21,11 +21,11 @@ enum connect_failure {
   CONNECT_NBD,           /* libnbd says why */
   CONNECT_PLAIN,         /* no TLS to another host */
   CONNECT_NO_CA,         /* TLS, and no tls= */
+  CONNECT_DESCRIPTORS,   /* none left for it */
 };
 
 /* Connect a handle, within wait_ms, or, with until_end, until nbdkit is ending.
- * 0; else connect_reason says why it failed, of CONNECT_NBD in this thread, at
- * once.
+ * 0; else connect_reason says why it failed, in this thread, at once.
  */
 enum connect_failure connect_nbd (struct nbd_handle *nbd, const char *uri,
                                   unsigned wait_ms, bool until_end);

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "connect.h"
+#include "descriptors.h"
 #include "peer.h"
 
 #define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
@@ -75,6 +76,7 @@ door_open (struct door *d, const struct peer *p, const char *uri,
            bool local_files, uint64_t deadline_ms, char *why, size_t why_size)
 {
   enum connect_failure failure;
+  const char *reason, *shortage;
   int64_t max, min;
   int fd;
 
@@ -84,6 +86,11 @@ door_open (struct door *d, const struct peer *p, const char *uri,
     return -1;
   }
   failure = door_connect (d, uri, local_files, deadline_ms);
+  if (failure == CONNECT_DESCRIPTORS) {
+    snprintf (why, why_size, "%s: can't connect: %s", p->label,
+              connect_reason (failure));
+    return -1;
+  }
   if (failure) {
     snprintf (why, why_size,
               "%s: can't connect: %s; check that it is running and reachable%s",
@@ -116,7 +123,10 @@ door_open (struct door *d, const struct peer *p, const char *uri,
   fd = nbd_aio_get_fd (d->nbd);
   d->fd = fd == -1 ? -1 : fcntl (fd, F_DUPFD_CLOEXEC, 3);
   if (d->fd == -1) {
-    snprintf (why, why_size, "%s: %s", p->label, strerror (errno));
+    reason = strerror (errno);
+    shortage = descriptors_short ();
+    snprintf (why, why_size, "%s: can't connect: %s", p->label,
+              shortage ? shortage : reason);
     return -1;
   }
   return 0;

@@ -90,10 +90,10 @@ class NotStarted(Exception):
         return errors[0].partition("error:")[2].strip()
 
 
-def refused(*words, env=None):
+def refused(*words, wrap=(), env=None):
     """Start an nbdkit that must refuse, and return its one line."""
     try:
-        with Nbdkit(*words, env=env) as server:
+        with Nbdkit(*words, wrap=wrap, env=env) as server:
             said = server.log()
     except NotStarted as e:
         assert e.status > 0, f"ended by a signal: {e}"

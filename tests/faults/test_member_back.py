@@ -10,6 +10,7 @@ Pass:  nobody sees an error; no read is older than an acknowledged write; each
 """
 
 import random
+import resource
 import threading
 from datetime import datetime
 
@@ -234,3 +235,19 @@ def test_flapping(cluster, seed):
     back()
     writer.end()
     check_all(c, writer, model_of(c, "raid-x", UNIT))
+
+
+def test_too_few_descriptors_to_connect(cluster):
+    """The array process can open none for the member that is back: it says that,
+    and has it back when it may."""
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="32M")
+    limit = resource.prlimit(c.array["pid"], resource.RLIMIT_NOFILE)
+    c.kill("m1")
+    eventually(lambda: states(c)[1] == "out")
+    resource.prlimit(c.array["pid"], resource.RLIMIT_NOFILE, (3, limit[1]))
+    c.start("m1")
+    eventually(lambda: f"too many open files: process {c.array['pid']} may have "
+               "3 (ulimit -n" in c.log("weftd"))
+    assert "could not connect" not in c.log("weftd")
+    resource.prlimit(c.array["pid"], resource.RLIMIT_NOFILE, limit)
+    eventually(lambda: all_in_sync(c), seconds=60)

@@ -1,0 +1,39 @@
+/* descriptors.c: see descriptors.h.
+ *
+ * Libraries do not pass on why they could not connect: libnbd says "could not
+ * connect to remote host", curl "Couldn't connect to server", as if nobody were
+ * there.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "descriptors.h"
+
+const char *
+descriptors_short (void)
+{
+  static _Thread_local char why[200];
+  struct rlimit limit;
+  int fd = open ("/", O_PATH | O_CLOEXEC);
+
+  if (fd != -1) {
+    close (fd);
+    return NULL;
+  }
+  if (errno == ENFILE)
+    snprintf (why, sizeof why, "too many open files on its host (sysctl "
+              "fs.file-max raises the limit)");
+  else if (errno == EMFILE && getrlimit (RLIMIT_NOFILE, &limit) == 0)
+    snprintf (why, sizeof why, "too many open files: process %d may have %llu "
+              "(ulimit -n, or LimitNOFILE= in its unit, raises that)",
+              (int) getpid (), (unsigned long long) limit.rlim_cur);
+  else
+    return NULL;
+  return why;
+}
