@@ -12,10 +12,13 @@
 #include <config.h>
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <civetweb.h>
@@ -209,6 +212,43 @@ begin_request (struct mg_connection *conn)
   return files_serve_path (conn, h->options.ui_dir, path);
 }
 
+/* ---- Threads. ---- */
+
+/* Where the stack of this HTTP thread begins. */
+static _Thread_local char *stack;
+
+static void *
+begin_thread (const struct mg_context *context, int type)
+{
+  pthread_attr_t attr;
+  void *begin;
+  size_t size;
+
+  if (type == 1 && pthread_getattr_np (pthread_self (), &attr) == 0) {
+    if (pthread_attr_getstack (&attr, &begin, &size) == 0)
+      stack = begin;
+    pthread_attr_destroy (&attr);
+  }
+  return NULL;
+}
+
+/* All threads take turns at the connections, so each of these many would in time
+ * keep as much memory as the longest request needs of a stack.  What lies below
+ * this function is unused, and goes back.
+ */
+static void
+end_connection (const struct mg_connection *conn)
+{
+  uintptr_t page = (uintptr_t) sysconf (_SC_PAGESIZE);
+  uintptr_t here = (uintptr_t) __builtin_frame_address (0);
+  /* What is called from here needs some of it. */
+  uintptr_t end = (here & ~(page - 1)) - page;
+
+  doorman_end (conn);
+  if (stack && end > (uintptr_t) stack)
+    madvise (stack, end - (uintptr_t) stack, MADV_DONTNEED);
+}
+
 /* ---- Starting and stopping. ---- */
 
 static int
@@ -293,7 +333,8 @@ start (struct http *h, char *why, size_t why_size)
     = { .begin_request = begin_request,
         .http_error = http_error,
         .log_message = log_message,
-        .connection_close = doorman_end,
+        .init_thread = begin_thread,
+        .connection_close = end_connection,
         .external_ssl_ctx = h->tls ? give_context : NULL };
   char listen[LISTENERS_MAX * 64], threads[8];
   const char *settings[] = {

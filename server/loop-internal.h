@@ -32,11 +32,13 @@ struct loop {
 
   pthread_mutex_t lock; /* of what follows */
   struct requests asked;
+  STAILQ_HEAD (, spent) spent;
   bool stopping;
 };
 
 /* loop.c: the answer goes to its thread. */
-void loop_deliver (struct request *r, int status, json_t *body);
+void loop_deliver (struct loop *l, struct request *r, int status,
+                   json_t *body);
 
 /* steps.c */
 /* Take a step into the queue, and to the store. */

@@ -47,6 +47,49 @@ request_init (struct request *r, const struct route *route)
   sem_init (&r->answered, 0, 0);
 }
 
+/* What the loop has made for an answer that was sent.  It is freed on the loop's
+ * thread: the HTTP threads are many, and malloc keeps for each of them some of
+ * what it frees.
+ */
+struct spent {
+  STAILQ_ENTRY (spent) link;
+  struct loop *loop;
+  json_t *body;
+  char *text;
+};
+
+static void
+give_back (struct request *r)
+{
+  struct spent *s = r->spent;
+  struct loop *l = s->loop;
+
+  pthread_mutex_lock (&l->lock);
+  STAILQ_INSERT_TAIL (&l->spent, s, link);
+  pthread_mutex_unlock (&l->lock);
+  r->spent = NULL;
+  r->body = NULL;
+  r->text = NULL;
+}
+
+/* On the loop's thread, or when it has ended. */
+static void
+free_spent (struct loop *l)
+{
+  STAILQ_HEAD (, spent) spent = STAILQ_HEAD_INITIALIZER (spent);
+  struct spent *s;
+
+  pthread_mutex_lock (&l->lock);
+  STAILQ_CONCAT (&spent, &l->spent);
+  pthread_mutex_unlock (&l->lock);
+  while ((s = STAILQ_FIRST (&spent)) != NULL) {
+    STAILQ_REMOVE_HEAD (&spent, link);
+    json_decref (s->body);
+    free (s->text);
+    free (s);
+  }
+}
+
 void
 request_destroy (struct request *r)
 {
@@ -55,13 +98,21 @@ request_destroy (struct request *r)
   free (r->disk_heartbeat);
   free (r->create);
   free (r->session_heartbeat);
+  if (r->spent)
+    give_back (r);
   free (r->text);
   json_decref (r->body);
 }
 
 void
-loop_deliver (struct request *r, int status, json_t *body)
+loop_deliver (struct loop *l, struct request *r, int status, json_t *body)
 {
+  struct spent *s = malloc (sizeof *s);
+
+  if (s == NULL)
+    abort ();
+  *s = (struct spent){ .loop = l, .body = body, .text = r->text };
+  r->spent = s;
   r->status = status;
   r->body = body;
   sem_post (&r->answered); /* it may be gone from here on */
@@ -77,6 +128,8 @@ stopping_body (void)
 void
 loop_ask (struct loop *l, struct request *r)
 {
+  json_t *body;
+
   pthread_mutex_lock (&l->lock);
   if (l->stopping) {
     pthread_mutex_unlock (&l->lock);
@@ -91,8 +144,11 @@ loop_ask (struct loop *l, struct request *r)
 
   while (sem_wait (&r->answered) == -1)
     ; /* interrupted by a signal */
-  if (r->status == 200 && r->route->finish)
-    r->route->finish (l, r);
+  if (r->status == 200 && r->route->finish) {
+    body = r->route->finish (l, r);
+    give_back (r);
+    r->body = body;
+  }
 }
 
 struct cluster *
@@ -234,6 +290,7 @@ take_asked (struct loop *l)
 {
   struct request *r;
 
+  free_spent (l);
   for (;;) {
     pthread_mutex_lock (&l->lock);
     r = TAILQ_FIRST (&l->asked);
@@ -348,7 +405,7 @@ loop_end (struct loop *l)
   steps_drop (l);
   while ((r = TAILQ_FIRST (&l->held)) != NULL) {
     TAILQ_REMOVE (&l->held, r, link);
-    loop_deliver (r, 503, stopping_body ());
+    loop_deliver (l, r, 503, stopping_body ());
   }
 }
 
@@ -427,6 +484,7 @@ loop_new (struct store *store, struct hub *hub, struct auth *auth, char *why,
   l->journal = journal_new ();
   l->idempotency = idempotency_new ();
   STAILQ_INIT (&l->pending);
+  STAILQ_INIT (&l->spent);
   TAILQ_INIT (&l->nodes);
   TAILQ_INIT (&l->held);
   TAILQ_INIT (&l->asked);
@@ -459,6 +517,7 @@ loop_free (struct loop *l)
   uv_close ((uv_handle_t *) &l->sigint, NULL);
   uv_run (&l->uv, UV_RUN_DEFAULT);
   uv_loop_close (&l->uv);
+  free_spent (l);
   steps_forget_nodes (l);
   history_free (l->history);
   journal_free (l->journal);

@@ -26,6 +26,7 @@ struct journal;
 struct loop;
 struct request;
 struct route;
+struct spent;
 
 /* A request, from an HTTP thread to the loop and back. */
 struct request {
@@ -60,8 +61,9 @@ struct request {
   sem_t answered;
   int status;
   json_t *body;
-  char *text; /* instead of a body, of this `type`; freed with the request */
+  char *text; /* instead of a body, of this `type` */
   const char *type;
+  struct spent *spent; /* they are the loop's, and go back there */
   char headers[512]; /* more lines of the answer, each ending in \r\n */
   uint64_t event_id; /* of the last event that a snapshot holds */
 };

@@ -43,14 +43,13 @@ handle_history (struct loop *l, struct request *r)
   loop_answer (l, r, 200, json_pack ("{sb}", "live", live));
 }
 
-static void
+static json_t *
 finish_history (struct loop *l, struct request *r)
 {
   bool live = json_is_true (json_object_get (r->body, "live"));
 
-  json_decref (r->body);
-  r->body = history_view (loop_history (l), &r->query, live, loop_wall_ms (l),
-                          &r->status);
+  return history_view (loop_history (l), &r->query, live, loop_wall_ms (l),
+                       &r->status);
 }
 
 static void

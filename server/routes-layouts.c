@@ -117,7 +117,7 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
                     "problem");
 }
 
-static void
+static json_t *
 finish_layouts (struct loop *l, struct request *r)
 {
   const json_t *list = json_object_get (r->body, "bytes");
@@ -129,8 +129,7 @@ finish_layouts (struct loop *l, struct request *r)
   for (int kind = 0; kind < LAYOUT_KINDS; kind++)
     json_array_append_new (
       layouts, view_layout ((enum layout_kind) kind, r->create, bytes));
-  json_decref (r->body);
-  r->body = json_pack ("{so}", "layouts", layouts);
+  return json_pack ("{so}", "layouts", layouts);
 }
 
 const struct route routes_layouts[] = {

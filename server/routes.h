@@ -42,8 +42,10 @@ struct route {
    * `handle` would do.
    */
   void (*preflight) (struct loop *l, struct request *r);
-  /* On the HTTP thread, after an answer of 200: make it complete. */
-  void (*finish) (struct loop *l, struct request *r);
+  /* On the HTTP thread, after an answer of 200: the body that is sent in place of
+   * r->body.
+   */
+  json_t *(*finish) (struct loop *l, struct request *r);
 };
 
 /* The i-th of all routes, or NULL. */

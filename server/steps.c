@@ -307,7 +307,7 @@ steps_release (struct loop *l)
     for (size_t i = 0; i < p->answers_count; i++) {
       TAILQ_REMOVE (&l->held, p->answers[i].request, link);
       deny_if_revoked (l, &p->answers[i]);
-      loop_deliver (p->answers[i].request, p->answers[i].status,
+      loop_deliver (l, p->answers[i].request, p->answers[i].status,
                     p->answers[i].body);
     }
     pending_free (p);
