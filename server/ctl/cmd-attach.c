@@ -276,25 +276,69 @@ static int
 make_device (struct ctl *ctl, struct record *r, const struct attach *a)
 {
   bool kernel = !a->fuse && device_kernel_nbd ();
+  int status, dead;
 
   if (!kernel && !a->fuse)
     fprintf (stderr, "weftctl: this kernel has no nbd: using nbdfuse and a "
              "loop device\n");
-  return kernel ? device_open_nbd (ctl, r)
-                : device_open_loop (ctl, r, a->connections);
+  status = kernel ? device_open_nbd (ctl, r)
+                  : device_open_loop (ctl, r, a->connections);
+  dead = status == EXIT_OK ? device_dead (r->device) : 0;
+  if (dead) {
+    ctl_error ("array %s: each read from %s fails: %s; the array process at %s "
+               "may have been evicted: end it (where systemd has it: systemctl "
+               "restart weft-array@%s), then attach again", r->name, r->device,
+               strerror (dead), r->uri, r->name);
+    /* Nothing was written, so there is nothing to flush either. */
+    device_close (ctl, r);
+    status = EXIT_FAILED;
+  }
+  return status;
+}
+
+/* Has the array process that attach started lost its session, as after an
+ * eviction?  Where weftd can't be asked it is taken to have it.
+ */
+static bool
+session_is_over (struct ctl *ctl, const struct record *r)
+{
+  char path[NAME_BYTES_MAX + 32];
+  json_t *array, *s;
+  bool over = true;
+  size_t i;
+
+  snprintf (path, sizeof path, "/api/v1/arrays/%s", r->name);
+  if (ctl_try (ctl, "GET", path, NULL, &array) != EXIT_OK)
+    return false;
+  json_array_foreach (json_object_get (array, "sessions"), i, s)
+    if (json_number (s, "pid") == (uint64_t) r->server.pid)
+      over = false;
+  json_decref (array);
+  return over;
 }
 
 /* Is what the record tells of still in working order? */
 static bool
-record_works (const struct record *r)
+record_works (struct ctl *ctl, const struct record *r)
 {
+  int dead;
+
   if (r->server.pid && !process_alive (&r->server))
     return false;
   if (r->kind != DEVICE_NONE && !device_present (r))
     return false;
   if (r->mounted && !process_alive (&r->fuse))
     return false;
-  return r->uri[0] && uri_answers (r->uri, URI_ANSWER_MS);
+  if (r->uri[0] == '\0' || !uri_answers (r->uri, URI_ANSWER_MS))
+    return false;
+  if (r->kind == DEVICE_NONE)
+    return !session_is_over (ctl, r);
+  dead = device_dead (r->device);
+  if (dead)
+    fprintf (stderr, "weftctl: array %s: each read from %s fails: %s; it is "
+             "detached, and attached anew\n", r->name, r->device,
+             strerror (dead));
+  return !dead;
 }
 
 static int
@@ -325,7 +369,7 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
 {
   int status;
 
-  if (!record_works (r)) {
+  if (!record_works (ctl, r)) {
     /* Interrupted, or something of it has died. */
     status = detach_undo (ctl, r);
     /* All undone, but something was lost on the way: that is told, and no
@@ -356,6 +400,15 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
 static int
 take_kept (struct record *r, bool readonly)
 {
+  int dead = device_dead (r->device);
+
+  if (dead) {
+    ctl_error ("array %s: each read from %s, which weft-attach@%s.service keeps "
+               "attached, fails: %s; its array process may have been evicted: "
+               "systemctl restart weft-array@%s", r->name, r->device, r->name,
+               strerror (dead), r->name);
+    return EXIT_FAILED;
+  }
   if (readonly) {
     ctl_error ("array %s: attached already as %s by weft-attach@%s.service, "
                "but for writing; systemctl stop it first", r->name, r->device,

@@ -70,33 +70,38 @@ cmd_detach (struct ctl *ctl, const struct args *args)
   char device[64];
   struct record r;
   json_t *done;
-  bool found;
+  bool found, nothing;
   int status = ctl_check_name ("an array", name);
 
   if (status != EXIT_OK)
     return status;
   status = record_open (ctl, &r, name, false);
   found = r.found;
+  nothing = r.lock == -1;
   if (status == EXIT_OK && found)
     status = detach_undo (ctl, &r);
-  else if (status == EXIT_OK && r.lock != -1)
+  else if (status == EXIT_OK && !nothing)
     record_remove (&r);
   if (status == EXIT_OK && !found && device_kept (name, device)) {
     ctl_error ("array %s: weft-attach@%s.service keeps it attached as %s; "
                "systemctl stop that", name, name, device);
     status = EXIT_FAILED;
   }
+  else if (status == EXIT_OK && nothing) {
+    ctl_error ("array %s: weftctl attach has not attached it on this host, so "
+               "there is nothing to detach; weftctl session ls shows where it "
+               "is attached", name);
+    status = EXIT_FAILED;
+  }
   record_close (&r);
   if (status != EXIT_OK)
     return status;
   if (ctl->json) {
-    done = json_pack ("{s:s, s:b}", "array", name, "detached", found);
+    done = json_pack ("{s:s, s:b}", "array", name, "detached", true);
     output_json (done);
     json_decref (done);
   }
-  else if (found)
-    printf ("array %s: detached\n", name);
   else
-    printf ("array %s: was not attached on this host\n", name);
+    printf ("array %s: detached\n", name);
   return EXIT_OK;
 }

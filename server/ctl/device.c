@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -84,6 +86,45 @@ device_kept (const char *array, char device[64])
   snprintf (device, 64, "/dev%s", base);
   sysfs_read (device, "backend", owner, sizeof owner);
   return strcmp (owner, link + strlen ("/dev/")) == 0;
+}
+
+/* Read here and there, for a single place may have lost all its copies; past the
+ * page cache, or that would answer.
+ */
+static int
+read_error (const char *device)
+{
+  static _Alignas (4096) char block[4096];
+  int fd = open (device, O_RDONLY | O_DIRECT | O_CLOEXEC);
+  uint64_t size;
+
+  if (fd == -1 || ioctl (fd, BLKGETSIZE64, &size) == -1)
+    return errno;
+  for (unsigned i = 0; i < 4; i++)
+    if (pread (fd, block, sizeof block, (off_t) (size / 16384 * i * 4096)) !=
+        -1)
+      return 0;
+  return errno;
+}
+
+/* In a process of its own: a read that waits can't be ended. */
+int
+device_dead (const char *device)
+{
+  uint64_t end = ctl_now_ms () + URI_ANSWER_MS;
+  pid_t pid = fork (), ended = 0;
+  int status;
+
+  if (pid == 0)
+    _exit (read_error (device));
+  while (pid > 0 && ended == 0 && ctl_now_ms () < end) {
+    ended = waitpid (pid, &status, WNOHANG);
+    if (ended == 0)
+      ctl_sleep_ms (POLL_MS);
+  }
+  if (pid > 0 && ended == 0)
+    kill (pid, SIGKILL);
+  return ended == pid && WIFEXITED (status) ? WEXITSTATUS (status) : 0;
 }
 
 /* --- The kernel's NBD client --------------------------------------------- */

@@ -28,6 +28,11 @@ int device_open_loop (struct ctl *ctl, struct record *r, unsigned connections);
 /* Is the recorded device there, and ours? */
 bool device_present (const struct record *r);
 
+/* Is the device dead: does each read from it fail?  The errno, or 0; 0 as well
+ * where a read has no answer in a moment, for it may wait for a member.
+ */
+int device_dead (const char *device);
+
 /* EXIT_OK when nobody uses the device; EXIT_FAILED, said who does. */
 int device_check_unused (const struct record *r);
 
