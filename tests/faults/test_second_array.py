@@ -186,3 +186,51 @@ def test_a_stopped_one_is_fenced(array):
     eventually(lambda: "n9" in array.log("array"),
                what="the fenced process to say who replaced it")
     array.may_end("array")
+
+
+@pytest.mark.long(30)
+def test_a_stopped_one_answers_only_what_is_there(array):
+    """Members had carried out what it asked for when it was stopped, and what they
+    answered is in its sockets when it goes on: so it answers its clients, if it has
+    not heard yet that it was taken over.  weftd is stopped for that moment."""
+    units, mine = 12, b"B" * 4096
+    old = nbd.NBD()
+    old.connect_uri(array.nbd)
+    idle = nbd.NBD()
+    idle.connect_uri(array.nbd)
+    old.pwrite(b"A" * UNIT * units, 0)
+    old.flush()
+    # It waits for all members, and then no more for anything.
+    for m in range(4):
+        array.stop(f"m{m}")
+    writes = Writes(old)
+    for i in range(units):
+        writes.start(b"B", 4096, i * UNIT)
+    while old.poll(200) > 0:
+        pass
+    assert writes.errors == []
+    array.stop("array")
+    for m in range(4):
+        array.cont(f"m{m}")
+    # weftd answers the heartbeat that it was holding for that process.
+    time.sleep(2)
+    with Nbdkit("weft", "array=a", f"admin={array.admin}", "node=n9",
+                "takeover=true") as second:
+        new = nbd.NBD()
+        new.connect_uri(second.uri)
+        there = [new.pread(4096, i * UNIT) for i in range(units)]
+        array.stop("weftd")
+        array.cont("array")
+        writes.wait(units)
+        assert writes.errors == [0] * units
+        assert there == [mine] * units
+        array.cont("weftd")
+        for call in (lambda: idle.pwrite(b"E" * 4096, 0),
+                     lambda: idle.pread(4096, 0), idle.flush):
+            with pytest.raises(nbd.Error) as e:
+                call()
+            assert e.value.errno == "ESHUTDOWN", e.value
+        assert [new.pread(4096, i * UNIT) for i in range(units)] == there
+        check_copies(array, model_of(array, "raid-x", UNIT),
+                     lambda at, n: new.pread(n, at))
+    array.may_end("array")

@@ -290,14 +290,16 @@ def test_attach_after_an_eviction(cluster, ctl, tmp_path):
     device = w("attach", "a", "--fuse").strip()
     files = write_tree(device, mnt)
     run("mount", "-o", "ro", device, mnt)
-    old = evict(c)
-    eventually(lambda: not reads(device))
-    p = run("weftctl", "attach", "a", "--fuse", env=w.env, check=False)
+    try:
+        old = evict(c)
+        eventually(lambda: not reads(device))
+        p = run("weftctl", "attach", "a", "--fuse", env=w.env, check=False)
+    finally:
+        run("umount", mnt)
     assert p.returncode == FAILED and p.stdout == "", p
     said = p.stderr.splitlines()
     assert device in said[0] and "fails: Input/output error" in said[0]
     assert f"still mounted on {mnt}" in said[1]
-    run("umount", mnt)
 
     p = run("weftctl", "attach", "a", "--fuse", env=w.env)
     assert f"each read from {device} fails" in p.stderr
