@@ -8,9 +8,10 @@
  * left out in the same change, if no data is lost without it.
  *
  * A holder is replaced only after it has been silent for SESSION_TTL_MS, or
- * where an administrator orders a takeover.  Whoever asks while it is not is
- * told at once that it lives, where it does: the holder's long poll is
- * answered, so that it speaks.
+ * where an administrator orders a takeover, or when its own node says that its
+ * process has ended.  Whoever asks while it is not is told at once that it lives,
+ * where it does: the holder's long poll is answered, so that it speaks.  Nor is its
+ * node believed before it was silent when it was asked.
  */
 
 #include <config.h>
@@ -23,7 +24,7 @@
 
 #include "cluster-internal.h"
 
-static void
+static struct cluster_problem *
 refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
              const struct cluster_session_record *holder, uint64_t silent_ms,
              bool quiet)
@@ -44,6 +45,7 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
   if (quiet)
     cluster_retry (p, silent_ms < SESSION_TTL_MS ? SESSION_TTL_MS - silent_ms
                                                  : 0);
+  return p;
 }
 
 static bool
@@ -284,6 +286,15 @@ cluster_session_refuse_challengers (struct cluster *c,
   }
 }
 
+/* Does the holder's node say that its process has ended? */
+static bool
+has_ended (const struct cluster_session *holder,
+           const struct cluster_attach *attach)
+{
+  return attach->ended == holder->rec.id &&
+         strcmp (attach->node, holder->rec.node) == 0;
+}
+
 /* Somebody else writes, or is about to.  True: refused, or `last` is false and
  * the attach waits for the holder's word.
  */
@@ -293,6 +304,7 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
                bool last)
 {
   struct cluster_session *s = cluster_array_writer (c, a);
+  struct cluster_problem *p;
   struct waiting *w;
   uint64_t silent_ms;
 
@@ -300,8 +312,12 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
     return false;
   if (s && s->alive) {
     silent_ms = cluster_session_silent_ms (c, s);
-    if (last || silent_ms >= QUIET_MS)
-      refuse_held (c, in->op, a, &s->rec, silent_ms, true);
+    if (has_ended (s, attach) && s->poll == NULL && silent_ms >= CHALLENGE_MS)
+      return false;
+    if (last || silent_ms >= QUIET_MS) {
+      p = refuse_held (c, in->op, a, &s->rec, silent_ms, true);
+      memcpy (p->holder_process, s->process, sizeof s->process);
+    }
     else
       challenge (c, in, a, s, attach);
     return true;
@@ -464,7 +480,7 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
 /* The one who held the array until now is over. */
 static void
 end_holder (struct cluster *c, const struct cluster_array *a,
-            const struct cluster_session_record *rec, bool takeover)
+            const struct cluster_session_record *rec, bool told)
 {
   struct cluster_session *old = cluster_array_writer (c, a);
   struct waiting *w, *next;
@@ -479,8 +495,10 @@ end_holder (struct cluster *c, const struct cluster_array *a,
   }
   if (old == NULL)
     return;
-  if (takeover)
+  if (told)
     snprintf (why, sizeof why, "was told to");
+  else if (old->alive)
+    snprintf (why, sizeof why, "knows that this process has ended");
   else
     snprintf (why, sizeof why, "found it silent for %" PRIu64 " s",
               cluster_session_silent_ms (c, old) / 1000);

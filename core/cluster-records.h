@@ -19,6 +19,7 @@
 #define CLUSTER_PATH_BYTES 512
 #define CLUSTER_REASON_BYTES 256
 #define CLUSTER_INSTANCE_BYTES 65
+#define CLUSTER_PROCESS_BYTES 160
 
 struct cluster_identity {
   uint8_t uuid[16];

@@ -229,6 +229,7 @@ take_heartbeat (struct cluster *c, struct cluster_session *s,
   s->heard = s->alive = true;
   s->last_live_ms = c->live_ms;
   s->draining = hb->draining;
+  memcpy (s->process, hb->process, sizeof s->process);
   s->epoch = hb->epoch;
   s->prepared = hb->prepared;
   if (hb->has_uri &&

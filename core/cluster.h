@@ -167,6 +167,7 @@ struct cluster_session {
                           member that is in-sync or joining in it, or has
                           reported the member as lost */
   uint64_t prepared;   /* the change of epoch that it is prepared for; 0: none */
+  char process[CLUSTER_PROCESS_BYTES]; /* by what its node knows it; "": unknown */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
                                    can't be left out (now) */
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* not given back to it before */
@@ -202,6 +203,7 @@ struct cluster_problem {
   uint64_t holder; /* a session; 0: one that is just being granted */
   char holder_node[NAME_BYTES_MAX + 1];
   uint64_t holder_pid, holder_silent_ms;
+  char holder_process[CLUSTER_PROCESS_BYTES]; /* "": unknown */
   bool retry;
   uint64_t retry_after_ms;
 };
@@ -327,12 +329,15 @@ struct cluster_attach {
   uint64_t pid;
   bool writable;
   bool takeover; /* from a holder that lives, too */
+  uint64_t ended; /* a session whose process has ended for certain, as this node,
+                     on which it ran, knows; 0: none */
 };
 
 struct cluster_session_heartbeat {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t epoch;
   uint64_t prepared; /* see struct cluster_session */
+  char process[CLUSTER_PROCESS_BYTES]; /* the same */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];
   bool same_stats; /* as in the heartbeat before */

@@ -492,6 +492,52 @@ test_takeover (void)
   world_end (&w);
 }
 
+/* Is the array granted to the other one, before the holder has been silent for its
+ * time?  alive: the holder lives.
+ */
+static bool
+granted_early (const char *node, bool alive, uint64_t wrong)
+{
+  static struct world w;
+  struct host *h = &w.host[0], *other = &w.host[1];
+  uint64_t begin;
+  bool early;
+
+  healthy (&w);
+  live_on (&w, 4);
+  snprintf (other->node, sizeof other->node, "%s", node ? node : h->node);
+  other->ended = h->session + wrong;
+  h->alive = alive;
+  if (!alive)
+    h->beat_op = 0;
+  begin = w.now_ms;
+  while (!other->attached && w.now_ms - begin < SESSION_TTL_MS / 2) {
+    host_attach (&w, other, "a");
+    UNTIL (&w, other->op == 0);
+  }
+  early = other->attached;
+  if (early) {
+    h->alive = true; /* whatever its node says, it can write nothing more */
+    UNTIL (&w, h->over);
+  }
+  else
+    assert (strcmp (other->code, "held") == 0 && !h->over);
+  world_end (&w);
+  return early;
+}
+
+/* The holder's node says that its process has ended. */
+static void
+test_ended_holder (void)
+{
+  assert (granted_early (NULL, false, 0));
+  /* One that speaks when it is asked has not. */
+  assert (!granted_early (NULL, true, 0));
+  /* Another node can't know; nor does it say anything of another session. */
+  assert (!granted_early ("n9", false, 0));
+  assert (!granted_early (NULL, false, 1));
+}
+
 /* A reader comes to an array that is degraded: what is written was perhaps not
  * yet put where it would look, so the writer prepares itself first.
  */
@@ -627,6 +673,7 @@ main (void)
   test_degraded ();
   test_degraded_readers ();
   test_takeover ();
+  test_ended_holder ();
   test_reader_comes ();
   test_evicted ();
   test_detach_joiner ();

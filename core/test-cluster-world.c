@@ -405,7 +405,7 @@ void
 host_attach (struct world *w, struct host *h, const char *name)
 {
   struct cluster_attach a = { .pid = 7, .writable = h->writable,
-                              .takeover = h->takeover };
+                              .takeover = h->takeover, .ended = h->ended };
   struct cluster_input in = input (w, h->op = ++w->next_op);
 
   snprintf (a.instance, sizeof a.instance, "%s", h->instance);

@@ -73,6 +73,7 @@ struct host {
   uint64_t op, beat_op;
   uint64_t asked_ms, fresh_ms; /* when it sent what was answered last */
   bool takeover; /* how it attaches */
+  uint64_t ended; /* the session whose process has ended, as it says */
   bool busy; /* it does not get to the end of preparing */
   bool lost[ARRAY_MEMBERS_MAX];
   enum cluster_problem_kind refused;

@@ -96,6 +96,24 @@ retry_after (int status, const json_t *reply, struct holder *h)
   return h->signs < HOLDER_SIGNS ? RETRY_MS : 0;
 }
 
+/* Has the holder's process ended on this host?  Then weftd is told, in `body`, and
+ * does not wait until it has been silent for long.  True: told for the first time.
+ */
+static bool
+tell_ended (json_t *body, const json_t *reply)
+{
+  const json_t *holder = json_object_get (reply, "holder");
+  const char *process =
+      json_string_value (json_object_get (holder, "process"));
+  json_t *session = json_object_get (holder, "session");
+
+  if (process == NULL || json_equal (json_object_get (body, "ended"), session) ||
+      !process_has_ended (process))
+    return false;
+  json_object_set (body, "ended", session);
+  return true;
+}
+
 struct map *
 control_attach_session (struct control *c)
 {
@@ -124,6 +142,11 @@ control_attach_session (struct control *c)
     wait = retry_after (status, reply, &holder);
     if (wait == 0 || waited >= ATTACH_WAIT_MS)
       break;
+    if (tell_ended (body, reply)) {
+      json_decref (reply);
+      reply = NULL;
+      continue;
+    }
     if (wait < RETRY_MS / 2)
       wait = RETRY_MS / 2;
     if (waited == 0)

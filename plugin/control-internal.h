@@ -17,6 +17,7 @@
 #include "admin.h"
 #include "control.h"
 #include "engine.h"
+#include "process.h"
 
 #define CALL_TIMEOUT_MS 10000
 #define RETRY_MS 1000
@@ -49,6 +50,7 @@ struct control {
   struct admin *admin; /* attach, heartbeat */
   struct admin *teller_admin, *reporter_admin;
   char instance[33];
+  char process[PROCESS_TEXT_BYTES];
   char session[NAME_BYTES_MAX + 1];
   bool readonly;
   unsigned members;

@@ -288,10 +288,10 @@ beat (struct control *c, struct admin *admin, unsigned wait_ms)
   prepared = c->prepared;
   pthread_mutex_unlock (&c->lock);
   snprintf (path, sizeof path, "/api/v1/sessions/%s/heartbeat", c->session);
-  body = json_pack ("{s:s, s:I, s:I, s:s?, s:b, s:i}", "instance",
+  body = json_pack ("{s:s, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance",
                     c->instance, "epoch", (json_int_t) epoch, "prepared",
-                    (json_int_t) prepared, "uri", params.uri,
-                    "draining", (int) engine_ending (c->engine), "wait_ms",
+                    (json_int_t) prepared, "uri", params.uri, "process",
+                    c->process, "draining", (int) engine_ending (c->engine), "wait_ms",
                     (int) wait_ms);
   if (wait_ms > 0)
     add_stats (c, body);
@@ -453,6 +453,7 @@ control_start (struct control *c)
   };
   int r;
 
+  process_self (c->process);
   for (c->threads = 0; c->threads < 4; c->threads++) {
     r = pthread_create (threads[c->threads].id, NULL,
                         threads[c->threads].run, c);

@@ -21,6 +21,7 @@ static void
 parse_attach (struct fields *f, struct request *r)
 {
   struct cluster_attach *a = &r->attach;
+  uint8_t ended[sizeof a->ended] = { 0 };
   int writable = 0;
 
   fields_text (f, "instance", a->instance, sizeof a->instance);
@@ -34,6 +35,10 @@ parse_attach (struct fields *f, struct request *r)
     fields_uri (f, "uri", a->uri, sizeof a->uri);
   if (fields_has (f, "takeover"))
     fields_bool (f, "takeover", &a->takeover);
+  if (fields_has (f, "ended"))
+    fields_hex (f, "ended", ended, sizeof ended);
+  for (size_t i = 0; i < sizeof ended; i++)
+    a->ended = a->ended << 8 | ended[i];
 }
 
 static void
@@ -162,6 +167,8 @@ parse_session_heartbeat (struct fields *f, struct request *r)
   fields_u64 (f, "epoch", 0, EPOCH_MAX, &hb->epoch);
   if (fields_has (f, "prepared"))
     fields_u64 (f, "prepared", 0, EPOCH_MAX, &hb->prepared);
+  if (fields_has (f, "process"))
+    fields_text (f, "process", hb->process, sizeof hb->process);
   if (fields_has (f, "uri")) {
     fields_uri (f, "uri", hb->uri, sizeof hb->uri);
     hb->has_uri = true;

@@ -425,10 +425,11 @@ view_problem (const struct cluster_problem *p, int *status)
   if (p->holder_node[0])
     json_object_set_new (
       j, "holder",
-      json_pack ("{so ss so so}", "session",
+      json_pack ("{so ss so so so}", "session",
                  p->holder ? text_session (p->holder) : json_null (), "node",
                  p->holder_node, "pid", text_number (p->holder_pid),
-                 "last_heard_ms", text_number (p->holder_silent_ms)));
+                 "last_heard_ms", text_number (p->holder_silent_ms), "process",
+                 text_or_null (p->holder_process)));
   if (p->retry)
     json_object_set_new (j, "retry_after_ms", text_number (p->retry_after_ms));
   return j;

@@ -10,6 +10,7 @@ Pass:  while the first one lives the second is refused with its name; a dead
 """
 
 import errno
+import os
 import signal
 import time
 
@@ -19,7 +20,7 @@ import pytest
 from arraystate import Pending, wait_state
 from copies import check_copies, model_of
 from nbdkitproc import Nbdkit, NotStarted, refused
-from wefttest import eventually
+from wefttest import eventually, run
 
 UNIT = 64 << 10
 
@@ -116,6 +117,75 @@ def test_a_killed_one_is_replaced(array):
         r.flush()
         check_copies(array, model_of(array, "raid-x", UNIT),
                      lambda at, n: r.pread(n, at))
+
+
+def started(c, node, **options):
+    """(seconds that it took to get the array, the array process)"""
+    begin = time.monotonic()
+    a = Nbdkit("weft", "array=a", f"admin={c.admin}", f"node={node}", **options)
+    return time.monotonic() - begin, a
+
+
+TTL_S = 10  # SESSION_TTL_MS
+
+
+@pytest.mark.long(20)
+def test_its_host_knows_that_it_was_killed(array):
+    h = nbd.NBD()
+    h.connect_uri(array.nbd)
+    h.pwrite(b"flushed" * 9000, 0)
+    h.flush()
+    array.kill("array")
+    took, second = started(array, "n0")
+    with second:
+        assert took < TTL_S / 2
+        r = nbd.NBD()
+        r.connect_uri(second.uri)
+        assert r.pread(63000, 0) == b"flushed" * 9000
+        check_copies(array, model_of(array, "raid-x", UNIT),
+                     lambda at, n: r.pread(n, at))
+        second.kill()
+    # Another host can't know, though it is the same one here.
+    took, third = started(array, "n1")
+    with third:
+        assert took > TTL_S / 2
+
+
+@pytest.mark.long(20)
+@pytest.mark.parametrize("wrap", [
+    [], ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]],
+    ids=["its host", "a container"])
+def test_its_host_knows_that_it_lives(array, wrap):
+    """In a PID namespace of its own, where nobody has that number, it can't
+    tell."""
+    array.stop("array")
+    took, second = started(array, "n0", wrap=wrap)
+    with second:
+        assert took > TTL_S / 2
+        array.cont("array")
+        eventually(lambda: "n0" in array.log("array"))
+    array.may_end("array")
+
+
+@pytest.mark.long(20)
+def test_in_the_background_it_is_another_process(array, tmp_path):
+    """nbdkit attaches, and then goes into the background."""
+    array.terminate("array")
+    pid = tmp_path / "pid"
+    run("nbdkit", "-P", pid, "-U", tmp_path / "s", "weft", "array=a",
+        f"admin={array.admin}", "node=n0")
+    number = int(pid.read_text())
+    try:
+        line = refused("weft", "array=a", f"admin={array.admin}", "node=n0")
+        assert "n0" in line
+        # Silent, but alive.
+        os.kill(number, signal.SIGSTOP)
+        took, second = started(array, "n0")
+        with second:
+            assert took > TTL_S / 2
+            os.kill(number, signal.SIGCONT)
+    finally:
+        os.kill(number, signal.SIGKILL)
 
 
 class Writes:

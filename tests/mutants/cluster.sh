@@ -43,6 +43,10 @@ mutant detach-without-fence test-cluster-attach cluster-session.c \
   'next.confirm[m] = next.states[m] != MEMBER_OUT;' 'next.confirm[m] = false;'
 mutant two-writers test-cluster-attach cluster-attach.c \
   'if (s && s->alive) {' 'if (0) {'
+mutant any-node-says-that-it-has-ended test-cluster-attach cluster-attach.c \
+  'strcmp (attach->node, holder->rec.node) == 0;' '1;'
+mutant ended-holder-is-not-asked test-cluster-attach cluster-attach.c \
+  's->poll == NULL && silent_ms >= CHALLENGE_MS)' '1)'
 mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
   '  cluster_session_end (c, old,
                        "node' '  if (0) cluster_session_end (c, old,

@@ -427,6 +427,7 @@ attach (void *owner)
   c->attach.pid = h->proc.life;
   c->attach.writable = h->writable;
   c->attach.takeover = h->takeover;
+  c->attach.ended = h->ended;
   call_send (c, ATTACH_TIMEOUT_MS);
 }
 
@@ -435,9 +436,11 @@ host_start (struct host *h)
 {
   struct process proc = h->proc;
   bool writable = h->writable, takeover = h->takeover;
+  uint64_t ended = h->session ? h->session : h->ended;
 
   memset (h, 0, sizeof *h);
   h->proc = proc;
+  h->ended = ended;
   h->writable = writable;
   h->takeover = takeover;
   process_start (&h->proc);

@@ -359,6 +359,7 @@ struct host {
   bool resynced; /* the copies were equal at the start */
   bool relinked; /* a member that is in-sync was lost since, and is back */
   bool wants_detach, takeover;
+  uint64_t ended; /* the session of its last process, which it knows to have ended */
   struct request *requests;
   unsigned outstanding;
   uint64_t start_at;

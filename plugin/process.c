@@ -1,0 +1,131 @@
+/* process.c: see process.h.
+ *
+ * A process's number means something in its PID namespace alone, and its time of
+ * start in its time namespace; the numbers of namespaces in one life of a kernel.
+ * So all of that must be the same here.  (Where a namespace's number was used again,
+ * all processes of the first one have ended.)
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "process.h"
+
+/* When the process was started, by /proc; false: can't be told. */
+static bool
+start_of (int pid, uint64_t *start)
+{
+  char path[64], text[1024], *p;
+  FILE *f;
+  size_t n;
+
+  snprintf (path, sizeof path, "/proc/%d/stat", pid);
+  f = fopen (path, "re");
+  if (f == NULL)
+    return false;
+  n = fread (text, 1, sizeof text - 1, f);
+  fclose (f);
+  text[n] = '\0';
+  /* Behind the program's name, which may hold anything, in parentheses, come its
+   * state, field 3, and so on; the time of start is field 22.
+   */
+  p = strrchr (text, ')');
+  for (int field = 2; p && field < 22; field++)
+    p = strchr (p + 1, ' ');
+  return p && sscanf (p, "%" SCNu64, start) == 1;
+}
+
+/* Are the numbers in /proc those by which we know processes? */
+static bool
+proc_is_ours (void)
+{
+  char text[32];
+  ssize_t n = readlink ("/proc/self", text, sizeof text - 1);
+
+  if (n <= 0)
+    return false;
+  text[n] = '\0';
+  return atoi (text) == getpid ();
+}
+
+/* "BOOT PID-NAMESPACE TIME-NAMESPACE": where numbers and times mean the same. */
+static bool
+host (char *text, size_t size)
+{
+  static const char *const links[] = { "/proc/self/ns/pid",
+                                       "/proc/self/ns/time" };
+  char boot[40], space[2][32];
+  FILE *f = fopen ("/proc/sys/kernel/random/boot_id", "re");
+  bool have = f && fscanf (f, "%39s", boot) == 1;
+
+  if (f)
+    fclose (f);
+  for (int i = 0; i < 2; i++) {
+    ssize_t n = readlink (links[i], space[i], sizeof space[i] - 1);
+
+    /* Kernels before Linux 5.6 have no time namespaces. */
+    if (n == -1 && i == 1 && errno == ENOENT)
+      n = snprintf (space[i], sizeof space[i], "-");
+    have = have && n > 0;
+    space[i][n > 0 ? n : 0] = '\0';
+  }
+  if (have)
+    snprintf (text, size, "%s %s %s", boot, space[0], space[1]);
+  return have;
+}
+
+void
+process_self (char text[PROCESS_TEXT_BYTES])
+{
+  char where[112];
+  uint64_t start;
+
+  text[0] = '\0';
+  if (proc_is_ours () && host (where, sizeof where) &&
+      start_of (getpid (), &start))
+    snprintf (text, PROCESS_TEXT_BYTES, "%s %d %" PRIu64, where, getpid (),
+              start);
+}
+
+/* Is there no process of that number, with all of its threads? */
+static bool
+is_free (int pid)
+{
+  struct pollfd p = { .events = POLLIN };
+  bool ended;
+
+  p.fd = (int) syscall (SYS_pidfd_open, pid, 0);
+  if (p.fd == -1)
+    return errno == ESRCH;
+  ended = poll (&p, 1, 0) == 1 && (p.revents & POLLIN) != 0;
+  close (p.fd);
+  return ended;
+}
+
+bool
+process_has_ended (const char *text)
+{
+  char where[112];
+  uint64_t start, now;
+  size_t n;
+  int pid;
+
+  if (!host (where, sizeof where))
+    return false;
+  n = strlen (where);
+  if (strncmp (text, where, n) != 0 ||
+      sscanf (text + n, " %d %" SCNu64, &pid, &start) != 2 || pid <= 0)
+    return false;
+  /* The number may be another's by now. */
+  return is_free (pid) ||
+         (proc_is_ours () && start_of (pid, &now) && now != start);
+}
