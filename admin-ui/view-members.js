@@ -6,7 +6,7 @@ import { Table, badge, el, figure, setAttribute, setText, word }
 import { moveDialog, nodesFor, replaceDialog, spareDialog }
   from "./disk-dialogs.js";
 import { doneOf, rebuildOf } from "./model.js";
-import { forgetDisk, joinMember } from "./requests.js";
+import { forgetDisk, joinMember, pauseRebuild } from "./requests.js";
 import { isFree, memberState } from "./states.js";
 import { ago, byteRate, bytes, clock, duration, latency, percent, rate }
   from "./units.js";
@@ -44,6 +44,8 @@ function whyOf(disk, member, rebuild) {
       "have is read from them");
   if (disk.moves_to)
     why.push(`${disk.moves_to} may serve it`);
+  if (member?.paused)
+    why.push("its rebuild is paused until it is told to go on");
   if (member?.held)
     why.push("held out until it is told to join");
   if (member?.spare_at)
@@ -90,6 +92,10 @@ const ACTIONS = [
     press: ({ disk, model }) => moveDialog(disk, model) },
   { label: "Join", shown: ({ member }) => member?.held, why: () => null,
     press: ({ disk, member }) => act(joinMember(disk.array, member.position)) },
+  { label: "Resume", shown: ({ member }) => member?.paused && !member.rebuild,
+    why: () => null,
+    press: ({ disk, member }) =>
+      act(pauseRebuild(disk.array, member.position, false)) },
   { label: "Spare…", shown: ({ disk }) => !disk.array && !disk.spare_of,
     why: ({ disk, model }) => disk.state !== "serving" ? `It is ${disk.state}.`
       : model.objects.array.size === 0 && "There is no array yet.",

@@ -242,8 +242,10 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
   member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;
   member->state = state;
   member->since_wall_ms = c->wall_ms;
-  if (state == MEMBER_IN_SYNC)
+  if (state == MEMBER_IN_SYNC) {
+    member->paused = false; /* there is nothing more to pause */
     cluster_drain_arrived (c, member);
+  }
   cluster_changed_disk (c, a->disk[m]);
 }
 

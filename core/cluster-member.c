@@ -314,6 +314,7 @@ cluster_member_tune (struct cluster *c, const struct cluster_input *in,
   struct cluster_member *m;
   struct cluster_problem *p;
   uint64_t floor, ceiling;
+  char words[320];
 
   cluster_begin (c, in);
   a = find (c, in->op, array, member);
@@ -332,6 +333,12 @@ cluster_member_tune (struct cluster *c, const struct cluster_input *in,
                         floor, ceiling);
     p->field = tune->has_ceiling ? "ceiling" : "floor";
   }
+  else if (tune->has_paused && tune->paused && m->state == MEMBER_IN_SYNC)
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "in-sync",
+                    "member %u of array %s (%s) is in-sync: it has no rebuild "
+                    "to pause; weftctl rebuild ls shows those that there are",
+                    member, a->rec.name,
+                    cluster_disk_words (a->disk[member], words, sizeof words));
   else {
     m->floor = floor;
     m->ceiling = ceiling;

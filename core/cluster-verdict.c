@@ -92,6 +92,19 @@ advice (const struct cluster_array *a, unsigned m)
   return "It comes back by itself.";
 }
 
+/* Somebody has said that its rebuild is to wait, and nothing goes on before they
+ * say otherwise.
+ */
+static void
+say_paused (struct verdict *v, const struct cluster_array *a, unsigned m)
+{
+  if (a->rec.member[m].paused)
+    say (v, CLUSTER_WARNING,
+         "The rebuild of member %u of array %s is paused: weftctl rebuild resume "
+         "%s %u lets it go on.",
+         m, a->rec.name, a->rec.name, m);
+}
+
 static void
 say_joining (struct verdict *v, const struct cluster *c,
              const struct cluster_array *a, unsigned m)
@@ -115,9 +128,8 @@ say_joining (struct verdict *v, const struct cluster *c,
   else
     say (v, severity,
          "Member %u (%s) of array %s is being rebuilt, %u %% is done and %s is "
-         "to do%s%s%s.",
+         "to do%s%s.",
          m, words, a->rec.name, percent, todo,
-         a->rec.member[m].paused ? "; it is paused" : "",
          join->waits[0] ? "; it waits for " : "", join->waits);
   if (join->unreadable_bytes > 0) {
     cluster_bytes_words (join->unreadable_bytes, todo, sizeof todo);
@@ -215,9 +227,11 @@ say_array (struct verdict *v, const struct cluster *c,
          "itself; what was flushed is safe.",
          a->rec.name, writer->stopped);
   say_trouble (v, c, a);
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
     if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
       say_joining (v, c, a, m);
+    say_paused (v, a, m);
+  }
   if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
     say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name, text);
 }

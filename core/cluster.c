@@ -189,6 +189,12 @@ load_array (struct cluster *c, const struct cluster_array_record *r, char *why,
     return -1;
   a = cluster_alloc (sizeof *a);
   a->rec = *r;
+  /* Older weftds let a member be paused that is in-sync: nobody meant that to hold
+   * its next rebuild.
+   */
+  for (unsigned m = 0; m < l.members; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC)
+      a->rec.member[m].paused = false;
   a->layout = l;
   TAILQ_INSERT_TAIL (&c->arrays, a, link);
   return 0;

@@ -126,13 +126,13 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
   bool seen = writer && writer->alive && writer->stats_ms != 0;
 
   return json_pack (
-    "{sI so ss so so ss so so sb sb sb so so sb so so so}", "position",
+    "{sI so ss so so ss so so sb sb sb sb so so sb so so so}", "position",
     (json_int_t) m,
     "disk", text_uuid (member->disk), "node", d->rec.node, "path",
     text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
     member_state_name (member->state), "reason", text_or_null (reason), "since",
     text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
-    "held", member->held, "spare_at",
+    "held", member->held, "paused", member->paused, "spare_at",
     text_time (cluster_member_spare_wall_ms (c, a, m)), "rebuild",
     view_rebuild (c, a, m), "suspect", seen && writer->stats.member[m].suspect,
     "service_us",

@@ -66,6 +66,9 @@ print_rebuilds (const json_t *array)
     if (json_is_true (json_object_get (v, "suspect")))
       printf ("  %zu is slow: its answers take %" PRIu64 " us, and what others "
               "have is read from them\n", i, json_number (v, "service_us"));
+    if (json_is_true (json_object_get (v, "paused")))
+      printf ("  %zu is paused: weftctl rebuild resume %s %zu lets its rebuild "
+              "go on\n", i, json_text (array, "name"), i);
     if (json_is_true (json_object_get (v, "held")))
       printf ("  %zu is held out: weftctl rebuild join %s %zu takes it back\n",
               i, json_text (array, "name"), i);

@@ -41,6 +41,9 @@ print_troubles (const json_t *array)
                 ? json_text (m, "reason") : "");
     if (json_is_object (rebuild))
       printf ("    rebuild: %s\n", rebuild_text (rebuild, text));
+    if (json_is_true (json_object_get (m, "paused")))
+      printf ("    paused: weftctl rebuild resume %s %" PRIu64 " lets its "
+              "rebuild go on\n", name, json_number (m, "position"));
     if (json_is_string (json_object_get (m, "spare_at")))
       printf ("    a spare takes its place at %s\n", json_text (m, "spare_at"));
   }

@@ -265,6 +265,8 @@ def refuse_and_rebuild(api, disks):
         api.call("POST", f"/api/v1/arrays/b/members/1/{verb}", body, expect=404)
         api.call("POST", f"/api/v1/arrays/a/members/x/{verb}", body, expect=400)
     api.call("PATCH", this, {"floor": 1}, expect=200)
+    assert api.call("PATCH", well, {"paused": True}, expect=409)[1][
+        "code"] == "in-sync"
     changed = {"If-Match": '"0123456789abcdef"'}
     for method, path, body in (
             ("PATCH", "/api/v1/arrays/a", {"spare_after_s": 1}),
