@@ -97,7 +97,10 @@ const COLUMNS = [
       cell.append(el("span", { class: "state" }), el("span", { class: "why" }));
     cell.classList.add("live");
     badge(cell, ...stateOf(node));
-    setText(cell.lastElementChild, node.waits ? `waits for ${node.waits}`
+    setText(cell.lastElementChild, node.stays.length > 0
+      ? node.stays.map(({ array, member, waits }) =>
+          `member ${member} of ${array} waits for ${waits}`).join("; ")
+      : node.waits ? `waits for ${node.waits}`
       : node.maintenance && !node.alive ? "silent, as is expected" : "");
   } },
   figure("Disks", ({ node }) => `${node.disks_alive} of ${node.disks.length}`),

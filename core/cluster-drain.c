@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cluster-internal.h"
@@ -168,8 +169,29 @@ needed (const struct cluster *c, const struct cluster_array *a, unsigned member,
   return a->layout.members;
 }
 
-/* It can't leave its place now: what for is waited.  (But for a disk.) */
+/* What keeps a member that is to leave its place. */
+enum hold {
+  HOLD_NONE,
+  HOLD_PASSES, /* it goes by: nobody need do anything */
+  HOLD_STAYS,
+};
+
+/* Is it needed only until it is in-sync, or heard of by a weftd that was just
+ * started?
+ */
 static bool
+soon_well (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  if (!d->alive || d->failed || d->old_copy)
+    return false;
+  return !d->heard || (a->rec.member[m].state == MEMBER_JOINING &&
+                       !a->rec.member[m].paused && !d->join.waits[0]);
+}
+
+/* Why it can't leave its place now: what for is waited.  (But for a disk.) */
+static enum hold
 hindered (const struct cluster *c, const struct cluster_array *a,
           unsigned member, char *text, size_t size)
 {
@@ -180,37 +202,46 @@ hindered (const struct cluster *c, const struct cluster_array *a,
   char words[320];
   unsigned m;
 
-  if (!a->rec.ready)
+  if (!a->rec.ready) {
     snprintf (text, size, "array %s to be made", a->rec.name);
-  else if (a->rec.member[member].held)
+    return HOLD_PASSES;
+  }
+  if (a->rec.member[member].held) {
     snprintf (text, size,
               "somebody to take back or replace member %u of array %s, which is "
               "held out",
               member, a->rec.name);
-  else if (change->epoch &&
-           (state != MEMBER_OUT || change->states[member] != MEMBER_OUT))
+    return HOLD_STAYS;
+  }
+  if (change->epoch &&
+      (state != MEMBER_OUT || change->states[member] != MEMBER_OUT)) {
     snprintf (text, size, "array %s to end a change of its epoch", a->rec.name);
-  else if (state != MEMBER_IN_SYNC)
-    return false;
-  else if (a->layout.copies == 1)
+    return HOLD_PASSES;
+  }
+  if (state != MEMBER_IN_SYNC)
+    return HOLD_NONE;
+  if (a->layout.copies == 1) {
     snprintf (text, size,
               "somebody to copy off and delete array %s: it has no redundancy, "
               "so its members cannot move",
               a->rec.name);
-  else if ((m = needed (c, a, member, &why)) < a->layout.members)
+    return HOLD_STAYS;
+  }
+  if ((m = needed (c, a, member, &why)) < a->layout.members) {
     snprintf (text, size, "member %u of array %s (%s), which %s", m,
               a->rec.name, cluster_disk_words (a->disk[m], words, sizeof words),
               why);
-  else if (!cluster_rebuild_writer_well (c, a))
-    snprintf (text, size, "%s%s, which %s array %s",
-              writer ? "node " : "the members", writer ? writer->rec.node : "",
-              writer ? "writes to, and has lost its way to weftd or to a member "
-                       "of,"
-                     : "have not all confirmed the last epoch of",
-              a->rec.name);
-  else
-    return false;
-  return true;
+    return soon_well (a, m) ? HOLD_PASSES : HOLD_STAYS;
+  }
+  if (cluster_rebuild_writer_well (c, a))
+    return HOLD_NONE;
+  snprintf (text, size, "%s%s, which %s array %s",
+            writer ? "node " : "the members", writer ? writer->rec.node : "",
+            writer ? "writes to, and has lost its way to weftd or to a member "
+                     "of,"
+                   : "have not all confirmed the last epoch of",
+            a->rec.name);
+  return writer && writer->heard ? HOLD_STAYS : HOLD_PASSES;
 }
 
 void
@@ -228,7 +259,7 @@ cluster_drain_tick (struct cluster *c, struct cluster_array *a)
     r = &a->rec.member[m];
     snprintf (from, sizeof from, "%s", leaves (c, a, m));
     if (!cluster_node_is_draining (c, from) ||
-        hindered (c, a, m, text, sizeof text) ||
+        hindered (c, a, m, text, sizeof text) != HOLD_NONE ||
         (to = cluster_drain_pick (c, a, m, NULL, text, sizeof text)) == NULL)
       continue;
     if (r->state != MEMBER_OUT) {
@@ -325,60 +356,128 @@ cluster_drain_arrived (struct cluster *c, struct cluster_member *member)
                  "Node %s is drained: it has no member any more.", from);
 }
 
-/* It can't leave the node, though it is to: what for is waited. */
-static bool
+/* What keeps it on the node.  promised: as in cluster_drain_pick; the disk that it
+ * moves to is added to it.
+ */
+static enum hold
 stays (const struct cluster *c, const struct cluster_array *a, unsigned member,
-       char *text, size_t size)
+       const struct cluster_disk *promised[], char *text, size_t size)
 {
-  return hindered (c, a, member, text, size) ||
-         cluster_drain_pick (c, a, member, NULL, text, size) == NULL;
+  enum hold hold = hindered (c, a, member, text, size);
+  const struct cluster_disk *to;
+  char why[768];
+
+  if (hold == HOLD_STAYS)
+    return hold;
+  to = cluster_drain_pick (c, a, member, promised, why, sizeof why);
+  if (to == NULL) {
+    snprintf (text, size, "%s", why);
+    return HOLD_STAYS;
+  }
+  while (*promised)
+    promised++;
+  promised[0] = to;
+  promised[1] = NULL;
+  return hold;
 }
 
-/* It has left the node, and its rebuild elsewhere does not go on. */
-static bool
+/* It has left the node: what keeps its rebuild elsewhere. */
+static enum hold
 stuck (const struct cluster *c, const struct cluster_array *a, unsigned member,
-       char *text, size_t size)
+       const struct cluster_disk *promised[], char *text, size_t size)
 {
   const struct cluster_disk *d = a->disk[member];
   char words[320], waits[768];
 
   if (a->rec.member[member].held || astray (c, a, member))
-    return stays (c, a, member, text, size);
-  if (d->failed || !d->alive)
+    return stays (c, a, member, promised, text, size);
+  if (d->failed || !d->alive) {
     snprintf (text, size,
               "member %u of array %s, whose new %s %s: start its member process "
               "again, or replace the member by another disk",
               member, a->rec.name, cluster_disk_words (d, words, sizeof words),
               d->failed ? "has failed" : "is silent");
-  else if (a->rec.member[member].state == MEMBER_JOINING &&
-           cluster_join_waits (c, a, member, waits, sizeof waits))
-    snprintf (text, size, "member %u of array %s, whose rebuild waits for %.600s",
-              member, a->rec.name, waits);
-  else
-    return false;
-  return true;
+    return HOLD_STAYS;
+  }
+  if (a->rec.member[member].state != MEMBER_JOINING ||
+      !cluster_join_waits (c, a, member, waits, sizeof waits))
+    return HOLD_NONE;
+  snprintf (text, size, "member %u of array %s, whose rebuild waits for %.600s",
+            member, a->rec.name, waits);
+  return soon_well (a, member) ? HOLD_PASSES : HOLD_STAYS;
+}
+
+struct cluster_stay *
+cluster_node_stays (const struct cluster *c, const char *name, size_t *count,
+                    bool *moving)
+{
+  const struct cluster_disk **promised;
+  const struct cluster_array *a;
+  struct cluster_stay *list;
+  size_t room = 1;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      room += counts (a, m, name);
+  promised = cluster_alloc (room * sizeof *promised);
+  list = cluster_alloc (room * sizeof *list);
+  *count = 0;
+  *moving = false;
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      struct cluster_stay *s = &list[*count];
+      enum hold hold;
+
+      if (!counts (a, m, name))
+        continue;
+      s->moved = strcmp (a->rec.member[m].moved_from, name) == 0;
+      hold = (s->moved ? stuck : stays) (c, a, m, promised, s->waits,
+                                         sizeof s->waits);
+      *moving |= s->moved && hold == HOLD_NONE;
+      s->passes = hold == HOLD_PASSES;
+      s->array = a;
+      s->member = m;
+      *count += hold != HOLD_NONE;
+    }
+  free (promised);
+  return list;
 }
 
 bool
 cluster_node_waits (const struct cluster *c, const char *name, char *text,
-                    size_t size)
+                    size_t size, bool *passes)
 {
-  const struct cluster_array *a;
-  bool moving = false;
+  const struct cluster_stay *first = NULL;
+  struct cluster_stay *list;
+  unsigned others = 0;
+  size_t count;
+  bool moving;
 
   if (!cluster_node_is_draining (c, name))
     return false;
-  TAILQ_FOREACH (a, &c->arrays, link)
-    for (unsigned m = 0; m < a->layout.members; m++)
-      if (strcmp (a->rec.member[m].moved_from, name) == 0) {
-        if (stuck (c, a, m, text, size))
-          return true;
-        moving = true;
-      }
-  TAILQ_FOREACH (a, &c->arrays, link)
-    for (unsigned m = 0; m < a->layout.members && !moving; m++)
-      if (strcmp (a->disk[m]->rec.node, name) == 0 &&
-          stays (c, a, m, text, size))
-        return true;
-  return false;
+  list = cluster_node_stays (c, name, &count, &moving);
+  for (size_t i = 0; i < count; i++) {
+    const struct cluster_stay *s = &list[i];
+
+    /* One that is on its way comes first, and one for which somebody must do
+     * something; the others wait for their turn while one moves.
+     */
+    if (moving && !s->moved)
+      continue;
+    if (!s->passes)
+      others++;
+    if (first == NULL || (s->moved && !first->moved) ||
+        (s->moved == first->moved && first->passes && !s->passes))
+      first = s;
+  }
+  if (first && !first->passes && others > 1)
+    snprintf (text, size, "%s; and %u more member%s (weftctl node show %s)",
+              first->waits, others - 1,
+              others == 2 ? " stays" : "s stay", name);
+  else if (first)
+    snprintf (text, size, "%s", first->waits);
+  if (first && passes)
+    *passes = first->passes;
+  free (list);
+  return first != NULL;
 }

@@ -152,7 +152,7 @@ cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
     job->state = CLUSTER_JOB_DONE;
   else
     job->state = cluster_node_waits (c, n->rec.name, job->waits,
-                                     sizeof job->waits)
+                                     sizeof job->waits, NULL)
                    ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
 }
 

@@ -20,6 +20,7 @@
 #define CLUSTER_REASON_BYTES 256
 #define CLUSTER_INSTANCE_BYTES 65
 #define CLUSTER_PROCESS_BYTES 160
+#define CLUSTER_WAITS_BYTES 960 /* what a job or a drain waits for */
 
 struct cluster_identity {
   uint8_t uuid[16];
@@ -149,7 +150,7 @@ struct cluster_job {
   char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
   enum cluster_job_kind kind;
   enum cluster_job_state state;
-  char waits[768]; /* what for; "": nothing.  Why it failed */
+  char waits[CLUSTER_WAITS_BYTES]; /* what for; "": nothing.  Why it failed */
   uint64_t done_bytes, total_bytes, rate;
   uint64_t since_wall_ms;
   uint64_t ended_wall_ms;         /* 0: not yet */

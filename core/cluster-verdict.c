@@ -251,23 +251,40 @@ say_session (struct verdict *v, const struct cluster *c,
        cluster_session_silent_ms (c, s) / 1000);
 }
 
+/* A drain that does not go on before somebody does something. */
+static void
+say_stuck (struct verdict *v, const struct cluster *c,
+           const struct cluster_node *n)
+{
+  char waits[CLUSTER_WAITS_BYTES];
+  bool passes;
+
+  if (cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes) &&
+      !passes)
+    say (v, CLUSTER_WARNING,
+         "The drain of node %s cannot go on: it waits for %s. weftctl node drain "
+         "%s --stop ends it.",
+         n->rec.name, waits, n->rec.name);
+}
+
 /* What was said of a node stands until it is taken back: nobody forgets it. */
 static void
 say_node (struct verdict *v, const struct cluster *c,
           const struct cluster_node *n)
 {
-  char waits[768];
+  char waits[CLUSTER_WAITS_BYTES];
+  bool passes = true;
 
   if (n->rec.maintenance)
     say (v, CLUSTER_INFO, "Node %s is in maintenance.", n->rec.name);
   if (!n->rec.draining)
     return;
-  if (cluster_node_waits (c, n->rec.name, waits, sizeof waits))
-    say (v, CLUSTER_INFO, "The drain of node %s waits for %s.", n->rec.name,
-         waits);
-  else
+  if (!cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes))
     say (v, CLUSTER_INFO, "Node %s is %sdrained.", n->rec.name,
          cluster_node_drained (c, n->rec.name) ? "" : "being ");
+  else if (passes)
+    say (v, CLUSTER_INFO, "The drain of node %s waits for %s.", n->rec.name,
+         waits);
 }
 
 /* What is not wrong, but worth a word when nothing is. */
@@ -330,6 +347,8 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
     arrays++;
     bare += a->layout.copies == 1;
   }
+  TAILQ_FOREACH (n, &c->nodes, link)
+    say_stuck (&v, c, n);
   if (v.used == 0)
     say_fine (&v, disks, arrays, bare);
   TAILQ_FOREACH (n, &c->nodes, link)

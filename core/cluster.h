@@ -423,9 +423,24 @@ void cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
 bool cluster_node_known (const struct cluster *c, const char *name);
 /* Does it have a member, or a place that moves away from it? */
 bool cluster_node_drained (const struct cluster *c, const char *name);
-/* What its drain waits for; false: nothing, or there is no drain. */
+/* What its drain waits for; false: nothing, or there is no drain.  *passes (may be
+ * NULL): nobody need do anything about it.
+ */
 bool cluster_node_waits (const struct cluster *c, const char *name, char *text,
-                         size_t size);
+                         size_t size, bool *passes);
+/* The members that it is to lose, and that don't move now; free the list.
+ * *moving: others do.
+ */
+struct cluster_stay {
+  const struct cluster_array *array;
+  unsigned member;
+  bool moved;      /* it has left, and its rebuild elsewhere does not go on */
+  bool passes;     /* nobody need do anything about it */
+  char waits[768]; /* what for */
+};
+struct cluster_stay *cluster_node_stays (const struct cluster *c,
+                                         const char *name, size_t *count,
+                                         bool *moving);
 
 /* ---- Members: each is answered with CLUSTER_REPLY_ARRAY. ---- */
 

@@ -22,9 +22,9 @@ on (struct rig *r, unsigned m, unsigned disk)
 static const char *
 waits (struct rig *r, const char *name)
 {
-  static char text[768];
+  static char text[CLUSTER_WAITS_BYTES];
 
-  return cluster_node_waits (r->c, name, text, sizeof text) ? text : "";
+  return cluster_node_waits (r->c, name, text, sizeof text, NULL) ? text : "";
 }
 
 /* At most one member of the group is not in-sync at a time. */

@@ -47,6 +47,26 @@ node_sessions (const struct cluster *c, const char *name, json_int_t *alive)
   return list;
 }
 
+/* The members that somebody must do something for before they can leave. */
+static json_t *
+node_stays (const struct cluster *c, const char *name)
+{
+  json_t *list = json_array ();
+  struct cluster_stay *stays;
+  size_t count;
+  bool moving;
+
+  stays = cluster_node_stays (c, name, &count, &moving);
+  for (size_t i = 0; i < count; i++)
+    if (!stays[i].passes)
+      json_array_append_new (
+        list, json_pack ("{ss sI so}", "array", stays[i].array->rec.name,
+                         "member", (json_int_t) stays[i].member, "waits",
+                         text_string (stays[i].waits)));
+  free (stays);
+  return list;
+}
+
 json_t *
 view_node (const struct cluster *c, struct auth *auth, const char *name)
 {
@@ -58,7 +78,7 @@ view_node (const struct cluster *c, struct auth *auth, const char *name)
   json_t *disks, *sessions;
   uint64_t expires_ms = 0;
   bool enrolled;
-  char waits[768];
+  char waits[CLUSTER_WAITS_BYTES];
 
   if (!cluster_node_known (c, name))
     return NULL;
@@ -66,15 +86,16 @@ view_node (const struct cluster *c, struct auth *auth, const char *name)
   sessions = node_sessions (c, name, &sessions_alive);
   enrolled = auth_node_certificate (auth, name, &expires_ms);
   return json_pack (
-    "{ss sb sb so sb so sb so sb so so sI so sI so}", "name", name, "alive",
+    "{ss sb sb so sb so sb so so sb so so sI so sI so}", "name", name, "alive",
     disks_alive + sessions_alive > 0, "maintenance", r->maintenance,
     "maintenance_since",
     text_time (r->maintenance ? r->maintenance_wall_ms : 0), "draining",
     r->draining, "draining_since",
     text_time (r->draining ? r->draining_wall_ms : 0), "drained",
     r->draining && cluster_node_drained (c, name), "waits",
-    cluster_node_waits (c, name, waits, sizeof waits) ? text_string (waits)
-                                                      : json_null (),
+    cluster_node_waits (c, name, waits, sizeof waits, NULL)
+      ? text_string (waits) : json_null (),
+    "stays", r->draining ? node_stays (c, name) : json_array (),
     "enrolled", enrolled, "certificate_expires",
     text_time (enrolled ? expires_ms : 0), "disks", disks, "disks_alive",
     disks_alive, "sessions", sessions, "sessions_alive", sessions_alive, "load",

@@ -91,6 +91,22 @@ print_ids (const char *what, const json_t *ids)
     printf ("  %-12s %s\n", what, json_string_value (id));
 }
 
+/* The members that stay though the node is drained, and what each waits for.
+ * Returns how many.
+ */
+static size_t
+print_stays (const json_t *node)
+{
+  const json_t *stays = json_object_get (node, "stays"), *s;
+  size_t i;
+
+  json_array_foreach (stays, i, s)
+    printf ("  member %" PRIu64 " of array %s waits for %s\n",
+            json_number (s, "member"), json_text (s, "array"),
+            json_text (s, "waits"));
+  return json_array_size (stays);
+}
+
 static void
 print_node (const json_t *node)
 {
@@ -105,7 +121,8 @@ print_node (const json_t *node)
   if (json_is_string (json_object_get (node, "maintenance_since")))
     printf ("  %-12s since %s\n", "maintenance",
             json_text (node, "maintenance_since"));
-  if (json_is_string (json_object_get (node, "waits")))
+  if (print_stays (node) == 0 &&
+      json_is_string (json_object_get (node, "waits")))
     printf ("  %-12s %s\n", "waits for", json_text (node, "waits"));
   printf ("  %-12s %s\n", "certificate",
           json_is_true (json_object_get (node, "enrolled")) ? "" : "none");
@@ -323,6 +340,34 @@ drain_stop (struct ctl *ctl, const char *path, const char *name)
   return EXIT_OK;
 }
 
+/* What becomes of it, now that it is to be drained. */
+static int
+say_drain (struct ctl *ctl, const char *name, const char *id)
+{
+  char path[NODE_PATH_BYTES];
+  json_t *node;
+  int r = node_path (name, "", path);
+
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "GET", path, NULL, &node);
+  if (r != EXIT_OK)
+    return r;
+  if (json_is_true (json_object_get (node, "drained")))
+    printf ("node %s: it has no member, so it is drained\n", name);
+  else if (json_array_size (json_object_get (node, "stays")) == 0)
+    printf ("node %s: its members move away; weftctl wait job %s waits for "
+            "it\n", name, id);
+  else {
+    printf ("node %s: it is being drained, but these stay until they have what "
+            "they wait for:\n", name);
+    print_stays (node);
+    printf ("weftctl wait job %s waits for it; weftctl node drain %s --stop ends "
+            "it\n", id, name);
+  }
+  json_decref (node);
+  return EXIT_OK;
+}
+
 int
 cmd_node_drain (struct ctl *ctl, const struct args *args)
 {
@@ -345,10 +390,9 @@ cmd_node_drain (struct ctl *ctl, const struct args *args)
   if (ctl->json && !wait)
     output_json (job);
   else if (!ctl->json)
-    printf ("node %s: its members move away; weftctl wait job %s waits for "
-            "it\n", name, id);
+    r = say_drain (ctl, name, id);
   json_decref (job);
-  return wait ? ctl_wait_job (ctl, id) : EXIT_OK;
+  return wait && r == EXIT_OK ? ctl_wait_job (ctl, id) : r;
 }
 
 int

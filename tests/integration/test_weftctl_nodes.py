@@ -183,7 +183,17 @@ def test_drain_and_remove(weftd, array, ctl):
 
 
 def test_drain_stops(weftd, array, ctl):
-    ctl("node", "drain", "n1", "--yes")  # there is nowhere to go
+    # There is nowhere to go.
+    said = ctl("node", "drain", "n1", "--yes")
+    assert "move away" not in said
+    assert "member 1 of array a waits for a spare or blank disk" in said
+    assert "weftctl node drain n1 --stop" in said
+    assert "member 1 of array a waits for" in ctl("node", "show", "n1")
+    (stay,) = weftd.get("/nodes/n1")["stays"]
+    assert (stay["array"], stay["member"]) == ("a", 1)
+    s = weftd.get("/status")
+    assert s["health"] == "warning" and stay["waits"] in s["verdict"]
+    assert "All is well" not in s["verdict"]
     assert weftd.get("/nodes/n1")["draining"]
     rows = [row.split() for row in ctl("job", "ls").splitlines()]
     (job,) = [row[0] for row in rows if row[1] == "drain"]
@@ -192,6 +202,8 @@ def test_drain_stops(weftd, array, ctl):
     assert "not done after 1 s" in line
     ctl("node", "drain", "n1", "--stop")
     assert not weftd.get("/nodes/n1")["draining"]
+    assert weftd.get("/nodes/n1")["stays"] == []
+    assert weftd.get("/status")["health"] == "ok"
     ctl("job", "show", "no-such-job", status=REFUSED)
     ctl("job", "show", "../x", status=USAGE)
 
