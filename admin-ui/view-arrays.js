@@ -19,8 +19,7 @@ const FACTS = [
   ["Capacity", (a) => `${bytes(a.capacity.usable)} usable; images ` +
     `${bytes(a.capacity.images)}, unused ${bytes(a.capacity.wasted)} of ` +
     bytes(a.capacity.total)],
-  ["Survives", (a) => a.exposed_bytes > 0
-    ? `${a.survives}, when all are in-sync again` : a.survives],
+  ["Survives", (a) => a.survives],
   ["Exposed", (a) => a.exposed_bytes > 0
     ? `${bytes(a.exposed_bytes)} have fewer copies than they should`
     : "nothing: every byte has all of its copies"],

@@ -389,6 +389,30 @@ cluster_array_missing (const struct cluster_array *a, bool out[], bool gone[])
   }
 }
 
+/* Of the bytes that have fewer copies than they should while these members are
+ * gone, how many do not have them in a member that is joining, as that says?
+ */
+static uint64_t
+still_exposed (const struct cluster_array *a, bool gone[], uint64_t exposed)
+{
+  uint64_t rest, todo = 0;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_join *join = &a->disk[m]->join;
+
+    if (a->rec.member[m].state != MEMBER_JOINING ||
+        join->phase < CLUSTER_JOIN_COPYING ||
+        join->epoch != a->rec.member[m].fence)
+      continue;
+    gone[m] = false;
+    /* It counts in extents: that may be a little more than there is. */
+    todo += join->todo_bytes < a->rec.member_bytes ? join->todo_bytes
+                                                   : a->rec.member_bytes;
+  }
+  layout_loss (&a->layout, gone, &rest);
+  return rest + todo < exposed ? rest + todo : exposed;
+}
+
 void
 cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
                         uint64_t *unreachable, uint64_t *lost)
@@ -399,11 +423,58 @@ cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
   cluster_array_missing (a, out, gone);
   u = layout_loss (&a->layout, gone, &e);
   if (exposed)
-    *exposed = e;
+    *exposed = still_exposed (a, gone, e);
   if (unreachable)
     *unreachable = u;
   if (lost)
     *lost = layout_loss (&a->layout, out, NULL);
+}
+
+/* "any 1 more member but 1, 5 and 4 others": those have the last copy of something.
+ * Returns whether there is one that has not.
+ */
+static bool
+name_spared (const struct cluster_array *a, bool gone[], char *text, size_t size)
+{
+  uint64_t now = layout_loss (&a->layout, gone, NULL);
+  unsigned spared = 0, needed = 0;
+  size_t used = (size_t) snprintf (text, size, "any 1 more member");
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (gone[m])
+      continue;
+    gone[m] = true;
+    if (layout_loss (&a->layout, gone, NULL) == now)
+      spared++;
+    else if (needed++ < 8)
+      used += (size_t) snprintf (text + used, size - used, "%s%u",
+                                 needed == 1 ? " but " : ", ", m);
+    gone[m] = false;
+  }
+  if (needed > 8)
+    snprintf (text + used, size - used, " and %u others", needed - 8);
+  return spared > 0;
+}
+
+void
+cluster_array_survives (const struct cluster_array *a, char *text, size_t size)
+{
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX], any = false;
+  char whole[200], spared[120];
+
+  layout_survives (&a->layout, whole, sizeof whole);
+  cluster_array_missing (a, out, gone);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    any |= gone[m];
+  if (!any || a->layout.copies == 1)
+    snprintf (text, size, "%s", whole);
+  else if (layout_loss (&a->layout, gone, NULL) > 0)
+    snprintf (text, size, "no more: some data cannot be reached (when all "
+              "members are in-sync: %s)", whole);
+  else
+    snprintf (text, size, "%s (when all members are in-sync: %s)",
+              name_spared (a, gone, spared, sizeof spared)
+                ? spared : "no further loss now", whole);
 }
 
 bool

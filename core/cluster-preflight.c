@@ -307,6 +307,7 @@ cluster_preflight_cancel (struct cluster *c, const struct cluster_input *in,
                           struct cluster_preflight *f)
 {
   const struct cluster_array *a = cluster_array_find (c, array);
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
   uint64_t exposed;
   char e[32];
 
@@ -315,7 +316,8 @@ cluster_preflight_cancel (struct cluster *c, const struct cluster_input *in,
   end (c, f);
   if (!f->allowed)
     return;
-  cluster_array_exposure (a, &exposed, NULL, NULL);
+  cluster_array_missing (a, out, gone);
+  layout_loss (&a->layout, gone, &exposed); /* also what it has copied */
   cluster_bytes_words (exposed, e, sizeof e);
   f->exposed_bytes = exposed;
   line (f, "Member %u of array %s stays out, and no spare takes its place, until "

@@ -196,7 +196,7 @@ say_trouble (struct verdict *v, const struct cluster *c,
          name, u, who,
          a->disk[first]->old_copy ? "put the right disk back"
                                   : "start its process again");
-  else
+  else if (exposed > 0)
     say (v, expected (c, a) ? CLUSTER_INFO : CLUSTER_WARNING,
          "Array %s is degraded: %s, and %s %s %s; the next loss can take "
          "data.%s%s",

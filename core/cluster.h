@@ -589,11 +589,16 @@ bool cluster_member_well (const struct cluster_array *a, unsigned member,
 const char *cluster_array_state (const struct cluster_array *a);
 
 /* *exposed: bytes with fewer copies than the layout makes, because members are
- * out or silent; *unreachable: bytes with none just now; *lost: bytes with none
- * even if every silent member comes back.  Any may be NULL.
+ * out or silent, or have not copied them yet; *unreachable: bytes with none just
+ * now; *lost: bytes with none even if every silent member comes back.  Any may be
+ * NULL.
  */
 void cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
                              uint64_t *unreachable, uint64_t *lost);
+
+/* What it survives now, for people; of a whole array as layout_survives. */
+void cluster_array_survives (const struct cluster_array *a, char *text,
+                             size_t size);
 
 /* What the array waits for, as a sentence; false: nothing. */
 bool cluster_array_waits_for (const struct cluster *c,

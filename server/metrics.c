@@ -119,7 +119,7 @@ array_exposure_metrics (FILE *f, const struct cluster *c)
 {
   static const char *const names[][2] = {
     { "weft_array_exposed_bytes",
-      "Bytes with fewer copies than the layout makes." },
+      "Bytes with fewer copies than the layout makes, not yet copied." },
     { "weft_array_unreachable_bytes", "Bytes of which no copy answers now." },
     { "weft_array_lost_bytes",
       "Bytes of which no copy is left, even if all silent members return." },

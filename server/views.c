@@ -188,7 +188,7 @@ view_array (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_session *s;
   json_t *members = json_array (), *sessions = json_array (), *view, *more;
   json_t *writer = json_null ();
-  char survives[200], waits[1600];
+  char survives[400], waits[1600];
   uint64_t exposed, unreachable, lost;
 
   for (unsigned m = 0; m < a->layout.members; m++)
@@ -201,7 +201,7 @@ view_array (const struct cluster *c, const struct cluster_array *a,
       writer = view_session (c, s);
   }
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
-  layout_survives (&a->layout, survives, sizeof survives);
+  cluster_array_survives (a, survives, sizeof survives);
   view = json_pack (
     "{ss so ss ss ss sI sI so so so so ss so}", "name", r->name, "uuid",
     text_uuid_or_null (r->uuid), "state", cluster_array_state (a), "layout",

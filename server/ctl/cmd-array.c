@@ -171,7 +171,7 @@ print_array (const json_t *array)
   if (lost)
     printf ("  %-9s %s\n", "LOST", size_text_exact (lost, size));
   if (exposed)
-    printf ("  %-9s %s have only one copy left\n", "exposed",
+    printf ("  %-9s %s have fewer copies than they should\n", "exposed",
             size_text_exact (exposed, size));
   printf ("  %-9s %s\n", "uuid", json_text (array, "uuid"));
   printf ("  %-9s %s\n", "size",

@@ -118,6 +118,9 @@ def test_steering(scene):
         time.sleep(1.5)
         r = scene.rebuild(1)
         assert r["copied_bytes"] == 0 and r["paused"] and r["eta_s"] is None
+        assert "is paused: weftctl rebuild resume a 1" in w("status")
+        exposed = c.get("/api/v1/arrays/a")["exposed_bytes"]
+        assert exposed > 0
         assert r["todo_bytes"] == r["total_bytes"] == BLANK
 
         w("rebuild", "rate", "a", 1, "--ceiling", "4M")
@@ -131,6 +134,7 @@ def test_steering(scene):
         # What is in flight, and what a second's reports are late.
         assert r["copied_bytes"] - first <= (passed + 2) * 4 * MIB, r
         assert r["phase"] == "copying" and r["sources"] == [0, 2, 3]
+        assert 0 < c.get("/api/v1/arrays/a")["exposed_bytes"] < exposed
         row = json.loads(w("rebuild", "ls", "--json"))["rebuilds"][0]
         assert (row["array"], row["member"], row["ceiling"]) == \
             ("a", 1, 4 * MIB)

@@ -62,6 +62,63 @@ def test_progress_and_steering(weftd, array, joining, ctl):
     assert (r["floor"], r["ceiling"], r["paused"]) == (10 << 20, 3 << 29, False)
 
 
+def test_a_pause_of_nothing(weftd, array, ctl):
+    """It would hold the member's next rebuild, when nobody thinks of it."""
+    before = weftd.get("/status")
+    said = ctl("rebuild", "pause", "a", "1", status=REFUSED)
+    assert "member 1 of array a (" in said and "is in-sync" in said
+    assert "weftctl rebuild ls" in said
+    path = "/arrays/a/members/1"
+    status, r = weftd.call("PATCH", path, {"paused": True, "floor": 1 << 20})
+    assert (status, r["code"]) == (409, "in-sync")
+    after = weftd.get("/status")
+    assert after["verdict"] == before["verdict"]
+    assert not any(m["paused"] for m in after["arrays"][0]["members"])
+    host(weftd).start_attached().lost(1)
+    eventually(lambda: member(weftd, 1)["state"] == "in-sync")
+
+
+def test_a_pause_that_stands(weftd, array, ctl):
+    """Each place says so at once, from before the rebuild until it goes on."""
+    def said():
+        s = weftd.get("/status")
+        assert s["health"] == "warning"
+        for text in (s["verdict"], ctl("status"), ctl("array", "show", "a")):
+            assert "paused" in text
+            assert "weftctl rebuild resume a 2 lets it" in text
+        assert member(weftd, 2)["paused"]
+
+    h = host(weftd).start_attached()
+    array[2].stop()
+    h.lost(2)
+    eventually(lambda: member(weftd, 2)["state"] == "out")
+    assert "by itself" not in weftd.get("/status")["verdict"]
+    ctl("rebuild", "pause", "a", "2")
+    said()
+    weftd.kill()
+    weftd.start()
+    said()
+    array[2].phase, array[2].todo, array[2].total = "copying", 6 << 20, 8 << 20
+    array[2].start()
+    eventually(lambda: array[2].order and array[2].order["paused"])
+    said()
+    ctl("rebuild", "resume", "a", "2")
+    assert "paused" not in weftd.get("/status")["verdict"]
+    assert "paused" not in ctl("status") + ctl("array", "show", "a")
+    array[2].phase = "synced"
+    eventually(lambda: member(weftd, 2)["state"] == "in-sync")
+
+
+def test_what_it_survives_now(weftd, array, ctl):
+    assert weftd.get("/arrays/a")["survives"] == "any 1 member"
+    array[2].stop()
+    host(weftd).start_attached().lost(2)
+    eventually(lambda: member(weftd, 2)["state"] == "out")
+    now = "no further loss now (when all members are in-sync: any 1 member)"
+    assert weftd.get("/arrays/a")["survives"] == now
+    assert f"survives  {now}\n" in ctl("array", "show", "a")
+
+
 def test_wait_in_a_pipe(weftd, array, joining, ctl):
     ctl("rebuild", "wait", "a", "9", status=USAGE)
     p = subprocess.Popen(["weftctl", "rebuild", "wait", "a", "2"],
