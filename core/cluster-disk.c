@@ -334,6 +334,7 @@ take_state (struct cluster_disk *d, const struct cluster *c,
   if (d->array && progressed (&hb->join, &d->join))
     d->array->progressed = true;
   d->join = hb->join;
+  cluster_eta_note (&d->eta, c->live_ms, &d->join);
 }
 
 void

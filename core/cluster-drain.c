@@ -330,6 +330,24 @@ cluster_drain_rate (const struct cluster *c, const char *node)
   return rate;
 }
 
+uint64_t
+cluster_drain_eta_ms (const struct cluster *c, const char *node)
+{
+  const struct cluster_array *a;
+  double rate, sum = 0;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      if (strcmp (a->rec.member[m].moved_from, node) != 0)
+        continue;
+      rate = cluster_eta_rate (c, a, m);
+      if (rate <= 0)
+        return 0;
+      sum += rate;
+    }
+  return sum > 0 ? (uint64_t) (cluster_drain_bytes (c, node) * 1000 / sum) : 0;
+}
+
 bool
 cluster_node_drained (const struct cluster *c, const char *name)
 {

@@ -343,9 +343,12 @@ cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
                     unsigned member, const struct cluster_disk *const promised[],
                     char *why, size_t why_size);
 
-/* Bytes that are still to move away from the node, and how many a second. */
+/* Bytes that are still to move away from the node, how many a second, and how
+ * long that will take (0: not known).
+ */
 uint64_t cluster_drain_bytes (const struct cluster *c, const char *node);
 uint64_t cluster_drain_rate (const struct cluster *c, const char *node);
+uint64_t cluster_drain_eta_ms (const struct cluster *c, const char *node);
 
 /* cluster-preflight.c */
 /* How many bytes more than now would have no copy, or fewer than they should,
@@ -379,6 +382,16 @@ bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
  */
 uint64_t cluster_pace (struct cluster_pace *p, double ops, double us,
                        uint64_t actual, uint64_t floor, uint64_t ceiling);
+
+/* cluster-eta.c */
+/* What a member says of its joining. */
+void cluster_eta_note (struct cluster_eta *e, uint64_t live_ms,
+                       const struct cluster_join *join);
+/* Bytes a second by which what is to do for this member gets less; 0: that is
+ * not known (yet), or it does not go on.
+ */
+double cluster_eta_rate (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member);
 
 /* cluster-import.c */
 /* Keep what a disk that is not ours says of itself. */

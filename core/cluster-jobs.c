@@ -109,6 +109,7 @@ job_rebuild (const struct cluster *c, const struct cluster_array *a,
   if (join->total_bytes > join->todo_bytes)
     job->done_bytes = join->total_bytes - join->todo_bytes;
   job->rate = join->rate;
+  job->eta_ms = cluster_join_eta_ms (c, a, member);
   job->since_wall_ms = m->since_wall_ms;
   job->state = cluster_join_waits (c, a, member, job->waits, sizeof job->waits)
                  ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
@@ -147,6 +148,7 @@ cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
   job->total_bytes = n->rec.drain_bytes > left ? n->rec.drain_bytes : left;
   job->done_bytes = job->total_bytes - left;
   job->rate = cluster_drain_rate (c, n->rec.name);
+  job->eta_ms = cluster_drain_eta_ms (c, n->rec.name);
   job->since_wall_ms = n->rec.draining_wall_ms;
   if (cluster_node_drained (c, n->rec.name))
     job->state = CLUSTER_JOB_DONE;
@@ -218,7 +220,7 @@ cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
 
   job_rebuild (c, a, member, &job);
   job.ended_wall_ms = c->wall_ms;
-  job.rate = 0;
+  job.rate = job.eta_ms = 0;
   job.waits[0] = '\0';
   if (state == MEMBER_IN_SYNC) {
     job.state = CLUSTER_JOB_DONE;

@@ -345,6 +345,7 @@ cluster_member_tune (struct cluster *c, const struct cluster_input *in,
     if (tune->has_paused)
       m->paused = tune->paused;
     a->pace.live_ms = 0; /* decide now */
+    memset (&a->disk[member]->eta, 0, sizeof a->disk[member]->eta);
     done (c, in->op, a);
   }
   cluster_end (c);

@@ -152,6 +152,7 @@ struct cluster_job {
   enum cluster_job_state state;
   char waits[CLUSTER_WAITS_BYTES]; /* what for; "": nothing.  Why it failed */
   uint64_t done_bytes, total_bytes, rate;
+  uint64_t eta_ms;   /* it will still take; 0: not known.  Not stored */
   uint64_t since_wall_ms;
   uint64_t ended_wall_ms;         /* 0: not yet */
   TAILQ_ENTRY (cluster_job) link; /* of those that have ended */

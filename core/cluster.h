@@ -85,6 +85,16 @@ struct cluster_join {
   char waits[CLUSTER_REASON_BYTES]; /* what for; "": nothing */
 };
 
+/* How fast a joining member has less to do (cluster-eta.c). */
+struct cluster_eta {
+  uint64_t epoch;      /* of the joining that this is about */
+  uint64_t todo_bytes; /* as last said */
+  uint64_t since_ms, since_bytes; /* when this measurement began, and what was
+                                     to do then; 0: it has not */
+  double rate;         /* bytes a second, as measured; 0: not yet */
+  bool known;          /* two measurements have agreed */
+};
+
 /* What a joining member is to do. */
 struct cluster_join_order {
   uint64_t epoch; /* 0: nothing yet */
@@ -118,6 +128,7 @@ struct cluster_disk {
   bool took_place; /* it reports the array and position that it is to have */
   bool old_copy; /* what asks for its place is a copy of what it was once */
   struct cluster_join join; /* as it says, while it is joining */
+  struct cluster_eta eta;
   bool spoke; /* has sent a heartbeat since it last went out */
   uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
   uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
@@ -513,6 +524,9 @@ void cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
 /* What the rebuild of a joining member waits for; false: nothing. */
 bool cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, char *text, size_t size);
+/* How long it will still take, as measured; 0: not known (yet). */
+uint64_t cluster_join_eta_ms (const struct cluster *c,
+                              const struct cluster_array *a, unsigned member);
 
 /* When a spare will replace a member that is out, by the wall clock; or 0. */
 uint64_t cluster_member_spare_wall_ms (const struct cluster *c,

@@ -139,16 +139,6 @@ view_nodes (const struct cluster *c, struct auth *auth)
 
 /* ---- Jobs. ---- */
 
-static json_t *
-job_eta (const struct cluster_job *job)
-{
-  uint64_t left = job->total_bytes - job->done_bytes;
-
-  if (job->state != CLUSTER_JOB_RUNNING || job->rate == 0)
-    return json_null ();
-  return text_number ((uint64_t) ((double) left * 1000 / (double) job->rate));
-}
-
 json_t *
 view_job (const struct cluster_job *job)
 {
@@ -157,7 +147,9 @@ view_job (const struct cluster_job *job)
                     "state", cluster_job_state_word (job->state), "done_bytes",
                     text_number (job->done_bytes), "total_bytes",
                     text_number (job->total_bytes), "rate",
-                    text_number (job->rate), "eta_ms", job_eta (job), "waits",
+                    text_number (job->rate), "eta_ms",
+                    job->eta_ms ? text_number (job->eta_ms) : json_null (),
+                    "waits",
                     text_or_null (job->waits), "since",
                     text_time (job->since_wall_ms), "ended",
                     text_time (job->ended_wall_ms));

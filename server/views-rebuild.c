@@ -30,14 +30,6 @@ phase_name (enum cluster_join_phase phase)
   return "waiting";
 }
 
-static json_t *
-rebuild_eta (const struct cluster_member *member, const struct cluster_join *j)
-{
-  if (j->phase != CLUSTER_JOIN_COPYING || member->paused || j->rate == 0)
-    return json_null ();
-  return text_number ((j->todo_bytes + j->rate - 1) / j->rate);
-}
-
 json_t *
 view_rebuild (const struct cluster *c, const struct cluster_array *a,
               unsigned m)
@@ -45,6 +37,7 @@ view_rebuild (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_member *member = &a->rec.member[m];
   const struct cluster_join *j = &a->disk[m]->join;
   struct cluster_join_order order;
+  uint64_t eta_ms = cluster_join_eta_ms (c, a, m);
   json_t *sources;
   char waits[CLUSTER_REASON_BYTES + 144];
   bool ordered, waiting;
@@ -63,7 +56,8 @@ view_rebuild (const struct cluster *c, const struct cluster_array *a,
     text_number (j->todo_bytes), "total_bytes", text_number (j->total_bytes),
     "copied_bytes", text_number (j->copied_bytes), "unreadable_bytes",
     text_number (j->unreadable_bytes), "rate", text_number (j->rate), "eta_s",
-    rebuild_eta (member, j), "sources", sources, "paused", member->paused,
+    eta_ms ? text_number ((eta_ms + 999) / 1000) : json_null (), "sources",
+    sources, "paused", member->paused,
     "floor", text_number (member->floor), "ceiling",
     text_number (member->ceiling));
 }

@@ -79,7 +79,8 @@ def test_progress(degraded):
     c, p = degraded
     eventually(lambda: "out" in row(p)["State"])
     assert bar(p) is None
-    tune(c, paused=True, ceiling=4 * MIB)
+    # Slow enough for the time left to be known before it is over.
+    tune(c, paused=True, ceiling=2 * MIB)
     file = give(c)
 
     eventually(lambda: "paused" in row(p)["State"], what="that it is paused")

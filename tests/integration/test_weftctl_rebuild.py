@@ -43,6 +43,7 @@ def test_progress_and_steering(weftd, array, joining, ctl):
     assert json.loads(ctl("rebuild", "ls", "--json")) == weftd.get("/rebuilds")
     for words in (["status"], ["array", "show", "a"]):
         assert "2M of 8M (25.0 %)" in ctl(*words)
+        assert " left\n" not in ctl(*words)  # nobody knows yet
     ctl("rebuild", "pause", "a", "2")
     assert member(weftd, 2)["rebuild"]["paused"]
     assert "paused" in ctl("rebuild", "ls")

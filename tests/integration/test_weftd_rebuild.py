@@ -9,6 +9,7 @@ it refuses changes nothing and names the field.
 import json
 import shutil
 import sqlite3
+import time
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_taken_back(weftd, array, joining):
     assert m["rebuild"] == {
         "phase": "copying", "waits": None, "todo_bytes": 6 << 20,
         "total_bytes": 8 << 20, "copied_bytes": 2 << 20,
-        "unreadable_bytes": 0, "rate": 1 << 20, "eta_s": 6,
+        "unreadable_bytes": 0, "rate": 1 << 20, "eta_s": None,
         "sources": [0, 1, 3], "paused": False, "floor": 0, "ceiling": 0}
     assert weftd.get("/rebuilds")["rebuilds"] == [
         {"array": "a", "member": 2, **m["rebuild"]}]
@@ -93,6 +94,27 @@ def test_taken_back(weftd, array, joining):
     assert member(weftd, 2)["rebuild"] is None
     assert weftd.get("/rebuilds")["rebuilds"] == []
     eventually(lambda: array[2].order is None)
+
+
+def test_what_is_left(weftd, array, joining):
+    """What is exposed gets less as it copies; how long that takes yet is said
+    when two measurements agree, and not before."""
+    m, seen = array[2], []
+    m.total = m.todo = 960 << 20
+    eventually(lambda: member(weftd, 2)["rebuild"]["todo_bytes"] == m.todo)
+    begin = time.monotonic()
+    while (r := member(weftd, 2)["rebuild"])["eta_s"] is None:
+        seen.append(weftd.get("/arrays/a")["exposed_bytes"])
+        assert time.monotonic() < begin + 30
+        time.sleep(0.5)
+        m.todo -= 8 << 20  # at 16 MiB/s, however much of it are holes
+    assert time.monotonic() > begin + 6
+    left = m.todo / (16 << 20)
+    assert left / 2 < r["eta_s"] < left * 2
+    jobs = {j["id"]: j for j in weftd.get("/jobs")["jobs"]}
+    assert left / 2 < jobs["rebuild-a-2"]["eta_ms"] / 1000 < left * 2
+    assert seen == sorted(seen, reverse=True)
+    assert seen[0] > seen[-1] > 800 << 20
 
 
 def test_the_writer_comes_first(weftd, array):
