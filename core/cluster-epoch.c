@@ -89,6 +89,8 @@ cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
     change->confirm[m] = confirm && confirm[m];
     if (change->confirm[m])
       cluster_disk_wake (c, a->disk[m]);
+    if (states[m] != MEMBER_OUT)
+      a->rec.member[m].planned = false;
     if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)
       a->rec.member[m].reset = true; /* while it is known to be one */
     else if (states[m] == MEMBER_IN_SYNC)
@@ -217,9 +219,13 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
   cluster_disk_words (a->disk[m], words, sizeof words);
   if (state == MEMBER_OUT) {
     cluster_rebuild_out (c, a, m);
-    cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
-                 "Member %u of array %s (%s) is out%s%s.", m, a->rec.name,
-                 words, member->reason[0] ? ": " : "", member->reason);
+    cluster_log (c,
+                 member->planned ||
+                     cluster_node_in_maintenance (c, a->disk[m]->rec.node)
+                   ? CLUSTER_INFO : CLUSTER_ERROR,
+                 "array", a->rec.name, "Member %u of array %s (%s) is out%s%s.",
+                 m, a->rec.name, words, member->reason[0] ? ": " : "",
+                 member->reason);
   }
   else if (state == MEMBER_JOINING) {
     cluster_rebuild_begin (c, a, m);

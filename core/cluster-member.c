@@ -189,6 +189,7 @@ cluster_member_put_out (struct cluster *c, struct cluster_array *a,
   cluster_array_leave_out (a, member, change.states);
   change.confirm[member] = false;
   snprintf (m->reason, sizeof m->reason, "%s", reason);
+  m->planned = true;
   cluster_epoch_prepare (c, a, change.states, change.confirm,
                          (change.epoch == 0 || change.sessions) &&
                            cluster_array_concerns_sessions (a, change.states));

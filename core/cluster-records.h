@@ -59,6 +59,7 @@ struct cluster_member {
                               blank, or was and has not joined yet */
   uint64_t since_wall_ms;  /* when it got this state */
   char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
+  bool planned; /* it went out because somebody asked for that; else it was lost */
 
   /* How it comes back (cluster-rebuild.c). */
   bool held;   /* out, and not taken back by itself: an administrator said so */

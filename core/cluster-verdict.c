@@ -74,7 +74,10 @@ trouble (const struct cluster_array *a, unsigned m)
                                               : NULL;
 }
 
-/* What is to be done about it. */
+/* What is to be done about it.  That it comes back by itself is said of one that
+ * has spoken since it went out: whoever was lost may be dead, though weftd has not
+ * missed it yet.
+ */
 static const char *
 advice (const struct cluster_array *a, unsigned m)
 {
@@ -86,9 +89,14 @@ advice (const struct cluster_array *a, unsigned m)
     return "Put the right disk back.";
   if (d->failed)
     return "Replace its disk.";
-  if (!d->alive || !d->heard)
-    return "Start its member process, and it comes back by itself; or replace "
-           "its disk.";
+  if (!d->alive)
+    return "Start its member process again, or replace its disk.";
+  if (!d->heard || !d->spoke)
+    return "It has not been heard of since: if that lasts, start its member "
+           "process again, or replace its disk.";
+  if (a->rec.member[m].state == MEMBER_OUT && d->backoff_ms > 0)
+    return "It has gone out again soon after it was back: see to its connection, "
+           "or replace its disk.";
   return "It comes back by itself.";
 }
 

@@ -417,7 +417,7 @@ test_degraded (void)
   assert (w.now_ms - begin <= 13000);
   assert (h->states[1] == MEMBER_OUT);
   cluster_verdict (w.c, text, sizeof text);
-  assert (strstr (text, "degraded") && strstr (text, "comes back by itself"));
+  assert (strstr (text, "degraded") && strstr (text, "Start its member process"));
   detach (&w, h);
   h->alive = true;
   h->session = 0;

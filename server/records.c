@@ -86,13 +86,14 @@ change_json (const struct cluster_change *c, unsigned members)
 static json_t *
 member_json (const struct cluster_member *m)
 {
-  return json_pack ("{so ss so so so so sb sb sb sb so so ss}", "disk",
+  return json_pack ("{so ss so so so so sb sb sb sb sb so so ss}", "disk",
                     text_uuid (m->disk), "state", member_state_name (m->state),
                     "fence", number (m->fence), "confirmed",
                     number (m->confirmed), "since_ms",
                     number (m->since_wall_ms), "reason",
-                    text_string (m->reason), "held", m->held, "reset",
-                    m->reset, "partly", m->partly, "paused", m->paused, "floor",
+                    text_string (m->reason), "planned", m->planned,
+                    "held", m->held, "reset", m->reset, "partly", m->partly,
+                    "paused", m->paused, "floor",
                     number (m->floor), "ceiling", number (m->ceiling),
                     "moved_from", m->moved_from);
 }
@@ -297,6 +298,8 @@ parse_member (struct fields *g, struct cluster_member *member)
     fields_u64 (g, "confirmed", 0, INT64_MAX, &member->confirmed);
   fields_u64 (g, "since_ms", 0, INT64_MAX, &member->since_wall_ms);
   fields_text (g, "reason", member->reason, sizeof member->reason);
+  if (fields_has (g, "planned"))
+    fields_bool (g, "planned", &member->planned);
   if (fields_has (g, "held"))
     fields_bool (g, "held", &member->held);
   if (fields_has (g, "reset"))

@@ -173,6 +173,9 @@ def test_drain_and_remove(weftd, array, ctl):
     ctl("wait", "job", job["id"], "--timeout", 30)
     ctl("wait", "node", "n1", "drained", "--timeout", 30)
     assert "n1" not in [m["node"] for m in weftd.get("/arrays/a")["members"]]
+    log = weftd.get("/log")["log"]
+    assert any("is out: node n1 is being drained" in e["text"] for e in log)
+    assert not [e for e in log if e["severity"] == "error"]  # it was planned
     assert "drained" in ctl("node", "ls")
     ctl("node", "remove", "n1", "--yes", status=REFUSED)
     array[1].stop()
