@@ -231,9 +231,10 @@ pump (struct rig *r)
       else if (s->outputs[i].kind == CLUSTER_OUTPUT_CHANGED &&
                s->outputs[i].object == CLUSTER_ARRAY)
         r->array_events++;
-      else if (s->outputs[i].kind == CLUSTER_OUTPUT_LOG &&
-               s->outputs[i].severity == CLUSTER_WARNING)
-        r->warnings++;
+      else if (s->outputs[i].kind == CLUSTER_OUTPUT_LOG) {
+        r->warnings += s->outputs[i].severity == CLUSTER_WARNING;
+        r->errors += s->outputs[i].severity == CLUSTER_ERROR;
+      }
     cluster_step_free (s);
   }
   if (killed) {

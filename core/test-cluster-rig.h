@@ -66,7 +66,7 @@ struct rig {
   bool lags; /* it does not take epochs in */
   bool busy; /* 400 reads a second, of 1 ms each */
   uint64_t reads;
-  unsigned array_events, warnings;
+  unsigned array_events, warnings, errors;
 };
 
 /* No array yet.  kill_at 0: weftd is never killed. */

@@ -106,3 +106,37 @@ mutant ended-jobs-stay-for-ever test-cluster-node cluster-jobs.c \
   'return c->wall_ms >= job->ended_wall_ms + KEPT_MS;' 'return false;'
 mutant drained-though-its-target-is-drained test-cluster-drain cluster-drain.c \
   'if (!cluster_node_is_draining (c, r->moved_from))' 'if (1)'
+
+# What is said to people.
+mutant pause-of-nothing test-cluster-words cluster-member.c \
+  'tune->has_paused && tune->paused && m->state == MEMBER_IN_SYNC' '0'
+mutant pause-outlives-its-rebuild test-cluster-words cluster-epoch.c \
+  'member->paused = false;' ';'
+mutant pause-is-not-said test-cluster-words cluster-verdict.c \
+  'say_paused (v, a, m);' ''
+mutant back-by-itself-before-it-is-heard test-cluster-words cluster-verdict.c \
+  'if (!d->heard || !d->spoke)' 'if (0)'
+mutant stuck-drain-is-green test-cluster-words cluster-verdict.c \
+  'say_stuck (&v, c, n);' ''
+mutant drain-in-turn-is-stuck test-cluster-words cluster-drain.c \
+  'return soon_well (a, m) ? HOLD_PASSES : HOLD_STAYS;' 'return HOLD_STAYS;'
+mutant drain-promises-a-disk-twice test-cluster-words cluster-drain.c \
+  'promised[0] = to;' ''
+mutant nobody-is-needed test-cluster-words cluster-array.c \
+  'if (layout_loss (&a->layout, gone, NULL) == now)' 'if (1)'
+mutant copied-stays-exposed test-cluster-words cluster-array.c \
+  '*exposed = still_exposed (a, gone, e);' '*exposed = e;'
+mutant copied-before-counts-again test-cluster-words cluster-array.c \
+  'join->epoch != a->rec.member[m].fence)
+      continue;
+    gone' '0)
+      continue;
+    gone'
+mutant eta-before-it-is-known test-cluster-words cluster-eta.c \
+  'e->known = e->known ||' 'e->known = true ||'
+mutant eta-counts-the-pause test-cluster-words cluster-member.c \
+  'memset (&a->disk[member]->eta, 0, sizeof a->disk[member]->eta);' ''
+mutant planned-is-an-error test-cluster-words cluster-member.c \
+  'm->planned = true;' ''
+mutant loss-is-planned test-cluster-words cluster-epoch.c \
+  'a->rec.member[m].planned = false;' ';'
