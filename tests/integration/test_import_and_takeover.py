@@ -160,7 +160,7 @@ def test_import_before_a_member_is_back(cluster, ctl, seed):
     assert states(c)[2] == "out"
     said = w("status")
     assert "member 2 (a disk that is not known yet) is out" in said
-    assert "it comes back by itself" in said
+    assert "Start its member process again" in said
     c.start("array")
     c.kill("weftd")
     c.start("weftd")  # the record of it is stored
