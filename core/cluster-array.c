@@ -194,7 +194,7 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
   a->rec.epoch = epoch + 1;
   a->rec.spare_after_ms = SPARE_AFTER_MS_DEFAULT;
   for (unsigned m = 0; m < create->members; m++)
-    a->rec.member[m].fence = a->rec.epoch;
+    a->rec.member[m].fence = a->rec.member[m].lapse = a->rec.epoch;
   return 0;
 }
 

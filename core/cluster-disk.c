@@ -341,8 +341,20 @@ void
 cluster_disk_meet (struct cluster *c, struct cluster_disk *d)
 {
   if (d->heard &&
-      cluster_text_copy (d->rec.instance, sizeof d->rec.instance, d->instance))
+      (cluster_text_copy (d->rec.instance, sizeof d->rec.instance, d->instance) |
+       cluster_text_copy (d->rec.cache, sizeof d->rec.cache, d->cache)))
     cluster_put_disk (c, d);
+}
+
+/* A process that has failed may have been told of a write that came to nothing; the
+ * kernel tells it nobody else.
+ */
+bool
+cluster_disk_kept (const struct cluster_disk *d)
+{
+  return d->heard && !d->failed &&
+         (strcmp (d->instance, d->rec.instance) == 0 ||
+          (d->cache[0] && strcmp (d->cache, d->rec.cache) == 0));
 }
 
 bool
@@ -393,6 +405,9 @@ take (struct cluster *c, struct cluster_disk *d,
     d->told = false;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);
   cluster_text_copy (d->instance, sizeof d->instance, hb->instance);
+  cluster_text_copy (d->cache, sizeof d->cache, hb->failed ? "" : hb->cache);
+  if (hb->failed)
+    stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");
   take_state (d, c, hb, took);
   if (!known_to_writer (c, d))
     cluster_disk_meet (c, d);

@@ -300,6 +300,9 @@ commit (struct cluster *c, struct cluster_array *a)
         member->confirmed = change->epoch;
       member->fence = change->epoch;
     }
+    if (change->states[m] == MEMBER_OUT ||
+        (change->confirm[m] && !cluster_disk_kept (a->disk[m])))
+      member->lapse = change->epoch;
     if (change->confirm[m] || change->states[m] == MEMBER_OUT)
       cluster_disk_meet (c, a->disk[m]);
     if (member->state != change->states[m])

@@ -374,7 +374,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
 
     make_disk (c, in, plan->found[m], m, plan->newest->states_epoch, a);
     member->state = plan->state[m];
-    member->fence = r->epoch;
+    member->fence = member->lapse = r->epoch;
     member->since_wall_ms = c->wall_ms;
     /* Whether it is an old copy, the lost database knew. */
     member->reset = member->state == MEMBER_OUT && plan->found[m];

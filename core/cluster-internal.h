@@ -212,6 +212,8 @@ bool cluster_disk_usable (const struct cluster *c,
 void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
 /* Whoever writes is to know of the process that serves it now. */
 void cluster_disk_meet (struct cluster *c, struct cluster_disk *d);
+/* Has it all that he was answered for, as far as is known? */
+bool cluster_disk_kept (const struct cluster_disk *d);
 /* He does not yet: another one serves it than the one to which he may be sending.
  * (Where nobody writes, that is so until a change of epoch ends, at most.)
  */

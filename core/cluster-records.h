@@ -21,6 +21,7 @@
 #define CLUSTER_INSTANCE_BYTES 65
 #define CLUSTER_PROCESS_BYTES 160
 #define CLUSTER_WAITS_BYTES 960 /* what a job or a drain waits for */
+#define CLUSTER_CACHE_BYTES 128
 
 struct cluster_identity {
   uint8_t uuid[16];
@@ -38,6 +39,8 @@ struct cluster_disk_record {
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
   char instance[CLUSTER_INSTANCE_BYTES]; /* the process that a writer knows */
+  char cache[CLUSTER_CACHE_BYTES]; /* its (struct cluster_disk_heartbeat); "": it
+                                      is not known, or its disk has failed */
   char moves_to[NAME_BYTES_MAX + 1]; /* the node that may serve it from now on,
                                         as an administrator says; "": none */
   bool shut_out; /* its node was, and it has not been heard of since */
@@ -54,6 +57,8 @@ struct cluster_member {
   uint8_t disk[16];
   enum member_state state; /* in-sync, out or joining */
   uint64_t fence;          /* it is to refuse epochs below this one */
+  uint64_t lapse;          /* what it had not flushed before this epoch may be
+                              gone; that of later ones it has kept */
   uint64_t confirmed;      /* the last that its disk did: one that says less is
                               an old copy of it.  CONFIRMED_BY_NONE: it is
                               blank, or was and has not joined yet */

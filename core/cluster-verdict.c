@@ -424,6 +424,7 @@ check_array (const struct cluster *c, const struct cluster_array *a)
             (a->rec.member[m].reset &&
              cluster_uuid_equal (d->rec.release, a->rec.uuid)));
     assert (a->rec.member[m].fence <= a->rec.epoch);
+    assert (a->rec.member[m].lapse <= a->rec.epoch);
   }
 }
 

@@ -121,6 +121,7 @@ struct cluster_disk {
   bool blank;     /* it says that it belongs to no array */
   char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
   char instance[CLUSTER_INSTANCE_BYTES];
+  char cache[CLUSTER_CACHE_BYTES]; /* "": not known, or it has failed */
   char minted[CLUSTER_INSTANCE_BYTES]; /* the process for which the tokens of the
                                           array's epoch were made */
   uint64_t last_live_ms; /* on the clock of silence */
@@ -304,6 +305,10 @@ struct cluster_disk_heartbeat {
   bool proven; /* that it speaks for its node, by a certificate */
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
+  /* Names the memory that has what is written and not flushed: who says the same
+   * has all that another process was asked for.  "": not known.
+   */
+  char cache[CLUSTER_CACHE_BYTES];
   uint64_t size, data_bytes;
   uint8_t cluster[16], array[16]; /* zero: none */
   unsigned position;              /* when array is not zero */

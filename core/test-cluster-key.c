@@ -224,9 +224,65 @@ test_new_tokens (bool writer, bool killed)
   cluster_free (r.c);
 }
 
+/* It is served by another process: until whoever writes is given it back. */
+static void
+comes_back (struct rig *r, unsigned m, const char *cache, bool failed,
+            bool restarted)
+{
+  uint64_t fence = array (r)->rec.member[m].fence;
+
+  r->disk[m].failed = failed;
+  rounds (r, failed ? 4 : 0);
+  r->disk[m].failed = false;
+  r->disk[m].cache = cache;
+  again (r, m);
+  if (restarted)
+    restart (r);
+  report (r, m);
+  UNTIL (r, array (r)->rec.member[m].fence > fence && opens (r, m));
+  assert (state (r, m) == MEMBER_IN_SYNC);
+}
+
+/* A last copy is given back: with all that it had not flushed, if its processes say
+ * so.  What was lost once is not there by a later start that loses nothing.
+ */
+static void
+test_kept (bool restarted)
+{
+  struct rig r;
+  unsigned last = attach_without_first (&r);
+  const struct cluster_member *m = &array (&r)->rec.member[last];
+  uint64_t lapse;
+
+  comes_back (&r, last, "a", false, restarted);
+  m = &array (&r)->rec.member[last];
+  assert (m->lapse == m->fence); /* of the one before nothing was known */
+  lapse = m->lapse;
+  comes_back (&r, last, "a", false, restarted);
+  m = &array (&r)->rec.member[last];
+  assert (m->lapse == lapse && m->fence > lapse);
+  comes_back (&r, last, "b", false, restarted);
+  m = &array (&r)->rec.member[last];
+  assert (m->lapse == m->fence);
+  lapse = m->lapse;
+  comes_back (&r, last, "b", false, restarted);
+  m = &array (&r)->rec.member[last];
+  assert (m->lapse == lapse);
+  comes_back (&r, last, "b", true, restarted); /* its disk had failed */
+  m = &array (&r)->rec.member[last];
+  assert (m->lapse == m->fence);
+  comes_back (&r, last, NULL, false, restarted);
+  comes_back (&r, last, NULL, false, restarted);
+  m = &array (&r)->rec.member[last];
+  assert (m->lapse == m->fence);
+  cluster_free (r.c);
+}
+
 int
 main (void)
 {
+  test_kept (false);
+  test_kept (true);
   test_lives ();
   test_reborn (false);
   test_reborn (true);

@@ -283,6 +283,7 @@ disk_beat (struct rig *r, struct fake_disk *d)
   memcpy (hb.array, d->array, 16);
   memcpy (hb.states, d->states, sizeof hb.states);
   snprintf (hb.instance, sizeof hb.instance, "%s", d->instance);
+  snprintf (hb.cache, sizeof hb.cache, "%s", d->cache ? d->cache : "");
   if (d->node)
     snprintf (hb.node, sizeof hb.node, "%s", d->node);
   else

@@ -28,6 +28,7 @@ struct fake_disk {
   uint8_t states[ARRAY_MEMBERS_MAX];
   struct layout layout; /* of the array */
   char instance[16];
+  const char *cache; /* NULL: it is not known */
   bool dead, failed;
   const char *node; /* that serves it; NULL: the one of its number */
   const char *refused; /* the last answer's code; NULL: it was taken in */

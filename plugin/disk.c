@@ -29,6 +29,7 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -665,4 +666,62 @@ disk_write_header (struct disk *d, const void *buf, size_t bytes,
   err = write_all (fd, buf, bytes, offset, RWF_DSYNC);
   disk_sync_give (d, fd);
   return err;
+}
+
+/* ---- What outlives a process ---- */
+
+/* A line of a file of the kernel's; false: there is none. */
+static bool
+read_line (const char *path, char *line, size_t size)
+{
+  int fd = open (path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd == -1 ? -1 : read (fd, line, size - 1);
+
+  if (fd != -1)
+    close (fd);
+  line[n > 0 ? n : 0] = '\0';
+  line[strcspn (line, "\n")] = '\0';
+  return line[0] != '\0';
+}
+
+/* A disk that is found, or given a medium, gets a new number.  Those of partitions
+ * stand with the whole disk.  A file system that has no disk of its own has none.
+ */
+static bool
+disk_number (dev_t dev, char *number, size_t size)
+{
+  static const char *const places[] = { "", "/.." };
+  char path[80];
+
+  for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) {
+    snprintf (path, sizeof path, "/sys/dev/block/%u:%u%s/diskseq", major (dev),
+              minor (dev), places[i]);
+    if (read_line (path, number, size))
+      return true;
+  }
+  return false;
+}
+
+void
+disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES])
+{
+  char boot[40], number[24];
+  struct statx st;
+  dev_t dev;
+  int n;
+
+  name[0] = '\0';
+  if (statx (d->data_fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) == -1)
+    return;
+  dev = d->block_device ? makedev (st.stx_rdev_major, st.stx_rdev_minor)
+                        : makedev (st.stx_dev_major, st.stx_dev_minor);
+  if (!read_line ("/proc/sys/kernel/random/boot_id", boot, sizeof boot) ||
+      !disk_number (dev, number, sizeof number))
+    return;
+  n = snprintf (name, DISK_CACHE_BYTES, "%s %u:%u %s", boot, major (dev),
+                minor (dev), number);
+  if (!d->block_device) /* numbers of files are given anew: so, when it was made */
+    snprintf (name + n, DISK_CACHE_BYTES - n, " %" PRIu64 " %lld.%u",
+              (uint64_t) st.stx_ino, (long long) st.stx_btime.tv_sec,
+              st.stx_btime.tv_nsec);
 }

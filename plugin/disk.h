@@ -91,6 +91,14 @@ void disk_close (struct disk *d);
 int disk_read_intents (struct disk *d, struct intents *map,
                        unsigned *bad_blocks, char *why, size_t why_size);
 
+/* Name the memory that has what was written to the disk and not synced: a process
+ * that finds the same name has all that another one wrote.  It is that of this boot
+ * of the host and, for a disk that was taken out has lost what was on its way to it,
+ * of this finding of the disk; and of the file.  "": not known.
+ */
+#define DISK_CACHE_BYTES 128
+void disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES]);
+
 /* Write into the header, durably.  Returns 0 or an errno. */
 int disk_write_header (struct disk *d, const void *buf, size_t bytes,
                        uint64_t offset);

@@ -40,6 +40,7 @@
 
 static struct {
   char instance[33]; /* of this process: two that serve one disk differ */
+  char cache[DISK_CACHE_BYTES];
   struct load_meter meter;
   struct superblock told; /* to weftd, last */
   json_t *taken; /* the report that weftd has taken in; NULL: none */
@@ -160,10 +161,11 @@ static json_t *
 report (const struct superblock *sb, const char *reason, json_t *join)
 {
   return json_pack (
-    "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
-    "s:o, s:o}",
+    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, "
+    "s:o, s:o, s:o}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
-    "path", server.disk->path, "size", (json_int_t) server.disk->size,
+    "path", server.disk->path, "cache", control.cache,
+    "size", (json_int_t) server.disk->size,
     "data_bytes", (json_int_t) sb->data_bytes,
     "min_epoch", (json_int_t) sb->min_epoch,
     "states_epoch", (json_int_t) sb->states_epoch,
@@ -545,6 +547,7 @@ member_control_register (void)
   int status, r = 0;
   bool unknown;
 
+  disk_cache (server.disk, control.cache);
   if (make_instance () == -1 || (admin = new_admin ()) == NULL)
     return -1;
   status = beat (admin, 0, &unknown);

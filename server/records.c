@@ -52,13 +52,14 @@ identity_json (const struct cluster_identity *i)
 static json_t *
 disk_json (const struct cluster_disk_record *d)
 {
-  return json_pack ("{so so so so ss so so ss ss sb so so so}", "key",
+  return json_pack ("{so so so so ss so so ss so ss sb so so so}", "key",
                     text_hex (d->key, KEY_BYTES), "release",
                     text_uuid_or_null (d->release), "spare_of",
                     text_uuid_or_null (d->spare_of), "sequence",
                     number (d->sequence), "node", d->node, "uri",
                     text_string (d->uri), "path", text_string (d->path),
-                    "instance", d->instance, "moves_to", d->moves_to,
+                    "instance", d->instance, "cache", text_string (d->cache),
+                    "moves_to", d->moves_to,
                     "shut_out", d->shut_out, "size", number (d->size),
                     "data_bytes", number (d->data_bytes), "imported",
                     number (d->imported));
@@ -86,9 +87,10 @@ change_json (const struct cluster_change *c, unsigned members)
 static json_t *
 member_json (const struct cluster_member *m)
 {
-  return json_pack ("{so ss so so so so sb sb sb sb sb so so ss}", "disk",
+  return json_pack ("{so ss so so so so so sb sb sb sb sb so so ss}", "disk",
                     text_uuid (m->disk), "state", member_state_name (m->state),
-                    "fence", number (m->fence), "confirmed",
+                    "fence", number (m->fence), "lapse", number (m->lapse),
+                    "confirmed",
                     number (m->confirmed), "since_ms",
                     number (m->since_wall_ms), "reason",
                     text_string (m->reason), "planned", m->planned,
@@ -240,6 +242,8 @@ parse_disk (struct fields *f, const char *key, struct cluster_disk_record *d)
   fields_text (f, "path", d->path, sizeof d->path);
   if (fields_has (f, "instance"))
     fields_text (f, "instance", d->instance, sizeof d->instance);
+  if (fields_has (f, "cache"))
+    fields_text (f, "cache", d->cache, sizeof d->cache);
   if (fields_has (f, "moves_to"))
     fields_text (f, "moves_to", d->moves_to, sizeof d->moves_to);
   if (fields_has (f, "shut_out"))
@@ -294,6 +298,9 @@ parse_member (struct fields *g, struct cluster_member *member)
   member->state = (enum member_state) state;
   if (fields_has (g, "fence"))
     fields_u64 (g, "fence", 0, INT64_MAX, &member->fence);
+  member->lapse = member->fence;
+  if (fields_has (g, "lapse"))
+    fields_u64 (g, "lapse", 0, INT64_MAX, &member->lapse);
   if (fields_has (g, "confirmed"))
     fields_u64 (g, "confirmed", 0, INT64_MAX, &member->confirmed);
   fields_u64 (g, "since_ms", 0, INT64_MAX, &member->since_wall_ms);

@@ -140,9 +140,10 @@ map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
 
   snprintf (name, sizeof name, "m%u", m);
   return json_pack (
-    "{so ss ss so so s{so so so}}", "uri", text_string (d->rec.uri), "name",
+    "{so ss ss so so so s{so so so}}", "uri", text_string (d->rec.uri), "name",
     name, "state", member_state_name (a->rec.member[m].state), "fence",
-    text_number (a->rec.member[m].fence), "disk", text_uuid (d->rec.uuid),
+    text_number (a->rec.member[m].fence), "lapse",
+    text_number (a->rec.member[m].lapse), "disk", text_uuid (d->rec.uuid),
     "tokens", "data", mint (c, a, m, s->rec.id, writable), "batch",
     mint (c, a, m, s->rec.id, writable), "intents",
     mint (c, a, m, s->rec.id, writable));

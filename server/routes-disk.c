@@ -148,6 +148,8 @@ parse_report (struct fields *f, struct cluster_disk_heartbeat *hb)
 
   fields_uri (f, "uri", hb->uri, sizeof hb->uri);
   fields_text (f, "path", hb->path, sizeof hb->path);
+  if (fields_has (f, "cache"))
+    fields_text (f, "cache", hb->cache, sizeof hb->cache);
   fields_u64 (f, "size", 0, INT64_MAX, &hb->size);
   fields_u64 (f, "data_bytes", 0, INT64_MAX, &hb->data_bytes);
   if (fields_has (f, "cluster"))

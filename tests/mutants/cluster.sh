@@ -248,3 +248,13 @@ mutant passed-over-reader-asks-again test-cluster-attach cluster-attach.c \
   'if (passed_over (c, a, s, s->epoch)) {' 'if (0) {'
 mutant passed-over-reader-is-kept-out test-cluster-attach cluster-epoch.c \
   'a->rec.unprepared = 0;' ';'
+
+# Who has kept what it had not flushed.
+mutant another-process-has-kept-all "test-cluster-key sim-cluster" cluster-disk.c \
+  '(d->cache[0] && strcmp (d->cache, d->rec.cache) == 0)' '1'
+mutant unknown-cache-is-the-same-one test-cluster-key cluster-disk.c \
+  'd->cache[0] && strcmp (d->cache' 'strcmp (d->cache'
+mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
+  '    stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");' '    ;'
+mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
+  '      member->lapse = change->epoch;' '      ;'
