@@ -138,6 +138,7 @@ array_check (const struct array *a)
     assert (!m->flush || m->flush->io.kind == IO_FLUSH);
     assert (!m->lost || a->degraded);
     assert (m->flushed <= a->event && m->written <= a->event);
+    assert (m->loose <= m->written);
   }
   assert (draining == places[PIECE_DRAINING]);
   assert (check_queue (&a->space, PIECE_SPACE) == places[PIECE_SPACE]);

@@ -334,7 +334,7 @@ clear_tick (struct array *a)
     ask_all (a);
   else {
     c->phase = CLEAR_FLUSHING;
-    c->flush = (struct array_request){ .op = ARRAY_FLUSH };
+    c->flush = (struct array_request){ .op = ARRAY_FLUSH, .client = a->own };
     flush_begin (a, req_new (a, &c->flush));
   }
 }

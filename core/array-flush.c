@@ -7,6 +7,14 @@
  * that began late enough.  `event` counts the answers to writes: a member's
  * `written` is the event of its last one, and a flush that starts at an event
  * covers all up to there.
+ *
+ * A FLUSH fails when what it speaks for may be gone, as of a disk whose cache was
+ * lost.  As with fsync on Linux, everybody who has written any of it is told by a
+ * FLUSH of his own, once: who else has flushed before him is not he.  But a FLUSH
+ * speaks for the writes of all (that is what can_multi_conn promises), so it fails
+ * for anybody as well as long as nobody was told at all.  One that was under way
+ * fails, too; it has told of it if it began after all that may be gone was
+ * acknowledged, else the next one does.
  */
 
 #include <config.h>
@@ -22,8 +30,8 @@ flush_begin (struct array *a, struct req *q)
 {
   q->busy = true;
   q->shift = a->clear.shifts;
-  q->failures = a->failures;
-  q->failed = a->failures > a->failures_told;
+  q->begun = a->event;
+  q->failed = a->untold || (q->r->client && q->r->client->owed);
   q->mark = images_mark (a->images);
   TAILQ_INSERT_TAIL (&a->flushes, q, flush_link);
   a->look = true;
@@ -41,12 +49,71 @@ flush_forget (struct array *a, struct req *q)
   req_wake (a, q);
 }
 
-void
-flush_fail (struct array *a)
+struct array_client *
+array_client_open (struct array *a)
 {
-  struct req *q;
+  struct array_client *c = array_alloc (sizeof *c);
 
-  a->failures++;
+  TAILQ_INSERT_TAIL (&a->clients, c, link);
+  return c;
+}
+
+static void
+raise_to (uint64_t *to, uint64_t event)
+{
+  if (*to < event)
+    *to = event;
+}
+
+/* What it wrote may be gone one day, and its FLUSH was not to come. */
+void
+array_client_close (struct array *a, struct array_client *c)
+{
+  const struct req *q;
+
+  TAILQ_FOREACH (q, &a->requests, link)
+    assert (q->r->client != c);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    raise_to (&a->former->wrote[i], c->wrote[i]);
+  TAILQ_REMOVE (&a->clients, c, link);
+  free (c);
+}
+
+void
+flush_wrote (struct array *a, const struct array_request *r)
+{
+  struct layout_piece at;
+
+  if (r->flags & ARRAY_FUA)
+    return; /* it is stable */
+  a->event++;
+  for (uint64_t done = 0; done < r->length; done += at.length) {
+    layout_map (a->layout, r->offset + done, r->length - done, &at);
+    for (unsigned c = 0; c < at.copies; c++)
+      r->client->wrote[at.copy[c].member] = a->event;
+  }
+}
+
+void
+flush_gone (struct array *a, unsigned member)
+{
+  struct array_client *c;
+  struct req *q;
+  bool any = false;
+
+  TAILQ_FOREACH (c, &a->clients, link) {
+    if (c->wrote[member] <= a->stable)
+      continue;
+    c->owed = true;
+    raise_to (&c->gone, c->wrote[member]);
+    if (c == a->own) /* what it writes anew is not lost by that */
+      continue;
+    any = true;
+    raise_to (&a->gone, c->wrote[member]);
+  }
+  if (!any)
+    return;
+  a->untold = true;
   TAILQ_FOREACH (q, &a->flushes, flush_link)
     q->failed = true;
 }
@@ -95,13 +162,16 @@ synced (struct array *a, struct req *q)
   return all;
 }
 
-/* It is the client who is to hear of it. */
 static void
 tell_failure (struct array *a, struct req *q)
 {
+  struct array_client *c = q->r->client;
+
   req_fail (a, q, EIO);
-  if (q->r != &a->clear.flush && a->failures_told < q->failures)
-    a->failures_told = q->failures;
+  if (c && q->begun >= c->gone)
+    c->owed = false;
+  if (c != a->own && q->begun >= a->gone)
+    a->untold = false;
 }
 
 void
@@ -116,6 +186,7 @@ flush_look (struct array *a)
       begin_sync (a, q);
     }
     if (synced (a, q)) {
+      raise_to (&a->stable, q->begun);
       if (q->failed)
         tell_failure (a, q);
       flush_forget (a, q);

@@ -85,7 +85,7 @@ struct req {
   /* ARRAY_FLUSH */
   uint64_t mark;
   bool syncing, failed;
-  uint64_t failures; /* a->failures as of its beginning */
+  uint64_t begun; /* a->event as of its beginning */
   uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t *need; /* for each member: flushed up to there; 0: nothing */
 
@@ -192,10 +192,12 @@ struct array_member {
   bool fresh;  /* there is one again, from the next commit on */
   bool counts; /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
+  bool lapsed; /* ... without what was not stable, perhaps */
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
   bool mixed;  /* the image buffer may have copies of its data, too */
   uint64_t written;  /* the event of its last write */
+  uint64_t loose;    /* of the last one that was not stable when it answered */
   uint64_t flushed;  /* what was written up to there is stable */
   struct aio *flush; /* on its way */
   struct piece_queue draining;
@@ -216,6 +218,17 @@ struct array_next {
    * may be committed, and we not have heard of it.
    */
   bool promised[ARRAY_MEMBERS_MAX];
+};
+
+/* Who writes (array-flush.c). */
+struct array_client {
+  TAILQ_ENTRY (array_client) link; /* a->clients */
+  bool owed;     /* a FLUSH that fails, for something may be gone ... */
+  uint64_t gone; /* ... that was acknowledged up to this event */
+  /* For each member: the event of its last write with a copy there that was not
+   * stable when it was acknowledged.
+   */
+  uint64_t wrote[ARRAY_MEMBERS_MAX];
 };
 
 struct notice {
@@ -239,8 +252,12 @@ struct array {
   uint64_t entered; /* the epoch that array_epoch gave before ... */
   uint64_t entering; /* ... this mark of the images is reached */
   uint64_t lost_bytes;
-  uint64_t failures; /* counts when FLUSHes could not be kept any more ... */
-  uint64_t failures_told; /* ... and what of that clients were told */
+  TAILQ_HEAD (, array_client) clients;
+  struct array_client *own;    /* makes repairs, and flushes for array-clear.c */
+  struct array_client *former; /* all whose connections are closed */
+  uint64_t stable; /* what was acknowledged up to this event is, on all copies */
+  bool untold;     /* something may be gone, and nobody was told ... */
+  uint64_t gone;   /* ... that was acknowledged up to this event */
   bool look; /* a FLUSH, or what is prepared, may go on */
   uint64_t idle_since_ns;
 
@@ -368,10 +385,10 @@ void flush_answered (struct array *a, struct aio *x, bool ok);
 void flush_forget (struct array *a, struct req *q);
 /* Flush a member that has no flush on its way. */
 void flush_start (struct array *a, unsigned member);
-/* Those that are under way can't be kept, nor any that begins before one that
- * began after this has told it: they speak for what was acknowledged meanwhile.
- */
-void flush_fail (struct array *a);
+/* A write is done. */
+void flush_wrote (struct array *a, const struct array_request *r);
+/* What was written to this member and is not stable may be gone. */
+void flush_gone (struct array *a, unsigned member);
 
 /* array-clear.c: intent bits. */
 void clear_init (struct array *a);
@@ -430,7 +447,7 @@ void member_lost (struct array *a, unsigned member, const char *fmt, ...)
 void member_lose (struct array *a, unsigned member);
 void member_tell (struct array *a, unsigned member, const char *fmt, ...)
     __attribute__ ((format (printf, 3, 4)));
-void member_back (struct array *a, unsigned member);
+void member_back (struct array *a, unsigned member, bool kept);
 /* Who counts, now? */
 void member_count (struct array *a);
 /* What do the states lose? */

@@ -325,6 +325,8 @@ aio_finish (struct array *a, struct aio *x, int error)
   leave_queue (a, x);
   if (!over && fatal (a, x, error)) {
     over = true;
+    /* What it has answered before may be gone as well. */
+    m->lapsed |= error != ENOTCONN && error != ESHUTDOWN;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
                  aio_name (io->kind), (unsigned long long)io->length,
                  (unsigned long long)io->offset, strerror (error));
@@ -333,6 +335,8 @@ aio_finish (struct array *a, struct aio *x, int error)
     error = ESHUTDOWN;
   if (error == 0 && aio_writes (x)) {
     m->written = ++a->event;
+    if (!(io->flags & ARRAY_FUA))
+      m->loose = a->event;
     clear_touch (a, x);
   }
   switch (x->purpose) {

@@ -9,7 +9,7 @@
  * A member that holds the last copy of something is not recorded as out: what
  * needs it waits until array_back, and the commit that follows: only that says
  * as what it is back.  What it had of our writes before may be gone, and then
- * the next FLUSH says so.
+ * FLUSH says so (array-flush.c).
  *
  * A joining member that is lost needs nobody's patience: what was on its way to
  * it is dropped at once.  Writes pass it by from then on, so when it is back it
@@ -98,13 +98,13 @@ member_lost (struct array *a, unsigned member, const char *fmt, ...)
   va_end (args);
 }
 
-/* Has a member anything that no FLUSH has made stable? */
+/* Has a member anything that is not stable? */
 static bool
 unflushed (const struct array *a, unsigned member)
 {
   const struct array_member *m = &a->member[member];
 
-  return m->written > m->flushed;
+  return m->loose > m->flushed;
 }
 
 /* Who counts and who can be asked has changed: look at everything again. */
@@ -139,20 +139,24 @@ member_count (struct array *a)
     if (m->counts != counted)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)
-      m->written = ++a->event;
+      m->written = m->loose = ++a->event;
     a->degraded |= !member_readable (a, i);
     sort_images (a, i);
   }
 }
 
 void
-member_back (struct array *a, unsigned member)
+member_back (struct array *a, unsigned member, bool kept)
 {
-  a->member[member].fresh = a->member[member].lost;
+  struct array_member *m = &a->member[member];
+
+  m->fresh = m->lost;
+  m->lapsed |= m->lost && !kept;
 }
 
-/* What it had and was not flushed may be gone.  If it joins it copies that
- * anew, unless it is in-sync by now: we have said that we are prepared for it.
+/* What it had and was not flushed may be gone, unless it is known to have kept it.
+ * If it joins it copies that anew, unless it is in-sync by now: we have said that
+ * we are prepared for it.
  */
 static void
 come_back (struct array *a, unsigned member, enum member_state state)
@@ -162,14 +166,15 @@ come_back (struct array *a, unsigned member, enum member_state state)
       = state == MEMBER_IN_SYNC
         || (a->next.told && a->next.states[member] == MEMBER_IN_SYNC)
         || (a->next.epoch && a->next.promised[member]);
+  bool lapsed = m->lapsed;
 
-  m->lost = false;
+  m->lost = m->lapsed = false;
   join_again (a);
-  if (!in_sync || !unflushed (a, member) || a->config.readonly)
+  if (!in_sync || !lapsed || !unflushed (a, member) || a->config.readonly)
     return;
   m->returned = a->returned = ++a->commits;
   a->clear.never = true;
-  flush_fail (a);
+  flush_gone (a, member);
 }
 
 void
@@ -275,7 +280,7 @@ member_commit (struct array *a, uint64_t epoch,
                const enum member_state states[])
 {
   uint64_t lost_bytes = a->lost_bytes;
-  bool risked = false;
+  bool risked[ARRAY_MEMBERS_MAX];
 
   if (epoch < a->config.epoch)
     return; /* overtaken by a newer one */
@@ -285,11 +290,12 @@ member_commit (struct array *a, uint64_t epoch,
     a->next.epoch = 0;
   a->next.told &= a->next.epoch > 0;
   for (unsigned i = 0; i < a->layout->members; i++)
-    risked |= take_state (a, i, states[i]);
+    risked[i] = take_state (a, i, states[i]);
   member_count (a);
   member_loss (a);
-  if (a->lost_bytes > lost_bytes && risked && !a->stopped)
-    flush_fail (a);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (a->lost_bytes > lost_bytes && risked[i] && !a->stopped)
+      flush_gone (a, i);
   go_on (a);
   join_release (a);
 }

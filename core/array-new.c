@@ -116,6 +116,9 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   TAILQ_INIT (&a->orphans);
   TAILQ_INIT (&a->failed);
   TAILQ_INIT (&a->notices);
+  TAILQ_INIT (&a->clients);
+  a->own = array_client_open (a);
+  a->former = array_client_open (a);
   a->done_last = &a->done_first;
   a->event = 1;
   for (unsigned i = 0; i < a->layout->members; i++) {
@@ -124,7 +127,8 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
     a->member[i].lost = a->member[i].told
         = !state_takes_part (config->states[i]);
     a->member[i].counts = true;
-    a->member[i].written = 1; /* the first FLUSH goes to every member */
+    /* The first FLUSH goes to every member. */
+    a->member[i].written = a->member[i].loose = 1;
   }
   clear_init (a);
   overdue_init (a);
@@ -157,6 +161,7 @@ free_spares (struct array *a)
 void
 array_free (struct array *a)
 {
+  struct array_client *c;
   struct notice *n;
 
   if (!a)
@@ -167,6 +172,10 @@ array_free (struct array *a)
   while ((n = TAILQ_FIRST (&a->notices))) {
     TAILQ_REMOVE (&a->notices, n, link);
     free (n);
+  }
+  while ((c = TAILQ_FIRST (&a->clients))) {
+    TAILQ_REMOVE (&a->clients, c, link);
+    free (c);
   }
   free_spares (a);
   clear_free (a);

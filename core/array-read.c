@@ -244,6 +244,7 @@ void
 read_repaired (struct array *a, struct piece *p)
 {
   p->bad &= ~(1u << p->copy);
+  a->own->wrote[p->at.copy[p->copy].member] = ++a->event;
   if (a->stopped)
     piece_end (a, p);
   else

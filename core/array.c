@@ -103,6 +103,8 @@ req_done (struct array *a, struct req *q)
     range_drop (a, q);
   if (q->r->op == ARRAY_FLUSH)
     clear_flushed (a, q);
+  if (request_writes (q->r) && !q->error)
+    flush_wrote (a, q->r);
   q->r->state = NULL;
   if (q->r != &a->clear.flush) {
     count_request (a, q);
@@ -316,6 +318,7 @@ array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
     push_done (a, r, error);
     return;
   }
+  assert (r->client || !request_writes (r));
   q = req_new (a, r);
   switch (r->op) {
   case ARRAY_FLUSH:
@@ -395,11 +398,11 @@ array_prepare (struct array *a, uint64_t epoch,
 }
 
 void
-array_back (struct array *a, unsigned member, uint64_t now_ns)
+array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns)
 {
   advance (a, now_ns);
   assert (member < a->layout->members);
-  member_back (a, member);
+  member_back (a, member, kept);
   pump (a);
 }
 

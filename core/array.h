@@ -81,11 +81,17 @@ struct array_extent {
   bool hole, zero; /* as NBD's base:allocation */
 };
 
+/* Who writes, and is to be told when that may be gone: a connection, or whoever
+ * copies for himself.
+ */
+struct array_client;
+
 /* Owned by the caller, who keeps it and its buffer until it comes out of
  * array_next_done.
  */
 struct array_request {
   enum array_op op;
+  struct array_client *client; /* who asks; every write is somebody's */
   unsigned flags;
   uint64_t offset, length; /* within the array; the engine checks */
   void *buf;               /* READ: filled; WRITE: read */
@@ -185,6 +191,15 @@ struct array *array_new (const struct array_config *config, uint64_t now_ns,
                          char *why, size_t why_size);
 void array_free (struct array *a); /* nothing may be in flight */
 
+/* What a member had in its cache may be gone, and no copy that counts is known to
+ * have it.  Then one FLUSH fails with EIO of each client that has written any of
+ * it; and of anybody, if that is asked for before one of these was told: a FLUSH
+ * speaks for the writes of all.  (Several fail that are under way at once.)
+ * Closed when no request of its is left; those that are open end with the array.
+ */
+struct array_client *array_client_open (struct array *a);
+void array_client_close (struct array *a, struct array_client *c);
+
 /* Inputs.  now_ns is a monotonic clock's. */
 void array_submit (struct array *a, struct array_request *r, uint64_t now_ns);
 void array_io_done (struct array *a, struct array_io *io, int error,
@@ -200,8 +215,10 @@ void array_lost (struct array *a, unsigned member, const char *reason,
  * is no new one, says what the member is now: nothing is asked of it before.  A
  * joining member has begun to join anew by then, for writes have passed it by.
  * Of a member that was not lost it means nothing.
+ * kept: all that it has answered is there, be it stable or not: it is the same
+ * process, or the memory of its host that the last one wrote to.
  */
-void array_back (struct array *a, unsigned member, uint64_t now_ns);
+void array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns);
 
 /* weftd has PREPARED this epoch; to say it again changes nothing.  From now on a
  * member that is in-sync in it counts for every write and FLUSH as if it were

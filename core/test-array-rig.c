@@ -13,6 +13,7 @@
 
 struct array_config config;
 struct array *a;
+struct array_client *client;
 uint64_t now;
 uint8_t *members[ARRAY_MEMBERS_MAX];
 struct array_io *ios[IOS_MAX];
@@ -68,6 +69,7 @@ begin (enum layout_kind kind, unsigned n)
   if (!a)
     fprintf (stderr, "%s\n", why);
   assert (a);
+  client = array_client_open (a);
   for (unsigned i = 0; i < n; i++)
     members[i] = calloc (1, config.layout.member_bytes);
   ios_count = notices_lost = notices_data = notices_prepared = done_count = 0;
@@ -174,6 +176,8 @@ void
 submit (struct array_request *r)
 {
   r->owner = NULL;
+  if (!r->client)
+    r->client = client;
   array_submit (a, r, now);
   take ();
 }
@@ -231,7 +235,14 @@ all_are (const uint8_t *p, uint8_t c, size_t bytes)
 void
 return_of (unsigned member)
 {
-  array_back (a, member, now);
+  array_back (a, member, false, now);
+  take ();
+}
+
+void
+return_whole (unsigned member)
+{
+  array_back (a, member, true, now);
   take ();
 }
 

@@ -27,6 +27,7 @@
 
 extern struct array_config config;
 extern struct array *a;
+extern struct array_client *client; /* whose requests are that name none */
 extern uint64_t now;
 extern uint8_t *members[ARRAY_MEMBERS_MAX];
 extern struct array_io *ios[IOS_MAX]; /* asked and not answered, in order */
@@ -49,7 +50,8 @@ void answer_all_flushes (void); /* up to the first that is none */
 void submit (struct array_request *r);
 bool done (const struct array_request *r);
 void lose (unsigned member);
-void return_of (unsigned member);
+void return_of (unsigned member); /* what it had not flushed may be gone */
+void return_whole (unsigned member);
 void hold (bool hold);
 void stop (void);
 /* The next epoch, with these members out. */

@@ -6,7 +6,8 @@
  * threads come after nbdkit's fork.  A request is carried out by engine.c.
  *
  * There is one array in a process, and what one client has written, another's
- * FLUSH covers: a connection has nothing of its own.
+ * FLUSH covers.  A connection's own is only what it is still to be told
+ * (core/array.h, array_client_open): that is its handle.
  */
 
 #include <config.h>
@@ -398,7 +399,15 @@ array_open (int ro)
     nbdkit_set_error (ENOENT);
     return NULL;
   }
-  return NBDKIT_HANDLE_NOT_NEEDED;
+  return engine_client_open (engine);
+}
+
+/* nbdkit may close connections when all has ended. */
+static void
+array_close (void *handle)
+{
+  if (engine)
+    engine_client_close (engine, handle);
 }
 
 static int64_t
@@ -454,7 +463,8 @@ array_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
              uint32_t flags)
 {
   struct array_request r = {
-    .op = ARRAY_READ, .offset = offset, .length = count, .buf = buf
+    .op = ARRAY_READ, .client = handle, .offset = offset, .length = count,
+    .buf = buf
   };
 
   return run ("read", &r);
@@ -465,8 +475,8 @@ array_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
               uint32_t flags)
 {
   struct array_request r = {
-    .op = ARRAY_WRITE, .flags = request_flags (flags), .offset = offset,
-    .length = count, .buf = (void *) buf
+    .op = ARRAY_WRITE, .client = handle, .flags = request_flags (flags),
+    .offset = offset, .length = count, .buf = (void *) buf
   };
 
   return run ("write", &r);
@@ -475,7 +485,7 @@ array_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
 static int
 array_flush (void *handle, uint32_t flags)
 {
-  struct array_request r = { .op = ARRAY_FLUSH };
+  struct array_request r = { .op = ARRAY_FLUSH, .client = handle };
 
   return run ("flush", &r);
 }
@@ -484,8 +494,8 @@ static int
 array_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
   struct array_request r = {
-    .op = ARRAY_TRIM, .flags = request_flags (flags), .offset = offset,
-    .length = count
+    .op = ARRAY_TRIM, .client = handle, .flags = request_flags (flags),
+    .offset = offset, .length = count
   };
 
   return run ("trim", &r);
@@ -495,8 +505,8 @@ static int
 array_zero (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
   struct array_request r = {
-    .op = ARRAY_ZERO, .flags = request_flags (flags), .offset = offset,
-    .length = count
+    .op = ARRAY_ZERO, .client = handle, .flags = request_flags (flags),
+    .offset = offset, .length = count
   };
 
   return run ("zero", &r);
@@ -507,7 +517,7 @@ array_extents (void *handle, uint32_t count, uint64_t offset, uint32_t flags,
                struct nbdkit_extents *extents)
 {
   struct array_request r = {
-    .op = ARRAY_EXTENTS, .offset = offset, .length = count
+    .op = ARRAY_EXTENTS, .client = handle, .offset = offset, .length = count
   };
   int ret = run ("extents", &r);
   size_t i;
@@ -529,6 +539,7 @@ const struct role array_role = {
   .after_fork = array_after_fork,
   .cleanup = array_cleanup,
   .open = array_open,
+  .close = array_close,
   .get_size = array_get_size,
   .block_size = array_block_size,
   .can_write = array_can_write,

@@ -39,6 +39,7 @@ struct link {
   bool told;      /* weftd knows that we have none */
   bool said;      /* so do people */
   uint64_t epoch; /* of the tokens that it was last opened with */
+  uint64_t used;  /* ... and the engine got the connection */
   uint64_t due_ms;
   char reason[160];
   pthread_t thread;

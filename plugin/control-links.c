@@ -139,11 +139,12 @@ open_peer (const struct control *c, unsigned m, const struct map_member *mm,
   return p;
 }
 
-/* A connection was made, or not (NULL).  With the lock, which is let go
- * meanwhile.
+/* A connection was made, or not (NULL), to a member that has a lapse in this epoch.
+ * With the lock, which is let go meanwhile.
  */
 static void
-link_made (struct control *c, unsigned m, struct peer *p, const char *why)
+link_made (struct control *c, unsigned m, struct peer *p, uint64_t lapse,
+           const char *why)
 {
   struct link *l = &c->link[m];
   bool in_sync = c->states[m] == MEMBER_IN_SYNC, taken;
@@ -159,10 +160,11 @@ link_made (struct control *c, unsigned m, struct peer *p, const char *why)
     l->state = LINK_UP;
     l->swapping = true;
     pthread_mutex_unlock (&c->lock);
-    taken = engine_replace (c->engine, p);
+    taken = engine_replace (c->engine, p, lapse <= l->used);
     pthread_mutex_lock (&c->lock);
     l->swapping = false;
     if (taken) {
+      l->used = l->epoch;
       c->relinked |= in_sync && !c->readonly;
       l->told &= l->state != LINK_UP;
       p = NULL;
@@ -183,12 +185,14 @@ connect_thread (void *opaque)
   struct map_member mm;
   struct peer *p = NULL;
   char why[8192] = "out of memory", name[NAME_BYTES_MAX + 1] = "";
+  uint64_t lapse;
   bool copied;
 
   pthread_setname_np (pthread_self (), "weft-connect");
   pthread_mutex_lock (&c->lock);
   l->epoch = control_newest (c)->epoch;
   copied = map_member_copy (&mm, &control_newest (c)->member[m]);
+  lapse = control_newest (c)->member[m].lapse;
   pthread_mutex_unlock (&c->lock);
   engine_sever (c->engine, m); /* from the old one, if it is a stale one */
   if (copied) {
@@ -199,7 +203,7 @@ connect_thread (void *opaque)
   if (weft_debug_control)
     nbdkit_debug ("weft: connecting to member %s: %s", name, p ? "ok" : why);
   pthread_mutex_lock (&c->lock);
-  link_made (c, m, p, why);
+  link_made (c, m, p, lapse, why);
   if (l->state == LINK_UP)
     nbdkit_error ("array %s: member %s is connected again", params.array,
                   name);

@@ -420,7 +420,7 @@ init_links (struct control *c, const bool connected[])
     struct link *l = &c->link[m];
 
     l->control = c;
-    l->epoch = c->epoch;
+    l->epoch = l->used = c->epoch;
     l->due_ms = now_ms;
     l->state = c->states[m] == MEMBER_OUT ? LINK_OUT
                : connected[m]             ? LINK_UP

@@ -193,7 +193,7 @@ engine_sever (struct engine *e, unsigned member)
 }
 
 bool
-engine_replace (struct engine *e, struct peer *peer)
+engine_replace (struct engine *e, struct peer *peer, bool kept)
 {
   unsigned member = peer->member;
   struct peer *old;
@@ -219,7 +219,7 @@ engine_replace (struct engine *e, struct peer *peer)
     }
     e->peers[member] = peer;
     e->joined[member] = true;
-    array_back (e->array, member, engine_now_ns ());
+    array_back (e->array, member, kept, engine_now_ns ());
     commit_states (e, engine_now_ns ());
   }
   atomic_store (&e->swapping, false);

@@ -481,6 +481,25 @@ engine_run (struct engine *e, struct array_request *r)
   return r->error;
 }
 
+struct array_client *
+engine_client_open (struct engine *e)
+{
+  struct array_client *c;
+
+  pthread_mutex_lock (&e->lock);
+  c = array_client_open (e->array);
+  pthread_mutex_unlock (&e->lock);
+  return c;
+}
+
+void
+engine_client_close (struct engine *e, struct array_client *c)
+{
+  pthread_mutex_lock (&e->lock);
+  array_client_close (e->array, c);
+  pthread_mutex_unlock (&e->lock);
+}
+
 void
 engine_stop (struct engine *e, int error)
 {

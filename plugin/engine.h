@@ -10,6 +10,7 @@
 #include "peer.h"
 
 struct engine;
+struct array_client;
 
 /* Takes what the array engine wants told.  Called by any thread, without a
  * lock held; must not block.
@@ -38,6 +39,10 @@ struct engine *engine_new (struct array *array, struct peer **peers,
 /* Start the engine thread (not before nbdkit's fork). */
 int engine_start (struct engine *e);
 
+/* Who writes, as in core/array.h.  Not closed while a request of his runs. */
+struct array_client *engine_client_open (struct engine *e);
+void engine_client_close (struct engine *e, struct array_client *c);
+
 /* Carry out a request; returns when it is done, with its error.  Many threads
  * may be in here at once.
  */
@@ -58,7 +63,7 @@ void engine_prepare (struct engine *e, uint64_t epoch,
  * the recorded states with the new one.  False: that did not happen in time,
  * and the peer is still the caller's.
  */
-bool engine_replace (struct engine *e, struct peer *peer);
+bool engine_replace (struct engine *e, struct peer *peer, bool kept);
 
 /* The connection to a member is no use any more: it is lost. */
 void engine_break (struct engine *e, unsigned member);

@@ -147,6 +147,10 @@ get_member (struct map *m, const json_t *json, unsigned i,
   }
   if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why))
     return false;
+  mm->lapse = mm->fence; /* a weftd that does not say it */
+  if (json_object_get (json, "lapse") &&
+      !get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why))
+    return false;
   return get_tokens (mm, json, i, why);
 }
 
@@ -358,7 +362,8 @@ copy_string (char **to, const char *from)
 bool
 map_member_copy (struct map_member *to, const struct map_member *from)
 {
-  *to = (struct map_member) { .state = from->state, .fence = from->fence };
+  *to = (struct map_member) { .state = from->state, .fence = from->fence,
+                              .lapse = from->lapse };
   if (copy_string (&to->name, from->name) &&
       copy_string (&to->uri, from->uri) &&
       copy_string (&to->token_data, from->token_data) &&

@@ -4,13 +4,14 @@
  *   {"name": "a", "layout": "raid-x", "n": 4, "groups": 1, "unit": 262144,
  *    "dup": "async-client", "epoch": 3, "session": "…", "member_bytes": …,
  *    "members": [{"uri": "nbd://…", "name": "m0", "state": "in-sync",
- *                 "fence": 2, "tokens": {"data": "…", "batch": "…", "intents": "…"}}, …]}
+ *                 "fence": 2, "lapse": 1,
+ *                 "tokens": {"data": "…", "batch": "…", "intents": "…"}}, …]}
  *
  * Only `layout`, `unit` and the members' `uri` are needed in a static map: n
  * is then the number of members / groups, groups 1, epoch 0, every state
  * in-sync, and without tokens a member is a plain NBD export with no batch
- * door.  `member_bytes` defaults to the smallest member's size.  `fence` is
- * weftd's alone.
+ * door.  `member_bytes` defaults to the smallest member's size.  `fence` and
+ * `lapse` are weftd's alone.
  */
 
 #ifndef WEFT_MAP_H
@@ -26,6 +27,7 @@ struct map_member {
   char *uri;
   enum member_state state;
   uint64_t fence;        /* all that was asked of it in older epochs is over */
+  uint64_t lapse;        /* what it had not flushed in older epochs may be gone */
   char *token_data, *token_batch, *token_intents; /* NULL: plain NBD export */
 };
 

@@ -39,12 +39,14 @@
 #define ENDING_MS 1000 /* instead, while nbdkit ends */
 #define ENDING_CHECK_MS 100
 #define LOAD_TRIES 10
+#define COPY_TRIES 5 /* while FLUSH fails */
 #define LOAD_PAUSE_S 1
 #define UNREADABLE_BYTES_MIN 4096 /* around an error no more is given up */
 #define UNREADABLE_TOLD_MAX 16
 
 struct todo {
   const struct layout *layout;
+  struct array_client *client; /* whose copying it is */
   uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
   uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
   uint64_t extents;                   /* set in all of them */
@@ -182,13 +184,15 @@ todo_load (struct todo *t, struct engine *e, const struct layout *l,
 
 /* Read a range within a unit and write it again; holes stay holes. */
 static int
-copy_whole (struct engine *e, uint64_t offset, uint32_t length, uint8_t *buf)
+copy_whole (const struct todo *t, struct engine *e, uint64_t offset,
+            uint32_t length, uint8_t *buf)
 {
   struct array_request r = {
     .op = ARRAY_READ, .offset = offset, .length = length, .buf = buf
   };
   struct array_request w = {
-    .op = ARRAY_WRITE, .offset = offset, .length = length, .buf = buf
+    .op = ARRAY_WRITE, .client = t->client, .offset = offset,
+    .length = length, .buf = buf
   };
   int err = engine_run (e, &r);
 
@@ -207,7 +211,7 @@ copy (struct todo *t, struct engine *e, uint64_t offset, uint32_t length,
       uint8_t *buf)
 {
   uint32_t half = length / 2;
-  int err = copy_whole (e, offset, length, buf);
+  int err = copy_whole (t, e, offset, length, buf);
 
   if (err != EIO)
     return err;
@@ -251,12 +255,10 @@ resync_extent (struct todo *t, struct engine *e, unsigned member,
 }
 
 static int
-resync_copy (struct todo *t, struct engine *e)
+copy_all (struct todo *t, struct engine *e, uint8_t *buf)
 {
-  struct array_request flush = { .op = ARRAY_FLUSH };
-  uint8_t *buf = malloc (t->layout->unit);
   uint64_t done = 0;
-  int err = buf ? 0 : ENOMEM;
+  int err = 0;
 
   for (unsigned m = 0; m < t->layout->members; m++)
     for (uint64_t x = 0; err == 0 && x < t->bytes[m] * 8; x++) {
@@ -268,9 +270,36 @@ resync_copy (struct todo *t, struct engine *e)
         nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", done,
                       t->extents);
     }
+  return err;
+}
+
+/* A member may lose its power with what was copied and not flushed: then the FLUSH
+ * fails, and all is copied again.
+ */
+static int
+resync_copy (struct todo *t, struct engine *e)
+{
+  struct array_request flush = { .op = ARRAY_FLUSH };
+  uint8_t *buf = malloc (t->layout->unit);
+  unsigned tries = 0;
+  bool again;
+  int err = ENOMEM;
+
+  t->client = flush.client = engine_client_open (e);
+  do {
+    again = false;
+    if (buf)
+      err = copy_all (t, e, buf);
+    if (err == 0) {
+      err = engine_run (e, &flush);
+      again = err == EIO && ++tries < COPY_TRIES;
+    }
+    if (again)
+      nbdkit_error ("weft: resync: a member may have lost what was copied to it: "
+                    "copying again");
+  } while (again);
+  engine_client_close (e, flush.client);
   free (buf);
-  if (err == 0)
-    err = engine_run (e, &flush);
   if (err)
     nbdkit_error ("weft: resync: %s", strerror (err));
   return err ? -1 : t->unreadable > 0;

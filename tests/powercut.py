@@ -4,11 +4,14 @@
     c.kill("m1"); power_cut(c.members[1]["file"], rng)
 
 tests/volatile/volatile.c notes what was written and not synced; power_cut takes
-each such write back, or keeps it, at random.
+each such write back, or keeps it, at random.  The file is another one then: by that
+(in place of the boot, which stays) a member knows that it is not the memory of the
+process before.
 """
 
 import os
 import struct
+import subprocess
 
 from wefttest import BUILD
 
@@ -44,6 +47,7 @@ def power_cut(file, rng, keep=0.5):
     """The process is dead.  Returns how many writes were in doubt, and how
     many of them are lost."""
     log_file = file + ".undo"
+    _another_inode(file)
     if not os.path.exists(log_file):
         return 0, 0
     with open(log_file, "rb") as f:
@@ -64,6 +68,12 @@ def power_cut(file, rng, keep=0.5):
                 later.append((offset, offset + length))
     os.unlink(log_file)
     return doubtful, lost
+
+
+def _another_inode(file):
+    copy = file + ".copy"
+    subprocess.run(["cp", "--sparse=always", file, copy], check=True)
+    os.replace(copy, file)
 
 
 def _restore(disk, offset, old, later):

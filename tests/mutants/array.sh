@@ -95,7 +95,33 @@ mutant copy-that-went-is-counted test-array-join array-member.c \
   going'
 mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-member.c \
   '  a->clear.never = true;
-  flush_fail (a);' ''
+  flush_gone (a, member);' ''
+mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-member.c \
+  '!in_sync || !lapsed ||' '!in_sync ||'
+mutant lapse-is-forgotten-by-a-later-start test-array-flush array-member.c \
+  'm->lapsed |= m->lost && !kept;' 'm->lapsed = m->lost && !kept;'
+mutant disk-that-failed-has-kept-all test-array-flush array-io.c \
+  'm->lapsed |= error != ENOTCONN && error != ESHUTDOWN;' ';'
+
+# Who is told.
+mutant one-is-told-for-all "test-array-flush sim sim-cluster" array-flush.c \
+  '    c->owed = true;' '    ;'
+mutant told-again-and-again "test-array-flush sim sim-cluster" array-flush.c \
+  '    c->owed = false;' '    ;'
+mutant told-though-it-was-flushed "test-array-flush sim" array-flush.c \
+  'if (c->wrote[member] <= a->stable)' 'if (0)'
+mutant told-of-what-is-elsewhere test-array-flush array-flush.c \
+  '      r->client->wrote[at.copy[c].member] = a->event;' \
+  '      for (unsigned m = 0; m < a->layout->members; m++)
+        r->client->wrote[m] = a->event;'
+mutant fua-is-not-stable test-array-flush array-flush.c \
+  'if (r->flags & ARRAY_FUA)' 'if (0)'
+mutant flush-speaks-for-its-own-writes "test-array-flush sim" array-flush.c \
+  '  a->untold = true;' '  ;'
+mutant flush-under-way-does-not-fail "test-array-flush sim" array-flush.c \
+  '    q->failed = true;' '    ;'
+mutant told-by-a-flush-of-before test-array-flush array-flush.c \
+  'c && q->begun >= c->gone' 'c'
 mutant reader-reads-between-epochs "sim-cluster test-array-reader" array-internal.h \
   'a->hold || (a->config.readonly && a->next.told)' 'a->hold'
 

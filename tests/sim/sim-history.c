@@ -11,8 +11,10 @@
  * A power cut of the last copy takes back what was not flushed, no more: such a
  * grain is in doubt until it is written again; its copies may differ.  The
  * FLUSHes that speak for lost writes fail: those that are under way when the
- * array hears of it, and those that begin before one that began later has
- * failed.  No others do.
+ * array hears of it, those that begin before anybody was told, and of each client
+ * of which an acknowledged write is gone the first.  No others do: none of a client
+ * that had written nothing there since a FLUSH, when others were told; and none at
+ * all where the member has kept what it had.
  *
  * When a write is acknowledged, its data copy holds it, or, where weftd has
  * recorded that one as out and the engine has heard of it, an image does:
@@ -36,6 +38,9 @@ struct grain {
   uint64_t prepared; /* acked, when the array began to prepare */
   bool doubt; /* a copy has lost what was not flushed: that may be read */
   uint64_t unheard; /* bits of members: the array has not heard of it */
+  struct {
+    uint64_t version, at; /* its last write that was acknowledged, and when, ... */
+  } owed[JUDGE_CLIENTS];  /* ... of which no FLUSH of its own has spoken since */
 };
 
 struct judged {
@@ -43,14 +48,24 @@ struct judged {
   uint64_t first, count; /* grains */
   uint64_t *floors;      /* of each, at submission */
   bool flush;
-  uint64_t events, told; /* as of its submission */
+  unsigned client;
+  uint64_t at;   /* of its submission */
+  bool may_fail; /* a FLUSH */
   struct judged *next;
 };
 static struct judged *judged; /* those under way */
-/* The array has heard that a copy may have lost something so often, and has told
- * its clients of so many of these.
- */
-static uint64_t events, told;
+
+/* Submissions and acknowledgements, in their order. */
+static uint64_t step;
+static uint64_t stable; /* what was acknowledged before is: a FLUSH was done */
+/* The last is of those that have closed their connections. */
+static struct client {
+  uint64_t wrote[ARRAY_MEMBERS_MAX]; /* when last, with a copy there */
+  bool may;           /* a FLUSH of its may fail ... */
+  uint64_t may_last;  /* ... for what was acknowledged until then */
+} clients[JUDGE_CLIENTS + 1];
+static bool may;          /* a FLUSH of anybody's */
+static uint64_t may_last;
 
 unsigned grain_bytes;
 static struct judge_world world;
@@ -95,7 +110,10 @@ void
 judge_begin (const struct judge_world *w)
 {
   world = *w;
-  versions = events = told = 0;
+  versions = step = stable = 0;
+  memset (clients, 0, sizeof clients);
+  may_last = 0;
+  may = false;
   grains_count = w->layout->size / grain_bytes;
   grains = calloc (grains_count, sizeof *grains);
   if (!grains)
@@ -136,7 +154,7 @@ possible (uint64_t g, uint64_t version, uint64_t floor)
 }
 
 struct judged *
-judge_submitted (struct array_request *r)
+judge_submitted (struct array_request *r, unsigned client)
 {
   struct judged *j = calloc (1, sizeof *j);
   bool flush = r->op == ARRAY_FLUSH;
@@ -144,8 +162,9 @@ judge_submitted (struct array_request *r)
   j->next = judged;
   judged = j;
   j->flush = flush;
-  j->events = events;
-  j->told = told;
+  j->client = client;
+  j->at = ++step;
+  j->may_fail = may || clients[client].may;
   j->first = flush ? 0 : r->offset / grain_bytes;
   j->count = flush ? grains_count : r->length / grain_bytes;
   j->floors = calloc (j->count + 1, sizeof j->floors[0]);
@@ -243,10 +262,17 @@ static void
 write_done (struct judged *j, const struct array_request *r)
 {
   bool fua = r->flags & ARRAY_FUA, all = fua || world.sync;
+  struct layout_piece p;
 
+  step++;
   for (uint64_t i = 0; i < j->count; i++) {
     struct grain *g = &grains[j->first + i];
 
+    layout_map (world.layout, (j->first + i) * grain_bytes, grain_bytes, &p);
+    for (unsigned c = 0; c < p.copies && !fua; c++)
+      clients[j->client].wrote[p.copy[c].member] = step;
+    g->owed[j->client].version = j->version;
+    g->owed[j->client].at = step;
     raise_to (&g->acked, j->version);
     if (fua)
       raise_to (&g->promised, j->version);
@@ -302,20 +328,42 @@ extents_done (struct judged *j, const struct array_request *r)
   }
 }
 
+/* What was acknowledged before it was submitted is stable, as far as it is there;
+ * its client, and with it somebody, knows what there was to know.
+ */
+static void
+flush_over (const struct judged *j)
+{
+  struct client *c = &clients[j->client];
+
+  raise_to (&stable, j->at);
+  if (j->at > c->may_last)
+    c->may = false;
+  if (j->at > may_last)
+    may = false;
+  for (uint64_t i = 0; i < grains_count; i++)
+    if (grains[i].owed[j->client].at < j->at)
+      grains[i].owed[j->client].version = 0;
+}
+
 static void
 flush_done (struct judged *j)
 {
   for (uint64_t g = 0; g < grains_count; g++) {
+    if (grains[g].owed[j->client].at < j->at && exists (g))
+      check_copies (g, grains[g].owed[j->client].version, true, true,
+                    "a FLUSH of who has written it is done");
     raise_to (&grains[g].promised, j->floors[g]);
     if (exists (g))
       check_copies (g, grains[g].promised, true, true, "a FLUSH is done");
   }
+  flush_over (j);
 }
 
 static void
 failed (struct judged *j, const struct array_request *r, bool may_fail)
 {
-  if (!may_fail && !(j->flush && j->told < events))
+  if (!may_fail && !(j->flush && j->may_fail))
     sim_fail ("a client sees an error: op %d of %llu bytes at %llu: %s", r->op,
               (unsigned long long)r->length, (unsigned long long)r->offset,
               strerror (r->error));
@@ -324,7 +372,7 @@ failed (struct judged *j, const struct array_request *r, bool may_fail)
       raise_to (&grains[j->first + i].last_failed, j->version);
   if (!j->flush)
     return;
-  raise_to (&told, j->events);
+  flush_over (j);
   for (uint64_t i = 0; i < grains_count; i++)
     if (grains[i].doubt && grains[i].acked <= j->floors[i])
       grains[i].acked = grains[i].promised; /* the next need not speak of it */
@@ -402,12 +450,38 @@ judge_gone (unsigned member, uint64_t offset)
       lower_to (&j->floors[i - j->first], g->promised);
 }
 
+/* Each that has written there since a FLUSH may be told. */
 void
 judge_heard (unsigned member, bool counts)
 {
-  events += counts;
+  bool any = false;
+
+  for (unsigned c = 0; c <= JUDGE_CLIENTS && counts; c++) {
+    struct client *client = &clients[c];
+
+    if (client->wrote[member] <= stable)
+      continue;
+    any = client->may = true;
+    raise_to (&client->may_last, client->wrote[member]);
+    raise_to (&may_last, client->wrote[member]);
+  }
+  may |= any;
+  for (struct judged *j = judged; j; j = j->next)
+    j->may_fail |= any;
   for (uint64_t i = 0; i < grains_count; i++)
     grains[i].unheard &= ~(UINT64_C (1) << member);
+}
+
+void
+judge_closed (unsigned client)
+{
+  struct client *c = &clients[client];
+
+  for (unsigned i = 0; i < world.layout->members; i++)
+    raise_to (&clients[JUDGE_CLIENTS].wrote[i], c->wrote[i]);
+  memset (c, 0, sizeof *c);
+  for (uint64_t i = 0; i < grains_count; i++)
+    memset (&grains[i].owed[client], 0, sizeof grains[i].owed[client]);
 }
 
 /* Where no copy that counts has its bit they are all the same, and stable. */

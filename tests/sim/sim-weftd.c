@@ -187,7 +187,8 @@ come_back (unsigned member)
   returning = member;
   if (cut)
     sim_member_cut (&w.members[member], gone);
-  w.returns++;
+  w.lapsed[member] |= cut;
+  w.returns += w.lapsed[member];
   fence (member, ++w.epoch);
   commit (w.epoch, w.state);
 }
@@ -206,6 +207,7 @@ rejoin (unsigned member)
     event_new (EVENT_REJOIN, 20 * MS)->member = member;
     return;
   }
+  w.lapsed[member] = true;
   if (sim_chance (50))
     sim_member_cut (&w.members[member], gone_nowhere);
   sim_trace ("member %u joins", member);
@@ -440,10 +442,12 @@ connect_to (unsigned member)
   w.joined[member] = true;
   w.connected[member] = w.life[member];
   w.connected_epoch[member] = w.heard_epoch;
-  judge_heard (member, w.heard_state[member] == MEMBER_IN_SYNC
-                           || (w.prepared_epoch > w.heard_epoch
-                               && w.prepared[member] == MEMBER_IN_SYNC));
-  array_back (w.array, member, sim_now);
+  if (w.lapsed[member])
+    judge_heard (member, w.heard_state[member] == MEMBER_IN_SYNC
+                             || (w.prepared_epoch > w.heard_epoch
+                                 && w.prepared[member] == MEMBER_IN_SYNC));
+  array_back (w.array, member, !w.lapsed[member], sim_now);
+  w.lapsed[member] = false;
   world_take_outputs ();
   tell_states ();
 }

@@ -254,28 +254,45 @@ choose_request (struct array_request *r)
 }
 
 void
-world_submit (struct array_request *r)
+world_submit (struct array_request *r, unsigned client)
 {
   unsigned i = r - w.requests;
 
-  sim_trace ("submit %u: op %d %llu+%llu flags %u", i, r->op,
+  r->client = w.clients[client];
+  sim_trace ("submit %u: client %u, op %d %llu+%llu flags %u", i, client, r->op,
              (unsigned long long)r->offset, (unsigned long long)r->length,
              r->flags);
-  w.judged[i] = judge_submitted (r);
+  w.judged[i] = judge_submitted (r, client);
   w.outstanding++;
   array_submit (w.array, r, sim_now);
   world_take_outputs ();
 }
 
+/* Its connection is closed if nothing is left of it, and it makes another. */
+static void
+reconnect (unsigned client)
+{
+  for (unsigned i = 0; i < OUTSTANDING_MAX; i++)
+    if (w.judged[i] && w.requests[i].client == w.clients[client])
+      return;
+  sim_trace ("client %u closes", client);
+  array_client_close (w.array, w.clients[client]);
+  w.clients[client] = array_client_open (w.array);
+  judge_closed (client);
+}
+
 static void
 submit (void)
 {
-  unsigned i = 0;
+  unsigned i = 0, client = sim_chance (60) ? 0 : sim_below (JUDGE_CLIENTS);
+
+  if (sim_chance (3))
+    reconnect (client);
 
   while (w.judged[i])
     i++;
   choose_request (&w.requests[i]);
-  world_submit (&w.requests[i]);
+  world_submit (&w.requests[i], client);
 }
 
 static void
@@ -452,6 +469,7 @@ execute (struct flight *f)
     if (sim_chance (50))
       sim_member_execute (&w.members[io->member], io, io->buf);
     f->error = sim_chance (50) ? EIO : ENOSPC;
+    w.lapsed[io->member] = true;
   }
   else
     f->error = sim_member_execute (&w.members[io->member], io, io->buf);

@@ -68,6 +68,8 @@ struct world {
   enum member_state state[ARRAY_MEMBERS_MAX], change[ARRAY_MEMBERS_MAX];
   uint64_t change_epoch; /* 0: nothing is prepared */
   bool rejoins, returning[ARRAY_MEMBERS_MAX];
+  /* It has lost, perhaps, what was not stable, since the host was connected. */
+  bool lapsed[ARRAY_MEMBERS_MAX];
   uint64_t life[ARRAY_MEMBERS_MAX], fence[ARRAY_MEMBERS_MAX];
   /* The host's: */
   uint64_t heard_epoch, prepared_epoch, connected[ARRAY_MEMBERS_MAX],
@@ -78,6 +80,7 @@ struct world {
   struct flight *flights;
   struct array_request requests[OUTSTANDING_MAX];
   struct judged *judged[OUTSTANDING_MAX];
+  struct array_client *clients[JUDGE_CLIENTS];
   unsigned outstanding, outstanding_max;
   unsigned steps, faults, bad_percent;
   uint64_t slow_percent;
@@ -97,8 +100,8 @@ void world_lost (unsigned member, const char *reason);
  * it was or will be carried out.
  */
 void world_break_flights (unsigned member);
-/* A request of the clients, in a place of its own that was free. */
-void world_submit (struct array_request *r);
+/* A request of this client, in a place of its own that was free. */
+void world_submit (struct array_request *r, unsigned client);
 
 /* sim-weftd.c */
 void weftd_handle (const struct event *e);

@@ -82,6 +82,8 @@ begin (uint64_t seed)
   for (unsigned i = 0; i < w.config.layout.members; i++)
     sim_member_init (&w.members[i], w.config.layout.member_bytes,
                      w.config.extent_bytes);
+  for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
+    w.clients[i] = array_client_open (w.array);
   w.outstanding_max = 1 + sim_below (OUTSTANDING_MAX);
   w.steps = 100 + sim_below (300);
   w.slow_percent = sim_below (15);
@@ -193,7 +195,7 @@ all_in_sync (void)
 }
 
 static void
-ask (enum array_op op)
+ask (enum array_op op, unsigned client)
 {
   struct array_request *r = &w.requests[0];
 
@@ -202,7 +204,7 @@ ask (enum array_op op)
     r->length = w.config.layout.size;
     r->buf = malloc (r->length);
   }
-  world_submit (r);
+  world_submit (r, client);
   run_until_quiet ();
 }
 
@@ -212,7 +214,7 @@ ask (enum array_op op)
 static void
 heal (void)
 {
-  ask (ARRAY_WRITE);
+  ask (ARRAY_WRITE, 0);
   if (!all_in_sync ())
     sim_fail ("all is quiet, but some member is not taken back");
 }
@@ -223,10 +225,12 @@ end (void)
   if (!w.stopped) {
     if (w.rejoins)
       heal ();
-    ask (ARRAY_FLUSH); /* it may be the one that finds a member lost ... */
-    ask (ARRAY_FLUSH); /* ... then the next tells of it, too, and that is all */
+    ask (ARRAY_FLUSH, 0); /* it may be the one that finds a member lost */
+    for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
+      ask (ARRAY_FLUSH, i); /* all are told ... */
     w.may_fail = false;
-    ask (ARRAY_FLUSH);
+    for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
+      ask (ARRAY_FLUSH, i); /* ... and that is all */
     judge_quiet ();
     if (all_in_sync () && w.returns == 0 && w.config.batches
         && w.config.layout.copies > 1)

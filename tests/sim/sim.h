@@ -69,7 +69,7 @@ void sim_member_init (struct sim_member *m, uint64_t bytes,
                       uint64_t extent_bytes);
 /* Does a bit of the intent map stand? */
 bool sim_member_dirty (const struct sim_member *m, uint64_t extent);
-/* `gone` is called for each grain that has lost a write. */
+/* `gone` is called for each grain that is to lose a write. */
 void sim_member_cut (struct sim_member *m, void (*gone) (uint64_t offset));
 /* Nothing that it holds is to be trusted: all of it is dirty. */
 void sim_member_forget (struct sim_member *m);
@@ -98,8 +98,11 @@ struct judge_world {
 struct judged; /* a request, from its submission to its end */
 void judge_begin (const struct judge_world *world);
 void judge_end (void);
-/* For a write, fills r->buf. */
-struct judged *judge_submitted (struct array_request *r);
+#define JUDGE_CLIENTS 3
+/* Of this client.  For a write, fills r->buf. */
+struct judged *judge_submitted (struct array_request *r, unsigned client);
+/* The client has closed its connection; from now on it is another. */
+void judge_closed (unsigned client);
 /* Checks what the client is told, and frees j.  may_fail: an error is
  * excused.
  */
@@ -111,7 +114,7 @@ void judge_prepares (void);
 void judge_prepared (const bool in_sync[]);
 /* What is not stable of this place of a member is gone. */
 void judge_gone (unsigned member, uint64_t offset);
-/* The array knows that something may be; counts: of a copy that counts. */
+/* The array is told that it may be; counts: of a copy that counts. */
 void judge_heard (unsigned member, bool counts);
 /* Bits have fallen: where no copy that counts has one, all are the same and
  * stable.

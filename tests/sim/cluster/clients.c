@@ -45,15 +45,31 @@ choose_range (struct array_request *r)
   r->length = count * grain_bytes;
 }
 
+/* Its connection is closed if nothing is left of it, and it makes another. */
+static void
+reconnect (struct host *h, unsigned client)
+{
+  for (const struct request *q = h->requests; q; q = q->next)
+    if (q->r.client == h->client[client])
+      return;
+  array_client_close (h->engine, h->client[client]);
+  h->client[client] = array_client_open (h->engine);
+  oracle_closed (h, client);
+}
+
 static void
 send (struct host *h, const struct array_request *how)
 {
   struct request *q = make (sizeof *q);
+  unsigned client = sim_chance (60) ? 0 : sim_below (CLIENTS);
 
+  if (sim_chance (2))
+    reconnect (h, client);
   q->r = *how;
+  q->r.client = h->client[client];
   q->r.owner = q;
   q->buf = q->r.buf = make (q->r.length + 1);
-  q->asked = oracle_submit (h, &q->r);
+  q->asked = oracle_submit (h, &q->r, client);
   q->alone = h->outstanding == 0;
   for (struct request *o = h->requests; o; o = o->next)
     o->alone = false;
@@ -62,8 +78,8 @@ send (struct host *h, const struct array_request *how)
   h->outstanding++;
   counters.requests++;
   q->number = ++w.requests;
-  TRACE (&h->proc, "request %u: op %d of %llu bytes at %llu, flags %u",
-         q->number, q->r.op, (unsigned long long)q->r.length,
+  TRACE (&h->proc, "request %u of client %u: op %d of %llu bytes at %llu, "
+         "flags %u", q->number, client, q->r.op, (unsigned long long)q->r.length,
          (unsigned long long)q->r.offset, q->r.flags);
   host_submit (h, &q->r);
 }

@@ -101,8 +101,7 @@ sort_out (struct member_role *copy)
     }
     else if (w.healing || sim_chance (70)) {
       m->pulled = true;
-      if (m->proc.life)
-        member_stop (m, true);
+      member_unplug (m);
     }
   }
 }
@@ -132,8 +131,7 @@ copy_instead (void)
   m = &w.member[disk_holder (copy->disk->uuid)];
   sim_trace ("disk %u is in place of disk %u", copy->disk->number,
              m->disk->number);
-  if (m->proc.life)
-    member_stop (m, true);
+  member_unplug (m);
   m->pulled = true;
   copy->proc.party = m->proc.party;
   serve (copy);

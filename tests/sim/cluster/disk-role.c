@@ -68,6 +68,7 @@ action_done (struct event *e)
   io_steps++;
   if (m->disk->write_errors > 0) {
     m->disk->write_errors--;
+    m->disk->erred = true;
     error = EIO;
     disk_header_torn (m->disk, &a->action);
   }
@@ -144,6 +145,8 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
   snprintf (hb->uri, sizeof hb->uri, "nbd://n%u:%u", m->proc.party,
             m->proc.number);
   snprintf (hb->path, sizeof hb->path, "/dev/d%u", m->proc.number);
+  snprintf (hb->cache, sizeof hb->cache, "%u.%u", m->disk->number,
+            m->disk->boots);
   hb->size = m->disk->data_bytes + HEADER_BYTES;
   hb->data_bytes = sb->data_bytes;
   memcpy (hb->cluster, sb->cluster, 16);
@@ -354,8 +357,17 @@ member_stop (struct member_role *m, bool power)
   doors_stop (m, power);
   member_free (m->engine);
   m->engine = NULL;
-  if (power) {
-    oracle_power_cut (m->disk);
-    disk_power_cut (m->disk);
+  if (power)
+    member_unplug (m);
+}
+
+void
+member_unplug (struct member_role *m)
+{
+  if (m->proc.life) {
+    member_stop (m, true);
+    return;
   }
+  oracle_power_cut (m->disk);
+  disk_power_cut (m->disk);
 }

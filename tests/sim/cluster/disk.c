@@ -145,6 +145,7 @@ disk_header_torn (struct disk *d, const struct member_action *a)
 void
 disk_power_cut (struct disk *d)
 {
+  d->boots++;
   for (unsigned i = 0; i < d->slots_count; i++) {
     struct slot *s = &d->slots[i];
 

@@ -57,6 +57,7 @@ write_failed (struct member_role *m, const char *what)
   if (m->disk->write_errors == 0)
     return 0;
   m->disk->write_errors--;
+  m->disk->erred = true;
   member_fail (m->engine, EIO, what);
   return EIO;
 }

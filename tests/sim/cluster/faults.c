@@ -103,8 +103,7 @@ cut_host (struct host *h, uint64_t out)
     h->start_at = sim_now + out + between (10, 3000) * MS;
   for (unsigned i = 0; i < w.roles; i++)
     if (w.member[i].proc.party == h->proc.party) {
-      if (w.member[i].proc.life)
-        member_stop (&w.member[i], true);
+      member_unplug (&w.member[i]);
       fault_later (out + between (1, 3000) * MS, fault_member_back, &w.member[i]);
     }
   fault_later (out, host_powered, h);

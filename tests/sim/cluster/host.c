@@ -348,6 +348,8 @@ make_engine (struct host *h)
   if (h->engine == NULL)
     sim_fail ("array_new: %s", why);
   h->timer_at = UINT64_MAX;
+  for (unsigned i = 0; i < CLIENTS; i++)
+    h->client[i] = array_client_open (h->engine);
 }
 
 /* Every member is connected at the start, or can't be. */

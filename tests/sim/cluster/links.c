@@ -105,6 +105,7 @@ links_connect (struct host *h)
       continue;
     p->state = LINK_CONNECTING;
     p->epoch = h->map.epoch;
+    p->lapse = h->map.peer[m].lapse;
     if (p->data) { /* the old one, if it is a stale one */
       array_lost (h->engine, m, "it begins anew", sim_now);
       peer_close (p);
@@ -149,7 +150,8 @@ replace (struct peer *p)
   p->joined = true;
   oracle_relinked (h, p->member);
   steps++;
-  array_back (h->engine, p->member, sim_now);
+  array_back (h->engine, p->member, p->lapse <= p->used, sim_now);
+  p->used = p->epoch;
   commit_states (h);
   host_take (h);
 }
@@ -171,6 +173,9 @@ peer_made (struct peer *p, bool up)
   if (h->engine == NULL) { /* the start */
     p->state = up ? LINK_UP : LINK_LOST;
     p->joined = up;
+    p->used = p->epoch;
+    if (up)
+      oracle_linked (h, p->member);
     strcpy (p->reason, "it can't be reached");
     if (!starting (h))
       host_started (h);

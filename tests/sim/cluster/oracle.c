@@ -10,7 +10,9 @@
  *   promised  the latest that must survive anything: flushed, or FUA.  What was
  *             written before a FLUSH failed is not, whatever FLUSH comes later;
  *   owed      the latest acked, whatever was lost since: a FLUSH makes it stable,
- *             or one has failed since.
+ *             or one has failed since;
+ *   mine      of each client, the latest of its own that was acked, the same, but
+ *             for FLUSHes of its own.
  * No read returns less than the floor.  The floor falls to what was promised
  * when the writer dies, and when a power cut takes what one copy had in its
  * cache while the others are not whole (a double failure).
@@ -35,6 +37,9 @@ struct grain {
   uint64_t base;                   /* its value when the era began */
   uint64_t fell;                   /* the number of its last fall */
   uint64_t gone; /* up to here, a FLUSH that failed has said that it may be */
+  struct {
+    uint64_t version, at; /* and when it was */
+  } mine[CLIENTS];
 };
 static struct grain *grains;
 static uint64_t falls;
@@ -50,16 +55,27 @@ static uint64_t holder;  /* the newest session that may write */
 static uint64_t writer;  /* the session whose era it is */
 static uint64_t low;     /* versions up to this are of earlier eras */
 static uint64_t era;
-/* The writer has connected a member again, which may have lost something, so
- * often, and has told its clients of so many of these: by a FLUSH that failed.
- */
-static uint64_t events, told;
+/* Requests of the writer's clients and their ends, in their order. */
+static uint64_t moment;
+static uint64_t stable; /* what was acked before is: a FLUSH was done */
+/* The last is of those whose connections are closed. */
+static struct client {
+  uint64_t wrote[PLACES_MAX]; /* when last, with a copy there; FUA not counted */
+  bool may;          /* a FLUSH of its may fail: the writer has connected a member
+                        again that may have lost what it wrote ... */
+  uint64_t may_last; /* ... until then */
+} clients[CLIENTS + 1];
+static bool may; /* a FLUSH of anybody's */
+static uint64_t may_last;
 static bool reconnected; /* bits stay for this era: oracle_reconnected */
 
 struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
-  uint64_t events, told; /* as of its submission */
+  unsigned client;
+  uint64_t at; /* of its submission */
+  bool may;    /* fail: a FLUSH */
+  struct asked *next, **prev; /* under way */
   uint64_t falls;
   unsigned read_errors;
   bool ended;       /* another held the array when it was asked */
@@ -67,11 +83,25 @@ struct asked {
   uint64_t *floors; /* of each, at submission; then what was promised of each */
 };
 
+static struct asked *under_way;
+
+static void
+forget_clients (void)
+{
+  memset (clients, 0, sizeof clients);
+  may = false;
+  may_last = 0;
+  for (struct asked *q = under_way; q; q = q->next)
+    q->may = false;
+}
+
 void
 oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
-  versions_count = low = era = writer = holder = events = told = 0;
+  versions_count = low = era = writer = holder = moment = stable = 0;
+  under_way = NULL;
+  forget_clients ();
 }
 
 void
@@ -116,15 +146,21 @@ session_ended (uint64_t id)
 }
 
 struct asked *
-oracle_submit (struct host *h, struct array_request *r)
+oracle_submit (struct host *h, struct array_request *r, unsigned client)
 {
   struct asked *q = make (sizeof *q);
   bool flush = r->op == ARRAY_FLUSH;
 
   q->session = h->session;
   q->era = era;
-  q->events = events;
-  q->told = told;
+  q->client = client;
+  q->at = ++moment;
+  q->may = may || clients[client].may;
+  q->next = under_way;
+  q->prev = &under_way;
+  if (q->next)
+    q->next->prev = &q->next;
+  under_way = q;
   q->falls = falls;
   q->read_errors = w.read_errors;
   q->ended = h->writable && h->session != holder;
@@ -155,9 +191,9 @@ raise_to (uint64_t *to, uint64_t version)
     *to = version;
 }
 
-/* Every copy that counts holds it, stably. */
+/* Every copy that counts holds at least this, stably. */
 static void
-check_stable (unsigned g, const char *what)
+check_stable (unsigned g, uint64_t floor, const char *what)
 {
   const struct cluster_array_record *a = store_array ();
 
@@ -170,10 +206,10 @@ check_stable (unsigned g, const char *what)
       continue;
     d = place_disk (a, at->member);
     v = d->slots[at->slot].durable;
-    if (!possible (g, v, grains[g].promised))
+    if (!possible (g, v, floor))
       sim_fail ("%s: grain %u: its copy on member %u is stable as version "
                 "%" PRIu64 ", but %" PRIu64 " is promised",
-                what, g, at->member, v, grains[g].promised);
+                what, g, at->member, v, floor);
   }
 }
 
@@ -258,10 +294,15 @@ write_done (struct host *h, struct asked *q, const struct array_request *r)
               h->proc.number);
   if (q->session != writer || q->ended)
     return;
+  moment++;
   for (unsigned i = 0; i < q->count; i++) {
     struct grain *g = &grains[q->first + i];
 
     raise_to (&g->owed, q->version);
+    g->mine[q->client].version = q->version;
+    g->mine[q->client].at = moment;
+    for (unsigned c = 0; c < w.layout.copies && !fua; c++)
+      clients[q->client].wrote[w.copy[q->first + i][c].member] = moment;
     /* An evicted host may not know it yet, and no member is fenced yet: what it
      * acknowledges is lost with it, but what is stable.
      */
@@ -271,9 +312,27 @@ write_done (struct host *h, struct asked *q, const struct array_request *r)
     raise_to (&g->floor, q->version);
     if (fua) {
       raise_to (&g->promised, q->version);
-      check_stable (q->first + i, "a FUA write is done");
+      check_stable (q->first + i, g->promised, "a FUA write is done");
     }
   }
+}
+
+/* What was acked before it was asked for is stable, as far as it is there; its
+ * client, and with it somebody, knows what there was to know.
+ */
+static void
+flush_over (const struct asked *q)
+{
+  struct client *c = &clients[q->client];
+
+  raise_to (&stable, q->at);
+  if (q->at > c->may_last)
+    c->may = false;
+  if (q->at > may_last)
+    may = false;
+  for (unsigned g = 0; g < w.grains; g++)
+    if (grains[g].mine[q->client].at < q->at)
+      grains[g].mine[q->client].version = 0;
 }
 
 static void
@@ -285,8 +344,12 @@ flush_done (struct asked *q)
   for (unsigned g = 0; g < w.grains; g++) {
     if (q->floors[g] > grains[g].gone)
       raise_to (&grains[g].promised, q->floors[g]);
-    check_stable (g, "a FLUSH is done");
+    check_stable (g, grains[g].promised, "a FLUSH is done");
+    if (grains[g].mine[q->client].at < q->at)
+      check_stable (g, grains[g].mine[q->client].version,
+                    "a FLUSH of who has written it is done");
   }
+  flush_over (q);
 }
 
 /* Has something of it no copy that can be read, for disks have failed?  A
@@ -319,8 +382,8 @@ failed (struct host *h, struct asked *q, struct array_request *r)
   if (r->error == ESHUTDOWN || session_ended (q->session) ||
       h->stage == HOST_OVER)
     return;
-  if (r->op == ARRAY_FLUSH && r->error == EIO && q->told < events) {
-    raise_to (&told, q->events);
+  if (r->op == ARRAY_FLUSH && r->error == EIO && q->may) {
+    flush_over (q);
     for (unsigned g = 0; g < w.grains; g++)
       raise_to (&grains[g].gone, q->floors[g]);
     return;
@@ -335,6 +398,9 @@ failed (struct host *h, struct asked *q, struct array_request *r)
 void
 oracle_forget (struct asked *q)
 {
+  *q->prev = q->next;
+  if (q->next)
+    q->next->prev = q->prev;
   free (q->floors);
   free (q);
 }
@@ -405,7 +471,7 @@ oracle_serving (struct host *h)
     w.disk[i].cut = false;
   writer = h->session;
   low = versions_count;
-  told = events;
+  forget_clients ();
   era++;
 }
 
@@ -466,6 +532,49 @@ oracle_power_cut (struct disk *d)
   }
 }
 
+void
+oracle_linked (const struct host *h, unsigned member)
+{
+  struct disk *d = place_disk (store_array (), member);
+
+  if (h->session == holder && h->writable)
+    d->unseen = d->erred = false;
+}
+
+void
+oracle_closed (const struct host *h, unsigned client)
+{
+  if (h->session != writer)
+    return;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    raise_to (&clients[CLIENTS].wrote[m], clients[client].wrote[m]);
+  memset (&clients[client], 0, sizeof clients[client]);
+  for (unsigned g = 0; g < w.grains; g++)
+    memset (&grains[g].mine[client], 0, sizeof grains[g].mine[client]);
+}
+
+/* Who has written to the member, and has not flushed, may be told that it is gone;
+ * and somebody.
+ */
+static void
+lapsed (unsigned member)
+{
+  bool any = false;
+
+  for (unsigned i = 0; i <= CLIENTS; i++) {
+    struct client *c = &clients[i];
+
+    if (c->wrote[member] <= stable)
+      continue;
+    any = c->may = true;
+    raise_to (&c->may_last, c->wrote[member]);
+    raise_to (&may_last, c->wrote[member]);
+  }
+  may |= any;
+  for (struct asked *q = under_way; q; q = q->next)
+    q->may |= any && q->session == writer;
+}
+
 /* The writer has connected a member again.  Of what it acknowledged until now,
  * also since the COMMIT that gave the member back, a part may have gone with the
  * member's cache.  What it acknowledges from now on is there: it writes anew what
@@ -477,12 +586,12 @@ oracle_relinked (const struct host *h, unsigned member)
   const struct cluster_array_record *a = store_array ();
   struct disk *d = place_disk (a, member);
 
-  if (h->session != writer)
-    return;
-  events++;
-  if (d->unseen && a->member[member].state == MEMBER_IN_SYNC)
+  if (h->session == writer && (d->unseen || d->erred))
+    lapsed (member);
+  if (h->session == writer && d->unseen &&
+      a->member[member].state == MEMBER_IN_SYNC)
     weaken_member (member);
-  d->unseen = false;
+  oracle_linked (h, member);
 }
 
 /* Was a member that could not be left out away in this era, or did one join beside two

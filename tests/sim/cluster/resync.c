@@ -15,12 +15,14 @@
 #include "world.h"
 
 #define TRIES 10
+#define COPY_TRIES 5 /* while FLUSH fails */
 #define PAUSE_MS 1000
 
 struct resync {
   struct host *host;
   bool ending;
-  unsigned tries;
+  unsigned tries, copied;
+  struct array_client *client;
   struct conn *conn[PLACES_MAX];
   uint64_t late_at;
   uint64_t bits[PLACES_MAX];
@@ -175,6 +177,7 @@ begin (struct host *h, bool ending)
 
   r->host = h;
   r->ending = ending;
+  r->client = array_client_open (h->engine);
   r->buf = make (64 * grain_bytes);
   load (h);
 }
@@ -199,8 +202,9 @@ submit (struct resync *r, enum array_op op, uint64_t offset, uint64_t length)
 {
   struct host *h = r->host;
 
-  r->request = (struct array_request){ .op = op, .offset = offset,
-                                       .length = length, .buf = r->buf };
+  r->request = (struct array_request){ .op = op, .client = r->client,
+                                       .offset = offset, .length = length,
+                                       .buf = r->buf };
   host_submit (h, &r->request);
 }
 
@@ -258,6 +262,13 @@ resync_done (struct host *h, struct array_request *request)
   struct resync *r = h->resync;
   uint64_t bytes = r->length * grain_bytes;
 
+  if (request->op == ARRAY_FLUSH && request->error == EIO &&
+      ++r->copied < COPY_TRIES) {
+    TRACE (&h->proc, "resync: copies again");
+    r->grain = 0;
+    next (r);
+    return;
+  }
   if (request->error) {
     TRACE (&h->proc, "resync: error %d", request->error);
     give_up (h);
@@ -352,6 +363,8 @@ resync_free (struct host *h)
   for (unsigned m = 0; m < w.layout.members; m++)
     close_door (r, m);
   h->resync = NULL;
+  if (h->engine)
+    array_client_close (h->engine, r->client);
   free (r->buf);
   free (r);
 }

@@ -42,6 +42,7 @@ mint (const struct cluster_array *a, unsigned member, uint64_t session,
   token_mint (&t, key, text);
   p->process = process_at (d->rec.uri);
   p->fence = a->rec.member[member].fence;
+  p->lapse = a->rec.member[member].lapse;
   snprintf (p->data, sizeof p->data, "data/%s", text);
   snprintf (p->batch, sizeof p->batch, "batch/%s", text);
   snprintf (p->intents, sizeof p->intents, "intents/%s", text);

@@ -48,6 +48,7 @@
 #define PARTIES (1 + HOSTS_MAX) /* weftd's machine, then the hosts */
 #define AREAS_MAX 10
 #define OUTSTANDING_MAX 12
+#define CLIENTS 3 /* of an array process */
 
 #define ARRAY_NAME "a"
 
@@ -135,6 +136,8 @@ struct disk {
   uint64_t told_min_epoch; /* the highest that weftd was told */
   bool cut; /* lost its cache since it was last made whole */
   bool unseen; /* ... and the writer has not connected it again since */
+  bool erred;  /* a write or flush failed, and the same */
+  unsigned boots; /* how often it lost its power */
 };
 void disk_format (struct disk *d, unsigned number);
 void disk_take_place (struct disk *d, unsigned place);
@@ -181,6 +184,7 @@ struct answer {
   struct peer_address { /* for a host, or a joining member */
     unsigned process; /* that is to be asked */
     uint64_t fence; /* nothing asked in an earlier epoch runs there */
+    uint64_t lapse; /* what was not flushed in an earlier one may be gone */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
   } peer[PLACES_MAX];
@@ -304,6 +308,7 @@ struct member_role {
 };
 void member_start (struct member_role *m);
 void member_stop (struct member_role *m, bool power);
+void member_unplug (struct member_role *m); /* the power goes, whether it runs or not */
 void member_act (struct member_role *m); /* whatever the engine wishes now */
 /* doors.c */
 void door_request (struct conn *c, struct nbd *n);
@@ -327,6 +332,8 @@ struct peer {
   bool told; /* weftd knows that there is no connection */
   bool joined; /* the engine has this connection, or had it last */
   uint64_t epoch; /* of the tokens that it was last opened with */
+  uint64_t lapse; /* as of then */
+  uint64_t used;  /* the epoch of the last connection that the engine got */
   struct conn *data, *batch;
   unsigned opening; /* doors that have not answered */
   uint64_t late_at;
@@ -360,6 +367,7 @@ struct host {
   bool relinked; /* a member that is in-sync was lost since, and is back */
   bool wants_detach, takeover;
   uint64_t ended; /* the session of its last process, which it knows to have ended */
+  struct array_client *client[CLIENTS];
   struct request *requests;
   unsigned outstanding;
   uint64_t start_at;
@@ -446,7 +454,10 @@ void store_forget (void);
 void oracle_begin (void);
 void oracle_end (void);
 struct asked;
-struct asked *oracle_submit (struct host *h, struct array_request *r);
+struct asked *oracle_submit (struct host *h, struct array_request *r,
+                             unsigned client);
+/* The client's connection is closed; from now on it is another. */
+void oracle_closed (const struct host *h, unsigned client);
 void oracle_done (struct host *h, struct asked *j, struct array_request *r);
 void oracle_forget (struct asked *j);
 void oracle_serving (struct host *h); /* a new writer lets clients in */
@@ -456,7 +467,8 @@ void oracle_session_ended (uint64_t session); /* durably */
 void oracle_power_cut (struct disk *d);
 void oracle_committed (const struct cluster_array_record *before,
                        const struct cluster_array_record *now);
-/* It has a member back. */
+/* It has a member, for the first time, or back. */
+void oracle_linked (const struct host *h, unsigned member);
 void oracle_relinked (const struct host *h, unsigned member);
 bool oracle_reconnected (void);
 void oracle_quiet (void);

@@ -1,0 +1,268 @@
+/* test-array-flush.c: who is told, by a FLUSH that fails, of what may be gone.
+ *
+ * raid-10 of two pairs: unit 0 is on members 0 and 2, unit 1 on 1 and 3.  Members
+ * 2 and 3 are out from the start, so 0 and 1 have last copies: they are lost and
+ * given back, with what they had not flushed or without it.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "test-array-rig.h"
+
+static struct array_client *other;
+
+static void
+begin_alone (void)
+{
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAID10, 4);
+  other = array_client_open (a);
+  commit_states (2, "iioo");
+}
+
+static void
+write_by (struct array_client *c, uint64_t offset, unsigned flags)
+{
+  struct array_request w = WRITE (offset, 4096, ones);
+
+  w.client = c;
+  w.flags = flags;
+  submit (&w);
+  answer_all ();
+  assert (done (&w) && w.error == 0);
+}
+
+static int
+flush_by (struct array_client *c)
+{
+  struct array_request f = { .op = ARRAY_FLUSH, .client = c };
+
+  submit (&f);
+  answer_all ();
+  assert (done (&f));
+  return f.error;
+}
+
+static void
+come_back (unsigned member, bool kept)
+{
+  lose (member);
+  while (ios_count > 0)
+    answer (0, ios[0]->member == member ? ENOTCONN : 0);
+  commit_states (3, "iioo");
+  (kept ? return_whole : return_of) (member);
+  commit_states (3, "iioo");
+}
+
+static void
+test_each_is_told_once (bool closed)
+{
+  struct array_client *third = NULL;
+
+  begin_alone ();
+  write_by (client, 0, 0);
+  write_by (other, 4096, 0);
+  come_back (0, false);
+  assert (flush_by (other) == EIO);
+  assert (flush_by (other) == 0);
+  third = array_client_open (a); /* it was not there, and somebody was told */
+  assert (flush_by (third) == 0);
+  if (closed) {
+    array_client_close (a, client);
+    assert (flush_by (third) == 0);
+  }
+  else {
+    assert (flush_by (client) == EIO);
+    assert (flush_by (client) == 0);
+  }
+  write_by (third, 0, 0);
+  assert (flush_by (third) == 0 && array_differs (a));
+  end ();
+}
+
+static void
+test_kept (void)
+{
+  struct array_request f = { .op = ARRAY_FLUSH, .client = other };
+
+  begin_alone ();
+  write_by (client, 0, 0);
+  write_by (other, 4096, 0);
+  submit (&f); /* under way: it is done by the next process */
+  come_back (0, true);
+  answer_all ();
+  assert (done (&f) && f.error == 0);
+  assert (flush_by (client) == 0 && !array_differs (a));
+  /* The next one has not. */
+  write_by (other, 0, 0);
+  come_back (0, true);
+  come_back (0, false);
+  assert (flush_by (other) == EIO && flush_by (client) == 0);
+  end ();
+}
+
+/* Nobody who hears of a life hears of it by a connection that was never used. */
+static void
+test_lapse_is_remembered (void)
+{
+  begin_alone ();
+  write_by (client, 0, 0);
+  lose (0);
+  return_of (0);
+  lose (0); /* before the commit */
+  return_whole (0);
+  commit_states (3, "iioo");
+  assert (flush_by (client) == EIO && flush_by (client) == 0);
+  end ();
+}
+
+/* It answered with an error: what it answered before may be gone as well, though
+ * the next process has all that is in the cache.
+ */
+static void
+test_disk_errors (bool of_flush)
+{
+  struct array_request w = WRITE (4096, 4096, ones), f = { .op = ARRAY_FLUSH };
+
+  begin_alone ();
+  write_by (client, 0, 0);
+  submit (of_flush ? &f : &w);
+  for (unsigned i = ios_count; i-- > 0;)
+    answer (i, ios[i]->member == 0 ? EIO : 0);
+  assert (notices_lost > 0);
+  come_back (0, true);
+  answer_all ();
+  assert (of_flush ? done (&f) && f.error == EIO : done (&w) && w.error == 0);
+  assert (flush_by (client) == (of_flush ? 0 : EIO));
+  assert (flush_by (client) == 0);
+  end ();
+}
+
+/* A FLUSH speaks for all, until somebody was told. */
+static void
+test_speaks_for_others (bool closed)
+{
+  begin_alone ();
+  write_by (other, 0, 0);
+  if (closed)
+    array_client_close (a, other);
+  come_back (0, false);
+  assert (flush_by (client) == EIO && flush_by (client) == 0);
+  if (!closed)
+    assert (flush_by (other) == EIO && flush_by (other) == 0);
+  end ();
+}
+
+static void
+test_nothing_can_be_gone (void)
+{
+  begin_alone ();
+  /* Nobody has written. */
+  come_back (0, false);
+  assert (flush_by (client) == 0);
+  /* It was stable when it was acknowledged. */
+  write_by (client, 0, ARRAY_FUA);
+  write_by (other, 0, 0);
+  come_back (0, false);
+  assert (flush_by (other) == EIO && flush_by (client) == 0);
+  /* It was flushed, by another. */
+  write_by (client, 0, 0);
+  assert (flush_by (other) == 0);
+  write_by (other, 0, 0);
+  come_back (0, false);
+  assert (flush_by (other) == EIO && flush_by (client) == 0);
+  /* It is elsewhere. */
+  write_by (client, UNIT, 0);
+  write_by (other, 0, 0);
+  come_back (0, false);
+  assert (flush_by (other) == EIO && flush_by (client) == 0);
+  end ();
+}
+
+/* Each FLUSH that speaks for something that may be gone fails. */
+static void
+test_under_way (bool written_since)
+{
+  struct array_request f[2] = {
+    { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH },
+  }, w = WRITE (4096, 4096, ones);
+
+  begin_alone ();
+  write_by (client, 0, 0);
+  submit (&f[0]);
+  if (written_since) {
+    submit (&w);
+    while (!done (&w))
+      for (unsigned i = ios_count; i-- > 0;)
+        if (ios[i]->kind != IO_FLUSH)
+          answer (i, 0);
+  }
+  come_back (0, false);
+  submit (&f[1]);
+  answer_all ();
+  assert (done (&f[0]) && f[0].error == EIO);
+  assert (done (&f[1]) && f[1].error == EIO);
+  assert (flush_by (client) == 0);
+  end ();
+  /* One after the other. */
+  begin_alone ();
+  write_by (client, 0, 0);
+  submit (&f[0]);
+  if (written_since) {
+    submit (&w);
+    while (!done (&w))
+      for (unsigned i = ios_count; i-- > 0;)
+        if (ios[i]->kind != IO_FLUSH)
+          answer (i, 0);
+  }
+  come_back (0, false);
+  answer_all ();
+  assert (done (&f[0]) && f[0].error == EIO);
+  /* Though others are told as well. */
+  assert (flush_by (other) == (written_since ? EIO : 0));
+  assert (flush_by (client) == (written_since ? EIO : 0));
+  assert (flush_by (client) == 0);
+  end ();
+}
+
+/* What was lost twice is told once, and what was written since once more. */
+static void
+test_again (void)
+{
+  begin_alone ();
+  write_by (client, 0, 0);
+  come_back (0, false);
+  write_by (client, 0, 0);
+  come_back (0, false);
+  assert (flush_by (client) == EIO && flush_by (client) == 0);
+  come_back (0, false);
+  assert (flush_by (client) == 0);
+  write_by (client, 0, 0);
+  come_back (0, false);
+  assert (flush_by (client) == EIO && flush_by (client) == 0);
+  end ();
+}
+
+int
+main (void)
+{
+  rig_init ();
+  test_each_is_told_once (false);
+  test_each_is_told_once (true);
+  test_kept ();
+  test_lapse_is_remembered ();
+  test_disk_errors (false);
+  test_disk_errors (true);
+  test_speaks_for_others (false);
+  test_speaks_for_others (true);
+  test_nothing_can_be_gone ();
+  test_under_way (false);
+  test_under_way (true);
+  test_again ();
+  return 0;
+}

@@ -1,0 +1,98 @@
+"""Who is told that what he wrote may be gone, and how often.
+
+Topology: a mirror of two volatile disks (tests/volatile/volatile.c), one of which
+          is down: the other one has the last copy.  Three connections to the
+          array process, two of which write and do not flush.
+Cause: the member with the last copy is killed and started again; or its host
+       loses its power, that is, its disk all that was not flushed.
+Pass:  after the kill nobody sees an error, and all is there.  After the power cut
+       one FLUSH fails of each connection that has written, and of the third one
+       only if it is the first to flush: a FLUSH speaks for the writes of all.
+       What is flushed after that is kept.
+"""
+
+import random
+
+import nbd
+import pytest
+
+from arraystate import wait_in_sync, wait_state
+from powercut import power_cut, volatile
+
+UNIT = 64 << 10
+
+
+def connections(uri, count):
+    handles = [nbd.NBD() for _ in range(count)]
+    for h in handles:
+        h.connect_uri(uri)
+    return handles
+
+
+def flush(handle):
+    """What the client is told; "": that it is well."""
+    try:
+        handle.flush()
+    except nbd.Error as e:
+        return e.errno
+    return ""
+
+
+def alone(cluster):
+    """A cluster whose member 0 has the last copy."""
+    c = cluster(layout="raid-1", members=2, unit=UNIT, size="16M",
+                env=volatile())
+    c.kill("m1")
+    h, = connections(c.nbd, 1)
+    h.pwrite(b"1" * UNIT, 8 * UNIT)  # and so it is out
+    h.flush()
+    wait_state(c, 1, "out")
+    h.shutdown()
+    return c
+
+
+def write_both(a, b, text):
+    a.pwrite(text * UNIT, 0)
+    b.pwrite(text * UNIT, UNIT)
+
+
+def test_process_killed(cluster):
+    c = alone(cluster)
+    a, b, third = connections(c.nbd, 3)
+    for text in (b"2", b"3"):
+        write_both(a, b, text)
+        c.kill("m0")
+        c.start("m0")
+        assert [flush(h) for h in (third, a, b)] == [""] * 3
+        assert third.pread(2 * UNIT, 0) == text * 2 * UNIT
+    c.start("m1")
+    wait_in_sync(c)
+
+
+@pytest.mark.parametrize("third_is_first", [False, True])
+def test_power_cut(cluster, seed, third_is_first):
+    c = alone(cluster)
+    a, b, third = connections(c.nbd, 3)
+    write_both(a, b, b"2")
+    c.kill("m0")
+    doubtful, lost = power_cut(c.members[0]["file"], random.Random(seed), keep=0)
+    assert doubtful == lost > 0
+    c.start("m0")
+    if third_is_first:
+        assert flush(third) == "EIO"
+    assert flush(b) == "EIO"
+    assert [flush(h) for h in (third, b)] == [""] * 2
+    a.pwrite(b"3" * UNIT, 3 * UNIT)  # he does not know yet
+    assert flush(a) == "EIO"
+    assert [flush(h) for h in (a, b, third)] == [""] * 3
+    assert third.pread(2 * UNIT, 0) == bytes(2 * UNIT)  # it is gone indeed
+    # What one has flushed, of whoever wrote it, a cut does not touch.
+    write_both(a, b, b"4")
+    assert flush(a) == ""
+    c.kill("m0")
+    power_cut(c.members[0]["file"], random.Random(seed), keep=0)
+    c.start("m0")
+    assert [flush(h) for h in (a, b, third)] == [""] * 3
+    assert third.pread(2 * UNIT, 0) == b"4" * 2 * UNIT
+    c.start("m1")
+    wait_in_sync(c)
