@@ -25,7 +25,9 @@
  * attached anew.
  *
  * After array_settled bits fall whoever set them (BATCH_SETTLE): what the
- * sessions before us left dirty is known to be equal.
+ * sessions before us left dirty is known to be equal.  So is what a third copy has
+ * that has joined: it kept a bit where a peer had one, and that one falls with the
+ * peer's.
  */
 
 #include <config.h>
@@ -343,6 +345,26 @@ uint64_t
 clear_deadline (const struct array *a)
 {
   return a->clear.phase == CLEAR_RESTING ? a->clear.at_ns : UINT64_MAX;
+}
+
+void
+clear_joined (struct array *a, unsigned member)
+{
+  unsigned n = a->layout->n, first = member - member % n;
+
+  for (unsigned i = first; i < first + n && a->layout->copies > 2; i++)
+    for (unsigned j = 0; j < a->clear.chunks; j++) {
+      const struct clear_chunk *chunk = a->member[i].clear.chunks[j];
+
+      for (unsigned w = 0; i != member && chunk && w < CHUNK_WORDS; w++)
+        for (uint64_t bits = chunk->recent[w] | chunk->rested[w]; bits;
+             bits &= bits - 1) {
+          uint64_t e = (uint64_t)j * CHUNK_EXTENTS + w * 64
+                       + __builtin_ctzll (bits);
+
+          clear_touch_range (a, member, e * a->clear.extent_bytes, 1);
+        }
+    }
 }
 
 void

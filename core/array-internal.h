@@ -406,6 +406,8 @@ uint64_t clear_deadline (const struct array *a);
 /* A FLUSH is done: the client's, or our own. */
 void clear_flushed (struct array *a, const struct req *q);
 void clear_answered (struct array *a, struct aio *x, bool ok);
+/* A member that has joined is in-sync: what its peers' bits stand for is its, too. */
+void clear_joined (struct array *a, unsigned member);
 /* Members are lost or are back. */
 void clear_states (struct array *a);
 

@@ -242,6 +242,8 @@ take_state (struct array *a, unsigned member, enum member_state state)
   m->state = state;
   if (state != old && state_takes_part (state))
     m->told = false;
+  if (state != old && state == MEMBER_IN_SYNC)
+    clear_joined (a, member);
   if (state != old && old == MEMBER_IN_SYNC) {
     risked = unflushed (a, member) | images_drop (a->images, member);
     a->commits++;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "test-array-rig.h"
 
 /* raid-10, n = 4: unit 0 is on member 0, its image on member 2; unit 1 on 1 and
@@ -674,6 +675,47 @@ test_written_copy_keeps_its_bit (void)
   end ();
 }
 
+/* A third copy keeps its bits where its peers have some when it joins: they fall with
+ * theirs, though nothing was written to it there.
+ */
+static void
+test_bits_of_a_third_copy (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+  const char *why;
+  bool settled[3] = { false };
+
+  configure ();
+  config.batches = true;
+  config.extent_bytes = KiB (64);
+  begin (LAYOUT_RAID1, 3);
+  array_settled (a, 0, 0, 0, now);
+  commit_states (2, "iio");
+  submit (&w);
+  while (!done (&w))
+    answer_all ();
+  commit_states (3, "iio");
+  return_of (2);
+  commit_states (4, "iij");
+  prepare (5, "iii");
+  answer_all ();
+  commit_states (5, "iii");
+  for (unsigned i = 0; i < 30; i++) {
+    tick_after (1000 * MS);
+    while (ios_count > 0) {
+      struct batch_record r[8];
+
+      if (ios[0]->kind == IO_BATCH
+          && batch_decode (ios[0]->buf, ios[0]->length,
+                           config.layout.member_bytes, r, &why) == 1)
+        settled[ios[0]->member] |= r[0].kind == BATCH_SETTLE && r[0].offset == 0;
+      answer (0, 0);
+    }
+  }
+  assert (settled[0] && settled[1] && settled[2]);
+  end ();
+}
+
 int
 main (void)
 {
@@ -702,5 +744,6 @@ main (void)
   test_written_copy_joins_anew ();
   test_written_copy_goes ();
   test_written_copy_keeps_its_bit ();
+  test_bits_of_a_third_copy ();
   return 0;
 }

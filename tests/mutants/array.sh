@@ -103,6 +103,9 @@ mutant lapse-is-forgotten-by-a-later-start test-array-flush array-member.c \
 mutant disk-that-failed-has-kept-all test-array-flush array-io.c \
   'm->lapsed |= error != ENOTCONN && error != ESHUTDOWN;' ';'
 
+mutant bits-of-a-third-copy-stay test-array-join array-member.c \
+  '    clear_joined (a, member);' '    ;'
+
 # Who is told.
 mutant one-is-told-for-all "test-array-flush sim sim-cluster" array-flush.c \
   '    c->owed = true;' '    ;'

@@ -594,8 +594,9 @@ oracle_relinked (const struct host *h, unsigned member)
   oracle_linked (h, member);
 }
 
-/* Was a member that could not be left out away in this era, or did one join beside two
- * others of its group?  Then not all bits fall before the array is attached anew.
+/* Was a member that could not be left out away in this era, or did one join while two
+ * of its group were not in-sync?  Then not all bits fall before the array is
+ * attached anew.
  */
 bool
 oracle_reconnected (void)
@@ -603,13 +604,16 @@ oracle_reconnected (void)
   return reconnected;
 }
 
-/* Does a member join that shall have a third copy? */
+/* Does a member join that shall have a third copy, while another one lacks it? */
 static bool
 joins_as_third (const struct cluster_array_record *a)
 {
   for (unsigned m = 0; w.layout.copies > 2 && m < w.layout.members; m++)
-    if (a->member[m].state == MEMBER_JOINING)
-      return true;
+    for (unsigned i = 0; i < w.layout.members; i++)
+      if (a->member[m].state == MEMBER_JOINING && i != m &&
+          i / w.layout.n == m / w.layout.n &&
+          a->member[i].state != MEMBER_IN_SYNC)
+        return true;
   return false;
 }
 
