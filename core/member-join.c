@@ -201,6 +201,17 @@ add_todo (struct member *m, uint64_t extent)
 }
 
 void
+member_join_unequal (struct member *m, uint64_t run,
+                     const struct intents *peers)
+{
+  struct joining *j = &m->join;
+
+  if (run == j->run && has_third (&m->next))
+    for (uint64_t w = 0; w < map_words (peers); w++)
+      atomic_fetch_or (&j->unequal.word[w], peers->word[w]);
+}
+
+void
 member_join_gathered (struct member *m, uint64_t run,
                       const struct intents *peers)
 {
@@ -209,12 +220,10 @@ member_join_gathered (struct member *m, uint64_t run,
   assert (peers->extents == m->wanted.extents);
   if (run != j->run || j->phase != MEMBER_JOIN_GATHERING)
     return;
-  for (uint64_t w = 0; w < map_words (peers); w++) {
-    if (has_third (&m->next))
-      atomic_store (&j->unequal.word[w], peers->word[w]);
+  member_join_unequal (m, run, peers);
+  for (uint64_t w = 0; w < map_words (peers); w++)
     for (uint64_t bits = peers->word[w]; bits; bits &= bits - 1)
       add_todo (m, w * 64 + __builtin_ctzll (bits));
-  }
   j->gathered = true;
   member_join_poll (m);
 }
@@ -304,10 +313,13 @@ member_join_next (struct member *m, uint64_t run, uint64_t *extent)
   return true;
 }
 
-void
+bool
 member_join_rest (struct member *m)
 {
+  bool held = m->join.reserving;
+
   unreserve (&m->join);
+  return held;
 }
 
 void

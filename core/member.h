@@ -247,6 +247,10 @@ uint64_t member_join_run (const struct member *m);
 void member_join_gathered (struct member *m, uint64_t run,
                            const struct intents *peers);
 
+/* Of a third copy: it keeps its bits where its peers have some by now. */
+void member_join_unequal (struct member *m, uint64_t run,
+                          const struct intents *peers);
+
 /* An extent to copy, as soon as nothing runs there; false: none just now.  It
  * is given back by member_join_copied exactly once, whatever happens meanwhile,
  * and nothing is written to it for the copy after that.  A fence waits for it:
@@ -257,13 +261,15 @@ void member_join_gathered (struct member *m, uint64_t run,
  * for a while (paused, no source).
  */
 bool member_join_next (struct member *m, uint64_t run, uint64_t *extent);
-void member_join_rest (struct member *m);
+bool member_join_rest (struct member *m); /* true: wake those whom it held */
 /* ok: all of it was written.  Else it is to do again. */
 void member_join_copied (struct member *m, uint64_t run, uint64_t extent,
                          bool ok);
 
 /* What was copied before the newest mark is stable: the sources and this disk
- * were flushed since.  (Of an older mark it says nothing.)
+ * were flushed since.  (Of an older mark it says nothing.)  What is copied may be of a
+ * write that no other copy gets, for who writes is gone, and whoever we have it of is
+ * soon: so a third copy asks its peers once more before that, member_join_unequal.
  */
 uint64_t member_join_mark (struct member *m);
 void member_join_stable (struct member *m, uint64_t run, uint64_t mark);

@@ -134,25 +134,27 @@ late_flush (void)
   member_free (m);
 }
 
-/* Gather what the peers have, and copy extent 3. */
+/* Gather what the peers have, and copy extent 3; what they have then. */
 static void
-copy_third (uint64_t bits)
+copy_third (uint64_t bits, uint64_t then)
 {
   struct intents peers;
 
   CHECK (intents_init (&peers, EXTENTS) == 0);
   atomic_store (&peers.word[0], bits);
   member_join_gathered (m, member_join_run (m), &peers);
-  intents_free (&peers);
   do_actions ();
   copy (3);
+  atomic_store (&peers.word[0], then);
+  member_join_unequal (m, member_join_run (m), &peers);
+  intents_free (&peers);
   member_join_stable (m, member_join_run (m), member_join_mark (m));
   do_actions ();
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
 }
 
-/* What a joiner has copied, a third copy may lack: where the peers had a bit; and one
- * that is out, or joins and has not gathered yet.  It is to find that here, too, if
+/* What a joiner has copied, a third copy may lack: where the peers had a bit, be it of
+ * a write that came while it was copied; and one that is out, or joins and has not gathered yet.  It is to find that here, too, if
  * the source is gone one day.
  */
 static void
@@ -166,12 +168,17 @@ third_copy (enum member_state third)
   wish.join_epoch = 5;
   CHECK (desire ());
   do_actions ();
-  copy_third (1 << 3);
+  copy_third (1 << 3, 1 << 3);
   CHECK (intents_test (&m->wanted, 3) && intents_test (&m->durable, 3));
   wish.join_epoch = 6; /* again, when only its own bit is left */
   CHECK (desire ());
   do_actions ();
-  copy_third (0);
+  copy_third (0, 1 << 3);
+  CHECK (intents_test (&m->wanted, 3) && intents_test (&m->durable, 3));
+  wish.join_epoch = 7;
+  CHECK (desire ());
+  do_actions ();
+  copy_third (0, 1 << 2);
   CHECK (intents_test (&m->wanted, 3) == (third != MEMBER_IN_SYNC));
   CHECK (intents_test (&m->durable, 3) == (third != MEMBER_IN_SYNC));
   member_free (m);

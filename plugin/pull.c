@@ -244,6 +244,14 @@ may_copy (void)
          !pull.order->paused && !member_failed (server.member);
 }
 
+/* What nobody copies now is not kept waiting for: whoever sleeps is to know. */
+static void
+rest (void)
+{
+  if (member_join_rest (server.member))
+    pthread_cond_broadcast (&server.changed);
+}
+
 /* An extent to copy, or false after waiting a little. */
 static bool
 next_extent (uint64_t *extent)
@@ -251,11 +259,11 @@ next_extent (uint64_t *extent)
   uint64_t wait_ms = IDLE_MS;
 
   if (!may_copy ()) {
-    member_join_rest (server.member);
+    rest ();
     wait_ms = RETRY_MS;
   }
   else if (!budget_left (&wait_ms))
-    member_join_rest (server.member);
+    rest ();
   else if (member_join_next (server.member, pull.run, extent)) {
     pull.budget -= EXTENT_BYTES; /* until it is known how much it was */
     pull.busy++;
@@ -333,7 +341,7 @@ copy_one (struct copy *c, uint64_t extent)
     connect_to (&c->fetch, o, c->fault.member, &c->fault);
   else if (r == COPY_FAULT) {
     fault_set (o, &c->fault);
-    member_join_rest (server.member);
+    rest ();
     /* Others may wake us meanwhile, and mean somebody else. */
     for (retry_ms = now_ms () + RETRY_MS;
          pull.live == run && now_ms () < retry_ms;)
@@ -477,7 +485,9 @@ make_stable (struct fetch *f)
   uint64_t mark = member_join_mark (server.member), run = pull.run;
   uint64_t unstable = pull.unstable;
   struct fetch_fault fault;
-  bool used[ARRAY_MEMBERS_MAX];
+  bool used[ARRAY_MEMBERS_MAX], asked[ARRAY_MEMBERS_MAX];
+  bool third = o->layout.copies > 2;
+  struct intents peers;
   int r, err = 0;
 
   memcpy (used, pull.used, sizeof used);
@@ -485,6 +495,8 @@ make_stable (struct fetch *f)
   pull.unstable = 0;
   pthread_mutex_unlock (&server.lock);
   r = sources_flush (f, used, cancelled, &run, &fault);
+  if (r == 0 && third)
+    r = sources_intents (o, server.disk->sb.data_bytes, &peers, asked, &fault);
   if (r == 0)
     err = data_flush (server.disk);
   if (err)
@@ -493,6 +505,8 @@ make_stable (struct fetch *f)
   pull.stable_ms = now_ms ();
   if (r == 0 && err == 0) {
     faults_clear (used);
+    if (third)
+      member_join_unequal (server.member, run, &peers);
     member_join_stable (server.member, run, mark);
     pthread_cond_broadcast (&server.changed);
   }
@@ -500,6 +514,8 @@ make_stable (struct fetch *f)
     fault_set (o, &fault);
     pull.stable_ms += RETRY_MS;
   }
+  if (r == 0 && third)
+    intents_free (&peers);
   if (r != 0 && run == pull.run) { /* a cancelled one is still due, too */
     pull.unstable += unstable;
     for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
@@ -573,7 +589,7 @@ end_workers (struct worker w[], unsigned workers)
   }
   pthread_mutex_lock (&server.lock);
   pull.retiring = false;
-  member_join_rest (server.member); /* what nobody copies is not kept waiting */
+  rest ();
 }
 
 static void *

@@ -27,6 +27,8 @@ struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static unsigned extents, given, redone, stable; /* under server.lock */
 static bool reserved;                           /* likewise */
+static bool paused;
+static unsigned looks; /* of who sleeps for what is reserved; likewise */
 /* How a flush goes: it is on its way until `go`; at the sources, until it is
  * cancelled.
  */
@@ -152,10 +154,15 @@ member_join_next (struct member *m, uint64_t run, uint64_t *extent)
   return true;
 }
 
-void
+bool
 member_join_rest (struct member *m)
 {
+  bool was = reserved;
+
+  if (looks == 1)
+    return false; /* it is reserved anew at once, as it were */
   reserved = false;
+  return was;
 }
 
 void
@@ -168,6 +175,11 @@ uint64_t
 member_join_mark (struct member *m)
 {
   return 1;
+}
+
+void
+member_join_unequal (struct member *m, uint64_t r, const struct intents *peers)
+{
 }
 
 void
@@ -198,6 +210,7 @@ obey (bool order)
 
   if (o) {
     o->epoch = EPOCH;
+    o->paused = paused;
     o->source[SOURCE].uri = strdup ("nbd://h");
     o->source[SOURCE].data = strdup ("token");
   }
@@ -301,15 +314,35 @@ test_back_at_once (void)
   obey (false);
 }
 
-/* Nothing is reserved for somebody who copies no more. */
+/* A request that sleeps for what is reserved, as act_or_wait does. */
+static void *
+sleep_for_reserved (void *opaque)
+{
+  pthread_mutex_lock (&server.lock);
+  for (looks = 1; reserved; looks++)
+    pthread_cond_wait (&server.changed, &server.lock);
+  looks = 0;
+  pthread_mutex_unlock (&server.lock);
+  return NULL;
+}
+
+/* Nothing is reserved for somebody who copies no more; who sleeps for it is woken. */
 static void
 test_reserved (void)
 {
+  pthread_t sleeper;
+
   begin (100);
   pthread_mutex_lock (&server.lock);
-  while (!reserved)
+  while (!reserved || stable == 0)
     pthread_cond_wait (&server.changed, &server.lock);
   pthread_mutex_unlock (&server.lock);
+  usleep (1500000); /* nobody stirs */
+  assert (pthread_create (&sleeper, NULL, sleep_for_reserved, NULL) == 0);
+  usleep (100000);
+  paused = true;
+  obey (true);
+  pthread_join (sleeper, NULL); /* or the alarm goes */
   obey (false);
   pull_stop ();
   assert (!reserved);

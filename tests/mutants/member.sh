@@ -104,5 +104,9 @@ mutant bad-slot-makes-an-old-copy test-format format.c \
   'sb->sequence++;' ''
 mutant joiner-clears-where-its-peers-differ test-member-late member-join.c \
   'if (keep || intents_test (&j->unequal, extent))' 'if (keep)'
+mutant third-copy-asks-its-peers-once test-member-late member-join.c \
+  'if (run == j->run && has_third (&m->next))' \
+  'if (run == j->run && has_third (&m->next) &&
+      j->phase == MEMBER_JOIN_GATHERING)'
 mutant joiner-clears-what-a-third-copy-lacks test-member-late member-join.c \
   'keep = third_lacks (m);' 'keep = false;'

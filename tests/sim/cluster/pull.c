@@ -61,6 +61,40 @@ source_of (struct conn *c)
 
 static void read_done (struct job *job, struct nbd *n);
 
+/* Our extents of which a peer's copy has a bit, as it was last asked. */
+static void
+peers_bits (const struct join *j, struct intents *map)
+{
+  unsigned place = j->m->disk->place;
+
+  if (intents_init (map, intents_extents (j->m->disk->data_bytes)) == -1)
+    abort ();
+  for (unsigned g = 0; g < w.grains; g++)
+    for (unsigned mine = 0; mine < w.layout.copies; mine++)
+      for (unsigned c = 0; c < w.layout.copies; c++) {
+        const struct copy *from = &w.copy[g][c], *to = &w.copy[g][mine];
+
+        if (to->member == place && from->member != place &&
+            j->source[from->member].gathered &&
+            (j->source[from->member].bits >>
+               (slot_offset (from->member, from->slot) / EXTENT_BYTES) & 1))
+          intents_set (map, slot_offset (place, to->slot) / EXTENT_BYTES);
+      }
+}
+
+/* They are asked once more; as if that took no time. */
+static void
+ask_again (struct join *j)
+{
+  struct intents map;
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    j->source[m].bits = place_disk (store_array (), m)->bits;
+  peers_bits (j, &map);
+  member_join_unequal (j->m->engine, j->flush_run, &map);
+  intents_free (&map);
+}
+
 static void
 flush_done (struct join *j, bool ok)
 {
@@ -71,6 +105,7 @@ flush_done (struct join *j, bool ok)
   if (j->flush_ok && member_join_run (j->m->engine) == j->flush_run) {
     disk_flush (j->m->disk);
     steps++;
+    ask_again (j);
     member_join_stable (j->m->engine, j->flush_run, j->mark);
     member_act (j->m);
   }
@@ -190,21 +225,8 @@ static void
 gathered (struct join *j)
 {
   struct intents map;
-  unsigned place = j->m->disk->place;
 
-  if (intents_init (&map, intents_extents (j->m->disk->data_bytes)) == -1)
-    abort ();
-  for (unsigned g = 0; g < w.grains; g++)
-    for (unsigned mine = 0; mine < w.layout.copies; mine++)
-      for (unsigned c = 0; c < w.layout.copies; c++) {
-        const struct copy *from = &w.copy[g][c], *to = &w.copy[g][mine];
-
-        if (to->member == place && from->member != place &&
-            j->source[from->member].gathered &&
-            (j->source[from->member].bits >>
-               (slot_offset (from->member, from->slot) / EXTENT_BYTES) & 1))
-          intents_set (&map, slot_offset (place, to->slot) / EXTENT_BYTES);
-      }
+  peers_bits (j, &map);
   steps++;
   TRACE (&j->m->proc, "has gathered %u extents of its peers",
          (unsigned)intents_count (&map));
