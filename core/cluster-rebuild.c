@@ -125,7 +125,7 @@ notice (struct cluster *c, struct cluster_array *a, unsigned member)
 }
 
 /* Leave out who can't join, old copies, who was shut out, and in-sync members that
- * were started again, in case that who writes does not notice.
+ * have failed, or were started again, in case that who writes does not notice.
  */
 static void
 leave_out (struct cluster *c, struct cluster_array *a)
@@ -142,6 +142,7 @@ leave_out (struct cluster *c, struct cluster_array *a)
     if (member->state == MEMBER_IN_SYNC) {
       why = a->disk[m]->old_copy             ? "it is an old copy of the disk"
             : a->disk[m]->rec.shut_out       ? "its node was shut out"
+            : a->disk[m]->failed             ? "it has failed"
             : cluster_epoch_reborn (c, a, m) ? "it was started again"
                                              : NULL;
       /* Last, as it takes long to say, and nearly nobody asks. */

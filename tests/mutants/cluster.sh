@@ -258,3 +258,5 @@ mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
   '    stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");' '    ;'
 mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
   '      member->lapse = change->epoch;' '      ;'
+mutant idle-writer-keeps-a-failed-member test-cluster-copies cluster-rebuild.c \
+  ': a->disk[m]->failed             ? "it has failed"' ''
