@@ -21,6 +21,8 @@ enum batch_kind {
   BATCH_CLEAR = 4, /* clear the session's intent bits of these extents */
   BATCH_SETTLE = 5, /* clear also what other sessions have left: the copies of
                        these extents were made equal, and are stable */
+  BATCH_BAD = 7, /* no copy of it can be read: it is not read before it is
+                    written again (bad.h) */
 };
 
 /* Does a record of this kind change data, not just intent bits? */

@@ -364,6 +364,26 @@ member_retry (struct member *m, struct member_pass *pass,
   return covered (m, pass->session, r) ? MEMBER_GO : MEMBER_WAIT;
 }
 
+/* ---- What can't be read ---- */
+
+enum member_verdict
+member_bad_report (struct member *m, struct member_pass *pass, uint64_t offset,
+                   uint64_t length, struct member_refusal *refusal)
+{
+  const struct member_request r = { .count = 1 };
+
+  if (check_pass (m, pass, &r, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  if (m->next.states[m->next.position] != MEMBER_IN_SYNC)
+    return refuse (refusal, ESHUTDOWN, "this copy is not in-sync: what is bad in "
+                   "it is found when it is rebuilt");
+  if (!member_bad_add (m, offset, length, BAD_RESYNC))
+    return refuse (refusal, ENOSPC, "there is no room in the list of bad ranges: "
+                   "%" PRIu64 " bytes of this member can't be read; write them "
+                   "anew from a backup", bad_bytes (&m->bad));
+  return MEMBER_GO;
+}
+
 /* ---- Clears ---- */
 
 static bool

@@ -2,6 +2,7 @@
  *
  * member.c       life, weftd's desires, header writes
  * member-doors.c doors, sessions, requests, intent bits
+ * member-bad.c   the list of bad ranges
  * member-join.c  joining: what is to be copied, and what foreground writes may
  *                do meanwhile
  */
@@ -105,6 +106,11 @@ struct member {
   unsigned blocks_count;
   bool dirty_first; /* no superblock before all that is wanted is durable */
 
+  struct bad_list bad;
+  _Atomic unsigned bad_ranges; /* as many as it has */
+  unsigned bad_wanted;         /* writes to begin */
+  bool bad_flying;
+
   _Atomic bool joining; /* our own state, as soon as weftd has said so */
   struct joining join;
 
@@ -133,6 +139,13 @@ void member_block_update (struct member *m, unsigned block);
 /* A bit of `wanted` was raised. */
 void member_block_raised (struct member *m, uint64_t extent);
 void member_drain_poll (struct member *m);
+
+/* member-bad.c */
+
+void member_bad_clear (struct member *m);
+/* A write of the list, if one is due. */
+bool member_bad_action (struct member *m, struct member_action *a);
+void member_bad_done (struct member *m);
 
 /* member-doors.c */
 

@@ -157,7 +157,7 @@ member_join_poll (struct member *m)
     j->total = j->todo_count;
   }
   if (j->phase == MEMBER_JOIN_COPYING && j->todo_count == 0 &&
-      j->copied_count == 0 && j->marked_count == 0)
+      j->copied_count == 0 && j->marked_count == 0 && member_bad_settled (m))
     j->phase = MEMBER_JOIN_SYNCED;
 }
 

@@ -255,10 +255,13 @@ leave_place (struct member *m, struct superblock *sb)
     sb->min_epoch = sb->served_epoch + 1;
 }
 
-/* Every extent is dirty before the superblock is written again. */
+/* Every extent is dirty before the superblock is written again, and none has a bad
+ * block.
+ */
 static void
 dirty_all (struct member *m)
 {
+  member_bad_clear (m);
   intents_set_all (&m->orphans);
   intents_set_all (&m->wanted);
   for (unsigned i = 0; i < m->blocks_count; i++)
@@ -368,20 +371,23 @@ member_block_raised (struct member *m, uint64_t extent)
     member_block_update (m, block); /* perhaps for this bit alone */
 }
 
-/* Must the superblock wait for the map? */
+/* Must the superblock wait for the map, and for the empty list? */
 static bool
 dirty_waits (struct member *m)
 {
   for (unsigned i = 0; m->dirty_first && i < m->blocks_count; i++)
     if (m->blocks[i].urgent || m->blocks[i].flying)
       return true;
+  if (m->dirty_first && m->confirmed.bad_offset != 0 && !member_bad_settled (m))
+    return true;
   m->dirty_first = false;
   return false;
 }
 
 /* The superblock to be written now, if any.  While requests of an older epoch
  * run still, the rest of what is wanted waits with min_epoch; only the epoch of
- * a door that is to open is noted meanwhile.
+ * a door that is to open is noted meanwhile, and the place of the list of bad
+ * ranges, for which one of them may wait.
  */
 static bool
 compose_slot (struct member *m, struct superblock *sb)
@@ -392,10 +398,12 @@ compose_slot (struct member *m, struct superblock *sb)
     *sb = m->next;
     return true;
   }
-  if (m->next.served_epoch == m->confirmed.served_epoch)
+  if (m->next.served_epoch == m->confirmed.served_epoch &&
+      m->next.bad_offset == m->confirmed.bad_offset)
     return false;
   *sb = m->confirmed;
   sb->served_epoch = m->next.served_epoch;
+  sb->bad_offset = m->next.bad_offset;
   return true;
 }
 
@@ -412,6 +420,7 @@ begin_slot (struct member *m, const struct superblock *sb,
   m->written.sequence = ++m->sequence;
   a->kind = MEMBER_WRITE_SLOT;
   a->offset = m->sequence % 2 * SLOT_BYTES;
+  a->length = SLOT_BYTES;
   superblock_encode (&m->written, a->bytes);
 }
 
@@ -424,6 +433,7 @@ begin_block (struct member *m, unsigned block, struct member_action *a)
   a->kind = MEMBER_WRITE_INTENTS;
   a->block = block;
   a->offset = INTENT_BLOCKS_OFFSET + (uint64_t) block * INTENT_BLOCK_BYTES;
+  a->length = INTENT_BLOCK_BYTES;
   intents_encode (&m->wanted, block, a->bytes);
   for (block_words (m, block, &w, &end); w < end; w++)
     atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);
@@ -444,10 +454,15 @@ member_next_action (struct member *m, bool lazy, struct member_action *a)
     begin_slot (m, &sb, a);
     return true;
   }
+  if (member_bad_action (m, a))
+    return true;
   for (unsigned i = 0; i < m->blocks_count; i++) {
     struct block *b = &m->blocks[i];
 
-    if (!b->flying && (b->urgent || (lazy && b->lazy))) {
+    /* I6: no bit falls before the list says what is bad there. */
+    if (b->flying || (b->lazy && !member_bad_settled (m)))
+      continue;
+    if (b->urgent || (lazy && b->lazy)) {
       begin_block (m, i, a);
       return true;
     }
@@ -476,6 +491,8 @@ member_action_done (struct member *m, const struct member_action *a, int error)
   if (error)
     member_fail (m, error, a->kind == MEMBER_WRITE_SLOT ?
                  "writing the superblock failed" :
+                 a->kind == MEMBER_WRITE_BAD ?
+                 "writing the list of bad ranges failed" :
                  "writing the intent map failed");
   switch (a->kind) {
   case MEMBER_WRITE_SLOT:
@@ -493,6 +510,9 @@ member_action_done (struct member *m, const struct member_action *a, int error)
     }
     member_block_update (m, a->block);
     member_join_poll (m);
+    break;
+  case MEMBER_WRITE_BAD:
+    member_bad_done (m);
     break;
   }
 }
@@ -513,6 +533,8 @@ member_check (const struct member *m)
   assert (!m->draining || m->draining_for > m->drains_done);
   assert (m->confirmed.served_epoch <= m->next.served_epoch);
   assert (m->slots_wanted <= 2);
+  assert (m->bad_wanted <= 2 && m->bad_ranges == m->bad.count);
+  assert (m->bad.count == 0 || m->next.bad_offset != 0);
 
   for (uint64_t w = 0; w < map_words (&m->wanted); w++) {
     uint64_t held = m->orphans.word[w];

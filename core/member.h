@@ -24,6 +24,8 @@
  *   I5  While the member is joining, an extent whose copy is missing has its
  *       bit set; nothing is written there but by the copying of it, and it is
  *       not read.
+ *   I6  Where an intent bit is clear on the disk, and the member is in-sync, what is
+ *       bad in that extent stands in the list of bad ranges on the disk.
  *
  * A change that is confirmed stands in both superblock slots, so a slot that
  * goes bad later takes nothing back.
@@ -43,6 +45,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bad.h"
 #include "batch.h"
 #include "bounds.h"
 #include "format.h"
@@ -293,15 +296,52 @@ void member_join_progress (const struct member *m,
 bool member_applies (const struct member *m, const struct member_request *r,
                      uint64_t offset, uint64_t *length);
 
+/* ---- Bad blocks (member-bad.c, bad.h) ----
+ *
+ * Whoever reads asks first, and answers EIO where a block is bad.  Whoever writes to
+ * one has the data stable, says member_bad_good, and does not answer before
+ * member_bad_settled.
+ */
+
+/* The list of the disk as it was read; `mend` as of bad_decode.  Once, after
+ * member_new; else it is empty.
+ */
+void member_bad_begin (struct member *m, const struct bad_list *list,
+                       bool mend);
+const struct bad_list *member_bad (const struct member *m);
+bool member_bad_any (const struct member *m); /* [any thread] */
+/* Is all that was changed durable? */
+bool member_bad_settled (const struct member *m);
+
+/* As bad_add and bad_good.  While the member is joining: of an extent that is being
+ * copied, before it is given back.  False: there is no room for one more.
+ */
+bool member_bad_add (struct member *m, uint64_t offset, uint64_t length,
+                     enum bad_reason reason);
+void member_bad_good (struct member *m, uint64_t offset, uint64_t length);
+
+/* A session says that no copy of this can be read (BATCH_BAD): REFUSE, or GO; then
+ * it is answered after member_bad_settled.
+ */
+enum member_verdict member_bad_report (struct member *m,
+                                       struct member_pass *pass,
+                                       uint64_t offset, uint64_t length,
+                                       struct member_refusal *refusal);
+
 /* ---- Actions ---- */
 
-enum member_action_kind { MEMBER_WRITE_SLOT, MEMBER_WRITE_INTENTS };
+enum member_action_kind {
+  MEMBER_WRITE_SLOT,
+  MEMBER_WRITE_INTENTS,
+  MEMBER_WRITE_BAD,
+};
 
-/* Write `bytes` at `offset` of the disk, durably. */
+/* Write `length` of the bytes at `offset` of the disk, durably. */
 struct member_action {
   enum member_action_kind kind;
   uint64_t offset;
-  uint8_t bytes[INTENT_BLOCK_BYTES];
+  unsigned length;
+  uint8_t bytes[BAD_SLOT_BYTES];
 
   unsigned block; /* the engine's own */
 };

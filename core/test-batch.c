@@ -24,7 +24,9 @@ random_records (struct batch_record *r, unsigned max)
 
   memset (r, 0, count * sizeof *r);
   for (unsigned i = 0; i < count; i++) {
-    r[i].kind = BATCH_WRITE + test_random (5);
+    r[i].kind = BATCH_WRITE + test_random (6);
+    if (r[i].kind > BATCH_SETTLE)
+      r[i].kind = BATCH_BAD;
     if (r[i].kind == BATCH_WRITE) {
       r[i].length = 1 + test_random (test_random (10) ? 200 : 4096);
       r[i].payload = payloads + test_random (sizeof payloads - r[i].length);

@@ -279,7 +279,7 @@ power_on (void)
         CHECK (mine[h][c] == theirs[h][c] || their_bit[h] ||
                intents_test (&m->orphans, hot[h]));
   while (member_next_action (m, false, &a)) {
-    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+    memcpy (header + a.offset, a.bytes, a.length);
     member_action_done (m, &a, 0);
   }
   wanted_min = m->gate;

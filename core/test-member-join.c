@@ -373,7 +373,7 @@ step_action (void)
     f->used = member_next_action (m, test_random (3) == 0, &f->a);
     return;
   }
-  memcpy (header + f->a.offset, f->a.bytes, sizeof f->a.bytes);
+  memcpy (header + f->a.offset, f->a.bytes, f->a.length);
   f->used = false;
   member_action_done (m, &f->a, 0);
 }

@@ -53,6 +53,14 @@ disk_start (void)
                     i * INTENT_BLOCK_BYTES, &why);
   m = member_new (&sb, &map);
   CHECK (m);
+  if (sb.bad_offset) {
+    struct bad_list bad;
+    bool mend;
+
+    CHECK (bad_decode (header + sb.bad_offset, sb.data_bytes, &bad, &mend,
+                       &why) == 0);
+    member_bad_begin (m, &bad, mend);
+  }
 }
 
 void
@@ -64,7 +72,7 @@ disk_crash (void)
 
     if (!f->used)
       continue;
-    for (int sector = 0; sector < 8; sector++)
+    for (unsigned sector = 0; sector < f->a.length / 512; sector++)
       if (fate == 1 || (fate == 2 && test_random (2)))
         memcpy (header + f->a.offset + sector * 512, f->a.bytes + sector * 512,
                 512);
@@ -147,7 +155,7 @@ start (void)
   disk_start ();
   member_set_key (m, key);
   while (member_next_action (m, false, &a)) {
-    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+    memcpy (header + a.offset, a.bytes, a.length);
     member_action_done (m, &a, 0);
   }
   CHECK (member_settled (m));

@@ -17,7 +17,7 @@ do_actions (bool lazy)
   unsigned n = 0;
 
   for (; member_next_action (m, lazy, &a); n++) {
-    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+    memcpy (header + a.offset, a.bytes, a.length);
     member_action_done (m, &a, 0);
     member_check (m);
   }
@@ -104,7 +104,7 @@ scene_group_commit (void)
       CHECK (member_next_action (m, false, &a));
   }
   CHECK (a.kind == MEMBER_WRITE_INTENTS);
-  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  memcpy (header + a.offset, a.bytes, a.length);
   member_action_done (m, &a, 0);
   CHECK (member_retry (m, p, &r[0], &refusal) == MEMBER_GO);
   CHECK (member_retry (m, p, &r[1], &refusal) == MEMBER_WAIT);
@@ -153,7 +153,7 @@ scene_set_after_clear (void)
   CHECK (member_next_action (m, true, &a));
   CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
   CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
-  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  memcpy (header + a.offset, a.bytes, a.length);
   member_action_done (m, &a, 0);
   CHECK (!bit_durable (5));
   CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
@@ -249,7 +249,7 @@ scene_fence (void)
   CHECK (!member_next_action (m, true, &a));
   CHECK (member_leave (m, &r2));
   CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_SLOT);
-  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  memcpy (header + a.offset, a.bytes, a.length);
   member_action_done (m, &a, 0);
   CHECK (member_confirmed (m)->min_epoch == 1); /* one slot is not enough */
   CHECK (do_actions (false) == 1);
@@ -304,7 +304,7 @@ scene_stale_slot (void)
   epoch = 7;
   CHECK (desire (7, false));
   CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_SLOT);
-  memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+  memcpy (header + a.offset, a.bytes, a.length);
   member_free (m);
   start ();
   CHECK (member_confirmed (m)->min_epoch == 8);
@@ -349,7 +349,7 @@ scene_release (void)
         CHECK (bit_durable (hot (h)));
     if (!member_next_action (m, false, &a))
       break;
-    memcpy (header + a.offset, a.bytes, sizeof a.bytes);
+    memcpy (header + a.offset, a.bytes, a.length);
     member_action_done (m, &a, 0);
   }
   CHECK (member_settled (m) && format_uuid_zero (sb.array));

@@ -247,7 +247,7 @@ finish (struct flight *f, int error)
     CHECK (&flights[i] == f || !flights[i].used ||
            flights[i].a.offset != f->a.offset);
   if (!error)
-    memcpy (header + f->a.offset, f->a.bytes, sizeof f->a.bytes);
+    memcpy (header + f->a.offset, f->a.bytes, f->a.length);
   f->used = false;
   member_action_done (m, &f->a, error);
 }

@@ -1,0 +1,68 @@
+/* bad.h: the list of bad ranges of a member: blocks of its data area of which it
+ * is known that they are not their data, and that no other copy was found.
+ *
+ * Pure: the list, its changes and its coding (docs/FORMAT.md).  Whoever owns a
+ * list serialises the calls.
+ */
+
+#ifndef WEFT_BAD_H
+#define WEFT_BAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+
+#define BAD_BLOCK_BYTES 4096
+#define BAD_RANGES_MAX 1020
+
+enum bad_reason {
+  BAD_REBUILD = 1, /* no source of a rebuild could read it */
+  BAD_RESYNC = 2,  /* no copy could be read when the array was attached */
+  BAD_SCRUB = 3,
+};
+const char *bad_reason_name (unsigned reason); /* "rebuild", ...; NULL: none */
+
+struct bad_range {
+  uint64_t first;  /* blocks, from the start of the data area */
+  uint32_t blocks;
+  uint32_t reason; /* enum bad_reason */
+};
+
+/* Ascending; none overlap; neighbours differ in their reason. */
+struct bad_list {
+  uint64_t sequence; /* grows by 1 with every change; not of the changes below,
+                        but of whoever writes it */
+  unsigned count;
+  struct bad_range range[BAD_RANGES_MAX];
+};
+
+/* All blocks that the range touches are bad from now on.  False: there is no
+ * room, and nothing was changed.  Room is kept for all that can become of the
+ * list by bad_good: a range may fall into half as many as it has blocks.
+ */
+bool bad_add (struct bad_list *list, uint64_t offset, uint64_t length,
+              enum bad_reason reason);
+
+/* The blocks that lie wholly within the range are good from now on.  Returns
+ * whether that changed anything.
+ */
+bool bad_good (struct bad_list *list, uint64_t offset, uint64_t length);
+
+/* Does the range touch a bad block? */
+bool bad_test (const struct bad_list *list, uint64_t offset, uint64_t length);
+
+uint64_t bad_bytes (const struct bad_list *list);
+
+void bad_encode (const struct bad_list *list, uint8_t slot[BAD_SLOT_BYTES]);
+
+/* The list of a disk with this data area, of its two slots.  A slot of zeroes is
+ * an empty list that was never written.  *mend: the slots do not say the same;
+ * both are to be written again.  Returns -1 with a constant sentence when neither
+ * slot is valid: what is bad there is not known.
+ */
+int bad_decode (const uint8_t slots[2 * BAD_SLOT_BYTES], uint64_t data_bytes,
+                struct bad_list *list, bool *mend, const char **why);
+
+#endif /* WEFT_BAD_H */

@@ -1,0 +1,309 @@
+/* test-member-bad.c: the member engine's list of bad ranges: what must be durable
+ * before what, whatever is cut short.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "test-member-rig.h"
+#include "test-random.h"
+
+static void
+do_action (const struct member_action *a)
+{
+  memcpy (header + a->offset, a->bytes, a->length);
+  member_action_done (m, a, 0);
+  member_check (m);
+}
+
+static unsigned
+do_actions (bool lazy)
+{
+  struct member_action a;
+  unsigned n = 0;
+
+  for (; member_next_action (m, lazy, &a); n++)
+    do_action (&a);
+  return n;
+}
+
+static struct member_pass *
+open_door (enum member_door door, uint64_t session, uint64_t e)
+{
+  struct member_pass *p = NULL;
+  struct member_refusal refusal;
+  char name[TOKEN_BYTES_MAX + 16];
+  enum member_verdict v;
+
+  export_name (name, door, session, true, e);
+  while ((v = member_open (m, name, &p, &refusal)) == MEMBER_WAIT)
+    CHECK (do_actions (false) > 0);
+  CHECK (v == MEMBER_GO);
+  return p;
+}
+
+static void
+begin (void)
+{
+  disk_format ();
+  epoch = generation = 1;
+  confirmed_max = served_max = 0;
+  out = false;
+  start ();
+  CHECK (desire (epoch, false));
+  do_actions (false);
+}
+
+/* The list as a start would find it. */
+static bool
+bad_durable (uint64_t offset)
+{
+  struct superblock sb;
+  struct bad_list list;
+  const char *why;
+  bool mend;
+
+  CHECK (superblock_newest (header, &sb, &why) >= 0);
+  if (sb.bad_offset == 0)
+    return false;
+  CHECK (bad_decode (header + sb.bad_offset, sb.data_bytes, &list, &mend,
+                     &why) == 0);
+  return bad_test (&list, offset, 1);
+}
+
+static void
+set_bit (struct member_pass *p, uint64_t extent)
+{
+  struct batch_record b = { .kind = BATCH_WRITE,
+                            .offset = extent * EXTENT_BYTES, .length = 4096 };
+  struct member_request r = { .records = &b, .count = 1 };
+  struct member_refusal refusal;
+
+  if (member_admit (m, p, &r, &refusal) == MEMBER_WAIT)
+    while (member_retry (m, p, &r, &refusal) == MEMBER_WAIT)
+      CHECK (do_actions (false) > 0);
+  member_leave (m, &r);
+}
+
+/* BAD and SETTLE of an extent; the power goes before the action that comes after
+ * `steps` of them, which is not done, done or torn.  The bit or the entry is there;
+ * once the report could be answered, both slots have the entry.
+ */
+static bool
+settle_and_crash (unsigned steps)
+{
+  struct member_refusal refusal;
+  struct member_pass *p;
+  bool settled, over = false;
+
+  begin ();
+  p = open_door (DOOR_BATCH, 7, epoch);
+  set_bit (p, 1);
+  CHECK (bit_durable (1));
+  CHECK (member_bad_report (m, p, EXTENT_BYTES + 100, 1, &refusal) ==
+         MEMBER_GO);
+  CHECK (!member_bad_settled (m) && member_bad_any (m));
+  member_clear (m, p, EXTENT_BYTES, EXTENT_BYTES, true);
+  for (unsigned i = 0; i < steps; i++) {
+    struct member_action a;
+
+    over = !member_next_action (m, true, &a);
+    if (over)
+      break;
+    do_action (&a);
+    CHECK (bit_durable (1) || bad_durable (EXTENT_BYTES));
+  }
+  settled = member_bad_settled (m);
+  flights[0].used = member_next_action (m, true, &flights[0].a);
+  disk_crash ();
+  CHECK (bit_durable (1) || bad_durable (EXTENT_BYTES));
+  if (settled)
+    header[BAD_OFFSET + test_random (2) * BAD_SLOT_BYTES + 40] ^= 1;
+  member_close (m, p);
+  member_free (m);
+  start ();
+  CHECK (bit_durable (1) || member_bad_any (m));
+  CHECK (!settled || bad_test (member_bad (m), EXTENT_BYTES + 4095, 1));
+  CHECK (!bad_test (member_bad (m), EXTENT_BYTES + 4096, 1));
+  if (member_bad_any (m)) /* it was of version 1 */
+    CHECK (member_confirmed (m)->bad_offset == BAD_OFFSET);
+  member_free (m);
+  return over;
+}
+
+static void
+scene_settle (void)
+{
+  for (unsigned i = 0; i < 30; i++)
+    for (unsigned steps = 0; !settle_and_crash (steps); steps++)
+      CHECK (steps < 20);
+}
+
+/* A block that is written is bad until its data is stable and the list says so;
+ * then the next life does not know of it.
+ */
+static void
+scene_good (void)
+{
+  begin ();
+  CHECK (member_bad_add (m, 8192, 8192, BAD_RESYNC));
+  do_actions (false);
+  CHECK (member_bad_settled (m) && bad_durable (8192));
+  member_bad_good (m, 8000, 4288); /* the first block, whole */
+  CHECK (!bad_test (member_bad (m), 8192, 1) && !member_bad_settled (m));
+  CHECK (bad_durable (8192));
+  do_actions (false);
+  CHECK (member_bad_settled (m) && !bad_durable (8192) && bad_durable (12288));
+  member_bad_good (m, 12288, 4095); /* not all of it */
+  CHECK (member_bad_settled (m) && member_bad_any (m));
+  member_free (m);
+  start ();
+  CHECK (bad_bytes (member_bad (m)) == 4096);
+  member_free (m);
+}
+
+/* A write that waits for the list while a fence waits for the write, and the disk
+ * is of version 1 still: nobody waits for ever.
+ */
+static void
+scene_fence (void)
+{
+  struct batch_record b = { .kind = BATCH_WRITE, .length = 4096 };
+  struct member_request r = { .records = &b, .count = 1 };
+  struct member_refusal refusal;
+  struct member_pass *p;
+
+  begin ();
+  p = open_door (DOOR_DATA, 7, epoch);
+  set_bit (p, 0);
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
+  CHECK (member_bad_add (m, 0, 8192, BAD_REBUILD));
+  member_bad_good (m, 0, 4096);
+  epoch += 5;
+  CHECK (desire (epoch, false));
+  do_actions (false);
+  CHECK (member_bad_settled (m) && bad_durable (4096) && !bad_durable (0));
+  CHECK (!member_settled (m));
+  member_leave (m, &r);
+  do_actions (false);
+  CHECK (member_settled (m) && member_confirmed (m)->min_epoch == epoch);
+  member_close (m, p);
+  member_free (m);
+}
+
+/* Who may not write may not say what is bad; and a failed member takes nothing. */
+static void
+scene_refused (void)
+{
+  struct member_pass *p;
+  struct member_refusal refusal;
+
+  begin ();
+  p = open_door (DOOR_BATCH, 7, epoch);
+  for (uint64_t at = 0; member_bad_report (m, p, at, 1, &refusal) == MEMBER_GO;)
+    at += 3 * 4096;
+  CHECK (refusal.error == ENOSPC && member_bad (m)->count > 1000);
+  epoch++;
+  CHECK (desire (epoch, false));
+  do_actions (false);
+  CHECK (member_bad_report (m, p, 0, 1, &refusal) == MEMBER_REFUSE &&
+         refusal.error == ESHUTDOWN);
+  member_close (m, p);
+  p = open_door (DOOR_BATCH, 7, epoch);
+  member_fail (m, EIO, "writing failed");
+  CHECK (member_bad_report (m, p, 0, 1, &refusal) == MEMBER_REFUSE &&
+         refusal.error == EIO);
+  member_close (m, p);
+  member_free (m);
+}
+
+/* A disk that leaves its array has no bad blocks: not before every bit is set, and
+ * before its superblock says so.
+ */
+static void
+scene_release (void)
+{
+  struct member_action a;
+
+  begin ();
+  CHECK (member_bad_add (m, 4096, 1, BAD_REBUILD));
+  do_actions (true);
+  CHECK (desire (epoch, true));
+  CHECK (!member_bad_any (m));
+  while (!format_uuid_zero (member_confirmed (m)->array)) {
+    CHECK (member_next_action (m, true, &a));
+    if (a.kind == MEMBER_WRITE_SLOT)
+      CHECK (!bad_durable (4096) && bit_durable (0));
+    do_action (&a);
+  }
+  member_free (m);
+}
+
+static void
+join (struct member_desire *d)
+{
+  char why[256];
+
+  *d = (struct member_desire){
+    .generation = generation, .min_epoch = ++epoch, .assigned = true,
+    .layout = LAYOUT_RAIDX, .n = 4, .groups = 1, .unit = 65536, .position = 2,
+    .epoch = epoch, .states = { [2] = MEMBER_JOINING },
+  };
+  memcpy (d->cluster, cluster, 16);
+  memcpy (d->array, array, 16);
+  CHECK (member_desire (m, d, why, sizeof why));
+  do_actions (false);
+  d->join_epoch = epoch;
+  CHECK (member_desire (m, d, why, sizeof why));
+  do_actions (false);
+}
+
+/* Nothing is left to be done only when the list is durable. */
+static void
+scene_joining (void)
+{
+  struct member_desire d;
+  struct intents peers;
+  struct member_action a;
+  uint64_t e, run;
+
+  begin ();
+  join (&d);
+  run = member_join_run (m);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
+  CHECK (intents_init (&peers, intents_extents (DATA_BYTES)) == 0);
+  intents_set (&peers, 5);
+  member_join_gathered (m, run, &peers);
+  intents_free (&peers);
+  do_actions (false);
+  CHECK (member_join_next (m, run, &e) && e == 5 && bit_durable (5));
+  CHECK (member_bad_add (m, 5 * EXTENT_BYTES, 4096, BAD_REBUILD));
+  member_join_copied (m, run, e, true);
+  member_join_stable (m, run, member_join_mark (m));
+  CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
+  while (!member_bad_settled (m)) {
+    CHECK (bit_durable (5) && member_join_phase (m) == MEMBER_JOIN_COPYING);
+    CHECK (member_next_action (m, true, &a));
+    do_action (&a);
+  }
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  CHECK (bad_durable (5 * EXTENT_BYTES) && bit_durable (5));
+  do_actions (true);
+  CHECK (!bit_durable (5));
+  member_free (m);
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  scene_settle ();
+  scene_good ();
+  scene_fence ();
+  scene_refused ();
+  scene_release ();
+  scene_joining ();
+  return 0;
+}
