@@ -21,9 +21,11 @@
  * piece is halved, down to a block.
  *
  * A reader takes no image while the data copy is in-sync: what an image lacks
- * may be in the writer's buffer.  To a reader a bad spot is the member's loss:
- * it may have failed, and somebody records it, or the writer mends the spot.
- * Only when a read has waited for that for io_timeout_ms its client hears of it.
+ * may be in the writer's buffer.  It reads one only to see whether it can be: then
+ * the data copy's bad spot is its member's loss, which may have failed, and somebody
+ * records it, or the writer mends the spot.  Only when a read has waited for that for
+ * io_timeout_ms its client hears of it.  Where no copy can be read there is nothing to
+ * wait for, and nobody is lost.
  */
 
 #include <config.h>
@@ -78,12 +80,8 @@ choose (const struct array *a, const struct piece *p)
 
   if (better > 0)
     return (int)better;
-  if (member_in_sync (a, p->at.copy[0].member)) {
-    if (!(p->bad & 1))
-      return 0;
-    if (a->config.readonly)
-      return -1;
-  }
+  if (member_in_sync (a, p->at.copy[0].member) && !(p->bad & 1))
+    return 0;
   for (unsigned i = 0; i < images; i++) {
     unsigned c = 1 + (p->at.offset / a->layout->unit + i) % images;
 
@@ -139,28 +137,10 @@ drain (struct array *a, struct piece *p, unsigned copy)
   return true;
 }
 
-/* May a reader go on hoping for another to see to its data copy? */
-static bool
-hopes (const struct array *a, const struct piece *p)
-{
-  return a->config.readonly && p->bad & 1
-         && member_in_sync (a, p->at.copy[0].member)
-         && a->now_ns < p->req->begun_ns
-                            + (uint64_t)a->config.io_timeout_ms * NS_PER_MS;
-}
-
 /* No copy can be read: is there something left to try? */
 static void
 despair (struct array *a, struct piece *p)
 {
-  if (hopes (a, p)) {
-    member_lost (a, p->at.copy[0].member, "it can't read %llu bytes at %llu",
-                 (unsigned long long)p->at.length,
-                 (unsigned long long)p->at.copy[0].offset);
-    p->bad = 0;
-    piece_move (a, p, PIECE_STALLED);
-    return;
-  }
   if (split (a, p))
     return;
   if (p->bad && !p->tried) { /* it may have been written since */
@@ -171,6 +151,25 @@ despair (struct array *a, struct piece *p)
   }
   req_fail (a, p->req, EIO);
   piece_end (a, p);
+}
+
+/* A reader, who can't use the image that can be read, leaves it to others to see to
+ * the data copy.
+ */
+static void
+hope (struct array *a, struct piece *p)
+{
+  if (a->now_ns >= p->req->begun_ns
+                       + (uint64_t)a->config.io_timeout_ms * NS_PER_MS) {
+    req_fail (a, p->req, EIO);
+    piece_end (a, p);
+    return;
+  }
+  member_lost (a, p->at.copy[0].member, "it can't read %llu bytes at %llu",
+               (unsigned long long)p->at.length,
+               (unsigned long long)p->at.copy[0].offset);
+  p->bad = 0;
+  piece_move (a, p, PIECE_STALLED);
 }
 
 void
@@ -229,6 +228,9 @@ read_answered (struct array *a, struct piece *p, int error)
   if (error == 0 && !array_holds_reads (a)) {
     if (p->bad && !a->config.readonly && !a->stopped)
       repair (a, p);
+    else if (a->config.readonly && p->bad & 1
+             && member_in_sync (a, p->at.copy[0].member))
+      hope (a, p);
     else
       piece_end (a, p);
     return;

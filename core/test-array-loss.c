@@ -447,8 +447,8 @@ test_bad_spot (bool repair_fails)
   end ();
 }
 
-/* To a reader it is the member's loss: the image may lack what its writer still
- * has in its buffer.
+/* To a reader it is the member's loss, if the image can be read; that may lack what
+ * its writer still has in its buffer.
  */
 static void
 test_bad_spot_of_reader (void)
@@ -460,6 +460,8 @@ test_bad_spot_of_reader (void)
   begin (LAYOUT_RAIDX, 4);
   submit (&r);
   answer (0, EIO);
+  assert (notices_lost == 0 && is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer (0, 0);
   assert (notices_lost == 1 && notice.member == 0);
   assert (ios_count == 0 && !done (&r));
   submit (&other);
@@ -469,6 +471,7 @@ test_bad_spot_of_reader (void)
   commit_states (1, "iiii");
   assert (is_io (0, IO_READ, 0, 0, 4096));
   answer (0, EIO);
+  answer (0, 0);
   assert (notices_lost == 2 && ios_count == 0 && !done (&r));
   commit_states (2, "oiii");
   assert (is_io (0, IO_READ, 3, IMAGE0, 4096));
@@ -490,23 +493,26 @@ test_bad_spot_stays (void)
   for (unsigned i = 0; i < 15; i++) {
     assert (ios_count == 1 && !done (&r));
     answer (0, EIO);
+    answer (0, 0);
     assert (notices_lost == i + 1 && ios_count == 0);
     tick_after (1000 * MS);
     return_of (0);
     commit_states (1, "iiii");
   }
-  while (ios_count > 0)
-    answer (0, EIO);
+  answer (0, EIO);
+  answer (0, 0);
   assert (done (&r) && r.error == EIO && notices_lost == 15);
   end ();
 }
 
+/* Where no copy can be read nobody is lost for it, and nothing is waited for. */
 static void
-test_no_good_copy (void)
+test_no_good_copy (bool readonly)
 {
   struct array_request r = READ (0, 4096, back);
 
   configure ();
+  config.readonly = readonly;
   begin (LAYOUT_RAIDX, 4);
   submit (&r);
   for (unsigned i = 0; !done (&r); i++) {
@@ -544,6 +550,7 @@ main (void)
   test_bad_spot (true);
   test_bad_spot_of_reader ();
   test_bad_spot_stays ();
-  test_no_good_copy ();
+  test_no_good_copy (false);
+  test_no_good_copy (true);
   return 0;
 }

@@ -2,7 +2,8 @@
  *
  * The extent is cut into parts, in the order of our disk: first by the layout,
  * then by what the sources say are holes, and, where a source can't read, into
- * single blocks.  A block that no source can read is passed.
+ * single blocks.  A block that no source can read is passed: whoever asked for the
+ * copy notes it as bad.
  */
 
 #include <config.h>
@@ -16,7 +17,7 @@
 #include "data.h"
 
 #define READ_BYTES_MAX MiB (1)
-#define BLOCK_BYTES 4096 /* the least that is given up */
+#define BLOCK_BYTES BAD_BLOCK_BYTES /* the least that is given up */
 /* A write to the extent that waits for a silent source is held up meanwhile: so
  * it is well below the time after which a host gives us up.
  */
@@ -411,11 +412,14 @@ write_part (struct copy *c, const struct pull_order *o,
   };
 
   if (p->kind == PART_PASS) {
-    c->unreadable_bytes += length;
+    uint64_t last = (p->local + length - 1 - start) / BLOCK_BYTES;
+
+    for (uint64_t b = (p->local - start) / BLOCK_BYTES; b <= last; b++)
+      c->passed[b / 64] |= UINT64_C (1) << b % 64;
     nbdkit_error ("%s: rebuild: %" PRIu32 " bytes at %" PRIu64 " of the data "
                   "area of member %u (%s) can't be read; what is at %" PRIu64
-                  " here stays as it is", c->disk->path, length,
-                  p->read.offset, p->read.member,
+                  " here is not read before it is written again",
+                  c->disk->path, length, p->read.offset, p->read.member,
                   o->source[p->read.member].uri, p->local);
     return COPY_DONE;
   }
@@ -458,7 +462,8 @@ copy_extent (struct copy *c, const struct pull_order *o, uint64_t extent,
   enum copy_result r;
 
   memset (c->used, 0, sizeof c->used);
-  c->bytes = c->unreadable_bytes = 0;
+  memset (c->passed, 0, sizeof c->passed);
+  c->bytes = 0;
   if (end > o->layout.member_bytes)
     end = o->layout.member_bytes;
   r = plan (c, o, start, end);

@@ -28,7 +28,9 @@ struct copy {
 
   /* About the last extent. */
   bool used[ARRAY_MEMBERS_MAX]; /* members that it came from */
-  uint64_t bytes, unreadable_bytes;
+  uint64_t bytes;
+  /* A bit for each block that no source could read: it is as it was. */
+  uint64_t passed[EXTENT_BYTES / BAD_BLOCK_BYTES / 64];
   struct fetch_fault fault;
 };
 

@@ -655,6 +655,27 @@ disk_read_intents (struct disk *d, struct intents *map, unsigned *bad_blocks,
 }
 
 int
+disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
+               size_t why_size)
+{
+  uint8_t slots[2 * BAD_SLOT_BYTES] = { 0 };
+  const char *reason;
+  int err = 0;
+
+  if (d->sb.bad_offset)
+    err = read_all (d->data_fd, slots, sizeof slots, d->sb.bad_offset);
+  if (err)
+    return refuse (why, why_size, "%s: its list of bad ranges cannot be read: "
+                   "%s; replace the disk", d->path, strerror (err));
+  if (bad_decode (slots, d->sb.data_bytes, list, mend, &reason) == -1)
+    return refuse (why, why_size, "%s: both slots of its list of bad ranges are "
+                   "damaged (%s), so old data on it can't be told from good; "
+                   "replace the disk, or format it again with --force and "
+                   "rebuild it", d->path, reason);
+  return 0;
+}
+
+int
 disk_write_header (struct disk *d, const void *buf, size_t bytes,
                    uint64_t offset)
 {

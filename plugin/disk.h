@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bad.h"
 #include "format.h"
 
 /* The smallest data area that disk_format makes, and what its size is a
@@ -98,6 +99,12 @@ int disk_read_intents (struct disk *d, struct intents *map,
  */
 #define DISK_CACHE_BYTES 128
 void disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES]);
+
+/* Read the list of bad ranges of an open disk, empty where it has no place for one.
+ * *mend: as bad_decode.
+ */
+int disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
+                   size_t why_size);
 
 /* Write into the header, durably.  Returns 0 or an errno. */
 int disk_write_header (struct disk *d, const void *buf, size_t bytes,

@@ -37,7 +37,7 @@ server_act (bool lazy)
   if (!member_next_action (server.member, lazy, &a))
     return false;
   pthread_mutex_unlock (&server.lock);
-  err = disk_write_header (server.disk, a.bytes, sizeof a.bytes, a.offset);
+  err = disk_write_header (server.disk, a.bytes, a.length, a.offset);
   pthread_mutex_lock (&server.lock);
   member_action_done (server.member, &a, err);
   if (err)
@@ -113,23 +113,71 @@ request_begin (struct member_pass *pass, struct member_request *r)
   return refuse (&refusal);
 }
 
-static void
-clear_all (struct member_pass *pass, const struct batch_record *records,
-           unsigned count)
+/* What can't be read first: else its bit might fall without it. */
+static int
+note_all (struct member_pass *pass, const struct batch_record *records,
+          unsigned count)
 {
+  struct member_refusal refusal;
+  enum member_verdict v = MEMBER_GO;
+
   pthread_mutex_lock (&server.lock);
-  for (unsigned i = 0; i < count; i++)
-    if (!batch_changes_data (records[i].kind))
+  for (unsigned i = 0; v == MEMBER_GO && i < count; i++)
+    if (records[i].kind == BATCH_BAD)
+      v = member_bad_report (server.member, pass, records[i].offset,
+                             records[i].length, &refusal);
+  for (unsigned i = 0; v == MEMBER_GO && i < count; i++)
+    if (records[i].kind == BATCH_CLEAR || records[i].kind == BATCH_SETTLE)
       member_clear (server.member, pass, records[i].offset, records[i].length,
                     records[i].kind == BATCH_SETTLE);
   pthread_mutex_unlock (&server.lock);
+  return v == MEMBER_GO ? 0 : refuse (&refusal);
+}
+
+static bool
+touches_bad (uint64_t offset, uint64_t length)
+{
+  bool bad;
+
+  if (!member_bad_any (server.member))
+    return false;
+  pthread_mutex_lock (&server.lock);
+  bad = bad_test (member_bad (server.member), offset, length);
+  pthread_mutex_unlock (&server.lock);
+  return bad;
+}
+
+/* What was bad, and is written as a whole, is good once that is stable. */
+static int
+write_bad (const struct batch_record *b)
+{
+  int err = data_change (server.disk, b, true);
+
+  if (err)
+    return err;
+  pthread_mutex_lock (&server.lock);
+  member_bad_good (server.member, b->offset, b->length);
+  pthread_mutex_unlock (&server.lock);
+  return 0;
+}
+
+/* Wait until the list of bad ranges is durable. */
+static int
+bad_settle (void)
+{
+  pthread_mutex_lock (&server.lock);
+  while (!member_bad_settled (server.member) && !member_failed (server.member))
+    act_or_wait ();
+  pthread_mutex_unlock (&server.lock);
+  return member_failed (server.member) ? EIO : 0;
 }
 
 /* While we are joining, parts of a write may be dropped: the copy will bring
- * them.
+ * them.  *bad: the list of bad ranges may have changed.
  */
 static int
-apply (const struct member_request *r, const struct batch_record *b, bool sync)
+apply (const struct member_request *r, const struct batch_record *b, bool sync,
+       bool *bad)
 {
   struct batch_record part = *b;
   uint64_t done = 0;
@@ -140,7 +188,13 @@ apply (const struct member_request *r, const struct batch_record *b, bool sync)
     part.length = b->length - done;
     if (b->kind == BATCH_WRITE)
       part.payload = (const char *) b->payload + done;
-    if (member_applies (server.member, r, part.offset, &part.length))
+    if (!member_applies (server.member, r, part.offset, &part.length))
+      ;
+    else if (touches_bad (part.offset, part.length)) {
+      err = write_bad (&part);
+      *bad = true;
+    }
+    else
       err = data_change (server.disk, &part, sync);
     done += part.length;
   }
@@ -155,28 +209,32 @@ change (struct member_pass *pass, const struct batch_record *records,
         unsigned count, bool fua)
 {
   struct member_request r = { .records = records, .count = count };
-  bool single = count == 1, clears = false;
+  bool single = count == 1, notes = false, bad = false;
   uint64_t bytes = 0;
   int err = 0;
 
   for (unsigned i = 0; i < count; i++)
-    clears |= !batch_changes_data (records[i].kind);
-  if (clears)
-    clear_all (pass, records, count);
+    notes |= !batch_changes_data (records[i].kind);
+  if (notes && note_all (pass, records, count) == -1)
+    return -1;
   if (request_begin (pass, &r) == -1)
     return -1;
   for (unsigned i = 0; err == 0 && i < count; i++)
     if (batch_changes_data (records[i].kind)) {
-      err = apply (&r, &records[i], fua && single);
+      err = apply (&r, &records[i], fua && single, &bad);
       bytes += records[i].kind == BATCH_WRITE ? records[i].length : 0;
     }
   if (err == 0 && fua && !single)
     err = data_flush (server.disk);
   if (err)
     fail (err, "writing failed");
+  else if (bad || notes)
+    err = bad_settle ();
   request_end (&r);
-  if (err)
+  if (err) {
+    nbdkit_set_error (err);
     return -1;
+  }
   if (!atomic_load_explicit (&server.written, memory_order_relaxed))
     atomic_store_explicit (&server.written, true, memory_order_relaxed);
   load_count (&server.counters.writes, 1);
@@ -314,6 +372,8 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
     member_map_read (server.member, offset, count, buf);
     pthread_mutex_unlock (&server.lock);
   }
+  else if (touches_bad (offset, count))
+    err = EIO;
   else
     err = data_read (server.disk, buf, count, offset);
   request_end (&r);
@@ -399,8 +459,12 @@ member_role_extents (void *handle, uint32_t count, uint64_t offset,
     return nbdkit_add_extent (extents, offset, count, 0);
   if (request_begin (door->pass, &r) == -1)
     return -1;
-  err = data_extents (server.disk, count, offset,
-                      flags & NBDKIT_FLAG_REQ_ONE, extents);
+  /* A bad block may well lie in a hole: nobody is to take it for zeroes. */
+  if (touches_bad (offset, count))
+    err = nbdkit_add_extent (extents, offset, count, 0) == -1 ? ENOMEM : 0;
+  else
+    err = data_extents (server.disk, count, offset,
+                        flags & NBDKIT_FLAG_REQ_ONE, extents);
   request_end (&r);
   if (err) {
     nbdkit_error ("%s: its extents cannot be read: %s", server.disk->path,
@@ -417,16 +481,19 @@ static int
 make_engine (void)
 {
   struct intents map;
-  unsigned bad;
+  struct bad_list bad;
+  bool mend;
+  unsigned damaged;
   char why[1024];
 
-  if (disk_read_intents (server.disk, &map, &bad, why, sizeof why) == -1) {
+  if (disk_read_bad (server.disk, &bad, &mend, why, sizeof why) == -1 ||
+      disk_read_intents (server.disk, &map, &damaged, why, sizeof why) == -1) {
     nbdkit_error ("%s", why);
     return -1;
   }
-  if (bad)
+  if (damaged)
     nbdkit_error ("%s: %u of %u blocks of its intent map are damaged: all that "
-                  "they stand for counts as dirty", server.disk->path, bad,
+                  "they stand for counts as dirty", server.disk->path, damaged,
                   intents_blocks (&map));
   server.member = member_new (&server.disk->sb, &map);
   intents_free (&map);
@@ -434,6 +501,7 @@ make_engine (void)
     nbdkit_error ("%s: out of memory", server.disk->path);
     return -1;
   }
+  member_bad_begin (server.member, &bad, mend);
   return 0;
 }
 

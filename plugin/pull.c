@@ -278,17 +278,47 @@ next_extent (uint64_t *extent)
   return false;
 }
 
-static void
-give_back (struct copy *c, uint64_t run, uint64_t extent,
-           const unsigned lives[], bool ok)
+/* What was copied is good, what was passed is bad.  False: there is no room to say
+ * so.  A block of an extent that is to do again counts for nothing, whatever is said
+ * of it.
+ */
+static bool
+note_bad (const struct copy *c, uint64_t extent)
 {
+  const unsigned blocks = EXTENT_BYTES / BAD_BLOCK_BYTES;
+  uint64_t start = extent * EXTENT_BYTES;
+  bool room = true;
+
+  member_bad_good (server.member, start, EXTENT_BYTES);
+  for (unsigned b = 0; room && b < blocks; b++)
+    if (c->passed[b / 64] >> (b % 64) & 1) {
+      room = member_bad_add (server.member, start + b * BAD_BLOCK_BYTES,
+                             BAD_BLOCK_BYTES, BAD_REBUILD);
+      pull.unreadable_bytes += room ? BAD_BLOCK_BYTES : 0;
+    }
+  return room;
+}
+
+/* Returns what the copying has come to. */
+static enum copy_result
+give_back (struct copy *c, uint64_t run, uint64_t extent,
+           const unsigned lives[], enum copy_result r)
+{
+  bool ok = r == COPY_DONE;
+
   pull.busy--;
   pull.budget += (double) EXTENT_BYTES - c->bytes;
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
     ok &= !c->used[m] || (pull.watched[m] && lives[m] == pull.lives[m]);
+  if (ok && run == member_join_run (server.member) && !note_bad (c, extent)) {
+    fetch_blame (&c->fault, pull.order ? pull.order->member : 0,
+                 "so many places of it have no copy that can be read that its "
+                 "list of bad ranges is full; write them anew from a backup");
+    r = COPY_FAULT;
+    ok = false;
+  }
   if (ok) {
     pull.copied_bytes += c->bytes;
-    pull.unreadable_bytes += c->unreadable_bytes;
     pull.unstable++;
     for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
       pull.used[m] |= c->used[m];
@@ -298,6 +328,7 @@ give_back (struct copy *c, uint64_t run, uint64_t extent,
   }
   member_join_copied (server.member, run, extent, ok);
   pthread_cond_broadcast (&server.changed);
+  return r;
 }
 
 /* With the lock held; let go of meanwhile. */
@@ -331,7 +362,7 @@ copy_one (struct copy *c, uint64_t extent)
   pthread_mutex_unlock (&server.lock);
   r = copy_extent (c, o, extent, &error);
   pthread_mutex_lock (&server.lock);
-  give_back (c, run, extent, lives, r == COPY_DONE);
+  r = give_back (c, run, extent, lives, r);
   if (r == COPY_BROKEN) {
     pthread_mutex_unlock (&server.lock);
     server_fail (error, "writing failed");

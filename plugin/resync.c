@@ -11,6 +11,10 @@
  * before leaves them set, and all is done again.  At a clean end, when all
  * copies are equal and stable, resync_settle lets all bits fall at once.
  *
+ * What no copy can be read of is bad from then on: each member that has it is told
+ * so, and has it in its list durably, before the bits may fall.  Else one that can be
+ * read again some day might be old.
+ *
  * A member that is out or joining is not asked: it has a list of its own, and
  * catches up by itself.
  *
@@ -44,13 +48,25 @@
 #define UNREADABLE_BYTES_MIN 4096 /* around an error no more is given up */
 #define UNREADABLE_TOLD_MAX 16
 
+struct place { /* of the array */
+  uint64_t offset;
+  uint32_t length;
+};
+
 struct todo {
   const struct layout *layout;
   struct array_client *client; /* whose copying it is */
+  struct control *control;
   uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
   uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
   uint64_t extents;                   /* set in all of them */
-  unsigned unreadable; /* places */
+  struct place *unreadable;
+  size_t unreadable_count;
+  /* To say what is unreadable; opened before it is found out.  A member that has
+   * failed answers no read; but then it takes nothing by these either.
+   */
+  struct nbd_handle *door[ARRAY_MEMBERS_MAX];
+  bool doors;
 };
 
 static uint64_t
@@ -125,7 +141,12 @@ todo_free (struct todo *t)
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
     free (t->bits[m]);
     t->bits[m] = NULL;
+    if (t->door[m])
+      nbd_close (t->door[m]);
+    t->door[m] = NULL;
   }
+  free (t->unreadable);
+  t->unreadable = NULL;
 }
 
 /* The intent map of one member. */
@@ -165,7 +186,7 @@ todo_load (struct todo *t, struct engine *e, const struct layout *l,
   struct map_member mm;
   int r = 0;
 
-  *t = (struct todo) { .layout = l };
+  *t = (struct todo) { .layout = l, .control = c };
   for (unsigned m = 0; r == 0 && m < l->members; m++) {
     if (!engine_in_sync (e, m))
       continue;
@@ -205,12 +226,41 @@ copy_whole (const struct todo *t, struct engine *e, uint64_t offset,
   return engine_run (e, &w);
 }
 
+static void
+open_doors (struct todo *t)
+{
+  struct map_member mm;
+
+  t->doors = true;
+  for (unsigned m = 0; m < t->layout->members; m++)
+    if (control_member (t->control, m, &mm)) {
+      t->door[m] = open_door (&mm, "batch", mm.token_batch);
+      map_member_free (&mm);
+    }
+}
+
+static int
+note_unreadable (struct todo *t, uint64_t offset, uint32_t length)
+{
+  struct place *p = realloc (t->unreadable,
+                             (t->unreadable_count + 1) * sizeof *p);
+
+  if (p == NULL)
+    return ENOMEM;
+  t->unreadable = p;
+  p[t->unreadable_count++] = (struct place) { offset, length };
+  if (t->unreadable_count <= UNREADABLE_TOLD_MAX)
+    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32 " bytes at %"
+                  PRIu64, length, offset);
+  return 0;
+}
+
 /* What can't be read is no reason to leave out what is beside it. */
 static int
 copy (struct todo *t, struct engine *e, uint64_t offset, uint32_t length,
       uint8_t *buf)
 {
-  uint32_t half = length / 2;
+  uint32_t half = length / 2 / UNREADABLE_BYTES_MIN * UNREADABLE_BYTES_MIN;
   int err = copy_whole (t, e, offset, length, buf);
 
   if (err != EIO)
@@ -219,10 +269,11 @@ copy (struct todo *t, struct engine *e, uint64_t offset, uint32_t length,
     err = copy (t, e, offset, half, buf);
     return err ? err : copy (t, e, offset + half, length - half, buf);
   }
-  if (t->unreadable++ < UNREADABLE_TOLD_MAX)
-    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32 " bytes at %"
-                  PRIu64, length, offset);
-  return 0;
+  if (!t->doors) {
+    open_doors (t);
+    return copy (t, e, offset, length, buf);
+  }
+  return note_unreadable (t, offset, length);
 }
 
 /* All units that have a copy in this extent of this member. */
@@ -288,6 +339,7 @@ resync_copy (struct todo *t, struct engine *e)
   t->client = flush.client = engine_client_open (e);
   do {
     again = false;
+    t->unreadable_count = 0;
     if (buf)
       err = copy_all (t, e, buf);
     if (err == 0) {
@@ -302,7 +354,7 @@ resync_copy (struct todo *t, struct engine *e)
   free (buf);
   if (err)
     nbdkit_error ("weft: resync: %s", strerror (err));
-  return err ? -1 : t->unreadable > 0;
+  return err ? -1 : 0;
 }
 
 static int
@@ -377,6 +429,50 @@ settle_member (const struct todo *t, unsigned m, const struct map_member *mm,
   return r;
 }
 
+/* Tell a member which of its places no copy can be read of. */
+static int
+tell_bad (const struct todo *t, unsigned m)
+{
+  struct batch_record records[BATCH_RECORDS_MAX];
+  struct layout_piece p;
+  unsigned count = 0;
+  int r = t->door[m] ? 0 : -1;
+
+  for (size_t i = 0; r == 0 && i < t->unreadable_count; i++) {
+    layout_map (t->layout, t->unreadable[i].offset, t->unreadable[i].length, &p);
+    for (unsigned c = 0; c < p.copies; c++)
+      if (p.copy[c].member == m)
+        records[count++] = (struct batch_record) {
+          .kind = BATCH_BAD, .offset = p.copy[c].offset, .length = p.length
+        };
+    if (count == BATCH_RECORDS_MAX) {
+      r = settle_send (t->door[m], records, count);
+      count = 0;
+    }
+  }
+  if (r == 0 && count > 0)
+    r = settle_send (t->door[m], records, count);
+  return r;
+}
+
+/* Returns 0 when all members know, and so the copies agree; 1 when bits must stay.
+ * Without all of its members an array keeps its bits anyway.
+ */
+static int
+all_bad (const struct todo *t, struct engine *e)
+{
+  for (unsigned m = 0; m < t->layout->members; m++)
+    if (!engine_in_sync (e, m))
+      return 1;
+  for (unsigned m = 0; m < t->layout->members; m++)
+    if (tell_bad (t, m) == -1) {
+      nbdkit_error ("weft: member %u can't be told what no copy can be read of: "
+                    "%s", m, t->door[m] ? reason () : "no connection");
+      return 1;
+    }
+  return 0;
+}
+
 /* The array engine lets the bits fall, in its time. */
 static void
 hand_over (const struct todo *t, struct engine *e)
@@ -407,6 +503,8 @@ resync_run (struct engine *e, const struct layout *l, struct control *c)
                   "that differ; copying them before clients are served",
                   params.array, t.extents);
     r = resync_copy (&t, e);
+    if (r == 0 && t.unreadable_count > 0)
+      r = all_bad (&t, e);
   }
   if (r == 0)
     hand_over (&t, e);

@@ -54,7 +54,7 @@ copy_extent (struct copy *c, const struct pull_order *o, uint64_t extent,
   memset (c->used, 0, sizeof c->used);
   c->used[SOURCE] = true;
   c->bytes = 4096;
-  c->unreadable_bytes = 0;
+  memset (c->passed, 0, sizeof c->passed);
   usleep (2000);
   return COPY_DONE;
 }
