@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -372,8 +373,14 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
     member_map_read (server.member, offset, count, buf);
     pthread_mutex_unlock (&server.lock);
   }
-  else if (touches_bad (offset, count))
-    err = EIO;
+  else if (touches_bad (offset, count)) {
+    request_end (&r);
+    nbdkit_error ("%s: no copy was found of a block in the %" PRIu32 " bytes at %"
+                  PRIu64 " of the data area; it is not read before it is written "
+                  "again", server.disk->path, count, offset);
+    nbdkit_set_error (EIO);
+    return -1;
+  }
   else
     err = data_read (server.disk, buf, count, offset);
   request_end (&r);

@@ -1,0 +1,175 @@
+"""Blocks of which no copy can be read: what is in their place is never read.
+
+Topology: a raid-1 devcluster; any block of a member's disk can be made
+          unreadable.
+Cause: a block of the only good copy can't be read while the other member is
+       rebuilt, which has older data there; or none of two copies can, when the
+       array is attached after a kill of its process.
+Pass:  that block is EIO until it is written as a whole, whatever is started
+       again or rebuilt; all that is beside it is read; the list of such blocks
+       is on the disks, does not grow by rebuilding one member from the other, and
+       is empty when the block was written.
+"""
+
+import random
+
+import nbd
+import pytest
+
+from arraystate import wait_clean, wait_in_sync, wait_state
+from badspots import BLOCK, bad_blocks, bad_list, bad_spots, mend, spoil
+
+UNIT = 64 << 10
+AT_ONCE = {"WEFT_ARRAY_ARGS": "takeover=true"}
+
+
+@pytest.fixture
+def array(cluster, tmp_path):
+    return cluster(layout="raid-1", members=2, unit=UNIT, size="24M",
+                   env=bad_spots(tmp_path, AT_ONCE))
+
+
+def connect(c):
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    return h
+
+
+def is_eio(h, at, n=BLOCK):
+    with pytest.raises(nbd.Error) as e:
+        h.pread(n, at)
+    assert e.value.errno == "EIO", e.value
+    return True
+
+
+def is_all(h, letter, but, size=8 << 20):
+    """All but these blocks."""
+    for at in range(0, size, UNIT):
+        if not any(at <= b < at + UNIT for b in but):
+            assert h.pread(UNIT, at) == letter * UNIT, at
+    for b in but:
+        unit = b // UNIT * UNIT
+        for at in range(unit, unit + UNIT, BLOCK):
+            if at not in but:
+                assert h.pread(BLOCK, at) == letter * BLOCK, at
+
+
+def flushed_alone(c, m):
+    """`1` everywhere; then `2`, flushed, while member m is out."""
+    h = connect(c)
+    for at in range(0, 8 << 20, UNIT):
+        h.pwrite(b"1" * UNIT, at)
+    h.flush()
+    c.kill(f"m{m}")
+    for at in range(0, 8 << 20, UNIT):
+        h.pwrite(b"2" * UNIT, at)
+    h.flush()
+    wait_state(c, m, "out")
+    return h
+
+
+def test_old_data_is_not_read(array, seed):
+    c, rng = array, random.Random(seed)
+    bad = rng.randrange(8 << 20) // BLOCK * BLOCK
+    h = flushed_alone(c, 1)
+    spoil(c, 0, (bad + 512 * rng.randrange(8), 512))
+    c.start("m1")
+    wait_in_sync(c)
+    assert is_eio(h, bad)
+    is_all(h, b"2", [bad])
+    assert bad_list(c, 1) == [(bad // BLOCK, 1, 1)] and bad_list(c, 0) == []
+
+    # Where the other copy is not there at all: not what was there before.
+    c.kill("m0")
+    assert is_eio(h, bad) and is_eio(h, bad + 100, 1)
+    wait_state(c, 0, "out")
+    is_all(h, b"2", [bad])
+
+    # Nor does a hole say that it is all zeroes.
+    found = []
+    h2 = nbd.NBD()
+    h2.add_meta_context("base:allocation")
+    h2.connect_uri(c.nbd)
+    h2.block_status(BLOCK, bad, lambda *a: found.append(a[2][1]) or 0)
+    assert found == [0], found
+
+    # It is known after all was started again; a rebuild from the member that has
+    # the entry makes one, and no more, at the other.
+    c.start("m0")
+    wait_in_sync(c)
+    c.kill("array", "m0", "m1")
+    c.start("m0", "m1")
+    c.start("array")
+    wait_in_sync(c)
+    h = connect(c)
+    assert is_eio(h, bad)
+    is_all(h, b"2", [bad])
+    assert bad_blocks(c, 0) == bad_blocks(c, 1) == [bad]
+
+
+def rebuild(c, m, served):
+    """A new disk in the place; served: {position: number of its process}."""
+    c.kill(f"m{served[m]}")
+    wait_state(c, m, "out")
+    name, disk = c.add()
+    served[m] = int(name[1:])
+    status, answer = c.call("POST", f"/api/v1/arrays/a/members/{m}/replace",
+                            {"disk": disk})
+    assert status == 200, answer
+    wait_in_sync(c)
+
+
+def test_the_list_does_not_spread(array, seed):
+    c, rng = array, random.Random(seed)
+    blocks = sorted(b * BLOCK for b in rng.sample(range(2048), 3))
+    h = flushed_alone(c, 1)
+    spoil(c, 0, *((b, 4096) for b in blocks))
+    c.start("m1")
+    wait_in_sync(c)
+    served = {0: 0, 1: 1}
+    for m in 0, 1, 0, 1:
+        rebuild(c, m, served)
+        assert bad_blocks(c, served[m]) == blocks, m
+    for b in blocks:
+        is_eio(h, b)
+    is_all(h, b"2", blocks)
+
+    # In part: answered as good, and bad still.  Whole: good, for ever.
+    h.pwrite(b"3" * 512, blocks[0] + 512)
+    is_eio(h, blocks[0])
+    for b in blocks:
+        h.pwrite(b"2" * BLOCK, b)
+    h.flush()
+    is_all(h, b"2", [])
+    assert all(bad_blocks(c, n) == [] for n in served.values())
+    names = [f"m{n}" for n in served.values()]
+    c.kill("array", *names)
+    c.start(*names)
+    c.start("array")
+    is_all(connect(c), b"2", [])
+
+
+def test_nothing_to_read_at_an_attach(array, seed):
+    """Then the copies agree that it is bad, and no extent stays dirty."""
+    c, rng = array, random.Random(seed)
+    bad = rng.randrange(8 << 20) // BLOCK * BLOCK
+    h = connect(c)
+    for at in range(0, 8 << 20, UNIT):
+        h.pwrite(b"2" * UNIT, at)
+    h.flush()
+    spoil(c, 0, (bad, 1))
+    spoil(c, 1, (bad + 4095, 1))
+    c.kill("array")
+    c.start("array")
+    h = connect(c)
+    assert is_eio(h, bad)
+    wait_clean(c)
+    # One that can be read again some day might be old.
+    mend(c, 0)
+    mend(c, 1)
+    assert is_eio(h, bad)
+    is_all(h, b"2", [bad])
+    assert bad_list(c, 0) == bad_list(c, 1) == [(bad // BLOCK, 1, 2)]
+    h.pwrite(b"2" * UNIT, bad // UNIT * UNIT)
+    is_all(h, b"2", [])
+    assert bad_list(c, 0) == bad_list(c, 1) == []
