@@ -290,7 +290,8 @@ beat (void *owner)
 static int
 open_disk (struct disk *d, struct superblock *sb, struct intents *map)
 {
-  struct member_action a = { .kind = MEMBER_WRITE_SLOT };
+  struct member_action a = { .kind = MEMBER_WRITE_SLOT,
+                             .length = SLOT_BYTES };
   bool mend;
 
   while (disk_load (d, sb, &mend, map) == 0) {
@@ -314,6 +315,8 @@ member_start (struct member_role *m)
 {
   struct superblock sb;
   struct intents map;
+  struct bad_list bad;
+  bool mend;
 
   if (m->disk->dead || open_disk (m->disk, &sb, &map) == -1) {
     m->disk->dead = true;
@@ -326,6 +329,8 @@ member_start (struct member_role *m)
   snprintf (m->instance, sizeof m->instance, "m%" PRIu64, m->proc.life);
   m->engine = member_new (&sb, &map);
   intents_free (&map);
+  disk_load_bad (m->disk, &bad, &mend);
+  member_bad_begin (m->engine, &bad, mend);
   m->listening = m->written = m->has_last = m->beat_due = m->taken = false;
   m->actions_in_flight = 0;
   m->action = NULL;

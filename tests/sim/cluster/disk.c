@@ -114,13 +114,20 @@ read_bits (struct disk *d)
   intents_free (&map);
 }
 
+static uint8_t *
+header_at (struct disk *d, uint64_t offset)
+{
+  return offset < BAD_OFFSET ? d->header + offset
+                             : d->bad + (offset - BAD_OFFSET);
+}
+
 void
 disk_header_write (struct disk *d, const struct member_action *a)
 {
   uint64_t before = d->bits;
 
-  memcpy (d->header + a->offset, a->bytes, sizeof a->bytes);
-  if (a->offset < INTENT_BLOCKS_OFFSET)
+  memcpy (header_at (d, a->offset), a->bytes, a->length);
+  if (a->kind != MEMBER_WRITE_INTENTS)
     return;
   read_bits (d);
   sim_trace ("disk %u: intent bits %llx", d->number,
@@ -132,13 +139,13 @@ disk_header_write (struct disk *d, const struct member_action *a)
 void
 disk_header_torn (struct disk *d, const struct member_action *a)
 {
-  unsigned sectors = sizeof a->bytes / 512;
+  unsigned sectors = a->length / 512;
 
   if (sim_chance (40))
     return; /* old */
   for (unsigned i = 0; i < sectors; i++)
     if (sim_chance (70))
-      memcpy (d->header + a->offset + i * 512, a->bytes + i * 512, 512);
+      memcpy (header_at (d, a->offset) + i * 512, a->bytes + i * 512, 512);
   read_bits (d);
 }
 
@@ -173,4 +180,13 @@ disk_load (struct disk *d, struct superblock *sb, bool *mend,
     abort ();
   intents_decode (map, 0, d->header + INTENT_BLOCKS_OFFSET, &why);
   return 0;
+}
+
+void
+disk_load_bad (const struct disk *d, struct bad_list *list, bool *mend)
+{
+  const char *why;
+
+  if (bad_decode (d->bad, d->data_bytes, list, mend, &why) == -1)
+    sim_fail ("disk %u: %s", d->number, why);
 }

@@ -126,6 +126,7 @@ struct disk {
   uint8_t uuid[16];
   uint64_t data_bytes;
   uint8_t header[INTENT_BLOCKS_OFFSET + INTENT_BLOCK_BYTES];
+  uint8_t bad[2 * BAD_SLOT_BYTES]; /* the rest of it */
   uint64_t bits; /* of the intent map, as it stands in the header */
   int place;     /* -1: never had one */
   struct slot *slots; /* of the place */
@@ -153,6 +154,7 @@ void disk_header_torn (struct disk *d, const struct member_action *a);
 /* 0 when a superblock is there. */
 int disk_load (struct disk *d, struct superblock *sb, bool *mend,
                struct intents *map);
+void disk_load_bad (const struct disk *d, struct bad_list *list, bool *mend);
 
 /* ---- The network (net.c) ---- */
 
