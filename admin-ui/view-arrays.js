@@ -12,6 +12,15 @@ import { MapView } from "./view-map.js";
 import { byteRate, bytes, duration, rate } from "./units.js";
 import { createArrayDialog } from "./wizard.js";
 
+// The first of them, by their offsets in the array.
+function badRanges(a) {
+  const shown = a.bad_ranges.map((b) => `${b.length} bytes at ${b.offset}`);
+  const left = a.bad_bytes -
+    a.bad_ranges.reduce((sum, b) => sum + b.length, 0);
+  return shown.join(", ") + (left > 0
+    ? ` and more (weftctl array bad-ranges ${a.name})` : "");
+}
+
 const FACTS = [
   ["Layout", (a) => `${a.layout} over ${a.n} members` +
     (a.groups > 1 ? ` in each of ${a.groups} groups` : "") +
@@ -27,6 +36,9 @@ const FACTS = [
     ? `${bytes(a.unreachable_bytes)}: all of their members are away`
     : "nothing"],
   ["Lost", (a) => a.lost_bytes > 0 ? bytes(a.lost_bytes) : "nothing"],
+  ["Can't be read", (a) => a.bad_bytes > 0
+    ? `${bytes(a.bad_bytes)}: no good copy was found. Write them anew from a ` +
+      `backup: ${badRanges(a)}` : "nothing is known to be bad"],
   ["Epoch", (a) => String(a.epoch)],
   ["Held for writing by", (a) => a.session
     ? `${a.session.node}, process ${a.session.pid}` : "nobody"],

@@ -423,13 +423,20 @@ take (struct cluster *c, struct cluster_disk *d,
 
 /* So that it need not be said again. */
 static void
-keep (struct cluster_disk *d, const struct cluster_disk_heartbeat *hb)
+keep (struct cluster *c, struct cluster_disk *d,
+      const struct cluster_disk_heartbeat *hb)
 {
+  bool news = d->said ? d->said->bad.sequence != hb->bad.sequence ||
+                          d->said->bad.count != hb->bad.count
+                      : hb->bad.count > 0;
+
   if (hb->same)
     return;
   if (d->said == NULL)
     d->said = cluster_alloc (sizeof *d->said);
   *d->said = *hb;
+  if (news && d->array)
+    cluster_changed_array (c, d->array);
 }
 
 /* Is this order so nearly the one that it has that it needs no new one? */
@@ -521,7 +528,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     d->told = false;
   cluster_admit_others (c, d);
   take (c, d, hb);
-  keep (d, hb);
+  keep (c, d, hb);
 
   w = cluster_wait (c, WAIT_DISK, in->op,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);

@@ -215,6 +215,21 @@ say_trouble (struct verdict *v, const struct cluster *c,
 }
 
 static void
+say_bad (struct verdict *v, const struct cluster_array *a)
+{
+  uint64_t bytes = cluster_array_bad_bytes (a);
+  char words[32];
+
+  if (bytes == 0)
+    return;
+  cluster_bytes_words (bytes, words, sizeof words);
+  say (v, CLUSTER_ERROR,
+       "%s of array %s can't be read: no good copy was found; write them anew "
+       "from a backup (weftctl array bad-ranges %s says where they lie).",
+       words, a->rec.name, a->rec.name);
+}
+
+static void
 say_array (struct verdict *v, const struct cluster *c,
            const struct cluster_array *a)
 {
@@ -235,6 +250,7 @@ say_array (struct verdict *v, const struct cluster *c,
          "itself; what was flushed is safe.",
          a->rec.name, writer->stopped);
   say_trouble (v, c, a);
+  say_bad (v, a);
   for (unsigned m = 0; m < a->layout.members; m++) {
     if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
       say_joining (v, c, a, m);

@@ -40,6 +40,7 @@
 #include <bsd/sys/queue.h>
 
 #include "array.h"
+#include "bad.h"
 #include "bounds.h"
 #include "cluster-records.h"
 #include "format.h"
@@ -327,6 +328,7 @@ struct cluster_disk_heartbeat {
   bool starting; /* nobody can connect to it yet, and perhaps never */
   bool failed;
   char reason[CLUSTER_REASON_BYTES];
+  struct bad_list bad; /* all of it */
 };
 
 struct cluster_create {
@@ -618,6 +620,21 @@ void cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
 /* What it survives now, for people; of a whole array as layout_survives. */
 void cluster_array_survives (const struct cluster_array *a, char *text,
                              size_t size);
+
+/* A range of the array that some member has in its list of bad ranges.  copy_left: an
+ * in-sync member has a copy of it that is in no list; it could not be read when the
+ * others' were made.
+ */
+struct cluster_bad {
+  uint64_t offset, length;
+  unsigned reason; /* enum bad_reason */
+  unsigned members, member[COPIES_MAX];
+  bool copy_left;
+};
+/* Ascending, none twice; *list is to be freed.  Returns how many. */
+size_t cluster_array_bad (const struct cluster_array *a,
+                          struct cluster_bad **list);
+uint64_t cluster_array_bad_bytes (const struct cluster_array *a);
 
 /* What the array waits for, as a sentence; false: nothing. */
 bool cluster_array_waits_for (const struct cluster *c,

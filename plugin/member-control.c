@@ -119,6 +119,22 @@ add_place (json_t *json, const struct superblock *sb)
   return r;
 }
 
+/* All of the list of bad ranges; with the lock held. */
+static json_t *
+bad_ranges (void)
+{
+  const struct bad_list *list = member_bad (server.member);
+  json_t *ranges = json_array ();
+
+  for (unsigned i = 0; i < list->count; i++)
+    json_array_append_new (
+      ranges, json_pack ("[I, I, I]", (json_int_t) list->range[i].first,
+                         (json_int_t) list->range[i].blocks,
+                         (json_int_t) list->range[i].reason));
+  return json_pack ("{s:I, s:o}", "sequence", (json_int_t) list->sequence,
+                    "ranges", ranges);
+}
+
 /* How far joining is, or null; with the lock held. */
 static json_t *
 join_progress (uint64_t data_bytes)
@@ -158,10 +174,11 @@ forget_taken (void)
  * alone.  Before nbdkit has bound its socket, which may fail yet, we are starting.
  */
 static json_t *
-report (const struct superblock *sb, const char *reason, json_t *join)
+report (const struct superblock *sb, const char *reason, json_t *join,
+        json_t *bad)
 {
   return json_pack (
-    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, "
+    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
     "s:o, s:o, s:o}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
     "path", server.disk->path, "cache", control.cache,
@@ -173,7 +190,7 @@ report (const struct superblock *sb, const char *reason, json_t *join)
     "generation", (json_int_t) sb->generation,
     "state", reason ? "failed" : control.admin ? "serving" : "starting",
     "reason", reason,
-    "join", join, "cluster", uuid_or_null (sb->cluster),
+    "join", join, "bad", bad, "cluster", uuid_or_null (sb->cluster),
     "array", uuid_or_null (sb->array),
     "position", format_uuid_zero (sb->array) ? json_null ()
                                              : json_integer (sb->position));
@@ -194,18 +211,19 @@ heartbeat (unsigned wait_ms)
   struct superblock sb;
   const char *reason;
   uint64_t dirty;
-  json_t *json, *join;
+  json_t *json, *join, *bad;
   bool news;
 
   pthread_mutex_lock (&server.lock);
   control.told = sb = *member_confirmed (server.member);
   join = join_progress (sb.data_bytes);
+  bad = bad_ranges ();
   reason = member_reason (server.member); /* stays as it is, once it is */
   dirty = member_dirty_extents (server.member);
   pthread_mutex_unlock (&server.lock);
 
   control.requests = requests ();
-  json = report (&sb, reason, join);
+  json = report (&sb, reason, join, bad);
   news = !json_equal (json, control.taken);
   if (news) {
     forget_taken ();

@@ -115,6 +115,19 @@ array_state_metrics (FILE *f, const struct cluster *c)
 }
 
 static void
+bad_metrics (FILE *f, const struct cluster *c)
+{
+  const struct cluster_array *a;
+
+  family (f, "weft_bad_bytes", "gauge",
+          "Bytes in the members' lists of bad ranges, each byte of the array "
+          "once: no good copy was found.");
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    fprintf (f, "weft_bad_bytes{array=\"%s\"} %" PRIu64 "\n", a->rec.name,
+             cluster_array_bad_bytes (a));
+}
+
+static void
 array_exposure_metrics (FILE *f, const struct cluster *c)
 {
   static const char *const names[][2] = {
@@ -511,6 +524,7 @@ metrics_text (const struct cluster *c)
   cluster_metrics (f, c);
   array_state_metrics (f, c);
   array_exposure_metrics (f, c);
+  bad_metrics (f, c);
   array_session_metrics (f, c);
   member_metrics (f, c);
   rebuild_metrics (f, c);

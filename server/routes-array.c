@@ -4,6 +4,7 @@
 
 #include <config.h>
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,21 @@ handle_array (struct loop *l, struct request *r)
 }
 
 static void
+handle_bad_ranges (struct loop *l, struct request *r)
+{
+  const struct cluster_array *a = cluster_array_find (loop_cluster (l), r->name);
+  char why[200];
+
+  if (a) {
+    loop_answer (l, r, 200, view_bad_ranges (a, SIZE_MAX));
+    return;
+  }
+  snprintf (why, sizeof why,
+            "there is no array %s: GET /api/v1/arrays lists them", r->name);
+  loop_answer (l, r, 404, view_error (404, NULL, "unknown-array", why));
+}
+
+static void
 handle_array_delete (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -135,6 +151,8 @@ const struct route routes_array[] = {
     .preflight = preflight_create },
   { "GET", V1 "/arrays/{name}", .configuration = etag_array,
     .handle = handle_array },
+  { "GET", V1 "/arrays/{name}/bad-ranges", .query = QUERY_PAGE,
+    .list = "bad_ranges", .key = "offset", .handle = handle_bad_ranges },
   { "PATCH", V1 "/arrays/{name}", .has_body = true,
     .configuration = etag_array, .parse = parse_array_tune,
     .handle = handle_array_tune },

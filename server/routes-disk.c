@@ -128,6 +128,45 @@ parse_join (struct fields *f, struct cluster_join *j)
     fields_fail (f, g.field, "in join: %.200s", g.why);
 }
 
+/* "bad": {"sequence": 3, "ranges": [[FIRST, BLOCKS, REASON], ...]} */
+static void
+parse_bad (struct fields *f, struct bad_list *list)
+{
+  const json_t *bad = json_object_get (f->object, "bad");
+  const json_t *ranges = json_object_get (bad, "ranges"), *range;
+  json_int_t sequence
+    = json_integer_value (json_object_get (bad, "sequence"));
+  uint64_t at = 0, blocks = 0;
+  size_t i;
+
+  if (!json_is_array (ranges) || sequence < 0) {
+    fields_fail (f, "bad", "field bad must be an object with a sequence and a "
+                 "list of ranges");
+    return;
+  }
+  list->sequence = (uint64_t) sequence;
+  json_array_foreach (ranges, i, range) {
+    json_int_t first = json_integer_value (json_array_get (range, 0));
+    json_int_t count = json_integer_value (json_array_get (range, 1));
+    json_int_t reason = json_integer_value (json_array_get (range, 2));
+
+    if (i == BAD_RANGES_MAX || first < (json_int_t) at || count < 1 ||
+        first > (json_int_t) (MEMBER_DATA_BYTES_MAX / BAD_BLOCK_BYTES) ||
+        count > 2 * BAD_RANGES_MAX || reason < 0 || reason > BAD_SCRUB ||
+        bad_reason_name ((unsigned) reason) == NULL ||
+        (blocks += (uint64_t) count) > 2 * BAD_RANGES_MAX) {
+      fields_fail (f, "bad", "element %zu of the ranges of field bad is none: "
+                   "[first block, blocks, reason], ascending", i);
+      list->count = 0;
+      return;
+    }
+    at = (uint64_t) (first + count);
+    list->range[list->count++]
+      = (struct bad_range){ (uint64_t) first, (uint32_t) count,
+                            (uint32_t) reason };
+  }
+}
+
 void
 parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms)
 {
@@ -158,6 +197,8 @@ parse_report (struct fields *f, struct cluster_disk_heartbeat *hb)
     parse_place (f, hb);
   if (fields_has (f, "join"))
     parse_join (f, &hb->join);
+  if (fields_has (f, "bad"))
+    parse_bad (f, &hb->bad);
   fields_u64 (f, "min_epoch", 0, EPOCH_MAX, &hb->min_epoch);
   fields_u64 (f, "sequence", 0, INT64_MAX, &hb->sequence);
   fields_u64 (f, "generation", 0, INT64_MAX, &hb->generation);

@@ -181,6 +181,29 @@ array_capacity (const struct cluster_array *a)
 }
 
 json_t *
+view_bad_ranges (const struct cluster_array *a, size_t max)
+{
+  struct cluster_bad *list;
+  size_t count = cluster_array_bad (a, &list);
+  json_t *ranges = json_array ();
+
+  for (size_t i = 0; i < count && i < max; i++) {
+    const struct cluster_bad *b = &list[i];
+    json_t *members = json_array ();
+
+    for (unsigned m = 0; m < b->members; m++)
+      json_array_append_new (members, json_integer (b->member[m]));
+    json_array_append_new (
+      ranges, json_pack ("{so so ss so sb}", "offset", text_number (b->offset),
+                         "length", text_number (b->length), "reason",
+                         bad_reason_name (b->reason), "members", members,
+                         "copy_left", b->copy_left));
+  }
+  free (list);
+  return json_pack ("{so}", "bad_ranges", ranges);
+}
+
+json_t *
 view_array (const struct cluster *c, const struct cluster_array *a,
             uint64_t wall_ms)
 {
@@ -220,6 +243,11 @@ view_array (const struct cluster *c, const struct cluster_array *a,
       ? text_string (waits) : json_null ());
   json_object_update (view, more);
   json_decref (more);
+  more = view_bad_ranges (a, BAD_RANGES_SHOWN);
+  json_object_update (view, more);
+  json_decref (more);
+  json_object_set_new (view, "bad_bytes",
+                       text_number (cluster_array_bad_bytes (a)));
   return view;
 }
 

@@ -10,6 +10,9 @@
 struct auth;
 
 json_t *view_disk (const struct cluster *c, const struct cluster_disk *d);
+/* {"bad_ranges": [...]}, at most so many.  An array's own view has the first. */
+#define BAD_RANGES_SHOWN 16
+json_t *view_bad_ranges (const struct cluster_array *a, size_t max);
 json_t *view_array (const struct cluster *c, const struct cluster_array *a,
                     uint64_t wall_ms);
 json_t *view_session (const struct cluster *c, const struct cluster_session *s);

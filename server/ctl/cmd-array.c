@@ -163,6 +163,7 @@ print_array (const json_t *array)
   char size[SIZE_TEXT_EXACT_BYTES];
   uint64_t lost = json_number (array, "lost_bytes");
   uint64_t exposed = json_number (array, "exposed_bytes");
+  uint64_t bad = json_number (array, "bad_bytes");
 
   printf ("array %s: %s%s%s\n", json_text (array, "name"),
           color_start (state), state, color_end (state));
@@ -173,6 +174,9 @@ print_array (const json_t *array)
   if (exposed)
     printf ("  %-9s %s have fewer copies than they should\n", "exposed",
             size_text_exact (exposed, size));
+  if (bad)
+    printf ("  %-9s %s can't be read: weftctl array bad-ranges %s\n", "BAD",
+            size_text_exact (bad, size), json_text (array, "name"));
   printf ("  %-9s %s\n", "uuid", json_text (array, "uuid"));
   printf ("  %-9s %s\n", "size",
           size_text_exact (json_number (array, "size"), size));
@@ -220,6 +224,50 @@ cmd_array_show (struct ctl *ctl, const struct args *args)
   int r = ctl_get_array (ctl, args_plain (args, 0), &array);
 
   return r == EXIT_OK ? ctl_show (ctl, array, print_array) : r;
+}
+
+int
+cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  char path[NAME_BYTES_MAX + 64], size[SIZE_TEXT_BYTES];
+  json_t *reply, *b;
+  uint64_t bytes = 0;
+  struct table *t;
+  size_t i;
+  int r = ctl_check_name ("an array", name);
+
+  if (r != EXIT_OK)
+    return r;
+  snprintf (path, sizeof path, ARRAYS "/%s/bad-ranges", name);
+  if (!ctl_list (ctl, path, &reply, &r))
+    return r;
+  t = table_new (">OFFSET|>LENGTH|FOUND BY|LISTED BY MEMBER|OTHER COPY");
+  json_array_foreach (json_object_get (reply, "bad_ranges"), i, b) {
+    const json_t *members = json_object_get (b, "members");
+    char list[COPIES_MAX * 5] = "";
+
+    for (size_t m = 0; m < json_array_size (members); m++)
+      snprintf (list + strlen (list), sizeof list - strlen (list), "%s%" PRIu64,
+                m ? " " : "",
+                (uint64_t) json_integer_value (json_array_get (members, m)));
+    table_cell (t, "%" PRIu64, json_number (b, "offset"));
+    table_cell (t, "%" PRIu64, json_number (b, "length"));
+    table_cell (t, "%s", json_text (b, "reason"));
+    table_cell (t, "%s", list);
+    table_cell (t, "%s", json_is_true (json_object_get (b, "copy_left"))
+                           ? "was unreadable then" : "none");
+    bytes += json_number (b, "length");
+  }
+  if (bytes == 0)
+    printf ("nothing of array %s is known to be bad\n", name);
+  else {
+    table_print (t, 0);
+    printf ("%s in all; \"man 7 weft\" says how to find the files\n",
+            size_text (bytes, size));
+  }
+  json_decref (reply);
+  return EXIT_OK;
 }
 
 /* --- create -------------------------------------------------------------- */
