@@ -18,6 +18,8 @@ import pytest
 
 from arraystate import wait_clean, wait_in_sync, wait_state
 from badspots import BLOCK, bad_blocks, bad_list, bad_spots, mend, spoil
+from weftctlproc import ctl  # noqa: F401
+from wefttest import eventually
 
 UNIT = 64 << 10
 AT_ONCE = {"WEFT_ARRAY_ARGS": "takeover=true"}
@@ -68,7 +70,7 @@ def flushed_alone(c, m):
     return h
 
 
-def test_old_data_is_not_read(array, seed):
+def test_old_data_is_not_read(array, ctl, seed):
     c, rng = array, random.Random(seed)
     bad = rng.randrange(8 << 20) // BLOCK * BLOCK
     h = flushed_alone(c, 1)
@@ -78,6 +80,23 @@ def test_old_data_is_not_read(array, seed):
     assert is_eio(h, bad)
     is_all(h, b"2", [bad])
     assert bad_list(c, 1) == [(bad // BLOCK, 1, 1)] and bad_list(c, 0) == []
+
+    # It is shown, in offsets of the array.
+    w = ctl(c)
+    shown = [{"offset": bad, "length": BLOCK, "reason": "rebuild",
+              "members": [1], "copy_left": True}]
+    eventually(lambda: c.get("/api/v1/arrays/a")["bad_bytes"] == BLOCK)
+    assert c.get("/api/v1/arrays/a")["bad_ranges"] == shown
+    assert c.get("/api/v1/arrays/a/bad-ranges") == {"bad_ranges": shown,
+                                                    "next": None}
+    status = c.get("/api/v1/status")
+    assert "4 KiB of array a can't be read" in status["verdict"], status
+    assert status["health"] == "error"
+    assert str(bad) in w("array", "bad-ranges", "a")
+    # Also by a weftd that has just been started.
+    c.kill("weftd")
+    c.start("weftd")
+    eventually(lambda: c.get("/api/v1/arrays/a")["bad_ranges"] == shown)
 
     # Where the other copy is not there at all: not what was there before.
     c.kill("m0")
@@ -173,3 +192,5 @@ def test_nothing_to_read_at_an_attach(array, seed):
     h.pwrite(b"2" * UNIT, bad // UNIT * UNIT)
     is_all(h, b"2", [])
     assert bad_list(c, 0) == bad_list(c, 1) == []
+    eventually(lambda: c.get("/api/v1/arrays/a")["bad_bytes"] == 0)
+    assert "can't be read" not in c.get("/api/v1/status")["verdict"]

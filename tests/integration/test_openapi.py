@@ -246,6 +246,9 @@ def nodes_and_jobs(api):
     api.get("/api/v1/arrays/a/losing?member=2")
     api.call("GET", "/api/v1/arrays/a/losing?member=4", expect=400)
     api.call("GET", "/api/v1/arrays/b/losing?member=0", expect=404)
+    assert api.get("/api/v1/arrays/a/bad-ranges?limit=1") == {
+        "bad_ranges": [], "next": None}
+    api.call("GET", "/api/v1/arrays/b/bad-ranges", expect=404)
 
 
 def refuse_and_rebuild(api, disks):
