@@ -170,6 +170,7 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
   hb->failed = reason != NULL;
   if (reason)
     snprintf (hb->reason, sizeof hb->reason, "%s", reason);
+  hb->bad = *member_bad (m->engine);
   hb->dirty_extents = member_dirty_extents (m->engine);
   hb->wait_ms = !member_settled (m->engine) ? 0
                 : hb->join.phase            ? 300
@@ -335,7 +336,7 @@ member_start (struct member_role *m)
   m->actions_in_flight = 0;
   m->action = NULL;
   m->beat = NULL;
-  m->waiting = m->running = NULL;
+  m->waiting = m->running = m->settling = NULL;
   m->waiting_tail = &m->waiting;
   m->doors = NULL;
   act (m, false);

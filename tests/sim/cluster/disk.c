@@ -84,6 +84,7 @@ disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua)
     s->durable = s->pending[0];
     memmove (s->pending, s->pending + 1, --s->count * sizeof s->pending[0]);
   }
+  s->spot = false;
   s->now = s->pending[s->count++] = version;
   if (fua) {
     s->durable = version;
@@ -180,6 +181,28 @@ disk_load (struct disk *d, struct superblock *sb, bool *mend,
     abort ();
   intents_decode (map, 0, d->header + INTENT_BLOCKS_OFFSET, &why);
   return 0;
+}
+
+bool
+disk_spots (void)
+{
+  return grain_bytes == BAD_BLOCK_BYTES;
+}
+
+bool
+disk_bad (const struct disk *d, unsigned slot)
+{
+  const struct member *engine = w.member[d->number].engine;
+  uint64_t offset = disk_spots () ? slot_offset (d->place, slot) : 0;
+  struct bad_list list;
+  bool mend;
+
+  if (!disk_spots ())
+    return false;
+  if (engine)
+    return bad_test (member_bad (engine), offset, grain_bytes);
+  disk_load_bad (d, &list, &mend);
+  return bad_test (&list, offset, grain_bytes);
 }
 
 void

@@ -92,7 +92,13 @@ apply_record (struct member_role *m, struct nbd *n,
       if (!goes || (partly && sim_chance (50)))
         continue;
       check_bit (m, o);
-      disk_write (m->disk, place_slot (m->disk->place, o), v, fua);
+      if (bad_test (member_bad (m->engine), o, grain_bytes)) {
+        disk_write (m->disk, place_slot (m->disk->place, o), v, true);
+        if (!partly)
+          member_bad_good (m->engine, o, grain_bytes);
+      }
+      else
+        disk_write (m->disk, place_slot (m->disk->place, o), v, fua);
     }
   }
   return version;
@@ -113,12 +119,39 @@ apply (struct member_role *m, struct nbd *n, bool partly)
   m->written = true;
 }
 
+/* Some of it is in the list, or on a bad spot. */
+static bool
+unreadable (struct member_role *m, const struct nbd *n)
+{
+  bool any = false;
+
+  for (uint64_t at = n->offset; at < n->offset + n->length; at += grain_bytes) {
+    int slot = place_find (m->disk->place, at);
+
+    if (slot < 0 || !(m->disk->slots[slot].spot || disk_bad (m->disk, slot)))
+      continue;
+    oracle_unread (w.place[m->disk->place].grain[slot], m->disk->place);
+    any = true;
+  }
+  return any;
+}
+
 static void
 read_slots (struct member_role *m, struct nbd *n)
 {
   if (m->disk->read_errors > 0) {
     m->disk->read_errors--;
     w.read_errors++;
+    for (uint64_t at = n->offset; at < n->offset + n->length; at += grain_bytes) {
+      int slot = place_find (m->disk->place, at);
+
+      if (slot >= 0)
+        oracle_unread (w.place[m->disk->place].grain[slot], m->disk->place);
+    }
+    n->error = EIO;
+    return;
+  }
+  if (disk_spots () && unreadable (m, n)) {
     n->error = EIO;
     return;
   }
@@ -217,7 +250,29 @@ carried_out (struct event *e)
   io_steps++;
   unlink_running (m, n);
   perform (m, n);
-  leave (m, n);
+  if (n->kind == NBD_CHANGE && !member_bad_settled (m->engine) &&
+      !member_failed (m->engine)) {
+    n->next = m->settling;
+    m->settling = n;
+    member_act (m);
+  }
+  else
+    leave (m, n);
+}
+
+/* Those that have waited for the list of bad ranges. */
+static void
+settled (struct member_role *m)
+{
+  struct nbd *n;
+
+  while ((member_bad_settled (m->engine) || member_failed (m->engine)) &&
+         (n = m->settling) != NULL) {
+    m->settling = n->next;
+    if (member_failed (m->engine))
+      n->error = EIO;
+    leave (m, n);
+  }
 }
 
 static void
@@ -296,8 +351,10 @@ ask (struct member_role *m, struct nbd *n, bool first)
 void
 doors_retry (struct member_role *m)
 {
-  struct nbd *list = m->waiting, *n;
+  struct nbd *list, *n;
 
+  settled (m);
+  list = m->waiting;
   m->waiting = NULL;
   m->waiting_tail = &m->waiting;
   while ((n = list) != NULL) {
@@ -311,6 +368,7 @@ door_request (struct conn *c, struct nbd *n)
 {
   struct member_role *m = c->server;
   struct door *d = c->door;
+  struct member_refusal refusal;
 
   if (n->kind == NBD_OPEN) {
     if (!m->listening) {
@@ -332,7 +390,20 @@ door_request (struct conn *c, struct nbd *n)
                                         .count = n->count,
                                         .reads = n->kind == NBD_READ };
   for (unsigned i = 0; i < n->count; i++)
-    if (!batch_changes_data (n->records[i].kind)) {
+    if (n->records[i].kind == BATCH_BAD &&
+        member_bad_report (m->engine, d->pass, n->records[i].offset,
+                           n->records[i].length, &refusal) != MEMBER_GO) {
+      TRACE (&m->proc, "takes no bad block: %s", refusal.why);
+      n->error = refusal.error;
+      nbd_reply (n);
+      d->running--;
+      door_poll (m, d);
+      nbd_unref (n);
+      return;
+    }
+  for (unsigned i = 0; i < n->count; i++)
+    if (n->records[i].kind == BATCH_CLEAR ||
+        n->records[i].kind == BATCH_SETTLE) {
       TRACE (&m->proc, "%s extent %llu and %llu bytes",
              n->records[i].kind == BATCH_SETTLE ? "settles" : "clears",
              (unsigned long long)(n->records[i].offset / EXTENT_BYTES),
@@ -355,6 +426,10 @@ doors_stop (struct member_role *m, bool power)
     if (n->kind == NBD_CHANGE && sim_chance (70))
       apply (m, n, true);
   m->running = NULL;
+  while ((n = m->settling) != NULL) {
+    m->settling = n->next;
+    nbd_unref (n);
+  }
   while ((n = m->waiting) != NULL) {
     m->waiting = n->next;
     nbd_unref (n);

@@ -369,6 +369,32 @@ read_error (void)
     m->disk->read_errors = 1 + sim_below (4);
 }
 
+static void
+make_spot (struct disk *d, unsigned slot)
+{
+  sim_trace ("disk %u can't read slot %u any more", d->number, slot);
+  d->slots[slot].spot = true;
+}
+
+/* Some places of a disk can't be read any more; or all copies of a place. */
+static void
+bad_spot (void)
+{
+  struct member_role *m = fault_member ();
+  const struct cluster_array_record *a = store_array ();
+  const struct copy *copy = w.copy[sim_below (w.grains)];
+  unsigned spots = 1 + sim_below (8);
+
+  if (!disk_spots () || a == NULL)
+    return;
+  if (sim_chance (30))
+    for (unsigned c = 0; c < w.layout.copies; c++)
+      make_spot (place_disk (a, copy[c].member), copy[c].slot);
+  else if (m && m->disk->slots_count > 0)
+    for (unsigned i = 0; i < spots; i++)
+      make_spot (m->disk, sim_below (m->disk->slots_count));
+}
+
 /* ---- All of them ---- */
 
 static const struct {
@@ -380,6 +406,7 @@ static const struct {
   { 1, old_database },   { 2, backup },       { 12, partition },
   { 14, heal },          { 5, flap_member },  { 8, break_some },
   { 6, freeze },         { 4, write_error },  { 4, read_error },
+  { 2, bad_spot },
   { 2, corrupt_slot },   { 4, slow },         { 4, detach },
   { 3, admin_replace },  { 2, admin_spare },  { 2, admin_cancel },
   { 4, admin_join },     { 5, admin_drain },  { 2, admin_maintain },
@@ -408,6 +435,8 @@ something (void *what)
   counters.faults++;
   if (w.config.copies && sim_chance (40))
     copies_fault ();
+  else if (w.config.spots && sim_chance (30))
+    bad_spot ();
   else
     some_fault ();
   fault_later (sim_below (2 * w.config.faults_ms * MS) + 1, something, NULL);

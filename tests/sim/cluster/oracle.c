@@ -44,6 +44,13 @@ struct grain {
 static struct grain *grains;
 static uint64_t falls;
 
+/* When it was last that a copy of it could not be read; that none could, of those
+ * that are in-sync; and that the data copy could not.
+ */
+static struct unread {
+  uint64_t any, hopeless, data;
+} *unread;
+
 struct version {
   unsigned first, count; /* grains */
   bool is_void;
@@ -73,7 +80,8 @@ struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
   unsigned client;
-  uint64_t at; /* of its submission */
+  uint64_t at;   /* of its submission: the moment ... */
+  uint64_t when; /* ... and by the clock */
   bool may;    /* fail: a FLUSH */
   struct asked *next, **prev; /* under way */
   uint64_t falls;
@@ -99,6 +107,7 @@ void
 oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
+  unread = make (w.grains * sizeof unread[0]);
   versions_count = low = era = writer = holder = moment = stable = 0;
   under_way = NULL;
   forget_clients ();
@@ -108,6 +117,7 @@ void
 oracle_end (void)
 {
   free (grains);
+  free (unread);
 }
 
 static uint64_t
@@ -161,6 +171,7 @@ oracle_submit (struct host *h, struct array_request *r, unsigned client)
   if (q->next)
     q->next->prev = &q->next;
   under_way = q;
+  q->when = sim_now;
   q->falls = falls;
   q->read_errors = w.read_errors;
   q->ended = h->writable && h->session != holder;
@@ -206,6 +217,9 @@ check_stable (unsigned g, uint64_t floor, const char *what)
       continue;
     d = place_disk (a, at->member);
     v = d->slots[at->slot].durable;
+    if (disk_bad (d, at->slot) ||
+        (grains[g].base == GARBAGE && grains[g].promised == 0))
+      continue;
     if (!possible (g, v, floor))
       sim_fail ("%s: grain %u: its copy on member %u is stable as version "
                 "%" PRIu64 ", but %" PRIu64 " is promised",
@@ -239,7 +253,8 @@ static bool
 uncovered (const struct asked *q, unsigned g, uint64_t v, uint64_t floor)
 {
   return reconnected && floor <= grains[g].gone &&
-         q->read_errors < w.read_errors && possible (g, v, grains[g].promised);
+         (q->read_errors < w.read_errors || unread[g].any >= q->when) &&
+         possible (g, v, grains[g].promised);
 }
 
 static void
@@ -375,6 +390,40 @@ unreadable (const struct host *h, const struct asked *q)
   return false;
 }
 
+void
+oracle_unread (unsigned g, unsigned member)
+{
+  const struct cluster_array_record *a = store_array ();
+  bool other = false;
+
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    const struct copy *at = &w.copy[g][c];
+    const struct disk *d = place_disk (a, at->member);
+
+    if (at->member == member && c == 0)
+      unread[g].data = sim_now;
+    other |= at->member != member &&
+             a->member[at->member].state == MEMBER_IN_SYNC &&
+             !d->slots[at->slot].spot && !disk_bad (d, at->slot);
+  }
+  unread[g].any = sim_now;
+  if (!other)
+    unread[g].hopeless = sim_now;
+}
+
+/* Was there a moment since it was asked when no copy of something could be read? */
+static bool
+hopeless (const struct host *h, const struct asked *q)
+{
+  for (unsigned i = 0; i < q->count; i++) {
+    const struct unread *u = &unread[q->first + i];
+
+    if ((h->writable ? u->hopeless : u->data) >= q->when)
+      return true;
+  }
+  return false;
+}
+
 static void
 failed (struct host *h, struct asked *q, struct array_request *r)
 {
@@ -389,7 +438,7 @@ failed (struct host *h, struct asked *q, struct array_request *r)
     return;
   }
   if (r->op == ARRAY_READ && r->error == EIO &&
-      (q->read_errors < w.read_errors || unreadable (h, q)))
+      (q->read_errors < w.read_errors || unreadable (h, q) || hopeless (h, q)))
     return;
   sim_fail ("host %u: a client sees an error: op %d at %" PRIu64 ": %s",
             h->proc.number, r->op, r->offset, strerror (r->error));
@@ -430,20 +479,27 @@ weaken_member (unsigned member)
         weaken (g);
 }
 
-/* The value of a grain on the members that are in-sync; they agree. */
+/* The value of a grain on the members that are in-sync; they agree, where they do not
+ * say that it is bad.  With `spots` what can't be read now counts as well.  GARBAGE:
+ * there is none.
+ */
 static uint64_t
-agreed (unsigned g, const char *what)
+agreed (unsigned g, const char *what, bool spots)
 {
   const struct cluster_array_record *a = store_array ();
   uint64_t value = GARBAGE;
 
   for (unsigned c = 0; c < w.layout.copies; c++) {
     const struct copy *at = &w.copy[g][c];
+    const struct disk *d;
     uint64_t v;
 
     if (a->member[at->member].state != MEMBER_IN_SYNC)
       continue;
-    v = place_disk (a, at->member)->slots[at->slot].now;
+    d = place_disk (a, at->member);
+    v = d->slots[at->slot].now;
+    if (disk_bad (d, at->slot) || (!spots && d->slots[at->slot].spot))
+      continue;
     if (value != GARBAGE && v != value)
       sim_fail ("%s: grain %u (at %" PRIu64 "): copy %u on member %u is version"
                 " %" PRIu64 ", another %" PRIu64,
@@ -459,9 +515,11 @@ oracle_serving (struct host *h)
   if (session_ended (h->session) || writer == h->session)
     return;
   for (unsigned g = 0; g < w.grains; g++) {
-    uint64_t v = agreed (g, "a writer lets clients in");
+    uint64_t v = agreed (g, "a writer lets clients in", false);
 
-    if (v == GARBAGE || !possible (g, v, grains[g].promised))
+    if (v == GARBAGE && disk_spots ())
+      ; /* nothing may be read there before it is written */
+    else if (v == GARBAGE || !possible (g, v, grains[g].promised))
       sim_fail ("a writer lets clients in: grain %u (at %" PRIu64 ") is version "
                 "%" PRIu64 ", but %" PRIu64 " is promised",
                 g, grain_offset (g), v, grains[g].promised);
@@ -662,7 +720,7 @@ oracle_bits_fell (void)
       bit |= a->member[at->member].state == MEMBER_IN_SYNC &&
              d->bits >> (slot_offset (at->member, at->slot) / EXTENT_BYTES) & 1;
     }
-    if (bit || agreed (g, "its intent bits are clear") == GARBAGE)
+    if (bit || agreed (g, "its intent bits are clear", true) == GARBAGE)
       continue;
     for (unsigned c = 0; c < w.layout.copies; c++) {
       const struct copy *at = &w.copy[g][c];
@@ -682,8 +740,21 @@ void
 oracle_quiet (void)
 {
   for (unsigned g = 0; g < w.grains; g++) {
-    uint64_t v = agreed (g, "all is quiet");
+    uint64_t v = agreed (g, "all is quiet", false);
 
+    agreed (g, "all is quiet", true);
+
+    for (unsigned c = 0; c < w.layout.copies; c++) {
+      const struct copy *at = &w.copy[g][c];
+
+      if (disk_bad (place_disk (store_array (), at->member), at->slot) &&
+          unread[g].hopeless == 0)
+        sim_fail ("all is quiet: grain %u is bad on member %u, but was there "
+                  "always a copy that could be read",
+                  g, at->member);
+    }
+    if (v == GARBAGE && disk_spots ())
+      continue;
     if (!possible (g, v, grains[g].floor))
       sim_fail ("all is quiet: grain %u (at %" PRIu64 ") is version %" PRIu64
                 ", but it was %" PRIu64 " before",

@@ -35,6 +35,9 @@ struct job {
   bool over; /* given back already */
   uint64_t *version; /* of each slot of the place */
   bool *have;
+  bool *passed;    /* no source can read it */
+  bool suspect[PLACES_MAX]; /* sources that could not read something */
+  bool checked;    /* they are asked whether they can flush */
 };
 
 struct join {
@@ -60,6 +63,7 @@ source_of (struct conn *c)
 }
 
 static void read_done (struct job *job, struct nbd *n);
+static void job_free (struct job *job);
 
 /* Our extents of which a peer's copy has a bit, as it was last asked. */
 static void
@@ -127,7 +131,7 @@ source_close (struct source *s)
 
         c[i]->in_flight = n->client_next;
         n->error = ENOTCONN;
-        if (n->kind == NBD_READ)
+        if (n->job)
           read_done (n->job, n);
         else if (n->kind == NBD_FLUSH)
           flush_done (j, false);
@@ -173,7 +177,10 @@ source_answered (struct conn *c, struct nbd *n)
       source_close (s);
     break;
   case NBD_FLUSH:
-    flush_done (m->join, n->error == 0);
+    if (n->job)
+      read_done (n->job, n);
+    else
+      flush_done (m->join, n->error == 0);
     if (n->error)
       source_close (s);
     break;
@@ -281,6 +288,33 @@ give_back (struct join *j, struct job *job)
 }
 
 static void
+job_free (struct job *job)
+{
+  free (job->version);
+  free (job->have);
+  free (job->passed);
+  free (job);
+}
+
+/* What was copied is good, what was passed is bad. */
+static bool
+note_bad (struct job *job)
+{
+  struct member *engine = job->join->m->engine;
+  unsigned place = job->join->m->disk->place;
+
+  member_bad_good (engine, job->extent * EXTENT_BYTES, EXTENT_BYTES);
+  for (unsigned s = 0; s < w.place[place].slots; s++)
+    if (job->passed[s]) {
+      TRACE (&job->join->m->proc, "passes slot %u", s);
+      if (!member_bad_add (engine, slot_offset (place, s), grain_bytes,
+                           BAD_REBUILD))
+        return false;
+    }
+  return true;
+}
+
+static void
 job_over (struct event *e)
 {
   struct job *job = (struct job *)e;
@@ -289,9 +323,7 @@ job_over (struct event *e)
   const struct place *p;
 
   if (j == NULL) { /* the process is gone */
-    free (job->version);
-    free (job->have);
-    free (job);
+    job_free (job);
     return;
   }
   m = j->m;
@@ -307,13 +339,12 @@ job_over (struct event *e)
                     m->proc.number, (unsigned long long)job->extent);
         disk_write (m->disk, s, job->version[s], false);
       }
-    j->copied++;
+    job->ok = note_bad (job);
+    j->copied += job->ok;
   }
   give_back (j, job);
   job_unlink (j, job);
-  free (job->version);
-  free (job->have);
-  free (job);
+  job_free (job);
   doors_retry (m);
   member_act (m);
   pull_poll (m);
@@ -326,49 +357,121 @@ job_end (struct job *job)
   event_push (&job->event, between (50 * US, 2 * MS));
 }
 
+/* To read a run of ours from the first of its copies that is in-sync and was not
+ * tried: data before images.  Returns false when there is none.
+ */
+static bool
+read_run (struct job *job, unsigned grain, uint64_t offset, uint64_t length,
+          unsigned tried)
+{
+  struct join *j = job->join;
+
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    const struct copy *from = &w.copy[grain][c];
+    struct source *s = &j->source[from->member];
+    struct nbd *n;
+
+    if ((int)from->member == j->m->disk->place || !s->data_open ||
+        tried >> c & 1)
+      continue;
+    n = nbd_new (NBD_READ);
+    n->offset = slot_offset (from->member, from->slot);
+    n->length = length;
+    n->bits = offset; /* where it goes to */
+    n->tried = tried;
+    n->job = job;
+    job->reads++;
+    nbd_send (s->data, n);
+    return true;
+  }
+  return false;
+}
+
+/* A source that is to be used can't be. */
+static bool
+source_missing (const struct job *job, unsigned grain)
+{
+  const struct join *j = job->join;
+
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    unsigned m = w.copy[grain][c].member;
+
+    if ((int)m != j->m->disk->place && j->m->last.order.source[m] &&
+        !j->source[m].data_open)
+      return true;
+  }
+  return false;
+}
+
+/* A source can't read it: grain by grain, then from another one.  What none can read
+ * is passed.
+ */
+static void
+read_again (struct job *job, const struct nbd *n)
+{
+  unsigned place = job->join->m->disk->place;
+  unsigned slot = place_slot (place, n->bits), source = 0;
+
+  for (; job->join->source[source].data != n->conn; source++)
+    ;
+  job->suspect[source] = true;
+  for (unsigned i = 0; i < n->length / grain_bytes; i++) {
+    unsigned grain = w.place[place].grain[slot + i], tried = n->tried;
+
+    if (n->length == grain_bytes)
+      for (unsigned c = 0; c < w.layout.copies; c++)
+        tried |= (w.copy[grain][c].member == source) << c;
+    if (read_run (job, grain, n->bits + i * grain_bytes, grain_bytes, tried))
+      continue;
+    if (source_missing (job, grain))
+      job->ok = false;
+    job->passed[slot + i] = true;
+  }
+}
+
+/* One that has failed as a whole answers EIO to everything.  One that still flushes
+ * has not.
+ */
+static void
+check_suspects (struct job *job)
+{
+  struct join *j = job->join;
+
+  job->checked = true;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (job->suspect[m] && !j->source[m].data_open)
+      job->ok = false;
+    else if (job->suspect[m]) {
+      struct nbd *n = nbd_new (NBD_FLUSH);
+
+      n->job = job;
+      job->reads++;
+      nbd_send (j->source[m].data, n);
+    }
+}
+
 static void
 read_done (struct job *job, struct nbd *n)
 {
   unsigned first;
 
-  if (n->error)
+  if (n->kind == NBD_READ && n->error == EIO && disk_spots () && job->ok)
+    read_again (job, n);
+  else if (n->error)
     job->ok = false;
-  else {
+  else if (n->kind == NBD_READ) {
     first = place_slot (job->join->m->disk->place, n->bits);
     for (unsigned i = 0; i < n->versions_count; i++) {
       job->version[first + i] = n->versions[i];
       job->have[first + i] = true;
     }
   }
-  if (--job->reads == 0)
-    job_end (job);
-}
-
-/* Of a run of ours, from the first of its copies that is in-sync: data before
- * images.
- */
-static void
-copy_run (struct job *job, const struct run *r)
-{
-  struct join *j = job->join;
-
-  for (unsigned c = 0; c < w.layout.copies; c++) {
-    const struct copy *from = &w.copy[r->grain][c];
-    struct source *s = &j->source[from->member];
-    struct nbd *n;
-
-    if ((int)from->member == j->m->disk->place || !s->data_open)
-      continue;
-    n = nbd_new (NBD_READ);
-    n->offset = slot_offset (from->member, from->slot);
-    n->length = r->length;
-    n->bits = r->offset; /* where it goes to */
-    n->job = job;
-    job->reads++;
-    nbd_send (s->data, n);
+  if (--job->reads > 0)
     return;
-  }
-  job->ok = false;
+  if (!job->checked && job->ok)
+    check_suspects (job);
+  if (job->reads == 0)
+    job_end (job);
 }
 
 static void
@@ -384,13 +487,15 @@ copy_extent (struct join *j, uint64_t extent)
   job->ok = true;
   job->version = make (p->slots * sizeof job->version[0] + 1);
   job->have = make (p->slots * sizeof job->have[0] + 1);
+  job->passed = make (p->slots * sizeof job->passed[0] + 1);
   job->next = j->job_list;
   j->job_list = job;
   j->jobs++;
   job->reads = 1;
   for (unsigned i = 0; i < p->runs; i++)
     if (p->run[i].offset / EXTENT_BYTES == extent)
-      copy_run (job, &p->run[i]);
+      job->ok &= read_run (job, p->run[i].grain, p->run[i].offset,
+                           p->run[i].length, 0);
   if (--job->reads == 0)
     job_end (job);
 }

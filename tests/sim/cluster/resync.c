@@ -3,6 +3,8 @@
  *
  * Start: every hot grain of which a copy lies in a dirty extent is read and
  * written again through the engine; then a flush; then the extents are settled.
+ * What no copy can be read of is told to all members that have it, by doors that were
+ * opened before it was read last; if that can't be, the bits stay.
  * End, when the copies are known to be the same: all bits fall at once.
  */
 
@@ -30,9 +32,17 @@ struct resync {
   unsigned length;
   struct array_request request;
   uint8_t *buf;
+  /* Grains that no copy can be read of. */
+  unsigned *bad, bad_count;
+  bool doors;     /* the batch doors are open, or will not be */
+  bool opening, open[PLACES_MAX];
+  bool telling;
+  bool unsettled; /* bits must stay */
 };
 
 static void loaded (struct resync *r);
+static void opened (struct resync *r);
+static void settle (struct resync *r);
 static void load (void *owner);
 
 static unsigned
@@ -73,6 +83,16 @@ failed (struct resync *r, unsigned m)
 
   for (unsigned i = 0; i < w.layout.members; i++)
     close_door (r, i);
+  if (r->doors) {
+    bool first = !r->unsettled;
+
+    r->unsettled = true;
+    if (r->telling)
+      settle (r);
+    else if (first && r->opening)
+      opened (r);
+    return;
+  }
   if (r->ending)
     host_detach (h);
   else if (++r->tries > TRIES)
@@ -213,6 +233,14 @@ settle (struct resync *r)
 {
   struct host *h = r->host;
 
+  if (r->unsettled) {
+    TRACE (&h->proc, "resync: bits stay");
+    h->resynced = false;
+    resync_free (h);
+    host_serve (h);
+    host_take (h);
+    return;
+  }
   steps++;
   array_settled (h->engine, 0, 0, 0, sim_now);
   for (unsigned m = 0; m < w.layout.members; m++)
@@ -249,6 +277,101 @@ next (struct resync *r)
   submit (r, ARRAY_READ, offset, r->length * grain_bytes);
 }
 
+/* ---- What can't be read ---- */
+
+static void
+opened (struct resync *r)
+{
+  r->opening = false;
+  r->late_at = UINT64_MAX;
+  submit (r, ARRAY_READ, r->request.offset, r->length * grain_bytes);
+}
+
+static void
+told (struct conn *c, struct nbd *n)
+{
+  struct resync *r = c->owner;
+  unsigned m = member_of (r, c), open = 0;
+
+  if (n->error) {
+    failed (r, m);
+    return;
+  }
+  if (n->kind == NBD_OPEN) {
+    for (unsigned i = 0; i < w.layout.members; i++)
+      open += r->open[i] |= i == m;
+    if (open == conns (r))
+      opened (r);
+    return;
+  }
+  close_door (r, m);
+  if (conns (r) == 0)
+    settle (r);
+}
+
+/* Doors to say it by.  Without all members the bits stay anyway. */
+static void
+open_doors (struct resync *r)
+{
+  r->doors = r->opening = true;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    r->unsettled |= r->host->states[m] != MEMBER_IN_SYNC;
+  for (unsigned m = 0; !r->unsettled && m < w.layout.members; m++)
+    connect_door (r, m, r->host->map.peer[m].batch, told);
+  if (r->unsettled)
+    opened (r);
+  else
+    limit (r);
+}
+
+static void
+tell (struct resync *r)
+{
+  r->telling = true;
+  for (unsigned m = 0; m < w.layout.members; m++)
+    r->unsettled |= r->host->states[m] != MEMBER_IN_SYNC;
+  if (r->unsettled) {
+    settle (r);
+    return;
+  }
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    struct nbd *n = nbd_new (NBD_CHANGE);
+
+    n->records = make ((r->bad_count + 1) * sizeof n->records[0]);
+    for (unsigned i = 0; i < r->bad_count; i++)
+      for (unsigned c = 0; c < w.layout.copies; c++)
+        if (w.copy[r->bad[i]][c].member == m)
+          n->records[n->count++] = (struct batch_record){
+            .kind = BATCH_BAD,
+            .offset = slot_offset (m, w.copy[r->bad[i]][c].slot),
+            .length = grain_bytes,
+          };
+    nbd_send (r->conn[m], n);
+  }
+  limit (r);
+}
+
+/* Returns false when it is no matter of a place. */
+static bool
+can_not_read (struct resync *r)
+{
+  if (!disk_spots ())
+    return false;
+  if (r->length > 1) {
+    r->length = 1;
+    submit (r, ARRAY_READ, grain_offset (r->grain), grain_bytes);
+  }
+  else if (!r->doors)
+    open_doors (r);
+  else {
+    TRACE (&r->host->proc, "resync: no copy of grain %u can be read", r->grain);
+    r->bad = realloc (r->bad, (r->bad_count + 1) * sizeof r->bad[0]);
+    r->bad[r->bad_count++] = r->grain++;
+    next (r);
+  }
+  return true;
+}
+
 void
 resync_begin (struct host *h)
 {
@@ -265,10 +388,12 @@ resync_done (struct host *h, struct array_request *request)
   if (request->op == ARRAY_FLUSH && request->error == EIO &&
       ++r->copied < COPY_TRIES) {
     TRACE (&h->proc, "resync: copies again");
-    r->grain = 0;
+    r->grain = r->bad_count = 0;
     next (r);
     return;
   }
+  if (request->op == ARRAY_READ && request->error == EIO && can_not_read (r))
+    return;
   if (request->error) {
     TRACE (&h->proc, "resync: error %d", request->error);
     give_up (h);
@@ -281,7 +406,10 @@ resync_done (struct host *h, struct array_request *request)
             request->offset, bytes);
     break;
   case ARRAY_FLUSH:
-    settle (r);
+    if (r->bad_count > 0)
+      tell (r);
+    else
+      settle (r);
     break;
   default:
     r->grain += r->length;
@@ -365,6 +493,7 @@ resync_free (struct host *h)
   h->resync = NULL;
   if (h->engine)
     array_client_close (h->engine, r->client);
+  free (r->bad);
   free (r->buf);
   free (r);
 }

@@ -154,7 +154,8 @@ choose (struct config *c)
   c->connect_ms = 500 + sim_below (3000);
   c->faults_ms = sim_chance (10) ? 0 : 200 + sim_below (6000);
   c->copies = sim_chance (30);
-  if (c->copies)
+  c->spots = grain_bytes == BAD_BLOCK_BYTES && sim_chance (60);
+  if (c->copies || c->spots)
     c->faults_ms = 100 + sim_below (1500);
   c->flaky = sim_chance (25) ? 1 + sim_below (5) : 0;
   c->slow_store = sim_chance (30) ? 20 : 1;
@@ -228,7 +229,7 @@ world_begin (uint64_t seed)
   sim_seed (seed);
   sim_seed (sim_random ());
   sim_now = 1000 * SECOND;
-  grain_bytes = sim_chance (70) ? 64 : sim_chance (70) ? 512 : 4096;
+  grain_bytes = sim_chance (60) ? 64 : sim_chance (40) ? 512 : 4096;
   choose (&w.config);
   begin ();
 }
@@ -356,7 +357,8 @@ touch_all (void)
                   w.area[i].grains * grain_bytes);
 }
 
-/* No bit falls any more in a session that had the last copy of something away.
+/* Not all bits fall in a session that had the last copy of something away, or that
+ * could not tell all members what no copy can be read of.
  */
 static void
 attach_anew (struct host *h)
@@ -373,7 +375,8 @@ world_converge (void)
 
   for (unsigned i = 0; i < 400 && !check_converged (NULL, 0); i++) {
     world_live (SECOND / 4, NULL);
-    if (oracle_reconnected () && check_writer ())
+    if (check_writer () &&
+        (oracle_reconnected () || !check_writer ()->resynced))
       attach_anew (check_writer ());
     if (i == 100)
       touch_all ();

@@ -120,6 +120,7 @@ struct slot {
   uint64_t now, durable;
   uint64_t pending[PENDING_MAX]; /* written, and not stable; the last is `now` */
   unsigned count;
+  bool spot; /* it can't be read before it is written again */
 };
 struct disk {
   unsigned number;
@@ -155,6 +156,12 @@ void disk_header_torn (struct disk *d, const struct member_action *a);
 int disk_load (struct disk *d, struct superblock *sb, bool *mend,
                struct intents *map);
 void disk_load_bad (const struct disk *d, struct bad_list *list, bool *mend);
+/* Is it in the list of bad ranges, as the process that serves it knows, or the next
+ * one will?
+ */
+bool disk_bad (const struct disk *d, unsigned slot);
+/* Lists are about blocks: only where a grain is one, there are bad spots. */
+bool disk_spots (void);
 
 /* ---- The network (net.c) ---- */
 
@@ -241,6 +248,7 @@ struct nbd {
   unsigned count;
   uint64_t *versions; /* READ: the answer; CHANGE: of the WRITE records */
   unsigned versions_count;
+  unsigned tried; /* a rebuild's READ: copies that could not be, a bit each */
   int error; /* the answer */
   uint64_t bits; /* INTENTS: the answer */
   struct array_io *io; /* the client's */
@@ -295,6 +303,7 @@ struct member_role {
   struct action *action; /* header writes under way */
   struct nbd *waiting, **waiting_tail; /* to be asked again */
   struct nbd *running; /* admitted */
+  struct nbd *settling; /* done, but for the list of bad ranges */
   struct door *doors;
   struct call *beat;
   bool beat_due;
@@ -466,6 +475,8 @@ void oracle_serving (struct host *h); /* a new writer lets clients in */
 void oracle_writer_gone (uint64_t session);
 void oracle_granted (uint64_t session); /* durably */
 void oracle_session_ended (uint64_t session); /* durably */
+/* A member answers that it can't read this grain. */
+void oracle_unread (unsigned grain, unsigned member);
 void oracle_power_cut (struct disk *d);
 void oracle_committed (const struct cluster_array_record *before,
                        const struct cluster_array_record *now);
@@ -507,6 +518,7 @@ struct config {
   unsigned io_timeout_ms, connect_ms;
   unsigned faults_ms; /* the mean time between two; 0: none */
   bool copies; /* many of them are about copies of disks */
+  bool spots;  /* many of them are places of disks that can't be read */
   unsigned flaky; /* per mille of messages whose connection breaks */
   unsigned slow_store; /* percent */
   uint64_t work_ns; /* how long clients and faults go on */
