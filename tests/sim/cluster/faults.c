@@ -372,6 +372,8 @@ read_error (void)
 static void
 make_spot (struct disk *d, unsigned slot)
 {
+  if (slot >= d->slots_count) /* it has not taken its place yet */
+    return;
   sim_trace ("disk %u can't read slot %u any more", d->number, slot);
   d->slots[slot].spot = true;
 }
