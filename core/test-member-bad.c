@@ -87,9 +87,9 @@ set_bit (struct member_pass *p, uint64_t extent)
   member_leave (m, &r);
 }
 
-/* BAD and SETTLE of an extent; the power goes before the action that comes after
- * `steps` of them, which is not done, done or torn.  The bit or the entry is there;
- * once the report could be answered, both slots have the entry.
+/* BAD and SETTLE of an extent; the power goes after `steps` actions, while all that
+ * may be under way then is: each is not done, done or torn.  The bit or the entry is
+ * there; once the report could be answered, both slots have the entry.
  */
 static bool
 settle_and_crash (unsigned steps)
@@ -116,7 +116,8 @@ settle_and_crash (unsigned steps)
     CHECK (bit_durable (1) || bad_durable (EXTENT_BYTES));
   }
   settled = member_bad_settled (m);
-  flights[0].used = member_next_action (m, true, &flights[0].a);
+  for (unsigned i = 0; i < FLIGHTS; i++)
+    flights[i].used = member_next_action (m, true, &flights[i].a);
   disk_crash ();
   CHECK (bit_durable (1) || bad_durable (EXTENT_BYTES));
   if (settled)

@@ -128,43 +128,58 @@ parse_join (struct fields *f, struct cluster_join *j)
     fields_fail (f, g.field, "in join: %.200s", g.why);
 }
 
-/* "bad": {"sequence": 3, "ranges": [[FIRST, BLOCKS, REASON], ...]} */
+/* A range: [first block, blocks, reason], behind those that the list has. */
+static bool
+take_range (const json_t *range, struct bad_list *list)
+{
+  const struct bad_range *last
+    = list->count ? &list->range[list->count - 1] : NULL;
+  uint64_t v[3], blocks = 0;
+
+  if (json_array_size (range) != 3 || list->count == BAD_RANGES_MAX)
+    return false;
+  for (size_t i = 0; i < 3; i++) {
+    const json_t *n = json_array_get (range, i);
+
+    if (!json_is_integer (n) || json_integer_value (n) < 0)
+      return false;
+    v[i] = (uint64_t) json_integer_value (n);
+  }
+  for (unsigned i = 0; i < list->count; i++)
+    blocks += list->range[i].blocks;
+  if (v[0] > MEMBER_DATA_BYTES_MAX / BAD_BLOCK_BYTES || v[1] == 0 ||
+      v[1] > 2 * BAD_RANGES_MAX - blocks || v[2] > BAD_SCRUB ||
+      bad_reason_name ((unsigned) v[2]) == NULL ||
+      (last && v[0] < last->first + last->blocks))
+    return false;
+  list->range[list->count++]
+    = (struct bad_range){ v[0], (uint32_t) v[1], (uint32_t) v[2] };
+  return true;
+}
+
 static void
 parse_bad (struct fields *f, struct bad_list *list)
 {
-  const json_t *bad = json_object_get (f->object, "bad");
-  const json_t *ranges = json_object_get (bad, "ranges"), *range;
-  json_int_t sequence
-    = json_integer_value (json_object_get (bad, "sequence"));
-  uint64_t at = 0, blocks = 0;
+  const json_t *ranges, *range;
+  struct fields g;
   size_t i;
 
-  if (!json_is_array (ranges) || sequence < 0) {
-    fields_fail (f, "bad", "field bad must be an object with a sequence and a "
-                 "list of ranges");
+  fields_begin (&g, json_object_get (f->object, "bad"));
+  if (g.failed) {
+    fields_fail (f, "bad", "field bad must be an object");
     return;
   }
-  list->sequence = (uint64_t) sequence;
-  json_array_foreach (ranges, i, range) {
-    json_int_t first = json_integer_value (json_array_get (range, 0));
-    json_int_t count = json_integer_value (json_array_get (range, 1));
-    json_int_t reason = json_integer_value (json_array_get (range, 2));
-
-    if (i == BAD_RANGES_MAX || first < (json_int_t) at || count < 1 ||
-        first > (json_int_t) (MEMBER_DATA_BYTES_MAX / BAD_BLOCK_BYTES) ||
-        count > 2 * BAD_RANGES_MAX || reason < 0 || reason > BAD_SCRUB ||
-        bad_reason_name ((unsigned) reason) == NULL ||
-        (blocks += (uint64_t) count) > 2 * BAD_RANGES_MAX) {
-      fields_fail (f, "bad", "element %zu of the ranges of field bad is none: "
-                   "[first block, blocks, reason], ascending", i);
-      list->count = 0;
-      return;
-    }
-    at = (uint64_t) (first + count);
-    list->range[list->count++]
-      = (struct bad_range){ (uint64_t) first, (uint32_t) count,
-                            (uint32_t) reason };
-  }
+  if (fields_has (&g, "sequence"))
+    fields_u64 (&g, "sequence", 0, INT64_MAX, &list->sequence);
+  ranges = json_object_get (g.object, "ranges");
+  if (fields_has (&g, "ranges") && !json_is_array (ranges))
+    fields_fail (&g, "ranges", "field ranges must be a list");
+  json_array_foreach (ranges, i, range)
+    if (!g.failed && !take_range (range, list))
+      fields_fail (&g, "ranges", "element %zu of field ranges must be [first "
+                   "block, blocks, reason], and behind the one before", i);
+  if (g.failed)
+    fields_fail (f, g.field, "in bad: %.200s", g.why);
 }
 
 void

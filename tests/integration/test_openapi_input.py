@@ -43,6 +43,7 @@ BODIES = [
       "join": {"epoch": 1, "phase": "copying", "todo_bytes": 1,
                "total_bytes": 1, "copied_bytes": 1, "unreadable_bytes": 1,
                "rate": 1, "waits": "a peer"},
+      "bad": {"sequence": 1, "ranges": [[1, 2, 1]]},
       "sequence": 1, "generation": 1, "states_epoch": 1, "state": "serving",
       "reason": "none", "dirty_extents": 0,
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,

@@ -159,3 +159,9 @@ mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '    member_lost (a, member, "it is silent");'
 mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
   'o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns' 'false'
+mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \
+  '  for (unsigned i = 0; i < images; i++) {
+    unsigned c = 1 +' '  if (a->config.readonly && p->bad)
+    images = 0;
+  for (unsigned i = 0; i < images; i++) {
+    unsigned c = 1 +'

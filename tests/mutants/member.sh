@@ -97,7 +97,30 @@ mutant joiner-keeps-a-copy-of-an-old-run "test-member-rules test-member-join" me
 mutant joiner-lets-itself-be-read "test-member-rules test-member-join" member-doors.c \
   'member_join_phase (m) != MEMBER_JOIN_SYNCED)' 'false)'
 mutant synced-before-stable "test-member-rules test-member-join" member-join.c \
-  '      j->copied_count == 0 && j->marked_count == 0)' '      true)'
+  '      j->copied_count == 0 && j->marked_count == 0 &&' '      true &&'
+mutant synced-before-its-list test-member-bad member-join.c \
+  'j->marked_count == 0 && member_bad_settled (m))' 'j->marked_count == 0)'
+mutant bit-falls-before-the-list test-member-bad member.c \
+  'if (b->flying || (b->lazy && !member_bad_settled (m)))' 'if (b->flying)'
+mutant list-in-one-slot test-member-bad member-bad.c \
+  'm->bad_wanted = 2;' 'm->bad_wanted = 1;'
+mutant list-before-the-superblock-names-it test-member-bad member-bad.c \
+  'm->bad_flying || m->confirmed.bad_offset == 0)' 'm->bad_flying)'
+mutant list-waits-for-a-fence-that-waits test-member-bad member.c \
+  'm->next.bad_offset == m->confirmed.bad_offset)
+    return false;' 'true)
+    return false;'
+mutant released-disk-keeps-its-list "test-member-bad test-member-scenes" member.c \
+  'member_bad_clear (m);' ';'
+mutant fenced-session-says-what-is-bad test-member-bad member-doors.c \
+  'if (check_pass (m, pass, &r, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  if (m->next.states' 'if (m->next.states'
+mutant block-is-good-in-part test-bad bad.c \
+  'uint64_t end = (offset + length) / BAD_BLOCK_BYTES;' \
+  'uint64_t end = (offset + length + BAD_BLOCK_BYTES - 1) / BAD_BLOCK_BYTES;'
+mutant list-without-room-for-its-rest test-bad bad.c \
+  'if (reason && places (&new) > BAD_RANGES_MAX)' 'if (0)'
 mutant unwanted-disk-is-written test-member-late member.c \
   'if (member_failed (m) || !m->has_key)' 'if (member_failed (m))'
 mutant bad-slot-makes-an-old-copy test-format format.c \

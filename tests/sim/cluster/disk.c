@@ -82,12 +82,14 @@ disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua)
 
   if (s->count == PENDING_MAX) {
     s->durable = s->pending[0];
+    s->spot_stays = false;
     memmove (s->pending, s->pending + 1, --s->count * sizeof s->pending[0]);
   }
   s->spot = false;
   s->now = s->pending[s->count++] = version;
   if (fua) {
     s->durable = version;
+    s->spot_stays = false;
     s->count = 0;
   }
 }
@@ -97,6 +99,7 @@ disk_flush (struct disk *d)
 {
   for (unsigned i = 0; i < d->slots_count; i++) {
     d->slots[i].durable = d->slots[i].now;
+    d->slots[i].spot_stays = d->slots[i].spot;
     d->slots[i].count = 0;
   }
 }
@@ -160,8 +163,11 @@ disk_power_cut (struct disk *d)
     if (s->count > 0) {
       unsigned kept = sim_below (s->count + 1);
 
-      if (kept > 0)
+      if (kept > 0) {
         s->durable = s->pending[kept - 1];
+        s->spot_stays = false;
+      }
+      s->spot |= s->spot_stays;
       s->now = s->durable;
       s->count = 0;
     }

@@ -375,7 +375,7 @@ make_spot (struct disk *d, unsigned slot)
   if (slot >= d->slots_count) /* it has not taken its place yet */
     return;
   sim_trace ("disk %u can't read slot %u any more", d->number, slot);
-  d->slots[slot].spot = true;
+  d->slots[slot].spot = d->slots[slot].spot_stays = true;
 }
 
 /* Some places of a disk can't be read any more; or all copies of a place. */

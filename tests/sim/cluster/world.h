@@ -120,7 +120,8 @@ struct slot {
   uint64_t now, durable;
   uint64_t pending[PENDING_MAX]; /* written, and not stable; the last is `now` */
   unsigned count;
-  bool spot; /* it can't be read before it is written again */
+  bool spot; /* it can't be read before it is written again ... */
+  bool spot_stays; /* ... and so it is when its cache is lost */
 };
 struct disk {
   unsigned number;
