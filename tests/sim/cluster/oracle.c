@@ -411,14 +411,32 @@ oracle_unread (unsigned g, unsigned member)
     unread[g].hopeless = sim_now;
 }
 
-/* Was there a moment since it was asked when no copy of something could be read? */
+/* Is there a copy that the host may read, as far as it knows? */
+static bool
+known_copy (const struct host *h, unsigned g)
+{
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    const struct copy *at = &w.copy[g][c];
+    const struct disk *d = place_disk (store_array (), at->member);
+
+    if (h->states[at->member] == MEMBER_IN_SYNC && !d->slots[at->slot].spot &&
+        !disk_bad (d, at->slot))
+      return true;
+  }
+  return false;
+}
+
+/* Was there a moment since it was asked when no copy of something could be read?  Or
+ * is there none that the host knows of: it may not have heard of a commit.
+ */
 static bool
 hopeless (const struct host *h, const struct asked *q)
 {
   for (unsigned i = 0; i < q->count; i++) {
     const struct unread *u = &unread[q->first + i];
 
-    if ((h->writable ? u->hopeless : u->data) >= q->when)
+    if ((h->writable ? u->hopeless : u->data) >= q->when ||
+        (u->any >= q->when && !known_copy (h, q->first + i)))
       return true;
   }
   return false;
