@@ -120,7 +120,7 @@ def test_script_options(name):
 
 def weftctl_commands():
     out = run("weftctl", "--help").stdout
-    return re.findall(r"^  weftctl ([a-z-]+(?: [a-z]+)?)\b", out, re.MULTILINE)
+    return re.findall(r"^  weftctl ([a-z-]+(?: [a-z][a-z-]*)?)\b", out, re.MULTILINE)
 
 
 def split_help(*words):
