@@ -116,8 +116,11 @@ settle_and_crash (unsigned steps)
     CHECK (bit_durable (1) || bad_durable (EXTENT_BYTES));
   }
   settled = member_bad_settled (m);
-  for (unsigned i = 0; i < FLIGHTS; i++)
+  for (unsigned i = 0; i < FLIGHTS; i++) {
     flights[i].used = member_next_action (m, true, &flights[i].a);
+    if (flights[i].used && flights[i].a.kind == MEMBER_WRITE_BAD)
+      CHECK (member_confirmed (m)->bad_offset == BAD_OFFSET);
+  }
   disk_crash ();
   CHECK (bit_durable (1) || bad_durable (EXTENT_BYTES));
   if (settled)

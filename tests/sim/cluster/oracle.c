@@ -527,6 +527,28 @@ agreed (unsigned g, const char *what, bool spots)
   return value;
 }
 
+/* The value of a grain that no copy can be read of, where those that are in no list
+ * have the same: a member that joins may have it, too.
+ */
+static uint64_t
+hidden (unsigned g)
+{
+  const struct cluster_array_record *a = store_array ();
+  uint64_t value = GARBAGE;
+
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    const struct copy *at = &w.copy[g][c];
+    const struct disk *d = place_disk (a, at->member);
+
+    if (a->member[at->member].state != MEMBER_IN_SYNC || disk_bad (d, at->slot))
+      continue;
+    if (value != GARBAGE && value != d->slots[at->slot].now)
+      return GARBAGE;
+    value = d->slots[at->slot].now;
+  }
+  return value;
+}
+
 void
 oracle_serving (struct host *h)
 {
@@ -535,6 +557,8 @@ oracle_serving (struct host *h)
   for (unsigned g = 0; g < w.grains; g++) {
     uint64_t v = agreed (g, "a writer lets clients in", false);
 
+    if (v == GARBAGE)
+      v = hidden (g);
     if (v == GARBAGE && disk_spots ())
       ; /* nothing may be read there before it is written */
     else if (v == GARBAGE || !possible (g, v, grains[g].promised))

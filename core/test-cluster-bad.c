@@ -1,0 +1,80 @@
+/* test-cluster-bad.c: what members have in their lists of bad ranges, in offsets of
+ * their array: each place once, with those that have it, and whether another copy may
+ * be left.
+ */
+
+#include <config.h>
+
+#undef NDEBUG
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test-cluster-world.h"
+
+static void
+says (struct world *w, unsigned m, const struct bad_list *list, uint64_t report)
+{
+  struct cluster_disk_heartbeat hb = disk_words (&w->disk[m], 0);
+  struct cluster_input in = input (w, ++w->next_op);
+
+  hb.report = report;
+  hb.bad = *list;
+  cluster_disk_heartbeat (w->c, &in, &hb);
+  pump (w);
+  assert (said (w, in.op).kind == CLUSTER_REPLY_DISK);
+}
+
+int
+main (void)
+{
+  static struct world w;
+  static struct bad_list data, image;
+  struct cluster_bad *list;
+  const struct cluster_array *a;
+  struct layout_piece p;
+  char text[4096];
+
+  healthy (&w);
+  a = cluster_array_find (w.c, "a");
+  assert (cluster_array_bad (a, &list) == 0 && list == NULL);
+
+  /* Three blocks on the data's member; the middle one on the image's as well. */
+  layout_map (&a->layout, 3 * a->layout.unit + 8192, 12288, &p);
+  assert (p.length == 12288);
+  assert (bad_add (&data, p.copy[0].offset, 12288, BAD_RESYNC));
+  assert (bad_add (&image, p.copy[1].offset + 4096, 4096, BAD_RESYNC));
+  data.sequence = image.sequence = 1;
+  says (&w, p.copy[0].member, &data, 1);
+  says (&w, p.copy[1].member, &image, 1);
+  assert (cluster_array_bad (a, &list) == 3);
+  for (unsigned i = 0; i < 3; i++) {
+    assert (list[i].offset == p.offset + i * 4096 && list[i].length == 4096);
+    assert (list[i].reason == BAD_RESYNC && list[i].copy_left == (i != 1));
+    assert (list[i].members == (i == 1 ? 2 : 1));
+  }
+  free (list);
+  assert (cluster_array_bad_bytes (a) == 12288);
+  assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_ERROR);
+  assert (strstr (text, "12 KiB of array a can't be read"));
+
+  /* An unchanged report says it still; a new one without them takes it back.  What
+   * the array does not use of a member is nobody's.
+   */
+  data.count = 0;
+  data.sequence++;
+  assert (bad_add (&data, a->layout.member_bytes, 4096, BAD_REBUILD));
+  says (&w, p.copy[0].member, &data, 2);
+  assert (cluster_array_bad (a, &list) == 1);
+  assert (list->offset == p.offset + 4096 && list->members == 1);
+  assert (list->member[0] == p.copy[1].member && list->copy_left);
+  free (list);
+  image.count = 0;
+  image.sequence++;
+  says (&w, p.copy[1].member, &image, 2);
+  assert (cluster_array_bad_bytes (a) == 0);
+  cluster_verdict (w.c, text, sizeof text);
+  assert (strstr (text, "can't be read") == NULL);
+  world_end (&w);
+  return 0;
+}
