@@ -301,8 +301,8 @@ note_bad (const struct copy *c, uint64_t extent)
 
 /* Returns what the copying has come to. */
 static enum copy_result
-give_back (struct copy *c, uint64_t run, uint64_t extent,
-           const unsigned lives[], enum copy_result r)
+give_back (struct copy *c, const struct pull_order *o, uint64_t run,
+           uint64_t extent, const unsigned lives[], enum copy_result r)
 {
   bool ok = r == COPY_DONE;
 
@@ -311,9 +311,9 @@ give_back (struct copy *c, uint64_t run, uint64_t extent,
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
     ok &= !c->used[m] || (pull.watched[m] && lives[m] == pull.lives[m]);
   if (ok && run == member_join_run (server.member) && !note_bad (c, extent)) {
-    fetch_blame (&c->fault, pull.order ? pull.order->member : 0,
-                 "so many places of it have no copy that can be read that its "
-                 "list of bad ranges is full; write them anew from a backup");
+    fetch_blame (&c->fault, o->member, "there is no room in its list of bad "
+                 "ranges for what no copy can be read of; write these places "
+                 "anew from a backup");
     r = COPY_FAULT;
     ok = false;
   }
@@ -323,6 +323,7 @@ give_back (struct copy *c, uint64_t run, uint64_t extent,
     for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
       pull.used[m] |= c->used[m];
     faults_clear (c->used);
+    pull.fault[o->member][0] = '\0';
     atomic_store (&server.written, true);
     load_count (&server.counters.write_bytes, c->bytes);
   }
@@ -362,7 +363,7 @@ copy_one (struct copy *c, uint64_t extent)
   pthread_mutex_unlock (&server.lock);
   r = copy_extent (c, o, extent, &error);
   pthread_mutex_lock (&server.lock);
-  r = give_back (c, run, extent, lives, r);
+  r = give_back (c, o, run, extent, lives, r);
   if (r == COPY_BROKEN) {
     pthread_mutex_unlock (&server.lock);
     server_fail (error, "writing failed");

@@ -2,9 +2,9 @@
 
 Topology: a raid-1 devcluster; any block of a member's disk can be made
           unreadable.
-Cause: a block of the only good copy can't be read while the other member is
-       rebuilt, which has older data there; or none of two copies can, when the
-       array is attached after a kill of its process.
+Cause: a block, or very many, of the only good copy can't be read while the
+       other member is rebuilt, which has older data there; or none of two copies
+       can, when the array is attached after a kill of its process.
 Pass:  that block is EIO until it is written as a whole, whatever is started
        again or rebuilt; all that is beside it is read; the list of such blocks
        is on the disks, does not grow by rebuilding one member from the other, and
@@ -16,10 +16,10 @@ import random
 import nbd
 import pytest
 
-from arraystate import wait_clean, wait_in_sync, wait_state
+from arraystate import members, wait_clean, wait_in_sync, wait_state
 from badspots import BLOCK, bad_blocks, bad_list, bad_spots, mend, spoil
 from weftctlproc import ctl  # noqa: F401
-from wefttest import eventually
+from wefttest import eventually, run
 
 UNIT = 64 << 10
 AT_ONCE = {"WEFT_ARRAY_ARGS": "takeover=true"}
@@ -93,6 +93,8 @@ def test_old_data_is_not_read(array, ctl, seed):
     assert "4 KiB of array a can't be read" in status["verdict"], status
     assert status["health"] == "error"
     assert str(bad) in w("array", "bad-ranges", "a")
+    assert f'weft_bad_bytes{{array="a"}} {BLOCK}\n' in \
+        run("curl", "-sf", c.admin + "/metrics").stdout
     # Also by a weftd that has just been started.
     c.kill("weftd")
     c.start("weftd")
@@ -194,3 +196,25 @@ def test_nothing_to_read_at_an_attach(array, seed):
     assert bad_list(c, 0) == bad_list(c, 1) == []
     eventually(lambda: c.get("/api/v1/arrays/a")["bad_bytes"] == 0)
     assert "can't be read" not in c.get("/api/v1/status")["verdict"]
+
+
+def test_no_room(array):
+    """More than the list can take: the member does not become in-sync, and says
+    why, until somebody has written the places anew."""
+    c = array
+    h = flushed_alone(c, 1)
+    spoil(c, 0, (0, 9 << 20))
+    c.start("m1")
+
+    def rebuild():
+        return c.get("/api/v1/arrays/a")["members"][1]["rebuild"] or {}
+    eventually(lambda: "no room in its list" in (rebuild().get("waits") or ""))
+    assert "no room in its list" in c.get("/api/v1/status")["verdict"]
+    assert members(c)[1]["state"] == "joining"
+    for at in range(0, 8 << 20, 1 << 20):
+        h.pwrite(b"2" * (1 << 20), at)
+    h.zero(1 << 20, 8 << 20)
+    mend(c, 0)  # what was written can be read
+    wait_in_sync(c)
+    is_all(h, b"2", [])
+    assert bad_list(c, 1) == []
