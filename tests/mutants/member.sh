@@ -133,3 +133,5 @@ mutant third-copy-asks-its-peers-once test-member-late member-join.c \
       j->phase == MEMBER_JOIN_GATHERING)'
 mutant joiner-clears-what-a-third-copy-lacks test-member-late member-join.c \
   'keep = third_lacks (m);' 'keep = false;'
+mutant bad-block-is-not-noted "sim-cluster test-member-bad" member-bad.c \
+  '      !bad_add (&m->bad, offset, length, reason))' '      false)'
