@@ -12,6 +12,7 @@ import nbd
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from badspots import bad_spots, spoil
 from wefttest import eventually
 
 
@@ -157,6 +158,27 @@ def test_a_killed_member_is_shown(cluster, page):
     assert p.stream() == "live"
     assert p.driver.title.startswith("(!")
     assert p.text("#log")
+
+
+def test_what_no_copy_can_be_read_of_is_shown(cluster, page, tmp_path):
+    c = cluster(layout="raid-1", members=2, size="16M",
+                env=bad_spots(tmp_path, {"WEFT_ARRAY_ARGS": "takeover=true"}))
+    p = page(c)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    h.pwrite(b"w" * 65536, 1 << 20)
+    h.flush()
+    eventually(lambda: p.facts("a")["Can't be read"].startswith("nothing"))
+    for m in 0, 1:
+        spoil(c, m, ((1 << 20) + 8192, 4096))
+    c.kill("array")
+    c.start("array")
+    eventually(lambda: "4096 bytes at 1056768" in p.facts("a")["Can't be read"])
+    eventually(lambda: "can't be read" in p.text("#verdict"))
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
+    h.pwrite(b"w" * 65536, 1 << 20)
+    eventually(lambda: p.facts("a")["Can't be read"].startswith("nothing"))
 
 
 def test_a_slow_member_is_shown(cluster, page):
