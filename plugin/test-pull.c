@@ -166,6 +166,24 @@ member_join_rest (struct member *m)
 }
 
 void
+member_bad_good (struct member *m, uint64_t offset, uint64_t length)
+{
+}
+
+bool
+member_bad_add (struct member *m, uint64_t offset, uint64_t length,
+                enum bad_reason reason)
+{
+  abort (); /* nothing is passed */
+}
+
+void
+fetch_blame (struct fetch_fault *fault, unsigned member, const char *fs, ...)
+{
+  abort ();
+}
+
+void
 member_join_copied (struct member *m, uint64_t run, uint64_t extent, bool ok)
 {
   assert (run == RUN);
