@@ -239,10 +239,12 @@ def format_fields(heading):
         sections("weft-format.5")[heading], re.MULTILINE)]
 
 
-@pytest.mark.parametrize("heading", ["Superblock", "Intent map"])
+@pytest.mark.parametrize("heading", ["Superblock", "Intent map",
+                                     "List of bad ranges"])
 def test_format_page_agrees_with_format_md(heading):
     in_page = [(offset, size) for offset, size, _ in format_fields(heading)]
-    magic = {"Superblock": "WEFTDISK", "Intent map": "WINT"}[heading]
+    magic = {"Superblock": "WEFTDISK", "Intent map": "WINT",
+             "List of bad ranges": "WBAD"}[heading]
     rows = (SOURCE / "docs/FORMAT.md").read_text().split(f"`{magic}`")[1]
     rest = re.findall(r"^\| (\d+) \| (\d+) \|", rows.split("\n\n")[0],
                       re.MULTILINE)
