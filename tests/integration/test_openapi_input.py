@@ -36,7 +36,8 @@ VALUES = [None, True, False, 0, 1, -1, 2, 3.5, 1 << 31, 1 << 40, I63, -I63, "",
 BODIES = [
     ("POST", f"/api/v1/disks/{NOBODY}/heartbeat",
      {"instance": "cafe", "node": "n7", "uri": "nbd://127.0.0.1:10810",
-      "path": "/dev/sdb", "size": 1 << 30, "data_bytes": 1 << 29,
+      "path": "/dev/sdb", "cache": "none", "size": 1 << 30,
+      "data_bytes": 1 << 29,
       "cluster": NOBODY, "array": NOBODY, "position": 1, "layout": "raid-x",
       "dup": "async-client", "n": 2, "groups": 2, "unit": 65536,
       "member_bytes": 1 << 20, "states": ["in-sync"] * 4, "min_epoch": 1,
@@ -62,9 +63,10 @@ BODIES = [
     ("POST", "/api/v1/imports",
      {"name": "a", "array": NOBODY, "without": [1]}),
     ("POST", "/api/v1/arrays/none/sessions",
-     {**ATTACH, "takeover": False}),
+     {**ATTACH, "takeover": False, "ended": "0123456789abcdef"}),
     ("POST", "/api/v1/sessions/0123456789abcdef/heartbeat",
-     {"instance": "cafe", "epoch": 1, "uri": "nbd://127.0.0.1:10809",
+     {"instance": "cafe", "process": "none", "epoch": 1,
+      "uri": "nbd://127.0.0.1:10809",
       "prepared": 1,
       "stats": {**{name: {"sum_us": 1, "counts": [1, 2]}
                    if name.endswith("_latency") else 1
