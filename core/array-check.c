@@ -111,7 +111,7 @@ check_request (const struct array *a, const struct req *q, unsigned places[])
     assert (q->range < a->ranges_count && a->ranges[q->range].req == q);
   else
     assert (q->blockers == 0);
-  assert (q->busy || q->blockers > 0 || pieces > parked);
+  assert (q->busy || q->blockers > 0 || pieces > parked || q->wrote_ns);
 }
 
 void

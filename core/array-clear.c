@@ -19,6 +19,9 @@
  *   shift     recent becomes rested; but what is in flight right now is
  *             recent still.
  *
+ * And what is rested is covered by rounds (array-round.c), so that the disk of a
+ * member of which an old copy is put back finds its bits, or is told.
+ *
  * Nothing is cleared while a member is lost or not in-sync: what it misses is
  * found by these bits.  Nor when a member has come back without what was
  * written to it and not flushed: its other copies may differ until the array is
@@ -180,6 +183,7 @@ shift (struct array *a)
   const struct aio *x;
   bool any = false;
 
+  a->clear.round = a->round.target;
   for (unsigned i = 0; i < a->layout->members; i++) {
     struct clear_member *m = &a->member[i].clear;
 
@@ -332,6 +336,8 @@ clear_tick (struct array *a)
     rest (a);
   else if (!rested)
     shift (a);
+  else if (!round_covers (a, c->round))
+    c->at_ns = a->now_ns + ROUND_MS * NS_PER_MS;
   else if (c->covered)
     ask_all (a);
   else {

@@ -6,7 +6,8 @@
  * that began after those writes were answered.  Several FLUSHes share one
  * that began late enough.  `event` counts the answers to writes: a member's
  * `written` is the event of its last one, and a flush that starts at an event
- * covers all up to there.
+ * covers all up to there.  And a round is to be complete that began no earlier than
+ * a moment before these writes (array-round.c).
  *
  * A FLUSH fails when what it speaks for may be gone, as of a disk whose cache was
  * lost.  As with fsync on Linux, everybody who has written any of it is told by a
@@ -123,6 +124,10 @@ static void
 begin_sync (struct array *a, struct req *q)
 {
   q->syncing = true;
+  if (q->r->flags & ARRAY_COVER) {
+    q->cover = a->round.target;
+    round_hurry (a, q->cover);
+  }
   q->need = array_alloc (a->layout->members * sizeof q->need[0]);
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
@@ -185,7 +190,7 @@ flush_look (struct array *a)
         continue;
       begin_sync (a, q);
     }
-    if (synced (a, q)) {
+    if (synced (a, q) && !round_holds (a, q) && round_covers (a, q->cover)) {
       raise_to (&a->stable, q->begun);
       if (q->failed)
         tell_failure (a, q);

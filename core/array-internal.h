@@ -81,12 +81,15 @@ struct req {
   unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
   int error;
   bool busy; /* a FLUSH or EXTENTS: not finished */
+  uint64_t wrote_ns; /* the last write that it stands for, if a round may have to
+                        begin after that; 0: not looked yet */
 
   /* ARRAY_FLUSH */
   uint64_t mark;
   bool syncing, failed;
   uint64_t begun; /* a->event as of its beginning */
   uint64_t shift; /* a->clear.shifts as of its beginning */
+  uint64_t cover; /* rounds are to be complete up to there, too; 0: any */
   uint64_t *need; /* for each member: flushed up to there; 0: nothing */
 
   /* ARRAY_EXTENTS */
@@ -103,6 +106,7 @@ enum aio_for {
   FOR_EXTENTS,
   FOR_CLEAR,
   FOR_PROBE,
+  FOR_ROUND,
 };
 
 /* HELD: until a clear of the same extents is answered. */
@@ -123,7 +127,8 @@ struct aio {
   struct piece *pieces, **pieces_last;
   struct image_run *run;
   struct req *req;  /* FOR_EXTENTS */
-  uint64_t start;   /* FOR_FLUSH: the event after which it began */
+  uint64_t start;   /* FOR_FLUSH: the event after which it began; FOR_ROUND:
+                       the round */
   struct aio *next; /* in the free list */
 };
 TAILQ_HEAD (aio_queue, aio);
@@ -164,11 +169,24 @@ struct clear {
   uint64_t extent_bytes;
   unsigned chunks; /* of each member, at most */
   uint64_t shifts;
+  uint64_t round; /* that is to be complete before what is rested may fall */
   bool covered; /* a FLUSH that began since the last shift is done */
   bool settle;  /* bits of other sessions may fall with ours */
   bool never;   /* the copies may differ where bits stand: no more of it, and
                    one is not as good as another */
   struct array_request flush;
+};
+
+/* Rounds (array-round.c). */
+struct round {
+  bool on;
+  uint64_t begun;     /* the newest */
+  uint64_t begun_ns;  /* 0: by another session */
+  uint64_t complete;  /* the last that all have that count, ... */
+  uint64_t since_ns;  /* ... and its begun_ns */
+  uint64_t target;    /* they go on up to there; 0: nothing was written */
+  uint64_t wrote_ns;  /* the last write that was asked or answered */
+  uint64_t hurry;     /* up to there one begins as the last is complete */
 };
 
 /* How quick a member is (array-overdue.c). */
@@ -186,6 +204,8 @@ struct overdue {
 struct array_member {
   struct overdue overdue;
   struct clear_member clear;
+  uint64_t round;   /* that it has */
+  bool asked_round; /* to have a newer one */
   enum member_state state; /* as committed */
   bool lost;   /* there is no connection to it */
   bool told;   /* of its loss; or there is nothing to tell */
@@ -213,6 +233,7 @@ struct array_next {
   bool flushing;     /* they are ... */
   uint64_t start; /* ... and a flush that began at this event or later is to be
                      answered by all members */
+  uint64_t round; /* is to be complete, where one becomes in-sync */
   bool told;         /* NOTICE_PREPARED */
   /* It was to be in-sync by an older change that we were prepared for, too: that
    * may be committed, and we not have heard of it.
@@ -270,6 +291,7 @@ struct array {
 
   struct piece_queue ready, space, stalled;
   struct clear clear;
+  struct round round;
   struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
                                                   member that was lost since */
   uint64_t overdue_look_ns; /* when time-outs are predicted again */
@@ -410,6 +432,23 @@ void clear_answered (struct array *a, struct aio *x, bool ok);
 void clear_joined (struct array *a, unsigned member);
 /* Members are lost or are back. */
 void clear_states (struct array *a);
+
+/* array-round.c: rounds. */
+void round_init (struct array *a);
+/* Something is written, or was. */
+void round_touch (struct array *a);
+/* What is written now is covered when rounds up to a->round.target are complete:
+ * are they, up to this one?
+ */
+bool round_covers (const struct array *a, uint64_t target);
+/* Not to wait for the clock before that. */
+void round_hurry (struct array *a, uint64_t target);
+/* Must this request, which promises that something is stable, wait for a round? */
+bool round_holds (const struct array *a, struct req *q);
+void round_look (struct array *a);
+void round_answered (struct array *a, struct aio *x, bool ok);
+void round_tick (struct array *a);
+uint64_t round_deadline (const struct array *a);
 
 /* array-io.c: requests to members. */
 struct aio *aio_new (struct array *a, enum aio_for purpose,

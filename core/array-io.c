@@ -82,6 +82,8 @@ aio_send (struct array *a, struct aio *x)
   x->place = AIO_OUT;
   TAILQ_INSERT_TAIL (&a->out, x, link);
   clear_touch (a, x);
+  if (aio_writes (x))
+    round_touch (a);
 }
 
 void
@@ -338,6 +340,7 @@ aio_finish (struct array *a, struct aio *x, int error)
     if (!(io->flags & ARRAY_FUA))
       m->loose = a->event;
     clear_touch (a, x);
+    round_touch (a);
   }
   switch (x->purpose) {
   case FOR_PIECES:
@@ -358,6 +361,9 @@ aio_finish (struct array *a, struct aio *x, int error)
     break;
   case FOR_PROBE:
     free (x->io.buf);
+    break;
+  case FOR_ROUND:
+    round_answered (a, x, error == 0);
     break;
   }
   aio_free (a, x);

@@ -7,6 +7,7 @@
  *
  *   prepared  it counts: every write and FLUSH from now on needs it;
  *   drained   the images that were accepted before are written;
+ *   covered   what was written before is, by rounds (array-round.c);
  *   flushed   all of its peers too, none of which is lost: what it has copied
  *             from them is theirs, and stable: NOTICE_PREPARED;
  *   commit    it is read.
@@ -63,6 +64,22 @@ join_prepare (struct array *a, uint64_t epoch,
   join_release (a); /* what an older change held */
 }
 
+/* What a joiner has copied is to be covered before it is in-sync.  But no round can
+ * end while one is lost that counts until it goes.
+ */
+static uint64_t
+rounds_wanted (const struct array *a)
+{
+  uint64_t round = 0;
+
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (member_counts (a, i) && !state_takes_part (a->next.states[i]))
+      return 0;
+    else if (!member_in_sync (a, i) && a->next.states[i] == MEMBER_IN_SYNC)
+      round = a->round.target;
+  return round;
+}
+
 void
 join_again (struct array *a)
 {
@@ -71,6 +88,8 @@ join_again (struct array *a)
   images_fire (a->images);
   a->next.sequence = images_sequence (a->images);
   a->next.flushing = false;
+  a->next.round = rounds_wanted (a);
+  round_hurry (a, a->next.round);
   a->look = true;
 }
 
@@ -92,7 +111,9 @@ drained (const struct array *a)
   return true;
 }
 
-/* Is it stable what these members have?  All of it, whoever has written it. */
+/* Is it stable what these members have?  All of it, whoever has written it.  And
+ * have they the last round?
+ */
 static bool
 flushed (struct array *a)
 {
@@ -106,7 +127,8 @@ flushed (struct array *a)
 
     if (!stays (a, i))
       continue;
-    all &= !m->lost && m->flushed >= a->next.start;
+    all &= !m->lost && m->flushed >= a->next.start
+           && m->round >= a->round.begun;
     if (!m->lost && m->flushed < a->next.start && !m->flush)
       flush_start (a, i);
   }
@@ -121,7 +143,8 @@ join_look (struct array *a)
   if (!a->next.epoch || a->next.told || a->stopped)
     return;
   if (!a->config.readonly
-      && ((!a->next.flushing && !drained (a)) || !flushed (a)))
+      && ((!a->next.flushing && !drained (a)) || !flushed (a)
+          || !round_covers (a, a->next.round)))
     return;
   a->next.told = true;
   notice = notice_new (a, NOTICE_PREPARED, 0);

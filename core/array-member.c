@@ -77,6 +77,8 @@ member_lose (struct array *a, unsigned member)
   struct array_member *m = &a->member[member];
 
   m->lost = true;
+  if (m->state != MEMBER_IN_SYNC)
+    m->round = 0; /* it joins anew, and forgets it */
   m->told = m->fresh = false;
   a->degraded = true;
   sort_images (a, member);
@@ -140,6 +142,8 @@ member_count (struct array *a)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)
       m->written = m->loose = ++a->event;
+    if (!m->counts || !counted)
+      m->round = 0;
     a->degraded |= !member_readable (a, i);
     sort_images (a, i);
   }

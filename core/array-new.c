@@ -133,6 +133,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   clear_init (a);
   overdue_init (a);
   member_count (a);
+  round_init (a);
   member_loss (a);
   return a;
 }

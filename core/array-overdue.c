@@ -127,7 +127,8 @@ overdue_answered (struct array *a, const struct aio *x, int error)
   o->waiting--;
   o->quiet_ns = a->now_ns;
   o->probe = NULL;
-  if (x->purpose == FOR_PROBE || error || x->io.kind == IO_FLUSH)
+  if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND || error
+      || x->io.kind == IO_FLUSH)
     return;
   timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
   latency_add (&a->stats.member[x->io.member].service,

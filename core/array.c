@@ -5,7 +5,8 @@
  * life, array-io.c what is asked of a member, images.c the image buffer.
  * array-read.c, array-flush.c and array-extents.c are the other requests,
  * array-member.c what a failure and a new epoch change, array-join.c how a
- * member joins, array-clear.c how intent bits fall again.
+ * member joins, array-clear.c how intent bits fall again, array-round.c how an old
+ * copy of a member's disk is told.
  *
  * Words: a *request* (struct req) is what the client asked.  A *piece* is its
  * part within one stripe unit.  An *io* (struct aio) is asked of a member; it
@@ -234,7 +235,9 @@ req_run (struct array *a, struct req *q)
     return;
   plan (a, q);
   if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length)
-      && !once_more (a, q))
+      && !once_more (a, q)
+      && !(request_writes (q->r) && q->r->flags & ARRAY_FUA
+           && round_holds (a, q)))
     req_done (a, q);
 }
 
@@ -273,6 +276,7 @@ pump (struct array *a)
     aio_images (a);
     if (a->look) {
       a->look = false;
+      round_look (a);
       flush_look (a);
       join_look (a);
     }
@@ -366,6 +370,7 @@ array_tick (struct array *a, uint64_t now_ns)
       && a->idle_since_ns + IDLE_NS <= a->now_ns)
     images_fire (a->images);
   clear_tick (a);
+  round_tick (a);
   pump (a);
 }
 
@@ -426,8 +431,11 @@ array_settled (struct array *a, unsigned member, uint64_t offset,
     return;
   if (length > a->layout->member_bytes - offset)
     length = a->layout->member_bytes - offset;
-  if (length > 0)
+  if (length > 0) {
     clear_touch_range (a, member, offset, length);
+    round_touch (a);
+    pump (a);
+  }
 }
 
 static void
@@ -510,7 +518,8 @@ uint64_t
 array_deadline (const struct array *a)
 {
   uint64_t at[] = { images_deadline (a->images), clear_deadline (a),
-                    overdue_deadline (a), join_deadline (a), UINT64_MAX };
+                    overdue_deadline (a), join_deadline (a), UINT64_MAX,
+                    round_deadline (a) };
   uint64_t first = UINT64_MAX;
 
   if (a->stopped)

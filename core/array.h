@@ -56,6 +56,10 @@ struct array_config {
   uint64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
+  bool rounds;               /* members keep rounds: they have batch doors, and
+                                are weftd's */
+  uint64_t round;            /* the highest that is known, ... */
+  uint64_t member_round[ARRAY_MEMBERS_MAX]; /* ... and each in-sync member's */
   uint64_t extent_bytes; /* of a member, for an intent bit; 0: EXTENT_BYTES.
                             Less only in tests. */
 };
@@ -74,6 +78,8 @@ enum array_op {
 enum array_flags {
   ARRAY_FUA = 1,
   ARRAY_MAY_TRIM = 2, /* a zero may give storage back */
+  ARRAY_COVER = 4,    /* FLUSH: and what it stands for is covered by rounds, so
+                         that all intent bits may fall */
 };
 
 struct array_extent {
@@ -96,6 +102,8 @@ struct array_request {
   uint64_t offset, length; /* within the array; the engine checks */
   void *buf;               /* READ: filled; WRITE: read */
   void *owner;             /* the caller's own */
+  unsigned prefer; /* READ within one stripe unit: 1 + the copy that is to be read
+                      if it can be; 0: any */
 
   /* Out: */
   int error;               /* 0 or an errno */
@@ -265,6 +273,9 @@ void array_stop (struct array *a, int error, uint64_t now_ns);
 struct array_io *array_next_io (struct array *a);
 struct array_request *array_next_done (struct array *a);
 bool array_next_notice (struct array *a, struct array_notice *notice);
+
+/* The last round that is complete; 0: none. */
+uint64_t array_round (const struct array *a);
 
 /* When array_tick wants to be called at the latest; UINT64_MAX: no need. */
 uint64_t array_deadline (const struct array *a);

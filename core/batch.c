@@ -124,12 +124,16 @@ check_record (const uint8_t *r, uint64_t data_bytes, uint64_t *payload)
   uint64_t offset = get_le64 (r + RECORD_AT_OFFSET);
   uint64_t length = get_le64 (r + RECORD_AT_LENGTH);
 
-  if (kind < BATCH_WRITE || (kind > BATCH_SETTLE && kind != BATCH_BAD))
+  if (kind < BATCH_WRITE || kind > BATCH_BAD)
     return "the batch has a record of a kind that this member does not know";
   if (memcmp (r + RECORD_AT_KIND + 1, zero, sizeof zero) != 0)
     return "the batch has a record whose unused bytes are not zero";
   if (length == 0)
     return "the batch has a record without length";
+  if (kind == BATCH_ROUND)
+    return offset || length > EPOCH_MAX
+             ? "the batch has a round whose number is out of range"
+             : NULL;
   if (offset > data_bytes || length > data_bytes - offset)
     return "the batch has a record beyond the end of the member";
   if (kind == BATCH_WRITE) {

@@ -21,15 +21,24 @@ enum batch_kind {
   BATCH_CLEAR = 4, /* clear the session's intent bits of these extents */
   BATCH_SETTLE = 5, /* clear also what other sessions have left: the copies of
                        these extents were made equal, and are stable */
+  BATCH_ROUND = 6, /* `length` is the number of a round: the disk is to say that
+                      it has seen it */
   BATCH_BAD = 7, /* no copy of it can be read: it is not read before it is
                     written again (bad.h) */
 };
 
-/* Does a record of this kind change data, not just intent bits? */
+/* Does a record of this kind change data, not just intent bits or the round? */
 static inline int
 batch_changes_data (enum batch_kind kind)
 {
   return kind <= BATCH_TRIM;
+}
+
+/* Does it lower intent bits? */
+static inline int
+batch_clears (enum batch_kind kind)
+{
+  return kind == BATCH_CLEAR || kind == BATCH_SETTLE;
 }
 
 struct batch_record {

@@ -57,7 +57,7 @@ cluster_array_unlink (struct cluster *c, struct cluster_array *a,
 
   a->disk[member] = NULL;
   d->array = NULL;
-  d->took_place = d->old_copy = false;
+  d->took_place = d->old_copy = d->served = false;
   d->told = false;
   d->rec.sequence = 0;
   memset (&d->join, 0, sizeof d->join);
@@ -75,6 +75,20 @@ uint64_t
 cluster_array_wanted_epoch (const struct cluster_array *a)
 {
   return a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
+}
+
+void
+cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
+                           uint64_t round)
+{
+  if (round > a->rec.round)
+    a->rec.round = round; /* also where it is not stored yet */
+  if (a->rec.round == a->stored_round ||
+      (a->stored_live_ms && c->live_ms - a->stored_live_ms < SEQUENCE_MS))
+    return;
+  a->stored_round = a->rec.round;
+  a->stored_live_ms = c->live_ms;
+  cluster_put_array (c, a);
 }
 
 /* ---- Planning and creating. ---- */

@@ -293,9 +293,10 @@ take_self (struct cluster *c, struct cluster_disk *d,
     cluster_rebuild_reset (c, a, d->position);
   }
   else if (cluster_uuid_is_zero (hb->array) &&
-           (d->rec.sequence || m->confirmed != confirmed)) {
+           (d->rec.sequence || m->confirmed != confirmed || m->round)) {
     d->rec.sequence = d->stored_sequence = 0;
     m->confirmed = confirmed;
+    m->round = 0;
     cluster_put_disk (c, d);
     cluster_put_array (c, a);
   }
@@ -328,6 +329,7 @@ take_state (struct cluster_disk *d, const struct cluster *c,
   }
   d->contested_live_ms = 0;
   d->min_epoch = hb->min_epoch;
+  d->round = hb->round;
   d->states_epoch = hb->states_epoch;
   d->generation = hb->generation;
   d->dirty_extents = hb->dirty_extents;
@@ -403,12 +405,17 @@ take (struct cluster *c, struct cluster_disk *d,
                  restarted ? "was started again" : "is heard of again");
   if (restarted || !d->heard)
     d->told = false;
+  if (restarted)
+    d->served = false;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);
   cluster_text_copy (d->instance, sizeof d->instance, hb->instance);
   cluster_text_copy (d->cache, sizeof d->cache, hb->failed ? "" : hb->cache);
   if (hb->failed)
     stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");
   take_state (d, c, hb, took);
+  if (took && !d->old_copy &&
+      d->array->rec.member[d->position].state == MEMBER_IN_SYNC)
+    cluster_array_heard_round (c, d->array, hb->round);
   if (!known_to_writer (c, d))
     cluster_disk_meet (c, d);
   if (hb->has_load)
@@ -447,6 +454,7 @@ same_order (const struct cluster_join_order *a,
   uint64_t apart = a->rate > b->rate ? a->rate - b->rate : b->rate - a->rate;
 
   return a->epoch == b->epoch && a->paused == b->paused &&
+         a->round == b->round &&
          (a->rate == 0) == (b->rate == 0) && apart <= a->rate / 10 &&
          memcmp (a->source, b->source, sizeof a->source) == 0;
 }
@@ -503,6 +511,10 @@ whole (struct cluster *c, uint64_t op, const struct cluster_disk *d,
   }
   *all = *d->said;
   memcpy (all, hb, offsetof (struct cluster_disk_heartbeat, uri));
+  if (all->sequence == 0) {
+    all->sequence = d->said->sequence;
+    all->round = d->said->round;
+  }
   return all;
 }
 

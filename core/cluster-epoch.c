@@ -243,9 +243,13 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                    ? (c->wall_ms - member->since_wall_ms) / 1000
                    : 0,
                  a->rec.member_bytes >> 20);
+  if (state == MEMBER_IN_SYNC)
+    cluster_array_heard_round (c, a, a->disk[m]->round);
   if (member->state == MEMBER_JOINING)
     cluster_job_rebuilt (c, a, m, state);
   member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;
+  member->round
+    = state == MEMBER_OUT && member->state == MEMBER_IN_SYNC ? a->rec.round : 0;
   member->state = state;
   member->since_wall_ms = c->wall_ms;
   if (state == MEMBER_IN_SYNC) {
@@ -299,6 +303,7 @@ commit (struct cluster *c, struct cluster_array *a)
       if (!cluster_epoch_waits_for (a, m))
         member->confirmed = change->epoch;
       member->fence = change->epoch;
+      a->known[m] = a->disk[m]->served;
     }
     if (change->states[m] == MEMBER_OUT ||
         (change->confirm[m] && !cluster_disk_kept (a->disk[m])))
@@ -362,6 +367,22 @@ stay_instead (struct cluster *c, struct cluster_array *a)
   cluster_epoch_stay (c, a, confirm);
 }
 
+/* All have spoken, and nobody is behind by more than is right?  An attach does
+ * without those who are.
+ */
+static bool
+old_copies (struct cluster *c, struct cluster_array *a)
+{
+  struct waiting *w;
+
+  if (!cluster_admit_judge (c, a, false))
+    return false;
+  TAILQ_FOREACH (w, &c->waitings, link)
+    if (w->kind == WAIT_ATTACH && w->array == a)
+      w->deadline_ms = c->now_ms;
+  return true;
+}
+
 void
 cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 {
@@ -385,7 +406,8 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
   TAILQ_FOREACH (s, &c->sessions, link)
     if (cluster_epoch_waits_for_session (a, s))
       return;
-  commit (c, a);
+  if (!old_copies (c, a))
+    commit (c, a);
 }
 
 /* ---- What time brings. ---- */

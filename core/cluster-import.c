@@ -96,6 +96,7 @@ struct plan {
   const struct cluster_disk_heartbeat *found[ARRAY_MEMBERS_MAX];
   const struct cluster_disk_heartbeat *newest; /* whose states count */
   uint64_t epoch, generation; /* the highest that any has seen */
+  uint64_t round;             /* and of those that are in-sync */
   enum member_state state[ARRAY_MEMBERS_MAX];
   struct layout layout;
 };
@@ -234,6 +235,29 @@ check_members (const struct cluster *c, struct plan *plan,
   return 0;
 }
 
+/* One that is two rounds behind another is an old copy of its disk: the array does
+ * without it if it can, the oldest first.
+ */
+static void
+leave_behind (struct plan *plan, bool out[])
+{
+  int oldest;
+
+  do {
+    oldest = -1;
+    for (unsigned m = 0; m < plan->layout.members; m++)
+      if (!out[m] && plan->found[m]->round + 2 <= plan->round &&
+          (oldest < 0 || plan->found[m]->round < plan->found[oldest]->round)) {
+        out[m] = true;
+        if (layout_loss (&plan->layout, out, NULL) == 0)
+          oldest = (int) m;
+        out[m] = false;
+      }
+    if (oldest >= 0)
+      out[oldest] = true;
+  } while (oldest >= 0);
+}
+
 /* One that has not heard of the newest epoch may be an old copy of its disk: the
  * array does without it if it can, the oldest first.
  */
@@ -283,8 +307,13 @@ decide_states (const struct cluster_import *import, struct plan *plan,
     out[m] = !in_sync || plan->found[m] == NULL;
   }
   lost = layout_loss (&plan->layout, out, NULL);
-  if (lost == 0)
+  for (unsigned m = 0; m < plan->layout.members; m++)
+    if (!out[m])
+      plan->round = highest (plan->round, plan->found[m]->round);
+  if (lost == 0) {
+    leave_behind (plan, out);
     leave_stale (plan, out);
+  }
   for (unsigned m = 0; m < plan->layout.members; m++)
     plan->state[m] = out[m] ? MEMBER_OUT : MEMBER_IN_SYNC;
   if (lost == 0)
@@ -368,6 +397,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
   r->member_bytes = a->layout.member_bytes;
   r->ready = true;
   r->epoch = plan->epoch + 1;
+  r->round = plan->round;
   r->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &r->member[m];
@@ -383,6 +413,15 @@ make_array (struct cluster *c, const struct cluster_input *in,
                 plan->found[m]
                   ? "it was not surely in-sync when the array was imported"
                   : MISSING_AT_IMPORT);
+    else if (plan->found[m]->round + 2 <= plan->round) {
+      cluster_disk_find (c, member->disk)->served = true; /* as it is, then */
+      cluster_log (c, CLUSTER_WARNING, "array", r->name,
+                   "Member %u of array %s (%.200s of node %s) is an old copy of "
+                   "its disk, and has the only copy of some data: it has seen "
+                   "round %" PRIu64 ", and others have seen round %" PRIu64 ".",
+                   m, r->name, plan->found[m]->path, plan->found[m]->node,
+                   plan->found[m]->round, plan->round);
+    }
     else if (plan->found[m]->states_epoch < plan->newest->states_epoch)
       cluster_log (c, CLUSTER_WARNING, "array", r->name,
                    "Member %u of array %s (%.200s of node %s) had heard of "

@@ -43,7 +43,7 @@
 #define SESSIONS_MAX 4096
 #define NODES_MAX 4096
 #define FOREIGNS_MAX 256
-/* How far a disk's superblock is, is stored so often at most. */
+/* How far a disk's superblock is, or an array's rounds, is stored so often at most. */
 #define SEQUENCE_MS 10000
 
 enum waiting_kind {
@@ -186,6 +186,13 @@ void cluster_admit_others (struct cluster *c, struct cluster_disk *d);
  */
 bool cluster_admit_old (const struct cluster_disk *d,
                         const struct cluster_disk_heartbeat *hb);
+/* Has its disk missed more rounds than a member can? */
+bool cluster_admit_behind (const struct cluster_disk *d, uint64_t round);
+/* Nobody can say how far the array was before all have spoken: find old copies that
+ * were taken in before.  True: there was one, and its process is unknown again.
+ * all: also of members that confirm nothing in the change under way.
+ */
+bool cluster_admit_judge (struct cluster *c, struct cluster_array *a, bool all);
 /* What there is to do about the last copy's. */
 #define OLD_COPY_WAY                                                           \
   "put the right disk back; if that is gone for good, delete the array, or "   \
@@ -241,6 +248,9 @@ void cluster_array_unlink (struct cluster *c, struct cluster_array *a,
                            unsigned member);
 /* The epoch that members are to know: a PREPARED one is never taken back. */
 uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
+/* Somebody who is to know says that a round of its writing has been begun. */
+void cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
+                                uint64_t round);
 /* A member took its place, came, went or changed: see what follows. */
 void cluster_array_moved (struct cluster *c, struct cluster_array *a);
 

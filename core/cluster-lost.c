@@ -301,7 +301,8 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
 
 void
 cluster_session_lost (struct cluster *c, const struct cluster_input *in,
-                      uint64_t id, unsigned member, const char *reason)
+                      uint64_t id, unsigned member, uint64_t round,
+                      const char *reason)
 {
   struct cluster_session *s;
   struct cluster_array *a;
@@ -312,6 +313,8 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
   if (s && !cluster_refuse_read_only (c, in->op)) {
     s->last_live_ms = c->live_ms;
     a = cluster_array_by_uuid (c, s->rec.array);
+    if (s->rec.writable)
+      cluster_array_heard_round (c, a, round);
     if (member < a->layout.members)
       lost (c, in->op, s, a, member, reason);
     else {

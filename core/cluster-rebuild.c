@@ -18,6 +18,7 @@
 
 #include <config.h>
 
+#include <inttypes.h>
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -192,6 +193,7 @@ reset (struct cluster *c, struct cluster_array *a, unsigned m)
     return;
   if (d->blank) {
     member->reset = member->partly = false;
+    member->round = 0;
     cluster_put_array (c, a);
   }
   else if (cluster_uuid_is_zero (d->rec.release)) {
@@ -230,6 +232,23 @@ cluster_rebuild_writer_well (const struct cluster *c,
   return true;
 }
 
+/* A joiner's own bits have fallen as it copied.  Where nobody writes, who would go on
+ * with rounds, it has one more in the end than those that it may have copied from: so
+ * of a copy of their disks from before it is two ahead.  (But not of one of them.)
+ */
+static uint64_t
+round_at_end (const struct cluster *c, const struct cluster_array *a)
+{
+  bool all = true;
+
+  if (a->rec.round == 0 || cluster_array_writer (c, a))
+    return 0; /* there are none yet, or he goes on with them */
+  for (unsigned m = 0; m < a->layout.members; m++)
+    all &= a->rec.member[m].state != MEMBER_IN_SYNC ||
+           (a->disk[m]->heard && a->disk[m]->round >= a->rec.round);
+  return a->rec.round + all;
+}
+
 static void
 finish (struct cluster *c, struct cluster_array *a)
 {
@@ -242,6 +261,7 @@ finish (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     if (states[m] == MEMBER_JOINING && serves (a->disk[m]) &&
         cluster_rebuild_synced (a, m) && writer_sends (c, a, m) &&
+        a->disk[m]->round >= round_at_end (c, a) &&
         !cluster_disk_unmet (a->disk[m])) {
       states[m] = MEMBER_IN_SYNC;
       any = true;
@@ -250,6 +270,27 @@ finish (struct cluster *c, struct cluster_array *a)
     return;
   cluster_epoch_prepare (c, a, states, NULL, true);
   cluster_epoch_advance (c, a);
+}
+
+/* When its process spoke first, not all was known of the array's rounds, perhaps. */
+static bool
+turns_out_old (struct cluster *c, struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  if (a->rec.member[m].state != MEMBER_OUT || a->rec.member[m].reset ||
+      !serves (d) || !d->spoke || d->served ||
+      !cluster_admit_behind (d, d->round))
+    return false;
+  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+               "What disk %.200s of node %s serves as member %u of array %s is "
+               "an old copy of the disk: it has seen round %" PRIu64 " of the "
+               "array's writing, and round %" PRIu64 " was over when the member "
+               "went out.",
+               d->rec.path, d->rec.node, m, a->rec.name, d->round,
+               a->rec.member[m].round);
+  cluster_rebuild_reset (c, a, m);
+  return true;
 }
 
 static void
@@ -265,6 +306,8 @@ take_back (struct cluster *c, struct cluster_array *a)
     const struct cluster_member *member = &a->rec.member[m];
     struct cluster_disk *d = a->disk[m];
 
+    if (turns_out_old (c, a, m))
+      continue;
     if (member->state != MEMBER_OUT || member->held || member->reset ||
         !serves (d) || !d->spoke || c->live_ms < d->rejoin_live_ms)
       continue;
@@ -301,6 +344,7 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
   memset (order, 0, sizeof *order);
   order->epoch = r->fence;
   order->paused = r->paused;
+  order->round = round_at_end (c, a);
   order->rate = a->disk[member]->rate;
   if (r->ceiling && (order->rate == 0 || order->rate > r->ceiling))
     order->rate = r->ceiling;
@@ -480,6 +524,8 @@ cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
 {
   if (!a->rec.ready || c->read_only[0] || !known (a))
     return;
+  if (cluster_array_writer (c, a) == NULL && a->rec.change.epoch == 0)
+    cluster_admit_judge (c, a, true);
   leave_out (c, a);
   for (unsigned m = 0; m < a->layout.members && a->rec.change.epoch == 0; m++)
     notice (c, a, m);

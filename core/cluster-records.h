@@ -62,6 +62,8 @@ struct cluster_member {
   uint64_t confirmed;      /* the last that its disk did: one that says less is
                               an old copy of it.  CONFIRMED_BY_NONE: it is
                               blank, or was and has not joined yet */
+  uint64_t round;          /* out: the last that the array had when it went; a
+                              disk with less, by two, is an old copy of it */
   uint64_t since_wall_ms;  /* when it got this state */
   char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
   bool planned; /* it went out because somebody asked for that; else it was lost */
@@ -102,6 +104,7 @@ struct cluster_array_record {
   uint64_t unprepared; /* the last epoch in which a member went out though the
                           writer had not prepared himself: a reader that knows
                           none so late was passed over.  0: none since he did */
+  uint64_t round; /* of its writing: the highest that was heard */
   uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
                               long; 0: never */
   struct cluster_change change;

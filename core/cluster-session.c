@@ -215,6 +215,18 @@ cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
   return NULL;
 }
 
+/* What is written now, its members' processes have. */
+static void
+take_rounds (struct cluster *c, struct cluster_array *a,
+             const struct cluster_session_heartbeat *hb)
+{
+  cluster_array_heard_round (c, a, hb->round);
+  for (unsigned m = 0; m < a->layout.members && hb->epoch == a->rec.epoch; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->heard &&
+        !cluster_disk_unmet (a->disk[m]))
+      a->disk[m]->served = true;
+}
+
 static void
 take_heartbeat (struct cluster *c, struct cluster_session *s,
                 const struct cluster_session_heartbeat *hb)
@@ -241,6 +253,8 @@ take_heartbeat (struct cluster *c, struct cluster_session *s,
     take_stats (c, s, &hb->stats);
   else if (hb->same_stats && s->stats_ms != 0)
     take_stats (c, s, &s->stats);
+  if (s->rec.writable)
+    take_rounds (c, cluster_array_by_uuid (c, s->rec.array), hb);
   if (told)
     cluster_changed_session (c, s);
 }

@@ -101,6 +101,7 @@ struct cluster_join_order {
   uint64_t epoch; /* 0: nothing yet */
   bool paused;
   uint64_t rate; /* bytes a second; 0: as fast as it can */
+  uint64_t round; /* that it is to have at the end; 0: whoever writes says it */
   bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
 };
 
@@ -129,6 +130,9 @@ struct cluster_disk {
   uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
   bool took_place; /* it reports the array and position that it is to have */
   bool old_copy; /* what asks for its place is a copy of what it was once */
+  uint64_t round; /* that it says to have */
+  bool served; /* this process was in-sync when a writer was granted, or came to be
+                  so since: its disk is no old copy */
   struct cluster_join join; /* as it says, while it is joining */
   struct cluster_eta eta;
   bool spoke; /* has sent a heartbeat since it last went out */
@@ -162,6 +166,9 @@ struct cluster_array {
   struct cluster_array_record rec;
   struct layout layout;
   struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
+  bool known[ARRAY_MEMBERS_MAX]; /* members whose process had served before the
+                                    last writer was granted */
+  uint64_t stored_round, stored_live_ms; /* its round, last stored */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
   uint64_t prepared_live_ms; /* the last one */
   struct cluster_pace pace;
@@ -300,6 +307,7 @@ struct cluster_disk_heartbeat {
   bool same;
   uint64_t report; /* in the life of its instance; 0: it gives no numbers */
   uint64_t dirty_extents;
+  uint64_t sequence, round; /* sequence 0: as in the report, too */
   bool has_load;
   struct cluster_load load;
   uint64_t wait_ms;
@@ -313,7 +321,7 @@ struct cluster_disk_heartbeat {
   uint64_t size, data_bytes;
   uint8_t cluster[16], array[16]; /* zero: none */
   unsigned position;              /* when array is not zero */
-  uint64_t min_epoch, sequence, generation;
+  uint64_t min_epoch, generation;
   uint64_t states_epoch; /* of the member states it holds; 0: it does not say */
   /* The rest of what its superblock says of its array, for an import.
    * has_place: it says so.
@@ -356,6 +364,7 @@ struct cluster_session_heartbeat {
   uint64_t epoch;
   uint64_t prepared; /* see struct cluster_session */
   char process[CLUSTER_PROCESS_BYTES]; /* the same */
+  uint64_t round;    /* the last that is complete; 0: it does not say */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];
   bool same_stats; /* as in the heartbeat before */
@@ -406,7 +415,8 @@ void cluster_session_heartbeat (struct cluster *c,
                                 const struct cluster_input *in, uint64_t id,
                                 const struct cluster_session_heartbeat *hb);
 void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
-                           uint64_t id, unsigned member, const char *reason);
+                           uint64_t id, unsigned member, uint64_t round,
+                           const char *reason);
 void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                              uint64_t id);
 /* The same, when it is not the host itself that ends it.  by: who does, for

@@ -384,6 +384,21 @@ member_bad_report (struct member *m, struct member_pass *pass, uint64_t offset,
   return MEMBER_GO;
 }
 
+/* ---- Rounds ---- */
+
+enum member_verdict
+member_round (struct member *m, const struct member_pass *pass, uint64_t round,
+              struct member_refusal *refusal)
+{
+  const struct member_request none = { .count = 0 };
+
+  if (check_pass (m, pass, &none, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  if (m->next.round < round)
+    member_set_round (m, round);
+  return m->confirmed.round >= round ? MEMBER_GO : MEMBER_WAIT;
+}
+
 /* ---- Clears ---- */
 
 static bool

@@ -45,6 +45,7 @@ struct joining {
   enum member_join_phase phase;
   _Atomic uint64_t run;
   uint64_t order; /* join_epoch; 0: none yet, or not for this run */
+  uint64_t round; /* to be said once nothing is to do; 0: none */
   bool gathered;  /* the peers' bits are in `todo`, but not all are durable */
 
   /* In this run: not copied; copied since the last mark; copied before it.
@@ -139,6 +140,8 @@ void member_block_update (struct member *m, unsigned block);
 /* A bit of `wanted` was raised. */
 void member_block_raised (struct member *m, uint64_t extent);
 void member_drain_poll (struct member *m);
+/* The disk is to say this round. */
+void member_set_round (struct member *m, uint64_t round);
 
 /* member-bad.c */
 

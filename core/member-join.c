@@ -159,6 +159,8 @@ member_join_poll (struct member *m)
   if (j->phase == MEMBER_JOIN_COPYING && j->todo_count == 0 &&
       j->copied_count == 0 && j->marked_count == 0 && member_bad_settled (m))
     j->phase = MEMBER_JOIN_SYNCED;
+  if (j->phase == MEMBER_JOIN_SYNCED && m->next.round < j->round)
+    member_set_round (m, j->round);
 }
 
 enum member_join_phase

@@ -248,7 +248,7 @@ leave_place (struct member *m, struct superblock *sb)
   memset (sb->array, 0, 16);
   sb->position = sb->layout = sb->n = sb->groups = sb->unit = 0;
   sb->member_bytes = sb->dup = 0;
-  sb->states_epoch = 0;
+  sb->states_epoch = sb->round = 0;
   memset (sb->states, 0, sizeof sb->states);
   /* Whoever has a door open has it open to the old array. */
   if (sb->min_epoch <= sb->served_epoch)
@@ -277,6 +277,7 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   const char *no = NULL;
   bool release = !format_uuid_zero (sb.array) &&
                  memcmp (sb.array, d->release, 16) == 0;
+  uint64_t run = m->join.run;
   bool raised, foreign = !format_uuid_zero (sb.cluster) &&
                          memcmp (sb.cluster, d->cluster, 16) != 0;
 
@@ -319,13 +320,19 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   m->next = sb;
   atomic_store (&m->gate, sb.min_epoch);
   member_join_desire (m, raised, d->assigned ? d->join_epoch : 0);
+  m->join.round = m->joining ? d->join_round : 0;
+  /* Whatever it saw before: what others have written since is not here. */
+  if (m->joining && m->join.run != run && m->next.round)
+    member_set_round (m, 0);
   member_drain_poll (m);
   return true;
 }
 
 void
-member_touch (struct member *m)
+member_set_round (struct member *m, uint64_t round)
 {
+  superblock_upgrade (&m->next);
+  m->next.round = round;
   if (m->slots_wanted == 0)
     m->slots_wanted = 1;
 }
@@ -386,8 +393,8 @@ dirty_waits (struct member *m)
 
 /* The superblock to be written now, if any.  While requests of an older epoch
  * run still, the rest of what is wanted waits with min_epoch; only the epoch of
- * a door that is to open is noted meanwhile, and the place of the list of bad
- * ranges, for which one of them may wait.
+ * a door that is to open is noted meanwhile, and what one of these requests may wait
+ * for: the place of the list of bad ranges, and the round.
  */
 static bool
 compose_slot (struct member *m, struct superblock *sb)
@@ -399,11 +406,13 @@ compose_slot (struct member *m, struct superblock *sb)
     return true;
   }
   if (m->next.served_epoch == m->confirmed.served_epoch &&
-      m->next.bad_offset == m->confirmed.bad_offset)
+      m->next.bad_offset == m->confirmed.bad_offset &&
+      m->next.round <= m->confirmed.round)
     return false;
   *sb = m->confirmed;
   sb->served_epoch = m->next.served_epoch;
   sb->bad_offset = m->next.bad_offset;
+  sb->round = m->next.round;
   return true;
 }
 
@@ -535,6 +544,8 @@ member_check (const struct member *m)
   assert (m->slots_wanted <= 2);
   assert (m->bad_wanted <= 2 && m->bad_ranges == m->bad.count);
   assert (m->bad.count == 0 || m->next.bad_offset != 0);
+  assert (m->next.round == m->confirmed.round || m->slots_wanted > 0 ||
+          m->slot_flying || m->failed);
 
   for (uint64_t w = 0; w < map_words (&m->wanted); w++) {
     uint64_t held = m->orphans.word[w];

@@ -172,10 +172,14 @@ bool member_leave (struct member *m, struct member_request *r);
 void member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
                    uint64_t length, bool settled);
 
-/* The data was written since the last member_touch: the superblock is to be
- * written again, so that an old copy of the disk can be told from it.
+/* The disk is to say that it has seen this round of the array's writing, so that
+ * an old copy of it can be told.  GO: it does, durably.  WAIT: do actions, and ask
+ * again.  A request of the pass is under way.
  */
-void member_touch (struct member *m);
+enum member_verdict member_round (struct member *m,
+                                  const struct member_pass *pass,
+                                  uint64_t round,
+                                  struct member_refusal *refusal);
 
 /* ---- What weftd wants ---- */
 
@@ -196,6 +200,7 @@ struct member_desire {
   uint8_t states[ARRAY_MEMBERS_MAX];
   uint64_t join_epoch;   /* joining: the epoch since which every session sends
                             us its writes; 0: not yet */
+  uint64_t join_round;   /* where nobody writes: to be said when all is copied */
 };
 
 /* Make it so.  Epochs below a raised min_epoch are refused from now on; it is

@@ -105,7 +105,7 @@ apply_batch (const struct array_io *io)
   for (int i = 0; i < count; i++)
     if (r[i].kind == BATCH_WRITE)
       memcpy (members[io->member] + r[i].offset, r[i].payload, r[i].length);
-    else
+    else if (batch_changes_data (r[i].kind))
       memset (members[io->member] + r[i].offset, 0, r[i].length);
 }
 

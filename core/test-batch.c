@@ -199,6 +199,29 @@ test_limits (void)
          BATCH_RECORDS_MAX);
 }
 
+/* The number of a round has nothing to do with the size of the member. */
+static void
+test_round (void)
+{
+  struct batch_record r = { .kind = BATCH_ROUND, .length = EPOCH_MAX }, out;
+  uint8_t buf[16 + 24];
+  const char *why;
+
+  batch_encode (&r, 1, buf);
+  CHECK (batch_decode (buf, sizeof buf, 4096, &out, &why) == 1);
+  CHECK (out.kind == BATCH_ROUND && out.length == EPOCH_MAX);
+  CHECK (!batch_changes_data (out.kind) && !batch_clears (out.kind));
+  r.length++;
+  batch_encode (&r, 1, buf);
+  CHECK (batch_decode (buf, sizeof buf, 4096, &out, &why) == -1);
+  r.length = 0;
+  batch_encode (&r, 1, buf);
+  CHECK (batch_decode (buf, sizeof buf, 4096, &out, &why) == -1);
+  r.length = r.offset = 1;
+  batch_encode (&r, 1, buf);
+  CHECK (batch_decode (buf, sizeof buf, 4096, &out, &why) == -1);
+}
+
 int
 main (void)
 {
@@ -208,5 +231,6 @@ main (void)
   test_damage ();
   test_made_up ();
   test_limits ();
+  test_round ();
   return 0;
 }

@@ -88,7 +88,7 @@ lost (struct world *w, struct host *h, unsigned member)
   struct cluster_input in = input (w, h->op = ++w->next_op);
 
   h->answered = false;
-  cluster_session_lost (w->c, &in, h->session, member, "it is gone");
+  cluster_session_lost (w->c, &in, h->session, member, 0, "it is gone");
   pump (w);
   carry_out (w);
 }

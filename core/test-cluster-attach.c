@@ -236,19 +236,19 @@ test_reader (void)
   healthy (&w);
   attach_until_granted (&w, reader, "a");
   in = input (&w, ++w.next_op);
-  cluster_session_lost (w.c, &in, reader->session, 1, "no route");
+  cluster_session_lost (w.c, &in, reader->session, 1, 0, "no route");
   pump (&w);
   m = said (&w, in.op);
   expect_refused (&m, CLUSTER_CONFLICT, "in-use");
   in = input (&w, ++w.next_op);
-  cluster_session_lost (w.c, &in, reader->session, MEMBERS, "no such");
+  cluster_session_lost (w.c, &in, reader->session, MEMBERS, 0, "no such");
   pump (&w);
   m = said (&w, in.op);
   expect_refused (&m, CLUSTER_INVALID, "member");
   assert (strcmp (m.problem.field, "member") == 0);
   detach (&w, &w.host[0]);
   in = input (&w, ++w.next_op);
-  cluster_session_lost (w.c, &in, reader->session, 1, "no route");
+  cluster_session_lost (w.c, &in, reader->session, 1, 0, "no route");
   pump (&w);
   m = said (&w, in.op);
   expect_refused (&m, CLUSTER_CONFLICT, "in-use");
@@ -342,7 +342,7 @@ test_reader_silent (void)
   /* A report does not let it in. */
   before = lose_beside_silent_reader (&w);
   in = input (&w, ++w.next_op);
-  cluster_session_lost (w.c, &in, reader->session, 1, "no route");
+  cluster_session_lost (w.c, &in, reader->session, 1, 0, "no route");
   pump (&w);
   m = said (&w, in.op);
   expect_refused (&m, CLUSTER_CONFLICT, "starting");

@@ -296,7 +296,7 @@ test_reason (void)
     healthy (&w);
     cut_off (&w.disk[1]);
     in = input (&w, ++w.next_op);
-    cluster_session_lost (w.c, &in, w.host[0].session, 1, all[i].said);
+    cluster_session_lost (w.c, &in, w.host[0].session, 1, 0, all[i].said);
     pump (&w);
     reason = rec (&w)->member[1].reason;
     assert (strncmp (reason, "node ", 5) == 0 && strlen (reason) > n);

@@ -266,6 +266,7 @@ disk_beat (struct rig *r, struct fake_disk *d)
         .data_bytes = d->data_bytes, .position = d->position,
         .min_epoch = d->min_epoch, .generation = d->generation,
         .states_epoch = d->states_epoch, .sequence = d->sequence,
+        .round = d->round,
         .failed = d->failed, .wait_ms = 500, .join = d->join,
         .proven = r->proven,
         .has_place = !cluster_uuid_is_zero (d->array) };
@@ -297,7 +298,8 @@ static void
 host_beat (struct rig *r)
 {
   struct cluster_session_heartbeat hb
-    = { .epoch = r->epoch, .prepared = r->prepared, .wait_ms = 0,
+    = { .epoch = r->epoch, .prepared = r->prepared, .round = r->round,
+        .wait_ms = 0,
         .has_stats = r->busy };
   struct cluster_input in = input (r, r->beat_op = ++r->op);
 
@@ -322,6 +324,7 @@ round_of (struct rig *r)
     if (d->join.phase == CLUSTER_JOIN_COPYING && !d->stuck &&
         !d->order.paused && d->left-- == 0) {
       d->join.phase = CLUSTER_JOIN_SYNCED;
+      d->round = r->attached ? r->round : d->order.round;
       d->full = false;
       d->left = 0;
     }
@@ -444,7 +447,8 @@ report (struct rig *r, unsigned m)
 {
   struct cluster_input in = input (r, ++r->op);
 
-  cluster_session_lost (r->c, &in, r->session, m, "it is gone");
+  cluster_session_lost (r->c, &in, r->session, m, r->round,
+                        "it is gone");
   pump (r);
 }
 

@@ -25,6 +25,7 @@ struct fake_disk {
   uint8_t uuid[16], cluster[16], array[16];
   unsigned position;
   uint64_t min_epoch, generation, states_epoch, sequence, data_bytes;
+  uint64_t round;
   uint8_t states[ARRAY_MEMBERS_MAX];
   struct layout layout; /* of the array */
   char instance[16];
@@ -63,6 +64,7 @@ struct rig {
   char instance[16];
   bool attached;
   uint64_t attach_op, beat_op, session, epoch, prepared;
+  uint64_t round; /* that it says is complete, and gives to joiners */
   bool proven; /* disks speak for their nodes by certificates */
   bool lags; /* it does not take epochs in */
   bool busy; /* 400 reads a second, of 1 ms each */

@@ -434,7 +434,7 @@ test_verdicts (void)
   assert (strstr (text, "degraded") && strstr (text, "member 1"));
   /* The last copy is not left out: the array stops. */
   in = input (&w, ++w.next_op);
-  cluster_session_lost (w.c, &in, w.host[0].session, 2, "it is gone");
+  cluster_session_lost (w.c, &in, w.host[0].session, 2, 0, "it is gone");
   pump (&w);
   m = said (&w, in.op);
   expect_refused (&m, CLUSTER_CONFLICT, "last-copy");

@@ -41,6 +41,17 @@ open_door (uint64_t session, uint64_t e)
   return p;
 }
 
+/* What the disk says, as whoever starts it next would read it. */
+static struct superblock
+on_disk (void)
+{
+  struct superblock sb;
+  const char *why;
+
+  CHECK (superblock_newest (header, &sb, &why) >= 0);
+  return sb;
+}
+
 static enum member_verdict
 try_open (const char *name, int error, const char *text)
 {
@@ -426,7 +437,7 @@ scene_doors (void)
 
   /* Failed: nothing opens, nothing runs, no header is written. */
   r.count = 0;
-  member_touch (m);
+  CHECK (member_round (m, p, 1, &refusal) == MEMBER_WAIT);
   member_fail (m, EIO, "fsync of /dev/x failed");
   member_fail (m, ENOSPC, "later");
   CHECK (strstr (member_reason (m), "/dev/x") && member_failed (m));
@@ -436,6 +447,103 @@ scene_doors (void)
   try_open (name, EIO, "has failed");
   CHECK (do_actions (true) == 0);
   member_close (m, p);
+  member_free (m);
+}
+
+/* A round stands in both slots.  It is said when it is there, not before, and never less; while a fence
+ * drains, too, for a request that it waits for may be that.
+ */
+static void
+scene_round (void)
+{
+  struct member_refusal refusal;
+  struct member_request r = { .count = 0 };
+  struct member_pass *p, *next;
+
+  scene_start ();
+  p = open_door (1, 1);
+  CHECK (on_disk ().round == 0);
+  CHECK (member_round (m, p, 7, &refusal) == MEMBER_WAIT);
+  CHECK (member_confirmed (m)->round == 0);
+  do_actions (false);
+  CHECK (member_round (m, p, 7, &refusal) == MEMBER_GO);
+  CHECK (on_disk ().round == 7 && on_disk ().bad_offset == BAD_OFFSET);
+  CHECK (member_round (m, p, 8, &refusal) == MEMBER_WAIT);
+  CHECK (do_actions (false) == 2 && on_disk ().round == 8);
+  CHECK (member_round (m, p, 8, &refusal) == MEMBER_GO);
+  CHECK (member_round (m, p, 5, &refusal) == MEMBER_GO);
+  CHECK (do_actions (false) == 0 && on_disk ().round == 8);
+
+  /* A request runs, and the fence waits for it; the round does not. */
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
+  epoch = 2;
+  CHECK (member_round (m, p, 9, &refusal) == MEMBER_WAIT);
+  CHECK (desire (2, false));
+  CHECK (do_actions (false) > 0);
+  CHECK (on_disk ().round == 9 && member_confirmed (m)->min_epoch < 2);
+  CHECK (member_round (m, p, 9, &refusal) == MEMBER_REFUSE);
+  CHECK (member_leave (m, &r));
+  do_actions (false);
+  CHECK (member_confirmed (m)->min_epoch == 2);
+  next = open_door (2, 2);
+  CHECK (member_round (m, next, 9, &refusal) == MEMBER_GO);
+  member_close (m, p);
+  member_close (m, next);
+  member_free (m);
+
+  /* It stands through a restart, and falls with the place. */
+  start ();
+  CHECK (member_confirmed (m)->round == 9);
+  CHECK (desire (0, true));
+  do_actions (false);
+  CHECK (member_confirmed (m)->round == 0 && on_disk ().round == 0);
+  member_free (m);
+}
+
+static void
+desire_join (uint64_t join_epoch, uint64_t round)
+{
+  struct member_desire d = { .generation = generation, .min_epoch = epoch,
+                             .epoch = epoch, .join_epoch = join_epoch,
+                             .join_round = round };
+  char why[256];
+
+  memcpy (d.cluster, cluster, 16);
+  member_desire_place (&d, member_confirmed (m));
+  d.epoch = epoch;
+  d.states[2] = MEMBER_JOINING;
+  CHECK (member_desire (m, &d, why, sizeof why));
+  do_actions (false);
+}
+
+/* A joiner forgets its round, as what others write meanwhile is not here; and has the
+ * one of its order when nothing is to do, not before.
+ */
+static void
+scene_round_of_joiner (void)
+{
+  struct member_refusal refusal;
+  struct member_pass *p;
+  struct intents none;
+
+  scene_start ();
+  p = open_door (1, 1);
+  CHECK (member_round (m, p, 7, &refusal) == MEMBER_WAIT);
+  do_actions (false);
+  member_close (m, p);
+  epoch = 3;
+  desire_join (0, 0);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_WAITING);
+  CHECK (member_confirmed (m)->round == 0 && on_disk ().round == 0);
+  desire_join (3, 9);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
+  CHECK (on_disk ().round == 0);
+  CHECK (intents_init (&none, m->wanted.extents) == 0);
+  member_join_gathered (m, member_join_run (m), &none);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  do_actions (false);
+  CHECK (member_confirmed (m)->round == 9);
+  intents_free (&none);
   member_free (m);
 }
 
@@ -491,6 +599,8 @@ main (void)
   scene_stale_slot ();
   scene_release ();
   scene_doors ();
+  scene_round ();
+  scene_round_of_joiner ();
   scene_many_sessions ();
   return 0;
 }

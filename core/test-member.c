@@ -228,6 +228,21 @@ step_clear (void)
 }
 
 static void
+step_round (void)
+{
+  struct pass *p = &passes[test_random (PASSES)];
+  struct member_refusal refusal;
+  uint64_t r = m->next.round + test_random (3);
+  enum member_verdict v;
+
+  if (p->pass == NULL)
+    return;
+  v = member_round (m, p->pass, r, &refusal);
+  CHECK (v != MEMBER_GO || r <= member_confirmed (m)->round);
+  CHECK (v != MEMBER_REFUSE || member_failed (m) || p->epoch < m->gate);
+}
+
+static void
 step_action (bool lazy)
 {
   for (int i = 0; i < FLIGHTS; i++)
@@ -326,7 +341,7 @@ step (bool errors)
   case 79 ... 82: step_action (true); break;
   case 83 ... 94: step_finish (errors); break;
   case 95 ... 96: step_desire (); break;
-  case 97: member_touch (m); break;
+  case 97: step_round (); break;
   default:
     if (test_random (8) == 0)
       step_crash ();

@@ -220,12 +220,15 @@ make_array (struct peer **peers, struct array_config *config)
     .readonly = readonly,
     .batches = true,
     .epoch = map->epoch,
+    .rounds = map->session != NULL,
+    .round = map->round,
     .image_buffer_bytes = params.image_buffer_bytes,
     .image_age_ms = params.image_age_ms,
     .io_timeout_ms = params.io_timeout_ms,
   };
   for (m = 0; m < map->members; m++) {
     states[m] = static_states[m] = map->member[m].state;
+    config->member_round[m] = map->member[m].round;
     if (peers[m] && peers[m]->batch.nbd == NULL)
       config->batches = false;
   }

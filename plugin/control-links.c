@@ -420,6 +420,7 @@ report (struct control *c, unsigned m, unsigned timeout_ms)
   char path[128], name[NAME_BYTES_MAX + 1], reason[sizeof l->reason];
   bool first = !l->told;
   json_t *body, *reply = NULL;
+  uint64_t round;
   int status;
 
   strcpy (name, control_newest (c)->member[m].name);
@@ -431,9 +432,12 @@ report (struct control *c, unsigned m, unsigned timeout_ms)
     return;
   }
   snprintf (path, sizeof path, "/api/v1/sessions/%s/lost", c->session);
-  body = json_pack ("{s:i, s:s}", "member", (int) m, "reason", reason);
+  round = engine_round (c->engine);
+  body = json_pack ("{s:i, s:I, s:s}", "member", (int) m, "round",
+                    (json_int_t) round, "reason", reason);
   if (body == NULL) /* the reason is no UTF-8 */
-    body = json_pack ("{s:i, s:s}", "member", (int) m, "reason", "it failed");
+    body = json_pack ("{s:i, s:I, s:s}", "member", (int) m, "round",
+                      (json_int_t) round, "reason", "it failed");
   status = admin_call (c->reporter_admin, "POST", path, body, &reply,
                        timeout_ms);
   json_decref (body);

@@ -288,10 +288,12 @@ beat (struct control *c, struct admin *admin, unsigned wait_ms)
   prepared = c->prepared;
   pthread_mutex_unlock (&c->lock);
   snprintf (path, sizeof path, "/api/v1/sessions/%s/heartbeat", c->session);
-  body = json_pack ("{s:s, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance",
+  body = json_pack ("{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance",
                     c->instance, "epoch", (json_int_t) epoch, "prepared",
-                    (json_int_t) prepared, "uri", params.uri, "process",
-                    c->process, "draining", (int) engine_ending (c->engine), "wait_ms",
+                    (json_int_t) prepared, "round",
+                    (json_int_t) engine_round (c->engine), "uri", params.uri,
+                    "process", c->process, "draining",
+                    (int) engine_ending (c->engine), "wait_ms",
                     (int) wait_ms);
   if (wait_ms > 0)
     add_stats (c, body);

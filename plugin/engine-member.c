@@ -95,6 +95,17 @@ engine_epoch (struct engine *e)
   return epoch;
 }
 
+uint64_t
+engine_round (struct engine *e)
+{
+  uint64_t round;
+
+  pthread_mutex_lock (&e->lock);
+  round = array_round (e->array);
+  pthread_mutex_unlock (&e->lock);
+  return round;
+}
+
 void
 engine_hold (struct engine *e, bool hold)
 {

@@ -258,7 +258,7 @@ wait_ios (struct engine *e, unsigned ms)
 bool
 engine_end (struct engine *e, bool drain, unsigned drain_ms)
 {
-  struct array_request r = { .op = ARRAY_FLUSH };
+  struct array_request r = { .op = ARRAY_FLUSH, .flags = ARRAY_COVER };
   bool clean = true;
 
   if (!e->started)

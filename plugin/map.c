@@ -145,12 +145,16 @@ get_member (struct map *m, const json_t *json, unsigned i,
                   "in-sync, out, joining and spare", i);
     mm->state = state;
   }
-  if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why))
+  if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why) ||
+      !get_integer (json, "round", 0, EPOCH_MAX, &mm->round, why))
     return false;
   mm->lapse = mm->fence; /* a weftd that does not say it */
   if (json_object_get (json, "lapse") &&
       !get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why))
     return false;
+  mm->reach = mm->round;
+  if (json_is_true (json_object_get (json, "known")) && m->round > mm->reach)
+    mm->reach = m->round;
   return get_tokens (mm, json, i, why);
 }
 
@@ -218,6 +222,7 @@ get_head (struct map *m, const json_t *json, uint64_t *n,
       !get_integer (json, "n", 1, GROUP_MEMBERS_MAX, n, why) ||
       !get_integer (json, "groups", 1, ARRAY_GROUPS_MAX, &groups, why) ||
       !get_integer (json, "epoch", 0, INT64_MAX, &m->epoch, why) ||
+      !get_integer (json, "round", 0, EPOCH_MAX, &m->round, why) ||
       !get_integer (json, "member_bytes", 1, MEMBER_DATA_BYTES_MAX,
                     &m->member_bytes, why) ||
       !get_string (json, "name", "name", NAME_BYTES_MAX, &m->name, why) ||
@@ -363,7 +368,8 @@ bool
 map_member_copy (struct map_member *to, const struct map_member *from)
 {
   *to = (struct map_member) { .state = from->state, .fence = from->fence,
-                              .lapse = from->lapse };
+                              .lapse = from->lapse, .round = from->round,
+                              .reach = from->reach };
   if (copy_string (&to->name, from->name) &&
       copy_string (&to->uri, from->uri) &&
       copy_string (&to->token_data, from->token_data) &&

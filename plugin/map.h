@@ -4,14 +4,14 @@
  *   {"name": "a", "layout": "raid-x", "n": 4, "groups": 1, "unit": 262144,
  *    "dup": "async-client", "epoch": 3, "session": "…", "member_bytes": …,
  *    "members": [{"uri": "nbd://…", "name": "m0", "state": "in-sync",
- *                 "fence": 2, "lapse": 1,
+ *                 "fence": 2, "lapse": 1, "round": 7, "known": true,
  *                 "tokens": {"data": "…", "batch": "…", "intents": "…"}}, …]}
  *
  * Only `layout`, `unit` and the members' `uri` are needed in a static map: n
  * is then the number of members / groups, groups 1, epoch 0, every state
  * in-sync, and without tokens a member is a plain NBD export with no batch
- * door.  `member_bytes` defaults to the smallest member's size.  `fence` and
- * `lapse` are weftd's alone.
+ * door.  `member_bytes` defaults to the smallest member's size.  `fence`, `lapse`,
+ * `round` and `known` are weftd's alone.
  */
 
 #ifndef WEFT_MAP_H
@@ -28,6 +28,9 @@ struct map_member {
   enum member_state state;
   uint64_t fence;        /* all that was asked of it in older epochs is over */
   uint64_t lapse;        /* what it had not flushed in older epochs may be gone */
+  uint64_t round;        /* of the array's writing that its disk says to have */
+  uint64_t reach; /* the same; the array's, where it is known that its disk is as it
+                     was when that was written last */
   char *token_data, *token_batch, *token_intents; /* NULL: plain NBD export */
 };
 
@@ -38,6 +41,7 @@ struct map {
   uint64_t unit;
   enum array_dup dup;
   uint64_t epoch;
+  uint64_t round;        /* the highest that weftd has heard of */
   char *session;         /* NULL in a static map */
   uint64_t member_bytes; /* 0: not given */
   struct map_member member[ARRAY_MEMBERS_MAX];

@@ -26,10 +26,6 @@
 
 /* How often intent bits that were cleared are written out as clear. */
 #define LAZY_MS 5000
-/* How often the superblock is written again while the member is written:
- * DESIGN section 4 says at least once a minute.
- */
-#define TOUCH_MS 30000
 /* After a change, how long to wait for it to be durable before weftd is told
  * that it is not so yet.
  */
@@ -170,15 +166,15 @@ forget_taken (void)
   control.taken = NULL;
 }
 
-/* All but what is no news, and what add_place adds: that changes with the sequence
- * alone.  Before nbdkit has bound its socket, which may fail yet, we are starting.
+/* All but what is no news, and what add_place adds: that changes with the epoch
+ * of the states alone.  Before nbdkit has bound its socket, which may fail yet, we are starting.
  */
 static json_t *
 report (const struct superblock *sb, const char *reason, json_t *join,
         json_t *bad)
 {
   return json_pack (
-    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
+    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
     "s:o, s:o, s:o}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
     "path", server.disk->path, "cache", control.cache,
@@ -186,7 +182,6 @@ report (const struct superblock *sb, const char *reason, json_t *join,
     "data_bytes", (json_int_t) sb->data_bytes,
     "min_epoch", (json_int_t) sb->min_epoch,
     "states_epoch", (json_int_t) sb->states_epoch,
-    "sequence", (json_int_t) sb->sequence,
     "generation", (json_int_t) sb->generation,
     "state", reason ? "failed" : control.admin ? "serving" : "starting",
     "reason", reason,
@@ -240,6 +235,10 @@ heartbeat (unsigned wait_ms)
   if (json_object_set_new (json, "news", json_boolean (news)) == -1 ||
       json_object_set_new (json, "report",
                            json_integer ((json_int_t) control.reports)) == -1 ||
+      json_object_set_new (json, "sequence",
+                           json_integer ((json_int_t) sb.sequence)) == -1 ||
+      json_object_set_new (json, "round",
+                           json_integer ((json_int_t) sb.round)) == -1 ||
       json_object_set_new (json, "wait_ms", json_integer (wait_ms)) == -1 ||
       json_object_set_new (json, "dirty_extents",
                            json_integer ((json_int_t) dirty)) == -1 ||
@@ -391,6 +390,9 @@ parse_join (json_t *json, struct member_desire *d, struct pull_order **order)
     return "join.epoch";
   if (get_number (json, "rate", INT64_MAX, &o->rate) == -1)
     return "join.rate";
+  if (json_object_get (json, "round") &&
+      get_number (json, "round", EPOCH_MAX, &d->join_round) == -1)
+    return "join.round";
   if (!json_is_array (sources))
     return "join.sources";
   json_array_foreach (sources, i, source)
@@ -661,17 +663,12 @@ talk (void *opaque)
 static void *
 care (void *opaque)
 {
-  uint64_t lazy_at = now_ms () + LAZY_MS, touch_at = now_ms () + TOUCH_MS;
+  uint64_t lazy_at = now_ms () + LAZY_MS;
 
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
     uint64_t now = now_ms ();
 
-    if (now >= touch_at) {
-      if (atomic_exchange (&server.written, false))
-        member_touch (server.member);
-      touch_at = now + TOUCH_MS;
-    }
     if (server_act (now >= lazy_at))
       continue;
     if (now >= lazy_at)

@@ -128,11 +128,14 @@ note_all (struct member_pass *pass, const struct batch_record *records,
       v = member_bad_report (server.member, pass, records[i].offset,
                              records[i].length, &refusal);
   for (unsigned i = 0; v == MEMBER_GO && i < count; i++)
-    if (records[i].kind == BATCH_CLEAR || records[i].kind == BATCH_SETTLE)
+    if (batch_clears (records[i].kind))
       member_clear (server.member, pass, records[i].offset, records[i].length,
                     records[i].kind == BATCH_SETTLE);
   pthread_mutex_unlock (&server.lock);
-  return v == MEMBER_GO ? 0 : refuse (&refusal);
+  if (v == MEMBER_GO)
+    return 0;
+  refuse (&refusal);
+  return refusal.error;
 }
 
 static bool
@@ -202,6 +205,28 @@ apply (const struct member_request *r, const struct batch_record *b, bool sync,
   return err;
 }
 
+/* Until the disk says the newest round of these.  Returns an errno. */
+static int
+note_round (struct member_pass *pass, const struct batch_record *records,
+            unsigned count)
+{
+  enum member_verdict v = MEMBER_GO;
+  struct member_refusal refusal;
+  uint64_t round = 0;
+
+  for (unsigned i = 0; i < count; i++)
+    if (records[i].kind == BATCH_ROUND && records[i].length > round)
+      round = records[i].length;
+  if (round == 0)
+    return 0;
+  pthread_mutex_lock (&server.lock);
+  while ((v = member_round (server.member, pass, round, &refusal)) ==
+         MEMBER_WAIT)
+    act_or_wait ();
+  pthread_mutex_unlock (&server.lock);
+  return v == MEMBER_GO ? 0 : refuse (&refusal);
+}
+
 /* Clears come first, whatever their place: a record of the same batch that
  * writes to the extent then sets the bit again.
  */
@@ -231,13 +256,13 @@ change (struct member_pass *pass, const struct batch_record *records,
     fail (err, "writing failed");
   else if (bad || notes)
     err = bad_settle ();
+  if (err == 0)
+    err = note_round (pass, records, count);
   request_end (&r);
   if (err) {
     nbdkit_set_error (err);
     return -1;
   }
-  if (!atomic_load_explicit (&server.written, memory_order_relaxed))
-    atomic_store_explicit (&server.written, true, memory_order_relaxed);
   load_count (&server.counters.writes, 1);
   load_count (&server.counters.write_bytes, bytes);
   return 0;

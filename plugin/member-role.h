@@ -26,7 +26,6 @@
 struct server {
   struct disk *disk;
   struct load_counters counters;
-  _Atomic bool written; /* since the superblock was last written */
 
   pthread_mutex_t lock;
   pthread_cond_t changed; /* timed waits are on CLOCK_MONOTONIC */

@@ -324,7 +324,6 @@ give_back (struct copy *c, const struct pull_order *o, uint64_t run,
       pull.used[m] |= c->used[m];
     faults_clear (c->used);
     pull.fault[o->member][0] = '\0';
-    atomic_store (&server.written, true);
     load_count (&server.counters.write_bytes, c->bytes);
   }
   member_join_copied (server.member, run, extent, ok);

@@ -14,6 +14,7 @@
  * What no copy can be read of is bad from then on: each member that has it is told
  * so, and has it in its list durably, before the bits may fall.  Else one that can be
  * read again some day might be old.
+ * Which of the copies is read: see newest.
  *
  * A member that is out or joining is not asked: it has a list of its own, and
  * catches up by itself.
@@ -59,6 +60,7 @@ struct todo {
   struct control *control;
   uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
   uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
+  uint64_t reach[ARRAY_MEMBERS_MAX];  /* map.h */
   uint64_t extents;                   /* set in all of them */
   struct place *unreadable;
   size_t unreadable_count;
@@ -192,7 +194,8 @@ todo_load (struct todo *t, struct engine *e, const struct layout *l,
       continue;
     if (!control_member (c, m, &mm))
       r = -1;
-    else if (mm.token_intents && todo_read (t, m, &mm) == -1) {
+    t->reach[m] = mm.reach;
+    if (r == 0 && mm.token_intents && todo_read (t, m, &mm) == -1) {
       engine_break (e, m);
       r = -1;
     }
@@ -201,6 +204,29 @@ todo_load (struct todo *t, struct engine *e, const struct layout *l,
   if (r == -1)
     todo_free (t);
   return r;
+}
+
+/* Which copy is the newest, as far as can be told, if it can be read?  That of the
+ * member that has seen more rounds; then that where the bit stands, for what has been
+ * written since a member's disk was copied away has bits at its peers; then the
+ * data.
+ */
+static unsigned
+newest (const struct todo *t, const struct layout_piece *p)
+{
+  unsigned best = 0;
+
+  for (unsigned c = 1; c < p->copies; c++) {
+    unsigned m = p->copy[c].member, b = p->copy[best].member;
+    bool has = todo_test (t, m, p->copy[c].offset);
+    bool best_has = todo_test (t, b, p->copy[best].offset);
+
+    if (t->bits[m] &&
+        (t->bits[b] == NULL || t->reach[m] > t->reach[b] ||
+         (t->reach[m] == t->reach[b] && has && !best_has)))
+      best = c;
+  }
+  return best;
 }
 
 /* Read a range within a unit and write it again; holes stay holes. */
@@ -215,8 +241,12 @@ copy_whole (const struct todo *t, struct engine *e, uint64_t offset,
     .op = ARRAY_WRITE, .client = t->client, .offset = offset,
     .length = length, .buf = buf
   };
-  int err = engine_run (e, &r);
+  struct layout_piece p;
+  int err;
 
+  layout_map (t->layout, offset, length, &p);
+  r.prefer = 1 + newest (t, &p);
+  err = engine_run (e, &r);
   if (err)
     return err;
   if (buf[0] == 0 && memcmp (buf, buf + 1, length - 1) == 0) {

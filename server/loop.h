@@ -51,6 +51,7 @@ struct request {
   struct cluster_array_tune array_tune;
   struct cluster_import import;
   unsigned member; /* or from the path */
+  uint64_t round;
   bool no_news; /* all has been said before */
   bool patient; /* any time will do until the next tick */
   char reason[CLUSTER_REASON_BYTES];

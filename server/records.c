@@ -87,11 +87,11 @@ change_json (const struct cluster_change *c, unsigned members)
 static json_t *
 member_json (const struct cluster_member *m)
 {
-  return json_pack ("{so ss so so so so so sb sb sb sb sb so so ss}", "disk",
+  return json_pack ("{so ss so so so so so so sb sb sb sb sb so so ss}", "disk",
                     text_uuid (m->disk), "state", member_state_name (m->state),
                     "fence", number (m->fence), "lapse", number (m->lapse),
-                    "confirmed",
-                    number (m->confirmed), "since_ms",
+                    "confirmed", number (m->confirmed), "round",
+                    number (m->round), "since_ms",
                     number (m->since_wall_ms), "reason",
                     text_string (m->reason), "planned", m->planned,
                     "held", m->held, "reset", m->reset, "partly", m->partly,
@@ -107,12 +107,13 @@ array_json (const struct cluster_array_record *a)
 
   for (unsigned m = 0; m < a->n * a->groups; m++)
     json_array_append_new (members, member_json (&a->member[m]));
-  return json_pack ("{ss ss ss sI sI so so sb so so so so so}", "name", a->name,
+  return json_pack ("{ss ss ss sI sI so so sb so so so so so so}", "name", a->name,
                     "layout", layout_name (a->layout), "dup",
                     array_dup_name (a->dup), "n", (json_int_t) a->n, "groups",
                     (json_int_t) a->groups, "unit", number (a->unit),
                     "member_bytes", number (a->member_bytes), "ready",
-                    a->ready, "epoch", number (a->epoch), "unprepared",
+                    a->ready, "epoch", number (a->epoch), "round",
+                    number (a->round), "unprepared",
                     number (a->unprepared), "spare_after_ms",
                     number (a->spare_after_ms), "change",
                     change_json (&a->change, a->n * a->groups), "members",
@@ -303,6 +304,8 @@ parse_member (struct fields *g, struct cluster_member *member)
     fields_u64 (g, "lapse", 0, INT64_MAX, &member->lapse);
   if (fields_has (g, "confirmed"))
     fields_u64 (g, "confirmed", 0, INT64_MAX, &member->confirmed);
+  if (fields_has (g, "round"))
+    fields_u64 (g, "round", 0, EPOCH_MAX, &member->round);
   fields_u64 (g, "since_ms", 0, INT64_MAX, &member->since_wall_ms);
   fields_text (g, "reason", member->reason, sizeof member->reason);
   if (fields_has (g, "planned"))
@@ -367,6 +370,8 @@ parse_array (struct fields *f, const char *key, struct cluster_array_record *a)
   fields_u64 (f, "member_bytes", 1, INT64_MAX, &a->member_bytes);
   fields_bool (f, "ready", &a->ready);
   fields_u64 (f, "epoch", 1, INT64_MAX, &a->epoch);
+  if (fields_has (f, "round"))
+    fields_u64 (f, "round", 0, EPOCH_MAX, &a->round);
   if (fields_has (f, "fence"))
     fields_u64 (f, "fence", 0, INT64_MAX, &fence);
   if (fields_has (f, "unprepared"))

@@ -93,9 +93,9 @@ join_order (const struct cluster *c, const struct cluster_disk *d)
   for (unsigned m = 0; m < a->layout.members; m++)
     if (order.source[m])
       json_array_append_new (sources, join_source (c, a, m));
-  return json_pack ("{so sb so so}", "epoch", text_number (order.epoch),
+  return json_pack ("{so sb so so so}", "epoch", text_number (order.epoch),
                     "paused", order.paused, "rate", text_number (order.rate),
-                    "sources", sources);
+                    "round", text_number (order.round), "sources", sources);
 }
 
 json_t *
@@ -140,10 +140,11 @@ map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
 
   snprintf (name, sizeof name, "m%u", m);
   return json_pack (
-    "{so ss ss so so so s{so so so}}", "uri", text_string (d->rec.uri), "name",
-    name, "state", member_state_name (a->rec.member[m].state), "fence",
+    "{so ss ss so so so so sb s{so so so}}", "uri", text_string (d->rec.uri),
+    "name", name, "state", member_state_name (a->rec.member[m].state), "fence",
     text_number (a->rec.member[m].fence), "lapse",
     text_number (a->rec.member[m].lapse), "disk", text_uuid (d->rec.uuid),
+    "round", text_number (d->round), "known", a->known[m],
     "tokens", "data", mint (c, a, m, s->rec.id, writable), "batch",
     mint (c, a, m, s->rec.id, writable), "intents",
     mint (c, a, m, s->rec.id, writable));
@@ -157,12 +158,13 @@ map (const struct cluster *c, const struct cluster_array *a,
 
   for (unsigned m = 0; m < a->layout.members; m++)
     json_array_append_new (members, map_member (c, a, m, s));
-  return json_pack ("{ss ss sI sI so ss so so so so}", "name", a->rec.name,
+  return json_pack ("{ss ss sI sI so ss so so so so so}", "name", a->rec.name,
                     "layout", layout_name (a->rec.layout), "n",
                     (json_int_t) a->rec.n, "groups", (json_int_t) a->rec.groups,
                     "unit", text_number (a->rec.unit), "dup",
                     array_dup_name (a->rec.dup), "epoch",
-                    text_number (a->rec.epoch), "session",
+                    text_number (a->rec.epoch), "round",
+                    text_number (a->rec.round), "session",
                     text_session (s->rec.id), "member_bytes",
                     text_number (a->rec.member_bytes), "members", members);
 }

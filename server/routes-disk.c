@@ -215,7 +215,6 @@ parse_report (struct fields *f, struct cluster_disk_heartbeat *hb)
   if (fields_has (f, "bad"))
     parse_bad (f, &hb->bad);
   fields_u64 (f, "min_epoch", 0, EPOCH_MAX, &hb->min_epoch);
-  fields_u64 (f, "sequence", 0, INT64_MAX, &hb->sequence);
   fields_u64 (f, "generation", 0, INT64_MAX, &hb->generation);
   if (fields_has (f, "states_epoch"))
     fields_u64 (f, "states_epoch", 0, EPOCH_MAX, &hb->states_epoch);
@@ -253,6 +252,10 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
     parse_load (f, &hb->load);
     hb->has_load = true;
   }
+  if (!hb->same || fields_has (f, "sequence"))
+    fields_u64 (f, "sequence", 0, INT64_MAX, &hb->sequence);
+  if (fields_has (f, "round"))
+    fields_u64 (f, "round", 0, EPOCH_MAX, &hb->round);
   if (!hb->same)
     parse_report (f, hb);
 }

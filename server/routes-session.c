@@ -169,6 +169,8 @@ parse_session_heartbeat (struct fields *f, struct request *r)
     fields_u64 (f, "prepared", 0, EPOCH_MAX, &hb->prepared);
   if (fields_has (f, "process"))
     fields_text (f, "process", hb->process, sizeof hb->process);
+  if (fields_has (f, "round"))
+    fields_u64 (f, "round", 0, EPOCH_MAX, &hb->round);
   if (fields_has (f, "uri")) {
     fields_uri (f, "uri", hb->uri, sizeof hb->uri);
     hb->has_uri = true;
@@ -200,6 +202,8 @@ parse_lost (struct fields *f, struct request *r)
 
   fields_u64 (f, "member", 0, ARRAY_MEMBERS_MAX - 1, &member);
   r->member = (unsigned) member;
+  if (fields_has (f, "round"))
+    fields_u64 (f, "round", 0, EPOCH_MAX, &r->round);
   strcpy (r->reason, "it does not say why");
   if (fields_has (f, "reason"))
     fields_prose (f, "reason", r->reason, sizeof r->reason);
@@ -211,7 +215,8 @@ handle_lost (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_session_lost (loop_cluster (l), &in, r->id, r->member, r->reason);
+  cluster_session_lost (loop_cluster (l), &in, r->id, r->member, r->round,
+                        r->reason);
 }
 
 static void

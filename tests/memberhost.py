@@ -17,14 +17,15 @@ import pytest
 
 from wefttest import eventually
 
-__all__ = ["Array", "CLEAR", "EXTENT", "HEADER", "MIB", "TRIM", "WRITE", "ZERO",
+__all__ = ["Array", "CLEAR", "EXTENT", "HEADER", "MIB", "ROUND", "TRIM", "WRITE",
+           "ZERO",
            "array", "batch", "dirty_in_view", "dirty_on_disk", "read_slot",
            "read_superblock", "refuses"]
 
 MIB = 1 << 20
 EXTENT = 4 * MIB
 HEADER = MIB
-WRITE, ZERO, TRIM, CLEAR = 1, 2, 3, 4
+WRITE, ZERO, TRIM, CLEAR, ROUND = 1, 2, 3, 4, 6
 
 
 # --- A second reader of docs/FORMAT.md ----------------------------------------
@@ -48,7 +49,7 @@ def read_slot(block):
     for at, name in ((88, "data_offset"), (96, "data_bytes"),
                      (104, "min_epoch"), (112, "served_epoch"),
                      (120, "generation"), (128, "sequence"),
-                     (136, "states_epoch")):
+                     (136, "states_epoch"), (408, "round")):
         s[name] = struct.unpack_from("<Q", block, at)[0]
     s["states"] = list(block[256:256 + s["n"] * s["groups"]])
     return s

@@ -22,7 +22,7 @@ import zlib
 import nbd
 import pytest
 
-from memberhost import (Array, HEADER, MIB, array, dirty_in_view,
+from memberhost import (Array, HEADER, MIB, ROUND, array, batch, dirty_in_view,
                         dirty_on_disk, read_slot, read_superblock, refuses)
 from nbdkitproc import refused
 from wefttest import eventually, free_port, run
@@ -334,17 +334,22 @@ def test_a_failed_flush_is_not_tried_again(cluster, tmp_path):
     assert dirty_on_disk(array.file(0)) == {0}
 
 
-def test_superblock_shows_that_a_member_is_written(array):
-    """At least once a minute while it is; not while it is not."""
+def test_round_stands_in_both_slots(array):
+    """Before it is answered; and weftd hears of it."""
     t = array.attach()
-    h = array.open(0, "data", t[0]["data"])
-    sequences = [read_superblock(array.file(p))["sequence"] for p in range(3)]
-
-    def touched():
-        h.pwrite(b"x", 0)
-        return read_superblock(array.file(0))["sequence"] > sequences[0]
-    eventually(touched, seconds=60, every=1)
-    assert read_superblock(array.file(1))["sequence"] == sequences[1]
+    h = array.open(0, "batch", t[0]["batch"])
+    before = read_superblock(array.file(0))
+    for number, says in (1, 1), (7, 7), (3, 7):
+        h.pwrite(batch((ROUND, 0, number)), 0)
+        with open(array.file(0), "rb") as f:
+            slots = [read_slot(f.read(4096)) for _ in range(2)]
+        assert [s["round"] for s in slots] == [says, says]
+        assert [s["version"] for s in slots] == [2, 2]
+    assert read_superblock(array.file(0))["sequence"] > before["sequence"]
+    assert read_superblock(array.file(1))["round"] == 0
+    for bad in (ROUND, 1, 1), (ROUND, 0, 1 << 61):
+        with refuses("EINVAL"):
+            h.pwrite(batch(bad), 0)
 
 
 def test_ends_quickly_with_idle_clients(array):

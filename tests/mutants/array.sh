@@ -165,3 +165,32 @@ mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \
     images = 0;
   for (unsigned i = 0; i < images; i++) {
     unsigned c = 1 +'
+
+# Rounds.
+mutant round-complete-without-all test-array-round array-round.c \
+  '    all = false;
+    if (member_reachable' '    if (member_reachable'
+mutant round-begins-before-the-last-is-complete test-array-round array-round.c \
+  '    if (!everywhere (a))
+      return;' '    everywhere (a);'
+mutant round-ends-with-the-writing test-array-round array-round.c \
+  'a->round.target = a->round.begun + 2;' \
+  'a->round.target = a->round.begun + 1;'
+mutant flush-without-a-round test-array-round array-flush.c \
+  'synced (a, q) && !round_holds (a, q)' 'synced (a, q)'
+mutant fua-without-a-round test-array-round array.c \
+  '           && round_holds (a, q)))' '           && 0))'
+mutant round-of-another-session-counts test-array-round array-round.c \
+  '  return r->since_ns == 0
+' '  return 0
+'
+mutant bits-fall-uncovered test-array-round array-clear.c \
+  'else if (!round_covers (a, c->round))' 'else if (0)'
+mutant join-uncovered test-array-round array-join.c \
+  '      round = a->round.target;' '      round = 0;'
+mutant join-without-the-round test-array-round array-join.c \
+  '
+           && m->round >= a->round.begun;' ';'
+mutant joiner-keeps-a-round test-array-round array-member.c \
+  '    if (!m->counts || !counted)
+      m->round = 0;' ''

@@ -260,3 +260,22 @@ mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
   '      member->lapse = change->epoch;' '      ;'
 mutant idle-writer-keeps-a-failed-member test-cluster-copies cluster-rebuild.c \
   ': a->disk[m]->failed             ? "it has failed"' ''
+# Rounds.
+mutant round-behind-is-taken-in test-cluster-rounds cluster-admit.c \
+  '         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed ||
+          cluster_admit_behind (d, hb->round));' \
+  '         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed);'
+mutant one-round-behind-is-old test-cluster-rounds cluster-admit.c \
+  'return round + 2 <= a->rec.round;' 'return round + 1 <= a->rec.round;'
+mutant out-member-owes-later-rounds test-cluster-rounds cluster-admit.c \
+  'return round + 2 <= m->round;' 'return round + 2 <= a->rec.round;'
+mutant round-is-not-stored test-cluster-rounds cluster-array.c \
+  '  a->stored_live_ms = c->live_ms;
+  cluster_put_array (c, a);' '  a->stored_live_ms = c->live_ms;'
+mutant process-that-serves-is-judged test-cluster-rounds cluster-session.c \
+  '      a->disk[m]->served = true;' '      ;'
+mutant new-process-is-known test-cluster-rounds cluster-disk.c \
+  '  if (restarted)
+    d->served = false;' ''
+mutant joiner-gets-no-round-of-its-own test-cluster-rounds cluster-rebuild.c \
+  'return a->rec.round + all;' 'return a->rec.round;'

@@ -135,3 +135,24 @@ mutant joiner-clears-what-a-third-copy-lacks test-member-late member-join.c \
   'keep = third_lacks (m);' 'keep = false;'
 mutant bad-block-is-not-noted "sim-cluster test-member-bad" member-bad.c \
   '      !bad_add (&m->bad, offset, length, reason))' '      false)'
+
+# Rounds.
+mutant round-said-before-it-is-there test-member-scenes member-doors.c \
+  'return m->confirmed.round >= round ? MEMBER_GO : MEMBER_WAIT;' \
+  'return MEMBER_GO;'
+mutant round-goes-back test-member-scenes member-doors.c \
+  'if (m->next.round < round)' 'if (m->next.round != round)'
+mutant round-of-a-fenced-session test-member-scenes member-doors.c \
+  '  if (check_pass (m, pass, &none, refusal) != MEMBER_GO)
+    return MEMBER_REFUSE;
+  if (m->next.round' '  if (m->next.round'
+mutant round-waits-for-the-fence test-member-scenes member.c \
+  'm->next.bad_offset == m->confirmed.bad_offset &&
+      m->next.round <= m->confirmed.round)' \
+  'm->next.bad_offset == m->confirmed.bad_offset)'
+mutant round-outlives-its-place test-member-scenes member.c \
+  'sb->states_epoch = sb->round = 0;' 'sb->states_epoch = 0;'
+mutant joiner-keeps-its-round test-member-scenes member.c \
+  'if (m->joining && m->join.run != run && m->next.round)' 'if (0)'
+mutant joiner-ends-without-a-round test-member-scenes member-join.c \
+  'if (j->phase == MEMBER_JOIN_SYNCED && m->next.round < j->round)' 'if (0)'

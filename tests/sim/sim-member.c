@@ -140,8 +140,10 @@ apply_batch (struct sim_member *m, const struct array_io *io, void *buf)
   const struct batch_record *r = decode (m, io, buf, &count);
 
   for (; count-- > 0; r++)
-    if (!batch_changes_data (r->kind))
+    if (batch_clears (r->kind))
       clear (m, r->offset, r->length, r->kind == BATCH_SETTLE);
+    else if (r->kind == BATCH_ROUND)
+      m->round = r->length;
     else
       put (m, r->offset, r->length, r->kind == BATCH_WRITE ? r->payload : NULL,
            io->flags & ARRAY_FUA);
@@ -157,7 +159,7 @@ sim_member_clears (const struct sim_member *m, const struct array_io *io,
   if (io->kind != IO_BATCH)
     return false;
   r = decode (m, io, io->buf, &count);
-  if (i >= (unsigned)count || batch_changes_data (r[i].kind))
+  if (i >= (unsigned)count || !batch_clears (r[i].kind))
     return false;
   *offset = r[i].offset;
   *length = r[i].length;

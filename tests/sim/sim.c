@@ -71,6 +71,11 @@ begin (uint64_t seed)
   w.config.io_timeout_ms = 100 + sim_below (400);
   w.config.extent_bytes = KiB (4) << sim_below (5);
   w.config.balance = sim_chance (60);
+  w.config.rounds = sim_chance (75);
+  w.config.round = sim_below (5);
+  for (unsigned i = 0; i < w.config.layout.members; i++)
+    w.members[i].round = w.config.member_round[i]
+        = w.config.round - (w.config.round > 0 && sim_chance (30));
   w.pauses = sim_chance (50);
   w.sluggish = sim_chance (15);
   if (w.sluggish)

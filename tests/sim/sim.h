@@ -62,6 +62,7 @@ struct sim_member {
   bool *bad;        /* for each grain: can't be read, until it is written */
   bool *maps[SIM_MAPS]; /* for each extent: the intent map */
   enum sim_phase phase; /* of joining */
+  uint64_t round;       /* that it has */
   uint64_t copying;     /* this extent; UINT64_MAX: none */
   uint64_t bytes, extent_bytes;
 };

@@ -119,7 +119,7 @@ poll (void *owner)
     return;
   if (h->wants_detach) {
     if (h->outstanding == 0)
-      clients_send (h, ARRAY_FLUSH, 0, 0, 0);
+      clients_send (h, ARRAY_FLUSH, ARRAY_COVER, 0, 0);
     return;
   }
   if (w.working && h->outstanding < OUTSTANDING_MAX)

@@ -14,7 +14,6 @@
 #include "world.h"
 
 #define LAZY_MS 5000
-#define TOUCH_MS 60000
 #define PACE_MS 100
 #define SETTLE_MS 1000
 #define REPLY_TIMEOUT_MS 5000
@@ -119,18 +118,6 @@ lazy (void *owner)
   process_after (&m->proc, LAZY_MS * MS, lazy, m);
 }
 
-static void
-touch (void *owner)
-{
-  struct member_role *m = owner;
-
-  if (m->written)
-    member_touch (m->engine);
-  m->written = false;
-  member_act (m);
-  process_after (&m->proc, TOUCH_MS * MS, touch, m);
-}
-
 /* ---- The talk with weftd ---- */
 
 static void
@@ -154,6 +141,7 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
   hb->position = sb->position;
   hb->min_epoch = sb->min_epoch;
   hb->sequence = sb->sequence;
+  hb->round = sb->round;
   hb->generation = sb->generation;
   hb->states_epoch = sb->states_epoch;
   if (!format_uuid_zero (sb->array)) {
@@ -325,14 +313,14 @@ member_start (struct member_role *m)
     return;
   }
   process_start (&m->proc);
-  TRACE (&m->proc, "starts: sequence %" PRIu64 ", min_epoch %" PRIu64,
-         sb.sequence, sb.min_epoch);
+  TRACE (&m->proc, "starts: sequence %" PRIu64 ", min_epoch %" PRIu64
+         ", round %" PRIu64, sb.sequence, sb.min_epoch, sb.round);
   snprintf (m->instance, sizeof m->instance, "m%" PRIu64, m->proc.life);
   m->engine = member_new (&sb, &map);
   intents_free (&map);
   disk_load_bad (m->disk, &bad, &mend);
   member_bad_begin (m->engine, &bad, mend);
-  m->listening = m->written = m->has_last = m->beat_due = m->taken = false;
+  m->listening = m->has_last = m->beat_due = m->taken = false;
   m->actions_in_flight = 0;
   m->action = NULL;
   m->beat = NULL;
@@ -342,7 +330,6 @@ member_start (struct member_role *m)
   act (m, false);
   beat (m);
   process_after (&m->proc, LAZY_MS * MS, lazy, m);
-  process_after (&m->proc, TOUCH_MS * MS, touch, m);
 }
 
 void

@@ -116,7 +116,6 @@ apply (struct member_role *m, struct nbd *n, bool partly)
                               partly);
   if (n->fua && !single && !partly)
     disk_flush (m->disk);
-  m->written = true;
 }
 
 /* Some of it is in the list, or on a bad spot. */
@@ -214,6 +213,14 @@ unlink_running (struct member_role *m, struct nbd *n)
   n->next = NULL;
 }
 
+static void
+wait (struct member_role *m, struct nbd *n)
+{
+  n->next = NULL;
+  *m->waiting_tail = n;
+  m->waiting_tail = &n->next;
+}
+
 /* It runs no more. */
 static void
 leave (struct member_role *m, struct nbd *n)
@@ -230,6 +237,28 @@ leave (struct member_role *m, struct nbd *n)
     doors_retry (m);
     member_act (m);
   }
+}
+
+/* It is answered when the disk says the round that it brings, if any. */
+static void
+round_or_leave (struct member_role *m, struct nbd *n)
+{
+  struct member_refusal refusal;
+  enum member_verdict v = MEMBER_GO;
+
+  for (unsigned i = 0; n->error == 0 && i < n->count; i++)
+    if (n->records[i].kind == BATCH_ROUND)
+      v = member_round (m->engine, n->conn->door->pass, n->records[i].length,
+                        &refusal);
+  if (v == MEMBER_WAIT) {
+    n->rounds = true;
+    wait (m, n);
+    member_act (m);
+    return;
+  }
+  if (v == MEMBER_REFUSE)
+    n->error = refusal.error;
+  leave (m, n);
 }
 
 static void
@@ -257,7 +286,7 @@ carried_out (struct event *e)
     member_act (m);
   }
   else
-    leave (m, n);
+    round_or_leave (m, n);
 }
 
 /* Those that have waited for the list of bad ranges. */
@@ -271,7 +300,7 @@ settled (struct member_role *m)
     m->settling = n->next;
     if (member_failed (m->engine))
       n->error = EIO;
-    leave (m, n);
+    round_or_leave (m, n);
   }
 }
 
@@ -302,14 +331,6 @@ opened (struct member_role *m, struct nbd *n, enum member_verdict v,
   d->running--;
   nbd_unref (n);
   door_poll (m, d);
-}
-
-static void
-wait (struct member_role *m, struct nbd *n)
-{
-  n->next = NULL;
-  *m->waiting_tail = n;
-  m->waiting_tail = &n->next;
 }
 
 static void
@@ -359,7 +380,10 @@ doors_retry (struct member_role *m)
   m->waiting_tail = &m->waiting;
   while ((n = list) != NULL) {
     list = n->next;
-    ask (m, n, false);
+    if (n->rounds)
+      round_or_leave (m, n);
+    else
+      ask (m, n, false);
   }
 }
 
@@ -402,8 +426,7 @@ door_request (struct conn *c, struct nbd *n)
       return;
     }
   for (unsigned i = 0; i < n->count; i++)
-    if (n->records[i].kind == BATCH_CLEAR ||
-        n->records[i].kind == BATCH_SETTLE) {
+    if (batch_clears (n->records[i].kind)) {
       TRACE (&m->proc, "%s extent %llu and %llu bytes",
              n->records[i].kind == BATCH_SETTLE ? "settles" : "clears",
              (unsigned long long)(n->records[i].offset / EXTENT_BYTES),

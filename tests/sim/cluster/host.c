@@ -301,6 +301,7 @@ speak (struct host *h, unsigned wait_ms)
   strcpy (c->session.instance, h->instance);
   c->session.epoch = h->settled;
   c->session.prepared = h->prepared;
+  c->session.round = h->engine ? array_round (h->engine) : 0;
   c->session.wait_ms = wait_ms;
   call_send (c, wait_ms + CALL_TIMEOUT_MS);
   return c;
@@ -337,12 +338,16 @@ make_engine (struct host *h)
     .readonly = !h->writable,
     .batches = h->writable, /* readers have no batch door */
     .epoch = h->epoch,
+    .rounds = true,
+    .round = h->map.round,
     .image_buffer_bytes = w.config.image_buffer_bytes,
     .image_age_ms = w.config.image_age_ms,
     .io_timeout_ms = w.config.io_timeout_ms,
   };
   char why[256];
 
+  for (unsigned m = 0; m < w.layout.members; m++)
+    c.member_round[m] = h->map.peer[m].round;
   links_seen (h, h->states, c.states);
   h->engine = array_new (&c, sim_now, why, sizeof why);
   if (h->engine == NULL)

@@ -61,6 +61,7 @@ report (struct peer *p, uint64_t timeout_ms)
   c->refs++;
   c->session_id = h->session;
   c->member.member = p->member;
+  c->member.round = array_round (h->engine);
   memcpy (c->member.reason, p->reason, sizeof p->reason);
   call_send (c, timeout_ms);
 }

@@ -205,16 +205,39 @@ begin (struct host *h, bool ending)
 /* ---- The start ---- */
 
 static bool
+has_bit (const struct resync *r, const struct copy *at)
+{
+  return r->bits[at->member] >>
+           (slot_offset (at->member, at->slot) / EXTENT_BYTES) & 1;
+}
+
+static bool
 dirty (const struct resync *r, unsigned grain)
 {
-  for (unsigned c = 0; c < w.layout.copies; c++) {
-    const struct copy *at = &w.copy[grain][c];
-
-    if (r->bits[at->member] >>
-          (slot_offset (at->member, at->slot) / EXTENT_BYTES) & 1)
+  for (unsigned c = 0; c < w.layout.copies; c++)
+    if (has_bit (r, &w.copy[grain][c]))
       return true;
-  }
   return false;
+}
+
+/* The copy of a grain that is the newest, as far as can be told. */
+static unsigned
+newest (const struct resync *r, unsigned grain)
+{
+  const struct host *h = r->host;
+  unsigned best = 0;
+
+  for (unsigned c = 1; c < w.layout.copies; c++) {
+    const struct copy *at = &w.copy[grain][c], *than = &w.copy[grain][best];
+    uint64_t reach = h->map.peer[at->member].reach;
+    uint64_t best_reach = h->map.peer[than->member].reach;
+
+    if (h->states[at->member] == MEMBER_IN_SYNC &&
+        (h->states[than->member] != MEMBER_IN_SYNC || reach > best_reach ||
+         (reach == best_reach && has_bit (r, at) && !has_bit (r, than))))
+      best = c;
+  }
+  return best;
 }
 
 static void
@@ -225,6 +248,8 @@ submit (struct resync *r, enum array_op op, uint64_t offset, uint64_t length)
   r->request = (struct array_request){ .op = op, .client = r->client,
                                        .offset = offset, .length = length,
                                        .buf = r->buf };
+  if (op == ARRAY_READ)
+    r->request.prefer = 1 + newest (r, r->grain);
   host_submit (h, &r->request);
 }
 
@@ -270,6 +295,7 @@ next (struct resync *r)
   offset = grain_offset (r->grain);
   r->length = 1;
   while (r->grain + r->length < w.grains &&
+         newest (r, r->grain + r->length) == newest (r, r->grain) &&
          grain_offset (r->grain + r->length) ==
            offset + r->length * grain_bytes &&
          (offset + r->length * grain_bytes) % w.config.unit != 0)

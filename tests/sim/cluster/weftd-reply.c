@@ -88,6 +88,7 @@ fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
   if (!a->has_order)
     return;
   desire->join_epoch = a->order.epoch;
+  desire->join_round = a->order.round;
   for (unsigned m = 0; m < array->layout.members; m++)
     if (a->order.source[m])
       mint (array, m, 0, false, &a->peer[m]);
@@ -112,8 +113,15 @@ fill_session (struct call *c, const struct cluster_output *o)
     a->change_epoch = change->epoch;
   a->has_map = o->reply == CLUSTER_REPLY_GRANT || c->kind == CALL_LOST ||
                s->epoch != array->rec.epoch;
-  for (unsigned m = 0; a->has_map && m < array->layout.members; m++)
-    mint (array, m, s->rec.id, s->rec.writable, &a->peer[m]);
+  a->round = array->rec.round;
+  for (unsigned m = 0; a->has_map && m < array->layout.members; m++) {
+    struct peer_address *p = &a->peer[m];
+
+    mint (array, m, s->rec.id, s->rec.writable, p);
+    p->round = p->reach = array->disk[m]->round;
+    if (array->known[m] && a->round > p->reach)
+      p->reach = a->round;
+  }
 }
 
 void

@@ -191,10 +191,12 @@ struct answer {
   enum member_state change_states[PLACES_MAX];
   bool has_map;
   uint8_t array[16];
+  uint64_t round; /* the highest of the array that is known */
   struct peer_address { /* for a host, or a joining member */
     unsigned process; /* that is to be asked */
     uint64_t fence; /* nothing asked in an earlier epoch runs there */
     uint64_t lapse; /* what was not flushed in an earlier one may be gone */
+    uint64_t round, reach; /* as in plugin/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
   } peer[PLACES_MAX];
@@ -217,6 +219,7 @@ struct call {
     struct cluster_create create;
     struct {
       unsigned member;
+      uint64_t round;
       char reason[160];
       uint8_t disk[16];
     } member;
@@ -259,6 +262,7 @@ struct nbd {
   /* the server's */
   struct member_request request;
   uint64_t life;
+  bool rounds; /* it was carried out, but for the round that it brings */
 };
 struct conn {
   struct process *proc[2]; /* client, server */
@@ -299,7 +303,7 @@ struct member_role {
   struct disk *disk;
   struct member *engine; /* NULL: not running */
   char instance[CLUSTER_INSTANCE_BYTES];
-  bool listening, written;
+  bool listening;
   unsigned actions_in_flight;
   struct action *action; /* header writes under way */
   struct nbd *waiting, **waiting_tail; /* to be asked again */
