@@ -107,9 +107,7 @@ mutant list-in-one-slot test-member-bad member-bad.c \
 mutant list-before-the-superblock-names-it test-member-bad member-bad.c \
   'm->bad_flying || m->confirmed.bad_offset == 0)' 'm->bad_flying)'
 mutant list-waits-for-a-fence-that-waits test-member-bad member.c \
-  'm->next.bad_offset == m->confirmed.bad_offset)
-    return false;' 'true)
-    return false;'
+  'm->next.bad_offset == m->confirmed.bad_offset &&' 'true &&'
 mutant released-disk-keeps-its-list "test-member-bad test-member-scenes" member.c \
   'member_bad_clear (m);' ';'
 mutant fenced-session-says-what-is-bad test-member-bad member-doors.c \
