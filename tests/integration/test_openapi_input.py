@@ -45,7 +45,8 @@ BODIES = [
                "total_bytes": 1, "copied_bytes": 1, "unreadable_bytes": 1,
                "rate": 1, "waits": "a peer"},
       "bad": {"sequence": 1, "ranges": [[1, 2, 1]]},
-      "sequence": 1, "generation": 1, "states_epoch": 1, "state": "serving",
+      "sequence": 1, "round": 1, "generation": 1, "states_epoch": 1,
+      "state": "serving",
       "reason": "none", "dirty_extents": 0,
       "load": {"cpu": 0.5, "loadavg": 1, "mem_free": 1, "disk_read_bytes": 1,
                "disk_write_bytes": 1, "disk_reads": 1, "disk_writes": 1,
@@ -67,7 +68,7 @@ BODIES = [
     ("POST", "/api/v1/sessions/0123456789abcdef/heartbeat",
      {"instance": "cafe", "process": "none", "epoch": 1,
       "uri": "nbd://127.0.0.1:10809",
-      "prepared": 1,
+      "prepared": 1, "round": 1,
       "stats": {**{name: {"sum_us": 1, "counts": [1, 2]}
                    if name.endswith("_latency") else 1
                    for name in SPEC["components"]["schemas"]
@@ -75,7 +76,7 @@ BODIES = [
                 "members": [{"service_us": 1, "suspect": False}]},
       "draining": False, "wait_ms": 0, "news": True}),
     ("POST", "/api/v1/sessions/0123456789abcdef/lost",
-     {"member": 1, "reason": "it does not answer"}),
+     {"member": 1, "round": 1, "reason": "it does not answer"}),
 ]
 
 
