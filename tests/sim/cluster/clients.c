@@ -35,7 +35,8 @@ choose_op (const struct host *h)
 static void
 choose_range (struct array_request *r)
 {
-  const struct area *a = &w.area[sim_below (w.config.areas)];
+  const struct area *a = &w.area[w.area_only ? w.area_only - 1
+                                             : sim_below (w.config.areas)];
   unsigned first = sim_below (a->grains);
   unsigned count = 1 + sim_below (sim_chance (70) ? 3 : a->grains);
 
@@ -122,7 +123,8 @@ poll (void *owner)
       clients_send (h, ARRAY_FLUSH, ARRAY_COVER, 0, 0);
     return;
   }
-  if (w.working && h->outstanding < OUTSTANDING_MAX)
+  if (w.working && sim_now >= w.quiet_until &&
+      h->outstanding < OUTSTANDING_MAX)
     one (h);
   if (w.working)
     process_after (&h->proc, sim_below (2 * w.config.client_us * US) + 1, poll,

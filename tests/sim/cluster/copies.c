@@ -7,6 +7,8 @@
  * makes it anew; then the disk that was right is the old copy.
  *
  * Only copies that can be told from the disk are served: by what the database has.
+ * But where disks are rolled back, any copy is put in place of its disk, one at a
+ * time, whatever else happens just then.  oracle.c knows what that may cost.
  */
 
 #include <config.h>
@@ -38,17 +40,25 @@ some_room (void)
   return NULL;
 }
 
-static void
-copy_make (void)
+static struct member_role *
+copy_some (void)
 {
   struct member_role *m = fault_member (), *copy = some_room ();
 
   if (m == NULL || copy == NULL || !is_disk (m) || m->disk->place < 0)
-    return;
+    return NULL;
   sim_trace ("disk %u is a copy of disk %u", copy->disk->number,
              m->disk->number);
-  disk_copy (copy->disk, m->disk);
+  disk_copy (copy->disk, m->disk, sim_chance (50));
+  oracle_copied (copy->disk);
   copy->pulled = true;
+  return copy;
+}
+
+static void
+copy_make (void)
+{
+  copy_some ();
 }
 
 /* What it would say of itself is less than the database has. */
@@ -99,18 +109,43 @@ sort_out (struct member_role *copy)
       m->pulled = false;
       fault_member_back (m);
     }
-    else if (w.healing || sim_chance (70)) {
+    else if (w.healing || !known_as_old (m->disk) || sim_chance (70)) {
       m->pulled = true;
       member_unplug (m);
     }
   }
 }
 
+/* Does weftd take a copy for the disk itself that has not confirmed anything yet? */
+static bool
+unproven (const struct disk *d)
+{
+  const struct cluster_disk_record *r = store_disk (d->uuid);
+  const struct member_role *m;
+
+  if (r == NULL || r->uri[0] == '\0')
+    return false;
+  m = &w.member[process_at (r->uri)];
+  return memcmp (m->disk->uuid, d->uuid, 16) == 0 && !is_disk (m) &&
+         !m->pulled && !m->refused;
+}
+
 static void
-time_is_up (void *copy)
+time_is_up (void *what)
+{
+  struct member_role *copy = what;
+
+  if (unproven (copy->disk)) /* nobody looks for the right disk then */
+    fault_later (SECOND, time_is_up, copy);
+  else
+    sort_out (copy);
+}
+
+static void
+time_is_up_before_all_heals (void *copy)
 {
   if (!w.healing) /* once, by copies_heal: what is asked of weftd stays there */
-    sort_out (copy);
+    time_is_up (copy);
 }
 
 static void
@@ -118,23 +153,34 @@ serve (struct member_role *copy)
 {
   copy->pulled = false;
   fault_later (between (1, 2000) * MS, fault_member_back, copy);
-  fault_later (fault_outage () + 2 * SECOND, time_is_up, copy);
+  fault_later (fault_outage () + 2 * SECOND, time_is_up_before_all_heals, copy);
+}
+
+static void
+put_in_place (struct member_role *copy, bool power)
+{
+  struct member_role *m = &w.member[disk_holder (copy->disk->uuid)];
+
+  sim_trace ("disk %u is in place of disk %u", copy->disk->number,
+             m->disk->number);
+  if (power)
+    member_unplug (m);
+  else if (m->proc.life)
+    member_stop (m, false);
+  m->pulled = true;
+  m->disk->copied = sim_now;
+  oracle_copied (m->disk);
+  copy->proc.party = m->proc.party;
+  serve (copy);
 }
 
 static void
 copy_instead (void)
 {
-  struct member_role *copy = some_old_copy (), *m;
+  struct member_role *copy = some_old_copy ();
 
-  if (copy == NULL)
-    return;
-  m = &w.member[disk_holder (copy->disk->uuid)];
-  sim_trace ("disk %u is in place of disk %u", copy->disk->number,
-             m->disk->number);
-  member_unplug (m);
-  m->pulled = true;
-  copy->proc.party = m->proc.party;
-  serve (copy);
+  if (copy)
+    put_in_place (copy, true);
 }
 
 static void
@@ -167,13 +213,92 @@ disks_swap (void)
   b->proc.party = party;
 }
 
+/* ---- Disks that are rolled back ---- */
+
+/* Is one, and the array has not got over it? */
+static bool
+rolled_back (void)
+{
+  for (unsigned i = 0; i < w.roles; i++)
+    if (w.disk[i].uuid[0] && is_disk (&w.member[i]) == w.member[i].pulled)
+      return true;
+  return oracle_rolled_back ();
+}
+
+static void
+roll_back (void *what)
+{
+  struct member_role *copy = what;
+
+  if (w.healing || w.old_database || rolled_back () || !copy->pulled ||
+      copy->disk->uuid[0] == 0)
+    return;
+  sim_trace ("a copy of %.1f s is put back",
+             (double)(sim_now - copy->disk->copied) / SECOND);
+  put_in_place (copy, sim_chance (50));
+  if (sim_chance (70))
+    fault_beside ();
+}
+
+static void
+roll_some_back (void)
+{
+  roll_back (&w.member[w.disks + sim_below (TWINS)]);
+}
+
+static void
+copy_for_later (void)
+{
+  struct member_role *copy = copy_some ();
+
+  if (copy)
+    fault_later (sim_below (sim_chance (50) ? 4 * SECOND : 15 * SECOND),
+                 roll_back, copy);
+}
+
+static void
+copy_now (void *nothing)
+{
+  copy_make ();
+}
+
+static void
+roll_back_now (void *nothing)
+{
+  roll_some_back ();
+}
+
+/* Clients rest, or use some of the array only: bits fall, and no round begins.  What a
+ * copy lacks that is made meanwhile was written just before the end.
+ */
+static void
+work_changes (void)
+{
+  uint64_t rest = sim_below (15 * SECOND);
+
+  w.area_only = sim_chance (50) ? 1 + sim_below (w.config.areas) : 0;
+  if (sim_chance (50))
+    return;
+  w.quiet_until = sim_now + rest;
+  if (sim_chance (50)) {
+    fault_later (sim_below (rest + 1), copy_now, NULL);
+    fault_later (rest + sim_below (2 * SECOND), roll_back_now, NULL);
+  }
+}
+
 void
 copies_fault (void)
 {
   void (*const one[]) (void)
     = { copy_make, copy_make, copy_instead, copy_beside, disks_swap };
+  void (*const rollback[]) (void)
+    = { copy_make, copy_for_later, copy_for_later, roll_some_back,
+        work_changes };
 
-  one[sim_below (sizeof one / sizeof one[0])]();
+  if (w.config.rollbacks)
+    rollback[sim_below (sizeof rollback / sizeof rollback[0])]();
+  else
+    one[sim_below (sizeof one / sizeof one[0])]();
 }
 
 bool
@@ -190,5 +315,5 @@ copies_heal (void)
 {
   for (unsigned i = 0; i < w.roles; i++)
     if (w.disk[i].uuid[0] && !is_disk (&w.member[i]))
-      sort_out (&w.member[i]);
+      time_is_up (&w.member[i]);
 }

@@ -209,11 +209,14 @@ beat_answered (struct call *c)
   uint64_t wait = HEARTBEAT_MS;
 
   m->beat = NULL;
-  if (good)
+  if (good) {
+    m->refused = false;
     obey (m, &c->answer);
+  }
   else {
     m->taken = false;
     if (c->answer.status) {
+      m->refused = strcmp (c->answer.code, "old-copy") == 0;
       TRACE (&m->proc, "is refused: %s", c->answer.code);
       if (strcmp (c->answer.code, "say-all") == 0)
         wait = 1;

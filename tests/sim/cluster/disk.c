@@ -40,7 +40,7 @@ disk_format (struct disk *d, unsigned number)
 }
 
 void
-disk_copy (struct disk *copy, const struct disk *d)
+disk_copy (struct disk *copy, const struct disk *d, bool power)
 {
   unsigned number = copy->number;
 
@@ -50,7 +50,11 @@ disk_copy (struct disk *copy, const struct disk *d)
   copy->write_errors = copy->read_errors = 0;
   copy->slots = make (d->slots_count * sizeof d->slots[0] + 1);
   memcpy (copy->slots, d->slots, d->slots_count * sizeof d->slots[0]);
-  disk_power_cut (copy);
+  if (power)
+    disk_power_cut (copy);
+  else
+    disk_flush (copy);
+  copy->copied = sim_now;
 }
 
 /* What a disk holds before it is a member is somebody's rubbish. */

@@ -429,13 +429,33 @@ some_fault (void)
   faults[i].happen ();
 }
 
+/* Array processes end, weftd does, or anything else happens. */
+void
+fault_beside (void)
+{
+  bool all = sim_chance (50);
+
+  for (unsigned i = 0; all && i < w.config.hosts; i++) {
+    struct host *h = &w.host[i];
+
+    if (h->proc.life == 0)
+      continue;
+    host_kill (h);
+    h->start_at = sim_now + between (10, 3000) * MS;
+  }
+  if (sim_chance (30))
+    kill_weftd_once ();
+  if (sim_chance (30))
+    some_fault ();
+}
+
 static void
 something (void *what)
 {
   if (w.healing)
     return;
   counters.faults++;
-  if (w.config.copies && sim_chance (40))
+  if ((w.config.copies || w.config.rollbacks) && sim_chance (40))
     copies_fault ();
   else if (w.config.spots && sim_chance (30))
     bad_spot ();

@@ -18,6 +18,7 @@ struct member_role *fault_member (void);
 /* It is started, if it may be, and does not run. */
 void fault_member_back (void *member);
 void fault_member_stop (struct member_role *m, bool power); /* for a while */
+void fault_beside (void); /* what may happen beside a fault */
 
 /* admins.c */
 void admin_replace (void);

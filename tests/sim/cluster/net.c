@@ -118,11 +118,13 @@ call_arrives (struct event *e)
     return;
   }
   if (net_cut (c->from->party, 0)) {
+    w.weftd.deaf_at = sim_now;
     event_push (e, again ());
     return;
   }
   switch (process_life (&w.weftd.proc, w.weftd.proc.life, NULL)) {
   case LIFE_FROZEN:
+    w.weftd.deaf_at = sim_now;
     event_push (e, again ());
     return;
   case LIFE_GONE:

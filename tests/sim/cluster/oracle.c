@@ -19,6 +19,17 @@
  *
  * What a session asks for after another has been granted the array is void: it
  * must never appear, and no FUA write may be granted of it.
+ *
+ * A disk that is rolled back never costs what was promised more than OLD_MS after the
+ * copy was made, and is never read as good there: docs/PROTOCOL.md, P18.  While a copy
+ * is refused it is as if no disk were there.  A younger one may be taken for the disk
+ * itself.  Then a grain that was written since the copy was made, and at most OLD_MS
+ * after that, may be as the copy has it (`excused`), until it is written anew or a
+ * writer lets clients in the next time; each other one is as promised.  And even then,
+ * where copies differ some intent bit stands.
+ *
+ * The last member that is in-sync has no peer with more: weftd alone knows how far it
+ * was, if it has heard that, and was not started again since.
  */
 
 #include <config.h>
@@ -30,6 +41,8 @@
 
 #include "world.h"
 
+#define OLD_MS 3000
+
 struct grain {
   uint64_t acked, floor, promised; /* 0: the base */
   uint64_t owed;
@@ -40,6 +53,8 @@ struct grain {
   struct {
     uint64_t version, at; /* and when it was */
   } mine[CLIENTS];
+  uint64_t excused; /* less one: what a disk that was rolled back has there, */
+  uint64_t excused_up_to; /* instead of this version, or an older one */
 };
 static struct grain *grains;
 static uint64_t falls;
@@ -53,6 +68,7 @@ static struct unread {
 
 struct version {
   unsigned first, count; /* grains */
+  uint64_t at; /* when it was asked for */
   bool is_void;
 };
 static struct version *versions;
@@ -74,6 +90,7 @@ static struct client {
 } clients[CLIENTS + 1];
 static bool may; /* a FLUSH of anybody's */
 static uint64_t may_last;
+static uint64_t era_at; /* when it began */
 static bool reconnected; /* bits stay for this era: oracle_reconnected */
 
 struct asked {
@@ -109,6 +126,7 @@ oracle_begin (void)
   grains = make (w.grains * sizeof grains[0]);
   unread = make (w.grains * sizeof unread[0]);
   versions_count = low = era = writer = holder = moment = stable = 0;
+  era_at = 0;
   under_way = NULL;
   forget_clients ();
 }
@@ -129,7 +147,7 @@ new_version (unsigned first, unsigned count, bool is_void)
     if (versions == NULL)
       abort ();
   }
-  versions[versions_count] = (struct version){ first, count, is_void };
+  versions[versions_count] = (struct version){ first, count, sim_now, is_void };
   return versions_count;
 }
 
@@ -139,7 +157,8 @@ possible (unsigned g, uint64_t version, uint64_t floor)
 {
   const struct version *v = &versions[version];
 
-  if (version == grains[g].base && floor == 0)
+  if ((version == grains[g].base && floor == 0) ||
+      (version + 1 == grains[g].excused && floor <= grains[g].excused_up_to))
     return true;
   if (version == 0)
     return grains[g].last_zero >= floor && grains[g].last_zero > low;
@@ -572,6 +591,7 @@ oracle_serving (struct host *h)
   writer = h->session;
   low = versions_count;
   forget_clients ();
+  era_at = sim_now;
   era++;
 }
 
@@ -673,6 +693,94 @@ lapsed (unsigned member)
   may |= any;
   for (struct asked *q = under_way; q; q = q->next)
     q->may |= any && q->session == writer;
+}
+
+/* ---- Disks that are rolled back. ---- */
+
+void
+oracle_copied (struct disk *copy)
+{
+  for (unsigned s = 0; s < copy->slots_count; s++) {
+    unsigned g = w.place[copy->place].grain[s];
+
+    copy->slots[s].good = possible (g, copy->slots[s].now, grains[g].promised);
+  }
+}
+
+/* When a grain was asked to be this version. */
+static uint64_t
+asked_at (unsigned g, uint64_t version)
+{
+  uint64_t v = version ? version : grains[g].last_zero;
+
+  return v > low && v <= versions_count ? versions[v].at : era_at;
+}
+
+/* Could anybody tell weftd how far the array is? */
+static bool
+known (const struct disk *d, const struct disk *before, uint64_t at)
+{
+  const struct cluster_array_record *a = store_array ();
+  bool peers = false;
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    peers |= (int)m != d->place && a->member[m].state == MEMBER_IN_SYNC;
+  return peers || (w.weftd.deaf_at < at && at + OLD_MS * MS < before->copied);
+}
+
+/* It has what it had when it was copied, and the disk, until another took its place,
+ * something else.
+ */
+static void
+excuse (const struct disk *d, unsigned slot, const struct disk *before)
+{
+  unsigned g = w.place[d->place].grain[slot];
+  const struct slot *s = &d->slots[slot];
+  uint64_t promised = grains[g].promised;
+  bool stale = !possible (g, s->now, promised);
+  uint64_t at = asked_at (g, stale ? promised : before->slots[slot].now);
+  bool young = at <= d->copied + OLD_MS * MS;
+
+  if (stale && !s->good)
+    sim_fail ("disk %u is taken for member %u itself, though it lacked grain %u "
+              "when the copy was made: it has version %" PRIu64 ", and %" PRIu64
+              " is promised",
+              d->number, d->place, g, s->now, promised);
+  if (!young && !stale)
+    return;
+  if (!young && known (d, before, at))
+    sim_fail ("disk %u, a copy of %" PRIu64 " ms, is taken for member %u itself: "
+              "grain %u is version %" PRIu64 " there, and %" PRIu64 " is promised, "
+              "of %" PRIu64 " ms after it",
+              d->number, (sim_now - d->copied) / MS, d->place, g, s->now, promised,
+              (at - d->copied) / MS);
+  sim_trace ("oracle: grain %u may be version %" PRIu64, g, s->now);
+  grains[g].excused = s->now + 1;
+  grains[g].excused_up_to = versions_count;
+}
+
+void
+oracle_taken (struct disk *d, const struct disk *before)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  if (a == NULL || !w.created || d->place < 0 || place_disk (a, d->place) != d ||
+      a->member[d->place].state != MEMBER_IN_SYNC)
+    return;
+  for (unsigned s = 0; s < d->slots_count; s++)
+    if (before->place == d->place && d->slots[s].now != before->slots[s].now)
+      excuse (d, s, before);
+  oracle_power_cut (d);
+  oracle_bits_fell ();
+}
+
+bool
+oracle_rolled_back (void)
+{
+  for (unsigned g = 0; g < w.grains; g++)
+    if (grains[g].excused && grains[g].floor <= grains[g].excused_up_to)
+      return true;
+  return false;
 }
 
 /* The writer has connected a member again.  Of what it acknowledged until now,

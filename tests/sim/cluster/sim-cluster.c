@@ -3,7 +3,10 @@
  *   sim-cluster --seed N [-v]         one run; -v tells what happens
  *   sim-cluster --corpus FIRST COUNT  many
  *   sim-cluster --fresh COUNT         from a seed that the clock gives
- *   sim-cluster --seconds S           fresh ones, for so long
+ *   sim-cluster --seconds S           fresh ones, for so long; each minute it tells
+ *                                     where it is
+ *   --rollbacks                       disks are rolled back in every world, not in
+ *                                     one of five
  */
 
 #include <config.h>
@@ -25,8 +28,8 @@ static void
 replay (void)
 {
   if (!well)
-    fprintf (stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu\n",
-             seed);
+    fprintf (stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu%s\n",
+             seed, world_rollbacks ? " --rollbacks" : "");
 }
 
 /* An engine's assert has failed. */
@@ -59,8 +62,8 @@ run (void)
 static int
 usage (void)
 {
-  fprintf (stderr, "usage: sim-cluster [-v] --seed N | --corpus FIRST COUNT | "
-                   "--fresh COUNT | --seconds S\n");
+  fprintf (stderr, "usage: sim-cluster [-v] [--rollbacks] --seed N | "
+                   "--corpus FIRST COUNT | --fresh COUNT | --seconds S\n");
   return 2;
 }
 
@@ -69,11 +72,13 @@ main (int argc, char *argv[])
 {
   unsigned long long first = 0, count = 0, seconds = 0;
   double began = clock_s (), took;
-  time_t end;
+  time_t end, tell, now;
 
   for (int i = 1; i < argc; i++) {
     if (strcmp (argv[i], "-v") == 0)
       sim_verbose = true;
+    else if (strcmp (argv[i], "--rollbacks") == 0)
+      world_rollbacks = true;
     else if (i + 1 < argc && strcmp (argv[i], "--seed") == 0) {
       first = strtoull (argv[++i], NULL, 10);
       count = 1;
@@ -97,9 +102,18 @@ main (int argc, char *argv[])
   atexit (replay);
   signal (SIGABRT, aborted);
   signal (SIGSEGV, aborted);
-  end = time (NULL) + seconds;
-  for (seed = first; seconds ? time (NULL) < end : seed < first + count; seed++)
+  now = time (NULL);
+  end = now + seconds;
+  tell = now + 60;
+  for (seed = first; seconds ? now < end : seed < first + count; seed++) {
     run ();
+    now = time (NULL);
+    if (seconds && now >= tell) {
+      printf ("sim-cluster: seeds %llu-%llu: no rule broken so far\n", first, seed);
+      fflush (stdout);
+      tell = now + 60;
+    }
+  }
   well = true;
   took = clock_s () - began;
   printf ("sim-cluster: seeds %llu-%llu: %llu requests, %llu faults, %llu "

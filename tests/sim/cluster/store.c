@@ -78,24 +78,56 @@ place_disk (const struct cluster_array_record *a, unsigned member)
   return &w.disk[disk_holder (a->member[member].disk)];
 }
 
-/* Not one that has died since it spoke, and with it its copy of the disk. */
+/* Which process is the disk's, now that weftd says where it is served?  Not one that
+ * has died since it spoke, and with it its copy of the disk.  While the member counts,
+ * another process is unproven until an epoch is committed that it has confirmed:
+ * weftd may find out before that that it has an old copy.
+ */
 static void
-note_holder (const struct cluster_disk_record *r)
+note_holder (const struct cluster_disk_record *r,
+             const struct cluster_array_record *before,
+             const struct cluster_array_record *now)
 {
-  unsigned holder = process_at (r->uri);
+  unsigned holder = process_at (r->uri), was = disk_holder (r->uuid);
+  bool counts = false, proven = false;
 
-  if (memcmp (w.disk[holder].uuid, r->uuid, 16) == 0)
-    w.holder[r->uuid[0] - 1] = holder;
+  if (memcmp (w.disk[holder].uuid, r->uuid, 16) != 0 || holder == was)
+    return;
+  for (unsigned m = 0; w.created && now && m < w.layout.members; m++)
+    if (memcmp (now->member[m].disk, r->uuid, 16) == 0) {
+      counts = now->member[m].state == MEMBER_IN_SYNC;
+      proven = before && before->member[m].confirmed < now->member[m].confirmed;
+    }
+  if (counts && !proven)
+    return;
+  w.holder[r->uuid[0] - 1] = holder;
+  if (counts)
+    oracle_taken (&w.disk[holder], &w.disk[was]);
+}
+
+static void
+note_holders (const struct cluster_array_record *before,
+              const struct cluster_array_record *now)
+{
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    const struct cluster_disk_record *r = store_disk (now->member[m].disk);
+
+    if (r && r->uri[0])
+      note_holder (r, before, now);
+  }
 }
 
 /* Look at what is about to be durable, and note what follows from it. */
 static void
 look (const struct cluster_record *before, const struct cluster_record *now)
 {
-  if (now->kind == CLUSTER_RECORD_ARRAY)
+  if (now->kind == CLUSTER_RECORD_ARRAY) {
+    if (!w.old_database)
+      note_holders (before ? &before->array : NULL, &now->array);
     check_array (before ? &before->array : NULL, &now->array);
+  }
   else if (now->kind == CLUSTER_RECORD_DISK && !w.old_database)
-    note_holder (&now->disk);
+    note_holder (&now->disk, NULL, store_array ());
   else if (now->kind == CLUSTER_RECORD_SESSION && !w.old_database) {
     check_session (&now->session);
     if (now->session.ended && before && !before->session.ended)

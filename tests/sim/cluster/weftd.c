@@ -255,6 +255,7 @@ weftd_start (void)
   char why[512];
 
   process_start (&w.weftd.proc);
+  w.weftd.deaf_at = sim_now;
   TRACE (&w.weftd.proc, "starts");
   w.weftd.pending_tail = &w.weftd.pending;
   w.weftd.engine = cluster_new ();

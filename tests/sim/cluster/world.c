@@ -14,6 +14,7 @@ struct world w;
 unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
+bool world_rollbacks;
 
 void *
 make (size_t size)
@@ -161,6 +162,12 @@ choose (struct config *c)
   c->slow_store = sim_chance (30) ? 20 : 1;
   c->work_ns = between (5, 40) * SECOND;
   c->client_us = 500 << sim_below (10);
+  c->rollbacks = sim_chance (20) || world_rollbacks;
+  if (c->rollbacks) { /* long enough for bits to fall */
+    c->copies = c->spots = false;
+    c->faults_ms = 300 + sim_below (2500);
+    c->work_ns = between (20, 60) * SECOND;
+  }
 }
 
 static void
@@ -210,7 +217,11 @@ begin (void)
              "grain=%u dup=%s faults=%u%s flaky=%u io timeout %u ms",
              layout_name (c->kind), c->n, c->groups, c->unit, c->hosts,
              c->readers, c->areas, grain_bytes, array_dup_name (c->dup),
-             c->faults_ms, c->copies ? " (copies)" : "", c->flaky,
+             c->faults_ms,
+             c->copies      ? " (copies)"
+             : c->rollbacks ? " (disks rolled back)"
+                            : "",
+             c->flaky,
              c->io_timeout_ms);
   make_parts ();
   check_begin ();

@@ -122,6 +122,7 @@ struct slot {
   unsigned count;
   bool spot; /* it can't be read before it is written again ... */
   bool spot_stays; /* ... and so it is when its cache is lost */
+  bool good; /* of a copy of a disk: it had what it was to have */
 };
 struct disk {
   unsigned number;
@@ -141,11 +142,12 @@ struct disk {
   bool unseen; /* ... and the writer has not connected it again since */
   bool erred;  /* a write or flush failed, and the same */
   unsigned boots; /* how often it lost its power */
+  uint64_t copied; /* since then it is not the disk itself; 0: it is */
 };
 void disk_format (struct disk *d, unsigned number);
 void disk_take_place (struct disk *d, unsigned place);
-/* A copy of a disk that runs holds what a loss of power would leave there. */
-void disk_copy (struct disk *copy, const struct disk *d);
+/* A copy holds what a loss of power would leave, or what a program reads. */
+void disk_copy (struct disk *copy, const struct disk *d, bool power);
 void disk_free (struct disk *d);
 void disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua);
 void disk_flush (struct disk *d);
@@ -321,6 +323,7 @@ struct member_role {
   struct join *join;
   unsigned slow; /* times */
   bool pulled;   /* its disk is not in the host: it is not started */
+  bool refused;  /* for it has an old copy */
 };
 void member_start (struct member_role *m);
 void member_stop (struct member_role *m, bool power);
@@ -429,6 +432,7 @@ void clients_send (struct host *h, enum array_op op, unsigned flags,
 
 struct weftd {
   struct process proc;
+  uint64_t deaf_at; /* since then it has heard all at once */
   struct cluster *engine;
   struct call *calls; /* unanswered */
   struct pending *pending, **pending_tail;
@@ -483,6 +487,10 @@ void oracle_session_ended (uint64_t session); /* durably */
 /* A member answers that it can't read this grain. */
 void oracle_unread (unsigned grain, unsigned member);
 void oracle_power_cut (struct disk *d);
+void oracle_copied (struct disk *copy);
+/* weftd takes this copy for the disk itself, which was another before. */
+void oracle_taken (struct disk *d, const struct disk *before);
+bool oracle_rolled_back (void); /* something of that is not over */
 void oracle_committed (const struct cluster_array_record *before,
                        const struct cluster_array_record *now);
 /* It has a member, for the first time, or back. */
@@ -524,6 +532,7 @@ struct config {
   unsigned faults_ms; /* the mean time between two; 0: none */
   bool copies; /* many of them are about copies of disks */
   bool spots;  /* many of them are places of disks that can't be read */
+  bool rollbacks; /* ... that are put back at any moment */
   unsigned flaky; /* per mille of messages whose connection breaks */
   unsigned slow_store; /* percent */
   uint64_t work_ns; /* how long clients and faults go on */
@@ -548,6 +557,8 @@ struct world {
   bool cut[PARTIES][PARTIES]; /* from, to */
   bool healing; /* nothing goes wrong any more */
   bool working; /* clients have something to do */
+  uint64_t quiet_until; /* but nothing until then */
+  unsigned area_only; /* less one, is all that they use; 0: they use all */
   struct store store;
   bool old_database;
   unsigned requests;    /* so far */
@@ -565,6 +576,7 @@ extern struct counters {
 } counters;
 
 void world_begin (uint64_t seed);
+extern bool world_rollbacks; /* in every world */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
 void world_create (void); /* the array; the hosts begin to attach */
