@@ -184,6 +184,7 @@ struct round {
   uint64_t begun_ns;  /* 0: by another session */
   uint64_t complete;  /* the last that all have that count, ... */
   uint64_t since_ns;  /* ... and its begun_ns */
+  uint64_t before_ns; /* that of the last but one; 0: by another session */
   uint64_t target;    /* they go on up to there; 0: nothing was written */
   uint64_t wrote_ns;  /* the last write that was asked or answered */
   uint64_t hurry;     /* up to there one begins as the last is complete */
@@ -443,8 +444,10 @@ void round_touch (struct array *a);
 bool round_covers (const struct array *a, uint64_t target);
 /* Not to wait for the clock before that. */
 void round_hurry (struct array *a, uint64_t target);
-/* Must this request, which promises that something is stable, wait for a round? */
-bool round_holds (const struct array *a, struct req *q);
+/* Must this request, which promises that something is stable, wait for rounds?  They
+ * do not wait for the clock then.
+ */
+bool round_holds (struct array *a, struct req *q);
 void round_look (struct array *a);
 void round_answered (struct array *a, struct aio *x, bool ok);
 void round_tick (struct array *a);

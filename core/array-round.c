@@ -10,9 +10,9 @@
  * What has been written is *covered* when two rounds that began after it are
  * complete: then a copy from before it is two behind.  Rounds go on until all is.
  *
- *   FLUSH  is answered when a round is complete that began no more than
+ *   FLUSH  is answered when two rounds are complete that began no more than
  *          ROUND_LATE_MS before the last write that it stands for.  So a copy that
- *          is that much older than the write is at least one behind.
+ *          is that much older than the write is two behind.
  *   bits   fall when what they stand for is covered (array-clear.c).  So of a copy
  *          that is one behind, or none, all that it lacks has bits at its peers.
  *   joins  end when all is covered that was written before (array-join.c), for the
@@ -76,8 +76,15 @@ round_covers (const struct array *a, uint64_t target)
   return !a->round.on || a->round.complete >= target;
 }
 
+/* Did it begin late enough for a write at wrote_ns to be flushed? */
+static bool
+late (uint64_t begun_ns, uint64_t wrote_ns)
+{
+  return begun_ns != 0 && begun_ns + ROUND_LATE_MS * NS_PER_MS >= wrote_ns;
+}
+
 bool
-round_holds (const struct array *a, struct req *q)
+round_holds (struct array *a, struct req *q)
 {
   const struct round *r = &a->round;
 
@@ -85,8 +92,10 @@ round_holds (const struct array *a, struct req *q)
     return false;
   if (q->wrote_ns == 0)
     q->wrote_ns = r->wrote_ns;
-  return r->since_ns == 0
-         || r->since_ns + ROUND_LATE_MS * NS_PER_MS < q->wrote_ns;
+  if (late (r->before_ns, q->wrote_ns))
+    return false;
+  round_hurry (a, r->complete + (late (r->since_ns, q->wrote_ns) ? 1 : 2));
+  return true;
 }
 
 static void
@@ -131,8 +140,9 @@ everywhere (struct array *a)
 void
 round_hurry (struct array *a, uint64_t target)
 {
-  if (target > a->round.hurry)
-    a->round.hurry = target;
+  if (a->round.hurry >= target)
+    return;
+  a->round.hurry = target;
   a->look = true;
 }
 
@@ -160,6 +170,7 @@ round_look (struct array *a)
       return;
     if (r->complete < r->begun) {
       r->complete = r->begun;
+      r->before_ns = r->since_ns;
       r->since_ns = r->begun_ns;
       wake_writers (a);
     }

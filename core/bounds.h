@@ -69,10 +69,10 @@
 #define EPOCH_MAX ((uint64_t)1 << 60)
 
 /* While data is written a round begins so often (core/array-round.c), and no FLUSH
- * is answered for a write that is so much younger than the last one.
+ * is answered for a write that is so much younger than the last but one.
  */
 #define ROUND_MS 1000
-#define ROUND_LATE_MS 2000
+#define ROUND_LATE_MS 3000
 
 /* Writing sessions whose intents a member tells apart. */
 #define MEMBER_SESSIONS_MAX 64

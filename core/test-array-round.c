@@ -108,8 +108,9 @@ start (uint64_t highest, uint64_t first, uint64_t second)
   begin (LAYOUT_RAID1, 2);
 }
 
-/* What was written after idleness is flushed when a round that began with it is
- * complete, and then one a second follows until two have begun after it.
+/* What was written after idleness is flushed when two rounds that began with it are
+ * complete, one right after the other; then one a second follows until two have begun
+ * after the last answer.
  */
 static void
 test_flush (void)
@@ -131,29 +132,31 @@ test_flush (void)
   answer_round (0);
   assert (!done (&f) && array_round (a) == 5);
   answer_round (1);
-  assert (done (&f) && array_round (a) == 6 && ios_count == 0);
+  assert (!done (&f) && array_round (a) == 6);
+  assert (asked (0, 7) && asked (1, 7) && rounds () == 2);
+  answer_round (1);
+  answer_round (0);
+  assert (done (&f) && array_round (a) == 7);
   submit (&again);
-  answer_all ();
-  assert (done (&again));
+  answer_data ();
+  assert (done (&again) && ios_count == 0);
 
   tick_after (900 * MS);
   assert (rounds () == 0);
-  tick (); /* a second after 6 was begun */
-  assert (asked (0, 7) && asked (1, 7) && rounds () == 2);
+  tick_after (200 * MS); /* a second after 7 was begun */
+  assert (asked (0, 8) && asked (1, 8) && rounds () == 2);
   tick_after (3000 * MS); /* none before it is complete */
   assert (rounds () == 2);
   answer_all ();
-  assert (array_round (a) == 8 || rounds () == 2);
-  answer_all ();
-  assert (array_round (a) == 8);
+  assert (array_round (a) == 9); /* the image was written after 7 was begun */
   tick_after (60000 * MS);
   answer_data ();
-  assert (rounds () == 0 && array_round (a) == 8);
+  assert (rounds () == 0 && array_round (a) == 9);
   end ();
 }
 
-/* A write is flushed without a round of its own while the last complete one is no
- * older than 2 s; not after that, though the next one is under way.
+/* A write is flushed without a round of its own while the last complete one but one is
+ * no older than 3 s; not after that, though the next one is under way.
  */
 static void
 test_late (void)
@@ -166,8 +169,13 @@ test_late (void)
   answer_data ();
   answer_round (0);
   answer_round (1);
-  tick_after (1900 * MS); /* 3 is asked for, and not answered */
-  assert (array_round (a) == 2 && asked (0, 3));
+  tick_after (1000 * MS);
+  answer_round (0);
+  answer_round (1);
+  submit (&w);
+  answer_data ();
+  tick_after (1900 * MS); /* 4 is asked for, and not answered */
+  assert (array_round (a) == 3 && asked (0, 4));
   submit (&w);
   answer_data ();
   submit (&f);
@@ -204,6 +212,9 @@ test_unequal (void)
   assert (!done (&f) && asked (0, 8) && asked (1, 8));
   answer_round (0);
   answer_round (1);
+  assert (!done (&f) && asked (0, 9) && asked (1, 9));
+  answer_round (0);
+  answer_round (1);
   assert (done (&f));
   answer_all ();
   end ();
@@ -225,6 +236,9 @@ test_fua (void)
   start (5, 5, 5);
   submit (&w);
   answer_data ();
+  assert (!done (&w) && rounds () == 2);
+  answer_round (1);
+  answer_round (0);
   assert (!done (&w) && rounds () == 2);
   answer_round (1);
   answer_round (0);
@@ -259,7 +273,9 @@ test_lost (void)
   assert (!done (&f) && rounds () == 0 && array_round (a) == 5);
   commit (1 << 1);
   answer_data ();
-  assert (array_round (a) >= 6 && done (&f));
+  assert (array_round (a) >= 6 && asked (0, 7) && !done (&f));
+  answer_round (0);
+  assert (array_round (a) >= 7 && done (&f));
   answer_all ();
   end ();
 }

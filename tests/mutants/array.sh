@@ -181,9 +181,12 @@ mutant flush-without-a-round test-array-round array-flush.c \
 mutant fua-without-a-round test-array-round array.c \
   '           && round_holds (a, q)))' '           && 0))'
 mutant round-of-another-session-counts test-array-round array-round.c \
-  '  return r->since_ns == 0
-' '  return 0
-'
+  'return begun_ns != 0 && begun_ns +' 'return begun_ns +'
+mutant flush-with-one-round test-array-round array-round.c \
+  'if (late (r->before_ns, q->wrote_ns))' 'if (late (r->since_ns, q->wrote_ns))'
+mutant flush-waits-for-the-clock test-array-round array-round.c \
+  '  round_hurry (a, r->complete + (late (r->since_ns, q->wrote_ns) ? 1 : 2));
+' ''
 mutant bits-fall-uncovered test-array-round array-clear.c \
   'else if (!round_covers (a, c->round))' 'else if (0)'
 mutant join-uncovered test-array-round array-join.c \
