@@ -16,6 +16,7 @@
 #include <config.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cluster-internal.h"
@@ -289,7 +290,12 @@ forget_process (struct cluster *c, struct cluster_disk *d)
     cluster_wait_end (c, d->poll);
   }
   d->heard = d->told = d->took_place = false;
-  d->instance[0] = d->rec.instance[0] = '\0';
+  d->instance[0] = '\0';
+  /* Whoever writes knows no process from now on, and the next one may not have what
+   * he wrote: only an epoch change tells him of it.
+   */
+  snprintf (d->rec.instance, sizeof d->rec.instance, "none");
+  d->rec.cache[0] = '\0';
 }
 
 bool

@@ -33,10 +33,7 @@ process (const struct cluster *c, const struct cluster_array *a,
 void
 cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES])
 {
-  /* No token is made for nobody: a process that was judged an old copy while its
-   * answer was on the way opens by none.
-   */
-  token_key (d->rec.key, d->instance[0] ? d->instance : "nobody", key);
+  token_key (d->rec.key, d->instance, key);
 }
 
 void

@@ -39,6 +39,13 @@ serves (const struct cluster_disk *d)
   return d->heard && d->alive && !d->failed && d->took_place && !d->old_copy;
 }
 
+/* As its process says. */
+static const char *
+failure (const struct cluster_disk *d)
+{
+  return d->reason[0] ? d->reason : "it has failed";
+}
+
 /* Why a joining member is waited for no longer; NULL: it is. */
 static const char *
 broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
@@ -53,7 +60,7 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
       (d->min_epoch > a->rec.member[member].fence || cluster_disk_unmet (d)) &&
       !(a->rec.change.epoch && a->rec.change.confirm[member]))
     return "it was started again";
-  return d->failed                    ? "it has failed"
+  return d->failed                    ? failure (d)
          : !d->alive                  ? "it is silent"
          : d->old_copy                ? "it is an old copy of the disk"
          : d->heard && !d->took_place ? "it has lost its place"
@@ -143,7 +150,7 @@ leave_out (struct cluster *c, struct cluster_array *a)
     if (member->state == MEMBER_IN_SYNC) {
       why = a->disk[m]->old_copy             ? "it is an old copy of the disk"
             : a->disk[m]->rec.shut_out       ? "its node was shut out"
-            : a->disk[m]->failed             ? "it has failed"
+            : a->disk[m]->failed             ? failure (a->disk[m])
             : cluster_epoch_reborn (c, a, m) ? "it was started again"
                                              : NULL;
       /* Last, as it takes long to say, and nearly nobody asks. */

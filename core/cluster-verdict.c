@@ -67,7 +67,8 @@ trouble (const struct cluster_array *a, unsigned m)
 {
   const struct cluster_disk *d = a->disk[m];
 
-  return a->rec.member[m].state == MEMBER_OUT ? "is out"
+  return a->rec.member[m].state == MEMBER_OUT
+           ? d->failed ? "has failed, and is out" : "is out"
          : d->old_copy                        ? "is an old copy of its disk"
          : d->failed                          ? "has failed"
          : !d->alive                          ? "is silent"

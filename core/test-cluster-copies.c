@@ -438,10 +438,11 @@ test_clone (void)
 }
 
 /* A member that the writer reports stays where weftd knows that the other one is an
- * old copy, though that can't go out itself, for the writer waits for a third one.
+ * old copy, or has failed, though that can't go out itself, for the writer waits for a
+ * third one.
  */
 static void
-test_beside_old_copy (void)
+test_beside_old_copy (bool failed)
 {
   struct rig r;
   unsigned last = attach_without_first (&r), old = last == 1 ? 2 : 1;
@@ -451,9 +452,13 @@ test_beside_old_copy (void)
   stop (&r, last);
   report (&r, last);
   assert (cluster_array_writer (r.c, array (&r))->lost[last]);
-  stop (&r, old);
-  put (&r, old, &yesterday);
-  UNTIL (&r, array (&r)->disk[old]->old_copy);
+  if (failed)
+    r.disk[old].failed = true;
+  else {
+    stop (&r, old);
+    put (&r, old, &yesterday);
+  }
+  UNTIL (&r, array (&r)->disk[old]->old_copy || array (&r)->disk[old]->failed);
   assert (state (&r, old) == MEMBER_IN_SYNC);
   report (&r, good);
   assert (state (&r, good) == MEMBER_IN_SYNC);
@@ -611,7 +616,8 @@ main (void)
   test_old_copy_moves ();
   test_old_clone ();
   test_clone ();
-  test_beside_old_copy ();
+  test_beside_old_copy (false);
+  test_beside_old_copy (true);
   test_beside_failed ();
   test_old_copy_beside_change ();
   test_old_copy_beside_two ();

@@ -218,7 +218,7 @@ mutant place-is-not-what-it-was sim-cluster member.c \
 mutant same-as-what-was-refused test-cluster-rules cluster-disk.c \
   'if (hb == NULL || !cluster_admit (c, in->op, d, hb))' \
   'if (d && hb)
-    keep (d, hb);
+    keep (c, d, hb);
   if (hb == NULL || !cluster_admit (c, in->op, d, hb))'
 mutant joiner-is-met-unseen test-cluster-rebuild cluster-disk.c \
   'd->array->rec.member[d->position].state != MEMBER_OUT &&' \
