@@ -77,8 +77,7 @@ member_lose (struct array *a, unsigned member)
   struct array_member *m = &a->member[member];
 
   m->lost = true;
-  if (m->state != MEMBER_IN_SYNC)
-    m->round = 0; /* it joins anew, and forgets it */
+  m->round = 0; /* it joins anew, and forgets it, or its disk was rolled back */
   m->told = m->fresh = false;
   a->degraded = true;
   sort_images (a, member);
