@@ -23,9 +23,9 @@
  * member of which an old copy is put back finds its bits, or is told.
  *
  * Nothing is cleared while a member is lost or not in-sync: what it misses is
- * found by these bits.  Nor when a member has come back without what was
- * written to it and not flushed: its other copies may differ until the array is
- * attached anew.
+ * found by these bits.  Nor when one that is in-sync has been given back: it may
+ * lack what was written to it and not flushed, or have a copy of its disk that is too
+ * young to be known as one, until the array is attached anew.
  *
  * After array_settled bits fall whoever set them (BATCH_SETTLE): what the
  * sessions before us left dirty is known to be equal.  So is what a third copy has

@@ -173,10 +173,15 @@ come_back (struct array *a, unsigned member, enum member_state state)
 
   m->lost = m->lapsed = false;
   join_again (a);
-  if (!in_sync || !lapsed || !unflushed (a, member) || a->config.readonly)
+  if (!in_sync || a->config.readonly)
+    return;
+  /* A copy of its disk may have been put back that is too young to be known as one:
+   * what it lacks is found by the bits, when the array is attached anew.
+   */
+  a->clear.never = true;
+  if (!lapsed || !unflushed (a, member))
     return;
   m->returned = a->returned = ++a->commits;
-  a->clear.never = true;
   flush_gone (a, member);
 }
 

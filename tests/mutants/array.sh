@@ -94,10 +94,13 @@ mutant copy-that-went-is-counted test-array-join array-member.c \
   going' '    ;
   going'
 mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-member.c \
-  '  a->clear.never = true;
+  '  m->returned = a->returned = ++a->commits;
   flush_gone (a, member);' ''
+mutant bits-fall-beside-who-is-back test-array-flush array-member.c \
+  '  a->clear.never = true;
+  if (!lapsed' '  if (!lapsed'
 mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-member.c \
-  '!in_sync || !lapsed ||' '!in_sync ||'
+  'if (!lapsed || !unflushed' 'if (!unflushed'
 mutant lapse-is-forgotten-by-a-later-start test-array-flush array-member.c \
   'm->lapsed |= m->lost && !kept;' 'm->lapsed = m->lost && !kept;'
 mutant disk-that-failed-has-kept-all test-array-flush array-io.c \

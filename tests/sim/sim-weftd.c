@@ -188,7 +188,7 @@ come_back (unsigned member)
   if (cut)
     sim_member_cut (&w.members[member], gone);
   w.lapsed[member] |= cut;
-  w.returns += w.lapsed[member];
+  w.returns++;
   fence (member, ++w.epoch);
   commit (w.epoch, w.state);
 }

@@ -325,6 +325,16 @@ survivable (unsigned member)
   return layout_loss (&w.config.layout, lost, NULL) == 0;
 }
 
+/* Its connection ends; by then there may be another one. */
+static void
+break_after (unsigned member, uint64_t delay_us)
+{
+  struct event *e = event_new (EVENT_BREAK, delay_us);
+
+  e->member = member;
+  e->life = w.connected[member];
+}
+
 static void
 lose (unsigned member)
 {
@@ -341,13 +351,13 @@ lose (unsigned member)
     sim_trace ("fault: member %u breaks", member);
     w.trouble[member] = BROKEN;
     world_break_flights (member);
-    event_new (EVENT_BREAK, 0)->member = member;
+    break_after (member, 0);
     break;
   case 1:
     sim_trace ("fault: member %u breaks, its answers come first", member);
     w.trouble[member] = BROKEN;
     world_break_flights (member);
-    event_new (EVENT_BREAK, sim_below (5 * MS))->member = member;
+    break_after (member, sim_below (5 * MS));
     break;
   case 2:
     sim_trace ("fault: member %u falls silent", member);
@@ -527,7 +537,8 @@ world_handle (struct event *e)
     fault ();
     break;
   case EVENT_BREAK:
-    world_lost (e->member, "the connection is broken");
+    if (e->life == w.connected[e->member])
+      world_lost (e->member, "the connection is broken");
     break;
   default:
     weftd_handle (e);
