@@ -379,6 +379,22 @@ attach_anew (struct host *h)
   h->wants_detach = true;
 }
 
+/* A young copy was taken for a disk, and is refused since it was started again: the
+ * array waits for the right disk, which is not there any more.  Only an import helps.
+ */
+static bool
+waits_for_no_disk (void)
+{
+  const struct cluster_array *a
+    = cluster_array_find (w.weftd.engine, ARRAY_NAME);
+
+  for (unsigned m = 0; w.config.rollbacks && a && m < w.layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->old_copy &&
+        place_disk (store_array (), m)->copied > 0)
+      return true;
+  return false;
+}
+
 void
 world_converge (void)
 {
@@ -392,8 +408,13 @@ world_converge (void)
     if (i == 100)
       touch_all ();
   }
-  if (!check_converged (why, sizeof why))
+  if (!check_converged (why, sizeof why)) {
+    if (waits_for_no_disk ()) {
+      counters.runs++;
+      return;
+    }
     sim_fail ("all was healed %u s ago: %s", 100, why);
+  }
   oracle_quiet ();
   counters.runs++;
 }
