@@ -259,7 +259,7 @@ mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
 mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
   '      member->lapse = change->epoch;' '      ;'
 mutant idle-writer-keeps-a-failed-member test-cluster-copies cluster-rebuild.c \
-  ': a->disk[m]->failed             ? "it has failed"' ''
+  ': a->disk[m]->failed             ? failure (a->disk[m])' ''
 # Rounds.
 mutant round-behind-is-taken-in test-cluster-rounds cluster-admit.c \
   '         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed ||
