@@ -721,10 +721,13 @@ static bool
 known (const struct disk *d, const struct disk *before, uint64_t at)
 {
   const struct cluster_array_record *a = store_array ();
+  const struct cluster_array *heard
+    = cluster_array_find (w.weftd.engine, ARRAY_NAME);
   bool peers = false;
 
   for (unsigned m = 0; m < w.layout.members; m++)
-    peers |= (int)m != d->place && a->member[m].state == MEMBER_IN_SYNC;
+    peers |= (int)m != d->place && a->member[m].state == MEMBER_IN_SYNC &&
+             heard && heard->disk[m]->alive;
   return peers || (w.weftd.deaf_at < at && at + OLD_MS * MS < before->copied);
 }
 
