@@ -224,7 +224,10 @@ note_round (struct member_pass *pass, const struct batch_record *records,
          MEMBER_WAIT)
     act_or_wait ();
   pthread_mutex_unlock (&server.lock);
-  return v == MEMBER_GO ? 0 : refuse (&refusal);
+  if (v == MEMBER_GO)
+    return 0;
+  refuse (&refusal);
+  return refusal.error;
 }
 
 /* Clears come first, whatever their place: a record of the same batch that
