@@ -291,10 +291,15 @@ def test_a_stopped_one_answers_only_what_is_there(array):
         there = [new.pread(4096, i * UNIT) for i in range(units)]
         array.stop("weftd")
         array.cont("array")
-        writes.wait(units)
-        assert writes.errors == [0] * units
+        # It may hear of the fence, by a round that a member refuses, before it has
+        # read all answers: then it waits for weftd with the rest.
+        while old.poll(5_000) > 0 and len(writes.errors) < units:
+            pass
+        assert writes.errors and set(writes.errors) == {0}
         assert there == [mine] * units
         array.cont("weftd")
+        writes.wait(units)
+        assert set(writes.errors) <= {0, errno.ESHUTDOWN}
         for call in (lambda: idle.pwrite(b"E" * 4096, 0),
                      lambda: idle.pread(4096, 0), idle.flush):
             with pytest.raises(nbd.Error) as e:
