@@ -217,6 +217,11 @@ beat_answered (struct call *c)
     m->taken = false;
     if (c->answer.status) {
       m->refused = strcmp (c->answer.code, "old-copy") == 0;
+      /* From now on weftd does not know who kept what the writer sent, and the writer
+       * is told that it may be gone, also when the disk itself is there again.
+       */
+      if (m->refused)
+        w.disk[disk_holder (m->disk->uuid)].erred = true;
       TRACE (&m->proc, "is refused: %s", c->answer.code);
       if (strcmp (c->answer.code, "say-all") == 0)
         wait = 1;

@@ -140,7 +140,7 @@ struct disk {
   uint64_t told_min_epoch; /* the highest that weftd was told */
   bool cut; /* lost its cache since it was last made whole */
   bool unseen; /* ... and the writer has not connected it again since */
-  bool erred;  /* a write or flush failed, and the same */
+  bool erred;  /* a write or flush failed, or a copy of it was refused; the same */
   unsigned boots; /* how often it lost its power */
   uint64_t copied; /* since then it is not the disk itself; 0: it is */
 };
