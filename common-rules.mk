@@ -3,6 +3,7 @@
 NULL =
 
 AM_CPPFLAGS = \
+	-iquote $(top_srcdir) \
 	-iquote $(top_srcdir)/core \
 	-I$(top_builddir) \
 	$(NULL)

@@ -1,5 +1,5 @@
 // copies.js: where the two copies of what a member holds are.  The picture of
-// core/layout that the array map needs; bytes are weftd's business.
+// core/layout/layout that the array map needs; bytes are weftd's business.
 //
 // A member has halves: "data", "image", or one of them (raid-10, raid-1).
 

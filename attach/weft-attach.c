@@ -29,7 +29,7 @@
 #include <linux/fs.h>
 
 #include "device.h"
-#include "name.h"
+#include "base/name.h"
 #include "notify.h"
 #include "server.h"
 

@@ -2,12 +2,12 @@
  *
  * get_ready does all that may fail: the session with weftd (control.c) or the
  * static map (map.c), the connections to the members (peer.c), the array
- * engine (core/array.h); so every error ends the start with one line.  The
+ * engine (core/array/array.h); so every error ends the start with one line.  The
  * threads come after nbdkit's fork.  A request is carried out by engine.c.
  *
  * There is one array in a process, and what one client has written, another's
  * FLUSH covers.  A connection's own is only what it is still to be told
- * (core/array.h, array_client_open): that is its handle.
+ * (core/array/array.h, array_client_open): that is its handle.
  */
 
 #include <config.h>
@@ -20,12 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "array.h"
+#include "array/array.h"
 #include "control.h"
-#include "descriptors.h"
+#include "common/descriptors.h"
 #include "engine.h"
 #include "hangup.h"
-#include "map.h"
+#include "common/map.h"
 #include "options.h"
 #include "peer.h"
 #include "resync.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "connect.h"
-#include "descriptors.h"
+#include "common/descriptors.h"
 #include "exposure.h"
 #include "hangup.h"
 #include "role.h"

@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-#include "admin.h"
+#include "common/admin.h"
 #include "control.h"
 #include "engine.h"
 #include "process.h"

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "array.h"
-#include "map.h"
+#include "array/array.h"
+#include "common/map.h"
 
 struct engine;
 struct control;

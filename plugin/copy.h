@@ -8,7 +8,7 @@
 #ifndef WEFT_COPY_H
 #define WEFT_COPY_H
 
-#include "disk.h"
+#include "common/disk.h"
 #include "fetch.h"
 #include "pull.h"
 

@@ -11,8 +11,8 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
-#include "batch.h"
-#include "disk.h"
+#include "format/batch.h"
+#include "common/disk.h"
 
 int data_read (const struct disk *d, void *buf, uint64_t bytes,
                uint64_t offset);

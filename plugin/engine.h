@@ -1,4 +1,4 @@
-/* engine.h: the array engine (core/array.h) with threads and connections. */
+/* engine.h: the array engine (core/array/array.h) with threads and connections. */
 
 #ifndef WEFT_ENGINE_H
 #define WEFT_ENGINE_H
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "array.h"
+#include "array/array.h"
 #include "peer.h"
 
 struct engine;
@@ -39,7 +39,7 @@ struct engine *engine_new (struct array *array, struct peer **peers,
 /* Start the engine thread (not before nbdkit's fork). */
 int engine_start (struct engine *e);
 
-/* Who writes, as in core/array.h.  Not closed while a request of his runs. */
+/* Who writes, as in core/array/array.h.  Not closed while a request of his runs. */
 struct array_client *engine_client_open (struct engine *e);
 void engine_client_close (struct engine *e, struct array_client *c);
 
@@ -58,7 +58,7 @@ void engine_prepare (struct engine *e, uint64_t epoch,
                      const enum member_state states[]);
 
 /* A new connection to a member that was lost, or out: all that was asked of
- * the old one must be over at the member (core/array.h, array_back).  Waits
+ * the old one must be over at the member (core/array/array.h, array_back).  Waits
  * until the old connection has given everything back, closes it, and commits
  * the recorded states with the new one.  False: that did not happen in time,
  * and the peer is still the caller's.
@@ -72,7 +72,7 @@ void engine_break (struct engine *e, unsigned member);
  */
 bool engine_sever (struct engine *e, unsigned member);
 
-/* As in core/array.h. */
+/* As in core/array/array.h. */
 uint64_t engine_epoch (struct engine *e);
 uint64_t engine_round (struct engine *e);
 void engine_hold (struct engine *e, bool hold);

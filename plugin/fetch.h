@@ -14,7 +14,7 @@
 
 #include <libnbd.h>
 
-#include "bounds.h"
+#include "base/bounds.h"
 
 /* A part of a member's data area, up to `end`, that is of one kind. */
 struct fetch_span {

@@ -18,8 +18,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "admin.h"
-#include "array.h"
+#include "common/admin.h"
+#include "array/array.h"
 #include "member-role.h"
 #include "pull.h"
 #include "role.h"

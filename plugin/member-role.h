@@ -6,7 +6,7 @@
  * pull.c            while we are joining: fetches what is missing here
  * data.c, disk.c    the disk
  *
- * The engine (core/member.h) decides; `lock` serialises it, and is never held
+ * The engine (core/member/member.h) decides; `lock` serialises it, and is never held
  * during I/O.  `changed` is signalled when something happened for which
  * anybody may wait: a header write ended, the last request of an old epoch has
  * left, weftd wants something else, the end is near.
@@ -19,9 +19,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "disk.h"
+#include "common/disk.h"
 #include "load.h"
-#include "member.h"
+#include "member/member.h"
 
 struct server {
   struct disk *disk;

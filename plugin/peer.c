@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "connect.h"
-#include "descriptors.h"
+#include "common/descriptors.h"
 #include "peer.h"
 
 #define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */

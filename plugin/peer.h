@@ -19,8 +19,8 @@
 
 #include <libnbd.h>
 
-#include "array.h"
-#include "map.h"
+#include "array/array.h"
+#include "common/map.h"
 
 struct peer;
 

@@ -1,7 +1,7 @@
 /* pull.h: a joining member fetches from the others what it lacks: the one
  * engine of rebuild and catch-up (DESIGN section 6).
  *
- * The member engine (core/member.h) says what is to be done, and when it is
+ * The member engine (core/member/member.h) says what is to be done, and when it is
  * done; weftd says from whom and how fast.  Nothing runs while there is no
  * order.
  */
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "layout.h"
+#include "layout/layout.h"
 
 /* weftd's order.  Only the in-sync members are sources. */
 struct pull_order {

@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "batch.h"
+#include "format/batch.h"
 #include "connect.h"
 #include "hangup.h"
 #include "resync.h"

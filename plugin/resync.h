@@ -8,7 +8,7 @@
 
 #include "control.h"
 #include "engine.h"
-#include "layout.h"
+#include "layout/layout.h"
 
 /* Write the data of every extent whose intent bit some in-sync member has set
  * to its images, and flush; then the bits may fall.  No client may be served

@@ -4,7 +4,7 @@
 #define WEFT_SOURCES_H
 
 #include "fetch.h"
-#include "format.h"
+#include "format/format.h"
 #include "pull.h"
 
 /* Make *ours the map of our extents (of a data area of data_bytes) that have a

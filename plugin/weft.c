@@ -16,10 +16,10 @@
 
 #include <libnbd.h>
 
-#include "admin.h"
-#include "bounds.h"
+#include "common/admin.h"
+#include "base/bounds.h"
 #include "exposure.h"
-#include "name.h"
+#include "base/name.h"
 #include "options.h"
 #include "replies.h"
 #include "role.h"

@@ -11,7 +11,7 @@
 
 #include "auth-internal.h"
 #include "fields.h"
-#include "name.h"
+#include "base/name.h"
 #include "text.h"
 
 static const char *const secret_kinds[] = { "login", "token", "node-token" };

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bounds.h"
+#include "base/bounds.h"
 #include "fields.h"
-#include "name.h"
+#include "base/name.h"
 
 void
 fields_begin (struct fields *f, const json_t *object)

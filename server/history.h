@@ -17,7 +17,7 @@
 
 #include <jansson.h>
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "query.h"
 
 /* Rates are per second.  NAN: unknown. */

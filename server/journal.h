@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "query.h"
 #include "store.h"
 

@@ -3,7 +3,7 @@
 #ifndef WEFT_LOG_H
 #define WEFT_LOG_H
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 
 void log_line (enum cluster_severity severity, const char *fmt, ...)
   __attribute__ ((format (printf, 2, 3)));

@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 #include "auth.h"
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "hub.h"
 #include "query.h"
 #include "store.h"

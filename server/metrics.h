@@ -11,7 +11,7 @@
 #ifndef WEFT_METRICS_H
 #define WEFT_METRICS_H
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 

@@ -10,9 +10,9 @@
 #include <civetweb.h>
 #include <openssl/sha.h>
 
-#include "bounds.h"
+#include "base/bounds.h"
 #include "fields.h"
-#include "name.h"
+#include "base/name.h"
 #include "query.h"
 #include "routes.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "fields.h"
-#include "name.h"
+#include "base/name.h"
 #include "records.h"
 #include "text.h"
 

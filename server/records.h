@@ -3,7 +3,7 @@
 #ifndef WEFT_RECORDS_H
 #define WEFT_RECORDS_H
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "store.h"
 
 /* Add the put or delete of a record. */

@@ -8,7 +8,7 @@
 
 #include "replies.h"
 #include "text.h"
-#include "token.h"
+#include "format/token.h"
 
 /* A token of the committed epoch for a member. */
 static json_t *

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "cluster.h"
+#include "cluster/cluster.h"
 
 /* To a disk's heartbeat: what is wanted of it.  no_news: it knows what it has
  * said before.

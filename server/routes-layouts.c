@@ -1,7 +1,7 @@
 /* routes-layouts.c: the layouts that some disks could have, side by side: see
  * routes.h.
  *
- * The mean time to data loss is that of core/durability.h, for disks of which 2
+ * The mean time to data loss is that of core/layout/durability.h, for disks of which 2
  * in 100 fail a year, and members that are rebuilt at 100 MB/s as soon as they
  * fail.
  */
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "durability.h"
-#include "format.h"
+#include "layout/durability.h"
+#include "format/format.h"
 #include "routes-internal.h"
 #include "text.h"
 #include "views.h"

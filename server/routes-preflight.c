@@ -1,5 +1,5 @@
 /* routes-preflight.c: ?dry_run=true: what an action would do, found out by its
- * own checks (core/cluster-preflight.c); and what the loss of members would.
+ * own checks (core/cluster/cluster-preflight.c); and what the loss of members would.
  * Nothing is changed.
  */
 

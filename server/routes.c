@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "name.h"
+#include "base/name.h"
 #include "routes-internal.h"
 
 /* Each file that answers requests has a table of its own. */

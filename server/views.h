@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "cluster-preflight.h"
+#include "cluster/cluster-preflight.h"
 
 struct auth;
 

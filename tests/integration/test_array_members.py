@@ -4,7 +4,7 @@ Topology: one array process; plain nbdkit file servers as its members (they
           take any door and token); weftd is played here, by a script.
 Causes: members killed, started again, or silent; changes of epoch; a weftd
         that falls silent.
-Pass:  requests go on or wait as core/array.h and docs/API say, and the array
+Pass:  requests go on or wait as core/array/array.h and docs/API say, and the array
        process tells weftd what it must know, at once.
 """
 

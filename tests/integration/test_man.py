@@ -166,12 +166,12 @@ def test_weftctl_options(command):
 
 def test_weftctl_exit_status_and_environment():
     page = sections("weftctl.8")
-    header = (SOURCE / "server/ctl/ctl.h").read_text()
+    header = (SOURCE / "weftctl/ctl.h").read_text()
     codes = re.findall(r"^  EXIT_\w+ = (\d+),", header, re.MULTILINE)
     assert re.findall(r"^\.It (\d+)$", page["EXIT STATUS"],
                       re.MULTILINE) == codes
     assert set(re.findall(r"^\.It Ev (\w+)$", page["ENVIRONMENT"],
-                          re.MULTILINE)) == getenvs("server/ctl")
+                          re.MULTILINE)) == getenvs("weftctl")
 
 
 def test_weftd_environment():

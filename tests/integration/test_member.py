@@ -3,7 +3,7 @@ and with a real weftd; the hosts are played (memberhost.py).
 
 Topology: a weftd and three members of a raid-x array, no array process.
 Causes: good and bad requests, tokens of every kind, kill -9.
-Pass:  what docs/FORMAT.md and core/member.h promise.
+Pass:  what docs/FORMAT.md and core/member/member.h promise.
 """
 
 import contextlib

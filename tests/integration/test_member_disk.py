@@ -4,7 +4,7 @@ of one that fails.
 Topology: a weftd and members, no array process; the host is played
           (memberhost.py).
 Causes: foreign disks, block devices, full disks, failing flushes, torn headers.
-Pass:  what docs/FORMAT.md and core/member.h promise; nothing is touched that is
+Pass:  what docs/FORMAT.md and core/member/member.h promise; nothing is touched that is
        somebody else's.
 """
 

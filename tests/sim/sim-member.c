@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch.h"
+#include "format/batch.h"
 #include "sim.h"
 
 void

@@ -282,7 +282,7 @@ ask_peers (unsigned member, uint64_t extent, uint8_t *buf)
   return true;
 }
 
-/* As core/member-join.c has it: a third copy looks here for what it lacks, if
+/* As core/member/member-join.c has it: a third copy looks here for what it lacks, if
  * whom we copied from is gone then.
  */
 static bool

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch.h"
+#include "format/batch.h"
 #include "sim-world.h"
 
 struct world w;

@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "array.h"
-#include "layout.h"
+#include "array/array.h"
+#include "layout/layout.h"
 
 /* Random numbers: one stream for a run, so that its seed replays it. */
 void sim_seed (uint64_t seed);

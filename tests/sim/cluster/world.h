@@ -28,14 +28,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "array.h"
-#include "batch.h"
-#include "cluster.h"
-#include "format.h"
-#include "layout.h"
-#include "member.h"
+#include "array/array.h"
+#include "format/batch.h"
+#include "cluster/cluster.h"
+#include "format/format.h"
+#include "layout/layout.h"
+#include "member/member.h"
 #include "sim.h"
-#include "token.h"
+#include "format/token.h"
 
 #define US UINT64_C (1000)
 #define MS UINT64_C (1000000)
@@ -198,7 +198,7 @@ struct answer {
     unsigned process; /* that is to be asked */
     uint64_t fence; /* nothing asked in an earlier epoch runs there */
     uint64_t lapse; /* what was not flushed in an earlier one may be gone */
-    uint64_t round, reach; /* as in plugin/map.h */
+    uint64_t round, reach; /* as in common/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
   } peer[PLACES_MAX];

@@ -1,0 +1,113 @@
+/* disk.h: a member's header on a real disk or file.
+ *
+ * Used by the member role and by `weftctl disk`.  Every function that fails
+ * returns -1 (or NULL) and puts one sentence into why, which names the disk,
+ * the reason and the way out; nothing was written then, unless it says so.
+ */
+
+#ifndef WEFT_DISK_H
+#define WEFT_DISK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/bad.h"
+#include "format/format.h"
+
+/* The smallest data area that disk_format makes, and what its size is a
+ * multiple of.
+ */
+#define DISK_DATA_BYTES_MIN MiB (1)
+#define DISK_DATA_STEP_BYTES 4096
+
+/* ---- What is on a disk? ---- */
+
+enum disk_content_kind {
+  DISK_BLANK,   /* nothing that anybody knows */
+  DISK_WEFT,    /* a readable Weft header: `sb` */
+  DISK_DAMAGED, /* a Weft header of which no slot is readable */
+  DISK_FOREIGN, /* a file system, partition table, LVM, md, swap, ... */
+};
+
+struct disk_content {
+  enum disk_content_kind kind;
+  char text[256];       /* in words: "an ext4 file system labelled \"home\"" */
+  struct superblock sb; /* DISK_WEFT */
+  bool block_device;
+  uint64_t size; /* bytes of the whole disk or file */
+};
+
+/* Reads only, and takes no lock: a disk that is being served can be looked
+ * at too.
+ */
+int disk_probe (const char *path, struct disk_content *content, char *why,
+                size_t why_size);
+
+/* ---- Formatting ---- */
+
+struct disk_formatted {
+  struct superblock sb;   /* its new UUID, its data area */
+  uint64_t size;          /* bytes of the whole disk */
+  uint64_t unused_bytes;  /* at its end, because its size is no multiple */
+  bool dirty;             /* its data area may hold something but zeroes: a
+                             member made of it starts with all of its extents
+                             dirty */
+  struct disk_content replaced; /* what was there before */
+};
+
+/* Make a Weft disk of a blank one; with force, of any that nobody has open.
+ * Old signatures are wiped, so that libblkid sees nothing afterwards.  Where
+ * the disk can do it without writing it all, its data area is zeroed.
+ */
+int disk_format (const char *path, bool force, struct disk_formatted *result,
+                 char *why, size_t why_size);
+
+/* ---- Serving ---- */
+
+struct disk {
+  char *path;
+  bool block_device;
+  uint64_t size; /* bytes of the whole disk or file */
+  int data_fd; /* holds the exclusive claim; nothing is synced by it */
+  struct superblock sb; /* as of its opening */
+  struct disk_syncs *syncs;
+};
+
+/* A descriptor that nobody else syncs by meanwhile (disk.c). */
+int disk_sync_take (const struct disk *d);
+void disk_sync_give (const struct disk *d, int fd);
+
+/* Open a Weft disk exclusively and read its header; of its two superblock slots a
+ * bad or an older one is written anew.  Refuses what is missing, not formatted,
+ * foreign, damaged, shorter than when it was formatted, or open elsewhere.
+ */
+struct disk *disk_open (const char *path, char *why, size_t why_size);
+void disk_close (struct disk *d);
+
+/* Read the intent map of an open disk into *map, which this initialises for
+ * d->sb.data_bytes.  *bad_blocks gets the number of blocks that were not
+ * readable as such and count as all dirty.
+ */
+int disk_read_intents (struct disk *d, struct intents *map,
+                       unsigned *bad_blocks, char *why, size_t why_size);
+
+/* Name the memory that has what was written to the disk and not synced: a process
+ * that finds the same name has all that another one wrote.  It is that of this boot
+ * of the host and, for a disk that was taken out has lost what was on its way to it,
+ * of this finding of the disk; and of the file.  "": not known.
+ */
+#define DISK_CACHE_BYTES 128
+void disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES]);
+
+/* Read the list of bad ranges of an open disk, empty where it has no place for one.
+ * *mend: as bad_decode.
+ */
+int disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
+                   size_t why_size);
+
+/* Write into the header, durably.  Returns 0 or an errno. */
+int disk_write_header (struct disk *d, const void *buf, size_t bytes,
+                       uint64_t offset);
+
+#endif /* WEFT_DISK_H */

@@ -1,0 +1,406 @@
+/* map.c: reading an array's map out of JSON (map.h shows it).
+ *
+ * weftd's reply and a file written by hand go through the same checks, but a
+ * file may hold no field that we don't know: there it is a slip of the pen.
+ * Every sentence names the field as the reader would write it in jq:
+ * members[2].uri.
+ */
+
+#include <config.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "map.h"
+
+#define URI_BYTES_MAX 4096
+
+struct why {
+  char *text;
+  size_t size;
+};
+
+__attribute__ ((format (printf, 2, 3))) static bool
+bad (const struct why *why, const char *fmt, ...)
+{
+  va_list args;
+
+  va_start (args, fmt);
+  vsnprintf (why->text, why->size, fmt, args);
+  va_end (args);
+  return false;
+}
+
+/* An optional integer: *r stays as it is when the field is absent. */
+static bool
+get_integer (const json_t *json, const char *field, uint64_t min, uint64_t max,
+             uint64_t *r, const struct why *why)
+{
+  const json_t *v = json_object_get (json, field);
+  json_int_t i;
+
+  if (v == NULL || json_is_null (v))
+    return true;
+  if (!json_is_integer (v))
+    return bad (why, "%s: not an integer; give a plain number without quotes",
+                field);
+  i = json_integer_value (v);
+  if (i < 0 || (uint64_t) i < min || (uint64_t) i > max)
+    return bad (why, "%s: %lld is out of range; give a number from %llu to "
+                "%llu", field, (long long) i, (unsigned long long) min,
+                (unsigned long long) max);
+  *r = (uint64_t) i;
+  return true;
+}
+
+/* An optional string, copied.  `where` is the field's full name. */
+static bool
+get_string (const json_t *json, const char *field, const char *where,
+            size_t max, char **r, const struct why *why)
+{
+  const json_t *v = json_object_get (json, field);
+
+  if (v == NULL || json_is_null (v))
+    return true;
+  if (!json_is_string (v))
+    return bad (why, "%s: not a string", where);
+  if (json_string_length (v) == 0 || json_string_length (v) > max ||
+      strlen (json_string_value (v)) != json_string_length (v))
+    return bad (why, "%s: give 1 to %zu characters", where, max);
+  *r = strdup (json_string_value (v));
+  return *r ? true : bad (why, "out of memory");
+}
+
+static bool
+get_tokens (struct map_member *mm, const json_t *json, unsigned i,
+            const struct why *why)
+{
+  const json_t *tokens = json_object_get (json, "tokens");
+  static const char *const doors[] = { "data", "batch", "intents" };
+  static const char token_characters[] =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";
+  char **to[] = { &mm->token_data, &mm->token_batch, &mm->token_intents };
+  char where[48];
+  unsigned d;
+
+  if (tokens == NULL || json_is_null (tokens))
+    return true;
+  if (!json_is_object (tokens))
+    return bad (why, "members[%u].tokens: not an object", i);
+  for (d = 0; d < 3; d++) {
+    snprintf (where, sizeof where, "members[%u].tokens.%s", i, doors[d]);
+    if (!get_string (tokens, doors[d], where, TOKEN_BYTES_MAX, to[d], why))
+      return false;
+    /* It becomes part of a URI, so hold it to what core/format/token.h says. */
+    if (*to[d] && (*to[d])[strspn (*to[d], token_characters)])
+      return bad (why, "%s: not a token of weftd", where);
+  }
+  if (mm->token_data == NULL)
+    return bad (why, "members[%u].tokens.data: missing", i);
+  return true;
+}
+
+static bool
+get_member (struct map *m, const json_t *json, unsigned i,
+            const struct why *why)
+{
+  struct map_member *mm = &m->member[i];
+  const json_t *v;
+  char where[48];
+  unsigned j;
+  int state;
+
+  if (!json_is_object (json))
+    return bad (why, "members[%u]: not an object", i);
+  snprintf (where, sizeof where, "members[%u].uri", i);
+  if (!get_string (json, "uri", where, URI_BYTES_MAX, &mm->uri, why))
+    return false;
+  if (mm->uri == NULL)
+    return bad (why, "%s: missing; give the NBD URI of the member", where);
+  if (strstr (mm->uri, "://") == NULL)
+    return bad (why, "%s: \"%s\" is no NBD URI; write it like "
+                "nbd://host:10809/export", where, mm->uri);
+  snprintf (where, sizeof where, "members[%u].name", i);
+  if (!get_string (json, "name", where, NAME_BYTES_MAX, &mm->name, why))
+    return false;
+  if (mm->name == NULL && asprintf (&mm->name, "m%u", i) == -1) {
+    mm->name = NULL;
+    return bad (why, "out of memory");
+  }
+  for (j = 0; j < i; j++)
+    if (strcmp (m->member[j].uri, mm->uri) == 0)
+      return bad (why, "members[%u].uri: %s is members[%u] already; a member "
+                  "can be used once only", i, mm->uri, j);
+    else if (strcmp (m->member[j].name, mm->name) == 0)
+      return bad (why, "members[%u].name: \"%s\" is the name of members[%u] "
+                  "already", i, mm->name, j);
+  v = json_object_get (json, "state");
+  if (v != NULL && !json_is_null (v)) {
+    state = json_is_string (v) ? member_state_parse (json_string_value (v))
+                               : -1;
+    if (state == -1)
+      return bad (why, "members[%u].state: unknown state; the states are "
+                  "in-sync, out, joining and spare", i);
+    mm->state = state;
+  }
+  if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why) ||
+      !get_integer (json, "round", 0, EPOCH_MAX, &mm->round, why))
+    return false;
+  mm->lapse = mm->fence; /* a weftd that does not say it */
+  if (json_object_get (json, "lapse") &&
+      !get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why))
+    return false;
+  mm->reach = mm->round;
+  if (json_is_true (json_object_get (json, "known")) && m->round > mm->reach)
+    mm->reach = m->round;
+  return get_tokens (mm, json, i, why);
+}
+
+/* n, groups and the number of members must agree; what the layout itself
+ * needs is asked of the layout, with members as large as can be.
+ */
+static bool
+check_shape (struct map *m, uint64_t n, const struct why *why)
+{
+  struct layout l;
+
+  if (m->members % m->groups != 0)
+    return bad (why, "groups: %u members can't be split into %u groups of the "
+                "same size", m->members, m->groups);
+  m->n = m->members / m->groups;
+  if (n != 0 && n != m->n)
+    return bad (why, "n: %llu members in each of %u groups are %llu members, "
+                "but the map has %u", (unsigned long long) n, m->groups,
+                (unsigned long long) n * m->groups, m->members);
+  return layout_init (&l, m->layout, m->n, m->groups, m->unit,
+                      m->member_bytes ? m->member_bytes
+                                      : MEMBER_DATA_BYTES_MAX,
+                      why->text, why->size) == 0;
+}
+
+static bool
+get_head (struct map *m, const json_t *json, uint64_t *n,
+          const struct why *why)
+{
+  uint64_t groups = 1;
+  char *text = NULL;
+  int r;
+
+  if (!get_string (json, "layout", "layout", NAME_BYTES_MAX, &text, why))
+    return false;
+  if (text == NULL)
+    return bad (why, "layout: missing; give raid-x, raid-10, chained, "
+                "rotated, raid-1 or raid-0");
+  r = layout_parse (text);
+  if (r == -1)
+    bad (why, "layout: unknown layout \"%s\"; give raid-x, raid-10, chained, "
+         "rotated, raid-1 or raid-0", text);
+  free (text);
+  if (r == -1)
+    return false;
+  m->layout = r;
+
+  text = NULL;
+  if (!get_string (json, "dup", "dup", NAME_BYTES_MAX, &text, why))
+    return false;
+  r = text ? array_dup_parse (text) : DUP_ASYNC_CLIENT;
+  if (r == -1)
+    bad (why, "dup: unknown duplication \"%s\"; give async-client or "
+         "sync-client", text);
+  free (text);
+  if (r == -1)
+    return false;
+  m->dup = r;
+
+  if (json_object_get (json, "unit") == NULL)
+    return bad (why, "unit: missing; give the bytes of a stripe unit, such as "
+                "%llu", (unsigned long long) UNIT_BYTES_DEFAULT);
+  if (!get_integer (json, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &m->unit,
+                    why) ||
+      !get_integer (json, "n", 1, GROUP_MEMBERS_MAX, n, why) ||
+      !get_integer (json, "groups", 1, ARRAY_GROUPS_MAX, &groups, why) ||
+      !get_integer (json, "epoch", 0, INT64_MAX, &m->epoch, why) ||
+      !get_integer (json, "round", 0, EPOCH_MAX, &m->round, why) ||
+      !get_integer (json, "member_bytes", 1, MEMBER_DATA_BYTES_MAX,
+                    &m->member_bytes, why) ||
+      !get_string (json, "name", "name", NAME_BYTES_MAX, &m->name, why) ||
+      !get_string (json, "session", "session", NAME_BYTES_MAX, &m->session,
+                   why))
+    return false;
+  if (m->unit == 0) /* null */
+    return bad (why, "unit: not an integer");
+  m->groups = groups;
+  return true;
+}
+
+struct map *
+map_from_json (const json_t *json, char *text, size_t text_size)
+{
+  const struct why why = { text, text_size };
+  const json_t *members;
+  struct map *m;
+  uint64_t n = 0;
+  unsigned i;
+
+  if (!json_is_object (json)) {
+    bad (&why, "the map is not a JSON object");
+    return NULL;
+  }
+  m = calloc (1, sizeof *m);
+  if (m == NULL) {
+    bad (&why, "out of memory");
+    return NULL;
+  }
+  if (!get_head (m, json, &n, &why))
+    goto err;
+  members = json_object_get (json, "members");
+  if (!json_is_array (members)) {
+    bad (&why, "members: %s", members ? "not an array" : "missing");
+    goto err;
+  }
+  if (json_array_size (members) < 1 ||
+      json_array_size (members) > ARRAY_MEMBERS_MAX) {
+    bad (&why, "members: %zu of them; give 1 to %u",
+         json_array_size (members), (unsigned) ARRAY_MEMBERS_MAX);
+    goto err;
+  }
+  /* members counts what map_free has to free. */
+  for (i = 0; i < json_array_size (members); i++) {
+    m->members = i + 1;
+    if (!get_member (m, json_array_get (members, i), i, &why))
+      goto err;
+  }
+  if (!check_shape (m, n, &why))
+    goto err;
+  return m;
+
+err:
+  map_free (m);
+  return NULL;
+}
+
+/* The first field of an object that isn't in the list, or NULL. */
+static const char *
+unknown_field (const json_t *json, const char *const known[])
+{
+  const char *key;
+  json_t *value;
+  unsigned i;
+
+  json_object_foreach ((json_t *) json, key, value) {
+    for (i = 0; known[i] && strcmp (known[i], key) != 0; i++)
+      ;
+    if (known[i] == NULL)
+      return key;
+  }
+  return NULL;
+}
+
+static bool
+check_fields (const json_t *json, const struct why *why)
+{
+  static const char *const map_fields[] = {
+    "name", "layout", "n", "groups", "unit", "dup", "epoch", "session",
+    "member_bytes", "members", NULL
+  };
+  static const char *const member_fields[] = {
+    "uri", "name", "state", "tokens", NULL
+  };
+  static const char *const token_fields[] = {
+    "data", "batch", "intents", NULL
+  };
+  const char *key;
+  size_t i;
+  json_t *member;
+
+  key = unknown_field (json, map_fields);
+  if (key)
+    return bad (why, "%s: unknown field; see weft-format(5)", key);
+  json_array_foreach (json_object_get (json, "members"), i, member) {
+    key = unknown_field (member, member_fields);
+    if (key)
+      return bad (why, "members[%zu].%s: unknown field; see weft-format(5)", i,
+                  key);
+    key = unknown_field (json_object_get (member, "tokens"), token_fields);
+    if (key)
+      return bad (why, "members[%zu].tokens.%s: unknown field; see "
+                  "weft-format(5)", i, key);
+  }
+  return true;
+}
+
+struct map *
+map_from_file (const char *path, char *text, size_t text_size)
+{
+  char reason[512];
+  const struct why why = { reason, sizeof reason };
+  json_error_t e;
+  json_t *json;
+  struct map *m = NULL;
+
+  json = json_load_file (path, JSON_REJECT_DUPLICATES, &e);
+  if (json == NULL) {
+    if (e.line > 0)
+      snprintf (text, text_size, "%s:%d:%d: %s; the map must be one JSON "
+                "object", path, e.line, e.column, e.text);
+    else
+      snprintf (text, text_size, "%s: %s", path, e.text);
+    return NULL;
+  }
+  if (check_fields (json, &why))
+    m = map_from_json (json, reason, sizeof reason);
+  if (m == NULL)
+    snprintf (text, text_size, "%s: %s", path, reason);
+  json_decref (json);
+  return m;
+}
+
+static bool
+copy_string (char **to, const char *from)
+{
+  *to = from ? strdup (from) : NULL;
+  return *to || from == NULL;
+}
+
+bool
+map_member_copy (struct map_member *to, const struct map_member *from)
+{
+  *to = (struct map_member) { .state = from->state, .fence = from->fence,
+                              .lapse = from->lapse, .round = from->round,
+                              .reach = from->reach };
+  if (copy_string (&to->name, from->name) &&
+      copy_string (&to->uri, from->uri) &&
+      copy_string (&to->token_data, from->token_data) &&
+      copy_string (&to->token_batch, from->token_batch) &&
+      copy_string (&to->token_intents, from->token_intents))
+    return true;
+  map_member_free (to);
+  return false;
+}
+
+void
+map_member_free (struct map_member *mm)
+{
+  free (mm->name);
+  free (mm->uri);
+  free (mm->token_data);
+  free (mm->token_batch);
+  free (mm->token_intents);
+  *mm = (struct map_member) { .name = NULL };
+}
+
+void
+map_free (struct map *m)
+{
+  unsigned i;
+
+  if (m == NULL)
+    return;
+  for (i = 0; i < m->members; i++)
+    map_member_free (&m->member[i]);
+  free (m->name);
+  free (m->session);
+  free (m);
+}

@@ -1,0 +1,381 @@
+/* array-clear.c: how intent bits fall again (DESIGN section 4).
+ *
+ * A member sets the bit of an extent before the first write to it; we lower
+ * it, for we alone see both copies: when the extent has been idle, and both
+ * copies of all that was written to it are stable.  The fewer bits stand when
+ * we die, the less is to be copied before somebody may attach again.
+ *
+ * We keep two bits for each extent of a member, in chunks that are made when
+ * they are first needed.  *recent*: written since the last shift; *rested*:
+ * before it, and not since.  In turn:
+ *
+ *   resting   for 5 s.  Then, if anything is rested by now:
+ *   flushing  unless a FLUSH of the client's that began since the last shift
+ *             is done.  Either way, a FLUSH that began after the last write to
+ *             what is still rested was answered: it drained the other copies
+ *             and flushed both.
+ *   asking    the rested bits are cleared at their members.  Until a member
+ *             has answered, no write to these extents is sent to it.
+ *   shift     recent becomes rested; but what is in flight right now is
+ *             recent still.
+ *
+ * And what is rested is covered by rounds (array-round.c), so that the disk of a
+ * member of which an old copy is put back finds its bits, or is told.
+ *
+ * Nothing is cleared while a member is lost or not in-sync: what it misses is
+ * found by these bits.  Nor when one that is in-sync has been given back: it may
+ * lack what was written to it and not flushed, or have a copy of its disk that is too
+ * young to be known as one, until the array is attached anew.
+ *
+ * After array_settled bits fall whoever set them (BATCH_SETTLE): what the
+ * sessions before us left dirty is known to be equal.  So is what a third copy has
+ * that has joined: it kept a bit where a peer had one, and that one falls with the
+ * peer's.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array-internal.h"
+#include "format/batch.h"
+
+void
+clear_init (struct array *a)
+{
+  struct clear *c = &a->clear;
+
+  c->extent_bytes
+      = a->config.extent_bytes ? a->config.extent_bytes : EXTENT_BYTES;
+  /* Without batches there is no way to ask, and without copies no need. */
+  if (!a->config.batches || a->config.readonly || a->layout->copies < 2)
+    return;
+  c->chunks = a->layout->member_bytes / c->extent_bytes / CHUNK_EXTENTS + 1;
+  for (unsigned i = 0; i < a->layout->members; i++)
+    a->member[i].clear.chunks
+        = array_alloc (c->chunks * sizeof a->member[i].clear.chunks[0]);
+}
+
+void
+clear_free (struct array *a)
+{
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct clear_member *m = &a->member[i].clear;
+
+    assert (!m->asked);
+    for (unsigned j = 0; j < a->clear.chunks; j++)
+      free (m->chunks[j]);
+    free (m->chunks);
+  }
+}
+
+static bool
+barred (const struct array *a)
+{
+  return a->degraded || a->clear.never || a->stopped;
+}
+
+static void
+rest (struct array *a)
+{
+  a->clear.phase = CLEAR_RESTING;
+  a->clear.at_ns = barred (a) ? UINT64_MAX : a->now_ns + CLEAR_IDLE_NS;
+}
+
+void
+clear_touch_range (struct array *a, unsigned member, uint64_t offset,
+                   uint64_t length)
+{
+  struct clear_member *m = &a->member[member].clear;
+  uint64_t e = offset / a->clear.extent_bytes;
+  uint64_t last = (offset + length - 1) / a->clear.extent_bytes;
+
+  if (a->clear.chunks == 0)
+    return;
+  for (; e <= last; e++) {
+    struct clear_chunk **chunk = &m->chunks[e / CHUNK_EXTENTS];
+    unsigned word = e % CHUNK_EXTENTS / 64;
+    uint64_t bit = UINT64_C (1) << e % 64;
+
+    if (!*chunk)
+      *chunk = array_alloc (sizeof **chunk);
+    (*chunk)->recent[word] |= bit;
+    (*chunk)->rested[word] &= ~bit;
+  }
+  m->recent = true;
+  if (a->clear.phase == CLEAR_NONE)
+    rest (a);
+}
+
+void
+clear_touch (struct array *a, const struct aio *x)
+{
+  const struct image *at = NULL;
+  uint64_t offset, length;
+
+  if (a->clear.chunks == 0 || !aio_writes (x))
+    return;
+  if (x->purpose != FOR_IMAGES)
+    clear_touch_range (a, x->io.member, x->io.offset, x->io.length);
+  else
+    while (image_run_range (x->run, &at, &offset, &length))
+      clear_touch_range (a, x->io.member, offset, length);
+}
+
+bool
+clear_holds_range (const struct array *a, unsigned member, uint64_t offset,
+                   uint64_t length)
+{
+  const struct clear_member *m = &a->member[member].clear;
+  unsigned low = 0, high = m->count;
+
+  if (!m->asked)
+    return false;
+  while (low < high) { /* the first that ends beyond offset */
+    unsigned middle = (low + high) / 2;
+
+    if (m->records[middle].offset + m->records[middle].length > offset)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low < m->count && m->records[low].offset < offset + length;
+}
+
+bool
+clear_holds (const struct array *a, const struct aio *x)
+{
+  const struct image *at = NULL;
+  uint64_t offset, length;
+
+  if (!a->member[x->io.member].clear.asked || !aio_writes (x))
+    return false;
+  if (x->purpose != FOR_IMAGES)
+    return clear_holds_range (a, x->io.member, x->io.offset, x->io.length);
+  while (image_run_range (x->run, &at, &offset, &length))
+    if (clear_holds_range (a, x->io.member, offset, length))
+      return true;
+  return false;
+}
+
+/* What is written on some copies only, and waits for something. */
+static void
+touch_started (struct array *a)
+{
+  const struct req *q;
+  const struct piece *p;
+
+  TAILQ_FOREACH (q, &a->requests, link)
+    TAILQ_FOREACH (p, &q->pieces, link)
+      for (unsigned c = 0; c < p->at.copies; c++)
+        if (p->started && request_writes (q->r))
+          clear_touch_range (a, p->at.copy[c].member, p->at.copy[c].offset,
+                             p->at.length);
+}
+
+/* Everything has its turn: what was written last comes next. */
+static void
+shift (struct array *a)
+{
+  const struct aio_queue *queues[] = { &a->out, &a->sent };
+  const struct aio *x;
+  bool any = false;
+
+  a->clear.round = a->round.target;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct clear_member *m = &a->member[i].clear;
+
+    for (unsigned j = 0; j < a->clear.chunks && m->recent; j++) {
+      struct clear_chunk *chunk = m->chunks[j];
+
+      for (unsigned w = 0; chunk && w < CHUNK_WORDS; w++) {
+        chunk->rested[w] |= chunk->recent[w];
+        chunk->recent[w] = 0;
+      }
+    }
+    m->rested |= m->recent;
+    m->recent = false;
+    any |= m->rested;
+  }
+  a->clear.shifts++;
+  a->clear.covered = false;
+  a->clear.phase = CLEAR_NONE;
+  for (unsigned i = 0; i < sizeof queues / sizeof queues[0]; i++)
+    TAILQ_FOREACH (x, queues[i], link)
+      clear_touch (a, x);
+  touch_started (a);
+  if (any)
+    rest (a);
+}
+
+/* Take up to a batch of rested extents of a member into m->records.  The last
+ * one ends where the layout's use of the member does.
+ */
+static void
+gather (struct array *a, struct clear_member *m)
+{
+  uint64_t bytes = a->clear.extent_bytes, end = a->layout->member_bytes;
+  unsigned kind = a->clear.settle ? BATCH_SETTLE : BATCH_CLEAR;
+
+  m->count = 0;
+  for (unsigned j = 0; j < a->clear.chunks; j++) {
+    struct clear_chunk *chunk = m->chunks[j];
+
+    for (unsigned w = 0; chunk && w < CHUNK_WORDS; w++)
+      while (chunk->rested[w]) {
+        unsigned bit = __builtin_ctzll (chunk->rested[w]);
+        uint64_t e = (uint64_t)j * CHUNK_EXTENTS + w * 64 + bit;
+        uint64_t length = end - e * bytes < bytes ? end - e * bytes : bytes;
+        struct batch_record *r = &m->records[m->count];
+
+        if (m->count > 0 && r[-1].offset + r[-1].length == e * bytes)
+          r[-1].length += length;
+        else if (m->count == BATCH_RECORDS_MAX)
+          return;
+        else {
+          *r = (struct batch_record){ .kind = kind,
+                                      .offset = e * bytes,
+                                      .length = length };
+          m->count++;
+        }
+        chunk->rested[w] &= ~(UINT64_C (1) << bit);
+      }
+  }
+  m->rested = false;
+}
+
+/* Ask a member to clear what has rested; false: there is nothing. */
+static bool
+ask (struct array *a, unsigned member)
+{
+  struct clear_member *m = &a->member[member].clear;
+  struct aio *x;
+
+  if (!m->rested)
+    return false;
+  m->records = array_alloc (BATCH_RECORDS_MAX * sizeof m->records[0]);
+  gather (a, m);
+  if (m->count == 0) {
+    free (m->records);
+    m->records = NULL;
+    return false;
+  }
+  x = aio_new (a, FOR_CLEAR, IO_BATCH, member);
+  x->io.length = batch_bytes (m->records, m->count);
+  x->io.buf = array_alloc (x->io.length);
+  batch_encode (m->records, m->count, x->io.buf);
+  aio_send (a, x);
+  m->asked = x;
+  return true;
+}
+
+/* What has rested is stable: clear it, then what was written since rests. */
+static void
+ask_all (struct array *a)
+{
+  bool any = false;
+
+  a->clear.phase = CLEAR_ASKING;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    if (!barred (a) && !a->member[i].clear.asked)
+      ask (a, i);
+    any |= a->member[i].clear.asked != NULL;
+  }
+  if (any)
+    return;
+  if (barred (a))
+    rest (a);
+  else
+    shift (a);
+}
+
+void
+clear_answered (struct array *a, struct aio *x, bool ok)
+{
+  struct clear_member *m = &a->member[x->io.member].clear;
+
+  assert (m->asked == x);
+  m->asked = NULL;
+  for (unsigned i = 0; i < m->count && !ok; i++) /* who knows */
+    clear_touch_range (a, x->io.member, m->records[i].offset,
+                       m->records[i].length);
+  free (m->records);
+  m->records = NULL;
+  m->count = 0;
+  free (x->io.buf);
+  aio_release (a, x->io.member);
+  ask_all (a);
+}
+
+void
+clear_flushed (struct array *a, const struct req *q)
+{
+  if (!q->error && q->shift == a->clear.shifts)
+    a->clear.covered = true;
+  if (q->r != &a->clear.flush)
+    return;
+  if (a->clear.covered && !barred (a))
+    ask_all (a);
+  else
+    rest (a);
+}
+
+void
+clear_tick (struct array *a)
+{
+  struct clear *c = &a->clear;
+  bool rested = false;
+
+  if (c->phase != CLEAR_RESTING || a->now_ns < c->at_ns || a->stopped)
+    return;
+  for (unsigned i = 0; i < a->layout->members; i++)
+    rested |= a->member[i].clear.rested;
+  if (barred (a))
+    rest (a);
+  else if (!rested)
+    shift (a);
+  else if (!round_covers (a, c->round))
+    c->at_ns = a->now_ns + ROUND_MS * NS_PER_MS;
+  else if (c->covered)
+    ask_all (a);
+  else {
+    c->phase = CLEAR_FLUSHING;
+    c->flush = (struct array_request){ .op = ARRAY_FLUSH, .client = a->own };
+    flush_begin (a, req_new (a, &c->flush));
+  }
+}
+
+uint64_t
+clear_deadline (const struct array *a)
+{
+  return a->clear.phase == CLEAR_RESTING ? a->clear.at_ns : UINT64_MAX;
+}
+
+void
+clear_joined (struct array *a, unsigned member)
+{
+  unsigned n = a->layout->n, first = member - member % n;
+
+  for (unsigned i = first; i < first + n && a->layout->copies > 2; i++)
+    for (unsigned j = 0; j < a->clear.chunks; j++) {
+      const struct clear_chunk *chunk = a->member[i].clear.chunks[j];
+
+      for (unsigned w = 0; i != member && chunk && w < CHUNK_WORDS; w++)
+        for (uint64_t bits = chunk->recent[w] | chunk->rested[w]; bits;
+             bits &= bits - 1) {
+          uint64_t e = (uint64_t)j * CHUNK_EXTENTS + w * 64
+                       + __builtin_ctzll (bits);
+
+          clear_touch_range (a, member, e * a->clear.extent_bytes, 1);
+        }
+    }
+}
+
+void
+clear_states (struct array *a)
+{
+  if (a->clear.phase == CLEAR_RESTING)
+    rest (a);
+}

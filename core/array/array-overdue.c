@@ -1,0 +1,261 @@
+/* array-overdue.c: members that keep silent, and members that are slow (DESIGN
+ * section 6; redbud.txt section 5).
+ *
+ * A member that owes us answers and has given none for its time-out, which
+ * follows its service times (timeout.h), is asked for a sign of life: a batch of
+ * nothing, which no disk is needed for.  Any answer will do, even to something
+ * else.  Without one the member is lost.  So a member may be as slow as its load
+ * makes it; what is silent is found within its time-out and a moment.  That it
+ * answers but does not do what it was asked is borne for IO_PATIENCE times the
+ * longest time-out.
+ *
+ * Where there are no batches the sign of life is a read, which takes a disk as
+ * long as any: it may take the rest of the longest time-out.
+ *
+ * Perhaps it is we who were asleep (a stopped process, a suspended host), and the
+ * answers are there, unread: they are read while the probe is under way.
+ *
+ * A member is *suspect* when its service time is far above its peers'.  It is
+ * read around where another copy is (array-read.c); nothing else befalls it.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "array-internal.h"
+#include "format/batch.h"
+
+#define MS UINT64_C (1000000)
+/* No time-out is shorter, unless io_timeout_ms is. */
+#define LEAST_NS (2000 * MS)
+/* A probe that no disk is needed for has so long; of a shorter time-out three
+ * eighths.
+ */
+#define PROBE_NS (750 * MS)
+#define IO_PATIENCE 8
+#define LOOK_NS (1000 * MS) /* how often a prediction is made */
+#define SUSPECT_FACTOR 4
+#define SUSPECT_NS (20 * MS)
+#define SUSPECT_ANSWERS 16 /* fewer say nothing */
+
+static uint64_t
+longest_ns (const struct array *a)
+{
+  return a->config.io_timeout_ms * MS;
+}
+
+static uint64_t
+least_ns (const struct array *a)
+{
+  uint64_t most = longest_ns (a), least = most / 8;
+
+  if (least < LEAST_NS)
+    least = LEAST_NS;
+  return least < most ? least : most;
+}
+
+static uint64_t
+probe_ns (const struct array *a, const struct overdue *o)
+{
+  uint64_t ns = o->allowed_ns / 8 * 3;
+  uint64_t rest = longest_ns (a) - o->allowed_ns;
+
+  if (ns > PROBE_NS)
+    ns = PROBE_NS;
+  return !a->config.batches && rest > ns ? rest : ns;
+}
+
+void
+overdue_init (struct array *a)
+{
+  for (unsigned i = 0; i < a->layout->members; i++)
+    a->member[i].overdue.allowed_ns = least_ns (a);
+}
+
+/* The median of the other members' recent service times; 0: too few. */
+static uint64_t
+peers_ns (const struct array *a, unsigned member)
+{
+  uint64_t v[ARRAY_MEMBERS_MAX], count;
+  unsigned n = 0, at;
+
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    uint64_t ns
+        = timeout_recent (&a->member[i].overdue.service, a->now_ns, &count);
+
+    if (i == member || count < SUSPECT_ANSWERS || !member_readable (a, i))
+      continue;
+    for (at = n++; at > 0 && v[at - 1] > ns; at--)
+      v[at] = v[at - 1];
+    v[at] = ns;
+  }
+  return n > 0 ? v[n / 2] : 0;
+}
+
+static void
+judge_speed (struct array *a, unsigned member)
+{
+  struct overdue *o = &a->member[member].overdue;
+  uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
+  uint64_t peers = peers_ns (a, member);
+
+  if (count < SUSPECT_ANSWERS || peers == 0)
+    o->suspect = false;
+  else if (o->suspect)
+    o->suspect = ns > peers * (SUSPECT_FACTOR / 2) && ns > SUSPECT_NS / 2;
+  else
+    o->suspect = ns > peers * SUSPECT_FACTOR && ns > SUSPECT_NS;
+}
+
+void
+overdue_sent (struct array *a, const struct aio *x)
+{
+  struct overdue *o = &a->member[x->io.member].overdue;
+
+  if (o->waiting++ == 0)
+    o->quiet_ns = a->now_ns;
+}
+
+void
+overdue_answered (struct array *a, const struct aio *x, int error)
+{
+  struct overdue *o = &a->member[x->io.member].overdue;
+
+  assert (o->waiting > 0);
+  o->waiting--;
+  o->quiet_ns = a->now_ns;
+  o->probe = NULL;
+  if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND || error
+      || x->io.kind == IO_FLUSH)
+    return;
+  timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
+  latency_add (&a->stats.member[x->io.member].service,
+               a->now_ns - x->io.sent_ns);
+}
+
+/* What was sent to it is answered by nobody any more. */
+void
+overdue_orphan (struct array *a, unsigned member)
+{
+  a->member[member].overdue.waiting = 0;
+  a->member[member].overdue.probe = NULL;
+}
+
+static void
+send_probe (struct array *a, unsigned member)
+{
+  struct overdue *o = &a->member[member].overdue;
+  struct aio *x = aio_new (a, FOR_PROBE,
+                           a->config.batches ? IO_BATCH : IO_READ, member);
+
+  x->io.length = a->config.batches ? batch_bytes (NULL, 0) : READ_BLOCK_BYTES;
+  x->io.buf = array_alloc (x->io.length);
+  if (a->config.batches)
+    batch_encode (NULL, 0, x->io.buf);
+  o->probe = x;
+  o->probe_ns = a->now_ns;
+  aio_send (a, x);
+}
+
+static void
+look_at (struct array *a, unsigned member)
+{
+  struct overdue *o = &a->member[member].overdue;
+  uint64_t silent_ms = (a->now_ns - o->quiet_ns) / MS;
+
+  if (o->waiting == 0 || !member_reachable (a, member))
+    return;
+  if (!o->probe && o->quiet_ns + o->allowed_ns <= a->now_ns)
+    send_probe (a, member);
+  else if (o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns)
+    member_lost (a, member,
+                 "it has answered nothing for %llu ms, not even a sign of life",
+                 (unsigned long long)silent_ms);
+}
+
+/* It has answered other things since: it is not we who were asleep.  While not
+ * all members are there it may be the last one, with much to flush: then a FLUSH
+ * may take as long as it takes.
+ */
+static void
+look_at_oldest (struct array *a)
+{
+  const struct aio *x = TAILQ_FIRST (&a->sent);
+
+  while (x && x->io.kind == IO_FLUSH && a->degraded)
+    x = TAILQ_NEXT (x, link);
+  if (x && x->io.sent_ns + IO_PATIENCE * longest_ns (a)
+               <= a->member[x->io.member].overdue.quiet_ns)
+    member_lost (a, x->io.member,
+                 "it has not answered a %s request for %llu s, although it "
+                 "lives", aio_name (x->io.kind),
+                 (unsigned long long)((a->now_ns - x->io.sent_ns)
+                                      / (1000 * MS)));
+}
+
+void
+overdue_look (struct array *a)
+{
+  if (a->stopped || longest_ns (a) == 0 || a->now_ns < a->overdue_look_ns)
+    return;
+  a->overdue_look_ns = a->now_ns + LOOK_NS;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct overdue *o = &a->member[i].overdue;
+
+    o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
+                                     longest_ns (a));
+    judge_speed (a, i);
+  }
+  look_at_oldest (a);
+}
+
+void
+overdue_tick (struct array *a)
+{
+  if (a->stopped || longest_ns (a) == 0)
+    return;
+  overdue_look (a);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    look_at (a, i);
+}
+
+uint64_t
+overdue_deadline (const struct array *a)
+{
+  uint64_t first = UINT64_MAX;
+
+  if (longest_ns (a) == 0)
+    return first;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    const struct overdue *o = &a->member[i].overdue;
+    uint64_t at = o->probe ? o->probe_ns + probe_ns (a, o)
+                           : o->quiet_ns + o->allowed_ns;
+
+    if (o->waiting > 0 && member_reachable (a, i) && at < first)
+      first = at;
+  }
+  return first;
+}
+
+bool
+overdue_suspect (const struct array *a, unsigned member)
+{
+  return a->member[member].overdue.suspect;
+}
+
+void
+overdue_stats (const struct array *a, struct array_stats *stats)
+{
+  uint64_t count;
+
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    const struct overdue *o = &a->member[i].overdue;
+
+    stats->member[i].service_ns = timeout_recent (&o->service, a->now_ns,
+                                                  &count);
+    stats->member[i].timeout_ns = o->allowed_ns;
+    stats->member[i].suspect = o->suspect;
+  }
+}

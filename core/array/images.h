@@ -1,0 +1,168 @@
+/* images.h: the image buffer of a host (DESIGN section 5).
+ *
+ * Holds the images (copies 1...) of writes whose data copy is written, until
+ * they are written too.  The design is told in images.c.  Pure: the array
+ * engine asks images_next for what to send and tells images_answered.
+ *
+ * Offsets and lengths are bytes in a member's data area.
+ */
+
+#ifndef WEFT_IMAGES_H
+#define WEFT_IMAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bounds.h"
+
+enum image_kind {
+  IMAGE_WRITE,
+  IMAGE_ZERO, /* zeroes, storage kept */
+  IMAGE_TRIM, /* zeroes, storage may be given back */
+};
+
+enum image_flags {
+  IMAGE_FUA = 1,
+  IMAGE_URGENT = 2, /* somebody waits: send at once */
+};
+
+/* The bytes of a write, shared by its images. */
+struct payload {
+  unsigned references;
+  size_t bytes;
+  uint8_t data[];
+};
+
+struct images_config {
+  unsigned members;
+  uint64_t bytes_max;
+  unsigned age_ms;
+  bool batches;
+  /* Images are worth sending when a whole run is buffered: [base + i * bytes,
+   * base + (i+1) * bytes) of a member.  With raid-x, a cluster.
+   */
+  uint64_t run_base, run_bytes;
+  /* Called once for each image that was added with a waiter, when it is
+   * written (true) or dropped (false).  It must only take note.
+   */
+  void (*told) (void *owner, void *waiter, unsigned member, bool written);
+  void *owner;
+};
+
+struct images_stats {
+  uint64_t bytes;          /* taken, of bytes_max */
+  uint64_t sent, replaced; /* bytes of images, ever */
+  uint64_t batches;        /* ever */
+  uint64_t oldest_ns;      /* when the oldest was accepted; 0: none */
+};
+
+/* What is to be sent to a member, and is in flight until it is answered. */
+enum image_run_kind { RUN_WRITE, RUN_ZERO, RUN_BATCH };
+struct image;
+struct image_run {
+  enum image_run_kind kind;
+  unsigned member;
+  bool fua, may_trim;
+  uint64_t offset, length; /* RUN_BATCH: 0 and the length of the batch */
+  void *buf;
+  void *owner; /* the caller's own */
+
+  /* The buffer's own: */
+  struct image *first, **last;
+  struct payload *payload; /* gathered; or NULL */
+  uint64_t weight;
+  unsigned drops;
+};
+
+/* The ranges of the member that a run writes, one after the other: begin with
+ * *at NULL.  False: there are no more.
+ */
+bool image_run_range (const struct image_run *run, const struct image **at,
+                      uint64_t *offset, uint64_t *length);
+
+struct images;
+
+struct images *images_new (const struct images_config *config);
+void images_free (struct images *b); /* nothing may be in flight */
+
+/* Take room for the images of one piece: `length` bytes of payload (0 for
+ * zeroes) in `copies` images.  Returns 0 with the block to be filled in
+ * *payload (NULL if length is 0), EAGAIN when there is no room now, ENOMEM.
+ * The caller adds at most `copies` images and then calls images_settle, which
+ * gives back the room and the caller's reference.
+ */
+int images_admit (struct images *b, size_t length, unsigned copies,
+                  struct payload **payload);
+void images_settle (struct images *b, unsigned copies, struct payload *payload);
+
+/* What images_admit can ever give at once is at least this many bytes. */
+uint64_t images_piece_bytes_max (const struct images *b);
+
+/* Somebody waits for room: send, whatever it is. */
+void images_press (struct images *b);
+
+/* Add an image; what it covers of older ones that wait is replaced.  `at` is
+ * the place of its bytes in the payload.  A waiter's image is never replaced:
+ * nobody may write its range before the waiter is told.
+ */
+void images_add (struct images *b, unsigned member, uint64_t offset,
+                 uint64_t length, enum image_kind kind, struct payload *payload,
+                 size_t at, unsigned flags, void *waiter, uint64_t now_ns);
+
+/* Is any of this range waiting or in flight?  If so it is sent at once. */
+bool images_hurry (struct images *b, unsigned member, uint64_t offset,
+                   uint64_t length);
+bool images_overlap (const struct images *b, unsigned member, uint64_t offset,
+                     uint64_t length);
+
+/* Everything accepted so far is to be sent: returns a mark, and
+ * images_drained says whether all before the mark is written or dropped.
+ */
+uint64_t images_mark (struct images *b);
+bool images_drained (const struct images *b, uint64_t mark);
+
+/* Send everything that is there, without a mark: nothing else is going on. */
+void images_fire (struct images *b);
+/* Is there something that is not yet to be sent? */
+bool images_resting (const struct images *b);
+
+/* Images older than the age limit are to be sent; UINT64_MAX: none waits. */
+void images_tick (struct images *b, uint64_t now_ns);
+uint64_t images_deadline (const struct images *b);
+
+/* The next thing to send, or NULL.  images_answered ends it: written, or else
+ * its images wait again (behind what is newer).
+ */
+struct image_run *images_next (struct images *b);
+void images_answered (struct images *b, struct image_run *run, bool written);
+
+/* A member is lost: send it nothing (its images are kept).  Back: go on. */
+void images_pause (struct images *b, unsigned member, bool paused);
+/* A member is out: its images are dropped, those in flight when answered, and
+ * there are to be no new ones before it is back.  Returns whether there were
+ * any.
+ */
+bool images_drop (struct images *b, unsigned member);
+
+/* No mark waits for the images of a background member, old or new ones. */
+void images_background (struct images *b, unsigned member, bool background);
+/* Has a member any images, waiting or in flight? */
+bool images_any (const struct images *b, unsigned member);
+/* When the oldest that waits was accepted; 0: none waits. */
+uint64_t images_oldest (const struct images *b, unsigned member);
+
+/* One member's part of a mark: images_fire, images_sequence, and then: is all
+ * written or dropped that was accepted for the member up to there?
+ */
+uint64_t images_sequence (const struct images *b);
+bool images_written (const struct images *b, unsigned member,
+                     uint64_t sequence);
+/* Forget everything that is not in flight, and all waiters, untold. */
+void images_discard (struct images *b);
+
+bool images_empty (const struct images *b); /* nothing waits or is in flight */
+void images_stats (const struct images *b, struct images_stats *stats);
+void images_check (const struct images *b);
+
+#endif /* WEFT_IMAGES_H */

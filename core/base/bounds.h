@@ -1,0 +1,87 @@
+/* bounds.h: every limit of Weft, in one place.
+ *
+ * A size in bytes ends in _SIZE or _BYTES, a time in its unit; _MAX is the
+ * largest value that is accepted, _DEFAULT what is taken when nothing is said.
+ */
+
+#ifndef WEFT_BOUNDS_H
+#define WEFT_BOUNDS_H
+
+#include <stdint.h>
+
+#define KiB(n) ((uint64_t)(n) << 10)
+#define MiB(n) ((uint64_t)(n) << 20)
+#define GiB(n) ((uint64_t)(n) << 30)
+
+/* An array: n members in each of k stripe groups. */
+#define GROUP_MEMBERS_MAX 32
+#define ARRAY_MEMBERS_MAX 128
+#define ARRAY_GROUPS_MAX 64
+/* Copies of one byte: the data copy and its images. */
+#define COPIES_MAX 4
+#define UNIT_BYTES_MIN KiB (4)
+#define UNIT_BYTES_MAX MiB (4)
+#define UNIT_BYTES_DEFAULT KiB (256)
+
+/* A member: header, then data.  See docs/FORMAT.md. */
+#define HEADER_BYTES MiB (1)
+#define EXTENT_BYTES MiB (4) /* one bit of the intent map */
+#define MEMBER_DATA_BYTES_MAX (GiB (1024) * 31)
+
+/* Requests.  The largest is what the array advertises; nbdkit itself lets
+ * 64 MiB through, and those are served too.
+ */
+#define REQUEST_BYTES_ADVERTISED MiB (8)
+#define REQUEST_BYTES_MAX MiB (64)
+
+/* A batch: one NBD write of many scattered records. */
+#define BATCH_RECORDS_MAX 1024
+#define BATCH_BYTES_MAX MiB (2)
+
+/* The image buffer of an array process. */
+#define IMAGE_BUFFER_BYTES_MIN MiB (1)
+#define IMAGE_BUFFER_BYTES_DEFAULT MiB (64)
+#define IMAGE_BUFFER_BYTES_MAX GiB (4)
+#define IMAGE_AGE_MS_DEFAULT 200
+#define IMAGE_AGE_MS_MAX 10000
+/* A run of images at least this long travels as a write of its own. */
+#define IMAGE_RUN_BYTES KiB (32)
+
+/* A member that has not answered a request for so long is lost. */
+#define IO_TIMEOUT_MS_DEFAULT 15000
+
+/* Control connections to weftd. */
+#define HEARTBEAT_MS 1000
+#define REST_MS 2000 /* of a member that has nothing to do */
+#define SESSION_TTL_MS 10000
+#define MEMBER_TTL_MS 5000
+
+/* A spare takes the place of a member that has been out for so long. */
+#define SPARE_AFTER_MS_DEFAULT 600000
+#define SPARE_AFTER_MS_MAX ((uint64_t)365 * 24 * 3600 * 1000)
+
+/* A rebuild beside clients goes at least so fast, in bytes a second. */
+#define REBUILD_FLOOR_DEFAULT MiB (4)
+
+/* Epochs count up from 1, one for each change.  The bound only keeps nonsense
+ * out, and sums from overflowing; JSON's integers have a sign.
+ */
+#define EPOCH_MAX ((uint64_t)1 << 60)
+
+/* While data is written a round begins so often (core/array/array-round.c), and no FLUSH
+ * is answered for a write that is so much younger than the last but one.
+ */
+#define ROUND_MS 1000
+#define ROUND_LATE_MS 3000
+
+/* Writing sessions whose intents a member tells apart. */
+#define MEMBER_SESSIONS_MAX 64
+
+/* Extents that a joining member copies at a time. */
+#define JOIN_COPIES_MAX 64
+
+#define NAME_BYTES_MAX 63 /* [a-z0-9][a-z0-9-]{0,62} */
+#define TOKEN_BYTES_MAX 255
+#define KEY_BYTES 32
+
+#endif /* WEFT_BOUNDS_H */

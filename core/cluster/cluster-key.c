@@ -1,0 +1,59 @@
+/* cluster-key.c: with which keys tokens are made.
+ *
+ * A token is for one life of a member, not only for an epoch: the key is that of
+ * the process which serves the disk.  So nothing of what was given out before a
+ * member was started again opens it afterwards, whatever its epoch.  While whoever
+ * writes does not know that a member was started again (cluster_epoch_reborn),
+ * tokens are made for the process that he knows: what that one had not flushed may
+ * be gone, and nobody is to read what was before.
+ *
+ * Both processes are in records, where it matters: weftd's own start changes
+ * nothing.
+ */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "cluster-internal.h"
+#include "format/token.h"
+
+/* For whom tokens for the member are made. */
+static const char *
+process (const struct cluster *c, const struct cluster_array *a,
+         unsigned member)
+{
+  const struct cluster_disk *d = a->disk[member];
+
+  return !d->heard || d->old_copy || cluster_epoch_reborn (c, a, member)
+           ? d->rec.instance
+           : d->instance;
+}
+
+void
+cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES])
+{
+  token_key (d->rec.key, d->instance, key);
+}
+
+void
+cluster_member_key (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, uint8_t key[KEY_BYTES])
+{
+  token_key (a->disk[member]->rec.key, process (c, a, member), key);
+}
+
+void
+cluster_key_minted (const struct cluster *c, struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    cluster_text_copy (a->disk[m]->minted, sizeof a->disk[m]->minted,
+                       process (c, a, m));
+}
+
+bool
+cluster_key_stale (const struct cluster *c, const struct cluster_array *a,
+                   unsigned member)
+{
+  return strcmp (a->disk[member]->minted, process (c, a, member)) != 0;
+}

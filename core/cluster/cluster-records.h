@@ -1,0 +1,192 @@
+/* cluster-records.h: what is durable of the cluster engine (cluster.h): the records
+ * that its steps put into the store, and that it is started from.
+ */
+
+#ifndef WEFT_CLUSTER_RECORDS_H
+#define WEFT_CLUSTER_RECORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <bsd/sys/queue.h>
+
+#include "base/bounds.h"
+#include "format/format.h"
+#include "layout/layout.h"
+
+#define CLUSTER_URI_BYTES 512
+#define CLUSTER_PATH_BYTES 512
+#define CLUSTER_REASON_BYTES 256
+#define CLUSTER_INSTANCE_BYTES 65
+#define CLUSTER_PROCESS_BYTES 160
+#define CLUSTER_WAITS_BYTES 960 /* what a job or a drain waits for */
+#define CLUSTER_CACHE_BYTES 128
+
+struct cluster_identity {
+  uint8_t uuid[16];
+  uint64_t generation; /* of weftd: grows with each of its starts */
+};
+
+struct cluster_disk_record {
+  uint8_t uuid[16];
+  uint8_t key[KEY_BYTES]; /* tokens for it are made with this: cluster-key.c */
+  uint8_t release[16];    /* the array that it is to forget; zero: none */
+  uint8_t spare_of[16];   /* the array that it is a spare of; zero: none */
+  uint64_t sequence;      /* of its superblock, the highest that was heard while
+                             it was a member: less is an old copy of the disk */
+  char node[NAME_BYTES_MAX + 1];
+  char uri[CLUSTER_URI_BYTES];
+  char path[CLUSTER_PATH_BYTES];
+  char instance[CLUSTER_INSTANCE_BYTES]; /* the process that a writer knows */
+  char cache[CLUSTER_CACHE_BYTES]; /* its (struct cluster_disk_heartbeat); "": it
+                                      is not known, or its disk has failed */
+  char moves_to[NAME_BYTES_MAX + 1]; /* the node that may serve it from now on,
+                                        as an administrator says; "": none */
+  bool shut_out; /* its node was, and it has not been heard of since */
+  uint64_t size;       /* bytes of the whole disk; 0: it only stands for one that
+                          an import did not find */
+  uint64_t data_bytes; /* of its data area */
+  uint64_t imported;   /* of such: the epoch whose states were imported; 0: its
+                          disk does not come back (an older weftd's record) */
+};
+
+#define CONFIRMED_BY_NONE EPOCH_MAX
+
+struct cluster_member {
+  uint8_t disk[16];
+  enum member_state state; /* in-sync, out or joining */
+  uint64_t fence;          /* it is to refuse epochs below this one */
+  uint64_t lapse;          /* what it had not flushed before this epoch may be
+                              gone; that of later ones it has kept */
+  uint64_t confirmed;      /* the last that its disk did: one that says less is
+                              an old copy of it.  CONFIRMED_BY_NONE: it is
+                              blank, or was and has not joined yet */
+  uint64_t round;          /* out: the last that the array had when it went; a
+                              disk with less, by two, is an old copy of it */
+  uint64_t since_wall_ms;  /* when it got this state */
+  char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
+  bool planned; /* it went out because somebody asked for that; else it was lost */
+
+  /* How it comes back (cluster-rebuild.c). */
+  bool held;   /* out, and not taken back by itself: an administrator said so */
+  bool reset;  /* what it has is not its own old self (an old copy, another
+                  disk): it forgets its place, and is rebuilt in full */
+  bool partly; /* it was joining when it went out: what it has copied may be lost
+                  with a source that goes out after it */
+  bool paused; /* its rebuild */
+  uint64_t floor, ceiling; /* of its rebuild, bytes a second; 0: the default
+                              floor, no ceiling */
+  char moved_from[NAME_BYTES_MAX + 1]; /* the node whose drain made it move,
+                                          until it is in-sync elsewhere */
+};
+
+/* A change of epoch that is PREPARED and not yet COMMITted. */
+struct cluster_change {
+  uint64_t epoch;   /* the new one; 0: no change under way */
+  bool sessions;    /* every session must first have prepared itself */
+  uint64_t since_wall_ms;
+  uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, in the new epoch */
+  bool confirm[ARRAY_MEMBERS_MAX]; /* members that must first refuse older
+                                      epochs, durably */
+};
+
+struct cluster_array_record {
+  uint8_t uuid[16];
+  char name[NAME_BYTES_MAX + 1];
+  enum layout_kind layout;
+  enum array_dup dup;
+  unsigned n, groups;
+  uint64_t unit;
+  uint64_t member_bytes; /* in use of each member's data area */
+  bool ready;            /* every member has taken its place once */
+  uint64_t epoch;
+  uint64_t unprepared; /* the last epoch in which a member went out though the
+                          writer had not prepared himself: a reader that knows
+                          none so late was passed over.  0: none since he did */
+  uint64_t round; /* of its writing: the highest that was heard */
+  uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
+                              long; 0: never */
+  struct cluster_change change;
+  struct cluster_member member[ARRAY_MEMBERS_MAX]; /* n * groups */
+};
+
+/* Sessions that have ended are kept for a while, so that a host that comes
+ * back is told who took over, and why.
+ */
+struct cluster_session_record {
+  uint64_t id; /* never 0 */
+  uint8_t array[16];
+  char array_name[NAME_BYTES_MAX + 1];
+  char node[NAME_BYTES_MAX + 1];
+  char instance[CLUSTER_INSTANCE_BYTES];
+  char uri[CLUSTER_URI_BYTES];
+  uint64_t pid;
+  bool writable;
+  uint64_t epoch; /* that its tokens bear */
+  uint64_t since_wall_ms;
+  bool ended;
+  uint64_t ended_wall_ms;
+  char reason[CLUSTER_REASON_BYTES]; /* why it ended */
+};
+
+/* What an administrator has said of a node.  Nodes of which nothing was ever
+ * said have none.
+ */
+struct cluster_node_record {
+  char name[NAME_BYTES_MAX + 1];
+  bool maintenance; /* its silence is expected: no spare takes its places */
+  bool draining;    /* its members move away, and it gets no new ones */
+  uint64_t maintenance_wall_ms, draining_wall_ms; /* when that last changed */
+  uint64_t drain_bytes; /* of its members when the drain began */
+};
+
+/* What takes long (cluster-jobs.c).  Those that have ended are kept for a day. */
+enum cluster_job_kind {
+  CLUSTER_JOB_REBUILD,
+  CLUSTER_JOB_DRAIN,
+  CLUSTER_JOB_CREATE
+};
+enum cluster_job_state {
+  CLUSTER_JOB_RUNNING,
+  CLUSTER_JOB_PAUSED,
+  CLUSTER_JOB_WAITING,
+  CLUSTER_JOB_DONE,
+  CLUSTER_JOB_FAILED
+};
+struct cluster_job {
+  char id[NAME_BYTES_MAX + 16];      /* "rebuild-a-1", "drain-n1", "create-a" */
+  char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
+  enum cluster_job_kind kind;
+  enum cluster_job_state state;
+  char waits[CLUSTER_WAITS_BYTES]; /* what for; "": nothing.  Why it failed */
+  uint64_t done_bytes, total_bytes, rate;
+  uint64_t eta_ms;   /* it will still take; 0: not known.  Not stored */
+  uint64_t since_wall_ms;
+  uint64_t ended_wall_ms;         /* 0: not yet */
+  TAILQ_ENTRY (cluster_job) link; /* of those that have ended */
+};
+
+enum cluster_record_kind {
+  CLUSTER_RECORD_IDENTITY,
+  CLUSTER_RECORD_DISK,
+  CLUSTER_RECORD_ARRAY,
+  CLUSTER_RECORD_SESSION,
+  CLUSTER_RECORD_NODE,
+  CLUSTER_RECORD_JOB,
+  CLUSTER_RECORD_KINDS
+};
+
+struct cluster_record {
+  enum cluster_record_kind kind;
+  bool deleted; /* only the key (uuid, id, name) counts then */
+  union {
+    struct cluster_identity identity;
+    struct cluster_disk_record disk;
+    struct cluster_array_record array;
+    struct cluster_session_record session;
+    struct cluster_node_record node;
+    struct cluster_job job; /* its link means nothing */
+  };
+};
+
+#endif /* WEFT_CLUSTER_RECORDS_H */

@@ -1,0 +1,666 @@
+/* cluster.h: the cluster engine (DESIGN sections 2 and 6): what weftd knows
+ * and decides.
+ *
+ * A pure state machine: it is handed what disks, hosts and administrators say,
+ * with the time and randomness, and hands back steps.  It opens nothing, knows
+ * no JSON, and never waits.  The caller (weftd's loop, or the simulator)
+ * serialises all calls.
+ *
+ *   heartbeats, requests ─┐                ┌─ records ── to the store
+ *   the clock ────────────┴─► the engine ──┴─ outputs ── replies, events, log
+ *
+ * Every call makes at most one step.  A step's records are one transaction.
+ * Its outputs may be sent when its own records *and those of every step before
+ * it* are durable, in the order of the steps: so what the engine holds in
+ * memory may run ahead of the store, and nobody outside ever sees that.  A
+ * caller that cannot store must die; all that matters is loaded again.
+ *
+ * A call either answers at once or keeps the operation waiting (a long poll; an
+ * attach that waits for members' confirmations) and answers it in a later step.
+ * An operation is a number of the caller's choice, answered exactly once.
+ *
+ * The epoch change is one mechanism (cluster-epoch.c): PREPARED is recorded,
+ * members confirm by their heartbeats, COMMIT is recorded.  Commands to members
+ * are no messages: a heartbeat's reply says what is wanted, and the next
+ * heartbeat says what is.
+ *
+ * Silence is measured on a clock that stands still while weftd itself does
+ * (suspended, or waiting for its disk): see cluster_tick.
+ *
+ * All times are in ms: now_ms of a monotonic clock, wall_ms since 1970.
+ */
+
+#ifndef WEFT_CLUSTER_H
+#define WEFT_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bsd/sys/queue.h>
+
+#include "format/bad.h"
+#include "base/bounds.h"
+#include "base/stats.h"
+#include "cluster-records.h"
+#include "format/format.h"
+#include "layout/layout.h"
+
+/* ---- What the engine holds: for reading.  Valid until the next call. ---- */
+
+/* Load of a member's host and disk, as it says itself. */
+struct cluster_load {
+  double cpu; /* 0..1 */
+  double loadavg;
+  uint64_t mem_free;
+  /* Counters since its start. */
+  uint64_t disk_read_bytes, disk_write_bytes, disk_reads, disk_writes, flushes;
+  uint64_t net_rx_bytes, net_tx_bytes;
+};
+struct cluster_load_rates { /* a second */
+  double disk_read_bytes, disk_write_bytes, disk_reads, disk_writes, flushes;
+  double net_rx_bytes, net_tx_bytes;
+};
+
+/* What an array process says about itself: array_stats, in the same units. */
+struct cluster_session_rates { /* a second; latencies are means */
+  double reads, writes, flushes, read_bytes, write_bytes;
+  double read_us, write_us, flush_us;
+};
+
+/* How far a joining member is, as it says itself. */
+enum cluster_join_phase {
+  CLUSTER_JOIN_NONE,
+  CLUSTER_JOIN_WAITING,   /* for weftd's word to begin */
+  CLUSTER_JOIN_GATHERING, /* reads its peers' intent maps */
+  CLUSTER_JOIN_COPYING,
+  CLUSTER_JOIN_SYNCED,    /* nothing is left to do, and all is stable */
+};
+struct cluster_join {
+  enum cluster_join_phase phase;
+  uint64_t epoch; /* the `join.epoch` that it works for */
+  uint64_t todo_bytes, total_bytes; /* in extents; total as of the gathering */
+  uint64_t copied_bytes;            /* read from peers since it began */
+  uint64_t unreadable_bytes;        /* of all sources; passed */
+  uint64_t rate;                    /* bytes a second, lately */
+  char waits[CLUSTER_REASON_BYTES]; /* what for; "": nothing */
+};
+
+/* How fast a joining member has less to do (cluster-eta.c). */
+struct cluster_eta {
+  uint64_t epoch;      /* of the joining that this is about */
+  uint64_t todo_bytes; /* as last said */
+  uint64_t since_ms, since_bytes; /* when this measurement began, and what was
+                                     to do then; 0: it has not */
+  double rate;         /* bytes a second, as measured; 0: not yet */
+  bool known;          /* two measurements have agreed */
+};
+
+/* What a joining member is to do. */
+struct cluster_join_order {
+  uint64_t epoch; /* 0: nothing yet */
+  bool paused;
+  uint64_t rate; /* bytes a second; 0: as fast as it can */
+  uint64_t round; /* that it is to have at the end; 0: whoever writes says it */
+  bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
+};
+
+struct waiting; /* cluster-internal.h */
+
+struct cluster_disk {
+  TAILQ_ENTRY (cluster_disk) link;
+  struct cluster_disk_record rec;
+  struct waiting *poll;        /* its long poll; NULL: none now */
+  struct cluster_array *array; /* it is a member of; NULL: none */
+  unsigned position;
+
+  struct cluster_disk_heartbeat *said; /* its last report; NULL: none yet */
+  /* As of its last heartbeat; not stored. */
+  bool heard; /* since weftd started */
+  bool alive; /* not silent for MEMBER_TTL_MS; true at weftd's start */
+  bool starting;  /* it says that it does not listen yet */
+  bool failed;    /* it says so of itself */
+  bool blank;     /* it says that it belongs to no array */
+  char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
+  char instance[CLUSTER_INSTANCE_BYTES];
+  char cache[CLUSTER_CACHE_BYTES]; /* "": not known, or it has failed */
+  char minted[CLUSTER_INSTANCE_BYTES]; /* the process for which the tokens of the
+                                          array's epoch were made */
+  uint64_t last_live_ms; /* on the clock of silence */
+  uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
+  bool took_place; /* it reports the array and position that it is to have */
+  bool old_copy; /* what asks for its place is a copy of what it was once */
+  uint64_t round; /* that it says to have */
+  bool served; /* this process was in-sync when a writer was granted, or came to be
+                  so since: its disk is no old copy */
+  struct cluster_join join; /* as it says, while it is joining */
+  struct cluster_eta eta;
+  bool spoke; /* has sent a heartbeat since it last went out */
+  uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
+  uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
+  uint64_t rate;           /* of its rebuild, as last decided; bytes a second */
+  uint64_t contested_live_ms; /* another instance asks for its place since; 0 */
+  char refused[CLUSTER_INSTANCE_BYTES]; /* the last that did, and was refused */
+  uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
+  struct cluster_join_order told_order;
+  bool told;
+  bool knows; /* its key, its place, and the states in its array, as of the last
+                 reply: it was told before, and has said so since */
+  uint64_t stored_sequence, stored_live_ms; /* its sequence, last stored */
+
+  uint64_t load_ms; /* when `load` came; 0: never */
+  struct cluster_load load;
+  struct cluster_load_rates rates;
+};
+
+/* How fast members are rebuilt beside clients (cluster-pace.c). */
+struct cluster_pace {
+  uint64_t live_ms;   /* of the last decision; 0: none yet */
+  unsigned second;    /* that is under way, of the cycle of probes */
+  uint64_t rate;      /* outside of probes */
+  double baseline_us; /* latency when nearly nothing is copied; 0: unknown */
+};
+
+struct cluster_array {
+  TAILQ_ENTRY (cluster_array) link;
+  struct cluster_array_record rec;
+  struct layout layout;
+  struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
+  bool known[ARRAY_MEMBERS_MAX]; /* members whose process had served before the
+                                    last writer was granted */
+  uint64_t stored_round, stored_live_ms; /* its round, last stored */
+  bool renumbered; /* a change of epoch was PREPARED since weftd's start */
+  uint64_t prepared_live_ms; /* the last one */
+  struct cluster_pace pace;
+  bool progressed; /* a rebuild, since that was last told in an event */
+};
+
+struct cluster_session {
+  TAILQ_ENTRY (cluster_session) link;
+  struct cluster_session_record rec;
+  struct waiting *poll; /* its long poll; NULL: none now */
+  bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
+  bool draining;
+  char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
+  uint64_t last_live_ms;
+  uint64_t epoch;      /* it works in, as it says: it has a connection to every
+                          member that is in-sync or joining in it, or has
+                          reported the member as lost */
+  uint64_t prepared;   /* the change of epoch that it is prepared for; 0: none */
+  char process[CLUSTER_PROCESS_BYTES]; /* by what its node knows it; "": unknown */
+  bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
+                                   can't be left out (now) */
+  uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* not given back to it before */
+  uint64_t retry_ms[ARRAY_MEMBERS_MAX];      /* the wait up to then */
+  uint64_t told_epoch, told_change; /* in the last reply to it */
+  uint64_t stats_ms; /* when `stats` came; 0: never */
+  struct array_stats stats;
+  struct cluster_session_rates rates;
+};
+
+struct cluster_node {
+  TAILQ_ENTRY (cluster_node) link;
+  struct cluster_node_record rec;
+};
+
+/* ---- Outputs. ---- */
+
+enum cluster_problem_kind {
+  CLUSTER_OK,
+  CLUSTER_INVALID,   /* the request makes no sense; `field` says where */
+  CLUSTER_NOT_FOUND,
+  CLUSTER_CONFLICT,  /* not now; `code` says why */
+  CLUSTER_GONE,      /* the session is over */
+  CLUSTER_UNAVAILABLE, /* ask again; or weftd takes no changes */
+};
+
+struct cluster_problem {
+  enum cluster_problem_kind kind;
+  const char *code;  /* "held", "member-out", ...; a constant */
+  const char *field; /* of the request; NULL: none.  A constant */
+  char detail[768];  /* the thing, the reason, the way out */
+  /* code "held": */
+  uint64_t holder; /* a session; 0: one that is just being granted */
+  char holder_node[NAME_BYTES_MAX + 1];
+  uint64_t holder_pid, holder_silent_ms;
+  char holder_process[CLUSTER_PROCESS_BYTES]; /* "": unknown */
+  bool retry;
+  uint64_t retry_after_ms;
+};
+
+enum cluster_reply_kind {
+  CLUSTER_REPLY_PROBLEM,
+  CLUSTER_REPLY_DISK,      /* to a disk's heartbeat: what is wanted of `disk` */
+  CLUSTER_REPLY_ARRAY,     /* created */
+  CLUSTER_REPLY_GRANT,     /* attached: `session` with its map */
+  CLUSTER_REPLY_SESSION,   /* to a session's heartbeat or `lost` */
+  CLUSTER_REPLY_NODE,      /* changed */
+  CLUSTER_REPLY_JOB,       /* begun: the drain of `node` */
+  CLUSTER_REPLY_DONE,      /* deleted, detached, forgotten */
+};
+
+enum cluster_output_kind {
+  CLUSTER_OUTPUT_REPLY,
+  CLUSTER_OUTPUT_CHANGED, /* an object changed, or is gone: an event */
+  CLUSTER_OUTPUT_LOG,     /* a sentence for people */
+};
+
+enum cluster_severity { CLUSTER_INFO, CLUSTER_WARNING, CLUSTER_ERROR };
+
+enum cluster_object {
+  CLUSTER_DISK,
+  CLUSTER_ARRAY,
+  CLUSTER_SESSION,
+  CLUSTER_NODE
+};
+
+struct cluster_output {
+  enum cluster_output_kind kind;
+
+  /* REPLY */
+  uint64_t op;
+  enum cluster_reply_kind reply;
+  struct cluster_problem *problem; /* freed with the step */
+
+  /* CHANGED: `object` says which.  REPLY: what it is about.  Pointers into the
+   * engine, NULL where the object is gone; key and name are always there.
+   */
+  enum cluster_object object;
+  const struct cluster_disk *disk;
+  const struct cluster_array *array;
+  const struct cluster_session *session;
+  const struct cluster_node *node;
+  uint8_t uuid[16];
+  uint64_t id;
+  char name[NAME_BYTES_MAX + 1];
+
+  /* LOG */
+  enum cluster_severity severity;
+  char subject[80]; /* "array a" */
+  char text[768];
+};
+
+struct cluster_step {
+  STAILQ_ENTRY (cluster_step) link;
+  struct cluster_record *records;
+  size_t records_count;
+  struct cluster_output *outputs;
+  size_t outputs_count;
+};
+
+/* ---- Inputs. ---- */
+
+/* Goes with every call that may need them.  `random` must be fresh. */
+struct cluster_input {
+  uint64_t op; /* to be answered */
+  uint64_t now_ms, wall_ms;
+  uint8_t random[KEY_BYTES];
+};
+
+/* One that says all is a report, and has a number.  same: it says only that all is
+ * as in the report of this number, but for what stands above `uri`.
+ */
+struct cluster_disk_heartbeat {
+  uint8_t uuid[16];
+  char instance[CLUSTER_INSTANCE_BYTES];
+  char node[NAME_BYTES_MAX + 1];
+  bool same;
+  uint64_t report; /* in the life of its instance; 0: it gives no numbers */
+  uint64_t dirty_extents;
+  uint64_t sequence, round; /* sequence 0: as in the report, too */
+  bool has_load;
+  struct cluster_load load;
+  uint64_t wait_ms;
+  bool proven; /* that it speaks for its node, by a certificate */
+  char uri[CLUSTER_URI_BYTES];
+  char path[CLUSTER_PATH_BYTES];
+  /* Names the memory that has what is written and not flushed: who says the same
+   * has all that another process was asked for.  "": not known.
+   */
+  char cache[CLUSTER_CACHE_BYTES];
+  uint64_t size, data_bytes;
+  uint8_t cluster[16], array[16]; /* zero: none */
+  unsigned position;              /* when array is not zero */
+  uint64_t min_epoch, generation;
+  uint64_t states_epoch; /* of the member states it holds; 0: it does not say */
+  /* The rest of what its superblock says of its array, for an import.
+   * has_place: it says so.
+   */
+  bool has_place;
+  enum layout_kind layout;
+  enum array_dup dup;
+  unsigned n, groups;
+  uint64_t unit, member_bytes; /* member_bytes 0: an old superblock */
+  uint8_t states[ARRAY_MEMBERS_MAX];
+  struct cluster_join join; /* phase NONE: it is not joining */
+  bool starting; /* nobody can connect to it yet, and perhaps never */
+  bool failed;
+  char reason[CLUSTER_REASON_BYTES];
+  struct bad_list bad; /* all of it */
+};
+
+struct cluster_create {
+  char name[NAME_BYTES_MAX + 1];
+  enum layout_kind layout;
+  enum array_dup dup;
+  unsigned groups, members; /* members: all disks; n = members / groups */
+  uint64_t unit;
+  uint8_t disk[ARRAY_MEMBERS_MAX][16];
+};
+
+struct cluster_attach {
+  char instance[CLUSTER_INSTANCE_BYTES];
+  char node[NAME_BYTES_MAX + 1];
+  char uri[CLUSTER_URI_BYTES];
+  uint64_t pid;
+  bool writable;
+  bool takeover; /* from a holder that lives, too */
+  uint64_t ended; /* a session whose process has ended for certain, as this node,
+                     on which it ran, knows; 0: none */
+};
+
+struct cluster_session_heartbeat {
+  char instance[CLUSTER_INSTANCE_BYTES];
+  uint64_t epoch;
+  uint64_t prepared; /* see struct cluster_session */
+  char process[CLUSTER_PROCESS_BYTES]; /* the same */
+  uint64_t round;    /* the last that is complete; 0: it does not say */
+  bool has_uri;
+  char uri[CLUSTER_URI_BYTES];
+  bool same_stats; /* as in the heartbeat before */
+  bool has_stats;
+  struct array_stats stats;
+  bool draining;
+  uint64_t wait_ms;
+};
+
+struct cluster;
+
+/* NULL: out of memory. */
+struct cluster *cluster_new (void);
+void cluster_free (struct cluster *c);
+
+/* Hand in every stored record, in any order, then start once.  Each returns 0,
+ * or -1 with a sentence in why.  A cluster without an identity record is new
+ * and takes in->random as its UUID.
+ */
+int cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
+                  size_t why_size);
+int cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
+                   size_t why_size);
+
+void cluster_disk_heartbeat (struct cluster *c, const struct cluster_input *in,
+                             const struct cluster_disk_heartbeat *hb);
+void cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
+                          const uint8_t uuid[16]);
+/* A silent disk may be served by this node from now on: it was carried there. */
+void cluster_disk_move (struct cluster *c, const struct cluster_input *in,
+                        const uint8_t uuid[16], const char *node);
+
+void cluster_array_create (struct cluster *c, const struct cluster_input *in,
+                           const struct cluster_create *create);
+void cluster_array_delete (struct cluster *c, const struct cluster_input *in,
+                           const char *name);
+/* Would cluster_array_create accept it?  Fills *array (with position, disk and
+ * layout; free nothing) for a look at it, changes nothing.  Returns 0, or -1
+ * with *problem filled.
+ */
+int cluster_array_plan (struct cluster *c, const struct cluster_create *create,
+                        struct cluster_array *array,
+                        struct cluster_problem *problem);
+
+void cluster_attach (struct cluster *c, const struct cluster_input *in,
+                     const char *name, const struct cluster_attach *attach);
+void cluster_session_heartbeat (struct cluster *c,
+                                const struct cluster_input *in, uint64_t id,
+                                const struct cluster_session_heartbeat *hb);
+void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
+                           uint64_t id, unsigned member, uint64_t round,
+                           const char *reason);
+void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
+                             uint64_t id);
+/* The same, when it is not the host itself that ends it.  by: who does, for
+ * people ("administrator kim").
+ */
+void cluster_session_evict (struct cluster *c, const struct cluster_input *in,
+                            uint64_t id, const char *by);
+
+/* ---- Nodes: see cluster-node.c and cluster-drain.c. ---- */
+
+/* Keep a record of it, as of one that has just enrolled. */
+void cluster_node_add (struct cluster *c, const struct cluster_input *in,
+                       const char *name);
+/* force: also where that makes data unreachable as soon as the node stops. */
+void cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
+                            const char *name, bool on, bool force);
+/* Move all of its members elsewhere, or stop that.  Beginning is answered with
+ * CLUSTER_REPLY_JOB.
+ */
+void cluster_node_drain (struct cluster *c, const struct cluster_input *in,
+                         const char *name, bool on);
+/* Forget it and its disks. */
+void cluster_node_remove (struct cluster *c, const struct cluster_input *in,
+                          const char *name);
+/* It is not to be trusted any more: its sessions end, nothing more is heard of its
+ * disks, and their members go out where nothing is lost by that.  by: as for an
+ * eviction.
+ */
+void cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
+                            const char *name, const char *by);
+/* Is there a record, a disk or a session of it? */
+bool cluster_node_known (const struct cluster *c, const char *name);
+/* Does it have a member, or a place that moves away from it? */
+bool cluster_node_drained (const struct cluster *c, const char *name);
+/* What its drain waits for; false: nothing, or there is no drain.  *passes (may be
+ * NULL): nobody need do anything about it.
+ */
+bool cluster_node_waits (const struct cluster *c, const char *name, char *text,
+                         size_t size, bool *passes);
+/* The members that it is to lose, and that don't move now; free the list.
+ * *moving: others do.
+ */
+struct cluster_stay {
+  const struct cluster_array *array;
+  unsigned member;
+  bool moved;      /* it has left, and its rebuild elsewhere does not go on */
+  bool passes;     /* nobody need do anything about it */
+  char waits[768]; /* what for */
+};
+struct cluster_stay *cluster_node_stays (const struct cluster *c,
+                                         const char *name, size_t *count,
+                                         bool *moving);
+
+/* ---- Members: each is answered with CLUSTER_REPLY_ARRAY. ---- */
+
+/* Give the place of a member that is out or joining to another disk. */
+void cluster_member_replace (struct cluster *c, const struct cluster_input *in,
+                             const char *array, unsigned member,
+                             const uint8_t disk[16]);
+/* End its rebuild: it is out, and stays so until cluster_member_join. */
+void cluster_member_cancel (struct cluster *c, const struct cluster_input *in,
+                            const char *array, unsigned member);
+/* Take a member back that is held out. */
+void cluster_member_join (struct cluster *c, const struct cluster_input *in,
+                          const char *array, unsigned member);
+/* Steer its rebuild, now or later. */
+struct cluster_member_tune {
+  bool has_paused, paused;
+  bool has_floor, has_ceiling;
+  uint64_t floor, ceiling;
+};
+void cluster_member_tune (struct cluster *c, const struct cluster_input *in,
+                          const char *array, unsigned member,
+                          const struct cluster_member_tune *tune);
+
+void cluster_spare_add (struct cluster *c, const struct cluster_input *in,
+                        const char *array, const uint8_t disk[16]);
+void cluster_spare_drop (struct cluster *c, const struct cluster_input *in,
+                         const char *array, const uint8_t disk[16]);
+struct cluster_array_tune {
+  bool has_spare_after;
+  uint64_t spare_after_ms;
+};
+void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
+                         const char *array,
+                         const struct cluster_array_tune *tune);
+
+/* Take an array over from its members alone, when the database is lost.  Only
+ * a weftd without arrays of its own does that; it becomes the members' cluster.
+ * Candidates are what refused heartbeats said.
+ */
+struct cluster_foreign {
+  TAILQ_ENTRY (cluster_foreign) link;
+  struct cluster_disk_heartbeat hb; /* the last */
+  uint64_t last_live_ms;
+};
+TAILQ_HEAD (cluster_foreigns, cluster_foreign);
+const struct cluster_foreigns *cluster_foreigns (const struct cluster *c);
+struct cluster_import {
+  char name[NAME_BYTES_MAX + 1];
+  uint8_t array[16];
+  bool without[ARRAY_MEMBERS_MAX]; /* members that are given up */
+};
+void cluster_array_import (struct cluster *c, const struct cluster_input *in,
+                           const struct cluster_import *import);
+
+/* ---- Jobs: what takes long, derived from all the rest. ---- */
+
+TAILQ_HEAD (cluster_jobs, cluster_job);
+const char *cluster_job_kind_word (enum cluster_job_kind kind);
+const char *cluster_job_state_word (enum cluster_job_state state);
+int cluster_job_kind_parse (const char *word); /* -1: none */
+int cluster_job_state_parse (const char *word);
+
+/* All that there are, and the last that ended within a day: freed by the
+ * caller.
+ */
+struct cluster_job *cluster_jobs (const struct cluster *c, size_t *count);
+/* The drain of a node. */
+void cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
+                        struct cluster_job *job);
+/* What the rebuild of a joining member waits for; false: nothing. */
+bool cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member, char *text, size_t size);
+/* How long it will still take, as measured; 0: not known (yet). */
+uint64_t cluster_join_eta_ms (const struct cluster *c,
+                              const struct cluster_array *a, unsigned member);
+
+/* When a spare will replace a member that is out, by the wall clock; or 0. */
+uint64_t cluster_member_spare_wall_ms (const struct cluster *c,
+                                       const struct cluster_array *a,
+                                       unsigned member);
+
+/* What a joining member is to do, for the reply to its heartbeat; false: not
+ * yet.
+ */
+bool cluster_join_order (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member, struct cluster_join_order *order);
+
+/* Call some four times a second (CLUSTER_TICK_MS), after the input that has
+ * already come was handled, and not while the store is behind: silence is
+ * counted in ticks, and a tick counts for at most 2 * CLUSTER_TICK_MS however
+ * long ago the last one was.
+ */
+#define CLUSTER_TICK_MS 250
+void cluster_tick (struct cluster *c, const struct cluster_input *in);
+
+/* The next step, or NULL.  Free it with cluster_step_free. */
+struct cluster_step *cluster_next_step (struct cluster *c);
+void cluster_step_free (struct cluster_step *s);
+
+/* ---- For reading. ---- */
+
+TAILQ_HEAD (cluster_disks, cluster_disk);
+TAILQ_HEAD (cluster_arrays, cluster_array);
+TAILQ_HEAD (cluster_sessions, cluster_session);
+TAILQ_HEAD (cluster_nodes, cluster_node);
+const struct cluster_identity *cluster_identity (const struct cluster *c);
+const struct cluster_disks *cluster_disks (const struct cluster *c);
+const struct cluster_arrays *cluster_arrays (const struct cluster *c);
+const struct cluster_sessions *cluster_sessions (const struct cluster *c);
+/* Those that have a record. */
+const struct cluster_nodes *cluster_nodes (const struct cluster *c);
+/* NULL: it has no record. */
+struct cluster_node *cluster_node_find (const struct cluster *c,
+                                        const char *name);
+struct cluster_disk *cluster_disk_find (const struct cluster *c,
+                                        const uint8_t uuid[16]);
+struct cluster_array *cluster_array_find (const struct cluster *c,
+                                          const char *name);
+struct cluster_session *cluster_session_find (const struct cluster *c,
+                                              uint64_t id);
+
+/* Ms since it was last heard, or since weftd started. */
+uint64_t cluster_disk_silent_ms (const struct cluster *c,
+                                 const struct cluster_disk *d);
+uint64_t cluster_session_silent_ms (const struct cluster *c,
+                                    const struct cluster_session *s);
+
+/* The epoch below which the disk is to refuse requests; 0: no member. */
+uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
+
+/* The key that the process which serves the disk is told; and the one with which
+ * tokens for a member are made: of the process that whoever writes knows.
+ */
+void cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES]);
+void cluster_member_key (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member, uint8_t key[KEY_BYTES]);
+
+/* The session that holds the array for writing, or NULL. */
+struct cluster_session *cluster_array_writer (const struct cluster *c,
+                                              const struct cluster_array *a);
+
+/* Is this member of use: in-sync, heard of, and well?  Otherwise *why gets a
+ * constant phrase ("is out", "is silent").
+ */
+bool cluster_member_well (const struct cluster_array *a, unsigned member,
+                          const char **why);
+
+/* One word: "creating", "ready", "degraded", "failed". */
+const char *cluster_array_state (const struct cluster_array *a);
+
+/* *exposed: bytes with fewer copies than the layout makes, because members are
+ * out or silent, or have not copied them yet; *unreachable: bytes with none just
+ * now; *lost: bytes with none even if every silent member comes back.  Any may be
+ * NULL.
+ */
+void cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
+                             uint64_t *unreachable, uint64_t *lost);
+
+/* What it survives now, for people; of a whole array as layout_survives. */
+void cluster_array_survives (const struct cluster_array *a, char *text,
+                             size_t size);
+
+/* A range of the array that some member has in its list of bad ranges.  copy_left: an
+ * in-sync member has a copy of it that is in no list; it could not be read when the
+ * others' were made.
+ */
+struct cluster_bad {
+  uint64_t offset, length;
+  unsigned reason; /* enum bad_reason */
+  unsigned members, member[COPIES_MAX];
+  bool copy_left;
+};
+/* Ascending, none twice; *list is to be freed.  Returns how many. */
+size_t cluster_array_bad (const struct cluster_array *a,
+                          struct cluster_bad **list);
+uint64_t cluster_array_bad_bytes (const struct cluster_array *a);
+
+/* What the array waits for, as a sentence; false: nothing. */
+bool cluster_array_waits_for (const struct cluster *c,
+                              const struct cluster_array *a, uint64_t wall_ms,
+                              char *text, size_t size);
+
+/* The state of everything in a sentence or a few: what is wrong, what could
+ * still be lost, what to do.
+ */
+enum cluster_severity cluster_verdict (const struct cluster *c, char *text,
+                                       size_t size);
+
+/* Why weftd takes no changes (its database is an old one), or NULL. */
+const char *cluster_read_only (const struct cluster *c);
+
+/* Asserts every invariant; for tests. */
+void cluster_check (const struct cluster *c);
+
+#endif /* WEFT_CLUSTER_H */

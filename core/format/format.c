@@ -1,0 +1,552 @@
+/* format.c: the bytes of a member's header.
+ *
+ * Every decoder checks the magic, the version, the CRC-32 and then each field
+ * by itself: a CRC says that the bytes are those that were written, not that
+ * whoever wrote them was right.  Bytes that mean nothing in this version must
+ * be zero, so that a later version can give them a meaning.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "base/bytes.h"
+#include "format.h"
+
+static const char *const state_names[MEMBER_STATES] = {
+  [MEMBER_IN_SYNC] = "in-sync",
+  [MEMBER_OUT] = "out",
+  [MEMBER_JOINING] = "joining",
+  [MEMBER_SPARE] = "spare",
+};
+
+const char *
+member_state_name (enum member_state state)
+{
+  assert (state < MEMBER_STATES);
+  return state_names[state];
+}
+
+int
+member_state_parse (const char *name)
+{
+  for (int i = 0; i < MEMBER_STATES; i++)
+    if (strcmp (name, state_names[i]) == 0)
+      return i;
+  return -1;
+}
+
+/* ---- Superblock slots ---- */
+
+static const char slot_magic[8] = "WEFTDISK";
+
+/* Where the fields of a slot lie.  docs/FORMAT.md has the same table. */
+enum {
+  AT_MAGIC = 0,
+  AT_VERSION = 8,
+  AT_CRC = 12,
+  AT_CLUSTER = 16,
+  AT_DISK = 32,
+  AT_ARRAY = 48,
+  AT_POSITION = 64,
+  AT_LAYOUT = 68,
+  AT_N = 72,
+  AT_GROUPS = 76,
+  AT_UNIT = 80,
+  AT_DATA_OFFSET = 88,
+  AT_DATA_BYTES = 96,
+  AT_MIN_EPOCH = 104,
+  AT_SERVED_EPOCH = 112,
+  AT_GENERATION = 120,
+  AT_SEQUENCE = 128,
+  AT_STATES_EPOCH = 136,
+  AT_MEMBER_BYTES = 144,
+  AT_DUP = 152,
+  AT_STATES = 256,
+  AT_SUMS = AT_STATES + ARRAY_MEMBERS_MAX,
+  AT_ROUND = 408,
+  AT_BAD_OFFSET = 416,
+  AT_END = 424,
+};
+
+/* These numbers are on disks: they are not to change with the enums. */
+_Static_assert (LAYOUT_RAIDX == 0 && LAYOUT_RAID10 == 1 &&
+                LAYOUT_CHAINED == 2 && LAYOUT_ROTATED == 3 &&
+                LAYOUT_RAID1 == 4 && LAYOUT_RAID0 == 5,
+                "layout numbers are part of the format");
+_Static_assert (MEMBER_IN_SYNC == 0 && MEMBER_OUT == 1 &&
+                MEMBER_JOINING == 2 && MEMBER_SPARE == 3,
+                "state numbers are part of the format");
+_Static_assert (DUP_ASYNC_CLIENT == 0 && DUP_SYNC_CLIENT == 1,
+                "dup numbers are part of the format");
+
+/* The CRC-32 of a block in which the CRC itself counts as zero. */
+static uint32_t
+block_crc (const uint8_t *block, size_t bytes, size_t crc_at)
+{
+  static const uint8_t zero[4];
+  uLong crc = crc32 (0, block, crc_at);
+
+  crc = crc32 (crc, zero, sizeof zero);
+  return crc32 (crc, block + crc_at + 4, bytes - crc_at - 4);
+}
+
+static bool
+all_zero (const uint8_t *p, size_t bytes)
+{
+  while (bytes > 0 && *p == 0)
+    p++, bytes--;
+  return bytes == 0;
+}
+
+static uint32_t
+version (const struct superblock *sb)
+{
+  return sb->round || sb->bad_offset ? 2 : 1;
+}
+
+void
+superblock_upgrade (struct superblock *sb)
+{
+  if (sb->bad_offset == 0 && sb->data_offset == HEADER_BYTES &&
+      sb->data_bytes <= FORMAT_DATA_BYTES_MAX)
+    sb->bad_offset = BAD_OFFSET;
+}
+
+uint64_t
+format_usable (uint64_t data_bytes)
+{
+  uint64_t extents = intents_extents (data_bytes);
+  uint64_t sums = extents * 4096 + (extents * 16 + 4095) / 4096 * 4096;
+
+  return data_bytes > sums ? data_bytes - sums : 0;
+}
+
+void
+superblock_encode (const struct superblock *sb, uint8_t slot[SLOT_BYTES])
+{
+  memset (slot, 0, SLOT_BYTES);
+  memcpy (slot + AT_MAGIC, slot_magic, sizeof slot_magic);
+  put_le32 (slot + AT_VERSION, version (sb));
+  memcpy (slot + AT_CLUSTER, sb->cluster, 16);
+  memcpy (slot + AT_DISK, sb->disk, 16);
+  memcpy (slot + AT_ARRAY, sb->array, 16);
+  put_le32 (slot + AT_POSITION, sb->position);
+  put_le32 (slot + AT_LAYOUT, sb->layout);
+  put_le32 (slot + AT_N, sb->n);
+  put_le32 (slot + AT_GROUPS, sb->groups);
+  put_le32 (slot + AT_UNIT, sb->unit);
+  put_le64 (slot + AT_DATA_OFFSET, sb->data_offset);
+  put_le64 (slot + AT_DATA_BYTES, sb->data_bytes);
+  put_le64 (slot + AT_MIN_EPOCH, sb->min_epoch);
+  put_le64 (slot + AT_SERVED_EPOCH, sb->served_epoch);
+  put_le64 (slot + AT_GENERATION, sb->generation);
+  put_le64 (slot + AT_SEQUENCE, sb->sequence);
+  put_le64 (slot + AT_STATES_EPOCH, sb->states_epoch);
+  put_le64 (slot + AT_MEMBER_BYTES, sb->member_bytes);
+  put_le32 (slot + AT_DUP, sb->dup);
+  memcpy (slot + AT_STATES, sb->states, ARRAY_MEMBERS_MAX);
+  put_le64 (slot + AT_ROUND, sb->round);
+  put_le64 (slot + AT_BAD_OFFSET, sb->bad_offset);
+  put_le32 (slot + AT_CRC, block_crc (slot, SLOT_BYTES, AT_CRC));
+}
+
+/* What a disk that belongs to an array says about it.  The layout's own rules
+ * (even n for raid-10...) are layout_init's.
+ */
+static const char *
+check_array (const struct superblock *sb)
+{
+  if (sb->layout >= LAYOUT_KINDS)
+    return "its layout is none that this version knows";
+  if (sb->n < 1 || sb->n > GROUP_MEMBERS_MAX || sb->groups < 1 ||
+      sb->groups > ARRAY_GROUPS_MAX || sb->n * sb->groups > ARRAY_MEMBERS_MAX)
+    return "its number of members is out of range";
+  if (sb->position >= sb->n * sb->groups)
+    return "its position in the array is out of range";
+  if (sb->unit < UNIT_BYTES_MIN || sb->unit > UNIT_BYTES_MAX ||
+      (sb->unit & (sb->unit - 1)) != 0)
+    return "its stripe unit is out of range";
+  if (sb->member_bytes > sb->data_bytes || sb->member_bytes % 4096 != 0)
+    return "what the array uses of each member is out of range";
+  if (sb->dup > DUP_SYNC_CLIENT)
+    return "its way of duplication is none that this version knows";
+  for (unsigned i = 0; i < sb->n * sb->groups; i++)
+    if (sb->states[i] >= MEMBER_STATES)
+      return "a member's state is none that this version knows";
+  if (!all_zero (sb->states + sb->n * sb->groups,
+                 ARRAY_MEMBERS_MAX - sb->n * sb->groups))
+    return "it has a state for more members than the array has";
+  return NULL;
+}
+
+const char *
+superblock_check (const struct superblock *sb)
+{
+  if (format_uuid_zero (sb->disk))
+    return "its disk UUID is zero";
+  if (sb->data_offset < HEADER_BYTES || sb->data_offset % 4096 != 0 ||
+      sb->data_offset > GiB (1))
+    return "its data offset is out of range";
+  if (sb->data_bytes == 0 || sb->data_bytes > MEMBER_DATA_BYTES_MAX ||
+      sb->data_bytes % 4096 != 0)
+    return "the size of its data area is out of range";
+  if (sb->min_epoch > EPOCH_MAX || sb->served_epoch > EPOCH_MAX ||
+      sb->states_epoch > EPOCH_MAX)
+    return "an epoch is out of range";
+  if (sb->round > EPOCH_MAX)
+    return "its round is out of range";
+  if (sb->bad_offset != 0 &&
+      (sb->bad_offset != BAD_OFFSET || sb->data_bytes > FORMAT_DATA_BYTES_MAX))
+    return "the place of its list of bad ranges is out of range";
+  if (!format_uuid_zero (sb->array))
+    return check_array (sb);
+  if (sb->position || sb->layout || sb->n || sb->groups || sb->unit ||
+      sb->states_epoch || sb->member_bytes || sb->dup || sb->round ||
+      !all_zero (sb->states, ARRAY_MEMBERS_MAX))
+    return "it has a place in an array but no array";
+  return NULL;
+}
+
+int
+superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
+                   const char **why)
+{
+  struct superblock s = { 0 };
+
+  if (memcmp (slot + AT_MAGIC, slot_magic, sizeof slot_magic) != 0) {
+    *why = "it does not begin with a Weft header";
+    return -1;
+  }
+  /* The CRC before the version: a flipped bit is no newer version. */
+  if (get_le32 (slot + AT_CRC) != block_crc (slot, SLOT_BYTES, AT_CRC)) {
+    *why = "the checksum of its Weft header is wrong";
+    return -1;
+  }
+  if (get_le32 (slot + AT_VERSION) < 1 || get_le32 (slot + AT_VERSION) > 2) {
+    *why = "its Weft header has a version that this program does not know";
+    return -1;
+  }
+  memcpy (s.cluster, slot + AT_CLUSTER, 16);
+  memcpy (s.disk, slot + AT_DISK, 16);
+  memcpy (s.array, slot + AT_ARRAY, 16);
+  s.position = get_le32 (slot + AT_POSITION);
+  s.layout = get_le32 (slot + AT_LAYOUT);
+  s.n = get_le32 (slot + AT_N);
+  s.groups = get_le32 (slot + AT_GROUPS);
+  s.unit = get_le32 (slot + AT_UNIT);
+  s.data_offset = get_le64 (slot + AT_DATA_OFFSET);
+  s.data_bytes = get_le64 (slot + AT_DATA_BYTES);
+  s.min_epoch = get_le64 (slot + AT_MIN_EPOCH);
+  s.served_epoch = get_le64 (slot + AT_SERVED_EPOCH);
+  s.generation = get_le64 (slot + AT_GENERATION);
+  s.sequence = get_le64 (slot + AT_SEQUENCE);
+  s.states_epoch = get_le64 (slot + AT_STATES_EPOCH);
+  s.member_bytes = get_le64 (slot + AT_MEMBER_BYTES);
+  s.dup = get_le32 (slot + AT_DUP);
+  memcpy (s.states, slot + AT_STATES, ARRAY_MEMBERS_MAX);
+  s.round = get_le64 (slot + AT_ROUND);
+  s.bad_offset = get_le64 (slot + AT_BAD_OFFSET);
+
+  *why = superblock_check (&s);
+  if (*why == NULL &&
+      !(all_zero (slot + AT_UNIT + 4, AT_DATA_OFFSET - AT_UNIT - 4) &&
+        all_zero (slot + AT_DUP + 4, AT_STATES - AT_DUP - 4) &&
+        all_zero (slot + AT_SUMS, AT_ROUND - AT_SUMS) &&
+        all_zero (slot + AT_END, SLOT_BYTES - AT_END) &&
+        get_le32 (slot + AT_VERSION) == version (&s)))
+    *why = "a field that this version does not know is not zero";
+  if (*why != NULL)
+    return -1;
+  *sb = s;
+  return 0;
+}
+
+bool
+superblock_mend (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb)
+{
+  const uint8_t *slot = slots + (sb->sequence + 1) % 2 * SLOT_BYTES;
+  struct superblock other;
+  const char *why;
+
+  if (superblock_decode (slot, &other, &why) == 0 &&
+      superblock_same (sb, &other))
+    return false;
+  sb->sequence++;
+  return true;
+}
+
+bool
+superblock_same (const struct superblock *a, const struct superblock *b)
+{
+  struct superblock c = *b;
+  uint8_t slot_a[SLOT_BYTES], slot_c[SLOT_BYTES];
+
+  c.sequence = a->sequence;
+  superblock_encode (a, slot_a);
+  superblock_encode (&c, slot_c);
+  return memcmp (slot_a, slot_c, SLOT_BYTES) == 0;
+}
+
+bool
+superblock_present (const uint8_t slots[2 * SLOT_BYTES])
+{
+  return memcmp (slots, slot_magic, sizeof slot_magic) == 0 ||
+         memcmp (slots + SLOT_BYTES, slot_magic, sizeof slot_magic) == 0;
+}
+
+int
+superblock_newest (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb,
+                   const char **why)
+{
+  struct superblock s[2];
+  const char *reason[2];
+  bool good[2];
+  int newest;
+
+  for (int i = 0; i < 2; i++) {
+    good[i] =
+      superblock_decode (slots + i * SLOT_BYTES, &s[i], &reason[i]) == 0;
+    if (good[i] && s[i].sequence % 2 != (uint64_t) i) {
+      good[i] = false;
+      reason[i] = "its Weft header is in the wrong place";
+    }
+  }
+  if (good[0] && good[1]) {
+    if (memcmp (s[0].disk, s[1].disk, 16) != 0) {
+      *why = "its two superblock slots are those of different disks";
+      return -1;
+    }
+    newest = s[1].sequence > s[0].sequence;
+  }
+  else if (good[0] || good[1])
+    newest = good[1];
+  else {
+    /* Slot 0 says why, unless only slot 1 has anything in it. */
+    *why = memcmp (slots, slot_magic, sizeof slot_magic) == 0 ||
+           memcmp (slots + SLOT_BYTES, slot_magic, sizeof slot_magic) != 0 ?
+           reason[0] : reason[1];
+    return -1;
+  }
+  *sb = s[newest];
+  return newest;
+}
+
+/* ---- The intent map ---- */
+
+static const char intent_magic[4] = "WINT";
+
+enum {
+  BLOCK_AT_MAGIC = 0,
+  BLOCK_AT_NUMBER = 4,
+  BLOCK_AT_CRC = 8,
+  BLOCK_AT_ZERO = 12,
+  BLOCK_AT_BITS = INTENT_BLOCK_HEADER_BYTES,
+};
+#define BLOCK_WORDS (INTENT_BLOCK_EXTENTS / 64)
+_Static_assert (INTENT_BLOCK_EXTENTS % 64 == 0, "blocks hold whole words");
+_Static_assert (INTENT_BLOCKS_MAX * INTENT_BLOCK_EXTENTS * EXTENT_BYTES >=
+                MEMBER_DATA_BYTES_MAX, "the header has room for every bit");
+
+uint64_t
+intents_extents (uint64_t data_bytes)
+{
+  assert (data_bytes <= MEMBER_DATA_BYTES_MAX);
+  return (data_bytes + EXTENT_BYTES - 1) / EXTENT_BYTES;
+}
+
+static uint64_t
+words (const struct intents *map)
+{
+  return (map->extents + 63) / 64;
+}
+
+/* The bits of a word that stand for extents. */
+static uint64_t
+word_mask (const struct intents *map, uint64_t w)
+{
+  uint64_t left = map->extents - w * 64;
+
+  return left >= 64 ? UINT64_MAX : (UINT64_C (1) << left) - 1;
+}
+
+int
+intents_init (struct intents *map, uint64_t extents)
+{
+  assert (extents > 0 && extents <= intents_extents (MEMBER_DATA_BYTES_MAX));
+  map->extents = extents;
+  map->word = calloc (words (map), sizeof *map->word);
+  return map->word ? 0 : -1;
+}
+
+void
+intents_free (struct intents *map)
+{
+  free (map->word);
+  map->word = NULL;
+  map->extents = 0;
+}
+
+void
+intents_set (struct intents *map, uint64_t extent)
+{
+  assert (extent < map->extents);
+  atomic_fetch_or_explicit (&map->word[extent / 64],
+                            UINT64_C (1) << (extent % 64),
+                            memory_order_release);
+}
+
+void
+intents_clear (struct intents *map, uint64_t extent)
+{
+  assert (extent < map->extents);
+  atomic_fetch_and_explicit (&map->word[extent / 64],
+                             ~(UINT64_C (1) << (extent % 64)),
+                             memory_order_release);
+}
+
+void
+intents_set_all (struct intents *map)
+{
+  for (uint64_t w = 0; w < words (map); w++)
+    atomic_store_explicit (&map->word[w], word_mask (map, w),
+                           memory_order_release);
+}
+
+uint64_t
+intents_count (const struct intents *map)
+{
+  uint64_t n = 0;
+
+  for (uint64_t w = 0; w < words (map); w++)
+    n += __builtin_popcountll (
+      atomic_load_explicit (&map->word[w], memory_order_relaxed));
+  return n;
+}
+
+unsigned
+intents_blocks (const struct intents *map)
+{
+  return (map->extents + INTENT_BLOCK_EXTENTS - 1) / INTENT_BLOCK_EXTENTS;
+}
+
+void
+intents_encode (const struct intents *map, unsigned block,
+                uint8_t bytes[INTENT_BLOCK_BYTES])
+{
+  uint64_t first = block * BLOCK_WORDS, w;
+
+  assert (block < intents_blocks (map));
+  memset (bytes, 0, INTENT_BLOCK_BYTES);
+  memcpy (bytes + BLOCK_AT_MAGIC, intent_magic, sizeof intent_magic);
+  put_le32 (bytes + BLOCK_AT_NUMBER, block);
+  for (w = 0; w < BLOCK_WORDS && first + w < words (map); w++)
+    put_le64 (bytes + BLOCK_AT_BITS + w * 8,
+              atomic_load_explicit (&map->word[first + w],
+                                    memory_order_acquire));
+  put_le32 (bytes + BLOCK_AT_CRC,
+            block_crc (bytes, INTENT_BLOCK_BYTES, BLOCK_AT_CRC));
+}
+
+static const char *
+check_block (const struct intents *map, unsigned block,
+             const uint8_t bytes[INTENT_BLOCK_BYTES])
+{
+  uint64_t first = block * BLOCK_WORDS;
+
+  if (memcmp (bytes + BLOCK_AT_MAGIC, intent_magic, sizeof intent_magic) != 0)
+    return "it is no block of an intent map";
+  if (get_le32 (bytes + BLOCK_AT_CRC) !=
+      block_crc (bytes, INTENT_BLOCK_BYTES, BLOCK_AT_CRC))
+    return "its checksum is wrong";
+  if (get_le32 (bytes + BLOCK_AT_NUMBER) != block)
+    return "it is another block of the intent map";
+  if (get_le32 (bytes + BLOCK_AT_ZERO) != 0)
+    return "a field that this version does not know is not zero";
+  for (uint64_t w = 0; w < BLOCK_WORDS; w++) {
+    uint64_t bits = get_le64 (bytes + BLOCK_AT_BITS + w * 8);
+
+    if (bits & ~(first + w < words (map) ? word_mask (map, first + w) : 0))
+      return "it has bits for extents that do not exist";
+  }
+  return NULL;
+}
+
+int
+intents_decode (struct intents *map, unsigned block,
+                const uint8_t bytes[INTENT_BLOCK_BYTES], const char **why)
+{
+  uint64_t first = block * BLOCK_WORDS, w;
+
+  assert (block < intents_blocks (map));
+  *why = check_block (map, block, bytes);
+  for (w = 0; w < BLOCK_WORDS && first + w < words (map); w++)
+    atomic_store_explicit (&map->word[first + w],
+                           *why ? word_mask (map, first + w)
+                                : get_le64 (bytes + BLOCK_AT_BITS + w * 8),
+                           memory_order_release);
+  return *why ? -1 : 0;
+}
+
+/* ---- UUIDs as text ---- */
+
+/* A hyphen stands before these bytes. */
+static bool
+hyphen_before (unsigned byte)
+{
+  return byte == 4 || byte == 6 || byte == 8 || byte == 10;
+}
+
+void
+format_uuid (const uint8_t uuid[16], char text[FORMAT_UUID_TEXT_BYTES])
+{
+  static const char digits[] = "0123456789abcdef";
+
+  for (unsigned i = 0; i < 16; i++) {
+    if (hyphen_before (i))
+      *text++ = '-';
+    *text++ = digits[uuid[i] >> 4];
+    *text++ = digits[uuid[i] & 15];
+  }
+  *text = '\0';
+}
+
+static int
+hex_digit (char c)
+{
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : -1;
+}
+
+int
+format_uuid_parse (const char *text, uint8_t uuid[16])
+{
+  uint8_t u[16];
+
+  for (unsigned i = 0; i < 16; i++) {
+    int high, low;
+
+    if (hyphen_before (i) && *text++ != '-')
+      return -1;
+    high = hex_digit (text[0]);
+    low = high >= 0 ? hex_digit (text[1]) : -1;
+    if (low < 0)
+      return -1;
+    u[i] = high << 4 | low;
+    text += 2;
+  }
+  if (*text != '\0')
+    return -1;
+  memcpy (uuid, u, 16);
+  return 0;
+}
+
+bool
+format_uuid_zero (const uint8_t uuid[16])
+{
+  return all_zero (uuid, 16);
+}

@@ -1,0 +1,42 @@
+/* token.h: what opens a member's door (DESIGN section 4).
+ *
+ * weftd mints a token, the host shows it in the NBD export name
+ * "DOOR/TOKEN", the member verifies it.  A token is text of at most
+ * TOKEN_BYTES_MAX bytes out of [0-9a-zA-Z.-]: array, member, session, rights,
+ * epoch, then an HMAC-SHA-256 over all of that with the key of the member's
+ * process.
+ */
+
+#ifndef WEFT_TOKEN_H
+#define WEFT_TOKEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bounds.h"
+
+struct token {
+  uint8_t array[16];  /* UUID */
+  uint8_t member[16]; /* UUID of the disk */
+  uint64_t session;
+  bool writable;
+  uint64_t epoch;
+};
+
+/* The key of one process that serves a member, of the member's own key: a token
+ * that is made with it opens nothing in the member's next life.
+ */
+void token_key (const uint8_t key[KEY_BYTES], const char *instance,
+                uint8_t of_process[KEY_BYTES]);
+
+/* Write the token as text. */
+void token_mint (const struct token *t, const uint8_t key[KEY_BYTES],
+                 char text[TOKEN_BYTES_MAX + 1]);
+
+/* Read a token and check its MAC in constant time.  Returns 0, or -1 with a
+ * constant sentence in *why; *t is written only on success.
+ */
+int token_verify (const char *text, const uint8_t key[KEY_BYTES],
+                  struct token *t, const char **why);
+
+#endif /* WEFT_TOKEN_H */

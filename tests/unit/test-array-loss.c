@@ -1,0 +1,556 @@
+/* test-array-loss.c: members that are lost, silent or slow, and bad spots, one by
+ * one.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/batch.h"
+#include "test-array-rig.h"
+
+static void
+test_loss (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (0, 4096, back),
+                       other = WRITE (UNIT, 4096, ones);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  lose (0);
+  assert (notices_lost == 1 && notice.member == 0
+          && strstr (notice.reason, "connection"));
+  lose (0);
+  answer (0, ENOTCONN);
+  submit (&r);
+  submit (&other); /* has nothing to do with it */
+  assert (ios_count == 1 && ios[0]->member == 1);
+  answer (0, 0);
+  assert (done (&other) && ios_count == 0 && !done (&w) && !done (&r));
+  assert (notices_lost == 1);
+  commit (1);
+  /* Degraded: the image, at once; the read waits for it, in its turn. */
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  answer (0, 0);
+  assert (done (&w) && w.error == 0 && !done (&r));
+  assert (ios_count == 1 && is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer (0, 0);
+  assert (done (&r) && r.error == 0 && all_are (back, 1, 4096));
+  assert (notices_data == 0);
+  tick_after (200 * MS);
+  answer_all ();
+  end ();
+}
+
+/* Another host has lost a member that we are just asking. */
+static void
+test_lost_by_others (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  assert (ios_count == 1 && ios[0]->member == 0);
+  commit (1);
+  /* The connection is to be broken, and nobody waits for its answer. */
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  tick_after (3600 * 1000 * MS);
+  answer (0, ENOTCONN);
+  assert (ios_count == 1 && ios[0]->member == 3);
+  answer_all ();
+  assert (done (&r) && r.error == 0 && notices_lost == 1);
+  end ();
+}
+
+static void
+test_image_member_lost (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  lose (3);
+  answer (0, 0);
+  assert (done (&w) && w.error == 0); /* its image waits in the buffer */
+  submit (&f);
+  assert (ios_count == 0 && !done (&f));
+  commit (1 << 3);
+  assert (ios_count == 3); /* nothing to drain any more */
+  answer_all ();
+  assert (done (&f) && f.error == 0 && array_idle (a));
+  end ();
+}
+
+static void
+test_two_losses (void)
+{
+  struct array_request w[2]
+      = { WRITE (0, 4096, ones), WRITE (UNIT, 4096, ones) },
+      f[2] = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } },
+      r = READ (0, 4096, back), ok = READ (UNIT, 1, back);
+
+  configure ();
+  begin (LAYOUT_RAID10, 4); /* unit 0: members 0 and 2 */
+  submit (&w[0]);
+  submit (&w[1]);
+  answer_all ();
+  assert (done (&w[0]) && done (&w[1]));
+  submit (&w[0]);
+  lose (0);
+  answer (0, ESHUTDOWN);
+  lose (2); /* before the first is recorded */
+  assert (notices_lost == 2);
+  commit (1);
+  assert (ios_count == 0 && !done (&w[0]) && notices_data == 0);
+  commit (1 | 4);
+  assert (done (&w[0]) && w[0].error == EIO && notices_data == 1);
+  submit (&r);
+  assert (done (&r) && r.error == EIO);
+  submit (&ok);
+  answer (0, 0);
+  assert (done (&ok) && ok.error == 0);
+  /* What was acknowledged and not flushed is gone: said once. */
+  submit (&f[0]);
+  answer_all ();
+  assert (done (&f[0]) && f[0].error == EIO);
+  submit (&f[1]);
+  answer_all ();
+  assert (done (&f[1]) && f[1].error == 0 && notices_data == 1);
+  end ();
+}
+
+static void
+test_three_copies (void)
+{
+  struct array_request w = WRITE (0, KiB (64), ones),
+                       r = READ (0, KiB (64), back);
+
+  configure ();
+  begin (LAYOUT_RAID1, 3);
+  submit (&w); /* neighbours travel as one */
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, KiB (64)));
+  lose (0);
+  answer (0, ENOTCONN);
+  commit (1);
+  assert (ios_count > 1 && !done (&w));
+  lose (1);
+  for (unsigned i = ios_count; i-- > 0;)
+    answer (i, ios[i]->member == 1 ? ENOTCONN : 0);
+  assert (!done (&w) && ios_count == 0);
+  commit (1 | 2);
+  assert (done (&w) && w.error == 0);
+  assert (all_are (members[2], 1, KiB (64)));
+  submit (&r);
+  answer_all ();
+  assert (done (&r) && r.error == 0 && all_are (back, 1, KiB (64)));
+  end ();
+}
+
+static void
+test_error_is_a_loss (enum array_op op, int error)
+{
+  struct array_request r
+      = { .op = op, .length = 4096, .buf = op == ARRAY_READ ? back : ones };
+  unsigned member;
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  member = ios[0]->member;
+  answer (0, error);
+  assert (notices_lost == 1 && notice.member == member && !done (&r));
+  answer_all ();
+  commit (1u << member);
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+/* The sign of life that is asked of a member. */
+static bool
+is_probe (unsigned i)
+{
+  return i < ios_count && ios[i]->kind == IO_BATCH
+         && ios[i]->length == batch_bytes (NULL, 0);
+}
+
+static void
+test_timeout (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  assert (array_deadline (a) == now + 2000 * MS);
+  /* A day asleep: the answer may be there, and is read while we ask. */
+  tick_after (24 * 3600 * 1000 * MS);
+  assert (notices_lost == 0 && is_probe (1));
+  assert (array_deadline (a) == now + 750 * MS);
+  answer (0, 0);
+  assert (done (&r) && r.error == 0);
+  answer (0, 0);
+  end ();
+  /* A slow member lives: it is asked again and again, and not lost. */
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  for (unsigned i = 0; i < 50; i++) {
+    tick_after (2000 * MS);
+    assert (notices_lost == 0 && is_probe (1));
+    tick_after (250 * MS);
+    assert (notices_lost == 0);
+    answer (1, 0);
+  }
+  /* But not for ever. */
+  for (unsigned i = 0; i < 4; i++) {
+    tick_after (8 * 15000 * MS);
+    if (is_probe (1))
+      answer (1, 0);
+  }
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  while (ios_count > 0)
+    answer (0, ENOTCONN);
+  commit (1);
+  assert (is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+/* Whatever it answers: it lives, though its probe is still under way. */
+static void
+test_sign_of_life (void)
+{
+  struct array_request slow = READ (0, 4096, back);
+  struct array_request r[20];
+
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&slow);
+  tick_after (2000 * MS);
+  assert (is_probe (1));
+  answer (0, 0);
+  for (unsigned i = 0; i < 20; i++) {
+    r[i] = (struct array_request)READ (0, 4096, back);
+    submit (&r[i]);
+    answer (1, 0);
+    assert (done (&r[i]));
+    tick_after (100 * MS);
+    assert (notices_lost == 0);
+  }
+  answer (0, 0);
+  end ();
+}
+
+/* A FLUSH of what may be the last copy may take its time. */
+static void
+test_slow_flush (bool degraded)
+{
+  struct array_request f = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (UNIT, 4096, ones);
+
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  if (degraded)
+    commit (1);
+  notices_lost = 0;
+  submit (&w);
+  while (!done (&w))
+    answer (0, 0);
+  submit (&f);
+  while (ios[0]->kind != IO_FLUSH)
+    answer (0, 0);
+  for (unsigned i = 0; i < 80 && notices_lost == 0; i++) {
+    tick_after (2000 * MS);
+    for (unsigned k = 0; k < ios_count;)
+      if (is_probe (k))
+        answer (k, 0);
+      else
+        k++;
+  }
+  assert (notices_lost == (degraded ? 0 : 1));
+  while (degraded ? !done (&f) : ios_count > 0)
+    answer (0, degraded ? 0 : ENOTCONN);
+  assert (!degraded || f.error == 0);
+  stop ();
+  end ();
+}
+
+/* A probe that is a read may take what is left of the longest time-out. */
+static void
+test_slow_probe (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  tick_after (2000 * MS);
+  assert (is_io (1, IO_READ, 0, 0, 4096));
+  tick_after (12900 * MS);
+  assert (notices_lost == 0);
+  tick_after (100 * MS);
+  assert (notices_lost == 1 && notice.member == 0);
+  while (ios_count > 0)
+    answer (0, ENOTCONN);
+  commit (1);
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+static void
+test_silent (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  tick_after (2000 * MS);
+  assert (notices_lost == 0 && is_probe (1));
+  tick_after (750 * MS);
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  assert (array_deadline (a) == UINT64_MAX);
+  while (ios_count > 0)
+    answer (0, ENOTCONN);
+  commit (1);
+  assert (is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+/* Service time grows tenfold within a minute: nobody is accused, nor even
+ * asked.  Five times the first service time would have been reached.
+ */
+static void
+test_growing_load (void)
+{
+  struct array_request r = READ (0, 4096, back);
+  uint64_t begun, service = 400 * MS, first = service;
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  for (begun = now; now < begun + 60000 * MS;) {
+    service = first + 9 * (first / 60000) * ((now - begun) / MS);
+    submit (&r);
+    tick_after (service);
+    assert (notices_lost == 0 && ios_count == 1);
+    answer (0, 0);
+    assert (done (&r) && r.error == 0);
+  }
+  assert (service > 5 * first);
+  end ();
+}
+
+/* All is answered but one request. */
+static void
+test_never_answered (void)
+{
+  struct array_request r = READ (0, 4096, back),
+                       other = READ (4 * UNIT, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  for (unsigned i = 0; i < 122 && notices_lost == 0; i++) {
+    submit (&other);
+    assert (is_io (1, IO_READ, 0, UNIT, 4096));
+    now += 1000 * MS;
+    assert (array_deadline (a) > now);
+    answer (1, 0);
+    assert (done (&other) && other.error == 0);
+  }
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  commit (1);
+  answer (0, ENOTCONN);
+  answer_all ();
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+/* One member of four answers slowly: it is suspect, and read around.  Answers
+ * come all the time, so that no tick is due.
+ */
+static void
+test_suspect (void)
+{
+  struct array_request r = READ (0, 4096, back);
+  struct array_stats stats;
+  uint64_t unit = 64 << 10;
+  bool around = false;
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  unit = config.layout.unit;
+  for (unsigned i = 0; i < 400 && !around; i++) {
+    r.offset = i % 4 * unit;
+    submit (&r);
+    assert (ios_count == 1);
+    around = i % 4 == 0 && ios[0]->member != 0;
+    now += ios[0]->member == 0 ? 300 * MS : 2 * MS;
+    assert (array_deadline (a) > now);
+    answer (0, 0);
+    assert (done (&r) && r.error == 0);
+  }
+  assert (around);
+  array_stats (a, now, &stats);
+  assert (stats.member[0].suspect && !stats.member[1].suspect);
+  assert (notices_lost == 0);
+  end ();
+}
+
+static void
+test_bad_spot (bool repair_fails)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (0, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer (0, 0);
+  memset (back, 9, 4096);
+  memset (members[0], 7, 4096);
+  submit (&r);
+  answer (0, EIO);
+  assert (is_io (0, IO_WRITE, 3, IMAGE0, 4096)); /* drained first */
+  answer (0, 0);
+  assert (ios_count == 1 && is_io (0, IO_READ, 3, IMAGE0, 4096));
+  submit (&w); /* must not be overtaken by the repair */
+  assert (ios_count == 1);
+  answer (0, 0);
+  assert (!done (&r) && ios_count == 1);
+  assert (is_io (0, IO_WRITE, 0, 0, 4096) && ios[0]->buf == back);
+  answer (0, repair_fails ? EIO : 0);
+  assert (done (&r) && r.error == 0 && all_are (back, 1, 4096));
+  assert (notices_lost == repair_fails);
+  if (repair_fails)
+    commit (1);
+  else
+    assert (all_are (members[0], 1, 4096));
+  answer_all ();
+  assert (done (&w) && w.error == 0);
+  if (array_deadline (a) != UINT64_MAX)
+    tick ();
+  answer_all ();
+  end ();
+}
+
+/* To a reader it is the member's loss, if the image can be read; that may lack what
+ * its writer still has in its buffer.
+ */
+static void
+test_bad_spot_of_reader (void)
+{
+  struct array_request r = READ (0, 4096, back), other = READ (UNIT, 1, back);
+
+  configure ();
+  config.readonly = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  answer (0, EIO);
+  assert (notices_lost == 0 && is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer (0, 0);
+  assert (notices_lost == 1 && notice.member == 0);
+  assert (ios_count == 0 && !done (&r));
+  submit (&other);
+  answer (0, 0);
+  assert (done (&other));
+  return_of (0); /* it was well after all */
+  commit_states (1, "iiii");
+  assert (is_io (0, IO_READ, 0, 0, 4096));
+  answer (0, EIO);
+  answer (0, 0);
+  assert (notices_lost == 2 && ios_count == 0 && !done (&r));
+  commit_states (2, "oiii");
+  assert (is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer (0, 0);
+  assert (done (&r) && r.error == 0);
+  end ();
+}
+
+/* It does not wait for ever. */
+static void
+test_bad_spot_stays (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  config.readonly = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  for (unsigned i = 0; i < 15; i++) {
+    assert (ios_count == 1 && !done (&r));
+    answer (0, EIO);
+    answer (0, 0);
+    assert (notices_lost == i + 1 && ios_count == 0);
+    tick_after (1000 * MS);
+    return_of (0);
+    commit_states (1, "iiii");
+  }
+  answer (0, EIO);
+  answer (0, 0);
+  assert (done (&r) && r.error == EIO && notices_lost == 15);
+  end ();
+}
+
+/* Where no copy can be read nobody is lost for it, and nothing is waited for. */
+static void
+test_no_good_copy (bool readonly)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  configure ();
+  config.readonly = readonly;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&r);
+  for (unsigned i = 0; !done (&r); i++) {
+    assert (i < 5 && ios_count == 1 && ios[0]->kind == IO_READ);
+    answer (0, EIO);
+  }
+  assert (r.error == EIO && notices_lost == 0);
+  end ();
+}
+
+int
+main (void)
+{
+  rig_init ();
+  test_loss ();
+  test_lost_by_others ();
+  test_image_member_lost ();
+  test_two_losses ();
+  test_three_copies ();
+  test_error_is_a_loss (ARRAY_WRITE, EIO);
+  test_error_is_a_loss (ARRAY_WRITE, ENOSPC);
+  test_error_is_a_loss (ARRAY_ZERO, EIO);
+  test_error_is_a_loss (ARRAY_FLUSH, EIO);
+  test_error_is_a_loss (ARRAY_READ, ESHUTDOWN);
+  test_timeout ();
+  test_silent ();
+  test_sign_of_life ();
+  test_slow_probe ();
+  test_slow_flush (false);
+  test_slow_flush (true);
+  test_growing_load ();
+  test_never_answered ();
+  test_suspect ();
+  test_bad_spot (false);
+  test_bad_spot (true);
+  test_bad_spot_of_reader ();
+  test_bad_spot_stays ();
+  test_no_good_copy (false);
+  test_no_good_copy (true);
+  return 0;
+}

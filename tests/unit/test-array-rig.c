@@ -1,0 +1,298 @@
+/* test-array-rig.c: an array engine with members in memory. */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/batch.h"
+#include "test-array-rig.h"
+
+struct array_config config;
+struct array *a;
+struct array_client *client;
+uint64_t now;
+uint8_t *members[ARRAY_MEMBERS_MAX];
+struct array_io *ios[IOS_MAX];
+unsigned ios_count;
+unsigned notices_lost, notices_data, notices_prepared, done_count;
+struct array_notice notice;
+uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
+
+void
+rig_init (void)
+{
+  memset (ones, 1, sizeof ones);
+  memset (twos, 2, sizeof twos);
+}
+
+static void
+take (void)
+{
+  struct array_io *io;
+  struct array_request *r;
+  struct array_notice n;
+
+  array_check (a);
+  while ((io = array_next_io (a))) {
+    assert (ios_count < IOS_MAX);
+    ios[ios_count++] = io;
+  }
+  while ((r = array_next_done (a))) {
+    assert (!r->owner);
+    r->owner = r; /* done */
+    done_count++;
+  }
+  while (array_next_notice (a, &n)) {
+    notice = n;
+    notices_lost += n.kind == NOTICE_LOST;
+    notices_data += n.kind == NOTICE_DATA_LOST;
+    notices_prepared += n.kind == NOTICE_PREPARED;
+  }
+  array_check (a);
+}
+
+void
+begin (enum layout_kind kind, unsigned n)
+{
+  char why[200];
+
+  if (layout_init (&config.layout, kind, n, 1, UNIT, 24 * UNIT, why, sizeof why)
+      == -1)
+    abort ();
+  now = 1000 * MS;
+  config.epoch = 1;
+  a = array_new (&config, now, why, sizeof why);
+  if (!a)
+    fprintf (stderr, "%s\n", why);
+  assert (a);
+  client = array_client_open (a);
+  for (unsigned i = 0; i < n; i++)
+    members[i] = calloc (1, config.layout.member_bytes);
+  ios_count = notices_lost = notices_data = notices_prepared = done_count = 0;
+}
+
+void
+configure (void)
+{
+  memset (&config, 0, sizeof config);
+  config.image_buffer_bytes = MiB (1);
+  config.image_age_ms = 200;
+  config.io_timeout_ms = 15000;
+}
+
+void
+end (void)
+{
+  assert (ios_count == 0);
+  array_free (a);
+  for (unsigned i = 0; i < config.layout.members; i++)
+    free (members[i]);
+}
+
+static void
+apply_batch (const struct array_io *io)
+{
+  static struct batch_record r[BATCH_RECORDS_MAX];
+  const char *why;
+  int count
+      = batch_decode (io->buf, io->length, config.layout.member_bytes, r, &why);
+
+  assert (count >= 0 && io->offset == 0);
+  for (int i = 0; i < count; i++)
+    if (r[i].kind == BATCH_WRITE)
+      memcpy (members[io->member] + r[i].offset, r[i].payload, r[i].length);
+    else if (batch_changes_data (r[i].kind))
+      memset (members[io->member] + r[i].offset, 0, r[i].length);
+}
+
+static void
+remove_io (unsigned i)
+{
+  memmove (&ios[i], &ios[i + 1], (ios_count - i - 1) * sizeof ios[0]);
+  ios_count--;
+}
+
+void
+answer (unsigned i, int error)
+{
+  struct array_io *io = ios[i];
+  uint8_t *m = members[io->member];
+
+  remove_io (i);
+  if (!error)
+    switch (io->kind) {
+    case IO_READ:
+      memcpy (io->buf, m + io->offset, io->length);
+      break;
+    case IO_WRITE:
+      memcpy (m + io->offset, io->buf, io->length);
+      break;
+    case IO_ZERO:
+      memset (m + io->offset, 0, io->length);
+      break;
+    case IO_BATCH:
+      apply_batch (io);
+      break;
+    case IO_EXTENTS: /* written or not, unit by unit */
+      io->extents = calloc (io->length / UNIT + 2, sizeof *io->extents);
+      for (uint64_t at = io->offset; at < io->offset + io->length;) {
+        uint64_t next = (at / UNIT + 1) * UNIT;
+        bool zero = m[at] == 0;
+
+        if (next > io->offset + io->length)
+          next = io->offset + io->length;
+        io->extents[io->extents_count++] = (struct array_extent){
+          .length = next - at, .hole = zero, .zero = zero
+        };
+        at = next;
+      }
+      break;
+    default:
+      break;
+    }
+  array_io_done (a, io, error, now);
+  take ();
+}
+
+void
+answer_all (void)
+{
+  while (ios_count > 0)
+    answer (0, 0);
+}
+
+void
+answer_all_flushes (void)
+{
+  while (ios_count > 0 && ios[0]->kind == IO_FLUSH)
+    answer (0, 0);
+}
+
+void
+submit (struct array_request *r)
+{
+  r->owner = NULL;
+  if (!r->client)
+    r->client = client;
+  array_submit (a, r, now);
+  take ();
+}
+
+void
+commit (unsigned out_mask)
+{
+  enum member_state states[ARRAY_MEMBERS_MAX] = { 0 };
+
+  for (unsigned i = 0; i < config.layout.members; i++)
+    states[i] = out_mask & 1u << i ? MEMBER_OUT : MEMBER_IN_SYNC;
+  array_commit (a, ++config.epoch, states, now);
+  take ();
+}
+
+void
+lose (unsigned member)
+{
+  array_lost (a, member, "the connection is broken", now);
+  take ();
+}
+
+void
+tick (void)
+{
+  now = array_deadline (a);
+  array_tick (a, now);
+  take ();
+}
+
+bool
+done (const struct array_request *r)
+{
+  return r->owner == r;
+}
+
+bool
+is_io (unsigned i, enum array_io_kind kind, unsigned member, uint64_t offset,
+       uint64_t length)
+{
+  return i < ios_count && ios[i]->kind == kind && ios[i]->member == member
+         && (kind == IO_FLUSH
+             || (ios[i]->offset == offset && ios[i]->length == length));
+}
+
+bool
+all_are (const uint8_t *p, uint8_t c, size_t bytes)
+{
+  for (size_t i = 0; i < bytes; i++)
+    if (p[i] != c)
+      return false;
+  return true;
+}
+
+void
+return_of (unsigned member)
+{
+  array_back (a, member, false, now);
+  take ();
+}
+
+void
+return_whole (unsigned member)
+{
+  array_back (a, member, true, now);
+  take ();
+}
+
+void
+hold (bool hold)
+{
+  array_hold (a, hold, now);
+  take ();
+}
+
+void
+stop (void)
+{
+  array_stop (a, ESHUTDOWN, now);
+  take ();
+}
+
+void
+rig_states (const char *letters, enum member_state states[])
+{
+  for (unsigned i = 0; letters[i]; i++)
+    states[i] = letters[i] == 'i'   ? MEMBER_IN_SYNC
+                : letters[i] == 'j' ? MEMBER_JOINING
+                                    : MEMBER_OUT;
+}
+
+void
+commit_states (uint64_t epoch, const char *letters)
+{
+  enum member_state states[ARRAY_MEMBERS_MAX] = { 0 };
+
+  rig_states (letters, states);
+  array_commit (a, epoch, states, now);
+  take ();
+}
+
+void
+prepare (uint64_t epoch, const char *letters)
+{
+  enum member_state states[ARRAY_MEMBERS_MAX] = { 0 };
+
+  rig_states (letters, states);
+  array_prepare (a, epoch, states, now);
+  take ();
+}
+
+void
+tick_after (uint64_t ns)
+{
+  now += ns;
+  array_tick (a, now);
+  take ();
+}

@@ -1,0 +1,71 @@
+/* test-array-rig.h: an array engine with members in memory.  What it asks of
+ * them waits in `ios` until the test answers it.
+ */
+
+#ifndef WEFT_TEST_ARRAY_RIG_H
+#define WEFT_TEST_ARRAY_RIG_H
+
+#include "array/array.h"
+
+#define MS UINT64_C (1000000)
+#define UNIT KiB (16)
+#define IOS_MAX 4096
+
+/* raid-x, n = 4: unit 0 is on member 0, its image on member 3; 12 units of
+ * data, so images begin at 12 * UNIT.
+ */
+#define IMAGE0 (12 * UNIT)
+
+#define WRITE(o, l, b)                                                         \
+  {                                                                            \
+    .op = ARRAY_WRITE, .offset = (o), .length = (l), .buf = (b)                \
+  }
+#define READ(o, l, b)                                                          \
+  {                                                                            \
+    .op = ARRAY_READ, .offset = (o), .length = (l), .buf = (b)                 \
+  }
+
+extern struct array_config config;
+extern struct array *a;
+extern struct array_client *client; /* whose requests are that name none */
+extern uint64_t now;
+extern uint8_t *members[ARRAY_MEMBERS_MAX];
+extern struct array_io *ios[IOS_MAX]; /* asked and not answered, in order */
+extern unsigned ios_count;
+extern unsigned notices_lost, notices_data, notices_prepared, done_count;
+extern struct array_notice notice; /* the last one */
+extern uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
+
+void rig_init (void);
+/* As most tests want it; `begin` then changes nothing of this. */
+void configure (void);
+void begin (enum layout_kind kind, unsigned n);
+void end (void);
+
+/* Carry out the i-th outstanding request and answer it. */
+void answer (unsigned i, int error);
+void answer_all (void);
+void answer_all_flushes (void); /* up to the first that is none */
+
+void submit (struct array_request *r);
+bool done (const struct array_request *r);
+void lose (unsigned member);
+void return_of (unsigned member); /* what it had not flushed may be gone */
+void return_whole (unsigned member);
+void hold (bool hold);
+void stop (void);
+/* The next epoch, with these members out. */
+void commit (unsigned out_mask);
+/* States in letters: i, o, j. */
+void rig_states (const char *letters, enum member_state states[]);
+void commit_states (uint64_t epoch, const char *states);
+void prepare (uint64_t epoch, const char *states);
+/* To the engine's deadline, or beyond now. */
+void tick (void);
+void tick_after (uint64_t ns);
+
+bool is_io (unsigned i, enum array_io_kind kind, unsigned member,
+            uint64_t offset, uint64_t length);
+bool all_are (const uint8_t *p, uint8_t c, size_t bytes);
+
+#endif /* WEFT_TEST_ARRAY_RIG_H */

@@ -1,0 +1,409 @@
+/* test-array-round.c: rounds (array-round.c): when they begin, who waits for them,
+ * and what keeps them from being complete.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+
+#include "format/batch.h"
+#include "test-array-rig.h"
+
+/* The first record of the i-th request; NULL: it has none. */
+static const struct batch_record *
+record (unsigned i)
+{
+  static struct batch_record r[BATCH_RECORDS_MAX];
+  const char *why;
+
+  if (i >= ios_count || ios[i]->kind != IO_BATCH
+      || batch_decode (ios[i]->buf, ios[i]->length, config.layout.member_bytes,
+                       r, &why) < 1)
+    return NULL;
+  return r;
+}
+
+/* The number of the round that it is about; 0: it is none. */
+static uint64_t
+round_of (unsigned i)
+{
+  const struct batch_record *r = record (i);
+
+  return r && r->kind == BATCH_ROUND ? r->length : 0;
+}
+
+static bool
+is_clear (unsigned i)
+{
+  const struct batch_record *r = record (i);
+
+  return r && batch_clears (r->kind);
+}
+
+static bool
+clears (void)
+{
+  for (unsigned i = 0; i < ios_count; i++)
+    if (is_clear (i))
+      return true;
+  return false;
+}
+
+/* Is this member asked to have the round? */
+static bool
+asked (unsigned member, uint64_t round)
+{
+  for (unsigned i = 0; i < ios_count; i++)
+    if (ios[i]->member == member && round_of (i) == round)
+      return true;
+  return false;
+}
+
+static unsigned
+rounds (void)
+{
+  unsigned n = 0;
+
+  for (unsigned i = 0; i < ios_count; i++)
+    n += round_of (i) != 0;
+  return n;
+}
+
+/* All but what asks for rounds, or lowers bits. */
+static void
+answer_data (void)
+{
+  for (unsigned i = 0; i < ios_count;)
+    if (round_of (i) || is_clear (i))
+      i++;
+    else {
+      answer (i, 0);
+      i = 0;
+    }
+}
+
+static void
+answer_round (unsigned member)
+{
+  unsigned i = 0;
+
+  while (i < ios_count && !(ios[i]->member == member && round_of (i)))
+    i++;
+  assert (i < ios_count);
+  answer (i, 0);
+}
+
+/* raid-1 of two, whose disks have these rounds; the array has seen `highest`. */
+static void
+start (uint64_t highest, uint64_t first, uint64_t second)
+{
+  configure ();
+  config.batches = config.rounds = true;
+  config.extent_bytes = 4 * UNIT;
+  config.io_timeout_ms = 0; /* nobody is accused of silence */
+  config.round = highest;
+  config.member_round[0] = first;
+  config.member_round[1] = second;
+  begin (LAYOUT_RAID1, 2);
+}
+
+/* What was written after idleness is flushed when two rounds that began with it are
+ * complete, one right after the other; then one a second follows until two have begun
+ * after the last answer.
+ */
+static void
+test_flush (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+  struct array_request again = { .op = ARRAY_FLUSH };
+
+  start (5, 5, 5);
+  submit (&f);
+  answer_all ();
+  assert (done (&f) && array_round (a) == 5); /* nothing was written */
+  assert (array_deadline (a) == UINT64_MAX);
+
+  submit (&w);
+  assert (rounds () == 2 && asked (0, 6) && asked (1, 6));
+  submit (&f);
+  answer_data ();
+  assert (done (&w) && !done (&f) && rounds () == 2);
+  answer_round (0);
+  assert (!done (&f) && array_round (a) == 5);
+  answer_round (1);
+  assert (!done (&f) && array_round (a) == 6);
+  assert (asked (0, 7) && asked (1, 7) && rounds () == 2);
+  answer_round (1);
+  answer_round (0);
+  assert (done (&f) && array_round (a) == 7);
+  submit (&again);
+  answer_data ();
+  assert (done (&again) && ios_count == 0);
+
+  tick_after (900 * MS);
+  assert (rounds () == 0);
+  tick_after (200 * MS); /* a second after 7 was begun */
+  assert (asked (0, 8) && asked (1, 8) && rounds () == 2);
+  tick_after (3000 * MS); /* none before it is complete */
+  assert (rounds () == 2);
+  answer_all ();
+  assert (array_round (a) == 9); /* the image was written after 7 was begun */
+  tick_after (60000 * MS);
+  answer_data ();
+  assert (rounds () == 0 && array_round (a) == 9);
+  end ();
+}
+
+/* A write is flushed without a round of its own while the last complete one but one is
+ * no older than 3 s; not after that, though the next one is under way.
+ */
+static void
+test_late (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+  struct array_request late = { .op = ARRAY_FLUSH };
+
+  start (1, 1, 1);
+  submit (&w);
+  answer_data ();
+  answer_round (0);
+  answer_round (1);
+  tick_after (1000 * MS);
+  answer_round (0);
+  answer_round (1);
+  submit (&w);
+  answer_data ();
+  tick_after (1900 * MS); /* 4 is asked for, and not answered */
+  assert (array_round (a) == 3 && asked (0, 4));
+  submit (&w);
+  answer_data ();
+  submit (&f);
+  answer_data ();
+  assert (done (&w) && done (&f));
+  tick_after (200 * MS);
+  answer_data ();
+  submit (&w);
+  answer_data ();
+  submit (&late);
+  answer_data ();
+  assert (done (&w) && !done (&late));
+  answer_round (0);
+  answer_round (1);
+  assert (done (&late));
+  answer_all ();
+  end ();
+}
+
+/* Another session ended within a round: that one is completed first, and stands for
+ * nothing.
+ */
+static void
+test_unequal (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+
+  start (7, 7, 6);
+  submit (&w);
+  assert (rounds () == 1 && asked (1, 7));
+  submit (&f);
+  answer_data ();
+  answer_round (1);
+  assert (!done (&f) && asked (0, 8) && asked (1, 8));
+  answer_round (0);
+  answer_round (1);
+  assert (!done (&f) && asked (0, 9) && asked (1, 9));
+  answer_round (0);
+  answer_round (1);
+  assert (done (&f));
+  answer_all ();
+  end ();
+
+  /* Who had the highest is not there any more. */
+  start (7, 6, 6);
+  submit (&w);
+  assert (rounds () == 2 && asked (0, 7) && asked (1, 7));
+  answer_all ();
+  end ();
+}
+
+static void
+test_fua (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  w.flags = ARRAY_FUA;
+  start (5, 5, 5);
+  submit (&w);
+  answer_data ();
+  assert (!done (&w) && rounds () == 2);
+  answer_round (1);
+  answer_round (0);
+  assert (!done (&w) && rounds () == 2);
+  answer_round (1);
+  answer_round (0);
+  assert (done (&w));
+  answer_all ();
+  end ();
+
+  start (5, 5, 5);
+  submit (&w);
+  answer_data ();
+  stop ();
+  assert (done (&w) && w.error);
+  answer_all ();
+  end ();
+}
+
+/* Who is lost holds the round until it is recorded as out. */
+static void
+test_lost (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+
+  start (5, 5, 5);
+  submit (&w);
+  submit (&f);
+  answer_data ();
+  answer_round (0);
+  lose (1);
+  while (ios_count > 0)
+    answer (0, ESHUTDOWN);
+  tick_after (5000 * MS);
+  assert (!done (&f) && rounds () == 0 && array_round (a) == 5);
+  commit (1 << 1);
+  answer_data ();
+  assert (array_round (a) >= 6 && asked (0, 7) && !done (&f));
+  answer_round (0);
+  assert (array_round (a) >= 7 && done (&f));
+  answer_all ();
+  end ();
+}
+
+/* No bit falls before two rounds that began after the last write are complete. */
+static void
+test_clear (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  start (5, 5, 5);
+  submit (&w);
+  answer_data ();
+  answer_round (0);
+  answer_round (1);
+  assert (array_round (a) == 6);
+  for (unsigned i = 0; i < 30; i++) { /* 7 stays under way; the image follows it */
+    tick_after (1000 * MS);
+    answer_data ();
+    assert (!clears () && array_round (a) == 6);
+  }
+  answer_round (0);
+  answer_round (1);
+  for (unsigned i = 0; i < 30 && array_round (a) < 9; i++) {
+    assert (!clears ());
+    if (rounds () > 0) {
+      answer_round (0);
+      answer_round (1);
+    }
+    tick_after (100 * MS);
+  }
+  for (unsigned i = 0; i < 30 && !clears (); i++) {
+    answer_data ();
+    tick_after (1000 * MS);
+  }
+  assert (clears ());
+  answer_all ();
+  end ();
+}
+
+/* At a clean end all is covered at once. */
+static void
+test_cover (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+  struct array_request f = { .op = ARRAY_FLUSH, .flags = ARRAY_COVER };
+
+  start (5, 5, 5);
+  submit (&w);
+  answer_all ();
+  assert (array_round (a) == 6);
+  submit (&f);
+  assert (!done (&f));
+  answer_all ();
+  assert (done (&f) && f.error == 0 && array_round (a) >= 7);
+  assert (rounds () == 0);
+  end ();
+}
+
+/* A joiner is given the round when it comes to count, and what was written before is
+ * covered then.
+ */
+static void
+test_join (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  configure ();
+  config.batches = config.rounds = true;
+  config.round = config.member_round[0] = 5;
+  config.member_round[1] = 4; /* of no use: it joins */
+  rig_states ("ij", config.states);
+  begin (LAYOUT_RAID1, 2);
+  submit (&w);
+  answer_data ();
+  assert (asked (0, 6) && !asked (1, 6));
+  answer_round (0);
+  tick_after (10 * MS);
+  answer_data ();
+  prepare (2, "ii");
+  answer_data ();
+  assert (notices_prepared == 0 && asked (1, array_round (a)));
+  while (ios_count > 0) {
+    assert (notices_prepared == 0);
+    answer (0, 0);
+  }
+  assert (notices_prepared == 1 && array_round (a) >= 8);
+  commit_states (2, "ii");
+  answer_all ();
+  end ();
+}
+
+/* Where nothing was written, it has the round all the same.  One that is a joiner
+ * again, for its change was replaced, has none.
+ */
+static void
+test_join_idle (void)
+{
+  configure ();
+  config.batches = config.rounds = true;
+  config.round = config.member_round[0] = 5;
+  rig_states ("ij", config.states);
+  begin (LAYOUT_RAID1, 2);
+  for (unsigned i = 0; i < 2; i++) {
+    prepare (2 + 2 * i, "ii");
+    answer_data ();
+    assert (asked (1, 5) && notices_prepared == i);
+    answer_round (1);
+    answer_data ();
+    assert (notices_prepared == i + 1);
+    commit_states (3 + 2 * i, "ij");
+    answer_all ();
+  }
+  end ();
+}
+
+int
+main (void)
+{
+  rig_init ();
+  test_flush ();
+  test_late ();
+  test_unequal ();
+  test_fua ();
+  test_lost ();
+  test_clear ();
+  test_cover ();
+  test_join ();
+  test_join_idle ();
+  return 0;
+}

@@ -1,0 +1,539 @@
+/* test-array.c: what the array engine promises when nothing goes wrong, with
+ * members in memory that answer when the test says so.  (test-array-loss.c and
+ * test-array-join.c: when something does; tests/sim: the same at random.)
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/batch.h"
+#include "test-array-rig.h"
+
+static void
+test_bad_configuration (void)
+{
+  char why[200] = "";
+
+  configure ();
+  assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "layout"));
+  if (layout_init (&config.layout, LAYOUT_RAIDX, 4, 1, UNIT, 24 * UNIT, why,
+                   sizeof why)
+      == -1)
+    abort ();
+  config.dup = DUP_SYNC_CLIENT;
+  assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "raid-x"));
+  config.dup = DUP_ASYNC_CLIENT;
+  config.image_buffer_bytes = 1;
+  assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "buffer"));
+  assert (array_dup_parse ("sync-client") == DUP_SYNC_CLIENT);
+  assert (array_dup_parse ("none") == -1);
+  assert (strcmp (array_dup_name (DUP_ASYNC_CLIENT), "async-client") == 0);
+}
+
+static void
+test_write (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (0, 4096, back);
+  struct array_stats s;
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
+  assert (ios[0]->buf == ones); /* straight from the client's */
+  assert (!done (&w) && !array_idle (a));
+  submit (&r); /* reads don't wait for writes */
+  assert (is_io (1, IO_READ, 0, 0, 4096));
+  answer (1, 0);
+  assert (done (&r) && r.error == 0);
+  answer (0, 0);
+  assert (done (&w) && w.error == 0 && ios_count == 0);
+  array_stats (a, now + 3 * MS, &s);
+  assert (s.writes == 1 && s.reads == 1 && s.image_bytes > 4096
+          && s.image_oldest_ns == 3 * MS);
+  /* Nothing else going on: a few ms later the image goes. */
+  assert (array_deadline (a) < now + 20 * MS);
+  tick ();
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  answer (0, 0);
+  assert (array_idle (a) && array_deadline (a) == UINT64_MAX);
+  assert (all_are (members[3] + IMAGE0, 1, 4096));
+  end ();
+}
+
+static void
+test_age (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), other = READ (0, 1, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer (0, 0);
+  submit (&other); /* the client is busy */
+  assert (array_deadline (a) == now + 200 * MS);
+  tick_after (200 * MS);
+  assert (ios_count == 2 && is_io (1, IO_WRITE, 3, IMAGE0, 4096));
+  answer_all ();
+  end ();
+}
+
+static void
+test_waits_for_image (bool fua)
+{
+  struct array_request w = WRITE (UNIT, 4096, ones);
+
+  configure ();
+  config.dup = fua ? DUP_ASYNC_CLIENT : DUP_SYNC_CLIENT;
+  w.flags = fua ? ARRAY_FUA : 0;
+  begin (LAYOUT_RAID10, 4); /* unit 1: data on 1, image on 3 */
+  submit (&w);
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 1, 0, 4096));
+  assert (!!(ios[0]->flags & ARRAY_FUA) == fua);
+  answer (0, 0);
+  assert (!done (&w) && ios_count == 1 && is_io (0, IO_WRITE, 3, 0, 4096));
+  assert (!!(ios[0]->flags & ARRAY_FUA) == fua);
+  answer (0, 0);
+  assert (done (&w) && w.error == 0 && array_idle (a));
+  end ();
+}
+
+static void
+test_turns (void)
+{
+  struct array_request w[4] = {
+    WRITE (0, 8192, ones),
+    WRITE (4096, 8192, twos),
+    WRITE (8192, 8192, ones), /* waits for the second, that waits */
+    WRITE (KiB (64), 4096, ones),
+  };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  for (unsigned i = 0; i < 4; i++)
+    submit (&w[i]);
+  assert (ios_count == 2);
+  answer (0, 0);
+  assert (done (&w[0]) && !done (&w[1]));
+  assert (ios_count == 2 && is_io (1, IO_WRITE, 0, 4096, 8192));
+  answer (1, 0);
+  assert (done (&w[1]) && is_io (1, IO_WRITE, 0, 8192, 8192));
+  answer_all ();
+  assert (done_count == 4);
+  tick ();
+  answer_all ();
+  assert (memcmp (members[0], members[3] + IMAGE0, UNIT) == 0);
+  assert (all_are (members[0] + 4096, 2, 4096));
+  assert (all_are (members[0] + 8192, 1, 8192));
+  end ();
+}
+
+static void
+test_flush (void)
+{
+  struct array_request w
+      = WRITE (0, 4096, ones),
+      late = w,
+      f[3]
+      = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&f[0]); /* a session's first goes to every member */
+  assert (ios_count == 4 && ios[0]->kind == IO_FLUSH);
+  answer_all ();
+  assert (done (&f[0]) && f[0].error == 0);
+  submit (&f[1]); /* nothing was written since */
+  assert (done (&f[1]) && ios_count == 0);
+  submit (&w);
+  answer (0, 0);
+  submit (&f[0]);
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  late.offset = KiB (64);
+  submit (&late);
+  answer (1, 0);  /* its image is not waited for */
+  submit (&f[1]); /* but by this one */
+  assert (ios_count == 2);
+  answer (0, 0);
+  /* Members 0 (data) and 3 (image); the other write's data member too. */
+  assert (ios_count == 3 && ios[1]->kind == IO_FLUSH
+          && ios[2]->kind == IO_FLUSH);
+  assert (ios[1]->member == 0 && ios[2]->member == 3);
+  answer (2, 0);
+  assert (!done (&f[0]));
+  answer (1, 0);
+  assert (done (&f[0]) && !done (&f[1]));
+  answer_all ();
+  assert (done (&f[1]) && array_idle (a));
+  end ();
+}
+
+static void
+test_flush_shares (void)
+{
+  struct array_request w
+      = WRITE (0, 4096, ones),
+      f[3]
+      = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } };
+
+  configure ();
+  begin (LAYOUT_RAID0, 2);
+  submit (&f[0]);
+  submit (&f[1]);
+  assert (ios_count == 2); /* one for both */
+  submit (&w);
+  answer (2, 0);
+  submit (&f[2]); /* those began too early for this write */
+  assert (ios_count == 2);
+  answer (0, 0);
+  assert (ios_count == 2 && is_io (1, IO_FLUSH, 0, 0, 0));
+  answer (0, 0);
+  assert (done (&f[0]) && done (&f[1]) && !done (&f[2]));
+  answer (0, 0);
+  assert (done (&f[2]) && ios_count == 0);
+  end ();
+}
+
+static void
+test_refusals (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH },
+                       r = READ (0, 4096, back);
+
+  configure ();
+  config.readonly = true;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  assert (done (&w) && w.error == EROFS);
+  submit (&f);
+  assert (done (&f) && f.error == 0);
+  r.offset = config.layout.size - 1;
+  submit (&r);
+  assert (done (&r) && r.error == EINVAL);
+  r.offset = UINT64_MAX;
+  submit (&r);
+  assert (done (&r) && r.error == EINVAL);
+  r.offset = config.layout.size;
+  r.length = 0;
+  submit (&r);
+  assert (done (&r) && r.error == 0 && ios_count == 0);
+  end ();
+}
+
+static void
+test_larger_than_buffer (void)
+{
+  struct array_request w = WRITE (0, 0, ones);
+  struct array_stats s;
+  uint64_t most = 0;
+
+  configure ();
+  config.image_buffer_bytes = KiB (64);
+  begin (LAYOUT_RAIDX, 4);
+  w.length = config.layout.size;
+  submit (&w);
+  assert (w.length > KiB (256));
+  while (!done (&w)) {
+    assert (ios_count > 0);
+    answer (ios_count - 1, 0);
+    array_stats (a, now, &s);
+    most = s.image_bytes > most ? s.image_bytes : most;
+  }
+  assert (w.error == 0 && most <= KiB (64) + KiB (16));
+  while (!array_idle (a)) {
+    answer_all ();
+    tick_after (200 * MS);
+  }
+  for (unsigned i = 0; i < 4; i++)
+    assert (all_are (members[i], 1, config.layout.stripes * UNIT * 2));
+  end ();
+}
+
+static void
+test_latencies (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (0, 4096, back);
+  struct latency l = { .sum_ns = 0 };
+  struct array_stats s;
+
+  /* Each bucket's bounds. */
+  for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+    latency_add (&l, ((uint64_t) LATENCY_FIRST_US << i) * 1000);
+    assert (l.count[i] == 1);
+    latency_add (&l, ((uint64_t) LATENCY_FIRST_US << i) * 1000 + 1);
+    assert (l.count[i + 1] == 1 && l.count[i] == 1);
+    l.count[i + 1] = 0;
+  }
+  latency_add (&l, 0);
+  latency_add (&l, UINT64_MAX / 2);
+  assert (l.count[0] == 2 && l.count[LATENCY_BUCKETS] == 1);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  now += 5 * MS;
+  answer (0, 0);
+  assert (done (&w));
+  submit (&r);
+  now += 9 * MS;
+  answer (ios_count - 1, 0);
+  assert (done (&r));
+  array_stats (a, now, &s);
+  assert (s.write.count[7] == 1 && s.write.sum_ns == 5 * MS); /* to 8.2 ms */
+  assert (s.read.count[8] == 1 && s.read.sum_ns == 9 * MS);
+  assert (s.member[0].service.count[7] == 1);
+  assert (s.member[0].service.count[8] == 1);
+  answer_all ();
+  end ();
+}
+
+static void
+test_zeroes_travel_joined (void)
+{
+  struct array_request z = { .op = ARRAY_TRIM };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  z.length = config.layout.size;
+  submit (&z);
+  assert (ios_count == 4);
+  for (unsigned i = 0; i < 4; i++)
+    assert (is_io (i, IO_ZERO, i, 0, 12 * UNIT)
+            && ios[i]->flags == ARRAY_MAY_TRIM);
+  answer_all ();
+  assert (done (&z) && z.error == 0);
+  tick ();
+  assert (ios_count == 4);
+  for (unsigned i = 0; i < 4; i++)
+    assert (ios[i]->kind == IO_ZERO && ios[i]->length == 12 * UNIT);
+  answer_all ();
+  end ();
+}
+
+static void
+test_cluster (void)
+{
+  struct array_request w = WRITE (0, 3 * UNIT, ones);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w); /* units 0, 1, 2: their images lie side by side on member 3 */
+  assert (ios_count == 3);
+  answer (0, 0);
+  answer (0, 0);
+  assert (ios_count == 1);
+  answer (0, 0);
+  assert (done (&w));
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 3 * UNIT));
+  answer_all ();
+  end ();
+}
+
+static void
+test_extents (void)
+{
+  struct array_request w = WRITE (UNIT, UNIT, ones),
+                       e = { .op = ARRAY_EXTENTS, .offset = 512 };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer_all ();
+  e.length = 6 * UNIT;
+  submit (&e);
+  assert (ios_count == 4);
+  answer (3, EINVAL); /* this one does not know: data */
+  answer_all ();
+  assert (done (&e) && e.error == 0 && notices_lost == 0);
+  assert (e.extents_count == 5);
+  assert (e.extents[0].length == UNIT - 512 && e.extents[0].zero);
+  assert (e.extents[1].length == UNIT && !e.extents[1].zero);
+  assert (e.extents[2].length == UNIT && e.extents[2].zero);
+  assert (e.extents[3].length == UNIT && !e.extents[3].zero);
+  assert (e.extents[4].length == 2 * UNIT + 512 && e.extents[4].hole);
+  free (e.extents);
+  tick ();
+  answer_all ();
+  end ();
+}
+
+static void
+test_balance (void)
+{
+  struct array_request r = READ (0, KiB (32) * 4, back),
+                       w = WRITE (KiB (32), 4096, ones);
+  unsigned of[4] = { 0 };
+
+  configure ();
+  config.balance = true;
+  begin (LAYOUT_RAID10, 4); /* data on 0 and 1, images on 2 and 3 */
+  submit (&r);
+  for (unsigned i = 0; i < ios_count; i++)
+    of[ios[i]->member] += ios[i]->length;
+  for (unsigned i = 0; i < 4; i++)
+    assert (of[i] == 2 * UNIT);
+  answer_all ();
+  r.offset = KiB (32); /* a stripe that is read from its images */
+  r.length = 4096;
+  submit (&r);
+  assert (is_io (0, IO_READ, 2, UNIT, 4096));
+  answer_all ();
+  submit (&w);
+  submit (&r); /* is being written: from the data */
+  assert (is_io (1, IO_READ, 0, UNIT, 4096));
+  answer_all ();
+  submit (&r); /* its image is buffered */
+  assert (is_io (0, IO_READ, 0, UNIT, 4096));
+  answer_all ();
+  tick ();
+  answer_all ();
+  submit (&r); /* a bad spot of an image is repaired too, in turn */
+  assert (is_io (0, IO_READ, 2, UNIT, 4096));
+  answer (0, EIO);
+  assert (is_io (0, IO_READ, 0, UNIT, 4096));
+  answer (0, 0);
+  assert (is_io (0, IO_WRITE, 2, UNIT, 4096));
+  answer (0, 0);
+  assert (done (&r) && r.error == 0 && all_are (back, 1, 4096));
+  end ();
+}
+
+static void
+test_stop (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), waits = w,
+                       f = { .op = ARRAY_FLUSH }, late = w,
+                       buffered = WRITE (UNIT, 4096, ones);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&buffered);
+  answer (0, 0);
+  submit (&w);
+  submit (&waits);
+  submit (&f);
+  assert (ios_count == 2); /* the write, and the image */
+  stop ();
+  assert (done (&waits) && waits.error == ESHUTDOWN);
+  assert (done (&f) && f.error == ESHUTDOWN);
+  assert (!done (&w)); /* its buffer is in use */
+  submit (&late);
+  assert (done (&late) && late.error == ESHUTDOWN);
+  answer_all ();
+  assert (done (&w) && w.error == ESHUTDOWN && array_idle (a));
+  assert (array_deadline (a) == UINT64_MAX);
+  end ();
+}
+
+static bool
+is_clear (unsigned i, unsigned kind, unsigned member, uint64_t offset,
+          uint64_t length)
+{
+  static struct batch_record r[BATCH_RECORDS_MAX];
+  const char *why;
+
+  return i < ios_count && ios[i]->kind == IO_BATCH && ios[i]->member == member
+         && batch_decode (ios[i]->buf, ios[i]->length,
+                          config.layout.member_bytes, r, &why)
+                == 1
+         && r[0].kind == kind && r[0].offset == offset
+         && r[0].length == length;
+}
+
+static void
+test_clear (bool client_flushes)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+
+  configure ();
+  config.batches = true;
+  config.extent_bytes = 4 * UNIT;
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer_all ();
+  tick (); /* idle: the image */
+  assert (is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  answer_all ();
+  tick (); /* 5 s: rested */
+  assert (ios_count == 0 && array_deadline (a) == now + 5000 * MS);
+  if (client_flushes) {
+    submit (&f);
+    answer_all ();
+  }
+  tick (); /* 5 s more: idle */
+  if (!client_flushes) {
+    assert (ios_count == 4 && ios[0]->kind == IO_FLUSH); /* our own */
+    answer_all_flushes ();
+    assert (done_count == 1); /* and nobody else's */
+  }
+  assert (ios_count == 2 && is_clear (0, BATCH_CLEAR, 0, 0, 4 * UNIT)
+          && is_clear (1, BATCH_CLEAR, 3, IMAGE0, 4 * UNIT));
+  submit (&w);
+  assert (ios_count == 2); /* not while bits fall */
+  answer (0, 0);
+  assert (ios_count == 2 && is_io (1, IO_WRITE, 0, 0, 4096));
+  answer (0, 0);
+  answer_all ();
+  assert (done (&w));
+  tick ();
+  assert (is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  answer_all ();
+  lose (2); /* not while a member is lost */
+  tick ();
+  assert (ios_count == 0 && array_deadline (a) == UINT64_MAX);
+  end ();
+}
+
+/* What those before us left dirty, to the end of what is in use of a member. */
+static void
+test_clear_last (void)
+{
+  const uint64_t end_of_use = 24 * UNIT;
+
+  configure ();
+  config.batches = true;
+  config.extent_bytes = 5 * UNIT;
+  begin (LAYOUT_RAIDX, 4);
+  assert (config.layout.member_bytes == end_of_use);
+  array_settled (a, 1, 20 * UNIT, 5 * UNIT, now);
+  array_settled (a, 2, 25 * UNIT, 5 * UNIT, now); /* of no use */
+  tick ();
+  tick ();
+  assert (ios_count == 4 && ios[0]->kind == IO_FLUSH);
+  answer_all_flushes ();
+  assert (ios_count == 1
+          && is_clear (0, BATCH_SETTLE, 1, 20 * UNIT, 4 * UNIT));
+  answer_all ();
+  assert (array_deadline (a) == UINT64_MAX);
+  end ();
+}
+
+int
+main (void)
+{
+  rig_init ();
+  test_bad_configuration ();
+  test_write ();
+  test_age ();
+  test_waits_for_image (true);
+  test_waits_for_image (false);
+  test_turns ();
+  test_flush ();
+  test_flush_shares ();
+  test_refusals ();
+  test_larger_than_buffer ();
+  test_latencies ();
+  test_zeroes_travel_joined ();
+  test_cluster ();
+  test_extents ();
+  test_balance ();
+  test_stop ();
+  test_clear (false);
+  test_clear (true);
+  test_clear_last ();
+  return 0;
+}

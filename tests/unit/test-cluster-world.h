@@ -1,0 +1,204 @@
+/* test-cluster-world.h: the world in which the cluster engine is tested.
+ *
+ * It has a store (the records made durable so far), members and hosts that send
+ * heartbeats and obey the replies, and weftd's part of carrying steps out: a
+ * step's records become durable together, then its outputs leave one by one.
+ * Each of these is an action, and weftd can be killed after any action: then
+ * all that it held is gone, every caller gets no answer and asks again, and a new
+ * engine loads the store.  What must always be so is asserted on the way.
+ */
+
+#ifndef WEFT_TEST_CLUSTER_WORLD_H
+#define WEFT_TEST_CLUSTER_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cluster/cluster-internal.h"
+
+#define MEMBERS 4
+#define HOSTS 3
+#define RECORDS_MAX 400
+#define HISTORY_MAX 8192
+
+/* A reply as it travels: copied when the engine makes it. */
+struct message {
+  struct message *next;
+  uint64_t op;
+  enum cluster_reply_kind kind;
+  struct cluster_problem problem;
+  /* to a disk */
+  uint8_t cluster[16], array[16], release[16];
+  bool assigned;
+  unsigned position;
+  uint64_t min_epoch, generation, epoch;
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  /* to a host */
+  uint64_t session, granted_epoch;
+  uint64_t change; /* to prepare for; 0: none */
+  uint64_t order;  /* to a joiner: the join epoch that it may work for; 0 */
+};
+
+struct step_out {
+  struct step_out *next;
+  struct cluster_record *records;
+  size_t records_count;
+  bool durable;
+  struct message *messages;
+};
+
+/* A disk, as it is in truth. */
+struct disk {
+  uint8_t uuid[16];
+  uint8_t cluster[16], array[16];
+  unsigned position;
+  uint64_t min_epoch, generation, states_epoch, sequence;
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  enum cluster_join_phase phase;
+  uint64_t join_epoch; /* that it copies for */
+  bool slow; /* it does not get to the end of its copying */
+  char instance[16];
+  bool alive;
+  uint64_t op; /* outstanding; 0: none */
+};
+
+struct host {
+  char instance[16];
+  char node[16];
+  bool alive, attached, over;
+  bool writable;
+  uint64_t session, epoch, prepared, told;
+  uint64_t op, beat_op;
+  uint64_t asked_ms, fresh_ms; /* when it sent what was answered last */
+  bool takeover; /* how it attaches */
+  uint64_t ended; /* the session whose process has ended, as it says */
+  bool busy; /* it does not get to the end of preparing */
+  bool lost[ARRAY_MEMBERS_MAX];
+  enum cluster_problem_kind refused;
+  const char *code;
+  bool answered;
+  enum member_state states[ARRAY_MEMBERS_MAX];
+};
+
+struct world {
+  struct cluster *c;
+  struct cluster_record store[RECORDS_MAX];
+  size_t stored;
+  struct step_out *steps, **steps_tail;
+  struct disk disk[MEMBERS];
+  struct host host[HOSTS];
+  uint64_t now_ms, next_op, random;
+  uint64_t generation;
+  unsigned long actions, kill_at, kills;
+  unsigned kill_percent, lag_percent; /* at random, of each action */
+  unsigned rounds;
+  bool killed;
+  uint64_t admin_op;
+  bool admin_answered;
+  struct message admin;
+  uint64_t highest_grant;
+  uint64_t writer_end; /* the epoch in which the last writer ended */
+  /* The states of each number that was ever durable, since world_init. */
+  struct {
+    uint8_t array[16], states[ARRAY_MEMBERS_MAX];
+    bool known;
+    uint64_t prepared[8]; /* sessions that ever said so; some are dead now */
+  } history[HISTORY_MAX];
+};
+
+uint64_t rnd (struct world *w);
+
+/* Time and randomness for a call of the engine. */
+struct cluster_input input (struct world *w, uint64_t op);
+
+/* ---- The store, and what must always hold of it (test-cluster-store.c). ---- */
+
+void store_check (const struct world *w);
+/* A step's records become durable, together; what must hold then is checked. */
+void transaction (struct world *w, const struct step_out *s);
+/* Sessions that say that they are prepared are so, even if they die then. */
+void prepared (struct world *w, uint64_t session, uint64_t epoch);
+const struct cluster_session_record *stored_session (const struct world *w,
+                                                     uint64_t id);
+const struct cluster_array_record *stored_array (const struct world *w,
+                                                  const uint8_t uuid[16]);
+const struct cluster_array_record *stored_array_name (const struct world *w,
+                                                       const char *name);
+
+/* ---- Life (test-cluster-world.c). ---- */
+
+/* Take the steps that the engine has made. */
+void pump (struct world *w);
+void drop_step (struct world *w);
+
+/* Store, then deliver, as far as it goes; may kill weftd on the way. */
+void carry_out (struct world *w);
+
+/* weftd dies and starts again: nobody who waits gets an answer. */
+void reincarnate (struct world *w);
+
+/* What a member says in a heartbeat. */
+struct cluster_disk_heartbeat disk_words (const struct disk *d,
+                                          uint64_t wait_ms);
+
+/* One heartbeat, or one attach; the answer comes with carry_out. */
+void disk_beat (struct world *w, struct disk *d, uint64_t wait_ms);
+void host_beat (struct world *w, struct host *h);
+void host_attach (struct world *w, struct host *h, const char *name);
+
+/* A quarter of a second of everybody's life. */
+void live (struct world *w);
+void world_init (struct world *w, uint64_t seed);
+void world_end (struct world *w);
+
+
+/* ---- Acts (test-cluster-acts.c). ---- */
+
+/* An array over all disks, raid-x or of another layout, until it is ready. */
+void make_array (struct world *w, const char *name);
+void make_array_of (struct world *w, const char *name,
+                    enum layout_kind layout);
+void delete_array (struct world *w, const char *name);
+void attach_until_granted (struct world *w, struct host *h, const char *name);
+void detach (struct world *w, struct host *h);
+/* One report; until the member is out. */
+void lost (struct world *w, struct host *h, unsigned member);
+void report_lost (struct world *w, struct host *h, unsigned member);
+/* The member's next heartbeats and answers are lost. */
+void cut_off (struct disk *d);
+void tick (struct world *w, uint64_t ms);
+/* Store all steps; the answer to this operation, and nobody else hears one. */
+struct message said (struct world *w, uint64_t op);
+void expect_refused (const struct message *m, enum cluster_problem_kind kind,
+                     const char *code);
+/* A world with array "a", healthy, and host 0 attached for writing. */
+void healthy (struct world *w);
+
+/* The answer to one heartbeat. */
+struct message beat (struct world *w, struct disk *d);
+/* What an attach is answered in the end, when it is refused. */
+const char *attach_refusal (struct world *w, struct host *h, const char *name);
+
+/* Array "a": its record; are all of its members in-sync, and nothing changes? */
+const struct cluster_array_record *rec (const struct world *w);
+bool whole (const struct world *w);
+/* "a" is healthy, but this member is joining, and stays so; host 0 writes. */
+void joining (struct world *w, unsigned member);
+void live_on (struct world *w, unsigned rounds);
+
+/* Live until it is so. */
+#define UNTIL(w, what)                                                         \
+  do {                                                                         \
+    unsigned rounds_ = 0;                                                      \
+    while (!(what)) {                                                          \
+      if (++rounds_ > 4000) {                                                  \
+        fprintf (stderr, "line %d: never so: %s\n", __LINE__, #what);          \
+        abort ();                                                              \
+      }                                                                        \
+      live (w);                                                                \
+    }                                                                          \
+  } while (0)
+
+#endif /* WEFT_TEST_CLUSTER_WORLD_H */

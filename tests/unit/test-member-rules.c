@@ -1,0 +1,624 @@
+/* test-member-rules.c: the rules of joining, each by itself.  What they come to
+ * together is in test-member-join.c.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "member/member.h"
+#include "member/member-internal.h"
+#include "test-random.h"
+
+#define EXTENTS (2 * JOIN_SLOTS)
+#define DATA_BYTES (EXTENTS * EXTENT_BYTES)
+
+static const uint8_t key[KEY_BYTES] = { 1 };
+static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
+
+static struct member *m;
+static struct member_desire wish;
+static uint64_t used_bytes = DATA_BYTES; /* by the array, once it has started */
+
+static void
+do_actions (void)
+{
+  struct member_action a;
+
+  while (member_next_action (m, true, &a)) {
+    member_action_done (m, &a, 0);
+    member_check (m);
+  }
+}
+
+static bool
+desire (void)
+{
+  char why[256];
+  bool obeyed = member_desire (m, &wish, why, sizeof why);
+
+  member_check (m);
+  return obeyed;
+}
+
+/* A member in this state, in epoch 1, with these extents dirty. */
+static void
+start (enum member_state state, unsigned dirty)
+{
+  struct superblock sb = { .data_offset = HEADER_BYTES,
+                           .data_bytes = DATA_BYTES };
+  struct intents map;
+
+  wish = (struct member_desire) {
+    .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
+    .layout = LAYOUT_CHAINED, .epoch = 1, .min_epoch = 1,
+    .member_bytes = used_bytes, .states = { state },
+  };
+  memcpy (wish.cluster, cluster, 16);
+  memcpy (wish.array, array, 16);
+  memcpy (sb.cluster, cluster, 16);
+  memcpy (sb.disk, disk, 16);
+  memcpy (sb.array, array, 16);
+  sb.n = 2;
+  sb.groups = 1;
+  sb.unit = 65536;
+  sb.layout = LAYOUT_CHAINED;
+  sb.states[0] = state;
+  CHECK (intents_init (&map, EXTENTS) == 0);
+  for (unsigned e = 0; e < dirty; e++)
+    intents_set (&map, e);
+  m = member_new (&sb, &map);
+  CHECK (m);
+  member_set_key (m, key);
+  CHECK (desire ());
+  do_actions ();
+}
+
+static struct member_pass *
+open_door (uint64_t session, uint64_t epoch)
+{
+  struct token t = { .session = session, .writable = true, .epoch = epoch };
+  char name[TOKEN_BYTES_MAX + 16] = "data/";
+  struct member_refusal refusal;
+  struct member_pass *p = NULL;
+
+  memcpy (t.array, array, 16);
+  memcpy (t.member, disk, 16);
+  token_mint (&t, key, name + 5);
+  if (member_open (m, name, &p, &refusal) == MEMBER_WAIT) {
+    do_actions ();
+    member_open (m, name, &p, &refusal);
+  }
+  return p;
+}
+
+struct one {
+  struct batch_record b;
+  struct member_request r;
+};
+
+/* A write to `count` extents from this one on. */
+static enum member_verdict
+ask (struct member_pass *p, struct one *w, uint64_t extent, uint64_t count)
+{
+  struct member_refusal refusal;
+  enum member_verdict v;
+
+  w->b = (struct batch_record) { .kind = BATCH_ZERO,
+                                 .offset = extent * EXTENT_BYTES,
+                                 .length = count * EXTENT_BYTES };
+  w->r = (struct member_request) { .records = &w->b, .count = 1 };
+  v = member_admit (m, p, &w->r, &refusal);
+  return v == MEMBER_WAIT ? member_retry (m, p, &w->r, &refusal) : v;
+}
+
+static enum member_verdict
+again (struct member_pass *p, struct one *w)
+{
+  struct member_refusal refusal;
+  enum member_verdict v = member_retry (m, p, &w->r, &refusal);
+
+  member_check (m);
+  return v;
+}
+
+static bool
+applies (const struct one *w, uint64_t extent, uint64_t extents)
+{
+  uint64_t length = extents * EXTENT_BYTES;
+  bool r = member_applies (m, &w->r, extent * EXTENT_BYTES, &length);
+
+  CHECK (length == extents * EXTENT_BYTES);
+  return r;
+}
+
+static void
+gathered (unsigned extent)
+{
+  struct intents peers;
+
+  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
+  CHECK (intents_init (&peers, EXTENTS) == 0);
+  intents_set (&peers, extent);
+  member_join_gathered (m, member_join_run (m), &peers);
+  intents_free (&peers);
+}
+
+/* Copying; to do are 0 to dirty - 1. */
+static void
+start_copying (unsigned dirty)
+{
+  start (MEMBER_JOINING, dirty);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_WAITING);
+  wish.join_epoch = 1;
+  CHECK (desire ());
+  gathered (0);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
+}
+
+static bool
+dirty_at (uint64_t extent)
+{
+  uint8_t byte;
+
+  member_map_read (m, extent / 8, 1, &byte);
+  return byte >> (extent % 8) & 1;
+}
+
+/* ---- */
+
+/* Phases: the order, what is gathered and missed, and its being durable. */
+static void
+rule_phases (void)
+{
+  struct member_join_progress p;
+  struct member_action a;
+  struct member_pass *pass;
+  struct one w;
+  uint64_t run, e;
+
+  start (MEMBER_JOINING, 2);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
+  /* Missed: dropped at once, and to do. */
+  CHECK (ask (pass, &w, 7, 2) == MEMBER_GO && !applies (&w, 7, 2));
+  member_leave (m, &w.r);
+  CHECK (dirty_at (7) && dirty_at (8) && !dirty_at (9));
+  CHECK (!member_join_next (m, run, &e));
+  wish.join_epoch = 1;
+  CHECK (desire () && member_join_epoch (m) == 1);
+  gathered (50);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING); /* not durable */
+  CHECK (!member_join_next (m, run, &e));
+  CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_INTENTS);
+  member_action_done (m, &a, 0);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
+  CHECK (member_join_run (m) == run);
+  member_join_progress (m, &p);
+  CHECK (p.todo == 5 && p.unstable == 0 && p.total == 5);
+  while (member_join_next (m, run, &e))
+    member_join_copied (m, run, e, true);
+  member_join_progress (m, &p);
+  CHECK (p.todo == 0 && p.unstable == 5 && p.total == 5);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
+  CHECK (member_dirty_extents (m) == 5);
+  member_join_stable (m, run, member_join_mark (m));
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  CHECK (member_dirty_extents (m) == 0);
+
+  /* In-sync, and dirty as ever if something was to do. */
+  wish.states[0] = MEMBER_IN_SYNC;
+  wish.epoch = 2;
+  CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
+  do_actions ();
+  member_close (m, pass);
+  member_free (m);
+  start_copying (3);
+  wish.states[0] = MEMBER_IN_SYNC;
+  wish.epoch = 2;
+  CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
+  CHECK (member_dirty_extents (m) == 3);
+  member_free (m);
+}
+
+/* A source was lost before it was flushed: what was copied since the last flush
+ * is copied again, marked or not, and writes to it are dropped till then.
+ */
+static void
+rule_redo (void)
+{
+  struct member_join_progress p;
+  struct member_pass *pass;
+  uint64_t run, e, mark;
+  struct one w;
+
+  start_copying (4);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
+  CHECK (member_join_next (m, run, &e) && e == 0);
+  member_join_copied (m, run, e, true);
+  member_join_stable (m, run, member_join_mark (m));
+  CHECK (!dirty_at (0));
+  for (unsigned i = 1; i <= 2; i++) {
+    CHECK (member_join_next (m, run, &e) && e == i);
+    member_join_copied (m, run, e, true);
+    mark = member_join_mark (m);
+  }
+  CHECK (member_join_next (m, run, &e) && e == 3); /* given back later */
+  member_join_redo (m, run - 1);
+  member_join_progress (m, &p);
+  CHECK (p.todo == 1 && p.unstable == 2);
+  member_join_redo (m, run);
+  member_join_progress (m, &p);
+  CHECK (p.todo == 3 && p.unstable == 0 && p.total == 4);
+  member_check (m);
+  member_join_stable (m, run, mark);
+  CHECK (dirty_at (1) && dirty_at (2) && dirty_at (3) && !dirty_at (0));
+  CHECK (ask (pass, &w, 1, 1) == MEMBER_GO && !applies (&w, 1, 1));
+  member_leave (m, &w.r);
+  member_join_copied (m, run, 3, true);
+  while (member_join_next (m, run, &e))
+    member_join_copied (m, run, e, true);
+  member_join_stable (m, run, member_join_mark (m));
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  member_close (m, pass);
+  member_free (m);
+}
+
+/* Dropped, held, applied; by parts. */
+static void
+rule_writes (void)
+{
+  struct member_pass *pass;
+  struct one w;
+  uint64_t run, e, length;
+
+  start_copying (3);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
+  CHECK (member_join_next (m, run, &e) && e == 0);
+  CHECK (ask (pass, &w, 0, 1) == MEMBER_WAIT);
+  member_join_copied (m, run, 0, true);
+  CHECK (again (pass, &w) == MEMBER_GO); /* its bit is there, and now held */
+  CHECK (applies (&w, 0, 1));
+  member_leave (m, &w.r);
+  member_join_stable (m, run, member_join_mark (m));
+  CHECK (dirty_at (0)); /* the session's own */
+
+  /* 1 and 2 are to do, 3 and 4 are not: these need bits. */
+  CHECK (ask (pass, &w, 1, 4) == MEMBER_WAIT);
+  do_actions ();
+  CHECK (again (pass, &w) == MEMBER_GO);
+  CHECK (!applies (&w, 1, 2) && !applies (&w, 2, 1) && applies (&w, 3, 2));
+  length = 4 * EXTENT_BYTES - 1;
+  CHECK (!member_applies (m, &w.r, EXTENT_BYTES + 1, &length));
+  CHECK (length == 2 * EXTENT_BYTES - 1);
+  /* While it runs, none of its extents is given, nor one in the same slot. */
+  CHECK (!member_join_next (m, run, &e));
+  member_join_rest (m);
+  CHECK (!applies (&w, 1, 2));
+  member_leave (m, &w.r);
+  CHECK (member_join_next (m, run, &e) && e == 1);
+  member_join_copied (m, run, 1, false);
+  CHECK (member_join_next (m, run, &e) && e == 2);
+  member_join_copied (m, run, 2, true);
+  CHECK (member_join_next (m, run, &e) && e == 1); /* again */
+  member_join_copied (m, run, 1, true);
+  member_close (m, pass);
+  member_free (m);
+}
+
+/* An extent that never comes free is reserved; who waits for it runs after its
+ * copy, who was there before does not wait.
+ */
+static void
+rule_reserve (void)
+{
+  struct member_pass *pass;
+  struct one a, b, c;
+  uint64_t run, e;
+
+  start_copying (1);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
+  CHECK (ask (pass, &a, 0, 1) == MEMBER_GO && !applies (&a, 0, 1));
+  CHECK (!member_join_next (m, run, &e));
+  CHECK (ask (pass, &b, 0, 1) == MEMBER_WAIT);
+  CHECK (ask (pass, &c, JOIN_SLOTS, 1) == MEMBER_WAIT); /* the same slot */
+  CHECK (again (pass, &a) == MEMBER_GO);
+  CHECK (member_leave (m, &a.r)); /* somebody waits for that */
+  CHECK (again (pass, &b) == MEMBER_WAIT);
+  CHECK (member_join_next (m, run, &e) && e == 0);
+  CHECK (again (pass, &b) == MEMBER_WAIT);
+  CHECK (again (pass, &c) == MEMBER_WAIT); /* for its bit */
+  do_actions ();
+  CHECK (again (pass, &c) == MEMBER_GO);
+  member_leave (m, &c.r);
+  member_join_copied (m, run, e, true);
+  CHECK (again (pass, &b) == MEMBER_GO && applies (&b, 0, 1));
+  member_leave (m, &b.r);
+  member_close (m, pass);
+  member_free (m);
+
+  /* Whoever reserved it may want it no more. */
+  start_copying (1);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
+  CHECK (ask (pass, &a, 0, 1) == MEMBER_GO);
+  CHECK (!member_join_next (m, run, &e));
+  CHECK (ask (pass, &b, 0, 1) == MEMBER_WAIT);
+  member_join_rest (m);
+  CHECK (again (pass, &b) == MEMBER_GO);
+  member_leave (m, &a.r);
+  member_leave (m, &b.r);
+  member_close (m, pass);
+  member_free (m);
+}
+
+/* A fence, or a new order, begins again; a copy of before is waited for. */
+static void
+rule_again (void)
+{
+  struct member_refusal refusal;
+  struct member_pass *pass;
+  struct one w;
+  uint64_t run, e, mark;
+
+  start_copying (3);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
+  /* One is copied before the mark, one after it. */
+  CHECK (member_join_next (m, run, &e) && e == 0);
+  member_join_copied (m, run, 0, true);
+  mark = member_join_mark (m);
+  CHECK (member_join_next (m, run, &e) && e == 1);
+  member_join_copied (m, run, 1, true);
+  member_join_stable (m, run, mark);
+  CHECK (!dirty_at (0) && dirty_at (1) && dirty_at (2));
+  do_actions ();
+  CHECK (ask (pass, &w, 0, 1) == MEMBER_WAIT);
+  do_actions ();
+  CHECK (again (pass, &w) == MEMBER_GO && applies (&w, 0, 1));
+  CHECK (member_join_next (m, run, &e) && e == 2);
+
+  wish.min_epoch = 2;
+  CHECK (desire ());
+  CHECK (member_join_run (m) == run + 1 && member_join_epoch (m) == 0);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_WAITING);
+  CHECK (!applies (&w, 0, 1)); /* of an earlier run */
+  CHECK (dirty_at (0) && m->join.todo_count == 3);
+  /* The order of the time before is none now. */
+  CHECK (desire () && member_join_epoch (m) == 0);
+  wish.join_epoch = 2;
+  CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_WAITING);
+  do_actions ();
+  CHECK (member_confirmed (m)->min_epoch == 1);
+  CHECK (member_leave (m, &w.r) == false);
+  do_actions ();
+  CHECK (member_confirmed (m)->min_epoch == 1); /* the copy writes still */
+  member_join_copied (m, run, 2, true);
+  do_actions ();
+  CHECK (member_confirmed (m)->min_epoch == 2);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
+  CHECK (m->join.todo_count == 3);
+  CHECK (member_admit (m, pass, &w.r, &refusal) == MEMBER_REFUSE);
+  member_leave (m, &w.r);
+  gathered (0);
+  CHECK (!member_join_next (m, run, &e));
+  CHECK (member_join_next (m, run + 1, &e));
+  /* An order that was withdrawn for a while is the same one. */
+  wish.join_epoch = 0;
+  CHECK (desire () && member_join_run (m) == run + 1);
+  wish.join_epoch = 3;
+  CHECK (desire () && member_join_run (m) == run + 2);
+  member_join_copied (m, run + 1, e, false);
+  /* Out: everything stops, nothing is forgotten. */
+  wish.states[0] = MEMBER_OUT;
+  wish.epoch = 3;
+  CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
+  CHECK (!member_join_next (m, run + 2, &e) && member_dirty_extents (m) == 3);
+  member_close (m, pass);
+  member_free (m);
+}
+
+/* What was decided to be dropped is not carried out later, whatever became of
+ * the extent meanwhile.
+ */
+static void
+rule_dropped (void)
+{
+  struct member_pass *pass;
+  struct one w;
+
+  start_copying (1);
+  pass = open_door (1, 1);
+  CHECK (ask (pass, &w, 0, 1) == MEMBER_GO && !applies (&w, 0, 1));
+  wish.states[0] = MEMBER_IN_SYNC;
+  wish.epoch = 2;
+  CHECK (desire ());
+  do_actions ();
+  CHECK (!applies (&w, 0, 1));
+  member_clear (m, pass, 0, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 0);
+  wish.states[0] = MEMBER_JOINING;
+  wish.epoch = 3;
+  CHECK (desire () && !applies (&w, 0, 1));
+  member_leave (m, &w.r);
+  member_close (m, pass);
+  member_free (m);
+}
+
+/* A request that was let in before the joining began is waited for. */
+static void
+rule_before (void)
+{
+  struct member_request read = { .reads = true }, other = { .reads = false };
+  struct member_refusal refusal;
+  struct member_pass *pass;
+  struct one w;
+
+  start (MEMBER_OUT, 1);
+  pass = open_door (1, 1);
+  CHECK (ask (pass, &w, 5, 1) == MEMBER_WAIT);
+  do_actions ();
+  CHECK (again (pass, &w) == MEMBER_GO);
+  CHECK (member_admit (m, pass, &read, &refusal) == MEMBER_GO);
+  member_leave (m, &read);
+  wish.states[0] = MEMBER_JOINING;
+  wish.join_epoch = 1;
+  CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_WAITING);
+  CHECK (applies (&w, 5, 1));
+  CHECK (member_leave (m, &w.r));
+  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
+  CHECK (m->join.todo_count == 2); /* its own bit is to do as well */
+
+  /* Data is not read, but all else may be asked. */
+  CHECK (member_admit (m, pass, &read, &refusal) == MEMBER_WAIT);
+  CHECK (member_retry (m, pass, &read, &refusal) == MEMBER_REFUSE);
+  CHECK (refusal.error == ESHUTDOWN && strstr (refusal.why, "being rebuilt"));
+  member_leave (m, &read);
+  CHECK (member_admit (m, pass, &other, &refusal) == MEMBER_GO);
+  member_leave (m, &other);
+  member_close (m, pass);
+  member_free (m);
+}
+
+/* A disk that takes the place of another one is dirty as a whole before it says
+ * so; one of a new array is as it was.  What the array uses is noted.
+ */
+static void
+rule_place (void)
+{
+  static const enum member_state states[] = { MEMBER_IN_SYNC, MEMBER_OUT,
+                                              MEMBER_JOINING };
+
+  for (unsigned i = 0; i < 3; i++) {
+    struct superblock sb = { .data_offset = HEADER_BYTES,
+                             .data_bytes = DATA_BYTES };
+    struct member_action a;
+    struct intents map;
+    unsigned first;
+
+    memcpy (sb.disk, disk, 16);
+    CHECK (intents_init (&map, EXTENTS) == 0);
+    m = member_new (&sb, &map);
+    member_set_key (m, key);
+    wish.states[0] = states[i];
+    wish.min_epoch = wish.epoch = 1;
+    wish.join_epoch = 0;
+    wish.dup = 1;
+    CHECK (desire ());
+    CHECK (member_next_action (m, false, &a));
+    first = a.kind;
+    CHECK ((first == MEMBER_WRITE_SLOT) == (states[i] == MEMBER_IN_SYNC));
+    if (first == MEMBER_WRITE_INTENTS) {
+      struct member_action b;
+
+      CHECK (!member_next_action (m, true, &b)); /* the superblock waits */
+    }
+    member_action_done (m, &a, 0);
+    do_actions ();
+    CHECK (member_settled (m));
+    CHECK (member_confirmed (m)->member_bytes == DATA_BYTES);
+    CHECK (member_confirmed (m)->dup == 1);
+    CHECK (member_dirty_extents (m) ==
+           (states[i] == MEMBER_IN_SYNC ? 0 : EXTENTS));
+    wish.member_bytes = DATA_BYTES - 4096;
+    CHECK (!desire ());
+    wish.member_bytes = DATA_BYTES;
+    member_free (m);
+  }
+
+  /* start () makes a superblock that does not know it, and learns it. */
+  start (MEMBER_IN_SYNC, 0);
+  CHECK (member_confirmed (m)->member_bytes == DATA_BYTES);
+  wish.member_bytes = 0;
+  CHECK (desire ());
+  CHECK (m->next.member_bytes == DATA_BYTES);
+  member_free (m);
+}
+
+/* Fenced sessions make room, even with their doors open; their bits stay. */
+static void
+rule_forget (void)
+{
+  struct member_pass *old[MEMBER_SESSIONS_MAX], *pass;
+  struct one w;
+
+  start (MEMBER_IN_SYNC, 0);
+  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++) {
+    CHECK ((old[i] = open_door (100 + i, 1)) != NULL);
+    if (ask (old[i], &w, i, 1) == MEMBER_WAIT) {
+      do_actions ();
+      CHECK (again (old[i], &w) == MEMBER_GO);
+    }
+    member_leave (m, &w.r);
+  }
+  CHECK (open_door (1, 1) == NULL);
+  wish.min_epoch = wish.epoch = 2;
+  CHECK (desire ());
+  do_actions ();
+  CHECK ((pass = open_door (1, 2)) != NULL);
+  member_check (m);
+  CHECK (m->sessions_count == MEMBER_SESSIONS_MAX);
+  CHECK (member_dirty_extents (m) == MEMBER_SESSIONS_MAX);
+  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++)
+    member_close (m, old[i]);
+  member_close (m, pass);
+  member_clear (m, pass = open_door (1, 2), 0, DATA_BYTES, true);
+  CHECK (member_dirty_extents (m) == 0);
+  member_close (m, pass);
+  member_free (m);
+}
+
+/* What the array uses ends within an extent, and the data area much later. */
+static void
+rule_clear_end (void)
+{
+  const uint64_t last = 5, end = last * EXTENT_BYTES + 12288;
+  struct member_pass *pass;
+  struct one w;
+
+  used_bytes = end;
+  start (MEMBER_IN_SYNC, 0);
+  used_bytes = DATA_BYTES;
+  CHECK ((pass = open_door (1, 1)) != NULL);
+  CHECK (ask (pass, &w, last - 1, 3) == MEMBER_WAIT);
+  do_actions ();
+  CHECK (again (pass, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
+  CHECK (member_dirty_extents (m) == 3);
+  /* Not before the end, not past it, not without the extent's beginning. */
+  member_clear (m, pass, last * EXTENT_BYTES, 12288 - 4096, true);
+  member_clear (m, pass, last * EXTENT_BYTES, 12288 + 4096, true);
+  member_clear (m, pass, last * EXTENT_BYTES + 4096, 12288 - 4096, true);
+  CHECK (member_dirty_extents (m) == 3);
+  member_clear (m, pass, last * EXTENT_BYTES, 12288, true);
+  CHECK (member_dirty_extents (m) == 2);
+  CHECK (!intents_test (&m->wanted, last));
+  member_clear (m, pass, 0, end, true);
+  CHECK (member_dirty_extents (m) == 1);
+  do_actions ();
+  CHECK (!intents_test (&m->durable, last));
+  CHECK (intents_test (&m->durable, last + 1));
+  member_close (m, pass);
+  member_free (m);
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  rule_phases ();
+  rule_redo ();
+  rule_writes ();
+  rule_reserve ();
+  rule_again ();
+  rule_dropped ();
+  rule_before ();
+  rule_place ();
+  rule_forget ();
+  rule_clear_end ();
+  return 0;
+}

@@ -1,0 +1,278 @@
+/* cmd-events.c: weftctl events: the log of weftd, and what comes next.
+ *
+ * The lines that are kept come from GET /log.  What follows is taken from the
+ * stream of events, which goes on behind the last line by its number
+ * (Last-Event-ID).  Where weftd keeps no event so old, the stream begins with a
+ * snapshot instead; then the lines between are fetched.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/admin.h"
+#include "ctl.h"
+#include "output.h"
+
+#define LIMIT_DEFAULT 50
+#define LIMIT_MAX 5000
+/* weftd sends something every 10 s at least. */
+#define SILENT_S 30
+#define RETRY_MS 1000
+#define PART_BYTES_MAX (16u << 20)
+
+struct follow {
+  struct ctl *ctl;
+  const struct args *args;
+  uint64_t last;  /* the newest line that was printed, or passed over */
+  bool behind;    /* lines between have to be fetched */
+  /* The stream, line by line: the event that is being read. */
+  char *part;
+  size_t used, room;
+  uint64_t id;
+  char event[32];
+  json_t *data;
+};
+
+static int
+severity_rank (const char *severity)
+{
+  return strcmp (severity, "error") == 0     ? 2
+         : strcmp (severity, "warning") == 0 ? 1
+         : strcmp (severity, "info") == 0    ? 0 : -1;
+}
+
+static void
+print_line (const struct ctl *ctl, const json_t *line)
+{
+  const char *severity = json_text (line, "severity");
+  const char *color = strcmp (severity, "info") == 0 ? "ok" : severity;
+  char *text;
+
+  if (ctl->json) {
+    json_dumpf (line, stdout, JSON_COMPACT);
+    putchar ('\n');
+  }
+  else if (asprintf (&text, "%s: %s", json_text (line, "subject"),
+                     json_text (line, "text")) != -1) {
+    text_clean (text);
+    printf ("%s  %s%-7s%s  %s\n", json_text (line, "at"), color_start (color),
+            severity, color_end (color), text);
+    free (text);
+  }
+  fflush (stdout);
+}
+
+/* --- What is kept --------------------------------------------------------- */
+
+static int
+log_path (const struct args *args, char **path)
+{
+  static const char *const filters[] = { "severity", "subject", "text" };
+  char *longer, *value;
+
+  *path = strdup ("/api/v1/log");
+  for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
+    const char *text = args_value (args, filters[i]);
+
+    if (text == NULL || *path == NULL)
+      continue;
+    value = url_escape (text);
+    if (asprintf (&longer, "%s%c%s=%s", *path, strchr (*path, '?') ? '&' : '?',
+                  filters[i], value ? value : "") == -1)
+      longer = NULL;
+    free (value);
+    free (*path);
+    *path = longer;
+  }
+  return *path ? EXIT_OK : EXIT_FAILED;
+}
+
+static int
+fetch (struct ctl *ctl, const struct args *args, uint64_t limit, json_t **reply)
+{
+  char *path;
+  int r = log_path (args, &path);
+
+  if (r == EXIT_OK)
+    r = ctl_pages (ctl, path, "log", limit, reply);
+  free (path);
+  return r;
+}
+
+/* Print what is newer than f->last, the oldest first. */
+static int
+catch_up (struct follow *f, uint64_t limit)
+{
+  json_t *reply, *lines;
+  int r = fetch (f->ctl, f->args, limit, &reply);
+
+  if (r != EXIT_OK)
+    return r;
+  lines = json_object_get (reply, "log");
+  for (size_t i = json_array_size (lines); i-- > 0;) {
+    const json_t *line = json_array_get (lines, i);
+    uint64_t id = json_number (line, "id");
+
+    if (id <= f->last)
+      continue;
+    print_line (f->ctl, line);
+    f->last = id;
+  }
+  json_decref (reply);
+  f->behind = false;
+  return EXIT_OK;
+}
+
+/* --- What comes ----------------------------------------------------------- */
+
+/* Is it a line that was asked for?  As weftd filters its log. */
+static bool
+wanted (const struct args *args, const json_t *line)
+{
+  const char *severity = args_value (args, "severity");
+  const char *subject = args_value (args, "subject");
+  const char *text = args_value (args, "text");
+
+  return (severity == NULL || severity_rank (json_text (line, "severity")) >=
+                                  severity_rank (severity)) &&
+         (subject == NULL ||
+          strcmp (subject, json_text (line, "subject")) == 0) &&
+         (text == NULL || strcasestr (json_text (line, "text"), text) ||
+          strcasestr (json_text (line, "subject"), text));
+}
+
+static void
+end_event (struct follow *f)
+{
+  if (strcmp (f->event, "snapshot") == 0)
+    f->behind = true;
+  else if (strcmp (f->event, "log") == 0 && f->id > f->last && f->data) {
+    json_object_set_new (f->data, "id", json_integer ((json_int_t) f->id));
+    if (wanted (f->args, f->data))
+      print_line (f->ctl, f->data);
+  }
+  if (!f->behind && f->id > f->last)
+    f->last = f->id;
+  json_decref (f->data);
+  f->data = NULL;
+  f->event[0] = '\0';
+}
+
+static void
+take_line (struct follow *f, const char *line)
+{
+  if (*line == '\0')
+    end_event (f);
+  else if (strncmp (line, "id: ", 4) == 0)
+    f->id = strtoull (line + 4, NULL, 10);
+  else if (strncmp (line, "event: ", 7) == 0)
+    snprintf (f->event, sizeof f->event, "%s", line + 7);
+  else if (strncmp (line, "data: ", 6) == 0) {
+    json_decref (f->data);
+    f->data = json_loads (line + 6, 0, NULL);
+  }
+}
+
+/* A part of the stream: whole lines are taken out of it.  Ends the stream when
+ * lines have to be fetched.
+ */
+static bool
+take (void *opaque, const char *data, size_t n)
+{
+  struct follow *f = opaque;
+  char *line, *end;
+
+  if (n > PART_BYTES_MAX - f->used)
+    return false;
+  if (f->used + n + 1 > f->room) {
+    size_t room = 2 * (f->used + n + 1);
+    char *p = realloc (f->part, room);
+
+    if (p == NULL)
+      return false;
+    f->part = p;
+    f->room = room;
+  }
+  memcpy (f->part + f->used, data, n);
+  f->used += n;
+  f->part[f->used] = '\0';
+  for (line = f->part; (end = strchr (line, '\n')) != NULL; line = end + 1) {
+    *end = '\0';
+    take_line (f, line);
+  }
+  f->used = strlen (line);
+  memmove (f->part, line, f->used + 1);
+  return !f->behind;
+}
+
+static int
+follow (struct follow *f)
+{
+  char id[32];
+  int status, r = EXIT_OK;
+  bool said = false;
+
+  for (;;) {
+    if (f->behind && (r = catch_up (f, LIMIT_MAX)) != EXIT_OK &&
+        r != EXIT_UNREACHABLE)
+      return r;
+    snprintf (id, sizeof id, "%" PRIu64, f->last);
+    admin_header (f->ctl->admin, "Last-Event-ID", id);
+    f->used = 0;
+    status = admin_stream (f->ctl->admin, "/api/v1/events", take, f, SILENT_S);
+    if (status >= 400) {
+      ctl_error ("%s", admin_error (f->ctl->admin));
+      return EXIT_REFUSED;
+    }
+    if (f->behind)
+      continue;
+    /* weftd was stopped, or the network: go on when it is back. */
+    if (status == -1 && !said)
+      ctl_error ("%s; waiting for it", admin_error (f->ctl->admin));
+    said = status == -1;
+    ctl_sleep_ms (RETRY_MS);
+  }
+}
+
+static int
+check (const struct args *args, uint64_t *limit)
+{
+  const char *severity = args_value (args, "severity");
+
+  if (severity && severity_rank (severity) == -1) {
+    ctl_error ("--severity %s: there are info, warning and error; each shows "
+               "those that are worse, too", severity);
+    return EXIT_USAGE;
+  }
+  return args_number (args, "limit", 1, LIMIT_MAX, limit);
+}
+
+int
+cmd_events (struct ctl *ctl, const struct args *args)
+{
+  struct follow f = { .ctl = ctl, .args = args };
+  uint64_t limit = LIMIT_DEFAULT;
+  json_t *reply;
+  int r = check (args, &limit);
+
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json && !args_switch (args, "follow")) {
+    r = fetch (ctl, args, limit, &reply);
+    if (r == EXIT_OK) {
+      output_json (reply);
+      json_decref (reply);
+    }
+    return r;
+  }
+  r = catch_up (&f, limit);
+  if (r == EXIT_OK && args_switch (args, "follow"))
+    r = follow (&f);
+  json_decref (f.data);
+  free (f.part);
+  return r;
+}

@@ -1,0 +1,318 @@
+/* cmd-login.c: weftctl setup, login, logout, whoami and user password.
+ *
+ * A password goes to weftd once: `login` logs in as the page does, has an API
+ * token made for itself, logs out, and keeps the token (config.c).
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/admin.h"
+#include "ctl.h"
+#include "output.h"
+
+#define EXPIRES_S_DEFAULT (30u * 86400)
+#define EXPIRES_S_MAX (3660u * 86400)
+
+int
+password_ask (const struct args *args, bool twice, char **password)
+{
+  const char *file = args_value (args, "password-file");
+  char *again;
+
+  if (file)
+    return secret_read (file, password);
+  *password = ask_word ("Password:", true);
+  if (*password == NULL) {
+    ctl_error ("there is no terminal to ask for a password on; put it into a "
+               "file of yours alone, and give that by --password-file");
+    return EXIT_USAGE;
+  }
+  if (!twice)
+    return EXIT_OK;
+  again = ask_word ("Once more:", true);
+  if (again && strcmp (again, *password) == 0) {
+    secret_free (again);
+    return EXIT_OK;
+  }
+  secret_free (again);
+  secret_free (*password);
+  *password = NULL;
+  ctl_error ("these are two different passwords; nothing was changed");
+  return EXIT_FAILED;
+}
+
+/* The name of the token: of the user, and told apart from those of others. */
+static void
+token_name (const char *user, char name[NAME_BYTES_MAX + 1])
+{
+  char host[NAME_BYTES_MAX + 1];
+  uint32_t number = 0;
+
+  ctl_node_name (host);
+  if (getrandom (&number, sizeof number, 0) != (ssize_t) sizeof number)
+    number = (uint32_t) getpid ();
+  snprintf (name, NAME_BYTES_MAX + 1, "weftctl-%.20s-%.20s-%08" PRIx32, user,
+            host, number);
+}
+
+/* End the login that the client's cookie stands for. */
+static int
+end_login (struct ctl *ctl, const json_t *me)
+{
+  const char *csrf = json_string_value (json_object_get (me, "csrf"));
+
+  admin_header (ctl->admin, "X-Weft-CSRF", csrf ? csrf : "");
+  return ctl_call (ctl, "POST", "/api/v1/logout", NULL, NULL);
+}
+
+/* Logged in by the cookie that the client keeps: have the token made, and log
+ * out.
+ */
+static int
+take_token (struct ctl *ctl, const json_t *me, uint64_t expires)
+{
+  const char *user = json_text (me, "user"), *role = json_text (me, "role");
+  const char *csrf = json_string_value (json_object_get (me, "csrf"));
+  char name[NAME_BYTES_MAX + 1];
+  json_t *body, *token = NULL;
+  int r;
+
+  token_name (user, name);
+  body = json_pack ("{s:s, s:s, s:I}", "name", name, "role", role, "expires_s",
+                    (json_int_t) expires);
+  admin_header (ctl->admin, "X-Weft-CSRF", csrf ? csrf : "");
+  r = ctl_call (ctl, "POST", "/api/v1/tokens", body, &token);
+  json_decref (body);
+  if (r == EXIT_OK)
+    r = config_login_save (ctl, name, json_text (token, "token"));
+  json_decref (token);
+  if (r == EXIT_OK)
+    r = end_login (ctl, me);
+  if (r == EXIT_OK && ctl->json)
+    output_json (me);
+  else if (r == EXIT_OK)
+    printf ("%s (%s) at %s\n", user, role, ctl->admin_url);
+  return r;
+}
+
+int
+cmd_login (struct ctl *ctl, const struct args *args)
+{
+  const char *given = args_value (args, "user");
+  uint64_t expires = EXPIRES_S_DEFAULT;
+  char *user, *password = NULL;
+  json_t *body = NULL, *me = NULL;
+  int r = args_time (args, "expires", 60, EXPIRES_S_MAX, &expires);
+
+  if (r != EXIT_OK || (r = ctl_connect_afresh (ctl)) != EXIT_OK)
+    return r;
+  user = given ? strdup (given) : ask_word ("User:", false);
+  if (user == NULL) {
+    ctl_error ("there is no terminal to ask on; give --user NAME and "
+               "--password-file FILE");
+    return EXIT_USAGE;
+  }
+  r = password_ask (args, false, &password);
+  if (r == EXIT_OK)
+    body = json_pack ("{s:s, s:s}", "user", user, "password", password);
+  if (r == EXIT_OK && body == NULL) {
+    ctl_error ("user and password must be UTF-8");
+    r = EXIT_USAGE;
+  }
+  secret_free (password);
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "POST", "/api/v1/login", body, &me);
+  json_decref (body);
+  if (r == EXIT_OK)
+    r = take_token (ctl, me, expires);
+  json_decref (me);
+  free (user);
+  return r;
+}
+
+/* The password as it is. */
+static int
+current_ask (const struct args *args, char **password)
+{
+  const char *file = args_value (args, "current-file");
+
+  if (file)
+    return secret_read (file, password);
+  *password = ask_word ("The password as it is:", true);
+  if (*password)
+    return EXIT_OK;
+  ctl_error ("there is no terminal to ask for the password as it is on; put it "
+             "into a file of yours alone, and give that by --current-file");
+  return EXIT_USAGE;
+}
+
+/* Log in with the password as it is, as only who knows it may change it. */
+static int
+password_change (struct ctl *ctl, const char *user, const char *current,
+                 const char *new)
+{
+  json_t *login = json_pack ("{s:s, s:s}", "user", user, "password", current);
+  json_t *change = json_pack ("{s:s, s:s}", "current", current, "password", new);
+  json_t *me = NULL;
+  char path[160];
+  int r = EXIT_OK, ended;
+
+  if (login == NULL || change == NULL) {
+    ctl_error ("passwords must be UTF-8");
+    r = EXIT_USAGE;
+  }
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "POST", "/api/v1/login", login, &me);
+  if (me) {
+    admin_header (ctl->admin, "X-Weft-CSRF", json_text (me, "csrf"));
+    snprintf (path, sizeof path, "/api/v1/users/%s", user);
+    r = ctl_call (ctl, "PATCH", path, change, NULL);
+    ended = end_login (ctl, me);
+    r = r == EXIT_OK ? ended : r;
+  }
+  json_decref (login);
+  json_decref (change);
+  json_decref (me);
+  return r;
+}
+
+int
+cmd_user_password (struct ctl *ctl, const struct args *args)
+{
+  const char *user = args_plain (args, 0);
+  char *current = NULL, *new = NULL;
+  int r = ctl_check_name ("a user", user);
+
+  if (r == EXIT_OK)
+    r = ctl_connect_afresh (ctl);
+  if (r == EXIT_OK)
+    r = current_ask (args, &current);
+  if (r == EXIT_OK)
+    r = password_ask (args, true, &new);
+  if (r == EXIT_OK)
+    r = password_change (ctl, user, current, new);
+  secret_free (current);
+  secret_free (new);
+  if (r == EXIT_OK && ctl->json) {
+    json_t *done = json_pack ("{s:s, s:b}", "user", user, "changed", 1);
+
+    output_json (done);
+    json_decref (done);
+  }
+  else if (r == EXIT_OK)
+    printf ("user %s: has another password\n", user);
+  return r;
+}
+
+int
+cmd_logout (struct ctl *ctl, const struct args *args)
+{
+  char *name = config_login_name (ctl), path[160];
+  int r = EXIT_OK;
+
+  if (name == NULL) {
+    ctl_error ("not logged in at %s by weftctl login", ctl->admin_url);
+    return EXIT_FAILED;
+  }
+  if (ctl_check_name ("a token", name) == EXIT_OK) {
+    ctl->token_file = NULL;
+    snprintf (path, sizeof path, "/api/v1/tokens/%s", name);
+    r = ctl_call (ctl, "DELETE", path, NULL, NULL);
+  }
+  free (name);
+  /* One that weftd does not take any more is gone as well. */
+  if (r == EXIT_OK || r == EXIT_REFUSED)
+    config_login_remove ();
+  if (r == EXIT_OK && !ctl->json)
+    printf ("logged out\n");
+  return r;
+}
+
+int
+cmd_whoami (struct ctl *ctl, const struct args *args)
+{
+  json_t *me;
+  int r = ctl_call (ctl, "GET", "/api/v1/me", NULL, &me);
+
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (me);
+  else if (json_is_true (json_object_get (me, "setup_required")))
+    printf ("nobody: this weftd has no user yet; weftctl setup makes the "
+            "first\n");
+  else if (!json_is_string (json_object_get (me, "role")))
+    printf ("nobody: log in by weftctl login\n");
+  else if (json_is_false (json_object_get (me, "login_required")))
+    printf ("everybody (%s): this weftd asks nobody to log in\n",
+            json_text (me, "role"));
+  else
+    printf ("%s (%s), by %s\n", json_text (me, "user"), json_text (me, "role"),
+            json_text (me, "via"));
+  json_decref (me);
+  return EXIT_OK;
+}
+
+/* The token in ".../login.html#setup=TOKEN". */
+static int
+setup_token (const char *path, char **token)
+{
+  char *url, *p;
+  int r = secret_read (path, &url);
+
+  if (r != EXIT_OK)
+    return r;
+  p = strstr (url, "setup=");
+  *token = p ? strdup (p + strlen ("setup=")) : NULL;
+  secret_free (url);
+  if (*token)
+    return EXIT_OK;
+  ctl_error ("%s: its first line is not the one-time URL that weftd prints "
+             "(https://.../login.html#setup=...)", path);
+  return EXIT_USAGE;
+}
+
+int
+cmd_setup (struct ctl *ctl, const struct args *args)
+{
+  const char *file = args_value (args, "url-file"), *user;
+  char *token = NULL, *password = NULL;
+  json_t *body = NULL, *me = NULL;
+  int r = ctl_check_name ("a user", user = args_plain (args, 0));
+
+  if (r == EXIT_OK && file == NULL) {
+    ctl_error ("setup: give --url-file FILE, the file setup-url in weftd's "
+               "state directory");
+    r = EXIT_USAGE;
+  }
+  if (r == EXIT_OK)
+    r = ctl_connect_afresh (ctl);
+  if (r == EXIT_OK)
+    r = setup_token (file, &token);
+  if (r == EXIT_OK)
+    r = password_ask (args, true, &password);
+  if (r == EXIT_OK)
+    body = json_pack ("{s:s, s:s, s:s}", "token", token, "user", user,
+                      "password", password);
+  secret_free (token);
+  secret_free (password);
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "POST", "/api/v1/setup", body, &me);
+  json_decref (body);
+  if (r == EXIT_OK)
+    r = end_login (ctl, me);
+  if (r == EXIT_OK && ctl->json)
+    output_json (me);
+  else if (r == EXIT_OK)
+    printf ("%s is admin of %s; log in by: weftctl login\n", user,
+            ctl->admin_url);
+  json_decref (me);
+  return r;
+}

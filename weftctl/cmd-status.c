@@ -1,0 +1,183 @@
+/* cmd-status.c: weftctl status, the whole on one page. */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/admin.h"
+#include "ctl.h"
+#include "output.h"
+
+/* One line for each member that is not as it should be. */
+static void
+print_troubles (const json_t *array)
+{
+  const char *name = json_text (array, "name");
+  json_t *m;
+  size_t i;
+
+  if (json_is_string (json_object_get (array, "waits_for")))
+    printf ("  array %s waits for %s\n", name, json_text (array, "waits_for"));
+  json_array_foreach (json_object_get (array, "members"), i, m) {
+    const char *state = json_text (m, "state");
+    bool silent = json_is_false (json_object_get (m, "alive"));
+    const json_t *rebuild = json_object_get (m, "rebuild");
+    bool out = strcmp (state, "in-sync") != 0;
+    char text[REBUILD_TEXT_BYTES];
+
+    if (!silent && !out)
+      continue;
+    if (!out)
+      state = "silent";
+    printf ("  array %s, member %" PRIu64 " (%s:%s): %s%s%s%s%s\n", name,
+            json_number (m, "position"), json_text (m, "node"),
+            json_text (m, "path"), color_start (state), state,
+            color_end (state),
+            json_is_string (json_object_get (m, "reason")) ? ": " : "",
+            json_is_string (json_object_get (m, "reason"))
+                ? json_text (m, "reason") : "");
+    if (json_is_object (rebuild))
+      printf ("    rebuild: %s\n", rebuild_text (rebuild, text));
+    if (json_is_true (json_object_get (m, "paused")))
+      printf ("    paused: weftctl rebuild resume %s %" PRIu64 " lets its "
+              "rebuild go on\n", name, json_number (m, "position"));
+    if (json_is_string (json_object_get (m, "spare_at")))
+      printf ("    a spare takes its place at %s\n", json_text (m, "spare_at"));
+  }
+}
+
+static void
+print_arrays (const json_t *status)
+{
+  struct table *t;
+  json_t *a;
+  size_t i;
+
+  if (json_array_size (json_object_get (status, "arrays")) == 0) {
+    printf ("\nno arrays yet; make one by: weftctl array create\n");
+    return;
+  }
+  printf ("\n");
+  t = table_new ("ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|ATTACHED BY");
+  json_array_foreach (json_object_get (status, "arrays"), i, a) {
+    const json_t *s = json_object_get (a, "session");
+    char size[SIZE_TEXT_BYTES];
+
+    table_cell (t, "%s", json_text (a, "name"));
+    table_cell (t, "%s", json_text (a, "state"));
+    table_cell (t, "%s", json_text (a, "layout"));
+    table_cell (t, "%zu", json_array_size (json_object_get (a, "members")));
+    table_cell (t, "%s", size_text (json_number (a, "size"), size));
+    table_cell (t, "%s", json_is_object (s) ? json_text (s, "node") : "-");
+  }
+  table_print (t, 0);
+  json_array_foreach (json_object_get (status, "arrays"), i, a)
+    print_troubles (a);
+}
+
+/* --- For monitoring ------------------------------------------------------ */
+
+/* What monitoring plugins end with, and print first. */
+static const struct {
+  const char *health, *word;
+} checks[] = {
+  { "ok", "OK" },
+  { "warning", "WARNING" },
+  { "error", "CRITICAL" },
+  { NULL, "UNKNOWN" },
+};
+#define CHECK_UNKNOWN 3
+
+static void
+print_check (unsigned check, const char *text)
+{
+  char *clean = strdup (text ? text : "out of memory");
+
+  if (clean) {
+    text_clean (clean);
+    for (char *p = clean; (p = strchr (p, '|')) != NULL;) /* ends the text */
+      *p = '/';
+    printf ("WEFT %s - %s", checks[check].word, clean);
+  }
+  free (clean);
+}
+
+/* Behind the text, what can be drawn as curves. */
+static void
+print_perfdata (const json_t *status)
+{
+  uint64_t arrays = 0, members = 0, out = 0, silent = 0, rebuilds = 0;
+  uint64_t exposed = 0, lost = 0;
+  json_t *a, *m;
+  size_t i, k;
+
+  json_array_foreach (json_object_get (status, "arrays"), i, a) {
+    arrays++;
+    exposed += json_number (a, "exposed_bytes");
+    lost += json_number (a, "lost_bytes");
+    json_array_foreach (json_object_get (a, "members"), k, m) {
+      members++;
+      out += strcmp (json_text (m, "state"), "in-sync") != 0;
+      silent += json_is_false (json_object_get (m, "alive"));
+      rebuilds += json_is_object (json_object_get (m, "rebuild"));
+    }
+  }
+  printf (" | arrays=%" PRIu64 " members=%" PRIu64 " not_in_sync=%" PRIu64
+          " silent=%" PRIu64 " rebuilds=%" PRIu64 " exposed=%" PRIu64
+          "B lost=%" PRIu64 "B\n", arrays, members, out, silent, rebuilds,
+          exposed, lost);
+}
+
+static int
+check_status (struct ctl *ctl)
+{
+  const char *health;
+  unsigned check = 0;
+  json_t *s;
+  int r = ctl_try (ctl, "GET", "/api/v1/status", NULL, &s);
+
+  if (r != EXIT_OK) {
+    print_check (CHECK_UNKNOWN, ctl->admin ? admin_error (ctl->admin)
+                                           : "weftd can't be asked");
+    putchar ('\n');
+    return CHECK_UNKNOWN;
+  }
+  health = json_text (s, "health");
+  while (checks[check].health && strcmp (checks[check].health, health) != 0)
+    check++;
+  print_check (check, json_text (s, "verdict"));
+  print_perfdata (s);
+  json_decref (s);
+  return (int) check;
+}
+
+int
+cmd_status (struct ctl *ctl, const struct args *args)
+{
+  json_t *s;
+  const char *health;
+  int r;
+
+  if (args_switch (args, "check"))
+    return check_status (ctl);
+  r = ctl_call (ctl, "GET", "/api/v1/status", NULL, &s);
+
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json) {
+    output_json (s);
+    json_decref (s);
+    return EXIT_OK;
+  }
+  health = json_text (s, "health");
+  printf ("%s%s%s: %s\n", color_start (health), health, color_end (health),
+          json_text (s, "verdict"));
+  printf ("weftd %s at %s, cluster %s\n", json_text (s, "version"),
+          ctl->admin_url, json_text (s, "cluster"));
+  print_arrays (s);
+  json_decref (s);
+  return EXIT_OK;
+}

@@ -1,0 +1,285 @@
+/* complete.c: what may stand where the cursor is, for the shell
+ * (completion/weftctl): `weftctl complete -- WORD...`.  The words are those
+ * behind `weftctl`, the last one as far as it is typed.
+ *
+ * What an argument or an option's value is called in the help says what may
+ * stand there: ARRAY is the name of an array, and weftd is asked for those.  A
+ * lone "/" stands for files, which the shell knows itself.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "base/name.h"
+#include "output.h"
+
+#define TIMEOUT_MS 2000
+#define KIND_BYTES 64
+
+struct complete {
+  struct ctl *ctl;
+  const char *typed; /* the beginning of the word */
+  const struct command *command;
+  const char *noun, *first; /* the first plain argument */
+  const struct option *open; /* an option that wants its value */
+  unsigned plain;            /* arguments before this one */
+};
+
+static void
+offer (const struct complete *c, const char *word)
+{
+  if (word && strncmp (word, c->typed, strlen (c->typed)) == 0 &&
+      word[strcspn (word, " \t\n'\"\\$`")] == '\0')
+    printf ("%s\n", word);
+}
+
+static void
+offer_words (const struct complete *c, const char *words)
+{
+  char *copy = strdup (words), *save, *word;
+
+  for (word = copy ? strtok_r (copy, " ", &save) : NULL; word;
+       word = strtok_r (NULL, " ", &save))
+    offer (c, word);
+  free (copy);
+}
+
+/* --- Live names ---------------------------------------------------------- */
+
+static const struct {
+  const char *kind, *path, *list, *key;
+} lists[] = {
+  { "ARRAY", "/api/v1/arrays", "arrays", "name" },
+  { "NODE", "/api/v1/nodes", "nodes", "name" },
+  { "DISK", "/api/v1/disks", "disks", "uuid" },
+  { "SESSION", "/api/v1/sessions", "sessions", "session" },
+  { "JOB", "/api/v1/jobs", "jobs", "id" },
+  { "USER", "/api/v1/users", "users", "name" },
+  { "TOKEN", "/api/v1/tokens", "tokens", "name" },
+  { "ID", "/api/v1/node-tokens", "node_tokens", "id" },
+  { "ARRAY-UUID", "/api/v1/imports", "imports", "array" },
+};
+
+static void
+offer_members (const struct complete *c)
+{
+  char path[128], position[24];
+  json_t *array;
+  size_t n;
+
+  if (c->first == NULL || !name_valid (c->first))
+    return;
+  snprintf (path, sizeof path, "/api/v1/arrays/%s", c->first);
+  if (ctl_call (c->ctl, "GET", path, NULL, &array) != EXIT_OK)
+    return;
+  n = json_array_size (json_object_get (array, "members"));
+  for (size_t i = 0; i < n; i++) {
+    snprintf (position, sizeof position, "%zu", i);
+    offer (c, position);
+  }
+  json_decref (array);
+}
+
+/* A disk's other name: NODE:PATH. */
+static void
+offer_place (const struct complete *c, const json_t *disk)
+{
+  char *place;
+
+  if (asprintf (&place, "%s:%s", json_text (disk, "node"),
+                json_text (disk, "path")) == -1)
+    return;
+  offer (c, place);
+  free (place);
+}
+
+static void
+offer_live (const struct complete *c, const char *kind)
+{
+  json_t *reply, *v;
+  size_t k;
+
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    if (strcmp (lists[i].kind, kind) != 0 ||
+        ctl_call (c->ctl, "GET", lists[i].path, NULL, &reply) != EXIT_OK)
+      continue;
+    json_array_foreach (json_object_get (reply, lists[i].list), k, v) {
+      offer (c, json_string_value (json_object_get (v, lists[i].key)));
+      if (strcmp (kind, "DISK") == 0)
+        offer_place (c, v);
+    }
+    json_decref (reply);
+  }
+}
+
+/* --- Kinds --------------------------------------------------------------- */
+
+static const struct {
+  const char *kind, *words;
+} fixed[] = {
+  { "LAYOUT", "raid-x raid-10 chained rotated raid-1 raid-0" },
+  { "PROTOCOL", "async-client sync-client" },
+  { "ROLE", "viewer admin" },
+  { "SEVERITY", "info warning error" },
+};
+
+static void
+offer_states (const struct complete *c)
+{
+  offer_words (c, strcmp (c->command->verb, "array") == 0
+                    ? "ready in-sync gone" : "alive silent drained");
+}
+
+static void
+offer_kind (const struct complete *c, const char *kind)
+{
+  if (strcmp (kind, "PATH") == 0 || strcmp (kind, "FILE") == 0 ||
+      strcmp (kind, "DIR") == 0)
+    printf ("/\n");
+  else if (strcmp (kind, "MEMBER") == 0)
+    offer_members (c);
+  else if (strcmp (kind, "STATE") == 0)
+    offer_states (c);
+  else if (kind[0] >= 'a' && kind[0] <= 'z')
+    offer (c, kind);
+  else
+    offer_live (c, kind);
+  for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+    if (strcmp (fixed[i].kind, kind) == 0)
+      offer_words (c, fixed[i].words);
+}
+
+/* Of "on|off NODE" the n-th word, of "PATH... [--force]" the first again and
+ * again: offer all that it may be.
+ */
+static void
+offer_argument (const struct complete *c)
+{
+  char *copy = strdup (c->command->arguments), *save, *saved, *word, *kind;
+  char wanted[KIND_BYTES] = "";
+  unsigned n = 0;
+
+  for (word = copy ? strtok_r (copy, " ", &save) : NULL; word;
+       word = strtok_r (NULL, " ", &save)) {
+    bool again = strstr (word, "...") != NULL;
+
+    word += strspn (word, "[");
+    if (word[0] == '-' || strncmp (word, "options", 7) == 0)
+      break;
+    word[strcspn (word, "].")] = '\0';
+    if (n++ == c->plain || again)
+      snprintf (wanted, sizeof wanted, "%s", word);
+  }
+  free (copy);
+  for (kind = strtok_r (wanted, "|", &saved); kind;
+       kind = strtok_r (NULL, "|", &saved))
+    offer_kind (c, kind);
+}
+
+static void
+offer_options (const struct complete *c, const struct option *options)
+{
+  char text[64];
+
+  for (const struct option *o = options; o && o->name; o++) {
+    snprintf (text, sizeof text, "--%s", o->name);
+    offer (c, text);
+  }
+}
+
+static void
+offer_commands (const struct complete *c)
+{
+  const char *last = "";
+
+  for (const struct command *k = commands; k->noun; k++) {
+    if (k->help == NULL)
+      continue;
+    if (c->noun == NULL && strcmp (last, k->noun) != 0)
+      offer (c, last = k->noun);
+    if (c->noun && strcmp (c->noun, k->noun) == 0)
+      offer (c, k->verb);
+  }
+}
+
+/* --- The words before ---------------------------------------------------- */
+
+static const struct option *
+find_option (const struct option *options, const char *name)
+{
+  for (const struct option *o = options; o && o->name; o++)
+    if (strcmp (o->name, name) == 0)
+      return o;
+  return NULL;
+}
+
+/* A value of an option that says where weftd is. */
+static void
+take_value (struct complete *c, const char *name, const char *value)
+{
+  if (strcmp (name, "admin") == 0)
+    c->ctl->admin_url = value;
+  else if (strcmp (name, "tls") == 0)
+    c->ctl->tls_dir = value;
+  else if (strcmp (name, "token-file") == 0)
+    c->ctl->token_file = value;
+}
+
+static void
+take_word (struct complete *c, const char *word)
+{
+  if (c->open) {
+    take_value (c, c->open->name, word);
+    c->open = NULL;
+  }
+  else if (strncmp (word, "--", 2) == 0) {
+    const struct option *o = find_option (general_options, word + 2);
+
+    if (o == NULL && c->command)
+      o = find_option (c->command->options, word + 2);
+    c->open = o && o->value ? o : NULL;
+  }
+  else if (c->command) {
+    if (c->plain++ == 0)
+      c->first = word;
+  }
+  else {
+    for (const struct command *k = commands; k->noun; k++)
+      if (c->noun == NULL ? strcmp (k->noun, word) == 0 && k->verb == NULL
+                          : strcmp (k->noun, c->noun) == 0 &&
+                                strcmp (k->verb, word) == 0)
+        c->command = k;
+    if (c->noun == NULL)
+      c->noun = word;
+  }
+}
+
+int
+cmd_complete (struct ctl *ctl, const struct args *args)
+{
+  struct complete c = { .ctl = ctl, .typed = "" };
+  const char *word;
+
+  ctl->timeout_ms = TIMEOUT_MS;
+  for (unsigned i = 0; (word = args_plain (args, i)) != NULL; i++) {
+    if (i > 0)
+      take_word (&c, c.typed);
+    c.typed = word;
+  }
+  if (c.open)
+    offer_kind (&c, c.open->value);
+  else if (c.typed[0] == '-') {
+    if (c.command)
+      offer_options (&c, c.command->options);
+    offer_options (&c, general_options);
+  }
+  else if (c.command)
+    offer_argument (&c);
+  else
+    offer_commands (&c);
+  return EXIT_OK;
+}

@@ -1,0 +1,246 @@
+/* ctl.h: weftctl, the command line of Weft: a noun, then a verb.
+ *
+ *   weftctl.c    main
+ *   commands.c   the list of commands and their options
+ *   options.c    the command line, and the help that is made of the same list
+ *   complete.c   and what the shell may complete it with
+ *   config.c     where weftd is, and who we are: file, environment, tokens
+ *   call.c       calls to weftd; what asks before it changes something
+ *   output.c     tables, sizes, times, questions
+ *   progress.c   how far something is, on a terminal or in a pipe
+ *   wait.c       asking again and again until something is so
+ *   cmd-NOUN.c   a noun's verbs
+ *   device.c     block devices over an NBD URI: nbd-client, or nbdfuse + loop
+ *   record.c     what `attach` did on this host, so that `detach` can undo it
+ *   process.c    other programs
+ *
+ * A command returns the exit status of the program.  Whoever finds out that
+ * something went wrong prints the one line about it (ctl_error) and returns
+ * the status; whoever gets a status other than EXIT_OK passes it on.
+ */
+
+#ifndef WEFT_CTL_H
+#define WEFT_CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/bounds.h"
+
+/* Documented in weftctl(8). */
+enum exit_status {
+  EXIT_OK = 0,
+  EXIT_FAILED = 1,      /* it could not be done, or the user said no */
+  EXIT_USAGE = 2,       /* the command line is wrong */
+  EXIT_REFUSED = 3,     /* weftd refused it, or knows no such thing */
+  EXIT_UNREACHABLE = 4, /* no answer from weftd */
+};
+
+struct admin;
+
+/* What holds for every command. */
+struct ctl {
+  const char *admin_url, *tls_dir, *token_file, *node; /* NULL: not given */
+  struct admin *admin; /* made by the first ctl_call */
+  bool json, yes, dry_run;
+  bool timeout_given;
+  unsigned timeout_ms;
+};
+
+/* One word of the command line after noun and verb: an option with its value
+ * (NULL for a switch), or with name == NULL a plain argument.
+ */
+struct arg {
+  const char *name;
+  const char *value;
+};
+
+struct args {
+  struct arg *arg;
+  size_t count;
+};
+
+struct option {
+  const char *name;  /* without the dashes */
+  const char *value; /* what stands for its value in the help; NULL: a switch */
+  const char *help;
+};
+
+struct command {
+  const char *noun, *verb;      /* verb is NULL where the noun says it all */
+  const char *arguments;        /* for the help */
+  unsigned args_min, args_max;  /* how many plain arguments */
+  const char *help;
+  const struct option *options; /* ended by a NULL name; or NULL */
+  int (*run) (struct ctl *ctl, const struct args *args);
+  bool dry_run;                 /* knows --dry-run */
+};
+/* One without a help is for the shell, and shown nowhere. */
+extern const struct command commands[]; /* ended by a NULL noun */
+
+/* options.c */
+
+/* Read the whole command line into ctl, *command and *args.  Returns EXIT_OK;
+ * or EXIT_USAGE, said why.  When help or the version was asked for, it is
+ * printed, *command is NULL, and EXIT_OK is returned.
+ */
+int options_parse (int argc, char **argv, struct ctl *ctl,
+                   const struct command **command, struct args *args);
+
+/* The last value of an option (NULL: not given), whether a switch was given,
+ * and the plain argument number i (NULL: there are fewer).
+ */
+const char *args_value (const struct args *args, const char *name);
+bool args_switch (const struct args *args, const char *name);
+const char *args_plain (const struct args *args, unsigned i);
+
+/* A number from min to max; *n stays when the option was not given. */
+int args_number (const struct args *args, const char *name, uint64_t min,
+                 uint64_t max, uint64_t *n);
+
+/* The same of a time: 900, 15m, 6h, 30d; in seconds. */
+int args_time (const struct args *args, const char *name, uint64_t min,
+               uint64_t max, uint64_t *seconds);
+
+/* A text as a part of a URL; to be freed. */
+char *url_escape (const char *text);
+
+/* A size: 65536, 64K, 1.5G.  -1 when it is none or isn't whole bytes. */
+int size_parse (const char *text, uint64_t *bytes);
+
+/* Checked before a name becomes part of a URL or a path. */
+int ctl_check_name (const char *what, const char *name);
+
+/* The options that every command has. */
+extern const struct option general_options[];
+
+/* config.c */
+
+#define ADMIN_URL_DEFAULT "http://127.0.0.1:7380"
+
+/* Fill in what the command line has left open.  EXIT_OK, or said why not. */
+int config_load (struct ctl *ctl);
+
+/* The token to call weftd with, to be freed, or NULL: none.  EXIT_OK, or said
+ * why the one that was named is of no use.
+ */
+int config_token (const struct ctl *ctl, char **token);
+
+/* What `login` leaves behind, for this weftd alone.  EXIT_OK, or said why not.
+ * The name is that of the token in weftd's list.
+ */
+int config_login_save (const struct ctl *ctl, const char *name,
+                       const char *token);
+/* The name of the token that is left behind: NULL, none for this weftd. */
+char *config_login_name (const struct ctl *ctl);
+void config_login_remove (void);
+
+/* The first line of a file that holds a secret; to be freed with secret_free.
+ * EXIT_OK, or said why not.
+ */
+int secret_read (const char *path, char **secret);
+void secret_free (char *secret);
+/* A password by --password-file, or asked for on the terminal. */
+int password_ask (const struct args *args, bool twice, char **password);
+
+/* call.c */
+
+/* The client for weftd, made by the first call.  EXIT_OK, or said why not. */
+int ctl_connect (struct ctl *ctl);
+
+/* The same as nobody, without a token: to log in. */
+int ctl_connect_afresh (struct ctl *ctl);
+
+/* Call weftd.  EXIT_OK with the reply in *reply (to be decrefed), or a status
+ * with the reason said.
+ */
+int ctl_call (struct ctl *ctl, const char *method, const char *path,
+              const json_t *body, json_t **reply);
+/* The same without a word when weftd does not answer: EXIT_UNREACHABLE, and
+ * ctl_unreachable says it.
+ */
+int ctl_unreachable (struct ctl *ctl);
+int ctl_try (struct ctl *ctl, const char *method, const char *path,
+             const json_t *body, json_t **reply);
+/* A reply, which is taken over, as --json has it or as `print` shows it.  Returns
+ * EXIT_OK.
+ */
+int ctl_show (const struct ctl *ctl, json_t *reply,
+              void (*print) (const json_t *reply));
+/* GET what an `ls` prints as a table.  False: with --json it is printed
+ * already, or it failed; *status is the command's.
+ */
+bool ctl_list (struct ctl *ctl, const char *path, json_t **reply, int *status);
+/* GET a list that is kept for long, newest first, page by page until there are
+ * `limit`: the first page's reply with all of them in its list `key`.
+ */
+int ctl_pages (struct ctl *ctl, const char *path, const char *key,
+               uint64_t limit, json_t **reply);
+/* GET an array; `name` is checked. */
+int ctl_get_array (struct ctl *ctl, const char *name, json_t **array);
+
+/* Make a change that may cost something: weftd says in sentences what, they are
+ * shown, and the name that weftd gives is to be typed.  With --yes neither is
+ * done; with --dry-run that is all, and *reply is NULL.
+ */
+int ctl_change (struct ctl *ctl, const char *method, const char *path,
+                const json_t *body, json_t **reply);
+/* ctl_change's two halves, for a command that shows more than sentences.
+ * *preflight is weftd's answer: lines, confirm, plan.
+ */
+int ctl_preflight (struct ctl *ctl, const char *method, const char *path,
+                   const json_t *body, json_t **preflight);
+int ctl_confirm (struct ctl *ctl, const char *name);
+/* The same where nothing is to be found out: a caller is to be shut out. */
+int ctl_confirm_shut_out (struct ctl *ctl, const char *what, const char *name);
+
+/* weftctl.c */
+
+/* Say "weftctl: ..." on standard error, in one line. */
+void ctl_error (const char *format, ...)
+  __attribute__ ((format (printf, 1, 2)));
+
+/* The name of this host as the plugin makes it: the host name up to its first
+ * dot, turned into a name.
+ */
+void ctl_node_name (char name[NAME_BYTES_MAX + 1]);
+
+/* Milliseconds of a clock that only goes forward, and a pause. */
+uint64_t ctl_now_ms (void);
+void ctl_sleep_ms (unsigned ms);
+
+/* The disk that `text` means out of weftd's list: its UUID or the beginning
+ * of it, NODE:PATH, or a PATH that only one node has.
+ */
+int disk_resolve (const json_t *disks, const char *text, const char **uuid);
+
+/* The same of weftd's disks: its UUID in `uuid`. */
+int ctl_find_disk (struct ctl *ctl, const char *text, char uuid[37]);
+
+/* The path of the API for the member that the first two plain arguments name,
+ * array and position, with `more` behind it.
+ */
+int ctl_member_path (const struct args *args, const char *more,
+                     unsigned *member, char *path, size_t size);
+
+/* The path of the API for a job; a word about how far it is, and thousandths
+ * (-1: nobody knows).
+ */
+#define JOB_PATH_BYTES 160
+#define JOB_TEXT_BYTES 600
+int job_path (const char *id, char path[JOB_PATH_BYTES]);
+const char *job_text (const json_t *job, char text[JOB_TEXT_BYTES]);
+int job_permille (const json_t *job);
+/* `wait job`. */
+int ctl_wait_job (struct ctl *ctl, const char *id);
+
+/* How far a rebuild is, and what it waits for: "1.2G of 3G (40.0 %), ...". */
+#define REBUILD_TEXT_BYTES 600
+const char *rebuild_text (const json_t *rebuild, char text[REBUILD_TEXT_BYTES]);
+
+#include "commands.h"
+
+#endif /* WEFT_CTL_H */

@@ -1,0 +1,480 @@
+/* options.c: the command line of weftctl.
+ *
+ * The lists of commands and options are the only description of what is
+ * accepted: they drive the parser and the help alike, so that neither knows
+ * an option that the other does not.  The general options may stand anywhere.
+ */
+
+#include <config.h>
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bounds.h"
+#include "ctl.h"
+#include "base/name.h"
+#include "output.h"
+
+#define TIMEOUT_S_DEFAULT 30
+#define TIMEOUT_S_MAX 86400
+
+const struct option general_options[] = {
+  { "admin", "URL",
+    "where weftd listens (env WEFT_ADMIN; default " ADMIN_URL_DEFAULT ")" },
+  { "tls", "DIR",
+    "the certificates for https (env WEFT_TLS)" },
+  { "token-file", "FILE",
+    "a file with an API token (env WEFT_TOKEN_FILE)" },
+  { "json", NULL, "print JSON" },
+  { "dry-run", NULL, "show what would be done, and stop" },
+  { "yes", NULL, "ask nothing, go on" },
+  { "no-color", NULL, "no colours (as env NO_COLOR)" },
+  { "timeout", "SECONDS",
+    "how long to wait for weftd, and for what was asked to be done (30)" },
+  { "help", NULL, "print this help; after a noun, the help of that noun" },
+  { "version", NULL, "print the version" },
+  { NULL, NULL, NULL }
+};
+
+/* --- Help ---------------------------------------------------------------- */
+
+static void
+help_options (const struct option *options)
+{
+  for (const struct option *o = options; o && o->name; o++) {
+    char left[40];
+
+    snprintf (left, sizeof left, "--%s%s%s", o->name, o->value ? " " : "",
+              o->value ? o->value : "");
+    printf ("      %-20s %s\n", left, o->help);
+  }
+}
+
+static void
+help_command (const struct command *c, bool options)
+{
+  printf ("  weftctl %s%s%s%s%s\n", c->noun, c->verb ? " " : "",
+          c->verb ? c->verb : "", *c->arguments ? " " : "", c->arguments);
+  printf ("      %s\n", c->help);
+  if (options)
+    help_options (c->options);
+}
+
+/* All commands, those of a noun, or one. */
+static void
+help (const char *noun, const char *verb)
+{
+  printf ("usage:\n");
+  for (const struct command *c = commands; c->noun; c++)
+    if (c->help && (noun == NULL || strcmp (noun, c->noun) == 0) &&
+        (verb == NULL || (c->verb && strcmp (verb, c->verb) == 0)))
+      help_command (c, noun != NULL);
+  printf ("\noptions of every command:\n");
+  help_options (general_options);
+  if (noun == NULL)
+    printf ("\nThe options of a command: weftctl NOUN --help.  Everything "
+            "else: man weftctl.\n");
+}
+
+/* --- Parsing ------------------------------------------------------------- */
+
+/* The words seen so far, and what they mean. */
+struct parse {
+  struct ctl *ctl;
+  const char *noun;
+  const struct command *command;
+  bool want_help, no_color;
+  const char *timeout;
+  struct args *args;
+};
+
+static bool
+noun_exists (const char *noun)
+{
+  for (const struct command *c = commands; c->noun; c++)
+    if (strcmp (c->noun, noun) == 0)
+      return true;
+  return false;
+}
+
+static const struct command *
+find_command (const char *noun, const char *verb)
+{
+  for (const struct command *c = commands; c->noun; c++)
+    if (strcmp (c->noun, noun) == 0 &&
+        (verb ? c->verb && strcmp (c->verb, verb) == 0 : c->verb == NULL))
+      return c;
+  return NULL;
+}
+
+/* "ls, show, rm" */
+static void
+verbs_of (const char *noun, char *text, size_t size)
+{
+  size_t used = 0;
+
+  text[0] = '\0';
+  for (const struct command *c = commands; c->noun && c->help; c++)
+    if (noun == NULL ? c == commands || strcmp (c->noun, c[-1].noun) != 0
+                     : strcmp (c->noun, noun) == 0) {
+      int n = snprintf (text + used, size - used, "%s%s", used ? ", " : "",
+                        noun ? c->verb : c->noun);
+
+      if (n < 0 || (size_t) n >= size - used)
+        return;
+      used += (size_t) n;
+    }
+}
+
+/* A word that is no option: the noun, the verb, or a plain argument. */
+static int
+parse_word (struct parse *p, const char *word)
+{
+  char known[300];
+
+  if (p->noun == NULL) {
+    if (!noun_exists (word)) {
+      verbs_of (NULL, known, sizeof known);
+      ctl_error ("%s: no such noun; there are: %s", word, known);
+      return EXIT_USAGE;
+    }
+    p->noun = word;
+    p->command = find_command (word, NULL);
+    return EXIT_OK;
+  }
+  if (p->command == NULL) {
+    p->command = find_command (p->noun, word);
+    if (p->command == NULL) {
+      verbs_of (p->noun, known, sizeof known);
+      ctl_error ("%s %s: no such verb; there are: %s", p->noun, word, known);
+      return EXIT_USAGE;
+    }
+    return EXIT_OK;
+  }
+  p->args->arg[p->args->count++] = (struct arg){ NULL, word };
+  return EXIT_OK;
+}
+
+static const struct option *
+find_option (const struct option *options, const char *name, size_t length)
+{
+  for (const struct option *o = options; o && o->name; o++)
+    if (strlen (o->name) == length && memcmp (o->name, name, length) == 0)
+      return o;
+  return NULL;
+}
+
+static void
+parse_general (struct parse *p, const struct option *o, const char *value)
+{
+  if (strcmp (o->name, "admin") == 0)
+    p->ctl->admin_url = value;
+  else if (strcmp (o->name, "tls") == 0)
+    p->ctl->tls_dir = value;
+  else if (strcmp (o->name, "token-file") == 0)
+    p->ctl->token_file = value;
+  else if (strcmp (o->name, "dry-run") == 0)
+    p->ctl->dry_run = true;
+  else if (strcmp (o->name, "json") == 0)
+    p->ctl->json = true;
+  else if (strcmp (o->name, "yes") == 0)
+    p->ctl->yes = true;
+  else if (strcmp (o->name, "no-color") == 0)
+    p->no_color = true;
+  else if (strcmp (o->name, "timeout") == 0)
+    p->timeout = value;
+}
+
+/* An option: argv[*i], with its value in the same word or the next one. */
+static int
+parse_option (struct parse *p, int argc, char **argv, int *i)
+{
+  const char *name = argv[*i] + 2, *value = strchr (name, '=');
+  size_t length = value ? (size_t) (value++ - name) : strlen (name);
+  const struct option *own, *o;
+
+  own = p->command ? find_option (p->command->options, name, length) : NULL;
+  o = own ? own : find_option (general_options, name, length);
+  if (o == NULL) {
+    ctl_error ("%s: %s%s%s has no such option; see weftctl %s%s--help",
+               argv[*i], p->noun ? p->noun : "weftctl",
+               p->command && p->command->verb ? " " : "",
+               p->command && p->command->verb ? p->command->verb : "",
+               p->noun ? p->noun : "", p->noun ? " " : "");
+    return EXIT_USAGE;
+  }
+  if (o->value && value == NULL && (value = argv[++*i]) == NULL) {
+    ctl_error ("--%s: its value is missing: --%s %s", o->name, o->name,
+               o->value);
+    return EXIT_USAGE;
+  }
+  if (o->value == NULL && value) {
+    ctl_error ("--%s: takes no value; write --%s alone", o->name, o->name);
+    return EXIT_USAGE;
+  }
+  if (own)
+    p->args->arg[p->args->count++] = (struct arg){ o->name, value };
+  else if (strcmp (o->name, "help") == 0)
+    p->want_help = true;
+  else if (strcmp (o->name, "version") == 0)
+    return -1;
+  else
+    parse_general (p, o, value);
+  return EXIT_OK;
+}
+
+static unsigned
+count_plain (const struct args *args)
+{
+  unsigned n = 0;
+
+  for (size_t i = 0; i < args->count; i++)
+    n += args->arg[i].name == NULL;
+  return n;
+}
+
+/* All words are read: is that a command? */
+static int
+parse_check (struct parse *p)
+{
+  const struct command *c = p->command;
+  unsigned n = count_plain (p->args);
+  uint64_t seconds = TIMEOUT_S_DEFAULT;
+  struct arg timeout = { "timeout", p->timeout };
+  struct args just = { &timeout, p->timeout != NULL };
+  char known[300];
+
+  if (c == NULL) {
+    verbs_of (p->noun, known, sizeof known);
+    if (p->noun)
+      ctl_error ("%s: what with it? There are: %s", p->noun, known);
+    else
+      ctl_error ("say what to do: %s; or --help", known);
+    return EXIT_USAGE;
+  }
+  if (n < c->args_min || n > c->args_max) {
+    ctl_error ("%s%s%s: too %s arguments; it is: weftctl %s%s%s %s", c->noun,
+               c->verb ? " " : "", c->verb ? c->verb : "",
+               n < c->args_min ? "few" : "many", c->noun, c->verb ? " " : "",
+               c->verb ? c->verb : "", c->arguments);
+    return EXIT_USAGE;
+  }
+  if (args_number (&just, "timeout", 1, TIMEOUT_S_MAX, &seconds) != EXIT_OK)
+    return EXIT_USAGE;
+  if (p->ctl->dry_run && !c->dry_run) {
+    ctl_error ("%s%s%s: knows no --dry-run; nothing was done", c->noun,
+               c->verb ? " " : "", c->verb ? c->verb : "");
+    return EXIT_USAGE;
+  }
+  p->ctl->timeout_given = p->timeout != NULL;
+  p->ctl->timeout_ms = (unsigned) seconds * 1000;
+  return EXIT_OK;
+}
+
+int
+options_parse (int argc, char **argv, struct ctl *ctl,
+               const struct command **command, struct args *args)
+{
+  struct parse p = { .ctl = ctl, .args = args };
+  bool only_words = false;
+  int r = EXIT_OK;
+
+  *command = NULL;
+  for (int i = 1; i < argc && r == EXIT_OK; i++)
+    if (only_words || argv[i][0] != '-' || argv[i][1] == '\0')
+      r = parse_word (&p, argv[i]);
+    else if (strcmp (argv[i], "--") == 0)
+      only_words = true;
+    else if (strcmp (argv[i], "-h") == 0)
+      p.want_help = true;
+    else if (argv[i][1] != '-') {
+      ctl_error ("%s: there are no short options; see weftctl --help",
+                 argv[i]);
+      r = EXIT_USAGE;
+    }
+    else
+      r = parse_option (&p, argc, argv, &i);
+
+  output_init (p.no_color);
+  if (r == -1) {
+    printf ("weftctl %s\n", PACKAGE_VERSION);
+    return EXIT_OK;
+  }
+  if (r == EXIT_OK && p.want_help) {
+    help (p.noun, p.command ? p.command->verb : NULL);
+    return EXIT_OK;
+  }
+  if (r == EXIT_OK)
+    r = parse_check (&p);
+  if (r == EXIT_OK)
+    *command = p.command;
+  return r;
+}
+
+/* --- Asking for what was given ------------------------------------------- */
+
+const char *
+args_value (const struct args *args, const char *name)
+{
+  const char *value = NULL;
+
+  for (size_t i = 0; i < args->count; i++)
+    if (args->arg[i].name && strcmp (args->arg[i].name, name) == 0)
+      value = args->arg[i].value;
+  return value;
+}
+
+bool
+args_switch (const struct args *args, const char *name)
+{
+  for (size_t i = 0; i < args->count; i++)
+    if (args->arg[i].name && strcmp (args->arg[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+const char *
+args_plain (const struct args *args, unsigned n)
+{
+  for (size_t i = 0; i < args->count; i++)
+    if (args->arg[i].name == NULL && n-- == 0)
+      return args->arg[i].value;
+  return NULL;
+}
+
+int
+args_number (const struct args *args, const char *name, uint64_t min,
+             uint64_t max, uint64_t *n)
+{
+  const char *value = args_value (args, name);
+  uint64_t v = 0;
+  const char *p = value;
+
+  if (value == NULL)
+    return EXIT_OK;
+  for (; *p >= '0' && *p <= '9' && v <= max; p++)
+    v = 10 * v + (uint64_t) (*p - '0');
+  if (p == value || *p || v < min || v > max) {
+    ctl_error ("--%s %s: must be a number from %llu to %llu", name, value,
+               (unsigned long long) min, (unsigned long long) max);
+    return EXIT_USAGE;
+  }
+  *n = v;
+  return EXIT_OK;
+}
+
+int
+args_time (const struct args *args, const char *name, uint64_t min,
+           uint64_t max, uint64_t *seconds)
+{
+  static const struct {
+    char letter;
+    uint64_t seconds;
+  } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+  const char *value = args_value (args, name), *p = value;
+  uint64_t v = 0, unit = 1;
+
+  if (value == NULL)
+    return EXIT_OK;
+  for (; *p >= '0' && *p <= '9' && v <= max; p++)
+    v = 10 * v + (uint64_t) (*p - '0');
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+    if (p > value && *p == units[i].letter && p[1] == '\0') {
+      unit = units[i].seconds;
+      p++;
+    }
+  if (p == value || *p || v > max / unit || v * unit < min) {
+    ctl_error ("--%s %s: must be a time from %llu to %llu seconds, such as "
+               "900, 15m, 6h or 30d", name, value, (unsigned long long) min,
+               (unsigned long long) max);
+    return EXIT_USAGE;
+  }
+  *seconds = v * unit;
+  return EXIT_OK;
+}
+
+char *
+url_escape (const char *text)
+{
+  char *escaped = malloc (3 * strlen (text) + 1), *p = escaped;
+
+  for (const unsigned char *t = (const unsigned char *) text; p && *t; t++)
+    p += sprintf (p, isalnum (*t) || strchr ("-._~", *t) ? "%c" : "%%%02X", *t);
+  if (p)
+    *p = '\0';
+  return escaped;
+}
+
+/* --- Sizes and names ----------------------------------------------------- */
+
+/* The shift of a unit letter, or -1; *p goes behind it. */
+static int
+size_unit (const char **p)
+{
+  static const char units[] = "KMGTPE";
+  const char *u;
+  int shift;
+
+  if (**p == '\0')
+    return 0;
+  u = strchr (units, **p >= 'a' && **p <= 'z' ? **p - 32 : **p);
+  if (u == NULL)
+    return -1;
+  shift = 10 * (int) (u - units + 1);
+  ++*p;
+  if ((*p)[0] == 'i' && (*p)[1] == 'B')
+    *p += 2;
+  return shift;
+}
+
+int
+size_parse (const char *text, uint64_t *bytes)
+{
+  uint64_t whole = 0, part = 0, scale = 1, r;
+  const char *p = text;
+  int shift;
+
+  if (*p < '0' || *p > '9')
+    return -1;
+  for (; *p >= '0' && *p <= '9'; p++)
+    if (__builtin_mul_overflow (whole, (uint64_t) 10, &whole) ||
+        __builtin_add_overflow (whole, (uint64_t) (*p - '0'), &whole))
+      return -1;
+  if (*p == '.') {
+    if (*++p < '0' || *p > '9')
+      return -1;
+    /* Four digits are enough for what is whole bytes; more can't overflow
+     * either as long as they are bounded.
+     */
+    for (; *p >= '0' && *p <= '9'; p++) {
+      if (scale >= 10000000)
+        return -1;
+      part = 10 * part + (uint64_t) (*p - '0');
+      scale *= 10;
+    }
+  }
+  shift = size_unit (&p);
+  if (shift == -1 || *p != '\0' || (shift && whole >> (64 - shift)))
+    return -1;
+  r = whole << shift;
+  if (part) {
+    unsigned __int128 x = (unsigned __int128) part << shift;
+
+    if (x % scale || __builtin_add_overflow (r, (uint64_t) (x / scale), &r))
+      return -1;
+  }
+  *bytes = r;
+  return 0;
+}
+
+int
+ctl_check_name (const char *what, const char *name)
+{
+  if (name_valid (name))
+    return EXIT_OK;
+  ctl_error ("%s: not the name of %s; a name has 1 to %d characters out of "
+             "a-z, 0-9 and -, the first no -", name, what, NAME_BYTES_MAX);
+  return EXIT_USAGE;
+}
