@@ -38,6 +38,7 @@
 #include <linux/fs.h>
 
 #include "disk.h"
+#include "file.h"
 
 static int __attribute__ ((format (printf, 3, 4)))
 refuse (char *why, size_t why_size, const char *fs, ...)
@@ -117,46 +118,6 @@ open_claimed (const char *path, bool *block_device, uint64_t *size, char *why,
                    "system that has locks", path, strerror (err));
   }
   return fd;
-}
-
-/* Returns 0 or an errno; a short read is EIO. */
-static int
-read_all (int fd, void *buf, size_t bytes, uint64_t offset)
-{
-  char *p = buf;
-
-  while (bytes > 0) {
-    ssize_t r = pread (fd, p, bytes, offset);
-
-    if (r == -1 && errno == EINTR)
-      continue;
-    if (r <= 0)
-      return r == -1 ? errno : EIO;
-    p += r;
-    offset += r;
-    bytes -= r;
-  }
-  return 0;
-}
-
-static int
-write_all (int fd, const void *buf, size_t bytes, uint64_t offset, int flags)
-{
-  const char *p = buf;
-
-  while (bytes > 0) {
-    struct iovec iov = { .iov_base = (char *) p, .iov_len = bytes };
-    ssize_t r = pwritev2 (fd, &iov, 1, offset, flags);
-
-    if (r == -1 && errno == EINTR)
-      continue;
-    if (r <= 0)
-      return r == -1 ? errno : EIO;
-    p += r;
-    offset += r;
-    bytes -= r;
-  }
-  return 0;
 }
 
 /* ---- What is there? ---- */
@@ -275,7 +236,7 @@ examine (int fd, const char *path, struct disk_content *c, bool *mend,
   int newest, r, err;
   bool whole;
 
-  err = read_all (fd, slots, c->size < sizeof slots ? c->size : sizeof slots,
+  err = file_read (fd, slots, c->size < sizeof slots ? c->size : sizeof slots,
                   0);
   if (err)
     return refuse (why, why_size, "%s cannot be read: %s; the disk may be "
@@ -393,13 +354,13 @@ write_header (int fd, struct superblock *sb, bool dirty)
     intents_encode (&map, i, header + INTENT_BLOCKS_OFFSET +
                     (size_t) i * INTENT_BLOCK_BYTES);
   intents_free (&map);
-  err = write_all (fd, header, HEADER_BYTES, 0, 0);
+  err = file_write (fd, header, HEADER_BYTES, 0, 0);
   if (err == 0 && fsync (fd) == -1)
     err = errno;
   for (int i = 0; err == 0 && i < 2; i++) {
     sb->sequence++;
     superblock_encode (sb, header);
-    err = write_all (fd, header, SLOT_BYTES, sb->sequence % 2 * SLOT_BYTES,
+    err = file_write (fd, header, SLOT_BYTES, sb->sequence % 2 * SLOT_BYTES,
                      RWF_DSYNC);
   }
   free (header);
@@ -641,7 +602,7 @@ disk_read_intents (struct disk *d, struct intents *map, unsigned *bad_blocks,
     return refuse (why, why_size, "%s: out of memory for its intent map",
                    d->path);
   for (unsigned i = 0; i < intents_blocks (map); i++) {
-    err = read_all (d->data_fd, block, sizeof block,
+    err = file_read (d->data_fd, block, sizeof block,
                     INTENT_BLOCKS_OFFSET + (uint64_t) i * sizeof block);
     if (err) {
       intents_free (map);
@@ -663,7 +624,7 @@ disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
   int err = 0;
 
   if (d->sb.bad_offset)
-    err = read_all (d->data_fd, slots, sizeof slots, d->sb.bad_offset);
+    err = file_read (d->data_fd, slots, sizeof slots, d->sb.bad_offset);
   if (err)
     return refuse (why, why_size, "%s: its list of bad ranges cannot be read: "
                    "%s; replace the disk", d->path, strerror (err));
@@ -684,7 +645,7 @@ disk_write_header (struct disk *d, const void *buf, size_t bytes,
   if (offset > HEADER_BYTES || bytes > HEADER_BYTES - offset)
     return EINVAL;
   fd = disk_sync_take (d);
-  err = write_all (fd, buf, bytes, offset, RWF_DSYNC);
+  err = file_write (fd, buf, bytes, offset, RWF_DSYNC);
   disk_sync_give (d, fd);
   return err;
 }

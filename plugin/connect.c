@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "connect.h"
 #include "common/descriptors.h"
 #include "exposure.h"
@@ -16,15 +17,6 @@
 #include "role.h"
 
 #define ENDING_CHECK_MS 100
-
-static uint64_t
-now_ms (void)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_MONOTONIC, &ts);
-  return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 char *
 connect_door_uri (const char *uri, const char *door, const char *token)
@@ -88,7 +80,7 @@ enum connect_failure
 connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
              bool until_end)
 {
-  uint64_t deadline_ms = now_ms () + wait_ms, now;
+  uint64_t deadline_ms = clock_ms () + wait_ms, now;
   enum connect_failure failure = prepare_tls (nbd, uri);
 
   if (failure)
@@ -96,7 +88,7 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
   if (nbd_aio_connect_uri (nbd, uri) == -1)
     return nbd_failure ();
   while (nbd_aio_is_connecting (nbd) > 0) {
-    now = now_ms ();
+    now = clock_ms ();
     if (now >= deadline_ms || (until_end && hangup_ending ()))
       return CONNECT_NO_ANSWER;
     wait_ms = deadline_ms - now;

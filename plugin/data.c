@@ -15,50 +15,23 @@
 
 #include <linux/falloc.h>
 
+#include "common/file.h"
 #include "data.h"
 
 int
 data_read (const struct disk *d, void *buf, uint64_t bytes, uint64_t offset)
 {
-  char *p = buf;
-
-  offset += d->sb.data_offset;
-  while (bytes > 0) {
-    ssize_t r = pread (d->data_fd, p, bytes, offset);
-
-    if (r == -1 && errno == EINTR)
-      continue;
-    if (r <= 0) /* 0: somebody has cut the file off below us */
-      return r == -1 ? errno : EIO;
-    p += r;
-    offset += r;
-    bytes -= r;
-  }
-  return 0;
+  return file_read (d->data_fd, buf, bytes, d->sb.data_offset + offset);
 }
 
 static int
 write_at (const struct disk *d, const void *buf, uint64_t bytes,
           uint64_t offset, bool sync)
 {
-  int fd = sync ? disk_sync_take (d) : d->data_fd, err = 0;
-  const char *p = buf;
+  int fd = sync ? disk_sync_take (d) : d->data_fd, err;
 
-  offset += d->sb.data_offset;
-  while (err == 0 && bytes > 0) {
-    struct iovec iov = { .iov_base = (char *) p, .iov_len = bytes };
-    ssize_t r = pwritev2 (fd, &iov, 1, offset, sync ? RWF_DSYNC : 0);
-
-    if (r == -1 && errno == EINTR)
-      continue;
-    if (r <= 0) {
-      err = r == -1 ? errno : EIO;
-      break;
-    }
-    p += r;
-    offset += r;
-    bytes -= r;
-  }
+  err = file_write (fd, buf, bytes, d->sb.data_offset + offset,
+                    sync ? RWF_DSYNC : 0);
   if (sync)
     disk_sync_give (d, fd);
   return err;

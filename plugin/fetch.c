@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "connect.h"
 #include "fetch.h"
 
@@ -23,15 +24,6 @@
 /* How soon a cancelled run is noticed. */
 #define SLICE_MS 20
 #define FLYING_MAX 64
-
-static uint64_t
-now_ms (void)
-{
-  struct timespec t;
-
-  clock_gettime (CLOCK_MONOTONIC, &t);
-  return (uint64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 void
 fetch_blame (struct fetch_fault *fault, unsigned member, const char *fs, ...)
@@ -161,7 +153,7 @@ send_command (struct fetch *f, struct fetch_command *c,
     return -1;
   }
   if (f->link[c->member].flying++ == 0)
-    f->link[c->member].heard_ms = now_ms ();
+    f->link[c->member].heard_ms = clock_ms ();
   return 0;
 }
 
@@ -188,7 +180,7 @@ take (struct fetch *f, struct fetch_command *c, struct fetch_fault *fault)
     c->error = EIO;
   c->cookie = 0;
   f->link[c->member].flying--;
-  f->link[c->member].heard_ms = now_ms ();
+  f->link[c->member].heard_ms = clock_ms ();
   /* EIO is about a place of its disk; anything else is about the member. */
   if (c->error == 0 || c->error == EIO || c->kind == FETCH_STATUS)
     return 0;
@@ -236,7 +228,7 @@ move (struct fetch *f, struct fetch_fault *fault)
       return -1;
     }
     if (fds[i].revents == 0 &&
-        now_ms () - f->link[member[i]].heard_ms >= f->silent_ms) {
+        clock_ms () - f->link[member[i]].heard_ms >= f->silent_ms) {
       fetch_blame (fault, member[i], "no answer for %u seconds",
                    f->silent_ms / 1000);
       return -1;

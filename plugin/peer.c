@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "connect.h"
 #include "common/descriptors.h"
 #include "peer.h"
@@ -46,20 +47,11 @@ make_zeroes (void)
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-static uint64_t
-now_ms (void)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_MONOTONIC, &ts);
-  return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static enum connect_failure
 door_connect (struct door *d, const char *uri, bool local_files,
               uint64_t deadline_ms)
 {
-  uint64_t now = now_ms ();
+  uint64_t now = clock_ms ();
 
   if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
       nbd_set_uri_allow_local_file (d->nbd, local_files) == -1 ||
@@ -222,7 +214,7 @@ peer_open (unsigned member, const struct map_member *mm, bool readonly,
   p->member = member;
   p->done = done;
   p->data.fd = p->batch.fd = -1;
-  if (open_doors (p, mm, readonly, local_files, now_ms () + wait_ms, why,
+  if (open_doors (p, mm, readonly, local_files, clock_ms () + wait_ms, why,
                   why_size) == -1) {
     peer_close (p);
     return NULL;

@@ -9,6 +9,7 @@
 
 #include <openssl/crypto.h>
 
+#include "common/clock.h"
 #include "ca.h"
 #include "http-internal.h"
 #include "log.h"
@@ -130,7 +131,7 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
     given.node = node;
     given.serial = serial;
   }
-  fine = auth_recognise (auth, &given, loop_wall_ms (h->loop), &r->caller,
+  fine = auth_recognise (auth, &given, clock_wall_ms (), &r->caller,
                          &refusal) &&
          auth_may (auth, &r->caller, r->route, &refusal);
   OPENSSL_cleanse (cookie, sizeof cookie);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "auth.h"
 #include "http-internal.h"
 #include "routes.h"
@@ -75,7 +76,7 @@ http_serve_events (struct http *h, struct mg_connection *conn,
   while (ok) {
     enum hub_result next = hub_next (h->hub, &cursor, &text, KEEP_ALIVE_MS);
 
-    ok = auth_still (loop_auth (h->loop), caller, loop_wall_ms (h->loop));
+    ok = auth_still (loop_auth (h->loop), caller, clock_wall_ms ());
     switch (next) {
     case HUB_EVENT:
       ok = ok && mg_write (conn, text, strlen (text)) == (int) strlen (text);

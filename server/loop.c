@@ -22,6 +22,7 @@
 #include <openssl/rand.h>
 #include <uv.h>
 
+#include "common/clock.h"
 #include "etag.h"
 #include "history.h"
 #include "idempotency.h"
@@ -181,25 +182,13 @@ loop_last_event (const struct loop *l)
   return l->last_event;
 }
 
-uint64_t
-loop_wall_ms (const struct loop *l)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_REALTIME, &ts);
-  return (uint64_t) ts.tv_sec * 1000 + (uint64_t) ts.tv_nsec / 1000000;
-}
-
 void
 loop_input (struct loop *l, struct request *r, struct cluster_input *in)
 {
-  struct timespec ts;
-
   /* Also counts the time for which the machine was suspended. */
-  clock_gettime (CLOCK_BOOTTIME, &ts);
   in->op = (uint64_t) (uintptr_t) r;
-  in->now_ms = (uint64_t) ts.tv_sec * 1000 + (uint64_t) ts.tv_nsec / 1000000;
-  in->wall_ms = loop_wall_ms (l);
+  in->now_ms = clock_boot_ms ();
+  in->wall_ms = clock_wall_ms ();
   if (RAND_bytes (in->random, sizeof in->random) != 1) {
     log_line (CLUSTER_ERROR, "no random numbers from OpenSSL: stopped");
     abort ();
@@ -264,14 +253,14 @@ handle (struct loop *l, struct request *r)
   if (no->status)
     loop_answer (l, r, no->status,
                  view_error (no->status, NULL, no->code, no->why));
-  else if (!auth_still (l->auth, &r->caller, loop_wall_ms (l)))
+  else if (!auth_still (l->auth, &r->caller, clock_wall_ms ()))
     loop_answer (l, r, 401, view_error (401, NULL, "login-required",
                                         "the login, token or certificate has "
                                         "just been taken back"));
   else if (!auth_speaks_for_itself (l->cluster, r))
     loop_answer (l, r, 403, view_error (403, NULL, "forbidden",
                                         "a node may speak for itself alone"));
-  else if (idempotency_begin (l->idempotency, r, loop_wall_ms (l), &status,
+  else if (idempotency_begin (l->idempotency, r, clock_wall_ms (), &status,
                               &body))
     loop_answer (l, r, status, body);
   else if (strcmp (r->route->method, "GET") != 0 && etag_differs (l, r))
@@ -328,7 +317,7 @@ tidy_auth (struct loop *l)
 {
   struct store_txn *t = store_txn_new ();
 
-  auth_tick (l->auth, t, loop_wall_ms (l));
+  auth_tick (l->auth, t, clock_wall_ms ());
   steps_store (l, t);
   steps_release (l);
 }
@@ -336,7 +325,7 @@ tidy_auth (struct loop *l)
 static void
 every_second (struct loop *l)
 {
-  uint64_t wall_ms = loop_wall_ms (l);
+  uint64_t wall_ms = clock_wall_ms ();
   json_t *load;
   char *text;
 

@@ -91,7 +91,6 @@ struct cluster *loop_cluster (struct loop *l);
 struct history *loop_history (struct loop *l); /* from any thread */
 struct journal *loop_journal (struct loop *l);
 struct auth *loop_auth (struct loop *l);
-uint64_t loop_wall_ms (const struct loop *l);
 uint64_t loop_last_event (const struct loop *l);
 void loop_input (struct loop *l, struct request *r, struct cluster_input *in);
 /* Answer, after all that came before. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "routes-internal.h"
 #include "views.h"
 
@@ -80,7 +81,7 @@ handle_create (struct loop *l, struct request *r)
 static void
 handle_arrays (struct loop *l, struct request *r)
 {
-  loop_answer (l, r, 200, view_arrays (loop_cluster (l), loop_wall_ms (l)));
+  loop_answer (l, r, 200, view_arrays (loop_cluster (l), clock_wall_ms ()));
 }
 
 static void
@@ -91,7 +92,7 @@ handle_array (struct loop *l, struct request *r)
   char why[200];
 
   if (a) {
-    loop_answer (l, r, 200, view_array (c, a, loop_wall_ms (l)));
+    loop_answer (l, r, 200, view_array (c, a, clock_wall_ms ()));
     return;
   }
   snprintf (why, sizeof why,

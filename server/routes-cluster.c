@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "common/clock.h"
 #include "fields.h"
 #include "history.h"
 #include "journal.h"
@@ -17,7 +18,7 @@ handle_status (struct loop *l, struct request *r)
 {
   r->event_id = loop_last_event (l);
   loop_answer (l, r, 200, view_status (loop_cluster (l), loop_auth (l),
-                                    loop_wall_ms (l)));
+                                    clock_wall_ms ()));
 }
 
 static void
@@ -48,7 +49,7 @@ finish_history (struct loop *l, struct request *r)
 {
   bool live = json_is_true (json_object_get (r->body, "live"));
 
-  return history_view (loop_history (l), &r->query, live, loop_wall_ms (l),
+  return history_view (loop_history (l), &r->query, live, clock_wall_ms (),
                        &r->status);
 }
 

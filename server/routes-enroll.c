@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "auth-request.h"
 #include "routes-internal.h"
 #include "text.h"
@@ -285,7 +286,7 @@ prepare_enroll (struct loop *l, struct request *r)
   bool good;
 
   pthread_mutex_lock (&a->lock);
-  good = token_is_good (a, r->auth, loop_wall_ms (l), &token, &p);
+  good = token_is_good (a, r->auth, clock_wall_ms (), &token, &p);
   pthread_mutex_unlock (&a->lock);
   return !good || read_request (r);
 }
@@ -313,7 +314,7 @@ handle_enroll (struct loop *l, struct request *r)
   struct secret *token;
   struct refusal p;
 
-  if (!token_is_good (a, r->auth, loop_wall_ms (l), &token, &p) ||
+  if (!token_is_good (a, r->auth, clock_wall_ms (), &token, &p) ||
       !names_are_free (a, r->auth, &r->caller, &p)) {
     answer_refusal (l, r, &p);
     return;
@@ -364,7 +365,7 @@ auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
   char *pem;
 
   /* Nothing has come between. */
-  if (!token_is_good (a, r->auth, loop_wall_ms (l), &token, &p)) {
+  if (!token_is_good (a, r->auth, clock_wall_ms (), &token, &p)) {
     *status = p.status;
     return view_error (p.status, p.field, p.code, p.why);
   }

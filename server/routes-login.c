@@ -15,6 +15,7 @@
 
 #include <openssl/crypto.h>
 
+#include "common/clock.h"
 #include "auth-limit.h"
 #include "auth-request.h"
 #include "routes-internal.h"
@@ -83,15 +84,6 @@ parse_login (struct fields *f, struct request *r)
 
 /* ---- Passwords, on the HTTP thread. ---- */
 
-static uint64_t
-now_ms (void)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_BOOTTIME, &ts);
-  return (uint64_t) ts.tv_sec * 1000 + (uint64_t) ts.tv_nsec / 1000000;
-}
-
 static bool
 too_many (struct request *r, unsigned seconds)
 {
@@ -112,7 +104,7 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
 {
   struct auth *a = loop_auth (l);
   struct auth_request *q = r->auth;
-  unsigned wait_s = limit_take (r->caller.address, user, now_ms ());
+  unsigned wait_s = limit_take (r->caller.address, user, clock_boot_ms ());
   const struct user *u;
 
   if (wait_s > 0)
@@ -123,14 +115,14 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
     q->old = u->password;
   pthread_mutex_unlock (&a->lock);
   if (!password_begin (r->caller.role != ROLE_NOBODY ||
-                       limit_is_known (r->caller.address, user, now_ms ()))) {
-    limit_give_back (r->caller.address, user, now_ms ()); /* it was no try */
+                       limit_is_known (r->caller.address, user, clock_boot_ms ()))) {
+    limit_give_back (r->caller.address, user, clock_boot_ms ()); /* it was no try */
     return too_many (r, 2);
   }
   q->verified = password_is (given, u ? &q->old : NULL);
   password_end ();
   if (q->verified)
-    limit_known (r->caller.address, user, now_ms ());
+    limit_known (r->caller.address, user, clock_boot_ms ());
   return true;
 }
 
@@ -216,7 +208,7 @@ log_in (struct loop *l, struct request *r, const struct user *u, int status,
         struct store_txn *t)
 {
   struct auth *a = loop_auth (l);
-  uint64_t wall_ms = loop_wall_ms (l);
+  uint64_t wall_ms = clock_wall_ms ();
   struct secret *s, *oldest = NULL, *new = calloc (1, sizeof *new);
   char secret[AUTH_SECRET_BYTES];
   unsigned count = 0;
@@ -311,7 +303,7 @@ auth_new_user (struct loop *l, const struct auth_request *q)
   strcpy (u->name, q->name);
   u->role = q->role;
   u->password = q->new;
-  u->created = loop_wall_ms (l);
+  u->created = clock_wall_ms ();
   return u;
 }
 

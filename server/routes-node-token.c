@@ -11,6 +11,7 @@
 
 #include <openssl/crypto.h>
 
+#include "common/clock.h"
 #include "auth-request.h"
 #include "routes-internal.h"
 #include "text.h"
@@ -57,7 +58,7 @@ handle_node_token (struct loop *l, struct request *r)
   s->kind = SECRET_NODE_TOKEN;
   strcpy (s->name, r->auth->name);
   strcpy (s->by, r->caller.owner);
-  s->created = loop_wall_ms (l);
+  s->created = clock_wall_ms ();
   s->expires = s->created + r->auth->seconds * 1000;
   auth_secret_make (text, s->hash);
   auth_put_secret (a, t, s);
@@ -93,7 +94,7 @@ handle_node_tokens (struct loop *l, struct request *r)
   json_t *list = json_array ();
 
   TAILQ_FOREACH (s, &loop_auth (l)->secrets, link)
-    if (is_open (s, loop_wall_ms (l)))
+    if (is_open (s, clock_wall_ms ()))
       json_array_append_new (
         list, json_pack ("{so so so so so}", "id", text_session (id_of (s)),
                          "node", text_or_null (s->name), "created_at",
@@ -111,7 +112,7 @@ handle_node_token_delete (struct loop *l, struct request *r)
   struct secret *s;
 
   TAILQ_FOREACH (s, &a->secrets, link)
-    if (is_open (s, loop_wall_ms (l)) && id_of (s) == r->id)
+    if (is_open (s, clock_wall_ms ()) && id_of (s) == r->id)
       break;
   if (s == NULL) {
     loop_answer (l, r, 404,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "routes-internal.h"
 #include "views.h"
 
@@ -32,7 +33,7 @@ preflight_create (struct loop *l, struct request *r)
   loop_input (l, r, &in);
   cluster_preflight_create (c, &in, r->create, plan, &f);
   if (f.allowed) {
-    view = view_array (c, plan, loop_wall_ms (l));
+    view = view_array (c, plan, clock_wall_ms ());
     json_object_set_new (view, "waits_for", json_null ());
   }
   answer (l, r, &f, view);

@@ -7,6 +7,7 @@
 
 #include <openssl/crypto.h>
 
+#include "common/clock.h"
 #include "auth-request.h"
 #include "routes-internal.h"
 #include "text.h"
@@ -322,7 +323,7 @@ handle_token_add (struct loop *l, struct request *r)
   strcpy (s->name, q->name);
   strcpy (s->by, r->caller.owner);
   s->role = q->role;
-  s->created = loop_wall_ms (l);
+  s->created = clock_wall_ms ();
   s->expires = q->seconds ? s->created + q->seconds * 1000 : 0;
   auth_secret_make (text, s->hash);
   auth_put_secret (a, t, s);

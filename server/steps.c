@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "etag.h"
 #include "idempotency.h"
 #include "journal.h"
@@ -194,7 +195,7 @@ add_changed (struct loop *l, struct pending *p, struct store_txn *t,
     return;
   case CLUSTER_ARRAY:
     add_event (l, p, t, "array",
-               o->array ? view_array (c, o->array, loop_wall_ms (l))
+               o->array ? view_array (c, o->array, clock_wall_ms ())
                         : json_pack ("{ss so sb}", "name", o->name, "uuid",
                                      text_uuid (o->uuid), "deleted", 1));
     return;
@@ -221,7 +222,7 @@ add_log (struct loop *l, struct pending *p, struct store_txn *t,
   if (line.text == NULL)
     abort ();
   APPEND (p, lines, line);
-  said = json_pack ("{so ss so so}", "at", text_time (loop_wall_ms (l)),
+  said = json_pack ("{so ss so so}", "at", text_time (clock_wall_ms ()),
                     "severity", severities[o->severity], "subject",
                     text_string (o->subject), "text", text_string (o->text));
   add_event (l, p, t, "log", json_incref (said));
@@ -243,7 +244,7 @@ reply_body (struct loop *l, const struct cluster_output *o,
     return r->disk_heartbeat ? reply_disk (c, o->disk, r->no_news)
                              : view_disk (c, o->disk);
   case CLUSTER_REPLY_ARRAY:
-    return view_array (c, o->array, loop_wall_ms (l));
+    return view_array (c, o->array, clock_wall_ms ());
   case CLUSTER_REPLY_GRANT:
     return reply_grant (c, o->array, o->session);
   case CLUSTER_REPLY_SESSION:
@@ -278,7 +279,7 @@ deny_if_revoked (struct loop *l, struct answer *answer)
   const struct caller *caller = &answer->request->caller;
 
   if (caller->via != VIA_CERTIFICATE ||
-      auth_still (l->auth, caller, loop_wall_ms (l)))
+      auth_still (l->auth, caller, clock_wall_ms ()))
     return;
   json_decref (answer->body);
   free (answer->request->text);
@@ -343,9 +344,9 @@ static void
 add_answer (struct loop *l, struct pending *p, struct store_txn *t,
             const struct answer *answer)
 {
-  auth_audit (l->auth, t, answer->request, answer->status, loop_wall_ms (l));
+  auth_audit (l->auth, t, answer->request, answer->status, clock_wall_ms ());
   etag_add (l, answer->request, answer->status);
-  idempotency_answer (l->idempotency, answer->request, loop_wall_ms (l),
+  idempotency_answer (l->idempotency, answer->request, clock_wall_ms (),
                       answer->status, answer->body, t);
   APPEND (p, answers, *answer);
 }

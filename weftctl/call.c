@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "common/admin.h"
+#include "common/clock.h"
 #include "ctl.h"
 #include "output.h"
 
@@ -94,7 +95,7 @@ call (struct ctl *ctl, const char *method, const char *path, const json_t *body,
     if (status != -1 || tries || !admin_interrupted (ctl->admin) ||
         (*key == '\0' && strcmp (method, "GET") != 0))
       return status;
-    ctl_sleep_ms (RETRY_MS);
+    clock_sleep_ms (RETRY_MS);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "ctl.h"
 #include "layout/layout.h"
 #include "output.h"
@@ -489,7 +490,7 @@ static int
 wait_free (struct ctl *ctl, const char *name, const char *uuid,
            unsigned *silent)
 {
-  uint64_t end = ctl_now_ms () + ctl->timeout_ms;
+  uint64_t end = clock_ms () + ctl->timeout_ms;
   unsigned left;
 
   for (;;) {
@@ -497,13 +498,13 @@ wait_free (struct ctl *ctl, const char *name, const char *uuid,
 
     if (r != EXIT_OK || left == 0)
       return r;
-    if (ctl_now_ms () >= end) {
+    if (clock_ms () >= end) {
       ctl_error ("array %s: removed, but %u of its disks have not let go of "
                  "it after %u s; they can be used again once they have", name,
                  left, ctl->timeout_ms / 1000);
       return EXIT_FAILED;
     }
-    ctl_sleep_ms (POLL_MS);
+    clock_sleep_ms (POLL_MS);
   }
 }
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "ctl.h"
 #include "device.h"
 #include "output.h"
@@ -169,7 +170,7 @@ static int
 start_server_patiently (struct ctl *ctl, struct record *r,
                         const struct attach *a, bool predecessor)
 {
-  uint64_t end = ctl_now_ms () + ctl->timeout_ms;
+  uint64_t end = clock_ms () + ctl->timeout_ms;
   char said[600] = "";
 
   for (;;) {
@@ -179,9 +180,9 @@ start_server_patiently (struct ctl *ctl, struct record *r,
       return status;
     if (said[0] == '\0') /* told already */
       return status;
-    if (!predecessor || r->server.pid || ctl_now_ms () >= end)
+    if (!predecessor || r->server.pid || clock_ms () >= end)
       break;
-    ctl_sleep_ms (RETRY_MS);
+    clock_sleep_ms (RETRY_MS);
   }
   ctl_error ("array %s: its array process %s: %s", r->name,
              r->server.pid ? "is not ready in time" : "did not start", said);

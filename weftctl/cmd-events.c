@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/admin.h"
+#include "common/clock.h"
 #include "ctl.h"
 #include "output.h"
 
@@ -234,7 +235,7 @@ follow (struct follow *f)
     if (status == -1 && !said)
       ctl_error ("%s; waiting for it", admin_error (f->ctl->admin));
     said = status == -1;
-    ctl_sleep_ms (RETRY_MS);
+    clock_sleep_ms (RETRY_MS);
   }
 }
 

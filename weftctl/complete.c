@@ -196,7 +196,7 @@ offer_commands (const struct complete *c)
 {
   const char *last = "";
 
-  for (const struct command *k = commands; k->noun; k++) {
+  for (const struct command *k = c->ctl->commands; k->noun; k++) {
     if (k->help == NULL)
       continue;
     if (c->noun == NULL && strcmp (last, k->noun) != 0)
@@ -248,7 +248,7 @@ take_word (struct complete *c, const char *word)
       c->first = word;
   }
   else {
-    for (const struct command *k = commands; k->noun; k++)
+    for (const struct command *k = c->ctl->commands; k->noun; k++)
       if (c->noun == NULL ? strcmp (k->noun, word) == 0 && k->verb == NULL
                           : strcmp (k->noun, c->noun) == 0 &&
                                 strcmp (k->verb, word) == 0)

@@ -3,9 +3,11 @@
  *   weftctl.c    main
  *   commands.c   the list of commands and their options
  *   options.c    the command line, and the help that is made of the same list
+ *   args.c       what was given: numbers, times, sizes, names
  *   complete.c   and what the shell may complete it with
  *   config.c     where weftd is, and who we are: file, environment, tokens
  *   call.c       calls to weftd; what asks before it changes something
+ *   say.c        what went wrong
  *   output.c     tables, sizes, times, questions
  *   progress.c   how far something is, on a terminal or in a pipe
  *   wait.c       asking again and again until something is so
@@ -40,10 +42,12 @@ enum exit_status {
 };
 
 struct admin;
+struct command;
 
 /* What holds for every command. */
 struct ctl {
   const char *admin_url, *tls_dir, *token_file, *node; /* NULL: not given */
+  const struct command *commands; /* all that there are */
   struct admin *admin; /* made by the first ctl_call */
   bool json, yes, dry_run;
   bool timeout_given;
@@ -90,6 +94,11 @@ extern const struct command commands[]; /* ended by a NULL noun */
 int options_parse (int argc, char **argv, struct ctl *ctl,
                    const struct command **command, struct args *args);
 
+/* The options that every command has. */
+extern const struct option general_options[];
+
+/* args.c */
+
 /* The last value of an option (NULL: not given), whether a switch was given,
  * and the plain argument number i (NULL: there are fewer).
  */
@@ -113,9 +122,6 @@ int size_parse (const char *text, uint64_t *bytes);
 
 /* Checked before a name becomes part of a URL or a path. */
 int ctl_check_name (const char *what, const char *name);
-
-/* The options that every command has. */
-extern const struct option general_options[];
 
 /* config.c */
 
@@ -197,7 +203,7 @@ int ctl_confirm (struct ctl *ctl, const char *name);
 /* The same where nothing is to be found out: a caller is to be shut out. */
 int ctl_confirm_shut_out (struct ctl *ctl, const char *what, const char *name);
 
-/* weftctl.c */
+/* say.c */
 
 /* Say "weftctl: ..." on standard error, in one line. */
 void ctl_error (const char *format, ...)
@@ -207,10 +213,6 @@ void ctl_error (const char *format, ...)
  * dot, turned into a name.
  */
 void ctl_node_name (char name[NAME_BYTES_MAX + 1]);
-
-/* Milliseconds of a clock that only goes forward, and a pause. */
-uint64_t ctl_now_ms (void);
-void ctl_sleep_ms (unsigned ms);
 
 /* The disk that `text` means out of weftd's list: its UUID or the beginning
  * of it, NODE:PATH, or a PATH that only one node has.

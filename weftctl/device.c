@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "device.h"
 #include "uri.h"
 
@@ -111,16 +112,16 @@ read_error (const char *device)
 int
 device_dead (const char *device)
 {
-  uint64_t end = ctl_now_ms () + URI_ANSWER_MS;
+  uint64_t end = clock_ms () + URI_ANSWER_MS;
   pid_t pid = fork (), ended = 0;
   int status;
 
   if (pid == 0)
     _exit (read_error (device));
-  while (pid > 0 && ended == 0 && ctl_now_ms () < end) {
+  while (pid > 0 && ended == 0 && clock_ms () < end) {
     ended = waitpid (pid, &status, WNOHANG);
     if (ended == 0)
-      ctl_sleep_ms (POLL_MS);
+      clock_sleep_ms (POLL_MS);
   }
   if (pid > 0 && ended == 0)
     kill (pid, SIGKILL);
@@ -219,7 +220,7 @@ check_tls (const struct ctl *ctl, const struct record *r,
 static bool
 nbd_settled (struct record *r)
 {
-  uint64_t end = ctl_now_ms () + SETTLE_MS;
+  uint64_t end = clock_ms () + SETTLE_MS;
   char size[32], pid[32];
 
   do {
@@ -229,8 +230,8 @@ nbd_settled (struct record *r)
       r->nbd_pid = strtoull (pid, NULL, 10);
       return true;
     }
-    ctl_sleep_ms (POLL_MS);
-  } while (ctl_now_ms () < end);
+    clock_sleep_ms (POLL_MS);
+  } while (clock_ms () < end);
   return false;
 }
 
@@ -497,12 +498,12 @@ device_flush (const struct record *r)
 static bool
 wait_absent (const struct record *r)
 {
-  uint64_t end = ctl_now_ms () + SETTLE_MS;
+  uint64_t end = clock_ms () + SETTLE_MS;
 
   while (device_present (r)) {
-    if (ctl_now_ms () >= end)
+    if (clock_ms () >= end)
       return false;
-    ctl_sleep_ms (POLL_MS);
+    clock_sleep_ms (POLL_MS);
   }
   return true;
 }

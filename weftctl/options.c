@@ -7,14 +7,11 @@
 
 #include <config.h>
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bounds.h"
 #include "ctl.h"
-#include "base/name.h"
 #include "output.h"
 
 #define TIMEOUT_S_DEFAULT 30
@@ -64,10 +61,10 @@ help_command (const struct command *c, bool options)
 
 /* All commands, those of a noun, or one. */
 static void
-help (const char *noun, const char *verb)
+help (const struct command *all, const char *noun, const char *verb)
 {
   printf ("usage:\n");
-  for (const struct command *c = commands; c->noun; c++)
+  for (const struct command *c = all; c->noun; c++)
     if (c->help && (noun == NULL || strcmp (noun, c->noun) == 0) &&
         (verb == NULL || (c->verb && strcmp (verb, c->verb) == 0)))
       help_command (c, noun != NULL);
@@ -91,18 +88,19 @@ struct parse {
 };
 
 static bool
-noun_exists (const char *noun)
+noun_exists (const struct command *all, const char *noun)
 {
-  for (const struct command *c = commands; c->noun; c++)
+  for (const struct command *c = all; c->noun; c++)
     if (strcmp (c->noun, noun) == 0)
       return true;
   return false;
 }
 
 static const struct command *
-find_command (const char *noun, const char *verb)
+find_command (const struct command *all, const char *noun,
+              const char *verb)
 {
-  for (const struct command *c = commands; c->noun; c++)
+  for (const struct command *c = all; c->noun; c++)
     if (strcmp (c->noun, noun) == 0 &&
         (verb ? c->verb && strcmp (c->verb, verb) == 0 : c->verb == NULL))
       return c;
@@ -111,13 +109,14 @@ find_command (const char *noun, const char *verb)
 
 /* "ls, show, rm" */
 static void
-verbs_of (const char *noun, char *text, size_t size)
+verbs_of (const struct command *all, const char *noun, char *text,
+          size_t size)
 {
   size_t used = 0;
 
   text[0] = '\0';
-  for (const struct command *c = commands; c->noun && c->help; c++)
-    if (noun == NULL ? c == commands || strcmp (c->noun, c[-1].noun) != 0
+  for (const struct command *c = all; c->noun && c->help; c++)
+    if (noun == NULL ? c == all || strcmp (c->noun, c[-1].noun) != 0
                      : strcmp (c->noun, noun) == 0) {
       int n = snprintf (text + used, size - used, "%s%s", used ? ", " : "",
                         noun ? c->verb : c->noun);
@@ -135,19 +134,19 @@ parse_word (struct parse *p, const char *word)
   char known[300];
 
   if (p->noun == NULL) {
-    if (!noun_exists (word)) {
-      verbs_of (NULL, known, sizeof known);
+    if (!noun_exists (p->ctl->commands, word)) {
+      verbs_of (p->ctl->commands, NULL, known, sizeof known);
       ctl_error ("%s: no such noun; there are: %s", word, known);
       return EXIT_USAGE;
     }
     p->noun = word;
-    p->command = find_command (word, NULL);
+    p->command = find_command (p->ctl->commands, word, NULL);
     return EXIT_OK;
   }
   if (p->command == NULL) {
-    p->command = find_command (p->noun, word);
+    p->command = find_command (p->ctl->commands, p->noun, word);
     if (p->command == NULL) {
-      verbs_of (p->noun, known, sizeof known);
+      verbs_of (p->ctl->commands, p->noun, known, sizeof known);
       ctl_error ("%s %s: no such verb; there are: %s", p->noun, word, known);
       return EXIT_USAGE;
     }
@@ -247,7 +246,7 @@ parse_check (struct parse *p)
   char known[300];
 
   if (c == NULL) {
-    verbs_of (p->noun, known, sizeof known);
+    verbs_of (p->ctl->commands, p->noun, known, sizeof known);
     if (p->noun)
       ctl_error ("%s: what with it? There are: %s", p->noun, known);
     else
@@ -303,7 +302,7 @@ options_parse (int argc, char **argv, struct ctl *ctl,
     return EXIT_OK;
   }
   if (r == EXIT_OK && p.want_help) {
-    help (p.noun, p.command ? p.command->verb : NULL);
+    help (ctl->commands, p.noun, p.command ? p.command->verb : NULL);
     return EXIT_OK;
   }
   if (r == EXIT_OK)
@@ -311,170 +310,4 @@ options_parse (int argc, char **argv, struct ctl *ctl,
   if (r == EXIT_OK)
     *command = p.command;
   return r;
-}
-
-/* --- Asking for what was given ------------------------------------------- */
-
-const char *
-args_value (const struct args *args, const char *name)
-{
-  const char *value = NULL;
-
-  for (size_t i = 0; i < args->count; i++)
-    if (args->arg[i].name && strcmp (args->arg[i].name, name) == 0)
-      value = args->arg[i].value;
-  return value;
-}
-
-bool
-args_switch (const struct args *args, const char *name)
-{
-  for (size_t i = 0; i < args->count; i++)
-    if (args->arg[i].name && strcmp (args->arg[i].name, name) == 0)
-      return true;
-  return false;
-}
-
-const char *
-args_plain (const struct args *args, unsigned n)
-{
-  for (size_t i = 0; i < args->count; i++)
-    if (args->arg[i].name == NULL && n-- == 0)
-      return args->arg[i].value;
-  return NULL;
-}
-
-int
-args_number (const struct args *args, const char *name, uint64_t min,
-             uint64_t max, uint64_t *n)
-{
-  const char *value = args_value (args, name);
-  uint64_t v = 0;
-  const char *p = value;
-
-  if (value == NULL)
-    return EXIT_OK;
-  for (; *p >= '0' && *p <= '9' && v <= max; p++)
-    v = 10 * v + (uint64_t) (*p - '0');
-  if (p == value || *p || v < min || v > max) {
-    ctl_error ("--%s %s: must be a number from %llu to %llu", name, value,
-               (unsigned long long) min, (unsigned long long) max);
-    return EXIT_USAGE;
-  }
-  *n = v;
-  return EXIT_OK;
-}
-
-int
-args_time (const struct args *args, const char *name, uint64_t min,
-           uint64_t max, uint64_t *seconds)
-{
-  static const struct {
-    char letter;
-    uint64_t seconds;
-  } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
-  const char *value = args_value (args, name), *p = value;
-  uint64_t v = 0, unit = 1;
-
-  if (value == NULL)
-    return EXIT_OK;
-  for (; *p >= '0' && *p <= '9' && v <= max; p++)
-    v = 10 * v + (uint64_t) (*p - '0');
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-    if (p > value && *p == units[i].letter && p[1] == '\0') {
-      unit = units[i].seconds;
-      p++;
-    }
-  if (p == value || *p || v > max / unit || v * unit < min) {
-    ctl_error ("--%s %s: must be a time from %llu to %llu seconds, such as "
-               "900, 15m, 6h or 30d", name, value, (unsigned long long) min,
-               (unsigned long long) max);
-    return EXIT_USAGE;
-  }
-  *seconds = v * unit;
-  return EXIT_OK;
-}
-
-char *
-url_escape (const char *text)
-{
-  char *escaped = malloc (3 * strlen (text) + 1), *p = escaped;
-
-  for (const unsigned char *t = (const unsigned char *) text; p && *t; t++)
-    p += sprintf (p, isalnum (*t) || strchr ("-._~", *t) ? "%c" : "%%%02X", *t);
-  if (p)
-    *p = '\0';
-  return escaped;
-}
-
-/* --- Sizes and names ----------------------------------------------------- */
-
-/* The shift of a unit letter, or -1; *p goes behind it. */
-static int
-size_unit (const char **p)
-{
-  static const char units[] = "KMGTPE";
-  const char *u;
-  int shift;
-
-  if (**p == '\0')
-    return 0;
-  u = strchr (units, **p >= 'a' && **p <= 'z' ? **p - 32 : **p);
-  if (u == NULL)
-    return -1;
-  shift = 10 * (int) (u - units + 1);
-  ++*p;
-  if ((*p)[0] == 'i' && (*p)[1] == 'B')
-    *p += 2;
-  return shift;
-}
-
-int
-size_parse (const char *text, uint64_t *bytes)
-{
-  uint64_t whole = 0, part = 0, scale = 1, r;
-  const char *p = text;
-  int shift;
-
-  if (*p < '0' || *p > '9')
-    return -1;
-  for (; *p >= '0' && *p <= '9'; p++)
-    if (__builtin_mul_overflow (whole, (uint64_t) 10, &whole) ||
-        __builtin_add_overflow (whole, (uint64_t) (*p - '0'), &whole))
-      return -1;
-  if (*p == '.') {
-    if (*++p < '0' || *p > '9')
-      return -1;
-    /* Four digits are enough for what is whole bytes; more can't overflow
-     * either as long as they are bounded.
-     */
-    for (; *p >= '0' && *p <= '9'; p++) {
-      if (scale >= 10000000)
-        return -1;
-      part = 10 * part + (uint64_t) (*p - '0');
-      scale *= 10;
-    }
-  }
-  shift = size_unit (&p);
-  if (shift == -1 || *p != '\0' || (shift && whole >> (64 - shift)))
-    return -1;
-  r = whole << shift;
-  if (part) {
-    unsigned __int128 x = (unsigned __int128) part << shift;
-
-    if (x % scale || __builtin_add_overflow (r, (uint64_t) (x / scale), &r))
-      return -1;
-  }
-  *bytes = r;
-  return 0;
-}
-
-int
-ctl_check_name (const char *what, const char *name)
-{
-  if (name_valid (name))
-    return EXIT_OK;
-  ctl_error ("%s: not the name of %s; a name has 1 to %d characters out of "
-             "a-z, 0-9 and -, the first no -", name, what, NAME_BYTES_MAX);
-  return EXIT_USAGE;
 }

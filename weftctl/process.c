@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "ctl.h"
 #include "process.h"
 
@@ -67,12 +68,12 @@ process_alive (const struct process *p)
 bool
 process_wait_end (const struct process *p, unsigned timeout_ms)
 {
-  uint64_t end = ctl_now_ms () + timeout_ms;
+  uint64_t end = clock_ms () + timeout_ms;
 
   while (process_alive (p)) {
-    if (ctl_now_ms () >= end)
+    if (clock_ms () >= end)
       return false;
-    ctl_sleep_ms (POLL_MS);
+    clock_sleep_ms (POLL_MS);
   }
   return true;
 }
@@ -211,7 +212,7 @@ serve (const char *const argv[], int log, int tell, pid_t parent)
    * later than this.
    */
   while (getppid () == parent)
-    ctl_sleep_ms (1);
+    clock_sleep_ms (1);
   if (write (tell, &pid, sizeof pid) == sizeof pid)
     become (argv, log);
   e = errno;
@@ -267,14 +268,14 @@ int
 process_wait_ready (const struct process *p, const char *pid_file,
                   unsigned timeout_ms)
 {
-  uint64_t end = ctl_now_ms () + timeout_ms;
+  uint64_t end = clock_ms () + timeout_ms;
 
   while (access (pid_file, F_OK) == -1) {
     if (!process_alive (p))
       return -1;
-    if (ctl_now_ms () >= end)
+    if (clock_ms () >= end)
       return -2;
-    ctl_sleep_ms (POLL_MS);
+    clock_sleep_ms (POLL_MS);
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "ctl.h"
 #include "output.h"
 #include "progress.h"
@@ -65,10 +66,10 @@ progress_show (struct progress *p, const char *subject, int permille,
     show_on_terminal (p, permille, clean);
     return;
   }
-  if (ctl_now_ms () < p->next_line_ms &&
+  if (clock_ms () < p->next_line_ms &&
       strncmp (about, p->about, sizeof p->about - 1) == 0)
     return;
-  p->next_line_ms = ctl_now_ms () + LINE_MS;
+  p->next_line_ms = clock_ms () + LINE_MS;
   snprintf (p->about, sizeof p->about, "%s", about);
   printf ("%s: %s\n", subject, clean);
   fflush (stdout);

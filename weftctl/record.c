@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "output.h"
 #include "record.h"
 
@@ -165,7 +166,7 @@ make_dirs (const struct record *r, const char *run)
 static int
 lock_dir (struct ctl *ctl, struct record *r, bool *missing)
 {
-  uint64_t end = ctl_now_ms () + ctl->timeout_ms;
+  uint64_t end = clock_ms () + ctl->timeout_ms;
   struct stat mine, named;
 
   for (;;) {
@@ -184,12 +185,12 @@ lock_dir (struct ctl *ctl, struct record *r, bool *missing)
       return EXIT_OK;
     close (r->lock);
     r->lock = -1;
-    if (ctl_now_ms () >= end) {
+    if (clock_ms () >= end) {
       ctl_error ("array %s: another weftctl is attaching or detaching it; try "
                  "again when it is done", r->name);
       return EXIT_FAILED;
     }
-    ctl_sleep_ms (POLL_MS);
+    clock_sleep_ms (POLL_MS);
   }
 }
 

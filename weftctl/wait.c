@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/admin.h"
+#include "common/clock.h"
 #include "ctl.h"
 #include "output.h"
 #include "progress.h"
@@ -22,7 +23,7 @@
 static unsigned
 pause_ms (const struct wait *w)
 {
-  uint64_t now = ctl_now_ms ();
+  uint64_t now = clock_ms ();
 
   if (w->end_ms == 0 || w->end_ms > now + POLL_MS)
     return POLL_MS;
@@ -41,7 +42,7 @@ timed_out (struct ctl *ctl, const struct wait *w)
 static int
 silent (struct ctl *ctl, struct wait *w)
 {
-  uint64_t now = ctl_now_ms ();
+  uint64_t now = clock_ms ();
 
   if (w->silent_since_ms == 0)
     w->silent_since_ms = now;
@@ -81,7 +82,7 @@ ctl_wait (struct ctl *ctl, struct wait *w, const char *path, json_t **reply)
       break;
     }
     json_decref (*reply);
-    ctl_sleep_ms (ms);
+    clock_sleep_ms (ms);
   }
   progress_end (&w->progress);
   if (r != EXIT_OK) {
@@ -96,5 +97,5 @@ ctl_wait_init (struct ctl *ctl, struct wait *w, bool limited)
 {
   memset (w, 0, sizeof *w);
   if (limited || ctl->timeout_given)
-    w->end_ms = ctl_now_ms () + ctl->timeout_ms;
+    w->end_ms = clock_ms () + ctl->timeout_ms;
 }
