@@ -130,17 +130,14 @@ static json_t *
 subject_of (const struct request *r)
 {
   const char *pattern = r->route->pattern;
-  const char *told = auth_request_subject (r->auth);
   char text[NAME_BYTES_MAX + 64];
 
   if (strstr (pattern, "{member}")) {
     snprintf (text, sizeof text, "%s/%u", r->name, r->member);
     return json_string (text);
   }
-  if (is_attach (r) && r->attach.takeover) {
-    snprintf (text, sizeof text, "%s, takeover", r->name);
-    return json_string (text);
-  }
+  if (r->subject[0])
+    return json_string (r->subject);
   if (strstr (pattern, "{name}"))
     return json_string (r->name);
   if (strstr (pattern, "{uuid}") && r->name[0]) {
@@ -152,9 +149,7 @@ subject_of (const struct request *r)
     return text_uuid (r->uuid);
   if (strstr (pattern, "{id}"))
     return text_session (r->id);
-  if (r->create)
-    return json_string (r->create->name);
-  return told ? text_or_null (told) : json_null ();
+  return json_null ();
 }
 
 void

@@ -24,8 +24,10 @@ struct auth_request {
   struct auth_password old, new;
 };
 
-/* Made when it is first asked for; freed with the request. */
-struct auth_request *auth_request_of (struct request *r);
+/* Of a route: its input is a struct auth_request. */
+#define AUTH_INPUT                                                             \
+  .input = sizeof (struct auth_request), .forget = auth_request_forget
+void auth_request_forget (void *input);
 
 /* ---- routes-login.c ---- */
 

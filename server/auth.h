@@ -115,11 +115,6 @@ bool auth_node_certificate (struct auth *a, const char *node,
  */
 void auth_setup_begin (struct auth *a, char secret[AUTH_SECRET_BYTES],
                        const char *file);
-/* The engine has taken the node; the rest of its enrollment goes along with
- * that.  Returns the answer.
- */
-json_t *auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
-                     int *status);
 /* Take the node's certificates back; the records go along with t. */
 void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
 /* Does it belong in the audit trail that r was refused, before it was read?  Said
@@ -131,10 +126,6 @@ void auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
                  int status, uint64_t wall_ms);
 /* Newest first, below the cursor (0: the newest), at most `limit`. */
 json_t *auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit);
-/* May the caller, if it is a node, say this?  Of itself alone.  (Of disks the
- * engine decides.)
- */
-bool auth_speaks_for_itself (const struct cluster *c, const struct request *r);
 /* Now and then: what has expired, and when logins were last used. */
 void auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms);
 
@@ -147,12 +138,5 @@ void auth_caller_words (const struct caller *c, char text[AUTH_CALLER_BYTES]);
 const char *auth_via_word (enum auth_via via);
 const char *auth_role_word (enum auth_role role); /* NULL: nobody */
 int auth_role_parse (const char *word); /* of a user or token; -1: no role */
-
-/* ---- What requests about all this bring (auth-request.h). ---- */
-
-struct auth_request;
-void auth_request_free (struct auth_request *r);
-/* What it is about, or NULL. */
-const char *auth_request_subject (const struct auth_request *r);
 
 #endif /* WEFT_AUTH_H */

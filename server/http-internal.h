@@ -27,11 +27,13 @@ struct http {
   char failure[512]; /* what civetweb said while it was started */
 };
 
-/* ---- http.c ---- */
+/* ---- http-reply.c ---- */
 
 /* `extra`: more header lines, each ending in \r\n.  Returns the status. */
 int http_send (struct mg_connection *conn, int status, const char *type,
                const char *extra, const char *body, size_t length);
+int http_send_json (struct mg_connection *conn, int status, const char *extra,
+                    const json_t *body);
 int http_refuse (struct mg_connection *conn, int status, const char *field,
                  const char *code, const char *extra, const char *fmt, ...)
   __attribute__ ((format (printf, 6, 7)));

@@ -1,4 +1,4 @@
-/* loop-internal.h: what loop.c and steps.c share, all on the loop's thread. */
+/* loop-internal.h: what the files of the loop share, all on the loop's thread. */
 
 #ifndef WEFT_LOOP_INTERNAL_H
 #define WEFT_LOOP_INTERNAL_H
@@ -36,9 +36,13 @@ struct loop {
   bool stopping;
 };
 
-/* loop.c: the answer goes to its thread. */
+/* loop-request.c */
+/* The answer goes to its thread. */
 void loop_deliver (struct loop *l, struct request *r, int status,
                    json_t *body);
+json_t *loop_stopping_body (void);
+/* On the loop's thread, or when it has ended. */
+void loop_free_spent (struct loop *l);
 
 /* steps.c */
 /* Take a step into the queue, and to the store. */

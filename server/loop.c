@@ -30,170 +30,12 @@
 #include "log.h"
 #include "loop-internal.h"
 #include "notify.h"
-#include "page.h"
 #include "records.h"
 #include "routes.h"
 #include "views.h"
 
 #define LOAD_TICKS (1000 / CLUSTER_TICK_MS)
 #define AUTH_TICKS (60 * LOAD_TICKS)
-
-/* ---- Requests. ---- */
-
-void
-request_init (struct request *r, const struct route *route)
-{
-  memset (r, 0, sizeof *r);
-  r->route = route;
-  sem_init (&r->answered, 0, 0);
-}
-
-/* What the loop has made for an answer that was sent.  It is freed on the loop's
- * thread: the HTTP threads are many, and malloc keeps for each of them some of
- * what it frees.
- */
-struct spent {
-  STAILQ_ENTRY (spent) link;
-  struct loop *loop;
-  json_t *body;
-  char *text;
-};
-
-static void
-give_back (struct request *r)
-{
-  struct spent *s = r->spent;
-  struct loop *l = s->loop;
-
-  pthread_mutex_lock (&l->lock);
-  STAILQ_INSERT_TAIL (&l->spent, s, link);
-  pthread_mutex_unlock (&l->lock);
-  r->spent = NULL;
-  r->body = NULL;
-  r->text = NULL;
-}
-
-/* On the loop's thread, or when it has ended. */
-static void
-free_spent (struct loop *l)
-{
-  STAILQ_HEAD (, spent) spent = STAILQ_HEAD_INITIALIZER (spent);
-  struct spent *s;
-
-  pthread_mutex_lock (&l->lock);
-  STAILQ_CONCAT (&spent, &l->spent);
-  pthread_mutex_unlock (&l->lock);
-  while ((s = STAILQ_FIRST (&spent)) != NULL) {
-    STAILQ_REMOVE_HEAD (&spent, link);
-    json_decref (s->body);
-    free (s->text);
-    free (s);
-  }
-}
-
-void
-request_destroy (struct request *r)
-{
-  sem_destroy (&r->answered);
-  auth_request_free (r->auth);
-  free (r->disk_heartbeat);
-  free (r->create);
-  free (r->session_heartbeat);
-  if (r->spent)
-    give_back (r);
-  free (r->text);
-  json_decref (r->body);
-}
-
-void
-loop_deliver (struct loop *l, struct request *r, int status, json_t *body)
-{
-  struct spent *s = malloc (sizeof *s);
-
-  if (s == NULL)
-    abort ();
-  *s = (struct spent){ .loop = l, .body = body, .text = r->text };
-  r->spent = s;
-  r->status = status;
-  r->body = body;
-  sem_post (&r->answered); /* it may be gone from here on */
-}
-
-static json_t *
-stopping_body (void)
-{
-  return view_error (503, NULL, "stopping",
-                     "weftd is being stopped: try again when it is back");
-}
-
-void
-loop_ask (struct loop *l, struct request *r)
-{
-  json_t *body;
-
-  pthread_mutex_lock (&l->lock);
-  if (l->stopping) {
-    pthread_mutex_unlock (&l->lock);
-    r->status = 503;
-    r->body = stopping_body ();
-    return;
-  }
-  TAILQ_INSERT_TAIL (&l->asked, r, link);
-  if (!r->patient) /* most heartbeats are: one wake-up takes them all */
-    uv_async_send (&l->wake);
-  pthread_mutex_unlock (&l->lock);
-
-  while (sem_wait (&r->answered) == -1)
-    ; /* interrupted by a signal */
-  if (r->status == 200 && r->route->finish) {
-    body = r->route->finish (l, r);
-    give_back (r);
-    r->body = body;
-  }
-}
-
-struct cluster *
-loop_cluster (struct loop *l)
-{
-  return l->cluster;
-}
-
-struct auth *
-loop_auth (struct loop *l)
-{
-  return l->auth;
-}
-
-struct history *
-loop_history (struct loop *l)
-{
-  return l->history;
-}
-
-struct journal *
-loop_journal (struct loop *l)
-{
-  return l->journal;
-}
-
-uint64_t
-loop_last_event (const struct loop *l)
-{
-  return l->last_event;
-}
-
-void
-loop_input (struct loop *l, struct request *r, struct cluster_input *in)
-{
-  /* Also counts the time for which the machine was suspended. */
-  in->op = (uint64_t) (uintptr_t) r;
-  in->now_ms = clock_boot_ms ();
-  in->wall_ms = clock_wall_ms ();
-  if (RAND_bytes (in->random, sizeof in->random) != 1) {
-    log_line (CLUSTER_ERROR, "no random numbers from OpenSSL: stopped");
-    abort ();
-  }
-}
 
 /* After every call of the engine. */
 static void
@@ -206,21 +48,6 @@ pump (struct loop *l)
     cluster_step_free (step);
   }
   steps_release (l);
-}
-
-void
-loop_answer (struct loop *l, struct request *r, int status, json_t *body)
-{
-  if (r->route->list && status == 200)
-    page_cut (r->route, &r->query, body);
-  steps_answer (l, r, status, body, NULL);
-}
-
-void
-loop_answer_stored (struct loop *l, struct request *r, int status,
-                    json_t *body, struct store_txn *t)
-{
-  steps_answer (l, r, status, body, t);
 }
 
 /* ---- The loop. ---- */
@@ -243,6 +70,32 @@ take_durable (struct loop *l)
   }
 }
 
+/* The node that a request speaks for; NULL: none that is known. */
+static const char *
+spoken_for (const struct cluster *c, const struct request *r)
+{
+  const struct cluster_session *s;
+
+  if (r->node[0])
+    return r->node;
+  if (strstr (r->route->pattern, "/nodes/{name}"))
+    return r->name;
+  s = cluster_session_find (c, r->id);
+  return s ? s->rec.node : NULL;
+}
+
+/* A node may speak for itself alone.  (Of disks the engine decides.) */
+static bool
+speaks_for_itself (const struct loop *l, const struct request *r)
+{
+  const char *node;
+
+  if (r->caller.role != ROLE_NODE || r->route->who != WHO_NODE)
+    return true;
+  node = spoken_for (l->cluster, r);
+  return node == NULL || strcmp (node, r->caller.name) == 0;
+}
+
 static void
 handle (struct loop *l, struct request *r)
 {
@@ -257,7 +110,7 @@ handle (struct loop *l, struct request *r)
     loop_answer (l, r, 401, view_error (401, NULL, "login-required",
                                         "the login, token or certificate has "
                                         "just been taken back"));
-  else if (!auth_speaks_for_itself (l->cluster, r))
+  else if (!speaks_for_itself (l, r))
     loop_answer (l, r, 403, view_error (403, NULL, "forbidden",
                                         "a node may speak for itself alone"));
   else if (idempotency_begin (l->idempotency, r, clock_wall_ms (), &status,
@@ -279,7 +132,7 @@ take_asked (struct loop *l)
 {
   struct request *r;
 
-  free_spent (l);
+  loop_free_spent (l);
   for (;;) {
     pthread_mutex_lock (&l->lock);
     r = TAILQ_FIRST (&l->asked);
@@ -394,7 +247,7 @@ loop_end (struct loop *l)
   steps_drop (l);
   while ((r = TAILQ_FIRST (&l->held)) != NULL) {
     TAILQ_REMOVE (&l->held, r, link);
-    loop_deliver (l, r, 503, stopping_body ());
+    loop_deliver (l, r, 503, loop_stopping_body ());
   }
 }
 
@@ -506,7 +359,7 @@ loop_free (struct loop *l)
   uv_close ((uv_handle_t *) &l->sigint, NULL);
   uv_run (&l->uv, UV_RUN_DEFAULT);
   uv_loop_close (&l->uv);
-  free_spent (l);
+  loop_free_spent (l);
   steps_forget_nodes (l);
   history_free (l->history);
   journal_free (l->journal);

@@ -34,7 +34,6 @@ struct request {
   const struct route *route;
   struct caller caller;
   struct query query;
-  struct auth_request *auth; /* freed with the request */
   struct auth_refusal refused; /* already; it is for the audit trail alone */
 
   /* From the path. */
@@ -42,21 +41,15 @@ struct request {
   uint64_t id;
   char name[NAME_BYTES_MAX + 1];
 
+  unsigned member;
+  char job[80]; /* its id */
+
   /* From the body, as the route's parse function leaves it. */
-  struct cluster_disk_heartbeat *disk_heartbeat; /* freed with the request */
-  struct cluster_create *create;                 /* the same */
-  struct cluster_session_heartbeat *session_heartbeat; /* the same */
-  struct cluster_attach attach;
-  struct cluster_member_tune member_tune;
-  struct cluster_array_tune array_tune;
-  struct cluster_import import;
-  unsigned member; /* or from the path */
-  uint64_t round;
+  void *input;  /* the route's own, route->input bytes; freed with the request */
+  char node[NAME_BYTES_MAX + 1]; /* the node that says it; "": see the path */
+  char subject[NAME_BYTES_MAX + 64]; /* for the audit trail; "": see the path */
   bool no_news; /* all has been said before */
   bool patient; /* any time will do until the next tick */
-  char reason[CLUSTER_REASON_BYTES];
-  bool maintenance, force;
-  char job[80]; /* its id; from the path */
 
   /* The answer. */
   sem_t answered;

@@ -45,15 +45,13 @@ parse_disks (struct fields *f, struct cluster_create *create)
 static void
 parse_create (struct fields *f, struct request *r)
 {
-  struct cluster_create *create = calloc (1, sizeof *create);
+  struct cluster_create *create = r->input;
   int layout = LAYOUT_RAIDX, dup = DUP_ASYNC_CLIENT;
   uint64_t groups = 1;
 
-  if (create == NULL)
-    abort ();
-  r->create = create;
   create->unit = UNIT_BYTES_DEFAULT;
   fields_name (f, "name", create->name, sizeof create->name);
+  strcpy (r->subject, create->name);
   fields_word (f, "layout", layout_parse,
                "raid-x, raid-10, chained, rotated, raid-1, raid-0", &layout);
   if (fields_has (f, "unit"))
@@ -75,7 +73,7 @@ handle_create (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_array_create (loop_cluster (l), &in, r->create);
+  cluster_array_create (loop_cluster (l), &in, r->input);
 }
 
 static void
@@ -127,12 +125,13 @@ handle_array_delete (struct loop *l, struct request *r)
 static void
 parse_array_tune (struct fields *f, struct request *r)
 {
+  struct cluster_array_tune *tune = r->input;
   uint64_t seconds = 0;
 
   fields_u64 (f, "spare_after_s", 0, SPARE_AFTER_MS_MAX / 1000, &seconds);
   fields_end (f);
-  r->array_tune.has_spare_after = true;
-  r->array_tune.spare_after_ms = seconds * 1000;
+  tune->has_spare_after = true;
+  tune->spare_after_ms = seconds * 1000;
 }
 
 static void
@@ -141,21 +140,23 @@ handle_array_tune (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_array_tune (loop_cluster (l), &in, r->name, &r->array_tune);
+  cluster_array_tune (loop_cluster (l), &in, r->name, r->input);
 }
 
 const struct route routes_array[] = {
   { "GET", V1 "/arrays", .query = QUERY_PAGE, .list = "arrays", .key = "name",
     .handle = handle_arrays },
   { "POST", V1 "/arrays", .has_body = true, .makes = true,
-    .query = QUERY_DRY_RUN, .parse = parse_create, .handle = handle_create,
+    .query = QUERY_DRY_RUN, .input = sizeof (struct cluster_create),
+    .parse = parse_create, .handle = handle_create,
     .preflight = preflight_create },
   { "GET", V1 "/arrays/{name}", .configuration = etag_array,
     .handle = handle_array },
   { "GET", V1 "/arrays/{name}/bad-ranges", .query = QUERY_PAGE,
     .list = "bad_ranges", .key = "offset", .handle = handle_bad_ranges },
   { "PATCH", V1 "/arrays/{name}", .has_body = true,
-    .configuration = etag_array, .parse = parse_array_tune,
+    .configuration = etag_array, .input = sizeof (struct cluster_array_tune),
+    .parse = parse_array_tune,
     .handle = handle_array_tune },
   { "DELETE", V1 "/arrays/{name}", .query = QUERY_DRY_RUN,
     .configuration = etag_array, .handle = handle_array_delete,

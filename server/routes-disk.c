@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replies.h"
 #include "routes-internal.h"
 #include "views.h"
 
@@ -232,16 +233,14 @@ parse_report (struct fields *f, struct cluster_disk_heartbeat *hb)
 static void
 parse_disk_heartbeat (struct fields *f, struct request *r)
 {
-  struct cluster_disk_heartbeat *hb = calloc (1, sizeof *hb);
+  struct cluster_disk_heartbeat *hb = r->input;
 
-  if (hb == NULL)
-    abort ();
-  r->disk_heartbeat = hb;
   memcpy (hb->uuid, r->uuid, 16);
   fields_text (f, "instance", hb->instance, sizeof hb->instance);
   if (!f->failed && hb->instance[0] == '\0')
     fields_fail (f, "instance", "field instance must not be empty");
   fields_name (f, "node", hb->node, sizeof hb->node);
+  strcpy (r->node, hb->node);
   parse_patience (f, r, &hb->wait_ms);
   hb->same = r->no_news && fields_has (f, "report");
   if (fields_has (f, "report"))
@@ -263,11 +262,21 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
 static void
 handle_disk_heartbeat (struct loop *l, struct request *r)
 {
+  struct cluster_disk_heartbeat *hb = r->input;
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  r->disk_heartbeat->proven = r->caller.via == VIA_CERTIFICATE;
-  cluster_disk_heartbeat (loop_cluster (l), &in, r->disk_heartbeat);
+  hb->proven = r->caller.via == VIA_CERTIFICATE;
+  cluster_disk_heartbeat (loop_cluster (l), &in, hb);
+}
+
+/* Its key is for itself alone. */
+static json_t *
+reply_heartbeat (struct loop *l, struct request *r,
+                 const struct cluster_output *o, struct store_txn *t,
+                 int *status)
+{
+  return reply_disk (loop_cluster (l), o->disk, r->no_news);
 }
 
 static void
@@ -309,6 +318,8 @@ const struct route routes_disk[] = {
     .configuration = etag_disk, .handle = handle_disk_forget,
     .preflight = preflight_forget },
   { "POST", V1 "/disks/{uuid}/heartbeat", .who = WHO_NODE, .has_body = true,
-    .parse = parse_disk_heartbeat, .handle = handle_disk_heartbeat },
+    .input = sizeof (struct cluster_disk_heartbeat),
+    .parse = parse_disk_heartbeat, .handle = handle_disk_heartbeat,
+    .reply = reply_heartbeat },
   { NULL },
 };

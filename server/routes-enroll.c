@@ -20,35 +20,6 @@
 
 #define CERTIFICATES_OF_NODE_MAX 3
 
-/* ---- What a node may say. ---- */
-
-/* The node that a request speaks for; NULL: none that is known. */
-static const char *
-spoken_for (const struct cluster *c, const struct request *r)
-{
-  const struct cluster_session *s;
-
-  if (r->disk_heartbeat)
-    return r->disk_heartbeat->node;
-  if (r->attach.node[0])
-    return r->attach.node;
-  if (strstr (r->route->pattern, "/nodes/{name}"))
-    return r->name;
-  s = cluster_session_find (c, r->id);
-  return s ? s->rec.node : NULL;
-}
-
-bool
-auth_speaks_for_itself (const struct cluster *c, const struct request *r)
-{
-  const char *node;
-
-  if (r->caller.role != ROLE_NODE || r->route->who != WHO_NODE)
-    return true;
-  node = spoken_for (c, r);
-  return node == NULL || strcmp (node, r->caller.name) == 0;
-}
-
 /* ---- Reading bodies. ---- */
 
 static void
@@ -70,10 +41,11 @@ take_csr (struct fields *f, struct auth_request *q)
 static void
 parse_enroll (struct fields *f, struct request *r)
 {
-  struct auth_request *q = auth_request_of (r);
+  struct auth_request *q = r->input;
 
   fields_text (f, "token", q->secret, sizeof q->secret);
   fields_name (f, "node", q->name, sizeof q->name);
+  strcpy (r->subject, q->name);
   take_csr (f, q);
   fields_end (f);
 }
@@ -81,7 +53,7 @@ parse_enroll (struct fields *f, struct request *r)
 static void
 parse_certificate (struct fields *f, struct request *r)
 {
-  struct auth_request *q = auth_request_of (r);
+  struct auth_request *q = r->input;
 
   strcpy (q->name, r->name);
   take_csr (f, q);
@@ -265,7 +237,7 @@ names_are_free (const struct auth *a, const struct auth_request *q,
 static bool
 read_request (struct request *r)
 {
-  struct auth_request *q = r->auth;
+  struct auth_request *q = r->input;
   char why[256];
 
   q->key = ca_read_request (q->csr, &q->names, why, sizeof why);
@@ -280,13 +252,14 @@ read_request (struct request *r)
 static bool
 prepare_enroll (struct loop *l, struct request *r)
 {
+  const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   struct secret *token;
   struct refusal p;
   bool good;
 
   pthread_mutex_lock (&a->lock);
-  good = token_is_good (a, r->auth, clock_wall_ms (), &token, &p);
+  good = token_is_good (a, q, clock_wall_ms (), &token, &p);
   pthread_mutex_unlock (&a->lock);
   return !good || read_request (r);
 }
@@ -309,19 +282,20 @@ answer_refusal (struct loop *l, struct request *r, const struct refusal *p)
 static void
 handle_enroll (struct loop *l, struct request *r)
 {
+  const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   struct cluster_input in;
   struct secret *token;
   struct refusal p;
 
-  if (!token_is_good (a, r->auth, clock_wall_ms (), &token, &p) ||
-      !names_are_free (a, r->auth, &r->caller, &p)) {
+  if (!token_is_good (a, q, clock_wall_ms (), &token, &p) ||
+      !names_are_free (a, q, &r->caller, &p)) {
     answer_refusal (l, r, &p);
     return;
   }
-  /* Goes on in auth_enroll. */
+  /* Goes on in reply_enroll. */
   loop_input (l, r, &in);
-  cluster_node_add (loop_cluster (l), &in, r->auth->name);
+  cluster_node_add (loop_cluster (l), &in, q->name);
 }
 
 /* For the request in r; returns it as PEM, malloc'ed. */
@@ -329,7 +303,7 @@ static char *
 issue (struct loop *l, struct request *r, struct store_txn *t)
 {
   struct auth *a = loop_auth (l);
-  const struct auth_request *q = r->auth;
+  const struct auth_request *q = r->input;
   struct certificate *c = calloc (1, sizeof *c);
   struct ca_certificate made;
   struct ca_names names = q->names;
@@ -354,10 +328,14 @@ issue (struct loop *l, struct request *r, struct store_txn *t)
   return pem;
 }
 
-json_t *
-auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
-             int *status)
+/* The engine has taken the node; the rest of its enrollment goes along with
+ * that.
+ */
+static json_t *
+reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
+              struct store_txn *t, int *status)
 {
+  const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   struct secret *token;
   struct refusal p;
@@ -365,7 +343,7 @@ auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
   char *pem;
 
   /* Nothing has come between. */
-  if (!token_is_good (a, r->auth, clock_wall_ms (), &token, &p)) {
+  if (!token_is_good (a, q, clock_wall_ms (), &token, &p)) {
     *status = p.status;
     return view_error (p.status, p.field, p.code, p.why);
   }
@@ -373,9 +351,9 @@ auth_enroll (struct loop *l, struct request *r, struct store_txn *t,
   token->spent = true;
   pthread_mutex_unlock (&a->lock);
   auth_put_secret (a, t, token);
-  auth_forget_node (a, t, r->auth->name); /* a host that was set up anew */
+  auth_forget_node (a, t, q->name); /* a host that was set up anew */
   pem = issue (l, r, t);
-  body = json_pack ("{ss ss ss}", "node", r->auth->name, "certificate", pem,
+  body = json_pack ("{ss ss ss}", "node", q->name, "certificate", pem,
                     "ca", ca_pem (a->ca));
   free (pem);
   *status = 201;
@@ -419,6 +397,7 @@ refuse_stranger (struct loop *l, struct request *r, unsigned certificates)
 static void
 handle_certificate (struct loop *l, struct request *r)
 {
+  const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   struct certificate *oldest;
   unsigned count = count_certificates (a, r, &oldest);
@@ -429,7 +408,7 @@ handle_certificate (struct loop *l, struct request *r)
 
   if (refuse_stranger (l, r, count))
     return;
-  if (!names_are_free (a, r->auth, &r->caller, &p)) {
+  if (!names_are_free (a, q, &r->caller, &p)) {
     answer_refusal (l, r, &p);
     return;
   }
@@ -469,10 +448,10 @@ handle_ca (struct loop *l, struct request *r)
 
 const struct route routes_enroll[] = {
   { "POST", V1 "/enroll", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    .parse = parse_enroll, .prepare = prepare_enroll,
-    .handle = handle_enroll },
+    AUTH_INPUT, .parse = parse_enroll, .prepare = prepare_enroll,
+    .handle = handle_enroll, .reply = reply_enroll },
   { "POST", V1 "/nodes/{name}/certificate", .who = WHO_NODE, .has_body = true,
-    .secret = true, .parse = parse_certificate, .prepare = prepare_certificate,
+    .secret = true, AUTH_INPUT, .parse = parse_certificate, .prepare = prepare_certificate,
     .handle = handle_certificate },
   { "DELETE", V1 "/nodes/{name}/certificate", .who = WHO_ADMIN,
     .handle = handle_revoke },

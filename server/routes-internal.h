@@ -23,6 +23,11 @@ extern const struct route routes_rebuild[];
 extern const struct route routes_session[];
 extern const struct route routes_users[];
 
+/* Of PATCH /nodes/{name}. */
+struct maintain_input {
+  bool on, force;
+};
+
 /* routes-preflight.c: `preflight` of the routes. */
 void preflight_create (struct loop *l, struct request *r);
 void preflight_delete (struct loop *l, struct request *r);

@@ -25,12 +25,9 @@
 static void
 parse_layouts (struct fields *f, struct request *r)
 {
-  struct cluster_create *create = calloc (1, sizeof *create);
+  struct cluster_create *create = r->input;
   uint64_t groups = 1;
 
-  if (create == NULL)
-    abort ();
-  r->create = create;
   create->unit = UNIT_BYTES_DEFAULT;
   if (fields_has (f, "unit"))
     fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &create->unit);
@@ -45,10 +42,11 @@ parse_layouts (struct fields *f, struct request *r)
 static void
 handle_layouts (struct loop *l, struct request *r)
 {
+  const struct cluster_create *create = r->input;
   json_t *bytes = json_array ();
   const struct cluster_disk *d;
 
-  if (r->create->members % r->create->groups != 0) {
+  if (create->members % create->groups != 0) {
     json_decref (bytes);
     loop_answer (l, r, 422,
                  view_error (422, "groups", "groups", "the disks cannot be "
@@ -56,8 +54,8 @@ handle_layouts (struct loop *l, struct request *r)
                              "of groups that divides them"));
     return;
   }
-  for (unsigned m = 0; m < r->create->members; m++) {
-    d = cluster_disk_find (loop_cluster (l), r->create->disk[m]);
+  for (unsigned m = 0; m < create->members; m++) {
+    d = cluster_disk_find (loop_cluster (l), create->disk[m]);
     if (d == NULL) {
       json_decref (bytes);
       loop_answer (l, r, 422,
@@ -128,13 +126,13 @@ finish_layouts (struct loop *l, struct request *r)
     bytes[m] = (uint64_t) json_integer_value (json_array_get (list, m));
   for (int kind = 0; kind < LAYOUT_KINDS; kind++)
     json_array_append_new (
-      layouts, view_layout ((enum layout_kind) kind, r->create, bytes));
+      layouts, view_layout ((enum layout_kind) kind, r->input, bytes));
   return json_pack ("{so}", "layouts", layouts);
 }
 
 const struct route routes_layouts[] = {
   { "POST", V1 "/layouts", .who = WHO_VIEWER, .has_body = true, .asks = true,
-    .parse = parse_layouts, .handle = handle_layouts,
+    .input = sizeof (struct cluster_create), .parse = parse_layouts, .handle = handle_layouts,
     .finish = finish_layouts },
   { NULL },
 };

@@ -22,31 +22,14 @@
 #include "text.h"
 #include "views.h"
 
-struct auth_request *
-auth_request_of (struct request *r)
-{
-  if (r->auth == NULL)
-    r->auth = calloc (1, sizeof *r->auth);
-  if (r->auth == NULL)
-    abort ();
-  return r->auth;
-}
-
 void
-auth_request_free (struct auth_request *r)
+auth_request_forget (void *input)
 {
-  if (r == NULL)
-    return;
-  free (r->csr);
-  EVP_PKEY_free (r->key);
-  OPENSSL_cleanse (r, sizeof *r);
-  free (r);
-}
+  struct auth_request *q = input;
 
-const char *
-auth_request_subject (const struct auth_request *r)
-{
-  return r && r->name[0] ? r->name : NULL;
+  free (q->csr);
+  EVP_PKEY_free (q->key);
+  OPENSSL_cleanse (q, sizeof *q);
 }
 
 /* ---- Reading bodies. ---- */
@@ -64,10 +47,11 @@ auth_take_password (struct fields *f, struct auth_request *a)
 static void
 parse_setup (struct fields *f, struct request *r)
 {
-  struct auth_request *a = auth_request_of (r);
+  struct auth_request *a = r->input;
 
   fields_text (f, "token", a->secret, sizeof a->secret);
   fields_name (f, "user", a->name, sizeof a->name);
+  strcpy (r->subject, a->name);
   auth_take_password (f, a);
   fields_end (f);
 }
@@ -75,9 +59,10 @@ parse_setup (struct fields *f, struct request *r)
 static void
 parse_login (struct fields *f, struct request *r)
 {
-  struct auth_request *a = auth_request_of (r);
+  struct auth_request *a = r->input;
 
   fields_name (f, "user", a->name, sizeof a->name);
+  strcpy (r->subject, a->name);
   fields_text (f, "password", a->password, sizeof a->password);
   fields_end (f);
 }
@@ -103,7 +88,7 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
                    const char *given)
 {
   struct auth *a = loop_auth (l);
-  struct auth_request *q = r->auth;
+  struct auth_request *q = r->input;
   unsigned wait_s = limit_take (r->caller.address, user, clock_boot_ms ());
   const struct user *u;
 
@@ -129,9 +114,11 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
 bool
 auth_make_password (struct request *r)
 {
+  struct auth_request *q = r->input;
+
   if (!password_begin (true)) /* nobody else gets here */
     return too_many (r, 2);
-  password_make (r->auth->password, &r->auth->new);
+  password_make (q->password, &q->new);
   password_end ();
   return true;
 }
@@ -139,22 +126,25 @@ auth_make_password (struct request *r)
 static bool
 prepare_login (struct loop *l, struct request *r)
 {
-  return auth_try_password (l, r, r->auth->name, r->auth->password);
+  struct auth_request *q = r->input;
+
+  return auth_try_password (l, r, q->name, q->password);
 }
 
 /* The secret is compared before anything expensive is done for it. */
 static bool
 prepare_setup (struct loop *l, struct request *r)
 {
+  struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   uint8_t hash[AUTH_HASH_BYTES];
 
-  auth_secret_hash (r->auth->secret, hash);
+  auth_secret_hash (q->secret, hash);
   pthread_mutex_lock (&a->lock);
-  r->auth->verified
+  q->verified
     = a->setup && CRYPTO_memcmp (hash, a->setup_hash, sizeof hash) == 0;
   pthread_mutex_unlock (&a->lock);
-  return !r->auth->verified || auth_make_password (r);
+  return !q->verified || auth_make_password (r);
 }
 
 /* ---- Answers. ---- */
@@ -249,13 +239,14 @@ handle_me (struct loop *l, struct request *r)
 static void
 handle_login (struct loop *l, struct request *r)
 {
-  const struct user *u = auth_user (loop_auth (l), r->auth->name);
+  const struct auth_request *q = r->input;
+  const struct user *u = auth_user (loop_auth (l), q->name);
 
   if (u == NULL) /* it may be a password: not for the audit trail */
-    r->auth->name[0] = '\0';
+    r->subject[0] = '\0';
   /* Nor was it changed since it was compared. */
-  if (u == NULL || !r->auth->verified ||
-      memcmp (&u->password, &r->auth->old, sizeof u->password) != 0)
+  if (u == NULL || !q->verified ||
+      memcmp (&u->password, &q->old, sizeof u->password) != 0)
     auth_refuse (l, r, 401, NULL, "login-failed", "the name or the password is "
                  "wrong; an administrator can set another password");
   else
@@ -311,7 +302,7 @@ static void
 handle_setup (struct loop *l, struct request *r)
 {
   struct auth *a = loop_auth (l);
-  struct auth_request *q = r->auth;
+  struct auth_request *q = r->input;
   struct store_txn *t;
   struct user *u;
 
@@ -338,9 +329,9 @@ handle_setup (struct loop *l, struct request *r)
 const struct route routes_login[] = {
   { "GET", V1 "/me", .who = WHO_ANYBODY, .handle = handle_me },
   { "POST", V1 "/setup", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    .parse = parse_setup, .prepare = prepare_setup, .handle = handle_setup },
+    AUTH_INPUT, .parse = parse_setup, .prepare = prepare_setup, .handle = handle_setup },
   { "POST", V1 "/login", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    .parse = parse_login, .prepare = prepare_login, .handle = handle_login },
+    AUTH_INPUT, .parse = parse_login, .prepare = prepare_login, .handle = handle_login },
   { "POST", V1 "/logout", .who = WHO_ANYBODY, .secret = true,
     .handle = handle_logout },
   { NULL },

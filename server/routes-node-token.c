@@ -23,10 +23,11 @@
 static void
 parse_node_token (struct fields *f, struct request *r)
 {
-  struct auth_request *q = auth_request_of (r);
+  struct auth_request *q = r->input;
 
   if (fields_has (f, "node"))
     fields_name (f, "node", q->name, sizeof q->name);
+  strcpy (r->subject, q->name);
   q->seconds = TOKEN_SECONDS_DEFAULT;
   if (fields_has (f, "ttl_s"))
     fields_u64 (f, "ttl_s", 1, TOKEN_SECONDS_MAX, &q->seconds);
@@ -36,6 +37,7 @@ parse_node_token (struct fields *f, struct request *r)
 static void
 handle_node_token (struct loop *l, struct request *r)
 {
+  const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   char text[AUTH_SECRET_BYTES], fingerprint[CA_FINGERPRINT_BYTES];
   struct store_txn *t;
@@ -56,10 +58,10 @@ handle_node_token (struct loop *l, struct request *r)
     abort ();
   t = store_txn_new ();
   s->kind = SECRET_NODE_TOKEN;
-  strcpy (s->name, r->auth->name);
+  strcpy (s->name, q->name);
   strcpy (s->by, r->caller.owner);
   s->created = clock_wall_ms ();
-  s->expires = s->created + r->auth->seconds * 1000;
+  s->expires = s->created + q->seconds * 1000;
   auth_secret_make (text, s->hash);
   auth_put_secret (a, t, s);
   ca_fingerprint (a->ca, fingerprint);
@@ -132,7 +134,7 @@ const struct route routes_node_token[] = {
   { "GET", V1 "/node-tokens", .who = WHO_ADMIN, .query = QUERY_PAGE,
     .list = "node_tokens", .key = "id", .handle = handle_node_tokens },
   { "POST", V1 "/node-tokens", .has_body = true, .secret = true,
-    .parse = parse_node_token, .handle = handle_node_token },
+    AUTH_INPUT, .parse = parse_node_token, .handle = handle_node_token },
   { "DELETE", V1 "/node-tokens/{id}", .handle = handle_node_token_delete },
   { NULL },
 };

@@ -55,20 +55,23 @@ handle_ok_to_stop (struct loop *l, struct request *r)
 static void
 parse_maintain (struct fields *f, struct request *r)
 {
-  fields_bool (f, "maintenance", &r->maintenance);
+  struct maintain_input *q = r->input;
+
+  fields_bool (f, "maintenance", &q->on);
   if (fields_has (f, "force"))
-    fields_bool (f, "force", &r->force);
+    fields_bool (f, "force", &q->force);
   fields_end (f);
 }
 
 static void
 handle_maintain (struct loop *l, struct request *r)
 {
+  const struct maintain_input *q = r->input;
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_node_maintain (loop_cluster (l), &in, r->name, r->maintenance,
-                         r->force);
+  cluster_node_maintain (loop_cluster (l), &in, r->name, q->on,
+                         q->force);
 }
 
 static void
@@ -145,7 +148,8 @@ const struct route routes_node[] = {
   { "GET", V1 "/nodes/{name}", .configuration = etag_node,
     .handle = handle_node },
   { "PATCH", V1 "/nodes/{name}", .has_body = true, .query = QUERY_DRY_RUN,
-    .configuration = etag_node, .parse = parse_maintain,
+    .configuration = etag_node, .input = sizeof (struct maintain_input),
+    .parse = parse_maintain,
     .handle = handle_maintain, .preflight = preflight_maintain },
   { "DELETE", V1 "/nodes/{name}", .query = QUERY_DRY_RUN,
     .configuration = etag_node, .handle = handle_node_remove,

@@ -31,7 +31,7 @@ preflight_create (struct loop *l, struct request *r)
   if (plan == NULL)
     abort ();
   loop_input (l, r, &in);
-  cluster_preflight_create (c, &in, r->create, plan, &f);
+  cluster_preflight_create (c, &in, r->input, plan, &f);
   if (f.allowed) {
     view = view_array (c, plan, clock_wall_ms ());
     json_object_set_new (view, "waits_for", json_null ());
@@ -77,12 +77,13 @@ preflight_cancel (struct loop *l, struct request *r)
 void
 preflight_maintain (struct loop *l, struct request *r)
 {
+  const struct maintain_input *q = r->input;
   struct cluster_preflight f;
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_preflight_maintain (loop_cluster (l), &in, r->name, r->maintenance,
-                              r->force, &f);
+  cluster_preflight_maintain (loop_cluster (l), &in, r->name, q->on,
+                              q->force, &f);
   answer (l, r, &f, NULL);
 }
 

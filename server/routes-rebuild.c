@@ -48,7 +48,7 @@ handle_join (struct loop *l, struct request *r)
 static void
 parse_member_tune (struct fields *f, struct request *r)
 {
-  struct cluster_member_tune *t = &r->member_tune;
+  struct cluster_member_tune *t = r->input;
 
   if ((t->has_paused = fields_has (f, "paused")))
     fields_bool (f, "paused", &t->paused);
@@ -69,7 +69,7 @@ handle_member_tune (struct loop *l, struct request *r)
 
   loop_input (l, r, &in);
   cluster_member_tune (loop_cluster (l), &in, r->name, r->member,
-                       &r->member_tune);
+                       r->input);
 }
 
 static void
@@ -131,9 +131,11 @@ parse_without (struct fields *f, struct cluster_import *import)
 static void
 parse_import (struct fields *f, struct request *r)
 {
-  fields_name (f, "name", r->import.name, sizeof r->import.name);
-  fields_uuid (f, "array", r->import.array);
-  parse_without (f, &r->import);
+  struct cluster_import *import = r->input;
+
+  fields_name (f, "name", import->name, sizeof import->name);
+  fields_uuid (f, "array", import->array);
+  parse_without (f, import);
   fields_end (f);
 }
 
@@ -143,13 +145,14 @@ handle_import (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_array_import (loop_cluster (l), &in, &r->import);
+  cluster_array_import (loop_cluster (l), &in, r->input);
 }
 
 #define MEMBER V1 "/arrays/{name}/members/{member}"
 
 const struct route routes_rebuild[] = {
   { "PATCH", MEMBER, .has_body = true, .configuration = etag_array,
+    .input = sizeof (struct cluster_member_tune),
     .parse = parse_member_tune, .handle = handle_member_tune },
   { "POST", MEMBER "/replace", .has_body = true, .query = QUERY_DRY_RUN,
     .configuration = etag_array, .parse = parse_disk_name,
@@ -168,6 +171,6 @@ const struct route routes_rebuild[] = {
   { "GET", V1 "/imports", .query = QUERY_PAGE, .list = "imports",
     .key = "array", .handle = handle_imports },
   { "POST", V1 "/imports", .has_body = true, .makes = true,
-    .parse = parse_import, .handle = handle_import },
+    .input = sizeof (struct cluster_import), .parse = parse_import, .handle = handle_import },
   { NULL },
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replies.h"
 #include "routes-internal.h"
 #include "views.h"
 
@@ -20,7 +21,7 @@ mode_parse (const char *word)
 static void
 parse_attach (struct fields *f, struct request *r)
 {
-  struct cluster_attach *a = &r->attach;
+  struct cluster_attach *a = r->input;
   uint8_t ended[sizeof a->ended] = { 0 };
   int writable = 0;
 
@@ -28,6 +29,7 @@ parse_attach (struct fields *f, struct request *r)
   if (!f->failed && a->instance[0] == '\0')
     fields_fail (f, "instance", "field instance must not be empty");
   fields_name (f, "node", a->node, sizeof a->node);
+  strcpy (r->node, a->node);
   fields_u64 (f, "pid", 0, INT64_MAX, &a->pid);
   fields_word (f, "mode", mode_parse, "rw, ro", &writable);
   a->writable = writable == 1;
@@ -39,6 +41,8 @@ parse_attach (struct fields *f, struct request *r)
     fields_hex (f, "ended", ended, sizeof ended);
   for (size_t i = 0; i < sizeof ended; i++)
     a->ended = a->ended << 8 | ended[i];
+  if (a->takeover)
+    snprintf (r->subject, sizeof r->subject, "%s, takeover", r->name);
 }
 
 static void
@@ -47,7 +51,7 @@ handle_attach (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_attach (loop_cluster (l), &in, r->name, &r->attach);
+  cluster_attach (loop_cluster (l), &in, r->name, r->input);
 }
 
 /* {"sum_us": N, "counts": [N, ...]}; what is missing at the end is 0. */
@@ -158,11 +162,8 @@ parse_stats (struct fields *f, struct array_stats *s)
 static void
 parse_session_heartbeat (struct fields *f, struct request *r)
 {
-  struct cluster_session_heartbeat *hb = calloc (1, sizeof *hb);
+  struct cluster_session_heartbeat *hb = r->input;
 
-  if (hb == NULL)
-    abort ();
-  r->session_heartbeat = hb;
   fields_text (f, "instance", hb->instance, sizeof hb->instance);
   fields_u64 (f, "epoch", 0, EPOCH_MAX, &hb->epoch);
   if (fields_has (f, "prepared"))
@@ -191,32 +192,50 @@ handle_session_heartbeat (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_session_heartbeat (loop_cluster (l), &in, r->id,
-                             r->session_heartbeat);
+  cluster_session_heartbeat (loop_cluster (l), &in, r->id, r->input);
 }
+
+static json_t *
+reply_heartbeat (struct loop *l, struct request *r,
+                 const struct cluster_output *o, struct store_txn *t,
+                 int *status)
+{
+  const struct cluster_session_heartbeat *hb = r->input;
+
+  return reply_session (loop_cluster (l), o->array, o->session, hb->epoch,
+                        r->no_news);
+}
+
+struct lost_input {
+  unsigned member;
+  uint64_t round;
+  char reason[CLUSTER_REASON_BYTES];
+};
 
 static void
 parse_lost (struct fields *f, struct request *r)
 {
+  struct lost_input *q = r->input;
   uint64_t member = 0;
 
   fields_u64 (f, "member", 0, ARRAY_MEMBERS_MAX - 1, &member);
-  r->member = (unsigned) member;
+  q->member = (unsigned) member;
   if (fields_has (f, "round"))
-    fields_u64 (f, "round", 0, EPOCH_MAX, &r->round);
-  strcpy (r->reason, "it does not say why");
+    fields_u64 (f, "round", 0, EPOCH_MAX, &q->round);
+  strcpy (q->reason, "it does not say why");
   if (fields_has (f, "reason"))
-    fields_prose (f, "reason", r->reason, sizeof r->reason);
+    fields_prose (f, "reason", q->reason, sizeof q->reason);
 }
 
 static void
 handle_lost (struct loop *l, struct request *r)
 {
+  const struct lost_input *q = r->input;
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_session_lost (loop_cluster (l), &in, r->id, r->member, r->round,
-                        r->reason);
+  cluster_session_lost (loop_cluster (l), &in, r->id, q->member, q->round,
+                        q->reason);
 }
 
 static void
@@ -248,15 +267,18 @@ handle_detach (struct loop *l, struct request *r)
 
 const struct route routes_session[] = {
   { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .has_body = true,
-    .makes = true, .parse = parse_attach, .handle = handle_attach },
+    .makes = true, .input = sizeof (struct cluster_attach),
+    .parse = parse_attach, .handle = handle_attach },
   { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions",
     .key = "id", .handle = handle_sessions },
   { "DELETE", V1 "/sessions/{id}", .who = WHO_NODE,
     .query = QUERY_DRY_RUN | QUERY_INSTANCE, .handle = handle_detach,
     .preflight = preflight_evict },
   { "POST", V1 "/sessions/{id}/heartbeat", .who = WHO_NODE, .has_body = true,
-    .parse = parse_session_heartbeat, .handle = handle_session_heartbeat },
+    .input = sizeof (struct cluster_session_heartbeat),
+    .parse = parse_session_heartbeat, .handle = handle_session_heartbeat,
+    .reply = reply_heartbeat },
   { "POST", V1 "/sessions/{id}/lost", .who = WHO_NODE, .has_body = true,
-    .parse = parse_lost, .handle = handle_lost },
+    .input = sizeof (struct lost_input), .parse = parse_lost, .handle = handle_lost },
   { NULL },
 };

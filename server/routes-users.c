@@ -29,9 +29,10 @@ take_role (struct fields *f, struct auth_request *a)
 static void
 parse_user_add (struct fields *f, struct request *r)
 {
-  struct auth_request *a = auth_request_of (r);
+  struct auth_request *a = r->input;
 
   fields_name (f, "name", a->name, sizeof a->name);
+  strcpy (r->subject, a->name);
   take_role (f, a);
   auth_take_password (f, a);
   fields_end (f);
@@ -40,7 +41,7 @@ parse_user_add (struct fields *f, struct request *r)
 static void
 parse_user_set (struct fields *f, struct request *r)
 {
-  struct auth_request *a = auth_request_of (r);
+  struct auth_request *a = r->input;
 
   if (fields_has (f, "role"))
     take_role (f, a);
@@ -57,9 +58,10 @@ parse_user_set (struct fields *f, struct request *r)
 static void
 parse_token_add (struct fields *f, struct request *r)
 {
-  struct auth_request *a = auth_request_of (r);
+  struct auth_request *a = r->input;
 
   fields_name (f, "name", a->name, sizeof a->name);
+  strcpy (r->subject, a->name);
   take_role (f, a);
   if (fields_has (f, "expires_s"))
     fields_u64 (f, "expires_s", 1, TOKEN_SECONDS_MAX, &a->seconds);
@@ -84,7 +86,7 @@ is_own (const struct request *r)
 static bool
 prepare_user_set (struct loop *l, struct request *r)
 {
-  struct auth_request *q = r->auth;
+  struct auth_request *q = r->input;
 
   if (q->password[0] == '\0' ||
       (r->caller.role != ROLE_ADMIN && !is_own (r)))
@@ -161,6 +163,7 @@ etag_user (struct loop *l, const struct request *r)
 static void
 handle_user_add (struct loop *l, struct request *r)
 {
+  const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   struct store_txn *t;
   struct user *u;
@@ -168,9 +171,9 @@ handle_user_add (struct loop *l, struct request *r)
 
   TAILQ_FOREACH (u, &a->users, link)
     count++;
-  if (auth_user (a, r->auth->name)) {
+  if (auth_user (a, q->name)) {
     auth_refuse (l, r, 409, "name", "exists", "there is a user %s already: "
-                 "give another name", r->auth->name);
+                 "give another name", q->name);
     return;
   }
   if (count >= AUTH_USERS_MAX) {
@@ -179,7 +182,7 @@ handle_user_add (struct loop *l, struct request *r)
     return;
   }
   t = store_txn_new ();
-  u = auth_new_user (l, r->auth);
+  u = auth_new_user (l, q);
   auth_put_user (a, t, u);
   loop_answer_stored (l, r, 201, view_user (l, u), t);
 }
@@ -204,7 +207,7 @@ static void
 handle_user_set (struct loop *l, struct request *r)
 {
   struct auth *a = loop_auth (l);
-  struct auth_request *q = r->auth;
+  struct auth_request *q = r->input;
   bool admin = r->caller.role == ROLE_ADMIN, password = q->password[0] != '\0';
   struct store_txn *t;
   struct user *u;
@@ -291,7 +294,7 @@ static void
 handle_token_add (struct loop *l, struct request *r)
 {
   struct auth *a = loop_auth (l);
-  const struct auth_request *q = r->auth;
+  const struct auth_request *q = r->input;
   char text[AUTH_SECRET_BYTES];
   struct store_txn *t;
   struct secret *s;
@@ -370,12 +373,12 @@ const struct route routes_users[] = {
   { "GET", V1 "/users", .who = WHO_ADMIN, .query = QUERY_PAGE, .list = "users",
     .key = "name", .handle = handle_users },
   { "POST", V1 "/users", .has_body = true, .makes = true, .secret = true,
-    .parse = parse_user_add, .prepare = prepare_user_add,
+    AUTH_INPUT, .parse = parse_user_add, .prepare = prepare_user_add,
     .handle = handle_user_add },
   { "GET", V1 "/users/{name}", .who = WHO_ADMIN, .configuration = etag_user,
     .handle = handle_user },
   { "PATCH", V1 "/users/{name}", .who = WHO_VIEWER, .has_body = true,
-    .secret = true, .configuration = etag_user, .parse = parse_user_set,
+    .secret = true, .configuration = etag_user, AUTH_INPUT, .parse = parse_user_set,
     .prepare = prepare_user_set,
     .handle = handle_user_set },
   { "DELETE", V1 "/users/{name}", .configuration = etag_user,
@@ -384,7 +387,7 @@ const struct route routes_users[] = {
     .handle = handle_tokens },
   { "POST", V1 "/tokens", .who = WHO_VIEWER, .has_body = true, .makes = true,
     .secret = true,
-    .parse = parse_token_add, .handle = handle_token_add },
+    AUTH_INPUT, .parse = parse_token_add, .handle = handle_token_add },
   { "DELETE", V1 "/tokens/{name}", .who = WHO_VIEWER,
     .handle = handle_token_delete },
   { "GET", V1 "/audit", .who = WHO_ADMIN, .query = QUERY_PAGE,

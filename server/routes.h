@@ -30,8 +30,12 @@ struct route {
    * not exist.  This makes its ETag (etag.h).
    */
   json_t *(*configuration) (struct loop *l, const struct request *r);
-  /* On the HTTP thread: take the body's fields into the request. */
+  /* On the HTTP thread: take the body's fields into r->input, which has so many
+   * bytes, all zero; `forget` lets go of what it then holds.
+   */
+  size_t input;
   void (*parse) (struct fields *f, struct request *r);
+  void (*forget) (void *input);
   /* On the HTTP thread, before the loop: what takes long.  False: it is answered
    * already.
    */
@@ -42,6 +46,12 @@ struct route {
    * `handle` would do.
    */
   void (*preflight) (struct loop *l, struct request *r);
+  /* On the loop's thread: the answer to what the engine has said of this request,
+   * and records that go along with it; NULL: that which all have (steps.c).
+   */
+  json_t *(*reply) (struct loop *l, struct request *r,
+                    const struct cluster_output *o, struct store_txn *t,
+                    int *status);
   /* On the HTTP thread, after an answer of 200: the body that is sent in place of
    * r->body.
    */

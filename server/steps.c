@@ -17,6 +17,7 @@
 #include "journal.h"
 #include "log.h"
 #include "loop-internal.h"
+#include "page.h"
 #include "records.h"
 #include "replies.h"
 #include "routes.h"
@@ -230,28 +231,26 @@ add_log (struct loop *l, struct pending *p, struct store_txn *t,
 }
 
 static json_t *
-reply_body (struct loop *l, const struct cluster_output *o,
-            const struct request *r, int *status)
+reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
+            struct request *r, int *status)
 {
   const struct cluster *c = l->cluster;
   struct cluster_job job;
 
   *status = r->route->makes ? 201 : 200;
+  if (r->route->reply && o->reply != CLUSTER_REPLY_PROBLEM)
+    return r->route->reply (l, r, o, t, status);
   switch (o->reply) {
   case CLUSTER_REPLY_PROBLEM:
     return view_problem (o->problem, status);
-  case CLUSTER_REPLY_DISK: /* its key is for itself alone */
-    return r->disk_heartbeat ? reply_disk (c, o->disk, r->no_news)
-                             : view_disk (c, o->disk);
+  case CLUSTER_REPLY_DISK:
+    return view_disk (c, o->disk);
   case CLUSTER_REPLY_ARRAY:
     return view_array (c, o->array, clock_wall_ms ());
   case CLUSTER_REPLY_GRANT:
     return reply_grant (c, o->array, o->session);
   case CLUSTER_REPLY_SESSION:
-    return reply_session (c, o->array, o->session,
-                          r->session_heartbeat ? r->session_heartbeat->epoch
-                                               : 0,
-                          r->no_news);
+    return reply_session (c, o->array, o->session, 0, false);
   case CLUSTER_REPLY_NODE:
     return view_node (c, loop_auth (l), o->name);
   case CLUSTER_REPLY_JOB:
@@ -369,10 +368,7 @@ steps_queue (struct loop *l, struct cluster_step *step)
       answer.request = (struct request *) (uintptr_t) o->op;
       if (o->reply == CLUSTER_REPLY_DONE && o->object == CLUSTER_NODE)
         auth_forget_node (l->auth, t, o->name); /* removed, or shut out */
-      answer.body
-        = o->reply == CLUSTER_REPLY_NODE && answer.request->auth
-            ? auth_enroll (l, answer.request, t, &answer.status)
-            : reply_body (l, o, answer.request, &answer.status);
+      answer.body = reply_body (l, t, o, answer.request, &answer.status);
       add_answer (l, p, t, &answer);
       break;
     case CLUSTER_OUTPUT_CHANGED:
@@ -477,4 +473,19 @@ steps_load_event (struct loop *l, const char *key, const char *json,
   free (text);
   json_decref (object);
   return 0;
+}
+
+void
+loop_answer (struct loop *l, struct request *r, int status, json_t *body)
+{
+  if (r->route->list && status == 200)
+    page_cut (r->route, &r->query, body);
+  steps_answer (l, r, status, body, NULL);
+}
+
+void
+loop_answer_stored (struct loop *l, struct request *r, int status,
+                    json_t *body, struct store_txn *t)
+{
+  steps_answer (l, r, status, body, t);
 }

@@ -109,3 +109,9 @@ text_or_null (const char *text)
 {
   return text[0] ? text_string (text) : json_null ();
 }
+
+json_t *
+text_rate (double x)
+{
+  return json_real ((double) (int64_t) (x * 1000 + 0.5) / 1000);
+}

@@ -12,69 +12,6 @@
 #include "text.h"
 #include "views.h"
 
-static json_t *
-rounded (double x)
-{
-  return json_real ((double) (int64_t) (x * 1000 + 0.5) / 1000);
-}
-
-json_t *
-view_disk_load (const struct cluster_disk *d)
-{
-  const struct cluster_load_rates *r = &d->rates;
-
-  return json_pack ("{so so so so so so so so so so so}", "cpu",
-                    rounded (d->load.cpu), "loadavg", rounded (d->load.loadavg),
-                    "mem_free", text_number (d->load.mem_free),
-                    "disk_read_bytes",
-                    rounded (r->disk_read_bytes), "disk_write_bytes",
-                    rounded (r->disk_write_bytes), "disk_reads",
-                    rounded (r->disk_reads), "disk_writes",
-                    rounded (r->disk_writes), "flushes", rounded (r->flushes),
-                    "net_rx_bytes", rounded (r->net_rx_bytes), "net_tx_bytes",
-                    rounded (r->net_tx_bytes), "dirty_extents",
-                    text_number (d->dirty_extents));
-}
-
-static const char *
-disk_state (const struct cluster_disk *d)
-{
-  return d->failed ? "failed" : d->alive ? "serving" : "silent";
-}
-
-static const char *
-array_name (const struct cluster *c, const uint8_t uuid[16])
-{
-  const struct cluster_array *a;
-
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    if (memcmp (a->rec.uuid, uuid, 16) == 0)
-      return a->rec.name;
-  return NULL;
-}
-
-json_t *
-view_disk (const struct cluster *c, const struct cluster_disk *d)
-{
-  const struct cluster_disk_record *r = &d->rec;
-
-  return json_pack (
-    "{so ss so so so so so ss sb so so so ss? so so so so so so}", "uuid",
-    text_uuid (r->uuid), "node", r->node, "moves_to",
-    text_or_null (r->moves_to), "path", text_string (r->path), "uri",
-    text_string (r->uri), "size", text_number (r->size), "data_bytes",
-    text_number (r->data_bytes), "state", disk_state (d), "alive", d->alive,
-    "reason", text_or_null (d->reason), "array",
-    d->array ? json_string (d->array->rec.name) : json_null (), "position",
-    d->array ? json_integer (d->position) : json_null (), "spare_of",
-    array_name (c, r->spare_of), "releasing",
-    text_uuid_or_null (r->release), "last_heard_ms",
-    text_number (cluster_disk_silent_ms (c, d)), "min_epoch",
-    text_number (d->min_epoch),
-    "sequence", text_number (d->sequence), "dirty_extents",
-    text_number (d->dirty_extents), "load", view_disk_load (d));
-}
-
 /* ---- Sessions. ---- */
 
 static json_t *
@@ -84,11 +21,11 @@ session_load (const struct cluster_session *s)
   const struct array_stats *t = &s->stats;
 
   return json_pack (
-    "{so so so so so so so so so so so so so}", "reads", rounded (r->reads),
-    "writes", rounded (r->writes), "flushes", rounded (r->flushes),
-    "read_bytes", rounded (r->read_bytes), "write_bytes",
-    rounded (r->write_bytes), "read_us", rounded (r->read_us), "write_us",
-    rounded (r->write_us), "flush_us", rounded (r->flush_us), "image_bytes",
+    "{so so so so so so so so so so so so so}", "reads", text_rate (r->reads),
+    "writes", text_rate (r->writes), "flushes", text_rate (r->flushes),
+    "read_bytes", text_rate (r->read_bytes), "write_bytes",
+    text_rate (r->write_bytes), "read_us", text_rate (r->read_us), "write_us",
+    text_rate (r->write_us), "flush_us", text_rate (r->flush_us), "image_bytes",
     text_number (t->image_bytes), "image_bytes_max",
     text_number (t->image_bytes_max),
     "image_oldest_ms", text_number (t->image_oldest_ns / 1000000),
@@ -347,11 +284,11 @@ array_load (const struct cluster *c, const struct cluster_array *a)
     if (s->stats.image_oldest_ns > oldest_ns)
       oldest_ns = s->stats.image_oldest_ns;
   }
-  return json_pack ("{so so so so so so so}", "reads", rounded (sum.reads),
-                    "writes", rounded (sum.writes), "flushes",
-                    rounded (sum.flushes), "read_bytes",
-                    rounded (sum.read_bytes), "write_bytes",
-                    rounded (sum.write_bytes), "image_bytes",
+  return json_pack ("{so so so so so so so}", "reads", text_rate (sum.reads),
+                    "writes", text_rate (sum.writes), "flushes",
+                    text_rate (sum.flushes), "read_bytes",
+                    text_rate (sum.read_bytes), "write_bytes",
+                    text_rate (sum.write_bytes), "image_bytes",
                     text_number (image_bytes), "image_oldest_ms",
                     text_number (oldest_ns / 1000000));
 }
