@@ -1,0 +1,51 @@
+"""The form of the source: clang-format and shellcheck.
+
+Topology: none; every C file and every script of the source.
+Pass:  each looks as .clang-format says, by the version that it was made for; and
+       shellcheck has nothing to say.
+Fail:  the file; `scripts/format` mends what clang-format finds.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(os.environ["WEFT_SRCDIR"])
+SHEBANG = re.compile(rb"#! ?/bin/(sh|busybox sh)\b")
+LEFT_OUT = {".git", "autom4te.cache", "build-aux"}
+
+
+def walk():
+    """Every file of the source, but for what is built."""
+    for folder, folders, files in os.walk(SOURCE):
+        folders[:] = [f for f in folders if f not in LEFT_OUT and
+                      not f.startswith("build") and f != "__pycache__"]
+        for f in files:
+            path = pathlib.Path(folder, f)
+            if path.is_file() and f not in ("configure", "config.status", "libtool"):
+                yield path
+
+
+def scripts():
+    """All scripts, by their first line."""
+    return sorted(str(path.relative_to(SOURCE)) for path in walk()
+                  if not path.name.endswith("~") and
+                  SHEBANG.match(path.open("rb").read(32)))
+
+
+def test_format():
+    files = sorted(str(p) for p in walk() if p.suffix in (".c", ".h"))
+    assert len(files) > 200
+    out = subprocess.run([SOURCE / "scripts/format", "--check", *files],
+                         cwd=SOURCE, capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stdout + out.stderr
+
+
+@pytest.mark.parametrize("script", scripts())
+def test_shellcheck(script):
+    out = subprocess.run(["shellcheck", "-x", "-s", "sh", script], cwd=SOURCE,
+                         capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stdout
