@@ -30,7 +30,7 @@
 
 #include "device.h"
 #include "base/name.h"
-#include "notify.h"
+#include "common/notify.h"
 #include "server.h"
 
 #define RETRY_MS 250

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <jansson.h>
 
-#include "array/array.h"
+#include "format/format.h"
 
 struct map_member {
   char *name;

@@ -29,7 +29,7 @@
 #include "journal.h"
 #include "log.h"
 #include "loop-internal.h"
-#include "notify.h"
+#include "common/notify.h"
 #include "records.h"
 #include "routes.h"
 #include "views.h"

@@ -23,7 +23,7 @@
 #include "http.h"
 #include "log.h"
 #include "loop.h"
-#include "notify.h"
+#include "common/notify.h"
 #include "routes.h"
 #include "store.h"
 #include "tls.h"

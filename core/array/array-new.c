@@ -10,23 +10,6 @@
 
 #include "array-internal.h"
 
-static const char *const dup_names[] = { "async-client", "sync-client" };
-
-const char *
-array_dup_name (enum array_dup dup)
-{
-  return dup_names[dup];
-}
-
-int
-array_dup_parse (const char *name)
-{
-  for (unsigned i = 0; i < sizeof dup_names / sizeof dup_names[0]; i++)
-    if (strcmp (name, dup_names[i]) == 0)
-      return i;
-  return -1;
-}
-
 void *
 array_alloc (size_t bytes)
 {
