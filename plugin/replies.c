@@ -300,10 +300,15 @@ replies_guard (void)
 {
   struct program p = { .base = 0 };
 
-  /* Came with 1.34, as the remedy did. */
+  /* A package that was built beside an older nbdkit is run by a newer one.  Among
+   * stable versions 1.34 brought this function, and the remedy as well.
+   */
   if (dlsym (RTLD_DEFAULT, "nbdkit_disconnect"))
-    return;
-  dl_iterate_phdr (read_program, &p);
-  if (!put_guards (&p))
-    nbdkit_debug ("weft: nbdkit may abort when a client dies");
+    nbdkit_debug ("weft: this nbdkit does without our guards");
+  else {
+    dl_iterate_phdr (read_program, &p);
+    nbdkit_debug (put_guards (&p)
+                    ? "weft: our guards stand before nbdkit's calls"
+                    : "weft: nbdkit may abort when a client dies");
+  }
 }
