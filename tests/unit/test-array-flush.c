@@ -88,9 +88,10 @@ test_each_is_told_once (bool closed)
 static void
 test_kept (void)
 {
-  struct array_request f = { .op = ARRAY_FLUSH, .client = other };
+  struct array_request f = { .op = ARRAY_FLUSH };
 
   begin_alone ();
+  f.client = other;
   write_by (client, 0, 0);
   write_by (other, 4096, 0);
   submit (&f); /* under way: it is done by the next process */
@@ -211,6 +212,7 @@ test_under_way (bool written_since)
   end ();
   /* One after the other. */
   begin_alone ();
+  f[0].client = w.client = client;
   write_by (client, 0, 0);
   submit (&f[0]);
   if (written_since) {
