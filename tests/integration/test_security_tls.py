@@ -247,6 +247,12 @@ def test_damaged_ca(weftd, tmp_path, gone):
 # ---- Enrolling ----
 
 
+def subject(text):
+    """What OpenSSL before 3.2 says with spaces."""
+    return re.search(r"^ *Subject: (.*)$", text, re.MULTILINE).group(1).replace(
+        " = ", "=")
+
+
 def test_enroll(weftd, admin):
     token = node_token(admin, "h1")
     assert sorted(token) == ["ca_fingerprint", "expires_at", "node", "token"]
@@ -257,7 +263,7 @@ def test_enroll(weftd, admin):
     status, reply = node.enroll(token["token"], expect=201)
     assert reply["node"] == "h1" and reply["ca"] == pem
     text = openssl("x509", "-noout", "-text", text=reply["certificate"])
-    assert "CN = h1" in text and "CA:FALSE" in text
+    assert subject(text) == "CN=h1" and "CA:FALSE" in text
     assert "DNS:h1, IP Address:10.1.2.3, IP Address:2001:DB8:0:0:0:0:0:7" \
         in text
     assert "TLS Web Server Authentication, TLS Web Client Authentication" \
@@ -361,7 +367,7 @@ def test_bad_requests_for_certificates(weftd, admin, seed):
     node.enroll(token, csr, expect=201)
     text = openssl("x509", "-noout", "-text", "-in", node.cert)
     assert "CA:FALSE" in text and "CA:TRUE" not in text
-    assert "Certificate Sign" not in text and "Subject: CN = h1" in text
+    assert "Certificate Sign" not in text and subject(text) == "CN=h1"
     assert node.call("GET", "/me")[1]["user"] == "h1"
 
 
