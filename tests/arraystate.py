@@ -6,6 +6,8 @@ import time
 import nbd
 
 from blockwriter import Writer
+from copies import files_of
+from memberhost import dirty_on_disk
 from wefttest import eventually
 
 
@@ -35,7 +37,10 @@ def dirty(c):
 
 
 def wait_clean(c):
-    eventually(lambda: dirty(c) == 0, 60, what="no dirty extent")
+    """Also on the disks: weftd hears of a bit some time after it is set."""
+    eventually(lambda: dirty(c) == 0 and not any(
+        dirty_on_disk(file) for file, _ in files_of(c)),
+        60, what="no dirty extent")
 
 
 def wait_for_writes(c):

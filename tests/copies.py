@@ -8,6 +8,8 @@ themselves, so it sees what a host would find that has only the disks.
 import mmap
 import os
 
+EXTENT = 4 << 20
+
 
 class Model:
     """copies(A): the places (member, unit) of the array's stripe unit A."""
@@ -53,6 +55,18 @@ class Model:
             assert self.layout == "raid-0"
             images = []
         return [(g * n + m, u) for m, u in [data] + images]
+
+    def stale(self, member, units):
+        """The extents that this member is to copy when these units were written
+        without it: the others know by extents alone where they were written."""
+        def extent(place):
+            return place[1] * self.unit // EXTENT
+
+        written = {(p[0], extent(p)) for a in units for p in self.copies(a)
+                   if p[0] != member}
+        return {extent(p) for a in range(self.units) for p in self.copies(a)
+                if p[0] == member and
+                any((q[0], extent(q)) in written for q in self.copies(a))}
 
 
 class Copies:

@@ -113,13 +113,9 @@ def test_catch_up_reads_what_is_dirty(scene, seed, layout, members):
     touched = rnd.sample(range(s.model.units), 2)
     s.fill(rnd, doors[:-1] + [None], touched)
 
-    me, extent = s.joiner.number, lambda place: place[1] * UNIT // EXTENT
-    dirty = {(p[0], extent(p)) for a in touched for p in s.model.copies(a)
-             if p[0] != me}
-    ours = {extent(p) for a in range(s.model.units)
-            for p in s.model.copies(a) if p[0] == me and
-            any((q[0], extent(q)) in dirty for q in s.model.copies(a))}
-    units = sum(p[0] == me and extent(p) in ours
+    me = s.joiner.number
+    ours = s.model.stale(me, touched)
+    units = sum(p[0] == me and p[1] * UNIT // EXTENT in ours
                 for a in range(s.model.units) for p in s.model.copies(a))
     s.begin()
     p = s.synced()
