@@ -31,6 +31,23 @@ def wait_in_sync(c, seconds=60):
                what="all members in-sync")
 
 
+@contextlib.contextmanager
+def away(c, *numbers):
+    """These members are killed; afterwards they are started, and waited for until
+    they are in-sync again, and not still: a loss may take a moment to be told."""
+    names = [f"m{m}" for m in numbers]
+    before = members(c)
+    c.kill(*names)
+    yield
+    c.start(*names)
+
+    def back():
+        now = members(c)
+        return all(now[m]["since"] != before[m]["since"] for m in numbers) \
+            and {m["state"] for m in now} == {"in-sync"}
+    eventually(back, 60, every=0.05, what=f"{names} to have been out")
+
+
 def dirty(c):
     """Extents that may differ between their copies."""
     return sum(d["dirty_extents"] for d in c.get("/api/v1/disks")["disks"])

@@ -22,7 +22,7 @@ import random
 import nbd
 import pytest
 
-from arraystate import (content, settle, states, wait_failed, wait_in_sync,
+from arraystate import (away, content, settle, states, wait_failed, wait_in_sync,
                         writing)
 from copies import check_copies, model_of
 from filterdisk import OVER_NBDKIT, filterdisks
@@ -54,12 +54,9 @@ def rounds(rng):
 
 def start_over(c, disks, bad, call, error):
     """The members in `bad`, over disks that will fail."""
-    names = [f"m{m}" for m in bad]
-    c.kill(*names)
-    for m, n in bad.items():
-        disks[m].serve(call, n, errno.errorcode[error])
-    c.start(*names)
-    wait_in_sync(c)
+    with away(c, *bad):
+        for m, n in bad.items():
+            disks[m].serve(call, n, errno.errorcode[error])
 
 
 @pytest.mark.timeout(600)

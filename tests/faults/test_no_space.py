@@ -17,11 +17,10 @@ import random
 
 import pytest
 
-from arraystate import (content, wait_failed, wait_in_sync, wait_state,
-                        writing)
+from arraystate import content, wait_failed, wait_in_sync, writing
 from copies import check_copies, model_of
 from fiojob import fio
-from wefttest import run
+from wefttest import eventually, run
 
 UNIT = 64 << 10
 
@@ -46,6 +45,11 @@ def move(c, number, directory):
     c.start(f"m{number}")
 
 
+def rebuilds(c):
+    """How often a member was taken back: that may last for a moment only."""
+    return c.log("weftd").count(" is being rebuilt.")
+
+
 def test_full_and_room_again(cluster, small, seed):
     rng = random.Random(seed)
     bad = rng.randrange(4)
@@ -59,9 +63,10 @@ def test_full_and_room_again(cluster, small, seed):
         assert w.error is None
 
         # Still full: it comes back only to fail again.
+        before = rebuilds(c)
         c.kill(f"m{bad}")
         c.start(f"m{bad}")
-        wait_state(c, bad, "joining")
+        eventually(lambda: rebuilds(c) > before, what="it to be taken back")
         wait_failed(c, bad, os.strerror(errno.ENOSPC))
         assert w.error is None and w.is_alive()
 

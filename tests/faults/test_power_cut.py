@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from arraystate import wait_in_sync
+from arraystate import away
 from blockwriter import Writer
 from copies import check_copies, model_of
 from powercut import power_cut, volatile
@@ -72,11 +72,9 @@ def test_power_of_a_member(cluster, seed, layout, members):
         if cut >= CUTS and lost > 0:
             break
         writer.until_flushed(rng.randrange(2, 30))
-        m = rng.choice(c.members)
-        c.kill(m["name"])
-        lost += power_cut(m["file"], rng)[1]
-        c.start(m["name"])
-        wait_in_sync(c)
+        m = rng.randrange(members)
+        with away(c, m):
+            lost += power_cut(c.members[m]["file"], rng)[1]
     writer.end()
     writer.check(c.nbd)
     check_copies(c, model_of(c, layout, UNIT))
