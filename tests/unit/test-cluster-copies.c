@@ -70,9 +70,7 @@ test_old_copy (void)
   cluster_free (r.c);
 
   /* While it goes out beside a writer it is given nothing. */
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   rounds (&r, 60);
   yesterday = *d;
   d->sequence++;
@@ -94,9 +92,7 @@ test_old_copy (void)
   cluster_free (r.c);
 
   /* As a joiner, and as one that is out. */
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   yesterday = *d;
   d->sequence++;
   d->stuck = true;
@@ -275,9 +271,7 @@ test_out_of_order (void)
   struct fake_disk *d = &r.disk[3];
   uint64_t epoch, min_epoch;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   rounds (&r, 50);
   epoch = array (&r)->rec.epoch;
   min_epoch = d->min_epoch;
@@ -400,9 +394,7 @@ test_old_clone (void)
   struct fake_disk *d = &r.disk[3], yesterday;
   uint64_t epoch;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   yesterday = *d;
   d->sequence += 5;
   rounds (&r, 60);

@@ -121,9 +121,7 @@ test_drain_beside_silence (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   r.attached = false;
   rounds (&r, SESSION_TTL_MS / CLUSTER_TICK_MS + 40);
   DONE (&r, cluster_node_drain (r.c, in, "n2", true));
@@ -141,9 +139,7 @@ test_drain_of_degraded (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   r.disk[3].dead = true;
   lose (&r, 3);
   DONE (&r, cluster_node_drain (r.c, in, "n2", true));
@@ -171,9 +167,7 @@ test_drain_of_lost (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   r.disk[1].dead = true;
   lose (&r, 1);
   rounds (&r, 40);
@@ -273,9 +267,7 @@ test_drain_of_joining (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   r.disk[1].stuck = true;
   lose (&r, 1);
   UNTIL (&r, state (&r, 1) == MEMBER_JOINING);

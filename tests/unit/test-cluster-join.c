@@ -14,12 +14,7 @@ test_done_before (void)
   struct rig r;
   struct fake_disk *d = &r.disk[1];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
   for (unsigned i = 0; i < 8; i++) {
     d->join.phase = CLUSTER_JOIN_SYNCED;
     d->join.epoch = array (&r)->rec.member[1].fence - 1;

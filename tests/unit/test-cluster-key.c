@@ -45,9 +45,7 @@ test_lives (void)
   struct rig r;
   uint8_t before[KEY_BYTES], after[KEY_BYTES];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (opens (&r, m));
   cluster_member_key (r.c, array (&r), 1, before);

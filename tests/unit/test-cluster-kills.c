@@ -35,9 +35,7 @@ scenario_back (unsigned kill_at)
   struct rig r;
   struct fake_disk *d = &r.disk[3], copy;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   lose (&r, 3);
   UNTIL (&r, whole (&r));
   copy = *d;
@@ -57,9 +55,7 @@ scenario_reconnect (unsigned kill_at)
   struct rig r;
   uint64_t fence;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   r.disk[0].dead = true;
   lose (&r, 0);
   fence = array (&r)->rec.member[2].fence;
@@ -81,9 +77,7 @@ scenario_cancel (unsigned kill_at)
   struct fake_disk *d = &r.disk[1];
   uint64_t fence;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   d->stuck = true;
   lose (&r, 1);
   UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);

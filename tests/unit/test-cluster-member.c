@@ -20,9 +20,7 @@ test_steering (void)
                              slow = { .has_ceiling = true,
                                       .ceiling = MiB (7) };
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   REFUSED (&r, "in-sync", cluster_member_cancel (r.c, in, "a", 1));
   REFUSED (&r, "in-sync", cluster_member_join (r.c, in, "a", 1));
   REFUSED (&r, "rate", cluster_member_tune (r.c, in, "a", 1, &bad));
@@ -117,9 +115,7 @@ scenario_replace (unsigned kill_at)
   struct fake_disk *d = &r.disk[4];
   bool killed;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   REFUSED (&r, "in-sync",
            cluster_member_replace (r.c, in, "a", 1, d->uuid));
   r.disk[1].dead = true;

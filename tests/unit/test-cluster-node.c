@@ -149,9 +149,7 @@ scenario_evict (unsigned kill_at)
   uint64_t session, epoch;
   bool killed;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   session = r.session;
   epoch = array (&r)->rec.epoch;
   r.attached = false;
@@ -251,9 +249,7 @@ scenario_shut_out_writer (unsigned kill_at)
   uint64_t session, epoch;
   bool killed;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   session = r.session;
   epoch = array (&r)->rec.epoch;
   r.attached = false;
@@ -277,9 +273,7 @@ scenario_shut_out_member (unsigned kill_at)
   struct rig r;
   bool killed;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   r.disk[1].dead = true; /* what it says is not handed in any more */
   DONE (&r, cluster_node_shut_out (r.c, in, "n2", "administrator kim"));
   if (!r.killed) {
@@ -326,9 +320,7 @@ test_shut_out_last_copy (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   lose (&r, 2);
   r.disk[1].dead = r.disk[2].dead = true;
   rounds (&r, 8);

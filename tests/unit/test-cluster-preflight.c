@@ -168,9 +168,7 @@ test_words (void)
   struct rig r;
   uint64_t half;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   cluster_ok_to_stop (r.c, "n2", &f);
   half = array (&r)->layout.size / 2;
   assert (f.allowed && f.unreachable_bytes == 0 && f.exposed_bytes == half);

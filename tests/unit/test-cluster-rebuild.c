@@ -16,9 +16,7 @@ test_back (void)
   struct fake_disk *d = &r.disk[1];
   uint64_t epoch, wait_ms[8];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   assert (strcmp (cluster_array_state (array (&r)), "ready") == 0);
   /* Lost by the writer alone: it is well, so it is taken back at once, but may
    * not copy before the writer sends it its writes.
@@ -67,9 +65,7 @@ test_joiner_gone (void)
   struct rig r;
   struct fake_disk *d = &r.disk[2];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   d->stuck = true;
   lose (&r, 2);
   UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
@@ -99,21 +95,6 @@ test_joiner_gone (void)
   r.lags = false;
   UNTIL (&r, state (&r, 2) == MEMBER_IN_SYNC);
   cluster_free (r.c);
-}
-
-/* An array is attached, and its member 1 copies, and does not get to the end. */
-static struct fake_disk *
-begin_copying (struct rig *r, enum layout_kind layout, unsigned members)
-{
-  struct fake_disk *d = &r->disk[1];
-
-  rig_init (r, 0);
-  make_array_of (r, "a", layout, 0, members);
-  attach (r, true);
-  d->stuck = true;
-  lose (r, 1);
-  UNTIL (r, d->join.phase == CLUSTER_JOIN_COPYING);
-  return d;
 }
 
 /* With three copies a joiner may have copied from whichever goes out, and
@@ -179,12 +160,7 @@ test_source_again (void)
   struct fake_disk *d = &r.disk[1], *source = &r.disk[0];
   uint64_t fence;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
   fence = d->join.epoch;
   detach (&r); /* what the writer had not sent is to be looked for */
   UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING && d->join.epoch > fence);
@@ -215,12 +191,7 @@ test_unfenced_source (bool failed)
   struct fake_disk *d = &r.disk[1], *source = &r.disk[0];
   struct cluster_join_order order;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
   if (failed)
     source->failed = true;
   else
@@ -256,12 +227,7 @@ test_joiner_again (bool reader)
   struct fake_disk *d = &r.disk[1];
   uint64_t fence;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
   detach (&r);
   if (reader)
     attach (&r, false);
@@ -290,12 +256,7 @@ test_joiner_s_blank_copy (void)
   struct fake_disk *d = &r.disk[1];
   uint64_t fence;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
   fence = array (&r)->rec.member[1].fence;
   restart (&r);
   snprintf (d->instance, 16, "another");
@@ -369,9 +330,7 @@ test_first_rates (void)
                              pause = { .has_paused = true, .paused = true },
                              free = { .has_ceiling = true };
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   rounds (&r, 5);
   d->stuck = true;
   DONE (&r, cluster_member_tune (r.c, in, "a", 1, &slow));
@@ -475,12 +434,7 @@ test_progress (void)
   struct fake_disk *d = &r.disk[1];
   char text[1500];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
   rounds (&r, 12);
   r.array_events = 0;
   rounds (&r, 40);

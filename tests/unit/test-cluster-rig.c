@@ -463,6 +463,28 @@ lose (struct rig *r, unsigned m)
 }
 
 void
+begin_writing (struct rig *r, unsigned kill_at)
+{
+  rig_init (r, kill_at);
+  make_array (r);
+  attach (r, true);
+}
+
+struct fake_disk *
+begin_copying (struct rig *r, enum layout_kind layout, unsigned members)
+{
+  struct fake_disk *d = &r->disk[1];
+
+  rig_init (r, 0);
+  make_array_of (r, "a", layout, 0, members);
+  attach (r, true);
+  d->stuck = true;
+  lose (r, 1);
+  UNTIL (r, d->join.phase == CLUSTER_JOIN_COPYING);
+  return d;
+}
+
+void
 test_kills (const char *name, bool (*scenario) (unsigned kill_at))
 {
   unsigned n = 1;

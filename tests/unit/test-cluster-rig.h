@@ -104,6 +104,12 @@ void lose (struct rig *r, unsigned m);
 /* One report; whatever comes of it. */
 void report (struct rig *r, unsigned m);
 
+/* All of this: array "a" is made, and the host writes to it. */
+void begin_writing (struct rig *r, unsigned kill_at);
+/* Also that its member 1 was lost, copies, and does not get to the end. */
+struct fake_disk *begin_copying (struct rig *r, enum layout_kind layout,
+                                 unsigned members);
+
 /* A raid-10 is attached without its first member: which one can't it do without? */
 unsigned attach_without_first (struct rig *r);
 

@@ -34,15 +34,20 @@ round_is (struct rig *r, uint64_t round)
   r->round = round;
 }
 
+/* The array is written, and weftd has heard of a round. */
+static void
+begin_rounds (struct rig *r)
+{
+  begin_writing (r, 0);
+  round_is (r, 10);
+  rounds (r, 20);
+}
+
 /* Made, written, and left: nobody writes, and nobody lives. */
 static void
-left_with (struct rig *r, uint64_t round)
+left (struct rig *r)
 {
-  rig_init (r, 0);
-  make_array (r);
-  attach (r, true);
-  round_is (r, round);
-  rounds (r, 20);
+  begin_rounds (r);
   detach (r);
   rounds (r, 20);
   for (unsigned m = 0; m < MEMBERS; m++)
@@ -56,7 +61,7 @@ test_heard_before (void)
 {
   struct rig r;
 
-  left_with (&r, 10);
+  left (&r);
   start_again (&r, 3, 8);
   for (unsigned m = 0; m < 3; m++)
     start_again (&r, m, 10);
@@ -73,11 +78,7 @@ test_beside_writer (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  round_is (&r, 10);
-  rounds (&r, 20);
+  begin_rounds (&r);
   r.lags = true;
   start_again (&r, 3, 8);
   rounds (&r, 20);
@@ -95,11 +96,7 @@ test_confirmed_behind (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  round_is (&r, 10);
-  rounds (&r, 20);
+  begin_rounds (&r);
   for (unsigned m = 0; m < 3; m++)
     r.disk[m].round = 12;
   start_again (&r, 3, 10);
@@ -143,16 +140,14 @@ test_stored (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   round_is (&r, 10);
   rounds (&r, 60);
   restart (&r);
   assert (array (&r)->rec.round == 10);
   cluster_free (r.c);
 
-  left_with (&r, 10);
+  left (&r);
   restart (&r);
   for (unsigned m = 0; m < MEMBERS; m++)
     start_again (&r, m, m == 0 ? 8 : 9);
@@ -171,11 +166,7 @@ test_one_behind (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  round_is (&r, 10);
-  rounds (&r, 20);
+  begin_rounds (&r);
   r.disk[3].dead = true;
   r.attached = false;
   r.beat_op = r.attach_op = 0;
@@ -198,11 +189,7 @@ test_out (uint64_t returns_with, bool full)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  round_is (&r, 10);
-  rounds (&r, 20);
+  begin_rounds (&r);
   r.disk[3].dead = true;
   r.round = 12; /* not heard before the loss is told */
   lose (&r, 3);
@@ -223,11 +210,7 @@ test_out_late (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  round_is (&r, 10);
-  rounds (&r, 20);
+  begin_rounds (&r);
   start_again (&r, 3, 10);
   round_of (&r);
   assert (!array (&r)->disk[3]->old_copy && state (&r, 3) == MEMBER_IN_SYNC);
@@ -247,11 +230,7 @@ test_writer_goes_on (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  round_is (&r, 10);
-  rounds (&r, 20);
+  begin_rounds (&r);
   restart (&r);
   r.disk[0].round = r.round = 13; /* the others speak later */
   rounds (&r, 60);
@@ -268,7 +247,7 @@ test_join_alone (void)
 {
   struct rig r;
 
-  left_with (&r, 10);
+  left (&r);
   for (unsigned m = 0; m < 3; m++)
     start_again (&r, m, 10);
   attach (&r, true);
@@ -289,9 +268,7 @@ test_last_copy (void)
                                .writable = true };
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   r.disk[0].dead = true;
   lose (&r, 0);
   round_is (&r, 10);

@@ -38,9 +38,7 @@ test_pause_of_nothing (void)
                                       .has_floor = true, .floor = MiB (9) };
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   REFUSED (&r, "in-sync", cluster_member_tune (r.c, in, "a", 1, &pause));
   assert (strstr (r.detail, "member 1 of array a (disk /dev/d1 of node n2)"));
   assert (strstr (r.detail, "in-sync") && strstr (r.detail, "rebuild ls"));
@@ -61,9 +59,7 @@ test_pause_stands (void)
   struct rig r;
   struct fake_disk *d = &r.disk[1];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   DONE (&r, cluster_node_maintain (r.c, in, "n2", true, false));
   d->dead = true;
   lose (&r, 1);
@@ -114,9 +110,7 @@ test_promise (void)
   struct rig r;
   struct fake_disk *d = &r.disk[1];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   d->dead = true;
   lose (&r, 1);
   /* weftd has not missed it yet, and promises nothing. */
@@ -230,9 +224,7 @@ test_exposed (void)
   struct fake_disk *d = &r.disk[1];
   uint64_t all;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   d->stuck = true;
   d->dead = true;
   lose (&r, 1);
@@ -350,12 +342,7 @@ test_eta (void)
   run_eta (MiB (4), MiB (120)); /* it would have been wrong by 30 */
   run_eta (MiB (1), MiB (1000));
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
-  d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
   d->join.total_bytes = d->join.todo_bytes = GiB (8);
   d->join.rate = MiB (1); /* most of it are holes */
   copy (&r, d, 4);
@@ -477,9 +464,7 @@ test_drains_in_turn (void)
   struct cluster_stay s;
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   r.disk[4].stuck = r.disk[5].stuck = true;
   DONE (&r, cluster_node_drain (r.c, in, "n2", true));
   DONE (&r, cluster_node_drain (r.c, in, "n3", true));
@@ -504,9 +489,7 @@ scenario_planned (unsigned kill_at)
   struct rig r;
   bool killed;
 
-  rig_init (&r, kill_at);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, kill_at);
   DONE (&r, cluster_node_drain (r.c, in, "n2", true));
   UNTIL (&r, cluster_node_drained (r.c, "n2"));
   assert (r.errors == 0);
@@ -520,9 +503,7 @@ test_planned (void)
 {
   struct rig r;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  attach (&r, true);
+  begin_writing (&r, 0);
   r.disk[1].stuck = true;
   lose (&r, 1);
   assert (r.errors == 1);
