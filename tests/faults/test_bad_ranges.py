@@ -74,7 +74,7 @@ def test_old_data_is_not_read(array, ctl, seed):
     c, rng = array, random.Random(seed)
     bad = rng.randrange(8 << 20) // BLOCK * BLOCK
     h = flushed_alone(c, 1)
-    spoil(c, 0, (bad + 512 * rng.randrange(8), 512))
+    spoil(c.members[0]["file"], (bad + 512 * rng.randrange(8), 512))
     c.start("m1")
     wait_in_sync(c)
     assert is_eio(h, bad)
@@ -144,7 +144,7 @@ def test_the_list_does_not_spread(array, seed):
     c, rng = array, random.Random(seed)
     blocks = sorted(b * BLOCK for b in rng.sample(range(2048), 3))
     h = flushed_alone(c, 1)
-    spoil(c, 0, *((b, 4096) for b in blocks))
+    spoil(c.members[0]["file"], *((b, 4096) for b in blocks))
     c.start("m1")
     wait_in_sync(c)
     served = {0: 0, 1: 1}
@@ -178,16 +178,16 @@ def test_nothing_to_read_at_an_attach(array, seed):
     for at in range(0, 8 << 20, UNIT):
         h.pwrite(b"2" * UNIT, at)
     h.flush()
-    spoil(c, 0, (bad, 1))
-    spoil(c, 1, (bad + 4095, 1))
+    spoil(c.members[0]["file"], (bad, 1))
+    spoil(c.members[1]["file"], (bad + 4095, 1))
     c.kill("array")
     c.start("array")
     h = connect(c)
     assert is_eio(h, bad)
     wait_clean(c)
     # One that can be read again some day might be old.
-    mend(c, 0)
-    mend(c, 1)
+    mend(c.members[0]["file"])
+    mend(c.members[1]["file"])
     assert is_eio(h, bad)
     is_all(h, b"2", [bad])
     assert bad_list(c, 0) == bad_list(c, 1) == [(bad // BLOCK, 1, 2)]
@@ -204,7 +204,7 @@ def test_no_room(array):
     why, until somebody has written the places anew."""
     c = array
     h = flushed_alone(c, 1)
-    spoil(c, 0, (0, 9 << 20))
+    spoil(c.members[0]["file"], (0, 9 << 20))
     c.start("m1")
 
     def rebuild():
@@ -215,7 +215,7 @@ def test_no_room(array):
     for at in range(0, 8 << 20, 1 << 20):
         h.pwrite(b"2" * (1 << 20), at)
     h.zero(1 << 20, 8 << 20)
-    mend(c, 0)  # what was written can be read
+    mend(c.members[0]["file"])  # what was written can be read
     wait_in_sync(c)
     is_all(h, b"2", [])
     assert bad_list(c, 1) == []

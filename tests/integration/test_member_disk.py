@@ -22,6 +22,7 @@ import zlib
 import nbd
 import pytest
 
+from badspots import bad_spots, fail_flush
 from memberhost import (Array, HEADER, MIB, ROUND, array, batch, dirty_in_view,
                         dirty_on_disk, read_slot, read_superblock, refuses)
 from nbdkitproc import refused
@@ -290,42 +291,18 @@ def test_a_full_file_system_fails_the_member(cluster, tmp_path):
         run("umount", small)
 
 
-FAIL_ONCE = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <unistd.h>
-int
-fdatasync (int fd)
-{
-  int (*real) (int) = (int (*) (int)) dlsym (RTLD_NEXT, "fdatasync");
-  if (unlink (getenv ("FAIL_ONCE")) == 0) {
-    errno = EIO;
-    return -1;
-  }
-  return real (fd);
-}
-"""
-
-
 def test_a_failed_flush_is_not_tried_again(cluster, tmp_path):
     """fdatasync fails once: the kernel may have dropped what it could not
     write, so a later success would mean nothing."""
-    (tmp_path / "fail.c").write_text(FAIL_ONCE)
-    shim, flag = tmp_path / "fail.so", tmp_path / "fail"
-    run("cc", "-shared", "-fPIC", "-o", shim, tmp_path / "fail.c", "-ldl")
-    array = Array(cluster(
-        members=3, size="61M", no_array=True,
-        env={"WEFT_WRAP_MEMBER": f"env LD_PRELOAD={shim} FAIL_ONCE={flag}"}))
+    array = Array(cluster(members=3, size="61M", no_array=True,
+                          env=bad_spots(tmp_path)))
     t = array.attach()[0]
     h = array.open(0, "data", t["data"])
     h.pwrite(b"x", 0)
     h.flush()
-    flag.touch()
+    fail_flush(array.file(0))
     with refuses("EIO"):
         h.flush()
-    assert not flag.exists()
     for request in (h.flush, lambda: h.pread(1, 0), lambda: h.pwrite(b"y", 0)):
         with refuses("EIO"):
             request()

@@ -18,8 +18,9 @@ import zlib
 import nbd
 import pytest
 
+from badspots import fail_flush, mend, preload, spoil
 from memberscene import EXTENT, HEADER, MIB, UNIT, scene
-from wefttest import eventually, run
+from wefttest import eventually
 
 LAYOUTS = [("raid-x", 3), ("raid-x", 4), ("raid-10", 4), ("chained", 3),
            ("rotated", 4), ("raid-1", 2), ("raid-1", 3)]
@@ -246,70 +247,12 @@ def test_source_that_hangs_holds_nothing_for_long(scene, seed):
     s.check()
 
 
-SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-/* Reads that touch a range of the file BAD_RANGES fail. */
-ssize_t
-pread (int fd, void *buf, size_t n, off_t at)
-{
-  ssize_t (*real) (int, void *, size_t, off_t) =
-    (ssize_t (*) (int, void *, size_t, off_t)) dlsym (RTLD_NEXT, "pread");
-  long from, length;
-  FILE *f = fopen (getenv ("BAD_RANGES"), "r");
-
-  while (f && fscanf (f, "%ld %ld", &from, &length) == 2)
-    if (at < from + length && from < at + (off_t) n) {
-      fclose (f);
-      errno = EIO;
-      return -1;
-    }
-  if (f)
-    fclose (f);
-  return real (fd, buf, n, at);
-}
-ssize_t
-pread64 (int fd, void *buf, size_t n, off_t at)
-{
-  return pread (fd, buf, n, at);
-}
-/* The next flush fails. */
-int
-fdatasync (int fd)
-{
-  int (*real) (int) = (int (*) (int)) dlsym (RTLD_NEXT, "fdatasync");
-
-  if (unlink (getenv ("FAIL_ONCE")) == 0) {
-    errno = EIO;
-    return -1;
-  }
-  return real (fd);
-}
-"""
-
-
-@pytest.fixture
-def shim(tmp_path):
-    """The environment of a member whose disk breaks on demand."""
-    (tmp_path / "shim.c").write_text(SHIM)
-    run("cc", "-shared", "-fPIC", "-o", tmp_path / "shim.so",
-        tmp_path / "shim.c", "-ldl")
-    return {"LD_PRELOAD": str(tmp_path / "shim.so"),
-            "BAD_RANGES": str(tmp_path / "bad"),
-            "FAIL_ONCE": str(tmp_path / "fail")}
-
-
-def test_unreadable_blocks_are_passed(scene, seed, shim, tmp_path):
+def test_unreadable_blocks_are_passed(scene, seed, tmp_path):
     """Two sectors, and two blocks side by side."""
     s = blank(scene, random.Random(seed), layout="raid-1", members=2,
-              env={0: shim})
+              env={0: preload(tmp_path)})
     bad = [(5 * MIB + 512, 512, 1), (9 * MIB, 1, 1), (33 * MIB + 100, 8000, 2)]
-    (tmp_path / "bad").write_text("\n".join(
-        f"{HEADER + at} {n}" for at, n, _ in bad))
+    spoil(s.disks[0].file, *((at, n) for at, n, _ in bad))
     s.begin()
     p = s.synced()
     assert p["unreadable_bytes"] == 4 * 4096, p
@@ -320,26 +263,26 @@ def test_unreadable_blocks_are_passed(scene, seed, shim, tmp_path):
         s.content[at:at + 4096 * blocks] = bytes(4096 * blocks)
         assert f"{4096 * blocks} bytes at {at} of the data area of member 0" \
             in log, log
-    (tmp_path / "bad").unlink()
+    mend(s.disks[0].file)
     s.check(lost=[0])
 
 
-def test_unreadable_blocks_come_from_another_copy(scene, seed, shim, tmp_path):
+def test_unreadable_blocks_come_from_another_copy(scene, seed, tmp_path):
     s = blank(scene, random.Random(seed), layout="raid-1", members=3,
-              env={0: shim})
-    (tmp_path / "bad").write_text(f"{HEADER + 5 * MIB} 20000")
+              env={0: preload(tmp_path)})
+    spoil(s.disks[0].file, (5 * MIB, 20000))
     s.begin()
     p = s.synced()
     assert p["unreadable_bytes"] == 0 and p["copied_bytes"] == s.model.size
     s.check()
 
 
-def test_failed_source_is_no_unreadable_one(scene, seed, shim, tmp_path):
+def test_failed_source_is_no_unreadable_one(scene, seed, tmp_path):
     """It answers EIO to everything; nothing of that may count as copied."""
     s = blank(scene, random.Random(seed), layout="raid-1", members=2,
-              env={0: shim})
+              env={0: preload(tmp_path)})
     h = s.disks[0].open()
-    (tmp_path / "fail").touch()
+    fail_flush(s.disks[0].file)
     with pytest.raises(nbd.Error):
         h.flush()
     s.begin()
@@ -355,13 +298,13 @@ def test_failed_source_is_no_unreadable_one(scene, seed, shim, tmp_path):
     s.check()
 
 
-def test_source_that_fails_midway(scene, seed, shim, tmp_path):
+def test_source_that_fails_midway(scene, seed, tmp_path):
     """Between two extents, its doors open."""
     s = blank(scene, random.Random(seed), layout="raid-1", members=2,
-              env={0: shim})
+              env={0: preload(tmp_path)})
     s.begin(rate=8 * MIB)
     eventually(lambda: s.progress.get("copied_bytes", 0) > 0)
-    (tmp_path / "fail").touch()
+    fail_flush(s.disks[0].file)
     eventually(lambda: "member 0" in (s.progress["waits"] or ""))
     s.order(rate=0)
     time.sleep(2)
