@@ -15,6 +15,7 @@ import socket
 import subprocess
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 BUILD = os.environ.get("WEFT_BUILDDIR")
@@ -161,7 +162,16 @@ class Cluster:
 
     def terminate(self, *names):
         """Cleanly, all of them at the same time."""
+        if "array" in names:
+            self._greeted()
         self._signal(names, signal.SIGTERM)
+
+    def _greeted(self):
+        """The array process has come up: the kernel takes connections for it
+        before, and one that ends then may have to leave its session."""
+        uri = urllib.parse.urlsplit(self.nbd)
+        with socket.create_connection((uri.hostname, uri.port), 60) as s:
+            assert s.recv(8) == b"NBDMAGIC"
 
     def stop(self, name):
         self.devcluster("stop", self.dir, name)
