@@ -212,6 +212,14 @@ class Writes:
                 f"{len(self.errors)} answers of {count}, then none for 30 s"
 
 
+def is_fenced(h):
+    for call in (lambda: h.pwrite(b"E" * 4096, 0), lambda: h.pread(4096, 0),
+                 h.flush):
+        with pytest.raises(nbd.Error) as e:
+            call()
+        assert e.value.errno == "ESHUTDOWN", e.value
+
+
 @pytest.mark.long(30)
 def test_a_stopped_one_is_fenced(array):
     model = model_of(array, "raid-x", UNIT)
@@ -244,11 +252,7 @@ def test_a_stopped_one_is_fenced(array):
         # What the members had written before the fence may be answered.
         writes.wait(many)
         assert set(writes.errors) <= {0, errno.ESHUTDOWN}
-        for call in (lambda: idle.pwrite(b"E" * 4096, 0),
-                     lambda: idle.pread(4096, 0), idle.flush):
-            with pytest.raises(nbd.Error) as e:
-                call()
-            assert e.value.errno == "ESHUTDOWN", e.value
+        is_fenced(idle)
         # As long as its images would have taken to be sent by age.
         time.sleep(11)
         assert new.pread(UNIT * units, 0) == b"D" * UNIT * units
@@ -300,11 +304,7 @@ def test_a_stopped_one_answers_only_what_is_there(array):
         array.cont("weftd")
         writes.wait(units)
         assert set(writes.errors) <= {0, errno.ESHUTDOWN}
-        for call in (lambda: idle.pwrite(b"E" * 4096, 0),
-                     lambda: idle.pread(4096, 0), idle.flush):
-            with pytest.raises(nbd.Error) as e:
-                call()
-            assert e.value.errno == "ESHUTDOWN", e.value
+        is_fenced(idle)
         assert [new.pread(4096, i * UNIT) for i in range(units)] == there
         check_copies(array, model_of(array, "raid-x", UNIT),
                      lambda at, n: new.pread(n, at))

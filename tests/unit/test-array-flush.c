@@ -185,6 +185,21 @@ test_nothing_can_be_gone (void)
   end ();
 }
 
+/* A member comes back, and has not kept all, while this FLUSH waits and after `w`. */
+static void
+flush_under_way (struct array_request *f, struct array_request *w)
+{
+  write_by (client, 0, 0);
+  submit (f);
+  if (w)
+    submit (w);
+  while (w && !done (w))
+    for (unsigned i = ios_count; i-- > 0;)
+      if (ios[i]->kind != IO_FLUSH)
+        answer (i, 0);
+  come_back (0, false);
+}
+
 /* Each FLUSH that speaks for something that may be gone fails. */
 static void
 test_under_way (bool written_since)
@@ -194,16 +209,7 @@ test_under_way (bool written_since)
   }, w = WRITE (4096, 4096, ones);
 
   begin_alone ();
-  write_by (client, 0, 0);
-  submit (&f[0]);
-  if (written_since) {
-    submit (&w);
-    while (!done (&w))
-      for (unsigned i = ios_count; i-- > 0;)
-        if (ios[i]->kind != IO_FLUSH)
-          answer (i, 0);
-  }
-  come_back (0, false);
+  flush_under_way (&f[0], written_since ? &w : NULL);
   submit (&f[1]);
   answer_all ();
   assert (done (&f[0]) && f[0].error == EIO);
@@ -213,16 +219,7 @@ test_under_way (bool written_since)
   /* One after the other. */
   begin_alone ();
   f[0].client = w.client = client;
-  write_by (client, 0, 0);
-  submit (&f[0]);
-  if (written_since) {
-    submit (&w);
-    while (!done (&w))
-      for (unsigned i = ios_count; i-- > 0;)
-        if (ios[i]->kind != IO_FLUSH)
-          answer (i, 0);
-  }
-  come_back (0, false);
+  flush_under_way (&f[0], written_since ? &w : NULL);
   answer_all ();
   assert (done (&f[0]) && f[0].error == EIO);
   /* Though others are told as well. */

@@ -12,37 +12,21 @@
 #include <config.h>
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "layout/layout.h"
-
-/* ---- Randomness that can be replayed: WEFT_SEED=... test-layout ---- */
-
-static uint64_t seed, rnd_state;
-
-static uint64_t
-rnd (uint64_t below)
-{
-  uint64_t z = (rnd_state += 0x9e3779b97f4a7c15);
-
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return (z ^ (z >> 31)) % below;
-}
+#include "test-random.h"
 
 static const char *doing = "nothing";
 
+#undef CHECK
 #define CHECK(e, ...)                                                          \
   do {                                                                         \
     if (!(e)) {                                                                \
       fprintf (stderr, "%s:%d: %s: not so: %s: ", __FILE__, __LINE__, doing,   \
                #e);                                                            \
       fprintf (stderr, __VA_ARGS__);                                           \
-      fprintf (stderr, "\nrun again with WEFT_SEED=%" PRIu64 "\n", seed);      \
+      fprintf (stderr, "\nrun again with WEFT_SEED=%" PRIu64 "\n", test_seed); \
       exit (1);                                                                \
     }                                                                          \
   } while (0)
@@ -213,9 +197,10 @@ check_map (const struct layout *l, const struct picture *p)
   CHECK (l->members == p->members && l->copies == p->copies, "%u", l->members);
 
   for (int64_t a = 0; a < p->units; a++) {
-    const uint32_t in = rnd (l->unit), left = l->unit - in;
+    const uint32_t in = test_random (l->unit), left = l->unit - in;
     const uint64_t offset = a * l->unit + in;
-    const uint64_t length = 1 + rnd (rnd (2) ? left : l->size - offset);
+    const uint64_t length
+        = 1 + test_random (test_random (2) ? left : l->size - offset);
     struct layout_piece piece;
 
     layout_map (l, offset, length, &piece);
@@ -245,7 +230,7 @@ check_unmap (const struct layout *l, const struct picture *p)
 {
   for (unsigned m = 0; m < p->members; m++) {
     for (unsigned row = 0; row <= p->rows; row++) {
-      const uint32_t in = rnd (l->unit);
+      const uint32_t in = test_random (l->unit);
       uint64_t offset = UINT64_MAX;
       uint32_t length = 0;
       int copy
@@ -271,10 +256,10 @@ check_unmap (const struct layout *l, const struct picture *p)
 static void
 check_span (const struct layout *l, const struct picture *p)
 {
-  const uint64_t offset = rnd (l->size);
+  const uint64_t offset = test_random (l->size);
   const uint64_t length
       = 1
-        + rnd (rnd (2) ? l->size - offset
+        + test_random (test_random (2) ? l->size - offset
                        : (l->size - offset < 5 * (uint64_t)l->unit
                               ? l->size - offset
                               : 5 * (uint64_t)l->unit));
@@ -354,7 +339,7 @@ check_losses (const struct layout *l, const struct picture *p)
   }
   for (int round = 0; round < 20; round++) {
     for (unsigned i = 0; i < p->members; i++)
-      lost[i] = rnd (3) == 0;
+      lost[i] = test_random (3) == 0;
     check_lost (l, p, lost);
   }
   for (unsigned i = 0; i < p->members; i++)
@@ -370,7 +355,7 @@ check_capacity (const struct layout *l, const struct picture *p,
   struct layout_capacity c;
 
   for (unsigned m = 0; m < p->members; m++) {
-    bytes[m] = smallest + (m == 0 ? 0 : rnd (3 * l->unit));
+    bytes[m] = smallest + (m == 0 ? 0 : test_random (3 * l->unit));
     total += bytes[m];
     empty += bytes[m] - (uint64_t)p->rows * l->unit;
     for (unsigned row = 0; row < p->rows; row++) {
@@ -413,7 +398,8 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
            bool losses)
 {
   const unsigned period = kind == LAYOUT_RAIDX ? 2 * (n - 1) : 2;
-  const uint64_t bytes = unit * (period + rnd (3 * period)) + rnd (unit);
+  const uint64_t bytes
+      = unit * (period + test_random (3 * period)) + test_random (unit);
   char what[120], why[256];
   struct layout l;
   struct picture *p;
@@ -526,10 +512,10 @@ test_huge (void)
 {
   doing = "huge";
   for (int round = 0; round < 3000; round++) {
-    const enum layout_kind kind = rnd (LAYOUT_KINDS);
-    const unsigned n = 1 + rnd (GROUP_MEMBERS_MAX);
-    const unsigned groups = 1 + rnd (ARRAY_MEMBERS_MAX / n);
-    const uint64_t unit = UNIT_BYTES_MIN << rnd (11);
+    const enum layout_kind kind = test_random (LAYOUT_KINDS);
+    const unsigned n = 1 + test_random (GROUP_MEMBERS_MAX);
+    const unsigned groups = 1 + test_random (ARRAY_MEMBERS_MAX / n);
+    const uint64_t unit = UNIT_BYTES_MIN << test_random (11);
     struct layout l;
     char why[256];
 
@@ -544,7 +530,8 @@ test_huge (void)
     CHECK (l.size * l.copies == l.members * l.member_bytes, "%" PRIu64, l.size);
     for (int i = 0; i < 50; i++) {
       const uint64_t offset
-          = rnd (2) ? rnd (l.size) : l.size - 1 - rnd (4 * unit);
+          = test_random (2) ? test_random (l.size)
+                            : l.size - 1 - test_random (4 * unit);
       struct layout_piece piece;
 
       layout_map (&l, offset, 1, &piece);
@@ -716,15 +703,7 @@ test_capacity_overflow (void)
 int
 main (void)
 {
-  const char *given = getenv ("WEFT_SEED");
-  struct timespec now;
-
-  clock_gettime (CLOCK_REALTIME, &now);
-  seed = given ? strtoull (given, NULL, 10)
-               : (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-  rnd_state = seed;
-  printf ("WEFT_SEED=%" PRIu64 "\n", seed);
-
+  test_random_start ();
   test_words ();
   test_figures ();
   test_refusals ();
