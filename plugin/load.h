@@ -1,7 +1,8 @@
 /* load.h: how busy a member and its host are, for weftd.
  *
- * ceft-pvfs.txt, section 5: CPU, free memory, network and disk throughput of
- * each server, sent once a second, choose between the copies.
+ * CPU, free memory, network and disk throughput go along with each heartbeat.
+ * CEFT-PVFS chooses between copies by such figures (docs/DESIGN.md 10); here
+ * people look at them.
  */
 
 #ifndef WEFT_LOAD_H

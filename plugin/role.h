@@ -1,4 +1,5 @@
-/* role.h: the plugin has two roles, one process each (DESIGN section 2).
+/* role.h: the plugin has two roles, one process each (docs/DESIGN.md
+ * 3.1).
  *
  * weft.c reads the parameters, picks the role, and passes nbdkit's calls on
  * to it.  Every function is as in nbdkit-plugin(3): errors go to

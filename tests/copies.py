@@ -1,5 +1,5 @@
-"""Where every copy of a byte must lie, by a second, dumb reading of DESIGN
-section 3, and the check that they are all there and alike.
+"""Where every copy of a byte must lie, by a second, dumb reading of what the
+layouts are (docs/DESIGN.md 4), and the check that all are there and alike.
 
 Nothing of this knows core/layout/layout.c.  The check reads the members' files
 themselves, so it sees what a host would find that has only the disks.

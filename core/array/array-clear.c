@@ -1,4 +1,4 @@
-/* array-clear.c: how intent bits fall again (DESIGN section 4).
+/* array-clear.c: how intent bits fall again (docs/DESIGN.md 5.3).
  *
  * A member sets the bit of an extent before the first write to it; we lower
  * it, for we alone see both copies: when the extent has been idle, and both

@@ -1,4 +1,4 @@
-/* array-flush.c: FLUSH, the promise (DESIGN principle 5).
+/* array-flush.c: FLUSH, the promise (docs/DESIGN.md 6.2).
  *
  * First the images accepted so far are drained: a mark in the image buffer.
  * Then every member that counts and was written since its last flush *began* is

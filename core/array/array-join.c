@@ -1,4 +1,4 @@
-/* array-join.c: how a member comes back (DESIGN section 6).
+/* array-join.c: how a member comes back (docs/DESIGN.md 8.1).
  *
  * A joining member copies what it lacks from the others by itself.  We give it
  * a copy of everything that is written meanwhile (array-write.c), which counts

@@ -1,5 +1,5 @@
-/* array-overdue.c: members that keep silent, and members that are slow (DESIGN
- * section 6; redbud.txt section 5).
+/* array-overdue.c: members that keep silent, and members that are slow
+ * (docs/DESIGN.md 6.5).
  *
  * A member that owes us answers and has given none for its time-out, which
  * follows its service times (timeout.h), is asked for a sign of life: a batch of

@@ -1,4 +1,4 @@
-/* array.h: the array engine (DESIGN section 5): a host's side of the protocol.
+/* array.h: the array engine (docs/DESIGN.md 6): a host's side of the protocol.
  *
  * A pure state machine: it is handed requests, answers and the time, and is
  * asked for what to do next.  It never blocks, takes no lock, opens nothing.
@@ -20,7 +20,7 @@
  * a notice, and holds everything that touches it until array_commit says that
  * the failure is recorded.  Then the work is planned again with the copies
  * that are left.  Nothing is acknowledged on the strength of a failure that is
- * not recorded (principle 5); a client sees no error from a single failure.
+ * not recorded (docs/DESIGN.md 1); a client sees no error from a single failure.
  */
 
 #ifndef WEFT_ARRAY_H

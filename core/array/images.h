@@ -1,4 +1,4 @@
-/* images.h: the image buffer of a host (DESIGN section 5).
+/* images.h: the image buffer of a host (docs/DESIGN.md 6.1).
  *
  * Holds the images (copies 1...) of writes whose data copy is written, until
  * they are written too.  The design is told in images.c.  Pure: the array

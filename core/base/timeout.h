@@ -1,5 +1,5 @@
-/* timeout.h: how long a member may take to answer (DESIGN section 6; redbud.txt
- * section 5).
+/* timeout.h: how long a member may take to answer (docs/DESIGN.md 6.5; the
+ * paper on Redbud, section 5).
  *
  * Service times, from request to answer as the host sees them, are kept as
  * means over TIMEOUT_WINDOWS sub-windows.  A line is fitted to them by least

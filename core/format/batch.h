@@ -1,4 +1,4 @@
-/* batch.h: many scattered records in one NBD write (DESIGN section 4, `batch`).
+/* batch.h: many scattered records in one NBD write (docs/DESIGN.md 6.4).
  *
  * Layout, all little-endian: struct header {magic "WBAT", u16 version, u16
  * count, u32 bytes (all of it), u32 CRC-32 of the header and the records

@@ -1,4 +1,4 @@
-/* format.h: what stands on a member before its data (DESIGN section 4).
+/* format.h: what stands on a member before its data (docs/DESIGN.md 5.1).
  *
  * docs/FORMAT.md gives every byte.  A member begins with HEADER_BYTES:
  * superblock slot 0, slot 1 (SLOT_BYTES each), then the intent map in blocks

@@ -1,4 +1,4 @@
-/* token.h: what opens a member's door (DESIGN section 4).
+/* token.h: what opens a member's door (docs/DESIGN.md 5.2).
  *
  * weftd mints a token, the host shows it in the NBD export name
  * "DOOR/TOKEN", the member verifies it.  A token is text of at most

@@ -1,4 +1,5 @@
-/* member.h: the member engine (DESIGN section 4): what one disk of an array
+/* member.h: the member engine (docs/DESIGN.md 5): what one disk of an
+ * array
  * promises, and when it may.
  *
  * A pure state machine.  It never reads or writes a disk: it says which header
@@ -164,7 +165,7 @@ bool member_leave (struct member *m, struct member_request *r);
  * no more: both copies of what it wrote there are on stable storage.  (The last
  * extent ends where the data area does, or what the array uses of it.)  Nothing
  * is cleared while a member of the group is not in-sync.  The session has no
- * write to these extents under way (DESIGN section 4).
+ * write to these extents under way (docs/DESIGN.md 5.3).
  * With `settled` the bits fall as well that were left by those who are gone:
  * sessions that are fenced or have no door open, and whoever wrote before the
  * engine started.  The session has made the copies equal (a resync).
@@ -214,7 +215,7 @@ bool member_desire (struct member *m, const struct member_desire *d, char *why,
 /* Where weftd says that the place is to stay as the superblock has it. */
 void member_desire_place (struct member_desire *d, const struct superblock *sb);
 
-/* ---- Joining (member-join.c; DESIGN section 6) ----
+/* ---- Joining (member-join.c; docs/DESIGN.md 8.1) ----
  *
  * The to-do list is the intent map.  What is to be done has its bit set on the
  * disk, held by nobody; it falls when the extent was copied and both source and

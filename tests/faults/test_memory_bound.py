@@ -5,7 +5,7 @@ Topology: one raid-x devcluster with a small image buffer, few threads and
 Cause: fio writes and reads at random for long, in sizes that change all the
        time, and comes back with new connections.
 Pass:  the largest resident set is below image buffer + connections x threads
-       x largest request + 32 MiB (DESIGN section 5); with the small buffer,
+       x largest request + 32 MiB (docs/DESIGN.md 6.7); with the small buffer,
        below that with, in place of the 32 MiB, what was resident before there
        was a client, and the little that HOLE and SMALL say.
 """
