@@ -1,5 +1,5 @@
 /* cluster-epoch.c: the epoch change, the one mechanism for every change of an
- * array (DESIGN section 6).
+ * array (docs/DESIGN.md 7).
  *
  *   PREPARED  the array's record gets `change`: a new number, and the members'
  *             states in it.  Never taken back: if whoever asked for it is gone,

@@ -1,5 +1,5 @@
-/* cluster.h: the cluster engine (DESIGN sections 2 and 6): what weftd knows
- * and decides.
+/* cluster.h: the cluster engine (docs/DESIGN.md 3.3 and 7): what weftd
+ * knows and decides.
  *
  * A pure state machine: it is handed what disks, hosts and administrators say,
  * with the time and randomness, and hands back steps.  It opens nothing, knows
