@@ -1,5 +1,5 @@
 /* pull.h: a joining member fetches from the others what it lacks: the one
- * engine of rebuild and catch-up (DESIGN section 6).
+ * engine of rebuild and catch-up (docs/DESIGN.md 8.1).
  *
  * The member engine (core/member/member.h) says what is to be done, and when it is
  * done; weftd says from whom and how fast.  Nothing runs while there is no

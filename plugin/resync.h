@@ -1,5 +1,5 @@
-/* resync.h: making the copies equal again after an unclean end (DESIGN
- * sections 4 and 6): a session that died may have written the data of an
+/* resync.h: making the copies equal again after an unclean end (docs/DESIGN.md
+ * 8.2): a session that died may have written the data of an
  * extent and not its image.
  */
 
