@@ -54,7 +54,7 @@ struct engine {
   uint64_t requests;        /* that have come */
   unsigned running;         /* requests that have come and are not done */
   struct peer_io *spare_ios;
-  unsigned ios_out;         /* peer_ios that are not spare */
+  unsigned ios_out;         /* of them, those that are not spare */
   pthread_cond_t patrol;    /* the engine thread sleeps here on patrol */
   bool quit;
   uint64_t drain_deadline;  /* UINT64_MAX: none */

@@ -1,7 +1,7 @@
 /* member-role.c: `nbdkit weft disk=PATH`: serves one disk to the hosts whose
  * array it belongs to.
  *
- * The way of a write: nbdkit's thread calls member_pwrite; the engine is asked
+ * The way of a write: nbdkit's thread calls member_role_pwrite; the engine is asked
  * without a lock (member_admit), and says GO when the intent bits are there
  * already; the data goes to the page cache; member_leave.  The first write to
  * an extent finds WAIT instead: the thread takes the lock and writes the block

@@ -8,7 +8,7 @@ is a browser of its own to weftd: no cookie is shared.  Every test ends with a
 look at what the browser complained about: an error on the console or a violation
 of the Content-Security-Policy fails it.
 
-p.shot("name") makes a picture docs/screenshots/name.png when WEFT_SCREENSHOTS
+p.shot("NAME") makes a picture docs/screenshots/NAME.png when WEFT_SCREENSHOTS
 is set; p.axe() is what axe-core finds wrong for people with a screen reader or
 a keyboard only.
 """

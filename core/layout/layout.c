@@ -8,7 +8,7 @@
  *
  * and in every layout its data lies at position d, unit t of the group.  Only
  * the images differ, so a layout is two functions: image_place says where an
- * image of (t, d) lies, image_origin is its inverse.  In the layouts of which
+ * image of (t, d) lies, origin_of is its inverse.  In the layouts of which
  * every member holds both, the first `stripes` units of a member are data, the
  * second `stripes` are images.
  *

@@ -1,0 +1,446 @@
+"""The documents against the source.
+
+Cause: what docs/, README.md, HACKING.md and comments name is looked for: files,
+tests, sections of documents, constants with their values, fields of messages,
+kinds of records, codes of refusals.
+Pass:  all of it is there, and says the same; and where a document is to be
+       complete, nothing is missing in it.
+"""
+
+import functools
+import json
+import pathlib
+import re
+
+import pytest
+
+from wefttest import SOURCE
+
+DOCS = SOURCE / "docs"
+PROTOCOL = (DOCS / "PROTOCOL.md").read_text()
+TOP = ("admin-ui attach bench common completion core debian docs man plugin "
+       "scripts server systemd tests weftctl").split()
+BUILT = {"build", "__pycache__", ".libs", ".deps", "autom4te.cache",
+         "node_modules"}
+
+
+@functools.lru_cache
+def files():
+    """All of the source's, by path."""
+    found = [p.name for p in SOURCE.iterdir() if p.is_file()]
+    for top in TOP:
+        for path in (SOURCE / top).rglob("*"):
+            part = path.relative_to(SOURCE)
+            if path.is_file() and not BUILT & set(part.parts):
+                found.append(str(part))
+    return sorted(found)
+
+
+@functools.lru_cache
+def text(path):
+    return (SOURCE / path).read_text(errors="replace")
+
+
+def sources(*endings):
+    return [f for f in files() if f.endswith(endings)]
+
+
+def documents():
+    return [f for f in files() if f.endswith(".md")]
+
+
+def prose(path):
+    """What a file says to people (comments, docstrings), each piece as a line."""
+    if path.endswith(".md"):
+        pieces = [text(path)]
+    elif path.endswith((".c", ".h", ".js", ".pml")):
+        pieces = re.findall(r"/\*.*?\*/|(?:^ *//[^\n]*\n)+", text(path),
+                            re.DOTALL | re.MULTILINE)
+    else:
+        pieces = re.findall(r'""".*?"""|(?:^[ \t]*#[^\n]*\n)+', text(path),
+                            re.DOTALL | re.MULTILINE)
+    for piece in pieces:
+        yield re.sub(r"\s+(?:(?:\*|#|//) )?", " ", piece)
+
+
+
+
+@functools.lru_cache
+def said():
+    """[(path, words)] of all that is said to people; not by this file, which speaks
+    of citations as such."""
+    ours = sources(".c", ".h", ".py", ".md", ".sh", ".js", ".am", ".pml")
+    ours += [f for f in files() if "." not in f.split("/")[-1]
+             and text(f).startswith("#!")]
+    return [(path, words) for path in ours for words in prose(path)
+            if path != "tests/integration/test_documents.py"]
+
+
+# --- Sections ------------------------------------------------------------------
+
+
+def headings(path):
+    return re.findall(r"^#+ (.*)$", text(path), re.MULTILINE)
+
+
+def test_sections_of_design():
+    """They are cited by number: those that are there, and in order."""
+    numbers = [h.split()[0].rstrip(".") for h in headings("docs/DESIGN.md")
+               if h[0].isdigit()]
+    assert len(numbers) > 30
+    assert numbers == sorted(
+        numbers, key=lambda n: [int(i) for i in n.split(".")])
+    cited = 0
+    for path, words in said():
+        for some in re.findall(
+                r"docs/DESIGN\.md ((?:\d+(?:\.\d+)*(?:, | and )?)+)", words):
+            for n in re.findall(r"\d+(?:\.\d+)*", some):
+                cited += 1
+                assert n in numbers, f"{path}: docs/DESIGN.md {n}"
+        # One that is not in the repository.
+        assert not re.search(r"\bDESIGN\b(?!\.md)", words), path
+    assert cited > 20
+
+
+def test_sections_within_design():
+    """(5.2) in there is one of its own, too."""
+    numbers = {h.split()[0].rstrip(".") for h in headings("docs/DESIGN.md")}
+    page = text("docs/DESIGN.md")
+    cited = re.findall(r"\((\d+(?:\.\d+)?(?:, \d+\.\d+)*)\)", page)
+    cited += re.findall(r"\| (\d+\.\d+(?:, \d+\.\d+)*) \|", page)
+    assert len(cited) > 20
+    for some in cited:
+        for n in some.split(", "):
+            assert n in numbers, n
+
+
+def test_sections_by_name():
+    """docs/X.md "Section", or (see "Section") within one."""
+    cited = 0
+    for path, words in said():
+        for name, section in re.findall(
+                r'docs/([A-Z]+\.md),? "([^"]+)"', words):
+            cited += 1
+            assert section in headings(f"docs/{name}"), \
+                f'{path}: docs/{name} "{section}"'
+        if path.endswith(".md"):
+            for section in re.findall(r'\(see "([^"]+)"\)', words):
+                cited += 1
+                assert section in headings(path), f"{path}: {section}"
+    assert cited > 5
+
+
+def test_links():
+    """[text](target) of documents: a file, and a heading in it."""
+    count = 0
+    for path in documents():
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text(path)):
+            count += 1
+            to = (SOURCE / path).parent / target
+            assert to.exists(), f"{path}: {target}"
+    assert count > 20
+
+
+# --- Files ---------------------------------------------------------------------
+
+
+def exists(name):
+    """A path from the top, perhaps with * (or NAME) in it, without its ending, or
+    that of a folder."""
+    name = name.rstrip("/.").replace("NAME", "*")
+    return (any(SOURCE.glob(name)) or any(SOURCE.glob(name + ".*"))
+            or any(SOURCE.glob(name + "*.am")))
+
+
+def test_paths():
+    """What is named by its path, in documents and comments."""
+    top = "|".join(TOP)
+    count = 0
+    for path, words in said():
+        if path.startswith("tests/packages/") or path == "CHANGELOG.md":
+            continue  # of another system's files; of other times
+        for name in re.findall(
+                rf"(?<![\w/.$}}<-])((?:{top})/[\w.*/-]*[\w*/])", words):
+            count += 1
+            assert exists(name), f"{path}: {name}"
+    assert count > 100
+
+
+def test_files():
+    """What is named by its base name alone: C and Python, which are ours, and
+    headers that are included."""
+    names = {pathlib.PurePath(f).name for f in files()}
+    names |= {pathlib.PurePath(h).name for f in sources(".c", ".h")
+              for h in re.findall(r'#include [<"]([^>"]+)[>"]', text(f))}
+    count = 0
+    for path, words in said():
+        if not path.endswith((".c", ".h", ".md")):
+            continue
+        for name in re.findall(
+                r"(?<![\w/.*-])([a-z][a-z0-9_-]+\.(?:c|h|py))\b(?![.\w])",
+                words):
+            count += 1
+            assert name in names, f"{path}: {name}"
+    assert count > 200
+
+
+# Of nbdkit, libcurl and systemd.
+THEIRS = {"http_proxy", "nbdkit_nanosleep", "nbdkit_shutdown", "sd_notify"}
+
+
+def test_names():
+    """Functions, fields and the like that comments and documents name."""
+    code = set(THEIRS)
+    for path in files():
+        if path.endswith((".c", ".h")):
+            code |= set(re.findall(r"\w+", re.sub(
+                r"/\*.*?\*/", " ", text(path), flags=re.DOTALL)))
+        elif path.endswith((".py", ".am", ".ac", ".json", ".in", ".js", ".pml")):
+            code |= set(re.findall(r"\w+", text(path)))
+    count = 0
+    for path, words in said():
+        if path.startswith("docs/monitoring/"):
+            continue  # of Prometheus's settings
+        if path.endswith(".md"):
+            words = " ".join(re.findall(r"`([^`]+)`", words))
+        elif not path.endswith((".c", ".h")):
+            continue
+        for name in re.findall(r"(?<![\w/.-])[a-z]\w*_\w*(?![\w*])", words):
+            count += 1
+            assert (name in code or name.endswith("_")
+                    and any(c.startswith(name) for c in code)), \
+                f"{path}: {name}"
+    assert count > 250
+
+
+# --- Constants -----------------------------------------------------------------
+
+UNITS = {"NS": 1, "US": 10 ** 3, "MS": 10 ** 6, "S": 10 ** 9}
+SAID = {"ms": 10 ** 6, "s": 10 ** 9, "min": 60 * 10 ** 9}
+
+
+@functools.lru_cache
+def defined():
+    """{name: [(path, expression)]} of the shells and engines."""
+    found = {}
+    for path in sources(".c", ".h"):
+        if path.split("/")[0] in ("core", "common", "plugin", "server"):
+            for name, value in re.findall(
+                    r"^ *# *define ([A-Z]\w*) +(.+?)(?:\s*/\*.*)?$",
+                    text(path), re.MULTILINE):
+                found.setdefault(name, []).append((path, value))
+    return found
+
+
+def value(expression, path):
+    """Of a constant expression; names are first looked for in its own file."""
+    expression = re.sub(r"U?INT\d+_C \((\w+)\)", r"\1", expression)
+    expression = re.sub(r"\(uint64_t\)", "", expression)
+
+    def known(m):
+        at = [(p, e) for p, e in defined()[m[0]]]
+        at.sort(key=lambda d: d[0] != path)
+        return str(value(at[0][1], at[0][0]))
+
+    expression = re.sub(r"\b[A-Z]\w+\b", known, expression)
+    assert re.fullmatch(r"[\d\s()*/+-]+", expression), expression
+    return eval(expression)  # pylint: disable=eval-used
+
+
+def constants():
+    """(words, name) wherever PROTOCOL gives a constant's value."""
+    number = r"(\d[\d.]*) (ms|s|min|times)"
+    for line in PROTOCOL.splitlines():
+        row = re.match(rf"\| {number} \| `(\w+)` \|", line)
+        if row:
+            yield row.groups()
+    # Beside a time, in parentheses: 1 s (ROUND_MS), 5 s (`MEMBER_TTL_MS`).
+    yield from re.findall(
+        rf"{number}[^().|]{{0,30}}\(`?([A-Z][A-Z0-9_]+_(?:MS|NS|S)[A-Z_]*)`?[,)]",
+        re.sub(r"\s+", " ", PROTOCOL))
+    # Or: (`ENDING_WAIT_MS`, 100 ms).
+    for name, n, unit in re.findall(
+            rf"\(`([A-Z][A-Z0-9_]+)`, {number}\)", PROTOCOL):
+        yield n, unit, name
+
+
+def test_constants():
+    """Each that PROTOCOL names is there; one of that name has that value."""
+    named = set(constants())
+    assert len(named) > 40
+    for n, unit, name in named:
+        assert name in defined(), f"{name} is not defined"
+        values = [value(e, p) for p, e in defined()[name]]
+        if unit == "times":
+            wanted = int(n)
+        else:
+            suffix = re.search(r"_(NS|US|MS|S)(_|$)", name)[1]
+            wanted = float(n) * SAID[unit] / UNITS[suffix]
+        assert wanted in values, f"{name} is {values}, not {n} {unit}"
+
+
+def test_all_constants_are_real():
+    """Also those that are named without a value."""
+    for name in set(re.findall(r"\b(?<!-)[A-Z][A-Z0-9]*_[A-Z0-9_]+\b",
+                               PROTOCOL)):
+        if not name.startswith("NOTICE_"):
+            assert name in defined(), name
+        else:
+            assert any(name in text(f) for f in sources(".h")), name
+
+
+# --- Messages ------------------------------------------------------------------
+
+
+def tables(document):
+    """(what is said before, rows) of each table; a row is its cells."""
+    before, rows = [], []
+    for line in document.splitlines() + [""]:
+        if line.startswith("|"):
+            rows.append([c.strip() for c in line.strip("|").split(" | ")])
+        elif rows:
+            yield " ".join(before), rows[2:]
+            before, rows = [line], []
+        elif line.strip() or not before:
+            before.append(line)
+        elif len(before) > 40:
+            before = before[-40:]
+
+
+@functools.lru_cache
+def api():
+    return json.loads(text("docs/API/openapi.json"))
+
+
+def schema(name):
+    return api()["components"]["schemas"][name]["properties"]
+
+
+def message_tables():
+    for before, rows in tables(PROTOCOL):
+        named = re.findall(r"`(\w+)` in the API", before)
+        if named and rows and rows[0][0].startswith("`"):
+            yield named[-1], rows
+
+
+def test_messages():
+    """The fields of each message are those of the API's description, all of them;
+    test_openapi.py holds that against the programs."""
+    seen = set()
+    for name, rows in message_tables():
+        fields = re.findall(r"`([\w.]+)`", " ".join(row[0] for row in rows))
+        assert len(fields) == len(set(fields)), name
+        top = {f for f in fields if "." not in f}
+        assert top == set(schema(name)), name
+        for part in {f.split(".")[0] for f in fields if "." in f}:
+            inner = {f.split(".")[1] for f in fields
+                     if f.startswith(part + ".")}
+            assert inner == set(schema(name)[part]["items"]["properties"]), \
+                f"{name}.{part}"
+        seen.add(name)
+    assert seen == {"Attach", "Grant", "Map", "SessionHeartbeat",
+                    "SessionState", "Lost", "DiskHeartbeat", "JoinProgress",
+                    "DiskDesired", "Assignment", "JoinOrder"}
+
+
+def test_routes():
+    paths = {(m.upper(), re.sub(r"\{\w+\}", "*", p))
+             for p, methods in api()["paths"].items() for m in methods}
+    named = re.findall(r"`(GET|POST|DELETE|PATCH) (/api/v1/[\w/]+)", PROTOCOL)
+    assert len(named) >= 5
+    for method, path in named:
+        path = re.sub(r"\b[A-Z]+\b", "*", path)
+        assert (method, path) in paths, f"{method} {path}"
+
+
+def test_codes():
+    """The codes of refusals in the part on messages are said somewhere."""
+    part = PROTOCOL.split("\n## What travels")[1].split("\n## Time-outs")[0]
+    server = " ".join(text(f) for f in sources(".c")
+                      if f.startswith(("core/cluster", "server/")))
+    codes = set()
+    for words in re.findall(r"(?:409|410|503)[^|#]*?\n\n", part):
+        codes |= set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", words))
+    codes -= {"weftd", "holder", "process"}
+    assert len(codes) > 15
+    for code in codes:
+        if any(code in schema(n) for n, _ in message_tables()):
+            continue  # a field that is spoken of beside
+        assert f'"{code}"' in server, code
+
+
+def kinds():
+    """{name: number} of a batch's records."""
+    return {name: int(n) for name, n in re.findall(
+        r"^  BATCH_([A-Z]+) = (\d+),", text("core/format/batch.h"),
+        re.MULTILINE)}
+
+
+def test_records_of_a_batch():
+    rows = next(rows for before, rows in tables(PROTOCOL)
+                if rows[0][0].startswith("WRITE"))
+    assert ([k for row in rows for k in row[0].split(", ")]
+            == sorted(kinds(), key=kinds().get))
+    named = re.search(r"\| kind \| (.*) \|", text("docs/FORMAT.md"))[1]
+    assert ({k: int(n) for n, k in re.findall(r"(\d+) ([A-Z]+)\b", named)}
+            == kinds())
+
+
+def test_doors():
+    rows = next(rows for before, rows in tables(PROTOCOL)
+                if rows[0][0] == "`data`")
+    door = re.search(r"door_names\[\] = \{(.*?)\}",
+                     text("core/member/member-doors.c"), re.DOTALL)[1]
+    assert ([row[0].strip("`") for row in rows]
+            == re.findall(r'"(\w+)"', door))
+
+
+# --- Tests ---------------------------------------------------------------------
+
+
+def promises():
+    for before, rows in tables(PROTOCOL.split("\n## Invariants")[1]):
+        for row in rows:
+            yield row
+
+
+def test_promises():
+    """Each rule names tests, and each of them is there."""
+    numbers = [row[0] for row in promises()]
+    assert numbers == [f"P{n}" for n in range(1, 19)] + ["B1", "B2", "B3", "B4"]
+    programs = " ".join(text(f) for f in sources("Makefile.am"))
+    model = text("tests/spin/epochs.pml") + text("tests/spin/check")
+    for number, _, tests in promises():
+        named = re.findall(r"`([^`]+)`(?: \((\w+)\))?", tests)
+        assert named, number
+        for name, note in named:
+            if note:
+                assert note in model, f"{number}: {note}"
+            for rule in re.findall(r"-D(\w+)", name):
+                assert re.search(rf"def {rule}\b", model), f"{number}: {rule}"
+                assert rule in text("tests/spin/check"), f"{number}: {rule}"
+            name = name.split(" ")[0]
+            if name.startswith("tests/unit/"):
+                assert any(SOURCE.glob(name + ".c")), f"{number}: {name}"
+            elif "/" in name:
+                assert (SOURCE / name).is_file(), f"{number}: {name}"
+            elif not name.startswith("-D") and name != "epochs.pml":
+                assert re.search(rf"^\t{name} \\$|\b{name}_SOURCES", programs,
+                                 re.MULTILINE), f"{number}: {name}"
+
+
+def test_rules_are_tried():
+    """Each rule that the model can do without is named by a promise."""
+    tried = set(re.findall(r"^#ifn?def (\w+)", text("tests/spin/epochs.pml"),
+                           re.MULTILINE)) - {"WRITES"}
+    named = set(re.findall(r"-D(\w+)", PROTOCOL))
+    assert tried == named
+
+
+# --- Limits --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "DESIGN.md", "FORMAT.md",
+                                  "PERFORMANCE.md", "PROTOCOL.md"])
+def test_documents_are_distributed(name):
+    assert f"\t{name} \\\n" in text("docs/Makefile.am")
