@@ -90,6 +90,7 @@ count_request (struct array *a, const struct req *q)
     s->trims++;
     break;
   case ARRAY_EXTENTS:
+  case ARRAY_ACCEPT:
     break;
   }
 }
@@ -221,6 +222,33 @@ once_more (struct array *a, struct req *q)
   return true;
 }
 
+/* No copy of what is accepted as lost can be read: zeroes, in the same turn, so
+ * that no write of a client comes in between.  A member that is out may have a good
+ * copy, and come back with it.
+ */
+static bool
+forsake (struct array *a, struct req *q)
+{
+  struct layout_piece at;
+
+  if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped)
+    return false;
+  for (uint64_t done = 0; done < q->r->length; done += at.length) {
+    layout_map (a->layout, q->r->offset + done, q->r->length - done, &at);
+    for (unsigned c = 0; c < at.copies; c++)
+      if (a->member[at.copy[c].member].state == MEMBER_OUT)
+        return false;
+  }
+  q->r->op = ARRAY_ZERO;
+  q->r->flags = ARRAY_FUA;
+  q->r->lost = true;
+  q->error = 0;
+  q->cursor = 0;
+  q->commits = a->commits;
+  req_wake (a, q);
+  return true;
+}
+
 static void
 req_run (struct array *a, struct req *q)
 {
@@ -235,7 +263,7 @@ req_run (struct array *a, struct req *q)
     return;
   plan (a, q);
   if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length)
-      && !once_more (a, q)
+      && !forsake (a, q) && !once_more (a, q)
       && !(request_writes (q->r) && q->r->flags & ARRAY_FUA
            && round_holds (a, q)))
     req_done (a, q);
@@ -301,7 +329,7 @@ refusal (const struct array *a, const struct array_request *r)
     return a->stopped;
   if (r->op == ARRAY_FLUSH)
     return a->config.readonly ? 0 : -1;
-  if (a->config.readonly && request_writes (r))
+  if (a->config.readonly && (request_writes (r) || r->op == ARRAY_ACCEPT))
     return EROFS;
   if (r->offset > a->layout->size || r->length > a->layout->size - r->offset)
     return EINVAL;
@@ -317,12 +345,13 @@ array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
   advance (a, now_ns);
   r->extents = NULL;
   r->extents_count = 0;
+  r->lost = false;
   error = refusal (a, r);
   if (error != -1) {
     push_done (a, r, error);
     return;
   }
-  assert (r->client || !request_writes (r));
+  assert (r->client || (!request_writes (r) && r->op != ARRAY_ACCEPT));
   q = req_new (a, r);
   switch (r->op) {
   case ARRAY_FLUSH:

@@ -65,6 +65,9 @@ enum array_op {
   ARRAY_TRIM,
   ARRAY_FLUSH,
   ARRAY_EXTENTS,
+  ARRAY_ACCEPT, /* the loss of a bad range: what no copy can be read of becomes
+                   zeroes, stably; else it is as a READ, which mends the copies
+                   that it finds bad */
 };
 
 enum array_flags {
@@ -92,13 +95,14 @@ struct array_request {
   struct array_client *client; /* who asks; every write is somebody's */
   unsigned flags;
   uint64_t offset, length; /* within the array; the engine checks */
-  void *buf;               /* READ: filled; WRITE: read */
+  void *buf;               /* READ, ACCEPT: filled; WRITE: read */
   void *owner;             /* the caller's own */
-  unsigned prefer; /* READ within one stripe unit: 1 + the copy that is to be read
-                      if it can be; 0: any */
+  unsigned prefer; /* READ, ACCEPT within one stripe unit: 1 + the copy that is to
+                      be read if it can be; 0: any */
 
   /* Out: */
   int error;               /* 0 or an errno */
+  bool lost;               /* ACCEPT: it is zeroes now */
   struct array_extent *extents; /* EXTENTS: from `offset` on, a prefix of the
                                    range; freed by the caller with free() */
   size_t extents_count;

@@ -525,6 +525,101 @@ test_no_good_copy (bool readonly)
   end ();
 }
 
+/* The loss of a block is accepted: zeroes, if no copy can be read, and no write of a
+ * client comes in between.
+ */
+static void
+test_loss_accepted (void)
+{
+  struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
+                             .prefer = 1 },
+                       w = WRITE (0, 4096, ones);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  memset (members[0], 7, 4096);
+  memset (members[3] + IMAGE0, 7, 4096);
+  submit (&x);
+  for (unsigned i = 0; ios[0]->kind == IO_READ; i++) {
+    assert (i < 5 && ios_count == 1 && !done (&x));
+    answer (0, EIO);
+  }
+  submit (&w);
+  assert (ios_count == 1 && is_io (0, IO_ZERO, 0, 0, 4096));
+  assert (ios[0]->flags == ARRAY_FUA);
+  answer (0, 0);
+  assert (!done (&x) && ios_count == 1
+          && is_io (0, IO_ZERO, 3, IMAGE0, 4096));
+  answer (0, 0);
+  assert (done (&x) && x.error == 0 && x.lost && notices_lost == 0);
+  assert (all_are (members[0], 0, 4096)
+          && all_are (members[3] + IMAGE0, 0, 4096));
+  answer_all ();
+  assert (done (&w) && w.error == 0 && all_are (members[0], 1, 4096));
+  tick_after (200 * MS);
+  answer_all ();
+
+  /* It was written meanwhile: that stays. */
+  x = (struct array_request){ .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
+                              .prefer = 1 };
+  submit (&x);
+  answer_all ();
+  assert (done (&x) && x.error == 0 && !x.lost);
+  assert (all_are (members[0], 1, 4096));
+  end ();
+}
+
+/* Only the image is bad: it is mended. */
+static void
+test_loss_of_image_accepted (void)
+{
+  struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
+                             .prefer = 2 };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  memset (members[0], 7, 4096);
+  submit (&x);
+  assert (ios_count == 1 && is_io (0, IO_READ, 3, IMAGE0, 4096));
+  answer (0, EIO);
+  assert (ios_count == 1 && is_io (0, IO_READ, 0, 0, 4096));
+  answer (0, 0);
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  answer (0, 0);
+  assert (done (&x) && x.error == 0 && !x.lost && all_are (back, 7, 4096));
+  assert (all_are (members[3] + IMAGE0, 7, 4096));
+  end ();
+}
+
+/* A member that is out may have a good copy, and come back; a joining one has its
+ * own list.
+ */
+static void
+test_loss_not_accepted (bool joins)
+{
+  struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
+                             .prefer = 1 };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  commit (1 << 3);
+  if (joins)
+    commit_states (2, "iiij");
+  submit (&x);
+  for (unsigned i = 0; !done (&x) && ios[0]->kind == IO_READ; i++) {
+    assert (i < 5 && ios_count == 1);
+    answer (0, EIO);
+  }
+  assert (done (&x) == !joins);
+  answer_all ();
+  assert (done (&x) && x.lost == joins && x.error == (joins ? 0 : EIO));
+  if (joins) {
+    tick_after (200 * MS);
+    answer_all ();
+  }
+  end ();
+}
+
 int
 main (void)
 {
@@ -552,6 +647,10 @@ main (void)
   test_bad_spot (true);
   test_bad_spot_of_reader ();
   test_bad_spot_stays ();
+  test_loss_accepted ();
+  test_loss_of_image_accepted ();
+  test_loss_not_accepted (false);
+  test_loss_not_accepted (true);
   test_no_good_copy (false);
   test_no_good_copy (true);
   return 0;
