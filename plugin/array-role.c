@@ -25,7 +25,9 @@
 #include "common/descriptors.h"
 #include "engine.h"
 #include "hangup.h"
+#include "loss.h"
 #include "common/map.h"
+#include "member/bad.h"
 #include "options.h"
 #include "peer.h"
 #include "resync.h"
@@ -325,6 +327,7 @@ array_cleanup (void)
   if (engine == NULL)
     return;
   hangup_stop ();
+  loss_stop ();
   clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
   if (control)
     control_stop (control);
@@ -383,7 +386,16 @@ array_after_fork (void)
     return 0;
   if (control_start (control) == -1)
     return -1;
-  return readonly ? 0 : resync ();
+  if (readonly)
+    return 0;
+  if (resync () == -1)
+    return -1;
+  r = loss_start (engine, &layout);
+  if (r == 0)
+    return 0;
+  nbdkit_error ("pthread_create: %s", strerror (r));
+  array_cleanup ();
+  return -1;
 }
 
 /*----- Clients -----*/
@@ -419,11 +431,15 @@ array_get_size (void *handle)
   return (int64_t) layout.size;
 }
 
+/* A block that is bad stays so until it is written as a whole: while there are any
+ * nobody is to write less.  Those who are connected already may; what they write is
+ * kept, and what is beside it in the block stays unreadable.
+ */
 static int
 array_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
                   uint32_t *maximum)
 {
-  *minimum = 1;
+  *minimum = loss_any () ? BAD_BLOCK_BYTES : 1;
   *preferred = 4096;
   *maximum = REQUEST_BYTES_ADVERTISED;
   return 0;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "control-internal.h"
+#include "loss.h"
 #include "role.h"
 
 #define ATTACH_TIMEOUT_MS 30000
@@ -56,6 +57,7 @@ take_answer (struct control *c, const json_t *reply)
                   why);
     return NULL;
   }
+  loss_take (reply);
   c->epoch = m->epoch;
   c->members = m->members;
   for (i = 0; i < m->members; i++)

@@ -32,6 +32,7 @@
 #include <time.h>
 
 #include "control-internal.h"
+#include "loss.h"
 #include "role.h"
 
 #define BEAT_MS_MIN 100 /* between heartbeats, however fast the answers */
@@ -136,6 +137,7 @@ control_take (struct control *c, const json_t *reply)
   struct map *map, *old = NULL;
   bool same, commit;
 
+  loss_take (reply);
   /* True: those of the epoch in which we work. */
   same = json_is_true (json_object_get (reply, "states"));
   if (same)

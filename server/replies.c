@@ -173,10 +173,10 @@ json_t *
 reply_grant (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s)
 {
-  return json_pack ("{so sI so so}", "session", text_session (s->rec.id),
+  return json_pack ("{so sI so so sb}", "session", text_session (s->rec.id),
                     "ttl_ms", (json_int_t) SESSION_TTL_MS, "generation",
                     text_number (cluster_identity (c)->generation), "map",
-                    map (c, a, s));
+                    map (c, a, s), "bad", cluster_array_bad_any (a));
 }
 
 /* The change that every session is to prepare itself for, if there is one. */
@@ -196,17 +196,37 @@ change (const struct cluster_array *a)
                     states);
 }
 
+/* NULL: none. */
+static json_t *
+loss (const struct cluster *c, const struct cluster_session *s)
+{
+  const struct cluster_loss *loss = cluster_session_loss (c, s);
+  json_t *ranges;
+
+  if (loss == NULL)
+    return NULL;
+  ranges = json_array ();
+  for (unsigned i = 0; i < loss->count; i++)
+    json_array_append_new (ranges,
+                           json_pack ("[oo]",
+                                      text_number (loss->range[i].offset),
+                                      text_number (loss->range[i].length)));
+  return json_pack ("{so so}", "number", text_number (loss->number), "ranges",
+                    ranges);
+}
+
 json_t *
 reply_session (const struct cluster *c, const struct cluster_array *a,
                const struct cluster_session *s, uint64_t epoch, bool no_news)
 {
   bool same = no_news && epoch == a->rec.epoch;
   json_t *view
-    = json_pack ("{so so so sI so}", "generation",
+    = json_pack ("{so so so sI so sb so*}", "generation",
                  text_number (cluster_identity (c)->generation), "epoch",
                  text_number (a->rec.epoch), "states",
                  same ? json_true () : states_list (a), "ttl_ms",
-                 (json_int_t) SESSION_TTL_MS, "change", change (a));
+                 (json_int_t) SESSION_TTL_MS, "change", change (a), "bad",
+                 cluster_array_bad_any (a), "accept_loss", loss (c, s));
 
   if (epoch != a->rec.epoch)
     json_object_set_new (view, "map", map (c, a, s));

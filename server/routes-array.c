@@ -114,6 +114,47 @@ handle_bad_ranges (struct loop *l, struct request *r)
 }
 
 static void
+parse_loss (struct fields *f, struct request *r)
+{
+  struct cluster_loss *loss = calloc (1, sizeof *loss);
+  const json_t *list = json_object_get (f->object, "ranges");
+  struct fields g;
+
+  if (loss == NULL)
+    abort ();
+  r->loss = loss;
+  f->seen[f->seen_count++] = "ranges";
+  loss->count = json_array_size (list);
+  if (loss->count == 0 || loss->count > LOSS_RANGES_MAX)
+    fields_fail (f, "ranges", "field ranges must be a list of 1 to %d ranges "
+                 "of the array's bad ranges, each {\"offset\", \"length\"}",
+                 LOSS_RANGES_MAX);
+  for (unsigned i = 0; i < loss->count && !f->failed; i++) {
+    uint64_t *offset = &loss->range[i].offset, *length = &loss->range[i].length;
+
+    fields_begin (&g, json_array_get (list, i));
+    fields_u64 (&g, "offset", 0, INT64_MAX, offset);
+    fields_u64 (&g, "length", 1, INT64_MAX, length);
+    fields_end (&g);
+    if (g.failed)
+      fields_fail (f, "ranges", "ranges[%u]: %.200s", i, g.why);
+    else if (*offset % BAD_BLOCK_BYTES || *length % BAD_BLOCK_BYTES)
+      fields_fail (f, "ranges", "ranges[%u] must be whole blocks of %d bytes", i,
+                   BAD_BLOCK_BYTES);
+  }
+  fields_end (f);
+}
+
+static void
+handle_accept_loss (struct loop *l, struct request *r)
+{
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_array_accept_loss (loop_cluster (l), &in, r->name, r->loss);
+}
+
+static void
 handle_array_delete (struct loop *l, struct request *r)
 {
   struct cluster_input in;
@@ -154,6 +195,9 @@ const struct route routes_array[] = {
     .handle = handle_array },
   { "GET", V1 "/arrays/{name}/bad-ranges", .query = QUERY_PAGE,
     .list = "bad_ranges", .key = "offset", .handle = handle_bad_ranges },
+  { "POST", V1 "/arrays/{name}/accept-loss", .has_body = true,
+    .query = QUERY_DRY_RUN, .parse = parse_loss, .handle = handle_accept_loss,
+    .preflight = preflight_accept_loss },
   { "PATCH", V1 "/arrays/{name}", .has_body = true,
     .configuration = etag_array, .input = sizeof (struct cluster_array_tune),
     .parse = parse_array_tune,

@@ -31,6 +31,7 @@ struct maintain_input {
 /* routes-preflight.c: `preflight` of the routes. */
 void preflight_create (struct loop *l, struct request *r);
 void preflight_delete (struct loop *l, struct request *r);
+void preflight_accept_loss (struct loop *l, struct request *r);
 void preflight_replace (struct loop *l, struct request *r);
 void preflight_cancel (struct loop *l, struct request *r);
 void preflight_maintain (struct loop *l, struct request *r);

@@ -52,6 +52,17 @@ preflight_delete (struct loop *l, struct request *r)
 }
 
 void
+preflight_accept_loss (struct loop *l, struct request *r)
+{
+  struct cluster_preflight f;
+  struct cluster_input in;
+
+  loop_input (l, r, &in);
+  cluster_preflight_accept_loss (loop_cluster (l), &in, r->name, r->loss, &f);
+  answer (l, r, &f, NULL);
+}
+
+void
 preflight_replace (struct loop *l, struct request *r)
 {
   struct cluster_preflight f;

@@ -131,10 +131,10 @@ view_bad_ranges (const struct cluster_array *a, size_t max)
     for (unsigned m = 0; m < b->members; m++)
       json_array_append_new (members, json_integer (b->member[m]));
     json_array_append_new (
-      ranges, json_pack ("{so so ss so sb}", "offset", text_number (b->offset),
+      ranges, json_pack ("{so so ss so sb sb}", "offset", text_number (b->offset),
                          "length", text_number (b->length), "reason",
                          bad_reason_name (b->reason), "members", members,
-                         "copy_left", b->copy_left));
+                         "copy_left", b->copy_left, "copy_out", b->copy_out));
   }
   free (list);
   return json_pack ("{so}", "bad_ranges", ranges);

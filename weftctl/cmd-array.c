@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "ctl.h"
 #include "layout/layout.h"
+#include "member/bad.h"
 #include "output.h"
 #include "wait.h"
 
@@ -257,7 +258,9 @@ cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
     table_cell (t, "%s", json_text (b, "reason"));
     table_cell (t, "%s", list);
     table_cell (t, "%s", json_is_true (json_object_get (b, "copy_left"))
-                           ? "was unreadable then" : "none");
+                           ? "was unreadable then"
+                         : json_is_true (json_object_get (b, "copy_out"))
+                           ? "on a member that is not in-sync" : "none");
     bytes += json_number (b, "length");
   }
   if (bytes == 0)
@@ -269,6 +272,174 @@ cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
   }
   json_decref (reply);
   return EXIT_OK;
+}
+
+/* --- accept-loss --------------------------------------------------------- */
+
+static bool
+overlap (const json_t *x, const json_t *y)
+{
+  uint64_t at = json_number (x, "offset"), other = json_number (y, "offset");
+
+  return at < other + json_number (y, "length") &&
+         other < at + json_number (x, "length");
+}
+
+/* Of what is listed: the ranges that lie in `asked`, cut to it, and that nobody can
+ * have a good copy of.  *later: bytes that somebody may have one of; *more: those that
+ * are too many for once.
+ */
+static json_t *
+lost_ranges (const json_t *listed, const json_t *asked, uint64_t *later,
+             uint64_t *more)
+{
+  uint64_t first = json_number (asked, "offset");
+  uint64_t end = first + json_number (asked, "length");
+  json_t *ranges = json_array (), *b;
+  size_t i;
+
+  *later = *more = 0;
+  json_array_foreach (listed, i, b) {
+    uint64_t at = json_number (b, "offset");
+    uint64_t stop = at + json_number (b, "length");
+
+    at = at > first ? at : first;
+    stop = stop < end ? stop : end;
+    if (at >= stop)
+      continue;
+    if (json_is_true (json_object_get (b, "copy_out")))
+      *later += stop - at;
+    else if (json_array_size (ranges) == LOSS_RANGES_MAX)
+      *more += stop - at;
+    else
+      json_array_append_new (ranges,
+                             json_pack ("{sI sI}", "offset", (json_int_t) at,
+                                        "length", (json_int_t) (stop - at)));
+  }
+  return ranges;
+}
+
+/* [OFFSET [LENGTH]], in whole blocks. */
+static int
+asked_range (const struct args *args, json_t **asked)
+{
+  const char *from = args_plain (args, 1), *much = args_plain (args, 2);
+  uint64_t offset = 0, length = INT64_MAX / BAD_BLOCK_BYTES * BAD_BLOCK_BYTES;
+
+  if ((from && size_parse (from, &offset) == -1) ||
+      (much && size_parse (much, &length) == -1) || length == 0 ||
+      offset % BAD_BLOCK_BYTES || length % BAD_BLOCK_BYTES ||
+      offset > INT64_MAX) {
+    ctl_error ("array accept-loss: %s%s%s: no range of whole blocks of %d "
+               "bytes; weftctl array bad-ranges %s has them", from ? from : "",
+               much ? " " : "", much ? much : "", BAD_BLOCK_BYTES,
+               args_plain (args, 0));
+    return EXIT_USAGE;
+  }
+  if (length > INT64_MAX - offset)
+    length = INT64_MAX - offset;
+  *asked = json_pack ("{sI sI}", "offset", (json_int_t) offset, "length",
+                      (json_int_t) length);
+  return EXIT_OK;
+}
+
+static int
+look_not_bad (struct wait *w, const json_t *reply, bool *done)
+{
+  const json_t *listed = json_object_get (reply, "bad_ranges"), *b, *r;
+  uint64_t bytes = 0;
+  char size[SIZE_TEXT_BYTES];
+  size_t i, k;
+
+  json_array_foreach (listed, i, b)
+    json_array_foreach (w->ranges, k, r)
+      if (overlap (b, r)) {
+        bytes += json_number (r, "length");
+        break;
+      }
+  *done = bytes == 0;
+  snprintf (w->now, sizeof w->now, "about %s of it are still bad; the array "
+            "process says why, and this can be asked for again",
+            size_text (bytes, size));
+  return EXIT_OK;
+}
+
+/* Ask for it, and wait until the members' lists do not have it any more. */
+static int
+accept_loss (struct ctl *ctl, const char *name, const char *path, json_t *ranges)
+{
+  char to[NAME_BYTES_MAX + 64];
+  json_t *body = json_pack ("{sO}", "ranges", ranges), *reply;
+  struct wait w;
+  int r;
+
+  snprintf (to, sizeof to, ARRAYS "/%s/accept-loss", name);
+  r = ctl_change (ctl, "POST", to, body, &reply);
+  json_decref (body);
+  if (r != EXIT_OK || ctl->dry_run)
+    return r;
+  json_decref (reply);
+  ctl_wait_init (ctl, &w, true);
+  w.name = name;
+  w.what = "good";
+  w.quiet = true;
+  w.look = look_not_bad;
+  w.ranges = ranges;
+  snprintf (w.subject, sizeof w.subject, "array %s: accepted, but", name);
+  r = ctl_wait (ctl, &w, path, &reply);
+  if (r != EXIT_OK)
+    return r;
+  if (ctl->json)
+    output_json (reply);
+  json_decref (reply);
+  return EXIT_OK;
+}
+
+int
+cmd_array_accept_loss (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0);
+  char path[NAME_BYTES_MAX + 64], size[SIZE_TEXT_BYTES];
+  json_t *reply, *asked, *ranges;
+  uint64_t bytes = 0, later, more;
+  int r = ctl_check_name ("an array", name);
+
+  if (r == EXIT_OK)
+    r = asked_range (args, &asked);
+  if (r != EXIT_OK)
+    return r;
+  snprintf (path, sizeof path, ARRAYS "/%s/bad-ranges", name);
+  r = ctl_call (ctl, "GET", path, NULL, &reply);
+  if (r != EXIT_OK) {
+    json_decref (asked);
+    return r;
+  }
+  ranges = lost_ranges (json_object_get (reply, "bad_ranges"), asked, &later,
+                        &more);
+  for (size_t i = 0; i < json_array_size (ranges); i++)
+    bytes += json_number (json_array_get (ranges, i), "length");
+  if (later > 0)
+    ctl_error ("array %s: %s are left as they are: a member that is not in-sync "
+               "may have a good copy; wait until it is, or replace it", name,
+               size_text (later, size));
+  if (bytes > 0)
+    r = accept_loss (ctl, name, path, ranges);
+  else if (later > 0)
+    r = EXIT_REFUSED;
+  else if (!ctl->json)
+    printf ("nothing of array %s in this range is known to be bad\n", name);
+  else
+    output_json (reply);
+  if (bytes > 0 && r == EXIT_OK && !ctl->dry_run && !ctl->json)
+    printf ("array %s: %s are good again: zeroes, but where a copy could be "
+            "read after all\n", name, size_text (bytes, size));
+  if (more > 0 && r == EXIT_OK)
+    ctl_error ("array %s: %s more are bad: they are too many for once; ask "
+               "again for them", name, size_text (more, size));
+  json_decref (ranges);
+  json_decref (asked);
+  json_decref (reply);
+  return r;
 }
 
 /* --- create -------------------------------------------------------------- */

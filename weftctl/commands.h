@@ -28,6 +28,7 @@ int cmd_array_rm (struct ctl *ctl, const struct args *args);
 int cmd_array_replace (struct ctl *ctl, const struct args *args);
 int cmd_array_spare (struct ctl *ctl, const struct args *args);
 int cmd_array_bad_ranges (struct ctl *ctl, const struct args *args);
+int cmd_array_accept_loss (struct ctl *ctl, const struct args *args);
 int cmd_array_set (struct ctl *ctl, const struct args *args);
 int cmd_array_import (struct ctl *ctl, const struct args *args);
 int cmd_rebuild_ls (struct ctl *ctl, const struct args *args);

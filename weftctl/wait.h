@@ -18,6 +18,7 @@ struct wait {
   int (*look) (struct wait *w, const json_t *reply, bool *done);
   const char *name;    /* for `look` */
   unsigned member;
+  const json_t *ranges;
 
   char now[700];
   struct progress progress;

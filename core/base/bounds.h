@@ -47,6 +47,9 @@
 /* A run of images at least this long travels as a write of its own. */
 #define IMAGE_RUN_BYTES KiB (32)
 
+/* Bad ranges whose loss is accepted at once. */
+#define LOSS_RANGES_MAX 1024
+
 /* A member that has not answered a request for so long is lost. */
 #define IO_TIMEOUT_MS_DEFAULT 15000
 

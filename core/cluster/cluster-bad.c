@@ -3,14 +3,21 @@
  *
  * Nothing is decided by it, and nothing stored: the lists are on the disks, and
  * every process says all when weftd has started.
+ *
+ * Nor is it stored that a loss was accepted: that is an order to whoever writes now.
+ * If it does not come to him, nothing has happened, and it is to be accepted again.
+ * It names the ranges, so what was found bad since is not lost by it.
  */
 
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster-internal.h"
+
+#define LOSS_MS 10000 /* an order is repeated for so long */
 
 struct pieces {
   struct cluster_bad *piece;
@@ -54,9 +61,9 @@ compare (const void *a, const void *b)
                                 : (int)x->member[0] - (int)y->member[0];
 }
 
-/* Is there an in-sync copy that nobody has found bad? */
-static bool
-copy_left (const struct cluster_array *a, const struct cluster_bad *bad)
+/* Of its copies that nobody has found bad: is one in-sync, is one not? */
+static void
+look_for_copies (const struct cluster_array *a, struct cluster_bad *bad)
 {
   struct layout_piece p;
 
@@ -68,16 +75,18 @@ copy_left (const struct cluster_array *a, const struct cluster_bad *bad)
     for (unsigned i = 0; i < bad->members; i++)
       listed |= bad->member[i] == m;
     if (!listed && a->rec.member[m].state == MEMBER_IN_SYNC)
-      return true;
+      bad->copy_left = true;
+    else if (!listed)
+      bad->copy_out = true;
   }
-  return false;
 }
 
 static bool
 alike (const struct cluster_bad *a, const struct cluster_bad *b)
 {
   return a->offset + a->length == b->offset && a->reason == b->reason &&
-         a->copy_left == b->copy_left && a->members == b->members &&
+         a->copy_left == b->copy_left && a->copy_out == b->copy_out &&
+         a->members == b->members &&
          memcmp (a->member, b->member, a->members * sizeof a->member[0]) == 0;
 }
 
@@ -99,7 +108,7 @@ merge (struct pieces *p, const struct cluster_array *a)
   p->count = n;
   n = 0;
   for (size_t i = 0; i < p->count; i++) {
-    p->piece[i].copy_left = copy_left (a, &p->piece[i]);
+    look_for_copies (a, &p->piece[i]);
     if (n && alike (&p->piece[n - 1], &p->piece[i]))
       p->piece[n - 1].length += p->piece[i].length;
     else
@@ -108,20 +117,29 @@ merge (struct pieces *p, const struct cluster_array *a)
   p->count = n;
 }
 
+/* NULL: nothing is known of it, or it does not matter. */
+static const struct bad_list *
+list_of (const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_disk *d = a->disk[member];
+
+  if (d == NULL || d->said == NULL || !d->took_place ||
+      (a->rec.member[member].state != MEMBER_IN_SYNC &&
+       a->rec.member[member].state != MEMBER_JOINING))
+    return NULL;
+  return &d->said->bad;
+}
+
 size_t
 cluster_array_bad (const struct cluster_array *a, struct cluster_bad **list)
 {
   struct pieces p = { 0 };
 
   for (unsigned m = 0; m < a->layout.members; m++) {
-    const struct cluster_disk *d = a->disk[m];
+    const struct bad_list *bad = list_of (a, m);
 
-    if (d == NULL || d->said == NULL || !d->took_place ||
-        (a->rec.member[m].state != MEMBER_IN_SYNC &&
-         a->rec.member[m].state != MEMBER_JOINING))
-      continue;
-    for (unsigned i = 0; i < d->said->bad.count; i++)
-      push_range (&p, a, m, &d->said->bad.range[i]);
+    for (unsigned i = 0; bad && i < bad->count; i++)
+      push_range (&p, a, m, &bad->range[i]);
   }
   if (p.count > 0) {
     qsort (p.piece, p.count, sizeof *p.piece, compare);
@@ -142,4 +160,128 @@ cluster_array_bad_bytes (const struct cluster_array *a)
     bytes += list[i].length;
   free (list);
   return bytes;
+}
+
+bool
+cluster_array_bad_any (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (list_of (a, m) && list_of (a, m)->count > 0)
+      return true;
+  return false;
+}
+
+/* ---- Loss that is accepted. ---- */
+
+/* Is this range bad throughout, and is there nobody to be waited for who may have a
+ * good copy?
+ */
+static bool
+range_refused (struct cluster *c, uint64_t op, const struct cluster_array *a,
+               const struct cluster_bad *list, size_t count, uint64_t offset,
+               uint64_t length)
+{
+  uint64_t at = offset;
+
+  for (size_t i = 0; i < count && at - offset < length; i++) {
+    if (list[i].offset > at || at - list[i].offset >= list[i].length)
+      continue;
+    if (list[i].copy_out) {
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "member-out",
+                      "of offset %" PRIu64 " of array %s a member that is not "
+                      "in-sync may have a good copy: wait until it is, or "
+                      "replace it if it is gone (weftctl array replace), and "
+                      "ask again",
+                      at, a->rec.name);
+      return true;
+    }
+    at = list[i].offset + list[i].length;
+  }
+  if (at - offset >= length)
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "not-bad",
+                  "offset %" PRIu64 " of array %s is in no member's list of "
+                  "bad ranges (any more): look at what is, with weftctl array "
+                  "bad-ranges %s",
+                  at, a->rec.name, a->rec.name);
+  return true;
+}
+
+bool
+cluster_array_loss_refused (struct cluster *c, uint64_t op, const char *name,
+                            const struct cluster_loss *loss)
+{
+  const struct cluster_array *a = cluster_array_find (c, name);
+  const struct cluster_session *s;
+  struct cluster_bad *list;
+  bool refused = false;
+  size_t count;
+
+  if (a == NULL) {
+    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "there is no array %s: GET /api/v1/arrays lists them",
+                    name);
+    return true;
+  }
+  if (cluster_refuse_read_only (c, op))
+    return true;
+  s = cluster_array_writer (c, a);
+  if (s == NULL || !s->alive) {
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "not-attached",
+                    "array %s is %s: the process that has it attached for "
+                    "writing makes zeroes of what is lost; attach it (weftctl "
+                    "attach %s), and ask again",
+                    name, s ? "attached by a process that is silent"
+                            : "attached by nobody that writes", name);
+    return true;
+  }
+  count = cluster_array_bad (a, &list);
+  for (unsigned i = 0; i < loss->count && !refused; i++)
+    refused = range_refused (c, op, a, list, count, loss->range[i].offset,
+                             loss->range[i].length);
+  free (list);
+  return refused;
+}
+
+static void
+accept (struct cluster *c, struct cluster_array *a,
+        const struct cluster_loss *loss)
+{
+  struct cluster_session *s = cluster_array_writer (c, a);
+  uint64_t number = s->loss ? s->loss->number : 0, bytes = 0;
+  char words[32];
+
+  if (s->loss == NULL)
+    s->loss = cluster_alloc (sizeof *s->loss);
+  *s->loss = *loss;
+  /* Also of what another weftd has ordered before, by the same clock. */
+  s->loss->number = number < c->wall_ms ? c->wall_ms : number + 1;
+  s->loss->live_ms = c->live_ms;
+  for (unsigned i = 0; i < loss->count; i++)
+    bytes += loss->range[i].length;
+  cluster_bytes_words (bytes, words, sizeof words);
+  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+               "The loss of %s of array %s was accepted: node %s, process %"
+               PRIu64 ", is to write zeroes there.",
+               words, a->rec.name, s->rec.node, s->rec.pid);
+  if (s->poll)
+    cluster_session_answer (c, s->poll);
+}
+
+void
+cluster_array_accept_loss (struct cluster *c, const struct cluster_input *in,
+                           const char *array, const struct cluster_loss *loss)
+{
+  cluster_begin (c, in);
+  if (!cluster_array_loss_refused (c, in->op, array, loss)) {
+    accept (c, cluster_array_find (c, array), loss);
+    cluster_reply_array (c, in->op, cluster_array_find (c, array));
+  }
+  cluster_end (c);
+}
+
+const struct cluster_loss *
+cluster_session_loss (const struct cluster *c, const struct cluster_session *s)
+{
+  return s->loss && c->live_ms - s->loss->live_ms < LOSS_MS ? s->loss : NULL;
 }

@@ -258,6 +258,9 @@ void cluster_array_moved (struct cluster *c, struct cluster_array *a);
 bool cluster_array_create_refused (struct cluster *c, uint64_t op,
                                    const struct cluster_create *create,
                                    struct cluster_array *plan);
+bool cluster_array_loss_refused (struct cluster *c, uint64_t op,
+                                 const char *name,
+                                 const struct cluster_loss *loss);
 bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
                                    const char *name);
 /* Members of no use now: not in-sync (out[]), or that and away (gone[]). */

@@ -255,6 +255,32 @@ cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
             "and loses it.", s->rec.node, s->rec.pid);
 }
 
+void
+cluster_preflight_accept_loss (struct cluster *c,
+                               const struct cluster_input *in,
+                               const char *array,
+                               const struct cluster_loss *loss,
+                               struct cluster_preflight *f)
+{
+  char size[32];
+
+  begin (c, in, f, array);
+  cluster_array_loss_refused (c, in->op, array, loss);
+  end (c, f);
+  if (!f->allowed)
+    return;
+  for (unsigned i = 0; i < loss->count; i++)
+    f->lost_bytes += loss->range[i].length;
+  cluster_bytes_words (f->lost_bytes, size, sizeof size);
+  line (f, "%s of array %s become zeroes: what was there is lost, for good.",
+        size, array);
+  line (f, "A block that can be read after all, or is written meanwhile, is "
+        "kept.");
+  for (unsigned i = 0; i < loss->count; i++)
+    line (f, "%" PRIu64 " bytes at %" PRIu64 ".", loss->range[i].length,
+          loss->range[i].offset);
+}
+
 /* The place of this member becomes that disk's. */
 static void
 say_move (const struct cluster *c, const struct cluster_array *a,

@@ -59,6 +59,11 @@ void cluster_preflight_forget (struct cluster *c,
                                const struct cluster_input *in,
                                const uint8_t disk[16],
                                struct cluster_preflight *f);
+void cluster_preflight_accept_loss (struct cluster *c,
+                                    const struct cluster_input *in,
+                                    const char *array,
+                                    const struct cluster_loss *loss,
+                                    struct cluster_preflight *f);
 /* Stopping this node, without any more ado.  allowed: it makes no data
  * unreachable.
  */

@@ -168,6 +168,7 @@ cluster_session_tell (struct cluster *c, uint64_t op,
   s->last_live_ms = c->live_ms;
   s->told_epoch = a->rec.epoch;
   s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
+  s->told_loss = s->loss ? s->loss->number : 0;
   cluster_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
 }
 
@@ -186,7 +187,8 @@ news (const struct cluster_array *a, const struct cluster_session *s)
 
   return (s->epoch != a->rec.epoch && s->told_epoch != a->rec.epoch) ||
          (change->sessions && s->prepared != change->epoch &&
-          s->told_change != change->epoch);
+          s->told_change != change->epoch) ||
+         (s->loss && s->told_loss != s->loss->number);
 }
 
 struct cluster_session *

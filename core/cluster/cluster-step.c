@@ -279,6 +279,7 @@ cluster_drop_session (struct cluster *c, struct cluster_session *s)
   put (c, &r);
   forget_pointers (c, s);
   TAILQ_REMOVE (&c->sessions, s, link);
+  free (s->loss);
   free (s);
 }
 

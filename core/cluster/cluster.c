@@ -152,6 +152,7 @@ cluster_free (struct cluster *c)
   }
   while ((s = TAILQ_FIRST (&c->sessions)) != NULL) {
     TAILQ_REMOVE (&c->sessions, s, link);
+    free (s->loss);
     free (s);
   }
   while ((n = TAILQ_FIRST (&c->nodes)) != NULL) {

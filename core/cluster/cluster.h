@@ -193,6 +193,8 @@ struct cluster_session {
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* not given back to it before */
   uint64_t retry_ms[ARRAY_MEMBERS_MAX];      /* the wait up to then */
   uint64_t told_epoch, told_change; /* in the last reply to it */
+  struct cluster_loss *loss; /* the last that it was to see to; NULL: none yet */
+  uint64_t told_loss; /* its number, in the last reply */
   uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
@@ -504,6 +506,26 @@ void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                          const char *array,
                          const struct cluster_array_tune *tune);
 
+/* The loss of bad ranges is accepted: they become zeroes.  Whoever writes does that,
+ * soon, block by block where no copy can be read; he is told once, and when it is
+ * done the members' lists say it.
+ */
+struct cluster_loss {
+  uint64_t number;  /* greater than that of any other */
+  uint64_t live_ms; /* when it was accepted */
+  unsigned count;
+  struct {
+    uint64_t offset, length; /* whole blocks, of the array */
+  } range[LOSS_RANGES_MAX];
+};
+void cluster_array_accept_loss (struct cluster *c,
+                                const struct cluster_input *in,
+                                const char *array,
+                                const struct cluster_loss *loss);
+/* What this session is to be told of; NULL: nothing. */
+const struct cluster_loss *
+cluster_session_loss (const struct cluster *c, const struct cluster_session *s);
+
 /* Take an array over from its members alone, when the database is lost.  Only
  * a weftd without arrays of its own does that; it becomes the members' cluster.
  * Candidates are what refused heartbeats said.
@@ -633,18 +655,19 @@ void cluster_array_survives (const struct cluster_array *a, char *text,
 
 /* A range of the array that some member has in its list of bad ranges.  copy_left: an
  * in-sync member has a copy of it that is in no list; it could not be read when the
- * others' were made.
+ * others' were made.  copy_out: a member that is out, or joining, may have one.
  */
 struct cluster_bad {
   uint64_t offset, length;
   unsigned reason; /* enum bad_reason */
   unsigned members, member[COPIES_MAX];
-  bool copy_left;
+  bool copy_left, copy_out;
 };
 /* Ascending, none twice; *list is to be freed.  Returns how many. */
 size_t cluster_array_bad (const struct cluster_array *a,
                           struct cluster_bad **list);
 uint64_t cluster_array_bad_bytes (const struct cluster_array *a);
+bool cluster_array_bad_any (const struct cluster_array *a);
 
 /* What the array waits for, as a sentence; false: nothing. */
 bool cluster_array_waits_for (const struct cluster *c,

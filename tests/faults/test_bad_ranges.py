@@ -8,7 +8,8 @@ Cause: a block, or very many, of the only good copy can't be read while the
 Pass:  that block is EIO until it is written as a whole, whatever is started
        again or rebuilt; all that is beside it is read; the list of such blocks
        is on the disks, does not grow by rebuilding one member from the other, and
-       is empty when the block was written.
+       is empty when the block was written, or its loss accepted, which makes
+       zeroes of it and of nothing else.
 """
 
 import random
@@ -18,7 +19,7 @@ import pytest
 
 from arraystate import members, wait_clean, wait_in_sync, wait_state
 from badspots import BLOCK, bad_blocks, bad_list, bad_spots, mend, spoil
-from weftctlproc import ctl  # noqa: F401
+from weftctlproc import REFUSED, USAGE, ctl  # noqa: F401
 from wefttest import eventually, run
 
 UNIT = 64 << 10
@@ -197,6 +198,78 @@ def test_nothing_to_read_at_an_attach(array, seed):
     assert bad_list(c, 0) == bad_list(c, 1) == []
     eventually(lambda: c.get("/api/v1/arrays/a")["bad_bytes"] == 0)
     assert "can't be read" not in c.get("/api/v1/status")["verdict"]
+
+
+def block_size(c):
+    """That a client is told who connects now."""
+    return connect(c).get_block_size(nbd.SIZE_MINIMUM)
+
+
+def test_loss_is_accepted(array, ctl, seed):
+    """Zeroes in place of what is lost, and nowhere else; and while anything is bad
+    who connects is to write whole blocks."""
+    c, rng, w = array, random.Random(seed), ctl(array)
+    blocks = sorted(b * BLOCK for b in rng.sample(range(2048), 3))
+    assert block_size(c) == 1
+    h = flushed_alone(c, 1)
+    spoil(c, 0, *((b, 4096) for b in blocks))
+    c.start("m1")
+    wait_in_sync(c)
+    eventually(lambda: block_size(c) == BLOCK)
+    with pytest.raises(nbd.Error) as e:
+        connect(c).pwrite(b"3" * 512, blocks[0])
+    assert e.value.errno == "EINVAL", e.value
+    # Who has been there before may write a part; the rest of it is lost still.
+    h.pwrite(b"3" * 512, blocks[0] + 512)
+    is_eio(h, blocks[0])
+
+    # Not while a member is away that may have a good copy.
+    one = {"ranges": [{"offset": blocks[0], "length": BLOCK}]}
+    c.kill("m0")
+    wait_state(c, 0, "out")
+    said = w("array", "accept-loss", "a", "--yes", status=REFUSED)
+    assert "may have a good copy" in said
+    status, answer = c.call("POST", "/api/v1/arrays/a/accept-loss", one)
+    assert (status, answer["code"]) == (409, "member-out"), answer
+    c.start("m0")
+    wait_in_sync(c)
+    is_eio(h, blocks[0])
+
+    # What is said beforehand; nothing without a yes.
+    shown = w("array", "accept-loss", "a", "--dry-run")
+    assert "12 KiB of array a become zeroes" in shown
+    assert all(f"4096 bytes at {b}" in shown for b in blocks)
+    assert "--yes" in w("array", "accept-loss", "a", status=USAGE)
+    for b in blocks:
+        is_eio(h, b)
+    h.pwrite(b"2" * BLOCK, 8 << 20)
+    status, answer = c.call("POST", "/api/v1/arrays/a/accept-loss",
+                            {"ranges": [{"offset": 8 << 20, "length": BLOCK}]})
+    assert (status, answer["code"]) == (409, "not-bad"), answer
+
+    # One of them, then all.
+    w("array", "accept-loss", "a", str(blocks[1]), "4096", "--yes")
+    assert h.pread(BLOCK, blocks[1]) == bytes(BLOCK)
+    for b in blocks[0], blocks[2]:
+        is_eio(h, b)
+    w("array", "accept-loss", "a", "--yes")
+    assert "is known to be bad" in w("array", "accept-loss", "a", "--yes")
+
+    def zeroes(h):
+        for b in blocks:
+            assert h.pread(BLOCK, b) == bytes(BLOCK), b
+        for at in range(0, 8 << 20, BLOCK):
+            assert at in blocks or h.pread(BLOCK, at) == b"2" * BLOCK, at
+    zeroes(h)
+    assert bad_list(c, 0) == bad_list(c, 1) == []
+    eventually(lambda: "can't be read" not in
+               c.get("/api/v1/status")["verdict"])
+    eventually(lambda: block_size(c) == 1)
+    mend(c, 0)  # what was written can be read
+    c.kill("array", "m0", "m1")
+    c.start("m0", "m1")
+    c.start("array")
+    zeroes(connect(c))
 
 
 def test_no_room(array):

@@ -1,0 +1,32 @@
+/* loss.h: bad ranges, as the array process hears of them from weftd: whether there
+ * are any, and those of which an administrator has accepted the loss.
+ */
+
+#ifndef WEFT_LOSS_H
+#define WEFT_LOSS_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "layout/layout.h"
+
+struct engine;
+
+/* What weftd answers to an attach or a heartbeat: "bad" and "accept_loss"
+ * (docs/API).  Never blocks.
+ */
+void loss_take (const json_t *reply);
+
+/* Is anything of the array known to be bad? */
+bool loss_any (void);
+
+/* Start the thread that writes zeroes where weftd says so; an errno. */
+int loss_start (struct engine *e, const struct layout *layout);
+
+/* End it, before engine_end.  A request of its own that does not come back takes all
+ * others with it.
+ */
+void loss_stop (void);
+
+#endif /* WEFT_LOSS_H */
