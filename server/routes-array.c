@@ -116,13 +116,10 @@ handle_bad_ranges (struct loop *l, struct request *r)
 static void
 parse_loss (struct fields *f, struct request *r)
 {
-  struct cluster_loss *loss = calloc (1, sizeof *loss);
+  struct cluster_loss *loss = r->input;
   const json_t *list = json_object_get (f->object, "ranges");
   struct fields g;
 
-  if (loss == NULL)
-    abort ();
-  r->loss = loss;
   f->seen[f->seen_count++] = "ranges";
   loss->count = json_array_size (list);
   if (loss->count == 0 || loss->count > LOSS_RANGES_MAX)
@@ -151,7 +148,7 @@ handle_accept_loss (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_array_accept_loss (loop_cluster (l), &in, r->name, r->loss);
+  cluster_array_accept_loss (loop_cluster (l), &in, r->name, r->input);
 }
 
 static void
@@ -196,7 +193,8 @@ const struct route routes_array[] = {
   { "GET", V1 "/arrays/{name}/bad-ranges", .query = QUERY_PAGE,
     .list = "bad_ranges", .key = "offset", .handle = handle_bad_ranges },
   { "POST", V1 "/arrays/{name}/accept-loss", .has_body = true,
-    .query = QUERY_DRY_RUN, .parse = parse_loss, .handle = handle_accept_loss,
+    .query = QUERY_DRY_RUN, .input = sizeof (struct cluster_loss),
+    .parse = parse_loss, .handle = handle_accept_loss,
     .preflight = preflight_accept_loss },
   { "PATCH", V1 "/arrays/{name}", .has_body = true,
     .configuration = etag_array, .input = sizeof (struct cluster_array_tune),

@@ -58,7 +58,7 @@ preflight_accept_loss (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_preflight_accept_loss (loop_cluster (l), &in, r->name, r->loss, &f);
+  cluster_preflight_accept_loss (loop_cluster (l), &in, r->name, r->input, &f);
   answer (l, r, &f, NULL);
 }
 

@@ -85,7 +85,7 @@ def test_old_data_is_not_read(array, ctl, seed):
     # It is shown, in offsets of the array.
     w = ctl(c)
     shown = [{"offset": bad, "length": BLOCK, "reason": "rebuild",
-              "members": [1], "copy_left": True}]
+              "members": [1], "copy_left": True, "copy_out": False}]
     eventually(lambda: c.get("/api/v1/arrays/a")["bad_bytes"] == BLOCK)
     assert c.get("/api/v1/arrays/a")["bad_ranges"] == shown
     assert c.get("/api/v1/arrays/a/bad-ranges") == {"bad_ranges": shown,

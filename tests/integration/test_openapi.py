@@ -249,6 +249,18 @@ def nodes_and_jobs(api):
     assert api.get("/api/v1/arrays/a/bad-ranges?limit=1") == {
         "bad_ranges": [], "next": None}
     api.call("GET", "/api/v1/arrays/b/bad-ranges", expect=404)
+    accept = "/api/v1/arrays/a/accept-loss"
+    loss = {"ranges": [{"offset": 0, "length": 4096}]}
+    for query in "", "?dry_run=true":
+        status, answer = api.call("POST", accept + query, loss,
+                                  expect=200 if query else 409)
+        assert "weftctl attach a" in answer["why" if query else "detail"]
+    api.call("POST", "/api/v1/arrays/b/accept-loss", loss, expect=404)
+    for bad in ({}, {"ranges": []}, {"ranges": [1]},
+                {"ranges": [{"offset": 0, "length": 512}]},
+                {"ranges": [{"offset": 512, "length": 4096}]},
+                {"ranges": [{"offset": 0}]}, loss | {"all": True}):
+        api.call("POST", accept, bad, expect=422)
 
 
 def refuse_and_rebuild(api, disks):

@@ -200,3 +200,10 @@ mutant join-without-the-round test-array-round array-join.c \
 mutant joiner-keeps-a-round test-array-round array-member.c \
   '    if (!m->counts || !counted)
       m->round = 0;' ''
+
+# Loss that is accepted.
+mutant zeroes-for-what-can-be-read test-array-loss array.c \
+  'if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped)' \
+  'if (q->r->op != ARRAY_ACCEPT || q->r->lost || a->stopped)'
+mutant zeroes-for-a-copy-that-is-out test-array-loss array.c \
+  'if (a->member[at.copy[c].member].state == MEMBER_OUT)' 'if (0)'

@@ -279,3 +279,11 @@ mutant new-process-is-known test-cluster-rounds cluster-disk.c \
     d->served = false;' ''
 mutant joiner-gets-no-round-of-its-own test-cluster-rounds cluster-rebuild.c \
   'return a->rec.round + all;' 'return a->rec.round;'
+
+# Loss that is accepted.
+mutant loss-of-what-nobody-has-listed test-cluster-bad cluster-bad.c \
+  'if (at - offset >= length)' 'if (1)'
+mutant loss-of-a-copy-that-is-out test-cluster-bad cluster-bad.c \
+  'if (list[i].copy_out) {' 'if (0) {'
+mutant order-for-ever test-cluster-bad cluster-bad.c \
+  's->loss && c->live_ms - s->loss->live_ms < LOSS_MS ?' 's->loss ?'

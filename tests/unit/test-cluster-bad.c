@@ -25,6 +25,69 @@ says (struct world *w, unsigned m, const struct bad_list *list, uint64_t report)
   assert (said (w, in.op).kind == CLUSTER_REPLY_DISK);
 }
 
+/* code: of the refusal; NULL: it is accepted. */
+static void
+accept_loss (struct world *w, uint64_t offset, uint64_t length, const char *code)
+{
+  struct cluster_loss loss = { .count = 1, .range[0] = { offset, length } };
+  struct cluster_input in = input (w, ++w->next_op);
+  struct message m;
+
+  cluster_array_accept_loss (w->c, &in, "a", &loss);
+  pump (w);
+  m = said (w, in.op);
+  if (code)
+    expect_refused (&m, CLUSTER_CONFLICT, code);
+  else
+    assert (m.kind == CLUSTER_REPLY_ARRAY);
+}
+
+/* It is an order to whoever writes, of what is listed.  Host 0 writes; three blocks
+ * at the offset are bad.
+ */
+static void
+test_loss (struct world *w, uint64_t offset)
+{
+  const struct cluster_array *a = cluster_array_find (w->c, "a");
+  const struct cluster_session *s = cluster_array_writer (w->c, a);
+  uint64_t number;
+
+  accept_loss (w, offset, 16384, "not-bad");
+  accept_loss (w, offset + 8192, 8192, "not-bad");
+  accept_loss (w, offset - 4096, 8192, "not-bad");
+  assert (cluster_session_loss (w->c, s) == NULL);
+  accept_loss (w, offset, 12288, NULL);
+  assert (cluster_session_loss (w->c, s)->range[0].length == 12288);
+  number = cluster_session_loss (w->c, s)->number;
+  accept_loss (w, offset, 4096, NULL);
+  assert (cluster_session_loss (w->c, s)->range[0].length == 4096);
+  assert (cluster_session_loss (w->c, s)->number > number);
+  for (unsigned ms = 0; ms < 11000; ms += 250)
+    tick (w, 250);
+  /* He has heard of it, or never will. */
+  assert (cluster_session_loss (w->c, s) == NULL);
+}
+
+/* Not where a member that is out may have a good copy, nor where nobody writes. */
+static void
+test_no_loss (struct world *w, const struct layout_piece *p,
+              const struct bad_list *data)
+{
+  const struct cluster_array *a = cluster_array_find (w->c, "a");
+  struct cluster_bad *list;
+
+  w->disk[p->copy[1].member].alive = false;
+  report_lost (w, &w->host[0], p->copy[1].member);
+  says (w, p->copy[0].member, data, 4);
+  assert (cluster_array_bad (a, &list) == 1);
+  assert (list->length == 12288 && list->copy_out && !list->copy_left);
+  free (list);
+  accept_loss (w, p->offset, 4096, "member-out");
+  detach (w, &w->host[0]);
+  says (w, p->copy[0].member, data, 5);
+  accept_loss (w, p->offset, 4096, "not-attached");
+}
+
 int
 main (void)
 {
@@ -51,12 +114,14 @@ main (void)
   for (unsigned i = 0; i < 3; i++) {
     assert (list[i].offset == p.offset + i * 4096 && list[i].length == 4096);
     assert (list[i].reason == BAD_RESYNC && list[i].copy_left == (i != 1));
-    assert (list[i].members == (i == 1 ? 2 : 1));
+    assert (list[i].members == (i == 1 ? 2 : 1) && !list[i].copy_out);
   }
   free (list);
   assert (cluster_array_bad_bytes (a) == 12288);
   assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_ERROR);
   assert (strstr (text, "12 KiB of array a can't be read"));
+  assert (cluster_array_bad_any (a));
+  test_loss (&w, p.offset);
 
   /* An unchanged report says it still; a new one without them takes it back.  What
    * the array does not use of a member is nobody's.
@@ -72,9 +137,14 @@ main (void)
   image.count = 0;
   image.sequence++;
   says (&w, p.copy[1].member, &image, 2);
-  assert (cluster_array_bad_bytes (a) == 0);
+  assert (cluster_array_bad_bytes (a) == 0 && cluster_array_bad_any (a));
   cluster_verdict (w.c, text, sizeof text);
   assert (strstr (text, "can't be read") == NULL);
+  data.count = 0;
+  says (&w, p.copy[0].member, &data, 3);
+  assert (!cluster_array_bad_any (a));
+  assert (bad_add (&data, p.copy[0].offset, 12288, BAD_RESYNC));
+  test_no_loss (&w, &p, &data);
   world_end (&w);
   return 0;
 }
