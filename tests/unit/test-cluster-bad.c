@@ -76,6 +76,7 @@ test_no_loss (struct world *w, const struct layout_piece *p,
   const struct cluster_array *a = cluster_array_find (w->c, "a");
   struct cluster_bad *list;
 
+  live_on (w, 20); /* nobody was heard of while the order grew old */
   w->disk[p->copy[1].member].alive = false;
   report_lost (w, &w->host[0], p->copy[1].member);
   says (w, p->copy[0].member, data, 4);
