@@ -27,7 +27,7 @@
 #include "hangup.h"
 #include "loss.h"
 #include "common/map.h"
-#include "member/bad.h"
+#include "format/bad.h"
 #include "options.h"
 #include "peer.h"
 #include "resync.h"

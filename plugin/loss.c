@@ -20,7 +20,7 @@
 
 #include "engine.h"
 #include "loss.h"
-#include "member/bad.h"
+#include "format/bad.h"
 #include "role.h"
 
 #define STOP_MS 5000

@@ -15,7 +15,7 @@
 #include "common/clock.h"
 #include "ctl.h"
 #include "layout/layout.h"
-#include "member/bad.h"
+#include "format/bad.h"
 #include "output.h"
 #include "wait.h"
 
