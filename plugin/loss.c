@@ -28,7 +28,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static json_int_t newest; /* number of an order */
-static json_t *ordered;   /* its ranges; NULL: they are seen to */
+static json_t *ordered;   /* what is to be done; NULL: all is seen to */
 static bool started, quit, ended;
 static pthread_t thread;
 static atomic_bool any;
@@ -54,7 +54,7 @@ loss_take (const json_t *reply)
   if (number > newest) {
     newest = number;
     json_decref (ordered);
-    ordered = json_deep_copy (json_object_get (order, "ranges"));
+    ordered = json_deep_copy (order);
     pthread_cond_signal (&wake);
   }
   pthread_mutex_unlock (&lock);
@@ -67,7 +67,8 @@ struct result {
 };
 
 static void
-accept_block (struct array_client *client, uint64_t offset, struct result *r)
+accept_block (struct array_client *client, uint64_t offset, uint64_t epoch,
+              struct result *r)
 {
   uint8_t buf[BAD_BLOCK_BYTES];
   struct layout_piece p;
@@ -80,7 +81,8 @@ accept_block (struct array_client *client, uint64_t offset, struct result *r)
                                      .offset = offset,
                                      .length = BAD_BLOCK_BYTES,
                                      .buf = buf,
-                                     .prefer = 1 + c };
+                                     .prefer = 1 + c,
+                                     .epoch = epoch };
 
     error = engine_run (engine, &request);
     if (error == 0 && request.lost) {
@@ -108,13 +110,14 @@ is_over (const struct result *r)
 }
 
 static void
-carry_out (struct array_client *client, const json_t *ranges)
+carry_out (struct array_client *client, const json_t *order)
 {
+  const uint64_t epoch = json_integer_value (json_object_get (order, "epoch"));
   struct result r = { 0 };
   const json_t *range;
   size_t i;
 
-  json_array_foreach (ranges, i, range) {
+  json_array_foreach (json_object_get (order, "ranges"), i, range) {
     uint64_t at = json_integer_value (json_array_get (range, 0));
     uint64_t length = json_integer_value (json_array_get (range, 1));
 
@@ -123,7 +126,7 @@ carry_out (struct array_client *client, const json_t *ranges)
       continue;
     for (; length >= BAD_BLOCK_BYTES && !is_over (&r);
          at += BAD_BLOCK_BYTES, length -= BAD_BLOCK_BYTES)
-      accept_block (client, at, &r);
+      accept_block (client, at, epoch, &r);
   }
   nbdkit_error ("array %s: its loss was accepted: %" PRIu64 " bytes that no "
                 "copy can be read of are zeroes now, %" PRIu64 " were read "
@@ -131,7 +134,7 @@ carry_out (struct array_client *client, const json_t *ranges)
   if (r.failed > 0)
     nbdkit_error ("array %s: %" PRIu64 " bytes stay bad: %s", params.array,
                   r.failed,
-                  r.error == EIO ? "a member that is out may have a copy"
+                  r.error == EIO ? "members have come or gone since then"
                                  : strerror (r.error));
 }
 
@@ -139,7 +142,7 @@ static void *
 loss_thread (void *opaque)
 {
   struct array_client *client = engine_client_open (engine);
-  json_t *ranges;
+  json_t *order;
 
   pthread_setname_np (pthread_self (), "weft-loss");
   pthread_mutex_lock (&lock);
@@ -148,11 +151,11 @@ loss_thread (void *opaque)
       pthread_cond_wait (&wake, &lock);
       continue;
     }
-    ranges = ordered;
+    order = ordered;
     ordered = NULL;
     pthread_mutex_unlock (&lock);
-    carry_out (client, ranges);
-    json_decref (ranges);
+    carry_out (client, order);
+    json_decref (order);
     pthread_mutex_lock (&lock);
   }
   ended = true;

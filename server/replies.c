@@ -211,8 +211,8 @@ loss (const struct cluster *c, const struct cluster_session *s)
                            json_pack ("[oo]",
                                       text_number (loss->range[i].offset),
                                       text_number (loss->range[i].length)));
-  return json_pack ("{so so}", "number", text_number (loss->number), "ranges",
-                    ranges);
+  return json_pack ("{so so so}", "number", text_number (loss->number),
+                    "epoch", text_number (loss->epoch), "ranges", ranges);
 }
 
 json_t *

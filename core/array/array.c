@@ -223,22 +223,15 @@ once_more (struct array *a, struct req *q)
 }
 
 /* No copy of what is accepted as lost can be read: zeroes, in the same turn, so
- * that no write of a client comes in between.  A member that is out may have a good
- * copy, and come back with it.
+ * that no write of a client comes in between.  A member that has gone since it was
+ * accepted may have a good copy, and come back with it.
  */
 static bool
 forsake (struct array *a, struct req *q)
 {
-  struct layout_piece at;
-
-  if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped)
+  if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped
+      || q->r->epoch != a->config.epoch)
     return false;
-  for (uint64_t done = 0; done < q->r->length; done += at.length) {
-    layout_map (a->layout, q->r->offset + done, q->r->length - done, &at);
-    for (unsigned c = 0; c < at.copies; c++)
-      if (a->member[at.copy[c].member].state == MEMBER_OUT)
-        return false;
-  }
   q->r->op = ARRAY_ZERO;
   q->r->flags = ARRAY_FUA;
   q->r->lost = true;

@@ -99,6 +99,7 @@ struct array_request {
   void *owner;             /* the caller's own */
   unsigned prefer; /* READ, ACCEPT within one stripe unit: 1 + the copy that is to
                       be read if it can be; 0: any */
+  uint64_t epoch; /* ACCEPT: in another one nothing is lost */
 
   /* Out: */
   int error;               /* 0 or an errno */

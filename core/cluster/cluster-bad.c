@@ -256,6 +256,7 @@ accept (struct cluster *c, struct cluster_array *a,
   *s->loss = *loss;
   /* Also of what another weftd has ordered before, by the same clock. */
   s->loss->number = number < c->wall_ms ? c->wall_ms : number + 1;
+  s->loss->epoch = a->rec.epoch;
   s->loss->live_ms = c->live_ms;
   for (unsigned i = 0; i < loss->count; i++)
     bytes += loss->range[i].length;

@@ -512,7 +512,8 @@ void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
  */
 struct cluster_loss {
   uint64_t number;  /* greater than that of any other */
-  uint64_t live_ms; /* when it was accepted */
+  uint64_t epoch;   /* of the array, in which it was accepted: void in others */
+  uint64_t live_ms; /* when that was */
   unsigned count;
   struct {
     uint64_t offset, length; /* whole blocks, of the array */

@@ -203,7 +203,8 @@ mutant joiner-keeps-a-round test-array-round array-member.c \
 
 # Loss that is accepted.
 mutant zeroes-for-what-can-be-read test-array-loss array.c \
-  'if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped)' \
-  'if (q->r->op != ARRAY_ACCEPT || q->r->lost || a->stopped)'
-mutant zeroes-for-a-copy-that-is-out test-array-loss array.c \
-  'if (a->member[at.copy[c].member].state == MEMBER_OUT)' 'if (0)'
+  'if (q->r->op != ARRAY_ACCEPT || q->error != EIO ||' \
+  'if (q->r->op != ARRAY_ACCEPT || q->r->lost ||'
+mutant zeroes-for-a-copy-that-has-gone test-array-loss array.c \
+  '
+      || q->r->epoch != a->config.epoch)' ')'

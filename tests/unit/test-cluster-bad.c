@@ -58,6 +58,7 @@ test_loss (struct world *w, uint64_t offset)
   assert (cluster_session_loss (w->c, s) == NULL);
   accept_loss (w, offset, 12288, NULL);
   assert (cluster_session_loss (w->c, s)->range[0].length == 12288);
+  assert (cluster_session_loss (w->c, s)->epoch == a->rec.epoch);
   number = cluster_session_loss (w->c, s)->number;
   accept_loss (w, offset, 4096, NULL);
   assert (cluster_session_loss (w->c, s)->range[0].length == 4096);
