@@ -177,44 +177,6 @@ refuse_nonsense (struct cluster *c, uint64_t op, const struct cluster_disk *d,
 
 /* ---- A member that was in its place and now is something less. ---- */
 
-/* In-sync members are never more than one round apart.  One that is out has what the
- * array had when it went, at least; one that joins has none.
- */
-bool
-cluster_admit_behind (const struct cluster_disk *d, uint64_t round)
-{
-  const struct cluster_array *a = d->array;
-  const struct cluster_member *m = &a->rec.member[d->position];
-
-  switch (m->state) {
-  case MEMBER_IN_SYNC:
-    return round + 2 <= a->rec.round;
-  case MEMBER_OUT:
-    return round + 2 <= m->round;
-  default:
-    return false;
-  }
-}
-
-bool
-cluster_admit_old (const struct cluster_disk *d,
-                   const struct cluster_disk_heartbeat *hb)
-{
-  const struct cluster_member *m;
-
-  /* The words of one process may come out of order. */
-  if (d->array == NULL || !d->array->rec.ready ||
-      strcmp (hb->instance, d->instance) == 0 ||
-      strcmp (hb->instance, d->rec.instance) == 0)
-    return false;
-  m = &d->array->rec.member[d->position];
-  if (cluster_uuid_is_zero (hb->array))
-    return m->state == MEMBER_IN_SYNC;
-  return cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
-         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed ||
-          cluster_admit_behind (d, hb->round));
-}
-
 static bool
 is_out (const struct cluster_disk *d)
 {
@@ -250,7 +212,7 @@ refuse_old (struct cluster *c, uint64_t op, struct cluster_disk *d,
   bool blank = cluster_uuid_is_zero (hb->array);
   struct cluster_problem *p;
 
-  if (!cluster_admit_old (d, hb))
+  if (!cluster_old_copy (d, hb))
     return false;
   found_old (c, d, hb);
   if (d->array == NULL || is_out (d)) /* its place may be gone */
@@ -276,56 +238,6 @@ refuse_old (struct cluster *c, uint64_t op, struct cluster_disk *d,
   if (cluster_text_copy (d->reason, sizeof d->reason, p->detail))
     cluster_changed_disk (c, d);
   return true;
-}
-
-/* Its next heartbeat is one that was never heard before, and is judged. */
-static void
-forget_process (struct cluster *c, struct cluster_disk *d)
-{
-  if (d->poll) {
-    cluster_refuse (c, d->poll->op, CLUSTER_UNAVAILABLE, "old-copy",
-                    "disk %.200s of node %s is an old copy of member %u of "
-                    "array %s",
-                    d->rec.path, d->rec.node, d->position, d->array->rec.name);
-    cluster_wait_end (c, d->poll);
-  }
-  d->heard = d->told = d->took_place = false;
-  d->instance[0] = '\0';
-  /* Whoever writes knows no process from now on, and the next one may not have what
-   * he wrote: only an epoch change tells him of it.
-   */
-  snprintf (d->rec.instance, sizeof d->rec.instance, "none");
-  d->rec.cache[0] = '\0';
-}
-
-bool
-cluster_admit_judge (struct cluster *c, struct cluster_array *a, bool all)
-{
-  bool any = false;
-
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    struct cluster_disk *d = a->disk[m];
-
-    if (a->rec.member[m].state != MEMBER_IN_SYNC || !d->heard || d->served ||
-        d->old_copy || !d->took_place ||
-        !(all || a->rec.change.confirm[m]) || !cluster_admit_behind (d, d->round))
-      continue;
-    forget_process (c, d);
-    d->old_copy = any = true;
-    /* What was heard of it does not tell the right disk any more: rounds do. */
-    d->rec.sequence = d->stored_sequence = 0;
-    a->rec.member[m].confirmed = 0;
-    cluster_put_array (c, a);
-    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-                 "What disk %.200s of node %s serves as member %u of array %s is "
-                 "an old copy of the disk: it has seen round %" PRIu64 " of the "
-                 "array's writing, and others have seen round %" PRIu64 ".",
-                 d->rec.path, d->rec.node, m, a->rec.name, d->round,
-                 a->rec.round);
-    cluster_put_disk (c, d);
-    cluster_changed_disk (c, d);
-  }
-  return any;
 }
 
 static bool

@@ -77,7 +77,7 @@ missing (const struct cluster_array *a, unsigned m, bool late,
   *why = "does not confirm";
   if (a->rec.member[m].state == MEMBER_OUT)
     return false;
-  if (late && cluster_epoch_waits_for (a, m))
+  if (late && cluster_change_waits_for (a, m))
     return true;
   if (a->rec.member[m].state == MEMBER_JOINING)
     return !d->heard || !d->alive || d->failed || !d->took_place;
@@ -108,9 +108,9 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
       continue;
     starting = !late && !a->disk[m]->failed && !a->disk[m]->old_copy &&
                cluster_disk_silent_ms (c, a->disk[m]) < MISSING_MS;
-    if (!starting && !cluster_epoch_loses (a, states))
+    if (!starting && !cluster_change_loses (a, states))
       continue;
-    way = cluster_epoch_loses (a, states)
+    way = cluster_change_loses (a, states)
             ? "without it some data has no copy"
             : "unless it comes soon, the array starts without it";
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
@@ -152,32 +152,6 @@ refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return false;
 }
 
-/* Is there one who writes, and may some data have fewer copies than it should?
- * Then what he has acknowledged may not be where a reader would look for it.
- */
-static bool
-behind (const struct cluster *c, const struct cluster_array *a)
-{
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-
-  for (unsigned m = 0; writer && writer->alive && m < a->layout.members; m++)
-    if (a->rec.member[m].state != MEMBER_IN_SYNC)
-      return true;
-  return false;
-}
-
-static void
-refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a)
-{
-  struct cluster_problem *p;
-
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
-                      "array %s cannot be attached just now: it is changing "
-                      "from epoch %" PRIu64 "; ask again",
-                      a->rec.name, a->rec.epoch);
-  cluster_retry (p, HEARTBEAT_MS);
-}
-
 /* Who only reads is not let in while the one who writes has lost a member, or
  * does not know yet that one was started again.
  */
@@ -190,7 +164,7 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
   char words[320];
   unsigned m = 0;
 
-  while (m < a->layout.members && !cluster_epoch_reborn (c, a, m) &&
+  while (m < a->layout.members && !cluster_life_reborn (c, a, m) &&
          !(writer && writer->alive && writer->lost[m]))
     m++;
   if (m < a->layout.members) {
@@ -203,9 +177,9 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
     cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
-  if (change->epoch == 0 || change->sessions || !behind (c, a))
+  if (change->epoch == 0 || change->sessions || !cluster_array_behind (c, a))
     return false;
-  refuse_changing (c, op, a);
+  cluster_tell_changing (c, op, a);
   return true;
 }
 
@@ -215,8 +189,8 @@ prepare_for_readers (struct cluster *c, struct cluster_array *a)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
-  cluster_epoch_states (a, states);
-  cluster_epoch_prepare (c, a, states, NULL, true);
+  cluster_change_states (a, states);
+  cluster_change_prepare (c, a, states, NULL, true);
   cluster_epoch_advance (c, a);
 }
 
@@ -225,7 +199,7 @@ static bool
 passed_over (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s, uint64_t epoch)
 {
-  return !s->rec.writable && epoch < a->rec.unprepared && behind (c, a);
+  return !s->rec.writable && epoch < a->rec.unprepared && cluster_array_behind (c, a);
 }
 
 bool
@@ -244,7 +218,7 @@ cluster_session_refuse_late (struct cluster *c, uint64_t op,
     return true;
   if (a->rec.change.epoch == 0)
     prepare_for_readers (c, a);
-  refuse_changing (c, op, a);
+  cluster_tell_changing (c, op, a);
   return true;
 }
 
@@ -363,53 +337,6 @@ attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
   return false;
 }
 
-static void
-grant (struct cluster *c, uint64_t op, const struct cluster_array *a,
-       const struct cluster_session_record *rec)
-{
-  struct cluster_session *s = cluster_alloc (sizeof *s);
-
-  s->rec = *rec;
-  s->rec.epoch = s->epoch = s->told_epoch = a->rec.epoch;
-  s->rec.since_wall_ms = c->wall_ms;
-  s->heard = s->alive = true;
-  s->last_live_ms = c->live_ms;
-  TAILQ_INSERT_TAIL (&c->sessions, s, link);
-  cluster_put_session (c, s);
-  cluster_changed_session (c, s);
-  cluster_changed_array (c, a);
-  cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
-               "Node %s, process %" PRIu64 ", has attached array %s %s.",
-               rec->node, rec->pid, a->rec.name,
-               rec->writable ? "for writing" : "read-only");
-  cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
-}
-
-void
-cluster_session_committed (struct cluster *c, struct cluster_array *a,
-                           bool prepared)
-{
-  struct waiting *w, *next;
-
-  cluster_session_wake (c, a);
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->kind == WAIT_ATTACH && w->array == a) {
-      for (unsigned m = 0; m < a->layout.members; m++)
-        assert (!w->grant->writable ||
-                a->rec.member[m].state == MEMBER_OUT ||
-                a->rec.member[m].fence == a->rec.epoch);
-      if (w->grant->writable || prepared || !behind (c, a))
-        grant (c, w->op, a, w->grant);
-      else
-        refuse_changing (c, w->op, a);
-      cluster_wait_end (c, w);
-    }
-    else if (w->kind == WAIT_LOST && w->array == a)
-      cluster_session_lost_end (c, w);
-  }
-}
-
 /* PREPARE the epoch of a new writer: every member that stays refuses what came
  * before.
  */
@@ -417,7 +344,7 @@ static void
 prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
 {
   const struct cluster_change *change = &a->rec.change;
-  bool sessions = cluster_epoch_needs_sessions (c, a, states, NULL);
+  bool sessions = cluster_change_needs_sessions (c, a, states, NULL);
   bool confirm[ARRAY_MEMBERS_MAX];
   bool same = a->renumbered && change->epoch &&
               (change->sessions || !sessions);
@@ -444,7 +371,7 @@ prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
       snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
                 "another member went out, which it may have copied from");
   }
-  cluster_epoch_prepare (c, a, states, confirm, sessions);
+  cluster_change_prepare (c, a, states, confirm, sessions);
 }
 
 void
@@ -537,14 +464,14 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
     prepare (c, a, states);
   }
   else {
-    if (next.epoch == 0 && behind (c, a))
+    if (next.epoch == 0 && cluster_array_behind (c, a))
       prepare_for_readers (c, a);
-    else if (next.epoch == 0 && (!a->renumbered || cluster_epoch_too_low (c, a)))
-      cluster_epoch_stay (c, a, NULL);
+    else if (next.epoch == 0 && (!a->renumbered || cluster_key_too_low (c, a)))
+      cluster_change_stay (c, a, NULL);
     else if (!a->renumbered)
-      cluster_epoch_prepare (c, a, next.states, next.confirm, next.sessions);
+      cluster_change_prepare (c, a, next.states, next.confirm, next.sessions);
     if (a->rec.change.epoch == 0) {
-      grant (c, in->op, a, &rec);
+      cluster_session_grant (c, in->op, a, &rec);
       return;
     }
   }
@@ -565,7 +492,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
   unsigned count = 0;
 
   if (cluster_array_writer (c, a) == NULL && a->rec.change.epoch == 0)
-    cluster_admit_judge (c, a, true);
+    cluster_old_judge (c, a, true);
   TAILQ_FOREACH (s, &c->sessions, link)
     count += !s->rec.ended;
   if (count >= SESSIONS_MAX)

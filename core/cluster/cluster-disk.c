@@ -19,150 +19,6 @@
 
 #include "cluster-internal.h"
 
-const char *
-cluster_disk_words (const struct cluster_disk *d, char *text, size_t size)
-{
-  if (cluster_disk_is_name (d))
-    snprintf (text, size, "a disk that is not known yet");
-  else
-    snprintf (text, size, "disk %.200s of node %s", d->rec.path, d->rec.node);
-  return text;
-}
-
-bool
-cluster_disk_is_name (const struct cluster_disk *d)
-{
-  return d->rec.size == 0;
-}
-
-void
-cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p)
-{
-  char text[CLUSTER_UUID_TEXT_BYTES];
-
-  cluster_uuid_text (uuid, text);
-  cluster_problem_set (p, CLUSTER_INVALID, "unknown-disk",
-                       "there is no disk %s: start its member process, or see "
-                       "GET /api/v1/disks for those that there are",
-                       text);
-}
-
-bool
-cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
-                     struct cluster_problem *p)
-{
-  char words[320];
-
-  cluster_disk_words (d, words, sizeof words);
-  if (!d->heard || !d->alive)
-    cluster_problem_set (p, CLUSTER_CONFLICT, "silent",
-                         "%s is silent: start its member process first", words);
-  else if (d->failed)
-    cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
-                         "%s has failed (%s): replace it first", words,
-                         d->reason);
-  else if (!cluster_uuid_is_zero (d->rec.release))
-    cluster_problem_set (p, CLUSTER_CONFLICT, "releasing",
-                         "%s has not yet released the array that it was a "
-                         "member of: try again in a moment",
-                         words);
-  else if (cluster_node_is_draining (c, d->rec.node))
-    cluster_problem_set (p, CLUSTER_CONFLICT, "draining",
-                         "%s is on a node that is being drained: choose "
-                         "another disk, or stop the drain first",
-                         words);
-  else if (cluster_node_in_maintenance (c, d->rec.node))
-    cluster_problem_set (p, CLUSTER_CONFLICT, "maintenance",
-                         "%s is on a node in maintenance: choose another disk, "
-                         "or end the maintenance first",
-                         words);
-  else
-    return true;
-  return false;
-}
-
-uint64_t
-cluster_disk_silent_ms (const struct cluster *c, const struct cluster_disk *d)
-{
-  return c->live_ms - d->last_live_ms;
-}
-
-static int
-compare_uuids (const void *a, const void *b)
-{
-  return memcmp (a, b, 16);
-}
-
-struct cluster_disk *
-cluster_disk_find (const struct cluster *c, const uint8_t uuid[16])
-{
-  char **found = tfind (uuid, &c->disks_by_uuid, compare_uuids);
-
-  return found ? (void *) (*found - offsetof (struct cluster_disk, rec.uuid))
-               : NULL;
-}
-
-void
-cluster_disk_insert (struct cluster *c, struct cluster_disk *d)
-{
-  TAILQ_INSERT_TAIL (&c->disks, d, link);
-  if (tsearch (d->rec.uuid, &c->disks_by_uuid, compare_uuids) == NULL)
-    abort ();
-}
-
-void
-cluster_disk_free (struct cluster *c, struct cluster_disk *d)
-{
-  TAILQ_REMOVE (&c->disks, d, link);
-  tdelete (d->rec.uuid, &c->disks_by_uuid, compare_uuids);
-  free (d->said);
-  free (d);
-}
-
-uint64_t
-cluster_disk_min_epoch_wanted (const struct cluster_disk *d)
-{
-  const struct cluster_array_record *r;
-
-  if (d->array == NULL)
-    return 0;
-  r = &d->array->rec;
-  return r->change.epoch && r->change.confirm[d->position]
-           ? r->change.epoch
-           : r->member[d->position].fence;
-}
-
-/* What the member is to do about joining; epoch 0: nothing. */
-static void
-order_of (const struct cluster *c, const struct cluster_disk *d,
-          struct cluster_join_order *order)
-{
-  if (d->array == NULL ||
-      !cluster_join_order (c, d->array, d->position, order))
-    memset (order, 0, sizeof *order);
-}
-
-bool
-cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
-{
-  uint64_t epoch;
-
-  if (d->poll == NULL)
-    return false;
-  if (!d->starting)
-    d->last_live_ms = c->live_ms;
-  epoch = d->array ? d->array->rec.epoch : 0;
-  d->knows = d->told && d->told_epoch == epoch && d->took_place &&
-             d->states_epoch == epoch;
-  d->told = true;
-  d->told_epoch = epoch;
-  d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
-  order_of (c, d, &d->told_order);
-  cluster_reply_disk (c, d->poll->op, d);
-  cluster_wait_end (c, d->poll);
-  return true;
-}
-
 /* ---- Taking a heartbeat in. ---- */
 
 static struct cluster_disk *
@@ -225,6 +81,27 @@ take_load (struct cluster *c, struct cluster_disk *d,
   d->load = *l;
 }
 
+/* Nothing but its UUID says that it is the disk: whoever is in charge is told,
+ * unless they said so themselves.
+ */
+static void
+note_move (struct cluster *c, struct cluster_disk *d,
+           const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_disk_record *r = &d->rec;
+  bool meant = strcmp (r->moves_to, hb->node) == 0;
+
+  if (d->array && r->node[0] && strcmp (r->node, hb->node) != 0)
+    cluster_log (c, meant ? CLUSTER_INFO : CLUSTER_WARNING, "disk", hb->path,
+                 "Disk %.200s, member %u of array %s, has moved from node %s "
+                 "to node %s (%.200s)%s.",
+                 hb->path, d->position, d->array->rec.name, r->node, hb->node,
+                 hb->uri,
+                 meant ? "" : ": if nobody moved it there, that node is not to "
+                              "be trusted (weftctl node revoke)");
+  r->moves_to[0] = '\0'; /* it is there, or back where it was */
+}
+
 /* What is stored of a disk; true: it differs from what was. */
 static bool
 take_record (struct cluster *c, struct cluster_disk *d,
@@ -235,7 +112,7 @@ take_record (struct cluster *c, struct cluster_disk *d,
 
   differs |= r->moves_to[0] != '\0' || r->shut_out;
   r->shut_out = false;
-  cluster_disk_note_move (c, d, hb);
+  note_move (c, d, hb);
   differs |= cluster_text_copy (r->node, sizeof r->node, hb->node);
   differs |= cluster_text_copy (r->uri, sizeof r->uri, hb->uri);
   differs |= cluster_text_copy (r->path, sizeof r->path, hb->path);
@@ -288,9 +165,9 @@ take_self (struct cluster *c, struct cluster_disk *d,
     = a->rec.ready && m->state == MEMBER_OUT ? CONFIRMED_BY_NONE : 0;
 
   d->old_copy = false;
-  if (cluster_admit_old (d, hb)) {
+  if (cluster_old_copy (d, hb)) {
     d->old_copy = true;
-    cluster_rebuild_reset (c, a, d->position);
+    cluster_old_reset (c, a, d->position);
   }
   else if (cluster_uuid_is_zero (hb->array) &&
            (d->rec.sequence || m->confirmed != confirmed || m->round)) {
@@ -339,43 +216,6 @@ take_state (struct cluster_disk *d, const struct cluster *c,
   cluster_eta_note (&d->eta, c->live_ms, &d->join);
 }
 
-void
-cluster_disk_meet (struct cluster *c, struct cluster_disk *d)
-{
-  if (d->heard &&
-      (cluster_text_copy (d->rec.instance, sizeof d->rec.instance, d->instance) |
-       cluster_text_copy (d->rec.cache, sizeof d->rec.cache, d->cache)))
-    cluster_put_disk (c, d);
-}
-
-/* A process that has failed may have been told of a write that came to nothing; the
- * kernel tells it nobody else.
- */
-bool
-cluster_disk_kept (const struct cluster_disk *d)
-{
-  return d->heard && !d->failed &&
-         (strcmp (d->instance, d->rec.instance) == 0 ||
-          (d->cache[0] && strcmp (d->cache, d->rec.cache) == 0));
-}
-
-bool
-cluster_disk_unmet (const struct cluster_disk *d)
-{
-  return d->heard && strcmp (d->instance, d->rec.instance) != 0;
-}
-
-/* Somebody writes to it who knows of the process that was: of its next one he is
- * told by a change of epoch only.
- */
-static bool
-known_to_writer (const struct cluster *c, const struct cluster_disk *d)
-{
-  return d->array && d->rec.instance[0] &&
-         d->array->rec.member[d->position].state != MEMBER_OUT &&
-         cluster_array_writer (c, d->array);
-}
-
 static void
 take (struct cluster *c, struct cluster_disk *d,
       const struct cluster_disk_heartbeat *hb)
@@ -416,8 +256,8 @@ take (struct cluster *c, struct cluster_disk *d,
   if (took && !d->old_copy &&
       d->array->rec.member[d->position].state == MEMBER_IN_SYNC)
     cluster_array_heard_round (c, d->array, hb->round);
-  if (!known_to_writer (c, d))
-    cluster_disk_meet (c, d);
+  if (!cluster_life_known (c, d))
+    cluster_life_meet (c, d);
   if (hb->has_load)
     take_load (c, d, &hb->load, restarted);
   if (stored)
@@ -444,50 +284,6 @@ keep (struct cluster *c, struct cluster_disk *d,
   *d->said = *hb;
   if (news && d->array)
     cluster_changed_array (c, d->array);
-}
-
-/* Is this order so nearly the one that it has that it needs no new one? */
-static bool
-same_order (const struct cluster_join_order *a,
-            const struct cluster_join_order *b)
-{
-  uint64_t apart = a->rate > b->rate ? a->rate - b->rate : b->rate - a->rate;
-
-  return a->epoch == b->epoch && a->paused == b->paused &&
-         a->round == b->round &&
-         (a->rate == 0) == (b->rate == 0) && apart <= a->rate / 10 &&
-         memcmp (a->source, b->source, sizeof a->source) == 0;
-}
-
-/* Does the disk know, or was it just told, all that is wanted of it? */
-static bool
-content (const struct cluster *c, const struct cluster_disk *d,
-         const struct cluster_disk_heartbeat *hb)
-{
-  uint64_t epoch = d->array ? d->array->rec.epoch : 0;
-  uint64_t min_epoch = cluster_disk_min_epoch_wanted (d);
-  struct cluster_join_order order;
-
-  order_of (c, d, &order);
-  if (d->told)
-    return d->told_epoch == epoch && d->told_min_epoch == min_epoch &&
-           same_order (&d->told_order, &order);
-  return order.epoch == 0 &&
-         cluster_uuid_equal (hb->cluster, c->identity.uuid) &&
-         hb->generation == c->identity.generation &&
-         cluster_uuid_is_zero (d->rec.release) &&
-         (d->array == NULL || d->took_place) && hb->min_epoch >= min_epoch &&
-         hb->states_epoch == epoch;
-}
-
-void
-cluster_disk_reorder (struct cluster *c, struct cluster_disk *d)
-{
-  struct cluster_join_order order;
-
-  order_of (c, d, &order);
-  if (d->told && !same_order (&d->told_order, &order))
-    cluster_disk_wake (c, d);
 }
 
 /* All of a heartbeat: it, or what it says to be the same as, in `all`.  NULL: we
@@ -546,7 +342,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->disk = d;
   d->poll = w;
-  if (wait_ms == 0 || !content (c, d, hb))
+  if (wait_ms == 0 || !cluster_disk_content (c, d, hb))
     cluster_disk_wake (c, d);
 }
 
@@ -569,7 +365,7 @@ refuse_too_soon (struct cluster *c, const struct waiting *w)
   struct cluster_problem *p;
   char words[320];
 
-  if (!cluster_admit_old (d, w->heartbeat) ||
+  if (!cluster_old_copy (d, w->heartbeat) ||
       cluster_disk_silent_ms (c, d) >= MEMBER_TTL_MS ||
       (d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
        !cluster_array_can_leave_out (d->array, d->position)))
@@ -624,79 +420,4 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
                  cluster_disk_words (d, words, sizeof words));
     cluster_array_moved (c, d->array);
   }
-}
-
-bool
-cluster_disk_change_refused (struct cluster *c, uint64_t op,
-                             const struct cluster_disk *d,
-                             const uint8_t uuid[16])
-{
-  char text[CLUSTER_UUID_TEXT_BYTES];
-
-  if (d)
-    return cluster_refuse_read_only (c, op);
-  cluster_uuid_text (uuid, text);
-  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-disk",
-                  "there is no disk %s: GET /api/v1/disks lists them", text);
-  return true;
-}
-
-bool
-cluster_disk_forget_refused (struct cluster *c, uint64_t op,
-                             const uint8_t uuid[16])
-{
-  const struct cluster_disk *d = cluster_disk_find (c, uuid);
-  char words[320];
-
-  if (cluster_disk_change_refused (c, op, d, uuid))
-    ;
-  else if (d->array)
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
-                    "%s is member %u of array %s: replace it there, or delete "
-                    "the array first",
-                    cluster_disk_words (d, words, sizeof words), d->position,
-                    d->array->rec.name);
-  else if (!cluster_uuid_is_zero (d->rec.spare_of))
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "spare",
-                    "%s is a spare of array %s: take it from its spares first",
-                    cluster_disk_words (d, words, sizeof words),
-                    cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
-  else if (d->alive)
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
-                    "%s is alive: stop the process that serves it first",
-                    cluster_disk_words (d, words, sizeof words));
-  else
-    return false;
-  return true;
-}
-
-void
-cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
-{
-  struct waiting *w, *next;
-
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->disk == d) {
-      cluster_refuse (c, w->op, CLUSTER_CONFLICT, "forgotten",
-                      "the disk was forgotten just now: try again");
-      cluster_wait_end (c, w);
-    }
-  }
-  cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
-               "Disk %.200s of node %s was forgotten.", d->rec.path,
-               d->rec.node);
-  cluster_drop_disk (c, d);
-}
-
-void
-cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
-                     const uint8_t uuid[16])
-{
-  cluster_begin (c, in);
-  if (!cluster_disk_forget_refused (c, in->op, uuid)) {
-    cluster_disk_remove (c, cluster_disk_find (c, uuid));
-    cluster_reply_done (c, in->op, CLUSTER_DISK, uuid, 0, NULL);
-  }
-  cluster_end (c);
 }

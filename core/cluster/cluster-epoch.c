@@ -52,162 +52,6 @@
 
 #include "cluster-internal.h"
 
-void
-cluster_epoch_states (const struct cluster_array *a, uint8_t states[])
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = a->rec.change.epoch ? a->rec.change.states[m]
-                                    : (uint8_t) a->rec.member[m].state;
-}
-
-void
-cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
-                       const uint8_t states[], const bool confirm[],
-                       bool sessions)
-{
-  struct cluster_change *change = &a->rec.change;
-  uint64_t epoch = cluster_array_wanted_epoch (a);
-
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (a->disk[m]->min_epoch > epoch)
-      epoch = a->disk[m]->min_epoch;
-    /* No disk has this number but the one that joins now: not one that was in its
-     * place before, and has raised its min_epoch by itself.
-     */
-    if (a->rec.member[m].state == MEMBER_OUT && states[m] != MEMBER_OUT &&
-        epoch == a->rec.epoch)
-      epoch++;
-  }
-  if (change->epoch == 0)
-    change->since_wall_ms = c->wall_ms;
-  change->epoch = epoch + 1;
-  change->sessions = sessions;
-  a->renumbered = true;
-  a->prepared_live_ms = c->live_ms;
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    change->states[m] = states[m];
-    change->confirm[m] = confirm && confirm[m];
-    if (change->confirm[m])
-      cluster_disk_wake (c, a->disk[m]);
-    if (states[m] != MEMBER_OUT)
-      a->rec.member[m].planned = false;
-    if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)
-      a->rec.member[m].reset = true; /* while it is known to be one */
-    else if (states[m] == MEMBER_IN_SYNC)
-      a->rec.member[m].reset = false; /* it does not go after all */
-  }
-  cluster_put_array (c, a);
-  cluster_changed_array (c, a);
-  if (sessions)
-    cluster_session_wake (c, a);
-}
-
-bool
-cluster_epoch_waits_for (const struct cluster_array *a, unsigned member)
-{
-  const struct cluster_change *change = &a->rec.change;
-  const struct cluster_disk *d = a->disk[member];
-
-  if (change->epoch == 0)
-    return false;
-  /* It may have been started again since, and then has lost some of it. */
-  if (a->rec.member[member].state == MEMBER_JOINING &&
-      change->states[member] == MEMBER_IN_SYNC &&
-      !cluster_rebuild_synced (a, member))
-    return true;
-  return change->confirm[member] &&
-         (!d->heard || !d->took_place || d->min_epoch < change->epoch);
-}
-
-bool
-cluster_epoch_fenced (const struct cluster_array *a, unsigned member)
-{
-  return a->disk[member]->heard &&
-         a->disk[member]->min_epoch >= a->rec.member[member].fence;
-}
-
-bool
-cluster_epoch_waits_for_session (const struct cluster_array *a,
-                                 const struct cluster_session *s)
-{
-  const struct cluster_change *change = &a->rec.change;
-
-  return change->epoch && change->sessions && !s->rec.ended &&
-         (s->rec.writable || s->alive) &&
-         cluster_uuid_equal (s->rec.array, a->rec.uuid) &&
-         s->prepared != change->epoch;
-}
-
-bool
-cluster_epoch_needs_sessions (const struct cluster *c,
-                              const struct cluster_array *a,
-                              const uint8_t states[],
-                              const struct cluster_session *except)
-{
-  const struct cluster_session *s;
-  bool others = false, written = cluster_array_writer (c, a) != NULL;
-
-  /* The writer takes its time to prepare itself: not for a silent reader, which is
-   * let in anew when it is heard of again.  Without a writer that costs nothing.
-   */
-  TAILQ_FOREACH (s, &c->sessions, link)
-    others |= s != except && !s->rec.ended &&
-              (s->rec.writable || s->alive || !written) &&
-              cluster_uuid_equal (s->rec.array, a->rec.uuid);
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    enum member_state is = a->rec.member[m].state;
-
-    if ((is == MEMBER_IN_SYNC && states[m] == MEMBER_OUT && others) ||
-        (is == MEMBER_JOINING && states[m] == MEMBER_IN_SYNC))
-      return true;
-  }
-  return false;
-}
-
-bool
-cluster_epoch_stalls (const struct cluster *c, const struct cluster_array *a,
-                      const uint8_t states[])
-{
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-
-  for (unsigned m = 0; writer && m < a->layout.members; m++)
-    if (writer->lost[m] && states[m] != MEMBER_OUT)
-      return true;
-  return false;
-}
-
-bool
-cluster_epoch_loses (const struct cluster_array *a, const uint8_t states[])
-{
-  bool lost[ARRAY_MEMBERS_MAX];
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    lost[m] = states[m] != MEMBER_IN_SYNC ||
-              a->rec.member[m].state != MEMBER_IN_SYNC;
-  return layout_loss (&a->layout, lost, NULL) > 0;
-}
-
-bool
-cluster_epoch_reborn (const struct cluster *c, const struct cluster_array *a,
-                      unsigned member)
-{
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-
-  return writer && writer->alive &&
-         a->rec.member[member].state == MEMBER_IN_SYNC &&
-         cluster_disk_unmet (a->disk[member]);
-}
-
-bool
-cluster_epoch_too_low (const struct cluster *c, const struct cluster_array *a)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
-        (a->disk[m]->min_epoch > a->rec.epoch || cluster_key_stale (c, a, m)))
-      return true;
-  return false;
-}
-
 /* A member gets a new state.  What it was is still in its record. */
 static void
 change_member (struct cluster *c, struct cluster_array *a, unsigned m,
@@ -300,16 +144,16 @@ commit (struct cluster *c, struct cluster_array *a)
     struct cluster_member *member = &a->rec.member[m];
 
     if (change->confirm[m]) {
-      if (!cluster_epoch_waits_for (a, m))
+      if (!cluster_change_waits_for (a, m))
         member->confirmed = change->epoch;
       member->fence = change->epoch;
       a->known[m] = a->disk[m]->served;
     }
     if (change->states[m] == MEMBER_OUT ||
-        (change->confirm[m] && !cluster_disk_kept (a->disk[m])))
+        (change->confirm[m] && !cluster_life_kept (a->disk[m])))
       member->lapse = change->epoch;
     if (change->confirm[m] || change->states[m] == MEMBER_OUT)
-      cluster_disk_meet (c, a->disk[m]);
+      cluster_life_meet (c, a->disk[m]);
     if (member->state != change->states[m])
       change_member (c, a, m, (enum member_state) change->states[m]);
     if (member->state != MEMBER_OUT)
@@ -341,18 +185,6 @@ spent (const struct cluster_array *a)
   return false;
 }
 
-void
-cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
-                    const bool confirm[])
-{
-  uint8_t states[ARRAY_MEMBERS_MAX];
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = (uint8_t) a->rec.member[m].state;
-  cluster_epoch_prepare (c, a, states, confirm, false);
-  cluster_epoch_advance (c, a);
-}
-
 /* Who was to go out stays, by a change that replaces that one.  (Without a writer all
  * are fenced, as ever.)
  */
@@ -364,7 +196,7 @@ stay_instead (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     confirm[m] = a->rec.member[m].state != MEMBER_OUT &&
                  (a->rec.change.confirm[m] || !cluster_array_writer (c, a));
-  cluster_epoch_stay (c, a, confirm);
+  cluster_change_stay (c, a, confirm);
 }
 
 /* All have spoken, and nobody is behind by more than is right?  An attach does
@@ -375,7 +207,7 @@ old_copies (struct cluster *c, struct cluster_array *a)
 {
   struct waiting *w;
 
-  if (!cluster_admit_judge (c, a, false))
+  if (!cluster_old_judge (c, a, false))
     return false;
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_ATTACH && w->array == a)
@@ -399,12 +231,12 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
     return;
   }
   if (spent (a))
-    cluster_epoch_prepare (c, a, old.states, old.confirm, old.sessions);
+    cluster_change_prepare (c, a, old.states, old.confirm, old.sessions);
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (cluster_epoch_waits_for (a, m))
+    if (cluster_change_waits_for (a, m))
       return;
   TAILQ_FOREACH (s, &c->sessions, link)
-    if (cluster_epoch_waits_for_session (a, s))
+    if (cluster_change_waits_for_session (a, s))
       return;
   if (!old_copies (c, a))
     commit (c, a);
@@ -435,14 +267,14 @@ give_up (struct cluster *c, struct cluster_array *a)
   bool leaves = false;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
-    if (cluster_epoch_waits_for (a, m) &&
+    if (cluster_change_waits_for (a, m) &&
         (a->rec.member[m].state != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
       return;
     leaves |= a->rec.member[m].state == MEMBER_IN_SYNC &&
               change->states[m] == MEMBER_OUT;
   }
   TAILQ_FOREACH (s, &c->sessions, link)
-    if (cluster_epoch_waits_for_session (a, s))
+    if (cluster_change_waits_for_session (a, s))
       return;
   if (leaves)
     stay_instead (c, a);
@@ -506,7 +338,7 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
     return;
   for (unsigned m = 0; m < a->layout.members; m++)
     if (confirm[m] && (lost == 1 || back > 1) && /* who waits needs another */
-        cluster_epoch_reborn (c, a, m) && cluster_array_can_leave_out (a, m)) {
+        cluster_life_reborn (c, a, m) && cluster_array_can_leave_out (a, m)) {
       confirm[m] = false;
       back--;
     }
@@ -526,7 +358,7 @@ reconnect (struct cluster *c, struct cluster_array *a)
   bool differs = false;
 
   if (change->sessions)
-    return; /* the writer does take part: cluster_epoch_stalls */
+    return; /* the writer does take part: cluster_change_stalls */
   for (unsigned m = 0; m < a->layout.members; m++) {
     asked[m] = change->epoch && change->confirm[m] &&
                a->rec.member[m].state == MEMBER_IN_SYNC;
@@ -543,7 +375,7 @@ reconnect (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC && confirm[m])
       confirm_joiners (a, m / a->layout.n, confirm);
-  cluster_epoch_stay (c, a, confirm);
+  cluster_change_stay (c, a, confirm);
 }
 
 /* Tokens are of the array's epoch, and a member that was started again takes
@@ -557,14 +389,14 @@ renew (struct cluster *c, struct cluster_array *a)
   const struct cluster_session *s;
   bool needed = false;
 
-  if (!cluster_epoch_too_low (c, a))
+  if (!cluster_key_too_low (c, a))
     return;
   TAILQ_FOREACH (s, &c->sessions, link)
     needed |= !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
   for (unsigned m = 0; m < a->layout.members; m++)
     needed |= a->rec.member[m].state == MEMBER_JOINING;
   if (needed)
-    cluster_epoch_stay (c, a, NULL);
+    cluster_change_stay (c, a, NULL);
 }
 
 /* Is it only for readers to come that the writer is to prepare itself? */
@@ -590,7 +422,7 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
       if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable)
         return; /* that one decides */
   if (for_readers (a) && !(writer && writer->alive))
-    cluster_epoch_stay (c, a, a->rec.change.confirm);
+    cluster_change_stay (c, a, a->rec.change.confirm);
   if (writer)
     reconnect (c, a);
   else if (a->rec.change.epoch)

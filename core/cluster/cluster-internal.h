@@ -99,6 +99,34 @@ struct cluster {
   uint64_t live_ms; /* the clock of silence: weftd's own pauses do not count */
 };
 
+/* The files stand here from the ground up: each calls those above it in this list
+ * alone.
+ */
+
+/* ---- Foundations. ---- */
+
+/* cluster-objects.c */
+void *cluster_alloc (size_t size); /* zeroed; never NULL: aborts */
+bool cluster_uuid_is_zero (const uint8_t uuid[16]);
+bool cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16]);
+void cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16]);
+bool cluster_text_copy (char *to, size_t size, const char *from); /* changed? */
+/* Into the engine, and out of it. */
+void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
+void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
+/* It only stands for a member that an import did not find. */
+bool cluster_disk_is_name (const struct cluster_disk *d);
+struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
+                                             const uint8_t uuid[16]);
+/* The epoch that members are to know: a PREPARED one is never taken back. */
+uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
+/* The node of this disk is in maintenance; is being drained. */
+bool cluster_node_in_maintenance (const struct cluster *c, const char *name);
+bool cluster_node_is_draining (const struct cluster *c, const char *name);
+struct waiting *cluster_wait (struct cluster *c, enum waiting_kind kind,
+                              uint64_t op, uint64_t wait_ms);
+void cluster_wait_end (struct cluster *c, struct waiting *w);
+
 /* cluster-step.c */
 void cluster_begin (struct cluster *c, const struct cluster_input *in);
 void cluster_end (struct cluster *c);
@@ -153,120 +181,46 @@ void cluster_problem_set (struct cluster_problem *p,
   __attribute__ ((format (printf, 4, 5)));
 void cluster_problem_send (struct cluster *c, uint64_t op,
                            const struct cluster_problem *p);
-
-/* cluster.c */
 /* Refuse, if weftd takes no changes.  True: refused. */
 bool cluster_refuse_read_only (struct cluster *c, uint64_t op);
 void cluster_set_read_only (struct cluster *c, const char *fmt, ...)
   __attribute__ ((format (printf, 2, 3)));
 
-struct waiting *cluster_wait (struct cluster *c, enum waiting_kind kind,
-                              uint64_t op, uint64_t wait_ms);
-void cluster_wait_end (struct cluster *c, struct waiting *w);
-
-void *cluster_alloc (size_t size); /* zeroed; never NULL: aborts */
-bool cluster_uuid_is_zero (const uint8_t uuid[16]);
-bool cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16]);
-void cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16]);
+/* cluster-words.c */
 #define CLUSTER_UUID_TEXT_BYTES 37
 void cluster_uuid_text (const uint8_t uuid[16],
                         char text[CLUSTER_UUID_TEXT_BYTES]);
-bool cluster_text_copy (char *to, size_t size, const char *from); /* changed? */
-
-/* cluster-admit.c */
-/* Is this heartbeat to be taken in?  d: the disk that it names; NULL: unknown.
- * False: it was refused, or waits until the process that is known has spoken.
- */
-bool cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
-                    const struct cluster_disk_heartbeat *hb);
-/* The known process has spoken: the others are refused. */
-void cluster_admit_others (struct cluster *c, struct cluster_disk *d);
-/* Is this what a member's disk was once (or nothing of it), in a process that was
- * not taken in yet?  It has not heard, or not written, what the disk has.
- */
-bool cluster_admit_old (const struct cluster_disk *d,
-                        const struct cluster_disk_heartbeat *hb);
-/* Has its disk missed more rounds than a member can? */
-bool cluster_admit_behind (const struct cluster_disk *d, uint64_t round);
-/* Nobody can say how far the array was before all have spoken: find old copies that
- * were taken in before.  True: there was one, and its process is unknown again.
- * all: also of members that confirm nothing in the change under way.
- */
-bool cluster_admit_judge (struct cluster *c, struct cluster_array *a, bool all);
-/* What there is to do about the last copy's. */
-#define OLD_COPY_WAY                                                           \
-  "put the right disk back; if that is gone for good, delete the array, or "   \
-  "import it from its members as they are, into a weftd with a new database"
-
-/* cluster-disk.c */
-/* Into the engine, and out of it. */
-void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
-void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
-/* Answer its long poll.  True: there was one. */
-bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
-void cluster_disk_take_over (struct cluster *c, struct waiting *w);
-void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
+/* "12.5 GiB" */
+const char *cluster_bytes_words (uint64_t bytes, char *text, size_t size);
 /* What people call a disk: "disk /dev/sdb of node n1". */
 const char *cluster_disk_words (const struct cluster_disk *d, char *text,
                                 size_t size);
 /* There is no such disk: says so. */
 void cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p);
-/* Could it be given a place?  Heard, well, and released; else says why not. */
-bool cluster_disk_usable (const struct cluster *c,
-                          const struct cluster_disk *d,
-                          struct cluster_problem *p);
-/* What it is to do about joining has changed, perhaps: tell it. */
-void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
-/* Whoever writes is to know of the process that serves it now. */
-void cluster_disk_meet (struct cluster *c, struct cluster_disk *d);
-/* Has it all that he was answered for, as far as is known? */
-bool cluster_disk_kept (const struct cluster_disk *d);
-/* He does not yet: another one serves it than the one to which he may be sending.
- * (Where nobody writes, that is so until a change of epoch ends, at most.)
- */
-bool cluster_disk_unmet (const struct cluster_disk *d);
-/* There is none of this UUID (d is NULL), or nothing may be changed: refuses, and
- * answers true.
- */
-bool cluster_disk_change_refused (struct cluster *c, uint64_t op,
-                                  const struct cluster_disk *d,
-                                  const uint8_t uuid[16]);
-/* It can't be forgotten: refuses, and answers true. */
-bool cluster_disk_forget_refused (struct cluster *c, uint64_t op,
-                                  const uint8_t uuid[16]);
-/* Forget it. */
-void cluster_disk_remove (struct cluster *c, struct cluster_disk *d);
-/* It only stands for a member that an import did not find. */
-bool cluster_disk_is_name (const struct cluster_disk *d);
 
-/* cluster-array.c */
-struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
-                                       const uint8_t uuid[16]);
-void cluster_array_link (struct cluster *c, struct cluster_array *a);
-/* The disk of this member is no member any more, and is to forget the array. */
-void cluster_array_unlink (struct cluster *c, struct cluster_array *a,
-                           unsigned member);
-/* The epoch that members are to know: a PREPARED one is never taken back. */
-uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
-/* Somebody who is to know says that a round of its writing has been begun. */
-void cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
-                                uint64_t round);
-/* A member took its place, came, went or changed: see what follows. */
-void cluster_array_moved (struct cluster *c, struct cluster_array *a);
+/* ---- What is so: nothing of this changes anything but records of what was
+ * heard.
+ */
 
-/* Can't it be made, or deleted?  Then refuses.  plan: cluster_array_plan's. */
-bool cluster_array_create_refused (struct cluster *c, uint64_t op,
-                                   const struct cluster_create *create,
-                                   struct cluster_array *plan);
-bool cluster_array_loss_refused (struct cluster *c, uint64_t op,
-                                 const char *name,
-                                 const struct cluster_loss *loss);
-bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
-                                   const char *name);
+/* cluster-copies.c */
+/* Its disk serves nothing just now. */
+bool cluster_disk_away (const struct cluster_disk *d);
+/* Has it said, since weftd was started and in its present life, that it has all
+ * that it is to have in-sync?
+ */
+bool cluster_member_synced (const struct cluster_array *a, unsigned member);
+/* Has a member that is to refuse old epochs said so? */
+bool cluster_member_fenced (const struct cluster_array *a, unsigned member);
 /* Members of no use now: not in-sync (out[]), or that and away (gone[]). */
 void cluster_array_missing (const struct cluster_array *a, bool out[],
                             bool gone[]);
-
+/* How many bytes more than now would have no copy, or fewer than they should,
+ * were these members gone, and those of nodes in maintenance?  Either may be
+ * NULL.
+ */
+void cluster_array_without (const struct cluster *c,
+                            const struct cluster_array *a, const bool which[],
+                            uint64_t *exposed, uint64_t *unreachable);
 /* What becomes of the states when this member goes out: joining members of its
  * group go as well where they may have copied from it.
  */
@@ -283,111 +237,121 @@ bool cluster_array_keeps (const struct cluster_array *a,
 /* Without this member? */
 bool cluster_array_can_leave_out (const struct cluster_array *a,
                                   unsigned member);
+/* Is there one who writes, and may some data have fewer copies than it should?
+ * Then what he has acknowledged may not be where a reader would look for it.
+ */
+bool cluster_array_behind (const struct cluster *c,
+                           const struct cluster_array *a);
 
-/* cluster-rebuild.c */
-/* See what is to be done about members that are not in-sync. */
-void cluster_rebuild_tick (struct cluster *c, struct cluster_array *a);
-/* The writer, if there is one, can take part in a change; if there is none,
- * members have all been fenced against the last one.
+/* cluster-life.c */
+/* Whoever writes is to know of the process that serves the disk now. */
+void cluster_life_meet (struct cluster *c, struct cluster_disk *d);
+/* Has it all that he was answered for, as far as is known? */
+bool cluster_life_kept (const struct cluster_disk *d);
+/* He does not yet: another one serves it than the one to which he may be sending.
+ * (Where nobody writes, that is so until a change of epoch ends, at most.)
  */
-bool cluster_rebuild_writer_well (const struct cluster *c,
-                                  const struct cluster_array *a);
-/* Has it said, since weftd was started and in its present life, that it is? */
-bool cluster_rebuild_synced (const struct cluster_array *a, unsigned member);
-/* For COMMIT: this member is now out, and was not before (its record still says
- * what it was, and since when).
+bool cluster_life_unmet (const struct cluster_disk *d);
+/* Somebody writes to it who knows of the process that was: of its next one he is
+ * told by a change of epoch only.
  */
-void cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
-                          unsigned member);
+bool cluster_life_known (const struct cluster *c, const struct cluster_disk *d);
+/* An in-sync member whose process was started again while somebody wrote, and
+ * that was not given back to that one: what it had not flushed may be gone, so
+ * nobody else is to read it.
+ */
+bool cluster_life_reborn (const struct cluster *c,
+                          const struct cluster_array *a, unsigned member);
+
+/* cluster-key.c */
+/* Tokens of a new epoch are given out to everybody. */
+void cluster_key_minted (const struct cluster *c, struct cluster_array *a);
+/* Does an in-sync member take no tokens of the array's epoch any more, or none of
+ * those that there are?
+ */
+bool cluster_key_too_low (const struct cluster *c,
+                          const struct cluster_array *a);
+
+/* cluster-old.c */
+/* Somebody who is to know says that a round of its writing has been begun. */
+void cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
+                                uint64_t round);
+/* Has its disk missed more rounds than a member can? */
+bool cluster_old_behind (const struct cluster_disk *d, uint64_t round);
+/* Is this what a member's disk was once (or nothing of it), in a process that was
+ * not taken in yet?  It has not heard, or not written, what the disk has.
+ */
+bool cluster_old_copy (const struct cluster_disk *d,
+                       const struct cluster_disk_heartbeat *hb);
+/* Nobody can say how far the array was before all have spoken: find old copies that
+ * were taken in before.  True: there was one, and its process is unknown again.
+ * all: also of members that confirm nothing in the change under way.
+ */
+bool cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all);
 /* The disk of this member, which is out, is not its own old self: it is to forget
  * the array, and is rebuilt in full.
  */
-void cluster_rebuild_reset (struct cluster *c, struct cluster_array *a,
-                            unsigned member);
-/* When this member, which is out, has been away for as long as its array allows;
- * 0: it is not away, or may be so for ever.
+void cluster_old_reset (struct cluster *c, struct cluster_array *a,
+                        unsigned member);
+/* What there is to do about the last copy's. */
+#define OLD_COPY_WAY                                                           \
+  "put the right disk back; if that is gone for good, delete the array, or "   \
+  "import it from its members as they are, into a weftd with a new database"
+
+/* cluster-change.c */
+/* PREPARED: a new epoch with these states; it replaces a change that is under
+ * way.  Its number is above all that any member has seen.  COMMIT waits for the
+ * members of `confirm` (NULL: none), and, if `sessions`, for the sessions.
  */
-uint64_t cluster_rebuild_gone_wall_ms (const struct cluster *c,
-                                       const struct cluster_array *a,
-                                       unsigned member);
-/* And this one is joining. */
-void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
-                            unsigned member);
-
-/* cluster-member.c */
-/* The place of this member, which is out, is now that disk's. */
-void cluster_member_give (struct cluster *c, struct cluster_array *a,
-                          unsigned member, struct cluster_disk *d);
-/* It is out, or will be when the change that is under way is done: that one goes
- * on without it.
+void cluster_change_prepare (struct cluster *c, struct cluster_array *a,
+                             const uint8_t states[], const bool confirm[],
+                             bool sessions);
+/* A new epoch in which all members stay what they are, in place of whatever is
+ * under way.
  */
-void cluster_member_put_out (struct cluster *c, struct cluster_array *a,
-                             unsigned member, const char *reason);
-/* What an administrator asks for can't be done: refuses. */
-bool cluster_member_replace_refused (struct cluster *c, uint64_t op,
-                                     const char *array, unsigned member,
-                                     const uint8_t disk[16]);
-bool cluster_member_cancel_refused (struct cluster *c, uint64_t op,
-                                    const char *array, unsigned member);
-
-/* cluster-node.c */
-/* The node of this disk is in maintenance; is being drained. */
-bool cluster_node_in_maintenance (const struct cluster *c, const char *name);
-bool cluster_node_is_draining (const struct cluster *c, const char *name);
-/* Where a disk is heard now, before that is stored. */
-void cluster_disk_note_move (struct cluster *c, struct cluster_disk *d,
-                             const struct cluster_disk_heartbeat *hb);
-/* Can't it be put in maintenance, drained, removed?  Then refuses. */
-bool cluster_node_maintain_refused (struct cluster *c, uint64_t op,
-                                    const char *name, bool on, bool force);
-bool cluster_node_drain_refused (struct cluster *c, uint64_t op,
-                                 const char *name);
-bool cluster_node_remove_refused (struct cluster *c, uint64_t op,
-                                  const char *name);
-
-/* cluster-drain.c */
-/* Move members away from nodes that are drained, a step at a time. */
-void cluster_drain_tick (struct cluster *c, struct cluster_array *a);
-/* This member is in-sync (its record says so): its move is over. */
-void cluster_drain_arrived (struct cluster *c, struct cluster_member *member);
-/* The disk that this member moves to, if not one of these (NULL ends them);
- * NULL: none, and what is waited for.
+void cluster_change_stay (struct cluster *c, struct cluster_array *a,
+                          const bool confirm[]);
+/* Do these states, next, take all sessions to be prepared?  `except`: but one
+ * that asks for them, and gets them at once if nobody else minds; NULL: none.
  */
-struct cluster_disk *
-cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
-                    unsigned member, const struct cluster_disk *const promised[],
-                    char *why, size_t why_size);
-
-/* Bytes that are still to move away from the node, how many a second, and how
- * long that will take (0: not known).
+bool cluster_change_needs_sessions (const struct cluster *c,
+                                    const struct cluster_array *a,
+                                    const uint8_t states[],
+                                    const struct cluster_session *except);
+/* Could the writer not prepare itself for these states, for it has lost a member
+ * that stays?
  */
-uint64_t cluster_drain_bytes (const struct cluster *c, const char *node);
-uint64_t cluster_drain_rate (const struct cluster *c, const char *node);
-uint64_t cluster_drain_eta_ms (const struct cluster *c, const char *node);
-
-/* cluster-preflight.c */
-/* How many bytes more than now would have no copy, or fewer than they should,
- * were these members gone, and those of nodes in maintenance?  Either may be
- * NULL.
+bool cluster_change_stalls (const struct cluster *c,
+                            const struct cluster_array *a,
+                            const uint8_t states[]);
+/* Would these states leave some data without a copy?  What is not yet in-sync
+ * does not count.
  */
-void cluster_array_without (const struct cluster *c,
-                            const struct cluster_array *a, const bool which[],
-                            uint64_t *exposed, uint64_t *unreachable);
+bool cluster_change_loses (const struct cluster_array *a,
+                           const uint8_t states[]);
+/* The states of the change that is under way, or the array's. */
+void cluster_change_states (const struct cluster_array *a, uint8_t states[]);
+/* Does the change under way wait for this member: to confirm, or to say that it has
+ * all that it is to have in-sync?  For this session to prepare itself?
+ */
+bool cluster_change_waits_for (const struct cluster_array *a, unsigned member);
+bool cluster_change_waits_for_session (const struct cluster_array *a,
+                                       const struct cluster_session *s);
 
-/* cluster-jobs.c */
-/* A member's state changes from joining to this one; an array is made. */
-void cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
-                          unsigned member, enum member_state state);
-void cluster_job_created (struct cluster *c, const struct cluster_array *a);
-/* A stored one, before the start; at the start: those of long ago go. */
-void cluster_job_load (struct cluster *c, const struct cluster_job *job);
-void cluster_jobs_prune (struct cluster *c);
+/* cluster-join.c */
+/* Whoever writes sends the member every write. */
+bool cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
+                         unsigned member);
+/* The round that it is to have at the end; 0: whoever writes says it. */
+uint64_t cluster_join_round (const struct cluster *c,
+                             const struct cluster_array *a);
 
-/* cluster-verdict.c: "12.5 GiB" */
-const char *cluster_bytes_words (uint64_t bytes, char *text, size_t size);
-
-/* cluster-session.c: there is no such session: refuses. */
-bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
+/* cluster-waits.c */
+/* What the writer waits for before a member that it has lost is given back to
+ * it; false: nothing.
+ */
+bool cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
+                         char *text, size_t size);
 
 /* cluster-pace.c */
 /* How fast an array's rebuild goes beside clients (automatic mode), decided
@@ -408,6 +372,138 @@ void cluster_eta_note (struct cluster_eta *e, uint64_t live_ms,
 double cluster_eta_rate (const struct cluster *c, const struct cluster_array *a,
                          unsigned member);
 
+/* ---- What is done: changes of epoch are PREPARED here, not COMMITted. ---- */
+
+/* cluster-tell.c */
+/* Answer its long poll.  True: there was one. */
+bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
+/* Does the disk know, or was it just told, all that is wanted of it? */
+bool cluster_disk_content (const struct cluster *c,
+                           const struct cluster_disk *d,
+                           const struct cluster_disk_heartbeat *hb);
+/* What it is to do about joining has changed, perhaps: tell it. */
+void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
+/* Reply to a session's heartbeat or report. */
+void cluster_session_tell (struct cluster *c, uint64_t op,
+                           const struct cluster_array *a,
+                           struct cluster_session *s);
+/* Is there anything that it has neither done nor been told of? */
+bool cluster_session_news (const struct cluster_array *a,
+                           const struct cluster_session *s);
+/* Answer a long poll, or all of an array's. */
+void cluster_session_answer (struct cluster *c, struct waiting *w);
+void cluster_session_wake (struct cluster *c, const struct cluster_array *a);
+void cluster_tell_changing (struct cluster *c, uint64_t op,
+                            const struct cluster_array *a);
+void cluster_session_grant (struct cluster *c, uint64_t op,
+                            const struct cluster_array *a,
+                            const struct cluster_session_record *rec);
+/* A report has led to what it can for now: answer it. */
+void cluster_session_lost_end (struct cluster *c, struct waiting *w);
+/* The array's change of epoch is COMMITted: grant what waited for it.  prepared:
+ * all sessions were for it.
+ */
+void cluster_session_committed (struct cluster *c, struct cluster_array *a,
+                                bool prepared);
+
+/* cluster-place.c */
+/* Could it be given a place?  Heard, well, and released; else says why not. */
+bool cluster_disk_usable (const struct cluster *c,
+                          const struct cluster_disk *d,
+                          struct cluster_problem *p);
+void cluster_array_link (struct cluster *c, struct cluster_array *a);
+/* The disk of this member is no member any more, and is to forget the array. */
+void cluster_array_unlink (struct cluster *c, struct cluster_array *a,
+                           unsigned member);
+/* The place of this member, which is out, is now that disk's. */
+void cluster_member_give (struct cluster *c, struct cluster_array *a,
+                          unsigned member, struct cluster_disk *d);
+/* It is out, or will be when the change that is under way is done: that one goes
+ * on without it.
+ */
+void cluster_member_put_out (struct cluster *c, struct cluster_array *a,
+                             unsigned member, const char *reason);
+
+/* cluster-rebuild.c */
+/* See what is to be done about members that are not in-sync. */
+void cluster_rebuild_tick (struct cluster *c, struct cluster_array *a);
+/* The writer, if there is one, can take part in a change; if there is none,
+ * members have all been fenced against the last one.
+ */
+bool cluster_rebuild_writer_well (const struct cluster *c,
+                                  const struct cluster_array *a);
+/* For COMMIT: this member is now out, and was not before (its record still says
+ * what it was, and since when).
+ */
+void cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
+                          unsigned member);
+/* And this one is joining. */
+void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
+                            unsigned member);
+/* When this member, which is out, has been away for as long as its array allows;
+ * 0: it is not away, or may be so for ever.
+ */
+uint64_t cluster_rebuild_gone_wall_ms (const struct cluster *c,
+                                       const struct cluster_array *a,
+                                       unsigned member);
+
+/* cluster-drain.c */
+/* Move members away from nodes that are drained, a step at a time. */
+void cluster_drain_tick (struct cluster *c, struct cluster_array *a);
+/* This member is in-sync (its record says so): its move is over. */
+void cluster_drain_arrived (struct cluster *c, struct cluster_member *member);
+/* The disk that this member moves to, if not one of these (NULL ends them);
+ * NULL: none, and what is waited for.
+ */
+struct cluster_disk *
+cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, const struct cluster_disk *const promised[],
+                    char *why, size_t why_size);
+/* Bytes that are still to move away from the node, how many a second, and how
+ * long that will take (0: not known).
+ */
+uint64_t cluster_drain_bytes (const struct cluster *c, const char *node);
+uint64_t cluster_drain_rate (const struct cluster *c, const char *node);
+uint64_t cluster_drain_eta_ms (const struct cluster *c, const char *node);
+
+/* cluster-jobs.c */
+/* A member's state changes from joining to this one; an array is made. */
+void cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
+                          unsigned member, enum member_state state);
+void cluster_job_created (struct cluster *c, const struct cluster_array *a);
+/* A stored one, before the start; at the start: those of long ago go. */
+void cluster_job_load (struct cluster *c, const struct cluster_job *job);
+void cluster_jobs_prune (struct cluster *c);
+
+/* ---- What is due: COMMIT, and the pump. ---- */
+
+/* cluster-epoch.c */
+/* COMMIT the change of epoch that is under way, if nothing is missing. */
+void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
+/* A change that waits for members who are gone does without them; a member that
+ * a session had lost, and that is back, is fenced and given to it again; tokens
+ * that a member takes no more are replaced.
+ */
+void cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
+
+/* ---- Inputs. ---- */
+
+/* cluster-end.c */
+void cluster_session_end (struct cluster *c, struct cluster_session *s,
+                          const char *fmt, ...)
+  __attribute__ ((format (printf, 3, 4)));
+/* The same, when it detaches (by NULL) or is evicted, and what follows from it. */
+void cluster_session_cut (struct cluster *c, struct cluster_session *s,
+                          const char *by);
+/* Of those that ended, the oldest go. */
+void cluster_session_prune (struct cluster *c);
+void cluster_session_tick (struct cluster *c, struct cluster_session *s);
+/* The session with this number, if it is not over; else refuses. */
+struct cluster_session *
+cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id);
+/* There is no such session: refuses. */
+bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
+
 /* cluster-import.c */
 /* Keep what a disk that is not ours says of itself. */
 void cluster_import_note (struct cluster *c,
@@ -426,81 +522,40 @@ bool cluster_import_agrees (const struct cluster *c,
 void cluster_import_return (struct cluster *c, struct cluster_disk *d,
                             const struct cluster_disk_heartbeat *hb);
 
-/* cluster-epoch.c */
-/* PREPARED: a new epoch with these states; it replaces a change that is under
- * way.  Its number is above all that any member has seen.  COMMIT waits for the
- * members of `confirm` (NULL: none), and, if `sessions`, for the sessions.
+/* cluster-admit.c */
+/* Is this heartbeat to be taken in?  d: the disk that it names; NULL: unknown.
+ * False: it was refused, or waits until the process that is known has spoken.
  */
-void cluster_epoch_prepare (struct cluster *c, struct cluster_array *a,
-                            const uint8_t states[], const bool confirm[],
-                            bool sessions);
-/* COMMIT the change of epoch that is under way, if nothing is missing. */
-void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
-/* Do these states, next, take all sessions to be prepared?  `except`: but one
- * that asks for them, and gets them at once if nobody else minds; NULL: none.
- */
-bool cluster_epoch_needs_sessions (const struct cluster *c,
-                                   const struct cluster_array *a,
-                                   const uint8_t states[],
-                                   const struct cluster_session *except);
-/* Could the writer not prepare itself for these states, for it has lost a member
- * that stays?
- */
-bool cluster_epoch_stalls (const struct cluster *c,
-                           const struct cluster_array *a,
-                           const uint8_t states[]);
-/* A new epoch in which all members stay what they are, in place of whatever is
- * under way.
- */
-void cluster_epoch_stay (struct cluster *c, struct cluster_array *a,
-                         const bool confirm[]);
-/* Would these states leave some data without a copy?  What is not yet in-sync
- * does not count.
- */
-bool cluster_epoch_loses (const struct cluster_array *a,
-                          const uint8_t states[]);
-/* An in-sync member whose process was started again while somebody wrote, and
- * that was not given back to that one: what it had not flushed may be gone, so
- * nobody else is to read it.
- */
-bool cluster_epoch_reborn (const struct cluster *c,
-                           const struct cluster_array *a, unsigned member);
-/* Does an in-sync member take no tokens of the array's epoch any more, or none of
- * those that there are?
- */
-bool cluster_epoch_too_low (const struct cluster *c,
-                            const struct cluster_array *a);
-/* The states of the change that is under way, or the array's. */
-void cluster_epoch_states (const struct cluster_array *a, uint8_t states[]);
-/* Has a member that is to refuse old epochs said so? */
-bool cluster_epoch_fenced (const struct cluster_array *a, unsigned member);
-/* Does the change under way wait for this member: to confirm, or to say that it has
- * all that it is to have in-sync?  For this session to prepare itself?
- */
-bool cluster_epoch_waits_for (const struct cluster_array *a, unsigned member);
-bool cluster_epoch_waits_for_session (const struct cluster_array *a,
-                                      const struct cluster_session *s);
-/* A change that waits for members who are gone does without them; a member that
- * a session had lost, and that is back, is fenced and given to it again; tokens
- * that a member takes no more are replaced.
- */
-void cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
+bool cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
+                    const struct cluster_disk_heartbeat *hb);
+/* The known process has spoken: the others are refused. */
+void cluster_admit_others (struct cluster *c, struct cluster_disk *d);
 
-/* cluster-key.c */
-/* Tokens of a new epoch are given out to everybody. */
-void cluster_key_minted (const struct cluster *c, struct cluster_array *a);
-/* Have those for this member been made for a process that is not to be reached by
- * them any more?
- */
-bool cluster_key_stale (const struct cluster *c, const struct cluster_array *a,
-                        unsigned member);
+/* cluster-disk.c */
+void cluster_disk_take_over (struct cluster *c, struct waiting *w);
+void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
+
+/* cluster-disk-orders.c */
+/* It can't be forgotten: refuses, and answers true. */
+bool cluster_disk_forget_refused (struct cluster *c, uint64_t op,
+                                  const uint8_t uuid[16]);
+/* Forget it. */
+void cluster_disk_remove (struct cluster *c, struct cluster_disk *d);
+
+/* cluster-array.c */
+/* A member took its place, came, went or changed: see what follows. */
+void cluster_array_moved (struct cluster *c, struct cluster_array *a);
+/* Can't it be made, or deleted?  Then refuses.  plan: cluster_array_plan's. */
+bool cluster_array_create_refused (struct cluster *c, uint64_t op,
+                                   const struct cluster_create *create,
+                                   struct cluster_array *plan);
+bool cluster_array_loss_refused (struct cluster *c, uint64_t op,
+                                 const char *name,
+                                 const struct cluster_loss *loss);
+bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
+                                   const char *name);
 
 /* cluster-attach.c */
-/* The array's change of epoch is COMMITted: grant what waited for it.  prepared:
- * all sessions were for it.
- */
-void cluster_session_committed (struct cluster *c, struct cluster_array *a,
-                                bool prepared);
 /* The members have not confirmed in time. */
 void cluster_session_attach_late (struct cluster *c, struct waiting *w);
 /* The holder has said nothing, or is over. */
@@ -515,34 +570,21 @@ bool cluster_session_refuse_late (struct cluster *c, uint64_t op,
 void cluster_session_refuse_challengers (struct cluster *c,
                                          struct cluster_session *holder);
 
-/* cluster-session.c */
-void cluster_session_end (struct cluster *c, struct cluster_session *s,
-                          const char *fmt, ...)
-  __attribute__ ((format (printf, 3, 4)));
-/* The same, when it detaches (by NULL) or is evicted, and what follows from it. */
-void cluster_session_cut (struct cluster *c, struct cluster_session *s,
-                          const char *by);
-/* Of those that ended, the oldest go. */
-void cluster_session_prune (struct cluster *c);
-/* Answer a long poll, or all of an array's. */
-void cluster_session_answer (struct cluster *c, struct waiting *w);
-void cluster_session_wake (struct cluster *c, const struct cluster_array *a);
-/* Reply to its heartbeat or report. */
-void cluster_session_tell (struct cluster *c, uint64_t op,
-                           const struct cluster_array *a,
-                           struct cluster_session *s);
-void cluster_session_tick (struct cluster *c, struct cluster_session *s);
-/* The session with this number, if it is not over; else refuses. */
-struct cluster_session *
-cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id);
+/* cluster-member.c */
+/* What an administrator asks for can't be done: refuses. */
+bool cluster_member_replace_refused (struct cluster *c, uint64_t op,
+                                     const char *array, unsigned member,
+                                     const uint8_t disk[16]);
+bool cluster_member_cancel_refused (struct cluster *c, uint64_t op,
+                                    const char *array, unsigned member);
 
-/* cluster-lost.c */
-/* What the writer waits for before a member that it has lost is given back to
- * it; false: nothing.
- */
-bool cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
-                         char *text, size_t size);
-/* A report has led to what it can for now: answer it. */
-void cluster_session_lost_end (struct cluster *c, struct waiting *w);
+/* cluster-node.c */
+/* Can't it be put in maintenance, drained, removed?  Then refuses. */
+bool cluster_node_maintain_refused (struct cluster *c, uint64_t op,
+                                    const char *name, bool on, bool force);
+bool cluster_node_drain_refused (struct cluster *c, uint64_t op,
+                                 const char *name);
+bool cluster_node_remove_refused (struct cluster *c, uint64_t op,
+                                  const char *name);
 
 #endif /* WEFT_CLUSTER_INTERNAL_H */

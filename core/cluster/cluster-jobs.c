@@ -66,33 +66,6 @@ cluster_job_state_parse (const char *word)
 
 /* ---- Rebuilds. ---- */
 
-bool
-cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
-                    unsigned member, char *text, size_t size)
-{
-  const struct cluster_disk *d = a->disk[member];
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-  struct cluster_join_order order;
-
-  if (!d->alive)
-    snprintf (text, size, "its disk, on node %s, which is silent", d->rec.node);
-  else if (a->rec.member[member].paused)
-    snprintf (text, size, "somebody to resume it: it is paused");
-  else if (d->join.waits[0])
-    snprintf (text, size, "%s", d->join.waits);
-  else if (writer && writer->epoch < a->rec.member[member].fence &&
-           !cluster_join_order (c, a, member, &order))
-    snprintf (text, size,
-              "session %016" PRIx64 " on node %s, which is to send its writes "
-              "there first",
-              writer->rec.id, writer->rec.node);
-  else if (d->join.phase == CLUSTER_JOIN_SYNCED)
-    snprintf (text, size, "every session to count on it");
-  else
-    return false;
-  return true;
-}
-
 static void
 job_rebuild (const struct cluster *c, const struct cluster_array *a,
              unsigned member, struct cluster_job *job)

@@ -3,7 +3,7 @@
  * A token is for one life of a member, not only for an epoch: the key is that of
  * the process which serves the disk.  So nothing of what was given out before a
  * member was started again opens it afterwards, whatever its epoch.  While whoever
- * writes does not know that a member was started again (cluster_epoch_reborn),
+ * writes does not know that a member was started again (cluster_life_reborn),
  * tokens are made for the process that he knows: what that one had not flushed may
  * be gone, and nobody is to read what was before.
  *
@@ -25,7 +25,7 @@ process (const struct cluster *c, const struct cluster_array *a,
 {
   const struct cluster_disk *d = a->disk[member];
 
-  return !d->heard || d->old_copy || cluster_epoch_reborn (c, a, member)
+  return !d->heard || d->old_copy || cluster_life_reborn (c, a, member)
            ? d->rec.instance
            : d->instance;
 }
@@ -51,9 +51,21 @@ cluster_key_minted (const struct cluster *c, struct cluster_array *a)
                        process (c, a, m));
 }
 
-bool
-cluster_key_stale (const struct cluster *c, const struct cluster_array *a,
-                   unsigned member)
+/* Have those for this member been made for a process that is not to be reached by
+ * them any more?
+ */
+static bool
+stale (const struct cluster *c, const struct cluster_array *a, unsigned member)
 {
   return strcmp (a->disk[member]->minted, process (c, a, member)) != 0;
+}
+
+bool
+cluster_key_too_low (const struct cluster *c, const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        (a->disk[m]->min_epoch > a->rec.epoch || stale (c, a, m)))
+      return true;
+  return false;
 }

@@ -76,8 +76,8 @@ keep (struct cluster *c, struct cluster_session *s, struct cluster_array *a,
    * writer can prepare itself.
    */
   if (a->rec.change.sessions &&
-      cluster_epoch_stalls (c, a, a->rec.change.states))
-    cluster_epoch_stay (c, a, NULL);
+      cluster_change_stalls (c, a, a->rec.change.states))
+    cluster_change_stay (c, a, NULL);
 }
 
 static bool
@@ -112,7 +112,7 @@ needs_sessions (const struct cluster *c, const struct cluster_session *s,
   struct cluster_change change;
 
   base (c, a, &change);
-  return cluster_epoch_needs_sessions (c, a, states, change.epoch ? NULL : s);
+  return cluster_change_needs_sessions (c, a, states, change.epoch ? NULL : s);
 }
 
 /* Its loss takes the writer to prepare itself, and that one can't yet. */
@@ -124,7 +124,7 @@ refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
   struct cluster_problem *p;
 
   without (c, a, member, states);
-  if (!needs_sessions (c, s, a, states) || !cluster_epoch_stalls (c, a, states))
+  if (!needs_sessions (c, s, a, states) || !cluster_change_stalls (c, a, states))
     return false;
   if (s->rec.writable && a->rec.member[member].state == MEMBER_IN_SYNC)
     s->lost[member] = true;
@@ -138,26 +138,6 @@ refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
   return true;
 }
 
-bool
-cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
-                    char *text, size_t size)
-{
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-  char words[320];
-
-  for (unsigned m = 0; writer && m < a->layout.members; m++)
-    if (writer->lost[m] && c->live_ms < writer->retry_live_ms[m]) {
-      snprintf (text, size,
-                "node %s to reach member %u (%s): it is tried again in %" PRIu64
-                " s",
-                writer->rec.node, m,
-                cluster_disk_words (a->disk[m], words, sizeof words),
-                (writer->retry_live_ms[m] - c->live_ms + 999) / 1000);
-      return true;
-    }
-  return false;
-}
-
 static bool
 refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
                const struct cluster_array *a, unsigned member)
@@ -166,7 +146,7 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
   struct cluster_problem *p;
   const char *why;
 
-  if (s->rec.writable || cluster_epoch_reborn (c, a, member) ||
+  if (s->rec.writable || cluster_life_reborn (c, a, member) ||
       !(cluster_member_well (a, member, &why) ||
         (a->rec.member[member].state == MEMBER_JOINING && d->alive)))
     return false;
@@ -236,29 +216,8 @@ leave_out (struct cluster *c, struct cluster_session *s,
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
       writer->retry_live_ms[m] = 0; /* it has not been given back: at once */
-  cluster_epoch_prepare (c, a, next.states, next.confirm, sessions);
+  cluster_change_prepare (c, a, next.states, next.confirm, sessions);
   cluster_epoch_advance (c, a);
-}
-
-void
-cluster_session_lost_end (struct cluster *c, struct waiting *w)
-{
-  const struct cluster_array *a = w->array;
-  char text[1500];
-  struct cluster_problem *p;
-
-  if (a->rec.member[w->member].state == MEMBER_OUT)
-    cluster_session_tell (c, w->op, a, w->session);
-  else {
-    if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
-      snprintf (text, sizeof text, "nothing more");
-    p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "changing",
-                        "array %s is changing and waits for %.500s: report "
-                        "member %u again",
-                        a->rec.name, text, w->member);
-    cluster_retry (p, HEARTBEAT_MS / 2);
-  }
-  cluster_wait_end (c, w);
 }
 
 static void

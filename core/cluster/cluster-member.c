@@ -48,33 +48,6 @@ done (struct cluster *c, uint64_t op, struct cluster_array *a)
 
 /* ---- Replacing. ---- */
 
-void
-cluster_member_give (struct cluster *c, struct cluster_array *a,
-                     unsigned member, struct cluster_disk *d)
-{
-  struct cluster_member *m = &a->rec.member[member];
-
-  assert (m->state == MEMBER_OUT && d->array == NULL);
-  cluster_array_unlink (c, a, member);
-  memcpy (m->disk, d->rec.uuid, 16);
-  m->held = m->reset = m->partly = false;
-  m->confirmed = CONFIRMED_BY_NONE;
-  m->round = 0;
-  m->since_wall_ms = c->wall_ms;
-  snprintf (m->reason, sizeof m->reason, "it is new in this place");
-  a->disk[member] = d;
-  d->array = a;
-  d->position = member;
-  d->told = false;
-  d->rejoin_live_ms = d->rejoined_live_ms = d->backoff_ms = 0;
-  memset (d->rec.spare_of, 0, 16);
-  cluster_put_disk (c, d);
-  cluster_put_array (c, a);
-  cluster_changed_disk (c, d);
-  cluster_changed_array (c, a);
-  cluster_disk_wake (c, d);
-}
-
 /* Can this disk serve the array, as a member or as a spare? */
 static bool
 refuse_disk (struct cluster *c, uint64_t op, const struct cluster_array *a,
@@ -175,26 +148,6 @@ refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
   else
     return false;
   return true;
-}
-
-void
-cluster_member_put_out (struct cluster *c, struct cluster_array *a,
-                        unsigned member, const char *reason)
-{
-  struct cluster_change change = a->rec.change;
-  struct cluster_member *m = &a->rec.member[member];
-
-  cluster_epoch_states (a, change.states);
-  if (change.states[member] == MEMBER_OUT)
-    return;
-  cluster_array_leave_out (a, member, change.states);
-  change.confirm[member] = false;
-  snprintf (m->reason, sizeof m->reason, "%s", reason);
-  m->planned = true;
-  cluster_epoch_prepare (c, a, change.states, change.confirm,
-                         (change.epoch == 0 || change.sessions) &&
-                           cluster_array_concerns_sessions (a, change.states));
-  cluster_epoch_advance (c, a);
 }
 
 bool

@@ -17,50 +17,6 @@
 #include "cluster-internal.h"
 #include "cluster-preflight.h"
 
-struct cluster_node *
-cluster_node_find (const struct cluster *c, const char *name)
-{
-  struct cluster_node *n;
-
-  TAILQ_FOREACH (n, &c->nodes, link)
-    if (strcmp (n->rec.name, name) == 0)
-      return n;
-  return NULL;
-}
-
-bool
-cluster_node_in_maintenance (const struct cluster *c, const char *name)
-{
-  const struct cluster_node *n = cluster_node_find (c, name);
-
-  return n && n->rec.maintenance;
-}
-
-bool
-cluster_node_is_draining (const struct cluster *c, const char *name)
-{
-  const struct cluster_node *n = cluster_node_find (c, name);
-
-  return n && n->rec.draining;
-}
-
-bool
-cluster_node_known (const struct cluster *c, const char *name)
-{
-  const struct cluster_disk *d;
-  const struct cluster_session *s;
-
-  if (cluster_node_find (c, name))
-    return true;
-  TAILQ_FOREACH (d, &c->disks, link)
-    if (strcmp (d->rec.node, name) == 0)
-      return true;
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && strcmp (s->rec.node, name) == 0)
-      return true;
-  return false;
-}
-
 static bool
 refuse_node (struct cluster *c, uint64_t op, const char *name)
 {
@@ -275,75 +231,6 @@ cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
     cluster_changed_node (c, n);
   cluster_reply_done (c, in->op, CLUSTER_NODE, NULL, 0, name);
   cluster_end (c);
-}
-
-/* ---- A disk that is carried to another node. ---- */
-
-static bool
-refuse_move (struct cluster *c, uint64_t op, const struct cluster_disk *d,
-             const uint8_t uuid[16], const char *node)
-{
-  char words[320];
-
-  if (cluster_disk_change_refused (c, op, d, uuid))
-    ;
-  else if (!cluster_node_known (c, node))
-    cluster_refuse (c, op, CLUSTER_INVALID, "unknown-node",
-                    "there is no node %s: enroll it first; GET /api/v1/nodes "
-                    "lists those that there are",
-                    node)->field = "node";
-  else if (d->alive && strcmp (d->rec.node, node) != 0)
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
-                    "%s is alive: stop the process that serves it there first",
-                    cluster_disk_words (d, words, sizeof words));
-  else
-    return false;
-  return true;
-}
-
-void
-cluster_disk_move (struct cluster *c, const struct cluster_input *in,
-                   const uint8_t uuid[16], const char *node)
-{
-  struct cluster_disk *d = cluster_disk_find (c, uuid);
-  char words[320];
-
-  cluster_begin (c, in);
-  if (!refuse_move (c, in->op, d, uuid, node)) {
-    /* To where it is: it stays there. */
-    if (cluster_text_copy (d->rec.moves_to, sizeof d->rec.moves_to,
-                           strcmp (d->rec.node, node) == 0 ? "" : node)) {
-      cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
-                   d->rec.moves_to[0] ? "%s may be served by node %s from now on."
-                                      : "%s stays on node %s.",
-                   cluster_disk_words (d, words, sizeof words), node);
-      cluster_put_disk (c, d);
-      cluster_changed_disk (c, d);
-    }
-    cluster_reply_disk (c, in->op, d);
-  }
-  cluster_end (c);
-}
-
-/* Nothing but its UUID says that it is the disk: whoever is in charge is told,
- * unless they said so themselves.
- */
-void
-cluster_disk_note_move (struct cluster *c, struct cluster_disk *d,
-                        const struct cluster_disk_heartbeat *hb)
-{
-  struct cluster_disk_record *r = &d->rec;
-  bool meant = strcmp (r->moves_to, hb->node) == 0;
-
-  if (d->array && r->node[0] && strcmp (r->node, hb->node) != 0)
-    cluster_log (c, meant ? CLUSTER_INFO : CLUSTER_WARNING, "disk", hb->path,
-                 "Disk %.200s, member %u of array %s, has moved from node %s "
-                 "to node %s (%.200s)%s.",
-                 hb->path, d->position, d->array->rec.name, r->node, hb->node,
-                 hb->uri,
-                 meant ? "" : ": if nobody moved it there, that node is not to "
-                              "be trusted (weftctl node revoke)");
-  r->moves_to[0] = '\0'; /* it is there, or back where it was */
 }
 
 /* ---- Removal. ---- */

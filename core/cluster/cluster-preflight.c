@@ -66,35 +66,6 @@ end (struct cluster *c, struct cluster_preflight *f)
 
 /* ---- What the loss of members costs. ---- */
 
-void
-cluster_array_on_node (const struct cluster_array *a, const char *node,
-                       bool which[])
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    which[m] = strcmp (a->disk[m]->rec.node, node) == 0;
-}
-
-void
-cluster_array_without (const struct cluster *c, const struct cluster_array *a,
-                       const bool which[], uint64_t *exposed,
-                       uint64_t *unreachable)
-{
-  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
-  uint64_t e_now, e, u_now, u;
-
-  cluster_array_missing (a, out, gone);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    gone[m] |= cluster_node_in_maintenance (c, a->disk[m]->rec.node);
-  u_now = layout_loss (&a->layout, gone, &e_now);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    gone[m] |= which[m];
-  u = layout_loss (&a->layout, gone, &e);
-  if (unreachable)
-    *unreachable = u - u_now;
-  if (exposed)
-    *exposed = e > e_now ? e - e_now : 0;
-}
-
 /* Members that are needed already, because others are not there. */
 static void
 say_missing (const struct cluster *c, const struct cluster_array *a,

@@ -52,12 +52,12 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
 {
   const struct cluster_disk *d = a->disk[member];
 
-  if (cluster_epoch_waits_for (a, member) &&
+  if (cluster_change_waits_for (a, member) &&
       c->live_ms >= a->prepared_live_ms + ATTACH_MS)
     return "it does not confirm";
   /* Its order is of an epoch that it takes no more, or in which it is sent nothing. */
   if (a->rec.member[member].state == MEMBER_JOINING && serves (d) &&
-      (d->min_epoch > a->rec.member[member].fence || cluster_disk_unmet (d)) &&
+      (d->min_epoch > a->rec.member[member].fence || cluster_life_unmet (d)) &&
       !(a->rec.change.epoch && a->rec.change.confirm[member]))
     return "it was started again";
   return d->failed                    ? failure (d)
@@ -65,15 +65,6 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
          : d->old_copy                ? "it is an old copy of the disk"
          : d->heard && !d->took_place ? "it has lost its place"
                                       : NULL;
-}
-
-bool
-cluster_rebuild_synced (const struct cluster_array *a, unsigned member)
-{
-  const struct cluster_join *join = &a->disk[member]->join;
-
-  return join->phase == CLUSTER_JOIN_SYNCED &&
-         join->epoch == a->rec.member[member].fence;
 }
 
 /* ---- Out. ---- */
@@ -109,10 +100,10 @@ writer_stalls (const struct cluster *c, const struct cluster_array *a,
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
-  cluster_epoch_states (a, states);
+  cluster_change_states (a, states);
   if (without >= 0)
     cluster_array_leave_out (a, (unsigned) without, states);
-  return cluster_epoch_stalls (c, a, states);
+  return cluster_change_stalls (c, a, states);
 }
 
 /* A member that the array can't do without (now) was started again, and whoever
@@ -124,7 +115,7 @@ notice (struct cluster *c, struct cluster_array *a, unsigned member)
 {
   struct cluster_session *writer = cluster_array_writer (c, a);
 
-  if (!cluster_epoch_reborn (c, a, member) || writer->lost[member] ||
+  if (!cluster_life_reborn (c, a, member) || writer->lost[member] ||
       (cluster_array_can_leave_out (a, member) &&
        !writer_stalls (c, a, (int) member)))
     return;
@@ -142,7 +133,7 @@ leave_out (struct cluster *c, struct cluster_array *a)
   uint8_t states[ARRAY_MEMBERS_MAX];
   bool any = false, sessions = old.epoch == 0 || old.sessions;
 
-  cluster_epoch_states (a, states);
+  cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
     const char *why = NULL;
@@ -151,7 +142,7 @@ leave_out (struct cluster *c, struct cluster_array *a)
       why = a->disk[m]->old_copy             ? "it is an old copy of the disk"
             : a->disk[m]->rec.shut_out       ? "its node was shut out"
             : a->disk[m]->failed             ? failure (a->disk[m])
-            : cluster_epoch_reborn (c, a, m) ? "it was started again"
+            : cluster_life_reborn (c, a, m) ? "it was started again"
                                              : NULL;
       /* Last, as it takes long to say, and nearly nobody asks. */
       if (why && (old.epoch || any || writer_stalls (c, a, (int) m) ||
@@ -161,7 +152,7 @@ leave_out (struct cluster *c, struct cluster_array *a)
     else if (states[m] != MEMBER_OUT) {
       why = broken (c, a, m);
       if (why == NULL && states[m] == MEMBER_IN_SYNC &&
-          !cluster_rebuild_synced (a, m))
+          !cluster_member_synced (a, m))
         why = "its rebuild has begun again";
     }
     if (why == NULL)
@@ -173,22 +164,12 @@ leave_out (struct cluster *c, struct cluster_array *a)
   }
   if (!any)
     return;
-  cluster_epoch_prepare (c, a, states, old.confirm,
+  cluster_change_prepare (c, a, states, old.confirm,
                          sessions && cluster_array_concerns_sessions (a, states));
   cluster_epoch_advance (c, a);
 }
 
 /* ---- Old copies forget the array. ---- */
-
-void
-cluster_rebuild_reset (struct cluster *c, struct cluster_array *a,
-                       unsigned member)
-{
-  if (a->rec.member[member].reset)
-    return;
-  a->rec.member[member].reset = true;
-  cluster_put_array (c, a);
-}
 
 static void
 reset (struct cluster *c, struct cluster_array *a, unsigned m)
@@ -215,16 +196,6 @@ reset (struct cluster *c, struct cluster_array *a, unsigned m)
 
 /* ---- Joining, and in-sync again. ---- */
 
-/* Whoever writes sends the member every write. */
-static bool
-writer_sends (const struct cluster *c, const struct cluster_array *a,
-              unsigned member)
-{
-  const struct cluster_session *writer = cluster_array_writer (c, a);
-
-  return writer == NULL || writer->epoch >= a->rec.member[member].fence;
-}
-
 bool
 cluster_rebuild_writer_well (const struct cluster *c,
                              const struct cluster_array *a)
@@ -234,26 +205,9 @@ cluster_rebuild_writer_well (const struct cluster *c,
   if (writer)
     return writer->heard && writer->alive && !writer_stalls (c, a, -1);
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC && !cluster_epoch_fenced (a, m))
+    if (a->rec.member[m].state == MEMBER_IN_SYNC && !cluster_member_fenced (a, m))
       return false;
   return true;
-}
-
-/* A joiner's own bits have fallen as it copied.  Where nobody writes, who would go on
- * with rounds, it has one more in the end than those that it may have copied from: so
- * of a copy of their disks from before it is two ahead.  (But not of one of them.)
- */
-static uint64_t
-round_at_end (const struct cluster *c, const struct cluster_array *a)
-{
-  bool all = true;
-
-  if (a->rec.round == 0 || cluster_array_writer (c, a))
-    return 0; /* there are none yet, or he goes on with them */
-  for (unsigned m = 0; m < a->layout.members; m++)
-    all &= a->rec.member[m].state != MEMBER_IN_SYNC ||
-           (a->disk[m]->heard && a->disk[m]->round >= a->rec.round);
-  return a->rec.round + all;
 }
 
 static void
@@ -264,18 +218,18 @@ finish (struct cluster *c, struct cluster_array *a)
 
   if (a->rec.change.epoch || !cluster_rebuild_writer_well (c, a))
     return;
-  cluster_epoch_states (a, states);
+  cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (states[m] == MEMBER_JOINING && serves (a->disk[m]) &&
-        cluster_rebuild_synced (a, m) && writer_sends (c, a, m) &&
-        a->disk[m]->round >= round_at_end (c, a) &&
-        !cluster_disk_unmet (a->disk[m])) {
+        cluster_member_synced (a, m) && cluster_join_sends (c, a, m) &&
+        a->disk[m]->round >= cluster_join_round (c, a) &&
+        !cluster_life_unmet (a->disk[m])) {
       states[m] = MEMBER_IN_SYNC;
       any = true;
     }
   if (!any)
     return;
-  cluster_epoch_prepare (c, a, states, NULL, true);
+  cluster_change_prepare (c, a, states, NULL, true);
   cluster_epoch_advance (c, a);
 }
 
@@ -287,7 +241,7 @@ turns_out_old (struct cluster *c, struct cluster_array *a, unsigned m)
 
   if (a->rec.member[m].state != MEMBER_OUT || a->rec.member[m].reset ||
       !serves (d) || !d->spoke || d->served ||
-      !cluster_admit_behind (d, d->round))
+      !cluster_old_behind (d, d->round))
     return false;
   cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
                "What disk %.200s of node %s serves as member %u of array %s is "
@@ -296,7 +250,7 @@ turns_out_old (struct cluster *c, struct cluster_array *a, unsigned m)
                "went out.",
                d->rec.path, d->rec.node, m, a->rec.name, d->round,
                a->rec.member[m].round);
-  cluster_rebuild_reset (c, a, m);
+  cluster_old_reset (c, a, m);
   return true;
 }
 
@@ -308,7 +262,7 @@ take_back (struct cluster *c, struct cluster_array *a)
 
   if (a->rec.change.epoch)
     return;
-  cluster_epoch_states (a, states);
+  cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_member *member = &a->rec.member[m];
     struct cluster_disk *d = a->disk[m];
@@ -328,36 +282,8 @@ take_back (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members && !cluster_array_writer (c, a);
        m++)
     confirm[m] = states[m] != MEMBER_OUT;
-  cluster_epoch_prepare (c, a, states, confirm, false);
+  cluster_change_prepare (c, a, states, confirm, false);
   cluster_epoch_advance (c, a);
-}
-
-bool
-cluster_join_order (const struct cluster *c, const struct cluster_array *a,
-                    unsigned member, struct cluster_join_order *order)
-{
-  const struct cluster_member *r = &a->rec.member[member];
-  unsigned first = member - member % a->layout.n;
-
-  if (r->state != MEMBER_JOINING || !writer_sends (c, a, member) ||
-      cluster_disk_unmet (a->disk[member]) ||
-      (a->rec.change.epoch && a->rec.change.confirm[member]))
-    return false;
-  for (unsigned m = first; m < first + a->layout.n; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
-        !cluster_epoch_fenced (a, m) &&
-        (a->disk[m]->heard || !cluster_array_writer (c, a)))
-      return false; /* it may still be written, by one who is over */
-  memset (order, 0, sizeof *order);
-  order->epoch = r->fence;
-  order->paused = r->paused;
-  order->round = round_at_end (c, a);
-  order->rate = a->disk[member]->rate;
-  if (r->ceiling && (order->rate == 0 || order->rate > r->ceiling))
-    order->rate = r->ceiling;
-  for (unsigned m = first; m < first + a->layout.n; m++)
-    order->source[m] = a->rec.member[m].state == MEMBER_IN_SYNC;
-  return true;
 }
 
 /* ---- Spares. ---- */
@@ -532,7 +458,7 @@ cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
   if (!a->rec.ready || c->read_only[0] || !known (a))
     return;
   if (cluster_array_writer (c, a) == NULL && a->rec.change.epoch == 0)
-    cluster_admit_judge (c, a, true);
+    cluster_old_judge (c, a, true);
   leave_out (c, a);
   for (unsigned m = 0; m < a->layout.members && a->rec.change.epoch == 0; m++)
     notice (c, a, m);

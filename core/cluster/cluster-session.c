@@ -13,97 +13,6 @@
 
 #include "cluster-internal.h"
 
-uint64_t
-cluster_session_silent_ms (const struct cluster *c,
-                           const struct cluster_session *s)
-{
-  return c->live_ms - s->last_live_ms;
-}
-
-struct cluster_session *
-cluster_session_find (const struct cluster *c, uint64_t id)
-{
-  struct cluster_session *s;
-
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (s->rec.id == id)
-      return s;
-  return NULL;
-}
-
-struct cluster_session *
-cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
-{
-  struct cluster_session *s;
-
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && s->rec.writable &&
-        cluster_uuid_equal (s->rec.array, a->rec.uuid))
-      return s;
-  return NULL;
-}
-
-/* ---- Ends. ---- */
-
-static void
-refuse_gone (struct cluster *c, uint64_t op, const struct cluster_session *s)
-{
-  cluster_refuse (c, op, CLUSTER_GONE, "over",
-                  "session %016" PRIx64 " of array %s is over: %s",
-                  s->rec.id, s->rec.array_name, s->rec.reason);
-}
-
-void
-cluster_session_end (struct cluster *c, struct cluster_session *s,
-                     const char *fmt, ...)
-{
-  struct waiting *w, *next;
-  va_list ap;
-
-  va_start (ap, fmt);
-  vsnprintf (s->rec.reason, sizeof s->rec.reason, fmt, ap);
-  va_end (ap);
-  s->rec.ended = true;
-  s->rec.ended_wall_ms = c->wall_ms;
-  s->alive = false;
-  cluster_put_session (c, s);
-  cluster_changed_session (c, s);
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->session != s)
-      continue;
-    if (w->kind != WAIT_HOLDER) {
-      refuse_gone (c, w->op, s);
-      cluster_wait_end (c, w);
-    }
-    else { /* try again with the next tick */
-      w->session = NULL;
-      w->deadline_ms = c->now_ms;
-    }
-  }
-}
-
-void
-cluster_session_prune (struct cluster *c)
-{
-  struct cluster_session *s, *oldest;
-  unsigned ended;
-
-  do {
-    ended = 0;
-    oldest = NULL;
-    TAILQ_FOREACH (s, &c->sessions, link) {
-      if (!s->rec.ended)
-        continue;
-      ended++;
-      if (!oldest || s->rec.ended_wall_ms < oldest->rec.ended_wall_ms)
-        oldest = s;
-    }
-    if (ended > ENDED_SESSIONS_MAX)
-      cluster_drop_session (c, oldest);
-  } while (ended > ENDED_SESSIONS_MAX);
-}
-
 /* ---- Heartbeats. ---- */
 
 static double
@@ -149,74 +58,6 @@ take_stats (struct cluster *c, struct cluster_session *s,
     s->stats = *n;
 }
 
-void
-cluster_session_wake (struct cluster *c, const struct cluster_array *a)
-{
-  struct waiting *w, *next;
-
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->kind == WAIT_SESSION && w->array == a)
-      cluster_session_answer (c, w);
-  }
-}
-
-void
-cluster_session_tell (struct cluster *c, uint64_t op,
-                      const struct cluster_array *a, struct cluster_session *s)
-{
-  s->last_live_ms = c->live_ms;
-  s->told_epoch = a->rec.epoch;
-  s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
-  s->told_loss = s->loss ? s->loss->number : 0;
-  cluster_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
-}
-
-void
-cluster_session_answer (struct cluster *c, struct waiting *w)
-{
-  cluster_session_tell (c, w->op, w->array, w->session);
-  cluster_wait_end (c, w);
-}
-
-/* Is there anything that it has neither done nor been told of? */
-static bool
-news (const struct cluster_array *a, const struct cluster_session *s)
-{
-  const struct cluster_change *change = &a->rec.change;
-
-  return (s->epoch != a->rec.epoch && s->told_epoch != a->rec.epoch) ||
-         (change->sessions && s->prepared != change->epoch &&
-          s->told_change != change->epoch) ||
-         (s->loss && s->told_loss != s->loss->number);
-}
-
-struct cluster_session *
-cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
-{
-  struct cluster_session *s = cluster_session_find (c, id);
-
-  if (s && !s->rec.ended)
-    return s;
-  if (s)
-    refuse_gone (c, op, s);
-  else if (cluster_refuse_read_only (c, op))
-    ;
-  else if (c->live_ms < MEMBER_TTL_MS)
-    /* If the database is an old one, its members will soon say so; the session
-     * may be a good one.
-     */
-    cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "starting",
-                    "weftd was just started and has not heard of its members "
-                    "yet: ask again");
-  else
-    cluster_refuse (c, op, CLUSTER_GONE, "over",
-                    "there is no session %016" PRIx64 ": it ended long ago, or "
-                    "was another weftd's; attach again",
-                    id);
-  return NULL;
-}
-
 /* What is written now, its members' processes have. */
 static void
 take_rounds (struct cluster *c, struct cluster_array *a,
@@ -225,7 +66,7 @@ take_rounds (struct cluster *c, struct cluster_array *a,
   cluster_array_heard_round (c, a, hb->round);
   for (unsigned m = 0; m < a->layout.members && hb->epoch == a->rec.epoch; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->heard &&
-        !cluster_disk_unmet (a->disk[m]))
+        !cluster_life_unmet (a->disk[m]))
       a->disk[m]->served = true;
 }
 
@@ -285,7 +126,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   w->session = s;
   w->array = a;
   s->poll = w;
-  if (wait_ms == 0 || news (a, s))
+  if (wait_ms == 0 || cluster_session_news (a, s))
     cluster_session_answer (c, w);
 }
 
@@ -322,118 +163,3 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
   cluster_end (c);
 }
 
-/* ---- Detach, and silence. ---- */
-
-/* Whoever wrote may do so still, if it was not itself that said that it is over:
- * members are fenced.  And what it sent to a joining one in the background may not
- * have come: that one begins again.
- */
-static void
-writer_left (struct cluster *c, struct cluster_array *a)
-{
-  struct cluster_change next;
-
-  cluster_epoch_states (a, next.states);
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (a->rec.member[m].state == MEMBER_JOINING &&
-        next.states[m] != MEMBER_OUT)
-      next.states[m] = MEMBER_JOINING;
-    next.confirm[m] = next.states[m] != MEMBER_OUT;
-  }
-  cluster_epoch_prepare (c, a, next.states, next.confirm,
-                         cluster_epoch_needs_sessions (c, a, next.states,
-                                                       NULL));
-}
-
-bool
-cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
-{
-  if (cluster_session_find (c, id))
-    return cluster_refuse_read_only (c, op);
-  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-session",
-                  "there is no session %016" PRIx64
-                  ": GET /api/v1/sessions lists them",
-                  id);
-  return true;
-}
-
-void
-cluster_session_cut (struct cluster *c, struct cluster_session *s,
-                     const char *by)
-{
-  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
-
-  if (by)
-    cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
-                 "Node %s, process %" PRIu64 ", was evicted from array %s "
-                 "by %s.",
-                 s->rec.node, s->rec.pid, s->rec.array_name, by);
-  else
-    cluster_log (c, CLUSTER_INFO, "array", s->rec.array_name,
-                 "Node %s, process %" PRIu64 ", has detached array %s.",
-                 s->rec.node, s->rec.pid, s->rec.array_name);
-  cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
-                       by ? by : "");
-  if (s->rec.writable)
-    writer_left (c, a);
-  cluster_epoch_advance (c, a);
-  cluster_changed_array (c, a);
-}
-
-/* by: who ends it, where that is not the host itself. */
-static void
-end (struct cluster *c, const struct cluster_input *in, uint64_t id,
-     const char *by)
-{
-  struct cluster_session *s = cluster_session_find (c, id);
-
-  cluster_begin (c, in);
-  if (!cluster_session_end_refused (c, in->op, id)) {
-    /* Asked again after the answer was lost: it is done. */
-    cluster_reply_done (c, in->op, CLUSTER_SESSION, NULL, id,
-                        s->rec.array_name);
-    if (!s->rec.ended) {
-      cluster_session_cut (c, s, by);
-      cluster_session_prune (c);
-    }
-  }
-  cluster_end (c);
-}
-
-void
-cluster_session_detach (struct cluster *c, const struct cluster_input *in,
-                        uint64_t id)
-{
-  end (c, in, id, NULL);
-}
-
-void
-cluster_session_evict (struct cluster *c, const struct cluster_input *in,
-                       uint64_t id, const char *by)
-{
-  end (c, in, id, by);
-}
-
-void
-cluster_session_tick (struct cluster *c, struct cluster_session *s)
-{
-  uint64_t silent_ms = cluster_session_silent_ms (c, s);
-
-  if (s->rec.ended || silent_ms < SESSION_TTL_MS)
-    return;
-  if (s->poll)
-    return; /* it is we who are silent */
-  if (s->alive) {
-    s->alive = false;
-    cluster_changed_session (c, s);
-    cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
-                 "Node %s, process %" PRIu64 ", which has attached array %s, "
-                 "is silent.",
-                 s->rec.node, s->rec.pid, s->rec.array_name);
-  }
-  if (!s->rec.writable && silent_ms >= READER_DROP_MS)
-    cluster_session_end (c, s, "it only read, and was silent for %d min",
-                         READER_DROP_MS / 60000);
-  /* A silent reader answers nobody by now, and is not waited for. */
-  cluster_epoch_advance (c, cluster_array_by_uuid (c, s->rec.array));
-}

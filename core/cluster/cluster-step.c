@@ -443,3 +443,38 @@ cluster_retry (struct cluster_problem *p, uint64_t after_ms)
   p->retry = true;
   p->retry_after_ms = after_ms;
 }
+
+bool
+cluster_refuse_read_only (struct cluster *c, uint64_t op)
+{
+  if (!c->read_only[0])
+    return false;
+  cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "read-only", "%s", c->read_only);
+  return true;
+}
+
+void
+cluster_set_read_only (struct cluster *c, const char *fmt, ...)
+{
+  char what[256];
+  va_list ap;
+  struct waiting *w, *next;
+
+  if (c->read_only[0])
+    return;
+  va_start (ap, fmt);
+  vsnprintf (what, sizeof what, fmt, ap);
+  va_end (ap);
+  snprintf (c->read_only, sizeof c->read_only,
+            "weftd's database is older than its members (%s): it was probably "
+            "restored from a backup; weftd takes no changes. Put the newest "
+            "database back and start weftd again",
+            what);
+  cluster_log (c, CLUSTER_ERROR, "weftd", "", "%s.", c->read_only);
+  /* Whoever waits is told; nothing is granted on old knowledge. */
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    cluster_refuse_read_only (c, w->op);
+    cluster_wait_end (c, w);
+  }
+}

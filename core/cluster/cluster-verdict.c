@@ -45,22 +45,6 @@ say (struct verdict *v, enum cluster_severity severity, const char *fmt, ...)
     v->used = v->size - 1;
 }
 
-/* "12.5 GiB" */
-const char *
-cluster_bytes_words (uint64_t bytes, char *text, size_t size)
-{
-  static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-  double value = (double) bytes;
-  unsigned u = 0;
-
-  while (value >= 1024 && u < 4) {
-    value /= 1024;
-    u++;
-  }
-  snprintf (text, size, u == 0 ? "%.0f %s" : "%.4g %s", value, units[u]);
-  return text;
-}
-
 /* What keeps this member from being of use; NULL: nothing, or it is joining. */
 static const char *
 trouble (const struct cluster_array *a, unsigned m)
@@ -396,7 +380,7 @@ check_change (const struct cluster *c, const struct cluster_array *a)
     enum member_state is = a->rec.member[m].state;
 
     now[m] = (uint8_t) is;
-    waits |= cluster_epoch_waits_for (a, m);
+    waits |= cluster_change_waits_for (a, m);
     assert (!change->confirm[m] || change->states[m] != MEMBER_OUT);
     switch (change->states[m]) {
     case MEMBER_OUT:
@@ -413,12 +397,12 @@ check_change (const struct cluster *c, const struct cluster_array *a)
     }
   }
   TAILQ_FOREACH (s, &c->sessions, link)
-    waits |= cluster_epoch_waits_for_session (a, s);
+    waits |= cluster_change_waits_for_session (a, s);
   assert (waits); /* what waits for nobody is committed at once */
-  assert (!change->sessions || !cluster_epoch_stalls (c, a, change->states));
+  assert (!change->sessions || !cluster_change_stalls (c, a, change->states));
   /* The last copy stays. */
-  assert (!cluster_epoch_loses (a, change->states) ||
-          cluster_epoch_loses (a, now));
+  assert (!cluster_change_loses (a, change->states) ||
+          cluster_change_loses (a, now));
 }
 
 static void
@@ -434,7 +418,7 @@ check_array (const struct cluster *c, const struct cluster_array *a)
     assert (d && d->array == a && d->position == m);
     /* A joiner that is not known where nobody writes will be with the change. */
     assert (a->rec.member[m].state != MEMBER_JOINING ||
-            cluster_array_writer (c, a) || !cluster_disk_unmet (d) ||
+            cluster_array_writer (c, a) || !cluster_life_unmet (d) ||
             a->rec.change.confirm[m] ||
             (a->rec.change.epoch && a->rec.change.states[m] == MEMBER_OUT));
     assert (cluster_uuid_is_zero (d->rec.release) ||

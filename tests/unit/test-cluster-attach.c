@@ -60,7 +60,7 @@ test_reader_again (void)
   live_on (&w, 2);
   w.disk[2].op = 0;
   live_on (&w, 8);
-  assert (!cluster_epoch_waits_for (cluster_array_find (w.c, "a"), 2));
+  assert (!cluster_change_waits_for (cluster_array_find (w.c, "a"), 2));
   assert (!writer->attached);
   reader->busy = false;
   UNTIL (&w, writer->attached);

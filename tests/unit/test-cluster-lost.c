@@ -248,12 +248,12 @@ test_reborn (void)
   snprintf (w.disk[1].instance, 16, "d1 again");
   w.disk[1].op = 0;
   fence = rec (&w)->member[1].fence;
-  UNTIL (&w, cluster_epoch_reborn (w.c, cluster_array_find (w.c, "a"), 1));
+  UNTIL (&w, cluster_life_reborn (w.c, cluster_array_find (w.c, "a"), 1));
   lost (&w, reader, 1);
   assert (strcmp (reader->code, "last-copy") == 0);
   UNTIL (&w, rec (&w)->member[1].fence > fence);
   assert (rec (&w)->member[1].state == MEMBER_IN_SYNC);
-  assert (!cluster_epoch_reborn (w.c, cluster_array_find (w.c, "a"), 1));
+  assert (!cluster_life_reborn (w.c, cluster_array_find (w.c, "a"), 1));
   world_end (&w);
 
   /* weftd knows it, too, if it was itself started again meanwhile. */

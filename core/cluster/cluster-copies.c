@@ -1,0 +1,270 @@
+/* cluster-copies.c: which copies of an array's data there are: what its members are
+ * worth now, and what would be left without some of them.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+bool
+cluster_member_well (const struct cluster_array *a, unsigned member,
+                     const char **why)
+{
+  const struct cluster_disk *d = a->disk[member];
+
+  if (a->rec.member[member].state == MEMBER_OUT)
+    *why = "is out";
+  else if (a->rec.member[member].state == MEMBER_JOINING)
+    *why = "is joining";
+  else if (d->old_copy)
+    *why = "is an old copy of the disk";
+  else if (d->failed)
+    *why = "has failed";
+  else if (!d->alive)
+    *why = "is silent";
+  else if (!d->heard)
+    *why = "has not been heard of since weftd was started";
+  else if (!d->took_place)
+    *why = "has not taken its place yet";
+  else
+    return true;
+  return false;
+}
+
+bool
+cluster_member_synced (const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_join *join = &a->disk[member]->join;
+
+  return join->phase == CLUSTER_JOIN_SYNCED &&
+         join->epoch == a->rec.member[member].fence;
+}
+
+bool
+cluster_member_fenced (const struct cluster_array *a, unsigned member)
+{
+  return a->disk[member]->heard &&
+         a->disk[member]->min_epoch >= a->rec.member[member].fence;
+}
+
+bool
+cluster_disk_away (const struct cluster_disk *d)
+{
+  return !d->alive || d->failed || d->old_copy;
+}
+
+void
+cluster_array_missing (const struct cluster_array *a, bool out[], bool gone[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    out[m] = a->rec.member[m].state != MEMBER_IN_SYNC;
+    gone[m] = out[m] || cluster_disk_away (a->disk[m]);
+  }
+}
+
+/* Of the bytes that have fewer copies than they should while these members are
+ * gone, how many do not have them in a member that is joining, as that says?
+ */
+static uint64_t
+still_exposed (const struct cluster_array *a, bool gone[], uint64_t exposed)
+{
+  uint64_t rest, todo = 0;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_join *join = &a->disk[m]->join;
+
+    if (a->rec.member[m].state != MEMBER_JOINING ||
+        join->phase < CLUSTER_JOIN_COPYING ||
+        join->epoch != a->rec.member[m].fence)
+      continue;
+    gone[m] = false;
+    /* It counts in extents: that may be a little more than there is. */
+    todo += join->todo_bytes < a->rec.member_bytes ? join->todo_bytes
+                                                   : a->rec.member_bytes;
+  }
+  layout_loss (&a->layout, gone, &rest);
+  return rest + todo < exposed ? rest + todo : exposed;
+}
+
+void
+cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
+                        uint64_t *unreachable, uint64_t *lost)
+{
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
+  uint64_t e, u;
+
+  cluster_array_missing (a, out, gone);
+  u = layout_loss (&a->layout, gone, &e);
+  if (exposed)
+    *exposed = still_exposed (a, gone, e);
+  if (unreachable)
+    *unreachable = u;
+  if (lost)
+    *lost = layout_loss (&a->layout, out, NULL);
+}
+
+/* "any 1 more member but 1, 5 and 4 others": those have the last copy of something.
+ * Returns whether there is one that has not.
+ */
+static bool
+name_spared (const struct cluster_array *a, bool gone[], char *text, size_t size)
+{
+  uint64_t now = layout_loss (&a->layout, gone, NULL);
+  unsigned spared = 0, needed = 0;
+  size_t used = (size_t) snprintf (text, size, "any 1 more member");
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (gone[m])
+      continue;
+    gone[m] = true;
+    if (layout_loss (&a->layout, gone, NULL) == now)
+      spared++;
+    else if (needed++ < 8)
+      used += (size_t) snprintf (text + used, size - used, "%s%u",
+                                 needed == 1 ? " but " : ", ", m);
+    gone[m] = false;
+  }
+  if (needed > 8)
+    snprintf (text + used, size - used, " and %u others", needed - 8);
+  return spared > 0;
+}
+
+void
+cluster_array_survives (const struct cluster_array *a, char *text, size_t size)
+{
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX], any = false;
+  char whole[200], spared[120];
+
+  layout_survives (&a->layout, whole, sizeof whole);
+  cluster_array_missing (a, out, gone);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    any |= gone[m];
+  if (!any || a->layout.copies == 1)
+    snprintf (text, size, "%s", whole);
+  else if (layout_loss (&a->layout, gone, NULL) > 0)
+    snprintf (text, size, "no more: some data cannot be reached (when all "
+              "members are in-sync: %s)", whole);
+  else
+    snprintf (text, size, "%s (when all members are in-sync: %s)",
+              name_spared (a, gone, spared, sizeof spared)
+                ? spared : "no further loss now", whole);
+}
+
+void
+cluster_array_on_node (const struct cluster_array *a, const char *node,
+                       bool which[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    which[m] = strcmp (a->disk[m]->rec.node, node) == 0;
+}
+
+void
+cluster_array_without (const struct cluster *c, const struct cluster_array *a,
+                       const bool which[], uint64_t *exposed,
+                       uint64_t *unreachable)
+{
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
+  uint64_t e_now, e, u_now, u;
+
+  cluster_array_missing (a, out, gone);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    gone[m] |= cluster_node_in_maintenance (c, a->disk[m]->rec.node);
+  u_now = layout_loss (&a->layout, gone, &e_now);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    gone[m] |= which[m];
+  u = layout_loss (&a->layout, gone, &e);
+  if (unreachable)
+    *unreachable = u - u_now;
+  if (exposed)
+    *exposed = e > e_now ? e - e_now : 0;
+}
+
+bool
+cluster_array_keeps (const struct cluster_array *a, const uint8_t states[])
+{
+  bool before[ARRAY_MEMBERS_MAX], after[ARRAY_MEMBERS_MAX], any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_disk *d = a->disk[m];
+    bool in_sync = a->rec.member[m].state == MEMBER_IN_SYNC;
+    bool goes = in_sync && states[m] != MEMBER_IN_SYNC;
+
+    before[m] = !in_sync || (!goes && (d->old_copy || d->failed));
+    after[m] = before[m] || goes;
+    any |= goes;
+  }
+  return !any || layout_loss (&a->layout, after, NULL) ==
+                   layout_loss (&a->layout, before, NULL);
+}
+
+bool
+cluster_array_can_leave_out (const struct cluster_array *a, unsigned member)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    states[m] = (uint8_t) a->rec.member[m].state;
+  states[member] = MEMBER_OUT;
+  return cluster_array_keeps (a, states);
+}
+
+void
+cluster_array_leave_out (const struct cluster_array *a, unsigned member,
+                         uint8_t states[])
+{
+  unsigned group = member / a->layout.n;
+
+  if (a->rec.member[member].state == MEMBER_IN_SYNC)
+    for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
+      /* With two copies it has nowhere else to copy from, and what it has
+       * from there is as good as ever.
+       */
+      if (states[m] == MEMBER_JOINING && a->layout.copies > 2)
+        states[m] = MEMBER_OUT;
+  states[member] = MEMBER_OUT;
+}
+
+bool
+cluster_array_concerns_sessions (const struct cluster_array *a,
+                                 const uint8_t states[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state != states[m] &&
+        (a->rec.member[m].state == MEMBER_IN_SYNC ||
+         states[m] == MEMBER_IN_SYNC))
+      return true;
+  return false;
+}
+
+const char *
+cluster_array_state (const struct cluster_array *a)
+{
+  uint64_t unreachable;
+  bool joining = false;
+
+  if (!a->rec.ready)
+    return "creating";
+  cluster_array_exposure (a, NULL, &unreachable, NULL);
+  if (unreachable > 0)
+    return "failed";
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (a->rec.member[m].state == MEMBER_OUT || cluster_disk_away (a->disk[m]))
+      return "degraded";
+    joining = joining || a->rec.member[m].state == MEMBER_JOINING;
+  }
+  return joining ? "rebuilding" : "ready";
+}
+
+bool
+cluster_array_behind (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  for (unsigned m = 0; writer && writer->alive && m < a->layout.members; m++)
+    if (a->rec.member[m].state != MEMBER_IN_SYNC)
+      return true;
+  return false;
+}

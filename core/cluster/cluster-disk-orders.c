@@ -1,0 +1,133 @@
+/* cluster-disk-orders.c: what an administrator asks for about disks: that one is
+ * forgotten, or that it may be served by another node.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* There is none of this UUID (d is NULL), or nothing may be changed: refuses, and
+ * answers true.
+ */
+static bool
+change_refused (struct cluster *c, uint64_t op, const struct cluster_disk *d,
+                const uint8_t uuid[16])
+{
+  char text[CLUSTER_UUID_TEXT_BYTES];
+
+  if (d)
+    return cluster_refuse_read_only (c, op);
+  cluster_uuid_text (uuid, text);
+  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-disk",
+                  "there is no disk %s: GET /api/v1/disks lists them", text);
+  return true;
+}
+
+bool
+cluster_disk_forget_refused (struct cluster *c, uint64_t op,
+                             const uint8_t uuid[16])
+{
+  const struct cluster_disk *d = cluster_disk_find (c, uuid);
+  char words[320];
+
+  if (change_refused (c, op, d, uuid))
+    ;
+  else if (d->array)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
+                    "%s is member %u of array %s: replace it there, or delete "
+                    "the array first",
+                    cluster_disk_words (d, words, sizeof words), d->position,
+                    d->array->rec.name);
+  else if (!cluster_uuid_is_zero (d->rec.spare_of))
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "spare",
+                    "%s is a spare of array %s: take it from its spares first",
+                    cluster_disk_words (d, words, sizeof words),
+                    cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
+  else if (d->alive)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
+                    "%s is alive: stop the process that serves it first",
+                    cluster_disk_words (d, words, sizeof words));
+  else
+    return false;
+  return true;
+}
+
+void
+cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
+{
+  struct waiting *w, *next;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->disk == d) {
+      cluster_refuse (c, w->op, CLUSTER_CONFLICT, "forgotten",
+                      "the disk was forgotten just now: try again");
+      cluster_wait_end (c, w);
+    }
+  }
+  cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
+               "Disk %.200s of node %s was forgotten.", d->rec.path,
+               d->rec.node);
+  cluster_drop_disk (c, d);
+}
+
+void
+cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
+                     const uint8_t uuid[16])
+{
+  cluster_begin (c, in);
+  if (!cluster_disk_forget_refused (c, in->op, uuid)) {
+    cluster_disk_remove (c, cluster_disk_find (c, uuid));
+    cluster_reply_done (c, in->op, CLUSTER_DISK, uuid, 0, NULL);
+  }
+  cluster_end (c);
+}
+
+static bool
+refuse_move (struct cluster *c, uint64_t op, const struct cluster_disk *d,
+             const uint8_t uuid[16], const char *node)
+{
+  char words[320];
+
+  if (change_refused (c, op, d, uuid))
+    ;
+  else if (!cluster_node_known (c, node))
+    cluster_refuse (c, op, CLUSTER_INVALID, "unknown-node",
+                    "there is no node %s: enroll it first; GET /api/v1/nodes "
+                    "lists those that there are",
+                    node)->field = "node";
+  else if (d->alive && strcmp (d->rec.node, node) != 0)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
+                    "%s is alive: stop the process that serves it there first",
+                    cluster_disk_words (d, words, sizeof words));
+  else
+    return false;
+  return true;
+}
+
+void
+cluster_disk_move (struct cluster *c, const struct cluster_input *in,
+                   const uint8_t uuid[16], const char *node)
+{
+  struct cluster_disk *d = cluster_disk_find (c, uuid);
+  char words[320];
+
+  cluster_begin (c, in);
+  if (!refuse_move (c, in->op, d, uuid, node)) {
+    /* To where it is: it stays there. */
+    if (cluster_text_copy (d->rec.moves_to, sizeof d->rec.moves_to,
+                           strcmp (d->rec.node, node) == 0 ? "" : node)) {
+      cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
+                   d->rec.moves_to[0] ? "%s may be served by node %s from now on."
+                                      : "%s stays on node %s.",
+                   cluster_disk_words (d, words, sizeof words), node);
+      cluster_put_disk (c, d);
+      cluster_changed_disk (c, d);
+    }
+    cluster_reply_disk (c, in->op, d);
+  }
+  cluster_end (c);
+}

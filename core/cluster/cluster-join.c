@@ -1,0 +1,90 @@
+/* cluster-join.c: what a joining member is to do, and what it waits for. */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+bool
+cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
+              unsigned member)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  return writer == NULL || writer->epoch >= a->rec.member[member].fence;
+}
+
+/* A joiner's own bits have fallen as it copied.  Where nobody writes, who would go on
+ * with rounds, it has one more in the end than those that it may have copied from: so
+ * of a copy of their disks from before it is two ahead.  (But not of one of them.)
+ */
+uint64_t
+cluster_join_round (const struct cluster *c, const struct cluster_array *a)
+{
+  bool all = true;
+
+  if (a->rec.round == 0 || cluster_array_writer (c, a))
+    return 0; /* there are none yet, or he goes on with them */
+  for (unsigned m = 0; m < a->layout.members; m++)
+    all &= a->rec.member[m].state != MEMBER_IN_SYNC ||
+           (a->disk[m]->heard && a->disk[m]->round >= a->rec.round);
+  return a->rec.round + all;
+}
+
+bool
+cluster_join_order (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, struct cluster_join_order *order)
+{
+  const struct cluster_member *r = &a->rec.member[member];
+  unsigned first = member - member % a->layout.n;
+
+  if (r->state != MEMBER_JOINING || !cluster_join_sends (c, a, member) ||
+      cluster_life_unmet (a->disk[member]) ||
+      (a->rec.change.epoch && a->rec.change.confirm[member]))
+    return false;
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        !cluster_member_fenced (a, m) &&
+        (a->disk[m]->heard || !cluster_array_writer (c, a)))
+      return false; /* it may still be written, by one who is over */
+  memset (order, 0, sizeof *order);
+  order->epoch = r->fence;
+  order->paused = r->paused;
+  order->round = cluster_join_round (c, a);
+  order->rate = a->disk[member]->rate;
+  if (r->ceiling && (order->rate == 0 || order->rate > r->ceiling))
+    order->rate = r->ceiling;
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    order->source[m] = a->rec.member[m].state == MEMBER_IN_SYNC;
+  return true;
+}
+
+bool
+cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
+                    unsigned member, char *text, size_t size)
+{
+  const struct cluster_disk *d = a->disk[member];
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+  struct cluster_join_order order;
+
+  if (!d->alive)
+    snprintf (text, size, "its disk, on node %s, which is silent", d->rec.node);
+  else if (a->rec.member[member].paused)
+    snprintf (text, size, "somebody to resume it: it is paused");
+  else if (d->join.waits[0])
+    snprintf (text, size, "%s", d->join.waits);
+  else if (writer && writer->epoch < a->rec.member[member].fence &&
+           !cluster_join_order (c, a, member, &order))
+    snprintf (text, size,
+              "session %016" PRIx64 " on node %s, which is to send its writes "
+              "there first",
+              writer->rec.id, writer->rec.node);
+  else if (d->join.phase == CLUSTER_JOIN_SYNCED)
+    snprintf (text, size, "every session to count on it");
+  else
+    return false;
+  return true;
+}

@@ -1,0 +1,54 @@
+/* cluster-life.c: which process serves a disk, and which one do those know who write
+ * to it?
+ */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "cluster-internal.h"
+
+void
+cluster_life_meet (struct cluster *c, struct cluster_disk *d)
+{
+  if (d->heard &&
+      (cluster_text_copy (d->rec.instance, sizeof d->rec.instance, d->instance) |
+       cluster_text_copy (d->rec.cache, sizeof d->rec.cache, d->cache)))
+    cluster_put_disk (c, d);
+}
+
+/* A process that has failed may have been told of a write that came to nothing; the
+ * kernel tells it nobody else.
+ */
+bool
+cluster_life_kept (const struct cluster_disk *d)
+{
+  return d->heard && !d->failed &&
+         (strcmp (d->instance, d->rec.instance) == 0 ||
+          (d->cache[0] && strcmp (d->cache, d->rec.cache) == 0));
+}
+
+bool
+cluster_life_unmet (const struct cluster_disk *d)
+{
+  return d->heard && strcmp (d->instance, d->rec.instance) != 0;
+}
+
+bool
+cluster_life_known (const struct cluster *c, const struct cluster_disk *d)
+{
+  return d->array && d->rec.instance[0] &&
+         d->array->rec.member[d->position].state != MEMBER_OUT &&
+         cluster_array_writer (c, d->array);
+}
+
+bool
+cluster_life_reborn (const struct cluster *c, const struct cluster_array *a,
+                      unsigned member)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  return writer && writer->alive &&
+         a->rec.member[member].state == MEMBER_IN_SYNC &&
+         cluster_life_unmet (a->disk[member]);
+}

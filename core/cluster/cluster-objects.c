@@ -1,0 +1,270 @@
+/* cluster-objects.c: what the engine holds, and how it is found: disks, arrays,
+ * sessions, nodes, and operations that wait.
+ */
+
+#include <config.h>
+
+#include <search.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+void *
+cluster_alloc (size_t size)
+{
+  void *p = calloc (1, size);
+
+  /* A controller that is out of memory has nothing sensible left to do: it
+   * dies, and its next start loads what is durable.
+   */
+  if (p == NULL)
+    abort ();
+  return p;
+}
+
+bool
+cluster_uuid_is_zero (const uint8_t uuid[16])
+{
+  static const uint8_t zero[16];
+
+  return memcmp (uuid, zero, 16) == 0;
+}
+
+bool
+cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16])
+{
+  return memcmp (a, b, 16) == 0;
+}
+
+void
+cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16])
+{
+  memcpy (uuid, random, 16);
+  uuid[6] = (uint8_t) ((uuid[6] & 0x0f) | 0x40); /* version 4 */
+  uuid[8] = (uint8_t) ((uuid[8] & 0x3f) | 0x80);
+}
+
+bool
+cluster_text_copy (char *to, size_t size, const char *from)
+{
+  size_t n = strnlen (from, size - 1);
+
+  if (memcmp (to, from, n) == 0 && to[n] == '\0')
+    return false;
+  memcpy (to, from, n);
+  to[n] = '\0';
+  return true;
+}
+
+const struct cluster_identity *
+cluster_identity (const struct cluster *c)
+{
+  return &c->identity;
+}
+
+const struct cluster_disks *
+cluster_disks (const struct cluster *c)
+{
+  return &c->disks;
+}
+
+const struct cluster_arrays *
+cluster_arrays (const struct cluster *c)
+{
+  return &c->arrays;
+}
+
+const struct cluster_sessions *
+cluster_sessions (const struct cluster *c)
+{
+  return &c->sessions;
+}
+
+const struct cluster_nodes *
+cluster_nodes (const struct cluster *c)
+{
+  return &c->nodes;
+}
+
+const char *
+cluster_read_only (const struct cluster *c)
+{
+  return c->read_only[0] ? c->read_only : NULL;
+}
+
+static int
+compare_uuids (const void *a, const void *b)
+{
+  return memcmp (a, b, 16);
+}
+
+struct cluster_disk *
+cluster_disk_find (const struct cluster *c, const uint8_t uuid[16])
+{
+  char **found = tfind (uuid, &c->disks_by_uuid, compare_uuids);
+
+  return found ? (void *) (*found - offsetof (struct cluster_disk, rec.uuid))
+               : NULL;
+}
+
+void
+cluster_disk_insert (struct cluster *c, struct cluster_disk *d)
+{
+  TAILQ_INSERT_TAIL (&c->disks, d, link);
+  if (tsearch (d->rec.uuid, &c->disks_by_uuid, compare_uuids) == NULL)
+    abort ();
+}
+
+void
+cluster_disk_free (struct cluster *c, struct cluster_disk *d)
+{
+  TAILQ_REMOVE (&c->disks, d, link);
+  tdelete (d->rec.uuid, &c->disks_by_uuid, compare_uuids);
+  free (d->said);
+  free (d);
+}
+
+uint64_t
+cluster_disk_silent_ms (const struct cluster *c, const struct cluster_disk *d)
+{
+  return c->live_ms - d->last_live_ms;
+}
+
+bool
+cluster_disk_is_name (const struct cluster_disk *d)
+{
+  return d->rec.size == 0;
+}
+
+struct cluster_array *
+cluster_array_find (const struct cluster *c, const char *name)
+{
+  struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (strcmp (a->rec.name, name) == 0)
+      return a;
+  return NULL;
+}
+
+struct cluster_array *
+cluster_array_by_uuid (const struct cluster *c, const uint8_t uuid[16])
+{
+  struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (cluster_uuid_equal (a->rec.uuid, uuid))
+      return a;
+  return NULL;
+}
+
+uint64_t
+cluster_array_wanted_epoch (const struct cluster_array *a)
+{
+  return a->rec.change.epoch ? a->rec.change.epoch : a->rec.epoch;
+}
+
+struct cluster_session *
+cluster_session_find (const struct cluster *c, uint64_t id)
+{
+  struct cluster_session *s;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (s->rec.id == id)
+      return s;
+  return NULL;
+}
+
+uint64_t
+cluster_session_silent_ms (const struct cluster *c,
+                           const struct cluster_session *s)
+{
+  return c->live_ms - s->last_live_ms;
+}
+
+struct cluster_session *
+cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
+{
+  struct cluster_session *s;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && s->rec.writable &&
+        cluster_uuid_equal (s->rec.array, a->rec.uuid))
+      return s;
+  return NULL;
+}
+
+struct cluster_node *
+cluster_node_find (const struct cluster *c, const char *name)
+{
+  struct cluster_node *n;
+
+  TAILQ_FOREACH (n, &c->nodes, link)
+    if (strcmp (n->rec.name, name) == 0)
+      return n;
+  return NULL;
+}
+
+bool
+cluster_node_in_maintenance (const struct cluster *c, const char *name)
+{
+  const struct cluster_node *n = cluster_node_find (c, name);
+
+  return n && n->rec.maintenance;
+}
+
+bool
+cluster_node_is_draining (const struct cluster *c, const char *name)
+{
+  const struct cluster_node *n = cluster_node_find (c, name);
+
+  return n && n->rec.draining;
+}
+
+struct waiting *
+cluster_wait (struct cluster *c, enum waiting_kind kind, uint64_t op,
+              uint64_t wait_ms)
+{
+  struct waiting *w = cluster_alloc (sizeof *w);
+
+  w->kind = kind;
+  w->op = op;
+  w->deadline_ms = c->now_ms + wait_ms;
+  TAILQ_INSERT_TAIL (&c->waitings, w, link);
+  c->waiting[kind]++;
+  return w;
+}
+
+void
+cluster_wait_end (struct cluster *c, struct waiting *w)
+{
+  if (w->kind == WAIT_DISK)
+    w->disk->poll = NULL;
+  else if (w->kind == WAIT_SESSION)
+    w->session->poll = NULL;
+  TAILQ_REMOVE (&c->waitings, w, link);
+  c->waiting[w->kind]--;
+  free (w->grant);
+  free (w->heartbeat);
+  free (w->challenge);
+  free (w);
+}
+
+bool
+cluster_node_known (const struct cluster *c, const char *name)
+{
+  const struct cluster_disk *d;
+  const struct cluster_session *s;
+
+  if (cluster_node_find (c, name))
+    return true;
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (strcmp (d->rec.node, name) == 0)
+      return true;
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && strcmp (s->rec.node, name) == 0)
+      return true;
+  return false;
+}

@@ -1,0 +1,123 @@
+/* cluster-old.c: old copies of members' disks: by what they are known, and what
+ * becomes of them.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+void
+cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
+                           uint64_t round)
+{
+  if (round > a->rec.round)
+    a->rec.round = round; /* also where it is not stored yet */
+  if (a->rec.round == a->stored_round ||
+      (a->stored_live_ms && c->live_ms - a->stored_live_ms < SEQUENCE_MS))
+    return;
+  a->stored_round = a->rec.round;
+  a->stored_live_ms = c->live_ms;
+  cluster_put_array (c, a);
+}
+
+/* In-sync members are never more than one round apart.  One that is out has what the
+ * array had when it went, at least; one that joins has none.
+ */
+bool
+cluster_old_behind (const struct cluster_disk *d, uint64_t round)
+{
+  const struct cluster_array *a = d->array;
+  const struct cluster_member *m = &a->rec.member[d->position];
+
+  switch (m->state) {
+  case MEMBER_IN_SYNC:
+    return round + 2 <= a->rec.round;
+  case MEMBER_OUT:
+    return round + 2 <= m->round;
+  default:
+    return false;
+  }
+}
+
+bool
+cluster_old_copy (const struct cluster_disk *d,
+                   const struct cluster_disk_heartbeat *hb)
+{
+  const struct cluster_member *m;
+
+  /* The words of one process may come out of order. */
+  if (d->array == NULL || !d->array->rec.ready ||
+      strcmp (hb->instance, d->instance) == 0 ||
+      strcmp (hb->instance, d->rec.instance) == 0)
+    return false;
+  m = &d->array->rec.member[d->position];
+  if (cluster_uuid_is_zero (hb->array))
+    return m->state == MEMBER_IN_SYNC;
+  return cluster_uuid_equal (hb->array, d->array->rec.uuid) &&
+         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed ||
+          cluster_old_behind (d, hb->round));
+}
+
+/* Its next heartbeat is one that was never heard before, and is judged. */
+static void
+forget_process (struct cluster *c, struct cluster_disk *d)
+{
+  if (d->poll) {
+    cluster_refuse (c, d->poll->op, CLUSTER_UNAVAILABLE, "old-copy",
+                    "disk %.200s of node %s is an old copy of member %u of "
+                    "array %s",
+                    d->rec.path, d->rec.node, d->position, d->array->rec.name);
+    cluster_wait_end (c, d->poll);
+  }
+  d->heard = d->told = d->took_place = false;
+  d->instance[0] = '\0';
+  /* Whoever writes knows no process from now on, and the next one may not have what
+   * he wrote: only an epoch change tells him of it.
+   */
+  snprintf (d->rec.instance, sizeof d->rec.instance, "none");
+  d->rec.cache[0] = '\0';
+}
+
+bool
+cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all)
+{
+  bool any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    struct cluster_disk *d = a->disk[m];
+
+    if (a->rec.member[m].state != MEMBER_IN_SYNC || !d->heard || d->served ||
+        d->old_copy || !d->took_place ||
+        !(all || a->rec.change.confirm[m]) || !cluster_old_behind (d, d->round))
+      continue;
+    forget_process (c, d);
+    d->old_copy = any = true;
+    /* What was heard of it does not tell the right disk any more: rounds do. */
+    d->rec.sequence = d->stored_sequence = 0;
+    a->rec.member[m].confirmed = 0;
+    cluster_put_array (c, a);
+    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                 "What disk %.200s of node %s serves as member %u of array %s is "
+                 "an old copy of the disk: it has seen round %" PRIu64 " of the "
+                 "array's writing, and others have seen round %" PRIu64 ".",
+                 d->rec.path, d->rec.node, m, a->rec.name, d->round,
+                 a->rec.round);
+    cluster_put_disk (c, d);
+    cluster_changed_disk (c, d);
+  }
+  return any;
+}
+
+void
+cluster_old_reset (struct cluster *c, struct cluster_array *a,
+                       unsigned member)
+{
+  if (a->rec.member[member].reset)
+    return;
+  a->rec.member[member].reset = true;
+  cluster_put_array (c, a);
+}

@@ -1,0 +1,220 @@
+/* cluster-tell.c: what disks and sessions are told, in the answers to their polls
+ * and reports.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+uint64_t
+cluster_disk_min_epoch_wanted (const struct cluster_disk *d)
+{
+  const struct cluster_array_record *r;
+
+  if (d->array == NULL)
+    return 0;
+  r = &d->array->rec;
+  return r->change.epoch && r->change.confirm[d->position]
+           ? r->change.epoch
+           : r->member[d->position].fence;
+}
+
+/* What the member is to do about joining; epoch 0: nothing. */
+static void
+order_of (const struct cluster *c, const struct cluster_disk *d,
+          struct cluster_join_order *order)
+{
+  if (d->array == NULL ||
+      !cluster_join_order (c, d->array, d->position, order))
+    memset (order, 0, sizeof *order);
+}
+
+/* Is this order so nearly the one that it has that it needs no new one? */
+static bool
+same_order (const struct cluster_join_order *a,
+            const struct cluster_join_order *b)
+{
+  uint64_t apart = a->rate > b->rate ? a->rate - b->rate : b->rate - a->rate;
+
+  return a->epoch == b->epoch && a->paused == b->paused &&
+         a->round == b->round &&
+         (a->rate == 0) == (b->rate == 0) && apart <= a->rate / 10 &&
+         memcmp (a->source, b->source, sizeof a->source) == 0;
+}
+
+bool
+cluster_disk_content (const struct cluster *c, const struct cluster_disk *d,
+         const struct cluster_disk_heartbeat *hb)
+{
+  uint64_t epoch = d->array ? d->array->rec.epoch : 0;
+  uint64_t min_epoch = cluster_disk_min_epoch_wanted (d);
+  struct cluster_join_order order;
+
+  order_of (c, d, &order);
+  if (d->told)
+    return d->told_epoch == epoch && d->told_min_epoch == min_epoch &&
+           same_order (&d->told_order, &order);
+  return order.epoch == 0 &&
+         cluster_uuid_equal (hb->cluster, c->identity.uuid) &&
+         hb->generation == c->identity.generation &&
+         cluster_uuid_is_zero (d->rec.release) &&
+         (d->array == NULL || d->took_place) && hb->min_epoch >= min_epoch &&
+         hb->states_epoch == epoch;
+}
+
+bool
+cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
+{
+  uint64_t epoch;
+
+  if (d->poll == NULL)
+    return false;
+  if (!d->starting)
+    d->last_live_ms = c->live_ms;
+  epoch = d->array ? d->array->rec.epoch : 0;
+  d->knows = d->told && d->told_epoch == epoch && d->took_place &&
+             d->states_epoch == epoch;
+  d->told = true;
+  d->told_epoch = epoch;
+  d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
+  order_of (c, d, &d->told_order);
+  cluster_reply_disk (c, d->poll->op, d);
+  cluster_wait_end (c, d->poll);
+  return true;
+}
+
+void
+cluster_disk_reorder (struct cluster *c, struct cluster_disk *d)
+{
+  struct cluster_join_order order;
+
+  order_of (c, d, &order);
+  if (d->told && !same_order (&d->told_order, &order))
+    cluster_disk_wake (c, d);
+}
+
+void
+cluster_session_tell (struct cluster *c, uint64_t op,
+                      const struct cluster_array *a, struct cluster_session *s)
+{
+  s->last_live_ms = c->live_ms;
+  s->told_epoch = a->rec.epoch;
+  s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
+  s->told_loss = s->loss ? s->loss->number : 0;
+  cluster_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
+}
+
+void
+cluster_session_answer (struct cluster *c, struct waiting *w)
+{
+  cluster_session_tell (c, w->op, w->array, w->session);
+  cluster_wait_end (c, w);
+}
+
+bool
+cluster_session_news (const struct cluster_array *a, const struct cluster_session *s)
+{
+  const struct cluster_change *change = &a->rec.change;
+
+  return (s->epoch != a->rec.epoch && s->told_epoch != a->rec.epoch) ||
+         (change->sessions && s->prepared != change->epoch &&
+          s->told_change != change->epoch) ||
+         (s->loss && s->told_loss != s->loss->number);
+}
+
+void
+cluster_session_wake (struct cluster *c, const struct cluster_array *a)
+{
+  struct waiting *w, *next;
+
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_SESSION && w->array == a)
+      cluster_session_answer (c, w);
+  }
+}
+
+void
+cluster_tell_changing (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  struct cluster_problem *p;
+
+  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
+                      "array %s cannot be attached just now: it is changing "
+                      "from epoch %" PRIu64 "; ask again",
+                      a->rec.name, a->rec.epoch);
+  cluster_retry (p, HEARTBEAT_MS);
+}
+
+void
+cluster_session_grant (struct cluster *c, uint64_t op, const struct cluster_array *a,
+       const struct cluster_session_record *rec)
+{
+  struct cluster_session *s = cluster_alloc (sizeof *s);
+
+  s->rec = *rec;
+  s->rec.epoch = s->epoch = s->told_epoch = a->rec.epoch;
+  s->rec.since_wall_ms = c->wall_ms;
+  s->heard = s->alive = true;
+  s->last_live_ms = c->live_ms;
+  TAILQ_INSERT_TAIL (&c->sessions, s, link);
+  cluster_put_session (c, s);
+  cluster_changed_session (c, s);
+  cluster_changed_array (c, a);
+  cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+               "Node %s, process %" PRIu64 ", has attached array %s %s.",
+               rec->node, rec->pid, a->rec.name,
+               rec->writable ? "for writing" : "read-only");
+  cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
+}
+
+void
+cluster_session_lost_end (struct cluster *c, struct waiting *w)
+{
+  const struct cluster_array *a = w->array;
+  char text[1500];
+  struct cluster_problem *p;
+
+  if (a->rec.member[w->member].state == MEMBER_OUT)
+    cluster_session_tell (c, w->op, a, w->session);
+  else {
+    if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
+      snprintf (text, sizeof text, "nothing more");
+    p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "changing",
+                        "array %s is changing and waits for %.500s: report "
+                        "member %u again",
+                        a->rec.name, text, w->member);
+    cluster_retry (p, HEARTBEAT_MS / 2);
+  }
+  cluster_wait_end (c, w);
+}
+
+void
+cluster_session_committed (struct cluster *c, struct cluster_array *a,
+                           bool prepared)
+{
+  struct waiting *w, *next;
+
+  cluster_session_wake (c, a);
+  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
+    next = TAILQ_NEXT (w, link);
+    if (w->kind == WAIT_ATTACH && w->array == a) {
+      for (unsigned m = 0; m < a->layout.members; m++)
+        assert (!w->grant->writable ||
+                a->rec.member[m].state == MEMBER_OUT ||
+                a->rec.member[m].fence == a->rec.epoch);
+      if (w->grant->writable || prepared || !cluster_array_behind (c, a))
+        cluster_session_grant (c, w->op, a, w->grant);
+      else
+        cluster_tell_changing (c, w->op, a);
+      cluster_wait_end (c, w);
+    }
+    else if (w->kind == WAIT_LOST && w->array == a)
+      cluster_session_lost_end (c, w);
+  }
+}
