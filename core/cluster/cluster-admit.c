@@ -199,7 +199,8 @@ found_old (struct cluster *c, struct cluster_disk *d,
                hb->path, hb->node, d->position, d->array->rec.name);
   cluster_put_disk (c, d); /* how far the disk itself was */
   cluster_changed_disk (c, d);
-  cluster_array_moved (c, d->array);
+  cluster_moved (c, d->array);
+  cluster_settle (c);
 }
 
 /* It is told nothing: what a disk is told it writes down, and would say the next

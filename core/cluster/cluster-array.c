@@ -175,11 +175,9 @@ cluster_array_create (struct cluster *c, const struct cluster_input *in,
     TAILQ_INSERT_TAIL (&c->arrays, a, link);
     cluster_array_link (c, a);
     cluster_put_array (c, a);
-    cluster_changed_array (c, a);
-    for (unsigned m = 0; m < a->layout.members; m++) {
+    cluster_moved (c, a);
+    for (unsigned m = 0; m < a->layout.members; m++)
       cluster_changed_disk (c, a->disk[m]);
-      cluster_disk_wake (c, a->disk[m]);
-    }
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                  "Array %s was created: %s over %u members.", a->rec.name,
                  layout_name (a->rec.layout), a->layout.members);
@@ -263,26 +261,4 @@ cluster_array_delete (struct cluster *c, const struct cluster_input *in,
   if (!cluster_array_delete_refused (c, in->op, name))
     delete (c, in->op, cluster_array_find (c, name));
   cluster_end (c);
-}
-
-/* ---- How it fares. ---- */
-
-void
-cluster_array_moved (struct cluster *c, struct cluster_array *a)
-{
-  bool ready = true;
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    ready = ready && a->disk[m]->took_place;
-  if (ready && !a->rec.ready) {
-    cluster_job_created (c, a);
-    a->rec.ready = true;
-    cluster_put_array (c, a);
-    cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
-                 "Array %s is ready: all of its %u members are in place.",
-                 a->rec.name, a->layout.members);
-  }
-  cluster_epoch_advance (c, a);
-  cluster_rebuild_tick (c, a);
-  cluster_changed_array (c, a);
 }

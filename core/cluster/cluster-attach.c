@@ -191,7 +191,6 @@ prepare_for_readers (struct cluster *c, struct cluster_array *a)
 
   cluster_change_states (a, states);
   cluster_change_prepare (c, a, states, NULL, true);
-  cluster_epoch_advance (c, a);
 }
 
 /* It has been silent, and so reads nothing, since before the member went out. */
@@ -211,7 +210,8 @@ cluster_session_refuse_late (struct cluster *c, uint64_t op,
     return false;
   s->alive = false; /* to be waited for by no change */
   s->last_live_ms = c->live_ms;
-  cluster_epoch_advance (c, a);
+  cluster_due (c, a, DUE_CHANGE);
+  cluster_settle (c);
   if (!passed_over (c, a, s, epoch))
     return false;
   if (refuse_reader (c, op, a))
@@ -390,7 +390,6 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
     if (memcmp (states, a->rec.change.states, a->layout.members) != 0) {
       w->deadline_ms = c->now_ms + ATTACH_MS;
       prepare (c, a, states);
-      cluster_epoch_advance (c, a);
       return;
     }
   }
@@ -479,7 +478,6 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   w->array = a;
   w->grant = cluster_alloc (sizeof rec);
   *w->grant = rec;
-  cluster_epoch_advance (c, a);
 }
 
 static void

@@ -91,8 +91,6 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   for (unsigned m = 0; m < a->layout.members; m++) {
     change->states[m] = states[m];
     change->confirm[m] = confirm && confirm[m];
-    if (change->confirm[m])
-      cluster_disk_wake (c, a->disk[m]);
     if (states[m] != MEMBER_OUT)
       a->rec.member[m].planned = false;
     if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)
@@ -102,8 +100,7 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   }
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
-  if (sessions)
-    cluster_session_wake (c, a);
+  cluster_due (c, a, DUE_CHANGE);
 }
 
 void
@@ -115,7 +112,6 @@ cluster_change_stay (struct cluster *c, struct cluster_array *a,
   for (unsigned m = 0; m < a->layout.members; m++)
     states[m] = (uint8_t) a->rec.member[m].state;
   cluster_change_prepare (c, a, states, confirm, false);
-  cluster_epoch_advance (c, a);
 }
 
 bool

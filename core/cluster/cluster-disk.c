@@ -265,7 +265,7 @@ take (struct cluster *c, struct cluster_disk *d,
   if (told)
     cluster_changed_disk (c, d);
   if (moved && d->array)
-    cluster_array_moved (c, d->array);
+    cluster_moved (c, d->array);
 }
 
 /* So that it need not be said again. */
@@ -342,8 +342,8 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->disk = d;
   d->poll = w;
-  if (wait_ms == 0 || !cluster_disk_content (c, d, hb))
-    cluster_disk_wake (c, d);
+  cluster_settle (c);
+  cluster_tell_disk (c, d, wait_ms == 0);
 }
 
 void
@@ -418,6 +418,6 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
                  "Member %u of array %s (%s) is silent.", d->position,
                  d->array->rec.name,
                  cluster_disk_words (d, words, sizeof words));
-    cluster_array_moved (c, d->array);
+    cluster_moved (c, d->array);
   }
 }

@@ -244,8 +244,8 @@ hindered (const struct cluster *c, const struct cluster_array *a,
   return writer && writer->heard ? HOLD_STAYS : HOLD_PASSES;
 }
 
-void
-cluster_drain_tick (struct cluster *c, struct cluster_array *a)
+bool
+cluster_drain_move (struct cluster *c, struct cluster_array *a)
 {
   char text[768], from[NAME_BYTES_MAX + 1], words[320], old[320];
   struct cluster_member *r;
@@ -265,9 +265,8 @@ cluster_drain_tick (struct cluster *c, struct cluster_array *a)
     if (r->state != MEMBER_OUT) {
       snprintf (text, sizeof text, "node %s is being drained", from);
       cluster_member_put_out (c, a, m, text);
+      return true; /* sessions are to be prepared first, perhaps */
     }
-    if (r->state != MEMBER_OUT)
-      continue; /* sessions are to be prepared first */
     cluster_disk_words (a->disk[m], old, sizeof old);
     cluster_member_give (c, a, m, to);
     /* What it leaves may itself only have been on its way from somewhere: that
@@ -280,7 +279,9 @@ cluster_drain_tick (struct cluster *c, struct cluster_array *a)
                  "Member %u of array %s moves from node %s to %s; it was %s.",
                  m, a->rec.name, from,
                  cluster_disk_words (to, words, sizeof words), old);
+    return true;
   }
+  return false;
 }
 
 /* ---- How far. ---- */

@@ -146,7 +146,7 @@ cluster_session_cut (struct cluster *c, struct cluster_session *s,
                        by ? by : "");
   if (s->rec.writable)
     writer_left (c, a);
-  cluster_epoch_advance (c, a);
+  cluster_due (c, a, DUE_CHANGE);
   cluster_changed_array (c, a);
 }
 
@@ -205,5 +205,5 @@ cluster_session_tick (struct cluster *c, struct cluster_session *s)
     cluster_session_end (c, s, "it only read, and was silent for %d min",
                          READER_DROP_MS / 60000);
   /* A silent reader answers nobody by now, and is not waited for. */
-  cluster_epoch_advance (c, cluster_array_by_uuid (c, s->rec.array));
+  cluster_due (c, cluster_array_by_uuid (c, s->rec.array), DUE_CHANGE);
 }

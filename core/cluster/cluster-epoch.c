@@ -170,8 +170,6 @@ commit (struct cluster *c, struct cluster_array *a)
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
   cluster_session_committed (c, a, prepared);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    cluster_disk_wake (c, a->disk[m]);
 }
 
 /* Has a member that is to confirm gone beyond the number? */
@@ -259,7 +257,7 @@ gone (const struct cluster *c, const struct cluster_disk *d)
  * Nobody goes out by it: nothing was written without him, and who was to stay may
  * be gone for good.
  */
-static void
+static bool
 give_up (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
@@ -269,17 +267,18 @@ give_up (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++) {
     if (cluster_change_waits_for (a, m) &&
         (a->rec.member[m].state != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
-      return;
+      return false;
     leaves |= a->rec.member[m].state == MEMBER_IN_SYNC &&
               change->states[m] == MEMBER_OUT;
   }
   TAILQ_FOREACH (s, &c->sessions, link)
     if (cluster_change_waits_for_session (a, s))
-      return;
+      return false;
   if (leaves)
     stay_instead (c, a);
   else
     commit (c, a);
+  return true;
 }
 
 /* Is a member to be fenced and given back to the writer?  asked: that is under
@@ -349,7 +348,7 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
  * else is under way: the writer may not be able to take part in that, and it
  * will be begun again.
  */
-static void
+static bool
 reconnect (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_change *change = &a->rec.change;
@@ -358,7 +357,7 @@ reconnect (struct cluster *c, struct cluster_array *a)
   bool differs = false;
 
   if (change->sessions)
-    return; /* the writer does take part: cluster_change_stalls */
+    return false; /* the writer does take part: cluster_change_stalls */
   for (unsigned m = 0; m < a->layout.members; m++) {
     asked[m] = change->epoch && change->confirm[m] &&
                a->rec.member[m].state == MEMBER_IN_SYNC;
@@ -368,7 +367,7 @@ reconnect (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     differs = differs || confirm[m] != asked[m];
   if (!differs)
-    return;
+    return false;
   /* What the writer had not flushed may be gone: those who copy from it look
    * anew.
    */
@@ -376,6 +375,7 @@ reconnect (struct cluster *c, struct cluster_array *a)
     if (a->rec.member[m].state == MEMBER_IN_SYNC && confirm[m])
       confirm_joiners (a, m / a->layout.n, confirm);
   cluster_change_stay (c, a, confirm);
+  return true;
 }
 
 /* Tokens are of the array's epoch, and a member that was started again takes
@@ -383,20 +383,21 @@ reconnect (struct cluster *c, struct cluster_array *a)
  * decides what becomes of it; readers, and a joiner that reads from it, just need
  * new tokens.
  */
-static void
+static bool
 renew (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_session *s;
   bool needed = false;
 
   if (!cluster_key_too_low (c, a))
-    return;
+    return false;
   TAILQ_FOREACH (s, &c->sessions, link)
     needed |= !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
   for (unsigned m = 0; m < a->layout.members; m++)
     needed |= a->rec.member[m].state == MEMBER_JOINING;
   if (needed)
     cluster_change_stay (c, a, NULL);
+  return needed;
 }
 
 /* Is it only for readers to come that the writer is to prepare itself? */
@@ -409,24 +410,23 @@ for_readers (const struct cluster_array *a)
   return a->rec.change.epoch && a->rec.change.sessions;
 }
 
-void
+bool
 cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
   const struct waiting *w;
 
   if (c->read_only[0])
-    return;
+    return false;
   if (c->waiting[WAIT_ATTACH] > 0)
     TAILQ_FOREACH (w, &c->waitings, link)
       if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable)
-        return; /* that one decides */
-  if (for_readers (a) && !(writer && writer->alive))
+        return false; /* that one decides */
+  if (for_readers (a) && !(writer && writer->alive)) {
     cluster_change_stay (c, a, a->rec.change.confirm);
-  if (writer)
-    reconnect (c, a);
-  else if (a->rec.change.epoch)
-    give_up (c, a);
-  if (a->rec.change.epoch == 0 && !(writer && writer->alive))
-    renew (c, a);
+    return true;
+  }
+  if (writer ? reconnect (c, a) : a->rec.change.epoch && give_up (c, a))
+    return true;
+  return a->rec.change.epoch == 0 && !(writer && writer->alive) && renew (c, a);
 }

@@ -78,6 +78,13 @@ struct waiting {
 };
 TAILQ_HEAD (waitings, waiting);
 
+/* What is to be looked at when an input has been taken in (cluster-settle.c). */
+enum due {
+  DUE_CHANGE = 1,  /* is anything still missing for the change under way? */
+  DUE_TIME = 2,    /* has it waited for too long? */
+  DUE_MEMBERS = 4, /* does a member go out, come back, or move? */
+};
+
 struct cluster {
   struct cluster_identity identity;
   bool has_identity, started;
@@ -93,6 +100,7 @@ struct cluster {
   struct cluster_jobs ended; /* the newest first */
   STAILQ_HEAD (, cluster_step) steps;
 
+  bool due;                  /* of some array */
   struct cluster_step *step; /* being made */
   size_t records_room, outputs_room;
   uint64_t now_ms, wall_ms;
@@ -126,10 +134,11 @@ bool cluster_node_is_draining (const struct cluster *c, const char *name);
 struct waiting *cluster_wait (struct cluster *c, enum waiting_kind kind,
                               uint64_t op, uint64_t wait_ms);
 void cluster_wait_end (struct cluster *c, struct waiting *w);
+void cluster_due (struct cluster *c, struct cluster_array *a, unsigned what);
 
 /* cluster-step.c */
 void cluster_begin (struct cluster *c, const struct cluster_input *in);
-void cluster_end (struct cluster *c);
+void cluster_step_end (struct cluster *c);
 
 void cluster_put_identity (struct cluster *c);
 void cluster_put_disk (struct cluster *c, const struct cluster_disk *d);
@@ -377,22 +386,18 @@ double cluster_eta_rate (const struct cluster *c, const struct cluster_array *a,
 /* cluster-tell.c */
 /* Answer its long poll.  True: there was one. */
 bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
-/* Does the disk know, or was it just told, all that is wanted of it? */
-bool cluster_disk_content (const struct cluster *c,
-                           const struct cluster_disk *d,
-                           const struct cluster_disk_heartbeat *hb);
-/* What it is to do about joining has changed, perhaps: tell it. */
-void cluster_disk_reorder (struct cluster *c, struct cluster_disk *d);
 /* Reply to a session's heartbeat or report. */
 void cluster_session_tell (struct cluster *c, uint64_t op,
                            const struct cluster_array *a,
                            struct cluster_session *s);
-/* Is there anything that it has neither done nor been told of? */
-bool cluster_session_news (const struct cluster_array *a,
-                           const struct cluster_session *s);
-/* Answer a long poll, or all of an array's. */
+/* Answer its long poll. */
 void cluster_session_answer (struct cluster *c, struct waiting *w);
-void cluster_session_wake (struct cluster *c, const struct cluster_array *a);
+/* Answer long polls: where there is news, or (at_once) anyway. */
+void cluster_tell_disk (struct cluster *c, struct cluster_disk *d, bool at_once);
+void cluster_tell_session (struct cluster *c, struct cluster_session *s,
+                           bool at_once);
+/* Of all its disks and sessions. */
+void cluster_tell_array (struct cluster *c, const struct cluster_array *a);
 void cluster_tell_changing (struct cluster *c, uint64_t op,
                             const struct cluster_array *a);
 void cluster_session_grant (struct cluster *c, uint64_t op,
@@ -425,8 +430,14 @@ void cluster_member_put_out (struct cluster *c, struct cluster_array *a,
                              unsigned member, const char *reason);
 
 /* cluster-rebuild.c */
-/* See what is to be done about members that are not in-sync. */
-void cluster_rebuild_tick (struct cluster *c, struct cluster_array *a);
+/* Rules of cluster-settle.c; true: something was done. */
+bool cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a);
+bool cluster_rebuild_notice (struct cluster *c, struct cluster_array *a);
+bool cluster_rebuild_renew (struct cluster *c, struct cluster_array *a);
+bool cluster_rebuild_finish (struct cluster *c, struct cluster_array *a);
+bool cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a);
+/* Once a second: how fast those who join copy. */
+void cluster_rebuild_pace (struct cluster *c, struct cluster_array *a);
 /* The writer, if there is one, can take part in a change; if there is none,
  * members have all been fenced against the last one.
  */
@@ -448,8 +459,10 @@ uint64_t cluster_rebuild_gone_wall_ms (const struct cluster *c,
                                        unsigned member);
 
 /* cluster-drain.c */
-/* Move members away from nodes that are drained, a step at a time. */
-void cluster_drain_tick (struct cluster *c, struct cluster_array *a);
+/* A rule of cluster-settle.c: members move away from nodes that are drained, a step
+ * at a time.
+ */
+bool cluster_drain_move (struct cluster *c, struct cluster_array *a);
 /* This member is in-sync (its record says so): its move is over. */
 void cluster_drain_arrived (struct cluster *c, struct cluster_member *member);
 /* The disk that this member moves to, if not one of these (NULL ends them);
@@ -482,9 +495,17 @@ void cluster_jobs_prune (struct cluster *c);
 void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
 /* A change that waits for members who are gone does without them; a member that
  * a session had lost, and that is back, is fenced and given to it again; tokens
- * that a member takes no more are replaced.
+ * that a member takes no more are replaced.  True: something was done.
  */
-void cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
+bool cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
+
+/* cluster-settle.c */
+/* Do what is due, until nothing is. */
+void cluster_settle (struct cluster *c);
+/* The same, and queue the step. */
+void cluster_end (struct cluster *c);
+/* A member took its place, came, went or changed: see what follows. */
+void cluster_moved (struct cluster *c, struct cluster_array *a);
 
 /* ---- Inputs. ---- */
 
@@ -543,8 +564,6 @@ bool cluster_disk_forget_refused (struct cluster *c, uint64_t op,
 void cluster_disk_remove (struct cluster *c, struct cluster_disk *d);
 
 /* cluster-array.c */
-/* A member took its place, came, went or changed: see what follows. */
-void cluster_array_moved (struct cluster *c, struct cluster_array *a);
 /* Can't it be made, or deleted?  Then refuses.  plan: cluster_array_plan's. */
 bool cluster_array_create_refused (struct cluster *c, uint64_t op,
                                    const struct cluster_create *create,

@@ -217,7 +217,6 @@ leave_out (struct cluster *c, struct cluster_session *s,
     if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
       writer->retry_live_ms[m] = 0; /* it has not been given back: at once */
   cluster_change_prepare (c, a, next.states, next.confirm, sessions);
-  cluster_epoch_advance (c, a);
 }
 
 static void
@@ -247,10 +246,6 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
         refuse_stalled (c, op, s, a, member))
       return;
     leave_out (c, s, a, member, reason);
-  }
-  if (m->state == MEMBER_OUT) {
-    cluster_session_tell (c, op, a, s);
-    return;
   }
   w = cluster_wait (c, WAIT_LOST, op, LOST_MS);
   w->array = a;

@@ -41,7 +41,7 @@ static void
 done (struct cluster *c, uint64_t op, struct cluster_array *a)
 {
   cluster_put_array (c, a);
-  cluster_rebuild_tick (c, a);
+  cluster_due (c, a, DUE_MEMBERS);
   cluster_changed_array (c, a);
   cluster_reply_array (c, op, a);
 }
@@ -188,6 +188,7 @@ cluster_member_replace (struct cluster *c, const struct cluster_input *in,
   else {
     cluster_disk_words (a->disk[member], old, sizeof old);
     cluster_member_put_out (c, a, member, "it was replaced");
+    cluster_settle (c);
     assert (a->rec.member[member].state == MEMBER_OUT);
     cluster_member_give (c, a, member, d);
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,

@@ -68,7 +68,7 @@ done (struct cluster *c, uint64_t op, enum cluster_reply_kind kind,
 
   cluster_put_node (c, n);
   TAILQ_FOREACH (a, &c->arrays, link)
-    cluster_rebuild_tick (c, a);
+    cluster_due (c, a, DUE_MEMBERS);
   cluster_changed_node (c, n);
   cluster_reply_node (c, op, kind, n);
 }
@@ -214,7 +214,7 @@ shut_out (struct cluster *c, const char *name, const char *by)
       cluster_session_cut (c, s, by);
   TAILQ_FOREACH (d, &c->disks, link)
     if (d->array && strcmp (d->rec.node, name) == 0)
-      cluster_array_moved (c, d->array);
+      cluster_moved (c, d->array);
   cluster_session_prune (c); /* not before: it frees sessions */
 }
 

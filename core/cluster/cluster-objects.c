@@ -268,3 +268,10 @@ cluster_node_known (const struct cluster *c, const char *name)
       return true;
   return false;
 }
+
+void
+cluster_due (struct cluster *c, struct cluster_array *a, unsigned what)
+{
+  a->due |= what;
+  c->due = true;
+}

@@ -99,7 +99,6 @@ cluster_member_give (struct cluster *c, struct cluster_array *a,
   cluster_put_array (c, a);
   cluster_changed_disk (c, d);
   cluster_changed_array (c, a);
-  cluster_disk_wake (c, d);
 }
 
 void
@@ -119,5 +118,4 @@ cluster_member_put_out (struct cluster *c, struct cluster_array *a,
   cluster_change_prepare (c, a, change.states, change.confirm,
                          (change.epoch == 0 || change.sessions) &&
                            cluster_array_concerns_sessions (a, change.states));
-  cluster_epoch_advance (c, a);
 }

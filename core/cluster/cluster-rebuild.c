@@ -110,24 +110,26 @@ writer_stalls (const struct cluster *c, const struct cluster_array *a,
  * writes has not said so: one that is idle does not notice that a host lost its
  * power.  The member is given back to him as if he had.
  */
-static void
-notice (struct cluster *c, struct cluster_array *a, unsigned member)
+bool
+cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_session *writer = cluster_array_writer (c, a);
+  bool any = false;
 
-  if (!cluster_life_reborn (c, a, member) || writer->lost[member] ||
-      (cluster_array_can_leave_out (a, member) &&
-       !writer_stalls (c, a, (int) member)))
-    return;
-  writer->lost[member] = true;
-  cluster_changed_array (c, a);
+  for (unsigned m = 0; m < a->layout.members && a->rec.change.epoch == 0; m++)
+    if (cluster_life_reborn (c, a, m) && !writer->lost[m] &&
+        (!cluster_array_can_leave_out (a, m) || writer_stalls (c, a, (int) m))) {
+      writer->lost[m] = any = true;
+      cluster_changed_array (c, a);
+    }
+  return any;
 }
 
 /* Leave out who can't join, old copies, who was shut out, and in-sync members that
  * have failed, or were started again, in case that who writes does not notice.
  */
-static void
-leave_out (struct cluster *c, struct cluster_array *a)
+bool
+cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_change old = a->rec.change;
   uint8_t states[ARRAY_MEMBERS_MAX];
@@ -162,23 +164,23 @@ leave_out (struct cluster *c, struct cluster_array *a)
     old.confirm[m] = false;
     any = true;
   }
-  if (!any)
-    return;
-  cluster_change_prepare (c, a, states, old.confirm,
-                         sessions && cluster_array_concerns_sessions (a, states));
-  cluster_epoch_advance (c, a);
+  if (any)
+    cluster_change_prepare (c, a, states, old.confirm,
+                            sessions &&
+                              cluster_array_concerns_sessions (a, states));
+  return any;
 }
 
 /* ---- Old copies forget the array. ---- */
 
-static void
+static bool
 reset (struct cluster *c, struct cluster_array *a, unsigned m)
 {
   struct cluster_member *member = &a->rec.member[m];
   struct cluster_disk *d = a->disk[m];
 
   if (!member->reset || !d->heard)
-    return;
+    return false;
   if (d->blank) {
     member->reset = member->partly = false;
     member->round = 0;
@@ -189,9 +191,9 @@ reset (struct cluster *c, struct cluster_array *a, unsigned m)
     cluster_put_disk (c, d);
   }
   else
-    return;
+    return false;
   d->told = false;
-  cluster_disk_wake (c, d);
+  return true;
 }
 
 /* ---- Joining, and in-sync again. ---- */
@@ -210,14 +212,14 @@ cluster_rebuild_writer_well (const struct cluster *c,
   return true;
 }
 
-static void
-finish (struct cluster *c, struct cluster_array *a)
+bool
+cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
   bool any = false;
 
   if (a->rec.change.epoch || !cluster_rebuild_writer_well (c, a))
-    return;
+    return false;
   cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (states[m] == MEMBER_JOINING && serves (a->disk[m]) &&
@@ -227,10 +229,9 @@ finish (struct cluster *c, struct cluster_array *a)
       states[m] = MEMBER_IN_SYNC;
       any = true;
     }
-  if (!any)
-    return;
-  cluster_change_prepare (c, a, states, NULL, true);
-  cluster_epoch_advance (c, a);
+  if (any)
+    cluster_change_prepare (c, a, states, NULL, true);
+  return any;
 }
 
 /* When its process spoke first, not all was known of the array's rounds, perhaps. */
@@ -254,14 +255,14 @@ turns_out_old (struct cluster *c, struct cluster_array *a, unsigned m)
   return true;
 }
 
-static void
-take_back (struct cluster *c, struct cluster_array *a)
+bool
+cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
   bool confirm[ARRAY_MEMBERS_MAX] = { false }, any = false;
 
   if (a->rec.change.epoch)
-    return;
+    return false;
   cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_member *member = &a->rec.member[m];
@@ -277,13 +278,13 @@ take_back (struct cluster *c, struct cluster_array *a)
     d->rejoined_live_ms = c->live_ms;
   }
   if (!any)
-    return;
+    return false;
   /* Nobody writes: whoever did, and may not know that it is over, can't now. */
   for (unsigned m = 0; m < a->layout.members && !cluster_array_writer (c, a);
        m++)
     confirm[m] = states[m] != MEMBER_OUT;
   cluster_change_prepare (c, a, states, confirm, false);
-  cluster_epoch_advance (c, a);
+  return true;
 }
 
 /* ---- Spares. ---- */
@@ -338,22 +339,38 @@ cluster_member_spare_wall_ms (const struct cluster *c,
   return wall_ms && spare_pick (c, a) ? wall_ms : 0;
 }
 
-static void
+static bool
 use_spare (struct cluster *c, struct cluster_array *a, unsigned m)
 {
-  const struct cluster_change *change = &a->rec.change;
   uint64_t wall_ms = cluster_member_spare_wall_ms (c, a, m);
   char words[320];
 
-  if (wall_ms == 0 || c->wall_ms < wall_ms ||
-      (change->epoch && change->states[m] != MEMBER_OUT))
-    return;
+  if (wall_ms == 0 || c->wall_ms < wall_ms)
+    return false;
   cluster_member_give (c, a, m, spare_pick (c, a));
   cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
                "Member %u of array %s has been out for long, and was replaced "
                "by a spare: %s.",
                m, a->rec.name,
                cluster_disk_words (a->disk[m], words, sizeof words));
+  return true;
+}
+
+/* Who is out, and stays so for now: its disk forgets the array where that is not its
+ * own old self, or another disk gets its place.
+ */
+bool
+cluster_rebuild_renew (struct cluster *c, struct cluster_array *a)
+{
+  bool any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_OUT &&
+        (a->rec.change.epoch == 0 || a->rec.change.states[m] == MEMBER_OUT)) {
+      any |= reset (c, a, m);
+      any |= use_spare (c, a, m);
+    }
+  return any;
 }
 
 /* ---- How fast. ---- */
@@ -428,8 +445,8 @@ set_rates (struct cluster *c, struct cluster_array *a)
   }
 }
 
-static void
-each_second (struct cluster *c, struct cluster_array *a)
+void
+cluster_rebuild_pace (struct cluster *c, struct cluster_array *a)
 {
   if (a->pace.live_ms && c->live_ms - a->pace.live_ms < 1000)
     return;
@@ -438,40 +455,4 @@ each_second (struct cluster *c, struct cluster_array *a)
   if (a->progressed)
     cluster_changed_array (c, a);
   a->progressed = false;
-}
-
-/* After weftd's start: has everybody spoken who lives?  Members of before an old
- * database are not to be told anything by it.
- */
-static bool
-known (const struct cluster_array *a)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (!a->disk[m]->heard && a->disk[m]->alive && !a->disk[m]->old_copy)
-      return false;
-  return true;
-}
-
-void
-cluster_rebuild_tick (struct cluster *c, struct cluster_array *a)
-{
-  if (!a->rec.ready || c->read_only[0] || !known (a))
-    return;
-  if (cluster_array_writer (c, a) == NULL && a->rec.change.epoch == 0)
-    cluster_old_judge (c, a, true);
-  leave_out (c, a);
-  for (unsigned m = 0; m < a->layout.members && a->rec.change.epoch == 0; m++)
-    notice (c, a, m);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_OUT &&
-        (a->rec.change.epoch == 0 || a->rec.change.states[m] == MEMBER_OUT)) {
-      reset (c, a, m);
-      use_spare (c, a, m);
-    }
-  finish (c, a);
-  cluster_drain_tick (c, a); /* before what it has put out is taken back */
-  take_back (c, a);
-  each_second (c, a);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    cluster_disk_reorder (c, a->disk[m]);
 }

@@ -117,17 +117,15 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
     cluster_session_answer (c, s->poll); /* it has given an older one up */
   take_heartbeat (c, s, hb);
   cluster_session_refuse_challengers (c, s);
-  if (moved) {
-    cluster_epoch_advance (c, a);
-    cluster_rebuild_tick (c, a);
-  }
+  if (moved)
+    cluster_due (c, a, DUE_CHANGE | DUE_MEMBERS);
   w = cluster_wait (c, WAIT_SESSION, op,
                     wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
   w->session = s;
   w->array = a;
   s->poll = w;
-  if (wait_ms == 0 || cluster_session_news (a, s))
-    cluster_session_answer (c, w);
+  cluster_settle (c);
+  cluster_tell_session (c, s, wait_ms == 0);
 }
 
 void

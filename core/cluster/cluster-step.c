@@ -29,7 +29,7 @@ cluster_begin (struct cluster *c, const struct cluster_input *in)
 }
 
 void
-cluster_end (struct cluster *c)
+cluster_step_end (struct cluster *c)
 {
   struct cluster_step *s = c->step;
 

@@ -47,10 +47,11 @@ same_order (const struct cluster_join_order *a,
          memcmp (a->source, b->source, sizeof a->source) == 0;
 }
 
-bool
-cluster_disk_content (const struct cluster *c, const struct cluster_disk *d,
-         const struct cluster_disk_heartbeat *hb)
+/* Does the disk know, or was it just told, all that is wanted of it? */
+static bool
+content (const struct cluster *c, const struct cluster_disk *d)
 {
+  const struct cluster_disk_heartbeat *hb = d->said;
   uint64_t epoch = d->array ? d->array->rec.epoch : 0;
   uint64_t min_epoch = cluster_disk_min_epoch_wanted (d);
   struct cluster_join_order order;
@@ -89,12 +90,9 @@ cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
 }
 
 void
-cluster_disk_reorder (struct cluster *c, struct cluster_disk *d)
+cluster_tell_disk (struct cluster *c, struct cluster_disk *d, bool at_once)
 {
-  struct cluster_join_order order;
-
-  order_of (c, d, &order);
-  if (d->told && !same_order (&d->told_order, &order))
+  if (d->poll && (at_once || !content (c, d)))
     cluster_disk_wake (c, d);
 }
 
@@ -116,8 +114,9 @@ cluster_session_answer (struct cluster *c, struct waiting *w)
   cluster_wait_end (c, w);
 }
 
-bool
-cluster_session_news (const struct cluster_array *a, const struct cluster_session *s)
+/* Is there anything that it has neither done nor been told of? */
+static bool
+news (const struct cluster_array *a, const struct cluster_session *s)
 {
   const struct cluster_change *change = &a->rec.change;
 
@@ -128,14 +127,25 @@ cluster_session_news (const struct cluster_array *a, const struct cluster_sessio
 }
 
 void
-cluster_session_wake (struct cluster *c, const struct cluster_array *a)
+cluster_tell_session (struct cluster *c, struct cluster_session *s, bool at_once)
+{
+  if (s->poll && (at_once || news (s->poll->array, s)))
+    cluster_session_answer (c, s->poll);
+}
+
+void
+cluster_tell_array (struct cluster *c, const struct cluster_array *a)
 {
   struct waiting *w, *next;
 
+  for (unsigned m = 0; m < a->layout.members; m++)
+    cluster_tell_disk (c, a->disk[m], false);
+  if (c->waiting[WAIT_SESSION] == 0)
+    return;
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
     if (w->kind == WAIT_SESSION && w->array == a)
-      cluster_session_answer (c, w);
+      cluster_tell_session (c, w->session, false);
   }
 }
 
@@ -200,7 +210,6 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
 {
   struct waiting *w, *next;
 
-  cluster_session_wake (c, a);
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
     if (w->kind == WAIT_ATTACH && w->array == a) {

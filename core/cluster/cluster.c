@@ -266,6 +266,7 @@ again:
   TAILQ_FOREACH (w, &c->waitings, link)
     if (waiting_due (c, w)) {
       waiting_end (c, w);
+      cluster_settle (c);
       goto again;
     }
   TAILQ_FOREACH (d, &c->disks, link)
@@ -275,10 +276,8 @@ again:
     cluster_session_tick (c, s);
   }
   cluster_session_prune (c); /* not before: it frees sessions */
-  TAILQ_FOREACH (a, &c->arrays, link) {
-    cluster_epoch_tick (c, a);
-    cluster_rebuild_tick (c, a);
-  }
+  TAILQ_FOREACH (a, &c->arrays, link)
+    cluster_due (c, a, DUE_TIME | DUE_MEMBERS);
   cluster_import_tick (c);
   cluster_end (c);
 }

@@ -173,6 +173,7 @@ struct cluster_array {
   uint64_t prepared_live_ms; /* the last one */
   struct cluster_pace pace;
   bool progressed; /* a rebuild, since that was last told in an event */
+  unsigned due; /* enum due: what is to be looked at (cluster-settle.c) */
 };
 
 struct cluster_session {

@@ -1,0 +1,126 @@
+/* cluster-settle.c: the pump.
+ *
+ * What disks, sessions and administrators say is taken in, and marks the arrays
+ * about which something has changed (cluster_due).  At the end of each input, all
+ * that is due is done here, until nothing is:
+ *
+ *   1. a change of epoch for which nothing is missing any more is COMMITted;
+ *   2. what time brings: a change that waits in vain goes on without those for whom
+ *      it waits, a lost member is given back (once a tick);
+ *   3. members go out, come back, move: one rule at a time.
+ *
+ * Each change of epoch that 2 and 3 prepare makes 1 due, so a rule never sees a
+ * change that could be over.  At last, disks and sessions that wait for news are
+ * told what they do not know.
+ *
+ * Nothing that is called here calls cluster_settle.  An input may, where its own
+ * answer depends on what comes of what it has said.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+
+#include "cluster-internal.h"
+
+/* There are fewer steps than that from any state to one in which nothing is due:
+ * each rule takes its member further, and none takes it back at the same instant.
+ */
+#define ROUNDS_MAX 10000
+
+void
+cluster_moved (struct cluster *c, struct cluster_array *a)
+{
+  cluster_due (c, a, DUE_CHANGE | DUE_MEMBERS);
+  cluster_changed_array (c, a);
+}
+
+/* All of its disks have said once that they are in their places. */
+static void
+become_ready (struct cluster *c, struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (!a->disk[m]->took_place)
+      return;
+  cluster_job_created (c, a);
+  a->rec.ready = true;
+  cluster_put_array (c, a);
+  cluster_changed_array (c, a);
+  cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
+               "Array %s is ready: all of its %u members are in place.",
+               a->rec.name, a->layout.members);
+}
+
+/* After weftd's start: has everybody spoken who lives?  Members of before an old
+ * database are not to be told anything by it.
+ */
+static bool
+known (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (!a->disk[m]->heard && a->disk[m]->alive && !a->disk[m]->old_copy)
+      return false;
+  return true;
+}
+
+/* The first rule that does something ends the round: the others look at what has
+ * become of that.
+ */
+static bool
+settle_members (struct cluster *c, struct cluster_array *a)
+{
+  if (cluster_array_writer (c, a) == NULL && a->rec.change.epoch == 0)
+    cluster_old_judge (c, a, true);
+  return cluster_rebuild_leave_out (c, a) || cluster_rebuild_notice (c, a) ||
+         cluster_rebuild_renew (c, a) || cluster_rebuild_finish (c, a) ||
+         cluster_drain_move (c, a) || /* before what it has put out is taken back */
+         cluster_rebuild_take_back (c, a);
+}
+
+static void
+settle_array (struct cluster *c, struct cluster_array *a)
+{
+  unsigned rounds = 0;
+
+  while (a->due) {
+    assert (rounds++ < ROUNDS_MAX);
+    if (!a->rec.ready)
+      become_ready (c, a);
+    if (a->due & DUE_CHANGE) {
+      a->due &= ~DUE_CHANGE;
+      cluster_epoch_advance (c, a);
+    }
+    else if (a->due & DUE_TIME) {
+      if (!cluster_epoch_tick (c, a))
+        a->due &= ~DUE_TIME;
+    }
+    else if (!a->rec.ready || c->read_only[0] || !known (a))
+      a->due = 0;
+    else if (!settle_members (c, a)) {
+      a->due = 0;
+      cluster_rebuild_pace (c, a);
+    }
+  }
+}
+
+void
+cluster_settle (struct cluster *c)
+{
+  struct cluster_array *a;
+
+  while (c->due) {
+    c->due = false;
+    TAILQ_FOREACH (a, &c->arrays, link)
+      if (a->due) {
+        settle_array (c, a);
+        cluster_tell_array (c, a);
+      }
+  }
+}
+
+void
+cluster_end (struct cluster *c)
+{
+  cluster_settle (c);
+  cluster_step_end (c);
+}
