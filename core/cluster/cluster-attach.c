@@ -190,7 +190,7 @@ prepare_for_readers (struct cluster *c, struct cluster_array *a)
   uint8_t states[ARRAY_MEMBERS_MAX];
 
   cluster_change_states (a, states);
-  cluster_change_prepare (c, a, states, NULL, true);
+  cluster_change_prepare (c, a, CHANGE_READER, states, NULL);
 }
 
 /* It has been silent, and so reads nothing, since before the member went out. */
@@ -345,16 +345,13 @@ prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
 {
   const struct cluster_change *change = &a->rec.change;
   bool sessions = cluster_change_needs_sessions (c, a, states, NULL);
-  bool confirm[ARRAY_MEMBERS_MAX];
   bool same = a->renumbered && change->epoch &&
               (change->sessions || !sessions);
   const char *why;
 
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    confirm[m] = states[m] != MEMBER_OUT;
+  for (unsigned m = 0; m < a->layout.members; m++)
     same = same && change->states[m] == states[m] &&
-           change->confirm[m] == confirm[m];
-  }
+           change->confirm[m] == (states[m] != MEMBER_OUT);
   /* One that an earlier attach left behind serves this one as well.  (But not
    * one that was stored: another weftd may have granted something by it.)
    */
@@ -371,7 +368,7 @@ prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
       snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
                 "another member went out, which it may have copied from");
   }
-  cluster_change_prepare (c, a, states, confirm, sessions);
+  cluster_change_prepare (c, a, CHANGE_WRITER, states, NULL);
 }
 
 void
@@ -466,9 +463,9 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
     if (next.epoch == 0 && cluster_array_behind (c, a))
       prepare_for_readers (c, a);
     else if (next.epoch == 0 && (!a->renumbered || cluster_key_too_low (c, a)))
-      cluster_change_stay (c, a, NULL);
+      cluster_change_stay (c, a, CHANGE_TOKENS, NULL);
     else if (!a->renumbered)
-      cluster_change_prepare (c, a, next.states, next.confirm, next.sessions);
+      cluster_change_prepare (c, a, CHANGE_NUMBER, next.states, NULL);
     if (a->rec.change.epoch == 0) {
       cluster_session_grant (c, in->op, a, &rec);
       return;

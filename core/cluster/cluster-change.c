@@ -1,11 +1,193 @@
-/* cluster-change.c: PREPARE a change of epoch. */
+/* cluster-change.c: the changes of an array's epoch: which there are, for whom each
+ * waits, and how one is PREPARED.
+ *
+ *   PREPARED  the array's record gets `change`: a new number, and the members'
+ *             states in it.  Never taken back: if whoever asked for it is gone,
+ *             it is carried through all the same, and a number never gets
+ *             another set of members.  If it is no longer what is wanted, a
+ *             higher number replaces it.
+ *   confirm   members report a min_epoch of at least the new number: they have
+ *             drained and now refuse everything older, durably.
+ *   prepared  sessions say so in their heartbeats.
+ *   COMMIT    states and number become the array's (cluster-epoch.c).
+ *
+ * Only what must be fenced is fenced, and nobody is asked who need not be: a change
+ * that waits for nobody is COMMITted in the transaction in which it is PREPARED.
+ *
+ * A silent writer is waited for, since it may still write; a silent reader is not,
+ * since it stops answering by itself (but one that is heard of again is, or is let in
+ * anew, where the writer has not prepared itself).  A writer that has lost a member
+ * that stays can't prepare itself (what it has for the member can't be written): so
+ * no change asks it to, until the member has been given back.
+ */
 
 #include <config.h>
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cluster-internal.h"
+
+/* Those who confirm. */
+enum change_members {
+  MEMBERS_NONE,
+  MEMBERS_ALL,          /* that are not out in it */
+  MEMBERS_THESE,        /* that whoever prepares it names */
+  MEMBERS_THESE_OR_ALL, /* without a writer, all */
+  MEMBERS_GO_ON,        /* those of the change that it replaces, if they stay */
+};
+
+/* Those who prepare themselves. */
+enum change_sessions {
+  SESSIONS_NONE,
+  SESSIONS_ALL,
+  SESSIONS_IF_OUT, /* all, if a member goes out with which they count */
+  SESSIONS_GO_ON,  /* as in the change that it replaces */
+};
+
+/* docs/PROTOCOL.md has this table for people: `change`, `confirm` and `prepared` are
+ * its columns.
+ */
+struct change_rule {
+  const char *change, *starts, *confirm, *prepared, *sets;
+  enum change_members members;
+  enum change_sessions sessions;
+};
+static const struct change_rule rules[] = {
+  [CHANGE_WRITER] = {
+    .change = "a writer attaches or takes over",
+    .starts = "an attach for writing",
+    .confirm = "all that are not out",
+    .prepared = "those that read, if a member goes out with it; the old writer's "
+                "session has ended",
+    .sets = "who is missing is out; the writer is granted",
+    .members = MEMBERS_ALL,
+    .sessions = SESSIONS_IF_OUT,
+  },
+  [CHANGE_END] = {
+    .change = "a writer ends",
+    .starts = "its detach, an eviction",
+    .confirm = "all that are not out",
+    .prepared = "none; those that read, if it replaces a change in which a member "
+                "goes out",
+    .sets = "who was to be in-sync goes on joining",
+    .members = MEMBERS_ALL,
+    .sessions = SESSIONS_IF_OUT,
+  },
+  [CHANGE_READER] = {
+    .change = "a reader attaches beside a writer, while a member is not in-sync",
+    .starts = "an attach for reading; a reader that was passed over is heard of",
+    .confirm = "none",
+    .prepared = "all",
+    .sets = "nothing; the reader is granted",
+    .members = MEMBERS_NONE,
+    .sessions = SESSIONS_ALL,
+  },
+  [CHANGE_LOST_ALONE] = {
+    .change = "a member goes out; beside its reporter nobody is attached, or he "
+              "writes and all others are readers that have been silent for their "
+              "TTL",
+    .starts = "a session's report",
+    .confirm = "none",
+    .prepared = "none",
+    .sets = "it is out, and joiners that may have copied from it; readers that know "
+            "an older epoch have been passed over",
+    .members = MEMBERS_THESE,
+    .sessions = SESSIONS_NONE,
+  },
+  [CHANGE_LOST] = {
+    .change = "a member goes out, others are attached too",
+    .starts = "a session's report",
+    .confirm = "none",
+    .prepared = "all; a reader that has been silent for its TTL is not waited for",
+    .sets = "it is out, and joiners that may have copied from it",
+    .members = MEMBERS_THESE,
+    .sessions = SESSIONS_ALL,
+  },
+  [CHANGE_PUT_OUT] = {
+    .change = "a member is put out, for its node is drained, or its disk has failed",
+    .starts = "what its disk, its node or an administrator says",
+    .confirm = "none",
+    .prepared = "all",
+    .sets = "it is out, and joiners that may have copied from it",
+    .members = MEMBERS_GO_ON,
+    .sessions = SESSIONS_ALL,
+  },
+  [CHANGE_JOINER_OUT] = {
+    .change = "a joining member goes out",
+    .starts = "what its disk or an administrator says",
+    .confirm = "none",
+    .prepared = "none: it never counted",
+    .sets = "it is out",
+    .members = MEMBERS_GO_ON,
+    .sessions = SESSIONS_NONE,
+  },
+  [CHANGE_JOIN] = {
+    .change = "an out member begins to join",
+    .starts = "its disk is well, and is what it is to be",
+    .confirm = "that member; without a writer all that are not out",
+    .prepared = "none",
+    .sets = "it is joining",
+    .members = MEMBERS_THESE_OR_ALL,
+    .sessions = SESSIONS_NONE,
+  },
+  [CHANGE_IN_SYNC] = {
+    .change = "a joining member becomes in-sync",
+    .starts = "it says that nothing is left to do",
+    .confirm = "none",
+    .prepared = "all",
+    .sets = "it is in-sync",
+    .members = MEMBERS_NONE,
+    .sessions = SESSIONS_ALL,
+  },
+  [CHANGE_BACK] = {
+    .change = "a lost last copy is back",
+    .starts = "its disk is well again, or was started again under an idle writer",
+    .confirm = "that member, and joining ones beside it",
+    .prepared = "none",
+    .sets = "nothing; the writer connects to it again",
+    .members = MEMBERS_THESE,
+    .sessions = SESSIONS_NONE,
+  },
+  [CHANGE_INSTEAD] = {
+    .change = "one who was to go out stays, for it has the last copy by now, or an "
+              "attach came to nothing",
+    .starts = "the change that this one replaces",
+    .confirm = "those of the replaced change; without a writer all that are not out",
+    .prepared = "none",
+    .sets = "nothing",
+    .members = MEMBERS_THESE_OR_ALL,
+    .sessions = SESSIONS_NONE,
+  },
+  [CHANGE_CALLED_OFF] = {
+    .change = "a change for which the writer can't prepare itself is called off",
+    .starts = "the writer loses a member that stays, or is silent while only readers "
+              "to come wait for it",
+    .confirm = "those of the replaced change",
+    .prepared = "none",
+    .sets = "nothing",
+    .members = MEMBERS_THESE,
+    .sessions = SESSIONS_NONE,
+  },
+  [CHANGE_TOKENS] = {
+    .change = "tokens are renewed",
+    .starts = "an in-sync member takes none of the array's epoch any more",
+    .confirm = "none",
+    .prepared = "none",
+    .sets = "nothing",
+    .members = MEMBERS_NONE,
+    .sessions = SESSIONS_NONE,
+  },
+  [CHANGE_NUMBER] = {
+    .change = "a change gets a higher number",
+    .starts = "a member that is to confirm is beyond the number, or weftd was started",
+    .confirm = "those of the replaced change",
+    .prepared = "those of the replaced change",
+    .sets = "what the replaced change was to set",
+    .members = MEMBERS_GO_ON,
+    .sessions = SESSIONS_GO_ON,
+  },
+};
 
 void
 cluster_change_states (const struct cluster_array *a, uint8_t states[])
@@ -64,10 +246,51 @@ cluster_change_loses (const struct cluster_array *a, const uint8_t states[])
   return layout_loss (&a->layout, lost, NULL) > 0;
 }
 
+/* Is this member to confirm?  which: those that whoever prepares the change names;
+ * NULL: none.
+ */
+static bool
+confirms (const struct cluster *c, const struct cluster_array *a,
+          enum change_members members, unsigned m, const bool which[])
+{
+  switch (members) {
+  case MEMBERS_NONE:
+    return false;
+  case MEMBERS_ALL:
+    return true;
+  case MEMBERS_THESE_OR_ALL:
+    if (cluster_array_writer (c, a) == NULL)
+      return true;
+    /* fall through */
+  case MEMBERS_THESE:
+    return which && which[m];
+  case MEMBERS_GO_ON:
+    return a->rec.change.confirm[m];
+  }
+  abort ();
+}
+
+static bool
+asks_sessions (const struct cluster *c, const struct cluster_array *a,
+               enum change_sessions sessions, const uint8_t states[])
+{
+  switch (sessions) {
+  case SESSIONS_NONE:
+    return false;
+  case SESSIONS_ALL:
+    return true;
+  case SESSIONS_IF_OUT:
+    return cluster_change_needs_sessions (c, a, states, NULL);
+  case SESSIONS_GO_ON:
+    return a->rec.change.sessions;
+  }
+  abort ();
+}
+
 void
 cluster_change_prepare (struct cluster *c, struct cluster_array *a,
-                       const uint8_t states[], const bool confirm[],
-                       bool sessions)
+                        enum change_kind kind, const uint8_t states[],
+                        const bool which[])
 {
   struct cluster_change *change = &a->rec.change;
   uint64_t epoch = cluster_array_wanted_epoch (a);
@@ -85,12 +308,13 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   if (change->epoch == 0)
     change->since_wall_ms = c->wall_ms;
   change->epoch = epoch + 1;
-  change->sessions = sessions;
+  change->sessions = asks_sessions (c, a, rules[kind].sessions, states);
   a->renumbered = true;
   a->prepared_live_ms = c->live_ms;
   for (unsigned m = 0; m < a->layout.members; m++) {
     change->states[m] = states[m];
-    change->confirm[m] = confirm && confirm[m];
+    change->confirm[m] = states[m] != MEMBER_OUT &&
+                         confirms (c, a, rules[kind].members, m, which);
     if (states[m] != MEMBER_OUT)
       a->rec.member[m].planned = false;
     if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)
@@ -105,13 +329,13 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
 
 void
 cluster_change_stay (struct cluster *c, struct cluster_array *a,
-                    const bool confirm[])
+                     enum change_kind kind, const bool which[])
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
   for (unsigned m = 0; m < a->layout.members; m++)
     states[m] = (uint8_t) a->rec.member[m].state;
-  cluster_change_prepare (c, a, states, confirm, false);
+  cluster_change_prepare (c, a, kind, states, which);
 }
 
 bool

@@ -101,18 +101,13 @@ cluster_session_prune (struct cluster *c)
 static void
 writer_left (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_change next;
+  uint8_t states[ARRAY_MEMBERS_MAX];
 
-  cluster_change_states (a, next.states);
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (a->rec.member[m].state == MEMBER_JOINING &&
-        next.states[m] != MEMBER_OUT)
-      next.states[m] = MEMBER_JOINING;
-    next.confirm[m] = next.states[m] != MEMBER_OUT;
-  }
-  cluster_change_prepare (c, a, next.states, next.confirm,
-                         cluster_change_needs_sessions (c, a, next.states,
-                                                       NULL));
+  cluster_change_states (a, states);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_JOINING && states[m] != MEMBER_OUT)
+      states[m] = MEMBER_JOINING;
+  cluster_change_prepare (c, a, CHANGE_END, states, NULL);
 }
 
 bool

@@ -1,42 +1,6 @@
-/* cluster-epoch.c: the epoch change, the one mechanism for every change of an
- * array (docs/DESIGN.md 7).
- *
- *   PREPARED  the array's record gets `change`: a new number, and the members'
- *             states in it.  Never taken back: if whoever asked for it is gone,
- *             it is carried through all the same, and a number never gets
- *             another set of members.  If it is no longer what is wanted, a
- *             higher number replaces it.
- *   confirm   members report a min_epoch of at least the new number: they have
- *             drained and now refuse everything older, durably.
- *   prepared  sessions say so in their heartbeats.
- *   COMMIT    states and number become the array's; what waited for that (an
- *             attach, a report of a lost member) is answered.
- *
- * Who must confirm or prepare depends on what changes, and nothing more is
- * asked: a change that waits for nobody is prepared and committed in one
- * transaction.
- *
- *   change                          members that confirm    sessions
- *   attach for writing              all that are not out    if any goes out
- *   in-sync -> out                  none                    all, unless nobody
- *                                                           is heard but who
- *                                                           says so
- *   joining -> out                  none                    none
- *   out -> joining                  that one; without a     none
- *                                   writer all
- *   joining -> in-sync              none                    all
- *   a lost last copy is back        that one, and joiners   none
- *                                   beside it
- *   a writer ends                   all that are not out    none
- *   a reader attaches beside a      none                    all
- *   writer, and not all is in-sync
- *
- * A silent writer is waited for, since it may still write; a silent reader is
- * not, since it stops answering by itself (but one that is heard of again is, or is
- * let in anew, where the writer has not prepared itself).  A
- * writer that has lost a member that stays can't prepare itself (what it has for
- * the member can't be written): so no change asks it to, until the member has
- * been given back.
+/* cluster-epoch.c: COMMIT a change of an array's epoch when it waits for nobody any
+ * more, and see to one that waits for too long.  Which changes there are, and for whom
+ * they wait: cluster-change.c.
  *
  * A member that is started again raises its min_epoch by itself.  If it thereby
  * passes the number that it is to confirm, that number is spent, and the change
@@ -183,20 +147,6 @@ spent (const struct cluster_array *a)
   return false;
 }
 
-/* Who was to go out stays, by a change that replaces that one.  (Without a writer all
- * are fenced, as ever.)
- */
-static void
-stay_instead (struct cluster *c, struct cluster_array *a)
-{
-  bool confirm[ARRAY_MEMBERS_MAX];
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    confirm[m] = a->rec.member[m].state != MEMBER_OUT &&
-                 (a->rec.change.confirm[m] || !cluster_array_writer (c, a));
-  cluster_change_stay (c, a, confirm);
-}
-
 /* All have spoken, and nobody is behind by more than is right?  An attach does
  * without those who are.
  */
@@ -225,11 +175,11 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
    * old copy of its disk.
    */
   if (!cluster_array_keeps (a, old.states)) {
-    stay_instead (c, a);
+    cluster_change_stay (c, a, CHANGE_INSTEAD, a->rec.change.confirm);
     return;
   }
   if (spent (a))
-    cluster_change_prepare (c, a, old.states, old.confirm, old.sessions);
+    cluster_change_prepare (c, a, CHANGE_NUMBER, old.states, NULL);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (cluster_change_waits_for (a, m))
       return;
@@ -275,7 +225,7 @@ give_up (struct cluster *c, struct cluster_array *a)
     if (cluster_change_waits_for_session (a, s))
       return false;
   if (leaves)
-    stay_instead (c, a);
+    cluster_change_stay (c, a, CHANGE_INSTEAD, a->rec.change.confirm);
   else
     commit (c, a);
   return true;
@@ -374,7 +324,7 @@ reconnect (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC && confirm[m])
       confirm_joiners (a, m / a->layout.n, confirm);
-  cluster_change_stay (c, a, confirm);
+  cluster_change_stay (c, a, CHANGE_BACK, confirm);
   return true;
 }
 
@@ -396,7 +346,7 @@ renew (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++)
     needed |= a->rec.member[m].state == MEMBER_JOINING;
   if (needed)
-    cluster_change_stay (c, a, NULL);
+    cluster_change_stay (c, a, CHANGE_TOKENS, NULL);
   return needed;
 }
 
@@ -423,7 +373,7 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
       if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable)
         return false; /* that one decides */
   if (for_readers (a) && !(writer && writer->alive)) {
-    cluster_change_stay (c, a, a->rec.change.confirm);
+    cluster_change_stay (c, a, CHANGE_CALLED_OFF, a->rec.change.confirm);
     return true;
   }
   if (writer ? reconnect (c, a) : a->rec.change.epoch && give_up (c, a))

@@ -308,18 +308,33 @@ void cluster_old_reset (struct cluster *c, struct cluster_array *a,
   "import it from its members as they are, into a weftd with a new database"
 
 /* cluster-change.c */
+/* Each has a row in the table there. */
+enum change_kind {
+  CHANGE_WRITER,
+  CHANGE_END,
+  CHANGE_READER,
+  CHANGE_LOST_ALONE,
+  CHANGE_LOST,
+  CHANGE_PUT_OUT,
+  CHANGE_JOINER_OUT,
+  CHANGE_JOIN,
+  CHANGE_IN_SYNC,
+  CHANGE_BACK,
+  CHANGE_INSTEAD,
+  CHANGE_CALLED_OFF,
+  CHANGE_TOKENS,
+  CHANGE_NUMBER,
+};
 /* PREPARED: a new epoch with these states; it replaces a change that is under
- * way.  Its number is above all that any member has seen.  COMMIT waits for the
- * members of `confirm` (NULL: none), and, if `sessions`, for the sessions.
+ * way.  Its number is above all that any member has seen.  which: the members that
+ * are to confirm, where its row says that they are named; NULL: none.
  */
 void cluster_change_prepare (struct cluster *c, struct cluster_array *a,
-                             const uint8_t states[], const bool confirm[],
-                             bool sessions);
-/* A new epoch in which all members stay what they are, in place of whatever is
- * under way.
- */
+                             enum change_kind kind, const uint8_t states[],
+                             const bool which[]);
+/* One in which all members stay what they are. */
 void cluster_change_stay (struct cluster *c, struct cluster_array *a,
-                          const bool confirm[]);
+                          enum change_kind kind, const bool which[]);
 /* Do these states, next, take all sessions to be prepared?  `except`: but one
  * that asks for them, and gets them at once if nobody else minds; NULL: none.
  */

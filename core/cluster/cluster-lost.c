@@ -77,7 +77,7 @@ keep (struct cluster *c, struct cluster_session *s, struct cluster_array *a,
    */
   if (a->rec.change.sessions &&
       cluster_change_stalls (c, a, a->rec.change.states))
-    cluster_change_stay (c, a, NULL);
+    cluster_change_stay (c, a, CHANGE_CALLED_OFF, NULL);
 }
 
 static bool
@@ -216,7 +216,8 @@ leave_out (struct cluster *c, struct cluster_session *s,
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
       writer->retry_live_ms[m] = 0; /* it has not been given back: at once */
-  cluster_change_prepare (c, a, next.states, next.confirm, sessions);
+  cluster_change_prepare (c, a, sessions ? CHANGE_LOST : CHANGE_LOST_ALONE,
+                          next.states, next.confirm);
 }
 
 static void

@@ -105,17 +105,19 @@ void
 cluster_member_put_out (struct cluster *c, struct cluster_array *a,
                         unsigned member, const char *reason)
 {
-  struct cluster_change change = a->rec.change;
+  const struct cluster_change *change = &a->rec.change;
   struct cluster_member *m = &a->rec.member[member];
+  uint8_t states[ARRAY_MEMBERS_MAX];
 
-  cluster_change_states (a, change.states);
-  if (change.states[member] == MEMBER_OUT)
+  cluster_change_states (a, states);
+  if (states[member] == MEMBER_OUT)
     return;
-  cluster_array_leave_out (a, member, change.states);
-  change.confirm[member] = false;
+  cluster_array_leave_out (a, member, states);
   snprintf (m->reason, sizeof m->reason, "%s", reason);
   m->planned = true;
-  cluster_change_prepare (c, a, change.states, change.confirm,
-                         (change.epoch == 0 || change.sessions) &&
-                           cluster_array_concerns_sessions (a, change.states));
+  cluster_change_prepare (c, a,
+                          (change->epoch == 0 || change->sessions) &&
+                              cluster_array_concerns_sessions (a, states)
+                            ? CHANGE_PUT_OUT : CHANGE_JOINER_OUT,
+                          states, NULL);
 }

@@ -131,9 +131,9 @@ cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
 bool
 cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_change old = a->rec.change;
+  const struct cluster_change *change = &a->rec.change;
   uint8_t states[ARRAY_MEMBERS_MAX];
-  bool any = false, sessions = old.epoch == 0 || old.sessions;
+  bool any = false;
 
   cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++) {
@@ -147,7 +147,7 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
             : cluster_life_reborn (c, a, m) ? "it was started again"
                                              : NULL;
       /* Last, as it takes long to say, and nearly nobody asks. */
-      if (why && (old.epoch || any || writer_stalls (c, a, (int) m) ||
+      if (why && (change->epoch || any || writer_stalls (c, a, (int) m) ||
                   !cluster_array_can_leave_out (a, m)))
         why = NULL;
     }
@@ -161,13 +161,14 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
       continue;
     cluster_array_leave_out (a, m, states);
     snprintf (member->reason, sizeof member->reason, "%s", why);
-    old.confirm[m] = false;
     any = true;
   }
   if (any)
-    cluster_change_prepare (c, a, states, old.confirm,
-                            sessions &&
-                              cluster_array_concerns_sessions (a, states));
+    cluster_change_prepare (c, a,
+                            (change->epoch == 0 || change->sessions) &&
+                                cluster_array_concerns_sessions (a, states)
+                              ? CHANGE_PUT_OUT : CHANGE_JOINER_OUT,
+                            states, NULL);
   return any;
 }
 
@@ -230,7 +231,7 @@ cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
       any = true;
     }
   if (any)
-    cluster_change_prepare (c, a, states, NULL, true);
+    cluster_change_prepare (c, a, CHANGE_IN_SYNC, states, NULL);
   return any;
 }
 
@@ -279,11 +280,10 @@ cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
   }
   if (!any)
     return false;
-  /* Nobody writes: whoever did, and may not know that it is over, can't now. */
-  for (unsigned m = 0; m < a->layout.members && !cluster_array_writer (c, a);
-       m++)
-    confirm[m] = states[m] != MEMBER_OUT;
-  cluster_change_prepare (c, a, states, confirm, false);
+  /* (Where nobody writes, whoever did may not know that it is over: so all others
+   * are fenced, too.)
+   */
+  cluster_change_prepare (c, a, CHANGE_JOIN, states, confirm);
   return true;
 }
 
