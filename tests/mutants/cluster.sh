@@ -28,19 +28,33 @@ mutant commit-said-before-durable test-cluster-attach cluster-epoch.c \
 mutant prepared-said-before-durable test-cluster-attach cluster-change.c \
   '  cluster_put_array (c, a);
   cluster_changed_array (c, a);
-  if (sessions)' \
-  '  if (sessions)'
+  cluster_due' \
+  '  cluster_due'
 mutant grant-said-before-durable test-cluster-attach cluster-tell.c \
   '  cluster_put_session (c, s);' ''
 mutant end-said-before-durable test-cluster-attach cluster-end.c \
   '  s->alive = false;
   cluster_put_session (c, s);' '  s->alive = false;'
 
+# The pump.
+mutant what-is-prepared-is-not-due test-cluster-attach cluster-change.c \
+  'cluster_due (c, a, DUE_CHANGE);' ';'
+mutant news-is-kept test-cluster-attach cluster-settle.c \
+  'cluster_tell_array (c, a);' ';'
+mutant rules-see-a-change-that-is-over test-cluster-drain cluster-settle.c \
+  'if (a->due & DUE_CHANGE) {' 'if (a->due == DUE_CHANGE) {'
+
 # Writers.
-mutant attach-without-fence test-cluster-attach cluster-attach.c \
-  'confirm[m] = states[m] != MEMBER_OUT;' 'confirm[m] = false;'
-mutant detach-without-fence test-cluster-attach cluster-end.c \
-  'next.confirm[m] = next.states[m] != MEMBER_OUT;' 'next.confirm[m] = false;'
+mutant attach-without-fence test-cluster-attach cluster-change.c \
+  'is granted",
+    .members = MEMBERS_ALL,' \
+  'is granted",
+    .members = MEMBERS_NONE,'
+mutant detach-without-fence test-cluster-attach cluster-change.c \
+  'goes on joining",
+    .members = MEMBERS_ALL,' \
+  'goes on joining",
+    .members = MEMBERS_NONE,'
 mutant two-writers test-cluster-attach cluster-attach.c \
   'if (s && s->alive) {' 'if (0) {'
 mutant any-node-says-that-it-has-ended test-cluster-attach cluster-attach.c \
@@ -81,15 +95,12 @@ mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
 mutant late-report-puts-a-new-life-out test-cluster-change cluster-lost.c \
   '(m->fence > s->epoch && m->fence > s->told_epoch)' 'false'
 mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
-  'confirm_joiners (a, m / a->layout.n, confirm);
-  cluster_change_stay (c, a, confirm);' \
-  'confirm_joiners (a, m / a->layout.n, confirm);
-  cluster_change_stay (c, a, NULL);'
+  'cluster_change_stay (c, a, CHANGE_BACK, confirm);' \
+  'cluster_change_stay (c, a, CHANGE_BACK, NULL);'
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
-  'writer->lost[member] = true;' ';'
+  'writer->lost[m] = any = true;' ';'
 mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
-  '&&
-       !writer_stalls (c, a, (int) member)' ''
+  ' || writer_stalls (c, a, (int) m))) {' ')) {'
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
   'spare_reborn (c, a, writer, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
@@ -100,8 +111,11 @@ mutant spare-is-used-after-an-outage test-cluster-member cluster-rebuild.c \
   'if (!d->failed && c->wall_ms > since + silent_ms)' 'if (0)'
 mutant joiner-without-fence test-cluster-attach cluster-rebuild.c \
   'confirm[m] = any = true;' 'any = true;'
-mutant joiner-fences-nobody-else test-cluster-attach cluster-rebuild.c \
-  'confirm[m] = states[m] != MEMBER_OUT;' ';'
+mutant joiner-fences-nobody-else test-cluster-attach cluster-change.c \
+  '"it is joining",
+    .members = MEMBERS_THESE_OR_ALL,' \
+  '"it is joining",
+    .members = MEMBERS_THESE,'
 mutant joiner-copies-before-the-writer-sends "sim-cluster test-cluster-rebuild" cluster-join.c \
   'return writer == NULL || writer->epoch >= a->rec.member[member].fence;' \
   'return true;'
@@ -110,9 +124,13 @@ mutant joiner-copies-from-one-not-in-sync test-cluster-rebuild cluster-join.c \
   'order->source[m] = true;'
 mutant joiner-copies-from-one-not-fenced test-cluster-rebuild cluster-join.c \
   'return false; /* it may still be written, by one who is over */' ';'
-mutant in-sync-without-prepare "sim-cluster test-cluster-attach" cluster-rebuild.c \
-  'cluster_change_prepare (c, a, states, NULL, true);' \
-  'cluster_change_prepare (c, a, states, NULL, false);'
+mutant in-sync-without-prepare "sim-cluster test-cluster-attach" cluster-change.c \
+  '"it is in-sync",
+    .members = MEMBERS_NONE,
+    .sessions = SESSIONS_ALL,' \
+  '"it is in-sync",
+    .members = MEMBERS_NONE,
+    .sessions = SESSIONS_NONE,'
 mutant in-sync-by-an-old-report test-cluster-join cluster-copies.c \
   'join->phase == CLUSTER_JOIN_SYNCED &&
          join->epoch == a->rec.member[member].fence' \
@@ -238,10 +256,12 @@ mutant passed-over-reader-is-not-known test-cluster-attach cluster-epoch.c \
 mutant passed-over-reader-is-waited-for test-cluster-attach cluster-attach.c \
   's->alive = false; /* to be waited for by no change */' ';'
 mutant passed-over-reader-holds-a-change-up test-cluster-attach cluster-attach.c \
-  '  cluster_epoch_advance (c, a);
+  '  cluster_due (c, a, DUE_CHANGE);
+  cluster_settle (c);
   if (!passed_over (c, a, s, epoch))
     return false;
-' ''
+' \
+  ''
 mutant passed-over-reader-reports test-cluster-attach cluster-lost.c \
   '!s->heard || (!s->rec.writable && !s->alive)' '!s->heard'
 mutant passed-over-reader-asks-again test-cluster-attach cluster-attach.c \

@@ -17,8 +17,8 @@ mutant drain-without-a-second-copy test-cluster-drain cluster-drain.c \
   'if (a->layout.copies == 1) {' 'if (0) {'
 mutant drain-with-a-lost-writer test-cluster-drain cluster-drain.c \
   'if (cluster_rebuild_writer_well (c, a))' 'if (1)'
-mutant drain-without-sessions "test-cluster-drain sim-cluster" cluster-member.c \
-  '(change.epoch == 0 || change.sessions) &&' 'change.sessions &&'
+mutant drain-without-sessions "test-cluster-drain sim-cluster" cluster-place.c \
+  '(change->epoch == 0 || change->sessions) &&' 'change->sessions &&'
 mutant drain-to-two-on-a-host test-cluster-drain cluster-drain.c \
   'else if (apart && beside (a, member, d->rec.node))' 'else if (0)'
 mutant drain-to-a-small-disk test-cluster-drain cluster-drain.c \
@@ -33,7 +33,7 @@ mutant drained-before-it-is-in-sync test-cluster-drain cluster-drain.c \
   'return strcmp (a->disk[m]->rec.node, node) == 0;'
 mutant drain-said-before-durable test-cluster-drain cluster-node.c \
   '  cluster_put_node (c, n);' ''
-mutant drained-disk-is-used test-cluster-drain cluster-disk.c \
+mutant drained-disk-is-used test-cluster-drain cluster-place.c \
   'else if (cluster_node_is_draining (c, d->rec.node))' 'else if (0)'
 mutant drain-stops-with-its-new-disk test-cluster-drain cluster-drain.c \
   'return a->disk[member]->failed ||' 'return'
@@ -46,7 +46,7 @@ mutant drain-not-to-the-same-node test-cluster-drain cluster-drain.c \
   'strcmp (d->rec.node, a->disk[member]->rec.node) == 0'
 mutant drain-stuck-in-silence test-cluster-drain cluster-drain.c \
   'if (d->failed || !d->alive) {' 'if (0) {'
-mutant drained-when-it-was-replaced test-cluster-drain cluster-member.c \
+mutant drained-when-it-was-replaced test-cluster-drain cluster-place.c \
   '  m->confirmed = CONFIRMED_BY_NONE;' "  m->confirmed = CONFIRMED_BY_NONE;
   m->moved_from[0] = '\0';"
 
@@ -92,7 +92,7 @@ mutant preflight-of-too-many test-cluster-preflight cluster-node.c \
 # Who is shut out, disks that are carried elsewhere, and jobs that have ended.
 mutant disk-is-taken-by-its-uuid test-cluster-node cluster-admit.c \
   '(!d->alive && (!placed ||' '(!d->alive && (1 ||'
-mutant disk-is-taken-while-it-lives test-cluster-node cluster-node.c \
+mutant disk-is-taken-while-it-lives test-cluster-node cluster-disk-orders.c \
   'else if (d->alive && strcmp (d->rec.node, node) != 0)' 'else if (0)'
 mutant word-of-a-move-stays test-cluster-node cluster-node.c \
   "r->moves_to[0] = '\\0';" ''
@@ -122,11 +122,11 @@ mutant drain-in-turn-is-stuck test-cluster-words cluster-drain.c \
   'return soon_well (a, m) ? HOLD_PASSES : HOLD_STAYS;' 'return HOLD_STAYS;'
 mutant drain-promises-a-disk-twice test-cluster-words cluster-drain.c \
   'promised[0] = to;' ''
-mutant nobody-is-needed test-cluster-words cluster-array.c \
+mutant nobody-is-needed test-cluster-words cluster-copies.c \
   'if (layout_loss (&a->layout, gone, NULL) == now)' 'if (1)'
-mutant copied-stays-exposed test-cluster-words cluster-array.c \
+mutant copied-stays-exposed test-cluster-words cluster-copies.c \
   '*exposed = still_exposed (a, gone, e);' '*exposed = e;'
-mutant copied-before-counts-again test-cluster-words cluster-array.c \
+mutant copied-before-counts-again test-cluster-words cluster-copies.c \
   'join->epoch != a->rec.member[m].fence)
       continue;
     gone' '0)
@@ -136,7 +136,7 @@ mutant eta-before-it-is-known test-cluster-words cluster-eta.c \
   'e->known = e->known ||' 'e->known = true ||'
 mutant eta-counts-the-pause test-cluster-words cluster-member.c \
   'memset (&a->disk[member]->eta, 0, sizeof a->disk[member]->eta);' ''
-mutant planned-is-an-error test-cluster-words cluster-member.c \
+mutant planned-is-an-error test-cluster-words cluster-place.c \
   'm->planned = true;' ''
-mutant loss-is-planned test-cluster-words cluster-epoch.c \
+mutant loss-is-planned test-cluster-words cluster-change.c \
   'a->rec.member[m].planned = false;' ';'
