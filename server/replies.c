@@ -8,22 +8,15 @@
 
 #include "replies.h"
 #include "text.h"
-#include "format/token.h"
 
-/* A token of the committed epoch for a member. */
+/* cluster_member_token. */
 static json_t *
 mint (const struct cluster *c, const struct cluster_array *a, unsigned member,
       uint64_t session, bool writable)
 {
-  struct token t
-    = { .session = session, .writable = writable, .epoch = a->rec.epoch };
-  uint8_t key[KEY_BYTES];
   char text[TOKEN_BYTES_MAX + 1];
 
-  memcpy (t.array, a->rec.uuid, 16);
-  memcpy (t.member, a->disk[member]->rec.uuid, 16);
-  cluster_member_key (c, a, member, key);
-  token_mint (&t, key, text);
+  cluster_member_token (c, a, member, session, writable, text);
   return json_string (text);
 }
 
@@ -55,13 +48,11 @@ states_list (const struct cluster_array *a)
 }
 
 static json_t *
-assignment (const struct cluster_disk *d)
+assignment (const struct cluster_array *a, unsigned position)
 {
-  const struct cluster_array *a = d->array;
-
   return json_pack ("{so ss sI ss sI sI so so ss so so}", "array",
                     text_uuid (a->rec.uuid), "name", a->rec.name, "position",
-                    (json_int_t) d->position, "layout",
+                    (json_int_t) position, "layout",
                     layout_name (a->rec.layout), "n", (json_int_t) a->rec.n,
                     "groups", (json_int_t) a->rec.groups, "unit",
                     text_number (a->rec.unit), "member_bytes",
@@ -79,52 +70,40 @@ join_source (const struct cluster *c, const struct cluster_array *a, unsigned m)
                     mint (c, a, m, 0, false));
 }
 
-/* What a joining member is to do; null: nothing yet. */
 static json_t *
-join_order (const struct cluster *c, const struct cluster_disk *d)
+join_order (const struct cluster *c, const struct cluster_array *a,
+            const struct cluster_join_order *order)
 {
-  const struct cluster_array *a = d->array;
-  struct cluster_join_order order;
-  json_t *sources;
+  json_t *sources = json_array ();
 
-  if (!cluster_join_order (c, a, d->position, &order))
-    return json_null ();
-  sources = json_array ();
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (order.source[m])
+    if (order->source[m])
       json_array_append_new (sources, join_source (c, a, m));
-  return json_pack ("{so sb so so so}", "epoch", text_number (order.epoch),
-                    "paused", order.paused, "rate", text_number (order.rate),
-                    "round", text_number (order.round), "sources", sources);
+  return json_pack ("{so sb so so so}", "epoch", text_number (order->epoch),
+                    "paused", order->paused, "rate", text_number (order->rate),
+                    "round", text_number (order->round), "sources", sources);
 }
 
 json_t *
 reply_disk (const struct cluster *c, const struct cluster_disk *d,
             bool no_news)
 {
-  static const uint8_t zero[16];
-  const struct cluster_identity *i = cluster_identity (c);
-  bool releases = memcmp (d->rec.release, zero, 16) != 0;
-  /* A disk that is to forget a place is given none in the same breath. */
-  bool has_place = d->array && !releases;
-  bool same = has_place && d->knows && no_news;
-  uint8_t key[KEY_BYTES];
+  struct cluster_disk_told r;
   json_t *view;
 
+  cluster_disk_told (c, d, no_news, &r);
   view = json_pack (
-    "{so so so so so sI}", "generation", text_number (i->generation),
-    "cluster", text_uuid (i->uuid), "min_epoch",
-    text_number (cluster_disk_min_epoch_wanted (d)), "assignment",
-    same ? json_true () : has_place ? assignment (d) : json_null (), "join",
-    has_place ? join_order (c, d) : json_null (), "ttl_ms",
-    (json_int_t) MEMBER_TTL_MS);
-
-  if (!same) {
-    cluster_disk_key (d, key);
-    json_object_set_new (view, "key", text_hex (key, KEY_BYTES));
-  }
-  if (releases)
-    json_object_set_new (view, "release", text_uuid (d->rec.release));
+    "{so so so so so sI}", "generation", text_number (r.generation), "cluster",
+    text_uuid (r.cluster), "min_epoch", text_number (r.min_epoch), "assignment",
+    r.same    ? json_true ()
+    : r.place ? assignment (r.place, r.position)
+              : json_null (),
+    "join", r.joins ? join_order (c, r.place, &r.order) : json_null (),
+    "ttl_ms", (json_int_t) MEMBER_TTL_MS);
+  if (!r.same)
+    json_object_set_new (view, "key", text_hex (r.key, KEY_BYTES));
+  if (r.releases)
+    json_object_set_new (view, "release", text_uuid (r.release));
   return view;
 }
 
@@ -179,16 +158,11 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
                     map (c, a, s), "bad", cluster_array_bad_any (a));
 }
 
-/* The change that every session is to prepare itself for, if there is one. */
 static json_t *
-change (const struct cluster_array *a)
+change (const struct cluster_array *a, const struct cluster_change *change)
 {
-  const struct cluster_change *change = &a->rec.change;
-  json_t *states;
+  json_t *states = json_array ();
 
-  if (change->epoch == 0 || !change->sessions)
-    return json_null ();
-  states = json_array ();
   for (unsigned m = 0; m < a->layout.members; m++)
     json_array_append_new (
       states, state_word ((enum member_state) change->states[m]));
@@ -219,16 +193,17 @@ json_t *
 reply_session (const struct cluster *c, const struct cluster_array *a,
                const struct cluster_session *s, uint64_t epoch, bool no_news)
 {
-  bool same = no_news && epoch == a->rec.epoch;
-  json_t *view
-    = json_pack ("{so so so sI so sb so*}", "generation",
-                 text_number (cluster_identity (c)->generation), "epoch",
-                 text_number (a->rec.epoch), "states",
-                 same ? json_true () : states_list (a), "ttl_ms",
-                 (json_int_t) SESSION_TTL_MS, "change", change (a), "bad",
-                 cluster_array_bad_any (a), "accept_loss", loss (c, s));
+  struct cluster_session_told r;
+  json_t *view;
 
-  if (epoch != a->rec.epoch)
+  cluster_session_told (c, a, epoch, no_news, &r);
+  view = json_pack ("{so so so sI so sb so*}", "generation",
+                    text_number (r.generation), "epoch", text_number (r.epoch),
+                    "states", r.same ? json_true () : states_list (a),
+                    "ttl_ms", (json_int_t) SESSION_TTL_MS, "change",
+                    r.change ? change (a, r.change) : json_null (), "bad",
+                    cluster_array_bad_any (a), "accept_loss", loss (c, s));
+  if (r.has_map)
     json_object_set_new (view, "map", map (c, a, s));
   return view;
 }

@@ -44,6 +44,21 @@ cluster_member_key (const struct cluster *c, const struct cluster_array *a,
 }
 
 void
+cluster_member_token (const struct cluster *c, const struct cluster_array *a,
+                      unsigned member, uint64_t session, bool writable,
+                      char text[TOKEN_BYTES_MAX + 1])
+{
+  struct token t
+    = { .session = session, .writable = writable, .epoch = a->rec.epoch };
+  uint8_t key[KEY_BYTES];
+
+  memcpy (t.array, a->rec.uuid, 16);
+  memcpy (t.member, a->disk[member]->rec.uuid, 16);
+  cluster_member_key (c, a, member, key);
+  token_mint (&t, key, text);
+}
+
+void
 cluster_key_minted (const struct cluster *c, struct cluster_array *a)
 {
   for (unsigned m = 0; m < a->layout.members; m++)

@@ -1,5 +1,8 @@
 /* cluster-tell.c: what disks and sessions are told, in the answers to their polls
- * and reports.
+ * and reports: when, and what.
+ *
+ * What its asker has said itself, and weftd agrees with, is not said to it again: of
+ * many heartbeats nearly all bring no news.
  */
 
 #include <config.h>
@@ -226,4 +229,38 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
     else if (w->kind == WAIT_LOST && w->array == a)
       cluster_session_lost_end (c, w);
   }
+}
+
+void
+cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
+                    bool no_news, struct cluster_disk_told *r)
+{
+  memset (r, 0, sizeof *r);
+  r->generation = c->identity.generation;
+  memcpy (r->cluster, c->identity.uuid, 16);
+  r->min_epoch = cluster_disk_min_epoch_wanted (d);
+  memcpy (r->release, d->rec.release, 16);
+  r->releases = !cluster_uuid_is_zero (d->rec.release);
+  /* A disk that is to forget a place is given none in the same breath. */
+  r->place = r->releases ? NULL : d->array;
+  r->position = d->position;
+  r->same = r->place && d->knows && no_news;
+  if (!r->same)
+    cluster_disk_key (d, r->key);
+  r->joins
+    = r->place && cluster_join_order (c, r->place, d->position, &r->order);
+}
+
+void
+cluster_session_told (const struct cluster *c, const struct cluster_array *a,
+                       uint64_t epoch, bool no_news,
+                       struct cluster_session_told *r)
+{
+  const struct cluster_change *change = &a->rec.change;
+
+  r->generation = c->identity.generation;
+  r->epoch = a->rec.epoch;
+  r->has_map = epoch != a->rec.epoch;
+  r->same = no_news && !r->has_map;
+  r->change = change->epoch && change->sessions ? change : NULL;
 }

@@ -44,6 +44,7 @@
 #include "base/stats.h"
 #include "cluster-records.h"
 #include "format/format.h"
+#include "format/token.h"
 #include "layout/layout.h"
 
 /* ---- What the engine holds: for reading.  Valid until the next call. ---- */
@@ -629,6 +630,47 @@ uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
 void cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES]);
 void cluster_member_key (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, uint8_t key[KEY_BYTES]);
+
+/* A token of the committed epoch for a member, for this session, or (0) for a member
+ * that copies from it.
+ */
+void cluster_member_token (const struct cluster *c,
+                           const struct cluster_array *a, unsigned member,
+                           uint64_t session, bool writable,
+                           char text[TOKEN_BYTES_MAX + 1]);
+
+/* What the answer to a disk's heartbeat carries.  no_news: that said that all is as
+ * in its last report.
+ */
+struct cluster_disk_told {
+  uint64_t generation;
+  uint8_t cluster[16];
+  uint64_t min_epoch; /* below which it is to refuse requests; 0: no member */
+  bool releases;
+  uint8_t release[16]; /* the array that it is to forget */
+  const struct cluster_array *place; /* of which it is a member; NULL: of none */
+  unsigned position;
+  bool same; /* it knows its place, the states there, and its key: they are not said */
+  uint8_t key[KEY_BYTES];
+  bool joins; /* there is an order for it */
+  struct cluster_join_order order;
+};
+void cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
+                         bool no_news, struct cluster_disk_told *r);
+
+/* What the answer to a session's heartbeat or report carries.  epoch: the one in
+ * which it works, as it says with that; 0: it does not say.  no_news: as above.
+ */
+struct cluster_session_told {
+  uint64_t generation;
+  uint64_t epoch; /* of the array */
+  bool same;      /* it knows the states: they are not said */
+  bool has_map;   /* it is to know the members of this epoch */
+  const struct cluster_change *change; /* that it is to prepare itself for; NULL */
+};
+void cluster_session_told (const struct cluster *c,
+                            const struct cluster_array *a, uint64_t epoch,
+                            bool no_news, struct cluster_session_told *r);
 
 /* The session that holds the array for writing, or NULL. */
 struct cluster_session *cluster_array_writer (const struct cluster *c,

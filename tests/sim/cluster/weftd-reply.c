@@ -30,17 +30,10 @@ static void
 mint (const struct cluster_array *a, unsigned member, uint64_t session,
       bool writable, struct peer_address *p)
 {
-  const struct cluster_disk *d = a->disk[member];
-  struct token t = { .session = session, .writable = writable,
-                     .epoch = a->rec.epoch };
-  uint8_t key[KEY_BYTES];
   char text[TOKEN_BYTES_MAX + 1];
 
-  memcpy (t.array, a->rec.uuid, 16);
-  memcpy (t.member, d->rec.uuid, 16);
-  cluster_member_key (w.weftd.engine, a, member, key);
-  token_mint (&t, key, text);
-  p->process = process_at (d->rec.uri);
+  cluster_member_token (w.weftd.engine, a, member, session, writable, text);
+  p->process = process_at (a->disk[member]->rec.uri);
   p->fence = a->rec.member[member].fence;
   p->lapse = a->rec.member[member].lapse;
   snprintf (p->data, sizeof p->data, "data/%s", text);
@@ -69,29 +62,25 @@ fill_place (struct member_desire *desire, const struct cluster_array *array,
 static void
 fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
 {
-  const struct cluster_array *array = d->array;
   struct member_desire *desire = &a->desire;
+  struct cluster_disk_told r;
 
-  desire->generation = cluster_identity (w.weftd.engine)->generation;
-  memcpy (desire->cluster, cluster_identity (w.weftd.engine)->uuid, 16);
-  memcpy (desire->release, d->rec.release, 16);
-  desire->min_epoch = cluster_disk_min_epoch_wanted (d);
-  a->same_place = array && d->knows && no_news;
-  if (!a->same_place)
-    cluster_disk_key (d, a->key);
-  if (array && !a->same_place)
-    fill_place (desire, array, d->position);
-  if (array == NULL)
-    return;
-  a->has_order = cluster_join_order (w.weftd.engine, array, d->position,
-                                     &a->order);
-  if (!a->has_order)
-    return;
-  desire->join_epoch = a->order.epoch;
-  desire->join_round = a->order.round;
-  for (unsigned m = 0; m < array->layout.members; m++)
-    if (a->order.source[m])
-      mint (array, m, 0, false, &a->peer[m]);
+  cluster_disk_told (w.weftd.engine, d, no_news, &r);
+  desire->generation = r.generation;
+  memcpy (desire->cluster, r.cluster, 16);
+  memcpy (desire->release, r.release, 16);
+  desire->min_epoch = r.min_epoch;
+  a->same_place = r.same;
+  memcpy (a->key, r.key, sizeof r.key);
+  if (r.place && !r.same)
+    fill_place (desire, r.place, r.position);
+  a->has_order = r.joins;
+  a->order = r.order;
+  desire->join_epoch = r.order.epoch;
+  desire->join_round = r.order.round;
+  for (unsigned m = 0; r.joins && m < r.place->layout.members; m++)
+    if (r.order.source[m])
+      mint (r.place, m, 0, false, &a->peer[m]);
 }
 
 static void
@@ -100,19 +89,20 @@ fill_session (struct call *c, const struct cluster_output *o)
   struct answer *a = &c->answer;
   const struct cluster_array *array = o->array;
   const struct cluster_session *s = o->session;
-  const struct cluster_change *change = &array->rec.change;
+  struct cluster_session_told r;
 
+  cluster_session_told (w.weftd.engine, array,
+                         c->kind == CALL_SESSION ? c->session.epoch : 0, false,
+                         &r);
   a->session = s->rec.id;
-  a->epoch = array->rec.epoch;
+  a->epoch = r.epoch;
   memcpy (a->array, array->rec.uuid, 16);
   for (unsigned m = 0; m < array->layout.members; m++) {
     a->states[m] = array->rec.member[m].state;
-    a->change_states[m] = change->states[m];
+    a->change_states[m] = array->rec.change.states[m];
   }
-  if (change->epoch && change->sessions)
-    a->change_epoch = change->epoch;
-  a->has_map = o->reply == CLUSTER_REPLY_GRANT || c->kind == CALL_LOST ||
-               s->epoch != array->rec.epoch;
+  a->change_epoch = r.change ? r.change->epoch : 0;
+  a->has_map = r.has_map;
   a->round = array->rec.round;
   for (unsigned m = 0; a->has_map && m < array->layout.members; m++) {
     struct peer_address *p = &a->peer[m];
