@@ -328,6 +328,18 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
 }
 
 void
+cluster_change_put_out (struct cluster *c, struct cluster_array *a,
+                        const uint8_t states[])
+{
+  const struct cluster_change *change = &a->rec.change;
+  bool counts = (change->epoch == 0 || change->sessions) &&
+                cluster_array_concerns_sessions (a, states);
+
+  cluster_change_prepare (c, a, counts ? CHANGE_PUT_OUT : CHANGE_JOINER_OUT,
+                          states, NULL);
+}
+
+void
 cluster_change_stay (struct cluster *c, struct cluster_array *a,
                      enum change_kind kind, const bool which[])
 {

@@ -203,7 +203,8 @@ gone (const struct cluster *c, const struct cluster_disk *d)
 /* What an attach or a detach left behind waits for members to confirm although
  * nobody is granted anything by it: when only those are missing that are gone, it
  * is committed without their word.  They are to be fenced all the same, when they
- * are back, and nobody copies from them before.  (Joiners: cluster_rebuild_tick.)
+ * are back, and nobody copies from them before.  (Joiners:
+ * cluster_rebuild_leave_out.)
  * Nobody goes out by it: nothing was written without him, and who was to stay may
  * be gone for good.
  */

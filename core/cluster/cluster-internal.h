@@ -1,9 +1,10 @@
 /* cluster-internal.h: what the files of the cluster engine share.
  *
- * One call of the engine: cluster_begin, then changes to the objects, each
- * followed by cluster_put_* (the record is copied as it then is) and by
- * outputs, then cluster_end, which queues the step.  A record that changes
- * twice in a step is stored as it is last.
+ * One call of the engine: cluster_begin, then what is said is taken in: changes to
+ * the objects, each followed by cluster_put_* (the record is copied as it then is)
+ * and by outputs, and cluster_due for the arrays about which something has changed;
+ * then cluster_end, which does what is due (cluster-settle.c) and queues the step.
+ * A record that changes twice in a step is stored as it is last.
  */
 
 #ifndef WEFT_CLUSTER_INTERNAL_H
@@ -332,6 +333,9 @@ enum change_kind {
 void cluster_change_prepare (struct cluster *c, struct cluster_array *a,
                              enum change_kind kind, const uint8_t states[],
                              const bool which[]);
+/* One in which members go out that no session has lost. */
+void cluster_change_put_out (struct cluster *c, struct cluster_array *a,
+                             const uint8_t states[]);
 /* One in which all members stay what they are. */
 void cluster_change_stay (struct cluster *c, struct cluster_array *a,
                           enum change_kind kind, const bool which[]);

@@ -105,7 +105,6 @@ void
 cluster_member_put_out (struct cluster *c, struct cluster_array *a,
                         unsigned member, const char *reason)
 {
-  const struct cluster_change *change = &a->rec.change;
   struct cluster_member *m = &a->rec.member[member];
   uint8_t states[ARRAY_MEMBERS_MAX];
 
@@ -115,9 +114,5 @@ cluster_member_put_out (struct cluster *c, struct cluster_array *a,
   cluster_array_leave_out (a, member, states);
   snprintf (m->reason, sizeof m->reason, "%s", reason);
   m->planned = true;
-  cluster_change_prepare (c, a,
-                          (change->epoch == 0 || change->sessions) &&
-                              cluster_array_concerns_sessions (a, states)
-                            ? CHANGE_PUT_OUT : CHANGE_JOINER_OUT,
-                          states, NULL);
+  cluster_change_put_out (c, a, states);
 }

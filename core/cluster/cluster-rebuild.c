@@ -5,7 +5,8 @@
  *    ▲                                │
  *    └── failed, silent, misplaced ───┘
  *
- * Each arrow is a change of epoch (cluster-epoch.c); there is one at a time.
+ * Each arrow is a change of epoch (cluster-change.c); there is one at a time, and a
+ * rule of the pump (cluster-settle.c) prepares it.
  * The copying is the member's own work: it gets an order (when to begin, from
  * whom, how fast) with the replies to its heartbeats, and says in them how far
  * it is.  It may begin when whoever writes sends it every write: so nothing
@@ -164,11 +165,7 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
     any = true;
   }
   if (any)
-    cluster_change_prepare (c, a,
-                            (change->epoch == 0 || change->sessions) &&
-                                cluster_array_concerns_sessions (a, states)
-                              ? CHANGE_PUT_OUT : CHANGE_JOINER_OUT,
-                            states, NULL);
+    cluster_change_put_out (c, a, states);
   return any;
 }
 

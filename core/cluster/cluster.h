@@ -19,7 +19,7 @@
  * attach that waits for members' confirmations) and answers it in a later step.
  * An operation is a number of the caller's choice, answered exactly once.
  *
- * The epoch change is one mechanism (cluster-epoch.c): PREPARED is recorded,
+ * The epoch change is one mechanism (cluster-change.c): PREPARED is recorded,
  * members confirm by their heartbeats, COMMIT is recorded.  Commands to members
  * are no messages: a heartbeat's reply says what is wanted, and the next
  * heartbeat says what is.

@@ -17,7 +17,7 @@ mutant drain-without-a-second-copy test-cluster-drain cluster-drain.c \
   'if (a->layout.copies == 1) {' 'if (0) {'
 mutant drain-with-a-lost-writer test-cluster-drain cluster-drain.c \
   'if (cluster_rebuild_writer_well (c, a))' 'if (1)'
-mutant drain-without-sessions "test-cluster-drain sim-cluster" cluster-place.c \
+mutant drain-without-sessions "test-cluster-drain sim-cluster" cluster-change.c \
   '(change->epoch == 0 || change->sessions) &&' 'change->sessions &&'
 mutant drain-to-two-on-a-host test-cluster-drain cluster-drain.c \
   'else if (apart && beside (a, member, d->rec.node))' 'else if (0)'
