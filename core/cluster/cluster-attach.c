@@ -387,6 +387,7 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
     if (memcmp (states, a->rec.change.states, a->layout.members) != 0) {
       w->deadline_ms = c->now_ms + ATTACH_MS;
       prepare (c, a, states);
+      cluster_due (c, a, DUE_CHANGE);
       return;
     }
   }
@@ -475,6 +476,7 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   w->array = a;
   w->grant = cluster_alloc (sizeof rec);
   *w->grant = rec;
+  cluster_due (c, a, DUE_CHANGE);
 }
 
 static void

@@ -410,6 +410,7 @@ check_array (const struct cluster *c, const struct cluster_array *a)
 {
   assert (a->layout.members == a->rec.n * a->rec.groups);
   assert (a->rec.epoch > 0);
+  assert (!a->due); /* cluster_settle has done it */
   if (a->rec.change.epoch)
     check_change (c, a);
   for (unsigned m = 0; m < a->layout.members; m++) {
