@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,22 +24,11 @@
 #define SLICE_MS 20
 #define FLYING_MAX 64
 
-void
-fetch_blame (struct fetch_fault *fault, unsigned member, const char *fs, ...)
-{
-  va_list args;
-
-  fault->member = member;
-  va_start (args, fs);
-  vsnprintf (fault->why, sizeof fault->why, fs, args);
-  va_end (args);
-}
-
 /* ---- Connections ---- */
 
 int
 fetch_open (struct fetch *f, unsigned member, const char *uri,
-            const char *token, struct fetch_fault *fault)
+            const char *token, struct copy_fault *fault)
 {
   char *door = connect_door_uri (uri, f->door, token);
   struct nbd_handle *nbd = door ? nbd_create () : NULL;
@@ -48,12 +36,12 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
 
   fetch_close (f, member);
   if (nbd == NULL)
-    fetch_blame (fault, member, "out of memory for a connection");
+    copy_blame (fault, member, "out of memory for a connection");
   else if (nbd_add_meta_context (nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
            /* A failed read's buffer is never looked at. */
            nbd_set_pread_initialize (nbd, false) == -1 ||
            (failure = connect_nbd (nbd, door, CONNECT_MS, true)) != 0)
-    fetch_blame (fault, member, "its %s door does not open: %s", f->door,
+    copy_blame (fault, member, "its %s door does not open: %s", f->door,
                  connect_reason (failure));
   free (door);
   if (failure) {
@@ -97,59 +85,45 @@ static int
 got_spans (void *opaque, const char *context, uint64_t offset,
            uint32_t *entries, size_t entries_count, int *error)
 {
-  struct fetch_map *map = opaque;
-  size_t count = entries_count / 2;
-  struct fetch_span *span;
+  struct copy_request *r = opaque;
 
   if (strcmp (context, LIBNBD_CONTEXT_BASE_ALLOCATION) != 0 ||
-      offset != map->end)
+      offset != r->offset || r->map->count > 0)
     return 0;
-  if (count > map->room) {
-    span = realloc (map->span, count * sizeof *span);
-    if (span == NULL)
-      return 0; /* then it is data */
-    map->span = span;
-    map->room = count;
+  for (size_t i = 0; i + 1 < entries_count; i += 2) {
+    offset += entries[i];
+    if (!copy_map_add (r->map, offset, entries[i + 1] & LIBNBD_STATE_HOLE,
+                       entries[i + 1] & LIBNBD_STATE_ZERO))
+      return 0;
   }
-  for (size_t i = 0; i < count; i++) {
-    map->end += entries[2 * i];
-    map->span[i] = (struct fetch_span) {
-      .end = map->end,
-      .hole = entries[2 * i + 1] & LIBNBD_STATE_HOLE,
-      .zero = entries[2 * i + 1] & LIBNBD_STATE_ZERO,
-    };
-  }
-  map->count = count;
   return 0;
 }
 
 static int
-send_command (struct fetch *f, struct fetch_command *c,
-              struct fetch_fault *fault)
+send_command (struct fetch *f, struct copy_request *c,
+              struct copy_fault *fault)
 {
   struct nbd_handle *nbd = f->link[c->member].nbd;
 
   assert (nbd);
   switch (c->kind) {
-  case FETCH_READ:
+  case COPY_READ:
     c->cookie = nbd_aio_pread (nbd, c->buf, c->length, c->offset,
                                NBD_NULL_COMPLETION, 0);
     break;
-  case FETCH_STATUS:
-    c->map->count = 0;
-    c->map->end = c->offset;
+  case COPY_STATUS:
     c->cookie = nbd_aio_block_status (
       nbd, c->length, c->offset,
-      (nbd_extent_callback) { .callback = got_spans, .user_data = c->map },
+      (nbd_extent_callback) { .callback = got_spans, .user_data = c },
       NBD_NULL_COMPLETION, 0);
     break;
-  case FETCH_FLUSH:
+  case COPY_FLUSH:
     c->cookie = nbd_aio_flush (nbd, NBD_NULL_COMPLETION, 0);
     break;
   }
   if (c->cookie == -1) {
     c->cookie = 0;
-    fetch_blame (fault, c->member, "%s", connect_reason (CONNECT_NBD));
+    copy_blame (fault, c->member, "%s", connect_reason (CONNECT_NBD));
     return -1;
   }
   if (f->link[c->member].flying++ == 0)
@@ -159,16 +133,16 @@ send_command (struct fetch *f, struct fetch_command *c,
 
 /* A status needs a server that can tell; all is data where there is none. */
 static bool
-can_answer (const struct fetch *f, const struct fetch_command *c)
+can_answer (const struct fetch *f, const struct copy_request *c)
 {
-  return c->kind != FETCH_STATUS ||
+  return c->kind != COPY_STATUS ||
          nbd_can_meta_context (f->link[c->member].nbd,
                                LIBNBD_CONTEXT_BASE_ALLOCATION) == 1;
 }
 
 /* Take an answer.  Returns -1 when it says that the member is of no use. */
 static int
-take (struct fetch *f, struct fetch_command *c, struct fetch_fault *fault)
+take (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
 {
   struct nbd_handle *nbd = f->link[c->member].nbd;
   int r = nbd_aio_command_completed (nbd, c->cookie);
@@ -181,16 +155,15 @@ take (struct fetch *f, struct fetch_command *c, struct fetch_fault *fault)
   c->cookie = 0;
   f->link[c->member].flying--;
   f->link[c->member].heard_ms = clock_ms ();
-  /* EIO is about a place of its disk; anything else is about the member. */
-  if (c->error == 0 || c->error == EIO || c->kind == FETCH_STATUS)
+  if (!copy_refused (c))
     return 0;
-  fetch_blame (fault, c->member, "it refuses: %s", strerror (c->error));
+  copy_blame (fault, c->member, "it refuses: %s", strerror (c->error));
   return -1;
 }
 
 /* Move everything on, for SLICE_MS at most. */
 static int
-move (struct fetch *f, struct fetch_fault *fault)
+move (struct fetch *f, struct copy_fault *fault)
 {
   struct pollfd fds[ARRAY_MEMBERS_MAX];
   unsigned member[ARRAY_MEMBERS_MAX], n = 0;
@@ -209,7 +182,7 @@ move (struct fetch *f, struct fetch_fault *fault)
     member[n++] = m;
   }
   if (poll (fds, n, SLICE_MS) == -1 && errno != EINTR) {
-    fetch_blame (fault, member[0], "poll: %s", strerror (errno));
+    copy_blame (fault, member[0], "poll: %s", strerror (errno));
     return -1;
   }
   for (unsigned i = 0; i < n; i++) {
@@ -223,13 +196,13 @@ move (struct fetch *f, struct fetch_fault *fault)
     else if (fds[i].revents)
       r = nbd_aio_notify_write (nbd);
     if (r == -1 || nbd_aio_is_dead (nbd) == 1 || nbd_aio_is_closed (nbd) == 1) {
-      fetch_blame (fault, member[i], "its connection broke: %s",
+      copy_blame (fault, member[i], "its connection broke: %s",
              r == -1 ? connect_reason (CONNECT_NBD) : "closed by the member");
       return -1;
     }
     if (fds[i].revents == 0 &&
         clock_ms () - f->link[member[i]].heard_ms >= f->silent_ms) {
-      fetch_blame (fault, member[i], "no answer for %u seconds",
+      copy_blame (fault, member[i], "no answer for %u seconds",
                    f->silent_ms / 1000);
       return -1;
     }
@@ -237,16 +210,16 @@ move (struct fetch *f, struct fetch_fault *fault)
   return 0;
 }
 
-int
-fetch_run (struct fetch *f, struct fetch_command *list,
-           bool (*cancelled) (void *), void *opaque, struct fetch_fault *fault)
+enum copy_result
+fetch_run (struct fetch *f, struct copy_request *list,
+           bool (*cancelled) (void *), void *opaque, struct copy_fault *fault)
 {
   /* From `first` to `unsent` some are under way, `flying` of them. */
-  struct fetch_command *first = list, *unsent = list;
+  struct copy_request *first = list, *unsent = list;
   unsigned flying = 0;
   int r = 0;
 
-  for (struct fetch_command *c = list; c; c = c->next) {
+  for (struct copy_request *c = list; c; c = c->next) {
     c->error = 0;
     c->cookie = 0;
   }
@@ -258,7 +231,7 @@ fetch_run (struct fetch *f, struct fetch_command *list,
       }
     if (r == 0 && flying > 0)
       r = move (f, fault);
-    for (struct fetch_command *c = first; r == 0 && c != unsent; c = c->next)
+    for (struct copy_request *c = first; r == 0 && c != unsent; c = c->next)
       if (c->cookie) {
         r = take (f, c, fault);
         flying -= c->cookie == 0;
@@ -273,5 +246,5 @@ fetch_run (struct fetch *f, struct fetch_command *list,
   for (unsigned m = 0; r != 0 && m < ARRAY_MEMBERS_MAX; m++)
     if (f->link[m].flying > 0)
       fetch_close (f, m);
-  return r;
+  return r == 0 ? COPY_DONE : r == 1 ? COPY_CANCELLED : COPY_FAULT;
 }

@@ -21,7 +21,7 @@
 #include "common/admin.h"
 #include "array/array.h"
 #include "member-role.h"
-#include "pull.h"
+#include "puller.h"
 #include "role.h"
 
 /* How often intent bits that were cleared are written out as clear. */
@@ -137,14 +137,14 @@ join_progress (uint64_t data_bytes)
 {
   enum member_join_phase phase = member_join_phase (server.member);
   struct member_join_progress p;
-  struct pull_progress done;
+  struct puller_progress done;
   uint64_t todo, total;
 
   control.told_phase = phase;
   if (phase == MEMBER_JOIN_NONE)
     return json_null ();
   member_join_progress (server.member, &p);
-  pull_progress (&done);
+  puller_progress (&done);
   todo = (p.todo + p.unstable) * EXTENT_BYTES;
   total = p.total * EXTENT_BYTES;
   return json_pack (
@@ -153,9 +153,9 @@ join_progress (uint64_t data_bytes)
     "phase", member_join_phase_name (phase),
     "todo_bytes", (json_int_t) (todo < data_bytes ? todo : data_bytes),
     "total_bytes", (json_int_t) (total < data_bytes ? total : data_bytes),
-    "copied_bytes", (json_int_t) done.copied_bytes,
-    "unreadable_bytes", (json_int_t) done.unreadable_bytes,
-    "rate", (json_int_t) done.rate,
+    "copied_bytes", (json_int_t) done.pull.copied_bytes,
+    "unreadable_bytes", (json_int_t) done.pull.unreadable_bytes,
+    "rate", (json_int_t) done.pull.rate,
     "waits", done.waits[0] ? done.waits : NULL);
 }
 
@@ -346,7 +346,7 @@ parse_assignment (json_t *json, struct member_desire *d)
 
 /* One source of a join order; those that make no sense are an error. */
 static int
-parse_source (json_t *json, struct pull_order *o)
+parse_source (json_t *json, struct puller_order *o)
 {
   const char *uri = json_string_value (json_object_get (json, "uri"));
   json_t *tokens = json_object_get (json, "tokens");
@@ -354,10 +354,11 @@ parse_source (json_t *json, struct pull_order *o)
   const char *intents = json_string_value (json_object_get (tokens, "intents"));
   uint64_t m;
 
-  if (get_number (json, "member", o->layout.members - 1, &m) == -1 ||
+  if (get_number (json, "member", o->order.layout.members - 1, &m) == -1 ||
       o->source[m].uri || uri == NULL || strstr (uri, "://") == NULL ||
       data == NULL || intents == NULL)
     return -1;
+  o->order.source[m] = true;
   o->source[m].data = strdup (data);
   o->source[m].intents = strdup (intents);
   o->source[m].uri = strdup (uri);
@@ -368,10 +369,10 @@ parse_source (json_t *json, struct pull_order *o)
  * missing or makes no sense.
  */
 static const char *
-parse_join (json_t *json, struct member_desire *d, struct pull_order **order)
+parse_join (json_t *json, struct member_desire *d, struct puller_order **order)
 {
   json_t *sources = json_object_get (json, "sources"), *source;
-  struct pull_order *o;
+  struct puller_order *o;
   char why[256];
   size_t i;
 
@@ -379,16 +380,16 @@ parse_join (json_t *json, struct member_desire *d, struct pull_order **order)
     return NULL;
   if (!d->assigned || d->member_bytes == 0)
     return "assignment.member_bytes";
-  *order = o = pull_order_new ();
+  *order = o = puller_order_new ();
   if (o == NULL ||
-      layout_init (&o->layout, d->layout, d->n, d->groups, d->unit,
+      layout_init (&o->order.layout, d->layout, d->n, d->groups, d->unit,
                    d->member_bytes, why, sizeof why) == -1)
     return "assignment.member_bytes";
-  o->member = d->position;
-  o->paused = json_is_true (json_object_get (json, "paused"));
-  if (get_number (json, "epoch", EPOCH_MAX, &o->epoch) == -1)
+  o->order.member = d->position;
+  o->order.paused = json_is_true (json_object_get (json, "paused"));
+  if (get_number (json, "epoch", EPOCH_MAX, &o->order.epoch) == -1)
     return "join.epoch";
-  if (get_number (json, "rate", INT64_MAX, &o->rate) == -1)
+  if (get_number (json, "rate", INT64_MAX, &o->order.rate) == -1)
     return "join.rate";
   if (json_object_get (json, "round") &&
       get_number (json, "round", EPOCH_MAX, &d->join_round) == -1)
@@ -398,7 +399,7 @@ parse_join (json_t *json, struct member_desire *d, struct pull_order **order)
   json_array_foreach (sources, i, source)
     if (parse_source (source, o) == -1)
       return "join.sources";
-  d->join_epoch = o->epoch;
+  d->join_epoch = o->order.epoch;
   return NULL;
 }
 
@@ -433,7 +434,7 @@ static bool
 obey (json_t *reply)
 {
   struct member_desire d = { .assigned = false };
-  struct pull_order *order = NULL;
+  struct puller_order *order = NULL;
   uint8_t key[KEY_BYTES];
   const char *field = parse_reply (reply, &d, key);
   char why[512] = "";
@@ -447,11 +448,11 @@ obey (json_t *reply)
               "field `%s`; are weftd and this plugin of the same version?",
               field);
     say (why);
-    pull_order_free (order);
+    puller_order_free (order);
     return false;
   }
   if (control.admin == NULL) { /* threads do not outlive the fork */
-    pull_order_free (order);
+    puller_order_free (order);
     order = NULL;
   }
   pthread_mutex_lock (&server.lock);
@@ -459,10 +460,10 @@ obey (json_t *reply)
   if (obeyed) {
     if (!json_is_true (json_object_get (reply, "assignment")))
       member_set_key (server.member, key);
-    err = pull_obey (order);
+    err = puller_obey (order);
   }
   else
-    pull_order_free (order);
+    puller_order_free (order);
   pthread_cond_broadcast (&server.changed);
   pthread_mutex_unlock (&server.lock);
   if (err)

@@ -22,7 +22,7 @@
 #include "data.h"
 #include "hangup.h"
 #include "member-role.h"
-#include "pull.h"
+#include "puller.h"
 #include "role.h"
 
 struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -601,7 +601,7 @@ member_role_cleanup (void)
 {
   if (server.member == NULL)
     return;
-  pull_stop ();
+  puller_stop ();
   hangup_stop ();
   member_control_stop ();
   /* nbdkit closes no door once it is ending. */

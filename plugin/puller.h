@@ -1,0 +1,40 @@
+/* puller.h: the threads by which a joining member fetches from the others what it
+ * lacks.  member/pull.h decides; nothing runs while there is no order.
+ */
+
+#ifndef WEFT_PULLER_H
+#define WEFT_PULLER_H
+
+#include "member/pull.h"
+
+/* weftd's order, and where its sources are found. */
+struct puller_order {
+  struct pull_order order;
+  struct {
+    char *uri; /* NULL: no source */
+    char *data, *intents; /* tokens */
+  } source[ARRAY_MEMBERS_MAX];
+
+  unsigned users; /* puller.c's own, under server.lock */
+};
+
+/* An order without sources, to be filled; NULL: out of memory. */
+struct puller_order *puller_order_new (void);
+void puller_order_free (struct puller_order *o);
+
+/* As pull_obey; the order belongs to puller.c then.  Returns 0 or an errno: then
+ * there are no threads to carry it out.
+ */
+int puller_obey (struct puller_order *o);
+
+/* As pull_progress, with server.lock held. */
+struct puller_progress {
+  struct pull_progress pull;
+  char waits[320]; /* for whom, and why; empty: for nobody */
+};
+void puller_progress (struct puller_progress *p);
+
+/* End the threads, for ever. */
+void puller_stop (void);
+
+#endif /* WEFT_PULLER_H */
