@@ -1,385 +1,766 @@
-/* test-pull.c: orders that come and go while extents are copied and flushed.
- * The engine, the sources and the disk are stubs, which do as they are told here.
+/* test-pull.c: how a joining member fetches what it lacks: what is asked of whom, in
+ * which order, and what is done again.  The member engine is the real one; its disk
+ * and the sources are what the scenes here make of them.
  */
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "copy.h"
-#include "data.h"
-#include "member-role.h"
-#include "pull.h"
-#include "sources.h"
+#include "member/pull.h"
+#include "test-random.h"
 
-#define EPOCH 5
-#define RUN 7
-#define SOURCE 1
+#define EXTENTS 8
+#define DATA_BYTES (EXTENTS * EXTENT_BYTES)
+#define BLOCK BAD_BLOCK_BYTES
 
-struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
+static const uint8_t key[KEY_BYTES] = { 4 };
 
-static unsigned extents, given, redone, stable; /* under server.lock */
-static bool reserved;                           /* likewise */
-static bool paused;
-static unsigned looks; /* of who sleeps for what is reserved; likewise */
-/* How a flush goes: it is on its way until `go`; at the sources, until it is
- * cancelled.
- */
-static atomic_bool slow_data, slow_sources, flushing, go;
+static struct member *m;
+static struct member_desire wish;
+static struct pull *p;
+static struct pull_order order;
+static struct pull_worker worker[2];
+static uint64_t t; /* now, in ms */
+static bool linked[ARRAY_MEMBERS_MAX];   /* the director's connections */
+static bool reaches[ARRAY_MEMBERS_MAX];  /* the workers' */
+static const uint8_t nothing[1];
+static uint8_t peers_map; /* of every source */
 
-/* ---- Stubs ---- */
+/* ---- The member ---- */
 
-int
-copy_init (struct copy *c)
+static void
+do_actions (void)
 {
-  return 0;
-}
+  struct member_action a;
 
-void
-copy_end (struct copy *c)
-{
-}
-
-enum copy_result
-copy_extent (struct copy *c, const struct pull_order *o, uint64_t extent,
-             int *error)
-{
-  memset (c->used, 0, sizeof c->used);
-  c->used[SOURCE] = true;
-  c->bytes = 4096;
-  memset (c->passed, 0, sizeof c->passed);
-  usleep (2000);
-  return COPY_DONE;
-}
-
-int
-fetch_open (struct fetch *f, unsigned member, const char *uri,
-            const char *token, struct fetch_fault *fault)
-{
-  static char connection;
-
-  f->link[member].nbd = (void *) &connection;
-  return 0;
-}
-
-void
-fetch_close_all (struct fetch *f)
-{
-}
-
-int
-sources_flush (struct fetch *f, const bool used[], bool (*cancelled) (void *),
-               void *opaque, struct fetch_fault *fault)
-{
-  while (slow_sources) {
-    flushing = true;
-    if (cancelled (opaque))
-      return 1;
-    usleep (1000);
+  while (member_next_action (m, true, &a)) {
+    member_action_done (m, &a, 0);
+    member_check (m);
   }
-  return 0;
 }
 
-int
-sources_intents (const struct pull_order *o, uint64_t bytes,
-                 struct intents *ours, bool used[], struct fetch_fault *fault)
+static void
+obey (bool any)
 {
-  abort (); /* they are gathered */
+  char why[256];
+
+  wish.join_epoch = any ? order.epoch : 0;
+  CHECK (member_desire (m, &wish, why, sizeof why));
+  pull_obey (p, any ? &order : NULL);
+  CHECK (pull_wakes (p));
+  do_actions ();
 }
 
-void
-intents_free (struct intents *map)
+/* Member 0 of n joins, in epoch 5; the bits of `dirty` are to do. */
+static void
+start (enum layout_kind kind, unsigned n, uint8_t dirty)
 {
+  struct superblock sb = { .data_offset = HEADER_BYTES,
+                           .bad_offset = BAD_OFFSET,
+                           .data_bytes = DATA_BYTES };
+  static const struct bad_list empty;
+  struct intents map;
+  char why[256];
+
+  memcpy (sb.disk, disk, 16);
+  CHECK (intents_init (&map, EXTENTS) == 0);
+  m = member_new (&sb, &map);
+  intents_free (&map);
+  CHECK (m);
+  member_bad_begin (m, &empty, false);
+  member_set_key (m, key);
+  wish = (struct member_desire) {
+    .generation = 1, .assigned = true, .n = n, .groups = 1, .unit = 65536,
+    .layout = kind, .epoch = 5, .min_epoch = 5, .member_bytes = DATA_BYTES,
+  };
+  memset (wish.states, MEMBER_IN_SYNC, n);
+  memcpy (wish.cluster, cluster, 16);
+  memcpy (wish.array, array, 16);
+  CHECK (member_desire (m, &wish, why, sizeof why));
+  do_actions ();
+  wish.states[0] = MEMBER_JOINING;
+  wish.epoch = 6;
+  t = 1000000;
+  memset (worker, 0, sizeof worker);
+  memset (linked, 0, sizeof linked);
+  memset (reaches, 0, sizeof reaches);
+  order = (struct pull_order) { .epoch = 5 };
+  CHECK (layout_init (&order.layout, kind, n, 1, 65536, DATA_BYTES, why,
+                      sizeof why) == 0);
+  for (unsigned i = 1; i < n; i++)
+    order.source[i] = reaches[i] = true;
+  peers_map = dirty;
+  p = pull_new (m, 4);
+  CHECK (p);
+  obey (true);
 }
 
-int
-data_flush (const struct disk *d)
+static void
+end (void)
 {
-  while (slow_data && !go) {
-    flushing = true;
-    usleep (1000);
+  copy_free (&worker[0].copying);
+  copy_free (&worker[1].copying);
+  pull_free (p);
+  member_free (m);
+}
+
+static uint64_t
+todo (void)
+{
+  struct member_join_progress progress;
+
+  member_join_progress (m, &progress);
+  return progress.todo;
+}
+
+/* ---- The director ---- */
+
+static struct pull_task task;
+
+static void
+take (enum pull_task_kind kind)
+{
+  CHECK (pull_next_task (p, linked, t, &task));
+  CHECK (task.kind == kind);
+}
+
+static bool
+idle (void)
+{
+  return !pull_next_task (p, linked, t, &task);
+}
+
+static void
+done (enum copy_result r)
+{
+  struct copy_fault fault = { .member = 1, .why = "it hangs" };
+
+  for (unsigned i = 0; task.kind == PULL_INTENTS && i < ARRAY_MEMBERS_MAX; i++)
+    if (task.members[i] && r == COPY_DONE)
+      pull_task_map (&task, i, &peers_map, 1);
+  if (task.kind == PULL_CONNECT)
+    for (unsigned i = 0; i < ARRAY_MEMBERS_MAX; i++)
+      linked[i] |= task.members[i] && reaches[i];
+  memcpy (task.linked, linked, sizeof linked);
+  pull_task_done (p, &task, r, &fault, t);
+  CHECK (pull_wakes (p));
+  do_actions ();
+}
+
+/* From the order to the copying. */
+static void
+gather (void)
+{
+  uint64_t wait_ms;
+
+  CHECK (!pull_next (p, &worker[0], reaches, t, &wait_ms));
+  take (PULL_INTENTS);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
+  done (COPY_DONE);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING && pull_copies (p));
+  if (!linked[1]) {
+    take (PULL_CONNECT);
+    done (COPY_DONE);
   }
-  return 0;
+  CHECK (idle ());
 }
 
-void
-server_fail (int error, const char *what)
+/* ---- Workers ---- */
+
+/* What the sources answer; NULL: all is data, and can be read. */
+static int (*answer) (struct copy_request *r);
+
+static bool
+next (unsigned i)
 {
-  abort ();
+  uint64_t wait_ms;
+
+  return pull_next (p, &worker[i], reaches, t, &wait_ms);
 }
 
-void
-nbdkit_error (const char *fs, ...)
+/* Carries out what the worker has begun; `kinds` (or NULL) gets the changes. */
+static void
+work (unsigned i, char *kinds)
 {
+  struct copying *c = &worker[i].copying;
+  struct copy_request *list;
+  struct copy_change change;
+
+  while ((list = copy_ask (c)))
+    for (; list; list = list->next) {
+      list->error = answer ? answer (list) : 0;
+      if (copy_refused (list)) {
+        copy_blame (&c->fault, list->member, "it refuses");
+        copy_stop (c, COPY_FAULT);
+        break;
+      }
+    }
+  while (copy_write (c, &change))
+    if (kinds) {
+      *kinds++ = change.passed ? '!' : "?wzt"[change.kind];
+      *kinds = '\0';
+    }
 }
 
-enum member_join_phase
-member_join_phase (struct member *m)
+static bool
+give_back (unsigned i)
 {
-  return MEMBER_JOIN_COPYING;
+  bool counts = pull_copied (p, &worker[i], t);
+
+  CHECK (pull_wakes (p));
+  do_actions ();
+  return counts;
 }
 
-uint64_t
-member_join_run (const struct member *m)
+static bool
+copy_one (void)
 {
-  return RUN;
+  CHECK (next (0));
+  work (0, NULL);
+  return give_back (0);
 }
 
-uint64_t
-member_join_epoch (const struct member *m)
+/* No extent is left; what was copied becomes stable. */
+static void
+finish (void)
 {
-  return EPOCH;
-}
-
-bool
-member_failed (const struct member *m)
-{
-  return false;
-}
-
-bool
-member_join_next (struct member *m, uint64_t run, uint64_t *extent)
-{
-  reserved = given == extents;
-  if (reserved)
-    return false;
-  *extent = given++;
-  return true;
-}
-
-bool
-member_join_rest (struct member *m)
-{
-  bool was = reserved;
-
-  if (looks == 1)
-    return false; /* it is reserved anew at once, as it were */
-  reserved = false;
-  return was;
-}
-
-void
-member_bad_good (struct member *m, uint64_t offset, uint64_t length)
-{
-}
-
-bool
-member_bad_add (struct member *m, uint64_t offset, uint64_t length,
-                enum bad_reason reason)
-{
-  abort (); /* nothing is passed */
-}
-
-void
-fetch_blame (struct fetch_fault *fault, unsigned member, const char *fs, ...)
-{
-  abort ();
-}
-
-void
-member_join_copied (struct member *m, uint64_t run, uint64_t extent, bool ok)
-{
-  assert (run == RUN);
-}
-
-uint64_t
-member_join_mark (struct member *m)
-{
-  return 1;
-}
-
-void
-member_join_unequal (struct member *m, uint64_t r, const struct intents *peers)
-{
-}
-
-void
-member_join_stable (struct member *m, uint64_t run, uint64_t mark)
-{
-  stable++;
-}
-
-void
-member_join_redo (struct member *m, uint64_t run)
-{
-  redone++;
-}
-
-void
-member_join_gathered (struct member *m, uint64_t run,
-                      const struct intents *peers)
-{
-  abort ();
+  CHECK (!next (0));
+  take (PULL_FLUSH);
+  done (COPY_DONE);
+  take (PULL_SYNC);
+  done (COPY_DONE);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED && idle ());
 }
 
 /* ---- Scenes ---- */
 
 static void
-obey (bool order)
+test_whole (void)
 {
-  struct pull_order *o = order ? pull_order_new () : NULL;
+  struct pull_progress progress;
 
-  if (o) {
-    o->epoch = EPOCH;
-    o->paused = paused;
-    o->source[SOURCE].uri = strdup ("nbd://h");
-    o->source[SOURCE].data = strdup ("token");
-  }
-  pthread_mutex_lock (&server.lock);
-  assert (pull_obey (o) == 0);
-  pthread_mutex_unlock (&server.lock);
+  start (LAYOUT_RAID1, 2, 0x15);
+  gather ();
+  CHECK (todo () == 3);
+  for (unsigned i = 0; i < 3; i++)
+    CHECK (copy_one ());
+  CHECK (todo () == 0 && member_join_phase (m) == MEMBER_JOIN_COPYING);
+  finish ();
+  pull_progress (p, &progress);
+  CHECK (progress.copied_bytes == 3 * EXTENT_BYTES && !progress.waits);
+  CHECK (member_dirty_extents (m) == 0);
+  end ();
 }
 
+/* The mark is from before the flush: what is copied meanwhile is not stable. */
 static void
-wait_flushing (void)
+test_copied_meanwhile (void)
 {
-  flushing = false;
-  while (!flushing)
-    usleep (1000);
+  start (LAYOUT_RAID1, 2, 0x1f);
+  gather ();
+  for (unsigned i = 0; i < 4; i++)
+    CHECK (copy_one ());
+  take (PULL_FLUSH);
+  CHECK (task.members[1] && !task.members[0]);
+  CHECK (copy_one ());
+  done (COPY_DONE);
+  take (PULL_SYNC);
+  done (COPY_DONE);
+  CHECK (member_dirty_extents (m) == 1);
+  finish ();
+  CHECK (member_dirty_extents (m) == 0);
+  end ();
 }
 
-static void
-begin (unsigned n)
-{
-  pthread_mutex_lock (&server.lock);
-  extents = n;
-  given = redone = stable = 0;
-  pthread_mutex_unlock (&server.lock);
-  obey (true);
-}
-
-/* The order goes while what was copied is flushed here, and more is copied. */
-static void
-test_withdrawn (void)
-{
-  unsigned before;
-
-  slow_data = true;
-  begin (1000000);
-  wait_flushing ();
-  pthread_mutex_lock (&server.lock);
-  before = given;
-  while (given < before + 20)
-    pthread_cond_wait (&server.changed, &server.lock);
-  pthread_mutex_unlock (&server.lock);
-  obey (false);
-  go = true;
-  usleep (100000);
-  slow_data = false;
-}
-
-/* It goes while the sources flush what was copied last, and comes back: that is
- * not forgotten.
+/* What came from a source that was connected anew since is not known to be flushed
+ * by the next flush.
  */
 static void
-test_cancelled (void)
+test_new_life (void)
 {
-  slow_sources = true;
-  begin (100);
-  wait_flushing ();
-  pthread_mutex_lock (&server.lock);
-  redone = stable = 0;
-  pthread_mutex_unlock (&server.lock);
-  obey (false);
-  usleep (100000);
-  slow_sources = false;
-  obey (true);
-  pthread_mutex_lock (&server.lock);
-  while (redone + stable == 0)
-    pthread_cond_wait (&server.changed, &server.lock);
-  pthread_mutex_unlock (&server.lock);
-  obey (false);
+  start (LAYOUT_RAID1, 2, 0x3);
+  gather ();
+  CHECK (next (0));
+  work (0, NULL);
+  linked[1] = false;
+  take (PULL_CONNECT);
+  done (COPY_DONE);
+  CHECK (!give_back (0) && todo () == 2);
+  CHECK (next (0));
+  linked[1] = false;
+  CHECK (idle () || task.kind == PULL_CONNECT);
+  work (0, NULL);
+  CHECK (!give_back (0) && todo () == 2); /* nobody watches it */
+  end ();
 }
 
-static unsigned
-given_now (void)
-{
-  unsigned n;
-
-  pthread_mutex_lock (&server.lock);
-  n = given;
-  pthread_mutex_unlock (&server.lock);
-  return n;
-}
-
-/* It goes and comes back while the disk flushes: somebody copies again. */
+/* What was copied, and is not stable, is copied again when its source is gone, or is
+ * none any more.
+ */
 static void
-test_back_at_once (void)
+test_source_gone (void)
 {
-  unsigned before;
-
-  usleep (500000); /* whoever copied before has ended */
-  go = false;
-  slow_data = true;
-  begin (1000000);
-  wait_flushing ();
-  obey (false);
-  usleep (200000); /* the workers see that there is none; the director flushes */
+  start (LAYOUT_RAID1, 2, 0x7);
+  gather ();
+  CHECK (copy_one () && copy_one () && todo () == 1);
+  linked[1] = false;
+  take (PULL_CONNECT);
+  CHECK (todo () == 3);
+  done (COPY_DONE);
+  CHECK (copy_one () && todo () == 2);
+  order.source[1] = false;
   obey (true);
-  go = true;
-  slow_data = false;
-  usleep (100000);
-  before = given_now ();
-  while (given_now () == before) /* or the alarm goes */
-    usleep (10000);
-  obey (false);
+  CHECK (idle () && todo () == 3);
+  CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
+  end ();
 }
 
-/* A request that sleeps for what is reserved, as act_or_wait does. */
-static void *
-sleep_for_reserved (void *opaque)
-{
-  pthread_mutex_lock (&server.lock);
-  for (looks = 1; reserved; looks++)
-    pthread_cond_wait (&server.changed, &server.lock);
-  looks = 0;
-  pthread_mutex_unlock (&server.lock);
-  return NULL;
-}
-
-/* Nothing is reserved for somebody who copies no more; who sleeps for it is woken. */
+/* A flush that fails, or is cancelled because the order goes, is still due. */
 static void
-test_reserved (void)
+test_flush_again (void)
 {
-  pthread_t sleeper;
-
-  begin (100);
-  pthread_mutex_lock (&server.lock);
-  while (!reserved || stable == 0)
-    pthread_cond_wait (&server.changed, &server.lock);
-  pthread_mutex_unlock (&server.lock);
-  usleep (1500000); /* nobody stirs */
-  assert (pthread_create (&sleeper, NULL, sleep_for_reserved, NULL) == 0);
-  usleep (100000);
-  paused = true;
-  obey (true);
-  pthread_join (sleeper, NULL); /* or the alarm goes */
+  start (LAYOUT_RAID1, 2, 0x1);
+  gather ();
+  CHECK (copy_one () && !next (0));
+  take (PULL_FLUSH);
+  done (COPY_FAULT);
+  CHECK (idle ());
+  t += 1000;
+  take (PULL_FLUSH);
   obey (false);
-  pull_stop ();
-  assert (!reserved);
+  CHECK (pull_cancelled (p, task.run));
+  done (COPY_CANCELLED);
+  CHECK (idle () && !next (0));
+  t += 100;
+  obey (true);
+  CHECK (!next (0));
+  take (PULL_FLUSH);
+  CHECK (task.members[1]);
+  done (COPY_DONE);
+  take (PULL_SYNC);
+  done (COPY_DONE);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  end ();
+}
+
+/* The order goes between the two flushes, and is there again. */
+static void
+test_between_flushes (void)
+{
+  start (LAYOUT_RAID1, 2, 0x3);
+  gather ();
+  CHECK (copy_one () && copy_one () && !next (0));
+  take (PULL_FLUSH);
+  obey (false);
+  done (COPY_DONE);
+  CHECK (idle ());
+  obey (true);
+  take (PULL_SYNC);
+  done (COPY_DONE);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  end ();
+}
+
+/* Of three copies the peers are asked again; a peer's bit keeps ours. */
+static void
+test_third (void)
+{
+  start (LAYOUT_RAID1, 3, 0x3);
+  gather ();
+  CHECK (copy_one () && copy_one () && !next (0));
+  peers_map = 0x4 | 0x2;
+  take (PULL_FLUSH);
+  done (COPY_DONE);
+  take (PULL_INTENTS);
+  done (COPY_FAULT);
+  CHECK (idle ());
+  t += 1000;
+  take (PULL_FLUSH);
+  done (COPY_DONE);
+  take (PULL_INTENTS);
+  CHECK (task.members[1] && task.members[2] && !task.members[0]);
+  done (COPY_DONE);
+  take (PULL_SYNC);
+  done (COPY_DONE);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  CHECK (member_dirty_extents (m) == 2);
+  end ();
+}
+
+/* A fence begins another run: nothing of it begins while a worker has an extent of
+ * the old one.
+ */
+static void
+test_new_run (void)
+{
+  uint64_t run;
+
+  start (LAYOUT_RAID1, 2, 0x3);
+  gather ();
+  CHECK (next (0));
+  run = worker[0].run;
+  wish.min_epoch = wish.epoch = order.epoch = 7;
+  obey (true);
+  CHECK (member_join_run (m) > run && pull_cancelled (p, run));
+  CHECK (idle () && !next (1));
+  copy_stop (&worker[0].copying, COPY_CANCELLED);
+  CHECK (!give_back (0));
+  gather ();
+  CHECK (todo () == 2 && copy_one () && copy_one ());
+  finish ();
+  end ();
+}
+
+/* An order for another joining than ours is not carried out. */
+static void
+test_old_order (void)
+{
+  start (LAYOUT_RAID1, 2, 0x3);
+  wish.min_epoch = wish.epoch = 7;
+  obey (true); /* the order says 5 */
+  CHECK (idle () && !next (0));
+  end ();
+}
+
+static void
+test_paused (void)
+{
+  start (LAYOUT_RAID1, 2, 0x7);
+  gather ();
+  CHECK (copy_one () && next (0));
+  order.paused = true;
+  obey (true);
+  CHECK (!next (1) && !pull_cancelled (p, worker[0].run));
+  work (0, NULL);
+  CHECK (give_back (0) && !next (0) && idle ());
+  t += 2000; /* what there is becomes stable nevertheless */
+  take (PULL_FLUSH);
+  done (COPY_DONE);
+  take (PULL_SYNC);
+  done (COPY_DONE);
+  order.paused = false;
+  obey (true);
+  CHECK (copy_one ());
+  finish ();
+  end ();
+}
+
+/* No write is held for an extent that nobody is going to copy. */
+static void
+test_rest (void)
+{
+  struct batch_record write = { .kind = BATCH_WRITE, .length = 4096 };
+  struct member_request r = { .records = &write, .count = 1 }, late = r;
+  struct token token = { .session = 1, .writable = true, .epoch = 5 };
+  char name[TOKEN_BYTES_MAX + 16] = "data/";
+  struct member_refusal refusal;
+  struct member_pass *pass;
+
+  start (LAYOUT_RAID1, 2, 0x1);
+  memcpy (token.array, array, 16);
+  memcpy (token.member, disk, 16);
+  token_mint (&token, key, name + 5);
+  while (member_open (m, name, &pass, &refusal) != MEMBER_GO)
+    do_actions ();
+  gather ();
+  CHECK (member_admit (m, pass, &r, &refusal) == MEMBER_WAIT);
+  CHECK (member_retry (m, pass, &r, &refusal) == MEMBER_GO);
+  CHECK (!next (0)); /* the write runs; the next one is held */
+  CHECK (member_admit (m, pass, &late, &refusal) == MEMBER_WAIT);
+  CHECK (member_retry (m, pass, &late, &refusal) == MEMBER_WAIT);
+  pull_wakes (p);
+  order.paused = true;
+  obey (true);
+  CHECK (!next (0) && pull_wakes (p));
+  CHECK (member_retry (m, pass, &late, &refusal) == MEMBER_GO);
+  member_leave (m, &r);
+  member_leave (m, &late);
+  member_close (m, pass);
+  end ();
+}
+
+static void
+test_rate (void)
+{
+  uint64_t wait_ms;
+
+  start (LAYOUT_RAID1, 2, 0x7);
+  order.rate = EXTENT_BYTES / 2; /* two seconds for each */
+  obey (true);
+  gather ();
+  t += 10000; /* nothing is saved up but for a moment */
+  CHECK (next (0) && !next (1));
+  work (0, NULL);
+  CHECK (give_back (0));
+  t += 1000;
+  CHECK (!pull_next (p, &worker[0], reaches, t, &wait_ms));
+  CHECK (wait_ms > 500 && wait_ms <= 1000);
+  t += 1000;
+  CHECK (copy_one () && !next (0));
+  order.rate = 0;
+  obey (true);
+  CHECK (copy_one ());
+  end ();
+}
+
+static int
+refuses (struct copy_request *r)
+{
+  return ESHUTDOWN;
+}
+
+/* Who waits says for whom, once, and tries again after a second. */
+static void
+test_fault (void)
+{
+  struct pull_progress progress;
+  struct copy_fault fault;
+
+  start (LAYOUT_RAID1, 2, 0x3);
+  gather ();
+  answer = refuses;
+  CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
+  CHECK (todo () == 2);
+  CHECK (pull_news (p, &fault) && fault.member == 1 && !pull_news (p, &fault));
+  pull_progress (p, &progress);
+  CHECK (progress.waits && strcmp (progress.fault.why, "it refuses") == 0);
+  CHECK (!next (0) && next (1));
+  copy_stop (&worker[1].copying, COPY_CANCELLED);
+  give_back (1);
+  t += 1000;
+  CHECK (!copy_one () && !pull_news (p, &fault));
+  answer = NULL;
+  t += 1000;
+  CHECK (copy_one ());
+  pull_progress (p, &progress);
+  CHECK (!progress.waits);
+  end ();
+}
+
+/* A connection is opened while no extent is held. */
+static void
+test_connect (void)
+{
+  struct copy_fault fault = { .member = 1, .why = "refused" };
+  uint64_t wait_ms;
+
+  start (LAYOUT_RAID1, 2, 0x1);
+  gather ();
+  CHECK (pull_next (p, &worker[0], linked + 2, t, &wait_ms));
+  CHECK (copy_ask (&worker[0].copying) == NULL);
+  CHECK (worker[0].copying.result == COPY_CONNECT);
+  CHECK (worker[0].copying.fault.member == 1);
+  CHECK (!give_back (0) && todo () == 1);
+  pull_unreachable (p, &worker[0], &fault, t);
+  CHECK (pull_news (p, &fault) && !next (0));
+  t += 1000;
+  CHECK (copy_one ());
+  end ();
+}
+
+/* The first and the last quarter of what is asked are holes, the second zeroes. */
+static int
+holes (struct copy_request *r)
+{
+  if (r->kind == COPY_STATUS) {
+    uint64_t quarter = r->length / 4;
+
+    copy_map_add (r->map, r->offset + quarter, true, true);
+    copy_map_add (r->map, r->offset + 2 * quarter, false, true);
+    copy_map_add (r->map, r->offset + 3 * quarter, false, false);
+    copy_map_add (r->map, r->offset + r->length, true, true);
+  }
+  return 0;
+}
+
+static void
+test_holes (void)
+{
+  char kinds[32];
+
+  start (LAYOUT_RAID1, 2, 0x2);
+  gather ();
+  answer = holes;
+  CHECK (next (0));
+  work (0, kinds);
+  CHECK (strcmp (kinds, "tzwt") == 0);
+  CHECK (worker[0].copying.bytes == EXTENT_BYTES / 4);
+  CHECK (give_back (0));
+  answer = NULL;
+  end ();
+}
+
+/* Where a source says nothing of its holes, all is data. */
+static int
+no_holes (struct copy_request *r)
+{
+  return r->kind == COPY_STATUS ? ENOTSUP : 0;
+}
+
+static void
+test_no_holes (void)
+{
+  char kinds[32];
+
+  start (LAYOUT_RAID1, 2, 0x2);
+  gather ();
+  answer = no_holes;
+  CHECK (next (0));
+  work (0, kinds);
+  CHECK (strcmp (kinds, "w") == 0 && give_back (0));
+  answer = NULL;
+  end ();
+}
+
+/* Two blocks of member 1, one of which is bad at member 2 as well. */
+static unsigned flushes;
+static bool flush_fails;
+
+static int
+bad_places (struct copy_request *r)
+{
+  uint64_t first = EXTENT_BYTES + 5 * BLOCK;
+
+  if (r->kind == COPY_FLUSH) {
+    flushes++;
+    return flush_fails ? EIO : 0;
+  }
+  if (r->kind != COPY_READ || r->offset >= first + 2 * BLOCK)
+    return 0;
+  return r->offset + r->length > first + (r->member == 1 ? 0 : BLOCK) ? EIO : 0;
+}
+
+static void
+test_bad (void)
+{
+  struct pull_progress progress;
+  char kinds[32];
+
+  start (LAYOUT_RAID1, 3, 0x2);
+  gather ();
+  answer = bad_places;
+  flushes = 0;
+  flush_fails = false;
+  CHECK (next (0));
+  work (0, kinds);
+  CHECK (strcmp (kinds, "w!w") == 0 && flushes == 2);
+  CHECK (worker[0].copying.used[1] && worker[0].copying.used[2]);
+  CHECK (give_back (0));
+  pull_progress (p, &progress);
+  CHECK (progress.unreadable_bytes == BLOCK);
+  CHECK (member_bad (m)->count == 1);
+  CHECK (member_bad (m)->range[0].first == EXTENT_BYTES / BLOCK + 6);
+  CHECK (member_bad (m)->range[0].blocks == 1);
+  CHECK (member_bad (m)->range[0].reason == BAD_REBUILD);
+  answer = NULL;
+  end ();
+}
+
+/* One that can't even flush has failed: nothing is bad because of it. */
+static void
+test_failed_source (void)
+{
+  start (LAYOUT_RAID1, 2, 0x2);
+  gather ();
+  answer = bad_places;
+  flush_fails = true;
+  CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
+  CHECK (worker[0].copying.fault.member == 1);
+  CHECK (member_bad (m)->count == 0 && todo () == 1);
+  answer = NULL;
+  end ();
+}
+
+/* What can't be noted as bad is to do again. */
+static void
+test_no_room (void)
+{
+  uint64_t block = 4 * EXTENT_BYTES / BLOCK;
+  struct copy_fault fault;
+
+  start (LAYOUT_RAID1, 2, 0x2);
+  gather ();
+  while (member_bad_add (m, block * BLOCK, BLOCK, BAD_SCRUB))
+    block += 2;
+  answer = bad_places;
+  flush_fails = false;
+  CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
+  CHECK (todo () == 1 && pull_news (p, &fault) && fault.member == 0);
+  answer = NULL;
+  end ();
+}
+
+/* Only from members that are in-sync. */
+static void
+test_sources (void)
+{
+  start (LAYOUT_RAIDX, 4, 0);
+  order.source[2] = false;
+  obey (true);
+  peers_map = 0x1; /* of a member's data: our images of it */
+  gather ();
+  CHECK (todo () > 0);
+  CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
+  CHECK (worker[0].copying.fault.member == 2);
+  end ();
+}
+
+/* A peer's bit is ours where we have a copy of what lies there, and only there. */
+static void
+test_map (void)
+{
+  const struct layout *l = &order.layout;
+  bool ours[EXTENTS] = { false };
+  struct layout_piece piece;
+
+  start (LAYOUT_RAIDX, 4, 0);
+  take (PULL_INTENTS);
+  pull_task_map (&task, 2, (const uint8_t[]) { 0x2 }, 1);
+  for (uint64_t at = 0; at < l->size; at += piece.length) {
+    bool there = false;
+
+    layout_map (l, at, l->size - at, &piece);
+    for (unsigned c = 0; c < piece.copies; c++)
+      there |= piece.copy[c].member == 2 &&
+               piece.copy[c].offset / EXTENT_BYTES == 1;
+    for (unsigned c = 0; c < piece.copies; c++)
+      if (there && piece.copy[c].member == 0)
+        ours[piece.copy[c].offset / EXTENT_BYTES] = true;
+  }
+  for (unsigned e = 0; e < EXTENTS; e++)
+    CHECK (intents_test (&task.peers, e) == ours[e]);
+  pull_task_map (&task, 1, nothing, 1);
+  peers_map = 0;
+  done (COPY_DONE);
+  end ();
 }
 
 int
 main (void)
 {
-  static struct disk disk = { .path = "disk" };
-  pthread_condattr_t attr;
-
-  alarm (60);
-  pthread_condattr_init (&attr);
-  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-  pthread_cond_init (&server.changed, &attr);
-  server.disk = &disk;
-  test_withdrawn ();
-  test_cancelled ();
-  test_back_at_once ();
-  test_reserved ();
+  test_whole ();
+  test_copied_meanwhile ();
+  test_new_life ();
+  test_source_gone ();
+  test_flush_again ();
+  test_between_flushes ();
+  test_third ();
+  test_new_run ();
+  test_old_order ();
+  test_paused ();
+  test_rest ();
+  test_rate ();
+  test_fault ();
+  test_connect ();
+  test_holes ();
+  test_no_holes ();
+  test_bad ();
+  test_failed_source ();
+  test_no_room ();
+  test_sources ();
+  test_map ();
   return 0;
 }

@@ -154,7 +154,7 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
     hb->member_bytes = sb->member_bytes;
     memcpy (hb->states, sb->states, sizeof hb->states);
   }
-  pull_words (m, &hb->join);
+  puller_words (m, &hb->join);
   hb->failed = reason != NULL;
   if (reason)
     snprintf (hb->reason, sizeof hb->reason, "%s", reason);
@@ -186,7 +186,7 @@ obey (struct member_role *m, struct answer *a)
   m->has_last = true;
   doors_retry (m);
   member_act (m);
-  pull_poll (m);
+  puller_obey (m);
 }
 
 static void
@@ -354,7 +354,7 @@ member_stop (struct member_role *m, bool power)
   if (m->beat)
     call_unref (m->beat);
   m->beat = NULL;
-  pull_stop (m);
+  puller_stop (m);
   doors_stop (m, power);
   member_free (m->engine);
   m->engine = NULL;

@@ -164,6 +164,16 @@ read_slots (struct member_role *m, struct nbd *n)
   }
 }
 
+/* Where it has not only zeroes, as far as it knows. */
+static void
+status (struct member_role *m, struct nbd *n)
+{
+  n->versions = make (m->disk->slots_count * sizeof n->versions[0] + 1);
+  for (unsigned s = 0; s < m->disk->slots_count; s++)
+    n->versions[s] = m->disk->slots[s].spot || disk_bad (m->disk, s)
+                       ? GARBAGE : m->disk->slots[s].now;
+}
+
 static void
 perform (struct member_role *m, struct nbd *n)
 {
@@ -172,6 +182,9 @@ perform (struct member_role *m, struct nbd *n)
   switch (n->kind) {
   case NBD_READ:
     read_slots (m, n);
+    break;
+  case NBD_STATUS:
+    status (m, n);
     break;
   case NBD_CHANGE:
     if (n->conn->epoch < m->disk->told_min_epoch)
@@ -412,7 +425,8 @@ door_request (struct conn *c, struct nbd *n)
   n->refs++;
   n->request = (struct member_request){ .records = n->records,
                                         .count = n->count,
-                                        .reads = n->kind == NBD_READ };
+                                        .reads = n->kind == NBD_READ ||
+                                                 n->kind == NBD_STATUS };
   for (unsigned i = 0; i < n->count; i++)
     if (n->records[i].kind == BATCH_BAD &&
         member_bad_report (m->engine, d->pass, n->records[i].offset,

@@ -6,7 +6,7 @@
  *   disk.c     a virtual disk: data in grains behind a volatile cache, a header
  *   weftd.c    the cluster engine with a store     weftd-reply.c its answers
  *   disk-role.c  a member process: header, heartbeats   doors.c its doors
- *   pull.c     the rebuild, in a member process that is joining
+ *   puller.c   the rebuild, in a member process that is joining
  *   host.c     an array process: attach, heartbeats, epochs
  *   links.c    its connections, when   peers.c how   report.c those that it lost
  *   resync.c   what it does before it lets clients in
@@ -14,7 +14,7 @@
  *   check.c    what must always be so
  *   faults.c, admins.c, copies.c  what goes wrong (faults.h)
  *
- * The shells (weftd, disk-role, doors, pull, host, links, peers, report, resync)
+ * The shells (weftd, disk-role, doors, puller, host, links, peers, report, resync)
  * do in the small what server/ and plugin/ do.
  *
  * Only some grains of the array are ever used, the hot ones: a few areas, most
@@ -241,7 +241,9 @@ void call_unref (struct call *c);
 void call_refuse (struct call *c); /* weftd is dead, or has died */
 
 /* An NBD connection. */
-enum nbd_kind { NBD_OPEN, NBD_READ, NBD_CHANGE, NBD_FLUSH, NBD_INTENTS };
+enum nbd_kind {
+  NBD_OPEN, NBD_READ, NBD_STATUS, NBD_CHANGE, NBD_FLUSH, NBD_INTENTS
+};
 struct nbd {
   struct event event; /* the server carries it out */
   struct nbd *next;   /* in a queue of the connection, or of the server */
@@ -252,13 +254,15 @@ struct nbd {
   uint64_t offset, length; /* READ */
   struct batch_record *records; /* CHANGE */
   unsigned count;
-  uint64_t *versions; /* READ: the answer; CHANGE: of the WRITE records */
+  /* READ: the answer; STATUS: the same, of every slot of the place; CHANGE: of the
+   * WRITE records
+   */
+  uint64_t *versions;
   unsigned versions_count;
-  unsigned tried; /* a rebuild's READ: copies that could not be, a bit each */
   int error; /* the answer */
   uint64_t bits; /* INTENTS: the answer */
   struct array_io *io; /* the client's */
-  void *job;
+  void *asked; /* a rebuild's struct copy_request */
   uint64_t sent;
   struct nbd *client_next; /* in the client's list of those in flight */
   /* the server's */
@@ -299,7 +303,7 @@ void net_check_empty (void);
 
 /* ---- The roles ---- */
 
-struct join; /* pull.c */
+struct join; /* puller.c */
 struct member_role {
   struct process proc;
   struct disk *disk;
@@ -334,10 +338,10 @@ void door_request (struct conn *c, struct nbd *n);
 void door_hangup (struct conn *c);
 void doors_retry (struct member_role *m);
 void doors_stop (struct member_role *m, bool power);
-/* pull.c */
-void pull_poll (struct member_role *m);
-void pull_stop (struct member_role *m);
-void pull_words (struct member_role *m, struct cluster_join *j);
+/* puller.c */
+void puller_obey (struct member_role *m);
+void puller_stop (struct member_role *m);
+void puller_words (struct member_role *m, struct cluster_join *j);
 
 enum host_stage {
   HOST_DOWN, HOST_ATTACHING, HOST_CONNECTING, HOST_RESYNC, HOST_SERVING,
