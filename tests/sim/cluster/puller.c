@@ -180,7 +180,7 @@ static void
 take_read (struct worker *worker, const struct copy_request *r,
            const struct nbd *n)
 {
-  unsigned place = worker->join->m->disk->place;
+  unsigned place = worker->pull.copying.member;
 
   for (unsigned i = 0; i < n->versions_count; i++) {
     int slot = place_find (place, r->local + i * grain_bytes);
@@ -360,11 +360,12 @@ wrote (void *owner)
   struct worker *worker = owner;
   struct join *j = worker->join;
   struct disk *d = j->m->disk;
-  const struct place *p = &w.place[d->place];
+  unsigned place = worker->pull.copying.member;
   const struct copy_change *change = &worker->change;
 
-  for (unsigned s = 0; s < p->slots; s++) {
-    uint64_t at = slot_offset (d->place, s);
+  /* (A disk that got another place meanwhile keeps nothing of this one.) */
+  for (unsigned s = 0; (int)place == d->place && s < w.place[place].slots; s++) {
+    uint64_t at = slot_offset (place, s);
 
     if (at - change->local >= change->length)
       continue;
@@ -432,6 +433,9 @@ worker_look (struct worker *worker)
   TRACE (&j->m->proc, "copies extent %llu",
          (unsigned long long)worker->pull.copying.extent);
   worker->busy = true;
+  free (worker->version);
+  worker->version = make (w.place[worker->pull.copying.member].slots *
+                          sizeof worker->version[0] + 1);
   worker_go (worker);
 }
 
@@ -614,7 +618,6 @@ static struct join *
 join_new (struct member_role *m)
 {
   struct join *j = make (sizeof *j);
-  size_t bytes = w.place[m->disk->place].slots * sizeof (uint64_t) + 1;
 
   m->join = j;
   j->m = m;
@@ -628,7 +631,6 @@ join_new (struct member_role *m)
     struct worker *worker = &j->worker[i];
 
     worker->join = j;
-    worker->version = make (bytes);
     worker->fetch = (struct fetch){ .join = j, .owner = worker,
                                     .silent_ms = COPY_SILENT_MS };
   }
