@@ -3,7 +3,7 @@
  * member-role.c     nbdkit's calls: doors and requests; the start
  * member-control.c  the conversation with weftd; header writes that no request
  *                   waits for
- * pull.c            while we are joining: fetches what is missing here
+ * puller.c          while we are joining: fetches what is missing here
  * data.c, disk.c    the disk
  *
  * The engine (core/member/member.h) decides; `lock` serialises it, and is never held

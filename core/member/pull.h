@@ -12,15 +12,15 @@
  *
  * What holds:
  *
- *   P1  No extent is given out before the intent maps of all sources are known in
+ *   F1  No extent is given out before the intent maps of all sources are known in
  *       this run of the joining, nor while there is no order for its epoch.
- *   P2  An extent counts as stable when every source that it came from was flushed
+ *   F2  An extent counts as stable when every source that it came from was flushed
  *       after it was read, by a connection that was there before it was read, and
  *       our own disk after that.  A source that lost its power meanwhile has lost
  *       such a connection: everything that is not stable is then copied again.
- *   P3  Of three copies, the peers' intent maps are read once more between the two
+ *   F3  Of three copies, the peers' intent maps are read once more between the two
  *       flushes (member_join_unequal).
- *   P4  Work of one run has ended before that of the next begins.
+ *   F4  Work of one run has ended before that of the next begins.
  *
  * The rate holds back whole extents, never a part of one: a client's write to an
  * extent that is being copied waits.  So an extent is copied as fast as it goes, or

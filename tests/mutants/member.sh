@@ -154,3 +154,38 @@ mutant joiner-keeps-its-round test-member-scenes member.c \
   'if (m->joining && m->join.run != run && m->next.round)' 'if (0)'
 mutant joiner-ends-without-a-round test-member-scenes member-join.c \
   'if (j->phase == MEMBER_JOIN_SYNCED && m->next.round < j->round)' 'if (0)'
+
+# What a joining member copies, and when it is stable.
+mutant copy-of-another-life-counts test-pull pull.c \
+  'p->watched[m] && w->lives[m] == p->lives[m]' 'p->watched[m]'
+mutant copy-of-an-unwatched-source-counts test-pull pull.c \
+  'p->watched[m] && w->lives[m] == p->lives[m]' 'w->lives[m] == p->lives[m]'
+mutant source-that-is-gone-has-flushed test-pull pull.c \
+  'if (p->stage == NOTHING && source_gone (p))' 'if (0)'
+mutant source-that-is-none-any-more-has-flushed test-pull pull.c \
+  '(!p->watched[m] || !p->order.source[m])' '!p->watched[m]'
+mutant cancelled-flush-is-forgotten test-pull pull.c \
+  '  p->unstable += p->flushed_extents;' '  ;'
+mutant third-copy-does-not-ask-again test-pull pull.c \
+  'p->order.layout.copies > 2 ? ASKING : SYNCING' 'SYNCING'
+mutant mark-is-of-after-the-flush test-pull pull.c \
+  'member_join_stable (p->member, t->run, p->mark);' \
+  'member_join_stable (p->member, t->run, member_join_mark (p->member));'
+mutant sources-are-not-flushed test-pull pull.c \
+  '  p->stage = FLUSHING;' '  p->stage = SYNCING;'
+mutant two-runs-at-once test-pull pull.c \
+  'if (run != p->run && p->busy == 0)' 'if (run != p->run)'
+mutant old-order-is-carried-out test-pull pull.c \
+  'p->order.epoch == member_join_epoch (p->member) &&' 'true &&'
+mutant write-is-held-for-nobody test-pull pull.c \
+  'p->wakes |= member_join_rest (p->member);' ';'
+mutant passed-block-is-not-noted test-pull copy.c \
+  'c->passed[b / 64] |= UINT64_C (1) << b % 64;' ';'
+mutant failed-source-has-bad-places test-pull copy.c \
+  'list = ask_suspects (c);' ';'
+mutant bad-place-is-asked-for-once test-pull copy.c \
+  'p->tried |= 1u << p->copy;' 'p->tried = ~0u;'
+mutant copies-from-one-not-in-sync test-pull copy.c \
+  'if (c->source[m] && !(p->tried >> i & 1))' 'if (!(p->tried >> i & 1))'
+mutant hole-is-where-it-is-not test-pull copy.c \
+  'if (map->span[middle].end <= offset)' 'if (map->span[middle].end < offset)'
