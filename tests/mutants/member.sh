@@ -187,5 +187,5 @@ mutant bad-place-is-asked-for-once test-pull copy.c \
   'p->tried |= 1u << p->copy;' 'p->tried = ~0u;'
 mutant copies-from-one-not-in-sync test-pull copy.c \
   'if (c->source[m] && !(p->tried >> i & 1))' 'if (!(p->tried >> i & 1))'
-mutant hole-is-where-it-is-not test-pull copy.c \
-  'if (map->span[middle].end <= offset)' 'if (map->span[middle].end < offset)'
+mutant data-is-taken-for-zeroes test-pull copy.c \
+  'p.kind = s && s->zero ?' 'p.kind = s ?'
