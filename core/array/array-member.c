@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "array-internal.h"
@@ -152,9 +153,18 @@ void
 member_back (struct array *a, unsigned member, bool kept)
 {
   struct array_member *m = &a->member[member];
+  struct notice *n, *next;
 
   m->fresh = m->lost;
   m->lapsed |= m->lost && !kept;
+  /* What is still to be said of its last connection would be taken for the loss
+   * of this one.
+   */
+  TAILQ_FOREACH_SAFE (n, &a->notices, link, next)
+    if (n->notice.kind == NOTICE_LOST && n->notice.member == member) {
+      TAILQ_REMOVE (&a->notices, n, link);
+      free (n);
+    }
 }
 
 /* What it had and was not flushed may be gone, unless it is known to have kept it.

@@ -1,0 +1,61 @@
+/* host-attach.c: what the answer to an attach means.
+ *
+ * weftd says how long to wait for what will pass, such as a holder that is
+ * silent.  One that may have died a moment ago is not silent yet: it is asked
+ * for again to see whether it is heard more than once, for its last words may
+ * have been under way.
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host-internal.h"
+
+#define ATTACH_WAIT_MS 15000 /* for a silent holder, or for members */
+#define ATTACH_WAIT_MS_MIN 500
+#define HOLDER_SIGNS 2
+
+/* How long to wait before asking again; 0: that is no use. */
+static unsigned
+retry_after_ms (struct host_attach *a, const struct host_attach_answer *answer)
+{
+  const uint64_t heard_ms = answer->holder_heard_ms;
+
+  if (answer->status != 409)
+    return 0;
+  if (answer->retry_after_ms > ATTACH_WAIT_MS)
+    return ATTACH_WAIT_MS;
+  if (answer->retry_after_ms > 0)
+    return answer->retry_after_ms < ATTACH_WAIT_MS_MIN
+               ? ATTACH_WAIT_MS_MIN
+               : (unsigned)answer->retry_after_ms;
+  if (answer->holder == NULL)
+    return 0;
+  a->signs += a->asked && heard_ms < a->heard_ms + HOST_RETRY_MS / 2;
+  a->asked = true;
+  a->heard_ms = heard_ms;
+  return a->signs < HOLDER_SIGNS ? HOST_RETRY_MS : 0;
+}
+
+enum host_attach_next
+host_attach_answered (struct host_attach *a,
+                      const struct host_attach_answer *answer,
+                      unsigned *wait_ms)
+{
+  *wait_ms = 0;
+  if (answer->status == 200 || answer->status == 201)
+    return HOST_ATTACHED;
+  *wait_ms = retry_after_ms (a, answer);
+  if (*wait_ms == 0 || a->waited_ms >= ATTACH_WAIT_MS)
+    return HOST_ATTACH_REFUSED;
+  /* weftd does not wait for the silence of one that is known to have ended. */
+  if (answer->holder && answer->holder_ended
+      && strcmp (a->ended, answer->holder) != 0) {
+    snprintf (a->ended, sizeof a->ended, "%s", answer->holder);
+    *wait_ms = 0;
+  }
+  a->waited_ms += *wait_ms;
+  return HOST_ATTACH_AGAIN;
+}

@@ -1,0 +1,274 @@
+/* host-links.c: the links to members: which are to be connected, and which of
+ * them are to be reported as lost (host.h says the rules).
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host-internal.h"
+
+/* A member that is lost is reported so much later: when the whole node goes
+ * down, members often end a moment before we do.
+ */
+#define ENDING_WAIT_MS 100
+#define CALL_TIMEOUT_MS 10000
+/* When more members are to be reported, weftd is not waited for with each: it
+ * may be waiting for us.
+ */
+#define HURRY_MS 500
+
+/* ---- Who is to be connected ---- */
+
+/* Is its connection of a life that the member has ended? */
+static bool
+is_stale (const struct host *h, unsigned m)
+{
+  return h->view.fence[m] > h->link[m].epoch;
+}
+
+/* Is it to be connected, with the tokens that we have now? */
+static bool
+is_wanted (const struct host *h, unsigned m)
+{
+  const struct link *l = &h->link[m];
+
+  if (h->view.map_epoch < h->view.epoch || l->state == LINK_WANTED)
+    return false;
+  return l->state == LINK_OUT || is_stale (h, m)
+         || (h->readonly && l->state == LINK_LOST
+             && h->view.map_epoch > l->epoch);
+}
+
+void
+host_links_look (struct host *h)
+{
+  for (unsigned m = 0; m < h->members; m++) {
+    struct link *l = &h->link[m];
+
+    /* host_opened will see what has become of a connection that is made. */
+    if (l->state == LINK_CONNECTING)
+      continue;
+    if (h->view.states[m] == MEMBER_OUT) {
+      l->state = LINK_OUT;
+      l->told = l->said = false;
+    }
+    else if (is_wanted (h, m)) {
+      l->state = LINK_WANTED;
+      l->told = false;
+    }
+  }
+}
+
+bool
+host_links_settled (const struct host *h)
+{
+  if (h->view.map_epoch < h->view.epoch)
+    return false;
+  for (unsigned m = 0; m < h->members; m++) {
+    const struct link *l = &h->link[m];
+
+    if (h->view.states[m] != MEMBER_OUT && !l->told
+        && (l->state != LINK_UP || l->busy || is_stale (h, m)))
+      return false;
+  }
+  return true;
+}
+
+/* Nobody waits for a reader's connection: what it wants to read of such a
+ * member waits.
+ */
+bool
+host_links_may_prepare (const struct host *h)
+{
+  for (unsigned m = 0; m < h->members; m++)
+    if (!h->readonly && h->view.change_states[m] == MEMBER_IN_SYNC
+        && h->view.states[m] != MEMBER_IN_SYNC
+        && (h->link[m].state != LINK_UP || h->link[m].busy))
+      return false;
+  return true;
+}
+
+/* ---- Connecting ---- */
+
+static unsigned
+connect_due (const struct host *h)
+{
+  for (unsigned m = 0; m < h->members; m++)
+    if (h->link[m].state == LINK_WANTED && !h->link[m].busy)
+      return m;
+  return h->members;
+}
+
+/* The array engine is to know the epoch before it gets a connection of it. */
+uint64_t
+host_connect_due_ms (const struct host *h, uint64_t now_ms)
+{
+  (void)now_ms;
+  return h->committed >= h->view.epoch && connect_due (h) < h->members
+             ? 0
+             : UINT64_MAX;
+}
+
+void
+host_connect_take (struct host *h, uint64_t now_ms, struct host_action *a)
+{
+  struct link *l = &h->link[connect_due (h)];
+
+  (void)now_ms;
+  l->state = LINK_CONNECTING;
+  l->busy = true;
+  l->epoch = h->view.map_epoch;
+  l->lapse = h->view.lapse[l - h->link];
+  a->member = l - h->link;
+  a->connection = ++l->connection;
+}
+
+static void
+link_lost (struct host *h, struct link *l, const char *reason, uint64_t now_ms)
+{
+  l->state = LINK_LOST;
+  l->due_ms = now_ms + (l->told ? HOST_RETRY_MS : ENDING_WAIT_MS);
+  snprintf (l->reason, sizeof l->reason, "%s", reason);
+  host_links_look (h);
+}
+
+bool
+host_opened (struct host *h, unsigned m, bool ok, const char *why, bool *kept,
+             uint64_t now_ms)
+{
+  struct link *l = &h->link[m];
+
+  assert (l->state == LINK_CONNECTING && l->busy);
+  /* The member may have gone, or begun anew, meanwhile. */
+  if (h->ended || h->over || h->view.states[m] == MEMBER_OUT
+      || is_stale (h, m)) {
+    l->state = LINK_OUT;
+    l->busy = false;
+    host_links_look (h);
+    return false;
+  }
+  if (!ok) {
+    l->busy = false;
+    link_lost (h, l, why, now_ms);
+    return false;
+  }
+  l->state = LINK_UP;
+  h->relinked |= h->view.states[m] == MEMBER_IN_SYNC && !h->readonly;
+  *kept = l->lapse <= l->used;
+  return true;
+}
+
+bool
+host_seated (struct host *h, unsigned m, bool taken, uint64_t now_ms)
+{
+  struct link *l = &h->link[m];
+  bool up = l->state == LINK_UP;
+
+  assert (l->busy && l->state != LINK_CONNECTING);
+  l->busy = false;
+  if (taken) {
+    l->used = l->epoch;
+    l->told &= !up;
+  }
+  else if (up)
+    link_lost (h, l, "what it was asked before does not come back", now_ms);
+  return taken && up;
+}
+
+bool
+host_lost (struct host *h, unsigned m, uint64_t connection, const char *reason,
+           uint64_t now_ms)
+{
+  struct link *l = &h->link[m];
+
+  if (l->state != LINK_UP || l->connection != connection)
+    return false;
+  l->told = l->said = false;
+  link_lost (h, l, reason, now_ms);
+  return true;
+}
+
+/* ---- Reports ---- */
+
+/* The link whose report is the most due, and how many there are in all. */
+static const struct link *
+report_due (const struct host *h, unsigned *count)
+{
+  const struct link *first = NULL;
+
+  *count = 0;
+  for (unsigned m = 0; m < h->members; m++) {
+    const struct link *l = &h->link[m];
+
+    if (l->state != LINK_LOST)
+      continue;
+    ++*count;
+    if (first == NULL || l->due_ms < first->due_ms)
+      first = l;
+  }
+  return first;
+}
+
+uint64_t
+host_report_due_ms (const struct host *h, uint64_t now_ms)
+{
+  unsigned count;
+  const struct link *l = report_due (h, &count);
+
+  (void)now_ms;
+  return l == NULL || h->reporting || h->ending ? UINT64_MAX : l->due_ms;
+}
+
+void
+host_report_take (struct host *h, uint64_t now_ms, struct host_action *a)
+{
+  unsigned count;
+  const struct link *l = report_due (h, &count);
+
+  (void)now_ms;
+  h->reporting = true;
+  h->reported = a->member = l - h->link;
+  a->first = !l->told;
+  a->timeout_ms = count > 1 ? HURRY_MS : CALL_TIMEOUT_MS;
+  memcpy (a->reason, l->reason, sizeof a->reason);
+}
+
+enum host_news
+host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
+{
+  struct link *l = &h->link[h->reported];
+  bool conflict = a->status == 409 && a->code;
+  bool in_use = conflict && strcmp (a->code, "in-use") == 0;
+  uint64_t retry_ms = a->retry_after_ms;
+
+  assert (h->reporting);
+  h->reporting = false;
+  host_learn (h, a);
+  if (l->state != LINK_LOST)
+    return a->status == 200 && l->state == LINK_OUT ? HOST_RECORDED
+                                                    : HOST_NO_NEWS;
+  l->due_ms
+      = now_ms
+        + (retry_ms > 0 && retry_ms < HOST_RETRY_MS ? retry_ms : HOST_RETRY_MS);
+  if (a->status == 200 || in_use
+      || (conflict && strcmp (a->code, "last-copy") == 0))
+    l->told = true;
+  if (h->readonly && in_use) { /* it is well: the connection was not */
+    l->state = LINK_WANTED;
+    return HOST_NO_NEWS;
+  }
+  if (l->said || a->status == 200)
+    return HOST_NO_NEWS;
+  l->said = true;
+  return HOST_UNRECORDED;
+}
+
+void
+host_ending (struct host *h)
+{
+  h->reporting = false;
+  h->ending = true;
+}

@@ -1,0 +1,337 @@
+/* test-host-links.c: which members are connected, and reported as lost. */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "test-host-rig.h"
+
+#define LOST(m, n) host_lost (h, m, n, "it broke", now)
+
+/* A loss is reported after a moment; recorded as out it is no more so; what
+ * came back is fenced, and connected in that epoch.
+ */
+static void
+test_lost_and_back (void)
+{
+  begin (false, "II");
+  CHECK (LOST (1, 1) && nothing (HOST_DO_REPORT));
+  CHECK (!LOST (1, 1)); /* of that nobody hears twice */
+  now += 99;
+  CHECK (nothing (HOST_DO_REPORT)
+         && host_due_ms (h, now, HOST_DO_REPORT) == now + 1);
+  now++;
+  says_epoch (6, "io", true);
+  CHECK (next (HOST_DO_REPORT) && act.member == 1 && act.first
+         && strcmp (act.reason, "it broke") == 0);
+  CHECK (nothing (HOST_DO_REPORT)); /* one at a time */
+  CHECK (host_reported (h, &answer, now) == HOST_RECORDED);
+  CHECK (nothing (HOST_DO_REPORT | HOST_DO_CONNECT));
+  work ();
+  CHECK (next (HOST_DO_TELL) && act.epoch == 6);
+  says_nothing ();
+  host_answered (h, HOST_DO_TELL, &answer, now);
+
+  says_epoch (7, "ij", true);
+  says_fence (1, 7, 7);
+  beat ();
+  CHECK (nothing (HOST_DO_CONNECT)); /* before the array engine knows of it */
+  CHECK (next (HOST_DO_COMMIT) && act.epoch == 7
+         && act.states[1] == MEMBER_JOINING);
+  CHECK (nothing (HOST_DO_CONNECT));
+  host_committed (h, 7);
+  CHECK (nothing (HOST_DO_ENTER));
+  CHECK (connects (1, true) && act.connection == 2 && !kept);
+  work ();
+  CHECK (next (HOST_DO_TELL) && act.epoch == 7);
+  CHECK (!host_is_whole (h)); /* it joins */
+  finish ();
+}
+
+/* With the tokens of the newest epoch only, however often it is asked. */
+static void
+test_no_map_no_connection (void)
+{
+  begin (false, "Io");
+  says_epoch (6, "ij", false);
+  beat ();
+  work ();
+  CHECK (nothing (HOST_DO_CONNECT) && nothing (HOST_DO_ENTER));
+  says_epoch (6, "ij", true);
+  beat ();
+  CHECK (connects (1, true));
+  work ();
+  CHECK (next (HOST_DO_TELL) && act.epoch == 6);
+  finish ();
+}
+
+/* A connection of a life that has ended is no use, though it lives. */
+static void
+test_stale (void)
+{
+  begin (false, "II");
+  CHECK (host_is_whole (h));
+  says_epoch (6, "ii", true);
+  says_fence (0, 6, 5);
+  beat ();
+  work ();
+  CHECK (nothing (HOST_DO_ENTER));
+  CHECK (connects (0, true) && kept); /* no lapse since 5, of which it was */
+  CHECK (nothing (HOST_DO_CONNECT));
+  CHECK (!host_is_whole (h)); /* copies may differ */
+  work ();
+  CHECK (next (HOST_DO_TELL) && act.epoch == 6);
+  finish ();
+}
+
+/* What it had may be gone with a lapse since the last connection that was used,
+ * not since the last one that was tried.
+ */
+static void
+test_no_lapse_is_passed_over (void)
+{
+  begin (false, "II");
+  says_epoch (6, "ii", true);
+  says_fence (0, 6, 6);
+  beat ();
+  work ();
+  CHECK (!connects (0, false));
+  now += 200;
+  says_epoch (7, "ii", true);
+  says_fence (0, 7, 6);
+  report (0);
+  work ();
+  CHECK (connects (0, true) && !kept);
+  finish ();
+}
+
+/* It is fenced once more while a connection is made: that one is closed. */
+static void
+test_stale_when_it_is_made (void)
+{
+  begin (false, "II");
+  says_epoch (6, "ii", true);
+  says_fence (1, 6, 6);
+  beat ();
+  work ();
+  CHECK (next (HOST_DO_CONNECT) && act.member == 1 && act.connection == 2);
+  CHECK (nothing (HOST_DO_CONNECT));
+  says_epoch (7, "ii", true);
+  says_fence (1, 7, 7);
+  beat ();
+  work ();
+  CHECK (!host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (connects (1, true) && act.connection == 3 && !kept);
+
+  /* The same with one that goes out. */
+  says_epoch (8, "ii", true);
+  says_fence (1, 8, 8);
+  beat ();
+  work ();
+  CHECK (next (HOST_DO_CONNECT));
+  says_epoch (9, "io", true);
+  beat ();
+  work ();
+  CHECK (!host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (nothing (HOST_DO_CONNECT | HOST_DO_REPORT));
+  finish ();
+}
+
+/* The loss of a connection may be heard of late, when the next one is up: it is
+ * not that one's.
+ */
+static void
+test_loss_of_the_one_before (void)
+{
+  begin (false, "II");
+  says_epoch (6, "ii", true);
+  says_fence (1, 6, 6);
+  beat ();
+  work ();
+  CHECK (connects (1, true) && act.connection == 2);
+  CHECK (!LOST (1, 1));
+  now += 1000;
+  CHECK (nothing (HOST_DO_REPORT));
+  CHECK (LOST (1, 2));
+  now += 1000;
+  CHECK (next (HOST_DO_REPORT));
+  finish ();
+}
+
+/* The array engine may lose it before it is said to have it. */
+static void
+test_lost_between (void)
+{
+  begin (false, "Io");
+  says_epoch (6, "ij", true);
+  beat ();
+  work ();
+  CHECK (next (HOST_DO_CONNECT));
+  CHECK (host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (nothing (HOST_DO_ENTER)); /* not before it has it */
+  CHECK (LOST (1, 1));
+  CHECK (!host_seated (h, 1, true, now));
+  work ();
+  CHECK (host_view (h)->epoch == 6 && nothing (HOST_DO_TELL));
+  now += 100;
+  says_problem (409, "last-copy");
+  CHECK (report (1) == HOST_UNRECORDED);
+  work (); /* weftd knows */
+  CHECK (next (HOST_DO_TELL) && act.epoch == 6);
+  finish ();
+
+  /* It can't take the connection: what it asked before does not come back. */
+  begin (false, "Io");
+  says_epoch (6, "ij", true);
+  beat ();
+  work ();
+  CHECK (next (HOST_DO_CONNECT));
+  CHECK (host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (!host_seated (h, 1, false, now));
+  now += 100;
+  CHECK (next (HOST_DO_REPORT));
+  finish ();
+}
+
+/* A member that is lost before the process is up, or can't be reached then, is
+ * reported as any other.
+ */
+static void
+test_lost_before_the_start (void)
+{
+  begin (false, "IIj");
+  CHECK (LOST (0, 1)); /* before anything else was asked */
+  CHECK (next (HOST_DO_REPORT) && act.member == 2
+         && act.timeout_ms == 500); /* two of them */
+  says_nothing ();
+  host_reported (h, &answer, now);
+  now += 100;
+  CHECK (report (0) == HOST_NO_NEWS);
+  CHECK (nothing (HOST_DO_REPORT));
+  now += 1000;
+  CHECK (next (HOST_DO_REPORT));
+  finish ();
+}
+
+/* What weftd does not record is reported over and over, and said once. */
+static void
+test_again (void)
+{
+  begin (false, "II");
+  LOST (0, 1);
+  now += 100;
+  says_problem (0, NULL);
+  CHECK (report (0) == HOST_UNRECORDED);
+  now += 999;
+  CHECK (nothing (HOST_DO_REPORT));
+  now++;
+  says_problem (409, "last-copy");
+  answer.retry_after_ms = 300;
+  CHECK (report (0) == HOST_NO_NEWS);
+  now += 300;
+  CHECK (next (HOST_DO_REPORT) && !act.first && act.timeout_ms == 10000);
+  answer.retry_after_ms = 5000;
+  CHECK (host_reported (h, &answer, now) == HOST_NO_NEWS);
+  now += 1000;
+  /* weftd gives it back, and it can't be connected: weftd knows no more. */
+  says_epoch (6, "ii", true);
+  says_fence (0, 6, 6);
+  CHECK (report (0) == HOST_NO_NEWS);
+  work ();
+  CHECK (nothing (HOST_DO_TELL));
+  CHECK (!connects (0, false));
+  CHECK (nothing (HOST_DO_TELL) && nothing (HOST_DO_REPORT));
+  now += 100;
+  CHECK (next (HOST_DO_REPORT) && act.first);
+  finish ();
+}
+
+/* It goes out just after it came back, and is back again: lost as before, weftd
+ * is told anew.
+ */
+static void
+test_told_anew (void)
+{
+  begin (false, "II");
+  LOST (1, 1);
+  now += 100;
+  says_problem (409, "last-copy");
+  report (1);
+  says_epoch (6, "io", true);
+  beat ();
+  says_epoch (7, "ij", true);
+  says_fence (1, 7, 7);
+  beat ();
+  work ();
+  CHECK (nothing (HOST_DO_TELL));
+  CHECK (!connects (1, false));
+  now += 100;
+  CHECK (next (HOST_DO_REPORT) && act.first);
+  finish ();
+}
+
+/* A reader has nothing to fear of what it asked before. */
+static void
+test_reader (void)
+{
+  begin (true, "II");
+  LOST (1, 1);
+  now += 100;
+  says_problem (409, "in-use"); /* it is well: the connection was not */
+  CHECK (report (1) == HOST_NO_NEWS);
+  CHECK (connects (1, true));
+  CHECK (host_is_whole (h));
+  LOST (1, 2);
+  says_epoch (6, "ii", true);
+  beat (); /* it was not fenced */
+  work ();
+  CHECK (connects (1, true));
+  finish ();
+
+  begin (false, "II"); /* a writer has */
+  LOST (1, 1);
+  now += 100;
+  says_problem (409, "in-use");
+  CHECK (report (1) == HOST_UNRECORDED);
+  CHECK (nothing (HOST_DO_CONNECT));
+  says_epoch (6, "ii", true);
+  beat ();
+  work ();
+  CHECK (nothing (HOST_DO_CONNECT));
+  finish ();
+}
+
+/* When the whole node goes down members are no loss to be recorded. */
+static void
+test_ending (void)
+{
+  begin (false, "II");
+  LOST (0, 1);
+  LOST (1, 1);
+  now += 100;
+  CHECK (next (HOST_DO_REPORT));
+  host_ending (h);
+  now += 10000;
+  CHECK (nothing (HOST_DO_REPORT));
+  CHECK (next (HOST_DO_BEAT)); /* it still lives */
+  finish ();
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  test_lost_and_back ();
+  test_no_map_no_connection ();
+  test_stale ();
+  test_no_lapse_is_passed_over ();
+  test_stale_when_it_is_made ();
+  test_loss_of_the_one_before ();
+  test_lost_between ();
+  test_lost_before_the_start ();
+  test_again ();
+  test_told_anew ();
+  test_reader ();
+  test_ending ();
+  return 0;
+}

@@ -1,0 +1,41 @@
+/* test-host-rig.h: a host engine with two members, to be asked what it wants.
+ */
+
+#ifndef WEFT_TEST_HOST_RIG_H
+#define WEFT_TEST_HOST_RIG_H
+
+#include "host/host.h"
+#include "test-random.h"
+
+extern struct host *h;
+extern uint64_t now;
+extern struct host_action act; /* the last one */
+extern struct host_answer answer;
+extern struct host_config config;
+
+/* Epoch 5; members by letters: i, o, j; those in capitals are connected. */
+void begin (bool readonly, const char *members);
+void finish (void);
+
+/* Takes the next action of these kinds; true: it is of this kind, in `act`. */
+bool next (enum host_do kind);
+bool nothing (unsigned kinds);
+/* Of all kinds that do not speak: commits and entries are carried out. */
+void work (void);
+
+/* `answer`: status 200 with nothing in it; then what it says. */
+void says_nothing (void);
+void says_epoch (uint64_t epoch, const char *members, bool map);
+void says_fence (unsigned member, uint64_t fence, uint64_t lapse);
+void says_change (uint64_t epoch, const char *members);
+void says_problem (int status, const char *code);
+/* It is the answer to a heartbeat that is asked now. */
+void beat (void);
+/* ... to the report of this member, which is due at once. */
+enum host_news report (unsigned member);
+
+/* Member m is connected (kept: if what it had is there), as it is to be now. */
+bool connects (unsigned member, bool ok);
+extern bool kept;
+
+#endif /* WEFT_TEST_HOST_RIG_H */

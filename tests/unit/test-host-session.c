@@ -1,0 +1,320 @@
+/* test-host-session.c: attach, epochs, changes, and what a reader may answer.
+ */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "test-host-rig.h"
+
+/* ---- Attach ---- */
+
+static struct host_attach attach;
+static unsigned wait_ms;
+
+static enum host_attach_next
+attached (int status, uint64_t retry_ms, const char *holder, uint64_t heard_ms,
+          bool ended)
+{
+  const struct host_attach_answer a = {
+    .status = status,
+    .retry_after_ms = retry_ms,
+    .holder = holder,
+    .holder_heard_ms = heard_ms,
+    .holder_ended = ended,
+  };
+
+  return host_attach_answered (&attach, &a, &wait_ms);
+}
+
+static void
+test_attach (void)
+{
+  memset (&attach, 0, sizeof attach);
+  CHECK (attached (201, 0, NULL, 0, false) == HOST_ATTACHED);
+  CHECK (attached (200, 0, NULL, 0, false) == HOST_ATTACHED);
+  /* No answer, or one that does not pass. */
+  CHECK (attached (0, 0, NULL, 0, false) == HOST_ATTACH_REFUSED);
+  CHECK (attached (404, 500, "a", 0, false) == HOST_ATTACH_REFUSED);
+  CHECK (attached (409, 0, NULL, 0, false) == HOST_ATTACH_REFUSED);
+
+  /* What passes is waited for, not too shortly, and not for ever. */
+  CHECK (attached (409, 10, NULL, 0, false) == HOST_ATTACH_AGAIN
+         && wait_ms == 500);
+  CHECK (attached (409, 700, NULL, 0, false) == HOST_ATTACH_AGAIN
+         && wait_ms == 700);
+  CHECK (attached (409, 100000, NULL, 0, false) == HOST_ATTACH_AGAIN
+         && wait_ms == 15000);
+  CHECK (attached (409, 700, NULL, 0, false) == HOST_ATTACH_REFUSED);
+}
+
+/* A holder that is heard again and again lives. */
+static void
+test_holder (void)
+{
+  memset (&attach, 0, sizeof attach);
+  CHECK (attached (409, 0, "a", 300, false) == HOST_ATTACH_AGAIN
+         && wait_ms == 1000);
+  CHECK (attached (409, 0, "a", 1300, false) == HOST_ATTACH_AGAIN);
+  CHECK (attached (409, 0, "a", 100, false) == HOST_ATTACH_AGAIN);
+  CHECK (attached (409, 0, "a", 200, false) == HOST_ATTACH_REFUSED);
+
+  /* Its last words were under way: it is silent from then on. */
+  memset (&attach, 0, sizeof attach);
+  for (unsigned i = 0; i < 9; i++)
+    CHECK (attached (409, 0, "a", 20 + 1000 * i, false) == HOST_ATTACH_AGAIN);
+}
+
+/* Of a process that has ended here weftd is told at once, and once. */
+static void
+test_ended_here (void)
+{
+  memset (&attach, 0, sizeof attach);
+  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN
+         && wait_ms == 0 && strcmp (attach.ended, "a") == 0);
+  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN
+         && wait_ms == 4000);
+  CHECK (attached (409, 4000, "b", 100, false) == HOST_ATTACH_AGAIN
+         && wait_ms == 4000 && strcmp (attach.ended, "a") == 0);
+  CHECK (attached (409, 4000, "b", 100, true) == HOST_ATTACH_AGAIN
+         && wait_ms == 0 && strcmp (attach.ended, "b") == 0);
+}
+
+/* ---- Heartbeats ---- */
+
+static void
+test_beats (void)
+{
+  begin (false, "II");
+  CHECK (next (HOST_DO_BEAT) && act.epoch == 5 && act.prepared == 0
+         && act.wait_ms == HEARTBEAT_MS && act.timeout_ms == 11000);
+  CHECK (nothing (HOST_DO_BEAT) && nothing (HOST_DO_TELL));
+  says_nothing ();
+  now += 30;
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  CHECK (host_due_ms (h, now, HOST_DO_BEAT) == now + 70);
+  now += 70;
+  CHECK (next (HOST_DO_BEAT));
+  says_problem (503, NULL);
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  CHECK (host_due_ms (h, now, HOST_DO_BEAT) == now + 1000);
+  finish ();
+}
+
+/* What weftd waits for is said beside the heartbeat, and again if that fails.
+ */
+static void
+test_told_at_once (void)
+{
+  begin (false, "II");
+  says_epoch (6, "ii", true);
+  beat ();
+  now += 100;
+  CHECK (next (HOST_DO_BEAT) && act.epoch == 5); /* keeps weftd for a second */
+  work ();
+  CHECK (next (HOST_DO_TELL) && act.epoch == 6 && act.wait_ms == 0);
+  CHECK (nothing (HOST_DO_TELL));
+  says_problem (0, NULL);
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  CHECK (nothing (HOST_DO_TELL));
+  now += 1000;
+  CHECK (next (HOST_DO_TELL));
+  says_nothing ();
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  CHECK (nothing (HOST_DO_TELL));
+  finish ();
+}
+
+/* Not before the images are written that were accepted until then. */
+static void
+test_entered (void)
+{
+  begin (false, "II");
+  says_epoch (6, "ii", true);
+  beat ();
+  CHECK (next (HOST_DO_COMMIT));
+  CHECK (nothing (HOST_DO_COMMIT) && nothing (HOST_DO_ENTER));
+  host_committed (h, 6);
+  CHECK (next (HOST_DO_ENTER));
+  host_entered (h, 5);
+  CHECK (nothing (HOST_DO_ENTER) && nothing (HOST_DO_TELL)
+         && host_due_ms (h, now, HOST_DO_ENTER) == now + 20);
+  now += 20;
+  CHECK (next (HOST_DO_ENTER));
+  host_entered (h, 6);
+  CHECK (nothing (HOST_DO_ENTER) && next (HOST_DO_TELL));
+  finish ();
+}
+
+/* What is older than what we know is ignored. */
+static void
+test_answers_cross (void)
+{
+  begin (false, "II");
+  says_epoch (8, "io", true);
+  says_change (9, "ii");
+  beat ();
+  says_epoch (7, "ii", true);
+  says_change (8, "io");
+  beat ();
+  CHECK (host_view (h)->epoch == 8 && host_view (h)->map_epoch == 8
+         && host_view (h)->change == 9 && host_view (h)->states[1] == MEMBER_OUT
+         && host_view (h)->change_states[1] == MEMBER_IN_SYNC);
+  CHECK (next (HOST_DO_COMMIT) && act.epoch == 8 && nothing (HOST_DO_COMMIT));
+  finish ();
+}
+
+/* ---- Changes ---- */
+
+/* A change waits for the connections that it counts on. */
+static void
+test_prepare (void)
+{
+  begin (false, "Ij");
+  now += 1000; /* the joiner is lost from the start */
+  says_problem (409, "last-copy");
+  report (1);
+  says_epoch (6, "ij", true);
+  says_fence (1, 6, 6);
+  says_change (7, "ii");
+  beat ();
+  CHECK (nothing (HOST_DO_PREPARE));
+  work ();
+  CHECK (nothing (HOST_DO_PREPARE));
+  CHECK (next (HOST_DO_CONNECT));
+  CHECK (host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (nothing (HOST_DO_PREPARE));
+  host_seated (h, 1, true, now);
+  CHECK (next (HOST_DO_PREPARE) && act.epoch == 7
+         && act.states[1] == MEMBER_IN_SYNC);
+  CHECK (nothing (HOST_DO_PREPARE));
+  CHECK (host_lost (h, 1, 1, "it broke", now)); /* the change stands */
+  host_prepared (h, 7);
+  work ();
+  CHECK (next (HOST_DO_TELL) && act.prepared == 7);
+  says_nothing ();
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  says_change (7, "ii");
+  beat ();
+  CHECK (nothing (HOST_DO_PREPARE)); /* known */
+  finish ();
+
+  begin (true, "Ij"); /* nobody waits for a reader's */
+  says_nothing ();
+  says_change (7, "ii");
+  beat ();
+  CHECK (next (HOST_DO_PREPARE) && act.epoch == 7);
+  finish ();
+}
+
+/* Not in an epoch that the array engine does not know yet, nor when it is over.
+ */
+static void
+test_prepare_in_order (void)
+{
+  begin (false, "II");
+  says_epoch (6, "ii", true);
+  says_change (7, "io");
+  beat ();
+  CHECK (nothing (HOST_DO_PREPARE));
+  work ();
+  CHECK (next (HOST_DO_PREPARE));
+  says_nothing ();
+  says_change (8, "io");
+  beat ();
+  says_epoch (8, "ii", true);
+  beat ();
+  work ();
+  CHECK (nothing (HOST_DO_PREPARE));
+  finish ();
+}
+
+/* ---- Readers ---- */
+
+/* Its time begins when that was asked which weftd answered last. */
+static void
+test_hold (void)
+{
+  uint64_t begun;
+
+  begin (true, "II");
+  begun = now;
+  CHECK (host_due_ms (h, now, HOST_DO_HOLD) == begun + SESSION_TTL_MS);
+  now += 5000;
+  CHECK (next (HOST_DO_BEAT));
+  now += 4000;
+  says_nothing ();
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  CHECK (host_due_ms (h, now, HOST_DO_HOLD) == begun + 5000 + SESSION_TTL_MS);
+  now = begun + 5000 + SESSION_TTL_MS;
+  CHECK (next (HOST_DO_HOLD) && act.hold);
+  CHECK (nothing (HOST_DO_HOLD)
+         && host_due_ms (h, now, HOST_DO_HOLD) == UINT64_MAX);
+  /* Heard again it still is to work with what weftd says now. */
+  says_epoch (6, "ii", true);
+  beat ();
+  CHECK (nothing (HOST_DO_HOLD));
+  CHECK (next (HOST_DO_COMMIT));
+  host_committed (h, 6);
+  CHECK (nothing (HOST_DO_HOLD));
+  work ();
+  CHECK (next (HOST_DO_HOLD) && !act.hold);
+  finish ();
+
+  begin (false, "II"); /* a writer goes on */
+  now += 100 * SESSION_TTL_MS;
+  CHECK (nothing (HOST_DO_HOLD));
+  finish ();
+}
+
+/* ---- The end ---- */
+
+/* Nothing is waited for any more that a member owes, nor is anything else done.
+ */
+static void
+test_over (void)
+{
+  begin (false, "II");
+  host_lost (h, 1, 1, "it broke", now);
+  now += 100;
+  says_problem (410, "gone");
+  CHECK (next (HOST_DO_BEAT));
+  report (1);
+  CHECK (host_is_over (h) && !host_is_whole (h));
+  CHECK (next (HOST_DO_STOP) && nothing (HOST_DO_ALL));
+  now += 100000;
+  CHECK (nothing (HOST_DO_ALL));
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  CHECK (nothing (HOST_DO_ALL));
+  finish ();
+
+  begin (false, "II");
+  says_epoch (6, "ii", true);
+  says_fence (0, 6, 6);
+  beat ();
+  work ();
+  CHECK (next (HOST_DO_CONNECT));
+  host_end (h);
+  CHECK (nothing (HOST_DO_ALL)
+         && host_due_ms (h, now, HOST_DO_ALL) == UINT64_MAX);
+  CHECK (!host_opened (h, 0, true, NULL, &kept, now));
+  finish ();
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  test_attach ();
+  test_holder ();
+  test_ended_here ();
+  test_beats ();
+  test_told_at_once ();
+  test_entered ();
+  test_answers_cross ();
+  test_prepare ();
+  test_prepare_in_order ();
+  test_hold ();
+  test_over ();
+  return 0;
+}
