@@ -208,15 +208,15 @@ check_loss (void)
 }
 
 static struct array *
-make_array (struct peer **peers, struct array_config *config)
+make_array (struct peer **peers, struct seats *seats)
 {
-  enum member_state states[ARRAY_MEMBERS_MAX];
+  struct array_config config;
   struct timespec ts;
   struct array *a;
   char why[256];
   unsigned m;
 
-  *config = (struct array_config) {
+  config = (struct array_config) {
     .layout = layout,
     .dup = map->dup,
     .readonly = readonly,
@@ -229,15 +229,16 @@ make_array (struct peer **peers, struct array_config *config)
     .io_timeout_ms = params.io_timeout_ms,
   };
   for (m = 0; m < map->members; m++) {
-    states[m] = static_states[m] = map->member[m].state;
-    config->member_round[m] = map->member[m].round;
+    static_states[m] = map->member[m].state;
+    config.member_round[m] = map->member[m].round;
     if (peers[m] && peers[m]->batch.nbd == NULL)
-      config->batches = false;
+      config.batches = false;
   }
   static_epoch = map->epoch;
-  engine_states (states, connected, map->members, config->states);
+  seats_begin (seats, map->members, map->epoch, static_states, connected);
+  seats_seen (seats, config.states);
   clock_gettime (CLOCK_MONOTONIC, &ts);
-  a = array_new (config, (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec, why,
+  a = array_new (&config, (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec, why,
                  sizeof why);
   if (a == NULL)
     nbdkit_error ("%s", why);
@@ -260,12 +261,12 @@ lost_for_good (unsigned member)
 }
 
 static void
-notice (const struct array_notice *n)
+notice (const struct array_notice *n, uint64_t connection)
 {
   if (n->kind == NOTICE_DATA_LOST)
     nbdkit_error ("weft: data is lost: %s", n->reason);
   if (control)
-    control_notice (control, n);
+    control_notice (control, n, connection);
   else if (n->kind == NOTICE_LOST) {
     nbdkit_error ("weft: member %s is lost: %s; going on without it",
                   map->member[n->member].name, n->reason);
@@ -276,7 +277,7 @@ notice (const struct array_notice *n)
 static int
 array_get_ready (void)
 {
-  struct array_config config;
+  struct seats seats;
   struct peer **peers = NULL;
   struct array *a = NULL;
   const char *reason, *shortage;
@@ -293,10 +294,10 @@ array_get_ready (void)
   if (open_peers (peers) == -1 || make_layout (peers) == -1 ||
       check_loss () == -1)
     goto err;
-  a = make_array (peers, &config);
+  a = make_array (peers, &seats);
   if (a == NULL)
     goto err;
-  engine = engine_new (a, peers, &config, static_states, notice);
+  engine = engine_new (a, peers, &seats, notice);
   if (engine == NULL) {
     reason = strerror (errno);
     shortage = descriptors_short ();
@@ -370,8 +371,9 @@ array_after_fork (void)
 {
   int r;
 
-  if (control)
-    control_ready (control, engine, connected, layout.member_bytes);
+  if (control &&
+      control_ready (control, engine, connected, layout.member_bytes) == -1)
+    return -1;
   r = engine_start (engine);
   if (r != 0) {
     nbdkit_error ("pthread_create: %s", strerror (r));

@@ -14,9 +14,7 @@
 #include "role.h"
 
 #define ATTACH_TIMEOUT_MS 30000
-#define ATTACH_WAIT_MS 15000 /* for a silent holder, or for members */
 #define DETACH_TIMEOUT_MS 3000
-#define HOLDER_SIGNS 2
 
 int
 control_make_instance (char text[33])
@@ -41,7 +39,6 @@ take_answer (struct control *c, const json_t *reply)
       json_string_value (json_object_get (reply, "session"));
   char why[512];
   struct map *m;
-  unsigned i;
 
   if (session == NULL || session[0] == '\0' ||
       strlen (session) > NAME_BYTES_MAX ||
@@ -57,73 +54,42 @@ take_answer (struct control *c, const json_t *reply)
                   why);
     return NULL;
   }
-  loss_take (reply);
-  c->epoch = m->epoch;
-  c->members = m->members;
-  for (i = 0; i < m->members; i++)
-    c->states[i] = m->member[i].state;
   return m;
 }
 
-/* Who holds the array that we want, as far as we see. */
-struct holder {
-  bool asked;
-  json_int_t heard_ms; /* how long ago it was heard, when asked before */
-  unsigned signs;      /* of life that we have seen */
-};
-
-/* How long to wait before asking again, 0 for no use.  weftd says how long to
- * wait for what will pass, such as a holder that is silent.  One that may have
- * died a moment ago is not silent yet: ask again to see whether it is heard
- * more than once, for its last words may have been under way.
- */
-static unsigned
-retry_after (int status, const json_t *reply, struct holder *h)
+/* What the engine is to know of the answer. */
+static void
+read_answer (int status, const json_t *reply, struct host_attach_answer *a)
 {
   const json_t *holder = json_object_get (reply, "holder");
-  json_int_t ms = json_integer_value (json_object_get (reply,
-                                                       "retry_after_ms"));
-  json_int_t heard = json_integer_value (json_object_get (holder,
-                                                          "last_heard_ms"));
-
-  if (status != 409)
-    return 0;
-  if (ms > 0)
-    return ms > ATTACH_WAIT_MS ? ATTACH_WAIT_MS : (unsigned) ms;
-  if (holder == NULL)
-    return 0;
-  h->signs += h->asked && heard < h->heard_ms + RETRY_MS / 2;
-  h->asked = true;
-  h->heard_ms = heard;
-  return h->signs < HOLDER_SIGNS ? RETRY_MS : 0;
-}
-
-/* Has the holder's process ended on this host?  Then weftd is told, in `body`, and
- * does not wait until it has been silent for long.  True: told for the first time.
- */
-static bool
-tell_ended (json_t *body, const json_t *reply)
-{
-  const json_t *holder = json_object_get (reply, "holder");
+  const char *session =
+      json_string_value (json_object_get (holder, "session"));
   const char *process =
       json_string_value (json_object_get (holder, "process"));
-  json_t *session = json_object_get (holder, "session");
+  json_int_t ms = json_integer_value (json_object_get (reply,
+                                                       "retry_after_ms"));
 
-  if (process == NULL || json_equal (json_object_get (body, "ended"), session) ||
-      !process_has_ended (process))
-    return false;
-  json_object_set (body, "ended", session);
-  return true;
+  *a = (struct host_attach_answer) {
+    .status = status,
+    .retry_after_ms = ms > 0 ? ms : 0,
+    .holder = session ? session : holder ? "" : NULL,
+    .holder_heard_ms =
+        json_integer_value (json_object_get (holder, "last_heard_ms")),
+    .holder_ended = session && process && process_has_ended (process),
+  };
 }
 
 struct map *
 control_attach_session (struct control *c)
 {
+  struct host_attach attach = { .ended = "" };
+  struct host_attach_answer answer;
+  enum host_attach_next next;
   json_t *body, *reply = NULL;
   struct map *m = NULL;
   char path[128];
-  unsigned waited = 0, wait;
-  struct holder holder = { .asked = false };
+  unsigned wait_ms;
+  bool said = false;
   int status;
 
   body = json_pack ("{s:s, s:s, s:i, s:s, s:s?}", "instance", c->instance,
@@ -141,25 +107,21 @@ control_attach_session (struct control *c)
     c->heard_ms = control_now_ms ();
     status = admin_call (c->admin, "POST", path, body, &reply,
                          ATTACH_TIMEOUT_MS);
-    wait = retry_after (status, reply, &holder);
-    if (wait == 0 || waited >= ATTACH_WAIT_MS)
+    read_answer (status, reply, &answer);
+    next = host_attach_answered (&attach, &answer, &wait_ms);
+    if (next != HOST_ATTACH_AGAIN)
       break;
-    if (tell_ended (body, reply)) {
-      json_decref (reply);
-      reply = NULL;
-      continue;
-    }
-    if (wait < RETRY_MS / 2)
-      wait = RETRY_MS / 2;
-    if (waited == 0)
+    if (attach.ended[0])
+      json_object_set_new (body, "ended", json_string (attach.ended));
+    if (wait_ms > 0 && !said)
       fprintf (stderr, "nbdkit: weft: %s; trying again for up to %u s\n",
-               admin_error (c->admin), ATTACH_WAIT_MS / 1000);
-    usleep (wait * 1000);
-    waited += wait;
+               admin_error (c->admin), HOST_ATTACH_WAIT_MS / 1000);
+    said |= wait_ms > 0;
+    usleep (wait_ms * 1000);
     json_decref (reply);
     reply = NULL;
   }
-  if (status == 200 || status == 201)
+  if (next == HOST_ATTACHED)
     m = take_answer (c, reply);
   else
     nbdkit_error ("array %s: %s", params.array, admin_error (c->admin));

@@ -1,8 +1,8 @@
 /* control-internal.h: what the files of control.h share.
  *
- * control.c takes in what weftd says and tells it what we are; control-links.c
- * looks after the connections to members: who is lost, reports of that, and
- * new ones to those that are back; control-attach.c is the begin and the end.
+ * control.c has the threads, which carry out what the host engine
+ * (core/host/host.h) wants done; control-words.c makes JSON of what is said,
+ * and reads what is answered; control-attach.c is the begin and the end.
  */
 
 #ifndef WEFT_CONTROL_INTERNAL_H
@@ -17,99 +17,78 @@
 #include "common/admin.h"
 #include "control.h"
 #include "engine.h"
+#include "host/host.h"
 #include "process.h"
 
-#define CALL_TIMEOUT_MS 10000
-#define RETRY_MS 1000
+#define WORKERS 4
 
 extern int weft_debug_control; /* -D weft.control=1 */
 
-/* A connection to a member. */
-enum link_state {
-  LINK_OUT,        /* the member is out */
-  LINK_WANTED,     /* from due_ms on */
-  LINK_CONNECTING, /* a thread is at it */
-  LINK_UP,
-  LINK_LOST,       /* to be reported, from due_ms on, until weftd has a way */
+/* A thread that carries out actions of some kinds. */
+struct worker {
+  struct control *control;
+  unsigned kinds;
+  struct admin *admin; /* NULL: it does not speak to weftd */
+  pthread_t thread;
+  bool silent; /* weftd did not answer its last words */
 };
 
-struct link {
-  enum link_state state;
-  bool swapping;  /* up, but the engine may not have it yet */
-  bool told;      /* weftd knows that we have none */
-  bool said;      /* so do people */
-  uint64_t epoch; /* of the tokens that it was last opened with */
-  uint64_t used;  /* ... and the engine got the connection */
-  uint64_t due_ms;
-  char reason[160];
+/* A connection that is being made, by a thread of its own. */
+struct connecting {
+  struct control *control;
+  struct host_action action;
   pthread_t thread;
-  bool thread_made, thread_done;
-  struct control *control; /* for the thread */
+  bool made; /* the thread; it is to be joined */
+};
+
+/* What weftd has of the last heartbeat, the heartbeat thread's own. */
+struct taken {
+  json_t *words, *stats;   /* NULL: nothing */
+  json_int_t generation; /* of the weftd that has it */
 };
 
 struct control {
-  struct admin *admin; /* attach, heartbeat */
-  struct admin *teller_admin, *reporter_admin;
+  struct admin *admin; /* to attach */
   char instance[33];
   char process[PROCESS_TEXT_BYTES];
   char session[NAME_BYTES_MAX + 1];
   bool readonly;
-  unsigned members;
   struct engine *engine;
   uint64_t member_bytes; /* that a member must have */
-  pthread_t heartbeat, teller, reporter, keeper;
-  unsigned threads;
+  uint64_t heard_ms; /* when the attach was asked for that was granted */
+  struct worker worker[WORKERS];
+  unsigned workers; /* that run */
+  struct connecting connecting[ARRAY_MEMBERS_MAX];
+  struct taken taken;
 
   pthread_mutex_t lock; /* held across no call */
   pthread_cond_t wake;
-  bool quit, over;
+  bool quit;
+  struct host *host;
+  char why[512];           /* weftd has ended the session */
   const struct map *first; /* the caller's */
   struct map *latest;      /* NULL: it is the first still */
-  uint64_t epoch;          /* the newest that weftd has said, with: */
-  enum member_state states[ARRAY_MEMBERS_MAX];
-  uint64_t committed; /* what the engine has */
-  uint64_t settled;   /* has entered, with a connection to every member, or
-                         weftd knows */
-  uint64_t change;    /* the newest PREPARED epoch, with: */
-  enum member_state change_states[ARRAY_MEMBERS_MAX];
-  uint64_t asked, prepared; /* of the engine; by it */
-  uint64_t told_settled, told_prepared;
-  json_t *taken, *taken_stats; /* what weftd has of the heartbeat thread's last
-                                  words, that thread's own; NULL: nothing */
-  json_int_t generation; /* of the weftd that has it */
-  uint64_t heard_ms; /* when a heartbeat was sent that weftd has answered */
-  bool held;
-  bool relinked; /* an in-sync member was away: copies may differ */
-  struct link link[ARRAY_MEMBERS_MAX];
 };
 
 uint64_t control_now_ms (void);
-
-/* Wait on `wake` until then; UINT64_MAX: for ever.  With the lock. */
-void control_sleep (struct control *c, uint64_t until_ms);
-
-/* The newest map.  With the lock. */
-const struct map *control_newest (const struct control *c);
-
-/* Take in an answer of weftd's to a heartbeat or a report. */
-void control_take (struct control *c, const json_t *reply);
-
-/* weftd has ended the session. */
-void control_over (struct control *c, const char *why);
 
 /* control-attach.c: NULL or -1 after nbdkit_error. */
 int control_make_instance (char text[33]);
 struct map *control_attach_session (struct control *c);
 void control_detach_session (struct control *c);
 
-/* control-links.c: with the lock.  After a newer epoch or map came: who is to
- * be connected?
- */
-void links_look (struct control *c);
-/* Is there a connection to each member, or does weftd know better? */
-bool links_settled (const struct control *c);
-void *links_reporter (void *control);
-void *links_keeper (void *control);
-void links_join (struct control *c); /* its threads; without the lock */
+/* control-words.c */
+
+/* The body of a heartbeat, or of what can't wait for it. */
+json_t *control_words (struct control *c, const struct host_action *a);
+/* weftd has answered the heartbeat, or not (NULL). */
+void control_words_taken (struct taken *t, const json_t *reply);
+/* The body of a report. */
+json_t *control_report (struct control *c, const struct host_action *a);
+/* weftd's answer; *map is the one that came with it, or NULL. */
+void control_read (const struct control *c, int status, const json_t *reply,
+                   struct host_answer *a, struct map **map);
+/* What the engine is to know of a map. */
+void control_view (const struct map *map, struct host_view *v);
 
 #endif /* WEFT_CONTROL_INTERNAL_H */

@@ -1,26 +1,13 @@
-/* control.c: an array process's session with weftd.
+/* control.c: an array process's session with weftd: the threads.
  *
- * weftd has its say in the answers to heartbeats and reports: the epoch with
- * the states of the members, a map with fresh tokens when we are not in that
- * epoch yet, and the change that it has PREPARED.  Answers may cross; what is
- * older than what we know is ignored.
- *
- *   epoch   committed to the engine at once: work that a lost member held up
- *           goes on.  Members that are back are connected (control-links.c).
- *           Only when that is done do we say that we are in the epoch.
- *   change  given to the engine when the members that it counts on are
- *           connected; NOTICE_PREPARED is told at once.
+ * What is to be done the host engine says (core/host/host.h).  Here it gets
+ * what weftd has answered and what the array engine and the connections have
+ * come to, under one lock, and its actions are carried out, without the lock.
  *
  * Four threads, because none may wait for what another waits for: `heartbeat`
  * polls, each time for up to a second; `teller` says what can't wait for that;
- * `reporter` reports lost members; `keeper` connects, and looks at the clock.
- * The first three have an HTTP client each.
- *
- * While weftd is silent a writer's I/O goes on; only a report of a lost member
- * is repeated until there is a way, for nothing may be acknowledged on the
- * strength of a failure that is not recorded.  A reader holds its reads when
- * weftd may have passed it over.  When weftd says that the session is over
- * (410) the array engine is stopped for good.
+ * `reporter` reports lost members; `keeper` does what is due here.  The first
+ * three have an HTTP client each.  A connection is made by a thread of its own.
  */
 
 #include <config.h>
@@ -32,12 +19,25 @@
 #include <time.h>
 
 #include "control-internal.h"
-#include "loss.h"
+#include "hangup.h"
+#include "peer.h"
 #include "role.h"
 
-#define BEAT_MS_MIN 100 /* between heartbeats, however fast the answers */
+#define CONNECT_MS 5000
 
 NBDKIT_DLL_PUBLIC int weft_debug_control = 0;
+
+static const struct {
+  const char *name;
+  unsigned kinds;
+  bool speaks;
+} workers[WORKERS] = {
+  { "weft-heartbeat", HOST_DO_BEAT, true },
+  { "weft-teller", HOST_DO_TELL, true },
+  { "weft-reporter", HOST_DO_REPORT, true },
+  { "weft-keeper",
+    HOST_DO_ALL & ~(HOST_DO_BEAT | HOST_DO_TELL | HOST_DO_REPORT), false },
+};
 
 uint64_t
 control_now_ms (void)
@@ -48,8 +48,271 @@ control_now_ms (void)
   return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+/* The newest map.  With the lock. */
+static const struct map *
+newest (const struct control *c)
+{
+  return c->latest ? c->latest : c->first;
+}
+
+static void
+member_name (struct control *c, unsigned m, char name[NAME_BYTES_MAX + 1])
+{
+  pthread_mutex_lock (&c->lock);
+  strcpy (name, newest (c)->member[m].name);
+  pthread_mutex_unlock (&c->lock);
+}
+
+/*----- What the array engine says -----*/
+
 void
-control_sleep (struct control *c, uint64_t until_ms)
+control_notice (struct control *c, const struct array_notice *n,
+                uint64_t connection)
+{
+  pthread_mutex_lock (&c->lock);
+  if (n->kind == NOTICE_PREPARED)
+    host_prepared (c->host, n->epoch);
+  else if (n->kind == NOTICE_LOST &&
+           host_lost (c->host, n->member, connection, n->reason,
+                      control_now_ms ()))
+    nbdkit_error ("weft: member %s is lost: %s",
+                  newest (c)->member[n->member].name, n->reason);
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+}
+
+static void
+stop (struct control *c)
+{
+  nbdkit_error ("array %s: %s: every request fails from now on; end this "
+                "nbdkit and start it again to attach anew", params.array,
+                c->why);
+  engine_abandon (c->engine);
+}
+
+static void
+hold (struct control *c, bool hold)
+{
+  engine_hold (c->engine, hold);
+  nbdkit_error ("array %s: %s", params.array,
+                hold ? "weftd is silent: reads wait until it is heard again"
+                     : "weftd is heard again: reads go on");
+}
+
+/*----- Connecting -----*/
+
+/* A connection to a member with this map, or NULL with a sentence in why. */
+static struct peer *
+open_peer (const struct control *c, unsigned m, const struct map_member *mm,
+           char *why, size_t why_size)
+{
+  struct peer *p = peer_open (m, mm, c->readonly, false, CONNECT_MS,
+                              engine_io_done, why, why_size);
+
+  if (p && p->size < c->member_bytes) {
+    snprintf (why, why_size, "%s has %llu bytes, but %llu are in use", p->label,
+              (unsigned long long) p->size,
+              (unsigned long long) c->member_bytes);
+    peer_close (p);
+    return NULL;
+  }
+  return p;
+}
+
+static void *
+connect_thread (void *opaque)
+{
+  struct connecting *on = opaque;
+  struct control *c = on->control;
+  unsigned m = on->action.member;
+  struct map_member mm;
+  struct peer *p = NULL;
+  char why[8192] = "out of memory", name[NAME_BYTES_MAX + 1] = "";
+  bool kept, wanted, up = false;
+
+  pthread_setname_np (pthread_self (), "weft-connect");
+  engine_sever (c->engine, m); /* from the old one, if it is a stale one */
+  if (control_member (c, m, &mm)) {
+    p = open_peer (c, m, &mm, why, sizeof why);
+    strcpy (name, mm.name);
+    map_member_free (&mm);
+  }
+  if (weft_debug_control)
+    nbdkit_debug ("weft: connecting to member %s: %s", name, p ? "ok" : why);
+  pthread_mutex_lock (&c->lock);
+  wanted = host_opened (c->host, m, p != NULL, why, &kept, control_now_ms ());
+  pthread_mutex_unlock (&c->lock);
+  if (wanted) {
+    bool taken = engine_replace (c->engine, p, on->action.connection, kept);
+
+    if (taken)
+      p = NULL;
+    pthread_mutex_lock (&c->lock);
+    up = host_seated (c->host, m, taken, control_now_ms ());
+    pthread_mutex_unlock (&c->lock);
+  }
+  peer_close (p);
+  if (up)
+    nbdkit_error ("array %s: member %s is connected again", params.array,
+                  name);
+  pthread_mutex_lock (&c->lock);
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+  return NULL;
+}
+
+/* The thread before it has ended, or is about to. */
+static void
+begin_connecting (struct control *c, const struct host_action *a)
+{
+  struct connecting *on = &c->connecting[a->member];
+  bool kept;
+  int r;
+
+  if (on->made)
+    pthread_join (on->thread, NULL);
+  on->control = c;
+  on->action = *a;
+  r = pthread_create (&on->thread, NULL, connect_thread, on);
+  on->made = r == 0;
+  if (r == 0)
+    return;
+  pthread_mutex_lock (&c->lock);
+  host_opened (c->host, a->member, false, strerror (r), &kept,
+               control_now_ms ());
+  pthread_mutex_unlock (&c->lock);
+}
+
+/*----- Speaking to weftd -----*/
+
+/* Say this, and hand the answer to the engine. */
+static void
+speak (struct worker *w, const struct host_action *a)
+{
+  struct control *c = w->control;
+  bool report = a->kind == HOST_DO_REPORT;
+  enum host_news news = HOST_NO_NEWS;
+  json_t *body = report ? control_report (c, a) : control_words (c, a);
+  json_t *reply = NULL;
+  char path[128], name[NAME_BYTES_MAX + 1];
+  struct host_answer answer;
+  struct map *map;
+  int status;
+
+  snprintf (path, sizeof path, "/api/v1/sessions/%s/%s", c->session,
+            report ? "lost" : "heartbeat");
+  status = admin_call (w->admin, "POST", path, body, &reply, a->timeout_ms);
+  json_decref (body);
+  if (weft_debug_control)
+    nbdkit_debug ("weft: %s: %d %s", report ? "lost" : "heartbeat", status,
+                  admin_error (w->admin));
+  if (a->kind == HOST_DO_BEAT)
+    control_words_taken (&c->taken, status == 200 ? reply : NULL);
+  if (a->kind == HOST_DO_BEAT && w->silent != (status != 200)) {
+    w->silent = !w->silent;
+    nbdkit_debug ("weft: %s", w->silent ? admin_error (w->admin)
+                                        : "weftd answers again");
+  }
+  control_read (c, status, reply, &answer, &map);
+  pthread_mutex_lock (&c->lock);
+  if (status == 410 && !host_is_over (c->host))
+    snprintf (c->why, sizeof c->why, "%s", admin_error (w->admin));
+  if (report)
+    news = host_reported (c->host, &answer, control_now_ms ());
+  else
+    host_answered (c->host, a->kind, &answer, control_now_ms ());
+  if (map && map->epoch > newest (c)->epoch &&
+      map->epoch == host_view (c->host)->map_epoch) {
+    struct map *old = c->latest;
+
+    c->latest = map;
+    map = old;
+  }
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
+  map_free (map);
+  json_decref (reply);
+  if (news == HOST_NO_NEWS)
+    return;
+  member_name (c, a->member, name);
+  if (news == HOST_RECORDED)
+    nbdkit_error ("array %s: member %s is recorded as out; going on without "
+                  "it", params.array, name);
+  else
+    nbdkit_error ("array %s: can't record that member %s is lost, requests "
+                  "to it wait: %s", params.array, name,
+                  admin_error (w->admin));
+}
+
+/* When the whole node goes down, the member may have ended a moment before us. */
+static void
+report (struct worker *w, const struct host_action *a)
+{
+  struct control *c = w->control;
+  char name[NAME_BYTES_MAX + 1];
+
+  if (!a->first || !hangup_ending ()) {
+    speak (w, a);
+    return;
+  }
+  pthread_mutex_lock (&c->lock);
+  host_ending (c->host);
+  pthread_mutex_unlock (&c->lock);
+  member_name (c, a->member, name);
+  nbdkit_error ("array %s: ending, so it does not report that member %s is "
+                "gone", params.array, name);
+  engine_abandon (c->engine);
+}
+
+/*----- The threads -----*/
+
+static void
+carry_out (struct worker *w, const struct host_action *a)
+{
+  struct control *c = w->control;
+  uint64_t entered;
+
+  switch (a->kind) {
+  case HOST_DO_STOP:
+    stop (c);
+    break;
+  case HOST_DO_COMMIT:
+    engine_commit (c->engine, a->epoch, a->states);
+    pthread_mutex_lock (&c->lock);
+    host_committed (c->host, a->epoch);
+    pthread_mutex_unlock (&c->lock);
+    break;
+  case HOST_DO_PREPARE:
+    engine_prepare (c->engine, a->epoch, a->states);
+    break;
+  case HOST_DO_HOLD:
+    hold (c, a->hold);
+    break;
+  case HOST_DO_ENTER:
+    entered = engine_epoch (c->engine);
+    pthread_mutex_lock (&c->lock);
+    host_entered (c->host, entered);
+    pthread_cond_broadcast (&c->wake);
+    pthread_mutex_unlock (&c->lock);
+    break;
+  case HOST_DO_CONNECT:
+    begin_connecting (c, a);
+    break;
+  case HOST_DO_REPORT:
+    report (w, a);
+    break;
+  case HOST_DO_TELL:
+  case HOST_DO_BEAT:
+    speak (w, a);
+    break;
+  case HOST_DO_ALL:
+    break;
+  }
+}
+
+/* With the lock. */
+static void
+sleep_until (struct control *c, uint64_t until_ms)
 {
   const struct timespec until = { .tv_sec = until_ms / 1000,
                                   .tv_nsec = until_ms % 1000 * 1000000 };
@@ -60,318 +323,24 @@ control_sleep (struct control *c, uint64_t until_ms)
     pthread_cond_timedwait (&c->wake, &c->lock, &until);
 }
 
-const struct map *
-control_newest (const struct control *c)
-{
-  return c->latest ? c->latest : c->first;
-}
-
-/*----- What weftd says -----*/
-
-void
-control_over (struct control *c, const char *why)
-{
-  bool was;
-
-  pthread_mutex_lock (&c->lock);
-  was = c->over;
-  c->over = true;
-  pthread_cond_broadcast (&c->wake);
-  pthread_mutex_unlock (&c->lock);
-  if (was)
-    return;
-  nbdkit_error ("array %s: %s: every request fails from now on; end this "
-                "nbdkit and start it again to attach anew", params.array, why);
-  engine_abandon (c->engine);
-}
-
-/* {"epoch", "states"}: false when there is nothing of use. */
-static bool
-take_states (const struct control *c, const json_t *json, uint64_t *epoch,
-             enum member_state states[])
-{
-  const json_t *list = json_object_get (json, "states");
-  json_int_t n = json_integer_value (json_object_get (json, "epoch"));
-  const char *name;
-  int state;
-
-  if (n <= 0 || json_array_size (list) != c->members)
-    return false;
-  for (unsigned i = 0; i < c->members; i++) {
-    name = json_string_value (json_array_get (list, i));
-    state = name ? member_state_parse (name) : -1;
-    if (state == -1)
-      return false;
-    states[i] = state;
-  }
-  *epoch = n;
-  return true;
-}
-
-/* The map in an answer, when it is newer than ours. */
-static struct map *
-take_map (struct control *c, const json_t *reply, uint64_t epoch)
-{
-  const json_t *json = json_object_get (reply, "map");
-  char why[512];
-  struct map *m;
-
-  if (!json_is_object (json))
-    return NULL;
-  m = map_from_json (json, why, sizeof why);
-  if (m == NULL)
-    nbdkit_error ("array %s: weftd's map is not usable: %s", params.array,
-                  why);
-  else if (m->epoch == epoch && m->members == c->members)
-    return m;
-  map_free (m);
-  return NULL;
-}
-
-void
-control_take (struct control *c, const json_t *reply)
-{
-  const json_t *change = json_object_get (reply, "change");
-  enum member_state states[ARRAY_MEMBERS_MAX], next[ARRAY_MEMBERS_MAX];
-  uint64_t epoch, change_epoch;
-  struct map *map, *old = NULL;
-  bool same, commit;
-
-  loss_take (reply);
-  /* True: those of the epoch in which we work. */
-  same = json_is_true (json_object_get (reply, "states"));
-  if (same)
-    epoch = json_integer_value (json_object_get (reply, "epoch"));
-  else if (!take_states (c, reply, &epoch, states))
-    return;
-  map = take_map (c, reply, epoch);
-  pthread_mutex_lock (&c->lock);
-  if (!same && epoch > c->epoch) {
-    c->epoch = epoch;
-    memcpy (c->states, states, sizeof states);
-  }
-  if (epoch == c->epoch && map && map->epoch > control_newest (c)->epoch) {
-    old = c->latest;
-    c->latest = map;
-    map = NULL;
-  }
-  if (take_states (c, change, &change_epoch, next) &&
-      change_epoch > c->epoch && change_epoch > c->change) {
-    c->change = change_epoch;
-    memcpy (c->change_states, next, sizeof next);
-  }
-  links_look (c);
-  commit = c->committed < c->epoch;
-  epoch = c->epoch;
-  memcpy (states, c->states, sizeof states);
-  pthread_cond_broadcast (&c->wake);
-  pthread_mutex_unlock (&c->lock);
-  map_free (old);
-  map_free (map);
-  if (!commit)
-    return;
-  engine_commit (c->engine, epoch, states);
-  pthread_mutex_lock (&c->lock);
-  if (c->committed < epoch)
-    c->committed = epoch;
-  pthread_cond_broadcast (&c->wake);
-  pthread_mutex_unlock (&c->lock);
-}
-
-/*----- The heartbeat -----*/
-
-/* The empty buckets at its end are left out. */
-static json_t *
-latency_json (const struct latency *l)
-{
-  json_t *counts = json_array ();
-  unsigned n = LATENCY_BUCKETS + 1;
-
-  while (n > 0 && l->count[n - 1] == 0)
-    n--;
-  for (unsigned i = 0; i < n; i++)
-    json_array_append_new (counts, json_integer ((json_int_t) l->count[i]));
-  return json_pack ("{s:I, s:o}", "sum_us", (json_int_t) (l->sum_ns / 1000),
-                    "counts", counts);
-}
-
-/* How the members look from here. */
-static json_t *
-members_json (const struct array_stats *s, unsigned members)
-{
-  json_t *list = json_array ();
-
-  for (unsigned m = 0; m < members; m++)
-    json_array_append_new (
-        list, json_pack ("{s:I, s:b, s:o}", "service_us",
-                         (json_int_t) (s->member[m].service_ns / 1000),
-                         "suspect", (int) s->member[m].suspect, "latency",
-                         latency_json (&s->member[m].service)));
-  return list;
-}
-
-static json_t *
-stats_json (struct engine *e, unsigned members)
-{
-  struct array_stats s;
-  json_t *json = json_object ();
-
-  engine_stats (e, &s);
-  json_object_set_new (json, "members", members_json (&s, members));
-  json_object_set_new (json, "read_latency", latency_json (&s.read));
-  json_object_set_new (json, "write_latency", latency_json (&s.write));
-  json_object_set_new (json, "flush_latency", latency_json (&s.flush));
-#define FIELD(name) \
-  json_object_set_new (json, #name, json_integer ((json_int_t) s.name))
-  FIELD (reads);
-  FIELD (writes);
-  FIELD (flushes);
-  FIELD (zeroes);
-  FIELD (trims);
-  FIELD (read_bytes);
-  FIELD (write_bytes);
-  FIELD (read_ns);
-  FIELD (write_ns);
-  FIELD (flush_ns);
-  FIELD (image_bytes);
-  FIELD (image_bytes_max);
-  FIELD (image_oldest_ns);
-  FIELD (images_sent);
-  FIELD (images_replaced);
-  FIELD (batches);
-  FIELD (requests_waiting);
-  FIELD (ios_in_flight);
-#undef FIELD
-  return json;
-}
-
-/* What has not changed since weftd took it in is not said again. */
-static void
-add_stats (struct control *c, json_t *body)
-{
-  json_t *said = json_copy (body);
-  json_t *stats = stats_json (c->engine, c->members);
-  bool same = json_equal (stats, c->taken_stats);
-
-  json_object_set_new (body, "news",
-                       json_boolean (!json_equal (said, c->taken)));
-  json_object_set (body, "stats", same ? json_true () : stats);
-  json_decref (c->taken);
-  json_decref (c->taken_stats);
-  c->taken = said;
-  c->taken_stats = stats;
-}
-
-/* weftd has answered; NULL: it has not. */
-static void
-keep_taken (struct control *c, const json_t *reply)
-{
-  json_t *generation = json_object_get (reply, "generation");
-
-  if (generation && json_integer_value (generation) == c->generation)
-    return;
-  c->generation = json_integer_value (generation);
-  json_decref (c->taken);
-  json_decref (c->taken_stats);
-  c->taken = c->taken_stats = NULL;
-}
-
-/* One heartbeat; returns the HTTP status.  The heartbeat thread's waits. */
-static int
-beat (struct control *c, struct admin *admin, unsigned wait_ms)
-{
-  char path[128];
-  json_t *body, *reply;
-  uint64_t epoch, prepared, sent_ms = control_now_ms ();
-  int status;
-
-  pthread_mutex_lock (&c->lock);
-  epoch = c->settled;
-  prepared = c->prepared;
-  pthread_mutex_unlock (&c->lock);
-  snprintf (path, sizeof path, "/api/v1/sessions/%s/heartbeat", c->session);
-  body = json_pack ("{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance",
-                    c->instance, "epoch", (json_int_t) epoch, "prepared",
-                    (json_int_t) prepared, "round",
-                    (json_int_t) engine_round (c->engine), "uri", params.uri,
-                    "process", c->process, "draining",
-                    (int) engine_ending (c->engine), "wait_ms",
-                    (int) wait_ms);
-  if (wait_ms > 0)
-    add_stats (c, body);
-  status = admin_call (admin, "POST", path, body, &reply,
-                       wait_ms + CALL_TIMEOUT_MS);
-  json_decref (body);
-  if (wait_ms > 0)
-    keep_taken (c, status == 200 ? reply : NULL);
-  if (weft_debug_control)
-    nbdkit_debug ("weft: heartbeat: %d %s", status, admin_error (admin));
-  if (status == 200) {
-    pthread_mutex_lock (&c->lock);
-    if (c->heard_ms < sent_ms)
-      c->heard_ms = sent_ms;
-    if (c->told_settled < epoch)
-      c->told_settled = epoch;
-    if (c->told_prepared < prepared)
-      c->told_prepared = prepared;
-    pthread_mutex_unlock (&c->lock);
-    control_take (c, reply);
-  } else if (status == 410)
-    control_over (c, admin_error (admin));
-  json_decref (reply);
-  return status;
-}
-
 static void *
-heartbeat_thread (void *opaque)
+work (void *opaque)
 {
-  struct control *c = opaque;
-  bool silent = false;
-  uint64_t begin_ms;
-  int status;
+  struct worker *w = opaque;
+  struct control *c = w->control;
+  struct host_action a;
 
-  pthread_setname_np (pthread_self (), "weft-heartbeat");
+  pthread_setname_np (pthread_self (), workers[w - c->worker].name);
   pthread_mutex_lock (&c->lock);
-  while (!c->quit && !c->over) {
-    pthread_mutex_unlock (&c->lock);
-    begin_ms = control_now_ms ();
-    status = beat (c, c->admin, HEARTBEAT_MS);
-    if (silent != (status != 200)) {
-      silent = !silent;
-      nbdkit_debug ("weft: %s", silent ? admin_error (c->admin)
-                                       : "weftd answers again");
-    }
-    pthread_mutex_lock (&c->lock);
-    begin_ms += status == 200 ? BEAT_MS_MIN : RETRY_MS;
-    while (!c->quit && !c->over && control_now_ms () < begin_ms)
-      control_sleep (c, begin_ms);
-  }
-  pthread_mutex_unlock (&c->lock);
-  return NULL;
-}
+  while (!c->quit) {
+    uint64_t now_ms = control_now_ms ();
 
-/* Says what weftd waits for while the heartbeat is under way. */
-static void *
-teller_thread (void *opaque)
-{
-  struct control *c = opaque;
-  uint64_t retry_ms;
-  int status;
-
-  pthread_setname_np (pthread_self (), "weft-teller");
-  pthread_mutex_lock (&c->lock);
-  while (!c->quit && !c->over) {
-    if (c->settled <= c->told_settled && c->prepared <= c->told_prepared) {
-      control_sleep (c, UINT64_MAX);
-      continue;
-    }
-    pthread_mutex_unlock (&c->lock);
-    status = beat (c, c->teller_admin, 0);
-    pthread_mutex_lock (&c->lock);
-    retry_ms = control_now_ms () + RETRY_MS;
-    while (status != 200 && !c->quit && !c->over &&
-           control_now_ms () < retry_ms)
-      control_sleep (c, retry_ms);
+    if (host_next (c->host, now_ms, w->kinds, &a)) {
+      pthread_mutex_unlock (&c->lock);
+      carry_out (w, &a);
+      pthread_mutex_lock (&c->lock);
+    } else
+      sleep_until (c, host_due_ms (c->host, now_ms, w->kinds));
   }
   pthread_mutex_unlock (&c->lock);
   return NULL;
@@ -396,13 +365,18 @@ control_attach (bool readonly, struct map **map)
   pthread_cond_init (&c->wake, &attr);
   pthread_condattr_destroy (&attr);
   c->admin = admin_new (params.admin, params.tls, NULL);
-  c->teller_admin = admin_new (params.admin, params.tls, NULL);
-  c->reporter_admin = admin_new (params.admin, params.tls, NULL);
-  if (c->admin == NULL || c->teller_admin == NULL ||
-      c->reporter_admin == NULL) {
-    nbdkit_error ("admin=%s: not the address of a weftd; write it like "
-                  "http://127.0.0.1:7380", params.admin);
-    goto err;
+  for (unsigned i = 0; i < WORKERS; i++) {
+    struct worker *w = &c->worker[i];
+
+    w->control = c;
+    w->kinds = workers[i].kinds;
+    if (workers[i].speaks)
+      w->admin = admin_new (params.admin, params.tls, NULL);
+    if (c->admin == NULL || (workers[i].speaks && w->admin == NULL)) {
+      nbdkit_error ("admin=%s: not the address of a weftd; write it like "
+                    "http://127.0.0.1:7380", params.admin);
+      goto err;
+    }
   }
   if (control_make_instance (c->instance) == -1)
     goto err;
@@ -415,52 +389,39 @@ err:
   return NULL;
 }
 
-static void
-init_links (struct control *c, const bool connected[])
-{
-  const uint64_t now_ms = control_now_ms ();
-
-  for (unsigned m = 0; m < c->members; m++) {
-    struct link *l = &c->link[m];
-
-    l->control = c;
-    l->epoch = l->used = c->epoch;
-    l->due_ms = now_ms;
-    l->state = c->states[m] == MEMBER_OUT ? LINK_OUT
-               : connected[m]             ? LINK_UP
-                                          : LINK_LOST;
-    strcpy (l->reason, "it can't be reached");
-  }
-  c->committed = c->epoch;
-  c->settled = links_settled (c) ? c->epoch : c->epoch - 1;
-  c->told_settled = c->settled;
-}
-
-void
+int
 control_ready (struct control *c, struct engine *e, const bool connected[],
                uint64_t member_bytes)
 {
+  struct host_config config = { .members = c->first->members,
+                                .readonly = c->readonly,
+                                .heard_ms = c->heard_ms };
+
   c->engine = e;
   c->member_bytes = member_bytes;
-  init_links (c, connected);
+  config.view.epoch = c->first->epoch;
+  control_view (c->first, &config.view);
+  for (unsigned m = 0; m < config.members; m++) {
+    config.view.states[m] = c->first->member[m].state;
+    config.connected[m] = connected[m];
+  }
+  c->host = host_new (&config, control_now_ms ());
+  if (c->host)
+    return 0;
+  nbdkit_error ("calloc: %m");
+  return -1;
 }
 
 int
 control_start (struct control *c)
 {
-  const struct {
-    pthread_t *id;
-    void *(*run) (void *);
-  } threads[] = {
-    { &c->heartbeat, heartbeat_thread }, { &c->teller, teller_thread },
-    { &c->reporter, links_reporter },    { &c->keeper, links_keeper },
-  };
   int r;
 
   process_self (c->process);
-  for (c->threads = 0; c->threads < 4; c->threads++) {
-    r = pthread_create (threads[c->threads].id, NULL,
-                        threads[c->threads].run, c);
+  for (; c->workers < WORKERS; c->workers++) {
+    struct worker *w = &c->worker[c->workers];
+
+    r = pthread_create (&w->thread, NULL, work, w);
     if (r != 0) {
       nbdkit_error ("pthread_create: %s", strerror (r));
       return -1;
@@ -472,21 +433,22 @@ control_start (struct control *c)
 void
 control_stop (struct control *c)
 {
-  const pthread_t *const ids[] = { &c->heartbeat, &c->teller, &c->reporter,
-                                   &c->keeper };
-
   pthread_mutex_lock (&c->lock);
   c->quit = true;
+  if (c->host)
+    host_end (c->host);
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
-  if (c->threads == 0)
-    return;
-  admin_cancel (c->admin);
-  admin_cancel (c->teller_admin);
-  admin_cancel (c->reporter_admin);
-  for (; c->threads > 0; c->threads--)
-    pthread_join (*ids[c->threads - 1], NULL);
-  links_join (c);
+  for (unsigned i = 0; i < c->workers; i++)
+    if (c->worker[i].admin)
+      admin_cancel (c->worker[i].admin);
+  for (; c->workers > 0; c->workers--)
+    pthread_join (c->worker[c->workers - 1].thread, NULL);
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
+    if (c->connecting[m].made)
+      pthread_join (c->connecting[m].thread, NULL);
+    c->connecting[m].made = false;
+  }
 }
 
 bool
@@ -495,7 +457,7 @@ control_member (struct control *c, unsigned member, struct map_member *mm)
   bool copied;
 
   pthread_mutex_lock (&c->lock);
-  copied = map_member_copy (mm, &control_newest (c)->member[member]);
+  copied = map_member_copy (mm, &newest (c)->member[member]);
   pthread_mutex_unlock (&c->lock);
   return copied;
 }
@@ -503,12 +465,7 @@ control_member (struct control *c, unsigned member, struct map_member *mm)
 bool
 control_whole (const struct control *c)
 {
-  if (c->over || c->relinked)
-    return false;
-  for (unsigned m = 0; m < c->members; m++)
-    if (c->states[m] != MEMBER_IN_SYNC || c->link[m].state != LINK_UP)
-      return false;
-  return true;
+  return host_is_whole (c->host);
 }
 
 void
@@ -517,14 +474,15 @@ control_end (struct control *c, bool clean)
   if (c == NULL)
     return;
   control_stop (c);
-  if (clean && !c->over && c->session[0])
+  if (clean && c->session[0] && !(c->host && host_is_over (c->host)))
     control_detach_session (c);
+  host_free (c->host);
   map_free (c->latest);
-  json_decref (c->taken);
-  json_decref (c->taken_stats);
+  json_decref (c->taken.words);
+  json_decref (c->taken.stats);
   admin_free (c->admin);
-  admin_free (c->teller_admin);
-  admin_free (c->reporter_admin);
+  for (unsigned i = 0; i < WORKERS; i++)
+    admin_free (c->worker[i].admin);
   pthread_cond_destroy (&c->wake);
   pthread_mutex_destroy (&c->lock);
   free (c);

@@ -22,16 +22,19 @@ struct control *control_attach (bool readonly, struct map **map);
 
 /* There is an engine.  Before engine_start, for a notice may come at once.
  * connected[m]: the engine has a connection to it.  A member needs at least
- * member_bytes.
+ * member_bytes.  -1 after nbdkit_error.
  */
-void control_ready (struct control *c, struct engine *e,
-                    const bool connected[], uint64_t member_bytes);
+int control_ready (struct control *c, struct engine *e, const bool connected[],
+                   uint64_t member_bytes);
 
 /* Start the threads (not before nbdkit's fork). */
 int control_start (struct control *c);
 
-/* What the array engine wants told; never blocks. */
-void control_notice (struct control *c, const struct array_notice *n);
+/* What the array engine wants told, of the connection of this number to the
+ * member; never blocks.
+ */
+void control_notice (struct control *c, const struct array_notice *n,
+                     uint64_t connection);
 
 /* Stop the threads, after engine_end. */
 void control_stop (struct control *c);

@@ -58,14 +58,11 @@ struct engine {
   pthread_cond_t patrol;    /* the engine thread sleeps here on patrol */
   bool quit;
   uint64_t drain_deadline;  /* UINT64_MAX: none */
-  uint64_t epoch, prepared; /* committed; the newest PREPARED one */
-  enum member_state states[ARRAY_MEMBERS_MAX];
-  bool joined[ARRAY_MEMBERS_MAX]; /* had a connection since it was out */
+  struct seats seats;
 
   /* Finished I/O, newest first; pushed by anyone, taken by a turn. */
   _Atomic (struct peer_io *) finished;
   _Atomic (struct waiter *) spare_waiters;
-  atomic_uint telling;      /* turns with notices on their way */
   atomic_bool ending;       /* nbdkit is */
 
   struct peer **peers; /* NULL: none yet.  Changed with poll_lock and lock. */
@@ -89,6 +86,7 @@ struct turn {
   bool leads;       /* self is the leader */
   bool kick_leader, kick_self;
   struct array_notice notices[NOTICES_PER_TURN];
+  uint64_t connections[NOTICES_PER_TURN]; /* that they speak of */
   unsigned notices_count;
 };
 

@@ -18,31 +18,6 @@
 #define SEVER_MS 5000
 
 void
-engine_states (const enum member_state states[], const bool joined[],
-               unsigned members, enum member_state seen[])
-{
-  for (unsigned m = 0; m < members; m++)
-    seen[m] = states[m] == MEMBER_JOINING && !joined[m] ? MEMBER_OUT
-                                                       : states[m];
-}
-
-/* Within a turn: the array engine's view of the recorded states.  A member
- * that was out became in-sync behind our back while weftd could not be heard:
- * it is lost until there is a connection.
- */
-static void
-commit_states (struct engine *e, uint64_t now)
-{
-  enum member_state seen[ARRAY_MEMBERS_MAX];
-
-  engine_states (e->states, e->joined, e->members, seen);
-  array_commit (e->array, e->epoch, seen, now);
-  for (unsigned m = 0; m < e->members; m++)
-    if (e->states[m] == MEMBER_IN_SYNC && !e->joined[m])
-      array_lost (e->array, m, "there is no connection to it yet", now);
-}
-
-void
 engine_commit (struct engine *e, uint64_t epoch,
                const enum member_state states[])
 {
@@ -50,21 +25,10 @@ engine_commit (struct engine *e, uint64_t epoch,
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  if (epoch < e->epoch) {
-    pthread_mutex_unlock (&e->lock);
-    return;
-  }
-  e->epoch = epoch;
-  for (unsigned m = 0; m < e->members; m++) {
-    /* From in-sync to joining there is no way but by way of out. */
-    if (states[m] == MEMBER_OUT || (states[m] == MEMBER_JOINING &&
-                                    e->states[m] == MEMBER_IN_SYNC))
-      e->joined[m] = false;
-    if (states[m] == MEMBER_OUT && e->peers[m])
-      peer_break (e->peers[m]);
-    e->states[m] = states[m];
-  }
-  commit_states (e, engine_now_ns ());
+  if (seats_commit (&e->seats, e->array, epoch, states, engine_now_ns ()))
+    for (unsigned m = 0; m < e->members; m++)
+      if (states[m] == MEMBER_OUT && e->peers[m])
+        peer_break (e->peers[m]);
   turn_end (e, &t);
 }
 
@@ -76,11 +40,7 @@ engine_prepare (struct engine *e, uint64_t epoch,
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  if (epoch > e->epoch && epoch > e->prepared) {
-    e->prepared = epoch;
-    /* Not as seen: a joiner may be connected before the commit. */
-    array_prepare (e->array, epoch, states, engine_now_ns ());
-  }
+  seats_prepare (&e->seats, e->array, epoch, states, engine_now_ns ());
   turn_end (e, &t);
 }
 
@@ -157,7 +117,7 @@ engine_in_sync (struct engine *e, unsigned member)
   bool in_sync;
 
   pthread_mutex_lock (&e->lock);
-  in_sync = e->states[member] == MEMBER_IN_SYNC;
+  in_sync = e->seats.states[member] == MEMBER_IN_SYNC;
   pthread_mutex_unlock (&e->lock);
   return in_sync;
 }
@@ -193,8 +153,7 @@ engine_sever (struct engine *e, unsigned member)
   do {
     pthread_mutex_lock (&e->lock);
     p = e->peers[member];
-    over = (p == NULL || (p->reported && is_over (p))) &&
-           atomic_load (&e->telling) == 0;
+    over = p == NULL || (p->reported && is_over (p));
     pthread_mutex_unlock (&e->lock);
     if (over)
       return true;
@@ -204,7 +163,8 @@ engine_sever (struct engine *e, unsigned member)
 }
 
 bool
-engine_replace (struct engine *e, struct peer *peer, bool kept)
+engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
+                bool kept)
 {
   unsigned member = peer->member;
   struct peer *old;
@@ -223,15 +183,9 @@ engine_replace (struct engine *e, struct peer *peer, bool kept)
   old = e->peers[member];
   over = is_over (old);
   if (over) {
-    /* A joining member has begun anew: it was out meanwhile. */
-    if (e->states[member] == MEMBER_JOINING) {
-      e->joined[member] = false;
-      commit_states (e, engine_now_ns ());
-    }
     e->peers[member] = peer;
-    e->joined[member] = true;
-    array_back (e->array, member, kept, engine_now_ns ());
-    commit_states (e, engine_now_ns ());
+    seats_take (&e->seats, e->array, member, connection, kept,
+                engine_now_ns ());
   }
   atomic_store (&e->swapping, false);
   pthread_mutex_unlock (&e->poll_lock);

@@ -178,8 +178,7 @@ engine_thread (void *opaque)
 
 struct engine *
 engine_new (struct array *array, struct peer **peers,
-            const struct array_config *config,
-            const enum member_state states[], engine_notice_fn notice)
+            const struct seats *seats, engine_notice_fn notice)
 {
   struct engine *e = calloc (1, sizeof *e);
   pthread_condattr_t attr;
@@ -190,11 +189,8 @@ engine_new (struct array *array, struct peer **peers,
     return NULL;
   e->array = array;
   e->peers = peers;
-  e->members = config->layout.members;
-  e->epoch = config->epoch;
-  memcpy (e->states, states, sizeof e->states);
-  for (i = 0; i < e->members; i++)
-    e->joined[i] = peers[i] != NULL;
+  e->members = seats->members;
+  e->seats = *seats;
   e->notice = notice;
   e->drain_deadline = UINT64_MAX;
   TAILQ_INIT (&e->followers);

@@ -268,12 +268,10 @@ take_notices (struct engine *e, struct turn *t)
 
   for (; t->notices_count < NOTICES_PER_TURN &&
          array_next_notice (e->array, n); n++) {
-    t->notices_count++;
+    t->connections[t->notices_count++] = e->seats.connection[n->member];
     if (n->kind == NOTICE_LOST && e->peers[n->member])
       peer_break (e->peers[n->member]);
   }
-  if (t->notices_count > 0)
-    atomic_fetch_add (&e->telling, 1);
 }
 
 /* With the lock held and all inputs made: take every output. */
@@ -349,9 +347,7 @@ turn_carry_out (struct engine *e, struct turn *t)
   if (t->kick_leader)
     engine_kick (e->kick_leader);
   for (i = 0; i < t->notices_count; i++)
-    e->notice (&t->notices[i]);
-  if (t->notices_count > 0)
-    atomic_fetch_sub (&e->telling, 1);
+    e->notice (&t->notices[i], t->connections[i]);
   return t->notices_count == NOTICES_PER_TURN ||
          atomic_load (&e->finished) != NULL;
 }

@@ -7,34 +7,27 @@
 #include <stdint.h>
 
 #include "array/array.h"
+#include "host/seats.h"
 #include "peer.h"
 
 struct engine;
 struct array_client;
 
-/* Takes what the array engine wants told.  Called by any thread, without a
- * lock held; must not block.
+/* Takes what the array engine wants told, with the number of the connection that
+ * its member has.  Called by any thread, without a lock held; must not block.
  */
-typedef void (*engine_notice_fn) (const struct array_notice *);
+typedef void (*engine_notice_fn) (const struct array_notice *,
+                                  uint64_t connection);
 
 /* Give a finished I/O back; peer_open's `done`. */
 void engine_io_done (struct peer_io *pio);
 
-/* The states that the array engine is to see: a member that is joining is out
- * to it until there is a connection to it.
- */
-void engine_states (const enum member_state states[], const bool joined[],
-                    unsigned members, enum member_state seen[]);
-
-/* Take over the array engine, which was made with this config (and its states
- * as engine_states says), and the connections: peers[m] is NULL for a member
- * that is out, or joining and not reached.  `states` are the recorded ones.
- * NULL: out of memory or descriptors.  There is one engine in a process.
+/* Take over the array engine, which sees the seats as seats_seen says, and the
+ * connections: peers[m] is NULL for a member that is out, or joining and not
+ * reached.  NULL: out of memory or descriptors.  There is one engine in a process.
  */
 struct engine *engine_new (struct array *array, struct peer **peers,
-                           const struct array_config *config,
-                           const enum member_state states[],
-                           engine_notice_fn notice);
+                           const struct seats *seats, engine_notice_fn notice);
 
 /* Start the engine thread (not before nbdkit's fork). */
 int engine_start (struct engine *e);
@@ -57,19 +50,18 @@ void engine_commit (struct engine *e, uint64_t epoch,
 void engine_prepare (struct engine *e, uint64_t epoch,
                      const enum member_state states[]);
 
-/* A new connection to a member that was lost, or out: all that was asked of
- * the old one must be over at the member (core/array/array.h, array_back).  Waits
+/* A new connection, of this number, to a member that was lost, or out: all that was
+ * asked of the old one must be over at the member (core/array/array.h, array_back).  Waits
  * until the old connection has given everything back, closes it, and commits
  * the recorded states with the new one.  False: that did not happen in time,
  * and the peer is still the caller's.
  */
-bool engine_replace (struct engine *e, struct peer *peer, bool kept);
+bool engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
+                     bool kept);
 
 /* The connection to a member is no use any more: it is lost. */
 void engine_break (struct engine *e, unsigned member);
-/* That, and it waits until nothing is in flight there, nor the notice of its loss,
- * which must not be taken for that of the next connection.  False: not in time.
- */
+/* That, and it waits until nothing is in flight there.  False: not in time. */
 bool engine_sever (struct engine *e, unsigned member);
 
 /* As in core/array/array.h. */

@@ -22,7 +22,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NBDKIT_API_VERSION 2
@@ -38,10 +37,7 @@
 #define LOOK_MS 100
 #define GRACE_MS 10000
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool ending;  /* under lock */
-static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* ending was set */
-
+static atomic_bool ending;
 static pthread_t thread;
 static bool started;
 static int wake_fd = -1; /* an eventfd; readable: a signal, or hangup_stop */
@@ -54,32 +50,9 @@ static struct sigaction handlers[SIGNALS];
 static bool replaced[SIGNALS];
 
 bool
-hangup_wait (unsigned ms)
-{
-  struct timespec until;
-  bool r;
-
-  clock_gettime (CLOCK_REALTIME, &until);
-  until.tv_nsec += (long) (ms % 1000) * 1000000;
-  until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
-  pthread_mutex_lock (&lock);
-  while (!ending && pthread_cond_timedwait (&ended, &lock, &until) == 0)
-    ;
-  r = ending;
-  pthread_mutex_unlock (&lock);
-  return r;
-}
-
-bool
 hangup_ending (void)
 {
-  bool r;
-
-  pthread_mutex_lock (&lock);
-  r = ending;
-  pthread_mutex_unlock (&lock);
-  return r;
+  return atomic_load (&ending);
 }
 
 static void
@@ -138,22 +111,13 @@ wait_wake (int ms)
       ;
 }
 
-static void
-set_ending (void)
-{
-  pthread_mutex_lock (&lock);
-  ending = true;
-  pthread_cond_broadcast (&ended);
-  pthread_mutex_unlock (&lock);
-}
-
 static void *
 wait_for_end (void *opaque)
 {
   unsigned ms = 0;
 
   wait_wake (-1);
-  set_ending ();
+  atomic_store (&ending, true);
   while (!atomic_load (&stopping)) {
     listeners_hang_up (ms < GRACE_MS ? SHUT_RD : SHUT_RDWR);
     wait_wake (LOOK_MS);
@@ -194,7 +158,7 @@ hangup_stop (void)
   if (!started)
     return;
   restore_handlers ();
-  set_ending (); /* the thread may not have run yet */
+  atomic_store (&ending, true); /* the thread may not have run yet */
   atomic_store (&stopping, true);
   wake ();
   pthread_join (thread, NULL);

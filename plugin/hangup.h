@@ -18,8 +18,7 @@
 int hangup_start (void);
 void hangup_stop (void);
 
-/* Is nbdkit ending?  hangup_wait waits so long for that. */
+/* Is nbdkit ending? */
 bool hangup_ending (void);
-bool hangup_wait (unsigned ms);
 
 #endif /* WEFT_HANGUP_H */

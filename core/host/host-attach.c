@@ -13,7 +13,6 @@
 
 #include "host-internal.h"
 
-#define ATTACH_WAIT_MS 15000 /* for a silent holder, or for members */
 #define ATTACH_WAIT_MS_MIN 500
 #define HOLDER_SIGNS 2
 
@@ -25,8 +24,8 @@ retry_after_ms (struct host_attach *a, const struct host_attach_answer *answer)
 
   if (answer->status != 409)
     return 0;
-  if (answer->retry_after_ms > ATTACH_WAIT_MS)
-    return ATTACH_WAIT_MS;
+  if (answer->retry_after_ms > HOST_ATTACH_WAIT_MS)
+    return HOST_ATTACH_WAIT_MS;
   if (answer->retry_after_ms > 0)
     return answer->retry_after_ms < ATTACH_WAIT_MS_MIN
                ? ATTACH_WAIT_MS_MIN
@@ -48,7 +47,7 @@ host_attach_answered (struct host_attach *a,
   if (answer->status == 200 || answer->status == 201)
     return HOST_ATTACHED;
   *wait_ms = retry_after_ms (a, answer);
-  if (*wait_ms == 0 || a->waited_ms >= ATTACH_WAIT_MS)
+  if (*wait_ms == 0 || a->waited_ms >= HOST_ATTACH_WAIT_MS)
     return HOST_ATTACH_REFUSED;
   /* weftd does not wait for the silence of one that is known to have ended. */
   if (answer->holder && answer->holder_ended

@@ -55,6 +55,8 @@
 
 /* ---- Attach (host-attach.c) ---- */
 
+#define HOST_ATTACH_WAIT_MS 15000 /* for a silent holder, or for members */
+
 /* What an attach has come to so far; it begins as zeros. */
 struct host_attach {
   char ended[NAME_BYTES_MAX + 1]; /* to be said in the next request: this

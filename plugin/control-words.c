@@ -1,0 +1,224 @@
+/* control-words.c: what an array process says to weftd, and reads in its
+ * answers (docs/API).
+ */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "control-internal.h"
+#include "role.h"
+
+/*----- What is said -----*/
+
+/* The empty buckets at its end are left out. */
+static json_t *
+latency_json (const struct latency *l)
+{
+  json_t *counts = json_array ();
+  unsigned n = LATENCY_BUCKETS + 1;
+
+  while (n > 0 && l->count[n - 1] == 0)
+    n--;
+  for (unsigned i = 0; i < n; i++)
+    json_array_append_new (counts, json_integer ((json_int_t) l->count[i]));
+  return json_pack ("{s:I, s:o}", "sum_us", (json_int_t) (l->sum_ns / 1000),
+                    "counts", counts);
+}
+
+/* How the members look from here. */
+static json_t *
+members_json (const struct array_stats *s, unsigned members)
+{
+  json_t *list = json_array ();
+
+  for (unsigned m = 0; m < members; m++)
+    json_array_append_new (
+        list, json_pack ("{s:I, s:b, s:o}", "service_us",
+                         (json_int_t) (s->member[m].service_ns / 1000),
+                         "suspect", (int) s->member[m].suspect, "latency",
+                         latency_json (&s->member[m].service)));
+  return list;
+}
+
+static json_t *
+stats_json (struct engine *e, unsigned members)
+{
+  struct array_stats s;
+  json_t *json = json_object ();
+
+  engine_stats (e, &s);
+  json_object_set_new (json, "members", members_json (&s, members));
+  json_object_set_new (json, "read_latency", latency_json (&s.read));
+  json_object_set_new (json, "write_latency", latency_json (&s.write));
+  json_object_set_new (json, "flush_latency", latency_json (&s.flush));
+#define FIELD(name) \
+  json_object_set_new (json, #name, json_integer ((json_int_t) s.name))
+  FIELD (reads);
+  FIELD (writes);
+  FIELD (flushes);
+  FIELD (zeroes);
+  FIELD (trims);
+  FIELD (read_bytes);
+  FIELD (write_bytes);
+  FIELD (read_ns);
+  FIELD (write_ns);
+  FIELD (flush_ns);
+  FIELD (image_bytes);
+  FIELD (image_bytes_max);
+  FIELD (image_oldest_ns);
+  FIELD (images_sent);
+  FIELD (images_replaced);
+  FIELD (batches);
+  FIELD (requests_waiting);
+  FIELD (ios_in_flight);
+#undef FIELD
+  return json;
+}
+
+/* What has not changed since weftd took it in is not said again. */
+static void
+add_stats (struct control *c, json_t *body)
+{
+  struct taken *t = &c->taken;
+  json_t *said = json_copy (body);
+  json_t *stats = stats_json (c->engine, c->first->members);
+  bool same = json_equal (stats, t->stats);
+
+  json_object_set_new (body, "news",
+                       json_boolean (!json_equal (said, t->words)));
+  json_object_set (body, "stats", same ? json_true () : stats);
+  json_decref (t->words);
+  json_decref (t->stats);
+  t->words = said;
+  t->stats = stats;
+}
+
+json_t *
+control_words (struct control *c, const struct host_action *a)
+{
+  json_t *body = json_pack (
+      "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
+      "epoch", (json_int_t) a->epoch, "prepared", (json_int_t) a->prepared,
+      "round", (json_int_t) engine_round (c->engine), "uri", params.uri,
+      "process", c->process, "draining", (int) engine_ending (c->engine),
+      "wait_ms", (int) a->wait_ms);
+
+  if (a->kind == HOST_DO_BEAT)
+    add_stats (c, body);
+  return body;
+}
+
+void
+control_words_taken (struct taken *t, const json_t *reply)
+{
+  json_t *generation = json_object_get (reply, "generation");
+
+  if (generation && json_integer_value (generation) == t->generation)
+    return;
+  t->generation = json_integer_value (generation);
+  json_decref (t->words);
+  json_decref (t->stats);
+  t->words = t->stats = NULL;
+}
+
+json_t *
+control_report (struct control *c, const struct host_action *a)
+{
+  static const char form[] = "{s:i, s:I, s:s}";
+  const json_int_t round = (json_int_t) engine_round (c->engine);
+  json_t *body = json_pack (form, "member", (int) a->member, "round", round,
+                            "reason", a->reason);
+
+  if (body == NULL) /* the reason is no UTF-8 */
+    body = json_pack (form, "member", (int) a->member, "round", round,
+                      "reason", "it failed");
+  return body;
+}
+
+/*----- What is answered -----*/
+
+/* {"epoch", "states"}: false when there is nothing of use. */
+static bool
+read_states (const json_t *json, unsigned members, uint64_t *epoch,
+             enum member_state states[])
+{
+  const json_t *list = json_object_get (json, "states");
+  json_int_t n = json_integer_value (json_object_get (json, "epoch"));
+  const char *name;
+  int state;
+
+  if (n <= 0 || json_array_size (list) != members)
+    return false;
+  for (unsigned i = 0; i < members; i++) {
+    name = json_string_value (json_array_get (list, i));
+    state = name ? member_state_parse (name) : -1;
+    if (state == -1)
+      return false;
+    states[i] = state;
+  }
+  *epoch = n;
+  return true;
+}
+
+/* The map in an answer, of this epoch. */
+static struct map *
+read_map (const struct control *c, const json_t *reply, uint64_t epoch)
+{
+  const json_t *json = json_object_get (reply, "map");
+  char why[512];
+  struct map *m;
+
+  if (!json_is_object (json))
+    return NULL;
+  m = map_from_json (json, why, sizeof why);
+  if (m == NULL)
+    nbdkit_error ("array %s: weftd's map is not usable: %s", params.array,
+                  why);
+  else if (m->epoch == epoch && m->members == c->first->members)
+    return m;
+  map_free (m);
+  return NULL;
+}
+
+void
+control_view (const struct map *map, struct host_view *v)
+{
+  v->map_epoch = map->epoch;
+  for (unsigned m = 0; m < map->members; m++) {
+    v->fence[m] = map->member[m].fence;
+    v->lapse[m] = map->member[m].lapse;
+  }
+}
+
+void
+control_read (const struct control *c, int status, const json_t *reply,
+              struct host_answer *a, struct map **map)
+{
+  const unsigned members = c->first->members;
+  struct host_view *v = &a->view;
+  json_int_t ms = json_integer_value (json_object_get (reply,
+                                                       "retry_after_ms"));
+  uint64_t change, epoch;
+
+  memset (a, 0, sizeof *a);
+  a->status = status;
+  a->code = json_string_value (json_object_get (reply, "code"));
+  a->retry_after_ms = ms > 0 ? ms : 0;
+  *map = NULL;
+  if (status != 200)
+    return;
+  /* True: those of the epoch in which we work. */
+  if (json_is_true (json_object_get (reply, "states")))
+    epoch = json_integer_value (json_object_get (reply, "epoch"));
+  else if (read_states (reply, members, &epoch, v->states))
+    v->epoch = epoch;
+  else
+    return;
+  *map = read_map (c, reply, epoch);
+  if (*map)
+    control_view (*map, v);
+  if (read_states (json_object_get (reply, "change"), members, &change,
+                   v->change_states))
+    v->change = change;
+}
