@@ -162,7 +162,7 @@ admins_heal (void)
 void
 admin_evict (void)
 {
-  struct host *h = &w.host[sim_below (w.config.hosts)];
+  struct host_role *h = &w.host[sim_below (w.config.hosts)];
   struct call *c;
 
   if (h->stage != HOST_SERVING || w.old_database)

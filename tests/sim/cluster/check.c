@@ -145,7 +145,7 @@ check_grant (const struct call *c)
 
 /* ---- In the end ---- */
 
-struct host *
+struct host_role *
 check_writer (void)
 {
   for (unsigned i = 0; i < w.config.hosts; i++)

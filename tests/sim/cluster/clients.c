@@ -19,7 +19,7 @@ struct request {
 };
 
 static enum array_op
-choose_op (const struct host *h)
+choose_op (const struct host_role *h)
 {
   unsigned dice = sim_below (100);
 
@@ -48,7 +48,7 @@ choose_range (struct array_request *r)
 
 /* Its connection is closed if nothing is left of it, and it makes another. */
 static void
-reconnect (struct host *h, unsigned client)
+reconnect (struct host_role *h, unsigned client)
 {
   for (const struct request *q = h->requests; q; q = q->next)
     if (q->r.client == h->client[client])
@@ -59,7 +59,7 @@ reconnect (struct host *h, unsigned client)
 }
 
 static void
-send (struct host *h, const struct array_request *how)
+send (struct host_role *h, const struct array_request *how)
 {
   struct request *q = make (sizeof *q);
   unsigned client = sim_chance (60) ? 0 : sim_below (CLIENTS);
@@ -86,7 +86,7 @@ send (struct host *h, const struct array_request *how)
 }
 
 void
-clients_send (struct host *h, enum array_op op, unsigned flags, uint64_t offset,
+clients_send (struct host_role *h, enum array_op op, unsigned flags, uint64_t offset,
               uint64_t length)
 {
   struct array_request r = { .op = op, .flags = flags, .offset = offset,
@@ -96,7 +96,7 @@ clients_send (struct host *h, enum array_op op, unsigned flags, uint64_t offset,
 }
 
 static void
-one (struct host *h)
+one (struct host_role *h)
 {
   struct array_request r = { .op = choose_op (h) };
 
@@ -114,7 +114,7 @@ one (struct host *h)
 static void
 poll (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
 
   if (h->stage != HOST_SERVING)
     return;
@@ -132,13 +132,13 @@ poll (void *owner)
 }
 
 void
-clients_poll (struct host *h)
+clients_poll (struct host_role *h)
 {
   process_after (&h->proc, 1, poll, h);
 }
 
 void
-clients_done (struct host *h, struct array_request *r)
+clients_done (struct host_role *h, struct array_request *r)
 {
   struct request *q = r->owner, **p;
 
@@ -160,7 +160,7 @@ clients_done (struct host *h, struct array_request *r)
 
 /* Their host is gone, and they with it. */
 void
-clients_killed (struct host *h)
+clients_killed (struct host_role *h)
 {
   struct request *q;
 

@@ -71,7 +71,7 @@ link_all (unsigned party, bool cut)
 static void
 host_powered (void *what)
 {
-  struct host *h = what;
+  struct host_role *h = what;
 
   link_all (h->proc.party, false);
 }
@@ -94,7 +94,7 @@ fault_member_stop (struct member_role *m, bool power)
 }
 
 static void
-cut_host (struct host *h, uint64_t out)
+cut_host (struct host_role *h, uint64_t out)
 {
   link_all (h->proc.party, true);
   if (h->proc.life)
@@ -220,7 +220,7 @@ lose_member (void *what)
 static void
 miss_reader (void)
 {
-  struct host *h = &w.host[sim_below (w.config.hosts)];
+  struct host_role *h = &w.host[sim_below (w.config.hosts)];
   struct member_role *m = fault_member ();
   uint64_t out = between (12500, 15000) * MS;
 
@@ -282,7 +282,7 @@ cut_member (void)
     fault_member_stop (m, true);
 }
 
-static struct host *
+static struct host_role *
 some_host (void)
 {
   return &w.host[sim_below (w.config.hosts)];
@@ -291,7 +291,7 @@ some_host (void)
 static void
 kill_host (void)
 {
-  struct host *h = some_host ();
+  struct host_role *h = some_host ();
 
   if (h->proc.life)
     host_kill (h);
@@ -436,7 +436,7 @@ fault_beside (void)
   bool all = sim_chance (50);
 
   for (unsigned i = 0; all && i < w.config.hosts; i++) {
-    struct host *h = &w.host[i];
+    struct host_role *h = &w.host[i];
 
     if (h->proc.life == 0)
       continue;
@@ -501,7 +501,7 @@ keeper (void *what)
   if (w.admin.life == 0)
     return;
   for (unsigned i = 0; i < w.config.hosts; i++) {
-    struct host *h = &w.host[i];
+    struct host_role *h = &w.host[i];
 
     if (h->proc.life == 0 && h->start_at && sim_now >= h->start_at)
       host_start (h);
@@ -538,7 +538,7 @@ faults_heal (void)
   }
   copies_heal ();
   for (unsigned i = 0; i < w.config.hosts; i++) {
-    struct host *h = &w.host[i];
+    struct host_role *h = &w.host[i];
 
     h->wants_detach = false;
     h->takeover = false;

@@ -25,7 +25,7 @@
 static void
 tick (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
 
   h->timer_at = UINT64_MAX;
   if (h->engine == NULL)
@@ -36,7 +36,7 @@ tick (void *owner)
 }
 
 static void
-note (struct host *h, const struct array_notice *n)
+note (struct host_role *h, const struct array_notice *n)
 {
   TRACE (&h->proc, "notice %d, member %u, epoch %" PRIu64 ": %s", n->kind,
          n->member, n->epoch, n->reason);
@@ -66,7 +66,7 @@ note (struct host *h, const struct array_notice *n)
 static void
 hold (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
   bool silent = sim_now >= h->heard + SESSION_TTL_MS * MS;
   bool holds = silent || (h->holds && h->settled < h->epoch);
 
@@ -79,7 +79,7 @@ hold (void *owner)
 }
 
 void
-host_take (struct host *h)
+host_take (struct host_role *h)
 {
   struct array_request *r;
   struct array_notice n;
@@ -119,7 +119,7 @@ host_take (struct host *h)
 }
 
 void
-host_submit (struct host *h, struct array_request *r)
+host_submit (struct host_role *h, struct array_request *r)
 {
   steps++;
   array_submit (h->engine, r, sim_now);
@@ -131,14 +131,14 @@ host_submit (struct host *h, struct array_request *r)
 static void
 gone (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
 
   host_kill (h);
   h->start_at = sim_now + between (100, 2000) * MS;
 }
 
 void
-host_stop (struct host *h, int error)
+host_stop (struct host_role *h, int error)
 {
   if (h->stage == HOST_OVER)
     return;
@@ -156,7 +156,7 @@ host_stop (struct host *h, int error)
 
 /* Are those connected that the change counts on?  (Not for a reader.) */
 static bool
-may_prepare (const struct host *h)
+may_prepare (const struct host_role *h)
 {
   if (h->change <= h->asked || h->change <= h->epoch ||
       h->committed < h->epoch)
@@ -169,7 +169,7 @@ may_prepare (const struct host *h)
 }
 
 static void
-prepare (struct host *h)
+prepare (struct host_role *h)
 {
   TRACE (&h->proc, "prepares epoch %" PRIu64, h->change);
   h->asked = h->change;
@@ -181,7 +181,7 @@ prepare (struct host *h)
 static void
 look_again (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
 
   h->settling = false;
   host_look (h);
@@ -189,7 +189,7 @@ look_again (void *owner)
 
 /* Do we work in the newest epoch by now? */
 static void
-settle (struct host *h)
+settle (struct host_role *h)
 {
   if (h->settled == h->epoch || h->committed < h->epoch || !links_settled (h))
     return;
@@ -206,7 +206,7 @@ settle (struct host *h)
 static void tell (void *owner);
 
 void
-host_look (struct host *h)
+host_look (struct host_role *h)
 {
   if (h->engine == NULL || h->stage >= HOST_ENDING)
     return;
@@ -222,7 +222,7 @@ host_look (struct host *h)
 }
 
 void
-host_learn (struct host *h, const struct answer *a)
+host_learn (struct host_role *h, const struct answer *a)
 {
   if (h->engine == NULL || h->stage >= HOST_ENDING)
     return;
@@ -254,7 +254,7 @@ static void beat (void *owner);
 static void
 take (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
 
   if (h->engine)
     host_take (h);
@@ -263,7 +263,7 @@ take (void *owner)
 static void
 beat_answered (struct call *c)
 {
-  struct host *h = c->owner;
+  struct host_role *h = c->owner;
   const struct answer *a = &c->answer;
   bool poll = h->beat == c;
 
@@ -292,7 +292,7 @@ beat_answered (struct call *c)
 }
 
 static struct call *
-speak (struct host *h, unsigned wait_ms)
+speak (struct host_role *h, unsigned wait_ms)
 {
   struct call *c = call_new (&h->proc, CALL_SESSION, h, beat_answered);
 
@@ -310,7 +310,7 @@ speak (struct host *h, unsigned wait_ms)
 static void
 beat (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
 
   if (h->stage < HOST_ENDING && h->beat == NULL)
     h->beat = speak (h, HEARTBEAT_MS);
@@ -320,7 +320,7 @@ beat (void *owner)
 static void
 tell (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
 
   if (h->stage < HOST_ENDING && h->tell == NULL &&
       (h->told_settled < h->settled || h->told_prepared < h->prepared))
@@ -330,7 +330,7 @@ tell (void *owner)
 /* ---- The start. ---- */
 
 static void
-make_engine (struct host *h)
+make_engine (struct host_role *h)
 {
   struct array_config c = {
     .layout = w.layout,
@@ -359,7 +359,7 @@ make_engine (struct host *h)
 
 /* Every member is connected at the start, or can't be. */
 void
-host_started (struct host *h)
+host_started (struct host_role *h)
 {
   for (unsigned m = 0; m < w.layout.members; m++)
     if (h->states[m] == MEMBER_IN_SYNC && h->peer[m].state != LINK_UP) {
@@ -383,7 +383,7 @@ host_started (struct host *h)
 }
 
 void
-host_serve (struct host *h)
+host_serve (struct host_role *h)
 {
   TRACE (&h->proc, "serves clients");
   h->stage = HOST_SERVING;
@@ -399,7 +399,7 @@ attach (void *owner);
 static void
 attached (struct call *c)
 {
-  struct host *h = c->owner;
+  struct host_role *h = c->owner;
   const struct answer *a = &c->answer;
   uint64_t wait;
 
@@ -425,7 +425,7 @@ attached (struct call *c)
 static void
 attach (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
   struct call *c = h->attach = call_new (&h->proc, CALL_ATTACH, h, attached);
 
   c->refs++;
@@ -439,7 +439,7 @@ attach (void *owner)
 }
 
 void
-host_start (struct host *h)
+host_start (struct host_role *h)
 {
   struct process proc = h->proc;
   bool writable = h->writable, takeover = h->takeover;
@@ -464,7 +464,7 @@ host_start (struct host *h)
 /* ---- The end. ---- */
 
 void
-host_kill (struct host *h)
+host_kill (struct host_role *h)
 {
   uint64_t session = h->session;
   struct call *c[4] = { h->attach, h->beat, h->tell, h->report };
@@ -498,7 +498,7 @@ host_kill (struct host *h)
 static void
 detached (struct call *c)
 {
-  struct host *h = c->owner;
+  struct host_role *h = c->owner;
 
   call_unref (c);
   gone (h);
@@ -506,7 +506,7 @@ detached (struct call *c)
 
 /* No client is there any more, and all is flushed. */
 void
-host_detach (struct host *h)
+host_detach (struct host_role *h)
 {
   struct call *c = call_new (&h->proc, CALL_DETACH, h, detached);
 

@@ -17,7 +17,7 @@
 
 /* The engine's view: a joining member that is not connected is out. */
 void
-links_seen (const struct host *h, const enum member_state states[],
+links_seen (const struct host_role *h, const enum member_state states[],
             enum member_state seen[])
 {
   for (unsigned m = 0; m < w.layout.members; m++)
@@ -26,7 +26,7 @@ links_seen (const struct host *h, const enum member_state states[],
 }
 
 static void
-commit_states (struct host *h)
+commit_states (struct host_role *h)
 {
   enum member_state seen[PLACES_MAX];
 
@@ -39,7 +39,7 @@ commit_states (struct host *h)
 }
 
 void
-links_commit (struct host *h)
+links_commit (struct host_role *h)
 {
   h->committed = h->epoch;
   commit_states (h);
@@ -56,7 +56,7 @@ links_commit (struct host *h)
 
 /* Is its connection of a life that the member has ended? */
 static bool
-is_stale (const struct host *h, unsigned m)
+is_stale (const struct host_role *h, unsigned m)
 {
   return h->map.peer[m].fence > h->peer[m].epoch;
 }
@@ -65,7 +65,7 @@ is_stale (const struct host *h, unsigned m)
  * what it asked before is over.
  */
 static bool
-is_wanted (const struct host *h, unsigned m)
+is_wanted (const struct host_role *h, unsigned m)
 {
   const struct peer *p = &h->peer[m];
 
@@ -76,7 +76,7 @@ is_wanted (const struct host *h, unsigned m)
 }
 
 void
-links_look (struct host *h)
+links_look (struct host_role *h)
 {
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct peer *p = &h->peer[m];
@@ -96,7 +96,7 @@ links_look (struct host *h)
 
 /* The engine is to know the epoch before it gets a connection of it. */
 void
-links_connect (struct host *h)
+links_connect (struct host_role *h)
 {
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct peer *p = &h->peer[m];
@@ -116,7 +116,7 @@ links_connect (struct host *h)
 }
 
 bool
-links_settled (const struct host *h)
+links_settled (const struct host_role *h)
 {
   if (h->map.epoch < h->epoch)
     return false;
@@ -141,7 +141,7 @@ link_lost (struct peer *p, const char *reason)
 static void
 replace (struct peer *p)
 {
-  struct host *h = p->host;
+  struct host_role *h = p->host;
 
   if (h->states[p->member] == MEMBER_JOINING) {
     p->joined = false;
@@ -157,7 +157,7 @@ replace (struct peer *p)
 }
 
 static bool
-starting (const struct host *h)
+starting (const struct host_role *h)
 {
   for (unsigned m = 0; m < w.layout.members; m++)
     if (h->peer[m].state == LINK_CONNECTING)
@@ -168,7 +168,7 @@ starting (const struct host *h)
 void
 peer_made (struct peer *p, bool up)
 {
-  struct host *h = p->host;
+  struct host_role *h = p->host;
 
   if (h->engine == NULL) { /* the start */
     p->state = up ? LINK_UP : LINK_LOST;
@@ -200,7 +200,7 @@ peer_made (struct peer *p, bool up)
 }
 
 void
-links_begin (struct host *h)
+links_begin (struct host_role *h)
 {
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct peer *p = &h->peer[m];
@@ -214,7 +214,7 @@ links_begin (struct host *h)
 }
 
 void
-links_forget (struct host *h)
+links_forget (struct host_role *h)
 {
   for (unsigned m = 0; m < w.layout.members; m++) {
     struct peer *p = &h->peer[m];

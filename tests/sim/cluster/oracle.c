@@ -175,7 +175,7 @@ session_ended (uint64_t id)
 }
 
 struct asked *
-oracle_submit (struct host *h, struct array_request *r, unsigned client)
+oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
 {
   struct asked *q = make (sizeof *q);
   bool flush = r->op == ARRAY_FLUSH;
@@ -277,7 +277,7 @@ uncovered (const struct asked *q, unsigned g, uint64_t v, uint64_t floor)
 }
 
 static void
-read_done (struct host *h, struct asked *q, struct array_request *r)
+read_done (struct host_role *h, struct asked *q, struct array_request *r)
 {
   counters.reads_judged++;
   for (unsigned i = 0; i < q->count; i++) {
@@ -319,7 +319,7 @@ cut_under_way (const struct asked *q, unsigned g)
 }
 
 static void
-write_done (struct host *h, struct asked *q, const struct array_request *r)
+write_done (struct host_role *h, struct asked *q, const struct array_request *r)
 {
   bool fua = r->flags & ARRAY_FUA, over = session_ended (q->session);
 
@@ -390,7 +390,7 @@ flush_done (struct asked *q)
  * reader may read the data copy alone.
  */
 static bool
-unreadable (const struct host *h, const struct asked *q)
+unreadable (const struct host_role *h, const struct asked *q)
 {
   const struct cluster_array_record *a = store_array ();
 
@@ -432,7 +432,7 @@ oracle_unread (unsigned g, unsigned member)
 
 /* Is there a copy that the host may read, as far as it knows? */
 static bool
-known_copy (const struct host *h, unsigned g)
+known_copy (const struct host_role *h, unsigned g)
 {
   for (unsigned c = 0; c < w.layout.copies; c++) {
     const struct copy *at = &w.copy[g][c];
@@ -449,7 +449,7 @@ known_copy (const struct host *h, unsigned g)
  * is there none that the host knows of: it may not have heard of a commit.
  */
 static bool
-hopeless (const struct host *h, const struct asked *q)
+hopeless (const struct host_role *h, const struct asked *q)
 {
   for (unsigned i = 0; i < q->count; i++) {
     const struct unread *u = &unread[q->first + i];
@@ -462,7 +462,7 @@ hopeless (const struct host *h, const struct asked *q)
 }
 
 static void
-failed (struct host *h, struct asked *q, struct array_request *r)
+failed (struct host_role *h, struct asked *q, struct array_request *r)
 {
   counters.errors++;
   if (r->error == ESHUTDOWN || session_ended (q->session) ||
@@ -492,7 +492,7 @@ oracle_forget (struct asked *q)
 }
 
 void
-oracle_done (struct host *h, struct asked *q, struct array_request *r)
+oracle_done (struct host_role *h, struct asked *q, struct array_request *r)
 {
   if (r->error)
     failed (h, q, r);
@@ -569,7 +569,7 @@ hidden (unsigned g)
 }
 
 void
-oracle_serving (struct host *h)
+oracle_serving (struct host_role *h)
 {
   if (session_ended (h->session) || writer == h->session)
     return;
@@ -656,7 +656,7 @@ oracle_power_cut (struct disk *d)
 }
 
 void
-oracle_linked (const struct host *h, unsigned member)
+oracle_linked (const struct host_role *h, unsigned member)
 {
   struct disk *d = place_disk (store_array (), member);
 
@@ -665,7 +665,7 @@ oracle_linked (const struct host *h, unsigned member)
 }
 
 void
-oracle_closed (const struct host *h, unsigned client)
+oracle_closed (const struct host_role *h, unsigned client)
 {
   if (h->session != writer)
     return;
@@ -795,7 +795,7 @@ oracle_rolled_back (void)
  * is under way.
  */
 void
-oracle_relinked (const struct host *h, unsigned member)
+oracle_relinked (const struct host_role *h, unsigned member)
 {
   const struct cluster_array_record *a = store_array ();
   struct disk *d = place_disk (a, member);

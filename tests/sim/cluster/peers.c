@@ -67,7 +67,7 @@ change (const struct array_io *io)
 }
 
 static void
-io_done (struct host *h, struct array_io *io, int error)
+io_done (struct host_role *h, struct array_io *io, int error)
 {
   steps++;
   io_steps++;
@@ -85,7 +85,7 @@ extents (struct array_io *io)
 void
 peer_send (struct peer *p, struct array_io *io)
 {
-  struct host *h = p->host;
+  struct host_role *h = p->host;
   struct conn *c = io->kind == IO_BATCH ? p->batch : p->data;
   struct nbd *n = NULL;
 
@@ -137,7 +137,7 @@ static void
 answered (struct conn *c, struct nbd *n)
 {
   struct peer *p = c->owner;
-  struct host *h = p->host;
+  struct host_role *h = p->host;
   struct array_io *io = n->io;
 
   if (n->kind == NBD_OPEN) {
@@ -162,7 +162,7 @@ static void
 broke (struct conn *c)
 {
   struct peer *p = c->owner;
-  struct host *h = p->host;
+  struct host_role *h = p->host;
 
   TRACE (&h->proc, "its connection to member %u is broken", p->member);
   if (p->opening > 0 || h->engine == NULL) {
@@ -217,7 +217,7 @@ late (void *owner)
 static struct conn *
 connect_door (struct peer *p, const char *name)
 {
-  struct host *h = p->host;
+  struct host_role *h = p->host;
   struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[p->member].process],
                              name);
 
@@ -232,7 +232,7 @@ connect_door (struct peer *p, const char *name)
 void
 peer_connect (struct peer *p)
 {
-  struct host *h = p->host;
+  struct host_role *h = p->host;
 
   p->data = connect_door (p, h->map.peer[p->member].data);
   if (h->writable)

@@ -17,7 +17,7 @@
 static void
 answered (struct peer *p, const struct answer *a)
 {
-  struct host *h = p->host;
+  struct host_role *h = p->host;
   bool in_use = a->status == 409 && strcmp (a->code, "in-use") == 0;
   uint64_t wait = a->retry_after_ms && a->retry_after_ms < RETRY_MS
                     ? a->retry_after_ms
@@ -37,7 +37,7 @@ static void
 reported (struct call *c)
 {
   struct peer *p = c->owner;
-  struct host *h = p->host;
+  struct host_role *h = p->host;
 
   h->report = NULL;
   if (c->answer.status == 200)
@@ -55,7 +55,7 @@ reported (struct call *c)
 static void
 report (struct peer *p, uint64_t timeout_ms)
 {
-  struct host *h = p->host;
+  struct host_role *h = p->host;
   struct call *c = h->report = call_new (&h->proc, CALL_LOST, p, reported);
 
   c->refs++;
@@ -74,7 +74,7 @@ look_again (void *owner)
 
 /* The report that is the most due. */
 void
-reports_look (struct host *h)
+reports_look (struct host_role *h)
 {
   struct peer *first = NULL;
   unsigned lost = 0;

@@ -21,7 +21,7 @@
 #define PAUSE_MS 1000
 
 struct resync {
-  struct host *host;
+  struct host_role *host;
   bool ending;
   unsigned tries, copied;
   struct array_client *client;
@@ -65,7 +65,7 @@ close_door (struct resync *r, unsigned m)
 
 /* The process ends, and starts again. */
 static void
-give_up (struct host *h)
+give_up (struct host_role *h)
 {
   TRACE (&h->proc, "its resync fails");
   resync_free (h);
@@ -79,7 +79,7 @@ give_up (struct host *h)
 static void
 failed (struct resync *r, unsigned m)
 {
-  struct host *h = r->host;
+  struct host_role *h = r->host;
 
   for (unsigned i = 0; i < w.layout.members; i++)
     close_door (r, i);
@@ -123,7 +123,7 @@ broke (struct conn *c)
 static void
 late (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
   struct resync *r = h->resync;
 
   for (unsigned m = 0; r && sim_now >= r->late_at && m < w.layout.members; m++)
@@ -144,7 +144,7 @@ static void
 connect_door (struct resync *r, unsigned m, const char *name,
               void (*answered) (struct conn *, struct nbd *))
 {
-  struct host *h = r->host;
+  struct host_role *h = r->host;
   struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[m].process], name);
 
   c->owner = r;
@@ -177,7 +177,7 @@ map_answered (struct conn *c, struct nbd *n)
 static void
 load (void *owner)
 {
-  struct host *h = owner;
+  struct host_role *h = owner;
   struct resync *r = h->resync;
 
   if (r == NULL || conns (r) > 0)
@@ -191,7 +191,7 @@ load (void *owner)
 }
 
 static void
-begin (struct host *h, bool ending)
+begin (struct host_role *h, bool ending)
 {
   struct resync *r = h->resync = make (sizeof *r);
 
@@ -224,7 +224,7 @@ dirty (const struct resync *r, unsigned grain)
 static unsigned
 newest (const struct resync *r, unsigned grain)
 {
-  const struct host *h = r->host;
+  const struct host_role *h = r->host;
   unsigned best = 0;
 
   for (unsigned c = 1; c < w.layout.copies; c++) {
@@ -243,7 +243,7 @@ newest (const struct resync *r, unsigned grain)
 static void
 submit (struct resync *r, enum array_op op, uint64_t offset, uint64_t length)
 {
-  struct host *h = r->host;
+  struct host_role *h = r->host;
 
   r->request = (struct array_request){ .op = op, .client = r->client,
                                        .offset = offset, .length = length,
@@ -256,7 +256,7 @@ submit (struct resync *r, enum array_op op, uint64_t offset, uint64_t length)
 static void
 settle (struct resync *r)
 {
-  struct host *h = r->host;
+  struct host_role *h = r->host;
 
   if (r->unsettled) {
     TRACE (&h->proc, "resync: bits stay");
@@ -399,14 +399,14 @@ can_not_read (struct resync *r)
 }
 
 void
-resync_begin (struct host *h)
+resync_begin (struct host_role *h)
 {
   h->stage = HOST_RESYNC;
   begin (h, false);
 }
 
 void
-resync_done (struct host *h, struct array_request *request)
+resync_done (struct host_role *h, struct array_request *request)
 {
   struct resync *r = h->resync;
   uint64_t bytes = r->length * grain_bytes;
@@ -478,7 +478,7 @@ cleared (struct conn *c, struct nbd *n)
 static void
 loaded (struct resync *r)
 {
-  struct host *h = r->host;
+  struct host_role *h = r->host;
 
   if (!r->ending) {
     next (r);
@@ -494,7 +494,7 @@ loaded (struct resync *r)
 }
 
 void
-resync_end (struct host *h)
+resync_end (struct host_role *h)
 {
   bool whole = h->writable && h->resynced && !h->relinked;
 
@@ -508,7 +508,7 @@ resync_end (struct host *h)
 }
 
 void
-resync_free (struct host *h)
+resync_free (struct host_role *h)
 {
   struct resync *r = h->resync;
 

@@ -193,7 +193,7 @@ make_parts (void)
       disk_format (m->disk, i);
   }
   for (unsigned i = 0; i < w.config.hosts; i++) {
-    struct host *h = &w.host[i];
+    struct host_role *h = &w.host[i];
 
     h->proc = (struct process){ .kind = "host", .number = i, .party = 1 + i };
     h->writable = i >= w.config.readers;
@@ -361,7 +361,7 @@ world_run (void)
 static void
 touch_all (void)
 {
-  struct host *h = check_writer ();
+  struct host_role *h = check_writer ();
 
   for (unsigned i = 0; h && i < w.config.areas; i++)
     clients_send (h, ARRAY_WRITE, 0, w.area[i].offset,
@@ -372,7 +372,7 @@ touch_all (void)
  * could not tell all members what no copy can be read of.
  */
 static void
-attach_anew (struct host *h)
+attach_anew (struct host_role *h)
 {
   if (!h->wants_detach)
     clients_poll (h);

@@ -349,7 +349,7 @@ enum host_stage {
 };
 enum link_state { LINK_OUT, LINK_WANTED, LINK_CONNECTING, LINK_UP, LINK_LOST };
 struct peer {
-  struct host *host;
+  struct host_role *host;
   unsigned member;
   enum link_state state;
   bool told; /* weftd knows that there is no connection */
@@ -363,7 +363,7 @@ struct peer {
   uint64_t due; /* of the next report, when it is lost */
   char reason[160];
 };
-struct host {
+struct host_role {
   struct process proc;
   bool writable;
   enum host_stage stage;
@@ -395,43 +395,43 @@ struct host {
   unsigned outstanding;
   uint64_t start_at;
 };
-void host_start (struct host *h);
-void host_kill (struct host *h);
-void host_detach (struct host *h);
-void host_stop (struct host *h, int error); /* the session is over */
-void host_take (struct host *h); /* the engine's outputs */
-void host_submit (struct host *h, struct array_request *r);
-void host_learn (struct host *h, const struct answer *a);
-void host_serve (struct host *h);
-void host_look (struct host *h); /* something has changed in the links */
-void host_started (struct host *h); /* the first connections are made, or not */
+void host_start (struct host_role *h);
+void host_kill (struct host_role *h);
+void host_detach (struct host_role *h);
+void host_stop (struct host_role *h, int error); /* the session is over */
+void host_take (struct host_role *h); /* the engine's outputs */
+void host_submit (struct host_role *h, struct array_request *r);
+void host_learn (struct host_role *h, const struct answer *a);
+void host_serve (struct host_role *h);
+void host_look (struct host_role *h); /* something has changed in the links */
+void host_started (struct host_role *h); /* the first connections are made, or not */
 /* links.c */
-void links_begin (struct host *h);
-void links_look (struct host *h);
-void links_connect (struct host *h);
-bool links_settled (const struct host *h);
-void links_commit (struct host *h); /* the newest epoch, to the engine */
-void links_seen (const struct host *h, const enum member_state states[],
+void links_begin (struct host_role *h);
+void links_look (struct host_role *h);
+void links_connect (struct host_role *h);
+bool links_settled (const struct host_role *h);
+void links_commit (struct host_role *h); /* the newest epoch, to the engine */
+void links_seen (const struct host_role *h, const enum member_state states[],
                  enum member_state seen[]);
 void link_lost (struct peer *p, const char *reason);
-void links_forget (struct host *h);
+void links_forget (struct host_role *h);
 /* peers.c */
 void peer_connect (struct peer *p);
 void peer_close (struct peer *p);
 void peer_send (struct peer *p, struct array_io *io);
 void peer_made (struct peer *p, bool up); /* links.c */
 /* report.c */
-void reports_look (struct host *h);
+void reports_look (struct host_role *h);
 /* resync.c */
-void resync_begin (struct host *h);
-void resync_done (struct host *h, struct array_request *r);
-void resync_end (struct host *h); /* then it detaches */
-void resync_free (struct host *h);
+void resync_begin (struct host_role *h);
+void resync_done (struct host_role *h, struct array_request *r);
+void resync_end (struct host_role *h); /* then it detaches */
+void resync_free (struct host_role *h);
 /* clients.c */
-void clients_poll (struct host *h);
-void clients_done (struct host *h, struct array_request *r);
-void clients_killed (struct host *h);
-void clients_send (struct host *h, enum array_op op, unsigned flags,
+void clients_poll (struct host_role *h);
+void clients_done (struct host_role *h, struct array_request *r);
+void clients_killed (struct host_role *h);
+void clients_send (struct host_role *h, enum array_op op, unsigned flags,
                    uint64_t offset, uint64_t length);
 
 struct weftd {
@@ -478,13 +478,13 @@ void store_forget (void);
 void oracle_begin (void);
 void oracle_end (void);
 struct asked;
-struct asked *oracle_submit (struct host *h, struct array_request *r,
+struct asked *oracle_submit (struct host_role *h, struct array_request *r,
                              unsigned client);
 /* The client's connection is closed; from now on it is another. */
-void oracle_closed (const struct host *h, unsigned client);
-void oracle_done (struct host *h, struct asked *j, struct array_request *r);
+void oracle_closed (const struct host_role *h, unsigned client);
+void oracle_done (struct host_role *h, struct asked *j, struct array_request *r);
 void oracle_forget (struct asked *j);
-void oracle_serving (struct host *h); /* a new writer lets clients in */
+void oracle_serving (struct host_role *h); /* a new writer lets clients in */
 void oracle_writer_gone (uint64_t session);
 void oracle_granted (uint64_t session); /* durably */
 void oracle_session_ended (uint64_t session); /* durably */
@@ -498,8 +498,8 @@ bool oracle_rolled_back (void); /* something of that is not over */
 void oracle_committed (const struct cluster_array_record *before,
                        const struct cluster_array_record *now);
 /* It has a member, for the first time, or back. */
-void oracle_linked (const struct host *h, unsigned member);
-void oracle_relinked (const struct host *h, unsigned member);
+void oracle_linked (const struct host_role *h, unsigned member);
+void oracle_relinked (const struct host_role *h, unsigned member);
 bool oracle_reconnected (void);
 void oracle_quiet (void);
 void oracle_bits_fell (void);
@@ -511,7 +511,7 @@ void check_array (const struct cluster_array_record *before,
                   const struct cluster_array_record *now);
 void check_session (const struct cluster_session_record *s);
 void check_grant (const struct call *c);
-struct host *check_writer (void); /* that lets clients in; or NULL */
+struct host_role *check_writer (void); /* that lets clients in; or NULL */
 bool check_converged (char *why, size_t size);
 
 /* ---- What goes wrong (faults.c) ---- */
@@ -556,7 +556,7 @@ struct world {
   unsigned disks; /* at first; each has its number, less one, in its UUID */
   unsigned roles; /* and room for copies */
   unsigned holder[DISKS_MAX]; /* of each disk: see disk_holder */
-  struct host host[HOSTS_MAX];
+  struct host_role host[HOSTS_MAX];
   struct weftd weftd;
   bool cut[PARTIES][PARTIES]; /* from, to */
   bool healing; /* nothing goes wrong any more */
