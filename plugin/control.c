@@ -20,6 +20,7 @@
 
 #include "control-internal.h"
 #include "hangup.h"
+#include "loss.h"
 #include "peer.h"
 #include "role.h"
 
@@ -214,6 +215,8 @@ speak (struct worker *w, const struct host_action *a)
                                         : "weftd answers again");
   }
   control_read (c, status, reply, &answer, &map);
+  if (status == 200)
+    loss_take (reply);
   pthread_mutex_lock (&c->lock);
   if (status == 410 && !host_is_over (c->host))
     snprintf (c->why, sizeof c->why, "%s", admin_error (w->admin));

@@ -196,7 +196,8 @@ describe (const struct cluster_array_record *a, char *text, size_t size)
     n += snprintf (text + n, size - n, " host %u%s stage %d, epoch %" PRIu64
                    ", prepared %" PRIu64 ", %u outstanding;", i,
                    w.host[i].writable ? "" : " (reads)", w.host[i].stage,
-                   w.host[i].settled, w.host[i].prepared, w.host[i].outstanding);
+                   w.host[i].seats.epoch, w.host[i].seats.prepared,
+                   w.host[i].outstanding);
   array = cluster_array_find (w.weftd.engine, ARRAY_NAME);
   if (array)
     cluster_array_waits_for (w.weftd.engine, array,

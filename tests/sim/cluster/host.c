@@ -1,7 +1,7 @@
-/* host.c: an array process: its session with weftd, and the epochs; as
- * plugin/control.c and array-role.c do it.
+/* host.c: an array process: the host engine's and the array engine's shell, as
+ * plugin/control.c, engine.c and array-role.c are.
  *
- *   attach -> connect -> the engine -> resync -> clients -> detach, or an end
+ *   attach -> connect -> the engines -> resync -> clients -> detach, or an end
  */
 
 #include <config.h>
@@ -15,12 +15,186 @@
 #include "world.h"
 
 #define ATTACH_TIMEOUT_MS 30000
-#define CALL_TIMEOUT_MS 10000
-#define BEAT_MS_MIN 100
-#define RETRY_MS 1000
-#define SETTLE_MS 20 /* how often it is looked whether images are written */
 
-/* ---- The engine's outputs. ---- */
+uint64_t
+now_ms (void)
+{
+  return sim_now / MS;
+}
+
+/* ---- What weftd says, and what we say. ---- */
+
+static void
+read_answer (struct host_role *h, const struct answer *a,
+             struct host_answer *to)
+{
+  *to = (struct host_answer){ .status = a->status, .code = a->code,
+                              .retry_after_ms = a->retry_after_ms };
+  if (a->status != 200)
+    return;
+  to->view.epoch = a->epoch;
+  memcpy (to->view.states, a->states, sizeof a->states);
+  to->view.change = a->change_epoch;
+  memcpy (to->view.change_states, a->change_states, sizeof a->change_states);
+  if (a->has_map)
+    to->view.map_epoch = a->epoch;
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    to->view.fence[m] = a->peer[m].fence;
+    to->view.lapse[m] = a->peer[m].lapse;
+  }
+}
+
+static void
+answered (struct call *c)
+{
+  struct host_role *h = c->owner;
+  const struct answer *a = &c->answer;
+  struct host_answer answer;
+
+  read_answer (h, a, &answer);
+  if (c == h->report) {
+    h->report = NULL;
+    host_reported (h->core, &answer, now_ms ());
+  }
+  else {
+    enum host_do kind = c == h->beat ? HOST_DO_BEAT : HOST_DO_TELL;
+
+    *(c == h->beat ? &h->beat : &h->tell) = NULL;
+    host_answered (h->core, kind, &answer, now_ms ());
+  }
+  if (a->has_map && a->epoch > h->map.epoch &&
+      a->epoch == host_view (h->core)->map_epoch)
+    h->map = *a;
+  call_unref (c);
+  host_take (h);
+}
+
+static struct call *
+call (struct host_role *h, enum call_kind kind)
+{
+  struct call *c = call_new (&h->proc, kind, h, answered);
+
+  c->refs++;
+  c->session_id = h->session;
+  return c;
+}
+
+static void
+speak (struct host_role *h, const struct host_action *a)
+{
+  struct call *c = call (h, CALL_SESSION);
+
+  *(a->kind == HOST_DO_BEAT ? &h->beat : &h->tell) = c;
+  strcpy (c->session.instance, h->instance);
+  snprintf (c->session.process, sizeof c->session.process, "%u %" PRIu64,
+            h->proc.party, h->proc.life);
+  c->session.epoch = a->epoch;
+  c->session.prepared = a->prepared;
+  c->session.round = array_round (h->engine);
+  c->session.wait_ms = a->wait_ms;
+  call_send (c, a->timeout_ms);
+}
+
+static void
+report (struct host_role *h, const struct host_action *a)
+{
+  struct call *c = h->report = call (h, CALL_LOST);
+
+  c->member.member = a->member;
+  c->member.round = array_round (h->engine);
+  memcpy (c->member.reason, a->reason, sizeof a->reason);
+  call_send (c, a->timeout_ms);
+}
+
+/* ---- The engines' outputs. ---- */
+
+static void
+carry_out (struct host_role *h, const struct host_action *a)
+{
+  steps++;
+  switch (a->kind) {
+  case HOST_DO_STOP:
+    host_stop (h, ESHUTDOWN);
+    break;
+  case HOST_DO_COMMIT:
+    TRACE (&h->proc, "commits epoch %" PRIu64, a->epoch);
+    peers_commit (h, a);
+    host_committed (h->core, a->epoch);
+    break;
+  case HOST_DO_PREPARE:
+    TRACE (&h->proc, "prepares epoch %" PRIu64, a->epoch);
+    seats_prepare (&h->seats, h->engine, a->epoch, a->states, sim_now);
+    break;
+  case HOST_DO_HOLD:
+    TRACE (&h->proc, a->hold ? "holds its answers" : "goes on answering");
+    array_hold (h->engine, a->hold, sim_now);
+    break;
+  case HOST_DO_ENTER:
+    host_entered (h->core, array_epoch (h->engine));
+    break;
+  case HOST_DO_CONNECT:
+    peer_begin (&h->peer[a->member], a->connection);
+    break;
+  case HOST_DO_REPORT:
+    report (h, a);
+    break;
+  case HOST_DO_TELL:
+  case HOST_DO_BEAT:
+    speak (h, a);
+    break;
+  case HOST_DO_ALL:
+    break;
+  }
+}
+
+static void
+note (struct host_role *h, const struct array_notice *n)
+{
+  TRACE (&h->proc, "notice %d, member %u, epoch %" PRIu64 ": %s", n->kind,
+         n->member, n->epoch, n->reason);
+  switch (n->kind) {
+  case NOTICE_LOST:
+    counters.losses++;
+    peer_lost (&h->peer[n->member], n->reason);
+    break;
+  case NOTICE_PREPARED:
+    host_prepared (h->core, n->epoch);
+    break;
+  case NOTICE_DATA_LOST:
+    break;
+  }
+}
+
+static bool
+take (struct host_role *h)
+{
+  struct array_request *r;
+  struct array_notice n;
+  struct host_action a;
+  struct array_io *io;
+  bool any = false;
+
+  while (host_next (h->core, now_ms (), HOST_DO_ALL, &a)) {
+    carry_out (h, &a);
+    any = true;
+  }
+  while ((io = array_next_io (h->engine)) != NULL) {
+    peer_send (&h->peer[io->member], io);
+    any = true;
+  }
+  while ((r = array_next_done (h->engine)) != NULL) {
+    if (r->owner)
+      clients_done (h, r);
+    else if (h->stage == HOST_RESYNC)
+      resync_done (h, r);
+    any = true;
+  }
+  while (array_next_notice (h->engine, &n)) {
+    note (h, &n);
+    any = true;
+  }
+  return any;
+}
 
 static void
 tick (void *owner)
@@ -35,86 +209,28 @@ tick (void *owner)
   host_take (h);
 }
 
-static void
-note (struct host_role *h, const struct array_notice *n)
-{
-  TRACE (&h->proc, "notice %d, member %u, epoch %" PRIu64 ": %s", n->kind,
-         n->member, n->epoch, n->reason);
-  switch (n->kind) {
-  case NOTICE_LOST:
-    counters.losses++;
-    if (h->peer[n->member].state == LINK_UP) {
-      array_lost (h->engine, n->member, n->reason, sim_now);
-      peer_close (&h->peer[n->member]);
-      h->peer[n->member].told = false;
-      link_lost (&h->peer[n->member], n->reason);
-    }
-    break;
-  case NOTICE_PREPARED:
-    if (h->prepared < n->epoch)
-      h->prepared = n->epoch;
-    host_look (h);
-    break;
-  case NOTICE_DATA_LOST:
-    break;
-  }
-}
-
-/* A reader that weftd may have passed over answers nothing until it works with
- * what weftd says now.
- */
-static void
-hold (void *owner)
-{
-  struct host_role *h = owner;
-  bool silent = sim_now >= h->heard + SESSION_TTL_MS * MS;
-  bool holds = silent || (h->holds && h->settled < h->epoch);
-
-  if (h->engine == NULL || h->writable || holds == h->holds)
-    return;
-  TRACE (&h->proc, holds ? "holds its answers" : "goes on answering");
-  h->holds = holds;
-  steps++;
-  array_hold (h->engine, holds, sim_now);
-}
-
 void
 host_take (struct host_role *h)
 {
-  struct array_request *r;
-  struct array_notice n;
-  struct array_io *io;
-  uint64_t deadline;
-  bool more;
+  uint64_t due_ms, at;
 
-  hold (h);
-  do {
-    more = false;
-    while (h->engine && (io = array_next_io (h->engine)) != NULL) {
-      peer_send (&h->peer[io->member], io);
-      more = true;
-    }
-    while (h->engine && (r = array_next_done (h->engine)) != NULL) {
-      more = true;
-      if (r->owner)
-        clients_done (h, r);
-      else if (h->stage == HOST_RESYNC)
-        resync_done (h, r);
-    }
-    while (h->engine && array_next_notice (h->engine, &n)) {
-      more = true;
-      note (h, &n);
-    }
-  } while (more);
-  if (h->engine == NULL)
+  if (h->engine == NULL || h->taking)
     return;
-  if (steps % 8 == 0)
+  h->taking = true;
+  while (take (h))
+    ;
+  h->taking = false;
+  if (steps % 8 == 0) {
     array_check (h->engine);
-  deadline = array_deadline (h->engine);
-  if (deadline < h->timer_at) {
-    h->timer_at = deadline;
-    process_after (&h->proc, deadline > sim_now ? deadline - sim_now : 0, tick,
-                   h);
+    host_check (h->core);
+  }
+  due_ms = host_due_ms (h->core, now_ms (), HOST_DO_ALL);
+  at = due_ms == UINT64_MAX ? UINT64_MAX : due_ms * MS;
+  if (array_deadline (h->engine) < at)
+    at = array_deadline (h->engine);
+  if (at < h->timer_at) {
+    h->timer_at = at;
+    process_after (&h->proc, at > sim_now ? at - sim_now : 0, tick, h);
   }
 }
 
@@ -147,208 +263,48 @@ host_stop (struct host_role *h, int error)
   if (h->engine) {
     steps++;
     array_stop (h->engine, error, sim_now);
+    peers_forget (h); /* nothing is waited for that a member owes */
     host_take (h);
   }
   process_after (&h->proc, between (10, 1500) * MS, gone, h);
 }
 
-/* ---- What weftd says, and what we say. ---- */
-
-/* Are those connected that the change counts on?  (Not for a reader.) */
-static bool
-may_prepare (const struct host_role *h)
-{
-  if (h->change <= h->asked || h->change <= h->epoch ||
-      h->committed < h->epoch)
-    return false;
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (h->writable && h->change_states[m] == MEMBER_IN_SYNC &&
-        h->states[m] != MEMBER_IN_SYNC && h->peer[m].state != LINK_UP)
-      return false;
-  return true;
-}
-
-static void
-prepare (struct host_role *h)
-{
-  TRACE (&h->proc, "prepares epoch %" PRIu64, h->change);
-  h->asked = h->change;
-  steps++;
-  array_prepare (h->engine, h->change, h->change_states, sim_now);
-  host_take (h);
-}
-
-static void
-look_again (void *owner)
-{
-  struct host_role *h = owner;
-
-  h->settling = false;
-  host_look (h);
-}
-
-/* Do we work in the newest epoch by now? */
-static void
-settle (struct host_role *h)
-{
-  if (h->settled == h->epoch || h->committed < h->epoch || !links_settled (h))
-    return;
-  if (array_epoch (h->engine) < h->epoch) {
-    if (!h->settling)
-      process_after (&h->proc, SETTLE_MS * MS, look_again, h);
-    h->settling = true;
-    return;
-  }
-  TRACE (&h->proc, "works in epoch %" PRIu64, h->epoch);
-  h->settled = h->epoch;
-}
-
-static void tell (void *owner);
-
-void
-host_look (struct host_role *h)
-{
-  if (h->engine == NULL || h->stage >= HOST_ENDING)
-    return;
-  links_connect (h);
-  if (may_prepare (h))
-    prepare (h);
-  if (h->engine == NULL)
-    return;
-  settle (h);
-  hold (h);
-  if (h->told_settled < h->settled || h->told_prepared < h->prepared)
-    tell (h);
-}
-
-void
-host_learn (struct host_role *h, const struct answer *a)
-{
-  if (h->engine == NULL || h->stage >= HOST_ENDING)
-    return;
-  if (a->epoch > h->epoch) {
-    TRACE (&h->proc, "hears of epoch %" PRIu64, a->epoch);
-    h->epoch = a->epoch;
-    for (unsigned m = 0; m < w.layout.members; m++) {
-      /* From in-sync to joining there is no way but by way of out. */
-      if (a->states[m] == MEMBER_OUT || (a->states[m] == MEMBER_JOINING &&
-                                         h->states[m] == MEMBER_IN_SYNC))
-        h->peer[m].joined = false;
-      h->states[m] = a->states[m];
-    }
-  }
-  if (a->has_map && a->epoch == h->epoch && a->epoch > h->map.epoch)
-    h->map = *a;
-  if (a->change_epoch > h->epoch && a->change_epoch > h->change) {
-    h->change = a->change_epoch;
-    memcpy (h->change_states, a->change_states, sizeof h->change_states);
-  }
-  links_look (h);
-  if (h->committed < h->epoch)
-    links_commit (h);
-  host_look (h);
-}
-
-static void beat (void *owner);
-
-static void
-take (void *owner)
-{
-  struct host_role *h = owner;
-
-  if (h->engine)
-    host_take (h);
-}
-
-static void
-beat_answered (struct call *c)
-{
-  struct host_role *h = c->owner;
-  const struct answer *a = &c->answer;
-  bool poll = h->beat == c;
-
-  *(poll ? &h->beat : &h->tell) = NULL;
-  if (a->status == 200) {
-    if (c->sent > h->heard) {
-      h->heard = c->sent;
-      if (!h->writable && h->heard + SESSION_TTL_MS * MS > sim_now)
-        process_after (&h->proc, h->heard + SESSION_TTL_MS * MS - sim_now,
-                       take, h);
-    }
-    if (h->told_settled < c->session.epoch)
-      h->told_settled = c->session.epoch;
-    if (h->told_prepared < c->session.prepared)
-      h->told_prepared = c->session.prepared;
-    host_learn (h, a);
-  }
-  else if (a->status == 410)
-    host_stop (h, ESHUTDOWN);
-  if (poll)
-    process_after (&h->proc, (a->status == 200 ? BEAT_MS_MIN : RETRY_MS) * MS,
-                   beat, h);
-  else if (a->status != 200)
-    process_after (&h->proc, RETRY_MS * MS, tell, h);
-  call_unref (c);
-}
-
-static struct call *
-speak (struct host_role *h, unsigned wait_ms)
-{
-  struct call *c = call_new (&h->proc, CALL_SESSION, h, beat_answered);
-
-  c->refs++;
-  c->session_id = h->session;
-  strcpy (c->session.instance, h->instance);
-  c->session.epoch = h->settled;
-  c->session.prepared = h->prepared;
-  c->session.round = h->engine ? array_round (h->engine) : 0;
-  c->session.wait_ms = wait_ms;
-  call_send (c, wait_ms + CALL_TIMEOUT_MS);
-  return c;
-}
-
-static void
-beat (void *owner)
-{
-  struct host_role *h = owner;
-
-  if (h->stage < HOST_ENDING && h->beat == NULL)
-    h->beat = speak (h, HEARTBEAT_MS);
-}
-
-/* What can't wait for the heartbeat. */
-static void
-tell (void *owner)
-{
-  struct host_role *h = owner;
-
-  if (h->stage < HOST_ENDING && h->tell == NULL &&
-      (h->told_settled < h->settled || h->told_prepared < h->prepared))
-    h->tell = speak (h, 0);
-}
-
 /* ---- The start. ---- */
 
 static void
-make_engine (struct host_role *h)
+make_engines (struct host_role *h)
 {
+  struct host_config host = {
+    .members = w.layout.members,
+    .readonly = !h->writable,
+    .heard_ms = h->heard_ms,
+  };
   struct array_config c = {
     .layout = w.layout,
     .dup = w.config.dup,
     .readonly = !h->writable,
     .batches = h->writable, /* readers have no batch door */
-    .epoch = h->epoch,
+    .epoch = h->map.epoch,
     .rounds = true,
     .round = h->map.round,
     .image_buffer_bytes = w.config.image_buffer_bytes,
     .image_age_ms = w.config.image_age_ms,
     .io_timeout_ms = w.config.io_timeout_ms,
   };
+  struct host_answer answer;
   char why[256];
 
-  for (unsigned m = 0; m < w.layout.members; m++)
+  read_answer (h, &h->map, &answer);
+  host.view = answer.view;
+  for (unsigned m = 0; m < w.layout.members; m++) {
     c.member_round[m] = h->map.peer[m].round;
-  links_seen (h, h->states, c.states);
+    host.connected[m] = h->peer[m].seated;
+  }
+  h->core = host_new (&host, now_ms ());
+  h->states = host_view (h->core)->states;
+  seats_begin (&h->seats, w.layout.members, c.epoch, h->states,
+               host.connected);
+  seats_seen (&h->seats, c.states);
   h->engine = array_new (&c, sim_now, why, sizeof why);
   if (h->engine == NULL)
     sim_fail ("array_new: %s", why);
@@ -362,24 +318,20 @@ void
 host_started (struct host_role *h)
 {
   for (unsigned m = 0; m < w.layout.members; m++)
-    if (h->states[m] == MEMBER_IN_SYNC && h->peer[m].state != LINK_UP) {
+    if (h->states[m] == MEMBER_IN_SYNC && !h->peer[m].seated) {
       TRACE (&h->proc, "can't reach member %u, and ends", m);
       host_detach (h);
       return;
     }
-  make_engine (h);
-  h->committed = h->epoch;
-  h->told_settled = h->epoch - 1;
-  h->settled = h->epoch - 1;
-  reports_look (h);
+  make_engines (h);
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (h->peer[m].seated && h->peer[m].data == NULL)
+      array_lost (h->engine, m, "its connection broke", sim_now);
   if (h->writable)
     resync_begin (h);
   else
     host_serve (h);
-  if (h->engine == NULL)
-    return;
-  beat (h);
-  host_look (h);
+  host_take (h);
 }
 
 void
@@ -393,33 +345,60 @@ host_serve (struct host_role *h)
   clients_poll (h);
 }
 
-static void
-attach (void *owner);
+/* Has this process of our node ended? */
+static bool
+has_ended (const struct host_role *h, const char *process)
+{
+  unsigned party;
+  uint64_t life;
+
+  if (sscanf (process, "%u %" SCNu64, &party, &life) != 2 ||
+      party != h->proc.party)
+    return false;
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    if (w.host[i].proc.life == life)
+      return false;
+  return true;
+}
+
+static void attach (void *owner);
 
 static void
 attached (struct call *c)
 {
   struct host_role *h = c->owner;
   const struct answer *a = &c->answer;
-  uint64_t wait;
+  char holder[24];
+  struct host_attach_answer answer = {
+    .status = a->status,
+    .retry_after_ms = a->retry ? a->retry_after_ms : 0,
+    .holder = a->held ? holder : NULL,
+    .holder_heard_ms = a->holder_heard_ms,
+    .holder_ended = a->held && has_ended (h, a->holder_process),
+  };
+  unsigned wait_ms;
 
   h->attach = NULL;
-  if (a->status == 200) {
+  snprintf (holder, sizeof holder, "%" PRIu64, a->holder);
+  switch (host_attach_answered (&h->attaching, &answer, &wait_ms)) {
+  case HOST_ATTACHED:
     counters.grants++;
     TRACE (&h->proc, "is attached in epoch %" PRIu64, a->epoch);
     h->session = a->session;
     h->map = *a;
-    h->heard = c->sent;
+    h->heard_ms = c->sent / MS;
     h->stage = HOST_CONNECTING;
-    h->epoch = a->epoch;
-    memcpy (h->states, a->states, sizeof h->states);
-    call_unref (c);
-    links_begin (h);
-    return;
+    peers_begin (h);
+    break;
+  case HOST_ATTACH_AGAIN:
+    process_after (&h->proc, wait_ms * MS, attach, h);
+    break;
+  case HOST_ATTACH_REFUSED:
+    TRACE (&h->proc, "is not attached, and ends");
+    process_after (&h->proc, 0, gone, h);
+    break;
   }
-  wait = a->retry && a->retry_after_ms ? a->retry_after_ms : RETRY_MS;
   call_unref (c);
-  process_after (&h->proc, (wait < 500 ? 500 : wait) * MS, attach, h);
 }
 
 static void
@@ -434,20 +413,17 @@ attach (void *owner)
   c->attach.pid = h->proc.life;
   c->attach.writable = h->writable;
   c->attach.takeover = h->takeover;
-  c->attach.ended = h->ended;
+  c->attach.ended = strtoull (h->attaching.ended, NULL, 10);
   call_send (c, ATTACH_TIMEOUT_MS);
 }
-
 void
 host_start (struct host_role *h)
 {
   struct process proc = h->proc;
   bool writable = h->writable, takeover = h->takeover;
-  uint64_t ended = h->session ? h->session : h->ended;
 
   memset (h, 0, sizeof *h);
   h->proc = proc;
-  h->ended = ended;
   h->writable = writable;
   h->takeover = takeover;
   process_start (&h->proc);
@@ -457,6 +433,7 @@ host_start (struct host_role *h)
     h->peer[m].host = h;
     h->peer[m].member = m;
   }
+  h->states = h->map.states;
   h->stage = HOST_ATTACHING;
   attach (h);
 }
@@ -479,7 +456,7 @@ host_kill (struct host_role *h)
       call_unref (c[i]);
   if (h->engine) {
     array_stop (h->engine, ESHUTDOWN, sim_now);
-    links_forget (h);
+    peers_forget (h);
     while ((array_next_io (h->engine)) != NULL)
       abort ();
     while ((r = array_next_done (h->engine)) != NULL)
@@ -488,7 +465,13 @@ host_kill (struct host_role *h)
     h->engine = NULL;
   }
   else
-    links_forget (h);
+    peers_forget (h);
+  if (h->core) {
+    memcpy (h->map.states, h->states, sizeof h->map.states);
+    h->states = h->map.states;
+    host_free (h->core);
+    h->core = NULL;
+  }
   resync_free (h);
   clients_killed (h);
   if (h->writable && session)
@@ -512,6 +495,8 @@ host_detach (struct host_role *h)
 
   TRACE (&h->proc, "detaches");
   h->stage = HOST_ENDING;
+  if (h->core)
+    host_end (h->core);
   c->session_id = h->session;
   c->refs++;
   call_send (c, 3000);

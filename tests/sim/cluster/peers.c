@@ -1,9 +1,12 @@
-/* peers.c: a connection to a member: its doors, and an I/O there and back. */
+/* peers.c: a connection to a member: its doors, an I/O there and back, and the
+ * seat in the array engine.  As plugin/peer.c and engine-member.c.
+ */
 
 #include <config.h>
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +92,7 @@ peer_send (struct peer *p, struct array_io *io)
   struct conn *c = io->kind == IO_BATCH ? p->batch : p->data;
   struct nbd *n = NULL;
 
-  if (p->state != LINK_UP) {
+  if (!p->seated || p->data == NULL) {
     array_lost (h->engine, p->member, "it is not connected", sim_now);
     io_done (h, io, ENOTCONN);
     return;
@@ -133,6 +136,9 @@ fill (struct array_io *io, const struct nbd *n)
 
 /* ---- Connections. ---- */
 
+static void made (struct peer *p, bool up);
+static void peer_close (struct peer *p);
+
 static void
 answered (struct conn *c, struct nbd *n)
 {
@@ -142,11 +148,9 @@ answered (struct conn *c, struct nbd *n)
 
   if (n->kind == NBD_OPEN) {
     if (n->error == 0 && --p->opening == 0)
-      peer_made (p, true);
-    else if (n->error) {
-      peer_close (p);
-      peer_made (p, false);
-    }
+      made (p, true);
+    else if (n->error)
+      made (p, false);
     return;
   }
   if (n->error == 0 && n->kind == NBD_READ)
@@ -159,24 +163,31 @@ answered (struct conn *c, struct nbd *n)
 
 /* The engine is told first, then gets back what was in flight. */
 static void
+sever (struct peer *p, const char *reason)
+{
+  if (p->seated && p->host->engine) {
+    steps++;
+    array_lost (p->host->engine, p->member, reason, sim_now);
+  }
+  peer_close (p);
+}
+
+/* Of one that is made and that the engine has not got yet it hears then. */
+static void
 broke (struct conn *c)
 {
   struct peer *p = c->owner;
-  struct host_role *h = p->host;
 
-  TRACE (&h->proc, "its connection to member %u is broken", p->member);
-  if (p->opening > 0 || h->engine == NULL) {
-    peer_close (p);
-    peer_made (p, false);
+  TRACE (&p->host->proc, "its connection to member %u is broken", p->member);
+  if (p->opening > 0) {
+    made (p, false);
     return;
   }
-  steps++;
-  array_lost (h->engine, p->member, "its connection broke", sim_now);
-  peer_close (p);
-  host_take (h); /* its notice does the rest */
+  sever (p, "its connection broke");
+  host_take (p->host);
 }
 
-void
+static void
 peer_close (struct peer *p)
 {
   struct conn *c[2] = { p->data, p->batch };
@@ -210,8 +221,7 @@ late (void *owner)
   if (p->opening == 0 || sim_now < p->late_at)
     return;
   TRACE (&p->host->proc, "can't connect to member %u in time", p->member);
-  peer_close (p);
-  peer_made (p, false);
+  made (p, false);
 }
 
 static struct conn *
@@ -229,9 +239,10 @@ connect_door (struct peer *p, const char *name)
   return c;
 }
 
-void
-peer_connect (struct peer *p)
+static void
+connect_doors (void *owner)
 {
+  struct peer *p = owner;
   struct host_role *h = p->host;
 
   p->data = connect_door (p, h->map.peer[p->member].data);
@@ -239,4 +250,125 @@ peer_connect (struct peer *p)
     p->batch = connect_door (p, h->map.peer[p->member].batch);
   p->late_at = sim_now + w.config.connect_ms * MS;
   process_after (&h->proc, w.config.connect_ms * MS, late, p);
+}
+
+/* ---- Seats. ---- */
+
+/* The engine gets the new connection, or may not have got back what it asked of
+ * the old one.
+ */
+static void
+seat (void *owner)
+{
+  struct peer *p = owner;
+  struct host_role *h = p->host;
+  bool taken = !w.working || !sim_chance (3);
+
+  if (taken) {
+    oracle_relinked (h, p->member);
+    steps++;
+    p->seated = true;
+    seats_take (&h->seats, h->engine, p->member, p->connection, p->kept,
+                sim_now);
+    if (p->data == NULL)
+      array_lost (h->engine, p->member, "its connection broke", sim_now);
+  }
+  else
+    peer_close (p);
+  if (host_seated (h->core, p->member, taken, now_ms ()))
+    TRACE (&h->proc, "is connected to member %u again", p->member);
+  host_take (h);
+}
+
+static bool
+starting (const struct host_role *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (h->peer[m].opening > 0)
+      return true;
+  return false;
+}
+
+/* A connection was made, or could not be. */
+static void
+made (struct peer *p, bool up)
+{
+  struct host_role *h = p->host;
+
+  if (!up)
+    peer_close (p);
+  if (h->core == NULL) { /* the start */
+    p->seated = up;
+    if (up)
+      oracle_linked (h, p->member);
+    if (!starting (h))
+      host_started (h);
+    return;
+  }
+  if (host_opened (h->core, p->member, up, "it can't be reached", &p->kept,
+                   now_ms ()))
+    process_after (&h->proc, between (5 * US, 2 * MS), seat, p);
+  else
+    peer_close (p);
+  host_take (h);
+}
+
+/* From the old one, if it is a stale one, to the next. */
+void
+peer_begin (struct peer *p, uint64_t connection)
+{
+  sever (p, "it begins anew");
+  p->seated = false;
+  p->connection = connection;
+  process_after (&p->host->proc, between (5 * US, 1 * MS), connect_doors, p);
+}
+
+void
+peers_begin (struct host_role *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (h->states[m] != MEMBER_OUT)
+      connect_doors (&h->peer[m]);
+}
+
+/* Of who is out the connection is broken. */
+void
+peers_commit (struct host_role *h, const struct host_action *a)
+{
+  if (seats_commit (&h->seats, h->engine, a->epoch, a->states, sim_now))
+    for (unsigned m = 0; m < w.layout.members; m++)
+      if (a->states[m] == MEMBER_OUT && h->peer[m].seated)
+        sever (&h->peer[m], "it is out");
+}
+
+void
+peers_forget (struct host_role *h)
+{
+  for (unsigned m = 0; m < w.layout.members; m++)
+    if (h->peer[m].seated || h->stage == HOST_DOWN)
+      peer_close (&h->peer[m]);
+}
+
+static void
+tell_lost (void *owner)
+{
+  struct peer *p = owner;
+
+  host_lost (p->host->core, p->member, p->lost, p->reason, now_ms ());
+  host_take (p->host);
+}
+
+/* Another thread may have the news to the host engine in hand for a while. */
+void
+peer_lost (struct peer *p, const char *reason)
+{
+  struct host_role *h = p->host;
+
+  if (p->seated)
+    sever (p, reason);
+  p->lost = h->seats.connection[p->member];
+  snprintf (p->reason, sizeof p->reason, "%s", reason);
+  process_after (&h->proc, sim_chance (10) ? between (0, 30 * MS)
+                                           : between (0, 50 * US),
+                 tell_lost, p);
 }

@@ -496,11 +496,10 @@ loaded (struct resync *r)
 void
 resync_end (struct host_role *h)
 {
-  bool whole = h->writable && h->resynced && !h->relinked;
+  bool whole = h->writable && h->resynced && host_is_whole (h->core);
 
   h->stage = HOST_ENDING;
-  for (unsigned m = 0; m < w.layout.members; m++)
-    whole &= h->states[m] == MEMBER_IN_SYNC && h->peer[m].state == LINK_UP;
+  host_end (h->core);
   if (whole)
     begin (h, true);
   else

@@ -127,6 +127,11 @@ weftd_fill (struct call *c, const struct cluster_output *o)
     a->code = o->problem->code;
     a->retry = o->problem->retry;
     a->retry_after_ms = o->problem->retry_after_ms;
+    a->held = o->problem->holder_node[0] != '\0';
+    a->holder = o->problem->holder;
+    a->holder_heard_ms = o->problem->holder_silent_ms;
+    memcpy (a->holder_process, o->problem->holder_process,
+            sizeof a->holder_process);
     if (c->kind != CALL_DISK && strcmp (a->code, "held") != 0)
       TRACE (&w.weftd.proc, "refuses %s %u: %s", c->from->kind,
              c->from->number, o->problem->detail);

@@ -1,5 +1,5 @@
 /* world.h: the simulator of the whole: weftd, members and array processes, with
- * the three engines of core/ unmodified, in one process.
+ * the four engines of core/ unmodified, in one process.
  *
  *   world.c    a run's parts, the clock's events, processes
  *   net.c      who can reach whom; calls to weftd; connections to members
@@ -7,15 +7,14 @@
  *   weftd.c    the cluster engine with a store     weftd-reply.c its answers
  *   disk-role.c  a member process: header, heartbeats   doors.c its doors
  *   puller.c   the rebuild, in a member process that is joining
- *   host.c     an array process: attach, heartbeats, epochs
- *   links.c    its connections, when   peers.c how   report.c those that it lost
+ *   host.c     an array process   peers.c  its connections to members
  *   resync.c   what it does before it lets clients in
  *   clients.c  the workload      oracle.c what clients may be told
  *   check.c    what must always be so
  *   faults.c, admins.c, copies.c  what goes wrong (faults.h)
  *
- * The shells (weftd, disk-role, doors, puller, host, links, peers, report, resync)
- * do in the small what server/ and plugin/ do.
+ * The shells (weftd, disk-role, doors, puller, host, peers, resync) do in the small
+ * what server/ and plugin/ do.
  *
  * Only some grains of the array are ever used, the hot ones: a few areas, most
  * of them across the border of two stripe units.  A disk holds nothing else.
@@ -32,6 +31,8 @@
 #include "format/batch.h"
 #include "cluster/cluster.h"
 #include "format/format.h"
+#include "host/host.h"
+#include "host/seats.h"
 #include "layout/layout.h"
 #include "member/member.h"
 #include "sim.h"
@@ -187,6 +188,10 @@ struct answer {
   uint8_t key[KEY_BYTES];
   struct cluster_join_order order;
   bool has_order;
+  /* to an attach that is refused */
+  bool held; /* by this session: */
+  uint64_t holder, holder_heard_ms;
+  char holder_process[CLUSTER_PROCESS_BYTES];
   /* to a session */
   uint64_t session;
   uint64_t change_epoch; /* 0: none that sessions prepare for */
@@ -347,49 +352,38 @@ enum host_stage {
   HOST_DOWN, HOST_ATTACHING, HOST_CONNECTING, HOST_RESYNC, HOST_SERVING,
   HOST_ENDING, HOST_OVER
 };
-enum link_state { LINK_OUT, LINK_WANTED, LINK_CONNECTING, LINK_UP, LINK_LOST };
 struct peer {
   struct host_role *host;
   unsigned member;
-  enum link_state state;
-  bool told; /* weftd knows that there is no connection */
-  bool joined; /* the engine has this connection, or had it last */
-  uint64_t epoch; /* of the tokens that it was last opened with */
-  uint64_t lapse; /* as of then */
-  uint64_t used;  /* the epoch of the last connection that the engine got */
+  bool seated; /* the array engine has this connection, or had it last */
+  uint64_t connection; /* its number */
+  bool kept;
+  uint64_t lost; /* the number of the last one that is told as lost, and why */
+  char reason[160];
   struct conn *data, *batch;
   unsigned opening; /* doors that have not answered */
   uint64_t late_at;
-  uint64_t due; /* of the next report, when it is lost */
-  char reason[160];
 };
 struct host_role {
   struct process proc;
   bool writable;
   enum host_stage stage;
-  struct array *engine;
+  struct host *core;    /* the host engine */
+  struct array *engine; /* the array engine, with: */
+  struct seats seats;
   char instance[CLUSTER_INSTANCE_BYTES];
   struct call *attach, *beat, *tell, *report;
+  struct host_attach attaching;
   uint64_t session;
-  uint64_t epoch;     /* the newest that weftd has said, with: */
-  enum member_state states[PLACES_MAX];
-  uint64_t committed; /* what the engine has */
-  bool settling;      /* its images are still being written */
-  uint64_t settled;   /* and has a connection to each member, or weftd knows */
-  uint64_t change;    /* the newest PREPARED, with: */
-  enum member_state change_states[PLACES_MAX];
-  uint64_t asked, prepared; /* of the engine; by it */
-  uint64_t told_settled, told_prepared;
+  uint64_t heard_ms; /* when the attach was sent that was granted */
   struct answer map; /* the newest with a map */
+  const enum member_state *states; /* the newest that are known */
   struct peer peer[PLACES_MAX];
-  uint64_t heard; /* when the last heartbeat that was answered was sent */
-  bool holds;
+  bool taking; /* the engines' outputs */
   uint64_t timer_at;
   struct resync *resync;
   bool resynced; /* the copies were equal at the start */
-  bool relinked; /* a member that is in-sync was lost since, and is back */
   bool wants_detach, takeover;
-  uint64_t ended; /* the session of its last process, which it knows to have ended */
   struct array_client *client[CLIENTS];
   struct request *requests;
   unsigned outstanding;
@@ -399,29 +393,18 @@ void host_start (struct host_role *h);
 void host_kill (struct host_role *h);
 void host_detach (struct host_role *h);
 void host_stop (struct host_role *h, int error); /* the session is over */
-void host_take (struct host_role *h); /* the engine's outputs */
+void host_take (struct host_role *h); /* the engines' outputs */
 void host_submit (struct host_role *h, struct array_request *r);
-void host_learn (struct host_role *h, const struct answer *a);
 void host_serve (struct host_role *h);
-void host_look (struct host_role *h); /* something has changed in the links */
 void host_started (struct host_role *h); /* the first connections are made, or not */
-/* links.c */
-void links_begin (struct host_role *h);
-void links_look (struct host_role *h);
-void links_connect (struct host_role *h);
-bool links_settled (const struct host_role *h);
-void links_commit (struct host_role *h); /* the newest epoch, to the engine */
-void links_seen (const struct host_role *h, const enum member_state states[],
-                 enum member_state seen[]);
-void link_lost (struct peer *p, const char *reason);
-void links_forget (struct host_role *h);
+uint64_t now_ms (void);
 /* peers.c */
-void peer_connect (struct peer *p);
-void peer_close (struct peer *p);
+void peers_begin (struct host_role *h);
+void peers_commit (struct host_role *h, const struct host_action *a);
+void peers_forget (struct host_role *h); /* nothing comes back from them */
+void peer_begin (struct peer *p, uint64_t connection); /* connect it anew */
+void peer_lost (struct peer *p, const char *reason);
 void peer_send (struct peer *p, struct array_io *io);
-void peer_made (struct peer *p, bool up); /* links.c */
-/* report.c */
-void reports_look (struct host_role *h);
 /* resync.c */
 void resync_begin (struct host_role *h);
 void resync_done (struct host_role *h, struct array_request *r);
