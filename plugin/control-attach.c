@@ -54,6 +54,7 @@ take_answer (struct control *c, const json_t *reply)
                   why);
     return NULL;
   }
+  loss_take (reply);
   return m;
 }
 

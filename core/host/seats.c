@@ -28,19 +28,16 @@ seats_seen (const struct seats *s, enum member_state seen[])
                                                               : s->states[m];
 }
 
-/* A member that was out became in-sync behind our back while weftd could not be
- * heard: it is lost until there is a connection.
+/* To the array engine a member that came to be in-sync behind our back was out:
+ * so it is lost until there is a connection.
  */
 static void
-commit_seen (struct seats *s, struct array *a, uint64_t now_ns)
+commit_seen (const struct seats *s, struct array *a, uint64_t now_ns)
 {
   enum member_state seen[ARRAY_MEMBERS_MAX];
 
   seats_seen (s, seen);
   array_commit (a, s->epoch, seen, now_ns);
-  for (unsigned m = 0; m < s->members; m++)
-    if (s->states[m] == MEMBER_IN_SYNC && !s->joined[m])
-      array_lost (a, m, "there is no connection to it yet", now_ns);
 }
 
 bool

@@ -56,10 +56,26 @@ test_no_map_no_connection (void)
   says_epoch (6, "ij", false);
   beat ();
   work ();
-  CHECK (nothing (HOST_DO_CONNECT) && nothing (HOST_DO_ENTER));
+  CHECK (nothing (HOST_DO_CONNECT | HOST_DO_TELL));
   says_epoch (6, "ij", true);
   beat ();
   CHECK (connects (1, true));
+  work ();
+  CHECK (next (HOST_DO_TELL) && act.epoch == 6);
+  finish ();
+}
+
+/* Without the map of an epoch nobody knows whether a connection is stale. */
+static void
+test_no_map_no_entry (void)
+{
+  begin (false, "II");
+  says_epoch (6, "ii", false);
+  beat ();
+  work ();
+  CHECK (nothing (HOST_DO_TELL));
+  says_epoch (6, "ii", true);
+  beat ();
   work ();
   CHECK (next (HOST_DO_TELL) && act.epoch == 6);
   finish ();
@@ -75,7 +91,7 @@ test_stale (void)
   says_fence (0, 6, 5);
   beat ();
   work ();
-  CHECK (nothing (HOST_DO_ENTER));
+  CHECK (nothing (HOST_DO_TELL));
   CHECK (connects (0, true) && kept); /* no lapse since 5, of which it was */
   CHECK (nothing (HOST_DO_CONNECT));
   CHECK (!host_is_whole (h)); /* copies may differ */
@@ -323,6 +339,7 @@ main (void)
   test_random_start ();
   test_lost_and_back ();
   test_no_map_no_connection ();
+  test_no_map_no_entry ();
   test_stale ();
   test_no_lapse_is_passed_over ();
   test_stale_when_it_is_made ();
