@@ -106,7 +106,6 @@ connect_due (const struct host *h)
 uint64_t
 host_connect_due_ms (const struct host *h, uint64_t now_ms)
 {
-  (void)now_ms;
   return h->committed >= h->view.epoch && connect_due (h) < h->members
              ? 0
              : UINT64_MAX;
@@ -117,7 +116,6 @@ host_connect_take (struct host *h, uint64_t now_ms, struct host_action *a)
 {
   struct link *l = &h->link[connect_due (h)];
 
-  (void)now_ms;
   l->state = LINK_CONNECTING;
   l->busy = true;
   l->epoch = h->view.map_epoch;
@@ -218,7 +216,6 @@ host_report_due_ms (const struct host *h, uint64_t now_ms)
   unsigned count;
   const struct link *l = report_due (h, &count);
 
-  (void)now_ms;
   return l == NULL || h->reporting || h->ending ? UINT64_MAX : l->due_ms;
 }
 
@@ -228,7 +225,6 @@ host_report_take (struct host *h, uint64_t now_ms, struct host_action *a)
   unsigned count;
   const struct link *l = report_due (h, &count);
 
-  (void)now_ms;
   h->reporting = true;
   h->reported = a->member = l - h->link;
   a->first = !l->told;

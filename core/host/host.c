@@ -79,29 +79,24 @@ host_answered (struct host *h, enum host_do kind, const struct host_answer *a,
 static uint64_t
 stop_due_ms (const struct host *h, uint64_t now_ms)
 {
-  (void)now_ms;
   return h->over && !h->stopped ? 0 : UINT64_MAX;
 }
 
 static void
 stop_take (struct host *h, uint64_t now_ms, struct host_action *a)
 {
-  (void)now_ms;
-  (void)a;
   h->stopped = true;
 }
 
 static uint64_t
 commit_due_ms (const struct host *h, uint64_t now_ms)
 {
-  (void)now_ms;
   return h->committing < h->view.epoch ? 0 : UINT64_MAX;
 }
 
 static void
 commit_take (struct host *h, uint64_t now_ms, struct host_action *a)
 {
-  (void)now_ms;
   a->epoch = h->committing = h->view.epoch;
   memcpy (a->states, h->view.states, sizeof a->states);
 }
@@ -109,7 +104,6 @@ commit_take (struct host *h, uint64_t now_ms, struct host_action *a)
 static uint64_t
 prepare_due_ms (const struct host *h, uint64_t now_ms)
 {
-  (void)now_ms;
   return h->view.change > h->asked && h->view.change > h->view.epoch
                  && h->committed >= h->view.epoch && host_links_may_prepare (h)
              ? 0
@@ -119,7 +113,6 @@ prepare_due_ms (const struct host *h, uint64_t now_ms)
 static void
 prepare_take (struct host *h, uint64_t now_ms, struct host_action *a)
 {
-  (void)now_ms;
   a->epoch = h->asked = h->view.change;
   memcpy (a->states, h->view.change_states, sizeof a->states);
 }
@@ -142,7 +135,6 @@ hold_due_ms (const struct host *h, uint64_t now_ms)
 static void
 hold_take (struct host *h, uint64_t now_ms, struct host_action *a)
 {
-  (void)now_ms;
   a->hold = h->held = !h->held;
 }
 
@@ -150,7 +142,6 @@ hold_take (struct host *h, uint64_t now_ms, struct host_action *a)
 static uint64_t
 enter_due_ms (const struct host *h, uint64_t now_ms)
 {
-  (void)now_ms;
   return h->settled < h->view.epoch && h->committed >= h->view.epoch
                  && host_links_settled (h)
              ? h->enter_due_ms
@@ -160,7 +151,6 @@ enter_due_ms (const struct host *h, uint64_t now_ms)
 static void
 enter_take (struct host *h, uint64_t now_ms, struct host_action *a)
 {
-  (void)a;
   h->enter_due_ms = now_ms + SETTLE_MS;
 }
 
@@ -178,7 +168,6 @@ say (struct host *h, struct words *w, uint64_t now_ms, struct host_action *a)
 static uint64_t
 beat_due_ms (const struct host *h, uint64_t now_ms)
 {
-  (void)now_ms;
   return h->beat.under_way ? UINT64_MAX : h->beat.due_ms;
 }
 
@@ -192,7 +181,6 @@ beat_take (struct host *h, uint64_t now_ms, struct host_action *a)
 static uint64_t
 tell_due_ms (const struct host *h, uint64_t now_ms)
 {
-  (void)now_ms;
   return !h->tell.under_way
                  && (h->settled > h->told_settled
                      || h->prepared > h->told_prepared)

@@ -95,7 +95,7 @@ enum copy_result {
   COPY_DONE,      /* or going on */
   COPY_CANCELLED,
   COPY_CONNECT,   /* fault.member is to be connected first */
-  COPY_FAULT,     /* fault: no other connection of that member is any use */
+  COPY_FAULT,     /* fault.member's connection is to be closed */
   COPY_BROKEN,    /* our own disk can't be written */
 };
 

@@ -3,121 +3,121 @@
 # they are written.
 
 # What weftd says.
-mutant older-states-are-taken "test-host-session" host.c \
+mutant older-states-are-taken test-host-session host.c \
   'if (v->epoch <= h->view.epoch)
     return;' ''
-mutant older-map-is-taken "test-host-session" host.c \
+mutant older-map-is-taken test-host-session host.c \
   'v->map_epoch == h->view.epoch && v->map_epoch > h->view.map_epoch' \
   'v->map_epoch > 0'
-mutant older-change-is-taken "test-host-session" host.c \
+mutant older-change-is-taken test-host-session host.c \
   'v->change > h->view.epoch && v->change > h->view.change' 'v->change > 0'
-mutant ended-session-goes-on "test-host-session" host.c \
+mutant ended-session-goes-on test-host-session host.c \
   'return h->ended ? 0 : h->over ? HOST_DO_STOP : HOST_DO_ALL;' \
   'return h->ended ? 0 : HOST_DO_ALL;'
-mutant ended-session-hangs "test-host-session sim-cluster" host.c \
+mutant ended-session-hangs sim-cluster host.c \
   'h->ended ? 0 : h->over ? HOST_DO_STOP : HOST_DO_ALL' \
   'h->ended || h->over ? 0 : HOST_DO_ALL'
 
 # Epochs, and changes.
-mutant entered-before-the-array-engine "test-host-session" host.c \
+mutant entered-before-the-array-engine test-host-session host.c \
   'if (epoch >= h->view.epoch && host_links_settled (h))' \
   'if (host_links_settled (h))'
-mutant entered-without-connections "test-host-links" host.c \
+mutant entered-without-connections test-host-links host.c \
   'h->settled < h->view.epoch && h->committed >= h->view.epoch
                  && host_links_settled (h)' \
   'h->settled < h->view.epoch && h->committed >= h->view.epoch'
-mutant settled-with-an-older-map "test-host-links" host-links.c \
+mutant settled-with-an-older-map test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch)
     return false;
   for' 'for'
-mutant prepared-without-a-connection "test-host-session" host-links.c \
+mutant prepared-without-a-connection test-host-session host-links.c \
   '&& (h->link[m].state != LINK_UP || h->link[m].busy))
       return false;' '&& 0)
       return false;'
-mutant prepared-before-the-seat "test-host-session" host-links.c \
+mutant prepared-before-the-seat test-host-session host-links.c \
   '&& (h->link[m].state != LINK_UP || h->link[m].busy))
       return false;' '&& h->link[m].state != LINK_UP)
       return false;'
-mutant reader-waits-for-connections "test-host-session" host-links.c \
+mutant reader-waits-for-connections test-host-session host-links.c \
   'if (!h->readonly && h->view.change_states' 'if (h->view.change_states'
-mutant prepared-is-not-told "test-host-session" host.c \
+mutant prepared-is-not-told test-host-session host.c \
   '|| h->prepared > h->told_prepared)' ')'
-mutant told-once-only "test-host-session" host.c \
+mutant told-once-only test-host-session host.c \
   '  if (a->status == 200) {
     if (h->heard_ms' '  {
     if (h->heard_ms'
 
 # Readers.
-mutant reader-answers-in-silence "test-host-session sim-cluster" host.c \
+mutant reader-answers-in-silence sim-cluster host.c \
   '    return deadline_ms;' '    return UINT64_MAX;'
-mutant reader-heard-by-the-answer "test-host-session sim-cluster" host.c \
+mutant reader-heard-by-the-answer test-host-session host.c \
   'h->heard_ms = w->sent_ms;' 'h->heard_ms = now_ms;'
-mutant reader-goes-on-too-early "test-host-session" host.c \
+mutant reader-goes-on-too-early test-host-session host.c \
   'return now_ms < deadline_ms && h->settled >= h->view.epoch' \
   'return now_ms < deadline_ms'
 
 # Links.
-mutant stale-connection-stays "test-host-links" host-links.c \
+mutant stale-connection-stays sim-cluster host-links.c \
   'return h->view.fence[m] > h->link[m].epoch;' 'return false;'
-mutant stale-connection-is-used "test-host-links" host-links.c \
+mutant stale-connection-is-used test-host-links host-links.c \
   'h->view.states[m] == MEMBER_OUT
       || is_stale (h, m)) {' 'h->view.states[m] == MEMBER_OUT) {'
-mutant connected-though-it-is-out "test-host-links" host-links.c \
+mutant connected-though-it-is-out test-host-links host-links.c \
   'h->view.states[m] == MEMBER_OUT
       || is_stale (h, m)) {' 'is_stale (h, m)) {'
-mutant connected-before-the-epoch "test-host-links" host-links.c \
+mutant connected-before-the-epoch test-host-links host-links.c \
   'return h->committed >= h->view.epoch && connect_due' \
   'return connect_due'
-mutant connected-with-old-tokens "test-host-links" host-links.c \
+mutant connected-with-old-tokens test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch || l->state == LINK_WANTED)' \
   'if (l->state == LINK_WANTED)'
-mutant writer-connects-as-a-reader "test-host-links" host-links.c \
+mutant writer-connects-as-a-reader sim-cluster host-links.c \
   '|| (h->readonly && l->state == LINK_LOST' '|| (l->state == LINK_LOST'
-mutant loss-of-the-one-before "test-host-links sim-cluster" host-links.c \
+mutant loss-of-the-one-before sim-cluster host-links.c \
   'if (l->state != LINK_UP || l->connection != connection)' \
   'if (l->state != LINK_UP)'
-mutant lost-before-the-start "test-host-links" host.c \
+mutant lost-before-the-start sim-cluster host.c \
   'l->connection = c->connected[m];' 'l->connection = 0;'
-mutant kept-since-the-last-try "test-host-links" host-links.c \
+mutant kept-since-the-last-try sim-cluster host-links.c \
   '*kept = l->lapse <= l->used;' '*kept = l->lapse <= l->epoch;'
-mutant relinked-is-whole "test-host-links sim-cluster" host.c \
+mutant relinked-is-whole sim-cluster host.c \
   'if (h->over || h->relinked)' 'if (h->over)'
-mutant not-taken-is-up "test-host-links" host-links.c \
+mutant not-taken-is-up test-host-links host-links.c \
   'else if (up)
     link_lost (h, l, "what it was asked before does not come back", now_ms);' \
   ''
 
 # Reports.
-mutant reported-once-only "test-host-links" host-links.c \
+mutant reported-once-only test-host-links host-links.c \
   '+ (retry_ms > 0 && retry_ms < HOST_RETRY_MS ? retry_ms : HOST_RETRY_MS);' \
   '+ (1 << 30);'
-mutant loss-is-known-of-the-last-time "test-host-links" host-links.c \
+mutant loss-is-known-of-the-last-time test-host-links host-links.c \
   '      l->state = LINK_WANTED;
       l->told = false;' '      l->state = LINK_WANTED;'
-mutant ending-is-reported "test-host-links" host-links.c \
+mutant ending-is-reported test-host-links host-links.c \
   'l == NULL || h->reporting || h->ending' 'l == NULL || h->reporting'
 
 # Attach.
-mutant holder-lives-by-its-last-words "test-host-session" host-attach.c \
+mutant holder-lives-by-its-last-words test-host-session host-attach.c \
   'return a->signs < HOLDER_SIGNS' 'return a->signs < HOLDER_SIGNS - 1'
-mutant ended-is-not-said "test-host-session" host-attach.c \
+mutant ended-is-not-said test-host-session host-attach.c \
   'if (answer->holder && answer->holder_ended' 'if (0'
-mutant ended-is-said-for-ever "test-host-session" host-attach.c \
+mutant ended-is-said-for-ever test-host-session host-attach.c \
   'strcmp (a->ended, answer->holder) != 0' '1'
-mutant attach-waits-for-ever "test-host-session" host-attach.c \
+mutant attach-waits-for-ever test-host-session host-attach.c \
   '*wait_ms == 0 || a->waited_ms >= HOST_ATTACH_WAIT_MS' '*wait_ms == 0'
 
 # Seats.
-mutant joiner-counts-without-a-connection "test-host-seats sim-cluster" seats.c \
+mutant joiner-counts-without-a-connection test-host-seats seats.c \
   's->states[m] == MEMBER_JOINING && !s->joined[m] ? MEMBER_OUT' \
   '0 ? MEMBER_OUT'
-mutant joiner-goes-on-where-it-was "test-host-seats" seats.c \
+mutant joiner-goes-on-where-it-was test-host-seats seats.c \
   'states[m] == MEMBER_OUT
         || (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC)' '0'
-mutant out-was-missed "test-host-seats" seats.c \
+mutant out-was-missed test-host-seats seats.c \
   '|| (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC)' ''
-mutant older-commit-is-seated "test-host-seats" seats.c \
+mutant older-commit-is-seated test-host-seats seats.c \
   'if (epoch < s->epoch)
     return false;' ''
-mutant loss-left-for-the-next "test-host-seats" array-member.c \
+mutant loss-left-for-the-next test-host-seats array-member.c \
   'if (n->notice.kind == NOTICE_LOST && n->notice.member == member)' 'if (0)'

@@ -98,8 +98,12 @@ speak (struct host_role *h, const struct host_action *a)
 static void
 report (struct host_role *h, const struct host_action *a)
 {
+  const struct peer *p = &h->peer[a->member];
   struct call *c = h->report = call (h, CALL_LOST);
 
+  if (p->seated && p->data)
+    sim_fail ("host %u reports member %u as lost (%s), and is connected to it",
+              h->proc.number, a->member, a->reason);
   c->member.member = a->member;
   c->member.round = array_round (h->engine);
   memcpy (c->member.reason, a->reason, sizeof a->reason);
