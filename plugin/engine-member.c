@@ -11,6 +11,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "engine-internal.h"
@@ -111,15 +112,12 @@ engine_member_bytes (struct engine *e, unsigned member)
   return bytes;
 }
 
-bool
-engine_in_sync (struct engine *e, unsigned member)
+void
+engine_recorded (struct engine *e, enum member_state states[])
 {
-  bool in_sync;
-
   pthread_mutex_lock (&e->lock);
-  in_sync = e->seats.states[member] == MEMBER_IN_SYNC;
+  memcpy (states, e->seats.states, sizeof e->seats.states);
   pthread_mutex_unlock (&e->lock);
-  return in_sync;
 }
 
 /* The array engine is told by whoever polls. */

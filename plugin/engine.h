@@ -76,8 +76,8 @@ bool engine_differs (struct engine *e);
 /* Bytes of a member's data area; 0: there is no connection to it. */
 uint64_t engine_member_bytes (struct engine *e, unsigned member);
 
-/* Is a member recorded as in-sync? */
-bool engine_in_sync (struct engine *e, unsigned member);
+/* The states that are recorded. */
+void engine_recorded (struct engine *e, enum member_state states[]);
 
 void engine_stop (struct engine *e, int error);
 /* That, with ESHUTDOWN, and nothing is waited for that is in flight. */

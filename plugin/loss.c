@@ -81,7 +81,7 @@ accept_block (struct array_client *client, uint64_t offset, uint64_t epoch,
                                      .offset = offset,
                                      .length = BAD_BLOCK_BYTES,
                                      .buf = buf,
-                                     .prefer = 1 + c,
+                                     .copy = 1 + c,
                                      .epoch = epoch };
 
     error = engine_run (engine, &request);

@@ -1,30 +1,10 @@
-/* resync.c: copies the dirty extents, before the first client is let in.
- *
- * The to-do list is the members' own: a bit of an intent map stands for 4 MiB
- * of one member, data and images alike.  Each stripe unit in there is read and
- * written again through the array engine, which brings its images up to date:
- * no second way to write exists.  A unit may be on the list twice, by its data
- * and by its image; then it is done for its data.
- *
- * Then the array engine is told which bits may fall with its own, once they are
- * idle, flushed, and all members in-sync (array_settled).  Death at any point
- * before leaves them set, and all is done again.  At a clean end, when all
- * copies are equal and stable, resync_settle lets all bits fall at once.
- *
- * What no copy can be read of is bad from then on: each member that has it is told
- * so, and has it in its list durably, before the bits may fall.  Else one that can be
- * read again some day might be old.
- * Which of the copies is read: see newest.
- *
- * A member that is out or joining is not asked: it has a list of its own, and
- * catches up by itself.
- *
- * This is the simple form: whole units, one at a time, by the host.
+/* resync.c: carries out what the resync's engine (core/host/resync.h) says, one thing
+ * at a time: by connections of its own to the members' doors, and by the array engine.
+ * It is given whole stripe units, by the host.
  */
 
 #include <config.h>
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "format/batch.h"
+#include "host/resync.h"
 #include "connect.h"
 #include "hangup.h"
 #include "resync.h"
@@ -43,32 +23,16 @@
 #define ANSWER_MS 5000 /* a member that hangs is not waited for */
 #define ENDING_MS 1000 /* instead, while nbdkit ends */
 #define ENDING_CHECK_MS 100
-#define LOAD_TRIES 10
-#define COPY_TRIES 5 /* while FLUSH fails */
-#define LOAD_PAUSE_S 1
-#define UNREADABLE_BYTES_MIN 4096 /* around an error no more is given up */
-#define UNREADABLE_TOLD_MAX 16
+#define BAD_TOLD_MAX 16
 
-struct place { /* of the array */
-  uint64_t offset;
-  uint32_t length;
-};
-
-struct todo {
-  const struct layout *layout;
-  struct array_client *client; /* whose copying it is */
+struct copier {
+  struct resync *resync;
+  struct engine *engine;
   struct control *control;
-  uint64_t bytes[ARRAY_MEMBERS_MAX];  /* of each map */
-  uint8_t *bits[ARRAY_MEMBERS_MAX];   /* NULL: the member has none */
-  uint64_t reach[ARRAY_MEMBERS_MAX];  /* map.h */
-  uint64_t extents;                   /* set in all of them */
-  struct place *unreadable;
-  size_t unreadable_count;
-  /* To say what is unreadable; opened before it is found out.  A member that has
-   * failed answers no read; but then it takes nothing by these either.
-   */
+  struct array_client *client; /* whose copying it is */
+  uint8_t *buf;                /* a stripe unit */
   struct nbd_handle *door[ARRAY_MEMBERS_MAX];
-  bool doors;
+  uint64_t told; /* extents, to people */
 };
 
 static uint64_t
@@ -102,7 +66,7 @@ open_door (const struct map_member *mm, const char *door, const char *token)
   return NULL;
 }
 
-/* Wait for the answer to a command that was queued; 0 or -1. */
+/* Wait for the answer to a command that was queued; 0 or EIO. */
 static int
 await (struct nbd_handle *nbd, int64_t cookie)
 {
@@ -111,12 +75,12 @@ await (struct nbd_handle *nbd, int64_t cookie)
   int r;
 
   if (cookie == -1)
-    return -1;
+    return EIO;
   while ((r = nbd_aio_command_completed (nbd, cookie)) == 0)
     if (now_ms () >= until_ms || (!ending && hangup_ending ()) ||
         nbd_poll (nbd, ENDING_CHECK_MS) == -1)
-      return -1;
-  return r == 1 ? 0 : -1;
+      return EIO;
+  return r == 1 ? 0 : EIO;
 }
 
 /* What libnbd has to say; nothing when there was no answer in time. */
@@ -128,435 +92,196 @@ reason (void)
   return text ? text : "no answer in time";
 }
 
-static bool
-todo_test (const struct todo *t, unsigned member, uint64_t offset)
-{
-  uint64_t e = offset / EXTENT_BYTES;
-
-  return t->bits[member] && e / 8 < t->bytes[member] &&
-         (t->bits[member][e / 8] >> (e % 8) & 1);
-}
-
-static void
-todo_free (struct todo *t)
-{
-  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
-    free (t->bits[m]);
-    t->bits[m] = NULL;
-    if (t->door[m])
-      nbd_close (t->door[m]);
-    t->door[m] = NULL;
-  }
-  free (t->unreadable);
-  t->unreadable = NULL;
-}
-
-/* The intent map of one member. */
 static int
-todo_read (struct todo *t, unsigned m, const struct map_member *mm)
+read_map (struct copier *t, unsigned m)
 {
-  struct nbd_handle *nbd = open_door (mm, "intents", mm->token_intents);
-  int64_t size;
-  int r = -1;
-
-  if (nbd == NULL)
-    return -1;
-  size = nbd_get_size (nbd);
-  if (size > 0 && size <= (int64_t) HEADER_BYTES)
-    t->bits[m] = malloc (size);
-  if (t->bits[m] &&
-      await (nbd, nbd_aio_pread (nbd, t->bits[m], size, 0,
-                                 NBD_NULL_COMPLETION, 0)) == 0) {
-    t->bytes[m] = size;
-    r = 0;
-  } else
-    nbdkit_error ("weft: member %s: can't read its intent map: %s", mm->name,
-                  reason ());
-  for (uint64_t i = 0; i < t->bytes[m]; i++)
-    t->extents += __builtin_popcount (t->bits[m][i]);
-  nbd_close (nbd);
-  return r;
-}
-
-/* A member that can't be read is lost: it goes out, or comes back, and then with
- * another token.
- */
-static int
-todo_load (struct todo *t, struct engine *e, const struct layout *l,
-           struct control *c)
-{
+  uint64_t data_bytes = engine_member_bytes (t->engine, m);
+  struct nbd_handle *nbd = NULL;
   struct map_member mm;
-  int r = 0;
+  uint8_t *bits = NULL;
+  int64_t size = -1;
+  int error = EIO;
 
-  *t = (struct todo) { .layout = l, .control = c };
-  for (unsigned m = 0; r == 0 && m < l->members; m++) {
-    if (!engine_in_sync (e, m))
-      continue;
-    if (!control_member (c, m, &mm))
-      r = -1;
-    t->reach[m] = mm.reach;
-    if (r == 0 && mm.token_intents && todo_read (t, m, &mm) == -1) {
-      engine_break (e, m);
-      r = -1;
-    }
-    map_member_free (&mm);
+  if (control_member (t->control, m, &mm) && mm.token_intents)
+    nbd = open_door (&mm, "intents", mm.token_intents);
+  if (nbd) {
+    size = nbd_get_size (nbd);
+    if (size > 0 && size <= (int64_t) HEADER_BYTES)
+      bits = malloc (size);
+    if (bits)
+      error = await (nbd, nbd_aio_pread (nbd, bits, size, 0,
+                                         NBD_NULL_COMPLETION, 0));
+    if (error)
+      nbdkit_error ("weft: member %s: can't read its intent map: %s", mm.name,
+                    reason ());
+    nbd_close (nbd);
   }
-  if (r == -1)
-    todo_free (t);
-  return r;
+  if (error)
+    free (bits);
+  else
+    resync_map (t->resync, mm.reach, data_bytes, bits, size);
+  map_member_free (&mm);
+  return error;
 }
 
-/* Which copy is the newest, as far as can be told, if it can be read?  That of the
- * member that has seen more rounds; then that where the bit stands, for what has been
- * written since a member's disk was copied away has bits at its peers; then the
- * data.
- */
-static unsigned
-newest (const struct todo *t, const struct layout_piece *p)
-{
-  unsigned best = 0;
-
-  for (unsigned c = 1; c < p->copies; c++) {
-    unsigned m = p->copy[c].member, b = p->copy[best].member;
-    bool has = todo_test (t, m, p->copy[c].offset);
-    bool best_has = todo_test (t, b, p->copy[best].offset);
-
-    if (t->bits[m] &&
-        (t->bits[b] == NULL || t->reach[m] > t->reach[b] ||
-         (t->reach[m] == t->reach[b] && has && !best_has)))
-      best = c;
-  }
-  return best;
-}
-
-/* Read a range within a unit and write it again; holes stay holes. */
 static int
-copy_whole (const struct todo *t, struct engine *e, uint64_t offset,
-            uint32_t length, uint8_t *buf)
-{
-  struct array_request r = {
-    .op = ARRAY_READ, .offset = offset, .length = length, .buf = buf
-  };
-  struct array_request w = {
-    .op = ARRAY_WRITE, .client = t->client, .offset = offset,
-    .length = length, .buf = buf
-  };
-  struct layout_piece p;
-  int err;
-
-  layout_map (t->layout, offset, length, &p);
-  r.prefer = 1 + newest (t, &p);
-  err = engine_run (e, &r);
-  if (err)
-    return err;
-  if (buf[0] == 0 && memcmp (buf, buf + 1, length - 1) == 0) {
-    w.op = ARRAY_ZERO;
-    w.flags = ARRAY_MAY_TRIM;
-  }
-  return engine_run (e, &w);
-}
-
-static void
-open_doors (struct todo *t)
+open_batch_door (struct copier *t, unsigned m)
 {
   struct map_member mm;
 
-  t->doors = true;
-  for (unsigned m = 0; m < t->layout->members; m++)
-    if (control_member (t->control, m, &mm)) {
-      t->door[m] = open_door (&mm, "batch", mm.token_batch);
-      map_member_free (&mm);
-    }
+  if (control_member (t->control, m, &mm) && mm.token_batch)
+    t->door[m] = open_door (&mm, "batch", mm.token_batch);
+  map_member_free (&mm);
+  return t->door[m] ? 0 : EIO;
 }
 
 static int
-note_unreadable (struct todo *t, uint64_t offset, uint32_t length)
+send_records (struct copier *t, const struct resync_action *a)
 {
-  struct place *p = realloc (t->unreadable,
-                             (t->unreadable_count + 1) * sizeof *p);
-
-  if (p == NULL)
-    return ENOMEM;
-  t->unreadable = p;
-  p[t->unreadable_count++] = (struct place) { offset, length };
-  if (t->unreadable_count <= UNREADABLE_TOLD_MAX)
-    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32 " bytes at %"
-                  PRIu64, length, offset);
-  return 0;
-}
-
-/* What can't be read is no reason to leave out what is beside it. */
-static int
-copy (struct todo *t, struct engine *e, uint64_t offset, uint32_t length,
-      uint8_t *buf)
-{
-  uint32_t half = length / 2 / UNREADABLE_BYTES_MIN * UNREADABLE_BYTES_MIN;
-  int err = copy_whole (t, e, offset, length, buf);
-
-  if (err != EIO)
-    return err;
-  if (length > UNREADABLE_BYTES_MIN) {
-    err = copy (t, e, offset, half, buf);
-    return err ? err : copy (t, e, offset + half, length - half, buf);
-  }
-  if (!t->doors) {
-    open_doors (t);
-    return copy (t, e, offset, length, buf);
-  }
-  return note_unreadable (t, offset, length);
-}
-
-/* All units that have a copy in this extent of this member. */
-static int
-resync_extent (struct todo *t, struct engine *e, unsigned member,
-               uint64_t start, uint8_t *buf)
-{
-  const struct layout *l = t->layout;
-  uint64_t at = start, end = start + EXTENT_BYTES, offset;
-  struct layout_piece p;
-  uint32_t length;
-  int c, err;
-
-  if (end > l->member_bytes)
-    end = l->member_bytes;
-  for (; at < end; at += length) {
-    c = layout_unmap (l, member, at, &offset, &length);
-    if (length > end - at)
-      length = end - at;
-    if (c < 0)
-      continue;
-    layout_map (l, offset, length, &p);
-    if (c > 0 && todo_test (t, p.copy[0].member, p.copy[0].offset))
-      continue;
-    err = copy (t, e, offset, length, buf);
-    if (err)
-      return err;
-  }
-  return 0;
-}
-
-static int
-copy_all (struct todo *t, struct engine *e, uint8_t *buf)
-{
-  uint64_t done = 0;
-  int err = 0;
-
-  for (unsigned m = 0; m < t->layout->members; m++)
-    for (uint64_t x = 0; err == 0 && x < t->bytes[m] * 8; x++) {
-      if (!todo_test (t, m, x * EXTENT_BYTES))
-        continue;
-      if (x * EXTENT_BYTES < t->layout->member_bytes)
-        err = resync_extent (t, e, m, x * EXTENT_BYTES, buf);
-      if (++done % PROGRESS_EXTENTS == 0)
-        nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", done,
-                      t->extents);
-    }
-  return err;
-}
-
-/* A member may lose its power with what was copied and not flushed: then the FLUSH
- * fails, and all is copied again.
- */
-static int
-resync_copy (struct todo *t, struct engine *e)
-{
-  struct array_request flush = { .op = ARRAY_FLUSH };
-  uint8_t *buf = malloc (t->layout->unit);
-  unsigned tries = 0;
-  bool again;
-  int err = ENOMEM;
-
-  t->client = flush.client = engine_client_open (e);
-  do {
-    again = false;
-    t->unreadable_count = 0;
-    if (buf)
-      err = copy_all (t, e, buf);
-    if (err == 0) {
-      err = engine_run (e, &flush);
-      again = err == EIO && ++tries < COPY_TRIES;
-    }
-    if (again)
-      nbdkit_error ("weft: resync: a member may have lost what was copied to it: "
-                    "copying again");
-  } while (again);
-  engine_client_close (e, flush.client);
-  free (buf);
-  if (err)
-    nbdkit_error ("weft: resync: %s", strerror (err));
-  return err ? -1 : 0;
-}
-
-static int
-settle_send (struct nbd_handle *nbd, const struct batch_record *records,
-             unsigned count)
-{
-  size_t bytes = batch_bytes (records, count);
+  size_t bytes = batch_bytes (a->records, a->count);
+  struct nbd_handle *nbd = t->door[a->member];
   void *buf = malloc (bytes);
-  int r = -1;
+  int error = ENOMEM;
 
   if (buf) {
-    batch_encode (records, count, buf);
-    r = await (nbd, nbd_aio_pwrite (nbd, buf, bytes, 0, NBD_NULL_COMPLETION,
-                                    0));
+    batch_encode (a->records, a->count, buf);
+    error = await (nbd, nbd_aio_pwrite (nbd, buf, bytes, 0,
+                                        NBD_NULL_COMPLETION, 0));
   }
+  if (error)
+    nbdkit_error ("weft: member %u can't be told %s: %s", a->member,
+                  a->records[0].kind == BATCH_BAD
+                      ? "what no copy can be read of"
+                      : "that its intent bits may fall",
+                  buf ? reason () : strerror (ENOMEM));
   free (buf);
-  return r;
+  return error;
 }
 
-/* The next run of extents of a member in the list, at *x or behind; returns
- * its bytes, or 0.
- */
-static uint64_t
-next_run (const struct todo *t, unsigned m, uint64_t data_bytes, uint64_t *x,
-          uint64_t *start)
-{
-  uint64_t end, extents = t->bytes[m] * 8;
-
-  while (*x < extents && !todo_test (t, m, *x * EXTENT_BYTES))
-    ++*x;
-  *start = *x * EXTENT_BYTES;
-  while (*x < extents && todo_test (t, m, *x * EXTENT_BYTES))
-    ++*x;
-  end = *x * EXTENT_BYTES;
-  if (end > data_bytes)
-    end = data_bytes; /* the last extent may be shorter */
-  return end > *start ? end - *start : 0;
-}
-
-/* Lower the bits that the list has of one member; runs become one record. */
+/* Returns 0 or an errno. */
 static int
-settle_member (const struct todo *t, unsigned m, const struct map_member *mm,
-               uint64_t data_bytes)
+carry_out (struct copier *t, const struct resync_action *a)
 {
-  struct batch_record records[BATCH_RECORDS_MAX];
-  struct nbd_handle *nbd;
-  uint64_t x = 0, start, length;
-  unsigned count = 0;
-  int r;
+  struct array_request r = {
+    .client = t->client, .offset = a->offset, .length = a->length,
+    .buf = t->buf
+  };
+  int error;
 
-  if (next_run (t, m, data_bytes, &x, &start) == 0)
+  switch (a->kind) {
+  case RESYNC_MAP:
+    return read_map (t, a->member);
+  case RESYNC_LOST:
+    engine_break (t->engine, a->member);
     return 0;
-  x = 0;
-  nbd = open_door (mm, "batch", mm->token_batch);
-  r = nbd ? 0 : -1;
-  while (r == 0 && (length = next_run (t, m, data_bytes, &x, &start)) > 0) {
-    if (count == BATCH_RECORDS_MAX) {
-      r = settle_send (nbd, records, count);
-      count = 0;
+  case RESYNC_PAUSE:
+    if (hangup_ending ())
+      return ESHUTDOWN;
+    sleep (RESYNC_PAUSE_MS / 1000);
+    return 0;
+  case RESYNC_READ:
+    r.op = ARRAY_READ;
+    r.copy = 1 + a->copy;
+    return engine_run (t->engine, &r);
+  case RESYNC_WRITE:
+    r.op = ARRAY_WRITE;
+    if (t->buf[0] == 0 && memcmp (t->buf, t->buf + 1, a->length - 1) == 0) {
+      r.op = ARRAY_ZERO;
+      r.flags = ARRAY_MAY_TRIM;
     }
-    records[count++] = (struct batch_record) {
-      .kind = BATCH_SETTLE, .offset = start, .length = length
-    };
+    return engine_run (t->engine, &r);
+  case RESYNC_FLUSH:
+    r.op = ARRAY_FLUSH;
+    error = engine_run (t->engine, &r);
+    if (error == EIO)
+      nbdkit_error ("weft: resync: a member may have lost what was copied to "
+                    "it");
+    return error;
+  case RESYNC_OPEN:
+    return open_batch_door (t, a->member);
+  case RESYNC_SEND:
+    return send_records (t, a);
+  case RESYNC_CLOSE:
+    nbd_close (t->door[a->member]);
+    t->door[a->member] = NULL;
+    return 0;
+  case RESYNC_SETTLED:
+    engine_settled (t->engine, a->member, a->offset, a->length);
+    return 0;
+  case RESYNC_OVER:
+    break;
   }
-  if (r == 0 && count > 0)
-    r = settle_send (nbd, records, count);
-  if (nbd && r == -1)
-    nbdkit_error ("weft: member %s: can't clear its intent bits: %s", mm->name,
-                  reason ());
-  if (nbd)
-    nbd_close (nbd);
-  return r;
+  abort ();
 }
 
-/* Tell a member which of its places no copy can be read of. */
-static int
-tell_bad (const struct todo *t, unsigned m)
-{
-  struct batch_record records[BATCH_RECORDS_MAX];
-  struct layout_piece p;
-  unsigned count = 0;
-  int r = t->door[m] ? 0 : -1;
-
-  for (size_t i = 0; r == 0 && i < t->unreadable_count; i++) {
-    layout_map (t->layout, t->unreadable[i].offset, t->unreadable[i].length, &p);
-    for (unsigned c = 0; c < p.copies; c++)
-      if (p.copy[c].member == m)
-        records[count++] = (struct batch_record) {
-          .kind = BATCH_BAD, .offset = p.copy[c].offset, .length = p.length
-        };
-    if (count == BATCH_RECORDS_MAX) {
-      r = settle_send (t->door[m], records, count);
-      count = 0;
-    }
-  }
-  if (r == 0 && count > 0)
-    r = settle_send (t->door[m], records, count);
-  return r;
-}
-
-/* Returns 0 when all members know, and so the copies agree; 1 when bits must stay.
- * Without all of its members an array keeps its bits anyway.
- */
-static int
-all_bad (const struct todo *t, struct engine *e)
-{
-  for (unsigned m = 0; m < t->layout->members; m++)
-    if (!engine_in_sync (e, m))
-      return 1;
-  for (unsigned m = 0; m < t->layout->members; m++)
-    if (tell_bad (t, m) == -1) {
-      nbdkit_error ("weft: member %u can't be told what no copy can be read of: "
-                    "%s", m, t->door[m] ? reason () : "no connection");
-      return 1;
-    }
-  return 0;
-}
-
-/* The array engine lets the bits fall, in its time. */
 static void
-hand_over (const struct todo *t, struct engine *e)
+tell_progress (struct copier *t)
 {
-  uint64_t x, start, length;
+  uint64_t begun, extents = resync_extents (t->resync, &begun);
 
-  engine_settled (e, 0, 0, 0);
-  for (unsigned m = 0; m < t->layout->members; m++)
-    for (x = 0; (length = next_run (t, m, engine_member_bytes (e, m), &x,
-                                    &start)) > 0;)
-      engine_settled (e, m, start, length);
+  if (begun > 0 && t->told == 0)
+    nbdkit_error ("weft: array %s: %" PRIu64 " extents of 4 MiB may have copies "
+                  "that differ; copying them before clients are served",
+                  params.array, extents);
+  else if (begun / PROGRESS_EXTENTS > t->told / PROGRESS_EXTENTS)
+    nbdkit_error ("weft: resync: %" PRIu64 " of %" PRIu64 " extents", begun,
+                  extents);
+  t->told = begun;
+}
+
+static void
+tell_bad (const struct copier *t)
+{
+  const struct resync_place *bad;
+  size_t count;
+
+  bad = resync_bad (t->resync, &count);
+  for (size_t i = 0; i < count && i < BAD_TOLD_MAX; i++)
+    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32 " bytes at %"
+                  PRIu64, bad[i].length, bad[i].offset);
+}
+
+/* As resync_run says. */
+static int
+run (struct engine *e, const struct layout *l, struct control *c, bool ending)
+{
+  struct copier t = { .engine = e, .control = c };
+  enum member_state states[ARRAY_MEMBERS_MAX];
+  struct resync_action a = { .error = ENOMEM };
+
+  t.resync = resync_new (l, ending);
+  t.buf = malloc (l->unit);
+  if (t.resync == NULL || t.buf == NULL)
+    goto out;
+  t.client = engine_client_open (e);
+  for (;;) {
+    engine_recorded (e, states);
+    resync_next (t.resync, states, &a);
+    tell_progress (&t);
+    if (a.kind == RESYNC_OVER)
+      break;
+    resync_done (t.resync, carry_out (&t, &a));
+  }
+  engine_client_close (e, t.client);
+  tell_bad (&t);
+  for (unsigned m = 0; m < l->members; m++)
+    nbd_close (t.door[m]);
+out:
+  if (a.error && !ending)
+    nbdkit_error ("weft: resync: %s", strerror (a.error));
+  free (t.buf);
+  resync_free (t.resync);
+  return a.error ? -1 : !a.settled;
 }
 
 int
 resync_run (struct engine *e, const struct layout *l, struct control *c)
 {
-  struct todo t;
-  int r = todo_load (&t, e, l, c);
-
-  for (unsigned i = 0; r == -1 && i < LOAD_TRIES && !hangup_ending (); i++) {
-    sleep (LOAD_PAUSE_S);
-    r = todo_load (&t, e, l, c);
-  }
-  if (r == -1)
-    return -1;
-  if (t.extents > 0 && l->copies > 1) {
-    nbdkit_error ("weft: array %s: %" PRIu64 " extents of 4 MiB may have copies "
-                  "that differ; copying them before clients are served",
-                  params.array, t.extents);
-    r = resync_copy (&t, e);
-    if (r == 0 && t.unreadable_count > 0)
-      r = all_bad (&t, e);
-  }
-  if (r == 0)
-    hand_over (&t, e);
-  todo_free (&t);
-  return r;
+  return run (e, l, c, false);
 }
 
-int
+void
 resync_settle (struct engine *e, const struct layout *l, struct control *c)
 {
-  struct map_member mm;
-  struct todo t;
-  int r = todo_load (&t, e, l, c);
-
-  for (unsigned m = 0; r == 0 && m < l->members; m++) {
-    if (t.bits[m] == NULL)
-      continue;
-    r = control_member (c, m, &mm)
-            ? settle_member (&t, m, &mm, engine_member_bytes (e, m))
-            : -1;
-    map_member_free (&mm);
-  }
-  todo_free (&t);
-  return r;
+  run (e, l, c, true);
 }

@@ -1,6 +1,6 @@
-/* resync.h: making the copies equal again after an unclean end (docs/DESIGN.md
- * 8.2): a session that died may have written the data of an
- * extent and not its image.
+/* resync.h: making the copies equal again after an unclean end: a session that died
+ * may have written the data of an extent and not its image.  What is done, and when,
+ * core/host/resync.h says.
  */
 
 #ifndef WEFT_RESYNC_H
@@ -10,17 +10,16 @@
 #include "engine.h"
 #include "layout/layout.h"
 
-/* Write the data of every extent whose intent bit some in-sync member has set
- * to its images, and flush; then the bits may fall.  No client may be served
- * yet.  Returns 0; or 1 when some places can't be read from any copy: their
- * bits stay; or -1 after an error was told: copies may differ, so nobody may be
- * served.
+/* Before the first client is let in.  Returns 0; or 1 when bits stay until the next
+ * attach, for some places can't be read from any copy and not all members know; or
+ * -1 after an error was told: copies may differ, so nobody may be served.
  */
 int resync_run (struct engine *e, const struct layout *l, struct control *c);
 
 /* All members are in-sync, all copies equal and stable, and no client is left:
- * lower every bit.
+ * lower every bit.  Whatever keeps one from falling is told, and costs a resync.
  */
-int resync_settle (struct engine *e, const struct layout *l, struct control *c);
+void resync_settle (struct engine *e, const struct layout *l,
+                    struct control *c);
 
 #endif /* WEFT_RESYNC_H */

@@ -77,11 +77,13 @@ static int
 choose (const struct array *a, const struct piece *p)
 {
   unsigned images = p->at.copies - 1, better = around (a, p);
-  unsigned prefer = p->req->r->prefer;
+  unsigned copy = p->req->r->copy;
 
-  if (prefer && member_in_sync (a, p->at.copy[prefer - 1].member)
-      && !(p->bad & 1u << (prefer - 1)))
-    return (int)prefer - 1;
+  if (copy && member_in_sync (a, p->at.copy[copy - 1].member)
+      && !(p->bad & 1u << (copy - 1)))
+    return (int)copy - 1;
+  if (copy && p->req->r->op == ARRAY_READ)
+    return -1;
   if (better > 0)
     return (int)better;
   if (member_in_sync (a, p->at.copy[0].member) && !(p->bad & 1))
@@ -181,7 +183,7 @@ read_go (struct array *a, struct piece *p)
 {
   struct req *q = p->req;
   int c = choose (a, p);
-  unsigned balanced = c == 0 && !q->r->prefer ? balance (a, p) : 0;
+  unsigned balanced = c == 0 && !q->r->copy ? balance (a, p) : 0;
   enum lock_kind need = LOCK_NONE;
 
   if (array_holds_reads (a)) {

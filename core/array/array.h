@@ -97,8 +97,8 @@ struct array_request {
   uint64_t offset, length; /* within the array; the engine checks */
   void *buf;               /* READ, ACCEPT: filled; WRITE: read */
   void *owner;             /* the caller's own */
-  unsigned prefer; /* READ, ACCEPT within one stripe unit: 1 + the copy that is to
-                      be read if it can be; 0: any */
+  unsigned copy; /* READ within one stripe unit: 1 + the copy that is to be read, and
+                    no other; ACCEPT: that is to be read if it can be; 0: any */
   uint64_t epoch; /* ACCEPT: in another one nothing is lost */
 
   /* Out: */

@@ -532,7 +532,7 @@ static void
 test_loss_accepted (void)
 {
   struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
-                             .prefer = 1 },
+                             .copy = 1 },
                        w = WRITE (0, 4096, ones);
 
   configure ();
@@ -562,7 +562,7 @@ test_loss_accepted (void)
 
   /* It was written meanwhile: that stays. */
   x = (struct array_request){ .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
-                              .prefer = 1, .epoch = config.epoch };
+                              .copy = 1, .epoch = config.epoch };
   submit (&x);
   answer_all ();
   assert (done (&x) && x.error == 0 && !x.lost);
@@ -575,7 +575,7 @@ static void
 test_loss_of_image_accepted (void)
 {
   struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
-                             .prefer = 2 };
+                             .copy = 2 };
 
   configure ();
   begin (LAYOUT_RAIDX, 4);
@@ -599,7 +599,7 @@ static void
 test_loss_not_accepted (bool late)
 {
   struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
-                             .prefer = 1 };
+                             .copy = 1 };
 
   configure ();
   begin (LAYOUT_RAIDX, 4);
@@ -615,6 +615,40 @@ test_loss_not_accepted (bool late)
   assert (done (&x) == late);
   answer_all ();
   assert (done (&x) && x.lost == !late && x.error == (late ? EIO : 0));
+  end ();
+}
+
+/* Who asks for one copy gets no other. */
+static void
+test_one_copy_only (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), r = READ (0, 4096, back);
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  submit (&w);
+  answer_all ();
+  r.copy = 2;
+  submit (&r);
+  assert (is_io (0, IO_WRITE, 3, IMAGE0, 4096)); /* drained first */
+  answer (0, 0);
+  while (!done (&r)) {
+    assert (ios_count == 1 && is_io (0, IO_READ, 3, IMAGE0, 4096));
+    answer (0, EIO);
+  }
+  assert (r.error == EIO && notices_lost == 0);
+  submit (&r);
+  answer (0, 0);
+  assert (done (&r) && r.error == 0 && all_are (back, 1, 4096));
+
+  r.copy = 1;
+  submit (&r);
+  assert (is_io (0, IO_READ, 0, 0, 4096));
+  lose (0);
+  answer (0, ENOTCONN);
+  assert (!done (&r) && ios_count == 0);
+  commit (1);
+  assert (done (&r) && r.error == EIO && ios_count == 0);
   end ();
 }
 
@@ -651,5 +685,6 @@ main (void)
   test_loss_not_accepted (true);
   test_no_good_copy (false);
   test_no_good_copy (true);
+  test_one_copy_only ();
   return 0;
 }

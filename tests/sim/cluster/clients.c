@@ -150,7 +150,7 @@ clients_done (struct host_role *h, struct array_request *r)
   oracle_done (h, q->asked, r);
   if (h->stage == HOST_SERVING && h->wants_detach && h->outstanding == 0) {
     if (r->op == ARRAY_FLUSH && q->alone && array_idle (h->engine))
-      resync_end (h);
+      host_resync_end (h);
     else
       process_after (&h->proc, 10 * MS, poll, h);
   }

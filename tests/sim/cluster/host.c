@@ -190,7 +190,7 @@ take (struct host_role *h)
     if (r->owner)
       clients_done (h, r);
     else if (h->stage == HOST_RESYNC)
-      resync_done (h, r);
+      host_resync_answered (h, r);
     any = true;
   }
   while (array_next_notice (h->engine, &n)) {
@@ -332,7 +332,7 @@ host_started (struct host_role *h)
     if (h->peer[m].seated && h->peer[m].data == NULL)
       array_lost (h->engine, m, "its connection broke", sim_now);
   if (h->writable)
-    resync_begin (h);
+    host_resync (h);
   else
     host_serve (h);
   host_take (h);
@@ -476,7 +476,7 @@ host_kill (struct host_role *h)
     host_free (h->core);
     h->core = NULL;
   }
-  resync_free (h);
+  host_resync_free (h);
   clients_killed (h);
   if (h->writable && session)
     oracle_writer_gone (session);

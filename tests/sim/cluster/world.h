@@ -381,7 +381,7 @@ struct host_role {
   struct peer peer[PLACES_MAX];
   bool taking; /* the engines' outputs */
   uint64_t timer_at;
-  struct resync *resync;
+  struct copier *copier;
   bool resynced; /* the copies were equal at the start */
   bool wants_detach, takeover;
   struct array_client *client[CLIENTS];
@@ -406,10 +406,10 @@ void peer_begin (struct peer *p, uint64_t connection); /* connect it anew */
 void peer_lost (struct peer *p, const char *reason);
 void peer_send (struct peer *p, struct array_io *io);
 /* resync.c */
-void resync_begin (struct host_role *h);
-void resync_done (struct host_role *h, struct array_request *r);
-void resync_end (struct host_role *h); /* then it detaches */
-void resync_free (struct host_role *h);
+void host_resync (struct host_role *h);
+void host_resync_answered (struct host_role *h, struct array_request *r);
+void host_resync_end (struct host_role *h); /* then it detaches */
+void host_resync_free (struct host_role *h);
 /* clients.c */
 void clients_poll (struct host_role *h);
 void clients_done (struct host_role *h, struct array_request *r);

@@ -1,0 +1,614 @@
+/* resync.c: the resync.
+ *
+ * The to-do list is the members' own: a bit of an intent map stands for 4 MiB
+ * of one member, data and images alike.  Each stripe unit in there is read and
+ * written again through the array engine, which brings its images up to date:
+ * no second way to write exists.  A unit that is on the list by several of its
+ * copies is done once.  A member that is out or joining is not asked: it has a
+ * list of its own, and catches up by itself.
+ *
+ *   maps -> copy -> FLUSH -> tell what is bad -> the bits may fall
+ *            ^________| (what was copied may be gone: 5 times)
+ *
+ * The array engine lowers the bits in its time: when they are idle, flushed,
+ * and all members in-sync.  Death at any point before leaves them set, and all
+ * is done again.
+ *
+ * Of a unit the newest copy is read.  What can't be read of it is halved, down
+ * to a block: for one bad spot the rest is not read elsewhere, where it may be
+ * older.  A block is read from the next copy, in the same order, for B4: one
+ * that is a round behind has all that was flushed, if it is the disk itself.
+ *
+ * What no copy can be read of is bad from then on: each member that has it is
+ * told so, and has it in its list durably, before the bits may fall.  Else one
+ * that can be read again some day might be old.  The doors by which members are
+ * told were open before the block was read last: a member that had failed as a
+ * whole by then answers no read, but it takes nothing by these either.
+ */
+
+#include <config.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/bad.h"
+#include "resync.h"
+
+#define LOAD_TRIES 10 /* again, after the first */
+#define COPY_TRIES 5  /* while FLUSH fails */
+
+enum phase {
+  LOADING,
+  LOSING,
+  PAUSING,
+  COPYING,
+  WRITING,
+  OPENING,
+  TELLING,
+  HANDING_OVER,
+  LOWERING, /* at the end */
+  OVER,
+};
+
+/* What a member has said. */
+struct map {
+  uint8_t *bits; /* NULL: it was not asked */
+  size_t bytes;
+  uint64_t data_bytes, reach;
+};
+
+struct resync {
+  struct layout layout;
+  bool ending;
+  enum phase phase;
+  enum resync_kind asked; /* the last action */
+  unsigned tries;         /* loads that came to nothing */
+  unsigned copied;        /* FLUSHes that failed */
+  struct map map[ARRAY_MEMBERS_MAX];
+  uint64_t extents, begun; /* see resync_extents */
+
+  /* Whose turn it is, and from where on. */
+  unsigned member;
+  uint64_t at;   /* in its data; TELLING: in `bad` */
+  unsigned door; /* OPENING: whose */
+  bool open;     /* LOWERING: its door */
+  bool handed;   /* HANDING_OVER: it has begun */
+
+  /* The unit that is copied, ... */
+  struct layout_piece unit; /* of length 0: none */
+  uint32_t unit_at, length; /* ... the piece of it ... */
+  unsigned copy, tried; /* ... and copies that it can't be read from, as bits */
+
+  bool doors; /* they are open, or can't be */
+  bool stays; /* they can't be: bits stay where something is bad */
+  struct resync_place *bad;
+  size_t bad_count;
+
+  struct batch_record records[BATCH_RECORDS_MAX];
+  int error;
+  bool settled;
+};
+
+struct resync *
+resync_new (const struct layout *l, bool ending)
+{
+  struct resync *r = calloc (1, sizeof *r);
+
+  assert (EXTENT_BYTES % l->unit == 0 && l->unit % BAD_BLOCK_BYTES == 0);
+  if (r) {
+    r->layout = *l;
+    r->ending = ending;
+  }
+  return r;
+}
+
+static void
+forget_maps (struct resync *r)
+{
+  for (unsigned m = 0; m < r->layout.members; m++) {
+    free (r->map[m].bits);
+    r->map[m] = (struct map){ 0 };
+  }
+  r->extents = 0;
+}
+
+void
+resync_free (struct resync *r)
+{
+  if (r == NULL)
+    return;
+  forget_maps (r);
+  free (r->bad);
+  free (r);
+}
+
+uint64_t
+resync_extents (const struct resync *r, uint64_t *begun)
+{
+  *begun = r->begun;
+  return r->extents;
+}
+
+const struct resync_place *
+resync_bad (const struct resync *r, size_t *count)
+{
+  *count = r->bad_count;
+  return r->bad;
+}
+
+static void
+turn_to (struct resync *r, enum phase phase)
+{
+  r->phase = phase;
+  r->member = 0;
+  r->at = 0;
+}
+
+static void
+end (struct resync *r, int error, bool settled)
+{
+  r->phase = OVER;
+  r->error = error;
+  r->settled = settled;
+}
+
+/* ---- The maps ---- */
+
+void
+resync_map (struct resync *r, uint64_t reach, uint64_t data_bytes,
+            uint8_t *bits, size_t bytes)
+{
+  struct map *map = &r->map[r->member];
+
+  assert (r->asked == RESYNC_MAP && map->bits == NULL);
+  *map = (struct map){
+    .bits = bits, .bytes = bytes, .data_bytes = data_bytes, .reach = reach
+  };
+  for (size_t i = 0; i < bytes; i++)
+    r->extents += __builtin_popcount (bits[i]);
+}
+
+static bool
+map_has (const struct map *map, uint64_t offset)
+{
+  uint64_t x = offset / EXTENT_BYTES;
+
+  return map->bits && x / 8 < map->bytes && map->bits[x / 8] >> (x % 8) & 1;
+}
+
+/* The next extent with a bit, at `at` or behind; or behind all of them. */
+static uint64_t
+map_next (const struct map *map, uint64_t at)
+{
+  uint64_t x = at / EXTENT_BYTES, extents = map->bytes * 8;
+
+  while (x < extents && !map_has (map, x * EXTENT_BYTES))
+    x += x % 8 == 0 && map->bits[x / 8] == 0 ? 8 : 1;
+  return x * EXTENT_BYTES;
+}
+
+/* The next run of extents with bits at `*at` or behind, which becomes its end;
+ * returns its bytes, or 0.
+ */
+static uint64_t
+map_run (const struct map *map, uint64_t *at, uint64_t *start)
+{
+  uint64_t end = *start = map_next (map, *at);
+
+  while (map_has (map, end))
+    end += EXTENT_BYTES;
+  *at = end;
+  if (end > map->data_bytes)
+    end = map->data_bytes; /* the last extent may be shorter */
+  return end > *start ? end - *start : 0;
+}
+
+static bool
+load (struct resync *r, const enum member_state states[],
+      struct resync_action *a)
+{
+  while (r->member < r->layout.members && states[r->member] != MEMBER_IN_SYNC)
+    r->member++;
+  if (r->member < r->layout.members) {
+    a->kind = RESYNC_MAP;
+    a->member = r->member;
+    return true;
+  }
+  if (r->ending)
+    turn_to (r, LOWERING);
+  else if (r->extents > 0 && r->layout.copies > 1)
+    turn_to (r, COPYING);
+  else
+    turn_to (r, HANDING_OVER);
+  return false;
+}
+
+/* ---- Copying ---- */
+
+/* The first copy of a unit that has a bit. */
+static unsigned
+first_dirty (const struct resync *r, const struct layout_piece *unit)
+{
+  unsigned c = 0;
+
+  while (c < unit->copies
+         && !map_has (&r->map[unit->copy[c].member], unit->copy[c].offset))
+    c++;
+  return c;
+}
+
+/* The next unit with a copy in a dirty extent; false: there is none. */
+static bool
+next_unit (struct resync *r)
+{
+  const struct layout *l = &r->layout;
+
+  for (; r->member < l->members; r->member++, r->at = 0)
+    while (r->at < l->member_bytes) {
+      uint64_t offset;
+      uint32_t length;
+      int c;
+
+      if (r->at % EXTENT_BYTES == 0) {
+        r->at = map_next (&r->map[r->member], r->at);
+        if (r->at >= l->member_bytes)
+          break;
+        r->begun++;
+      }
+      c = layout_unmap (l, r->member, r->at, &offset, &length);
+      r->at += length;
+      if (c < 0)
+        continue;
+      layout_map (l, offset, length, &r->unit);
+      if (first_dirty (r, &r->unit) == (unsigned)c)
+        return true;
+    }
+  r->unit.length = 0;
+  return false;
+}
+
+/* Which copy is the newest of those that are left, as far as can be told?  That
+ * of the member that has seen more rounds; then that where the bit stands, for
+ * what has been written since a member's disk was copied away has bits at its
+ * peers; then the data.  -1: none is left.
+ */
+static int
+newest (const struct resync *r, const enum member_state states[])
+{
+  int best = -1;
+
+  for (unsigned c = 0; c < r->unit.copies; c++) {
+    const struct layout_copy *at = &r->unit.copy[c], *than;
+    const struct map *map = &r->map[at->member];
+
+    if (map->bits == NULL || states[at->member] != MEMBER_IN_SYNC
+        || r->tried & 1u << c)
+      continue;
+    than = best < 0 ? NULL : &r->unit.copy[best];
+    if (than == NULL || map->reach > r->map[than->member].reach
+        || (map->reach == r->map[than->member].reach
+            && map_has (map, at->offset)
+            && !map_has (&r->map[than->member], than->offset)))
+      best = (int)c;
+  }
+  return best;
+}
+
+/* Behind the piece of the unit that is done lies the other half of what was
+ * halved last, or of that before.
+ */
+static void
+piece_done (struct resync *r)
+{
+  r->unit_at += r->length;
+  r->length = r->unit_at & -r->unit_at;
+  r->tried = 0;
+  if (r->unit_at == r->unit.length)
+    r->unit.length = 0;
+}
+
+static void
+note_bad (struct resync *r)
+{
+  struct resync_place *p = realloc (r->bad, (r->bad_count + 1) * sizeof *p);
+
+  if (p == NULL) {
+    end (r, ENOMEM, false);
+    return;
+  }
+  r->bad = p;
+  p[r->bad_count++]
+      = (struct resync_place){ r->unit.offset + r->unit_at, r->length };
+  piece_done (r);
+}
+
+static bool
+all_in_sync (const struct resync *r, const enum member_state states[])
+{
+  for (unsigned m = 0; m < r->layout.members; m++)
+    if (states[m] != MEMBER_IN_SYNC)
+      return false;
+  return true;
+}
+
+static bool
+copy (struct resync *r, const enum member_state states[],
+      struct resync_action *a)
+{
+  int c;
+
+  if (r->unit.length == 0) {
+    if (!next_unit (r)) {
+      a->kind = RESYNC_FLUSH;
+      return true;
+    }
+    r->unit_at = r->tried = 0;
+    r->length = r->unit.length;
+  }
+  c = newest (r, states);
+  if (c >= 0) {
+    r->copy = (unsigned)c;
+    a->kind = RESYNC_READ;
+    a->copy = r->copy;
+    a->offset = r->unit.offset + r->unit_at;
+    a->length = r->length;
+    return true;
+  }
+  if (r->doors)
+    note_bad (r);
+  else {
+    r->doors = true;
+    r->door = 0;
+    r->tried = 0;
+    r->phase = OPENING;
+  }
+  return false;
+}
+
+static void
+read_done (struct resync *r, int error)
+{
+  if (error == 0)
+    r->phase = WRITING;
+  else if (error != EIO)
+    end (r, error, false);
+  else if (r->length > BAD_BLOCK_BYTES)
+    r->length /= 2;
+  else
+    r->tried |= 1u << r->copy;
+}
+
+/* A member may lose its power with what was copied and not flushed: then the
+ * FLUSH fails, and all is copied again.
+ */
+static void
+flush_done (struct resync *r, int error)
+{
+  if (error == EIO && ++r->copied < COPY_TRIES) {
+    r->begun = r->bad_count = 0;
+    turn_to (r, COPYING);
+  }
+  else if (error)
+    end (r, error, false);
+  else
+    turn_to (r, r->bad_count > 0 ? TELLING : HANDING_OVER);
+}
+
+/* ---- What is bad ---- */
+
+/* Without all of its members an array keeps its bits anyway. */
+static bool
+open_doors (struct resync *r, const enum member_state states[],
+            struct resync_action *a)
+{
+  r->stays |= !all_in_sync (r, states);
+  if (r->stays || r->door == r->layout.members) {
+    r->phase = COPYING;
+    return false;
+  }
+  a->kind = RESYNC_OPEN;
+  a->member = r->door;
+  return true;
+}
+
+/* Tell all members that have them, or none. */
+static bool
+tell (struct resync *r, const enum member_state states[],
+      struct resync_action *a)
+{
+  if (r->stays || !all_in_sync (r, states)) {
+    end (r, 0, false);
+    return false;
+  }
+  while (r->member < r->layout.members && a->count == 0) {
+    for (; r->at < r->bad_count && a->count < BATCH_RECORDS_MAX; r->at++) {
+      const struct resync_place *bad = &r->bad[r->at];
+      struct layout_piece p;
+
+      layout_map (&r->layout, bad->offset, bad->length, &p);
+      for (unsigned c = 0; c < p.copies; c++)
+        if (p.copy[c].member == r->member)
+          r->records[a->count++] = (struct batch_record){
+            .kind = BATCH_BAD, .offset = p.copy[c].offset, .length = p.length
+          };
+    }
+    a->member = r->member;
+    if (r->at == r->bad_count) {
+      r->member++;
+      r->at = 0;
+    }
+  }
+  if (a->count == 0) {
+    turn_to (r, HANDING_OVER);
+    return false;
+  }
+  a->kind = RESYNC_SEND;
+  a->records = r->records;
+  return true;
+}
+
+/* ---- The bits fall ---- */
+
+static bool
+hand_over (struct resync *r, struct resync_action *a)
+{
+  a->kind = RESYNC_SETTLED;
+  if (!r->handed) {
+    r->handed = true;
+    return true;
+  }
+  for (; r->member < r->layout.members; r->member++, r->at = 0) {
+    const struct map *map = &r->map[r->member];
+
+    a->member = r->member;
+    a->length = map_run (map, &r->at, &a->offset);
+    if (a->length > 0)
+      return true;
+  }
+  end (r, 0, true);
+  return false;
+}
+
+/* At the end: one member after the other. */
+static bool
+lower (struct resync *r, struct resync_action *a)
+{
+  const struct map *map = &r->map[r->member];
+  uint64_t start, length;
+
+  a->member = r->member;
+  a->records = r->records;
+  if (!r->open && r->member < r->layout.members) {
+    r->open = map_run (map, &(uint64_t){ 0 }, &start) > 0;
+    r->member += !r->open;
+    a->kind = RESYNC_OPEN;
+    return r->open;
+  }
+  while (r->open && a->count < BATCH_RECORDS_MAX
+         && (length = map_run (map, &r->at, &start)) > 0)
+    r->records[a->count++] = (struct batch_record){ .kind = BATCH_SETTLE,
+                                                    .offset = start,
+                                                    .length = length };
+  if (a->count > 0)
+    a->kind = RESYNC_SEND;
+  else if (r->open) {
+    a->kind = RESYNC_CLOSE;
+    r->open = false;
+    r->member++;
+    r->at = 0;
+  }
+  else {
+    end (r, 0, true);
+    return false;
+  }
+  return true;
+}
+
+/* ---- Step by step ---- */
+
+/* True: *a is to be done; false: there is another phase. */
+static bool
+step (struct resync *r, const enum member_state states[],
+      struct resync_action *a)
+{
+  switch (r->phase) {
+  case LOADING:
+    return load (r, states, a);
+  case LOSING:
+    a->kind = RESYNC_LOST;
+    a->member = r->member;
+    return true;
+  case PAUSING:
+    a->kind = RESYNC_PAUSE;
+    return true;
+  case COPYING:
+    return copy (r, states, a);
+  case WRITING:
+    a->kind = RESYNC_WRITE;
+    a->offset = r->unit.offset + r->unit_at;
+    a->length = r->length;
+    return true;
+  case OPENING:
+    return open_doors (r, states, a);
+  case TELLING:
+    return tell (r, states, a);
+  case HANDING_OVER:
+    return hand_over (r, a);
+  case LOWERING:
+    return lower (r, a);
+  case OVER:
+    a->kind = RESYNC_OVER;
+    a->error = r->error;
+    a->settled = r->settled;
+    return true;
+  }
+  abort ();
+}
+
+void
+resync_next (struct resync *r, const enum member_state states[],
+             struct resync_action *a)
+{
+  do
+    *a = (struct resync_action){ 0 };
+  while (!step (r, states, a));
+  r->asked = a->kind;
+}
+
+void
+resync_done (struct resync *r, int error)
+{
+  switch (r->asked) {
+  case RESYNC_MAP:
+    assert (error || r->map[r->member].bits);
+    r->error = error;
+    if (error == 0)
+      r->member++;
+    else if (r->ending)
+      end (r, error, false);
+    else
+      r->phase = LOSING;
+    break;
+  case RESYNC_LOST:
+    forget_maps (r);
+    if (++r->tries > LOAD_TRIES)
+      end (r, r->error, false);
+    else
+      r->phase = PAUSING;
+    break;
+  case RESYNC_PAUSE:
+    if (error)
+      end (r, error, false);
+    else
+      turn_to (r, LOADING);
+    break;
+  case RESYNC_READ:
+    read_done (r, error);
+    break;
+  case RESYNC_WRITE:
+    if (error)
+      end (r, error, false);
+    else {
+      piece_done (r);
+      r->phase = COPYING;
+    }
+    break;
+  case RESYNC_FLUSH:
+    flush_done (r, error);
+    break;
+  case RESYNC_OPEN:
+  case RESYNC_SEND:
+    if (error && r->ending)
+      end (r, error, false);
+    r->stays |= error != 0;
+    r->door += r->phase == OPENING;
+    break;
+  case RESYNC_CLOSE:
+  case RESYNC_SETTLED:
+    break;
+  case RESYNC_OVER:
+    abort ();
+  }
+}

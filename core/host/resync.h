@@ -1,0 +1,115 @@
+/* resync.h: the resync, an engine of whoever is to write an array: it makes
+ * copies equal that may differ, before the first client is let in, and lowers
+ * all intent bits at a clean end.
+ *
+ * Source: docs/PROTOCOL.md, "Rounds" (which copy is read), "Lives and copies"
+ * (who is told when something may be gone) and "Blocks that no copy can be read
+ * of".
+ *
+ * A pure state machine: it says what is to be done next, one thing at a time,
+ * and is told how that went.  It never blocks, opens nothing, and has no clock.
+ * One thread calls it: resync_next, with the states of the members that weftd
+ * has recorded by now, says what to do; that is done; resync_done takes 0 or an
+ * errno; and so on, until resync_next says RESYNC_OVER.
+ *
+ * All offsets and lengths are bytes.
+ */
+
+#ifndef WEFT_HOST_RESYNC_H
+#define WEFT_HOST_RESYNC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/batch.h"
+#include "format/format.h"
+#include "layout/layout.h"
+
+#define RESYNC_PAUSE_MS 1000
+
+enum resync_kind {
+  /* Read the intent map of a member, and hand it over by resync_map.  Any error
+   * means that it could not be read.
+   */
+  RESYNC_MAP,
+  /* The array engine is to take this member for lost (array_lost): it goes out,
+   * or comes back.
+   */
+  RESYNC_LOST,
+  /* Wait for RESYNC_PAUSE_MS.  With an error the resync ends: there is no time.
+   */
+  RESYNC_PAUSE,
+  /* Read this range, which lies in one stripe unit, from this copy and no other
+   * (array_request.only).  EIO: it can't be read there.
+   */
+  RESYNC_READ,
+  /* Write what was read last to the same range, as somebody's who is told when
+   * it may be gone.  Zeroes become holes.
+   */
+  RESYNC_WRITE,
+  /* FLUSH, for the same.  EIO: what was copied may be gone. */
+  RESYNC_FLUSH,
+  /* Open the batch door of a member, and keep it open. */
+  RESYNC_OPEN,
+  /* Send these records by that door.  0: they are carried out, and durable. */
+  RESYNC_SEND,
+  /* The door is not needed any more. */
+  RESYNC_CLOSE,
+  /* Tell the array engine that bits may fall (array_settled).  The first has a
+   * length of 0.
+   */
+  RESYNC_SETTLED,
+  /* Nothing more is done, and resync_done not called. */
+  RESYNC_OVER,
+};
+
+struct resync_action {
+  enum resync_kind kind;
+  unsigned member; /* MAP, LOST, OPEN, SEND, CLOSE, SETTLED */
+  unsigned copy;   /* READ: its number in the layout */
+  uint64_t offset; /* of the array; SETTLED: of the member's data */
+  uint64_t length;
+  const struct batch_record *records; /* SEND: valid until resync_done */
+  unsigned count;                     /* at most BATCH_RECORDS_MAX */
+  /* OVER: */
+  int error;    /* copies may differ: no client may be let in */
+  bool settled; /* without error: all copies are equal, stable, or known as bad,
+                   and the array engine was told so; else bits stay until the
+                   next attach, and clients may be let in nevertheless */
+};
+
+struct resync;
+
+/* ending: all that was written is on all copies, and stable, and no client is
+ * left: no data is copied, but all bits are lowered at the members.  NULL: out
+ * of memory.
+ */
+struct resync *resync_new (const struct layout *l, bool ending);
+void resync_free (struct resync *r);
+
+void resync_next (struct resync *r, const enum member_state states[],
+                  struct resync_action *a);
+void resync_done (struct resync *r, int error);
+
+/* The answer to RESYNC_MAP, before resync_done.  `reach` is the round up to
+ * which the member's disk has what was written.  `data_bytes` are those of its
+ * data area; 0: they are not known, and its bits stay.  `bits` is from malloc,
+ * and is the engine's from now on.
+ */
+void resync_map (struct resync *r, uint64_t reach, uint64_t data_bytes,
+                 uint8_t *bits, size_t bytes);
+
+/* Extents of 4 MiB that are to be copied, of all members together, and how many
+ * of them were begun.
+ */
+uint64_t resync_extents (const struct resync *r, uint64_t *begun);
+
+/* What no copy could be read of, as far as is known. */
+struct resync_place {
+  uint64_t offset; /* in the array; within one stripe unit */
+  uint32_t length;
+};
+const struct resync_place *resync_bad (const struct resync *r, size_t *count);
+
+#endif /* WEFT_HOST_RESYNC_H */

@@ -1,0 +1,718 @@
+/* test-resync.c: the resync's engine: step by step, and against a dumb one. */
+
+#include <config.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "format/bad.h"
+#include "host/resync.h"
+#include "test-random.h"
+
+#define BLOCK BAD_BLOCK_BYTES
+#define MAP_BYTES 3
+
+static struct layout l;
+static struct resync *r;
+static struct resync_action a; /* the last */
+static enum member_state states[ARRAY_MEMBERS_MAX];
+static uint8_t bits[ARRAY_MEMBERS_MAX][MAP_BYTES];
+static uint64_t reach[ARRAY_MEMBERS_MAX];
+static uint64_t data_bytes; /* of each member */
+
+/* All members are in-sync, have seen as much, and have no bits. */
+static void
+configure (enum layout_kind kind, unsigned n, uint64_t unit,
+           uint64_t member_bytes)
+{
+  char why[256];
+
+  CHECK (layout_init (&l, kind, n, 1, unit, member_bytes, why, sizeof why)
+         == 0);
+  data_bytes = member_bytes;
+  memset (bits, 0, sizeof bits);
+  memset (reach, 0, sizeof reach);
+  for (unsigned m = 0; m < n; m++)
+    states[m] = MEMBER_IN_SYNC;
+}
+
+static void
+set_bit (unsigned member, unsigned extent)
+{
+  bits[member][extent / 8] |= 1 << extent % 8;
+}
+
+static bool
+has_bit (unsigned member, uint64_t offset)
+{
+  uint64_t x = offset / EXTENT_BYTES;
+
+  return bits[member][x / 8] >> (x % 8) & 1;
+}
+
+static void
+begin (bool ending)
+{
+  r = resync_new (&l, ending);
+  CHECK (r);
+}
+
+static void
+want (enum resync_kind kind)
+{
+  resync_next (r, states, &a);
+  CHECK (a.kind == kind);
+}
+
+static void
+want_of (enum resync_kind kind, unsigned member)
+{
+  want (kind);
+  CHECK (a.member == member);
+}
+
+static void
+done (int error)
+{
+  resync_done (r, error);
+}
+
+static void
+hand_map (void)
+{
+  uint8_t *map = malloc (MAP_BYTES);
+
+  CHECK (map && states[a.member] == MEMBER_IN_SYNC);
+  memcpy (map, bits[a.member], MAP_BYTES);
+  resync_map (r, reach[a.member], data_bytes, map, MAP_BYTES);
+  done (0);
+}
+
+/* Up to and without the last: these members are asked. */
+static void
+load (unsigned members)
+{
+  for (unsigned m = 0; m < members; m++)
+    if (states[m] == MEMBER_IN_SYNC) {
+      want_of (RESYNC_MAP, m);
+      hand_map ();
+    }
+}
+
+static void
+want_data (enum resync_kind kind, uint64_t offset, uint64_t length)
+{
+  want (kind);
+  CHECK (a.offset == offset && a.length == length);
+}
+
+static void
+want_read (uint64_t offset, uint64_t length, unsigned copy)
+{
+  want_data (RESYNC_READ, offset, length);
+  CHECK (a.copy == copy);
+}
+
+static void
+copy_whole (uint64_t offset, uint64_t length, unsigned copy)
+{
+  want_read (offset, length, copy);
+  done (0);
+  want_data (RESYNC_WRITE, offset, length);
+  done (0);
+}
+
+static void
+want_settled (unsigned member, uint64_t offset, uint64_t length)
+{
+  want_of (RESYNC_SETTLED, member);
+  CHECK (a.offset == offset && a.length == length);
+  done (0);
+}
+
+static void
+want_over (int error, bool settled)
+{
+  want (RESYNC_OVER);
+  CHECK (a.error == error && a.settled == settled);
+  want (RESYNC_OVER);
+  resync_free (r);
+}
+
+static void
+test_clean (void)
+{
+  uint64_t begun;
+
+  configure (LAYOUT_RAIDX, 4, KiB (16), MiB (8));
+  states[2] = MEMBER_OUT;
+  states[3] = MEMBER_JOINING;
+  begin (false);
+  load (4);
+  want_settled (0, 0, 0);
+  CHECK (resync_extents (r, &begun) == 0 && begun == 0);
+  want_over (0, true);
+}
+
+static void
+test_one_copy (void)
+{
+  configure (LAYOUT_RAID0, 2, KiB (16), MiB (8));
+  set_bit (1, 1);
+  begin (false);
+  load (2);
+  want_settled (0, 0, 0);
+  want_settled (1, MiB (4), MiB (4));
+  want_over (0, true);
+}
+
+/* A run of extents at once, no more than the member has, and what is behind the
+ * layout's end, too.
+ */
+static void
+test_settled (void)
+{
+  configure (LAYOUT_RAID1, 2, MiB (4), MiB (8));
+  data_bytes = MiB (19);
+  for (unsigned x = 0; x < 24; x++)
+    if (x != 3)
+      set_bit (1, x);
+  set_bit (0, 9); /* beyond its end */
+  begin (false);
+  load (2);
+  copy_whole (0, MiB (4), 1);
+  copy_whole (MiB (4), MiB (4), 1);
+  want (RESYNC_FLUSH);
+  done (0);
+  want_settled (0, 0, 0);
+  want_settled (1, 0, MiB (12));
+  want_settled (1, MiB (16), MiB (3));
+  want_over (0, true);
+}
+
+/* A unit of three copies, all dirty, is copied once: from where most rounds
+ * were seen, then from where the bit is, then from the data.
+ */
+static void
+test_newest (void)
+{
+  configure (LAYOUT_RAID1, 3, MiB (4), MiB (8));
+  for (unsigned m = 0; m < 3; m++)
+    set_bit (m, 0);
+  set_bit (2, 1);
+  begin (false);
+  load (3);
+  copy_whole (0, MiB (4), 0);
+  copy_whole (MiB (4), MiB (4), 2);
+  want (RESYNC_FLUSH);
+  resync_free (r);
+
+  reach[1] = 7;
+  reach[0] = reach[2] = 6;
+  begin (false);
+  load (3);
+  copy_whole (0, MiB (4), 1);
+  copy_whole (MiB (4), MiB (4), 1);
+  want (RESYNC_FLUSH);
+  resync_free (r);
+
+  /* It goes out meanwhile. */
+  begin (false);
+  load (3);
+  copy_whole (0, MiB (4), 1);
+  states[1] = MEMBER_OUT;
+  copy_whole (MiB (4), MiB (4), 2);
+  want (RESYNC_FLUSH);
+  resync_free (r);
+
+  /* One that was not asked is not read, though it be in-sync by now. */
+  begin (false);
+  load (3);
+  states[1] = MEMBER_IN_SYNC;
+  copy_whole (0, MiB (4), 0);
+  resync_free (r);
+}
+
+static void
+test_load_again (void)
+{
+  configure (LAYOUT_RAID1, 2, MiB (4), MiB (8));
+  set_bit (0, 0);
+  begin (false);
+  for (unsigned i = 0; i < 11; i++) {
+    want_of (RESYNC_MAP, 0);
+    hand_map ();
+    want_of (RESYNC_MAP, 1);
+    done (ETIMEDOUT);
+    want_of (RESYNC_LOST, 1);
+    done (0);
+    if (i < 10) {
+      want (RESYNC_PAUSE);
+      done (0);
+    }
+  }
+  want_over (ETIMEDOUT, false);
+
+  /* What was read before counts no more. */
+  begin (false);
+  want_of (RESYNC_MAP, 0);
+  hand_map ();
+  want_of (RESYNC_MAP, 1);
+  done (EIO);
+  want_of (RESYNC_LOST, 1);
+  done (0);
+  want (RESYNC_PAUSE);
+  done (0);
+  states[0] = MEMBER_OUT;
+  load (2);
+  want_settled (0, 0, 0);
+  want_over (0, true);
+
+  /* There is no time. */
+  states[0] = MEMBER_IN_SYNC;
+  begin (false);
+  want_of (RESYNC_MAP, 0);
+  done (EIO);
+  want_of (RESYNC_LOST, 0);
+  done (0);
+  want (RESYNC_PAUSE);
+  done (ESHUTDOWN);
+  want_over (ESHUTDOWN, false);
+}
+
+/* What can't be read is halved; a block is read elsewhere, what is beside it
+ * not. */
+static void
+test_next_copy (void)
+{
+  configure (LAYOUT_RAID1, 3, KiB (16), MiB (4));
+  set_bit (0, 0);
+  reach[2] = 7;
+  begin (false);
+  load (3);
+  want_read (0, KiB (16), 2);
+  done (EIO);
+  want_read (0, KiB (8), 2);
+  done (EIO);
+  copy_whole (0, BLOCK, 2);
+  want_read (BLOCK, BLOCK, 2);
+  done (EIO);
+  want_read (BLOCK, BLOCK, 0); /* it has the bit */
+  done (EIO);
+  copy_whole (BLOCK, BLOCK, 1);
+  copy_whole (KiB (8), KiB (8), 2);
+  copy_whole (KiB (16), KiB (16), 2);
+  resync_free (r);
+}
+
+static void
+test_errors (void)
+{
+  configure (LAYOUT_RAID1, 2, KiB (16), MiB (4));
+  set_bit (0, 0);
+  begin (false);
+  load (2);
+  want (RESYNC_READ);
+  done (ESHUTDOWN);
+  want_over (ESHUTDOWN, false);
+
+  /* It is no matter of a place that can't be read. */
+  begin (false);
+  load (2);
+  want (RESYNC_READ);
+  done (0);
+  want (RESYNC_WRITE);
+  done (EIO);
+  want_over (EIO, false);
+}
+
+/* Up to the FLUSH; some of the only unit can't be read in any copy. */
+static void
+copy_with_a_bad_block (bool first)
+{
+  want_read (0, BLOCK, 0);
+  done (EIO);
+  want_read (0, BLOCK, 1);
+  done (EIO);
+  if (first) {
+    for (unsigned m = 0; m < 2; m++) {
+      want_of (RESYNC_OPEN, m);
+      done (0);
+    }
+    want_read (0, BLOCK, 0);
+    done (EIO);
+    want_read (0, BLOCK, 1);
+    done (EIO);
+  }
+  for (unsigned at = BLOCK; at < MiB (4); at += BLOCK)
+    copy_whole (at, BLOCK, 0);
+  want (RESYNC_FLUSH);
+}
+
+static void
+want_bad (unsigned member, uint64_t offset)
+{
+  want_of (RESYNC_SEND, member);
+  CHECK (a.count == 1 && a.records[0].kind == BATCH_BAD
+         && a.records[0].offset == offset && a.records[0].length == BLOCK);
+}
+
+static void
+begin_bad (void)
+{
+  configure (LAYOUT_RAID1, 2, BLOCK, MiB (4));
+  set_bit (0, 0);
+  begin (false);
+  load (2);
+}
+
+static void
+test_flush_fails (void)
+{
+  const struct resync_place *bad;
+  size_t count;
+
+  begin_bad ();
+  copy_with_a_bad_block (true);
+  done (EIO);
+  copy_with_a_bad_block (false);
+  bad = resync_bad (r, &count);
+  CHECK (count == 1 && bad[0].offset == 0 && bad[0].length == BLOCK);
+  done (EIO);
+  /* It can be read now. */
+  for (unsigned i = 3; i <= 5; i++) {
+    for (unsigned at = 0; at < MiB (4); at += BLOCK)
+      copy_whole (at, BLOCK, 0);
+    want (RESYNC_FLUSH);
+    done (i < 5 ? EIO : 0);
+  }
+  want_settled (0, 0, 0);
+  want_settled (0, 0, MiB (4));
+  want_over (0, true);
+
+  begin_bad ();
+  for (unsigned i = 1; i <= 5; i++) {
+    for (unsigned at = 0; at < MiB (4); at += BLOCK)
+      copy_whole (at, BLOCK, 0);
+    want (RESYNC_FLUSH);
+    done (EIO);
+  }
+  want_over (EIO, false);
+
+  begin_bad ();
+  for (unsigned at = 0; at < MiB (4); at += BLOCK)
+    copy_whole (at, BLOCK, 0);
+  want (RESYNC_FLUSH);
+  done (ESHUTDOWN);
+  want_over (ESHUTDOWN, false);
+}
+
+static void
+test_bad (void)
+{
+  /* Members are told when the rest is stable, and before the bits fall. */
+  begin_bad ();
+  copy_with_a_bad_block (true);
+  done (0);
+  want_bad (0, 0);
+  done (0);
+  want_bad (1, 0);
+  done (0);
+  want_settled (0, 0, 0);
+  want_settled (0, 0, MiB (4));
+  want_over (0, true);
+
+  /* One does not take it. */
+  begin_bad ();
+  copy_with_a_bad_block (true);
+  done (0);
+  want_bad (0, 0);
+  done (0);
+  want_bad (1, 0);
+  done (ENOTCONN);
+  want_over (0, false);
+
+  /* One has gone out. */
+  begin_bad ();
+  copy_with_a_bad_block (true);
+  states[1] = MEMBER_OUT;
+  done (0);
+  want_over (0, false);
+}
+
+static void
+test_bad_without_doors (void)
+{
+  /* One can't be opened: the rest is copied, and the bits stay. */
+  begin_bad ();
+  want_read (0, BLOCK, 0);
+  done (EIO);
+  want_read (0, BLOCK, 1);
+  done (EIO);
+  want_of (RESYNC_OPEN, 0);
+  done (ENOTCONN);
+  copy_with_a_bad_block (false);
+  done (0);
+  want_over (0, false);
+
+  /* Not all members are there: no door is opened. */
+  begin_bad ();
+  states[1] = MEMBER_OUT;
+  want_read (0, BLOCK, 0);
+  done (EIO);
+  want_read (0, BLOCK, 0);
+  done (EIO);
+  want_read (BLOCK, BLOCK, 0);
+  resync_free (r);
+}
+
+/* More than one batch takes. */
+static void
+test_much_is_bad (void)
+{
+  unsigned told = 0, batches = 0;
+
+  begin_bad ();
+  for (;;) {
+    resync_next (r, states, &a);
+    if (a.kind == RESYNC_SETTLED)
+      break;
+    CHECK (a.kind != RESYNC_WRITE);
+    if (a.kind == RESYNC_SEND) {
+      batches++;
+      for (unsigned i = 0; i < a.count; i++)
+        CHECK (a.records[i].offset == (uint64_t)(told++ % 1024) * BLOCK);
+    }
+    done (a.kind == RESYNC_READ ? EIO : 0);
+  }
+  CHECK (told == 2048 && batches == 2);
+  resync_free (r);
+}
+
+static void
+test_end (void)
+{
+  configure (LAYOUT_RAID1, 3, MiB (4), MiB (8));
+  data_bytes = MiB (66);
+  for (unsigned x = 0; x < 20; x += 2)
+    set_bit (2, x);
+  set_bit (0, 0);
+  begin (true);
+  load (3);
+  for (unsigned m = 0; m < 3; m += 2) {
+    want_of (RESYNC_OPEN, m);
+    done (0);
+    want_of (RESYNC_SEND, m);
+    CHECK (a.count == (m == 0 ? 1 : 9));
+    for (unsigned i = 0; i < a.count; i++)
+      CHECK (a.records[i].kind == BATCH_SETTLE
+             && a.records[i].offset == 2 * i * EXTENT_BYTES
+             && a.records[i].length == (i < 8 ? MiB (4) : MiB (2)));
+    done (0);
+    want_of (RESYNC_CLOSE, m);
+    done (0);
+  }
+  want_over (0, true);
+
+  /* Nothing is tried again. */
+  for (unsigned i = 0; i < 3; i++) {
+    begin (true);
+    if (i > 0)
+      load (3);
+    want (i == 0 ? RESYNC_MAP : RESYNC_OPEN);
+    if (i == 2) {
+      done (0);
+      want (RESYNC_SEND);
+    }
+    done (EIO);
+    want_over (EIO, false);
+  }
+}
+
+/* ---- Against a dumb one ---- */
+
+static bool spoiled[COPIES_MAX][512]; /* a block of a copy can't be read */
+static int wrote[512];    /* the copy that a block was written from; -1: none */
+static bool told[8][512]; /* members, of a block that is bad */
+
+static bool
+dirty (const struct layout_piece *p)
+{
+  bool any = false;
+
+  for (unsigned c = 0; c < p->copies; c++)
+    any |= states[p->copy[c].member] == MEMBER_IN_SYNC
+           && has_bit (p->copy[c].member, p->copy[c].offset);
+  return any;
+}
+
+/* Is there no copy that is newer than this one? */
+static bool
+is_newest (const struct layout_piece *p, unsigned block, unsigned c)
+{
+  for (unsigned o = 0; o < p->copies; o++) {
+    unsigned m = p->copy[c].member, than = p->copy[o].member;
+    int has = has_bit (m, p->copy[c].offset);
+    int than_has = has_bit (than, p->copy[o].offset);
+
+    if (o == c || states[than] != MEMBER_IN_SYNC || spoiled[o][block])
+      continue;
+    if (reach[than] > reach[m] || (reach[than] == reach[m] && than_has > has)
+        || (reach[than] == reach[m] && than_has == has && o < c))
+      return false;
+  }
+  return states[p->copy[c].member] == MEMBER_IN_SYNC && !spoiled[c][block];
+}
+
+static void
+choose (void)
+{
+  static const enum layout_kind kinds[]
+      = { LAYOUT_RAIDX, LAYOUT_RAID10, LAYOUT_CHAINED, LAYOUT_ROTATED,
+          LAYOUT_RAID1 };
+  enum layout_kind kind = kinds[test_random (5)];
+
+  configure (kind, kind == LAYOUT_RAID1 ? 2 + test_random (3) : 4,
+             MiB (1) << test_random (3), MiB (24));
+  for (unsigned m = 0; m < l.members; m++) {
+    reach[m] = test_random (3);
+    for (unsigned x = 0; x < 6; x++)
+      if (test_random (3) == 0)
+        set_bit (m, x);
+  }
+  if (test_random (2))
+    states[test_random (l.members)] = MEMBER_OUT;
+}
+
+/* Blocks are of 256 KiB here but for the halving: each is good or bad as a
+ * whole. */
+#define GRAIN KiB (256)
+
+static bool
+readable (uint64_t offset, uint64_t length, unsigned c)
+{
+  for (uint64_t at = offset / GRAIN; at <= (offset + length - 1) / GRAIN; at++)
+    if (spoiled[c][at])
+      return false;
+  return true;
+}
+
+static void
+hear (const struct resync_action *act)
+{
+  uint64_t offset;
+  uint32_t length;
+
+  for (unsigned i = 0; i < act->count; i++) {
+    CHECK (act->records[i].kind == BATCH_BAD);
+    CHECK (
+        layout_unmap (&l, act->member, act->records[i].offset, &offset, &length)
+        >= 0);
+    told[act->member][offset / GRAIN] = true;
+  }
+}
+
+static void
+run (bool *settled)
+{
+  int from = -1;
+
+  begin (false);
+  for (;;) {
+    int error = 0;
+
+    resync_next (r, states, &a);
+    switch (a.kind) {
+    case RESYNC_MAP:
+      hand_map ();
+      continue;
+    case RESYNC_READ:
+      if (!readable (a.offset, a.length, a.copy))
+        error = EIO;
+      from = (int)a.copy;
+      break;
+    case RESYNC_WRITE:
+      CHECK (from >= 0);
+      for (uint64_t at = a.offset; at < a.offset + a.length; at += GRAIN)
+        wrote[at / GRAIN] = from;
+      from = -1;
+      break;
+    case RESYNC_SEND:
+      hear (&a);
+      break;
+    case RESYNC_OVER:
+      CHECK (a.error == 0);
+      *settled = a.settled;
+      resync_free (r);
+      return;
+    default:
+      break;
+    }
+    done (error);
+  }
+}
+
+static void
+check (bool settled)
+{
+  bool any = false, whole = true;
+
+  for (unsigned m = 0; m < l.members; m++)
+    whole &= states[m] == MEMBER_IN_SYNC;
+  for (uint64_t at = 0; at < l.size; at += GRAIN) {
+    uint64_t block = at / GRAIN;
+    struct layout_piece p;
+    bool bad = true;
+
+    layout_map (&l, at, GRAIN, &p);
+    for (unsigned c = 0; c < p.copies; c++)
+      bad &= spoiled[c][block] || states[p.copy[c].member] != MEMBER_IN_SYNC;
+    if (!dirty (&p) || bad)
+      CHECK (wrote[block] == -1);
+    else
+      CHECK (wrote[block] >= 0 && is_newest (&p, block, wrote[block]));
+    any |= bad && dirty (&p);
+    for (unsigned c = 0; c < p.copies; c++)
+      CHECK (told[p.copy[c].member][block] == (bad && dirty (&p) && whole));
+  }
+  CHECK (settled == (whole || !any));
+}
+
+static void
+test_random_ones (unsigned count)
+{
+  while (count-- > 0) {
+    bool settled;
+
+    choose ();
+    CHECK (l.size / GRAIN <= 512 && l.members <= 8);
+    memset (told, 0, sizeof told);
+    for (unsigned i = 0; i < 512; i++) {
+      wrote[i] = -1;
+      for (unsigned c = 0; c < COPIES_MAX; c++)
+        spoiled[c][i] = test_random (8) == 0;
+    }
+    run (&settled);
+    check (settled);
+  }
+}
+
+int
+main (void)
+{
+  test_random_start ();
+  test_clean ();
+  test_one_copy ();
+  test_settled ();
+  test_newest ();
+  test_load_again ();
+  test_next_copy ();
+  test_errors ();
+  test_flush_fails ();
+  test_bad ();
+  test_bad_without_doors ();
+  test_much_is_bad ();
+  test_end ();
+  test_random_ones (200);
+  return 0;
+}
