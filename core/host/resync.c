@@ -14,10 +14,10 @@
  * and all members in-sync.  Death at any point before leaves them set, and all
  * is done again.
  *
- * Of a unit the newest copy is read.  What can't be read of it is halved, down
- * to a block: for one bad spot the rest is not read elsewhere, where it may be
- * older.  A block is read from the next copy, in the same order, for B4: one
- * that is a round behind has all that was flushed, if it is the disk itself.
+ * Of a unit the newest copy is read.  What can't be read of it, nor of one that
+ * is as new, is halved, down to a block: for one bad spot the rest is not read
+ * where it may be older.  A block is, for B4: a copy that is a round behind has
+ * all that was flushed, if its disk is the disk itself.
  *
  * What no copy can be read of is bad from then on: each member that has it is
  * told so, and has it in its list durably, before the bits may fall.  Else one
@@ -269,30 +269,37 @@ next_unit (struct resync *r)
   return false;
 }
 
-/* Which copy is the newest of those that are left, as far as can be told?  That
- * of the member that has seen more rounds; then that where the bit stands, for
- * what has been written since a member's disk was copied away has bits at its
- * peers; then the data.  -1: none is left.
+/* Is a copy newer than another, as far as can be told?  That of the member that
+ * has seen more rounds is; then that where the bit stands, for what has been
+ * written since a member's disk was copied away has bits at its peers.  A
+ * member that was not asked is one that has joined since.
+ */
+static bool
+newer (const struct resync *r, unsigned copy, unsigned than)
+{
+  const struct layout_copy *x = &r->unit.copy[copy], *y = &r->unit.copy[than];
+  const struct map *mx = &r->map[x->member], *my = &r->map[y->member];
+
+  if (!mx->bits != !my->bits)
+    return mx->bits != NULL;
+  if (mx->reach != my->reach)
+    return mx->reach > my->reach;
+  return map_has (mx, x->offset) && !map_has (my, y->offset);
+}
+
+/* The newest of the copies that are in-sync, but for these; among equals the
+ * data.  -1: there is none.
  */
 static int
-newest (const struct resync *r, const enum member_state states[])
+newest (const struct resync *r, const enum member_state states[],
+        unsigned without)
 {
   int best = -1;
 
-  for (unsigned c = 0; c < r->unit.copies; c++) {
-    const struct layout_copy *at = &r->unit.copy[c], *than;
-    const struct map *map = &r->map[at->member];
-
-    if (map->bits == NULL || states[at->member] != MEMBER_IN_SYNC
-        || r->tried & 1u << c)
-      continue;
-    than = best < 0 ? NULL : &r->unit.copy[best];
-    if (than == NULL || map->reach > r->map[than->member].reach
-        || (map->reach == r->map[than->member].reach
-            && map_has (map, at->offset)
-            && !map_has (&r->map[than->member], than->offset)))
+  for (unsigned c = 0; c < r->unit.copies; c++)
+    if (states[r->unit.copy[c].member] == MEMBER_IN_SYNC && !(without & 1u << c)
+        && (best < 0 || newer (r, c, (unsigned)best)))
       best = (int)c;
-  }
   return best;
 }
 
@@ -347,7 +354,13 @@ copy (struct resync *r, const enum member_state states[],
     r->unit_at = r->tried = 0;
     r->length = r->unit.length;
   }
-  c = newest (r, states);
+  c = newest (r, states, r->tried);
+  if (r->tried && r->length > BAD_BLOCK_BYTES
+      && (c < 0 || newer (r, newest (r, states, 0), c))) {
+    r->length /= 2;
+    r->tried = 0;
+    return false;
+  }
   if (c >= 0) {
     r->copy = (unsigned)c;
     a->kind = RESYNC_READ;
@@ -374,8 +387,6 @@ read_done (struct resync *r, int error)
     r->phase = WRITING;
   else if (error != EIO)
     end (r, error, false);
-  else if (r->length > BAD_BLOCK_BYTES)
-    r->length /= 2;
   else
     r->tried |= 1u << r->copy;
 }

@@ -225,11 +225,17 @@ test_newest (void)
   want (RESYNC_FLUSH);
   resync_free (r);
 
-  /* One that was not asked is not read, though it be in-sync by now. */
+  /* One that was not asked, and is in-sync by now, is the last to be read. */
+  memset (reach, 0, sizeof reach);
+  states[0] = MEMBER_OUT;
+  states[1] = MEMBER_IN_SYNC;
   begin (false);
   load (3);
-  states[1] = MEMBER_IN_SYNC;
+  states[0] = MEMBER_IN_SYNC;
+  states[1] = states[2] = MEMBER_OUT;
   copy_whole (0, MiB (4), 0);
+  states[1] = MEMBER_IN_SYNC;
+  copy_whole (MiB (4), MiB (4), 1);
   resync_free (r);
 }
 
@@ -302,6 +308,29 @@ test_next_copy (void)
   copy_whole (BLOCK, BLOCK, 1);
   copy_whole (KiB (8), KiB (8), 2);
   copy_whole (KiB (16), KiB (16), 2);
+  resync_free (r);
+}
+
+/* One that is as new is read as a whole. */
+static void
+test_copy_as_new (void)
+{
+  configure (LAYOUT_RAID1, 3, KiB (16), MiB (4));
+  set_bit (0, 0);
+  set_bit (1, 0);
+  begin (false);
+  load (3);
+  want_read (0, KiB (16), 0);
+  done (EIO);
+  copy_whole (0, KiB (16), 1);
+  want_read (KiB (16), KiB (16), 0);
+  done (EIO);
+  want_read (KiB (16), KiB (16), 1);
+  done (EIO);
+  want_read (KiB (16), KiB (8), 0);
+  done (EIO);
+  copy_whole (KiB (16), KiB (8), 1);
+  copy_whole (KiB (24), KiB (8), 0);
   resync_free (r);
 }
 
@@ -557,8 +586,7 @@ is_newest (const struct layout_piece *p, unsigned block, unsigned c)
 
     if (o == c || states[than] != MEMBER_IN_SYNC || spoiled[o][block])
       continue;
-    if (reach[than] > reach[m] || (reach[than] == reach[m] && than_has > has)
-        || (reach[than] == reach[m] && than_has == has && o < c))
+    if (reach[than] > reach[m] || (reach[than] == reach[m] && than_has > has))
       return false;
   }
   return states[p->copy[c].member] == MEMBER_IN_SYNC && !spoiled[c][block];
@@ -707,6 +735,7 @@ main (void)
   test_newest ();
   test_load_again ();
   test_next_copy ();
+  test_copy_as_new ();
   test_errors ();
   test_flush_fails ();
   test_bad ();
