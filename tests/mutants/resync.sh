@@ -1,0 +1,65 @@
+# shellcheck shell=sh
+# resync.sh: mutants of the resync.  check says how they are written.
+
+# What is copied.
+mutant resync-copies-data-only test-resync resync.c \
+  'if (first_dirty (r, &r->unit) == (unsigned)c)' 'if (c == 0)'
+mutant resync-without-a-map test-resync resync.c \
+  '  else
+      r->phase = LOSING;' '  else
+      r->member++;'
+mutant resync-takes-an-old-map test-resync resync.c \
+  '  case RESYNC_LOST:
+    forget_maps (r);' '  case RESYNC_LOST:'
+mutant resync-leaves-the-other-half "sim-cluster test-resync" resync.c \
+  '  if (r->unit_at == r->unit.length)
+    r->unit.length = 0;' '  r->unit.length = 0;'
+
+# From where.
+mutant resync-from-the-older-copy test-resync resync.c \
+  'return mx->reach > my->reach;' 'return mx->reach < my->reach;'
+mutant resync-from-where-no-bit-is test-resync resync.c \
+  'return map_has (mx, x->offset) && !map_has (my, y->offset);' \
+  'return false;'
+mutant resync-from-who-is-out test-resync resync.c \
+  'states[r->unit.copy[c].member] == MEMBER_IN_SYNC && !(without' '!(without'
+mutant resync-from-who-was-not-asked test-resync resync.c \
+  'if (!mx->bits != !my->bits)' 'if (0)'
+mutant resync-of-a-whole-unit-from-an-older-copy test-resync resync.c \
+  '(c < 0 || newer (r, newest (r, states, 0), c))' 'c < 0'
+mutant read-of-one-copy-takes-another test-array-loss array-read.c \
+  '               ? (int)only - 1
+               : -1;' '               ? (int)only - 1
+               : 0;'
+
+# What no copy can be read of.
+mutant resync-tells-nobody-what-is-bad "sim-cluster test-resync" resync.c \
+  'r->bad_count > 0 ? TELLING : HANDING_OVER' 'HANDING_OVER'
+mutant resync-tells-one-member-only "sim-cluster test-resync" resync.c \
+  'if (r->at == r->bad_count) {
+      r->member++;' 'if (r->at == r->bad_count) {
+      r->member = r->layout.members;'
+mutant resync-takes-no-last-look test-resync resync.c \
+  '    r->door = 0;
+    r->tried = 0;' '    r->door = 0;'
+mutant resync-settles-what-not-all-know test-resync resync.c \
+  'r->stays |= error != 0;' ';'
+mutant resync-tells-those-that-are-left test-resync resync.c \
+  'if (r->stays || !all_in_sync (r, states)) {' 'if (r->stays) {'
+
+# The end of it.
+mutant resync-takes-a-failed-flush test-resync resync.c \
+  'if (error == EIO && ++r->copied < COPY_TRIES) {' \
+  'if (error == EIO) error = 0;
+  if (0) {'
+mutant resync-copies-once test-resync resync.c \
+  '#define COPY_TRIES 5' '#define COPY_TRIES 1'
+mutant resync-settles-uncopied "sim-cluster test-resync" resync.c \
+  'r->extents > 0 && r->layout.copies > 1' '0'
+mutant resync-takes-a-failed-write test-resync resync.c \
+  '  case RESYNC_WRITE:
+    if (error)' '  case RESYNC_WRITE:
+    if (0)'
+mutant resync-lowers-beyond-a-member test-resync resync.c \
+  '  if (end > map->data_bytes)
+    end = map->data_bytes;' '  ;'
