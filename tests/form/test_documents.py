@@ -402,6 +402,24 @@ def test_doors():
             == re.findall(r'"(\w+)"', door))
 
 
+# --- Changes of epoch ----------------------------------------------------------
+
+
+def test_changes():
+    """The table of what a change waits for is the engine's own."""
+    words = "change starts confirm prepared sets".split()
+    rules = []
+    for rule in re.findall(r"\[CHANGE_\w+\] = \{(.*?)\n  \},",
+                           text("core/cluster/cluster-change.c"), re.DOTALL):
+        fields = {key: "".join(re.findall(r'"([^"]*)"', value))
+                  for key, value in re.findall(
+                      r'\.(\w+)\s*= ((?:"[^"]*"\s*)+),', rule)}
+        rules.append([fields[key] for key in words])
+    assert len(rules) >= 10
+    part = PROTOCOL.split("\n## What a change waits for")[1]
+    assert next(rows for _, rows in tables(part)) == rules
+
+
 # --- Tests ---------------------------------------------------------------------
 
 
