@@ -3,7 +3,7 @@
  *
  * A pure state machine above the member engine (member.h), which says what is to be
  * copied and when that is done; weftd says from whom and how fast.  The caller
- * (plugin/pull.c, the simulator) has a director, who does one task after the other,
+ * (plugin/puller.c, the simulator) has a director, who does one task after the other,
  * and some workers, each of whom copies one extent after the other (copy.h):
  *
  *   weftd ───► pull_obey ──────┐            ┌─ pull_next_task: of the director

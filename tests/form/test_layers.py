@@ -63,8 +63,9 @@ def objects():
         if folder.startswith("tests/"):
             continue
         for o in (BUILD / folder).glob("**/*.o"):
-            name = PREFIX.sub("", o.stem)
-            built[f"{folder}/{name}"] = o
+            name = f"{folder}/{PREFIX.sub('', o.stem)}"
+            if (SOURCE / f"{name}.c").exists():  # no object of an earlier build
+                built[name] = o
     return built
 
 

@@ -58,12 +58,6 @@ struct join {
 
 static void go_on (struct join *j);
 
-static uint64_t
-now_ms (void)
-{
-  return sim_now / MS;
-}
-
 /* ---- Connections ---- */
 
 static void
