@@ -87,7 +87,7 @@ admit (struct array *a, struct piece *p, unsigned images)
     return true;
   }
   if (error == EAGAIN) {
-    images_press (a->images);
+    images_fire (a->images);
     if (p->place != PIECE_SPACE)
       piece_move (a, p, PIECE_SPACE);
   }

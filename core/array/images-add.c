@@ -36,17 +36,6 @@ insert_pending (struct images *b, struct image_member *m, struct image *e)
   image_weigh (b, m, e, true);
 }
 
-/* Out of all that holds a pending image. */
-void
-image_take (struct images *b, struct image_member *m, struct image *e)
-{
-  image_weigh (b, m, e, false);
-  RB_REMOVE (image_tree, &m->pending, e);
-  TAILQ_REMOVE (&m->aged, e, by_age);
-  if (e->due)
-    TAILQ_REMOVE (&m->due, e, by_due);
-}
-
 /* The part of `e` from `offset` on, for `length` bytes, as an image of its
  * own, in no list yet.
  */

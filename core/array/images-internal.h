@@ -91,6 +91,7 @@ void image_make_due (struct images *b, struct image_member *m,
                      struct image *e);
 void image_weigh (struct images *b, struct image_member *m,
                   const struct image *e, bool add);
+void image_take (struct images *b, struct image_member *m, struct image *e);
 void image_end (struct images *b, struct image *e, bool written);
 void image_enter_generation (struct image *e, struct generation *g);
 void image_leave_generation (struct images *b, struct image *e);
@@ -98,7 +99,6 @@ void payload_unref (struct images *b, struct payload *p);
 struct payload *payload_new (struct images *b, size_t bytes);
 
 /* images-add.c */
-void image_take (struct images *b, struct image_member *m, struct image *e);
 void image_put_back (struct images *b, struct image_member *m, struct image *e);
 
 /* Zeroes have no weight of their own but their bookkeeping. */

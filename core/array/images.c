@@ -116,7 +116,6 @@ images_free (struct images *b)
 
   if (!b)
     return;
-  images_discard (b);
   assert (b->count == 0);
   while ((g = TAILQ_FIRST (&b->generations))) {
     TAILQ_REMOVE (&b->generations, g, link);
@@ -292,18 +291,23 @@ image_weigh (struct images *b, struct image_member *m, const struct image *e,
   }
 }
 
-static void
-disarm (struct images *b, struct image_member *m)
+/* Out of all that holds a pending image. */
+void
+image_take (struct images *b, struct image_member *m, struct image *e)
 {
-  if (m->armed)
-    TAILQ_REMOVE (&b->armed, m, armed_link);
-  m->armed = false;
+  image_weigh (b, m, e, false);
+  RB_REMOVE (image_tree, &m->pending, e);
+  TAILQ_REMOVE (&m->aged, e, by_age);
+  if (e->due)
+    TAILQ_REMOVE (&m->due, e, by_due);
 }
 
 void
 images_fire_member (struct images *b, struct image_member *m)
 {
-  disarm (b, m);
+  if (m->armed)
+    TAILQ_REMOVE (&b->armed, m, armed_link);
+  m->armed = false;
   b->fresh -= m->fresh;
   m->fresh = 0;
   m->limit = b->sequence;
@@ -317,12 +321,6 @@ images_fire (struct images *b)
 
   while ((m = TAILQ_FIRST (&b->armed)))
     images_fire_member (b, m);
-}
-
-void
-images_press (struct images *b)
-{
-  images_fire (b);
 }
 
 bool

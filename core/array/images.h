@@ -84,7 +84,7 @@ bool image_run_range (const struct image_run *run, const struct image **at,
 struct images;
 
 struct images *images_new (const struct images_config *config);
-void images_free (struct images *b); /* nothing may be in flight */
+void images_free (struct images *b); /* of which all was answered or discarded */
 
 /* Take room for the images of one piece: `length` bytes of payload (0 for
  * zeroes) in `copies` images.  Returns 0 with the block to be filled in
@@ -98,9 +98,6 @@ void images_settle (struct images *b, unsigned copies, struct payload *payload);
 
 /* What images_admit can ever give at once is at least this many bytes. */
 uint64_t images_piece_bytes_max (const struct images *b);
-
-/* Somebody waits for room: send, whatever it is. */
-void images_press (struct images *b);
 
 /* Add an image; what it covers of older ones that wait is replaced.  `at` is
  * the place of its bytes in the payload.  A waiter's image is never replaced:
@@ -122,7 +119,9 @@ bool images_overlap (const struct images *b, unsigned member, uint64_t offset,
 uint64_t images_mark (struct images *b);
 bool images_drained (const struct images *b, uint64_t mark);
 
-/* Send everything that is there, without a mark: nothing else is going on. */
+/* Send everything that is there, without a mark: nothing else is going on, or
+ * somebody waits for room.
+ */
 void images_fire (struct images *b);
 /* Is there something that is not yet to be sent? */
 bool images_resting (const struct images *b);

@@ -483,7 +483,7 @@ test_random (unsigned seed)
       if (count * PLACE > images_piece_bytes_max (b))
         count = images_piece_bytes_max (b) / PLACE;
       if (images_admit (b, fill ? count * PLACE : 0, 1, &p) == EAGAIN) {
-        images_press (b);
+        images_fire (b);
         break;
       }
       images_settle (b, 1, p); /* there is room: `add` takes it again */
