@@ -246,21 +246,21 @@ gather (struct array *a, struct clear_member *m)
   m->rested = false;
 }
 
-/* Ask a member to clear what has rested; false: there is nothing. */
-static bool
+/* Ask a member to clear what has rested, if there is anything. */
+static void
 ask (struct array *a, unsigned member)
 {
   struct clear_member *m = &a->member[member].clear;
   struct aio *x;
 
   if (!m->rested)
-    return false;
+    return;
   m->records = array_alloc (BATCH_RECORDS_MAX * sizeof m->records[0]);
   gather (a, m);
   if (m->count == 0) {
     free (m->records);
     m->records = NULL;
-    return false;
+    return;
   }
   x = aio_new (a, FOR_CLEAR, IO_BATCH, member);
   x->io.length = batch_bytes (m->records, m->count);
@@ -268,12 +268,11 @@ ask (struct array *a, unsigned member)
   batch_encode (m->records, m->count, x->io.buf);
   aio_send (a, x);
   m->asked = x;
-  return true;
 }
 
 /* What has rested is stable: clear it, then what was written since rests. */
-static void
-ask_all (struct array *a)
+void
+clear_go_on (struct array *a)
 {
   bool any = false;
 
@@ -305,8 +304,6 @@ clear_answered (struct array *a, struct aio *x, bool ok)
   m->records = NULL;
   m->count = 0;
   free (x->io.buf);
-  aio_release (a, x->io.member);
-  ask_all (a);
 }
 
 void
@@ -317,7 +314,7 @@ clear_flushed (struct array *a, const struct req *q)
   if (q->r != &a->clear.flush)
     return;
   if (a->clear.covered && !barred (a))
-    ask_all (a);
+    clear_go_on (a);
   else
     rest (a);
 }
@@ -339,7 +336,7 @@ clear_tick (struct array *a)
   else if (!round_covers (a, c->round))
     c->at_ns = a->now_ns + ROUND_MS * NS_PER_MS;
   else if (c->covered)
-    ask_all (a);
+    clear_go_on (a);
   else {
     c->phase = CLEAR_FLUSHING;
     c->flush = (struct array_request){ .op = ARRAY_FLUSH, .client = a->own };

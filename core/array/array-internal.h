@@ -364,42 +364,90 @@ request_writes (const struct array_request *r)
   return r->op == ARRAY_WRITE || r->op == ARRAY_ZERO || r->op == ARRAY_TRIM;
 }
 
-/* array.c: requests and their turn. */
+/* The files of the engine, each calling only those above it here. */
+
+/* array-req.c: what all build on. */
+void *array_alloc (size_t bytes); /* zeroed; never NULL: aborts */
+struct req *req_new (struct array *a, struct array_request *r);
+/* Look at it again. */
 void req_wake (struct array *a, struct req *q);
 void req_fail (struct array *a, struct req *q, int error);
-
-struct req *req_new (struct array *a, struct array_request *r);
 
 /* array-range.c: who may touch which range. */
 bool range_take (struct array *a, struct req *q, enum lock_kind kind);
 void range_drop (struct array *a, struct req *q);
 bool range_written (const struct array *a, uint64_t offset, uint64_t length);
 
-/* array-new.c */
-void *array_alloc (size_t bytes); /* zeroed; never NULL: aborts */
-
 /* array-piece.c: the pieces of a request, their life and their queues. */
 struct piece *piece_new (struct array *a, struct req *q,
                          const struct layout_piece *at);
 void piece_end (struct array *a, struct piece *p);
 void piece_move (struct array *a, struct piece *p, enum piece_place place);
-void piece_go (struct array *a, struct piece *p);
 /* All that wait there look again. */
 void pieces_go_on (struct array *a, struct piece_queue *queue);
 
-/* array-write.c, array-read.c */
-void write_go (struct array *a, struct piece *p);
-void write_answered (struct array *a, struct piece *p, bool ok);
-void write_told (void *a, void *piece, unsigned member, bool written);
-void read_go (struct array *a, struct piece *p);
-void read_answered (struct array *a, struct piece *p, int error);
-void read_repaired (struct array *a, struct piece *p);
+/* array-io.c: requests to members. */
+struct aio *aio_new (struct array *a, enum aio_for purpose,
+                     enum array_io_kind kind, unsigned member);
+void aio_free (struct array *a, struct aio *x);
+/* What carries data goes by array-send.c. */
+void aio_send (struct array *a, struct aio *x);
+bool aio_writes (const struct aio *x);
+const char *aio_name (enum array_io_kind kind);
+/* It is answered, or will not be. */
+void aio_leave (struct array *a, struct aio *x);
+/* Nothing more comes of what was asked of a lost member. */
+void aio_orphan (struct array *a, unsigned member);
+/* Take back what was not sent yet: to a->failed. */
+void aio_recall (struct array *a);
+
+/* array-member.c: losses. */
+struct array_notice *notice_new (struct array *a, enum array_notice_kind kind,
+                                 unsigned member);
+void member_lost (struct array *a, unsigned member, const char *fmt, ...)
+    __attribute__ ((format (printf, 3, 4)));
+/* As member_lost, but nobody is told (yet). */
+void member_lose (struct array *a, unsigned member);
+void member_tell (struct array *a, unsigned member, const char *fmt, ...)
+    __attribute__ ((format (printf, 3, 4)));
+/* Who counts, now? */
+void member_count (struct array *a);
+
+/* array-overdue.c: who keeps silent, who is slow. */
+void overdue_init (struct array *a);
+void overdue_sent (struct array *a, const struct aio *x);
+void overdue_answered (struct array *a, const struct aio *x, int error);
+/* Once in a while, also when answers come all the time and no tick does. */
+void overdue_look (struct array *a);
+void overdue_tick (struct array *a);
+uint64_t overdue_deadline (const struct array *a);
+bool overdue_suspect (const struct array *a, unsigned member);
+void overdue_stats (const struct array *a, struct array_stats *stats);
 
 /* array-extents.c */
 void extents_begin (struct array *a, struct req *q);
 void extents_answered (struct array *a, struct aio *x, bool ok);
 /* Reads are not held any more: ask. */
 void extents_go_on (struct array *a);
+
+/* array-round.c: rounds. */
+void round_init (struct array *a);
+/* Something is written, or was. */
+void round_touch (struct array *a);
+/* What is written now is covered when rounds up to a->round.target are complete:
+ * are they, up to this one?
+ */
+bool round_covers (const struct array *a, uint64_t target);
+/* Not to wait for the clock before that. */
+void round_hurry (struct array *a, uint64_t target);
+/* Must this request, which promises that something is stable, wait for rounds?  They
+ * do not wait for the clock then.
+ */
+bool round_holds (struct array *a, struct req *q);
+void round_look (struct array *a);
+void round_answered (struct array *a, struct aio *x, bool ok);
+void round_tick (struct array *a);
+uint64_t round_deadline (const struct array *a);
 
 /* array-flush.c */
 void flush_begin (struct array *a, struct req *q);
@@ -428,78 +476,13 @@ void clear_tick (struct array *a);
 uint64_t clear_deadline (const struct array *a);
 /* A FLUSH is done: the client's, or our own. */
 void clear_flushed (struct array *a, const struct req *q);
+/* A member has answered a clear: what waited for that is sent before the next. */
 void clear_answered (struct array *a, struct aio *x, bool ok);
+void clear_go_on (struct array *a);
 /* A member that has joined is in-sync: what its peers' bits stand for is its, too. */
 void clear_joined (struct array *a, unsigned member);
 /* Members are lost or are back. */
 void clear_states (struct array *a);
-
-/* array-round.c: rounds. */
-void round_init (struct array *a);
-/* Something is written, or was. */
-void round_touch (struct array *a);
-/* What is written now is covered when rounds up to a->round.target are complete:
- * are they, up to this one?
- */
-bool round_covers (const struct array *a, uint64_t target);
-/* Not to wait for the clock before that. */
-void round_hurry (struct array *a, uint64_t target);
-/* Must this request, which promises that something is stable, wait for rounds?  They
- * do not wait for the clock then.
- */
-bool round_holds (struct array *a, struct req *q);
-void round_look (struct array *a);
-void round_answered (struct array *a, struct aio *x, bool ok);
-void round_tick (struct array *a);
-uint64_t round_deadline (const struct array *a);
-
-/* array-io.c: requests to members. */
-struct aio *aio_new (struct array *a, enum aio_for purpose,
-                     enum array_io_kind kind, unsigned member);
-void aio_free (struct array *a, struct aio *x);
-void aio_send (struct array *a, struct aio *x);
-/* A member has answered a clear: send what waited for that. */
-void aio_release (struct array *a, unsigned member);
-bool aio_writes (const struct aio *x);
-void aio_piece (struct array *a, struct piece *p, enum array_io_kind kind,
-                unsigned copy, unsigned flags);
-void aio_repair (struct array *a, struct piece *p, unsigned copy);
-void aio_images (struct array *a);
-/* Nothing more comes of what was asked of a lost member. */
-void aio_orphan (struct array *a, unsigned member);
-/* Take back what was not sent yet: to a->failed. */
-void aio_recall (struct array *a);
-void aio_finish (struct array *a, struct aio *x, int error);
-const char *aio_name (enum array_io_kind kind);
-
-/* array-overdue.c: who keeps silent, who is slow. */
-void overdue_init (struct array *a);
-void overdue_sent (struct array *a, const struct aio *x);
-void overdue_answered (struct array *a, const struct aio *x, int error);
-void overdue_orphan (struct array *a, unsigned member);
-/* Once in a while, also when answers come all the time and no tick does. */
-void overdue_look (struct array *a);
-void overdue_tick (struct array *a);
-uint64_t overdue_deadline (const struct array *a);
-bool overdue_suspect (const struct array *a, unsigned member);
-void overdue_stats (const struct array *a, struct array_stats *stats);
-
-/* array-member.c: losses and epochs. */
-void member_lost (struct array *a, unsigned member, const char *fmt, ...)
-    __attribute__ ((format (printf, 3, 4)));
-/* As member_lost, but nobody is told (yet). */
-void member_lose (struct array *a, unsigned member);
-void member_tell (struct array *a, unsigned member, const char *fmt, ...)
-    __attribute__ ((format (printf, 3, 4)));
-void member_back (struct array *a, unsigned member, bool kept);
-/* Who counts, now? */
-void member_count (struct array *a);
-/* What do the states lose? */
-void member_loss (struct array *a);
-void member_commit (struct array *a, uint64_t epoch,
-                    const enum member_state states[]);
-struct array_notice *notice_new (struct array *a, enum array_notice_kind kind,
-                                 unsigned member);
 
 /* array-join.c: members that join, and epochs that are prepared. */
 void join_prepare (struct array *a, uint64_t epoch,
@@ -513,5 +496,33 @@ void join_tick (struct array *a);
 uint64_t join_deadline (const struct array *a);
 /* Reads may be held no more. */
 void join_release (struct array *a);
+
+/* array-epoch.c: epochs, and members that come back. */
+void epoch_commit (struct array *a, uint64_t epoch,
+                   const enum member_state states[]);
+void epoch_back (struct array *a, unsigned member, bool kept);
+/* What do the states lose? */
+void epoch_loss (struct array *a);
+
+/* array-send.c: what carries data. */
+void send_piece (struct array *a, struct piece *p, enum array_io_kind kind,
+                 unsigned copy, unsigned flags);
+void send_repair (struct array *a, struct piece *p, unsigned copy);
+void send_images (struct array *a);
+/* A member has answered a clear: send what waited for that. */
+void send_held (struct array *a, unsigned member);
+
+/* array-write.c, array-read.c */
+void write_go (struct array *a, struct piece *p);
+void write_answered (struct array *a, struct piece *p, bool ok);
+void write_told (void *a, void *piece, unsigned member, bool written);
+void read_go (struct array *a, struct piece *p);
+void read_answered (struct array *a, struct piece *p, int error);
+void read_repaired (struct array *a, struct piece *p);
+
+/* array-answer.c: answers. */
+void answer_take (struct array *a, struct aio *x, int error);
+
+/* array.c, array-new.c and array-check.c are called from outside only. */
 
 #endif /* WEFT_ARRAY_INTERNAL_H */

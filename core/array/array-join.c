@@ -29,12 +29,6 @@
 
 #include "array-internal.h"
 
-uint64_t
-array_epoch (const struct array *a)
-{
-  return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;
-}
-
 void
 join_prepare (struct array *a, uint64_t epoch,
               const enum member_state states[])

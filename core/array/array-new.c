@@ -10,16 +10,6 @@
 
 #include "array-internal.h"
 
-void *
-array_alloc (size_t bytes)
-{
-  void *p = calloc (1, bytes);
-
-  if (!p)
-    abort (); /* less than a page: the process is at its end */
-  return p;
-}
-
 static bool
 config_ok (const struct array_config *c, char *why, size_t why_size)
 {
@@ -117,7 +107,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   overdue_init (a);
   member_count (a);
   round_init (a);
-  member_loss (a);
+  epoch_loss (a);
   return a;
 }
 

@@ -135,14 +135,6 @@ overdue_answered (struct array *a, const struct aio *x, int error)
                a->now_ns - x->io.sent_ns);
 }
 
-/* What was sent to it is answered by nobody any more. */
-void
-overdue_orphan (struct array *a, unsigned member)
-{
-  a->member[member].overdue.waiting = 0;
-  a->member[member].overdue.probe = NULL;
-}
-
 static void
 send_probe (struct array *a, unsigned member)
 {

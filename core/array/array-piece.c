@@ -112,19 +112,3 @@ pieces_go_on (struct array *a, struct piece_queue *queue)
     piece_move (a, p, PIECE_READY);
 }
 
-/* What is started goes on whatever befalls its request: the copies are to be
- * the same.  Only array_stop leaves it as it is.
- */
-void
-piece_go (struct array *a, struct piece *p)
-{
-  bool writes = request_writes (p->req->r);
-
-  assert (p->place == PIECE_READY || p->place == PIECE_SPACE);
-  if (a->stopped || (p->req->error && !(writes && p->started)))
-    piece_end (a, p);
-  else if (writes)
-    write_go (a, p);
-  else
-    read_go (a, p);
-}

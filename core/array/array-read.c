@@ -195,7 +195,7 @@ read_go (struct array *a, struct piece *p)
     return;
   }
   if (balanced > 0) {
-    aio_piece (a, p, IO_READ, balanced, 0);
+    send_piece (a, p, IO_READ, balanced, 0);
     return;
   }
   if (!member_readable (a, p->at.copy[c].member)) {
@@ -213,7 +213,7 @@ read_go (struct array *a, struct piece *p)
     return;
   }
   if (drain (a, p, c))
-    aio_piece (a, p, IO_READ, c, 0);
+    send_piece (a, p, IO_READ, c, 0);
 }
 
 /* Write it back where it could not be read. */
@@ -222,7 +222,7 @@ repair (struct array *a, struct piece *p)
 {
   for (unsigned c = 0; c < p->at.copies; c++)
     if (p->bad & 1u << c && member_readable (a, p->at.copy[c].member)) {
-      aio_repair (a, p, c);
+      send_repair (a, p, c);
       return;
     }
   piece_end (a, p);

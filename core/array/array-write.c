@@ -191,7 +191,7 @@ write_data (struct array *a, struct piece *p)
   if (r->op == ARRAY_TRIM
       || (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
     flags |= ARRAY_MAY_TRIM;
-  aio_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, 0, flags);
+  send_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, 0, flags);
 }
 
 void

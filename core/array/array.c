@@ -2,19 +2,20 @@
  *
  * To follow a write, read downwards: array_submit here; req_run cuts it into
  * pieces; array-range.c says when it is its turn; array-write.c is a piece's
- * life, array-io.c what is asked of a member, images.c the image buffer.
- * array-read.c, array-flush.c and array-extents.c are the other requests,
- * array-member.c what a failure and a new epoch change, array-join.c how a
- * member joins, array-clear.c how intent bits fall again, array-round.c how an old
- * copy of a member's disk is told.
+ * life, array-send.c and array-io.c what is asked of a member, images.c the image
+ * buffer.  To follow an answer: array_io_done here, array-answer.c, and what it
+ * was asked for.  array-read.c, array-flush.c and array-extents.c are the other
+ * requests, array-member.c what a failure changes and array-epoch.c what a new
+ * epoch does, array-join.c how a member joins, array-clear.c how intent bits fall
+ * again, array-round.c how an old copy of a member's disk is told.
  *
  * Words: a *request* (struct req) is what the client asked.  A *piece* is its
  * part within one stripe unit.  An *io* (struct aio) is asked of a member; it
  * carries one piece, or neighbours.
  *
  * Every input only marks what can go on: pieces in a->ready, requests in
- * a->runnable, flushes to look at.  pump then works until nothing is left, so
- * no function is entered while it runs.
+ * a->runnable, flushes to look at.  pump then works until nothing is left.  It
+ * stands on top: no file below calls this one, nor one that calls it.
  */
 
 #include <config.h>
@@ -27,28 +28,6 @@
 #include "array-internal.h"
 
 /* Requests. */
-
-struct req *
-req_new (struct array *a, struct array_request *r)
-{
-  struct req *q = a->spare_reqs;
-
-  if (q) {
-    a->spare_reqs = q->next;
-    a->spare_reqs_count--;
-    memset (q, 0, sizeof *q);
-  }
-  else
-    q = array_alloc (sizeof *q);
-  q->r = r;
-  q->begun_ns = a->now_ns;
-  q->commits = a->commits;
-  TAILQ_INIT (&q->pieces);
-  r->state = q;
-  TAILQ_INSERT_TAIL (&a->requests, q, link);
-  a->requests_count++;
-  return q;
-}
 
 static void
 push_done (struct array *a, struct array_request *r, int error)
@@ -124,24 +103,6 @@ req_done (struct array *a, struct req *q)
     free (q);
 }
 
-void
-req_wake (struct array *a, struct req *q)
-{
-  if (q->runnable)
-    return;
-  q->runnable = true;
-  TAILQ_INSERT_TAIL (&a->runnable, q, run_link);
-}
-
-/* The first error is what the client sees. */
-void
-req_fail (struct array *a, struct req *q, int error)
-{
-  if (!q->error)
-    q->error = error;
-  req_wake (a, q);
-}
-
 /* End what is parked, or set it going under the lock that it asked for, when
  * nothing else of the request is on its way.  True: it is not our turn.
  */
@@ -181,6 +142,23 @@ in_danger (const struct array *a, const struct req *q,
   for (unsigned c = 0; c < at->copies; c++)
     danger |= a->member[at->copy[c].member].returned > q->since;
   return danger;
+}
+
+/* What is started goes on whatever befalls its request: the copies are to be
+ * the same.  Only array_stop leaves it as it is.
+ */
+static void
+piece_go (struct array *a, struct piece *p)
+{
+  bool writes = request_writes (p->req->r);
+
+  assert (p->place == PIECE_READY || p->place == PIECE_SPACE);
+  if (a->stopped || (p->req->error && !(writes && p->started)))
+    piece_end (a, p);
+  else if (writes)
+    write_go (a, p);
+  else
+    read_go (a, p);
 }
 
 /* Cut the next pieces off and send them on their way. */
@@ -285,7 +263,7 @@ pump (struct array *a)
 
   do {
     while ((x = TAILQ_FIRST (&a->failed)))
-      aio_finish (a, x, ESHUTDOWN);
+      answer_take (a, x, ESHUTDOWN);
     while ((p = TAILQ_FIRST (&a->ready)))
       piece_go (a, p);
     while ((q = TAILQ_FIRST (&a->runnable))) {
@@ -294,7 +272,7 @@ pump (struct array *a)
       req_run (a, q);
     }
     more = admit_waiting (a);
-    aio_images (a);
+    send_images (a);
     if (a->look) {
       a->look = false;
       round_look (a);
@@ -376,7 +354,7 @@ array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
   a->in_flight--;
   if (x->place == AIO_SENT)
     overdue_answered (a, x, error);
-  aio_finish (a, x, error);
+  answer_take (a, x, error);
   overdue_look (a);
   pump (a);
 }
@@ -411,7 +389,7 @@ array_commit (struct array *a, uint64_t epoch, const enum member_state states[],
               uint64_t now_ns)
 {
   advance (a, now_ns);
-  member_commit (a, epoch, states);
+  epoch_commit (a, epoch, states);
   pump (a);
 }
 
@@ -429,7 +407,7 @@ array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns)
 {
   advance (a, now_ns);
   assert (member < a->layout->members);
-  member_back (a, member, kept);
+  epoch_back (a, member, kept);
   pump (a);
 }
 

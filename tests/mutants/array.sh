@@ -13,7 +13,7 @@ mutant ack-by-a-copy-that-goes test-array-join array-write.c \
   '!member_readable (a, p->at.copy[0].member)' '!copy_in_sync (a, p, 0)'
 mutant fua-does-not-wait sim array-write.c \
   'bool wait = (r->flags & ARRAY_FUA) ||' 'bool wait ='
-mutant image-without-fua sim array-io.c \
+mutant image-without-fua sim array-send.c \
   '(run->fua ? ARRAY_FUA : 0) |' '0 |'
 mutant no-second-look-after-commit sim array.c \
   'if (q->error || !request_writes (q->r)' 'if (1 || !request_writes (q->r)'
@@ -44,7 +44,7 @@ mutant flush-shares-one-begun-too-early sim array-flush.c \
   'm->flushed = x->start;' 'm->flushed = a->event;'
 mutant flush-that-failed-counts sim array-flush.c \
   'if (ok && m->flushed < x->start)' 'if (m->flushed < x->start)'
-mutant failed-flush-is-tried-again sim array-io.c \
+mutant failed-flush-is-tried-again sim array-answer.c \
   '  if (error == 0)
     return false;
   if (x->io.kind == IO_READ)' \
@@ -76,7 +76,7 @@ mutant prepared-before-drained sim array-join.c \
   '(!a->next.flushing && !drained (a)) ||' ''
 mutant prepared-before-flushed sim array-join.c \
   '!flushed (a)' '(flushed (a), false)'
-mutant epoch-said-before-older-images-are-written "sim" array-join.c \
+mutant epoch-said-before-older-images-are-written "sim" array-epoch.c \
   'return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;' \
   'return a->config.epoch;'
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
@@ -85,28 +85,28 @@ mutant replaced-change-is-forgotten test-array-join array-member.c \
   'a->next.promised[member]);
 }' 'false);
 }'
-mutant member-that-goes-is-asked test-array-join array-member.c \
+mutant member-that-goes-is-asked test-array-join array-epoch.c \
   'if (going)' 'if (0)'
-mutant member-that-goes-and-stays-is-not-told test-array-join array-member.c \
+mutant member-that-goes-and-stays-is-not-told test-array-join array-epoch.c \
   'm->told = false; /*' ';/*'
-mutant copy-that-went-is-counted test-array-join array-member.c \
+mutant copy-that-went-is-counted test-array-join array-epoch.c \
   '    forget_written (a, member);
   going' '    ;
   going'
-mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-member.c \
+mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-epoch.c \
   '  m->returned = a->returned = ++a->commits;
   flush_gone (a, member);' ''
-mutant bits-fall-beside-who-is-back test-array-flush array-member.c \
+mutant bits-fall-beside-who-is-back test-array-flush array-epoch.c \
   '  a->clear.never = true;
   if (!lapsed' '  if (!lapsed'
-mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-member.c \
+mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-epoch.c \
   'if (!lapsed || !unflushed' 'if (!unflushed'
-mutant lapse-is-forgotten-by-a-later-start test-array-flush array-member.c \
+mutant lapse-is-forgotten-by-a-later-start test-array-flush array-epoch.c \
   'm->lapsed |= m->lost && !kept;' 'm->lapsed = m->lost && !kept;'
-mutant disk-that-failed-has-kept-all test-array-flush array-io.c \
+mutant disk-that-failed-has-kept-all test-array-flush array-answer.c \
   'm->lapsed |= error != ENOTCONN && error != ESHUTDOWN;' ';'
 
-mutant bits-of-a-third-copy-stay test-array-join array-member.c \
+mutant bits-of-a-third-copy-stay test-array-join array-epoch.c \
   '    clear_joined (a, member);' '    ;'
 
 # Who is told.
@@ -150,8 +150,11 @@ mutant clear-what-was-written-since sim array-clear.c \
 mutant clear-while-degraded sim array-clear.c \
   'return a->degraded || a->clear.never || a->stopped;' \
   'return a->stopped;'
-mutant write-while-clearing sim array-io.c \
+mutant write-while-clearing sim array-send.c \
   'if (clear_holds (a, x)) {' 'if (0) {'
+mutant held-write-is-never-sent sim array-answer.c \
+  '    send_held (a, io->member);
+' ''
 
 # Who is accused.
 mutant accused-at-a-fixed-time "test-array-loss sim" array-overdue.c \

@@ -1,0 +1,109 @@
+/* array-answer.c: a member's answer goes to what it was asked for.
+ *
+ * Whoever asks a member for something lies below this file, and says by `purpose`
+ * what for; so nothing has to call back up when the answer comes.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array-internal.h"
+
+/* Is the answer the member's end?  A bad sector is not, when read; nor are
+ * extents that a member does not know; nor that one which joins refuses to be
+ * read, when a sign of life was all that was asked.
+ */
+static bool
+fatal (const struct array *a, const struct aio *x, int error)
+{
+  if (error == 0)
+    return false;
+  if (x->io.kind == IO_READ)
+    return error != EIO
+           && (x->purpose != FOR_PROBE || error != ESHUTDOWN
+               || member_in_sync (a, x->io.member));
+  if (x->io.kind == IO_EXTENTS)
+    return error != EIO && error != EINVAL && error != ENOTSUP
+           && error != EOVERFLOW && error != ENOMEM;
+  return true;
+}
+
+static void
+finish_pieces (struct array *a, struct aio *x, int error)
+{
+  struct piece *p, *next;
+
+  for (p = x->pieces; p; p = next) {
+    next = p->next;
+    if (x->purpose == FOR_REPAIR)
+      read_repaired (a, p);
+    else if (x->io.kind == IO_READ)
+      read_answered (a, p, error);
+    else
+      write_answered (a, p, error == 0);
+  }
+}
+
+/* An answer has come, or it is certain that none will.  Of a member that was
+ * lost since it was asked, only what was read counts: it was in-sync when it
+ * read it.
+ */
+void
+answer_take (struct array *a, struct aio *x, int error)
+{
+  const struct array_io *io = &x->io;
+  struct array_member *m = &a->member[io->member];
+  bool over = x->place != AIO_SENT;
+
+  aio_leave (a, x);
+  if (!over && fatal (a, x, error)) {
+    over = true;
+    /* What it has answered before may be gone as well. */
+    m->lapsed |= error != ENOTCONN && error != ESHUTDOWN;
+    member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
+                 aio_name (io->kind), (unsigned long long)io->length,
+                 (unsigned long long)io->offset, strerror (error));
+  }
+  if (over && (io->kind != IO_READ || error != 0))
+    error = ESHUTDOWN;
+  if (error == 0 && aio_writes (x)) {
+    m->written = ++a->event;
+    if (!(io->flags & ARRAY_FUA))
+      m->loose = a->event;
+    clear_touch (a, x);
+    round_touch (a);
+  }
+  switch (x->purpose) {
+  case FOR_PIECES:
+  case FOR_REPAIR:
+    finish_pieces (a, x, error);
+    break;
+  case FOR_IMAGES:
+    images_answered (a->images, x->run, error == 0);
+    m->mixed &= images_any (a->images, io->member);
+    a->look = true;
+    pieces_go_on (a, &m->draining);
+    break;
+  case FOR_FLUSH:
+    flush_answered (a, x, error == 0);
+    break;
+  case FOR_EXTENTS:
+    extents_answered (a, x, error == 0);
+    return; /* kept */
+  case FOR_CLEAR:
+    clear_answered (a, x, error == 0);
+    send_held (a, io->member);
+    clear_go_on (a);
+    break;
+  case FOR_PROBE:
+    free (x->io.buf);
+    break;
+  case FOR_ROUND:
+    round_answered (a, x, error == 0);
+    break;
+  }
+  aio_free (a, x);
+}

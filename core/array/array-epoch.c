@@ -1,0 +1,210 @@
+/* array-epoch.c: what a new epoch and a member's return change.
+ *
+ * An epoch that weftd has recorded says of a member that was lost (array-member.c)
+ * that it is out: its images are dropped, and what waited for it is looked at
+ * again.  A second loss meanwhile is the same, one commit later.
+ *
+ * A member that holds the last copy of something is not recorded as out: what
+ * needs it waits until array_back, and the commit that follows: only that says
+ * as what it is back.  What it had of our writes before may be gone, and then
+ * FLUSH says so (array-flush.c).
+ */
+
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array-internal.h"
+
+void
+epoch_loss (struct array *a)
+{
+  bool lost[ARRAY_MEMBERS_MAX] = { false };
+  uint64_t bytes;
+  struct array_notice *notice;
+
+  for (unsigned i = 0; i < a->layout->members; i++)
+    lost[i] = !member_in_sync (a, i);
+  bytes = layout_loss (a->layout, lost, NULL);
+  if (bytes > a->lost_bytes && a->lost_bytes == 0) {
+    notice = notice_new (a, NOTICE_DATA_LOST, 0);
+    snprintf (notice->reason, sizeof notice->reason,
+              "no copy is left of %llu bytes of the array; what is there can "
+              "be read again only if a member comes back",
+              (unsigned long long)bytes);
+  }
+  a->lost_bytes = bytes;
+}
+
+void
+epoch_back (struct array *a, unsigned member, bool kept)
+{
+  struct array_member *m = &a->member[member];
+  struct notice *n, *next;
+
+  m->fresh = m->lost;
+  m->lapsed |= m->lost && !kept;
+  /* What is still to be said of its last connection would be taken for the loss
+   * of this one.
+   */
+  TAILQ_FOREACH_SAFE (n, &a->notices, link, next)
+    if (n->notice.kind == NOTICE_LOST && n->notice.member == member) {
+      TAILQ_REMOVE (&a->notices, n, link);
+      free (n);
+    }
+}
+
+/* Has a member anything that is not stable? */
+static bool
+unflushed (const struct array *a, unsigned member)
+{
+  const struct array_member *m = &a->member[member];
+
+  return m->loose > m->flushed;
+}
+
+/* What it had and was not flushed may be gone, unless it is known to have kept it.
+ * If it joins it copies that anew, unless it is in-sync by now: we have said that
+ * we are prepared for it.
+ */
+static void
+come_back (struct array *a, unsigned member, enum member_state state)
+{
+  struct array_member *m = &a->member[member];
+  bool in_sync
+      = state == MEMBER_IN_SYNC
+        || (a->next.told && a->next.states[member] == MEMBER_IN_SYNC)
+        || (a->next.epoch && a->next.promised[member]);
+  bool lapsed = m->lapsed;
+
+  m->lost = m->lapsed = false;
+  join_again (a);
+  if (!in_sync || a->config.readonly)
+    return;
+  /* A copy of its disk may have been put back that is too young to be known as one:
+   * what it lacks is found by the bits, when the array is attached anew.
+   */
+  a->clear.never = true;
+  if (!lapsed || !unflushed (a, member))
+    return;
+  m->returned = a->returned = ++a->commits;
+  flush_gone (a, member);
+}
+
+/* It begins anew, some day: what it has of writes that are not done is not to be
+ * counted on.
+ */
+static void
+forget_written (struct array *a, unsigned member)
+{
+  struct req *q;
+  struct piece *p;
+
+  TAILQ_FOREACH (q, &a->requests, link)
+    TAILQ_FOREACH (p, &q->pieces, link)
+      for (unsigned c = 0; c < p->at.copies; c++)
+        if (p->at.copy[c].member == member)
+          p->written &= ~(1u << c);
+}
+
+/* True: it was in-sync, had something that no FLUSH has made stable, and goes.
+ */
+static bool
+take_state (struct array *a, unsigned member, enum member_state state)
+{
+  struct array_member *m = &a->member[member];
+  enum member_state old = m->state;
+  bool risked = false, going;
+
+  /* Others may have lost a member that we have not: what we have asked of it
+   * is over as well.
+   */
+  if (!m->lost
+      && (!state_takes_part (state)
+          || (old == MEMBER_IN_SYNC && state != old)))
+    member_lose (a, member);
+  if (m->lost && state != MEMBER_IN_SYNC)
+    forget_written (a, member);
+  going = a->next.epoch && !state_takes_part (a->next.states[member]);
+  if (m->fresh && state_takes_part (state) && !a->stopped) {
+    if (going)
+      m->told = false; /* and is told, should it stay after all */
+    else
+      come_back (a, member, state);
+  }
+  m->fresh = false;
+  m->state = state;
+  if (state != old && state_takes_part (state))
+    m->told = false;
+  if (state != old && state == MEMBER_IN_SYNC)
+    clear_joined (a, member);
+  if (state != old && old == MEMBER_IN_SYNC) {
+    risked = unflushed (a, member) | images_drop (a->images, member);
+    a->commits++;
+  }
+  if (m->lost && !m->told && !a->stopped
+      && (!going || !state_takes_part (state)))
+    member_tell (a, member,
+                 state_takes_part (state) ? "there is no connection to it"
+                                          : "weftd has recorded it as out");
+  return risked;
+}
+
+uint64_t
+array_epoch (const struct array *a)
+{
+  return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;
+}
+
+/* Where members join, the epoch is not entered before what was accepted until
+ * now is written.  One may be seen later than its epoch, once it is connected:
+ * then no epoch is.
+ */
+static void
+enter (struct array *a, uint64_t epoch, const enum member_state states[])
+{
+  bool joins = false, anew = false;
+
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (states[i] == MEMBER_JOINING) {
+      joins |= epoch > a->config.epoch;
+      anew |= a->member[i].fresh
+              || (epoch == a->config.epoch && a->member[i].state != states[i]);
+    }
+  if (!joins && !anew)
+    return;
+  a->entered = anew ? 0 : array_epoch (a);
+  a->entering = images_mark (a->images);
+}
+
+void
+epoch_commit (struct array *a, uint64_t epoch,
+              const enum member_state states[])
+{
+  uint64_t lost_bytes = a->lost_bytes;
+  bool risked[ARRAY_MEMBERS_MAX];
+
+  if (epoch < a->config.epoch)
+    return; /* overtaken by a newer one */
+  enter (a, epoch, states);
+  a->config.epoch = epoch;
+  if (a->next.epoch <= epoch)
+    a->next.epoch = 0;
+  a->next.told &= a->next.epoch > 0;
+  for (unsigned i = 0; i < a->layout->members; i++)
+    risked[i] = take_state (a, i, states[i]);
+  member_count (a);
+  epoch_loss (a);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (a->lost_bytes > lost_bytes && risked[i] && !a->stopped)
+      flush_gone (a, i);
+  /* Who counts and who can be asked has changed: look at everything again. */
+  pieces_go_on (a, &a->stalled);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    pieces_go_on (a, &a->member[i].draining);
+  a->look = true;
+  clear_states (a);
+  join_release (a);
+}
