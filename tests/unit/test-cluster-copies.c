@@ -530,6 +530,7 @@ test_old_copy_beside_two (void)
   assert (array (&r)->rec.change.states[0] == MEMBER_OUT);
   report (&r, 2);
   assert (array (&r)->rec.change.states[2] != MEMBER_OUT);
+  assert (cluster_array_writer (r.c, array (&r))->lost[2]);
   r.lags = false;
   rounds (&r, 4);
   assert (state (&r, 0) == MEMBER_IN_SYNC || state (&r, 2) == MEMBER_IN_SYNC);
