@@ -94,7 +94,7 @@ mutant disk-is-taken-by-its-uuid test-cluster-node cluster-admit.c \
   '(!d->alive && (!placed ||' '(!d->alive && (1 ||'
 mutant disk-is-taken-while-it-lives test-cluster-node cluster-disk-orders.c \
   'else if (d->alive && strcmp (d->rec.node, node) != 0)' 'else if (0)'
-mutant word-of-a-move-stays test-cluster-node cluster-node.c \
+mutant word-of-a-move-stays test-cluster-node cluster-disk.c \
   "r->moves_to[0] = '\\0';" ''
 mutant shut-out-writer-goes-on test-cluster-node cluster-node.c \
   'cluster_session_cut (c, s, by);' ';'
