@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "array/array.h"
 #include "control.h"
 #include "common/descriptors.h"
@@ -211,7 +212,6 @@ static struct array *
 make_array (struct peer **peers, struct seats *seats)
 {
   struct array_config config;
-  struct timespec ts;
   struct array *a;
   char why[256];
   unsigned m;
@@ -237,8 +237,7 @@ make_array (struct peer **peers, struct seats *seats)
   static_epoch = map->epoch;
   seats_begin (seats, map->members, map->epoch, static_states, connected);
   seats_seen (seats, config.states);
-  clock_gettime (CLOCK_MONOTONIC, &ts);
-  a = array_new (&config, (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec, why,
+  a = array_new (&config, clock_ns (), why,
                  sizeof why);
   if (a == NULL)
     nbdkit_error ("%s", why);

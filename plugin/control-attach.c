@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "control-internal.h"
 #include "loss.h"
 #include "role.h"
@@ -105,7 +106,7 @@ control_attach_session (struct control *c)
     json_object_set_new (body, "takeover", json_true ());
   snprintf (path, sizeof path, "/api/v1/arrays/%s/sessions", params.array);
   for (;;) {
-    c->heard_ms = control_now_ms ();
+    c->heard_ms = clock_ms ();
     status = admin_call (c->admin, "POST", path, body, &reply,
                          ATTACH_TIMEOUT_MS);
     read_answer (status, reply, &answer);

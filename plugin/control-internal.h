@@ -70,7 +70,6 @@ struct control {
   struct map *latest;      /* NULL: it is the first still */
 };
 
-uint64_t control_now_ms (void);
 
 /* control-attach.c: NULL or -1 after nbdkit_error. */
 int control_make_instance (char text[33]);

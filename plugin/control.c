@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "control-internal.h"
 #include "hangup.h"
 #include "loss.h"
@@ -39,15 +40,6 @@ static const struct {
   { "weft-keeper",
     HOST_DO_ALL & ~(HOST_DO_BEAT | HOST_DO_TELL | HOST_DO_REPORT), false },
 };
-
-uint64_t
-control_now_ms (void)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_MONOTONIC, &ts);
-  return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 /* The newest map.  With the lock. */
 static const struct map *
@@ -75,7 +67,7 @@ control_notice (struct control *c, const struct array_notice *n,
     host_prepared (c->host, n->epoch);
   else if (n->kind == NOTICE_LOST &&
            host_lost (c->host, n->member, connection, n->reason,
-                      control_now_ms ()))
+                      clock_ms ()))
     nbdkit_error ("weft: member %s is lost: %s",
                   newest (c)->member[n->member].name, n->reason);
   pthread_cond_broadcast (&c->wake);
@@ -141,7 +133,7 @@ connect_thread (void *opaque)
   if (weft_debug_control)
     nbdkit_debug ("weft: connecting to member %s: %s", name, p ? "ok" : why);
   pthread_mutex_lock (&c->lock);
-  wanted = host_opened (c->host, m, p != NULL, why, &kept, control_now_ms ());
+  wanted = host_opened (c->host, m, p != NULL, why, &kept, clock_ms ());
   pthread_mutex_unlock (&c->lock);
   if (wanted) {
     bool taken = engine_replace (c->engine, p, on->action.connection, kept);
@@ -149,7 +141,7 @@ connect_thread (void *opaque)
     if (taken)
       p = NULL;
     pthread_mutex_lock (&c->lock);
-    up = host_seated (c->host, m, taken, control_now_ms ());
+    up = host_seated (c->host, m, taken, clock_ms ());
     pthread_mutex_unlock (&c->lock);
   }
   peer_close (p);
@@ -180,7 +172,7 @@ begin_connecting (struct control *c, const struct host_action *a)
     return;
   pthread_mutex_lock (&c->lock);
   host_opened (c->host, a->member, false, strerror (r), &kept,
-               control_now_ms ());
+               clock_ms ());
   pthread_mutex_unlock (&c->lock);
 }
 
@@ -221,9 +213,9 @@ speak (struct worker *w, const struct host_action *a)
   if (status == 410 && !host_is_over (c->host))
     snprintf (c->why, sizeof c->why, "%s", admin_error (w->admin));
   if (report)
-    news = host_reported (c->host, &answer, control_now_ms ());
+    news = host_reported (c->host, &answer, clock_ms ());
   else
-    host_answered (c->host, a->kind, &answer, control_now_ms ());
+    host_answered (c->host, a->kind, &answer, clock_ms ());
   if (map && map->epoch > newest (c)->epoch &&
       map->epoch == host_view (c->host)->map_epoch) {
     struct map *old = c->latest;
@@ -336,7 +328,7 @@ work (void *opaque)
   pthread_setname_np (pthread_self (), workers[w - c->worker].name);
   pthread_mutex_lock (&c->lock);
   while (!c->quit) {
-    uint64_t now_ms = control_now_ms ();
+    uint64_t now_ms = clock_ms ();
 
     if (host_next (c->host, now_ms, w->kinds, &a)) {
       pthread_mutex_unlock (&c->lock);
@@ -408,7 +400,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
     config.view.states[m] = c->first->member[m].state;
     config.connected[m] = connected[m];
   }
-  c->host = host_new (&config, control_now_ms ());
+  c->host = host_new (&config, clock_ms ());
   if (c->host)
     return 0;
   nbdkit_error ("calloc: %m");

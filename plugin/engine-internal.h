@@ -90,7 +90,6 @@ struct turn {
   unsigned notices_count;
 };
 
-uint64_t engine_now_ns (void);
 
 /* A turn: turn_begin, take the lock, make inputs to e->array, turn_end (which
  * unlocks, and may make more turns).

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "engine-internal.h"
 
 #define SEVER_MS 5000
@@ -26,7 +27,7 @@ engine_commit (struct engine *e, uint64_t epoch,
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  if (seats_commit (&e->seats, e->array, epoch, states, engine_now_ns ()))
+  if (seats_commit (&e->seats, e->array, epoch, states, clock_ns ()))
     for (unsigned m = 0; m < e->members; m++)
       if (states[m] == MEMBER_OUT && e->peers[m])
         peer_break (e->peers[m]);
@@ -41,7 +42,7 @@ engine_prepare (struct engine *e, uint64_t epoch,
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  seats_prepare (&e->seats, e->array, epoch, states, engine_now_ns ());
+  seats_prepare (&e->seats, e->array, epoch, states, clock_ns ());
   turn_end (e, &t);
 }
 
@@ -74,7 +75,7 @@ engine_hold (struct engine *e, bool hold)
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  array_hold (e->array, hold, engine_now_ns ());
+  array_hold (e->array, hold, clock_ns ());
   turn_end (e, &t);
 }
 
@@ -86,7 +87,7 @@ engine_settled (struct engine *e, unsigned member, uint64_t offset,
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  array_settled (e->array, member, offset, length, engine_now_ns ());
+  array_settled (e->array, member, offset, length, clock_ns ());
   turn_end (e, &t);
 }
 
@@ -143,7 +144,7 @@ bool
 engine_sever (struct engine *e, unsigned member)
 {
   const struct timespec pause = { .tv_nsec = 2000000 };
-  uint64_t until = engine_now_ns () + MS (SEVER_MS);
+  uint64_t until = clock_ns () + MS (SEVER_MS);
   struct peer *p;
   bool over;
 
@@ -156,7 +157,7 @@ engine_sever (struct engine *e, unsigned member)
     if (over)
       return true;
     nanosleep (&pause, NULL);
-  } while (engine_now_ns () < until);
+  } while (clock_ns () < until);
   return false;
 }
 
@@ -183,7 +184,7 @@ engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
   if (over) {
     e->peers[member] = peer;
     seats_take (&e->seats, e->array, member, connection, kept,
-                engine_now_ns ());
+                clock_ns ());
   }
   atomic_store (&e->swapping, false);
   pthread_mutex_unlock (&e->poll_lock);

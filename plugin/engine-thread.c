@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "engine-internal.h"
 #include "hangup.h"
 #include "role.h"
@@ -59,7 +60,7 @@ engine_abandon (struct engine *e)
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  array_stop (e->array, ESHUTDOWN, engine_now_ns ());
+  array_stop (e->array, ESHUTDOWN, clock_ns ());
   break_all (e);
   turn_end (e, &t);
 }
@@ -140,9 +141,9 @@ engine_thread (void *opaque)
 
   pthread_setname_np (pthread_self (), "weft-engine");
   pthread_mutex_lock (&e->lock);
-  ending_check = engine_now_ns () + MS (ENDING_CHECK_MS);
+  ending_check = clock_ns () + MS (ENDING_CHECK_MS);
   while (!e->quit) {
-    now = engine_now_ns ();
+    now = clock_ns ();
     deadline = array_deadline (e->array);
     if (now >= deadline) {
       turn_begin (&t, &e->self);
@@ -237,7 +238,7 @@ static bool
 wait_ios (struct engine *e, unsigned ms)
 {
   const struct timespec pause = { .tv_nsec = 2000000 };
-  uint64_t until = engine_now_ns () + MS (ms);
+  uint64_t until = clock_ns () + MS (ms);
   bool busy;
 
   do {
@@ -247,7 +248,7 @@ wait_ios (struct engine *e, unsigned ms)
     if (!busy)
       return true;
     nanosleep (&pause, NULL);
-  } while (engine_now_ns () < until);
+  } while (clock_ns () < until);
   return false;
 }
 
@@ -261,7 +262,7 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
     return false;
   if (drain) {
     pthread_mutex_lock (&e->lock);
-    e->drain_deadline = engine_now_ns () + MS (drain_ms);
+    e->drain_deadline = clock_ns () + MS (drain_ms);
     pthread_cond_signal (&e->patrol);
     pthread_mutex_unlock (&e->lock);
     clean = engine_run (e, &r) == 0;

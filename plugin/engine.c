@@ -32,21 +32,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "engine-internal.h"
 #include "role.h"
 
 NBDKIT_DLL_PUBLIC int weft_debug_io = 0;
 
 struct engine *the_engine;
-
-uint64_t
-engine_now_ns (void)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_MONOTONIC, &ts);
-  return (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 /*----- Waiters -----*/
 
@@ -356,12 +348,12 @@ turn_carry_out (struct engine *e, struct turn *t)
 void
 turn_end (struct engine *e, struct turn *t)
 {
-  turn_take (e, t, engine_now_ns ());
+  turn_take (e, t, clock_ns ());
   pthread_mutex_unlock (&e->lock);
   while (turn_carry_out (e, t)) {
     turn_begin (t, t->self);
     pthread_mutex_lock (&e->lock);
-    turn_take (e, t, engine_now_ns ());
+    turn_take (e, t, clock_ns ());
     pthread_mutex_unlock (&e->lock);
   }
 }
@@ -462,7 +454,7 @@ engine_run (struct engine *e, struct array_request *r)
   e->requests++;
   e->running++;
   turn_begin (&t, w);
-  array_submit (e->array, r, engine_now_ns ());
+  array_submit (e->array, r, clock_ns ());
   if (e->leader == NULL || e->leader == &e->self) {
     t.kick_self = e->leader == &e->self;
     e->leader = w;
@@ -503,7 +495,7 @@ engine_stop (struct engine *e, int error)
 
   turn_begin (&t, NULL);
   pthread_mutex_lock (&e->lock);
-  array_stop (e->array, error, engine_now_ns ());
+  array_stop (e->array, error, clock_ns ());
   turn_end (e, &t);
 }
 
@@ -511,7 +503,7 @@ void
 engine_stats (struct engine *e, struct array_stats *stats)
 {
   pthread_mutex_lock (&e->lock);
-  array_stats (e->array, engine_now_ns (), stats);
+  array_stats (e->array, clock_ns (), stats);
   pthread_mutex_unlock (&e->lock);
 }
 

@@ -18,6 +18,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/admin.h"
 #include "array/array.h"
 #include "member-role.h"
@@ -49,20 +50,11 @@ static struct {
   char last_said[1024];
 } control;
 
-static uint64_t
-now_ms (void)
-{
-  struct timespec t;
-
-  clock_gettime (CLOCK_MONOTONIC, &t);
-  return (uint64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* With the lock held. */
 static void
 wait_changed (uint64_t ms)
 {
-  uint64_t at = now_ms () + ms;
+  uint64_t at = clock_ms () + ms;
   struct timespec t = { .tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000 };
 
   pthread_cond_timedwait (&server.changed, &server.lock, &t);
@@ -590,11 +582,11 @@ member_control_register (void)
 static bool
 wait_settled (void)
 {
-  uint64_t end = now_ms () + SETTLE_MS;
+  uint64_t end = clock_ms () + SETTLE_MS;
   bool waited = false;
 
   while (!server.stopping && !member_settled (server.member) &&
-         !member_failed (server.member) && now_ms () < end) {
+         !member_failed (server.member) && clock_ms () < end) {
     waited = true;
     wait_changed (SETTLE_MS);
   }
@@ -629,7 +621,7 @@ wait_pace (uint64_t began)
 {
   uint64_t now;
 
-  while (!server.stopping && (now = now_ms ()) < began + PACE_MS &&
+  while (!server.stopping && (now = clock_ms ()) < began + PACE_MS &&
          member_join_phase (server.member) == control.told_phase &&
          superblock_same (&control.told, member_confirmed (server.member)))
     wait_changed (began + PACE_MS - now);
@@ -641,7 +633,7 @@ talk (void *opaque)
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
     unsigned wait_ms = patience ();
-    uint64_t began = now_ms ();
+    uint64_t began = clock_ms ();
     bool unknown;
     int status;
 
@@ -664,11 +656,11 @@ talk (void *opaque)
 static void *
 care (void *opaque)
 {
-  uint64_t lazy_at = now_ms () + LAZY_MS;
+  uint64_t lazy_at = clock_ms () + LAZY_MS;
 
   pthread_mutex_lock (&server.lock);
   while (!server.stopping) {
-    uint64_t now = now_ms ();
+    uint64_t now = clock_ms ();
 
     if (server_act (now >= lazy_at))
       continue;

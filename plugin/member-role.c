@@ -25,28 +25,7 @@
 #include "puller.h"
 #include "role.h"
 
-struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
 /* ---- The engine's wishes ---- */
-
-bool
-server_act (bool lazy)
-{
-  struct member_action a;
-  int err;
-
-  if (!member_next_action (server.member, lazy, &a))
-    return false;
-  pthread_mutex_unlock (&server.lock);
-  err = disk_write_header (server.disk, a.bytes, a.length, a.offset);
-  pthread_mutex_lock (&server.lock);
-  member_action_done (server.member, &a, err);
-  if (err)
-    nbdkit_error ("%s: %s: this member serves nothing any more",
-                  server.disk->path, member_reason (server.member));
-  pthread_cond_broadcast (&server.changed);
-  return true;
-}
 
 static void
 act_or_wait (void)
@@ -61,18 +40,6 @@ refuse (const struct member_refusal *refusal)
   nbdkit_error ("%s: %s", server.disk->path, refusal->why);
   nbdkit_set_error (refusal->error);
   return -1;
-}
-
-void
-server_fail (int err, const char *what)
-{
-  pthread_mutex_lock (&server.lock);
-  if (!member_failed (server.member))
-    nbdkit_error ("%s: %s: %s; this member serves nothing any more",
-                  server.disk->path, what, strerror (err));
-  member_fail (server.member, err, what);
-  pthread_cond_broadcast (&server.changed);
-  pthread_mutex_unlock (&server.lock);
 }
 
 static int

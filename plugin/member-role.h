@@ -1,6 +1,7 @@
 /* member-role.h: what the files of the member role share.
  *
  * member-role.c     nbdkit's calls: doors and requests; the start
+ * member-server.c   what the other files do with the engine under its lock
  * member-control.c  the conversation with weftd; header writes that no request
  *                   waits for
  * puller.c          while we are joining: fetches what is missing here

@@ -19,8 +19,10 @@
 #include <nbdkit-plugin.h>
 
 #include "options.h"
+#include "role.h"
 
 struct options options = { .ip = true };
+struct params params;
 
 #define WORDS_MAX 4096
 #define BYTES_MAX (1 << 20)

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "data.h"
 #include "fetch.h"
 #include "member-role.h"
@@ -40,19 +41,10 @@ struct worker {
   uint8_t *buf; /* an extent */
 };
 
-static uint64_t
-now_ms (void)
-{
-  struct timespec t;
-
-  clock_gettime (CLOCK_MONOTONIC, &t);
-  return (uint64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void
 wait_changed (uint64_t ms)
 {
-  uint64_t at = now_ms () + ms;
+  uint64_t at = clock_ms () + ms;
   struct timespec t = { .tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000 };
 
   pthread_cond_timedwait (&server.changed, &server.lock, &t);
@@ -215,7 +207,7 @@ copy_one (struct worker *w)
   pthread_mutex_unlock (&server.lock);
   carry_out (w, o);
   pthread_mutex_lock (&server.lock);
-  if (pull_copied (puller.pull, &w->pull, now_ms ()))
+  if (pull_copied (puller.pull, &w->pull, clock_ms ()))
     load_count (&server.counters.write_bytes, c->bytes);
   tell ();
   if (c->result == COPY_CONNECT) {
@@ -224,7 +216,7 @@ copy_one (struct worker *w)
     r = fetch_open (&w->fetch, m, o->source[m].uri, o->source[m].data, &fault);
     pthread_mutex_lock (&server.lock);
     if (r == -1)
-      pull_unreachable (puller.pull, &w->pull, &fault, now_ms ());
+      pull_unreachable (puller.pull, &w->pull, &fault, clock_ms ());
     tell ();
   }
   puller_order_free (o);
@@ -243,7 +235,7 @@ work (void *opaque)
    */
   while (!puller.retiring) {
     links_of (&w->fetch, linked);
-    if (pull_next (puller.pull, &w->pull, linked, now_ms (), &wait_ms))
+    if (pull_next (puller.pull, &w->pull, linked, clock_ms (), &wait_ms))
       copy_one (w);
     else {
       tell ();
@@ -413,7 +405,7 @@ next_task (struct fetch *f)
   enum copy_result r;
 
   links_of (f, linked);
-  if (!pull_next_task (puller.pull, linked, now_ms (), &t)) {
+  if (!pull_next_task (puller.pull, linked, clock_ms (), &t)) {
     tell ();
     return false;
   }
@@ -421,7 +413,7 @@ next_task (struct fetch *f)
   pthread_mutex_unlock (&server.lock);
   r = do_task (f, o, &t, &fault);
   pthread_mutex_lock (&server.lock);
-  pull_task_done (puller.pull, &t, r, &fault, now_ms ());
+  pull_task_done (puller.pull, &t, r, &fault, clock_ms ());
   tell ();
   puller_order_free (o);
   return true;

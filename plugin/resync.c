@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "host/resync.h"
 #include "connect.h"
 #include "hangup.h"
@@ -34,15 +35,6 @@ struct copier {
   struct nbd_handle *door[ARRAY_MEMBERS_MAX];
   uint64_t told; /* extents, to people */
 };
-
-static uint64_t
-now_ms (void)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_MONOTONIC, &ts);
-  return (uint64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static struct nbd_handle *
 open_door (const struct map_member *mm, const char *door, const char *token)
@@ -71,13 +63,13 @@ static int
 await (struct nbd_handle *nbd, int64_t cookie)
 {
   bool ending = hangup_ending ();
-  uint64_t until_ms = now_ms () + (ending ? ENDING_MS : ANSWER_MS);
+  uint64_t until_ms = clock_ms () + (ending ? ENDING_MS : ANSWER_MS);
   int r;
 
   if (cookie == -1)
     return EIO;
   while ((r = nbd_aio_command_completed (nbd, cookie)) == 0)
-    if (now_ms () >= until_ms || (!ending && hangup_ending ()) ||
+    if (clock_ms () >= until_ms || (!ending && hangup_ending ()) ||
         nbd_poll (nbd, ENDING_CHECK_MS) == -1)
       return EIO;
   return r == 1 ? 0 : EIO;

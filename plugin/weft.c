@@ -33,7 +33,6 @@
 /* A block of so many bytes is mapped on its own. */
 #define MAPPED_BYTES (UNIT_BYTES_DEFAULT + KiB (32))
 
-struct params params;
 static const struct role *role;
 
 static void
