@@ -70,7 +70,6 @@ struct control {
   struct map *latest;      /* NULL: it is the first still */
 };
 
-
 /* control-attach.c: NULL or -1 after nbdkit_error. */
 int control_make_instance (char text[33]);
 struct map *control_attach_session (struct control *c);

@@ -90,7 +90,6 @@ struct turn {
   unsigned notices_count;
 };
 
-
 /* A turn: turn_begin, take the lock, make inputs to e->array, turn_end (which
  * unlocks, and may make more turns).
  */

@@ -460,3 +460,33 @@ member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
     member_unwant (m, e);
   }
 }
+
+/* ---- Requests of older epochs ---- */
+
+/* Begin to drain for what asks for it, unless something earlier is being
+ * drained for still.
+ */
+static void
+drain_begin (struct member *m)
+{
+  if (m->draining || m->drains_done == m->drains_asked)
+    return;
+  m->draining_for = m->drains_asked;
+  /* In this order: who leaves the old turn after the change of turn sees that
+   * somebody waits, and who left before it is seen by member_drain_poll.
+   */
+  atomic_store (&m->draining, true);
+  atomic_store (&m->turn, 1 - atomic_load (&m->turn));
+}
+
+void
+member_drain_poll (struct member *m)
+{
+  drain_begin (m);
+  while (m->draining && atomic_load (&m->running[1 - m->turn]) == 0) {
+    atomic_store (&m->draining, false);
+    m->drains_done = m->draining_for;
+    drain_begin (m);
+  }
+  member_join_poll (m);
+}

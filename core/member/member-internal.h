@@ -1,6 +1,7 @@
 /* member-internal.h: what the files of the member engine share.
  *
  * member.c       life, weftd's desires, header writes
+ * member-map.c   what the header is to hold: on this stand the others
  * member-doors.c doors, sessions, requests, intent bits
  * member-bad.c   the list of bad ranges
  * member-join.c  joining: what is to be copied, and what foreground writes may
@@ -133,13 +134,16 @@ map_words (const struct intents *map)
   return (map->extents + 63) / 64;
 }
 
-/* member.c */
+/* member-map.c */
 
+#define BLOCK_WORDS (INTENT_BLOCK_EXTENTS / 64)
+/* The words of a block: from *first to before *end. */
+void member_block_words (const struct member *m, unsigned block,
+                         uint64_t *first, uint64_t *end);
 /* Every bit of a block as it stands: sets urgent and lazy. */
 void member_block_update (struct member *m, unsigned block);
 /* A bit of `wanted` was raised. */
 void member_block_raised (struct member *m, uint64_t extent);
-void member_drain_poll (struct member *m);
 /* The disk is to say this round. */
 void member_set_round (struct member *m, uint64_t round);
 
@@ -156,6 +160,8 @@ void member_bad_done (struct member *m);
 void member_want (struct member *m, struct session *s, uint64_t extent);
 /* Lower the bit if nobody wants it any more. */
 void member_unwant (struct member *m, uint64_t extent);
+/* Have the requests of older epochs left?  See what waits for that. */
+void member_drain_poll (struct member *m);
 
 /* member-join.c */
 

@@ -118,72 +118,7 @@ member_fail (struct member *m, int error, const char *reason)
   atomic_store (&m->failed, true);
 }
 
-bool
-member_failed (const struct member *m)
-{
-  return atomic_load (&m->failed);
-}
-
-const char *
-member_reason (const struct member *m)
-{
-  return member_failed (m) ? m->reason : NULL;
-}
-
-uint64_t
-member_dirty_extents (const struct member *m)
-{
-  return intents_count (&m->wanted);
-}
-
-uint64_t
-member_map_bytes (const struct member *m)
-{
-  return (m->wanted.extents + 7) / 8;
-}
-
-void
-member_map_read (const struct member *m, uint64_t offset, size_t bytes,
-                 uint8_t *buf)
-{
-  assert (offset <= member_map_bytes (m) &&
-          bytes <= member_map_bytes (m) - offset);
-  for (size_t i = 0; i < bytes; i++) {
-    uint64_t at = offset + i;
-
-    buf[i] = atomic_load (&m->wanted.word[at / 8]) >> (at % 8 * 8);
-  }
-}
-
 /* ---- The fence ---- */
-
-/* Begin to drain for what asks for it, unless something earlier is being
- * drained for still.
- */
-static void
-drain_begin (struct member *m)
-{
-  if (m->draining || m->drains_done == m->drains_asked)
-    return;
-  m->draining_for = m->drains_asked;
-  /* In this order: who leaves the old turn after the change of turn sees that
-   * somebody waits, and who left before it is seen by member_drain_poll.
-   */
-  atomic_store (&m->draining, true);
-  atomic_store (&m->turn, 1 - atomic_load (&m->turn));
-}
-
-void
-member_drain_poll (struct member *m)
-{
-  drain_begin (m);
-  while (m->draining && atomic_load (&m->running[1 - m->turn]) == 0) {
-    atomic_store (&m->draining, false);
-    m->drains_done = m->draining_for;
-    drain_begin (m);
-  }
-  member_join_poll (m);
-}
 
 /* ---- What weftd wants ---- */
 
@@ -328,55 +263,7 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   return true;
 }
 
-void
-member_set_round (struct member *m, uint64_t round)
-{
-  superblock_upgrade (&m->next);
-  m->next.round = round;
-  if (m->slots_wanted == 0)
-    m->slots_wanted = 1;
-}
-
 /* ---- Header writes ---- */
-
-#define BLOCK_WORDS (INTENT_BLOCK_EXTENTS / 64)
-
-/* The words of a block: from *first to before *end. */
-static void
-block_words (const struct member *m, unsigned block, uint64_t *first,
-             uint64_t *end)
-{
-  *first = block * BLOCK_WORDS;
-  *end = *first + BLOCK_WORDS;
-  if (*end > map_words (&m->wanted))
-    *end = map_words (&m->wanted);
-}
-
-void
-member_block_update (struct member *m, unsigned block)
-{
-  struct block *b = &m->blocks[block];
-  uint64_t w, end;
-
-  b->urgent = b->lazy = false;
-  for (block_words (m, block, &w, &end); w < end; w++) {
-    uint64_t wanted = m->wanted.word[w], durable = m->durable.word[w];
-
-    b->urgent |= (wanted & ~durable) != 0;
-    b->lazy |= (durable & ~wanted) != 0;
-  }
-}
-
-void
-member_block_raised (struct member *m, uint64_t extent)
-{
-  unsigned block = extent / INTENT_BLOCK_EXTENTS;
-
-  if (!intents_test (&m->durable, extent))
-    m->blocks[block].urgent = true;
-  else if (m->blocks[block].lazy)
-    member_block_update (m, block); /* perhaps for this bit alone */
-}
 
 /* Must the superblock wait for the map, and for the empty list? */
 static bool
@@ -444,7 +331,7 @@ begin_block (struct member *m, unsigned block, struct member_action *a)
   a->offset = INTENT_BLOCKS_OFFSET + (uint64_t) block * INTENT_BLOCK_BYTES;
   a->length = INTENT_BLOCK_BYTES;
   intents_encode (&m->wanted, block, a->bytes);
-  for (block_words (m, block, &w, &end); w < end; w++)
+  for (member_block_words (m, block, &w, &end); w < end; w++)
     atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);
 }
 
