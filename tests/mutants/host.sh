@@ -119,5 +119,5 @@ mutant out-was-missed test-host-seats seats.c \
 mutant older-commit-is-seated test-host-seats seats.c \
   'if (epoch < s->epoch)
     return false;' ''
-mutant loss-left-for-the-next test-host-seats array-member.c \
+mutant loss-left-for-the-next test-host-seats array-epoch.c \
   'if (n->notice.kind == NOTICE_LOST && n->notice.member == member)' 'if (0)'

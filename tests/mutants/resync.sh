@@ -28,9 +28,7 @@ mutant resync-from-who-was-not-asked test-resync resync.c \
 mutant resync-of-a-whole-unit-from-an-older-copy test-resync resync.c \
   '(c < 0 || newer (r, newest (r, states, 0), c))' 'c < 0'
 mutant read-of-one-copy-takes-another test-array-loss array-read.c \
-  '               ? (int)only - 1
-               : -1;' '               ? (int)only - 1
-               : 0;'
+  'if (copy && p->req->r->op == ARRAY_READ)' 'if (0)'
 
 # What no copy can be read of.
 mutant resync-tells-nobody-what-is-bad "sim-cluster test-resync" resync.c \
