@@ -48,7 +48,7 @@ device_init (struct device *d, const char *name)
   d->family = genl_ctrl_resolve (d->netlink, NBD_GENL_FAMILY_NAME);
   if (d->family < 0) {
     fprintf (stderr, "weft-attach: this kernel has no nbd, or its module is "
-             "not loaded: modprobe nbd\n");
+                     "not loaded: modprobe nbd\n");
     return -1;
   }
   return 0;

@@ -91,11 +91,12 @@ wait_ready (struct nbd_handle *h, int64_t cookie, int stop)
 
   while ((r = is_ready (h, cookie)) == 0) {
     unsigned direction = nbd_aio_get_direction (h);
-    struct pollfd p[2]
-      = { { .fd = nbd_aio_get_fd (h),
-            .events = (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
-                      (direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0) },
-          { .fd = stop, .events = POLLIN } };
+    struct pollfd p[2] = {
+      { .fd = nbd_aio_get_fd (h),
+        .events = (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
+                  (direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0) },
+      { .fd = stop, .events = POLLIN }
+    };
 
     if (poll (p, 2, -1) == -1 || p[1].revents)
       return -1;

@@ -48,27 +48,28 @@ struct options {
   char socket_path[160], pid_path[160];
 };
 
-static const char usage[]
-  = "Usage: weft-attach [OPTION]... ARRAY\n"
-    "Keep an array attached as the block device /dev/weft/ARRAY.\n"
-    "\n"
-    "  --socket PATH    where its array process listens\n"
-    "                   (/run/weft/ARRAY.sock)\n"
-    "  --pid-file PATH  where it has its process number (/run/weft/ARRAY.pid)\n"
-    "  --help           print this, and end\n"
-    "  --version        print the version, and end\n";
+static const char usage[] =
+  "Usage: weft-attach [OPTION]... ARRAY\n"
+  "Keep an array attached as the block device /dev/weft/ARRAY.\n"
+  "\n"
+  "  --socket PATH    where its array process listens\n"
+  "                   (/run/weft/ARRAY.sock)\n"
+  "  --pid-file PATH  where it has its process number (/run/weft/ARRAY.pid)\n"
+  "  --help           print this, and end\n"
+  "  --version        print the version, and end\n";
 
 /* Returns -1 to go on, or the exit status. */
 static int
 parse_options (int argc, char **argv, struct options *o)
 {
   enum { SOCKET = 256, PID_FILE, HELP, VERSION_ };
-  static const struct option longs[]
-    = { { "socket", required_argument, NULL, SOCKET },
-        { "pid-file", required_argument, NULL, PID_FILE },
-        { "help", no_argument, NULL, HELP },
-        { "version", no_argument, NULL, VERSION_ },
-        { NULL, 0, NULL, 0 } };
+  static const struct option longs[] = {
+    { "socket", required_argument, NULL, SOCKET },
+    { "pid-file", required_argument, NULL, PID_FILE },
+    { "help", no_argument, NULL, HELP },
+    { "version", no_argument, NULL, VERSION_ },
+    { NULL, 0, NULL, 0 }
+  };
   int option;
 
   while ((option = getopt_long (argc, argv, "", longs, NULL)) != -1)
@@ -123,8 +124,10 @@ connect_patiently (const struct options *o, int signals, struct server *s)
     if (told_to_end (signals, 0))
       return false;
     if (strcmp (why, said) != 0)
-      fprintf (stderr, "weft-attach: array %s: waiting for its array process: "
-               "%s\n", o->name, why);
+      fprintf (stderr,
+               "weft-attach: array %s: waiting for its array process: "
+               "%s\n",
+               o->name, why);
     strcpy (said, why);
     if (told_to_end (signals, RETRY_MS))
       return false;
@@ -163,8 +166,10 @@ flush (const struct device *d)
   if (fd == -1)
     return;
   if (fsync (fd) == -1)
-    fprintf (stderr, "weft-attach: %s: the last writes could not be flushed: "
-             "%s\n", path, strerror (errno));
+    fprintf (stderr,
+             "weft-attach: %s: the last writes could not be flushed: "
+             "%s\n",
+             path, strerror (errno));
   ioctl (fd, BLKFLSBUF, 0);
   close (fd);
 }
@@ -204,15 +209,19 @@ may_go (const struct options *o, const struct device *d, bool connected)
 {
   if (becomes_unused (d))
     return true;
-  fprintf (stderr, "weft-attach: array %s: /dev/nbd%u is in use; lsblk "
-           "/dev/nbd%u shows by whom\n", o->name, d->number, d->number);
+  fprintf (stderr,
+           "weft-attach: array %s: /dev/nbd%u is in use; lsblk "
+           "/dev/nbd%u shows by whom\n",
+           o->name, d->number, d->number);
   if (!host_goes_down ())
     return false;
   if (connected)
     sync ();
   if (!becomes_unused (d))
-    fprintf (stderr, "weft-attach: array %s: /dev/nbd%u is still in use and "
-             "goes, as this host goes down\n", o->name, d->number);
+    fprintf (stderr,
+             "weft-attach: array %s: /dev/nbd%u is still in use and "
+             "goes, as this host goes down\n",
+             o->name, d->number);
   return true;
 }
 
@@ -228,8 +237,10 @@ detach (const struct options *o, struct device *d, bool connected)
   if (connected)
     flush (d);
   else
-    fprintf (stderr, "weft-attach: array %s: detached without its array "
-             "process: what was not flushed before is lost\n", o->name);
+    fprintf (stderr,
+             "weft-attach: array %s: detached without its array "
+             "process: what was not flushed before is lost\n",
+             o->name);
   snprintf (link, sizeof link, LINKS "/%s", o->name);
   unlink (link);
   return device_disconnect (d) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -240,14 +251,17 @@ static bool
 reconnect (const struct options *o, int signals, struct device *d,
            uint64_t size, struct server *s)
 {
-  fprintf (stderr, "weft-attach: array %s: its array process has ended; "
-           "requests wait for the next\n", o->name);
+  fprintf (stderr,
+           "weft-attach: array %s: its array process has ended; "
+           "requests wait for the next\n",
+           o->name);
   if (!connect_patiently (o, signals, s))
     return false;
   if (s->size != size)
-    fprintf (stderr, "weft-attach: array %s: had %llu bytes and has %llu now; "
-             "not connected again\n", o->name, (unsigned long long) size,
-             (unsigned long long) s->size);
+    fprintf (stderr,
+             "weft-attach: array %s: had %llu bytes and has %llu now; "
+             "not connected again\n",
+             o->name, (unsigned long long) size, (unsigned long long) s->size);
   else {
     for (unsigned i = 0; i < SETTLE_TIMES; i++) {
       poll (NULL, 0, SETTLE_MS);

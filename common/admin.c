@@ -32,9 +32,9 @@ struct admin {
   CURLM *multi;
   struct curl_slist *headers;
   struct curl_slist *once; /* for the next call alone */
-  char *base; /* "http://host:port", no slash at the end */
-  bool clear;  /* what is sent can be read on the way */
-  bool secret; /* a token or a cookie is sent */
+  char *base;              /* "http://host:port", no slash at the end */
+  bool clear;              /* what is sent can be read on the way */
+  bool secret;             /* a token or a cookie is sent */
   atomic_bool cancelled;
   bool answered, interrupted;
 
@@ -111,7 +111,8 @@ reply_write (char *data, size_t size, size_t count, void *opaque)
   /* A refusal is no part of the stream. */
   if (c->take &&
       curl_easy_getinfo (c->easy, CURLINFO_RESPONSE_CODE, &status) ==
-        CURLE_OK && status < 400) {
+        CURLE_OK &&
+      status < 400) {
     c->take_ended = !c->take (c->take_opaque, data, n);
     return c->take_ended ? 0 : n;
   }
@@ -331,13 +332,14 @@ no_answer (struct admin *c, CURLcode r)
 {
   /* What curl says of these has milliseconds in it: never twice the same. */
   bool timed = r == CURLE_COULDNT_CONNECT || r == CURLE_OPERATION_TIMEDOUT;
-  const char *why =
-      c->curl_text[0] && !timed ? c->curl_text : curl_easy_strerror (r);
+  const char *why = c->curl_text[0] && !timed ? c->curl_text
+                                              : curl_easy_strerror (r);
   const char *shortage;
 
   shortage = r == CURLE_COULDNT_CONNECT || r == CURLE_COULDNT_RESOLVE_HOST ||
                  r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM
-               ? descriptors_short () : NULL;
+               ? descriptors_short ()
+               : NULL;
   c->interrupted = r == CURLE_GOT_NOTHING || r == CURLE_RECV_ERROR ||
                    r == CURLE_SEND_ERROR || r == CURLE_PARTIAL_FILE;
   if (r == CURLE_ABORTED_BY_CALLBACK)
@@ -349,7 +351,8 @@ no_answer (struct admin *c, CURLcode r)
   else if (c->reply_too_large)
     snprintf (c->error, sizeof c->error,
               "weftd at %s: its answer is larger than %u bytes; is this "
-              "really a weftd?", c->base, REPLY_BYTES_MAX);
+              "really a weftd?",
+              c->base, REPLY_BYTES_MAX);
   else if (r == CURLE_PEER_FAILED_VERIFICATION ||
            r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM ||
            r == CURLE_SSL_CONNECT_ERROR)
@@ -361,7 +364,8 @@ no_answer (struct admin *c, CURLcode r)
   else
     snprintf (c->error, sizeof c->error,
               "weftd at %s does not answer: %s; check that it is running and "
-              "that admin= is its address", c->base, why);
+              "that admin= is its address",
+              c->base, why);
 }
 
 /* What a refusal says, in c->error and c->code. */
@@ -378,9 +382,8 @@ refused (struct admin *c, const char *method, const char *path, long status,
   if (detail)
     snprintf (c->error, sizeof c->error, "weftd at %s: %s", c->base, detail);
   else
-    snprintf (c->error, sizeof c->error,
-              "weftd at %s: %s %s: HTTP status %ld", c->base, method, path,
-              status);
+    snprintf (c->error, sizeof c->error, "weftd at %s: %s %s: HTTP status %ld",
+              c->base, method, path, status);
 }
 
 /* Turn what came into *reply, and the error text for a status >= 400. */
@@ -396,7 +399,8 @@ answer (struct admin *c, const char *method, const char *path, long status,
     if (json == NULL && status < 400) {
       snprintf (c->error, sizeof c->error,
                 "weftd at %s: its answer to %s %s is no JSON (%s); is this "
-                "really a weftd?", c->base, method, path, e.text);
+                "really a weftd?",
+                c->base, method, path, e.text);
       return -1;
     }
   }
@@ -449,7 +453,8 @@ transfer (struct admin *c, const char *method, const char *path,
     curl_easy_setopt (c->easy, CURLOPT_POSTFIELDS, text ? text : "");
     curl_easy_setopt (c->easy, CURLOPT_POSTFIELDSIZE,
                       (long) (text ? strlen (text) : 0));
-  } else
+  }
+  else
     curl_easy_setopt (c->easy, CURLOPT_HTTPGET, 1L);
   curl_easy_setopt (c->easy, CURLOPT_CUSTOMREQUEST, method);
   /* The headers of this call hang behind those of every call meanwhile. */

@@ -16,8 +16,8 @@ clock_of (clockid_t id, uint64_t per_second)
   struct timespec t;
 
   clock_gettime (id, &t);
-  return (uint64_t)t.tv_sec * per_second +
-         (uint64_t)t.tv_nsec / (1000000000 / per_second);
+  return (uint64_t) t.tv_sec * per_second +
+         (uint64_t) t.tv_nsec / (1000000000 / per_second);
 }
 
 /* For durations: it only goes forward, and stands while the host sleeps. */
@@ -53,7 +53,7 @@ clock_wall_ms (void)
 static inline void
 clock_sleep_ms (unsigned ms)
 {
-  struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
+  struct timespec t = { ms / 1000, (long) (ms % 1000) * 1000000 };
 
   while (nanosleep (&t, &t) == -1 && errno == EINTR)
     ;

@@ -27,10 +27,12 @@ descriptors_short (void)
     return NULL;
   }
   if (errno == ENFILE)
-    snprintf (why, sizeof why, "too many open files on its host (sysctl "
+    snprintf (why, sizeof why,
+              "too many open files on its host (sysctl "
               "fs.file-max raises the limit)");
   else if (errno == EMFILE && getrlimit (RLIMIT_NOFILE, &limit) == 0)
-    snprintf (why, sizeof why, "too many open files: process %d may have %llu "
+    snprintf (why, sizeof why,
+              "too many open files: process %d may have %llu "
               "(ulimit -n, or LimitNOFILE= in its unit, raises that)",
               (int) getpid (), (unsigned long long) limit.rlim_cur);
   else

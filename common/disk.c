@@ -64,30 +64,42 @@ open_any (const char *path, int flags, bool *block_device, uint64_t *size,
   /* O_NONBLOCK: do not hang on a FIFO; it means nothing for disks. */
   fd = open (path, flags | O_CLOEXEC | O_NONBLOCK);
   if (fd == -1 && errno == ENOENT)
-    return refuse (why, why_size, "%s: no such file or device; check the "
-                   "path", path);
+    return refuse (why, why_size,
+                   "%s: no such file or device; check the "
+                   "path",
+                   path);
   if (fd == -1 && errno == EBUSY)
-    return refuse (why, why_size, "%s is in use: it is mounted, part of "
+    return refuse (why, why_size,
+                   "%s is in use: it is mounted, part of "
                    "another device, or served by another process; end that "
-                   "first", path);
+                   "first",
+                   path);
   if (fd == -1 && errno == EISDIR)
-    return refuse (why, why_size, "%s is a directory, not a disk; give a "
-                   "block device or a file", path);
+    return refuse (why, why_size,
+                   "%s is a directory, not a disk; give a "
+                   "block device or a file",
+                   path);
   if (fd == -1)
-    return refuse (why, why_size, "%s cannot be opened: %s; check its "
-                   "permissions and cabling", path, strerror (errno));
+    return refuse (why, why_size,
+                   "%s cannot be opened: %s; check its "
+                   "permissions and cabling",
+                   path, strerror (errno));
   if (fstat (fd, &st) == -1 ||
       (!S_ISBLK (st.st_mode) && !S_ISREG (st.st_mode))) {
     close (fd);
-    return refuse (why, why_size, "%s is neither a block device nor a "
-                   "regular file; give one of these", path);
+    return refuse (why, why_size,
+                   "%s is neither a block device nor a "
+                   "regular file; give one of these",
+                   path);
   }
   *block_device = S_ISBLK (st.st_mode);
   *size = st.st_size;
   if (*block_device && ioctl (fd, BLKGETSIZE64, size) == -1) {
     close (fd);
-    return refuse (why, why_size, "%s does not tell its size: %s; is it a "
-                   "disk?", path, strerror (errno));
+    return refuse (why, why_size,
+                   "%s does not tell its size: %s; is it a "
+                   "disk?",
+                   path, strerror (errno));
   }
   return fd;
 }
@@ -112,10 +124,14 @@ open_claimed (const char *path, bool *block_device, uint64_t *size, char *why,
 
     close (fd);
     if (err == EAGAIN || err == EACCES)
-      return refuse (why, why_size, "%s is in use: another process serves "
-                     "it; end that first", path);
-    return refuse (why, why_size, "%s cannot be locked: %s; put it on a file "
-                   "system that has locks", path, strerror (err));
+      return refuse (why, why_size,
+                     "%s is in use: another process serves "
+                     "it; end that first",
+                     path);
+    return refuse (why, why_size,
+                   "%s cannot be locked: %s; put it on a file "
+                   "system that has locks",
+                   path, strerror (err));
   }
   return fd;
 }
@@ -136,10 +152,10 @@ new_probe (int fd)
   blkid_probe_enable_superblocks (pr, 1);
   blkid_probe_set_superblocks_flags (
     pr, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL | BLKID_SUBLKS_USAGE |
-    BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_BADCSUM);
+          BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_BADCSUM);
   blkid_probe_enable_partitions (pr, 1);
-  blkid_probe_set_partitions_flags (pr, BLKID_PARTS_FORCE_GPT |
-                                    BLKID_PARTS_MAGIC);
+  blkid_probe_set_partitions_flags (pr,
+                                    BLKID_PARTS_FORCE_GPT | BLKID_PARTS_MAGIC);
   return pr;
 }
 
@@ -237,10 +253,12 @@ examine (int fd, const char *path, struct disk_content *c, bool *mend,
   bool whole;
 
   err = file_read (fd, slots, c->size < sizeof slots ? c->size : sizeof slots,
-                  0);
+                   0);
   if (err)
-    return refuse (why, why_size, "%s cannot be read: %s; the disk may be "
-                   "broken", path, strerror (err));
+    return refuse (why, why_size,
+                   "%s cannot be read: %s; the disk may be "
+                   "broken",
+                   path, strerror (err));
   newest = superblock_newest (slots, &c->sb, &reason);
   whole = newest >= 0 && superblock_decode (slots + (1 - newest) * SLOT_BYTES,
                                             &other, &reason) == 0;
@@ -250,8 +268,10 @@ examine (int fd, const char *path, struct disk_content *c, bool *mend,
     r = find_signature (fd, superblock_present (slots), c->text,
                         sizeof c->text);
     if (r == -1)
-      return refuse (why, why_size, "%s: libblkid cannot tell what is on it; "
-                     "the disk may be broken", path);
+      return refuse (why, why_size,
+                     "%s: libblkid cannot tell what is on it; "
+                     "the disk may be broken",
+                     path);
     if (r == 1) {
       c->kind = DISK_FOREIGN;
       return 0;
@@ -351,8 +371,8 @@ write_header (int fd, struct superblock *sb, bool dirty)
   if (dirty)
     intents_set_all (&map);
   for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_encode (&map, i, header + INTENT_BLOCKS_OFFSET +
-                    (size_t) i * INTENT_BLOCK_BYTES);
+    intents_encode (
+      &map, i, header + INTENT_BLOCKS_OFFSET + (size_t) i * INTENT_BLOCK_BYTES);
   intents_free (&map);
   err = file_write (fd, header, HEADER_BYTES, 0, 0);
   if (err == 0 && fsync (fd) == -1)
@@ -361,7 +381,7 @@ write_header (int fd, struct superblock *sb, bool dirty)
     sb->sequence++;
     superblock_encode (sb, header);
     err = file_write (fd, header, SLOT_BYTES, sb->sequence % 2 * SLOT_BYTES,
-                     RWF_DSYNC);
+                      RWF_DSYNC);
   }
   free (header);
   return err;
@@ -386,15 +406,18 @@ format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
   int err;
 
   if (f->size < HEADER_BYTES + DISK_DATA_BYTES_MIN)
-    return refuse (why, why_size, "%s is too small: it has %" PRIu64
+    return refuse (why, why_size,
+                   "%s is too small: it has %" PRIu64
                    " bytes, and a member takes at least %" PRIu64 "; take a "
-                   "larger disk", path, f->size,
-                   HEADER_BYTES + DISK_DATA_BYTES_MIN);
+                   "larger disk",
+                   path, f->size, HEADER_BYTES + DISK_DATA_BYTES_MIN);
   if (examine (fd, path, c, NULL, why, why_size) == -1)
     return -1;
   if (c->kind != DISK_BLANK && !force)
-    return refuse (why, why_size, "%s holds %s, which formatting would "
-                   "destroy; take another disk, or force it", path, c->text);
+    return refuse (why, why_size,
+                   "%s holds %s, which formatting would "
+                   "destroy; take another disk, or force it",
+                   path, c->text);
 
   f->sb.data_offset = HEADER_BYTES;
   f->sb.data_bytes = (f->size - HEADER_BYTES) / DISK_DATA_STEP_BYTES *
@@ -404,20 +427,28 @@ format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
   superblock_upgrade (&f->sb);
   f->unused_bytes = f->size - HEADER_BYTES - f->sb.data_bytes;
   if (random_uuid (f->sb.disk) == -1)
-    return refuse (why, why_size, "%s was not formatted: the kernel gives no "
-                   "random bytes: %s", path, strerror (errno));
+    return refuse (why, why_size,
+                   "%s was not formatted: the kernel gives no "
+                   "random bytes: %s",
+                   path, strerror (errno));
 
   if (wipe_signatures (fd) == -1)
-    return refuse (why, why_size, "%s: the signature of %s cannot be wiped; "
-                   "the disk may be read-only or broken", path, c->text);
+    return refuse (why, why_size,
+                   "%s: the signature of %s cannot be wiped; "
+                   "the disk may be read-only or broken",
+                   path, c->text);
   f->dirty = !zero_data (fd, c->block_device, f->sb.data_bytes);
   err = write_header (fd, &f->sb, f->dirty);
   if (err)
-    return refuse (why, why_size, "%s: writing the header failed: %s; it is "
-                   "no Weft disk now", path, strerror (err));
+    return refuse (why, why_size,
+                   "%s: writing the header failed: %s; it is "
+                   "no Weft disk now",
+                   path, strerror (err));
   if (find_signature (fd, false, left, sizeof left) != 0)
-    return refuse (why, why_size, "%s: %s shows still after it was wiped; the "
-                   "disk may be broken", path, left);
+    return refuse (why, why_size,
+                   "%s: %s shows still after it was wiped; the "
+                   "disk may be broken",
+                   path, left);
   return 0;
 }
 
@@ -447,23 +478,30 @@ check_content (const struct disk_content *c, const char *path, char *why,
 {
   switch (c->kind) {
   case DISK_BLANK:
-    return refuse (why, why_size, "%s is not formatted; run `weftctl disk "
-                   "format %s` first", path, path);
+    return refuse (why, why_size,
+                   "%s is not formatted; run `weftctl disk "
+                   "format %s` first",
+                   path, path);
   case DISK_FOREIGN:
-    return refuse (why, why_size, "%s holds %s and no Weft member; check the "
-                   "path", path, c->text);
+    return refuse (why, why_size,
+                   "%s holds %s and no Weft member; check the "
+                   "path",
+                   path, c->text);
   case DISK_DAMAGED:
-    return refuse (why, why_size, "%s has %s; replace the disk, or format it "
-                   "again with --force and rebuild it", path, c->text);
+    return refuse (why, why_size,
+                   "%s has %s; replace the disk, or format it "
+                   "again with --force and rebuild it",
+                   path, c->text);
   case DISK_WEFT:
     break;
   }
   if (c->size < c->sb.data_offset ||
       c->size - c->sb.data_offset < c->sb.data_bytes)
-    return refuse (why, why_size, "%s is shorter than when it was formatted: "
+    return refuse (why, why_size,
+                   "%s is shorter than when it was formatted: "
                    "it has %" PRIu64 " bytes, and had at least %" PRIu64
-                   "; restore its size, or format it again", path, c->size,
-                   c->sb.data_offset + c->sb.data_bytes);
+                   "; restore its size, or format it again",
+                   path, c->size, c->sb.data_offset + c->sb.data_bytes);
   return 0;
 }
 
@@ -478,8 +516,10 @@ mend_slot (struct disk *d, char *why, size_t why_size)
   err = disk_write_header (d, slot, sizeof slot,
                            d->sb.sequence % 2 * SLOT_BYTES);
   if (err)
-    return refuse (why, why_size, "%s: its superblock cannot be written: %s; "
-                   "replace the disk", d->path, strerror (err));
+    return refuse (why, why_size,
+                   "%s: its superblock cannot be written: %s; "
+                   "replace the disk",
+                   d->path, strerror (err));
   return 0;
 }
 
@@ -562,8 +602,10 @@ disk_open (const char *path, char *why, size_t why_size)
   /* The same disk, even if the path leads elsewhere by now. */
   snprintf (self, sizeof self, "/proc/self/fd/%d", d->data_fd);
   if (open_syncs (d, self) == -1) {
-    refuse (why, why_size, "%s cannot be opened %u times more: %s; is /proc "
-            "mounted?", path, SYNCS, strerror (errno));
+    refuse (why, why_size,
+            "%s cannot be opened %u times more: %s; is /proc "
+            "mounted?",
+            path, SYNCS, strerror (errno));
     goto error;
   }
   if (mend && mend_slot (d, why, why_size) == -1)
@@ -603,11 +645,13 @@ disk_read_intents (struct disk *d, struct intents *map, unsigned *bad_blocks,
                    d->path);
   for (unsigned i = 0; i < intents_blocks (map); i++) {
     err = file_read (d->data_fd, block, sizeof block,
-                    INTENT_BLOCKS_OFFSET + (uint64_t) i * sizeof block);
+                     INTENT_BLOCKS_OFFSET + (uint64_t) i * sizeof block);
     if (err) {
       intents_free (map);
-      return refuse (why, why_size, "%s: its intent map cannot be read: %s; "
-                     "replace the disk", d->path, strerror (err));
+      return refuse (why, why_size,
+                     "%s: its intent map cannot be read: %s; "
+                     "replace the disk",
+                     d->path, strerror (err));
     }
     if (intents_decode (map, i, block, &reason) == -1)
       (*bad_blocks)++;
@@ -626,13 +670,17 @@ disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
   if (d->sb.bad_offset)
     err = file_read (d->data_fd, slots, sizeof slots, d->sb.bad_offset);
   if (err)
-    return refuse (why, why_size, "%s: its list of bad ranges cannot be read: "
-                   "%s; replace the disk", d->path, strerror (err));
+    return refuse (why, why_size,
+                   "%s: its list of bad ranges cannot be read: "
+                   "%s; replace the disk",
+                   d->path, strerror (err));
   if (bad_decode (slots, d->sb.data_bytes, list, mend, &reason) == -1)
-    return refuse (why, why_size, "%s: both slots of its list of bad ranges are "
+    return refuse (why, why_size,
+                   "%s: both slots of its list of bad ranges are "
                    "damaged (%s), so old data on it can't be told from good; "
                    "replace the disk, or format it again with --force and "
-                   "rebuild it", d->path, reason);
+                   "rebuild it",
+                   d->path, reason);
   return 0;
 }
 
@@ -702,7 +750,8 @@ disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES])
     return;
   n = snprintf (name, DISK_CACHE_BYTES, "%s %u:%u %s", boot, major (dev),
                 minor (dev), number);
-  if (!d->block_device) /* numbers of files are given anew: so, when it was made */
+  if (
+    !d->block_device) /* numbers of files are given anew: so, when it was made */
     snprintf (name + n, DISK_CACHE_BYTES - n, " %" PRIu64 " %lld.%u",
               (uint64_t) st.stx_ino, (long long) st.stx_btime.tv_sec,
               st.stx_btime.tv_nsec);

@@ -47,10 +47,10 @@ int disk_probe (const char *path, struct disk_content *content, char *why,
 /* ---- Formatting ---- */
 
 struct disk_formatted {
-  struct superblock sb;   /* its new UUID, its data area */
-  uint64_t size;          /* bytes of the whole disk */
-  uint64_t unused_bytes;  /* at its end, because its size is no multiple */
-  bool dirty;             /* its data area may hold something but zeroes: a
+  struct superblock sb;  /* its new UUID, its data area */
+  uint64_t size;         /* bytes of the whole disk */
+  uint64_t unused_bytes; /* at its end, because its size is no multiple */
+  bool dirty;            /* its data area may hold something but zeroes: a
                              member made of it starts with all of its extents
                              dirty */
   struct disk_content replaced; /* what was there before */
@@ -68,8 +68,8 @@ int disk_format (const char *path, bool force, struct disk_formatted *result,
 struct disk {
   char *path;
   bool block_device;
-  uint64_t size; /* bytes of the whole disk or file */
-  int data_fd; /* holds the exclusive claim; nothing is synced by it */
+  uint64_t size;        /* bytes of the whole disk or file */
+  int data_fd;          /* holds the exclusive claim; nothing is synced by it */
   struct superblock sb; /* as of its opening */
   struct disk_syncs *syncs;
 };

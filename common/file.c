@@ -28,8 +28,7 @@ file_read (int fd, void *buf, size_t bytes, uint64_t offset)
 }
 
 int
-file_write (int fd, const void *buf, size_t bytes, uint64_t offset,
-            int flags)
+file_write (int fd, const void *buf, size_t bytes, uint64_t offset, int flags)
 {
   const char *p = buf;
 

@@ -48,8 +48,10 @@ get_integer (const json_t *json, const char *field, uint64_t min, uint64_t max,
                 field);
   i = json_integer_value (v);
   if (i < 0 || (uint64_t) i < min || (uint64_t) i > max)
-    return bad (why, "%s: %lld is out of range; give a number from %llu to "
-                "%llu", field, (long long) i, (unsigned long long) min,
+    return bad (why,
+                "%s: %lld is out of range; give a number from %llu to "
+                "%llu",
+                field, (long long) i, (unsigned long long) min,
                 (unsigned long long) max);
   *r = (uint64_t) i;
   return true;
@@ -80,7 +82,7 @@ get_tokens (struct map_member *mm, const json_t *json, unsigned i,
   const json_t *tokens = json_object_get (json, "tokens");
   static const char *const doors[] = { "data", "batch", "intents" };
   static const char token_characters[] =
-      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-";
   char **to[] = { &mm->token_data, &mm->token_batch, &mm->token_intents };
   char where[48];
   unsigned d;
@@ -120,8 +122,10 @@ get_member (struct map *m, const json_t *json, unsigned i,
   if (mm->uri == NULL)
     return bad (why, "%s: missing; give the NBD URI of the member", where);
   if (strstr (mm->uri, "://") == NULL)
-    return bad (why, "%s: \"%s\" is no NBD URI; write it like "
-                "nbd://host:10809/export", where, mm->uri);
+    return bad (why,
+                "%s: \"%s\" is no NBD URI; write it like "
+                "nbd://host:10809/export",
+                where, mm->uri);
   snprintf (where, sizeof where, "members[%u].name", i);
   if (!get_string (json, "name", where, NAME_BYTES_MAX, &mm->name, why))
     return false;
@@ -131,18 +135,24 @@ get_member (struct map *m, const json_t *json, unsigned i,
   }
   for (j = 0; j < i; j++)
     if (strcmp (m->member[j].uri, mm->uri) == 0)
-      return bad (why, "members[%u].uri: %s is members[%u] already; a member "
-                  "can be used once only", i, mm->uri, j);
+      return bad (why,
+                  "members[%u].uri: %s is members[%u] already; a member "
+                  "can be used once only",
+                  i, mm->uri, j);
     else if (strcmp (m->member[j].name, mm->name) == 0)
-      return bad (why, "members[%u].name: \"%s\" is the name of members[%u] "
-                  "already", i, mm->name, j);
+      return bad (why,
+                  "members[%u].name: \"%s\" is the name of members[%u] "
+                  "already",
+                  i, mm->name, j);
   v = json_object_get (json, "state");
   if (v != NULL && !json_is_null (v)) {
     state = json_is_string (v) ? member_state_parse (json_string_value (v))
                                : -1;
     if (state == -1)
-      return bad (why, "members[%u].state: unknown state; the states are "
-                  "in-sync, out, joining and spare", i);
+      return bad (why,
+                  "members[%u].state: unknown state; the states are "
+                  "in-sync, out, joining and spare",
+                  i);
     mm->state = state;
   }
   if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why) ||
@@ -167,22 +177,24 @@ check_shape (struct map *m, uint64_t n, const struct why *why)
   struct layout l;
 
   if (m->members % m->groups != 0)
-    return bad (why, "groups: %u members can't be split into %u groups of the "
-                "same size", m->members, m->groups);
+    return bad (why,
+                "groups: %u members can't be split into %u groups of the "
+                "same size",
+                m->members, m->groups);
   m->n = m->members / m->groups;
   if (n != 0 && n != m->n)
-    return bad (why, "n: %llu members in each of %u groups are %llu members, "
-                "but the map has %u", (unsigned long long) n, m->groups,
+    return bad (why,
+                "n: %llu members in each of %u groups are %llu members, "
+                "but the map has %u",
+                (unsigned long long) n, m->groups,
                 (unsigned long long) n * m->groups, m->members);
   return layout_init (&l, m->layout, m->n, m->groups, m->unit,
-                      m->member_bytes ? m->member_bytes
-                                      : MEMBER_DATA_BYTES_MAX,
+                      m->member_bytes ? m->member_bytes : MEMBER_DATA_BYTES_MAX,
                       why->text, why->size) == 0;
 }
 
 static bool
-get_head (struct map *m, const json_t *json, uint64_t *n,
-          const struct why *why)
+get_head (struct map *m, const json_t *json, uint64_t *n, const struct why *why)
 {
   uint64_t groups = 1;
   char *text = NULL;
@@ -192,11 +204,13 @@ get_head (struct map *m, const json_t *json, uint64_t *n,
     return false;
   if (text == NULL)
     return bad (why, "layout: missing; give raid-x, raid-10, chained, "
-                "rotated, raid-1 or raid-0");
+                     "rotated, raid-1 or raid-0");
   r = layout_parse (text);
   if (r == -1)
-    bad (why, "layout: unknown layout \"%s\"; give raid-x, raid-10, chained, "
-         "rotated, raid-1 or raid-0", text);
+    bad (why,
+         "layout: unknown layout \"%s\"; give raid-x, raid-10, chained, "
+         "rotated, raid-1 or raid-0",
+         text);
   free (text);
   if (r == -1)
     return false;
@@ -207,16 +221,20 @@ get_head (struct map *m, const json_t *json, uint64_t *n,
     return false;
   r = text ? array_dup_parse (text) : DUP_ASYNC_CLIENT;
   if (r == -1)
-    bad (why, "dup: unknown duplication \"%s\"; give async-client or "
-         "sync-client", text);
+    bad (why,
+         "dup: unknown duplication \"%s\"; give async-client or "
+         "sync-client",
+         text);
   free (text);
   if (r == -1)
     return false;
   m->dup = r;
 
   if (json_object_get (json, "unit") == NULL)
-    return bad (why, "unit: missing; give the bytes of a stripe unit, such as "
-                "%llu", (unsigned long long) UNIT_BYTES_DEFAULT);
+    return bad (why,
+                "unit: missing; give the bytes of a stripe unit, such as "
+                "%llu",
+                (unsigned long long) UNIT_BYTES_DEFAULT);
   if (!get_integer (json, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &m->unit,
                     why) ||
       !get_integer (json, "n", 1, GROUP_MEMBERS_MAX, n, why) ||
@@ -262,8 +280,8 @@ map_from_json (const json_t *json, char *text, size_t text_size)
   }
   if (json_array_size (members) < 1 ||
       json_array_size (members) > ARRAY_MEMBERS_MAX) {
-    bad (&why, "members: %zu of them; give 1 to %u",
-         json_array_size (members), (unsigned) ARRAY_MEMBERS_MAX);
+    bad (&why, "members: %zu of them; give 1 to %u", json_array_size (members),
+         (unsigned) ARRAY_MEMBERS_MAX);
     goto err;
   }
   /* members counts what map_free has to free. */
@@ -289,7 +307,8 @@ unknown_field (const json_t *json, const char *const known[])
   json_t *value;
   unsigned i;
 
-  json_object_foreach ((json_t *) json, key, value) {
+  json_object_foreach ((json_t *) json, key, value)
+  {
     for (i = 0; known[i] && strcmp (known[i], key) != 0; i++)
       ;
     if (known[i] == NULL)
@@ -302,15 +321,13 @@ static bool
 check_fields (const json_t *json, const struct why *why)
 {
   static const char *const map_fields[] = {
-    "name", "layout", "n", "groups", "unit", "dup", "epoch", "session",
-    "member_bytes", "members", NULL
+    "name",    "layout",       "n",       "groups", "unit", "dup", "epoch",
+    "session", "member_bytes", "members", NULL
   };
-  static const char *const member_fields[] = {
-    "uri", "name", "state", "tokens", NULL
-  };
-  static const char *const token_fields[] = {
-    "data", "batch", "intents", NULL
-  };
+  static const char *const member_fields[] = { "uri", "name", "state", "tokens",
+                                               NULL };
+  static const char *const token_fields[] = { "data", "batch", "intents",
+                                              NULL };
   const char *key;
   size_t i;
   json_t *member;
@@ -318,15 +335,18 @@ check_fields (const json_t *json, const struct why *why)
   key = unknown_field (json, map_fields);
   if (key)
     return bad (why, "%s: unknown field; see weft-format(5)", key);
-  json_array_foreach (json_object_get (json, "members"), i, member) {
+  json_array_foreach (json_object_get (json, "members"), i, member)
+  {
     key = unknown_field (member, member_fields);
     if (key)
       return bad (why, "members[%zu].%s: unknown field; see weft-format(5)", i,
                   key);
     key = unknown_field (json_object_get (member, "tokens"), token_fields);
     if (key)
-      return bad (why, "members[%zu].tokens.%s: unknown field; see "
-                  "weft-format(5)", i, key);
+      return bad (why,
+                  "members[%zu].tokens.%s: unknown field; see "
+                  "weft-format(5)",
+                  i, key);
   }
   return true;
 }
@@ -343,8 +363,10 @@ map_from_file (const char *path, char *text, size_t text_size)
   json = json_load_file (path, JSON_REJECT_DUPLICATES, &e);
   if (json == NULL) {
     if (e.line > 0)
-      snprintf (text, text_size, "%s:%d:%d: %s; the map must be one JSON "
-                "object", path, e.line, e.column, e.text);
+      snprintf (text, text_size,
+                "%s:%d:%d: %s; the map must be one JSON "
+                "object",
+                path, e.line, e.column, e.text);
     else
       snprintf (text, text_size, "%s: %s", path, e.text);
     return NULL;
@@ -367,8 +389,10 @@ copy_string (char **to, const char *from)
 bool
 map_member_copy (struct map_member *to, const struct map_member *from)
 {
-  *to = (struct map_member) { .state = from->state, .fence = from->fence,
-                              .lapse = from->lapse, .round = from->round,
+  *to = (struct map_member) { .state = from->state,
+                              .fence = from->fence,
+                              .lapse = from->lapse,
+                              .round = from->round,
                               .reach = from->reach };
   if (copy_string (&to->name, from->name) &&
       copy_string (&to->uri, from->uri) &&

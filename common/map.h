@@ -26,10 +26,11 @@ struct map_member {
   char *name;
   char *uri;
   enum member_state state;
-  uint64_t fence;        /* all that was asked of it in older epochs is over */
-  uint64_t lapse;        /* what it had not flushed in older epochs may be gone */
-  uint64_t round;        /* of the array's writing that its disk says to have */
-  uint64_t reach; /* the same; the array's, where it is known that its disk is as it
+  uint64_t fence; /* all that was asked of it in older epochs is over */
+  uint64_t lapse; /* what it had not flushed in older epochs may be gone */
+  uint64_t round; /* of the array's writing that its disk says to have */
+  uint64_t
+    reach; /* the same; the array's, where it is known that its disk is as it
                      was when that was written last */
   char *token_data, *token_batch, *token_intents; /* NULL: plain NBD export */
 };

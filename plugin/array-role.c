@@ -137,13 +137,15 @@ open_peers (struct peer **peers)
     if (peers[m] == NULL && map->member[m].state == MEMBER_IN_SYNC) {
       nbdkit_error ("%s%s", list[m].why,
                     params.map ? "; or write \"state\": \"out\" for it in "
-                                 "the map to do without" : "");
+                                 "the map to do without"
+                               : "");
       r = -1;
     }
     for (o = 0; r == 0 && o < m; o++)
       if (peers[o] && peers[m] && peer_same (peers[o], peers[m])) {
         nbdkit_error ("%s is the same as %s: a member can be used once only; "
-                      "correct the map", peers[m]->label, peers[o]->label);
+                      "correct the map",
+                      peers[m]->label, peers[o]->label);
         r = -1;
       }
   }
@@ -176,8 +178,8 @@ make_layout (struct peer **peers)
     if (peers[m] && peers[m]->size < layout.member_bytes) {
       nbdkit_error ("%s has %llu bytes, but %llu of each member are in use: it "
                     "was truncated or is another disk; give back the right "
-                    "one", peers[m]->label,
-                    (unsigned long long) peers[m]->size,
+                    "one",
+                    peers[m]->label, (unsigned long long) peers[m]->size,
                     (unsigned long long) layout.member_bytes);
       return -1;
     }
@@ -237,8 +239,7 @@ make_array (struct peer **peers, struct seats *seats)
   static_epoch = map->epoch;
   seats_begin (seats, map->members, map->epoch, static_states, connected);
   seats_seen (seats, config.states);
-  a = array_new (&config, clock_ns (), why,
-                 sizeof why);
+  a = array_new (&config, clock_ns (), why, sizeof why);
   if (a == NULL)
     nbdkit_error ("%s", why);
   return a;
@@ -358,7 +359,8 @@ resync (void)
   resynced = r == 0;
   if (!resynced)
     nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
-                  "attach copies them", params.array);
+                  "attach copies them",
+                  params.array);
   if (r != -1)
     return 0;
   array_cleanup ();
@@ -380,7 +382,8 @@ array_after_fork (void)
   }
   if (layout.copies == 1)
     nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
-                  "member loses data", layout_name (layout.kind));
+                  "member loses data",
+                  layout_name (layout.kind));
   if (hangup_start () == -1)
     return -1;
   if (control == NULL)
@@ -411,7 +414,8 @@ array_open (int ro)
   if (name[0] != '\0' && (map->name == NULL || strcmp (name, map->name) != 0) &&
       (params.array == NULL || strcmp (name, params.array) != 0)) {
     nbdkit_error ("there is no export \"%s\" here; the array is the default "
-                  "export \"\"", name);
+                  "export \"\"",
+                  name);
     nbdkit_set_error (ENOENT);
     return NULL;
   }
@@ -482,10 +486,11 @@ static int
 array_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
              uint32_t flags)
 {
-  struct array_request r = {
-    .op = ARRAY_READ, .client = handle, .offset = offset, .length = count,
-    .buf = buf
-  };
+  struct array_request r = { .op = ARRAY_READ,
+                             .client = handle,
+                             .offset = offset,
+                             .length = count,
+                             .buf = buf };
 
   return run ("read", &r);
 }
@@ -494,10 +499,12 @@ static int
 array_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
               uint32_t flags)
 {
-  struct array_request r = {
-    .op = ARRAY_WRITE, .client = handle, .flags = request_flags (flags),
-    .offset = offset, .length = count, .buf = (void *) buf
-  };
+  struct array_request r = { .op = ARRAY_WRITE,
+                             .client = handle,
+                             .flags = request_flags (flags),
+                             .offset = offset,
+                             .length = count,
+                             .buf = (void *) buf };
 
   return run ("write", &r);
 }
@@ -513,10 +520,11 @@ array_flush (void *handle, uint32_t flags)
 static int
 array_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-  struct array_request r = {
-    .op = ARRAY_TRIM, .client = handle, .flags = request_flags (flags),
-    .offset = offset, .length = count
-  };
+  struct array_request r = { .op = ARRAY_TRIM,
+                             .client = handle,
+                             .flags = request_flags (flags),
+                             .offset = offset,
+                             .length = count };
 
   return run ("trim", &r);
 }
@@ -524,10 +532,11 @@ array_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 static int
 array_zero (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-  struct array_request r = {
-    .op = ARRAY_ZERO, .client = handle, .flags = request_flags (flags),
-    .offset = offset, .length = count
-  };
+  struct array_request r = { .op = ARRAY_ZERO,
+                             .client = handle,
+                             .flags = request_flags (flags),
+                             .offset = offset,
+                             .length = count };
 
   return run ("zero", &r);
 }
@@ -547,7 +556,7 @@ array_extents (void *handle, uint32_t count, uint64_t offset, uint32_t flags,
 
     ret = nbdkit_add_extent (extents, offset, x->length,
                              (x->hole ? NBDKIT_EXTENT_HOLE : 0) |
-                                 (x->zero ? NBDKIT_EXTENT_ZERO : 0));
+                               (x->zero ? NBDKIT_EXTENT_ZERO : 0));
     offset += x->length;
   }
   free (r.extents);

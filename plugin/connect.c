@@ -60,10 +60,10 @@ prepare_tls (struct nbd_handle *nbd, const char *uri)
   if (params.tls == NULL)
     return CONNECT_NO_CA;
   return nbd_set_tls (nbd, LIBNBD_TLS_REQUIRE) == -1 ||
-                 nbd_set_tls_certificates (nbd, params.tls) == -1 ||
-                 nbd_set_tls_verify_peer (nbd, true) == -1
-             ? CONNECT_NBD
-             : 0;
+             nbd_set_tls_certificates (nbd, params.tls) == -1 ||
+             nbd_set_tls_verify_peer (nbd, true) == -1
+           ? CONNECT_NBD
+           : 0;
 }
 
 /* The reason for CONNECT_DESCRIPTORS. */

@@ -36,8 +36,7 @@ control_make_instance (char text[33])
 static struct map *
 take_answer (struct control *c, const json_t *reply)
 {
-  const char *session =
-      json_string_value (json_object_get (reply, "session"));
+  const char *session = json_string_value (json_object_get (reply, "session"));
   char why[512];
   struct map *m;
 
@@ -45,14 +44,14 @@ take_answer (struct control *c, const json_t *reply)
       strlen (session) > NAME_BYTES_MAX ||
       session[strspn (session, "0123456789abcdef")]) {
     nbdkit_error ("array %s: weftd's answer has no usable session; are weftd "
-                  "and this nbdkit of the same version?", params.array);
+                  "and this nbdkit of the same version?",
+                  params.array);
     return NULL;
   }
   strcpy (c->session, session);
   m = map_from_json (json_object_get (reply, "map"), why, sizeof why);
   if (m == NULL) {
-    nbdkit_error ("array %s: weftd's map is not usable: %s", params.array,
-                  why);
+    nbdkit_error ("array %s: weftd's map is not usable: %s", params.array, why);
     return NULL;
   }
   loss_take (reply);
@@ -64,19 +63,19 @@ static void
 read_answer (int status, const json_t *reply, struct host_attach_answer *a)
 {
   const json_t *holder = json_object_get (reply, "holder");
-  const char *session =
-      json_string_value (json_object_get (holder, "session"));
-  const char *process =
-      json_string_value (json_object_get (holder, "process"));
-  json_int_t ms = json_integer_value (json_object_get (reply,
-                                                       "retry_after_ms"));
+  const char *session = json_string_value (json_object_get (holder, "session"));
+  const char *process = json_string_value (json_object_get (holder, "process"));
+  json_int_t ms = json_integer_value (
+    json_object_get (reply, "retry_after_ms"));
 
   *a = (struct host_attach_answer) {
     .status = status,
     .retry_after_ms = ms > 0 ? ms : 0,
-    .holder = session ? session : holder ? "" : NULL,
-    .holder_heard_ms =
-        json_integer_value (json_object_get (holder, "last_heard_ms")),
+    .holder = session  ? session
+              : holder ? ""
+                       : NULL,
+    .holder_heard_ms = json_integer_value (
+      json_object_get (holder, "last_heard_ms")),
     .holder_ended = session && process && process_has_ended (process),
   };
 }
@@ -99,7 +98,8 @@ control_attach_session (struct control *c)
                     c->readonly ? "ro" : "rw", "uri", params.uri);
   if (body == NULL) {
     nbdkit_error ("array %s: can't make the request; node= and uri= must be "
-                  "UTF-8", params.array);
+                  "UTF-8",
+                  params.array);
     return NULL;
   }
   if (params.takeover)

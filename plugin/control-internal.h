@@ -43,7 +43,7 @@ struct connecting {
 
 /* What weftd has of the last heartbeat, the heartbeat thread's own. */
 struct taken {
-  json_t *words, *stats;   /* NULL: nothing */
+  json_t *words, *stats; /* NULL: nothing */
   json_int_t generation; /* of the weftd that has it */
 };
 
@@ -55,7 +55,7 @@ struct control {
   bool readonly;
   struct engine *engine;
   uint64_t member_bytes; /* that a member must have */
-  uint64_t heard_ms; /* when the attach was asked for that was granted */
+  uint64_t heard_ms;     /* when the attach was asked for that was granted */
   struct worker worker[WORKERS];
   unsigned workers; /* that run */
   struct connecting connecting[ARRAY_MEMBERS_MAX];

@@ -21,8 +21,8 @@ latency_json (const struct latency *l)
   while (n > 0 && l->count[n - 1] == 0)
     n--;
   for (unsigned i = 0; i < n; i++)
-    json_array_append_new (counts, json_integer ((json_int_t)l->count[i]));
-  return json_pack ("{s:I, s:o}", "sum_us", (json_int_t)(l->sum_ns / 1000),
+    json_array_append_new (counts, json_integer ((json_int_t) l->count[i]));
+  return json_pack ("{s:I, s:o}", "sum_us", (json_int_t) (l->sum_ns / 1000),
                     "counts", counts);
 }
 
@@ -34,10 +34,10 @@ members_json (const struct array_stats *s, unsigned members)
 
   for (unsigned m = 0; m < members; m++)
     json_array_append_new (
-        list, json_pack ("{s:I, s:b, s:o}", "service_us",
-                         (json_int_t)(s->member[m].service_ns / 1000),
-                         "suspect", (int)s->member[m].suspect, "latency",
-                         latency_json (&s->member[m].service)));
+      list, json_pack ("{s:I, s:b, s:o}", "service_us",
+                       (json_int_t) (s->member[m].service_ns / 1000), "suspect",
+                       (int) s->member[m].suspect, "latency",
+                       latency_json (&s->member[m].service)));
   return list;
 }
 
@@ -53,7 +53,7 @@ stats_json (struct engine *e, unsigned members)
   json_object_set_new (json, "write_latency", latency_json (&s.write));
   json_object_set_new (json, "flush_latency", latency_json (&s.flush));
 #define FIELD(name)                                                            \
-  json_object_set_new (json, #name, json_integer ((json_int_t)s.name))
+  json_object_set_new (json, #name, json_integer ((json_int_t) s.name))
   FIELD (reads);
   FIELD (writes);
   FIELD (flushes);
@@ -98,11 +98,11 @@ json_t *
 control_words (struct control *c, const struct host_action *a)
 {
   json_t *body = json_pack (
-      "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
-      "epoch", (json_int_t)a->epoch, "prepared", (json_int_t)a->prepared,
-      "round", (json_int_t)engine_round (c->engine), "uri", params.uri,
-      "process", c->process, "draining", (int)engine_ending (c->engine),
-      "wait_ms", (int)a->wait_ms);
+    "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
+    "epoch", (json_int_t) a->epoch, "prepared", (json_int_t) a->prepared,
+    "round", (json_int_t) engine_round (c->engine), "uri", params.uri,
+    "process", c->process, "draining", (int) engine_ending (c->engine),
+    "wait_ms", (int) a->wait_ms);
 
   if (a->kind == HOST_DO_BEAT)
     add_stats (c, body);
@@ -126,12 +126,12 @@ json_t *
 control_report (struct control *c, const struct host_action *a)
 {
   static const char form[] = "{s:i, s:I, s:s}";
-  const json_int_t round = (json_int_t)engine_round (c->engine);
-  json_t *body = json_pack (form, "member", (int)a->member, "round", round,
+  const json_int_t round = (json_int_t) engine_round (c->engine);
+  json_t *body = json_pack (form, "member", (int) a->member, "round", round,
                             "reason", a->reason);
 
   if (body == NULL) /* the reason is no UTF-8 */
-    body = json_pack (form, "member", (int)a->member, "round", round, "reason",
+    body = json_pack (form, "member", (int) a->member, "round", round, "reason",
                       "it failed");
   return body;
 }
@@ -196,8 +196,8 @@ control_read (const struct control *c, int status, const json_t *reply,
 {
   const unsigned members = c->first->members;
   struct host_view *v = &a->view;
-  json_int_t ms
-      = json_integer_value (json_object_get (reply, "retry_after_ms"));
+  json_int_t ms = json_integer_value (
+    json_object_get (reply, "retry_after_ms"));
   uint64_t change, epoch;
 
   memset (a, 0, sizeof *a);

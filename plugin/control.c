@@ -66,8 +66,7 @@ control_notice (struct control *c, const struct array_notice *n,
   if (n->kind == NOTICE_PREPARED)
     host_prepared (c->host, n->epoch);
   else if (n->kind == NOTICE_LOST &&
-           host_lost (c->host, n->member, connection, n->reason,
-                      clock_ms ()))
+           host_lost (c->host, n->member, connection, n->reason, clock_ms ()))
     nbdkit_error ("weft: member %s is lost: %s",
                   newest (c)->member[n->member].name, n->reason);
   pthread_cond_broadcast (&c->wake);
@@ -78,8 +77,8 @@ static void
 stop (struct control *c)
 {
   nbdkit_error ("array %s: %s: every request fails from now on; end this "
-                "nbdkit and start it again to attach anew", params.array,
-                c->why);
+                "nbdkit and start it again to attach anew",
+                params.array, c->why);
   engine_abandon (c->engine);
 }
 
@@ -146,8 +145,7 @@ connect_thread (void *opaque)
   }
   peer_close (p);
   if (up)
-    nbdkit_error ("array %s: member %s is connected again", params.array,
-                  name);
+    nbdkit_error ("array %s: member %s is connected again", params.array, name);
   pthread_mutex_lock (&c->lock);
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
@@ -171,8 +169,7 @@ begin_connecting (struct control *c, const struct host_action *a)
   if (r == 0)
     return;
   pthread_mutex_lock (&c->lock);
-  host_opened (c->host, a->member, false, strerror (r), &kept,
-               clock_ms ());
+  host_opened (c->host, a->member, false, strerror (r), &kept, clock_ms ());
   pthread_mutex_unlock (&c->lock);
 }
 
@@ -203,8 +200,8 @@ speak (struct worker *w, const struct host_action *a)
     control_words_taken (&c->taken, status == 200 ? reply : NULL);
   if (a->kind == HOST_DO_BEAT && w->silent != (status != 200)) {
     w->silent = !w->silent;
-    nbdkit_debug ("weft: %s", w->silent ? admin_error (w->admin)
-                                        : "weftd answers again");
+    nbdkit_debug ("weft: %s",
+                  w->silent ? admin_error (w->admin) : "weftd answers again");
   }
   control_read (c, status, reply, &answer, &map);
   if (status == 200)
@@ -232,11 +229,12 @@ speak (struct worker *w, const struct host_action *a)
   member_name (c, a->member, name);
   if (news == HOST_RECORDED)
     nbdkit_error ("array %s: member %s is recorded as out; going on without "
-                  "it", params.array, name);
+                  "it",
+                  params.array, name);
   else
     nbdkit_error ("array %s: can't record that member %s is lost, requests "
-                  "to it wait: %s", params.array, name,
-                  admin_error (w->admin));
+                  "to it wait: %s",
+                  params.array, name, admin_error (w->admin));
 }
 
 /* When the whole node goes down, the member may have ended a moment before us. */
@@ -255,7 +253,8 @@ report (struct worker *w, const struct host_action *a)
   pthread_mutex_unlock (&c->lock);
   member_name (c, a->member, name);
   nbdkit_error ("array %s: ending, so it does not report that member %s is "
-                "gone", params.array, name);
+                "gone",
+                params.array, name);
   engine_abandon (c->engine);
 }
 
@@ -334,7 +333,8 @@ work (void *opaque)
       pthread_mutex_unlock (&c->lock);
       carry_out (w, &a);
       pthread_mutex_lock (&c->lock);
-    } else
+    }
+    else
       sleep_until (c, host_due_ms (c->host, now_ms, w->kinds));
   }
   pthread_mutex_unlock (&c->lock);
@@ -369,7 +369,8 @@ control_attach (bool readonly, struct map **map)
       w->admin = admin_new (params.admin, params.tls, NULL);
     if (c->admin == NULL || (workers[i].speaks && w->admin == NULL)) {
       nbdkit_error ("admin=%s: not the address of a weftd; write it like "
-                    "http://127.0.0.1:7380", params.admin);
+                    "http://127.0.0.1:7380",
+                    params.admin);
       goto err;
     }
   }

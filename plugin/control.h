@@ -41,8 +41,7 @@ void control_stop (struct control *c);
 
 /* How a member is reached now, as a copy; false: out of memory, and *mm is empty.
  */
-bool control_member (struct control *c, unsigned member,
-                     struct map_member *mm);
+bool control_member (struct control *c, unsigned member, struct map_member *mm);
 
 /* After control_stop: is every member in-sync and reached, and has all that was
  * ever written?

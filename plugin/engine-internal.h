@@ -19,7 +19,7 @@
 #define NOTICES_PER_TURN 8
 #define WAKES_PER_TURN 64
 
-#define MS(n) ((uint64_t) (n) *1000000)
+#define MS(n) ((uint64_t) (n) * 1000000)
 
 /* Bits of a waiter's word. */
 enum {
@@ -51,24 +51,24 @@ struct engine {
   struct array *array;
   struct waiter *leader; /* NULL: nobody polls */
   TAILQ_HEAD (follower_list, waiter) followers;
-  uint64_t requests;        /* that have come */
-  unsigned running;         /* requests that have come and are not done */
+  uint64_t requests; /* that have come */
+  unsigned running;  /* requests that have come and are not done */
   struct peer_io *spare_ios;
-  unsigned ios_out;         /* of them, those that are not spare */
-  pthread_cond_t patrol;    /* the engine thread sleeps here on patrol */
+  unsigned ios_out;      /* of them, those that are not spare */
+  pthread_cond_t patrol; /* the engine thread sleeps here on patrol */
   bool quit;
-  uint64_t drain_deadline;  /* UINT64_MAX: none */
+  uint64_t drain_deadline; /* UINT64_MAX: none */
   struct seats seats;
 
   /* Finished I/O, newest first; pushed by anyone, taken by a turn. */
   _Atomic (struct peer_io *) finished;
   _Atomic (struct waiter *) spare_waiters;
-  atomic_bool ending;       /* nbdkit is */
+  atomic_bool ending; /* nbdkit is */
 
   struct peer **peers; /* NULL: none yet.  Changed with poll_lock and lock. */
   unsigned members;
   engine_notice_fn notice;
-  struct waiter self; /* the engine thread as a leader */
+  struct waiter self;         /* the engine thread as a leader */
   int kick_self, kick_leader; /* eventfds */
   pthread_t thread;
   bool started;
@@ -83,7 +83,7 @@ struct turn {
   struct peer_io *send, **send_tail;
   struct waiter *wake[WAKES_PER_TURN];
   unsigned wake_count;
-  bool leads;       /* self is the leader */
+  bool leads; /* self is the leader */
   bool kick_leader, kick_self;
   struct array_notice notices[NOTICES_PER_TURN];
   uint64_t connections[NOTICES_PER_TURN]; /* that they speak of */

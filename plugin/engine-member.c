@@ -183,8 +183,7 @@ engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
   over = is_over (old);
   if (over) {
     e->peers[member] = peer;
-    seats_take (&e->seats, e->array, member, connection, kept,
-                clock_ns ());
+    seats_take (&e->seats, e->array, member, connection, kept, clock_ns ());
   }
   atomic_store (&e->swapping, false);
   pthread_mutex_unlock (&e->poll_lock);

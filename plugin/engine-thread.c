@@ -81,7 +81,8 @@ check_ending (struct engine *e, uint64_t now)
   if (e->running == 0)
     return now + MS (ENDING_CHECK_MS);
   nbdkit_error ("weft: ending: failing %u requests that wait for weftd or for "
-                "a member", e->running);
+                "a member",
+                e->running);
   pthread_mutex_unlock (&e->lock);
   engine_abandon (e);
   pthread_mutex_lock (&e->lock);
@@ -178,8 +179,8 @@ engine_thread (void *opaque)
 /*----- Making, ending -----*/
 
 struct engine *
-engine_new (struct array *array, struct peer **peers,
-            const struct seats *seats, engine_notice_fn notice)
+engine_new (struct array *array, struct peer **peers, const struct seats *seats,
+            engine_notice_fn notice)
 {
   struct engine *e = calloc (1, sizeof *e);
   pthread_condattr_t attr;

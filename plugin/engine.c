@@ -49,8 +49,8 @@ struct engine *the_engine;
 static void
 waiter_put (struct engine *e, struct waiter *w)
 {
-  w->spare_next =
-      atomic_load_explicit (&e->spare_waiters, memory_order_relaxed);
+  w->spare_next = atomic_load_explicit (&e->spare_waiters,
+                                        memory_order_relaxed);
   while (!atomic_compare_exchange_weak (&e->spare_waiters, &w->spare_next, w))
     ;
 }
@@ -60,8 +60,8 @@ waiter_get (struct engine *e)
 {
   struct waiter *w = atomic_load (&e->spare_waiters);
 
-  while (w && !atomic_compare_exchange_weak (&e->spare_waiters, &w,
-                                             w->spare_next))
+  while (w &&
+         !atomic_compare_exchange_weak (&e->spare_waiters, &w, w->spare_next))
     ;
   if (w == NULL)
     w = calloc (1, sizeof *w);
@@ -258,8 +258,8 @@ take_notices (struct engine *e, struct turn *t)
 {
   struct array_notice *n = &t->notices[t->notices_count];
 
-  for (; t->notices_count < NOTICES_PER_TURN &&
-         array_next_notice (e->array, n); n++) {
+  for (; t->notices_count < NOTICES_PER_TURN && array_next_notice (e->array, n);
+       n++) {
     t->connections[t->notices_count++] = e->seats.connection[n->member];
     if (n->kind == NOTICE_LOST && e->peers[n->member])
       peer_break (e->peers[n->member]);
@@ -459,7 +459,8 @@ engine_run (struct engine *e, struct array_request *r)
     t.kick_self = e->leader == &e->self;
     e->leader = w;
     lead = true;
-  } else {
+  }
+  else {
     TAILQ_INSERT_TAIL (&e->followers, w, entry);
     w->following = true;
   }
@@ -512,4 +513,3 @@ engine_ending (struct engine *e)
 {
   return atomic_load (&e->ending);
 }
-

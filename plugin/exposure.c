@@ -49,8 +49,8 @@ host_exposed (const char *host)
   if (inet_pton (AF_INET, host, &((struct sockaddr_in *) &sa)->sin_addr) == 1)
     return exposure_of (&sa);
   sa.ss_family = AF_INET6;
-  if (inet_pton (AF_INET6, host, &((struct sockaddr_in6 *) &sa)->sin6_addr)
-      == 1)
+  if (inet_pton (AF_INET6, host, &((struct sockaddr_in6 *) &sa)->sin6_addr) ==
+      1)
     return exposure_of (&sa);
   return host[0] != '\0' && strcasecmp (host, "localhost") != 0;
 }
@@ -58,9 +58,10 @@ host_exposed (const char *host)
 bool
 exposure_uri_plain (const char *uri)
 {
-  static const char *const safe[] = { "https://", "nbds://", "nbd+unix:",
-                                      "nbds+unix:", "nbd+vsock:",
-                                      "nbds+vsock:" };
+  static const char *const safe[] = {
+    "https://",   "nbds://",    "nbd+unix:",
+    "nbds+unix:", "nbd+vsock:", "nbds+vsock:"
+  };
   const char *p = strstr (uri, "://"), *at;
   char host[256];
   size_t n;
@@ -92,8 +93,8 @@ will_listen (struct sockaddr_storage *exposed)
   struct addrinfo *list = NULL;
 
   exposed->ss_family = AF_UNSPEC;
-  if (getaddrinfo (options.address[0] ? options.address : NULL, "10809",
-                   &hints, &list) != 0)
+  if (getaddrinfo (options.address[0] ? options.address : NULL, "10809", &hints,
+                   &list) != 0)
     return;
   for (struct addrinfo *a = list; a; a = a->ai_next) {
     struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };

@@ -42,7 +42,7 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
            nbd_set_pread_initialize (nbd, false) == -1 ||
            (failure = connect_nbd (nbd, door, CONNECT_MS, true)) != 0)
     copy_blame (fault, member, "its %s door does not open: %s", f->door,
-                 connect_reason (failure));
+                connect_reason (failure));
   free (door);
   if (failure) {
     nbd_close (nbd);
@@ -100,8 +100,7 @@ got_spans (void *opaque, const char *context, uint64_t offset,
 }
 
 static int
-send_command (struct fetch *f, struct copy_request *c,
-              struct copy_fault *fault)
+send_command (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
 {
   struct nbd_handle *nbd = f->link[c->member].nbd;
 
@@ -175,9 +174,8 @@ move (struct fetch *f, struct copy_fault *fault)
       continue;
     direction = nbd_aio_get_direction (f->link[m].nbd);
     fds[n].fd = nbd_aio_get_fd (f->link[m].nbd);
-    fds[n].events =
-      (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
-      (direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0);
+    fds[n].events = (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
+                    (direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0);
     fds[n].revents = 0;
     member[n++] = m;
   }
@@ -197,13 +195,14 @@ move (struct fetch *f, struct copy_fault *fault)
       r = nbd_aio_notify_write (nbd);
     if (r == -1 || nbd_aio_is_dead (nbd) == 1 || nbd_aio_is_closed (nbd) == 1) {
       copy_blame (fault, member[i], "its connection broke: %s",
-             r == -1 ? connect_reason (CONNECT_NBD) : "closed by the member");
+                  r == -1 ? connect_reason (CONNECT_NBD)
+                          : "closed by the member");
       return -1;
     }
     if (fds[i].revents == 0 &&
         clock_ms () - f->link[member[i]].heard_ms >= f->silent_ms) {
       copy_blame (fault, member[i], "no answer for %u seconds",
-                   f->silent_ms / 1000);
+                  f->silent_ms / 1000);
       return -1;
     }
   }

@@ -19,9 +19,10 @@ cpu_use (struct load_meter *meter)
   /* user nice system idle iowait irq softirq steal */
   if (f == NULL)
     return 0;
-  if (fscanf (f, "cpu %" SCNu64 "%" SCNu64 "%" SCNu64 "%" SCNu64 "%" SCNu64
-              "%" SCNu64 "%" SCNu64 "%" SCNu64, &v[0], &v[1], &v[2], &v[3],
-              &v[4], &v[5], &v[6], &v[7]) >= 5) {
+  if (fscanf (f,
+              "cpu %" SCNu64 "%" SCNu64 "%" SCNu64 "%" SCNu64 "%" SCNu64
+              "%" SCNu64 "%" SCNu64 "%" SCNu64,
+              &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]) >= 5) {
     for (int i = 0; i < 8; i++)
       all += v[i];
     idle = v[3] + v[4];
@@ -81,8 +82,10 @@ network (uint64_t *rx, uint64_t *tx)
   if (f == NULL)
     return;
   while (fgets (line, sizeof line, f))
-    if (sscanf (line, " %63[^: ]: %" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %"
-                SCNu64, name, &r, &t) == 3 && strcmp (name, "lo") != 0) {
+    if (sscanf (line,
+                " %63[^: ]: %" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64,
+                name, &r, &t) == 3 &&
+        strcmp (name, "lo") != 0) {
       *rx += r;
       *tx += t;
     }
@@ -95,14 +98,12 @@ load_json (struct load_meter *meter, const struct load_counters *c)
   uint64_t rx, tx;
 
   network (&rx, &tx);
-  return json_pack ("{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-                    "cpu", cpu_use (meter), "loadavg", load_average (),
-                    "mem_free", (json_int_t) memory_free (),
-                    "disk_read_bytes", (json_int_t) c->read_bytes,
-                    "disk_write_bytes", (json_int_t) c->write_bytes,
-                    "disk_reads", (json_int_t) c->reads,
-                    "disk_writes", (json_int_t) c->writes,
-                    "flushes", (json_int_t) c->flushes,
-                    "net_rx_bytes", (json_int_t) rx,
-                    "net_tx_bytes", (json_int_t) tx);
+  return json_pack (
+    "{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "cpu",
+    cpu_use (meter), "loadavg", load_average (), "mem_free",
+    (json_int_t) memory_free (), "disk_read_bytes", (json_int_t) c->read_bytes,
+    "disk_write_bytes", (json_int_t) c->write_bytes, "disk_reads",
+    (json_int_t) c->reads, "disk_writes", (json_int_t) c->writes, "flushes",
+    (json_int_t) c->flushes, "net_rx_bytes", (json_int_t) rx, "net_tx_bytes",
+    (json_int_t) tx);
 }

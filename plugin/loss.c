@@ -63,7 +63,7 @@ loss_take (const json_t *reply)
 /* What became of the blocks of an order. */
 struct result {
   uint64_t zeroed, kept, failed; /* bytes */
-  int error; /* of the last one that failed */
+  int error;                     /* of the last one that failed */
 };
 
 static void
@@ -117,12 +117,12 @@ carry_out (struct array_client *client, const json_t *order)
   const json_t *range;
   size_t i;
 
-  json_array_foreach (json_object_get (order, "ranges"), i, range) {
+  json_array_foreach (json_object_get (order, "ranges"), i, range)
+  {
     uint64_t at = json_integer_value (json_array_get (range, 0));
     uint64_t length = json_integer_value (json_array_get (range, 1));
 
-    if (at % BAD_BLOCK_BYTES || at > layout->size ||
-        length > layout->size - at)
+    if (at % BAD_BLOCK_BYTES || at > layout->size || length > layout->size - at)
       continue;
     for (; length >= BAD_BLOCK_BYTES && !is_over (&r);
          at += BAD_BLOCK_BYTES, length -= BAD_BLOCK_BYTES)
@@ -130,7 +130,8 @@ carry_out (struct array_client *client, const json_t *order)
   }
   nbdkit_error ("array %s: its loss was accepted: %" PRIu64 " bytes that no "
                 "copy can be read of are zeroes now, %" PRIu64 " were read "
-                "after all and kept", params.array, r.zeroed, r.kept);
+                "after all and kept",
+                params.array, r.zeroed, r.kept);
   if (r.failed > 0)
     nbdkit_error ("array %s: %" PRIu64 " bytes stay bad: %s", params.array,
                   r.failed,

@@ -40,9 +40,9 @@ static struct {
   char cache[DISK_CACHE_BYTES];
   struct load_meter meter;
   struct superblock told; /* to weftd, last */
-  json_t *taken; /* the report that weftd has taken in; NULL: none */
-  uint64_t reports; /* the number of the last one */
-  uint64_t requests; /* of clients, as of the last heartbeat */
+  json_t *taken;          /* the report that weftd has taken in; NULL: none */
+  uint64_t reports;       /* the number of the last one */
+  uint64_t requests;      /* of clients, as of the last heartbeat */
   enum member_join_phase told_phase;
   struct admin *admin; /* of the talk thread */
   pthread_t talk, care;
@@ -93,14 +93,14 @@ add_place (json_t *json, const struct superblock *sb)
   json_t *place = json_pack (
     "{s:s, s:I, s:I, s:I, s:I, s:s, s:[]}", "layout", layout_name (sb->layout),
     "n", (json_int_t) sb->n, "groups", (json_int_t) sb->groups, "unit",
-    (json_int_t) sb->unit, "member_bytes", (json_int_t) sb->member_bytes,
-    "dup", array_dup_name (sb->dup), "states");
+    (json_int_t) sb->unit, "member_bytes", (json_int_t) sb->member_bytes, "dup",
+    array_dup_name (sb->dup), "states");
   json_t *states = json_object_get (place, "states");
   int r = place ? 0 : -1;
 
   for (unsigned i = 0; r == 0 && i < sb->n * sb->groups; i++)
-    r = json_array_append_new (
-      states, json_string (member_state_name (sb->states[i])));
+    r = json_array_append_new (states,
+                               json_string (member_state_name (sb->states[i])));
   if (r == 0)
     r = json_object_update (json, place);
   json_decref (place);
@@ -140,15 +140,14 @@ join_progress (uint64_t data_bytes)
   todo = (p.todo + p.unstable) * EXTENT_BYTES;
   total = p.total * EXTENT_BYTES;
   return json_pack (
-    "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:s?}",
-    "epoch", (json_int_t) member_join_epoch (server.member),
-    "phase", member_join_phase_name (phase),
-    "todo_bytes", (json_int_t) (todo < data_bytes ? todo : data_bytes),
-    "total_bytes", (json_int_t) (total < data_bytes ? total : data_bytes),
-    "copied_bytes", (json_int_t) done.pull.copied_bytes,
-    "unreadable_bytes", (json_int_t) done.pull.unreadable_bytes,
-    "rate", (json_int_t) done.pull.rate,
-    "waits", done.waits[0] ? done.waits : NULL);
+    "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:s?}", "epoch",
+    (json_int_t) member_join_epoch (server.member), "phase",
+    member_join_phase_name (phase), "todo_bytes",
+    (json_int_t) (todo < data_bytes ? todo : data_bytes), "total_bytes",
+    (json_int_t) (total < data_bytes ? total : data_bytes), "copied_bytes",
+    (json_int_t) done.pull.copied_bytes, "unreadable_bytes",
+    (json_int_t) done.pull.unreadable_bytes, "rate",
+    (json_int_t) done.pull.rate, "waits", done.waits[0] ? done.waits : NULL);
 }
 
 static void
@@ -169,18 +168,17 @@ report (const struct superblock *sb, const char *reason, json_t *join,
     "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
     "s:o, s:o, s:o}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
-    "path", server.disk->path, "cache", control.cache,
-    "size", (json_int_t) server.disk->size,
-    "data_bytes", (json_int_t) sb->data_bytes,
-    "min_epoch", (json_int_t) sb->min_epoch,
-    "states_epoch", (json_int_t) sb->states_epoch,
-    "generation", (json_int_t) sb->generation,
-    "state", reason ? "failed" : control.admin ? "serving" : "starting",
-    "reason", reason,
-    "join", join, "bad", bad, "cluster", uuid_or_null (sb->cluster),
-    "array", uuid_or_null (sb->array),
-    "position", format_uuid_zero (sb->array) ? json_null ()
-                                             : json_integer (sb->position));
+    "path", server.disk->path, "cache", control.cache, "size",
+    (json_int_t) server.disk->size, "data_bytes", (json_int_t) sb->data_bytes,
+    "min_epoch", (json_int_t) sb->min_epoch, "states_epoch",
+    (json_int_t) sb->states_epoch, "generation", (json_int_t) sb->generation,
+    "state",
+    reason          ? "failed"
+    : control.admin ? "serving"
+                    : "starting",
+    "reason", reason, "join", join, "bad", bad, "cluster",
+    uuid_or_null (sb->cluster), "array", uuid_or_null (sb->array), "position",
+    format_uuid_zero (sb->array) ? json_null () : json_integer (sb->position));
 }
 
 static uint64_t
@@ -235,8 +233,7 @@ heartbeat (unsigned wait_ms)
       json_object_set_new (json, "dirty_extents",
                            json_integer ((json_int_t) dirty)) == -1 ||
       json_object_set_new (json, "load",
-                           load_json (&control.meter,
-                                      &server.counters)) == -1)
+                           load_json (&control.meter, &server.counters)) == -1)
     goto fail;
   return json;
 
@@ -388,9 +385,8 @@ parse_join (json_t *json, struct member_desire *d, struct puller_order **order)
     return "join.round";
   if (!json_is_array (sources))
     return "join.sources";
-  json_array_foreach (sources, i, source)
-    if (parse_source (source, o) == -1)
-      return "join.sources";
+  json_array_foreach (sources, i, source) if (parse_source (source, o) ==
+                                              -1) return "join.sources";
   d->join_epoch = o->order.epoch;
   return NULL;
 }
@@ -436,7 +432,8 @@ obey (json_t *reply)
   if (field == NULL)
     field = parse_join (json_object_get (reply, "join"), &d, &order);
   if (field) {
-    snprintf (why, sizeof why, "weftd's answer to a heartbeat has no good "
+    snprintf (why, sizeof why,
+              "weftd's answer to a heartbeat has no good "
               "field `%s`; are weftd and this plugin of the same version?",
               field);
     say (why);
@@ -459,8 +456,10 @@ obey (json_t *reply)
   pthread_cond_broadcast (&server.changed);
   pthread_mutex_unlock (&server.lock);
   if (err)
-    snprintf (why, sizeof why, "rebuild: no thread to copy with: %s; it is "
-              "tried again", strerror (err));
+    snprintf (why, sizeof why,
+              "rebuild: no thread to copy with: %s; it is "
+              "tried again",
+              strerror (err));
   say (why);
   return obeyed;
 }
@@ -549,7 +548,8 @@ new_admin (void)
 
   if (admin == NULL)
     nbdkit_error ("admin=%s is not a URL of weftd's; give one such as "
-                  "admin=http://127.0.0.1:7380", params.admin);
+                  "admin=http://127.0.0.1:7380",
+                  params.admin);
   return admin;
 }
 

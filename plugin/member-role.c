@@ -345,8 +345,7 @@ static int
 wrong_door (const struct door *door, const char *what)
 {
   nbdkit_error ("%s: the %s door is not for %s; use the data door",
-                server.disk->path,
-                member_door_name (door->kind), what);
+                server.disk->path, member_door_name (door->kind), what);
   nbdkit_set_error (EINVAL);
   return -1;
 }
@@ -370,9 +369,11 @@ member_role_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
   }
   else if (touches_bad (offset, count)) {
     request_end (&r);
-    nbdkit_error ("%s: no copy was found of a block in the %" PRIu32 " bytes at %"
-                  PRIu64 " of the data area; it is not read before it is written "
-                  "again", server.disk->path, count, offset);
+    nbdkit_error ("%s: no copy was found of a block in the %" PRIu32
+                  " bytes at %" PRIu64
+                  " of the data area; it is not read before it is written "
+                  "again",
+                  server.disk->path, count, offset);
     nbdkit_set_error (EIO);
     return -1;
   }
@@ -398,8 +399,9 @@ member_role_pwrite (void *handle, const void *buf, uint32_t count,
                     uint64_t offset, uint32_t flags)
 {
   struct door *door = handle;
-  struct batch_record record = { .kind = BATCH_WRITE, .offset = offset,
-                                 .length = count, .payload = buf };
+  struct batch_record record = {
+    .kind = BATCH_WRITE, .offset = offset, .length = count, .payload = buf
+  };
   bool fua = flags & NBDKIT_FLAG_FUA;
 
   if (door->kind == DOOR_BATCH)
@@ -427,13 +429,13 @@ member_role_flush (void *handle, uint32_t flags)
 }
 
 static int
-member_role_zero (void *handle, uint32_t count, uint64_t offset,
-                  uint32_t flags)
+member_role_zero (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
   struct door *door = handle;
   struct batch_record record = {
     .kind = flags & NBDKIT_FLAG_MAY_TRIM ? BATCH_TRIM : BATCH_ZERO,
-    .offset = offset, .length = count,
+    .offset = offset,
+    .length = count,
   };
 
   if (door->kind != DOOR_DATA)
@@ -442,11 +444,9 @@ member_role_zero (void *handle, uint32_t count, uint64_t offset,
 }
 
 static int
-member_role_trim (void *handle, uint32_t count, uint64_t offset,
-                  uint32_t flags)
+member_role_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-  return member_role_zero (handle, count, offset,
-                           flags | NBDKIT_FLAG_MAY_TRIM);
+  return member_role_zero (handle, count, offset, flags | NBDKIT_FLAG_MAY_TRIM);
 }
 
 static int
@@ -465,8 +465,8 @@ member_role_extents (void *handle, uint32_t count, uint64_t offset,
   if (touches_bad (offset, count))
     err = nbdkit_add_extent (extents, offset, count, 0) == -1 ? ENOMEM : 0;
   else
-    err = data_extents (server.disk, count, offset,
-                        flags & NBDKIT_FLAG_REQ_ONE, extents);
+    err = data_extents (server.disk, count, offset, flags & NBDKIT_FLAG_REQ_ONE,
+                        extents);
   request_end (&r);
   if (err) {
     nbdkit_error ("%s: its extents cannot be read: %s", server.disk->path,
@@ -495,8 +495,8 @@ make_engine (void)
   }
   if (damaged)
     nbdkit_error ("%s: %u of %u blocks of its intent map are damaged: all that "
-                  "they stand for counts as dirty", server.disk->path, damaged,
-                  intents_blocks (&map));
+                  "they stand for counts as dirty",
+                  server.disk->path, damaged, intents_blocks (&map));
   server.member = member_new (&server.disk->sb, &map);
   intents_free (&map);
   if (server.member == NULL) {

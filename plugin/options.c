@@ -112,7 +112,9 @@ static void
 take (int option, const char *value)
 {
   switch (option) {
-  case 'r': options.readonly = true; break;
+  case 'r':
+    options.readonly = true;
+    break;
   case 'i':
     snprintf (options.address, sizeof options.address, "%s", value);
     break;
@@ -121,10 +123,14 @@ take (int option, const char *value)
                            strcasecmp (value, "required") == 0 ||
                            strcasecmp (value, "force") == 0;
     break;
-  case VERIFY_PEER: options.verify_peer = true; break;
+  case VERIFY_PEER:
+    options.verify_peer = true;
+    break;
   case 'U':
   case 's':
-  case VSOCK: options.ip = false; break;
+  case VSOCK:
+    options.ip = false;
+    break;
   }
 }
 

@@ -12,7 +12,7 @@
 struct options {
   bool readonly;
   bool tls_required, verify_peer;
-  bool ip;       /* it makes TCP sockets, unless it was handed its sockets */
+  bool ip; /* it makes TCP sockets, unless it was handed its sockets */
   char address[256]; /* of those, or its name; "": all of this host */
 };
 extern struct options options;

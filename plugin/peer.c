@@ -58,8 +58,8 @@ door_connect (struct door *d, const char *uri, bool local_files,
       /* A failed read's buffer is never looked at. */
       nbd_set_pread_initialize (d->nbd, false) == -1)
     return CONNECT_NBD;
-  return connect_nbd (d->nbd, uri,
-                       now < deadline_ms ? deadline_ms - now : 0, true);
+  return connect_nbd (d->nbd, uri, now < deadline_ms ? deadline_ms - now : 0,
+                      true);
 }
 
 /* Open one door and learn what it can do. */
@@ -87,15 +87,18 @@ door_open (struct door *d, const struct peer *p, const char *uri,
     snprintf (why, why_size,
               "%s: can't connect: %s; check that it is running and reachable%s",
               p->label, connect_reason (failure),
-              connect_is_tls (uri) ? ", and that one CA has made the certificates of "
-                             "both ends" : "");
+              connect_is_tls (uri)
+                ? ", and that one CA has made the certificates of "
+                  "both ends"
+                : "");
     return -1;
   }
   min = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MINIMUM);
   if (min > 1) {
     snprintf (why, why_size,
               "%s takes requests in multiples of %lld bytes only; put nbdkit's "
-              "blocksize filter in front of it", p->label, (long long) min);
+              "blocksize filter in front of it",
+              p->label, (long long) min);
     return -1;
   }
   max = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MAXIMUM);
@@ -105,13 +108,14 @@ door_open (struct door *d, const struct peer *p, const char *uri,
   if (d->io_max < 4096) {
     snprintf (why, why_size,
               "%s takes requests of at most %lld bytes; Weft needs 4096 or "
-              "more", p->label, (long long) max);
+              "more",
+              p->label, (long long) max);
     return -1;
   }
   d->fua = nbd_can_fua (d->nbd) == 1;
   d->zero = nbd_can_zero (d->nbd) == 1;
-  d->extents =
-      nbd_can_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 1;
+  d->extents = nbd_can_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) ==
+               1;
   fd = nbd_aio_get_fd (d->nbd);
   d->fd = fd == -1 ? -1 : fcntl (fd, F_DUPFD_CLOEXEC, 3);
   if (d->fd == -1) {
@@ -146,14 +150,17 @@ check_data_door (struct peer *p, bool readonly, char *why, size_t why_size)
   if (nbd_can_flush (d->nbd) != 1) {
     snprintf (why, why_size,
               "%s can't flush, so nothing on it is ever safe; use a server "
-              "that supports NBD_CMD_FLUSH", p->label);
+              "that supports NBD_CMD_FLUSH",
+              p->label);
     return -1;
   }
   if (!d->zero) {
     pthread_once (&zeroes_once, make_zeroes);
     if (zeroes == MAP_FAILED) {
-      snprintf (why, why_size, "%s can't write zeroes by itself, and there is "
-                "no memory to do it for it", p->label);
+      snprintf (why, why_size,
+                "%s can't write zeroes by itself, and there is "
+                "no memory to do it for it",
+                p->label);
       return -1;
     }
   }
@@ -175,8 +182,8 @@ open_doors (struct peer *p, const struct map_member *mm, bool readonly,
     snprintf (why, why_size, "out of memory");
     goto out;
   }
-  if (door_open (&p->data, p, data, local_files, deadline_ms, why,
-                 why_size) == -1 ||
+  if (door_open (&p->data, p, data, local_files, deadline_ms, why, why_size) ==
+        -1 ||
       check_data_door (p, readonly, why, why_size) == -1)
     goto out;
   if (batch) {
@@ -186,8 +193,8 @@ open_doors (struct peer *p, const struct map_member *mm, bool readonly,
     if (p->batch.io_max < BATCH_BYTES_MAX) {
       snprintf (why, why_size,
                 "%s: its batch door takes only %llu bytes at once; is it a "
-                "weft member?", p->label,
-                (unsigned long long) p->batch.io_max);
+                "weft member?",
+                p->label, (unsigned long long) p->batch.io_max);
       goto out;
     }
   }
@@ -266,7 +273,8 @@ peer_same (const struct peer *a, const struct peer *b)
     if (stat (pa, &st_a) == -1 || stat (pb, &st_b) == -1 ||
         st_a.st_dev != st_b.st_dev || st_a.st_ino != st_b.st_ino)
       return false;
-  } else if (na != nb || memcmp (&sa, &sb, na) != 0)
+  }
+  else if (na != nb || memcmp (&sa, &sb, na) != 0)
     return false;
   ea = nbd_get_export_name (a->data.nbd);
   eb = nbd_get_export_name (b->data.nbd);
@@ -351,8 +359,8 @@ all_data (struct peer_io *pio)
     set_error (pio, ENOMEM);
     return;
   }
-  io->extents[0] =
-      (struct array_extent) { io->length, .hole = false, .zero = false };
+  io->extents[0] = (struct array_extent) { io->length, .hole = false,
+                                           .zero = false };
   io->extents_count = 1;
 }
 
@@ -413,7 +421,7 @@ completed_extents (void *opaque, int *error)
  */
 static int64_t
 queue_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
-           uint64_t done, uint64_t count)
+            uint64_t done, uint64_t count)
 {
   const struct array_io *io = pio->io;
   uint64_t offset = kind == IO_BATCH ? done : io->offset + done;
@@ -439,9 +447,9 @@ queue_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
   case IO_EXTENTS:
     cb.callback = completed_extents;
     return nbd_aio_block_status (
-        d->nbd, count, offset,
-        (nbd_extent_callback){ .callback = got_extents, .user_data = pio },
-        cb, 0);
+      d->nbd, count, offset,
+      (nbd_extent_callback) { .callback = got_extents, .user_data = pio }, cb,
+      0);
   }
   abort ();
 }
@@ -548,8 +556,8 @@ peer_door_notify (struct peer *p, struct door *d, short revents)
     r = nbd_aio_notify_read (d->nbd);
   else if (revents & POLLOUT)
     r = nbd_aio_notify_write (d->nbd);
-  return door_check (p, d, r == -1 ? connect_reason (CONNECT_NBD)
-                                   : "closed by the member");
+  return door_check (
+    p, d, r == -1 ? connect_reason (CONNECT_NBD) : "closed by the member");
 }
 
 void

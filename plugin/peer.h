@@ -28,10 +28,10 @@ struct peer;
 struct peer_io {
   struct array_io *io;
   struct peer *peer;
-  struct peer_io *next;   /* in the list of whoever holds it */
-  atomic_int error;       /* the first one */
-  atomic_uint parts;      /* commands not answered yet; + 1 while sending */
-  bool flush_after;       /* send it again, now as the FLUSH that stands in
+  struct peer_io *next; /* in the list of whoever holds it */
+  atomic_int error;     /* the first one */
+  atomic_uint parts;    /* commands not answered yet; + 1 while sending */
+  bool flush_after;     /* send it again, now as the FLUSH that stands in
                              for the member's missing FUA */
 };
 
@@ -42,21 +42,21 @@ struct door {
    * file's by the time that the poller uses it.
    */
   int fd;
-  atomic_bool dead;       /* nothing will come back from it any more */
-  uint64_t io_max;        /* bytes of the largest read or write */
+  atomic_bool dead; /* nothing will come back from it any more */
+  uint64_t io_max;  /* bytes of the largest read or write */
   bool fua, zero, extents;
 };
 
 struct peer {
   unsigned member;
-  char *label;            /* "member m0 (nbd://...)", for people */
+  char *label; /* "member m0 (nbd://...)", for people */
   struct door data, batch;
-  uint64_t size;          /* bytes of the data door */
-  atomic_bool broken;     /* a door is dead; reason is set before */
+  uint64_t size;      /* bytes of the data door */
+  atomic_bool broken; /* a door is dead; reason is set before */
   atomic_flag reason_taken;
-  bool reported;          /* to the array engine; under its lock */
-  unsigned ios;           /* not back yet; under its lock */
-  atomic_uint senders;    /* I/O that threads are about to send */
+  bool reported;       /* to the array engine; under its lock */
+  unsigned ios;        /* not back yet; under its lock */
+  atomic_uint senders; /* I/O that threads are about to send */
   char reason[120];
   /* Takes an I/O that is finished.  Called with the handle locked: it must
    * not call anything of this file.

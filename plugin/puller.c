@@ -149,10 +149,11 @@ static int
 do_change (struct worker *w, const struct puller_order *o,
            const struct copy_change *change)
 {
-  struct batch_record record = {
-    .kind = change->kind, .offset = change->local, .length = change->length,
-    .payload = w->buf + (change->local - w->pull.copying.start)
-  };
+  struct batch_record record = { .kind = change->kind,
+                                 .offset = change->local,
+                                 .length = change->length,
+                                 .payload = w->buf + (change->local -
+                                                      w->pull.copying.start) };
 
   if (!change->passed)
     return data_change (server.disk, &record, false);
@@ -262,10 +263,9 @@ start_workers (struct worker w[WORKERS])
   int err = 0;
 
   for (; n < WORKERS; n++) {
-    w[n] = (struct worker) {
-      .fetch = { .door = "data", .silent_ms = COPY_SILENT_MS },
-      .buf = malloc (EXTENT_BYTES)
-    };
+    w[n] = (struct worker) { .fetch = { .door = "data",
+                                        .silent_ms = COPY_SILENT_MS },
+                             .buf = malloc (EXTENT_BYTES) };
     err = w[n].buf ? pthread_create (&w[n].thread, NULL, work, &w[n]) : ENOMEM;
     if (err) {
       worker_free (&w[n]);
@@ -313,8 +313,9 @@ read_intents (struct fetch *f, const struct puller_order *o, unsigned member,
   if (size > 0 && size <= HEADER_BYTES)
     read.buf = malloc (size);
   if (read.buf == NULL) {
-    copy_blame (fault, member, "there is no room for its intent map, of %" PRIu64
-                " bytes", size);
+    copy_blame (fault, member,
+                "there is no room for its intent map, of %" PRIu64 " bytes",
+                size);
     return COPY_FAULT;
   }
   read.length = size;
@@ -352,7 +353,8 @@ flush_sources (struct fetch *f, struct pull_task *t, struct copy_fault *fault)
 
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
     if (t->members[m]) {
-      flush[m] = (struct copy_request) { .next = list, .kind = COPY_FLUSH,
+      flush[m] = (struct copy_request) { .next = list,
+                                         .kind = COPY_FLUSH,
                                          .member = m };
       list = &flush[m];
     }

@@ -11,7 +11,7 @@
 struct puller_order {
   struct pull_order order;
   struct {
-    char *uri; /* NULL: no source */
+    char *uri;            /* NULL: no source */
     char *data, *intents; /* tokens */
   } source[ARRAY_MEMBERS_MAX];
 

@@ -130,7 +130,8 @@ guarded_read (int fd, void *buf, size_t count)
     set_owes (fd, true);
     if (breaks_off (buf, count, r))
       wait_for_others (fd);
-  } else if (r == 0 || (errno != EINTR && errno != EAGAIN)) {
+  }
+  else if (r == 0 || (errno != EINTR && errno != EAGAIN)) {
     wait_for_others (fd);
     errno = saved;
   }
@@ -172,8 +173,7 @@ guarded_close (int fd)
 void
 replies_open (void)
 {
-  if (received_from >= 0 && received_from < SOCKETS &&
-      received_from == sent_to)
+  if (received_from >= 0 && received_from < SOCKETS && received_from == sent_to)
     atomic_store (&sockets[received_from].open, true);
 }
 
@@ -190,13 +190,13 @@ static const struct {
 #define GUARDS (sizeof guards / sizeof guards[0])
 
 struct table {
-  const ElfW (Rela) *entries;
+  const ElfW (Rela) * entries;
   size_t bytes;
 };
 
 struct program {
   uintptr_t base;
-  const ElfW (Sym) *symbols;
+  const ElfW (Sym) * symbols;
   const char *names;
   struct table tables[2];
   uintptr_t relro, relro_end; /* made read-only by the loader */
@@ -210,19 +210,33 @@ moved (const struct program *p, uintptr_t address)
 }
 
 static void
-read_dynamic (struct program *p, const ElfW (Dyn) *d)
+read_dynamic (struct program *p, const ElfW (Dyn) * d)
 {
   bool rela = false;
 
   for (; d->d_tag != DT_NULL; d++)
     switch (d->d_tag) {
-    case DT_SYMTAB: p->symbols = moved (p, d->d_un.d_ptr); break;
-    case DT_STRTAB: p->names = moved (p, d->d_un.d_ptr); break;
-    case DT_RELA: p->tables[0].entries = moved (p, d->d_un.d_ptr); break;
-    case DT_RELASZ: p->tables[0].bytes = d->d_un.d_val; break;
-    case DT_JMPREL: p->tables[1].entries = moved (p, d->d_un.d_ptr); break;
-    case DT_PLTRELSZ: p->tables[1].bytes = d->d_un.d_val; break;
-    case DT_PLTREL: rela = d->d_un.d_val == DT_RELA; break;
+    case DT_SYMTAB:
+      p->symbols = moved (p, d->d_un.d_ptr);
+      break;
+    case DT_STRTAB:
+      p->names = moved (p, d->d_un.d_ptr);
+      break;
+    case DT_RELA:
+      p->tables[0].entries = moved (p, d->d_un.d_ptr);
+      break;
+    case DT_RELASZ:
+      p->tables[0].bytes = d->d_un.d_val;
+      break;
+    case DT_JMPREL:
+      p->tables[1].entries = moved (p, d->d_un.d_ptr);
+      break;
+    case DT_PLTRELSZ:
+      p->tables[1].bytes = d->d_un.d_val;
+      break;
+    case DT_PLTREL:
+      rela = d->d_un.d_val == DT_RELA;
+      break;
     }
   if (!rela) /* a machine with another kind of entries */
     p->tables[1].bytes = 0;
@@ -259,8 +273,8 @@ visit (const struct program *p, bool put)
   unsigned found = 0;
 
   for (unsigned i = 0; i < 2; i++)
-    for (size_t k = 0;
-         k < p->tables[i].bytes / sizeof p->tables[i].entries[0]; k++) {
+    for (size_t k = 0; k < p->tables[i].bytes / sizeof p->tables[i].entries[0];
+         k++) {
       const ElfW (Rela) *e = &p->tables[i].entries[k];
       /* The symbol's number: the upper half, whatever the word's size. */
       size_t symbol = sizeof e->r_info == 8 ? e->r_info >> 16 >> 16

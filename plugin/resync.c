@@ -45,8 +45,7 @@ open_door (const struct map_member *mm, const char *door, const char *token)
   enum connect_failure failure = CONNECT_NBD;
 
   if (nbd && uri)
-    failure = connect_nbd (nbd, uri, ending ? ENDING_MS : CONNECT_MS,
-                            !ending);
+    failure = connect_nbd (nbd, uri, ending ? ENDING_MS : CONNECT_MS, !ending);
   if (failure == 0) {
     free (uri);
     return nbd;
@@ -101,8 +100,8 @@ read_map (struct copier *t, unsigned m)
     if (size > 0 && size <= (int64_t) HEADER_BYTES)
       bits = malloc (size);
     if (bits)
-      error = await (nbd, nbd_aio_pread (nbd, bits, size, 0,
-                                         NBD_NULL_COMPLETION, 0));
+      error = await (
+        nbd, nbd_aio_pread (nbd, bits, size, 0, NBD_NULL_COMPLETION, 0));
     if (error)
       nbdkit_error ("weft: member %s: can't read its intent map: %s", mm.name,
                     reason ());
@@ -137,14 +136,14 @@ send_records (struct copier *t, const struct resync_action *a)
 
   if (buf) {
     batch_encode (a->records, a->count, buf);
-    error = await (nbd, nbd_aio_pwrite (nbd, buf, bytes, 0,
-                                        NBD_NULL_COMPLETION, 0));
+    error = await (nbd,
+                   nbd_aio_pwrite (nbd, buf, bytes, 0, NBD_NULL_COMPLETION, 0));
   }
   if (error)
     nbdkit_error ("weft: member %u can't be told %s: %s", a->member,
                   a->records[0].kind == BATCH_BAD
-                      ? "what no copy can be read of"
-                      : "that its intent bits may fall",
+                    ? "what no copy can be read of"
+                    : "that its intent bits may fall",
                   buf ? reason () : strerror (ENOMEM));
   free (buf);
   return error;
@@ -155,8 +154,7 @@ static int
 carry_out (struct copier *t, const struct resync_action *a)
 {
   struct array_request r = {
-    .client = t->client, .offset = a->offset, .length = a->length,
-    .buf = t->buf
+    .client = t->client, .offset = a->offset, .length = a->length, .buf = t->buf
   };
   int error;
 
@@ -212,7 +210,8 @@ tell_progress (struct copier *t)
   uint64_t begun, extents = resync_extents (t->resync, &begun);
 
   if (begun > 0 && t->told == 0)
-    nbdkit_error ("weft: array %s: %" PRIu64 " extents of 4 MiB may have copies "
+    nbdkit_error ("weft: array %s: %" PRIu64
+                  " extents of 4 MiB may have copies "
                   "that differ; copying them before clients are served",
                   params.array, extents);
   else if (begun / PROGRESS_EXTENTS > t->told / PROGRESS_EXTENTS)
@@ -229,8 +228,9 @@ tell_bad (const struct copier *t)
 
   bad = resync_bad (t->resync, &count);
   for (size_t i = 0; i < count && i < BAD_TOLD_MAX; i++)
-    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32 " bytes at %"
-                  PRIu64, bad[i].length, bad[i].offset);
+    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32
+                  " bytes at %" PRIu64,
+                  bad[i].length, bad[i].offset);
 }
 
 /* As resync_run says. */

@@ -17,13 +17,13 @@
 
 /* The parameters of `nbdkit weft`; NULL or 0 where not given. */
 struct params {
-  char *disk;   /* member role: path */
-  char *array;  /* array role: name */
-  char *map;    /* array role from a static map: path */
-  char *admin;  /* URL of weftd */
-  char *uri;    /* NBD URI under which others reach this process */
-  char *node;   /* name of this host; default: its hostname */
-  char *tls;    /* folder of this host's certificate; default: $WEFT_TLS */
+  char *disk;  /* member role: path */
+  char *array; /* array role: name */
+  char *map;   /* array role from a static map: path */
+  char *admin; /* URL of weftd */
+  char *uri;   /* NBD URI under which others reach this process */
+  char *node;  /* name of this host; default: its hostname */
+  char *tls;   /* folder of this host's certificate; default: $WEFT_TLS */
   int64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
@@ -45,13 +45,13 @@ struct role {
 
   int (*pread) (void *handle, void *buf, uint32_t count, uint64_t offset,
                 uint32_t flags);
-  int (*pwrite) (void *handle, const void *buf, uint32_t count,
-                 uint64_t offset, uint32_t flags);
+  int (*pwrite) (void *handle, const void *buf, uint32_t count, uint64_t offset,
+                 uint32_t flags);
   int (*flush) (void *handle, uint32_t flags);
   int (*trim) (void *handle, uint32_t count, uint64_t offset, uint32_t flags);
   int (*zero) (void *handle, uint32_t count, uint64_t offset, uint32_t flags);
-  int (*extents) (void *handle, uint32_t count, uint64_t offset,
-                  uint32_t flags, struct nbdkit_extents *extents);
+  int (*extents) (void *handle, uint32_t count, uint64_t offset, uint32_t flags,
+                  struct nbdkit_extents *extents);
 };
 
 extern const struct role array_role, member_role;

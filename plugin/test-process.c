@@ -65,7 +65,8 @@ test_life (bool threads)
   assert (!process_has_ended (text));
   kill (pid, SIGKILL);
   assert (waitid (P_PID, (id_t) pid, &info, WEXITED | WNOWAIT) == 0);
-  assert (process_has_ended (text)); /* though nobody has asked for its status */
+  assert (
+    process_has_ended (text)); /* though nobody has asked for its status */
   assert (waitpid (pid, NULL, 0) == pid);
   assert (process_has_ended (text));
 }

@@ -81,7 +81,8 @@ set_name (char **to, const char *key, const char *value)
 {
   if (!name_valid (value)) {
     nbdkit_error ("%s=%s: not a name: use 1 to %d of a-z, 0-9 and -, not "
-                  "beginning with -", key, value, NAME_BYTES_MAX);
+                  "beginning with -",
+                  key, value, NAME_BYTES_MAX);
     return -1;
   }
   *to = strdup (value);
@@ -163,9 +164,9 @@ weft_config (const char *key, const char *value)
     const char *key;
     char **to;
   } strings[] = {
-    { "disk", &params.disk },   { "map", &params.map },
-    { "tls", &params.tls },     { "array", &params.array },
-    { "node", &params.node },   { "admin", &params.admin },
+    { "disk", &params.disk }, { "map", &params.map },
+    { "tls", &params.tls },   { "array", &params.array },
+    { "node", &params.node }, { "admin", &params.admin },
     { "uri", &params.uri },
   };
   size_t i;
@@ -186,8 +187,7 @@ weft_config (const char *key, const char *value)
   if (strcmp (key, "image-buffer") == 0)
     return set_image_buffer (value);
   if (strcmp (key, "image-age") == 0)
-    return set_unsigned (&params.image_age_ms, key, value, 1,
-                         IMAGE_AGE_MS_MAX);
+    return set_unsigned (&params.image_age_ms, key, value, 1, IMAGE_AGE_MS_MAX);
   if (strcmp (key, "io-timeout") == 0)
     return set_unsigned (&params.io_timeout_ms, key, value, IO_TIMEOUT_MS_MIN,
                          IO_TIMEOUT_MS_MAX);
@@ -229,19 +229,22 @@ check_tls (void)
     return -1;
   if (params.admin && exposure_uri_plain (params.admin)) {
     nbdkit_error ("admin=%s is on another host and has no TLS: give its "
-                  "https:// address, and tls=FOLDER", params.admin);
+                  "https:// address, and tls=FOLDER",
+                  params.admin);
     return -1;
   }
   if (params.uri && exposure_uri_plain (params.uri)) {
     nbdkit_error ("uri=%s is for other hosts and has no TLS: make it nbds://, "
-                  "and start nbdkit with --tls=require", params.uri);
+                  "and start nbdkit with --tls=require",
+                  params.uri);
     return -1;
   }
   if (params.tls == NULL) {
     if (params.admin == NULL || strncasecmp (params.admin, "https:", 6) != 0)
       return 0;
     nbdkit_error ("admin=%s needs tls=FOLDER: the folder of this host's "
-                  "certificate, which weft-enroll makes", params.admin);
+                  "certificate, which weft-enroll makes",
+                  params.admin);
     return -1;
   }
   if (asprintf (&ca, "%s/ca-cert.pem", params.tls) == -1) {
@@ -304,18 +307,20 @@ weft_config_complete (void)
   return 0;
 }
 
-#define weft_config_help \
-  "disk=<PATH>             Serve this disk or file as a member.\n" \
-  "array=<NAME>            Export the array of this name.\n" \
-  "map=<FILE>              Export the array that this JSON file describes.\n" \
-  "admin=<URL>             Where weftd is (needed with disk= and array=).\n" \
-  "uri=<URI>               NBD URI under which others reach this process.\n" \
-  "node=<NAME>             Name of this host (default: its hostname).\n" \
-  "tls=<FOLDER>            This host's certificate (default: $WEFT_TLS).\n" \
-  "takeover=<BOOL>         Take the array from a host that lives (array).\n" \
-  "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n" \
-  "image-age=<MS>          Longest time an image is held (array; default 200).\n" \
-  "io-timeout=<MS>         A member silent for so long is lost (default 15000)."
+#define weft_config_help                                                       \
+  "disk=<PATH>             Serve this disk or file as a member.\n"             \
+  "array=<NAME>            Export the array of this name.\n"                   \
+  "map=<FILE>              Export the array that this JSON file describes.\n"  \
+  "admin=<URL>             Where weftd is (needed with disk= and array=).\n"   \
+  "uri=<URI>               NBD URI under which others reach this process.\n"   \
+  "node=<NAME>             Name of this host (default: its hostname).\n"       \
+  "tls=<FOLDER>            This host's certificate (default: $WEFT_TLS).\n"    \
+  "takeover=<BOOL>         Take the array from a host that lives (array).\n"   \
+  "image-buffer=<SIZE>     Bytes of images held back (array; default 64M).\n"  \
+  "image-age=<MS>          Longest time an image is held (array; default "     \
+  "200).\n"                                                                    \
+  "io-timeout=<MS>         A member silent for so long is lost (default "      \
+  "15000)."
 
 static int
 weft_get_ready (void)
@@ -349,10 +354,9 @@ weft_list_exports (int readonly, int is_tls, struct nbdkit_exports *exports)
   if (nbdkit_add_export (exports, "", "the whole array") == -1)
     return -1;
   return params.array == NULL ||
-                 nbdkit_add_export (exports, params.array,
-                                    "the whole array") == 0
-             ? 0
-             : -1;
+             nbdkit_add_export (exports, params.array, "the whole array") == 0
+           ? 0
+           : -1;
 }
 
 static const char *

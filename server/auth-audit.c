@@ -188,8 +188,8 @@ auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit)
   char text[24];
 
   for (size_t i = a->audit_count; i-- > 0;) {
-    const struct audit_line *line
-      = &a->audit[(a->audit_first + i) % AUTH_AUDIT_MAX];
+    const struct audit_line *line =
+      &a->audit[(a->audit_first + i) % AUTH_AUDIT_MAX];
 
     if (cursor > 0 && line->id >= cursor)
       continue;

@@ -17,7 +17,7 @@
 #include "store.h"
 
 #define AUTH_USERS_MAX 100
-#define AUTH_TOKENS_MAX 500      /* and as many of nodes */
+#define AUTH_TOKENS_MAX 500 /* and as many of nodes */
 #define AUTH_LOGINS_OF_USER_MAX 20
 #define AUTH_AUDIT_MAX 5000
 
@@ -48,8 +48,8 @@ struct secret {
   TAILQ_ENTRY (secret) link;
   enum secret_kind kind;
   uint8_t hash[AUTH_HASH_BYTES];
-  char name[64]; /* of the user, the token, or the node ("": any) */
-  char by[64];   /* the user who made it; a token goes with its user */
+  char name[64];       /* of the user, the token, or the node ("": any) */
+  char by[64];         /* the user who made it; a token goes with its user */
   enum auth_role role; /* of a token */
   uint64_t created, used, expires; /* wall clock, ms; 0: never */
   uint64_t stored_used;

@@ -24,7 +24,7 @@
 
 struct size {
   char kind;
-  unsigned tries;    /* when it is full */
+  unsigned tries;     /* when it is full */
   uint64_t refill_ms; /* for each try */
 };
 
@@ -37,14 +37,14 @@ static const struct size sizes[] = {
 #define KINDS (sizeof sizes / sizeof sizes[0])
 
 struct bucket {
-  char key[128]; /* "": free */
+  char key[128];    /* "": free */
   uint64_t used_ms; /* how much of it is used up, in time */
   uint64_t at_ms;   /* as of then */
 };
 
 /* A user at an address. */
 struct known {
-  char key[128]; /* of their bucket; "": free */
+  char key[128];  /* of their bucket; "": free */
   uint64_t at_ms; /* when the password was right */
 };
 

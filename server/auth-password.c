@@ -83,8 +83,9 @@ password_make (const char *text, struct auth_password *p)
 bool
 password_is (const char *text, const struct auth_password *p)
 {
-  static const struct auth_password nobodys
-    = { .log_n = LOG_N, .r = R, .p = P };
+  static const struct auth_password nobodys = { .log_n = LOG_N,
+                                                .r = R,
+                                                .p = P };
   uint8_t key[32];
   bool same;
 

@@ -10,13 +10,13 @@
 #define PEM_BYTES_MAX 16384
 
 struct auth_request {
-  char name[64]; /* of a user, a token or a node */
+  char name[64];       /* of a user, a token or a node */
   enum auth_role role; /* ROLE_NOBODY: not given */
   char password[PASSWORD_BYTES_MAX + 1], current[PASSWORD_BYTES_MAX + 1];
   char secret[AUTH_SECRET_BYTES];
-  uint64_t seconds; /* 0: not given */
-  char *csr;        /* PEM; */
-  EVP_PKEY *key;    /* its key, */
+  uint64_t seconds;      /* 0: not given */
+  char *csr;             /* PEM; */
+  EVP_PKEY *key;         /* its key, */
   struct ca_names names; /* and what it asks for */
 
   /* As found out on the HTTP thread. */

@@ -70,8 +70,8 @@ static json_t *
 certificate_json (const struct certificate *c)
 {
   return json_pack ("{ss sI sI sO}", "node", c->node, "created",
-                    (json_int_t) c->created, "expires",
-                    (json_int_t) c->expires, "addresses", c->addresses);
+                    (json_int_t) c->created, "expires", (json_int_t) c->expires,
+                    "addresses", c->addresses);
 }
 
 /* ---- From JSON: any field that is missing or odd fails. ---- */

@@ -77,8 +77,8 @@ auth_caller_words (const struct caller *c, char text[AUTH_CALLER_BYTES])
 const char *
 auth_via_word (enum auth_via via)
 {
-  static const char *const words[]
-    = { "none", "login", "token", "certificate" };
+  static const char *const words[] = { "none", "login", "token",
+                                       "certificate" };
 
   return words[via];
 }

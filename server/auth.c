@@ -225,8 +225,7 @@ by_certificate (struct auth *a, const struct auth_credentials *given,
   snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
   caller->role = role_now (a, caller, wall_ms);
   if (caller->role == ROLE_NOBODY)
-    return refuse (refusal, 401, "login-required",
-                   AUTH_REVOKED);
+    return refuse (refusal, 401, "login-required", AUTH_REVOKED);
   return true;
 }
 

@@ -59,8 +59,8 @@ struct caller {
   char name[64];    /* of the user, the token or the node; "": none */
   char owner[64];   /* the user, or who the token is of */
   char address[46]; /* where the call came from */
-  char csrf[AUTH_SECRET_BYTES];  /* login: what its page sends with a change */
-  uint8_t hash[AUTH_HASH_BYTES]; /* login, token: of its secret */
+  char csrf[AUTH_SECRET_BYTES];   /* login: what its page sends with a change */
+  uint8_t hash[AUTH_HASH_BYTES];  /* login, token: of its secret */
   char serial[AUTH_SERIAL_BYTES]; /* certificate */
 };
 

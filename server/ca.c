@@ -311,9 +311,11 @@ load (struct ca *ca, const char *dir, char *why, size_t why_size)
   if ((key && ca->key == NULL) || (cert && ca->x509 == NULL) ||
       (cert &&
        (key == NULL || X509_check_private_key (ca->x509, ca->key) != 1))) {
-    snprintf (why, why_size, "the files ca-key.pem and ca-cert.pem in %s do "
+    snprintf (why, why_size,
+              "the files ca-key.pem and ca-cert.pem in %s do "
               "not belong together, or one is damaged: restore them from a "
-              "backup; or remove both, and enroll all nodes again", dir);
+              "backup; or remove both, and enroll all nodes again",
+              dir);
     return -1;
   }
   return 0;
@@ -431,8 +433,8 @@ static const char *
 take_names (X509_REQ *request, struct ca_names *names)
 {
   STACK_OF (X509_EXTENSION) *extensions = X509_REQ_get_extensions (request);
-  GENERAL_NAMES *list
-    = X509V3_get_d2i (extensions, NID_subject_alt_name, NULL, NULL);
+  GENERAL_NAMES *list = X509V3_get_d2i (extensions, NID_subject_alt_name, NULL,
+                                        NULL);
   const char *why = NULL;
 
   for (int i = 0; why == NULL && i < sk_GENERAL_NAME_num (list); i++)

@@ -58,7 +58,8 @@ shut_out_one (void)
   guests[oldest].out = true;
   waiting--;
   if (refusals_first ("connections", guests[oldest].address))
-    log_line (CLUSTER_WARNING, "closed a connection from %s that was silent, "
+    log_line (CLUSTER_WARNING,
+              "closed a connection from %s that was silent, "
               "as there are very many (said once in a while)",
               guests[oldest].address);
 }

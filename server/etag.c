@@ -60,8 +60,7 @@ etag_node (struct loop *l, const struct request *r)
   if (!cluster_node_known (c, r->name))
     return NULL;
   return json_pack ("{ss sb sb}", "name", r->name, "maintenance",
-                    n && n->rec.maintenance, "draining",
-                    n && n->rec.draining);
+                    n && n->rec.maintenance, "draining", n && n->rec.draining);
 }
 
 json_t *
@@ -73,7 +72,8 @@ etag_disk (struct loop *l, const struct request *r)
   if (d == NULL)
     return NULL;
   return json_pack ("{so ss so so so sI}", "uuid", text_uuid (d->rec.uuid),
-                    "moves_to", d->rec.moves_to, "release", text_uuid_or_null (d->rec.release), "spare_of",
+                    "moves_to", d->rec.moves_to, "release",
+                    text_uuid_or_null (d->rec.release), "spare_of",
                     text_uuid_or_null (d->rec.spare_of), "array",
                     d->array ? text_uuid (d->array->rec.uuid) : json_null (),
                     "position", (json_int_t) d->position);

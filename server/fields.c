@@ -44,7 +44,8 @@ fields_end (struct fields *f)
 
   if (f->failed)
     return;
-  json_object_foreach ((json_t *) f->object, key, value) {
+  json_object_foreach ((json_t *) f->object, key, value)
+  {
     known = false;
     for (size_t i = 0; i < f->seen_count; i++)
       known = known || strcmp (f->seen[i], key) == 0;
@@ -180,8 +181,10 @@ fields_text (struct fields *f, const char *name, char *text, size_t size)
   if (v == NULL)
     return;
   if (strlen (v) >= size || has_control (v))
-    fields_fail (f, name, "field %s must be text of at most %zu bytes without "
-                 "control characters", name, size - 1);
+    fields_fail (f, name,
+                 "field %s must be text of at most %zu bytes without "
+                 "control characters",
+                 name, size - 1);
   else
     strcpy (text, v);
 }
@@ -211,9 +214,10 @@ fields_name (struct fields *f, const char *name, char *text, size_t size)
     return;
   assert (size > NAME_BYTES_MAX);
   if (!name_valid (v))
-    fields_fail (f, name, "field %s must be a name: at most %d lower-case "
-                 "letters, digits and '-', not beginning with '-'", name,
-                 NAME_BYTES_MAX);
+    fields_fail (f, name,
+                 "field %s must be a name: at most %d lower-case "
+                 "letters, digits and '-', not beginning with '-'",
+                 name, NAME_BYTES_MAX);
   else
     strcpy (text, v);
 }
@@ -226,16 +230,18 @@ fields_uri (struct fields *f, const char *name, char *text, size_t size)
       strncmp (text, "nbds://", 7) != 0 &&
       strncmp (text, "nbd+unix://", 11) != 0 &&
       strncmp (text, "nbds+unix://", 12) != 0)
-    fields_fail (f, name, "field %s must be an NBD URI, such as "
-                 "nbd://127.0.0.1:10810", name);
+    fields_fail (f, name,
+                 "field %s must be an NBD URI, such as "
+                 "nbd://127.0.0.1:10810",
+                 name);
 }
 
 static int
 hex_digit (char c)
 {
-  return c >= '0' && c <= '9' ? c - '0'
-       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                              : -1;
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                : -1;
 }
 
 bool
@@ -325,8 +331,8 @@ get_list (struct fields *f, const char *name, unsigned max, unsigned *count)
 
 void
 fields_words (struct fields *f, const char *name,
-              int (*parse) (const char *word), const char *words,
-              unsigned max, uint8_t *values, unsigned *count)
+              int (*parse) (const char *word), const char *words, unsigned max,
+              uint8_t *values, unsigned *count)
 {
   const json_t *list = get_list (f, name, max, count);
 

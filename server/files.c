@@ -156,8 +156,8 @@ files_serve_path (struct mg_connection *conn, const char *ui_dir,
     return http_not_found (conn, "this path");
   if (strncmp (path, "vendor/", 7) == 0)
     return serve_vendor (conn, path + 7);
-  if ((size_t) snprintf (file, sizeof file, "%s/%s", ui_dir, path)
-      >= sizeof file)
+  if ((size_t) snprintf (file, sizeof file, "%s/%s", ui_dir, path) >=
+      sizeof file)
     return http_not_found (conn, "this path");
   return files_serve (conn, file, path);
 }

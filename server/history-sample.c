@@ -52,9 +52,11 @@ static void
 finish (double v[HISTORY_SERIES])
 {
   v[HISTORY_READ_US] = v[HISTORY_READS] > 0
-                         ? v[HISTORY_READ_US] / v[HISTORY_READS] : NAN;
+                         ? v[HISTORY_READ_US] / v[HISTORY_READS]
+                         : NAN;
   v[HISTORY_WRITE_US] = v[HISTORY_WRITES] > 0
-                          ? v[HISTORY_WRITE_US] / v[HISTORY_WRITES] : NAN;
+                          ? v[HISTORY_WRITE_US] / v[HISTORY_WRITES]
+                          : NAN;
 }
 
 static void

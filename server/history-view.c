@@ -74,7 +74,8 @@ read_points (sqlite3 *db, const char *subject, const struct range *r,
   int result;
 
   if (sqlite3_prepare_v2 (
-        db, "SELECT (at - ?1) / ?2, " HISTORY_MEANS " FROM subject CROSS JOIN "
+        db,
+        "SELECT (at - ?1) / ?2, " HISTORY_MEANS " FROM subject CROSS JOIN "
         "sample ON step = ?3 AND sample.subject = subject.id AND at >= ?1 AND "
         "at < ?4 WHERE name = ?5 GROUP BY (at - ?1) / ?2 UNION ALL "
         "SELECT -1, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM subject WHERE name = ?5",
@@ -108,8 +109,8 @@ read_history (const struct history *h, const char *subject,
   int result = -1;
 
   if (sqlite3_open_v2 (history_path (h), &db,
-                       SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL)
-      == SQLITE_OK) {
+                       SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                       NULL) == SQLITE_OK) {
     sqlite3_busy_timeout (db, 1000);
     result = read_points (db, subject, r, values);
   }
@@ -137,15 +138,17 @@ history_view (const struct history *h, const struct query *q, bool live,
 {
   const char *subject = q->subject[0] ? q->subject : "cluster";
   uint64_t to_ms = q->has_to ? q->to : wall_ms;
-  uint64_t from_ms = q->has_from ? q->from
-                     : to_ms > RANGE_MS_DEFAULT ? to_ms - RANGE_MS_DEFAULT : 0;
+  uint64_t from_ms = q->has_from                ? q->from
+                     : to_ms > RANGE_MS_DEFAULT ? to_ms - RANGE_MS_DEFAULT
+                                                : 0;
   json_t *body = NULL;
   struct range r;
   double *values;
 
   *status = 400;
   if (from_ms >= to_ms)
-    return view_error (400, "from", "range", "parameter from must be before to, "
+    return view_error (400, "from", "range",
+                       "parameter from must be before to, "
                        "which is now where it is not given");
   plan (q, from_ms, to_ms, wall_ms, &r);
   values = reallocarray (NULL, r.points * HISTORY_SERIES, sizeof *values);
@@ -156,13 +159,15 @@ history_view (const struct history *h, const struct query *q, bool live,
   switch (read_history (h, subject, &r, values)) {
   case -1:
     *status = 503;
-    body = view_error (503, NULL, "no-history", "the history cannot be read "
+    body = view_error (503, NULL, "no-history",
+                       "the history cannot be read "
                        "just now: ask again in a minute");
     break;
   case 1:
     if (!live) {
       *status = 404;
-      body = view_error (404, "subject", "unknown-subject", "there is no such "
+      body = view_error (404, "subject", "unknown-subject",
+                         "there is no such "
                          "thing, and there was none: give cluster, array:NAME "
                          "or disk:UUID");
       break;

@@ -33,8 +33,8 @@ const struct history_tier history_tiers[HISTORY_TIERS] = {
 };
 
 const char *const history_names[HISTORY_SERIES] = {
-  "read_bytes", "write_bytes", "reads", "writes", "read_us", "write_us",
-  "rebuild_bytes", "image_bytes", "exposed_bytes",
+  "read_bytes", "write_bytes",   "reads",       "writes",        "read_us",
+  "write_us",   "rebuild_bytes", "image_bytes", "exposed_bytes",
 };
 
 /* Sums of what was handed in; the number of times for each series. */
@@ -57,7 +57,7 @@ struct history {
   char path[4096];
   struct batch *batch; /* the loop's: the samples in the making */
 
-  sqlite3 *db; /* the thread's */
+  sqlite3 *db;  /* the thread's */
   bool failing; /* and that was said */
   pthread_t thread;
 
@@ -222,8 +222,8 @@ try_open (struct history *h, bool *foreign)
 
   *foreign = false;
   if (sqlite3_open_v2 (h->path, &h->db,
-                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL)
-      != SQLITE_OK)
+                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                       NULL) != SQLITE_OK)
     return -1;
   sqlite3_busy_timeout (h->db, 1000);
   /* A power cut may take the last samples, but breaks nothing. */
@@ -252,9 +252,11 @@ set_aside (struct history *h, const char *why)
 {
   char other[4200];
 
-  log_line (CLUSTER_WARNING, "the history in %s cannot be used (%s): it is "
+  log_line (CLUSTER_WARNING,
+            "the history in %s cannot be used (%s): it is "
             "kept as history.db.broken, and a new one begins; nothing else "
-            "depends on it", h->path, why);
+            "depends on it",
+            h->path, why);
   close_db (h);
   snprintf (other, sizeof other, "%s.broken", h->path);
   if (rename (h->path, other) == -1 && errno != ENOENT)
@@ -270,9 +272,10 @@ static void
 fail (struct history *h)
 {
   if (!h->failing)
-    log_line (CLUSTER_WARNING, "cannot use the history %s: %s; charts will have "
-              "a gap until that is mended", h->path,
-              h->db ? sqlite3_errmsg (h->db) : "out of memory");
+    log_line (CLUSTER_WARNING,
+              "cannot use the history %s: %s; charts will have "
+              "a gap until that is mended",
+              h->path, h->db ? sqlite3_errmsg (h->db) : "out of memory");
   h->failing = true;
 }
 
@@ -339,12 +342,15 @@ put_batch (struct history *h, const struct batch *b)
   sqlite3_stmt *subject = NULL, *sample = NULL;
   int r = -1;
 
-  if (sqlite3_prepare_v2 (h->db, "INSERT OR IGNORE INTO subject (name) "
-                          "VALUES (?1)", -1, &subject, NULL) == SQLITE_OK &&
-      sqlite3_prepare_v2 (h->db, "INSERT OR REPLACE INTO sample SELECT ?1, id, "
+  if (sqlite3_prepare_v2 (h->db,
+                          "INSERT OR IGNORE INTO subject (name) "
+                          "VALUES (?1)",
+                          -1, &subject, NULL) == SQLITE_OK &&
+      sqlite3_prepare_v2 (h->db,
+                          "INSERT OR REPLACE INTO sample SELECT ?1, id, "
                           "?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 "
-                          "FROM subject WHERE name = ?3", -1, &sample, NULL)
-        == SQLITE_OK)
+                          "FROM subject WHERE name = ?3",
+                          -1, &sample, NULL) == SQLITE_OK)
     r = 0;
   for (size_t i = 0; r == 0 && i < b->count; i++)
     r = put_sum (subject, sample, &b->sums[i], b->at_s);
@@ -357,7 +363,8 @@ put_batch (struct history *h, const struct batch *b)
 static int
 roll_up (struct history *h, size_t tier, int64_t now_s)
 {
-  const struct history_tier *t = &history_tiers[tier], *finer = &history_tiers[tier - 1];
+  const struct history_tier *t = &history_tiers[tier],
+                            *finer = &history_tiers[tier - 1];
   int64_t until = now_s / t->step_s * t->step_s;
   const int64_t roll[] = { t->step_s, finer->step_s, until };
   const int64_t mark[] = { t->step_s, until };
@@ -369,25 +376,34 @@ roll_up (struct history *h, size_t tier, int64_t now_s)
             (int) t->step_s);
   if (ask_number (h->db, sql) == until)
     return 0;
-  if (run_with (h->db, "INSERT OR REPLACE INTO sample SELECT ?1, subject.id, "
+  if (run_with (h->db,
+                "INSERT OR REPLACE INTO sample SELECT ?1, subject.id, "
                 "at / ?1 * ?1, " HISTORY_MEANS " FROM subject CROSS JOIN "
                 "sample ON "
                 "step = ?2 AND sample.subject = subject.id AND at < ?3 AND at "
                 ">= coalesce((SELECT at FROM rolled WHERE step = ?1), 0) "
-                "GROUP BY subject.id, at / ?1", roll, 3) ||
+                "GROUP BY subject.id, at / ?1",
+                roll, 3) ||
       run_with (h->db, "INSERT OR REPLACE INTO rolled VALUES (?1, ?2)", mark,
                 2) ||
-      run_with (h->db, "DELETE FROM sample WHERE step = ?1 AND subject IN "
-                "(SELECT id FROM subject) AND at < ?2", old, 2))
+      run_with (h->db,
+                "DELETE FROM sample WHERE step = ?1 AND subject IN "
+                "(SELECT id FROM subject) AND at < ?2",
+                old, 2))
     return -1;
   if (tier < HISTORY_TIERS - 1)
     return 0;
-  return run_with (h->db, "DELETE FROM sample WHERE step = ?1 AND subject IN "
-                   "(SELECT id FROM subject) AND at < ?2", oldest, 2) ||
-             run_with (h->db, "DELETE FROM subject WHERE NOT EXISTS (SELECT 1 "
+  return run_with (h->db,
+                   "DELETE FROM sample WHERE step = ?1 AND subject IN "
+                   "(SELECT id FROM subject) AND at < ?2",
+                   oldest, 2) ||
+             run_with (h->db,
+                       "DELETE FROM subject WHERE NOT EXISTS (SELECT 1 "
                        "FROM sample WHERE sample.subject = subject.id AND "
-                       "step IN (10, 60, 600))", NULL, 0)
-           ? -1 : 0;
+                       "step IN (10, 60, 600))",
+                       NULL, 0)
+           ? -1
+           : 0;
 }
 
 static int

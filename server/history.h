@@ -26,7 +26,7 @@ enum history_series {
   HISTORY_WRITE_BYTES,
   HISTORY_READS,
   HISTORY_WRITES,
-  HISTORY_READ_US,  /* mean latencies: of no sense without reads or writes */
+  HISTORY_READ_US, /* mean latencies: of no sense without reads or writes */
   HISTORY_WRITE_US,
   HISTORY_REBUILD_BYTES,
   HISTORY_IMAGE_BYTES,   /* waiting in memory */

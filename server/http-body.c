@@ -133,23 +133,28 @@ http_take_body (struct mg_connection *conn, struct request *r)
     return false;
   if (!is_json (mg_get_header (conn, "Content-Type"))) {
     free (body);
-    http_refuse (conn, 415, NULL, NULL, "", "the body must be JSON: give "
+    http_refuse (conn, 415, NULL, NULL, "",
+                 "the body must be JSON: give "
                  "Content-Type: application/json");
     return false;
   }
   query_take_body (&r->query, body, length);
   if (too_deep (body, length)) {
     free (body);
-    http_refuse (conn, 400, NULL, NULL, "", "the body is nested more than %d "
-                 "deep", JSON_DEPTH_MAX);
+    http_refuse (conn, 400, NULL, NULL, "",
+                 "the body is nested more than %d "
+                 "deep",
+                 JSON_DEPTH_MAX);
     return false;
   }
   json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
   OPENSSL_cleanse (body, length); /* there may be a password in it */
   free (body);
   if (json == NULL) {
-    http_refuse (conn, 400, NULL, NULL, "", "the body is no JSON: %.150s, in "
-                 "line %d", error.text, error.line);
+    http_refuse (conn, 400, NULL, NULL, "",
+                 "the body is no JSON: %.150s, in "
+                 "line %d",
+                 error.text, error.line);
     return false;
   }
   fields_begin (&f, json);
@@ -180,12 +185,13 @@ bool
 http_take_query (struct mg_connection *conn, struct request *r,
                  const char *method, const char *path)
 {
-  const struct query_source source
-    = { .method = method,
-        .path = path,
-        .parameters = mg_get_request_info (conn)->query_string,
-        .if_match = mg_get_header (conn, "If-Match"),
-        .idempotency_key = mg_get_header (conn, "Idempotency-Key") };
+  const struct query_source source = {
+    .method = method,
+    .path = path,
+    .parameters = mg_get_request_info (conn)->query_string,
+    .if_match = mg_get_header (conn, "If-Match"),
+    .idempotency_key = mg_get_header (conn, "Idempotency-Key")
+  };
   struct query_problem problem;
 
   if (query_take (r->route, &source, &r->query, &problem))

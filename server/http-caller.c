@@ -88,7 +88,8 @@ http_refuse_stranger (struct http *h, struct mg_connection *conn)
 
   if (host == NULL || !is_ours (&h->options, host)) {
     http_log_refusal (conn, "a Host header that names another host");
-    http_refuse (conn, 403, NULL, NULL, "", "the Host header must name an "
+    http_refuse (conn, 403, NULL, NULL, "",
+                 "the Host header must name an "
                  "address on which weftd listens, or a name that was given by "
                  "--host-name");
     return true;
@@ -98,7 +99,8 @@ http_refuse_stranger (struct http *h, struct mg_connection *conn)
   rest = strstr (origin, "://");
   if (rest == NULL || strcasecmp (rest + 3, host) != 0) {
     http_log_refusal (conn, "a page from another origin");
-    http_refuse (conn, 403, NULL, NULL, "", "a page from another origin may "
+    http_refuse (conn, 403, NULL, NULL, "",
+                 "a page from another origin may "
                  "not call weftd");
     return true;
   }
@@ -110,10 +112,11 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
 {
   const struct mg_request_info *info = mg_get_request_info (conn);
   struct auth *auth = loop_auth (h->loop);
-  struct auth_credentials given
-    = { .authorization = mg_get_header (conn, "Authorization"),
-        .csrf = mg_get_header (conn, "X-Weft-CSRF"),
-        .changes = strcmp (r->route->method, "GET") != 0 };
+  struct auth_credentials given = {
+    .authorization = mg_get_header (conn, "Authorization"),
+    .csrf = mg_get_header (conn, "X-Weft-CSRF"),
+    .changes = strcmp (r->route->method, "GET") != 0
+  };
   const char *cookies = mg_get_header (conn, "Cookie");
   struct auth_refusal refusal;
   char cookie[128], node[64], serial[CA_SERIAL_BYTES];

@@ -60,10 +60,10 @@ int
 http_serve_events (struct http *h, struct mg_connection *conn,
                    const struct caller *caller)
 {
-  static const char head[]
-    = "HTTP/1.1 200 OK\r\n" SECURITY_HEADERS
-      "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
-      "Connection: close\r\n\r\nretry: 1000\n\n";
+  static const char head[] =
+    "HTTP/1.1 200 OK\r\n" SECURITY_HEADERS
+    "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+    "Connection: close\r\n\r\nretry: 1000\n\n";
   struct hub_cursor cursor = { 0 };
   bool resume, ok;
   char *text = NULL;

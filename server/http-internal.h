@@ -23,7 +23,7 @@ struct http {
   struct mg_context *context;
   struct loop *loop;
   struct hub *hub;
-  struct tls *tls; /* NULL: no listener wants it */
+  struct tls *tls;   /* NULL: no listener wants it */
   char failure[512]; /* what civetweb said while it was started */
 };
 

@@ -59,7 +59,7 @@ http_send (struct mg_connection *conn, int status, const char *type,
 
 int
 http_send_json (struct mg_connection *conn, int status, const char *extra,
-           const json_t *body)
+                const json_t *body)
 {
   char few[4096], headers[640], *text = few, *many = NULL;
   size_t length = json_dumpb (body, few, sizeof few, JSON_COMPACT);

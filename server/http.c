@@ -186,8 +186,8 @@ print_listeners (const struct http_options *o, char *text, size_t size)
     bool six = strchr (l->address, ':') != NULL;
 
     n += (size_t) snprintf (text + n, size - n, "%s%s%s%s:%u%s", i ? "," : "",
-                            six ? "[" : "", l->address, six ? "]" : "",
-                            l->port, l->tls ? "s" : "");
+                            six ? "[" : "", l->address, six ? "]" : "", l->port,
+                            l->tls ? "s" : "");
   }
 }
 
@@ -212,8 +212,10 @@ begin_library (struct http *h, const struct ca *ca, char *why, size_t why_size)
 
     tls = tls || l->tls;
     if (strchr (l->address, ':') && !mg_check_feature (MG_FEATURES_IPV6)) {
-      snprintf (why, why_size, "cannot listen on [%s]: this civetweb was built "
-                "without IPv6; give an IPv4 address", l->address);
+      snprintf (why, why_size,
+                "cannot listen on [%s]: this civetweb was built "
+                "without IPv6; give an IPv4 address",
+                l->address);
       return -1;
     }
   }
@@ -231,28 +233,40 @@ begin_library (struct http *h, const struct ca *ca, char *why, size_t why_size)
 static int
 start (struct http *h, char *why, size_t why_size)
 {
-  struct mg_callbacks callbacks
-    = { .begin_request = begin_request,
-        .http_error = http_error,
-        .log_message = log_message,
-        .init_thread = begin_thread,
-        .connection_close = end_connection,
-        .external_ssl_ctx = h->tls ? give_context : NULL };
+  struct mg_callbacks callbacks = { .begin_request = begin_request,
+                                    .http_error = http_error,
+                                    .log_message = log_message,
+                                    .init_thread = begin_thread,
+                                    .connection_close = end_connection,
+                                    .external_ssl_ctx = h->tls ? give_context
+                                                               : NULL };
   char listen[LISTENERS_MAX * 64], threads[8];
   const char *settings[] = {
-    "listening_ports", listen,
+    "listening_ports",
+    listen,
     /* One for each disk, session and page that waits here. */
-    "num_threads", threads,
-    "connection_queue", "1024",
-    "listen_backlog", "1024",
-    "tcp_nodelay", "1",
-    "enable_keep_alive", "yes",
-    "keep_alive_timeout_ms", "15000",
-    "request_timeout_ms", "10000",
-    "max_request_size", "16384",
-    "enable_directory_listing", "no",
-    "enable_auth_domain_check", "no",
-    "decode_url", "no",
+    "num_threads",
+    threads,
+    "connection_queue",
+    "1024",
+    "listen_backlog",
+    "1024",
+    "tcp_nodelay",
+    "1",
+    "enable_keep_alive",
+    "yes",
+    "keep_alive_timeout_ms",
+    "15000",
+    "request_timeout_ms",
+    "10000",
+    "max_request_size",
+    "16384",
+    "enable_directory_listing",
+    "no",
+    "enable_auth_domain_check",
+    "no",
+    "decode_url",
+    "no",
     NULL,
   };
 
@@ -266,14 +280,16 @@ start (struct http *h, char *why, size_t why_size)
     log_line (CLUSTER_ERROR,
               "cannot start %s threads, one for each who may wait for an "
               "answer: raise the limit (TasksMax= in weftd.service, the "
-              "container's pids limit, ulimit -u and -v)", threads);
+              "container's pids limit, ulimit -u and -v)",
+              threads);
     _exit (EXIT_FAILURE);
   }
   if (h->context)
     return 0;
   snprintf (why, why_size,
             "cannot listen on %s: %s; is another program there? Give another "
-            "--listen", listen,
+            "--listen",
+            listen,
             h->failure[0] ? h->failure : "the HTTP server does not say why");
   mg_exit_library ();
   return -1;

@@ -120,9 +120,9 @@ dump (const json_t *json)
 static char *
 record (const struct entry *e, const json_t *body)
 {
-  json_t *json = json_pack (
-    "{so so si sO}", "at_ms", text_number (e->wall_ms), "digest",
-    text_hex (e->digest, sizeof e->digest), "status", e->status, "body", body);
+  json_t *json = json_pack ("{so so si sO}", "at_ms", text_number (e->wall_ms),
+                            "digest", text_hex (e->digest, sizeof e->digest),
+                            "status", e->status, "body", body);
   char *text = dump (json);
 
   json_decref (json);

@@ -38,8 +38,7 @@ struct loop {
 
 /* loop-request.c */
 /* The answer goes to its thread. */
-void loop_deliver (struct loop *l, struct request *r, int status,
-                   json_t *body);
+void loop_deliver (struct loop *l, struct request *r, int status, json_t *body);
 json_t *loop_stopping_body (void);
 /* On the loop's thread, or when it has ended. */
 void loop_free_spent (struct loop *l);

@@ -39,7 +39,6 @@ struct spent {
   char *text;
 };
 
-
 static void
 give_back (struct request *r)
 {
@@ -92,7 +91,7 @@ loop_deliver (struct loop *l, struct request *r, int status, json_t *body)
 
   if (s == NULL)
     abort ();
-  *s = (struct spent){ .loop = l, .body = body, .text = r->text };
+  *s = (struct spent) { .loop = l, .body = body, .text = r->text };
   r->spent = s;
   r->status = status;
   r->body = body;

@@ -62,7 +62,8 @@ take_durable (struct loop *l)
     steps_durable (t);
   error = store_error (l->store);
   if (error && l->result == 0) {
-    log_line (CLUSTER_ERROR, "%s; weftd ends, and nothing that was not stored "
+    log_line (CLUSTER_ERROR,
+              "%s; weftd ends, and nothing that was not stored "
               "was answered: make room or mend the disk, and start it again",
               error);
     l->result = -1;
@@ -107,12 +108,14 @@ handle (struct loop *l, struct request *r)
     loop_answer (l, r, no->status,
                  view_error (no->status, NULL, no->code, no->why));
   else if (!auth_still (l->auth, &r->caller, clock_wall_ms ()))
-    loop_answer (l, r, 401, view_error (401, NULL, "login-required",
-                                        "the login, token or certificate has "
-                                        "just been taken back"));
+    loop_answer (l, r, 401,
+                 view_error (401, NULL, "login-required",
+                             "the login, token or certificate has "
+                             "just been taken back"));
   else if (!speaks_for_itself (l, r))
-    loop_answer (l, r, 403, view_error (403, NULL, "forbidden",
-                                        "a node may speak for itself alone"));
+    loop_answer (
+      l, r, 403,
+      view_error (403, NULL, "forbidden", "a node may speak for itself alone"));
   else if (idempotency_begin (l->idempotency, r, clock_wall_ms (), &status,
                               &body))
     loop_answer (l, r, status, body);
@@ -301,8 +304,10 @@ start (struct loop *l, char *why, size_t why_size)
     return -1;
   loop_input (l, NULL, &in);
   if (cluster_start (l->cluster, &in, reason, sizeof reason) == -1) {
-    snprintf (why, why_size, "the database makes no sense: %s; restore it "
-              "from a backup", reason);
+    snprintf (why, why_size,
+              "the database makes no sense: %s; restore it "
+              "from a backup",
+              reason);
     return -1;
   }
   if (store_start (l->store, store_done, l, why, why_size) == -1)

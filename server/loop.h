@@ -45,11 +45,11 @@ struct request {
   char job[80]; /* its id */
 
   /* From the body, as the route's parse function leaves it. */
-  void *input;  /* the route's own, route->input bytes; freed with the request */
+  void *input; /* the route's own, route->input bytes; freed with the request */
   char node[NAME_BYTES_MAX + 1]; /* the node that says it; "": see the path */
   char subject[NAME_BYTES_MAX + 64]; /* for the audit trail; "": see the path */
-  bool no_news; /* all has been said before */
-  bool patient; /* any time will do until the next tick */
+  bool no_news;                      /* all has been said before */
+  bool patient;                      /* any time will do until the next tick */
 
   /* The answer. */
   sem_t answered;
@@ -58,16 +58,16 @@ struct request {
   char *text; /* instead of a body, of this `type` */
   const char *type;
   struct spent *spent; /* they are the loop's, and go back there */
-  char headers[512]; /* more lines of the answer, each ending in \r\n */
-  uint64_t event_id; /* of the last event that a snapshot holds */
+  char headers[512];   /* more lines of the answer, each ending in \r\n */
+  uint64_t event_id;   /* of the last event that a snapshot holds */
 };
 
 void request_init (struct request *r, const struct route *route);
 void request_destroy (struct request *r);
 
 /* NULL: a sentence in why. */
-struct loop *loop_new (struct store *store, struct hub *hub,
-                       struct auth *auth, char *why, size_t why_size);
+struct loop *loop_new (struct store *store, struct hub *hub, struct auth *auth,
+                       char *why, size_t why_size);
 /* Runs until SIGTERM or SIGINT (returns 0), or until the store fails (-1). */
 int loop_run (struct loop *l);
 /* What loop_run does at its end, where it was not called: answers all that

@@ -87,15 +87,14 @@ cluster_metrics (FILE *f, const struct cluster *c)
 static void
 array_state_metrics (FILE *f, const struct cluster *c)
 {
-  static const char *const words[]
-    = { "creating", "ready", "degraded", "rebuilding", "failed" };
+  static const char *const words[] = { "creating", "ready", "degraded",
+                                       "rebuilding", "failed" };
   const struct cluster_array *a;
   char labels[96];
 
   family (f, "weft_array_info", "gauge", "How the array is laid out.");
   TAILQ_FOREACH (a, cluster_arrays (c), link)
-    fprintf (f,
-             "weft_array_info{array=\"%s\",layout=\"%s\",dup=\"%s\"} 1\n",
+    fprintf (f, "weft_array_info{array=\"%s\",layout=\"%s\",dup=\"%s\"} 1\n",
              a->rec.name, layout_name (a->rec.layout),
              array_dup_name (a->rec.dup));
   family (f, "weft_array_state", "gauge",
@@ -224,8 +223,7 @@ rebuild_metrics (FILE *f, const struct cluster *c)
     { "weft_rebuild_copied_bytes_total", "counter",
       "What was read from peers since the rebuild began.",
       offsetof (struct cluster_join, copied_bytes) },
-    { "weft_rebuild_unreadable_bytes", "gauge",
-      "What no source could give.",
+    { "weft_rebuild_unreadable_bytes", "gauge", "What no source could give.",
       offsetof (struct cluster_join, unreadable_bytes) },
   };
   const struct cluster_array *a;
@@ -361,8 +359,7 @@ node_metrics (FILE *f, const struct cluster *c)
 static void
 session_labels (const struct cluster_session *s, char labels[240])
 {
-  snprintf (labels, 240,
-            "array=\"%s\",node=\"%s\",session=\"%016" PRIx64 "\"",
+  snprintf (labels, 240, "array=\"%s\",node=\"%s\",session=\"%016" PRIx64 "\"",
             s->rec.array_name, s->rec.node, s->rec.id);
 }
 
@@ -482,9 +479,9 @@ session_latencies (FILE *f, const struct cluster *c)
       if (!counts (s))
         continue;
       session_labels (s, labels);
-      histogram (f, kinds[i].name, labels,
-                 (const struct latency *) ((const char *) &s->stats +
-                                           kinds[i].offset));
+      histogram (
+        f, kinds[i].name, labels,
+        (const struct latency *) ((const char *) &s->stats + kinds[i].offset));
     }
   }
 }

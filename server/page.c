@@ -18,8 +18,8 @@ static void
 print_key (const struct route *route, const json_t *json, char key[160])
 {
   const json_t *first = json_object_get (json, route->key);
-  const json_t *second
-    = route->key2 ? json_object_get (json, route->key2) : NULL;
+  const json_t *second = route->key2 ? json_object_get (json, route->key2)
+                                     : NULL;
   char text[80];
 
   if (json_is_integer (first))

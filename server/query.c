@@ -18,8 +18,8 @@
 
 #define VALUE_BYTES (4 * QUERY_TEXT_MAX + 1)
 
-static bool
-refuse (struct query_problem *problem, const char *field, const char *fmt, ...)
+static bool refuse (struct query_problem *problem, const char *field,
+                    const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
 
 static bool
@@ -87,8 +87,10 @@ take_text (const char *name, const char *text, char *value, size_t size,
            struct query_problem *problem)
 {
   if (text[0] == '\0' || strlen (text) >= size || !is_ascii (text))
-    return refuse (problem, name, "parameter %s must have 1 to %zu characters "
-                   "of ASCII", name, size - 1);
+    return refuse (problem, name,
+                   "parameter %s must have 1 to %zu characters "
+                   "of ASCII",
+                   name, size - 1);
   strcpy (value, text);
   return true;
 }
@@ -97,8 +99,10 @@ static bool
 take_sought (const char *text, struct query *q, struct query_problem *problem)
 {
   if (text[0] == '\0' || characters (text) > QUERY_TEXT_MAX)
-    return refuse (problem, "text", "parameter text must have 1 to %d "
-                   "characters", QUERY_TEXT_MAX);
+    return refuse (problem, "text",
+                   "parameter text must have 1 to %d "
+                   "characters",
+                   QUERY_TEXT_MAX);
   strcpy (q->text, text);
   return true;
 }
@@ -118,7 +122,8 @@ take_severity (const char *text, struct query *q, struct query_problem *problem)
 {
   if (strcmp (text, "info") != 0 && strcmp (text, "warning") != 0 &&
       strcmp (text, "error") != 0)
-    return refuse (problem, "severity", "parameter severity must be one of "
+    return refuse (problem, "severity",
+                   "parameter severity must be one of "
                    "info, warning, error");
   strcpy (q->severity, text);
   return true;
@@ -128,7 +133,8 @@ static bool
 take_node (const char *text, struct query *q, struct query_problem *problem)
 {
   if (!name_valid (text))
-    return refuse (problem, "node", "parameter node must be a node's name: at "
+    return refuse (problem, "node",
+                   "parameter node must be a node's name: at "
                    "most %d lower-case letters, digits and '-'",
                    NAME_BYTES_MAX);
   strcpy (q->node, text);
@@ -218,20 +224,24 @@ take_parameter (const struct route *route, const char *text, size_t length,
   size_t i;
 
   if (!decode (text, n, name, sizeof name))
-    return refuse (problem, "", "the name of a parameter after '?' is no text "
+    return refuse (problem, "",
+                   "the name of a parameter after '?' is no text "
                    "or too long");
   for (i = 0; i < PARAMETERS; i++)
     if (strcmp (parameters[i].name, name) == 0)
       break;
   if (i == PARAMETERS || !(route->query & parameters[i].parameter))
-    return refuse (problem, name, "there is no parameter of this name here: "
+    return refuse (problem, name,
+                   "there is no parameter of this name here: "
                    "GET /api/v1/openapi.json lists those that there are");
   if (seen[i])
     return refuse (problem, name, "parameter %s is given twice", name);
   seen[i] = true;
   if (equals && !decode (equals + 1, length - n - 1, value, sizeof value))
-    return refuse (problem, name, "parameter %s has no text as its value, or "
-                   "one that is too long", name);
+    return refuse (problem, name,
+                   "parameter %s has no text as its value, or "
+                   "one that is too long",
+                   name);
   return take_value (name, parameters[i].parameter, value, q, problem);
 }
 
@@ -264,8 +274,10 @@ take_header (const char *name, const char *value, char *to, size_t size,
     if (value[i] < ' ' || value[i] > '~')
       n = size;
   if (n == 0 || n >= size)
-    return refuse (problem, name, "header %s must have 1 to %zu characters of "
-                   "ASCII", name, size - 1);
+    return refuse (problem, name,
+                   "header %s must have 1 to %zu characters of "
+                   "ASCII",
+                   name, size - 1);
   strcpy (to, value);
   return true;
 }
@@ -279,8 +291,10 @@ take_match (const struct route *route, const struct query_source *source,
 
   if (source->if_match && route->configuration == NULL &&
       strcmp (route->method, "GET") != 0)
-    return refuse (problem, name, "%s %s has no ETag to hold %s against: ask "
-                   "without", route->method, route->pattern, name);
+    return refuse (problem, name,
+                   "%s %s has no ETag to hold %s against: ask "
+                   "without",
+                   route->method, route->pattern, name);
   return take_header (name, source->if_match, q->if_match, sizeof q->if_match,
                       problem);
 }
@@ -296,8 +310,10 @@ take_key (const struct route *route, const struct query_source *source,
   if (source->idempotency_key == NULL || strcmp (route->method, "POST") != 0)
     return true;
   if (route->secret)
-    return refuse (problem, name, "%s answers with a secret, which is not "
-                   "stored: ask without an Idempotency-Key", route->pattern);
+    return refuse (problem, name,
+                   "%s answers with a secret, which is not "
+                   "stored: ask without an Idempotency-Key",
+                   route->pattern);
   if (route->who != WHO_DEFAULT)
     return true;
   if (!take_header (name, source->idempotency_key, q->idempotency_key,

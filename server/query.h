@@ -13,8 +13,8 @@ struct route;
 
 /* The parameters that a route takes: a set, as .query of its line. */
 enum query_parameter {
-  QUERY_DRY_RUN = 1 << 0,  /* true or false */
-  QUERY_PAGE = 1 << 1,     /* limit and cursor, for a list */
+  QUERY_DRY_RUN = 1 << 0, /* true or false */
+  QUERY_PAGE = 1 << 1,    /* limit and cursor, for a list */
   QUERY_SUBJECT = 1 << 2,
   QUERY_SEVERITY = 1 << 3, /* info, warning or error */
   QUERY_TEXT = 1 << 4,
@@ -26,7 +26,7 @@ enum query_parameter {
 
 #define QUERY_LIMIT_MAX 1000
 #define QUERY_POINTS_MAX 600
-#define QUERY_TEXT_MAX 127 /* characters */
+#define QUERY_TEXT_MAX 127                        /* characters */
 #define QUERY_TIME_MAX UINT64_C (253402300799999) /* the year 9999 */
 
 struct query {

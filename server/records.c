@@ -16,12 +16,9 @@
 #include "text.h"
 
 static const char *const kinds[CLUSTER_RECORD_KINDS] = {
-  [CLUSTER_RECORD_IDENTITY] = "cluster",
-  [CLUSTER_RECORD_DISK] = "disk",
-  [CLUSTER_RECORD_ARRAY] = "array",
-  [CLUSTER_RECORD_SESSION] = "session",
-  [CLUSTER_RECORD_NODE] = "node",
-  [CLUSTER_RECORD_JOB] = "job",
+  [CLUSTER_RECORD_IDENTITY] = "cluster", [CLUSTER_RECORD_DISK] = "disk",
+  [CLUSTER_RECORD_ARRAY] = "array",      [CLUSTER_RECORD_SESSION] = "session",
+  [CLUSTER_RECORD_NODE] = "node",        [CLUSTER_RECORD_JOB] = "job",
 };
 
 bool
@@ -52,17 +49,15 @@ identity_json (const struct cluster_identity *i)
 static json_t *
 disk_json (const struct cluster_disk_record *d)
 {
-  return json_pack ("{so so so so ss so so ss so ss sb so so so}", "key",
-                    text_hex (d->key, KEY_BYTES), "release",
-                    text_uuid_or_null (d->release), "spare_of",
-                    text_uuid_or_null (d->spare_of), "sequence",
-                    number (d->sequence), "node", d->node, "uri",
-                    text_string (d->uri), "path", text_string (d->path),
-                    "instance", d->instance, "cache", text_string (d->cache),
-                    "moves_to", d->moves_to,
-                    "shut_out", d->shut_out, "size", number (d->size),
-                    "data_bytes", number (d->data_bytes), "imported",
-                    number (d->imported));
+  return json_pack (
+    "{so so so so ss so so ss so ss sb so so so}", "key",
+    text_hex (d->key, KEY_BYTES), "release", text_uuid_or_null (d->release),
+    "spare_of", text_uuid_or_null (d->spare_of), "sequence",
+    number (d->sequence), "node", d->node, "uri", text_string (d->uri), "path",
+    text_string (d->path), "instance", d->instance, "cache",
+    text_string (d->cache), "moves_to", d->moves_to, "shut_out", d->shut_out,
+    "size", number (d->size), "data_bytes", number (d->data_bytes), "imported",
+    number (d->imported));
 }
 
 static json_t *
@@ -91,13 +86,11 @@ member_json (const struct cluster_member *m)
                     text_uuid (m->disk), "state", member_state_name (m->state),
                     "fence", number (m->fence), "lapse", number (m->lapse),
                     "confirmed", number (m->confirmed), "round",
-                    number (m->round), "since_ms",
-                    number (m->since_wall_ms), "reason",
-                    text_string (m->reason), "planned", m->planned,
+                    number (m->round), "since_ms", number (m->since_wall_ms),
+                    "reason", text_string (m->reason), "planned", m->planned,
                     "held", m->held, "reset", m->reset, "partly", m->partly,
-                    "paused", m->paused, "floor",
-                    number (m->floor), "ceiling", number (m->ceiling),
-                    "moved_from", m->moved_from);
+                    "paused", m->paused, "floor", number (m->floor), "ceiling",
+                    number (m->ceiling), "moved_from", m->moved_from);
 }
 
 static json_t *
@@ -107,54 +100,48 @@ array_json (const struct cluster_array_record *a)
 
   for (unsigned m = 0; m < a->n * a->groups; m++)
     json_array_append_new (members, member_json (&a->member[m]));
-  return json_pack ("{ss ss ss sI sI so so sb so so so so so so}", "name", a->name,
-                    "layout", layout_name (a->layout), "dup",
-                    array_dup_name (a->dup), "n", (json_int_t) a->n, "groups",
-                    (json_int_t) a->groups, "unit", number (a->unit),
-                    "member_bytes", number (a->member_bytes), "ready",
-                    a->ready, "epoch", number (a->epoch), "round",
-                    number (a->round), "unprepared",
-                    number (a->unprepared), "spare_after_ms",
-                    number (a->spare_after_ms), "change",
-                    change_json (&a->change, a->n * a->groups), "members",
-                    members);
+  return json_pack (
+    "{ss ss ss sI sI so so sb so so so so so so}", "name", a->name, "layout",
+    layout_name (a->layout), "dup", array_dup_name (a->dup), "n",
+    (json_int_t) a->n, "groups", (json_int_t) a->groups, "unit",
+    number (a->unit), "member_bytes", number (a->member_bytes), "ready",
+    a->ready, "epoch", number (a->epoch), "round", number (a->round),
+    "unprepared", number (a->unprepared), "spare_after_ms",
+    number (a->spare_after_ms), "change",
+    change_json (&a->change, a->n * a->groups), "members", members);
 }
 
 static json_t *
 session_json (const struct cluster_session_record *s)
 {
-  return json_pack ("{so ss ss so so so sb so so sb so so}", "array",
-                    text_uuid (s->array), "array_name", s->array_name, "node",
-                    s->node, "instance", text_string (s->instance), "uri",
-                    text_string (s->uri), "pid",
-                    number (s->pid), "writable", s->writable, "epoch",
-                    number (s->epoch), "since_ms", number (s->since_wall_ms),
-                    "ended", s->ended, "ended_ms", number (s->ended_wall_ms),
-                    "reason", text_string (s->reason));
+  return json_pack (
+    "{so ss ss so so so sb so so sb so so}", "array", text_uuid (s->array),
+    "array_name", s->array_name, "node", s->node, "instance",
+    text_string (s->instance), "uri", text_string (s->uri), "pid",
+    number (s->pid), "writable", s->writable, "epoch", number (s->epoch),
+    "since_ms", number (s->since_wall_ms), "ended", s->ended, "ended_ms",
+    number (s->ended_wall_ms), "reason", text_string (s->reason));
 }
 
 static json_t *
 node_json (const struct cluster_node_record *n)
 {
-  return json_pack ("{sb sb so so so}", "maintenance", n->maintenance,
-                    "draining", n->draining, "maintenance_ms",
-                    number (n->maintenance_wall_ms), "draining_ms",
-                    number (n->draining_wall_ms), "drain_bytes",
-                    number (n->drain_bytes));
+  return json_pack (
+    "{sb sb so so so}", "maintenance", n->maintenance, "draining", n->draining,
+    "maintenance_ms", number (n->maintenance_wall_ms), "draining_ms",
+    number (n->draining_wall_ms), "drain_bytes", number (n->drain_bytes));
 }
 
 static json_t *
 job_json (const struct cluster_job *j)
 {
-  return json_pack ("{ss so ss so so so so so}", "kind",
-                    cluster_job_kind_word (j->kind), "subject",
-                    text_string (j->subject), "state",
-                    cluster_job_state_word (j->state), "waits",
-                    text_string (j->waits), "done_bytes",
-                    number (j->done_bytes), "total_bytes",
-                    number (j->total_bytes), "since_ms",
-                    number (j->since_wall_ms), "ended_ms",
-                    number (j->ended_wall_ms));
+  return json_pack (
+    "{ss so ss so so so so so}", "kind", cluster_job_kind_word (j->kind),
+    "subject", text_string (j->subject), "state",
+    cluster_job_state_word (j->state), "waits", text_string (j->waits),
+    "done_bytes", number (j->done_bytes), "total_bytes",
+    number (j->total_bytes), "since_ms", number (j->since_wall_ms), "ended_ms",
+    number (j->ended_wall_ms));
 }
 
 static void

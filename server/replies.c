@@ -50,15 +50,14 @@ states_list (const struct cluster_array *a)
 static json_t *
 assignment (const struct cluster_array *a, unsigned position)
 {
-  return json_pack ("{so ss sI ss sI sI so so ss so so}", "array",
-                    text_uuid (a->rec.uuid), "name", a->rec.name, "position",
-                    (json_int_t) position, "layout",
-                    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n,
-                    "groups", (json_int_t) a->rec.groups, "unit",
-                    text_number (a->rec.unit), "member_bytes",
-                    text_number (a->rec.member_bytes), "dup",
-                    array_dup_name (a->rec.dup), "epoch",
-                    text_number (a->rec.epoch), "states", states_list (a));
+  return json_pack (
+    "{so ss sI ss sI sI so so ss so so}", "array", text_uuid (a->rec.uuid),
+    "name", a->rec.name, "position", (json_int_t) position, "layout",
+    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n, "groups",
+    (json_int_t) a->rec.groups, "unit", text_number (a->rec.unit),
+    "member_bytes", text_number (a->rec.member_bytes), "dup",
+    array_dup_name (a->rec.dup), "epoch", text_number (a->rec.epoch), "states",
+    states_list (a));
 }
 
 static json_t *
@@ -85,8 +84,7 @@ join_order (const struct cluster *c, const struct cluster_array *a,
 }
 
 json_t *
-reply_disk (const struct cluster *c, const struct cluster_disk *d,
-            bool no_news)
+reply_disk (const struct cluster *c, const struct cluster_disk *d, bool no_news)
 {
   struct cluster_disk_told r;
   json_t *view;
@@ -123,8 +121,8 @@ map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
     "name", name, "state", member_state_name (a->rec.member[m].state), "fence",
     text_number (a->rec.member[m].fence), "lapse",
     text_number (a->rec.member[m].lapse), "disk", text_uuid (d->rec.uuid),
-    "round", text_number (d->round), "known", a->known[m],
-    "tokens", "data", mint (c, a, m, s->rec.id, writable), "batch",
+    "round", text_number (d->round), "known", a->known[m], "tokens", "data",
+    mint (c, a, m, s->rec.id, writable), "batch",
     mint (c, a, m, s->rec.id, writable), "intents",
     mint (c, a, m, s->rec.id, writable));
 }
@@ -137,15 +135,13 @@ map (const struct cluster *c, const struct cluster_array *a,
 
   for (unsigned m = 0; m < a->layout.members; m++)
     json_array_append_new (members, map_member (c, a, m, s));
-  return json_pack ("{ss ss sI sI so ss so so so so so}", "name", a->rec.name,
-                    "layout", layout_name (a->rec.layout), "n",
-                    (json_int_t) a->rec.n, "groups", (json_int_t) a->rec.groups,
-                    "unit", text_number (a->rec.unit), "dup",
-                    array_dup_name (a->rec.dup), "epoch",
-                    text_number (a->rec.epoch), "round",
-                    text_number (a->rec.round), "session",
-                    text_session (s->rec.id), "member_bytes",
-                    text_number (a->rec.member_bytes), "members", members);
+  return json_pack (
+    "{ss ss sI sI so ss so so so so so}", "name", a->rec.name, "layout",
+    layout_name (a->rec.layout), "n", (json_int_t) a->rec.n, "groups",
+    (json_int_t) a->rec.groups, "unit", text_number (a->rec.unit), "dup",
+    array_dup_name (a->rec.dup), "epoch", text_number (a->rec.epoch), "round",
+    text_number (a->rec.round), "session", text_session (s->rec.id),
+    "member_bytes", text_number (a->rec.member_bytes), "members", members);
 }
 
 json_t *
@@ -164,8 +160,8 @@ change (const struct cluster_array *a, const struct cluster_change *change)
   json_t *states = json_array ();
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (
-      states, state_word ((enum member_state) change->states[m]));
+    json_array_append_new (states,
+                           state_word ((enum member_state) change->states[m]));
   return json_pack ("{so so}", "epoch", text_number (change->epoch), "states",
                     states);
 }
@@ -181,12 +177,11 @@ loss (const struct cluster *c, const struct cluster_session *s)
     return NULL;
   ranges = json_array ();
   for (unsigned i = 0; i < loss->count; i++)
-    json_array_append_new (ranges,
-                           json_pack ("[oo]",
-                                      text_number (loss->range[i].offset),
-                                      text_number (loss->range[i].length)));
-  return json_pack ("{so so so}", "number", text_number (loss->number),
-                    "epoch", text_number (loss->epoch), "ranges", ranges);
+    json_array_append_new (
+      ranges, json_pack ("[oo]", text_number (loss->range[i].offset),
+                         text_number (loss->range[i].length)));
+  return json_pack ("{so so so}", "number", text_number (loss->number), "epoch",
+                    text_number (loss->epoch), "ranges", ranges);
 }
 
 json_t *
@@ -199,8 +194,8 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
   cluster_session_told (c, a, epoch, no_news, &r);
   view = json_pack ("{so so so sI so sb so*}", "generation",
                     text_number (r.generation), "epoch", text_number (r.epoch),
-                    "states", r.same ? json_true () : states_list (a),
-                    "ttl_ms", (json_int_t) SESSION_TTL_MS, "change",
+                    "states", r.same ? json_true () : states_list (a), "ttl_ms",
+                    (json_int_t) SESSION_TTL_MS, "change",
                     r.change ? change (a, r.change) : json_null (), "bad",
                     cluster_array_bad_any (a), "accept_loss", loss (c, s));
   if (r.has_map)

@@ -20,7 +20,8 @@ parse_disks (struct fields *f, struct cluster_create *create)
   size_t count;
 
   if (!fields_has (f, "disks")) {
-    fields_fail (f, "disks", "field disks is missing: give the UUIDs of the "
+    fields_fail (f, "disks",
+                 "field disks is missing: give the UUIDs of the "
                  "disks, in the order of their positions");
     return;
   }
@@ -37,8 +38,10 @@ parse_disks (struct fields *f, struct cluster_create *create)
     const char *text = json_string_value (json_array_get (list, i));
 
     if (text == NULL || !fields_parse_uuid (text, create->disk[i]))
-      fields_fail (f, "disks", "element %zu of field disks must be a UUID in "
-                   "lower case", i);
+      fields_fail (f, "disks",
+                   "element %zu of field disks must be a UUID in "
+                   "lower case",
+                   i);
   }
 }
 
@@ -101,7 +104,8 @@ handle_array (struct loop *l, struct request *r)
 static void
 handle_bad_ranges (struct loop *l, struct request *r)
 {
-  const struct cluster_array *a = cluster_array_find (loop_cluster (l), r->name);
+  const struct cluster_array *a = cluster_array_find (loop_cluster (l),
+                                                      r->name);
   char why[200];
 
   if (a) {
@@ -123,7 +127,8 @@ parse_loss (struct fields *f, struct request *r)
   f->seen[f->seen_count++] = "ranges";
   loss->count = json_array_size (list);
   if (loss->count == 0 || loss->count > LOSS_RANGES_MAX)
-    fields_fail (f, "ranges", "field ranges must be a list of 1 to %d ranges "
+    fields_fail (f, "ranges",
+                 "field ranges must be a list of 1 to %d ranges "
                  "of the array's bad ranges, each {\"offset\", \"length\"}",
                  LOSS_RANGES_MAX);
   for (unsigned i = 0; i < loss->count && !f->failed; i++) {
@@ -136,8 +141,8 @@ parse_loss (struct fields *f, struct request *r)
     if (g.failed)
       fields_fail (f, "ranges", "ranges[%u]: %.200s", i, g.why);
     else if (*offset % BAD_BLOCK_BYTES || *length % BAD_BLOCK_BYTES)
-      fields_fail (f, "ranges", "ranges[%u] must be whole blocks of %d bytes", i,
-                   BAD_BLOCK_BYTES);
+      fields_fail (f, "ranges", "ranges[%u] must be whole blocks of %d bytes",
+                   i, BAD_BLOCK_BYTES);
   }
   fields_end (f);
 }
@@ -196,9 +201,8 @@ const struct route routes_array[] = {
     .query = QUERY_DRY_RUN, .input = sizeof (struct cluster_loss),
     .parse = parse_loss, .handle = handle_accept_loss,
     .preflight = preflight_accept_loss },
-  { "PATCH", V1 "/arrays/{name}", .has_body = true,
-    .configuration = etag_array, .input = sizeof (struct cluster_array_tune),
-    .parse = parse_array_tune,
+  { "PATCH", V1 "/arrays/{name}", .has_body = true, .configuration = etag_array,
+    .input = sizeof (struct cluster_array_tune), .parse = parse_array_tune,
     .handle = handle_array_tune },
   { "DELETE", V1 "/arrays/{name}", .query = QUERY_DRY_RUN,
     .configuration = etag_array, .handle = handle_array_delete,

@@ -17,8 +17,8 @@ static void
 handle_status (struct loop *l, struct request *r)
 {
   r->event_id = loop_last_event (l);
-  loop_answer (l, r, 200, view_status (loop_cluster (l), loop_auth (l),
-                                    clock_wall_ms ()));
+  loop_answer (l, r, 200,
+               view_status (loop_cluster (l), loop_auth (l), clock_wall_ms ()));
 }
 
 static void

@@ -46,8 +46,8 @@ parse_load (struct fields *f, struct cluster_load *load)
 static int
 disk_state_parse (const char *word)
 {
-  return strcmp (word, "serving") == 0 ? 0
-         : strcmp (word, "failed") == 0 ? 1
+  return strcmp (word, "serving") == 0    ? 0
+         : strcmp (word, "failed") == 0   ? 1
          : strcmp (word, "starting") == 0 ? 2
                                           : -1;
 }
@@ -73,9 +73,8 @@ parse_place (struct fields *f, struct cluster_disk_heartbeat *hb)
   fields_u64 (f, "groups", 1, ARRAY_GROUPS_MAX, &groups);
   fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &hb->unit);
   fields_u64 (f, "member_bytes", 0, MEMBER_DATA_BYTES_MAX, &hb->member_bytes);
-  fields_words (f, "states", member_state_parse,
-                "in-sync, out, joining, spare", ARRAY_MEMBERS_MAX, hb->states,
-                &count);
+  fields_words (f, "states", member_state_parse, "in-sync, out, joining, spare",
+                ARRAY_MEMBERS_MAX, hb->states, &count);
   hb->layout = (enum layout_kind) layout;
   hb->dup = (enum array_dup) dup;
   hb->n = (unsigned) n;
@@ -133,8 +132,8 @@ parse_join (struct fields *f, struct cluster_join *j)
 static bool
 take_range (const json_t *range, struct bad_list *list)
 {
-  const struct bad_range *last
-    = list->count ? &list->range[list->count - 1] : NULL;
+  const struct bad_range *last = list->count ? &list->range[list->count - 1]
+                                             : NULL;
   uint64_t v[3], blocks = 0;
 
   if (json_array_size (range) != 3 || list->count == BAD_RANGES_MAX)
@@ -153,8 +152,8 @@ take_range (const json_t *range, struct bad_list *list)
       bad_reason_name ((unsigned) v[2]) == NULL ||
       (last && v[0] < last->first + last->blocks))
     return false;
-  list->range[list->count++]
-    = (struct bad_range){ v[0], (uint32_t) v[1], (uint32_t) v[2] };
+  list->range[list->count++] = (struct bad_range) { v[0], (uint32_t) v[1],
+                                                    (uint32_t) v[2] };
   return true;
 }
 
@@ -175,10 +174,12 @@ parse_bad (struct fields *f, struct bad_list *list)
   ranges = json_object_get (g.object, "ranges");
   if (fields_has (&g, "ranges") && !json_is_array (ranges))
     fields_fail (&g, "ranges", "field ranges must be a list");
-  json_array_foreach (ranges, i, range)
-    if (!g.failed && !take_range (range, list))
-      fields_fail (&g, "ranges", "element %zu of field ranges must be [first "
-                   "block, blocks, reason], and behind the one before", i);
+  json_array_foreach (ranges, i,
+                      range) if (!g.failed && !take_range (range, list))
+    fields_fail (&g, "ranges",
+                 "element %zu of field ranges must be [first "
+                 "block, blocks, reason], and behind the one before",
+                 i);
   if (g.failed)
     fields_fail (f, g.field, "in bad: %.200s", g.why);
 }

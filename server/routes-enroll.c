@@ -28,7 +28,8 @@ take_csr (struct fields *f, struct auth_request *q)
   const char *text = json_string_value (json_object_get (f->object, "csr"));
 
   if (!fields_has (f, "csr") || text == NULL || strlen (text) > PEM_BYTES_MAX) {
-    fields_fail (f, "csr", "field csr must be a certificate request in PEM, "
+    fields_fail (f, "csr",
+                 "field csr must be a certificate request in PEM, "
                  "such as openssl req makes");
     return;
   }
@@ -102,18 +103,22 @@ token_is_good (const struct auth *a, const struct auth_request *q,
   s = auth_secret (a, SECRET_NODE_TOKEN, hash);
   *token = s;
   if (s == NULL || (s->name[0] && strcmp (s->name, q->name) != 0))
-    return refuse (p, 403, "token", "token-wrong", "this token is not known, "
+    return refuse (p, 403, "token", "token-wrong",
+                   "this token is not known, "
                    "or is for another node: weftctl node token makes one");
   if (s->spent)
-    return refuse (p, 403, "token", "token-used", "this token was used "
+    return refuse (p, 403, "token", "token-used",
+                   "this token was used "
                    "already: weftctl node token makes another");
   if (wall_ms >= s->expires)
-    return refuse (p, 403, "token", "token-expired", "this token has expired: "
+    return refuse (p, 403, "token", "token-expired",
+                   "this token has expired: "
                    "weftctl node token makes another");
   /* It would take the certificate of a node that may be at work. */
   if (s->name[0] == '\0' && is_enrolled (a, q->name)) {
     refuse (p, 409, "node", "enrolled", "");
-    snprintf (p->why, sizeof p->why, "%s is a node already, and this token is "
+    snprintf (p->why, sizeof p->why,
+              "%s is a node already, and this token is "
               "for new ones: make a token for %s: weftctl node token %s",
               q->name, q->name, q->name);
     return false;
@@ -169,13 +174,13 @@ addresses_make_sense (const struct auth_request *q, const struct caller *caller,
     const char *address = q->names.address[i];
     bool of_a_host = is_of_a_host (address);
 
-    if (of_a_host &&
-        (!is_loopback (address) || is_loopback (caller->address)))
+    if (of_a_host && (!is_loopback (address) || is_loopback (caller->address)))
       continue;
     refuse (p, 422, "csr", "csr", "");
-    snprintf (p->why, sizeof p->why, "field csr: the address %s %s: give one "
-              "at which other hosts reach this one", address,
-              of_a_host ? "is loopback" : "is of no host");
+    snprintf (p->why, sizeof p->why,
+              "field csr: the address %s %s: give one "
+              "at which other hosts reach this one",
+              address, of_a_host ? "is loopback" : "is of no host");
     return false;
   }
   return true;
@@ -199,14 +204,17 @@ names_are_free (const struct auth *a, const struct auth_request *q,
 
   for (unsigned i = 0; i < q->names.dns_count; i++)
     if (strcmp (q->names.dns[i], q->name) != 0)
-      return refuse (p, 422, "csr", "csr", "field csr: the only DNS name in it "
+      return refuse (p, 422, "csr", "csr",
+                     "field csr: the only DNS name in it "
                      "may be the node's");
   if (!addresses_make_sense (q, caller, p))
     return false;
   if (is_own_name (a, q->name) && !is_here (a, caller)) {
     refuse (p, 409, "node", "address-in-use", "");
-    snprintf (p->why, sizeof p->why, "%s is the name of weftd's host: a node "
-              "on it must enroll from there; give another name", q->name);
+    snprintf (p->why, sizeof p->why,
+              "%s is the name of weftd's host: a node "
+              "on it must enroll from there; give another name",
+              q->name);
     return false;
   }
   for (unsigned i = 0; i < q->names.address_count; i++) {
@@ -217,15 +225,19 @@ names_are_free (const struct auth *a, const struct auth_request *q,
       if (strcmp (c->node, q->name) != 0 && has_address (c->addresses, address))
         break;
     if (c) {
-      snprintf (p->why, sizeof p->why, "the address %s is node %s's: give "
-                "another, or remove that node first", address, c->node);
+      snprintf (p->why, sizeof p->why,
+                "the address %s is node %s's: give "
+                "another, or remove that node first",
+                address, c->node);
       return false;
     }
     if (auth_is_own_address (a, address) &&
         strcmp (caller->address, address) != 0 &&
         !is_loopback (caller->address)) {
-      snprintf (p->why, sizeof p->why, "the address %s is weftd's: a node on "
-                "its host must enroll from there", address);
+      snprintf (p->why, sizeof p->why,
+                "the address %s is weftd's: a node on "
+                "its host must enroll from there",
+                address);
       return false;
     }
   }
@@ -353,8 +365,8 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
   auth_put_secret (a, t, token);
   auth_forget_node (a, t, q->name); /* a host that was set up anew */
   pem = issue (l, r, t);
-  body = json_pack ("{ss ss ss}", "node", q->name, "certificate", pem,
-                    "ca", ca_pem (a->ca));
+  body = json_pack ("{ss ss ss}", "node", q->name, "certificate", pem, "ca",
+                    ca_pem (a->ca));
   free (pem);
   *status = 201;
   return body;
@@ -387,8 +399,10 @@ refuse_stranger (struct loop *l, struct request *r, unsigned certificates)
 
   if (certificates > 0)
     return false;
-  snprintf (why, sizeof why, "node %s has no certificate: enroll it, with "
-            "weft-enroll", r->name);
+  snprintf (why, sizeof why,
+            "node %s has no certificate: enroll it, with "
+            "weft-enroll",
+            r->name);
   loop_answer (l, r, 404, view_error (404, NULL, "unknown-node", why));
   return true;
 }
@@ -451,8 +465,8 @@ const struct route routes_enroll[] = {
     AUTH_INPUT, .parse = parse_enroll, .prepare = prepare_enroll,
     .handle = handle_enroll, .reply = reply_enroll },
   { "POST", V1 "/nodes/{name}/certificate", .who = WHO_NODE, .has_body = true,
-    .secret = true, AUTH_INPUT, .parse = parse_certificate, .prepare = prepare_certificate,
-    .handle = handle_certificate },
+    .secret = true, AUTH_INPUT, .parse = parse_certificate,
+    .prepare = prepare_certificate, .handle = handle_certificate },
   { "DELETE", V1 "/nodes/{name}/certificate", .who = WHO_ADMIN,
     .handle = handle_revoke },
   { "GET", "/ca.pem", .who = WHO_ANYBODY, .handle = handle_ca },

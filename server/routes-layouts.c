@@ -49,7 +49,8 @@ handle_layouts (struct loop *l, struct request *r)
   if (create->members % create->groups != 0) {
     json_decref (bytes);
     loop_answer (l, r, 422,
-                 view_error (422, "groups", "groups", "the disks cannot be "
+                 view_error (422, "groups", "groups",
+                             "the disks cannot be "
                              "parted into so many equal groups: give a number "
                              "of groups that divides them"));
     return;
@@ -59,7 +60,8 @@ handle_layouts (struct loop *l, struct request *r)
     if (d == NULL) {
       json_decref (bytes);
       loop_answer (l, r, 422,
-                   view_error (422, "disks", "unknown-disk", "there is no disk "
+                   view_error (422, "disks", "unknown-disk",
+                               "there is no disk "
                                "of one of these UUIDs: GET /api/v1/disks lists "
                                "them"));
       return;
@@ -100,8 +102,7 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
     if (bytes[m] < least)
       least = bytes[m];
   if (layout_init (&l, kind, create->members / create->groups, create->groups,
-                   create->unit, format_usable (least), why,
-                   sizeof why) == -1)
+                   create->unit, format_usable (least), why, sizeof why) == -1)
     return json_pack ("{ss sn sn sn sn sn sn so}", "layout", layout_name (kind),
                       "capacity", "survives", "failures_any", "write_cost",
                       "copies", "mttdl_hours", "problem", text_string (why));
@@ -132,7 +133,7 @@ finish_layouts (struct loop *l, struct request *r)
 
 const struct route routes_layouts[] = {
   { "POST", V1 "/layouts", .who = WHO_VIEWER, .has_body = true, .asks = true,
-    .input = sizeof (struct cluster_create), .parse = parse_layouts, .handle = handle_layouts,
-    .finish = finish_layouts },
+    .input = sizeof (struct cluster_create), .parse = parse_layouts,
+    .handle = handle_layouts, .finish = finish_layouts },
   { NULL },
 };

@@ -40,8 +40,10 @@ auth_take_password (struct fields *f, struct auth_request *a)
 {
   fields_text (f, "password", a->password, sizeof a->password);
   if (!f->failed && strlen (a->password) < PASSWORD_BYTES_MIN)
-    fields_fail (f, "password", "field password must have at least %d "
-                 "characters", PASSWORD_BYTES_MIN);
+    fields_fail (f, "password",
+                 "field password must have at least %d "
+                 "characters",
+                 PASSWORD_BYTES_MIN);
 }
 
 static void
@@ -99,9 +101,11 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
   if (u)
     q->old = u->password;
   pthread_mutex_unlock (&a->lock);
-  if (!password_begin (r->caller.role != ROLE_NOBODY ||
-                       limit_is_known (r->caller.address, user, clock_boot_ms ()))) {
-    limit_give_back (r->caller.address, user, clock_boot_ms ()); /* it was no try */
+  if (!password_begin (
+        r->caller.role != ROLE_NOBODY ||
+        limit_is_known (r->caller.address, user, clock_boot_ms ()))) {
+    limit_give_back (r->caller.address, user,
+                     clock_boot_ms ()); /* it was no try */
     return too_many (r, 2);
   }
   q->verified = password_is (given, u ? &q->old : NULL);
@@ -141,8 +145,8 @@ prepare_setup (struct loop *l, struct request *r)
 
   auth_secret_hash (q->secret, hash);
   pthread_mutex_lock (&a->lock);
-  q->verified
-    = a->setup && CRYPTO_memcmp (hash, a->setup_hash, sizeof hash) == 0;
+  q->verified = a->setup &&
+                CRYPTO_memcmp (hash, a->setup_hash, sizeof hash) == 0;
   pthread_mutex_unlock (&a->lock);
   return !q->verified || auth_make_password (r);
 }
@@ -173,11 +177,11 @@ view_me (struct loop *l, const struct caller *c)
 {
   struct auth *a = loop_auth (l);
 
-  return json_pack (
-    "{so so ss so sb sb}", "user", text_or_null (c->name), "role",
-    word_or_null (auth_role_word (c->role)), "via", auth_via_word (c->via),
-    "csrf", text_or_null (c->csrf), "login_required", auth_login_required (a),
-    "setup_required", auth_setup_required (a));
+  return json_pack ("{so so ss so sb sb}", "user", text_or_null (c->name),
+                    "role", word_or_null (auth_role_word (c->role)), "via",
+                    auth_via_word (c->via), "csrf", text_or_null (c->csrf),
+                    "login_required", auth_login_required (a), "setup_required",
+                    auth_setup_required (a));
 }
 
 /* ---- Logins. ---- */
@@ -247,7 +251,8 @@ handle_login (struct loop *l, struct request *r)
   /* Nor was it changed since it was compared. */
   if (u == NULL || !q->verified ||
       memcmp (&u->password, &q->old, sizeof u->password) != 0)
-    auth_refuse (l, r, 401, NULL, "login-failed", "the name or the password is "
+    auth_refuse (l, r, 401, NULL, "login-failed",
+                 "the name or the password is "
                  "wrong; an administrator can set another password");
   else
     log_in (l, r, u, 200, store_txn_new ());
@@ -261,8 +266,8 @@ handle_logout (struct loop *l, struct request *r)
   struct secret *s = r->caller.via == VIA_LOGIN
                        ? auth_secret (a, SECRET_LOGIN, r->caller.hash)
                        : NULL;
-  const struct caller nobody
-    = { .role = auth_login_required (a) ? ROLE_NOBODY : ROLE_ADMIN };
+  const struct caller nobody = { .role = auth_login_required (a) ? ROLE_NOBODY
+                                                                 : ROLE_ADMIN };
 
   if (s)
     auth_drop_secret (a, t, s);
@@ -329,9 +334,11 @@ handle_setup (struct loop *l, struct request *r)
 const struct route routes_login[] = {
   { "GET", V1 "/me", .who = WHO_ANYBODY, .handle = handle_me },
   { "POST", V1 "/setup", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    AUTH_INPUT, .parse = parse_setup, .prepare = prepare_setup, .handle = handle_setup },
+    AUTH_INPUT, .parse = parse_setup, .prepare = prepare_setup,
+    .handle = handle_setup },
   { "POST", V1 "/login", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    AUTH_INPUT, .parse = parse_login, .prepare = prepare_login, .handle = handle_login },
+    AUTH_INPUT, .parse = parse_login, .prepare = prepare_login,
+    .handle = handle_login },
   { "POST", V1 "/logout", .who = WHO_ANYBODY, .secret = true,
     .handle = handle_logout },
   { NULL },

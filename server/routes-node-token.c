@@ -49,7 +49,8 @@ handle_node_token (struct loop *l, struct request *r)
     count += s->kind == SECRET_NODE_TOKEN;
   if (count >= AUTH_TOKENS_MAX) {
     loop_answer (l, r, 409,
-                 view_error (409, NULL, "too-many", "too many tokens for nodes "
+                 view_error (409, NULL, "too-many",
+                             "too many tokens for nodes "
                              "were made within a day: try again later"));
     return;
   }
@@ -98,11 +99,11 @@ handle_node_tokens (struct loop *l, struct request *r)
   TAILQ_FOREACH (s, &loop_auth (l)->secrets, link)
     if (is_open (s, clock_wall_ms ()))
       json_array_append_new (
-        list, json_pack ("{so so so so so}", "id", text_session (id_of (s)),
-                         "node", text_or_null (s->name), "created_at",
-                         text_time (s->created), "created_by",
-                         text_or_null (s->by), "expires_at",
-                         text_time (s->expires)));
+        list,
+        json_pack ("{so so so so so}", "id", text_session (id_of (s)), "node",
+                   text_or_null (s->name), "created_at", text_time (s->created),
+                   "created_by", text_or_null (s->by), "expires_at",
+                   text_time (s->expires)));
   loop_answer (l, r, 200, json_pack ("{so}", "node_tokens", list));
 }
 
@@ -117,24 +118,25 @@ handle_node_token_delete (struct loop *l, struct request *r)
     if (is_open (s, clock_wall_ms ()) && id_of (s) == r->id)
       break;
   if (s == NULL) {
-    loop_answer (l, r, 404,
-                 view_error (404, NULL, "unknown-token",
-                             "there is no such token for a node (any more): GET "
-                             "/api/v1/node-tokens lists them"));
+    loop_answer (
+      l, r, 404,
+      view_error (404, NULL, "unknown-token",
+                  "there is no such token for a node (any more): GET "
+                  "/api/v1/node-tokens lists them"));
     return;
   }
   t = store_txn_new ();
   auth_drop_secret (a, t, s);
   loop_answer_stored (
-    l, r, 200,
-    json_pack ("{so sb}", "id", text_session (r->id), "deleted", 1), t);
+    l, r, 200, json_pack ("{so sb}", "id", text_session (r->id), "deleted", 1),
+    t);
 }
 
 const struct route routes_node_token[] = {
   { "GET", V1 "/node-tokens", .who = WHO_ADMIN, .query = QUERY_PAGE,
     .list = "node_tokens", .key = "id", .handle = handle_node_tokens },
-  { "POST", V1 "/node-tokens", .has_body = true, .secret = true,
-    AUTH_INPUT, .parse = parse_node_token, .handle = handle_node_token },
+  { "POST", V1 "/node-tokens", .has_body = true, .secret = true, AUTH_INPUT,
+    .parse = parse_node_token, .handle = handle_node_token },
   { "DELETE", V1 "/node-tokens/{id}", .handle = handle_node_token_delete },
   { NULL },
 };

@@ -70,8 +70,7 @@ handle_maintain (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_node_maintain (loop_cluster (l), &in, r->name, q->on,
-                         q->force);
+  cluster_node_maintain (loop_cluster (l), &in, r->name, q->on, q->force);
 }
 
 static void
@@ -137,8 +136,10 @@ handle_job (struct loop *l, struct request *r)
     loop_answer (l, r, 200, view);
     return;
   }
-  snprintf (why, sizeof why, "there is no job %s (any more): GET /api/v1/jobs "
-            "lists them", r->job);
+  snprintf (why, sizeof why,
+            "there is no job %s (any more): GET /api/v1/jobs "
+            "lists them",
+            r->job);
   loop_answer (l, r, 404, view_error (404, NULL, "unknown-job", why));
 }
 
@@ -149,14 +150,15 @@ const struct route routes_node[] = {
     .handle = handle_node },
   { "PATCH", V1 "/nodes/{name}", .has_body = true, .query = QUERY_DRY_RUN,
     .configuration = etag_node, .input = sizeof (struct maintain_input),
-    .parse = parse_maintain,
-    .handle = handle_maintain, .preflight = preflight_maintain },
+    .parse = parse_maintain, .handle = handle_maintain,
+    .preflight = preflight_maintain },
   { "DELETE", V1 "/nodes/{name}", .query = QUERY_DRY_RUN,
     .configuration = etag_node, .handle = handle_node_remove,
     .preflight = preflight_remove },
   { "GET", V1 "/nodes/{name}/ok-to-stop", .handle = handle_ok_to_stop },
   { "POST", V1 "/nodes/{name}/drain", .query = QUERY_DRY_RUN,
-    .configuration = etag_node, .handle = handle_drain, .preflight = preflight_drain },
+    .configuration = etag_node, .handle = handle_drain,
+    .preflight = preflight_drain },
   { "DELETE", V1 "/nodes/{name}/drain", .configuration = etag_node,
     .handle = handle_drain_stop },
   { "PATCH", V1 "/disks/{uuid}", .has_body = true, .configuration = etag_disk,

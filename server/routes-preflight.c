@@ -93,8 +93,8 @@ preflight_maintain (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_preflight_maintain (loop_cluster (l), &in, r->name, q->on,
-                              q->force, &f);
+  cluster_preflight_maintain (loop_cluster (l), &in, r->name, q->on, q->force,
+                              &f);
   answer (l, r, &f, NULL);
 }
 

@@ -58,7 +58,8 @@ parse_member_tune (struct fields *f, struct request *r)
     fields_u64 (f, "ceiling", 0, INT64_MAX, &t->ceiling);
   fields_end (f);
   if (!t->has_paused && !t->has_floor && !t->has_ceiling)
-    fields_fail (f, "paused", "one of the fields paused, floor and ceiling "
+    fields_fail (f, "paused",
+                 "one of the fields paused, floor and ceiling "
                  "must be there");
 }
 
@@ -68,8 +69,7 @@ handle_member_tune (struct loop *l, struct request *r)
   struct cluster_input in;
 
   loop_input (l, r, &in);
-  cluster_member_tune (loop_cluster (l), &in, r->name, r->member,
-                       r->input);
+  cluster_member_tune (loop_cluster (l), &in, r->name, r->member, r->input);
 }
 
 static void
@@ -119,10 +119,11 @@ parse_without (struct fields *f, struct cluster_import *import)
   if (!json_is_array (list))
     fields_fail (f, "without", "field without must be a list of positions");
   for (size_t i = 0; i < json_array_size (list); i++) {
-    if (!fields_whole (json_array_get (list, i), &m) ||
-        m >= ARRAY_MEMBERS_MAX)
-      fields_fail (f, "without", "element %zu of field without must be a "
-                   "position from 0 to %d", i, ARRAY_MEMBERS_MAX - 1);
+    if (!fields_whole (json_array_get (list, i), &m) || m >= ARRAY_MEMBERS_MAX)
+      fields_fail (f, "without",
+                   "element %zu of field without must be a "
+                   "position from 0 to %d",
+                   i, ARRAY_MEMBERS_MAX - 1);
     else
       import->without[m] = true;
   }
@@ -152,8 +153,8 @@ handle_import (struct loop *l, struct request *r)
 
 const struct route routes_rebuild[] = {
   { "PATCH", MEMBER, .has_body = true, .configuration = etag_array,
-    .input = sizeof (struct cluster_member_tune),
-    .parse = parse_member_tune, .handle = handle_member_tune },
+    .input = sizeof (struct cluster_member_tune), .parse = parse_member_tune,
+    .handle = handle_member_tune },
   { "POST", MEMBER "/replace", .has_body = true, .query = QUERY_DRY_RUN,
     .configuration = etag_array, .parse = parse_disk_name,
     .handle = handle_replace, .preflight = preflight_replace },
@@ -171,6 +172,7 @@ const struct route routes_rebuild[] = {
   { "GET", V1 "/imports", .query = QUERY_PAGE, .list = "imports",
     .key = "array", .handle = handle_imports },
   { "POST", V1 "/imports", .has_body = true, .makes = true,
-    .input = sizeof (struct cluster_import), .parse = parse_import, .handle = handle_import },
+    .input = sizeof (struct cluster_import), .parse = parse_import,
+    .handle = handle_import },
   { NULL },
 };

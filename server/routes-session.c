@@ -155,8 +155,7 @@ parse_stats (struct fields *f, struct array_stats *s)
   if (g.failed)
     fields_fail (f, g.field, "in stats: %.200s", g.why);
   s->requests_waiting = waiting < UINT32_MAX ? (unsigned) waiting : UINT32_MAX;
-  s->ios_in_flight
-    = in_flight < UINT32_MAX ? (unsigned) in_flight : UINT32_MAX;
+  s->ios_in_flight = in_flight < UINT32_MAX ? (unsigned) in_flight : UINT32_MAX;
 }
 
 static void
@@ -269,8 +268,8 @@ const struct route routes_session[] = {
   { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .has_body = true,
     .makes = true, .input = sizeof (struct cluster_attach),
     .parse = parse_attach, .handle = handle_attach },
-  { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions",
-    .key = "id", .handle = handle_sessions },
+  { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions", .key = "id",
+    .handle = handle_sessions },
   { "DELETE", V1 "/sessions/{id}", .who = WHO_NODE,
     .query = QUERY_DRY_RUN | QUERY_INSTANCE, .handle = handle_detach,
     .preflight = preflight_evict },
@@ -279,6 +278,7 @@ const struct route routes_session[] = {
     .parse = parse_session_heartbeat, .handle = handle_session_heartbeat,
     .reply = reply_heartbeat },
   { "POST", V1 "/sessions/{id}/lost", .who = WHO_NODE, .has_body = true,
-    .input = sizeof (struct lost_input), .parse = parse_lost, .handle = handle_lost },
+    .input = sizeof (struct lost_input), .parse = parse_lost,
+    .handle = handle_lost },
   { NULL },
 };

@@ -51,7 +51,8 @@ parse_user_set (struct fields *f, struct request *r)
     fields_text (f, "current", a->current, sizeof a->current);
   fields_end (f);
   if (!f->failed && a->role == ROLE_NOBODY && a->password[0] == '\0')
-    fields_fail (f, "password", "field password or role is missing: one of "
+    fields_fail (f, "password",
+                 "field password or role is missing: one of "
                  "them is to be changed");
 }
 
@@ -88,8 +89,7 @@ prepare_user_set (struct loop *l, struct request *r)
 {
   struct auth_request *q = r->input;
 
-  if (q->password[0] == '\0' ||
-      (r->caller.role != ROLE_ADMIN && !is_own (r)))
+  if (q->password[0] == '\0' || (r->caller.role != ROLE_ADMIN && !is_own (r)))
     return true; /* the loop refuses that */
   if (is_own (r) && !auth_try_password (l, r, r->name, q->current))
     return false;
@@ -111,8 +111,7 @@ view_user (struct loop *l, const struct user *u)
   }
   return json_pack ("{ss ss so si si}", "name", u->name, "role",
                     auth_role_word (u->role), "created_at",
-                    text_time (u->created), "logins", logins, "tokens",
-                    tokens);
+                    text_time (u->created), "logins", logins, "tokens", tokens);
 }
 
 static void
@@ -133,8 +132,10 @@ user_of_path (struct loop *l, struct request *r)
   struct user *u = auth_user (loop_auth (l), r->name);
 
   if (u == NULL)
-    auth_refuse (l, r, 404, NULL, "unknown-user", "there is no user %s: GET "
-                 "/api/v1/users lists them", r->name);
+    auth_refuse (l, r, 404, NULL, "unknown-user",
+                 "there is no user %s: GET "
+                 "/api/v1/users lists them",
+                 r->name);
   return u;
 }
 
@@ -172,13 +173,17 @@ handle_user_add (struct loop *l, struct request *r)
   TAILQ_FOREACH (u, &a->users, link)
     count++;
   if (auth_user (a, q->name)) {
-    auth_refuse (l, r, 409, "name", "exists", "there is a user %s already: "
-                 "give another name", q->name);
+    auth_refuse (l, r, 409, "name", "exists",
+                 "there is a user %s already: "
+                 "give another name",
+                 q->name);
     return;
   }
   if (count >= AUTH_USERS_MAX) {
-    auth_refuse (l, r, 409, NULL, "too-many", "there are %d users already: "
-                 "delete one first", AUTH_USERS_MAX);
+    auth_refuse (l, r, 409, NULL, "too-many",
+                 "there are %d users already: "
+                 "delete one first",
+                 AUTH_USERS_MAX);
     return;
   }
   t = store_txn_new ();
@@ -198,8 +203,10 @@ refuse_last_admin (struct loop *l, struct request *r, const struct user *u)
   TAILQ_FOREACH (other, &loop_auth (l)->users, link)
     if (other != u && other->role == ROLE_ADMIN)
       return false;
-  auth_refuse (l, r, 409, NULL, "last-admin", "%s is the only administrator: "
-               "make another first", u->name);
+  auth_refuse (l, r, 409, NULL, "last-admin",
+               "%s is the only administrator: "
+               "make another first",
+               u->name);
   return true;
 }
 
@@ -213,7 +220,8 @@ handle_user_set (struct loop *l, struct request *r)
   struct user *u;
 
   if (!admin && (!is_own (r) || q->role != ROLE_NOBODY)) {
-    auth_refuse (l, r, 403, NULL, "forbidden", "only an administrator may do "
+    auth_refuse (l, r, 403, NULL, "forbidden",
+                 "only an administrator may do "
                  "this; anybody may change the own password, with the one that "
                  "it is: on the page, or by weftctl user password");
     return;
@@ -251,8 +259,8 @@ handle_user_delete (struct loop *l, struct request *r)
     return;
   t = store_txn_new ();
   auth_drop_user (loop_auth (l), t, u);
-  loop_answer_stored (
-    l, r, 200, json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
+  loop_answer_stored (l, r, 200,
+                      json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
 }
 
 /* ---- Tokens. ---- */
@@ -260,11 +268,10 @@ handle_user_delete (struct loop *l, struct request *r)
 static json_t *
 view_token (const struct secret *s)
 {
-  return json_pack ("{ss ss so so so so}", "name", s->name, "role",
-                    auth_role_word (s->role), "created_at",
-                    text_time (s->created), "created_by", text_or_null (s->by),
-                    "used_at", text_time (s->used), "expires_at",
-                    text_time (s->expires));
+  return json_pack (
+    "{ss ss so so so so}", "name", s->name, "role", auth_role_word (s->role),
+    "created_at", text_time (s->created), "created_by", text_or_null (s->by),
+    "used_at", text_time (s->used), "expires_at", text_time (s->expires));
 }
 
 /* An administrator may see to all tokens, anybody else to the own. */
@@ -302,20 +309,25 @@ handle_token_add (struct loop *l, struct request *r)
   json_t *body;
 
   if (r->caller.role < q->role) {
-    auth_refuse (l, r, 403, "role", "forbidden", "only an administrator may "
+    auth_refuse (l, r, 403, "role", "forbidden",
+                 "only an administrator may "
                  "make a token for administrators, and a node none at all");
     return;
   }
   TAILQ_FOREACH (s, &a->secrets, link)
     count += s->kind == SECRET_TOKEN;
   if (auth_token (a, q->name)) {
-    auth_refuse (l, r, 409, "name", "exists", "there is a token %s already: "
-                 "give another name, or delete it first", q->name);
+    auth_refuse (l, r, 409, "name", "exists",
+                 "there is a token %s already: "
+                 "give another name, or delete it first",
+                 q->name);
     return;
   }
   if (count >= AUTH_TOKENS_MAX) {
-    auth_refuse (l, r, 409, NULL, "too-many", "there are %d tokens already: "
-                 "delete one first", AUTH_TOKENS_MAX);
+    auth_refuse (l, r, 409, NULL, "too-many",
+                 "there are %d tokens already: "
+                 "delete one first",
+                 AUTH_TOKENS_MAX);
     return;
   }
   t = store_txn_new ();
@@ -352,8 +364,8 @@ handle_token_delete (struct loop *l, struct request *r)
   }
   t = store_txn_new ();
   auth_drop_secret (a, t, s);
-  loop_answer_stored (
-    l, r, 200, json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
+  loop_answer_stored (l, r, 200,
+                      json_pack ("{ss sb}", "name", r->name, "deleted", 1), t);
 }
 
 /* ---- The audit trail. ---- */
@@ -364,8 +376,7 @@ handle_audit (struct loop *l, struct request *r)
   const struct query *q = &r->query;
 
   loop_answer (l, r, 200,
-               auth_audit_view (loop_auth (l),
-                                strtoull (q->cursor, NULL, 10),
+               auth_audit_view (loop_auth (l), strtoull (q->cursor, NULL, 10),
                                 q->limit ? q->limit : AUDIT_LIMIT_DEFAULT));
 }
 
@@ -378,16 +389,16 @@ const struct route routes_users[] = {
   { "GET", V1 "/users/{name}", .who = WHO_ADMIN, .configuration = etag_user,
     .handle = handle_user },
   { "PATCH", V1 "/users/{name}", .who = WHO_VIEWER, .has_body = true,
-    .secret = true, .configuration = etag_user, AUTH_INPUT, .parse = parse_user_set,
-    .prepare = prepare_user_set,
+    .secret = true, .configuration = etag_user, AUTH_INPUT,
+    .parse = parse_user_set, .prepare = prepare_user_set,
     .handle = handle_user_set },
   { "DELETE", V1 "/users/{name}", .configuration = etag_user,
     .handle = handle_user_delete },
   { "GET", V1 "/tokens", .query = QUERY_PAGE, .list = "tokens", .key = "name",
     .handle = handle_tokens },
   { "POST", V1 "/tokens", .who = WHO_VIEWER, .has_body = true, .makes = true,
-    .secret = true,
-    AUTH_INPUT, .parse = parse_token_add, .handle = handle_token_add },
+    .secret = true, AUTH_INPUT, .parse = parse_token_add,
+    .handle = handle_token_add },
   { "DELETE", V1 "/tokens/{name}", .who = WHO_VIEWER,
     .handle = handle_token_delete },
   { "GET", V1 "/audit", .who = WHO_ADMIN, .query = QUERY_PAGE,

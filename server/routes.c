@@ -12,9 +12,9 @@
 
 /* Each file that answers requests has a table of its own. */
 static const struct route *const tables[] = {
-  routes_login,      routes_users,     routes_enroll, routes_node_token,
-  routes_cluster,    routes_node,      routes_disk,   routes_preflight,
-  routes_array,      routes_rebuild,   routes_session, routes_layouts,
+  routes_login,   routes_users,   routes_enroll,  routes_node_token,
+  routes_cluster, routes_node,    routes_disk,    routes_preflight,
+  routes_array,   routes_rebuild, routes_session, routes_layouts,
 };
 
 const struct route *
@@ -77,7 +77,8 @@ take_part (const char *what, const char *part, struct request *r, char *why,
   if (strncmp (what, "{uuid}", 6) == 0) {
     if (fields_parse_uuid (part, r->uuid))
       return true;
-    snprintf (why, why_size, "the path must name a disk by its UUID in lower "
+    snprintf (why, why_size,
+              "the path must name a disk by its UUID in lower "
               "case");
   }
   else if (strncmp (what, "{id}", 4) == 0) {
@@ -86,14 +87,17 @@ take_part (const char *what, const char *part, struct request *r, char *why,
         r->id = r->id << 8 | id[i];
       return true;
     }
-    snprintf (why, why_size, "the path must name it by its 16 lower-case hex "
+    snprintf (why, why_size,
+              "the path must name it by its 16 lower-case hex "
               "digits");
   }
   else if (strncmp (what, "{member}", 8) == 0) {
     if (parse_position (part, &r->member))
       return true;
-    snprintf (why, why_size, "the path must name a member by its position, 0 "
-              "to %d", ARRAY_MEMBERS_MAX - 1);
+    snprintf (why, why_size,
+              "the path must name a member by its position, 0 "
+              "to %d",
+              ARRAY_MEMBERS_MAX - 1);
   }
   else if (strncmp (what, "{job}", 5) == 0) {
     if (strspn (part, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
@@ -108,9 +112,10 @@ take_part (const char *what, const char *part, struct request *r, char *why,
       strcpy (r->name, part);
       return true;
     }
-    snprintf (why, why_size, "'%s' in the path can be no name: a name has at "
-              "most %d lower-case letters, digits and '-'", part,
-              NAME_BYTES_MAX);
+    snprintf (why, why_size,
+              "'%s' in the path can be no name: a name has at "
+              "most %d lower-case letters, digits and '-'",
+              part, NAME_BYTES_MAX);
   }
   return false;
 }

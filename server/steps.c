@@ -61,13 +61,13 @@ struct node {
   char *said;
 };
 
-#define APPEND(p, list, value)                                               \
-  do {                                                                       \
-    (p)->list = reallocarray ((p)->list, (p)->list##_count + 1,              \
-                              sizeof *(p)->list);                            \
-    if ((p)->list == NULL)                                                   \
-      abort ();                                                              \
-    (p)->list[(p)->list##_count++] = (value);                                \
+#define APPEND(p, list, value)                                                 \
+  do {                                                                         \
+    (p)->list = reallocarray ((p)->list, (p)->list##_count + 1,                \
+                              sizeof *(p)->list);                              \
+    if ((p)->list == NULL)                                                     \
+      abort ();                                                                \
+    (p)->list[(p)->list##_count++] = (value);                                  \
   } while (0)
 
 static struct pending *
@@ -165,9 +165,8 @@ refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
   struct node *n, *next;
   size_t i;
 
-  json_array_foreach (list, i, view)
-    add_node (l, p, t, json_string_value (json_object_get (view, "name")),
-              view);
+  json_array_foreach (list, i, view) add_node (
+    l, p, t, json_string_value (json_object_get (view, "name")), view);
   json_decref (list);
   for (n = TAILQ_FIRST (&l->nodes); n != NULL; n = next) {
     next = TAILQ_NEXT (n, link);
@@ -443,11 +442,11 @@ steps_forget_nodes (struct loop *l)
 }
 
 int
-steps_load_event (struct loop *l, const char *key, const char *json,
-                  char *why, size_t why_size)
+steps_load_event (struct loop *l, const char *key, const char *json, char *why,
+                  size_t why_size)
 {
-  static const char *const names[]
-    = { "node", "disk", "array", "session", "log" };
+  static const char *const names[] = { "node", "disk", "array", "session",
+                                       "log" };
   json_t *object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
   const char *name = json_string_value (json_object_get (object, "name"));
   json_t *data = json_object_get (object, "data");
@@ -484,8 +483,8 @@ loop_answer (struct loop *l, struct request *r, int status, json_t *body)
 }
 
 void
-loop_answer_stored (struct loop *l, struct request *r, int status,
-                    json_t *body, struct store_txn *t)
+loop_answer_stored (struct loop *l, struct request *r, int status, json_t *body,
+                    struct store_txn *t)
 {
   steps_answer (l, r, status, body, t);
 }

@@ -102,15 +102,17 @@ take_lock (struct store *s, const char *dir, char *why, size_t why_size)
               strerror (errno));
     return -1;
   }
-  if ((size_t) snprintf (path, sizeof path, "%s/weftd.lock", dir)
-      >= sizeof path) {
+  if ((size_t) snprintf (path, sizeof path, "%s/weftd.lock", dir) >=
+      sizeof path) {
     snprintf (why, why_size, "the name of the state directory is too long");
     return -1;
   }
   s->lock_fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (s->lock_fd == -1) {
-    snprintf (why, why_size, "cannot open %s: %s; give --state a directory "
-              "that weftd may write to", path, strerror (errno));
+    snprintf (why, why_size,
+              "cannot open %s: %s; give --state a directory "
+              "that weftd may write to",
+              path, strerror (errno));
     return -1;
   }
   /* One that was killed has it until the last of its threads has gone. */
@@ -119,8 +121,10 @@ take_lock (struct store *s, const char *dir, char *why, size_t why_size)
       usleep (20 * 1000);
       continue;
     }
-    snprintf (why, why_size, "another weftd is running on the state directory "
-              "%s: stop it first, or give this one its own --state", dir);
+    snprintf (why, why_size,
+              "another weftd is running on the state directory "
+              "%s: stop it first, or give this one its own --state",
+              dir);
     return -1;
   }
   return 0;
@@ -131,8 +135,10 @@ run_sql (struct store *s, const char *sql, char *why, size_t why_size)
 {
   if (sqlite3_exec (s->db, sql, NULL, NULL, NULL) == SQLITE_OK)
     return 0;
-  snprintf (why, why_size, "cannot use %s: %s; restore it from a backup, or "
-            "give --state another directory", s->path, sqlite3_errmsg (s->db));
+  snprintf (why, why_size,
+            "cannot use %s: %s; restore it from a backup, or "
+            "give --state another directory",
+            s->path, sqlite3_errmsg (s->db));
   return -1;
 }
 
@@ -165,9 +171,12 @@ check (struct store *s, bool *empty, char *why, size_t why_size)
   char integrity[200] = "it cannot be read";
 
   if (ask_sql (s, "PRAGMA integrity_check(1)", NULL, integrity,
-               sizeof integrity) == -1 || strcmp (integrity, "ok") != 0) {
-    snprintf (why, why_size, "the database %s is damaged (%s): restore it from "
-              "a backup", s->path, integrity);
+               sizeof integrity) == -1 ||
+      strcmp (integrity, "ok") != 0) {
+    snprintf (why, why_size,
+              "the database %s is damaged (%s): restore it from "
+              "a backup",
+              s->path, integrity);
     return -1;
   }
   if (ask_sql (s, "SELECT count(*) FROM sqlite_master", &tables, NULL, 0) ||
@@ -181,14 +190,17 @@ check (struct store *s, bool *empty, char *why, size_t why_size)
   if (*empty)
     return 0;
   if (id != APPLICATION_ID) {
-    snprintf (why, why_size, "%s is some other program's database: give "
-              "--state a directory of its own", s->path);
+    snprintf (why, why_size,
+              "%s is some other program's database: give "
+              "--state a directory of its own",
+              s->path);
     return -1;
   }
   if (version < 1 || version > SCHEMA_VERSION) {
-    snprintf (why, why_size, "%s is of version %lld, and this weftd reads "
-              "those up to %d: use the weftd that wrote it", s->path,
-              (long long) version, SCHEMA_VERSION);
+    snprintf (why, why_size,
+              "%s is of version %lld, and this weftd reads "
+              "those up to %d: use the weftd that wrote it",
+              s->path, (long long) version, SCHEMA_VERSION);
     return -1;
   }
   return 0;
@@ -210,8 +222,9 @@ make_table (struct store *s, char *why, size_t why_size)
 {
   if (run_sql (s, "PRAGMA journal_mode=WAL", why, why_size) ||
       run_sql (s, "BEGIN IMMEDIATE", why, why_size) ||
-      run_sql (s, "CREATE TABLE record (kind TEXT NOT NULL, key TEXT NOT NULL, "
-                  "json TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
+      run_sql (s,
+               "CREATE TABLE record (kind TEXT NOT NULL, key TEXT NOT NULL, "
+               "json TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
                why, why_size) ||
       mark (s, why, why_size) || run_sql (s, "COMMIT", why, why_size))
     return -1;
@@ -224,8 +237,8 @@ open_db (struct store *s, char *why, size_t why_size)
   bool empty;
 
   if (sqlite3_open_v2 (s->path, &s->db,
-                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL)
-      != SQLITE_OK) {
+                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                       NULL) != SQLITE_OK) {
     snprintf (why, why_size, "cannot open %s: %s", s->path,
               s->db ? sqlite3_errmsg (s->db) : "out of memory");
     return -1;
@@ -239,13 +252,18 @@ open_db (struct store *s, char *why, size_t why_size)
       check (s, &empty, why, why_size) ||
       (empty && make_table (s, why, why_size)))
     return -1;
-  if (sqlite3_prepare_v2 (s->db, "INSERT INTO record VALUES (?1, ?2, ?3) ON "
-                          "CONFLICT (kind, key) DO UPDATE SET json = ?3", -1,
-                          &s->put, NULL) != SQLITE_OK ||
-      sqlite3_prepare_v2 (s->db, "DELETE FROM record WHERE kind = ?1 AND "
-                          "key = ?2", -1, &s->drop, NULL) != SQLITE_OK) {
-    snprintf (why, why_size, "the database %s has another shape than weftd's: "
-              "%s", s->path, sqlite3_errmsg (s->db));
+  if (sqlite3_prepare_v2 (s->db,
+                          "INSERT INTO record VALUES (?1, ?2, ?3) ON "
+                          "CONFLICT (kind, key) DO UPDATE SET json = ?3",
+                          -1, &s->put, NULL) != SQLITE_OK ||
+      sqlite3_prepare_v2 (s->db,
+                          "DELETE FROM record WHERE kind = ?1 AND "
+                          "key = ?2",
+                          -1, &s->drop, NULL) != SQLITE_OK) {
+    snprintf (why, why_size,
+              "the database %s has another shape than weftd's: "
+              "%s",
+              s->path, sqlite3_errmsg (s->db));
     return -1;
   }
   return 0;
@@ -288,9 +306,10 @@ store_load (struct store *s,
   char reason[512];
   int r;
 
-  if (sqlite3_prepare_v2 (s->db, "SELECT kind, key, json FROM record "
-                          "ORDER BY kind, key", -1, &stmt, NULL)
-      != SQLITE_OK) {
+  if (sqlite3_prepare_v2 (s->db,
+                          "SELECT kind, key, json FROM record "
+                          "ORDER BY kind, key",
+                          -1, &stmt, NULL) != SQLITE_OK) {
     snprintf (why, why_size, "cannot read %s: %s", s->path,
               sqlite3_errmsg (s->db));
     return -1;
@@ -301,9 +320,10 @@ store_load (struct store *s,
 
     if (each (opaque, kind, key, (const char *) sqlite3_column_text (stmt, 2),
               reason, sizeof reason) == -1) {
-      snprintf (why, why_size, "the record %s %s in %s makes no sense: %s; "
-                "restore the database from a backup", kind, key, s->path,
-                reason);
+      snprintf (why, why_size,
+                "the record %s %s in %s makes no sense: %s; "
+                "restore the database from a backup",
+                kind, key, s->path, reason);
       sqlite3_finalize (stmt);
       return -1;
     }

@@ -12,8 +12,8 @@ json_t *text_uuid (const uint8_t uuid[16]);
 json_t *text_uuid_or_null (const uint8_t uuid[16]); /* null when zero */
 json_t *text_hex (const uint8_t *bytes, size_t count);
 json_t *text_session (uint64_t id); /* 16 hex digits */
-json_t *text_number (uint64_t n); /* the largest of JSON's stands for more */
-json_t *text_rate (double x); /* to three places */
+json_t *text_number (uint64_t n);   /* the largest of JSON's stands for more */
+json_t *text_rate (double x);       /* to three places */
 /* "2026-01-02T03:04:05.678Z"; null for 0. */
 json_t *text_time (uint64_t wall_ms);
 /* Text that may have been cut within a character: what is no UTF-8 becomes

@@ -54,8 +54,10 @@ tls_load_libraries (char *why, size_t why_size)
     else
       snprintf (path, sizeof path, "%s/%s", PKGLIBDIR, names[i]);
     if (dlopen (path, RTLD_NOW | RTLD_GLOBAL) == NULL) {
-      snprintf (why, why_size, "cannot load what TLS needs: %s; install Weft "
-                "again, or listen on loopback addresses only", dlerror ());
+      snprintf (why, why_size,
+                "cannot load what TLS needs: %s; install Weft "
+                "again, or listen on loopback addresses only",
+                dlerror ());
       return -1;
     }
   }
@@ -211,7 +213,8 @@ tls_new (const struct ca *ca, const struct http_options *o, char *why,
   renew (tls);
   if (set_up (tls) == 0)
     return tls;
-  snprintf (why, why_size, "OpenSSL cannot serve TLS on this host: is its "
+  snprintf (why, why_size,
+            "OpenSSL cannot serve TLS on this host: is its "
             "configuration (openssl.cnf) too strict or damaged?");
   tls_free (tls);
   return NULL;

@@ -12,17 +12,16 @@ view_disk_load (const struct cluster_disk *d)
 {
   const struct cluster_load_rates *r = &d->rates;
 
-  return json_pack ("{so so so so so so so so so so so}", "cpu",
-                    text_rate (d->load.cpu), "loadavg", text_rate (d->load.loadavg),
-                    "mem_free", text_number (d->load.mem_free),
-                    "disk_read_bytes",
-                    text_rate (r->disk_read_bytes), "disk_write_bytes",
-                    text_rate (r->disk_write_bytes), "disk_reads",
-                    text_rate (r->disk_reads), "disk_writes",
-                    text_rate (r->disk_writes), "flushes", text_rate (r->flushes),
-                    "net_rx_bytes", text_rate (r->net_rx_bytes), "net_tx_bytes",
-                    text_rate (r->net_tx_bytes), "dirty_extents",
-                    text_number (d->dirty_extents));
+  return json_pack (
+    "{so so so so so so so so so so so}", "cpu", text_rate (d->load.cpu),
+    "loadavg", text_rate (d->load.loadavg), "mem_free",
+    text_number (d->load.mem_free), "disk_read_bytes",
+    text_rate (r->disk_read_bytes), "disk_write_bytes",
+    text_rate (r->disk_write_bytes), "disk_reads", text_rate (r->disk_reads),
+    "disk_writes", text_rate (r->disk_writes), "flushes",
+    text_rate (r->flushes), "net_rx_bytes", text_rate (r->net_rx_bytes),
+    "net_tx_bytes", text_rate (r->net_tx_bytes), "dirty_extents",
+    text_number (d->dirty_extents));
 }
 
 static const char *
@@ -56,10 +55,9 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
     "reason", text_or_null (d->reason), "array",
     d->array ? json_string (d->array->rec.name) : json_null (), "position",
     d->array ? json_integer (d->position) : json_null (), "spare_of",
-    array_name (c, r->spare_of), "releasing",
-    text_uuid_or_null (r->release), "last_heard_ms",
-    text_number (cluster_disk_silent_ms (c, d)), "min_epoch",
-    text_number (d->min_epoch),
-    "sequence", text_number (d->sequence), "dirty_extents",
-    text_number (d->dirty_extents), "load", view_disk_load (d));
+    array_name (c, r->spare_of), "releasing", text_uuid_or_null (r->release),
+    "last_heard_ms", text_number (cluster_disk_silent_ms (c, d)), "min_epoch",
+    text_number (d->min_epoch), "sequence", text_number (d->sequence),
+    "dirty_extents", text_number (d->dirty_extents), "load",
+    view_disk_load (d));
 }

@@ -26,8 +26,7 @@ node_disks (const struct cluster *c, const char *name, json_int_t *alive,
       continue;
     json_array_append_new (list, text_uuid (d->rec.uuid));
     *alive += d->alive;
-    if (d->alive && d->load_ms &&
-        (!*newest || d->load_ms > (*newest)->load_ms))
+    if (d->alive && d->load_ms && (!*newest || d->load_ms > (*newest)->load_ms))
       *newest = d;
   }
   return list;
@@ -94,11 +93,12 @@ view_node (const struct cluster *c, struct auth *auth, const char *name)
     text_time (r->draining ? r->draining_wall_ms : 0), "drained",
     r->draining && cluster_node_drained (c, name), "waits",
     cluster_node_waits (c, name, waits, sizeof waits, NULL)
-      ? text_string (waits) : json_null (),
-    "stays", r->draining ? node_stays (c, name) : json_array (),
-    "enrolled", enrolled, "certificate_expires",
-    text_time (enrolled ? expires_ms : 0), "disks", disks, "disks_alive",
-    disks_alive, "sessions", sessions, "sessions_alive", sessions_alive, "load",
+      ? text_string (waits)
+      : json_null (),
+    "stays", r->draining ? node_stays (c, name) : json_array (), "enrolled",
+    enrolled, "certificate_expires", text_time (enrolled ? expires_ms : 0),
+    "disks", disks, "disks_alive", disks_alive, "sessions", sessions,
+    "sessions_alive", sessions_alive, "load",
     newest ? view_disk_load (newest) : json_null ());
 }
 
@@ -142,17 +142,15 @@ view_nodes (const struct cluster *c, struct auth *auth)
 json_t *
 view_job (const struct cluster_job *job)
 {
-  return json_pack ("{ss ss ss ss so so so so so so so}", "id", job->id, "kind",
-                    cluster_job_kind_word (job->kind), "subject", job->subject,
-                    "state", cluster_job_state_word (job->state), "done_bytes",
-                    text_number (job->done_bytes), "total_bytes",
-                    text_number (job->total_bytes), "rate",
-                    text_number (job->rate), "eta_ms",
-                    job->eta_ms ? text_number (job->eta_ms) : json_null (),
-                    "waits",
-                    text_or_null (job->waits), "since",
-                    text_time (job->since_wall_ms), "ended",
-                    text_time (job->ended_wall_ms));
+  return json_pack (
+    "{ss ss ss ss so so so so so so so}", "id", job->id, "kind",
+    cluster_job_kind_word (job->kind), "subject", job->subject, "state",
+    cluster_job_state_word (job->state), "done_bytes",
+    text_number (job->done_bytes), "total_bytes",
+    text_number (job->total_bytes), "rate", text_number (job->rate), "eta_ms",
+    job->eta_ms ? text_number (job->eta_ms) : json_null (), "waits",
+    text_or_null (job->waits), "since", text_time (job->since_wall_ms), "ended",
+    text_time (job->ended_wall_ms));
 }
 
 json_t *

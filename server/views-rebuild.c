@@ -57,9 +57,8 @@ view_rebuild (const struct cluster *c, const struct cluster_array *a,
     "copied_bytes", text_number (j->copied_bytes), "unreadable_bytes",
     text_number (j->unreadable_bytes), "rate", text_number (j->rate), "eta_s",
     eta_ms ? text_number ((eta_ms + 999) / 1000) : json_null (), "sources",
-    sources, "paused", member->paused,
-    "floor", text_number (member->floor), "ceiling",
-    text_number (member->ceiling));
+    sources, "paused", member->paused, "floor", text_number (member->floor),
+    "ceiling", text_number (member->ceiling));
 }
 
 json_t *

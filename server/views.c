@@ -27,9 +27,9 @@ session_load (const struct cluster_session *s)
     text_rate (r->write_bytes), "read_us", text_rate (r->read_us), "write_us",
     text_rate (r->write_us), "flush_us", text_rate (r->flush_us), "image_bytes",
     text_number (t->image_bytes), "image_bytes_max",
-    text_number (t->image_bytes_max),
-    "image_oldest_ms", text_number (t->image_oldest_ns / 1000000),
-    "requests_waiting", json_integer (t->requests_waiting), "ios_in_flight",
+    text_number (t->image_bytes_max), "image_oldest_ms",
+    text_number (t->image_oldest_ns / 1000000), "requests_waiting",
+    json_integer (t->requests_waiting), "ios_in_flight",
     json_integer (t->ios_in_flight));
 }
 
@@ -38,17 +38,14 @@ view_session (const struct cluster *c, const struct cluster_session *s)
 {
   const struct cluster_session_record *r = &s->rec;
 
-  return json_pack ("{so so ss ss so ss so sb sb so so so so}", "id",
-                    text_session (r->id), "session", text_session (r->id),
-                    "array", r->array_name, "node", r->node, "pid",
-                    text_number (r->pid), "mode", r->writable ? "rw" : "ro",
-                    "uri",
-                    text_or_null (r->uri), "alive", s->alive, "draining",
-                    s->draining, "last_heard_ms",
-                    text_number (cluster_session_silent_ms (c, s)), "epoch",
-                    text_number (s->epoch), "since",
-                    text_time (r->since_wall_ms),
-                    "load", session_load (s));
+  return json_pack (
+    "{so so ss ss so ss so sb sb so so so so}", "id", text_session (r->id),
+    "session", text_session (r->id), "array", r->array_name, "node", r->node,
+    "pid", text_number (r->pid), "mode", r->writable ? "rw" : "ro", "uri",
+    text_or_null (r->uri), "alive", s->alive, "draining", s->draining,
+    "last_heard_ms", text_number (cluster_session_silent_ms (c, s)), "epoch",
+    text_number (s->epoch), "since", text_time (r->since_wall_ms), "load",
+    session_load (s));
 }
 
 /* ---- Arrays. ---- */
@@ -64,9 +61,8 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
 
   return json_pack (
     "{sI so ss so so ss so so sb sb sb sb so so sb so so so}", "position",
-    (json_int_t) m,
-    "disk", text_uuid (member->disk), "node", d->rec.node, "path",
-    text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
+    (json_int_t) m, "disk", text_uuid (member->disk), "node", d->rec.node,
+    "path", text_string (d->rec.path), "uri", text_string (d->rec.uri), "state",
     member_state_name (member->state), "reason", text_or_null (reason), "since",
     text_time (member->since_wall_ms), "alive", d->alive, "failed", d->failed,
     "held", member->held, "paused", member->paused, "spare_at",
@@ -131,10 +127,11 @@ view_bad_ranges (const struct cluster_array *a, size_t max)
     for (unsigned m = 0; m < b->members; m++)
       json_array_append_new (members, json_integer (b->member[m]));
     json_array_append_new (
-      ranges, json_pack ("{so so ss so sb sb}", "offset", text_number (b->offset),
-                         "length", text_number (b->length), "reason",
-                         bad_reason_name (b->reason), "members", members,
-                         "copy_left", b->copy_left, "copy_out", b->copy_out));
+      ranges,
+      json_pack ("{so so ss so sb sb}", "offset", text_number (b->offset),
+                 "length", text_number (b->length), "reason",
+                 bad_reason_name (b->reason), "members", members, "copy_left",
+                 b->copy_left, "copy_out", b->copy_out));
   }
   free (list);
   return json_pack ("{so}", "bad_ranges", ranges);
@@ -172,12 +169,13 @@ view_array (const struct cluster *c, const struct cluster_array *a,
     survives, "epoch", text_number (r->epoch));
   more = json_pack (
     "{so so so so so so so so so}", "members", members, "spares",
-    spares_list (c, a), "spare_after_s",
-    text_number (r->spare_after_ms / 1000), "session", writer, "sessions",
-    sessions, "exposed_bytes", text_number (exposed), "unreachable_bytes",
-    text_number (unreachable), "lost_bytes", text_number (lost), "waits_for",
+    spares_list (c, a), "spare_after_s", text_number (r->spare_after_ms / 1000),
+    "session", writer, "sessions", sessions, "exposed_bytes",
+    text_number (exposed), "unreachable_bytes", text_number (unreachable),
+    "lost_bytes", text_number (lost), "waits_for",
     cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits)
-      ? text_string (waits) : json_null ());
+      ? text_string (waits)
+      : json_null ());
   json_object_update (view, more);
   json_decref (more);
   more = view_bad_ranges (a, BAD_RANGES_SHOWN);
@@ -245,8 +243,7 @@ view_status (const struct cluster *c, struct auth *auth, uint64_t wall_ms)
 {
   static const char *const health[] = { "ok", "warning", "error" };
   char verdict[4096];
-  enum cluster_severity severity
-    = cluster_verdict (c, verdict, sizeof verdict);
+  enum cluster_severity severity = cluster_verdict (c, verdict, sizeof verdict);
   const struct cluster_identity *i = cluster_identity (c);
   char host[NAME_BYTES_MAX + 1] = "";
 
@@ -256,12 +253,10 @@ view_status (const struct cluster *c, struct auth *auth, uint64_t wall_ms)
                     text_string (verdict), "health", health[severity],
                     "generation", text_number (i->generation), "cluster",
                     text_uuid (i->uuid), "version", PACKAGE_VERSION, "host",
-                    text_string (host), "at",
-                    text_time (wall_ms), "read_only",
+                    text_string (host), "at", text_time (wall_ms), "read_only",
                     cluster_read_only (c) != NULL, "nodes",
-                    view_node_list (c, auth), "disks", disks_list (c),
-                    "arrays", arrays_list (c, wall_ms), "sessions",
-                    sessions_list (c));
+                    view_node_list (c, auth), "disks", disks_list (c), "arrays",
+                    arrays_list (c, wall_ms), "sessions", sessions_list (c));
 }
 
 static json_t *
@@ -284,13 +279,12 @@ array_load (const struct cluster *c, const struct cluster_array *a)
     if (s->stats.image_oldest_ns > oldest_ns)
       oldest_ns = s->stats.image_oldest_ns;
   }
-  return json_pack ("{so so so so so so so}", "reads", text_rate (sum.reads),
-                    "writes", text_rate (sum.writes), "flushes",
-                    text_rate (sum.flushes), "read_bytes",
-                    text_rate (sum.read_bytes), "write_bytes",
-                    text_rate (sum.write_bytes), "image_bytes",
-                    text_number (image_bytes), "image_oldest_ms",
-                    text_number (oldest_ns / 1000000));
+  return json_pack (
+    "{so so so so so so so}", "reads", text_rate (sum.reads), "writes",
+    text_rate (sum.writes), "flushes", text_rate (sum.flushes), "read_bytes",
+    text_rate (sum.read_bytes), "write_bytes", text_rate (sum.write_bytes),
+    "image_bytes", text_number (image_bytes), "image_oldest_ms",
+    text_number (oldest_ns / 1000000));
 }
 
 json_t *

@@ -37,25 +37,25 @@ struct options {
   char openapi[4096];
 };
 
-static const char usage[]
-  = "Usage: weftd --state DIR [OPTION]...\n"
-    "The controller and admin service of Weft.\n"
-    "\n"
-    "  --state DIR         keep everything in DIR/weftd.db; made if need be\n"
-    "  --listen ADDR:PORT  serve there: a loopback address by HTTP, another by\n"
-    "                      HTTPS; port 0 takes any; may be given several times\n"
-    "                      (default " LISTEN_DEFAULT ")\n"
-    "  --host-name NAME    a name by which this host is called; the same\n"
-    "  --port-file FILE    write the base URLs to FILE once they are served\n"
-    "  --pid-file FILE     write the process number to FILE\n"
-    "  --no-login          whoever reaches it may do everything: for tests\n"
-    "  --setup             print a one-time URL to log in as an administrator,\n"
-    "                      as it is done while there are no users\n"
-    "  --ui DIR            serve the page from DIR (default: $WEFT_UI_DIR, or\n"
-    "                      the installed one)\n"
-    "  --list-routes       print each method and path of the API, and end\n"
-    "  --help              print this, and end\n"
-    "  --version           print the version, and end\n";
+static const char usage[] =
+  "Usage: weftd --state DIR [OPTION]...\n"
+  "The controller and admin service of Weft.\n"
+  "\n"
+  "  --state DIR         keep everything in DIR/weftd.db; made if need be\n"
+  "  --listen ADDR:PORT  serve there: a loopback address by HTTP, another by\n"
+  "                      HTTPS; port 0 takes any; may be given several times\n"
+  "                      (default " LISTEN_DEFAULT ")\n"
+  "  --host-name NAME    a name by which this host is called; the same\n"
+  "  --port-file FILE    write the base URLs to FILE once they are served\n"
+  "  --pid-file FILE     write the process number to FILE\n"
+  "  --no-login          whoever reaches it may do everything: for tests\n"
+  "  --setup             print a one-time URL to log in as an administrator,\n"
+  "                      as it is done while there are no users\n"
+  "  --ui DIR            serve the page from DIR (default: $WEFT_UI_DIR, or\n"
+  "                      the installed one)\n"
+  "  --list-routes       print each method and path of the API, and end\n"
+  "  --help              print this, and end\n"
+  "  --version           print the version, and end\n";
 
 static int
 bad_usage (const char *fmt, const char *what)
@@ -125,7 +125,8 @@ parse_listen (struct options *o, const char *text)
   }
   else {
     bad_usage ("--listen %s: the address must be one of this host's, such as "
-               "192.0.2.1 or [2001:db8::1], or 0.0.0.0 for all of them", text);
+               "192.0.2.1 or [2001:db8::1], or 0.0.0.0 for all of them",
+               text);
     return -1;
   }
   to->tls = !loopback;
@@ -172,9 +173,9 @@ find_files (struct options *o)
 {
   const char *source = getenv ("WEFT_SRCDIR");
 
-  o->http.ui_dir = o->ui                     ? o->ui
+  o->http.ui_dir = o->ui                    ? o->ui
                    : getenv ("WEFT_UI_DIR") ? getenv ("WEFT_UI_DIR")
-                                             : PKGDATADIR "/admin-ui";
+                                            : PKGDATADIR "/admin-ui";
   snprintf (o->openapi, sizeof o->openapi, "%s/docs/API/openapi.json",
             source ? source : "");
   if (source == NULL || access (o->openapi, R_OK) == -1)
@@ -186,21 +187,33 @@ find_files (struct options *o)
 static int
 parse_options (int argc, char **argv, struct options *o)
 {
-  enum { STATE = 256, LISTEN, HOST_NAME, PORT_FILE, PID_FILE, NO_LOGIN, SETUP,
-         UI, LIST, HELP, VERSION_ };
-  static const struct option longs[]
-    = { { "state", required_argument, NULL, STATE },
-        { "listen", required_argument, NULL, LISTEN },
-        { "host-name", required_argument, NULL, HOST_NAME },
-        { "port-file", required_argument, NULL, PORT_FILE },
-        { "pid-file", required_argument, NULL, PID_FILE },
-        { "no-login", no_argument, NULL, NO_LOGIN },
-        { "setup", no_argument, NULL, SETUP },
-        { "ui", required_argument, NULL, UI },
-        { "list-routes", no_argument, NULL, LIST },
-        { "help", no_argument, NULL, HELP },
-        { "version", no_argument, NULL, VERSION_ },
-        { NULL, 0, NULL, 0 } };
+  enum {
+    STATE = 256,
+    LISTEN,
+    HOST_NAME,
+    PORT_FILE,
+    PID_FILE,
+    NO_LOGIN,
+    SETUP,
+    UI,
+    LIST,
+    HELP,
+    VERSION_
+  };
+  static const struct option longs[] = {
+    { "state", required_argument, NULL, STATE },
+    { "listen", required_argument, NULL, LISTEN },
+    { "host-name", required_argument, NULL, HOST_NAME },
+    { "port-file", required_argument, NULL, PORT_FILE },
+    { "pid-file", required_argument, NULL, PID_FILE },
+    { "no-login", no_argument, NULL, NO_LOGIN },
+    { "setup", no_argument, NULL, SETUP },
+    { "ui", required_argument, NULL, UI },
+    { "list-routes", no_argument, NULL, LIST },
+    { "help", no_argument, NULL, HELP },
+    { "version", no_argument, NULL, VERSION_ },
+    { NULL, 0, NULL, 0 }
+  };
   int option;
 
   while ((option = getopt_long (argc, argv, "", longs, NULL)) != -1)
@@ -297,8 +310,10 @@ begin_setup (const struct options *o, struct auth *auth,
   r = write_file (setup, text);
   umask (mask);
   if (r == 0)
-    log_line (CLUSTER_INFO, "to make the first administrator, open %s (it "
-              "works once; it is in %s, too)", text, setup);
+    log_line (CLUSTER_INFO,
+              "to make the first administrator, open %s (it "
+              "works once; it is in %s, too)",
+              text, setup);
   return r;
 }
 

@@ -87,8 +87,8 @@ args_time (const struct args *args, const char *name, uint64_t min,
     }
   if (p == value || *p || v > max / unit || v * unit < min) {
     ctl_error ("--%s %s: must be a time from %llu to %llu seconds, such as "
-               "900, 15m, 6h or 30d", name, value, (unsigned long long) min,
-               (unsigned long long) max);
+               "900, 15m, 6h or 30d",
+               name, value, (unsigned long long) min, (unsigned long long) max);
     return EXIT_USAGE;
   }
   *seconds = v * unit;
@@ -175,6 +175,7 @@ ctl_check_name (const char *what, const char *name)
   if (name_valid (name))
     return EXIT_OK;
   ctl_error ("%s: not the name of %s; a name has 1 to %d characters out of "
-             "a-z, 0-9 and -, the first no -", name, what, NAME_BYTES_MAX);
+             "a-z, 0-9 and -, the first no -",
+             name, what, NAME_BYTES_MAX);
   return EXIT_USAGE;
 }

@@ -122,7 +122,8 @@ ctl_try (struct ctl *ctl, const char *method, const char *path,
     return EXIT_UNREACHABLE;
   if (status < 400) {
     ctl_error ("weftd at %s: answers %s %s with status %d; is this really a "
-               "weftd?", ctl->admin_url, method, path, status);
+               "weftd?",
+               ctl->admin_url, method, path, status);
     return EXIT_FAILED;
   }
   ctl_error ("%s", admin_error (ctl->admin));
@@ -199,8 +200,8 @@ ctl_pages (struct ctl *ctl, const char *path, const char *key, uint64_t limit,
     cursor = json_string_value (json_object_get (page, "next"));
     snprintf (next, sizeof next, "%s", cursor ? cursor : "");
     json_decref (page);
-    json_object_set_new (all, "next", *next ? json_string (next)
-                                            : json_null ());
+    json_object_set_new (all, "next",
+                         *next ? json_string (next) : json_null ());
     have = json_array_size (json_object_get (all, key));
   } while (*next && have < limit);
   if (r == EXIT_OK)
@@ -232,8 +233,8 @@ ctl_preflight (struct ctl *ctl, const char *method, const char *path,
   char *url;
   int r;
 
-  if (asprintf (&url, "%s%sdry_run=true", path, strchr (path, '?') ? "&" : "?")
-      == -1)
+  if (asprintf (&url, "%s%sdry_run=true", path,
+                strchr (path, '?') ? "&" : "?") == -1)
     return EXIT_FAILED;
   r = ctl_call (ctl, method, url, body, preflight);
   free (url);
@@ -268,7 +269,8 @@ ctl_confirm (struct ctl *ctl, const char *name)
     return EXIT_FAILED;
   default:
     ctl_error ("%s: there is no terminal to ask on, so nothing was done; add "
-               "--yes to do it, or --dry-run to see what it would do", name);
+               "--yes to do it, or --dry-run to see what it would do",
+               name);
     return EXIT_USAGE;
   }
 }
@@ -277,8 +279,8 @@ int
 ctl_confirm_shut_out (struct ctl *ctl, const char *what, const char *name)
 {
   if (ctl->dry_run || !ctl->yes)
-    fprintf (ctl->json ? stderr : stdout,
-             "  %s %s: it is shut out at once\n", what, name);
+    fprintf (ctl->json ? stderr : stdout, "  %s %s: it is shut out at once\n",
+             what, name);
   return ctl->dry_run ? EXIT_OK : ctl_confirm (ctl, name);
 }
 

@@ -24,8 +24,8 @@ ctl_member_path (const struct args *args, const char *more, unsigned *member,
     return r;
   if (size_parse (text, &m) == -1 || m >= ARRAY_MEMBERS_MAX) {
     ctl_error ("%s: no member; give its position in the array, 0 to %d "
-               "(weftctl array show %s has them)", text, ARRAY_MEMBERS_MAX - 1,
-               name);
+               "(weftctl array show %s has them)",
+               text, ARRAY_MEMBERS_MAX - 1, name);
     return EXIT_USAGE;
   }
   *member = (unsigned) m;
@@ -80,9 +80,10 @@ cmd_array_replace (struct ctl *ctl, const struct args *args)
     r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
   if (r != EXIT_OK)
     return r;
-  snprintf (said, sizeof said, "array %s: disk %s is member %u now, and is "
-            "rebuilt; weftctl rebuild wait %s %u waits for it", name, uuid,
-            member, name, member);
+  snprintf (said, sizeof said,
+            "array %s: disk %s is member %u now, and is "
+            "rebuilt; weftctl rebuild wait %s %u waits for it",
+            name, uuid, member, name, member);
   return call (ctl, "POST", path, uuid, said, true);
 }
 
@@ -142,7 +143,8 @@ cmd_array_set (struct ctl *ctl, const struct args *args)
     printf ("array %s: no spare takes a member's place by itself\n", name);
   else
     printf ("array %s: a spare takes the place of a member that has been out "
-            "for %" PRIu64 " s\n", name, seconds);
+            "for %" PRIu64 " s\n",
+            name, seconds);
   json_decref (array);
   return EXIT_OK;
 }
@@ -167,7 +169,8 @@ print_candidate (const json_t *import)
       printf (" %" JSON_INTEGER_FORMAT, json_integer_value (m));
   }
   printf ("\n");
-  json_array_foreach (json_object_get (import, "members"), i, m) {
+  json_array_foreach (json_object_get (import, "members"), i, m)
+  {
     table_cell (t, "%" PRIu64, json_number (m, "position"));
     table_cell (t, "%s", json_text (m, "state"));
     table_cell (t, "%s", json_text (m, "node"));
@@ -208,8 +211,7 @@ add_without (const struct args *args, json_t *list)
     struct args just = { &args->arg[i], 1 };
     int r;
 
-    if (args->arg[i].name == NULL ||
-        strcmp (args->arg[i].name, "without") != 0)
+    if (args->arg[i].name == NULL || strcmp (args->arg[i].name, "without") != 0)
       continue;
     r = args_number (&just, "without", 0, ARRAY_MEMBERS_MAX - 1, &m);
     if (r != EXIT_OK)
@@ -230,7 +232,8 @@ cmd_array_import (struct ctl *ctl, const struct args *args)
     return list_candidates (ctl);
   if (uuid == NULL) {
     ctl_error ("array import %s: give the UUID of the array, too; weftctl "
-               "array import shows what there is", name);
+               "array import shows what there is",
+               name);
     return EXIT_USAGE;
   }
   without = json_array ();

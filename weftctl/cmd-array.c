@@ -27,20 +27,21 @@
 static void
 print_members (const json_t *array)
 {
-  struct table *t =
-      table_new (">POS|!STATE|NODE|PATH|>DATA|DISK|URI|REASON");
+  struct table *t = table_new (">POS|!STATE|NODE|PATH|>DATA|DISK|URI|REASON");
   json_t *m;
   size_t i;
 
-  json_array_foreach (json_object_get (array, "members"), i, m) {
+  json_array_foreach (json_object_get (array, "members"), i, m)
+  {
     const json_t *alive = json_object_get (m, "alive");
     const char *state = json_text (m, "state");
     char size[SIZE_TEXT_BYTES];
 
     table_cell (t, "%" PRIu64, json_number (m, "position"));
     /* In-sync says what is on the disk, not whether somebody serves it. */
-    table_cell (t, "%s", json_is_false (alive) && !strcmp (state, "in-sync")
-                             ? "silent" : state);
+    table_cell (t, "%s",
+                json_is_false (alive) && !strcmp (state, "in-sync") ? "silent"
+                                                                    : state);
     table_cell (t, "%s", json_text (m, "node"));
     table_cell (t, "%s", json_text (m, "path"));
     table_cell (t, "%s", size_text (json_number (m, "data_bytes"), size));
@@ -59,7 +60,8 @@ print_rebuilds (const json_t *array)
   json_t *v;
   size_t i;
 
-  json_array_foreach (json_object_get (array, "members"), i, v) {
+  json_array_foreach (json_object_get (array, "members"), i, v)
+  {
     const json_t *rebuild = json_object_get (v, "rebuild");
     char text[REBUILD_TEXT_BYTES];
 
@@ -67,10 +69,12 @@ print_rebuilds (const json_t *array)
       printf ("  rebuild of %zu: %s\n", i, rebuild_text (rebuild, text));
     if (json_is_true (json_object_get (v, "suspect")))
       printf ("  %zu is slow: its answers take %" PRIu64 " us, and what others "
-              "have is read from them\n", i, json_number (v, "service_us"));
+              "have is read from them\n",
+              i, json_number (v, "service_us"));
     if (json_is_true (json_object_get (v, "paused")))
       printf ("  %zu is paused: weftctl rebuild resume %s %zu lets its rebuild "
-              "go on\n", i, json_text (array, "name"), i);
+              "go on\n",
+              i, json_text (array, "name"), i);
     if (json_is_true (json_object_get (v, "held")))
       printf ("  %zu is held out: weftctl rebuild join %s %zu takes it back\n",
               i, json_text (array, "name"), i);
@@ -78,7 +82,8 @@ print_rebuilds (const json_t *array)
       printf ("  a spare takes the place of %zu at %s\n", i,
               json_text (v, "spare_at"));
   }
-  json_array_foreach (json_object_get (array, "spares"), i, v) {
+  json_array_foreach (json_object_get (array, "spares"), i, v)
+  {
     printf ("  %-9s disk %s", "spare", json_string_value (v));
     if (after)
       printf (", for a member that has been out for %" PRIu64 " s\n", after);
@@ -104,8 +109,7 @@ print_capacity (const json_t *array)
     char size[SIZE_TEXT_EXACT_BYTES];
 
     printf ("  %-9s %-28s %s\n", rows[i].key,
-            size_text_exact (json_number (c, rows[i].key), size),
-            rows[i].help);
+            size_text_exact (json_number (c, rows[i].key), size), rows[i].help);
   }
 }
 
@@ -126,7 +130,8 @@ print_layout (const json_t *array)
           json_text (array, "dup"));
   printf ("  %-9s %s\n", "survives",
           *json_text (array, "survives") == '-'
-              ? "no failure at all" : json_text (array, "survives"));
+            ? "no failure at all"
+            : json_text (array, "survives"));
   if (strcmp (json_text (array, "layout"), layout_name (LAYOUT_RAID0)) == 0)
     printf ("  WARNING   raid-0 keeps no second copy: the loss of any one "
             "disk loses the whole array\n");
@@ -145,7 +150,8 @@ print_sessions (const json_t *array)
   }
   printf ("\n");
   t = table_new ("SESSION|MODE|NODE|>PID|>HEARD|URI");
-  json_array_foreach (json_object_get (array, "sessions"), i, s) {
+  json_array_foreach (json_object_get (array, "sessions"), i, s)
+  {
     char age[AGE_TEXT_BYTES];
 
     table_cell (t, "%s", json_text (s, "session"));
@@ -167,8 +173,8 @@ print_array (const json_t *array)
   uint64_t exposed = json_number (array, "exposed_bytes");
   uint64_t bad = json_number (array, "bad_bytes");
 
-  printf ("array %s: %s%s%s\n", json_text (array, "name"),
-          color_start (state), state, color_end (state));
+  printf ("array %s: %s%s%s\n", json_text (array, "name"), color_start (state),
+          state, color_end (state));
   if (json_is_string (json_object_get (array, "waits_for")))
     printf ("  %-9s %s\n", "waits for", json_text (array, "waits_for"));
   if (lost)
@@ -202,7 +208,8 @@ cmd_array_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, ARRAYS, &reply, &r))
     return r;
   t = table_new ("ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|SURVIVES|ATTACHED BY");
-  json_array_foreach (json_object_get (reply, "arrays"), i, a) {
+  json_array_foreach (json_object_get (reply, "arrays"), i, a)
+  {
     const json_t *s = json_object_get (a, "session");
     char size[SIZE_TEXT_BYTES];
 
@@ -245,7 +252,8 @@ cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, path, &reply, &r))
     return r;
   t = table_new (">OFFSET|>LENGTH|FOUND BY|LISTED BY MEMBER|OTHER COPY");
-  json_array_foreach (json_object_get (reply, "bad_ranges"), i, b) {
+  json_array_foreach (json_object_get (reply, "bad_ranges"), i, b)
+  {
     const json_t *members = json_object_get (b, "members");
     char list[COPIES_MAX * 5] = "";
 
@@ -257,10 +265,12 @@ cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
     table_cell (t, "%" PRIu64, json_number (b, "length"));
     table_cell (t, "%s", json_text (b, "reason"));
     table_cell (t, "%s", list);
-    table_cell (t, "%s", json_is_true (json_object_get (b, "copy_left"))
-                           ? "was unreadable then"
-                         : json_is_true (json_object_get (b, "copy_out"))
-                           ? "on a member that is not in-sync" : "none");
+    table_cell (t, "%s",
+                json_is_true (json_object_get (b, "copy_left"))
+                  ? "was unreadable then"
+                : json_is_true (json_object_get (b, "copy_out"))
+                  ? "on a member that is not in-sync"
+                  : "none");
     bytes += json_number (b, "length");
   }
   if (bytes == 0)
@@ -299,7 +309,8 @@ lost_ranges (const json_t *listed, const json_t *asked, uint64_t *later,
   size_t i;
 
   *later = *more = 0;
-  json_array_foreach (listed, i, b) {
+  json_array_foreach (listed, i, b)
+  {
     uint64_t at = json_number (b, "offset");
     uint64_t stop = at + json_number (b, "length");
 
@@ -331,9 +342,9 @@ asked_range (const struct args *args, json_t **asked)
       offset % BAD_BLOCK_BYTES || length % BAD_BLOCK_BYTES ||
       offset > INT64_MAX) {
     ctl_error ("array accept-loss: %s%s%s: no range of whole blocks of %d "
-               "bytes; weftctl array bad-ranges %s has them", from ? from : "",
-               much ? " " : "", much ? much : "", BAD_BLOCK_BYTES,
-               args_plain (args, 0));
+               "bytes; weftctl array bad-ranges %s has them",
+               from ? from : "", much ? " " : "", much ? much : "",
+               BAD_BLOCK_BYTES, args_plain (args, 0));
     return EXIT_USAGE;
   }
   if (length > INT64_MAX - offset)
@@ -352,13 +363,14 @@ look_not_bad (struct wait *w, const json_t *reply, bool *done)
   size_t i, k;
 
   json_array_foreach (listed, i, b)
-    json_array_foreach (w->ranges, k, r)
-      if (overlap (b, r)) {
-        bytes += json_number (r, "length");
-        break;
-      }
+    json_array_foreach (w->ranges, k, r) if (overlap (b, r))
+  {
+    bytes += json_number (r, "length");
+    break;
+  }
   *done = bytes == 0;
-  snprintf (w->now, sizeof w->now, "about %s of it are still bad; the array "
+  snprintf (w->now, sizeof w->now,
+            "about %s of it are still bad; the array "
             "process says why, and this can be asked for again",
             size_text (bytes, size));
   return EXIT_OK;
@@ -366,7 +378,8 @@ look_not_bad (struct wait *w, const json_t *reply, bool *done)
 
 /* Ask for it, and wait until the members' lists do not have it any more. */
 static int
-accept_loss (struct ctl *ctl, const char *name, const char *path, json_t *ranges)
+accept_loss (struct ctl *ctl, const char *name, const char *path,
+             json_t *ranges)
 {
   char to[NAME_BYTES_MAX + 64];
   json_t *body = json_pack ("{sO}", "ranges", ranges), *reply;
@@ -419,9 +432,10 @@ cmd_array_accept_loss (struct ctl *ctl, const struct args *args)
   for (size_t i = 0; i < json_array_size (ranges); i++)
     bytes += json_number (json_array_get (ranges, i), "length");
   if (later > 0)
-    ctl_error ("array %s: %s are left as they are: a member that is not in-sync "
-               "may have a good copy; wait until it is, or replace it", name,
-               size_text (later, size));
+    ctl_error (
+      "array %s: %s are left as they are: a member that is not in-sync "
+      "may have a good copy; wait until it is, or replace it",
+      name, size_text (later, size));
   if (bytes > 0)
     r = accept_loss (ctl, name, path, ranges);
   else if (later > 0)
@@ -432,10 +446,12 @@ cmd_array_accept_loss (struct ctl *ctl, const struct args *args)
     output_json (reply);
   if (bytes > 0 && r == EXIT_OK && !ctl->dry_run && !ctl->json)
     printf ("array %s: %s are good again: zeroes, but where a copy could be "
-            "read after all\n", name, size_text (bytes, size));
+            "read after all\n",
+            name, size_text (bytes, size));
   if (more > 0 && r == EXIT_OK)
     ctl_error ("array %s: %s more are bad: they are too many for once; ask "
-               "again for them", name, size_text (more, size));
+               "again for them",
+               name, size_text (more, size));
   json_decref (ranges);
   json_decref (asked);
   json_decref (reply);
@@ -465,18 +481,21 @@ resolve_disks (struct ctl *ctl, const struct args *args, json_t *uuids)
     r = disk_resolve (json_object_get (reply, "disks"), a->value, &uuid);
     if (r != EXIT_OK)
       break;
-    json_array_foreach (uuids, k, u)
-      if (strcmp (json_string_value (u), uuid) == 0) {
-        ctl_error ("%s: this disk is named twice (as position %zu already); "
-                   "every member needs a disk of its own", a->value, k);
-        r = EXIT_USAGE;
-      }
+    json_array_foreach (uuids, k,
+                        u) if (strcmp (json_string_value (u), uuid) == 0)
+    {
+      ctl_error ("%s: this disk is named twice (as position %zu already); "
+                 "every member needs a disk of its own",
+                 a->value, k);
+      r = EXIT_USAGE;
+    }
     json_array_append_new (uuids, json_string (uuid));
   }
   json_decref (reply);
   if (r == EXIT_OK && json_array_size (uuids) == 0) {
     ctl_error ("array create %s: no disk is named; add --disk DISK for each "
-               "member (weftctl disk ls shows them)", name);
+               "member (weftctl disk ls shows them)",
+               name);
     r = EXIT_USAGE;
   }
   return r;
@@ -497,7 +516,8 @@ create_request (struct ctl *ctl, const struct args *args, json_t *request)
     r = args_number (args, "groups", 1, ARRAY_GROUPS_MAX, &groups);
   if (r == EXIT_OK && layout && layout_parse (layout) == -1) {
     ctl_error ("--layout %s: no such layout; there are raid-x, raid-10, "
-               "chained, rotated, raid-1 and raid-0", layout);
+               "chained, rotated, raid-1 and raid-0",
+               layout);
     r = EXIT_USAGE;
   }
   if (r == EXIT_OK && unit && size_parse (unit, &bytes) == -1) {
@@ -507,9 +527,9 @@ create_request (struct ctl *ctl, const struct args *args, json_t *request)
   if (r == EXIT_OK)
     r = resolve_disks (ctl, args, uuids);
   json_object_set_new (request, "name", json_string (args_plain (args, 0)));
-  json_object_set_new (request, "layout",
-                       json_string (layout ? layout
-                                           : layout_name (LAYOUT_RAIDX)));
+  json_object_set_new (
+    request, "layout",
+    json_string (layout ? layout : layout_name (LAYOUT_RAIDX)));
   json_object_set_new (request, "unit", json_integer ((json_int_t) bytes));
   json_object_set_new (request, "groups", json_integer ((json_int_t) groups));
   if (dup)
@@ -541,12 +561,14 @@ look_ready (struct wait *w, const json_t *array, bool *done)
   *done = strcmp (state, "ready") == 0;
   if (!*done && strcmp (state, "creating") != 0) {
     ctl_error ("array %s: made, but it is %s: %s; weftctl array show %s says "
-               "more", w->name, state, json_text (array, "waits_for"),
-               w->name);
+               "more",
+               w->name, state, json_text (array, "waits_for"), w->name);
     return EXIT_FAILED;
   }
-  snprintf (w->now, sizeof w->now, "it waits for %s; weftctl array show %s "
-            "says when it is", json_text (array, "waits_for"), w->name);
+  snprintf (w->now, sizeof w->now,
+            "it waits for %s; weftctl array show %s "
+            "says when it is",
+            json_text (array, "waits_for"), w->name);
   return EXIT_OK;
 }
 
@@ -574,14 +596,17 @@ confirm_create (struct ctl *ctl, const char *name, size_t members)
 
   if (ctl->yes)
     return EXIT_OK;
-  snprintf (question, sizeof question, "Make array %s of these %zu disks? "
-            "[y/N]", name, members);
+  snprintf (question, sizeof question,
+            "Make array %s of these %zu disks? "
+            "[y/N]",
+            name, members);
   switch (ask_yes (question)) {
   case 1:
     return EXIT_OK;
   case 0:
     ctl_error ("array %s: not made, as you did not say yes; nothing was "
-               "changed", name);
+               "changed",
+               name);
     return EXIT_FAILED;
   default:
     ctl_error ("array %s: there is no terminal to ask on, so nothing was "
@@ -636,8 +661,7 @@ cmd_array_create (struct ctl *ctl, const struct args *args)
  * those that are silent, which will when they come back.
  */
 static int
-disks_left (struct ctl *ctl, const char *uuid, unsigned *left,
-            unsigned *silent)
+disks_left (struct ctl *ctl, const char *uuid, unsigned *left, unsigned *silent)
 {
   json_t *reply, *d;
   size_t i;
@@ -646,13 +670,14 @@ disks_left (struct ctl *ctl, const char *uuid, unsigned *left,
   *left = *silent = 0;
   if (r != EXIT_OK)
     return r;
-  json_array_foreach (json_object_get (reply, "disks"), i, d)
-    if (strcmp (json_text (d, "releasing"), uuid) == 0) {
-      if (json_is_true (json_object_get (d, "alive")))
-        ++*left;
-      else
-        ++*silent;
-    }
+  json_array_foreach (json_object_get (reply, "disks"), i,
+                      d) if (strcmp (json_text (d, "releasing"), uuid) == 0)
+  {
+    if (json_is_true (json_object_get (d, "alive")))
+      ++*left;
+    else
+      ++*silent;
+  }
   json_decref (reply);
   return EXIT_OK;
 }
@@ -671,8 +696,8 @@ wait_free (struct ctl *ctl, const char *name, const char *uuid,
       return r;
     if (clock_ms () >= end) {
       ctl_error ("array %s: removed, but %u of its disks have not let go of "
-                 "it after %u s; they can be used again once they have", name,
-                 left, ctl->timeout_ms / 1000);
+                 "it after %u s; they can be used again once they have",
+                 name, left, ctl->timeout_ms / 1000);
       return EXIT_FAILED;
     }
     clock_sleep_ms (POLL_MS);
@@ -705,7 +730,8 @@ cmd_array_rm (struct ctl *ctl, const struct args *args)
   }
   else if (silent)
     printf ("array %s is removed; %u of its disks are silent, and let go of "
-            "it when they come back\n", name, silent);
+            "it when they come back\n",
+            name, silent);
   else
     printf ("array %s is removed; its disks are free\n", name);
   return EXIT_OK;

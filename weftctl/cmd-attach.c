@@ -63,8 +63,8 @@ session_is_here (const json_t *session, const char *node, const char *name)
 
 /* What weftd's sessions of the array mean for us. */
 struct sessions {
-  const char *uri;        /* of an array process here that answers */
-  const json_t *here;     /* a session of this host, which may be dead */
+  const char *uri;         /* of an array process here that answers */
+  const json_t *here;      /* a session of this host, which may be dead */
   const json_t *elsewhere; /* a writing session of another host */
   const json_t *writer;    /* the writing session, wherever it is */
 };
@@ -77,7 +77,8 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
   json_t *s;
   size_t i;
 
-  json_array_foreach (json_object_get (array, "sessions"), i, s) {
+  json_array_foreach (json_object_get (array, "sessions"), i, s)
+  {
     bool writes = strcmp (json_text (s, "mode"), "rw") == 0;
 
     if (writes)
@@ -113,8 +114,8 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   char log[RECORD_PATH_BYTES], array[NAME_BYTES_MAX + 16];
   char node_is[NAME_BYTES_MAX + 16], admin[512], uri[sizeof r->uri + 8];
   char tls[4096];
-  const char *argv[16] = { "nbdkit", "--foreground", "--pidfile", pid_file,
-                           "-U", socket };
+  const char *argv[16] = { "nbdkit", "--foreground", "--pidfile",
+                           pid_file, "-U",           socket };
   unsigned n = 6;
   int e, status;
 
@@ -210,20 +211,21 @@ confirm_takeover (struct ctl *ctl, const char *name, const json_t *writer)
   snprintf (question, sizeof question,
             "Node %s (process %" PRIu64 ", last heard of %s ago) writes to "
             "array %s.  It is cut off, and what it wrote and did not flush is "
-            "lost.  Take the array over? [y/N]", json_text (writer, "node"),
-            json_number (writer, "pid"),
+            "lost.  Take the array over? [y/N]",
+            json_text (writer, "node"), json_number (writer, "pid"),
             age_text (json_number (writer, "last_heard_ms"), age), name);
   switch (ask_yes (question)) {
   case 1:
     return EXIT_OK;
   case 0:
     ctl_error ("array %s: not taken over, as you did not say yes; nothing was "
-               "changed", name);
+               "changed",
+               name);
     return EXIT_FAILED;
   default:
     ctl_error ("array %s: there is no terminal to ask on, so nothing was done; "
-               "add --yes to take it over from node %s", name,
-               json_text (writer, "node"));
+               "add --yes to take it over from node %s",
+               name, json_text (writer, "node"));
     return EXIT_USAGE;
   }
 }
@@ -250,7 +252,8 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
            !json_is_string (json_object_get (found.here, "uri"))) {
     ctl_error ("array %s: process %" PRIu64 " of this host serves it, but was "
                "started without uri=, so it can't be found; end it, or start "
-               "it with uri=", r->name, json_number (found.here, "pid"));
+               "it with uri=",
+               r->name, json_number (found.here, "pid"));
     status = EXIT_FAILED;
   }
   else if (!found.here && found.elsewhere && !r->readonly) {
@@ -281,15 +284,15 @@ make_device (struct ctl *ctl, struct record *r, const struct attach *a)
 
   if (!kernel && !a->fuse)
     fprintf (stderr, "weftctl: this kernel has no nbd: using nbdfuse and a "
-             "loop device\n");
+                     "loop device\n");
   status = kernel ? device_open_nbd (ctl, r)
                   : device_open_loop (ctl, r, a->connections);
   dead = status == EXIT_OK ? device_dead (r->device) : 0;
   if (dead) {
     ctl_error ("array %s: each read from %s fails: %s; the array process at %s "
                "may have been evicted: end it (where systemd has it: systemctl "
-               "restart weft-array@%s), then attach again", r->name, r->device,
-               strerror (dead), r->uri, r->name);
+               "restart weft-array@%s), then attach again",
+               r->name, r->device, strerror (dead), r->uri, r->name);
     /* Nothing was written, so there is nothing to flush either. */
     device_close (ctl, r);
     status = EXIT_FAILED;
@@ -311,9 +314,9 @@ session_is_over (struct ctl *ctl, const struct record *r)
   snprintf (path, sizeof path, "/api/v1/arrays/%s", r->name);
   if (ctl_try (ctl, "GET", path, NULL, &array) != EXIT_OK)
     return false;
-  json_array_foreach (json_object_get (array, "sessions"), i, s)
-    if (json_number (s, "pid") == (uint64_t) r->server.pid)
-      over = false;
+  json_array_foreach (json_object_get (array, "sessions"), i,
+                      s) if (json_number (s, "pid") == (uint64_t) r->server.pid)
+    over = false;
   json_decref (array);
   return over;
 }
@@ -336,9 +339,10 @@ record_works (struct ctl *ctl, const struct record *r)
     return !session_is_over (ctl, r);
   dead = device_dead (r->device);
   if (dead)
-    fprintf (stderr, "weftctl: array %s: each read from %s fails: %s; it is "
-             "detached, and attached anew\n", r->name, r->device,
-             strerror (dead));
+    fprintf (stderr,
+             "weftctl: array %s: each read from %s fails: %s; it is "
+             "detached, and attached anew\n",
+             r->name, r->device, strerror (dead));
   return !dead;
 }
 
@@ -387,7 +391,8 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
   }
   if (r->readonly != readonly && !a->print_uri) {
     ctl_error ("array %s: attached already%s%s, but for %s; weftctl detach %s "
-               "first", r->name, r->kind == DEVICE_NONE ? "" : " as ",
+               "first",
+               r->name, r->kind == DEVICE_NONE ? "" : " as ",
                r->kind == DEVICE_NONE ? "" : r->device,
                r->readonly ? "reading only" : "writing", r->name);
     return EXIT_FAILED;
@@ -404,16 +409,17 @@ take_kept (struct record *r, bool readonly)
   int dead = device_dead (r->device);
 
   if (dead) {
-    ctl_error ("array %s: each read from %s, which weft-attach@%s.service keeps "
-               "attached, fails: %s; its array process may have been evicted: "
-               "systemctl restart weft-array@%s", r->name, r->device, r->name,
-               strerror (dead), r->name);
+    ctl_error (
+      "array %s: each read from %s, which weft-attach@%s.service keeps "
+      "attached, fails: %s; its array process may have been evicted: "
+      "systemctl restart weft-array@%s",
+      r->name, r->device, r->name, strerror (dead), r->name);
     return EXIT_FAILED;
   }
   if (readonly) {
     ctl_error ("array %s: attached already as %s by weft-attach@%s.service, "
-               "but for writing; systemctl stop it first", r->name, r->device,
-               r->name);
+               "but for writing; systemctl stop it first",
+               r->name, r->device, r->name);
     return EXIT_FAILED;
   }
   r->kind = DEVICE_NBD;

@@ -25,15 +25,15 @@ stop_server (struct ctl *ctl, struct record *r)
   if (process_alive (&r->server)) {
     if (kill (r->server.pid, SIGTERM) == -1 && errno != ESRCH) {
       ctl_error ("array %s: its array process %d cannot be ended: %s; run as "
-                 "the user who attached it", r->name, (int) r->server.pid,
-                 strerror (errno));
+                 "the user who attached it",
+                 r->name, (int) r->server.pid, strerror (errno));
       return EXIT_FAILED;
     }
     if (!process_wait_end (&r->server, ctl->timeout_ms)) {
       ctl_error ("array %s: its array process %d was asked to end and has not "
                  "after %u s: it may wait for a member; weftctl array show %s "
-                 "says for which; then detach again", r->name,
-                 (int) r->server.pid, ctl->timeout_ms / 1000, r->name);
+                 "says for which; then detach again",
+                 r->name, (int) r->server.pid, ctl->timeout_ms / 1000, r->name);
       return EXIT_FAILED;
     }
   }
@@ -84,13 +84,15 @@ cmd_detach (struct ctl *ctl, const struct args *args)
     record_remove (&r);
   if (status == EXIT_OK && !found && device_kept (name, device)) {
     ctl_error ("array %s: weft-attach@%s.service keeps it attached as %s; "
-               "systemctl stop that", name, name, device);
+               "systemctl stop that",
+               name, name, device);
     status = EXIT_FAILED;
   }
   else if (status == EXIT_OK && nothing) {
     ctl_error ("array %s: weftctl attach has not attached it on this host, so "
                "there is nothing to detach; weftctl session ls shows where it "
-               "is attached", name);
+               "is attached",
+               name);
     status = EXIT_FAILED;
   }
   record_close (&r);

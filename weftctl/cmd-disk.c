@@ -42,7 +42,8 @@ check_paths (const struct args *args, bool force)
     }
     if (content.kind != DISK_BLANK && !force) {
       ctl_error ("%s: holds %s; nothing was formatted; if it may be lost, add "
-                 "--force", path, content.text);
+                 "--force",
+                 path, content.text);
       return EXIT_FAILED;
     }
   }
@@ -58,8 +59,7 @@ formatted_json (const char *path, const struct disk_formatted *f)
   return json_pack ("{s:s, s:s, s:I, s:I, s:I, s:b, s:s?}", "path", path,
                     "uuid", uuid, "size", (json_int_t) f->size, "data_bytes",
                     (json_int_t) f->sb.data_bytes, "unused_bytes",
-                    (json_int_t) f->unused_bytes, "dirty", f->dirty,
-                    "replaced",
+                    (json_int_t) f->unused_bytes, "dirty", f->dirty, "replaced",
                     f->replaced.kind == DISK_BLANK ? NULL : f->replaced.text);
 }
 
@@ -69,8 +69,7 @@ print_formatted (const json_t *disk)
   char size[SIZE_TEXT_BYTES];
   const char *replaced = json_text (disk, "replaced");
 
-  printf ("%s: formatted, %s for data, disk %s%s%s\n",
-          json_text (disk, "path"),
+  printf ("%s: formatted, %s for data, disk %s%s%s\n", json_text (disk, "path"),
           size_text (json_number (disk, "data_bytes"), size),
           json_text (disk, "uuid"), strcmp (replaced, "-") ? "; it held " : "",
           strcmp (replaced, "-") ? replaced : "");
@@ -84,8 +83,8 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
   const char *path;
   int r = check_paths (args, force);
 
-  for (unsigned i = 0;
-       r == EXIT_OK && (path = args_plain (args, i)) != NULL; i++) {
+  for (unsigned i = 0; r == EXIT_OK && (path = args_plain (args, i)) != NULL;
+       i++) {
     struct disk_formatted f;
     json_t *disk;
     char why[512];
@@ -125,12 +124,11 @@ probed_json (const char *path, const struct disk_content *content)
 
   format_uuid (content->sb.disk, disk);
   format_uuid (content->sb.array, array);
-  return json_pack ("{s:s, s:s, s:s, s:I, s:s?, s:s?}", "path", path, "kind",
-                    kinds[content->kind], "text", content->text, "size",
-                    (json_int_t) content->size, "uuid", weft ? disk : NULL,
-                    "array",
-                    weft && memcmp (content->sb.array, none, sizeof none) != 0
-                        ? array : NULL);
+  return json_pack (
+    "{s:s, s:s, s:s, s:I, s:s?, s:s?}", "path", path, "kind",
+    kinds[content->kind], "text", content->text, "size",
+    (json_int_t) content->size, "uuid", weft ? disk : NULL, "array",
+    weft && memcmp (content->sb.array, none, sizeof none) != 0 ? array : NULL);
 }
 
 int
@@ -158,13 +156,16 @@ cmd_disk_probe (struct ctl *ctl, const struct args *args)
     output_json (all);
   else {
     t = table_new ("PATH|>SIZE|HOLDS");
-    json_array_foreach (json_object_get (all, "disks"), i, d) {
+    json_array_foreach (json_object_get (all, "disks"), i, d)
+    {
       char size[SIZE_TEXT_BYTES];
 
       table_cell (t, "%s", json_text (d, "path"));
       table_cell (t, "%s", size_text (json_number (d, "size"), size));
-      table_cell (t, "%s", strcmp (json_text (d, "kind"), "blank") == 0
-                             ? "nothing" : json_text (d, "text"));
+      table_cell (t, "%s",
+                  strcmp (json_text (d, "kind"), "blank") == 0
+                    ? "nothing"
+                    : json_text (d, "text"));
     }
     table_print (t, 0);
   }
@@ -185,7 +186,8 @@ cmd_disk_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, DISKS, &reply, &r))
     return r;
   t = table_new ("DISK|NODE|PATH|>DATA|!STATE|ARRAY|>POS|>HEARD|REASON");
-  json_array_foreach (json_object_get (reply, "disks"), i, d) {
+  json_array_foreach (json_object_get (reply, "disks"), i, d)
+  {
     bool alive = json_is_true (json_object_get (d, "alive"));
     bool member = json_is_string (json_object_get (d, "array"));
     bool spare = json_is_string (json_object_get (d, "spare_of"));
@@ -240,7 +242,8 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
   json_t *d;
   size_t i;
 
-  json_array_foreach (disks, i, d) {
+  json_array_foreach (disks, i, d)
+  {
     int match = disk_matches (d, text);
 
     if (match == 2) {
@@ -252,8 +255,8 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
   }
   if (found[1]) {
     ctl_error ("%s: means more than one disk: %s (%s:%s) and %s (%s:%s); give "
-               "more of the UUID, or NODE:PATH", text,
-               json_text (found[0], "uuid"), json_text (found[0], "node"),
+               "more of the UUID, or NODE:PATH",
+               text, json_text (found[0], "uuid"), json_text (found[0], "node"),
                json_text (found[0], "path"), json_text (found[1], "uuid"),
                json_text (found[1], "node"), json_text (found[1], "path"));
     return EXIT_USAGE;

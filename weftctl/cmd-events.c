@@ -28,8 +28,8 @@
 struct follow {
   struct ctl *ctl;
   const struct args *args;
-  uint64_t last;  /* the newest line that was printed, or passed over */
-  bool behind;    /* lines between have to be fetched */
+  uint64_t last; /* the newest line that was printed, or passed over */
+  bool behind;   /* lines between have to be fetched */
   /* The stream, line by line: the event that is being read. */
   char *part;
   size_t used, room;
@@ -43,7 +43,8 @@ severity_rank (const char *severity)
 {
   return strcmp (severity, "error") == 0     ? 2
          : strcmp (severity, "warning") == 0 ? 1
-         : strcmp (severity, "info") == 0    ? 0 : -1;
+         : strcmp (severity, "info") == 0    ? 0
+                                             : -1;
 }
 
 static void
@@ -139,7 +140,7 @@ wanted (const struct args *args, const json_t *line)
   const char *text = args_value (args, "text");
 
   return (severity == NULL || severity_rank (json_text (line, "severity")) >=
-                                  severity_rank (severity)) &&
+                                severity_rank (severity)) &&
          (subject == NULL ||
           strcmp (subject, json_text (line, "subject")) == 0) &&
          (text == NULL || strcasestr (json_text (line, "text"), text) ||
@@ -246,7 +247,8 @@ check (const struct args *args, uint64_t *limit)
 
   if (severity && severity_rank (severity) == -1) {
     ctl_error ("--severity %s: there are info, warning and error; each shows "
-               "those that are worse, too", severity);
+               "those that are worse, too",
+               severity);
     return EXIT_USAGE;
   }
   return args_number (args, "limit", 1, LIMIT_MAX, limit);

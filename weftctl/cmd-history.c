@@ -20,9 +20,9 @@ static const struct {
   const char *key, *heading;
   bool bytes; /* a size a second */
 } columns[] = {
-  { "read_bytes", ">READ", true },     { "write_bytes", ">WRITTEN", true },
-  { "reads", ">READS", false },        { "writes", ">WRITES", false },
-  { "read_us", ">READ US", false },    { "write_us", ">WRITE US", false },
+  { "read_bytes", ">READ", true },       { "write_bytes", ">WRITTEN", true },
+  { "reads", ">READS", false },          { "writes", ">WRITES", false },
+  { "read_us", ">READ US", false },      { "write_us", ">WRITE US", false },
   { "rebuild_bytes", ">REBUILT", true }, { "image_bytes", ">IMAGES", true },
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
@@ -94,9 +94,10 @@ cmd_history (struct ctl *ctl, const struct args *args)
     return r;
   clock_gettime (CLOCK_REALTIME, &now);
   value = url_escape (subject ? subject : "cluster");
-  if (asprintf (&path, "/api/v1/history?subject=%s&from=%" PRIu64 "&to=%" PRIu64
-                "&points=%" PRIu64, value ? value : "",
-                ((uint64_t) now.tv_sec - last) * 1000,
+  if (asprintf (&path,
+                "/api/v1/history?subject=%s&from=%" PRIu64 "&to=%" PRIu64
+                "&points=%" PRIu64,
+                value ? value : "", ((uint64_t) now.tv_sec - last) * 1000,
                 (uint64_t) now.tv_sec * 1000, points) == -1)
     path = NULL;
   free (value);

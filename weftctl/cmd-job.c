@@ -32,8 +32,7 @@ job_permille (const json_t *job)
     return 1000;
   if (total == 0)
     return -1;
-  return done >= total ? 1000
-                       : (int) ((double) done * 1000 / (double) total);
+  return done >= total ? 1000 : (int) ((double) done * 1000 / (double) total);
 }
 
 const char *
@@ -45,7 +44,7 @@ job_text (const json_t *job, char text[JOB_TEXT_BYTES])
 
 #define ADD(...)                                                               \
   if (n < JOB_TEXT_BYTES)                                                      \
-    n += snprintf (text + n, (size_t) (JOB_TEXT_BYTES - n), __VA_ARGS__)
+  n += snprintf (text + n, (size_t) (JOB_TEXT_BYTES - n), __VA_ARGS__)
   if (json_number (job, "total_bytes"))
     ADD (", %s of %s (%d.%d %%)",
          size_text (json_number (job, "done_bytes"), done),
@@ -72,7 +71,8 @@ cmd_job_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, "/api/v1/jobs", &reply, &r))
     return r;
   t = table_new ("JOB|KIND|SUBJECT|!STATE|>DONE|>RATE|>ETA|SINCE|WAITS FOR");
-  json_array_foreach (json_object_get (reply, "jobs"), i, j) {
+  json_array_foreach (json_object_get (reply, "jobs"), i, j)
+  {
     char rate[SIZE_TEXT_BYTES], eta[AGE_TEXT_BYTES];
     int permille = job_permille (j);
 
@@ -88,8 +88,10 @@ cmd_job_ls (struct ctl *ctl, const struct args *args)
       table_cell (t, "%s/s", size_text (json_number (j, "rate"), rate));
     else
       table_cell (t, "-");
-    table_cell (t, "%s", json_is_integer (json_object_get (j, "eta_ms"))
-                           ? age_text (json_number (j, "eta_ms"), eta) : "-");
+    table_cell (t, "%s",
+                json_is_integer (json_object_get (j, "eta_ms"))
+                  ? age_text (json_number (j, "eta_ms"), eta)
+                  : "-");
     table_cell (t, "%s", json_text (j, "since"));
     table_cell (t, "%s", json_text (j, "waits"));
   }

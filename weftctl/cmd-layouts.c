@@ -36,7 +36,8 @@ print_layouts (const json_t *reply)
   json_t *l;
   size_t i;
 
-  json_array_foreach (json_object_get (reply, "layouts"), i, l) {
+  json_array_foreach (json_object_get (reply, "layouts"), i, l)
+  {
     const json_t *capacity = json_object_get (l, "capacity");
     char size[SIZE_TEXT_BYTES], mttdl[32];
 
@@ -70,8 +71,8 @@ cmd_array_layouts (struct ctl *ctl, const struct args *args)
     ctl_error ("--unit %s: not a size; write 65536, 64K or 1M", unit);
     r = EXIT_USAGE;
   }
-  for (unsigned i = 0;
-       r == EXIT_OK && (text = args_plain (args, i)) != NULL; i++) {
+  for (unsigned i = 0; r == EXIT_OK && (text = args_plain (args, i)) != NULL;
+       i++) {
     r = ctl_find_disk (ctl, text, uuid);
     if (r == EXIT_OK)
       json_array_append_new (disks, json_string (uuid));

@@ -159,7 +159,8 @@ password_change (struct ctl *ctl, const char *user, const char *current,
                  const char *new)
 {
   json_t *login = json_pack ("{s:s, s:s}", "user", user, "password", current);
-  json_t *change = json_pack ("{s:s, s:s}", "current", current, "password", new);
+  json_t *change = json_pack ("{s:s, s:s}", "current", current, "password",
+                              new);
   json_t *me = NULL;
   char path[160];
   int r = EXIT_OK, ended;
@@ -275,7 +276,8 @@ setup_token (const char *path, char **token)
   if (*token)
     return EXIT_OK;
   ctl_error ("%s: its first line is not the one-time URL that weftd prints "
-             "(https://.../login.html#setup=...)", path);
+             "(https://.../login.html#setup=...)",
+             path);
   return EXIT_USAGE;
 }
 

@@ -27,14 +27,14 @@ layout_of (const json_t *array, struct layout *l)
 
   if (kind == -1) {
     ctl_error ("array %s: its layout %s is unknown to this weftctl; use the "
-               "one that came with weftd", name, json_text (array, "layout"));
+               "one that came with weftd",
+               name, json_text (array, "layout"));
     return EXIT_FAILED;
   }
-  if (layout_init (l, kind, (unsigned) json_number (array, "n"),
-                   (unsigned) json_number (array, "groups"),
-                   json_number (array, "unit"),
-                   json_number (array, "member_bytes"), why,
-                   sizeof why) == -1) {
+  if (layout_init (
+        l, kind, (unsigned) json_number (array, "n"),
+        (unsigned) json_number (array, "groups"), json_number (array, "unit"),
+        json_number (array, "member_bytes"), why, sizeof why) == -1) {
     ctl_error ("array %s: what weftd says of its layout can't be: %s", name,
                why);
     return EXIT_FAILED;
@@ -57,8 +57,7 @@ member_at (const json_t *array, unsigned position)
 /* --- A range ------------------------------------------------------------- */
 
 static void
-piece_cells (struct table *t, const json_t *array,
-             const struct layout_piece *p)
+piece_cells (struct table *t, const json_t *array, const struct layout_piece *p)
 {
   for (unsigned c = 0; c < p->copies; c++) {
     const json_t *m = member_at (array, p->copy[c].member);
@@ -89,12 +88,11 @@ piece_json (const json_t *array, const struct layout_piece *p)
     const json_t *m = member_at (array, p->copy[c].member);
 
     json_array_append_new (
-        copies,
-        json_pack ("{s:s, s:i, s:I, s:s, s:s, s:s}", "copy",
-                   c ? "image" : "data", "member", (int) p->copy[c].member,
-                   "offset", (json_int_t) p->copy[c].offset, "state",
-                   json_text (m, "state"), "node", json_text (m, "node"),
-                   "disk", json_text (m, "disk")));
+      copies, json_pack (
+                "{s:s, s:i, s:I, s:s, s:s, s:s}", "copy", c ? "image" : "data",
+                "member", (int) p->copy[c].member, "offset",
+                (json_int_t) p->copy[c].offset, "state", json_text (m, "state"),
+                "node", json_text (m, "node"), "disk", json_text (m, "disk")));
   }
   return json_pack ("{s:I, s:I, s:o}", "offset", (json_int_t) p->offset,
                     "length", (json_int_t) p->length, "copies", copies);
@@ -123,8 +121,8 @@ map_range (struct ctl *ctl, const json_t *array, const struct layout *l,
   if (t)
     table_print (t, 0);
   all = json_pack ("{s:s, s:I, s:I, s:O}", "name", json_text (array, "name"),
-                   "offset", (json_int_t) offset, "length",
-                   (json_int_t) length, "pieces", pieces);
+                   "offset", (json_int_t) offset, "length", (json_int_t) length,
+                   "pieces", pieces);
   if (ctl->json)
     output_json (all);
   json_decref (all);
@@ -156,13 +154,13 @@ parse_range (const struct args *args, const json_t *array,
     *length = l->unit - *offset % l->unit;
   if (*length == 0 || *length > l->size - *offset) {
     ctl_error ("length %s: the range must have at least one byte and end "
-               "within array %s, which has %s", n, json_text (array, "name"),
-               size_text_exact (l->size, size));
+               "within array %s, which has %s",
+               n, json_text (array, "name"), size_text_exact (l->size, size));
     return EXIT_USAGE;
   }
   if (*length / l->unit >= PIECES_MAX) {
-    ctl_error ("length %s: that is more than %d stripe units; ask for less",
-               n, PIECES_MAX);
+    ctl_error ("length %s: that is more than %d stripe units; ask for less", n,
+               PIECES_MAX);
     return EXIT_USAGE;
   }
   return EXIT_OK;
@@ -278,12 +276,12 @@ picture_json (const struct layout *l, const uint64_t *row, size_t rows)
       char text[48];
 
       unit_label (l, m, row[k], text, sizeof text);
-      json_array_append_new (
-          units, json_pack ("{s:I, s:s}", "offset",
-                            (json_int_t) (row[k] * l->unit), "unit", text));
+      json_array_append_new (units, json_pack ("{s:I, s:s}", "offset",
+                                               (json_int_t) (row[k] * l->unit),
+                                               "unit", text));
     }
-    json_array_append_new (members, json_pack ("{s:i, s:o}", "member", (int) m,
-                                               "units", units));
+    json_array_append_new (
+      members, json_pack ("{s:i, s:o}", "member", (int) m, "units", units));
   }
   return members;
 }
@@ -311,8 +309,9 @@ map_picture (struct ctl *ctl, const json_t *array, const struct layout *l)
   else {
     printf ("array %s, %s: its first period.  D0, D1... are the stripe units "
             "of %s,\nD0', D1'... their images; a column is a member, AT the "
-            "offset in its data area.\n", json_text (array, "name"),
-            layout_name (l->kind), size_text (l->unit, unit));
+            "offset in its data area.\n",
+            json_text (array, "name"), layout_name (l->kind),
+            size_text (l->unit, unit));
     for (unsigned g = 0; g < l->groups; g++) {
       putchar ('\n');
       picture_group (l, g, row, rows);

@@ -52,7 +52,8 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
     return r;
   t = table_new ("NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|"
                  ">MEMORY FREE");
-  json_array_foreach (json_object_get (reply, "nodes"), i, node) {
+  json_array_foreach (json_object_get (reply, "nodes"), i, node)
+  {
     const json_t *load = json_object_get (node, "load");
     size_t disks = json_array_size (json_object_get (node, "disks"));
     char size[SIZE_TEXT_BYTES];
@@ -74,8 +75,10 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
         table_cell (t, "-");
   }
   if (table_rows (t) == 0)
-    fprintf (stderr, "No node is known yet: start a member there by "
-             "nbdkit weft disk=PATH admin=%s uri=URI\n", ctl->admin_url);
+    fprintf (stderr,
+             "No node is known yet: start a member there by "
+             "nbdkit weft disk=PATH admin=%s uri=URI\n",
+             ctl->admin_url);
   table_print (t, 0);
   json_decref (reply);
   return EXIT_OK;
@@ -100,10 +103,9 @@ print_stays (const json_t *node)
   const json_t *stays = json_object_get (node, "stays"), *s;
   size_t i;
 
-  json_array_foreach (stays, i, s)
-    printf ("  member %" PRIu64 " of array %s waits for %s\n",
-            json_number (s, "member"), json_text (s, "array"),
-            json_text (s, "waits"));
+  json_array_foreach (stays, i, s) printf (
+    "  member %" PRIu64 " of array %s waits for %s\n",
+    json_number (s, "member"), json_text (s, "array"), json_text (s, "waits"));
   return json_array_size (stays);
 }
 
@@ -189,7 +191,8 @@ cmd_node_tokens (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, NODE_TOKENS, &reply, &r))
     return r;
   t = table_new ("ID|FOR NODE|MADE BY|MADE|EXPIRES");
-  json_array_foreach (json_object_get (reply, "node_tokens"), i, k) {
+  json_array_foreach (json_object_get (reply, "node_tokens"), i, k)
+  {
     table_cell (t, "%s", json_text (k, "id"));
     table_cell (t, "%s", json_text (k, "node"));
     table_cell (t, "%s", json_text (k, "created_by"));
@@ -211,7 +214,8 @@ token_cancel (struct ctl *ctl, const char *id)
   if (strlen (id) != TOKEN_ID_BYTES ||
       strspn (id, "0123456789abcdef") != TOKEN_ID_BYTES) {
     ctl_error ("--cancel %s: a token is named by its 16 hex digits; weftctl "
-               "node tokens lists them", id);
+               "node tokens lists them",
+               id);
     return EXIT_USAGE;
   }
   snprintf (path, sizeof path, NODE_TOKENS "/%s", id);
@@ -301,7 +305,8 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
 
   if (!on && strcmp (word, "off") != 0) {
     ctl_error ("node maintenance %s: there are node maintenance on and node "
-               "maintenance off", word);
+               "maintenance off",
+               word);
     return EXIT_USAGE;
   }
   r = node_path (name, "", path);
@@ -356,13 +361,17 @@ say_drain (struct ctl *ctl, const char *name, const char *id)
     printf ("node %s: it has no member, so it is drained\n", name);
   else if (json_array_size (json_object_get (node, "stays")) == 0)
     printf ("node %s: its members move away; weftctl wait job %s waits for "
-            "it\n", name, id);
+            "it\n",
+            name, id);
   else {
     printf ("node %s: it is being drained, but these stay until they have what "
-            "they wait for:\n", name);
+            "they wait for:\n",
+            name);
     print_stays (node);
-    printf ("weftctl wait job %s waits for it; weftctl node drain %s --stop ends "
-            "it\n", id, name);
+    printf (
+      "weftctl wait job %s waits for it; weftctl node drain %s --stop ends "
+      "it\n",
+      id, name);
   }
   json_decref (node);
   return EXIT_OK;

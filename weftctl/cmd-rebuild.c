@@ -74,7 +74,7 @@ rebuild_text (const json_t *rebuild, char text[REBUILD_TEXT_BYTES])
                   size_text (all, total), percent_text (rebuild, percent));
 #define ADD(...)                                                               \
   if (n < REBUILD_TEXT_BYTES)                                                  \
-    n += snprintf (text + n, (size_t) (REBUILD_TEXT_BYTES - n), __VA_ARGS__)
+  n += snprintf (text + n, (size_t) (REBUILD_TEXT_BYTES - n), __VA_ARGS__)
   if (json_number (rebuild, "rate"))
     ADD (", %s", rate_text (json_number (rebuild, "rate"), rate));
   if (json_is_integer (json_object_get (rebuild, "eta_s")))
@@ -94,7 +94,8 @@ sources_text (const json_t *rebuild, char *text, size_t size)
   json_t *m;
 
   snprintf (text, size, "-");
-  json_array_foreach (json_object_get (rebuild, "sources"), i, m) {
+  json_array_foreach (json_object_get (rebuild, "sources"), i, m)
+  {
     if (n < size)
       n += (size_t) snprintf (text + n, size - n, "%s%" JSON_INTEGER_FORMAT,
                               i ? "," : "", json_integer_value (m));
@@ -114,7 +115,8 @@ cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
     return r;
   t = table_new ("ARRAY|>MEMBER|PHASE|>DONE|>TO DO|>OF|>RATE|>ETA|SOURCES|"
                  "WAITS FOR");
-  json_array_foreach (json_object_get (reply, "rebuilds"), i, b) {
+  json_array_foreach (json_object_get (reply, "rebuilds"), i, b)
+  {
     char percent[16], size[SIZE_TEXT_BYTES], rate[SIZE_TEXT_BYTES + 4];
     char eta[AGE_TEXT_BYTES], sources[400];
 
@@ -209,7 +211,8 @@ add_rate (const struct args *args, const char *option, json_t *body)
     return EXIT_OK;
   if (size_parse (text, &bytes) == -1 || bytes > INT64_MAX) {
     ctl_error ("--%s %s: no size; write 10M for 10 MiB a second, or 0 to leave "
-               "it to weftd", option, text);
+               "it to weftd",
+               option, text);
     return EXIT_USAGE;
   }
   json_object_set_new (body, option, json_integer ((json_int_t) bytes));
@@ -241,8 +244,8 @@ cmd_rebuild_rate (struct ctl *ctl, const struct args *args)
 static int
 look (struct wait *w, const json_t *array, bool *done)
 {
-  const json_t *member
-    = json_array_get (json_object_get (array, "members"), w->member);
+  const json_t *member = json_array_get (json_object_get (array, "members"),
+                                         w->member);
   const json_t *rebuild = json_object_get (member, "rebuild");
   char about[300];
 
@@ -257,8 +260,8 @@ look (struct wait *w, const json_t *array, bool *done)
     return EXIT_OK;
   if (json_is_true (json_object_get (member, "held"))) {
     ctl_error ("array %s, member %u: its rebuild was cancelled, and it stays "
-               "out; weftctl rebuild join %s %u takes it back", w->name,
-               w->member, w->name, w->member);
+               "out; weftctl rebuild join %s %u takes it back",
+               w->name, w->member, w->name, w->member);
     return EXIT_FAILED;
   }
   if (json_is_object (rebuild))

@@ -27,10 +27,10 @@
 
 struct report {
   struct ctl *ctl;
-  char dir[64];  /* a temporary one, private */
-  char name[64]; /* of the folder in it, and of the archive */
+  char dir[64];                  /* a temporary one, private */
+  char name[64];                 /* of the folder in it, and of the archive */
   char output[4096], part[4104]; /* the archive; while it is being written */
-  char *token;   /* what must not get in; may be NULL */
+  char *token;                   /* what must not get in; may be NULL */
   unsigned files;
 };
 
@@ -69,8 +69,8 @@ strike_keys (char *text)
 static void
 strike_all (const struct report *report, char *text)
 {
-  static const char *const marks[] = { "setup=", "Bearer ", "token=",
-                                       "password=", "csrf=" };
+  static const char *const marks[] = { "setup=", "Bearer ",
+                                       "token=", "password=", "csrf=" };
 
   for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
     strike (text, marks[i], false, 0);
@@ -192,8 +192,9 @@ put_host (struct report *report)
 static int
 pack (const struct report *report)
 {
-  const char *argv[] = { "tar", "-C", report->dir, "--owner=0", "--group=0",
-                         "-czf", report->part, report->name, NULL };
+  const char *argv[] = { "tar",        "-C",         report->dir,
+                         "--owner=0",  "--group=0",  "-czf",
+                         report->part, report->name, NULL };
   char said[512];
   mode_t mask = umask (077);
   int status = process_run (argv, said, sizeof said);

@@ -21,7 +21,8 @@ print_troubles (const json_t *array)
 
   if (json_is_string (json_object_get (array, "waits_for")))
     printf ("  array %s waits for %s\n", name, json_text (array, "waits_for"));
-  json_array_foreach (json_object_get (array, "members"), i, m) {
+  json_array_foreach (json_object_get (array, "members"), i, m)
+  {
     const char *state = json_text (m, "state");
     bool silent = json_is_false (json_object_get (m, "alive"));
     const json_t *rebuild = json_object_get (m, "rebuild");
@@ -32,18 +33,19 @@ print_troubles (const json_t *array)
       continue;
     if (!out)
       state = "silent";
-    printf ("  array %s, member %" PRIu64 " (%s:%s): %s%s%s%s%s\n", name,
-            json_number (m, "position"), json_text (m, "node"),
-            json_text (m, "path"), color_start (state), state,
-            color_end (state),
-            json_is_string (json_object_get (m, "reason")) ? ": " : "",
-            json_is_string (json_object_get (m, "reason"))
-                ? json_text (m, "reason") : "");
+    printf (
+      "  array %s, member %" PRIu64 " (%s:%s): %s%s%s%s%s\n", name,
+      json_number (m, "position"), json_text (m, "node"), json_text (m, "path"),
+      color_start (state), state, color_end (state),
+      json_is_string (json_object_get (m, "reason")) ? ": " : "",
+      json_is_string (json_object_get (m, "reason")) ? json_text (m, "reason")
+                                                     : "");
     if (json_is_object (rebuild))
       printf ("    rebuild: %s\n", rebuild_text (rebuild, text));
     if (json_is_true (json_object_get (m, "paused")))
       printf ("    paused: weftctl rebuild resume %s %" PRIu64 " lets its "
-              "rebuild go on\n", name, json_number (m, "position"));
+              "rebuild go on\n",
+              name, json_number (m, "position"));
     if (json_is_string (json_object_get (m, "spare_at")))
       printf ("    a spare takes its place at %s\n", json_text (m, "spare_at"));
   }
@@ -62,7 +64,8 @@ print_arrays (const json_t *status)
   }
   printf ("\n");
   t = table_new ("ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|ATTACHED BY");
-  json_array_foreach (json_object_get (status, "arrays"), i, a) {
+  json_array_foreach (json_object_get (status, "arrays"), i, a)
+  {
     const json_t *s = json_object_get (a, "session");
     char size[SIZE_TEXT_BYTES];
 
@@ -114,11 +117,13 @@ print_perfdata (const json_t *status)
   json_t *a, *m;
   size_t i, k;
 
-  json_array_foreach (json_object_get (status, "arrays"), i, a) {
+  json_array_foreach (json_object_get (status, "arrays"), i, a)
+  {
     arrays++;
     exposed += json_number (a, "exposed_bytes");
     lost += json_number (a, "lost_bytes");
-    json_array_foreach (json_object_get (a, "members"), k, m) {
+    json_array_foreach (json_object_get (a, "members"), k, m)
+    {
       members++;
       out += strcmp (json_text (m, "state"), "in-sync") != 0;
       silent += json_is_false (json_object_get (m, "alive"));
@@ -127,8 +132,8 @@ print_perfdata (const json_t *status)
   }
   printf (" | arrays=%" PRIu64 " members=%" PRIu64 " not_in_sync=%" PRIu64
           " silent=%" PRIu64 " rebuilds=%" PRIu64 " exposed=%" PRIu64
-          "B lost=%" PRIu64 "B\n", arrays, members, out, silent, rebuilds,
-          exposed, lost);
+          "B lost=%" PRIu64 "B\n",
+          arrays, members, out, silent, rebuilds, exposed, lost);
 }
 
 static int

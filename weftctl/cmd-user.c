@@ -56,7 +56,8 @@ cmd_user_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, USERS, &reply, &r))
     return r;
   t = table_new ("USER|ROLE|>LOGINS|SINCE");
-  json_array_foreach (json_object_get (reply, "users"), i, u) {
+  json_array_foreach (json_object_get (reply, "users"), i, u)
+  {
     table_cell (t, "%s", json_text (u, "name"));
     table_cell (t, "%s", json_text (u, "role"));
     table_cell (t, "%" PRIu64, json_number (u, "logins"));
@@ -102,8 +103,8 @@ cmd_user_add (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = password_ask (args, true, &password);
   if (r == EXIT_OK)
-    body = json_pack ("{s:s, s:s, s:s}", "name", name, "role", role,
-                      "password", password);
+    body = json_pack ("{s:s, s:s, s:s}", "name", name, "role", role, "password",
+                      password);
   secret_free (password);
   snprintf (said, sizeof said, "(%s) may log in", role ? role : "");
   if (r == EXIT_OK)
@@ -124,7 +125,8 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
 
   if (r == EXIT_OK && role == NULL && !new_password) {
     ctl_error ("user set %s: give --role ROLE, --password, or --password-file "
-               "FILE", name);
+               "FILE",
+               name);
     r = EXIT_USAGE;
   }
   if (r == EXIT_OK && role) {
@@ -163,7 +165,8 @@ cmd_token_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, TOKENS, &reply, &r))
     return r;
   t = table_new ("TOKEN|ROLE|MADE BY|LAST USED|EXPIRES");
-  json_array_foreach (json_object_get (reply, "tokens"), i, k) {
+  json_array_foreach (json_object_get (reply, "tokens"), i, k)
+  {
     table_cell (t, "%s", json_text (k, "name"));
     table_cell (t, "%s", json_text (k, "role"));
     table_cell (t, "%s", json_text (k, "created_by"));

@@ -42,9 +42,8 @@ find (const json_t *list, const char *name)
   json_t *v;
   size_t i;
 
-  json_array_foreach (list, i, v)
-    if (strcmp (json_text (v, "name"), name) == 0)
-      return v;
+  json_array_foreach (list, i, v) if (strcmp (json_text (v, "name"), name) ==
+                                      0) return v;
   return NULL;
 }
 
@@ -59,7 +58,8 @@ array_permille (const json_t *array, unsigned *not_in_sync)
   size_t i;
 
   *not_in_sync = 0;
-  json_array_foreach (json_object_get (array, "members"), i, m) {
+  json_array_foreach (json_object_get (array, "members"), i, m)
+  {
     const json_t *rebuild = json_object_get (m, "rebuild");
 
     *not_in_sync += strcmp (json_text (m, "state"), "in-sync") != 0;
@@ -91,13 +91,13 @@ look_at_array (struct wait *w, const json_t *reply, bool *done)
   else if (strcmp (w->what, "in-sync") == 0)
     *done = not_in_sync == 0 && strcmp (state, "creating") != 0 &&
             strcmp (state, "deleting") != 0;
-  snprintf (w->now, sizeof w->now, "%s, %u of %zu members not in-sync%s%s",
-            state, not_in_sync,
-            json_array_size (json_object_get (array, "members")),
-            json_is_string (json_object_get (array, "waits_for"))
-                ? ", waits for " : "",
-            json_is_string (json_object_get (array, "waits_for"))
-                ? json_text (array, "waits_for") : "");
+  snprintf (
+    w->now, sizeof w->now, "%s, %u of %zu members not in-sync%s%s", state,
+    not_in_sync, json_array_size (json_object_get (array, "members")),
+    json_is_string (json_object_get (array, "waits_for")) ? ", waits for " : "",
+    json_is_string (json_object_get (array, "waits_for"))
+      ? json_text (array, "waits_for")
+      : "");
   if (!*done)
     progress_show (&w->progress, w->subject, permille, w->now, w->now);
   return EXIT_OK;
@@ -138,14 +138,15 @@ look_at_node (struct wait *w, const json_t *reply, bool *done)
     *done = !alive;
   else
     *done = drained;
-  snprintf (w->now, sizeof w->now, "%s%s%s%s",
-            node == NULL ? "never heard of" : alive ? "alive" : "silent",
-            json_is_true (json_object_get (node, "draining")) ? ", draining"
-                                                              : "",
-            json_is_string (json_object_get (node, "waits")) ? ", waits for "
-                                                             : "",
-            json_is_string (json_object_get (node, "waits"))
-                ? json_text (node, "waits") : "");
+  snprintf (
+    w->now, sizeof w->now, "%s%s%s%s",
+    node == NULL ? "never heard of"
+    : alive      ? "alive"
+                 : "silent",
+    json_is_true (json_object_get (node, "draining")) ? ", draining" : "",
+    json_is_string (json_object_get (node, "waits")) ? ", waits for " : "",
+    json_is_string (json_object_get (node, "waits")) ? json_text (node, "waits")
+                                                     : "");
   if (!*done)
     progress_show (&w->progress, w->subject, -1, w->now, w->now);
   return EXIT_OK;

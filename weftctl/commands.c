@@ -70,8 +70,7 @@ static const struct option events_options[] = {
 };
 
 static const struct option audit_options[] = {
-  { "limit", "N", "so many of the newest (50)" },
-  { NULL, NULL, NULL }
+  { "limit", "N", "so many of the newest (50)" }, { NULL, NULL, NULL }
 };
 
 static const struct option history_options[] = {
@@ -148,8 +147,8 @@ static const struct option report_options[] = {
 };
 
 const struct command commands[] = {
-  { "status", NULL, "[--check]", 0, 0, "the whole on one page",
-    status_options, .run = cmd_status },
+  { "status", NULL, "[--check]", 0, 0, "the whole on one page", status_options,
+    .run = cmd_status },
   { "events", NULL, "[options]", 0, 0, "what has happened, oldest first",
     events_options, .run = cmd_events },
   { "history", NULL, "[SUBJECT] [options]", 0, 1,
@@ -166,11 +165,10 @@ const struct command commands[] = {
     .run = cmd_node_tokens },
   { "node", "maintenance", "on|off NODE [--force]", 2, 2,
     "a node is to be silent for a while: nothing is rebuilt elsewhere",
-    node_maintenance_options,
-    .run = cmd_node_maintenance, .dry_run = true },
+    node_maintenance_options, .run = cmd_node_maintenance, .dry_run = true },
   { "node", "drain", "NODE [--stop] [--wait]", 1, 1,
-    "move its members to other nodes, one after another",
-    node_drain_options, .run = cmd_node_drain, .dry_run = true },
+    "move its members to other nodes, one after another", node_drain_options,
+    .run = cmd_node_drain, .dry_run = true },
   { "node", "remove", "NODE", 1, 1,
     "forget an empty node, and revoke its certificate", NULL,
     .run = cmd_node_remove, .dry_run = true },
@@ -198,8 +196,8 @@ const struct command commands[] = {
     "make an array: shows the plan, asks, and waits until it is ready",
     array_create_options, .run = cmd_array_create, .dry_run = true },
   { "array", "layouts", "DISK... [options]", 1, 1024,
-    "which layouts these disks could have, side by side",
-    array_layouts_options, .run = cmd_array_layouts },
+    "which layouts these disks could have, side by side", array_layouts_options,
+    .run = cmd_array_layouts },
   { "array", "ls", "", 0, 0, "the arrays", NULL, .run = cmd_array_ls },
   { "array", "show", "ARRAY", 1, 1, "an array, its members and sessions", NULL,
     .run = cmd_array_show },
@@ -207,8 +205,8 @@ const struct command commands[] = {
     "what of it can't be read, for no good copy was found: write it anew", NULL,
     .run = cmd_array_bad_ranges },
   { "array", "accept-loss", "ARRAY [OFFSET [LENGTH]]", 1, 3,
-    "zeroes in place of these, or of all bad ranges; wants the name typed", NULL,
-    .run = cmd_array_accept_loss, .dry_run = true },
+    "zeroes in place of these, or of all bad ranges; wants the name typed",
+    NULL, .run = cmd_array_accept_loss, .dry_run = true },
   { "array", "losing", "ARRAY MEMBER|NODE", 2, 2,
     "what the loss of a member or of a node would cost the array now", NULL,
     .run = cmd_array_losing },
@@ -226,7 +224,8 @@ const struct command commands[] = {
     .run = cmd_array_set },
   { "array", "import", "[NAME ARRAY-UUID [--without MEMBER]...]", 0, 2,
     "take an array over from its members alone; with nothing, show what is "
-    "there", array_import_options, .run = cmd_array_import },
+    "there",
+    array_import_options, .run = cmd_array_import },
   { "rebuild", "ls", "", 0, 0, "members that are being rebuilt", NULL,
     .run = cmd_rebuild_ls },
   { "rebuild", "wait", "ARRAY MEMBER", 2, 2,
@@ -258,8 +257,8 @@ const struct command commands[] = {
     .run = cmd_wait_array },
   { "wait", "rebuild", "ARRAY MEMBER", 2, 2, "until the member is in-sync",
     NULL, .run = cmd_rebuild_wait },
-  { "wait", "node", "NODE STATE", 2, 2,
-    "until it is alive, silent, or drained", NULL, .run = cmd_wait_node },
+  { "wait", "node", "NODE STATE", 2, 2, "until it is alive, silent, or drained",
+    NULL, .run = cmd_wait_node },
   { "wait", "job", "JOB", 1, 1, "until it is done", NULL, .run = cmd_wait_job },
   { "map", NULL, "ARRAY [OFFSET [LENGTH]]", 1, 3,
     "which members hold a range; without an offset, a picture of the layout",

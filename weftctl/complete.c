@@ -24,7 +24,7 @@ struct complete {
   struct ctl *ctl;
   const char *typed; /* the beginning of the word */
   const struct command *command;
-  const char *noun, *first; /* the first plain argument */
+  const char *noun, *first;  /* the first plain argument */
   const struct option *open; /* an option that wants its value */
   unsigned plain;            /* arguments before this one */
 };
@@ -107,7 +107,8 @@ offer_live (const struct complete *c, const char *kind)
     if (strcmp (lists[i].kind, kind) != 0 ||
         ctl_call (c->ctl, "GET", lists[i].path, NULL, &reply) != EXIT_OK)
       continue;
-    json_array_foreach (json_object_get (reply, lists[i].list), k, v) {
+    json_array_foreach (json_object_get (reply, lists[i].list), k, v)
+    {
       offer (c, json_string_value (json_object_get (v, lists[i].key)));
       if (strcmp (kind, "DISK") == 0)
         offer_place (c, v);
@@ -131,7 +132,8 @@ static void
 offer_states (const struct complete *c)
 {
   offer_words (c, strcmp (c->command->verb, "array") == 0
-                    ? "ready in-sync gone" : "alive silent drained");
+                    ? "ready in-sync gone"
+                    : "alive silent drained");
 }
 
 static void
@@ -249,9 +251,9 @@ take_word (struct complete *c, const char *word)
   }
   else {
     for (const struct command *k = c->ctl->commands; k->noun; k++)
-      if (c->noun == NULL ? strcmp (k->noun, word) == 0 && k->verb == NULL
-                          : strcmp (k->noun, c->noun) == 0 &&
-                                strcmp (k->verb, word) == 0)
+      if (c->noun == NULL
+            ? strcmp (k->noun, word) == 0 && k->verb == NULL
+            : strcmp (k->noun, c->noun) == 0 && strcmp (k->verb, word) == 0)
         c->command = k;
     if (c->noun == NULL)
       c->noun = word;

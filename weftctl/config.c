@@ -51,7 +51,8 @@ read_small (const char *path, mode_t *mode)
       n = read (fd, text + used, FILE_BYTES_MAX - 1 - used);
     while (n > 0 && (used += (size_t) n) < FILE_BYTES_MAX - 1);
     text[used] = '\0';
-  } else
+  }
+  else
     n = -1;
   e = errno;
   if (n == -1) {
@@ -87,7 +88,8 @@ secret_read (const char *path, char **secret)
   if (S_ISREG (mode) && mode & S_IRWXO) {
     secret_free (text);
     ctl_error ("%s: everybody on this host may use it; make it private by: "
-               "chmod 600 %s", path, path);
+               "chmod 600 %s",
+               path, path);
     return EXIT_USAGE;
   }
   text[strcspn (text, "\r\n")] = '\0';
@@ -208,9 +210,10 @@ login_name (const struct ctl *ctl, const char *line)
   if (line[n] != ' ' || n == 0)
     return NULL;
   return strncmp (line + n + 1, ctl->admin_url, strlen (ctl->admin_url)) == 0 &&
-                 strspn (line + n + 1 + strlen (ctl->admin_url), "\n") ==
-                     strlen (line + n + 1 + strlen (ctl->admin_url))
-             ? strndup (line, n) : NULL;
+             strspn (line + n + 1 + strlen (ctl->admin_url), "\n") ==
+               strlen (line + n + 1 + strlen (ctl->admin_url))
+           ? strndup (line, n)
+           : NULL;
 }
 
 /* Its token and name for our weftd; both NULL where there is none. */

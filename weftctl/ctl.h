@@ -47,7 +47,7 @@ struct command;
 /* What holds for every command. */
 struct ctl {
   const char *admin_url, *tls_dir, *token_file, *node; /* NULL: not given */
-  const struct command *commands; /* all that there are */
+  const struct command *commands;                      /* all that there are */
   struct admin *admin; /* made by the first ctl_call */
   bool json, yes, dry_run;
   bool timeout_given;
@@ -74,13 +74,13 @@ struct option {
 };
 
 struct command {
-  const char *noun, *verb;      /* verb is NULL where the noun says it all */
-  const char *arguments;        /* for the help */
-  unsigned args_min, args_max;  /* how many plain arguments */
+  const char *noun, *verb;     /* verb is NULL where the noun says it all */
+  const char *arguments;       /* for the help */
+  unsigned args_min, args_max; /* how many plain arguments */
   const char *help;
   const struct option *options; /* ended by a NULL name; or NULL */
   int (*run) (struct ctl *ctl, const struct args *args);
-  bool dry_run;                 /* knows --dry-run */
+  bool dry_run; /* knows --dry-run */
 };
 /* One without a help is for the shell, and shown nowhere. */
 extern const struct command commands[]; /* ended by a NULL noun */

@@ -206,13 +206,13 @@ run_nbd_client (const struct ctl *ctl, const struct record *r,
 
 /* A client of TLS shows a certificate, and checks the server's. */
 static int
-check_tls (const struct ctl *ctl, const struct record *r,
-           const struct uri *uri)
+check_tls (const struct ctl *ctl, const struct record *r, const struct uri *uri)
 {
   if (!uri->tls || ctl->tls_dir)
     return EXIT_OK;
   ctl_error ("array %s: its array process at %s wants TLS; name the folder of "
-             "this host's certificate by --tls or WEFT_TLS", r->name, r->uri);
+             "this host's certificate by --tls or WEFT_TLS",
+             r->name, r->uri);
   return EXIT_USAGE;
 }
 
@@ -267,7 +267,8 @@ device_open_nbd (struct ctl *ctl, struct record *r)
     break;
   }
   ctl_error ("array %s: nbd-client: %s; where this can't be helped, add "
-             "--fuse", r->name, said);
+             "--fuse",
+             r->name, said);
   return EXIT_FAILED;
 }
 
@@ -279,8 +280,9 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
   char mount[RECORD_PATH_BYTES], file[RECORD_PATH_BYTES];
   char pid_file[RECORD_PATH_BYTES], log[RECORD_PATH_BYTES];
   char number[16], said[400];
-  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C", number, file, r->uri,
-                         r->readonly ? "-r" : NULL, NULL };
+  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C",
+                         number,    file, r->uri,   r->readonly ? "-r" : NULL,
+                         NULL };
   struct uri uri;
   int e, status;
 
@@ -293,8 +295,8 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
   if (uri_parse (r->uri, &uri) == 0 && uri.tls) {
     ctl_error ("array %s: its array process at %s wants TLS, and nbdfuse can "
                "show no certificate: attach it where the kernel has nbd, or "
-               "end that process, and this host starts its own", r->name,
-               r->uri);
+               "end that process, and this host starts its own",
+               r->name, r->uri);
     return EXIT_FAILED;
   }
   snprintf (number, sizeof number, "%u", connections);
@@ -325,8 +327,8 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
     return EXIT_OK;
   process_last_words (log, said, sizeof said);
   ctl_error ("array %s: nbdfuse %s: %s; it needs /dev/fuse and an array "
-             "process that answers at %s", r->name,
-             e == -1 ? "ended" : "is not ready in time", said, r->uri);
+             "process that answers at %s",
+             r->name, e == -1 ? "ended" : "is not ready in time", said, r->uri);
   return EXIT_FAILED;
 }
 
@@ -345,7 +347,7 @@ free_loop (char device[64])
   snprintf (device, 64, "/dev/loop%d", n);
   if (access (device, F_OK) == -1 &&
       mknod (device, S_IFBLK | 0600, makedev (LOOP_MAJOR, (unsigned) n)) ==
-          -1 &&
+        -1 &&
       errno != EEXIST)
     return -1;
   return 0;
@@ -359,8 +361,9 @@ run_losetup (const struct record *r, const char *direct, char *said,
              size_t size)
 {
   char file[RECORD_PATH_BYTES];
-  const char *argv[] = { "losetup", direct,          r->device,
-                         file,      r->readonly ? "--read-only" : NULL, NULL };
+  const char *argv[] = {
+    "losetup", direct, r->device, file, r->readonly ? "--read-only" : NULL, NULL
+  };
 
   if (r->readonly) {
     argv[2] = "--read-only";
@@ -381,8 +384,8 @@ open_loop (struct record *r)
 
     if (free_loop (r->device) == -1) {
       ctl_error ("array %s: no free loop device: /dev/loop-control: %s; load "
-                 "the module loop, and run as root", r->name,
-                 strerror (errno));
+                 "the module loop, and run as root",
+                 r->name, strerror (errno));
       return EXIT_FAILED;
     }
     r->kind = DEVICE_LOOP;
@@ -462,8 +465,8 @@ device_check_unused (const struct record *r)
   if (fd == -1 && errno == EBUSY) {
     ctl_error ("array %s: %s is still in use (as swap, by LVM, md or "
                "device-mapper, or mounted in another mount namespace); stop "
-               "that first: lsblk %s shows it", r->name, r->device,
-               r->device);
+               "that first: lsblk %s shows it",
+               r->name, r->device, r->device);
     return EXIT_FAILED;
   }
   if (fd != -1)
@@ -487,8 +490,8 @@ device_flush (const struct record *r)
   }
   if (e) {
     ctl_error ("array %s: %s: the last writes could not be flushed: %s; check "
-               "the file system when it is attached again", r->name, r->device,
-               strerror (e));
+               "the file system when it is attached again",
+               r->name, r->device, strerror (e));
     return EXIT_FAILED;
   }
   return EXIT_OK;
@@ -519,8 +522,9 @@ close_block (struct record *r)
     process_run (argv, said, sizeof said);
     if (!wait_absent (r)) {
       ctl_error ("array %s: %s -d %s: it stays%s%s; end who has it open "
-                 "(fuser %s), then detach again", r->name, program, r->device,
-                 *said ? ": " : "", said, r->device);
+                 "(fuser %s), then detach again",
+                 r->name, program, r->device, *said ? ": " : "", said,
+                 r->device);
       return EXIT_FAILED;
     }
   }
@@ -543,15 +547,15 @@ close_fuse (struct ctl *ctl, struct record *r)
     if (process_run (argv, said, sizeof said) != 0 &&
         umount2 (mount, 0) == -1 && errno != EINVAL) {
       ctl_error ("array %s: %s: cannot be unmounted: %s; end who uses it "
-                 "(fuser -m %s), then detach again", r->name, mount,
-                 *said ? said : strerror (errno), mount);
+                 "(fuser -m %s), then detach again",
+                 r->name, mount, *said ? said : strerror (errno), mount);
       return EXIT_FAILED;
     }
   }
   if (!process_wait_end (&r->fuse, ctl->timeout_ms)) {
     ctl_error ("array %s: nbdfuse, process %d, does not end although its file "
-               "is unmounted; its array process at %s may not answer", r->name,
-               (int) r->fuse.pid, r->uri);
+               "is unmounted; its array process at %s may not answer",
+               r->name, (int) r->fuse.pid, r->uri);
     return EXIT_FAILED;
   }
   r->fuse.pid = 0;

@@ -20,10 +20,8 @@
 const struct option general_options[] = {
   { "admin", "URL",
     "where weftd listens (env WEFT_ADMIN; default " ADMIN_URL_DEFAULT ")" },
-  { "tls", "DIR",
-    "the certificates for https (env WEFT_TLS)" },
-  { "token-file", "FILE",
-    "a file with an API token (env WEFT_TOKEN_FILE)" },
+  { "tls", "DIR", "the certificates for https (env WEFT_TLS)" },
+  { "token-file", "FILE", "a file with an API token (env WEFT_TOKEN_FILE)" },
   { "json", NULL, "print JSON" },
   { "dry-run", NULL, "show what would be done, and stop" },
   { "yes", NULL, "ask nothing, go on" },
@@ -97,8 +95,7 @@ noun_exists (const struct command *all, const char *noun)
 }
 
 static const struct command *
-find_command (const struct command *all, const char *noun,
-              const char *verb)
+find_command (const struct command *all, const char *noun, const char *verb)
 {
   for (const struct command *c = all; c->noun; c++)
     if (strcmp (c->noun, noun) == 0 &&
@@ -109,8 +106,7 @@ find_command (const struct command *all, const char *noun,
 
 /* "ls, show, rm" */
 static void
-verbs_of (const struct command *all, const char *noun, char *text,
-          size_t size)
+verbs_of (const struct command *all, const char *noun, char *text, size_t size)
 {
   size_t used = 0;
 
@@ -152,7 +148,7 @@ parse_word (struct parse *p, const char *word)
     }
     return EXIT_OK;
   }
-  p->args->arg[p->args->count++] = (struct arg){ NULL, word };
+  p->args->arg[p->args->count++] = (struct arg) { NULL, word };
   return EXIT_OK;
 }
 
@@ -214,7 +210,7 @@ parse_option (struct parse *p, int argc, char **argv, int *i)
     return EXIT_USAGE;
   }
   if (own)
-    p->args->arg[p->args->count++] = (struct arg){ o->name, value };
+    p->args->arg[p->args->count++] = (struct arg) { o->name, value };
   else if (strcmp (o->name, "help") == 0)
     p->want_help = true;
   else if (strcmp (o->name, "version") == 0)
@@ -289,8 +285,7 @@ options_parse (int argc, char **argv, struct ctl *ctl,
     else if (strcmp (argv[i], "-h") == 0)
       p.want_help = true;
     else if (argv[i][1] != '-') {
-      ctl_error ("%s: there are no short options; see weftctl --help",
-                 argv[i]);
+      ctl_error ("%s: there are no short options; see weftctl --help", argv[i]);
       r = EXIT_USAGE;
     }
     else

@@ -27,15 +27,14 @@ output_init (bool no_color)
 static const struct {
   const char *word, *color;
 } state_colors[] = {
-  { "ok", "\033[32m" },        { "ready", "\033[32m" },
-  { "in-sync", "\033[32m" },   { "serving", "\033[32m" },
-  { "alive", "\033[32m" },     { "warning", "\033[33m" },
-  { "degraded", "\033[33m" },  { "creating", "\033[33m" },
-  { "joining", "\033[33m" },   { "deleting", "\033[33m" },
-  { "rebuilding", "\033[33m" },
-  { "error", "\033[31m" },     { "failed", "\033[31m" },
-  { "out", "\033[31m" },       { "silent", "\033[31m" },
-  { "never-seen", "\033[31m" },
+  { "ok", "\033[32m" },         { "ready", "\033[32m" },
+  { "in-sync", "\033[32m" },    { "serving", "\033[32m" },
+  { "alive", "\033[32m" },      { "warning", "\033[33m" },
+  { "degraded", "\033[33m" },   { "creating", "\033[33m" },
+  { "joining", "\033[33m" },    { "deleting", "\033[33m" },
+  { "rebuilding", "\033[33m" }, { "error", "\033[31m" },
+  { "failed", "\033[31m" },     { "out", "\033[31m" },
+  { "silent", "\033[31m" },     { "never-seen", "\033[31m" },
 };
 
 const char *
@@ -159,8 +158,8 @@ print_row (const struct table *t, size_t row, const size_t *widths,
     if (t->flags[c] == '>')
       printf ("%*s%s%s", pad, "", text, last ? "" : "  ");
     else
-      printf ("%s%s%s%*s", on, text, *on ? "\033[0m" : "",
-              last ? 0 : pad + 2, "");
+      printf ("%s%s%s%*s", on, text, *on ? "\033[0m" : "", last ? 0 : pad + 2,
+              "");
   }
   putchar ('\n');
 }
@@ -205,8 +204,8 @@ size_text (uint64_t bytes, char text[SIZE_TEXT_BYTES])
   else if (tenth == 0)
     snprintf (text, SIZE_TEXT_BYTES, "%" PRIu64 "%c", whole, units[u]);
   else
-    snprintf (text, SIZE_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 "%c", whole,
-              tenth, units[u]);
+    snprintf (text, SIZE_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 "%c", whole, tenth,
+              units[u]);
   return text;
 }
 
@@ -274,9 +273,10 @@ output_lines (const json_t *lines, bool to_stderr)
   json_t *line;
   size_t i;
 
-  json_array_foreach (lines, i, line) {
-    char *text = need (strdup (json_string_value (line)
-                                 ? json_string_value (line) : ""));
+  json_array_foreach (lines, i, line)
+  {
+    char *text = need (
+      strdup (json_string_value (line) ? json_string_value (line) : ""));
 
     text_clean (text);
     fprintf (f, "  %s\n", text);

@@ -184,7 +184,8 @@ process_output (const char *const argv[])
     return NULL;
   while (n > 0) {
     char *longer = used < OUTPUT_BYTES_MAX
-                     ? realloc (text, used + OUTPUT_PART_BYTES + 1) : NULL;
+                     ? realloc (text, used + OUTPUT_PART_BYTES + 1)
+                     : NULL;
 
     if (longer == NULL)
       break;
@@ -227,7 +228,7 @@ process_start (const char *const argv[], const char *log, struct process *p)
   int fds[2], fd, e = 0;
   pid_t child;
 
-  *p = (struct process){ 0 };
+  *p = (struct process) { 0 };
   fd = open (log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
   if (fd == -1)
     return errno;
@@ -266,7 +267,7 @@ process_start (const char *const argv[], const char *log, struct process *p)
 
 int
 process_wait_ready (const struct process *p, const char *pid_file,
-                  unsigned timeout_ms)
+                    unsigned timeout_ms)
 {
   uint64_t end = clock_ms () + timeout_ms;
 

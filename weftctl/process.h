@@ -37,13 +37,13 @@ char *process_output (const char *const argv[]);
  * file log.  Returns 0 with *p, or an errno.
  */
 int process_start (const char *const argv[], const char *log,
-                  struct process *p);
+                   struct process *p);
 
 /* Wait until it has written its pid file: it is ready then.  0; -1: it has
  * ended; -2: not ready after timeout_ms.
  */
 int process_wait_ready (const struct process *p, const char *pid_file,
-                      unsigned timeout_ms);
+                        unsigned timeout_ms);
 
 /* The line of the log in which it says what is wrong: the last one with
  * "error" in it, else the last one.

@@ -19,8 +19,8 @@
 void
 progress_begin (struct progress *p, bool quiet)
 {
-  *p = (struct progress){ .quiet = quiet,
-                          .terminal = isatty (STDOUT_FILENO) == 1 };
+  *p = (struct progress) { .quiet = quiet,
+                           .terminal = isatty (STDOUT_FILENO) == 1 };
 }
 
 static size_t

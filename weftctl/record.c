@@ -23,9 +23,9 @@
 static const char *const kind_names[] = { "none", "loop", "nbd" };
 
 /* All the files that may lie in an array's directory. */
-static const char *const files[] = { RECORD_FILE,   RECORD_FILE ".new",
-                                     "nbd.sock",    "nbdkit.pid",
-                                     "nbdkit.log",  "nbdfuse.pid",
+static const char *const files[] = { RECORD_FILE,  RECORD_FILE ".new",
+                                     "nbd.sock",   "nbdkit.pid",
+                                     "nbdkit.log", "nbdfuse.pid",
                                      "nbdfuse.log" };
 
 const char *
@@ -63,8 +63,8 @@ process_json (const struct process *p)
 static struct process
 process_of (const json_t *json)
 {
-  return (struct process){ .pid = (pid_t) json_number (json, "pid"),
-                           .start = json_number (json, "start") };
+  return (struct process) { .pid = (pid_t) json_number (json, "pid"),
+                            .start = json_number (json, "start") };
 }
 
 json_t *
@@ -73,13 +73,12 @@ record_json (const struct record *r)
   char boot[64];
 
   boot_id (boot);
-  return json_pack ("{s:s, s:s?, s:s, s:s, s:b, s:o, s:o, s:b, s:I, s:s}",
-                    "array", r->name, "device",
-                    r->kind == DEVICE_NONE ? NULL : r->device, "kind",
-                    kind_names[r->kind], "uri", r->uri, "read_only",
-                    r->readonly, "server", process_json (&r->server), "fuse",
-                    process_json (&r->fuse), "mounted", r->mounted, "nbd_pid",
-                    (json_int_t) r->nbd_pid, "boot", boot);
+  return json_pack (
+    "{s:s, s:s?, s:s, s:s, s:b, s:o, s:o, s:b, s:I, s:s}", "array", r->name,
+    "device", r->kind == DEVICE_NONE ? NULL : r->device, "kind",
+    kind_names[r->kind], "uri", r->uri, "read_only", r->readonly, "server",
+    process_json (&r->server), "fuse", process_json (&r->fuse), "mounted",
+    r->mounted, "nbd_pid", (json_int_t) r->nbd_pid, "boot", boot);
 }
 
 static void
@@ -103,7 +102,8 @@ record_load (struct record *r)
   json = json_load_file (path, 0, &e);
   if (json == NULL) {
     ctl_error ("%s: cannot be read (%s); undo by hand what is attached "
-               "(losetup, mount), then remove it", path, e.text);
+               "(losetup, mount), then remove it",
+               path, e.text);
     return EXIT_FAILED;
   }
   boot_id (boot);
@@ -140,7 +140,8 @@ record_save (const struct record *r)
   json_decref (json);
   if (failed) {
     ctl_error ("%s: cannot be written: %s; make room there, or set "
-               "WEFT_RUN_DIR", path, strerror (errno));
+               "WEFT_RUN_DIR",
+               path, strerror (errno));
     return EXIT_FAILED;
   }
   return EXIT_OK;
@@ -154,7 +155,8 @@ make_dirs (const struct record *r, const char *run)
   if ((mkdir (run, 0755) == -1 && errno != EEXIST) ||
       (mkdir (r->dir, 0700) == -1 && errno != EEXIST)) {
     ctl_error ("%s: cannot be made: %s; run as root, or set WEFT_RUN_DIR to a "
-               "directory of yours", r->dir, strerror (errno));
+               "directory of yours",
+               r->dir, strerror (errno));
     return EXIT_FAILED;
   }
   return EXIT_OK;
@@ -187,7 +189,8 @@ lock_dir (struct ctl *ctl, struct record *r, bool *missing)
     r->lock = -1;
     if (clock_ms () >= end) {
       ctl_error ("array %s: another weftctl is attaching or detaching it; try "
-                 "again when it is done", r->name);
+                 "again when it is done",
+                 r->name);
       return EXIT_FAILED;
     }
     clock_sleep_ms (POLL_MS);
@@ -213,7 +216,8 @@ record_open (struct ctl *ctl, struct record *r, const char *name, bool create)
   n = snprintf (r->dir, sizeof r->dir, "%s/%s", run, name);
   if (n < 0 || (size_t) n >= sizeof r->dir) {
     ctl_error ("%s/%s: too long for a socket's address; set WEFT_RUN_DIR to a "
-               "shorter path", run, name);
+               "shorter path",
+               run, name);
     return EXIT_FAILED;
   }
   do {

@@ -44,8 +44,8 @@ struct record {
   struct process fuse;   /* nbdfuse */
   bool mounted;          /* nbdfuse's mount point may be mounted */
   enum device_kind kind;
-  char device[64];       /* /dev/loop3, /dev/nbd0 */
-  uint64_t nbd_pid;      /* by which the kernel tells our nbd device */
+  char device[64];  /* /dev/loop3, /dev/nbd0 */
+  uint64_t nbd_pid; /* by which the kernel tells our nbd device */
 };
 
 /* Lock the directory of an array and read its record.  With create, the

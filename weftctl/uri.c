@@ -64,8 +64,8 @@ parse_unix (const char *p, struct uri *uri)
   socket += strlen ("socket=");
   if (decode (export, (size_t) (query - export), uri->export,
               sizeof uri->export) == -1 ||
-      decode (socket, strcspn (socket, "&"), uri->socket,
-              sizeof uri->socket) == -1 ||
+      decode (socket, strcspn (socket, "&"), uri->socket, sizeof uri->socket) ==
+        -1 ||
       uri->socket[0] == '\0')
     return -1;
   return 0;
@@ -95,17 +95,16 @@ parse_tcp (const char *p, struct uri *uri)
   if (port != end && *port != ':')
     return -1;
   snprintf (uri->port, sizeof uri->port, "%s", NBD_PORT);
-  if (port < end &&
-      ((size_t) (end - port - 1) >= sizeof uri->port ||
-       decode (port + 1, (size_t) (end - port - 1), uri->port,
-               sizeof uri->port) == -1))
+  if (port < end && ((size_t) (end - port - 1) >= sizeof uri->port ||
+                     decode (port + 1, (size_t) (end - port - 1), uri->port,
+                             sizeof uri->port) == -1))
     return -1;
   if (*end == '/' && decode (end + 1, strcspn (end + 1, "?#"), uri->export,
                              sizeof uri->export) == -1)
     return -1;
-  return host_length == 0 ? -1
-                          : decode (host, host_length, uri->host,
-                                    sizeof uri->host);
+  return host_length == 0
+           ? -1
+           : decode (host, host_length, uri->host, sizeof uri->host);
 }
 
 /* "nbd" is skipped, and an "s" behind it noted. */
@@ -202,8 +201,7 @@ uri_of_socket (const char *socket, char *text, size_t size)
 
   for (const unsigned char *p = (const unsigned char *) socket;
        *p && used + 4 < size; p++)
-    used += (size_t) snprintf (text + used, size - used,
-                               isalnum (*p) || strchr ("/._-", *p) ? "%c"
-                                                                   : "%%%02X",
-                               *p);
+    used += (size_t) snprintf (
+      text + used, size - used,
+      isalnum (*p) || strchr ("/._-", *p) ? "%c" : "%%%02X", *p);
 }

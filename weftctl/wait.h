@@ -9,21 +9,21 @@
 #include "progress.h"
 
 struct wait {
-  char subject[100];   /* "array data" */
-  const char *what;    /* what it is to become: "in-sync" */
-  bool quiet;          /* show no progress */
+  char subject[100]; /* "array data" */
+  const char *what;  /* what it is to become: "in-sync" */
+  bool quiet;        /* show no progress */
   /* Look at an answer: EXIT_OK, with *done; or it never will be so, said why.
    * Leaves in `now` what it is instead, and shows the progress.
    */
   int (*look) (struct wait *w, const json_t *reply, bool *done);
-  const char *name;    /* for `look` */
+  const char *name; /* for `look` */
   unsigned member;
   const json_t *ranges;
 
   char now[700];
   struct progress progress;
-  bool heard;          /* weftd has answered before */
-  uint64_t end_ms;     /* 0: as long as it takes */
+  bool heard;      /* weftd has answered before */
+  uint64_t end_ms; /* 0: as long as it takes */
   uint64_t silent_since_ms;
 };
 

@@ -25,8 +25,8 @@ extend_path (void)
   const char *path = getenv ("PATH");
   char *longer;
 
-  if (asprintf (&longer, "%s%s/usr/sbin:/sbin:/usr/bin:/bin",
-                path ? path : "", path && *path ? ":" : "") == -1)
+  if (asprintf (&longer, "%s%s/usr/sbin:/sbin:/usr/bin:/bin", path ? path : "",
+                path && *path ? ":" : "") == -1)
     return;
   setenv ("PATH", longer, 1);
   free (longer);

@@ -22,12 +22,11 @@ fatal (const struct array *a, const struct aio *x, int error)
   if (error == 0)
     return false;
   if (x->io.kind == IO_READ)
-    return error != EIO
-           && (x->purpose != FOR_PROBE || error != ESHUTDOWN
-               || member_in_sync (a, x->io.member));
+    return error != EIO && (x->purpose != FOR_PROBE || error != ESHUTDOWN ||
+                            member_in_sync (a, x->io.member));
   if (x->io.kind == IO_EXTENTS)
-    return error != EIO && error != EINVAL && error != ENOTSUP
-           && error != EOVERFLOW && error != ENOMEM;
+    return error != EIO && error != EINVAL && error != ENOTSUP &&
+           error != EOVERFLOW && error != ENOMEM;
   return true;
 }
 
@@ -64,8 +63,8 @@ answer_take (struct array *a, struct aio *x, int error)
     /* What it has answered before may be gone as well. */
     m->lapsed |= error != ENOTCONN && error != ESHUTDOWN;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
-                 aio_name (io->kind), (unsigned long long)io->length,
-                 (unsigned long long)io->offset, strerror (error));
+                 aio_name (io->kind), (unsigned long long) io->length,
+                 (unsigned long long) io->offset, strerror (error));
   }
   if (over && (io->kind != IO_READ || error != 0))
     error = ESHUTDOWN;

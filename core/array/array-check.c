@@ -29,8 +29,8 @@ check_io (const struct array *a, const struct aio *x,
 
   assert (x->place != AIO_NONE);
   assert ((x->run != NULL) == (x->purpose == FOR_IMAGES));
-  assert ((x->pieces != NULL)
-          == (x->purpose == FOR_PIECES || x->purpose == FOR_REPAIR));
+  assert ((x->pieces != NULL) ==
+          (x->purpose == FOR_PIECES || x->purpose == FOR_REPAIR));
   for (const struct piece *p = x->pieces; p; p = p->next)
     assert (p->place == PIECE_IO);
   if (!io_writes (&x->io))
@@ -38,10 +38,10 @@ check_io (const struct array *a, const struct aio *x,
   TAILQ_FOREACH (y, queue, link)
     if (y != x && io_writes (&y->io) && y->io.member == x->io.member)
       assert (
-          !overlap (x->io.offset, x->io.length, y->io.offset, y->io.length));
+        !overlap (x->io.offset, x->io.length, y->io.offset, y->io.length));
   if (x->purpose != FOR_IMAGES && member_reachable (a, x->io.member))
     assert (
-        !images_overlap (a->images, x->io.member, x->io.offset, x->io.length));
+      !images_overlap (a->images, x->io.member, x->io.offset, x->io.length));
 }
 
 static void
@@ -52,8 +52,8 @@ check_ios (const struct array *a)
   uint64_t sent_ns = 0;
 
   TAILQ_FOREACH (x, &a->held, link)
-    assert (x->place == AIO_HELD && member_reachable (a, x->io.member)
-            && clear_holds (a, x));
+    assert (x->place == AIO_HELD && member_reachable (a, x->io.member) &&
+            clear_holds (a, x));
   TAILQ_FOREACH (x, &a->out, link) {
     assert (x->place == AIO_OUT && member_reachable (a, x->io.member));
     assert (!clear_holds (a, x));
@@ -105,8 +105,8 @@ check_request (const struct array *a, const struct req *q, unsigned places[])
     parked += p->place == PIECE_PARKED;
     spacing += p->place == PIECE_SPACE;
   }
-  assert (pieces == q->pieces_count && parked == q->parked
-          && spacing == q->spacing);
+  assert (pieces == q->pieces_count && parked == q->parked &&
+          spacing == q->spacing);
   if (q->lock != LOCK_NONE)
     assert (q->range < a->ranges_count && a->ranges[q->range].req == q);
   else
@@ -122,8 +122,8 @@ array_check (const struct array *a)
 
   images_check (a->images);
   check_ios (a);
-  assert (TAILQ_EMPTY (&a->runnable) && TAILQ_EMPTY (&a->ready)
-          && TAILQ_EMPTY (&a->failed));
+  assert (TAILQ_EMPTY (&a->runnable) && TAILQ_EMPTY (&a->ready) &&
+          TAILQ_EMPTY (&a->failed));
   TAILQ_FOREACH (q, &a->requests, link) {
     check_request (a, q, places);
     requests++;

@@ -47,15 +47,15 @@ clear_init (struct array *a)
 {
   struct clear *c = &a->clear;
 
-  c->extent_bytes
-      = a->config.extent_bytes ? a->config.extent_bytes : EXTENT_BYTES;
+  c->extent_bytes = a->config.extent_bytes ? a->config.extent_bytes
+                                           : EXTENT_BYTES;
   /* Without batches there is no way to ask, and without copies no need. */
   if (!a->config.batches || a->config.readonly || a->layout->copies < 2)
     return;
   c->chunks = a->layout->member_bytes / c->extent_bytes / CHUNK_EXTENTS + 1;
   for (unsigned i = 0; i < a->layout->members; i++)
-    a->member[i].clear.chunks
-        = array_alloc (c->chunks * sizeof a->member[i].clear.chunks[0]);
+    a->member[i].clear.chunks = array_alloc (
+      c->chunks * sizeof a->member[i].clear.chunks[0]);
 }
 
 void
@@ -226,7 +226,7 @@ gather (struct array *a, struct clear_member *m)
     for (unsigned w = 0; chunk && w < CHUNK_WORDS; w++)
       while (chunk->rested[w]) {
         unsigned bit = __builtin_ctzll (chunk->rested[w]);
-        uint64_t e = (uint64_t)j * CHUNK_EXTENTS + w * 64 + bit;
+        uint64_t e = (uint64_t) j * CHUNK_EXTENTS + w * 64 + bit;
         uint64_t length = end - e * bytes < bytes ? end - e * bytes : bytes;
         struct batch_record *r = &m->records[m->count];
 
@@ -235,9 +235,9 @@ gather (struct array *a, struct clear_member *m)
         else if (m->count == BATCH_RECORDS_MAX)
           return;
         else {
-          *r = (struct batch_record){ .kind = kind,
-                                      .offset = e * bytes,
-                                      .length = length };
+          *r = (struct batch_record) { .kind = kind,
+                                       .offset = e * bytes,
+                                       .length = length };
           m->count++;
         }
         chunk->rested[w] &= ~(UINT64_C (1) << bit);
@@ -339,7 +339,7 @@ clear_tick (struct array *a)
     clear_go_on (a);
   else {
     c->phase = CLEAR_FLUSHING;
-    c->flush = (struct array_request){ .op = ARRAY_FLUSH, .client = a->own };
+    c->flush = (struct array_request) { .op = ARRAY_FLUSH, .client = a->own };
     flush_begin (a, req_new (a, &c->flush));
   }
 }
@@ -362,8 +362,8 @@ clear_joined (struct array *a, unsigned member)
       for (unsigned w = 0; i != member && chunk && w < CHUNK_WORDS; w++)
         for (uint64_t bits = chunk->recent[w] | chunk->rested[w]; bits;
              bits &= bits - 1) {
-          uint64_t e = (uint64_t)j * CHUNK_EXTENTS + w * 64
-                       + __builtin_ctzll (bits);
+          uint64_t e = (uint64_t) j * CHUNK_EXTENTS + w * 64 +
+                       __builtin_ctzll (bits);
 
           clear_touch_range (a, member, e * a->clear.extent_bytes, 1);
         }

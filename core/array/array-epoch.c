@@ -33,7 +33,7 @@ epoch_loss (struct array *a)
     snprintf (notice->reason, sizeof notice->reason,
               "no copy is left of %llu bytes of the array; what is there can "
               "be read again only if a member comes back",
-              (unsigned long long)bytes);
+              (unsigned long long) bytes);
   }
   a->lost_bytes = bytes;
 }
@@ -73,10 +73,9 @@ static void
 come_back (struct array *a, unsigned member, enum member_state state)
 {
   struct array_member *m = &a->member[member];
-  bool in_sync
-      = state == MEMBER_IN_SYNC
-        || (a->next.told && a->next.states[member] == MEMBER_IN_SYNC)
-        || (a->next.epoch && a->next.promised[member]);
+  bool in_sync = state == MEMBER_IN_SYNC ||
+                 (a->next.told && a->next.states[member] == MEMBER_IN_SYNC) ||
+                 (a->next.epoch && a->next.promised[member]);
   bool lapsed = m->lapsed;
 
   m->lost = m->lapsed = false;
@@ -121,9 +120,8 @@ take_state (struct array *a, unsigned member, enum member_state state)
   /* Others may have lost a member that we have not: what we have asked of it
    * is over as well.
    */
-  if (!m->lost
-      && (!state_takes_part (state)
-          || (old == MEMBER_IN_SYNC && state != old)))
+  if (!m->lost &&
+      (!state_takes_part (state) || (old == MEMBER_IN_SYNC && state != old)))
     member_lose (a, member);
   if (m->lost && state != MEMBER_IN_SYNC)
     forget_written (a, member);
@@ -144,8 +142,8 @@ take_state (struct array *a, unsigned member, enum member_state state)
     risked = unflushed (a, member) | images_drop (a->images, member);
     a->commits++;
   }
-  if (m->lost && !m->told && !a->stopped
-      && (!going || !state_takes_part (state)))
+  if (m->lost && !m->told && !a->stopped &&
+      (!going || !state_takes_part (state)))
     member_tell (a, member,
                  state_takes_part (state) ? "there is no connection to it"
                                           : "weftd has recorded it as out");
@@ -170,8 +168,8 @@ enter (struct array *a, uint64_t epoch, const enum member_state states[])
   for (unsigned i = 0; i < a->layout->members; i++)
     if (states[i] == MEMBER_JOINING) {
       joins |= epoch > a->config.epoch;
-      anew |= a->member[i].fresh
-              || (epoch == a->config.epoch && a->member[i].state != states[i]);
+      anew |= a->member[i].fresh ||
+              (epoch == a->config.epoch && a->member[i].state != states[i]);
     }
   if (!joins && !anew)
     return;
@@ -180,8 +178,7 @@ enter (struct array *a, uint64_t epoch, const enum member_state states[])
 }
 
 void
-epoch_commit (struct array *a, uint64_t epoch,
-              const enum member_state states[])
+epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
 {
   uint64_t lost_bytes = a->lost_bytes;
   bool risked[ARRAY_MEMBERS_MAX];

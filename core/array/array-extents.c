@@ -18,7 +18,7 @@
 static uint64_t
 bounded (const struct array *a, const struct array_request *r)
 {
-  uint64_t most = (uint64_t)EXTENTS_UNITS_MAX * a->layout->unit;
+  uint64_t most = (uint64_t) EXTENTS_UNITS_MAX * a->layout->unit;
 
   if (most > GiB (1))
     most = GiB (1);
@@ -41,7 +41,7 @@ look_up (const struct aio *x, struct walk *w, uint64_t offset,
   const struct array_extent *e;
 
   if (!x || x->io.extents_count == 0) {
-    *found = (struct array_extent){ .length = UINT64_MAX };
+    *found = (struct array_extent) { .length = UINT64_MAX };
     return true;
   }
   for (; w->index < x->io.extents_count; w->index++) {
@@ -59,8 +59,9 @@ look_up (const struct aio *x, struct walk *w, uint64_t offset,
 static bool
 append (struct array_request *r, const struct array_extent *e)
 {
-  struct array_extent *last
-      = r->extents_count ? &r->extents[r->extents_count - 1] : NULL;
+  struct array_extent *last = r->extents_count
+                                ? &r->extents[r->extents_count - 1]
+                                : NULL;
 
   if (last && last->hole == e->hole && last->zero == e->zero) {
     last->length += e->length;
@@ -99,7 +100,7 @@ interleave (struct array *a, struct req *q)
   }
   free (walks);
   if (r->extents_count == 0) { /* a member answered nonsense */
-    r->extents[0] = (struct array_extent){ .length = end - offset };
+    r->extents[0] = (struct array_extent) { .length = end - offset };
     r->extents_count = 1;
   }
 }
@@ -145,9 +146,9 @@ ask (struct array *a, struct req *q)
     uint64_t member_offset, member_length;
     struct aio *x;
 
-    if (!member_readable (a, i)
-        || !layout_data_span (a->layout, i, q->r->offset, length,
-                              &member_offset, &member_length))
+    if (!member_readable (a, i) ||
+        !layout_data_span (a->layout, i, q->r->offset, length, &member_offset,
+                           &member_length))
       continue;
     x = aio_new (a, FOR_EXTENTS, IO_EXTENTS, i);
     x->io.offset = member_offset;

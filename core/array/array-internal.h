@@ -81,7 +81,8 @@ struct req {
   unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
   int error;
   bool busy; /* a FLUSH or EXTENTS: not finished */
-  uint64_t wrote_ns; /* the last write that it stands for, if a round may have to
+  uint64_t
+    wrote_ns; /* the last write that it stands for, if a round may have to
                         begin after that; 0: not looked yet */
 
   /* ARRAY_FLUSH */
@@ -170,9 +171,9 @@ struct clear {
   unsigned chunks; /* of each member, at most */
   uint64_t shifts;
   uint64_t round; /* that is to be complete before what is rested may fall */
-  bool covered; /* a FLUSH that began since the last shift is done */
-  bool settle;  /* bits of other sessions may fall with ours */
-  bool never;   /* the copies may differ where bits stand: no more of it, and
+  bool covered;   /* a FLUSH that began since the last shift is done */
+  bool settle;    /* bits of other sessions may fall with ours */
+  bool never;     /* the copies may differ where bits stand: no more of it, and
                    one is not as good as another */
   struct array_request flush;
 };
@@ -205,18 +206,18 @@ struct overdue {
 struct array_member {
   struct overdue overdue;
   struct clear_member clear;
-  uint64_t round;   /* that it has */
-  bool asked_round; /* to have a newer one */
+  uint64_t round;          /* that it has */
+  bool asked_round;        /* to have a newer one */
   enum member_state state; /* as committed */
-  bool lost;   /* there is no connection to it */
-  bool told;   /* of its loss; or there is nothing to tell */
-  bool fresh;  /* there is one again, from the next commit on */
+  bool lost;               /* there is no connection to it */
+  bool told;               /* of its loss; or there is nothing to tell */
+  bool fresh;              /* there is one again, from the next commit on */
   bool counts; /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
   bool lapsed; /* ... without what was not stable, perhaps */
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
-  bool mixed;  /* the image buffer may have copies of its data, too */
+  bool mixed;        /* the image buffer may have copies of its data, too */
   uint64_t written;  /* the event of its last write */
   uint64_t loose;    /* of the last one that was not stable when it answered */
   uint64_t flushed;  /* what was written up to there is stable */
@@ -235,7 +236,7 @@ struct array_next {
   uint64_t start; /* ... and a flush that began at this event or later is to be
                      answered by all members */
   uint64_t round; /* is to be complete, where one becomes in-sync */
-  bool told;         /* NOTICE_PREPARED */
+  bool told;      /* NOTICE_PREPARED */
   /* It was to be in-sync by an older change that we were prepared for, too: that
    * may be committed, and we not have heard of it.
    */
@@ -265,22 +266,23 @@ struct array {
   uint64_t event; /* counts what happens to members */
   uint64_t plan;
   int stopped;
-  unsigned commits; /* counts what endangers writes that are not done: epochs
+  unsigned commits;  /* counts what endangers writes that are not done: epochs
                        that make a member go out, members that come back */
   unsigned returned; /* as of the last member that came back */
-  bool degraded;    /* some member is lost or not in-sync */
-  bool hold;        /* weftd was not heard of: nothing is read */
+  bool degraded;     /* some member is lost or not in-sync */
+  bool hold;         /* weftd was not heard of: nothing is read */
   struct array_next next;
-  uint64_t entered; /* the epoch that array_epoch gave before ... */
+  uint64_t entered;  /* the epoch that array_epoch gave before ... */
   uint64_t entering; /* ... this mark of the images is reached */
   uint64_t lost_bytes;
   TAILQ_HEAD (, array_client) clients;
-  struct array_client *own;    /* makes repairs, and flushes for array-clear.c */
+  struct array_client *own; /* makes repairs, and flushes for array-clear.c */
   struct array_client *former; /* all whose connections are closed */
-  uint64_t stable; /* what was acknowledged up to this event is, on all copies */
-  bool untold;     /* something may be gone, and nobody was told ... */
-  uint64_t gone;   /* ... that was acknowledged up to this event */
-  bool look; /* a FLUSH, or what is prepared, may go on */
+  uint64_t
+    stable;      /* what was acknowledged up to this event is, on all copies */
+  bool untold;   /* something may be gone, and nobody was told ... */
+  uint64_t gone; /* ... that was acknowledged up to this event */
+  bool look;     /* a FLUSH, or what is prepared, may go on */
   uint64_t idle_since_ns;
 
   struct images *images;
@@ -296,7 +298,7 @@ struct array {
   struct aio_queue held, out, sent, orphans, failed; /* orphans: sent to a
                                                   member that was lost since */
   uint64_t overdue_look_ns; /* when time-outs are predicted again */
-  unsigned in_flight;  /* given to the caller */
+  unsigned in_flight;       /* given to the caller */
   struct array_request *done_first, **done_last;
   TAILQ_HEAD (, notice) notices;
 
@@ -405,11 +407,11 @@ void aio_recall (struct array *a);
 struct array_notice *notice_new (struct array *a, enum array_notice_kind kind,
                                  unsigned member);
 void member_lost (struct array *a, unsigned member, const char *fmt, ...)
-    __attribute__ ((format (printf, 3, 4)));
+  __attribute__ ((format (printf, 3, 4)));
 /* As member_lost, but nobody is told (yet). */
 void member_lose (struct array *a, unsigned member);
 void member_tell (struct array *a, unsigned member, const char *fmt, ...)
-    __attribute__ ((format (printf, 3, 4)));
+  __attribute__ ((format (printf, 3, 4)));
 /* Who counts, now? */
 void member_count (struct array *a);
 

@@ -71,8 +71,8 @@ aio_send (struct array *a, struct aio *x)
 bool
 aio_writes (const struct aio *x)
 {
-  return x->purpose == FOR_IMAGES || x->purpose == FOR_REPAIR
-         || (x->purpose == FOR_PIECES && x->io.kind != IO_READ);
+  return x->purpose == FOR_IMAGES || x->purpose == FOR_REPAIR ||
+         (x->purpose == FOR_PIECES && x->io.kind != IO_READ);
 }
 
 static void

@@ -30,8 +30,7 @@
 #include "array-internal.h"
 
 void
-join_prepare (struct array *a, uint64_t epoch,
-              const enum member_state states[])
+join_prepare (struct array *a, uint64_t epoch, const enum member_state states[])
 {
   struct array_next *next = &a->next, older = a->next;
 
@@ -39,8 +38,8 @@ join_prepare (struct array *a, uint64_t epoch,
     return;
   memset (next, 0, sizeof *next);
   for (unsigned i = 0; i < a->layout->members && older.epoch; i++)
-    next->promised[i] = older.promised[i]
-                        || (older.told && older.states[i] == MEMBER_IN_SYNC);
+    next->promised[i] = older.promised[i] ||
+                        (older.told && older.states[i] == MEMBER_IN_SYNC);
   next->epoch = epoch;
   memcpy (next->states, states, a->layout->members * sizeof states[0]);
   for (unsigned i = 0; i < a->layout->members; i++) {
@@ -91,8 +90,7 @@ join_again (struct array *a)
 static bool
 stays (const struct array *a, unsigned member)
 {
-  return member_counts (a, member)
-         && state_takes_part (a->next.states[member]);
+  return member_counts (a, member) && state_takes_part (a->next.states[member]);
 }
 
 /* Are the images written that the copies of the new epoch need? */
@@ -121,8 +119,8 @@ flushed (struct array *a)
 
     if (!stays (a, i))
       continue;
-    all &= !m->lost && m->flushed >= a->next.start
-           && m->round >= a->round.begun;
+    all &= !m->lost && m->flushed >= a->next.start &&
+           m->round >= a->round.begun;
     if (!m->lost && m->flushed < a->next.start && !m->flush)
       flush_start (a, i);
   }
@@ -136,15 +134,14 @@ join_look (struct array *a)
 
   if (!a->next.epoch || a->next.told || a->stopped)
     return;
-  if (!a->config.readonly
-      && ((!a->next.flushing && !drained (a)) || !flushed (a)
-          || !round_covers (a, a->next.round)))
+  if (!a->config.readonly && ((!a->next.flushing && !drained (a)) ||
+                              !flushed (a) || !round_covers (a, a->next.round)))
     return;
   a->next.told = true;
   notice = notice_new (a, NOTICE_PREPARED, 0);
   notice->epoch = a->next.epoch;
   snprintf (notice->reason, sizeof notice->reason, "prepared for epoch %llu",
-            (unsigned long long)a->next.epoch);
+            (unsigned long long) a->next.epoch);
 }
 
 void
@@ -169,9 +166,9 @@ late_ns (const struct array *a, unsigned member)
   oldest_ns = images_oldest (a->images, member);
   if (oldest_ns == 0)
     return UINT64_MAX;
-  return oldest_ns
-         + (a->config.image_age_ms + (uint64_t)a->config.io_timeout_ms)
-               * NS_PER_MS;
+  return oldest_ns +
+         (a->config.image_age_ms + (uint64_t) a->config.io_timeout_ms) *
+           NS_PER_MS;
 }
 
 /* Writers would have to wait for it, some day. */

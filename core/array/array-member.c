@@ -95,9 +95,8 @@ member_lost (struct array *a, unsigned member, const char *fmt, ...)
 static bool
 becomes_in_sync (const struct array *a, unsigned member)
 {
-  return a->next.epoch
-         && (a->next.states[member] == MEMBER_IN_SYNC
-             || a->next.promised[member]);
+  return a->next.epoch &&
+         (a->next.states[member] == MEMBER_IN_SYNC || a->next.promised[member]);
 }
 
 void
@@ -119,4 +118,3 @@ member_count (struct array *a)
     sort_images (a, i);
   }
 }
-

@@ -23,12 +23,12 @@ config_ok (const struct array_config *c, char *why, size_t why_size)
     snprintf (why, why_size,
               "raid-x is always async-client: its images "
               "are clustered in the background");
-  else if (c->image_buffer_bytes < KiB (64)
-           || c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
+  else if (c->image_buffer_bytes < KiB (64) ||
+           c->image_buffer_bytes > IMAGE_BUFFER_BYTES_MAX)
     snprintf (why, why_size,
               "an image buffer of %llu bytes is not between "
               "64 KiB and 4 GiB",
-              (unsigned long long)c->image_buffer_bytes);
+              (unsigned long long) c->image_buffer_bytes);
   else
     return true;
   return false;
@@ -50,7 +50,7 @@ new_images (struct array *a)
 
   if (l->kind == LAYOUT_RAIDX) {
     c.run_base = l->stripes * l->unit;
-    c.run_bytes = (uint64_t)(l->n - 1) * l->unit;
+    c.run_bytes = (uint64_t) (l->n - 1) * l->unit;
   }
   return images_new (&c);
 }
@@ -97,8 +97,8 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   for (unsigned i = 0; i < a->layout->members; i++) {
     TAILQ_INIT (&a->member[i].draining);
     a->member[i].state = config->states[i];
-    a->member[i].lost = a->member[i].told
-        = !state_takes_part (config->states[i]);
+    a->member[i].lost = a->member[i].told = !state_takes_part (
+      config->states[i]);
     a->member[i].counts = true;
     /* The first FLUSH goes to every member. */
     a->member[i].written = a->member[i].loose = 1;

@@ -82,8 +82,8 @@ peers_ns (const struct array *a, unsigned member)
   unsigned n = 0, at;
 
   for (unsigned i = 0; i < a->layout->members; i++) {
-    uint64_t ns
-        = timeout_recent (&a->member[i].overdue.service, a->now_ns, &count);
+    uint64_t ns = timeout_recent (&a->member[i].overdue.service, a->now_ns,
+                                  &count);
 
     if (i == member || count < SUSPECT_ANSWERS || !member_readable (a, i))
       continue;
@@ -127,8 +127,8 @@ overdue_answered (struct array *a, const struct aio *x, int error)
   o->waiting--;
   o->quiet_ns = a->now_ns;
   o->probe = NULL;
-  if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND || error
-      || x->io.kind == IO_FLUSH)
+  if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND || error ||
+      x->io.kind == IO_FLUSH)
     return;
   timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
   latency_add (&a->stats.member[x->io.member].service,
@@ -139,8 +139,8 @@ static void
 send_probe (struct array *a, unsigned member)
 {
   struct overdue *o = &a->member[member].overdue;
-  struct aio *x = aio_new (a, FOR_PROBE,
-                           a->config.batches ? IO_BATCH : IO_READ, member);
+  struct aio *x = aio_new (a, FOR_PROBE, a->config.batches ? IO_BATCH : IO_READ,
+                           member);
 
   x->io.length = a->config.batches ? batch_bytes (NULL, 0) : READ_BLOCK_BYTES;
   x->io.buf = array_alloc (x->io.length);
@@ -164,7 +164,7 @@ look_at (struct array *a, unsigned member)
   else if (o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns)
     member_lost (a, member,
                  "it has answered nothing for %llu ms, not even a sign of life",
-                 (unsigned long long)silent_ms);
+                 (unsigned long long) silent_ms);
 }
 
 /* It has answered other things since: it is not we who were asleep.  While not
@@ -178,13 +178,14 @@ look_at_oldest (struct array *a)
 
   while (x && x->io.kind == IO_FLUSH && a->degraded)
     x = TAILQ_NEXT (x, link);
-  if (x && x->io.sent_ns + IO_PATIENCE * longest_ns (a)
-               <= a->member[x->io.member].overdue.quiet_ns)
-    member_lost (a, x->io.member,
-                 "it has not answered a %s request for %llu s, although it "
-                 "lives", aio_name (x->io.kind),
-                 (unsigned long long)((a->now_ns - x->io.sent_ns)
-                                      / (1000 * MS)));
+  if (x && x->io.sent_ns + IO_PATIENCE * longest_ns (a) <=
+             a->member[x->io.member].overdue.quiet_ns)
+    member_lost (
+      a, x->io.member,
+      "it has not answered a %s request for %llu s, although it "
+      "lives",
+      aio_name (x->io.kind),
+      (unsigned long long) ((a->now_ns - x->io.sent_ns) / (1000 * MS)));
 }
 
 void

@@ -111,4 +111,3 @@ pieces_go_on (struct array *a, struct piece_queue *queue)
   while ((p = TAILQ_FIRST (queue)))
     piece_move (a, p, PIECE_READY);
 }
-

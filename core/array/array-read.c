@@ -42,16 +42,16 @@ static unsigned
 balance (const struct array *a, const struct piece *p)
 {
   const struct layout *l = a->layout;
-  unsigned c = p->at.offset / ((uint64_t)l->unit * l->width * l->groups)
-               % p->at.copies;
+  unsigned c = p->at.offset / ((uint64_t) l->unit * l->width * l->groups) %
+               p->at.copies;
   const struct layout_copy *copy = &p->at.copy[c];
 
-  if (!a->config.balance || a->config.readonly || a->degraded
-      || a->clear.never || p->bad || c == 0 || p->req->lock != LOCK_NONE
-      || (l->kind != LAYOUT_RAID10 && l->kind != LAYOUT_RAID1))
+  if (!a->config.balance || a->config.readonly || a->degraded ||
+      a->clear.never || p->bad || c == 0 || p->req->lock != LOCK_NONE ||
+      (l->kind != LAYOUT_RAID10 && l->kind != LAYOUT_RAID1))
     return 0;
-  if (images_overlap (a->images, copy->member, copy->offset, p->at.length)
-      || range_written (a, p->at.offset, p->at.length))
+  if (images_overlap (a->images, copy->member, copy->offset, p->at.length) ||
+      range_written (a, p->at.offset, p->at.length))
     return 0;
   return c;
 }
@@ -62,12 +62,12 @@ balance (const struct array *a, const struct piece *p)
 static unsigned
 around (const struct array *a, const struct piece *p)
 {
-  if (a->config.readonly || a->clear.never
-      || !overdue_suspect (a, p->at.copy[0].member))
+  if (a->config.readonly || a->clear.never ||
+      !overdue_suspect (a, p->at.copy[0].member))
     return 0;
   for (unsigned c = 1; c < p->at.copies; c++)
-    if (member_readable (a, p->at.copy[c].member) && !(p->bad & 1u << c)
-        && !overdue_suspect (a, p->at.copy[c].member))
+    if (member_readable (a, p->at.copy[c].member) && !(p->bad & 1u << c) &&
+        !overdue_suspect (a, p->at.copy[c].member))
       return c;
   return 0;
 }
@@ -79,13 +79,13 @@ choose (const struct array *a, const struct piece *p)
   unsigned images = p->at.copies - 1, better = around (a, p);
   unsigned copy = p->req->r->copy;
 
-  if (copy && member_in_sync (a, p->at.copy[copy - 1].member)
-      && !(p->bad & 1u << (copy - 1)))
-    return (int)copy - 1;
+  if (copy && member_in_sync (a, p->at.copy[copy - 1].member) &&
+      !(p->bad & 1u << (copy - 1)))
+    return (int) copy - 1;
   if (copy && p->req->r->op == ARRAY_READ)
     return -1;
   if (better > 0)
-    return (int)better;
+    return (int) better;
   if (member_in_sync (a, p->at.copy[0].member) && !(p->bad & 1))
     return 0;
   for (unsigned i = 0; i < images; i++) {
@@ -132,9 +132,9 @@ drain (struct array *a, struct piece *p, unsigned copy)
   for (unsigned c = 0; c < p->at.copies; c++) {
     const struct layout_copy *at = &p->at.copy[c];
 
-    if ((c == copy || p->bad & 1u << c) && member_in_sync (a, at->member)
-        && (c > 0 || a->member[at->member].mixed)
-        && images_hurry (a->images, at->member, at->offset, p->at.length)) {
+    if ((c == copy || p->bad & 1u << c) && member_in_sync (a, at->member) &&
+        (c > 0 || a->member[at->member].mixed) &&
+        images_hurry (a->images, at->member, at->offset, p->at.length)) {
       p->copy = c;
       piece_move (a, p, PIECE_DRAINING);
       return false;
@@ -165,15 +165,15 @@ despair (struct array *a, struct piece *p)
 static void
 hope (struct array *a, struct piece *p)
 {
-  if (a->now_ns >= p->req->begun_ns
-                       + (uint64_t)a->config.io_timeout_ms * NS_PER_MS) {
+  if (a->now_ns >=
+      p->req->begun_ns + (uint64_t) a->config.io_timeout_ms * NS_PER_MS) {
     req_fail (a, p->req, EIO);
     piece_end (a, p);
     return;
   }
   member_lost (a, p->at.copy[0].member, "it can't read %llu bytes at %llu",
-               (unsigned long long)p->at.length,
-               (unsigned long long)p->at.copy[0].offset);
+               (unsigned long long) p->at.length,
+               (unsigned long long) p->at.copy[0].offset);
   p->bad = 0;
   piece_move (a, p, PIECE_STALLED);
 }
@@ -234,8 +234,8 @@ read_answered (struct array *a, struct piece *p, int error)
   if (error == 0 && !array_holds_reads (a)) {
     if (p->bad && !a->config.readonly && !a->stopped)
       repair (a, p);
-    else if (a->config.readonly && p->bad & 1
-             && member_in_sync (a, p->at.copy[0].member))
+    else if (a->config.readonly && p->bad & 1 &&
+             member_in_sync (a, p->at.copy[0].member))
       hope (a, p);
     else
       piece_end (a, p);

@@ -55,9 +55,9 @@ due (const struct array *a)
 {
   const struct round *r = &a->round;
 
-  return r->complete < r->target
-         && (r->since_ns == 0 || r->hurry > r->complete
-             || r->since_ns + ROUND_MS * NS_PER_MS <= a->now_ns);
+  return r->complete < r->target &&
+         (r->since_ns == 0 || r->hurry > r->complete ||
+          r->since_ns + ROUND_MS * NS_PER_MS <= a->now_ns);
 }
 
 void
@@ -101,8 +101,8 @@ round_holds (struct array *a, struct req *q)
 static void
 ask (struct array *a, unsigned member)
 {
-  struct batch_record record
-      = { .kind = BATCH_ROUND, .length = a->round.begun };
+  struct batch_record record = { .kind = BATCH_ROUND,
+                                 .length = a->round.begun };
   struct aio *x = aio_new (a, FOR_ROUND, IO_BATCH, member);
 
   x->start = a->round.begun;
@@ -117,8 +117,7 @@ ask (struct array *a, unsigned member)
 static bool
 lacks (const struct array *a, unsigned member)
 {
-  return member_counts (a, member)
-         && a->member[member].round < a->round.begun;
+  return member_counts (a, member) && a->member[member].round < a->round.begun;
 }
 
 /* Do all that count have it?  Ask those that do not. */
@@ -153,8 +152,8 @@ wake_writers (struct array *a)
   struct req *q;
 
   TAILQ_FOREACH (q, &a->requests, link)
-    if (request_writes (q->r) && q->r->flags & ARRAY_FUA
-        && q->pieces_count == 0)
+    if (request_writes (q->r) && q->r->flags & ARRAY_FUA &&
+        q->pieces_count == 0)
       req_wake (a, q);
 }
 

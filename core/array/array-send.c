@@ -44,7 +44,7 @@ piece_buf (const struct piece *p)
 {
   const struct array_request *r = p->req->r;
 
-  return r->buf ? (char *)r->buf + (p->at.offset - r->offset) : NULL;
+  return r->buf ? (char *) r->buf + (p->at.offset - r->offset) : NULL;
 }
 
 static void
@@ -68,15 +68,15 @@ can_join (const struct array *a, const struct aio *x, const struct piece *p,
 {
   bool buffers = kind == IO_READ || kind == IO_WRITE;
 
-  return x->place == AIO_OUT && x->io.kind == kind && x->io.flags == flags
-         && x->pieces->req == p->req && !x->pieces->alone && !p->alone
-         && x->io.offset + x->io.length == p->at.copy[copy].offset
-         && x->io.length + p->at.length
-                <= (buffers ? JOINED_BYTES_MAX : JOINED_ZERO_BYTES_MAX)
-         && (!buffers || (char *)x->io.buf + x->io.length == piece_buf (p))
-         && (kind == IO_READ
-             || !clear_holds_range (a, x->io.member, p->at.copy[copy].offset,
-                                    p->at.length));
+  return x->place == AIO_OUT && x->io.kind == kind && x->io.flags == flags &&
+         x->pieces->req == p->req && !x->pieces->alone && !p->alone &&
+         x->io.offset + x->io.length == p->at.copy[copy].offset &&
+         x->io.length + p->at.length <=
+           (buffers ? JOINED_BYTES_MAX : JOINED_ZERO_BYTES_MAX) &&
+         (!buffers || (char *) x->io.buf + x->io.length == piece_buf (p)) &&
+         (kind == IO_READ ||
+          !clear_holds_range (a, x->io.member, p->at.copy[copy].offset,
+                              p->at.length));
 }
 
 /* Ask a member for the copy of a piece. */
@@ -88,8 +88,8 @@ send_piece (struct array *a, struct piece *p, enum array_io_kind kind,
   struct aio *x;
 
   piece_move (a, p, PIECE_IO);
-  if (m->open && m->open_plan == a->plan
-      && can_join (a, m->open, p, copy, kind, flags)) {
+  if (m->open && m->open_plan == a->plan &&
+      can_join (a, m->open, p, copy, kind, flags)) {
     add_piece (m->open, p, copy);
     if (kind != IO_READ)
       clear_touch_range (a, m->open->io.member, p->at.copy[copy].offset,
@@ -135,8 +135,8 @@ send_images (struct array *a)
     struct aio *x = aio_new (a, FOR_IMAGES, kinds[run->kind], run->member);
 
     x->run = run;
-    x->io.flags
-        = (run->fua ? ARRAY_FUA : 0) | (run->may_trim ? ARRAY_MAY_TRIM : 0);
+    x->io.flags = (run->fua ? ARRAY_FUA : 0) |
+                  (run->may_trim ? ARRAY_MAY_TRIM : 0);
     x->io.offset = run->offset;
     x->io.length = run->length;
     x->io.buf = run->buf;

@@ -129,7 +129,7 @@ image_kind (const struct array_request *r)
   if (r->op == ARRAY_WRITE)
     return IMAGE_WRITE;
   return r->op == ARRAY_TRIM || r->flags & ARRAY_MAY_TRIM ? IMAGE_TRIM
-                                                           : IMAGE_ZERO;
+                                                          : IMAGE_ZERO;
 }
 
 static void
@@ -145,9 +145,8 @@ add_images (struct array *a, struct piece *p, unsigned copies, bool wait)
       continue;
     p->images += wait;
     a->member[at->member].mixed |= c == 0;
-    images_add (a->images, at->member, at->offset, p->at.length,
-                image_kind (r), p->payload, 0, flags, wait ? p : NULL,
-                a->now_ns);
+    images_add (a->images, at->member, at->offset, p->at.length, image_kind (r),
+                p->payload, 0, flags, wait ? p : NULL, a->now_ns);
   }
 }
 
@@ -160,13 +159,13 @@ buffer_images (struct array *a, struct piece *p)
 {
   const struct array_request *r = p->req->r;
   struct buffered b = buffered (a, p);
-  bool wait = (r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT
-              || !member_readable (a, p->at.copy[0].member)
-              || (b.background && p->at.copies > 2);
+  bool wait = (r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT ||
+              !member_readable (a, p->at.copy[0].member) ||
+              (b.background && p->at.copies > 2);
 
   wait &= b.needed != 0;
   if (p->payload)
-    memcpy (p->payload->data, (char *)r->buf + (p->at.offset - r->offset),
+    memcpy (p->payload->data, (char *) r->buf + (p->at.offset - r->offset),
             p->at.length);
   piece_move (a, p, PIECE_IMAGES);
   add_images (a, p, b.needed, wait);
@@ -188,8 +187,8 @@ write_data (struct array *a, struct piece *p)
   const struct array_request *r = p->req->r;
   unsigned flags = r->flags & ARRAY_FUA;
 
-  if (r->op == ARRAY_TRIM
-      || (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
+  if (r->op == ARRAY_TRIM ||
+      (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
     flags |= ARRAY_MAY_TRIM;
   send_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, 0, flags);
 }
@@ -205,8 +204,8 @@ write_go (struct array *a, struct piece *p)
     piece_move (a, p, PIECE_STALLED);
     return;
   }
-  if (direct && a->member[data->member].mixed
-      && images_hurry (a->images, data->member, data->offset, p->at.length)) {
+  if (direct && a->member[data->member].mixed &&
+      images_hurry (a->images, data->member, data->offset, p->at.length)) {
     p->copy = 0;
     piece_move (a, p, PIECE_DRAINING);
     return;

@@ -169,8 +169,8 @@ plan (struct array *a, struct req *q)
   uint64_t most = images_piece_bytes_max (a->images);
 
   a->plan++;
-  while (!q->error && q->cursor < r->length && q->parked == 0 && q->spacing == 0
-         && q->pieces_count < REQUEST_PIECES_MAX) {
+  while (!q->error && q->cursor < r->length && q->parked == 0 &&
+         q->spacing == 0 && q->pieces_count < REQUEST_PIECES_MAX) {
     struct layout_piece at;
 
     layout_map (a->layout, r->offset + q->cursor, r->length - q->cursor, &at);
@@ -189,8 +189,8 @@ plan (struct array *a, struct req *q)
 static bool
 once_more (struct array *a, struct req *q)
 {
-  if (q->error || !request_writes (q->r) || q->commits == a->commits
-      || (!q->buffered && a->returned <= q->commits))
+  if (q->error || !request_writes (q->r) || q->commits == a->commits ||
+      (!q->buffered && a->returned <= q->commits))
     return false;
   q->since = q->commits;
   q->commits = a->commits;
@@ -207,8 +207,8 @@ once_more (struct array *a, struct req *q)
 static bool
 forsake (struct array *a, struct req *q)
 {
-  if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped
-      || q->r->epoch != a->config.epoch)
+  if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped ||
+      q->r->epoch != a->config.epoch)
     return false;
   q->r->op = ARRAY_ZERO;
   q->r->flags = ARRAY_FUA;
@@ -233,10 +233,9 @@ req_run (struct array *a, struct req *q)
   if (settle_parked (a, q))
     return;
   plan (a, q);
-  if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length)
-      && !forsake (a, q) && !once_more (a, q)
-      && !(request_writes (q->r) && q->r->flags & ARRAY_FUA
-           && round_holds (a, q)))
+  if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length) &&
+      !forsake (a, q) && !once_more (a, q) &&
+      !(request_writes (q->r) && q->r->flags & ARRAY_FUA && round_holds (a, q)))
     req_done (a, q);
 }
 
@@ -279,8 +278,8 @@ pump (struct array *a)
       flush_look (a);
       join_look (a);
     }
-  } while (more || !TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready)
-           || !TAILQ_EMPTY (&a->runnable) || a->look);
+  } while (more || !TAILQ_EMPTY (&a->failed) || !TAILQ_EMPTY (&a->ready) ||
+           !TAILQ_EMPTY (&a->runnable) || a->look);
 }
 
 /* Inputs. */
@@ -346,7 +345,7 @@ array_submit (struct array *a, struct array_request *r, uint64_t now_ns)
 void
 array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
 {
-  struct aio *x = (struct aio *)io;
+  struct aio *x = (struct aio *) io;
 
   advance (a, now_ns);
   assert (x->place == AIO_SENT || x->place == AIO_ORPHAN);
@@ -366,8 +365,8 @@ array_tick (struct array *a, uint64_t now_ns)
   overdue_tick (a);
   join_tick (a);
   images_tick (a->images, a->now_ns);
-  if (a->requests_count == 0 && images_resting (a->images)
-      && a->idle_since_ns + IDLE_NS <= a->now_ns)
+  if (a->requests_count == 0 && images_resting (a->images) &&
+      a->idle_since_ns + IDLE_NS <= a->now_ns)
     images_fire (a->images);
   clear_tick (a);
   round_tick (a);
@@ -517,9 +516,10 @@ array_next_notice (struct array *a, struct array_notice *notice)
 uint64_t
 array_deadline (const struct array *a)
 {
-  uint64_t at[] = { images_deadline (a->images), clear_deadline (a),
-                    overdue_deadline (a), join_deadline (a), UINT64_MAX,
-                    round_deadline (a) };
+  uint64_t at[] = {
+    images_deadline (a->images), clear_deadline (a), overdue_deadline (a),
+    join_deadline (a),           UINT64_MAX,         round_deadline (a)
+  };
   uint64_t first = UINT64_MAX;
 
   if (a->stopped)
@@ -540,8 +540,8 @@ array_differs (const struct array *a)
 bool
 array_idle (const struct array *a)
 {
-  return a->requests_count == 0 && a->in_flight == 0 && TAILQ_EMPTY (&a->out)
-         && TAILQ_EMPTY (&a->held) && images_empty (a->images);
+  return a->requests_count == 0 && a->in_flight == 0 && TAILQ_EMPTY (&a->out) &&
+         TAILQ_EMPTY (&a->held) && images_empty (a->images);
 }
 
 void

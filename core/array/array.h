@@ -38,9 +38,9 @@
 struct array_config {
   struct layout layout;
   enum array_dup dup;
-  bool readonly;              /* writes are refused with EROFS */
-  bool batches;               /* members have a batch door */
-  bool balance;               /* raid-10, raid-1: a read may take either copy.
+  bool readonly; /* writes are refused with EROFS */
+  bool batches;  /* members have a batch door */
+  bool balance;  /* raid-10, raid-1: a read may take either copy.
                                  Only for the one writer, after a resync: the
                                  copies must be known to be the same. */
   uint64_t epoch;
@@ -48,9 +48,9 @@ struct array_config {
   uint64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
-  bool rounds;               /* members keep rounds: they have batch doors, and
+  bool rounds;    /* members keep rounds: they have batch doors, and
                                 are weftd's */
-  uint64_t round;            /* the highest that is known, ... */
+  uint64_t round; /* the highest that is known, ... */
   uint64_t member_round[ARRAY_MEMBERS_MAX]; /* ... and each in-sync member's */
   uint64_t extent_bytes; /* of a member, for an intent bit; 0: EXTENT_BYTES.
                             Less only in tests. */
@@ -97,13 +97,14 @@ struct array_request {
   uint64_t offset, length; /* within the array; the engine checks */
   void *buf;               /* READ, ACCEPT: filled; WRITE: read */
   void *owner;             /* the caller's own */
-  unsigned copy; /* READ within one stripe unit: 1 + the copy that is to be read, and
+  unsigned
+    copy; /* READ within one stripe unit: 1 + the copy that is to be read, and
                     no other; ACCEPT: that is to be read if it can be; 0: any */
   uint64_t epoch; /* ACCEPT: in another one nothing is lost */
 
   /* Out: */
-  int error;               /* 0 or an errno */
-  bool lost;               /* ACCEPT: it is zeroes now */
+  int error;                    /* 0 or an errno */
+  bool lost;                    /* ACCEPT: it is zeroes now */
   struct array_extent *extents; /* EXTENTS: from `offset` on, a prefix of the
                                    range; freed by the caller with free() */
   size_t extents_count;
@@ -140,7 +141,7 @@ struct array_io {
                                    malloc(), a prefix of the range; the
                                    engine frees it */
   size_t extents_count;
-  void *owner;             /* the caller's own */
+  void *owner; /* the caller's own */
 
   /* The engine's own: */
   struct array_io *next;

@@ -126,12 +126,12 @@ join_zero (struct images *b, struct image_member *m, struct image *e)
 {
   struct image *o = RB_PREV (image_tree, &m->pending, e);
 
-  if (!o || e->kind == IMAGE_WRITE || o->kind != e->kind || e->waiter
-      || o->waiter || o->offset + o->length != e->offset || o->due != e->due
-      || o->fua != e->fua || o->generation != e->generation
-      || o->sequence > e->sequence
-      || image_eligible (m, o) != image_eligible (m, e)
-      || o->length + e->length > ZERO_BYTES_MAX)
+  if (!o || e->kind == IMAGE_WRITE || o->kind != e->kind || e->waiter ||
+      o->waiter || o->offset + o->length != e->offset || o->due != e->due ||
+      o->fua != e->fua || o->generation != e->generation ||
+      o->sequence > e->sequence ||
+      image_eligible (m, o) != image_eligible (m, e) ||
+      o->length + e->length > ZERO_BYTES_MAX)
     return false;
   o->length += e->length; /* weighs nothing */
   image_take (b, m, e);

@@ -36,7 +36,7 @@ struct image {
   uint64_t sequence; /* the oldest write's that it stands for */
   uint64_t accepted_ns;
   struct generation *generation; /* NULL: of a background member */
-  struct payload *payload; /* NULL: zeroes */
+  struct payload *payload;       /* NULL: zeroes */
   size_t at;
   void *waiter;
   enum image_kind kind;
@@ -54,7 +54,7 @@ struct image_member {
   uint64_t fresh; /* weight of the others */
   uint64_t flying_weight;
   unsigned runs, batches; /* in flight; batches among them */
-  unsigned drops;   /* what was sent before the last one is not put back */
+  unsigned drops; /* what was sent before the last one is not put back */
   bool paused, gone;
   bool background;
   bool ready; /* in the list of those to look at */
@@ -87,8 +87,7 @@ struct image *image_new (struct images *b);
 void images_look (struct images *b, struct image_member *m);
 /* Whatever the member has is to be sent. */
 void images_fire_member (struct images *b, struct image_member *m);
-void image_make_due (struct images *b, struct image_member *m,
-                     struct image *e);
+void image_make_due (struct images *b, struct image_member *m, struct image *e);
 void image_weigh (struct images *b, struct image_member *m,
                   const struct image *e, bool add);
 void image_take (struct images *b, struct image_member *m, struct image *e);

@@ -109,7 +109,7 @@ images_written (const struct images *b, unsigned member, uint64_t sequence)
 
   if (e && e->sequence <= sequence)
     return false;
-  RB_FOREACH (e, image_tree, (struct image_tree *)&m->flying)
+  RB_FOREACH (e, image_tree, (struct image_tree *) &m->flying)
     if (e->sequence <= sequence)
       return false;
   return true;

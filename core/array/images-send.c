@@ -58,12 +58,12 @@ static struct image *
 run_start (struct image_member *m, struct image *e)
 {
   uint64_t bytes = e->length;
-  uint64_t most
-      = e->kind == IMAGE_WRITE ? BATCH_BYTES_MAX / 2 : ZERO_BYTES_MAX / 2;
+  uint64_t most = e->kind == IMAGE_WRITE ? BATCH_BYTES_MAX / 2
+                                         : ZERO_BYTES_MAX / 2;
   struct image *o;
 
-  while ((o = RB_PREV (image_tree, &m->pending, e)) && joins (o, e)
-         && gathers (o) && sendable (m, o) && bytes + o->length <= most) {
+  while ((o = RB_PREV (image_tree, &m->pending, e)) && joins (o, e) &&
+         gathers (o) && sendable (m, o) && bytes + o->length <= most) {
     bytes += o->length;
     e = o;
   }
@@ -90,20 +90,20 @@ collect (const struct images *b, struct image_member *m, struct image *e,
       next = RB_MIN (image_tree, &m->pending); /* once around */
     if (next == start)
       next = NULL;
-    if (last && !joined
-        && (!b->config.batches
-            || (records == 1 && last->kind == IMAGE_WRITE
-                && bytes >= IMAGE_RUN_BYTES + BATCH_RECORD_BYTES)))
+    if (last && !joined &&
+        (!b->config.batches || (records == 1 && last->kind == IMAGE_WRITE &&
+                                bytes >= IMAGE_RUN_BYTES + BATCH_RECORD_BYTES)))
       break; /* a long run is a write of its own */
     if (!gathers (e) || !sendable (m, e)) {
       if (++passed > PASSED_MAX)
         break;
       continue;
     }
-    cost = (joined ? 0 : BATCH_RECORD_BYTES)
-           + (e->kind == IMAGE_WRITE ? e->length : 0);
-    if (records + !joined > BATCH_RECORDS_MAX || bytes + cost > BATCH_BYTES_MAX
-        || (joined && record + e->length > ZERO_BYTES_MAX))
+    cost = (joined ? 0 : BATCH_RECORD_BYTES) +
+           (e->kind == IMAGE_WRITE ? e->length : 0);
+    if (records + !joined > BATCH_RECORDS_MAX ||
+        bytes + cost > BATCH_BYTES_MAX ||
+        (joined && record + e->length > ZERO_BYTES_MAX))
       break;
     bytes += cost;
     record = e->length + (joined ? record : 0);
@@ -246,8 +246,8 @@ images_next (struct images *b)
   while (!run && (m = TAILQ_FIRST (&b->ready))) {
     TAILQ_REMOVE (&b->ready, m, ready_link);
     m->ready = false;
-    if (m->paused || m->flying_weight >= FLYING_BYTES_MAX
-        || m->batches >= FLYING_BATCHES_MAX)
+    if (m->paused || m->flying_weight >= FLYING_BYTES_MAX ||
+        m->batches >= FLYING_BATCHES_MAX)
       continue; /* images_answered or images_pause looks again */
     run = gather (b, m);
     if (run)
@@ -301,7 +301,7 @@ check_tree (const struct images *b, const struct image_member *m, bool flying,
   uint64_t end = 0;
   struct image *e;
 
-  RB_FOREACH (e, image_tree, (struct image_tree *)tree) {
+  RB_FOREACH (e, image_tree, (struct image_tree *) tree) {
     assert (e->offset >= end && e->length > 0);
     end = e->offset + e->length;
     assert (e->flying == flying);

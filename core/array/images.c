@@ -157,7 +157,7 @@ payload_unref (struct images *b, struct payload *p)
 static uint64_t
 room_of (unsigned copies)
 {
-  return 2 * (uint64_t)copies * sizeof (struct image);
+  return 2 * (uint64_t) copies * sizeof (struct image);
 }
 
 int
@@ -387,8 +387,8 @@ images_overlap (const struct images *b, unsigned member, uint64_t offset,
   const struct image *e = image_first (&m->pending, offset);
   const struct image *f = image_first (&m->flying, offset);
 
-  return (e && e->offset < offset + length)
-         || (f && f->offset < offset + length);
+  return (e && e->offset < offset + length) ||
+         (f && f->offset < offset + length);
 }
 
 bool
@@ -425,7 +425,7 @@ images_stats (const struct images *b, struct images_stats *stats)
 
     if (e && (!stats->oldest_ns || e->accepted_ns < stats->oldest_ns))
       stats->oldest_ns = e->accepted_ns;
-    RB_FOREACH (f, image_tree, (struct image_tree *)&m->flying)
+    RB_FOREACH (f, image_tree, (struct image_tree *) &m->flying)
       if (!stats->oldest_ns || f->accepted_ns < stats->oldest_ns)
         stats->oldest_ns = f->accepted_ns;
   }

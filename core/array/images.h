@@ -84,7 +84,8 @@ bool image_run_range (const struct image_run *run, const struct image **at,
 struct images;
 
 struct images *images_new (const struct images_config *config);
-void images_free (struct images *b); /* of which all was answered or discarded */
+void
+images_free (struct images *b); /* of which all was answered or discarded */
 
 /* Take room for the images of one piece: `length` bytes of payload (0 for
  * zeroes) in `copies` images.  Returns 0 with the block to be filled in

@@ -9,9 +9,9 @@
 
 #include <stdint.h>
 
-#define KiB(n) ((uint64_t)(n) << 10)
-#define MiB(n) ((uint64_t)(n) << 20)
-#define GiB(n) ((uint64_t)(n) << 30)
+#define KiB(n) ((uint64_t) (n) << 10)
+#define MiB(n) ((uint64_t) (n) << 20)
+#define GiB(n) ((uint64_t) (n) << 30)
 
 /* An array: n members in each of k stripe groups. */
 #define GROUP_MEMBERS_MAX 32
@@ -61,7 +61,7 @@
 
 /* A spare takes the place of a member that has been out for so long. */
 #define SPARE_AFTER_MS_DEFAULT 600000
-#define SPARE_AFTER_MS_MAX ((uint64_t)365 * 24 * 3600 * 1000)
+#define SPARE_AFTER_MS_MAX ((uint64_t) 365 * 24 * 3600 * 1000)
 
 /* A rebuild beside clients goes at least so fast, in bytes a second. */
 #define REBUILD_FLOOR_DEFAULT MiB (4)
@@ -69,7 +69,7 @@
 /* Epochs count up from 1, one for each change.  The bound only keeps nonsense
  * out, and sums from overflowing; JSON's integers have a sign.
  */
-#define EPOCH_MAX ((uint64_t)1 << 60)
+#define EPOCH_MAX ((uint64_t) 1 << 60)
 
 /* While data is written a round begins so often (core/array/array-round.c), and no FLUSH
  * is answered for a write that is so much younger than the last but one.

@@ -25,7 +25,8 @@ latency_add (struct latency *l, uint64_t ns)
   uint64_t us = (ns + 999) / 1000;
   unsigned i = us <= LATENCY_FIRST_US
                  ? 0
-                 : 64 - (unsigned) __builtin_clzll ((us - 1) / LATENCY_FIRST_US);
+                 : 64 -
+                     (unsigned) __builtin_clzll ((us - 1) / LATENCY_FIRST_US);
 
   l->count[i < LATENCY_BUCKETS ? i : LATENCY_BUCKETS]++;
   l->sum_ns += ns;

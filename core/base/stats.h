@@ -12,19 +12,19 @@
 struct array_stats {
   uint64_t reads, writes, flushes, zeroes, trims; /* requests done */
   uint64_t read_bytes, write_bytes;
-  uint64_t read_ns, write_ns, flush_ns;           /* sums of latencies */
-  struct latency read, write, flush;              /* the same, one by one */
-  uint64_t image_bytes, image_bytes_max;          /* buffered now; the bound */
-  uint64_t image_oldest_ns;                       /* age; 0 when none */
-  uint64_t images_sent, images_replaced;          /* bytes */
+  uint64_t read_ns, write_ns, flush_ns;  /* sums of latencies */
+  struct latency read, write, flush;     /* the same, one by one */
+  uint64_t image_bytes, image_bytes_max; /* buffered now; the bound */
+  uint64_t image_oldest_ns;              /* age; 0 when none */
+  uint64_t images_sent, images_replaced; /* bytes */
   uint64_t batches;
   unsigned requests_waiting;
   unsigned ios_in_flight;
   struct {
-    uint64_t service_ns; /* from request to answer, mean of the last seconds;
+    uint64_t service_ns;    /* from request to answer, mean of the last seconds;
                             0: nothing was asked */
-    uint64_t timeout_ns; /* that it may keep silent before it is probed */
-    bool suspect;        /* far slower than its peers: read around */
+    uint64_t timeout_ns;    /* that it may keep silent before it is probed */
+    bool suspect;           /* far slower than its peers: read around */
     struct latency service; /* since the start; FLUSH not counted */
   } member[ARRAY_MEMBERS_MAX];
 };

@@ -38,11 +38,11 @@ mean (const struct timeout *t, uint64_t now_ns, unsigned age, double *v)
   if (age > now)
     return false;
   w = now - age;
-  if (w > t->window || t->window - w >= TIMEOUT_WINDOWS
-      || t->of[w % TIMEOUT_WINDOWS].count == 0)
+  if (w > t->window || t->window - w >= TIMEOUT_WINDOWS ||
+      t->of[w % TIMEOUT_WINDOWS].count == 0)
     return false;
-  *v = (double)t->of[w % TIMEOUT_WINDOWS].sum_ns
-       / (double)t->of[w % TIMEOUT_WINDOWS].count;
+  *v = (double) t->of[w % TIMEOUT_WINDOWS].sum_ns /
+       (double) t->of[w % TIMEOUT_WINDOWS].count;
   return true;
 }
 
@@ -54,9 +54,9 @@ timeout_predict (const struct timeout *t, uint64_t now_ns)
 
   for (unsigned age = TIMEOUT_WINDOWS; age-- > 0;) {
     /* A window's mean stands for its middle; t is in windows, 0 is now. */
-    double middle
-        = -(double)age + 0.5
-          - (double)(now_ns % TIMEOUT_WINDOW_NS) / (double)TIMEOUT_WINDOW_NS;
+    double middle = -(double) age + 0.5 -
+                    (double) (now_ns % TIMEOUT_WINDOW_NS) /
+                      (double) TIMEOUT_WINDOW_NS;
 
     if (!mean (t, now_ns, age, &v))
       continue;
@@ -73,7 +73,7 @@ timeout_predict (const struct timeout *t, uint64_t now_ns)
   if (n > 1)
     slope = (sum_tv - sum_t * sum_v / n) / spread;
   at = sum_v / n - slope * sum_t / n;
-  return (uint64_t)(at > newest / 2 ? at : newest / 2);
+  return (uint64_t) (at > newest / 2 ? at : newest / 2);
 }
 
 uint64_t

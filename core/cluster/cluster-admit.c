@@ -55,20 +55,21 @@ refuse_return (struct cluster *c, uint64_t op, const struct cluster_array *a,
                const struct cluster_disk_heartbeat *hb)
 {
   if (!cluster_import_agrees (c, a, hb))
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "disagree",
-                    "disk %.200s of node %s says that it is member %u of array "
-                    "%s, but it does not say the same of the array as the other "
-                    "members: format it anew if its data is not needed",
-                    hb->path, hb->node, hb->position, a->rec.name);
+    cluster_refuse (
+      c, op, CLUSTER_CONFLICT, "disagree",
+      "disk %.200s of node %s says that it is member %u of array "
+      "%s, but it does not say the same of the array as the other "
+      "members: format it anew if its data is not needed",
+      hb->path, hb->node, hb->position, a->rec.name);
   else if (hb->states_epoch > a->disk[hb->position]->rec.imported)
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "newer",
-                    "disk %.200s of node %s is member %u of array %s, and knows "
-                    "its epoch %" PRIu64 ", later than what the array was "
-                    "imported from: it may have what no other member has. "
-                    "Import the array with it, by a weftd with an empty state "
-                    "directory; or format it anew if its data is not needed",
-                    hb->path, hb->node, hb->position, a->rec.name,
-                    hb->states_epoch);
+    cluster_refuse (
+      c, op, CLUSTER_CONFLICT, "newer",
+      "disk %.200s of node %s is member %u of array %s, and knows "
+      "its epoch %" PRIu64 ", later than what the array was "
+      "imported from: it may have what no other member has. "
+      "Import the array with it, by a weftd with an empty state "
+      "directory; or format it anew if its data is not needed",
+      hb->path, hb->node, hb->position, a->rec.name, hb->states_epoch);
   else
     return false;
   return true;
@@ -142,11 +143,12 @@ refuse_elsewhere (struct cluster *c, uint64_t op, struct cluster_disk *d,
                     "serves the disk, or format this disk anew if it is a copy",
                     words, hb->node);
   else
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "other-node",
-                    "%s has a place in an array, and nobody has said that it is "
-                    "on node %s now: if it was carried there, an administrator "
-                    "says so by: weftctl disk move %s %s",
-                    words, hb->node, uuid, hb->node);
+    cluster_refuse (
+      c, op, CLUSTER_CONFLICT, "other-node",
+      "%s has a place in an array, and nobody has said that it is "
+      "on node %s now: if it was carried there, an administrator "
+      "says so by: weftctl disk move %s %s",
+      words, hb->node, uuid, hb->node);
   if (cluster_text_copy (d->refused, sizeof d->refused, hb->instance))
     cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
                  "Node %s asked to serve %s (%s) and was refused: if the disk "
@@ -245,8 +247,8 @@ static bool
 refuse_truncated (struct cluster *c, uint64_t op, struct cluster_disk *d,
                   const struct cluster_disk_heartbeat *hb)
 {
-  const struct cluster_array *a
-    = d ? d->array : cluster_array_by_uuid (c, hb->array);
+  const struct cluster_array *a = d ? d->array
+                                    : cluster_array_by_uuid (c, hb->array);
   unsigned m = d ? d->position : hb->position;
   struct cluster_problem *p;
 
@@ -351,9 +353,8 @@ bool
 cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
                const struct cluster_disk_heartbeat *hb)
 {
-  return !refuse_foreign (c, op, d, hb) &&
-         !refuse_nonsense (c, op, d, hb) && !refuse_newer (c, op, d, hb) &&
-         !refuse_array (c, op, d, hb) &&
+  return !refuse_foreign (c, op, d, hb) && !refuse_nonsense (c, op, d, hb) &&
+         !refuse_newer (c, op, d, hb) && !refuse_array (c, op, d, hb) &&
          !(d && (refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||
                  refuse_old (c, op, d, hb))) &&
          !refuse_truncated (c, op, d, hb);

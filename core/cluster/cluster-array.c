@@ -220,8 +220,7 @@ cluster_array_delete_refused (struct cluster *c, uint64_t op, const char *name)
   return false;
 }
 
-static void
-delete (struct cluster *c, uint64_t op, struct cluster_array *a)
+static void delete (struct cluster *c, uint64_t op, struct cluster_array *a)
 {
   struct cluster_array_record rec = a->rec;
   struct cluster_session *s;

@@ -43,8 +43,8 @@ refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
   p->holder_pid = holder->pid;
   p->holder_silent_ms = silent_ms;
   if (quiet)
-    cluster_retry (p, silent_ms < SESSION_TTL_MS ? SESSION_TTL_MS - silent_ms
-                                                 : 0);
+    cluster_retry (p,
+                   silent_ms < SESSION_TTL_MS ? SESSION_TTL_MS - silent_ms : 0);
   return p;
 }
 
@@ -59,8 +59,8 @@ refuse_creating (struct cluster *c, uint64_t op, const struct cluster_array *a)
   if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
     snprintf (text, sizeof text, "its members");
   p = cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
-                      "array %s is not ready: it waits for %.500s",
-                      a->rec.name, text);
+                      "array %s is not ready: it waits for %.500s", a->rec.name,
+                      text);
   cluster_retry (p, HEARTBEAT_MS);
   return true;
 }
@@ -69,8 +69,7 @@ refuse_creating (struct cluster *c, uint64_t op, const struct cluster_array *a)
  * either.
  */
 static bool
-missing (const struct cluster_array *a, unsigned m, bool late,
-         const char **why)
+missing (const struct cluster_array *a, unsigned m, bool late, const char **why)
 {
   const struct cluster_disk *d = a->disk[m];
 
@@ -103,8 +102,7 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
     if (missing (a, m, late, &why))
       cluster_array_leave_out (a, m, states);
   for (unsigned m = 0; m < a->layout.members; m++) {
-    if (a->rec.member[m].state != MEMBER_IN_SYNC ||
-        !missing (a, m, late, &why))
+    if (a->rec.member[m].state != MEMBER_IN_SYNC || !missing (a, m, late, &why))
       continue;
     starting = !late && !a->disk[m]->failed && !a->disk[m]->old_copy &&
                cluster_disk_silent_ms (c, a->disk[m]) < MISSING_MS;
@@ -113,15 +111,14 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
     way = cluster_change_loses (a, states)
             ? "without it some data has no copy"
             : "unless it comes soon, the array starts without it";
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
-                        "array %s cannot be attached: member %u (%s) %s, and "
-                        "%s; %s",
-                        a->rec.name, m,
-                        cluster_disk_words (a->disk[m], words, sizeof words),
-                        why, way,
-                        a->disk[m]->old_copy
-                          ? OLD_COPY_WAY
-                          : "start its member process and see its log");
+    p = cluster_refuse (
+      c, op, CLUSTER_CONFLICT, "member-missing",
+      "array %s cannot be attached: member %u (%s) %s, and "
+      "%s; %s",
+      a->rec.name, m, cluster_disk_words (a->disk[m], words, sizeof words), why,
+      way,
+      a->disk[m]->old_copy ? OLD_COPY_WAY
+                           : "start its member process and see its log");
     cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
@@ -168,12 +165,12 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
          !(writer && writer->alive && writer->lost[m]))
     m++;
   if (m < a->layout.members) {
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
-                        "array %s cannot be attached just now: member %u (%s) "
-                        "was started again or lost, and whoever writes does not "
-                        "have it back yet; ask again",
-                        a->rec.name, m,
-                        cluster_disk_words (a->disk[m], words, sizeof words));
+    p = cluster_refuse (
+      c, op, CLUSTER_CONFLICT, "member-missing",
+      "array %s cannot be attached just now: member %u (%s) "
+      "was started again or lost, and whoever writes does not "
+      "have it back yet; ask again",
+      a->rec.name, m, cluster_disk_words (a->disk[m], words, sizeof words));
     cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
@@ -198,13 +195,14 @@ static bool
 passed_over (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s, uint64_t epoch)
 {
-  return !s->rec.writable && epoch < a->rec.unprepared && cluster_array_behind (c, a);
+  return !s->rec.writable && epoch < a->rec.unprepared &&
+         cluster_array_behind (c, a);
 }
 
 bool
 cluster_session_refuse_late (struct cluster *c, uint64_t op,
-                             struct cluster_array *a,
-                             struct cluster_session *s, uint64_t epoch)
+                             struct cluster_array *a, struct cluster_session *s,
+                             uint64_t epoch)
 {
   if (!passed_over (c, a, s, epoch))
     return false;
@@ -345,8 +343,7 @@ prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
 {
   const struct cluster_change *change = &a->rec.change;
   bool sessions = cluster_change_needs_sessions (c, a, states, NULL);
-  bool same = a->renumbered && change->epoch &&
-              (change->sessions || !sessions);
+  bool same = a->renumbered && change->epoch && (change->sessions || !sessions);
   const char *why;
 
   for (unsigned m = 0; m < a->layout.members; m++)

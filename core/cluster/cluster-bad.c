@@ -42,8 +42,10 @@ push_range (struct pieces *p, const struct cluster_array *a, unsigned member,
             const struct bad_range *r)
 {
   for (uint64_t b = r->first; b < r->first + r->blocks; b++) {
-    struct cluster_bad bad = { .length = BAD_BLOCK_BYTES, .reason = r->reason,
-                               .members = 1, .member = { member } };
+    struct cluster_bad bad = { .length = BAD_BLOCK_BYTES,
+                               .reason = r->reason,
+                               .members = 1,
+                               .member = { member } };
     uint32_t length;
 
     if (layout_unmap (&a->layout, member, b * BAD_BLOCK_BYTES, &bad.offset,
@@ -57,8 +59,9 @@ compare (const void *a, const void *b)
 {
   const struct cluster_bad *x = a, *y = b;
 
-  return x->offset != y->offset ? (x->offset > y->offset) - (x->offset < y->offset)
-                                : (int)x->member[0] - (int)y->member[0];
+  return x->offset != y->offset
+           ? (x->offset > y->offset) - (x->offset < y->offset)
+           : (int) x->member[0] - (int) y->member[0];
 }
 
 /* Of its copies that nobody has found bad: is one in-sync, is one not? */
@@ -231,8 +234,10 @@ cluster_array_loss_refused (struct cluster *c, uint64_t op, const char *name,
                     "array %s is %s: the process that has it attached for "
                     "writing makes zeroes of what is lost; attach it (weftctl "
                     "attach %s), and ask again",
-                    name, s ? "attached by a process that is silent"
-                            : "attached by nobody that writes", name);
+                    name,
+                    s ? "attached by a process that is silent"
+                      : "attached by nobody that writes",
+                    name);
     return true;
   }
   count = cluster_array_bad (a, &list);
@@ -261,10 +266,11 @@ accept (struct cluster *c, struct cluster_array *a,
   for (unsigned i = 0; i < loss->count; i++)
     bytes += loss->range[i].length;
   cluster_bytes_words (bytes, words, sizeof words);
-  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-               "The loss of %s of array %s was accepted: node %s, process %"
-               PRIu64 ", is to write zeroes there.",
-               words, a->rec.name, s->rec.node, s->rec.pid);
+  cluster_log (
+    c, CLUSTER_WARNING, "array", a->rec.name,
+    "The loss of %s of array %s was accepted: node %s, process %" PRIu64
+    ", is to write zeroes there.",
+    words, a->rec.name, s->rec.node, s->rec.pid);
   if (s->poll)
     cluster_session_answer (c, s->poll);
 }

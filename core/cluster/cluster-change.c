@@ -199,9 +199,9 @@ cluster_change_states (const struct cluster_array *a, uint8_t states[])
 
 bool
 cluster_change_needs_sessions (const struct cluster *c,
-                              const struct cluster_array *a,
-                              const uint8_t states[],
-                              const struct cluster_session *except)
+                               const struct cluster_array *a,
+                               const uint8_t states[],
+                               const struct cluster_session *except)
 {
   const struct cluster_session *s;
   bool others = false, written = cluster_array_writer (c, a) != NULL;
@@ -225,7 +225,7 @@ cluster_change_needs_sessions (const struct cluster *c,
 
 bool
 cluster_change_stalls (const struct cluster *c, const struct cluster_array *a,
-                      const uint8_t states[])
+                       const uint8_t states[])
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
 
@@ -369,7 +369,7 @@ cluster_change_waits_for (const struct cluster_array *a, unsigned member)
 
 bool
 cluster_change_waits_for_session (const struct cluster_array *a,
-                                 const struct cluster_session *s)
+                                  const struct cluster_session *s)
 {
   const struct cluster_change *change = &a->rec.change;
 

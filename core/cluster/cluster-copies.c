@@ -110,7 +110,8 @@ cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
  * Returns whether there is one that has not.
  */
 static bool
-name_spared (const struct cluster_array *a, bool gone[], char *text, size_t size)
+name_spared (const struct cluster_array *a, bool gone[], char *text,
+             size_t size)
 {
   uint64_t now = layout_loss (&a->layout, gone, NULL);
   unsigned spared = 0, needed = 0;
@@ -145,12 +146,16 @@ cluster_array_survives (const struct cluster_array *a, char *text, size_t size)
   if (!any || a->layout.copies == 1)
     snprintf (text, size, "%s", whole);
   else if (layout_loss (&a->layout, gone, NULL) > 0)
-    snprintf (text, size, "no more: some data cannot be reached (when all "
-              "members are in-sync: %s)", whole);
+    snprintf (text, size,
+              "no more: some data cannot be reached (when all "
+              "members are in-sync: %s)",
+              whole);
   else
     snprintf (text, size, "%s (when all members are in-sync: %s)",
               name_spared (a, gone, spared, sizeof spared)
-                ? spared : "no further loss now", whole);
+                ? spared
+                : "no further loss now",
+              whole);
 }
 
 void

@@ -98,7 +98,8 @@ refuse_move (struct cluster *c, uint64_t op, const struct cluster_disk *d,
     cluster_refuse (c, op, CLUSTER_INVALID, "unknown-node",
                     "there is no node %s: enroll it first; GET /api/v1/nodes "
                     "lists those that there are",
-                    node)->field = "node";
+                    node)
+      ->field = "node";
   else if (d->alive && strcmp (d->rec.node, node) != 0)
     cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
                     "%s is alive: stop the process that serves it there first",
@@ -121,8 +122,9 @@ cluster_disk_move (struct cluster *c, const struct cluster_input *in,
     if (cluster_text_copy (d->rec.moves_to, sizeof d->rec.moves_to,
                            strcmp (d->rec.node, node) == 0 ? "" : node)) {
       cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
-                   d->rec.moves_to[0] ? "%s may be served by node %s from now on."
-                                      : "%s stays on node %s.",
+                   d->rec.moves_to[0]
+                     ? "%s may be served by node %s from now on."
+                     : "%s stays on node %s.",
                    cluster_disk_words (d, words, sizeof words), node);
       cluster_put_disk (c, d);
       cluster_changed_disk (c, d);

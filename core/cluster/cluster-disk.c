@@ -70,8 +70,8 @@ take_load (struct cluster *c, struct cluster_disk *d,
   if (ms < 200)
     return; /* heartbeats that follow a change: too short to be a rate */
   d->rates.disk_read_bytes = rate (l->disk_read_bytes, o->disk_read_bytes, ms);
-  d->rates.disk_write_bytes
-    = rate (l->disk_write_bytes, o->disk_write_bytes, ms);
+  d->rates.disk_write_bytes = rate (l->disk_write_bytes, o->disk_write_bytes,
+                                    ms);
   d->rates.disk_reads = rate (l->disk_reads, o->disk_reads, ms);
   d->rates.disk_writes = rate (l->disk_writes, o->disk_writes, ms);
   d->rates.flushes = rate (l->flushes, o->flushes, ms);
@@ -97,8 +97,9 @@ note_move (struct cluster *c, struct cluster_disk *d,
                  "to node %s (%.200s)%s.",
                  hb->path, d->position, d->array->rec.name, r->node, hb->node,
                  hb->uri,
-                 meant ? "" : ": if nobody moved it there, that node is not to "
-                              "be trusted (weftctl node revoke)");
+                 meant ? ""
+                       : ": if nobody moved it there, that node is not to "
+                         "be trusted (weftctl node revoke)");
   r->moves_to[0] = '\0'; /* it is there, or back where it was */
 }
 
@@ -161,8 +162,9 @@ take_self (struct cluster *c, struct cluster_disk *d,
 {
   struct cluster_array *a = d->array;
   struct cluster_member *m = &a->rec.member[d->position];
-  uint64_t confirmed
-    = a->rec.ready && m->state == MEMBER_OUT ? CONFIRMED_BY_NONE : 0;
+  uint64_t confirmed = a->rec.ready && m->state == MEMBER_OUT
+                         ? CONFIRMED_BY_NONE
+                         : 0;
 
   d->old_copy = false;
   if (cluster_old_copy (d, hb)) {
@@ -332,7 +334,8 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     if (!cluster_uuid_is_zero (hb->array))
       cluster_import_return (c, d, hb);
   }
-  if (cluster_disk_wake (c, d)) /* it has given an older one up, hears nothing */
+  if (cluster_disk_wake (c,
+                         d)) /* it has given an older one up, hears nothing */
     d->told = false;
   cluster_admit_others (c, d);
   take (c, d, hb);
@@ -384,8 +387,9 @@ void
 cluster_disk_take_over (struct cluster *c, struct waiting *w)
 {
   struct cluster_disk_heartbeat hb = *w->heartbeat;
-  struct cluster_input in
-    = { .op = w->op, .now_ms = c->now_ms, .wall_ms = c->wall_ms };
+  struct cluster_input in = { .op = w->op,
+                              .now_ms = c->now_ms,
+                              .wall_ms = c->wall_ms };
   struct cluster_disk *d = w->disk;
   bool refused = refuse_too_soon (c, w);
 
@@ -412,11 +416,10 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
   cluster_changed_disk (c, d);
   if (d->array && !cluster_disk_is_name (d)) {
     cluster_log (c,
-                 cluster_node_in_maintenance (c, d->rec.node)
-                   ? CLUSTER_INFO : CLUSTER_WARNING,
-                 "disk", d->rec.path,
-                 "Member %u of array %s (%s) is silent.", d->position,
-                 d->array->rec.name,
+                 cluster_node_in_maintenance (c, d->rec.node) ? CLUSTER_INFO
+                                                              : CLUSTER_WARNING,
+                 "disk", d->rec.path, "Member %u of array %s (%s) is silent.",
+                 d->position, d->array->rec.name,
                  cluster_disk_words (d, words, sizeof words));
     cluster_moved (c, d->array);
   }

@@ -103,8 +103,9 @@ listed (const struct cluster_disk *const list[], const struct cluster_disk *d)
 
 struct cluster_disk *
 cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
-                    unsigned member, const struct cluster_disk *const promised[],
-                    char *why, size_t why_size)
+                    unsigned member,
+                    const struct cluster_disk *const promised[], char *why,
+                    size_t why_size)
 {
   struct cluster_disk *d, *best = NULL;
   struct cluster_problem p;
@@ -133,12 +134,13 @@ cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
   cluster_bytes_words (a->rec.member_bytes, bytes, sizeof bytes);
   if (given)
     snprintf (others, sizeof others, ", %u for other members", given);
-  snprintf (why, why_size,
-            "a spare or blank disk of at least %s for member %u of array %s, on "
-            "%s (%u too small, %u on nodes that have a member of its group%s)",
-            bytes, member, a->rec.name,
-            apart ? "a node without a member of its group" : "another node",
-            small, taken, others);
+  snprintf (
+    why, why_size,
+    "a spare or blank disk of at least %s for member %u of array %s, on "
+    "%s (%u too small, %u on nodes that have a member of its group%s)",
+    bytes, member, a->rec.name,
+    apart ? "a node without a member of its group" : "another node", small,
+    taken, others);
   return NULL;
 }
 
@@ -207,10 +209,11 @@ hindered (const struct cluster *c, const struct cluster_array *a,
     return HOLD_PASSES;
   }
   if (a->rec.member[member].held) {
-    snprintf (text, size,
-              "somebody to take back or replace member %u of array %s, which is "
-              "held out",
-              member, a->rec.name);
+    snprintf (
+      text, size,
+      "somebody to take back or replace member %u of array %s, which is "
+      "held out",
+      member, a->rec.name);
     return HOLD_STAYS;
   }
   if (change->epoch &&
@@ -411,11 +414,12 @@ stuck (const struct cluster *c, const struct cluster_array *a, unsigned member,
   if (a->rec.member[member].held || astray (c, a, member))
     return stays (c, a, member, promised, text, size);
   if (d->failed || !d->alive) {
-    snprintf (text, size,
-              "member %u of array %s, whose new %s %s: start its member process "
-              "again, or replace the member by another disk",
-              member, a->rec.name, cluster_disk_words (d, words, sizeof words),
-              d->failed ? "has failed" : "is silent");
+    snprintf (
+      text, size,
+      "member %u of array %s, whose new %s %s: start its member process "
+      "again, or replace the member by another disk",
+      member, a->rec.name, cluster_disk_words (d, words, sizeof words),
+      d->failed ? "has failed" : "is silent");
     return HOLD_STAYS;
   }
   if (a->rec.member[member].state != MEMBER_JOINING ||
@@ -491,8 +495,8 @@ cluster_node_waits (const struct cluster *c, const char *name, char *text,
   }
   if (first && !first->passes && others > 1)
     snprintf (text, size, "%s; and %u more member%s (weftctl node show %s)",
-              first->waits, others - 1,
-              others == 2 ? " stays" : "s stay", name);
+              first->waits, others - 1, others == 2 ? " stays" : "s stay",
+              name);
   else if (first)
     snprintf (text, size, "%s", first->waits);
   if (first && passes)

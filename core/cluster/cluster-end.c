@@ -13,8 +13,8 @@ static void
 refuse_gone (struct cluster *c, uint64_t op, const struct cluster_session *s)
 {
   cluster_refuse (c, op, CLUSTER_GONE, "over",
-                  "session %016" PRIx64 " of array %s is over: %s",
-                  s->rec.id, s->rec.array_name, s->rec.reason);
+                  "session %016" PRIx64 " of array %s is over: %s", s->rec.id,
+                  s->rec.array_name, s->rec.reason);
 }
 
 struct cluster_session *
@@ -115,10 +115,9 @@ cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
 {
   if (cluster_session_find (c, id))
     return cluster_refuse_read_only (c, op);
-  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-session",
-                  "there is no session %016" PRIx64
-                  ": GET /api/v1/sessions lists them",
-                  id);
+  cluster_refuse (
+    c, op, CLUSTER_NOT_FOUND, "unknown-session",
+    "there is no session %016" PRIx64 ": GET /api/v1/sessions lists them", id);
   return true;
 }
 

@@ -27,13 +27,13 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
   cluster_disk_words (a->disk[m], words, sizeof words);
   if (state == MEMBER_OUT) {
     cluster_rebuild_out (c, a, m);
-    cluster_log (c,
-                 member->planned ||
-                     cluster_node_in_maintenance (c, a->disk[m]->rec.node)
-                   ? CLUSTER_INFO : CLUSTER_ERROR,
-                 "array", a->rec.name, "Member %u of array %s (%s) is out%s%s.",
-                 m, a->rec.name, words, member->reason[0] ? ": " : "",
-                 member->reason);
+    cluster_log (
+      c,
+      member->planned || cluster_node_in_maintenance (c, a->disk[m]->rec.node)
+        ? CLUSTER_INFO
+        : CLUSTER_ERROR,
+      "array", a->rec.name, "Member %u of array %s (%s) is out%s%s.", m,
+      a->rec.name, words, member->reason[0] ? ": " : "", member->reason);
   }
   else if (state == MEMBER_JOINING) {
     cluster_rebuild_begin (c, a, m);
@@ -45,8 +45,7 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
     cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                  "Member %u of array %s (%s) is in sync again: %" PRIu64
                  " MiB copied in %" PRIu64 " s (of %" PRIu64 " MiB).",
-                 m, a->rec.name, words,
-                 a->disk[m]->join.copied_bytes >> 20,
+                 m, a->rec.name, words, a->disk[m]->join.copied_bytes >> 20,
                  c->wall_ms > member->since_wall_ms
                    ? (c->wall_ms - member->since_wall_ms) / 1000
                    : 0,
@@ -56,8 +55,9 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
   if (member->state == MEMBER_JOINING)
     cluster_job_rebuilt (c, a, m, state);
   member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;
-  member->round
-    = state == MEMBER_OUT && member->state == MEMBER_IN_SYNC ? a->rec.round : 0;
+  member->round = state == MEMBER_OUT && member->state == MEMBER_IN_SYNC
+                    ? a->rec.round
+                    : 0;
   member->state = state;
   member->since_wall_ms = c->wall_ms;
   if (state == MEMBER_IN_SYNC) {

@@ -32,8 +32,8 @@ cluster_eta_note (struct cluster_eta *e, uint64_t live_ms,
   if (!step || (e->since_bytes && live_ms < e->since_ms + MEASURE_MS))
     return;
   if (e->since_bytes > e->todo_bytes) {
-    rate = (double) (e->since_bytes - e->todo_bytes) * 1000
-           / (double) (live_ms - e->since_ms);
+    rate = (double) (e->since_bytes - e->todo_bytes) * 1000 /
+           (double) (live_ms - e->since_ms);
     e->known = e->known || (rate <= AGREE * e->rate && e->rate <= AGREE * rate);
     e->rate = e->known ? (e->rate + rate) / 2 : rate;
   }
@@ -52,7 +52,8 @@ cluster_eta_rate (const struct cluster *c, const struct cluster_array *a,
              d->join.phase == CLUSTER_JOIN_COPYING &&
              d->join.epoch == a->rec.member[member].fence && d->eta.known &&
              !cluster_join_waits (c, a, member, waits, sizeof waits)
-           ? d->eta.rate : 0;
+           ? d->eta.rate
+           : 0;
 }
 
 uint64_t
@@ -61,7 +62,7 @@ cluster_join_eta_ms (const struct cluster *c, const struct cluster_array *a,
 {
   double rate = cluster_eta_rate (c, a, member);
 
-  return rate > 0 ? (uint64_t) ((double) a->disk[member]->join.todo_bytes * 1000
-                                / rate)
+  return rate > 0 ? (uint64_t) ((double) a->disk[member]->join.todo_bytes *
+                                1000 / rate)
                   : 0;
 }

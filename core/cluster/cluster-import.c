@@ -45,8 +45,8 @@ static bool
 same (const struct cluster_disk_heartbeat *a,
       const struct cluster_disk_heartbeat *b)
 {
-  return cluster_uuid_equal (a->uuid, b->uuid) && strcmp (a->node, b->node) == 0
-         && strcmp (a->path, b->path) == 0;
+  return cluster_uuid_equal (a->uuid, b->uuid) &&
+         strcmp (a->node, b->node) == 0 && strcmp (a->path, b->path) == 0;
 }
 
 static void
@@ -340,7 +340,8 @@ derive (const struct cluster_input *in, const uint8_t uuid[16],
   memcpy (text, uuid, 16);
   text[16] = (uint8_t) position;
   if (HMAC (EVP_sha256 (), in->random, sizeof in->random, text, sizeof text,
-            sum, &length) == NULL || length != KEY_BYTES)
+            sum, &length) == NULL ||
+      length != KEY_BYTES)
     abort ();
   memcpy (key, sum, KEY_BYTES);
 }
@@ -415,12 +416,13 @@ make_array (struct cluster *c, const struct cluster_input *in,
                   : MISSING_AT_IMPORT);
     else if (plan->found[m]->round + 2 <= plan->round) {
       cluster_disk_find (c, member->disk)->served = true; /* as it is, then */
-      cluster_log (c, CLUSTER_WARNING, "array", r->name,
-                   "Member %u of array %s (%.200s of node %s) is an old copy of "
-                   "its disk, and has the only copy of some data: it has seen "
-                   "round %" PRIu64 ", and others have seen round %" PRIu64 ".",
-                   m, r->name, plan->found[m]->path, plan->found[m]->node,
-                   plan->found[m]->round, plan->round);
+      cluster_log (
+        c, CLUSTER_WARNING, "array", r->name,
+        "Member %u of array %s (%.200s of node %s) is an old copy of "
+        "its disk, and has the only copy of some data: it has seen "
+        "round %" PRIu64 ", and others have seen round %" PRIu64 ".",
+        m, r->name, plan->found[m]->path, plan->found[m]->node,
+        plan->found[m]->round, plan->round);
     }
     else if (plan->found[m]->states_epoch < plan->newest->states_epoch)
       cluster_log (c, CLUSTER_WARNING, "array", r->name,

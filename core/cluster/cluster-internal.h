@@ -71,7 +71,7 @@ struct waiting {
   struct cluster_disk *disk;
   struct cluster_array *array;
   struct cluster_session *session;
-  unsigned member; /* WAIT_LOST */
+  unsigned member;                      /* WAIT_LOST */
   struct cluster_session_record *grant; /* WAIT_ATTACH: what is to be granted;
                                            owned */
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
@@ -98,7 +98,7 @@ struct cluster {
   struct cluster_foreigns foreigns;
   struct waitings waitings;
   unsigned waiting[WAIT_KINDS]; /* how many of them there are of each kind */
-  struct cluster_jobs ended; /* the newest first */
+  struct cluster_jobs ended;    /* the newest first */
   STAILQ_HEAD (, cluster_step) steps;
 
   bool due;                  /* of some array */
@@ -412,7 +412,8 @@ void cluster_session_tell (struct cluster *c, uint64_t op,
 /* Answer its long poll. */
 void cluster_session_answer (struct cluster *c, struct waiting *w);
 /* Answer long polls: where there is news, or (at_once) anyway. */
-void cluster_tell_disk (struct cluster *c, struct cluster_disk *d, bool at_once);
+void cluster_tell_disk (struct cluster *c, struct cluster_disk *d,
+                        bool at_once);
 void cluster_tell_session (struct cluster *c, struct cluster_session *s,
                            bool at_once);
 /* Of all its disks and sessions. */
@@ -432,8 +433,7 @@ void cluster_session_committed (struct cluster *c, struct cluster_array *a,
 
 /* cluster-place.c */
 /* Could it be given a place?  Heard, well, and released; else says why not. */
-bool cluster_disk_usable (const struct cluster *c,
-                          const struct cluster_disk *d,
+bool cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
                           struct cluster_problem *p);
 void cluster_array_link (struct cluster *c, struct cluster_array *a);
 /* The disk of this member is no member any more, and is to forget the array. */
@@ -487,10 +487,9 @@ void cluster_drain_arrived (struct cluster *c, struct cluster_member *member);
 /* The disk that this member moves to, if not one of these (NULL ends them);
  * NULL: none, and what is waited for.
  */
-struct cluster_disk *
-cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
-                    unsigned member, const struct cluster_disk *const promised[],
-                    char *why, size_t why_size);
+struct cluster_disk *cluster_drain_pick (
+  const struct cluster *c, const struct cluster_array *a, unsigned member,
+  const struct cluster_disk *const promised[], char *why, size_t why_size);
 /* Bytes that are still to move away from the node, how many a second, and how
  * long that will take (0: not known).
  */

@@ -85,7 +85,8 @@ job_rebuild (const struct cluster *c, const struct cluster_array *a,
   job->eta_ms = cluster_join_eta_ms (c, a, member);
   job->since_wall_ms = m->since_wall_ms;
   job->state = cluster_join_waits (c, a, member, job->waits, sizeof job->waits)
-                 ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
+                 ? CLUSTER_JOB_WAITING
+                 : CLUSTER_JOB_RUNNING;
   if (m->paused)
     job->state = CLUSTER_JOB_PAUSED;
 }
@@ -103,7 +104,8 @@ job_create (const struct cluster *c, const struct cluster_array *a,
   job->since_wall_ms = a->rec.member[0].since_wall_ms;
   job->state = cluster_array_waits_for (c, a, c->wall_ms, job->waits,
                                         sizeof job->waits)
-                 ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
+                 ? CLUSTER_JOB_WAITING
+                 : CLUSTER_JOB_RUNNING;
 }
 
 /* ---- Drains. ---- */
@@ -128,7 +130,8 @@ cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
   else
     job->state = cluster_node_waits (c, n->rec.name, job->waits,
                                      sizeof job->waits, NULL)
-                   ? CLUSTER_JOB_WAITING : CLUSTER_JOB_RUNNING;
+                   ? CLUSTER_JOB_WAITING
+                   : CLUSTER_JOB_RUNNING;
 }
 
 /* ---- Those that have ended. ---- */

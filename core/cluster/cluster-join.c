@@ -10,7 +10,7 @@
 
 bool
 cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
-              unsigned member)
+                    unsigned member)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
 

@@ -48,8 +48,9 @@ cluster_member_token (const struct cluster *c, const struct cluster_array *a,
                       unsigned member, uint64_t session, bool writable,
                       char text[TOKEN_BYTES_MAX + 1])
 {
-  struct token t
-    = { .session = session, .writable = writable, .epoch = a->rec.epoch };
+  struct token t = { .session = session,
+                     .writable = writable,
+                     .epoch = a->rec.epoch };
   uint8_t key[KEY_BYTES];
 
   memcpy (t.array, a->rec.uuid, 16);

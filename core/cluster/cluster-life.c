@@ -12,7 +12,8 @@ void
 cluster_life_meet (struct cluster *c, struct cluster_disk *d)
 {
   if (d->heard &&
-      (cluster_text_copy (d->rec.instance, sizeof d->rec.instance, d->instance) |
+      (cluster_text_copy (d->rec.instance, sizeof d->rec.instance,
+                          d->instance) |
        cluster_text_copy (d->rec.cache, sizeof d->rec.cache, d->cache)))
     cluster_put_disk (c, d);
 }
@@ -44,7 +45,7 @@ cluster_life_known (const struct cluster *c, const struct cluster_disk *d)
 
 bool
 cluster_life_reborn (const struct cluster *c, const struct cluster_array *a,
-                      unsigned member)
+                     unsigned member)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
 

@@ -70,7 +70,8 @@ keep (struct cluster *c, struct cluster_session *s, struct cluster_array *a,
   s->lost[member] = true;
   snprintf (s->stopped, sizeof s->stopped,
             "node %.63s lost member %u, which has the only copy that is left "
-            "of some data", s->rec.node, member);
+            "of some data",
+            s->rec.node, member);
   cluster_changed_array (c, a);
   /* What waits for the writer would do so for ever.  It is begun again when the
    * writer can prepare itself.
@@ -124,7 +125,8 @@ refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
   struct cluster_problem *p;
 
   without (c, a, member, states);
-  if (!needs_sessions (c, s, a, states) || !cluster_change_stalls (c, a, states))
+  if (!needs_sessions (c, s, a, states) ||
+      !cluster_change_stalls (c, a, states))
     return false;
   if (s->rec.writable && a->rec.member[member].state == MEMBER_IN_SYNC)
     s->lost[member] = true;
@@ -240,8 +242,7 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
     cluster_session_tell (c, op, a, s);
     return;
   }
-  if (a->rec.change.epoch == 0 ||
-      a->rec.change.states[member] != MEMBER_OUT) {
+  if (a->rec.change.epoch == 0 || a->rec.change.states[member] != MEMBER_OUT) {
     if (refuse_reader (c, op, s, a, member) ||
         refuse_last_copy (c, op, s, a, member) ||
         refuse_stalled (c, op, s, a, member))

@@ -368,8 +368,7 @@ cluster_array_tune (struct cluster *c, const struct cluster_input *in,
 
   cluster_begin (c, in);
   a = find (c, in->op, array, 0);
-  if (a && tune->has_spare_after &&
-      tune->spare_after_ms > SPARE_AFTER_MS_MAX) {
+  if (a && tune->has_spare_after && tune->spare_after_ms > SPARE_AFTER_MS_MAX) {
     p = cluster_refuse (c, in->op, CLUSTER_INVALID, "spare-after",
                         "a spare can't wait for longer than %" PRIu64 " s",
                         SPARE_AFTER_MS_MAX / 1000);

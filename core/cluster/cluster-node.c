@@ -78,8 +78,7 @@ cluster_node_add (struct cluster *c, const struct cluster_input *in,
                   const char *name)
 {
   cluster_begin (c, in);
-  if (!cluster_refuse_read_only (c, in->op) &&
-      !refuse_record (c, in->op, name))
+  if (!cluster_refuse_read_only (c, in->op) && !refuse_record (c, in->op, name))
     done (c, in->op, CLUSTER_REPLY_NODE, keep (c, name));
   cluster_end (c);
 }
@@ -87,8 +86,8 @@ cluster_node_add (struct cluster *c, const struct cluster_input *in,
 /* ---- Maintenance. ---- */
 
 bool
-cluster_node_maintain_refused (struct cluster *c, uint64_t op,
-                               const char *name, bool on, bool force)
+cluster_node_maintain_refused (struct cluster *c, uint64_t op, const char *name,
+                               bool on, bool force)
 {
   const struct cluster_array *a;
   bool which[ARRAY_MEMBERS_MAX];
@@ -177,11 +176,11 @@ end_waits (struct cluster *c, const char *name)
 
   for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
     next = TAILQ_NEXT (w, link);
-    node = w->kind == WAIT_CONTENDER  ? w->heartbeat->node
-           : w->kind == WAIT_ATTACH   ? w->grant->node
-           : w->kind == WAIT_HOLDER   ? w->challenge->attach.node
-           : w->kind == WAIT_DISK     ? w->disk->rec.node
-                                      : "";
+    node = w->kind == WAIT_CONTENDER ? w->heartbeat->node
+           : w->kind == WAIT_ATTACH  ? w->grant->node
+           : w->kind == WAIT_HOLDER  ? w->challenge->attach.node
+           : w->kind == WAIT_DISK    ? w->disk->rec.node
+                                     : "";
     if (strcmp (node, name) != 0)
       continue;
     cluster_refuse (c, w->op, CLUSTER_CONFLICT, "shut-out",

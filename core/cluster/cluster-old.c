@@ -45,7 +45,7 @@ cluster_old_behind (const struct cluster_disk *d, uint64_t round)
 
 bool
 cluster_old_copy (const struct cluster_disk *d,
-                   const struct cluster_disk_heartbeat *hb)
+                  const struct cluster_disk_heartbeat *hb)
 {
   const struct cluster_member *m;
 
@@ -91,8 +91,8 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all)
     struct cluster_disk *d = a->disk[m];
 
     if (a->rec.member[m].state != MEMBER_IN_SYNC || !d->heard || d->served ||
-        d->old_copy || !d->took_place ||
-        !(all || a->rec.change.confirm[m]) || !cluster_old_behind (d, d->round))
+        d->old_copy || !d->took_place || !(all || a->rec.change.confirm[m]) ||
+        !cluster_old_behind (d, d->round))
       continue;
     forget_process (c, d);
     d->old_copy = any = true;
@@ -100,12 +100,12 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all)
     d->rec.sequence = d->stored_sequence = 0;
     a->rec.member[m].confirmed = 0;
     cluster_put_array (c, a);
-    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-                 "What disk %.200s of node %s serves as member %u of array %s is "
-                 "an old copy of the disk: it has seen round %" PRIu64 " of the "
-                 "array's writing, and others have seen round %" PRIu64 ".",
-                 d->rec.path, d->rec.node, m, a->rec.name, d->round,
-                 a->rec.round);
+    cluster_log (
+      c, CLUSTER_WARNING, "array", a->rec.name,
+      "What disk %.200s of node %s serves as member %u of array %s is "
+      "an old copy of the disk: it has seen round %" PRIu64 " of the "
+      "array's writing, and others have seen round %" PRIu64 ".",
+      d->rec.path, d->rec.node, m, a->rec.name, d->round, a->rec.round);
     cluster_put_disk (c, d);
     cluster_changed_disk (c, d);
   }
@@ -113,8 +113,7 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all)
 }
 
 void
-cluster_old_reset (struct cluster *c, struct cluster_array *a,
-                       unsigned member)
+cluster_old_reset (struct cluster *c, struct cluster_array *a, unsigned member)
 {
   if (a->rec.member[member].reset)
     return;

@@ -129,14 +129,18 @@ node_stops (const struct cluster *c, const char *node,
     cluster_array_losing (c, a, which, f);
     for (unsigned m = 0; m < a->layout.members; m++)
       if (which[m] && a->rec.member[m].state == MEMBER_JOINING)
-        line (f, "The rebuild of member %u of array %s stops until the node is "
-              "back.", m, a->rec.name);
+        line (f,
+              "The rebuild of member %u of array %s stops until the node is "
+              "back.",
+              m, a->rec.name);
   }
   TAILQ_FOREACH (s, &c->sessions, link)
     if (!s->rec.ended && strcmp (s->rec.node, node) == 0)
-      line (f, "Array %s is attached there %s (process %" PRIu64 "): its "
-            "clients are interrupted.", s->rec.array_name,
-            s->rec.writable ? "for writing" : "read-only", s->rec.pid);
+      line (f,
+            "Array %s is attached there %s (process %" PRIu64 "): its "
+            "clients are interrupted.",
+            s->rec.array_name, s->rec.writable ? "for writing" : "read-only",
+            s->rec.pid);
 }
 
 void
@@ -166,7 +170,8 @@ say_crowded (const struct cluster_array *plan, struct cluster_preflight *f)
     for (first = 0; !which[first]; first++)
       ;
     if (first == m && layout_loss (&plan->layout, which, &exposed) > 0)
-      line (f, "The loss of node %s would lose data: it has disks that hold "
+      line (f,
+            "The loss of node %s would lose data: it has disks that hold "
             "copies of each other. Take disks of more nodes, or another order.",
             plan->disk[m]->rec.node);
   }
@@ -222,8 +227,10 @@ cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
   TAILQ_FOREACH (s, &c->sessions, link)
     if (!s->rec.ended && !s->alive &&
         cluster_uuid_equal (s->rec.array, a->rec.uuid))
-      line (f, "Node %s, process %" PRIu64 ", which is silent, has it attached "
-            "and loses it.", s->rec.node, s->rec.pid);
+      line (f,
+            "Node %s, process %" PRIu64 ", which is silent, has it attached "
+            "and loses it.",
+            s->rec.node, s->rec.pid);
 }
 
 void
@@ -246,7 +253,7 @@ cluster_preflight_accept_loss (struct cluster *c,
   line (f, "%s of array %s become zeroes: what was there is lost, for good.",
         size, array);
   line (f, "A block that can be read after all, or is written meanwhile, is "
-        "kept.");
+           "kept.");
   for (unsigned i = 0; i < loss->count; i++)
     line (f, "%" PRIu64 " bytes at %" PRIu64 ".", loss->range[i].length,
           loss->range[i].offset);
@@ -317,8 +324,10 @@ cluster_preflight_cancel (struct cluster *c, const struct cluster_input *in,
   layout_loss (&a->layout, gone, &exposed); /* also what it has copied */
   cluster_bytes_words (exposed, e, sizeof e);
   f->exposed_bytes = exposed;
-  line (f, "Member %u of array %s stays out, and no spare takes its place, until "
-        "it is told to join again.", member, array);
+  line (f,
+        "Member %u of array %s stays out, and no spare takes its place, until "
+        "it is told to join again.",
+        member, array);
   line (f, "As long %s of the array have fewer copies than they should.", e);
 }
 
@@ -335,13 +344,17 @@ cluster_preflight_maintain (struct cluster *c, const struct cluster_input *in,
   if (!cluster_node_known (c, node))
     return;
   if (on) {
-    line (f, "No spare takes the place of a member of node %s, however long it "
-          "is away.", node);
+    line (f,
+          "No spare takes the place of a member of node %s, however long it "
+          "is away.",
+          node);
     node_stops (c, node, f);
   }
   else
-    line (f, "A member of node %s that is away is replaced by a spare when it "
-          "has been so for as long as its array allows, from now on.", node);
+    line (f,
+          "A member of node %s that is away is replaced by a spare when it "
+          "has been so for as long as its array allows, from now on.",
+          node);
 }
 
 void
@@ -369,11 +382,12 @@ cluster_preflight_drain (struct cluster *c, const struct cluster_input *in,
         continue;
       any = true;
       if (a->layout.copies == 1)
-        line (f, "Member %u of array %s cannot move, for the array has no "
-              "redundancy: copy it off and delete it, or the drain waits.", m,
-              a->rec.name);
-      else if ((to = cluster_drain_pick (c, a, m, promised, why,
-                                         sizeof why)) != NULL) {
+        line (f,
+              "Member %u of array %s cannot move, for the array has no "
+              "redundancy: copy it off and delete it, or the drain waits.",
+              m, a->rec.name);
+      else if ((to = cluster_drain_pick (c, a, m, promised, why, sizeof why)) !=
+               NULL) {
         promised[count++] = to;
         say_move (c, a, m, to, f);
       }
@@ -402,8 +416,10 @@ cluster_preflight_remove (struct cluster *c, const struct cluster_input *in,
     if (strcmp (d->rec.node, node) == 0)
       line (f, "%s is forgotten; it has no data of any array.",
             cluster_disk_words (d, words, sizeof words));
-  line (f, "The certificates of node %s, if it has any, are revoked: to come "
-        "back it must enroll again.", node);
+  line (f,
+        "The certificates of node %s, if it has any, are revoked: to come "
+        "back it must enroll again.",
+        node);
 }
 
 /* ---- The rest. ---- */
@@ -423,12 +439,13 @@ cluster_preflight_evict (struct cluster *c, const struct cluster_input *in,
     line (f, "The session is over already: %s.", s->rec.reason);
     return;
   }
-  line (f, "Node %s, process %" PRIu64 ", loses array %s: every request of its "
-        "clients fails from then on.", s->rec.node, s->rec.pid,
-        s->rec.array_name);
+  line (f,
+        "Node %s, process %" PRIu64 ", loses array %s: every request of its "
+        "clients fails from then on.",
+        s->rec.node, s->rec.pid, s->rec.array_name);
   if (s->rec.writable) {
     line (f, "What its clients wrote and did not flush may be lost; what they "
-          "flushed is safe.");
+             "flushed is safe.");
     if (s->stats_ms && s->stats.image_bytes)
       line (f, "It holds %" PRIu64 " KiB of images that are not written yet.",
             s->stats.image_bytes / 1024);
@@ -446,7 +463,8 @@ cluster_preflight_forget (struct cluster *c, const struct cluster_input *in,
   cluster_disk_forget_refused (c, in->op, disk);
   end (c, f);
   if (f->allowed)
-    line (f, "The %s is forgotten; it has no data of any array, and registers "
+    line (f,
+          "The %s is forgotten; it has no data of any array, and registers "
           "anew when its process is started.",
           cluster_disk_words (d, words, sizeof words));
 }

@@ -46,14 +46,12 @@ void cluster_preflight_maintain (struct cluster *c,
                                  const struct cluster_input *in,
                                  const char *node, bool on, bool force,
                                  struct cluster_preflight *f);
-void cluster_preflight_drain (struct cluster *c,
-                              const struct cluster_input *in,
+void cluster_preflight_drain (struct cluster *c, const struct cluster_input *in,
                               const char *node, struct cluster_preflight *f);
 void cluster_preflight_remove (struct cluster *c,
-                               const struct cluster_input *in,
-                               const char *node, struct cluster_preflight *f);
-void cluster_preflight_evict (struct cluster *c,
-                              const struct cluster_input *in,
+                               const struct cluster_input *in, const char *node,
+                               struct cluster_preflight *f);
+void cluster_preflight_evict (struct cluster *c, const struct cluster_input *in,
                               uint64_t session, struct cluster_preflight *f);
 void cluster_preflight_forget (struct cluster *c,
                                const struct cluster_input *in,

@@ -119,7 +119,8 @@ cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
 
   for (unsigned m = 0; m < a->layout.members && a->rec.change.epoch == 0; m++)
     if (cluster_life_reborn (c, a, m) && !writer->lost[m] &&
-        (!cluster_array_can_leave_out (a, m) || writer_stalls (c, a, (int) m))) {
+        (!cluster_array_can_leave_out (a, m) ||
+         writer_stalls (c, a, (int) m))) {
       writer->lost[m] = any = true;
       cluster_changed_array (c, a);
     }
@@ -142,11 +143,11 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
     const char *why = NULL;
 
     if (member->state == MEMBER_IN_SYNC) {
-      why = a->disk[m]->old_copy             ? "it is an old copy of the disk"
-            : a->disk[m]->rec.shut_out       ? "its node was shut out"
-            : a->disk[m]->failed             ? failure (a->disk[m])
+      why = a->disk[m]->old_copy            ? "it is an old copy of the disk"
+            : a->disk[m]->rec.shut_out      ? "its node was shut out"
+            : a->disk[m]->failed            ? failure (a->disk[m])
             : cluster_life_reborn (c, a, m) ? "it was started again"
-                                             : NULL;
+                                            : NULL;
       /* Last, as it takes long to say, and nearly nobody asks. */
       if (why && (change->epoch || any || writer_stalls (c, a, (int) m) ||
                   !cluster_array_can_leave_out (a, m)))
@@ -205,7 +206,8 @@ cluster_rebuild_writer_well (const struct cluster *c,
   if (writer)
     return writer->heard && writer->alive && !writer_stalls (c, a, -1);
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC && !cluster_member_fenced (a, m))
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        !cluster_member_fenced (a, m))
       return false;
   return true;
 }
@@ -242,13 +244,13 @@ turns_out_old (struct cluster *c, struct cluster_array *a, unsigned m)
       !serves (d) || !d->spoke || d->served ||
       !cluster_old_behind (d, d->round))
     return false;
-  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-               "What disk %.200s of node %s serves as member %u of array %s is "
-               "an old copy of the disk: it has seen round %" PRIu64 " of the "
-               "array's writing, and round %" PRIu64 " was over when the member "
-               "went out.",
-               d->rec.path, d->rec.node, m, a->rec.name, d->round,
-               a->rec.member[m].round);
+  cluster_log (
+    c, CLUSTER_WARNING, "array", a->rec.name,
+    "What disk %.200s of node %s serves as member %u of array %s is "
+    "an old copy of the disk: it has seen round %" PRIu64 " of the "
+    "array's writing, and round %" PRIu64 " was over when the member "
+    "went out.",
+    d->rec.path, d->rec.node, m, a->rec.name, d->round, a->rec.member[m].round);
   cluster_old_reset (c, a, m);
   return true;
 }
@@ -294,8 +296,7 @@ spare_pick (const struct cluster *c, const struct cluster_array *a)
 
   TAILQ_FOREACH (d, &c->disks, link)
     if (cluster_uuid_equal (d->rec.spare_of, a->rec.uuid) && d->heard &&
-        d->alive && !d->failed &&
-        !cluster_node_is_draining (c, d->rec.node) &&
+        d->alive && !d->failed && !cluster_node_is_draining (c, d->rec.node) &&
         !cluster_node_in_maintenance (c, d->rec.node) &&
         d->rec.data_bytes >= a->rec.member_bytes &&
         (best == NULL || d->rec.data_bytes < best->rec.data_bytes))
@@ -431,7 +432,8 @@ set_rates (struct cluster *c, struct cluster_array *a)
   if (count == 0)
     return;
   rate = cluster_pace (&a->pace, ops, us, actual, floors,
-                       bounded ? ceilings : 0) / count;
+                       bounded ? ceilings : 0) /
+         count;
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_member *member = &a->rec.member[m];
     uint64_t *own = &a->disk[m]->rate;

@@ -38,12 +38,13 @@ struct cluster_disk_record {
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
   char instance[CLUSTER_INSTANCE_BYTES]; /* the process that a writer knows */
-  char cache[CLUSTER_CACHE_BYTES]; /* its (struct cluster_disk_heartbeat); "": it
+  char
+    cache[CLUSTER_CACHE_BYTES]; /* its (struct cluster_disk_heartbeat); "": it
                                       is not known, or its disk has failed */
   char moves_to[NAME_BYTES_MAX + 1]; /* the node that may serve it from now on,
                                         as an administrator says; "": none */
   bool shut_out; /* its node was, and it has not been heard of since */
-  uint64_t size;       /* bytes of the whole disk; 0: it only stands for one that
+  uint64_t size; /* bytes of the whole disk; 0: it only stands for one that
                           an import did not find */
   uint64_t data_bytes; /* of its data area */
   uint64_t imported;   /* of such: the epoch whose states were imported; 0: its
@@ -65,15 +66,17 @@ struct cluster_member {
                               disk with less, by two, is an old copy of it */
   uint64_t since_wall_ms;  /* when it got this state */
   char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
-  bool planned; /* it went out because somebody asked for that; else it was lost */
+  bool
+    planned; /* it went out because somebody asked for that; else it was lost */
 
   /* How it comes back (cluster-rebuild.c). */
-  bool held;   /* out, and not taken back by itself: an administrator said so */
-  bool reset;  /* what it has is not its own old self (an old copy, another
+  bool held;  /* out, and not taken back by itself: an administrator said so */
+  bool reset; /* what it has is not its own old self (an old copy, another
                   disk): it forgets its place, and is rebuilt in full */
-  bool partly; /* it was joining when it went out: what it has copied may be lost
+  bool
+    partly; /* it was joining when it went out: what it has copied may be lost
                   with a source that goes out after it */
-  bool paused; /* its rebuild */
+  bool paused;             /* its rebuild */
   uint64_t floor, ceiling; /* of its rebuild, bytes a second; 0: the default
                               floor, no ceiling */
   char moved_from[NAME_BYTES_MAX + 1]; /* the node whose drain made it move,
@@ -82,11 +85,11 @@ struct cluster_member {
 
 /* A change of epoch that is PREPARED and not yet COMMITted. */
 struct cluster_change {
-  uint64_t epoch;   /* the new one; 0: no change under way */
-  bool sessions;    /* every session must first have prepared itself */
+  uint64_t epoch; /* the new one; 0: no change under way */
+  bool sessions;  /* every session must first have prepared itself */
   uint64_t since_wall_ms;
   uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, in the new epoch */
-  bool confirm[ARRAY_MEMBERS_MAX]; /* members that must first refuse older
+  bool confirm[ARRAY_MEMBERS_MAX];   /* members that must first refuse older
                                       epochs, durably */
 };
 
@@ -103,7 +106,7 @@ struct cluster_array_record {
   uint64_t unprepared; /* the last epoch in which a member went out though the
                           writer had not prepared himself: a reader that knows
                           none so late was passed over.  0: none since he did */
-  uint64_t round; /* of its writing: the highest that was heard */
+  uint64_t round;      /* of its writing: the highest that was heard */
   uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
                               long; 0: never */
   struct cluster_change change;
@@ -160,7 +163,7 @@ struct cluster_job {
   enum cluster_job_state state;
   char waits[CLUSTER_WAITS_BYTES]; /* what for; "": nothing.  Why it failed */
   uint64_t done_bytes, total_bytes, rate;
-  uint64_t eta_ms;   /* it will still take; 0: not known.  Not stored */
+  uint64_t eta_ms; /* it will still take; 0: not known.  Not stored */
   uint64_t since_wall_ms;
   uint64_t ended_wall_ms;         /* 0: not yet */
   TAILQ_ENTRY (cluster_job) link; /* of those that have ended */

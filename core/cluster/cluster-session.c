@@ -140,24 +140,22 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
   s = cluster_session_find_or_refuse (c, in->op, id);
   if (s && strcmp (s->rec.instance, hb->instance) != 0)
     cluster_refuse (c, in->op, CLUSTER_CONFLICT, "other-instance",
-                    "session %016" PRIx64 " belongs to another process, %"
-                    PRIu64 " of node %s: attach for a session of your own",
+                    "session %016" PRIx64
+                    " belongs to another process, %" PRIu64
+                    " of node %s: attach for a session of your own",
                     id, s->rec.pid, s->rec.node);
   else if (s) {
     a = cluster_array_by_uuid (c, s->rec.array);
     if (hb->epoch > a->rec.epoch ||
         hb->prepared > cluster_array_wanted_epoch (a))
-      cluster_set_read_only (c,
-                             "node %s has seen epoch %" PRIu64
-                             " of array %s, which is here at %" PRIu64,
-                             s->rec.node,
-                             hb->epoch > hb->prepared ? hb->epoch
-                                                      : hb->prepared,
-                             a->rec.name,
-                             cluster_array_wanted_epoch (a));
+      cluster_set_read_only (
+        c,
+        "node %s has seen epoch %" PRIu64
+        " of array %s, which is here at %" PRIu64,
+        s->rec.node, hb->epoch > hb->prepared ? hb->epoch : hb->prepared,
+        a->rec.name, cluster_array_wanted_epoch (a));
     if (!cluster_refuse_read_only (c, in->op))
       heartbeat (c, in->op, s, hb);
   }
   cluster_end (c);
 }
-

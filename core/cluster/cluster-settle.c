@@ -73,7 +73,8 @@ settle_members (struct cluster *c, struct cluster_array *a)
     cluster_old_judge (c, a, true);
   return cluster_rebuild_leave_out (c, a) || cluster_rebuild_notice (c, a) ||
          cluster_rebuild_renew (c, a) || cluster_rebuild_finish (c, a) ||
-         cluster_drain_move (c, a) || /* before what it has put out is taken back */
+         cluster_drain_move (
+           c, a) || /* before what it has put out is taken back */
          cluster_rebuild_take_back (c, a);
 }
 

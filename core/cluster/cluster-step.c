@@ -105,16 +105,15 @@ put (struct cluster *c, const struct cluster_record *r)
       s->records[i] = *r;
       return;
     }
-  s->records
-    = grow (s->records, s->records_count, &c->records_room, sizeof *r);
+  s->records = grow (s->records, s->records_count, &c->records_room, sizeof *r);
   s->records[s->records_count++] = *r;
 }
 
 void
 cluster_put_identity (struct cluster *c)
 {
-  struct cluster_record r
-    = { .kind = CLUSTER_RECORD_IDENTITY, .identity = c->identity };
+  struct cluster_record r = { .kind = CLUSTER_RECORD_IDENTITY,
+                              .identity = c->identity };
 
   put (c, &r);
 }
@@ -138,8 +137,8 @@ cluster_put_array (struct cluster *c, const struct cluster_array *a)
 void
 cluster_put_session (struct cluster *c, const struct cluster_session *s)
 {
-  struct cluster_record r
-    = { .kind = CLUSTER_RECORD_SESSION, .session = s->rec };
+  struct cluster_record r = { .kind = CLUSTER_RECORD_SESSION,
+                              .session = s->rec };
 
   put (c, &r);
 }
@@ -168,8 +167,7 @@ output (struct cluster *c, enum cluster_output_kind kind)
   struct cluster_output *o;
 
   assert (s != NULL);
-  s->outputs
-    = grow (s->outputs, s->outputs_count, &c->outputs_room, sizeof *o);
+  s->outputs = grow (s->outputs, s->outputs_count, &c->outputs_room, sizeof *o);
   o = &s->outputs[s->outputs_count++];
   memset (o, 0, sizeof *o);
   o->kind = kind;
@@ -216,8 +214,8 @@ cluster_changed_array (struct cluster *c, const struct cluster_array *a)
 void
 cluster_changed_session (struct cluster *c, const struct cluster_session *s)
 {
-  changed (c, CLUSTER_SESSION, NULL, s->rec.id, s->rec.array_name)->session
-    = s->rec.ended ? NULL : s;
+  changed (c, CLUSTER_SESSION, NULL, s->rec.id, s->rec.array_name)->session =
+    s->rec.ended ? NULL : s;
 }
 
 void
@@ -247,8 +245,9 @@ forget_pointers (struct cluster *c, const void *object)
 void
 cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
 {
-  struct cluster_record r
-    = { .kind = CLUSTER_RECORD_DISK, .deleted = true, .disk = d->rec };
+  struct cluster_record r = { .kind = CLUSTER_RECORD_DISK,
+                              .deleted = true,
+                              .disk = d->rec };
 
   assert (d->array == NULL);
   put (c, &r);
@@ -260,8 +259,9 @@ cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
 void
 cluster_drop_array (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_record r
-    = { .kind = CLUSTER_RECORD_ARRAY, .deleted = true, .array = a->rec };
+  struct cluster_record r = { .kind = CLUSTER_RECORD_ARRAY,
+                              .deleted = true,
+                              .array = a->rec };
 
   put (c, &r);
   changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = NULL;
@@ -273,8 +273,9 @@ cluster_drop_array (struct cluster *c, struct cluster_array *a)
 void
 cluster_drop_session (struct cluster *c, struct cluster_session *s)
 {
-  struct cluster_record r
-    = { .kind = CLUSTER_RECORD_SESSION, .deleted = true, .session = s->rec };
+  struct cluster_record r = { .kind = CLUSTER_RECORD_SESSION,
+                              .deleted = true,
+                              .session = s->rec };
 
   put (c, &r);
   forget_pointers (c, s);
@@ -286,8 +287,9 @@ cluster_drop_session (struct cluster *c, struct cluster_session *s)
 void
 cluster_drop_job (struct cluster *c, struct cluster_job *job)
 {
-  struct cluster_record r
-    = { .kind = CLUSTER_RECORD_JOB, .deleted = true, .job = *job };
+  struct cluster_record r = { .kind = CLUSTER_RECORD_JOB,
+                              .deleted = true,
+                              .job = *job };
 
   put (c, &r);
   TAILQ_REMOVE (&c->ended, job, link);

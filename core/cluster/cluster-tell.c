@@ -32,8 +32,7 @@ static void
 order_of (const struct cluster *c, const struct cluster_disk *d,
           struct cluster_join_order *order)
 {
-  if (d->array == NULL ||
-      !cluster_join_order (c, d->array, d->position, order))
+  if (d->array == NULL || !cluster_join_order (c, d->array, d->position, order))
     memset (order, 0, sizeof *order);
 }
 
@@ -45,8 +44,8 @@ same_order (const struct cluster_join_order *a,
   uint64_t apart = a->rate > b->rate ? a->rate - b->rate : b->rate - a->rate;
 
   return a->epoch == b->epoch && a->paused == b->paused &&
-         a->round == b->round &&
-         (a->rate == 0) == (b->rate == 0) && apart <= a->rate / 10 &&
+         a->round == b->round && (a->rate == 0) == (b->rate == 0) &&
+         apart <= a->rate / 10 &&
          memcmp (a->source, b->source, sizeof a->source) == 0;
 }
 
@@ -130,7 +129,8 @@ news (const struct cluster_array *a, const struct cluster_session *s)
 }
 
 void
-cluster_tell_session (struct cluster *c, struct cluster_session *s, bool at_once)
+cluster_tell_session (struct cluster *c, struct cluster_session *s,
+                      bool at_once)
 {
   if (s->poll && (at_once || news (s->poll->array, s)))
     cluster_session_answer (c, s->poll);
@@ -153,7 +153,8 @@ cluster_tell_array (struct cluster *c, const struct cluster_array *a)
 }
 
 void
-cluster_tell_changing (struct cluster *c, uint64_t op, const struct cluster_array *a)
+cluster_tell_changing (struct cluster *c, uint64_t op,
+                       const struct cluster_array *a)
 {
   struct cluster_problem *p;
 
@@ -165,8 +166,9 @@ cluster_tell_changing (struct cluster *c, uint64_t op, const struct cluster_arra
 }
 
 void
-cluster_session_grant (struct cluster *c, uint64_t op, const struct cluster_array *a,
-       const struct cluster_session_record *rec)
+cluster_session_grant (struct cluster *c, uint64_t op,
+                       const struct cluster_array *a,
+                       const struct cluster_session_record *rec)
 {
   struct cluster_session *s = cluster_alloc (sizeof *s);
 
@@ -217,8 +219,7 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
     next = TAILQ_NEXT (w, link);
     if (w->kind == WAIT_ATTACH && w->array == a) {
       for (unsigned m = 0; m < a->layout.members; m++)
-        assert (!w->grant->writable ||
-                a->rec.member[m].state == MEMBER_OUT ||
+        assert (!w->grant->writable || a->rec.member[m].state == MEMBER_OUT ||
                 a->rec.member[m].fence == a->rec.epoch);
       if (w->grant->writable || prepared || !cluster_array_behind (c, a))
         cluster_session_grant (c, w->op, a, w->grant);
@@ -233,7 +234,7 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
 
 void
 cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
-                    bool no_news, struct cluster_disk_told *r)
+                   bool no_news, struct cluster_disk_told *r)
 {
   memset (r, 0, sizeof *r);
   r->generation = c->identity.generation;
@@ -247,14 +248,14 @@ cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
   r->same = r->place && d->knows && no_news;
   if (!r->same)
     cluster_disk_key (d, r->key);
-  r->joins
-    = r->place && cluster_join_order (c, r->place, d->position, &r->order);
+  r->joins = r->place &&
+             cluster_join_order (c, r->place, d->position, &r->order);
 }
 
 void
 cluster_session_told (const struct cluster *c, const struct cluster_array *a,
-                       uint64_t epoch, bool no_news,
-                       struct cluster_session_told *r)
+                      uint64_t epoch, bool no_news,
+                      struct cluster_session_told *r)
 {
   const struct cluster_change *change = &a->rec.change;
 

@@ -53,10 +53,10 @@ trouble (const struct cluster_array *a, unsigned m)
 
   return a->rec.member[m].state == MEMBER_OUT
            ? d->failed ? "has failed, and is out" : "is out"
-         : d->old_copy                        ? "is an old copy of its disk"
-         : d->failed                          ? "has failed"
-         : !d->alive                          ? "is silent"
-                                              : NULL;
+         : d->old_copy ? "is an old copy of its disk"
+         : d->failed   ? "has failed"
+         : !d->alive   ? "is silent"
+                       : NULL;
 }
 
 /* What is to be done about it.  That it comes back by itself is said of one that
@@ -80,7 +80,8 @@ advice (const struct cluster_array *a, unsigned m)
     return "It has not been heard of since: if that lasts, start its member "
            "process again, or replace its disk.";
   if (a->rec.member[m].state == MEMBER_OUT && d->backoff_ms > 0)
-    return "It has gone out again soon after it was back: see to its connection, "
+    return "It has gone out again soon after it was back: see to its "
+           "connection, "
            "or replace its disk.";
   return "It comes back by itself.";
 }
@@ -92,10 +93,11 @@ static void
 say_paused (struct verdict *v, const struct cluster_array *a, unsigned m)
 {
   if (a->rec.member[m].paused)
-    say (v, CLUSTER_WARNING,
-         "The rebuild of member %u of array %s is paused: weftctl rebuild resume "
-         "%s %u lets it go on.",
-         m, a->rec.name, a->rec.name, m);
+    say (
+      v, CLUSTER_WARNING,
+      "The rebuild of member %u of array %s is paused: weftctl rebuild resume "
+      "%s %u lets it go on.",
+      m, a->rec.name, a->rec.name, m);
 }
 
 static void
@@ -103,15 +105,16 @@ say_joining (struct verdict *v, const struct cluster *c,
              const struct cluster_array *a, unsigned m)
 {
   const struct cluster_join *join = &a->disk[m]->join;
-  enum cluster_severity severity
-    = cluster_node_in_maintenance (c, a->disk[m]->rec.node) ? CLUSTER_INFO
-                                                            : CLUSTER_WARNING;
+  enum cluster_severity severity = cluster_node_in_maintenance (
+                                     c, a->disk[m]->rec.node)
+                                     ? CLUSTER_INFO
+                                     : CLUSTER_WARNING;
   char words[320], todo[32];
   unsigned percent = 0;
 
   if (join->total_bytes > 0 && join->todo_bytes <= join->total_bytes)
-    percent = (unsigned) ((double) (join->total_bytes - join->todo_bytes) * 100
-                          / (double) join->total_bytes);
+    percent = (unsigned) ((double) (join->total_bytes - join->todo_bytes) *
+                          100 / (double) join->total_bytes);
   cluster_disk_words (a->disk[m], words, sizeof words);
   cluster_bytes_words (join->todo_bytes, todo, sizeof todo);
   if (join->phase < CLUSTER_JOIN_COPYING)
@@ -177,11 +180,12 @@ say_trouble (struct verdict *v, const struct cluster *c,
   cluster_bytes_words (exposed, e, sizeof e);
   cluster_bytes_words (unreachable, u, sizeof u);
   if (lost > 0)
-    say (v, CLUSTER_ERROR,
-         "Array %s has lost data: %s, and of %s no copy is left in its members. "
-         "Do not detach it, keep the disks as they are, and copy off what can "
-         "still be read.",
-         name, who, u);
+    say (
+      v, CLUSTER_ERROR,
+      "Array %s has lost data: %s, and of %s no copy is left in its members. "
+      "Do not detach it, keep the disks as they are, and copy off what can "
+      "still be read.",
+      name, who, u);
   else if (unreachable > 0)
     say (v, CLUSTER_ERROR,
          "Array %s cannot serve %s of its data: %s. Nothing is lost if the "
@@ -270,10 +274,11 @@ say_stuck (struct verdict *v, const struct cluster *c,
 
   if (cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes) &&
       !passes)
-    say (v, CLUSTER_WARNING,
-         "The drain of node %s cannot go on: it waits for %s. weftctl node drain "
-         "%s --stop ends it.",
-         n->rec.name, waits, n->rec.name);
+    say (
+      v, CLUSTER_WARNING,
+      "The drain of node %s cannot go on: it waits for %s. weftctl node drain "
+      "%s --stop ends it.",
+      n->rec.name, waits, n->rec.name);
 }
 
 /* What was said of a node stands until it is taken back: nobody forgets it. */
@@ -441,8 +446,8 @@ check_session (const struct cluster *c, const struct cluster_session *s)
     return;
   assert (a && s->rec.epoch <= a->rec.epoch);
   for (unsigned m = 0; m < a->layout.members; m++)
-    assert (!s->lost[m] || (s->rec.writable &&
-                            a->rec.member[m].state == MEMBER_IN_SYNC));
+    assert (!s->lost[m] ||
+            (s->rec.writable && a->rec.member[m].state == MEMBER_IN_SYNC));
   TAILQ_FOREACH (other, &c->sessions, link)
     assert (other == s || other->rec.ended || !other->rec.writable ||
             !s->rec.writable ||

@@ -45,10 +45,9 @@ name_members (const struct cluster_array *a, const bool which[], char *text,
       more++;
       continue;
     }
-    used += (size_t) snprintf (text + used, size - used, "%smember %u (%s)",
-                               said ? ", " : "", m,
-                               cluster_disk_words (a->disk[m], words,
-                                                   sizeof words));
+    used += (size_t) snprintf (
+      text + used, size - used, "%smember %u (%s)", said ? ", " : "", m,
+      cluster_disk_words (a->disk[m], words, sizeof words));
     said++;
   }
   if (more)

@@ -75,11 +75,11 @@ enum cluster_join_phase {
   CLUSTER_JOIN_WAITING,   /* for weftd's word to begin */
   CLUSTER_JOIN_GATHERING, /* reads its peers' intent maps */
   CLUSTER_JOIN_COPYING,
-  CLUSTER_JOIN_SYNCED,    /* nothing is left to do, and all is stable */
+  CLUSTER_JOIN_SYNCED, /* nothing is left to do, and all is stable */
 };
 struct cluster_join {
   enum cluster_join_phase phase;
-  uint64_t epoch; /* the `join.epoch` that it works for */
+  uint64_t epoch;                   /* the `join.epoch` that it works for */
   uint64_t todo_bytes, total_bytes; /* in extents; total as of the gathering */
   uint64_t copied_bytes;            /* read from peers since it began */
   uint64_t unreadable_bytes;        /* of all sources; passed */
@@ -89,19 +89,19 @@ struct cluster_join {
 
 /* How fast a joining member has less to do (cluster-eta.c). */
 struct cluster_eta {
-  uint64_t epoch;      /* of the joining that this is about */
-  uint64_t todo_bytes; /* as last said */
+  uint64_t epoch;                 /* of the joining that this is about */
+  uint64_t todo_bytes;            /* as last said */
   uint64_t since_ms, since_bytes; /* when this measurement began, and what was
                                      to do then; 0: it has not */
-  double rate;         /* bytes a second, as measured; 0: not yet */
-  bool known;          /* two measurements have agreed */
+  double rate;                    /* bytes a second, as measured; 0: not yet */
+  bool known;                     /* two measurements have agreed */
 };
 
 /* What a joining member is to do. */
 struct cluster_join_order {
   uint64_t epoch; /* 0: nothing yet */
   bool paused;
-  uint64_t rate; /* bytes a second; 0: as fast as it can */
+  uint64_t rate;  /* bytes a second; 0: as fast as it can */
   uint64_t round; /* that it is to have at the end; 0: whoever writes says it */
   bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
 };
@@ -117,32 +117,34 @@ struct cluster_disk {
 
   struct cluster_disk_heartbeat *said; /* its last report; NULL: none yet */
   /* As of its last heartbeat; not stored. */
-  bool heard; /* since weftd started */
-  bool alive; /* not silent for MEMBER_TTL_MS; true at weftd's start */
-  bool starting;  /* it says that it does not listen yet */
-  bool failed;    /* it says so of itself */
-  bool blank;     /* it says that it belongs to no array */
+  bool heard;    /* since weftd started */
+  bool alive;    /* not silent for MEMBER_TTL_MS; true at weftd's start */
+  bool starting; /* it says that it does not listen yet */
+  bool failed;   /* it says so of itself */
+  bool blank;    /* it says that it belongs to no array */
   char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
   char instance[CLUSTER_INSTANCE_BYTES];
   char cache[CLUSTER_CACHE_BYTES]; /* "": not known, or it has failed */
-  char minted[CLUSTER_INSTANCE_BYTES]; /* the process for which the tokens of the
+  char
+    minted[CLUSTER_INSTANCE_BYTES]; /* the process for which the tokens of the
                                           array's epoch were made */
-  uint64_t last_live_ms; /* on the clock of silence */
+  uint64_t last_live_ms;            /* on the clock of silence */
   uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
   bool took_place; /* it reports the array and position that it is to have */
-  bool old_copy; /* what asks for its place is a copy of what it was once */
-  uint64_t round; /* that it says to have */
-  bool served; /* this process was in-sync when a writer was granted, or came to be
+  bool old_copy;   /* what asks for its place is a copy of what it was once */
+  uint64_t round;  /* that it says to have */
+  bool
+    served; /* this process was in-sync when a writer was granted, or came to be
                   so since: its disk is no old copy */
   struct cluster_join join; /* as it says, while it is joining */
   struct cluster_eta eta;
-  bool spoke; /* has sent a heartbeat since it last went out */
+  bool spoke;              /* has sent a heartbeat since it last went out */
   uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
   uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
-  uint64_t rate;           /* of its rebuild, as last decided; bytes a second */
+  uint64_t rate; /* of its rebuild, as last decided; bytes a second */
   uint64_t contested_live_ms; /* another instance asks for its place since; 0 */
   char refused[CLUSTER_INSTANCE_BYTES]; /* the last that did, and was refused */
-  uint64_t told_epoch, told_min_epoch; /* in the last reply to this instance */
+  uint64_t told_epoch, told_min_epoch;  /* in the last reply to this instance */
   struct cluster_join_order told_order;
   bool told;
   bool knows; /* its key, its place, and the states in its array, as of the last
@@ -174,30 +176,32 @@ struct cluster_array {
   uint64_t prepared_live_ms; /* the last one */
   struct cluster_pace pace;
   bool progressed; /* a rebuild, since that was last told in an event */
-  unsigned due; /* enum due: what is to be looked at (cluster-settle.c) */
+  unsigned due;    /* enum due: what is to be looked at (cluster-settle.c) */
 };
 
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   struct cluster_session_record rec;
   struct waiting *poll; /* its long poll; NULL: none now */
-  bool heard, alive; /* as for a disk, with SESSION_TTL_MS */
+  bool heard, alive;    /* as for a disk, with SESSION_TTL_MS */
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
   uint64_t last_live_ms;
-  uint64_t epoch;      /* it works in, as it says: it has a connection to every
+  uint64_t epoch;    /* it works in, as it says: it has a connection to every
                           member that is in-sync or joining in it, or has
                           reported the member as lost */
-  uint64_t prepared;   /* the change of epoch that it is prepared for; 0: none */
-  char process[CLUSTER_PROCESS_BYTES]; /* by what its node knows it; "": unknown */
+  uint64_t prepared; /* the change of epoch that it is prepared for; 0: none */
+  char
+    process[CLUSTER_PROCESS_BYTES]; /* by what its node knows it; "": unknown */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
                                    can't be left out (now) */
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* not given back to it before */
   uint64_t retry_ms[ARRAY_MEMBERS_MAX];      /* the wait up to then */
-  uint64_t told_epoch, told_change; /* in the last reply to it */
-  struct cluster_loss *loss; /* the last that it was to see to; NULL: none yet */
+  uint64_t told_epoch, told_change;          /* in the last reply to it */
+  struct cluster_loss
+    *loss;            /* the last that it was to see to; NULL: none yet */
   uint64_t told_loss; /* its number, in the last reply */
-  uint64_t stats_ms; /* when `stats` came; 0: never */
+  uint64_t stats_ms;  /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
 };
@@ -211,10 +215,10 @@ struct cluster_node {
 
 enum cluster_problem_kind {
   CLUSTER_OK,
-  CLUSTER_INVALID,   /* the request makes no sense; `field` says where */
+  CLUSTER_INVALID, /* the request makes no sense; `field` says where */
   CLUSTER_NOT_FOUND,
-  CLUSTER_CONFLICT,  /* not now; `code` says why */
-  CLUSTER_GONE,      /* the session is over */
+  CLUSTER_CONFLICT,    /* not now; `code` says why */
+  CLUSTER_GONE,        /* the session is over */
   CLUSTER_UNAVAILABLE, /* ask again; or weftd takes no changes */
 };
 
@@ -234,13 +238,13 @@ struct cluster_problem {
 
 enum cluster_reply_kind {
   CLUSTER_REPLY_PROBLEM,
-  CLUSTER_REPLY_DISK,      /* to a disk's heartbeat: what is wanted of `disk` */
-  CLUSTER_REPLY_ARRAY,     /* created */
-  CLUSTER_REPLY_GRANT,     /* attached: `session` with its map */
-  CLUSTER_REPLY_SESSION,   /* to a session's heartbeat or `lost` */
-  CLUSTER_REPLY_NODE,      /* changed */
-  CLUSTER_REPLY_JOB,       /* begun: the drain of `node` */
-  CLUSTER_REPLY_DONE,      /* deleted, detached, forgotten */
+  CLUSTER_REPLY_DISK,    /* to a disk's heartbeat: what is wanted of `disk` */
+  CLUSTER_REPLY_ARRAY,   /* created */
+  CLUSTER_REPLY_GRANT,   /* attached: `session` with its map */
+  CLUSTER_REPLY_SESSION, /* to a session's heartbeat or `lost` */
+  CLUSTER_REPLY_NODE,    /* changed */
+  CLUSTER_REPLY_JOB,     /* begun: the drain of `node` */
+  CLUSTER_REPLY_DONE,    /* deleted, detached, forgotten */
 };
 
 enum cluster_output_kind {
@@ -359,16 +363,17 @@ struct cluster_attach {
   uint64_t pid;
   bool writable;
   bool takeover; /* from a holder that lives, too */
-  uint64_t ended; /* a session whose process has ended for certain, as this node,
+  uint64_t
+    ended; /* a session whose process has ended for certain, as this node,
                      on which it ran, knows; 0: none */
 };
 
 struct cluster_session_heartbeat {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t epoch;
-  uint64_t prepared; /* see struct cluster_session */
+  uint64_t prepared;                   /* see struct cluster_session */
   char process[CLUSTER_PROCESS_BYTES]; /* the same */
-  uint64_t round;    /* the last that is complete; 0: it does not say */
+  uint64_t round; /* the last that is complete; 0: it does not say */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];
   bool same_stats; /* as in the heartbeat before */
@@ -648,15 +653,17 @@ struct cluster_disk_told {
   uint64_t min_epoch; /* below which it is to refuse requests; 0: no member */
   bool releases;
   uint8_t release[16]; /* the array that it is to forget */
-  const struct cluster_array *place; /* of which it is a member; NULL: of none */
+  const struct cluster_array
+    *place; /* of which it is a member; NULL: of none */
   unsigned position;
-  bool same; /* it knows its place, the states there, and its key: they are not said */
+  bool
+    same; /* it knows its place, the states there, and its key: they are not said */
   uint8_t key[KEY_BYTES];
   bool joins; /* there is an order for it */
   struct cluster_join_order order;
 };
 void cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
-                         bool no_news, struct cluster_disk_told *r);
+                        bool no_news, struct cluster_disk_told *r);
 
 /* What the answer to a session's heartbeat or report carries.  epoch: the one in
  * which it works, as it says with that; 0: it does not say.  no_news: as above.
@@ -666,11 +673,12 @@ struct cluster_session_told {
   uint64_t epoch; /* of the array */
   bool same;      /* it knows the states: they are not said */
   bool has_map;   /* it is to know the members of this epoch */
-  const struct cluster_change *change; /* that it is to prepare itself for; NULL */
+  const struct cluster_change
+    *change; /* that it is to prepare itself for; NULL */
 };
 void cluster_session_told (const struct cluster *c,
-                            const struct cluster_array *a, uint64_t epoch,
-                            bool no_news, struct cluster_session_told *r);
+                           const struct cluster_array *a, uint64_t epoch,
+                           bool no_news, struct cluster_session_told *r);
 
 /* The session that holds the array for writing, or NULL. */
 struct cluster_session *cluster_array_writer (const struct cluster *c,

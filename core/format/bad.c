@@ -55,8 +55,8 @@ push (struct bad_list *list, uint64_t first, uint64_t end, unsigned reason)
     last->blocks += end - first;
   else {
     assert (list->count < BAD_RANGES_MAX);
-    list->range[list->count++]
-        = (struct bad_range){ first, end - first, reason };
+    list->range[list->count++] = (struct bad_range) { first, end - first,
+                                                      reason };
   }
 }
 
@@ -80,8 +80,8 @@ replace (struct bad_list *list, uint64_t first, uint64_t end, unsigned reason)
   struct bad_list new = { .sequence = list->sequence };
   bool put = reason == 0;
 
-  if (reason && (list->count + 2 > BAD_RANGES_MAX ||
-                 end - first > 2 * BAD_RANGES_MAX))
+  if (reason &&
+      (list->count + 2 > BAD_RANGES_MAX || end - first > 2 * BAD_RANGES_MAX))
     return false;
   for (unsigned i = 0; i < list->count; i++) {
     const struct bad_range *r = &list->range[i];
@@ -136,8 +136,8 @@ bad_test (const struct bad_list *list, uint64_t offset, uint64_t length)
     else
       high = middle;
   }
-  return low < list->count
-         && list->range[low].first * BAD_BLOCK_BYTES < offset + length;
+  return low < list->count &&
+         list->range[low].first * BAD_BLOCK_BYTES < offset + length;
 }
 
 uint64_t
@@ -196,8 +196,8 @@ check_ranges (const struct bad_list *list, uint64_t data_bytes)
   for (unsigned i = 0; i < list->count; i++) {
     const struct bad_range *r = &list->range[i];
 
-    if (r->blocks == 0 || r->first < at || r->first >= blocks
-        || r->blocks > blocks - r->first)
+    if (r->blocks == 0 || r->first < at || r->first >= blocks ||
+        r->blocks > blocks - r->first)
       return "its list of bad ranges has one that is out of place";
     if (bad_reason_name (r->reason) == NULL)
       return "its list of bad ranges has a reason that this version does not "
@@ -214,7 +214,7 @@ decode_slot (const uint8_t *slot, uint64_t data_bytes, struct bad_list *list)
 {
   const uint8_t *p = slot + AT_RANGES;
 
-  *list = (struct bad_list){ .sequence = 0 };
+  *list = (struct bad_list) { .sequence = 0 };
   if (all_zero (slot, BAD_SLOT_BYTES))
     return NULL;
   if (memcmp (slot + AT_MAGIC, bad_magic, sizeof bad_magic) != 0)
@@ -229,11 +229,11 @@ decode_slot (const uint8_t *slot, uint64_t data_bytes, struct bad_list *list)
   if (list->count > BAD_RANGES_MAX)
     return "its list of bad ranges is too long";
   for (unsigned i = 0; i < list->count; i++, p += RANGE_SIZE)
-    list->range[i] = (struct bad_range){ get_le64 (p), get_le32 (p + 8),
-                                         get_le32 (p + 12) };
-  if (!all_zero (slot + AT_CRC + 4, AT_SEQUENCE - AT_CRC - 4)
-      || !all_zero (slot + AT_COUNT + 4, AT_RANGES - AT_COUNT - 4)
-      || !all_zero (p, slot + BAD_SLOT_BYTES - p))
+    list->range[i] = (struct bad_range) { get_le64 (p), get_le32 (p + 8),
+                                          get_le32 (p + 12) };
+  if (!all_zero (slot + AT_CRC + 4, AT_SEQUENCE - AT_CRC - 4) ||
+      !all_zero (slot + AT_COUNT + 4, AT_RANGES - AT_COUNT - 4) ||
+      !all_zero (p, slot + BAD_SLOT_BYTES - p))
     return "its list of bad ranges has bytes that this version does not know";
   return check_ranges (list, data_bytes);
 }
@@ -244,8 +244,8 @@ bad_decode (const uint8_t slots[2 * BAD_SLOT_BYTES], uint64_t data_bytes,
 {
   struct bad_list other;
   const char *wrong = decode_slot (slots, data_bytes, list);
-  const char *other_wrong
-      = decode_slot (slots + BAD_SLOT_BYTES, data_bytes, &other);
+  const char *other_wrong = decode_slot (slots + BAD_SLOT_BYTES, data_bytes,
+                                         &other);
 
   *why = wrong;
   if (wrong && other_wrong)

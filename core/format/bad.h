@@ -25,7 +25,7 @@ enum bad_reason {
 const char *bad_reason_name (unsigned reason); /* "rebuild", ...; NULL: none */
 
 struct bad_range {
-  uint64_t first;  /* blocks, from the start of the data area */
+  uint64_t first; /* blocks, from the start of the data area */
   uint32_t blocks;
   uint32_t reason; /* enum bad_reason */
 };

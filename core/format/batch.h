@@ -15,15 +15,15 @@
 #include "base/bounds.h"
 
 enum batch_kind {
-  BATCH_WRITE = 1, /* payload of `length` bytes */
-  BATCH_ZERO = 2,  /* zeroes, storage kept */
-  BATCH_TRIM = 3,  /* zeroes, storage may be given back */
-  BATCH_CLEAR = 4, /* clear the session's intent bits of these extents */
+  BATCH_WRITE = 1,  /* payload of `length` bytes */
+  BATCH_ZERO = 2,   /* zeroes, storage kept */
+  BATCH_TRIM = 3,   /* zeroes, storage may be given back */
+  BATCH_CLEAR = 4,  /* clear the session's intent bits of these extents */
   BATCH_SETTLE = 5, /* clear also what other sessions have left: the copies of
                        these extents were made equal, and are stable */
   BATCH_ROUND = 6, /* `length` is the number of a round: the disk is to say that
                       it has seen it */
-  BATCH_BAD = 7, /* no copy of it can be read: it is not read before it is
+  BATCH_BAD = 7,   /* no copy of it can be read: it is not read before it is
                     written again (bad.h) */
 };
 

@@ -92,11 +92,11 @@ enum {
 
 /* These numbers are on disks: they are not to change with the enums. */
 _Static_assert (LAYOUT_RAIDX == 0 && LAYOUT_RAID10 == 1 &&
-                LAYOUT_CHAINED == 2 && LAYOUT_ROTATED == 3 &&
-                LAYOUT_RAID1 == 4 && LAYOUT_RAID0 == 5,
+                  LAYOUT_CHAINED == 2 && LAYOUT_ROTATED == 3 &&
+                  LAYOUT_RAID1 == 4 && LAYOUT_RAID0 == 5,
                 "layout numbers are part of the format");
-_Static_assert (MEMBER_IN_SYNC == 0 && MEMBER_OUT == 1 &&
-                MEMBER_JOINING == 2 && MEMBER_SPARE == 3,
+_Static_assert (MEMBER_IN_SYNC == 0 && MEMBER_OUT == 1 && MEMBER_JOINING == 2 &&
+                  MEMBER_SPARE == 3,
                 "state numbers are part of the format");
 _Static_assert (DUP_ASYNC_CLIENT == 0 && DUP_SYNC_CLIENT == 1,
                 "dup numbers are part of the format");
@@ -326,8 +326,8 @@ superblock_newest (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb,
   int newest;
 
   for (int i = 0; i < 2; i++) {
-    good[i] =
-      superblock_decode (slots + i * SLOT_BYTES, &s[i], &reason[i]) == 0;
+    good[i] = superblock_decode (slots + i * SLOT_BYTES, &s[i], &reason[i]) ==
+              0;
     if (good[i] && s[i].sequence % 2 != (uint64_t) i) {
       good[i] = false;
       reason[i] = "its Weft header is in the wrong place";
@@ -345,8 +345,9 @@ superblock_newest (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb,
   else {
     /* Slot 0 says why, unless only slot 1 has anything in it. */
     *why = memcmp (slots, slot_magic, sizeof slot_magic) == 0 ||
-           memcmp (slots + SLOT_BYTES, slot_magic, sizeof slot_magic) != 0 ?
-           reason[0] : reason[1];
+               memcmp (slots + SLOT_BYTES, slot_magic, sizeof slot_magic) != 0
+             ? reason[0]
+             : reason[1];
     return -1;
   }
   *sb = s[newest];
@@ -366,8 +367,9 @@ enum {
 };
 #define BLOCK_WORDS (INTENT_BLOCK_EXTENTS / 64)
 _Static_assert (INTENT_BLOCK_EXTENTS % 64 == 0, "blocks hold whole words");
-_Static_assert (INTENT_BLOCKS_MAX * INTENT_BLOCK_EXTENTS * EXTENT_BYTES >=
-                MEMBER_DATA_BYTES_MAX, "the header has room for every bit");
+_Static_assert (INTENT_BLOCKS_MAX *INTENT_BLOCK_EXTENTS *EXTENT_BYTES >=
+                  MEMBER_DATA_BYTES_MAX,
+                "the header has room for every bit");
 
 uint64_t
 intents_extents (uint64_t data_bytes)
@@ -462,9 +464,9 @@ intents_encode (const struct intents *map, unsigned block,
   memcpy (bytes + BLOCK_AT_MAGIC, intent_magic, sizeof intent_magic);
   put_le32 (bytes + BLOCK_AT_NUMBER, block);
   for (w = 0; w < BLOCK_WORDS && first + w < words (map); w++)
-    put_le64 (bytes + BLOCK_AT_BITS + w * 8,
-              atomic_load_explicit (&map->word[first + w],
-                                    memory_order_acquire));
+    put_le64 (
+      bytes + BLOCK_AT_BITS + w * 8,
+      atomic_load_explicit (&map->word[first + w], memory_order_acquire));
   put_le32 (bytes + BLOCK_AT_CRC,
             block_crc (bytes, INTENT_BLOCK_BYTES, BLOCK_AT_CRC));
 }
@@ -535,8 +537,9 @@ format_uuid (const uint8_t uuid[16], char text[FORMAT_UUID_TEXT_BYTES])
 static int
 hex_digit (char c)
 {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : -1;
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                : -1;
 }
 
 int

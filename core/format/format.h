@@ -51,15 +51,15 @@ struct superblock {
   uint32_t unit;
   uint64_t data_offset; /* bytes from the start of the disk */
   uint64_t data_bytes;
-  uint64_t min_epoch;   /* requests of an older epoch are refused */
+  uint64_t min_epoch;    /* requests of an older epoch are refused */
   uint64_t served_epoch; /* the highest epoch for which a door was opened */
-  uint64_t generation;  /* highest controller generation seen */
-  uint64_t sequence;    /* grows by 1 with every write of a slot */
+  uint64_t generation;   /* highest controller generation seen */
+  uint64_t sequence;     /* grows by 1 with every write of a slot */
   uint64_t member_bytes; /* in use of each member's data area; 0: not known */
   unsigned dup;          /* enum array_dup, for an import */
   uint64_t states_epoch; /* the epoch as of which `states` stands */
-  uint64_t round;      /* of the array's writing that this disk has seen */
-  uint64_t bad_offset; /* of the list of bad ranges; 0: no room for one */
+  uint64_t round;        /* of the array's writing that this disk has seen */
+  uint64_t bad_offset;   /* of the list of bad ranges; 0: no room for one */
   uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, n * groups of them */
 };
 
@@ -118,14 +118,14 @@ struct intents {
 };
 
 #define INTENT_BLOCK_HEADER_BYTES 16
-#define INTENT_BLOCK_EXTENTS \
+#define INTENT_BLOCK_EXTENTS                                                   \
   ((INTENT_BLOCK_BYTES - INTENT_BLOCK_HEADER_BYTES) * UINT64_C (8))
 #define INTENT_BLOCKS_OFFSET (2 * SLOT_BYTES) /* from the start of the disk */
-#define INTENT_BLOCKS_MAX \
+#define INTENT_BLOCKS_MAX                                                      \
   ((HEADER_BYTES - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES)
 /* Of a disk that is formatted now: the rest of the header is the bad ranges'. */
-#define FORMAT_DATA_BYTES_MAX \
-  ((BAD_OFFSET - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES * \
+#define FORMAT_DATA_BYTES_MAX                                                  \
+  ((BAD_OFFSET - INTENT_BLOCKS_OFFSET) / INTENT_BLOCK_BYTES *                  \
    INTENT_BLOCK_EXTENTS * EXTENT_BYTES)
 
 uint64_t intents_extents (uint64_t data_bytes);
@@ -138,7 +138,8 @@ static inline bool
 intents_test (const struct intents *map, uint64_t extent)
 {
   return atomic_load_explicit (&map->word[extent / 64], memory_order_acquire) >>
-         (extent % 64) & 1;
+           (extent % 64) &
+         1;
 }
 void intents_set (struct intents *map, uint64_t extent);
 void intents_clear (struct intents *map, uint64_t extent);

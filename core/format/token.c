@@ -82,8 +82,7 @@ write_body (const struct token *t, char text[TOKEN_BYTES_MAX + 1])
   hex (t->array, 16, array);
   hex (t->member, 16, member);
   n = snprintf (text, TOKEN_BYTES_MAX + 1, "1.%s.%s.%016" PRIx64 ".%s.%" PRIu64,
-                array, member, t->session, t->writable ? "rw" : "ro",
-                t->epoch);
+                array, member, t->session, t->writable ? "rw" : "ro", t->epoch);
   assert (n > 0 && n + 1 + 2 * MAC_BYTES <= TOKEN_BYTES_MAX);
   return n;
 }

@@ -28,8 +28,8 @@ retry_after_ms (struct host_attach *a, const struct host_attach_answer *answer)
     return HOST_ATTACH_WAIT_MS;
   if (answer->retry_after_ms > 0)
     return answer->retry_after_ms < ATTACH_WAIT_MS_MIN
-               ? ATTACH_WAIT_MS_MIN
-               : (unsigned)answer->retry_after_ms;
+             ? ATTACH_WAIT_MS_MIN
+             : (unsigned) answer->retry_after_ms;
   if (answer->holder == NULL)
     return 0;
   a->signs += a->asked && heard_ms < a->heard_ms + HOST_RETRY_MS / 2;
@@ -50,8 +50,8 @@ host_attach_answered (struct host_attach *a,
   if (*wait_ms == 0 || a->waited_ms >= HOST_ATTACH_WAIT_MS)
     return HOST_ATTACH_REFUSED;
   /* weftd does not wait for the silence of one that is known to have ended. */
-  if (answer->holder && answer->holder_ended
-      && strcmp (a->ended, answer->holder) != 0) {
+  if (answer->holder && answer->holder_ended &&
+      strcmp (a->ended, answer->holder) != 0) {
     snprintf (a->ended, sizeof a->ended, "%s", answer->holder);
     *wait_ms = 0;
   }

@@ -37,9 +37,8 @@ is_wanted (const struct host *h, unsigned m)
 
   if (h->view.map_epoch < h->view.epoch || l->state == LINK_WANTED)
     return false;
-  return l->state == LINK_OUT || is_stale (h, m)
-         || (h->readonly && l->state == LINK_LOST
-             && h->view.map_epoch > l->epoch);
+  return l->state == LINK_OUT || is_stale (h, m) ||
+         (h->readonly && l->state == LINK_LOST && h->view.map_epoch > l->epoch);
 }
 
 void
@@ -70,8 +69,8 @@ host_links_settled (const struct host *h)
   for (unsigned m = 0; m < h->members; m++) {
     const struct link *l = &h->link[m];
 
-    if (h->view.states[m] != MEMBER_OUT && !l->told
-        && (l->state != LINK_UP || l->busy || is_stale (h, m)))
+    if (h->view.states[m] != MEMBER_OUT && !l->told &&
+        (l->state != LINK_UP || l->busy || is_stale (h, m)))
       return false;
   }
   return true;
@@ -84,9 +83,9 @@ bool
 host_links_may_prepare (const struct host *h)
 {
   for (unsigned m = 0; m < h->members; m++)
-    if (!h->readonly && h->view.change_states[m] == MEMBER_IN_SYNC
-        && h->view.states[m] != MEMBER_IN_SYNC
-        && (h->link[m].state != LINK_UP || h->link[m].busy))
+    if (!h->readonly && h->view.change_states[m] == MEMBER_IN_SYNC &&
+        h->view.states[m] != MEMBER_IN_SYNC &&
+        (h->link[m].state != LINK_UP || h->link[m].busy))
       return false;
   return true;
 }
@@ -107,8 +106,8 @@ uint64_t
 host_connect_due_ms (const struct host *h, uint64_t now_ms)
 {
   return h->committed >= h->view.epoch && connect_due (h) < h->members
-             ? 0
-             : UINT64_MAX;
+           ? 0
+           : UINT64_MAX;
 }
 
 void
@@ -141,8 +140,8 @@ host_opened (struct host *h, unsigned m, bool ok, const char *why, bool *kept,
 
   assert (l->state == LINK_CONNECTING && l->busy);
   /* The member may have gone, or begun anew, meanwhile. */
-  if (h->ended || h->over || h->view.states[m] == MEMBER_OUT
-      || is_stale (h, m)) {
+  if (h->ended || h->over || h->view.states[m] == MEMBER_OUT ||
+      is_stale (h, m)) {
     l->state = LINK_OUT;
     l->busy = false;
     host_links_look (h);
@@ -246,11 +245,11 @@ host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
   if (l->state != LINK_LOST)
     return a->status == 200 && l->state == LINK_OUT ? HOST_RECORDED
                                                     : HOST_NO_NEWS;
-  l->due_ms
-      = now_ms
-        + (retry_ms > 0 && retry_ms < HOST_RETRY_MS ? retry_ms : HOST_RETRY_MS);
-  if (a->status == 200 || in_use
-      || (conflict && strcmp (a->code, "last-copy") == 0))
+  l->due_ms = now_ms + (retry_ms > 0 && retry_ms < HOST_RETRY_MS
+                          ? retry_ms
+                          : HOST_RETRY_MS);
+  if (a->status == 200 || in_use ||
+      (conflict && strcmp (a->code, "last-copy") == 0))
     l->told = true;
   if (h->readonly && in_use) { /* it is well: the connection was not */
     l->state = LINK_WANTED;

@@ -104,10 +104,10 @@ commit_take (struct host *h, uint64_t now_ms, struct host_action *a)
 static uint64_t
 prepare_due_ms (const struct host *h, uint64_t now_ms)
 {
-  return h->view.change > h->asked && h->view.change > h->view.epoch
-                 && h->committed >= h->view.epoch && host_links_may_prepare (h)
-             ? 0
-             : UINT64_MAX;
+  return h->view.change > h->asked && h->view.change > h->view.epoch &&
+             h->committed >= h->view.epoch && host_links_may_prepare (h)
+           ? 0
+           : UINT64_MAX;
 }
 
 static void
@@ -142,10 +142,10 @@ hold_take (struct host *h, uint64_t now_ms, struct host_action *a)
 static uint64_t
 enter_due_ms (const struct host *h, uint64_t now_ms)
 {
-  return h->settled < h->view.epoch && h->committed >= h->view.epoch
-                 && host_links_settled (h)
-             ? h->enter_due_ms
-             : UINT64_MAX;
+  return h->settled < h->view.epoch && h->committed >= h->view.epoch &&
+             host_links_settled (h)
+           ? h->enter_due_ms
+           : UINT64_MAX;
 }
 
 static void
@@ -181,11 +181,10 @@ beat_take (struct host *h, uint64_t now_ms, struct host_action *a)
 static uint64_t
 tell_due_ms (const struct host *h, uint64_t now_ms)
 {
-  return !h->tell.under_way
-                 && (h->settled > h->told_settled
-                     || h->prepared > h->told_prepared)
-             ? h->tell.due_ms
-             : UINT64_MAX;
+  return !h->tell.under_way &&
+             (h->settled > h->told_settled || h->prepared > h->told_prepared)
+           ? h->tell.due_ms
+           : UINT64_MAX;
 }
 
 static void
@@ -228,7 +227,7 @@ host_next (struct host *h, uint64_t now_ms, unsigned kinds,
   kinds &= possible (h);
   for (unsigned i = 0; i < KINDS; i++)
     if ((kinds & all[i].kind) && all[i].due_ms (h, now_ms) <= now_ms) {
-      *a = (struct host_action){ .kind = all[i].kind };
+      *a = (struct host_action) { .kind = all[i].kind };
       all[i].take (h, now_ms, a);
       return true;
     }

@@ -132,8 +132,8 @@ void host_free (struct host *h);
 enum host_do {
   HOST_DO_STOP = 1, /* the session is over: the array engine is stopped, and
                        nothing is waited for that a member owes */
-  HOST_DO_COMMIT
-  = 2, /* `epoch`, `states` to the array engine; host_committed */
+  HOST_DO_COMMIT =
+    2, /* `epoch`, `states` to the array engine; host_committed */
   HOST_DO_PREPARE = 4, /* the same, as prepared */
   HOST_DO_HOLD = 8,    /* `hold`: the array engine answers no reads, or again */
   HOST_DO_ENTER = 16,  /* ask the array engine in which epoch it is by now;

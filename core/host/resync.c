@@ -109,7 +109,7 @@ forget_maps (struct resync *r)
 {
   for (unsigned m = 0; m < r->layout.members; m++) {
     free (r->map[m].bits);
-    r->map[m] = (struct map){ 0 };
+    r->map[m] = (struct map) { 0 };
   }
   r->extents = 0;
 }
@@ -163,7 +163,7 @@ resync_map (struct resync *r, uint64_t reach, uint64_t data_bytes,
   struct map *map = &r->map[r->member];
 
   assert (r->asked == RESYNC_MAP && map->bits == NULL);
-  *map = (struct map){
+  *map = (struct map) {
     .bits = bits, .bytes = bytes, .data_bytes = data_bytes, .reach = reach
   };
   for (size_t i = 0; i < bytes; i++)
@@ -233,8 +233,8 @@ first_dirty (const struct resync *r, const struct layout_piece *unit)
 {
   unsigned c = 0;
 
-  while (c < unit->copies
-         && !map_has (&r->map[unit->copy[c].member], unit->copy[c].offset))
+  while (c < unit->copies &&
+         !map_has (&r->map[unit->copy[c].member], unit->copy[c].offset))
     c++;
   return c;
 }
@@ -262,7 +262,7 @@ next_unit (struct resync *r)
       if (c < 0)
         continue;
       layout_map (l, offset, length, &r->unit);
-      if (first_dirty (r, &r->unit) == (unsigned)c)
+      if (first_dirty (r, &r->unit) == (unsigned) c)
         return true;
     }
   r->unit.length = 0;
@@ -297,9 +297,9 @@ newest (const struct resync *r, const enum member_state states[],
   int best = -1;
 
   for (unsigned c = 0; c < r->unit.copies; c++)
-    if (states[r->unit.copy[c].member] == MEMBER_IN_SYNC && !(without & 1u << c)
-        && (best < 0 || newer (r, c, (unsigned)best)))
-      best = (int)c;
+    if (states[r->unit.copy[c].member] == MEMBER_IN_SYNC &&
+        !(without & 1u << c) && (best < 0 || newer (r, c, (unsigned) best)))
+      best = (int) c;
   return best;
 }
 
@@ -326,8 +326,8 @@ note_bad (struct resync *r)
     return;
   }
   r->bad = p;
-  p[r->bad_count++]
-      = (struct resync_place){ r->unit.offset + r->unit_at, r->length };
+  p[r->bad_count++] = (struct resync_place) { r->unit.offset + r->unit_at,
+                                              r->length };
   piece_done (r);
 }
 
@@ -355,14 +355,14 @@ copy (struct resync *r, const enum member_state states[],
     r->length = r->unit.length;
   }
   c = newest (r, states, r->tried);
-  if (r->tried && r->length > BAD_BLOCK_BYTES
-      && (c < 0 || newer (r, newest (r, states, 0), c))) {
+  if (r->tried && r->length > BAD_BLOCK_BYTES &&
+      (c < 0 || newer (r, newest (r, states, 0), c))) {
     r->length /= 2;
     r->tried = 0;
     return false;
   }
   if (c >= 0) {
-    r->copy = (unsigned)c;
+    r->copy = (unsigned) c;
     a->kind = RESYNC_READ;
     a->copy = r->copy;
     a->offset = r->unit.offset + r->unit_at;
@@ -441,7 +441,7 @@ tell (struct resync *r, const enum member_state states[],
       layout_map (&r->layout, bad->offset, bad->length, &p);
       for (unsigned c = 0; c < p.copies; c++)
         if (p.copy[c].member == r->member)
-          r->records[a->count++] = (struct batch_record){
+          r->records[a->count++] = (struct batch_record) {
             .kind = BATCH_BAD, .offset = p.copy[c].offset, .length = p.length
           };
     }
@@ -492,16 +492,16 @@ lower (struct resync *r, struct resync_action *a)
   a->member = r->member;
   a->records = r->records;
   if (!r->open && r->member < r->layout.members) {
-    r->open = map_run (map, &(uint64_t){ 0 }, &start) > 0;
+    r->open = map_run (map, &(uint64_t) { 0 }, &start) > 0;
     r->member += !r->open;
     a->kind = RESYNC_OPEN;
     return r->open;
   }
-  while (r->open && a->count < BATCH_RECORDS_MAX
-         && (length = map_run (map, &r->at, &start)) > 0)
-    r->records[a->count++] = (struct batch_record){ .kind = BATCH_SETTLE,
-                                                    .offset = start,
-                                                    .length = length };
+  while (r->open && a->count < BATCH_RECORDS_MAX &&
+         (length = map_run (map, &r->at, &start)) > 0)
+    r->records[a->count++] = (struct batch_record) { .kind = BATCH_SETTLE,
+                                                     .offset = start,
+                                                     .length = length };
   if (a->count > 0)
     a->kind = RESYNC_SEND;
   else if (r->open) {
@@ -563,7 +563,7 @@ resync_next (struct resync *r, const enum member_state states[],
              struct resync_action *a)
 {
   do
-    *a = (struct resync_action){ 0 };
+    *a = (struct resync_action) { 0 };
   while (!step (r, states, a));
   r->asked = a->kind;
 }

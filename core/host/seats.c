@@ -49,8 +49,8 @@ seats_commit (struct seats *s, struct array *a, uint64_t epoch,
   s->epoch = epoch;
   for (unsigned m = 0; m < s->members; m++) {
     /* From in-sync to joining there is no way but by way of out. */
-    if (states[m] == MEMBER_OUT
-        || (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC))
+    if (states[m] == MEMBER_OUT ||
+        (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC))
       s->joined[m] = false;
     s->states[m] = states[m];
   }

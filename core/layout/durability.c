@@ -75,8 +75,8 @@ durability_mttdl (const struct layout *l, double fail, double rebuild)
   for (unsigned i = last + 1; i-- > 0;) {
     double out = (n - i) * fail;
     double on = i == last ? 0
-                : fail * (double) harmless[i + 1] * (i + 1)
-                    / (double) harmless[i];
+                          : fail * (double) harmless[i + 1] * (i + 1) /
+                              (double) harmless[i];
     double lose = i == last ? out : out - on;
     double sum = lose + i * rebuild + on * closed;
 

@@ -48,7 +48,7 @@ static const char *const names[LAYOUT_KINDS] = {
 const char *
 layout_name (enum layout_kind kind)
 {
-  assert ((unsigned)kind < LAYOUT_KINDS);
+  assert ((unsigned) kind < LAYOUT_KINDS);
   return names[kind];
 }
 
@@ -68,8 +68,8 @@ static inline uint64_t
 divide (uint64_t a, uint32_t by, uint32_t *rest)
 {
   if (a <= UINT32_MAX) {
-    *rest = (uint32_t)a % by;
-    return (uint32_t)a / by;
+    *rest = (uint32_t) a % by;
+    return (uint32_t) a / by;
   }
   *rest = a % by;
   return a / by;
@@ -85,8 +85,8 @@ unit_shift (const struct layout *l)
 static inline bool
 is_halved (enum layout_kind kind)
 {
-  return kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED
-         || kind == LAYOUT_ROTATED;
+  return kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED ||
+         kind == LAYOUT_ROTATED;
 }
 
 /* Stripes of a group after which the pattern of positions repeats. */
@@ -110,17 +110,18 @@ image_place (const struct layout *l, uint64_t t, unsigned d, unsigned copy)
     /* The n-1 successive units of a cluster miss just one member: theirs. */
     cluster = divide (t * n + d, n - 1, &in_cluster);
     row = divide (cluster, n, &c);
-    return (struct place){ n - 1 - c, l->stripes + row * (n - 1) + in_cluster };
+    return (struct place) { n - 1 - c,
+                            l->stripes + row * (n - 1) + in_cluster };
   case LAYOUT_RAID10:
-    return (struct place){ d + n / 2, t };
+    return (struct place) { d + n / 2, t };
   case LAYOUT_CHAINED:
-    return (struct place){ d + 1 == n ? 0 : d + 1, l->stripes + t };
+    return (struct place) { d + 1 == n ? 0 : d + 1, l->stripes + t };
   case LAYOUT_ROTATED:
     divide (t, n - 1, &turn);
     c = d + 1 + turn;
-    return (struct place){ c >= n ? c - n : c, l->stripes + t };
+    return (struct place) { c >= n ? c - n : c, l->stripes + t };
   case LAYOUT_RAID1:
-    return (struct place){ copy, t };
+    return (struct place) { copy, t };
   case LAYOUT_RAID0:
   case LAYOUT_KINDS:
     break;
@@ -138,24 +139,24 @@ origin_of (const struct layout *l, unsigned position, uint64_t unit)
   uint32_t rest, d;
 
   if (is_halved (l->kind) ? unit < l->stripes : position < l->width)
-    return (struct origin){ 0, unit, position };
+    return (struct origin) { 0, unit, position };
 
   t = is_halved (l->kind) ? unit - l->stripes : unit;
   switch (l->kind) {
   case LAYOUT_RAIDX:
     cluster = divide (t, n - 1, &rest) * n + (n - 1 - position);
     a = divide (cluster * (n - 1) + rest, n, &d);
-    return (struct origin){ 1, a, d };
+    return (struct origin) { 1, a, d };
   case LAYOUT_RAID10:
-    return (struct origin){ 1, t, position - n / 2 };
+    return (struct origin) { 1, t, position - n / 2 };
   case LAYOUT_CHAINED:
-    return (struct origin){ 1, t, position == 0 ? n - 1 : position - 1 };
+    return (struct origin) { 1, t, position == 0 ? n - 1 : position - 1 };
   case LAYOUT_ROTATED:
     divide (t, n - 1, &rest);
     d = position + n - 1 - rest;
-    return (struct origin){ 1, t, d >= n ? d - n : d };
+    return (struct origin) { 1, t, d >= n ? d - n : d };
   case LAYOUT_RAID1:
-    return (struct origin){ position, t, 0 };
+    return (struct origin) { position, t, 0 };
   case LAYOUT_RAID0:
   case LAYOUT_KINDS:
     break;
@@ -214,13 +215,13 @@ layout_init (struct layout *l, enum layout_kind kind, unsigned n,
   struct layout made = { .kind = kind, .n = n, .groups = groups };
   uint64_t units, halves, least;
 
-  if ((unsigned)kind >= LAYOUT_KINDS)
+  if ((unsigned) kind >= LAYOUT_KINDS)
     return refuse (why, why_size, "layout number %d: there is no such layout",
-                   (int)kind);
+                   (int) kind);
   if (check_members (kind, n, groups, why, why_size) == -1)
     return -1;
-  if (unit < UNIT_BYTES_MIN || unit > UNIT_BYTES_MAX
-      || (unit & (unit - 1)) != 0)
+  if (unit < UNIT_BYTES_MIN || unit > UNIT_BYTES_MAX ||
+      (unit & (unit - 1)) != 0)
     return refuse (why, why_size,
                    "stripe unit of %" PRIu64 " bytes: must be a power of two "
                    "from %" PRIu64 " to %" PRIu64,

@@ -42,16 +42,16 @@ enum layout_kind {
 
 struct layout {
   enum layout_kind kind;
-  unsigned n;             /* members of a group */
+  unsigned n; /* members of a group */
   unsigned groups;
-  unsigned members;       /* n * groups */
-  unsigned width;         /* data units of a stripe */
-  unsigned copies;        /* 2; n for raid-1; 1 for raid-0 */
-  uint32_t unit;          /* bytes, a power of two */
-  uint64_t stripes;       /* in one group: the data units of a data member; a
+  unsigned members;      /* n * groups */
+  unsigned width;        /* data units of a stripe */
+  unsigned copies;       /* 2; n for raid-1; 1 for raid-0 */
+  uint32_t unit;         /* bytes, a power of two */
+  uint64_t stripes;      /* in one group: the data units of a data member; a
                              multiple of n-1, whole clusters, for raid-x */
-  uint64_t member_bytes;  /* of each member's data area, in use */
-  uint64_t size;          /* usable bytes of the array */
+  uint64_t member_bytes; /* of each member's data area, in use */
+  uint64_t size;         /* usable bytes of the array */
 };
 
 /* The name by which people know a kind ("raid-x"), and back; layout_parse
@@ -100,9 +100,9 @@ int layout_unmap (const struct layout *l, unsigned member, uint64_t offset,
 /* The data (copy 0) of an array range on one member is contiguous there, and in
  * the array's order.  Returns false when the range has none on the member.
  */
-bool layout_data_span (const struct layout *l, unsigned member,
-                       uint64_t offset, uint64_t length,
-                       uint64_t *member_offset, uint64_t *member_length);
+bool layout_data_span (const struct layout *l, unsigned member, uint64_t offset,
+                       uint64_t length, uint64_t *member_offset,
+                       uint64_t *member_length);
 
 /* What does losing these members lose?  lost[m] for each member.  Returns the
  * bytes of the array of which no copy is left; *exposed (may be NULL) gets

@@ -39,7 +39,8 @@ struct copy_part {
   enum part_kind kind;
   unsigned copy;  /* the layout's number of the copy that is read */
   unsigned tried; /* those that could not be, a bit each */
-  struct copy_request read; /* its local and length are the part's, of any kind */
+  struct copy_request
+    read; /* its local and length are the part's, of any kind */
 };
 
 void
@@ -65,7 +66,7 @@ copy_map_add (struct copy_map *map, uint64_t end, bool hole, bool zero)
     map->span = span;
     map->room = room;
   }
-  map->span[map->count++] = (struct copy_span){ end, hole, zero };
+  map->span[map->count++] = (struct copy_span) { end, hole, zero };
   return true;
 }
 
@@ -82,7 +83,7 @@ copy_free (struct copying *c)
     free (c->map[m].span);
   free (c->part);
   free (c->other);
-  *c = (struct copying){ .part = NULL };
+  *c = (struct copying) { .part = NULL };
 }
 
 void
@@ -166,9 +167,10 @@ choose (struct copying *c, struct copy_part *p)
     }
     missing = m;
   }
-  copy_blame (&c->fault, missing, missing == c->member ?
-              "there is no copy of what it had in this layout" :
-              "it is not in-sync, and has what is needed");
+  copy_blame (&c->fault, missing,
+              missing == c->member
+                ? "there is no copy of what it had in this layout"
+                : "it is not in-sync, and has what is needed");
   return -1;
 }
 
@@ -251,10 +253,12 @@ ask_holes (struct copying *c)
     if (to - from > 4 * EXTENT_BYTES)
       to = from + 4 * EXTENT_BYTES;
     c->map[m].count = 0;
-    c->ask[m] = (struct copy_request){
-      .next = list, .kind = COPY_STATUS, .member = m, .offset = from,
-      .length = to - from, .map = &c->map[m]
-    };
+    c->ask[m] = (struct copy_request) { .next = list,
+                                        .kind = COPY_STATUS,
+                                        .member = m,
+                                        .offset = from,
+                                        .length = to - from,
+                                        .map = &c->map[m] };
     list = &c->ask[m];
   }
   return list;
@@ -403,8 +407,9 @@ ask_suspects (struct copying *c)
 
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
     if (c->suspect[m]) {
-      c->ask[m] = (struct copy_request){ .next = list, .kind = COPY_FLUSH,
-                                         .member = m };
+      c->ask[m] = (struct copy_request) { .next = list,
+                                          .kind = COPY_FLUSH,
+                                          .member = m };
       list = &c->ask[m];
     }
   return list;
@@ -472,12 +477,15 @@ copy_write (struct copying *c, struct copy_change *change)
          q->read.local == end && (p->kind != PART_PASS || follows (q - 1, q)))
     end += q->read.length;
   c->written = q - c->part;
-  *change = (struct copy_change){
-    .kind = p->kind == PART_HAVE ? BATCH_WRITE
-          : p->kind == PART_TRIM ? BATCH_TRIM : BATCH_ZERO,
-    .local = p->read.local, .length = end - p->read.local,
+  *change = (struct copy_change) {
+    .kind = p->kind == PART_HAVE   ? BATCH_WRITE
+            : p->kind == PART_TRIM ? BATCH_TRIM
+                                   : BATCH_ZERO,
+    .local = p->read.local,
+    .length = end - p->read.local,
     .passed = p->kind == PART_PASS,
-    .member = p->read.member, .offset = p->read.offset,
+    .member = p->read.member,
+    .offset = p->read.offset,
   };
   if (change->passed)
     for (uint64_t b = (p->read.local - c->start) / BLOCK_BYTES;

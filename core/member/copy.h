@@ -92,11 +92,11 @@ struct copy_request {
 bool copy_refused (const struct copy_request *r);
 
 enum copy_result {
-  COPY_DONE,      /* or going on */
+  COPY_DONE, /* or going on */
   COPY_CANCELLED,
-  COPY_CONNECT,   /* fault.member is to be connected first */
-  COPY_FAULT,     /* fault.member's connection is to be closed */
-  COPY_BROKEN,    /* our own disk can't be written */
+  COPY_CONNECT, /* fault.member is to be connected first */
+  COPY_FAULT,   /* fault.member's connection is to be closed */
+  COPY_BROKEN,  /* our own disk can't be written */
 };
 
 struct copy_part; /* a piece of the extent that is read in one request */
@@ -106,9 +106,9 @@ struct copying {
   enum copy_result result;
   struct copy_fault fault;
   uint64_t extent;
-  uint64_t start; /* its first byte in our data area */
+  uint64_t start;               /* its first byte in our data area */
   bool used[ARRAY_MEMBERS_MAX]; /* members that it came from */
-  uint64_t bytes; /* that were read */
+  uint64_t bytes;               /* that were read */
   /* A bit for each block of the extent that was passed; complete when copy_write
    * has returned false.
    */
@@ -120,7 +120,7 @@ struct copying {
   unsigned member;
   bool source[ARRAY_MEMBERS_MAX], linked[ARRAY_MEMBERS_MAX];
   bool suspect[ARRAY_MEMBERS_MAX]; /* could not read something */
-  struct copy_part *part, *other; /* the plan, and room to make a new one */
+  struct copy_part *part, *other;  /* the plan, and room to make a new one */
   size_t parts, parts_room, others, others_room;
   size_t written; /* parts that copy_write has been through */
   struct copy_map map[ARRAY_MEMBERS_MAX];

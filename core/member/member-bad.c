@@ -54,8 +54,7 @@ member_bad_add (struct member *m, uint64_t offset, uint64_t length,
                 enum bad_reason reason)
 {
   superblock_upgrade (&m->next);
-  if (m->next.bad_offset == 0 ||
-      !bad_add (&m->bad, offset, length, reason))
+  if (m->next.bad_offset == 0 || !bad_add (&m->bad, offset, length, reason))
     return false;
   if (m->slots_wanted == 0 && !superblock_same (&m->next, &m->written))
     m->slots_wanted = 1;

@@ -43,14 +43,17 @@ refuse (struct member_refusal *r, int error, const char *fs, ...)
 static enum member_verdict
 refuse_failed (const struct member *m, struct member_refusal *r)
 {
-  return refuse (r, EIO, "this member has failed (%s) and serves nothing until "
-                 "it is readmitted", m->reason);
+  return refuse (r, EIO,
+                 "this member has failed (%s) and serves nothing until "
+                 "it is readmitted",
+                 m->reason);
 }
 
 static enum member_verdict
 refuse_epoch (const struct member *m, uint64_t epoch, struct member_refusal *r)
 {
-  return refuse (r, ESHUTDOWN, "epoch %" PRIu64 " is over: this member serves "
+  return refuse (r, ESHUTDOWN,
+                 "epoch %" PRIu64 " is over: this member serves "
                  "epoch %" PRIu64 " and later; ask weftd for a new token",
                  epoch, (uint64_t) m->gate);
 }
@@ -147,23 +150,28 @@ check_token (const struct member *m, const struct token *t,
   char array[FORMAT_UUID_TEXT_BYTES];
 
   if (memcmp (t->member, m->confirmed.disk, 16) != 0)
-    return refuse (r, EACCES, "the token is for another disk; ask weftd which "
+    return refuse (r, EACCES,
+                   "the token is for another disk; ask weftd which "
                    "member is served here");
   if (format_uuid_zero (m->confirmed.array))
-    return refuse (r, EACCES, "this disk belongs to no array; create one with "
+    return refuse (r, EACCES,
+                   "this disk belongs to no array; create one with "
                    "it first");
   if (memcmp (t->array, m->confirmed.array, 16) != 0 ||
       memcmp (t->array, m->next.array, 16) != 0) {
     format_uuid (m->confirmed.array, array);
-    return refuse (r, EACCES, "the token is for another array; this disk "
-                   "belongs to array %s", array);
+    return refuse (r, EACCES,
+                   "the token is for another array; this disk "
+                   "belongs to array %s",
+                   array);
   }
   if (t->epoch == 0 || t->epoch >= EPOCH_MAX)
     return refuse (r, EINVAL, "the token's epoch is out of range");
   if (t->epoch < m->gate)
     return refuse_epoch (m, t->epoch, r);
   if (door == DOOR_BATCH && !t->writable)
-    return refuse (r, EROFS, "the token is read-only, and the batch door is "
+    return refuse (r, EROFS,
+                   "the token is read-only, and the batch door is "
                    "for writing; use the data door");
   return MEMBER_GO;
 }
@@ -178,13 +186,15 @@ member_open (struct member *m, const char *export_name,
   struct member_pass *p;
 
   if (text == NULL)
-    return refuse (refusal, ENOENT, "there is no such export: the name of one "
+    return refuse (refusal, ENOENT,
+                   "there is no such export: the name of one "
                    "is data/TOKEN, batch/TOKEN or intents/TOKEN, with a token "
                    "of weftd's");
   if (member_failed (m))
     return refuse_failed (m, refusal);
   if (!m->has_key)
-    return refuse (refusal, EAGAIN, "this member has not reached weftd since "
+    return refuse (refusal, EAGAIN,
+                   "this member has not reached weftd since "
                    "it started, so it cannot tell good tokens from bad ones; "
                    "try again when weftd is up");
   if (token_verify (text, m->key, &t, &why) == -1)
@@ -206,7 +216,8 @@ member_open (struct member *m, const char *export_name,
     p->session = session_get (m, t.session);
   if (p == NULL || (t.writable && p->session == NULL)) {
     free (p);
-    return refuse (refusal, ENOMEM, "there is no room for one more session; "
+    return refuse (refusal, ENOMEM,
+                   "there is no room for one more session; "
                    "detach one of those that write here");
   }
   p->door = door;
@@ -309,7 +320,8 @@ check_pass (const struct member *m, const struct member_pass *pass,
   if (pass->epoch < atomic_load (&m->gate))
     return refuse_epoch (m, pass->epoch, refusal);
   if (r->count > 0 && !pass->writable)
-    return refuse (refusal, EROFS, "the token is read-only; attach for "
+    return refuse (refusal, EROFS,
+                   "the token is read-only; attach for "
                    "writing to write");
   return MEMBER_GO;
 }
@@ -344,7 +356,8 @@ member_retry (struct member *m, struct member_pass *pass,
   if (check_pass (m, pass, r, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
   if (m->joining && r->reads && member_join_phase (m) != MEMBER_JOIN_SYNCED)
-    return refuse (refusal, ESHUTDOWN, "this copy is being rebuilt, and is not "
+    return refuse (refusal, ESHUTDOWN,
+                   "this copy is being rebuilt, and is not "
                    "read before it is in-sync; read another one");
   if (m->joining)
     return member_join_retry (m, pass->session, r);
@@ -375,12 +388,15 @@ member_bad_report (struct member *m, struct member_pass *pass, uint64_t offset,
   if (check_pass (m, pass, &r, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
   if (m->next.states[m->next.position] != MEMBER_IN_SYNC)
-    return refuse (refusal, ESHUTDOWN, "this copy is not in-sync: what is bad in "
+    return refuse (refusal, ESHUTDOWN,
+                   "this copy is not in-sync: what is bad in "
                    "it is found when it is rebuilt");
   if (!member_bad_add (m, offset, length, BAD_RESYNC))
-    return refuse (refusal, ENOSPC, "there is no room in the list of bad ranges: "
+    return refuse (refusal, ENOSPC,
+                   "there is no room in the list of bad ranges: "
                    "%" PRIu64 " bytes of this member can't be read; write them "
-                   "anew from a backup", bad_bytes (&m->bad));
+                   "anew from a backup",
+                   bad_bytes (&m->bad));
   return MEMBER_GO;
 }
 
@@ -440,8 +456,9 @@ member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
   uint64_t end = offset + length;
 
   /* Nothing is ever written past these: the last extent is whole there. */
-  end = end == m->confirmed.data_bytes || end == m->confirmed.member_bytes ?
-        (end + EXTENT_BYTES - 1) / EXTENT_BYTES : end / EXTENT_BYTES;
+  end = end == m->confirmed.data_bytes || end == m->confirmed.member_bytes
+          ? (end + EXTENT_BYTES - 1) / EXTENT_BYTES
+          : end / EXTENT_BYTES;
   assert (offset <= m->confirmed.data_bytes &&
           length <= m->confirmed.data_bytes - offset);
   if (pass->session == NULL || member_failed (m) || pass->epoch < m->gate ||

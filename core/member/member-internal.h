@@ -19,7 +19,7 @@
 struct session {
   struct session *next;
   uint64_t id;
-  uint64_t epoch; /* of its newest pass */
+  uint64_t epoch;  /* of its newest pass */
   unsigned passes; /* open */
   bool forgotten;  /* in no list, with no bits: there for its passes only */
   struct intents held;

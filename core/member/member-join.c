@@ -41,10 +41,8 @@
 #include "member-internal.h"
 
 static const char *const phase_names[] = {
-  [MEMBER_JOIN_NONE] = "none",
-  [MEMBER_JOIN_WAITING] = "waiting",
-  [MEMBER_JOIN_GATHERING] = "gathering",
-  [MEMBER_JOIN_COPYING] = "copying",
+  [MEMBER_JOIN_NONE] = "none",           [MEMBER_JOIN_WAITING] = "waiting",
+  [MEMBER_JOIN_GATHERING] = "gathering", [MEMBER_JOIN_COPYING] = "copying",
   [MEMBER_JOIN_SYNCED] = "synced",
 };
 
@@ -294,9 +292,8 @@ member_join_next (struct member *m, uint64_t run, uint64_t *extent)
   if (run != j->run || j->phase != MEMBER_JOIN_COPYING || member_failed (m) ||
       j->copies_count == JOIN_COPIES_MAX)
     return false;
-  if (!j->reserving &&
-      (find_todo (m, j->next, extents, true, extent) ||
-       find_todo (m, 0, j->next, true, extent))) {
+  if (!j->reserving && (find_todo (m, j->next, extents, true, extent) ||
+                        find_todo (m, 0, j->next, true, extent))) {
     give (m, *extent);
     return true;
   }
@@ -368,8 +365,7 @@ third_lacks (const struct member *m)
   unsigned first = sb->position - sb->position % sb->n;
 
   for (unsigned i = first; i < first + sb->n; i++)
-    if (has_third (sb) && i != sb->position &&
-        sb->states[i] != MEMBER_IN_SYNC)
+    if (has_third (sb) && i != sb->position && sb->states[i] != MEMBER_IN_SYNC)
       return true;
   return false;
 }
@@ -414,8 +410,7 @@ member_join_redo (struct member *m, uint64_t run)
 }
 
 void
-member_join_progress (const struct member *m,
-                      struct member_join_progress *p)
+member_join_progress (const struct member *m, struct member_join_progress *p)
 {
   p->todo = m->join.todo_count;
   p->unstable = m->join.copied_count + m->join.marked_count;

@@ -158,8 +158,8 @@ take_place (const struct member *m, const struct member_desire *d,
   if (memcmp (sb->array, d->array, 16) != 0)
     return "it assigns the disk to another array than the one that it belongs "
            "to; that one must be deleted first";
-  if (sb->position != d->position || sb->layout != d->layout ||
-      sb->n != d->n || sb->groups != d->groups || sb->unit != d->unit)
+  if (sb->position != d->position || sb->layout != d->layout || sb->n != d->n ||
+      sb->groups != d->groups || sb->unit != d->unit)
     return "it gives the disk another place in its array than it has";
   if (d->member_bytes != 0) {
     if (sb->member_bytes != 0 && sb->member_bytes != d->member_bytes)
@@ -246,9 +246,9 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
    * disk brings that takes the place of another one (it may well take it as one
    * that is out, before it joins).
    */
-  if (release || (format_uuid_zero (m->next.array) &&
-                  !format_uuid_zero (sb.array) &&
-                  sb.states[sb.position] != MEMBER_IN_SYNC))
+  if (release ||
+      (format_uuid_zero (m->next.array) && !format_uuid_zero (sb.array) &&
+       sb.states[sb.position] != MEMBER_IN_SYNC))
     dirty_all (m);
   if (!superblock_same (&sb, &m->next) && m->slots_wanted == 0)
     m->slots_wanted = 1;
@@ -385,11 +385,11 @@ member_action_done (struct member *m, const struct member_action *a, int error)
   int r;
 
   if (error)
-    member_fail (m, error, a->kind == MEMBER_WRITE_SLOT ?
-                 "writing the superblock failed" :
-                 a->kind == MEMBER_WRITE_BAD ?
-                 "writing the list of bad ranges failed" :
-                 "writing the intent map failed");
+    member_fail (m, error,
+                 a->kind == MEMBER_WRITE_SLOT ? "writing the superblock failed"
+                 : a->kind == MEMBER_WRITE_BAD
+                   ? "writing the list of bad ranges failed"
+                   : "writing the intent map failed");
   switch (a->kind) {
   case MEMBER_WRITE_SLOT:
     assert (m->slot_flying);

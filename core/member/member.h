@@ -56,7 +56,7 @@ struct member;
 
 enum member_verdict {
   MEMBER_GO,
-  MEMBER_WAIT,   /* do actions, or wait until others have done some; ask again */
+  MEMBER_WAIT, /* do actions, or wait until others have done some; ask again */
   MEMBER_REFUSE, /* *refusal says why */
 };
 
@@ -91,7 +91,7 @@ void member_set_key (struct member *m, const uint8_t key[KEY_BYTES]);
  * stays.  [any thread may look; the lock is needed to say so]
  */
 void member_fail (struct member *m, int error, const char *reason);
-bool member_failed (const struct member *m); /* [any thread] */
+bool member_failed (const struct member *m);        /* [any thread] */
 const char *member_reason (const struct member *m); /* NULL: not failed */
 
 uint64_t member_dirty_extents (const struct member *m);
@@ -189,7 +189,7 @@ struct member_desire {
   uint8_t cluster[16];
   uint8_t release[16]; /* the array to forget; zero: none */
   uint64_t min_epoch;
-  bool assigned;       /* the rest counts */
+  bool assigned; /* the rest counts */
   uint8_t array[16];
   unsigned position;
   enum layout_kind layout;
@@ -199,9 +199,9 @@ struct member_desire {
   uint8_t dup;           /* enum array_dup; only noted */
   uint64_t epoch;        /* of the states */
   uint8_t states[ARRAY_MEMBERS_MAX];
-  uint64_t join_epoch;   /* joining: the epoch since which every session sends
+  uint64_t join_epoch; /* joining: the epoch since which every session sends
                             us its writes; 0: not yet */
-  uint64_t join_round;   /* where nobody writes: to be said when all is copied */
+  uint64_t join_round; /* where nobody writes: to be said when all is copied */
 };
 
 /* Make it so.  Epochs below a raised min_epoch are refused from now on; it is

@@ -34,7 +34,7 @@ struct pull {
 
   uint64_t unstable;            /* extents copied since the last flush */
   bool used[ARRAY_MEMBERS_MAX]; /* sources, since then */
-  uint64_t stable_ms; /* when that was, or is to be tried again */
+  uint64_t stable_ms;           /* when that was, or is to be tried again */
   /* What is being made stable now, and the task that does it. */
   enum { NOTHING, FLUSHING, ASKING, SYNCING } stage;
   uint64_t mark, flushed_extents;
@@ -167,7 +167,7 @@ pull_news (struct pull *p, struct copy_fault *fault)
 void
 pull_progress (const struct pull *p, struct pull_progress *progress)
 {
-  *progress = (struct pull_progress){
+  *progress = (struct pull_progress) {
     .copied_bytes = p->copied_bytes,
     .unreadable_bytes = p->unreadable_bytes,
     .rate = p->rate,
@@ -214,7 +214,8 @@ measure (struct pull *p, uint64_t now)
   if (ms < RETRY_MS)
     return;
   if (p->rate_ms != 0)
-    p->rate += ((p->copied_bytes - p->rate_bytes) * 1000.0 / ms - p->rate) * 0.4;
+    p->rate += ((p->copied_bytes - p->rate_bytes) * 1000.0 / ms - p->rate) *
+               0.4;
   p->rate_bytes = p->copied_bytes;
   p->rate_ms = now;
 }
@@ -257,8 +258,8 @@ pull_next (struct pull *p, struct pull_worker *w, const bool linked[],
     p->dry = false;
     w->run = p->run;
     memcpy (w->lives, p->lives, sizeof w->lives);
-    copy_begin (&w->copying, &p->order.layout, p->order.member,
-                p->order.source, linked, extent);
+    copy_begin (&w->copying, &p->order.layout, p->order.member, p->order.source,
+                linked, extent);
     return true;
   }
   else if (!p->dry)
@@ -308,7 +309,8 @@ pull_copied (struct pull *p, struct pull_worker *w, uint64_t now_ms)
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
     ok &= !c->used[m] || (p->watched[m] && w->lives[m] == p->lives[m]);
   if (ok && w->run == member_join_run (p->member) && !note_bad (p, c)) {
-    copy_blame (&c->fault, p->order.member, "there is no room in its list of bad "
+    copy_blame (&c->fault, p->order.member,
+                "there is no room in its list of bad "
                 "ranges for what no copy can be read of; write these places "
                 "anew from a backup");
     c->result = COPY_FAULT;
@@ -437,8 +439,9 @@ give_intents (struct pull *p, struct pull_task *t, uint64_t now)
   t->member = o->member;
   for (unsigned m = first; m < first + o->layout.n; m++)
     t->members[m] = o->source[m];
-  if (intents_init (&t->peers, intents_extents (
-                      member_confirmed (p->member)->data_bytes)) == 0)
+  if (intents_init (
+        &t->peers,
+        intents_extents (member_confirmed (p->member)->data_bytes)) == 0)
     return true;
   copy_blame (&fault, o->member, "out of memory");
   fault_set (p, &fault);
@@ -493,7 +496,7 @@ pull_next_task (struct pull *p, const bool linked[], uint64_t now_ms,
     begin_run (p, run, now_ms);
   if (run != p->run)
     return false;
-  *t = (struct pull_task){ .run = run };
+  *t = (struct pull_task) { .run = run };
   if (phase == MEMBER_JOIN_GATHERING)
     return !p->gathered && now_ms >= p->gather_ms &&
            give_intents (p, t, now_ms);

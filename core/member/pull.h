@@ -62,7 +62,7 @@ struct pull_order {
   bool paused;
   uint64_t rate; /* bytes a second; 0: as fast as it goes */
   struct layout layout;
-  unsigned member; /* we */
+  unsigned member;                /* we */
   bool source[ARRAY_MEMBERS_MAX]; /* in-sync */
 };
 

@@ -21,7 +21,7 @@ planted_open (int readonly)
   void *volatile lost = malloc (4321);
 
   lost = NULL;
-  (void)lost;
+  (void) lost;
   return NBDKIT_HANDLE_NOT_NEEDED;
 }
 

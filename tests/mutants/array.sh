@@ -185,7 +185,7 @@ mutant round-ends-with-the-writing test-array-round array-round.c \
 mutant flush-without-a-round test-array-round array-flush.c \
   'synced (a, q) && !round_holds (a, q)' 'synced (a, q)'
 mutant fua-without-a-round test-array-round array.c \
-  '           && round_holds (a, q)))' '           && 0))'
+  '&& round_holds (a, q)))' '           && 0))'
 mutant round-of-another-session-counts test-array-round array-round.c \
   'return begun_ns != 0 && begun_ns +' 'return begun_ns +'
 mutant flush-with-one-round test-array-round array-round.c \
@@ -198,8 +198,8 @@ mutant bits-fall-uncovered test-array-round array-clear.c \
 mutant join-uncovered test-array-round array-join.c \
   '      round = a->round.target;' '      round = 0;'
 mutant join-without-the-round test-array-round array-join.c \
-  '
-           && m->round >= a->round.begun;' ';'
+  '&&
+           m->round >= a->round.begun;' ';'
 mutant joiner-keeps-a-round test-array-round array-member.c \
   '    if (!m->counts || !counted)
       m->round = 0;' ''
@@ -209,5 +209,5 @@ mutant zeroes-for-what-can-be-read test-array-loss array.c \
   'if (q->r->op != ARRAY_ACCEPT || q->error != EIO ||' \
   'if (q->r->op != ARRAY_ACCEPT || q->r->lost ||'
 mutant zeroes-for-a-copy-that-has-gone test-array-loss array.c \
-  '
-      || q->r->epoch != a->config.epoch)' ')'
+  '||
+      q->r->epoch != a->config.epoch)' ')'

@@ -100,7 +100,8 @@ mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
 mutant idle-writer-keeps-readers-out test-cluster-lost cluster-rebuild.c \
   'writer->lost[m] = any = true;' ';'
 mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
-  ' || writer_stalls (c, a, (int) m))) {' ')) {'
+  '||
+         writer_stalls (c, a, (int) m))) {' ')) {'
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
   'spare_reborn (c, a, writer, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
@@ -176,7 +177,9 @@ mutant old-copy-is-told-what-to-write test-cluster-copies cluster-admit.c \
 mutant old-copy-s-place-is-gone test-cluster-copies cluster-admit.c \
   'd->array == NULL || is_out (d)' 'is_out (d)'
 mutant blank-disk-may-be-any-copy test-cluster-copies cluster-disk.c \
-  'a->rec.ready && m->state == MEMBER_OUT ? CONFIRMED_BY_NONE : 0' '0'
+  'a->rec.ready && m->state == MEMBER_OUT
+                         ? CONFIRMED_BY_NONE
+                         : 0' '0'
 mutant old-clone-takes-over-at-once test-cluster-copies cluster-disk.c \
   'refuse_too_soon (c, w);' 'false;'
 mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-admit.c \
@@ -279,7 +282,7 @@ mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
 mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
   '      member->lapse = change->epoch;' '      ;'
 mutant idle-writer-keeps-a-failed-member test-cluster-copies cluster-rebuild.c \
-  ': a->disk[m]->failed             ? failure (a->disk[m])' ''
+  ': a->disk[m]->failed            ? failure (a->disk[m])' ''
 # Rounds.
 mutant round-behind-is-taken-in test-cluster-rounds cluster-old.c \
   '         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed ||

@@ -23,19 +23,21 @@ mutant entered-before-the-array-engine test-host-session host.c \
   'if (epoch >= h->view.epoch && host_links_settled (h))' \
   'if (host_links_settled (h))'
 mutant entered-without-connections test-host-links host.c \
-  'h->settled < h->view.epoch && h->committed >= h->view.epoch
-                 && host_links_settled (h)' \
+  'h->settled < h->view.epoch && h->committed >= h->view.epoch &&
+             host_links_settled (h)' \
   'h->settled < h->view.epoch && h->committed >= h->view.epoch'
 mutant settled-with-an-older-map test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch)
     return false;
   for' 'for'
 mutant prepared-without-a-connection test-host-session host-links.c \
-  '&& (h->link[m].state != LINK_UP || h->link[m].busy))
+  '&&
+        (h->link[m].state != LINK_UP || h->link[m].busy))
       return false;' '&& 0)
       return false;'
 mutant prepared-before-the-seat test-host-session host-links.c \
-  '&& (h->link[m].state != LINK_UP || h->link[m].busy))
+  '&&
+        (h->link[m].state != LINK_UP || h->link[m].busy))
       return false;' '&& h->link[m].state != LINK_UP)
       return false;'
 mutant reader-waits-for-connections test-host-session host-links.c \
@@ -60,11 +62,11 @@ mutant reader-goes-on-too-early test-host-session host.c \
 mutant stale-connection-stays sim-cluster host-links.c \
   'return h->view.fence[m] > h->link[m].epoch;' 'return false;'
 mutant stale-connection-is-used test-host-links host-links.c \
-  'h->view.states[m] == MEMBER_OUT
-      || is_stale (h, m)) {' 'h->view.states[m] == MEMBER_OUT) {'
+  'h->view.states[m] == MEMBER_OUT ||
+      is_stale (h, m)) {' 'h->view.states[m] == MEMBER_OUT) {'
 mutant connected-though-it-is-out test-host-links host-links.c \
-  'h->view.states[m] == MEMBER_OUT
-      || is_stale (h, m)) {' 'is_stale (h, m)) {'
+  'h->view.states[m] == MEMBER_OUT ||
+      is_stale (h, m)) {' 'is_stale (h, m)) {'
 mutant connected-before-the-epoch test-host-links host-links.c \
   'return h->committed >= h->view.epoch && connect_due' \
   'return connect_due'
@@ -72,7 +74,8 @@ mutant connected-with-old-tokens test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch || l->state == LINK_WANTED)' \
   'if (l->state == LINK_WANTED)'
 mutant writer-connects-as-a-reader sim-cluster host-links.c \
-  '|| (h->readonly && l->state == LINK_LOST' '|| (l->state == LINK_LOST'
+  '||
+         (h->readonly && l->state == LINK_LOST' '|| (l->state == LINK_LOST'
 mutant loss-of-the-one-before sim-cluster host-links.c \
   'if (l->state != LINK_UP || l->connection != connection)' \
   'if (l->state != LINK_UP)'
@@ -89,7 +92,9 @@ mutant not-taken-is-up test-host-links host-links.c \
 
 # Reports.
 mutant reported-once-only test-host-links host-links.c \
-  '+ (retry_ms > 0 && retry_ms < HOST_RETRY_MS ? retry_ms : HOST_RETRY_MS);' \
+  '+ (retry_ms > 0 && retry_ms < HOST_RETRY_MS
+                          ? retry_ms
+                          : HOST_RETRY_MS);' \
   '+ (1 << 30);'
 mutant loss-is-known-of-the-last-time test-host-links host-links.c \
   '      l->state = LINK_WANTED;
@@ -112,10 +117,11 @@ mutant joiner-counts-without-a-connection test-host-seats seats.c \
   's->states[m] == MEMBER_JOINING && !s->joined[m] ? MEMBER_OUT' \
   '0 ? MEMBER_OUT'
 mutant joiner-goes-on-where-it-was test-host-seats seats.c \
-  'states[m] == MEMBER_OUT
-        || (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC)' '0'
+  'states[m] == MEMBER_OUT ||
+        (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC)' '0'
 mutant out-was-missed test-host-seats seats.c \
-  '|| (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC)' ''
+  '||
+        (states[m] == MEMBER_JOINING && s->states[m] == MEMBER_IN_SYNC)' ''
 mutant older-commit-is-seated test-host-seats seats.c \
   'if (epoch < s->epoch)
     return false;' ''

@@ -56,9 +56,9 @@ mutant clear-counts-when-done "test-member-scenes test-member-rules test-member"
 mutant released-disk-is-clean "test-member-rules test-member-scenes" member.c \
   'if (release ||' 'if ('
 mutant disk-joins-clean "sim-cluster test-member-rules test-member-join" member.c \
-  'if (release || (format_uuid_zero (m->next.array) &&
-                  !format_uuid_zero (sb.array) &&
-                  sb.states[sb.position] != MEMBER_IN_SYNC))' \
+  'if (release ||
+      (format_uuid_zero (m->next.array) && !format_uuid_zero (sb.array) &&
+       sb.states[sb.position] != MEMBER_IN_SYNC))' \
   'if (release)'
 mutant place-taken-before-it-is-dirty "test-member-rules test-member-join" member.c \
   '  m->dirty_first = true;' ''
@@ -132,7 +132,7 @@ mutant third-copy-asks-its-peers-once test-member-late member-join.c \
 mutant joiner-clears-what-a-third-copy-lacks test-member-late member-join.c \
   'keep = third_lacks (m);' 'keep = false;'
 mutant bad-block-is-not-noted "sim-cluster test-member-bad" member-bad.c \
-  '      !bad_add (&m->bad, offset, length, reason))' '      false)'
+  '!bad_add (&m->bad, offset, length, reason))' '      false)'
 
 # Rounds.
 mutant round-said-before-it-is-there test-member-scenes member-doors.c \

@@ -99,7 +99,7 @@ mutant word-of-a-move-stays test-cluster-node cluster-disk.c \
 mutant shut-out-writer-goes-on test-cluster-node cluster-node.c \
   'cluster_session_cut (c, s, by);' ';'
 mutant shut-out-member-stays test-cluster-node cluster-rebuild.c \
-  ': a->disk[m]->rec.shut_out       ? "its node was shut out"' ''
+  ': a->disk[m]->rec.shut_out      ? "its node was shut out"' ''
 mutant ended-job-is-not-stored test-cluster-node cluster-jobs.c \
   'cluster_put_job (c, new);' ''
 mutant ended-jobs-stay-for-ever test-cluster-node cluster-jobs.c \

@@ -3,7 +3,7 @@
 
 # What is copied.
 mutant resync-copies-data-only test-resync resync.c \
-  'if (first_dirty (r, &r->unit) == (unsigned)c)' 'if (c == 0)'
+  'if (first_dirty (r, &r->unit) == (unsigned) c)' 'if (c == 0)'
 mutant resync-without-a-map test-resync resync.c \
   '  else
       r->phase = LOSING;' '  else
@@ -22,7 +22,8 @@ mutant resync-from-where-no-bit-is test-resync resync.c \
   'return map_has (mx, x->offset) && !map_has (my, y->offset);' \
   'return false;'
 mutant resync-from-who-is-out test-resync resync.c \
-  'states[r->unit.copy[c].member] == MEMBER_IN_SYNC && !(without' '!(without'
+  'states[r->unit.copy[c].member] == MEMBER_IN_SYNC &&
+        !(without' '!(without'
 mutant resync-from-who-was-not-asked test-resync resync.c \
   'if (!mx->bits != !my->bits)' 'if (0)'
 mutant resync-of-a-whole-unit-from-an-older-copy test-resync resync.c \

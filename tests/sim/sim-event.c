@@ -59,15 +59,16 @@ sim_fail (const char *fmt, ...)
   va_list args;
 
   fflush (stdout);
-  fprintf (stderr, "sim: seed %llu, at %llu us: ", (unsigned long long)seed_now,
-           (unsigned long long)(sim_now / US));
+  fprintf (stderr,
+           "sim: seed %llu, at %llu us: ", (unsigned long long) seed_now,
+           (unsigned long long) (sim_now / US));
   va_start (args, fmt);
   vfprintf (stderr, fmt, args);
   va_end (args);
   fprintf (stderr, "\n");
   if (!sim_replay_told)
     fprintf (stderr, "sim: replay with: sim -v --seed %llu\n",
-             (unsigned long long)seed_now);
+             (unsigned long long) seed_now);
   exit (1);
 }
 
@@ -78,7 +79,7 @@ sim_trace (const char *fmt, ...)
 
   if (!sim_verbose)
     return;
-  printf ("%9llu ", (unsigned long long)(sim_now / US));
+  printf ("%9llu ", (unsigned long long) (sim_now / US));
   va_start (args, fmt);
   vprintf (fmt, args);
   va_end (args);

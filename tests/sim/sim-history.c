@@ -36,11 +36,12 @@ struct grain {
   uint64_t last;      /* the latest write of any kind */
   uint64_t last_failed;
   uint64_t prepared; /* acked, when the array began to prepare */
-  bool doubt; /* a copy has lost what was not flushed: that may be read */
+  bool doubt;       /* a copy has lost what was not flushed: that may be read */
   uint64_t unheard; /* bits of members: the array has not heard of it */
   struct {
-    uint64_t version, at; /* its last write that was acknowledged, and when, ... */
-  } owed[JUDGE_CLIENTS];  /* ... of which no FLUSH of its own has spoken since */
+    uint64_t version,
+      at; /* its last write that was acknowledged, and when, ... */
+  } owed[JUDGE_CLIENTS]; /* ... of which no FLUSH of its own has spoken since */
 };
 
 struct judged {
@@ -61,10 +62,10 @@ static uint64_t stable; /* what was acknowledged before is: a FLUSH was done */
 /* The last is of those that have closed their connections. */
 static struct client {
   uint64_t wrote[ARRAY_MEMBERS_MAX]; /* when last, with a copy there */
-  bool may;           /* a FLUSH of its may fail ... */
-  uint64_t may_last;  /* ... for what was acknowledged until then */
+  bool may;                          /* a FLUSH of its may fail ... */
+  uint64_t may_last; /* ... for what was acknowledged until then */
 } clients[JUDGE_CLIENTS + 1];
-static bool may;          /* a FLUSH of anybody's */
+static bool may; /* a FLUSH of anybody's */
 static uint64_t may_last;
 
 unsigned grain_bytes;
@@ -75,7 +76,7 @@ static uint64_t grains_count;
 /* What each version wrote. */
 static struct span {
   uint64_t first, count;
-} * spans;
+} *spans;
 static uint64_t versions, spans_room;
 
 void
@@ -100,9 +101,9 @@ grain_version (const void *buf, uint64_t grain, const char *where)
     if (word[2 * j] != version || word[2 * j + 1] != (version ? grain : 0))
       sim_fail ("grain %llu of %s is torn or not its own: version %llu of "
                 "grain %llu",
-                (unsigned long long)grain, where,
-                (unsigned long long)word[2 * j],
-                (unsigned long long)word[2 * j + 1]);
+                (unsigned long long) grain, where,
+                (unsigned long long) word[2 * j],
+                (unsigned long long) word[2 * j + 1]);
   return version;
 }
 
@@ -139,7 +140,7 @@ new_version (uint64_t first, uint64_t count)
     if (!spans)
       abort ();
   }
-  spans[versions] = (struct span){ first, count };
+  spans[versions] = (struct span) { first, count };
   return versions;
 }
 
@@ -149,8 +150,8 @@ possible (uint64_t g, uint64_t version, uint64_t floor)
 {
   if (version == 0)
     return floor == 0 || grains[g].last_zero >= floor;
-  return version >= floor && version <= versions && g >= spans[version].first
-         && g - spans[version].first < spans[version].count;
+  return version >= floor && version <= versions && g >= spans[version].first &&
+         g - spans[version].first < spans[version].count;
 }
 
 struct judged *
@@ -235,14 +236,14 @@ check_copies (uint64_t g, uint64_t floor, bool all, bool durable,
     if (all || c == 0)
       sim_fail ("%s: grain %llu, copy %u on member %u holds version %llu%s, "
                 "but %llu is needed",
-                what, (unsigned long long)g, c, member,
-                (unsigned long long)version, durable ? " stably" : "",
-                (unsigned long long)floor);
+                what, (unsigned long long) g, c, member,
+                (unsigned long long) version, durable ? " stably" : "",
+                (unsigned long long) floor);
   }
   if (!data_in && !found)
     sim_fail ("%s: grain %llu: no image holds version %llu and the data "
               "member is out",
-              what, (unsigned long long)g, (unsigned long long)floor);
+              what, (unsigned long long) g, (unsigned long long) floor);
 }
 
 /* Is a copy of the grain left at all? */
@@ -294,13 +295,13 @@ read_done (struct judged *j, const struct array_request *r)
 {
   for (uint64_t i = 0; i < j->count; i++) {
     uint64_t g = j->first + i;
-    uint64_t version
-        = grain_version ((char *)r->buf + i * grain_bytes, g, "what was read");
+    uint64_t version = grain_version ((char *) r->buf + i * grain_bytes, g,
+                                      "what was read");
 
     if (!possible (g, version, j->floors[i]))
       sim_fail ("grain %llu reads as version %llu, but was %llu before",
-                (unsigned long long)g, (unsigned long long)version,
-                (unsigned long long)j->floors[i]);
+                (unsigned long long) g, (unsigned long long) version,
+                (unsigned long long) j->floors[i]);
     if (!grains[g].doubt)
       raise_to (&grains[g].floor, version);
   }
@@ -317,14 +318,13 @@ extents_done (struct judged *j, const struct array_request *r)
     uint64_t end = at + r->extents[e].length;
 
     if (end <= at || end > r->length)
-      sim_fail ("extent %zu ends at %llu of %llu", e, (unsigned long long)end,
-                (unsigned long long)r->length);
+      sim_fail ("extent %zu ends at %llu of %llu", e, (unsigned long long) end,
+                (unsigned long long) r->length);
     for (; at < end; at += grain_bytes)
-      if (r->extents[e].zero
-          && !possible (j->first + at / grain_bytes, 0,
-                        j->floors[at / grain_bytes]))
+      if (r->extents[e].zero && !possible (j->first + at / grain_bytes, 0,
+                                           j->floors[at / grain_bytes]))
         sim_fail ("grain %llu is said to be zero",
-                  (unsigned long long)(j->first + at / grain_bytes));
+                  (unsigned long long) (j->first + at / grain_bytes));
   }
 }
 
@@ -365,7 +365,7 @@ failed (struct judged *j, const struct array_request *r, bool may_fail)
 {
   if (!may_fail && !(j->flush && j->may_fail))
     sim_fail ("a client sees an error: op %d of %llu bytes at %llu: %s", r->op,
-              (unsigned long long)r->length, (unsigned long long)r->offset,
+              (unsigned long long) r->length, (unsigned long long) r->offset,
               strerror (r->error));
   if (j->version)
     for (uint64_t i = 0; i < j->count; i++)
@@ -425,8 +425,9 @@ judge_prepared (const bool in_sync[])
       if (in_sync[member] && !possible (i, version, grains[i].prepared))
         sim_fail ("the array is prepared, but grain %llu, copy %u on member "
                   "%u, holds version %llu stably, and %llu was acknowledged",
-                  (unsigned long long)i, c, member, (unsigned long long)version,
-                  (unsigned long long)grains[i].prepared);
+                  (unsigned long long) i, c, member,
+                  (unsigned long long) version,
+                  (unsigned long long) grains[i].prepared);
     }
 }
 
@@ -495,8 +496,8 @@ check_bits (uint64_t g)
   layout_map (world.layout, g * grain_bytes, grain_bytes, &p);
   for (unsigned c = 0; c < p.copies; c++) {
     m = &world.members[p.copy[c].member];
-    if (!world.recorded_out[p.copy[c].member]
-        && sim_member_dirty (m, p.copy[c].offset / m->extent_bytes))
+    if (!world.recorded_out[p.copy[c].member] &&
+        sim_member_dirty (m, p.copy[c].offset / m->extent_bytes))
       return;
   }
   for (unsigned c = 0; c < p.copies; c++) {
@@ -507,11 +508,11 @@ check_bits (uint64_t g)
       continue;
     if (!first)
       first = m, data = m->now + at;
-    if (memcmp (m->now + at, m->durable + at, grain_bytes)
-        || memcmp (m->now + at, data, grain_bytes))
+    if (memcmp (m->now + at, m->durable + at, grain_bytes) ||
+        memcmp (m->now + at, data, grain_bytes))
       sim_fail ("grain %llu has no intent bit, but its copy on member %u is "
                 "not stable or differs",
-                (unsigned long long)g, p.copy[c].member);
+                (unsigned long long) g, p.copy[c].member);
   }
 }
 
@@ -533,12 +534,13 @@ judge_kept (void)
       unsigned member;
       uint64_t version = copy_version (i, c, true, &member);
 
-      if (!world.recorded_out[member]
-          && !possible (i, version, grains[i].promised))
+      if (!world.recorded_out[member] &&
+          !possible (i, version, grains[i].promised))
         sim_fail ("at the end grain %llu, copy %u on member %u, holds version "
                   "%llu stably, but %llu was promised",
-                  (unsigned long long)i, c, member, (unsigned long long)version,
-                  (unsigned long long)grains[i].promised);
+                  (unsigned long long) i, c, member,
+                  (unsigned long long) version,
+                  (unsigned long long) grains[i].promised);
     }
 }
 
@@ -553,14 +555,14 @@ judge_quiet (void)
     for (unsigned c = 0; c < world.layout->copies; c++) {
       uint64_t v = copy_version (i, c, false, &member);
 
-      if (world.recorded_out[member]
-          || (g->doubt && possible (i, v, g->promised)))
+      if (world.recorded_out[member] ||
+          (g->doubt && possible (i, v, g->promised)))
         continue;
       if (version != UINT64_MAX && v != version)
         sim_fail ("all is quiet, but grain %llu: copy %u on member %u holds "
                   "version %llu, another copy %llu",
-                  (unsigned long long)i, c, member, (unsigned long long)v,
-                  (unsigned long long)version);
+                  (unsigned long long) i, c, member, (unsigned long long) v,
+                  (unsigned long long) version);
       version = v;
     }
     if (version == UINT64_MAX)
@@ -568,7 +570,7 @@ judge_quiet (void)
     if (!possible (i, version, g->last_failed < g->last ? g->last : g->acked))
       sim_fail ("all is quiet, but grain %llu holds version %llu, written "
                 "last was %llu",
-                (unsigned long long)i, (unsigned long long)version,
-                (unsigned long long)g->last);
+                (unsigned long long) i, (unsigned long long) version,
+                (unsigned long long) g->last);
   }
 }

@@ -38,8 +38,8 @@ sim_member_free (struct sim_member *m)
 bool
 sim_member_dirty (const struct sim_member *m, uint64_t extent)
 {
-  return m->maps[SIM_HELD][extent] || m->maps[SIM_LEFT][extent]
-         || m->maps[SIM_TODO][extent];
+  return m->maps[SIM_HELD][extent] || m->maps[SIM_LEFT][extent] ||
+         m->maps[SIM_TODO][extent];
 }
 
 /* A joining member drops what the copying will bring. */
@@ -48,8 +48,8 @@ drops (struct sim_member *m, uint64_t extent)
 {
   if (m->phase == SIM_WAITING)
     return m->maps[SIM_TODO][extent] = true;
-  return m->phase == SIM_COPYING && m->maps[SIM_TODO][extent]
-         && !m->maps[SIM_COPIED][extent];
+  return m->phase == SIM_COPYING && m->maps[SIM_TODO][extent] &&
+         !m->maps[SIM_COPIED][extent];
 }
 
 /* Within one extent. */
@@ -86,7 +86,7 @@ put (struct sim_member *m, uint64_t offset, uint64_t length, const void *buf,
       next = end;
     put_part (m, offset, next - offset, buf, fua);
     if (buf)
-      buf = (const char *)buf + (next - offset);
+      buf = (const char *) buf + (next - offset);
     offset = next;
   }
 }
@@ -111,8 +111,8 @@ decode (const struct sim_member *m, const struct array_io *io, void *buf,
 
   *count = batch_decode (buf, io->length, m->bytes, records, &why);
   if (io->offset != 0 || io->length > BATCH_BYTES_MAX)
-    sim_fail ("a batch of %llu bytes at %llu", (unsigned long long)io->length,
-              (unsigned long long)io->offset);
+    sim_fail ("a batch of %llu bytes at %llu", (unsigned long long) io->length,
+              (unsigned long long) io->offset);
   if (*count < 0)
     sim_fail ("a batch is refused: %s", why);
   return records;
@@ -159,7 +159,7 @@ sim_member_clears (const struct sim_member *m, const struct array_io *io,
   if (io->kind != IO_BATCH)
     return false;
   r = decode (m, io, io->buf, &count);
-  if (i >= (unsigned)count || !batch_clears (r[i].kind))
+  if (i >= (unsigned) count || !batch_clears (r[i].kind))
     return false;
   *offset = r[i].offset;
   *length = r[i].length;
@@ -179,8 +179,8 @@ sim_member_writes (const struct sim_member *m, const struct array_io *io,
     return false;
   r = decode (m, io, io->buf, &count);
   for (; count-- > 0; r++)
-    if (batch_changes_data (r->kind) && r->offset < offset + length
-        && offset < r->offset + r->length)
+    if (batch_changes_data (r->kind) && r->offset < offset + length &&
+        offset < r->offset + r->length)
       return true;
   return false;
 }
@@ -211,8 +211,8 @@ extents (const struct sim_member *m, struct array_io *io)
     bool zero = is_zero (m->now + io->offset + i * grain_bytes, grain_bytes);
 
     if (i == 0 || e->zero != zero)
-      io->extents[io->extents_count++]
-          = (struct array_extent){ .hole = zero, .zero = zero };
+      io->extents[io->extents_count++] = (struct array_extent) { .hole = zero,
+                                                                 .zero = zero };
     e = &io->extents[io->extents_count - 1];
     e->length += grain_bytes;
   }
@@ -222,11 +222,11 @@ extents (const struct sim_member *m, struct array_io *io)
 int
 sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
 {
-  if (io->kind != IO_BATCH && io->kind != IO_FLUSH
-      && (io->length == 0 || io->offset > m->bytes
-          || io->length > m->bytes - io->offset))
+  if (io->kind != IO_BATCH && io->kind != IO_FLUSH &&
+      (io->length == 0 || io->offset > m->bytes ||
+       io->length > m->bytes - io->offset))
     sim_fail ("a request of %llu bytes at %llu is beyond the member's end",
-              (unsigned long long)io->length, (unsigned long long)io->offset);
+              (unsigned long long) io->length, (unsigned long long) io->offset);
   switch (io->kind) {
   case IO_READ:
     return get (m, io->offset, io->length, buf);
@@ -283,7 +283,7 @@ sim_member_wait (struct sim_member *m)
   m->copying = UINT64_MAX;
   for (uint64_t e = 0; e < m->bytes / m->extent_bytes + 1; e++) {
     m->maps[SIM_TODO][e] = sim_member_dirty (m, e);
-    m->maps[SIM_LEFT][e] = m->maps[SIM_HELD][e] = m->maps[SIM_COPIED][e]
-        = false;
+    m->maps[SIM_LEFT][e] = m->maps[SIM_HELD][e] = m->maps[SIM_COPIED][e] =
+      false;
   }
 }

@@ -47,10 +47,10 @@ source_goes (unsigned member, const enum member_state states[])
   bool goes = false;
 
   for (unsigned i = 0; i < members (); i++)
-    goes |= same_group (member, i) && w.state[i] == MEMBER_IN_SYNC
-            && states[i] == MEMBER_OUT;
-  return goes && w.config.layout.copies > 2
-         && w.state[member] == MEMBER_JOINING && states[member] == MEMBER_OUT;
+    goes |= same_group (member, i) && w.state[i] == MEMBER_IN_SYNC &&
+            states[i] == MEMBER_OUT;
+  return goes && w.config.layout.copies > 2 &&
+         w.state[member] == MEMBER_JOINING && states[member] == MEMBER_OUT;
 }
 
 static void
@@ -66,7 +66,7 @@ commit (uint64_t epoch, const enum member_state states[])
     if (states[i] != MEMBER_JOINING)
       w.members[i].phase = SIM_SERVING;
   }
-  sim_trace ("weftd commits epoch %llu", (unsigned long long)epoch);
+  sim_trace ("weftd commits epoch %llu", (unsigned long long) epoch);
   push_states (EVENT_COMMIT, epoch, states);
 }
 
@@ -75,7 +75,7 @@ prepare (const enum member_state states[])
 {
   w.change_epoch = ++w.epoch;
   memcpy (w.change, states, sizeof w.change);
-  sim_trace ("weftd prepares epoch %llu", (unsigned long long)w.epoch);
+  sim_trace ("weftd prepares epoch %llu", (unsigned long long) w.epoch);
   push_states (EVENT_PREPARE, w.epoch, states);
 }
 
@@ -85,8 +85,8 @@ last_copy (unsigned member)
   bool lost[ARRAY_MEMBERS_MAX] = { false };
 
   for (unsigned i = 0; i < members (); i++)
-    lost[i] = i == member || w.state[i] != MEMBER_IN_SYNC
-              || (w.change_epoch && w.change[i] == MEMBER_OUT);
+    lost[i] = i == member || w.state[i] != MEMBER_IN_SYNC ||
+              (w.change_epoch && w.change[i] == MEMBER_OUT);
   return w.rejoins && layout_loss (&w.config.layout, lost, NULL) > 0;
 }
 
@@ -99,9 +99,9 @@ needs_host (const enum member_state states[])
   bool readers = sim_chance (50);
 
   for (unsigned i = 0; i < members (); i++)
-    if ((w.state[i] == MEMBER_IN_SYNC && states[i] == MEMBER_OUT
-         && (readers || w.change_epoch))
-        || (w.state[i] == MEMBER_JOINING && states[i] == MEMBER_IN_SYNC))
+    if ((w.state[i] == MEMBER_IN_SYNC && states[i] == MEMBER_OUT &&
+         (readers || w.change_epoch)) ||
+        (w.state[i] == MEMBER_JOINING && states[i] == MEMBER_IN_SYNC))
       return true;
   return false;
 }
@@ -154,7 +154,7 @@ weftd_lost (unsigned member)
 static void
 gone_nowhere (uint64_t offset)
 {
-  (void)offset;
+  (void) offset;
 }
 
 static unsigned returning;
@@ -236,9 +236,9 @@ gather (unsigned member)
       continue;
     layout_map (l, offset, KiB (4), &p);
     for (unsigned c = 0; c < p.copies; c++)
-      if (w.state[p.copy[c].member] == MEMBER_IN_SYNC
-          && sim_member_dirty (&w.members[p.copy[c].member],
-                               p.copy[c].offset / m->extent_bytes))
+      if (w.state[p.copy[c].member] == MEMBER_IN_SYNC &&
+          sim_member_dirty (&w.members[p.copy[c].member],
+                            p.copy[c].offset / m->extent_bytes))
         m->maps[SIM_TODO][at / m->extent_bytes] = true;
   }
   m->phase = SIM_COPYING;
@@ -291,8 +291,8 @@ third_lacks (unsigned member)
   bool lacks = false;
 
   for (unsigned i = 0; i < members (); i++)
-    lacks |= w.config.layout.kind == LAYOUT_RAID1 && i != member
-             && same_group (member, i) && w.state[i] != MEMBER_IN_SYNC;
+    lacks |= w.config.layout.kind == LAYOUT_RAID1 && i != member &&
+             same_group (member, i) && w.state[i] != MEMBER_IN_SYNC;
   return lacks;
 }
 
@@ -377,11 +377,11 @@ join (unsigned member)
   }
   if (w.members[member].phase == SIM_COPYING)
     copy_some (member);
-  else if (array_epoch (w.array) >= w.fence[member] && !w.noticed[member]
-           && w.connected[member] == w.life[member])
+  else if (array_epoch (w.array) >= w.fence[member] && !w.noticed[member] &&
+           w.connected[member] == w.life[member])
     gather (member);
-  event_new (EVENT_COPY, sim_below (w.sluggish ? 40 * MS : 4 * MS))->member
-      = member;
+  event_new (EVENT_COPY, sim_below (w.sluggish ? 40 * MS : 4 * MS))->member =
+    member;
 }
 
 /* What the host tells the engine of these states: who joins is out until there
@@ -427,9 +427,8 @@ in_flight (unsigned member)
 static void
 connect_to (unsigned member)
 {
-  if (w.stopped || !w.noticed[member] || w.trouble[member] != FINE
-      || w.heard_state[member] == MEMBER_OUT
-      || w.heard_epoch < w.fence[member])
+  if (w.stopped || !w.noticed[member] || w.trouble[member] != FINE ||
+      w.heard_state[member] == MEMBER_OUT || w.heard_epoch < w.fence[member])
     return;
   if (in_flight (member)) {
     event_new (EVENT_CONNECT, 2 * MS)->member = member;
@@ -437,15 +436,15 @@ connect_to (unsigned member)
   }
   sim_trace ("the host is connected to member %u again", member);
   w.noticed[member] = w.said[member] = false;
-  w.going[member] = w.prepared_epoch > w.heard_epoch
-                    && w.prepared[member] == MEMBER_OUT;
+  w.going[member] = w.prepared_epoch > w.heard_epoch &&
+                    w.prepared[member] == MEMBER_OUT;
   w.joined[member] = true;
   w.connected[member] = w.life[member];
   w.connected_epoch[member] = w.heard_epoch;
   if (w.lapsed[member])
-    judge_heard (member, w.heard_state[member] == MEMBER_IN_SYNC
-                             || (w.prepared_epoch > w.heard_epoch
-                                 && w.prepared[member] == MEMBER_IN_SYNC));
+    judge_heard (member, w.heard_state[member] == MEMBER_IN_SYNC ||
+                           (w.prepared_epoch > w.heard_epoch &&
+                            w.prepared[member] == MEMBER_IN_SYNC));
   array_back (w.array, member, !w.lapsed[member], sim_now);
   w.lapsed[member] = false;
   world_take_outputs ();
@@ -456,16 +455,15 @@ connect_to (unsigned member)
 static void
 hear_commit (const struct event *e)
 {
-  sim_trace ("commit of epoch %llu", (unsigned long long)e->epoch);
+  sim_trace ("commit of epoch %llu", (unsigned long long) e->epoch);
   if (e->epoch < w.heard_epoch) {
     array_commit (w.array, e->epoch, e->states, sim_now);
     world_take_outputs ();
     return;
   }
   for (unsigned i = 0; i < members (); i++) {
-    if (e->states[i] == MEMBER_OUT
-        || (e->states[i] == MEMBER_JOINING
-            && w.heard_state[i] == MEMBER_IN_SYNC))
+    if (e->states[i] == MEMBER_OUT ||
+        (e->states[i] == MEMBER_JOINING && w.heard_state[i] == MEMBER_IN_SYNC))
       w.joined[i] = false;
     else if (!w.noticed[i] && w.connected_epoch[i] < e->fence[i])
       world_lost (i, "it refuses our connection");
@@ -484,8 +482,8 @@ hear_prepare (const struct event *e)
   bool news = e->epoch > w.heard_epoch && e->epoch > w.prepared_epoch;
 
   for (unsigned i = 0; i < members () && news; i++)
-    if (e->states[i] == MEMBER_IN_SYNC && w.heard_state[i] != MEMBER_IN_SYNC
-        && w.noticed[i]) {
+    if (e->states[i] == MEMBER_IN_SYNC && w.heard_state[i] != MEMBER_IN_SYNC &&
+        w.noticed[i]) {
       if (e->epoch == w.change_epoch)
         push_states (EVENT_PREPARE, e->epoch, e->states);
       return;
@@ -509,7 +507,7 @@ weftd_prepared (uint64_t epoch)
 
   if (epoch != w.prepared_epoch || epoch <= w.heard_epoch)
     sim_fail ("the array is prepared for epoch %llu, which is not asked",
-              (unsigned long long)epoch);
+              (unsigned long long) epoch);
   for (unsigned i = 0; i < members (); i++)
     in_sync[i] = w.prepared[i] == MEMBER_IN_SYNC && w.trouble[i] == FINE;
   judge_prepared (in_sync);

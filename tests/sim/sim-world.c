@@ -44,16 +44,16 @@ delay (void)
 
 /* What the engine wants. */
 
-static const char *const io_names[]
-    = { "read", "write", "zero", "trim", "flush", "extents", "batch" };
+static const char *const io_names[] = { "read",  "write",   "zero", "trim",
+                                        "flush", "extents", "batch" };
 
 /* A question for a sign of life, which is never slow to be answered. */
 static bool
 is_probe (const struct array_io *io)
 {
-  return (io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0))
-         || (!w.config.batches && io->kind == IO_READ && io->offset == 0
-             && io->length == 4096);
+  return (io->kind == IO_BATCH && io->length == batch_bytes (NULL, 0)) ||
+         (!w.config.batches && io->kind == IO_READ && io->offset == 0 &&
+          io->length == 4096);
 }
 
 static void
@@ -65,11 +65,11 @@ take_io (struct array_io *io)
   if (w.noticed[io->member])
     sim_fail ("member %u is lost but is asked to %s", io->member,
               io_names[io->kind]);
-  if (w.heard[io->member] && !is_probe (io)
-      && (io->kind == IO_READ || io->kind == IO_EXTENTS))
+  if (w.heard[io->member] && !is_probe (io) &&
+      (io->kind == IO_READ || io->kind == IO_EXTENTS))
     sim_fail ("member %u is read, but is not in-sync", io->member);
   sim_trace ("member %u: %s %llu+%llu%s", io->member, io_names[io->kind],
-             (unsigned long long)io->offset, (unsigned long long)io->length,
+             (unsigned long long) io->offset, (unsigned long long) io->length,
              io->flags & ARRAY_FUA ? " fua" : "");
   f->io = io;
   f->life = w.connected[io->member];
@@ -98,8 +98,8 @@ world_break_flights (unsigned member)
   for (struct flight *f = w.flights; f; f = f->next) {
     if (f->io->member != member || (f->executed && !f->silent))
       continue;
-    if (!f->executed && sim_chance (60) && f->io->kind != IO_READ
-        && f->io->kind != IO_EXTENTS && f->io->kind != IO_FLUSH) {
+    if (!f->executed && sim_chance (60) && f->io->kind != IO_READ &&
+        f->io->kind != IO_EXTENTS && f->io->kind != IO_FLUSH) {
       struct event *e = event_new (EVENT_STRAY, sim_below (50 * MS));
 
       e->member = member;
@@ -134,8 +134,9 @@ take_notice (const struct array_notice *n)
   }
   if (w.said[n->member])
     sim_fail ("member %u is lost twice", n->member);
-  if (w.trouble[n->member] == FINE && w.life[n->member] == w.connected[n->member]
-      && w.state[n->member] != MEMBER_OUT && !w.going[n->member])
+  if (w.trouble[n->member] == FINE &&
+      w.life[n->member] == w.connected[n->member] &&
+      w.state[n->member] != MEMBER_OUT && !w.going[n->member])
     sim_fail ("member %u is said to be lost: %s", n->member, n->reason);
   w.noticed[n->member] = w.said[n->member] = true;
   if (w.life[n->member] == w.connected[n->member])
@@ -150,7 +151,7 @@ take_done (struct array_request *r)
   unsigned i = r - w.requests;
 
   sim_trace ("done %u: op %d %llu+%llu: %s", i, r->op,
-             (unsigned long long)r->offset, (unsigned long long)r->length,
+             (unsigned long long) r->offset, (unsigned long long) r->length,
              r->error ? strerror (r->error) : "ok");
   if (!w.judged[i])
     sim_fail ("a request is done twice");
@@ -190,7 +191,7 @@ world_take_outputs (void)
     w.bytes_peak = stats.image_bytes;
   if (stats.image_bytes > w.config.image_buffer_bytes + BATCH_BYTES_MAX)
     sim_fail ("the image buffer takes %llu bytes",
-              (unsigned long long)stats.image_bytes);
+              (unsigned long long) stats.image_bytes);
   w.inputs++;
 }
 
@@ -260,7 +261,7 @@ world_submit (struct array_request *r, unsigned client)
 
   r->client = w.clients[client];
   sim_trace ("submit %u: client %u, op %d %llu+%llu flags %u", i, client, r->op,
-             (unsigned long long)r->offset, (unsigned long long)r->length,
+             (unsigned long long) r->offset, (unsigned long long) r->length,
              r->flags);
   w.judged[i] = judge_submitted (r, client);
   w.outstanding++;
@@ -320,8 +321,8 @@ survivable (unsigned member)
   bool lost[ARRAY_MEMBERS_MAX] = { false };
 
   for (unsigned i = 0; i < w.config.layout.members; i++)
-    lost[i] = i == member || w.trouble[i] != FINE
-              || w.state[i] != MEMBER_IN_SYNC;
+    lost[i] = i == member || w.trouble[i] != FINE ||
+              w.state[i] != MEMBER_IN_SYNC;
   return layout_loss (&w.config.layout, lost, NULL) == 0;
 }
 
@@ -363,8 +364,8 @@ lose (unsigned member)
     sim_trace ("fault: member %u falls silent", member);
     w.trouble[member] = SILENT;
     for (struct flight *f = w.flights; f; f = f->next)
-      if (f->io->member == member && sim_chance (70) && !f->error
-          && !w.noticed[member])
+      if (f->io->member == member && sim_chance (70) && !f->error &&
+          !w.noticed[member])
         f->silent = true; /* carried out, perhaps, but not answered */
     break;
   case 3:
@@ -399,12 +400,12 @@ spoil (void)
   if (p.copies < 2)
     return;
   for (unsigned i = 0; i < p.copies; i++)
-    if (w.trouble[p.copy[i].member] != FINE || w.recorded[p.copy[i].member]
-        || block_bad (p.copy[i].member, p.copy[i].offset))
+    if (w.trouble[p.copy[i].member] != FINE || w.recorded[p.copy[i].member] ||
+        block_bad (p.copy[i].member, p.copy[i].offset))
       return;
   c = p.copy[sim_below (p.copies)];
   sim_trace ("fault: member %u can't read %llu", c.member,
-             (unsigned long long)c.offset);
+             (unsigned long long) c.offset);
   w.members[c.member].bad[c.offset / grain_bytes] = true;
   w.bads++;
   if (w.losses > 0)
@@ -436,17 +437,17 @@ check_clear (const struct flight *clear)
   const struct sim_member *m = &w.members[clear->io->member];
   uint64_t offset, length;
 
-  for (unsigned i = 0; w.trouble[clear->io->member] == FINE
-                       && sim_member_clears (m, clear->io, i, &offset, &length);
+  for (unsigned i = 0; w.trouble[clear->io->member] == FINE &&
+                       sim_member_clears (m, clear->io, i, &offset, &length);
        i++) {
     w.clears++;
     for (struct flight *f = w.flights; f; f = f->next)
-      if (f->io->member == clear->io->member && !f->executed
-          && sim_member_writes (m, f->io, offset, length))
+      if (f->io->member == clear->io->member && !f->executed &&
+          sim_member_writes (m, f->io, offset, length))
         sim_fail ("member %u is asked to clear %llu+%llu while a write is on "
                   "its way there",
-                  f->io->member, (unsigned long long)offset,
-                  (unsigned long long)length);
+                  f->io->member, (unsigned long long) offset,
+                  (unsigned long long) length);
   }
 }
 
@@ -459,15 +460,16 @@ execute (struct flight *f)
 
   if (f->executed)
     return;
-  if (trouble == FINE && m->copying != UINT64_MAX && f->life == w.life[io->member]
-      && sim_member_writes (m, io, m->copying * m->extent_bytes,
-                            m->extent_bytes)) {
+  if (trouble == FINE && m->copying != UINT64_MAX &&
+      f->life == w.life[io->member] &&
+      sim_member_writes (m, io, m->copying * m->extent_bytes,
+                         m->extent_bytes)) {
     flight_event (f, EVENT_EXECUTE, MS); /* held until it is copied */
     return;
   }
   f->executed = true;
-  if (f->life != w.life[io->member]
-      || (m->phase != SIM_SERVING && io->kind == IO_READ)) {
+  if (f->life != w.life[io->member] ||
+      (m->phase != SIM_SERVING && io->kind == IO_READ)) {
     f->error = ESHUTDOWN; /* fenced; or refused, for it joins */
     if (!f->silent)
       flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
@@ -502,8 +504,8 @@ answer (struct flight *f)
     at = &(*at)->next;
   *at = f->next;
   sim_trace ("member %u: %s %llu+%llu is answered: %s", io->member,
-             io_names[io->kind], (unsigned long long)io->offset,
-             (unsigned long long)io->length,
+             io_names[io->kind], (unsigned long long) io->offset,
+             (unsigned long long) io->length,
              f->error ? strerror (f->error) : "ok");
   if (io->kind == IO_EXTENTS && f->error) {
     free (io->extents);

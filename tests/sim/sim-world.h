@@ -16,7 +16,7 @@ enum event_kind {
   EVENT_ANSWER,  /* and answers it */
   EVENT_STRAY,   /* carries out one that was answered with an error */
   EVENT_FAULT,
-  EVENT_BREAK,  /* the engine is told that a connection is broken */
+  EVENT_BREAK, /* the engine is told that a connection is broken */
   /* sim-weftd.c */
   EVENT_RECORD,   /* weftd hears that a member is lost */
   EVENT_RETURN,   /* one that could not be left out is there again */
@@ -61,7 +61,7 @@ struct world {
    * member is out, or is to be.
    */
   bool noticed[ARRAY_MEMBERS_MAX], said[ARRAY_MEMBERS_MAX],
-      heard[ARRAY_MEMBERS_MAX], going[ARRAY_MEMBERS_MAX];
+    heard[ARRAY_MEMBERS_MAX], going[ARRAY_MEMBERS_MAX];
   bool recorded[ARRAY_MEMBERS_MAX];
   uint64_t epoch;
   /* weftd's: */
@@ -73,10 +73,10 @@ struct world {
   uint64_t life[ARRAY_MEMBERS_MAX], fence[ARRAY_MEMBERS_MAX];
   /* The host's: */
   uint64_t heard_epoch, prepared_epoch, connected[ARRAY_MEMBERS_MAX],
-      connected_epoch[ARRAY_MEMBERS_MAX];
+    connected_epoch[ARRAY_MEMBERS_MAX];
   bool joined[ARRAY_MEMBERS_MAX]; /* connected since it joins */
-  enum member_state heard_state[ARRAY_MEMBERS_MAX],
-      seen[ARRAY_MEMBERS_MAX], prepared[ARRAY_MEMBERS_MAX];
+  enum member_state heard_state[ARRAY_MEMBERS_MAX], seen[ARRAY_MEMBERS_MAX],
+    prepared[ARRAY_MEMBERS_MAX];
   struct flight *flights;
   struct array_request requests[OUTSTANDING_MAX];
   struct judged *judged[OUTSTANDING_MAX];

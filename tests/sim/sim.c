@@ -47,8 +47,7 @@ choose_layout (void)
   else if (kind == LAYOUT_RAID1)
     n = 2 + sim_below (2);
   if (layout_init (&w.config.layout, kind, n, groups, unit,
-                   unit * (2 * n + sim_below (24)), why, sizeof why)
-      == -1)
+                   unit * (2 * n + sim_below (24)), why, sizeof why) == -1)
     sim_fail ("layout: %s", why);
 }
 
@@ -62,8 +61,8 @@ begin (uint64_t seed)
   grain_bytes = sim_chance (30) ? 64 : 512;
   choose_layout ();
   w.config.dup = w.config.layout.kind != LAYOUT_RAIDX && sim_chance (30)
-                     ? DUP_SYNC_CLIENT
-                     : DUP_ASYNC_CLIENT;
+                   ? DUP_SYNC_CLIENT
+                   : DUP_ASYNC_CLIENT;
   w.config.batches = sim_chance (75);
   w.config.epoch = w.epoch = 7;
   w.config.image_buffer_bytes = KiB (64) << sim_below (6);
@@ -74,8 +73,9 @@ begin (uint64_t seed)
   w.config.rounds = sim_chance (75);
   w.config.round = sim_below (5);
   for (unsigned i = 0; i < w.config.layout.members; i++)
-    w.members[i].round = w.config.member_round[i]
-        = w.config.round - (w.config.round > 0 && sim_chance (30));
+    w.members[i].round = w.config.member_round[i] = w.config.round -
+                                                    (w.config.round > 0 &&
+                                                     sim_chance (30));
   w.pauses = sim_chance (50);
   w.sluggish = sim_chance (15);
   if (w.sluggish)
@@ -102,20 +102,20 @@ begin (uint64_t seed)
     w.faults += sim_below (8);
   if (w.rejoins || sim_chance (50))
     array_settled (w.array, 0, 0, 0, sim_now);
-  judge_begin (&(struct judge_world){
-      .layout = &w.config.layout,
-      .members = w.members,
-      .recorded_out = w.recorded,
-      .heard_out = w.heard,
-      .sync = w.config.dup == DUP_SYNC_CLIENT,
+  judge_begin (&(struct judge_world) {
+    .layout = &w.config.layout,
+    .members = w.members,
+    .recorded_out = w.recorded,
+    .heard_out = w.heard,
+    .sync = w.config.dup == DUP_SYNC_CLIENT,
   });
   sim_trace ("seed %llu: %s n=%u groups=%u unit=%u size=%llu dup=%s "
              "buffer=%llu age=%u batches=%d",
-             (unsigned long long)seed, layout_name (w.config.layout.kind),
+             (unsigned long long) seed, layout_name (w.config.layout.kind),
              w.config.layout.n, w.config.layout.groups, w.config.layout.unit,
-             (unsigned long long)w.config.layout.size,
+             (unsigned long long) w.config.layout.size,
              array_dup_name (w.config.dup),
-             (unsigned long long)w.config.image_buffer_bytes,
+             (unsigned long long) w.config.image_buffer_bytes,
              w.config.image_age_ms, w.config.batches);
   event_new (EVENT_CLIENT, 0);
   event_new (EVENT_FAULT, sim_below (20 * MS));
@@ -186,7 +186,7 @@ check_all_clear (void)
     for (uint64_t e = 0; e * w.config.extent_bytes < w.members[i].bytes; e++)
       if (sim_member_dirty (&w.members[i], e))
         sim_fail ("all is quiet, but member %u has the bit of extent %llu", i,
-                  (unsigned long long)e);
+                  (unsigned long long) e);
 }
 
 static bool
@@ -204,7 +204,7 @@ ask (enum array_op op, unsigned client)
 {
   struct array_request *r = &w.requests[0];
 
-  *r = (struct array_request){ .op = op };
+  *r = (struct array_request) { .op = op };
   if (op == ARRAY_WRITE) {
     r->length = w.config.layout.size;
     r->buf = malloc (r->length);
@@ -237,8 +237,8 @@ end (void)
     for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
       ask (ARRAY_FLUSH, i); /* ... and that is all */
     judge_quiet ();
-    if (all_in_sync () && w.returns == 0 && w.config.batches
-        && w.config.layout.copies > 1)
+    if (all_in_sync () && w.returns == 0 && w.config.batches &&
+        w.config.layout.copies > 1)
       check_all_clear ();
   }
   judge_cleared ();
@@ -284,7 +284,7 @@ main (int argc, char *argv[])
       unsigned long long count = 0;
 
       known = sscanf (argv[++i], "%llu", &count) == 1 && count > 0;
-      first = (unsigned long long)time (NULL) * 1000003 % 1000000000000;
+      first = (unsigned long long) time (NULL) * 1000003 % 1000000000000;
       last = first + count - 1;
     }
   }
@@ -302,9 +302,10 @@ main (int argc, char *argv[])
     clears += w.clears;
     joins += w.joins;
   }
-  printf ("seeds %llu-%llu: %llu requests, %llu inputs, %llu losses, "
-          "%llu joins, %llu bad spots, %llu clears, %llu errors to clients: no rule "
-          "broken\n",
-          first, last, requests, inputs, losses, joins, bads, clears, errors);
+  printf (
+    "seeds %llu-%llu: %llu requests, %llu inputs, %llu losses, "
+    "%llu joins, %llu bad spots, %llu clears, %llu errors to clients: no rule "
+    "broken\n",
+    first, last, requests, inputs, losses, joins, bads, clears, errors);
   return 0;
 }

@@ -38,7 +38,7 @@ extern bool sim_verbose;
 extern bool sim_replay_told; /* the program says itself how a run is replayed */
 /* Ends the run: prints the seed and what is wrong. */
 void sim_fail (const char *fmt, ...)
-    __attribute__ ((format (printf, 1, 2), noreturn));
+  __attribute__ ((format (printf, 1, 2), noreturn));
 void sim_trace (const char *fmt, ...) __attribute__ ((format (printf, 1, 2)));
 
 /* Grains. */
@@ -57,9 +57,9 @@ enum sim_map {
 };
 enum sim_phase { SIM_SERVING, SIM_WAITING, SIM_COPYING };
 struct sim_member {
-  uint8_t *now;     /* what a read sees */
-  uint8_t *durable; /* what is certain to survive a power cut */
-  bool *bad;        /* for each grain: can't be read, until it is written */
+  uint8_t *now;         /* what a read sees */
+  uint8_t *durable;     /* what is certain to survive a power cut */
+  bool *bad;            /* for each grain: can't be read, until it is written */
   bool *maps[SIM_MAPS]; /* for each extent: the intent map */
   enum sim_phase phase; /* of joining */
   uint64_t round;       /* that it has */

@@ -33,8 +33,8 @@ begin_as (const char *letters)
 static bool
 prepared (uint64_t epoch)
 {
-  return notices_prepared > 0 && notice.kind == NOTICE_PREPARED
-         && notice.epoch == epoch;
+  return notices_prepared > 0 && notice.kind == NOTICE_PREPARED &&
+         notice.epoch == epoch;
 }
 
 static unsigned
@@ -276,7 +276,7 @@ test_back (bool flushed)
   int error = flushed ? 0 : EIO;
 
   for (unsigned i = 0; i < 2; i++)
-    f[i] = (struct array_request){ .op = ARRAY_FLUSH };
+    f[i] = (struct array_request) { .op = ARRAY_FLUSH };
 
   begin_as ("iioi");
   submit (&w);
@@ -529,8 +529,8 @@ begin_crowded (const char *letters, struct array_request *w)
   begin (LAYOUT_RAID10, 4);
   submit (w);
   for (uint64_t i = 0; i < CROWD; i++) {
-    crowd[i] = (struct array_request)WRITE (
-        (2 * (i / 4) + 1) * UNIT + i % 4 * 4096, 4096, ones);
+    crowd[i] = (struct array_request) WRITE (
+      (2 * (i / 4) + 1) * UNIT + i % 4 * 4096, 4096, ones);
     submit (&crowd[i]);
   }
 }
@@ -705,10 +705,11 @@ test_bits_of_a_third_copy (void)
     while (ios_count > 0) {
       struct batch_record r[8];
 
-      if (ios[0]->kind == IO_BATCH
-          && batch_decode (ios[0]->buf, ios[0]->length,
-                           config.layout.member_bytes, r, &why) == 1)
-        settled[ios[0]->member] |= r[0].kind == BATCH_SETTLE && r[0].offset == 0;
+      if (ios[0]->kind == IO_BATCH &&
+          batch_decode (ios[0]->buf, ios[0]->length, config.layout.member_bytes,
+                        r, &why) == 1)
+        settled[ios[0]->member] |= r[0].kind == BATCH_SETTLE &&
+                                   r[0].offset == 0;
       answer (0, 0);
     }
   }

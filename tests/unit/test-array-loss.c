@@ -22,8 +22,8 @@ test_loss (void)
   begin (LAYOUT_RAIDX, 4);
   submit (&w);
   lose (0);
-  assert (notices_lost == 1 && notice.member == 0
-          && strstr (notice.reason, "connection"));
+  assert (notices_lost == 1 && notice.member == 0 &&
+          strstr (notice.reason, "connection"));
   lose (0);
   answer (0, ENOTCONN);
   submit (&r);
@@ -90,10 +90,10 @@ test_image_member_lost (void)
 static void
 test_two_losses (void)
 {
-  struct array_request w[2]
-      = { WRITE (0, 4096, ones), WRITE (UNIT, 4096, ones) },
-      f[2] = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } },
-      r = READ (0, 4096, back), ok = READ (UNIT, 1, back);
+  struct array_request w[2] = { WRITE (0, 4096, ones),
+                                WRITE (UNIT, 4096, ones) },
+                       f[2] = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } },
+                       r = READ (0, 4096, back), ok = READ (UNIT, 1, back);
 
   configure ();
   begin (LAYOUT_RAID10, 4); /* unit 0: members 0 and 2 */
@@ -155,8 +155,9 @@ test_three_copies (void)
 static void
 test_error_is_a_loss (enum array_op op, int error)
 {
-  struct array_request r
-      = { .op = op, .length = 4096, .buf = op == ARRAY_READ ? back : ones };
+  struct array_request r = { .op = op,
+                             .length = 4096,
+                             .buf = op == ARRAY_READ ? back : ones };
   unsigned member;
 
   configure ();
@@ -176,8 +177,8 @@ test_error_is_a_loss (enum array_op op, int error)
 static bool
 is_probe (unsigned i)
 {
-  return i < ios_count && ios[i]->kind == IO_BATCH
-         && ios[i]->length == batch_bytes (NULL, 0);
+  return i < ios_count && ios[i]->kind == IO_BATCH &&
+         ios[i]->length == batch_bytes (NULL, 0);
 }
 
 /* The member of the data is lost: its image is read instead. */
@@ -246,7 +247,7 @@ test_sign_of_life (void)
   assert (is_probe (1));
   answer (0, 0);
   for (unsigned i = 0; i < 20; i++) {
-    r[i] = (struct array_request)READ (0, 4096, back);
+    r[i] = (struct array_request) READ (0, 4096, back);
     submit (&r[i]);
     answer (1, 0);
     assert (done (&r[i]));
@@ -531,7 +532,9 @@ test_no_good_copy (bool readonly)
 static void
 test_loss_accepted (void)
 {
-  struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
+  struct array_request x = { .op = ARRAY_ACCEPT,
+                             .length = 4096,
+                             .buf = back,
                              .copy = 1 },
                        w = WRITE (0, 4096, ones);
 
@@ -549,20 +552,22 @@ test_loss_accepted (void)
   assert (ios_count == 1 && is_io (0, IO_ZERO, 0, 0, 4096));
   assert (ios[0]->flags == ARRAY_FUA);
   answer (0, 0);
-  assert (!done (&x) && ios_count == 1
-          && is_io (0, IO_ZERO, 3, IMAGE0, 4096));
+  assert (!done (&x) && ios_count == 1 && is_io (0, IO_ZERO, 3, IMAGE0, 4096));
   answer (0, 0);
   assert (done (&x) && x.error == 0 && x.lost && notices_lost == 0);
-  assert (all_are (members[0], 0, 4096)
-          && all_are (members[3] + IMAGE0, 0, 4096));
+  assert (all_are (members[0], 0, 4096) &&
+          all_are (members[3] + IMAGE0, 0, 4096));
   answer_all ();
   assert (done (&w) && w.error == 0 && all_are (members[0], 1, 4096));
   tick_after (200 * MS);
   answer_all ();
 
   /* It was written meanwhile: that stays. */
-  x = (struct array_request){ .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
-                              .copy = 1, .epoch = config.epoch };
+  x = (struct array_request) { .op = ARRAY_ACCEPT,
+                               .length = 4096,
+                               .buf = back,
+                               .copy = 1,
+                               .epoch = config.epoch };
   submit (&x);
   answer_all ();
   assert (done (&x) && x.error == 0 && !x.lost);
@@ -574,8 +579,9 @@ test_loss_accepted (void)
 static void
 test_loss_of_image_accepted (void)
 {
-  struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
-                             .copy = 2 };
+  struct array_request x = {
+    .op = ARRAY_ACCEPT, .length = 4096, .buf = back, .copy = 2
+  };
 
   configure ();
   begin (LAYOUT_RAIDX, 4);
@@ -598,8 +604,9 @@ test_loss_of_image_accepted (void)
 static void
 test_loss_not_accepted (bool late)
 {
-  struct array_request x = { .op = ARRAY_ACCEPT, .length = 4096, .buf = back,
-                             .copy = 1 };
+  struct array_request x = {
+    .op = ARRAY_ACCEPT, .length = 4096, .buf = back, .copy = 1
+  };
 
   configure ();
   begin (LAYOUT_RAIDX, 4);

@@ -70,10 +70,14 @@ int
 main (void)
 {
   struct array_config config = {
-    .epoch = 1, .readonly = true, .image_buffer_bytes = MiB (1),
-    .image_age_ms = 200, .io_timeout_ms = 15000,
+    .epoch = 1,
+    .readonly = true,
+    .image_buffer_bytes = MiB (1),
+    .image_age_ms = 200,
+    .io_timeout_ms = 15000,
   };
-  struct array_request r = { .op = ARRAY_READ, .length = sizeof data,
+  struct array_request r = { .op = ARRAY_READ,
+                             .length = sizeof data,
                              .buf = data };
   const enum member_state states[] = { MEMBER_IN_SYNC, MEMBER_IN_SYNC,
                                        MEMBER_IN_SYNC, MEMBER_OUT };

@@ -60,8 +60,8 @@ begin (enum layout_kind kind, unsigned n)
 {
   char why[200];
 
-  if (layout_init (&config.layout, kind, n, 1, UNIT, 24 * UNIT, why, sizeof why)
-      == -1)
+  if (layout_init (&config.layout, kind, n, 1, UNIT, 24 * UNIT, why,
+                   sizeof why) == -1)
     abort ();
   now = 1000 * MS;
   config.epoch = 1;
@@ -98,8 +98,8 @@ apply_batch (const struct array_io *io)
 {
   static struct batch_record r[BATCH_RECORDS_MAX];
   const char *why;
-  int count
-      = batch_decode (io->buf, io->length, config.layout.member_bytes, r, &why);
+  int count = batch_decode (io->buf, io->length, config.layout.member_bytes, r,
+                            &why);
 
   assert (count >= 0 && io->offset == 0);
   for (int i = 0; i < count; i++)
@@ -145,7 +145,7 @@ answer (unsigned i, int error)
 
         if (next > io->offset + io->length)
           next = io->offset + io->length;
-        io->extents[io->extents_count++] = (struct array_extent){
+        io->extents[io->extents_count++] = (struct array_extent) {
           .length = next - at, .hole = zero, .zero = zero
         };
         at = next;
@@ -218,9 +218,9 @@ bool
 is_io (unsigned i, enum array_io_kind kind, unsigned member, uint64_t offset,
        uint64_t length)
 {
-  return i < ios_count && ios[i]->kind == kind && ios[i]->member == member
-         && (kind == IO_FLUSH
-             || (ios[i]->offset == offset && ios[i]->length == length));
+  return i < ios_count && ios[i]->kind == kind && ios[i]->member == member &&
+         (kind == IO_FLUSH ||
+          (ios[i]->offset == offset && ios[i]->length == length));
 }
 
 bool

@@ -17,13 +17,9 @@
 #define IMAGE0 (12 * UNIT)
 
 #define WRITE(o, l, b)                                                         \
-  {                                                                            \
-    .op = ARRAY_WRITE, .offset = (o), .length = (l), .buf = (b)                \
-  }
+  { .op = ARRAY_WRITE, .offset = (o), .length = (l), .buf = (b) }
 #define READ(o, l, b)                                                          \
-  {                                                                            \
-    .op = ARRAY_READ, .offset = (o), .length = (l), .buf = (b)                 \
-  }
+  { .op = ARRAY_READ, .offset = (o), .length = (l), .buf = (b) }
 
 extern struct array_config config;
 extern struct array *a;

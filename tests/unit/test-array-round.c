@@ -17,9 +17,9 @@ record (unsigned i)
   static struct batch_record r[BATCH_RECORDS_MAX];
   const char *why;
 
-  if (i >= ios_count || ios[i]->kind != IO_BATCH
-      || batch_decode (ios[i]->buf, ios[i]->length, config.layout.member_bytes,
-                       r, &why) < 1)
+  if (i >= ios_count || ios[i]->kind != IO_BATCH ||
+      batch_decode (ios[i]->buf, ios[i]->length, config.layout.member_bytes, r,
+                    &why) < 1)
     return NULL;
   return r;
 }
@@ -292,7 +292,8 @@ test_clear (void)
   answer_round (0);
   answer_round (1);
   assert (array_round (a) == 6);
-  for (unsigned i = 0; i < 30; i++) { /* 7 stays under way; the image follows it */
+  for (unsigned i = 0; i < 30;
+       i++) { /* 7 stays under way; the image follows it */
     tick_after (1000 * MS);
     answer_data ();
     assert (!clears () && array_round (a) == 6);

@@ -21,8 +21,7 @@ test_bad_configuration (void)
   configure ();
   assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "layout"));
   if (layout_init (&config.layout, LAYOUT_RAIDX, 4, 1, UNIT, 24 * UNIT, why,
-                   sizeof why)
-      == -1)
+                   sizeof why) == -1)
     abort ();
   config.dup = DUP_SYNC_CLIENT;
   assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "raid-x"));
@@ -53,8 +52,8 @@ test_write (void)
   answer (0, 0);
   assert (done (&w) && w.error == 0 && ios_count == 0);
   array_stats (a, now + 3 * MS, &s);
-  assert (s.writes == 1 && s.reads == 1 && s.image_bytes > 4096
-          && s.image_oldest_ns == 3 * MS);
+  assert (s.writes == 1 && s.reads == 1 && s.image_bytes > 4096 &&
+          s.image_oldest_ns == 3 * MS);
   /* Nothing else going on: a few ms later the image goes. */
   assert (array_deadline (a) < now + 20 * MS);
   tick ();
@@ -135,11 +134,10 @@ test_turns (void)
 static void
 test_flush (void)
 {
-  struct array_request w
-      = WRITE (0, 4096, ones),
-      late = w,
-      f[3]
-      = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } };
+  struct array_request w = WRITE (0, 4096, ones), late = w,
+                       f[3] = { { .op = ARRAY_FLUSH },
+                                { .op = ARRAY_FLUSH },
+                                { .op = ARRAY_FLUSH } };
 
   configure ();
   begin (LAYOUT_RAIDX, 4);
@@ -160,8 +158,8 @@ test_flush (void)
   assert (ios_count == 2);
   answer (0, 0);
   /* Members 0 (data) and 3 (image); the other write's data member too. */
-  assert (ios_count == 3 && ios[1]->kind == IO_FLUSH
-          && ios[2]->kind == IO_FLUSH);
+  assert (ios_count == 3 && ios[1]->kind == IO_FLUSH &&
+          ios[2]->kind == IO_FLUSH);
   assert (ios[1]->member == 0 && ios[2]->member == 3);
   answer (2, 0);
   assert (!done (&f[0]));
@@ -175,10 +173,9 @@ test_flush (void)
 static void
 test_flush_shares (void)
 {
-  struct array_request w
-      = WRITE (0, 4096, ones),
-      f[3]
-      = { { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH } };
+  struct array_request w = WRITE (0, 4096, ones), f[3] = {
+    { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }
+  };
 
   configure ();
   begin (LAYOUT_RAID0, 2);
@@ -302,8 +299,8 @@ test_zeroes_travel_joined (void)
   submit (&z);
   assert (ios_count == 4);
   for (unsigned i = 0; i < 4; i++)
-    assert (is_io (i, IO_ZERO, i, 0, 12 * UNIT)
-            && ios[i]->flags == ARRAY_MAY_TRIM);
+    assert (is_io (i, IO_ZERO, i, 0, 12 * UNIT) &&
+            ios[i]->flags == ARRAY_MAY_TRIM);
   answer_all ();
   assert (done (&z) && z.error == 0);
   tick ();
@@ -436,12 +433,11 @@ is_clear (unsigned i, unsigned kind, unsigned member, uint64_t offset,
   static struct batch_record r[BATCH_RECORDS_MAX];
   const char *why;
 
-  return i < ios_count && ios[i]->kind == IO_BATCH && ios[i]->member == member
-         && batch_decode (ios[i]->buf, ios[i]->length,
-                          config.layout.member_bytes, r, &why)
-                == 1
-         && r[0].kind == kind && r[0].offset == offset
-         && r[0].length == length;
+  return i < ios_count && ios[i]->kind == IO_BATCH &&
+         ios[i]->member == member &&
+         batch_decode (ios[i]->buf, ios[i]->length, config.layout.member_bytes,
+                       r, &why) == 1 &&
+         r[0].kind == kind && r[0].offset == offset && r[0].length == length;
 }
 
 static void
@@ -470,8 +466,8 @@ test_clear (bool client_flushes)
     answer_all_flushes ();
     assert (done_count == 1); /* and nobody else's */
   }
-  assert (ios_count == 2 && is_clear (0, BATCH_CLEAR, 0, 0, 4 * UNIT)
-          && is_clear (1, BATCH_CLEAR, 3, IMAGE0, 4 * UNIT));
+  assert (ios_count == 2 && is_clear (0, BATCH_CLEAR, 0, 0, 4 * UNIT) &&
+          is_clear (1, BATCH_CLEAR, 3, IMAGE0, 4 * UNIT));
   submit (&w);
   assert (ios_count == 2); /* not while bits fall */
   answer (0, 0);
@@ -505,8 +501,7 @@ test_clear_last (void)
   tick ();
   assert (ios_count == 4 && ios[0]->kind == IO_FLUSH);
   answer_all_flushes ();
-  assert (ios_count == 1
-          && is_clear (0, BATCH_SETTLE, 1, 20 * UNIT, 4 * UNIT));
+  assert (ios_count == 1 && is_clear (0, BATCH_SETTLE, 1, 20 * UNIT, 4 * UNIT));
   answer_all ();
   assert (array_deadline (a) == UINT64_MAX);
   end ();

@@ -12,7 +12,7 @@
 #include "test-random.h"
 
 #define BLOCKS 3000
-#define BYTES ((uint64_t)BLOCKS * BAD_BLOCK_BYTES)
+#define BYTES ((uint64_t) BLOCKS * BAD_BLOCK_BYTES)
 
 static struct bad_list list;
 static uint8_t model[BLOCKS]; /* the reason; 0: good */
@@ -61,8 +61,8 @@ round_trip (void)
   bad_encode (&list, slots + test_random (2) * BAD_SLOT_BYTES);
   CHECK (bad_decode (slots, BYTES, &read, &mend, &why) == 0);
   CHECK (mend && read.count == list.count && read.sequence == list.sequence);
-  CHECK (memcmp (read.range, list.range,
-                 list.count * sizeof list.range[0]) == 0);
+  CHECK (memcmp (read.range, list.range, list.count * sizeof list.range[0]) ==
+         0);
 }
 
 /* Additions and good blocks at random, in one part of the disk or all over. */
@@ -170,8 +170,8 @@ test_slots (void)
     memcpy (broken, slots, sizeof slots);
     broken[at] ^= 1 << test_random (8);
     CHECK (decode (broken, &read, &mend) == 0 && read.count == 2 && mend);
-    broken[BAD_SLOT_BYTES + test_random (BAD_SLOT_BYTES)]
-        ^= 1 << test_random (8);
+    broken[BAD_SLOT_BYTES + test_random (BAD_SLOT_BYTES)] ^= 1
+                                                             << test_random (8);
     CHECK (decode (broken, &read, &mend) == -1);
   }
   /* Neither is one that has been wiped beside one that is torn. */
@@ -182,14 +182,24 @@ test_slots (void)
   for (unsigned i = 0; i < 5; i++) {
     struct bad_list bad = old;
 
-    bad.range[1] = (struct bad_range){ 2, 1, BAD_REBUILD };
+    bad.range[1] = (struct bad_range) { 2, 1, BAD_REBUILD };
     bad.count = 2;
     switch (i) {
-    case 0: bad.range[1].first = 0; break;
-    case 1: bad.range[1].blocks = 0; break;
-    case 2: bad.range[1].reason = 4; break;
-    case 3: bad.range[1].first = BLOCKS; break;
-    case 4: bad.range[1].blocks = BLOCKS - 1; break;
+    case 0:
+      bad.range[1].first = 0;
+      break;
+    case 1:
+      bad.range[1].blocks = 0;
+      break;
+    case 2:
+      bad.range[1].reason = 4;
+      break;
+    case 3:
+      bad.range[1].first = BLOCKS;
+      break;
+    case 4:
+      bad.range[1].blocks = BLOCKS - 1;
+      break;
     }
     bad_encode (&bad, broken);
     bad_encode (&bad, broken + BAD_SLOT_BYTES);

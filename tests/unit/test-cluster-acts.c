@@ -13,9 +13,9 @@
 static void
 admin_create (struct world *w, const char *name, enum layout_kind layout)
 {
-  struct cluster_create create
-    = { .layout = layout, .groups = 1, .members = MEMBERS,
-        .unit = KiB (256) };
+  struct cluster_create create = {
+    .layout = layout, .groups = 1, .members = MEMBERS, .unit = KiB (256)
+  };
   struct cluster_input in = input (w, w->admin_op = ++w->next_op);
 
   snprintf (create.name, sizeof create.name, "%s", name);
@@ -35,10 +35,9 @@ make_array_of (struct world *w, const char *name, enum layout_kind layout)
   for (;;) {
     admin_create (w, name, layout);
     UNTIL (w, w->admin_answered || w->admin_op == 0);
-    if (w->admin_answered &&
-        (w->admin.kind == CLUSTER_REPLY_ARRAY ||
-         (w->admin.problem.code &&
-          strcmp (w->admin.problem.code, "exists") == 0)))
+    if (w->admin_answered && (w->admin.kind == CLUSTER_REPLY_ARRAY ||
+                              (w->admin.problem.code &&
+                               strcmp (w->admin.problem.code, "exists") == 0)))
       break;
     live (w);
   }
@@ -63,9 +62,8 @@ delete_array (struct world *w, const char *name)
     cluster_array_delete (w->c, &in, name);
     pump (w);
     UNTIL (w, w->admin_answered || w->admin_op == 0);
-    if (w->admin_answered &&
-        (w->admin.kind == CLUSTER_REPLY_DONE ||
-         w->admin.problem.kind == CLUSTER_NOT_FOUND))
+    if (w->admin_answered && (w->admin.kind == CLUSTER_REPLY_DONE ||
+                              w->admin.problem.kind == CLUSTER_NOT_FOUND))
       break;
     live (w);
   }

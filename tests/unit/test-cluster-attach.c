@@ -330,8 +330,8 @@ test_reader_silent (void)
   UNTIL (&w, rec (&w)->member[1].state == MEMBER_JOINING);
   reincarnate (&w);
   h->busy = w.disk[1].slow = false;
-  UNTIL (&w, rec (&w)->change.sessions &&
-               h->prepared == rec (&w)->change.epoch);
+  UNTIL (&w,
+         rec (&w)->change.sessions && h->prepared == rec (&w)->change.epoch);
   live_on (&w, 8);
   assert (rec (&w)->change.sessions);
   reader->alive = true;
@@ -417,7 +417,8 @@ test_degraded (void)
   assert (w.now_ms - begin <= 13000);
   assert (h->states[1] == MEMBER_OUT);
   cluster_verdict (w.c, text, sizeof text);
-  assert (strstr (text, "degraded") && strstr (text, "Start its member process"));
+  assert (strstr (text, "degraded") &&
+          strstr (text, "Start its member process"));
   detach (&w, h);
   h->alive = true;
   h->session = 0;

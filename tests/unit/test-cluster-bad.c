@@ -27,7 +27,8 @@ says (struct world *w, unsigned m, const struct bad_list *list, uint64_t report)
 
 /* code: of the refusal; NULL: it is accepted. */
 static void
-accept_loss (struct world *w, uint64_t offset, uint64_t length, const char *code)
+accept_loss (struct world *w, uint64_t offset, uint64_t length,
+             const char *code)
 {
   struct cluster_loss loss = { .count = 1, .range[0] = { offset, length } };
   struct cluster_input in = input (w, ++w->next_op);

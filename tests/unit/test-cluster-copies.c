@@ -117,7 +117,8 @@ test_last_copy (unsigned lag)
 {
   struct rig r;
   struct fake_disk *d = &r.disk[3], yesterday, right;
-  struct cluster_attach at = { .node = "host", .instance = "x",
+  struct cluster_attach at = { .node = "host",
+                               .instance = "x",
                                .writable = true };
   uint64_t epoch;
   char verdict[2048];
@@ -358,7 +359,8 @@ test_older_after_blank (bool placed)
   UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
   assert (d->full);
   UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  assert (array (&r)->rec.member[3].confirmed == array (&r)->rec.member[3].fence);
+  assert (array (&r)->rec.member[3].confirmed ==
+          array (&r)->rec.member[3].fence);
   cluster_free (r.c);
 }
 
@@ -534,8 +536,8 @@ test_old_copy_beside_two (void)
   r.lags = false;
   rounds (&r, 4);
   assert (state (&r, 0) == MEMBER_IN_SYNC || state (&r, 2) == MEMBER_IN_SYNC);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC &&
-               cluster_node_drained (r.c, "n1"));
+  UNTIL (&r,
+         state (&r, 1) == MEMBER_IN_SYNC && cluster_node_drained (r.c, "n1"));
   cluster_free (r.c);
 }
 

@@ -62,8 +62,7 @@ drain (unsigned kill_at, bool attached, bool writable)
   /* What was there forgets the array, and serves nobody. */
   UNTIL (&r, cluster_disk_find (r.c, r.disk[1].uuid)->blank &&
                cluster_disk_find (r.c, r.disk[2].uuid)->blank);
-  REFUSED (&r, "draining",
-           cluster_spare_add (r.c, in, "a", r.disk[1].uuid));
+  REFUSED (&r, "draining", cluster_spare_add (r.c, in, "a", r.disk[1].uuid));
   DONE (&r, cluster_node_drain (r.c, in, "n2", false));
   DONE (&r, cluster_spare_add (r.c, in, "a", r.disk[1].uuid));
   rounds (&r, 20);
@@ -363,7 +362,7 @@ test_drain_silent_target (void)
   rounds (&r, SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
   assert (on (&r, 1, 4) && strstr (waits (&r, "n2"), "is silent"));
   DONE (&r, cluster_array_tune (r.c, in, "a",
-                                &(struct cluster_array_tune){
+                                &(struct cluster_array_tune) {
                                   .has_spare_after = true,
                                   .spare_after_ms = SPARE_AFTER_MS_DEFAULT }));
   UNTIL (&r, DRAINED (&r, "n2"));

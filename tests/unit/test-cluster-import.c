@@ -13,8 +13,10 @@ scenario_import (unsigned kill_at)
 {
   struct rig r;
   struct cluster_import import = { .name = "a" };
-  struct cluster_create other = { .name = "b", .layout = LAYOUT_RAID0,
-                                  .groups = 1, .members = 1,
+  struct cluster_create other = { .name = "b",
+                                  .layout = LAYOUT_RAID0,
+                                  .groups = 1,
+                                  .members = 1,
                                   .unit = KiB (256) };
   struct fake_disk keep;
   uint64_t epoch;
@@ -195,9 +197,12 @@ test_blank_first (void)
 static void
 foreign_beat (struct rig *r, unsigned number)
 {
-  struct cluster_disk_heartbeat hb
-    = { .uri = "nbd://127.0.0.1:2", .node = "far", .instance = "f",
-        .size = MiB (256), .data_bytes = MiB (255), .has_place = true };
+  struct cluster_disk_heartbeat hb = { .uri = "nbd://127.0.0.1:2",
+                                       .node = "far",
+                                       .instance = "f",
+                                       .size = MiB (256),
+                                       .data_bytes = MiB (255),
+                                       .has_place = true };
   struct cluster_input in = input (r, ++r->op);
 
   memset (hb.cluster, 9, 16);
@@ -467,7 +472,8 @@ test_joiner (bool late)
   lose (&r, 1);
   UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
   rounds (&r, 8);
-  assert (d->states[1] == MEMBER_JOINING && r.disk[0].states[1] == MEMBER_JOINING);
+  assert (d->states[1] == MEMBER_JOINING &&
+          r.disk[0].states[1] == MEMBER_JOINING);
   then = *d;
   d->stuck = false;
   if (late) {
@@ -517,7 +523,8 @@ test_three_epochs (void)
   assert (state (&r, 2) == MEMBER_IN_SYNC && array (&r)->rec.epoch > newest);
   for (unsigned m = 0; m < 2; m++)
     assert (state (&r, m) == MEMBER_OUT && array (&r)->rec.member[m].reset);
-  UNTIL (&r, state (&r, 0) == MEMBER_IN_SYNC && state (&r, 1) == MEMBER_IN_SYNC);
+  UNTIL (&r,
+         state (&r, 0) == MEMBER_IN_SYNC && state (&r, 1) == MEMBER_IN_SYNC);
   cluster_free (r.c);
 
   /* The newest does not ask: it is not known that there is one, and when it comes

@@ -178,7 +178,8 @@ test_both_reborn (void)
     out |= state (&r, 0) == MEMBER_OUT || state (&r, 1) == MEMBER_OUT;
   }
   assert (out);
-  UNTIL (&r, state (&r, 0) == MEMBER_IN_SYNC && state (&r, 1) == MEMBER_IN_SYNC);
+  UNTIL (&r,
+         state (&r, 0) == MEMBER_IN_SYNC && state (&r, 1) == MEMBER_IN_SYNC);
   assert (opens (&r, 0) && opens (&r, 1));
   cluster_free (r.c);
 }

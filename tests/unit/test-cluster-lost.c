@@ -282,7 +282,8 @@ test_reason (void)
       "argument; check that it is runn",
       "Invalid argument" },
     { "can't connect to member 1 (disk /dev/sdb of node n1) at "
-      "nbds://n1.example:10809: could not connect to remote host, for it is not "
+      "nbds://n1.example:10809: could not connect to remote host, for it is "
+      "not "
       "on any list of hostnames",
       "it is not on any list of" },
   };

@@ -15,10 +15,11 @@ test_steering (void)
   struct rig r;
   struct fake_disk *d = &r.disk[1];
   struct cluster_member_tune pause = { .has_paused = true, .paused = true },
-                             bad = { .has_floor = true, .floor = 9,
-                                     .has_ceiling = true, .ceiling = 8 },
-                             slow = { .has_ceiling = true,
-                                      .ceiling = MiB (7) };
+                             bad = { .has_floor = true,
+                                     .floor = 9,
+                                     .has_ceiling = true,
+                                     .ceiling = 8 },
+                             slow = { .has_ceiling = true, .ceiling = MiB (7) };
 
   begin_writing (&r, 0);
   REFUSED (&r, "in-sync", cluster_member_cancel (r.c, in, "a", 1));
@@ -72,8 +73,10 @@ test_spare_of_another (void)
 {
   struct rig r;
   const uint8_t *spare = r.disk[5].uuid;
-  struct cluster_create create = { .name = "c", .layout = LAYOUT_RAID0,
-                                   .groups = 1, .members = 1,
+  struct cluster_create create = { .name = "c",
+                                   .layout = LAYOUT_RAID0,
+                                   .groups = 1,
+                                   .members = 1,
                                    .unit = KiB (256) };
 
   rig_init (&r, 0);
@@ -116,20 +119,18 @@ scenario_replace (unsigned kill_at)
   bool killed;
 
   begin_writing (&r, kill_at);
-  REFUSED (&r, "in-sync",
-           cluster_member_replace (r.c, in, "a", 1, d->uuid));
+  REFUSED (&r, "in-sync", cluster_member_replace (r.c, in, "a", 1, d->uuid));
   r.disk[1].dead = true;
   lose (&r, 1);
   REFUSED (&r, "unknown-member",
            cluster_member_replace (r.c, in, "a", 9, d->uuid));
   REFUSED (&r, "unknown-disk",
-           cluster_member_replace (r.c, in, "a", 1, (uint8_t[16]){ 99 }));
+           cluster_member_replace (r.c, in, "a", 1, (uint8_t[16]) { 99 }));
   REFUSED (&r, "in-use",
            cluster_member_replace (r.c, in, "a", 1, r.disk[2].uuid));
   d->data_bytes = MiB (20);
   rounds (&r, 4);
-  REFUSED (&r, "too-small",
-           cluster_member_replace (r.c, in, "a", 1, d->uuid));
+  REFUSED (&r, "too-small", cluster_member_replace (r.c, in, "a", 1, d->uuid));
   d->data_bytes = MiB (300);
   d->failed = true;
   rounds (&r, 4);

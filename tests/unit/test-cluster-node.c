@@ -90,8 +90,7 @@ test_spare_in_maintenance (void)
   make_array (&r);
   DONE (&r, cluster_spare_add (r.c, in, "a", r.disk[4].uuid));
   DONE (&r, cluster_node_maintain (r.c, in, "n5", true, false));
-  REFUSED (&r, "maintenance",
-           cluster_spare_add (r.c, in, "a", r.disk[4].uuid));
+  REFUSED (&r, "maintenance", cluster_spare_add (r.c, in, "a", r.disk[4].uuid));
   attach (&r, true);
   r.disk[1].dead = true;
   lose (&r, 1);

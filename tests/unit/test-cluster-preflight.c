@@ -59,13 +59,14 @@ act (struct rig *r)
   const uint8_t *disk = r->disk[test_random (DISKS)].uuid;
   bool on = test_random (3) > 0, force = test_random (4) == 0;
   struct cluster_array *plan;
-  struct cluster_create create = { .layout = LAYOUT_RAID0, .groups = 1,
-                                   .members = 1, .unit = KiB (256),
+  struct cluster_create create = { .layout = LAYOUT_RAID0,
+                                   .groups = 1,
+                                   .members = 1,
+                                   .unit = KiB (256),
                                    .name = "b" };
   char node[16];
 
-  snprintf (node, sizeof node, "n%u",
-            (unsigned) (test_random (DISKS + 1)) + 1);
+  snprintf (node, sizeof node, "n%u", (unsigned) (test_random (DISKS + 1)) + 1);
   switch (test_random (9)) {
   case 0:
     memcpy (create.disk[0], disk, 16);
@@ -222,8 +223,10 @@ lines (const char *words)
 static void
 test_crowded (void)
 {
-  struct cluster_create create = { .layout = LAYOUT_RAIDX, .groups = 1,
-                                   .members = 4, .unit = KiB (256),
+  struct cluster_create create = { .layout = LAYOUT_RAIDX,
+                                   .groups = 1,
+                                   .members = 4,
+                                   .unit = KiB (256),
                                    .name = "a" };
   struct cluster_array *plan = calloc (1, sizeof *plan);
   struct rig r;

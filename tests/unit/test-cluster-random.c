@@ -105,8 +105,7 @@ live_at_random (struct world *w)
       host_attach (w, h, "a");
     }
     for (unsigned m = 0; m < MEMBERS; m++)
-      if (h->attached && h->lost[m] && h->states[m] != MEMBER_OUT &&
-          h->op == 0)
+      if (h->attached && h->lost[m] && h->states[m] != MEMBER_OUT && h->op == 0)
         lost (w, h, m);
   }
   if (rnd (w) % 3 == 0)

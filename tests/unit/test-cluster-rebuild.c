@@ -112,12 +112,12 @@ test_group (void)
   assert (state (&r, 1) == MEMBER_OUT);
   assert (array (&r)->rec.member[1].reason[0]);
   UNTIL (&r, state (&r, 1) == MEMBER_JOINING &&
-             d->join.phase == CLUSTER_JOIN_COPYING);
+               d->join.phase == CLUSTER_JOIN_COPYING);
   assert (d->full); /* what it copied, no other copy may have */
   assert (d->order.source[0] && !d->order.source[2]);
   d->stuck = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC &&
-             state (&r, 2) == MEMBER_IN_SYNC);
+  UNTIL (&r,
+         state (&r, 1) == MEMBER_IN_SYNC && state (&r, 2) == MEMBER_IN_SYNC);
   cluster_free (r.c);
 
   begin_copying (&r, LAYOUT_RAID10, 4);
@@ -232,7 +232,7 @@ test_joiner_again (bool reader)
   if (reader)
     attach (&r, false);
   UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING &&
-             array (&r)->rec.change.epoch == 0);
+               array (&r)->rec.change.epoch == 0);
   fence = array (&r)->rec.member[1].fence;
   snprintf (d->instance, 16, "1 again");
   d->op = 0;
@@ -325,8 +325,7 @@ test_first_rates (void)
 {
   struct rig r;
   struct fake_disk *d = &r.disk[1];
-  struct cluster_member_tune slow = { .has_ceiling = true,
-                                      .ceiling = MiB (3) },
+  struct cluster_member_tune slow = { .has_ceiling = true, .ceiling = MiB (3) },
                              pause = { .has_paused = true, .paused = true },
                              free = { .has_ceiling = true };
 
@@ -390,8 +389,7 @@ static void
 test_shares (void)
 {
   struct rig r;
-  struct cluster_member_tune slow = { .has_ceiling = true,
-                                      .ceiling = MiB (5) },
+  struct cluster_member_tune slow = { .has_ceiling = true, .ceiling = MiB (5) },
                              pause = { .has_paused = true, .paused = true };
   uint64_t even[2], uneven[2], alone[2];
 
@@ -402,7 +400,7 @@ test_shares (void)
   lose (&r, 1);
   lose (&r, 2);
   UNTIL (&r, r.disk[1].join.phase == CLUSTER_JOIN_COPYING &&
-             r.disk[2].join.phase == CLUSTER_JOIN_COPYING);
+               r.disk[2].join.phase == CLUSTER_JOIN_COPYING);
   rounds (&r, 8);
   assert (r.disk[1].order.rate == 0 && r.disk[2].order.rate == 0);
   r.busy = true;
@@ -489,7 +487,8 @@ test_pace (void)
     if ((double) rate > bandwidth)
       rate = (uint64_t) bandwidth;
     us = (latency_us ((double) rate, bandwidth) +
-          latency_us (before, bandwidth)) / 2;
+          latency_us (before, bandwidth)) /
+         2;
     before = (double) rate;
     left -= (double) rate;
     seconds++;
@@ -500,7 +499,8 @@ test_pace (void)
     assert (seconds < 1000);
   }
   printf ("4 GiB beside clients: %u s, latency %.0f us (1000 alone), at worst "
-          "%.0f\n", seconds, sum / (seconds - 20), worst);
+          "%.0f\n",
+          seconds, sum / (seconds - 20), worst);
   assert (seconds < 160);
   assert (sum / (seconds - 20) < 2000);
 
@@ -510,8 +510,8 @@ test_pace (void)
   /* Load that begins is measured first. */
   assert (cluster_pace (&p, 100, 5000, 0, MiB (4), 0) == MiB (4));
   for (unsigned i = 0; i < 100; i++)
-    assert (cluster_pace (&p, 100, 1000, MiB (50), MiB (4), MiB (9))
-            <= MiB (9));
+    assert (cluster_pace (&p, 100, 1000, MiB (50), MiB (4), MiB (9)) <=
+            MiB (9));
 }
 
 int

@@ -11,8 +11,9 @@
 struct cluster_input
 input (struct rig *r, uint64_t op)
 {
-  struct cluster_input in
-    = { .op = op, .now_ms = r->now_ms, .wall_ms = 1700000000000 + r->now_ms };
+  struct cluster_input in = { .op = op,
+                              .now_ms = r->now_ms,
+                              .wall_ms = 1700000000000 + r->now_ms };
 
   for (unsigned i = 0; i < KEY_BYTES; i++) {
     r->random = r->random * 6364136223846793005u + 1442695040888963407u;
@@ -59,8 +60,8 @@ store_check (struct rig *r, const struct cluster_array_record *a)
   number (r, a->epoch, states);
   if (a->change.epoch)
     number (r, a->change.epoch, a->change.states);
-  assert (layout_init (&l, a->layout, a->n, a->groups, a->unit,
-                       a->member_bytes, why, sizeof why) == 0);
+  assert (layout_init (&l, a->layout, a->n, a->groups, a->unit, a->member_bytes,
+                       why, sizeof why) == 0);
   assert (layout_loss (&l, out, NULL) == 0); /* the last copy stays */
 }
 
@@ -261,15 +262,21 @@ lose_database (struct rig *r)
 static void
 disk_beat (struct rig *r, struct fake_disk *d)
 {
-  struct cluster_disk_heartbeat hb
-    = { .uri = "nbd://127.0.0.1:1", .size = d->data_bytes + MiB (1),
-        .data_bytes = d->data_bytes, .position = d->position,
-        .min_epoch = d->min_epoch, .generation = d->generation,
-        .states_epoch = d->states_epoch, .sequence = d->sequence,
-        .round = d->round,
-        .failed = d->failed, .wait_ms = 500, .join = d->join,
-        .proven = r->proven,
-        .has_place = !cluster_uuid_is_zero (d->array) };
+  struct cluster_disk_heartbeat hb = { .uri = "nbd://127.0.0.1:1",
+                                       .size = d->data_bytes + MiB (1),
+                                       .data_bytes = d->data_bytes,
+                                       .position = d->position,
+                                       .min_epoch = d->min_epoch,
+                                       .generation = d->generation,
+                                       .states_epoch = d->states_epoch,
+                                       .sequence = d->sequence,
+                                       .round = d->round,
+                                       .failed = d->failed,
+                                       .wait_ms = 500,
+                                       .join = d->join,
+                                       .proven = r->proven,
+                                       .has_place = !cluster_uuid_is_zero (
+                                         d->array) };
   struct cluster_input in = input (r, d->op = ++r->op);
 
   if (hb.has_place) {
@@ -297,10 +304,11 @@ disk_beat (struct rig *r, struct fake_disk *d)
 static void
 host_beat (struct rig *r)
 {
-  struct cluster_session_heartbeat hb
-    = { .epoch = r->epoch, .prepared = r->prepared, .round = r->round,
-        .wait_ms = 0,
-        .has_stats = r->busy };
+  struct cluster_session_heartbeat hb = { .epoch = r->epoch,
+                                          .prepared = r->prepared,
+                                          .round = r->round,
+                                          .wait_ms = 0,
+                                          .has_stats = r->busy };
   struct cluster_input in = input (r, r->beat_op = ++r->op);
 
   snprintf (hb.instance, sizeof hb.instance, "%s", r->instance);
@@ -376,8 +384,9 @@ void
 make_array_of (struct rig *r, const char *name, enum layout_kind layout,
                unsigned first, unsigned members)
 {
-  struct cluster_create create = { .layout = layout, .groups = 1,
-                                   .members = members, .unit = KiB (256) };
+  struct cluster_create create = {
+    .layout = layout, .groups = 1, .members = members, .unit = KiB (256)
+  };
 
   snprintf (create.name, sizeof create.name, "%s", name);
   for (unsigned i = 0; i < members; i++)
@@ -399,8 +408,7 @@ make_array (struct rig *r)
 void
 attach (struct rig *r, bool writable)
 {
-  struct cluster_attach at = { .node = "host", .pid = 7,
-                               .writable = writable };
+  struct cluster_attach at = { .node = "host", .pid = 7, .writable = writable };
   unsigned n = 0;
 
   snprintf (at.instance, sizeof at.instance, "%s", r->instance);
@@ -447,8 +455,7 @@ report (struct rig *r, unsigned m)
 {
   struct cluster_input in = input (r, ++r->op);
 
-  cluster_session_lost (r->c, &in, r->session, m, r->round,
-                        "it is gone");
+  cluster_session_lost (r->c, &in, r->session, m, r->round, "it is gone");
   pump (r);
 }
 

@@ -31,16 +31,16 @@ struct fake_disk {
   char instance[16];
   const char *cache; /* NULL: it is not known */
   bool dead, failed;
-  const char *node; /* that serves it; NULL: the one of its number */
+  const char *node;    /* that serves it; NULL: the one of its number */
   const char *refused; /* the last answer's code; NULL: it was taken in */
   uint64_t op;
   /* joining */
-  bool full;         /* all of its extents are to do */
-  unsigned left;     /* rounds of copying */
-  bool stuck;        /* it never ends */
+  bool full;     /* all of its extents are to do */
+  unsigned left; /* rounds of copying */
+  bool stuck;    /* it never ends */
   struct cluster_join join;
   struct cluster_join_order order;
-  unsigned orders;   /* heard */
+  unsigned orders; /* heard */
 };
 
 struct rig {
@@ -65,9 +65,9 @@ struct rig {
   bool attached;
   uint64_t attach_op, beat_op, session, epoch, prepared;
   uint64_t round; /* that it says is complete, and gives to joiners */
-  bool proven; /* disks speak for their nodes by certificates */
-  bool lags; /* it does not take epochs in */
-  bool busy; /* 400 reads a second, of 1 ms each */
+  bool proven;    /* disks speak for their nodes by certificates */
+  bool lags;      /* it does not take epochs in */
+  bool busy;      /* 400 reads a second, of 1 ms each */
   uint64_t reads;
   unsigned array_events, warnings, errors;
 };

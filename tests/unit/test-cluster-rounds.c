@@ -264,7 +264,8 @@ test_join_alone (void)
 static void
 test_last_copy (void)
 {
-  struct cluster_attach at = { .node = "host", .instance = "x",
+  struct cluster_attach at = { .node = "host",
+                               .instance = "x",
                                .writable = true };
   struct rig r;
 

@@ -265,8 +265,8 @@ test_pause (void)
   assert (!cluster_session_find (w.c, w.host[0].session)->alive);
   /* Nobody's silence alone is recorded as a loss. */
   assert (cluster_array_find (w.c, "a")->rec.member[0].state == MEMBER_IN_SYNC);
-  assert (strcmp (cluster_array_state (cluster_array_find (w.c, "a")), "failed")
-          == 0);
+  assert (strcmp (cluster_array_state (cluster_array_find (w.c, "a")),
+                  "failed") == 0);
   world_end (&w);
 }
 
@@ -355,7 +355,8 @@ test_plan (void)
                                  .layout = LAYOUT_RAIDX,
                                  .groups = 1,
                                  .members = MEMBERS,
-                                 .unit = KiB (256) }, bad;
+                                 .unit = KiB (256) },
+                        bad;
   static struct cluster_array a;
   struct cluster_problem p;
 

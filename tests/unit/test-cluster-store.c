@@ -102,7 +102,8 @@ history_check (struct world *w, const uint8_t array[16], uint64_t epoch,
                const uint8_t states[])
 {
   assert (epoch < HISTORY_MAX);
-  if (w->history[epoch].known && memcmp (w->history[epoch].array, array, 16) == 0)
+  if (w->history[epoch].known &&
+      memcmp (w->history[epoch].array, array, 16) == 0)
     assert (memcmp (w->history[epoch].states, states, MEMBERS) == 0);
   w->history[epoch].known = true;
   memcpy (w->history[epoch].array, array, 16);

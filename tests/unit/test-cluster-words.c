@@ -34,8 +34,9 @@ says (struct rig *r, const char *what)
 static void
 test_pause_of_nothing (void)
 {
-  struct cluster_member_tune both = { .has_paused = true, .paused = true,
-                                      .has_floor = true, .floor = MiB (9) };
+  struct cluster_member_tune both = {
+    .has_paused = true, .paused = true, .has_floor = true, .floor = MiB (9)
+  };
   struct rig r;
 
   begin_writing (&r, 0);
@@ -54,8 +55,9 @@ test_pause_of_nothing (void)
 static void
 test_pause_stands (void)
 {
-  static const char *const said = "The rebuild of member 1 of array a is paused: "
-                                  "weftctl rebuild resume a 1 ";
+  static const char *const said =
+    "The rebuild of member 1 of array a is paused: "
+    "weftctl rebuild resume a 1 ";
   struct rig r;
   struct fake_disk *d = &r.disk[1];
 
@@ -183,9 +185,10 @@ test_survives (void)
                 "member, up to 2 if no two of them are a mirrored pair)");
   r.disk[3].dead = true;
   rounds (&r, 40);
-  survives (&r, "no more: some data cannot be reached (when all members are "
-                "in-sync: any 1 member, up to 2 if no two of them are a mirrored "
-                "pair)");
+  survives (&r,
+            "no more: some data cannot be reached (when all members are "
+            "in-sync: any 1 member, up to 2 if no two of them are a mirrored "
+            "pair)");
   cluster_free (r.c);
 
   rig_init (&r, 0);
@@ -286,7 +289,8 @@ static void
 run_eta (uint64_t slow, uint64_t fast)
 {
   struct cluster_eta e = { 0 };
-  struct cluster_join join = { .phase = CLUSTER_JOIN_COPYING, .epoch = 7,
+  struct cluster_join join = { .phase = CLUSTER_JOIN_COPYING,
+                               .epoch = 7,
                                .todo_bytes = GiB (16) };
   double todo = GiB (16), rate = (double) slow, told[2000] = { 0 };
   unsigned ms, count = 0, first = 0;
@@ -451,7 +455,8 @@ test_drain_of_two (void)
   make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
   make_array_of (&r, "b", LAYOUT_RAID1, 2, 2);
   DONE (&r, cluster_node_maintain (r.c, in, "n2", false, false));
-  cluster_node_find (r.c, "n2")->rec.draining = true; /* and nothing is done yet */
+  cluster_node_find (r.c, "n2")->rec.draining =
+    true; /* and nothing is done yet */
   assert (stays (&r, "n2", &s) == 1 && s.array != array (&r));
   assert (strstr (s.waits, "1 for other members"));
   cluster_free (r.c);

@@ -21,8 +21,9 @@ rnd (struct world *w)
 struct cluster_input
 input (struct world *w, uint64_t op)
 {
-  struct cluster_input in
-    = { .op = op, .now_ms = w->now_ms, .wall_ms = 1700000000000 + w->now_ms };
+  struct cluster_input in = { .op = op,
+                              .now_ms = w->now_ms,
+                              .wall_ms = 1700000000000 + w->now_ms };
 
   for (size_t i = 0; i < sizeof in.random; i++)
     in.random[i] = (uint8_t) (rnd (w) >> 24);
@@ -355,17 +356,17 @@ deliver (struct world *w, const struct message *m)
 struct cluster_disk_heartbeat
 disk_words (const struct disk *d, uint64_t wait_ms)
 {
-  struct cluster_disk_heartbeat hb
-    = { .uri = "nbd://127.0.0.1:1",
-        .size = GiB (1),
-        .data_bytes = GiB (1) - MiB (1),
-        .position = d->position,
-        .min_epoch = d->min_epoch,
-        .generation = d->generation,
-        .states_epoch = d->states_epoch,
-        .sequence = d->sequence,
-        .join = { .phase = d->phase, .epoch = d->join_epoch },
-        .wait_ms = wait_ms };
+  struct cluster_disk_heartbeat hb = { .uri = "nbd://127.0.0.1:1",
+                                       .size = GiB (1),
+                                       .data_bytes = GiB (1) - MiB (1),
+                                       .position = d->position,
+                                       .min_epoch = d->min_epoch,
+                                       .generation = d->generation,
+                                       .states_epoch = d->states_epoch,
+                                       .sequence = d->sequence,
+                                       .join = { .phase = d->phase,
+                                                 .epoch = d->join_epoch },
+                                       .wait_ms = wait_ms };
 
   memcpy (hb.uuid, d->uuid, 16);
   memcpy (hb.cluster, d->cluster, 16);
@@ -389,8 +390,9 @@ disk_beat (struct world *w, struct disk *d, uint64_t wait_ms)
 void
 host_beat (struct world *w, struct host *h)
 {
-  struct cluster_session_heartbeat hb
-    = { .epoch = h->epoch, .prepared = h->prepared, .wait_ms = 1000 };
+  struct cluster_session_heartbeat hb = { .epoch = h->epoch,
+                                          .prepared = h->prepared,
+                                          .wait_ms = 1000 };
   struct cluster_input in = input (w, h->beat_op = ++w->next_op);
 
   h->asked_ms = w->now_ms;
@@ -404,8 +406,10 @@ host_beat (struct world *w, struct host *h)
 void
 host_attach (struct world *w, struct host *h, const char *name)
 {
-  struct cluster_attach a = { .pid = 7, .writable = h->writable,
-                              .takeover = h->takeover, .ended = h->ended };
+  struct cluster_attach a = { .pid = 7,
+                              .writable = h->writable,
+                              .takeover = h->takeover,
+                              .ended = h->ended };
   struct cluster_input in = input (w, h->op = ++w->next_op);
 
   snprintf (a.instance, sizeof a.instance, "%s", h->instance);

@@ -58,7 +58,7 @@ struct disk {
   enum member_state states[ARRAY_MEMBERS_MAX];
   enum cluster_join_phase phase;
   uint64_t join_epoch; /* that it copies for */
-  bool slow; /* it does not get to the end of its copying */
+  bool slow;           /* it does not get to the end of its copying */
   char instance[16];
   bool alive;
   uint64_t op; /* outstanding; 0: none */
@@ -72,9 +72,9 @@ struct host {
   uint64_t session, epoch, prepared, told;
   uint64_t op, beat_op;
   uint64_t asked_ms, fresh_ms; /* when it sent what was answered last */
-  bool takeover; /* how it attaches */
+  bool takeover;               /* how it attaches */
   uint64_t ended; /* the session whose process has ended, as it says */
-  bool busy; /* it does not get to the end of preparing */
+  bool busy;      /* it does not get to the end of preparing */
   bool lost[ARRAY_MEMBERS_MAX];
   enum cluster_problem_kind refused;
   const char *code;
@@ -123,9 +123,9 @@ void prepared (struct world *w, uint64_t session, uint64_t epoch);
 const struct cluster_session_record *stored_session (const struct world *w,
                                                      uint64_t id);
 const struct cluster_array_record *stored_array (const struct world *w,
-                                                  const uint8_t uuid[16]);
+                                                 const uint8_t uuid[16]);
 const struct cluster_array_record *stored_array_name (const struct world *w,
-                                                       const char *name);
+                                                      const char *name);
 
 /* ---- Life (test-cluster-world.c). ---- */
 
@@ -153,13 +153,11 @@ void live (struct world *w);
 void world_init (struct world *w, uint64_t seed);
 void world_end (struct world *w);
 
-
 /* ---- Acts (test-cluster-acts.c). ---- */
 
 /* An array over all disks, raid-x or of another layout, until it is ready. */
 void make_array (struct world *w, const char *name);
-void make_array_of (struct world *w, const char *name,
-                    enum layout_kind layout);
+void make_array_of (struct world *w, const char *name, enum layout_kind layout);
 void delete_array (struct world *w, const char *name);
 void attach_until_granted (struct world *w, struct host *h, const char *name);
 void detach (struct world *w, struct host *h);

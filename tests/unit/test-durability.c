@@ -110,8 +110,8 @@ test_closed_forms (void)
     same ("raid-0", durability_mttdl (&l, f, r), 1 / (n * f), 1e-12);
   }
   l = make (LAYOUT_RAID1, 2, 1);
-  same ("raid-1 of 2", durability_mttdl (&l, f, r),
-        (3 * f + r) / (2 * f * f), 1e-12);
+  same ("raid-1 of 2", durability_mttdl (&l, f, r), (3 * f + r) / (2 * f * f),
+        1e-12);
   l = make (LAYOUT_RAID1, 3, 1);
   same ("raid-1 of 3", durability_mttdl (&l, f, r),
         11 / (6 * f) + 7 * r / (6 * f * f) + r * r / (3 * f * f * f), 1e-12);
@@ -135,13 +135,19 @@ test_whole_chains (void)
     unsigned n;
     double tolerance;
   } cases[] = {
-    { LAYOUT_RAID0, 3, 1e-6 },   { LAYOUT_RAID1, 2, 1e-6 },
-    { LAYOUT_RAID1, 4, 1e-6 },   { LAYOUT_RAID10, 2, 1e-6 },
-    { LAYOUT_RAID10, 4, 1e-6 },  { LAYOUT_RAID10, 8, 1e-6 },
-    { LAYOUT_RAIDX, 3, 1e-6 },   { LAYOUT_RAIDX, 6, 1e-6 },
-    { LAYOUT_ROTATED, 5, 1e-6 }, { LAYOUT_CHAINED, 3, 1e-6 },
+    { LAYOUT_RAID0, 3, 1e-6 },
+    { LAYOUT_RAID1, 2, 1e-6 },
+    { LAYOUT_RAID1, 4, 1e-6 },
+    { LAYOUT_RAID10, 2, 1e-6 },
+    { LAYOUT_RAID10, 4, 1e-6 },
+    { LAYOUT_RAID10, 8, 1e-6 },
+    { LAYOUT_RAIDX, 3, 1e-6 },
+    { LAYOUT_RAIDX, 6, 1e-6 },
+    { LAYOUT_ROTATED, 5, 1e-6 },
+    { LAYOUT_CHAINED, 3, 1e-6 },
     /* Its sets are not equally likely. */
-    { LAYOUT_CHAINED, 4, 2e-2 }, { LAYOUT_CHAINED, 8, 2e-2 },
+    { LAYOUT_CHAINED, 4, 2e-2 },
+    { LAYOUT_CHAINED, 8, 2e-2 },
   };
   struct layout l;
 

@@ -33,8 +33,9 @@ random_superblock (void)
     test_random_bytes (sb.array, 16);
     sb.array[0] |= 1;
     sb.n = 1 + test_random (GROUP_MEMBERS_MAX);
-    sb.groups = 1 + test_random (ARRAY_MEMBERS_MAX / sb.n < ARRAY_GROUPS_MAX ?
-                                 ARRAY_MEMBERS_MAX / sb.n : ARRAY_GROUPS_MAX);
+    sb.groups = 1 + test_random (ARRAY_MEMBERS_MAX / sb.n < ARRAY_GROUPS_MAX
+                                   ? ARRAY_MEMBERS_MAX / sb.n
+                                   : ARRAY_GROUPS_MAX);
     sb.position = test_random (sb.n * sb.groups);
     sb.layout = test_random (LAYOUT_KINDS);
     sb.unit = UNIT_BYTES_MIN << test_random (11);
@@ -87,11 +88,23 @@ static void
 test_slot_bytes (void)
 {
   struct superblock sb = {
-    .position = 5, .layout = LAYOUT_CHAINED, .n = 3, .groups = 2,
-    .unit = 65536, .data_offset = 1 << 20, .data_bytes = 0x123456000,
-    .min_epoch = 7, .served_epoch = 6, .generation = 9, .sequence = 11,
-    .states_epoch = 8, .member_bytes = 0x23456000, .dup = 1,
-    .states = { 0, 1, 2, 3, 0, 1 }, .round = 13, .bad_offset = BAD_OFFSET,
+    .position = 5,
+    .layout = LAYOUT_CHAINED,
+    .n = 3,
+    .groups = 2,
+    .unit = 65536,
+    .data_offset = 1 << 20,
+    .data_bytes = 0x123456000,
+    .min_epoch = 7,
+    .served_epoch = 6,
+    .generation = 9,
+    .sequence = 11,
+    .states_epoch = 8,
+    .member_bytes = 0x23456000,
+    .dup = 1,
+    .states = { 0, 1, 2, 3, 0, 1 },
+    .round = 13,
+    .bad_offset = BAD_OFFSET,
   };
   uint8_t slot[SLOT_BYTES], copy[SLOT_BYTES];
 
@@ -147,9 +160,9 @@ test_upgrade (void)
   sb.data_bytes = FORMAT_DATA_BYTES_MAX;
   superblock_upgrade (&sb);
   CHECK (sb.bad_offset == BAD_OFFSET);
-  CHECK (INTENT_BLOCKS_OFFSET +
-           (intents_extents (FORMAT_DATA_BYTES_MAX) + INTENT_BLOCK_EXTENTS - 1) /
-             INTENT_BLOCK_EXTENTS * INTENT_BLOCK_BYTES <=
+  CHECK (INTENT_BLOCKS_OFFSET + (intents_extents (FORMAT_DATA_BYTES_MAX) +
+                                 INTENT_BLOCK_EXTENTS - 1) /
+                                  INTENT_BLOCK_EXTENTS * INTENT_BLOCK_BYTES <=
          BAD_OFFSET);
 }
 
@@ -223,45 +236,45 @@ nonsense (unsigned at, uint64_t v, unsigned bytes)
 static void
 test_slot_nonsense (void)
 {
-  nonsense (8, 0, 4);                           /* version */
+  nonsense (8, 0, 4); /* version */
   nonsense (8, 3, 4);
-  nonsense (64, ARRAY_MEMBERS_MAX, 4);          /* position */
+  nonsense (64, ARRAY_MEMBERS_MAX, 4); /* position */
   nonsense (68, LAYOUT_KINDS, 4);
   nonsense (68, UINT32_MAX, 4);
-  nonsense (72, 0, 4);                          /* n */
+  nonsense (72, 0, 4); /* n */
   nonsense (72, GROUP_MEMBERS_MAX + 1, 4);
   nonsense (72, UINT32_MAX, 4);
-  nonsense (76, 0, 4);                          /* groups */
+  nonsense (76, 0, 4); /* groups */
   nonsense (76, UINT32_MAX, 4);
-  nonsense (80, 0, 4);                          /* unit */
+  nonsense (80, 0, 4); /* unit */
   nonsense (80, 65537, 4);
   nonsense (80, UNIT_BYTES_MAX * 2, 4);
-  nonsense (84, 1, 4);                          /* unused */
-  nonsense (88, 0, 8);                          /* data offset */
+  nonsense (84, 1, 4); /* unused */
+  nonsense (88, 0, 8); /* data offset */
   nonsense (88, HEADER_BYTES + 1, 8);
   nonsense (88, UINT64_MAX - 4095, 8);
-  nonsense (96, 0, 8);                          /* data bytes */
+  nonsense (96, 0, 8); /* data bytes */
   nonsense (96, 4097, 8);
   nonsense (96, MEMBER_DATA_BYTES_MAX + 4096, 8);
   nonsense (96, UINT64_MAX - 4095, 8);
   nonsense (104, EPOCH_MAX + 1, 8);
   nonsense (112, UINT64_MAX, 8);
   nonsense (136, UINT64_MAX, 8);
-  nonsense (144, 4095, 8);                      /* member bytes */
+  nonsense (144, 4095, 8); /* member bytes */
   nonsense (144, UINT64_MAX - 4095, 8);
   nonsense (144, MEMBER_DATA_BYTES_MAX + 4096, 8);
-  nonsense (152, 2, 4);                         /* dup */
+  nonsense (152, 2, 4); /* dup */
   nonsense (152, UINT32_MAX, 4);
-  nonsense (156, 1, 1);                         /* unused */
+  nonsense (156, 1, 1); /* unused */
   nonsense (255, 1, 1);
-  nonsense (256, MEMBER_STATES, 1);             /* states */
-  nonsense (256 + ARRAY_MEMBERS_MAX, 1, 1);     /* unused */
+  nonsense (256, MEMBER_STATES, 1);         /* states */
+  nonsense (256 + ARRAY_MEMBERS_MAX, 1, 1); /* unused */
   nonsense (407, 1, 1);
-  nonsense (408, EPOCH_MAX + 1, 8);             /* round */
-  nonsense (416, 4096, 8);                      /* bad ranges */
-  nonsense (424, 1, 1);                         /* unused */
+  nonsense (408, EPOCH_MAX + 1, 8); /* round */
+  nonsense (416, 4096, 8);          /* bad ranges */
+  nonsense (424, 1, 1);             /* unused */
   nonsense (SLOT_BYTES - 1, 1, 1);
-  for (unsigned i = 32; i < 48; i++) {          /* the disk's UUID */
+  for (unsigned i = 32; i < 48; i++) { /* the disk's UUID */
     struct superblock sb = random_superblock ();
     uint8_t slot[SLOT_BYTES];
 
@@ -277,8 +290,10 @@ test_slot_nonsense (void)
 static void
 test_slot_uses (void)
 {
-  struct superblock sb = { .data_offset = HEADER_BYTES, .data_bytes = 8192,
-                           .member_bytes = 4096 }, out;
+  struct superblock sb = { .data_offset = HEADER_BYTES,
+                           .data_bytes = 8192,
+                           .member_bytes = 4096 },
+                    out;
   uint8_t slot[SLOT_BYTES];
   const char *why;
 
@@ -313,8 +328,7 @@ test_newest (void)
   for (sb.sequence = 1; sb.sequence < 20; sb.sequence++) {
     sb.min_epoch = sb.sequence;
     superblock_encode (&sb, slots + sb.sequence % 2 * SLOT_BYTES);
-    CHECK (superblock_newest (slots, &out, &why) ==
-           (int) (sb.sequence % 2));
+    CHECK (superblock_newest (slots, &out, &why) == (int) (sb.sequence % 2));
     CHECK (out.min_epoch == sb.sequence);
     CHECK (superblock_present (slots));
   }
@@ -480,7 +494,7 @@ test_intent_bytes (void)
   CHECK (intents_extents (EXTENT_BYTES + 4096) == 2);
   CHECK (intents_init (&map, intents_extents (MEMBER_DATA_BYTES_MAX)) == 0);
   CHECK (INTENT_BLOCKS_OFFSET +
-         (uint64_t) intents_blocks (&map) * INTENT_BLOCK_BYTES <=
+           (uint64_t) intents_blocks (&map) * INTENT_BLOCK_BYTES <=
          HEADER_BYTES);
   intents_free (&map);
 }
@@ -489,7 +503,9 @@ static void
 test_uuid (void)
 {
   static const char *const bad[] = {
-    "", "0", "00112233-4455-6677-8899-aabbccddeef",
+    "",
+    "0",
+    "00112233-4455-6677-8899-aabbccddeef",
     "00112233-4455-6677-8899-aabbccddeeff0",
     "00112233-4455-6677-8899-AABBCCDDEEFF",
     "001122334-455-6677-8899-aabbccddeeff",
@@ -539,7 +555,7 @@ test_mend (void)
       older.min_epoch ^= 1;
       superblock_encode (&older, slots + older.sequence % 2 * SLOT_BYTES);
       slots[bad * SLOT_BYTES + test_random (SLOT_BYTES)] ^= 1;
-      CHECK (superblock_newest (slots, &out, &why) == (int)!bad);
+      CHECK (superblock_newest (slots, &out, &why) == (int) !bad);
       CHECK (superblock_mend (slots, &out));
       /* It says no less than the bad one did, and what the good one says. */
       CHECK (out.sequence % 2 == bad && out.sequence >= sb.sequence);

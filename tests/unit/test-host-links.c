@@ -18,12 +18,12 @@ test_lost_and_back (void)
   CHECK (LOST (1, 1) && nothing (HOST_DO_REPORT));
   CHECK (!LOST (1, 1)); /* of that nobody hears twice */
   now += 99;
-  CHECK (nothing (HOST_DO_REPORT)
-         && host_due_ms (h, now, HOST_DO_REPORT) == now + 1);
+  CHECK (nothing (HOST_DO_REPORT) &&
+         host_due_ms (h, now, HOST_DO_REPORT) == now + 1);
   now++;
   says_epoch (6, "io", true);
-  CHECK (next (HOST_DO_REPORT) && act.member == 1 && act.first
-         && strcmp (act.reason, "it broke") == 0);
+  CHECK (next (HOST_DO_REPORT) && act.member == 1 && act.first &&
+         strcmp (act.reason, "it broke") == 0);
   CHECK (nothing (HOST_DO_REPORT)); /* one at a time */
   CHECK (host_reported (h, &answer, now) == HOST_RECORDED);
   CHECK (nothing (HOST_DO_REPORT | HOST_DO_CONNECT));
@@ -36,8 +36,8 @@ test_lost_and_back (void)
   says_fence (1, 7, 7);
   beat ();
   CHECK (nothing (HOST_DO_CONNECT)); /* before the array engine knows of it */
-  CHECK (next (HOST_DO_COMMIT) && act.epoch == 7
-         && act.states[1] == MEMBER_JOINING);
+  CHECK (next (HOST_DO_COMMIT) && act.epoch == 7 &&
+         act.states[1] == MEMBER_JOINING);
   CHECK (nothing (HOST_DO_CONNECT));
   host_committed (h, 7);
   CHECK (nothing (HOST_DO_ENTER));
@@ -217,8 +217,8 @@ test_lost_before_the_start (void)
 {
   begin (false, "IIj");
   CHECK (LOST (0, 1)); /* before anything else was asked */
-  CHECK (next (HOST_DO_REPORT) && act.member == 2
-         && act.timeout_ms == 500); /* two of them */
+  CHECK (next (HOST_DO_REPORT) && act.member == 2 &&
+         act.timeout_ms == 500); /* two of them */
   says_nothing ();
   host_reported (h, &answer, now);
   now += 100;

@@ -51,8 +51,9 @@ take (unsigned member, uint64_t connection)
 static bool
 gets_writes (void)
 {
-  struct array_request w
-      = { .op = ARRAY_WRITE, .flags = ARRAY_FUA, .length = 4096, .buf = ones };
+  struct array_request w = {
+    .op = ARRAY_WRITE, .flags = ARRAY_FUA, .length = 4096, .buf = ones
+  };
   uint64_t bytes = config.layout.member_bytes;
 
   memset (members[2], 0, bytes);

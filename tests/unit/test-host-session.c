@@ -39,12 +39,12 @@ test_attach (void)
   CHECK (attached (409, 0, NULL, 0, false) == HOST_ATTACH_REFUSED);
 
   /* What passes is waited for, not too shortly, and not for ever. */
-  CHECK (attached (409, 10, NULL, 0, false) == HOST_ATTACH_AGAIN
-         && wait_ms == 500);
-  CHECK (attached (409, 700, NULL, 0, false) == HOST_ATTACH_AGAIN
-         && wait_ms == 700);
-  CHECK (attached (409, 100000, NULL, 0, false) == HOST_ATTACH_AGAIN
-         && wait_ms == 15000);
+  CHECK (attached (409, 10, NULL, 0, false) == HOST_ATTACH_AGAIN &&
+         wait_ms == 500);
+  CHECK (attached (409, 700, NULL, 0, false) == HOST_ATTACH_AGAIN &&
+         wait_ms == 700);
+  CHECK (attached (409, 100000, NULL, 0, false) == HOST_ATTACH_AGAIN &&
+         wait_ms == 15000);
   CHECK (attached (409, 700, NULL, 0, false) == HOST_ATTACH_REFUSED);
 }
 
@@ -53,8 +53,8 @@ static void
 test_holder (void)
 {
   memset (&attach, 0, sizeof attach);
-  CHECK (attached (409, 0, "a", 300, false) == HOST_ATTACH_AGAIN
-         && wait_ms == 1000);
+  CHECK (attached (409, 0, "a", 300, false) == HOST_ATTACH_AGAIN &&
+         wait_ms == 1000);
   CHECK (attached (409, 0, "a", 1300, false) == HOST_ATTACH_AGAIN);
   CHECK (attached (409, 0, "a", 100, false) == HOST_ATTACH_AGAIN);
   CHECK (attached (409, 0, "a", 200, false) == HOST_ATTACH_REFUSED);
@@ -70,14 +70,14 @@ static void
 test_ended_here (void)
 {
   memset (&attach, 0, sizeof attach);
-  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN
-         && wait_ms == 0 && strcmp (attach.ended, "a") == 0);
-  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN
-         && wait_ms == 4000);
-  CHECK (attached (409, 4000, "b", 100, false) == HOST_ATTACH_AGAIN
-         && wait_ms == 4000 && strcmp (attach.ended, "a") == 0);
-  CHECK (attached (409, 4000, "b", 100, true) == HOST_ATTACH_AGAIN
-         && wait_ms == 0 && strcmp (attach.ended, "b") == 0);
+  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN &&
+         wait_ms == 0 && strcmp (attach.ended, "a") == 0);
+  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN &&
+         wait_ms == 4000);
+  CHECK (attached (409, 4000, "b", 100, false) == HOST_ATTACH_AGAIN &&
+         wait_ms == 4000 && strcmp (attach.ended, "a") == 0);
+  CHECK (attached (409, 4000, "b", 100, true) == HOST_ATTACH_AGAIN &&
+         wait_ms == 0 && strcmp (attach.ended, "b") == 0);
 }
 
 /* ---- Heartbeats ---- */
@@ -86,8 +86,8 @@ static void
 test_beats (void)
 {
   begin (false, "II");
-  CHECK (next (HOST_DO_BEAT) && act.epoch == 5 && act.prepared == 0
-         && act.wait_ms == HEARTBEAT_MS && act.timeout_ms == 11000);
+  CHECK (next (HOST_DO_BEAT) && act.epoch == 5 && act.prepared == 0 &&
+         act.wait_ms == HEARTBEAT_MS && act.timeout_ms == 11000);
   CHECK (nothing (HOST_DO_BEAT) && nothing (HOST_DO_TELL));
   says_nothing ();
   now += 30;
@@ -137,8 +137,8 @@ test_entered (void)
   host_committed (h, 6);
   CHECK (next (HOST_DO_ENTER));
   host_entered (h, 5);
-  CHECK (nothing (HOST_DO_ENTER) && nothing (HOST_DO_TELL)
-         && host_due_ms (h, now, HOST_DO_ENTER) == now + 20);
+  CHECK (nothing (HOST_DO_ENTER) && nothing (HOST_DO_TELL) &&
+         host_due_ms (h, now, HOST_DO_ENTER) == now + 20);
   now += 20;
   CHECK (next (HOST_DO_ENTER));
   host_entered (h, 6);
@@ -157,9 +157,9 @@ test_answers_cross (void)
   says_epoch (7, "ii", true);
   says_change (8, "io");
   beat ();
-  CHECK (host_view (h)->epoch == 8 && host_view (h)->map_epoch == 8
-         && host_view (h)->change == 9 && host_view (h)->states[1] == MEMBER_OUT
-         && host_view (h)->change_states[1] == MEMBER_IN_SYNC);
+  CHECK (host_view (h)->epoch == 8 && host_view (h)->map_epoch == 8 &&
+         host_view (h)->change == 9 && host_view (h)->states[1] == MEMBER_OUT &&
+         host_view (h)->change_states[1] == MEMBER_IN_SYNC);
   CHECK (next (HOST_DO_COMMIT) && act.epoch == 8 && nothing (HOST_DO_COMMIT));
   finish ();
 }
@@ -185,8 +185,8 @@ test_prepare (void)
   CHECK (host_opened (h, 1, true, NULL, &kept, now));
   CHECK (nothing (HOST_DO_PREPARE));
   host_seated (h, 1, true, now);
-  CHECK (next (HOST_DO_PREPARE) && act.epoch == 7
-         && act.states[1] == MEMBER_IN_SYNC);
+  CHECK (next (HOST_DO_PREPARE) && act.epoch == 7 &&
+         act.states[1] == MEMBER_IN_SYNC);
   CHECK (nothing (HOST_DO_PREPARE));
   CHECK (host_lost (h, 1, 1, "it broke", now)); /* the change stands */
   host_prepared (h, 7);
@@ -248,8 +248,8 @@ test_hold (void)
   CHECK (host_due_ms (h, now, HOST_DO_HOLD) == begun + 5000 + SESSION_TTL_MS);
   now = begun + 5000 + SESSION_TTL_MS;
   CHECK (next (HOST_DO_HOLD) && act.hold);
-  CHECK (nothing (HOST_DO_HOLD)
-         && host_due_ms (h, now, HOST_DO_HOLD) == UINT64_MAX);
+  CHECK (nothing (HOST_DO_HOLD) &&
+         host_due_ms (h, now, HOST_DO_HOLD) == UINT64_MAX);
   /* Heard again it still is to work with what weftd says now. */
   says_epoch (6, "ii", true);
   beat ();
@@ -295,8 +295,8 @@ test_over (void)
   work ();
   CHECK (next (HOST_DO_CONNECT));
   host_end (h);
-  CHECK (nothing (HOST_DO_ALL)
-         && host_due_ms (h, now, HOST_DO_ALL) == UINT64_MAX);
+  CHECK (nothing (HOST_DO_ALL) &&
+         host_due_ms (h, now, HOST_DO_ALL) == UINT64_MAX);
   CHECK (!host_opened (h, 0, true, NULL, &kept, now));
   finish ();
 }

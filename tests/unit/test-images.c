@@ -34,15 +34,15 @@ told (void *owner, void *waiter, unsigned member, bool written)
 static void
 begin (uint64_t bytes_max, bool batches)
 {
-  b = images_new (&(struct images_config){
-      .members = 2,
-      .bytes_max = bytes_max,
-      .age_ms = 200,
-      .batches = batches,
-      .run_base = MiB (16),
-      .run_bytes = KiB (256),
-      .told = told,
-      .owner = &told_last,
+  b = images_new (&(struct images_config) {
+    .members = 2,
+    .bytes_max = bytes_max,
+    .age_ms = 200,
+    .batches = batches,
+    .run_base = MiB (16),
+    .run_bytes = KiB (256),
+    .told = told,
+    .owner = &told_last,
   });
   assert (b);
   told_written = told_dropped = 0;
@@ -88,7 +88,7 @@ expect (enum image_run_kind kind, uint64_t offset, uint64_t length,
   assert (run->offset == offset && run->length == length);
   if (kind == RUN_WRITE)
     for (uint64_t i = 0; i < length && fill; i++)
-      assert (((uint8_t *)run->buf)[i] == fill);
+      assert (((uint8_t *) run->buf)[i] == fill);
   return run;
 }
 
@@ -139,12 +139,11 @@ test_replace (void)
   const uint8_t *p = run->buf;
 
   for (unsigned i = 0; i < 14336; i++)
-    assert (p[i]
-            == (i < 8192    ? 2
-                : i < 8704  ? 1
-                : i < 9216  ? 4
-                : i < 10240 ? 1
-                            : 3));
+    assert (p[i] == (i < 8192    ? 2
+                     : i < 8704  ? 1
+                     : i < 9216  ? 4
+                     : i < 10240 ? 1
+                                 : 3));
   answer (run, true);
   end ();
 }
@@ -160,12 +159,12 @@ test_newer_follows (void)
   add (4096, 4096, 2, IMAGE_URGENT, NULL);
   assert (!images_next (b)); /* while the older one flies */
   for (unsigned i = 0; i < 8192; i++)
-    assert (((uint8_t *)run->buf)[i] == 1);
+    assert (((uint8_t *) run->buf)[i] == 1);
   add (4096, 512, 3, IMAGE_URGENT, NULL); /* replaces the one that waits */
   answer (run, true);
   run = images_next (b);
   assert (run && run->kind == RUN_WRITE && run->length == 4096);
-  assert (((uint8_t *)run->buf)[0] == 3 && ((uint8_t *)run->buf)[512] == 2);
+  assert (((uint8_t *) run->buf)[0] == 3 && ((uint8_t *) run->buf)[512] == 2);
   answer (run, true);
   end ();
 }
@@ -216,12 +215,12 @@ test_batch (void)
   assert (batch_decode (run->buf, run->length, MiB (32), r, &why) == 3);
   /* From the oldest on, once around. */
   assert (r[0].kind == BATCH_WRITE && r[0].offset == 40960);
-  assert (((uint8_t *)r[0].payload)[0] == 3);
+  assert (((uint8_t *) r[0].payload)[0] == 3);
   assert (r[1].kind == BATCH_WRITE && r[1].offset == 0 && r[1].length == 8192);
-  assert (((uint8_t *)r[1].payload)[4095] == 1);
-  assert (((uint8_t *)r[1].payload)[4096] == 2);
-  assert (r[2].kind == BATCH_ZERO && r[2].offset == 20480
-          && r[2].length == 8192);
+  assert (((uint8_t *) r[1].payload)[4095] == 1);
+  assert (((uint8_t *) r[1].payload)[4096] == 2);
+  assert (r[2].kind == BATCH_ZERO && r[2].offset == 20480 &&
+          r[2].length == 8192);
   assert (!images_next (b));
   answer (run, true);
   end ();
@@ -364,9 +363,9 @@ test_sent_in_vain (void)
   images_pause (b, 0, false);
   assert (!images_drained (b, mark));
   run = expect (RUN_WRITE, 0, 12288, 0); /* the newer one stays on top */
-  assert (((uint8_t *)run->buf)[0] == 1);
-  assert (((uint8_t *)run->buf)[4096] == 2);
-  assert (((uint8_t *)run->buf)[8192] == 1);
+  assert (((uint8_t *) run->buf)[0] == 1);
+  assert (((uint8_t *) run->buf)[4096] == 2);
+  assert (((uint8_t *) run->buf)[8192] == 1);
   answer (run, true);
   assert (images_drained (b, mark));
   end ();

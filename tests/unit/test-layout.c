@@ -57,8 +57,8 @@ put (struct picture *p, unsigned member, unsigned row, int64_t unit, int copy)
 
   CHECK (row < p->rows, "member %u is full", member);
   CHECK (c->unit == -1, "two things in row %u of member %u", row, member);
-  *c = (struct cell){ unit, copy };
-  p->copy[unit * COPIES_MAX + copy] = (struct spot){ member, row };
+  *c = (struct cell) { unit, copy };
+  p->copy[unit * COPIES_MAX + copy] = (struct spot) { member, row };
 }
 
 /* raid-x: n-1 successive units make a cluster; its images go side by side on
@@ -96,7 +96,7 @@ draw_group (struct picture *p, enum layout_kind kind, unsigned group,
   for (unsigned t = 0; t < stripes; t++) {
     for (unsigned d = 0; d < width; d++) {
       /* Stripes go to the groups in turn. */
-      const int64_t a = (int64_t)width * (t * p->groups + group) + d;
+      const int64_t a = (int64_t) width * (t * p->groups + group) + d;
 
       units[count++] = a;
       put (p, first + d, p->next_data[first + d]++, a, 0);
@@ -140,8 +140,8 @@ static struct picture *
 draw (enum layout_kind kind, unsigned n, unsigned groups, unsigned rows_max)
 {
   struct picture *p = calloc (1, sizeof *p);
-  const bool halved = kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED
-                      || kind == LAYOUT_ROTATED;
+  const bool halved = kind == LAYOUT_RAIDX || kind == LAYOUT_CHAINED ||
+                      kind == LAYOUT_ROTATED;
   unsigned width = n, stripes = halved ? rows_max / 2 : rows_max;
   int64_t *units;
 
@@ -158,7 +158,7 @@ draw (enum layout_kind kind, unsigned n, unsigned groups, unsigned rows_max)
   p->members = n * groups;
   p->copies = kind == LAYOUT_RAID0 ? 1 : kind == LAYOUT_RAID1 ? n : 2;
   p->rows = halved ? 2 * stripes : stripes;
-  p->units = (int64_t)stripes * width * groups;
+  p->units = (int64_t) stripes * width * groups;
   p->cell = calloc (p->members * p->rows, sizeof *p->cell);
   p->copy = calloc (p->units * COPIES_MAX, sizeof *p->copy);
   p->next_data = calloc (p->members, sizeof *p->next_data);
@@ -191,16 +191,16 @@ erase (struct picture *p)
 static void
 check_map (const struct layout *l, const struct picture *p)
 {
-  CHECK (l->size == (uint64_t)p->units * l->unit, "size %" PRIu64, l->size);
-  CHECK (l->member_bytes == (uint64_t)p->rows * l->unit,
+  CHECK (l->size == (uint64_t) p->units * l->unit, "size %" PRIu64, l->size);
+  CHECK (l->member_bytes == (uint64_t) p->rows * l->unit,
          "member_bytes %" PRIu64, l->member_bytes);
   CHECK (l->members == p->members && l->copies == p->copies, "%u", l->members);
 
   for (int64_t a = 0; a < p->units; a++) {
     const uint32_t in = test_random (l->unit), left = l->unit - in;
     const uint64_t offset = a * l->unit + in;
-    const uint64_t length
-        = 1 + test_random (test_random (2) ? left : l->size - offset);
+    const uint64_t length = 1 + test_random (
+                                  test_random (2) ? left : l->size - offset);
     struct layout_piece piece;
 
     layout_map (l, offset, length, &piece);
@@ -211,8 +211,8 @@ check_map (const struct layout *l, const struct picture *p)
     for (unsigned c = 0; c < piece.copies; c++) {
       const struct spot *s = &p->copy[a * COPIES_MAX + c];
 
-      CHECK (piece.copy[c].member == s->member
-                 && piece.copy[c].offset == (uint64_t)s->row * l->unit + in,
+      CHECK (piece.copy[c].member == s->member &&
+               piece.copy[c].offset == (uint64_t) s->row * l->unit + in,
              "unit %" PRId64 " copy %u: member %u offset %" PRIu64
              ", not member %u row %u",
              a, c, piece.copy[c].member, piece.copy[c].offset, s->member,
@@ -233,8 +233,8 @@ check_unmap (const struct layout *l, const struct picture *p)
       const uint32_t in = test_random (l->unit);
       uint64_t offset = UINT64_MAX;
       uint32_t length = 0;
-      int copy
-          = layout_unmap (l, m, (uint64_t)row * l->unit + in, &offset, &length);
+      int copy = layout_unmap (l, m, (uint64_t) row * l->unit + in, &offset,
+                               &length);
 
       CHECK (length == l->unit - in, "member %u row %u", m, row);
       if (row == p->rows || p->cell[m * p->rows + row].unit == -1) {
@@ -242,7 +242,7 @@ check_unmap (const struct layout *l, const struct picture *p)
         continue;
       }
       const struct cell *c = &p->cell[m * p->rows + row];
-      CHECK (copy == c->copy && offset == (uint64_t)c->unit * l->unit + in,
+      CHECK (copy == c->copy && offset == (uint64_t) c->unit * l->unit + in,
              "member %u row %u: copy %d of %" PRIu64
              ", not copy %d of unit %" PRId64,
              m, row, copy, offset, c->copy, c->unit);
@@ -257,12 +257,12 @@ static void
 check_span (const struct layout *l, const struct picture *p)
 {
   const uint64_t offset = test_random (l->size);
-  const uint64_t length
-      = 1
-        + test_random (test_random (2) ? l->size - offset
-                       : (l->size - offset < 5 * (uint64_t)l->unit
-                              ? l->size - offset
-                              : 5 * (uint64_t)l->unit));
+  const uint64_t length = 1 + test_random (
+                                test_random (2)
+                                  ? l->size - offset
+                                  : (l->size - offset < 5 * (uint64_t) l->unit
+                                       ? l->size - offset
+                                       : 5 * (uint64_t) l->unit));
 
   for (unsigned m = 0; m < p->members; m++) {
     uint64_t from = 0, to = 0, span_offset, span_length;
@@ -276,13 +276,13 @@ check_span (const struct layout *l, const struct picture *p)
       if (part > offset + length - at)
         part = offset + length - at;
       if (s->member == m) {
-        CHECK (!any || (uint64_t)s->row * l->unit + in == to,
+        CHECK (!any || (uint64_t) s->row * l->unit + in == to,
                "member %u: the data of %" PRIu64 "+%" PRIu64
                " is not contiguous",
                m, offset, length);
         if (!any)
-          from = (uint64_t)s->row * l->unit + in;
-        to = (uint64_t)s->row * l->unit + in + part;
+          from = (uint64_t) s->row * l->unit + in;
+        to = (uint64_t) s->row * l->unit + in + part;
         any = true;
       }
       at += part;
@@ -357,7 +357,7 @@ check_capacity (const struct layout *l, const struct picture *p,
   for (unsigned m = 0; m < p->members; m++) {
     bytes[m] = smallest + (m == 0 ? 0 : test_random (3 * l->unit));
     total += bytes[m];
-    empty += bytes[m] - (uint64_t)p->rows * l->unit;
+    empty += bytes[m] - (uint64_t) p->rows * l->unit;
     for (unsigned row = 0; row < p->rows; row++) {
       const struct cell *cell = &p->cell[m * p->rows + row];
 
@@ -366,8 +366,8 @@ check_capacity (const struct layout *l, const struct picture *p,
     }
   }
   layout_capacity (l, bytes, &c);
-  CHECK (c.total == total && c.usable == l->size && c.images == images
-             && c.wasted == empty,
+  CHECK (c.total == total && c.usable == l->size && c.images == images &&
+           c.wasted == empty,
          "total %" PRIu64 " usable %" PRIu64 " images %" PRIu64
          " wasted %" PRIu64,
          c.total, c.usable, c.images, c.wasted);
@@ -398,8 +398,8 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
            bool losses)
 {
   const unsigned period = kind == LAYOUT_RAIDX ? 2 * (n - 1) : 2;
-  const uint64_t bytes
-      = unit * (period + test_random (3 * period)) + test_random (unit);
+  const uint64_t bytes = unit * (period + test_random (3 * period)) +
+                         test_random (unit);
   char what[120], why[256];
   struct layout l;
   struct picture *p;
@@ -473,13 +473,13 @@ check_figure (enum layout_kind kind, const char *const rows[6][4])
       int copy = layout_unmap (&l, m, row * unit, &offset, &length);
 
       CHECK (copy >= 0, "row %u of disk %u is empty", row, m);
-      snprintf (is, sizeof is, "D%d%s", (int)(offset / unit),
+      snprintf (is, sizeof is, "D%d%s", (int) (offset / unit),
                 copy == 1 ? "'" : "");
       CHECK (strcmp (is, rows[row][m]) == 0, "row %u of disk %u is %s, not %s",
              row, m, is, rows[row][m]);
       layout_map (&l, offset, unit, &piece);
-      CHECK (piece.copy[copy].member == m
-                 && piece.copy[copy].offset == row * unit,
+      CHECK (piece.copy[copy].member == m &&
+               piece.copy[copy].offset == row * unit,
              "%s is mapped to disk %u, %" PRIu64, is, piece.copy[copy].member,
              piece.copy[copy].offset);
     }
@@ -522,16 +522,15 @@ test_huge (void)
     if (groups > ARRAY_GROUPS_MAX || !possible (kind, n, groups))
       continue;
     CHECK (layout_init (&l, kind, n, groups, unit, MEMBER_DATA_BYTES_MAX, why,
-                        sizeof why)
-               == 0,
+                        sizeof why) == 0,
            "%s", why);
     CHECK (l.member_bytes > MEMBER_DATA_BYTES_MAX - 2 * n * unit, "%" PRIu64,
            l.member_bytes);
     CHECK (l.size * l.copies == l.members * l.member_bytes, "%" PRIu64, l.size);
     for (int i = 0; i < 50; i++) {
-      const uint64_t offset
-          = test_random (2) ? test_random (l.size)
-                            : l.size - 1 - test_random (4 * unit);
+      const uint64_t offset = test_random (2)
+                                ? test_random (l.size)
+                                : l.size - 1 - test_random (4 * unit);
       struct layout_piece piece;
 
       layout_map (&l, offset, 1, &piece);
@@ -543,9 +542,8 @@ test_huge (void)
                "group of %" PRIu64, offset);
         CHECK (piece.copy[c].offset < l.member_bytes, "%" PRIu64, offset);
         CHECK (layout_unmap (&l, piece.copy[c].member, piece.copy[c].offset,
-                             &back, &length)
-                       == (int)c
-                   && back == offset,
+                             &back, &length) == (int) c &&
+                 back == offset,
                "%s n=%u groups=%u unit=%" PRIu64 ": %" PRIu64
                " comes back as %" PRIu64,
                layout_name (kind), n, groups, unit, offset, back);
@@ -572,8 +570,8 @@ refused (int kind, unsigned n, unsigned groups, uint64_t unit, uint64_t bytes,
 
   /* A short buffer is terminated; none at all is not written. */
   memset (why, 'x', sizeof why);
-  CHECK (layout_init (&l, kind, n, groups, unit, bytes, why, 8) == -1
-             && strlen (why) == 7 && why[8] == 'x',
+  CHECK (layout_init (&l, kind, n, groups, unit, bytes, why, 8) == -1 &&
+           strlen (why) == 7 && why[8] == 'x',
          "%.20s", why);
   CHECK (layout_init (&l, kind, n, groups, unit, bytes, NULL, 0) == -1, "%s",
          says);
@@ -637,11 +635,12 @@ test_least (void)
       least = strstr (why, "at least ");
       CHECK (least != NULL, "%s", why);
       const uint64_t bytes = strtoull (least + 9, NULL, 10);
-      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes - 1, why, sizeof why)
-                 == -1,
-             "%s n=%u", layout_name (kind), n);
-      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes, why, sizeof why) == 0
-                 && l.member_bytes == bytes,
+      CHECK (
+        layout_init (&l, kind, n, 1, KiB (4), bytes - 1, why, sizeof why) == -1,
+        "%s n=%u", layout_name (kind), n);
+      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes, why, sizeof why) ==
+                 0 &&
+               l.member_bytes == bytes,
              "%s n=%u: %s", layout_name (kind), n, why);
     }
 }
@@ -653,8 +652,8 @@ says_survives (enum layout_kind kind, unsigned n, unsigned groups,
   struct layout l;
   char why[256], text[128];
 
-  CHECK (layout_init (&l, kind, n, groups, KiB (4), MiB (1), why, sizeof why)
-             == 0,
+  CHECK (layout_init (&l, kind, n, groups, KiB (4), MiB (1), why, sizeof why) ==
+           0,
          "%s", why);
   layout_survives (&l, text, sizeof text);
   CHECK (strcmp (text, expected) == 0, "\"%s\", not \"%s\"", text, expected);
@@ -666,8 +665,8 @@ test_words (void)
   doing = "words";
   for (int kind = 0; kind < LAYOUT_KINDS; kind++)
     CHECK (layout_parse (layout_name (kind)) == kind, "%s", layout_name (kind));
-  CHECK (layout_parse ("raid-5") == -1 && layout_parse ("") == -1
-             && layout_parse ("raid-xx") == -1 && layout_parse ("RAID-X") == -1,
+  CHECK (layout_parse ("raid-5") == -1 && layout_parse ("") == -1 &&
+           layout_parse ("raid-xx") == -1 && layout_parse ("RAID-X") == -1,
          "a name that is none");
 
   says_survives (LAYOUT_RAIDX, 4, 1, "any 1 member");
@@ -691,12 +690,12 @@ test_capacity_overflow (void)
   char why[256];
 
   doing = "capacity";
-  CHECK (layout_init (&l, LAYOUT_RAID1, 2, 1, KiB (4), MiB (1), why, sizeof why)
-             == 0,
+  CHECK (layout_init (&l, LAYOUT_RAID1, 2, 1, KiB (4), MiB (1), why,
+                      sizeof why) == 0,
          "%s", why);
   layout_capacity (&l, bytes, &c);
-  CHECK (c.total == UINT64_MAX && c.usable == MiB (1) && c.images == MiB (1)
-             && c.wasted == UINT64_MAX - MiB (2),
+  CHECK (c.total == UINT64_MAX && c.usable == MiB (1) && c.images == MiB (1) &&
+           c.wasted == UINT64_MAX - MiB (2),
          "total %" PRIu64, c.total);
 }
 

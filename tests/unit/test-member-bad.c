@@ -77,7 +77,8 @@ static void
 set_bit (struct member_pass *p, uint64_t extent)
 {
   struct batch_record b = { .kind = BATCH_WRITE,
-                            .offset = extent * EXTENT_BYTES, .length = 4096 };
+                            .offset = extent * EXTENT_BYTES,
+                            .length = 4096 };
   struct member_request r = { .records = &b, .count = 1 };
   struct member_refusal refusal;
 
@@ -250,10 +251,17 @@ join (struct member_desire *d)
 {
   char why[256];
 
-  *d = (struct member_desire){
-    .generation = generation, .min_epoch = ++epoch, .assigned = true,
-    .layout = LAYOUT_RAIDX, .n = 4, .groups = 1, .unit = 65536, .position = 2,
-    .epoch = epoch, .states = { [2] = MEMBER_JOINING },
+  *d = (struct member_desire) {
+    .generation = generation,
+    .min_epoch = ++epoch,
+    .assigned = true,
+    .layout = LAYOUT_RAIDX,
+    .n = 4,
+    .groups = 1,
+    .unit = 65536,
+    .position = 2,
+    .epoch = epoch,
+    .states = { [2] = MEMBER_JOINING },
   };
   memcpy (d->cluster, cluster, 16);
   memcpy (d->array, array, 16);

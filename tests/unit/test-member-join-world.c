@@ -29,8 +29,9 @@ uint64_t mine[HOT][2], stable[HOT][2];
 uint64_t
 cell_at (unsigned h, unsigned c)
 {
-  return hot[h] * EXTENT_BYTES +
-         (c == 0 ? 0 : hot[h] == LAST ? 4096 : EXTENT_BYTES - 4096);
+  return hot[h] * EXTENT_BYTES + (c == 0           ? 0
+                                  : hot[h] == LAST ? 4096
+                                                   : EXTENT_BYTES - 4096);
 }
 
 void
@@ -49,8 +50,8 @@ disk_format (void)
     superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
   CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
   for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_encode (&map, i, header + INTENT_BLOCKS_OFFSET +
-                    i * INTENT_BLOCK_BYTES);
+    intents_encode (&map, i,
+                    header + INTENT_BLOCKS_OFFSET + i * INTENT_BLOCK_BYTES);
   intents_free (&map);
 }
 
@@ -66,8 +67,8 @@ disk_start (void)
     superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
   CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
   for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_decode (&map, i, header + INTENT_BLOCKS_OFFSET +
-                    i * INTENT_BLOCK_BYTES, &why);
+    intents_decode (
+      &map, i, header + INTENT_BLOCKS_OFFSET + i * INTENT_BLOCK_BYTES, &why);
   m = member_new (&sb, &map);
   CHECK (m);
   member_set_key (m, key);
@@ -95,8 +96,8 @@ bool
 bit_on_disk (uint64_t e)
 {
   unsigned block = e / BLOCK;
-  uint64_t offset = INTENT_BLOCKS_OFFSET + (uint64_t) block *
-                    INTENT_BLOCK_BYTES;
+  uint64_t offset = INTENT_BLOCKS_OFFSET +
+                    (uint64_t) block * INTENT_BLOCK_BYTES;
   struct intents map;
   const char *why;
   bool set;
@@ -156,9 +157,16 @@ void
 desire (void)
 {
   struct member_desire d = {
-    .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
-    .layout = LAYOUT_CHAINED, .position = 1, .member_bytes = USED_BYTES,
-    .epoch = epoch, .min_epoch = change_epoch ? change_epoch : fence,
+    .generation = 1,
+    .assigned = true,
+    .n = 2,
+    .groups = 1,
+    .unit = 65536,
+    .layout = LAYOUT_CHAINED,
+    .position = 1,
+    .member_bytes = USED_BYTES,
+    .epoch = epoch,
+    .min_epoch = change_epoch ? change_epoch : fence,
     .states = { MEMBER_IN_SYNC, state },
   };
   char why[256];

@@ -171,8 +171,8 @@ step_clear (void)
   if (state != MEMBER_IN_SYNC || change_epoch || !writer || writer->dead)
     return;
   for (int i = 0; i < WRITES; i++)
-    if (writes[i].at != FREE && (covers (&writes[i], h, 0) ||
-                                 covers (&writes[i], h, 1)))
+    if (writes[i].at != FREE &&
+        (covers (&writes[i], h, 0) || covers (&writes[i], h, 1)))
       return;
   data_stable ();
   their_bit[h] = false;
@@ -258,8 +258,8 @@ copy_begin (struct copy_job *c)
   for (int i = 0; i < COPIES; i++)
     CHECK (&copies[i] == c || !copies[i].used || copies[i].h != c->h);
   for (int i = 0; i < WRITES; i++)
-    CHECK (writes[i].at != RUNNING || (!covers (&writes[i], h, 0) &&
-                                       !covers (&writes[i], h, 1)));
+    CHECK (writes[i].at != RUNNING ||
+           (!covers (&writes[i], h, 0) && !covers (&writes[i], h, 1)));
 }
 
 static void
@@ -382,21 +382,41 @@ static void
 step (void)
 {
   switch (test_random (100)) {
-  case 0 ... 13: step_write (); break;
-  case 14 ... 45: step_write_on (); break;
-  case 46 ... 50: step_connect (); break;
-  case 51 ... 53: step_clear (); break;
+  case 0 ... 13:
+    step_write ();
+    break;
+  case 14 ... 45:
+    step_write_on ();
+    break;
+  case 46 ... 50:
+    step_connect ();
+    break;
+  case 51 ... 53:
+    step_clear ();
+    break;
   case 54:
     step_read ();
     if (test_random (5) == 0)
       idle = !idle;
     break;
-  case 55 ... 58: step_gather (); break;
-  case 59 ... 74: step_copy (); break;
-  case 75 ... 77: step_flush (); break;
-  case 78 ... 81: step_weftd (); break;
-  case 82 ... 85: desire (); break;
-  case 86 ... 97: step_action (); break;
+  case 55 ... 58:
+    step_gather ();
+    break;
+  case 59 ... 74:
+    step_copy ();
+    break;
+  case 75 ... 77:
+    step_flush ();
+    break;
+  case 78 ... 81:
+    step_weftd ();
+    break;
+  case 82 ... 85:
+    desire ();
+    break;
+  case 86 ... 97:
+    step_action ();
+    break;
   case 98:
     if (test_random (20) == 0)
       step_attach ();
@@ -432,8 +452,8 @@ walk (unsigned steps)
   }
   /* Left alone it comes to an end, and no bit is left. */
   calm = true;
-  for (unsigned i = 0; state != MEMBER_IN_SYNC ||
-                       member_dirty_extents (m) > 0; i++) {
+  for (unsigned i = 0; state != MEMBER_IN_SYNC || member_dirty_extents (m) > 0;
+       i++) {
     CHECK (i < 200000);
     step ();
   }

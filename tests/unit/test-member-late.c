@@ -57,9 +57,15 @@ start (enum member_state state)
   CHECK (m);
   member_set_key (m, key);
   wish = (struct member_desire) {
-    .generation = 1, .assigned = true, .n = copies, .groups = 1,
-    .unit = 65536, .layout = copies > 2 ? LAYOUT_RAID1 : LAYOUT_RAID10,
-    .epoch = 5, .min_epoch = 5, .member_bytes = DATA_BYTES,
+    .generation = 1,
+    .assigned = true,
+    .n = copies,
+    .groups = 1,
+    .unit = 65536,
+    .layout = copies > 2 ? LAYOUT_RAID1 : LAYOUT_RAID10,
+    .epoch = 5,
+    .min_epoch = 5,
+    .member_bytes = DATA_BYTES,
     .states = { MEMBER_IN_SYNC, MEMBER_IN_SYNC, MEMBER_IN_SYNC },
   };
   memcpy (wish.cluster, cluster, 16);
@@ -212,8 +218,10 @@ static void
 not_taken_in (void)
 {
   struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .data_bytes = DATA_BYTES, .sequence = 8,
-                           .served_epoch = 5, .min_epoch = 5 };
+                           .data_bytes = DATA_BYTES,
+                           .sequence = 8,
+                           .served_epoch = 5,
+                           .min_epoch = 5 };
   struct member_action a;
   struct intents map;
 

@@ -32,8 +32,8 @@ disk_format (void)
     superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
   CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
   for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_encode (&map, i, header + INTENT_BLOCKS_OFFSET +
-                    i * INTENT_BLOCK_BYTES);
+    intents_encode (&map, i,
+                    header + INTENT_BLOCKS_OFFSET + i * INTENT_BLOCK_BYTES);
   intents_free (&map);
 }
 
@@ -49,8 +49,8 @@ disk_start (void)
     superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
   CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
   for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_decode (&map, i, header + INTENT_BLOCKS_OFFSET +
-                    i * INTENT_BLOCK_BYTES, &why);
+    intents_decode (
+      &map, i, header + INTENT_BLOCKS_OFFSET + i * INTENT_BLOCK_BYTES, &why);
   m = member_new (&sb, &map);
   CHECK (m);
   if (sb.bad_offset) {
@@ -84,8 +84,8 @@ bool
 bit_durable (uint64_t e)
 {
   unsigned block = e / INTENT_BLOCK_EXTENTS;
-  uint64_t offset = INTENT_BLOCKS_OFFSET + (uint64_t) block *
-                    INTENT_BLOCK_BYTES;
+  uint64_t offset = INTENT_BLOCKS_OFFSET +
+                    (uint64_t) block * INTENT_BLOCK_BYTES;
   struct intents map;
   const char *why;
   bool set;
@@ -108,9 +108,18 @@ uint64_t
 hot (unsigned i)
 {
   static const uint64_t at[HOT] = {
-    0, 1, 2, 63, 64, 65, INTENT_BLOCK_EXTENTS - 1, INTENT_BLOCK_EXTENTS,
-    INTENT_BLOCK_EXTENTS + 1, 2 * INTENT_BLOCK_EXTENTS - 1,
-    2 * INTENT_BLOCK_EXTENTS, GiB (300) / EXTENT_BYTES - 1,
+    0,
+    1,
+    2,
+    63,
+    64,
+    65,
+    INTENT_BLOCK_EXTENTS - 1,
+    INTENT_BLOCK_EXTENTS,
+    INTENT_BLOCK_EXTENTS + 1,
+    2 * INTENT_BLOCK_EXTENTS - 1,
+    2 * INTENT_BLOCK_EXTENTS,
+    GiB (300) / EXTENT_BYTES - 1,
   };
 
   return at[i];
@@ -132,10 +141,15 @@ export_name (char name[TOKEN_BYTES_MAX + 16], enum member_door door,
 bool
 desire (uint64_t min_epoch, bool release)
 {
-  struct member_desire d = { .generation = generation, .min_epoch = min_epoch,
-                             .assigned = !release, .layout = LAYOUT_RAIDX,
-                             .n = 4, .groups = 1, .unit = 65536,
-                             .position = 2, .epoch = epoch };
+  struct member_desire d = { .generation = generation,
+                             .min_epoch = min_epoch,
+                             .assigned = !release,
+                             .layout = LAYOUT_RAIDX,
+                             .n = 4,
+                             .groups = 1,
+                             .unit = 65536,
+                             .position = 2,
+                             .epoch = epoch };
   char why[256];
 
   memcpy (d.cluster, cluster, 16);

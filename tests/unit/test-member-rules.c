@@ -51,9 +51,16 @@ start (enum member_state state, unsigned dirty)
   struct intents map;
 
   wish = (struct member_desire) {
-    .generation = 1, .assigned = true, .n = 2, .groups = 1, .unit = 65536,
-    .layout = LAYOUT_CHAINED, .epoch = 1, .min_epoch = 1,
-    .member_bytes = used_bytes, .states = { state },
+    .generation = 1,
+    .assigned = true,
+    .n = 2,
+    .groups = 1,
+    .unit = 65536,
+    .layout = LAYOUT_CHAINED,
+    .epoch = 1,
+    .min_epoch = 1,
+    .member_bytes = used_bytes,
+    .states = { state },
   };
   memcpy (wish.cluster, cluster, 16);
   memcpy (wish.array, array, 16);

@@ -59,8 +59,8 @@ try_open (const char *name, int error, const char *text)
   struct member_refusal refusal = { 0 };
   enum member_verdict v = member_open (m, name, &p, &refusal);
 
-  if (v == MEMBER_REFUSE && (refusal.error != error ||
-                             strstr (refusal.why, text) == NULL))
+  if (v == MEMBER_REFUSE &&
+      (refusal.error != error || strstr (refusal.why, text) == NULL))
     fprintf (stderr, "%s: %d %s\n", name, refusal.error, refusal.why);
   CHECK (p == NULL && v == MEMBER_REFUSE);
   CHECK (refusal.error == error && strstr (refusal.why, text));
@@ -503,8 +503,10 @@ scene_round (void)
 static void
 desire_join (uint64_t join_epoch, uint64_t round)
 {
-  struct member_desire d = { .generation = generation, .min_epoch = epoch,
-                             .epoch = epoch, .join_epoch = join_epoch,
+  struct member_desire d = { .generation = generation,
+                             .min_epoch = epoch,
+                             .epoch = epoch,
+                             .join_epoch = join_epoch,
                              .join_round = round };
   char why[256];
 

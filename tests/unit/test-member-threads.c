@@ -28,8 +28,8 @@ static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct member *m;
-static _Atomic uint64_t told;   /* confirmed min_epoch, as weftd knows it */
-static _Atomic uint64_t epoch;  /* for which tokens are given */
+static _Atomic uint64_t told;  /* confirmed min_epoch, as weftd knows it */
+static _Atomic uint64_t epoch; /* for which tokens are given */
 static _Atomic bool done;
 static _Atomic uint64_t requests, fenced, waited, dropped;
 static _Atomic bool copying[EXTENTS];
@@ -66,7 +66,8 @@ open_door (uint64_t session, uint64_t *pass_epoch)
   enum member_verdict v;
 
   do {
-    struct token t = { .session = session, .writable = true,
+    struct token t = { .session = session,
+                       .writable = true,
                        .epoch = *pass_epoch = epoch };
     char name[TOKEN_BYTES_MAX + 8] = "data/";
 
@@ -85,7 +86,8 @@ open_door (uint64_t session, uint64_t *pass_epoch)
 static bool
 request (struct member_pass *pass, uint64_t pass_epoch, unsigned extent)
 {
-  struct batch_record b = { .kind = BATCH_ZERO, .length = 4096,
+  struct batch_record b = { .kind = BATCH_ZERO,
+                            .length = 4096,
                             .offset = extent * EXTENT_BYTES };
   struct member_request r = { .records = &b, .count = 1 };
   struct member_refusal refusal;
@@ -175,8 +177,12 @@ copy_all (void)
 static void
 raise_epoch (uint64_t to)
 {
-  struct member_desire d = { .generation = 1, .min_epoch = to, .epoch = to,
-                             .assigned = true, .n = 3, .groups = 1,
+  struct member_desire d = { .generation = 1,
+                             .min_epoch = to,
+                             .epoch = to,
+                             .assigned = true,
+                             .n = 3,
+                             .groups = 1,
                              .unit = 65536 };
   char why[200];
 
@@ -226,9 +232,10 @@ main (void)
   for (int i = 0; i < WORKERS; i++)
     pthread_join (threads[i], NULL);
   member_check (m);
-  printf ("%" PRIu64 " requests, %" PRIu64 " waited, %" PRIu64 " fenced, %"
-          PRIu64 " dropped\n", (uint64_t) requests, (uint64_t) waited,
-          (uint64_t) fenced, (uint64_t) dropped);
+  printf ("%" PRIu64 " requests, %" PRIu64 " waited, %" PRIu64
+          " fenced, %" PRIu64 " dropped\n",
+          (uint64_t) requests, (uint64_t) waited, (uint64_t) fenced,
+          (uint64_t) dropped);
   CHECK (waited > 0 && fenced >= RAISES / 2 && dropped > 0);
   member_free (m);
   return 0;

@@ -75,7 +75,8 @@ check_world (void)
     bool needed = dirty[h] != 0;
 
     for (int i = 0; i < REQUESTS && !needed; i++)
-      needed = requests[i].state == RUNNING && request_touches (&requests[i], h);
+      needed = requests[i].state == RUNNING &&
+               request_touches (&requests[i], h);
     if (needed && test_random (4) == 0)
       CHECK (bit_durable (hot (h)));
   }
@@ -85,11 +86,11 @@ static void
 run (struct request *q)
 {
   q->state = RUNNING;
-  CHECK (!member_failed (m));                             /* I4 */
+  CHECK (!member_failed (m));                                /* I4 */
   CHECK (q->pass->epoch >= member_confirmed (m)->min_epoch); /* I2 */
   for (unsigned h = 0; h < HOT; h++)
     if (request_touches (q, h)) {
-      CHECK (bit_durable (hot (h)));                      /* I1 */
+      CHECK (bit_durable (hot (h))); /* I1 */
       dirty[h] |= 1 << q->pass->session;
     }
 }
@@ -331,17 +332,39 @@ static void
 step (bool errors)
 {
   switch (test_random (100)) {
-  case 0 ... 7: step_open (); break;
-  case 8 ... 10: step_close (); break;
-  case 11 ... 30: step_request (); break;
-  case 31 ... 45: step_retry (); break;
-  case 46 ... 58: step_leave (); break;
-  case 59 ... 66: step_clear (); break;
-  case 67 ... 78: step_action (false); break;
-  case 79 ... 82: step_action (true); break;
-  case 83 ... 94: step_finish (errors); break;
-  case 95 ... 96: step_desire (); break;
-  case 97: step_round (); break;
+  case 0 ... 7:
+    step_open ();
+    break;
+  case 8 ... 10:
+    step_close ();
+    break;
+  case 11 ... 30:
+    step_request ();
+    break;
+  case 31 ... 45:
+    step_retry ();
+    break;
+  case 46 ... 58:
+    step_leave ();
+    break;
+  case 59 ... 66:
+    step_clear ();
+    break;
+  case 67 ... 78:
+    step_action (false);
+    break;
+  case 79 ... 82:
+    step_action (true);
+    break;
+  case 83 ... 94:
+    step_finish (errors);
+    break;
+  case 95 ... 96:
+    step_desire ();
+    break;
+  case 97:
+    step_round ();
+    break;
   default:
     if (test_random (8) == 0)
       step_crash ();

@@ -23,9 +23,9 @@ static struct member_desire wish;
 static struct pull *p;
 static struct pull_order order;
 static struct pull_worker worker[2];
-static uint64_t t; /* now, in ms */
-static bool linked[ARRAY_MEMBERS_MAX];   /* the director's connections */
-static bool reaches[ARRAY_MEMBERS_MAX];  /* the workers' */
+static uint64_t t;                      /* now, in ms */
+static bool linked[ARRAY_MEMBERS_MAX];  /* the director's connections */
+static bool reaches[ARRAY_MEMBERS_MAX]; /* the workers' */
 static const uint8_t nothing[1];
 static uint8_t peers_map; /* of every source */
 
@@ -73,8 +73,15 @@ start (enum layout_kind kind, unsigned n, uint8_t dirty)
   member_bad_begin (m, &empty, false);
   member_set_key (m, key);
   wish = (struct member_desire) {
-    .generation = 1, .assigned = true, .n = n, .groups = 1, .unit = 65536,
-    .layout = kind, .epoch = 5, .min_epoch = 5, .member_bytes = DATA_BYTES,
+    .generation = 1,
+    .assigned = true,
+    .n = n,
+    .groups = 1,
+    .unit = 65536,
+    .layout = kind,
+    .epoch = 5,
+    .min_epoch = 5,
+    .member_bytes = DATA_BYTES,
   };
   memset (wish.states, MEMBER_IN_SYNC, n);
   memcpy (wish.cluster, cluster, 16);

@@ -43,13 +43,14 @@ test_random_bytes (void *p, size_t n)
     *b++ = test_random (256);
 }
 
-#define CHECK(e)                                                              \
-  do {                                                                        \
-    if (!(e)) {                                                               \
-      fprintf (stderr, "%s:%d: not so: %s\nrun again with WEFT_SEED=%" PRIu64 \
-               "\n", __FILE__, __LINE__, #e, test_seed);                      \
-      exit (1);                                                               \
-    }                                                                         \
+#define CHECK(e)                                                               \
+  do {                                                                         \
+    if (!(e)) {                                                                \
+      fprintf (stderr,                                                         \
+               "%s:%d: not so: %s\nrun again with WEFT_SEED=%" PRIu64 "\n",    \
+               __FILE__, __LINE__, #e, test_seed);                             \
+      exit (1);                                                                \
+    }                                                                          \
   } while (0)
 
 #endif /* WEFT_TEST_RANDOM_H */

@@ -27,8 +27,8 @@ configure (enum layout_kind kind, unsigned n, uint64_t unit,
 {
   char why[256];
 
-  CHECK (layout_init (&l, kind, n, 1, unit, member_bytes, why, sizeof why)
-         == 0);
+  CHECK (layout_init (&l, kind, n, 1, unit, member_bytes, why, sizeof why) ==
+         0);
   data_bytes = member_bytes;
   memset (bits, 0, sizeof bits);
   memset (reach, 0, sizeof reach);
@@ -382,8 +382,8 @@ static void
 want_bad (unsigned member, uint64_t offset)
 {
   want_of (RESYNC_SEND, member);
-  CHECK (a.count == 1 && a.records[0].kind == BATCH_BAD
-         && a.records[0].offset == offset && a.records[0].length == BLOCK);
+  CHECK (a.count == 1 && a.records[0].kind == BATCH_BAD &&
+         a.records[0].offset == offset && a.records[0].length == BLOCK);
 }
 
 static void
@@ -510,7 +510,7 @@ test_much_is_bad (void)
     if (a.kind == RESYNC_SEND) {
       batches++;
       for (unsigned i = 0; i < a.count; i++)
-        CHECK (a.records[i].offset == (uint64_t)(told++ % 1024) * BLOCK);
+        CHECK (a.records[i].offset == (uint64_t) (told++ % 1024) * BLOCK);
     }
     done (a.kind == RESYNC_READ ? EIO : 0);
   }
@@ -534,9 +534,9 @@ test_end (void)
     want_of (RESYNC_SEND, m);
     CHECK (a.count == (m == 0 ? 1 : 9));
     for (unsigned i = 0; i < a.count; i++)
-      CHECK (a.records[i].kind == BATCH_SETTLE
-             && a.records[i].offset == 2 * i * EXTENT_BYTES
-             && a.records[i].length == (i < 8 ? MiB (4) : MiB (2)));
+      CHECK (a.records[i].kind == BATCH_SETTLE &&
+             a.records[i].offset == 2 * i * EXTENT_BYTES &&
+             a.records[i].length == (i < 8 ? MiB (4) : MiB (2)));
     done (0);
     want_of (RESYNC_CLOSE, m);
     done (0);
@@ -570,8 +570,8 @@ dirty (const struct layout_piece *p)
   bool any = false;
 
   for (unsigned c = 0; c < p->copies; c++)
-    any |= states[p->copy[c].member] == MEMBER_IN_SYNC
-           && has_bit (p->copy[c].member, p->copy[c].offset);
+    any |= states[p->copy[c].member] == MEMBER_IN_SYNC &&
+           has_bit (p->copy[c].member, p->copy[c].offset);
   return any;
 }
 
@@ -595,9 +595,9 @@ is_newest (const struct layout_piece *p, unsigned block, unsigned c)
 static void
 choose (void)
 {
-  static const enum layout_kind kinds[]
-      = { LAYOUT_RAIDX, LAYOUT_RAID10, LAYOUT_CHAINED, LAYOUT_ROTATED,
-          LAYOUT_RAID1 };
+  static const enum layout_kind kinds[] = { LAYOUT_RAIDX, LAYOUT_RAID10,
+                                            LAYOUT_CHAINED, LAYOUT_ROTATED,
+                                            LAYOUT_RAID1 };
   enum layout_kind kind = kinds[test_random (5)];
 
   configure (kind, kind == LAYOUT_RAID1 ? 2 + test_random (3) : 4,
@@ -633,9 +633,8 @@ hear (const struct resync_action *act)
 
   for (unsigned i = 0; i < act->count; i++) {
     CHECK (act->records[i].kind == BATCH_BAD);
-    CHECK (
-        layout_unmap (&l, act->member, act->records[i].offset, &offset, &length)
-        >= 0);
+    CHECK (layout_unmap (&l, act->member, act->records[i].offset, &offset,
+                         &length) >= 0);
     told[act->member][offset / GRAIN] = true;
   }
 }
@@ -657,7 +656,7 @@ run (bool *settled)
     case RESYNC_READ:
       if (!readable (a.offset, a.length, a.copy))
         error = EIO;
-      from = (int)a.copy;
+      from = (int) a.copy;
       break;
     case RESYNC_WRITE:
       CHECK (from >= 0);

@@ -48,7 +48,7 @@ test_round_trip (void)
     token_mint (&t, key, text);
     CHECK (strlen (text) <= TOKEN_BYTES_MAX);
     CHECK (strspn (text, "0123456789abcdefghijklmnopqrstuvwxyz"
-                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-") == strlen (text));
+                         "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-") == strlen (text));
     CHECK (token_verify (text, key, &out, &why) == 0);
     CHECK (memcmp (out.array, t.array, 16) == 0 &&
            memcmp (out.member, t.member, 16) == 0);
@@ -179,7 +179,8 @@ main (void)
   t.writable = true;
   t.epoch = 42;
   token_mint (&t, key, text);
-  CHECK (strncmp (text, "1.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa."
+  CHECK (strncmp (text,
+                  "1.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa."
                   "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb.0000000000001234.rw.42.",
                   91) == 0);
   CHECK (token_verify (text, key, &t, &why) == 0);

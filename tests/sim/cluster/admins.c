@@ -24,7 +24,7 @@ ask (enum call_kind kind, unsigned member, const struct disk *d)
   c->member.member = member;
   if (d)
     memcpy (c->member.disk, d->uuid, 16);
-  c->tune = (struct cluster_array_tune){
+  c->tune = (struct cluster_array_tune) {
     .has_spare_after = true, .spare_after_ms = between (1000, 8000)
   };
   call_send (c, 10000);

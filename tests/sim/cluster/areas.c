@@ -14,11 +14,12 @@ add_copy (unsigned member, uint64_t offset, uint64_t length, unsigned grain,
   struct place *p = &w.place[member];
   struct run *r = &p->run[p->runs++];
 
-  *r = (struct run){ .offset = offset, .length = length, .slot = p->slots,
-                     .grain = grain };
+  *r = (struct run) {
+    .offset = offset, .length = length, .slot = p->slots, .grain = grain
+  };
   for (unsigned i = 0; i < length / grain_bytes; i++) {
     p->grain = realloc (p->grain, (p->slots + 1) * sizeof p->grain[0]);
-    w.copy[grain + i][copy] = (struct copy){ member, p->slots };
+    w.copy[grain + i][copy] = (struct copy) { member, p->slots };
     p->grain[p->slots++] = grain + i;
   }
 }
@@ -50,7 +51,7 @@ areas_choose (void)
 
     do {
       if (tries++ == 100) { /* there is no room */
-        *a = (struct area){ .grains = 0 };
+        *a = (struct area) { .grains = 0 };
         w.config.areas = i;
         return;
       }
@@ -103,7 +104,7 @@ place_slot (unsigned member, uint64_t offset)
   if (slot >= 0)
     return slot;
   sim_fail ("byte %llu of member %u is touched, and is none of the clients'",
-            (unsigned long long)offset, member);
+            (unsigned long long) offset, member);
 }
 
 uint64_t

@@ -134,10 +134,10 @@ check_grant (const struct call *c)
   if (store_session (a->session) == NULL)
     sim_fail ("a session is granted that is not stored");
   for (unsigned m = 0; m < w.layout.members; m++)
-    if (a->states[m] != MEMBER_OUT &&
-        disk_min_epoch (place_disk (array, m)) <
-          store_session (a->session)->epoch)
-      sim_fail ("a session is granted in epoch %" PRIu64 ", but member %u still "
+    if (a->states[m] != MEMBER_OUT && disk_min_epoch (place_disk (array, m)) <
+                                        store_session (a->session)->epoch)
+      sim_fail ("a session is granted in epoch %" PRIu64
+                ", but member %u still "
                 "takes requests of epoch %" PRIu64,
                 store_session (a->session)->epoch, m,
                 disk_min_epoch (place_disk (array, m)));
@@ -157,8 +157,7 @@ check_writer (void)
 static const char *
 unfinished (const struct cluster_array_record *a)
 {
-  uint64_t whole
-    = (UINT64_C (1) << w.layout.member_bytes / EXTENT_BYTES) - 1;
+  uint64_t whole = (UINT64_C (1) << w.layout.member_bytes / EXTENT_BYTES) - 1;
 
   for (unsigned m = 0; m < w.layout.members; m++)
     if (a->member[m].state != MEMBER_IN_SYNC)
@@ -187,23 +186,27 @@ describe (const struct cluster_array_record *a, char *text, size_t size)
     const struct disk *d = place_disk (a, m);
     struct member *e = w.member[d->number].engine;
 
-    n += snprintf (text + n, size - n, " member %u is %s (phase %d, bits %llx)"
-                   ";", m, member_state_name (a->member[m].state),
-                   e ? (int)member_join_phase (e) : -1,
-                   (unsigned long long)d->bits);
+    n += snprintf (text + n, size - n,
+                   " member %u is %s (phase %d, bits %llx)"
+                   ";",
+                   m, member_state_name (a->member[m].state),
+                   e ? (int) member_join_phase (e) : -1,
+                   (unsigned long long) d->bits);
   }
   for (unsigned i = 0; i < w.config.hosts; i++)
-    n += snprintf (text + n, size - n, " host %u%s stage %d, epoch %" PRIu64
-                   ", prepared %" PRIu64 ", %u outstanding;", i,
-                   w.host[i].writable ? "" : " (reads)", w.host[i].stage,
+    n += snprintf (text + n, size - n,
+                   " host %u%s stage %d, epoch %" PRIu64 ", prepared %" PRIu64
+                   ", %u outstanding;",
+                   i, w.host[i].writable ? "" : " (reads)", w.host[i].stage,
                    w.host[i].seats.epoch, w.host[i].seats.prepared,
                    w.host[i].outstanding);
   array = cluster_array_find (w.weftd.engine, ARRAY_NAME);
   if (array)
     cluster_array_waits_for (w.weftd.engine, array,
                              1700000000000 + sim_now / MS, waits, sizeof waits);
-  snprintf (text + n, size - n, " epoch %" PRIu64 " change %" PRIu64
-            "; the array waits for %s%s", a->epoch, a->change.epoch, waits,
+  snprintf (text + n, size - n,
+            " epoch %" PRIu64 " change %" PRIu64 "; the array waits for %s%s",
+            a->epoch, a->change.epoch, waits,
             cluster_read_only (w.weftd.engine) ? "; READ ONLY" : "");
 }
 

@@ -35,8 +35,8 @@ choose_op (const struct host_role *h)
 static void
 choose_range (struct array_request *r)
 {
-  const struct area *a = &w.area[w.area_only ? w.area_only - 1
-                                             : sim_below (w.config.areas)];
+  const struct area *a =
+    &w.area[w.area_only ? w.area_only - 1 : sim_below (w.config.areas)];
   unsigned first = sim_below (a->grains);
   unsigned count = 1 + sim_below (sim_chance (70) ? 3 : a->grains);
 
@@ -79,18 +79,21 @@ send (struct host_role *h, const struct array_request *how)
   h->outstanding++;
   counters.requests++;
   q->number = ++w.requests;
-  TRACE (&h->proc, "request %u of client %u: op %d of %llu bytes at %llu, "
-         "flags %u", q->number, client, q->r.op, (unsigned long long)q->r.length,
-         (unsigned long long)q->r.offset, q->r.flags);
+  TRACE (&h->proc,
+         "request %u of client %u: op %d of %llu bytes at %llu, "
+         "flags %u",
+         q->number, client, q->r.op, (unsigned long long) q->r.length,
+         (unsigned long long) q->r.offset, q->r.flags);
   host_submit (h, &q->r);
 }
 
 void
-clients_send (struct host_role *h, enum array_op op, unsigned flags, uint64_t offset,
-              uint64_t length)
+clients_send (struct host_role *h, enum array_op op, unsigned flags,
+              uint64_t offset, uint64_t length)
 {
-  struct array_request r = { .op = op, .flags = flags, .offset = offset,
-                             .length = length };
+  struct array_request r = {
+    .op = op, .flags = flags, .offset = offset, .length = length
+  };
 
   send (h, &r);
 }
@@ -123,8 +126,7 @@ poll (void *owner)
       clients_send (h, ARRAY_FLUSH, ARRAY_COVER, 0, 0);
     return;
   }
-  if (w.working && sim_now >= w.quiet_until &&
-      h->outstanding < OUTSTANDING_MAX)
+  if (w.working && sim_now >= w.quiet_until && h->outstanding < OUTSTANDING_MAX)
     one (h);
   if (w.working)
     process_after (&h->proc, sim_below (2 * w.config.client_us * US) + 1, poll,

@@ -21,8 +21,7 @@
 static bool
 is_disk (const struct member_role *m)
 {
-  return m->disk->uuid[0] &&
-         &w.disk[disk_holder (m->disk->uuid)] == m->disk;
+  return m->disk->uuid[0] && &w.disk[disk_holder (m->disk->uuid)] == m->disk;
 }
 
 /* Room for a copy. */
@@ -234,7 +233,7 @@ roll_back (void *what)
       copy->disk->uuid[0] == 0)
     return;
   sim_trace ("a copy of %.1f s is put back",
-             (double)(sim_now - copy->disk->copied) / SECOND);
+             (double) (sim_now - copy->disk->copied) / SECOND);
   put_in_place (copy, sim_chance (50));
   if (sim_chance (70))
     fault_beside ();
@@ -289,11 +288,10 @@ work_changes (void)
 void
 copies_fault (void)
 {
-  void (*const one[]) (void)
-    = { copy_make, copy_make, copy_instead, copy_beside, disks_swap };
-  void (*const rollback[]) (void)
-    = { copy_make, copy_for_later, copy_for_later, roll_some_back,
-        work_changes };
+  void (*const one[]) (void) = { copy_make, copy_make, copy_instead,
+                                 copy_beside, disks_swap };
+  void (*const rollback[]) (void) = { copy_make, copy_for_later, copy_for_later,
+                                      roll_some_back, work_changes };
 
   if (w.config.rollbacks)
     rollback[sim_below (sizeof rollback / sizeof rollback[0])]();

@@ -47,7 +47,7 @@ settled (struct member_role *m)
 static void
 action_done (struct event *e)
 {
-  struct action *a = (struct action *)e, **p;
+  struct action *a = (struct action *) e, **p;
   struct member_role *m = a->member;
   int error = 0;
 
@@ -97,8 +97,9 @@ act (struct member_role *m, bool lazy)
     a->next = m->action;
     m->action = a;
     m->actions_in_flight++;
-    event_push (&a->event, m->slow * (sim_chance (5) ? between (1 * MS, 20 * MS)
-                                                     : between (50 * US, 500 * US)));
+    event_push (&a->event,
+                m->slow * (sim_chance (5) ? between (1 * MS, 20 * MS)
+                                          : between (50 * US, 500 * US)));
   }
 }
 
@@ -244,11 +245,11 @@ static void
 shorten (struct member_role *m, struct cluster_disk_heartbeat *hb)
 {
   const size_t above = offsetof (struct cluster_disk_heartbeat, uri);
-  char *rest = (char *)hb + above;
+  char *rest = (char *) hb + above;
 
   m->told = *member_confirmed (m->engine);
   hb->same = m->taken &&
-             memcmp (rest, (char *)&m->said + above, sizeof *hb - above) == 0;
+             memcmp (rest, (char *) &m->said + above, sizeof *hb - above) == 0;
   hb->report = m->said.report + !hb->same;
   if (hb->wait_ms == HEARTBEAT_MS)
     hb->wait_ms = m->taken ? REST_MS : 0;
@@ -287,8 +288,7 @@ beat (void *owner)
 static int
 open_disk (struct disk *d, struct superblock *sb, struct intents *map)
 {
-  struct member_action a = { .kind = MEMBER_WRITE_SLOT,
-                             .length = SLOT_BYTES };
+  struct member_action a = { .kind = MEMBER_WRITE_SLOT, .length = SLOT_BYTES };
   bool mend;
 
   while (disk_load (d, sb, &mend, map) == 0) {
@@ -321,8 +321,9 @@ member_start (struct member_role *m)
     return;
   }
   process_start (&m->proc);
-  TRACE (&m->proc, "starts: sequence %" PRIu64 ", min_epoch %" PRIu64
-         ", round %" PRIu64, sb.sequence, sb.min_epoch, sb.round);
+  TRACE (&m->proc,
+         "starts: sequence %" PRIu64 ", min_epoch %" PRIu64 ", round %" PRIu64,
+         sb.sequence, sb.min_epoch, sb.round);
   snprintf (m->instance, sizeof m->instance, "m%" PRIu64, m->proc.life);
   m->engine = member_new (&sb, &map);
   intents_free (&map);

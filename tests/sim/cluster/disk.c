@@ -61,7 +61,7 @@ disk_copy (struct disk *copy, const struct disk *d, bool power)
 void
 disk_take_place (struct disk *d, unsigned place)
 {
-  if (d->place == (int)place)
+  if (d->place == (int) place)
     return;
   free (d->slots);
   d->place = place;
@@ -139,7 +139,7 @@ disk_header_write (struct disk *d, const struct member_action *a)
     return;
   read_bits (d);
   sim_trace ("disk %u: intent bits %llx", d->number,
-             (unsigned long long)d->bits);
+             (unsigned long long) d->bits);
   if (before & ~d->bits)
     oracle_bits_fell ();
 }

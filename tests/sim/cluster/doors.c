@@ -141,7 +141,8 @@ read_slots (struct member_role *m, struct nbd *n)
   if (m->disk->read_errors > 0) {
     m->disk->read_errors--;
     w.read_errors++;
-    for (uint64_t at = n->offset; at < n->offset + n->length; at += grain_bytes) {
+    for (uint64_t at = n->offset; at < n->offset + n->length;
+         at += grain_bytes) {
       int slot = place_find (m->disk->place, at);
 
       if (slot >= 0)
@@ -171,7 +172,8 @@ status (struct member_role *m, struct nbd *n)
   n->versions = make (m->disk->slots_count * sizeof n->versions[0] + 1);
   for (unsigned s = 0; s < m->disk->slots_count; s++)
     n->versions[s] = m->disk->slots[s].spot || disk_bad (m->disk, s)
-                       ? GARBAGE : m->disk->slots[s].now;
+                       ? GARBAGE
+                       : m->disk->slots[s].now;
 }
 
 static void
@@ -203,11 +205,10 @@ perform (struct member_role *m, struct nbd *n)
       disk_flush (m->disk);
     break;
   case NBD_INTENTS:
-    member_map_read (m->engine, 0,
-                     member_map_bytes (m->engine) < 8
-                       ? member_map_bytes (m->engine)
-                       : 8,
-                     bytes);
+    member_map_read (
+      m->engine, 0,
+      member_map_bytes (m->engine) < 8 ? member_map_bytes (m->engine) : 8,
+      bytes);
     memcpy (&n->bits, bytes, 8);
     break;
   case NBD_OPEN:
@@ -277,7 +278,7 @@ round_or_leave (struct member_role *m, struct nbd *n)
 static void
 carried_out (struct event *e)
 {
-  struct nbd *n = (struct nbd *)((char *)e - offsetof (struct nbd, event));
+  struct nbd *n = (struct nbd *) ((char *) e - offsetof (struct nbd, event));
   struct member_role *m = n->conn->server;
 
   switch (process_life (&m->proc, n->life, e)) {
@@ -324,8 +325,9 @@ go (struct member_role *m, struct nbd *n)
   n->next = m->running;
   m->running = n;
   n->event.happen = carried_out;
-  event_push (&n->event, m->slow * (sim_chance (3) ? between (1 * MS, 30 * MS)
-                                                   : between (10 * US, 200 * US)));
+  event_push (&n->event,
+              m->slow * (sim_chance (3) ? between (1 * MS, 30 * MS)
+                                        : between (10 * US, 200 * US)));
 }
 
 /* ---- Letting in ---- */
@@ -423,10 +425,10 @@ door_request (struct conn *c, struct nbd *n)
   io_steps++;
   d->running++;
   n->refs++;
-  n->request = (struct member_request){ .records = n->records,
-                                        .count = n->count,
-                                        .reads = n->kind == NBD_READ ||
-                                                 n->kind == NBD_STATUS };
+  n->request = (struct member_request) { .records = n->records,
+                                         .count = n->count,
+                                         .reads = n->kind == NBD_READ ||
+                                                  n->kind == NBD_STATUS };
   for (unsigned i = 0; i < n->count; i++)
     if (n->records[i].kind == BATCH_BAD &&
         member_bad_report (m->engine, d->pass, n->records[i].offset,
@@ -443,11 +445,10 @@ door_request (struct conn *c, struct nbd *n)
     if (batch_clears (n->records[i].kind)) {
       TRACE (&m->proc, "%s extent %llu and %llu bytes",
              n->records[i].kind == BATCH_SETTLE ? "settles" : "clears",
-             (unsigned long long)(n->records[i].offset / EXTENT_BYTES),
-             (unsigned long long)n->records[i].length);
+             (unsigned long long) (n->records[i].offset / EXTENT_BYTES),
+             (unsigned long long) n->records[i].length);
       member_clear (m->engine, d->pass, n->records[i].offset,
-                    n->records[i].length,
-                    n->records[i].kind == BATCH_SETTLE);
+                    n->records[i].length, n->records[i].kind == BATCH_SETTLE);
     }
   ask (m, n, true);
   member_act (m);

@@ -19,7 +19,7 @@ struct back {
 static void
 back_happens (struct event *e)
 {
-  struct back *b = (struct back *)e;
+  struct back *b = (struct back *) e;
 
   b->fn (b->what);
   free (b);
@@ -104,7 +104,8 @@ cut_host (struct host_role *h, uint64_t out)
   for (unsigned i = 0; i < w.roles; i++)
     if (w.member[i].proc.party == h->proc.party) {
       member_unplug (&w.member[i]);
-      fault_later (out + between (1, 3000) * MS, fault_member_back, &w.member[i]);
+      fault_later (out + between (1, 3000) * MS, fault_member_back,
+                   &w.member[i]);
     }
   fault_later (out, host_powered, h);
 }
@@ -149,7 +150,8 @@ old_database (void)
 static void
 partition (void)
 {
-  unsigned a = sim_below (w.config.hosts + 1), b = sim_below (w.config.hosts + 1);
+  unsigned a = sim_below (w.config.hosts + 1),
+           b = sim_below (w.config.hosts + 1);
   bool both = sim_chance (60);
 
   if (sim_chance (20)) { /* one from all others */
@@ -192,9 +194,9 @@ static void
 freeze (void)
 {
   unsigned which = sim_below (1 + w.roles + w.config.hosts);
-  struct process *p = which == 0             ? &w.weftd.proc
-                      : which <= w.roles     ? &w.member[which - 1].proc
-                                             : &w.host[which - 1 - w.roles].proc;
+  struct process *p = which == 0         ? &w.weftd.proc
+                      : which <= w.roles ? &w.member[which - 1].proc
+                                         : &w.host[which - 1 - w.roles].proc;
 
   if (p->life) {
     p->frozen_until = sim_now + fault_outage ();
@@ -242,7 +244,8 @@ corrupt_slot (void)
     return;
   fault_member_stop (m, sim_chance (50));
   TRACE (&m->proc, "slot %u goes bad", slot);
-  m->disk->header[slot * SLOT_BYTES + sim_below (SLOT_BYTES)] ^= 1 + sim_below (255);
+  m->disk->header[slot * SLOT_BYTES + sim_below (SLOT_BYTES)] ^= 1 + sim_below (
+                                                                       255);
 }
 
 static void
@@ -403,16 +406,16 @@ static const struct {
   unsigned weight;
   void (*happen) (void);
 } faults[] = {
-  { 16, kill_member },   { 12, cut_member },  { 8, kill_host },
-  { 5, cut_one_host },   { 3, cut_all },      { 10, kill_weftd_once },
-  { 1, old_database },   { 2, backup },       { 12, partition },
-  { 14, heal },          { 5, flap_member },  { 8, break_some },
-  { 6, freeze },         { 4, write_error },  { 4, read_error },
-  { 2, bad_spot },
-  { 2, corrupt_slot },   { 4, slow },         { 4, detach },
-  { 3, admin_replace },  { 2, admin_spare },  { 2, admin_cancel },
-  { 4, admin_join },     { 5, admin_drain },  { 2, admin_maintain },
-  { 3, admin_evict },    { 12, copies_fault }, { 8, miss_reader },
+  { 16, kill_member },   { 12, cut_member },   { 8, kill_host },
+  { 5, cut_one_host },   { 3, cut_all },       { 10, kill_weftd_once },
+  { 1, old_database },   { 2, backup },        { 12, partition },
+  { 14, heal },          { 5, flap_member },   { 8, break_some },
+  { 6, freeze },         { 4, write_error },   { 4, read_error },
+  { 2, bad_spot },       { 2, corrupt_slot },  { 4, slow },
+  { 4, detach },         { 3, admin_replace }, { 2, admin_spare },
+  { 2, admin_cancel },   { 4, admin_join },    { 5, admin_drain },
+  { 2, admin_maintain }, { 3, admin_evict },   { 12, copies_fault },
+  { 8, miss_reader },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
 

@@ -28,8 +28,9 @@ static void
 read_answer (struct host_role *h, const struct answer *a,
              struct host_answer *to)
 {
-  *to = (struct host_answer){ .status = a->status, .code = a->code,
-                              .retry_after_ms = a->retry_after_ms };
+  *to = (struct host_answer) { .status = a->status,
+                               .code = a->code,
+                               .retry_after_ms = a->retry_after_ms };
   if (a->status != 200)
     return;
   to->view.epoch = a->epoch;
@@ -306,8 +307,7 @@ make_engines (struct host_role *h)
   }
   h->core = host_new (&host, now_ms ());
   h->states = host_view (h->core)->states;
-  seats_begin (&h->seats, w.layout.members, c.epoch, h->states,
-               host.connected);
+  seats_begin (&h->seats, w.layout.members, c.epoch, h->states, host.connected);
   seats_seen (&h->seats, c.states);
   h->engine = array_new (&c, sim_now, why, sizeof why);
   if (h->engine == NULL)

@@ -26,7 +26,8 @@ delay (unsigned from, unsigned to)
 {
   if (from == to)
     return between (5 * US, 40 * US);
-  return sim_chance (2) ? between (1 * MS, 20 * MS) : between (40 * US, 300 * US);
+  return sim_chance (2) ? between (1 * MS, 20 * MS)
+                        : between (40 * US, 300 * US);
 }
 
 /* When TCP tries again. */
@@ -80,7 +81,7 @@ call_over (struct call *c)
 static void
 answer_arrives (struct event *e)
 {
-  struct call *c = (struct call *)e;
+  struct call *c = (struct call *) e;
 
   if (!c->over && c->from->life == c->life &&
       (net_cut (0, c->from->party) ||
@@ -111,7 +112,7 @@ call_refuse (struct call *c)
 static void
 call_arrives (struct event *e)
 {
-  struct call *c = (struct call *)e;
+  struct call *c = (struct call *) e;
 
   if (c->over || c->from->life != c->life) { /* its connection is closed */
     call_unref (c);
@@ -146,7 +147,7 @@ struct timeout {
 static void
 call_late (struct event *e)
 {
-  struct timeout *t = (struct timeout *)e;
+  struct timeout *t = (struct timeout *) e;
   struct call *c = t->call;
 
   if (!c->over && c->from->life == c->life &&
@@ -197,7 +198,7 @@ conn_unref (struct conn *c)
     *c->prev = c->next;
     if (c->next)
       c->next->prev = c->prev;
-    free ((char *)c->name);
+    free ((char *) c->name);
     free (c);
   }
 }
@@ -239,7 +240,7 @@ client_hears (struct conn *c, struct nbd *n)
 static void
 arrives (struct event *e)
 {
-  struct arrival *a = (struct arrival *)e;
+  struct arrival *a = (struct arrival *) e;
   struct conn *c = a->conn;
   struct nbd *n = c->queue[a->end];
   unsigned end = a->end;
@@ -342,7 +343,7 @@ struct news {
 static void
 news_arrives (struct event *e)
 {
-  struct news *n = (struct news *)e;
+  struct news *n = (struct news *) e;
   struct conn *c = n->conn;
 
   if (!c->closed[n->end] && c->proc[n->end]->life == c->life[n->end]) {
@@ -397,8 +398,9 @@ conn_break (struct conn *c)
   cut_queue (c, 1, true);
   for (unsigned end = 0; end < 2; end++)
     if (!c->closed[end])
-      tell (c, end, sim_chance (80) ? between (20 * US, 2 * MS)
-                                    : between (1 * MS, 800 * MS));
+      tell (c, end,
+            sim_chance (80) ? between (20 * US, 2 * MS)
+                            : between (1 * MS, 800 * MS));
 }
 
 static bool

@@ -46,9 +46,9 @@
 struct grain {
   uint64_t acked, floor, promised; /* 0: the base */
   uint64_t owed;
-  uint64_t last_zero;              /* the latest that is not void */
-  uint64_t base;                   /* its value when the era began */
-  uint64_t fell;                   /* the number of its last fall */
+  uint64_t last_zero; /* the latest that is not void */
+  uint64_t base;      /* its value when the era began */
+  uint64_t fell;      /* the number of its last fall */
   uint64_t gone; /* up to here, a FLUSH that failed has said that it may be */
   struct {
     uint64_t version, at; /* and when it was */
@@ -68,42 +68,43 @@ static struct unread {
 
 struct version {
   unsigned first, count; /* grains */
-  uint64_t at; /* when it was asked for */
+  uint64_t at;           /* when it was asked for */
   bool is_void;
 };
 static struct version *versions;
 static uint64_t versions_count, versions_room;
 
-static uint64_t holder;  /* the newest session that may write */
-static uint64_t writer;  /* the session whose era it is */
-static uint64_t low;     /* versions up to this are of earlier eras */
+static uint64_t holder; /* the newest session that may write */
+static uint64_t writer; /* the session whose era it is */
+static uint64_t low;    /* versions up to this are of earlier eras */
 static uint64_t era;
 /* Requests of the writer's clients and their ends, in their order. */
 static uint64_t moment;
 static uint64_t stable; /* what was acked before is: a FLUSH was done */
 /* The last is of those whose connections are closed. */
 static struct client {
-  uint64_t wrote[PLACES_MAX]; /* when last, with a copy there; FUA not counted */
-  bool may;          /* a FLUSH of its may fail: the writer has connected a member
+  uint64_t
+    wrote[PLACES_MAX]; /* when last, with a copy there; FUA not counted */
+  bool may; /* a FLUSH of its may fail: the writer has connected a member
                         again that may have lost what it wrote ... */
   uint64_t may_last; /* ... until then */
 } clients[CLIENTS + 1];
 static bool may; /* a FLUSH of anybody's */
 static uint64_t may_last;
-static uint64_t era_at; /* when it began */
+static uint64_t era_at;  /* when it began */
 static bool reconnected; /* bits stay for this era: oracle_reconnected */
 
 struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
   unsigned client;
-  uint64_t at;   /* of its submission: the moment ... */
-  uint64_t when; /* ... and by the clock */
-  bool may;    /* fail: a FLUSH */
+  uint64_t at;                /* of its submission: the moment ... */
+  uint64_t when;              /* ... and by the clock */
+  bool may;                   /* fail: a FLUSH */
   struct asked *next, **prev; /* under way */
   uint64_t falls;
   unsigned read_errors;
-  bool ended;       /* another held the array when it was asked */
+  bool ended; /* another held the array when it was asked */
   unsigned first, count;
   uint64_t *floors; /* of each, at submission; then what was promised of each */
 };
@@ -147,7 +148,8 @@ new_version (unsigned first, unsigned count, bool is_void)
     if (versions == NULL)
       abort ();
   }
-  versions[versions_count] = (struct version){ first, count, sim_now, is_void };
+  versions[versions_count] = (struct version) { first, count, sim_now,
+                                                is_void };
   return versions_count;
 }
 
@@ -282,9 +284,8 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
   counters.reads_judged++;
   for (unsigned i = 0; i < q->count; i++) {
     unsigned g = q->first + i;
-    uint64_t v
-      = grain_version ((char *)r->buf + i * grain_bytes,
-                       r->offset / grain_bytes + i, "what was read");
+    uint64_t v = grain_version ((char *) r->buf + i * grain_bytes,
+                                r->offset / grain_bytes + i, "what was read");
     uint64_t floor = floor_of (q, i);
 
     if (v == GARBAGE || v > versions_count)
@@ -584,10 +585,11 @@ oracle_serving (struct host_role *h)
          (grains[g].base == GARBAGE && grains[g].promised == 0)))
       ; /* nothing may be read there before it is written, or could be last time */
     else if (v == GARBAGE || !possible (g, v, grains[g].promised))
-      sim_fail ("a writer lets clients in: grain %u (at %" PRIu64 ") is version "
+      sim_fail ("a writer lets clients in: grain %u (at %" PRIu64
+                ") is version "
                 "%" PRIu64 ", but %" PRIu64 " is promised",
                 g, grain_offset (g), v, grains[g].promised);
-    grains[g] = (struct grain){ .base = v };
+    grains[g] = (struct grain) { .base = v };
   }
   for (unsigned i = 0; i < DISKS_MAX; i++)
     w.disk[i].cut = false;
@@ -724,12 +726,12 @@ static bool
 known (const struct disk *d, const struct disk *before, uint64_t at)
 {
   const struct cluster_array_record *a = store_array ();
-  const struct cluster_array *heard
-    = cluster_array_find (w.weftd.engine, ARRAY_NAME);
+  const struct cluster_array *heard = cluster_array_find (w.weftd.engine,
+                                                          ARRAY_NAME);
   bool peers = false;
 
   for (unsigned m = 0; m < w.layout.members; m++)
-    peers |= (int)m != d->place && a->member[m].state == MEMBER_IN_SYNC &&
+    peers |= (int) m != d->place && a->member[m].state == MEMBER_IN_SYNC &&
              heard && heard->disk[m]->alive;
   return peers || (w.weftd.deaf_at < at && at + OLD_MS * MS < before->copied);
 }
@@ -748,18 +750,20 @@ excuse (const struct disk *d, unsigned slot, const struct disk *before)
   bool young = at <= d->copied + OLD_MS * MS;
 
   if (stale && !s->good)
-    sim_fail ("disk %u is taken for member %u itself, though it lacked grain %u "
-              "when the copy was made: it has version %" PRIu64 ", and %" PRIu64
-              " is promised",
-              d->number, d->place, g, s->now, promised);
+    sim_fail (
+      "disk %u is taken for member %u itself, though it lacked grain %u "
+      "when the copy was made: it has version %" PRIu64 ", and %" PRIu64
+      " is promised",
+      d->number, d->place, g, s->now, promised);
   if (!young && !stale)
     return;
   if (!young && known (d, before, at))
-    sim_fail ("disk %u, a copy of %" PRIu64 " ms, is taken for member %u itself: "
-              "grain %u is version %" PRIu64 " there, and %" PRIu64 " is promised, "
-              "of %" PRIu64 " ms after it",
-              d->number, (sim_now - d->copied) / MS, d->place, g, s->now, promised,
-              (at - d->copied) / MS);
+    sim_fail (
+      "disk %u, a copy of %" PRIu64 " ms, is taken for member %u itself: "
+      "grain %u is version %" PRIu64 " there, and %" PRIu64 " is promised, "
+      "of %" PRIu64 " ms after it",
+      d->number, (sim_now - d->copied) / MS, d->place, g, s->now, promised,
+      (at - d->copied) / MS);
   sim_trace ("oracle: grain %u may be version %" PRIu64, g, s->now);
   grains[g].excused = s->now + 1;
   grains[g].excused_up_to = versions_count;
@@ -770,7 +774,8 @@ oracle_taken (struct disk *d, const struct disk *before)
 {
   const struct cluster_array_record *a = store_array ();
 
-  if (a == NULL || !w.created || d->place < 0 || place_disk (a, d->place) != d ||
+  if (a == NULL || !w.created || d->place < 0 ||
+      place_disk (a, d->place) != d ||
       a->member[d->place].state != MEMBER_IN_SYNC)
     return;
   for (unsigned s = 0; s < d->slots_count; s++)
@@ -880,11 +885,9 @@ oracle_bits_fell (void)
       continue;
     for (unsigned c = 0; c < w.layout.copies; c++) {
       const struct copy *at = &w.copy[g][c];
-      const struct slot *s
-        = &place_disk (a, at->member)->slots[at->slot];
+      const struct slot *s = &place_disk (a, at->member)->slots[at->slot];
 
-      if (a->member[at->member].state == MEMBER_IN_SYNC &&
-          s->now != s->durable)
+      if (a->member[at->member].state == MEMBER_IN_SYNC && s->now != s->durable)
         sim_fail ("grain %u has no intent bit any more, but its copy on member "
                   "%u is not stable",
                   g, at->member);

@@ -26,10 +26,11 @@ add_versions (struct nbd *n, unsigned member, uint64_t offset, uint64_t length,
               const uint8_t *buf)
 {
   if (offset % grain_bytes || length % grain_bytes)
-    sim_fail ("a write of %llu bytes at %llu", (unsigned long long)length,
-              (unsigned long long)offset);
-  n->versions = realloc (n->versions, (n->versions_count + length / grain_bytes)
-                                        * sizeof n->versions[0]);
+    sim_fail ("a write of %llu bytes at %llu", (unsigned long long) length,
+              (unsigned long long) offset);
+  n->versions = realloc (n->versions,
+                         (n->versions_count + length / grain_bytes) *
+                           sizeof n->versions[0]);
   for (uint64_t at = 0; at < length; at += grain_bytes)
     n->versions[n->versions_count++] = grain_version (
       buf + at, grain_number (member, offset + at), "a write to a member");
@@ -51,11 +52,13 @@ change (const struct array_io *io)
       sim_fail ("a batch is refused: %s", why);
   }
   else
-    decoded[0] = (struct batch_record){
-      .kind = io->kind == IO_WRITE ? BATCH_WRITE
+    decoded[0] = (struct batch_record) {
+      .kind = io->kind == IO_WRITE  ? BATCH_WRITE
               : io->kind == IO_TRIM ? BATCH_TRIM
                                     : BATCH_ZERO,
-      .offset = io->offset, .length = io->length, .payload = io->buf,
+      .offset = io->offset,
+      .length = io->length,
+      .payload = io->buf,
     };
   n->records = make ((count + 1) * sizeof n->records[0]);
   n->count = count;
@@ -228,8 +231,8 @@ static struct conn *
 connect_door (struct peer *p, const char *name)
 {
   struct host_role *h = p->host;
-  struct conn *c = conn_new (&h->proc, &w.member[h->map.peer[p->member].process],
-                             name);
+  struct conn *c = conn_new (&h->proc,
+                             &w.member[h->map.peer[p->member].process], name);
 
   c->owner = p;
   c->epoch = h->map.epoch;
@@ -368,7 +371,7 @@ peer_lost (struct peer *p, const char *reason)
     sever (p, reason);
   p->lost = h->seats.connection[p->member];
   snprintf (p->reason, sizeof p->reason, "%s", reason);
-  process_after (&h->proc, sim_chance (10) ? between (0, 30 * MS)
-                                           : between (0, 50 * US),
+  process_after (&h->proc,
+                 sim_chance (10) ? between (0, 30 * MS) : between (0, 50 * US),
                  tell_lost, p);
 }

@@ -24,8 +24,8 @@ struct fetch {
   void *owner;
   uint64_t silent_ms;
   struct conn *conn[PLACES_MAX];
-  bool open[PLACES_MAX];     /* its door has answered */
-  bool broken[PLACES_MAX];   /* who asks there next is told */
+  bool open[PLACES_MAX];   /* its door has answered */
+  bool broken[PLACES_MAX]; /* who asks there next is told */
   uint64_t heard[PLACES_MAX];
   bool opening;
   unsigned waits; /* for so many answers */
@@ -37,8 +37,8 @@ struct worker {
   struct join *join;
   struct fetch fetch;
   struct pull_worker pull;
-  bool busy;         /* with an extent, or with a connection */
-  uint64_t *version; /* what was read for each slot of our place */
+  bool busy;                 /* with an extent, or with a connection */
+  uint64_t *version;         /* what was read for each slot of our place */
   struct copy_change change; /* being written */
 };
 
@@ -202,7 +202,8 @@ answered (struct conn *c, struct nbd *n)
   }
   /* Without bad spots EIO is never about a place. */
   r->error = n->error == EIO && n->kind == NBD_READ && !disk_spots ()
-               ? ESHUTDOWN : n->error;
+               ? ESHUTDOWN
+               : n->error;
   if (copy_refused (r)) {
     fetch_lost (f, m, "it refuses");
     return;
@@ -289,8 +290,8 @@ connected (void *owner)
   struct worker *worker = owner;
 
   if (worker->fetch.result == COPY_FAULT)
-    pull_unreachable (worker->join->pull, &worker->pull,
-                      &worker->fetch.fault, now_ms ());
+    pull_unreachable (worker->join->pull, &worker->pull, &worker->fetch.fault,
+                      now_ms ());
   worker->busy = false;
 }
 
@@ -338,7 +339,7 @@ write_next (struct worker *worker)
   while (copy_write (c, &worker->change))
     if (worker->change.passed)
       TRACE (&j->m->proc, "passes %u bytes at %llu", worker->change.length,
-             (unsigned long long)worker->change.local);
+             (unsigned long long) worker->change.local);
     else if (pull_cancelled (j->pull, worker->pull.run))
       copy_stop (c, COPY_CANCELLED);
     else {
@@ -358,14 +359,15 @@ wrote (void *owner)
   const struct copy_change *change = &worker->change;
 
   /* (A disk that got another place meanwhile keeps nothing of this one.) */
-  for (unsigned s = 0; (int)place == d->place && s < w.place[place].slots; s++) {
+  for (unsigned s = 0; (int) place == d->place && s < w.place[place].slots;
+       s++) {
     uint64_t at = slot_offset (place, s);
 
     if (at - change->local >= change->length)
       continue;
     if (!(d->bits >> (at / EXTENT_BYTES) & 1))
       sim_fail ("member %u copies extent %llu, the bit of which is clear",
-                j->m->proc.number, (unsigned long long)(at / EXTENT_BYTES));
+                j->m->proc.number, (unsigned long long) (at / EXTENT_BYTES));
     if (d->write_errors == 0)
       disk_write (d, s, change->kind == BATCH_WRITE ? worker->version[s] : 0,
                   false);
@@ -425,11 +427,11 @@ worker_look (struct worker *worker)
     return;
   steps++;
   TRACE (&j->m->proc, "copies extent %llu",
-         (unsigned long long)worker->pull.copying.extent);
+         (unsigned long long) worker->pull.copying.extent);
   worker->busy = true;
   free (worker->version);
-  worker->version = make (w.place[worker->pull.copying.member].slots *
-                          sizeof worker->version[0] + 1);
+  worker->version = make (
+    w.place[worker->pull.copying.member].slots * sizeof worker->version[0] + 1);
   worker_go (worker);
 }
 
@@ -460,7 +462,7 @@ intents_read (void *owner)
 
   for (unsigned m = 0; m < w.layout.members; m++)
     if (j->intents.result == COPY_DONE && j->task.members[m])
-      pull_task_map (&j->task, m, (const uint8_t *)&j->bits[m],
+      pull_task_map (&j->task, m, (const uint8_t *) &j->bits[m],
                      bytes < 8 ? bytes : 8);
   fetch_close_all (&j->intents);
   task_done (j, j->intents.result, &j->intents.fault);
@@ -473,8 +475,9 @@ ask_members (struct join *j, enum copy_request_kind kind)
 
   for (unsigned m = 0; m < w.layout.members; m++)
     if (j->task.members[m]) {
-      j->ask[m] = (struct copy_request){ .next = list, .kind = kind,
-                                         .member = m };
+      j->ask[m] = (struct copy_request) { .next = list,
+                                          .kind = kind,
+                                          .member = m };
       list = &j->ask[m];
     }
   return list;
@@ -617,16 +620,19 @@ join_new (struct member_role *m)
   j->m = m;
   /* Sometimes much is copied while something is flushed. */
   j->pull = pull_new (m->engine, between (1, 4));
-  j->fetch = (struct fetch){ .join = j, .owner = j,
-                             .silent_ms = PULL_FLUSH_SILENT_MS };
-  j->intents = (struct fetch){ .join = j, .owner = j,
-                               .silent_ms = COPY_SILENT_MS };
+  j->fetch = (struct fetch) { .join = j,
+                              .owner = j,
+                              .silent_ms = PULL_FLUSH_SILENT_MS };
+  j->intents = (struct fetch) { .join = j,
+                                .owner = j,
+                                .silent_ms = COPY_SILENT_MS };
   for (unsigned i = 0; i < WORKERS; i++) {
     struct worker *worker = &j->worker[i];
 
     worker->join = j;
-    worker->fetch = (struct fetch){ .join = j, .owner = worker,
-                                    .silent_ms = COPY_SILENT_MS };
+    worker->fetch = (struct fetch) { .join = j,
+                                     .owner = worker,
+                                     .silent_ms = COPY_SILENT_MS };
   }
   process_after (&m->proc, POLL_MS * MS, poll_again, j);
   return j;
@@ -636,10 +642,10 @@ void
 puller_obey (struct member_role *m)
 {
   const struct answer *a = &m->last;
-  struct pull_order o = {
-    .epoch = a->order.epoch, .paused = a->order.paused, .rate = a->order.rate,
-    .layout = w.layout
-  };
+  struct pull_order o = { .epoch = a->order.epoch,
+                          .paused = a->order.paused,
+                          .rate = a->order.rate,
+                          .layout = w.layout };
   struct join *j = m->join;
 
   if (j == NULL && !a->has_order)
@@ -678,7 +684,7 @@ puller_words (struct member_role *m, struct cluster_join *words)
 {
   struct member_join_progress p;
 
-  words->phase = (enum cluster_join_phase)member_join_phase (m->engine);
+  words->phase = (enum cluster_join_phase) member_join_phase (m->engine);
   if (words->phase == CLUSTER_JOIN_NONE)
     return;
   words->epoch = member_join_epoch (m->engine);

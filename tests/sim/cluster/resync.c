@@ -51,8 +51,8 @@ asks_member (const struct copier *t)
 {
   enum resync_kind kind = t->action.kind;
 
-  return t->busy
-         && (kind == RESYNC_MAP || kind == RESYNC_OPEN || kind == RESYNC_SEND);
+  return t->busy &&
+         (kind == RESYNC_MAP || kind == RESYNC_OPEN || kind == RESYNC_SEND);
 }
 
 static void
@@ -179,10 +179,12 @@ go_on (struct copier *t)
     return;
   }
   t->at = behind;
-  buf = t->buf + (uint64_t)offset_grain (offset) * grain_bytes;
-  t->request = (struct array_request){ .op = ARRAY_READ, .client = t->client,
-                                       .offset = offset,
-                                       .length = behind - offset, .buf = buf };
+  buf = t->buf + (uint64_t) offset_grain (offset) * grain_bytes;
+  t->request = (struct array_request) { .op = ARRAY_READ,
+                                        .client = t->client,
+                                        .offset = offset,
+                                        .length = behind - offset,
+                                        .buf = buf };
   if (a->kind == RESYNC_READ)
     t->request.copy = 1 + a->copy;
   else
@@ -198,7 +200,7 @@ host_resync_answered (struct host_role *h, struct array_request *r)
   struct copier *t = h->copier;
 
   TRACE (&h->proc, "resync: %d of %llu bytes at %llu: %d", r->op,
-         (unsigned long long)r->length, (unsigned long long)r->offset,
+         (unsigned long long) r->length, (unsigned long long) r->offset,
          r->error);
   if (r->op == ARRAY_READ && r->error == EIO && !disk_spots ())
     end_action (t, ENXIO); /* it is no matter of a place */
@@ -243,8 +245,8 @@ carry_out (struct copier *t)
     go_on (t);
     break;
   case RESYNC_FLUSH:
-    t->request = (struct array_request){ .op = ARRAY_FLUSH,
-                                         .client = t->client };
+    t->request = (struct array_request) { .op = ARRAY_FLUSH,
+                                          .client = t->client };
     host_submit (h, &t->request);
     break;
   case RESYNC_OPEN:
@@ -333,8 +335,8 @@ host_resync (struct host_role *h)
 void
 host_resync_end (struct host_role *h)
 {
-  bool whole = h->writable && h->resynced && host_is_whole (h->core)
-               && !array_differs (h->engine);
+  bool whole = h->writable && h->resynced && host_is_whole (h->core) &&
+               !array_differs (h->engine);
 
   h->stage = HOST_ENDING;
   host_end (h->core);

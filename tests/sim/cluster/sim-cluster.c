@@ -97,7 +97,7 @@ main (int argc, char *argv[])
   if (count == 0 && seconds == 0)
     return usage ();
   if (first == 0)
-    first = (unsigned long long)time (NULL) * 1000003 % 1000000000000;
+    first = (unsigned long long) time (NULL) * 1000003 % 1000000000000;
   sim_replay_told = true;
   atexit (replay);
   signal (SIGABRT, aborted);
@@ -109,7 +109,8 @@ main (int argc, char *argv[])
     run ();
     now = time (NULL);
     if (seconds && now >= tell) {
-      printf ("sim-cluster: seeds %llu-%llu: no rule broken so far\n", first, seed);
+      printf ("sim-cluster: seeds %llu-%llu: no rule broken so far\n", first,
+              seed);
       fflush (stdout);
       tell = now + 60;
     }

@@ -52,8 +52,9 @@ static void
 replay (void)
 {
   if (!well)
-    fprintf (stderr, "sim-crashes: replay with: sim-crashes -v --case %u %u %u "
-                     "%u\n",
+    fprintf (stderr,
+             "sim-crashes: replay with: sim-crashes -v --case %u %u %u "
+             "%u\n",
              scene, workload, role, boundary);
 }
 
@@ -124,8 +125,9 @@ serves (void)
 static void
 submit (enum op op)
 {
-  static const enum array_op ops[OPS] = { ARRAY_WRITE, ARRAY_WRITE, ARRAY_FLUSH,
-                                          ARRAY_WRITE, ARRAY_ZERO, ARRAY_TRIM };
+  static const enum array_op ops[OPS] = {
+    ARRAY_WRITE, ARRAY_WRITE, ARRAY_FLUSH, ARRAY_WRITE, ARRAY_ZERO, ARRAY_TRIM
+  };
   uint64_t offset = w.area[0].offset, grains = w.area[0].grains;
 
   if (op == FLUSH)
@@ -267,7 +269,8 @@ main (int argc, char *argv[])
       i += 4;
     }
     else {
-      fprintf (stderr, "usage: sim-crashes [-v] [--every N | --case S W R B]\n");
+      fprintf (stderr,
+               "usage: sim-crashes [-v] [--every N | --case S W R B]\n");
       return 2;
     }
   sim_replay_told = true;

@@ -92,8 +92,8 @@ fill_session (struct call *c, const struct cluster_output *o)
   struct cluster_session_told r;
 
   cluster_session_told (w.weftd.engine, array,
-                         c->kind == CALL_SESSION ? c->session.epoch : 0, false,
-                         &r);
+                        c->kind == CALL_SESSION ? c->session.epoch : 0, false,
+                        &r);
   a->session = s->rec.id;
   a->epoch = r.epoch;
   memcpy (a->array, array->rec.uuid, 16);
@@ -133,8 +133,8 @@ weftd_fill (struct call *c, const struct cluster_output *o)
     memcpy (a->holder_process, o->problem->holder_process,
             sizeof a->holder_process);
     if (c->kind != CALL_DISK && strcmp (a->code, "held") != 0)
-      TRACE (&w.weftd.proc, "refuses %s %u: %s", c->from->kind,
-             c->from->number, o->problem->detail);
+      TRACE (&w.weftd.proc, "refuses %s %u: %s", c->from->kind, c->from->number,
+             o->problem->detail);
     break;
   case CLUSTER_REPLY_DISK:
     fill_disk (a, o->disk, c->disk.same);

@@ -66,7 +66,7 @@ take_call (uint64_t op)
       return c;
     }
   sim_fail ("weftd answers operation %llu, which nobody waits for",
-            (unsigned long long)op);
+            (unsigned long long) op);
 }
 
 static void
@@ -133,7 +133,7 @@ make_durable (const struct pending *p)
 static void
 stored (struct event *e)
 {
-  struct pending *p = (struct pending *)e;
+  struct pending *p = (struct pending *) e;
 
   if (w.weftd.proc.life != p->life) {
     pending_free (p);

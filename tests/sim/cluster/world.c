@@ -84,7 +84,7 @@ struct timer {
 static void
 timer_happens (struct event *e)
 {
-  struct timer *t = (struct timer *)e;
+  struct timer *t = (struct timer *) e;
 
   switch (process_life (t->process, t->life, e)) {
   case LIFE_FROZEN:
@@ -175,16 +175,17 @@ make_parts (void)
 {
   unsigned members = w.layout.members;
 
-  w.admin = (struct process){ .kind = "admin" };
+  w.admin = (struct process) { .kind = "admin" };
   process_start (&w.admin);
-  w.weftd.proc = (struct process){ .kind = "weftd" };
+  w.weftd.proc = (struct process) { .kind = "weftd" };
   w.disks = members + w.config.spares;
   w.roles = w.disks + TWINS;
   for (unsigned i = 0; i < w.roles; i++) {
     struct member_role *m = &w.member[i];
 
-    m->proc = (struct process){ .kind = "member", .number = i,
-                                .party = 1 + i % w.config.hosts };
+    m->proc = (struct process) { .kind = "member",
+                                 .number = i,
+                                 .party = 1 + i % w.config.hosts };
     m->disk = &w.disk[i];
     m->disk->number = w.holder[i] = i;
     m->slow = 1;
@@ -195,7 +196,7 @@ make_parts (void)
   for (unsigned i = 0; i < w.config.hosts; i++) {
     struct host_role *h = &w.host[i];
 
-    h->proc = (struct process){ .kind = "host", .number = i, .party = 1 + i };
+    h->proc = (struct process) { .kind = "host", .number = i, .party = 1 + i };
     h->writable = i >= w.config.readers;
   }
 }
@@ -221,8 +222,7 @@ begin (void)
              c->copies      ? " (copies)"
              : c->rollbacks ? " (disks rolled back)"
                             : "",
-             c->flaky,
-             c->io_timeout_ms);
+             c->flaky, c->io_timeout_ms);
   make_parts ();
   check_begin ();
   oracle_begin ();
@@ -385,8 +385,8 @@ attach_anew (struct host_role *h)
 static bool
 waits_for_no_disk (void)
 {
-  const struct cluster_array *a
-    = cluster_array_find (w.weftd.engine, ARRAY_NAME);
+  const struct cluster_array *a = cluster_array_find (w.weftd.engine,
+                                                      ARRAY_NAME);
 
   for (unsigned m = 0; w.config.rollbacks && a && m < w.layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->old_copy &&

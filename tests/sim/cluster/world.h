@@ -43,9 +43,9 @@
 #define SECOND (1000 * MS)
 
 #define HOSTS_MAX 5
-#define PLACES_MAX 8 /* members of the array */
-#define DISKS_MAX 12 /* copies of disks included */
-#define TWINS 2      /* room for copies of disks */
+#define PLACES_MAX 8            /* members of the array */
+#define DISKS_MAX 12            /* copies of disks included */
+#define TWINS 2                 /* room for copies of disks */
 #define PARTIES (1 + HOSTS_MAX) /* weftd's machine, then the hosts */
 #define AREAS_MAX 10
 #define OUTSTANDING_MAX 12
@@ -64,7 +64,7 @@ struct process {
   const char *kind;
   unsigned number;
   unsigned party;
-  uint64_t life; /* of each start another; 0: it does not run */
+  uint64_t life;         /* of each start another; 0: it does not run */
   uint64_t frozen_until; /* SIGSTOP */
 };
 uint64_t process_start (struct process *p);
@@ -119,11 +119,12 @@ unsigned offset_grain (uint64_t offset);
 
 struct slot {
   uint64_t now, durable;
-  uint64_t pending[PENDING_MAX]; /* written, and not stable; the last is `now` */
+  uint64_t
+    pending[PENDING_MAX]; /* written, and not stable; the last is `now` */
   unsigned count;
-  bool spot; /* it can't be read before it is written again ... */
+  bool spot;       /* it can't be read before it is written again ... */
   bool spot_stays; /* ... and so it is when its cache is lost */
-  bool good; /* of a copy of a disk: it had what it was to have */
+  bool good;       /* of a copy of a disk: it had what it was to have */
 };
 struct disk {
   unsigned number;
@@ -131,18 +132,19 @@ struct disk {
   uint64_t data_bytes;
   uint8_t header[INTENT_BLOCKS_OFFSET + INTENT_BLOCK_BYTES];
   uint8_t bad[2 * BAD_SLOT_BYTES]; /* the rest of it */
-  uint64_t bits; /* of the intent map, as it stands in the header */
-  int place;     /* -1: never had one */
+  uint64_t bits;      /* of the intent map, as it stands in the header */
+  int place;          /* -1: never had one */
   struct slot *slots; /* of the place */
   unsigned slots_count;
   bool dead;
-  unsigned write_errors; /* the next so many writes or flushes fail */
-  unsigned read_errors;  /* reads */
+  unsigned write_errors;   /* the next so many writes or flushes fail */
+  unsigned read_errors;    /* reads */
   uint64_t told_min_epoch; /* the highest that weftd was told */
-  bool cut; /* lost its cache since it was last made whole */
+  bool cut;                /* lost its cache since it was last made whole */
   bool unseen; /* ... and the writer has not connected it again since */
-  bool erred;  /* a write or flush failed, or a copy of it was refused; the same */
-  unsigned boots; /* how often it lost its power */
+  bool
+    erred; /* a write or flush failed, or a copy of it was refused; the same */
+  unsigned boots;  /* how often it lost its power */
   uint64_t copied; /* since then it is not the disk itself; 0: it is */
 };
 void disk_format (struct disk *d, unsigned number);
@@ -171,9 +173,20 @@ bool disk_spots (void);
 
 /* A call to weftd and its answer. */
 enum call_kind {
-  CALL_DISK, CALL_ATTACH, CALL_SESSION, CALL_LOST, CALL_DETACH,
-  CALL_CREATE, CALL_REPLACE, CALL_JOIN, CALL_CANCEL, CALL_SPARE, CALL_TUNE,
-  CALL_DRAIN, CALL_MAINTAIN, CALL_EVICT,
+  CALL_DISK,
+  CALL_ATTACH,
+  CALL_SESSION,
+  CALL_LOST,
+  CALL_DETACH,
+  CALL_CREATE,
+  CALL_REPLACE,
+  CALL_JOIN,
+  CALL_CANCEL,
+  CALL_SPARE,
+  CALL_TUNE,
+  CALL_DRAIN,
+  CALL_MAINTAIN,
+  CALL_EVICT,
 };
 struct answer {
   int status; /* 200, 409 ...; 0: no answer came */
@@ -198,11 +211,11 @@ struct answer {
   enum member_state change_states[PLACES_MAX];
   bool has_map;
   uint8_t array[16];
-  uint64_t round; /* the highest of the array that is known */
+  uint64_t round;       /* the highest of the array that is known */
   struct peer_address { /* for a host, or a joining member */
-    unsigned process; /* that is to be asked */
-    uint64_t fence; /* nothing asked in an earlier epoch runs there */
-    uint64_t lapse; /* what was not flushed in an earlier one may be gone */
+    unsigned process;   /* that is to be asked */
+    uint64_t fence;     /* nothing asked in an earlier epoch runs there */
+    uint64_t lapse;     /* what was not flushed in an earlier one may be gone */
     uint64_t round, reach; /* as in common/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
@@ -215,7 +228,7 @@ struct call {
   struct process *from;
   uint64_t life;
   unsigned refs;
-  bool over; /* the caller has its answer, or has given up */
+  bool over;     /* the caller has its answer, or has given up */
   uint64_t sent; /* when */
   void *owner;
   void (*answered) (struct call *c); /* c->answer */
@@ -247,7 +260,12 @@ void call_refuse (struct call *c); /* weftd is dead, or has died */
 
 /* An NBD connection. */
 enum nbd_kind {
-  NBD_OPEN, NBD_READ, NBD_STATUS, NBD_CHANGE, NBD_FLUSH, NBD_INTENTS
+  NBD_OPEN,
+  NBD_READ,
+  NBD_STATUS,
+  NBD_CHANGE,
+  NBD_FLUSH,
+  NBD_INTENTS
 };
 struct nbd {
   struct event event; /* the server carries it out */
@@ -256,7 +274,7 @@ struct nbd {
   enum nbd_kind kind;
   unsigned refs;
   bool fua;
-  uint64_t offset, length; /* READ */
+  uint64_t offset, length;      /* READ */
   struct batch_record *records; /* CHANGE */
   unsigned count;
   /* READ: the answer; STATUS: the same, of every slot of the place; CHANGE: of the
@@ -264,10 +282,10 @@ struct nbd {
    */
   uint64_t *versions;
   unsigned versions_count;
-  int error; /* the answer */
-  uint64_t bits; /* INTENTS: the answer */
+  int error;           /* the answer */
+  uint64_t bits;       /* INTENTS: the answer */
   struct array_io *io; /* the client's */
-  void *asked; /* a rebuild's struct copy_request */
+  void *asked;         /* a rebuild's struct copy_request */
   uint64_t sent;
   struct nbd *client_next; /* in the client's list of those in flight */
   /* the server's */
@@ -279,17 +297,17 @@ struct conn {
   struct process *proc[2]; /* client, server */
   uint64_t life[2];
   struct nbd *queue[2], **tail[2]; /* on the way to that end */
-  bool broken; /* nothing new gets through */
-  bool closed[2]; /* that end has done with it */
+  bool broken;                     /* nothing new gets through */
+  bool closed[2];                  /* that end has done with it */
   unsigned refs;
   const char *name;
   uint64_t epoch; /* of its token */
-  void *owner; /* the client's */
+  void *owner;    /* the client's */
   void (*answered) (struct conn *c, struct nbd *n);
   void (*broke) (struct conn *c);
   struct door *door; /* the server's */
   struct member_role *server;
-  struct nbd *in_flight; /* the client's */
+  struct nbd *in_flight;     /* the client's */
   struct conn *next, **prev; /* of all */
 };
 struct conn *conn_new (struct process *from, struct member_role *to,
@@ -300,7 +318,7 @@ void nbd_reply (struct nbd *n);                /* server: its answer */
 void nbd_unref (struct nbd *n);
 void conn_unref (struct conn *c);
 void conn_close (struct conn *c, unsigned end); /* by that end */
-void conn_break (struct conn *c); /* by the network */
+void conn_break (struct conn *c);               /* by the network */
 /* Of those between two parties; PARTIES: any. */
 void conn_break_some (unsigned a, unsigned b, unsigned percent);
 bool net_cut (unsigned from, unsigned to);
@@ -316,9 +334,9 @@ struct member_role {
   char instance[CLUSTER_INSTANCE_BYTES];
   bool listening;
   unsigned actions_in_flight;
-  struct action *action; /* header writes under way */
+  struct action *action;               /* header writes under way */
   struct nbd *waiting, **waiting_tail; /* to be asked again */
-  struct nbd *running; /* admitted */
+  struct nbd *running;                 /* admitted */
   struct nbd *settling; /* done, but for the list of bad ranges */
   struct door *doors;
   struct call *beat;
@@ -327,7 +345,7 @@ struct member_role {
   struct cluster_disk_heartbeat said; /* its last report */
   bool taken;                         /* weftd has that */
   struct superblock told;             /* as of the last heartbeat */
-  struct answer last; /* of weftd's words */
+  struct answer last;                 /* of weftd's words */
   bool has_last;
   struct join *join;
   unsigned slow; /* times */
@@ -336,7 +354,8 @@ struct member_role {
 };
 void member_start (struct member_role *m);
 void member_stop (struct member_role *m, bool power);
-void member_unplug (struct member_role *m); /* the power goes, whether it runs or not */
+void member_unplug (
+  struct member_role *m); /* the power goes, whether it runs or not */
 void member_act (struct member_role *m); /* whatever the engine wishes now */
 /* doors.c */
 void door_request (struct conn *c, struct nbd *n);
@@ -349,8 +368,13 @@ void puller_stop (struct member_role *m);
 void puller_words (struct member_role *m, struct cluster_join *j);
 
 enum host_stage {
-  HOST_DOWN, HOST_ATTACHING, HOST_CONNECTING, HOST_RESYNC, HOST_SERVING,
-  HOST_ENDING, HOST_OVER
+  HOST_DOWN,
+  HOST_ATTACHING,
+  HOST_CONNECTING,
+  HOST_RESYNC,
+  HOST_SERVING,
+  HOST_ENDING,
+  HOST_OVER
 };
 struct peer {
   struct host_role *host;
@@ -393,10 +417,11 @@ void host_start (struct host_role *h);
 void host_kill (struct host_role *h);
 void host_detach (struct host_role *h);
 void host_stop (struct host_role *h, int error); /* the session is over */
-void host_take (struct host_role *h); /* the engines' outputs */
+void host_take (struct host_role *h);            /* the engines' outputs */
 void host_submit (struct host_role *h, struct array_request *r);
 void host_serve (struct host_role *h);
-void host_started (struct host_role *h); /* the first connections are made, or not */
+void
+host_started (struct host_role *h); /* the first connections are made, or not */
 uint64_t now_ms (void);
 /* peers.c */
 void peers_begin (struct host_role *h);
@@ -465,11 +490,12 @@ struct asked *oracle_submit (struct host_role *h, struct array_request *r,
                              unsigned client);
 /* The client's connection is closed; from now on it is another. */
 void oracle_closed (const struct host_role *h, unsigned client);
-void oracle_done (struct host_role *h, struct asked *j, struct array_request *r);
+void oracle_done (struct host_role *h, struct asked *j,
+                  struct array_request *r);
 void oracle_forget (struct asked *j);
 void oracle_serving (struct host_role *h); /* a new writer lets clients in */
 void oracle_writer_gone (uint64_t session);
-void oracle_granted (uint64_t session); /* durably */
+void oracle_granted (uint64_t session);       /* durably */
 void oracle_session_ended (uint64_t session); /* durably */
 /* A member answers that it can't read this grain. */
 void oracle_unread (unsigned grain, unsigned member);
@@ -516,15 +542,15 @@ struct config {
   unsigned image_age_ms;
   uint64_t image_buffer_bytes;
   unsigned io_timeout_ms, connect_ms;
-  unsigned faults_ms; /* the mean time between two; 0: none */
-  bool copies; /* many of them are about copies of disks */
-  bool spots;  /* many of them are places of disks that can't be read */
-  bool rollbacks; /* ... that are put back at any moment */
-  unsigned flaky; /* per mille of messages whose connection breaks */
+  unsigned faults_ms;  /* the mean time between two; 0: none */
+  bool copies;         /* many of them are about copies of disks */
+  bool spots;          /* many of them are places of disks that can't be read */
+  bool rollbacks;      /* ... that are put back at any moment */
+  unsigned flaky;      /* per mille of messages whose connection breaks */
   unsigned slow_store; /* percent */
-  uint64_t work_ns; /* how long clients and faults go on */
-  bool lone; /* only the first host attaches the array */
-  unsigned client_us; /* between two requests, in the mean */
+  uint64_t work_ns;    /* how long clients and faults go on */
+  bool lone;           /* only the first host attaches the array */
+  unsigned client_us;  /* between two requests, in the mean */
 };
 
 struct world {
@@ -542,9 +568,9 @@ struct world {
   struct host_role host[HOSTS_MAX];
   struct weftd weftd;
   bool cut[PARTIES][PARTIES]; /* from, to */
-  bool healing; /* nothing goes wrong any more */
-  bool working; /* clients have something to do */
-  uint64_t quiet_until; /* but nothing until then */
+  bool healing;               /* nothing goes wrong any more */
+  bool working;               /* clients have something to do */
+  uint64_t quiet_until;       /* but nothing until then */
   unsigned area_only; /* less one, is all that they use; 0: they use all */
   struct store store;
   bool old_database;
@@ -555,7 +581,7 @@ struct world {
   bool created;
 };
 extern struct world w;
-extern unsigned long long steps;   /* inputs to any engine, ever */
+extern unsigned long long steps;    /* inputs to any engine, ever */
 extern unsigned long long io_steps; /* of them, those about data and headers */
 extern struct counters {
   unsigned long long runs, requests, errors, faults, joins, losses, grants,
@@ -566,9 +592,9 @@ void world_begin (uint64_t seed);
 extern bool world_rollbacks; /* in every world */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
-void world_create (void); /* the array; the hosts begin to attach */
-void world_run (void); /* all of it, until the work's end */
-void world_finish (void); /* heal, converge, judge */
+void world_create (void);   /* the array; the hosts begin to attach */
+void world_run (void);      /* all of it, until the work's end */
+void world_finish (void);   /* heal, converge, judge */
 void world_converge (void); /* the latter two */
 /* Returns a number that two runs only have in common when all that happened was
  * the same.
