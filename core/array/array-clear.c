@@ -37,7 +37,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "array-internal.h"
 #include "format/batch.h"

@@ -12,11 +12,8 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "array-internal.h"
 

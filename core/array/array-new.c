@@ -111,32 +111,14 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   return a;
 }
 
-static void
-free_spares (struct array *a)
-{
-  struct piece *p;
-  struct aio *x;
-  struct req *q;
-
-  while ((p = a->spare_pieces)) {
-    a->spare_pieces = p->next;
-    free (p);
-  }
-  while ((x = a->spare_aios)) {
-    a->spare_aios = x->next;
-    free (x);
-  }
-  while ((q = a->spare_reqs)) {
-    a->spare_reqs = q->next;
-    free (q);
-  }
-}
-
 void
 array_free (struct array *a)
 {
   struct array_client *c;
   struct notice *n;
+  struct piece *p;
+  struct aio *x;
+  struct req *q;
 
   if (!a)
     return;
@@ -151,7 +133,18 @@ array_free (struct array *a)
     TAILQ_REMOVE (&a->clients, c, link);
     free (c);
   }
-  free_spares (a);
+  while ((p = a->spare_pieces)) {
+    a->spare_pieces = p->next;
+    free (p);
+  }
+  while ((x = a->spare_aios)) {
+    a->spare_aios = x->next;
+    free (x);
+  }
+  while ((q = a->spare_reqs)) {
+    a->spare_reqs = q->next;
+    free (q);
+  }
   clear_free (a);
   images_free (a->images);
   free (a->ranges);

@@ -22,7 +22,6 @@
 #include <config.h>
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "array-internal.h"
 #include "format/batch.h"

@@ -2,7 +2,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

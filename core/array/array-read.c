@@ -30,7 +30,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <errno.h>
 
 #include "array-internal.h"

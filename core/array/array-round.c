@@ -25,7 +25,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "array-internal.h"

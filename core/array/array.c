@@ -437,25 +437,11 @@ array_settled (struct array *a, unsigned member, uint64_t offset,
   }
 }
 
-static void
-stop_request (struct array *a, struct req *q)
-{
-  struct piece *p, *next;
-
-  req_fail (a, q, a->stopped);
-  TAILQ_FOREACH_SAFE (p, &q->pieces, link, next)
-    if (p->place != PIECE_IO)
-      piece_end (a, p);
-  if (q->r->op == ARRAY_FLUSH)
-    flush_forget (a, q);
-  else if (q->r->op == ARRAY_EXTENTS && !q->asked)
-    q->busy = false;
-}
-
 void
 array_stop (struct array *a, int error, uint64_t now_ns)
 {
   struct req *q;
+  struct piece *p, *next;
 
   advance (a, now_ns);
   if (a->stopped)
@@ -463,8 +449,16 @@ array_stop (struct array *a, int error, uint64_t now_ns)
   a->stopped = error;
   images_discard (a->images);
   aio_recall (a);
-  TAILQ_FOREACH (q, &a->requests, link)
-    stop_request (a, q);
+  TAILQ_FOREACH (q, &a->requests, link) {
+    req_fail (a, q, error);
+    TAILQ_FOREACH_SAFE (p, &q->pieces, link, next)
+      if (p->place != PIECE_IO)
+        piece_end (a, p);
+    if (q->r->op == ARRAY_FLUSH)
+      flush_forget (a, q);
+    else if (q->r->op == ARRAY_EXTENTS && !q->asked)
+      q->busy = false;
+  }
   pump (a);
 }
 

@@ -8,7 +8,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <stddef.h>
 
 #include "images-internal.h"
