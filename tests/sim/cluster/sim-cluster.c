@@ -7,6 +7,7 @@
  *                                     where it is
  *   --rollbacks                       disks are rolled back in every world, not in
  *                                     one of five
+ *   --hard                            three times the usual rate of faults
  */
 
 #include <config.h>
@@ -28,8 +29,9 @@ static void
 replay (void)
 {
   if (!well)
-    fprintf (stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu%s\n",
-             seed, world_rollbacks ? " --rollbacks" : "");
+    fprintf (
+      stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s\n",
+      seed, world_rollbacks ? " --rollbacks" : "", world_hard ? " --hard" : "");
 }
 
 /* An engine's assert has failed. */
@@ -62,7 +64,7 @@ run (void)
 static int
 usage (void)
 {
-  fprintf (stderr, "usage: sim-cluster [-v] [--rollbacks] --seed N | "
+  fprintf (stderr, "usage: sim-cluster [-v] [--rollbacks] [--hard] --seed N | "
                    "--corpus FIRST COUNT | --fresh COUNT | --seconds S\n");
   return 2;
 }
@@ -79,6 +81,8 @@ main (int argc, char *argv[])
       sim_verbose = true;
     else if (strcmp (argv[i], "--rollbacks") == 0)
       world_rollbacks = true;
+    else if (strcmp (argv[i], "--hard") == 0)
+      world_hard = true;
     else if (i + 1 < argc && strcmp (argv[i], "--seed") == 0) {
       first = strtoull (argv[++i], NULL, 10);
       count = 1;

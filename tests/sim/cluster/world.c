@@ -14,7 +14,7 @@ struct world w;
 unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
-bool world_rollbacks;
+bool world_rollbacks, world_hard;
 
 void *
 make (size_t size)
@@ -167,6 +167,10 @@ choose (struct config *c)
     c->copies = c->spots = false;
     c->faults_ms = 300 + sim_below (2500);
     c->work_ns = between (20, 60) * SECOND;
+  }
+  if (world_hard) {
+    c->faults_ms = 50 + sim_below (1450);
+    c->work_ns = between (30, 120) * SECOND;
   }
 }
 

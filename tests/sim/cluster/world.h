@@ -590,6 +590,7 @@ extern struct counters {
 
 void world_begin (uint64_t seed);
 extern bool world_rollbacks; /* in every world */
+extern bool world_hard;      /* thrice the usual rate of faults, for longer */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);
 void world_create (void);   /* the array; the hosts begin to attach */
