@@ -569,6 +569,31 @@ hidden (unsigned g)
   return value;
 }
 
+/* What a member that does not count has of a grain which all that count have in their
+ * lists: it is read when that member is in-sync again, if it is as new as it must be.
+ * GARBAGE: none is.
+ */
+static uint64_t
+kept_elsewhere (unsigned g)
+{
+  const struct cluster_array_record *a = store_array ();
+  uint64_t value = GARBAGE;
+
+  for (unsigned c = 0; c < w.layout.copies; c++) {
+    const struct copy *at = &w.copy[g][c];
+    const struct disk *d = place_disk (a, at->member);
+    uint64_t v = d->slots[at->slot].now;
+
+    if (disk_bad (d, at->slot))
+      continue;
+    if (a->member[at->member].state == MEMBER_IN_SYNC)
+      return GARBAGE;
+    if (possible (g, v, grains[g].promised))
+      value = v;
+  }
+  return value;
+}
+
 void
 oracle_serving (struct host_role *h)
 {
@@ -589,6 +614,8 @@ oracle_serving (struct host_role *h)
                 ") is version "
                 "%" PRIu64 ", but %" PRIu64 " is promised",
                 g, grain_offset (g), v, grains[g].promised);
+    if (v == GARBAGE)
+      v = kept_elsewhere (g);
     grains[g] = (struct grain) { .base = v };
   }
   for (unsigned i = 0; i < DISKS_MAX; i++)
