@@ -92,6 +92,11 @@ answer_take (struct array *a, struct aio *x, int error)
   case FOR_EXTENTS:
     extents_answered (a, x, error == 0);
     return; /* kept */
+  case FOR_PROOF:
+    x->req->unproven |= error != 0;
+    if (--x->req->answers == 0)
+      req_wake (a, x->req);
+    break;
   case FOR_CLEAR:
     clear_answered (a, x, error == 0);
     send_held (a, io->member);

@@ -111,7 +111,8 @@ check_request (const struct array *a, const struct req *q, unsigned places[])
     assert (q->range < a->ranges_count && a->ranges[q->range].req == q);
   else
     assert (q->blockers == 0);
-  assert (q->busy || q->blockers > 0 || pieces > parked || q->wrote_ns);
+  assert (q->busy || q->answers > 0 || q->blockers > 0 || pieces > parked ||
+          q->wrote_ns);
 }
 
 void

@@ -95,7 +95,10 @@ struct req {
 
   /* ARRAY_EXTENTS */
   struct aio **asked; /* for each member; NULL: nothing */
-  unsigned answers;   /* yet to come */
+  unsigned answers;   /* yet to come; the same of ARRAY_ACCEPT's proofs: */
+
+  /* ARRAY_ACCEPT */
+  bool proving, unproven; /* members were asked to flush; one did not */
 };
 TAILQ_HEAD (req_queue, req);
 
@@ -105,6 +108,7 @@ enum aio_for {
   FOR_IMAGES,
   FOR_FLUSH,
   FOR_EXTENTS,
+  FOR_PROOF,
   FOR_CLEAR,
   FOR_PROBE,
   FOR_ROUND,
@@ -127,7 +131,7 @@ struct aio {
   enum aio_for purpose;
   struct piece *pieces, **pieces_last;
   struct image_run *run;
-  struct req *req;  /* FOR_EXTENTS */
+  struct req *req;  /* FOR_EXTENTS, FOR_PROOF */
   uint64_t start;   /* FOR_FLUSH: the event after which it began; FOR_ROUND:
                        the round */
   struct aio *next; /* in the free list */

@@ -200,6 +200,13 @@ write_go (struct array *a, struct piece *p)
   bool direct = member_in_sync (a, data->member) && !(p->written & 1);
   struct buffered b = buffered (a, p);
 
+  /* A copy that could not be read may be back by now, and good. */
+  if (p->req->r->lost && p->req->r->epoch != a->config.epoch &&
+      p->written == 0) {
+    req_fail (a, p->req, EIO);
+    piece_end (a, p);
+    return;
+  }
   if (direct && !member_readable (a, data->member)) {
     piece_move (a, p, PIECE_STALLED);
     return;

@@ -200,16 +200,46 @@ once_more (struct array *a, struct req *q)
   return true;
 }
 
+/* Ask each member that has a copy to flush.  One that still does has not failed as a
+ * whole, so the block itself is what it can't read (docs/PROTOCOL.md, B1).
+ */
+static void
+prove (struct array *a, struct req *q)
+{
+  struct layout_piece at;
+
+  q->proving = true;
+  layout_map (a->layout, q->r->offset, q->r->length, &at);
+  for (unsigned c = 0; c < at.copies; c++) {
+    unsigned member = at.copy[c].member;
+    struct aio *x;
+
+    if (!member_readable (a, member))
+      continue;
+    x = aio_new (a, FOR_PROOF, IO_FLUSH, member);
+    x->req = q;
+    q->answers++;
+    aio_send (a, x);
+  }
+  q->unproven = q->answers == 0;
+}
+
 /* No copy of what is accepted as lost can be read: zeroes, in the same turn, so
  * that no write of a client comes in between.  A member that has gone since it was
- * accepted may have a good copy, and come back with it.
+ * accepted may have a good copy, and come back with it.  True: it is not over.
  */
 static bool
 forsake (struct array *a, struct req *q)
 {
+  if (q->answers > 0)
+    return true;
   if (q->r->op != ARRAY_ACCEPT || q->error != EIO || a->stopped ||
-      q->r->epoch != a->config.epoch)
+      q->r->epoch != a->config.epoch || q->unproven)
     return false;
+  if (!q->proving) {
+    prove (a, q);
+    return q->answers > 0;
+  }
   q->r->op = ARRAY_ZERO;
   q->r->flags = ARRAY_FUA;
   q->r->lost = true;

@@ -526,6 +526,19 @@ test_no_good_copy (bool readonly)
   end ();
 }
 
+/* All reads of an accepted loss are EIO; then both members are to flush. */
+static void
+none_can_be_read (struct array_request *x)
+{
+  submit (x);
+  for (unsigned i = 0; ios[0]->kind == IO_READ; i++) {
+    assert (i < 5 && ios_count == 1 && !done (x));
+    answer (0, EIO);
+  }
+  assert (!done (x) && ios_count == 2 && ios[0]->kind == IO_FLUSH &&
+          ios[1]->kind == IO_FLUSH && ios[0]->member + ios[1]->member == 3);
+}
+
 /* The loss of a block is accepted: zeroes, if no copy can be read, and no write of a
  * client comes in between.
  */
@@ -543,12 +556,11 @@ test_loss_accepted (void)
   x.epoch = config.epoch;
   memset (members[0], 7, 4096);
   memset (members[3] + IMAGE0, 7, 4096);
-  submit (&x);
-  for (unsigned i = 0; ios[0]->kind == IO_READ; i++) {
-    assert (i < 5 && ios_count == 1 && !done (&x));
-    answer (0, EIO);
-  }
+  none_can_be_read (&x);
   submit (&w);
+  answer (0, 0);
+  assert (!done (&x) && ios_count == 1);
+  answer (0, 0);
   assert (ios_count == 1 && is_io (0, IO_ZERO, 0, 0, 4096));
   assert (ios[0]->flags == ARRAY_FUA);
   answer (0, 0);
@@ -572,6 +584,38 @@ test_loss_accepted (void)
   answer_all ();
   assert (done (&x) && x.error == 0 && !x.lost);
   assert (all_are (members[0], 1, 4096));
+  end ();
+}
+
+/* A member that fails as a whole may have a good copy: nothing is lost. */
+static void
+test_loss_of_what_failed (bool at_once)
+{
+  struct array_request x = {
+    .op = ARRAY_ACCEPT, .length = 4096, .buf = back, .copy = 1
+  };
+
+  configure ();
+  begin (LAYOUT_RAIDX, 4);
+  x.epoch = config.epoch;
+  memset (members[0], 7, 4096);
+  memset (members[3] + IMAGE0, 7, 4096);
+  none_can_be_read (&x);
+  if (at_once) {
+    answer (ios[0]->member == 0 ? 0 : 1, EIO);
+    answer_all ();
+  }
+  else {
+    answer (0, 0);
+    answer (0, 0);
+    assert (ios_count == 1 && is_io (0, IO_ZERO, 0, 0, 4096));
+    answer (0, EIO);
+    assert (!done (&x) && ios_count == 0);
+    commit (1);
+    answer_all ();
+  }
+  assert (done (&x) && x.error == EIO);
+  assert (all_are (members[3] + IMAGE0, 7, 4096));
   end ();
 }
 
@@ -687,6 +731,8 @@ main (void)
   test_bad_spot_of_reader ();
   test_bad_spot_stays ();
   test_loss_accepted ();
+  test_loss_of_what_failed (true);
+  test_loss_of_what_failed (false);
   test_loss_of_image_accepted ();
   test_loss_not_accepted (false);
   test_loss_not_accepted (true);

@@ -582,14 +582,13 @@ kept_elsewhere (unsigned g)
   for (unsigned c = 0; c < w.layout.copies; c++) {
     const struct copy *at = &w.copy[g][c];
     const struct disk *d = place_disk (a, at->member);
-    uint64_t v = d->slots[at->slot].now;
 
-    if (disk_bad (d, at->slot))
+    if (d->place != (int) at->member || disk_bad (d, at->slot))
       continue;
     if (a->member[at->member].state == MEMBER_IN_SYNC)
       return GARBAGE;
-    if (possible (g, v, grains[g].promised))
-      value = v;
+    if (possible (g, d->slots[at->slot].now, grains[g].promised))
+      value = d->slots[at->slot].now;
   }
   return value;
 }
