@@ -92,9 +92,15 @@ read_map (struct copier *t, unsigned m)
   uint8_t *bits = NULL;
   int64_t size = -1;
   int error = EIO;
+  bool known = control_member (t->control, m, &mm);
 
-  if (control_member (t->control, m, &mm) && mm.token_intents)
+  if (known && mm.token_intents)
     nbd = open_door (&mm, "intents", mm.token_intents);
+  else if (known) { /* it keeps no map, so it is no member of Weft's own */
+    bits = calloc (1, 1);
+    size = 1;
+    error = bits ? 0 : ENOMEM;
+  }
   if (nbd) {
     size = nbd_get_size (nbd);
     if (size > 0 && size <= (int64_t) HEADER_BYTES)

@@ -41,7 +41,7 @@ enum resync_kind {
    */
   RESYNC_PAUSE,
   /* Read this range, which lies in one stripe unit, from this copy and no other
-   * (array_request.only).  EIO: it can't be read there.
+   * (array_request.copy).  EIO: it can't be read there.
    */
   RESYNC_READ,
   /* Write what was read last to the same range, as somebody's who is told when
