@@ -307,8 +307,7 @@ unknown_field (const json_t *json, const char *const known[])
   json_t *value;
   unsigned i;
 
-  json_object_foreach ((json_t *) json, key, value)
-  {
+  json_object_foreach ((json_t *) json, key, value) {
     for (i = 0; known[i] && strcmp (known[i], key) != 0; i++)
       ;
     if (known[i] == NULL)
@@ -335,8 +334,7 @@ check_fields (const json_t *json, const struct why *why)
   key = unknown_field (json, map_fields);
   if (key)
     return bad (why, "%s: unknown field; see weft-format(5)", key);
-  json_array_foreach (json_object_get (json, "members"), i, member)
-  {
+  json_array_foreach (json_object_get (json, "members"), i, member) {
     key = unknown_field (member, member_fields);
     if (key)
       return bad (why, "members[%zu].%s: unknown field; see weft-format(5)", i,

@@ -133,6 +133,7 @@ connect_thread (void *opaque)
     nbdkit_debug ("weft: connecting to member %s: %s", name, p ? "ok" : why);
   pthread_mutex_lock (&c->lock);
   wanted = host_opened (c->host, m, p != NULL, why, &kept, clock_ms ());
+  pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
   if (wanted) {
     bool taken = engine_replace (c->engine, p, on->action.connection, kept);
@@ -141,14 +142,12 @@ connect_thread (void *opaque)
       p = NULL;
     pthread_mutex_lock (&c->lock);
     up = host_seated (c->host, m, taken, clock_ms ());
+    pthread_cond_broadcast (&c->wake);
     pthread_mutex_unlock (&c->lock);
   }
   peer_close (p);
   if (up)
     nbdkit_error ("array %s: member %s is connected again", params.array, name);
-  pthread_mutex_lock (&c->lock);
-  pthread_cond_broadcast (&c->wake);
-  pthread_mutex_unlock (&c->lock);
   return NULL;
 }
 
@@ -170,6 +169,7 @@ begin_connecting (struct control *c, const struct host_action *a)
     return;
   pthread_mutex_lock (&c->lock);
   host_opened (c->host, a->member, false, strerror (r), &kept, clock_ms ());
+  pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
 }
 

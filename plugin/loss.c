@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "engine.h"
+#include "hangup.h"
 #include "loss.h"
 #include "format/bad.h"
 #include "role.h"
@@ -26,9 +27,9 @@
 #define STOP_MS 5000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
-static json_int_t newest; /* number of an order */
-static json_t *ordered;   /* what is to be done; NULL: all is seen to */
+static pthread_cond_t wake; /* timed waits are on CLOCK_MONOTONIC */
+static json_int_t newest;   /* number of an order */
+static json_t *ordered; /* what is to be done, in this order; NULL: nothing */
 static bool started, quit, ended;
 static pthread_t thread;
 static atomic_bool any;
@@ -53,9 +54,11 @@ loss_take (const json_t *reply)
   pthread_mutex_lock (&lock);
   if (number > newest) {
     newest = number;
-    json_decref (ordered);
-    ordered = json_deep_copy (order);
-    pthread_cond_signal (&wake);
+    if (ordered == NULL)
+      ordered = json_array ();
+    json_array_append_new (ordered, json_deep_copy (order));
+    if (started)
+      pthread_cond_signal (&wake);
   }
   pthread_mutex_unlock (&lock);
 }
@@ -104,7 +107,7 @@ is_over (const struct result *r)
   bool over;
 
   pthread_mutex_lock (&lock);
-  over = quit || (r->failed > 0 && r->error == ESHUTDOWN);
+  over = quit || hangup_ending () || (r->failed > 0 && r->error == ESHUTDOWN);
   pthread_mutex_unlock (&lock);
   return over;
 }
@@ -117,8 +120,7 @@ carry_out (struct array_client *client, const json_t *order)
   const json_t *range;
   size_t i;
 
-  json_array_foreach (json_object_get (order, "ranges"), i, range)
-  {
+  json_array_foreach (json_object_get (order, "ranges"), i, range) {
     uint64_t at = json_integer_value (json_array_get (range, 0));
     uint64_t length = json_integer_value (json_array_get (range, 1));
 
@@ -143,7 +145,8 @@ static void *
 loss_thread (void *opaque)
 {
   struct array_client *client = engine_client_open (engine);
-  json_t *order;
+  json_t *order, *one;
+  size_t i;
 
   pthread_setname_np (pthread_self (), "weft-loss");
   pthread_mutex_lock (&lock);
@@ -155,7 +158,8 @@ loss_thread (void *opaque)
     order = ordered;
     ordered = NULL;
     pthread_mutex_unlock (&lock);
-    carry_out (client, order);
+    json_array_foreach (order, i, one)
+      carry_out (client, one);
     json_decref (order);
     pthread_mutex_lock (&lock);
   }
@@ -169,12 +173,19 @@ loss_thread (void *opaque)
 int
 loss_start (struct engine *e, const struct layout *l)
 {
+  pthread_condattr_t attr;
   int r;
 
   engine = e;
   layout = l;
+  pthread_condattr_init (&attr);
+  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
+  pthread_cond_init (&wake, &attr);
+  pthread_condattr_destroy (&attr);
   r = pthread_create (&thread, NULL, loss_thread, NULL);
+  pthread_mutex_lock (&lock); /* answers of weftd may come already */
   started = r == 0;
+  pthread_mutex_unlock (&lock);
   return r;
 }
 
@@ -185,7 +196,7 @@ loss_stop (void)
 
   if (!started)
     return;
-  clock_gettime (CLOCK_REALTIME, &until);
+  clock_gettime (CLOCK_MONOTONIC, &until);
   until.tv_sec += STOP_MS / 1000;
   pthread_mutex_lock (&lock);
   quit = true;

@@ -385,8 +385,9 @@ parse_join (json_t *json, struct member_desire *d, struct puller_order **order)
     return "join.round";
   if (!json_is_array (sources))
     return "join.sources";
-  json_array_foreach (sources, i, source) if (parse_source (source, o) ==
-                                              -1) return "join.sources";
+  json_array_foreach (sources, i, source)
+    if (parse_source (source, o) == -1)
+      return "join.sources";
   d->join_epoch = o->order.epoch;
   return NULL;
 }

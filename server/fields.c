@@ -44,8 +44,7 @@ fields_end (struct fields *f)
 
   if (f->failed)
     return;
-  json_object_foreach ((json_t *) f->object, key, value)
-  {
+  json_object_foreach ((json_t *) f->object, key, value) {
     known = false;
     for (size_t i = 0; i < f->seen_count; i++)
       known = known || strcmp (f->seen[i], key) == 0;

@@ -174,12 +174,12 @@ parse_bad (struct fields *f, struct bad_list *list)
   ranges = json_object_get (g.object, "ranges");
   if (fields_has (&g, "ranges") && !json_is_array (ranges))
     fields_fail (&g, "ranges", "field ranges must be a list");
-  json_array_foreach (ranges, i,
-                      range) if (!g.failed && !take_range (range, list))
-    fields_fail (&g, "ranges",
-                 "element %zu of field ranges must be [first "
-                 "block, blocks, reason], and behind the one before",
-                 i);
+  json_array_foreach (ranges, i, range)
+    if (!g.failed && !take_range (range, list))
+      fields_fail (&g, "ranges",
+                   "element %zu of field ranges must be [first "
+                   "block, blocks, reason], and behind the one before",
+                   i);
   if (g.failed)
     fields_fail (f, g.field, "in bad: %.200s", g.why);
 }

@@ -247,7 +247,7 @@ handle_login (struct loop *l, struct request *r)
   const struct user *u = auth_user (loop_auth (l), q->name);
 
   if (u == NULL) /* it may be a password: not for the audit trail */
-    r->subject[0] = '\0';
+    OPENSSL_cleanse (r->subject, sizeof r->subject);
   /* Nor was it changed since it was compared. */
   if (u == NULL || !q->verified ||
       memcmp (&u->password, &q->old, sizeof u->password) != 0)

@@ -165,8 +165,9 @@ refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
   struct node *n, *next;
   size_t i;
 
-  json_array_foreach (list, i, view) add_node (
-    l, p, t, json_string_value (json_object_get (view, "name")), view);
+  json_array_foreach (list, i, view)
+    add_node (l, p, t, json_string_value (json_object_get (view, "name")),
+              view);
   json_decref (list);
   for (n = TAILQ_FIRST (&l->nodes); n != NULL; n = next) {
     next = TAILQ_NEXT (n, link);

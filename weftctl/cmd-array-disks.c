@@ -169,8 +169,7 @@ print_candidate (const json_t *import)
       printf (" %" JSON_INTEGER_FORMAT, json_integer_value (m));
   }
   printf ("\n");
-  json_array_foreach (json_object_get (import, "members"), i, m)
-  {
+  json_array_foreach (json_object_get (import, "members"), i, m) {
     table_cell (t, "%" PRIu64, json_number (m, "position"));
     table_cell (t, "%s", json_text (m, "state"));
     table_cell (t, "%s", json_text (m, "node"));

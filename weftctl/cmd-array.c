@@ -31,8 +31,7 @@ print_members (const json_t *array)
   json_t *m;
   size_t i;
 
-  json_array_foreach (json_object_get (array, "members"), i, m)
-  {
+  json_array_foreach (json_object_get (array, "members"), i, m) {
     const json_t *alive = json_object_get (m, "alive");
     const char *state = json_text (m, "state");
     char size[SIZE_TEXT_BYTES];
@@ -60,8 +59,7 @@ print_rebuilds (const json_t *array)
   json_t *v;
   size_t i;
 
-  json_array_foreach (json_object_get (array, "members"), i, v)
-  {
+  json_array_foreach (json_object_get (array, "members"), i, v) {
     const json_t *rebuild = json_object_get (v, "rebuild");
     char text[REBUILD_TEXT_BYTES];
 
@@ -82,8 +80,7 @@ print_rebuilds (const json_t *array)
       printf ("  a spare takes the place of %zu at %s\n", i,
               json_text (v, "spare_at"));
   }
-  json_array_foreach (json_object_get (array, "spares"), i, v)
-  {
+  json_array_foreach (json_object_get (array, "spares"), i, v) {
     printf ("  %-9s disk %s", "spare", json_string_value (v));
     if (after)
       printf (", for a member that has been out for %" PRIu64 " s\n", after);
@@ -150,8 +147,7 @@ print_sessions (const json_t *array)
   }
   printf ("\n");
   t = table_new ("SESSION|MODE|NODE|>PID|>HEARD|URI");
-  json_array_foreach (json_object_get (array, "sessions"), i, s)
-  {
+  json_array_foreach (json_object_get (array, "sessions"), i, s) {
     char age[AGE_TEXT_BYTES];
 
     table_cell (t, "%s", json_text (s, "session"));
@@ -208,8 +204,7 @@ cmd_array_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, ARRAYS, &reply, &r))
     return r;
   t = table_new ("ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|SURVIVES|ATTACHED BY");
-  json_array_foreach (json_object_get (reply, "arrays"), i, a)
-  {
+  json_array_foreach (json_object_get (reply, "arrays"), i, a) {
     const json_t *s = json_object_get (a, "session");
     char size[SIZE_TEXT_BYTES];
 
@@ -252,8 +247,7 @@ cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, path, &reply, &r))
     return r;
   t = table_new (">OFFSET|>LENGTH|FOUND BY|LISTED BY MEMBER|OTHER COPY");
-  json_array_foreach (json_object_get (reply, "bad_ranges"), i, b)
-  {
+  json_array_foreach (json_object_get (reply, "bad_ranges"), i, b) {
     const json_t *members = json_object_get (b, "members");
     char list[COPIES_MAX * 5] = "";
 
@@ -309,8 +303,7 @@ lost_ranges (const json_t *listed, const json_t *asked, uint64_t *later,
   size_t i;
 
   *later = *more = 0;
-  json_array_foreach (listed, i, b)
-  {
+  json_array_foreach (listed, i, b) {
     uint64_t at = json_number (b, "offset");
     uint64_t stop = at + json_number (b, "length");
 
@@ -363,11 +356,11 @@ look_not_bad (struct wait *w, const json_t *reply, bool *done)
   size_t i, k;
 
   json_array_foreach (listed, i, b)
-    json_array_foreach (w->ranges, k, r) if (overlap (b, r))
-  {
-    bytes += json_number (r, "length");
-    break;
-  }
+    json_array_foreach (w->ranges, k, r)
+      if (overlap (b, r)) {
+        bytes += json_number (r, "length");
+        break;
+      }
   *done = bytes == 0;
   snprintf (w->now, sizeof w->now,
             "about %s of it are still bad; the array "
@@ -481,14 +474,13 @@ resolve_disks (struct ctl *ctl, const struct args *args, json_t *uuids)
     r = disk_resolve (json_object_get (reply, "disks"), a->value, &uuid);
     if (r != EXIT_OK)
       break;
-    json_array_foreach (uuids, k,
-                        u) if (strcmp (json_string_value (u), uuid) == 0)
-    {
-      ctl_error ("%s: this disk is named twice (as position %zu already); "
-                 "every member needs a disk of its own",
-                 a->value, k);
-      r = EXIT_USAGE;
-    }
+    json_array_foreach (uuids, k, u)
+      if (strcmp (json_string_value (u), uuid) == 0) {
+        ctl_error ("%s: this disk is named twice (as position %zu already); "
+                   "every member needs a disk of its own",
+                   a->value, k);
+        r = EXIT_USAGE;
+      }
     json_array_append_new (uuids, json_string (uuid));
   }
   json_decref (reply);
@@ -670,14 +662,13 @@ disks_left (struct ctl *ctl, const char *uuid, unsigned *left, unsigned *silent)
   *left = *silent = 0;
   if (r != EXIT_OK)
     return r;
-  json_array_foreach (json_object_get (reply, "disks"), i,
-                      d) if (strcmp (json_text (d, "releasing"), uuid) == 0)
-  {
-    if (json_is_true (json_object_get (d, "alive")))
-      ++*left;
-    else
-      ++*silent;
-  }
+  json_array_foreach (json_object_get (reply, "disks"), i, d)
+    if (strcmp (json_text (d, "releasing"), uuid) == 0) {
+      if (json_is_true (json_object_get (d, "alive")))
+        ++*left;
+      else
+        ++*silent;
+    }
   json_decref (reply);
   return EXIT_OK;
 }

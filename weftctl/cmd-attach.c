@@ -77,8 +77,7 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
   json_t *s;
   size_t i;
 
-  json_array_foreach (json_object_get (array, "sessions"), i, s)
-  {
+  json_array_foreach (json_object_get (array, "sessions"), i, s) {
     bool writes = strcmp (json_text (s, "mode"), "rw") == 0;
 
     if (writes)
@@ -314,9 +313,9 @@ session_is_over (struct ctl *ctl, const struct record *r)
   snprintf (path, sizeof path, "/api/v1/arrays/%s", r->name);
   if (ctl_try (ctl, "GET", path, NULL, &array) != EXIT_OK)
     return false;
-  json_array_foreach (json_object_get (array, "sessions"), i,
-                      s) if (json_number (s, "pid") == (uint64_t) r->server.pid)
-    over = false;
+  json_array_foreach (json_object_get (array, "sessions"), i, s)
+    if (json_number (s, "pid") == (uint64_t) r->server.pid)
+      over = false;
   json_decref (array);
   return over;
 }

@@ -156,8 +156,7 @@ cmd_disk_probe (struct ctl *ctl, const struct args *args)
     output_json (all);
   else {
     t = table_new ("PATH|>SIZE|HOLDS");
-    json_array_foreach (json_object_get (all, "disks"), i, d)
-    {
+    json_array_foreach (json_object_get (all, "disks"), i, d) {
       char size[SIZE_TEXT_BYTES];
 
       table_cell (t, "%s", json_text (d, "path"));
@@ -186,8 +185,7 @@ cmd_disk_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, DISKS, &reply, &r))
     return r;
   t = table_new ("DISK|NODE|PATH|>DATA|!STATE|ARRAY|>POS|>HEARD|REASON");
-  json_array_foreach (json_object_get (reply, "disks"), i, d)
-  {
+  json_array_foreach (json_object_get (reply, "disks"), i, d) {
     bool alive = json_is_true (json_object_get (d, "alive"));
     bool member = json_is_string (json_object_get (d, "array"));
     bool spare = json_is_string (json_object_get (d, "spare_of"));
@@ -242,8 +240,7 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
   json_t *d;
   size_t i;
 
-  json_array_foreach (disks, i, d)
-  {
+  json_array_foreach (disks, i, d) {
     int match = disk_matches (d, text);
 
     if (match == 2) {

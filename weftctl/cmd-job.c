@@ -71,8 +71,7 @@ cmd_job_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, "/api/v1/jobs", &reply, &r))
     return r;
   t = table_new ("JOB|KIND|SUBJECT|!STATE|>DONE|>RATE|>ETA|SINCE|WAITS FOR");
-  json_array_foreach (json_object_get (reply, "jobs"), i, j)
-  {
+  json_array_foreach (json_object_get (reply, "jobs"), i, j) {
     char rate[SIZE_TEXT_BYTES], eta[AGE_TEXT_BYTES];
     int permille = job_permille (j);
 

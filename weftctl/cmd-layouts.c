@@ -36,8 +36,7 @@ print_layouts (const json_t *reply)
   json_t *l;
   size_t i;
 
-  json_array_foreach (json_object_get (reply, "layouts"), i, l)
-  {
+  json_array_foreach (json_object_get (reply, "layouts"), i, l) {
     const json_t *capacity = json_object_get (l, "capacity");
     char size[SIZE_TEXT_BYTES], mttdl[32];
 

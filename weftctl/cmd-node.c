@@ -52,8 +52,7 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
     return r;
   t = table_new ("NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|"
                  ">MEMORY FREE");
-  json_array_foreach (json_object_get (reply, "nodes"), i, node)
-  {
+  json_array_foreach (json_object_get (reply, "nodes"), i, node) {
     const json_t *load = json_object_get (node, "load");
     size_t disks = json_array_size (json_object_get (node, "disks"));
     char size[SIZE_TEXT_BYTES];
@@ -103,9 +102,10 @@ print_stays (const json_t *node)
   const json_t *stays = json_object_get (node, "stays"), *s;
   size_t i;
 
-  json_array_foreach (stays, i, s) printf (
-    "  member %" PRIu64 " of array %s waits for %s\n",
-    json_number (s, "member"), json_text (s, "array"), json_text (s, "waits"));
+  json_array_foreach (stays, i, s)
+    printf ("  member %" PRIu64 " of array %s waits for %s\n",
+            json_number (s, "member"), json_text (s, "array"),
+            json_text (s, "waits"));
   return json_array_size (stays);
 }
 
@@ -191,8 +191,7 @@ cmd_node_tokens (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, NODE_TOKENS, &reply, &r))
     return r;
   t = table_new ("ID|FOR NODE|MADE BY|MADE|EXPIRES");
-  json_array_foreach (json_object_get (reply, "node_tokens"), i, k)
-  {
+  json_array_foreach (json_object_get (reply, "node_tokens"), i, k) {
     table_cell (t, "%s", json_text (k, "id"));
     table_cell (t, "%s", json_text (k, "node"));
     table_cell (t, "%s", json_text (k, "created_by"));

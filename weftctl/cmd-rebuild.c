@@ -94,8 +94,7 @@ sources_text (const json_t *rebuild, char *text, size_t size)
   json_t *m;
 
   snprintf (text, size, "-");
-  json_array_foreach (json_object_get (rebuild, "sources"), i, m)
-  {
+  json_array_foreach (json_object_get (rebuild, "sources"), i, m) {
     if (n < size)
       n += (size_t) snprintf (text + n, size - n, "%s%" JSON_INTEGER_FORMAT,
                               i ? "," : "", json_integer_value (m));
@@ -115,8 +114,7 @@ cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
     return r;
   t = table_new ("ARRAY|>MEMBER|PHASE|>DONE|>TO DO|>OF|>RATE|>ETA|SOURCES|"
                  "WAITS FOR");
-  json_array_foreach (json_object_get (reply, "rebuilds"), i, b)
-  {
+  json_array_foreach (json_object_get (reply, "rebuilds"), i, b) {
     char percent[16], size[SIZE_TEXT_BYTES], rate[SIZE_TEXT_BYTES + 4];
     char eta[AGE_TEXT_BYTES], sources[400];
 

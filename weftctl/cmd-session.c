@@ -20,8 +20,7 @@ cmd_session_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, "/api/v1/sessions", &reply, &r))
     return r;
   t = table_new ("SESSION|ARRAY|MODE|NODE|>PID|>HEARD|URI");
-  json_array_foreach (json_object_get (reply, "sessions"), i, s)
-  {
+  json_array_foreach (json_object_get (reply, "sessions"), i, s) {
     char age[AGE_TEXT_BYTES];
 
     table_cell (t, "%s", json_text (s, "session"));

@@ -21,8 +21,7 @@ print_troubles (const json_t *array)
 
   if (json_is_string (json_object_get (array, "waits_for")))
     printf ("  array %s waits for %s\n", name, json_text (array, "waits_for"));
-  json_array_foreach (json_object_get (array, "members"), i, m)
-  {
+  json_array_foreach (json_object_get (array, "members"), i, m) {
     const char *state = json_text (m, "state");
     bool silent = json_is_false (json_object_get (m, "alive"));
     const json_t *rebuild = json_object_get (m, "rebuild");
@@ -64,8 +63,7 @@ print_arrays (const json_t *status)
   }
   printf ("\n");
   t = table_new ("ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|ATTACHED BY");
-  json_array_foreach (json_object_get (status, "arrays"), i, a)
-  {
+  json_array_foreach (json_object_get (status, "arrays"), i, a) {
     const json_t *s = json_object_get (a, "session");
     char size[SIZE_TEXT_BYTES];
 
@@ -117,13 +115,11 @@ print_perfdata (const json_t *status)
   json_t *a, *m;
   size_t i, k;
 
-  json_array_foreach (json_object_get (status, "arrays"), i, a)
-  {
+  json_array_foreach (json_object_get (status, "arrays"), i, a) {
     arrays++;
     exposed += json_number (a, "exposed_bytes");
     lost += json_number (a, "lost_bytes");
-    json_array_foreach (json_object_get (a, "members"), k, m)
-    {
+    json_array_foreach (json_object_get (a, "members"), k, m) {
       members++;
       out += strcmp (json_text (m, "state"), "in-sync") != 0;
       silent += json_is_false (json_object_get (m, "alive"));

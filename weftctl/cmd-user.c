@@ -56,8 +56,7 @@ cmd_user_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, USERS, &reply, &r))
     return r;
   t = table_new ("USER|ROLE|>LOGINS|SINCE");
-  json_array_foreach (json_object_get (reply, "users"), i, u)
-  {
+  json_array_foreach (json_object_get (reply, "users"), i, u) {
     table_cell (t, "%s", json_text (u, "name"));
     table_cell (t, "%s", json_text (u, "role"));
     table_cell (t, "%" PRIu64, json_number (u, "logins"));
@@ -165,8 +164,7 @@ cmd_token_ls (struct ctl *ctl, const struct args *args)
   if (!ctl_list (ctl, TOKENS, &reply, &r))
     return r;
   t = table_new ("TOKEN|ROLE|MADE BY|LAST USED|EXPIRES");
-  json_array_foreach (json_object_get (reply, "tokens"), i, k)
-  {
+  json_array_foreach (json_object_get (reply, "tokens"), i, k) {
     table_cell (t, "%s", json_text (k, "name"));
     table_cell (t, "%s", json_text (k, "role"));
     table_cell (t, "%s", json_text (k, "created_by"));

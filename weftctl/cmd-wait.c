@@ -42,8 +42,9 @@ find (const json_t *list, const char *name)
   json_t *v;
   size_t i;
 
-  json_array_foreach (list, i, v) if (strcmp (json_text (v, "name"), name) ==
-                                      0) return v;
+  json_array_foreach (list, i, v)
+    if (strcmp (json_text (v, "name"), name) == 0)
+      return v;
   return NULL;
 }
 
@@ -58,8 +59,7 @@ array_permille (const json_t *array, unsigned *not_in_sync)
   size_t i;
 
   *not_in_sync = 0;
-  json_array_foreach (json_object_get (array, "members"), i, m)
-  {
+  json_array_foreach (json_object_get (array, "members"), i, m) {
     const json_t *rebuild = json_object_get (m, "rebuild");
 
     *not_in_sync += strcmp (json_text (m, "state"), "in-sync") != 0;

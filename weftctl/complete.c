@@ -107,8 +107,7 @@ offer_live (const struct complete *c, const char *kind)
     if (strcmp (lists[i].kind, kind) != 0 ||
         ctl_call (c->ctl, "GET", lists[i].path, NULL, &reply) != EXIT_OK)
       continue;
-    json_array_foreach (json_object_get (reply, lists[i].list), k, v)
-    {
+    json_array_foreach (json_object_get (reply, lists[i].list), k, v) {
       offer (c, json_string_value (json_object_get (v, lists[i].key)));
       if (strcmp (kind, "DISK") == 0)
         offer_place (c, v);

@@ -273,8 +273,7 @@ output_lines (const json_t *lines, bool to_stderr)
   json_t *line;
   size_t i;
 
-  json_array_foreach (lines, i, line)
-  {
+  json_array_foreach (lines, i, line) {
     char *text = need (
       strdup (json_string_value (line) ? json_string_value (line) : ""));
 

@@ -240,6 +240,13 @@ cluster_array_loss_refused (struct cluster *c, uint64_t op, const char *name,
                     name);
     return true;
   }
+  if (cluster_session_loss (c, s) && s->told_loss != s->loss->number) {
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "loss-pending",
+                    "the process that has array %s attached has not been told "
+                    "yet of the loss that was accepted before: ask again",
+                    name);
+    return true;
+  }
   count = cluster_array_bad (a, &list);
   for (unsigned i = 0; i < loss->count && !refused; i++)
     refused = range_refused (c, op, a, list, count, loss->range[i].offset,

@@ -5,6 +5,8 @@
 
 #include "host.h"
 
+#define CALL_TIMEOUT_MS 10000
+
 /* weftd is called again so long after a call came to nothing. */
 #define HOST_RETRY_MS 1000
 
@@ -56,6 +58,7 @@ struct host {
   bool over, stopped, ending, ended;
   bool reporting; /* a report of this member is under way: */
   unsigned reported;
+  uint64_t reported_connection; /* that was lost then */
   struct link link[ARRAY_MEMBERS_MAX];
 };
 

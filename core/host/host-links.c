@@ -14,7 +14,6 @@
  * down, members often end a moment before we do.
  */
 #define ENDING_WAIT_MS 100
-#define CALL_TIMEOUT_MS 10000
 /* When more members are to be reported, weftd is not waited for with each: it
  * may be waiting for us.
  */
@@ -226,6 +225,7 @@ host_report_take (struct host *h, uint64_t now_ms, struct host_action *a)
 
   h->reporting = true;
   h->reported = a->member = l - h->link;
+  h->reported_connection = l->connection;
   a->first = !l->told;
   a->timeout_ms = count > 1 ? HURRY_MS : CALL_TIMEOUT_MS;
   memcpy (a->reason, l->reason, sizeof a->reason);
@@ -242,6 +242,9 @@ host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
   assert (h->reporting);
   h->reporting = false;
   host_learn (h, a);
+  /* What is lost by now may be another connection, of which weftd has not heard. */
+  if (l->state == LINK_LOST && l->connection != h->reported_connection)
+    return HOST_NO_NEWS;
   if (l->state != LINK_LOST)
     return a->status == 200 && l->state == LINK_OUT ? HOST_RECORDED
                                                     : HOST_NO_NEWS;

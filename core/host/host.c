@@ -14,8 +14,7 @@
 #include "host-internal.h"
 
 #define BEAT_MS_MIN 100 /* between heartbeats, however fast the answers */
-#define CALL_TIMEOUT_MS 10000
-#define SETTLE_MS 20 /* how often it is asked whether images are written */
+#define SETTLE_MS 20    /* how often it is asked whether images are written */
 
 /* ---- What weftd says ---- */
 

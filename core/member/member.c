@@ -118,8 +118,6 @@ member_fail (struct member *m, int error, const char *reason)
   atomic_store (&m->failed, true);
 }
 
-/* ---- The fence ---- */
-
 /* ---- What weftd wants ---- */
 
 void

@@ -212,7 +212,7 @@ def test_loss_is_accepted(array, ctl, seed):
     blocks = sorted(b * BLOCK for b in rng.sample(range(2048), 3))
     assert block_size(c) == 1
     h = flushed_alone(c, 1)
-    spoil(c, 0, *((b, 4096) for b in blocks))
+    spoil(c.members[0]["file"], *((b, 4096) for b in blocks))
     c.start("m1")
     wait_in_sync(c)
     eventually(lambda: block_size(c) == BLOCK)
@@ -265,7 +265,7 @@ def test_loss_is_accepted(array, ctl, seed):
     eventually(lambda: "can't be read" not in
                c.get("/api/v1/status")["verdict"])
     eventually(lambda: block_size(c) == 1)
-    mend(c, 0)  # what was written can be read
+    mend(c.members[0]["file"])  # what was written can be read
     c.kill("array", "m0", "m1")
     c.start("m0", "m1")
     c.start("array")

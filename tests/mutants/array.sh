@@ -209,5 +209,9 @@ mutant zeroes-for-what-can-be-read test-array-loss array.c \
   'if (q->r->op != ARRAY_ACCEPT || q->error != EIO ||' \
   'if (q->r->op != ARRAY_ACCEPT || q->r->lost ||'
 mutant zeroes-for-a-copy-that-has-gone test-array-loss array.c \
-  '||
-      q->r->epoch != a->config.epoch)' ')'
+  'q->r->epoch != a->config.epoch || q->unproven)' 'q->unproven)'
+mutant zeroes-though-a-member-failed test-array-loss array.c \
+  'q->r->epoch != a->config.epoch || q->unproven)' \
+  'q->r->epoch != a->config.epoch)'
+mutant zeroes-in-the-next-epoch test-array-loss array-write.c \
+  'p->req->r->lost && p->req->r->epoch' '0 && p->req->r->epoch'

@@ -151,6 +151,10 @@ void test_kills (const char *name, bool (*scenario) (unsigned kill_at));
       rounds (r, 8); /* weftd has just been started again */                   \
       ASK (r, call);                                                           \
     }                                                                          \
+    FINE (r);                                                                  \
+  } while (0)
+#define FINE(r)                                                                \
+  do {                                                                         \
     if ((r)->code) {                                                           \
       fprintf (stderr, "line %d: %s: %s\n", __LINE__, (r)->code, (r)->detail); \
       abort ();                                                                \

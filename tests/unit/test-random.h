@@ -23,6 +23,7 @@ test_random_start (void)
                 : (uint64_t) t.tv_sec * 1000000007 + t.tv_nsec;
   test_state = test_seed;
   printf ("WEFT_SEED=%" PRIu64 "\n", test_seed);
+  fflush (stdout); /* an abort would lose it */
 }
 
 /* Less than `below`; splitmix64. */
