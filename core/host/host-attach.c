@@ -1,9 +1,9 @@
 /* host-attach.c: what the answer to an attach means.
  *
- * weftd says how long to wait for what will pass, such as a holder that is
- * silent.  One that may have died a moment ago is not silent yet: it is asked
- * for again to see whether it is heard more than once, for its last words may
- * have been under way.
+ * Where waiting helps, as with a holder that is silent, weftd says for how long.
+ * A holder that has died a moment ago does not count as silent yet.  So we ask
+ * again, to see whether weftd hears the holder more than once: its last
+ * heartbeat may have been under way when it died.
  */
 
 #include <config.h>
@@ -16,7 +16,7 @@
 #define ATTACH_WAIT_MS_MIN 500
 #define HOLDER_SIGNS 2
 
-/* How long to wait before asking again; 0: that is no use. */
+/* How long to wait before asking again; 0: asking again is of no use. */
 static unsigned
 retry_after_ms (struct host_attach *a, const struct host_attach_answer *answer)
 {
@@ -49,7 +49,7 @@ host_attach_answered (struct host_attach *a,
   *wait_ms = retry_after_ms (a, answer);
   if (*wait_ms == 0 || a->waited_ms >= HOST_ATTACH_WAIT_MS)
     return HOST_ATTACH_REFUSED;
-  /* weftd does not wait for the silence of one that is known to have ended. */
+  /* Told that the holder's process has ended, weftd does not wait for silence. */
   if (answer->holder && answer->holder_ended &&
       strcmp (a->ended, answer->holder) != 0) {
     snprintf (a->ended, sizeof a->ended, "%s", answer->holder);

@@ -13,31 +13,34 @@
 enum link_state {
   LINK_OUT,        /* the member is out */
   LINK_WANTED,     /* it is to be connected */
-  LINK_CONNECTING, /* the caller is at it */
+  LINK_CONNECTING, /* the caller is connecting it */
   LINK_UP,
-  LINK_LOST, /* to be reported, from due_ms on, until weftd has a way */
+  LINK_LOST, /* it is to be reported, from due_ms on, until it is out or is to
+                be connected again */
 };
 
 struct link {
   enum link_state state;
-  bool busy; /* from HOST_DO_CONNECT until that is over; UP and busy: the array
-                engine may not have the connection yet */
-  bool told; /* weftd knows that there is none */
-  bool said; /* so do people */
-  uint64_t connection; /* its number */
-  uint64_t epoch;      /* of the tokens that it was last opened with */
-  uint64_t lapse;      /* the member's, as of then */
-  uint64_t used;       /* `epoch`, of the last that the array engine got */
+  bool busy; /* from HOST_DO_CONNECT until host_seated, or until it has failed;
+                UP and busy: the array engine may not have the connection yet */
+  bool told; /* weftd knows that there is no connection */
+  bool said; /* people were told that the loss can't be recorded */
+  uint64_t connection; /* the number of the newest connection */
+  uint64_t epoch;      /* of the tokens with which that was opened */
+  uint64_t lapse;      /* host_view's of the member, as of then */
+  uint64_t
+    used; /* `epoch` of the newest connection that the array engine got */
   uint64_t due_ms;
   char reason[160];
 };
 
-/* A call to weftd that is repeated: the heartbeat, or what can't wait for it.
+/* A call to weftd that is repeated: the heartbeat, or the extra call that says
+ * what can't wait for the next heartbeat.
  */
 struct words {
   bool under_way;
   uint64_t sent_ms, due_ms;
-  uint64_t epoch, prepared; /* that it says */
+  uint64_t epoch, prepared; /* what the call under way says */
 };
 
 struct host {
@@ -45,16 +48,17 @@ struct host {
   bool readonly;
   struct host_view view;
   uint64_t committing; /* the newest epoch that was given to the array engine */
-  uint64_t committed;  /* ... and that it has */
-  uint64_t settled; /* it works in that, with a connection to every member, or
-                       weftd knows better */
-  uint64_t enter_due_ms;    /* when to ask again whether it does */
-  uint64_t asked, prepared; /* a change: of the array engine; by it */
-  uint64_t told_settled, told_prepared;
+  uint64_t committed;  /* the newest one that the array engine has taken */
+  uint64_t settled; /* the newest epoch that this host works in: it is connected
+                       to every member, or weftd knows that it is not */
+  uint64_t enter_due_ms; /* when to ask the array engine for its epoch again */
+  uint64_t asked, prepared; /* the newest change that the array engine was asked
+                               to prepare for, and that it is prepared for */
+  uint64_t told_settled, told_prepared; /* what of these weftd was told */
   struct words beat, tell;
-  uint64_t heard_ms; /* when that was sent which weftd has answered */
-  bool held;
-  bool relinked; /* an in-sync member was away: copies may differ */
+  uint64_t heard_ms; /* when the newest call was sent that weftd has answered */
+  bool held;         /* the array engine answers no reads */
+  bool relinked; /* an in-sync member was connected again: copies may differ */
   bool over, stopped, ending, ended;
   bool reporting; /* a report of this member is under way: */
   unsigned reported;
@@ -64,22 +68,24 @@ struct host {
 
 /* host-links.c */
 
-/* After anything that is known of the members has changed: who is to be
- * connected?
+/* Decide anew which members are to be connected; called whenever anything that
+ * is known of the members has changed.
  */
 void host_links_look (struct host *h);
-/* Is there a connection to each member, or does weftd know better? */
+/* Is each member that is not out either connected, or known to weftd as lost? */
 bool host_links_settled (const struct host *h);
-/* Are those connected that the change counts on? */
+/* Is each member connected that becomes in-sync by the change? */
 bool host_links_may_prepare (const struct host *h);
-/* When one is to be connected or reported; UINT64_MAX: none. */
+/* When a member is to be connected, and when one is to be reported; UINT64_MAX:
+ * none is.
+ */
 uint64_t host_connect_due_ms (const struct host *h, uint64_t now_ms);
 uint64_t host_report_due_ms (const struct host *h, uint64_t now_ms);
-/* Fill in what is due. */
+/* Take the member that is due, and fill the action in. */
 void host_connect_take (struct host *h, uint64_t now_ms, struct host_action *a);
 void host_report_take (struct host *h, uint64_t now_ms, struct host_action *a);
 
-/* host.c: what weftd has answered, to anything. */
+/* host.c: take in what weftd has answered, to whichever call. */
 void host_learn (struct host *h, const struct host_answer *a);
 
 #endif /* WEFT_HOST_INTERNAL_H */

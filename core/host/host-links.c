@@ -10,8 +10,9 @@
 
 #include "host-internal.h"
 
-/* A member that is lost is reported so much later: when the whole node goes
- * down, members often end a moment before we do.
+/* A lost member is reported so long after its loss.  When the whole node goes
+ * down, members often end a moment before this process does, and are not to be
+ * reported.
  */
 #define ENDING_WAIT_MS 100
 /* When more members are to be reported, weftd is not waited for with each: it
@@ -21,14 +22,14 @@
 
 /* ---- Who is to be connected ---- */
 
-/* Is its connection of a life that the member has ended? */
+/* Was its connection opened before the member was fenced last? */
 static bool
 is_stale (const struct host *h, unsigned m)
 {
   return h->view.fence[m] > h->link[m].epoch;
 }
 
-/* Is it to be connected, with the tokens that we have now? */
+/* Is it to be connected, and do we have tokens of the newest epoch for that? */
 static bool
 is_wanted (const struct host *h, unsigned m)
 {
@@ -46,7 +47,7 @@ host_links_look (struct host *h)
   for (unsigned m = 0; m < h->members; m++) {
     struct link *l = &h->link[m];
 
-    /* host_opened will see what has become of a connection that is made. */
+    /* host_opened looks at the member's state when the attempt has ended. */
     if (l->state == LINK_CONNECTING)
       continue;
     if (h->view.states[m] == MEMBER_OUT) {
@@ -75,8 +76,8 @@ host_links_settled (const struct host *h)
   return true;
 }
 
-/* Nobody waits for a reader's connection: what it wants to read of such a
- * member waits.
+/* A reader's connections do not matter: what it wants to read from a member that
+ * is not connected waits.
  */
 bool
 host_links_may_prepare (const struct host *h)
@@ -100,7 +101,9 @@ connect_due (const struct host *h)
   return h->members;
 }
 
-/* The array engine is to know the epoch before it gets a connection of it. */
+/* The array engine is to know an epoch before it gets a connection that was
+ * opened in that epoch.
+ */
 uint64_t
 host_connect_due_ms (const struct host *h, uint64_t now_ms)
 {
@@ -138,7 +141,7 @@ host_opened (struct host *h, unsigned m, bool ok, const char *why, bool *kept,
   struct link *l = &h->link[m];
 
   assert (l->state == LINK_CONNECTING && l->busy);
-  /* The member may have gone, or begun anew, meanwhile. */
+  /* The member may have gone out, or been fenced again, meanwhile. */
   if (h->ended || h->over || h->view.states[m] == MEMBER_OUT ||
       is_stale (h, m)) {
     l->state = LINK_OUT;
@@ -254,7 +257,7 @@ host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
   if (a->status == 200 || in_use ||
       (conflict && strcmp (a->code, "last-copy") == 0))
     l->told = true;
-  if (h->readonly && in_use) { /* it is well: the connection was not */
+  if (h->readonly && in_use) { /* the member is well: only the line was not */
     l->state = LINK_WANTED;
     return HOST_NO_NEWS;
   }

@@ -1,8 +1,8 @@
-/* host.c: the session: what is learnt of weftd, and what is due (host.h).
+/* host.c: the session: what is learnt from weftd, and what is due (host.h).
  *
- * Inputs mark what they say.  What is to be done is no list: each kind of
- * action has a function here that says when it is due, from what is known, and
- * one that notes that it was taken.
+ * Inputs only note what they say.  There is no list of things to do: each kind
+ * of action has a function here that finds out from what is known when it is
+ * due (NAME_due_ms), and one that notes that it was taken (NAME_take).
  */
 
 #include <config.h>
@@ -116,8 +116,9 @@ prepare_take (struct host *h, uint64_t now_ms, struct host_action *a)
   memcpy (a->states, h->view.change_states, sizeof a->states);
 }
 
-/* A reader that weftd may have passed over answers nothing until it works with
- * what weftd says now.
+/* weftd may have changed the epoch without waiting for a reader that it has not
+ * heard for SESSION_TTL_MS.  Such a reader answers nothing until weftd has
+ * answered it again and it works in the newest epoch.
  */
 static uint64_t
 hold_due_ms (const struct host *h, uint64_t now_ms)
@@ -176,7 +177,9 @@ beat_take (struct host *h, uint64_t now_ms, struct host_action *a)
   say (h, &h->beat, now_ms, a);
 }
 
-/* What weftd waits for can't wait until it has answered the heartbeat. */
+/* weftd waits for a new `settled` or `prepared`, and may be holding its answer
+ * to the heartbeat: so these are told by a call of their own.
+ */
 static uint64_t
 tell_due_ms (const struct host *h, uint64_t now_ms)
 {
@@ -192,7 +195,9 @@ tell_take (struct host *h, uint64_t now_ms, struct host_action *a)
   say (h, &h->tell, now_ms, a);
 }
 
-/* In this order: what holds up requests comes first. */
+/* The kinds of actions, in the order in which they are taken: those that hold
+ * up clients' requests come first.
+ */
 static const struct {
   enum host_do kind;
   uint64_t (*due_ms) (const struct host *h, uint64_t now_ms);
@@ -210,8 +215,8 @@ static const struct {
 };
 #define KINDS (sizeof all / sizeof all[0])
 
-/* Nothing is due any more when the process ends; when the session is over, only
- * that the array engine is stopped.
+/* The kinds that can still be due: none when the process ends; when the session
+ * is over, only stopping the array engine.
  */
 static unsigned
 possible (const struct host *h)

@@ -10,16 +10,18 @@
  *   the array engine ─ host_lost, host_prepared, ... ├─► engine ── host_next
  *   connections ────── host_opened, host_seated ─────┘
  *
- * weftd has its say in the answers to heartbeats and reports: the epoch with
- * the states of the members, a map with fresh tokens while we are not in that
- * epoch yet, and the change that it has PREPARED.  Answers may cross; what is
- * older than what we know is ignored.
+ * weftd speaks only in its answers to heartbeats and reports.  An answer gives
+ * the epoch with the states of the members, a map with fresh tokens (as long as
+ * this host does not work in that epoch yet), and the change of epoch that weftd
+ * has PREPARED.  Answers may arrive out of order; one that is older than what
+ * this host knows is ignored.
  *
- *   epoch   committed to the array engine at once: work that a lost member held
- *           up goes on.  Then members that are back are connected.  Only when
- *           that is done do we say that we are in the epoch.
- *   change  given to the array engine when the members that it counts on are
- *           connected.  That the engine is prepared is told at once.
+ *   epoch   given to the array engine at once, so that requests go on which
+ *           waited for a lost member.  Then members that are back are connected.
+ *           Only after that does the host say that it works in the epoch.
+ *   change  given to the array engine when the members that are in-sync in it
+ *           are connected.  When the array engine says that it is prepared, weftd
+ *           is told at once.
  *
  * A link is what a host has to a member:
  *
@@ -27,22 +29,23 @@
  *                           └──────────────────►┘
  *
  * A member is connected when it is joining, or was lost and is to be used
- * again.  A writer may not simply connect again: what it asked before may still
- * be executed behind the new connection.  weftd says by the member's `fence`
- * that all of that is over; a connection that is older is no use, even if it
- * lives.  A reader has nothing to fear, and may.
+ * again.  A writer may not simply connect again: the member might carry out a
+ * request of the old connection after one of the new.  weftd raises the member's
+ * `fence` to an epoch when no request of an older epoch runs there any more; a
+ * connection that was opened in an older epoch is then of no use, even if it
+ * lives.  A reader writes nothing, so it may connect again at any time.
  *
- * A lost member is reported until it is out, or back, for nothing may be
- * acknowledged on the strength of a failure that is not recorded.  While weftd
- * does not leave it out (it has the last copy of something) what needs it
- * waits.
+ * A lost member is reported until it is out, or connected again, for no request
+ * may be acknowledged on the strength of a failure that is not recorded.  weftd
+ * does not put a member out that has the last copy of something: then requests
+ * that need the member wait.
  *
  * While weftd is silent a writer's I/O goes on.  A reader holds its reads when
- * weftd may have passed it over: when what weftd answered last was asked
- * SESSION_TTL_MS ago.
+ * the last call that weftd has answered was sent SESSION_TTL_MS ago: weftd may
+ * have changed the epoch since without waiting for this reader.
  *
- * Connections to a member are numbered.  The loss of one says nothing of the
- * next one, however late it is heard of.
+ * Connections to a member are numbered, so that the loss of one, if it is heard
+ * of late, is not taken for the loss of the next one.
  */
 
 #ifndef WEFT_HOST_H
@@ -55,25 +58,28 @@
 
 /* ---- Attach (host-attach.c) ---- */
 
-#define HOST_ATTACH_WAIT_MS 15000 /* for a silent holder, or for members */
+/* So long an attach waits for a silent holder to be given up, or for members. */
+#define HOST_ATTACH_WAIT_MS 15000
 
 /* What an attach has come to so far; it begins as zeros. */
 struct host_attach {
-  char ended[NAME_BYTES_MAX + 1]; /* to be said in the next request: this
-                                     session's process has ended on our node */
+  char ended[NAME_BYTES_MAX + 1]; /* a session whose process has ended on our
+                                     node, as the next request is to say */
   unsigned waited_ms;
-  bool asked;        /* who holds the array was named before, ... */
-  uint64_t heard_ms; /* ... and had been heard so long ago */
-  unsigned signs;    /* of life of its that were seen since */
+  bool asked;        /* an answer has named the session that holds the array */
+  uint64_t heard_ms; /* holder_heard_ms of the last such answer */
+  unsigned signs;    /* answers that show that weftd has heard the holder since
+                        the answer before */
 };
 
-/* weftd's answer to it. */
+/* weftd's answer to an attach. */
 struct host_attach_answer {
   int status; /* of HTTP; 0 or -1: there was no answer */
   uint64_t retry_after_ms;
-  const char *holder; /* the session of who holds the array; NULL: none named */
-  uint64_t holder_heard_ms; /* when that was heard last: so long ago */
-  bool holder_ended;        /* it was a process of this node that has ended */
+  const char
+    *holder; /* the session that holds the array; NULL: none is named */
+  uint64_t holder_heard_ms; /* so long ago weftd has heard the holder last */
+  bool holder_ended; /* the holder was a process of this node, and has ended */
 };
 
 enum host_attach_next {
@@ -88,17 +94,17 @@ host_attach_answered (struct host_attach *a,
 
 /* ---- What weftd says ---- */
 
-/* The array, as weftd has described it.  In an answer, what is not said is
- * zero: an epoch of 0 says nothing.
+/* The array, as weftd has described it.  In an answer, what weftd has not said
+ * is zero, and so is the epoch of it.
  */
 struct host_view {
   uint64_t epoch; /* committed, with: */
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t map_epoch;                /* of the tokens, and of: */
-  uint64_t fence[ARRAY_MEMBERS_MAX]; /* all that was asked of a member in older
-                                        epochs is over */
-  uint64_t lapse[ARRAY_MEMBERS_MAX]; /* what it had not flushed in older epochs
-                                        may be gone */
+  uint64_t fence[ARRAY_MEMBERS_MAX]; /* no request to the member of an older
+                                        epoch runs any more */
+  uint64_t lapse[ARRAY_MEMBERS_MAX]; /* what the member was sent in older epochs
+                                        and had not flushed may be gone */
   uint64_t change; /* the newest epoch that is PREPARED, with: */
   enum member_state change_states[ARRAY_MEMBERS_MAX];
 };
@@ -120,29 +126,40 @@ struct host_config {
   bool readonly;
   struct host_view view;             /* as of the attach */
   bool connected[ARRAY_MEMBERS_MAX]; /* the array engine has connection 1 */
-  uint64_t heard_ms; /* when the attach was asked for that was granted */
+  uint64_t heard_ms; /* when the request was sent that weftd granted */
 };
 
-/* Made before the array engine may tell of a loss.  NULL: out of memory. */
+/* Call this before the array engine can give its first NOTICE_LOST.  NULL: out
+ * of memory.
+ */
 struct host *host_new (const struct host_config *c, uint64_t now_ms);
 void host_free (struct host *h);
 
 /* ---- Actions ---- */
 
 enum host_do {
-  HOST_DO_STOP = 1, /* the session is over: the array engine is stopped, and
-                       nothing is waited for that a member owes */
-  HOST_DO_COMMIT =
-    2, /* `epoch`, `states` to the array engine; host_committed */
-  HOST_DO_PREPARE = 4, /* the same, as prepared */
-  HOST_DO_HOLD = 8,    /* `hold`: the array engine answers no reads, or again */
-  HOST_DO_ENTER = 16,  /* ask the array engine in which epoch it is by now;
-                          host_entered */
-  HOST_DO_CONNECT = 32, /* sever the old connection to `member`, and open one by
-                           the newest map; host_opened */
-  HOST_DO_REPORT = 64,  /* tell weftd that `member` is lost; host_reported */
-  HOST_DO_TELL = 128,   /* say `epoch`, `prepared` at once; host_answered */
-  HOST_DO_BEAT = 256,   /* the same in a heartbeat; host_answered */
+  /* The session is over: stop the array engine, and do not wait for what
+   * members still have to answer.
+   */
+  HOST_DO_STOP = 1,
+  /* Commit `epoch` with `states` to the array engine; then host_committed. */
+  HOST_DO_COMMIT = 2,
+  /* Prepare the array engine for `epoch` with `states`. */
+  HOST_DO_PREPARE = 4,
+  /* array_hold: answer no reads if `hold`, else answer them again. */
+  HOST_DO_HOLD = 8,
+  /* Ask array_epoch; then host_entered with what it says. */
+  HOST_DO_ENTER = 16,
+  /* Sever the old connection to `member`, and open one by the newest map; then
+   * host_opened.
+   */
+  HOST_DO_CONNECT = 32,
+  /* Tell weftd that `member` is lost; then host_reported. */
+  HOST_DO_REPORT = 64,
+  /* Tell weftd `epoch` and `prepared` at once; then host_answered. */
+  HOST_DO_TELL = 128,
+  /* Tell weftd the same in a heartbeat; then host_answered. */
+  HOST_DO_BEAT = 256,
   HOST_DO_ALL = 511,
 };
 
@@ -155,44 +172,45 @@ struct host_action {
   bool hold;
   uint64_t connection; /* CONNECT: its number */
   bool first;          /* REPORT: weftd does not know of the loss yet */
-  unsigned wait_ms;    /* BEAT, TELL: how long weftd may keep it */
-  unsigned timeout_ms; /* REPORT, BEAT, TELL: without an answer for so long
-                          there was none */
+  unsigned wait_ms;    /* BEAT, TELL: how long weftd may hold its answer */
+  unsigned timeout_ms; /* REPORT, BEAT, TELL: after so long give the call up */
   char reason[160];    /* REPORT */
 };
 
-/* Take the next action of these kinds that is due.  At most one of each kind
- * that has an answer is under way, of CONNECT one for each member.  After each
- * input the caller asks until it says false.
+/* Take the next action of these kinds that is due; false: none is.  At most one
+ * of each kind that has an answer is under way, of CONNECT one for each member.
+ * After each input the caller asks until there is none.
  */
 bool host_next (struct host *h, uint64_t now_ms, unsigned kinds,
                 struct host_action *a);
 
-/* When host_next wants to be asked again for these kinds, without an input
- * before; UINT64_MAX: no need.
+/* When host_next is to be asked again for these kinds if no input comes before;
+ * UINT64_MAX: no need.
  */
 uint64_t host_due_ms (const struct host *h, uint64_t now_ms, unsigned kinds);
 
 /* ---- Inputs ---- */
 
-/* To the heartbeat, or to what was told (HOST_DO_BEAT, HOST_DO_TELL).  The
- * caller keeps the map that came with it if host_view says that it is the
- * newest.
+/* weftd has answered HOST_DO_BEAT or HOST_DO_TELL, or has failed to.  The caller
+ * keeps the map that came with the answer if its epoch is now the map_epoch of
+ * host_view.
  */
 void host_answered (struct host *h, enum host_do kind,
                     const struct host_answer *a, uint64_t now_ms);
 
-/* To the report that is under way.  What people are to hear of the member: */
+/* weftd has answered HOST_DO_REPORT, or has failed to.  Returns what people are
+ * to be told of the lost member.
+ */
 enum host_news {
   HOST_NO_NEWS,
-  HOST_RECORDED,   /* it is out by now; work goes on without it */
-  HOST_UNRECORDED, /* it can't be recorded, so requests to it wait */
+  HOST_RECORDED,   /* the member is out by now; work goes on without it */
+  HOST_UNRECORDED, /* the loss can't be recorded, so requests to it wait */
 };
 enum host_news host_reported (struct host *h, const struct host_answer *a,
                               uint64_t now_ms);
 
 /* The array engine has lost the connection of this number (NOTICE_LOST).
- * True: people are to hear of it.
+ * Returns true when people are to be told.
  */
 bool host_lost (struct host *h, unsigned member, uint64_t connection,
                 const char *reason, uint64_t now_ms);
@@ -200,21 +218,22 @@ void host_prepared (struct host *h, uint64_t epoch); /* NOTICE_PREPARED */
 void host_committed (struct host *h, uint64_t epoch);
 void host_entered (struct host *h, uint64_t epoch); /* array_epoch says */
 
-/* The connection was made, or could not be.  True: the array engine is to get
- * it (seats_take), and then host_seated follows.  kept: what was asked by the
- * last one is still there, be it stable or not.  False: it is no use, and is
- * closed.
+/* HOST_DO_CONNECT has ended: `ok` says whether there is a connection, `why` why
+ * there is none.  Returns true when the array engine is to get the connection
+ * (seats_take): then the caller calls host_seated.  *kept says whether the member
+ * still has all that it answered through the last connection, flushed or not.
+ * Returns false when the connection is of no use: the caller closes it.
  */
 bool host_opened (struct host *h, unsigned member, bool ok, const char *why,
                   bool *kept, uint64_t now_ms);
-/* The array engine has it, or could not take it.  True: people are to hear that
- * the member is connected again.
+/* The array engine has taken the connection, or could not take it.  Returns true
+ * when people are to be told that the member is connected again.
  */
 bool host_seated (struct host *h, unsigned member, bool taken, uint64_t now_ms);
 
-/* The whole node goes down: members often end a moment before we do, and that
- * is no loss to be recorded.  Said instead of host_reported; nothing is
- * reported any more.
+/* The whole node goes down: members often end a moment before this process does,
+ * and that is no loss to be recorded.  Called instead of host_reported; nothing is
+ * reported after that.
  */
 void host_ending (struct host *h);
 
@@ -226,7 +245,9 @@ void host_end (struct host *h);
 const struct host_view *host_view (const struct host *h);
 bool host_is_over (const struct host *h); /* weftd has ended the session */
 
-/* Is every member in-sync and reached, and has all that was ever written? */
+/* Is every member in-sync and connected, and was each so all the time, so that no
+ * copy may lack a write?
+ */
 bool host_is_whole (const struct host *h);
 
 /* Asserts every invariant of the engine; for tests. */

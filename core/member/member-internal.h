@@ -1,7 +1,7 @@
 /* member-internal.h: what the files of the member engine share.
  *
  * member.c       life, weftd's desires, header writes
- * member-map.c   what the header is to hold: on this stand the others
+ * member-map.c   what the header is to hold; the other files build on it
  * member-doors.c doors, sessions, requests, intent bits
  * member-bad.c   the list of bad ranges
  * member-join.c  joining: what is to be copied, and what foreground writes may
@@ -15,13 +15,14 @@
 
 #include "member.h"
 
-/* A writing session, as long as some of its intents are told apart. */
+/* A writing session, kept as long as it has passes or intent bits of its own. */
 struct session {
   struct session *next;
   uint64_t id;
   uint64_t epoch;  /* of its newest pass */
   unsigned passes; /* open */
-  bool forgotten;  /* in no list, with no bits: there for its passes only */
+  bool forgotten;  /* it is in no list and has no bits: it is kept only because
+                      passes still point to it */
   struct intents held;
 };
 
@@ -34,9 +35,9 @@ struct member_pass {
 
 /* A block of the intent map. */
 struct block {
-  bool urgent; /* has a bit that is wanted, but not on the disk */
-  bool lazy;   /* has a bit on the disk that is not wanted any more */
-  bool flying; /* is being written */
+  bool urgent; /* it has a bit that is wanted, but not on the disk */
+  bool lazy;   /* it has a bit on the disk that is not wanted any more */
+  bool flying; /* it is being written */
 };
 
 /* Writers are counted by extent modulo this number. */
@@ -46,16 +47,16 @@ struct joining {
   enum member_join_phase phase;
   _Atomic uint64_t run;
   uint64_t order; /* join_epoch; 0: none yet, or not for this run */
-  uint64_t round; /* to be said once nothing is to do; 0: none */
+  uint64_t round; /* what the disk notes once all is copied; 0: none */
   bool gathered;  /* the peers' bits are in `todo`, but not all are durable */
 
-  /* In this run: not copied; copied since the last mark; copied before it.
-   * Their orphan bits are set.
+  /* Extents, of this run: those not copied yet; those copied since the last mark;
+   * those copied before it and not stable yet.  Their bits in `orphans` are set.
    */
   struct intents todo, copied, marked;
   uint64_t todo_count, copied_count, marked_count, total, mark;
-  /* Of three copies: what had a bit at a peer.  They may differ there, and ours is
-   * that of one of them.
+  /* Where there are three copies: extents with a bit at a peer.  The two peers may
+   * differ there, and our copy is that of one of them.
    */
   struct intents unequal;
   uint64_t next; /* extent to look at */
@@ -64,12 +65,12 @@ struct joining {
     bool used;
     uint64_t extent, run;
     unsigned turn;
-  } copies[JOIN_COPIES_MAX]; /* given, and not given back */
+  } copies[JOIN_COPIES_MAX]; /* extents given out, and not given back */
   unsigned copies_count;
 
-  /* Requests that were let in, or wait for a copy, by the slots of the extents
-   * that they write to.  No extent whose slot is taken is given.  While one is
-   * reserved, nobody else takes its slot.
+  /* How many requests were let in, or wait for a copy, in each slot of the extents
+   * that they write to.  An extent is given out for copying only when its slot is
+   * empty.  While an extent is reserved for copying, no new request takes its slot.
    */
   _Atomic unsigned writers[JOIN_SLOTS];
   _Atomic bool reserving;
@@ -81,27 +82,27 @@ struct member {
    * as confirmed; a slot's write is one at a time.
    */
   struct superblock confirmed, next;
-  struct superblock written; /* last, or being so */
+  struct superblock written; /* what was written last, or is being written */
   bool slot_flying;
   unsigned slots_wanted; /* writes to begin; 0: `written` will be confirmed */
   uint64_t sequence;     /* of the last write that was begun */
 
-  /* The fence.  Requests run in turns: raising the gate begins a new turn, and
-   * when the last request of the old one has left, no request that was let in
-   * by a lower gate runs any more.  So does beginning to join.  One turn is
+  /* The fence.  Each request belongs to a turn.  Raising the gate begins a new
+   * turn, and so does beginning to join; when the last request of the old turn has
+   * left, no request that was let in by a lower gate runs any more.  One turn is
    * drained at a time.
    */
   _Atomic uint64_t gate; /* epochs below it are refused */
-  _Atomic unsigned turn; /* 0 or 1: that of requests that come now */
+  _Atomic unsigned turn; /* 0 or 1: the turn of requests that come now */
   _Atomic unsigned running[2];
-  _Atomic bool draining; /* the turn that is not `turn` */
+  _Atomic bool draining; /* the other turn is not empty yet */
   uint64_t drains_asked, drains_done, draining_for; /* counted */
 
-  /* Intents.  wanted = orphans + what the sessions hold.  `durable` has a bit
-   * set only if a crash now finds it set on the disk: it loses bits when a
-   * write without them begins, and gains bits when a write with them is done.
-   * A bit that a session holds is wanted, so no write that begins takes it
-   * away: once durable it stays so while it is held.
+  /* Intents.  `wanted` is the union of `orphans` (bits that no session holds) and
+   * what the sessions hold.  `durable` has a bit set only if a crash now would find
+   * it set on the disk: it loses a bit when a write without it begins, and gains
+   * one when a write with it is done.  A bit that a session holds is wanted, so no
+   * write is begun without it: once durable it stays so while it is held.
    */
   struct intents orphans, wanted, durable;
   struct block *blocks;
@@ -113,7 +114,7 @@ struct member {
   unsigned bad_wanted;         /* writes to begin */
   bool bad_flying;
 
-  _Atomic bool joining; /* our own state, as soon as weftd has said so */
+  _Atomic bool joining; /* this member is joining, as weftd has said */
   struct joining join;
 
   struct session *sessions;
@@ -140,41 +141,45 @@ map_words (const struct intents *map)
 /* The words of a block: from *first to before *end. */
 void member_block_words (const struct member *m, unsigned block,
                          uint64_t *first, uint64_t *end);
-/* Every bit of a block as it stands: sets urgent and lazy. */
+/* Set a block's `urgent` and `lazy` from all its bits. */
 void member_block_update (struct member *m, unsigned block);
-/* A bit of `wanted` was raised. */
+/* A bit of `wanted` was set: bring its block's `urgent` and `lazy` up to date. */
 void member_block_raised (struct member *m, uint64_t extent);
-/* The disk is to say this round. */
+/* Have this round written to the disk. */
 void member_set_round (struct member *m, uint64_t round);
 
 /* member-bad.c */
 
 void member_bad_clear (struct member *m);
-/* A write of the list, if one is due. */
+/* Take a write of the list, if one is due. */
 bool member_bad_action (struct member *m, struct member_action *a);
 void member_bad_done (struct member *m);
 
 /* member-doors.c */
 
-/* Make the bit wanted, for the session. */
+/* The session holds this extent's bit: make the bit wanted. */
 void member_want (struct member *m, struct session *s, uint64_t extent);
-/* Lower the bit if nobody wants it any more. */
+/* Take the bit out of `wanted` if no session holds it and it is no orphan. */
 void member_unwant (struct member *m, uint64_t extent);
-/* Have the requests of older epochs left?  See what waits for that. */
+/* See whether the requests of the old turn have left, and go on with what waits for
+ * that.
+ */
 void member_drain_poll (struct member *m);
 
 /* member-join.c */
 
-/* `next`, or its gate, is new, or weftd has given a join order. */
+/* weftd's desire was taken in; raised: min_epoch is higher than before. */
 void member_join_desire (struct member *m, bool raised, uint64_t join_epoch);
 /* Go on to the next phase if its time has come. */
 void member_join_poll (struct member *m);
-/* As member_retry, of a request that may run as far as its pass goes. */
+/* As member_retry, for a request whose pass lets it run. */
 enum member_verdict member_join_retry (struct member *m, struct session *s,
                                        struct member_request *r);
-/* A counted request leaves.  Returns true when somebody waits for that. */
+/* A counted request leaves.  Returns true when others may wait for that. */
 bool member_join_leave (struct member *m, const struct member_request *r);
-/* The session's bits are nobody's now, whether they were copied or not. */
+/* The session is gone, and its bits have become orphans: their extents are no
+ * longer on any list of what was copied.
+ */
 void member_join_forget (struct member *m, const struct session *s);
 void member_join_check (const struct member *m);
 

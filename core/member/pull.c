@@ -10,7 +10,9 @@
 
 #include "pull.h"
 
-/* When copied extents are made stable, if they are not many. */
+/* Copied extents are made stable after so long, if there are too few to do so at
+ * once.
+ */
 #define STABLE_MS 2000
 #define RETRY_MS 1000
 /* A worker that finds no extent looks again. */
@@ -40,9 +42,10 @@ struct pull {
   uint64_t mark, flushed_extents;
   bool flushed[ARRAY_MEMBERS_MAX];
 
-  /* What a source loses when its power goes, it has only if it is flushed in the
-   * life that it was read in: by a connection of the director's that was there
-   * before the reads.  `lives` counts those, `watched` says that there is one.
+  /* What was read from a source is safe there only when the source is flushed before
+   * its power fails.  A connection of the director's that was open before the reads,
+   * and that the flush goes through, shows that it has not failed in between.
+   * `lives` counts such connections to a source, `watched` says that there is one.
    */
   unsigned lives[ARRAY_MEMBERS_MAX];
   bool watched[ARRAY_MEMBERS_MAX];
@@ -222,7 +225,7 @@ measure (struct pull *p, uint64_t now)
 
 /* ---- Workers ---- */
 
-/* What nobody copies now is not kept waiting for: whoever sleeps is to know. */
+/* Requests that wait for the extent that would come next are to go on: wake them. */
 void
 pull_rest (struct pull *p)
 {
