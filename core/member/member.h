@@ -280,7 +280,8 @@ void member_join_unequal (struct member *m, uint64_t run,
  * for a while (it is paused, or has no source).
  */
 bool member_join_next (struct member *m, uint64_t run, uint64_t *extent);
-/* Hold no write for the extent that comes next.  True: wake those that were held. */
+/* Hold no write for the extent that comes next.  True: wake those that were held.
+ */
 bool member_join_rest (struct member *m);
 /* ok: the whole extent was written.  Else it is to be copied again. */
 void member_join_copied (struct member *m, uint64_t run, uint64_t extent,
@@ -339,8 +340,8 @@ bool member_bad_add (struct member *m, uint64_t offset, uint64_t length,
                      enum bad_reason reason);
 void member_bad_good (struct member *m, uint64_t offset, uint64_t length);
 
-/* A session says that no copy of this range can be read (BATCH_BAD).  REFUSE, or GO:
- * then the session is answered after member_bad_settled.
+/* A session says that no copy of this range can be read (BATCH_BAD).  REFUSE, or
+ * GO: then the session is answered after member_bad_settled.
  */
 enum member_verdict member_bad_report (struct member *m,
                                        struct member_pass *pass,

@@ -42,10 +42,11 @@ struct pull {
   uint64_t mark, flushed_extents;
   bool flushed[ARRAY_MEMBERS_MAX];
 
-  /* What was read from a source is safe there only when the source is flushed before
-   * its power fails.  A connection of the director's that was open before the reads,
-   * and that the flush goes through, shows that it has not failed in between.
-   * `lives` counts such connections to a source, `watched` says that there is one.
+  /* What was read from a source is safe there only when the source is flushed
+   * before its power fails.  A connection of the director's that was open before
+   * the reads, and that the flush goes through, shows that it has not failed in
+   * between.  `lives` counts such connections to a source, `watched` says that
+   * there is one.
    */
   unsigned lives[ARRAY_MEMBERS_MAX];
   bool watched[ARRAY_MEMBERS_MAX];
@@ -225,7 +226,8 @@ measure (struct pull *p, uint64_t now)
 
 /* ---- Workers ---- */
 
-/* Requests that wait for the extent that would come next are to go on: wake them. */
+/* Requests that wait for the extent that would come next are to go on: wake them.
+ */
 void
 pull_rest (struct pull *p)
 {
@@ -271,8 +273,8 @@ pull_next (struct pull *p, struct pull_worker *w, const bool linked[],
 }
 
 /* What was copied is good, what was passed is bad.  False: there is no room to say
- * so.  A block of an extent that is to do again counts for nothing, whatever is said
- * of it.
+ * so.  A block of an extent that is to do again counts for nothing, whatever is
+ * said of it.
  */
 static bool
 note_bad (struct pull *p, const struct copying *c)

@@ -4,8 +4,8 @@
  * A pure state machine above the member engine (member.h).  The member engine says
  * what is to be copied, and when that is done; weftd says from whom and how fast.
  * The caller (plugin/puller.c, the simulator) has a director, which does one task
- * after the other, and some workers, each of which copies one extent after the other
- * (copy.h):
+ * after the other, and some workers, each of which copies one extent after the
+ * other (copy.h):
  *
  *   weftd ───► pull_obey ──────┐            ┌─ pull_next_task: of the director
  *   director ► pull_task_done ─┼─► pull ────┤
@@ -24,13 +24,13 @@
  *       once more between the two flushes (member_join_unequal).
  *   F4  Work of one run has ended before that of the next begins.
  *
- * A client's write to an extent waits while the extent is being copied.  So the rate
- * only decides when an extent is begun; the copying of it is never slowed down, and a
- * worker that has to connect first gives its extent back.
+ * A client's write to an extent waits while the extent is being copied.  So the
+ * rate only decides when an extent is begun; the copying of it is never slowed
+ * down, and a worker that has to connect first gives its extent back.
  *
- * The caller serialises all calls, and those to the member engine, by one lock; only
- * what is marked [any thread] needs none.  Times are milliseconds of a clock that
- * never goes back.
+ * The caller serialises all calls, and those to the member engine, by one lock;
+ * only what is marked [any thread] needs none.  Times are milliseconds of a clock
+ * that never goes back.
  */
 
 #ifndef WEFT_MEMBER_PULL_H
@@ -110,15 +110,15 @@ struct pull_task {
 bool pull_next_task (struct pull *p, const bool linked[], uint64_t now_ms,
                      struct pull_task *t);
 
-/* During PULL_INTENTS: hand over the map of one member, as member_map_read gives it.
- * [any thread]
+/* During PULL_INTENTS: hand over the map of one member, as member_map_read gives
+ * it.  [any thread]
  */
 void pull_task_map (struct pull_task *t, unsigned member, const uint8_t *map,
                     uint64_t bytes);
 
 /* Give the task back.  r: COPY_DONE (PULL_CONNECT: always), COPY_CANCELLED,
- * COPY_FAULT with *fault, or COPY_BROKEN when our own disk can't be flushed: then the
- * caller has called member_fail.
+ * COPY_FAULT with *fault, or COPY_BROKEN when our own disk can't be flushed: then
+ * the caller has called member_fail.
  */
 void pull_task_done (struct pull *p, struct pull_task *t, enum copy_result r,
                      const struct copy_fault *fault, uint64_t now_ms);
@@ -136,16 +136,16 @@ struct pull_worker {
 };
 
 /* Take an extent for the worker: w->copying has begun.  linked[m]: the worker has a
- * connection to m's data door.  The extent is given back by pull_copied exactly once;
- * before each write to our disk the worker asks pull_cancelled.  False: there is no
- * extent now; *wait_ms says when to ask again.
+ * connection to m's data door.  The extent is given back by pull_copied exactly
+ * once; before each write to our disk the worker asks pull_cancelled.  False: there
+ * is no extent now; *wait_ms says when to ask again.
  */
 bool pull_next (struct pull *p, struct pull_worker *w, const bool linked[],
                 uint64_t now_ms, uint64_t *wait_ms);
 
-/* Give the extent back.  Returns whether what was copied counts.  After COPY_CONNECT
- * the worker connects to w->copying.fault.member, or calls pull_unreachable when it
- * can't.
+/* Give the extent back.  Returns whether what was copied counts.  After
+ * COPY_CONNECT the worker connects to w->copying.fault.member, or calls
+ * pull_unreachable when it can't.
  */
 bool pull_copied (struct pull *p, struct pull_worker *w, uint64_t now_ms);
 void pull_unreachable (struct pull *p, struct pull_worker *w,
