@@ -13,7 +13,8 @@
  * Its outputs may be sent when its own records *and those of every step before
  * it* are durable, in the order of the steps: so what the engine holds in
  * memory may run ahead of the store, and nobody outside ever sees that.  A
- * caller that cannot store must die; all that matters is loaded again.
+ * caller that cannot store must die; the engine is then started again from what
+ * is stored.
  *
  * A call either answers at once or keeps the operation waiting (a long poll; an
  * attach that waits for members' confirmations) and answers it in a later step.
@@ -49,12 +50,12 @@
 
 /* ---- What the engine holds: for reading.  Valid until the next call. ---- */
 
-/* Load of a member's host and disk, as it says itself. */
+/* Load of a member's host and disk, as the member says in its heartbeats. */
 struct cluster_load {
   double cpu; /* 0..1 */
   double loadavg;
   uint64_t mem_free;
-  /* Counters since its start. */
+  /* Counters since the member's process was started. */
   uint64_t disk_read_bytes, disk_write_bytes, disk_reads, disk_writes, flushes;
   uint64_t net_rx_bytes, net_tx_bytes;
 };
@@ -72,27 +73,27 @@ struct cluster_session_rates { /* a second; latencies are means */
 /* How far a joining member is, as it says itself. */
 enum cluster_join_phase {
   CLUSTER_JOIN_NONE,
-  CLUSTER_JOIN_WAITING,   /* for weftd's word to begin */
-  CLUSTER_JOIN_GATHERING, /* reads its peers' intent maps */
+  CLUSTER_JOIN_WAITING,   /* for weftd's order to begin */
+  CLUSTER_JOIN_GATHERING, /* it reads its peers' intent maps */
   CLUSTER_JOIN_COPYING,
   CLUSTER_JOIN_SYNCED, /* nothing is left to do, and all is stable */
 };
 struct cluster_join {
   enum cluster_join_phase phase;
   uint64_t epoch;                   /* the `join.epoch` that it works for */
-  uint64_t todo_bytes, total_bytes; /* in extents; total as of the gathering */
+  uint64_t todo_bytes, total_bytes; /* whole extents; total: of the gathering */
   uint64_t copied_bytes;            /* read from peers since it began */
-  uint64_t unreadable_bytes;        /* of all sources; passed */
+  uint64_t unreadable_bytes;        /* that no source could read: left out */
   uint64_t rate;                    /* bytes a second, lately */
-  char waits[CLUSTER_REASON_BYTES]; /* what for; "": nothing */
+  char waits[CLUSTER_REASON_BYTES]; /* what it waits for; "": nothing */
 };
 
 /* How fast a joining member has less to do (cluster-eta.c). */
 struct cluster_eta {
   uint64_t epoch;                 /* of the joining that this is about */
-  uint64_t todo_bytes;            /* as last said */
+  uint64_t todo_bytes;            /* as the member has said last */
   uint64_t since_ms, since_bytes; /* when this measurement began, and what was
-                                     to do then; 0: it has not */
+                                     to do then; 0: none has begun */
   double rate;                    /* bytes a second, as measured; 0: not yet */
   bool known;                     /* two measurements have agreed */
 };
@@ -102,7 +103,8 @@ struct cluster_join_order {
   uint64_t epoch; /* 0: nothing yet */
   bool paused;
   uint64_t rate;  /* bytes a second; 0: as fast as it can */
-  uint64_t round; /* that it is to have at the end; 0: whoever writes says it */
+  uint64_t round; /* that its disk is to note at the end; 0: the writer tells it
+                     the round */
   bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
 };
 
@@ -112,12 +114,12 @@ struct cluster_disk {
   TAILQ_ENTRY (cluster_disk) link;
   struct cluster_disk_record rec;
   struct waiting *poll;        /* its long poll; NULL: none now */
-  struct cluster_array *array; /* it is a member of; NULL: none */
+  struct cluster_array *array; /* of which it is a member; NULL: of none */
   unsigned position;
 
   struct cluster_disk_heartbeat *said; /* its last report; NULL: none yet */
   /* As of its last heartbeat; not stored. */
-  bool heard;    /* since weftd started */
+  bool heard;    /* it was, since weftd started */
   bool alive;    /* not silent for MEMBER_TTL_MS; true at weftd's start */
   bool starting; /* it says that it does not listen yet */
   bool failed;   /* it says so of itself */
@@ -131,25 +133,30 @@ struct cluster_disk {
   uint64_t last_live_ms;            /* on the clock of silence */
   uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
   bool took_place; /* it reports the array and position that it is to have */
-  bool old_copy;   /* what asks for its place is a copy of what it was once */
-  uint64_t round;  /* that it says to have */
-  bool
-    served; /* this process was in-sync when a writer was granted, or came to be
-                  so since: its disk is no old copy */
+  bool old_copy;   /* the disk that asks for its place is an old copy of it */
+  uint64_t round;  /* of the array's writing, that it says it has noted */
+  bool served;     /* its present process was an in-sync member in an epoch in
+                      which a writer works: its disk is no old copy */
   struct cluster_join join; /* as it says, while it is joining */
   struct cluster_eta eta;
-  bool spoke;              /* has sent a heartbeat since it last went out */
-  uint64_t rejoin_live_ms; /* not taken back before; grows when it flaps */
-  uint64_t rejoined_live_ms, backoff_ms; /* last taken back; the wait then */
+  bool spoke;              /* it has sent a heartbeat since it last went out */
+  uint64_t rejoin_live_ms; /* it is taken back no earlier */
+  /* When it was last taken back, and how long it had to wait for that: longer each
+   * time that it goes out again soon.
+   */
+  uint64_t rejoined_live_ms, backoff_ms;
   uint64_t rate; /* of its rebuild, as last decided; bytes a second */
-  uint64_t contested_live_ms; /* another instance asks for its place since; 0 */
-  char refused[CLUSTER_INSTANCE_BYTES]; /* the last that did, and was refused */
+  uint64_t contested_live_ms; /* since when another instance asks for its place;
+                                 0: none does */
+  char refused[CLUSTER_INSTANCE_BYTES]; /* the last instance that asked for its
+                                           place and was refused */
   uint64_t told_epoch, told_min_epoch;  /* in the last reply to this instance */
-  struct cluster_join_order told_order;
-  bool told;
-  bool knows; /* its key, its place, and the states in its array, as of the last
-                 reply: it was told before, and has said so since */
-  uint64_t stored_sequence, stored_live_ms; /* its sequence, last stored */
+  struct cluster_join_order told_order; /* the same */
+  bool told;  /* this instance has had a reply: the last three count */
+  bool knows; /* its heartbeat has shown, before the last reply, that it has its
+                 key, its place and the states of its array */
+  uint64_t stored_sequence, stored_live_ms; /* its sequence as last stored, and
+                                               when that was */
 
   uint64_t load_ms; /* when `load` came; 0: never */
   struct cluster_load load;
@@ -169,13 +176,14 @@ struct cluster_array {
   struct cluster_array_record rec;
   struct layout layout;
   struct cluster_disk *disk[ARRAY_MEMBERS_MAX]; /* of each member */
-  bool known[ARRAY_MEMBERS_MAX]; /* members whose process had served before the
-                                    last writer was granted */
-  uint64_t stored_round, stored_live_ms; /* its round, last stored */
+  bool known[ARRAY_MEMBERS_MAX]; /* `served` of its disk, when the member last
+                                    confirmed an epoch */
+  uint64_t stored_round, stored_live_ms; /* its round as last stored, and when
+                                            that was */
   bool renumbered; /* a change of epoch was PREPARED since weftd's start */
-  uint64_t prepared_live_ms; /* the last one */
+  uint64_t prepared_live_ms; /* when the last change was */
   struct cluster_pace pace;
-  bool progressed; /* a rebuild, since that was last told in an event */
+  bool progressed; /* a rebuild has, since an event last told so */
   unsigned due;    /* enum due: what is to be looked at (cluster-settle.c) */
 };
 
@@ -187,21 +195,22 @@ struct cluster_session {
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
   uint64_t last_live_ms;
-  uint64_t epoch;    /* it works in, as it says: it has a connection to every
-                          member that is in-sync or joining in it, or has
-                          reported the member as lost */
+  uint64_t epoch;    /* in which it works, as it says: it has a connection to
+                        each member that is in-sync or joining in that epoch, or
+                        has reported the member as lost */
   uint64_t prepared; /* the change of epoch that it is prepared for; 0: none */
-  char
-    process[CLUSTER_PROCESS_BYTES]; /* by what its node knows it; "": unknown */
+  char process[CLUSTER_PROCESS_BYTES]; /* its process, in words of its node
+                                          (plugin/process.h); "": unknown */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
                                    can't be left out (now) */
-  uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* not given back to it before */
-  uint64_t retry_ms[ARRAY_MEMBERS_MAX];      /* the wait up to then */
-  uint64_t told_epoch, told_change;          /* in the last reply to it */
-  struct cluster_loss
-    *loss;            /* the last that it was to see to; NULL: none yet */
-  uint64_t told_loss; /* its number, in the last reply */
-  uint64_t stats_ms;  /* when `stats` came; 0: never */
+  uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* a lost member is given back to
+                                                the session no earlier */
+  uint64_t retry_ms[ARRAY_MEMBERS_MAX]; /* how long that was put off last */
+  uint64_t told_epoch, told_change;     /* in the last reply to it */
+  struct cluster_loss *loss; /* the last order that it got to accept a loss;
+                                NULL: none yet */
+  uint64_t told_loss;        /* the number of the order in the last reply */
+  uint64_t stats_ms;         /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
 };
@@ -217,9 +226,9 @@ enum cluster_problem_kind {
   CLUSTER_OK,
   CLUSTER_INVALID, /* the request makes no sense; `field` says where */
   CLUSTER_NOT_FOUND,
-  CLUSTER_CONFLICT,    /* not now; `code` says why */
+  CLUSTER_CONFLICT,    /* the state of things forbids it; `code` says why */
   CLUSTER_GONE,        /* the session is over */
-  CLUSTER_UNAVAILABLE, /* ask again; or weftd takes no changes */
+  CLUSTER_UNAVAILABLE, /* ask again later; or weftd takes no changes */
 };
 
 struct cluster_problem {
@@ -228,7 +237,7 @@ struct cluster_problem {
   const char *field; /* of the request; NULL: none.  A constant */
   char detail[768];  /* the thing, the reason, the way out */
   /* code "held": */
-  uint64_t holder; /* a session; 0: one that is just being granted */
+  uint64_t holder; /* its session; 0: one that is just being granted */
   char holder_node[NAME_BYTES_MAX + 1];
   uint64_t holder_pid, holder_silent_ms;
   char holder_process[CLUSTER_PROCESS_BYTES]; /* "": unknown */
@@ -298,32 +307,35 @@ struct cluster_step {
 
 /* ---- Inputs. ---- */
 
-/* Goes with every call that may need them.  `random` must be fresh. */
+/* What goes with each input.  `random` must be fresh. */
 struct cluster_input {
-  uint64_t op; /* to be answered */
+  uint64_t op; /* the operation that is to be answered */
   uint64_t now_ms, wall_ms;
   uint8_t random[KEY_BYTES];
 };
 
-/* One that says all is a report, and has a number.  same: it says only that all is
- * as in the report of this number, but for what stands above `uri`.
+/* A heartbeat that says everything is a report, and has a number.  With `same` it
+ * gives only the fields above `uri`: all others are as in the report of that
+ * number.
  */
 struct cluster_disk_heartbeat {
   uint8_t uuid[16];
   char instance[CLUSTER_INSTANCE_BYTES];
   char node[NAME_BYTES_MAX + 1];
   bool same;
-  uint64_t report; /* in the life of its instance; 0: it gives no numbers */
+  uint64_t report; /* its own number, or with `same` that of the report meant;
+                      each instance counts its own; 0: it gives no numbers */
   uint64_t dirty_extents;
-  uint64_t sequence, round; /* sequence 0: as in the report, too */
+  uint64_t sequence, round; /* sequence 0: both are as in the report, too */
   bool has_load;
   struct cluster_load load;
   uint64_t wait_ms;
-  bool proven; /* that it speaks for its node, by a certificate */
+  bool proven; /* a certificate shows that it speaks for its node */
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
-  /* Names the memory that has what is written and not flushed: who says the same
-   * has all that another process was asked for.  "": not known.
+  /* Names the memory that holds what was written and not flushed (the host's page
+   * cache).  A new process that names the same cache as the one before still has
+   * all that the one before was sent.  "": not known.
    */
   char cache[CLUSTER_CACHE_BYTES];
   uint64_t size, data_bytes;
@@ -362,18 +374,17 @@ struct cluster_attach {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
-  bool takeover; /* from a holder that lives, too */
-  uint64_t
-    ended; /* a session whose process has ended for certain, as this node,
-                     on which it ran, knows; 0: none */
+  bool takeover;  /* from a holder that lives, too */
+  uint64_t ended; /* a session of this node whose process has ended for certain;
+                     0: none */
 };
 
 struct cluster_session_heartbeat {
   char instance[CLUSTER_INSTANCE_BYTES];
   uint64_t epoch;
   uint64_t prepared;                   /* see struct cluster_session */
-  char process[CLUSTER_PROCESS_BYTES]; /* the same */
-  uint64_t round; /* the last that is complete; 0: it does not say */
+  char process[CLUSTER_PROCESS_BYTES]; /* see struct cluster_session */
+  uint64_t round; /* the last complete one (array_round); 0: it does not say */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];
   bool same_stats; /* as in the heartbeat before */
@@ -410,9 +421,9 @@ void cluster_array_create (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_create *create);
 void cluster_array_delete (struct cluster *c, const struct cluster_input *in,
                            const char *name);
-/* Would cluster_array_create accept it?  Fills *array (with position, disk and
- * layout; free nothing) for a look at it, changes nothing.  Returns 0, or -1
- * with *problem filled.
+/* Would cluster_array_create accept this?  Changes nothing.  Returns 0 and fills
+ * *array (its record, disks and layout; there is nothing to free), or -1 with
+ * *problem filled.
  */
 int cluster_array_plan (struct cluster *c, const struct cluster_create *create,
                         struct cluster_array *array,
@@ -428,52 +439,52 @@ void cluster_session_lost (struct cluster *c, const struct cluster_input *in,
                            const char *reason);
 void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
                              uint64_t id);
-/* The same, when it is not the host itself that ends it.  by: who does, for
- * people ("administrator kim").
+/* End a session against its host's will.  by: who does, for people
+ * ("administrator kim").
  */
 void cluster_session_evict (struct cluster *c, const struct cluster_input *in,
                             uint64_t id, const char *by);
 
 /* ---- Nodes: see cluster-node.c and cluster-drain.c. ---- */
 
-/* Keep a record of it, as of one that has just enrolled. */
+/* Make a record of a node that has just enrolled. */
 void cluster_node_add (struct cluster *c, const struct cluster_input *in,
                        const char *name);
 /* force: also where that makes data unreachable as soon as the node stops. */
 void cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
                             const char *name, bool on, bool force);
-/* Move all of its members elsewhere, or stop that.  Beginning is answered with
- * CLUSTER_REPLY_JOB.
+/* Begin (on) or stop moving all members of the node elsewhere.  Beginning is
+ * answered with CLUSTER_REPLY_JOB.
  */
 void cluster_node_drain (struct cluster *c, const struct cluster_input *in,
                          const char *name, bool on);
-/* Forget it and its disks. */
+/* Forget the node and its disks. */
 void cluster_node_remove (struct cluster *c, const struct cluster_input *in,
                           const char *name);
-/* It is not to be trusted any more: its sessions end, nothing more is heard of its
- * disks, and their members go out where nothing is lost by that.  by: as for an
- * eviction.
+/* The node is not to be trusted any more: its sessions end, heartbeats of its disks
+ * are refused, and their members go out where nothing is lost by that.  by: as for
+ * cluster_session_evict.
  */
 void cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
                             const char *name, const char *by);
-/* Is there a record, a disk or a session of it? */
+/* Is there a record, a disk or a session of the node? */
 bool cluster_node_known (const struct cluster *c, const char *name);
-/* Does it have a member, or a place that moves away from it? */
+/* Has every member left the node, and is each in-sync elsewhere? */
 bool cluster_node_drained (const struct cluster *c, const char *name);
-/* What its drain waits for; false: nothing, or there is no drain.  *passes (may be
- * NULL): nobody need do anything about it.
+/* What the node's drain waits for; false: nothing, or there is no drain.  *passes
+ * (may be NULL): that will pass by itself, and nobody need do anything about it.
  */
 bool cluster_node_waits (const struct cluster *c, const char *name, char *text,
                          size_t size, bool *passes);
-/* The members that it is to lose, and that don't move now; free the list.
- * *moving: others do.
+/* The members that are to leave the node, and that don't move now; free the list.
+ * *moving: others do move.
  */
 struct cluster_stay {
   const struct cluster_array *array;
   unsigned member;
   bool moved;      /* it has left, and its rebuild elsewhere does not go on */
-  bool passes;     /* nobody need do anything about it */
-  char waits[768]; /* what for */
+  bool passes;     /* what it waits for passes by itself */
+  char waits[768]; /* what it waits for */
 };
 struct cluster_stay *cluster_node_stays (const struct cluster *c,
                                          const char *name, size_t *count,
@@ -485,13 +496,13 @@ struct cluster_stay *cluster_node_stays (const struct cluster *c,
 void cluster_member_replace (struct cluster *c, const struct cluster_input *in,
                              const char *array, unsigned member,
                              const uint8_t disk[16]);
-/* End its rebuild: it is out, and stays so until cluster_member_join. */
+/* End a member's rebuild: it is out, and stays so until cluster_member_join. */
 void cluster_member_cancel (struct cluster *c, const struct cluster_input *in,
                             const char *array, unsigned member);
-/* Take a member back that is held out. */
+/* Take a member back that an administrator has kept out. */
 void cluster_member_join (struct cluster *c, const struct cluster_input *in,
                           const char *array, unsigned member);
-/* Steer its rebuild, now or later. */
+/* Pause a member's rebuild and set its limits, for now or for later. */
 struct cluster_member_tune {
   bool has_paused, paused;
   bool has_floor, has_ceiling;
@@ -513,14 +524,14 @@ void cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                          const char *array,
                          const struct cluster_array_tune *tune);
 
-/* The loss of bad ranges is accepted: they become zeroes.  Whoever writes does that,
- * soon, block by block where no copy can be read; he is told once, and when it is
- * done the members' lists say it.
+/* The loss of bad ranges is accepted: they become zeroes.  The array's writer is
+ * ordered once to do that; it writes zeroes block by block, only where no copy can
+ * be read.  When it is done, the ranges are in no member's list any more.
  */
 struct cluster_loss {
   uint64_t number;  /* greater than that of any other */
-  uint64_t epoch;   /* of the array, in which it was accepted: void in others */
-  uint64_t live_ms; /* when that was */
+  uint64_t epoch;   /* the array's when it was accepted; in others it is void */
+  uint64_t live_ms; /* when it was accepted */
   unsigned count;
   struct {
     uint64_t offset, length; /* whole blocks, of the array */
@@ -530,17 +541,18 @@ void cluster_array_accept_loss (struct cluster *c,
                                 const struct cluster_input *in,
                                 const char *array,
                                 const struct cluster_loss *loss);
-/* What this session is to be told of; NULL: nothing. */
+/* The accepted loss that this session is to be told of; NULL: none. */
 const struct cluster_loss *
 cluster_session_loss (const struct cluster *c, const struct cluster_session *s);
 
 /* Take an array over from its members alone, when the database is lost.  Only
- * a weftd without arrays of its own does that; it becomes the members' cluster.
- * Candidates are what refused heartbeats said.
+ * a weftd without arrays of its own does that; it takes the identity of the
+ * members' cluster.  What there is to import is known from the heartbeats that
+ * were refused: each disk that sent one is a cluster_foreign.
  */
 struct cluster_foreign {
   TAILQ_ENTRY (cluster_foreign) link;
-  struct cluster_disk_heartbeat hb; /* the last */
+  struct cluster_disk_heartbeat hb; /* its last */
   uint64_t last_live_ms;
 };
 TAILQ_HEAD (cluster_foreigns, cluster_foreign);
@@ -561,17 +573,17 @@ const char *cluster_job_state_word (enum cluster_job_state state);
 int cluster_job_kind_parse (const char *word); /* -1: none */
 int cluster_job_state_parse (const char *word);
 
-/* All that there are, and the last that ended within a day: freed by the
- * caller.
+/* All jobs under way, and those that ended within a day; the caller frees the
+ * list.
  */
 struct cluster_job *cluster_jobs (const struct cluster *c, size_t *count);
-/* The drain of a node. */
+/* Fill in the job that is the drain of this node. */
 void cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
                         struct cluster_job *job);
 /* What the rebuild of a joining member waits for; false: nothing. */
 bool cluster_join_waits (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, char *text, size_t size);
-/* How long it will still take, as measured; 0: not known (yet). */
+/* How long the rebuild will still take, as measured; 0: not known (yet). */
 uint64_t cluster_join_eta_ms (const struct cluster *c,
                               const struct cluster_array *a, unsigned member);
 
@@ -586,10 +598,10 @@ uint64_t cluster_member_spare_wall_ms (const struct cluster *c,
 bool cluster_join_order (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, struct cluster_join_order *order);
 
-/* Call some four times a second (CLUSTER_TICK_MS), after the input that has
- * already come was handled, and not while the store is behind: silence is
- * counted in ticks, and a tick counts for at most 2 * CLUSTER_TICK_MS however
- * long ago the last one was.
+/* The time has gone on.  Called about four times a second (CLUSTER_TICK_MS), after
+ * input that has already come was handled, and not while the store is behind:
+ * silence is counted in ticks, and a tick counts for at most 2 * CLUSTER_TICK_MS
+ * however long ago the last one was.
  */
 #define CLUSTER_TICK_MS 250
 void cluster_tick (struct cluster *c, const struct cluster_input *in);
@@ -608,9 +620,9 @@ const struct cluster_identity *cluster_identity (const struct cluster *c);
 const struct cluster_disks *cluster_disks (const struct cluster *c);
 const struct cluster_arrays *cluster_arrays (const struct cluster *c);
 const struct cluster_sessions *cluster_sessions (const struct cluster *c);
-/* Those that have a record. */
+/* The nodes that have a record. */
 const struct cluster_nodes *cluster_nodes (const struct cluster *c);
-/* NULL: it has no record. */
+/* NULL: there is no record of that node. */
 struct cluster_node *cluster_node_find (const struct cluster *c,
                                         const char *name);
 struct cluster_disk *cluster_disk_find (const struct cluster *c,
@@ -620,7 +632,7 @@ struct cluster_array *cluster_array_find (const struct cluster *c,
 struct cluster_session *cluster_session_find (const struct cluster *c,
                                               uint64_t id);
 
-/* Ms since it was last heard, or since weftd started. */
+/* Ms since the disk (the session) was last heard, or since weftd started. */
 uint64_t cluster_disk_silent_ms (const struct cluster *c,
                                  const struct cluster_disk *d);
 uint64_t cluster_session_silent_ms (const struct cluster *c,
@@ -629,23 +641,24 @@ uint64_t cluster_session_silent_ms (const struct cluster *c,
 /* The epoch below which the disk is to refuse requests; 0: no member. */
 uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
 
-/* The key that the process which serves the disk is told; and the one with which
- * tokens for a member are made: of the process that whoever writes knows.
- */
+/* The key that the process which serves the disk now is told. */
 void cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES]);
+/* The key with which tokens for a member are made.  If the member was started again
+ * and the writer does not know that yet, it is still the former process's key.
+ */
 void cluster_member_key (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, uint8_t key[KEY_BYTES]);
 
-/* A token of the committed epoch for a member, for this session, or (0) for a member
- * that copies from it.
+/* A token for a member, of the committed epoch.  session: who is to use it; 0: a
+ * joining member that copies from it.
  */
 void cluster_member_token (const struct cluster *c,
                            const struct cluster_array *a, unsigned member,
                            uint64_t session, bool writable,
                            char text[TOKEN_BYTES_MAX + 1]);
 
-/* What the answer to a disk's heartbeat carries.  no_news: that said that all is as
- * in its last report.
+/* What the answer to a disk's heartbeat carries.  no_news: the heartbeat had `same`
+ * set.
  */
 struct cluster_disk_told {
   uint64_t generation;
@@ -656,8 +669,8 @@ struct cluster_disk_told {
   const struct cluster_array
     *place; /* of which it is a member; NULL: of none */
   unsigned position;
-  bool
-    same; /* it knows its place, the states there, and its key: they are not said */
+  bool same; /* it knows its place, the states there and its key: the answer
+                leaves them out */
   uint8_t key[KEY_BYTES];
   bool joins; /* there is an order for it */
   struct cluster_join_order order;
@@ -665,16 +678,17 @@ struct cluster_disk_told {
 void cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
                         bool no_news, struct cluster_disk_told *r);
 
-/* What the answer to a session's heartbeat or report carries.  epoch: the one in
- * which it works, as it says with that; 0: it does not say.  no_news: as above.
+/* What the answer to a session's heartbeat or report carries.  epoch: in which the
+ * session works, as the heartbeat says; 0: it does not say.  no_news: as for
+ * cluster_disk_told.
  */
 struct cluster_session_told {
   uint64_t generation;
   uint64_t epoch; /* of the array */
-  bool same;      /* it knows the states: they are not said */
-  bool has_map;   /* it is to know the members of this epoch */
-  const struct cluster_change
-    *change; /* that it is to prepare itself for; NULL */
+  bool same;      /* the session knows the states: the answer leaves them out */
+  bool has_map;   /* the answer has the map of the members, with tokens */
+  const struct cluster_change *change; /* the session is to prepare itself for
+                                          this one; NULL: for none */
 };
 void cluster_session_told (const struct cluster *c,
                            const struct cluster_array *a, uint64_t epoch,
@@ -684,13 +698,13 @@ void cluster_session_told (const struct cluster *c,
 struct cluster_session *cluster_array_writer (const struct cluster *c,
                                               const struct cluster_array *a);
 
-/* Is this member of use: in-sync, heard of, and well?  Otherwise *why gets a
- * constant phrase ("is out", "is silent").
+/* Is this member of use: in-sync, heard since weftd's start, and well?  Otherwise
+ * *why gets a constant phrase ("is out", "is silent").
  */
 bool cluster_member_well (const struct cluster_array *a, unsigned member,
                           const char **why);
 
-/* One word: "creating", "ready", "degraded", "failed". */
+/* One word: "creating", "ready", "rebuilding", "degraded", "failed". */
 const char *cluster_array_state (const struct cluster_array *a);
 
 /* *exposed: bytes with fewer copies than the layout makes, because members are
@@ -701,13 +715,16 @@ const char *cluster_array_state (const struct cluster_array *a);
 void cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
                              uint64_t *unreachable, uint64_t *lost);
 
-/* What it survives now, for people; of a whole array as layout_survives. */
+/* What failures the array survives now, for people; as layout_survives while no
+ * member is missing.
+ */
 void cluster_array_survives (const struct cluster_array *a, char *text,
                              size_t size);
 
-/* A range of the array that some member has in its list of bad ranges.  copy_left: an
- * in-sync member has a copy of it that is in no list; it could not be read when the
- * others' were made.  copy_out: a member that is out, or joining, may have one.
+/* A range of the array that some member has in its list of bad ranges.  copy_left:
+ * an in-sync member has a copy that is in no list (though it could not be read when
+ * the range was put in the others' lists).  copy_out: a member that is out, or
+ * joining, may have a copy.
  */
 struct cluster_bad {
   uint64_t offset, length;
@@ -715,7 +732,9 @@ struct cluster_bad {
   unsigned members, member[COPIES_MAX];
   bool copy_left, copy_out;
 };
-/* Ascending, none twice; *list is to be freed.  Returns how many. */
+/* The bad ranges of an array, ascending, none twice; the caller frees *list.
+ * Returns how many there are.
+ */
 size_t cluster_array_bad (const struct cluster_array *a,
                           struct cluster_bad **list);
 uint64_t cluster_array_bad_bytes (const struct cluster_array *a);
