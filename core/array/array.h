@@ -10,17 +10,17 @@
  *
  * After every input the caller takes all three outputs until each is NULL.
  *
- * A write's life: split by layout; wait while an earlier request overlaps;
- * its data goes to the data member straight from the request's buffer, its
- * image is copied into the image buffer (images.h); the request is done when
- * the data is written.  With FUA, with dup = sync, and when the data member
- * is out, it also waits for its images.
+ * A write is split by the layout, and waits while an earlier request overlaps it.
+ * Its data goes to the data member straight from the request's buffer; its image
+ * is copied into the image buffer (images.h).  The request is done when the data
+ * is written.  With FUA, with dup = sync, and when the data member is out, it also
+ * waits for its images.
  *
- * A member's failure: the engine sends the member nothing more, reports it by
- * a notice, and holds everything that touches it until array_commit says that
- * the failure is recorded.  Then the work is planned again with the copies
- * that are left.  Nothing is acknowledged on the strength of a failure that is
- * not recorded (docs/DESIGN.md 1); a client sees no error from a single failure.
+ * When a member fails, the engine sends it nothing more, reports it by a notice,
+ * and holds everything that needs it until array_commit says that the failure is
+ * recorded.  Then the work is planned again with the copies that are left.
+ * Nothing is acknowledged on the strength of a failure that is not recorded
+ * (docs/DESIGN.md 1); a client sees no error from a single failure.
  */
 
 #ifndef WEFT_ARRAY_H
@@ -40,20 +40,21 @@ struct array_config {
   enum array_dup dup;
   bool readonly; /* writes are refused with EROFS */
   bool batches;  /* members have a batch door */
-  bool balance;  /* raid-10, raid-1: a read may take either copy.
-                                 Only for the one writer, after a resync: the
-                                 copies must be known to be the same. */
+  bool balance;  /* raid-10, raid-1: a read may take either copy.  Only for the
+                    writer, and after a resync, which makes the copies equal. */
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
-  bool rounds;    /* members keep rounds: they have batch doors, and
-                                are weftd's */
-  uint64_t round; /* the highest that is known, ... */
-  uint64_t member_round[ARRAY_MEMBERS_MAX]; /* ... and each in-sync member's */
-  uint64_t extent_bytes; /* of a member, for an intent bit; 0: EXTENT_BYTES.
-                            Less only in tests. */
+  bool rounds;    /* members keep rounds (array-round.c): they have batch doors,
+                     and weftd manages the array */
+  uint64_t round; /* the highest round that any member has, and ... */
+  uint64_t
+    member_round[ARRAY_MEMBERS_MAX]; /* ... that of each in-sync member */
+  uint64_t
+    extent_bytes; /* of a member's data for which an intent bit stands; 0:
+                            EXTENT_BYTES.  Less only in tests. */
 };
 
 /* What a client asks. */
@@ -65,16 +66,17 @@ enum array_op {
   ARRAY_TRIM,
   ARRAY_FLUSH,
   ARRAY_EXTENTS,
-  ARRAY_ACCEPT, /* the loss of a bad range: what no copy can be read of becomes
-                   zeroes, stably; else it is as a READ, which mends the copies
-                   that it finds bad */
+  ARRAY_ACCEPT, /* accept the loss of a bad range: if no copy can be read it
+                   becomes zeroes, stably; else it is read as by a READ, which
+                   mends the copies that it finds bad */
 };
 
 enum array_flags {
   ARRAY_FUA = 1,
   ARRAY_MAY_TRIM = 2, /* a zero may give storage back */
-  ARRAY_COVER = 4,    /* FLUSH: and what it stands for is covered by rounds, so
-                         that all intent bits may fall */
+  ARRAY_COVER = 4,    /* FLUSH: wait as well until all that it stands for is
+                         covered by rounds (array-round.c), so that all intent
+                         bits may be cleared */
 };
 
 struct array_extent {
@@ -82,8 +84,8 @@ struct array_extent {
   bool hole, zero; /* as NBD's base:allocation */
 };
 
-/* Who writes, and is to be told when that may be gone: a connection, or whoever
- * copies for himself.
+/* A client that writes, and is to be told (by a FLUSH that fails) when what it has
+ * written may be gone: a connection of nbdkit's, or a resync.
  */
 struct array_client;
 
@@ -92,15 +94,15 @@ struct array_client;
  */
 struct array_request {
   enum array_op op;
-  struct array_client *client; /* who asks; every write is somebody's */
+  struct array_client *client; /* who asks; never NULL for a write */
   unsigned flags;
   uint64_t offset, length; /* within the array; the engine checks */
   void *buf;               /* READ, ACCEPT: filled; WRITE: read */
   void *owner;             /* the caller's own */
-  unsigned
-    copy; /* READ within one stripe unit: 1 + the copy that is to be read, and
-                    no other; ACCEPT: that is to be read if it can be; 0: any */
-  uint64_t epoch; /* ACCEPT: in another one nothing is lost */
+  unsigned copy;  /* READ within one stripe unit: 1 + the only copy that may be
+                    read; ACCEPT: 1 + the copy to be tried first; 0: any copy */
+  uint64_t epoch; /* ACCEPT: the array's when the loss was accepted; in another
+                     epoch nothing becomes zeroes */
 
   /* Out: */
   int error;                    /* 0 or an errno */
@@ -152,8 +154,8 @@ struct array_io {
 /* What the engine wants told. */
 
 enum array_notice_kind {
-  /* Tell weftd that this member is out; answer with array_commit.  The caller
-   * also breaks its connections to the member, so that what is in flight
+  /* Tell weftd that this member is lost; array_commit brings weftd's answer.  The
+   * caller also breaks its connections to the member, so that what is in flight
    * comes back with an error.
    */
   NOTICE_LOST,
@@ -177,11 +179,12 @@ struct array *array_new (const struct array_config *config, uint64_t now_ns,
                          char *why, size_t why_size);
 void array_free (struct array *a); /* nothing may be in flight */
 
-/* What a member had in its cache may be gone, and no copy that counts is known to
- * have it.  Then one FLUSH fails with EIO of each client that has written any of
- * it; and of anybody, if that is asked for before one of these was told: a FLUSH
- * speaks for the writes of all.  (Several fail that are under way at once.)
- * Closed when no request of its is left; those that are open end with the array.
+/* A client (a connection).  If writes may be gone that a member had in its cache,
+ * and no other copy is known to have them, one FLUSH fails with EIO for each client
+ * that has written any of them.  A FLUSH speaks for the writes of all clients: so
+ * until one of these clients was told, a FLUSH of any other client fails as well.
+ * (FLUSHes that are under way at the same time all fail.)
+ * A client is closed when no request of it is left; array_free closes the others.
  */
 struct array_client *array_client_open (struct array *a);
 void array_client_close (struct array *a, struct array_client *c);
@@ -192,40 +195,41 @@ void array_io_done (struct array *a, struct array_io *io, int error,
                     uint64_t now_ns);
 void array_tick (struct array *a, uint64_t now_ns);
 
-/* A member's connection broke. */
+/* A member's connection broke: take the member for lost. */
 void array_lost (struct array *a, unsigned member, const char *reason,
                  uint64_t now_ns);
 
-/* There is a connection to the member again, of an epoch in which all that was
- * asked of it before is over.  The next array_commit, of the same epoch if there
- * is no new one, says what the member is now: nothing is asked of it before.  A
- * joining member has begun to join anew by then, for writes have passed it by.
- * Of a member that was not lost it means nothing.
- * kept: all that it has answered is there, be it stable or not: it is the same
- * process, or the memory of its host that the last one wrote to.
+/* There is a connection to the member again, opened in an epoch in which no earlier
+ * request to the member runs any more.  Nothing is asked of the member before the
+ * next array_commit, which says what state it has now (it is of the same epoch if
+ * there is no new one).  A joining member has begun to join anew by then, for
+ * writes have passed it by.  For a member that was not lost the call does nothing.
+ * kept: the member still has all that it has answered, flushed or not: it is the
+ * same process, or a new one with the same page cache.
  */
 void array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns);
 
-/* weftd has PREPARED this epoch; to say it again changes nothing.  From now on a
- * member that is in-sync in it counts for every write and FLUSH as if it were
- * (but is not read), and what is asked of one that is out in it is over;
- * NOTICE_PREPARED says when all that was acknowledged before is stable on the
- * copies of both epochs: no other member is lost, images are drained, and all
- * is flushed.  A reader holds its reads from the notice on.  A newer epoch,
- * prepared or committed, takes its place.
+/* weftd has PREPARED this epoch; a second call for it changes nothing.  From now on
+ * a member that becomes in-sync in it counts for every write and FLUSH (but is not
+ * read yet), and a member that goes out in it is asked nothing more.
+ * NOTICE_PREPARED follows when all that was acknowledged before is stable on the
+ * copies of both epochs: no other member is lost, images are drained, and all is
+ * flushed.  A reader holds its reads from the notice on.  A newer epoch, prepared
+ * or committed, takes the place of this one.
  */
 void array_prepare (struct array *a, uint64_t epoch,
                     const enum member_state states[], uint64_t now_ns);
 
-/* A reader that has not heard of weftd for its TTL answers nothing more until
- * it has.
+/* Answer no reads, or answer them again.  A reader that has not heard from weftd
+ * for SESSION_TTL_MS holds its reads until it has.
  */
 void array_hold (struct array *a, bool hold, uint64_t now_ns);
 
-/* Before the first write all copies were made equal (or are of no member that
- * is in-sync): from now on intent bits fall whoever has set them
- * (BATCH_SETTLE), those of these bytes of a member too.  Once for each place
- * that was dirty; with a length of 0 when none was.
+/* A resync has made all copies on in-sync members equal before the first write:
+ * from now on intent bits are cleared even if another session has set them
+ * (BATCH_SETTLE).  Those of these bytes of the member are to be cleared as well.
+ * Called once for each place that was dirty, or once with a length of 0 when none
+ * was.
  */
 void array_settled (struct array *a, unsigned member, uint64_t offset,
                     uint64_t length, uint64_t now_ns);
@@ -234,16 +238,17 @@ void array_settled (struct array *a, unsigned member, uint64_t offset,
 void array_commit (struct array *a, uint64_t epoch,
                    const enum member_state states[], uint64_t now_ns);
 
-/* The epoch that weftd may be told we work in (`epoch` of the heartbeat): the
- * last committed one, but where members join not before the images are written
- * that were accepted until then, and until they were connected: they copy from
- * copies that lack these, else.  Meanwhile the one before, or 0.  Of a member
- * that joins in it and is not connected it says nothing.
+/* The epoch that weftd may be told this host works in (`epoch` of the heartbeat):
+ * the last committed one.  But if members join in that epoch, it is the one before,
+ * or 0, until all images are written that were accepted before the joining members
+ * were connected: these members get no images of such writes, and would copy from
+ * copies that lack them, too.  It does not say whether they are connected.
  */
 uint64_t array_epoch (const struct array *a);
 
-/* Fail whatever waits, and everything to come, with `error` (ESHUTDOWN: fenced
- * or ending).  What is in flight is answered when its answers come.
+/* Fail all requests that wait, and all that come later, with `error` (ESHUTDOWN:
+ * the session is over, or the process ends).  A request that is in flight ends when
+ * its answers have come.
  */
 void array_stop (struct array *a, int error, uint64_t now_ns);
 
@@ -258,8 +263,8 @@ uint64_t array_round (const struct array *a);
 /* When array_tick wants to be called at the latest; UINT64_MAX: no need. */
 uint64_t array_deadline (const struct array *a);
 
-/* The copies may differ where intent bits stand: none may be lowered before all
- * is copied anew.
+/* May copies differ where intent bits are set?  Then no bit may be cleared before a
+ * resync has made them equal.
  */
 bool array_differs (const struct array *a);
 

@@ -2,23 +2,26 @@
  * waits, and how one is PREPARED.
  *
  *   PREPARED  the array's record gets `change`: a new number, and the members'
- *             states in it.  Never taken back: if whoever asked for it is gone,
- *             it is carried through all the same, and a number never gets
- *             another set of members.  If it is no longer what is wanted, a
- *             higher number replaces it.
- *   confirm   members report a min_epoch of at least the new number: they have
- *             drained and now refuse everything older, durably.
+ *             states in it.  It is never taken back: if the session that asked for
+ *             it is gone, it is carried through all the same, and a number never
+ *             gets another set of states.  A change that is no longer wanted is
+ *             replaced by one with a higher number.
+ *   confirm   members report a min_epoch of at least the new number: requests of
+ *             older epochs have ended there, and are refused from now on, durably.
  *   prepared  sessions say so in their heartbeats.
  *   COMMIT    states and number become the array's (cluster-epoch.c).
  *
- * Only what must be fenced is fenced, and nobody is asked who need not be: a change
- * that waits for nobody is COMMITted in the transaction in which it is PREPARED.
+ * Only members that must be fenced are asked to confirm, and sessions only where
+ * that is needed: a change that waits for nobody is COMMITted in the transaction in
+ * which it is PREPARED.
  *
- * A silent writer is waited for, since it may still write; a silent reader is not,
- * since it stops answering by itself (but one that is heard of again is, or is let in
- * anew, where the writer has not prepared itself).  A writer that has lost a member
- * that stays can't prepare itself (what it has for the member can't be written): so
- * no change asks it to, until the member has been given back.
+ * A change waits for a silent writer, since it may still write.  It does not wait
+ * for a silent reader, which stops answering by itself; if such a reader is heard of
+ * again before the change is over, the change waits for it, too, and if it is heard
+ * of afterwards it is let in as a new one would be (cluster_session_refuse_late).
+ * A writer that has lost a member that is to stay can't prepare itself, since it
+ * can't write what it still has for the member: so no change asks it to before the
+ * member has been given back.
  */
 
 #include <config.h>
@@ -28,20 +31,20 @@
 
 #include "cluster-internal.h"
 
-/* Those who confirm. */
+/* Which members confirm a change. */
 enum change_members {
   MEMBERS_NONE,
-  MEMBERS_ALL,          /* that are not out in it */
-  MEMBERS_THESE,        /* that whoever prepares it names */
-  MEMBERS_THESE_OR_ALL, /* without a writer, all */
+  MEMBERS_ALL,          /* all that are not out in it */
+  MEMBERS_THESE,        /* those that its caller names (`which`) */
+  MEMBERS_THESE_OR_ALL, /* those that are named; without a writer, all */
   MEMBERS_GO_ON,        /* those of the change that it replaces, if they stay */
 };
 
-/* Those who prepare themselves. */
+/* Whether sessions prepare themselves for a change. */
 enum change_sessions {
   SESSIONS_NONE,
   SESSIONS_ALL,
-  SESSIONS_IF_OUT, /* all, if a member goes out with which they count */
+  SESSIONS_IF_OUT, /* all, if cluster_change_needs_sessions says so */
   SESSIONS_GO_ON,  /* as in the change that it replaces */
 };
 

@@ -1,10 +1,11 @@
 /* cluster-internal.h: what the files of the cluster engine share.
  *
- * One call of the engine: cluster_begin, then what is said is taken in: changes to
- * the objects, each followed by cluster_put_* (the record is copied as it then is)
- * and by outputs, and cluster_due for the arrays about which something has changed;
- * then cluster_end, which does what is due (cluster-settle.c) and queues the step.
- * A record that changes twice in a step is stored as it is last.
+ * Each input of the engine begins with cluster_begin and ends with cluster_end.  In
+ * between, objects are changed; each change is followed by cluster_put_* (the
+ * record is copied as it then is), by outputs, and by cluster_due for an array
+ * about which something has changed.  cluster_end does what is due
+ * (cluster-settle.c) and queues the step.  A record that changes twice in a step is
+ * stored as it is last.
  */
 
 #ifndef WEFT_CLUSTER_INTERNAL_H
@@ -12,31 +13,34 @@
 
 #include "cluster.h"
 
-/* Another process asks for a disk's place: it gets it when the one that we know
- * has not been heard for so long.  (Every live one is asked to speak at once.)
+/* When another process asks for a disk's place, the one that has it is asked to
+ * speak at once; if it says nothing for so long, the other one gets the place.
  */
 #define TAKEOVER_MS 1500
 /* An attach waits so long for members to confirm. */
 #define ATTACH_MS 10000
-/* Whoever has lost a member waits so long for it to be out. */
+/* A session's report of a lost member waits so long for the member to be out. */
 #define LOST_MS 5000
-/* A member that is missing may just be starting; after so long it is left out
- * of an attach, or of a change that waits for it.
+/* A silent member may just be starting.  After so long it is left out of an attach,
+ * and a change that waits for it goes on without it.
  */
 #define MISSING_MS 10000
-/* A member is fenced and given back to a writer that has lost it at once; to one
- * that loses it again and again, less and less often.
+/* A lost member that can't be left out is fenced and given back to the writer: the
+ * first time at once, and if the writer loses it again, after a wait that grows
+ * from MIN to MAX; after CALM without a loss it is short again.
  */
 #define RECONNECT_MS_MIN 1000
 #define RECONNECT_MS_MAX 10000
 #define RECONNECT_CALM_MS 30000
 /* A long poll is held no longer, so that a dead peer is missed in time. */
 #define HOLD_MS_MAX REST_MS
-/* A holder that says nothing for so long, when it is asked, may be dead. */
+/* A session that holds an array, is asked to speak and says nothing for so long may
+ * be dead.
+ */
 #define CHALLENGE_MS 1500
-/* And so may one that has missed two heartbeats. */
+/* So may one that has missed two heartbeats. */
 #define QUIET_MS (2 * HEARTBEAT_MS)
-/* A silent reader is forgotten after this, in ms. */
+/* A reader's session that has been silent for so long is ended. */
 #define READER_DROP_MS (10 * 60 * 1000)
 #define ENDED_SESSIONS_MAX 128
 #define DISKS_MAX 4096
@@ -44,20 +48,23 @@
 #define SESSIONS_MAX 4096
 #define NODES_MAX 4096
 #define FOREIGNS_MAX 256
-/* How far a disk's superblock is, or an array's rounds, is stored so often at most. */
+/* A disk's sequence number and an array's round change all the time; each is stored
+ * so often at most.
+ */
 #define SEQUENCE_MS 10000
 
 enum waiting_kind {
   WAIT_DISK,      /* a disk's long poll */
-  WAIT_CONTENDER, /* a heartbeat of another instance for a disk */
+  WAIT_CONTENDER, /* a heartbeat of another process that asks for a disk's place:
+                     waits for the known one to speak, or to be silent */
   WAIT_SESSION,   /* a session's long poll */
-  WAIT_ATTACH,    /* for the members of `array` to confirm its change */
-  WAIT_HOLDER,    /* an attach: for the holder, `session`, to speak */
-  WAIT_LOST,      /* a report of `session`: for `member` to be out */
+  WAIT_ATTACH,    /* an attach: waits for members of `array` to confirm */
+  WAIT_HOLDER,    /* an attach: waits for `session`, which holds it, to speak */
+  WAIT_LOST,      /* a report of `session`: waits for `member` to be out */
   WAIT_KINDS
 };
 
-/* An attach that is to be tried again. */
+/* An attach that waits for the holder to speak, and is then tried again. */
 struct challenge {
   struct cluster_input in;
   struct cluster_attach attach;
@@ -79,17 +86,18 @@ struct waiting {
 };
 TAILQ_HEAD (waitings, waiting);
 
-/* What is to be looked at when an input has been taken in (cluster-settle.c). */
+/* What is to be looked at, of an array, at the end of an input (cluster-settle.c).
+ */
 enum due {
   DUE_CHANGE = 1,  /* is anything still missing for the change under way? */
-  DUE_TIME = 2,    /* has it waited for too long? */
+  DUE_TIME = 2,    /* has that change waited for too long? */
   DUE_MEMBERS = 4, /* does a member go out, come back, or move? */
 };
 
 struct cluster {
   struct cluster_identity identity;
   bool has_identity, started;
-  char read_only[512]; /* "": no */
+  char read_only[512]; /* why weftd takes no changes; "": it takes them */
   struct cluster_disks disks;
   void *disks_by_uuid; /* a tree (tsearch) of pointers to their UUIDs */
   struct cluster_arrays arrays;
@@ -101,15 +109,15 @@ struct cluster {
   struct cluster_jobs ended;    /* the newest first */
   STAILQ_HEAD (, cluster_step) steps;
 
-  bool due;                  /* of some array */
-  struct cluster_step *step; /* being made */
+  bool due;                  /* something is, of some array */
+  struct cluster_step *step; /* that is being made */
   size_t records_room, outputs_room;
   uint64_t now_ms, wall_ms;
   uint64_t live_ms; /* the clock of silence: weftd's own pauses do not count */
 };
 
-/* The files stand here from the ground up: each calls those above it in this list
- * alone.
+/* The files stand here from the ground up: each calls only those that stand before
+ * it here.
  */
 
 /* ---- Foundations. ---- */
@@ -120,16 +128,18 @@ bool cluster_uuid_is_zero (const uint8_t uuid[16]);
 bool cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16]);
 void cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16]);
 bool cluster_text_copy (char *to, size_t size, const char *from); /* changed? */
-/* Into the engine, and out of it. */
+/* Put a disk into the engine's list; take it out, and free it. */
 void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
-/* It only stands for a member that an import did not find. */
+/* Does the disk only stand for a member that an import did not find? */
 bool cluster_disk_is_name (const struct cluster_disk *d);
 struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
                                              const uint8_t uuid[16]);
-/* The epoch that members are to know: a PREPARED one is never taken back. */
+/* The newest epoch: of the change under way, or else of the array.  A PREPARED
+ * epoch is never taken back, so members may be told of it.
+ */
 uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
-/* The node of this disk is in maintenance; is being drained. */
+/* Is this node in maintenance?  Is it being drained? */
 bool cluster_node_in_maintenance (const struct cluster *c, const char *name);
 bool cluster_node_is_draining (const struct cluster *c, const char *name);
 struct waiting *cluster_wait (struct cluster *c, enum waiting_kind kind,
@@ -151,7 +161,7 @@ void cluster_drop_disk (struct cluster *c, struct cluster_disk *d);
 void cluster_drop_array (struct cluster *c, struct cluster_array *a);
 void cluster_drop_session (struct cluster *c, struct cluster_session *s);
 void cluster_drop_job (struct cluster *c, struct cluster_job *job);
-/* n: its record; NULL: it has none.  Told of in any case. */
+/* n: its record; NULL: it has none.  An event tells that it is gone in any case. */
 void cluster_drop_node (struct cluster *c, struct cluster_node *n,
                         const char *name);
 
@@ -178,12 +188,14 @@ void cluster_reply_node (struct cluster *c, uint64_t op,
 void cluster_reply_done (struct cluster *c, uint64_t op,
                          enum cluster_object object, const uint8_t uuid[16],
                          uint64_t id, const char *name);
-/* The problem is for the caller to complete, before the next call of these. */
+/* The caller may add to the problem that is returned, before it calls another of
+ * these functions.
+ */
 struct cluster_problem *cluster_refuse (struct cluster *c, uint64_t op,
                                         enum cluster_problem_kind kind,
                                         const char *code, const char *fmt, ...)
   __attribute__ ((format (printf, 5, 6)));
-/* It is for now only: asking again after so long may help. */
+/* The problem is a passing one: asking again after so long may help. */
 void cluster_retry (struct cluster_problem *p, uint64_t after_ms);
 void cluster_problem_set (struct cluster_problem *p,
                           enum cluster_problem_kind kind, const char *code,
@@ -205,111 +217,124 @@ const char *cluster_bytes_words (uint64_t bytes, char *text, size_t size);
 /* What people call a disk: "disk /dev/sdb of node n1". */
 const char *cluster_disk_words (const struct cluster_disk *d, char *text,
                                 size_t size);
-/* There is no such disk: says so. */
+/* Fill in the problem that there is no such disk. */
 void cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p);
 
-/* ---- What is so: nothing of this changes anything but records of what was
- * heard.
+/* ---- What is so: these functions answer questions.  They change nothing but
+ * records of what was heard.
  */
 
 /* cluster-copies.c */
-/* Its disk serves nothing just now. */
+/* Does the disk serve nothing just now: silent, failed, or an old copy? */
 bool cluster_disk_away (const struct cluster_disk *d);
-/* Has it said, since weftd was started and in its present life, that it has all
- * that it is to have in-sync?
+/* Has the joining member said, since weftd was started and for its present joining,
+ * that nothing is left to copy?
  */
 bool cluster_member_synced (const struct cluster_array *a, unsigned member);
-/* Has a member that is to refuse old epochs said so? */
+/* Has the member said that it refuses epochs below its fence? */
 bool cluster_member_fenced (const struct cluster_array *a, unsigned member);
-/* Members of no use now: not in-sync (out[]), or that and away (gone[]). */
+/* Members of no use now.  out[]: they are not in-sync; gone[]: not in-sync, or
+ * their disk is away.
+ */
 void cluster_array_missing (const struct cluster_array *a, bool out[],
                             bool gone[]);
-/* How many bytes more than now would have no copy, or fewer than they should,
- * were these members gone, and those of nodes in maintenance?  Either may be
- * NULL.
+/* If these members were gone, and those of nodes in maintenance: how many bytes
+ * more than now would have no copy (*unreachable), or fewer copies than they should
+ * (*exposed)?  Either may be NULL.
  */
 void cluster_array_without (const struct cluster *c,
                             const struct cluster_array *a, const bool which[],
                             uint64_t *exposed, uint64_t *unreachable);
-/* What becomes of the states when this member goes out: joining members of its
- * group go as well where they may have copied from it.
+/* Change the states so that this member goes out.  Where there are more than two
+ * copies, joining members of its group go out as well: they may have copied from it
+ * what the third copy lacks.
  */
 void cluster_array_leave_out (const struct cluster_array *a, unsigned member,
                               uint8_t states[]);
-/* Must sessions be prepared before these states are the array's? */
+/* Does a member become in-sync by these states, or stop being so? */
 bool cluster_array_concerns_sessions (const struct cluster_array *a,
                                       const uint8_t states[]);
-/* Has every byte a copy in these states that has one now?  One that stays, and is
- * old or has failed, is none; nor is one that is not yet in-sync.
+/* Does every byte that has a copy now have one in these states?  A copy counts only
+ * on a member that is in-sync already and stays so, and whose disk neither has
+ * failed nor is an old copy.
  */
 bool cluster_array_keeps (const struct cluster_array *a,
                           const uint8_t states[]);
-/* Without this member? */
+/* The same question, for the states with this member out. */
 bool cluster_array_can_leave_out (const struct cluster_array *a,
                                   unsigned member);
-/* Is there one who writes, and may some data have fewer copies than it should?
- * Then what he has acknowledged may not be where a reader would look for it.
+/* Is there a live writer, and is a member not in-sync?  Then what the writer has
+ * acknowledged may not yet be where a reader would look for it.
  */
 bool cluster_array_behind (const struct cluster *c,
                            const struct cluster_array *a);
 
 /* cluster-life.c */
-/* Whoever writes is to know of the process that serves the disk now. */
+/* Record that the writer knows the process which serves the disk now. */
 void cluster_life_meet (struct cluster *c, struct cluster_disk *d);
-/* Has it all that he was answered for, as far as is known? */
+/* Does the process that serves the disk now have all that the writer's requests to
+ * the disk were answered for, as far as is known?  It does if it is the process
+ * that the writer knows, or has that process's cache.
+ */
 bool cluster_life_kept (const struct cluster_disk *d);
-/* He does not yet: another one serves it than the one to which he may be sending.
- * (Where nobody writes, that is so until a change of epoch ends, at most.)
+/* Is the disk served by another process than the one that the writer knows?  (Where
+ * nobody writes, that is so until the next change of epoch, at most.)
  */
 bool cluster_life_unmet (const struct cluster_disk *d);
-/* Somebody writes to it who knows of the process that was: of its next one he is
- * told by a change of epoch only.
+/* Is a writer attached that knows a process of this disk?  Then only a change of
+ * epoch tells it of the next one.
  */
 bool cluster_life_known (const struct cluster *c, const struct cluster_disk *d);
-/* An in-sync member whose process was started again while somebody wrote, and
- * that was not given back to that one: what it had not flushed may be gone, so
- * nobody else is to read it.
+/* Was an in-sync member started again under a live writer that has not been given
+ * the new process yet?  What the member had not flushed may be gone, so nobody else
+ * is to read it.
  */
 bool cluster_life_reborn (const struct cluster *c,
                           const struct cluster_array *a, unsigned member);
 
 /* cluster-key.c */
-/* Tokens of a new epoch are given out to everybody. */
+/* Note for which process of each member the tokens of the new epoch are made. */
 void cluster_key_minted (const struct cluster *c, struct cluster_array *a);
-/* Does an in-sync member take no tokens of the array's epoch any more, or none of
- * those that there are?
+/* Is there an in-sync member that refuses the tokens that were given out: because
+ * it refuses the array's epoch, or because they were made for a former process?
  */
 bool cluster_key_too_low (const struct cluster *c,
                           const struct cluster_array *a);
 
 /* cluster-old.c */
-/* Somebody who is to know says that a round of its writing has been begun. */
+/* A writer or an in-sync member says that this round of the array's writing has
+ * been begun: keep the highest.
+ */
 void cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
                                 uint64_t round);
-/* Has its disk missed more rounds than a member can? */
+/* Would a disk that has noted only this round be an old copy of the member's disk?
+ */
 bool cluster_old_behind (const struct cluster_disk *d, uint64_t round);
-/* Is this what a member's disk was once (or nothing of it), in a process that was
- * not taken in yet?  It has not heard, or not written, what the disk has.
+/* Does this heartbeat come from an old copy of the member's disk, or from a blank
+ * disk in its place, in a process that was not taken in yet?  An old copy shows by
+ * a lower sequence number, min_epoch or round than the disk had.
  */
 bool cluster_old_copy (const struct cluster_disk *d,
                        const struct cluster_disk_heartbeat *hb);
-/* Nobody can say how far the array was before all have spoken: find old copies that
- * were taken in before.  True: there was one, and its process is unknown again.
- * all: also of members that confirm nothing in the change under way.
+/* Find old copies among the disks that were taken in already: the array's round is
+ * known for certain only when all members have spoken.  True: there was one, and
+ * its process counts as not heard.  all: also look at members that the change under
+ * way does not ask to confirm.
  */
 bool cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all);
-/* The disk of this member, which is out, is not its own old self: it is to forget
- * the array, and is rebuilt in full.
+/* The disk of this member, which is out, is an old copy or another disk: it is to
+ * forget the array, and is then rebuilt in full.
  */
 void cluster_old_reset (struct cluster *c, struct cluster_array *a,
                         unsigned member);
-/* What there is to do about the last copy's. */
+/* What people can do when the last copy of something is on an old copy of a disk.
+ */
 #define OLD_COPY_WAY                                                           \
   "put the right disk back; if that is gone for good, delete the array, or "   \
   "import it from its members as they are, into a weftd with a new database"
 
 /* cluster-change.c */
-/* Each has a row in the table there. */
+/* Kinds of changes of epoch; each has a row in the table of cluster-change.c. */
 enum change_kind {
   CHANGE_WRITER,
   CHANGE_END,
@@ -326,76 +351,83 @@ enum change_kind {
   CHANGE_TOKENS,
   CHANGE_NUMBER,
 };
-/* PREPARED: a new epoch with these states; it replaces a change that is under
- * way.  Its number is above all that any member has seen.  which: the members that
- * are to confirm, where its row says that they are named; NULL: none.
+/* Prepare a change: a new epoch with these states, which replaces a change that is
+ * under way.  Its number is above all that any member has seen.  which: the members
+ * that are to confirm, where the row of its kind says that they are named; NULL:
+ * none.
  */
 void cluster_change_prepare (struct cluster *c, struct cluster_array *a,
                              enum change_kind kind, const uint8_t states[],
                              const bool which[]);
-/* One in which members go out that no session has lost. */
+/* Prepare a change in which members go out that no session has lost. */
 void cluster_change_put_out (struct cluster *c, struct cluster_array *a,
                              const uint8_t states[]);
-/* One in which all members stay what they are. */
+/* Prepare a change in which all members stay what they are. */
 void cluster_change_stay (struct cluster *c, struct cluster_array *a,
                           enum change_kind kind, const bool which[]);
-/* Do these states, next, take all sessions to be prepared?  `except`: but one
- * that asks for them, and gets them at once if nobody else minds; NULL: none.
+/* Must sessions be prepared before these states are committed?  They must when a
+ * joining member becomes in-sync, or when an in-sync member goes out and others
+ * than `except` are attached (the session that asks for the change; NULL: none
+ * does).
  */
 bool cluster_change_needs_sessions (const struct cluster *c,
                                     const struct cluster_array *a,
                                     const uint8_t states[],
                                     const struct cluster_session *except);
-/* Could the writer not prepare itself for these states, for it has lost a member
- * that stays?
+/* Has the writer lost a member that is not out in these states?  Then it can't
+ * prepare itself for them.
  */
 bool cluster_change_stalls (const struct cluster *c,
                             const struct cluster_array *a,
                             const uint8_t states[]);
-/* Would these states leave some data without a copy?  What is not yet in-sync
- * does not count.
+/* Would these states leave some data without a copy?  Only members that are in-sync
+ * now, and stay so, count as copies.
  */
 bool cluster_change_loses (const struct cluster_array *a,
                            const uint8_t states[]);
 /* The states of the change that is under way, or the array's. */
 void cluster_change_states (const struct cluster_array *a, uint8_t states[]);
-/* Does the change under way wait for this member: to confirm, or to say that it has
- * all that it is to have in-sync?  For this session to prepare itself?
+/* Does the change under way wait for this member, to confirm or to say that nothing
+ * is left to copy?  Does it wait for this session to prepare itself?
  */
 bool cluster_change_waits_for (const struct cluster_array *a, unsigned member);
 bool cluster_change_waits_for_session (const struct cluster_array *a,
                                        const struct cluster_session *s);
 
 /* cluster-join.c */
-/* Whoever writes sends the member every write. */
+/* Does the joining member get every write?  So it is when the writer works in the
+ * epoch in which the joining began, or when there is no writer.
+ */
 bool cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
                          unsigned member);
-/* The round that it is to have at the end; 0: whoever writes says it. */
+/* The round that a joining member's disk is to note at the end; 0: the writer tells
+ * it the round.
+ */
 uint64_t cluster_join_round (const struct cluster *c,
                              const struct cluster_array *a);
 
 /* cluster-waits.c */
-/* What the writer waits for before a member that it has lost is given back to
- * it; false: nothing.
+/* What has to happen before a member that the writer has lost is given back to it,
+ * in words; false: nothing.
  */
 bool cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
                          char *text, size_t size);
 
 /* cluster-pace.c */
-/* How fast an array's rebuild goes beside clients (automatic mode), decided
- * once a second.  ops and us: requests a second, and their mean latency, in the
- * last report; actual: bytes a second that the rebuild does.  Returns the rate
- * for the next second; 0: as fast as it can.
+/* Decide, once a second, how fast an array's rebuild goes beside clients (automatic
+ * mode).  ops and us: requests a second, and their mean latency, in the last
+ * report; actual: bytes a second that the rebuild does.  Returns the rate for the
+ * next second; 0: as fast as it can.
  */
 uint64_t cluster_pace (struct cluster_pace *p, double ops, double us,
                        uint64_t actual, uint64_t floor, uint64_t ceiling);
 
 /* cluster-eta.c */
-/* What a member says of its joining. */
+/* Take in what a member says of its joining. */
 void cluster_eta_note (struct cluster_eta *e, uint64_t live_ms,
                        const struct cluster_join *join);
-/* Bytes a second by which what is to do for this member gets less; 0: that is
- * not known (yet), or it does not go on.
+/* By how many bytes a second the rest of this member's rebuild gets less; 0: that
+ * is not known (yet), or the rebuild stands still.
  */
 double cluster_eta_rate (const struct cluster *c, const struct cluster_array *a,
                          unsigned member);
@@ -403,89 +435,93 @@ double cluster_eta_rate (const struct cluster *c, const struct cluster_array *a,
 /* ---- What is done: changes of epoch are PREPARED here, not COMMITted. ---- */
 
 /* cluster-tell.c */
-/* Answer its long poll.  True: there was one. */
+/* Answer the disk's long poll.  True: there was one. */
 bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
 /* Reply to a session's heartbeat or report. */
 void cluster_session_tell (struct cluster *c, uint64_t op,
                            const struct cluster_array *a,
                            struct cluster_session *s);
-/* Answer its long poll. */
+/* Answer the long poll of a session. */
 void cluster_session_answer (struct cluster *c, struct waiting *w);
-/* Answer long polls: where there is news, or (at_once) anyway. */
+/* Answer the long poll where there is news, or (at_once) in any case. */
 void cluster_tell_disk (struct cluster *c, struct cluster_disk *d,
                         bool at_once);
 void cluster_tell_session (struct cluster *c, struct cluster_session *s,
                            bool at_once);
-/* Of all its disks and sessions. */
+/* Answer the long polls of all its disks and sessions where there is news. */
 void cluster_tell_array (struct cluster *c, const struct cluster_array *a);
+/* Refuse: another change of epoch is under way; ask again. */
 void cluster_tell_changing (struct cluster *c, uint64_t op,
                             const struct cluster_array *a);
 void cluster_session_grant (struct cluster *c, uint64_t op,
                             const struct cluster_array *a,
                             const struct cluster_session_record *rec);
-/* A report has led to what it can for now: answer it. */
+/* Answer a report of a lost member: more can't be done about it now. */
 void cluster_session_lost_end (struct cluster *c, struct waiting *w);
-/* The array's change of epoch is COMMITted: grant what waited for it.  prepared:
- * all sessions were for it.
+/* The array's change of epoch is COMMITted: grant the attaches that waited for it.
+ * prepared: all sessions had prepared themselves for it.
  */
 void cluster_session_committed (struct cluster *c, struct cluster_array *a,
                                 bool prepared);
 
 /* cluster-place.c */
-/* Could it be given a place?  Heard, well, and released; else says why not. */
+/* Could the disk be given a place in an array?  False: *p says why not (it was not
+ * heard, is not well, or has not yet forgotten another array).
+ */
 bool cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
                           struct cluster_problem *p);
 void cluster_array_link (struct cluster *c, struct cluster_array *a);
 /* The disk of this member is no member any more, and is to forget the array. */
 void cluster_array_unlink (struct cluster *c, struct cluster_array *a,
                            unsigned member);
-/* The place of this member, which is out, is now that disk's. */
+/* Give the place of this member, which is out, to another disk. */
 void cluster_member_give (struct cluster *c, struct cluster_array *a,
                           unsigned member, struct cluster_disk *d);
-/* It is out, or will be when the change that is under way is done: that one goes
- * on without it.
+/* Put the member out.  A change that is under way is replaced by one in which the
+ * member is out as well.
  */
 void cluster_member_put_out (struct cluster *c, struct cluster_array *a,
                              unsigned member, const char *reason);
 
 /* cluster-rebuild.c */
-/* Rules of cluster-settle.c; true: something was done. */
+/* Rules that cluster-settle.c applies; true: something was done. */
 bool cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_notice (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_renew (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_finish (struct cluster *c, struct cluster_array *a);
 bool cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a);
-/* Once a second: how fast those who join copy. */
+/* Decide, once a second, how fast the joining members copy. */
 void cluster_rebuild_pace (struct cluster *c, struct cluster_array *a);
-/* The writer, if there is one, can take part in a change; if there is none,
- * members have all been fenced against the last one.
+/* Can the writer take part in a change of epoch?  Without a writer: are all in-sync
+ * members fenced against the last one?
  */
 bool cluster_rebuild_writer_well (const struct cluster *c,
                                   const struct cluster_array *a);
-/* For COMMIT: this member is now out, and was not before (its record still says
- * what it was, and since when).
+/* A COMMIT puts this member out.  (Its record still has its former state, and since
+ * when it had that.)
  */
 void cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
                           unsigned member);
-/* And this one is joining. */
+/* A COMMIT makes this member joining. */
 void cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
                             unsigned member);
-/* When this member, which is out, has been away for as long as its array allows;
- * 0: it is not away, or may be so for ever.
+/* When this member, which is out, will have been away for as long as its array
+ * allows before a spare takes its place; 0: it is not away, or may be so for ever.
  */
 uint64_t cluster_rebuild_gone_wall_ms (const struct cluster *c,
                                        const struct cluster_array *a,
                                        unsigned member);
 
 /* cluster-drain.c */
-/* A rule of cluster-settle.c: members move away from nodes that are drained, a step
- * at a time.
+/* A rule that cluster-settle.c applies: members move away from nodes that are
+ * drained, a step at a time.
  */
 bool cluster_drain_move (struct cluster *c, struct cluster_array *a);
 /* This member is in-sync (its record says so): its move is over. */
 void cluster_drain_arrived (struct cluster *c, struct cluster_member *member);
-/* The disk that this member moves to, if not one of these (NULL ends them);
- * NULL: none, and what is waited for.
+/* The disk that this member is to move to.  promised: disks that it can't be, for
+ * they are other members' (a NULL ends the list).  NULL: there is none, and `why`
+ * says what is waited for.
  */
 struct cluster_disk *cluster_drain_pick (
   const struct cluster *c, const struct cluster_array *a, unsigned member,
@@ -498,12 +534,15 @@ uint64_t cluster_drain_rate (const struct cluster *c, const char *node);
 uint64_t cluster_drain_eta_ms (const struct cluster *c, const char *node);
 
 /* cluster-jobs.c */
-/* A member's state changes from joining to this one; an array is made. */
+/* Record the job that has ended: a member's rebuild, whose state goes from joining
+ * to this one; the making of an array.
+ */
 void cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
                           unsigned member, enum member_state state);
 void cluster_job_created (struct cluster *c, const struct cluster_array *a);
-/* A stored one, before the start; at the start: those of long ago go. */
+/* Take in a stored job, before the start. */
 void cluster_job_load (struct cluster *c, const struct cluster_job *job);
+/* Drop the jobs that ended long ago. */
 void cluster_jobs_prune (struct cluster *c);
 
 /* ---- What is due: COMMIT, and the pump. ---- */
@@ -511,16 +550,16 @@ void cluster_jobs_prune (struct cluster *c);
 /* cluster-epoch.c */
 /* COMMIT the change of epoch that is under way, if nothing is missing. */
 void cluster_epoch_advance (struct cluster *c, struct cluster_array *a);
-/* A change that waits for members who are gone does without them; a member that
- * a session had lost, and that is back, is fenced and given to it again; tokens
- * that a member takes no more are replaced.  True: something was done.
+/* Do what time brings: a change that waits for members that are gone goes on
+ * without them; a lost member that is back is fenced and given to the writer again;
+ * tokens that a member refuses are replaced.  True: something was done.
  */
 bool cluster_epoch_tick (struct cluster *c, struct cluster_array *a);
 
 /* cluster-settle.c */
 /* Do what is due, until nothing is. */
 void cluster_settle (struct cluster *c);
-/* The same, and queue the step. */
+/* Do what is due, and queue the step. */
 void cluster_end (struct cluster *c);
 /* A member took its place, came, went or changed: see what follows. */
 void cluster_moved (struct cluster *c, struct cluster_array *a);
@@ -531,16 +570,16 @@ void cluster_moved (struct cluster *c, struct cluster_array *a);
 void cluster_session_end (struct cluster *c, struct cluster_session *s,
                           const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
-/* The same, when it detaches (by NULL) or is evicted, and what follows from it. */
+/* End a session that detaches (by NULL) or is evicted, and do what follows. */
 void cluster_session_cut (struct cluster *c, struct cluster_session *s,
                           const char *by);
-/* Of those that ended, the oldest go. */
+/* Drop the oldest ended sessions beyond ENDED_SESSIONS_MAX. */
 void cluster_session_prune (struct cluster *c);
 void cluster_session_tick (struct cluster *c, struct cluster_session *s);
 /* The session with this number, if it is not over; else refuses. */
 struct cluster_session *
 cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id);
-/* There is no such session: refuses. */
+/* Refuse, if there is no such session.  True: refused. */
 bool cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id);
 
 /* cluster-import.c */
@@ -549,13 +588,13 @@ void cluster_import_note (struct cluster *c,
                           const struct cluster_disk_heartbeat *hb);
 /* Drop what was said long ago. */
 void cluster_import_tick (struct cluster *c);
-/* Does this disk, which says that it is a member of the array, say the same of the
- * array as those that it was imported from?
+/* Does this disk, which says that it is a member of the array, describe the array
+ * as the disks did from which it was imported?
  */
 bool cluster_import_agrees (const struct cluster *c,
                             const struct cluster_array *a,
                             const struct cluster_disk_heartbeat *hb);
-/* A member that an import did not find has asked, and is new here: it gets its
+/* A member that an import did not find has sent its first heartbeat: it gets its
  * place.
  */
 void cluster_import_return (struct cluster *c, struct cluster_disk *d,
@@ -567,7 +606,9 @@ void cluster_import_return (struct cluster *c, struct cluster_disk *d,
  */
 bool cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
                     const struct cluster_disk_heartbeat *hb);
-/* The known process has spoken: the others are refused. */
+/* The known process of the disk has spoken: others that ask for its place are
+ * refused.
+ */
 void cluster_admit_others (struct cluster *c, struct cluster_disk *d);
 
 /* cluster-disk.c */
@@ -575,14 +616,16 @@ void cluster_disk_take_over (struct cluster *c, struct waiting *w);
 void cluster_disk_tick (struct cluster *c, struct cluster_disk *d);
 
 /* cluster-disk-orders.c */
-/* It can't be forgotten: refuses, and answers true. */
+/* Refuse, if the disk can't be forgotten.  True: refused. */
 bool cluster_disk_forget_refused (struct cluster *c, uint64_t op,
                                   const uint8_t uuid[16]);
-/* Forget it. */
+/* Forget the disk. */
 void cluster_disk_remove (struct cluster *c, struct cluster_disk *d);
 
 /* cluster-array.c */
-/* Can't it be made, or deleted?  Then refuses.  plan: cluster_array_plan's. */
+/* Refuse, if the array can't be made, its loss not accepted, or it not be deleted.
+ * True: refused.  plan: as for cluster_array_plan.
+ */
 bool cluster_array_create_refused (struct cluster *c, uint64_t op,
                                    const struct cluster_create *create,
                                    struct cluster_array *plan);
@@ -593,22 +636,27 @@ bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
                                    const char *name);
 
 /* cluster-attach.c */
-/* The members have not confirmed in time. */
+/* An attach has waited too long for members to confirm: go on without them, or
+ * refuse it.
+ */
 void cluster_session_attach_late (struct cluster *c, struct waiting *w);
-/* The holder has said nothing, or is over. */
+/* The session that holds the array was asked to speak, and has said nothing or is
+ * over: try the attach again.
+ */
 void cluster_session_unchallenged (struct cluster *c, struct waiting *w);
-/* A reader that was passed over when a member went out, and says that it knows this
- * epoch, is to hear of no later one before the writer has prepared itself: refuses.
+/* Refuse a heartbeat of a reader that a change of epoch did not wait for when a
+ * member went out (`epoch`: in which the reader works).  It is told of the newer
+ * epoch only when the writer has prepared itself.  True: refused.
  */
 bool cluster_session_refuse_late (struct cluster *c, uint64_t op,
                                   struct cluster_array *a,
                                   struct cluster_session *s, uint64_t epoch);
-/* The holder has spoken. */
+/* The holder has spoken: refuse the attaches that waited to see whether it does. */
 void cluster_session_refuse_challengers (struct cluster *c,
                                          struct cluster_session *holder);
 
 /* cluster-member.c */
-/* What an administrator asks for can't be done: refuses. */
+/* Refuse what an administrator asks for, if it can't be done.  True: refused. */
 bool cluster_member_replace_refused (struct cluster *c, uint64_t op,
                                      const char *array, unsigned member,
                                      const uint8_t disk[16]);
@@ -616,7 +664,9 @@ bool cluster_member_cancel_refused (struct cluster *c, uint64_t op,
                                     const char *array, unsigned member);
 
 /* cluster-node.c */
-/* Can't it be put in maintenance, drained, removed?  Then refuses. */
+/* Refuse, if the node can't be put in maintenance, drained, removed.  True:
+ * refused.
+ */
 bool cluster_node_maintain_refused (struct cluster *c, uint64_t op,
                                     const char *name, bool on, bool force);
 bool cluster_node_drain_refused (struct cluster *c, uint64_t op,

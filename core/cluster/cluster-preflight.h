@@ -1,5 +1,6 @@
 /* cluster-preflight.h: what would come of an action?  The cluster engine
- * (cluster.h) answers with what it would do, and changes nothing.
+ * (cluster.h) says whether it would allow the action and what that would lead to,
+ * and changes nothing.
  */
 
 #ifndef WEFT_CLUSTER_PREFLIGHT_H
@@ -62,12 +63,12 @@ void cluster_preflight_accept_loss (struct cluster *c,
                                     const char *array,
                                     const struct cluster_loss *loss,
                                     struct cluster_preflight *f);
-/* Stopping this node, without any more ado.  allowed: it makes no data
+/* What would come of stopping this node at once.  allowed: that makes no data
  * unreachable.
  */
 void cluster_ok_to_stop (const struct cluster *c, const char *node,
                          struct cluster_preflight *f);
-/* The loss of these members of an array. */
+/* What would come of losing these members of an array. */
 void cluster_array_losing (const struct cluster *c,
                            const struct cluster_array *a, const bool which[],
                            struct cluster_preflight *f);

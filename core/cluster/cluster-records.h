@@ -32,23 +32,24 @@ struct cluster_disk_record {
   uint8_t key[KEY_BYTES]; /* tokens for it are made with this: cluster-key.c */
   uint8_t release[16];    /* the array that it is to forget; zero: none */
   uint8_t spare_of[16];   /* the array that it is a spare of; zero: none */
-  uint64_t sequence;      /* of its superblock, the highest that was heard while
-                             it was a member: less is an old copy of the disk */
+  uint64_t sequence;      /* of its superblock: the highest that was heard while
+                             it was a member; an old copy of the disk has less */
   char node[NAME_BYTES_MAX + 1];
   char uri[CLUSTER_URI_BYTES];
   char path[CLUSTER_PATH_BYTES];
   char instance[CLUSTER_INSTANCE_BYTES]; /* the process that a writer knows */
-  char
-    cache[CLUSTER_CACHE_BYTES]; /* its (struct cluster_disk_heartbeat); "": it
-                                      is not known, or its disk has failed */
+  char cache[CLUSTER_CACHE_BYTES];       /* that process's cache, as in struct
+                                            cluster_disk_heartbeat; "": it is not
+                                            known, or the disk has failed */
   char moves_to[NAME_BYTES_MAX + 1]; /* the node that may serve it from now on,
                                         as an administrator says; "": none */
-  bool shut_out; /* its node was, and it has not been heard of since */
-  uint64_t size; /* bytes of the whole disk; 0: it only stands for one that
-                          an import did not find */
+  bool shut_out; /* its node was shut out, and it was not heard of since */
+  uint64_t size; /* bytes of the whole disk; 0: this record only stands for a
+                    member's disk that an import did not find */
   uint64_t data_bytes; /* of its data area */
-  uint64_t imported;   /* of such: the epoch whose states were imported; 0: its
-                          disk does not come back (an older weftd's record) */
+  uint64_t imported;   /* where size is 0: the epoch whose states were imported;
+                          0: the disk gets no place back (an older weftd's record)
+                        */
 };
 
 #define CONFIRMED_BY_NONE EPOCH_MAX
@@ -57,28 +58,27 @@ struct cluster_member {
   uint8_t disk[16];
   enum member_state state; /* in-sync, out or joining */
   uint64_t fence;          /* it is to refuse epochs below this one */
-  uint64_t lapse;          /* what it had not flushed before this epoch may be
-                              gone; that of later ones it has kept */
-  uint64_t confirmed;      /* the last that its disk did: one that says less is
-                              an old copy of it.  CONFIRMED_BY_NONE: it is
-                              blank, or was and has not joined yet */
-  uint64_t round;          /* out: the last that the array had when it went; a
-                              disk with less, by two, is an old copy of it */
-  uint64_t since_wall_ms;  /* when it got this state */
+  uint64_t lapse;          /* writes of epochs before this one that it had not
+                              flushed may be gone; later ones it has kept */
+  uint64_t confirmed; /* the last epoch that its disk confirmed: a disk with a
+                              lower min_epoch is an old copy of it.
+                              CONFIRMED_BY_NONE: the disk is blank, or was, and
+                              has not joined yet */
+  uint64_t round;     /* out: the array's round when it went out; a disk that
+                              is two or more behind that is an old copy of it */
+  uint64_t since_wall_ms;            /* when it got this state */
   char reason[CLUSTER_REASON_BYTES]; /* why it is out; "" otherwise */
-  bool
-    planned; /* it went out because somebody asked for that; else it was lost */
+  bool planned; /* it was put out on purpose; else it was lost */
 
   /* How it comes back (cluster-rebuild.c). */
-  bool held;  /* out, and not taken back by itself: an administrator said so */
-  bool reset; /* what it has is not its own old self (an old copy, another
-                  disk): it forgets its place, and is rebuilt in full */
-  bool
-    partly; /* it was joining when it went out: what it has copied may be lost
-                  with a source that goes out after it */
-  bool paused;             /* its rebuild */
-  uint64_t floor, ceiling; /* of its rebuild, bytes a second; 0: the default
-                              floor, no ceiling */
+  bool held;   /* it stays out until an administrator takes it back */
+  bool reset;  /* its disk is an old copy or another disk: it is to forget its
+                 place, and is then rebuilt in full */
+  bool partly; /* it was joining when it went out: if a source of it goes out
+                  after it, what it has copied is not to be trusted */
+  bool paused; /* its rebuild is */
+  uint64_t floor, ceiling; /* of its rebuild's rate, bytes a second; 0: the
+                              default floor, no ceiling */
   char moved_from[NAME_BYTES_MAX + 1]; /* the node whose drain made it move,
                                           until it is in-sync elsewhere */
 };
@@ -103,10 +103,11 @@ struct cluster_array_record {
   uint64_t member_bytes; /* in use of each member's data area */
   bool ready;            /* every member has taken its place once */
   uint64_t epoch;
-  uint64_t unprepared; /* the last epoch in which a member went out though the
-                          writer had not prepared himself: a reader that knows
-                          none so late was passed over.  0: none since he did */
-  uint64_t round;      /* of its writing: the highest that was heard */
+  uint64_t unprepared; /* the last epoch in which a member went out without
+                          sessions being prepared: a reader that works in an older
+                          one was not waited for.  0: they were prepared since */
+  uint64_t round;      /* of its writing (core/array/array-round.c): the highest
+                          that was heard of */
   uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
                               long; 0: never */
   struct cluster_change change;
@@ -125,15 +126,15 @@ struct cluster_session_record {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
-  uint64_t epoch; /* that its tokens bear */
+  uint64_t epoch; /* of its tokens */
   uint64_t since_wall_ms;
   bool ended;
   uint64_t ended_wall_ms;
   char reason[CLUSTER_REASON_BYTES]; /* why it ended */
 };
 
-/* What an administrator has said of a node.  Nodes of which nothing was ever
- * said have none.
+/* What an administrator has said of a node.  A node of which nothing was ever said
+ * has no record.
  */
 struct cluster_node_record {
   char name[NAME_BYTES_MAX + 1];
@@ -161,9 +162,11 @@ struct cluster_job {
   char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
   enum cluster_job_kind kind;
   enum cluster_job_state state;
-  char waits[CLUSTER_WAITS_BYTES]; /* what for; "": nothing.  Why it failed */
+  char
+    waits[CLUSTER_WAITS_BYTES]; /* what it waits for; "": nothing.  Once it has
+                                      failed: why */
   uint64_t done_bytes, total_bytes, rate;
-  uint64_t eta_ms; /* it will still take; 0: not known.  Not stored */
+  uint64_t eta_ms; /* how long it will still take; 0: not known.  Not stored */
   uint64_t since_wall_ms;
   uint64_t ended_wall_ms;         /* 0: not yet */
   TAILQ_ENTRY (cluster_job) link; /* of those that have ended */
@@ -181,7 +184,7 @@ enum cluster_record_kind {
 
 struct cluster_record {
   enum cluster_record_kind kind;
-  bool deleted; /* only the key (uuid, id, name) counts then */
+  bool deleted; /* the record goes: only its key (uuid, id, name) counts */
   union {
     struct cluster_identity identity;
     struct cluster_disk_record disk;
