@@ -17,7 +17,7 @@
 #define JOINED_ZERO_BYTES_MAX GiB (1)
 /* A read that fails on all copies is split down to this. */
 #define READ_BLOCK_BYTES 4096
-/* Nothing else is going on: no request for so long. */
+/* The array is idle when no request has come for so long: images are sent then. */
 #define IDLE_NS UINT64_C (5000000)
 /* An extent that was not written for so long may lose its intent bit. */
 #define CLEAR_IDLE_NS UINT64_C (5000000000)
@@ -29,7 +29,7 @@ enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
 
 /* Where a piece is. */
 enum piece_place {
-  PIECE_PARKED,   /* until its request has the lock that it wants */
+  PIECE_PARKED,   /* waits for its request to get the lock that it wants */
   PIECE_SPACE,    /* a->space: waits for room in the image buffer */
   PIECE_STALLED,  /* a->stalled: waits for a member, or for weftd */
   PIECE_DRAINING, /* the member's draining: waits for older images */
@@ -40,7 +40,7 @@ enum piece_place {
 
 struct req;
 
-/* What lies within one stripe unit of a request. */
+/* The part of a request that lies within one stripe unit. */
 struct piece {
   TAILQ_ENTRY (piece) link;      /* in its request */
   TAILQ_ENTRY (piece) wait_link; /* in the queue of its place */
@@ -51,11 +51,11 @@ struct piece {
   bool started;      /* something was asked of a member for it */
   unsigned written;  /* writes: bit c: copy c is written */
   unsigned bad;      /* reads: bit c: copy c can't be read */
-  bool tried;        /* all copies, in turn */
-  bool joined;       /* its IO carries others too */
-  bool alone;        /* is not to be joined */
-  unsigned copy;     /* of the IO */
-  unsigned images;   /* of its own that it waits for */
+  bool tried;        /* reads: copies that could not be read were tried twice */
+  bool joined;       /* its IO carries other pieces, too */
+  bool alone;        /* it is not to be joined with others */
+  unsigned copy;     /* that its IO reads or writes */
+  unsigned images;   /* how many of its own images it waits for */
   unsigned admitted; /* images for which room is taken */
   struct payload *payload;
 };
@@ -69,36 +69,40 @@ struct req {
   TAILQ_ENTRY (req) flush_link; /* a->flushes */
   bool runnable;
   uint64_t begun_ns;
-  enum lock_kind lock, want; /* held or queued for; needed */
+  enum lock_kind lock, want; /* what it holds or queues for; what it needs */
   unsigned blockers;         /* requests that it waits for */
   unsigned range;            /* its place in a->ranges */
-  uint64_t cursor;           /* what of the request is in pieces */
-  unsigned commits;          /* a->commits as of its beginning, or ... */
-  bool again;                /* ... when it was cut into pieces again */
-  bool buffered;             /* the images of some pieces, not awaited */
+  uint64_t cursor;           /* up to here it was cut into pieces */
+  unsigned commits;          /* a->commits when it was cut into pieces first, or
+                                again */
+  bool again;                /* it was cut into pieces again */
+  bool buffered;             /* images of some pieces are in the buffer, and it
+                                does not wait for them, ... */
   unsigned since;            /* ... and a->commits as of before that */
   struct piece_queue pieces;
-  unsigned pieces_count, parked, spacing; /* of them, parked; in a->space */
+  unsigned pieces_count, parked, spacing; /* all; those parked, in a->space */
   int error;
-  bool busy; /* a FLUSH or EXTENTS: not finished */
-  uint64_t
-    wrote_ns; /* the last write that it stands for, if a round may have to
-                        begin after that; 0: not looked yet */
+  bool busy;         /* a FLUSH or EXTENTS that is not finished */
+  uint64_t wrote_ns; /* a FLUSH: when the last write was that it stands for; 0:
+                        it has not been looked at yet (round_holds) */
 
   /* ARRAY_FLUSH */
   uint64_t mark;
   bool syncing, failed;
   uint64_t begun; /* a->event as of its beginning */
   uint64_t shift; /* a->clear.shifts as of its beginning */
-  uint64_t cover; /* rounds are to be complete up to there, too; 0: any */
-  uint64_t *need; /* for each member: flushed up to there; 0: nothing */
+  uint64_t cover; /* it waits for this round to be complete, too; 0: for none */
+  /* For each member: the event up to which it must be flushed; 0: it need not be. */
+  uint64_t *need;
 
   /* ARRAY_EXTENTS */
-  struct aio **asked; /* for each member; NULL: nothing */
-  unsigned answers;   /* yet to come; the same of ARRAY_ACCEPT's proofs: */
+  struct aio **asked; /* what each member was asked; NULL: nothing */
+  unsigned answers; /* that are yet to come; of ARRAY_ACCEPT: to its flushes */
 
-  /* ARRAY_ACCEPT */
-  bool proving, unproven; /* members were asked to flush; one did not */
+  /* ARRAY_ACCEPT: before zeroes are written, members are asked to flush, to see
+   * whether they have failed as a whole.
+   */
+  bool proving, unproven; /* they were asked; one of them has not flushed */
 };
 TAILQ_HEAD (req_queue, req);
 
@@ -114,7 +118,7 @@ enum aio_for {
   FOR_ROUND,
 };
 
-/* HELD: until a clear of the same extents is answered. */
+/* HELD: it is sent when a clear of the same extents was answered. */
 enum aio_place {
   AIO_NONE,
   AIO_HELD,
@@ -145,17 +149,17 @@ struct range {
   bool shared;
 };
 
-/* Which extents of a member have an intent bit for us (array-clear.c). */
+/* Which extents of a member have an intent bit of this session (array-clear.c). */
 #define CHUNK_WORDS 512
 #define CHUNK_EXTENTS (CHUNK_WORDS * 64)
 struct clear_chunk {
   uint64_t recent[CHUNK_WORDS]; /* written since the last shift */
-  uint64_t rested[CHUNK_WORDS]; /* before it, and not since */
+  uint64_t rested[CHUNK_WORDS]; /* written before that shift, and not since */
 };
 struct batch_record;
 struct clear_member {
   struct clear_chunk **chunks;  /* NULL where nothing was written */
-  bool recent, rested;          /* perhaps */
+  bool recent, rested;          /* such bits may be there */
   struct aio *asked;            /* a clear that is not answered ... */
   struct batch_record *records; /* ... of these extents, ascending */
   unsigned count;
@@ -174,25 +178,27 @@ struct clear {
   uint64_t extent_bytes;
   unsigned chunks; /* of each member, at most */
   uint64_t shifts;
-  uint64_t round; /* that is to be complete before what is rested may fall */
+  uint64_t round; /* that is to be complete before rested bits may be cleared */
   bool covered;   /* a FLUSH that began since the last shift is done */
-  bool settle;    /* bits of other sessions may fall with ours */
-  bool never;     /* the copies may differ where bits stand: no more of it, and
-                   one is not as good as another */
+  bool settle;    /* bits of other sessions may be cleared with ours */
+  bool never;     /* copies may differ where bits are set: so no bit is cleared
+                     any more, and a read may not take either copy */
   struct array_request flush;
 };
 
 /* Rounds (array-round.c). */
 struct round {
   bool on;
-  uint64_t begun;     /* the newest */
-  uint64_t begun_ns;  /* 0: by another session */
-  uint64_t complete;  /* the last that all have that count, ... */
-  uint64_t since_ns;  /* ... and its begun_ns */
-  uint64_t before_ns; /* that of the last but one; 0: by another session */
-  uint64_t target;    /* they go on up to there; 0: nothing was written */
-  uint64_t wrote_ns;  /* the last write that was asked or answered */
-  uint64_t hurry;     /* up to there one begins as the last is complete */
+  uint64_t begun;     /* the newest round */
+  uint64_t begun_ns;  /* when it began; 0: another session has begun it */
+  uint64_t complete;  /* the newest complete round: all members that count have
+                         noted it */
+  uint64_t since_ns;  /* when that one began */
+  uint64_t before_ns; /* when the one before began; 0: in another session */
+  uint64_t target;    /* rounds go on up to this one; 0: nothing was written */
+  uint64_t wrote_ns;  /* when a write was last asked for or answered */
+  uint64_t hurry; /* up to this round, each begins as soon as the one before is
+                         complete, and not after ROUND_MS */
 };
 
 /* How quick a member is (array-overdue.c). */
@@ -201,57 +207,59 @@ struct overdue {
   uint64_t allowed_ns; /* it may keep silent for so long ... */
   uint64_t quiet_ns;   /* ... from here on: its last answer, or our question */
   unsigned waiting;    /* answers that it owes */
-  struct aio *probe;   /* a sign of life that it is asked for, unless it has
-                          answered anything meanwhile ... */
-  uint64_t probe_ns;   /* ... since */
-  bool suspect;        /* far slower than its peers */
+  struct aio *probe; /* the question for a sign of life that is under way, while
+                          the member has answered nothing else, ... */
+  uint64_t probe_ns; /* ... and when it was asked */
+  bool suspect;      /* it is far slower than its peers */
 };
 
 struct array_member {
   struct overdue overdue;
   struct clear_member clear;
-  uint64_t round;          /* that it has */
-  bool asked_round;        /* to have a newer one */
+  uint64_t round;          /* the newest that its disk has noted */
+  bool asked_round;        /* it is being asked to note a newer one */
   enum member_state state; /* as committed */
   bool lost;               /* there is no connection to it */
-  bool told;               /* of its loss; or there is nothing to tell */
-  bool fresh;              /* there is one again, from the next commit on */
+  bool told;               /* weftd is told of its loss, or need not be */
+  bool fresh;              /* there is a connection again, to be used after the
+                              next commit */
   bool counts; /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
-  bool lapsed; /* ... without what was not stable, perhaps */
+  bool lapsed; /* with `fresh`: it may lack what was not flushed */
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
   bool mixed;        /* the image buffer may have copies of its data, too */
   uint64_t written;  /* the event of its last write */
-  uint64_t loose;    /* of the last one that was not stable when it answered */
-  uint64_t flushed;  /* what was written up to there is stable */
-  struct aio *flush; /* on its way */
+  uint64_t loose; /* the event of its last write that was answered before it was
+                        stable */
+  uint64_t flushed;  /* what was written up to this event is stable */
+  struct aio *flush; /* that is on its way */
   struct piece_queue draining;
-  struct aio *open;   /* that the next piece may join ... */
-  uint64_t open_plan; /* ... in this plan */
+  struct aio *open;   /* an IO that the next piece may join ... */
+  uint64_t open_plan; /* ... while a->plan is this */
 };
 
 /* The epoch that weftd has prepared (array-join.c). */
 struct array_next {
   uint64_t epoch; /* 0: none */
   enum member_state states[ARRAY_MEMBERS_MAX];
-  uint64_t sequence; /* images up to there are to be written */
-  bool flushing;     /* they are ... */
-  uint64_t start; /* ... and a flush that began at this event or later is to be
-                     answered by all members */
-  uint64_t round; /* is to be complete, where one becomes in-sync */
-  bool told;      /* NOTICE_PREPARED */
-  /* It was to be in-sync by an older change that we were prepared for, too: that
-   * may be committed, and we not have heard of it.
+  uint64_t sequence; /* images up to this one are to be written first, ... */
+  bool flushing;     /* ... and they are: now members are flushed */
+  uint64_t start;    /* by flushes that begin at this event or later */
+  uint64_t round; /* that is to be complete, where a member becomes in-sync */
+  bool told;      /* NOTICE_PREPARED was given */
+  /* The member was to be in-sync by an older change, for which we were prepared,
+   * too.  That change may have been committed without our having heard of it, so
+   * the member still counts.
    */
   bool promised[ARRAY_MEMBERS_MAX];
 };
 
-/* Who writes (array-flush.c). */
+/* A client that writes (array-flush.c). */
 struct array_client {
   TAILQ_ENTRY (array_client) link; /* a->clients */
-  bool owed;     /* a FLUSH that fails, for something may be gone ... */
-  uint64_t gone; /* ... that was acknowledged up to this event */
+  bool owed;     /* its next FLUSH is to fail: writes of its may be gone ... */
+  uint64_t gone; /* ... that were acknowledged up to this event */
   /* For each member: the event of its last write with a copy there that was not
    * stable when it was acknowledged.
    */
@@ -272,21 +280,21 @@ struct array {
   int stopped;
   unsigned commits;  /* counts what endangers writes that are not done: epochs
                        that make a member go out, members that come back */
-  unsigned returned; /* as of the last member that came back */
+  unsigned returned; /* `commits` when a member last came back */
   bool degraded;     /* some member is lost or not in-sync */
-  bool hold;         /* weftd was not heard of: nothing is read */
+  bool hold;         /* array_hold: nothing is read */
   struct array_next next;
-  uint64_t entered;  /* the epoch that array_epoch gave before ... */
+  uint64_t entered;  /* the epoch that array_epoch gives until ... */
   uint64_t entering; /* ... this mark of the images is reached */
   uint64_t lost_bytes;
   TAILQ_HEAD (, array_client) clients;
   struct array_client *own; /* makes repairs, and flushes for array-clear.c */
-  struct array_client *former; /* all whose connections are closed */
-  uint64_t
-    stable;      /* what was acknowledged up to this event is, on all copies */
-  bool untold;   /* something may be gone, and nobody was told ... */
-  uint64_t gone; /* ... that was acknowledged up to this event */
-  bool look;     /* a FLUSH, or what is prepared, may go on */
+  struct array_client *former; /* stands for all clients that are closed */
+  uint64_t stable; /* what was acknowledged up to this event is stable on all
+                      copies */
+  bool untold;     /* writes may be gone, and no client was told yet ... */
+  uint64_t gone;   /* ... that were acknowledged up to this event */
+  bool look; /* a FLUSH, a round or a prepared epoch may be able to go on */
   uint64_t idle_since_ns;
 
   struct images *images;
@@ -315,49 +323,49 @@ struct array {
   struct array_member member[];
 };
 
-/* What it holds is what is read. */
+/* Is the member in-sync, so that its data is what clients are to read? */
 static inline bool
 member_in_sync (const struct array *a, unsigned member)
 {
   return a->member[member].state == MEMBER_IN_SYNC;
 }
 
-/* What it holds can be read now. */
+/* Can the member be read now? */
 static inline bool
 member_readable (const struct array *a, unsigned member)
 {
   return member_in_sync (a, member) && !a->member[member].lost;
 }
 
-/* Writes and FLUSH need it, and wait for it when it is lost. */
+/* Do writes and FLUSH need the member, and wait for it when it is lost? */
 static inline bool
 member_counts (const struct array *a, unsigned member)
 {
   return a->member[member].counts;
 }
 
-/* In an epoch with this state it is asked things. */
+/* Is a member in this state asked to read or write at all? */
 static inline bool
 state_takes_part (enum member_state state)
 {
   return state == MEMBER_IN_SYNC || state == MEMBER_JOINING;
 }
 
-/* It can be asked something now. */
+/* Can the member be asked something now? */
 static inline bool
 member_reachable (const struct array *a, unsigned member)
 {
   return state_takes_part (a->member[member].state) && !a->member[member].lost;
 }
 
-/* It gets a copy of what is written, and nobody waits for that. */
+/* Does the member get a copy of what is written for which nobody waits? */
 static inline bool
 member_background (const struct array *a, unsigned member)
 {
   return member_reachable (a, member) && !member_counts (a, member);
 }
 
-/* Nothing is read now. */
+/* Are reads held now? */
 static inline bool
 array_holds_reads (const struct array *a)
 {
@@ -370,12 +378,12 @@ request_writes (const struct array_request *r)
   return r->op == ARRAY_WRITE || r->op == ARRAY_ZERO || r->op == ARRAY_TRIM;
 }
 
-/* The files of the engine, each calling only those above it here. */
+/* The files of the engine; each calls only those that stand before it here. */
 
 /* array-req.c: what all build on. */
 void *array_alloc (size_t bytes); /* zeroed; never NULL: aborts */
 struct req *req_new (struct array *a, struct array_request *r);
-/* Look at it again. */
+/* The request may be able to go on: array.c looks at it again. */
 void req_wake (struct array *a, struct req *q);
 void req_fail (struct array *a, struct req *q, int error);
 
@@ -389,22 +397,24 @@ struct piece *piece_new (struct array *a, struct req *q,
                          const struct layout_piece *at);
 void piece_end (struct array *a, struct piece *p);
 void piece_move (struct array *a, struct piece *p, enum piece_place place);
-/* All that wait there look again. */
+/* All pieces in this queue may be able to go on. */
 void pieces_go_on (struct array *a, struct piece_queue *queue);
 
 /* array-io.c: requests to members. */
 struct aio *aio_new (struct array *a, enum aio_for purpose,
                      enum array_io_kind kind, unsigned member);
 void aio_free (struct array *a, struct aio *x);
-/* What carries data goes by array-send.c. */
+/* Put an IO into the queue of what goes out.  (One that carries data goes by
+ * array-send.c.)
+ */
 void aio_send (struct array *a, struct aio *x);
 bool aio_writes (const struct aio *x);
 const char *aio_name (enum array_io_kind kind);
-/* It is answered, or will not be. */
+/* Take the IO off the list of its place: it is answered, or never will be. */
 void aio_leave (struct array *a, struct aio *x);
-/* Nothing more comes of what was asked of a lost member. */
+/* The member is lost: what it was asked is no longer waited for. */
 void aio_orphan (struct array *a, unsigned member);
-/* Take back what was not sent yet: to a->failed. */
+/* Move what was not sent yet to a->failed. */
 void aio_recall (struct array *a);
 
 /* array-member.c: losses. */
@@ -412,18 +422,20 @@ struct array_notice *notice_new (struct array *a, enum array_notice_kind kind,
                                  unsigned member);
 void member_lost (struct array *a, unsigned member, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
-/* As member_lost, but nobody is told (yet). */
+/* As member_lost, but without a notice (yet). */
 void member_lose (struct array *a, unsigned member);
 void member_tell (struct array *a, unsigned member, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
-/* Who counts, now? */
+/* Find out anew which members count. */
 void member_count (struct array *a);
 
-/* array-overdue.c: who keeps silent, who is slow. */
+/* array-overdue.c: members that keep silent, members that are slow. */
 void overdue_init (struct array *a);
 void overdue_sent (struct array *a, const struct aio *x);
 void overdue_answered (struct array *a, const struct aio *x, int error);
-/* Once in a while, also when answers come all the time and no tick does. */
+/* Called with each tick and each answer: while answers come all the time, no tick
+ * may come.
+ */
 void overdue_look (struct array *a);
 void overdue_tick (struct array *a);
 uint64_t overdue_deadline (const struct array *a);
@@ -433,21 +445,21 @@ void overdue_stats (const struct array *a, struct array_stats *stats);
 /* array-extents.c */
 void extents_begin (struct array *a, struct req *q);
 void extents_answered (struct array *a, struct aio *x, bool ok);
-/* Reads are not held any more: ask. */
+/* Reads are not held any more: send what waited for that. */
 void extents_go_on (struct array *a);
 
 /* array-round.c: rounds. */
 void round_init (struct array *a);
-/* Something is written, or was. */
+/* A write was sent or answered: rounds go on until it is covered. */
 void round_touch (struct array *a);
-/* What is written now is covered when rounds up to a->round.target are complete:
- * are they, up to this one?
+/* Are the rounds up to `target` complete?  What is written now is covered when
+ * those up to a->round.target are.
  */
 bool round_covers (const struct array *a, uint64_t target);
-/* Not to wait for the clock before that. */
+/* Begin the rounds up to `target` without waiting for the clock. */
 void round_hurry (struct array *a, uint64_t target);
-/* Must this request, which promises that something is stable, wait for rounds?  They
- * do not wait for the clock then.
+/* Must this request, which promises that something is stable, wait for rounds?  If
+ * so, they are begun without waiting for the clock.
  */
 bool round_holds (struct array *a, struct req *q);
 void round_look (struct array *a);
@@ -464,17 +476,19 @@ void flush_forget (struct array *a, struct req *q);
 void flush_start (struct array *a, unsigned member);
 /* A write is done. */
 void flush_wrote (struct array *a, const struct array_request *r);
-/* What was written to this member and is not stable may be gone. */
+/* What was written to this member and was not stable may be gone: clients are owed
+ * a FLUSH that fails.
+ */
 void flush_gone (struct array *a, unsigned member);
 
 /* array-clear.c: intent bits. */
 void clear_init (struct array *a);
 void clear_free (struct array *a);
-/* x is sent, or was answered. */
+/* x is being sent, or was answered: its extents are `recent`. */
 void clear_touch (struct array *a, const struct aio *x);
 void clear_touch_range (struct array *a, unsigned member, uint64_t offset,
                         uint64_t length);
-/* Must it wait for a clear? */
+/* Must x wait until a clear of its extents was answered? */
 bool clear_holds (const struct array *a, const struct aio *x);
 bool clear_holds_range (const struct array *a, unsigned member, uint64_t offset,
                         uint64_t length);
@@ -482,32 +496,36 @@ void clear_tick (struct array *a);
 uint64_t clear_deadline (const struct array *a);
 /* A FLUSH is done: the client's, or our own. */
 void clear_flushed (struct array *a, const struct req *q);
-/* A member has answered a clear: what waited for that is sent before the next. */
+/* A member has answered a clear.  Writes that waited for that are sent before
+ * clear_go_on sends the next clear.
+ */
 void clear_answered (struct array *a, struct aio *x, bool ok);
 void clear_go_on (struct array *a);
-/* A member that has joined is in-sync: what its peers' bits stand for is its, too. */
+/* A member that was joining is in-sync: where its peers have bits of ours, it may
+ * have bits, too.
+ */
 void clear_joined (struct array *a, unsigned member);
-/* Members are lost or are back. */
+/* Members were lost or are back. */
 void clear_states (struct array *a);
 
 /* array-join.c: members that join, and epochs that are prepared. */
 void join_prepare (struct array *a, uint64_t epoch,
                    const enum member_state states[]);
-/* Are we prepared? */
+/* See whether all is done that is to be done before NOTICE_PREPARED. */
 void join_look (struct array *a);
-/* A member is back: what it has is to be drained and flushed once more. */
+/* A member is back: drain and flush once more before NOTICE_PREPARED. */
 void join_again (struct array *a);
 /* A joiner that does not keep up is lost. */
 void join_tick (struct array *a);
 uint64_t join_deadline (const struct array *a);
-/* Reads may be held no more. */
+/* If reads are no longer held, let those go on that waited. */
 void join_release (struct array *a);
 
 /* array-epoch.c: epochs, and members that come back. */
 void epoch_commit (struct array *a, uint64_t epoch,
                    const enum member_state states[]);
 void epoch_back (struct array *a, unsigned member, bool kept);
-/* What do the states lose? */
+/* Give a notice if the committed states leave data without a copy. */
 void epoch_loss (struct array *a);
 
 /* array-send.c: what carries data. */

@@ -50,10 +50,8 @@ struct array_config {
   bool rounds;    /* members keep rounds (array-round.c): they have batch doors,
                      and weftd manages the array */
   uint64_t round; /* the highest round that any member has, and ... */
-  uint64_t
-    member_round[ARRAY_MEMBERS_MAX]; /* ... that of each in-sync member */
-  uint64_t
-    extent_bytes; /* of a member's data for which an intent bit stands; 0:
+  uint64_t member_round[ARRAY_MEMBERS_MAX]; /* ... each in-sync member's */
+  uint64_t extent_bytes; /* how much of a member an intent bit stands for; 0:
                             EXTENT_BYTES.  Less only in tests. */
 };
 

@@ -9,10 +9,12 @@
 #include "images.h"
 
 #define NS_PER_MS UINT64_C (1000000)
-/* In flight to one member at once; more would only stand in its way. */
+/* So many bytes are in flight to one member at once; more would only delay what
+ * clients wait for.
+ */
 #define FLYING_BYTES_MAX MiB (4)
-/* Of batches so many, however small: nbdkit has 16 threads for their door, where
- * a sign of life is asked for, too.
+/* So many batches are, however small.  nbdkit has 16 threads for the batch door,
+ * and one must be left for a sign of life (array-overdue.c).
  */
 #define FLYING_BATCHES_MAX 8
 /* The longest zero that neighbours are joined into. */
@@ -33,7 +35,7 @@ struct image {
   TAILQ_ENTRY (image) by_due; /* pending and due */
   struct image *next;         /* in its run; in the free list */
   uint64_t offset, length;
-  uint64_t sequence; /* the oldest write's that it stands for */
+  uint64_t sequence; /* of the oldest write that it stands for */
   uint64_t accepted_ns;
   struct generation *generation; /* NULL: of a background member */
   struct payload *payload;       /* NULL: zeroes */
@@ -51,10 +53,13 @@ struct image_member {
   struct image_tree pending, flying;
   struct image_queue aged, due;
   uint64_t limit; /* images up to this sequence are to be sent */
-  uint64_t fresh; /* weight of the others */
+  uint64_t fresh; /* weight of all other images that wait */
   uint64_t flying_weight;
   unsigned runs, batches; /* in flight; batches among them */
-  unsigned drops; /* what was sent before the last one is not put back */
+  /* Counts calls of images_drop: a run that was sent before the last one is not put
+   * back when it fails.
+   */
+  unsigned drops;
   bool paused, gone;
   bool background;
   bool ready; /* in the list of those to look at */
@@ -85,7 +90,7 @@ struct images {
 struct image *image_first (const struct image_tree *tree, uint64_t offset);
 struct image *image_new (struct images *b);
 void images_look (struct images *b, struct image_member *m);
-/* Whatever the member has is to be sent. */
+/* All images of the member are to be sent. */
 void images_fire_member (struct images *b, struct image_member *m);
 void image_make_due (struct images *b, struct image_member *m, struct image *e);
 void image_weigh (struct images *b, struct image_member *m,
@@ -100,7 +105,7 @@ struct payload *payload_new (struct images *b, size_t bytes);
 /* images-add.c */
 void image_put_back (struct images *b, struct image_member *m, struct image *e);
 
-/* Zeroes have no weight of their own but their bookkeeping. */
+/* What an image takes of the buffer: an image of zeroes only its bookkeeping. */
 static inline uint64_t
 image_weight (const struct image *e)
 {

@@ -1,6 +1,6 @@
 /* images.h: the image buffer of a host (docs/DESIGN.md 6.1).
  *
- * Holds the images (copies 1...) of writes whose data copy is written, until
+ * It holds the images (copies 1...) of writes whose data copy is written, until
  * they are written too.  The design is told in images.c.  Pure: the array
  * engine asks images_next for what to send and tells images_answered.
  *
@@ -39,8 +39,8 @@ struct images_config {
   uint64_t bytes_max;
   unsigned age_ms;
   bool batches;
-  /* Images are worth sending when a whole run is buffered: [base + i * bytes,
-   * base + (i+1) * bytes) of a member.  With raid-x, a cluster.
+  /* A run is the range [base + i * bytes, base + (i+1) * bytes) of a member; with
+   * raid-x, a cluster of images.  When all of a run is buffered it is sent.
    */
   uint64_t run_base, run_bytes;
   /* Called once for each image that was added with a waiter, when it is
@@ -84,8 +84,8 @@ bool image_run_range (const struct image_run *run, const struct image **at,
 struct images;
 
 struct images *images_new (const struct images_config *config);
-void
-images_free (struct images *b); /* of which all was answered or discarded */
+/* All runs were answered, or images_discard was called. */
+void images_free (struct images *b);
 
 /* Take room for the images of one piece: `length` bytes of payload (0 for
  * zeroes) in `copies` images.  Returns 0 with the block to be filled in
@@ -111,6 +111,7 @@ void images_add (struct images *b, unsigned member, uint64_t offset,
 /* Is any of this range waiting or in flight?  If so it is sent at once. */
 bool images_hurry (struct images *b, unsigned member, uint64_t offset,
                    uint64_t length);
+/* The same question, and nothing is sent for it. */
 bool images_overlap (const struct images *b, unsigned member, uint64_t offset,
                      uint64_t length);
 
@@ -120,15 +121,16 @@ bool images_overlap (const struct images *b, unsigned member, uint64_t offset,
 uint64_t images_mark (struct images *b);
 bool images_drained (const struct images *b, uint64_t mark);
 
-/* Send everything that is there, without a mark: nothing else is going on, or
- * somebody waits for room.
+/* Everything that is there is to be sent, without a mark: nothing else is going on,
+ * or a write waits for room.
  */
 void images_fire (struct images *b);
-/* Is there something that is not yet to be sent? */
+/* Is there an image that is not yet to be sent? */
 bool images_resting (const struct images *b);
 
-/* Images older than the age limit are to be sent; UINT64_MAX: none waits. */
+/* Images older than the age limit are to be sent. */
 void images_tick (struct images *b, uint64_t now_ns);
+/* When the next image reaches that age; UINT64_MAX: none waits. */
 uint64_t images_deadline (const struct images *b);
 
 /* The next thing to send, or NULL.  images_answered ends it: written, or else
@@ -137,11 +139,12 @@ uint64_t images_deadline (const struct images *b);
 struct image_run *images_next (struct images *b);
 void images_answered (struct images *b, struct image_run *run, bool written);
 
-/* A member is lost: send it nothing (its images are kept).  Back: go on. */
+/* paused: the member is lost, so send it nothing, but keep its images.  Else it is
+ * back.
+ */
 void images_pause (struct images *b, unsigned member, bool paused);
-/* A member is out: its images are dropped, those in flight when answered, and
- * there are to be no new ones before it is back.  Returns whether there were
- * any.
+/* A member is out: drop its images (those in flight when they are answered).  None
+ * may be added before it is back.  Returns whether there were any.
  */
 bool images_drop (struct images *b, unsigned member);
 
@@ -152,8 +155,9 @@ bool images_any (const struct images *b, unsigned member);
 /* When the oldest that waits was accepted; 0: none waits. */
 uint64_t images_oldest (const struct images *b, unsigned member);
 
-/* One member's part of a mark: images_fire, images_sequence, and then: is all
- * written or dropped that was accepted for the member up to there?
+/* A mark for one member: after images_fire, images_sequence gives it, and
+ * images_written says whether all images of the member up to it are written or
+ * dropped.
  */
 uint64_t images_sequence (const struct images *b);
 bool images_written (const struct images *b, unsigned member,

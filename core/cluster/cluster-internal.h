@@ -238,9 +238,9 @@ bool cluster_member_fenced (const struct cluster_array *a, unsigned member);
  */
 void cluster_array_missing (const struct cluster_array *a, bool out[],
                             bool gone[]);
-/* If these members were gone, and those of nodes in maintenance: how many bytes
- * more than now would have no copy (*unreachable), or fewer copies than they should
- * (*exposed)?  Either may be NULL.
+/* If these members were gone, how many bytes more would have no copy
+ * (*unreachable), or fewer copies than they should (*exposed)?  Members on nodes in
+ * maintenance count as gone already.  Either may be NULL.
  */
 void cluster_array_without (const struct cluster *c,
                             const struct cluster_array *a, const bool which[],

@@ -162,9 +162,8 @@ struct cluster_job {
   char subject[NAME_BYTES_MAX + 32]; /* "member 1 of array a" */
   enum cluster_job_kind kind;
   enum cluster_job_state state;
-  char
-    waits[CLUSTER_WAITS_BYTES]; /* what it waits for; "": nothing.  Once it has
-                                      failed: why */
+  char waits[CLUSTER_WAITS_BYTES]; /* what it waits for; "": nothing.  FAILED:
+                                      why it failed */
   uint64_t done_bytes, total_bytes, rate;
   uint64_t eta_ms; /* how long it will still take; 0: not known.  Not stored */
   uint64_t since_wall_ms;
