@@ -33,8 +33,8 @@ clock_ns (void)
   return clock_of (CLOCK_MONOTONIC, 1000000000);
 }
 
-/* The same, but it goes on while the host sleeps: weftd's time, by which others
- * are silent.
+/* The same, but it goes on while the host sleeps: weftd measures by it how long
+ * others are silent.
  */
 static inline uint64_t
 clock_boot_ms (void)

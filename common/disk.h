@@ -50,9 +50,8 @@ struct disk_formatted {
   struct superblock sb;  /* its new UUID, its data area */
   uint64_t size;         /* bytes of the whole disk */
   uint64_t unused_bytes; /* at its end, because its size is no multiple */
-  bool dirty;            /* its data area may hold something but zeroes: a
-                             member made of it starts with all of its extents
-                             dirty */
+  bool dirty; /* its data area may hold other than zeroes, so a member
+                            made of it starts with the bits of all extents set */
   struct disk_content replaced; /* what was there before */
 };
 
@@ -92,16 +91,17 @@ void disk_close (struct disk *d);
 int disk_read_intents (struct disk *d, struct intents *map,
                        unsigned *bad_blocks, char *why, size_t why_size);
 
-/* Name the memory that has what was written to the disk and not synced: a process
- * that finds the same name has all that another one wrote.  It is that of this boot
- * of the host and, for a disk that was taken out has lost what was on its way to it,
- * of this finding of the disk; and of the file.  "": not known.
+/* Name the memory that has what was written to the disk and not synced (the page
+ * cache).  A process that gets the same name as another one still has all that the
+ * other wrote.  The name changes with each boot of the host, with the file, and
+ * each time that the kernel finds the disk anew, since a disk that was taken out
+ * has lost what was on its way to it.  "": not known.
  */
 #define DISK_CACHE_BYTES 128
 void disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES]);
 
-/* Read the list of bad ranges of an open disk, empty where it has no place for one.
- * *mend: as bad_decode.
+/* Read the list of bad ranges of an open disk; a disk without room for one has an
+ * empty list.  *mend: as bad_decode.
  */
 int disk_read_bad (struct disk *d, struct bad_list *list, bool *mend, char *why,
                    size_t why_size);

@@ -1,6 +1,6 @@
-/* file.h: all of so many bytes of a file, and not less.
+/* file.h: read or write a part of a file as a whole.
  *
- * Each returns 0 or an errno; EIO where the file ends before.
+ * Each function returns 0 or an errno; EIO where the file ends too early.
  */
 
 #ifndef WEFT_FILE_H

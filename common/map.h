@@ -26,12 +26,14 @@ struct map_member {
   char *name;
   char *uri;
   enum member_state state;
-  uint64_t fence; /* all that was asked of it in older epochs is over */
-  uint64_t lapse; /* what it had not flushed in older epochs may be gone */
-  uint64_t round; /* of the array's writing that its disk says to have */
-  uint64_t
-    reach; /* the same; the array's, where it is known that its disk is as it
-                     was when that was written last */
+  uint64_t fence; /* no request to it of an older epoch runs any more */
+  uint64_t lapse; /* what it was sent in older epochs and had not flushed may be
+                     gone */
+  uint64_t round; /* the newest round of the array that its disk has noted */
+  /* The same; but the array's own round where `known` says that the disk is no old
+   * copy, and so has all that was written up to then.
+   */
+  uint64_t reach;
   char *token_data, *token_batch, *token_intents; /* NULL: plain NBD export */
 };
 

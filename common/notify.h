@@ -9,8 +9,8 @@
 
 /* weftd serves. */
 void notify_ready (void);
-/* The loop goes round: to be said more often than the service manager's limit,
- * by the loop itself, so that one that hangs is noticed.
+/* weftd's loop goes round.  The loop itself calls this, more often than the service
+ * manager's limit, so that a loop that hangs is noticed.
  */
 void notify_watchdog (void);
 void notify_stopping (void);

@@ -92,7 +92,8 @@ struct req {
   uint64_t begun; /* a->event as of its beginning */
   uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t cover; /* it waits for this round to be complete, too; 0: for none */
-  /* For each member: the event up to which it must be flushed; 0: it need not be. */
+  /* For each member: the event up to which it must be flushed; 0: it need not be.
+   */
   uint64_t *need;
 
   /* ARRAY_EXTENTS */

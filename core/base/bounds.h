@@ -55,7 +55,7 @@
 
 /* Control connections to weftd. */
 #define HEARTBEAT_MS 1000
-#define REST_MS 2000 /* of a member that has nothing to do */
+#define REST_MS 2000 /* between heartbeats of a member without work */
 #define SESSION_TTL_MS 10000
 #define MEMBER_TTL_MS 5000
 
@@ -63,7 +63,7 @@
 #define SPARE_AFTER_MS_DEFAULT 600000
 #define SPARE_AFTER_MS_MAX ((uint64_t) 365 * 24 * 3600 * 1000)
 
-/* A rebuild beside clients goes at least so fast, in bytes a second. */
+/* A rebuild gets at least so many bytes a second while clients work. */
 #define REBUILD_FLOOR_DEFAULT MiB (4)
 
 /* Epochs count up from 1, one for each change.  The bound only keeps nonsense
@@ -71,8 +71,9 @@
  */
 #define EPOCH_MAX ((uint64_t) 1 << 60)
 
-/* While data is written a round begins so often (core/array/array-round.c), and no FLUSH
- * is answered for a write that is so much younger than the last but one.
+/* While data is written, a round (core/array/array-round.c) begins every ROUND_MS.
+ * A FLUSH is answered when the last two complete rounds began no earlier than
+ * ROUND_LATE_MS before the last write that the FLUSH stands for.
  */
 #define ROUND_MS 1000
 #define ROUND_LATE_MS 3000

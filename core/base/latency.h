@@ -1,5 +1,5 @@
-/* latency.h: how many took how long: a histogram of fixed buckets, each twice
- * as wide as the one before.
+/* latency.h: how many requests took how long: a histogram of fixed buckets, each
+ * twice as wide as the one before.
  */
 
 #ifndef WEFT_LATENCY_H
@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* Bucket i has what took at most LATENCY_FIRST_US << i, and more than the bucket
- * before; the last one, with index LATENCY_BUCKETS, all that took longer (than
- * 33 s).
+/* Bucket i counts requests that took at most LATENCY_FIRST_US << i, and more than
+ * the bucket before allows; the last one, with index LATENCY_BUCKETS, counts all
+ * that took longer (than 33 s).
  */
 #define LATENCY_BUCKETS 20
 #define LATENCY_FIRST_US 64

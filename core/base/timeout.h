@@ -3,11 +3,12 @@
  *
  * Service times, from request to answer as the host sees them, are kept as
  * means over TIMEOUT_WINDOWS sub-windows.  A line is fitted to them by least
- * squares; where it is now is the prediction, so the time-out grows with a load
- * that grows.  (The paper's formula for the slope has lost a square in its
- * denominator; this is the usual one.)
+ * squares; its value now is the prediction, so the time-out grows with the load.
+ * (The paper's formula for the slope has lost a square in its denominator; this is
+ * the usual one.)
  *
- * A time-out is a reason to ask (a probe), not to accuse.
+ * A member that exceeds its time-out is asked for a sign of life (a probe); it is
+ * lost only if it gives none (array-overdue.c).
  *
  * All times are in ns.
  */

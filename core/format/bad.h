@@ -1,5 +1,6 @@
-/* bad.h: the list of bad ranges of a member: blocks of its data area of which it
- * is known that they are not their data, and that no other copy was found.
+/* bad.h: the list of bad ranges of a member: blocks of its data area that are known
+ * not to have the data that was written there, and of which no other copy was
+ * found.
  *
  * Pure: the list, its changes and its coding (docs/FORMAT.md).  Whoever owns a
  * list serialises the calls.
@@ -32,15 +33,15 @@ struct bad_range {
 
 /* Ascending; none overlap; neighbours differ in their reason. */
 struct bad_list {
-  uint64_t sequence; /* grows by 1 with every change; not of the changes below,
-                        but of whoever writes it */
+  uint64_t sequence; /* grows by 1 each time that the list is written to disk;
+                        the functions below leave it as it is */
   unsigned count;
   struct bad_range range[BAD_RANGES_MAX];
 };
 
 /* All blocks that the range touches are bad from now on.  False: there is no
- * room, and nothing was changed.  Room is kept for all that can become of the
- * list by bad_good: a range may fall into half as many as it has blocks.
+ * room, and nothing was changed.  Room is kept for what bad_good can make of the
+ * list: it may break a range into half as many ranges as the range has blocks.
  */
 bool bad_add (struct bad_list *list, uint64_t offset, uint64_t length,
               enum bad_reason reason);
@@ -57,10 +58,10 @@ uint64_t bad_bytes (const struct bad_list *list);
 
 void bad_encode (const struct bad_list *list, uint8_t slot[BAD_SLOT_BYTES]);
 
-/* The list of a disk with this data area, of its two slots.  A slot of zeroes is
- * an empty list that was never written.  *mend: the slots do not say the same;
- * both are to be written again.  Returns -1 with a constant sentence when neither
- * slot is valid: what is bad there is not known.
+/* Read the list of a disk with this data area from its two slots.  A slot of zeroes
+ * is an empty list that was never written.  *mend: the slots differ, so both are to
+ * be written again.  Returns -1 with a constant sentence when neither slot is
+ * valid: which blocks are bad is then not known.
  */
 int bad_decode (const uint8_t slots[2 * BAD_SLOT_BYTES], uint64_t data_bytes,
                 struct bad_list *list, bool *mend, const char **why);

@@ -21,10 +21,11 @@ enum batch_kind {
   BATCH_CLEAR = 4,  /* clear the session's intent bits of these extents */
   BATCH_SETTLE = 5, /* clear also what other sessions have left: the copies of
                        these extents were made equal, and are stable */
-  BATCH_ROUND = 6, /* `length` is the number of a round: the disk is to say that
-                      it has seen it */
-  BATCH_BAD = 7,   /* no copy of it can be read: it is not read before it is
-                    written again (bad.h) */
+  BATCH_ROUND =
+    6,           /* `length` is the number of a round, which the disk is to note
+                      in its superblock */
+  BATCH_BAD = 7, /* no copy of this range can be read: it is not read before it
+                      is written again (bad.h) */
 };
 
 /* Does a record of this kind change data, not just intent bits or the round? */
@@ -34,7 +35,7 @@ batch_changes_data (enum batch_kind kind)
   return kind <= BATCH_TRIM;
 }
 
-/* Does it lower intent bits? */
+/* Does a record of this kind clear intent bits? */
 static inline int
 batch_clears (enum batch_kind kind)
 {
@@ -55,9 +56,9 @@ struct batch_record {
 size_t batch_bytes (const struct batch_record *records, unsigned count);
 
 /* Encode into buf, which has batch_bytes () bytes.  `count` is at most
- * BATCH_RECORDS_MAX.  Where a WRITE record's payload is NULL, the caller lays
- * its bytes down himself: payloads begin at batch_payload_at () of buf, one
- * directly after the other.
+ * BATCH_RECORDS_MAX.  Where a WRITE record's payload is NULL, the caller puts the
+ * bytes into buf: payloads begin at batch_payload_at (), one directly after the
+ * other.
  */
 void batch_encode (const struct batch_record *records, unsigned count,
                    void *buf);

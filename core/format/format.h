@@ -22,7 +22,7 @@
 #define SLOT_BYTES 4096
 #define INTENT_BLOCK_BYTES 4096
 
-/* One word for the state of a member, everywhere. */
+/* When a write is acknowledged. */
 enum array_dup {
   DUP_ASYNC_CLIENT, /* acknowledged when the data copy is written and the
                        image is buffered; always so for raid-x */
@@ -31,6 +31,7 @@ enum array_dup {
 const char *array_dup_name (enum array_dup dup); /* "async-client", ... */
 int array_dup_parse (const char *name);          /* -1: none */
 
+/* The state of a member, with the same words everywhere. */
 enum member_state {
   MEMBER_IN_SYNC,
   MEMBER_OUT,
@@ -57,9 +58,9 @@ struct superblock {
   uint64_t sequence;     /* grows by 1 with every write of a slot */
   uint64_t member_bytes; /* in use of each member's data area; 0: not known */
   unsigned dup;          /* enum array_dup, for an import */
-  uint64_t states_epoch; /* the epoch as of which `states` stands */
-  uint64_t round;        /* of the array's writing that this disk has seen */
-  uint64_t bad_offset;   /* of the list of bad ranges; 0: no room for one */
+  uint64_t states_epoch; /* the epoch to which `states` belongs */
+  uint64_t round; /* the newest of the array's rounds that was noted here */
+  uint64_t bad_offset; /* of the list of bad ranges; 0: no room for one */
   uint8_t states[ARRAY_MEMBERS_MAX]; /* enum member_state, n * groups of them */
 };
 
@@ -93,14 +94,15 @@ int superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
 int superblock_newest (const uint8_t slots[2 * SLOT_BYTES],
                        struct superblock *sb, const char **why);
 
-/* sb is the newest of these slots.  Does the other not say the same, or is it bad?
- * Then sb counts on, and is to be written there before anybody hears of it: weftd
- * may know the bad one's number, and takes a disk that says less for an old copy.
+/* sb is the newest of these slots.  Is the other slot bad, or does it differ?  Then
+ * sb gets a higher sequence number, and is to be written to the other slot before
+ * weftd hears of it: the bad slot may have been the newer one, and weftd, which may
+ * know its number, would take a disk with a lower number for an old copy.
  */
 bool superblock_mend (const uint8_t slots[2 * SLOT_BYTES],
                       struct superblock *sb);
 
-/* Do they say the same, but for the sequence? */
+/* Are they the same, but for the sequence? */
 bool superblock_same (const struct superblock *a, const struct superblock *b);
 
 /* Does either slot begin as a slot does, valid or not? */

@@ -23,8 +23,9 @@ struct token {
   uint64_t epoch;
 };
 
-/* The key of one process that serves a member, of the member's own key: a token
- * that is made with it opens nothing in the member's next life.
+/* Derive the key of one process (`instance`) from the key of the member that it
+ * serves.  A token that is made with it opens nothing once the member was started
+ * again.
  */
 void token_key (const uint8_t key[KEY_BYTES], const char *instance,
                 uint8_t of_process[KEY_BYTES]);

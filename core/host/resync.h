@@ -1,5 +1,5 @@
-/* resync.h: the resync, an engine of whoever is to write an array: it makes
- * copies equal that may differ, before the first client is let in, and lowers
+/* resync.h: the resync, an engine of an array process that is to write: it makes
+ * copies equal that may differ, before the first client is let in, and clears
  * all intent bits at a clean end.
  *
  * Source: docs/PROTOCOL.md, "Rounds" (which copy is read), "Lives and copies"
@@ -33,8 +33,8 @@ enum resync_kind {
    * means that it could not be read.
    */
   RESYNC_MAP,
-  /* The array engine is to take this member for lost (array_lost): it goes out,
-   * or comes back.
+  /* Call array_lost: the member could not be read.  It is reported then, and goes
+   * out or comes back.
    */
   RESYNC_LOST,
   /* Wait for RESYNC_PAUSE_MS.  With an error the resync ends: there is no time.
@@ -44,11 +44,11 @@ enum resync_kind {
    * (array_request.copy).  EIO: it can't be read there.
    */
   RESYNC_READ,
-  /* Write what was read last to the same range, as somebody's who is told when
-   * it may be gone.  Zeroes become holes.
+  /* Write what was read last to the same range, by an array_client of the
+   * resync's.  Zeroes become holes.
    */
   RESYNC_WRITE,
-  /* FLUSH, for the same.  EIO: what was copied may be gone. */
+  /* FLUSH, by the same array_client.  EIO: what was copied may be gone. */
   RESYNC_FLUSH,
   /* Open the batch door of a member, and keep it open. */
   RESYNC_OPEN,
@@ -56,11 +56,11 @@ enum resync_kind {
   RESYNC_SEND,
   /* The door is not needed any more. */
   RESYNC_CLOSE,
-  /* Tell the array engine that bits may fall (array_settled).  The first has a
-   * length of 0.
+  /* Tell the array engine that intent bits may be cleared (array_settled).  The
+   * first of these has a length of 0.
    */
   RESYNC_SETTLED,
-  /* Nothing more is done, and resync_done not called. */
+  /* The resync is over; resync_done is not called. */
   RESYNC_OVER,
 };
 
@@ -73,17 +73,17 @@ struct resync_action {
   const struct batch_record *records; /* SEND: valid until resync_done */
   unsigned count;                     /* at most BATCH_RECORDS_MAX */
   /* OVER: */
-  int error;    /* copies may differ: no client may be let in */
-  bool settled; /* without error: all copies are equal, stable, or known as bad,
-                   and the array engine was told so; else bits stay until the
-                   next attach, and clients may be let in nevertheless */
+  int error;    /* not 0: copies may differ, so no client may be let in */
+  bool settled; /* without error: copies are equal and stable, or known as bad,
+                   and the array engine was told so.  If not, intent bits stay set
+                   until the next attach, but clients may be let in */
 };
 
 struct resync;
 
-/* ending: all that was written is on all copies, and stable, and no client is
- * left: no data is copied, but all bits are lowered at the members.  NULL: out
- * of memory.
+/* ending: the clean end, when all that was written is stable on all copies and no
+ * client is left: no data is copied, only intent bits are cleared at the members.
+ * NULL: out of memory.
  */
 struct resync *resync_new (const struct layout *l, bool ending);
 void resync_free (struct resync *r);
@@ -105,7 +105,7 @@ void resync_map (struct resync *r, uint64_t reach, uint64_t data_bytes,
  */
 uint64_t resync_extents (const struct resync *r, uint64_t *begun);
 
-/* What no copy could be read of, as far as is known. */
+/* Places of which no copy could be read, as far as is known. */
 struct resync_place {
   uint64_t offset; /* in the array; within one stripe unit */
   uint32_t length;

@@ -1,10 +1,10 @@
 /* seats.h: what the array engine is told of the members, and when.
  *
- * A seat is a member's place in the array, as this process has it: the state
- * that is recorded, and the connection that the array engine uses.  Seats stand
- * under the array engine's lock, beside it: what weftd says and what becomes of
- * connections meet here.  The functions change the seats and hand the engine
- * what follows; the caller takes its outputs after that.
+ * A seat is a member's place in the array, as this process knows it: the state
+ * that weftd has recorded, and the connection that the array engine uses.  The
+ * functions change the seats and hand the array engine what follows from that;
+ * after each call the caller takes the array engine's outputs.  The caller
+ * protects the seats by the same lock as the array engine.
  */
 
 #ifndef WEFT_SEATS_H
@@ -19,13 +19,14 @@ struct seats {
   unsigned members;
   uint64_t epoch, prepared; /* committed; the newest PREPARED one */
   enum member_state states[ARRAY_MEMBERS_MAX];
-  bool joined[ARRAY_MEMBERS_MAX]; /* had a connection since it was out */
-  uint64_t connection[ARRAY_MEMBERS_MAX]; /* the number of the last one; 0:
-                                     none. A NOTICE_LOST that the array engine
-                                     gives now is of that one. */
+  bool joined[ARRAY_MEMBERS_MAX]; /* it has had a connection since it was out */
+  /* The number of each member's newest connection, which a NOTICE_LOST of the array
+   * engine is about; 0: none.
+   */
+  uint64_t connection[ARRAY_MEMBERS_MAX];
 };
 
-/* As the process starts: connection 1 to those that are connected. */
+/* The process starts: members that are connected have connection 1. */
 void seats_begin (struct seats *s, unsigned members, uint64_t epoch,
                   const enum member_state states[], const bool connected[]);
 
@@ -34,18 +35,18 @@ void seats_begin (struct seats *s, unsigned members, uint64_t epoch,
  */
 void seats_seen (const struct seats *s, enum member_state seen[]);
 
-/* These states are recorded.  False: something newer is known, and nothing was
- * done.  Of a member that is out the caller breaks the connection.
+/* weftd has recorded these states.  False: a newer epoch is known, and nothing was
+ * done.  The caller breaks its connections to members that are out.
  */
 bool seats_commit (struct seats *s, struct array *a, uint64_t epoch,
                    const enum member_state states[], uint64_t now_ns);
 
-/* These are prepared; what is older than what is known is ignored. */
+/* weftd has PREPARED these states.  Ignored if a newer epoch is known. */
 void seats_prepare (struct seats *s, struct array *a, uint64_t epoch,
                     const enum member_state states[], uint64_t now_ns);
 
-/* The member has this connection now.  The old one has given back everything.
- * kept: as of array_back.
+/* The member has this connection from now on; all that was asked through the old
+ * one has come back.  kept: as for array_back.
  */
 void seats_take (struct seats *s, struct array *a, unsigned member,
                  uint64_t connection, bool kept, uint64_t now_ns);

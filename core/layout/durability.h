@@ -30,8 +30,8 @@
 
 #include "layout.h"
 
-/* In the unit of time of the rates; fail and rebuild are per member, and
- * positive.
+/* The mean time to data loss, in the unit of time of the rates; fail and rebuild
+ * are rates per member, and positive.
  */
 double durability_mttdl (const struct layout *l, double fail, double rebuild);
 

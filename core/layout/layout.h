@@ -104,10 +104,10 @@ bool layout_data_span (const struct layout *l, unsigned member, uint64_t offset,
                        uint64_t length, uint64_t *member_offset,
                        uint64_t *member_length);
 
-/* What does losing these members lose?  lost[m] for each member.  Returns the
- * bytes of the array of which no copy is left; *exposed (may be NULL) gets
- * the bytes that have fewer copies than the layout makes but at least one.
- * Time is in the order of one period of the layout, not of the array.
+/* What would be lost with these members (lost[m])?  Returns the bytes of the array
+ * of which no copy is left; *exposed (may be NULL) gets the bytes that have fewer
+ * copies than the layout makes but at least one.  The time that this takes grows
+ * with one period of the layout, not with the array.
  */
 uint64_t layout_loss (const struct layout *l, const bool lost[],
                       uint64_t *exposed);

@@ -2,21 +2,22 @@
  * asked of whom, and what is then written to the member's own disk.
  *
  * A pure state machine, one for each extent that is being copied.  It shares
- * nothing, so it needs no lock: whoever has the extent (pull.h) makes all calls,
- * one after the other, and carries out what they say.
+ * nothing, so it needs no lock: the worker that has the extent (pull.h) makes all
+ * calls, one after the other, and carries out what they say.
  *
  *   copy_begin
- *   copy_ask    requests to the sources; again, when each is answered.  NULL:
- *   copy_write  a change of our disk; again, when it is done.  false: `result`
- *               says what the copying has come to
+ *   copy_ask    gives requests to the sources; called again when each of them is
+ *               answered, until it gives NULL
+ *   copy_write  gives a change of our disk; called again when that is made, until
+ *               it gives false: `result` says how the copying has ended
  *   copy_stop   instead, at any time, when something can't be carried out
  *
- * For each stripe unit of the extent that copy is taken which is on a source, the
- * data copy where more than one is.  Holes stay holes.  Where a source can't read,
- * single blocks (BAD_BLOCK_BYTES) are tried, each at every source; one that none
- * can read is passed: it is not written, and becomes a bad range.  Nothing is
- * written before everything has arrived, so a source that hangs leaves the extent
- * as it was.
+ * Each stripe unit of the extent is read from a source that has a copy of it; where
+ * several have, from the data copy.  Holes stay holes.  Where a source can't read,
+ * single blocks (BAD_BLOCK_BYTES) are tried, each at every source; a block that
+ * none can read is passed over: it is not written, and becomes a bad range.
+ * Nothing is written before everything has arrived, so a source that hangs leaves
+ * the extent as it was.
  *
  * All offsets and lengths are bytes; `offset` counts from the start of a source's
  * data area, `local` from that of ours.
@@ -48,8 +49,8 @@ struct copy_fault {
 void copy_blame (struct copy_fault *fault, unsigned member, const char *fs, ...)
   __attribute__ ((format (printf, 3, 4)));
 
-/* What a source says is where: parts of its data area, ascending, each as far as
- * `end`.  What lies behind the last one is data.
+/* What a source says of its data area: parts, ascending, each of which ends at
+ * `end` and is a hole, zeroes or data.  What lies behind the last part is data.
  */
 struct copy_span {
   uint64_t end;
@@ -59,8 +60,8 @@ struct copy_map {
   struct copy_span *span;
   size_t count, room;
 };
-/* The next part ends at `end`.  Returns false when out of memory: the rest is data
- * then.
+/* Add the next part, which ends at `end`.  Returns false when out of memory: the
+ * rest then counts as data.
  */
 bool copy_map_add (struct copy_map *map, uint64_t end, bool hole, bool zero);
 
@@ -85,14 +86,15 @@ struct copy_request {
   int64_t cookie;
 };
 
-/* Does the answer say that the source as a whole is of no use?  EIO is about a
- * place on its disk, and that it can't say where its holes are is no harm.  The
- * copying is to be stopped with COPY_FAULT then, and the connection closed.
+/* Does the answer say that the source as a whole is of no use?  Then the copying is
+ * to be stopped with COPY_FAULT, and the connection closed.  (EIO is about one
+ * place on the source's disk, and a source that can't say where its holes are does
+ * no harm.)
  */
 bool copy_refused (const struct copy_request *r);
 
 enum copy_result {
-  COPY_DONE, /* or going on */
+  COPY_DONE, /* or still under way */
   COPY_CANCELLED,
   COPY_CONNECT, /* fault.member is to be connected first */
   COPY_FAULT,   /* fault.member's connection is to be closed */
@@ -101,16 +103,18 @@ enum copy_result {
 
 struct copy_part; /* a piece of the extent that is read in one request */
 
-/* Begins as zeroes, is used for one extent after the other, ends by copy_free. */
+/* The copying of an extent.  Begins as zeroes, is used for one extent after the
+ * other, ends by copy_free.
+ */
 struct copying {
   enum copy_result result;
   struct copy_fault fault;
   uint64_t extent;
   uint64_t start;               /* its first byte in our data area */
-  bool used[ARRAY_MEMBERS_MAX]; /* members that it came from */
+  bool used[ARRAY_MEMBERS_MAX]; /* members from which it came */
   uint64_t bytes;               /* that were read */
-  /* A bit for each block of the extent that was passed; complete when copy_write
-   * has returned false.
+  /* A bit for each block of the extent that no source could read; complete when
+   * copy_write has returned false.
    */
   uint64_t passed[EXTENT_BYTES / BAD_BLOCK_BYTES / 64];
 
@@ -135,11 +139,11 @@ void copy_begin (struct copying *c, const struct layout *layout,
                  uint64_t extent);
 void copy_free (struct copying *c);
 
-/* The list lives until the next call. */
+/* The next requests to the sources, as a list that lives until the next call. */
 struct copy_request *copy_ask (struct copying *c);
 
-/* Write what was read, or zeroes.  passed: nothing is written, but it is to be said
- * that this can't be read (member, offset: where it was tried last).
+/* A change of our disk: write what was read, or zeroes.  passed: write nothing, but
+ * log that no source can read this (member, offset: where it was tried last).
  */
 struct copy_change {
   enum batch_kind kind; /* WRITE, ZERO or TRIM */
