@@ -25,7 +25,8 @@ enum connect_failure {
 };
 
 /* Connect a handle, within wait_ms, or, with until_end, until nbdkit is ending.
- * 0; else connect_reason says why it failed, in this thread, at once.
+ * Returns 0; else connect_reason, called at once and by the same thread, says why
+ * it failed.
  */
 enum connect_failure connect_nbd (struct nbd_handle *nbd, const char *uri,
                                   unsigned wait_ms, bool until_end);

@@ -30,7 +30,7 @@ struct worker {
   unsigned kinds;
   struct admin *admin; /* NULL: it does not speak to weftd */
   pthread_t thread;
-  bool silent; /* weftd did not answer its last words */
+  bool silent; /* weftd did not answer its last call */
 };
 
 /* A connection that is being made, by a thread of its own. */
@@ -41,10 +41,11 @@ struct connecting {
   bool made; /* the thread; it is to be joined */
 };
 
-/* What weftd has of the last heartbeat, the heartbeat thread's own. */
+/* What the last heartbeat said that weftd has taken in; the heartbeat thread's own.
+ */
 struct taken {
   json_t *words, *stats; /* NULL: nothing */
-  json_int_t generation; /* of the weftd that has it */
+  json_int_t generation; /* of the weftd that has taken it */
 };
 
 struct control {
@@ -55,7 +56,7 @@ struct control {
   bool readonly;
   struct engine *engine;
   uint64_t member_bytes; /* that a member must have */
-  uint64_t heard_ms;     /* when the attach was asked for that was granted */
+  uint64_t heard_ms;     /* when the attach was sent that weftd granted */
   struct worker worker[WORKERS];
   unsigned workers; /* that run */
   struct connecting connecting[ARRAY_MEMBERS_MAX];
@@ -65,9 +66,9 @@ struct control {
   pthread_cond_t wake;
   bool quit;
   struct host *host;
-  char why[512];           /* weftd has ended the session */
-  const struct map *first; /* the caller's */
-  struct map *latest;      /* NULL: it is the first still */
+  char why[512];           /* why weftd has ended the session */
+  const struct map *first; /* the map of the attach, which is the caller's */
+  struct map *latest;      /* the newest map; NULL: it is still the first */
 };
 
 /* control-attach.c: NULL or -1 after nbdkit_error. */
@@ -77,16 +78,16 @@ void control_detach_session (struct control *c);
 
 /* control-words.c */
 
-/* The body of a heartbeat, or of what can't wait for it. */
+/* The body of a heartbeat, or of the call that says what can't wait for one. */
 json_t *control_words (struct control *c, const struct host_action *a);
 /* weftd has answered the heartbeat, or not (NULL). */
 void control_words_taken (struct taken *t, const json_t *reply);
 /* The body of a report. */
 json_t *control_report (struct control *c, const struct host_action *a);
-/* weftd's answer; *map is the one that came with it, or NULL. */
+/* Read weftd's answer; *map is the one that came with it, or NULL. */
 void control_read (const struct control *c, int status, const json_t *reply,
                    struct host_answer *a, struct map **map);
-/* What the engine is to know of a map. */
+/* Fill in what the host engine is to know of a map. */
 void control_view (const struct map *map, struct host_view *v);
 
 #endif /* WEFT_CONTROL_INTERNAL_H */

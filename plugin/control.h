@@ -20,9 +20,9 @@ struct control;
  */
 struct control *control_attach (bool readonly, struct map **map);
 
-/* There is an engine.  Before engine_start, for a notice may come at once.
- * connected[m]: the engine has a connection to it.  A member needs at least
- * member_bytes.  -1 after nbdkit_error.
+/* Hand over the engine.  Called before engine_start, for a notice may come at once
+ * after that.  connected[m]: the engine has a connection to member m.  A member
+ * needs at least member_bytes.  -1 after nbdkit_error.
  */
 int control_ready (struct control *c, struct engine *e, const bool connected[],
                    uint64_t member_bytes);
@@ -30,8 +30,8 @@ int control_ready (struct control *c, struct engine *e, const bool connected[],
 /* Start the threads (not before nbdkit's fork). */
 int control_start (struct control *c);
 
-/* What the array engine wants told, of the connection of this number to the
- * member; never blocks.
+/* Take a notice of the array engine; `connection` is the number of the connection
+ * to the member that it is about.  Never blocks.
  */
 void control_notice (struct control *c, const struct array_notice *n,
                      uint64_t connection);
@@ -39,17 +39,14 @@ void control_notice (struct control *c, const struct array_notice *n,
 /* Stop the threads, after engine_end. */
 void control_stop (struct control *c);
 
-/* How a member is reached now, as a copy; false: out of memory, and *mm is empty.
- */
+/* Copy how a member is reached now; false: out of memory, and *mm is empty. */
 bool control_member (struct control *c, unsigned member, struct map_member *mm);
 
-/* After control_stop: is every member in-sync and reached, and has all that was
- * ever written?
- */
+/* After control_stop: see host_is_whole. */
 bool control_whole (const struct control *c);
 
-/* When everything is written and flushed (`clean`), detach: weftd need not
- * wait for us any longer.  Frees c.
+/* End the session, and free c.  clean: everything is written and flushed, so
+ * detach; otherwise weftd finds out by our silence.
  */
 void control_end (struct control *c, bool clean);
 

@@ -36,14 +36,15 @@ struct waiter {
 };
 
 struct engine {
-  /* Held by whoever polls, from poll(2) to the last notify, and taken before
-   * `lock` if at all: libnbd 1.14 hangs when a handle is told to read what
-   * another thread has read already.  Only a request that takes the lead away
-   * from the engine thread ever finds it taken, or a thread that puts a new
-   * peer in: that one holds swap_lock, and `swapping` says so to pollers, for
-   * they would hardly let the lock go.
+  /* The three locks, in the order in which they are taken.
+   *
+   * poll_lock is held by the thread that polls, from poll(2) to the last notify:
+   * libnbd 1.14 hangs when a handle is told to read what another thread has read
+   * already.  Two kinds of threads may find it taken: one whose request takes the
+   * lead away from the engine thread, and one that puts a new peer in.  The latter
+   * holds swap_lock and sets `swapping`, so that pollers let poll_lock go.
    */
-  pthread_mutex_t swap_lock; /* taken first of the three */
+  pthread_mutex_t swap_lock;
   atomic_bool swapping;
   pthread_mutex_t poll_lock;
   pthread_mutex_t lock; /* held across no I/O and no callback */
@@ -54,7 +55,7 @@ struct engine {
   uint64_t requests; /* that have come */
   unsigned running;  /* requests that have come and are not done */
   struct peer_io *spare_ios;
-  unsigned ios_out;      /* of them, those that are not spare */
+  unsigned ios_out;      /* how many peer_io are in use */
   pthread_cond_t patrol; /* the engine thread sleeps here on patrol */
   bool quit;
   uint64_t drain_deadline; /* UINT64_MAX: none */
@@ -63,7 +64,7 @@ struct engine {
   /* Finished I/O, newest first; pushed by anyone, taken by a turn. */
   _Atomic (struct peer_io *) finished;
   _Atomic (struct waiter *) spare_waiters;
-  atomic_bool ending; /* nbdkit is */
+  atomic_bool ending; /* nbdkit is ending */
 
   struct peer **peers; /* NULL: none yet.  Changed with poll_lock and lock. */
   unsigned members;
@@ -86,7 +87,7 @@ struct turn {
   bool leads; /* self is the leader */
   bool kick_leader, kick_self;
   struct array_notice notices[NOTICES_PER_TURN];
-  uint64_t connections[NOTICES_PER_TURN]; /* that they speak of */
+  uint64_t connections[NOTICES_PER_TURN]; /* which each notice is about */
   unsigned notices_count;
 };
 

@@ -13,8 +13,9 @@
 struct engine;
 struct array_client;
 
-/* Takes what the array engine wants told, with the number of the connection that
- * its member has.  Called by any thread, without a lock held; must not block.
+/* Takes a notice of the array engine, with the number of the connection to the
+ * member that it is about.  Called by any thread, without a lock held; must not
+ * block.
  */
 typedef void (*engine_notice_fn) (const struct array_notice *,
                                   uint64_t connection);
@@ -22,9 +23,10 @@ typedef void (*engine_notice_fn) (const struct array_notice *,
 /* Give a finished I/O back; peer_open's `done`. */
 void engine_io_done (struct peer_io *pio);
 
-/* Take over the array engine, which sees the seats as seats_seen says, and the
- * connections: peers[m] is NULL for a member that is out, or joining and not
- * reached.  NULL: out of memory or descriptors.  There is one engine in a process.
+/* Take over the array engine, which was made with the states of seats_seen, and the
+ * connections: peers[m] is NULL for a member that is out, or that is joining and
+ * could not be reached.  NULL: out of memory or descriptors.  There is one engine
+ * in a process.
  */
 struct engine *engine_new (struct array *array, struct peer **peers,
                            const struct seats *seats, engine_notice_fn notice);
@@ -32,7 +34,7 @@ struct engine *engine_new (struct array *array, struct peer **peers,
 /* Start the engine thread (not before nbdkit's fork). */
 int engine_start (struct engine *e);
 
-/* Who writes, as in core/array/array.h.  Not closed while a request of his runs. */
+/* A client, as in core/array/array.h; not closed while a request of it runs. */
 struct array_client *engine_client_open (struct engine *e);
 void engine_client_close (struct engine *e, struct array_client *c);
 
@@ -41,27 +43,27 @@ void engine_client_close (struct engine *e, struct array_client *c);
  */
 int engine_run (struct engine *e, struct array_request *r);
 
-/* These states are recorded, and these are prepared.  What is older than what
- * the engine knows already is ignored, so threads may come in any order with
- * what they were told.
+/* weftd has recorded these states; it has PREPARED these.  An epoch that is older
+ * than what the engine knows is ignored, so several threads may hand in what they
+ * were told in any order.
  */
 void engine_commit (struct engine *e, uint64_t epoch,
                     const enum member_state states[]);
 void engine_prepare (struct engine *e, uint64_t epoch,
                      const enum member_state states[]);
 
-/* A new connection, of this number, to a member that was lost, or out: all that was
- * asked of the old one must be over at the member (core/array/array.h, array_back).  Waits
- * until the old connection has given everything back, closes it, and commits
- * the recorded states with the new one.  False: that did not happen in time,
- * and the peer is still the caller's.
+/* Take a new connection, with this number, to a member that was lost or out: no
+ * request of the old connection may still run at the member (core/array/array.h,
+ * array_back).  Waits until the old connection has given everything back, closes
+ * it, and commits the recorded states with the new one.  False: that did not happen
+ * in time, and the peer is still the caller's.
  */
 bool engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
                      bool kept);
 
-/* The connection to a member is no use any more: it is lost. */
+/* Break the connection to a member: the member is lost. */
 void engine_break (struct engine *e, unsigned member);
-/* That, and it waits until nothing is in flight there.  False: not in time. */
+/* Break it, and wait until nothing is in flight there.  False: not in time. */
 bool engine_sever (struct engine *e, unsigned member);
 
 /* As in core/array/array.h. */
@@ -76,15 +78,18 @@ bool engine_differs (struct engine *e);
 /* Bytes of a member's data area; 0: there is no connection to it. */
 uint64_t engine_member_bytes (struct engine *e, unsigned member);
 
-/* The states that are recorded. */
+/* The states that weftd has recorded, as far as is known here. */
 void engine_recorded (struct engine *e, enum member_state states[]);
 
+/* As array_stop. */
 void engine_stop (struct engine *e, int error);
-/* That, with ESHUTDOWN, and nothing is waited for that is in flight. */
+/* As array_stop, with ESHUTDOWN; and break all connections, so that nothing that is
+ * in flight is waited for.
+ */
 void engine_abandon (struct engine *e);
 void engine_stats (struct engine *e, struct array_stats *stats);
 
-/* nbdkit is ending: requests that can't finish are failed after a while. */
+/* Is nbdkit ending?  Then requests that can't finish are failed after a while. */
 bool engine_ending (struct engine *e);
 
 /* End: with `drain`, write all images and flush all members first, within

@@ -1,6 +1,6 @@
 /* fetch.h: one thread's NBD connections to the members that it copies from.
  *
- * Every wait has a limit: a member that hangs does not hang who reads from it.
+ * Every wait has a limit, so a member that hangs does not hang its readers.
  * Requests go to all members at once, many at a time; each is answered, or its
  * member is at fault and its connection closed.
  */

@@ -9,8 +9,8 @@
 /* shutdown () each accepted connection. */
 void listeners_hang_up (int how);
 
-/* Are there any, yet?  *exposed: one that other hosts reach, if there is one;
- * else its family is 0.
+/* Are there any listening sockets yet?  *exposed: the address of one that other
+ * hosts reach, if there is one; else its family is 0.
  */
 bool listeners_any (struct sockaddr_storage *exposed);
 

@@ -13,7 +13,7 @@
 
 struct engine;
 
-/* What weftd answers to an attach or a heartbeat: "bad" and "accept_loss"
+/* Take in "bad" and "accept_loss" of weftd's answer to an attach or a heartbeat
  * (docs/API).  Never blocks.
  */
 void loss_take (const json_t *reply);
@@ -21,11 +21,11 @@ void loss_take (const json_t *reply);
 /* Is anything of the array known to be bad? */
 bool loss_any (void);
 
-/* Start the thread that writes zeroes where weftd says so; an errno. */
+/* Start the thread that writes zeroes where weftd says so.  0 or an errno. */
 int loss_start (struct engine *e, const struct layout *layout);
 
-/* End it, before engine_end.  A request of its own that does not come back takes all
- * others with it.
+/* End the thread, before engine_end.  If its request does not come back in time,
+ * all requests are failed.
  */
 void loss_stop (void);
 

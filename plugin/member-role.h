@@ -4,11 +4,11 @@
  * member-server.c   what the other files do with the engine under its lock
  * member-control.c  the conversation with weftd; header writes that no request
  *                   waits for
- * puller.c          while we are joining: fetches what is missing here
+ * puller.c          while the member is joining: fetches what it lacks
  * data.c, disk.c    the disk
  *
- * The engine (core/member/member.h) decides; `lock` serialises it, and is never held
- * during I/O.  `changed` is signalled when something happened for which
+ * The engine (core/member/member.h) decides; `lock` serialises it, and is never
+ * held during I/O.  `changed` is signalled when something happened for which
  * anybody may wait: a header write ended, the last request of an old epoch has
  * left, weftd wants something else, the end is near.
  */
@@ -40,14 +40,14 @@ extern struct server server;
  */
 bool server_act (bool lazy);
 
-/* A write or flush of ours has failed.  What the kernel still has of the data
- * is unknown from here on, so it is not tried again.  Without the lock.
+/* A write or flush of the disk has failed.  What the kernel still has of the data
+ * is unknown from here on, so it is not tried again.  Called without the lock.
  */
 void server_fail (int err, const char *what);
 
 /* Register with weftd once, before anybody can connect.  Returns -1, with an
- * error said, when weftd refuses this disk.  A weftd that cannot be reached is
- * told of, and asked again later.
+ * error said, when weftd refuses this disk.  When weftd cannot be reached a message
+ * says so, and it is asked again later.
  */
 int member_control_register (void);
 

@@ -12,8 +12,8 @@
 struct options {
   bool readonly;
   bool tls_required, verify_peer;
-  bool ip; /* it makes TCP sockets, unless it was handed its sockets */
-  char address[256]; /* of those, or its name; "": all of this host */
+  bool ip; /* nbdkit makes TCP sockets, unless it was handed its sockets */
+  char address[256]; /* their address, or its name; "": all of this host's */
 };
 extern struct options options;
 

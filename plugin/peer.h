@@ -29,7 +29,7 @@ struct peer_io {
   struct array_io *io;
   struct peer *peer;
   struct peer_io *next; /* in the list of whoever holds it */
-  atomic_int error;     /* the first one */
+  atomic_int error;     /* of the first command that failed */
   atomic_uint parts;    /* commands not answered yet; + 1 while sending */
   bool flush_after;     /* send it again, now as the FLUSH that stands in
                              for the member's missing FUA */
@@ -54,8 +54,8 @@ struct peer {
   uint64_t size;      /* bytes of the data door */
   atomic_bool broken; /* a door is dead; reason is set before */
   atomic_flag reason_taken;
-  bool reported;       /* to the array engine; under its lock */
-  unsigned ios;        /* not back yet; under its lock */
+  bool reported;       /* the array engine knows; under the engine's lock */
+  unsigned ios;        /* that are not back yet; under the engine's lock */
   atomic_uint senders; /* I/O that threads are about to send */
   char reason[120];
   /* Takes an I/O that is finished.  Called with the handle locked: it must
@@ -72,7 +72,8 @@ struct peer *peer_open (unsigned member, const struct map_member *mm,
                         void (*done) (struct peer_io *), char *why,
                         size_t why_size);
 
-/* Are both the same export of the same server, as far as can be seen? */
+/* Are both connected to the same export of the same server, as far as can be seen?
+ */
 bool peer_same (const struct peer *a, const struct peer *b);
 
 /* Say goodbye and close.  Nothing may be in flight. */

@@ -1,7 +1,8 @@
 /* process.h: which process is this, and has another one of this host ended?
  *
- * A process is known by a text: the start of the kernel under which it runs, its
- * namespaces, number and time of start.  It is read where it was made alone.
+ * A process is known by a text: when its kernel was started, its namespaces, its
+ * number and its time of start.  Only programs on the host where the text was made
+ * take it apart.
  */
 
 #ifndef WEFT_PLUGIN_PROCESS_H
@@ -11,13 +12,13 @@
 
 #define PROCESS_TEXT_BYTES 160
 
-/* This one; after nbdkit has gone into the background, or it is another.  "": can't
- * be told.
+/* The text of this process.  Call it only when nbdkit has gone into the background,
+ * which makes it another process.  "": it can't be found out.
  */
 void process_self (char text[PROCESS_TEXT_BYTES]);
 
-/* Has that process ended for certain?  False also where that can't be told, as of
- * one on another host, in another container, or of another user.
+/* Has that process ended for certain?  False also where that can't be found out, as
+ * for a process on another host, in another container, or of another user.
  */
 bool process_has_ended (const char *text);
 

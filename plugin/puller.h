@@ -22,15 +22,15 @@ struct puller_order {
 struct puller_order *puller_order_new (void);
 void puller_order_free (struct puller_order *o);
 
-/* As pull_obey; the order belongs to puller.c then.  Returns 0 or an errno: then
- * there are no threads to carry it out.
+/* As pull_obey; the order then belongs to puller.c.  Returns 0, or an errno when
+ * the threads to carry it out could not be started.
  */
 int puller_obey (struct puller_order *o);
 
 /* As pull_progress, with server.lock held. */
 struct puller_progress {
   struct pull_progress pull;
-  char waits[320]; /* for whom, and why; empty: for nobody */
+  char waits[320]; /* for which member it waits, and why; "": for none */
 };
 void puller_progress (struct puller_progress *p);
 

@@ -12,8 +12,9 @@
 
 #ifdef GUARD_REPLIES
 
-/* Stand before nbdkit's own calls of read, send and close, unless the nbdkit that
- * has loaded us is 1.34 or later after all; in load ().
+/* Put this file's functions before nbdkit's own calls of read, send and close,
+ * unless the nbdkit that has loaded us is 1.34 or later after all.  Called in the
+ * plugin's load ().
  */
 void replies_guard (void);
 

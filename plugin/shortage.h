@@ -3,7 +3,9 @@
 #ifndef WEFT_SHORTAGE_H
 #define WEFT_SHORTAGE_H
 
-/* As far as the process may; in get_ready, for threads and children inherit it. */
+/* Prepare for that, as far as this process is allowed to.  Called in get_ready,
+ * since threads and children inherit it.
+ */
 void shortage_prepare (void);
 
 #endif /* WEFT_SHORTAGE_H */

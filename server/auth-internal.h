@@ -53,7 +53,7 @@ struct secret {
   enum auth_role role; /* of a token */
   uint64_t created, used, expires; /* wall clock, ms; 0: never */
   uint64_t stored_used;
-  bool spent; /* of a node: once only */
+  bool spent; /* a node token, which is good for one use: it was used */
 };
 
 struct certificate {
@@ -61,7 +61,7 @@ struct certificate {
   char serial[AUTH_SERIAL_BYTES];
   char node[64];
   uint64_t created, expires;
-  json_t *addresses; /* that it is for */
+  json_t *addresses; /* for which it was made */
 };
 
 struct audit_line {
@@ -105,7 +105,7 @@ bool auth_is_own_address (const struct auth *a, const char *address);
 
 /* ---- auth-store.c: the loop's thread; they lock. ---- */
 
-/* Put it in, or store what has changed of it; takes it over. */
+/* Put the object in, or store what has changed of it; takes it over. */
 void auth_put_user (struct auth *a, struct store_txn *t, struct user *u);
 void auth_put_secret (struct auth *a, struct store_txn *t, struct secret *s);
 void auth_put_certificate (struct auth *a, struct store_txn *t,
@@ -132,14 +132,17 @@ void audit_free (struct auth *a);
 #define PASSWORD_BYTES_MIN 12
 #define PASSWORD_BYTES_MAX 256
 
-/* Around each of the two below; false: too many wait already.  known: whoever
- * asks is somebody, or has been at this address before.
+/* Call password_begin before, and password_end after, password_make and
+ * password_is.  False: too many wait already.  known: the caller is logged in, or
+ * has logged in from this address before.
  */
 bool password_begin (bool known);
 void password_end (void);
 
 void password_make (const char *text, struct auth_password *p);
-/* NULL: as slow as for somebody, and false. */
+/* Is this the password?  p NULL (there is no such user): false, as slowly as if
+ * there were one.
+ */
 bool password_is (const char *text, const struct auth_password *p);
 
 #endif /* WEFT_AUTH_INTERNAL_H */

@@ -15,36 +15,36 @@ struct auth_request {
   char password[PASSWORD_BYTES_MAX + 1], current[PASSWORD_BYTES_MAX + 1];
   char secret[AUTH_SECRET_BYTES];
   uint64_t seconds;      /* 0: not given */
-  char *csr;             /* PEM; */
-  EVP_PKEY *key;         /* its key, */
-  struct ca_names names; /* and what it asks for */
+  char *csr;             /* a request for a certificate, as PEM; ... */
+  EVP_PKEY *key;         /* ... its key, ... */
+  struct ca_names names; /* ... and the names that it asks for */
 
   /* As found out on the HTTP thread. */
   bool verified; /* the password, against `old` */
   struct auth_password old, new;
 };
 
-/* Of a route: its input is a struct auth_request. */
+/* For the line of a route whose input is a struct auth_request. */
 #define AUTH_INPUT                                                             \
   .input = sizeof (struct auth_request), .forget = auth_request_forget
 void auth_request_forget (void *input);
 
 /* ---- routes-login.c ---- */
 
-/* A password that is to be used from now on. */
+/* Take the field of a new password, which must be long enough. */
 void auth_take_password (struct fields *f, struct auth_request *a);
 /* On the HTTP thread: is `given` the password of `user`?  *r->auth says so.
  * False: it was not looked at, and the answer is in r.
  */
 bool auth_try_password (struct loop *l, struct request *r, const char *user,
                         const char *given);
-/* The same for the hash of a new one. */
+/* On the HTTP thread: make the hash of a new password.  False: as above. */
 bool auth_make_password (struct request *r);
 void auth_refuse (struct loop *l, struct request *r, int status,
                   const char *field, const char *code, const char *fmt, ...)
   __attribute__ ((format (printf, 6, 7)));
 struct user *auth_new_user (struct loop *l, const struct auth_request *q);
-/* ROLE_NOBODY, NULL: as it was. */
+/* Change a user.  role ROLE_NOBODY, password NULL: leave it as it was. */
 void auth_set_user (struct auth *a, struct user *u, enum auth_role role,
                     const struct auth_password *password);
 

@@ -26,7 +26,7 @@ struct store_txn;
 
 /* How a caller was recognised. */
 enum auth_via {
-  VIA_NONE,        /* weftd --no-login: whoever reaches it */
+  VIA_NONE,        /* weftd --no-login: anybody who can reach weftd */
   VIA_LOGIN,       /* a cookie of the page */
   VIA_TOKEN,       /* Authorization: Bearer */
   VIA_CERTIFICATE, /* a node, by its TLS certificate */
@@ -42,8 +42,8 @@ enum auth_role {
 /* Who may call a route. */
 enum auth_who {
   WHO_DEFAULT, /* GET: WHO_VIEWER; else WHO_ADMIN */
-  WHO_ANYBODY, /* also who is not logged in */
-  WHO_VIEWER,  /* whoever is somebody */
+  WHO_ANYBODY, /* also callers that are not logged in */
+  WHO_VIEWER,  /* every user, token and node */
   WHO_ADMIN,
   WHO_NODE, /* a node about itself, or an admin */
 };
@@ -57,7 +57,7 @@ struct caller {
   enum auth_role role;
   bool tls;
   char name[64];    /* of the user, the token or the node; "": none */
-  char owner[64];   /* the user, or who the token is of */
+  char owner[64];   /* the user, or the user who made the token */
   char address[46]; /* where the call came from */
   char csrf[AUTH_SECRET_BYTES];   /* login: what its page sends with a change */
   uint8_t hash[AUTH_HASH_BYTES];  /* login, token: of its secret */
@@ -93,14 +93,16 @@ int auth_load (struct auth *a, const char *kind, const char *key,
 
 /* ---- From any thread. ---- */
 
-/* Who is it?  Its address and tls are there already.  False: refused. */
+/* Find out who calls; caller->address and ->tls are filled in already.  False:
+ * refused.
+ */
 bool auth_recognise (struct auth *a, const struct auth_credentials *given,
                      uint64_t wall_ms, struct caller *caller,
                      struct auth_refusal *refusal);
-/* May it call this route? */
+/* May the caller call this route? */
 bool auth_may (struct auth *a, const struct caller *caller,
                const struct route *route, struct auth_refusal *refusal);
-/* Has it been logged out, deleted or revoked since? */
+/* Is the caller still good: not logged out, deleted or revoked since? */
 bool auth_still (struct auth *a, const struct caller *caller, uint64_t wall_ms);
 bool auth_setup_required (struct auth *a);
 bool auth_login_required (const struct auth *a);
@@ -110,29 +112,31 @@ bool auth_node_certificate (struct auth *a, const char *node,
 
 /* ---- On the loop's thread. ---- */
 
-/* The first login: who has this secret may make an admin.  Valid until it is
- * used, when `file` goes, or weftd ends.
+/* Before there are users: whoever has this secret may make the first admin.  It is
+ * valid until it is used (then `file` is removed), or weftd ends.
  */
 void auth_setup_begin (struct auth *a, char secret[AUTH_SECRET_BYTES],
                        const char *file);
 /* Take the node's certificates back; the records go along with t. */
 void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
-/* Does it belong in the audit trail that r was refused, before it was read?  Said
- * once in a while.
+/* r was refused before it was read.  Does that belong in the audit trail?  (Of many
+ * such refusals only some do.)
  */
 bool auth_audits_refusal (const struct request *r);
-/* Keep in the audit trail that r was answered so, if it belongs there. */
+/* Add to the audit trail that r was answered with this status, if that belongs
+ * there.
+ */
 void auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
                  int status, uint64_t wall_ms);
 /* Newest first, below the cursor (0: the newest), at most `limit`. */
 json_t *auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit);
-/* Now and then: what has expired, and when logins were last used. */
+/* Called now and then: drop what has expired, store when logins were last used. */
 void auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms);
 
-/* Of the login, with and without TLS. */
+/* The name of a login's cookie, with and without TLS. */
 const char *auth_cookie_name (bool tls);
 
-/* Who it is, for people: "administrator kim at 192.0.2.7". */
+/* The caller in words: "administrator kim at 192.0.2.7". */
 #define AUTH_CALLER_BYTES 160
 void auth_caller_words (const struct caller *c, char text[AUTH_CALLER_BYTES]);
 const char *auth_via_word (enum auth_via via);
