@@ -5,9 +5,9 @@
  * engine (core/array/array.h); so every error ends the start with one line.  The
  * threads come after nbdkit's fork.  A request is carried out by engine.c.
  *
- * There is one array in a process, and what one client has written, another's
- * FLUSH covers.  A connection's own is only what it is still to be told
- * (core/array/array.h, array_client_open): that is its handle.
+ * There is one array in a process, and a FLUSH of one connection covers the writes
+ * of all.  A connection has one thing of its own, its handle: an array_client, for
+ * which a FLUSH fails if writes of it are gone (core/array/array.h).
  */
 
 #include <config.h>

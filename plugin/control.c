@@ -1,8 +1,8 @@
 /* control.c: an array process's session with weftd: the threads.
  *
- * What is to be done the host engine says (core/host/host.h).  Here it gets
- * what weftd has answered and what the array engine and the connections have
- * come to, under one lock, and its actions are carried out, without the lock.
+ * The host engine (core/host/host.h) decides what is to be done.  This file tells
+ * it, under one lock, what weftd has answered, what the array engine has done and
+ * what has become of connections; and it carries out its actions, without the lock.
  *
  * Four threads, because none may wait for what another waits for: `heartbeat`
  * polls, each time for up to a second; `teller` says what can't wait for that;

@@ -1,9 +1,9 @@
 /* loss.c: see loss.h.
  *
- * Block by block, as an ARRAY_ACCEPT (core/array/array.h), which writes zeroes only where
- * no copy can be read: so nothing is destroyed that was written since the
- * administrator has looked.  Each copy is read in turn, for the bad one may be one
- * that a client's read does not ask.
+ * Each block is an ARRAY_ACCEPT (core/array/array.h), which writes zeroes only
+ * where no copy can be read: so nothing is destroyed that was written since the
+ * administrator has looked.  Each copy is read in turn, for the bad copy may be one
+ * that a client's read does not ask for.
  *
  * An order has a number, and is carried out once; weftd says it several times, and
  * answers may cross.

@@ -2,11 +2,11 @@
  * that no request waits for.
  *
  * Two threads.  `talk` tells weftd over and over what is durable here, and gets
- * back what weftd wants; weftd holds the answer while the two are the same (a
- * long poll), so a change gets here at once and its confirmation goes back at
- * once.  `care` makes it durable; it is a thread of its own so that a disk
- * that hangs does not keep the member from talking, nor a weftd that hangs
- * keep an epoch from being confirmed.
+ * back what weftd wants.  weftd holds its answer while that is the same (a long
+ * poll), so a change gets here at once, and its confirmation goes back at once.
+ * `care` makes the change durable.  It is a thread of its own so that a disk that
+ * hangs does not keep the member from talking, and a weftd that hangs does not keep
+ * an epoch from being made durable.
  */
 
 #include <config.h>

@@ -1,8 +1,8 @@
 /* options.c: what nbdkit was told on its own command line.
  *
- * It is read as nbdkit itself reads it: by getopt, with the same names, so that
- * --tls=require, --tls require and --tls-v all mean what they mean there.
- * Options that a later nbdkit may have are passed over.
+ * The command line is read as nbdkit itself reads it: by getopt, with the same
+ * names, so that --tls=require, --tls require and --tls-v all mean what they mean
+ * there.  Options that a later nbdkit may have are passed over.
  */
 
 #include <config.h>

@@ -1,9 +1,9 @@
 /* process.c: see process.h.
  *
- * A process's number means something in its PID namespace alone, and its time of
- * start in its time namespace; the numbers of namespaces in one life of a kernel.
- * So all of that must be the same here.  (Where a namespace's number was used again,
- * all processes of the first one have ended.)
+ * A process's number means something only in its PID namespace, its time of start
+ * only in its time namespace, and the numbers of namespaces only until the kernel
+ * is started again.  So all of these must be the same here.  (Where a namespace's
+ * number was used again, all processes of the first one have ended.)
  */
 
 #include <config.h>

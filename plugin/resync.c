@@ -1,6 +1,6 @@
-/* resync.c: carries out what the resync's engine (core/host/resync.h) says, one thing
- * at a time: by connections of its own to the members' doors, and by the array engine.
- * It is given whole stripe units, by the host.
+/* resync.c: carries out what the resync's engine (core/host/resync.h) says, one
+ * thing at a time: by connections of its own to the members' doors, and by requests
+ * to the array engine.
  */
 
 #include <config.h>

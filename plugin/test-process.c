@@ -1,5 +1,5 @@
-/* test-process.c: a process is said to have ended only when it has, with all of its
- * threads, and only by one who can know.
+/* test-process.c: process_has_ended says that a process has ended only when it has,
+ * with all of its threads, and only where that can be known.
  */
 
 #include <config.h>

@@ -1,7 +1,8 @@
 /* array-answer.c: a member's answer goes to what it was asked for.
  *
- * Whoever asks a member for something lies below this file, and says by `purpose`
- * what for; so nothing has to call back up when the answer comes.
+ * A file that asks a member for something lies below this one, and notes in the
+ * IO's `purpose` what for.  This file calls it when the answer comes, so nothing
+ * below has to call back up.
  */
 
 #include <config.h>

@@ -1,9 +1,9 @@
 /* array-clear.c: how intent bits fall again (docs/DESIGN.md 5.3).
  *
- * A member sets the bit of an extent before the first write to it; we lower
- * it, for we alone see both copies: when the extent has been idle, and both
- * copies of all that was written to it are stable.  The fewer bits stand when
- * we die, the less is to be copied before somebody may attach again.
+ * A member sets the bit of an extent before the first write to it.  The array
+ * engine has it cleared, since it alone sees all copies: when the extent has been
+ * idle, and all copies of what was written to it are stable.  The fewer bits are
+ * set when this process dies, the less is to be copied at the next attach.
  *
  * We keep two bits for each extent of a member, in chunks that are made when
  * they are first needed.  *recent*: written since the last shift; *rested*:
@@ -19,18 +19,19 @@
  *   shift     recent becomes rested; but what is in flight right now is
  *             recent still.
  *
- * And what is rested is covered by rounds (array-round.c), so that the disk of a
- * member of which an old copy is put back finds its bits, or is told.
+ * A rested extent must also be covered by rounds (array-round.c).  So if an old
+ * copy of a member's disk is put back later, either the old copy is recognised, or
+ * the bits of all that it lacks are still set at its peers.
  *
- * Nothing is cleared while a member is lost or not in-sync: what it misses is
- * found by these bits.  Nor when one that is in-sync has been given back: it may
- * lack what was written to it and not flushed, or have a copy of its disk that is too
- * young to be known as one, until the array is attached anew.
+ * Nothing is cleared while a member is lost or not in-sync: by these bits it finds
+ * what it misses.  Nor is anything cleared, until the next attach, once an in-sync
+ * member has been given back: it may lack what was written to it and not flushed,
+ * or its disk may be an old copy that is too young to be recognised.
  *
- * After array_settled bits fall whoever set them (BATCH_SETTLE): what the
- * sessions before us left dirty is known to be equal.  So is what a third copy has
- * that has joined: it kept a bit where a peer had one, and that one falls with the
- * peer's.
+ * After array_settled bits are cleared whichever session has set them
+ * (BATCH_SETTLE): where earlier sessions left bits, the copies are known to be
+ * equal.  So it is with a third copy that has joined: it kept a bit wherever a peer
+ * had one, and its bit is cleared with the peer's.
  */
 
 #include <config.h>

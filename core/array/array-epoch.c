@@ -5,9 +5,9 @@
  * again.  A second loss meanwhile is the same, one commit later.
  *
  * A member that holds the last copy of something is not recorded as out: what
- * needs it waits until array_back, and the commit that follows: only that says
- * as what it is back.  What it had of our writes before may be gone, and then
- * FLUSH says so (array-flush.c).
+ * needs it waits until array_back and the commit that follows, which says what
+ * state the member has now.  What it had of our writes before may be gone, and then
+ * a FLUSH fails (array-flush.c).
  */
 
 #include <config.h>

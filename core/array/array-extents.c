@@ -2,8 +2,8 @@
  *
  * Each member is asked once, about its contiguous span of data; the answers
  * are interleaved again unit by unit.  A member's answer may be a prefix, and
- * so is ours then.  Where a member is not in-sync or does not know, there is data: as
- * an answer that is always right.
+ * so is ours then.  Where a member is not in-sync or does not know, we say that
+ * there is data, which is never a wrong answer.
  */
 
 #include <config.h>

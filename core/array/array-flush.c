@@ -6,16 +6,16 @@
  * that began after those writes were answered.  Several FLUSHes share one
  * that began late enough.  `event` counts the answers to writes: a member's
  * `written` is the event of its last one, and a flush that starts at an event
- * covers all up to there.  And a round is to be complete that began no earlier than
- * a moment before these writes (array-round.c).
+ * covers all up to there.  Rounds are to be complete, too (array-round.c).
  *
- * A FLUSH fails when what it speaks for may be gone, as of a disk whose cache was
- * lost.  As with fsync on Linux, everybody who has written any of it is told by a
- * FLUSH of his own, once: who else has flushed before him is not he.  But a FLUSH
- * speaks for the writes of all (that is what can_multi_conn promises), so it fails
- * for anybody as well as long as nobody was told at all.  One that was under way
- * fails, too; it has told of it if it began after all that may be gone was
- * acknowledged, else the next one does.
+ * A FLUSH fails when writes may be gone that it speaks for, as when a member's disk
+ * has lost its cache.  As with fsync on Linux, each client that has made any of
+ * these writes has one FLUSH of its own fail, whichever other clients have been
+ * told before.  But a FLUSH speaks for the writes of all clients (can_multi_conn
+ * promises that): so until one of these clients was told, a FLUSH of any other
+ * client fails as well.  FLUSHes that are under way at that time fail, too.  Such a
+ * FLUSH counts as having told its client if it began after all that may be gone was
+ * acknowledged; else the next one tells it.
  */
 
 #include <config.h>

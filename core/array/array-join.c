@@ -7,14 +7,14 @@
  *
  *   prepared  it counts: every write and FLUSH from now on needs it;
  *   drained   the images that were accepted before are written;
- *   covered   what was written before is, by rounds (array-round.c);
- *   flushed   all of its peers too, none of which is lost: what it has copied
- *             from them is theirs, and stable: NOTICE_PREPARED;
+ *   covered   what was written before is covered by rounds (array-round.c);
+ *   flushed   it and all of its peers, none of which is lost: so what it has copied
+ *             from them is stable there, too.  NOTICE_PREPARED is given;
  *   commit    it is read.
  *
  * A member that goes out in the prepared epoch is asked nothing more, and what
- * needs it waits for the commit.  So it does for one that was to be in-sync by a
- * change that another has replaced since we were prepared for it.
+ * needs it waits for the commit.  So it is with a member that was to be in-sync by
+ * a change for which we were prepared, and which another change has replaced since.
  *
  * Readers must not see the old epoch's copies when a writer writes by the new
  * one: so a reader reads nothing between its NOTICE_PREPARED and the commit;

@@ -2,12 +2,12 @@
  * (docs/DESIGN.md 6.5).
  *
  * A member that owes us answers and has given none for its time-out, which
- * follows its service times (timeout.h), is asked for a sign of life: a batch of
- * nothing, which no disk is needed for.  Any answer will do, even to something
- * else.  Without one the member is lost.  So a member may be as slow as its load
- * makes it; what is silent is found within its time-out and a moment.  That it
- * answers but does not do what it was asked is borne for IO_PATIENCE times the
- * longest time-out.
+ * follows its service times (timeout.h), is asked for a sign of life: an empty
+ * batch, for which no disk is needed.  Any answer will do, even to another request.
+ * Without one the member is lost.  So a member may be as slow as its load makes it,
+ * and a silent one is found soon after its time-out.  A member that gives signs of
+ * life but leaves a request unanswered is lost after IO_PATIENCE times the longest
+ * time-out.
  *
  * Where there are no batches the sign of life is a read, which takes a disk as
  * long as any: it may take the rest of the longest time-out.

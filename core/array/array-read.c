@@ -20,12 +20,13 @@
  * that fails too, the member is lost.  Where all copies have bad spots, the
  * piece is halved, down to a block.
  *
- * A reader takes no image while the data copy is in-sync: what an image lacks
- * may be in the writer's buffer.  It reads one only to see whether it can be: then
- * the data copy's bad spot is its member's loss, which may have failed, and somebody
- * records it, or the writer mends the spot.  Only when a read has waited for that for
- * io_timeout_ms its client hears of it.  Where no copy can be read there is nothing to
- * wait for, and nobody is lost.
+ * A process that only reads answers nothing from an image while the data copy is
+ * in-sync: what the image lacks may still be in the writer's buffer.  When the data
+ * copy can't be read, it reads the image only to see whether that can be read.  If
+ * it can, the data copy's member is taken for lost, for it may have failed, and the
+ * read waits until that is recorded or the writer has mended the spot; after
+ * io_timeout_ms the client gets an error.  If no copy can be read there is nothing
+ * to wait for, and no member is lost.
  */
 
 #include <config.h>

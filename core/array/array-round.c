@@ -1,26 +1,28 @@
 /* array-round.c: rounds, by which an old copy of a member's disk is told.
  *
  * While data is written, a round begins every ROUND_MS: its number, one more than
- * that of the last, is sent to each member that counts, which keeps it durably
- * (BATCH_ROUND).  It is *complete* when all of them have it, and no round begins
- * before the last one is complete: so their disks are never more than one apart, and
- * one that is further behind is a copy from before.  A member that is lost holds the
- * round, as it does a FLUSH, until it is recorded as out or is back.
+ * that of the last, is sent to each member that counts, which notes it durably
+ * (BATCH_ROUND).  It is *complete* when all of them have noted it, and no round
+ * begins before the last one is complete: so their disks are never more than one
+ * round apart, and a disk that is further behind is an old copy.  A lost member
+ * holds the round up, as it does a FLUSH, until it is recorded as out or is back.
  *
- * What has been written is *covered* when two rounds that began after it are
- * complete: then a copy from before it is two behind.  Rounds go on until all is.
+ * A write is *covered* when two rounds that began after it are complete: then a
+ * copy of a disk from before the write is two behind.  Rounds go on until every
+ * write is covered.
  *
  *   FLUSH  is answered when two rounds are complete that began no more than
  *          ROUND_LATE_MS before the last write that it stands for.  So a copy that
  *          is that much older than the write is two behind.
- *   bits   fall when what they stand for is covered (array-clear.c).  So of a copy
- *          that is one behind, or none, all that it lacks has bits at its peers.
- *   joins  end when all is covered that was written before (array-join.c), for the
- *          joiner's own bits have fallen as it copied.
+ *   bits   are cleared when the writes that they stand for are covered
+ *          (array-clear.c).  So what an old copy lacks that is at most one behind
+ *          has bits at its peers.
+ *   joins  end when all is covered that was written before (array-join.c), since
+ *          the joiner's own bits were cleared as it copied.
  *
- * The first round of a session is the highest that any member has.  That one may
- * have been begun by another session, long ago: it is completed, where not all have
- * it, and stands for nothing.
+ * The first round of a session is the highest that any member has.  Another session
+ * may have begun it long ago: so it is completed where not all members have it, but
+ * covers no write.
  */
 
 #include <config.h>

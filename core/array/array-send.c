@@ -1,7 +1,7 @@
 /* array-send.c: what is read and written at members for pieces and images.
  *
  * Neighbouring pieces travel together.  A write to an extent whose intent bit is
- * just being cleared is held until the member has answered that.
+ * just being cleared is held until the member has answered the clear.
  */
 
 #include <config.h>

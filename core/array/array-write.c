@@ -10,12 +10,12 @@
  * the epoch asks for, and does what is missing; whatever fails only comes back
  * to it.
  *
- * A member that joins gets its copy, of data or image, through the buffer too,
- * when a copy that is read has the write: as the state is then, whatever it was
- * when the write began.  Nothing waits for it, unless it is to be in-sync in
- * the epoch that is prepared: then it counts.  But it takes room in the buffer
- * like any other, so a joiner that is slow, and not late (join_tick), holds
- * writes to its speed.
+ * A joining member gets its copy, of data or image, through the buffer, too, as
+ * soon as an in-sync copy has the write.  (The member's state at that moment
+ * counts, not the one when the write began.)  Nothing waits for it, unless it is to
+ * be in-sync in the epoch that is prepared: then it counts.  But it takes room in
+ * the buffer like any other, so a joining member that is slow, but not so late that
+ * it is lost (join_tick), slows writes down to its own speed.
  */
 
 #include <config.h>

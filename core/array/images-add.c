@@ -1,7 +1,7 @@
 /* images-add.c: an image is added, and takes the place of older ones.
  *
- * What it covers of pending images is cut away; it inherits their age.  What is
- * put back because it was sent in vain fills the gaps between newer ones.
+ * The new image cuts away what it covers of pending ones, and inherits their age.
+ * An image that was sent in vain is put back, into the gaps between newer ones.
  */
 
 #include <config.h>

@@ -1,9 +1,9 @@
 /* images-member.c: members that are lost, that come back, and that join.
  *
- * The images of a lost member are kept, for it may come back.  Those of one
- * that is out are dropped, and what is in flight to it when it is answered:
- * when it has come back by then, newer writes have passed it by, and an old
- * image must not follow them.
+ * The images of a lost member are kept, for it may come back.  Those of a member
+ * that is out are dropped; one that is in flight to it is dropped when it is
+ * answered, even if the member is back by then: newer writes may have gone to the
+ * member since, and an old image must not follow them.
  */
 
 #include <config.h>

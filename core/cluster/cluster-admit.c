@@ -1,16 +1,20 @@
-/* cluster-admit.c: which heartbeats are taken in.
+/* cluster-admit.c: which heartbeats of disks are taken in.
  *
- * A disk of another cluster, of an array that is not known, or in a place that
- * is another disk's, is refused (a place that an import found empty is the first's
- * that says to be its member); so is one that another node serves than did
- * before, unless an administrator has said so, and an old copy of a member's disk,
- * unless the member is out.  One that knows more than the database shows that the database
- * is an old one.
+ * Refused is a disk
  *
- * One process serves a disk.  Another one that asks (the same disk started
- * again, or a clone of it) waits while the known one is asked to speak: if it
- * does, the other is refused; if it is silent for TAKEOVER_MS, or for as long as
- * any that is gone where the other has an old copy, it is replaced.
+ * - of another cluster, or of an array that is not known;
+ * - in a place that is another disk's (a place that an import found empty goes to
+ *   the first disk that says that it is this member);
+ * - that another node serves than before, unless an administrator has said so;
+ * - that is an old copy of a member's disk, unless the member is out.
+ *
+ * A disk that knows more than the database shows that the database is an old one.
+ *
+ * One process serves a disk.  When another process asks for its place (the same
+ * disk started again, or a clone of it), it waits while the known process is asked
+ * to speak.  If that speaks, the other is refused.  If it is silent for
+ * TAKEOVER_MS, or for MEMBER_TTL_MS where the other has an old copy, the other
+ * takes its place.
  */
 
 #include <config.h>

@@ -7,11 +7,12 @@
  * with its COMMIT.  A member that is missing, or does not confirm in time, is
  * left out in the same change, if no data is lost without it.
  *
- * A holder is replaced only after it has been silent for SESSION_TTL_MS, or
- * where an administrator orders a takeover, or when its own node says that its
- * process has ended.  Whoever asks while it is not is told at once that it lives,
- * where it does: the holder's long poll is answered, so that it speaks.  Nor is its
- * node believed before it was silent when it was asked.
+ * The session that holds the array is replaced only when it has been silent for
+ * SESSION_TTL_MS, when an administrator orders a takeover, or when its own node
+ * says that its process has ended.  If another host asks before that, the holder's
+ * long poll is answered, so that it speaks: then the other host is told at once
+ * that the holder lives.  The word of the holder's node, too, counts only when the
+ * holder was asked to speak and said nothing.
  */
 
 #include <config.h>

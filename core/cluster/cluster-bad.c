@@ -1,12 +1,13 @@
-/* cluster-bad.c: the cluster engine: what members say that no copy of could be
- * found, in offsets of their array.
+/* cluster-bad.c: the bad ranges of an array: places of which members say that no
+ * copy could be found.
  *
- * Nothing is decided by it, and nothing stored: the lists are on the disks, and
- * every process says all when weftd has started.
+ * Nothing is decided by them, and nothing stored: the lists are on the disks, and
+ * every member process sends its own when weftd has started.
  *
- * Nor is it stored that a loss was accepted: that is an order to whoever writes now.
- * If it does not come to him, nothing has happened, and it is to be accepted again.
- * It names the ranges, so what was found bad since is not lost by it.
+ * That a loss was accepted is not stored either: it is an order to the present
+ * writer.  If the order does not reach the writer, nothing has happened, and people
+ * accept the loss again.  The order names the ranges, so a range that was found bad
+ * since is not lost by it.
  */
 
 #include <config.h>

@@ -16,12 +16,12 @@
  * which it is PREPARED.
  *
  * A change waits for a silent writer, since it may still write.  It does not wait
- * for a silent reader, which stops answering by itself; if such a reader is heard of
- * again before the change is over, the change waits for it, too, and if it is heard
- * of afterwards it is let in as a new one would be (cluster_session_refuse_late).
- * A writer that has lost a member that is to stay can't prepare itself, since it
- * can't write what it still has for the member: so no change asks it to before the
- * member has been given back.
+ * for a silent reader, which stops answering by itself; if such a reader is heard
+ * of again before the change is over, the change waits for it, too, and if it is
+ * heard of afterwards it is let in as a new one would be
+ * (cluster_session_refuse_late).  A writer that has lost a member that is to stay
+ * can't prepare itself, since it can't write what it still has for the member: so
+ * no change asks it to before the member has been given back.
  */
 
 #include <config.h>

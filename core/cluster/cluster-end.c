@@ -1,4 +1,5 @@
-/* cluster-end.c: how sessions end: by themselves, by an administrator, by silence. */
+/* cluster-end.c: how sessions end: by themselves, by an administrator, by silence.
+ */
 
 #include <config.h>
 

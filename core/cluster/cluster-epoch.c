@@ -1,10 +1,10 @@
-/* cluster-epoch.c: COMMIT a change of an array's epoch when it waits for nobody any
- * more, and see to one that waits for too long.  Which changes there are, and for whom
- * they wait: cluster-change.c.
+/* cluster-epoch.c: COMMIT a change of an array's epoch when nothing is missing for
+ * it any more, and go on where a change waits for too long.  cluster-change.c says
+ * which changes there are, and what each waits for.
  *
- * A member that is started again raises its min_epoch by itself.  If it thereby
- * passes the number that it is to confirm, that number is spent, and the change
- * goes on under a higher one.
+ * A member that is started again raises its min_epoch by itself.  If min_epoch
+ * thereby passes the number that the member is to confirm, that number is spent,
+ * and the change goes on under a higher one.
  */
 
 #include <config.h>
@@ -147,8 +147,8 @@ spent (const struct cluster_array *a)
   return false;
 }
 
-/* All have spoken, and nobody is behind by more than is right?  An attach does
- * without those who are.
+/* All members that confirm have spoken: is one of them an old copy after all?  Then
+ * an attach that waits goes on without it at once.
  */
 static bool
 old_copies (struct cluster *c, struct cluster_array *a)

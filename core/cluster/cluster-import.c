@@ -6,13 +6,14 @@
  * while.  An import makes the records anew from that: the members' states are
  * those of the highest epoch that any of them holds, and every member that is
  * in-sync there must have been heard of, or be given up by name, if that loses
- * nothing.  A joining one is out: it begins again by itself.  A member that is
- * not there gets a disk that is only a name.  The disk that it had takes its place
- * when it asks, and is rebuilt in full; or another one is given to it.
+ * nothing.  A joining member is imported as out: it begins to join again by itself.
+ * A member that is not there gets a record of a disk that only stands for it.  When
+ * its disk asks, it takes the place and is rebuilt in full; or an administrator
+ * gives the place to another disk.
  *
- * weftd becomes the members' cluster, of a generation and with epochs above
- * all that they have seen.  Blank disks that had registered with it stay, and
- * take the new name (cluster-admit.c).
+ * weftd takes the UUID of the members' cluster, with a generation and epochs above
+ * all that they have seen.  Blank disks that had registered with it stay, and join
+ * that cluster (cluster-admit.c).
  */
 
 #include <config.h>

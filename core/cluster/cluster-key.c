@@ -1,14 +1,15 @@
 /* cluster-key.c: with which keys tokens are made.
  *
- * A token is for one life of a member, not only for an epoch: the key is that of
- * the process which serves the disk.  So nothing of what was given out before a
- * member was started again opens it afterwards, whatever its epoch.  While whoever
- * writes does not know that a member was started again (cluster_life_reborn),
- * tokens are made for the process that he knows: what that one had not flushed may
- * be gone, and nobody is to read what was before.
+ * A token is for one process of a member, not only for an epoch: it is made with
+ * the key of the process that serves the disk.  So a token that was given out
+ * before a member was started again opens nothing afterwards, whatever its epoch.
+ * While the writer does not know that a member was started again
+ * (cluster_life_reborn), tokens are still made for the former process: what that
+ * had not flushed may be gone, and nobody is to read the older data that is there
+ * now.
  *
- * Both processes are in records, where it matters: weftd's own start changes
- * nothing.
+ * The process that the writer knows is in the disk's record, so a start of weftd
+ * changes nothing.
  */
 
 #include <config.h>

@@ -1,5 +1,7 @@
-/* cluster-life.c: which process serves a disk, and which one do those know who write
- * to it?
+/* cluster-life.c: which process serves a disk, and which one does the writer know?
+ *
+ * They differ when a member was started again: the writer may still have a
+ * connection to the former process, and what that had not flushed may be gone.
  */
 
 #include <config.h>
@@ -18,8 +20,9 @@ cluster_life_meet (struct cluster *c, struct cluster_disk *d)
     cluster_put_disk (c, d);
 }
 
-/* A process that has failed may have been told of a write that came to nothing; the
- * kernel tells it nobody else.
+/* A process that has failed does not count.  The kernel tells of a write to the
+ * disk that failed only once: the failed process may have been told, and a new one
+ * with the same page cache would not be.
  */
 bool
 cluster_life_kept (const struct cluster_disk *d)

@@ -3,13 +3,14 @@
  * It goes out by a change of epoch, and the report is answered with the COMMIT:
  * from then on the session does without.  Three kinds of members stay:
  *
- * - one with the only copy that is left of some data (it may be whole, and would
- *   be written past): requests that need it wait, and it is fenced and given
- *   back when it is well again (cluster_epoch_tick); so does one whose loss takes
- *   sessions to prepare themselves, while the writer can't for want of another;
+ * - one with the only copy that is left of some data (it may be whole, and writes
+ *   would pass it by): requests that need it wait, and it is fenced and given back
+ *   when it is well again (cluster_epoch_tick).  The same holds for a member that
+ *   can go out only when sessions have prepared themselves, while the writer can't
+ *   do so because it has lost another member;
  * - one that only a reader has lost: a reader's bad line must not take a member
- *   from those who write;
- * - one that has been taken back meanwhile: the report is about its former life.
+ *   from the writer;
+ * - one that has been taken back meanwhile: the report is about an earlier loss.
  */
 
 #include <config.h>

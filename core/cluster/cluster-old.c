@@ -1,5 +1,5 @@
-/* cluster-old.c: old copies of members' disks: by what they are known, and what
- * becomes of them.
+/* cluster-old.c: old copies of members' disks (a snapshot or a clone of the disk
+ * that is put back): how they are recognised, and what becomes of them.
  */
 
 #include <config.h>
@@ -62,7 +62,9 @@ cluster_old_copy (const struct cluster_disk *d,
           cluster_old_behind (d, hb->round));
 }
 
-/* Its next heartbeat is one that was never heard before, and is judged. */
+/* Act as if the disk's process had not been heard: so its next heartbeat is judged
+ * like that of a new one.
+ */
 static void
 forget_process (struct cluster *c, struct cluster_disk *d)
 {

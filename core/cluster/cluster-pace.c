@@ -1,11 +1,12 @@
 /* cluster-pace.c: how fast members are rebuilt while clients work.
  *
- * Clients first: the rate goes up slowly, and down fast when their requests
- * take longer than they would with hardly any rebuild.  What they would take
- * is measured, not assumed: two seconds in sixteen only the floor is copied.  A
- * host reports once a second, of the second before; so the report that comes in
- * the second half of such a probe knows of nothing else, and those that come
- * while it begins or after it ended say nothing.
+ * Clients first: the rate goes up slowly, and down fast when clients' requests
+ * take longer than they would with hardly any rebuild.  How long they would take
+ * is measured, not assumed: in two of every sixteen seconds (a probe) only the
+ * floor is copied.  A host reports once a second, about the second before.  So the
+ * report that comes in the second half of a probe is about the probe alone, and is
+ * used; those that come at its begin or just after its end are about a mixture, and
+ * are not.
  */
 
 #include <config.h>

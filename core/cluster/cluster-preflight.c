@@ -3,7 +3,7 @@
  *
  * Whether it is allowed is found out by the checks of the action itself (the
  * functions that end in _refused): they are run in a step of the engine that is
- * thrown away, and what they refuse is taken from it.
+ * thrown away, and the refusal, if there is one, is taken from that step.
  */
 
 #include <config.h>

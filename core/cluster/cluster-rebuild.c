@@ -9,12 +9,12 @@
  * rule of the pump (cluster-settle.c) prepares it.
  * The copying is the member's own work: it gets an order (when to begin, from
  * whom, how fast) with the replies to its heartbeats, and says in them how far
- * it is.  It may begin when whoever writes sends it every write: so nothing
- * falls between what it copies and what it is sent.
+ * it is.  It may begin when the writer sends it every write: so it gets each write
+ * either by copying or from the writer.
  *
- * A disk that is not the member's own old self (an old copy of it) is first
- * told to forget the array.  Then it is as blank as a new one, and a blank one
- * that takes a place in an array that has data is rebuilt in full.
+ * An old copy of the member's disk is first told to forget the array.  Then it is
+ * as blank as a new disk, and a blank disk that takes a place in an array that has
+ * data is rebuilt in full.
  */
 
 #include <config.h>

@@ -5,13 +5,13 @@
  * that is due is done here, until nothing is:
  *
  *   1. a change of epoch for which nothing is missing any more is COMMITted;
- *   2. what time brings: a change that waits in vain goes on without those for whom
- *      it waits, a lost member is given back (once a tick);
+ *   2. what time brings: a change that waits in vain goes on without the members
+ *      for which it waits, a lost member is given back (once a tick);
  *   3. members go out, come back, move: one rule at a time.
  *
  * Each change of epoch that 2 and 3 prepare makes 1 due, so a rule never sees a
- * change that could be over.  At last, disks and sessions that wait for news are
- * told what they do not know.
+ * change that could be COMMITted already.  At last, disks and sessions that wait
+ * for news are told what they do not know.
  *
  * Nothing that is called here calls cluster_settle.  An input may, where its own
  * answer depends on what comes of what it has said.

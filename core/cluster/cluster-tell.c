@@ -1,8 +1,8 @@
 /* cluster-tell.c: what disks and sessions are told, in the answers to their polls
  * and reports: when, and what.
  *
- * What its asker has said itself, and weftd agrees with, is not said to it again: of
- * many heartbeats nearly all bring no news.
+ * An answer leaves out what the disk or session has said itself and weftd agrees
+ * with: nearly all heartbeats bring no news.
  */
 
 #include <config.h>
@@ -116,7 +116,7 @@ cluster_session_answer (struct cluster *c, struct waiting *w)
   cluster_wait_end (c, w);
 }
 
-/* Is there anything that it has neither done nor been told of? */
+/* Is there anything that the session has neither done nor been told of? */
 static bool
 news (const struct cluster_array *a, const struct cluster_session *s)
 {

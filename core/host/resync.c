@@ -10,20 +10,23 @@
  *   maps -> copy -> FLUSH -> tell what is bad -> the bits may fall
  *            ^________| (what was copied may be gone: 5 times)
  *
- * The array engine lowers the bits in its time: when they are idle, flushed,
- * and all members in-sync.  Death at any point before leaves them set, and all
- * is done again.
+ * The array engine clears the bits in its own time: when their extents are idle
+ * and flushed, and all members in-sync.  If the process dies before that, the bits
+ * are still set, and the next attach does it all again.
  *
- * Of a unit the newest copy is read.  What can't be read of it, nor of one that
- * is as new, is halved, down to a block: for one bad spot the rest is not read
- * where it may be older.  A block is, for B4: a copy that is a round behind has
- * all that was flushed, if its disk is the disk itself.
+ * Of each unit the newest copy is read.  Where neither it nor a copy as new can be
+ * read, the range is halved, down to a block, so that one bad spot does not make
+ * the whole unit be read from an older copy.  A single block is read from an older
+ * copy: one that is a round behind has all that was flushed, unless its disk is an
+ * old copy of the disk (B4 in docs/PROTOCOL.md, "Blocks that no copy can be read
+ * of").
  *
- * What no copy can be read of is bad from then on: each member that has it is
- * told so, and has it in its list durably, before the bits may fall.  Else one
- * that can be read again some day might be old.  The doors by which members are
- * told were open before the block was read last: a member that had failed as a
- * whole by then answers no read, but it takes nothing by these either.
+ * A block of which no copy can be read is bad from then on.  Each member that has
+ * one is told so, and has it in its list durably, before the bits may be cleared:
+ * otherwise a copy that can be read again some day might be an old one.  The doors
+ * by which members are told are opened before the block is read for the last time:
+ * a member that has failed as a whole by then takes no message by these doors
+ * either, and so its blocks are not taken for bad ones.
  */
 
 #include <config.h>

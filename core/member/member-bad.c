@@ -1,9 +1,9 @@
 /* member-bad.c: the member engine: the list of bad ranges, and when it is durable.
  *
- * A change goes to both slots, one after the other, under one number: a slot that
- * goes bad later takes nothing back.  An entry counts from the moment that it is
- * made; what waits for it to be durable is the fall of intent bits, and the end of
- * the joining: from then on nothing else says that the block is not to be read.
+ * A change goes to both slots, one after the other, under one number, so that a
+ * slot that goes bad later takes nothing back.  An entry counts from the moment
+ * that it is made.  Intent bits are cleared, and a joining ends, only when it is
+ * durable: from then on nothing else says that the block is not to be read.
  */
 
 #include <config.h>

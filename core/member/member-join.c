@@ -16,8 +16,8 @@
  *   given back as well, and no fence is confirmed while one writes.
  *
  *   Requests let in by this run are counted in `writers`, from before they are
- *   decided until they leave.  An extent whose slot is taken is not given; one
- *   that is given makes who asks for it wait.  So while a request runs, none of
+ *   decided until they leave.  An extent whose slot is taken is not given out; a
+ *   request to an extent that is given out waits.  So while a request runs, none of
  *   its extents turns from to do to being copied: what it drops stays to be
  *   dropped, and is copied after it has left.  Extents that are not to do
  *   become so only when the joining begins again: then the rest of the request
@@ -27,10 +27,10 @@
  *   member's answer already, and the source is read after the drop.  Before
  *   COPYING, what is dropped becomes to do on the spot.
  *
- * Every way is short: a request that waits for copies is counted, so nothing
- * else of its own is given before it has run; an extent that never comes free,
- * because writes to it overlap without end, is reserved: who comes now waits
- * for its copy, and who was counted before leaves without waiting for it.
+ * No request waits long.  One that waits for copies is counted, so no further
+ * extent of it is given out before it has run.  An extent that never comes free,
+ * because writes to it overlap without end, is reserved: requests that come now
+ * wait for its copy, and those that were counted before leave without waiting.
  */
 
 #include <config.h>

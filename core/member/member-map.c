@@ -1,5 +1,6 @@
-/* member-map.c: has it failed, and what its header is to hold: the intent map and
- * its blocks, the round.  The other files of the engine stand on this.
+/* member-map.c: the member engine: whether the member has failed, and what its
+ * header is to hold: the intent map in its blocks, and the round.  The other files
+ * of the engine build on this one.
  */
 
 #include <config.h>

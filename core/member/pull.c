@@ -1,4 +1,4 @@
-/* pull.c: a joining member fetches from the others what it lacks. */
+/* pull.c: a joining member fetches from the others what it lacks (pull.h). */
 
 #include <config.h>
 
