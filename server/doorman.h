@@ -1,11 +1,11 @@
-/* doorman.h: who may keep an HTTP thread.
+/* doorman.h: which connections may keep an HTTP thread.
  *
- * civetweb gives each connection a thread, as soon as it is there and until it
- * is closed.  So whoever opens thousands of connections and says little or
- * nothing on them would have all the threads.  Therefore, when threads get
- * scarce, of the connections that wait for their peer (for a request, the rest
- * of one, or to take an answer) the one that has waited longest is closed.
- * Those for which weftd is at work, or waits itself, are left alone.
+ * civetweb gives each connection a thread from its beginning until it is closed.
+ * So a client that opens thousands of connections and says little or nothing on
+ * them would have all the threads.  Therefore, when threads get scarce, one of the
+ * connections is closed that wait for their peer (for a request, the rest of one,
+ * or to take an answer): the one that has waited longest.  Connections for which
+ * weftd is at work, or waits itself, are left alone.
  */
 
 #ifndef WEFT_DOORMAN_H
@@ -17,7 +17,7 @@
 
 #define DOORMAN_THREADS 1536
 
-/* weftd is at work for it, or no longer. */
+/* weftd begins (busy) or ends to work for this connection. */
 void doorman_busy (struct mg_connection *conn, bool busy);
 
 /* A connection is about to be closed: civetweb's callback; and for those whose
@@ -26,8 +26,8 @@ void doorman_busy (struct mg_connection *conn, bool busy);
 void doorman_end (const struct mg_connection *conn);
 void doorman_end_fd (int fd);
 
-/* Before mg_stop: nobody comes in, and who waits here is let go.  By itself
- * civetweb looks only every 2 s whether it is to stop.
+/* Called before mg_stop: accept no more connections, and close those that wait.  By
+ * itself civetweb looks only every 2 s whether it is to stop.
  */
 void doorman_close (void);
 

@@ -41,22 +41,24 @@ int http_not_found (struct mg_connection *conn, const char *path);
 
 /* ---- http-caller.c ---- */
 
-/* Say it in the log, once in a while. */
+/* Log that a request was refused; of many only some are. */
 void http_log_refusal (struct mg_connection *conn, const char *reason);
-/* Does it come from, or want to reach, another host?  True: refused. */
+/* Refuse a request from another site's page, or to another name than weftd's.
+ * True: refused.
+ */
 bool http_refuse_stranger (struct http *h, struct mg_connection *conn);
-/* Who calls, and may it?  False: refused. */
+/* Find out who calls, and whether that is allowed.  False: refused. */
 bool http_take_caller (struct http *h, struct mg_connection *conn,
                        struct request *r);
 
 /* ---- http-body.c: each returns false where it has refused. ---- */
 
-/* The parameters and headers that matter. */
+/* Take the parameters and the headers that matter into the request. */
 bool http_take_query (struct mg_connection *conn, struct request *r,
                       const char *method, const char *path);
 /* Take the body into the request. */
 bool http_take_body (struct mg_connection *conn, struct request *r);
-/* A body that nobody wants: of no harm, but it must be read. */
+/* Read a body that the route does not want, and forget it. */
 bool http_drop_body (struct mg_connection *conn);
 
 /* ---- http-events.c ---- */

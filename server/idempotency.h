@@ -36,7 +36,8 @@ int idempotency_load (struct idempotency *i, const char *key, const char *json,
  */
 bool idempotency_begin (struct idempotency *i, struct request *r,
                         uint64_t wall_ms, int *status, json_t **body);
-/* It is answered; what is to be kept of that is added to the transaction. */
+/* The request is answered: if the answer is to be kept, add it to the transaction.
+ */
 void idempotency_answer (struct idempotency *i, const struct request *r,
                          uint64_t wall_ms, int status, const json_t *body,
                          struct store_txn *t);

@@ -37,7 +37,7 @@ struct loop {
 };
 
 /* loop-request.c */
-/* The answer goes to its thread. */
+/* Give the answer to the HTTP thread that waits for it. */
 void loop_deliver (struct loop *l, struct request *r, int status, json_t *body);
 json_t *loop_stopping_body (void);
 /* On the loop's thread, or when it has ended. */
@@ -46,10 +46,12 @@ void loop_free_spent (struct loop *l);
 /* steps.c */
 /* Take a step into the queue, and to the store. */
 void steps_queue (struct loop *l, struct cluster_step *step);
-/* The same for an answer of our own, with the records in `t`; NULL: none. */
+/* The same for an answer that is no step of the engine's, with the records in `t`;
+ * NULL: none.
+ */
 void steps_answer (struct loop *l, struct request *r, int status, json_t *body,
                    struct store_txn *t);
-/* Records that nobody waits for. */
+/* Store records for which no request waits. */
 void steps_store (struct loop *l, struct store_txn *t);
 /* This step's transaction is done; frees it. */
 void steps_durable (struct store_txn *t);

@@ -34,7 +34,9 @@ struct request {
   const struct route *route;
   struct caller caller;
   struct query query;
-  struct auth_refusal refused; /* already; it is for the audit trail alone */
+  struct auth_refusal
+    refused; /* it was refused already, and comes to the loop for
+                                  the audit trail alone */
 
   /* From the path. */
   uint8_t uuid[16];
@@ -46,10 +48,10 @@ struct request {
 
   /* From the body, as the route's parse function leaves it. */
   void *input; /* the route's own, route->input bytes; freed with the request */
-  char node[NAME_BYTES_MAX + 1]; /* the node that says it; "": see the path */
+  char node[NAME_BYTES_MAX + 1]; /* the node that sends it; "": see the path */
   char subject[NAME_BYTES_MAX + 64]; /* for the audit trail; "": see the path */
-  bool no_news;                      /* all has been said before */
-  bool patient;                      /* any time will do until the next tick */
+  bool no_news; /* a heartbeat that says the same as the one before */
+  bool patient; /* it may wait until the next tick */
 
   /* The answer. */
   sem_t answered;
@@ -57,7 +59,7 @@ struct request {
   json_t *body;
   char *text; /* instead of a body, of this `type` */
   const char *type;
-  struct spent *spent; /* they are the loop's, and go back there */
+  struct spent *spent; /* body and text, which the loop is to free */
   char headers[512];   /* more lines of the answer, each ending in \r\n */
   uint64_t event_id;   /* of the last event that a snapshot holds */
 };

@@ -9,17 +9,17 @@
 
 #include "cluster/cluster.h"
 
-/* To a disk's heartbeat: what is wanted of it.  no_news: it knows what it has
- * said before.
+/* The answer to a disk's heartbeat: what is wanted of the disk.  no_news: as for
+ * cluster_disk_told.
  */
 json_t *reply_disk (const struct cluster *c, const struct cluster_disk *d,
                     bool no_news);
 /* To an attach. */
 json_t *reply_grant (const struct cluster *c, const struct cluster_array *a,
                      const struct cluster_session *s);
-/* To what a session says.  `epoch` is the one that it works in: when it is not
- * the committed one, the reply has the map of the committed one; when it is, and
- * the session has said so before, the states are those that it has.
+/* The answer to a session's heartbeat or report.  `epoch` is the one in which the
+ * session works: if that is not the committed one, the answer has the map of the
+ * committed one.  no_news: as for cluster_session_told.
  */
 json_t *reply_session (const struct cluster *c, const struct cluster_array *a,
                        const struct cluster_session *s, uint64_t epoch,

@@ -67,9 +67,9 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
   cluster_changed_disk (c, a->disk[m]);
 }
 
-/* A member of its group that it may have copied from goes out, and with it a
- * write that no other copy got: what the joiner has is not to be trusted, nor what
- * one has that was a joiner when it went out itself.
+/* Does a member go out from which this one, joining now or when it went out, may
+ * have copied?  A write that no other copy got may go with that member, so what
+ * this one has copied is not to be trusted.
  */
 static bool
 source_goes (const struct cluster_array *a, unsigned member)
@@ -192,7 +192,7 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 
 /* ---- What time brings. ---- */
 
-/* Will it not confirm, as far as can be seen? */
+/* Can the disk not be expected to confirm? */
 static bool
 gone (const struct cluster *c, const struct cluster_disk *d)
 {
@@ -200,13 +200,13 @@ gone (const struct cluster *c, const struct cluster_disk *d)
          d->old_copy || (d->heard && !d->took_place);
 }
 
-/* What an attach or a detach left behind waits for members to confirm although
- * nobody is granted anything by it: when only those are missing that are gone, it
- * is committed without their word.  They are to be fenced all the same, when they
- * are back, and nobody copies from them before.  (Joiners:
- * cluster_rebuild_leave_out.)
- * Nobody goes out by it: nothing was written without him, and who was to stay may
- * be gone for good.
+/* A change that an attach or a detach has left behind waits for members to confirm,
+ * although it grants nothing any more.  When only members are missing that are
+ * gone, it is committed without them.  They are fenced when they are back, and
+ * nobody copies from them before.  (Joining members: cluster_rebuild_leave_out.)
+ * If a member was to go out by the change, another change replaces it by which none
+ * does: nothing was written without that member, and those that were to stay may be
+ * gone for good.
  */
 static bool
 give_up (struct cluster *c, struct cluster_array *a)
@@ -232,8 +232,8 @@ give_up (struct cluster *c, struct cluster_array *a)
   return true;
 }
 
-/* Is a member to be fenced and given back to the writer?  asked: that is under
- * way, and goes on while there is hope; it is begun again after a wait.
+/* Is a member to be fenced and given back to the writer?  asked: a change for that
+ * is under way; it is given up after ATTACH_MS, and begun again after a wait.
  */
 static bool
 give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
@@ -270,9 +270,10 @@ confirm_joiners (const struct cluster_array *a, unsigned group, bool confirm[])
       confirm[m] = true;
 }
 
-/* One that was started again goes out, if it can, when the others are back: so it
- * is caught up, and nothing of what it had not flushed is told as lost.  But if one
- * of them stays away, it is given back with those that do not.
+/* A member that was started again is not given back, but goes out, if it can, when
+ * all others that the writer has lost are back: then it catches up from them, and
+ * no write that it had not flushed counts as gone.  If one of the others stays
+ * away, it is given back with the rest.
  */
 static void
 spare_reborn (const struct cluster *c, const struct cluster_array *a,
@@ -294,10 +295,9 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
     }
 }
 
-/* A member that a writer has lost is fenced, so that nothing that was asked of
- * it before still runs, and given to the writer again.  This goes before what
- * else is under way: the writer may not be able to take part in that, and it
- * will be begun again.
+/* Fence members that the writer has lost, so that no earlier request to them still
+ * runs, and give them to the writer again.  This replaces a change that is under
+ * way: the writer may not be able to take part in that, and it will be begun again.
  */
 static bool
 reconnect (struct cluster *c, struct cluster_array *a)
@@ -351,7 +351,7 @@ renew (struct cluster *c, struct cluster_array *a)
   return needed;
 }
 
-/* Is it only for readers to come that the writer is to prepare itself? */
+/* Is the change under way only for readers that are to be let in? */
 static bool
 for_readers (const struct cluster_array *a)
 {

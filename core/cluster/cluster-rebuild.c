@@ -107,9 +107,9 @@ writer_stalls (const struct cluster *c, const struct cluster_array *a,
   return cluster_change_stalls (c, a, states);
 }
 
-/* A member that the array can't do without (now) was started again, and whoever
- * writes has not said so: one that is idle does not notice that a host lost its
- * power.  The member is given back to him as if he had.
+/* A member that the array can't do without (now) was started again, and the writer
+ * has not reported that: an idle writer does not notice that a member's host has
+ * lost its power.  The member is given back to the writer as if it had.
  */
 bool
 cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
@@ -127,8 +127,9 @@ cluster_rebuild_notice (struct cluster *c, struct cluster_array *a)
   return any;
 }
 
-/* Leave out who can't join, old copies, who was shut out, and in-sync members that
- * have failed, or were started again, in case that who writes does not notice.
+/* Leave out joining members that can't go on, old copies, members that were shut
+ * out, and in-sync members that have failed or were started again (the writer may
+ * not notice that).
  */
 bool
 cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
@@ -234,7 +235,9 @@ cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
   return any;
 }
 
-/* When its process spoke first, not all was known of the array's rounds, perhaps. */
+/* Is the disk of a member that is out an old copy after all?  When its process
+ * spoke first, not all of the array's rounds may have been known.
+ */
 static bool
 turns_out_old (struct cluster *c, struct cluster_array *a, unsigned m)
 {
@@ -354,8 +357,8 @@ use_spare (struct cluster *c, struct cluster_array *a, unsigned m)
   return true;
 }
 
-/* Who is out, and stays so for now: its disk forgets the array where that is not its
- * own old self, or another disk gets its place.
+/* See to members that are out, and stay so for now: a disk that is an old copy is
+ * to forget the array; a spare may get the place.
  */
 bool
 cluster_rebuild_renew (struct cluster *c, struct cluster_array *a)
