@@ -77,14 +77,15 @@ struct req {
                                 again */
   bool again;                /* it was cut into pieces again */
   bool buffered;             /* images of some pieces are in the buffer, and it
-                                does not wait for them, ... */
-  unsigned since;            /* ... and a->commits as of before that */
+                                does not wait for them */
+  unsigned since;            /* `commits` as of before it was cut again */
   struct piece_queue pieces;
   unsigned pieces_count, parked, spacing; /* all; those parked, in a->space */
   int error;
-  bool busy;         /* a FLUSH or EXTENTS that is not finished */
-  uint64_t wrote_ns; /* a FLUSH: when the last write was that it stands for; 0:
-                        it has not been looked at yet (round_holds) */
+  bool busy; /* a FLUSH or EXTENTS that is not finished */
+  uint64_t
+    wrote_ns; /* when the last write was that it promises to be stable; 0:
+                        round_holds has not looked yet */
 
   /* ARRAY_FLUSH */
   uint64_t mark;
@@ -199,7 +200,7 @@ struct round {
   uint64_t target;    /* rounds go on up to this one; 0: nothing was written */
   uint64_t wrote_ns;  /* when a write was last asked for or answered */
   uint64_t hurry; /* up to this round, each begins as soon as the one before is
-                         complete, and not after ROUND_MS */
+                     complete, without waiting for ROUND_MS */
 };
 
 /* How quick a member is (array-overdue.c). */

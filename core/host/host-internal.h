@@ -29,7 +29,7 @@ struct link {
   uint64_t epoch;      /* of the tokens with which that was opened */
   uint64_t lapse;      /* host_view's of the member, as of then */
   uint64_t
-    used; /* `epoch` of the newest connection that the array engine got */
+    used; /* `epoch` of the newest connection that the array engine has */
   uint64_t due_ms;
   char reason[160];
 };

@@ -201,9 +201,8 @@ struct member_desire {
   uint8_t states[ARRAY_MEMBERS_MAX];
   uint64_t join_epoch; /* joining: the epoch since which every session sends
                           this member its writes; 0: not every one does yet */
-  uint64_t
-    join_round; /* joining while nobody writes: the round that the disk is
-                          to note when all is copied; 0: none */
+  uint64_t join_round; /* joining while nobody writes: the round that is to be
+                          noted on the disk when all is copied; 0: none */
 };
 
 /* Do what weftd wants.  Epochs below a raised min_epoch are refused from now on;
@@ -272,8 +271,8 @@ void member_join_unequal (struct member *m, uint64_t run,
 
 /* Take an extent to copy, to which no write runs; false: there is none just now.
  * It is given back by member_join_copied exactly once, whatever happens meanwhile,
- * and the copying writes nothing to it after that.  No fence is confirmed while an
- * extent is out: so when the run has grown, or the phase is not COPYING any more,
+ * and the copying writes nothing to it after that.  No fence is confirmed before
+ * that: so when the run has grown, or the phase is not COPYING any more,
  * an extent whose source is still being read is given back at once.
  * After false, writes may be held for the extent that comes next: the caller
  * asks again whenever it is woken, or calls member_join_rest when it wants none
