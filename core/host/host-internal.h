@@ -28,8 +28,8 @@ struct link {
   uint64_t connection; /* the number of the newest connection */
   uint64_t epoch;      /* of the tokens with which that was opened */
   uint64_t lapse;      /* host_view's of the member, as of then */
-  uint64_t
-    used; /* `epoch` of the newest connection that the array engine has */
+  uint64_t used;       /* `epoch` of the newest connection that the array engine
+                    has */
   uint64_t due_ms;
   char reason[160];
 };
