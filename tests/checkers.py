@@ -169,6 +169,7 @@ def tsan_build():
             step(str(SOURCE / "configure"), "--enable-sanitizers=thread",
                  "CFLAGS=-g -O1")
         step("make", "-C", "core", "-j2", "libcore.la")
+        step("make", "-C", "common", "-j2")
         step("make", "-C", "plugin", "-j2")
     plugin = build / "plugin" / ".libs" / PLUGIN
     assert b"__tsan_write" in plugin.read_bytes(), f"{plugin}: not instrumented"
