@@ -34,9 +34,8 @@ struct request {
   const struct route *route;
   struct caller caller;
   struct query query;
-  struct auth_refusal
-    refused; /* it was refused already, and comes to the loop for
-                                  the audit trail alone */
+  /* It was refused already, and comes to the loop for the audit trail alone. */
+  struct auth_refusal refused;
 
   /* From the path. */
   uint8_t uuid[16];

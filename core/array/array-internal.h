@@ -83,9 +83,10 @@ struct req {
   unsigned pieces_count, parked, spacing; /* all; those parked, in a->space */
   int error;
   bool busy; /* a FLUSH or EXTENTS that is not finished */
-  uint64_t
-    wrote_ns; /* when the last write was that it promises to be stable; 0:
-                        round_holds has not looked yet */
+  /* When the last write was that it promises to be stable; 0: round_holds has not
+   * looked yet.
+   */
+  uint64_t wrote_ns;
 
   /* ARRAY_FLUSH */
   uint64_t mark;

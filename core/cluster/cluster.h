@@ -127,10 +127,9 @@ struct cluster_disk {
   char reason[CLUSTER_REASON_BYTES]; /* why it failed, or why it was refused */
   char instance[CLUSTER_INSTANCE_BYTES];
   char cache[CLUSTER_CACHE_BYTES]; /* "": not known, or it has failed */
-  char
-    minted[CLUSTER_INSTANCE_BYTES]; /* the process for which the tokens of the
-                                          array's epoch were made */
-  uint64_t last_live_ms;            /* on the clock of silence */
+  /* The process for which the tokens of the array's epoch were made. */
+  char minted[CLUSTER_INSTANCE_BYTES];
+  uint64_t last_live_ms; /* on the clock of silence */
   uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
   bool took_place; /* it reports the array and position that it is to have */
   bool old_copy;   /* the disk that asks for its place is an old copy of it */

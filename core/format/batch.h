@@ -21,9 +21,8 @@ enum batch_kind {
   BATCH_CLEAR = 4,  /* clear the session's intent bits of these extents */
   BATCH_SETTLE = 5, /* clear also what other sessions have left: the copies of
                        these extents were made equal, and are stable */
-  BATCH_ROUND =
-    6,           /* `length` is the number of a round, which the disk is to note
-                      in its superblock */
+  /* `length` is the number of a round, which the disk is to note in its superblock. */
+  BATCH_ROUND = 6,
   BATCH_BAD = 7, /* no copy of this range can be read: it is not read before it
                       is written again (bad.h) */
 };
