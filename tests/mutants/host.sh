@@ -50,7 +50,7 @@ mutant told-once-only test-host-session host.c \
     if (h->heard_ms'
 
 # Readers.
-mutant reader-answers-in-silence "sim-cluster test-host-session" host.c \
+mutant reader-answers-in-silence test-host-session host.c \
   '    return deadline_ms;' '    return UINT64_MAX;'
 mutant reader-heard-by-the-answer test-host-session host.c \
   'h->heard_ms = w->sent_ms;' 'h->heard_ms = now_ms;'
@@ -83,7 +83,7 @@ mutant lost-before-the-start sim-cluster host.c \
   'l->connection = c->connected[m];' 'l->connection = 0;'
 mutant kept-since-the-last-try sim-cluster host-links.c \
   '*kept = l->lapse <= l->used;' '*kept = l->lapse <= l->epoch;'
-mutant relinked-is-whole "sim-cluster test-host-links test-host-session" host.c \
+mutant relinked-is-whole test-host-links host.c \
   'if (h->over || h->relinked)' 'if (h->over)'
 mutant not-taken-is-up test-host-links host-links.c \
   'else if (up)

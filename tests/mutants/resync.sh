@@ -11,7 +11,7 @@ mutant resync-without-a-map test-resync resync.c \
 mutant resync-takes-an-old-map test-resync resync.c \
   '  case RESYNC_LOST:
     forget_maps (r);' '  case RESYNC_LOST:'
-mutant resync-leaves-the-other-half "sim-cluster test-resync" resync.c \
+mutant resync-leaves-the-other-half "test-resync sim-cluster" resync.c \
   '  if (r->unit_at == r->unit.length)
     r->unit.length = 0;' '  r->unit.length = 0;'
 
@@ -32,9 +32,9 @@ mutant read-of-one-copy-takes-another test-array-loss array-read.c \
   'if (copy && p->req->r->op == ARRAY_READ)' 'if (0)'
 
 # What no copy can be read of.
-mutant resync-tells-nobody-what-is-bad "sim-cluster test-resync" resync.c \
+mutant resync-tells-nobody-what-is-bad "test-resync sim-cluster" resync.c \
   'r->bad_count > 0 ? TELLING : HANDING_OVER' 'HANDING_OVER'
-mutant resync-tells-one-member-only "sim-cluster test-resync" resync.c \
+mutant resync-tells-one-member-only "test-resync sim-cluster" resync.c \
   'if (r->at == r->bad_count) {
       r->member++;' 'if (r->at == r->bad_count) {
       r->member = r->layout.members;'
@@ -53,7 +53,7 @@ mutant resync-takes-a-failed-flush test-resync resync.c \
   if (0) {'
 mutant resync-copies-once test-resync resync.c \
   '#define COPY_TRIES 5' '#define COPY_TRIES 1'
-mutant resync-settles-uncopied "sim-cluster test-resync" resync.c \
+mutant resync-settles-uncopied "test-resync sim-cluster" resync.c \
   'r->extents > 0 && r->layout.copies > 1' '0'
 mutant resync-takes-a-failed-write test-resync resync.c \
   '  case RESYNC_WRITE:
