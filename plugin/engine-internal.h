@@ -18,6 +18,7 @@
 
 #define NOTICES_PER_TURN 8
 #define WAKES_PER_TURN 64
+#define PAUSE_MS 2 /* between two looks whether something has ended */
 
 #define MS(n) ((uint64_t) (n) * 1000000)
 

@@ -143,7 +143,6 @@ is_over (const struct peer *p)
 bool
 engine_sever (struct engine *e, unsigned member)
 {
-  const struct timespec pause = { .tv_nsec = 2000000 };
   uint64_t until = clock_ns () + MS (SEVER_MS);
   struct peer *p;
   bool over;
@@ -156,7 +155,7 @@ engine_sever (struct engine *e, unsigned member)
     pthread_mutex_unlock (&e->lock);
     if (over)
       return true;
-    nanosleep (&pause, NULL);
+    clock_sleep_ms (PAUSE_MS);
   } while (clock_ns () < until);
   return false;
 }

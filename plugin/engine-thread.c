@@ -238,7 +238,6 @@ engine_start (struct engine *e)
 static bool
 wait_ios (struct engine *e, unsigned ms)
 {
-  const struct timespec pause = { .tv_nsec = 2000000 };
   uint64_t until = clock_ns () + MS (ms);
   bool busy;
 
@@ -248,7 +247,7 @@ wait_ios (struct engine *e, unsigned ms)
     pthread_mutex_unlock (&e->lock);
     if (!busy)
       return true;
-    nanosleep (&pause, NULL);
+    clock_sleep_ms (PAUSE_MS);
   } while (clock_ns () < until);
   return false;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "refusals.h"
 
 #define ENTRIES_MAX 1024
@@ -45,14 +46,12 @@ bool
 refusals_few (const char *reason, const char *address, unsigned most)
 {
   char key[KEY_BYTES];
-  struct timespec now;
   size_t place;
   bool few;
 
   snprintf (key, sizeof key, "%s %s", address, reason);
-  clock_gettime (CLOCK_BOOTTIME, &now);
   pthread_mutex_lock (&lock);
-  place = find (key, now.tv_sec);
+  place = find (key, clock_boot_ms () / 1000);
   few = place < ENTRIES_MAX && entries[place].count < most;
   if (few)
     entries[place].count++;

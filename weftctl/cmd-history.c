@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "ctl.h"
 #include "output.h"
 
@@ -83,7 +84,7 @@ cmd_history (struct ctl *ctl, const struct args *args)
 {
   const char *subject = args_plain (args, 0);
   uint64_t last = LAST_S_DEFAULT, points = POINTS_DEFAULT;
-  struct timespec now;
+  uint64_t now;
   json_t *history;
   char *path, *value;
   int r = args_time (args, "last", 1, LAST_S_MAX, &last);
@@ -92,13 +93,13 @@ cmd_history (struct ctl *ctl, const struct args *args)
     r = args_number (args, "points", 1, POINTS_MAX, &points);
   if (r != EXIT_OK)
     return r;
-  clock_gettime (CLOCK_REALTIME, &now);
+  now = clock_wall_ms () / 1000;
   value = url_escape (subject ? subject : "cluster");
   if (asprintf (&path,
                 "/api/v1/history?subject=%s&from=%" PRIu64 "&to=%" PRIu64
                 "&points=%" PRIu64,
-                value ? value : "", ((uint64_t) now.tv_sec - last) * 1000,
-                (uint64_t) now.tv_sec * 1000, points) == -1)
+                value ? value : "", (now - last) * 1000, now * 1000,
+                points) == -1)
     path = NULL;
   free (value);
   r = path ? ctl_call (ctl, "GET", path, NULL, &history) : EXIT_FAILED;

@@ -194,4 +194,8 @@ struct cluster_record {
   };
 };
 
+/* Do they have the same key, so that the later one takes the place of the other? */
+bool cluster_record_same (const struct cluster_record *a,
+                          const struct cluster_record *b);
+
 #endif /* WEFT_CLUSTER_RECORDS_H */

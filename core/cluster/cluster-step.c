@@ -74,8 +74,9 @@ grow (void *array, size_t count, size_t *room, size_t size)
   return array;
 }
 
-static bool
-record_same (const struct cluster_record *a, const struct cluster_record *b)
+bool
+cluster_record_same (const struct cluster_record *a,
+                     const struct cluster_record *b)
 {
   if (a->kind != b->kind)
     return false;
@@ -101,7 +102,7 @@ put (struct cluster *c, const struct cluster_record *r)
   struct cluster_step *s = c->step;
 
   for (size_t i = 0; i < s->records_count; i++)
-    if (record_same (&s->records[i], r)) {
+    if (cluster_record_same (&s->records[i], r)) {
       s->records[i] = *r;
       return;
     }

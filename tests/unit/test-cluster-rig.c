@@ -24,16 +24,6 @@ input (struct rig *r, uint64_t op)
 
 /* ---- weftd's part. ---- */
 
-static bool
-same_key (const struct cluster_record *a, const struct cluster_record *b)
-{
-  return a->kind == b->kind &&
-         (a->kind == CLUSTER_RECORD_IDENTITY ||
-          (a->kind == CLUSTER_RECORD_SESSION
-             ? a->session.id == b->session.id
-             : memcmp (&a->disk, &b->disk, 16) == 0)); /* the UUID is first */
-}
-
 /* A number never gets two sets of states. */
 static void
 number (struct rig *r, uint64_t epoch, const uint8_t states[])
@@ -73,7 +63,7 @@ store (struct rig *r, const struct cluster_record *record)
   if (record->kind == CLUSTER_RECORD_ARRAY && !record->deleted &&
       strcmp (record->array.name, "a") == 0)
     store_check (r, &record->array);
-  while (i < r->stored && !same_key (&r->store[i], record))
+  while (i < r->stored && !cluster_record_same (&r->store[i], record))
     i++;
   if (record->deleted) {
     if (i < r->stored)

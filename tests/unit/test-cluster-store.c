@@ -10,32 +10,13 @@
 
 #include "test-cluster-world.h"
 
-static bool
-same_key (const struct cluster_record *a, const struct cluster_record *b)
-{
-  if (a->kind != b->kind)
-    return false;
-  switch (a->kind) {
-  case CLUSTER_RECORD_DISK:
-    return memcmp (a->disk.uuid, b->disk.uuid, 16) == 0;
-  case CLUSTER_RECORD_ARRAY:
-    return memcmp (a->array.uuid, b->array.uuid, 16) == 0;
-  case CLUSTER_RECORD_SESSION:
-    return a->session.id == b->session.id;
-  case CLUSTER_RECORD_JOB:
-    return strcmp (a->job.id, b->job.id) == 0;
-  default:
-    return true;
-  }
-}
-
 static void
 store_put (struct world *w, const struct cluster_record *r)
 {
   size_t i;
 
   for (i = 0; i < w->stored; i++)
-    if (same_key (&w->store[i], r))
+    if (cluster_record_same (&w->store[i], r))
       break;
   if (r->deleted) {
     if (i < w->stored)

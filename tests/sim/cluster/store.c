@@ -39,27 +39,6 @@ record_copy (const struct cluster_record *r)
   return memcpy (make (bytes), r, bytes);
 }
 
-static bool
-same_key (const struct cluster_record *a, const struct cluster_record *b)
-{
-  if (a->kind != b->kind)
-    return false;
-  switch (a->kind) {
-  case CLUSTER_RECORD_DISK:
-    return memcmp (a->disk.uuid, b->disk.uuid, 16) == 0;
-  case CLUSTER_RECORD_ARRAY:
-    return memcmp (a->array.uuid, b->array.uuid, 16) == 0;
-  case CLUSTER_RECORD_SESSION:
-    return a->session.id == b->session.id;
-  case CLUSTER_RECORD_NODE:
-    return strcmp (a->node.name, b->node.name) == 0;
-  case CLUSTER_RECORD_JOB:
-    return strcmp (a->job.id, b->job.id) == 0;
-  default:
-    return true;
-  }
-}
-
 unsigned
 process_at (const char *uri)
 {
@@ -141,7 +120,7 @@ store_put (const struct cluster_record *r)
   struct store *s = &w.store;
   unsigned i;
 
-  for (i = 0; i < s->count && !same_key (s->record[i], r); i++)
+  for (i = 0; i < s->count && !cluster_record_same (s->record[i], r); i++)
     ;
   if (!r->deleted)
     look (i < s->count ? s->record[i] : NULL, r);
