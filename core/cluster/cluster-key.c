@@ -6,7 +6,8 @@
  * While the writer does not know that a member was started again
  * (cluster_life_reborn), tokens are still made for the former process: what that
  * had not flushed may be gone, and nobody is to read the older data that is there
- * now.
+ * now.  The writer's own are, also where weftd has not heard of it for long: it is
+ * to learn of the new process by an epoch, which says what may be gone.
  *
  * The process that the writer knows is in the disk's record, so a start of weftd
  * changes nothing.
@@ -19,14 +20,16 @@
 #include "cluster-internal.h"
 #include "format/token.h"
 
-/* For whom tokens for the member are made. */
+/* For whom tokens for the member are made; writable: those of the writer. */
 static const char *
 process (const struct cluster *c, const struct cluster_array *a,
-         unsigned member)
+         unsigned member, bool writable)
 {
   const struct cluster_disk *d = a->disk[member];
+  bool in_sync = a->rec.member[member].state == MEMBER_IN_SYNC;
 
-  return !d->heard || d->old_copy || cluster_life_reborn (c, a, member)
+  return !d->heard || d->old_copy || cluster_life_reborn (c, a, member) ||
+             (writable && in_sync && cluster_life_unmet (d))
            ? d->rec.instance
            : d->instance;
 }
@@ -39,9 +42,9 @@ cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES])
 
 void
 cluster_member_key (const struct cluster *c, const struct cluster_array *a,
-                    unsigned member, uint8_t key[KEY_BYTES])
+                    unsigned member, bool writable, uint8_t key[KEY_BYTES])
 {
-  token_key (a->disk[member]->rec.key, process (c, a, member), key);
+  token_key (a->disk[member]->rec.key, process (c, a, member, writable), key);
 }
 
 void
@@ -54,9 +57,9 @@ cluster_member_token (const struct cluster *c, const struct cluster_array *a,
                      .epoch = a->rec.epoch };
   uint8_t key[KEY_BYTES];
 
+  cluster_member_key (c, a, member, writable, key);
   memcpy (t.array, a->rec.uuid, 16);
   memcpy (t.member, a->disk[member]->rec.uuid, 16);
-  cluster_member_key (c, a, member, key);
   token_mint (&t, key, text);
 }
 
@@ -65,7 +68,7 @@ cluster_key_minted (const struct cluster *c, struct cluster_array *a)
 {
   for (unsigned m = 0; m < a->layout.members; m++)
     cluster_text_copy (a->disk[m]->minted, sizeof a->disk[m]->minted,
-                       process (c, a, m));
+                       process (c, a, m, false));
 }
 
 /* Have those for this member been made for a process that is not to be reached by
@@ -74,7 +77,7 @@ cluster_key_minted (const struct cluster *c, struct cluster_array *a)
 static bool
 stale (const struct cluster *c, const struct cluster_array *a, unsigned member)
 {
-  return strcmp (a->disk[member]->minted, process (c, a, member)) != 0;
+  return strcmp (a->disk[member]->minted, process (c, a, member, false)) != 0;
 }
 
 bool

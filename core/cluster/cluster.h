@@ -643,10 +643,12 @@ uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
 /* The key that the process which serves the disk now is told. */
 void cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES]);
 /* The key with which tokens for a member are made.  If the member was started again
- * and the writer does not know that yet, it is still the former process's key.
+ * and the writer does not know that yet, it is still the former process's key:
+ * writable, for the writer itself; else, for others, while the writer lives.
  */
 void cluster_member_key (const struct cluster *c, const struct cluster_array *a,
-                         unsigned member, uint8_t key[KEY_BYTES]);
+                         unsigned member, bool writable,
+                         uint8_t key[KEY_BYTES]);
 
 /* A token for a member, of the committed epoch.  session: who is to use it; 0: a
  * joining member that copies from it.

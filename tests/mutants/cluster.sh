@@ -152,6 +152,8 @@ mutant token-is-for-every-life test-token token.c \
   'mac (instance, strlen (instance), key, sum);' 'mac (instance, 0, key, sum);'
 mutant token-for-a-life-that-the-writer-does-not-know test-cluster-key cluster-key.c \
   '|| cluster_life_reborn (c, a, member)' ''
+mutant writer-long-silent-meets-a-life-by-itself test-cluster-key cluster-key.c \
+  '(writable && in_sync && cluster_life_unmet (d))' 'false'
 mutant tokens-are-good-when-weftd-starts test-cluster-key cluster.c \
   '    d->last_live_ms = c->live_ms;
     d->alive = true;' \

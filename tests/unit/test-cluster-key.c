@@ -17,7 +17,7 @@ opens (struct rig *r, unsigned m)
   uint8_t told[KEY_BYTES], made[KEY_BYTES];
 
   cluster_disk_key (array (r)->disk[m], told);
-  cluster_member_key (r->c, array (r), m, made);
+  cluster_member_key (r->c, array (r), m, false, made);
   return memcmp (told, made, KEY_BYTES) == 0;
 }
 
@@ -48,11 +48,11 @@ test_lives (void)
   begin_writing (&r, 0);
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (opens (&r, m));
-  cluster_member_key (r.c, array (&r), 1, before);
+  cluster_member_key (r.c, array (&r), 1, false, before);
   cluster_disk_key (array (&r)->disk[2], after);
   assert (memcmp (before, after, KEY_BYTES) != 0);
   restart (&r); /* of weftd: nothing that was given out is void */
-  cluster_member_key (r.c, array (&r), 1, after);
+  cluster_member_key (r.c, array (&r), 1, false, after);
   assert (memcmp (before, after, KEY_BYTES) == 0);
   rounds (&r, 8);
   cluster_disk_key (array (&r)->disk[1], after);
@@ -193,6 +193,7 @@ test_new_tokens (bool writer, bool killed)
 {
   struct rig r;
   uint64_t epoch, session, told;
+  uint8_t serves[KEY_BYTES], writers[KEY_BYTES];
 
   rig_init (&r, 0);
   make_array (&r);
@@ -217,6 +218,11 @@ test_new_tokens (bool writer, bool killed)
   r.kill_at = killed ? r.steps + 1 : 0;
   UNTIL (&r, array (&r)->rec.epoch > epoch && opens (&r, 2));
   assert (r.epoch >= epoch);
+  if (writer) { /* its own are still for the process that it knows */
+    cluster_disk_key (array (&r)->disk[2], serves);
+    cluster_member_key (r.c, array (&r), 2, true, writers);
+    assert (memcmp (serves, writers, KEY_BYTES) != 0);
+  }
   epoch = array (&r)->rec.epoch;
   rounds (&r, 30);
   assert (array (&r)->rec.epoch == epoch); /* once is enough */
