@@ -446,8 +446,9 @@ known_copy (const struct host_role *h, unsigned g)
   return false;
 }
 
-/* Was there a moment since it was asked when no copy of something could be read?  Or
- * is there none that the host knows of: it may not have heard of a commit.
+/* Was there a moment since it was asked when no copy of something could be read, or,
+ * by a reader, not the one that it reads?  Or is there none that the host knows of: it
+ * may not have heard of a commit.
  */
 static bool
 hopeless (const struct host_role *h, const struct asked *q)
@@ -455,7 +456,7 @@ hopeless (const struct host_role *h, const struct asked *q)
   for (unsigned i = 0; i < q->count; i++) {
     const struct unread *u = &unread[q->first + i];
 
-    if ((h->writable ? u->hopeless : u->data) >= q->when ||
+    if (u->hopeless >= q->when || (!h->writable && u->data >= q->when) ||
         (u->any >= q->when && !known_copy (h, q->first + i)))
       return true;
   }
