@@ -486,8 +486,8 @@ attach_try (struct cluster *c, const struct cluster_input *in,
   uint8_t states[ARRAY_MEMBERS_MAX];
   unsigned count = 0;
 
-  if (cluster_array_writer (c, a) == NULL && a->rec.change.epoch == 0)
-    cluster_old_judge (c, a, true);
+  if (a->rec.change.epoch == 0)
+    cluster_old_judge (c, a, cluster_array_writer (c, a) == NULL);
   TAILQ_FOREACH (s, &c->sessions, link)
     count += !s->rec.ended;
   if (count >= SESSIONS_MAX)

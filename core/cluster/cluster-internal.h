@@ -318,8 +318,8 @@ bool cluster_old_copy (const struct cluster_disk *d,
                        const struct cluster_disk_heartbeat *hb);
 /* Find old copies among the disks that were taken in already: the array's round is
  * known for certain only when all members have spoken.  True: there was one, and
- * its process counts as not heard.  all: also look at members that the change under
- * way does not ask to confirm.
+ * its process counts as not heard.  It looks at members that the change under way
+ * asks to confirm and at those whose process no writer knows; all: at every member.
  */
 bool cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all);
 /* The disk of this member, which is out, is an old copy or another disk: it is to

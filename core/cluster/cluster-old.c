@@ -93,7 +93,8 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all)
     struct cluster_disk *d = a->disk[m];
 
     if (a->rec.member[m].state != MEMBER_IN_SYNC || !d->heard || d->served ||
-        d->old_copy || !d->took_place || !(all || a->rec.change.confirm[m]) ||
+        d->old_copy || !d->took_place ||
+        !(all || a->rec.change.confirm[m] || cluster_life_unmet (d)) ||
         !cluster_old_behind (d, d->round))
       continue;
     forget_process (c, d);

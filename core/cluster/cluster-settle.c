@@ -69,8 +69,8 @@ known (const struct cluster_array *a)
 static bool
 settle_members (struct cluster *c, struct cluster_array *a)
 {
-  if (cluster_array_writer (c, a) == NULL && a->rec.change.epoch == 0)
-    cluster_old_judge (c, a, true);
+  if (a->rec.change.epoch == 0)
+    cluster_old_judge (c, a, cluster_array_writer (c, a) == NULL);
   return cluster_rebuild_leave_out (c, a) || cluster_rebuild_notice (c, a) ||
          cluster_rebuild_renew (c, a) || cluster_rebuild_finish (c, a) ||
          cluster_drain_move (

@@ -181,6 +181,29 @@ test_one_behind (void)
   cluster_free (r.c);
 }
 
+/* A writer that is silent knows no process of a member that was started since: what
+ * peers say later shows that this one has an old copy, before anybody reads it.
+ */
+static void
+test_beside_silent_writer (void)
+{
+  struct rig r;
+
+  begin_rounds (&r);
+  r.disk[3].dead = true;
+  r.attached = false;
+  r.beat_op = r.attach_op = 0;
+  rounds (&r, 60);
+  start_again (&r, 3, 10);
+  rounds (&r, 8);
+  assert (!array (&r)->disk[3]->old_copy && state (&r, 3) == MEMBER_IN_SYNC);
+  for (unsigned m = 0; m < 3; m++)
+    r.disk[m].round = 12;
+  UNTIL (&r, array (&r)->disk[3]->old_copy);
+  UNTIL (&r, r.disk[3].refused && strcmp (r.disk[3].refused, "old-copy") == 0);
+  cluster_free (r.c);
+}
+
 /* One that is out has what the array had when it went, however far that is now.  If
  * it has less it is no copy of what it was then, and is rebuilt in full.
  */
@@ -306,6 +329,7 @@ main (void)
   test_peers_tell (false);
   test_stored ();
   test_one_behind ();
+  test_beside_silent_writer ();
   test_out (12, false);
   test_out (11, false);
   test_out (10, true);
