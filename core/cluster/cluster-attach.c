@@ -487,7 +487,7 @@ attach_try (struct cluster *c, const struct cluster_input *in,
   unsigned count = 0;
 
   if (a->rec.change.epoch == 0)
-    cluster_old_judge (c, a, cluster_array_writer (c, a) == NULL);
+    cluster_old_judge (c, a);
   TAILQ_FOREACH (s, &c->sessions, link)
     count += !s->rec.ended;
   if (count >= SESSIONS_MAX)

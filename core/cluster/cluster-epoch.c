@@ -155,7 +155,7 @@ old_copies (struct cluster *c, struct cluster_array *a)
 {
   struct waiting *w;
 
-  if (!cluster_old_judge (c, a, false))
+  if (!cluster_old_judge (c, a))
     return false;
   TAILQ_FOREACH (w, &c->waitings, link)
     if (w->kind == WAIT_ATTACH && w->array == a)

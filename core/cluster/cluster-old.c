@@ -85,16 +85,18 @@ forget_process (struct cluster *c, struct cluster_disk *d)
 }
 
 bool
-cluster_old_judge (struct cluster *c, struct cluster_array *a, bool all)
+cluster_old_judge (struct cluster *c, struct cluster_array *a)
 {
-  bool any = false;
+  bool changing = a->rec.change.epoch > 0, any = false;
+  bool writer = cluster_array_writer (c, a) != NULL;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_disk *d = a->disk[m];
 
     if (a->rec.member[m].state != MEMBER_IN_SYNC || !d->heard || d->served ||
         d->old_copy || !d->took_place ||
-        !(all || a->rec.change.confirm[m] || cluster_life_unmet (d)) ||
+        !(changing ? a->rec.change.confirm[m]
+                   : !writer || cluster_life_unmet (d)) ||
         !cluster_old_behind (d, d->round))
       continue;
     forget_process (c, d);

@@ -70,7 +70,7 @@ static bool
 settle_members (struct cluster *c, struct cluster_array *a)
 {
   if (a->rec.change.epoch == 0)
-    cluster_old_judge (c, a, cluster_array_writer (c, a) == NULL);
+    cluster_old_judge (c, a);
   return cluster_rebuild_leave_out (c, a) || cluster_rebuild_notice (c, a) ||
          cluster_rebuild_renew (c, a) || cluster_rebuild_finish (c, a) ||
          cluster_drain_move (

@@ -225,7 +225,7 @@ host_take (struct host_role *h)
   while (take (h))
     ;
   h->taking = false;
-  if (steps % 8 == 0) {
+  if (steps % CHECK_STEPS == 0) {
     array_check (h->engine);
     host_check (h->core);
   }

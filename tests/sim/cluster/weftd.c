@@ -102,7 +102,7 @@ pump (void)
   struct cluster_step *s;
 
   steps++;
-  if (steps % 16 == 0)
+  if (steps % CHECK_STEPS == 0)
     cluster_check (w.weftd.engine);
   while ((s = cluster_next_step (w.weftd.engine)) != NULL)
     take_step (s);

@@ -581,6 +581,8 @@ struct world {
   bool created;
 };
 extern struct world w;
+/* The engines' own invariants are looked at every so many steps. */
+#define CHECK_STEPS 16
 extern unsigned long long steps;    /* inputs to any engine, ever */
 extern unsigned long long io_steps; /* of them, those about data and headers */
 extern struct counters {
