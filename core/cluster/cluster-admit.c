@@ -20,7 +20,6 @@
 #include <config.h>
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cluster-internal.h"
@@ -50,9 +49,10 @@ refuse_foreign (struct cluster *c, uint64_t op, const struct cluster_disk *d,
   return true;
 }
 
-/* An import did not find this member, which goes on without it: whoever says that
- * he is it, and is not known as another, is rebuilt in full.  But one that has seen
- * more than was imported is left as it is: it may have what no other has.
+/* An import did not find this member, and the array goes on without it.  A disk
+ * which says that it is the member, and which is not known as another, is rebuilt in
+ * full.  But one that has seen more than was imported is left as it is: it may have
+ * what no other has.
  */
 static bool
 refuse_return (struct cluster *c, uint64_t op, const struct cluster_array *a,
@@ -101,12 +101,12 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
                     hb->path, hb->node, text);
     return true;
   }
-  if (hb->position < a->layout.members && d != NULL &&
-      a->disk[hb->position] == d)
-    return false;
-  if (hb->position < a->layout.members && d == NULL &&
-      a->disk[hb->position]->rec.imported > 0)
-    return refuse_return (c, op, a, hb);
+  if (hb->position < a->layout.members) {
+    if (a->disk[hb->position] == d)
+      return false;
+    if (d == NULL && a->disk[hb->position]->rec.imported > 0)
+      return refuse_return (c, op, a, hb);
+  }
   cluster_refuse (c, op, CLUSTER_CONFLICT, "not-a-member",
                   "disk %.200s of node %s says that it is member %u of array "
                   "%s, but that is another disk: format it anew if its data "
@@ -125,7 +125,6 @@ refuse_elsewhere (struct cluster *c, uint64_t op, struct cluster_disk *d,
 {
   char words[320], uuid[CLUSTER_UUID_TEXT_BYTES];
   bool placed = d->array || !cluster_uuid_is_zero (d->rec.spare_of);
-  struct cluster_problem *p;
 
   if (!hb->proven || d->rec.node[0] == '\0' ||
       strcmp (d->rec.node, hb->node) == 0 ||
@@ -134,11 +133,10 @@ refuse_elsewhere (struct cluster *c, uint64_t op, struct cluster_disk *d,
   cluster_disk_words (d, words, sizeof words);
   cluster_uuid_text (d->rec.uuid, uuid);
   if (d->alive && !d->heard) {
-    p = cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "starting",
-                        "weftd was just started, and waits to hear whether %s "
-                        "is still served there: ask again",
-                        words);
-    cluster_retry (p, HEARTBEAT_MS);
+    cluster_defer (c, op, CLUSTER_UNAVAILABLE, "starting", HEARTBEAT_MS,
+                   "weftd was just started, and waits to hear whether %s "
+                   "is still served there: ask again",
+                   words);
     return true;
   }
   if (d->alive)
@@ -167,50 +165,23 @@ static bool
 refuse_nonsense (struct cluster *c, uint64_t op, const struct cluster_disk *d,
                  const struct cluster_disk_heartbeat *hb)
 {
-  struct cluster_problem *p;
-
   if (hb->min_epoch < EPOCH_MAX / 2 ||
       (d && d->array &&
        hb->min_epoch <= cluster_array_wanted_epoch (d->array) + 1))
     return false;
-  p = cluster_refuse (c, op, CLUSTER_INVALID, "nonsense",
-                      "disk %.200s of node %s refuses epochs below %" PRIu64
-                      ", and no array ever gets there: format it anew",
-                      hb->path, hb->node, hb->min_epoch);
-  p->field = "min_epoch";
+  cluster_refuse (c, op, CLUSTER_INVALID, "nonsense",
+                  "disk %.200s of node %s refuses epochs below %" PRIu64
+                  ", and no array ever gets there: format it anew",
+                  hb->path, hb->node, hb->min_epoch)
+    ->field = "min_epoch";
   return true;
 }
 
 /* ---- A member that was in its place and now is something less. ---- */
 
-static bool
-is_out (const struct cluster_disk *d)
-{
-  const struct cluster_change *change = &d->array->rec.change;
-
-  return d->array->rec.member[d->position].state == MEMBER_OUT &&
-         (change->epoch == 0 || change->states[d->position] == MEMBER_OUT);
-}
-
-static void
-found_old (struct cluster *c, struct cluster_disk *d,
-           const struct cluster_disk_heartbeat *hb)
-{
-  if (d->old_copy)
-    return;
-  d->old_copy = true;
-  cluster_log (c, CLUSTER_WARNING, "array", d->array->rec.name,
-               "What disk %.200s of node %s serves as member %u of array %s is "
-               "an old copy of the disk.",
-               hb->path, hb->node, d->position, d->array->rec.name);
-  cluster_put_disk (c, d); /* how far the disk itself was */
-  cluster_changed_disk (c, d);
-  cluster_moved (c, d->array);
-  cluster_settle (c);
-}
-
-/* It is told nothing: what a disk is told it writes down, and would say the next
- * time.  The member goes out if it can; then it may be made anew from this.
+/* An old copy is told nothing: a disk writes down what it is told, and would say
+ * that the next time.  The member goes out if it can; then it may be made anew from
+ * this disk.
  */
 static bool
 refuse_old (struct cluster *c, uint64_t op, struct cluster_disk *d,
@@ -221,8 +192,20 @@ refuse_old (struct cluster *c, uint64_t op, struct cluster_disk *d,
 
   if (!cluster_old_copy (d, hb))
     return false;
-  found_old (c, d, hb);
-  if (d->array == NULL || is_out (d)) /* its place may be gone */
+  if (!d->old_copy) {
+    d->old_copy = true;
+    cluster_log (c, CLUSTER_WARNING, "array", d->array->rec.name,
+                 "What disk %.200s of node %s serves as member %u of array %s "
+                 "is an old copy of the disk.",
+                 hb->path, hb->node, d->position, d->array->rec.name);
+    /* The record says how far the disk itself was. */
+    cluster_put_disk (c, d);
+    cluster_changed_disk (c, d);
+    cluster_moved (c, d->array);
+    cluster_settle (c);
+  }
+  /* A spare may have got its place just now. */
+  if (d->array == NULL || cluster_member_stays_out (d->array, d->position))
     return false;
   if (d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
       !cluster_array_can_leave_out (d->array, d->position))
@@ -234,14 +217,12 @@ refuse_old (struct cluster *c, uint64_t op, struct cluster_disk *d,
                                 "formatted, or an old copy of it was put back"
                               : "an old copy of it was put back",
                         OLD_COPY_WAY);
-  else {
-    p = cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "old-copy",
-                        "disk %.200s of node %s is an old copy of member %u of "
-                        "array %s: it is taken in, and rebuilt in full, when "
-                        "the array goes on without it",
-                        hb->path, hb->node, d->position, d->array->rec.name);
-    cluster_retry (p, HEARTBEAT_MS);
-  }
+  else
+    p = cluster_defer (
+      c, op, CLUSTER_UNAVAILABLE, "old-copy", HEARTBEAT_MS,
+      "disk %.200s of node %s is an old copy of member %u of array %s: it is "
+      "taken in, and rebuilt in full, when the array goes on without it",
+      hb->path, hb->node, d->position, d->array->rec.name);
   if (cluster_text_copy (d->reason, sizeof d->reason, p->detail))
     cluster_changed_disk (c, d);
   return true;
@@ -277,7 +258,7 @@ static bool
 refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
               const struct cluster_disk_heartbeat *hb)
 {
-  /* Whatever place it has here: that may be old, too. */
+  /* The array that the disk names counts: its place in the database may be old. */
   const struct cluster_array *a = cluster_array_by_uuid (c, hb->array);
 
   if (hb->generation > c->identity.generation)
@@ -292,7 +273,8 @@ refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
                            " of array %s, which is here at %" PRIu64,
                            hb->path, hb->node, hb->states_epoch, a->rec.name,
                            cluster_array_wanted_epoch (a));
-  else if (d && d->array && /* one that is out may bring another array's */
+  /* The disk of a member that is out may have another array's min_epoch. */
+  else if (d && d->array &&
            d->array->rec.member[d->position].state != MEMBER_OUT &&
            hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)
     cluster_set_read_only (c,
@@ -315,16 +297,16 @@ cluster_admit_others (struct cluster *c, struct cluster_disk *d)
   if (d->contested_live_ms == 0)
     return;
   d->contested_live_ms = 0;
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind != WAIT_CONTENDER || w->disk != d)
       continue;
     cluster_refuse (c, w->op, CLUSTER_CONFLICT, "double-used",
                     "%s is already served by a live process at %.200s: stop "
                     "that one, or format this disk anew if it is a copy",
                     cluster_disk_words (d, words, sizeof words), d->rec.uri);
+    /* The other process may go on asking: it is warned of once. */
     if (cluster_text_copy (d->refused, sizeof d->refused,
-                           w->heartbeat->instance)) /* it may go on asking */
+                           w->heartbeat->instance))
       cluster_log (c, CLUSTER_WARNING, "disk", d->rec.path,
                    "A second process, for %.200s of node %s, asked to serve %s "
                    "and was refused: is it a clone?",
@@ -349,7 +331,8 @@ contend (struct cluster *c, uint64_t op, struct cluster_disk *d,
   w->disk = d;
   w->heartbeat = cluster_alloc (sizeof *hb);
   *w->heartbeat = *hb;
-  cluster_disk_wake (c, d); /* speak, if you live */
+  /* The answer to its poll makes the known process speak, if it lives. */
+  cluster_disk_wake (c, d);
   return true;
 }
 

@@ -8,7 +8,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +17,6 @@
 
 /* ---- Planning and creating. ---- */
 
-static struct cluster_problem *
-bad (struct cluster_problem *p, const char *code, const char *field)
-{
-  p->code = code;
-  p->field = field;
-  return p;
-}
-
 /* Can this disk be member m of a new array?  Returns 0 or -1. */
 static int
 plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
@@ -33,36 +24,26 @@ plan_disk (struct cluster *c, const struct cluster_create *create, unsigned m,
 {
   const uint8_t *uuid = create->disk[m];
   struct cluster_disk *d = cluster_disk_find (c, uuid);
-  const struct cluster_array *other;
   char words[320];
+  unsigned twin = 0;
 
-  if (d == NULL) {
+  while (twin < m && a->disk[twin] != d)
+    twin++;
+  if (d == NULL)
     cluster_disk_unknown (uuid, p);
-    p->field = "disks";
-    return -1;
-  }
-  cluster_disk_words (d, words, sizeof words);
-  for (unsigned i = 0; i < m; i++)
-    if (a->disk[i] == d) {
-      cluster_problem_set (p, CLUSTER_INVALID, "same-disk",
-                           "%s is given twice: every member needs a disk of "
-                           "its own",
-                           words);
-      p->field = "disks";
-      return -1;
-    }
-  if (d->array)
+  else if (twin < m)
+    cluster_problem_set (p, CLUSTER_INVALID, "same-disk",
+                         "%s is given twice: every member needs a disk of "
+                         "its own",
+                         cluster_disk_words (d, words, sizeof words));
+  else if (d->array)
     cluster_problem_set (p, CLUSTER_CONFLICT, "in-use",
                          "%s is member %u of array %s: choose another disk, "
                          "or delete that array first",
-                         words, d->position, d->array->rec.name);
-  else if (!cluster_uuid_is_zero (d->rec.spare_of)) {
-    other = cluster_array_by_uuid (c, d->rec.spare_of);
-    cluster_problem_set (p, CLUSTER_CONFLICT, "spare",
-                         "%s is a spare of array %s: choose another disk, or "
-                         "take it from that array's spares first",
-                         words, other ? other->rec.name : "another");
-  }
+                         cluster_disk_words (d, words, sizeof words),
+                         d->position, d->array->rec.name);
+  else if (!cluster_uuid_is_zero (d->rec.spare_of))
+    cluster_disk_is_spare (c, d, p);
   else if (cluster_disk_usable (c, d, p)) {
     a->disk[m] = d;
     memcpy (a->rec.member[m].disk, uuid, 16);
@@ -85,8 +66,8 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
   if (cluster_array_find (c, create->name)) {
     cluster_problem_set (p, CLUSTER_CONFLICT, "exists",
                          "there is an array %s already: choose another name",
-                         create->name);
-    bad (p, "exists", "name");
+                         create->name)
+      ->field = "name";
     return -1;
   }
   if (create->groups == 0 || create->members == 0 ||
@@ -94,15 +75,15 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
     cluster_problem_set (p, CLUSTER_INVALID, "groups",
                          "%u disks cannot be parted into %u equal groups: give "
                          "a number of groups that divides them",
-                         create->members, create->groups);
-    p->field = "groups";
+                         create->members, create->groups)
+      ->field = "groups";
     return -1;
   }
   if (create->layout == LAYOUT_RAIDX && create->dup != DUP_ASYNC_CLIENT) {
     cluster_problem_set (p, CLUSTER_INVALID, "dup",
                          "raid-x writes its images in the background, always: "
-                         "leave dup out, or choose another layout");
-    p->field = "dup";
+                         "leave dup out, or choose another layout")
+      ->field = "dup";
     return -1;
   }
   for (unsigned m = 0; m < create->members; m++) {
@@ -110,7 +91,7 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
       return -1;
     if (a->disk[m]->rec.data_bytes < bytes)
       bytes = a->disk[m]->rec.data_bytes;
-    /* Above whatever its disks have seen in other arrays. */
+    /* The array's epochs begin above all that its disks have seen in others. */
     if (a->disk[m]->min_epoch > epoch)
       epoch = a->disk[m]->min_epoch;
     if (a->disk[m]->states_epoch > epoch)
@@ -119,8 +100,8 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
   if (layout_init (&a->layout, create->layout, create->members / create->groups,
                    create->groups, create->unit, format_usable (bytes), why,
                    sizeof why) == -1) {
-    cluster_problem_set (p, CLUSTER_INVALID, "layout", "%s", why);
-    p->field = "layout";
+    cluster_problem_set (p, CLUSTER_INVALID, "layout", "%s", why)->field =
+      "layout";
     return -1;
   }
   snprintf (a->rec.name, sizeof a->rec.name, "%s", create->name);
@@ -191,73 +172,58 @@ cluster_array_create (struct cluster *c, const struct cluster_input *in,
 bool
 cluster_array_delete_refused (struct cluster *c, uint64_t op, const char *name)
 {
-  const struct cluster_array *a = cluster_array_find (c, name);
+  const struct cluster_array *a = cluster_array_find_or_refuse (c, op, name);
   struct cluster_session *s;
   struct cluster_problem *p;
 
-  if (a == NULL) {
-    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
-                    "there is no array %s: GET /api/v1/arrays lists them",
-                    name);
-    return true;
-  }
-  if (cluster_refuse_read_only (c, op))
+  if (a == NULL || cluster_refuse_read_only (c, op))
     return true;
   TAILQ_FOREACH (s, &c->sessions, link) {
-    if (s->rec.ended || !s->alive ||
-        !cluster_uuid_equal (s->rec.array, a->rec.uuid))
+    if (!s->alive || !cluster_session_of (s, a))
       continue;
     p = cluster_refuse (c, op, CLUSTER_CONFLICT, "held",
                         "array %s is attached by node %s, process %" PRIu64
                         ": detach it there first",
                         a->rec.name, s->rec.node, s->rec.pid);
-    p->holder = s->rec.id;
-    snprintf (p->holder_node, sizeof p->holder_node, "%s", s->rec.node);
-    p->holder_pid = s->rec.pid;
-    p->holder_silent_ms = cluster_session_silent_ms (c, s);
+    cluster_problem_holder (p, &s->rec, cluster_session_silent_ms (c, s));
     return true;
   }
   return false;
-}
-
-static void delete (struct cluster *c, uint64_t op, struct cluster_array *a)
-{
-  struct cluster_array_record rec = a->rec;
-  struct cluster_session *s;
-  struct cluster_disk *d;
-  struct waiting *w, *next;
-
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if ((w->kind != WAIT_ATTACH && w->kind != WAIT_HOLDER) || w->array != a)
-      continue;
-    cluster_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
-                    "array %s was deleted meanwhile", rec.name);
-    cluster_wait_end (c, w);
-  }
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && cluster_uuid_equal (s->rec.array, rec.uuid))
-      cluster_session_end (c, s, "array %s was deleted", rec.name);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    cluster_array_unlink (c, a, m);
-  TAILQ_FOREACH (d, &c->disks, link)
-    if (cluster_uuid_equal (d->rec.spare_of, rec.uuid)) {
-      memset (d->rec.spare_of, 0, 16);
-      cluster_put_disk (c, d);
-      cluster_changed_disk (c, d);
-    }
-  cluster_log (c, CLUSTER_INFO, "array", rec.name, "Array %s was deleted.",
-               rec.name);
-  cluster_drop_array (c, a);
-  cluster_reply_done (c, op, CLUSTER_ARRAY, rec.uuid, 0, rec.name);
 }
 
 void
 cluster_array_delete (struct cluster *c, const struct cluster_input *in,
                       const char *name)
 {
+  struct cluster_array *a = cluster_array_find (c, name);
+  struct cluster_session *s;
+  struct cluster_disk *d;
+  struct waiting *w, *next;
+  uint8_t uuid[16];
+
   cluster_begin (c, in);
-  if (!cluster_array_delete_refused (c, in->op, name))
-    delete (c, in->op, cluster_array_find (c, name));
+  if (!cluster_array_delete_refused (c, in->op, name)) {
+    memcpy (uuid, a->rec.uuid, 16);
+    TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
+      if (w->array == a && (w->kind == WAIT_ATTACH || w->kind == WAIT_HOLDER)) {
+        cluster_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
+                        "array %s was deleted meanwhile", name);
+        cluster_wait_end (c, w);
+      }
+    TAILQ_FOREACH (s, &c->sessions, link)
+      if (cluster_session_of (s, a))
+        cluster_session_end (c, s, "array %s was deleted", name);
+    for (unsigned m = 0; m < a->layout.members; m++)
+      cluster_array_unlink (c, a, m);
+    TAILQ_FOREACH (d, &c->disks, link)
+      if (cluster_uuid_equal (d->rec.spare_of, uuid)) {
+        memset (d->rec.spare_of, 0, 16);
+        cluster_put_disk (c, d);
+        cluster_changed_disk (c, d);
+      }
+    cluster_log (c, CLUSTER_INFO, "array", name, "Array %s was deleted.", name);
+    cluster_drop_array (c, a);
+    cluster_reply_done (c, in->op, CLUSTER_ARRAY, uuid, 0, name);
+  }
   cluster_end (c);
 }

@@ -17,7 +17,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,27 +24,25 @@
 
 #include "cluster-internal.h"
 
+/* quiet: the holder may be replaced when it has been silent for long enough. */
 static struct cluster_problem *
 refuse_held (struct cluster *c, uint64_t op, const struct cluster_array *a,
              const struct cluster_session_record *holder, uint64_t silent_ms,
              bool quiet)
 {
   struct cluster_problem *p;
-  const char *way = "detach it there, take it over, or attach read-only";
 
-  if (quiet)
-    way = "it may be replaced when it has been silent for long enough";
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "held",
-                      "array %s is attached for writing by node %s, process "
-                      "%" PRIu64 ", last heard of %" PRIu64 " ms ago: %s",
-                      a->rec.name, holder->node, holder->pid, silent_ms, way);
-  p->holder = holder->id;
-  snprintf (p->holder_node, sizeof p->holder_node, "%s", holder->node);
-  p->holder_pid = holder->pid;
-  p->holder_silent_ms = silent_ms;
-  if (quiet)
-    cluster_retry (p,
-                   silent_ms < SESSION_TTL_MS ? SESSION_TTL_MS - silent_ms : 0);
+  p = cluster_refuse (
+    c, op, CLUSTER_CONFLICT, "held",
+    "array %s is attached for writing by node %s, process %" PRIu64
+    ", last heard of %" PRIu64 " ms ago: %s",
+    a->rec.name, holder->node, holder->pid, silent_ms,
+    quiet ? "it may be replaced when it has been silent for long enough"
+          : "detach it there, take it over, or attach read-only");
+  cluster_problem_holder (p, holder, silent_ms);
+  p->retry = quiet;
+  if (quiet && silent_ms < SESSION_TTL_MS)
+    p->retry_after_ms = SESSION_TTL_MS - silent_ms;
   return p;
 }
 
@@ -53,16 +50,14 @@ static bool
 refuse_creating (struct cluster *c, uint64_t op, const struct cluster_array *a)
 {
   char text[1500];
-  struct cluster_problem *p;
 
   if (a->rec.ready)
     return false;
   if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
     snprintf (text, sizeof text, "its members");
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",
-                      "array %s is not ready: it waits for %.500s", a->rec.name,
-                      text);
-  cluster_retry (p, HEARTBEAT_MS);
+  cluster_defer (c, op, CLUSTER_CONFLICT, "not-ready", HEARTBEAT_MS,
+                 "array %s is not ready: it waits for %.500s", a->rec.name,
+                 text);
   return true;
 }
 
@@ -93,12 +88,10 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
                 bool late, uint8_t states[])
 {
   char words[320];
-  const char *why, *way;
-  struct cluster_problem *p;
+  const char *why;
   bool starting;
 
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = (uint8_t) a->rec.member[m].state;
+  cluster_array_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (missing (a, m, late, &why))
       cluster_array_leave_out (a, m, states);
@@ -109,18 +102,15 @@ refuse_members (struct cluster *c, uint64_t op, struct cluster_array *a,
                cluster_disk_silent_ms (c, a->disk[m]) < MISSING_MS;
     if (!starting && !cluster_change_loses (a, states))
       continue;
-    way = cluster_change_loses (a, states)
-            ? "without it some data has no copy"
-            : "unless it comes soon, the array starts without it";
-    p = cluster_refuse (
-      c, op, CLUSTER_CONFLICT, "member-missing",
-      "array %s cannot be attached: member %u (%s) %s, and "
-      "%s; %s",
-      a->rec.name, m, cluster_disk_words (a->disk[m], words, sizeof words), why,
-      way,
+    cluster_defer (
+      c, op, CLUSTER_CONFLICT, "member-missing", HEARTBEAT_MS,
+      "array %s cannot be attached: member %u (%s) %s, and %s; %s", a->rec.name,
+      m, cluster_disk_words (a->disk[m], words, sizeof words), why,
+      cluster_change_loses (a, states)
+        ? "without it some data has no copy"
+        : "unless it comes soon, the array starts without it",
       a->disk[m]->old_copy ? OLD_COPY_WAY
                            : "start its member process and see its log");
-    cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
   return false;
@@ -133,32 +123,27 @@ static bool
 refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_array *a)
 {
   char words[320];
-  struct cluster_problem *p;
+  unsigned m = cluster_array_unheard (a);
 
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (a->disk[m]->heard || a->disk[m]->old_copy || !a->disk[m]->alive)
-      continue;
-    p = cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
-                        "array %s cannot be attached yet: weftd was just "
-                        "started and has not heard of member %u (%s); ask "
-                        "again, or start its member process",
-                        a->rec.name, m,
-                        cluster_disk_words (a->disk[m], words, sizeof words));
-    cluster_retry (p, HEARTBEAT_MS);
-    return true;
-  }
-  return false;
+  if (m == a->layout.members)
+    return false;
+  cluster_defer (c, op, CLUSTER_CONFLICT, "member-missing", HEARTBEAT_MS,
+                 "array %s cannot be attached yet: weftd was just "
+                 "started and has not heard of member %u (%s); ask "
+                 "again, or start its member process",
+                 a->rec.name, m,
+                 cluster_disk_words (a->disk[m], words, sizeof words));
+  return true;
 }
 
-/* Who only reads is not let in while the one who writes has lost a member, or
- * does not know yet that one was started again.
+/* A reader is not let in while the writer has lost a member, or does not know yet
+ * that one was started again.
  */
 static bool
 refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
   const struct cluster_change *change = &a->rec.change;
-  struct cluster_problem *p;
   char words[320];
   unsigned m = 0;
 
@@ -166,13 +151,11 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
          !(writer && writer->alive && writer->lost[m]))
     m++;
   if (m < a->layout.members) {
-    p = cluster_refuse (
-      c, op, CLUSTER_CONFLICT, "member-missing",
-      "array %s cannot be attached just now: member %u (%s) "
-      "was started again or lost, and whoever writes does not "
-      "have it back yet; ask again",
+    cluster_defer (
+      c, op, CLUSTER_CONFLICT, "member-missing", HEARTBEAT_MS,
+      "array %s cannot be attached just now: member %u (%s) was started again "
+      "or lost, and whoever writes does not have it back yet; ask again",
       a->rec.name, m, cluster_disk_words (a->disk[m], words, sizeof words));
-    cluster_retry (p, HEARTBEAT_MS);
     return true;
   }
   if (change->epoch == 0 || change->sessions || !cluster_array_behind (c, a))
@@ -191,7 +174,9 @@ prepare_for_readers (struct cluster *c, struct cluster_array *a)
   cluster_change_prepare (c, a, CHANGE_READER, states, NULL);
 }
 
-/* It has been silent, and so reads nothing, since before the member went out. */
+/* Did a change of epoch pass this reader over, by which a member went out?  The
+ * reader was silent then, and so has read nothing since.
+ */
 static bool
 passed_over (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s, uint64_t epoch)
@@ -207,7 +192,7 @@ cluster_session_refuse_late (struct cluster *c, uint64_t op,
 {
   if (!passed_over (c, a, s, epoch))
     return false;
-  s->alive = false; /* to be waited for by no change */
+  s->alive = false; /* no change waits for it */
   s->last_live_ms = c->live_ms;
   cluster_due (c, a, DUE_CHANGE);
   cluster_settle (c);
@@ -221,27 +206,6 @@ cluster_session_refuse_late (struct cluster *c, uint64_t op,
   return true;
 }
 
-/* Ask the holder to speak, and let the attach wait for that. */
-static void
-challenge (struct cluster *c, const struct cluster_input *in,
-           struct cluster_array *a, struct cluster_session *holder,
-           const struct cluster_attach *attach)
-{
-  struct waiting *w, *next;
-
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
-    if (w->kind == WAIT_SESSION && w->session == holder)
-      cluster_session_answer (c, w);
-  }
-  w = cluster_wait (c, WAIT_HOLDER, in->op, CHALLENGE_MS);
-  w->array = a;
-  w->session = holder;
-  w->challenge = cluster_alloc (sizeof *w->challenge);
-  w->challenge->in = *in;
-  w->challenge->attach = *attach;
-}
-
 void
 cluster_session_refuse_challengers (struct cluster *c,
                                     struct cluster_session *holder)
@@ -250,8 +214,7 @@ cluster_session_refuse_challengers (struct cluster *c,
 
   if (c->waiting[WAIT_HOLDER] == 0)
     return;
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind != WAIT_HOLDER || w->session != holder)
       continue;
     refuse_held (c, w->op, w->array, &holder->rec, 0, false);
@@ -259,17 +222,8 @@ cluster_session_refuse_challengers (struct cluster *c,
   }
 }
 
-/* Does the holder's node say that its process has ended? */
-static bool
-has_ended (const struct cluster_session *holder,
-           const struct cluster_attach *attach)
-{
-  return attach->ended == holder->rec.id &&
-         strcmp (attach->node, holder->rec.node) == 0;
-}
-
 /* Somebody else writes, or is about to.  True: refused, or `last` is false and
- * the attach waits for the holder's word.
+ * the attach waits until the holder, which is asked to speak, has spoken.
  */
 static bool
 refuse_writer (struct cluster *c, const struct cluster_input *in,
@@ -285,14 +239,22 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
     return false;
   if (s && s->alive) {
     silent_ms = cluster_session_silent_ms (c, s);
-    if (has_ended (s, attach) && s->poll == NULL && silent_ms >= CHALLENGE_MS)
+    /* The holder's own node says that its process has ended. */
+    if (attach->ended == s->rec.id && strcmp (attach->node, s->rec.node) == 0 &&
+        s->poll == NULL && silent_ms >= CHALLENGE_MS)
       return false;
     if (last || silent_ms >= QUIET_MS) {
       p = refuse_held (c, in->op, a, &s->rec, silent_ms, true);
       memcpy (p->holder_process, s->process, sizeof s->process);
+      return true;
     }
-    else
-      challenge (c, in, a, s, attach);
+    cluster_tell_session (c, s, true);
+    w = cluster_wait (c, WAIT_HOLDER, in->op, CHALLENGE_MS);
+    w->array = a;
+    w->session = s;
+    w->challenge = cluster_alloc (sizeof *w->challenge);
+    w->challenge->in = *in;
+    w->challenge->attach = *attach;
     return true;
   }
   TAILQ_FOREACH (w, &c->waitings, link)
@@ -312,8 +274,7 @@ attach_again (struct cluster *c, uint64_t op, const struct cluster_array *a,
   struct waiting *w;
 
   TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && s->rec.writable == attach->writable &&
-        cluster_uuid_equal (s->rec.array, a->rec.uuid) &&
+    if (cluster_session_of (s, a) && s->rec.writable == attach->writable &&
         strcmp (s->rec.instance, attach->instance) == 0) {
       if (passed_over (c, a, s, s->epoch)) {
         cluster_session_end (c, s, "its process has attached anew");
@@ -350,7 +311,7 @@ prepare (struct cluster *c, struct cluster_array *a, const uint8_t states[])
   for (unsigned m = 0; m < a->layout.members; m++)
     same = same && change->states[m] == states[m] &&
            change->confirm[m] == (states[m] != MEMBER_OUT);
-  /* One that an earlier attach left behind serves this one as well.  (But not
+  /* A change that an earlier attach left behind serves this one as well.  (But not
    * one that was stored: another weftd may have granted something by it.)
    */
   if (same)
@@ -375,7 +336,6 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
   struct cluster_array *a = w->array;
   uint8_t states[ARRAY_MEMBERS_MAX];
   char text[1500];
-  struct cluster_problem *p;
 
   if (w->grant->writable) {
     if (refuse_members (c, w->op, a, true, states)) {
@@ -391,15 +351,16 @@ cluster_session_attach_late (struct cluster *c, struct waiting *w)
   }
   if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
     snprintf (text, sizeof text, "its members");
-  p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "changing",
-                      "array %s cannot be attached: it waits for %.400s; see "
-                      "the log there, and try again",
-                      a->rec.name, text);
-  cluster_retry (p, HEARTBEAT_MS);
+  cluster_defer (c, w->op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS,
+                 "array %s cannot be attached: it waits for %.400s; see "
+                 "the log there, and try again",
+                 a->rec.name, text);
   cluster_wait_end (c, w);
 }
 
-/* The one who held the array until now is over. */
+/* End the session that has held the array for writing, and the attaches that wait
+ * to hold it.
+ */
 static void
 end_holder (struct cluster *c, const struct cluster_array *a,
             const struct cluster_session_record *rec, bool told)
@@ -408,8 +369,7 @@ end_holder (struct cluster *c, const struct cluster_array *a,
   struct waiting *w, *next;
   char why[64];
 
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable) {
       refuse_held (c, w->op, a, rec, 0, false);
       cluster_wait_end (c, w);
@@ -504,7 +464,6 @@ attach_try (struct cluster *c, const struct cluster_input *in,
     attach_begin (c, in, a, attach, states);
 }
 
-/* The holder has said nothing, or is over. */
 void
 cluster_session_unchallenged (struct cluster *c, struct waiting *w)
 {
@@ -521,14 +480,11 @@ void
 cluster_attach (struct cluster *c, const struct cluster_input *in,
                 const char *name, const struct cluster_attach *attach)
 {
-  struct cluster_array *a = cluster_array_find (c, name);
+  struct cluster_array *a;
 
   cluster_begin (c, in);
-  if (a == NULL)
-    cluster_refuse (c, in->op, CLUSTER_NOT_FOUND, "unknown-array",
-                    "there is no array %s: GET /api/v1/arrays lists them",
-                    name);
-  else
+  a = cluster_array_find_or_refuse (c, in->op, name);
+  if (a)
     attach_try (c, in, a, attach, false);
   cluster_end (c);
 }

@@ -25,18 +25,6 @@ struct pieces {
   size_t count, room;
 };
 
-static void
-push (struct pieces *p, const struct cluster_bad *bad)
-{
-  if (p->count == p->room) {
-    p->room = p->room ? 2 * p->room : 64;
-    p->piece = realloc (p->piece, p->room * sizeof *p->piece);
-    if (p->piece == NULL)
-      abort ();
-  }
-  p->piece[p->count++] = *bad;
-}
-
 /* Block by block, for no two members need to have the same ranges. */
 static void
 push_range (struct pieces *p, const struct cluster_array *a, unsigned member,
@@ -50,8 +38,15 @@ push_range (struct pieces *p, const struct cluster_array *a, unsigned member,
     uint32_t length;
 
     if (layout_unmap (&a->layout, member, b * BAD_BLOCK_BYTES, &bad.offset,
-                      &length) >= 0)
-      push (p, &bad);
+                      &length) == -1)
+      continue;
+    if (p->count == p->room) {
+      p->room = p->room ? 2 * p->room : 64;
+      p->piece = realloc (p->piece, p->room * sizeof *p->piece);
+      if (p->piece == NULL)
+        abort ();
+    }
+    p->piece[p->count++] = bad;
   }
 }
 
@@ -215,19 +210,13 @@ bool
 cluster_array_loss_refused (struct cluster *c, uint64_t op, const char *name,
                             const struct cluster_loss *loss)
 {
-  const struct cluster_array *a = cluster_array_find (c, name);
+  const struct cluster_array *a = cluster_array_find_or_refuse (c, op, name);
   const struct cluster_session *s;
   struct cluster_bad *list;
   bool refused = false;
   size_t count;
 
-  if (a == NULL) {
-    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
-                    "there is no array %s: GET /api/v1/arrays lists them",
-                    name);
-    return true;
-  }
-  if (cluster_refuse_read_only (c, op))
+  if (a == NULL || cluster_refuse_read_only (c, op))
     return true;
   s = cluster_array_writer (c, a);
   if (s == NULL || !s->alive) {
@@ -256,41 +245,39 @@ cluster_array_loss_refused (struct cluster *c, uint64_t op, const char *name,
   return refused;
 }
 
-static void
-accept (struct cluster *c, struct cluster_array *a,
-        const struct cluster_loss *loss)
-{
-  struct cluster_session *s = cluster_array_writer (c, a);
-  uint64_t number = s->loss ? s->loss->number : 0, bytes = 0;
-  char words[32];
-
-  if (s->loss == NULL)
-    s->loss = cluster_alloc (sizeof *s->loss);
-  *s->loss = *loss;
-  /* Also of what another weftd has ordered before, by the same clock. */
-  s->loss->number = number < c->wall_ms ? c->wall_ms : number + 1;
-  s->loss->epoch = a->rec.epoch;
-  s->loss->live_ms = c->live_ms;
-  for (unsigned i = 0; i < loss->count; i++)
-    bytes += loss->range[i].length;
-  cluster_bytes_words (bytes, words, sizeof words);
-  cluster_log (
-    c, CLUSTER_WARNING, "array", a->rec.name,
-    "The loss of %s of array %s was accepted: node %s, process %" PRIu64
-    ", is to write zeroes there.",
-    words, a->rec.name, s->rec.node, s->rec.pid);
-  if (s->poll)
-    cluster_session_answer (c, s->poll);
-}
-
 void
 cluster_array_accept_loss (struct cluster *c, const struct cluster_input *in,
                            const char *array, const struct cluster_loss *loss)
 {
+  struct cluster_array *a;
+  struct cluster_session *s;
+  uint64_t number, bytes = 0;
+  char words[32];
+
   cluster_begin (c, in);
   if (!cluster_array_loss_refused (c, in->op, array, loss)) {
-    accept (c, cluster_array_find (c, array), loss);
-    cluster_reply_array (c, in->op, cluster_array_find (c, array));
+    a = cluster_array_find (c, array);
+    s = cluster_array_writer (c, a);
+    number = s->loss ? s->loss->number : 0;
+    if (s->loss == NULL)
+      s->loss = cluster_alloc (sizeof *s->loss);
+    *s->loss = *loss;
+    /* The number is also above those of orders by a weftd before this one, which
+     * had them from the same clock.
+     */
+    s->loss->number = number < c->wall_ms ? c->wall_ms : number + 1;
+    s->loss->epoch = a->rec.epoch;
+    s->loss->live_ms = c->live_ms;
+    for (unsigned i = 0; i < loss->count; i++)
+      bytes += loss->range[i].length;
+    cluster_bytes_words (bytes, words, sizeof words);
+    cluster_log (
+      c, CLUSTER_WARNING, "array", a->rec.name,
+      "The loss of %s of array %s was accepted: node %s, process %" PRIu64
+      ", is to write zeroes there.",
+      words, a->rec.name, s->rec.node, s->rec.pid);
+    cluster_tell_session (c, s, true);
+    cluster_reply_array (c, in->op, a);
   }
   cluster_end (c);
 }

@@ -195,9 +195,10 @@ static const struct change_rule rules[] = {
 void
 cluster_change_states (const struct cluster_array *a, uint8_t states[])
 {
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = a->rec.change.epoch ? a->rec.change.states[m]
-                                    : (uint8_t) a->rec.member[m].state;
+  if (a->rec.change.epoch)
+    memcpy (states, a->rec.change.states, a->layout.members);
+  else
+    cluster_array_states (a, states);
 }
 
 bool
@@ -209,13 +210,13 @@ cluster_change_needs_sessions (const struct cluster *c,
   const struct cluster_session *s;
   bool others = false, written = cluster_array_writer (c, a) != NULL;
 
-  /* The writer takes its time to prepare itself: not for a silent reader, which is
-   * let in anew when it is heard of again.  Without a writer that costs nothing.
+  /* A writer takes its time to prepare itself, and need not for a silent reader: that
+   * is let in anew when it is heard of again.  Where nobody writes, a silent reader
+   * counts, for that costs nothing.
    */
   TAILQ_FOREACH (s, &c->sessions, link)
-    others |= s != except && !s->rec.ended &&
-              (s->rec.writable || s->alive || !written) &&
-              cluster_uuid_equal (s->rec.array, a->rec.uuid);
+    others |= s != except && cluster_session_of (s, a) &&
+              (s->rec.writable || s->alive || !written);
   for (unsigned m = 0; m < a->layout.members; m++) {
     enum member_state is = a->rec.member[m].state;
 
@@ -301,8 +302,8 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   for (unsigned m = 0; m < a->layout.members; m++) {
     if (a->disk[m]->min_epoch > epoch)
       epoch = a->disk[m]->min_epoch;
-    /* No disk has this number but the one that joins now: not one that was in its
-     * place before, and has raised its min_epoch by itself.
+    /* Only the disk that joins now is to have this number as its min_epoch: a disk
+     * that was in its place before may have raised its own by one.
      */
     if (a->rec.member[m].state == MEMBER_OUT && states[m] != MEMBER_OUT &&
         epoch == a->rec.epoch)
@@ -321,7 +322,7 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
     if (states[m] != MEMBER_OUT)
       a->rec.member[m].planned = false;
     if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)
-      a->rec.member[m].reset = true; /* while it is known to be one */
+      a->rec.member[m].reset = true; /* now it is known to be an old copy */
     else if (states[m] == MEMBER_IN_SYNC)
       a->rec.member[m].reset = false; /* it does not go after all */
   }
@@ -335,9 +336,13 @@ cluster_change_put_out (struct cluster *c, struct cluster_array *a,
                         const uint8_t states[])
 {
   const struct cluster_change *change = &a->rec.change;
-  bool counts = (change->epoch == 0 || change->sessions) &&
-                cluster_array_concerns_sessions (a, states);
+  bool counts = false;
 
+  /* Sessions count on the in-sync members. */
+  for (unsigned m = 0; m < a->layout.members; m++)
+    counts |= (a->rec.member[m].state == MEMBER_IN_SYNC) !=
+              (states[m] == MEMBER_IN_SYNC);
+  counts &= change->epoch == 0 || change->sessions;
   cluster_change_prepare (c, a, counts ? CHANGE_PUT_OUT : CHANGE_JOINER_OUT,
                           states, NULL);
 }
@@ -348,8 +353,7 @@ cluster_change_stay (struct cluster *c, struct cluster_array *a,
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = (uint8_t) a->rec.member[m].state;
+  cluster_array_states (a, states);
   cluster_change_prepare (c, a, kind, states, which);
 }
 
@@ -361,7 +365,7 @@ cluster_change_waits_for (const struct cluster_array *a, unsigned member)
 
   if (change->epoch == 0)
     return false;
-  /* It may have been started again since, and then has lost some of it. */
+  /* A joining member that was started again since has lost some of its copies. */
   if (a->rec.member[member].state == MEMBER_JOINING &&
       change->states[member] == MEMBER_IN_SYNC &&
       !cluster_member_synced (a, member))
@@ -376,8 +380,6 @@ cluster_change_waits_for_session (const struct cluster_array *a,
 {
   const struct cluster_change *change = &a->rec.change;
 
-  return change->epoch && change->sessions && !s->rec.ended &&
-         (s->rec.writable || s->alive) &&
-         cluster_uuid_equal (s->rec.array, a->rec.uuid) &&
-         s->prepared != change->epoch;
+  return change->epoch && change->sessions && cluster_session_of (s, a) &&
+         (s->rec.writable || s->alive) && s->prepared != change->epoch;
 }

@@ -9,6 +9,24 @@
 
 #include "cluster-internal.h"
 
+void
+cluster_array_states (const struct cluster_array *a, uint8_t states[])
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    states[m] = (uint8_t) a->rec.member[m].state;
+}
+
+unsigned
+cluster_array_unheard (const struct cluster_array *a)
+{
+  unsigned m = 0;
+
+  while (m < a->layout.members &&
+         (a->disk[m]->heard || a->disk[m]->old_copy || !a->disk[m]->alive))
+    m++;
+  return m;
+}
+
 bool
 cluster_member_well (const struct cluster_array *a, unsigned member,
                      const char **why)
@@ -41,6 +59,15 @@ cluster_member_synced (const struct cluster_array *a, unsigned member)
 
   return join->phase == CLUSTER_JOIN_SYNCED &&
          join->epoch == a->rec.member[member].fence;
+}
+
+bool
+cluster_member_stays_out (const struct cluster_array *a, unsigned member)
+{
+  const struct cluster_change *change = &a->rec.change;
+
+  return a->rec.member[member].state == MEMBER_OUT &&
+         (change->epoch == 0 || change->states[member] == MEMBER_OUT);
 }
 
 bool
@@ -81,7 +108,7 @@ still_exposed (const struct cluster_array *a, bool gone[], uint64_t exposed)
         join->epoch != a->rec.member[m].fence)
       continue;
     gone[m] = false;
-    /* It counts in extents: that may be a little more than there is. */
+    /* The member counts whole extents, which may be a little more than it has. */
     todo += join->todo_bytes < a->rec.member_bytes ? join->todo_bytes
                                                    : a->rec.member_bytes;
   }
@@ -210,8 +237,7 @@ cluster_array_can_leave_out (const struct cluster_array *a, unsigned member)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
 
-  for (unsigned m = 0; m < a->layout.members; m++)
-    states[m] = (uint8_t) a->rec.member[m].state;
+  cluster_array_states (a, states);
   states[member] = MEMBER_OUT;
   return cluster_array_keeps (a, states);
 }
@@ -224,24 +250,12 @@ cluster_array_leave_out (const struct cluster_array *a, unsigned member,
 
   if (a->rec.member[member].state == MEMBER_IN_SYNC)
     for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
-      /* With two copies it has nowhere else to copy from, and what it has
-       * from there is as good as ever.
+      /* Where there are two copies, a joining member has all that it has from its
+       * only source, and that is as good as ever.
        */
       if (states[m] == MEMBER_JOINING && a->layout.copies > 2)
         states[m] = MEMBER_OUT;
   states[member] = MEMBER_OUT;
-}
-
-bool
-cluster_array_concerns_sessions (const struct cluster_array *a,
-                                 const uint8_t states[])
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state != states[m] &&
-        (a->rec.member[m].state == MEMBER_IN_SYNC ||
-         states[m] == MEMBER_IN_SYNC))
-      return true;
-  return false;
 }
 
 const char *

@@ -4,7 +4,6 @@
 
 #include <config.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include "cluster-internal.h"
@@ -60,8 +59,7 @@ cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
 {
   struct waiting *w, *next;
 
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->disk == d) {
       cluster_refuse (c, w->op, CLUSTER_CONFLICT, "forgotten",
                       "the disk was forgotten just now: try again");
@@ -86,41 +84,30 @@ cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
   cluster_end (c);
 }
 
-static bool
-refuse_move (struct cluster *c, uint64_t op, const struct cluster_disk *d,
-             const uint8_t uuid[16], const char *node)
-{
-  char words[320];
-
-  if (change_refused (c, op, d, uuid))
-    ;
-  else if (!cluster_node_known (c, node))
-    cluster_refuse (c, op, CLUSTER_INVALID, "unknown-node",
-                    "there is no node %s: enroll it first; GET /api/v1/nodes "
-                    "lists those that there are",
-                    node)
-      ->field = "node";
-  else if (d->alive && strcmp (d->rec.node, node) != 0)
-    cluster_refuse (c, op, CLUSTER_CONFLICT, "alive",
-                    "%s is alive: stop the process that serves it there first",
-                    cluster_disk_words (d, words, sizeof words));
-  else
-    return false;
-  return true;
-}
-
 void
 cluster_disk_move (struct cluster *c, const struct cluster_input *in,
                    const uint8_t uuid[16], const char *node)
 {
   struct cluster_disk *d = cluster_disk_find (c, uuid);
   char words[320];
+  bool here = d && strcmp (d->rec.node, node) == 0;
 
   cluster_begin (c, in);
-  if (!refuse_move (c, in->op, d, uuid, node)) {
-    /* To where it is: it stays there. */
+  if (change_refused (c, in->op, d, uuid))
+    ;
+  else if (!cluster_node_known (c, node))
+    cluster_refuse (c, in->op, CLUSTER_INVALID, "unknown-node",
+                    "there is no node %s: enroll it first; GET /api/v1/nodes "
+                    "lists those that there are",
+                    node)
+      ->field = "node";
+  else if (d->alive && !here)
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "alive",
+                    "%s is alive: stop the process that serves it there first",
+                    cluster_disk_words (d, words, sizeof words));
+  else {
     if (cluster_text_copy (d->rec.moves_to, sizeof d->rec.moves_to,
-                           strcmp (d->rec.node, node) == 0 ? "" : node)) {
+                           here ? "" : node)) {
       cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
                    d->rec.moves_to[0]
                      ? "%s may be served by node %s from now on."

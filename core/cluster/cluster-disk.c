@@ -9,11 +9,8 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
-#include <search.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,52 +42,51 @@ disk_register (struct cluster *c, const struct cluster_input *in,
   return d;
 }
 
-static double
-rate (uint64_t now, uint64_t before, uint64_t ms)
-{
-  return now >= before && ms > 0 ? (double) (now - before) * 1000 / ms : 0;
-}
-
 static void
 take_load (struct cluster *c, struct cluster_disk *d,
            const struct cluster_load *l, bool restarted)
 {
   const struct cluster_load *o = &d->load;
+  struct cluster_load_rates *r = &d->rates;
   uint64_t ms = c->now_ms - d->load_ms;
 
   if (restarted || d->load_ms == 0) {
     d->load_ms = c->now_ms;
     d->load = *l;
-    memset (&d->rates, 0, sizeof d->rates);
+    memset (r, 0, sizeof *r);
     return;
   }
   d->load.cpu = l->cpu;
   d->load.loadavg = l->loadavg;
   d->load.mem_free = l->mem_free;
   if (ms < 200)
-    return; /* heartbeats that follow a change: too short to be a rate */
-  d->rates.disk_read_bytes = rate (l->disk_read_bytes, o->disk_read_bytes, ms);
-  d->rates.disk_write_bytes = rate (l->disk_write_bytes, o->disk_write_bytes,
-                                    ms);
-  d->rates.disk_reads = rate (l->disk_reads, o->disk_reads, ms);
-  d->rates.disk_writes = rate (l->disk_writes, o->disk_writes, ms);
-  d->rates.flushes = rate (l->flushes, o->flushes, ms);
-  d->rates.net_rx_bytes = rate (l->net_rx_bytes, o->net_rx_bytes, ms);
-  d->rates.net_tx_bytes = rate (l->net_tx_bytes, o->net_tx_bytes, ms);
+    return; /* after a change, heartbeats come too soon to give a rate */
+  r->disk_read_bytes = cluster_rate (l->disk_read_bytes, o->disk_read_bytes,
+                                     ms);
+  r->disk_write_bytes = cluster_rate (l->disk_write_bytes, o->disk_write_bytes,
+                                      ms);
+  r->disk_reads = cluster_rate (l->disk_reads, o->disk_reads, ms);
+  r->disk_writes = cluster_rate (l->disk_writes, o->disk_writes, ms);
+  r->flushes = cluster_rate (l->flushes, o->flushes, ms);
+  r->net_rx_bytes = cluster_rate (l->net_rx_bytes, o->net_rx_bytes, ms);
+  r->net_tx_bytes = cluster_rate (l->net_tx_bytes, o->net_tx_bytes, ms);
   d->load_ms = c->now_ms;
   d->load = *l;
 }
 
-/* Nothing but its UUID says that it is the disk: whoever is in charge is told,
- * unless they said so themselves.
- */
-static void
-note_move (struct cluster *c, struct cluster_disk *d,
-           const struct cluster_disk_heartbeat *hb)
+/* What is stored of a disk; true: it differs from what was. */
+static bool
+take_record (struct cluster *c, struct cluster_disk *d,
+             const struct cluster_disk_heartbeat *hb)
 {
   struct cluster_disk_record *r = &d->rec;
+  bool differs = r->size != hb->size || r->data_bytes != hb->data_bytes ||
+                 r->moves_to[0] != '\0' || r->shut_out;
   bool meant = strcmp (r->moves_to, hb->node) == 0;
 
+  /* Nothing but its UUID says that it is the disk: whoever is in charge is told of
+   * the move, and warned unless they have ordered it.
+   */
   if (d->array && r->node[0] && strcmp (r->node, hb->node) != 0)
     cluster_log (c, meant ? CLUSTER_INFO : CLUSTER_WARNING, "disk", hb->path,
                  "Disk %.200s, member %u of array %s, has moved from node %s "
@@ -100,20 +96,8 @@ note_move (struct cluster *c, struct cluster_disk *d,
                  meant ? ""
                        : ": if nobody moved it there, that node is not to "
                          "be trusted (weftctl node revoke)");
-  r->moves_to[0] = '\0'; /* it is there, or back where it was */
-}
-
-/* What is stored of a disk; true: it differs from what was. */
-static bool
-take_record (struct cluster *c, struct cluster_disk *d,
-             const struct cluster_disk_heartbeat *hb)
-{
-  struct cluster_disk_record *r = &d->rec;
-  bool differs = r->size != hb->size || r->data_bytes != hb->data_bytes;
-
-  differs |= r->moves_to[0] != '\0' || r->shut_out;
+  r->moves_to[0] = '\0'; /* the disk is there, or back where it was */
   r->shut_out = false;
-  note_move (c, d, hb);
   differs |= cluster_text_copy (r->node, sizeof r->node, hb->node);
   differs |= cluster_text_copy (r->uri, sizeof r->uri, hb->uri);
   differs |= cluster_text_copy (r->path, sizeof r->path, hb->path);
@@ -143,7 +127,7 @@ take_sequence (struct cluster *c, struct cluster_disk *d,
   if (!took)
     return false;
   if (hb->sequence > d->rec.sequence)
-    d->rec.sequence = hb->sequence; /* also where it is not stored yet */
+    d->rec.sequence = hb->sequence; /* it counts before it is stored */
   if (d->rec.sequence == d->stored_sequence ||
       (!stored && d->stored_live_ms &&
        c->live_ms - d->stored_live_ms < SEQUENCE_MS))
@@ -181,41 +165,21 @@ take_self (struct cluster *c, struct cluster_disk *d,
   }
 }
 
-/* Is it further with its rebuild, or does it wait for something else? */
-static bool
-progressed (const struct cluster_join *now, const struct cluster_join *before)
-{
-  return now->todo_bytes != before->todo_bytes ||
-         now->total_bytes != before->total_bytes ||
-         now->copied_bytes != before->copied_bytes ||
-         now->unreadable_bytes != before->unreadable_bytes ||
-         strcmp (now->waits, before->waits) != 0;
-}
-
-/* What it says that changes while it works. */
+/* What it says of its rebuild. */
 static void
-take_state (struct cluster_disk *d, const struct cluster *c,
-            const struct cluster_disk_heartbeat *hb, bool took)
+take_join (struct cluster_disk *d, const struct cluster *c,
+           const struct cluster_join *now)
 {
-  d->heard = d->spoke = true;
-  d->starting = hb->starting;
-  d->failed = hb->failed;
-  d->blank = cluster_uuid_is_zero (hb->array);
-  d->took_place = took;
-  if (!hb->starting) {
-    d->alive = true;
-    d->last_live_ms = c->live_ms;
-  }
-  d->contested_live_ms = 0;
-  d->min_epoch = hb->min_epoch;
-  d->round = hb->round;
-  d->states_epoch = hb->states_epoch;
-  d->generation = hb->generation;
-  d->dirty_extents = hb->dirty_extents;
-  if (d->array && progressed (&hb->join, &d->join))
+  const struct cluster_join *before = &d->join;
+
+  if (d->array && (now->todo_bytes != before->todo_bytes ||
+                   now->total_bytes != before->total_bytes ||
+                   now->copied_bytes != before->copied_bytes ||
+                   now->unreadable_bytes != before->unreadable_bytes ||
+                   strcmp (now->waits, before->waits) != 0))
     d->array->progressed = true;
-  d->join = hb->join;
-  cluster_eta_note (&d->eta, c->live_ms, &d->join);
+  d->join = *now;
+  cluster_eta_note (&d->eta, c->live_ms, now);
 }
 
 static void
@@ -254,7 +218,22 @@ take (struct cluster *c, struct cluster_disk *d,
   cluster_text_copy (d->cache, sizeof d->cache, hb->failed ? "" : hb->cache);
   if (hb->failed)
     stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");
-  take_state (d, c, hb, took);
+  d->heard = d->spoke = true;
+  d->starting = hb->starting;
+  d->failed = hb->failed;
+  d->blank = cluster_uuid_is_zero (hb->array);
+  d->took_place = took;
+  if (!hb->starting) {
+    d->alive = true;
+    d->last_live_ms = c->live_ms;
+  }
+  d->contested_live_ms = 0;
+  d->min_epoch = hb->min_epoch;
+  d->round = hb->round;
+  d->states_epoch = hb->states_epoch;
+  d->generation = hb->generation;
+  d->dirty_extents = hb->dirty_extents;
+  take_join (d, c, &hb->join);
   if (took && !d->old_copy &&
       d->array->rec.member[d->position].state == MEMBER_IN_SYNC)
     cluster_array_heard_round (c, d->array, hb->round);
@@ -288,8 +267,9 @@ keep (struct cluster *c, struct cluster_disk *d,
     cluster_changed_array (c, d->array);
 }
 
-/* All of a heartbeat: it, or what it says to be the same as, in `all`.  NULL: we
- * have not heard that, or something else since; refused.
+/* All of a heartbeat: the heartbeat itself; or, where it says that the rest is as in
+ * an earlier report, both together, in `all`.  NULL: refused, for weftd has not
+ * heard that report, or another one since.
  */
 static const struct cluster_disk_heartbeat *
 whole (struct cluster *c, uint64_t op, const struct cluster_disk *d,
@@ -322,8 +302,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_disk *d = cluster_disk_find (c, hb->uuid);
   struct cluster_disk_heartbeat all;
-  struct waiting *w;
-  uint64_t wait_ms = hb->wait_ms;
+  uint64_t wait_ms = hb->wait_ms < HOLD_MS_MAX ? hb->wait_ms : HOLD_MS_MAX;
 
   hb = whole (c, in->op, d, hb, &all);
   if (hb == NULL || !cluster_admit (c, in->op, d, hb))
@@ -334,17 +313,15 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     if (!cluster_uuid_is_zero (hb->array))
       cluster_import_return (c, d, hb);
   }
-  if (cluster_disk_wake (c,
-                         d)) /* it has given an older one up, hears nothing */
+  /* It has given an older poll up, and does not hear the answer. */
+  if (cluster_disk_wake (c, d))
     d->told = false;
   cluster_admit_others (c, d);
   take (c, d, hb);
   keep (c, d, hb);
 
-  w = cluster_wait (c, WAIT_DISK, in->op,
-                    wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
-  w->disk = d;
-  d->poll = w;
+  d->poll = cluster_wait (c, WAIT_DISK, in->op, wait_ms);
+  d->poll->disk = d;
   cluster_settle (c);
   cluster_tell_disk (c, d, wait_ms == 0);
 }
@@ -358,14 +335,13 @@ cluster_disk_heartbeat (struct cluster *c, const struct cluster_input *in,
   cluster_end (c);
 }
 
-/* The disk itself may be back in a moment: to take an old copy in its place means a
- * rebuild in full.  (Of a last copy none is taken in.)
+/* The disk itself may be back in a moment, and to take an old copy in its place
+ * means a rebuild in full.  (In the place of a last copy no old copy is taken in.)
  */
 static bool
 refuse_too_soon (struct cluster *c, const struct waiting *w)
 {
   const struct cluster_disk *d = w->disk;
-  struct cluster_problem *p;
   char words[320];
 
   if (!cluster_old_copy (d, w->heartbeat) ||
@@ -373,12 +349,11 @@ refuse_too_soon (struct cluster *c, const struct waiting *w)
       (d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
        !cluster_array_can_leave_out (d->array, d->position)))
     return false;
-  p = cluster_refuse (c, w->op, CLUSTER_UNAVAILABLE, "old-copy",
-                      "%s was served by another process a moment ago, and this "
-                      "is an old copy of the disk: ask again, if it is to be "
-                      "taken in",
-                      cluster_disk_words (d, words, sizeof words));
-  cluster_retry (p, HEARTBEAT_MS);
+  cluster_defer (c, w->op, CLUSTER_UNAVAILABLE, "old-copy", HEARTBEAT_MS,
+                 "%s was served by another process a moment ago, and this "
+                 "is an old copy of the disk: ask again, if it is to be "
+                 "taken in",
+                 cluster_disk_words (d, words, sizeof words));
   return true;
 }
 
@@ -398,7 +373,7 @@ cluster_disk_take_over (struct cluster *c, struct waiting *w)
     return;
   if (d->contested_live_ms) {
     d->contested_live_ms = 0;
-    d->heard = false; /* of the process that was */
+    d->heard = false; /* what was heard was the former process */
   }
   heartbeat (c, &in, &hb);
 }
@@ -408,10 +383,9 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
 {
   char words[320];
 
-  if (!d->alive || cluster_disk_silent_ms (c, d) < MEMBER_TTL_MS)
+  /* Where the disk has a poll, it is weftd that is silent. */
+  if (!d->alive || cluster_disk_silent_ms (c, d) < MEMBER_TTL_MS || d->poll)
     return;
-  if (d->poll)
-    return; /* it is we who are silent */
   d->alive = false;
   cluster_changed_disk (c, d);
   if (d->array && !cluster_disk_is_name (d)) {

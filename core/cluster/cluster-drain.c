@@ -14,8 +14,6 @@
 
 #include <config.h>
 
-#include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,18 +32,6 @@ beside (const struct cluster_array *a, unsigned member, const char *node)
     if (m != member && strcmp (a->disk[m]->rec.node, node) == 0)
       return true;
   return false;
-}
-
-/* Is every member of its group on a node of its own? */
-static bool
-spread (const struct cluster_array *a, unsigned member)
-{
-  unsigned first = member - member % a->layout.n;
-
-  for (unsigned m = first; m < first + a->layout.n; m++)
-    if (beside (a, m, a->disk[m]->rec.node))
-      return false;
-  return true;
 }
 
 /* Better: on a node without a member of the group; a spare of the array; no
@@ -109,10 +95,13 @@ cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
 {
   struct cluster_disk *d, *best = NULL;
   struct cluster_problem p;
-  bool apart = spread (a, member);
+  bool apart = true; /* every member of the group is on a node of its own */
+  unsigned first = member - member % a->layout.n;
   unsigned small = 0, taken = 0, given = 0;
   char bytes[32], others[48] = "";
 
+  for (unsigned m = first; m < first + a->layout.n; m++)
+    apart &= !beside (a, m, a->disk[m]->rec.node);
   TAILQ_FOREACH (d, &c->disks, link) {
     if (d->array ||
         (!cluster_uuid_is_zero (d->rec.spare_of) &&
@@ -160,7 +149,7 @@ needed (const struct cluster *c, const struct cluster_array *a, unsigned member,
   for (unsigned m = first; m < first + a->layout.n; m++)
     if (m != member && !cluster_member_well (a, m, why))
       return m;
-  /* One whose node may be stopped at any time. */
+  /* A node in maintenance may be stopped at any time, with a member that is well. */
   which[member] = true;
   cluster_array_without (c, a, which, NULL, &unreachable);
   for (unsigned m = first; unreachable && m < first + a->layout.n; m++)
@@ -197,9 +186,7 @@ static enum hold
 hindered (const struct cluster *c, const struct cluster_array *a,
           unsigned member, char *text, size_t size)
 {
-  const struct cluster_change *change = &a->rec.change;
   const struct cluster_session *writer = cluster_array_writer (c, a);
-  enum member_state state = a->rec.member[member].state;
   const char *why = NULL;
   char words[320];
   unsigned m;
@@ -216,12 +203,11 @@ hindered (const struct cluster *c, const struct cluster_array *a,
       member, a->rec.name);
     return HOLD_STAYS;
   }
-  if (change->epoch &&
-      (state != MEMBER_OUT || change->states[member] != MEMBER_OUT)) {
+  if (a->rec.change.epoch && !cluster_member_stays_out (a, member)) {
     snprintf (text, size, "array %s to end a change of its epoch", a->rec.name);
     return HOLD_PASSES;
   }
-  if (state != MEMBER_IN_SYNC)
+  if (a->rec.member[member].state != MEMBER_IN_SYNC)
     return HOLD_NONE;
   if (a->layout.copies == 1) {
     snprintf (text, size,
@@ -268,12 +254,12 @@ cluster_drain_move (struct cluster *c, struct cluster_array *a)
     if (r->state != MEMBER_OUT) {
       snprintf (text, sizeof text, "node %s is being drained", from);
       cluster_member_put_out (c, a, m, text);
-      return true; /* sessions are to be prepared first, perhaps */
+      return true; /* it is out when the change is COMMITted */
     }
     cluster_disk_words (a->disk[m], old, sizeof old);
     cluster_member_give (c, a, m, to);
-    /* What it leaves may itself only have been on its way from somewhere: that
-     * one is drained when the data is elsewhere, not before.
+    /* The member may have been on its way here from another node that is drained.
+     * That node counts as drained only when the data is elsewhere.
      */
     if (!cluster_node_is_draining (c, r->moved_from))
       snprintf (r->moved_from, sizeof r->moved_from, "%s", from);
@@ -309,7 +295,7 @@ cluster_drain_bytes (const struct cluster *c, const char *node)
 
       if (!counts (a, m, node))
         continue;
-      /* What it is to copy counts in extents: that may be a little more. */
+      /* The member counts whole extents, which may be a little more than it has. */
       if (a->rec.member[m].moved_from[0] &&
           join->phase >= CLUSTER_JOIN_COPYING &&
           join->todo_bytes < a->rec.member_bytes)
@@ -482,8 +468,8 @@ cluster_node_waits (const struct cluster *c, const char *name, char *text,
   for (size_t i = 0; i < count; i++) {
     const struct cluster_stay *s = &list[i];
 
-    /* One that is on its way comes first, and one for which somebody must do
-     * something; the others wait for their turn while one moves.
+    /* A member that is on its way is named first, and before others one for which
+     * somebody must do something.  While one moves, the rest wait for their turn.
      */
     if (moving && !s->moved)
       continue;

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cluster-internal.h"
 
@@ -30,8 +29,8 @@ cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
   else if (cluster_refuse_read_only (c, op))
     ;
   else if (c->live_ms < MEMBER_TTL_MS)
-    /* If the database is an old one, its members will soon say so; the session
-     * may be a good one.
+    /* The session may be a good one which an old database does not have.  If so,
+     * members will soon show that the database is old.
      */
     cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "starting",
                     "weftd was just started and has not heard of its members "
@@ -59,17 +58,17 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   s->alive = false;
   cluster_put_session (c, s);
   cluster_changed_session (c, s);
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->session != s)
       continue;
-    if (w->kind != WAIT_HOLDER) {
-      refuse_gone (c, w->op, s);
-      cluster_wait_end (c, w);
-    }
-    else { /* try again with the next tick */
+    if (w->kind == WAIT_HOLDER) {
+      /* The attach is tried again with the next tick. */
       w->session = NULL;
       w->deadline_ms = c->now_ms;
+    }
+    else {
+      refuse_gone (c, w->op, s);
+      cluster_wait_end (c, w);
     }
   }
 }
@@ -95,22 +94,6 @@ cluster_session_prune (struct cluster *c)
   } while (ended > ENDED_SESSIONS_MAX);
 }
 
-/* Whoever wrote may do so still, if it was not itself that said that it is over:
- * members are fenced.  And what it sent to a joining one in the background may not
- * have come: that one begins again.
- */
-static void
-writer_left (struct cluster *c, struct cluster_array *a)
-{
-  uint8_t states[ARRAY_MEMBERS_MAX];
-
-  cluster_change_states (a, states);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_JOINING && states[m] != MEMBER_OUT)
-      states[m] = MEMBER_JOINING;
-  cluster_change_prepare (c, a, CHANGE_END, states, NULL);
-}
-
 bool
 cluster_session_end_refused (struct cluster *c, uint64_t op, uint64_t id)
 {
@@ -127,6 +110,7 @@ cluster_session_cut (struct cluster *c, struct cluster_session *s,
                      const char *by)
 {
   struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
+  uint8_t states[ARRAY_MEMBERS_MAX];
 
   if (by)
     cluster_log (c, CLUSTER_WARNING, "array", s->rec.array_name,
@@ -139,8 +123,17 @@ cluster_session_cut (struct cluster *c, struct cluster_session *s,
                  s->rec.node, s->rec.pid, s->rec.array_name);
   cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
                        by ? by : "");
-  if (s->rec.writable)
-    writer_left (c, a);
+  if (s->rec.writable) {
+    /* An evicted writer may go on writing, so members are fenced.  And what a writer
+     * sent to a joining member in the background may not have come: that member
+     * begins again.
+     */
+    cluster_change_states (a, states);
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (a->rec.member[m].state == MEMBER_JOINING && states[m] != MEMBER_OUT)
+        states[m] = MEMBER_JOINING;
+    cluster_change_prepare (c, a, CHANGE_END, states, NULL);
+  }
   cluster_due (c, a, DUE_CHANGE);
   cluster_changed_array (c, a);
 }
@@ -154,7 +147,9 @@ end (struct cluster *c, const struct cluster_input *in, uint64_t id,
 
   cluster_begin (c, in);
   if (!cluster_session_end_refused (c, in->op, id)) {
-    /* Asked again after the answer was lost: it is done. */
+    /* A session that is over already was ended by this request, perhaps, whose
+     * answer was lost: so that is a success.
+     */
     cluster_reply_done (c, in->op, CLUSTER_SESSION, NULL, id,
                         s->rec.array_name);
     if (!s->rec.ended) {
@@ -184,10 +179,9 @@ cluster_session_tick (struct cluster *c, struct cluster_session *s)
 {
   uint64_t silent_ms = cluster_session_silent_ms (c, s);
 
-  if (s->rec.ended || silent_ms < SESSION_TTL_MS)
+  /* Where the session has a poll, it is weftd that is silent. */
+  if (s->rec.ended || silent_ms < SESSION_TTL_MS || s->poll)
     return;
-  if (s->poll)
-    return; /* it is we who are silent */
   if (s->alive) {
     s->alive = false;
     cluster_changed_session (c, s);

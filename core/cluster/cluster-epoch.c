@@ -9,9 +9,7 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cluster-internal.h"
@@ -126,7 +124,7 @@ commit (struct cluster *c, struct cluster_array *a)
       if (cluster_uuid_equal (s->rec.array, a->rec.uuid) && s->lost[m] &&
           (change->confirm[m] || member->state == MEMBER_OUT)) {
         s->lost[m] = false;
-        s->stopped[0] = '\0'; /* it says so again if another one is lost */
+        s->stopped[0] = '\0'; /* it is set again if another member is lost */
       }
   }
   memset (change, 0, sizeof *change);
@@ -136,49 +134,27 @@ commit (struct cluster *c, struct cluster_array *a)
   cluster_session_committed (c, a, prepared);
 }
 
-/* Has a member that is to confirm gone beyond the number? */
-static bool
-spent (const struct cluster_array *a)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.change.confirm[m] && a->disk[m]->heard &&
-        a->disk[m]->min_epoch > a->rec.change.epoch)
-      return true;
-  return false;
-}
-
-/* All members that confirm have spoken: is one of them an old copy after all?  Then
- * an attach that waits goes on without it at once.
- */
-static bool
-old_copies (struct cluster *c, struct cluster_array *a)
-{
-  struct waiting *w;
-
-  if (!cluster_old_judge (c, a))
-    return false;
-  TAILQ_FOREACH (w, &c->waitings, link)
-    if (w->kind == WAIT_ATTACH && w->array == a)
-      w->deadline_ms = c->now_ms;
-  return true;
-}
-
 void
 cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
 {
   struct cluster_change old = a->rec.change;
   struct cluster_session *s;
+  struct waiting *w;
+  bool spent = false;
 
   if (old.epoch == 0 || c->read_only[0])
     return;
-  /* One has the last copy by now: what was to be the other one has failed, or is an
-   * old copy of its disk.
+  /* A member that was to go out has the last copy of something by now: the disk with
+   * the other copy has failed, or is an old copy of itself.
    */
   if (!cluster_array_keeps (a, old.states)) {
     cluster_change_stay (c, a, CHANGE_INSTEAD, a->rec.change.confirm);
     return;
   }
-  if (spent (a))
+  for (unsigned m = 0; m < a->layout.members; m++)
+    spent |= old.confirm[m] && a->disk[m]->heard &&
+             a->disk[m]->min_epoch > old.epoch;
+  if (spent)
     cluster_change_prepare (c, a, CHANGE_NUMBER, old.states, NULL);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (cluster_change_waits_for (a, m))
@@ -186,19 +162,19 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
   TAILQ_FOREACH (s, &c->sessions, link)
     if (cluster_change_waits_for_session (a, s))
       return;
-  if (!old_copies (c, a))
+  /* All members that confirm have spoken.  If one of them is an old copy after all,
+   * an attach that waits goes on without it at once.
+   */
+  if (cluster_old_judge (c, a)) {
+    TAILQ_FOREACH (w, &c->waitings, link)
+      if (w->kind == WAIT_ATTACH && w->array == a)
+        w->deadline_ms = c->now_ms;
+  }
+  else
     commit (c, a);
 }
 
 /* ---- What time brings. ---- */
-
-/* Can the disk not be expected to confirm? */
-static bool
-gone (const struct cluster *c, const struct cluster_disk *d)
-{
-  return cluster_disk_silent_ms (c, d) >= MISSING_MS || d->failed ||
-         d->old_copy || (d->heard && !d->took_place);
-}
 
 /* A change that an attach or a detach has left behind waits for members to confirm,
  * although it grants nothing any more.  When only members are missing that are
@@ -216,8 +192,12 @@ give_up (struct cluster *c, struct cluster_array *a)
   bool leaves = false;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
+    const struct cluster_disk *d = a->disk[m];
+    bool gone = cluster_disk_silent_ms (c, d) >= MISSING_MS || d->failed ||
+                d->old_copy || (d->heard && !d->took_place);
+
     if (cluster_change_waits_for (a, m) &&
-        (a->rec.member[m].state != MEMBER_IN_SYNC || !gone (c, a->disk[m])))
+        (a->rec.member[m].state != MEMBER_IN_SYNC || !gone))
       return false;
     leaves |= a->rec.member[m].state == MEMBER_IN_SYNC &&
               change->states[m] == MEMBER_OUT;
@@ -262,14 +242,6 @@ give_back (struct cluster *c, const struct cluster_array *a, unsigned m,
   return true;
 }
 
-static void
-confirm_joiners (const struct cluster_array *a, unsigned group, bool confirm[])
-{
-  for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
-    if (a->rec.member[m].state == MEMBER_JOINING)
-      confirm[m] = true;
-}
-
 /* A member that was started again is not given back, but goes out, if it can, when
  * all others that the writer has lost are back: then it catches up from them, and
  * no write that it had not flushed counts as gone.  If one of the others stays
@@ -288,7 +260,8 @@ spare_reborn (const struct cluster *c, const struct cluster_array *a,
   if (back < lost)
     return;
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (confirm[m] && (lost == 1 || back > 1) && /* who waits needs another */
+    /* Of several lost members one is given back, at least: the writer waits for it. */
+    if (confirm[m] && (lost == 1 || back > 1) &&
         cluster_life_reborn (c, a, m) && cluster_array_can_leave_out (a, m)) {
       confirm[m] = false;
       back--;
@@ -305,10 +278,11 @@ reconnect (struct cluster *c, struct cluster_array *a)
   const struct cluster_change *change = &a->rec.change;
   struct cluster_session *writer = cluster_array_writer (c, a);
   bool confirm[ARRAY_MEMBERS_MAX] = { false }, asked[ARRAY_MEMBERS_MAX];
-  bool differs = false;
+  bool differs = false, group[ARRAY_MEMBERS_MAX] = { false };
 
+  /* The writer takes part in this change, or it would have been called off. */
   if (change->sessions)
-    return false; /* the writer does take part: cluster_change_stalls */
+    return false;
   for (unsigned m = 0; m < a->layout.members; m++) {
     asked[m] = change->epoch && change->confirm[m] &&
                a->rec.member[m].state == MEMBER_IN_SYNC;
@@ -319,12 +293,14 @@ reconnect (struct cluster *c, struct cluster_array *a)
     differs = differs || confirm[m] != asked[m];
   if (!differs)
     return false;
-  /* What the writer had not flushed may be gone: those who copy from it look
-   * anew.
+  /* What the writer had not flushed may be gone from the member that comes back, so
+   * the joining members that copy from it begin anew.
    */
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC && confirm[m])
-      confirm_joiners (a, m / a->layout.n, confirm);
+    group[m / a->layout.n] |= confirm[m];
+  for (unsigned m = 0; m < a->layout.members; m++)
+    confirm[m] |= a->rec.member[m].state == MEMBER_JOINING &&
+                  group[m / a->layout.n];
   cluster_change_stay (c, a, CHANGE_BACK, confirm);
   return true;
 }
@@ -337,13 +313,10 @@ reconnect (struct cluster *c, struct cluster_array *a)
 static bool
 renew (struct cluster *c, struct cluster_array *a)
 {
-  const struct cluster_session *s;
-  bool needed = false;
+  bool needed = cluster_array_attached (c, a);
 
   if (!cluster_key_too_low (c, a))
     return false;
-  TAILQ_FOREACH (s, &c->sessions, link)
-    needed |= !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
   for (unsigned m = 0; m < a->layout.members; m++)
     needed |= a->rec.member[m].state == MEMBER_JOINING;
   if (needed)
@@ -372,7 +345,7 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
   if (c->waiting[WAIT_ATTACH] > 0)
     TAILQ_FOREACH (w, &c->waitings, link)
       if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable)
-        return false; /* that one decides */
+        return false; /* the attach decides, when it has waited for too long */
   if (for_readers (a) && !(writer && writer->alive)) {
     cluster_change_stay (c, a, CHANGE_CALLED_OFF, a->rec.change.confirm);
     return true;

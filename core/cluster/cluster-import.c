@@ -41,15 +41,6 @@ cluster_foreigns (const struct cluster *c)
 
 /* ---- What is known of disks that are not ours. ---- */
 
-/* The same disk, not a clone of it. */
-static bool
-same (const struct cluster_disk_heartbeat *a,
-      const struct cluster_disk_heartbeat *b)
-{
-  return cluster_uuid_equal (a->uuid, b->uuid) &&
-         strcmp (a->node, b->node) == 0 && strcmp (a->path, b->path) == 0;
-}
-
 static void
 drop (struct cluster *c, struct cluster_foreign *f)
 {
@@ -66,7 +57,10 @@ cluster_import_note (struct cluster *c, const struct cluster_disk_heartbeat *hb)
 
   TAILQ_FOREACH (f, &c->foreigns, link) {
     count++;
-    if (same (&f->hb, hb))
+    /* A clone has the same UUID: that is another disk. */
+    if (cluster_uuid_equal (f->hb.uuid, hb->uuid) &&
+        strcmp (f->hb.node, hb->node) == 0 &&
+        strcmp (f->hb.path, hb->path) == 0)
       known = f;
   }
   if (known)
@@ -102,24 +96,18 @@ struct plan {
   struct layout layout;
 };
 
-static bool
-is_candidate (const struct cluster *c, const struct cluster_foreign *f,
-              const struct cluster_import *import)
-{
-  return f->hb.has_place && cluster_uuid_equal (f->hb.array, import->array) &&
-         c->live_ms - f->last_live_ms < FOREIGN_LIVE_MS;
-}
-
 static uint64_t
 highest (uint64_t a, uint64_t b)
 {
   return a > b ? a : b;
 }
 
-/* Who is there?  -1: two for one place, or none. */
-static int
-find_members (const struct cluster *c, const struct cluster_import *import,
-              struct plan *plan, struct cluster_problem *p)
+/* Which members are there?  Refuses, if two say to be the same one, or if there is
+ * none.
+ */
+static bool
+find_refused (struct cluster *c, uint64_t op,
+              const struct cluster_import *import, struct plan *plan)
 {
   const struct cluster_disk_heartbeat *hb, *other;
   const struct cluster_foreign *f;
@@ -128,11 +116,13 @@ find_members (const struct cluster *c, const struct cluster_import *import,
 
   TAILQ_FOREACH (f, &c->foreigns, link) {
     hb = &f->hb;
-    if (!is_candidate (c, f, import) || hb->position >= ARRAY_MEMBERS_MAX)
+    if (!hb->has_place || !cluster_uuid_equal (hb->array, import->array) ||
+        c->live_ms - f->last_live_ms >= FOREIGN_LIVE_MS ||
+        hb->position >= ARRAY_MEMBERS_MAX)
       continue;
     epoch = highest (hb->min_epoch, hb->states_epoch);
-    /* Also of one that is given up: that it has seen more than the rest will not
-     * show that the database is an old one.
+    /* The epochs of a member that is given up count as well: else it would show,
+     * when it comes, that the new database is an old one.
      */
     if (epoch < EPOCH_MAX / 2 || !import->without[hb->position]) {
       plan->epoch = highest (plan->epoch, epoch);
@@ -142,29 +132,29 @@ find_members (const struct cluster *c, const struct cluster_import *import,
       continue;
     other = plan->found[hb->position];
     if (other) {
-      cluster_problem_set (p, CLUSTER_CONFLICT, "clone",
-                           "disk %.150s of node %s and disk %.150s of node %s "
-                           "both say that they are member %u: one is a copy; "
-                           "stop the process of the older one, wait %d s, and "
-                           "try again",
-                           other->path, other->node, hb->path, hb->node,
-                           hb->position, FOREIGN_LIVE_MS / 1000);
-      return -1;
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "clone",
+                      "disk %.150s of node %s and disk %.150s of node %s "
+                      "both say that they are member %u: one is a copy; "
+                      "stop the process of the older one, wait %d s, and "
+                      "try again",
+                      other->path, other->node, hb->path, hb->node,
+                      hb->position, FOREIGN_LIVE_MS / 1000);
+      return true;
     }
     plan->found[hb->position] = hb;
     if (plan->newest == NULL || hb->states_epoch > plan->newest->states_epoch)
       plan->newest = hb;
   }
   if (plan->newest)
-    return 0;
+    return false;
   cluster_uuid_text (import->array, text);
-  cluster_problem_set (p, CLUSTER_NOT_FOUND, "unknown-array",
-                       "no disk has asked lately that says that it belongs to "
-                       "array %s: start its member processes with this weftd's "
-                       "admin URL; GET /api/v1/imports lists what was heard",
-                       text);
-  p->field = "array";
-  return -1;
+  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
+                  "no disk has asked lately that says that it belongs to "
+                  "array %s: start its member processes with this weftd's "
+                  "admin URL; GET /api/v1/imports lists what was heard",
+                  text)
+    ->field = "array";
+  return true;
 }
 
 /* Does this member say the same of the array as the newest? */
@@ -180,9 +170,8 @@ agrees (const struct cluster_disk_heartbeat *a,
           memcmp (a->states, b->states, a->n * a->groups) == 0);
 }
 
-static int
-check_members (const struct cluster *c, struct plan *plan,
-               struct cluster_problem *p)
+static bool
+members_refused (struct cluster *c, uint64_t op, struct plan *plan)
 {
   const struct cluster_disk_heartbeat *newest = plan->newest, *hb;
   const struct cluster_disk_heartbeat *twin = NULL;
@@ -191,12 +180,12 @@ check_members (const struct cluster *c, struct plan *plan,
   if (layout_init (&plan->layout, newest->layout, newest->n, newest->groups,
                    newest->unit, newest->member_bytes, why, sizeof why) == -1 ||
       plan->layout.member_bytes != newest->member_bytes) {
-    cluster_problem_set (p, CLUSTER_CONFLICT, "superblock",
-                         "disk %.200s of node %s does not say all that is "
-                         "needed to know its array: its superblock is of an "
-                         "older Weft, or damaged; put weftd's database back",
-                         newest->path, newest->node);
-    return -1;
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "superblock",
+                    "disk %.200s of node %s does not say all that is "
+                    "needed to know its array: its superblock is of an "
+                    "older Weft, or damaged; put weftd's database back",
+                    newest->path, newest->node);
+    return true;
   }
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++) {
     hb = plan->found[m];
@@ -206,34 +195,33 @@ check_members (const struct cluster *c, struct plan *plan,
       if (plan->found[i] && cluster_uuid_equal (plan->found[i]->uuid, hb->uuid))
         twin = plan->found[i];
     if (twin)
-      cluster_problem_set (p, CLUSTER_CONFLICT, "clone",
-                           "disk %.150s of node %s and disk %.150s of node %s "
-                           "have the same UUID: stop the process of the one "
-                           "that is a copy, and try again",
-                           twin->path, twin->node, hb->path, hb->node);
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "clone",
+                      "disk %.150s of node %s and disk %.150s of node %s "
+                      "have the same UUID: stop the process of the one "
+                      "that is a copy, and try again",
+                      twin->path, twin->node, hb->path, hb->node);
     else if (m >= plan->layout.members || !agrees (hb, newest))
-      cluster_problem_set (p, CLUSTER_CONFLICT, "disagree",
-                           "disk %.150s of node %s and disk %.150s of node %s "
-                           "say different things of the array: stop the "
-                           "process of the one that is not of it, and give "
-                           "member %u up with without",
-                           hb->path, hb->node, newest->path, newest->node, m);
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "disagree",
+                      "disk %.150s of node %s and disk %.150s of node %s "
+                      "say different things of the array: stop the "
+                      "process of the one that is not of it, and give "
+                      "member %u up with without",
+                      hb->path, hb->node, newest->path, newest->node, m);
     else if (cluster_disk_find (c, hb->uuid))
-      cluster_problem_set (p, CLUSTER_CONFLICT, "known-disk",
-                           "disk %.200s of node %s is known here already, and "
-                           "as another: forget it first",
-                           hb->path, hb->node);
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "known-disk",
+                      "disk %.200s of node %s is known here already, and "
+                      "as another: forget it first",
+                      hb->path, hb->node);
     else if (hb->failed)
-      cluster_problem_set (p, CLUSTER_CONFLICT, "failed",
-                           "disk %.200s of node %s has failed (%.200s): give "
-                           "member %u up with without, if nothing is lost with "
-                           "it",
-                           hb->path, hb->node, hb->reason, m);
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "failed",
+                      "disk %.200s of node %s has failed (%.200s): give "
+                      "member %u up with without, if nothing is lost with it",
+                      hb->path, hb->node, hb->reason, m);
     else
       continue;
-    return -1;
+    return true;
   }
-  return 0;
+  return false;
 }
 
 /* One that is two rounds behind another is an old copy of its disk: the array does
@@ -286,10 +274,10 @@ leave_stale (struct plan *plan, bool out[])
   }
 }
 
-/* What is each member to be?  -1: one is missing that is needed. */
-static int
-decide_states (const struct cluster_import *import, struct plan *plan,
-               struct cluster_problem *p)
+/* What is each member to be?  Refuses, if one is missing that is needed. */
+static bool
+states_refused (struct cluster *c, uint64_t op,
+                const struct cluster_import *import, struct plan *plan)
 {
   bool out[ARRAY_MEMBERS_MAX];
   uint64_t lost;
@@ -298,12 +286,12 @@ decide_states (const struct cluster_import *import, struct plan *plan,
     bool in_sync = plan->newest->states[m] == MEMBER_IN_SYNC;
 
     if (in_sync && plan->found[m] == NULL && !import->without[m]) {
-      cluster_problem_set (p, CLUSTER_CONFLICT, "member-missing",
-                           "member %u is in-sync and has not asked: start its "
-                           "member process with this weftd's admin URL, or "
-                           "give the member up with without",
-                           m);
-      return -1;
+      cluster_refuse (c, op, CLUSTER_CONFLICT, "member-missing",
+                      "member %u is in-sync and has not asked: start its "
+                      "member process with this weftd's admin URL, or "
+                      "give the member up with without",
+                      m);
+      return true;
     }
     out[m] = !in_sync || plan->found[m] == NULL;
   }
@@ -318,14 +306,14 @@ decide_states (const struct cluster_import *import, struct plan *plan,
   for (unsigned m = 0; m < plan->layout.members; m++)
     plan->state[m] = out[m] ? MEMBER_OUT : MEMBER_IN_SYNC;
   if (lost == 0)
-    return 0;
-  cluster_problem_set (p, CLUSTER_CONFLICT, "last-copy",
-                       "of %" PRIu64 " bytes no copy is left in the members "
-                       "that are there and in-sync: start the member processes "
-                       "of the others",
-                       lost);
-  p->field = "without";
-  return -1;
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
+                  "of %" PRIu64 " bytes no copy is left in the members "
+                  "that are there and in-sync: start the member processes "
+                  "of the others",
+                  lost)
+    ->field = "without";
+  return true;
 }
 
 /* ---- Doing it. ---- */
@@ -368,7 +356,7 @@ make_disk (struct cluster *c, const struct cluster_input *in,
     d->alive = true;
     d->last_live_ms = c->live_ms;
   }
-  else { /* a name for what is not there: it has no size */
+  else { /* this record stands for a disk that is not there, and has no size */
     cluster_uuid_make (r->key, r->uuid);
     r->imported = imported;
     snprintf (r->node, sizeof r->node, "unknown");
@@ -408,7 +396,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
     member->state = plan->state[m];
     member->fence = member->lapse = r->epoch;
     member->since_wall_ms = c->wall_ms;
-    /* Whether it is an old copy, the lost database knew. */
+    /* The lost database knew whether it is an old copy: so it begins anew. */
     member->reset = member->state == MEMBER_OUT && plan->found[m];
     if (member->state == MEMBER_OUT)
       snprintf (member->reason, sizeof member->reason, "%s",
@@ -416,7 +404,8 @@ make_array (struct cluster *c, const struct cluster_input *in,
                   ? "it was not surely in-sync when the array was imported"
                   : MISSING_AT_IMPORT);
     else if (plan->found[m]->round + 2 <= plan->round) {
-      cluster_disk_find (c, member->disk)->served = true; /* as it is, then */
+      /* It is taken as it is: it is not found to be an old copy again. */
+      cluster_disk_find (c, member->disk)->served = true;
       cluster_log (
         c, CLUSTER_WARNING, "array", r->name,
         "Member %u of array %s (%.200s of node %s) is an old copy of "
@@ -440,53 +429,32 @@ make_array (struct cluster *c, const struct cluster_input *in,
   return a;
 }
 
-static int
-check_name (const struct cluster *c, const struct cluster_import *import,
-            struct cluster_problem *p)
-{
-  if (cluster_array_find (c, import->name) == NULL)
-    return 0;
-  cluster_problem_set (p, CLUSTER_CONFLICT, "exists",
-                       "there is an array %s already: choose another name",
-                       import->name);
-  p->field = "name";
-  return -1;
-}
-
-/* May an array of this cluster be imported here? */
-static int
-check_here (const struct cluster *c, const struct plan *plan,
-            struct cluster_problem *p)
-{
-  if (cluster_uuid_equal (plan->newest->cluster, c->identity.uuid) ||
-      TAILQ_EMPTY (&c->arrays))
-    return 0;
-  cluster_problem_set (p, CLUSTER_CONFLICT, "not-empty",
-                       "this weftd has arrays of its own, so it can't become "
-                       "the cluster of these members: start a weftd with an "
-                       "empty state directory, and import there");
-  return -1;
-}
-
 void
 cluster_array_import (struct cluster *c, const struct cluster_input *in,
                       const struct cluster_import *import)
 {
   struct plan plan = { .newest = NULL };
-  struct cluster_problem p;
   struct cluster_array *a;
   struct cluster_foreign *f, *next;
 
   cluster_begin (c, in);
   if (cluster_refuse_read_only (c, in->op))
     ;
-  else if (check_name (c, import, &p) == -1 ||
-           find_members (c, import, &plan, &p) == -1 ||
-           check_here (c, &plan, &p) == -1 ||
-           check_members (c, &plan, &p) == -1 ||
-           decide_states (import, &plan, &p) == -1)
-    cluster_problem_send (c, in->op, &p);
-  else {
+  else if (cluster_array_find (c, import->name))
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "exists",
+                    "there is an array %s already: choose another name",
+                    import->name)
+      ->field = "name";
+  else if (find_refused (c, in->op, import, &plan))
+    ;
+  else if (!cluster_uuid_equal (plan.newest->cluster, c->identity.uuid) &&
+           !TAILQ_EMPTY (&c->arrays))
+    cluster_refuse (c, in->op, CLUSTER_CONFLICT, "not-empty",
+                    "this weftd has arrays of its own, so it can't become "
+                    "the cluster of these members: start a weftd with an "
+                    "empty state directory, and import there");
+  else if (!members_refused (c, in->op, &plan) &&
+           !states_refused (c, in->op, import, &plan)) {
     memcpy (c->identity.uuid, plan.newest->cluster, 16);
     c->identity.generation = highest (c->identity.generation,
                                       plan.generation + 1);
@@ -497,8 +465,7 @@ cluster_array_import (struct cluster *c, const struct cluster_input *in,
                  "epoch %" PRIu64 ": if one that was not there had gone on "
                  "beyond that, what only it got is not in the array.",
                  a->rec.name, plan.newest->states_epoch);
-    for (f = TAILQ_FIRST (&c->foreigns); f != NULL; f = next) {
-      next = TAILQ_NEXT (f, link);
+    TAILQ_FOREACH_SAFE (f, &c->foreigns, link, next) {
       if (cluster_uuid_equal (f->hb.array, import->array))
         drop (c, f);
     }
@@ -531,7 +498,7 @@ cluster_import_return (struct cluster *c, struct cluster_disk *d,
   bool held = m->held;
 
   cluster_member_give (c, a, hb->position, d);
-  m->held = held; /* an administrator has said so of the place */
+  m->held = held; /* what an administrator said of the place still holds */
   snprintf (m->reason, sizeof m->reason, "%s", MISSING_AT_IMPORT);
   cluster_put_array (c, a);
   cluster_log (c, CLUSTER_INFO, "array", a->rec.name,

@@ -128,6 +128,8 @@ bool cluster_uuid_is_zero (const uint8_t uuid[16]);
 bool cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16]);
 void cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16]);
 bool cluster_text_copy (char *to, size_t size, const char *from); /* changed? */
+/* By how much a counter grows in a second. */
+double cluster_rate (uint64_t now, uint64_t before, uint64_t ms);
 /* Put a disk into the engine's list; take it out, and free it. */
 void cluster_disk_insert (struct cluster *c, struct cluster_disk *d);
 void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
@@ -135,6 +137,11 @@ void cluster_disk_free (struct cluster *c, struct cluster_disk *d);
 bool cluster_disk_is_name (const struct cluster_disk *d);
 struct cluster_array *cluster_array_by_uuid (const struct cluster *c,
                                              const uint8_t uuid[16]);
+/* Has this session the array?  Has any? */
+bool cluster_session_of (const struct cluster_session *s,
+                         const struct cluster_array *a);
+bool cluster_array_attached (const struct cluster *c,
+                             const struct cluster_array *a);
 /* The newest epoch: of the change under way, or else of the array.  A PREPARED
  * epoch is never taken back, so members may be told of it.
  */
@@ -195,14 +202,25 @@ struct cluster_problem *cluster_refuse (struct cluster *c, uint64_t op,
                                         enum cluster_problem_kind kind,
                                         const char *code, const char *fmt, ...)
   __attribute__ ((format (printf, 5, 6)));
-/* The problem is a passing one: asking again after so long may help. */
-void cluster_retry (struct cluster_problem *p, uint64_t after_ms);
-void cluster_problem_set (struct cluster_problem *p,
-                          enum cluster_problem_kind kind, const char *code,
-                          const char *fmt, ...)
+/* Refuse for now: asking again after so long may help. */
+struct cluster_problem *
+cluster_defer (struct cluster *c, uint64_t op, enum cluster_problem_kind kind,
+               const char *code, uint64_t retry_ms, const char *fmt, ...)
+  __attribute__ ((format (printf, 6, 7)));
+/* Returns p. */
+struct cluster_problem *
+cluster_problem_set (struct cluster_problem *p, enum cluster_problem_kind kind,
+                     const char *code, const char *fmt, ...)
   __attribute__ ((format (printf, 4, 5)));
 void cluster_problem_send (struct cluster *c, uint64_t op,
                            const struct cluster_problem *p);
+/* This session has the array. */
+void cluster_problem_holder (struct cluster_problem *p,
+                             const struct cluster_session_record *holder,
+                             uint64_t silent_ms);
+/* The array of this name; NULL: there is none, which refuses. */
+struct cluster_array *
+cluster_array_find_or_refuse (struct cluster *c, uint64_t op, const char *name);
 /* Refuse, if weftd takes no changes.  True: refused. */
 bool cluster_refuse_read_only (struct cluster *c, uint64_t op);
 void cluster_set_read_only (struct cluster *c, const char *fmt, ...)
@@ -225,12 +243,20 @@ void cluster_disk_unknown (const uint8_t uuid[16], struct cluster_problem *p);
  */
 
 /* cluster-copies.c */
+/* The states of the members, as committed. */
+void cluster_array_states (const struct cluster_array *a, uint8_t states[]);
+/* After weftd's start: the first member that lives and has not spoken yet; if there
+ * is none, a->layout.members.
+ */
+unsigned cluster_array_unheard (const struct cluster_array *a);
 /* Does the disk serve nothing just now: silent, failed, or an old copy? */
 bool cluster_disk_away (const struct cluster_disk *d);
 /* Has the joining member said, since weftd was started and for its present joining,
  * that nothing is left to copy?
  */
 bool cluster_member_synced (const struct cluster_array *a, unsigned member);
+/* Is the member out, and also in the change that is under way? */
+bool cluster_member_stays_out (const struct cluster_array *a, unsigned member);
 /* Has the member said that it refuses epochs below its fence? */
 bool cluster_member_fenced (const struct cluster_array *a, unsigned member);
 /* Members of no use now.  out[]: they are not in-sync; gone[]: not in-sync, or
@@ -251,9 +277,6 @@ void cluster_array_without (const struct cluster *c,
  */
 void cluster_array_leave_out (const struct cluster_array *a, unsigned member,
                               uint8_t states[]);
-/* Does a member become in-sync by these states, or stop being so? */
-bool cluster_array_concerns_sessions (const struct cluster_array *a,
-                                      const uint8_t states[]);
 /* Does every byte that has a copy now have one in these states?  A copy counts only
  * on a member that is in-sync already and stays so, and whose disk neither has
  * failed nor is an old copy.
@@ -407,13 +430,6 @@ bool cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
 uint64_t cluster_join_round (const struct cluster *c,
                              const struct cluster_array *a);
 
-/* cluster-waits.c */
-/* What has to happen before a member that the writer has lost is given back to it,
- * in words; false: nothing.
- */
-bool cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
-                         char *text, size_t size);
-
 /* cluster-pace.c */
 /* Decide, once a second, how fast an array's rebuild goes beside clients (automatic
  * mode).  ops and us: requests a second, and their mean latency, in the last
@@ -471,6 +487,10 @@ void cluster_session_committed (struct cluster *c, struct cluster_array *a,
  */
 bool cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
                           struct cluster_problem *p);
+/* Fill in the problem that the disk is a spare of another array. */
+void cluster_disk_is_spare (const struct cluster *c,
+                            const struct cluster_disk *d,
+                            struct cluster_problem *p);
 void cluster_array_link (struct cluster *c, struct cluster_array *a);
 /* The disk of this member is no member any more, and is to forget the array. */
 void cluster_array_unlink (struct cluster *c, struct cluster_array *a,

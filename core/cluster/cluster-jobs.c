@@ -8,7 +8,6 @@
 
 #include <config.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,8 +148,7 @@ prune (struct cluster *c, unsigned most, const char *id)
   struct cluster_job *job, *next;
   unsigned count = 0;
 
-  for (job = TAILQ_FIRST (&c->ended); job != NULL; job = next) {
-    next = TAILQ_NEXT (job, link);
+  TAILQ_FOREACH_SAFE (job, &c->ended, link, next) {
     if (is_old (c, job) || ++count > most || strcmp (job->id, id) == 0)
       cluster_drop_job (c, job);
   }
@@ -178,10 +176,11 @@ cluster_job_load (struct cluster *c, const struct cluster_job *job)
 }
 
 static void
-keep (struct cluster *c, const struct cluster_job *job)
+keep (struct cluster *c, struct cluster_job *job)
 {
   struct cluster_job *new = cluster_alloc (sizeof *new);
 
+  job->ended_wall_ms = c->wall_ms;
   prune (c, JOBS_KEPT - 1, job->id);
   *new = *job;
   TAILQ_INSERT_HEAD (&c->ended, new, link);
@@ -195,7 +194,6 @@ cluster_job_rebuilt (struct cluster *c, const struct cluster_array *a,
   struct cluster_job job;
 
   job_rebuild (c, a, member, &job);
-  job.ended_wall_ms = c->wall_ms;
   job.rate = job.eta_ms = 0;
   job.waits[0] = '\0';
   if (state == MEMBER_IN_SYNC) {
@@ -216,21 +214,11 @@ cluster_job_created (struct cluster *c, const struct cluster_array *a)
 
   job_create (c, a, &job);
   job.state = CLUSTER_JOB_DONE;
-  job.ended_wall_ms = c->wall_ms;
   job.waits[0] = '\0';
   keep (c, &job);
 }
 
 /* ---- All. ---- */
-
-static bool
-listed (const struct cluster_job *jobs, size_t count, const char *id)
-{
-  for (size_t i = 0; i < count; i++)
-    if (strcmp (jobs[i].id, id) == 0)
-      return true;
-  return false;
-}
 
 struct cluster_job *
 cluster_jobs (const struct cluster *c, size_t *count)
@@ -261,8 +249,13 @@ cluster_jobs (const struct cluster *c, size_t *count)
         job_rebuild (c, a, m, &jobs[(*count)++]);
   }
   live = *count;
-  TAILQ_FOREACH (old, &c->ended, link)
-    if (!is_old (c, old) && !listed (jobs, live, old->id))
+  TAILQ_FOREACH (old, &c->ended, link) {
+    size_t i = 0;
+
+    while (i < live && strcmp (jobs[i].id, old->id) != 0)
+      i++;
+    if (i == live && !is_old (c, old))
       jobs[(*count)++] = *old;
+  }
   return jobs;
 }

@@ -17,9 +17,10 @@ cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
   return writer == NULL || writer->epoch >= a->rec.member[member].fence;
 }
 
-/* A joiner's own bits have fallen as it copied.  Where nobody writes, who would go on
- * with rounds, it has one more in the end than those that it may have copied from: so
- * of a copy of their disks from before it is two ahead.  (But not of one of them.)
+/* The joining member has cleared its own intent bits as it copied.  A writer would go
+ * on with rounds; where nobody writes, the member ends with one round more than those
+ * that it may have copied from.  So it is two ahead of a copy of their disks that was
+ * made before, and only one ahead of the disks themselves.
  */
 uint64_t
 cluster_join_round (const struct cluster *c, const struct cluster_array *a)
@@ -27,7 +28,7 @@ cluster_join_round (const struct cluster *c, const struct cluster_array *a)
   bool all = true;
 
   if (a->rec.round == 0 || cluster_array_writer (c, a))
-    return 0; /* there are none yet, or he goes on with them */
+    return 0; /* there are no rounds yet, or the writer goes on with them */
   for (unsigned m = 0; m < a->layout.members; m++)
     all &= a->rec.member[m].state != MEMBER_IN_SYNC ||
            (a->disk[m]->heard && a->disk[m]->round >= a->rec.round);
@@ -49,7 +50,7 @@ cluster_join_order (const struct cluster *c, const struct cluster_array *a,
     if (a->rec.member[m].state == MEMBER_IN_SYNC &&
         !cluster_member_fenced (a, m) &&
         (a->disk[m]->heard || !cluster_array_writer (c, a)))
-      return false; /* it may still be written, by one who is over */
+      return false; /* a writer whose session is over may still write to it */
   memset (order, 0, sizeof *order);
   order->epoch = r->fence;
   order->paused = r->paused;

@@ -71,21 +71,13 @@ cluster_key_minted (const struct cluster *c, struct cluster_array *a)
                        process (c, a, m, false));
 }
 
-/* Have those for this member been made for a process that is not to be reached by
- * them any more?
- */
-static bool
-stale (const struct cluster *c, const struct cluster_array *a, unsigned member)
-{
-  return strcmp (a->disk[member]->minted, process (c, a, member, false)) != 0;
-}
-
 bool
 cluster_key_too_low (const struct cluster *c, const struct cluster_array *a)
 {
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_IN_SYNC &&
-        (a->disk[m]->min_epoch > a->rec.epoch || stale (c, a, m)))
+        (a->disk[m]->min_epoch > a->rec.epoch ||
+         strcmp (a->disk[m]->minted, process (c, a, m, false)) != 0))
       return true;
   return false;
 }

@@ -24,8 +24,9 @@
 /* Of a reason that a host gives (struct array_notice has some more). */
 #define REASON_SAID_BYTES 151
 
-/* The change that the loss goes with.  One that waits for members alone, beside a
- * writer, is begun again after it: nobody waits for the one for the other's sake.
+/* The change under way, to which the loss is added.  But where there is a writer, a
+ * change that waits only for members to confirm is left: it is begun again after the
+ * loss, so that neither waits for the other.
  */
 static void
 base (const struct cluster *c, const struct cluster_array *a,
@@ -34,9 +35,8 @@ base (const struct cluster *c, const struct cluster_array *a,
   *change = a->rec.change;
   if (change->epoch && !change->sessions && cluster_array_writer (c, a))
     memset (change, 0, sizeof *change);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (change->epoch == 0)
-      change->states[m] = (uint8_t) a->rec.member[m].state;
+  if (change->epoch == 0)
+    cluster_array_states (a, change->states);
 }
 
 /* The states with this member out, and what else goes with it. */
@@ -49,7 +49,9 @@ without (const struct cluster *c, const struct cluster_array *a,
 
   base (c, a, &change);
   memcpy (states, change.states, sizeof change.states);
-  /* One that is just to become in-sync is still a joiner. */
+  /* A member that the change would make in-sync is still joining, and may have
+   * copied from this one.
+   */
   if (a->rec.member[member].state == MEMBER_IN_SYNC && a->layout.copies > 2)
     for (unsigned m = group * a->layout.n; m < (group + 1) * a->layout.n; m++)
       if (a->rec.member[m].state == MEMBER_JOINING &&
@@ -58,55 +60,48 @@ without (const struct cluster *c, const struct cluster_array *a,
   cluster_array_leave_out (a, member, states);
 }
 
-/* It stays, and the writer waits for it. */
-static void
-keep (struct cluster *c, struct cluster_session *s, struct cluster_array *a,
-      unsigned member)
-{
-  if (!s->stopped[0])
-    cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
-                 "Array %s waits on node %s: member %u cannot be left out, "
-                 "for it has the only copy that is left of some data.",
-                 a->rec.name, s->rec.node, member);
-  s->lost[member] = true;
-  snprintf (s->stopped, sizeof s->stopped,
-            "node %.63s lost member %u, which has the only copy that is left "
-            "of some data",
-            s->rec.node, member);
-  cluster_changed_array (c, a);
-  /* What waits for the writer would do so for ever.  It is begun again when the
-   * writer can prepare itself.
-   */
-  if (a->rec.change.sessions &&
-      cluster_change_stalls (c, a, a->rec.change.states))
-    cluster_change_stay (c, a, CHANGE_CALLED_OFF, NULL);
-}
-
+/* A member with a last copy stays, and the writer waits for it. */
 static bool
 refuse_last_copy (struct cluster *c, uint64_t op, struct cluster_session *s,
                   struct cluster_array *a, unsigned member)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
   char words[320];
-  struct cluster_problem *p;
 
   without (c, a, member, states);
   if (a->rec.member[member].state != MEMBER_IN_SYNC ||
       cluster_array_keeps (a, states))
     return false;
-  if (s->rec.writable)
-    keep (c, s, a, member);
-  cluster_disk_words (a->disk[member], words, sizeof words);
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
-                      "member %u (%s) has the only copy that is left of some "
-                      "of array %s, so it cannot be left out: bring the member "
-                      "back; what needs it waits until then",
-                      member, words, a->rec.name);
-  cluster_retry (p, HEARTBEAT_MS);
+  if (s->rec.writable) {
+    if (!s->stopped[0])
+      cluster_log (c, CLUSTER_ERROR, "array", a->rec.name,
+                   "Array %s waits on node %s: member %u cannot be left out, "
+                   "for it has the only copy that is left of some data.",
+                   a->rec.name, s->rec.node, member);
+    s->lost[member] = true;
+    snprintf (s->stopped, sizeof s->stopped,
+              "node %.63s lost member %u, which has the only copy that is left "
+              "of some data",
+              s->rec.node, member);
+    cluster_changed_array (c, a);
+    /* A change that waits for the writer would do so for ever.  It is begun again
+     * when the writer can prepare itself.
+     */
+    if (a->rec.change.sessions &&
+        cluster_change_stalls (c, a, a->rec.change.states))
+      cluster_change_stay (c, a, CHANGE_CALLED_OFF, NULL);
+  }
+  cluster_defer (c, op, CLUSTER_CONFLICT, "last-copy", HEARTBEAT_MS,
+                 "member %u (%s) has the only copy that is left of some "
+                 "of array %s, so it cannot be left out: bring the member "
+                 "back; what needs it waits until then",
+                 member,
+                 cluster_disk_words (a->disk[member], words, sizeof words),
+                 a->rec.name);
   return true;
 }
 
-/* Who is alone and is answered at once need not prepare itself. */
+/* A session that is alone and is answered at once need not prepare itself. */
 static bool
 needs_sessions (const struct cluster *c, const struct cluster_session *s,
                 const struct cluster_array *a, const uint8_t states[])
@@ -117,13 +112,14 @@ needs_sessions (const struct cluster *c, const struct cluster_session *s,
   return cluster_change_needs_sessions (c, a, states, change.epoch ? NULL : s);
 }
 
-/* Its loss takes the writer to prepare itself, and that one can't yet. */
+/* The member goes out only when the writer has prepared itself, which can't do that
+ * yet.
+ */
 static bool
 refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
                 const struct cluster_array *a, unsigned member)
 {
   uint8_t states[ARRAY_MEMBERS_MAX];
-  struct cluster_problem *p;
 
   without (c, a, member, states);
   if (!needs_sessions (c, s, a, states) ||
@@ -131,13 +127,12 @@ refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
     return false;
   if (s->rec.writable && a->rec.member[member].state == MEMBER_IN_SYNC)
     s->lost[member] = true;
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "last-copy",
-                      "member %u of array %s cannot be left out now: another "
-                      "member, which has the only copy that is left of some "
-                      "data, is lost to the node that writes; bring that one "
-                      "back first",
-                      member, a->rec.name);
-  cluster_retry (p, HEARTBEAT_MS);
+  cluster_defer (c, op, CLUSTER_CONFLICT, "last-copy", HEARTBEAT_MS,
+                 "member %u of array %s cannot be left out now: another "
+                 "member, which has the only copy that is left of some "
+                 "data, is lost to the node that writes; bring that one "
+                 "back first",
+                 member, a->rec.name);
   return true;
 }
 
@@ -146,33 +141,17 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_session *s,
                const struct cluster_array *a, unsigned member)
 {
   const struct cluster_disk *d = a->disk[member];
-  struct cluster_problem *p;
   const char *why;
 
   if (s->rec.writable || cluster_life_reborn (c, a, member) ||
       !(cluster_member_well (a, member, &why) ||
         (a->rec.member[member].state == MEMBER_JOINING && d->alive)))
     return false;
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
-                      "member %u of array %s is well: see to the connection "
-                      "from here to it",
-                      member, a->rec.name);
-  cluster_retry (p, HEARTBEAT_MS);
+  cluster_defer (c, op, CLUSTER_CONFLICT, "in-use", HEARTBEAT_MS,
+                 "member %u of array %s is well: see to the connection "
+                 "from here to it",
+                 member, a->rec.name);
   return true;
-}
-
-static void
-refuse_unheard (struct cluster *c, uint64_t op, const struct cluster_session *s,
-                const struct cluster_array *a)
-{
-  struct cluster_problem *p;
-
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "starting",
-                      "weftd was just started, or has had no heartbeat of "
-                      "session %016" PRIx64 " of array %s for long: send one, "
-                      "and report again",
-                      s->rec.id, a->rec.name);
-  cluster_retry (p, HEARTBEAT_MS / 2);
 }
 
 /* What a host says, as the end of a sentence: without a full stop of its own, and
@@ -218,7 +197,7 @@ leave_out (struct cluster *c, struct cluster_session *s,
   }
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
-      writer->retry_live_ms[m] = 0; /* it has not been given back: at once */
+      writer->retry_live_ms[m] = 0; /* it was not given back yet: try at once */
   cluster_change_prepare (c, a, sessions ? CHANGE_LOST : CHANGE_LOST_ALONE,
                           next.states, next.confirm);
 }
@@ -230,14 +209,18 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
   const struct cluster_member *m = &a->rec.member[member];
   struct waiting *w;
 
-  /* Of a weftd that was started since, or a reader that may have been passed over:
-   * first, which epoch is it in?
+  /* First a heartbeat is to say in which epoch the session works: weftd may have
+   * been started since the last one, or a change may have passed over a reader.
    */
   if (!s->heard || (!s->rec.writable && !s->alive)) {
-    refuse_unheard (c, op, s, a);
+    cluster_defer (c, op, CLUSTER_CONFLICT, "starting", HEARTBEAT_MS / 2,
+                   "weftd was just started, or has had no heartbeat of "
+                   "session %016" PRIx64 " of array %s for long: send "
+                   "one, and report again",
+                   s->rec.id, a->rec.name);
     return;
   }
-  /* It does not know yet that the member is out, or has been back since. */
+  /* The session does not know yet that the member is out, or has been back since. */
   if (m->state == MEMBER_OUT ||
       (m->fence > s->epoch && m->fence > s->told_epoch)) {
     cluster_session_tell (c, op, a, s);
@@ -263,7 +246,6 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_session *s;
   struct cluster_array *a;
-  struct cluster_problem *p;
 
   cluster_begin (c, in);
   s = cluster_session_find_or_refuse (c, in->op, id);
@@ -274,12 +256,11 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
       cluster_array_heard_round (c, a, round);
     if (member < a->layout.members)
       lost (c, in->op, s, a, member, reason);
-    else {
-      p = cluster_refuse (c, in->op, CLUSTER_INVALID, "member",
-                          "array %s has no member %u: its members are 0 to %u",
-                          a->rec.name, member, a->layout.members - 1);
-      p->field = "member";
-    }
+    else
+      cluster_refuse (c, in->op, CLUSTER_INVALID, "member",
+                      "array %s has no member %u: its members are 0 to %u",
+                      a->rec.name, member, a->layout.members - 1)
+        ->field = "member";
   }
   cluster_end (c);
 }

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cluster-internal.h"
@@ -16,23 +15,17 @@
 static struct cluster_array *
 find (struct cluster *c, uint64_t op, const char *name, unsigned member)
 {
-  struct cluster_array *a = cluster_array_find (c, name);
-  struct cluster_problem *p;
+  struct cluster_array *a;
 
-  if (cluster_refuse_read_only (c, op))
+  if (cluster_refuse_read_only (c, op) ||
+      (a = cluster_array_find_or_refuse (c, op, name)) == NULL)
     return NULL;
-  if (a == NULL) {
-    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
-                    "there is no array %s: GET /api/v1/arrays lists them",
-                    name);
-    return NULL;
-  }
   if (member < a->layout.members)
     return a;
-  p = cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-member",
-                      "array %s has no member %u: its members are 0 to %u",
-                      a->rec.name, member, a->layout.members - 1);
-  p->field = "member";
+  cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-member",
+                  "array %s has no member %u: its members are 0 to %u",
+                  a->rec.name, member, a->layout.members - 1)
+    ->field = "member";
   return NULL;
 }
 
@@ -65,11 +58,7 @@ refuse_disk (struct cluster *c, uint64_t op, const struct cluster_array *a,
                          d->position, d->array->rec.name);
   else if (!cluster_uuid_is_zero (d->rec.spare_of) &&
            !cluster_uuid_equal (d->rec.spare_of, a->rec.uuid))
-    cluster_problem_set (&p, CLUSTER_CONFLICT, "spare",
-                         "%s is a spare of array %s: choose another disk, or "
-                         "take it from that array's spares first",
-                         cluster_disk_words (d, words, sizeof words),
-                         cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
+    cluster_disk_is_spare (c, d, &p);
   else if (cluster_disk_usable (c, d, &p)) {
     if (d->rec.data_bytes >= a->rec.member_bytes)
       return false;
@@ -91,28 +80,14 @@ refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a,
                  unsigned member)
 {
   const struct cluster_change *change = &a->rec.change;
-  struct cluster_problem *p;
 
-  if (change->epoch == 0 || (a->rec.member[member].state == MEMBER_OUT &&
-                             change->states[member] == MEMBER_OUT))
+  if (change->epoch == 0 || cluster_member_stays_out (a, member))
     return false;
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
-                      "array %s is just changing to epoch %" PRIu64
-                      ", and its member %u with it: try again in a moment",
-                      a->rec.name, change->epoch, member);
-  cluster_retry (p, HEARTBEAT_MS);
+  cluster_defer (c, op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS,
+                 "array %s is just changing to epoch %" PRIu64
+                 ", and its member %u with it: try again in a moment",
+                 a->rec.name, change->epoch, member);
   return true;
-}
-
-static bool
-attached (const struct cluster *c, const struct cluster_array *a)
-{
-  const struct cluster_session *s;
-
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid))
-      return true;
-  return false;
 }
 
 /* An in-sync member is let be, unless it is gone, and nobody uses the array who
@@ -139,7 +114,7 @@ refuse_in_sync (struct cluster *c, uint64_t op, const struct cluster_array *a,
                     "member %u of array %s (%s) has the only copy that is left "
                     "of some data: bring it back, or delete the array",
                     member, a->rec.name, words);
-  else if (attached (c, a))
+  else if (cluster_array_attached (c, a))
     cluster_refuse (c, op, CLUSTER_CONFLICT, "in-sync",
                     "member %u of array %s (%s) is not out yet: whoever has "
                     "the array attached must miss it first; detach the array, "
@@ -184,7 +159,7 @@ cluster_member_replace (struct cluster *c, const struct cluster_input *in,
   if (cluster_member_replace_refused (c, in->op, array, member, disk))
     ;
   else if (a->disk[member] == d)
-    cluster_reply_array (c, in->op, a); /* asked again: it is done */
+    cluster_reply_array (c, in->op, a); /* it was asked for before, and done */
   else {
     cluster_disk_words (a->disk[member], old, sizeof old);
     cluster_member_put_out (c, a, member, "it was replaced");
@@ -268,7 +243,6 @@ cluster_member_tune (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_array *a;
   struct cluster_member *m;
-  struct cluster_problem *p;
   uint64_t floor, ceiling;
   char words[320];
 
@@ -281,14 +255,13 @@ cluster_member_tune (struct cluster *c, const struct cluster_input *in,
   m = &a->rec.member[member];
   floor = tune->has_floor ? tune->floor : m->floor;
   ceiling = tune->has_ceiling ? tune->ceiling : m->ceiling;
-  if (ceiling && floor > ceiling) {
-    p = cluster_refuse (c, in->op, CLUSTER_INVALID, "rate",
-                        "a rebuild can't go at least at %" PRIu64
-                        " and at most at %" PRIu64 " bytes a second: give a "
-                        "floor that is not above the ceiling",
-                        floor, ceiling);
-    p->field = tune->has_ceiling ? "ceiling" : "floor";
-  }
+  if (ceiling && floor > ceiling)
+    cluster_refuse (c, in->op, CLUSTER_INVALID, "rate",
+                    "a rebuild can't go at least at %" PRIu64
+                    " and at most at %" PRIu64 " bytes a second: give a "
+                    "floor that is not above the ceiling",
+                    floor, ceiling)
+      ->field = tune->has_ceiling ? "ceiling" : "floor";
   else if (tune->has_paused && tune->paused && m->state == MEMBER_IN_SYNC)
     cluster_refuse (c, in->op, CLUSTER_CONFLICT, "in-sync",
                     "member %u of array %s (%s) is in-sync: it has no rebuild "
@@ -300,7 +273,7 @@ cluster_member_tune (struct cluster *c, const struct cluster_input *in,
     m->ceiling = ceiling;
     if (tune->has_paused)
       m->paused = tune->paused;
-    a->pace.live_ms = 0; /* decide now */
+    a->pace.live_ms = 0; /* the rate is decided anew at once */
     memset (&a->disk[member]->eta, 0, sizeof a->disk[member]->eta);
     done (c, in->op, a);
   }
@@ -364,16 +337,14 @@ cluster_array_tune (struct cluster *c, const struct cluster_input *in,
                     const char *array, const struct cluster_array_tune *tune)
 {
   struct cluster_array *a;
-  struct cluster_problem *p;
 
   cluster_begin (c, in);
   a = find (c, in->op, array, 0);
-  if (a && tune->has_spare_after && tune->spare_after_ms > SPARE_AFTER_MS_MAX) {
-    p = cluster_refuse (c, in->op, CLUSTER_INVALID, "spare-after",
-                        "a spare can't wait for longer than %" PRIu64 " s",
-                        SPARE_AFTER_MS_MAX / 1000);
-    p->field = "spare_after_s";
-  }
+  if (a && tune->has_spare_after && tune->spare_after_ms > SPARE_AFTER_MS_MAX)
+    cluster_refuse (c, in->op, CLUSTER_INVALID, "spare-after",
+                    "a spare can't wait for longer than %" PRIu64 " s",
+                    SPARE_AFTER_MS_MAX / 1000)
+      ->field = "spare_after_s";
   else if (a) {
     if (tune->has_spare_after)
       a->rec.spare_after_ms = tune->spare_after_ms;

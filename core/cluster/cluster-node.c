@@ -167,15 +167,19 @@ cluster_node_drain (struct cluster *c, const struct cluster_input *in,
 
 /* ---- Shut out. ---- */
 
-/* What it waits for, or what was to be granted to it, comes no more. */
 static void
-end_waits (struct cluster *c, const char *name)
+shut_out (struct cluster *c, const char *name, const char *by)
 {
+  struct cluster_session *s;
+  struct cluster_disk *d;
   struct waiting *w, *next;
   const char *node;
 
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  cluster_log (c, CLUSTER_WARNING, "node", name,
+               "Node %s was shut out by %s: its sessions end, and nothing more "
+               "is heard of its disks.",
+               name, by);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     node = w->kind == WAIT_CONTENDER ? w->heartbeat->node
            : w->kind == WAIT_ATTACH  ? w->grant->node
            : w->kind == WAIT_HOLDER  ? w->challenge->attach.node
@@ -187,19 +191,6 @@ end_waits (struct cluster *c, const char *name)
                     "node %s was shut out just now: enroll it again", name);
     cluster_wait_end (c, w);
   }
-}
-
-static void
-shut_out (struct cluster *c, const char *name, const char *by)
-{
-  struct cluster_session *s;
-  struct cluster_disk *d;
-
-  cluster_log (c, CLUSTER_WARNING, "node", name,
-               "Node %s was shut out by %s: its sessions end, and nothing more "
-               "is heard of its disks.",
-               name, by);
-  end_waits (c, name);
   TAILQ_FOREACH (d, &c->disks, link)
     if (strcmp (d->rec.node, name) == 0) {
       d->alive = false;
@@ -224,7 +215,8 @@ cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
   struct cluster_node *n = cluster_node_find (c, name);
 
   cluster_begin (c, in);
-  if (!c->read_only[0]) /* else nothing is granted anyway */
+  if (!c->read_only
+         [0]) /* where weftd takes no changes, it grants nothing, either */
     shut_out (c, name, by);
   if (n)
     cluster_changed_node (c, n);
@@ -305,8 +297,7 @@ cluster_node_remove (struct cluster *c, const struct cluster_input *in,
 
   cluster_begin (c, in);
   if (!cluster_node_remove_refused (c, in->op, name)) {
-    for (d = TAILQ_FIRST (&c->disks); d != NULL; d = next) {
-      next = TAILQ_NEXT (d, link);
+    TAILQ_FOREACH_SAFE (d, &c->disks, link, next) {
       if (strcmp (d->rec.node, name) == 0)
         cluster_disk_remove (c, d);
     }

@@ -58,6 +58,12 @@ cluster_text_copy (char *to, size_t size, const char *from)
   return true;
 }
 
+double
+cluster_rate (uint64_t now, uint64_t before, uint64_t ms)
+{
+  return now >= before && ms > 0 ? (double) (now - before) * 1000 / ms : 0;
+}
+
 const struct cluster_identity *
 cluster_identity (const struct cluster *c)
 {
@@ -184,14 +190,31 @@ cluster_session_silent_ms (const struct cluster *c,
   return c->live_ms - s->last_live_ms;
 }
 
+bool
+cluster_session_of (const struct cluster_session *s,
+                    const struct cluster_array *a)
+{
+  return !s->rec.ended && cluster_uuid_equal (s->rec.array, a->rec.uuid);
+}
+
+bool
+cluster_array_attached (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *s;
+
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (cluster_session_of (s, a))
+      return true;
+  return false;
+}
+
 struct cluster_session *
 cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
 {
   struct cluster_session *s;
 
   TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && s->rec.writable &&
-        cluster_uuid_equal (s->rec.array, a->rec.uuid))
+    if (s->rec.writable && cluster_session_of (s, a))
       return s;
   return NULL;
 }

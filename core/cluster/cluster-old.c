@@ -15,7 +15,7 @@ cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
                            uint64_t round)
 {
   if (round > a->rec.round)
-    a->rec.round = round; /* also where it is not stored yet */
+    a->rec.round = round; /* it counts before it is stored */
   if (a->rec.round == a->stored_round ||
       (a->stored_live_ms && c->live_ms - a->stored_live_ms < SEQUENCE_MS))
     return;
@@ -24,8 +24,8 @@ cluster_array_heard_round (struct cluster *c, struct cluster_array *a,
   cluster_put_array (c, a);
 }
 
-/* In-sync members are never more than one round apart.  One that is out has what the
- * array had when it went, at least; one that joins has none.
+/* In-sync members are never more than one round apart.  A member that is out has at
+ * least the round that the array had when it went out; one that joins has none.
  */
 bool
 cluster_old_behind (const struct cluster_disk *d, uint64_t round)
@@ -49,7 +49,9 @@ cluster_old_copy (const struct cluster_disk *d,
 {
   const struct cluster_member *m;
 
-  /* The words of one process may come out of order. */
+  /* A process that was taken in is no old copy, but its heartbeats may come out of
+   * order.
+   */
   if (d->array == NULL || !d->array->rec.ready ||
       strcmp (hb->instance, d->instance) == 0 ||
       strcmp (hb->instance, d->rec.instance) == 0)
@@ -77,8 +79,8 @@ forget_process (struct cluster *c, struct cluster_disk *d)
   }
   d->heard = d->told = d->took_place = false;
   d->instance[0] = '\0';
-  /* Whoever writes knows no process from now on, and the next one may not have what
-   * he wrote: only an epoch change tells him of it.
+  /* From now on the writer knows no process of this disk.  The next one may not have
+   * what was written, so only a change of epoch tells the writer of it.
    */
   snprintf (d->rec.instance, sizeof d->rec.instance, "none");
   d->rec.cache[0] = '\0';
@@ -101,7 +103,9 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a)
       continue;
     forget_process (c, d);
     d->old_copy = any = true;
-    /* What was heard of it does not tell the right disk any more: rounds do. */
+    /* The old copy's own numbers were taken for the disk's.  They can't tell the right
+     * disk any more; its rounds still do.
+     */
     d->rec.sequence = d->stored_sequence = 0;
     a->rec.member[m].confirmed = 0;
     cluster_put_array (c, a);

@@ -31,7 +31,7 @@ uint64_t
 cluster_pace (struct cluster_pace *p, double ops, double us, uint64_t actual,
               uint64_t floor, uint64_t ceiling)
 {
-  unsigned over = p->second; /* it ends now */
+  unsigned over = p->second; /* the second that ends now */
 
   if (ops <= 0) {
     p->baseline_us = p->second = 0; /* the next load may be of another kind */

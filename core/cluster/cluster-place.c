@@ -43,6 +43,19 @@ cluster_disk_usable (const struct cluster *c, const struct cluster_disk *d,
 }
 
 void
+cluster_disk_is_spare (const struct cluster *c, const struct cluster_disk *d,
+                       struct cluster_problem *p)
+{
+  char words[320];
+
+  cluster_problem_set (p, CLUSTER_CONFLICT, "spare",
+                       "%s is a spare of array %s: choose another disk, or "
+                       "take it from that array's spares first",
+                       cluster_disk_words (d, words, sizeof words),
+                       cluster_array_by_uuid (c, d->rec.spare_of)->rec.name);
+}
+
+void
 cluster_array_link (struct cluster *c, struct cluster_array *a)
 {
   for (unsigned m = 0; m < a->layout.members; m++) {

@@ -47,8 +47,8 @@ begin (struct cluster *c, const struct cluster_input *in,
   cluster_begin (c, in);
 }
 
-/* The step of the checks goes, and with it what they refused. */
-static void
+/* The step of the checks goes, and with it what they refused.  Returns f->allowed. */
+static bool
 end (struct cluster *c, struct cluster_preflight *f)
 {
   struct cluster_step *s = c->step;
@@ -62,6 +62,7 @@ end (struct cluster *c, struct cluster_preflight *f)
     }
   c->step = NULL;
   cluster_step_free (s);
+  return f->allowed;
 }
 
 /* ---- What the loss of members costs. ---- */
@@ -187,8 +188,7 @@ cluster_preflight_create (struct cluster *c, const struct cluster_input *in,
 
   begin (c, in, f, create->name);
   cluster_array_create_refused (c, in->op, create, plan);
-  end (c, f);
-  if (!f->allowed)
+  if (!end (c, f))
     return;
   layout_survives (&plan->layout, survives, sizeof survives);
   cluster_bytes_words (plan->layout.size, size, sizeof size);
@@ -225,8 +225,7 @@ cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
     line (f, "Its %u spare%s become%s free, too.", spares,
           spares == 1 ? "" : "s", spares == 1 ? "s" : "");
   TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && !s->alive &&
-        cluster_uuid_equal (s->rec.array, a->rec.uuid))
+    if (!s->alive && cluster_session_of (s, a))
       line (f,
             "Node %s, process %" PRIu64 ", which is silent, has it attached "
             "and loses it.",
@@ -244,8 +243,7 @@ cluster_preflight_accept_loss (struct cluster *c,
 
   begin (c, in, f, array);
   cluster_array_loss_refused (c, in->op, array, loss);
-  end (c, f);
-  if (!f->allowed)
+  if (!end (c, f))
     return;
   for (unsigned i = 0; i < loss->count; i++)
     f->lost_bytes += loss->range[i].length;
@@ -296,8 +294,7 @@ cluster_preflight_replace (struct cluster *c, const struct cluster_input *in,
 
   begin (c, in, f, array);
   cluster_member_replace_refused (c, in->op, array, member, disk);
-  end (c, f);
-  if (!f->allowed)
+  if (!end (c, f))
     return;
   if (a->disk[member] == d)
     line (f, "It is so already: nothing changes.");
@@ -317,11 +314,10 @@ cluster_preflight_cancel (struct cluster *c, const struct cluster_input *in,
 
   begin (c, in, f, array);
   cluster_member_cancel_refused (c, in->op, array, member);
-  end (c, f);
-  if (!f->allowed)
+  if (!end (c, f))
     return;
   cluster_array_missing (a, out, gone);
-  layout_loss (&a->layout, gone, &exposed); /* also what it has copied */
+  layout_loss (&a->layout, gone, &exposed); /* what it has copied is given up */
   cluster_bytes_words (exposed, e, sizeof e);
   f->exposed_bytes = exposed;
   line (f,
@@ -369,8 +365,7 @@ cluster_preflight_drain (struct cluster *c, const struct cluster_input *in,
 
   begin (c, in, f, node);
   cluster_node_drain_refused (c, in->op, node);
-  end (c, f);
-  if (!f->allowed)
+  if (!end (c, f))
     return;
   TAILQ_FOREACH (to, &c->disks, link)
     count++;
@@ -409,8 +404,7 @@ cluster_preflight_remove (struct cluster *c, const struct cluster_input *in,
 
   begin (c, in, f, node);
   cluster_node_remove_refused (c, in->op, node);
-  end (c, f);
-  if (!f->allowed)
+  if (!end (c, f))
     return;
   TAILQ_FOREACH (d, &c->disks, link)
     if (strcmp (d->rec.node, node) == 0)
@@ -432,8 +426,7 @@ cluster_preflight_evict (struct cluster *c, const struct cluster_input *in,
 
   begin (c, in, f, s ? s->rec.array_name : "");
   cluster_session_end_refused (c, in->op, session);
-  end (c, f);
-  if (!f->allowed)
+  if (!end (c, f))
     return;
   if (s->rec.ended) {
     line (f, "The session is over already: %s.", s->rec.reason);
@@ -461,8 +454,7 @@ cluster_preflight_forget (struct cluster *c, const struct cluster_input *in,
 
   begin (c, in, f, d ? d->rec.path : "");
   cluster_disk_forget_refused (c, in->op, disk);
-  end (c, f);
-  if (f->allowed)
+  if (end (c, f))
     line (f,
           "The %s is forgotten; it has no data of any array, and registers "
           "anew when its process is started.",

@@ -20,7 +20,6 @@
 #include <config.h>
 
 #include <inttypes.h>
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +55,7 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
   if (cluster_change_waits_for (a, member) &&
       c->live_ms >= a->prepared_live_ms + ATTACH_MS)
     return "it does not confirm";
-  /* Its order is of an epoch that it takes no more, or in which it is sent nothing. */
+  /* The member refuses the epoch of its order, or the writer sends it nothing. */
   if (a->rec.member[member].state == MEMBER_JOINING && serves (d) &&
       (d->min_epoch > a->rec.member[member].fence || cluster_life_unmet (d)) &&
       !(a->rec.change.epoch && a->rec.change.confirm[member]))
@@ -92,8 +91,8 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
   }
 }
 
-/* The writer has lost a member, so it can take part in no change.  without: but
- * perhaps in one in which this member goes out; -1: none.
+/* Has the writer lost a member, so that it can take part in no change?  without: a
+ * member that goes out by the change, so that the writer need not have it; -1: none.
  */
 static bool
 writer_stalls (const struct cluster *c, const struct cluster_array *a,
@@ -149,7 +148,7 @@ cluster_rebuild_leave_out (struct cluster *c, struct cluster_array *a)
             : a->disk[m]->failed            ? failure (a->disk[m])
             : cluster_life_reborn (c, a, m) ? "it was started again"
                                             : NULL;
-      /* Last, as it takes long to say, and nearly nobody asks. */
+      /* These questions come last: they take long to answer, and are rarely asked. */
       if (why && (change->epoch || any || writer_stalls (c, a, (int) m) ||
                   !cluster_array_can_leave_out (a, m)))
         why = NULL;
@@ -282,8 +281,8 @@ cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
   }
   if (!any)
     return false;
-  /* (Where nobody writes, whoever did may not know that it is over: so all others
-   * are fenced, too.)
+  /* Where nobody writes, all others are fenced, too: the last writer may not know
+   * that its session is over.
    */
   cluster_change_prepare (c, a, CHANGE_JOIN, states, confirm);
   return true;
@@ -324,8 +323,8 @@ cluster_rebuild_gone_wall_ms (const struct cluster *c,
   if (n && n->rec.maintenance)
     return 0;
   if (n && n->rec.maintenance_wall_ms > since)
-    since = n->rec.maintenance_wall_ms; /* it counts anew after that */
-  /* Nor does it count while weftd was away itself. */
+    since = n->rec.maintenance_wall_ms; /* maintenance begins the count anew */
+  /* The time in which weftd was away itself does not count. */
   if (!d->failed && c->wall_ms > since + silent_ms)
     since = c->wall_ms - silent_ms;
   return since + a->rec.spare_after_ms;
@@ -366,8 +365,7 @@ cluster_rebuild_renew (struct cluster *c, struct cluster_array *a)
   bool any = false;
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_OUT &&
-        (a->rec.change.epoch == 0 || a->rec.change.states[m] == MEMBER_OUT)) {
+    if (cluster_member_stays_out (a, m)) {
       any |= reset (c, a, m);
       any |= use_spare (c, a, m);
     }
@@ -385,8 +383,8 @@ load_now (const struct cluster *c, const struct cluster_array *a, double *us)
 
   *us = 0;
   TAILQ_FOREACH (s, &c->sessions, link) {
-    if (s->rec.ended || s->stats_ms == 0 || c->now_ms - s->stats_ms > LOAD_MS ||
-        !cluster_uuid_equal (s->rec.array, a->rec.uuid))
+    if (!cluster_session_of (s, a) || s->stats_ms == 0 ||
+        c->now_ms - s->stats_ms > LOAD_MS)
       continue;
     ops += s->rates.reads + s->rates.writes;
     *us += s->rates.reads * s->rates.read_us +
@@ -410,16 +408,19 @@ cluster_rebuild_begin (struct cluster *c, struct cluster_array *a,
                                                     : REBUILD_FLOOR_DEFAULT;
 }
 
-/* Those who join share what there is. */
-static void
-set_rates (struct cluster *c, struct cluster_array *a)
+void
+cluster_rebuild_pace (struct cluster *c, struct cluster_array *a)
 {
   uint64_t floor[ARRAY_MEMBERS_MAX], floors = 0, ceilings = 0, actual = 0;
-  uint64_t rate;
+  uint64_t rate = 0;
   unsigned count = 0;
   bool bounded = true;
-  double us, ops = load_now (c, a, &us);
+  double us, ops;
 
+  if (a->pace.live_ms && c->live_ms - a->pace.live_ms < 1000)
+    return;
+  a->pace.live_ms = c->live_ms;
+  ops = load_now (c, a, &us);
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_member *member = &a->rec.member[m];
 
@@ -432,11 +433,11 @@ set_rates (struct cluster *c, struct cluster_array *a)
     bounded = bounded && member->ceiling;
     actual += a->disk[m]->join.rate;
   }
-  if (count == 0)
-    return;
-  rate = cluster_pace (&a->pace, ops, us, actual, floors,
-                       bounded ? ceilings : 0) /
-         count;
+  /* The members that join share what there is. */
+  if (count > 0)
+    rate = cluster_pace (&a->pace, ops, us, actual, floors,
+                         bounded ? ceilings : 0) /
+           count;
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_member *member = &a->rec.member[m];
     uint64_t *own = &a->disk[m]->rate;
@@ -445,15 +446,6 @@ set_rates (struct cluster *c, struct cluster_array *a)
       continue;
     *own = ops <= 0 ? 0 : rate < floor[m] ? floor[m] : rate;
   }
-}
-
-void
-cluster_rebuild_pace (struct cluster *c, struct cluster_array *a)
-{
-  if (a->pace.live_ms && c->live_ms - a->pace.live_ms < 1000)
-    return;
-  a->pace.live_ms = c->live_ms;
-  set_rates (c, a);
   if (a->progressed)
     cluster_changed_array (c, a);
   a->progressed = false;

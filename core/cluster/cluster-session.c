@@ -4,22 +4,12 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cluster-internal.h"
 
 /* ---- Heartbeats. ---- */
-
-static double
-rate (uint64_t now, uint64_t before, uint64_t ms)
-{
-  return now >= before && ms > 0 ? (double) (now - before) * 1000 / ms : 0;
-}
 
 /* Mean latency in us of the requests between two samples. */
 static double
@@ -40,11 +30,11 @@ take_stats (struct cluster *c, struct cluster_session *s,
   bool turned = false; /* slow, or as its peers again */
 
   if (s->stats_ms != 0 && ms >= 200) { /* else it is too short for a rate */
-    r->reads = rate (n->reads, o->reads, ms);
-    r->writes = rate (n->writes, o->writes, ms);
-    r->flushes = rate (n->flushes, o->flushes, ms);
-    r->read_bytes = rate (n->read_bytes, o->read_bytes, ms);
-    r->write_bytes = rate (n->write_bytes, o->write_bytes, ms);
+    r->reads = cluster_rate (n->reads, o->reads, ms);
+    r->writes = cluster_rate (n->writes, o->writes, ms);
+    r->flushes = cluster_rate (n->flushes, o->flushes, ms);
+    r->read_bytes = cluster_rate (n->read_bytes, o->read_bytes, ms);
+    r->write_bytes = cluster_rate (n->write_bytes, o->write_bytes, ms);
     r->read_us = mean_us (n->read_ns, o->read_ns, n->reads, o->reads);
     r->write_us = mean_us (n->write_ns, o->write_ns, n->writes, o->writes);
     r->flush_us = mean_us (n->flush_ns, o->flush_ns, n->flushes, o->flushes);
@@ -58,25 +48,18 @@ take_stats (struct cluster *c, struct cluster_session *s,
     s->stats = *n;
 }
 
-/* What is written now, its members' processes have. */
 static void
-take_rounds (struct cluster *c, struct cluster_array *a,
-             const struct cluster_session_heartbeat *hb)
+heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
+           struct cluster_array *a, const struct cluster_session_heartbeat *hb)
 {
-  cluster_array_heard_round (c, a, hb->round);
-  for (unsigned m = 0; m < a->layout.members && hb->epoch == a->rec.epoch; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->heard &&
-        !cluster_life_unmet (a->disk[m]))
-      a->disk[m]->served = true;
-}
+  uint64_t wait_ms = hb->wait_ms < HOLD_MS_MAX ? hb->wait_ms : HOLD_MS_MAX;
+  bool moved = s->epoch != hb->epoch || s->prepared != hb->prepared;
+  bool told;
 
-static void
-take_heartbeat (struct cluster *c, struct cluster_session *s,
-                const struct cluster_session_heartbeat *hb)
-{
-  bool told = !s->alive || s->draining != hb->draining ||
-              s->epoch != hb->epoch || s->prepared != hb->prepared;
-
+  if (cluster_session_refuse_late (c, op, a, s, hb->epoch))
+    return;
+  cluster_tell_session (c, s, true); /* it has given an older poll up */
+  told = moved || !s->alive || s->draining != hb->draining;
   if (s->heard && !s->alive)
     cluster_log (c, CLUSTER_INFO, "session", s->rec.array_name,
                  "Node %s, process %" PRIu64 ", is heard of again.",
@@ -97,33 +80,21 @@ take_heartbeat (struct cluster *c, struct cluster_session *s,
   else if (hb->same_stats && s->stats_ms != 0)
     take_stats (c, s, &s->stats);
   if (s->rec.writable)
-    take_rounds (c, cluster_array_by_uuid (c, s->rec.array), hb);
+    cluster_array_heard_round (c, a, hb->round);
+  /* A process that serves a member of this epoch gets what is written now. */
+  if (s->rec.writable && hb->epoch == a->rec.epoch)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      a->disk[m]->served |= a->rec.member[m].state == MEMBER_IN_SYNC &&
+                            a->disk[m]->heard &&
+                            !cluster_life_unmet (a->disk[m]);
   if (told)
     cluster_changed_session (c, s);
-}
-
-static void
-heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
-           const struct cluster_session_heartbeat *hb)
-{
-  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
-  struct waiting *w;
-  uint64_t wait_ms = hb->wait_ms;
-  bool moved = s->epoch != hb->epoch || s->prepared != hb->prepared;
-
-  if (cluster_session_refuse_late (c, op, a, s, hb->epoch))
-    return;
-  if (s->poll)
-    cluster_session_answer (c, s->poll); /* it has given an older one up */
-  take_heartbeat (c, s, hb);
   cluster_session_refuse_challengers (c, s);
   if (moved)
     cluster_due (c, a, DUE_CHANGE | DUE_MEMBERS);
-  w = cluster_wait (c, WAIT_SESSION, op,
-                    wait_ms < HOLD_MS_MAX ? wait_ms : HOLD_MS_MAX);
-  w->session = s;
-  w->array = a;
-  s->poll = w;
+  s->poll = cluster_wait (c, WAIT_SESSION, op, wait_ms);
+  s->poll->session = s;
+  s->poll->array = a;
   cluster_settle (c);
   cluster_tell_session (c, s, wait_ms == 0);
 }
@@ -155,7 +126,7 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
         s->rec.node, hb->epoch > hb->prepared ? hb->epoch : hb->prepared,
         a->rec.name, cluster_array_wanted_epoch (a));
     if (!cluster_refuse_read_only (c, in->op))
-      heartbeat (c, in->op, s, hb);
+      heartbeat (c, in->op, s, a, hb);
   }
   cluster_end (c);
 }

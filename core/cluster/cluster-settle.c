@@ -51,18 +51,6 @@ become_ready (struct cluster *c, struct cluster_array *a)
                a->rec.name, a->layout.members);
 }
 
-/* After weftd's start: has everybody spoken who lives?  Members of before an old
- * database are not to be told anything by it.
- */
-static bool
-known (const struct cluster_array *a)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (!a->disk[m]->heard && a->disk[m]->alive && !a->disk[m]->old_copy)
-      return false;
-  return true;
-}
-
 /* The first rule that does something ends the round: the others look at what has
  * become of that.
  */
@@ -73,9 +61,8 @@ settle_members (struct cluster *c, struct cluster_array *a)
     cluster_old_judge (c, a);
   return cluster_rebuild_leave_out (c, a) || cluster_rebuild_notice (c, a) ||
          cluster_rebuild_renew (c, a) || cluster_rebuild_finish (c, a) ||
-         cluster_drain_move (
-           c, a) || /* before what it has put out is taken back */
-         cluster_rebuild_take_back (c, a);
+         /* A drain gives the place away before the member is taken back. */
+         cluster_drain_move (c, a) || cluster_rebuild_take_back (c, a);
 }
 
 static void
@@ -95,7 +82,11 @@ settle_array (struct cluster *c, struct cluster_array *a)
       if (!cluster_epoch_tick (c, a))
         a->due &= ~DUE_TIME;
     }
-    else if (!a->rec.ready || c->read_only[0] || !known (a))
+    /* Members that have gone on beyond an old database show that it is old: before
+     * all that live have spoken, none is told anything by it.
+     */
+    else if (!a->rec.ready || c->read_only[0] ||
+             cluster_array_unheard (a) < a->layout.members)
       a->due = 0;
     else if (!settle_members (c, a)) {
       a->due = 0;

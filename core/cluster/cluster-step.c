@@ -18,8 +18,8 @@ cluster_begin (struct cluster *c, const struct cluster_input *in)
   uint64_t passed = in->now_ms > c->now_ms ? in->now_ms - c->now_ms : 0;
 
   assert (c->started && c->step == NULL);
-  /* With each call: one who is just heard is not to seem silent for longer than
-   * he is.
+  /* The clock goes on with each call, so that a disk which is just heard does not
+   * seem silent for longer than it was.
    */
   c->live_ms += passed < 2 * CLUSTER_TICK_MS ? passed : 2 * CLUSTER_TICK_MS;
   c->now_ms = in->now_ms;
@@ -113,43 +113,36 @@ put (struct cluster *c, const struct cluster_record *r)
 void
 cluster_put_identity (struct cluster *c)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_IDENTITY,
-                              .identity = c->identity };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_IDENTITY,
+                                     .identity = c->identity });
 }
 
 void
 cluster_put_disk (struct cluster *c, const struct cluster_disk *d)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_DISK, .disk = d->rec };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_DISK,
+                                     .disk = d->rec });
 }
 
 void
 cluster_put_array (struct cluster *c, const struct cluster_array *a)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_ARRAY, .array = a->rec };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_ARRAY,
+                                     .array = a->rec });
 }
 
 void
 cluster_put_session (struct cluster *c, const struct cluster_session *s)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_SESSION,
-                              .session = s->rec };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_SESSION,
+                                     .session = s->rec });
 }
 
 void
 cluster_put_node (struct cluster *c, const struct cluster_node *n)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_NODE, .node = n->rec };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_NODE,
+                                     .node = n->rec });
 }
 
 void
@@ -161,8 +154,11 @@ cluster_put_job (struct cluster *c, const struct cluster_job *job)
   put (c, &r);
 }
 
+/* uuid and name: NULL: the object has none. */
 static struct cluster_output *
-output (struct cluster *c, enum cluster_output_kind kind)
+output (struct cluster *c, enum cluster_output_kind kind,
+        enum cluster_object object, const uint8_t *uuid, uint64_t id,
+        const char *name)
 {
   struct cluster_step *s = c->step;
   struct cluster_output *o;
@@ -172,6 +168,12 @@ output (struct cluster *c, enum cluster_output_kind kind)
   o = &s->outputs[s->outputs_count++];
   memset (o, 0, sizeof *o);
   o->kind = kind;
+  o->object = object;
+  o->id = id;
+  if (uuid)
+    memcpy (o->uuid, uuid, 16);
+  if (name)
+    snprintf (o->name, sizeof o->name, "%s", name);
   return o;
 }
 
@@ -190,14 +192,7 @@ changed (struct cluster *c, enum cluster_object object, const uint8_t *uuid,
         (object != CLUSTER_NODE || strcmp (o->name, name) == 0))
       return o;
   }
-  o = output (c, CLUSTER_OUTPUT_CHANGED);
-  o->object = object;
-  o->id = id;
-  if (uuid)
-    memcpy (o->uuid, uuid, 16);
-  if (name)
-    snprintf (o->name, sizeof o->name, "%s", name);
-  return o;
+  return output (c, CLUSTER_OUTPUT_CHANGED, object, uuid, id, name);
 }
 
 void
@@ -246,12 +241,9 @@ forget_pointers (struct cluster *c, const void *object)
 void
 cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_DISK,
-                              .deleted = true,
-                              .disk = d->rec };
-
   assert (d->array == NULL);
-  put (c, &r);
+  put (c, &(struct cluster_record) {
+            .kind = CLUSTER_RECORD_DISK, .deleted = true, .disk = d->rec });
   changed (c, CLUSTER_DISK, d->rec.uuid, 0, NULL)->disk = NULL;
   forget_pointers (c, d);
   cluster_disk_free (c, d);
@@ -260,11 +252,8 @@ cluster_drop_disk (struct cluster *c, struct cluster_disk *d)
 void
 cluster_drop_array (struct cluster *c, struct cluster_array *a)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_ARRAY,
-                              .deleted = true,
-                              .array = a->rec };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) {
+            .kind = CLUSTER_RECORD_ARRAY, .deleted = true, .array = a->rec });
   changed (c, CLUSTER_ARRAY, a->rec.uuid, 0, a->rec.name)->array = NULL;
   forget_pointers (c, a);
   TAILQ_REMOVE (&c->arrays, a, link);
@@ -274,11 +263,9 @@ cluster_drop_array (struct cluster *c, struct cluster_array *a)
 void
 cluster_drop_session (struct cluster *c, struct cluster_session *s)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_SESSION,
-                              .deleted = true,
-                              .session = s->rec };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) { .kind = CLUSTER_RECORD_SESSION,
+                                     .deleted = true,
+                                     .session = s->rec });
   forget_pointers (c, s);
   TAILQ_REMOVE (&c->sessions, s, link);
   free (s->loss);
@@ -288,11 +275,8 @@ cluster_drop_session (struct cluster *c, struct cluster_session *s)
 void
 cluster_drop_job (struct cluster *c, struct cluster_job *job)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_JOB,
-                              .deleted = true,
-                              .job = *job };
-
-  put (c, &r);
+  put (c, &(struct cluster_record) {
+            .kind = CLUSTER_RECORD_JOB, .deleted = true, .job = *job });
   TAILQ_REMOVE (&c->ended, job, link);
   free (job);
 }
@@ -300,13 +284,11 @@ cluster_drop_job (struct cluster *c, struct cluster_job *job)
 void
 cluster_drop_node (struct cluster *c, struct cluster_node *n, const char *name)
 {
-  struct cluster_record r = { .kind = CLUSTER_RECORD_NODE, .deleted = true };
-
   changed (c, CLUSTER_NODE, NULL, 0, name)->node = NULL;
   if (n == NULL)
     return;
-  r.node = n->rec;
-  put (c, &r);
+  put (c, &(struct cluster_record) {
+            .kind = CLUSTER_RECORD_NODE, .deleted = true, .node = n->rec });
   forget_pointers (c, n);
   TAILQ_REMOVE (&c->nodes, n, link);
   free (n);
@@ -316,7 +298,7 @@ void
 cluster_log (struct cluster *c, enum cluster_severity severity,
              const char *what, const char *name, const char *fmt, ...)
 {
-  struct cluster_output *o = output (c, CLUSTER_OUTPUT_LOG);
+  struct cluster_output *o = output (c, CLUSTER_OUTPUT_LOG, 0, NULL, 0, NULL);
   va_list ap;
 
   o->severity = severity;
@@ -330,9 +312,12 @@ cluster_log (struct cluster *c, enum cluster_severity severity,
 /* ---- Replies. ---- */
 
 static struct cluster_output *
-reply (struct cluster *c, uint64_t op, enum cluster_reply_kind kind)
+reply (struct cluster *c, uint64_t op, enum cluster_reply_kind kind,
+       enum cluster_object object, const uint8_t *uuid, uint64_t id,
+       const char *name)
 {
-  struct cluster_output *o = output (c, CLUSTER_OUTPUT_REPLY);
+  struct cluster_output *o = output (c, CLUSTER_OUTPUT_REPLY, object, uuid, id,
+                                     name);
 
   o->op = op;
   o->reply = kind;
@@ -343,9 +328,9 @@ void
 cluster_reply_disk (struct cluster *c, uint64_t op,
                     const struct cluster_disk *d)
 {
-  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_DISK);
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_DISK, CLUSTER_DISK,
+                                    NULL, 0, NULL);
 
-  o->object = CLUSTER_DISK;
   o->disk = d;
   o->array = d->array;
 }
@@ -354,10 +339,7 @@ void
 cluster_reply_array (struct cluster *c, uint64_t op,
                      const struct cluster_array *a)
 {
-  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_ARRAY);
-
-  o->object = CLUSTER_ARRAY;
-  o->array = a;
+  reply (c, op, CLUSTER_REPLY_ARRAY, CLUSTER_ARRAY, NULL, 0, NULL)->array = a;
 }
 
 void
@@ -366,85 +348,119 @@ cluster_reply_session (struct cluster *c, uint64_t op,
                        const struct cluster_array *a,
                        const struct cluster_session *s)
 {
-  struct cluster_output *o = reply (c, op, kind);
+  struct cluster_output *o = reply (c, op, kind, CLUSTER_SESSION, NULL,
+                                    s->rec.id, NULL);
 
-  o->object = CLUSTER_SESSION;
   o->array = a;
   o->session = s;
-  o->id = s->rec.id;
 }
 
 void
 cluster_reply_node (struct cluster *c, uint64_t op,
                     enum cluster_reply_kind kind, const struct cluster_node *n)
 {
-  struct cluster_output *o = reply (c, op, kind);
-
-  o->object = CLUSTER_NODE;
-  o->node = n;
-  snprintf (o->name, sizeof o->name, "%s", n->rec.name);
+  reply (c, op, kind, CLUSTER_NODE, NULL, 0, n->rec.name)->node = n;
 }
 
 void
 cluster_reply_done (struct cluster *c, uint64_t op, enum cluster_object object,
                     const uint8_t uuid[16], uint64_t id, const char *name)
 {
-  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_DONE);
-
-  o->object = object;
-  o->id = id;
-  if (uuid)
-    memcpy (o->uuid, uuid, 16);
-  if (name)
-    snprintf (o->name, sizeof o->name, "%s", name);
+  reply (c, op, CLUSTER_REPLY_DONE, object, uuid, id, name);
 }
 
-void
+static void fill (struct cluster_problem *p, enum cluster_problem_kind kind,
+                  const char *code, const char *fmt, va_list ap)
+  __attribute__ ((format (printf, 4, 0)));
+
+static void
+fill (struct cluster_problem *p, enum cluster_problem_kind kind,
+      const char *code, const char *fmt, va_list ap)
+{
+  memset (p, 0, sizeof *p);
+  p->kind = kind;
+  p->code = code;
+  vsnprintf (p->detail, sizeof p->detail, fmt, ap);
+}
+
+struct cluster_problem *
 cluster_problem_set (struct cluster_problem *p, enum cluster_problem_kind kind,
                      const char *code, const char *fmt, ...)
 {
   va_list ap;
 
-  memset (p, 0, sizeof *p);
-  p->kind = kind;
-  p->code = code;
   va_start (ap, fmt);
-  vsnprintf (p->detail, sizeof p->detail, fmt, ap);
+  fill (p, kind, code, fmt, ap);
   va_end (ap);
+  return p;
+}
+
+/* A reply that is a problem, which is to be filled in. */
+static struct cluster_problem *
+problem (struct cluster *c, uint64_t op)
+{
+  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM, 0, NULL, 0,
+                                    NULL);
+
+  return o->problem = cluster_alloc (sizeof *o->problem);
 }
 
 void
 cluster_problem_send (struct cluster *c, uint64_t op,
                       const struct cluster_problem *p)
 {
-  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM);
-
-  o->problem = cluster_alloc (sizeof *p);
-  *o->problem = *p;
+  *problem (c, op) = *p;
 }
 
 struct cluster_problem *
 cluster_refuse (struct cluster *c, uint64_t op, enum cluster_problem_kind kind,
                 const char *code, const char *fmt, ...)
 {
-  struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM);
-  struct cluster_problem *p = cluster_alloc (sizeof *p);
+  struct cluster_problem *p = problem (c, op);
   va_list ap;
 
-  o->problem = p;
-  p->kind = kind;
-  p->code = code;
   va_start (ap, fmt);
-  vsnprintf (p->detail, sizeof p->detail, fmt, ap);
+  fill (p, kind, code, fmt, ap);
   va_end (ap);
   return p;
 }
 
-void
-cluster_retry (struct cluster_problem *p, uint64_t after_ms)
+struct cluster_problem *
+cluster_defer (struct cluster *c, uint64_t op, enum cluster_problem_kind kind,
+               const char *code, uint64_t retry_ms, const char *fmt, ...)
 {
+  struct cluster_problem *p = problem (c, op);
+  va_list ap;
+
+  va_start (ap, fmt);
+  fill (p, kind, code, fmt, ap);
+  va_end (ap);
   p->retry = true;
-  p->retry_after_ms = after_ms;
+  p->retry_after_ms = retry_ms;
+  return p;
+}
+
+void
+cluster_problem_holder (struct cluster_problem *p,
+                        const struct cluster_session_record *holder,
+                        uint64_t silent_ms)
+{
+  p->holder = holder->id;
+  memcpy (p->holder_node, holder->node, sizeof p->holder_node);
+  p->holder_pid = holder->pid;
+  p->holder_silent_ms = silent_ms;
+}
+
+struct cluster_array *
+cluster_array_find_or_refuse (struct cluster *c, uint64_t op, const char *name)
+{
+  struct cluster_array *a = cluster_array_find (c, name);
+
+  if (a == NULL)
+    cluster_refuse (c, op, CLUSTER_NOT_FOUND, "unknown-array",
+                    "there is no array %s: GET /api/v1/arrays lists them",
+                    name);
+  return a;
 }
 
 bool
@@ -474,9 +490,8 @@ cluster_set_read_only (struct cluster *c, const char *fmt, ...)
             "database back and start weftd again",
             what);
   cluster_log (c, CLUSTER_ERROR, "weftd", "", "%s.", c->read_only);
-  /* Whoever waits is told; nothing is granted on old knowledge. */
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  /* All that wait are refused: nothing is granted by an old database. */
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     cluster_refuse_read_only (c, w->op);
     cluster_wait_end (c, w);
   }

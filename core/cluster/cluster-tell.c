@@ -145,8 +145,7 @@ cluster_tell_array (struct cluster *c, const struct cluster_array *a)
     cluster_tell_disk (c, a->disk[m], false);
   if (c->waiting[WAIT_SESSION] == 0)
     return;
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind == WAIT_SESSION && w->array == a)
       cluster_tell_session (c, w->session, false);
   }
@@ -156,13 +155,10 @@ void
 cluster_tell_changing (struct cluster *c, uint64_t op,
                        const struct cluster_array *a)
 {
-  struct cluster_problem *p;
-
-  p = cluster_refuse (c, op, CLUSTER_CONFLICT, "changing",
-                      "array %s cannot be attached just now: it is changing "
-                      "from epoch %" PRIu64 "; ask again",
-                      a->rec.name, a->rec.epoch);
-  cluster_retry (p, HEARTBEAT_MS);
+  cluster_defer (c, op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS,
+                 "array %s cannot be attached just now: it is changing "
+                 "from epoch %" PRIu64 "; ask again",
+                 a->rec.name, a->rec.epoch);
 }
 
 void
@@ -193,18 +189,16 @@ cluster_session_lost_end (struct cluster *c, struct waiting *w)
 {
   const struct cluster_array *a = w->array;
   char text[1500];
-  struct cluster_problem *p;
 
   if (a->rec.member[w->member].state == MEMBER_OUT)
     cluster_session_tell (c, w->op, a, w->session);
   else {
     if (!cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text))
       snprintf (text, sizeof text, "nothing more");
-    p = cluster_refuse (c, w->op, CLUSTER_CONFLICT, "changing",
-                        "array %s is changing and waits for %.500s: report "
-                        "member %u again",
-                        a->rec.name, text, w->member);
-    cluster_retry (p, HEARTBEAT_MS / 2);
+    cluster_defer (c, w->op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS / 2,
+                   "array %s is changing and waits for %.500s: report "
+                   "member %u again",
+                   a->rec.name, text, w->member);
   }
   cluster_wait_end (c, w);
 }
@@ -215,8 +209,7 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
 {
   struct waiting *w, *next;
 
-  for (w = TAILQ_FIRST (&c->waitings); w != NULL; w = next) {
-    next = TAILQ_NEXT (w, link);
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->kind == WAIT_ATTACH && w->array == a) {
       for (unsigned m = 0; m < a->layout.members; m++)
         assert (!w->grant->writable || a->rec.member[m].state == MEMBER_OUT ||
@@ -242,7 +235,7 @@ cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
   r->min_epoch = cluster_disk_min_epoch_wanted (d);
   memcpy (r->release, d->rec.release, 16);
   r->releases = !cluster_uuid_is_zero (d->rec.release);
-  /* A disk that is to forget a place is given none in the same breath. */
+  /* A disk that is to forget an array is not given a place in the same answer. */
   r->place = r->releases ? NULL : d->array;
   r->position = d->position;
   r->same = r->place && d->knows && no_news;

@@ -86,20 +86,6 @@ advice (const struct cluster_array *a, unsigned m)
   return "It comes back by itself.";
 }
 
-/* Somebody has said that its rebuild is to wait, and nothing goes on before they
- * say otherwise.
- */
-static void
-say_paused (struct verdict *v, const struct cluster_array *a, unsigned m)
-{
-  if (a->rec.member[m].paused)
-    say (
-      v, CLUSTER_WARNING,
-      "The rebuild of member %u of array %s is paused: weftctl rebuild resume "
-      "%s %u lets it go on.",
-      m, a->rec.name, a->rec.name, m);
-}
-
 static void
 say_joining (struct verdict *v, const struct cluster *c,
              const struct cluster_array *a, unsigned m)
@@ -204,28 +190,14 @@ say_trouble (struct verdict *v, const struct cluster *c,
 }
 
 static void
-say_bad (struct verdict *v, const struct cluster_array *a)
-{
-  uint64_t bytes = cluster_array_bad_bytes (a);
-  char words[32];
-
-  if (bytes == 0)
-    return;
-  cluster_bytes_words (bytes, words, sizeof words);
-  say (v, CLUSTER_ERROR,
-       "%s of array %s can't be read: no good copy was found; write them anew "
-       "from a backup (weftctl array bad-ranges %s says where they lie).",
-       words, a->rec.name, a->rec.name);
-}
-
-static void
 say_array (struct verdict *v, const struct cluster *c,
            const struct cluster_array *a)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
   const struct cluster_change *change = &a->rec.change;
-  char text[1500];
+  char text[1500], words[32];
   bool waits = cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text);
+  uint64_t bad;
 
   if (!a->rec.ready) {
     if (waits)
@@ -239,46 +211,26 @@ say_array (struct verdict *v, const struct cluster *c,
          "itself; what was flushed is safe.",
          a->rec.name, writer->stopped);
   say_trouble (v, c, a);
-  say_bad (v, a);
+  bad = cluster_array_bad_bytes (a);
+  if (bad > 0)
+    say (v, CLUSTER_ERROR,
+         "%s of array %s can't be read: no good copy was found; write them "
+         "anew from a backup (weftctl array bad-ranges %s says where they "
+         "lie).",
+         cluster_bytes_words (bad, words, sizeof words), a->rec.name,
+         a->rec.name);
   for (unsigned m = 0; m < a->layout.members; m++) {
     if (a->rec.member[m].state == MEMBER_JOINING && !trouble (a, m))
       say_joining (v, c, a, m);
-    say_paused (v, a, m);
+    /* Nothing goes on before somebody says so. */
+    if (a->rec.member[m].paused)
+      say (v, CLUSTER_WARNING,
+           "The rebuild of member %u of array %s is paused: weftctl rebuild "
+           "resume %s %u lets it go on.",
+           m, a->rec.name, a->rec.name, m);
   }
   if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
     say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name, text);
-}
-
-static void
-say_session (struct verdict *v, const struct cluster *c,
-             const struct cluster_session *s)
-{
-  if (s->rec.ended || s->alive)
-    return;
-  say (v, CLUSTER_WARNING,
-       "Node %s, process %" PRIu64 ", which has array %s attached%s, has been "
-       "silent for %" PRIu64 " s: what it had not yet flushed may be lost if "
-       "it died; otherwise see to its connection to weftd.",
-       s->rec.node, s->rec.pid, s->rec.array_name,
-       s->rec.writable ? " for writing" : " read-only",
-       cluster_session_silent_ms (c, s) / 1000);
-}
-
-/* A drain that does not go on before somebody does something. */
-static void
-say_stuck (struct verdict *v, const struct cluster *c,
-           const struct cluster_node *n)
-{
-  char waits[CLUSTER_WAITS_BYTES];
-  bool passes;
-
-  if (cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes) &&
-      !passes)
-    say (
-      v, CLUSTER_WARNING,
-      "The drain of node %s cannot go on: it waits for %s. weftctl node drain "
-      "%s --stop ends it.",
-      n->rec.name, waits, n->rec.name);
 }
 
 /* What was said of a node stands until it is taken back: nobody forgets it. */
@@ -330,8 +282,9 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
   const struct cluster_session *s;
   const struct cluster_disk *d;
   const struct cluster_node *n;
-  char words[320];
+  char words[320], waits[CLUSTER_WAITS_BYTES];
   unsigned disks = 0, arrays = 0, bare = 0;
+  bool passes;
 
   text[0] = '\0';
   if (c->read_only[0])
@@ -348,12 +301,17 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
         say_array (&v, c, a);
     }
   TAILQ_FOREACH (s, &c->sessions, link)
-    say_session (&v, c, s);
+    if (!s->rec.ended && !s->alive)
+      say (&v, CLUSTER_WARNING,
+           "Node %s, process %" PRIu64 ", which has array %s attached%s, has "
+           "been silent for %" PRIu64 " s: what it had not yet flushed may be "
+           "lost if it died; otherwise see to its connection to weftd.",
+           s->rec.node, s->rec.pid, s->rec.array_name,
+           s->rec.writable ? " for writing" : " read-only",
+           cluster_session_silent_ms (c, s) / 1000);
   TAILQ_FOREACH (d, &c->disks, link) {
     disks++;
-    if (d->array)
-      continue;
-    if (d->failed)
+    if (d->array == NULL && d->failed)
       say (&v, CLUSTER_WARNING, "%s has failed (%s): replace it.",
            cluster_disk_words (d, words, sizeof words), d->reason);
   }
@@ -362,7 +320,12 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
     bare += a->layout.copies == 1;
   }
   TAILQ_FOREACH (n, &c->nodes, link)
-    say_stuck (&v, c, n);
+    if (cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes) &&
+        !passes)
+      say (&v, CLUSTER_WARNING,
+           "The drain of node %s cannot go on: it waits for %s. weftctl node "
+           "drain %s --stop ends it.",
+           n->rec.name, waits, n->rec.name);
   if (v.used == 0)
     say_fine (&v, disks, arrays, bare);
   TAILQ_FOREACH (n, &c->nodes, link)
@@ -381,16 +344,16 @@ check_change (const struct cluster *c, const struct cluster_array *a)
   bool waits = c->read_only[0] != '\0';
 
   assert (change->epoch > a->rec.epoch);
+  cluster_array_states (a, now);
   for (unsigned m = 0; m < a->layout.members; m++) {
     enum member_state is = a->rec.member[m].state;
 
-    now[m] = (uint8_t) is;
     waits |= cluster_change_waits_for (a, m);
     assert (!change->confirm[m] || change->states[m] != MEMBER_OUT);
     switch (change->states[m]) {
     case MEMBER_OUT:
       break;
-    case MEMBER_JOINING: /* never from in-sync: first it is out */
+    case MEMBER_JOINING: /* an in-sync member goes out first */
       assert (is == MEMBER_JOINING || (is == MEMBER_OUT && change->confirm[m]));
       break;
     case MEMBER_IN_SYNC:
@@ -422,7 +385,9 @@ check_array (const struct cluster *c, const struct cluster_array *a)
     const struct cluster_disk *d = a->disk[m];
 
     assert (d && d->array == a && d->position == m);
-    /* A joiner that is not known where nobody writes will be with the change. */
+    /* The process of a joining member is known (cluster-life.c) where nobody writes,
+     * or will be with the change.
+     */
     assert (a->rec.member[m].state != MEMBER_JOINING ||
             cluster_array_writer (c, a) || !cluster_life_unmet (d) ||
             a->rec.change.confirm[m] ||
@@ -454,17 +419,6 @@ check_session (const struct cluster *c, const struct cluster_session *s)
             !cluster_uuid_equal (other->rec.array, s->rec.array));
 }
 
-/* Nobody writes while an attach waits, and all that stay are to confirm. */
-static void
-check_attach (const struct cluster *c, const struct cluster_array *a)
-{
-  const struct cluster_change *change = &a->rec.change;
-
-  assert (change->epoch && cluster_array_writer (c, a) == NULL);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    assert (change->confirm[m] == (change->states[m] != MEMBER_OUT));
-}
-
 void
 cluster_check (const struct cluster *c)
 {
@@ -478,10 +432,16 @@ cluster_check (const struct cluster *c)
   TAILQ_FOREACH (s, &c->sessions, link)
     check_session (c, s);
   TAILQ_FOREACH (w, &c->waitings, link) {
+    const struct cluster_change *change = w->array ? &w->array->rec.change
+                                                   : NULL;
+
     assert ((w->kind == WAIT_CONTENDER) == (w->heartbeat != NULL));
-    if (w->kind == WAIT_ATTACH && w->grant->writable)
-      check_attach (c, w->array);
-    assert ((w->kind != WAIT_ATTACH && w->kind != WAIT_LOST) ||
-            w->array->rec.change.epoch);
+    assert ((w->kind != WAIT_ATTACH && w->kind != WAIT_LOST) || change->epoch);
+    if (w->kind != WAIT_ATTACH || !w->grant->writable)
+      continue;
+    /* Nobody writes while an attach waits, and all that stay are to confirm. */
+    assert (cluster_array_writer (c, w->array) == NULL);
+    for (unsigned m = 0; m < w->array->layout.members; m++)
+      assert (change->confirm[m] == (change->states[m] != MEMBER_OUT));
   }
 }

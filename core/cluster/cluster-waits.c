@@ -8,9 +8,10 @@
 
 #include "cluster-internal.h"
 
-bool
-cluster_lost_words (const struct cluster *c, const struct cluster_array *a,
-                    char *text, size_t size)
+/* What has to happen before a member that the writer has lost is given back to it. */
+static bool
+name_lost (const struct cluster *c, const struct cluster_array *a, char *text,
+           size_t size)
 {
   const struct cluster_session *writer = cluster_array_writer (c, a);
   char words[320];
@@ -113,7 +114,7 @@ cluster_array_waits_for (const struct cluster *c, const struct cluster_array *a,
   }
   name_members (a, which, names, sizeof names);
   if (!any && a->rec.change.epoch == 0)
-    return cluster_lost_words (c, a, text, size) || name_join (a, text, size);
+    return name_lost (c, a, text, size) || name_join (a, text, size);
   if (!any && !name_sessions (c, a, names, sizeof names))
     return false;
   if (a->rec.change.epoch)

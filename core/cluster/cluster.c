@@ -5,10 +5,8 @@
 #include <config.h>
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cluster-internal.h"
 
@@ -197,7 +195,7 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   c->identity.generation++;
   cluster_put_identity (c);
   cluster_jobs_prune (c);
-  /* Nobody is judged by what was before: silence counts from now. */
+  /* Silence counts from now: what was said before weftd's start is not known. */
   TAILQ_FOREACH (d, &c->disks, link) {
     d->last_live_ms = c->live_ms;
     d->alive = true;
@@ -218,7 +216,7 @@ waiting_due (const struct cluster *c, const struct waiting *w)
 {
   if (w->kind == WAIT_CONTENDER)
     return c->live_ms >= w->disk->contested_live_ms + TAKEOVER_MS;
-  /* Polls end with the tick that is nearest, many at once. */
+  /* A poll ends with the tick that is nearest, so that many end at once. */
   if (w->kind == WAIT_DISK || w->kind == WAIT_SESSION)
     return c->now_ms + CLUSTER_TICK_MS / 2 >= w->deadline_ms;
   return c->now_ms >= w->deadline_ms;
@@ -261,7 +259,7 @@ cluster_tick (struct cluster *c, const struct cluster_input *in)
 
   cluster_begin (c, in);
 
-  /* Ending one may end others and begin new ones: look anew each time. */
+  /* To end one may end others and begin new ones: so the list is looked at anew. */
 again:
   TAILQ_FOREACH (w, &c->waitings, link)
     if (waiting_due (c, w)) {
@@ -271,8 +269,7 @@ again:
     }
   TAILQ_FOREACH (d, &c->disks, link)
     cluster_disk_tick (c, d);
-  for (s = TAILQ_FIRST (&c->sessions); s != NULL; s = next_s) {
-    next_s = TAILQ_NEXT (s, link);
+  TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s) {
     cluster_session_tick (c, s);
   }
   cluster_session_prune (c); /* not before: it frees sessions */

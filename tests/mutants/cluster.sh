@@ -19,9 +19,7 @@ mutant commit-without-sessions "sim-cluster test-cluster-change" cluster-epoch.c
   'if (cluster_change_waits_for (a, m))
       return;'
 mutant silent-writer-is-passed-over test-cluster-change cluster-change.c \
-  'return change->epoch && change->sessions && !s->rec.ended &&
-         (s->rec.writable || s->alive) &&' \
-  'return change->epoch && change->sessions && !s->rec.ended && s->alive &&'
+  '(s->rec.writable || s->alive) && s->prepared' 's->alive && s->prepared'
 mutant commit-said-before-durable test-cluster-attach cluster-epoch.c \
   '  cluster_key_minted (c, a);
   cluster_put_array (c, a);' '  cluster_key_minted (c, a);'
@@ -58,7 +56,7 @@ mutant detach-without-fence test-cluster-attach cluster-change.c \
 mutant two-writers test-cluster-attach cluster-attach.c \
   'if (s && s->alive) {' 'if (0) {'
 mutant any-node-says-that-it-has-ended test-cluster-attach cluster-attach.c \
-  'strcmp (attach->node, holder->rec.node) == 0;' '1;'
+  'strcmp (attach->node, s->rec.node) == 0' '1'
 mutant ended-holder-is-not-asked test-cluster-attach cluster-attach.c \
   's->poll == NULL && silent_ms >= CHALLENGE_MS)' '1)'
 mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
@@ -105,7 +103,7 @@ mutant stalled-writer-keeps-readers-out test-cluster-key cluster-rebuild.c \
 mutant restarted-member-is-given-back-too-soon test-cluster-key cluster-epoch.c \
   'spare_reborn (c, a, writer, confirm);' ''
 mutant nobody-is-given-back-for-another-s-sake test-cluster-key cluster-epoch.c \
-  '(lost == 1 || back > 1) && /* who waits needs another */' ''
+  '(lost == 1 || back > 1) &&' ''
 
 # Members that come back.
 mutant spare-is-used-after-an-outage test-cluster-member cluster-rebuild.c \
@@ -124,7 +122,7 @@ mutant joiner-copies-from-one-not-in-sync test-cluster-rebuild cluster-join.c \
   'order->source[m] = a->rec.member[m].state == MEMBER_IN_SYNC;' \
   'order->source[m] = true;'
 mutant joiner-copies-from-one-not-fenced test-cluster-rebuild cluster-join.c \
-  'return false; /* it may still be written, by one who is over */' ';'
+  'return false; /* a writer whose session is over may still write to it */' ';'
 mutant in-sync-without-prepare "sim-cluster test-cluster-attach" cluster-change.c \
   '"it is in-sync",
     .members = MEMBERS_NONE,
@@ -161,8 +159,7 @@ mutant tokens-are-good-when-weftd-starts test-cluster-key cluster.c \
     d->alive = true;
     memcpy (d->minted, d->rec.instance, sizeof d->minted);'
 mutant token-of-a-former-life-is-the-last test-cluster-key cluster-key.c \
-  '(a->disk[m]->min_epoch > a->rec.epoch || stale (c, a, m))' \
-  'a->disk[m]->min_epoch > a->rec.epoch'
+  'strcmp (a->disk[m]->minted, process (c, a, m, false)) != 0' '0'
 
 # What is old.
 mutant old-database-is-served test-cluster-rules cluster-admit.c \
@@ -175,9 +172,10 @@ mutant old-database-by-a-host-is-served test-cluster-rules cluster-session.c \
 mutant old-copy-of-a-disk-is-believed test-cluster-copies cluster-old.c \
   'hb->sequence < d->rec.sequence ||' ''
 mutant old-copy-is-told-what-to-write test-cluster-copies cluster-admit.c \
-  'd->array == NULL || is_out (d)' '1'
+  'd->array == NULL || cluster_member_stays_out (d->array, d->position)' '1'
 mutant old-copy-s-place-is-gone test-cluster-copies cluster-admit.c \
-  'd->array == NULL || is_out (d)' 'is_out (d)'
+  'd->array == NULL || cluster_member_stays_out (d->array, d->position)' \
+  'cluster_member_stays_out (d->array, d->position)'
 mutant blank-disk-may-be-any-copy test-cluster-copies cluster-disk.c \
   'a->rec.ready && m->state == MEMBER_OUT
                          ? CONFIRMED_BY_NONE
@@ -187,7 +185,7 @@ mutant old-clone-takes-over-at-once test-cluster-copies cluster-disk.c \
 mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-admit.c \
   'hb->min_epoch < EPOCH_MAX / 2 ||' '1 ||'
 mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-admit.c \
-  'cluster_put_disk (c, d); /* how far the disk itself was */' ''
+  'cluster_put_disk (c, d);' ''
 mutant old-copy-is-not-reset test-cluster-copies cluster-disk.c \
   'cluster_old_reset (c, a, d->position);' ';'
 mutant old-copies-both-go-out test-cluster-copies cluster-copies.c \
@@ -218,7 +216,7 @@ mutant newer-disk-is-rebuilt-after-an-import test-cluster-import cluster-admit.c
 mutant disk-is-itself-after-an-import test-cluster-import cluster-place.c \
   'm->confirmed = CONFIRMED_BY_NONE;' 'm->confirmed = 0;'
 mutant held-place-is-forgotten-after-an-import test-cluster-import cluster-import.c \
-  'm->held = held; /* an administrator has said so of the place */' ';'
+  'm->held = held;' ';'
 mutant clone-is-believed test-cluster-rules cluster-admit.c \
   'refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||' \
   'refuse_elsewhere (c, op, d, hb) ||'
@@ -250,16 +248,16 @@ mutant unmet-joiner-copies test-cluster-rebuild cluster-life.c \
   'return d->heard && strcmp (d->instance, d->rec.instance) != 0;' 'return false;'
 
 mutant silent-reader-is-forgotten test-cluster-attach cluster-change.c \
-  '(s->rec.writable || s->alive || !written) &&' '(s->rec.writable || s->alive) &&'
+  '(s->rec.writable || s->alive || !written)' '(s->rec.writable || s->alive)'
 mutant silent-reader-is-prepared-for test-cluster-attach cluster-change.c \
-  '(s->rec.writable || s->alive || !written) &&' ''
+  '(s->rec.writable || s->alive || !written)' '1'
 mutant passed-over-reader-reads-on test-cluster-attach cluster-session.c \
   'if (cluster_session_refuse_late (c, op, a, s, hb->epoch))
     return;' ''
 mutant passed-over-reader-is-not-known test-cluster-attach cluster-epoch.c \
   'a->rec.unprepared = change->epoch;' ';'
 mutant passed-over-reader-is-waited-for test-cluster-attach cluster-attach.c \
-  's->alive = false; /* to be waited for by no change */' ';'
+  's->alive = false;' ';'
 mutant passed-over-reader-holds-a-change-up test-cluster-attach cluster-attach.c \
   '  cluster_due (c, a, DUE_CHANGE);
   cluster_settle (c);
@@ -300,7 +298,8 @@ mutant round-is-not-stored test-cluster-rounds cluster-old.c \
   '  a->stored_live_ms = c->live_ms;
   cluster_put_array (c, a);' '  a->stored_live_ms = c->live_ms;'
 mutant process-that-serves-is-judged test-cluster-rounds cluster-session.c \
-  '      a->disk[m]->served = true;' '      ;'
+  'a->disk[m]->served |= a->rec.member[m].state == MEMBER_IN_SYNC &&' \
+  'a->disk[m]->served |= 0 &&'
 mutant new-process-is-known test-cluster-rounds cluster-disk.c \
   '  if (restarted)
     d->served = false;' ''
