@@ -48,148 +48,46 @@ enum change_sessions {
   SESSIONS_GO_ON,  /* as in the change that it replaces */
 };
 
-/* docs/PROTOCOL.md has this table for people: `change`, `confirm` and `prepared` are
- * its columns.
+/* The table in docs/PROTOCOL.md, "What a change waits for", says also what begins each
+ * change and what its COMMIT sets.
  */
-struct change_rule {
-  const char *change, *starts, *confirm, *prepared, *sets;
+static const struct {
   enum change_members members;
   enum change_sessions sessions;
-};
-static const struct change_rule rules[] = {
-  [CHANGE_WRITER] = {
-    .change = "a writer attaches or takes over",
-    .starts = "an attach for writing",
-    .confirm = "all that are not out",
-    .prepared = "those that read, if a member goes out with it; the old writer's "
-                "session has ended",
-    .sets = "who is missing is out; the writer is granted",
-    .members = MEMBERS_ALL,
-    .sessions = SESSIONS_IF_OUT,
-  },
-  [CHANGE_END] = {
-    .change = "a writer ends",
-    .starts = "its detach, an eviction",
-    .confirm = "all that are not out",
-    .prepared = "none; those that read, if it replaces a change in which a member "
-                "goes out",
-    .sets = "who was to be in-sync goes on joining",
-    .members = MEMBERS_ALL,
-    .sessions = SESSIONS_IF_OUT,
-  },
-  [CHANGE_READER] = {
-    .change = "a reader attaches beside a writer, while a member is not in-sync",
-    .starts = "an attach for reading; a reader that was passed over is heard of",
-    .confirm = "none",
-    .prepared = "all",
-    .sets = "nothing; the reader is granted",
-    .members = MEMBERS_NONE,
-    .sessions = SESSIONS_ALL,
-  },
-  [CHANGE_LOST_ALONE] = {
-    .change = "a member goes out; beside its reporter nobody is attached, or he "
-              "writes and all others are readers that have been silent for their "
-              "TTL",
-    .starts = "a session's report",
-    .confirm = "none",
-    .prepared = "none",
-    .sets = "it is out, and joiners that may have copied from it; readers that know "
-            "an older epoch have been passed over",
-    .members = MEMBERS_THESE,
-    .sessions = SESSIONS_NONE,
-  },
-  [CHANGE_LOST] = {
-    .change = "a member goes out, others are attached too",
-    .starts = "a session's report",
-    .confirm = "none",
-    .prepared = "all; a reader that has been silent for its TTL is not waited for",
-    .sets = "it is out, and joiners that may have copied from it",
-    .members = MEMBERS_THESE,
-    .sessions = SESSIONS_ALL,
-  },
-  [CHANGE_PUT_OUT] = {
-    .change = "a member is put out, for its node is drained, or its disk has failed",
-    .starts = "what its disk, its node or an administrator says",
-    .confirm = "none",
-    .prepared = "all",
-    .sets = "it is out, and joiners that may have copied from it",
-    .members = MEMBERS_GO_ON,
-    .sessions = SESSIONS_ALL,
-  },
-  [CHANGE_JOINER_OUT] = {
-    .change = "a joining member goes out",
-    .starts = "what its disk or an administrator says",
-    .confirm = "none",
-    .prepared = "none: it never counted",
-    .sets = "it is out",
-    .members = MEMBERS_GO_ON,
-    .sessions = SESSIONS_NONE,
-  },
-  [CHANGE_JOIN] = {
-    .change = "an out member begins to join",
-    .starts = "its disk is well, and is what it is to be",
-    .confirm = "that member; without a writer all that are not out",
-    .prepared = "none",
-    .sets = "it is joining",
-    .members = MEMBERS_THESE_OR_ALL,
-    .sessions = SESSIONS_NONE,
-  },
-  [CHANGE_IN_SYNC] = {
-    .change = "a joining member becomes in-sync",
-    .starts = "it says that nothing is left to do",
-    .confirm = "none",
-    .prepared = "all",
-    .sets = "it is in-sync",
-    .members = MEMBERS_NONE,
-    .sessions = SESSIONS_ALL,
-  },
-  [CHANGE_BACK] = {
-    .change = "a lost last copy is back",
-    .starts = "its disk is well again, or was started again under an idle writer",
-    .confirm = "that member, and joining ones beside it",
-    .prepared = "none",
-    .sets = "nothing; the writer connects to it again",
-    .members = MEMBERS_THESE,
-    .sessions = SESSIONS_NONE,
-  },
-  [CHANGE_INSTEAD] = {
-    .change = "one who was to go out stays, for it has the last copy by now, or an "
-              "attach came to nothing",
-    .starts = "the change that this one replaces",
-    .confirm = "those of the replaced change; without a writer all that are not out",
-    .prepared = "none",
-    .sets = "nothing",
-    .members = MEMBERS_THESE_OR_ALL,
-    .sessions = SESSIONS_NONE,
-  },
-  [CHANGE_CALLED_OFF] = {
-    .change = "a change for which the writer can't prepare itself is called off",
-    .starts = "the writer loses a member that stays, or is silent while only readers "
-              "to come wait for it",
-    .confirm = "those of the replaced change",
-    .prepared = "none",
-    .sets = "nothing",
-    .members = MEMBERS_THESE,
-    .sessions = SESSIONS_NONE,
-  },
-  [CHANGE_TOKENS] = {
-    .change = "tokens are renewed",
-    .starts = "an in-sync member takes none of the array's epoch any more",
-    .confirm = "none",
-    .prepared = "none",
-    .sets = "nothing",
-    .members = MEMBERS_NONE,
-    .sessions = SESSIONS_NONE,
-  },
-  [CHANGE_NUMBER] = {
-    .change = "a change gets a higher number",
-    .starts = "a member that is to confirm is beyond the number, or weftd was started",
-    .confirm = "those of the replaced change",
-    .prepared = "those of the replaced change",
-    .sets = "what the replaced change was to set",
-    .members = MEMBERS_GO_ON,
-    .sessions = SESSIONS_GO_ON,
-  },
+} rules[] = {
+  /* A writer attaches or takes over. */
+  [CHANGE_WRITER] = { MEMBERS_ALL, SESSIONS_IF_OUT },
+  /* A writer's session ends. */
+  [CHANGE_END] = { MEMBERS_ALL, SESSIONS_IF_OUT },
+  /* A reader attaches beside a writer while a member is not in-sync. */
+  [CHANGE_READER] = { MEMBERS_NONE, SESSIONS_ALL },
+  /* A member goes out that a session has lost: the member was joining, or nobody else
+   * is attached, or the session is the writer's and all others are readers that have
+   * been silent for their TTL.
+   */
+  [CHANGE_LOST_ALONE] = { MEMBERS_THESE, SESSIONS_NONE },
+  /* A member goes out that a session has lost, and others are attached. */
+  [CHANGE_LOST] = { MEMBERS_THESE, SESSIONS_ALL },
+  /* An in-sync member goes out that no session has lost: its disk has failed, or its
+   * node is drained or shut out.
+   */
+  [CHANGE_PUT_OUT] = { MEMBERS_GO_ON, SESSIONS_ALL },
+  /* A joining member goes out. */
+  [CHANGE_JOINER_OUT] = { MEMBERS_GO_ON, SESSIONS_NONE },
+  /* A member that is out begins to join. */
+  [CHANGE_JOIN] = { MEMBERS_THESE_OR_ALL, SESSIONS_NONE },
+  /* A joining member becomes in-sync. */
+  [CHANGE_IN_SYNC] = { MEMBERS_NONE, SESSIONS_ALL },
+  /* A member with a last copy, which the writer has lost, is back. */
+  [CHANGE_BACK] = { MEMBERS_THESE, SESSIONS_NONE },
+  /* A member that was to go out stays. */
+  [CHANGE_INSTEAD] = { MEMBERS_THESE_OR_ALL, SESSIONS_NONE },
+  /* A change for which the writer can't prepare itself is called off. */
+  [CHANGE_CALLED_OFF] = { MEMBERS_THESE, SESSIONS_NONE },
+  /* Tokens are renewed. */
+  [CHANGE_TOKENS] = { MEMBERS_NONE, SESSIONS_NONE },
+  /* A change gets a higher number. */
+  [CHANGE_NUMBER] = { MEMBERS_GO_ON, SESSIONS_GO_ON },
 };
 
 void
@@ -274,28 +172,12 @@ confirms (const struct cluster *c, const struct cluster_array *a,
   abort ();
 }
 
-static bool
-asks_sessions (const struct cluster *c, const struct cluster_array *a,
-               enum change_sessions sessions, const uint8_t states[])
-{
-  switch (sessions) {
-  case SESSIONS_NONE:
-    return false;
-  case SESSIONS_ALL:
-    return true;
-  case SESSIONS_IF_OUT:
-    return cluster_change_needs_sessions (c, a, states, NULL);
-  case SESSIONS_GO_ON:
-    return a->rec.change.sessions;
-  }
-  abort ();
-}
-
 void
 cluster_change_prepare (struct cluster *c, struct cluster_array *a,
                         enum change_kind kind, const uint8_t states[],
                         const bool which[])
 {
+  enum change_sessions sessions = rules[kind].sessions;
   struct cluster_change *change = &a->rec.change;
   uint64_t epoch = cluster_array_wanted_epoch (a);
 
@@ -312,7 +194,10 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   if (change->epoch == 0)
     change->since_wall_ms = c->wall_ms;
   change->epoch = epoch + 1;
-  change->sessions = asks_sessions (c, a, rules[kind].sessions, states);
+  if (sessions != SESSIONS_GO_ON)
+    change->sessions = sessions == SESSIONS_ALL ||
+                       (sessions == SESSIONS_IF_OUT &&
+                        cluster_change_needs_sessions (c, a, states, NULL));
   a->renumbered = true;
   a->prepared_live_ms = c->live_ms;
   for (unsigned m = 0; m < a->layout.members; m++) {

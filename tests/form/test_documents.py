@@ -406,18 +406,27 @@ def test_doors():
 
 
 def test_changes():
-    """The table of what a change waits for is the engine's own."""
-    words = "change starts confirm prepared sets".split()
-    rules = []
-    for rule in re.findall(r"\[CHANGE_\w+\] = \{(.*?)\n  \},",
-                           text("core/cluster/cluster-change.c"), re.DOTALL):
-        fields = {key: "".join(re.findall(r'"([^"]*)"', value))
-                  for key, value in re.findall(
-                      r'\.(\w+)\s*= ((?:"[^"]*"\s*)+),', rule)}
-        rules.append([fields[key] for key in words])
-    assert len(rules) >= 10
-    part = PROTOCOL.split("\n## What a change waits for")[1]
-    assert next(rows for _, rows in tables(part)) == rules
+    """The table of what a change waits for says what the engine's own does."""
+    waits = {
+        "MEMBERS_NONE": "none", "MEMBERS_ALL": "all that are not out",
+        "MEMBERS_THESE": "(?!none|all).+",
+        "MEMBERS_THESE_OR_ALL": ".+; without a writer all that are not out",
+        "MEMBERS_GO_ON": "those of the change that it replaces(, if any)?",
+        "SESSIONS_NONE": "none(: .+)?", "SESSIONS_ALL": "all(; .+)?",
+        "SESSIONS_IF_OUT": "(none; )?readers, if .+",
+        "SESSIONS_GO_ON": "those of the change that it replaces",
+    }
+    rules = re.findall(
+        r"/\* ([^/]+?)\.\s+\*/\s+\[CHANGE_\w+\] = \{ (\w+), (\w+) \},",
+        text("core/cluster/cluster-change.c"))
+    rows = next(rows for _, rows in tables(
+        PROTOCOL.split("\n## What a change waits for")[1]))
+    assert len(rules) == len(rows) >= 10
+    for (words, *rule), (change, _, *said, _) in zip(rules, rows):
+        words = re.sub(r"\s*\n \s*\* ", " ", words)
+        assert words[0].lower() + words[1:] == change
+        for kind, phrase in zip(rule, said):
+            assert re.fullmatch(waits[kind], phrase), f"{change}: {phrase}"
 
 
 # --- Tests ---------------------------------------------------------------------

@@ -44,15 +44,9 @@ mutant rules-see-a-change-that-is-over test-cluster-drain cluster-settle.c \
 
 # Writers.
 mutant attach-without-fence test-cluster-attach cluster-change.c \
-  'is granted",
-    .members = MEMBERS_ALL,' \
-  'is granted",
-    .members = MEMBERS_NONE,'
+  '[CHANGE_WRITER] = { MEMBERS_ALL,' '[CHANGE_WRITER] = { MEMBERS_NONE,'
 mutant detach-without-fence test-cluster-attach cluster-change.c \
-  'goes on joining",
-    .members = MEMBERS_ALL,' \
-  'goes on joining",
-    .members = MEMBERS_NONE,'
+  '[CHANGE_END] = { MEMBERS_ALL,' '[CHANGE_END] = { MEMBERS_NONE,'
 mutant two-writers test-cluster-attach cluster-attach.c \
   'if (s && s->alive) {' 'if (0) {'
 mutant any-node-says-that-it-has-ended test-cluster-attach cluster-attach.c \
@@ -111,10 +105,7 @@ mutant spare-is-used-after-an-outage test-cluster-member cluster-rebuild.c \
 mutant joiner-without-fence test-cluster-attach cluster-rebuild.c \
   'confirm[m] = any = true;' 'any = true;'
 mutant joiner-fences-nobody-else test-cluster-attach cluster-change.c \
-  '"it is joining",
-    .members = MEMBERS_THESE_OR_ALL,' \
-  '"it is joining",
-    .members = MEMBERS_THESE,'
+  '[CHANGE_JOIN] = { MEMBERS_THESE_OR_ALL,' '[CHANGE_JOIN] = { MEMBERS_THESE,'
 mutant joiner-copies-before-the-writer-sends "sim-cluster test-cluster-rebuild" cluster-join.c \
   'return writer == NULL || writer->epoch >= a->rec.member[member].fence;' \
   'return true;'
@@ -124,12 +115,8 @@ mutant joiner-copies-from-one-not-in-sync test-cluster-rebuild cluster-join.c \
 mutant joiner-copies-from-one-not-fenced test-cluster-rebuild cluster-join.c \
   'return false; /* a writer whose session is over may still write to it */' ';'
 mutant in-sync-without-prepare "sim-cluster test-cluster-attach" cluster-change.c \
-  '"it is in-sync",
-    .members = MEMBERS_NONE,
-    .sessions = SESSIONS_ALL,' \
-  '"it is in-sync",
-    .members = MEMBERS_NONE,
-    .sessions = SESSIONS_NONE,'
+  '[CHANGE_IN_SYNC] = { MEMBERS_NONE, SESSIONS_ALL }' \
+  '[CHANGE_IN_SYNC] = { MEMBERS_NONE, SESSIONS_NONE }'
 mutant in-sync-by-an-old-report test-cluster-join cluster-copies.c \
   'join->phase == CLUSTER_JOIN_SYNCED &&
          join->epoch == a->rec.member[member].fence' \
