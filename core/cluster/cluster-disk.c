@@ -350,9 +350,8 @@ refuse_too_soon (struct cluster *c, const struct waiting *w)
        !cluster_array_can_leave_out (d->array, d->position)))
     return false;
   cluster_defer (c, w->op, CLUSTER_UNAVAILABLE, "old-copy", HEARTBEAT_MS,
-                 "%s was served by another process a moment ago, and this "
-                 "is an old copy of the disk: ask again, if it is to be "
-                 "taken in",
+                 "%s was served by another process a moment ago, and this is "
+                 "an old copy of the disk: ask again, if it is to be taken in",
                  cluster_disk_words (d, words, sizeof words));
   return true;
 }

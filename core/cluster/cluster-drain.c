@@ -307,35 +307,27 @@ cluster_drain_bytes (const struct cluster *c, const char *node)
 }
 
 uint64_t
-cluster_drain_rate (const struct cluster *c, const char *node)
+cluster_drain_rate (const struct cluster *c, const char *node, uint64_t *eta_ms)
 {
   const struct cluster_array *a;
+  double less, sum = 0;
   uint64_t rate = 0;
-
-  TAILQ_FOREACH (a, &c->arrays, link)
-    for (unsigned m = 0; m < a->layout.members; m++)
-      if (strcmp (a->rec.member[m].moved_from, node) == 0 &&
-          a->rec.member[m].state == MEMBER_JOINING)
-        rate += a->disk[m]->join.rate;
-  return rate;
-}
-
-uint64_t
-cluster_drain_eta_ms (const struct cluster *c, const char *node)
-{
-  const struct cluster_array *a;
-  double rate, sum = 0;
+  bool known = true;
 
   TAILQ_FOREACH (a, &c->arrays, link)
     for (unsigned m = 0; m < a->layout.members; m++) {
       if (strcmp (a->rec.member[m].moved_from, node) != 0)
         continue;
-      rate = cluster_eta_rate (c, a, m);
-      if (rate <= 0)
-        return 0;
-      sum += rate;
+      if (a->rec.member[m].state == MEMBER_JOINING)
+        rate += a->disk[m]->join.rate;
+      less = cluster_eta_rate (c, a, m);
+      known &= less > 0;
+      sum += less;
     }
-  return sum > 0 ? (uint64_t) (cluster_drain_bytes (c, node) * 1000 / sum) : 0;
+  *eta_ms = known && sum > 0
+              ? (uint64_t) (cluster_drain_bytes (c, node) * 1000 / sum)
+              : 0;
+  return rate;
 }
 
 bool

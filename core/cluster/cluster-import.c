@@ -133,10 +133,9 @@ find_refused (struct cluster *c, uint64_t op,
     other = plan->found[hb->position];
     if (other) {
       cluster_refuse (c, op, CLUSTER_CONFLICT, "clone",
-                      "disk %.150s of node %s and disk %.150s of node %s "
-                      "both say that they are member %u: one is a copy; "
-                      "stop the process of the older one, wait %d s, and "
-                      "try again",
+                      "disk %.150s of node %s and disk %.150s of node %s both "
+                      "say that they are member %u: one is a copy; stop the "
+                      "process of the older one, wait %d s, and try again",
                       other->path, other->node, hb->path, hb->node,
                       hb->position, FOREIGN_LIVE_MS / 1000);
       return true;
@@ -224,54 +223,28 @@ members_refused (struct cluster *c, uint64_t op, struct plan *plan)
   return false;
 }
 
-/* One that is two rounds behind another is an old copy of its disk: the array does
- * without it if it can, the oldest first.
+/* Members of which this number is below the limit are, or may be, old copies of their
+ * disks: the array does without each of them if it can, the oldest first.
  */
 static void
-leave_behind (struct plan *plan, bool out[])
+leave_old (const struct layout *l, const uint64_t number[], uint64_t limit,
+           bool out[])
 {
+  bool needed[ARRAY_MEMBERS_MAX] = { false };
   int oldest;
 
   do {
     oldest = -1;
-    for (unsigned m = 0; m < plan->layout.members; m++)
-      if (!out[m] && plan->found[m]->round + 2 <= plan->round &&
-          (oldest < 0 || plan->found[m]->round < plan->found[oldest]->round)) {
-        out[m] = true;
-        if (layout_loss (&plan->layout, out, NULL) == 0)
-          oldest = (int) m;
-        out[m] = false;
-      }
-    if (oldest >= 0)
+    for (unsigned m = 0; m < l->members; m++)
+      if (!out[m] && !needed[m] && number[m] < limit &&
+          (oldest < 0 || number[m] < number[oldest]))
+        oldest = (int) m;
+    if (oldest >= 0) {
       out[oldest] = true;
-  } while (oldest >= 0);
-}
-
-/* One that has not heard of the newest epoch may be an old copy of its disk: the
- * array does without it if it can, the oldest first.
- */
-static void
-leave_stale (struct plan *plan, bool out[])
-{
-  uint64_t epoch = 0;
-
-  while (epoch < plan->newest->states_epoch) {
-    uint64_t next = plan->newest->states_epoch;
-
-    for (unsigned m = 0; m < plan->layout.members; m++) {
-      if (out[m])
-        continue;
-      if (plan->found[m]->states_epoch == epoch) {
-        out[m] = true;
-        if (layout_loss (&plan->layout, out, NULL) > 0)
-          out[m] = false;
-      }
-      else if (plan->found[m]->states_epoch > epoch &&
-               plan->found[m]->states_epoch < next)
-        next = plan->found[m]->states_epoch;
+      needed[oldest] = layout_loss (l, out, NULL) > 0;
+      out[oldest] = !needed[oldest];
     }
-    epoch = next;
-  }
+  } while (oldest >= 0);
 }
 
 /* What is each member to be?  Refuses, if one is missing that is needed. */
@@ -280,7 +253,7 @@ states_refused (struct cluster *c, uint64_t op,
                 const struct cluster_import *import, struct plan *plan)
 {
   bool out[ARRAY_MEMBERS_MAX];
-  uint64_t lost;
+  uint64_t lost, round[ARRAY_MEMBERS_MAX], epoch[ARRAY_MEMBERS_MAX];
 
   for (unsigned m = 0; m < plan->layout.members; m++) {
     bool in_sync = plan->newest->states[m] == MEMBER_IN_SYNC;
@@ -297,11 +270,17 @@ states_refused (struct cluster *c, uint64_t op,
   }
   lost = layout_loss (&plan->layout, out, NULL);
   for (unsigned m = 0; m < plan->layout.members; m++)
-    if (!out[m])
-      plan->round = highest (plan->round, plan->found[m]->round);
+    if (!out[m]) {
+      round[m] = plan->found[m]->round;
+      epoch[m] = plan->found[m]->states_epoch;
+      plan->round = highest (plan->round, round[m]);
+    }
   if (lost == 0) {
-    leave_behind (plan, out);
-    leave_stale (plan, out);
+    /* A member that is two rounds behind another is an old copy; one that has not
+     * heard of the newest epoch may be one.
+     */
+    leave_old (&plan->layout, round, highest (plan->round, 1) - 1, out);
+    leave_old (&plan->layout, epoch, plan->newest->states_epoch, out);
   }
   for (unsigned m = 0; m < plan->layout.members; m++)
     plan->state[m] = out[m] ? MEMBER_OUT : MEMBER_IN_SYNC;

@@ -551,8 +551,8 @@ struct cluster_disk *cluster_drain_pick (
  * long that will take (0: not known).
  */
 uint64_t cluster_drain_bytes (const struct cluster *c, const char *node);
-uint64_t cluster_drain_rate (const struct cluster *c, const char *node);
-uint64_t cluster_drain_eta_ms (const struct cluster *c, const char *node);
+uint64_t cluster_drain_rate (const struct cluster *c, const char *node,
+                             uint64_t *eta_ms);
 
 /* cluster-jobs.c */
 /* Record the job that has ended: a member's rebuild, whose state goes from joining

@@ -72,17 +72,16 @@ job_rebuild (const struct cluster *c, const struct cluster_array *a,
   const struct cluster_member *m = &a->rec.member[member];
   const struct cluster_join *join = &a->disk[member]->join;
 
-  memset (job, 0, sizeof *job);
-  job->kind = CLUSTER_JOB_REBUILD;
+  *job = (struct cluster_job) { .kind = CLUSTER_JOB_REBUILD,
+                                .total_bytes = join->total_bytes,
+                                .rate = join->rate,
+                                .eta_ms = cluster_join_eta_ms (c, a, member),
+                                .since_wall_ms = m->since_wall_ms };
   snprintf (job->id, sizeof job->id, "rebuild-%s-%u", a->rec.name, member);
   snprintf (job->subject, sizeof job->subject, "member %u of array %s", member,
             a->rec.name);
-  job->total_bytes = join->total_bytes;
   if (join->total_bytes > join->todo_bytes)
     job->done_bytes = join->total_bytes - join->todo_bytes;
-  job->rate = join->rate;
-  job->eta_ms = cluster_join_eta_ms (c, a, member);
-  job->since_wall_ms = m->since_wall_ms;
   job->state = cluster_join_waits (c, a, member, job->waits, sizeof job->waits)
                  ? CLUSTER_JOB_WAITING
                  : CLUSTER_JOB_RUNNING;
@@ -96,11 +95,11 @@ static void
 job_create (const struct cluster *c, const struct cluster_array *a,
             struct cluster_job *job)
 {
-  memset (job, 0, sizeof *job);
-  job->kind = CLUSTER_JOB_CREATE;
+  *job = (struct cluster_job) {
+    .kind = CLUSTER_JOB_CREATE, .since_wall_ms = a->rec.member[0].since_wall_ms
+  };
   snprintf (job->id, sizeof job->id, "create-%s", a->rec.name);
   snprintf (job->subject, sizeof job->subject, "array %s", a->rec.name);
-  job->since_wall_ms = a->rec.member[0].since_wall_ms;
   job->state = cluster_array_waits_for (c, a, c->wall_ms, job->waits,
                                         sizeof job->waits)
                  ? CLUSTER_JOB_WAITING
@@ -115,15 +114,15 @@ cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
 {
   uint64_t left = cluster_drain_bytes (c, n->rec.name);
 
-  memset (job, 0, sizeof *job);
-  job->kind = CLUSTER_JOB_DRAIN;
+  *job = (struct cluster_job) { .kind = CLUSTER_JOB_DRAIN,
+                                .total_bytes = n->rec.drain_bytes,
+                                .since_wall_ms = n->rec.draining_wall_ms };
   snprintf (job->id, sizeof job->id, "drain-%s", n->rec.name);
   snprintf (job->subject, sizeof job->subject, "node %s", n->rec.name);
-  job->total_bytes = n->rec.drain_bytes > left ? n->rec.drain_bytes : left;
+  if (left > job->total_bytes)
+    job->total_bytes = left;
   job->done_bytes = job->total_bytes - left;
-  job->rate = cluster_drain_rate (c, n->rec.name);
-  job->eta_ms = cluster_drain_eta_ms (c, n->rec.name);
-  job->since_wall_ms = n->rec.draining_wall_ms;
+  job->rate = cluster_drain_rate (c, n->rec.name, &job->eta_ms);
   if (cluster_node_drained (c, n->rec.name))
     job->state = CLUSTER_JOB_DONE;
   else

@@ -129,9 +129,8 @@ refuse_stalled (struct cluster *c, uint64_t op, struct cluster_session *s,
     s->lost[member] = true;
   cluster_defer (c, op, CLUSTER_CONFLICT, "last-copy", HEARTBEAT_MS,
                  "member %u of array %s cannot be left out now: another "
-                 "member, which has the only copy that is left of some "
-                 "data, is lost to the node that writes; bring that one "
-                 "back first",
+                 "member, which has the only copy that is left of some data, "
+                 "is lost to the node that writes; bring that one back first",
                  member, a->rec.name);
   return true;
 }

@@ -215,8 +215,8 @@ cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
   struct cluster_node *n = cluster_node_find (c, name);
 
   cluster_begin (c, in);
-  if (!c->read_only
-         [0]) /* where weftd takes no changes, it grants nothing, either */
+  /* Where weftd takes no changes, it grants nothing, either. */
+  if (!c->read_only[0])
     shut_out (c, name, by);
   if (n)
     cluster_changed_node (c, n);

@@ -67,32 +67,13 @@ end (struct cluster *c, struct cluster_preflight *f)
 
 /* ---- What the loss of members costs. ---- */
 
-/* Members that are needed already, because others are not there. */
-static void
-say_missing (const struct cluster *c, const struct cluster_array *a,
-             const bool which[], struct cluster_preflight *f)
-{
-  char words[320];
-  const char *why;
-
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (which[m])
-      continue;
-    if (!cluster_member_well (a, m, &why))
-      line (f, "Member %u of array %s (%s) %s already.", m, a->rec.name,
-            cluster_disk_words (a->disk[m], words, sizeof words), why);
-    else if (cluster_node_in_maintenance (c, a->disk[m]->rec.node))
-      line (f, "Member %u of array %s (%s) is on a node in maintenance.", m,
-            a->rec.name, cluster_disk_words (a->disk[m], words, sizeof words));
-  }
-}
-
 void
 cluster_array_losing (const struct cluster *c, const struct cluster_array *a,
                       const bool which[], struct cluster_preflight *f)
 {
   uint64_t exposed, unreachable;
-  char e[32], u[32];
+  char bytes[32], words[320];
+  const char *why;
   bool any = false;
 
   for (unsigned m = 0; m < a->layout.members; m++)
@@ -100,16 +81,25 @@ cluster_array_losing (const struct cluster *c, const struct cluster_array *a,
   if (!any)
     return;
   cluster_array_without (c, a, which, &exposed, &unreachable);
-  cluster_bytes_words (exposed, e, sizeof e);
-  cluster_bytes_words (unreachable, u, sizeof u);
   f->unreachable_bytes += unreachable;
   f->exposed_bytes += exposed;
   if (unreachable) {
-    line (f, "Array %s could not serve %s of its data.", a->rec.name, u);
-    say_missing (c, a, which, f);
+    line (f, "Array %s could not serve %s of its data.", a->rec.name,
+          cluster_bytes_words (unreachable, bytes, sizeof bytes));
+    /* The node is needed because these are not there already. */
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (!which[m] && !cluster_member_well (a, m, &why))
+        line (f, "Member %u of array %s (%s) %s already.", m, a->rec.name,
+              cluster_disk_words (a->disk[m], words, sizeof words), why);
+      else if (!which[m] &&
+               cluster_node_in_maintenance (c, a->disk[m]->rec.node))
+        line (f, "Member %u of array %s (%s) is on a node in maintenance.", m,
+              a->rec.name,
+              cluster_disk_words (a->disk[m], words, sizeof words));
   }
   else if (exposed)
-    line (f, "Array %s goes on; %s of its data would have %s.", a->rec.name, e,
+    line (f, "Array %s goes on; %s of its data would have %s.", a->rec.name,
+          cluster_bytes_words (exposed, bytes, sizeof bytes),
           a->layout.copies > 2 ? "a copy less than they should"
                                : "a single copy");
   else
@@ -158,46 +148,38 @@ cluster_ok_to_stop (const struct cluster *c, const char *node,
 
 /* ---- Arrays and their members. ---- */
 
-/* A node is lost as a whole: which one would take data with it? */
-static void
-say_crowded (const struct cluster_array *plan, struct cluster_preflight *f)
-{
-  bool which[ARRAY_MEMBERS_MAX];
-  uint64_t exposed;
-  unsigned first;
-
-  for (unsigned m = 0; m < plan->layout.members; m++) {
-    cluster_array_on_node (plan, plan->disk[m]->rec.node, which);
-    for (first = 0; !which[first]; first++)
-      ;
-    if (first == m && layout_loss (&plan->layout, which, &exposed) > 0)
-      line (f,
-            "The loss of node %s would lose data: it has disks that hold "
-            "copies of each other. Take disks of more nodes, or another order.",
-            plan->disk[m]->rec.node);
-  }
-}
-
 void
 cluster_preflight_create (struct cluster *c, const struct cluster_input *in,
                           const struct cluster_create *create,
                           struct cluster_array *plan,
                           struct cluster_preflight *f)
 {
+  bool which[ARRAY_MEMBERS_MAX];
   char survives[200], size[32];
+  unsigned first;
 
   begin (c, in, f, create->name);
   cluster_array_create_refused (c, in->op, create, plan);
   if (!end (c, f))
     return;
   layout_survives (&plan->layout, survives, sizeof survives);
-  cluster_bytes_words (plan->layout.size, size, sizeof size);
   line (f, "Array %s is made of %u disks, which hold nothing: %s of %s.",
-        plan->rec.name, plan->layout.members, size,
+        plan->rec.name, plan->layout.members,
+        cluster_bytes_words (plan->layout.size, size, sizeof size),
         layout_name (plan->rec.layout));
   line (f, "It survives the loss of %s.", survives);
-  if (plan->layout.copies > 1)
-    say_crowded (plan, f);
+  /* A node is lost as a whole: would one take data with it? */
+  for (unsigned m = 0; plan->layout.copies > 1 && m < plan->layout.members;
+       m++) {
+    cluster_array_on_node (plan, plan->disk[m]->rec.node, which);
+    for (first = 0; !which[first]; first++)
+      ;
+    if (first == m && layout_loss (&plan->layout, which, NULL) > 0)
+      line (f,
+            "The loss of node %s would lose data: it has disks that hold "
+            "copies of each other. Take disks of more nodes, or another order.",
+            plan->disk[m]->rec.node);
+  }
 }
 
 void
@@ -216,8 +198,8 @@ cluster_preflight_delete (struct cluster *c, const struct cluster_input *in,
   if (a == NULL)
     return;
   f->lost_bytes = a->layout.size;
-  cluster_bytes_words (a->layout.size, size, sizeof size);
-  line (f, "All data of array %s (%s) is lost, for good.", array, size);
+  line (f, "All data of array %s (%s) is lost, for good.", array,
+        cluster_bytes_words (a->layout.size, size, sizeof size));
   line (f, "Its %u disks become free for other arrays.", a->layout.members);
   TAILQ_FOREACH (d, &c->disks, link)
     spares += cluster_uuid_equal (d->rec.spare_of, a->rec.uuid);
@@ -247,9 +229,8 @@ cluster_preflight_accept_loss (struct cluster *c,
     return;
   for (unsigned i = 0; i < loss->count; i++)
     f->lost_bytes += loss->range[i].length;
-  cluster_bytes_words (f->lost_bytes, size, sizeof size);
   line (f, "%s of array %s become zeroes: what was there is lost, for good.",
-        size, array);
+        cluster_bytes_words (f->lost_bytes, size, sizeof size), array);
   line (f, "A block that can be read after all, or is written meanwhile, is "
            "kept.");
   for (unsigned i = 0; i < loss->count; i++)
@@ -264,24 +245,23 @@ say_move (const struct cluster *c, const struct cluster_array *a,
           struct cluster_preflight *f)
 {
   bool which[ARRAY_MEMBERS_MAX] = { false };
-  char from[320], words[320], bytes[32], e[32];
+  char words[320], bytes[32];
   uint64_t exposed;
 
   which[member] = true;
   cluster_array_without (c, a, which, &exposed, NULL);
-  cluster_bytes_words (a->rec.member_bytes, bytes, sizeof bytes);
   f->rebuild_bytes += a->rec.member_bytes;
+  f->exposed_bytes += exposed;
   line (f, "Member %u of array %s becomes %s: up to %s are copied.", member,
-        a->rec.name, cluster_disk_words (to, words, sizeof words), bytes);
-  if (exposed) {
-    f->exposed_bytes += exposed;
-    cluster_bytes_words (exposed, e, sizeof e);
-    line (f, "Until then %s of array %s have %s.", e, a->rec.name,
+        a->rec.name, cluster_disk_words (to, words, sizeof words),
+        cluster_bytes_words (a->rec.member_bytes, bytes, sizeof bytes));
+  if (exposed)
+    line (f, "Until then %s of array %s have %s.",
+          cluster_bytes_words (exposed, bytes, sizeof bytes), a->rec.name,
           a->layout.copies > 2 ? "a copy less than they should"
                                : "a single copy");
-  }
   line (f, "What %s holds of the array is given up.",
-        cluster_disk_words (a->disk[member], from, sizeof from));
+        cluster_disk_words (a->disk[member], words, sizeof words));
 }
 
 void
@@ -318,13 +298,13 @@ cluster_preflight_cancel (struct cluster *c, const struct cluster_input *in,
     return;
   cluster_array_missing (a, out, gone);
   layout_loss (&a->layout, gone, &exposed); /* what it has copied is given up */
-  cluster_bytes_words (exposed, e, sizeof e);
   f->exposed_bytes = exposed;
   line (f,
         "Member %u of array %s stays out, and no spare takes its place, until "
         "it is told to join again.",
         member, array);
-  line (f, "As long %s of the array have fewer copies than they should.", e);
+  line (f, "As long %s of the array have fewer copies than they should.",
+        cluster_bytes_words (exposed, e, sizeof e));
 }
 
 /* ---- Nodes. ---- */

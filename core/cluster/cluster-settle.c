@@ -51,20 +51,6 @@ become_ready (struct cluster *c, struct cluster_array *a)
                a->rec.name, a->layout.members);
 }
 
-/* The first rule that does something ends the round: the others look at what has
- * become of that.
- */
-static bool
-settle_members (struct cluster *c, struct cluster_array *a)
-{
-  if (a->rec.change.epoch == 0)
-    cluster_old_judge (c, a);
-  return cluster_rebuild_leave_out (c, a) || cluster_rebuild_notice (c, a) ||
-         cluster_rebuild_renew (c, a) || cluster_rebuild_finish (c, a) ||
-         /* A drain gives the place away before the member is taken back. */
-         cluster_drain_move (c, a) || cluster_rebuild_take_back (c, a);
-}
-
 static void
 settle_array (struct cluster *c, struct cluster_array *a)
 {
@@ -88,9 +74,19 @@ settle_array (struct cluster *c, struct cluster_array *a)
     else if (!a->rec.ready || c->read_only[0] ||
              cluster_array_unheard (a) < a->layout.members)
       a->due = 0;
-    else if (!settle_members (c, a)) {
-      a->due = 0;
-      cluster_rebuild_pace (c, a);
+    else {
+      if (a->rec.change.epoch == 0)
+        cluster_old_judge (c, a);
+      /* The first rule that does something ends the round: the others look at what
+       * has become of that.  A drain gives the place of a member away before the
+       * member is taken back.
+       */
+      if (!cluster_rebuild_leave_out (c, a) && !cluster_rebuild_notice (c, a) &&
+          !cluster_rebuild_renew (c, a) && !cluster_rebuild_finish (c, a) &&
+          !cluster_drain_move (c, a) && !cluster_rebuild_take_back (c, a)) {
+        a->due = 0;
+        cluster_rebuild_pace (c, a);
+      }
     }
   }
 }

@@ -116,23 +116,20 @@ cluster_session_answer (struct cluster *c, struct waiting *w)
   cluster_wait_end (c, w);
 }
 
-/* Is there anything that the session has neither done nor been told of? */
-static bool
-news (const struct cluster_array *a, const struct cluster_session *s)
-{
-  const struct cluster_change *change = &a->rec.change;
-
-  return (s->epoch != a->rec.epoch && s->told_epoch != a->rec.epoch) ||
-         (change->sessions && s->prepared != change->epoch &&
-          s->told_change != change->epoch) ||
-         (s->loss && s->told_loss != s->loss->number);
-}
-
 void
 cluster_tell_session (struct cluster *c, struct cluster_session *s,
                       bool at_once)
 {
-  if (s->poll && (at_once || news (s->poll->array, s)))
+  const struct cluster_array_record *r;
+
+  if (s->poll == NULL)
+    return;
+  r = &s->poll->array->rec;
+  /* Is there anything that the session has neither done nor been told of? */
+  if (at_once || (s->epoch != r->epoch && s->told_epoch != r->epoch) ||
+      (r->change.sessions && s->prepared != r->change.epoch &&
+       s->told_change != r->change.epoch) ||
+      (s->loss && s->told_loss != s->loss->number))
     cluster_session_answer (c, s->poll);
 }
 

@@ -81,8 +81,7 @@ advice (const struct cluster_array *a, unsigned m)
            "process again, or replace its disk.";
   if (a->rec.member[m].state == MEMBER_OUT && d->backoff_ms > 0)
     return "It has gone out again soon after it was back: see to its "
-           "connection, "
-           "or replace its disk.";
+           "connection, or replace its disk.";
   return "It comes back by itself.";
 }
 

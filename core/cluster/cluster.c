@@ -31,42 +31,33 @@ cluster_new (void)
 void
 cluster_free (struct cluster *c)
 {
-  struct cluster_disk *d;
-  struct cluster_array *a;
-  struct cluster_session *s;
-  struct cluster_node *n;
-  struct cluster_foreign *f;
-  struct cluster_job *job;
+  struct cluster_disk *d, *next_d;
+  struct cluster_array *a, *next_a;
+  struct cluster_session *s, *next_s;
+  struct cluster_node *n, *next_n;
+  struct cluster_foreign *f, *next_f;
+  struct cluster_job *job, *next_job;
   struct cluster_step *step;
-  struct waiting *w;
+  struct waiting *w, *next_w;
 
   if (c == NULL)
     return;
-  while ((w = TAILQ_FIRST (&c->waitings)) != NULL)
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next_w)
     cluster_wait_end (c, w);
-  while ((d = TAILQ_FIRST (&c->disks)) != NULL)
+  TAILQ_FOREACH_SAFE (d, &c->disks, link, next_d)
     cluster_disk_free (c, d);
-  while ((a = TAILQ_FIRST (&c->arrays)) != NULL) {
-    TAILQ_REMOVE (&c->arrays, a, link);
+  TAILQ_FOREACH_SAFE (a, &c->arrays, link, next_a)
     free (a);
-  }
-  while ((s = TAILQ_FIRST (&c->sessions)) != NULL) {
-    TAILQ_REMOVE (&c->sessions, s, link);
+  TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s) {
     free (s->loss);
     free (s);
   }
-  while ((n = TAILQ_FIRST (&c->nodes)) != NULL) {
-    TAILQ_REMOVE (&c->nodes, n, link);
+  TAILQ_FOREACH_SAFE (n, &c->nodes, link, next_n)
     free (n);
-  }
-  while ((f = TAILQ_FIRST (&c->foreigns)) != NULL) {
-    TAILQ_REMOVE (&c->foreigns, f, link);
+  TAILQ_FOREACH_SAFE (f, &c->foreigns, link, next_f)
     free (f);
-  }
-  while ((job = TAILQ_FIRST (&c->ended)) != NULL) {
-    TAILQ_REMOVE (&c->ended, job, link);
+  TAILQ_FOREACH_SAFE (job, &c->ended, link, next_job)
     free (job);
-  }
   while ((step = cluster_next_step (c)) != NULL)
     cluster_step_free (step);
   free (c);
