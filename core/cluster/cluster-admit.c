@@ -49,42 +49,13 @@ refuse_foreign (struct cluster *c, uint64_t op, const struct cluster_disk *d,
   return true;
 }
 
-/* An import did not find this member, and the array goes on without it.  A disk
- * which says that it is the member, and which is not known as another, is rebuilt in
- * full.  But one that has seen more than was imported is left as it is: it may have
- * what no other has.
- */
-static bool
-refuse_return (struct cluster *c, uint64_t op, const struct cluster_array *a,
-               const struct cluster_disk_heartbeat *hb)
-{
-  if (!cluster_import_agrees (c, a, hb))
-    cluster_refuse (
-      c, op, CLUSTER_CONFLICT, "disagree",
-      "disk %.200s of node %s says that it is member %u of array "
-      "%s, but it does not say the same of the array as the other "
-      "members: format it anew if its data is not needed",
-      hb->path, hb->node, hb->position, a->rec.name);
-  else if (hb->states_epoch > a->disk[hb->position]->rec.imported)
-    cluster_refuse (
-      c, op, CLUSTER_CONFLICT, "newer",
-      "disk %.200s of node %s is member %u of array %s, and knows "
-      "its epoch %" PRIu64 ", later than what the array was "
-      "imported from: it may have what no other member has. "
-      "Import the array with it, by a weftd with an empty state "
-      "directory; or format it anew if its data is not needed",
-      hb->path, hb->node, hb->position, a->rec.name, hb->states_epoch);
-  else
-    return false;
-  return true;
-}
-
 static bool
 refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
               const struct cluster_disk_heartbeat *hb)
 {
   char text[CLUSTER_UUID_TEXT_BYTES];
   struct cluster_array *a;
+  const struct cluster_disk *there; /* the disk in the place that it names */
 
   if (cluster_uuid_is_zero (hb->array) ||
       (d && cluster_uuid_equal (d->rec.release, hb->array)))
@@ -101,17 +72,36 @@ refuse_array (struct cluster *c, uint64_t op, struct cluster_disk *d,
                     hb->path, hb->node, text);
     return true;
   }
-  if (hb->position < a->layout.members) {
-    if (a->disk[hb->position] == d)
-      return false;
-    if (d == NULL && a->disk[hb->position]->rec.imported > 0)
-      return refuse_return (c, op, a, hb);
-  }
-  cluster_refuse (c, op, CLUSTER_CONFLICT, "not-a-member",
-                  "disk %.200s of node %s says that it is member %u of array "
-                  "%s, but that is another disk: format it anew if its data "
-                  "is not needed",
-                  hb->path, hb->node, hb->position, a->rec.name);
+  there = hb->position < a->layout.members ? a->disk[hb->position] : NULL;
+  if (there && there == d)
+    return false;
+  /* Where an import did not find the member, the array goes on without it.  A disk
+   * which says that it is the member, and which is not known as another, is rebuilt
+   * in full.  But one that has seen more than was imported is left as it is: it may
+   * have what no other has.
+   */
+  if (there == NULL || d || there->rec.imported == 0)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "not-a-member",
+                    "disk %.200s of node %s says that it is member %u of array "
+                    "%s, but that is another disk: format it anew if its data "
+                    "is not needed",
+                    hb->path, hb->node, hb->position, a->rec.name);
+  else if (!cluster_import_agrees (c, a, hb))
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "disagree",
+                    "disk %.200s of node %s says that it is member %u of array "
+                    "%s, but it does not say the same of the array as the "
+                    "other members: format it anew if its data is not needed",
+                    hb->path, hb->node, hb->position, a->rec.name);
+  else if (hb->states_epoch > there->rec.imported)
+    cluster_refuse (
+      c, op, CLUSTER_CONFLICT, "newer",
+      "disk %.200s of node %s is member %u of array %s, and knows its epoch "
+      "%" PRIu64 ", later than what the array was imported from: it may have "
+      "what no other member has. Import the array with it, by a weftd with an "
+      "empty state directory; or format it anew if its data is not needed",
+      hb->path, hb->node, hb->position, a->rec.name, hb->states_epoch);
+  else
+    return false;
   return true;
 }
 

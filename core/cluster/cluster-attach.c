@@ -164,16 +164,6 @@ refuse_reader (struct cluster *c, uint64_t op, const struct cluster_array *a)
   return true;
 }
 
-/* The writer prepares itself for readers to come: nothing else changes. */
-static void
-prepare_for_readers (struct cluster *c, struct cluster_array *a)
-{
-  uint8_t states[ARRAY_MEMBERS_MAX];
-
-  cluster_change_states (a, states);
-  cluster_change_prepare (c, a, CHANGE_READER, states, NULL);
-}
-
 /* Did a change of epoch pass this reader over, by which a member went out?  The
  * reader was silent then, and so has read nothing since.
  */
@@ -201,7 +191,7 @@ cluster_session_refuse_late (struct cluster *c, uint64_t op,
   if (refuse_reader (c, op, a))
     return true;
   if (a->rec.change.epoch == 0)
-    prepare_for_readers (c, a);
+    cluster_change_stay (c, a, CHANGE_READER, NULL);
   cluster_tell_changing (c, op, a);
   return true;
 }
@@ -369,12 +359,11 @@ end_holder (struct cluster *c, const struct cluster_array *a,
   struct waiting *w, *next;
   char why[64];
 
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
     if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable) {
       refuse_held (c, w->op, a, rec, 0, false);
       cluster_wait_end (c, w);
     }
-  }
   if (old == NULL)
     return;
   if (told)
@@ -400,7 +389,8 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
               struct cluster_array *a, const struct cluster_attach *attach,
               const uint8_t states[])
 {
-  struct cluster_session_record rec = { .pid = attach->pid };
+  struct cluster_session_record rec = { .pid = attach->pid,
+                                        .writable = attach->writable };
   struct cluster_change next = a->rec.change;
   struct waiting *w;
 
@@ -412,7 +402,6 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   snprintf (rec.node, sizeof rec.node, "%s", attach->node);
   snprintf (rec.instance, sizeof rec.instance, "%s", attach->instance);
   snprintf (rec.uri, sizeof rec.uri, "%s", attach->uri);
-  rec.writable = attach->writable;
 
   if (rec.writable) {
     end_holder (c, a, &rec, attach->takeover);
@@ -420,7 +409,7 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   }
   else {
     if (next.epoch == 0 && cluster_array_behind (c, a))
-      prepare_for_readers (c, a);
+      cluster_change_stay (c, a, CHANGE_READER, NULL);
     else if (next.epoch == 0 && (!a->renumbered || cluster_key_too_low (c, a)))
       cluster_change_stay (c, a, CHANGE_TOKENS, NULL);
     else if (!a->renumbered)

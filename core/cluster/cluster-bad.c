@@ -80,15 +80,6 @@ look_for_copies (const struct cluster_array *a, struct cluster_bad *bad)
   }
 }
 
-static bool
-alike (const struct cluster_bad *a, const struct cluster_bad *b)
-{
-  return a->offset + a->length == b->offset && a->reason == b->reason &&
-         a->copy_left == b->copy_left && a->copy_out == b->copy_out &&
-         a->members == b->members &&
-         memcmp (a->member, b->member, a->members * sizeof a->member[0]) == 0;
-}
-
 /* Those of one block become one; then neighbours. */
 static void
 merge (struct pieces *p, const struct cluster_array *a)
@@ -107,11 +98,16 @@ merge (struct pieces *p, const struct cluster_array *a)
   p->count = n;
   n = 0;
   for (size_t i = 0; i < p->count; i++) {
-    look_for_copies (a, &p->piece[i]);
-    if (n && alike (&p->piece[n - 1], &p->piece[i]))
-      p->piece[n - 1].length += p->piece[i].length;
+    struct cluster_bad *last = n ? &p->piece[n - 1] : NULL, *b = &p->piece[i];
+
+    look_for_copies (a, b);
+    if (last && last->offset + last->length == b->offset &&
+        last->reason == b->reason && last->copy_left == b->copy_left &&
+        last->copy_out == b->copy_out && last->members == b->members &&
+        memcmp (last->member, b->member, b->members * sizeof b->member[0]) == 0)
+      last->length += b->length;
     else
-      p->piece[n++] = p->piece[i];
+      p->piece[n++] = *b;
   }
   p->count = n;
 }

@@ -26,7 +26,6 @@
 
 #include <config.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cluster-internal.h"
@@ -148,37 +147,16 @@ cluster_change_loses (const struct cluster_array *a, const uint8_t states[])
   return layout_loss (&a->layout, lost, NULL) > 0;
 }
 
-/* Is this member to confirm?  which: those that whoever prepares the change names;
- * NULL: none.
- */
-static bool
-confirms (const struct cluster *c, const struct cluster_array *a,
-          enum change_members members, unsigned m, const bool which[])
-{
-  switch (members) {
-  case MEMBERS_NONE:
-    return false;
-  case MEMBERS_ALL:
-    return true;
-  case MEMBERS_THESE_OR_ALL:
-    if (cluster_array_writer (c, a) == NULL)
-      return true;
-    /* fall through */
-  case MEMBERS_THESE:
-    return which && which[m];
-  case MEMBERS_GO_ON:
-    return a->rec.change.confirm[m];
-  }
-  abort ();
-}
-
 void
 cluster_change_prepare (struct cluster *c, struct cluster_array *a,
                         enum change_kind kind, const uint8_t states[],
                         const bool which[])
 {
+  enum change_members members = rules[kind].members;
   enum change_sessions sessions = rules[kind].sessions;
   struct cluster_change *change = &a->rec.change;
+  bool all = members == MEMBERS_ALL || (members == MEMBERS_THESE_OR_ALL &&
+                                        cluster_array_writer (c, a) == NULL);
   uint64_t epoch = cluster_array_wanted_epoch (a);
 
   for (unsigned m = 0; m < a->layout.members; m++) {
@@ -202,8 +180,10 @@ cluster_change_prepare (struct cluster *c, struct cluster_array *a,
   a->prepared_live_ms = c->live_ms;
   for (unsigned m = 0; m < a->layout.members; m++) {
     change->states[m] = states[m];
-    change->confirm[m] = states[m] != MEMBER_OUT &&
-                         confirms (c, a, rules[kind].members, m, which);
+    if (members != MEMBERS_GO_ON)
+      change->confirm[m] = all ||
+                           (members != MEMBERS_NONE && which && which[m]);
+    change->confirm[m] &= states[m] != MEMBER_OUT;
     if (states[m] != MEMBER_OUT)
       a->rec.member[m].planned = false;
     if (states[m] == MEMBER_OUT && a->disk[m]->old_copy)

@@ -92,14 +92,22 @@ cluster_array_missing (const struct cluster_array *a, bool out[], bool gone[])
   }
 }
 
-/* Of the bytes that have fewer copies than they should while these members are
- * gone, how many do not have them in a member that is joining, as that says?
- */
-static uint64_t
-still_exposed (const struct cluster_array *a, bool gone[], uint64_t exposed)
+void
+cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
+                        uint64_t *unreachable, uint64_t *lost)
 {
-  uint64_t rest, todo = 0;
+  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
+  uint64_t e, u, rest, todo = 0;
 
+  cluster_array_missing (a, out, gone);
+  u = layout_loss (&a->layout, gone, &e);
+  if (unreachable)
+    *unreachable = u;
+  if (lost)
+    *lost = layout_loss (&a->layout, out, NULL);
+  if (exposed == NULL)
+    return;
+  /* Joining members have copies of all that they do not say is to be copied. */
   for (unsigned m = 0; m < a->layout.members; m++) {
     const struct cluster_join *join = &a->disk[m]->join;
 
@@ -113,24 +121,7 @@ still_exposed (const struct cluster_array *a, bool gone[], uint64_t exposed)
                                                    : a->rec.member_bytes;
   }
   layout_loss (&a->layout, gone, &rest);
-  return rest + todo < exposed ? rest + todo : exposed;
-}
-
-void
-cluster_array_exposure (const struct cluster_array *a, uint64_t *exposed,
-                        uint64_t *unreachable, uint64_t *lost)
-{
-  bool out[ARRAY_MEMBERS_MAX], gone[ARRAY_MEMBERS_MAX];
-  uint64_t e, u;
-
-  cluster_array_missing (a, out, gone);
-  u = layout_loss (&a->layout, gone, &e);
-  if (exposed)
-    *exposed = still_exposed (a, gone, e);
-  if (unreachable)
-    *unreachable = u;
-  if (lost)
-    *lost = layout_loss (&a->layout, out, NULL);
+  *exposed = rest + todo < e ? rest + todo : e;
 }
 
 /* "any 1 more member but 1, 5 and 4 others": those have the last copy of something.

@@ -59,13 +59,12 @@ cluster_disk_remove (struct cluster *c, struct cluster_disk *d)
 {
   struct waiting *w, *next;
 
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
     if (w->disk == d) {
       cluster_refuse (c, w->op, CLUSTER_CONFLICT, "forgotten",
                       "the disk was forgotten just now: try again");
       cluster_wait_end (c, w);
     }
-  }
   cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
                "Disk %.200s of node %s was forgotten.", d->rec.path,
                d->rec.node);

@@ -16,8 +16,6 @@
 
 #include "cluster-internal.h"
 
-/* ---- Taking a heartbeat in. ---- */
-
 static struct cluster_disk *
 disk_register (struct cluster *c, const struct cluster_input *in,
                const struct cluster_disk_heartbeat *hb)
@@ -231,7 +229,6 @@ take (struct cluster *c, struct cluster_disk *d,
   d->min_epoch = hb->min_epoch;
   d->round = hb->round;
   d->states_epoch = hb->states_epoch;
-  d->generation = hb->generation;
   d->dirty_extents = hb->dirty_extents;
   take_join (d, c, &hb->join);
   if (took && !d->old_copy &&
@@ -247,24 +244,6 @@ take (struct cluster *c, struct cluster_disk *d,
     cluster_changed_disk (c, d);
   if (moved && d->array)
     cluster_moved (c, d->array);
-}
-
-/* So that it need not be said again. */
-static void
-keep (struct cluster *c, struct cluster_disk *d,
-      const struct cluster_disk_heartbeat *hb)
-{
-  bool news = d->said ? d->said->bad.sequence != hb->bad.sequence ||
-                          d->said->bad.count != hb->bad.count
-                      : hb->bad.count > 0;
-
-  if (hb->same)
-    return;
-  if (d->said == NULL)
-    d->said = cluster_alloc (sizeof *d->said);
-  *d->said = *hb;
-  if (news && d->array)
-    cluster_changed_array (c, d->array);
 }
 
 /* All of a heartbeat: the heartbeat itself; or, where it says that the rest is as in
@@ -318,7 +297,17 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     d->told = false;
   cluster_admit_others (c, d);
   take (c, d, hb);
-  keep (c, d, hb);
+  if (!hb->same) {
+    bool news = d->said ? d->said->bad.sequence != hb->bad.sequence ||
+                            d->said->bad.count != hb->bad.count
+                        : hb->bad.count > 0;
+
+    if (d->said == NULL)
+      d->said = cluster_alloc (sizeof *d->said);
+    *d->said = *hb; /* the next heartbeat need not say it again */
+    if (news && d->array)
+      cluster_changed_array (c, d->array);
+  }
 
   d->poll = cluster_wait (c, WAIT_DISK, in->op, wait_ms);
   d->poll->disk = d;
@@ -335,27 +324,6 @@ cluster_disk_heartbeat (struct cluster *c, const struct cluster_input *in,
   cluster_end (c);
 }
 
-/* The disk itself may be back in a moment, and to take an old copy in its place
- * means a rebuild in full.  (In the place of a last copy no old copy is taken in.)
- */
-static bool
-refuse_too_soon (struct cluster *c, const struct waiting *w)
-{
-  const struct cluster_disk *d = w->disk;
-  char words[320];
-
-  if (!cluster_old_copy (d, w->heartbeat) ||
-      cluster_disk_silent_ms (c, d) >= MEMBER_TTL_MS ||
-      (d->array->rec.member[d->position].state == MEMBER_IN_SYNC &&
-       !cluster_array_can_leave_out (d->array, d->position)))
-    return false;
-  cluster_defer (c, w->op, CLUSTER_UNAVAILABLE, "old-copy", HEARTBEAT_MS,
-                 "%s was served by another process a moment ago, and this is "
-                 "an old copy of the disk: ask again, if it is to be taken in",
-                 cluster_disk_words (d, words, sizeof words));
-  return true;
-}
-
 /* The known process has been silent: the one that waits takes its place. */
 void
 cluster_disk_take_over (struct cluster *c, struct waiting *w)
@@ -365,10 +333,24 @@ cluster_disk_take_over (struct cluster *c, struct waiting *w)
                               .now_ms = c->now_ms,
                               .wall_ms = c->wall_ms };
   struct cluster_disk *d = w->disk;
-  bool refused = refuse_too_soon (c, w);
+  char words[320];
+  bool too_soon;
 
+  /* The disk itself may be back in a moment, and to take an old copy in its place
+   * means a rebuild in full.  (In the place of a last copy no old copy is taken in.)
+   */
+  too_soon = cluster_old_copy (d, &hb) &&
+             cluster_disk_silent_ms (c, d) < MEMBER_TTL_MS &&
+             (d->array->rec.member[d->position].state != MEMBER_IN_SYNC ||
+              cluster_array_can_leave_out (d->array, d->position));
+  if (too_soon)
+    cluster_defer (c, w->op, CLUSTER_UNAVAILABLE, "old-copy", HEARTBEAT_MS,
+                   "%s was served by another process a moment ago, and this "
+                   "is an old copy of the disk: ask again, if it is to be "
+                   "taken in",
+                   cluster_disk_words (d, words, sizeof words));
   cluster_wait_end (c, w);
-  if (refused)
+  if (too_soon)
     return;
   if (d->contested_live_ms) {
     d->contested_live_ms = 0;

@@ -78,15 +78,6 @@ leaves (const struct cluster *c, const struct cluster_array *a, unsigned member)
                                : a->disk[member]->rec.node;
 }
 
-static bool
-listed (const struct cluster_disk *const list[], const struct cluster_disk *d)
-{
-  for (; list && *list; list++)
-    if (*list == d)
-      return true;
-  return false;
-}
-
 struct cluster_disk *
 cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
                     unsigned member,
@@ -103,6 +94,10 @@ cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
   for (unsigned m = first; m < first + a->layout.n; m++)
     apart &= !beside (a, m, a->disk[m]->rec.node);
   TAILQ_FOREACH (d, &c->disks, link) {
+    bool promise = false;
+
+    for (unsigned i = 0; promised && promised[i]; i++)
+      promise |= promised[i] == d;
     if (d->array ||
         (!cluster_uuid_is_zero (d->rec.spare_of) &&
          !cluster_uuid_equal (d->rec.spare_of, a->rec.uuid)) ||
@@ -113,7 +108,7 @@ cluster_drain_pick (const struct cluster *c, const struct cluster_array *a,
       small++;
     else if (apart && beside (a, member, d->rec.node))
       taken++;
-    else if (listed (promised, d))
+    else if (promise)
       given++;
     else if (better (a, member, d, best))
       best = d;

@@ -79,19 +79,19 @@ cluster_session_prune (struct cluster *c)
   struct cluster_session *s, *oldest;
   unsigned ended;
 
-  do {
+  for (;;) {
     ended = 0;
     oldest = NULL;
     TAILQ_FOREACH (s, &c->sessions, link) {
-      if (!s->rec.ended)
-        continue;
-      ended++;
-      if (!oldest || s->rec.ended_wall_ms < oldest->rec.ended_wall_ms)
+      ended += s->rec.ended;
+      if (s->rec.ended &&
+          (!oldest || s->rec.ended_wall_ms < oldest->rec.ended_wall_ms))
         oldest = s;
     }
-    if (ended > ENDED_SESSIONS_MAX)
-      cluster_drop_session (c, oldest);
-  } while (ended > ENDED_SESSIONS_MAX);
+    if (ended <= ENDED_SESSIONS_MAX)
+      return;
+    cluster_drop_session (c, oldest);
+  }
 }
 
 bool

@@ -305,40 +305,14 @@ reconnect (struct cluster *c, struct cluster_array *a)
   return true;
 }
 
-/* Tokens are of the array's epoch, and a member that was started again takes
- * none of before.  A writer that lives says that it has lost the member, and
- * decides what becomes of it; readers, and a joiner that reads from it, just need
- * new tokens.
- */
-static bool
-renew (struct cluster *c, struct cluster_array *a)
-{
-  bool needed = cluster_array_attached (c, a);
-
-  if (!cluster_key_too_low (c, a))
-    return false;
-  for (unsigned m = 0; m < a->layout.members; m++)
-    needed |= a->rec.member[m].state == MEMBER_JOINING;
-  if (needed)
-    cluster_change_stay (c, a, CHANGE_TOKENS, NULL);
-  return needed;
-}
-
-/* Is the change under way only for readers that are to be let in? */
-static bool
-for_readers (const struct cluster_array *a)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.change.states[m] != a->rec.member[m].state)
-      return false;
-  return a->rec.change.epoch && a->rec.change.sessions;
-}
-
 bool
 cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
 {
+  const struct cluster_change *change = &a->rec.change;
   const struct cluster_session *writer = cluster_array_writer (c, a);
   const struct waiting *w;
+  bool written = writer && writer->alive;
+  bool for_readers = change->epoch && change->sessions, joins = false;
 
   if (c->read_only[0])
     return false;
@@ -346,11 +320,24 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
     TAILQ_FOREACH (w, &c->waitings, link)
       if (w->kind == WAIT_ATTACH && w->array == a && w->grant->writable)
         return false; /* the attach decides, when it has waited for too long */
-  if (for_readers (a) && !(writer && writer->alive)) {
-    cluster_change_stay (c, a, CHANGE_CALLED_OFF, a->rec.change.confirm);
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    joins |= a->rec.member[m].state == MEMBER_JOINING;
+    for_readers &= change->states[m] == a->rec.member[m].state;
+  }
+  if (for_readers && !written) {
+    cluster_change_stay (c, a, CHANGE_CALLED_OFF, change->confirm);
     return true;
   }
-  if (writer ? reconnect (c, a) : a->rec.change.epoch && give_up (c, a))
+  if (writer ? reconnect (c, a) : change->epoch && give_up (c, a))
     return true;
-  return a->rec.change.epoch == 0 && !(writer && writer->alive) && renew (c, a);
+  /* Tokens are of the array's epoch, and a member that was started again takes none
+   * of before.  A writer that lives says that it has lost the member, and decides
+   * what becomes of it; readers, and a joining member that reads from it, just need
+   * new tokens.
+   */
+  if (change->epoch || written || !(joins || cluster_array_attached (c, a)) ||
+      !cluster_key_too_low (c, a))
+    return false;
+  cluster_change_stay (c, a, CHANGE_TOKENS, NULL);
+  return true;
 }

@@ -297,23 +297,6 @@ states_refused (struct cluster *c, uint64_t op,
 
 /* ---- Doing it. ---- */
 
-/* As good as fresh random bytes for each of many. */
-static void
-derive (const struct cluster_input *in, const uint8_t uuid[16],
-        unsigned position, uint8_t key[KEY_BYTES])
-{
-  uint8_t text[17], sum[EVP_MAX_MD_SIZE];
-  unsigned length = 0;
-
-  memcpy (text, uuid, 16);
-  text[16] = (uint8_t) position;
-  if (HMAC (EVP_sha256 (), in->random, sizeof in->random, text, sizeof text,
-            sum, &length) == NULL ||
-      length != KEY_BYTES)
-    abort ();
-  memcpy (key, sum, KEY_BYTES);
-}
-
 static void
 make_disk (struct cluster *c, const struct cluster_input *in,
            const struct cluster_disk_heartbeat *hb, unsigned m,
@@ -321,8 +304,17 @@ make_disk (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_disk *d = cluster_alloc (sizeof *d);
   struct cluster_disk_record *r = &d->rec;
+  uint8_t text[17], sum[EVP_MAX_MD_SIZE];
+  unsigned length = 0;
 
-  derive (in, hb ? hb->uuid : a->rec.uuid, m, r->key);
+  /* This is as good as fresh random bytes for each of the disks. */
+  memcpy (text, hb ? hb->uuid : a->rec.uuid, 16);
+  text[16] = (uint8_t) m;
+  if (HMAC (EVP_sha256 (), in->random, sizeof in->random, text, sizeof text,
+            sum, &length) == NULL ||
+      length != KEY_BYTES)
+    abort ();
+  memcpy (r->key, sum, KEY_BYTES);
   if (hb) {
     memcpy (r->uuid, hb->uuid, 16);
     memcpy (r->node, hb->node, sizeof r->node);
@@ -444,16 +436,15 @@ cluster_array_import (struct cluster *c, const struct cluster_input *in,
                  "epoch %" PRIu64 ": if one that was not there had gone on "
                  "beyond that, what only it got is not in the array.",
                  a->rec.name, plan.newest->states_epoch);
-    TAILQ_FOREACH_SAFE (f, &c->foreigns, link, next) {
+    TAILQ_FOREACH_SAFE (f, &c->foreigns, link, next)
       if (cluster_uuid_equal (f->hb.array, import->array))
         drop (c, f);
-    }
     cluster_reply_array (c, in->op, a);
   }
   cluster_end (c);
 }
 
-/* ---- Who was not there comes. ---- */
+/* ---- A member that was not there comes. ---- */
 
 bool
 cluster_import_agrees (const struct cluster *c, const struct cluster_array *a,

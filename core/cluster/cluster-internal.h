@@ -458,8 +458,6 @@ bool cluster_disk_wake (struct cluster *c, struct cluster_disk *d);
 void cluster_session_tell (struct cluster *c, uint64_t op,
                            const struct cluster_array *a,
                            struct cluster_session *s);
-/* Answer the long poll of a session. */
-void cluster_session_answer (struct cluster *c, struct waiting *w);
 /* Answer the long poll where there is news, or (at_once) in any case. */
 void cluster_tell_disk (struct cluster *c, struct cluster_disk *d,
                         bool at_once);

@@ -18,8 +18,6 @@
 #define JOBS_KEPT 64
 #define KEPT_MS (UINT64_C (24) * 3600 * 1000)
 
-/* ---- Words. ---- */
-
 static const char *const kinds[] = { [CLUSTER_JOB_REBUILD] = "rebuild",
                                      [CLUSTER_JOB_DRAIN] = "drain",
                                      [CLUSTER_JOB_CREATE] = "create" };
@@ -63,8 +61,6 @@ cluster_job_state_parse (const char *word)
   return parse (states, COUNT (states), word);
 }
 
-/* ---- Rebuilds. ---- */
-
 static void
 job_rebuild (const struct cluster *c, const struct cluster_array *a,
              unsigned member, struct cluster_job *job)
@@ -89,8 +85,6 @@ job_rebuild (const struct cluster *c, const struct cluster_array *a,
     job->state = CLUSTER_JOB_PAUSED;
 }
 
-/* ---- Arrays that are being made. ---- */
-
 static void
 job_create (const struct cluster *c, const struct cluster_array *a,
             struct cluster_job *job)
@@ -105,8 +99,6 @@ job_create (const struct cluster *c, const struct cluster_array *a,
                  ? CLUSTER_JOB_WAITING
                  : CLUSTER_JOB_RUNNING;
 }
-
-/* ---- Drains. ---- */
 
 void
 cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
@@ -132,8 +124,6 @@ cluster_job_drain (const struct cluster *c, const struct cluster_node *n,
                    : CLUSTER_JOB_RUNNING;
 }
 
-/* ---- Those that have ended. ---- */
-
 static bool
 is_old (const struct cluster *c, const struct cluster_job *job)
 {
@@ -147,10 +137,9 @@ prune (struct cluster *c, unsigned most, const char *id)
   struct cluster_job *job, *next;
   unsigned count = 0;
 
-  TAILQ_FOREACH_SAFE (job, &c->ended, link, next) {
+  TAILQ_FOREACH_SAFE (job, &c->ended, link, next)
     if (is_old (c, job) || ++count > most || strcmp (job->id, id) == 0)
       cluster_drop_job (c, job);
-  }
 }
 
 void
@@ -216,8 +205,6 @@ cluster_job_created (struct cluster *c, const struct cluster_array *a)
   job.waits[0] = '\0';
   keep (c, &job);
 }
-
-/* ---- All. ---- */
 
 struct cluster_job *
 cluster_jobs (const struct cluster *c, size_t *count)

@@ -171,41 +171,14 @@ take_reason (const char *said, char reason[REASON_SAID_BYTES])
 }
 
 static void
-leave_out (struct cluster *c, struct cluster_session *s,
-           struct cluster_array *a, unsigned member, const char *said)
+lost (struct cluster *c, uint64_t op, struct cluster_session *s,
+      struct cluster_array *a, unsigned member, const char *said)
 {
+  struct cluster_member *r = &a->rec.member[member];
   struct cluster_session *writer = cluster_array_writer (c, a);
   struct cluster_change next;
   char reason[REASON_SAID_BYTES];
   bool sessions;
-
-  take_reason (said, reason);
-  base (c, a, &next);
-  without (c, a, member, next.states);
-  sessions = needs_sessions (c, s, a, next.states);
-  for (unsigned m = 0; m < a->layout.members; m++) {
-    if (next.states[m] != MEMBER_OUT)
-      continue;
-    next.confirm[m] = false;
-    if (m == member)
-      snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
-                "node %s lost it: %s", s->rec.node, reason);
-    else if (a->rec.member[m].state == MEMBER_JOINING)
-      snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
-                "member %u went out, which it may have copied from", member);
-  }
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
-      writer->retry_live_ms[m] = 0; /* it was not given back yet: try at once */
-  cluster_change_prepare (c, a, sessions ? CHANGE_LOST : CHANGE_LOST_ALONE,
-                          next.states, next.confirm);
-}
-
-static void
-lost (struct cluster *c, uint64_t op, struct cluster_session *s,
-      struct cluster_array *a, unsigned member, const char *reason)
-{
-  const struct cluster_member *m = &a->rec.member[member];
   struct waiting *w;
 
   /* First a heartbeat is to say in which epoch the session works: weftd may have
@@ -220,8 +193,8 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
     return;
   }
   /* The session does not know yet that the member is out, or has been back since. */
-  if (m->state == MEMBER_OUT ||
-      (m->fence > s->epoch && m->fence > s->told_epoch)) {
+  if (r->state == MEMBER_OUT ||
+      (r->fence > s->epoch && r->fence > s->told_epoch)) {
     cluster_session_tell (c, op, a, s);
     return;
   }
@@ -230,7 +203,25 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
         refuse_last_copy (c, op, s, a, member) ||
         refuse_stalled (c, op, s, a, member))
       return;
-    leave_out (c, s, a, member, reason);
+    base (c, a, &next);
+    without (c, a, member, next.states);
+    sessions = needs_sessions (c, s, a, next.states);
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      if (next.states[m] == MEMBER_OUT)
+        next.confirm[m] = false;
+      if (next.states[m] == MEMBER_OUT &&
+          a->rec.member[m].state == MEMBER_JOINING)
+        snprintf (a->rec.member[m].reason, sizeof a->rec.member[m].reason,
+                  "member %u went out, which it may have copied from", member);
+      /* A member that was not given back yet is tried again at once. */
+      if (a->rec.change.confirm[m] && !next.confirm[m] && writer)
+        writer->retry_live_ms[m] = 0;
+    }
+    take_reason (said, reason);
+    snprintf (r->reason, sizeof r->reason, "node %s lost it: %s", s->rec.node,
+              reason);
+    cluster_change_prepare (c, a, sessions ? CHANGE_LOST : CHANGE_LOST_ALONE,
+                            next.states, next.confirm);
   }
   w = cluster_wait (c, WAIT_LOST, op, LOST_MS);
   w->array = a;

@@ -167,57 +167,51 @@ cluster_node_drain (struct cluster *c, const struct cluster_input *in,
 
 /* ---- Shut out. ---- */
 
-static void
-shut_out (struct cluster *c, const char *name, const char *by)
-{
-  struct cluster_session *s;
-  struct cluster_disk *d;
-  struct waiting *w, *next;
-  const char *node;
-
-  cluster_log (c, CLUSTER_WARNING, "node", name,
-               "Node %s was shut out by %s: its sessions end, and nothing more "
-               "is heard of its disks.",
-               name, by);
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
-    node = w->kind == WAIT_CONTENDER ? w->heartbeat->node
-           : w->kind == WAIT_ATTACH  ? w->grant->node
-           : w->kind == WAIT_HOLDER  ? w->challenge->attach.node
-           : w->kind == WAIT_DISK    ? w->disk->rec.node
-                                     : "";
-    if (strcmp (node, name) != 0)
-      continue;
-    cluster_refuse (c, w->op, CLUSTER_CONFLICT, "shut-out",
-                    "node %s was shut out just now: enroll it again", name);
-    cluster_wait_end (c, w);
-  }
-  TAILQ_FOREACH (d, &c->disks, link)
-    if (strcmp (d->rec.node, name) == 0) {
-      d->alive = false;
-      d->rec.shut_out = true;
-      d->contested_live_ms = 0;
-      cluster_put_disk (c, d);
-      cluster_changed_disk (c, d);
-    }
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (!s->rec.ended && strcmp (s->rec.node, name) == 0)
-      cluster_session_cut (c, s, by);
-  TAILQ_FOREACH (d, &c->disks, link)
-    if (d->array && strcmp (d->rec.node, name) == 0)
-      cluster_moved (c, d->array);
-  cluster_session_prune (c); /* not before: it frees sessions */
-}
-
 void
 cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
                        const char *name, const char *by)
 {
   struct cluster_node *n = cluster_node_find (c, name);
+  struct cluster_session *s;
+  struct cluster_disk *d;
+  struct waiting *w, *next;
+  const char *node;
 
   cluster_begin (c, in);
   /* Where weftd takes no changes, it grants nothing, either. */
-  if (!c->read_only[0])
-    shut_out (c, name, by);
+  if (!c->read_only[0]) {
+    cluster_log (c, CLUSTER_WARNING, "node", name,
+                 "Node %s was shut out by %s: its sessions end, and nothing "
+                 "more is heard of its disks.",
+                 name, by);
+    TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
+      node = w->kind == WAIT_CONTENDER ? w->heartbeat->node
+             : w->kind == WAIT_ATTACH  ? w->grant->node
+             : w->kind == WAIT_HOLDER  ? w->challenge->attach.node
+             : w->kind == WAIT_DISK    ? w->disk->rec.node
+                                       : "";
+      if (strcmp (node, name) != 0)
+        continue;
+      cluster_refuse (c, w->op, CLUSTER_CONFLICT, "shut-out",
+                      "node %s was shut out just now: enroll it again", name);
+      cluster_wait_end (c, w);
+    }
+    TAILQ_FOREACH (d, &c->disks, link)
+      if (strcmp (d->rec.node, name) == 0) {
+        d->alive = false;
+        d->rec.shut_out = true;
+        d->contested_live_ms = 0;
+        cluster_put_disk (c, d);
+        cluster_changed_disk (c, d);
+      }
+    TAILQ_FOREACH (s, &c->sessions, link)
+      if (!s->rec.ended && strcmp (s->rec.node, name) == 0)
+        cluster_session_cut (c, s, by);
+    TAILQ_FOREACH (d, &c->disks, link)
+      if (d->array && strcmp (d->rec.node, name) == 0)
+        cluster_moved (c, d->array);
+    cluster_session_prune (c); /* not before: it frees sessions */
+  }
   if (n)
     cluster_changed_node (c, n);
   cluster_reply_done (c, in->op, CLUSTER_NODE, NULL, 0, name);
@@ -297,10 +291,9 @@ cluster_node_remove (struct cluster *c, const struct cluster_input *in,
 
   cluster_begin (c, in);
   if (!cluster_node_remove_refused (c, in->op, name)) {
-    TAILQ_FOREACH_SAFE (d, &c->disks, link, next) {
+    TAILQ_FOREACH_SAFE (d, &c->disks, link, next)
       if (strcmp (d->rec.node, name) == 0)
         cluster_disk_remove (c, d);
-    }
     cluster_log (c, CLUSTER_INFO, "node", name, "Node %s was removed.", name);
     cluster_drop_node (c, cluster_node_find (c, name), name);
     cluster_reply_done (c, in->op, CLUSTER_NODE, NULL, 0, name);

@@ -64,28 +64,6 @@ cluster_old_copy (const struct cluster_disk *d,
           cluster_old_behind (d, hb->round));
 }
 
-/* Act as if the disk's process had not been heard: so its next heartbeat is judged
- * like that of a new one.
- */
-static void
-forget_process (struct cluster *c, struct cluster_disk *d)
-{
-  if (d->poll) {
-    cluster_refuse (c, d->poll->op, CLUSTER_UNAVAILABLE, "old-copy",
-                    "disk %.200s of node %s is an old copy of member %u of "
-                    "array %s",
-                    d->rec.path, d->rec.node, d->position, d->array->rec.name);
-    cluster_wait_end (c, d->poll);
-  }
-  d->heard = d->told = d->took_place = false;
-  d->instance[0] = '\0';
-  /* From now on the writer knows no process of this disk.  The next one may not have
-   * what was written, so only a change of epoch tells the writer of it.
-   */
-  snprintf (d->rec.instance, sizeof d->rec.instance, "none");
-  d->rec.cache[0] = '\0';
-}
-
 bool
 cluster_old_judge (struct cluster *c, struct cluster_array *a)
 {
@@ -101,8 +79,24 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a)
                    : !writer || cluster_life_unmet (d)) ||
         !cluster_old_behind (d, d->round))
       continue;
-    forget_process (c, d);
+    if (d->poll) {
+      cluster_refuse (c, d->poll->op, CLUSTER_UNAVAILABLE, "old-copy",
+                      "disk %.200s of node %s is an old copy of member %u of "
+                      "array %s",
+                      d->rec.path, d->rec.node, m, a->rec.name);
+      cluster_wait_end (c, d->poll);
+    }
     d->old_copy = any = true;
+    /* The process counts as not heard, so that its next heartbeat is judged like that
+     * of a new one.
+     */
+    d->heard = d->told = d->took_place = false;
+    d->instance[0] = '\0';
+    /* From now on the writer knows no process of this disk.  The next one may not have
+     * what was written, so only a change of epoch tells the writer of it.
+     */
+    snprintf (d->rec.instance, sizeof d->rec.instance, "none");
+    d->rec.cache[0] = '\0';
     /* The old copy's own numbers were taken for the disk's.  They can't tell the right
      * disk any more; its rounds still do.
      */

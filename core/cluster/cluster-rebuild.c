@@ -84,7 +84,8 @@ cluster_rebuild_out (struct cluster *c, struct cluster_array *a,
   else
     d->backoff_ms = BACKOFF_MS_MAX;
   d->rejoin_live_ms = c->live_ms + d->backoff_ms;
-  d->spoke = false; /* whoever was lost may be dead, though it was just heard */
+  /* A disk that was lost may be dead, though it was just heard. */
+  d->spoke = false;
   if (d->took_place && d->rec.sequence != d->stored_sequence) {
     d->stored_sequence = d->rec.sequence;
     cluster_put_disk (c, d);
@@ -234,29 +235,6 @@ cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
   return any;
 }
 
-/* Is the disk of a member that is out an old copy after all?  When its process
- * spoke first, not all of the array's rounds may have been known.
- */
-static bool
-turns_out_old (struct cluster *c, struct cluster_array *a, unsigned m)
-{
-  const struct cluster_disk *d = a->disk[m];
-
-  if (a->rec.member[m].state != MEMBER_OUT || a->rec.member[m].reset ||
-      !serves (d) || !d->spoke || d->served ||
-      !cluster_old_behind (d, d->round))
-    return false;
-  cluster_log (
-    c, CLUSTER_WARNING, "array", a->rec.name,
-    "What disk %.200s of node %s serves as member %u of array %s is "
-    "an old copy of the disk: it has seen round %" PRIu64 " of the "
-    "array's writing, and round %" PRIu64 " was over when the member "
-    "went out.",
-    d->rec.path, d->rec.node, m, a->rec.name, d->round, a->rec.member[m].round);
-  cluster_old_reset (c, a, m);
-  return true;
-}
-
 bool
 cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
 {
@@ -270,10 +248,22 @@ cluster_rebuild_take_back (struct cluster *c, struct cluster_array *a)
     const struct cluster_member *member = &a->rec.member[m];
     struct cluster_disk *d = a->disk[m];
 
-    if (turns_out_old (c, a, m))
+    if (member->state != MEMBER_OUT || member->reset || !serves (d) ||
+        !d->spoke)
       continue;
-    if (member->state != MEMBER_OUT || member->held || member->reset ||
-        !serves (d) || !d->spoke || c->live_ms < d->rejoin_live_ms)
+    /* The disk may turn out to be an old copy: when its process spoke first, not all
+     * of the array's rounds may have been known.
+     */
+    if (!d->served && cluster_old_behind (d, d->round)) {
+      cluster_log (
+        c, CLUSTER_WARNING, "array", a->rec.name,
+        "What disk %.200s of node %s serves as member %u of array %s is an old "
+        "copy of the disk: it has seen round %" PRIu64 " of the array's "
+        "writing, and round %" PRIu64 " was over when the member went out.",
+        d->rec.path, d->rec.node, m, a->rec.name, d->round, member->round);
+      cluster_old_reset (c, a, m);
+    }
+    if (member->reset || member->held || c->live_ms < d->rejoin_live_ms)
       continue;
     states[m] = MEMBER_JOINING;
     confirm[m] = any = true;
@@ -339,36 +329,31 @@ cluster_member_spare_wall_ms (const struct cluster *c,
   return wall_ms && spare_pick (c, a) ? wall_ms : 0;
 }
 
-static bool
-use_spare (struct cluster *c, struct cluster_array *a, unsigned m)
-{
-  uint64_t wall_ms = cluster_member_spare_wall_ms (c, a, m);
-  char words[320];
-
-  if (wall_ms == 0 || c->wall_ms < wall_ms)
-    return false;
-  cluster_member_give (c, a, m, spare_pick (c, a));
-  cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
-               "Member %u of array %s has been out for long, and was replaced "
-               "by a spare: %s.",
-               m, a->rec.name,
-               cluster_disk_words (a->disk[m], words, sizeof words));
-  return true;
-}
-
 /* See to members that are out, and stay so for now: a disk that is an old copy is
  * to forget the array; a spare may get the place.
  */
 bool
 cluster_rebuild_renew (struct cluster *c, struct cluster_array *a)
 {
+  uint64_t spare_wall_ms;
+  char words[320];
   bool any = false;
 
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if (cluster_member_stays_out (a, m)) {
-      any |= reset (c, a, m);
-      any |= use_spare (c, a, m);
-    }
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    if (!cluster_member_stays_out (a, m))
+      continue;
+    any |= reset (c, a, m);
+    spare_wall_ms = cluster_member_spare_wall_ms (c, a, m);
+    if (spare_wall_ms == 0 || c->wall_ms < spare_wall_ms)
+      continue;
+    cluster_member_give (c, a, m, spare_pick (c, a));
+    cluster_log (c, CLUSTER_WARNING, "array", a->rec.name,
+                 "Member %u of array %s has been out for long, and was "
+                 "replaced by a spare: %s.",
+                 m, a->rec.name,
+                 cluster_disk_words (a->disk[m], words, sizeof words));
+    any = true;
+  }
   return any;
 }
 

@@ -9,8 +9,6 @@
 
 #include "cluster-internal.h"
 
-/* ---- Heartbeats. ---- */
-
 /* Mean latency in us of the requests between two samples. */
 static double
 mean_us (uint64_t ns, uint64_t ns_before, uint64_t count, uint64_t count_before)

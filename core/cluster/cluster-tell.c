@@ -110,13 +110,6 @@ cluster_session_tell (struct cluster *c, uint64_t op,
 }
 
 void
-cluster_session_answer (struct cluster *c, struct waiting *w)
-{
-  cluster_session_tell (c, w->op, w->array, w->session);
-  cluster_wait_end (c, w);
-}
-
-void
 cluster_tell_session (struct cluster *c, struct cluster_session *s,
                       bool at_once)
 {
@@ -129,8 +122,10 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
   if (at_once || (s->epoch != r->epoch && s->told_epoch != r->epoch) ||
       (r->change.sessions && s->prepared != r->change.epoch &&
        s->told_change != r->change.epoch) ||
-      (s->loss && s->told_loss != s->loss->number))
-    cluster_session_answer (c, s->poll);
+      (s->loss && s->told_loss != s->loss->number)) {
+    cluster_session_tell (c, s->poll->op, s->poll->array, s);
+    cluster_wait_end (c, s->poll);
+  }
 }
 
 void
@@ -142,10 +137,9 @@ cluster_tell_array (struct cluster *c, const struct cluster_array *a)
     cluster_tell_disk (c, a->disk[m], false);
   if (c->waiting[WAIT_SESSION] == 0)
     return;
-  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
     if (w->kind == WAIT_SESSION && w->array == a)
       cluster_tell_session (c, w->session, false);
-  }
 }
 
 void

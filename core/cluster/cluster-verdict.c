@@ -59,9 +59,9 @@ trouble (const struct cluster_array *a, unsigned m)
                        : NULL;
 }
 
-/* What is to be done about it.  That it comes back by itself is said of one that
- * has spoken since it went out: whoever was lost may be dead, though weftd has not
- * missed it yet.
+/* What is to be done about it.  That a member comes back by itself is said only when
+ * it has spoken since it went out: before, it may be dead, though weftd has not missed
+ * it yet.
  */
 static const char *
 advice (const struct cluster_array *a, unsigned m)
@@ -112,21 +112,9 @@ say_joining (struct verdict *v, const struct cluster *c,
          "to do%s%s.",
          m, words, a->rec.name, percent, todo,
          join->waits[0] ? "; it waits for " : "", join->waits);
-  if (join->unreadable_bytes > 0) {
-    cluster_bytes_words (join->unreadable_bytes, todo, sizeof todo);
-    say (v, CLUSTER_ERROR, "Of these, %s could be read from no copy.", todo);
-  }
-}
-
-/* All that is not as it should be is on nodes in maintenance: as expected. */
-static bool
-expected (const struct cluster *c, const struct cluster_array *a)
-{
-  for (unsigned m = 0; m < a->layout.members; m++)
-    if ((trouble (a, m) || a->rec.member[m].state == MEMBER_JOINING) &&
-        !cluster_node_in_maintenance (c, a->disk[m]->rec.node))
-      return false;
-  return true;
+  if (join->unreadable_bytes > 0)
+    say (v, CLUSTER_ERROR, "Of these, %s could be read from no copy.",
+         cluster_bytes_words (join->unreadable_bytes, todo, sizeof todo));
 }
 
 /* Members that are not of use: how bad it is, and what to do. */
@@ -135,10 +123,11 @@ say_trouble (struct verdict *v, const struct cluster *c,
              const struct cluster_array *a)
 {
   uint64_t exposed, unreachable, lost;
-  char e[32], u[32], who[420] = "it is being rebuilt", others[64] = "";
+  char bytes[32], who[420] = "it is being rebuilt", others[64] = "";
   char words[320];
   const char *name = a->rec.name, *what = "";
   unsigned first = 0, count = 0, joining = 0;
+  bool expected = true; /* all of these are on nodes in maintenance */
 
   for (unsigned m = a->layout.members; m-- > 0;) {
     if (trouble (a, m)) {
@@ -148,6 +137,9 @@ say_trouble (struct verdict *v, const struct cluster *c,
     }
     else if (a->rec.member[m].state == MEMBER_JOINING)
       joining++;
+    else
+      continue;
+    expected &= cluster_node_in_maintenance (c, a->disk[m]->rec.node);
   }
   if (count + joining == 0)
     return;
@@ -162,27 +154,27 @@ say_trouble (struct verdict *v, const struct cluster *c,
              : advice (a, first);
   }
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
-  cluster_bytes_words (exposed, e, sizeof e);
-  cluster_bytes_words (unreachable, u, sizeof u);
+  cluster_bytes_words (unreachable ? unreachable : exposed, bytes,
+                       sizeof bytes);
   if (lost > 0)
     say (
       v, CLUSTER_ERROR,
       "Array %s has lost data: %s, and of %s no copy is left in its members. "
       "Do not detach it, keep the disks as they are, and copy off what can "
       "still be read.",
-      name, who, u);
+      name, who, bytes);
   else if (unreachable > 0)
     say (v, CLUSTER_ERROR,
          "Array %s cannot serve %s of its data: %s. Nothing is lost if the "
          "member comes back: %s.",
-         name, u, who,
+         name, bytes, who,
          a->disk[first]->old_copy ? "put the right disk back"
                                   : "start its process again");
   else if (exposed > 0)
-    say (v, expected (c, a) ? CLUSTER_INFO : CLUSTER_WARNING,
+    say (v, expected ? CLUSTER_INFO : CLUSTER_WARNING,
          "Array %s is degraded: %s, and %s %s %s; the next loss can take "
          "data.%s%s",
-         name, who, e, exposed == 1 ? "has" : "have",
+         name, who, bytes, exposed == 1 ? "has" : "have",
          a->layout.copies > 2 ? "fewer copies than they should"
                               : "only one copy left",
          *what ? " " : "", what);
@@ -230,26 +222,6 @@ say_array (struct verdict *v, const struct cluster *c,
   }
   if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
     say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name, text);
-}
-
-/* What was said of a node stands until it is taken back: nobody forgets it. */
-static void
-say_node (struct verdict *v, const struct cluster *c,
-          const struct cluster_node *n)
-{
-  char waits[CLUSTER_WAITS_BYTES];
-  bool passes = true;
-
-  if (n->rec.maintenance)
-    say (v, CLUSTER_INFO, "Node %s is in maintenance.", n->rec.name);
-  if (!n->rec.draining)
-    return;
-  if (!cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes))
-    say (v, CLUSTER_INFO, "Node %s is %sdrained.", n->rec.name,
-         cluster_node_drained (c, n->rec.name) ? "" : "being ");
-  else if (passes)
-    say (v, CLUSTER_INFO, "The drain of node %s waits for %s.", n->rec.name,
-         waits);
 }
 
 /* What is not wrong, but worth a word when nothing is. */
@@ -327,8 +299,19 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
            n->rec.name, waits, n->rec.name);
   if (v.used == 0)
     say_fine (&v, disks, arrays, bare);
-  TAILQ_FOREACH (n, &c->nodes, link)
-    say_node (&v, c, n);
+  /* What was said of a node stands until it is taken back: nobody forgets it. */
+  TAILQ_FOREACH (n, &c->nodes, link) {
+    if (n->rec.maintenance)
+      say (&v, CLUSTER_INFO, "Node %s is in maintenance.", n->rec.name);
+    if (!n->rec.draining)
+      continue;
+    if (!cluster_node_waits (c, n->rec.name, waits, sizeof waits, &passes))
+      say (&v, CLUSTER_INFO, "Node %s is %sdrained.", n->rec.name,
+           cluster_node_drained (c, n->rec.name) ? "" : "being ");
+    else if (passes)
+      say (&v, CLUSTER_INFO, "The drain of node %s waits for %s.", n->rec.name,
+           waits);
+  }
   return v.severity;
 }
 
@@ -399,25 +382,6 @@ check_array (const struct cluster *c, const struct cluster_array *a)
   }
 }
 
-static void
-check_session (const struct cluster *c, const struct cluster_session *s)
-{
-  const struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
-  const struct cluster_session *other;
-
-  assert (s->rec.id != 0);
-  if (s->rec.ended)
-    return;
-  assert (a && s->rec.epoch <= a->rec.epoch);
-  for (unsigned m = 0; m < a->layout.members; m++)
-    assert (!s->lost[m] ||
-            (s->rec.writable && a->rec.member[m].state == MEMBER_IN_SYNC));
-  TAILQ_FOREACH (other, &c->sessions, link)
-    assert (other == s || other->rec.ended || !other->rec.writable ||
-            !s->rec.writable ||
-            !cluster_uuid_equal (other->rec.array, s->rec.array));
-}
-
 void
 cluster_check (const struct cluster *c)
 {
@@ -428,8 +392,18 @@ cluster_check (const struct cluster *c)
   assert (c->step == NULL);
   TAILQ_FOREACH (a, &c->arrays, link)
     check_array (c, a);
-  TAILQ_FOREACH (s, &c->sessions, link)
-    check_session (c, s);
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    assert (s->rec.id != 0);
+    if (s->rec.ended)
+      continue;
+    a = cluster_array_by_uuid (c, s->rec.array);
+    assert (a && s->rec.epoch <= a->rec.epoch);
+    for (unsigned m = 0; m < a->layout.members; m++)
+      assert (!s->lost[m] ||
+              (s->rec.writable && a->rec.member[m].state == MEMBER_IN_SYNC));
+    /* No other session writes. */
+    assert (!s->rec.writable || cluster_array_writer (c, a) == s);
+  }
   TAILQ_FOREACH (w, &c->waitings, link) {
     const struct cluster_change *change = w->array ? &w->array->rec.change
                                                    : NULL;

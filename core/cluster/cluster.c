@@ -224,7 +224,7 @@ waiting_end (struct cluster *c, struct waiting *w)
     cluster_disk_take_over (c, w);
     break;
   case WAIT_SESSION:
-    cluster_session_answer (c, w);
+    cluster_tell_session (c, w->session, true);
     break;
   case WAIT_ATTACH:
     cluster_session_attach_late (c, w);
@@ -260,9 +260,8 @@ again:
     }
   TAILQ_FOREACH (d, &c->disks, link)
     cluster_disk_tick (c, d);
-  TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s) {
+  TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s)
     cluster_session_tick (c, s);
-  }
   cluster_session_prune (c); /* not before: it frees sessions */
   TAILQ_FOREACH (a, &c->arrays, link)
     cluster_due (c, a, DUE_TIME | DUE_MEMBERS);

@@ -130,7 +130,7 @@ struct cluster_disk {
   /* The process for which the tokens of the array's epoch were made. */
   char minted[CLUSTER_INSTANCE_BYTES];
   uint64_t last_live_ms; /* on the clock of silence */
-  uint64_t min_epoch, states_epoch, sequence, generation, dirty_extents;
+  uint64_t min_epoch, states_epoch, sequence, dirty_extents;
   bool took_place; /* it reports the array and position that it is to have */
   bool old_copy;   /* the disk that asks for its place is an old copy of it */
   uint64_t round;  /* of the array's writing, that it says it has noted */

@@ -85,7 +85,7 @@ mutant attach-leaves-the-last-copy-out test-cluster-attach cluster-attach.c \
 mutant reader-puts-a-member-out test-cluster-attach cluster-lost.c \
   'if (refuse_reader (c, op, s, a, member) ||' 'if ('
 mutant late-report-puts-a-new-life-out test-cluster-change cluster-lost.c \
-  '(m->fence > s->epoch && m->fence > s->told_epoch)' 'false'
+  '(r->fence > s->epoch && r->fence > s->told_epoch)' 'false'
 mutant lost-last-copy-is-back-without-fence test-cluster-lost cluster-epoch.c \
   'cluster_change_stay (c, a, CHANGE_BACK, confirm);' \
   'cluster_change_stay (c, a, CHANGE_BACK, NULL);'
@@ -131,8 +131,7 @@ mutant joiner-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c
 mutant joiner-that-went-first-keeps-what-a-lost-source-gave test-cluster-rebuild cluster-epoch.c \
   'member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;' ''
 mutant held-member-comes-back test-cluster-member cluster-rebuild.c \
-  'if (member->state != MEMBER_OUT || member->held ||' \
-  'if (member->state != MEMBER_OUT ||'
+  'member->reset || member->held ||' 'member->reset ||'
 mutant token-is-for-every-life test-token token.c \
   'mac (instance, strlen (instance), key, sum);' 'mac (instance, 0, key, sum);'
 mutant token-for-a-life-that-the-writer-does-not-know test-cluster-key cluster-key.c \
@@ -168,7 +167,7 @@ mutant blank-disk-may-be-any-copy test-cluster-copies cluster-disk.c \
                          ? CONFIRMED_BY_NONE
                          : 0' '0'
 mutant old-clone-takes-over-at-once test-cluster-copies cluster-disk.c \
-  'refuse_too_soon (c, w);' 'false;'
+  'too_soon = cluster_old_copy' 'too_soon = 0 && cluster_old_copy'
 mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-admit.c \
   'hb->min_epoch < EPOCH_MAX / 2 ||' '1 ||'
 mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-admit.c \
@@ -198,7 +197,7 @@ mutant empty-place-takes-another-cluster-s-disk test-cluster-import cluster-impo
   'hb->has_place && cluster_uuid_equal (hb->cluster, c->identity.uuid) &&' \
   'hb->has_place &&'
 mutant newer-disk-is-rebuilt-after-an-import test-cluster-import cluster-admit.c \
-  'else if (hb->states_epoch > a->disk[hb->position]->rec.imported)' \
+  'else if (hb->states_epoch > there->rec.imported)' \
   'else if (0)'
 mutant disk-is-itself-after-an-import test-cluster-import cluster-place.c \
   'm->confirmed = CONFIRMED_BY_NONE;' 'm->confirmed = 0;'
@@ -225,8 +224,8 @@ mutant place-is-not-what-it-was sim-cluster member.c \
   'd->epoch = sb->states_epoch;' 'd->epoch = sb->states_epoch + 1;'
 mutant same-as-what-was-refused test-cluster-rules cluster-disk.c \
   'if (hb == NULL || !cluster_admit (c, in->op, d, hb))' \
-  'if (d && hb)
-    keep (c, d, hb);
+  'if (d && hb && !hb->same)
+    *(d->said ? d->said : (d->said = cluster_alloc (sizeof *hb))) = *hb;
   if (hb == NULL || !cluster_admit (c, in->op, d, hb))'
 mutant joiner-is-met-unseen test-cluster-rebuild cluster-life.c \
   'd->array->rec.member[d->position].state != MEMBER_OUT &&' \
