@@ -1,11 +1,9 @@
 /* auth-audit.c: the audit trail: who did what, from where, and what came of it.
- * Each line is stored together with what was done.  A ring in memory and as
- * many records; secrets are never in it.
+ * Each line is stored together with what was done; secrets are never in it.
  */
 
 #include <config.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,37 +15,8 @@
 #include "routes.h"
 #include "text.h"
 
-#define KEY_FORMAT "%020" PRIu64
 #define ACTION_BYTES 96
 #define WORK_MAX 20 /* of each kind, of a node in ten minutes */
-
-void
-audit_free (struct auth *a)
-{
-  for (size_t i = 0; i < AUTH_AUDIT_MAX; i++)
-    json_decref (a->audit[i].json);
-}
-
-/* Returns the number of the line that had to go, or 0. */
-static uint64_t
-append (struct auth *a, uint64_t id, json_t *json)
-{
-  size_t end = (a->audit_first + a->audit_count) % AUTH_AUDIT_MAX;
-  struct audit_line *line = &a->audit[end];
-  uint64_t gone = 0;
-
-  if (a->audit_count < AUTH_AUDIT_MAX)
-    a->audit_count++;
-  else {
-    gone = line->id;
-    json_decref (line->json);
-    a->audit_first = (a->audit_first + 1) % AUTH_AUDIT_MAX;
-  }
-  line->id = id;
-  line->json = json;
-  a->audit_last = id;
-  return gone;
-}
 
 int
 audit_load (struct auth *a, const char *key, const char *json, char *why,
@@ -62,7 +31,8 @@ audit_load (struct auth *a, const char *key, const char *json, char *why,
     snprintf (why, why_size, "it is no line of the audit trail");
     return -1;
   }
-  append (a, id, object);
+  ring_add (&a->audit, id, object, NULL, NULL);
+  a->audit_last = id;
   return 0;
 }
 
@@ -141,7 +111,7 @@ subject_of (const struct request *r)
   if (strstr (pattern, "{name}"))
     return json_string (r->name);
   if (strstr (pattern, "{uuid}") && r->name[0]) {
-    text_uuid_print (r->uuid, text);
+    format_uuid (r->uuid, text);
     strcat (strcat (text, " to "), r->name);
     return json_string (text);
   }
@@ -157,8 +127,7 @@ auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
             int status, uint64_t wall_ms)
 {
   const struct caller *caller = &r->caller;
-  char key[STORE_KEY_BYTES], action[ACTION_BYTES], *text;
-  uint64_t gone;
+  char action[ACTION_BYTES];
   json_t *line;
 
   if (!belongs (r) || (may_flood (r, status) && is_flood (r, status)))
@@ -169,38 +138,12 @@ auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
                     auth_via_word (caller->via), "address", caller->address,
                     "action", action, "subject", subject_of (r), "status",
                     status);
-  text = json_dumps (line, JSON_COMPACT);
-  if (text == NULL)
-    abort ();
-  gone = append (a, a->audit_last + 1, line);
-  snprintf (key, sizeof key, KEY_FORMAT, a->audit_last);
-  store_txn_add (t, "audit", key, text);
-  if (gone > 0) {
-    snprintf (key, sizeof key, KEY_FORMAT, gone);
-    store_txn_add (t, "audit", key, NULL);
-  }
+  ring_add (&a->audit, ++a->audit_last, line, "audit", t);
 }
 
 json_t *
 auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit)
 {
-  json_t *list = json_array (), *next = json_null (), *copy;
-  char text[24];
-
-  for (size_t i = a->audit_count; i-- > 0;) {
-    const struct audit_line *line =
-      &a->audit[(a->audit_first + i) % AUTH_AUDIT_MAX];
-
-    if (cursor > 0 && line->id >= cursor)
-      continue;
-    if (json_array_size (list) == limit) {
-      next = json_string (text);
-      break;
-    }
-    copy = json_copy (line->json);
-    json_object_set_new (copy, "id", text_number (line->id));
-    json_array_append_new (list, copy);
-    snprintf (text, sizeof text, "%" PRIu64, line->id);
-  }
-  return json_pack ("{so so}", "audit", list, "next", next);
+  return ring_view (&a->audit, "audit", cursor > 0 ? cursor : UINT64_MAX, limit,
+                    NULL, NULL);
 }

@@ -14,12 +14,12 @@
 
 #include "auth.h"
 #include "ca.h"
+#include "ring.h"
 #include "store.h"
 
 #define AUTH_USERS_MAX 100
 #define AUTH_TOKENS_MAX 500 /* and as many of nodes */
 #define AUTH_LOGINS_OF_USER_MAX 20
-#define AUTH_AUDIT_MAX 5000
 
 #define AUTH_LOGIN_IDLE_MS (UINT64_C (12) * 3600 * 1000)
 #define AUTH_LOGIN_MS (UINT64_C (7) * 24 * 3600 * 1000)
@@ -64,11 +64,6 @@ struct certificate {
   json_t *addresses; /* for which it was made */
 };
 
-struct audit_line {
-  uint64_t id;
-  json_t *json;
-};
-
 struct auth {
   bool no_login;
   const struct ca *ca;
@@ -82,10 +77,9 @@ struct auth {
   uint8_t setup_hash[AUTH_HASH_BYTES];
   const char *setup_file;
 
-  /* The loop's alone: a ring, the oldest line at `first`. */
-  struct audit_line audit[AUTH_AUDIT_MAX];
-  size_t audit_first, audit_count;
-  uint64_t audit_last;
+  /* The loop's alone. */
+  struct ring audit;
+  uint64_t audit_last; /* the number of its last line */
 };
 
 /* ---- auth.c: with the lock held, or on the loop's thread. ---- */
@@ -115,6 +109,8 @@ void auth_drop_secret (struct auth *a, struct store_txn *t, struct secret *s);
 void auth_drop_certificate (struct auth *a, struct store_txn *t,
                             struct certificate *c);
 void auth_setup_end (struct auth *a);
+/* Is it known no longer? */
+bool auth_secret_is_over (const struct secret *s, uint64_t wall_ms);
 /* All logins of a user, but for `but` (NULL: none). */
 void auth_drop_logins (struct auth *a, struct store_txn *t, const char *user,
                        const uint8_t *but);
@@ -125,7 +121,6 @@ void auth_drop_tokens (struct auth *a, struct store_txn *t, const char *user);
 
 int audit_load (struct auth *a, const char *key, const char *json, char *why,
                 size_t why_size);
-void audit_free (struct auth *a);
 
 /* ---- auth-password.c: slow; from HTTP threads. ---- */
 

@@ -52,15 +52,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct bucket buckets[BUCKETS_MAX];
 static struct known known[KNOWN_MAX];
 
-static void
-refill (struct bucket *b, uint64_t now_ms)
-{
-  uint64_t gone = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
-
-  b->used_ms = b->used_ms > gone ? b->used_ms - gone : 0;
-  b->at_ms += gone;
-}
-
 /* One that is full again is as good as none; else the fullest must go. */
 static struct bucket *
 find (const char *key, uint64_t now_ms)
@@ -68,11 +59,15 @@ find (const char *key, uint64_t now_ms)
   struct bucket *best = &buckets[0];
 
   for (size_t i = 0; i < BUCKETS_MAX; i++) {
-    refill (&buckets[i], now_ms);
-    if (strcmp (buckets[i].key, key) == 0)
-      return &buckets[i];
-    if (buckets[i].used_ms < best->used_ms)
-      best = &buckets[i];
+    struct bucket *b = &buckets[i];
+    uint64_t gone = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
+
+    b->used_ms = b->used_ms > gone ? b->used_ms - gone : 0;
+    b->at_ms += gone;
+    if (strcmp (b->key, key) == 0)
+      return b;
+    if (b->used_ms < best->used_ms)
+      best = b;
   }
   snprintf (best->key, sizeof best->key, "%s", key);
   best->used_ms = 0;

@@ -39,10 +39,7 @@ void auth_take_password (struct fields *f, struct auth_request *a);
 bool auth_try_password (struct loop *l, struct request *r, const char *user,
                         const char *given);
 /* On the HTTP thread: make the hash of a new password.  False: as above. */
-bool auth_make_password (struct request *r);
-void auth_refuse (struct loop *l, struct request *r, int status,
-                  const char *field, const char *code, const char *fmt, ...)
-  __attribute__ ((format (printf, 6, 7)));
+bool auth_make_password (struct loop *l, struct request *r);
 struct user *auth_new_user (struct loop *l, const struct auth_request *q);
 /* Change a user.  role ROLE_NOBODY, password NULL: leave it as it was. */
 void auth_set_user (struct auth *a, struct user *u, enum auth_role role,

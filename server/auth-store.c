@@ -9,6 +9,7 @@
 
 #include <openssl/crypto.h>
 
+#include "alloc.h"
 #include "auth-internal.h"
 #include "fields.h"
 #include "base/name.h"
@@ -26,163 +27,108 @@ auth_is_kind (const char *kind)
          strcmp (kind, "audit") == 0;
 }
 
-/* ---- As JSON. ---- */
+/* ---- Fields. ---- */
+
+#define AT(member) FIELD_AT (user, member)
+static const struct field user_fields[] = {
+  { "role", FIELD_WORD, AT (role), .parse = auth_role_parse,
+    .words = "viewer, admin", .print = auth_role_word },
+  { "salt", FIELD_HEX, AT (password.salt) },
+  { "key", FIELD_HEX, AT (password.key) },
+  { "log_n", FIELD_NUMBER, AT (password.log_n), .min = 1, .max = 20 },
+  { "r", FIELD_NUMBER, AT (password.r), .min = 1, .max = 32 },
+  { "p", FIELD_NUMBER, AT (password.p), .min = 1, .max = 16 },
+  { "created", FIELD_NUMBER, AT (created) },
+  { NULL },
+};
+#undef AT
+
+#define AT(member) FIELD_AT (secret, member)
+static const struct field secret_fields[] = {
+  { "name", FIELD_TEXT, AT (name) },
+  { "by", FIELD_TEXT, AT (by) },
+  { "created", FIELD_NUMBER, AT (created) },
+  { "used", FIELD_NUMBER, AT (used) },
+  { "expires", FIELD_NUMBER, AT (expires) },
+  { "spent", FIELD_BOOL, AT (spent) },
+  { NULL },
+};
+#undef AT
+
+#define AT(member) FIELD_AT (certificate, member)
+static const struct field certificate_fields[] = {
+  { "node", FIELD_NAME, AT (node) },
+  { "created", FIELD_NUMBER, AT (created) },
+  { "expires", FIELD_NUMBER, AT (expires) },
+  { NULL },
+};
+#undef AT
+
+/* ---- From records: any field that is missing or odd fails. ---- */
 
 static void
-put (struct store_txn *t, const char *kind, const char *key, json_t *json)
+load_user (struct auth *a, struct fields *f, const char *key)
 {
-  char *text = json ? json_dumps (json, JSON_COMPACT) : NULL;
+  struct user *u = alloc_zero (sizeof *u);
 
-  if (json && text == NULL)
-    abort ();
-  json_decref (json);
-  store_txn_add (t, kind, key, text);
-}
-
-static void
-secret_key (const struct secret *s, char key[STORE_KEY_BYTES])
-{
-  for (unsigned i = 0; i < AUTH_HASH_BYTES; i++)
-    sprintf (key + 2 * i, "%02x", s->hash[i]);
-}
-
-static json_t *
-user_json (const struct user *u)
-{
-  const struct auth_password *p = &u->password;
-
-  return json_pack ("{ss so so si si si sI}", "role", auth_role_word (u->role),
-                    "salt", text_hex (p->salt, sizeof p->salt), "key",
-                    text_hex (p->key, sizeof p->key), "log_n", p->log_n, "r",
-                    p->r, "p", p->p, "created", (json_int_t) u->created);
-}
-
-static json_t *
-secret_json (const struct secret *s)
-{
-  return json_pack ("{ss ss ss sI sI sI sb}", "name", s->name, "by", s->by,
-                    "role", s->role ? auth_role_word (s->role) : "", "created",
-                    (json_int_t) s->created, "used", (json_int_t) s->used,
-                    "expires", (json_int_t) s->expires, "spent", s->spent);
-}
-
-static json_t *
-certificate_json (const struct certificate *c)
-{
-  return json_pack ("{ss sI sI sO}", "node", c->node, "created",
-                    (json_int_t) c->created, "expires", (json_int_t) c->expires,
-                    "addresses", c->addresses);
-}
-
-/* ---- From JSON: any field that is missing or odd fails. ---- */
-
-static void
-take_time (struct fields *f, const char *name, uint64_t *ms)
-{
-  fields_u64 (f, name, 0, INT64_MAX, ms);
-}
-
-static struct user *
-parse_user (struct fields *f, const char *key)
-{
-  struct user *u = calloc (1, sizeof *u);
-  uint64_t log_n = 0, r = 0, p = 0;
-  int role = ROLE_NOBODY;
-
-  if (u == NULL)
-    abort ();
   if (!name_valid (key))
     fields_fail (f, "name", "its key is no name");
   snprintf (u->name, sizeof u->name, "%.63s", key);
-  fields_word (f, "role", auth_role_parse, "viewer, admin", &role);
-  fields_hex (f, "salt", u->password.salt, sizeof u->password.salt);
-  fields_hex (f, "key", u->password.key, sizeof u->password.key);
-  fields_u64 (f, "log_n", 1, 20, &log_n);
-  fields_u64 (f, "r", 1, 32, &r);
-  fields_u64 (f, "p", 1, 16, &p);
-  take_time (f, "created", &u->created);
-  u->role = (enum auth_role) role;
-  u->password.log_n = (unsigned) log_n;
-  u->password.r = (unsigned) r;
-  u->password.p = (unsigned) p;
-  return u;
+  fields_take (f, user_fields, u);
+  TAILQ_INSERT_TAIL (&a->users, u, link);
 }
 
-static struct secret *
-parse_secret (struct fields *f, enum secret_kind kind, const char *key)
+static void
+load_secret (struct auth *a, struct fields *f, const char *kind,
+             const char *key)
 {
-  struct secret *s = calloc (1, sizeof *s);
+  struct secret *s = alloc_zero (sizeof *s);
   int role = ROLE_NOBODY;
 
-  if (s == NULL)
-    abort ();
-  s->kind = kind;
+  while (strcmp (kind, secret_kinds[s->kind]) != 0)
+    s->kind++;
   if (!fields_parse_hex (key, s->hash, sizeof s->hash))
     fields_fail (f, "hash", "its key is no hash");
-  fields_text (f, "name", s->name, sizeof s->name);
-  fields_text (f, "by", s->by, sizeof s->by);
-  if (kind == SECRET_TOKEN)
+  fields_take (f, secret_fields, s);
+  if (s->kind == SECRET_TOKEN)
     fields_word (f, "role", auth_role_parse, "viewer, admin", &role);
-  take_time (f, "created", &s->created);
-  take_time (f, "used", &s->used);
-  take_time (f, "expires", &s->expires);
-  fields_bool (f, "spent", &s->spent);
   s->role = (enum auth_role) role;
   s->stored_used = s->used;
-  return s;
+  TAILQ_INSERT_TAIL (&a->secrets, s, link);
 }
 
-static struct certificate *
-parse_certificate (struct fields *f, const char *key)
+static void
+load_certificate (struct auth *a, struct fields *f, const char *key)
 {
-  struct certificate *c = calloc (1, sizeof *c);
-  json_t *addresses = json_object_get (f->object, "addresses");
+  struct certificate *c = alloc_zero (sizeof *c);
 
-  if (c == NULL)
-    abort ();
   if (strlen (key) >= sizeof c->serial)
     fields_fail (f, "serial", "its key is no serial number");
   snprintf (c->serial, sizeof c->serial, "%.47s", key);
-  fields_name (f, "node", c->node, sizeof c->node);
-  take_time (f, "created", &c->created);
-  take_time (f, "expires", &c->expires);
-  if (!json_is_array (addresses))
+  fields_take (f, certificate_fields, c);
+  c->addresses = json_incref (json_object_get (f->object, "addresses"));
+  if (!json_is_array (c->addresses))
     fields_fail (f, "addresses", "addresses is no list");
-  c->addresses = json_incref (addresses);
-  return c;
+  TAILQ_INSERT_TAIL (&a->certificates, c, link);
 }
 
 int
 auth_load (struct auth *a, const char *kind, const char *key, const char *json,
            char *why, size_t why_size)
 {
-  json_t *object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
   struct fields f;
-  struct user *u;
-  struct secret *s;
-  struct certificate *c;
+  json_t *object;
 
-  if (strcmp (kind, "audit") == 0) {
-    json_decref (object);
+  if (strcmp (kind, "audit") == 0)
     return audit_load (a, key, json, why, why_size);
-  }
+  object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
   fields_begin (&f, object);
-  if (strcmp (kind, "user") == 0) {
-    u = parse_user (&f, key);
-    TAILQ_INSERT_TAIL (&a->users, u, link);
-  }
-  else if (strcmp (kind, "certificate") == 0) {
-    c = parse_certificate (&f, key);
-    TAILQ_INSERT_TAIL (&a->certificates, c, link);
-  }
-  else {
-    enum secret_kind k = SECRET_LOGIN;
-
-    while (strcmp (kind, secret_kinds[k]) != 0)
-      k++;
-    s = parse_secret (&f, k, key);
-    TAILQ_INSERT_TAIL (&a->secrets, s, link);
-  }
+  if (strcmp (kind, "user") == 0)
+    load_user (a, &f, key);
+  else if (strcmp (kind, "certificate") == 0)
+    load_certificate (a, &f, key);
+  else
+    load_secret (a, &f, kind, key);
   json_decref (object);
   if (f.failed)
     snprintf (why, why_size, "%s", f.why);
@@ -191,8 +137,14 @@ auth_load (struct auth *a, const char *kind, const char *key, const char *json,
 
 /* ---- Changes. ---- */
 
-/* Is it in a list already? */
-#define LISTED(thing) ((thing)->link.tqe_prev != NULL)
+/* Put it in, unless it is in the list already. */
+#define LIST(a, list, thing)                                                   \
+  do {                                                                         \
+    pthread_mutex_lock (&(a)->lock);                                           \
+    if ((thing)->link.tqe_prev == NULL)                                        \
+      TAILQ_INSERT_TAIL (&(a)->list, thing, link);                             \
+    pthread_mutex_unlock (&(a)->lock);                                         \
+  } while (0)
 
 #define DROP(a, list, thing)                                                   \
   do {                                                                         \
@@ -204,36 +156,36 @@ auth_load (struct auth *a, const char *kind, const char *key, const char *json,
 void
 auth_put_user (struct auth *a, struct store_txn *t, struct user *u)
 {
-  put (t, "user", u->name, user_json (u));
-  pthread_mutex_lock (&a->lock);
-  if (!LISTED (u))
-    TAILQ_INSERT_TAIL (&a->users, u, link);
-  pthread_mutex_unlock (&a->lock);
+  store_txn_put (t, "user", u->name, fields_json (user_fields, u));
+  LIST (a, users, u);
 }
 
 void
 auth_put_secret (struct auth *a, struct store_txn *t, struct secret *s)
 {
   char key[STORE_KEY_BYTES];
+  json_t *json;
 
-  secret_key (s, key);
+  text_hex_print (s->hash, sizeof s->hash, key);
   pthread_mutex_lock (&a->lock); /* HTTP threads write `used` */
   s->stored_used = s->used;
-  put (t, secret_kinds[s->kind], key, secret_json (s));
-  if (!LISTED (s))
-    TAILQ_INSERT_TAIL (&a->secrets, s, link);
+  json = fields_json (secret_fields, s);
   pthread_mutex_unlock (&a->lock);
+  json_object_set_new (json, "role",
+                       json_string (s->role ? auth_role_word (s->role) : ""));
+  store_txn_put (t, secret_kinds[s->kind], key, json);
+  LIST (a, secrets, s);
 }
 
 void
 auth_put_certificate (struct auth *a, struct store_txn *t,
                       struct certificate *c)
 {
-  put (t, "certificate", c->serial, certificate_json (c));
-  pthread_mutex_lock (&a->lock);
-  if (!LISTED (c))
-    TAILQ_INSERT_TAIL (&a->certificates, c, link);
-  pthread_mutex_unlock (&a->lock);
+  json_t *json = fields_json (certificate_fields, c);
+
+  json_object_set (json, "addresses", c->addresses);
+  store_txn_put (t, "certificate", c->serial, json);
+  LIST (a, certificates, c);
 }
 
 void
@@ -241,8 +193,8 @@ auth_drop_secret (struct auth *a, struct store_txn *t, struct secret *s)
 {
   char key[STORE_KEY_BYTES];
 
-  secret_key (s, key);
-  put (t, secret_kinds[s->kind], key, NULL);
+  text_hex_print (s->hash, sizeof s->hash, key);
+  store_txn_put (t, secret_kinds[s->kind], key, NULL);
   DROP (a, secrets, s);
   free (s);
 }
@@ -251,7 +203,7 @@ void
 auth_drop_certificate (struct auth *a, struct store_txn *t,
                        struct certificate *c)
 {
-  put (t, "certificate", c->serial, NULL);
+  store_txn_put (t, "certificate", c->serial, NULL);
   DROP (a, certificates, c);
   json_decref (c->addresses);
   free (c);
@@ -292,7 +244,7 @@ auth_drop_user (struct auth *a, struct store_txn *t, struct user *u)
 {
   auth_drop_logins (a, t, u->name, NULL);
   auth_drop_tokens (a, t, u->name);
-  put (t, "user", u->name, NULL);
+  store_txn_put (t, "user", u->name, NULL);
   DROP (a, users, u);
   OPENSSL_cleanse (u, sizeof *u);
   free (u);
@@ -332,9 +284,8 @@ auth_setup_end (struct auth *a)
 
 /* ---- Time. ---- */
 
-/* Is it known no longer? */
-static bool
-is_over (const struct secret *s, uint64_t wall_ms)
+bool
+auth_secret_is_over (const struct secret *s, uint64_t wall_ms)
 {
   switch (s->kind) {
   case SECRET_LOGIN:
@@ -359,7 +310,7 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
     pthread_mutex_lock (&a->lock);
     used = s->used;
     pthread_mutex_unlock (&a->lock);
-    if (is_over (s, wall_ms))
+    if (auth_secret_is_over (s, wall_ms))
       auth_drop_secret (a, t, s);
     else if (used > s->stored_used + AUTH_USED_MS)
       auth_put_secret (a, t, s);

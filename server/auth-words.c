@@ -13,13 +13,7 @@
 
 #include "auth-internal.h"
 #include "log.h"
-
-static void
-print_hex (const uint8_t *bytes, size_t count, char *text)
-{
-  for (size_t i = 0; i < count; i++)
-    sprintf (text + 2 * i, "%02x", bytes[i]);
-}
+#include "text.h"
 
 void
 auth_secret_hash (const char *text, uint8_t hash[AUTH_HASH_BYTES])
@@ -37,7 +31,7 @@ auth_secret_make (char text[AUTH_SECRET_BYTES], uint8_t hash[AUTH_HASH_BYTES])
     log_line (CLUSTER_ERROR, "no random numbers from OpenSSL: stopped");
     abort ();
   }
-  print_hex (random, sizeof random, text);
+  text_hex_print (random, sizeof random, text);
   OPENSSL_cleanse (random, sizeof random);
   auth_secret_hash (text, hash);
 }
@@ -51,7 +45,7 @@ auth_csrf (const char *secret, char csrf[AUTH_SECRET_BYTES])
 
   snprintf (text, sizeof text, "weft csrf %s", secret);
   auth_secret_hash (text, hash);
-  print_hex (hash, sizeof hash, csrf);
+  text_hex_print (hash, sizeof hash, csrf);
   OPENSSL_cleanse (text, sizeof text);
 }
 

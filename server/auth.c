@@ -10,6 +10,7 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 
+#include "alloc.h"
 #include "auth-internal.h"
 #include "log.h"
 #include "routes.h"
@@ -17,10 +18,8 @@
 struct auth *
 auth_new (bool no_login, const struct ca *ca, const struct ca_names *own)
 {
-  struct auth *a = calloc (1, sizeof *a);
+  struct auth *a = alloc_zero (sizeof *a);
 
-  if (a == NULL)
-    abort ();
   a->no_login = no_login;
   a->ca = ca;
   a->own = *own;
@@ -53,12 +52,10 @@ auth_free (struct auth *a)
     json_decref (c->addresses);
     free (c);
   }
-  audit_free (a);
+  ring_clear (&a->audit);
   pthread_mutex_destroy (&a->lock);
   free (a);
 }
-
-/* ---- Secrets. ---- */
 
 /* ---- Finding. ---- */
 
@@ -118,12 +115,6 @@ auth_is_own_address (const struct auth *a, const char *address)
 
 /* ---- Who is it? ---- */
 
-static bool
-login_is_over (const struct secret *s, uint64_t wall_ms)
-{
-  return wall_ms >= s->expires || wall_ms >= s->used + AUTH_LOGIN_IDLE_MS;
-}
-
 /* With the lock held: what the caller's secret or certificate is worth now. */
 static enum auth_role
 role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
@@ -137,7 +128,7 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
     return a->no_login ? ROLE_ADMIN : ROLE_NOBODY;
   case VIA_LOGIN:
     s = auth_secret (a, SECRET_LOGIN, caller->hash);
-    u = s && !login_is_over (s, wall_ms) ? auth_user (a, s->name) : NULL;
+    u = s && !auth_secret_is_over (s, wall_ms) ? auth_user (a, s->name) : NULL;
     return u ? u->role : ROLE_NOBODY;
   case VIA_TOKEN:
     s = auth_secret (a, SECRET_TOKEN, caller->hash);
@@ -327,5 +318,3 @@ auth_node_certificate (struct auth *a, const char *node,
   *expires_wall_ms = latest;
   return latest > 0;
 }
-
-/* ---- Words. ---- */

@@ -25,7 +25,9 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include "alloc.h"
 #include "ca.h"
+#include "text.h"
 
 #define CA_SECONDS (UINT64_C (20) * 366 * 24 * 3600)
 /* Clocks differ. */
@@ -324,10 +326,8 @@ load (struct ca *ca, const char *dir, char *why, size_t why_size)
 struct ca *
 ca_open (const char *dir, char *why, size_t why_size)
 {
-  struct ca *ca = calloc (1, sizeof *ca);
+  struct ca *ca = alloc_zero (sizeof *ca);
 
-  if (ca == NULL)
-    abort ();
   if (load (ca, dir, why, why_size) == -1 ||
       (ca->key == NULL && make_key (ca, dir, why, why_size) == -1) ||
       (ca->x509 == NULL && make_certificate (ca, dir, why, why_size) == -1)) {
@@ -369,8 +369,7 @@ ca_fingerprint (const struct ca *ca, char text[CA_FINGERPRINT_BYTES])
   if (X509_digest (ca->x509, EVP_sha256 (), hash, NULL) != 1)
     abort ();
   strcpy (text, "sha256:");
-  for (unsigned i = 0; i < sizeof hash; i++)
-    sprintf (text + 7 + 2 * i, "%02x", hash[i]);
+  text_hex_print (hash, sizeof hash, text + strlen (text));
 }
 
 /* ---- Requests from outside. ---- */

@@ -11,20 +11,9 @@
 #include "etag.h"
 #include "routes.h"
 #include "text.h"
+#include "views.h"
 
 #define ETAG_BYTES 40
-
-static json_t *
-spares (const struct cluster *c, const struct cluster_array *a)
-{
-  json_t *list = json_array ();
-  const struct cluster_disk *d;
-
-  TAILQ_FOREACH (d, cluster_disks (c), link)
-    if (memcmp (d->rec.spare_of, a->rec.uuid, 16) == 0)
-      json_array_append_new (list, text_uuid (d->rec.uuid));
-  return list;
-}
 
 json_t *
 etag_array (struct loop *l, const struct request *r)
@@ -47,7 +36,7 @@ etag_array (struct loop *l, const struct request *r)
   }
   return json_pack ("{so so so so}", "uuid", text_uuid (a->rec.uuid),
                     "spare_after_ms", text_number (a->rec.spare_after_ms),
-                    "members", members, "spares", spares (c, a));
+                    "members", members, "spares", view_spares (c, a));
 }
 
 /* Of a node nothing may have been said yet. */
@@ -85,7 +74,7 @@ make (struct loop *l, const struct request *r, char etag[ETAG_BYTES])
 {
   json_t *configuration = r->route->configuration (l, r);
   uint8_t digest[SHA256_DIGEST_LENGTH];
-  char *text, *end = etag;
+  char *text;
 
   etag[0] = '\0';
   if (configuration == NULL)
@@ -96,10 +85,8 @@ make (struct loop *l, const struct request *r, char etag[ETAG_BYTES])
     abort ();
   SHA256 ((const uint8_t *) text, strlen (text), digest);
   free (text);
-  *end++ = '"';
-  for (unsigned i = 0; i < 8; i++, end += 2)
-    sprintf (end, "%02x", digest[i]);
-  strcpy (end, "\"");
+  text_hex_print (digest, 8, strcpy (etag, "\"") + 1);
+  strcat (etag, "\"");
 }
 
 bool

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include <assert.h>
+#include <endian.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +11,9 @@
 
 #include "base/bounds.h"
 #include "fields.h"
+#include "format/format.h"
 #include "base/name.h"
+#include "text.h"
 
 void
 fields_begin (struct fields *f, const json_t *object)
@@ -53,8 +56,8 @@ fields_end (struct fields *f)
   }
 }
 
-static const json_t *
-get (struct fields *f, const char *name)
+const json_t *
+fields_get (struct fields *f, const char *name)
 {
   const json_t *value;
 
@@ -103,7 +106,7 @@ void
 fields_u64 (struct fields *f, const char *name, uint64_t min, uint64_t max,
             uint64_t *value)
 {
-  const json_t *v = get (f, name);
+  const json_t *v = fields_get (f, name);
   uint64_t n;
 
   if (v == NULL)
@@ -119,7 +122,7 @@ fields_u64 (struct fields *f, const char *name, uint64_t min, uint64_t max,
 void
 fields_real (struct fields *f, const char *name, double *value)
 {
-  const json_t *v = get (f, name);
+  const json_t *v = fields_get (f, name);
 
   if (v == NULL)
     return;
@@ -133,7 +136,7 @@ fields_real (struct fields *f, const char *name, double *value)
 void
 fields_bool (struct fields *f, const char *name, bool *value)
 {
-  const json_t *v = get (f, name);
+  const json_t *v = fields_get (f, name);
 
   if (v == NULL)
     return;
@@ -146,7 +149,7 @@ fields_bool (struct fields *f, const char *name, bool *value)
 static const char *
 get_text (struct fields *f, const char *name)
 {
-  const json_t *v = get (f, name);
+  const json_t *v = fields_get (f, name);
   const char *text;
 
   if (v == NULL)
@@ -164,22 +167,22 @@ get_text (struct fields *f, const char *name)
 }
 
 static bool
-has_control (const char *text)
+is_control (char c)
 {
-  for (; *text; text++)
-    if ((unsigned char) *text < 0x20 || *text == 0x7f)
-      return true;
-  return false;
+  return (unsigned char) c < 0x20 || c == 0x7f;
 }
 
 void
 fields_text (struct fields *f, const char *name, char *text, size_t size)
 {
   const char *v = get_text (f, name);
+  bool fine = v && strlen (v) < size;
 
   if (v == NULL)
     return;
-  if (strlen (v) >= size || has_control (v))
+  for (const char *p = v; *p; p++)
+    fine = fine && !is_control (*p);
+  if (!fine)
     fields_fail (f, name,
                  "field %s must be text of at most %zu bytes without "
                  "control characters",
@@ -197,7 +200,7 @@ fields_prose (struct fields *f, const char *name, char *text, size_t size)
   if (v == NULL)
     return;
   for (i = 0; v[i] && i < size - 1; i++)
-    text[i] = (unsigned char) v[i] < 0x20 || v[i] == 0x7f ? ' ' : v[i];
+    text[i] = is_control (v[i]) ? ' ' : v[i];
   /* Never cut within a character. */
   while (v[i] && i > 0 && ((unsigned char) v[i] & 0xc0) == 0x80)
     i--;
@@ -259,23 +262,15 @@ fields_parse_hex (const char *text, uint8_t *bytes, size_t count)
 }
 
 bool
-fields_parse_uuid (const char *text, uint8_t uuid[16])
+fields_parse_id (const char *text, uint64_t *id)
 {
-  char digits[33];
-  size_t n = 0;
+  uint8_t bytes[8];
 
-  if (strlen (text) != 36)
+  if (!fields_parse_hex (text, bytes, sizeof bytes))
     return false;
-  for (size_t i = 0; i < 36; i++) {
-    bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-    if (dash != (text[i] == '-'))
-      return false;
-    if (!dash)
-      digits[n++] = text[i];
-  }
-  digits[n] = '\0';
-  return fields_parse_hex (digits, uuid, 16);
+  memcpy (id, bytes, sizeof bytes);
+  *id = be64toh (*id);
+  return true;
 }
 
 void
@@ -293,7 +288,7 @@ fields_uuid (struct fields *f, const char *name, uint8_t uuid[16])
 {
   const char *v = get_text (f, name);
 
-  if (v && !fields_parse_uuid (v, uuid))
+  if (v && format_uuid_parse (v, uuid) == -1)
     fields_fail (f, name, "field %s must be a UUID in lower case", name);
 }
 
@@ -316,7 +311,7 @@ fields_word (struct fields *f, const char *name,
 static const json_t *
 get_list (struct fields *f, const char *name, unsigned max, unsigned *count)
 {
-  const json_t *v = get (f, name);
+  const json_t *v = fields_get (f, name);
 
   *count = 0;
   if (v && (!json_is_array (v) || json_array_size (v) > max))
@@ -362,4 +357,118 @@ fields_bools (struct fields *f, const char *name, unsigned max, bool *values,
     else
       values[i] = json_is_true (v);
   }
+}
+
+bool
+fields_enter (struct fields *f, const char *name, struct fields *inner)
+{
+  const json_t *object = fields_get (f, name);
+
+  fields_begin (inner, object);
+  if (inner->failed)
+    fields_fail (f, name, "field %s must be an object", name);
+  return !inner->failed;
+}
+
+void
+fields_leave (struct fields *f, const char *name, const struct fields *inner)
+{
+  if (inner->failed)
+    fields_fail (f, inner->field, "in %s: %.200s", name, inner->why);
+}
+
+/* ---- Fields that have places of their own in a struct. ---- */
+
+void
+fields_take (struct fields *f, const struct field *table, void *to)
+{
+  for (; table->name; table++) {
+    const char *name = table->name;
+    void *at = (char *) to + table->offset;
+    uint64_t n = 0;
+    int value = 0;
+
+    if (table->optional && !fields_has (f, name))
+      continue;
+    switch (table->kind) {
+    case FIELD_NUMBER:
+      fields_u64 (f, name, table->min, table->max ? table->max : INT64_MAX, &n);
+      if (table->size == sizeof n)
+        *(uint64_t *) at = n;
+      else
+        *(unsigned *) at = (unsigned) n;
+      break;
+    case FIELD_REAL:
+      fields_real (f, name, at);
+      break;
+    case FIELD_BOOL:
+      fields_bool (f, name, at);
+      break;
+    case FIELD_TEXT:
+      fields_text (f, name, at, table->size);
+      break;
+    case FIELD_PROSE:
+      fields_prose (f, name, at, table->size);
+      break;
+    case FIELD_NAME:
+      fields_name (f, name, at, table->size);
+      break;
+    case FIELD_URI:
+      fields_uri (f, name, at, table->size);
+      break;
+    case FIELD_HEX:
+      fields_hex (f, name, at, table->size);
+      break;
+    case FIELD_UUID:
+      fields_uuid (f, name, at);
+      break;
+    case FIELD_WORD:
+      fields_word (f, name, table->parse, table->words, &value);
+      *(unsigned *) at = (unsigned) value;
+      break;
+    }
+  }
+}
+
+json_t *
+fields_json (const struct field *table, const void *from)
+{
+  json_t *object = json_object (), *value = NULL;
+
+  for (; table->name; table++) {
+    const void *at = (const char *) from + table->offset;
+    uint64_t n;
+
+    switch (table->kind) {
+    case FIELD_NUMBER:
+      n = table->size == sizeof n ? *(const uint64_t *) at
+                                  : *(const unsigned *) at;
+      assert (n <= INT64_MAX);
+      value = json_integer ((json_int_t) n);
+      break;
+    case FIELD_REAL:
+      value = json_real (*(const double *) at);
+      break;
+    case FIELD_BOOL:
+      value = json_boolean (*(const bool *) at);
+      break;
+    case FIELD_TEXT:
+    case FIELD_PROSE:
+    case FIELD_NAME:
+    case FIELD_URI:
+      value = text_string (at);
+      break;
+    case FIELD_HEX:
+      value = text_hex (at, table->size);
+      break;
+    case FIELD_UUID:
+      value = table->optional ? text_uuid_or_null (at) : text_uuid (at);
+      break;
+    case FIELD_WORD:
+      value = json_string (table->print (*(const unsigned *) at));
+      break;
+    }
+    json_object_set_new (object, table->name, value);
+  }
+  return object;
 }

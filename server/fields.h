@@ -59,11 +59,57 @@ void fields_words (struct fields *f, const char *name,
 void fields_bools (struct fields *f, const char *name, unsigned max,
                    bool *values, unsigned *count);
 
+/* ---- Fields that have places of their own in a struct. ---- */
+
+enum field_kind {
+  FIELD_NUMBER, /* a uint64_t, or an unsigned */
+  FIELD_REAL,
+  FIELD_BOOL,
+  FIELD_TEXT,
+  FIELD_PROSE,
+  FIELD_NAME,
+  FIELD_URI,
+  FIELD_HEX,
+  FIELD_UUID, /* where it may be missing, zero stands for that */
+  FIELD_WORD, /* an enum */
+};
+
+struct field {
+  const char *name;
+  enum field_kind kind;
+  size_t offset, size;
+  bool optional;                   /* without it the struct keeps what it has */
+  uint64_t min, max;               /* of a number; max 0: INT64_MAX */
+  int (*parse) (const char *word); /* of a word, as for fields_word */
+  const char *words;
+  const char *(*print) (unsigned value); /* for fields_json alone */
+};
+
+#define FIELD_AT(type, member)                                                 \
+  .offset = offsetof (struct type, member),                                    \
+  .size = sizeof (((struct type *) NULL)->member)
+
+/* A table ends with a field without a name. */
+void fields_take (struct fields *f, const struct field *table, void *to);
+/* The object that fields_take would read. */
+json_t *fields_json (const struct field *table, const void *from);
+
+/* ---- Other values. ---- */
+
+/* The value, for the caller to look into; NULL: it is missing, and that failed. */
+const json_t *fields_get (struct fields *f, const char *name);
+/* Begin with the object that is the value of a field.  False: it is none. */
+bool fields_enter (struct fields *f, const char *name, struct fields *inner);
+/* What failed in it has failed in f. */
+void fields_leave (struct fields *f, const char *name,
+                   const struct fields *inner);
+
 /* A whole number that is not negative, however it is written: 3.0 is one. */
 bool fields_whole (const json_t *v, uint64_t *value);
 
-/* Well-formed: 36 characters; 2 * count digits. */
-bool fields_parse_uuid (const char *text, uint8_t uuid[16]);
+/* Of 16 hex digits, as text_session writes it. */
+bool fields_parse_id (const char *text, uint64_t *id);
+/* Well-formed: 2 * count digits. */
 bool fields_parse_hex (const char *text, uint8_t *bytes, size_t count);
 
 #endif /* WEFT_FIELDS_H */

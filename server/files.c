@@ -19,6 +19,7 @@
 
 #include <civetweb.h>
 
+#include "alloc.h"
 #include "files.h"
 #include "http-internal.h"
 
@@ -97,9 +98,7 @@ send_file (struct mg_connection *conn, int fd, const struct stat *st,
             etag);
   if (had && strcmp (had, etag) == 0)
     return http_send (conn, 304, type_of (name), headers, "", 0);
-  data = malloc (length + 1);
-  if (data == NULL)
-    abort ();
+  data = alloc_bytes (length + 1);
   while (done < length && (n = read (fd, data + done, length - done)) > 0)
     done += (size_t) n;
   r = http_send (conn, 200, type_of (name), headers, data, done);

@@ -14,21 +14,7 @@
 #include "history.h"
 #include "text.h"
 
-/* Sums over sessions; latencies weighted by how many requests had them. */
-static void
-add_session (double v[HISTORY_SERIES], const struct cluster_session *s)
-{
-  const struct cluster_session_rates *r = &s->rates;
-
-  v[HISTORY_READ_BYTES] += r->read_bytes;
-  v[HISTORY_WRITE_BYTES] += r->write_bytes;
-  v[HISTORY_READS] += r->reads;
-  v[HISTORY_WRITES] += r->writes;
-  v[HISTORY_READ_US] += r->read_us * r->reads;
-  v[HISTORY_WRITE_US] += r->write_us * r->writes;
-  v[HISTORY_IMAGE_BYTES] += (double) s->stats.image_bytes;
-}
-
+/* Sums over its sessions; latencies weighted by how many requests had them. */
 static void
 add_array (double v[HISTORY_SERIES], const struct cluster *c,
            const struct cluster_array *a)
@@ -36,10 +22,20 @@ add_array (double v[HISTORY_SERIES], const struct cluster *c,
   const struct cluster_session *s;
   uint64_t exposed;
 
-  TAILQ_FOREACH (s, cluster_sessions (c), link)
-    if (!s->rec.ended && s->alive &&
-        memcmp (s->rec.array, a->rec.uuid, 16) == 0)
-      add_session (v, s);
+  TAILQ_FOREACH (s, cluster_sessions (c), link) {
+    const struct cluster_session_rates *r = &s->rates;
+
+    if (s->rec.ended || !s->alive ||
+        memcmp (s->rec.array, a->rec.uuid, 16) != 0)
+      continue;
+    v[HISTORY_READ_BYTES] += r->read_bytes;
+    v[HISTORY_WRITE_BYTES] += r->write_bytes;
+    v[HISTORY_READS] += r->reads;
+    v[HISTORY_WRITES] += r->writes;
+    v[HISTORY_READ_US] += r->read_us * r->reads;
+    v[HISTORY_WRITE_US] += r->write_us * r->writes;
+    v[HISTORY_IMAGE_BYTES] += (double) s->stats.image_bytes;
+  }
   for (unsigned m = 0; m < a->layout.members; m++)
     if (a->rec.member[m].state == MEMBER_JOINING && a->disk[m]->alive)
       v[HISTORY_REBUILD_BYTES] += (double) a->disk[m]->join.rate;
@@ -57,24 +53,6 @@ finish (double v[HISTORY_SERIES])
   v[HISTORY_WRITE_US] = v[HISTORY_WRITES] > 0
                           ? v[HISTORY_WRITE_US] / v[HISTORY_WRITES]
                           : NAN;
-}
-
-static void
-add_disk (struct history *h, const struct cluster_disk *d)
-{
-  char subject[HISTORY_SUBJECT_BYTES] = "disk:";
-  double v[HISTORY_SERIES];
-
-  if (!d->alive || d->load_ms == 0)
-    return;
-  for (unsigned i = 0; i < HISTORY_SERIES; i++)
-    v[i] = NAN;
-  v[HISTORY_READ_BYTES] = d->rates.disk_read_bytes;
-  v[HISTORY_WRITE_BYTES] = d->rates.disk_write_bytes;
-  v[HISTORY_READS] = d->rates.disk_reads;
-  v[HISTORY_WRITES] = d->rates.disk_writes;
-  text_uuid_print (d->rec.uuid, subject + strlen (subject));
-  history_add (h, subject, v);
 }
 
 void
@@ -98,6 +76,18 @@ history_sample (struct history *h, const struct cluster *c, uint64_t wall_ms)
   }
   finish (all);
   history_add (h, "cluster", all);
-  TAILQ_FOREACH (d, cluster_disks (c), link)
-    add_disk (h, d);
+  TAILQ_FOREACH (d, cluster_disks (c), link) {
+    double v[HISTORY_SERIES];
+
+    if (!d->alive || d->load_ms == 0)
+      continue;
+    for (unsigned i = 0; i < HISTORY_SERIES; i++)
+      v[i] = NAN;
+    v[HISTORY_READ_BYTES] = d->rates.disk_read_bytes;
+    v[HISTORY_WRITE_BYTES] = d->rates.disk_write_bytes;
+    v[HISTORY_READS] = d->rates.disk_reads;
+    v[HISTORY_WRITES] = d->rates.disk_writes;
+    format_uuid (d->rec.uuid, stpcpy (subject, "disk:"));
+    history_add (h, subject, v);
+  }
 }

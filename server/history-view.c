@@ -11,6 +11,7 @@
 
 #include <sqlite3.h>
 
+#include "alloc.h"
 #include "history-internal.h"
 #include "text.h"
 #include "views.h"
@@ -48,39 +49,32 @@ plan (const struct query *q, uint64_t from_ms, uint64_t to_ms, uint64_t wall_ms,
   r->to_s = r->from_s + (int64_t) r->points * r->step_s;
 }
 
-static json_t *
-series_json (const double *values, size_t points, unsigned series)
-{
-  json_t *list = json_array ();
-
-  for (size_t i = 0; i < points; i++) {
-    double v = values[i * HISTORY_SERIES + series];
-
-    json_array_append_new (list, isnan (v) ? json_null ()
-                                           : json_real (round (v * 10) / 10));
-  }
-  return list;
-}
-
 /* Into values[point][series].  Returns 0, 1: the subject has no past, or -1:
  * the database cannot be read.
  */
 static int
-read_points (sqlite3 *db, const char *subject, const struct range *r,
-             double *values)
+read_points (const struct history *h, const char *subject,
+             const struct range *r, double *values)
 {
   sqlite3_stmt *stmt = NULL;
+  sqlite3 *db = NULL;
   bool known = false;
   int result;
 
-  if (sqlite3_prepare_v2 (
+  if (sqlite3_open_v2 (history_path (h), &db,
+                       SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                       NULL) != SQLITE_OK ||
+      sqlite3_busy_timeout (db, 1000) != SQLITE_OK ||
+      sqlite3_prepare_v2 (
         db,
         "SELECT (at - ?1) / ?2, " HISTORY_MEANS " FROM subject CROSS JOIN "
         "sample ON step = ?3 AND sample.subject = subject.id AND at >= ?1 AND "
         "at < ?4 WHERE name = ?5 GROUP BY (at - ?1) / ?2 UNION ALL "
         "SELECT -1, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM subject WHERE name = ?5",
-        -1, &stmt, NULL) != SQLITE_OK)
+        -1, &stmt, NULL) != SQLITE_OK) {
+    sqlite3_close (db);
     return -1;
+  }
   sqlite3_bind_int64 (stmt, 1, r->from_s);
   sqlite3_bind_int64 (stmt, 2, r->step_s);
   sqlite3_bind_int64 (stmt, 3, r->tier_s);
@@ -98,24 +92,8 @@ read_points (sqlite3 *db, const char *subject, const struct range *r,
                                                                     1 + i);
   }
   sqlite3_finalize (stmt);
-  return result != SQLITE_DONE ? -1 : known ? 0 : 1;
-}
-
-static int
-read_history (const struct history *h, const char *subject,
-              const struct range *r, double *values)
-{
-  sqlite3 *db = NULL;
-  int result = -1;
-
-  if (sqlite3_open_v2 (history_path (h), &db,
-                       SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
-                       NULL) == SQLITE_OK) {
-    sqlite3_busy_timeout (db, 1000);
-    result = read_points (db, subject, r, values);
-  }
   sqlite3_close (db);
-  return result;
+  return result != SQLITE_DONE ? -1 : known ? 0 : 1;
 }
 
 static json_t *
@@ -123,9 +101,17 @@ view (const char *subject, const struct range *r, const double *values)
 {
   json_t *series = json_object ();
 
-  for (unsigned i = 0; i < HISTORY_SERIES; i++)
-    json_object_set_new (series, history_names[i],
-                         series_json (values, r->points, i));
+  for (unsigned i = 0; i < HISTORY_SERIES; i++) {
+    json_t *list = json_array ();
+
+    for (size_t p = 0; p < r->points; p++) {
+      double v = values[p * HISTORY_SERIES + i];
+
+      json_array_append_new (list, isnan (v) ? json_null ()
+                                             : json_real (round (v * 10) / 10));
+    }
+    json_object_set_new (series, history_names[i], list);
+  }
   return json_pack ("{so so so so so}", "subject", text_string (subject),
                     "step_ms", text_number ((uint64_t) r->step_s * 1000),
                     "from", text_number ((uint64_t) r->from_s * 1000), "to",
@@ -151,12 +137,10 @@ history_view (const struct history *h, const struct query *q, bool live,
                        "parameter from must be before to, "
                        "which is now where it is not given");
   plan (q, from_ms, to_ms, wall_ms, &r);
-  values = reallocarray (NULL, r.points * HISTORY_SERIES, sizeof *values);
-  if (values == NULL)
-    abort ();
+  values = alloc_list (NULL, r.points * HISTORY_SERIES, sizeof *values);
   for (size_t i = 0; i < r.points * HISTORY_SERIES; i++)
     values[i] = NAN;
-  switch (read_history (h, subject, &r, values)) {
+  switch (read_points (h, subject, &r, values)) {
   case -1:
     *status = 503;
     body = view_error (503, NULL, "no-history",

@@ -19,6 +19,7 @@
 #include <bsd/sys/queue.h>
 #include <sqlite3.h>
 
+#include "alloc.h"
 #include "history-internal.h"
 #include "log.h"
 
@@ -76,16 +77,6 @@ history_path (const struct history *h)
 
 /* ---- Samples in the making, on the loop's thread. ---- */
 
-static struct batch *
-batch_new (void)
-{
-  struct batch *b = calloc (1, sizeof *b);
-
-  if (b == NULL)
-    abort ();
-  return b;
-}
-
 static void
 batch_free (struct batch *b)
 {
@@ -109,9 +100,7 @@ sum_of (struct batch *b, const char *subject)
   }
   if (b->count == b->room) {
     b->room = b->room ? b->room * 2 : 16;
-    b->sums = reallocarray (b->sums, b->room, sizeof *b->sums);
-    if (b->sums == NULL)
-      abort ();
+    b->sums = alloc_list (b->sums, b->room, sizeof *b->sums);
   }
   s = &b->sums[b->count++];
   memset (s, 0, sizeof *s);
@@ -144,7 +133,7 @@ history_begin (struct history *h, uint64_t wall_ms)
     complete->at_s = at_s;
   if (complete->at_s == at_s)
     return;
-  h->batch = batch_new ();
+  h->batch = alloc_zero (sizeof *h->batch);
   h->batch->at_s = at_s;
   pthread_mutex_lock (&h->lock);
   if (h->waiting_count < BATCHES_MAX) {
@@ -313,50 +302,40 @@ run_with (sqlite3 *db, const char *sql, const int64_t numbers[], int count)
 }
 
 static int
-put_sum (sqlite3_stmt *subject, sqlite3_stmt *sample, const struct sum *s,
-         int64_t at_s)
-{
-  int r;
-
-  sqlite3_bind_text (subject, 1, s->subject, -1, SQLITE_STATIC);
-  r = sqlite3_step (subject);
-  sqlite3_reset (subject);
-  if (r != SQLITE_DONE)
-    return -1;
-  sqlite3_bind_int64 (sample, 1, history_tiers[0].step_s);
-  sqlite3_bind_int64 (sample, 2, at_s);
-  sqlite3_bind_text (sample, 3, s->subject, -1, SQLITE_STATIC);
-  for (int i = 0; i < HISTORY_SERIES; i++)
-    if (s->count[i] > 0)
-      sqlite3_bind_double (sample, 4 + i, s->value[i] / s->count[i]);
-    else
-      sqlite3_bind_null (sample, 4 + i);
-  r = sqlite3_step (sample);
-  sqlite3_reset (sample);
-  return r == SQLITE_DONE ? 0 : -1;
-}
-
-static int
 put_batch (struct history *h, const struct batch *b)
 {
   sqlite3_stmt *subject = NULL, *sample = NULL;
-  int r = -1;
+  bool fine = sqlite3_prepare_v2 (h->db,
+                                  "INSERT OR IGNORE INTO subject (name) "
+                                  "VALUES (?1)",
+                                  -1, &subject, NULL) == SQLITE_OK &&
+              sqlite3_prepare_v2 (
+                h->db,
+                "INSERT OR REPLACE INTO sample SELECT ?1, id, "
+                "?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 "
+                "FROM subject WHERE name = ?3",
+                -1, &sample, NULL) == SQLITE_OK;
 
-  if (sqlite3_prepare_v2 (h->db,
-                          "INSERT OR IGNORE INTO subject (name) "
-                          "VALUES (?1)",
-                          -1, &subject, NULL) == SQLITE_OK &&
-      sqlite3_prepare_v2 (h->db,
-                          "INSERT OR REPLACE INTO sample SELECT ?1, id, "
-                          "?2, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 "
-                          "FROM subject WHERE name = ?3",
-                          -1, &sample, NULL) == SQLITE_OK)
-    r = 0;
-  for (size_t i = 0; r == 0 && i < b->count; i++)
-    r = put_sum (subject, sample, &b->sums[i], b->at_s);
+  for (size_t i = 0; fine && i < b->count; i++) {
+    const struct sum *s = &b->sums[i];
+
+    sqlite3_bind_text (subject, 1, s->subject, -1, SQLITE_STATIC);
+    sqlite3_bind_int64 (sample, 1, history_tiers[0].step_s);
+    sqlite3_bind_int64 (sample, 2, b->at_s);
+    sqlite3_bind_text (sample, 3, s->subject, -1, SQLITE_STATIC);
+    for (int k = 0; k < HISTORY_SERIES; k++)
+      if (s->count[k] > 0)
+        sqlite3_bind_double (sample, 4 + k, s->value[k] / s->count[k]);
+      else
+        sqlite3_bind_null (sample, 4 + k);
+    fine = sqlite3_step (subject) == SQLITE_DONE &&
+           sqlite3_step (sample) == SQLITE_DONE;
+    sqlite3_reset (subject);
+    sqlite3_reset (sample);
+  }
   sqlite3_finalize (subject);
   sqlite3_finalize (sample);
-  return r;
+  return fine ? 0 : -1;
 }
 
 /* Make the coarser samples that are complete now, and drop what is too old. */
@@ -406,29 +385,19 @@ roll_up (struct history *h, size_t tier, int64_t now_s)
            : 0;
 }
 
-static int
-store (struct history *h, const struct batch *b)
-{
-  int r;
-
-  if (run_sql (h->db, "BEGIN IMMEDIATE"))
-    return -1;
-  r = put_batch (h, b);
-  for (size_t tier = 1; r == 0 && tier < HISTORY_TIERS; tier++)
-    r = roll_up (h, tier, b->at_s + history_tiers[0].step_s);
-  if (r == 0 && run_sql (h->db, "COMMIT") == SQLITE_OK)
-    return 0;
-  return -1;
-}
-
 static void
 take (struct history *h, const struct batch *b)
 {
+  int r;
+
   if (h->db == NULL)
     open_db (h);
   if (h->db == NULL)
     return;
-  if (store (h, b) == 0) {
+  r = run_sql (h->db, "BEGIN IMMEDIATE") || put_batch (h, b);
+  for (size_t tier = 1; r == 0 && tier < HISTORY_TIERS; tier++)
+    r = roll_up (h, tier, b->at_s + history_tiers[0].step_s);
+  if (r == 0 && run_sql (h->db, "COMMIT") == SQLITE_OK) {
     h->failing = false;
     return;
   }
@@ -466,13 +435,11 @@ run (void *opaque)
 struct history *
 history_new (const char *dir)
 {
-  struct history *h = calloc (1, sizeof *h);
+  struct history *h = alloc_zero (sizeof *h);
   mode_t mask;
 
-  if (h == NULL)
-    abort ();
   snprintf (h->path, sizeof h->path, "%s/history.db", dir);
-  h->batch = batch_new ();
+  h->batch = alloc_zero (sizeof *h->batch);
   STAILQ_INIT (&h->waiting);
   pthread_mutex_init (&h->lock, NULL);
   pthread_cond_init (&h->work, NULL);

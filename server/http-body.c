@@ -8,6 +8,7 @@
 
 #include <openssl/crypto.h>
 
+#include "alloc.h"
 #include "http-internal.h"
 #include "routes.h"
 
@@ -27,17 +28,6 @@ refuse_body (struct mg_connection *conn, int status, const char *why)
   http_refuse (conn, status, NULL, NULL, "Connection: close\r\n", "%s", why);
   while (left > 0 && (n = mg_read (conn, some, sizeof some)) > 0)
     left -= n;
-}
-
-static bool
-is_json (const char *type)
-{
-  size_t n;
-
-  if (type == NULL)
-    return false;
-  n = strcspn (type, "; \t");
-  return n == 16 && strncasecmp (type, "application/json", 16) == 0;
 }
 
 /* Is it said beforehand that it is too long?  True: refused. */
@@ -84,9 +74,7 @@ read_body (struct mg_connection *conn, size_t *length)
   room = info->content_length > 0 ? (size_t) info->content_length : 0;
   if (mg_get_header (conn, "Transfer-Encoding")) /* not known before */
     room = BODY_BYTES_MAX;
-  body = malloc (room + 1);
-  if (body == NULL)
-    abort ();
+  body = alloc_bytes (room + 1);
   while (*length <= room &&
          (n = mg_read (conn, body + *length, room + 1 - *length)) > 0)
     *length += (size_t) n;
@@ -123,6 +111,7 @@ too_deep (const char *body, size_t length)
 bool
 http_take_body (struct mg_connection *conn, struct request *r)
 {
+  const char *type = mg_get_header (conn, "Content-Type");
   json_error_t error;
   json_t *json;
   struct fields f;
@@ -131,7 +120,8 @@ http_take_body (struct mg_connection *conn, struct request *r)
 
   if (body == NULL)
     return false;
-  if (!is_json (mg_get_header (conn, "Content-Type"))) {
+  if (type == NULL || strcspn (type, "; \t") != 16 ||
+      strncasecmp (type, "application/json", 16) != 0) {
     free (body);
     http_refuse (conn, 415, NULL, NULL, "",
                  "the body must be JSON: give "

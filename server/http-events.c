@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "alloc.h"
 #include "auth.h"
 #include "http-internal.h"
 #include "routes.h"
@@ -36,21 +37,18 @@ send_snapshot (struct http *h, struct mg_connection *conn,
   struct request r;
   char *json, *text;
   bool ok;
-  int n;
 
   request_init (&r, &route_snapshot);
   r.caller = *caller;
   loop_ask (h->loop, &r);
-  json = r.status == 200 ? json_dumps (r.body, JSON_COMPACT) : NULL;
+  json = r.status == 200 ? alloc_json (r.body) : NULL;
   cursor->id = r.event_id;
   request_destroy (&r);
   if (json == NULL)
     return false;
-  n = asprintf (&text, "id: %llu\nevent: snapshot\ndata: %s\n\n",
-                (unsigned long long) cursor->id, json);
-  if (n == -1)
-    abort ();
-  ok = mg_write (conn, text, (size_t) n) == n;
+  text = alloc_print ("id: %llu\nevent: snapshot\ndata: %s\n\n",
+                      (unsigned long long) cursor->id, json);
+  ok = mg_write (conn, text, strlen (text)) == (int) strlen (text);
   free (text);
   free (json);
   return ok;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "http-internal.h"
 #include "views.h"
 
@@ -45,9 +46,7 @@ http_send (struct mg_connection *conn, int status, const char *type,
     length = 0;
   /* One write, so that it leaves as one packet where it fits. */
   if (length > sizeof few - (size_t) n) {
-    whole = many = malloc ((size_t) n + length);
-    if (many == NULL)
-      abort ();
+    whole = many = alloc_bytes ((size_t) n + length);
     memcpy (many, few, (size_t) n);
   }
   if (length > 0)
@@ -66,9 +65,7 @@ http_send_json (struct mg_connection *conn, int status, const char *extra,
 
   /* Most are short, as replies to heartbeats. */
   if (length > sizeof few) {
-    text = many = malloc (length);
-    if (many == NULL)
-      abort ();
+    text = many = alloc_bytes (length);
     json_dumpb (body, many, length, JSON_COMPACT);
   }
   if (length == 0)

@@ -23,6 +23,7 @@
 
 #include <civetweb.h>
 
+#include "alloc.h"
 #include "auth.h"
 #include "doorman.h"
 #include "files.h"
@@ -299,12 +300,10 @@ struct http *
 http_start (const struct http_options *options, struct loop *loop,
             struct hub *hub, const struct ca *ca, char *why, size_t why_size)
 {
-  struct http *h = calloc (1, sizeof *h);
+  struct http *h = alloc_zero (sizeof *h);
   struct mg_server_port ports[LISTENERS_MAX];
   int count;
 
-  if (h == NULL)
-    abort ();
   h->options = *options;
   h->loop = loop;
   h->hub = hub;

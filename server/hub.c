@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "alloc.h"
 #include "hub.h"
 
 struct event {
@@ -31,11 +32,9 @@ struct hub {
 struct hub *
 hub_new (void)
 {
-  struct hub *h = calloc (1, sizeof *h);
+  struct hub *h = alloc_zero (sizeof *h);
   pthread_condattr_t attr;
 
-  if (h == NULL)
-    abort ();
   pthread_mutex_init (&h->lock, NULL);
   pthread_condattr_init (&attr);
   pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
@@ -63,9 +62,8 @@ hub_publish (struct hub *h, uint64_t id, const char *name, const char *data)
   struct event *e = &h->events[id % EVENTS_MAX];
   char *text;
 
-  if (asprintf (&text, "id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", id, name,
-                data) == -1)
-    abort ();
+  text = alloc_print ("id: %" PRIu64 "\nevent: %s\ndata: %s\n\n", id, name,
+                      data);
   pthread_mutex_lock (&h->lock);
   /* A gap can only come from a database that was tampered with. */
   if (h->last == 0 || id != h->last + 1)
@@ -85,8 +83,7 @@ hub_load (struct hub *h, const char *data)
 {
   char *text;
 
-  if (asprintf (&text, "event: load\ndata: %s\n\n", data) == -1)
-    abort ();
+  text = alloc_print ("event: load\ndata: %s\n\n", data);
   pthread_mutex_lock (&h->lock);
   free (h->load);
   h->load = text;
@@ -159,9 +156,7 @@ take (struct hub *h, struct hub_cursor *cursor, char **text)
   }
   else
     return HUB_IDLE;
-  *text = strdup (found);
-  if (*text == NULL)
-    abort ();
+  *text = alloc_copy (found);
   return HUB_EVENT;
 }
 

@@ -8,6 +8,7 @@
 
 #include <openssl/sha.h>
 
+#include "alloc.h"
 #include "fields.h"
 #include "idempotency.h"
 #include "text.h"
@@ -36,10 +37,8 @@ struct idempotency {
 struct idempotency *
 idempotency_new (void)
 {
-  struct idempotency *i = calloc (1, sizeof *i);
+  struct idempotency *i = alloc_zero (sizeof *i);
 
-  if (i == NULL)
-    abort ();
   TAILQ_INIT (&i->entries);
   return i;
 }
@@ -68,10 +67,8 @@ idempotency_free (struct idempotency *i)
 static struct entry *
 add (struct idempotency *i, const char *name)
 {
-  struct entry *e = calloc (1, sizeof *e);
+  struct entry *e = alloc_zero (sizeof *e);
 
-  if (e == NULL)
-    abort ();
   snprintf (e->name, sizeof e->name, "%s", name);
   TAILQ_INSERT_TAIL (&i->entries, e, link);
   i->count++;
@@ -82,16 +79,12 @@ static void
 name_of (const struct request *r, char name[2 * NAME_BYTES + 1])
 {
   uint8_t digest[SHA256_DIGEST_LENGTH];
-  char *text;
-  int n = asprintf (&text, "%d %s %s", (int) r->caller.via, r->caller.name,
-                    r->query.idempotency_key);
+  char *text = alloc_print ("%d %s %s", (int) r->caller.via, r->caller.name,
+                            r->query.idempotency_key);
 
-  if (n == -1)
-    abort ();
-  SHA256 ((const uint8_t *) text, (size_t) n, digest);
+  SHA256 ((const uint8_t *) text, strlen (text), digest);
   free (text);
-  for (unsigned k = 0; k < NAME_BYTES; k++)
-    sprintf (name + 2 * k, "%02x", digest[k]);
+  text_hex_print (digest, NAME_BYTES, name);
 }
 
 static struct entry *
@@ -106,28 +99,6 @@ find (struct idempotency *i, const char *name)
 }
 
 /* ---- What is stored. ---- */
-
-static char *
-dump (const json_t *json)
-{
-  char *text = json_dumps (json, JSON_COMPACT);
-
-  if (text == NULL)
-    abort ();
-  return text;
-}
-
-static char *
-record (const struct entry *e, const json_t *body)
-{
-  json_t *json = json_pack ("{so so si sO}", "at_ms", text_number (e->wall_ms),
-                            "digest", text_hex (e->digest, sizeof e->digest),
-                            "status", e->status, "body", body);
-  char *text = dump (json);
-
-  json_decref (json);
-  return text;
-}
 
 int
 idempotency_load (struct idempotency *i, const char *key, const char *json,
@@ -149,7 +120,7 @@ idempotency_load (struct idempotency *i, const char *key, const char *json,
     fields_hex (&f, "digest", e->digest, sizeof e->digest);
     fields_u64 (&f, "status", 200, 299, &status);
     e->status = (int) status;
-    e->body = dump (body);
+    e->body = alloc_json (body);
     /* They come in the order of their names. */
     TAILQ_REMOVE (&i->entries, e, link);
     TAILQ_FOREACH (later, &i->entries, link)
@@ -255,9 +226,12 @@ idempotency_answer (struct idempotency *i, const struct request *r,
   e->request = NULL;
   e->wall_ms = wall_ms;
   e->status = status;
-  e->body = dump (body);
+  e->body = alloc_json (body);
   TAILQ_REMOVE (&i->entries, e, link);
   TAILQ_INSERT_TAIL (&i->entries, e, link);
-  store_txn_add (t, IDEMPOTENCY_KIND, e->name, record (e, body));
+  store_txn_put (t, IDEMPOTENCY_KIND, e->name,
+                 json_pack ("{so so si sO}", "at_ms", text_number (e->wall_ms),
+                            "digest", text_hex (e->digest, sizeof e->digest),
+                            "status", e->status, "body", body));
   forget (i, wall_ms, t);
 }

@@ -1,28 +1,19 @@
-/* journal.c: see journal.h.  Record and line in memory are the same JSON; a
- * line's key is the number of its event.
- */
+/* journal.c: see journal.h.  The number of a line is that of its event. */
 
 #include <config.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "journal.h"
-#include "text.h"
+#include "ring.h"
 
 #define LIMIT_DEFAULT 100
-#define KEY_FORMAT "%020" PRIu64
-
-struct line {
-  uint64_t id;
-  json_t *json;
-};
 
 struct journal {
-  struct line lines[JOURNAL_MAX]; /* a ring: the oldest is at `first` */
-  size_t first, count;
+  struct ring lines;
 };
 
 static const char *const severities[] = { "info", "warning", "error" };
@@ -30,40 +21,15 @@ static const char *const severities[] = { "info", "warning", "error" };
 struct journal *
 journal_new (void)
 {
-  struct journal *j = calloc (1, sizeof *j);
-
-  if (j == NULL)
-    abort ();
-  return j;
+  return alloc_zero (sizeof (struct journal));
 }
 
 void
 journal_free (struct journal *j)
 {
-  if (j == NULL)
-    return;
-  for (size_t i = 0; i < JOURNAL_MAX; i++)
-    json_decref (j->lines[i].json);
+  if (j)
+    ring_clear (&j->lines);
   free (j);
-}
-
-/* Returns the id of the line that had to go, or 0. */
-static uint64_t
-append (struct journal *j, uint64_t id, json_t *json)
-{
-  struct line *line = &j->lines[(j->first + j->count) % JOURNAL_MAX];
-  uint64_t gone = 0;
-
-  if (j->count < JOURNAL_MAX)
-    j->count++;
-  else {
-    gone = line->id;
-    json_decref (line->json);
-    j->first = (j->first + 1) % JOURNAL_MAX;
-  }
-  line->id = id;
-  line->json = json;
-  return gone;
 }
 
 static int
@@ -95,22 +61,7 @@ journal_load_event (struct journal *j, uint64_t id, const json_t *line)
   json_t *copy = is_line (line) ? json_deep_copy (line) : NULL;
 
   if (copy)
-    append (j, id, copy);
-}
-
-/* What a record says, its event need not say as well. */
-static void
-forget_from (struct journal *j, uint64_t id)
-{
-  struct line *last;
-
-  for (; j->count > 0; j->count--) {
-    last = &j->lines[(j->first + j->count - 1) % JOURNAL_MAX];
-    if (last->id < id)
-      break;
-    json_decref (last->json);
-    last->json = NULL;
-  }
+    ring_add (&j->lines, id, copy, NULL, NULL);
 }
 
 int
@@ -125,32 +76,23 @@ journal_load (struct journal *j, const char *key, const char *json, char *why,
     snprintf (why, why_size, "it is no line of the log");
     return -1;
   }
-  forget_from (j, id);
-  append (j, id, object);
+  /* What a record says, its event need not say as well. */
+  ring_forget_from (&j->lines, id);
+  ring_add (&j->lines, id, object, NULL, NULL);
   return 0;
 }
 
 void
 journal_add (struct journal *j, uint64_t id, json_t *line, struct store_txn *t)
 {
-  char *text = json_dumps (line, JSON_COMPACT);
-  char key[STORE_KEY_BYTES];
-  uint64_t gone;
-
-  if (text == NULL)
-    abort ();
-  snprintf (key, sizeof key, KEY_FORMAT, id);
-  store_txn_add (t, JOURNAL_KIND, key, text);
-  gone = append (j, id, line);
-  if (gone == 0)
-    return;
-  snprintf (key, sizeof key, KEY_FORMAT, gone);
-  store_txn_add (t, JOURNAL_KIND, key, NULL);
+  ring_add (&j->lines, id, line, JOURNAL_KIND, t);
 }
 
 static bool
-fits (const json_t *json, const struct query *q)
+fits (const json_t *json, const void *sought)
 {
+  const struct query *q = sought;
+
   if (q->severity[0] &&
       severity_of (text_of (json, "severity")) < severity_of (q->severity))
     return false;
@@ -164,23 +106,7 @@ json_t *
 journal_view (const struct journal *j, const struct query *q)
 {
   uint64_t before = q->cursor[0] ? strtoull (q->cursor, NULL, 10) : UINT64_MAX;
-  size_t limit = q->limit ? q->limit : LIMIT_DEFAULT;
-  json_t *list = json_array (), *next = json_null (), *copy;
-  char cursor[24];
 
-  for (size_t i = j->count; i-- > 0;) {
-    const struct line *line = &j->lines[(j->first + i) % JOURNAL_MAX];
-
-    if (line->id >= before || !fits (line->json, q))
-      continue;
-    if (json_array_size (list) == limit) {
-      next = json_string (cursor);
-      break;
-    }
-    copy = json_copy (line->json);
-    json_object_set_new (copy, "id", text_number (line->id));
-    json_array_append_new (list, copy);
-    snprintf (cursor, sizeof cursor, "%" PRIu64, line->id);
-  }
-  return json_pack ("{so so}", "log", list, "next", next);
+  return ring_view (&j->lines, JOURNAL_KIND, before,
+                    q->limit ? q->limit : LIMIT_DEFAULT, fits, q);
 }

@@ -1,4 +1,4 @@
-/* journal.h: the sentences of the log, the last JOURNAL_MAX of them, durable.
+/* journal.h: the sentences of the log, the last of them (ring.h), durable.
  * All on the loop's thread.
  */
 
@@ -13,7 +13,6 @@
 #include "query.h"
 #include "store.h"
 
-#define JOURNAL_MAX 5000
 #define JOURNAL_KIND "log"
 
 struct journal *journal_new (void);

@@ -17,6 +17,7 @@ struct loop {
   uv_signal_t sigterm, sigint;
 
   struct cluster *cluster;
+  struct cluster_input input; /* of its latest call */
   struct store *store;
   struct hub *hub;
   struct auth *auth;

@@ -9,6 +9,7 @@
 
 #include <openssl/rand.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "log.h"
 #include "loop-internal.h"
@@ -21,11 +22,8 @@ request_init (struct request *r, const struct route *route)
   memset (r, 0, sizeof *r);
   r->route = route;
   sem_init (&r->answered, 0, 0);
-  if (route->input) {
-    r->input = calloc (1, route->input);
-    if (r->input == NULL)
-      abort ();
-  }
+  if (route->input)
+    r->input = alloc_zero (route->input);
 }
 
 /* What the loop has made for an answer that was sent.  It is freed on the loop's
@@ -87,10 +85,8 @@ request_destroy (struct request *r)
 void
 loop_deliver (struct loop *l, struct request *r, int status, json_t *body)
 {
-  struct spent *s = malloc (sizeof *s);
+  struct spent *s = alloc_zero (sizeof *s);
 
-  if (s == NULL)
-    abort ();
   *s = (struct spent) { .loop = l, .body = body, .text = r->text };
   r->spent = s;
   r->status = status;
@@ -161,9 +157,11 @@ loop_last_event (const struct loop *l)
   return l->last_event;
 }
 
-void
-loop_input (struct loop *l, struct request *r, struct cluster_input *in)
+const struct cluster_input *
+loop_input (struct loop *l, struct request *r)
 {
+  struct cluster_input *in = &l->input;
+
   /* Also counts the time for which the machine was suspended. */
   in->op = (uint64_t) (uintptr_t) r;
   in->now_ms = clock_boot_ms ();
@@ -172,4 +170,5 @@ loop_input (struct loop *l, struct request *r, struct cluster_input *in)
     log_line (CLUSTER_ERROR, "no random numbers from OpenSSL: stopped");
     abort ();
   }
+  return in;
 }

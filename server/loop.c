@@ -22,6 +22,7 @@
 #include <openssl/rand.h>
 #include <uv.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "etag.h"
 #include "history.h"
@@ -71,29 +72,21 @@ take_durable (struct loop *l)
   }
 }
 
-/* The node that a request speaks for; NULL: none that is known. */
-static const char *
-spoken_for (const struct cluster *c, const struct request *r)
-{
-  const struct cluster_session *s;
-
-  if (r->node[0])
-    return r->node;
-  if (strstr (r->route->pattern, "/nodes/{name}"))
-    return r->name;
-  s = cluster_session_find (c, r->id);
-  return s ? s->rec.node : NULL;
-}
-
 /* A node may speak for itself alone.  (Of disks the engine decides.) */
 static bool
 speaks_for_itself (const struct loop *l, const struct request *r)
 {
-  const char *node;
+  const struct cluster_session *s;
+  const char *node = NULL; /* that it speaks for; NULL: none that is known */
 
   if (r->caller.role != ROLE_NODE || r->route->who != WHO_NODE)
     return true;
-  node = spoken_for (l->cluster, r);
+  if (r->node[0])
+    node = r->node;
+  else if (strstr (r->route->pattern, "/nodes/{name}"))
+    node = r->name;
+  else if ((s = cluster_session_find (l->cluster, r->id)) != NULL)
+    node = s->rec.node;
   return node == NULL || strcmp (node, r->caller.name) == 0;
 }
 
@@ -105,27 +98,25 @@ handle (struct loop *l, struct request *r)
   int status;
 
   if (no->status)
-    loop_answer (l, r, no->status,
-                 view_error (no->status, NULL, no->code, no->why));
+    loop_refuse (l, r, no->status, NULL, no->code, "%s", no->why);
   else if (!auth_still (l->auth, &r->caller, clock_wall_ms ()))
-    loop_answer (l, r, 401,
-                 view_error (401, NULL, "login-required",
-                             "the login, token or certificate has "
-                             "just been taken back"));
+    loop_refuse (l, r, 401, NULL, "login-required",
+                 "the login, token or certificate has "
+                 "just been taken back");
   else if (!speaks_for_itself (l, r))
-    loop_answer (
-      l, r, 403,
-      view_error (403, NULL, "forbidden", "a node may speak for itself alone"));
+    loop_refuse (l, r, 403, NULL, "forbidden",
+                 "a node may speak for itself alone");
   else if (idempotency_begin (l->idempotency, r, clock_wall_ms (), &status,
                               &body))
     loop_answer (l, r, status, body);
   else if (strcmp (r->route->method, "GET") != 0 && etag_differs (l, r))
-    loop_answer (l, r, 412,
-                 view_error (412, "If-Match", "changed",
-                             "somebody has changed it since this ETag was "
-                             "read: read it again, and decide anew"));
+    loop_refuse (l, r, 412, "If-Match", "changed",
+                 "somebody has changed it since this ETag was "
+                 "read: read it again, and decide anew");
   else if (r->query.dry_run)
     r->route->preflight (l, r);
+  else if (r->route->show)
+    loop_answer (l, r, 200, r->route->show (l->cluster));
   else
     r->route->handle (l, r);
 }
@@ -169,16 +160,6 @@ store_done (void *opaque)
 }
 
 static void
-tidy_auth (struct loop *l)
-{
-  struct store_txn *t = store_txn_new ();
-
-  auth_tick (l->auth, t, clock_wall_ms ());
-  steps_store (l, t);
-  steps_release (l);
-}
-
-static void
 every_second (struct loop *l)
 {
   uint64_t wall_ms = clock_wall_ms ();
@@ -190,9 +171,7 @@ every_second (struct loop *l)
   if (hub_listeners (l->hub) == 0)
     return;
   load = view_load (l->cluster, wall_ms);
-  text = json_dumps (load, JSON_COMPACT);
-  if (text == NULL)
-    abort ();
+  text = alloc_json (load);
   hub_load (l->hub, text);
   free (text);
   json_decref (load);
@@ -202,7 +181,7 @@ static void
 on_timer (uv_timer_t *handle)
 {
   struct loop *l = handle->data;
-  struct cluster_input in;
+  struct store_txn *t;
 
   /* Input that has come goes first: nobody is found silent whose word is
    * already here.
@@ -211,14 +190,17 @@ on_timer (uv_timer_t *handle)
   take_asked (l);
   /* Who waits for an answer that is not stored yet is not silent. */
   if (!steps_behind (l)) {
-    loop_input (l, NULL, &in);
-    cluster_tick (l->cluster, &in);
+    cluster_tick (l->cluster, loop_input (l, NULL));
     pump (l);
   }
   if (++l->ticks % LOAD_TICKS == 0)
     every_second (l);
-  if (l->ticks % AUTH_TICKS == 0)
-    tidy_auth (l);
+  if (l->ticks % AUTH_TICKS == 0) {
+    t = store_txn_new ();
+    auth_tick (l->auth, t, clock_wall_ms ());
+    steps_store (l, t);
+    steps_release (l);
+  }
 }
 
 static void
@@ -280,13 +262,7 @@ load_record (void *opaque, const char *kind, const char *key, const char *json,
     return journal_load (l->journal, key, json, why, why_size);
   if (strcmp (kind, IDEMPOTENCY_KIND) == 0)
     return idempotency_load (l->idempotency, key, json, why, why_size);
-  if (!records_is_kind (kind)) {
-    snprintf (why, why_size, "this weftd knows no such kind");
-    return -1;
-  }
-  r = calloc (1, sizeof *r);
-  if (r == NULL)
-    abort ();
+  r = alloc_zero (sizeof *r);
   if (records_parse (kind, key, json, r, why, why_size) == 0 &&
       cluster_load (l->cluster, r, why, why_size) == 0)
     result = 0;
@@ -297,13 +273,12 @@ load_record (void *opaque, const char *kind, const char *key, const char *json,
 static int
 start (struct loop *l, char *why, size_t why_size)
 {
-  struct cluster_input in;
   char reason[512];
 
   if (store_load (l->store, load_record, l, why, why_size) == -1)
     return -1;
-  loop_input (l, NULL, &in);
-  if (cluster_start (l->cluster, &in, reason, sizeof reason) == -1) {
+  if (cluster_start (l->cluster, loop_input (l, NULL), reason, sizeof reason) ==
+      -1) {
     snprintf (why, why_size,
               "the database makes no sense: %s; restore it "
               "from a backup",
@@ -320,9 +295,10 @@ struct loop *
 loop_new (struct store *store, struct hub *hub, struct auth *auth, char *why,
           size_t why_size)
 {
-  struct loop *l = calloc (1, sizeof *l);
+  struct loop *l = alloc_zero (sizeof *l);
 
-  if (l == NULL || (l->cluster = cluster_new ()) == NULL)
+  l->cluster = cluster_new ();
+  if (l->cluster == NULL)
     abort ();
   l->store = store;
   l->hub = hub;

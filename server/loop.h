@@ -86,10 +86,16 @@ struct history *loop_history (struct loop *l); /* from any thread */
 struct journal *loop_journal (struct loop *l);
 struct auth *loop_auth (struct loop *l);
 uint64_t loop_last_event (const struct loop *l);
-void loop_input (struct loop *l, struct request *r, struct cluster_input *in);
-/* Answer, after all that came before. */
+/* What goes with a call of the engine; valid until the next one.  r may be NULL. */
+const struct cluster_input *loop_input (struct loop *l, struct request *r);
+/* Answer, after all that came before.  A good answer to a route with `list` is the
+ * list alone.
+ */
 void loop_answer (struct loop *l, struct request *r, int status, json_t *body);
-/* The same, when the records in `t` are durable; takes it over. */
+void loop_refuse (struct loop *l, struct request *r, int status,
+                  const char *field, const char *code, const char *fmt, ...)
+  __attribute__ ((format (printf, 6, 7)));
+/* An answer, when the records in `t` are durable; takes it over. */
 void loop_answer_stored (struct loop *l, struct request *r, int status,
                          json_t *body, struct store_txn *t);
 

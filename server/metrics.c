@@ -1,17 +1,46 @@
 /* metrics.c: see metrics.h.  The samples of one name must stand together, so
- * each function goes through all that has them.
+ * what has them is listed first: its labels, and where its figures are.
  */
 
 #include <config.h>
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
+#include "format/format.h"
 #include "metrics.h"
-#include "text.h"
+
+/* ---- Lists, and what is written for each of a list. ---- */
+
+struct things {
+  struct thing {
+    char labels[300];
+    const void *object;
+  } *list;
+  size_t count;
+};
+
+static void add (struct things *to, const void *object, const char *labels, ...)
+  __attribute__ ((format (printf, 3, 4)));
+
+static void
+add (struct things *to, const void *object, const char *labels, ...)
+{
+  struct thing *thing;
+  va_list ap;
+
+  to->list = alloc_list (to->list, to->count + 1, sizeof *to->list);
+  thing = &to->list[to->count++];
+  thing->object = object;
+  va_start (ap, labels);
+  vsnprintf (thing->labels, sizeof thing->labels, labels, ap);
+  va_end (ap);
+}
 
 static void
 family (FILE *f, const char *name, const char *type, const char *help)
@@ -19,6 +48,7 @@ family (FILE *f, const char *name, const char *type, const char *help)
   fprintf (f, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+/* 1 for the word of the state that it is in. */
 static void
 state (FILE *f, const char *name, const char *labels, const char *const words[],
        unsigned count, const char *word)
@@ -28,32 +58,67 @@ state (FILE *f, const char *name, const char *labels, const char *const words[],
              words[i], strcmp (words[i], word) == 0);
 }
 
+/* A counter or gauge that is a number in the object: a uint64_t, an unsigned or a
+ * bool.
+ */
+struct number {
+  const char *name, *type, *help;
+  size_t offset, size;
+};
+
+#define AT(type, member)                                                       \
+  offsetof (struct type, member), sizeof (((struct type *) NULL)->member)
+
+/* The table ends with a number without a name. */
+static void
+numbers (FILE *f, const struct number *n, const struct things *things)
+{
+  for (; n->name; n++) {
+    family (f, n->name, n->type, n->help);
+    for (size_t i = 0; i < things->count; i++) {
+      const void *at = (const char *) things->list[i].object + n->offset;
+      uint64_t value = n->size == sizeof (uint64_t)   ? *(const uint64_t *) at
+                       : n->size == sizeof (unsigned) ? *(const unsigned *) at
+                                                      : *(const bool *) at;
+
+      fprintf (f, "%s{%s} %" PRIu64 "\n", n->name, things->list[i].labels,
+               value);
+    }
+  }
+}
+
 static double
 seconds (uint64_t ns)
 {
   return (double) ns / 1e9;
 }
 
-/* A counter or gauge that is a 64-bit number in a struct. */
-struct number {
-  const char *name, *type, *help;
-  size_t offset;
-};
-
-static uint64_t
-number_of (const void *object, const struct number *n)
+/* The same of histograms: each number is a struct latency. */
+static void
+histograms (FILE *f, const struct number *n, const struct things *things)
 {
-  uint64_t value;
+  for (; n->name; n++) {
+    family (f, n->name, "histogram", n->help);
+    for (size_t i = 0; i < things->count; i++) {
+      const struct thing *thing = &things->list[i];
+      const struct latency *l = (const void *) ((const char *) thing->object +
+                                                n->offset);
+      uint64_t count = 0;
 
-  memcpy (&value, (const char *) object + n->offset, sizeof value);
-  return value;
-}
-
-/* Has it said what it does? */
-static bool
-counts (const struct cluster_session *s)
-{
-  return !s->rec.ended && s->alive && s->stats_ms != 0;
+      for (unsigned b = 0; b < LATENCY_BUCKETS; b++) {
+        count += l->count[b];
+        fprintf (f, "%s_bucket{%s,le=\"%.9g\"} %" PRIu64 "\n", n->name,
+                 thing->labels,
+                 (double) ((uint64_t) LATENCY_FIRST_US << b) / 1e6, count);
+      }
+      count += l->count[LATENCY_BUCKETS];
+      fprintf (f,
+               "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n"
+               "%s_sum{%s} %.9g\n%s_count{%s} %" PRIu64 "\n",
+               n->name, thing->labels, count, n->name, thing->labels,
+               seconds (l->sum_ns), n->name, thing->labels, count);
+    }
+  }
 }
 
 /* ---- The cluster. ---- */
@@ -65,7 +130,7 @@ cluster_metrics (FILE *f, const struct cluster *c)
   const struct cluster_identity *i = cluster_identity (c);
   char verdict[4096], uuid[37];
 
-  text_uuid_print (i->uuid, uuid);
+  format_uuid (i->uuid, uuid);
   family (f, "weft_build_info", "gauge", "The version of weftd.");
   fprintf (f, "weft_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
   family (f, "weft_cluster_info", "gauge", "The UUID of the cluster.");
@@ -84,77 +149,60 @@ cluster_metrics (FILE *f, const struct cluster *c)
 
 /* ---- Arrays. ---- */
 
+struct exposure {
+  uint64_t exposed, unreachable, lost, bad;
+};
+
 static void
-array_state_metrics (FILE *f, const struct cluster *c)
+array_metrics (FILE *f, const struct cluster *c)
 {
   static const char *const words[] = { "creating", "ready", "degraded",
                                        "rebuilding", "failed" };
-  const struct cluster_array *a;
-  char labels[96];
-
-  family (f, "weft_array_info", "gauge", "How the array is laid out.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    fprintf (f, "weft_array_info{array=\"%s\",layout=\"%s\",dup=\"%s\"} 1\n",
-             a->rec.name, layout_name (a->rec.layout),
-             array_dup_name (a->rec.dup));
-  family (f, "weft_array_state", "gauge",
-          "The array's state: 1 for the one that it is in.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link) {
-    snprintf (labels, sizeof labels, "array=\"%s\"", a->rec.name);
-    state (f, "weft_array_state", labels, words, 5, cluster_array_state (a));
-  }
-  family (f, "weft_array_epoch", "gauge", "The array's committed epoch.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    fprintf (f, "weft_array_epoch{array=\"%s\"} %" PRIu64 "\n", a->rec.name,
-             a->rec.epoch);
-  family (f, "weft_array_size_bytes", "gauge", "What clients can store.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    fprintf (f, "weft_array_size_bytes{array=\"%s\"} %" PRIu64 "\n",
-             a->rec.name, a->layout.size);
-}
-
-static void
-bad_metrics (FILE *f, const struct cluster *c)
-{
-  const struct cluster_array *a;
-
-  family (f, "weft_bad_bytes", "gauge",
-          "Bytes in the members' lists of bad ranges, each byte of the array "
-          "once: no good copy was found.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    fprintf (f, "weft_bad_bytes{array=\"%s\"} %" PRIu64 "\n", a->rec.name,
-             cluster_array_bad_bytes (a));
-}
-
-static void
-array_exposure_metrics (FILE *f, const struct cluster *c)
-{
-  static const char *const names[][2] = {
-    { "weft_array_exposed_bytes",
-      "Bytes with fewer copies than the layout makes, not yet copied." },
-    { "weft_array_unreachable_bytes", "Bytes of which no copy answers now." },
-    { "weft_array_lost_bytes",
-      "Bytes of which no copy is left, even if all silent members return." },
+  static const struct number array_numbers[] = {
+    { "weft_array_epoch", "gauge", "The array's committed epoch.",
+      AT (cluster_array, rec.epoch) },
+    { "weft_array_size_bytes", "gauge", "What clients can store.",
+      AT (cluster_array, layout.size) },
+    { NULL },
   };
-  const struct cluster_array *a;
-  uint64_t bytes[3];
-
-  for (unsigned i = 0; i < 3; i++) {
-    family (f, names[i][0], "gauge", names[i][1]);
-    TAILQ_FOREACH (a, cluster_arrays (c), link) {
-      cluster_array_exposure (a, &bytes[0], &bytes[1], &bytes[2]);
-      fprintf (f, "%s{array=\"%s\"} %" PRIu64 "\n", names[i][0], a->rec.name,
-               bytes[i]);
-    }
-  }
-}
-
-static void
-array_session_metrics (FILE *f, const struct cluster *c)
-{
+  static const struct number exposure_numbers[] = {
+    { "weft_array_exposed_bytes", "gauge",
+      "Bytes with fewer copies than the layout makes, not yet copied.",
+      AT (exposure, exposed) },
+    { "weft_array_unreachable_bytes", "gauge",
+      "Bytes of which no copy answers now.", AT (exposure, unreachable) },
+    { "weft_array_lost_bytes", "gauge",
+      "Bytes of which no copy is left, even if all silent members return.",
+      AT (exposure, lost) },
+    { "weft_bad_bytes", "gauge",
+      "Bytes in the members' lists of bad ranges, each byte of the array "
+      "once: no good copy was found.",
+      AT (exposure, bad) },
+    { NULL },
+  };
+  struct things arrays = { 0 }, exposures = { 0 };
   const struct cluster_array *a;
   const struct cluster_session *s;
 
+  family (f, "weft_array_info", "gauge", "How the array is laid out.");
+  TAILQ_FOREACH (a, cluster_arrays (c), link) {
+    struct exposure *e = alloc_zero (sizeof *e);
+
+    fprintf (f, "weft_array_info{array=\"%s\",layout=\"%s\",dup=\"%s\"} 1\n",
+             a->rec.name, layout_name (a->rec.layout),
+             array_dup_name (a->rec.dup));
+    add (&arrays, a, "array=\"%s\"", a->rec.name);
+    cluster_array_exposure (a, &e->exposed, &e->unreachable, &e->lost);
+    e->bad = cluster_array_bad_bytes (a);
+    add (&exposures, e, "array=\"%s\"", a->rec.name);
+  }
+  family (f, "weft_array_state", "gauge",
+          "The array's state: 1 for the one that it is in.");
+  for (size_t i = 0; i < arrays.count; i++)
+    state (f, "weft_array_state", arrays.list[i].labels, words, 5,
+           cluster_array_state (arrays.list[i].object));
+  numbers (f, array_numbers, &arrays);
+  numbers (f, exposure_numbers, &exposures);
   family (f, "weft_array_sessions", "gauge",
           "Array processes that have the array attached.");
   TAILQ_FOREACH (a, cluster_arrays (c), link) {
@@ -167,150 +215,97 @@ array_session_metrics (FILE *f, const struct cluster *c)
       fprintf (f, "weft_array_sessions{array=\"%s\",mode=\"%s\"} %u\n",
                a->rec.name, w ? "rw" : "ro", count[w]);
   }
+  for (size_t i = 0; i < exposures.count; i++)
+    free ((void *) exposures.list[i].object);
+  free (exposures.list);
+  free (arrays.list);
 }
 
 /* ---- Members. ---- */
+
+/* Has it said what it does? */
+static bool
+counts (const struct cluster_session *s)
+{
+  return !s->rec.ended && s->alive && s->stats_ms != 0;
+}
 
 static void
 member_metrics (FILE *f, const struct cluster *c)
 {
   static const char *const words[] = { "in-sync", "out", "joining" };
-  const struct cluster_array *a;
-  const struct cluster_session *writer;
-  char labels[128], uuid[37];
-
-  family (f, "weft_member_state", "gauge",
-          "The member's state: 1 for the one that it is in.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    for (unsigned m = 0; m < a->layout.members; m++) {
-      snprintf (labels, sizeof labels, "array=\"%s\",member=\"%u\"",
-                a->rec.name, m);
-      state (f, "weft_member_state", labels, words, 3,
-             member_state_name (a->rec.member[m].state));
-    }
-  family (f, "weft_member_info", "gauge", "Where the member is.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    for (unsigned m = 0; m < a->layout.members; m++) {
-      text_uuid_print (a->rec.member[m].disk, uuid);
-      fprintf (f,
-               "weft_member_info{array=\"%s\",member=\"%u\",disk=\"%s\","
-               "node=\"%s\"} 1\n",
-               a->rec.name, m, uuid, a->disk[m]->rec.node);
-    }
-  family (f, "weft_member_suspect", "gauge",
-          "1: the writer finds it far slower than its peers, and reads around "
-          "it.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link) {
-    writer = cluster_array_writer (c, a);
-    if (writer == NULL || !counts (writer))
-      continue;
-    for (unsigned m = 0; m < a->layout.members; m++)
-      fprintf (f, "weft_member_suspect{array=\"%s\",member=\"%u\"} %d\n",
-               a->rec.name, m, writer->stats.member[m].suspect);
-  }
-}
-
-static void
-rebuild_metrics (FILE *f, const struct cluster *c)
-{
-  static const struct number numbers[] = {
+  static const struct number suspect[] = {
+    { "weft_member_suspect", "gauge",
+      "1: the writer finds it far slower than its peers, and reads around it.",
+      0, sizeof (bool) },
+    { NULL },
+  };
+  static const struct number join_numbers[] = {
     { "weft_rebuild_remaining_bytes", "gauge",
       "What the joining member has still to copy.",
-      offsetof (struct cluster_join, todo_bytes) },
+      AT (cluster_join, todo_bytes) },
     { "weft_rebuild_size_bytes", "gauge",
       "What there was to copy when the rebuild began.",
-      offsetof (struct cluster_join, total_bytes) },
+      AT (cluster_join, total_bytes) },
     { "weft_rebuild_copied_bytes_total", "counter",
       "What was read from peers since the rebuild began.",
-      offsetof (struct cluster_join, copied_bytes) },
+      AT (cluster_join, copied_bytes) },
     { "weft_rebuild_unreadable_bytes", "gauge", "What no source could give.",
-      offsetof (struct cluster_join, unreadable_bytes) },
+      AT (cluster_join, unreadable_bytes) },
+    { NULL },
   };
+  static const struct number paused[] = {
+    { "weft_rebuild_paused", "gauge", "1: an administrator paused it.",
+      AT (cluster_member, paused) },
+    { NULL },
+  };
+  struct things members = { 0 }, infos = { 0 }, suspects = { 0 };
+  struct things joins = { 0 }, joining = { 0 };
   const struct cluster_array *a;
 
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-    family (f, numbers[i].name, numbers[i].type, numbers[i].help);
-    TAILQ_FOREACH (a, cluster_arrays (c), link)
-      for (unsigned m = 0; m < a->layout.members; m++)
-        if (a->rec.member[m].state == MEMBER_JOINING)
-          fprintf (f, "%s{array=\"%s\",member=\"%u\"} %" PRIu64 "\n",
-                   numbers[i].name, a->rec.name, m,
-                   number_of (&a->disk[m]->join, &numbers[i]));
+  TAILQ_FOREACH (a, cluster_arrays (c), link) {
+    const struct cluster_session *writer = cluster_array_writer (c, a);
+
+    for (unsigned m = 0; m < a->layout.members; m++) {
+      const struct cluster_member *member = &a->rec.member[m];
+      const struct cluster_disk *d = a->disk[m];
+      char uuid[FORMAT_UUID_TEXT_BYTES], labels[128];
+
+      format_uuid (member->disk, uuid);
+      snprintf (labels, sizeof labels, "array=\"%s\",member=\"%u\"",
+                a->rec.name, m);
+      add (&members, member, "%s", labels);
+      add (&infos, d, "%s,disk=\"%s\",node=\"%s\"", labels, uuid, d->rec.node);
+      if (writer && counts (writer))
+        add (&suspects, &writer->stats.member[m].suspect, "%s", labels);
+      if (member->state == MEMBER_JOINING) {
+        add (&joins, &d->join, "%s", labels);
+        add (&joining, member, "%s", labels);
+      }
+    }
   }
-  family (f, "weft_rebuild_paused", "gauge", "1: an administrator paused it.");
-  TAILQ_FOREACH (a, cluster_arrays (c), link)
-    for (unsigned m = 0; m < a->layout.members; m++)
-      if (a->rec.member[m].state == MEMBER_JOINING)
-        fprintf (f, "weft_rebuild_paused{array=\"%s\",member=\"%u\"} %d\n",
-                 a->rec.name, m, a->rec.member[m].paused);
+  family (f, "weft_member_state", "gauge",
+          "The member's state: 1 for the one that it is in.");
+  for (size_t i = 0; i < members.count; i++) {
+    const struct cluster_member *member = members.list[i].object;
+
+    state (f, "weft_member_state", members.list[i].labels, words, 3,
+           member_state_name (member->state));
+  }
+  family (f, "weft_member_info", "gauge", "Where the member is.");
+  for (size_t i = 0; i < infos.count; i++)
+    fprintf (f, "weft_member_info{%s} 1\n", infos.list[i].labels);
+  numbers (f, suspect, &suspects);
+  numbers (f, join_numbers, &joins);
+  numbers (f, paused, &joining);
+  free (members.list);
+  free (infos.list);
+  free (suspects.list);
+  free (joins.list);
+  free (joining.list);
 }
 
 /* ---- Disks and nodes. ---- */
-
-static void
-disk_labels (const struct cluster_disk *d, char labels[160])
-{
-  char uuid[37];
-
-  text_uuid_print (d->rec.uuid, uuid);
-  snprintf (labels, 160, "disk=\"%s\",node=\"%s\"", uuid, d->rec.node);
-}
-
-static void
-disk_state_metrics (FILE *f, const struct cluster *c)
-{
-  const struct cluster_disk *d;
-  char labels[160];
-
-  family (f, "weft_disk_up", "gauge",
-          "1: its member process speaks to weftd, and has not failed.");
-  TAILQ_FOREACH (d, cluster_disks (c), link) {
-    disk_labels (d, labels);
-    fprintf (f, "weft_disk_up{%s} %d\n", labels, d->alive && !d->failed);
-  }
-  family (f, "weft_disk_size_bytes", "gauge", "The whole disk.");
-  TAILQ_FOREACH (d, cluster_disks (c), link) {
-    disk_labels (d, labels);
-    fprintf (f, "weft_disk_size_bytes{%s} %" PRIu64 "\n", labels, d->rec.size);
-  }
-  family (f, "weft_disk_dirty_extents", "gauge",
-          "Extents of which copies may differ until they are cleared.");
-  TAILQ_FOREACH (d, cluster_disks (c), link) {
-    disk_labels (d, labels);
-    fprintf (f, "weft_disk_dirty_extents{%s} %" PRIu64 "\n", labels,
-             d->dirty_extents);
-  }
-}
-
-static void
-disk_load_metrics (FILE *f, const struct cluster *c)
-{
-  static const struct number numbers[] = {
-    { "weft_disk_reads_total", "counter", "Reads of the disk.",
-      offsetof (struct cluster_load, disk_reads) },
-    { "weft_disk_writes_total", "counter", "Writes to the disk.",
-      offsetof (struct cluster_load, disk_writes) },
-    { "weft_disk_read_bytes_total", "counter", "Bytes read from the disk.",
-      offsetof (struct cluster_load, disk_read_bytes) },
-    { "weft_disk_written_bytes_total", "counter", "Bytes written to the disk.",
-      offsetof (struct cluster_load, disk_write_bytes) },
-    { "weft_disk_flushes_total", "counter", "Flushes of the disk.",
-      offsetof (struct cluster_load, flushes) },
-  };
-  const struct cluster_disk *d;
-  char labels[160];
-
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-    family (f, numbers[i].name, numbers[i].type, numbers[i].help);
-    TAILQ_FOREACH (d, cluster_disks (c), link) {
-      if (d->load_ms == 0)
-        continue;
-      disk_labels (d, labels);
-      fprintf (f, "%s{%s} %" PRIu64 "\n", numbers[i].name, labels,
-               number_of (&d->load, &numbers[i]));
-    }
-  }
-}
 
 /* The disk that speaks for its node: the first that said anything of it. */
 static bool
@@ -326,187 +321,158 @@ speaks_for_node (const struct cluster *c, const struct cluster_disk *d)
 }
 
 static void
-node_metrics (FILE *f, const struct cluster *c)
+disk_metrics (FILE *f, const struct cluster *c)
 {
-  static const struct number numbers[] = {
-    { "weft_node_memory_free_bytes", "gauge", "Memory that is free.",
-      offsetof (struct cluster_load, mem_free) },
-    { "weft_node_network_receive_bytes_total", "counter",
-      "Bytes that the node has received.",
-      offsetof (struct cluster_load, net_rx_bytes) },
-    { "weft_node_network_transmit_bytes_total", "counter",
-      "Bytes that the node has sent.",
-      offsetof (struct cluster_load, net_tx_bytes) },
+  static const struct number disk_numbers[] = {
+    { "weft_disk_size_bytes", "gauge", "The whole disk.",
+      AT (cluster_disk, rec.size) },
+    { "weft_disk_dirty_extents", "gauge",
+      "Extents of which copies may differ until they are cleared.",
+      AT (cluster_disk, dirty_extents) },
+    { NULL },
   };
+  static const struct number load_numbers[] = {
+    { "weft_disk_reads_total", "counter", "Reads of the disk.",
+      AT (cluster_load, disk_reads) },
+    { "weft_disk_writes_total", "counter", "Writes to the disk.",
+      AT (cluster_load, disk_writes) },
+    { "weft_disk_read_bytes_total", "counter", "Bytes read from the disk.",
+      AT (cluster_load, disk_read_bytes) },
+    { "weft_disk_written_bytes_total", "counter", "Bytes written to the disk.",
+      AT (cluster_load, disk_write_bytes) },
+    { "weft_disk_flushes_total", "counter", "Flushes of the disk.",
+      AT (cluster_load, flushes) },
+    { NULL },
+  };
+  static const struct number node_numbers[] = {
+    { "weft_node_memory_free_bytes", "gauge", "Memory that is free.",
+      AT (cluster_load, mem_free) },
+    { "weft_node_network_receive_bytes_total", "counter",
+      "Bytes that the node has received.", AT (cluster_load, net_rx_bytes) },
+    { "weft_node_network_transmit_bytes_total", "counter",
+      "Bytes that the node has sent.", AT (cluster_load, net_tx_bytes) },
+    { NULL },
+  };
+  struct things disks = { 0 }, loads = { 0 }, nodes = { 0 };
   const struct cluster_disk *d;
 
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-    family (f, numbers[i].name, numbers[i].type, numbers[i].help);
-    TAILQ_FOREACH (d, cluster_disks (c), link)
-      if (speaks_for_node (c, d))
-        fprintf (f, "%s{node=\"%s\"} %" PRIu64 "\n", numbers[i].name,
-                 d->rec.node, number_of (&d->load, &numbers[i]));
-  }
-  family (f, "weft_node_cpu_ratio", "gauge", "Share of CPU time in use.");
-  TAILQ_FOREACH (d, cluster_disks (c), link)
+  family (f, "weft_disk_up", "gauge",
+          "1: its member process speaks to weftd, and has not failed.");
+  TAILQ_FOREACH (d, cluster_disks (c), link) {
+    char uuid[FORMAT_UUID_TEXT_BYTES], labels[160];
+
+    format_uuid (d->rec.uuid, uuid);
+    snprintf (labels, sizeof labels, "disk=\"%s\",node=\"%s\"", uuid,
+              d->rec.node);
+    fprintf (f, "weft_disk_up{%s} %d\n", labels, d->alive && !d->failed);
+    add (&disks, d, "%s", labels);
+    if (d->load_ms != 0)
+      add (&loads, &d->load, "%s", labels);
     if (speaks_for_node (c, d))
-      fprintf (f, "weft_node_cpu_ratio{node=\"%s\"} %.4g\n", d->rec.node,
-               d->load.cpu);
+      add (&nodes, &d->load, "node=\"%s\"", d->rec.node);
+  }
+  numbers (f, disk_numbers, &disks);
+  numbers (f, load_numbers, &loads);
+  numbers (f, node_numbers, &nodes);
+  family (f, "weft_node_cpu_ratio", "gauge", "Share of CPU time in use.");
+  for (size_t i = 0; i < nodes.count; i++) {
+    const struct cluster_load *load = nodes.list[i].object;
+
+    fprintf (f, "weft_node_cpu_ratio{%s} %.4g\n", nodes.list[i].labels,
+             load->cpu);
+  }
+  free (disks.list);
+  free (loads.list);
+  free (nodes.list);
 }
 
 /* ---- Sessions. ---- */
 
-static void
-session_labels (const struct cluster_session *s, char labels[240])
-{
-  snprintf (labels, 240, "array=\"%s\",node=\"%s\",session=\"%016" PRIx64 "\"",
-            s->rec.array_name, s->rec.node, s->rec.id);
-}
+#define SESSION_LABELS "array=\"%s\",node=\"%s\",session=\"%016" PRIx64 "\""
 
 static void
 session_metrics (FILE *f, const struct cluster *c)
 {
-#define STAT(member) offsetof (struct array_stats, member)
-  static const struct number numbers[] = {
-    { "weft_session_reads_total", "counter", "Reads done.", STAT (reads) },
-    { "weft_session_writes_total", "counter", "Writes done.", STAT (writes) },
+  static const struct number counters[] = {
+    { "weft_session_reads_total", "counter", "Reads done.",
+      AT (array_stats, reads) },
+    { "weft_session_writes_total", "counter", "Writes done.",
+      AT (array_stats, writes) },
     { "weft_session_flushes_total", "counter", "Flushes done.",
-      STAT (flushes) },
+      AT (array_stats, flushes) },
     { "weft_session_zeroes_total", "counter", "Requests to zero done.",
-      STAT (zeroes) },
+      AT (array_stats, zeroes) },
     { "weft_session_trims_total", "counter", "Requests to trim done.",
-      STAT (trims) },
+      AT (array_stats, trims) },
     { "weft_session_read_bytes_total", "counter", "Bytes read.",
-      STAT (read_bytes) },
+      AT (array_stats, read_bytes) },
     { "weft_session_written_bytes_total", "counter", "Bytes written.",
-      STAT (write_bytes) },
+      AT (array_stats, write_bytes) },
     { "weft_session_image_pending_bytes", "gauge",
-      "Images in memory, not yet on their member.", STAT (image_bytes) },
+      "Images in memory, not yet on their member.",
+      AT (array_stats, image_bytes) },
     { "weft_session_image_limit_bytes", "gauge",
-      "How many there may be before writes wait.", STAT (image_bytes_max) },
+      "How many there may be before writes wait.",
+      AT (array_stats, image_bytes_max) },
     { "weft_session_image_sent_bytes_total", "counter",
-      "Images sent to their member.", STAT (images_sent) },
+      "Images sent to their member.", AT (array_stats, images_sent) },
     { "weft_session_image_replaced_bytes_total", "counter",
-      "Images overwritten before they were sent.", STAT (images_replaced) },
+      "Images overwritten before they were sent.",
+      AT (array_stats, images_replaced) },
+    { NULL },
   };
-#undef STAT
-  const struct cluster_session *s;
-  char labels[240];
-
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-    family (f, numbers[i].name, numbers[i].type, numbers[i].help);
-    TAILQ_FOREACH (s, cluster_sessions (c), link) {
-      if (!counts (s))
-        continue;
-      session_labels (s, labels);
-      fprintf (f, "%s{%s} %" PRIu64 "\n", numbers[i].name, labels,
-               number_of (&s->stats, &numbers[i]));
-    }
-  }
-}
-
-static void
-session_now_metrics (FILE *f, const struct cluster *c)
-{
-  const struct cluster_session *s;
-  char labels[240];
-
-  family (f, "weft_session_image_oldest_seconds", "gauge",
-          "Age of the oldest image in memory.");
-  TAILQ_FOREACH (s, cluster_sessions (c), link)
-    if (counts (s)) {
-      session_labels (s, labels);
-      fprintf (f, "weft_session_image_oldest_seconds{%s} %.9g\n", labels,
-               seconds (s->stats.image_oldest_ns));
-    }
-  family (f, "weft_session_requests_waiting", "gauge",
-          "Requests of clients that wait.");
-  TAILQ_FOREACH (s, cluster_sessions (c), link)
-    if (counts (s)) {
-      session_labels (s, labels);
-      fprintf (f, "weft_session_requests_waiting{%s} %u\n", labels,
-               s->stats.requests_waiting);
-    }
-  family (f, "weft_session_requests_in_flight", "gauge",
-          "Requests to members that are not answered.");
-  TAILQ_FOREACH (s, cluster_sessions (c), link)
-    if (counts (s)) {
-      session_labels (s, labels);
-      fprintf (f, "weft_session_requests_in_flight{%s} %u\n", labels,
-               s->stats.ios_in_flight);
-    }
-}
-
-/* ---- Latencies. ---- */
-
-static void
-histogram (FILE *f, const char *name, const char *labels,
-           const struct latency *l)
-{
-  uint64_t count = 0;
-
-  for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
-    count += l->count[i];
-    fprintf (f, "%s_bucket{%s,le=\"%.9g\"} %" PRIu64 "\n", name, labels,
-             (double) ((uint64_t) LATENCY_FIRST_US << i) / 1e6, count);
-  }
-  count += l->count[LATENCY_BUCKETS];
-  fprintf (f, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, count);
-  fprintf (f, "%s_sum{%s} %.9g\n", name, labels, seconds (l->sum_ns));
-  fprintf (f, "%s_count{%s} %" PRIu64 "\n", name, labels, count);
-}
-
-static void
-session_latencies (FILE *f, const struct cluster *c)
-{
-  static const struct {
-    const char *name, *help;
-    size_t offset;
-  } kinds[] = {
-    { "weft_session_read_duration_seconds", "How long reads took.",
-      offsetof (struct array_stats, read) },
-    { "weft_session_write_duration_seconds", "How long writes took.",
-      offsetof (struct array_stats, write) },
-    { "weft_session_flush_duration_seconds", "How long flushes took.",
-      offsetof (struct array_stats, flush) },
+  static const struct number now[] = {
+    { "weft_session_requests_waiting", "gauge",
+      "Requests of clients that wait.", AT (array_stats, requests_waiting) },
+    { "weft_session_requests_in_flight", "gauge",
+      "Requests to members that are not answered.",
+      AT (array_stats, ios_in_flight) },
+    { NULL },
   };
+  static const struct number latencies[] = {
+    { "weft_session_read_duration_seconds", "histogram", "How long reads took.",
+      AT (array_stats, read) },
+    { "weft_session_write_duration_seconds", "histogram",
+      "How long writes took.", AT (array_stats, write) },
+    { "weft_session_flush_duration_seconds", "histogram",
+      "How long flushes took.", AT (array_stats, flush) },
+    { NULL },
+  };
+  static const struct number member_latencies[] = {
+    { "weft_member_request_duration_seconds", "histogram",
+      "How long the member took to answer requests of the writer.", 0, 0 },
+    { NULL },
+  };
+  struct things sessions = { 0 }, members = { 0 };
   const struct cluster_session *s;
-  char labels[240];
-
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    family (f, kinds[i].name, "histogram", kinds[i].help);
-    TAILQ_FOREACH (s, cluster_sessions (c), link) {
-      if (!counts (s))
-        continue;
-      session_labels (s, labels);
-      histogram (
-        f, kinds[i].name, labels,
-        (const struct latency *) ((const char *) &s->stats + kinds[i].offset));
-    }
-  }
-}
-
-/* As the writer sees them; all readers' would be very many. */
-static void
-member_latencies (FILE *f, const struct cluster *c)
-{
-  static const char name[] = "weft_member_request_duration_seconds";
   const struct cluster_array *a;
-  const struct cluster_session *s;
-  char labels[300], session[240];
 
-  family (f, name, "histogram",
-          "How long the member took to answer requests of the writer.");
+  TAILQ_FOREACH (s, cluster_sessions (c), link)
+    if (counts (s))
+      add (&sessions, &s->stats, SESSION_LABELS, s->rec.array_name, s->rec.node,
+           s->rec.id);
+  /* As the writers see them; all readers' would be very many. */
   TAILQ_FOREACH (a, cluster_arrays (c), link) {
     s = cluster_array_writer (c, a);
-    if (s == NULL || !counts (s))
-      continue;
-    session_labels (s, session);
-    for (unsigned m = 0; m < a->layout.members; m++) {
-      snprintf (labels, sizeof labels, "%s,member=\"%u\"", session, m);
-      histogram (f, name, labels, &s->stats.member[m].service);
-    }
+    for (unsigned m = 0; s && counts (s) && m < a->layout.members; m++)
+      add (&members, &s->stats.member[m].service,
+           SESSION_LABELS ",member=\"%u\"", s->rec.array_name, s->rec.node,
+           s->rec.id, m);
   }
+  numbers (f, counters, &sessions);
+  family (f, "weft_session_image_oldest_seconds", "gauge",
+          "Age of the oldest image in memory.");
+  for (size_t i = 0; i < sessions.count; i++) {
+    const struct array_stats *stats = sessions.list[i].object;
+
+    fprintf (f, "weft_session_image_oldest_seconds{%s} %.9g\n",
+             sessions.list[i].labels, seconds (stats->image_oldest_ns));
+  }
+  numbers (f, now, &sessions);
+  histograms (f, latencies, &sessions);
+  histograms (f, member_latencies, &members);
+  free (sessions.list);
+  free (members.list);
 }
 
 char *
@@ -519,19 +485,10 @@ metrics_text (const struct cluster *c)
   if (f == NULL)
     abort ();
   cluster_metrics (f, c);
-  array_state_metrics (f, c);
-  array_exposure_metrics (f, c);
-  bad_metrics (f, c);
-  array_session_metrics (f, c);
+  array_metrics (f, c);
   member_metrics (f, c);
-  rebuild_metrics (f, c);
-  disk_state_metrics (f, c);
-  disk_load_metrics (f, c);
-  node_metrics (f, c);
+  disk_metrics (f, c);
   session_metrics (f, c);
-  session_now_metrics (f, c);
-  session_latencies (f, c);
-  member_latencies (f, c);
   if (fclose (f) != 0)
     abort ();
   return text;

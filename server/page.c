@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "page.h"
 
 struct element {
@@ -42,15 +43,13 @@ compare (const void *a, const void *b)
   return strcmp (x->key, y->key);
 }
 
-void
-page_cut (const struct route *route, const struct query *q, json_t *body)
+json_t *
+page_cut (const struct route *route, const struct query *q, json_t *list)
 {
-  json_t *list = json_object_get (body, route->list), *page = json_array ();
+  json_t *page = json_array (), *next = json_null ();
   size_t count = json_array_size (list), i = 0, end;
-  struct element *elements = calloc (count + 1, sizeof *elements);
+  struct element *elements = alloc_list (NULL, count + 1, sizeof *elements);
 
-  if (elements == NULL)
-    abort ();
   for (i = 0; i < count; i++) {
     elements[i].json = json_array_get (list, i);
     print_key (route, elements[i].json, elements[i].key);
@@ -61,9 +60,9 @@ page_cut (const struct route *route, const struct query *q, json_t *body)
   end = q->limit && count - i > q->limit ? i + q->limit : count;
   for (; i < end; i++)
     json_array_append (page, elements[i].json);
-  json_object_set_new (body, "next",
-                       end < count ? json_string (elements[end - 1].key)
-                                   : json_null ());
-  json_object_set_new (body, route->list, page);
+  if (end < count)
+    next = json_string (elements[end - 1].key);
   free (elements);
+  json_decref (list);
+  return json_pack ("{so so}", route->list, page, "next", next);
 }

@@ -12,7 +12,8 @@
 
 #include "routes.h"
 
-/* The page of {"LIST": [...]} that was asked for, with "next"; in place. */
-void page_cut (const struct route *route, const struct query *q, json_t *body);
+/* {"LIST": [...], "next": ...}: the page of this list that was asked for. */
+json_t *page_cut (const struct route *route, const struct query *q,
+                  json_t *list);
 
 #endif /* WEFT_PAGE_H */

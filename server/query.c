@@ -10,6 +10,7 @@
 #include <civetweb.h>
 #include <openssl/sha.h>
 
+#include "alloc.h"
 #include "base/bounds.h"
 #include "fields.h"
 #include "base/name.h"
@@ -35,25 +36,6 @@ refuse (struct query_problem *problem, const char *field, const char *fmt, ...)
 }
 
 /* ---- Values. ---- */
-
-static size_t
-characters (const char *text)
-{
-  size_t n = 0;
-
-  for (; *text; text++)
-    n += ((unsigned char) *text & 0xc0) != 0x80;
-  return n;
-}
-
-static bool
-is_ascii (const char *text)
-{
-  for (; *text; text++)
-    if ((unsigned char) *text >= 0x80)
-      return false;
-  return true;
-}
 
 static bool
 take_number (const char *name, const char *text, uint64_t min, uint64_t max,
@@ -86,58 +68,16 @@ static bool
 take_text (const char *name, const char *text, char *value, size_t size,
            struct query_problem *problem)
 {
-  if (text[0] == '\0' || strlen (text) >= size || !is_ascii (text))
+  bool fine = text[0] != '\0' && strlen (text) < size;
+
+  for (const char *p = text; *p; p++)
+    fine = fine && (unsigned char) *p < 0x80;
+  if (!fine)
     return refuse (problem, name,
                    "parameter %s must have 1 to %zu characters "
                    "of ASCII",
                    name, size - 1);
   strcpy (value, text);
-  return true;
-}
-
-static bool
-take_sought (const char *text, struct query *q, struct query_problem *problem)
-{
-  if (text[0] == '\0' || characters (text) > QUERY_TEXT_MAX)
-    return refuse (problem, "text",
-                   "parameter text must have 1 to %d "
-                   "characters",
-                   QUERY_TEXT_MAX);
-  strcpy (q->text, text);
-  return true;
-}
-
-static bool
-take_dry_run (const char *text, struct query *q, struct query_problem *problem)
-{
-  q->dry_run = strcmp (text, "true") == 0;
-  if (!q->dry_run && strcmp (text, "false") != 0)
-    return refuse (problem, "dry_run",
-                   "parameter dry_run must be true or false");
-  return true;
-}
-
-static bool
-take_severity (const char *text, struct query *q, struct query_problem *problem)
-{
-  if (strcmp (text, "info") != 0 && strcmp (text, "warning") != 0 &&
-      strcmp (text, "error") != 0)
-    return refuse (problem, "severity",
-                   "parameter severity must be one of "
-                   "info, warning, error");
-  strcpy (q->severity, text);
-  return true;
-}
-
-static bool
-take_node (const char *text, struct query *q, struct query_problem *problem)
-{
-  if (!name_valid (text))
-    return refuse (problem, "node",
-                   "parameter node must be a node's name: at "
-                   "most %d lower-case letters, digits and '-'",
-                   NAME_BYTES_MAX);
-  strcpy (q->node, text);
   return true;
 }
 
@@ -158,10 +98,14 @@ static bool
 take_value (const char *name, enum query_parameter parameter, const char *text,
             struct query *q, struct query_problem *problem)
 {
+  size_t characters = 0;
+
   q->given |= parameter;
   switch (parameter) {
   case QUERY_DRY_RUN:
-    return take_dry_run (text, q, problem);
+    q->dry_run = strcmp (text, "true") == 0;
+    return q->dry_run || strcmp (text, "false") == 0 ||
+           refuse (problem, name, "parameter dry_run must be true or false");
   case QUERY_PAGE:
     if (strcmp (name, "limit") == 0)
       return take_unsigned (name, text, 1, QUERY_LIMIT_MAX, &q->limit, problem);
@@ -169,9 +113,22 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
   case QUERY_SUBJECT:
     return take_text (name, text, q->subject, sizeof q->subject, problem);
   case QUERY_SEVERITY:
-    return take_severity (text, q, problem);
+    snprintf (q->severity, sizeof q->severity, "%s", text);
+    return strcmp (text, "info") == 0 || strcmp (text, "warning") == 0 ||
+           strcmp (text, "error") == 0 ||
+           refuse (problem, name,
+                   "parameter severity must be one of "
+                   "info, warning, error");
   case QUERY_TEXT:
-    return take_sought (text, q, problem);
+    for (const char *p = text; *p; p++)
+      characters += ((unsigned char) *p & 0xc0) != 0x80;
+    if (characters == 0 || characters > QUERY_TEXT_MAX)
+      return refuse (problem, name,
+                     "parameter text must have 1 to %d "
+                     "characters",
+                     QUERY_TEXT_MAX);
+    strcpy (q->text, text);
+    return true;
   case QUERY_RANGE:
     if (strcmp (name, "points") == 0)
       return take_unsigned (name, text, 1, QUERY_POINTS_MAX, &q->points,
@@ -186,7 +143,13 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
     return take_unsigned (name, text, 0, ARRAY_MEMBERS_MAX - 1, &q->member,
                           problem);
   case QUERY_NODE:
-    return take_node (text, q, problem);
+    if (!name_valid (text))
+      return refuse (problem, name,
+                     "parameter node must be a node's name: at "
+                     "most %d lower-case letters, digits and '-'",
+                     NAME_BYTES_MAX);
+    strcpy (q->node, text);
+    return true;
   case QUERY_INSTANCE:
     return take_text (name, text, q->instance, sizeof q->instance, problem);
   }
@@ -319,9 +282,8 @@ take_key (const struct route *route, const struct query_source *source,
   if (!take_header (name, source->idempotency_key, q->idempotency_key,
                     sizeof q->idempotency_key, problem))
     return false;
-  if (asprintf (&target, "%s?%s", source->path,
-                source->parameters ? source->parameters : "") == -1)
-    abort ();
+  target = alloc_print ("%s?%s", source->path,
+                        source->parameters ? source->parameters : "");
   SHA256 ((const uint8_t *) target, strlen (target), q->digest);
   free (target);
   return true;

@@ -9,9 +9,6 @@
 /* Add the put or delete of a record. */
 void records_add (struct store_txn *t, const struct cluster_record *r);
 
-/* Is this a kind of record of the engine's? */
-bool records_is_kind (const char *kind);
-
 /* Returns 0, or -1 with a sentence in why: nothing is guessed, nothing is
  * passed over.
  */

@@ -61,15 +61,6 @@ assignment (const struct cluster_array *a, unsigned position)
 }
 
 static json_t *
-join_source (const struct cluster *c, const struct cluster_array *a, unsigned m)
-{
-  return json_pack ("{sI so s{so so}}", "member", (json_int_t) m, "uri",
-                    text_string (a->disk[m]->rec.uri), "tokens", "data",
-                    mint (c, a, m, 0, false), "intents",
-                    mint (c, a, m, 0, false));
-}
-
-static json_t *
 join_order (const struct cluster *c, const struct cluster_array *a,
             const struct cluster_join_order *order)
 {
@@ -77,7 +68,11 @@ join_order (const struct cluster *c, const struct cluster_array *a,
 
   for (unsigned m = 0; m < a->layout.members; m++)
     if (order->source[m])
-      json_array_append_new (sources, join_source (c, a, m));
+      json_array_append_new (
+        sources, json_pack ("{sI so s{so so}}", "member", (json_int_t) m, "uri",
+                            text_string (a->disk[m]->rec.uri), "tokens", "data",
+                            mint (c, a, m, 0, false), "intents",
+                            mint (c, a, m, 0, false)));
   return json_pack ("{so sb so so so}", "epoch", text_number (order->epoch),
                     "paused", order->paused, "rate", text_number (order->rate),
                     "round", text_number (order->round), "sources", sources);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "routes-internal.h"
-#include "views.h"
 
 void
 parse_disks (struct fields *f, struct cluster_create *create)
@@ -25,8 +25,7 @@ parse_disks (struct fields *f, struct cluster_create *create)
                  "disks, in the order of their positions");
     return;
   }
-  f->seen[f->seen_count++] = "disks";
-  list = json_object_get (f->object, "disks");
+  list = fields_get (f, "disks");
   count = json_array_size (list);
   if (!json_is_array (list) || count == 0 || count > ARRAY_MEMBERS_MAX) {
     fields_fail (f, "disks", "field disks must be a list of 1 to %d UUIDs",
@@ -37,7 +36,7 @@ parse_disks (struct fields *f, struct cluster_create *create)
   for (size_t i = 0; i < count; i++) {
     const char *text = json_string_value (json_array_get (list, i));
 
-    if (text == NULL || !fields_parse_uuid (text, create->disk[i]))
+    if (text == NULL || format_uuid_parse (text, create->disk[i]) == -1)
       fields_fail (f, "disks",
                    "element %zu of field disks must be a UUID in "
                    "lower case",
@@ -45,38 +44,52 @@ parse_disks (struct fields *f, struct cluster_create *create)
   }
 }
 
+#define AT(member) FIELD_AT (cluster_create, member)
+static const struct field create_fields[] = {
+  { "name", FIELD_NAME, AT (name) },
+  { "layout", FIELD_WORD, AT (layout), .parse = layout_parse,
+    .words = "raid-x, raid-10, chained, rotated, raid-1, raid-0" },
+  { "unit", FIELD_NUMBER, AT (unit), .optional = true, .min = UNIT_BYTES_MIN,
+    .max = UNIT_BYTES_MAX },
+  { "groups", FIELD_NUMBER, AT (groups), .optional = true, .min = 1,
+    .max = ARRAY_GROUPS_MAX },
+  { "dup", FIELD_WORD, AT (dup), .optional = true, .parse = array_dup_parse,
+    .words = "async-client, sync-client" },
+  { NULL },
+};
+#undef AT
+
 static void
 parse_create (struct fields *f, struct request *r)
 {
   struct cluster_create *create = r->input;
-  int layout = LAYOUT_RAIDX, dup = DUP_ASYNC_CLIENT;
-  uint64_t groups = 1;
 
   create->unit = UNIT_BYTES_DEFAULT;
-  fields_name (f, "name", create->name, sizeof create->name);
+  create->groups = 1;
+  create->dup = DUP_ASYNC_CLIENT;
+  fields_take (f, create_fields, create);
   strcpy (r->subject, create->name);
-  fields_word (f, "layout", layout_parse,
-               "raid-x, raid-10, chained, rotated, raid-1, raid-0", &layout);
-  if (fields_has (f, "unit"))
-    fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &create->unit);
-  if (fields_has (f, "groups"))
-    fields_u64 (f, "groups", 1, ARRAY_GROUPS_MAX, &groups);
-  if (fields_has (f, "dup"))
-    fields_word (f, "dup", array_dup_parse, "async-client, sync-client", &dup);
   parse_disks (f, create);
   fields_end (f);
-  create->layout = (enum layout_kind) layout;
-  create->dup = (enum array_dup) dup;
-  create->groups = (unsigned) groups;
 }
 
-static void
-handle_create (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
+ROUTE_CALL (handle_create, cluster_array_create, r->input)
 
-  loop_input (l, r, &in);
-  cluster_array_create (loop_cluster (l), &in, r->input);
+static void
+preflight_create (struct loop *l, struct request *r)
+{
+  struct cluster *c = loop_cluster (l);
+  struct cluster_array *plan = alloc_zero (sizeof *plan);
+  struct cluster_preflight f;
+  json_t *view = NULL;
+
+  cluster_preflight_create (c, loop_input (l, r), r->input, plan, &f);
+  if (f.allowed) {
+    view = view_array (c, plan, clock_wall_ms ());
+    json_object_set_new (view, "waits_for", json_null ());
+  }
+  loop_answer (l, r, 200, view_preflight (&f, view));
+  free (plan);
 }
 
 static void
@@ -85,46 +98,70 @@ handle_arrays (struct loop *l, struct request *r)
   loop_answer (l, r, 200, view_arrays (loop_cluster (l), clock_wall_ms ()));
 }
 
+/* The array in the path; NULL: refused. */
+static const struct cluster_array *
+array_of_path (struct loop *l, struct request *r)
+{
+  const struct cluster_array *a = cluster_array_find (loop_cluster (l),
+                                                      r->name);
+
+  if (a == NULL)
+    loop_refuse (l, r, 404, NULL, "unknown-array",
+                 "there is no array %s: GET /api/v1/arrays lists them",
+                 r->name);
+  return a;
+}
+
 static void
 handle_array (struct loop *l, struct request *r)
 {
-  struct cluster *c = loop_cluster (l);
-  const struct cluster_array *a = cluster_array_find (c, r->name);
-  char why[200];
+  const struct cluster_array *a = array_of_path (l, r);
 
-  if (a) {
-    loop_answer (l, r, 200, view_array (c, a, clock_wall_ms ()));
-    return;
-  }
-  snprintf (why, sizeof why,
-            "there is no array %s: GET /api/v1/arrays lists them", r->name);
-  loop_answer (l, r, 404, view_error (404, NULL, "unknown-array", why));
+  if (a)
+    loop_answer (l, r, 200, view_array (loop_cluster (l), a, clock_wall_ms ()));
 }
 
 static void
 handle_bad_ranges (struct loop *l, struct request *r)
 {
-  const struct cluster_array *a = cluster_array_find (loop_cluster (l),
-                                                      r->name);
-  char why[200];
+  const struct cluster_array *a = array_of_path (l, r);
 
-  if (a) {
+  if (a)
     loop_answer (l, r, 200, view_bad_ranges (a, SIZE_MAX));
+}
+
+/* For the page's map of the array: what would the loss of this one cost? */
+static void
+handle_losing (struct loop *l, struct request *r)
+{
+  const struct cluster_array *a = array_of_path (l, r);
+  struct cluster_preflight f = { 0 };
+  bool which[ARRAY_MEMBERS_MAX] = { false };
+
+  if (a == NULL)
+    return;
+  if (r->query.given & QUERY_NODE)
+    cluster_array_on_node (a, r->query.node, which);
+  if ((r->query.given & QUERY_MEMBER) && r->query.member < a->layout.members)
+    which[r->query.member] = true;
+  else if ((r->query.given & QUERY_MEMBER) || !r->query.given) {
+    loop_refuse (l, r, 400, "member", "parameter",
+                 "give a member of array %s, 0 to %u, or a node", r->name,
+                 a->layout.members - 1);
     return;
   }
-  snprintf (why, sizeof why,
-            "there is no array %s: GET /api/v1/arrays lists them", r->name);
-  loop_answer (l, r, 404, view_error (404, NULL, "unknown-array", why));
+  cluster_array_losing (loop_cluster (l), a, which, &f);
+  loop_answer (l, r, 200, view_losing (&f));
 }
 
 static void
 parse_loss (struct fields *f, struct request *r)
 {
   struct cluster_loss *loss = r->input;
-  const json_t *list = json_object_get (f->object, "ranges");
+  const json_t *list = fields_has (f, "ranges") ? fields_get (f, "ranges")
+                                                : NULL;
   struct fields g;
 
-  f->seen[f->seen_count++] = "ranges";
   loss->count = json_array_size (list);
   if (loss->count == 0 || loss->count > LOSS_RANGES_MAX)
     fields_fail (f, "ranges",
@@ -147,23 +184,12 @@ parse_loss (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-static void
-handle_accept_loss (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
+ROUTE_CALL (handle_accept_loss, cluster_array_accept_loss, r->name, r->input)
+ROUTE_PREFLIGHT (preflight_accept_loss, cluster_preflight_accept_loss, r->name,
+                 r->input)
 
-  loop_input (l, r, &in);
-  cluster_array_accept_loss (loop_cluster (l), &in, r->name, r->input);
-}
-
-static void
-handle_array_delete (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_array_delete (loop_cluster (l), &in, r->name);
-}
+ROUTE_CALL (handle_array_delete, cluster_array_delete, r->name)
+ROUTE_PREFLIGHT (preflight_delete, cluster_preflight_delete, r->name)
 
 static void
 parse_array_tune (struct fields *f, struct request *r)
@@ -177,14 +203,7 @@ parse_array_tune (struct fields *f, struct request *r)
   tune->spare_after_ms = seconds * 1000;
 }
 
-static void
-handle_array_tune (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_array_tune (loop_cluster (l), &in, r->name, r->input);
-}
+ROUTE_CALL (handle_array_tune, cluster_array_tune, r->name, r->input)
 
 const struct route routes_array[] = {
   { "GET", V1 "/arrays", .query = QUERY_PAGE, .list = "arrays", .key = "name",
@@ -197,6 +216,8 @@ const struct route routes_array[] = {
     .handle = handle_array },
   { "GET", V1 "/arrays/{name}/bad-ranges", .query = QUERY_PAGE,
     .list = "bad_ranges", .key = "offset", .handle = handle_bad_ranges },
+  { "GET", V1 "/arrays/{name}/losing", .query = QUERY_MEMBER | QUERY_NODE,
+    .handle = handle_losing },
   { "POST", V1 "/arrays/{name}/accept-loss", .has_body = true,
     .query = QUERY_DRY_RUN, .input = sizeof (struct cluster_loss),
     .parse = parse_loss, .handle = handle_accept_loss,

@@ -39,7 +39,7 @@ handle_history (struct loop *l, struct request *r)
   if (strncmp (subject, "array:", 6) == 0)
     live = cluster_array_find (c, subject + 6) != NULL;
   else if (strncmp (subject, "disk:", 5) == 0)
-    live = fields_parse_uuid (subject + 5, uuid) &&
+    live = format_uuid_parse (subject + 5, uuid) == 0 &&
            cluster_disk_find (c, uuid) != NULL;
   loop_answer (l, r, 200, json_pack ("{sb}", "live", live));
 }

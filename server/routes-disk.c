@@ -7,80 +7,22 @@
 
 #include "replies.h"
 #include "routes-internal.h"
-#include "views.h"
 
-static void
-parse_load (struct fields *f, struct cluster_load *load)
-{
-  struct fields g;
-  struct {
-    const char *name;
-    uint64_t *value;
-  } counters[] = {
-    { "mem_free", &load->mem_free },
-    { "disk_read_bytes", &load->disk_read_bytes },
-    { "disk_write_bytes", &load->disk_write_bytes },
-    { "disk_reads", &load->disk_reads },
-    { "disk_writes", &load->disk_writes },
-    { "flushes", &load->flushes },
-    { "net_rx_bytes", &load->net_rx_bytes },
-    { "net_tx_bytes", &load->net_tx_bytes },
-  };
-
-  fields_begin (&g, json_object_get (f->object, "load"));
-  if (g.failed) {
-    fields_fail (f, "load", "field load must be an object");
-    return;
-  }
-  if (fields_has (&g, "cpu"))
-    fields_real (&g, "cpu", &load->cpu);
-  if (fields_has (&g, "loadavg"))
-    fields_real (&g, "loadavg", &load->loadavg);
-  for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
-    if (fields_has (&g, counters[i].name))
-      fields_u64 (&g, counters[i].name, 0, INT64_MAX, counters[i].value);
-  if (g.failed)
-    fields_fail (f, g.field, "in load: %.200s", g.why);
-}
-
-static int
-disk_state_parse (const char *word)
-{
-  return strcmp (word, "serving") == 0    ? 0
-         : strcmp (word, "failed") == 0   ? 1
-         : strcmp (word, "starting") == 0 ? 2
-                                          : -1;
-}
-
-/* What its superblock says of its array.  Where that makes no sense as a whole,
- * nothing can be made of it: the disk has no place that could be imported.
- */
-static void
-parse_place (struct fields *f, struct cluster_disk_heartbeat *hb)
-{
-  uint64_t position = 0, n = 1, groups = 1;
-  int layout = 0, dup = 0;
-  unsigned count = 0;
-
-  fields_uuid (f, "array", hb->array);
-  fields_u64 (f, "position", 0, ARRAY_MEMBERS_MAX - 1, &position);
-  hb->position = (unsigned) position;
-  if (!fields_has (f, "layout"))
-    return;
-  fields_word (f, "layout", layout_parse, "the layouts", &layout);
-  fields_word (f, "dup", array_dup_parse, "async-client, sync-client", &dup);
-  fields_u64 (f, "n", 1, GROUP_MEMBERS_MAX, &n);
-  fields_u64 (f, "groups", 1, ARRAY_GROUPS_MAX, &groups);
-  fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &hb->unit);
-  fields_u64 (f, "member_bytes", 0, MEMBER_DATA_BYTES_MAX, &hb->member_bytes);
-  fields_words (f, "states", member_state_parse, "in-sync, out, joining, spare",
-                ARRAY_MEMBERS_MAX, hb->states, &count);
-  hb->layout = (enum layout_kind) layout;
-  hb->dup = (enum array_dup) dup;
-  hb->n = (unsigned) n;
-  hb->groups = (unsigned) groups;
-  hb->has_place = count == n * groups && position < count;
-}
+#define AT(member) FIELD_AT (cluster_load, member), .optional = true
+static const struct field load_fields[] = {
+  { "cpu", FIELD_REAL, AT (cpu) },
+  { "loadavg", FIELD_REAL, AT (loadavg) },
+  { "mem_free", FIELD_NUMBER, AT (mem_free) },
+  { "disk_read_bytes", FIELD_NUMBER, AT (disk_read_bytes) },
+  { "disk_write_bytes", FIELD_NUMBER, AT (disk_write_bytes) },
+  { "disk_reads", FIELD_NUMBER, AT (disk_reads) },
+  { "disk_writes", FIELD_NUMBER, AT (disk_writes) },
+  { "flushes", FIELD_NUMBER, AT (flushes) },
+  { "net_rx_bytes", FIELD_NUMBER, AT (net_rx_bytes) },
+  { "net_tx_bytes", FIELD_NUMBER, AT (net_tx_bytes) },
+  { NULL },
+};
+#undef AT
 
 static int
 phase_parse (const char *word)
@@ -92,40 +34,95 @@ phase_parse (const char *word)
                                            : -1;
 }
 
-static void
-parse_join (struct fields *f, struct cluster_join *j)
-{
-  struct fields g;
-  int phase = CLUSTER_JOIN_NONE;
-  struct {
-    const char *name;
-    uint64_t *value;
-  } counters[] = {
-    { "todo_bytes", &j->todo_bytes },
-    { "total_bytes", &j->total_bytes },
-    { "copied_bytes", &j->copied_bytes },
-    { "unreadable_bytes", &j->unreadable_bytes },
-    { "rate", &j->rate },
-  };
+#define AT(member) FIELD_AT (cluster_join, member), .optional = true
+static const struct field join_fields[] = {
+  { "epoch", FIELD_NUMBER, AT (epoch), .max = EPOCH_MAX },
+  { "phase", FIELD_WORD, AT (phase), .parse = phase_parse,
+    .words = "waiting, gathering, copying, synced" },
+  { "todo_bytes", FIELD_NUMBER, AT (todo_bytes) },
+  { "total_bytes", FIELD_NUMBER, AT (total_bytes) },
+  { "copied_bytes", FIELD_NUMBER, AT (copied_bytes) },
+  { "unreadable_bytes", FIELD_NUMBER, AT (unreadable_bytes) },
+  { "rate", FIELD_NUMBER, AT (rate) },
+  { "waits", FIELD_PROSE, AT (waits) },
+  { NULL },
+};
+#undef AT
 
-  fields_begin (&g, json_object_get (f->object, "join"));
-  if (g.failed) {
-    fields_fail (f, "join", "field join must be an object");
-    return;
+/* The object in the field `name`, which has the fields of the table. */
+static void
+parse_inner (struct fields *f, const char *name, const struct field *table,
+             void *to)
+{
+  struct fields inner;
+
+  if (fields_enter (f, name, &inner)) {
+    fields_take (&inner, table, to);
+    fields_leave (f, name, &inner);
   }
-  if (fields_has (&g, "epoch"))
-    fields_u64 (&g, "epoch", 0, EPOCH_MAX, &j->epoch);
-  if (fields_has (&g, "phase"))
-    fields_word (&g, "phase", phase_parse,
-                 "waiting, gathering, copying, synced", &phase);
-  j->phase = (enum cluster_join_phase) phase;
-  for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
-    if (fields_has (&g, counters[i].name))
-      fields_u64 (&g, counters[i].name, 0, INT64_MAX, counters[i].value);
-  if (fields_has (&g, "waits"))
-    fields_prose (&g, "waits", j->waits, sizeof j->waits);
-  if (g.failed)
-    fields_fail (f, g.field, "in join: %.200s", g.why);
+}
+
+static int
+disk_state_parse (const char *word)
+{
+  return strcmp (word, "serving") == 0    ? 0
+         : strcmp (word, "failed") == 0   ? 1
+         : strcmp (word, "starting") == 0 ? 2
+                                          : -1;
+}
+
+#define AT(member) FIELD_AT (cluster_disk_heartbeat, member)
+static const struct field place_fields[] = {
+  { "layout", FIELD_WORD, AT (layout), .parse = layout_parse,
+    .words = "the layouts" },
+  { "dup", FIELD_WORD, AT (dup), .parse = array_dup_parse,
+    .words = "async-client, sync-client" },
+  { "n", FIELD_NUMBER, AT (n), .min = 1, .max = GROUP_MEMBERS_MAX },
+  { "groups", FIELD_NUMBER, AT (groups), .min = 1, .max = ARRAY_GROUPS_MAX },
+  { "unit", FIELD_NUMBER, AT (unit), .min = UNIT_BYTES_MIN,
+    .max = UNIT_BYTES_MAX },
+  { "member_bytes", FIELD_NUMBER, AT (member_bytes),
+    .max = MEMBER_DATA_BYTES_MAX },
+  { NULL },
+};
+
+static const struct field disk_fields[] = {
+  { "uri", FIELD_URI, AT (uri) },
+  { "path", FIELD_TEXT, AT (path) },
+  { "cache", FIELD_TEXT, AT (cache), .optional = true },
+  { "size", FIELD_NUMBER, AT (size) },
+  { "data_bytes", FIELD_NUMBER, AT (data_bytes) },
+  { "cluster", FIELD_UUID, AT (cluster), .optional = true },
+  { NULL },
+};
+
+static const struct field epoch_fields[] = {
+  { "min_epoch", FIELD_NUMBER, AT (min_epoch), .max = EPOCH_MAX },
+  { "generation", FIELD_NUMBER, AT (generation) },
+  { "states_epoch", FIELD_NUMBER, AT (states_epoch), .optional = true,
+    .max = EPOCH_MAX },
+  { NULL },
+};
+#undef AT
+
+/* What its superblock says of its array.  Where that makes no sense as a whole,
+ * nothing can be made of it: the disk has no place that could be imported.
+ */
+static void
+parse_place (struct fields *f, struct cluster_disk_heartbeat *hb)
+{
+  uint64_t position = 0;
+  unsigned count = 0;
+
+  fields_uuid (f, "array", hb->array);
+  fields_u64 (f, "position", 0, ARRAY_MEMBERS_MAX - 1, &position);
+  hb->position = (unsigned) position;
+  if (!fields_has (f, "layout"))
+    return;
+  fields_take (f, place_fields, hb);
+  fields_words (f, "states", member_state_parse, "in-sync, out, joining, spare",
+                ARRAY_MEMBERS_MAX, hb->states, &count);
+  hb->has_place = count == hb->n * hb->groups && position < count;
 }
 
 /* A range: [first block, blocks, reason], behind those that the list has. */
@@ -164,11 +161,8 @@ parse_bad (struct fields *f, struct bad_list *list)
   struct fields g;
   size_t i;
 
-  fields_begin (&g, json_object_get (f->object, "bad"));
-  if (g.failed) {
-    fields_fail (f, "bad", "field bad must be an object");
+  if (!fields_enter (f, "bad", &g))
     return;
-  }
   if (fields_has (&g, "sequence"))
     fields_u64 (&g, "sequence", 0, INT64_MAX, &list->sequence);
   ranges = json_object_get (g.object, "ranges");
@@ -180,8 +174,15 @@ parse_bad (struct fields *f, struct bad_list *list)
                    "element %zu of field ranges must be [first "
                    "block, blocks, reason], and behind the one before",
                    i);
-  if (g.failed)
-    fields_fail (f, g.field, "in bad: %.200s", g.why);
+  fields_leave (f, "bad", &g);
+}
+
+void
+parse_instance (struct fields *f, char instance[CLUSTER_INSTANCE_BYTES])
+{
+  fields_text (f, "instance", instance, CLUSTER_INSTANCE_BYTES);
+  if (!f->failed && instance[0] == '\0')
+    fields_fail (f, "instance", "field instance must not be empty");
 }
 
 void
@@ -202,24 +203,14 @@ parse_report (struct fields *f, struct cluster_disk_heartbeat *hb)
 {
   int state = 0;
 
-  fields_uri (f, "uri", hb->uri, sizeof hb->uri);
-  fields_text (f, "path", hb->path, sizeof hb->path);
-  if (fields_has (f, "cache"))
-    fields_text (f, "cache", hb->cache, sizeof hb->cache);
-  fields_u64 (f, "size", 0, INT64_MAX, &hb->size);
-  fields_u64 (f, "data_bytes", 0, INT64_MAX, &hb->data_bytes);
-  if (fields_has (f, "cluster"))
-    fields_uuid (f, "cluster", hb->cluster);
+  fields_take (f, disk_fields, hb);
   if (fields_has (f, "array"))
     parse_place (f, hb);
   if (fields_has (f, "join"))
-    parse_join (f, &hb->join);
+    parse_inner (f, "join", join_fields, &hb->join);
   if (fields_has (f, "bad"))
     parse_bad (f, &hb->bad);
-  fields_u64 (f, "min_epoch", 0, EPOCH_MAX, &hb->min_epoch);
-  fields_u64 (f, "generation", 0, INT64_MAX, &hb->generation);
-  if (fields_has (f, "states_epoch"))
-    fields_u64 (f, "states_epoch", 0, EPOCH_MAX, &hb->states_epoch);
+  fields_take (f, epoch_fields, hb);
   fields_word (f, "state", disk_state_parse, "serving, failed, starting",
                &state);
   hb->failed = state == 1;
@@ -237,9 +228,7 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
   struct cluster_disk_heartbeat *hb = r->input;
 
   memcpy (hb->uuid, r->uuid, 16);
-  fields_text (f, "instance", hb->instance, sizeof hb->instance);
-  if (!f->failed && hb->instance[0] == '\0')
-    fields_fail (f, "instance", "field instance must not be empty");
+  parse_instance (f, hb->instance);
   fields_name (f, "node", hb->node, sizeof hb->node);
   strcpy (r->node, hb->node);
   parse_patience (f, r, &hb->wait_ms);
@@ -249,7 +238,7 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
   if (fields_has (f, "dirty_extents"))
     fields_u64 (f, "dirty_extents", 0, INT64_MAX, &hb->dirty_extents);
   if (fields_has (f, "load")) {
-    parse_load (f, &hb->load);
+    parse_inner (f, "load", load_fields, &hb->load);
     hb->has_load = true;
   }
   if (!hb->same || fields_has (f, "sequence"))
@@ -264,11 +253,9 @@ static void
 handle_disk_heartbeat (struct loop *l, struct request *r)
 {
   struct cluster_disk_heartbeat *hb = r->input;
-  struct cluster_input in;
 
-  loop_input (l, r, &in);
   hb->proven = r->caller.via == VIA_CERTIFICATE;
-  cluster_disk_heartbeat (loop_cluster (l), &in, hb);
+  cluster_disk_heartbeat (loop_cluster (l), loop_input (l, r), hb);
 }
 
 /* Its key is for itself alone. */
@@ -281,12 +268,6 @@ reply_heartbeat (struct loop *l, struct request *r,
 }
 
 static void
-handle_disks (struct loop *l, struct request *r)
-{
-  loop_answer (l, r, 200, view_disks (loop_cluster (l)));
-}
-
-static void
 handle_disk (struct loop *l, struct request *r)
 {
   struct cluster *c = loop_cluster (l);
@@ -295,24 +276,17 @@ handle_disk (struct loop *l, struct request *r)
   if (d)
     loop_answer (l, r, 200, view_disk (c, d));
   else
-    loop_answer (l, r, 404,
-                 view_error (404, NULL, "unknown-disk",
-                             "there is no disk of this UUID: GET /api/v1/disks "
-                             "lists them"));
+    loop_refuse (l, r, 404, NULL, "unknown-disk",
+                 "there is no disk of this UUID: GET /api/v1/disks "
+                 "lists them");
 }
 
-static void
-handle_disk_forget (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_disk_forget (loop_cluster (l), &in, r->uuid);
-}
+ROUTE_CALL (handle_disk_forget, cluster_disk_forget, r->uuid)
+ROUTE_PREFLIGHT (preflight_forget, cluster_preflight_forget, r->uuid)
 
 const struct route routes_disk[] = {
   { "GET", V1 "/disks", .query = QUERY_PAGE, .list = "disks", .key = "uuid",
-    .handle = handle_disks },
+    .show = view_disks },
   { "GET", V1 "/disks/{uuid}", .configuration = etag_disk,
     .handle = handle_disk },
   { "DELETE", V1 "/disks/{uuid}", .query = QUERY_DRY_RUN,

@@ -8,15 +8,16 @@
 #include <config.h>
 
 #include <arpa/inet.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "auth-request.h"
 #include "routes-internal.h"
 #include "text.h"
-#include "views.h"
 
 #define CERTIFICATES_OF_NODE_MAX 3
 
@@ -33,10 +34,8 @@ take_csr (struct fields *f, struct auth_request *q)
                  "such as openssl req makes");
     return;
   }
-  f->seen[f->seen_count++] = "csr";
-  q->csr = strdup (text);
-  if (q->csr == NULL)
-    abort ();
+  fields_get (f, "csr");
+  q->csr = alloc_copy (text);
 }
 
 static void
@@ -69,14 +68,22 @@ struct refusal {
   char why[320];
 };
 
+static bool refuse (struct refusal *p, int status, const char *field,
+                    const char *code, const char *fmt, ...)
+  __attribute__ ((format (printf, 5, 6)));
+
 static bool
 refuse (struct refusal *p, int status, const char *field, const char *code,
-        const char *why)
+        const char *fmt, ...)
 {
+  va_list ap;
+
   p->status = status;
   p->field = field;
   p->code = code;
-  snprintf (p->why, sizeof p->why, "%s", why);
+  va_start (ap, fmt);
+  vsnprintf (p->why, sizeof p->why, fmt, ap);
+  va_end (ap);
   return false;
 }
 
@@ -115,38 +122,18 @@ token_is_good (const struct auth *a, const struct auth_request *q,
                    "this token has expired: "
                    "weftctl node token makes another");
   /* It would take the certificate of a node that may be at work. */
-  if (s->name[0] == '\0' && is_enrolled (a, q->name)) {
-    refuse (p, 409, "node", "enrolled", "");
-    snprintf (p->why, sizeof p->why,
-              "%s is a node already, and this token is "
-              "for new ones: make a token for %s: weftctl node token %s",
-              q->name, q->name, q->name);
-    return false;
-  }
+  if (s->name[0] == '\0' && is_enrolled (a, q->name))
+    return refuse (p, 409, "node", "enrolled",
+                   "%s is a node already, and this token is "
+                   "for new ones: make a token for %s: weftctl node token %s",
+                   q->name, q->name, q->name);
   return true;
-}
-
-static bool
-has_address (const json_t *list, const char *address)
-{
-  for (size_t i = 0; i < json_array_size (list); i++)
-    if (strcmp (json_string_value (json_array_get (list, i)), address) == 0)
-      return true;
-  return false;
 }
 
 static bool
 is_loopback (const char *address)
 {
   return strncmp (address, "127.", 4) == 0 || strcmp (address, "::1") == 0;
-}
-
-/* On weftd's own host?  Only there may a node be called as that is. */
-static bool
-is_here (const struct auth *a, const struct caller *caller)
-{
-  return is_loopback (caller->address) ||
-         auth_is_own_address (a, caller->address);
 }
 
 /* Can it be the address of one host, as it is written? */
@@ -165,34 +152,19 @@ is_of_a_host (const char *address)
          !IN_MULTICAST (ntohl (four.s_addr));
 }
 
-/* Does it ask for addresses that a node can have? */
-static bool
-addresses_make_sense (const struct auth_request *q, const struct caller *caller,
-                      struct refusal *p)
+/* The node that has a certificate for this address, but for `but`; NULL: none. */
+static const char *
+node_at (const struct auth *a, const char *address, const char *but)
 {
-  for (unsigned i = 0; i < q->names.address_count; i++) {
-    const char *address = q->names.address[i];
-    bool of_a_host = is_of_a_host (address);
+  const struct certificate *c;
 
-    if (of_a_host && (!is_loopback (address) || is_loopback (caller->address)))
-      continue;
-    refuse (p, 422, "csr", "csr", "");
-    snprintf (p->why, sizeof p->why,
-              "field csr: the address %s %s: give one "
-              "at which other hosts reach this one",
-              address, of_a_host ? "is loopback" : "is of no host");
-    return false;
-  }
-  return true;
-}
-
-static bool
-is_own_name (const struct auth *a, const char *name)
-{
-  for (unsigned i = 0; i < a->own.dns_count; i++)
-    if (strcmp (a->own.dns[i], name) == 0)
-      return true;
-  return false;
+  TAILQ_FOREACH (c, &a->certificates, link)
+    for (size_t i = 0; i < json_array_size (c->addresses); i++)
+      if (strcmp (c->node, but) != 0 &&
+          strcmp (json_string_value (json_array_get (c->addresses, i)),
+                  address) == 0)
+        return c->node;
+  return NULL;
 }
 
 /* May the node have a certificate for these names? */
@@ -200,46 +172,46 @@ static bool
 names_are_free (const struct auth *a, const struct auth_request *q,
                 const struct caller *caller, struct refusal *p)
 {
-  const struct certificate *c;
+  bool loopback = is_loopback (caller->address);
 
   for (unsigned i = 0; i < q->names.dns_count; i++)
     if (strcmp (q->names.dns[i], q->name) != 0)
       return refuse (p, 422, "csr", "csr",
                      "field csr: the only DNS name in it "
                      "may be the node's");
-  if (!addresses_make_sense (q, caller, p))
-    return false;
-  if (is_own_name (a, q->name) && !is_here (a, caller)) {
-    refuse (p, 409, "node", "address-in-use", "");
-    snprintf (p->why, sizeof p->why,
-              "%s is the name of weftd's host: a node "
-              "on it must enroll from there; give another name",
-              q->name);
-    return false;
-  }
   for (unsigned i = 0; i < q->names.address_count; i++) {
     const char *address = q->names.address[i];
+    bool of_a_host = is_of_a_host (address);
 
-    refuse (p, 409, "csr", "address-in-use", "");
-    TAILQ_FOREACH (c, &a->certificates, link)
-      if (strcmp (c->node, q->name) != 0 && has_address (c->addresses, address))
-        break;
-    if (c) {
-      snprintf (p->why, sizeof p->why,
-                "the address %s is node %s's: give "
-                "another, or remove that node first",
-                address, c->node);
-      return false;
-    }
-    if (auth_is_own_address (a, address) &&
-        strcmp (caller->address, address) != 0 &&
-        !is_loopback (caller->address)) {
-      snprintf (p->why, sizeof p->why,
-                "the address %s is weftd's: a node on "
-                "its host must enroll from there",
-                address);
-      return false;
-    }
+    if (!of_a_host || (is_loopback (address) && !loopback))
+      return refuse (p, 422, "csr", "csr",
+                     "field csr: the address %s %s: give one "
+                     "at which other hosts reach this one",
+                     address, of_a_host ? "is loopback" : "is of no host");
+  }
+  /* Only on weftd's own host may a node be called as that is. */
+  for (unsigned i = 0; i < a->own.dns_count; i++)
+    if (strcmp (a->own.dns[i], q->name) == 0 && !loopback &&
+        !auth_is_own_address (a, caller->address))
+      return refuse (p, 409, "node", "address-in-use",
+                     "%s is the name of weftd's host: a node "
+                     "on it must enroll from there; give another name",
+                     q->name);
+  for (unsigned i = 0; i < q->names.address_count; i++) {
+    const char *address = q->names.address[i];
+    const char *other = node_at (a, address, q->name);
+
+    if (other)
+      return refuse (p, 409, "csr", "address-in-use",
+                     "the address %s is node %s's: give "
+                     "another, or remove that node first",
+                     address, other);
+    if (auth_is_own_address (a, address) && !loopback &&
+        strcmp (caller->address, address) != 0)
+      return refuse (p, 409, "csr", "address-in-use",
+                     "the address %s is weftd's: a node on "
+                     "its host must enroll from there",
+                     address);
   }
   return true;
 }
@@ -247,7 +219,7 @@ names_are_free (const struct auth *a, const struct auth_request *q,
 /* ---- On the HTTP thread. ---- */
 
 static bool
-read_request (struct request *r)
+read_request (struct loop *l, struct request *r)
 {
   struct auth_request *q = r->input;
   char why[256];
@@ -273,41 +245,26 @@ prepare_enroll (struct loop *l, struct request *r)
   pthread_mutex_lock (&a->lock);
   good = token_is_good (a, q, clock_wall_ms (), &token, &p);
   pthread_mutex_unlock (&a->lock);
-  return !good || read_request (r);
-}
-
-static bool
-prepare_certificate (struct loop *l, struct request *r)
-{
-  return read_request (r);
+  return !good || read_request (l, r);
 }
 
 /* ---- On the loop's thread. ---- */
-
-static void
-answer_refusal (struct loop *l, struct request *r, const struct refusal *p)
-{
-  loop_answer (l, r, p->status,
-               view_error (p->status, p->field, p->code, p->why));
-}
 
 static void
 handle_enroll (struct loop *l, struct request *r)
 {
   const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
-  struct cluster_input in;
   struct secret *token;
   struct refusal p;
 
   if (!token_is_good (a, q, clock_wall_ms (), &token, &p) ||
       !names_are_free (a, q, &r->caller, &p)) {
-    answer_refusal (l, r, &p);
+    loop_refuse (l, r, p.status, p.field, p.code, "%s", p.why);
     return;
   }
   /* Goes on in reply_enroll. */
-  loop_input (l, r, &in);
-  cluster_node_add (loop_cluster (l), &in, q->name);
+  cluster_node_add (loop_cluster (l), loop_input (l, r), q->name);
 }
 
 /* For the request in r; returns it as PEM, malloc'ed. */
@@ -316,13 +273,11 @@ issue (struct loop *l, struct request *r, struct store_txn *t)
 {
   struct auth *a = loop_auth (l);
   const struct auth_request *q = r->input;
-  struct certificate *c = calloc (1, sizeof *c);
+  struct certificate *c = alloc_zero (sizeof *c);
   struct ca_certificate made;
   struct ca_names names = q->names;
   char *pem;
 
-  if (c == NULL)
-    abort ();
   names.dns_count = 1;
   strcpy (names.dns[0], q->name);
   ca_sign (a->ca, q->key, q->name, &names, true,
@@ -395,15 +350,12 @@ count_certificates (const struct auth *a, const struct request *r,
 static bool
 refuse_stranger (struct loop *l, struct request *r, unsigned certificates)
 {
-  char why[256];
-
   if (certificates > 0)
     return false;
-  snprintf (why, sizeof why,
-            "node %s has no certificate: enroll it, with "
-            "weft-enroll",
-            r->name);
-  loop_answer (l, r, 404, view_error (404, NULL, "unknown-node", why));
+  loop_refuse (l, r, 404, NULL, "unknown-node",
+               "node %s has no certificate: enroll it, with "
+               "weft-enroll",
+               r->name);
   return true;
 }
 
@@ -423,7 +375,7 @@ handle_certificate (struct loop *l, struct request *r)
   if (refuse_stranger (l, r, count))
     return;
   if (!names_are_free (a, q, &r->caller, &p)) {
-    answer_refusal (l, r, &p);
+    loop_refuse (l, r, p.status, p.field, p.code, "%s", p.why);
     return;
   }
   t = store_txn_new ();
@@ -440,22 +392,18 @@ static void
 handle_revoke (struct loop *l, struct request *r)
 {
   struct certificate *oldest;
-  struct cluster_input in;
   char by[AUTH_CALLER_BYTES];
 
   if (refuse_stranger (l, r, count_certificates (loop_auth (l), r, &oldest)))
     return;
   auth_caller_words (&r->caller, by);
-  loop_input (l, r, &in);
-  cluster_node_shut_out (loop_cluster (l), &in, r->name, by);
+  cluster_node_shut_out (loop_cluster (l), loop_input (l, r), r->name, by);
 }
 
 static void
 handle_ca (struct loop *l, struct request *r)
 {
-  r->text = strdup (ca_pem (loop_auth (l)->ca));
-  if (r->text == NULL)
-    abort ();
+  r->text = alloc_copy (ca_pem (loop_auth (l)->ca));
   r->type = "application/x-pem-file";
   loop_answer (l, r, 200, NULL);
 }
@@ -466,7 +414,7 @@ const struct route routes_enroll[] = {
     .handle = handle_enroll, .reply = reply_enroll },
   { "POST", V1 "/nodes/{name}/certificate", .who = WHO_NODE, .has_body = true,
     .secret = true, AUTH_INPUT, .parse = parse_certificate,
-    .prepare = prepare_certificate, .handle = handle_certificate },
+    .prepare = read_request, .handle = handle_certificate },
   { "DELETE", V1 "/nodes/{name}/certificate", .who = WHO_ADMIN,
     .handle = handle_revoke },
   { "GET", "/ca.pem", .who = WHO_ANYBODY, .handle = handle_ca },

@@ -7,6 +7,7 @@
 
 #include "etag.h"
 #include "routes.h"
+#include "views.h"
 
 #define V1 "/api/v1"
 
@@ -16,32 +17,35 @@ extern const struct route routes_disk[];
 extern const struct route routes_enroll[];
 extern const struct route routes_node[];
 extern const struct route routes_node_token[];
-extern const struct route routes_preflight[];
 extern const struct route routes_layouts[];
 extern const struct route routes_login[];
 extern const struct route routes_rebuild[];
 extern const struct route routes_session[];
 extern const struct route routes_users[];
 
-/* Of PATCH /nodes/{name}. */
-struct maintain_input {
-  bool on, force;
-};
+/* The functions of a route that leave the answer to the engine: `call` is one of
+ * its functions, and the rest is what it is told of the request r.
+ */
+#define ROUTE_CALL(handle, call, ...)                                          \
+  static void handle (struct loop *l, struct request *r)                       \
+  {                                                                            \
+    call (loop_cluster (l), loop_input (l, r), __VA_ARGS__);                   \
+  }
+#define ROUTE_PREFLIGHT(preflight, call, ...)                                  \
+  static void preflight (struct loop *l, struct request *r)                    \
+  {                                                                            \
+    struct cluster_preflight f;                                                \
+                                                                               \
+    call (loop_cluster (l), loop_input (l, r), __VA_ARGS__, &f);               \
+    loop_answer (l, r, 200, view_preflight (&f, NULL));                        \
+  }
 
-/* routes-preflight.c: `preflight` of the routes. */
-void preflight_create (struct loop *l, struct request *r);
-void preflight_delete (struct loop *l, struct request *r);
-void preflight_accept_loss (struct loop *l, struct request *r);
-void preflight_replace (struct loop *l, struct request *r);
-void preflight_cancel (struct loop *l, struct request *r);
-void preflight_maintain (struct loop *l, struct request *r);
-void preflight_drain (struct loop *l, struct request *r);
-void preflight_remove (struct loop *l, struct request *r);
-void preflight_evict (struct loop *l, struct request *r);
-void preflight_forget (struct loop *l, struct request *r);
+/* ---- routes-disk.c ---- */
 
-/* routes-disk.c: how long the answer to a heartbeat may be held, and does it say
- * anything that must be known now?
+/* The field of that name, which must not be empty. */
+void parse_instance (struct fields *f, char instance[CLUSTER_INSTANCE_BYTES]);
+/* How long may the answer to a heartbeat be held, and does it say anything that must
+ * be known now?
  */
 void parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms);
 

@@ -16,26 +16,30 @@
 #include "format/format.h"
 #include "routes-internal.h"
 #include "text.h"
-#include "views.h"
 
 #define FAILURES_A_YEAR 0.02
 #define REBUILD_BYTES_A_SECOND 100e6
 #define HOURS_A_YEAR 8766
 
+#define AT(member) FIELD_AT (cluster_create, member), .optional = true
+static const struct field layouts_fields[] = {
+  { "unit", FIELD_NUMBER, AT (unit), .min = UNIT_BYTES_MIN,
+    .max = UNIT_BYTES_MAX },
+  { "groups", FIELD_NUMBER, AT (groups), .min = 1, .max = ARRAY_GROUPS_MAX },
+  { NULL },
+};
+#undef AT
+
 static void
 parse_layouts (struct fields *f, struct request *r)
 {
   struct cluster_create *create = r->input;
-  uint64_t groups = 1;
 
   create->unit = UNIT_BYTES_DEFAULT;
-  if (fields_has (f, "unit"))
-    fields_u64 (f, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &create->unit);
-  if (fields_has (f, "groups"))
-    fields_u64 (f, "groups", 1, ARRAY_GROUPS_MAX, &groups);
+  create->groups = 1;
+  fields_take (f, layouts_fields, create);
   parse_disks (f, create);
   fields_end (f);
-  create->groups = (unsigned) groups;
 }
 
 /* How large the disks are; what is made of that needs no engine. */
@@ -43,50 +47,30 @@ static void
 handle_layouts (struct loop *l, struct request *r)
 {
   const struct cluster_create *create = r->input;
-  json_t *bytes = json_array ();
   const struct cluster_disk *d;
+  json_t *bytes;
 
   if (create->members % create->groups != 0) {
-    json_decref (bytes);
-    loop_answer (l, r, 422,
-                 view_error (422, "groups", "groups",
-                             "the disks cannot be "
-                             "parted into so many equal groups: give a number "
-                             "of groups that divides them"));
+    loop_refuse (l, r, 422, "groups", "groups",
+                 "the disks cannot be "
+                 "parted into so many equal groups: give a number "
+                 "of groups that divides them");
     return;
   }
+  bytes = json_array ();
   for (unsigned m = 0; m < create->members; m++) {
     d = cluster_disk_find (loop_cluster (l), create->disk[m]);
     if (d == NULL) {
       json_decref (bytes);
-      loop_answer (l, r, 422,
-                   view_error (422, "disks", "unknown-disk",
-                               "there is no disk "
-                               "of one of these UUIDs: GET /api/v1/disks lists "
-                               "them"));
+      loop_refuse (l, r, 422, "disks", "unknown-disk",
+                   "there is no disk "
+                   "of one of these UUIDs: GET /api/v1/disks lists "
+                   "them");
       return;
     }
     json_array_append_new (bytes, text_number (d->rec.data_bytes));
   }
   loop_answer (l, r, 200, json_pack ("{so}", "bytes", bytes));
-}
-
-/* Writes of disks for each small write: the images of n - 1 successive units
- * lie together in raid-x, and are written as one.
- */
-static double
-write_cost (const struct layout *l)
-{
-  return l->kind == LAYOUT_RAIDX ? 1 + 1. / (l->n - 1) : l->copies;
-}
-
-static double
-mttdl_hours (const struct layout *l)
-{
-  double fail = -log1p (-FAILURES_A_YEAR) / HOURS_A_YEAR;
-  double rebuild = 3600 * REBUILD_BYTES_A_SECOND / (double) l->member_bytes;
-
-  return round (durability_mttdl (l, fail, rebuild));
 }
 
 static json_t *
@@ -96,6 +80,7 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
   uint64_t least = MEMBER_DATA_BYTES_MAX;
   struct layout_capacity capacity;
   char why[400], survives[200];
+  double writes, hours;
   struct layout l;
 
   for (unsigned m = 0; m < create->members; m++)
@@ -108,12 +93,18 @@ view_layout (enum layout_kind kind, const struct cluster_create *create,
                       "copies", "mttdl_hours", "problem", text_string (why));
   layout_capacity (&l, bytes, &capacity);
   layout_survives (&l, survives, sizeof survives);
+  /* Writes of disks for each small write: the images of n - 1 successive units
+   * lie together in raid-x, and are written as one.
+   */
+  writes = kind == LAYOUT_RAIDX ? 1 + 1. / (l.n - 1) : l.copies;
+  hours = round (
+    durability_mttdl (&l, -log1p (-FAILURES_A_YEAR) / HOURS_A_YEAR,
+                      3600 * REBUILD_BYTES_A_SECOND / (double) l.member_bytes));
   return json_pack ("{ss so ss sI sf sI sf sn}", "layout", layout_name (kind),
                     "capacity", view_capacity (&capacity), "survives", survives,
                     "failures_any", (json_int_t) l.copies - 1, "write_cost",
-                    round (write_cost (&l) * 1000) / 1000, "copies",
-                    (json_int_t) l.copies, "mttdl_hours", mttdl_hours (&l),
-                    "problem");
+                    round (writes * 1000) / 1000, "copies",
+                    (json_int_t) l.copies, "mttdl_hours", hours, "problem");
 }
 
 static json_t *

@@ -7,7 +7,6 @@
 #include <config.h>
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +14,12 @@
 
 #include <openssl/crypto.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "auth-limit.h"
 #include "auth-request.h"
 #include "routes-internal.h"
 #include "text.h"
-#include "views.h"
 
 void
 auth_request_forget (void *input)
@@ -116,7 +115,7 @@ auth_try_password (struct loop *l, struct request *r, const char *user,
 }
 
 bool
-auth_make_password (struct request *r)
+auth_make_password (struct loop *l, struct request *r)
 {
   struct auth_request *q = r->input;
 
@@ -148,37 +147,18 @@ prepare_setup (struct loop *l, struct request *r)
   q->verified = a->setup &&
                 CRYPTO_memcmp (hash, a->setup_hash, sizeof hash) == 0;
   pthread_mutex_unlock (&a->lock);
-  return !q->verified || auth_make_password (r);
+  return !q->verified || auth_make_password (l, r);
 }
 
 /* ---- Answers. ---- */
-
-void
-auth_refuse (struct loop *l, struct request *r, int status, const char *field,
-             const char *code, const char *fmt, ...)
-{
-  char why[512];
-  va_list ap;
-
-  va_start (ap, fmt);
-  vsnprintf (why, sizeof why, fmt, ap);
-  va_end (ap);
-  loop_answer (l, r, status, view_error (status, field, code, why));
-}
-
-static json_t *
-word_or_null (const char *word)
-{
-  return word ? json_string (word) : json_null ();
-}
 
 static json_t *
 view_me (struct loop *l, const struct caller *c)
 {
   struct auth *a = loop_auth (l);
 
-  return json_pack ("{so so ss so sb sb}", "user", text_or_null (c->name),
-                    "role", word_or_null (auth_role_word (c->role)), "via",
+  return json_pack ("{so ss? ss so sb sb}", "user", text_or_null (c->name),
+                    "role", auth_role_word (c->role), "via",
                     auth_via_word (c->via), "csrf", text_or_null (c->csrf),
                     "login_required", auth_login_required (a), "setup_required",
                     auth_setup_required (a));
@@ -203,12 +183,10 @@ log_in (struct loop *l, struct request *r, const struct user *u, int status,
 {
   struct auth *a = loop_auth (l);
   uint64_t wall_ms = clock_wall_ms ();
-  struct secret *s, *oldest = NULL, *new = calloc (1, sizeof *new);
+  struct secret *s, *oldest = NULL, *new = alloc_zero (sizeof *new);
   char secret[AUTH_SECRET_BYTES];
   unsigned count = 0;
 
-  if (new == NULL)
-    abort ();
   TAILQ_FOREACH (s, &a->secrets, link)
     if (s->kind == SECRET_LOGIN && strcmp (s->name, u->name) == 0) {
       count++;
@@ -251,7 +229,7 @@ handle_login (struct loop *l, struct request *r)
   /* Nor was it changed since it was compared. */
   if (u == NULL || !q->verified ||
       memcmp (&u->password, &q->old, sizeof u->password) != 0)
-    auth_refuse (l, r, 401, NULL, "login-failed",
+    loop_refuse (l, r, 401, NULL, "login-failed",
                  "the name or the password is "
                  "wrong; an administrator can set another password");
   else
@@ -292,10 +270,8 @@ auth_set_user (struct auth *a, struct user *u, enum auth_role role,
 struct user *
 auth_new_user (struct loop *l, const struct auth_request *q)
 {
-  struct user *u = calloc (1, sizeof *u);
+  struct user *u = alloc_zero (sizeof *u);
 
-  if (u == NULL)
-    abort ();
   strcpy (u->name, q->name);
   u->role = q->role;
   u->password = q->new;
@@ -312,7 +288,7 @@ handle_setup (struct loop *l, struct request *r)
   struct user *u;
 
   if (!q->verified || !a->setup) {
-    auth_refuse (l, r, 403, "token", "setup-wrong",
+    loop_refuse (l, r, 403, "token", "setup-wrong",
                  "this is not the one-time URL that weftd printed when it was "
                  "started, or it has been used: weftd --setup prints another");
     return;

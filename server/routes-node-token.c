@@ -11,6 +11,7 @@
 
 #include <openssl/crypto.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "auth-request.h"
 #include "routes-internal.h"
@@ -48,15 +49,12 @@ handle_node_token (struct loop *l, struct request *r)
   TAILQ_FOREACH (s, &a->secrets, link)
     count += s->kind == SECRET_NODE_TOKEN;
   if (count >= AUTH_TOKENS_MAX) {
-    loop_answer (l, r, 409,
-                 view_error (409, NULL, "too-many",
-                             "too many tokens for nodes "
-                             "were made within a day: try again later"));
+    loop_refuse (l, r, 409, NULL, "too-many",
+                 "too many tokens for nodes "
+                 "were made within a day: try again later");
     return;
   }
-  s = calloc (1, sizeof *s);
-  if (s == NULL)
-    abort ();
+  s = alloc_zero (sizeof *s);
   t = store_txn_new ();
   s->kind = SECRET_NODE_TOKEN;
   strcpy (s->name, q->name);
@@ -104,7 +102,7 @@ handle_node_tokens (struct loop *l, struct request *r)
                    text_or_null (s->name), "created_at", text_time (s->created),
                    "created_by", text_or_null (s->by), "expires_at",
                    text_time (s->expires)));
-  loop_answer (l, r, 200, json_pack ("{so}", "node_tokens", list));
+  loop_answer (l, r, 200, list);
 }
 
 static void
@@ -118,11 +116,9 @@ handle_node_token_delete (struct loop *l, struct request *r)
     if (is_open (s, clock_wall_ms ()) && id_of (s) == r->id)
       break;
   if (s == NULL) {
-    loop_answer (
-      l, r, 404,
-      view_error (404, NULL, "unknown-token",
-                  "there is no such token for a node (any more): GET "
-                  "/api/v1/node-tokens lists them"));
+    loop_refuse (l, r, 404, NULL, "unknown-token",
+                 "there is no such token for a node (any more): GET "
+                 "/api/v1/node-tokens lists them");
     return;
   }
   t = store_txn_new ();

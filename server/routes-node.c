@@ -4,22 +4,17 @@
 
 #include <config.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include "routes-internal.h"
-#include "views.h"
 
 /* ---- Nodes. ---- */
 
 static void
 unknown_node (struct loop *l, struct request *r)
 {
-  char why[200];
-
-  snprintf (why, sizeof why,
-            "there is no node %s: GET /api/v1/nodes lists them", r->name);
-  loop_answer (l, r, 404, view_error (404, NULL, "unknown-node", why));
+  loop_refuse (l, r, 404, NULL, "unknown-node",
+               "there is no node %s: GET /api/v1/nodes lists them", r->name);
 }
 
 static void
@@ -52,6 +47,10 @@ handle_ok_to_stop (struct loop *l, struct request *r)
   loop_answer (l, r, 200, view_ok_to_stop (r->name, &f));
 }
 
+struct maintain_input {
+  bool on, force;
+};
+
 static void
 parse_maintain (struct fields *f, struct request *r)
 {
@@ -63,42 +62,23 @@ parse_maintain (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-static void
-handle_maintain (struct loop *l, struct request *r)
+static const struct maintain_input *
+maintain_of (const struct request *r)
 {
-  const struct maintain_input *q = r->input;
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_node_maintain (loop_cluster (l), &in, r->name, q->on, q->force);
+  return r->input;
 }
 
-static void
-handle_drain (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
+ROUTE_CALL (handle_maintain, cluster_node_maintain, r->name,
+            maintain_of (r)->on, maintain_of (r)->force)
+ROUTE_PREFLIGHT (preflight_maintain, cluster_preflight_maintain, r->name,
+                 maintain_of (r)->on, maintain_of (r)->force)
 
-  loop_input (l, r, &in);
-  cluster_node_drain (loop_cluster (l), &in, r->name, true);
-}
+ROUTE_CALL (handle_drain, cluster_node_drain, r->name, true)
+ROUTE_PREFLIGHT (preflight_drain, cluster_preflight_drain, r->name)
+ROUTE_CALL (handle_drain_stop, cluster_node_drain, r->name, false)
 
-static void
-handle_drain_stop (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_node_drain (loop_cluster (l), &in, r->name, false);
-}
-
-static void
-handle_node_remove (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_node_remove (loop_cluster (l), &in, r->name);
-}
+ROUTE_CALL (handle_node_remove, cluster_node_remove, r->name)
+ROUTE_PREFLIGHT (preflight_remove, cluster_preflight_remove, r->name)
 
 /* ---- A disk that is carried to another node. ---- */
 
@@ -109,38 +89,22 @@ parse_disk_move (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-static void
-handle_disk_move (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_disk_move (loop_cluster (l), &in, r->uuid, r->name);
-}
+ROUTE_CALL (handle_disk_move, cluster_disk_move, r->uuid, r->name)
 
 /* ---- Jobs. ---- */
-
-static void
-handle_jobs (struct loop *l, struct request *r)
-{
-  loop_answer (l, r, 200, view_jobs (loop_cluster (l)));
-}
 
 static void
 handle_job (struct loop *l, struct request *r)
 {
   json_t *view = view_job_of_id (loop_cluster (l), r->job);
-  char why[300];
 
-  if (view) {
+  if (view)
     loop_answer (l, r, 200, view);
-    return;
-  }
-  snprintf (why, sizeof why,
-            "there is no job %s (any more): GET /api/v1/jobs "
-            "lists them",
-            r->job);
-  loop_answer (l, r, 404, view_error (404, NULL, "unknown-job", why));
+  else
+    loop_refuse (l, r, 404, NULL, "unknown-job",
+                 "there is no job %s (any more): GET /api/v1/jobs "
+                 "lists them",
+                 r->job);
 }
 
 const struct route routes_node[] = {
@@ -164,7 +128,7 @@ const struct route routes_node[] = {
   { "PATCH", V1 "/disks/{uuid}", .has_body = true, .configuration = etag_disk,
     .parse = parse_disk_move, .handle = handle_disk_move },
   { "GET", V1 "/jobs", .query = QUERY_PAGE, .list = "jobs", .key = "id",
-    .handle = handle_jobs },
+    .show = view_jobs },
   { "GET", V1 "/jobs/{job}", .handle = handle_job },
   { NULL },
 };

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "routes-internal.h"
-#include "views.h"
 
 /* ---- Members. ---- */
 
@@ -18,32 +17,14 @@ parse_disk_name (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-static void
-handle_replace (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
+ROUTE_CALL (handle_replace, cluster_member_replace, r->name, r->member, r->uuid)
+ROUTE_PREFLIGHT (preflight_replace, cluster_preflight_replace, r->name,
+                 r->member, r->uuid)
 
-  loop_input (l, r, &in);
-  cluster_member_replace (loop_cluster (l), &in, r->name, r->member, r->uuid);
-}
+ROUTE_CALL (handle_cancel, cluster_member_cancel, r->name, r->member)
+ROUTE_PREFLIGHT (preflight_cancel, cluster_preflight_cancel, r->name, r->member)
 
-static void
-handle_cancel (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_member_cancel (loop_cluster (l), &in, r->name, r->member);
-}
-
-static void
-handle_join (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_member_join (loop_cluster (l), &in, r->name, r->member);
-}
+ROUTE_CALL (handle_join, cluster_member_join, r->name, r->member)
 
 static void
 parse_member_tune (struct fields *f, struct request *r)
@@ -63,61 +44,30 @@ parse_member_tune (struct fields *f, struct request *r)
                  "must be there");
 }
 
-static void
-handle_member_tune (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_member_tune (loop_cluster (l), &in, r->name, r->member, r->input);
-}
-
-static void
-handle_rebuilds (struct loop *l, struct request *r)
-{
-  loop_answer (l, r, 200, view_rebuilds (loop_cluster (l)));
-}
+ROUTE_CALL (handle_member_tune, cluster_member_tune, r->name, r->member,
+            r->input)
 
 /* ---- Spares. ---- */
 
-static void
-handle_spare_add (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_spare_add (loop_cluster (l), &in, r->name, r->uuid);
-}
-
-static void
-handle_spare_drop (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_spare_drop (loop_cluster (l), &in, r->name, r->uuid);
-}
+ROUTE_CALL (handle_spare_add, cluster_spare_add, r->name, r->uuid)
+ROUTE_CALL (handle_spare_drop, cluster_spare_drop, r->name, r->uuid)
 
 /* ---- Imports. ---- */
 
 static void
-handle_imports (struct loop *l, struct request *r)
+parse_import (struct fields *f, struct request *r)
 {
-  loop_answer (l, r, 200, view_imports (loop_cluster (l)));
-}
-
-static void
-parse_without (struct fields *f, struct cluster_import *import)
-{
-  const json_t *list;
+  struct cluster_import *import = r->input;
+  const json_t *list = NULL;
   uint64_t m;
 
-  if (!fields_has (f, "without") || f->failed)
-    return;
-  f->seen[f->seen_count++] = "without";
-  list = json_object_get (f->object, "without");
-  if (!json_is_array (list))
-    fields_fail (f, "without", "field without must be a list of positions");
+  fields_name (f, "name", import->name, sizeof import->name);
+  fields_uuid (f, "array", import->array);
+  if (fields_has (f, "without")) {
+    list = fields_get (f, "without");
+    if (!json_is_array (list))
+      fields_fail (f, "without", "field without must be a list of positions");
+  }
   for (size_t i = 0; i < json_array_size (list); i++) {
     if (!fields_whole (json_array_get (list, i), &m) || m >= ARRAY_MEMBERS_MAX)
       fields_fail (f, "without",
@@ -127,27 +77,10 @@ parse_without (struct fields *f, struct cluster_import *import)
     else
       import->without[m] = true;
   }
-}
-
-static void
-parse_import (struct fields *f, struct request *r)
-{
-  struct cluster_import *import = r->input;
-
-  fields_name (f, "name", import->name, sizeof import->name);
-  fields_uuid (f, "array", import->array);
-  parse_without (f, import);
   fields_end (f);
 }
 
-static void
-handle_import (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_array_import (loop_cluster (l), &in, r->input);
-}
+ROUTE_CALL (handle_import, cluster_array_import, r->input)
 
 #define MEMBER V1 "/arrays/{name}/members/{member}"
 
@@ -168,9 +101,9 @@ const struct route routes_rebuild[] = {
   { "DELETE", V1 "/arrays/{name}/spares/{uuid}", .configuration = etag_array,
     .handle = handle_spare_drop },
   { "GET", V1 "/rebuilds", .query = QUERY_PAGE, .list = "rebuilds",
-    .key = "array", .key2 = "member", .handle = handle_rebuilds },
+    .key = "array", .key2 = "member", .show = view_rebuilds },
   { "GET", V1 "/imports", .query = QUERY_PAGE, .list = "imports",
-    .key = "array", .handle = handle_imports },
+    .key = "array", .show = view_imports },
   { "POST", V1 "/imports", .has_body = true, .makes = true,
     .input = sizeof (struct cluster_import), .parse = parse_import,
     .handle = handle_import },

@@ -4,13 +4,13 @@
 
 #include <config.h>
 
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "replies.h"
 #include "routes-internal.h"
-#include "views.h"
 
 static int
 mode_parse (const char *word)
@@ -22,12 +22,10 @@ static void
 parse_attach (struct fields *f, struct request *r)
 {
   struct cluster_attach *a = r->input;
-  uint8_t ended[sizeof a->ended] = { 0 };
+  uint64_t ended = 0; /* as its bytes come, from the first digits on */
   int writable = 0;
 
-  fields_text (f, "instance", a->instance, sizeof a->instance);
-  if (!f->failed && a->instance[0] == '\0')
-    fields_fail (f, "instance", "field instance must not be empty");
+  parse_instance (f, a->instance);
   fields_name (f, "node", a->node, sizeof a->node);
   strcpy (r->node, a->node);
   fields_u64 (f, "pid", 0, INT64_MAX, &a->pid);
@@ -38,21 +36,13 @@ parse_attach (struct fields *f, struct request *r)
   if (fields_has (f, "takeover"))
     fields_bool (f, "takeover", &a->takeover);
   if (fields_has (f, "ended"))
-    fields_hex (f, "ended", ended, sizeof ended);
-  for (size_t i = 0; i < sizeof ended; i++)
-    a->ended = a->ended << 8 | ended[i];
+    fields_hex (f, "ended", (uint8_t *) &ended, sizeof ended);
+  a->ended = be64toh (ended);
   if (a->takeover)
     snprintf (r->subject, sizeof r->subject, "%s, takeover", r->name);
 }
 
-static void
-handle_attach (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_attach (loop_cluster (l), &in, r->name, r->input);
-}
+ROUTE_CALL (handle_attach, cluster_attach, r->name, r->input)
 
 /* {"sum_us": N, "counts": [N, ...]}; what is missing at the end is 0. */
 static void
@@ -110,89 +100,82 @@ parse_stats_members (struct fields *stats, struct array_stats *s)
   }
 }
 
+#define AT(member) FIELD_AT (array_stats, member), .optional = true
+static const struct field stats_fields[] = {
+  { "reads", FIELD_NUMBER, AT (reads) },
+  { "writes", FIELD_NUMBER, AT (writes) },
+  { "flushes", FIELD_NUMBER, AT (flushes) },
+  { "zeroes", FIELD_NUMBER, AT (zeroes) },
+  { "trims", FIELD_NUMBER, AT (trims) },
+  { "read_bytes", FIELD_NUMBER, AT (read_bytes) },
+  { "write_bytes", FIELD_NUMBER, AT (write_bytes) },
+  { "read_ns", FIELD_NUMBER, AT (read_ns) },
+  { "write_ns", FIELD_NUMBER, AT (write_ns) },
+  { "flush_ns", FIELD_NUMBER, AT (flush_ns) },
+  { "image_bytes", FIELD_NUMBER, AT (image_bytes) },
+  { "image_bytes_max", FIELD_NUMBER, AT (image_bytes_max) },
+  { "image_oldest_ns", FIELD_NUMBER, AT (image_oldest_ns) },
+  { "images_sent", FIELD_NUMBER, AT (images_sent) },
+  { "images_replaced", FIELD_NUMBER, AT (images_replaced) },
+  { "batches", FIELD_NUMBER, AT (batches) },
+  { NULL },
+};
+#undef AT
+
 static void
 parse_stats (struct fields *f, struct array_stats *s)
 {
-  struct fields g;
   uint64_t waiting = 0, in_flight = 0;
-  struct {
-    const char *name;
-    uint64_t *value;
-  } counters[] = {
-    { "reads", &s->reads },
-    { "writes", &s->writes },
-    { "flushes", &s->flushes },
-    { "zeroes", &s->zeroes },
-    { "trims", &s->trims },
-    { "read_bytes", &s->read_bytes },
-    { "write_bytes", &s->write_bytes },
-    { "read_ns", &s->read_ns },
-    { "write_ns", &s->write_ns },
-    { "flush_ns", &s->flush_ns },
-    { "image_bytes", &s->image_bytes },
-    { "image_bytes_max", &s->image_bytes_max },
-    { "image_oldest_ns", &s->image_oldest_ns },
-    { "images_sent", &s->images_sent },
-    { "images_replaced", &s->images_replaced },
-    { "batches", &s->batches },
-    { "requests_waiting", &waiting },
-    { "ios_in_flight", &in_flight },
-  };
+  struct fields g;
 
-  fields_begin (&g, json_object_get (f->object, "stats"));
-  if (g.failed) {
-    fields_fail (f, "stats", "field stats must be an object");
+  if (!fields_enter (f, "stats", &g))
     return;
-  }
-  for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
-    if (fields_has (&g, counters[i].name))
-      fields_u64 (&g, counters[i].name, 0, INT64_MAX, counters[i].value);
+  fields_take (&g, stats_fields, s);
+  if (fields_has (&g, "requests_waiting"))
+    fields_u64 (&g, "requests_waiting", 0, INT64_MAX, &waiting);
+  if (fields_has (&g, "ios_in_flight"))
+    fields_u64 (&g, "ios_in_flight", 0, INT64_MAX, &in_flight);
   parse_latency (&g, "read_latency", &s->read);
   parse_latency (&g, "write_latency", &s->write);
   parse_latency (&g, "flush_latency", &s->flush);
   if (fields_has (&g, "members"))
     parse_stats_members (&g, s);
-  if (g.failed)
-    fields_fail (f, g.field, "in stats: %.200s", g.why);
+  fields_leave (f, "stats", &g);
   s->requests_waiting = waiting < UINT32_MAX ? (unsigned) waiting : UINT32_MAX;
   s->ios_in_flight = in_flight < UINT32_MAX ? (unsigned) in_flight : UINT32_MAX;
 }
+
+#define AT(member) FIELD_AT (cluster_session_heartbeat, member)
+static const struct field heartbeat_fields[] = {
+  { "instance", FIELD_TEXT, AT (instance) },
+  { "epoch", FIELD_NUMBER, AT (epoch), .max = EPOCH_MAX },
+  { "prepared", FIELD_NUMBER, AT (prepared), .optional = true,
+    .max = EPOCH_MAX },
+  { "process", FIELD_TEXT, AT (process), .optional = true },
+  { "round", FIELD_NUMBER, AT (round), .optional = true, .max = EPOCH_MAX },
+  { "uri", FIELD_URI, AT (uri), .optional = true },
+  { NULL },
+};
+#undef AT
 
 static void
 parse_session_heartbeat (struct fields *f, struct request *r)
 {
   struct cluster_session_heartbeat *hb = r->input;
 
-  fields_text (f, "instance", hb->instance, sizeof hb->instance);
-  fields_u64 (f, "epoch", 0, EPOCH_MAX, &hb->epoch);
-  if (fields_has (f, "prepared"))
-    fields_u64 (f, "prepared", 0, EPOCH_MAX, &hb->prepared);
-  if (fields_has (f, "process"))
-    fields_text (f, "process", hb->process, sizeof hb->process);
-  if (fields_has (f, "round"))
-    fields_u64 (f, "round", 0, EPOCH_MAX, &hb->round);
-  if (fields_has (f, "uri")) {
-    fields_uri (f, "uri", hb->uri, sizeof hb->uri);
-    hb->has_uri = true;
-  }
+  fields_take (f, heartbeat_fields, hb);
+  hb->has_uri = fields_has (f, "uri");
   hb->same_stats = json_is_true (json_object_get (f->object, "stats"));
-  if (!hb->same_stats && fields_has (f, "stats")) {
+  hb->has_stats = !hb->same_stats && fields_has (f, "stats");
+  if (hb->has_stats)
     parse_stats (f, &hb->stats);
-    hb->has_stats = true;
-  }
   if (fields_has (f, "draining"))
     fields_bool (f, "draining", &hb->draining);
   parse_patience (f, r, &hb->wait_ms);
 }
 
-static void
-handle_session_heartbeat (struct loop *l, struct request *r)
-{
-  struct cluster_input in;
-
-  loop_input (l, r, &in);
-  cluster_session_heartbeat (loop_cluster (l), &in, r->id, r->input);
-}
+ROUTE_CALL (handle_session_heartbeat, cluster_session_heartbeat, r->id,
+            r->input)
 
 static json_t *
 reply_heartbeat (struct loop *l, struct request *r,
@@ -230,17 +213,9 @@ static void
 handle_lost (struct loop *l, struct request *r)
 {
   const struct lost_input *q = r->input;
-  struct cluster_input in;
 
-  loop_input (l, r, &in);
-  cluster_session_lost (loop_cluster (l), &in, r->id, q->member, q->round,
-                        q->reason);
-}
-
-static void
-handle_sessions (struct loop *l, struct request *r)
-{
-  loop_answer (l, r, 200, view_sessions (loop_cluster (l)));
+  cluster_session_lost (loop_cluster (l), loop_input (l, r), r->id, q->member,
+                        q->round, q->reason);
 }
 
 /* The host that detaches says so by its instance, or by its certificate; whoever
@@ -251,25 +226,26 @@ handle_detach (struct loop *l, struct request *r)
 {
   struct cluster *c = loop_cluster (l);
   const struct cluster_session *s = cluster_session_find (c, r->id);
-  struct cluster_input in;
+  const struct cluster_input *in = loop_input (l, r);
   char by[AUTH_CALLER_BYTES];
 
-  loop_input (l, r, &in);
   if (r->caller.via == VIA_CERTIFICATE ||
       (s && strcmp (s->rec.instance, r->query.instance) == 0)) {
-    cluster_session_detach (c, &in, r->id);
+    cluster_session_detach (c, in, r->id);
     return;
   }
   auth_caller_words (&r->caller, by);
-  cluster_session_evict (c, &in, r->id, by);
+  cluster_session_evict (c, in, r->id, by);
 }
+
+ROUTE_PREFLIGHT (preflight_evict, cluster_preflight_evict, r->id)
 
 const struct route routes_session[] = {
   { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .has_body = true,
     .makes = true, .input = sizeof (struct cluster_attach),
     .parse = parse_attach, .handle = handle_attach },
   { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions", .key = "id",
-    .handle = handle_sessions },
+    .show = view_sessions },
   { "DELETE", V1 "/sessions/{id}", .who = WHO_NODE,
     .query = QUERY_DRY_RUN | QUERY_INSTANCE, .handle = handle_detach,
     .preflight = preflight_evict },

@@ -7,6 +7,7 @@
 
 #include <openssl/crypto.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "auth-request.h"
 #include "routes-internal.h"
@@ -71,12 +72,6 @@ parse_token_add (struct fields *f, struct request *r)
 
 /* ---- Passwords, on the HTTP thread. ---- */
 
-static bool
-prepare_user_add (struct loop *l, struct request *r)
-{
-  return auth_make_password (r);
-}
-
 /* Of one's own, the password is changed by who knows it. */
 static bool
 is_own (const struct request *r)
@@ -93,7 +88,7 @@ prepare_user_set (struct loop *l, struct request *r)
     return true; /* the loop refuses that */
   if (is_own (r) && !auth_try_password (l, r, r->name, q->current))
     return false;
-  return auth_make_password (r);
+  return auth_make_password (l, r);
 }
 
 /* ---- Users. ---- */
@@ -122,7 +117,7 @@ handle_users (struct loop *l, struct request *r)
 
   TAILQ_FOREACH (u, &loop_auth (l)->users, link)
     json_array_append_new (list, view_user (l, u));
-  loop_answer (l, r, 200, json_pack ("{so}", "users", list));
+  loop_answer (l, r, 200, list);
 }
 
 /* NULL: refused. */
@@ -132,7 +127,7 @@ user_of_path (struct loop *l, struct request *r)
   struct user *u = auth_user (loop_auth (l), r->name);
 
   if (u == NULL)
-    auth_refuse (l, r, 404, NULL, "unknown-user",
+    loop_refuse (l, r, 404, NULL, "unknown-user",
                  "there is no user %s: GET "
                  "/api/v1/users lists them",
                  r->name);
@@ -173,14 +168,14 @@ handle_user_add (struct loop *l, struct request *r)
   TAILQ_FOREACH (u, &a->users, link)
     count++;
   if (auth_user (a, q->name)) {
-    auth_refuse (l, r, 409, "name", "exists",
+    loop_refuse (l, r, 409, "name", "exists",
                  "there is a user %s already: "
                  "give another name",
                  q->name);
     return;
   }
   if (count >= AUTH_USERS_MAX) {
-    auth_refuse (l, r, 409, NULL, "too-many",
+    loop_refuse (l, r, 409, NULL, "too-many",
                  "there are %d users already: "
                  "delete one first",
                  AUTH_USERS_MAX);
@@ -203,7 +198,7 @@ refuse_last_admin (struct loop *l, struct request *r, const struct user *u)
   TAILQ_FOREACH (other, &loop_auth (l)->users, link)
     if (other != u && other->role == ROLE_ADMIN)
       return false;
-  auth_refuse (l, r, 409, NULL, "last-admin",
+  loop_refuse (l, r, 409, NULL, "last-admin",
                "%s is the only administrator: "
                "make another first",
                u->name);
@@ -220,7 +215,7 @@ handle_user_set (struct loop *l, struct request *r)
   struct user *u;
 
   if (!admin && (!is_own (r) || q->role != ROLE_NOBODY)) {
-    auth_refuse (l, r, 403, NULL, "forbidden",
+    loop_refuse (l, r, 403, NULL, "forbidden",
                  "only an administrator may do "
                  "this; anybody may change the own password, with the one that "
                  "it is: on the page, or by weftctl user password");
@@ -232,7 +227,7 @@ handle_user_set (struct loop *l, struct request *r)
   if (password && is_own (r) &&
       (!q->verified ||
        memcmp (&u->password, &q->old, sizeof u->password) != 0)) {
-    auth_refuse (l, r, 403, "current", "login-failed",
+    loop_refuse (l, r, 403, "current", "login-failed",
                  "field current must be the password as it is now");
     return;
   }
@@ -265,15 +260,6 @@ handle_user_delete (struct loop *l, struct request *r)
 
 /* ---- Tokens. ---- */
 
-static json_t *
-view_token (const struct secret *s)
-{
-  return json_pack (
-    "{ss ss so so so so}", "name", s->name, "role", auth_role_word (s->role),
-    "created_at", text_time (s->created), "created_by", text_or_null (s->by),
-    "used_at", text_time (s->used), "expires_at", text_time (s->expires));
-}
-
 /* An administrator may see to all tokens, anybody else to the own. */
 static bool
 may_see (const struct request *r, const struct secret *s)
@@ -292,9 +278,14 @@ handle_tokens (struct loop *l, struct request *r)
   pthread_mutex_lock (&a->lock); /* HTTP threads write `used` */
   TAILQ_FOREACH (s, &a->secrets, link)
     if (s->kind == SECRET_TOKEN && may_see (r, s))
-      json_array_append_new (list, view_token (s));
+      json_array_append_new (
+        list, json_pack ("{ss ss so so so so}", "name", s->name, "role",
+                         auth_role_word (s->role), "created_at",
+                         text_time (s->created), "created_by",
+                         text_or_null (s->by), "used_at", text_time (s->used),
+                         "expires_at", text_time (s->expires)));
   pthread_mutex_unlock (&a->lock);
-  loop_answer (l, r, 200, json_pack ("{so}", "tokens", list));
+  loop_answer (l, r, 200, list);
 }
 
 static void
@@ -309,7 +300,7 @@ handle_token_add (struct loop *l, struct request *r)
   json_t *body;
 
   if (r->caller.role < q->role) {
-    auth_refuse (l, r, 403, "role", "forbidden",
+    loop_refuse (l, r, 403, "role", "forbidden",
                  "only an administrator may "
                  "make a token for administrators, and a node none at all");
     return;
@@ -317,23 +308,21 @@ handle_token_add (struct loop *l, struct request *r)
   TAILQ_FOREACH (s, &a->secrets, link)
     count += s->kind == SECRET_TOKEN;
   if (auth_token (a, q->name)) {
-    auth_refuse (l, r, 409, "name", "exists",
+    loop_refuse (l, r, 409, "name", "exists",
                  "there is a token %s already: "
                  "give another name, or delete it first",
                  q->name);
     return;
   }
   if (count >= AUTH_TOKENS_MAX) {
-    auth_refuse (l, r, 409, NULL, "too-many",
+    loop_refuse (l, r, 409, NULL, "too-many",
                  "there are %d tokens already: "
                  "delete one first",
                  AUTH_TOKENS_MAX);
     return;
   }
   t = store_txn_new ();
-  s = calloc (1, sizeof *s);
-  if (s == NULL)
-    abort ();
+  s = alloc_zero (sizeof *s);
   s->kind = SECRET_TOKEN;
   strcpy (s->name, q->name);
   strcpy (s->by, r->caller.owner);
@@ -357,7 +346,7 @@ handle_token_delete (struct loop *l, struct request *r)
   struct store_txn *t;
 
   if (s == NULL || !may_see (r, s)) {
-    auth_refuse (l, r, 404, NULL, "unknown-token",
+    loop_refuse (l, r, 404, NULL, "unknown-token",
                  "there is no token %s: GET /api/v1/tokens lists them",
                  r->name);
     return;
@@ -384,7 +373,7 @@ const struct route routes_users[] = {
   { "GET", V1 "/users", .who = WHO_ADMIN, .query = QUERY_PAGE, .list = "users",
     .key = "name", .handle = handle_users },
   { "POST", V1 "/users", .has_body = true, .makes = true, .secret = true,
-    AUTH_INPUT, .parse = parse_user_add, .prepare = prepare_user_add,
+    AUTH_INPUT, .parse = parse_user_add, .prepare = auth_make_password,
     .handle = handle_user_add },
   { "GET", V1 "/users/{name}", .who = WHO_ADMIN, .configuration = etag_user,
     .handle = handle_user },

@@ -13,8 +13,8 @@
 /* Each file that answers requests has a table of its own. */
 static const struct route *const tables[] = {
   routes_login,   routes_users,   routes_enroll,  routes_node_token,
-  routes_cluster, routes_node,    routes_disk,    routes_preflight,
-  routes_array,   routes_rebuild, routes_session, routes_layouts,
+  routes_cluster, routes_node,    routes_disk,    routes_array,
+  routes_rebuild, routes_session, routes_layouts,
 };
 
 const struct route *
@@ -56,52 +56,41 @@ shape (const char *pattern, const char *path, char part[PARTS_MAX][PART_BYTES])
   return *path == '\0';
 }
 
-static bool
-parse_position (const char *text, unsigned *member)
-{
-  size_t n = strlen (text);
-
-  if (n > 3 || strspn (text, "0123456789") != n || (n > 1 && text[0] == '0'))
-    return false;
-  *member = (unsigned) atoi (text);
-  return *member < ARRAY_MEMBERS_MAX;
-}
-
 /* Take what stands in the path for `{what}`; false: why. */
 static bool
 take_part (const char *what, const char *part, struct request *r, char *why,
            size_t why_size)
 {
-  uint8_t id[8];
+  static const char digits[] = "0123456789";
+  size_t n = strlen (part);
 
   if (strncmp (what, "{uuid}", 6) == 0) {
-    if (fields_parse_uuid (part, r->uuid))
+    if (format_uuid_parse (part, r->uuid) == 0)
       return true;
     snprintf (why, why_size,
               "the path must name a disk by its UUID in lower "
               "case");
   }
   else if (strncmp (what, "{id}", 4) == 0) {
-    if (fields_parse_hex (part, id, sizeof id)) {
-      for (unsigned i = 0; i < 8; i++)
-        r->id = r->id << 8 | id[i];
+    if (fields_parse_id (part, &r->id))
       return true;
-    }
     snprintf (why, why_size,
               "the path must name it by its 16 lower-case hex "
               "digits");
   }
   else if (strncmp (what, "{member}", 8) == 0) {
-    if (parse_position (part, &r->member))
-      return true;
+    if (n <= 3 && strspn (part, digits) == n && (n == 1 || part[0] != '0')) {
+      r->member = (unsigned) atoi (part);
+      if (r->member < ARRAY_MEMBERS_MAX)
+        return true;
+    }
     snprintf (why, why_size,
               "the path must name a member by its position, 0 "
               "to %d",
               ARRAY_MEMBERS_MAX - 1);
   }
   else if (strncmp (what, "{job}", 5) == 0) {
-    if (strspn (part, "abcdefghijklmnopqrstuvwxyz0123456789-") ==
-        strlen (part)) {
+    if (strspn (part, "abcdefghijklmnopqrstuvwxyz0123456789-") == n) {
       strcpy (r->job, part);
       return true;
     }
@@ -120,21 +109,6 @@ take_part (const char *what, const char *part, struct request *r, char *why,
   return false;
 }
 
-static bool
-take_parts (const struct route *route, char part[PARTS_MAX][PART_BYTES],
-            struct request *r, char *why, size_t why_size)
-{
-  const char *what = route->pattern;
-
-  request_init (r, route);
-  for (unsigned i = 0; (what = strchr (what, '{')) != NULL; i++, what++)
-    if (!take_part (what, part[i], r, why, why_size)) {
-      request_destroy (r);
-      return false;
-    }
-  return true;
-}
-
 enum route_match
 routes_find (const char *method, const char *path, struct request *r,
              char allow[64], char *why, size_t why_size)
@@ -147,9 +121,17 @@ routes_find (const char *method, const char *path, struct request *r,
     for (const struct route *route = tables[t]; route->method; route++) {
       if (!shape (route->pattern, path, part))
         continue;
-      if (strcmp (route->method, head ? "GET" : method) == 0)
-        return take_parts (route, part, r, why, why_size) ? ROUTE_MATCH
-                                                          : ROUTE_BAD_NAME;
+      if (strcmp (route->method, head ? "GET" : method) == 0) {
+        const char *what = route->pattern;
+
+        request_init (r, route);
+        for (unsigned i = 0; (what = strchr (what, '{')) != NULL; i++, what++)
+          if (!take_part (what, part[i], r, why, why_size)) {
+            request_destroy (r);
+            return ROUTE_BAD_NAME;
+          }
+        return ROUTE_MATCH;
+      }
       assert (strlen (allow) + 16 < 64);
       if (allow[0])
         strcat (allow, ", ");

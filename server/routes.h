@@ -40,8 +40,11 @@ struct route {
    * already.
    */
   bool (*prepare) (struct loop *l, struct request *r);
-  /* On the loop's thread: answer, now or later. */
+  /* On the loop's thread: answer, now or later; or in its place what the good
+   * answer is made by.
+   */
   void (*handle) (struct loop *l, struct request *r);
+  json_t *(*show) (const struct cluster *c);
   /* The same for ?dry_run=true, which comes with QUERY_DRY_RUN: say what
    * `handle` would do.
    */

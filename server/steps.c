@@ -7,10 +7,12 @@
 #include <config.h>
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
 #include "common/clock.h"
 #include "etag.h"
 #include "idempotency.h"
@@ -23,8 +25,6 @@
 #include "routes.h"
 #include "text.h"
 #include "views.h"
-
-#define EVENT_KEY "%020" PRIu64
 
 struct answer {
   struct request *request;
@@ -63,22 +63,10 @@ struct node {
 
 #define APPEND(p, list, value)                                                 \
   do {                                                                         \
-    (p)->list = reallocarray ((p)->list, (p)->list##_count + 1,                \
-                              sizeof *(p)->list);                              \
-    if ((p)->list == NULL)                                                     \
-      abort ();                                                                \
+    (p)->list = alloc_list ((p)->list, (p)->list##_count + 1,                  \
+                            sizeof *(p)->list);                                \
     (p)->list[(p)->list##_count++] = (value);                                  \
   } while (0)
-
-static struct pending *
-pending_new (void)
-{
-  struct pending *p = calloc (1, sizeof *p);
-
-  if (p == NULL)
-    abort ();
-  return p;
-}
 
 static void
 pending_free (struct pending *p)
@@ -92,37 +80,29 @@ pending_free (struct pending *p)
 static char *
 dump (json_t *json)
 {
-  char *text = json_dumps (json, JSON_COMPACT);
+  char *text = alloc_json (json);
 
-  if (text == NULL)
-    abort ();
   json_decref (json);
   return text;
 }
 
-/* {"name": ..., "data": ...}: the kind of an event is not in its data. */
-static void
-store_event (struct store_txn *t, const struct event *e)
-{
-  char key[STORE_KEY_BYTES], *text;
-
-  snprintf (key, sizeof key, EVENT_KEY, e->id);
-  if (asprintf (&text, "{\"name\":\"%s\",\"data\":%s}", e->name, e->data) == -1)
-    abort ();
-  store_txn_add (t, "event", key, text);
-  if (e->id > EVENTS_MAX) {
-    snprintf (key, sizeof key, EVENT_KEY, e->id - EVENTS_MAX);
-    store_txn_add (t, "event", key, NULL);
-  }
-}
-
+/* Its record is {"name": ..., "data": ...}: the kind of an event is not in its
+ * data.
+ */
 static void
 add_event (struct loop *l, struct pending *p, struct store_txn *t,
            const char *name, json_t *data)
 {
   struct event e = { .id = ++l->last_event, .name = name, .data = dump (data) };
+  char key[STORE_KEY_BYTES];
 
-  store_event (t, &e);
+  snprintf (key, sizeof key, STORE_NUMBER, e.id);
+  store_txn_add (t, "event", key,
+                 alloc_print ("{\"name\":\"%s\",\"data\":%s}", e.name, e.data));
+  if (e.id > EVENTS_MAX) {
+    snprintf (key, sizeof key, STORE_NUMBER, e.id - EVENTS_MAX);
+    store_txn_add (t, "event", key, NULL);
+  }
   APPEND (p, events, e);
 }
 
@@ -143,9 +123,7 @@ add_node (struct loop *l, struct pending *p, struct store_txn *t,
     if (strcmp (n->name, name) == 0)
       break;
   if (n == NULL) {
-    n = calloc (1, sizeof *n);
-    if (n == NULL)
-      abort ();
+    n = alloc_zero (sizeof *n);
     snprintf (n->name, sizeof n->name, "%s", name);
     TAILQ_INSERT_TAIL (&l->nodes, n, link);
   }
@@ -161,7 +139,7 @@ add_node (struct loop *l, struct pending *p, struct store_txn *t,
 static void
 refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
 {
-  json_t *list = view_node_list (l->cluster, loop_auth (l)), *view;
+  json_t *list = view_nodes (l->cluster, loop_auth (l)), *view;
   struct node *n, *next;
   size_t i;
 
@@ -181,34 +159,40 @@ refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
   }
 }
 
+/* What is said of an object that is gone. */
+static json_t *
+view_gone (const struct cluster_output *o)
+{
+  switch (o->object) {
+  case CLUSTER_DISK:
+    return json_pack ("{so sb}", "uuid", text_uuid (o->uuid), "deleted", 1);
+  case CLUSTER_ARRAY:
+    return json_pack ("{ss so sb}", "name", o->name, "uuid",
+                      text_uuid (o->uuid), "deleted", 1);
+  case CLUSTER_SESSION:
+    return json_pack ("{so ss sb}", "id", text_session (o->id), "array",
+                      o->name, "deleted", 1);
+  case CLUSTER_NODE:
+    return json_pack ("{ss sb}", "name", o->name, "deleted", 1);
+  }
+  abort ();
+}
+
 static void
 add_changed (struct loop *l, struct pending *p, struct store_txn *t,
              const struct cluster_output *o)
 {
+  static const char *const names[] = { [CLUSTER_DISK] = "disk",
+                                       [CLUSTER_ARRAY] = "array",
+                                       [CLUSTER_SESSION] = "session" };
   const struct cluster *c = l->cluster;
 
-  switch (o->object) {
-  case CLUSTER_DISK:
-    add_event (l, p, t, "disk",
-               o->disk ? view_disk (c, o->disk)
-                       : json_pack ("{so sb}", "uuid", text_uuid (o->uuid),
-                                    "deleted", 1));
-    return;
-  case CLUSTER_ARRAY:
-    add_event (l, p, t, "array",
-               o->array ? view_array (c, o->array, clock_wall_ms ())
-                        : json_pack ("{ss so sb}", "name", o->name, "uuid",
-                                     text_uuid (o->uuid), "deleted", 1));
-    return;
-  case CLUSTER_SESSION:
-    add_event (l, p, t, "session",
-               o->session ? view_session (c, o->session)
-                          : json_pack ("{so ss sb}", "id", text_session (o->id),
-                                       "array", o->name, "deleted", 1));
-    return;
-  case CLUSTER_NODE: /* refresh_nodes tells of it */
-    return;
-  }
+  if (o->object != CLUSTER_NODE) /* refresh_nodes tells of it */
+    add_event (l, p, t, names[o->object],
+               o->disk      ? view_disk (c, o->disk)
+               : o->array   ? view_array (c, o->array, clock_wall_ms ())
+               : o->session ? view_session (c, o->session)
+                            : view_gone (o));
 }
 
 static void
@@ -219,9 +203,7 @@ add_log (struct loop *l, struct pending *p, struct store_txn *t,
   struct line line = { .severity = o->severity };
   json_t *said;
 
-  line.text = strdup (o->text);
-  if (line.text == NULL)
-    abort ();
+  line.text = alloc_copy (o->text);
   APPEND (p, lines, line);
   said = json_pack ("{so ss so so}", "at", text_time (clock_wall_ms ()),
                     "severity", severities[o->severity], "subject",
@@ -261,12 +243,7 @@ reply_body (struct loop *l, struct store_txn *t, const struct cluster_output *o,
     if (o->object == CLUSTER_SESSION)
       return json_pack ("{so sb}", "session", text_session (o->id), "deleted",
                         1);
-    if (o->object == CLUSTER_ARRAY)
-      return json_pack ("{ss so sb}", "name", o->name, "uuid",
-                        text_uuid (o->uuid), "deleted", 1);
-    if (o->object == CLUSTER_NODE)
-      return json_pack ("{ss sb}", "name", o->name, "deleted", 1);
-    return json_pack ("{so sb}", "uuid", text_uuid (o->uuid), "deleted", 1);
+    return view_gone (o);
   }
   abort ();
 }
@@ -353,7 +330,7 @@ add_answer (struct loop *l, struct pending *p, struct store_txn *t,
 void
 steps_queue (struct loop *l, struct cluster_step *step)
 {
-  struct pending *p = pending_new ();
+  struct pending *p = alloc_zero (sizeof *p);
   struct store_txn *t = store_txn_new ();
   bool changed = false;
 
@@ -389,7 +366,7 @@ void
 steps_answer (struct loop *l, struct request *r, int status, json_t *body,
               struct store_txn *t)
 {
-  struct pending *p = pending_new ();
+  struct pending *p = alloc_zero (sizeof *p);
   struct answer answer = { .request = r, .status = status, .body = body };
 
   if (t == NULL)
@@ -401,7 +378,7 @@ steps_answer (struct loop *l, struct request *r, int status, json_t *body,
 void
 steps_store (struct loop *l, struct store_txn *t)
 {
-  queue (l, pending_new (), t);
+  queue (l, alloc_zero (sizeof (struct pending)), t);
 }
 
 void
@@ -463,9 +440,7 @@ steps_load_event (struct loop *l, const char *key, const char *json, char *why,
     snprintf (why, why_size, "it is no event");
     return -1;
   }
-  text = json_dumps (data, JSON_COMPACT);
-  if (text == NULL)
-    abort ();
+  text = alloc_json (data);
   hub_publish (l->hub, id, known, text);
   l->last_event = id;
   if (strcmp (known, "log") == 0)
@@ -479,8 +454,21 @@ void
 loop_answer (struct loop *l, struct request *r, int status, json_t *body)
 {
   if (r->route->list && status == 200)
-    page_cut (r->route, &r->query, body);
+    body = page_cut (r->route, &r->query, body);
   steps_answer (l, r, status, body, NULL);
+}
+
+void
+loop_refuse (struct loop *l, struct request *r, int status, const char *field,
+             const char *code, const char *fmt, ...)
+{
+  char why[512];
+  va_list ap;
+
+  va_start (ap, fmt);
+  vsnprintf (why, sizeof why, fmt, ap);
+  va_end (ap);
+  steps_answer (l, r, status, view_error (status, field, code, why), NULL);
 }
 
 void

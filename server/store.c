@@ -17,6 +17,7 @@
 
 #include <sqlite3.h>
 
+#include "alloc.h"
 #include "store.h"
 
 /* "weft" in the header of the file, and the version of what is in the table.  All
@@ -53,11 +54,7 @@ struct store {
 struct store_txn *
 store_txn_new (void)
 {
-  struct store_txn *t = calloc (1, sizeof *t);
-
-  if (t == NULL)
-    abort ();
-  return t;
+  return alloc_zero (sizeof (struct store_txn));
 }
 
 void
@@ -79,15 +76,21 @@ store_txn_add (struct store_txn *t, const char *kind, const char *key,
 
   if (t->count == t->room) {
     t->room = t->room ? t->room * 2 : 8;
-    t->ops = reallocarray (t->ops, t->room, sizeof *t->ops);
-    if (t->ops == NULL)
-      abort ();
+    t->ops = alloc_list (t->ops, t->room, sizeof *t->ops);
   }
   op = &t->ops[t->count++];
   assert (strlen (kind) < sizeof op->kind && strlen (key) < sizeof op->key);
   strcpy (op->kind, kind);
   strcpy (op->key, key);
   op->json = json;
+}
+
+void
+store_txn_put (struct store_txn *t, const char *kind, const char *key,
+               json_t *object)
+{
+  store_txn_add (t, kind, key, object ? alloc_json (object) : NULL);
+  json_decref (object);
 }
 
 /* ---- Opening. ---- */
@@ -272,10 +275,8 @@ open_db (struct store *s, char *why, size_t why_size)
 struct store *
 store_open (const char *dir, char *why, size_t why_size)
 {
-  struct store *s = calloc (1, sizeof *s);
+  struct store *s = alloc_zero (sizeof *s);
 
-  if (s == NULL)
-    abort ();
   s->lock_fd = -1;
   STAILQ_INIT (&s->waiting);
   STAILQ_INIT (&s->durable);

@@ -12,14 +12,18 @@
 #ifndef WEFT_STORE_H
 #define WEFT_STORE_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <bsd/sys/queue.h>
+#include <jansson.h>
 
 struct store;
 
 #define STORE_KEY_BYTES 80 /* a name fits */
+
+#define STORE_NUMBER "%020" PRIu64 /* a key that is a number */
 
 struct store_op {
   char kind[16];
@@ -39,6 +43,9 @@ void store_txn_free (struct store_txn *t);
 /* `json` is taken over; NULL deletes. */
 void store_txn_add (struct store_txn *t, const char *kind, const char *key,
                     char *json);
+/* The same of an object, which is let go. */
+void store_txn_put (struct store_txn *t, const char *kind, const char *key,
+                    json_t *object);
 
 /* Open or make the store in the directory `dir`, which is made if need be, and
  * check it.  Only one process has it open at a time.  NULL: a sentence in why.

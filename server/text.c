@@ -8,37 +8,30 @@
 #include <string.h>
 #include <time.h>
 
+#include "alloc.h"
+#include "format/format.h"
 #include "text.h"
 
-static const char digits[] = "0123456789abcdef";
-
 void
-text_uuid_print (const uint8_t uuid[16], char text[37])
+text_hex_print (const uint8_t *bytes, size_t count, char *text)
 {
-  for (unsigned i = 0; i < 16; i++) {
-    if (i == 4 || i == 6 || i == 8 || i == 10)
-      *text++ = '-';
-    *text++ = digits[uuid[i] >> 4];
-    *text++ = digits[uuid[i] & 15];
-  }
-  *text = '\0';
+  for (size_t i = 0; i < count; i++)
+    sprintf (text + 2 * i, "%02x", bytes[i]);
 }
 
 json_t *
 text_uuid (const uint8_t uuid[16])
 {
-  char text[37];
+  char text[FORMAT_UUID_TEXT_BYTES];
 
-  text_uuid_print (uuid, text);
+  format_uuid (uuid, text);
   return json_string (text);
 }
 
 json_t *
 text_uuid_or_null (const uint8_t uuid[16])
 {
-  static const uint8_t zero[16];
-
-  return memcmp (uuid, zero, 16) == 0 ? json_null () : text_uuid (uuid);
+  return format_uuid_zero (uuid) ? json_null () : text_uuid (uuid);
 }
 
 json_t *
@@ -54,11 +47,7 @@ text_hex (const uint8_t *bytes, size_t count)
 
   if (count > 64)
     return NULL;
-  for (size_t i = 0; i < count; i++) {
-    text[2 * i] = digits[bytes[i] >> 4];
-    text[2 * i + 1] = digits[bytes[i] & 15];
-  }
-  text[2 * count] = '\0';
+  text_hex_print (bytes, count, text);
   return json_string (text);
 }
 
@@ -93,9 +82,7 @@ text_string (const char *text)
 
   if (json)
     return json;
-  copy = strdup (text);
-  if (copy == NULL)
-    abort ();
+  copy = alloc_copy (text);
   for (char *p = copy; *p; p++)
     if ((unsigned char) *p >= 0x80)
       *p = '?';

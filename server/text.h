@@ -7,7 +7,8 @@
 
 #include <jansson.h>
 
-void text_uuid_print (const uint8_t uuid[16], char text[37]);
+/* 2 * count digits, and the end of the text. */
+void text_hex_print (const uint8_t *bytes, size_t count, char *text);
 json_t *text_uuid (const uint8_t uuid[16]);
 json_t *text_uuid_or_null (const uint8_t uuid[16]); /* null when zero */
 json_t *text_hex (const uint8_t *bytes, size_t count);

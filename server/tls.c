@@ -15,8 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "alloc.h"
+#include "common/clock.h"
 #include "doorman.h"
 #include "tls.h"
 
@@ -120,12 +121,6 @@ tls_names (const struct http_options *o, struct ca_names *names)
 
 /* ---- The certificate. ---- */
 
-static uint64_t
-now_ms (void)
-{
-  return (uint64_t) time (NULL) * 1000;
-}
-
 static void
 renew (struct tls *tls)
 {
@@ -152,7 +147,7 @@ choose_certificate (SSL *ssl, void *opaque)
   int r;
 
   pthread_mutex_lock (&tls->lock);
-  if (now_ms () >= tls->renew_ms)
+  if (clock_wall_ms () >= tls->renew_ms)
     renew (tls);
   r = SSL_use_certificate (ssl, tls->x509) == 1 &&
       SSL_use_PrivateKey (ssl, tls->key) == 1;
@@ -203,10 +198,8 @@ struct tls *
 tls_new (const struct ca *ca, const struct http_options *o, char *why,
          size_t why_size)
 {
-  struct tls *tls = calloc (1, sizeof *tls);
+  struct tls *tls = alloc_zero (sizeof *tls);
 
-  if (tls == NULL)
-    abort ();
   tls->ca = ca;
   tls->options = o;
   pthread_mutex_init (&tls->lock, NULL);

@@ -25,12 +25,6 @@ view_disk_load (const struct cluster_disk *d)
 }
 
 static const char *
-disk_state (const struct cluster_disk *d)
-{
-  return d->failed ? "failed" : d->alive ? "serving" : "silent";
-}
-
-static const char *
 array_name (const struct cluster *c, const uint8_t uuid[16])
 {
   const struct cluster_array *a;
@@ -51,8 +45,11 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
     text_uuid (r->uuid), "node", r->node, "moves_to",
     text_or_null (r->moves_to), "path", text_string (r->path), "uri",
     text_string (r->uri), "size", text_number (r->size), "data_bytes",
-    text_number (r->data_bytes), "state", disk_state (d), "alive", d->alive,
-    "reason", text_or_null (d->reason), "array",
+    text_number (r->data_bytes), "state",
+    d->failed  ? "failed"
+    : d->alive ? "serving"
+               : "silent",
+    "alive", d->alive, "reason", text_or_null (d->reason), "array",
     d->array ? json_string (d->array->rec.name) : json_null (), "position",
     d->array ? json_integer (d->position) : json_null (), "spare_of",
     array_name (c, r->spare_of), "releasing", text_uuid_or_null (r->release),

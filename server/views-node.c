@@ -113,7 +113,7 @@ add_node (const struct cluster *c, struct auth *auth, json_t *list,
 }
 
 json_t *
-view_node_list (const struct cluster *c, struct auth *auth)
+view_nodes (const struct cluster *c, struct auth *auth)
 {
   json_t *list = json_array (), *seen = json_object ();
   const struct cluster_node *n;
@@ -129,12 +129,6 @@ view_node_list (const struct cluster *c, struct auth *auth)
       add_node (c, auth, list, seen, s->rec.node);
   json_decref (seen);
   return list;
-}
-
-json_t *
-view_nodes (const struct cluster *c, struct auth *auth)
-{
-  return json_pack ("{so}", "nodes", view_node_list (c, auth));
 }
 
 /* ---- Jobs. ---- */
@@ -163,7 +157,7 @@ view_jobs (const struct cluster *c)
   for (size_t i = 0; i < count; i++)
     json_array_append_new (list, view_job (&jobs[i]));
   free (jobs);
-  return json_pack ("{so}", "jobs", list);
+  return list;
 }
 
 /* NULL: there is none of this id. */

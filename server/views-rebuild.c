@@ -13,27 +13,15 @@
 
 /* ---- Rebuilds. ---- */
 
-static const char *
-phase_name (enum cluster_join_phase phase)
-{
-  switch (phase) {
-  case CLUSTER_JOIN_NONE:
-  case CLUSTER_JOIN_WAITING:
-    return "waiting";
-  case CLUSTER_JOIN_GATHERING:
-    return "gathering";
-  case CLUSTER_JOIN_COPYING:
-    return "copying";
-  case CLUSTER_JOIN_SYNCED:
-    return "synced";
-  }
-  return "waiting";
-}
-
 json_t *
 view_rebuild (const struct cluster *c, const struct cluster_array *a,
               unsigned m)
 {
+  static const char *const phases[] = {
+    [CLUSTER_JOIN_NONE] = "waiting",        [CLUSTER_JOIN_WAITING] = "waiting",
+    [CLUSTER_JOIN_GATHERING] = "gathering", [CLUSTER_JOIN_COPYING] = "copying",
+    [CLUSTER_JOIN_SYNCED] = "synced",
+  };
   const struct cluster_member *member = &a->rec.member[m];
   const struct cluster_join *j = &a->disk[m]->join;
   struct cluster_join_order order;
@@ -51,8 +39,8 @@ view_rebuild (const struct cluster *c, const struct cluster_array *a,
     if (order.source[i])
       json_array_append_new (sources, json_integer (i));
   return json_pack (
-    "{ss so so so so so so so so sb so so}", "phase", phase_name (j->phase),
-    "waits", waiting ? text_string (waits) : json_null (), "todo_bytes",
+    "{ss so so so so so so so so sb so so}", "phase", phases[j->phase], "waits",
+    waiting ? text_string (waits) : json_null (), "todo_bytes",
     text_number (j->todo_bytes), "total_bytes", text_number (j->total_bytes),
     "copied_bytes", text_number (j->copied_bytes), "unreadable_bytes",
     text_number (j->unreadable_bytes), "rate", text_number (j->rate), "eta_s",
@@ -76,7 +64,7 @@ view_rebuilds (const struct cluster *c)
       json_object_set_new (view, "member", json_integer (m));
       json_array_append_new (list, view);
     }
-  return json_pack ("{so}", "rebuilds", list);
+  return list;
 }
 
 /* ---- Imports. ---- */
@@ -138,5 +126,5 @@ view_imports (const struct cluster *c)
     if (before == f)
       json_array_append_new (list, import_array (c, &f->hb));
   }
-  return json_pack ("{so}", "imports", list);
+  return list;
 }

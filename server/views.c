@@ -74,15 +74,14 @@ view_member (const struct cluster *c, const struct cluster_array *a, unsigned m)
     "data_bytes", text_number (d->rec.data_bytes), "load", view_disk_load (d));
 }
 
-static json_t *
-spares_list (const struct cluster *c, const struct cluster_array *a)
+json_t *
+view_spares (const struct cluster *c, const struct cluster_array *a)
 {
-  static const uint8_t zero[16];
   json_t *list = json_array ();
   const struct cluster_disk *d;
 
   /* A plan has no UUID. */
-  if (memcmp (a->rec.uuid, zero, 16) == 0)
+  if (format_uuid_zero (a->rec.uuid))
     return list;
   TAILQ_FOREACH (d, cluster_disks (c), link)
     if (memcmp (d->rec.spare_of, a->rec.uuid, 16) == 0)
@@ -134,7 +133,7 @@ view_bad_ranges (const struct cluster_array *a, size_t max)
                  b->copy_left, "copy_out", b->copy_out));
   }
   free (list);
-  return json_pack ("{so}", "bad_ranges", ranges);
+  return ranges;
 }
 
 json_t *
@@ -168,26 +167,23 @@ view_array (const struct cluster *c, const struct cluster_array *a,
     text_number (r->member_bytes), "capacity", array_capacity (a), "survives",
     survives, "epoch", text_number (r->epoch));
   more = json_pack (
-    "{so so so so so so so so so}", "members", members, "spares",
-    spares_list (c, a), "spare_after_s", text_number (r->spare_after_ms / 1000),
+    "{so so so so so so so so so so so}", "members", members, "spares",
+    view_spares (c, a), "spare_after_s", text_number (r->spare_after_ms / 1000),
     "session", writer, "sessions", sessions, "exposed_bytes",
     text_number (exposed), "unreachable_bytes", text_number (unreachable),
     "lost_bytes", text_number (lost), "waits_for",
     cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits)
       ? text_string (waits)
-      : json_null ());
+      : json_null (),
+    "bad_ranges", view_bad_ranges (a, BAD_RANGES_SHOWN), "bad_bytes",
+    text_number (cluster_array_bad_bytes (a)));
   json_object_update (view, more);
   json_decref (more);
-  more = view_bad_ranges (a, BAD_RANGES_SHOWN);
-  json_object_update (view, more);
-  json_decref (more);
-  json_object_set_new (view, "bad_bytes",
-                       text_number (cluster_array_bad_bytes (a)));
   return view;
 }
 
-static json_t *
-disks_list (const struct cluster *c)
+json_t *
+view_disks (const struct cluster *c)
 {
   json_t *list = json_array ();
   const struct cluster_disk *d;
@@ -197,8 +193,8 @@ disks_list (const struct cluster *c)
   return list;
 }
 
-static json_t *
-arrays_list (const struct cluster *c, uint64_t wall_ms)
+json_t *
+view_arrays (const struct cluster *c, uint64_t wall_ms)
 {
   json_t *list = json_array ();
   const struct cluster_array *a;
@@ -208,8 +204,8 @@ arrays_list (const struct cluster *c, uint64_t wall_ms)
   return list;
 }
 
-static json_t *
-sessions_list (const struct cluster *c)
+json_t *
+view_sessions (const struct cluster *c)
 {
   json_t *list = json_array ();
   const struct cluster_session *s;
@@ -218,24 +214,6 @@ sessions_list (const struct cluster *c)
     if (!s->rec.ended)
       json_array_append_new (list, view_session (c, s));
   return list;
-}
-
-json_t *
-view_disks (const struct cluster *c)
-{
-  return json_pack ("{so}", "disks", disks_list (c));
-}
-
-json_t *
-view_arrays (const struct cluster *c, uint64_t wall_ms)
-{
-  return json_pack ("{so}", "arrays", arrays_list (c, wall_ms));
-}
-
-json_t *
-view_sessions (const struct cluster *c)
-{
-  return json_pack ("{so}", "sessions", sessions_list (c));
 }
 
 json_t *
@@ -255,8 +233,8 @@ view_status (const struct cluster *c, struct auth *auth, uint64_t wall_ms)
                     text_uuid (i->uuid), "version", PACKAGE_VERSION, "host",
                     text_string (host), "at", text_time (wall_ms), "read_only",
                     cluster_read_only (c) != NULL, "nodes",
-                    view_node_list (c, auth), "disks", disks_list (c), "arrays",
-                    arrays_list (c, wall_ms), "sessions", sessions_list (c));
+                    view_nodes (c, auth), "disks", view_disks (c), "arrays",
+                    view_arrays (c, wall_ms), "sessions", view_sessions (c));
 }
 
 static json_t *
@@ -291,14 +269,14 @@ json_t *
 view_load (const struct cluster *c, uint64_t wall_ms)
 {
   json_t *disks = json_object (), *arrays = json_object (),
-         *sessions = json_object (), *view;
+         *sessions = json_object ();
   const struct cluster_disk *d;
   const struct cluster_array *a;
   const struct cluster_session *s;
   char key[37];
 
   TAILQ_FOREACH (d, cluster_disks (c), link) {
-    text_uuid_print (d->rec.uuid, key);
+    format_uuid (d->rec.uuid, key);
     if (d->alive && d->load_ms)
       json_object_set_new (disks, key, view_disk_load (d));
   }
@@ -310,12 +288,9 @@ view_load (const struct cluster *c, uint64_t wall_ms)
     snprintf (key, sizeof key, "%016" PRIx64, s->rec.id);
     json_object_set_new (sessions, key, session_load (s));
   }
-  view = view_rebuilds (c);
-  json_object_set_new (view, "at", text_time (wall_ms));
-  json_object_set_new (view, "disks", disks);
-  json_object_set_new (view, "arrays", arrays);
-  json_object_set_new (view, "sessions", sessions);
-  return view;
+  return json_pack ("{so so so so so}", "rebuilds", view_rebuilds (c), "at",
+                    text_time (wall_ms), "disks", disks, "arrays", arrays,
+                    "sessions", sessions);
 }
 
 /* ---- Problems. ---- */
@@ -323,36 +298,29 @@ view_load (const struct cluster *c, uint64_t wall_ms)
 static const char *
 status_title (int status)
 {
-  switch (status) {
-  case 400:
-    return "Bad Request";
-  case 401:
-    return "Unauthorized";
-  case 403:
-    return "Forbidden";
-  case 404:
-    return "Not Found";
-  case 405:
-    return "Method Not Allowed";
-  case 409:
-    return "Conflict";
-  case 410:
-    return "Gone";
-  case 412:
-    return "Precondition Failed";
-  case 413:
-    return "Content Too Large";
-  case 415:
-    return "Unsupported Media Type";
-  case 422:
-    return "Unprocessable Content";
-  case 429:
-    return "Too Many Requests";
-  case 503:
-    return "Service Unavailable";
-  default:
-    return "Error";
-  }
+  static const struct {
+    int status;
+    const char *title;
+  } titles[] = {
+    { 400, "Bad Request" },
+    { 401, "Unauthorized" },
+    { 403, "Forbidden" },
+    { 404, "Not Found" },
+    { 405, "Method Not Allowed" },
+    { 409, "Conflict" },
+    { 410, "Gone" },
+    { 412, "Precondition Failed" },
+    { 413, "Content Too Large" },
+    { 415, "Unsupported Media Type" },
+    { 422, "Unprocessable Content" },
+    { 429, "Too Many Requests" },
+    { 503, "Service Unavailable" },
+  };
+
+  for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++)
+    if (titles[i].status == status)
+      return titles[i].title;
+  return "Error";
 }
 
 json_t *

@@ -10,7 +10,7 @@
 struct auth;
 
 json_t *view_disk (const struct cluster *c, const struct cluster_disk *d);
-/* {"bad_ranges": [...]}, at most so many.  An array's own view has the first. */
+/* At most so many.  An array's own view has the first. */
 #define BAD_RANGES_SHOWN 16
 json_t *view_bad_ranges (const struct cluster_array *a, size_t max);
 json_t *view_array (const struct cluster *c, const struct cluster_array *a,
@@ -19,9 +19,7 @@ json_t *view_session (const struct cluster *c, const struct cluster_session *s);
 /* views-node.c.  NULL: there is no node of this name (any more). */
 json_t *view_node (const struct cluster *c, struct auth *auth,
                    const char *name);
-json_t *view_node_list (const struct cluster *c, struct auth *auth);
 json_t *view_job (const struct cluster_job *job);
-json_t *view_jobs (const struct cluster *c);
 json_t *view_job_of_id (const struct cluster *c, const char *id); /* or NULL */
 /* plan: the array as it would be; NULL: none. */
 json_t *view_preflight (const struct cluster_preflight *f, json_t *plan);
@@ -29,11 +27,14 @@ json_t *view_ok_to_stop (const char *node, const struct cluster_preflight *f);
 json_t *view_losing (const struct cluster_preflight *f);
 json_t *view_disk_load (const struct cluster_disk *d);
 
-/* {"disks": [...]} and so on. */
+/* Lists. */
+json_t *view_jobs (const struct cluster *c);
 json_t *view_disks (const struct cluster *c);
 json_t *view_arrays (const struct cluster *c, uint64_t wall_ms);
 json_t *view_sessions (const struct cluster *c);
 json_t *view_nodes (const struct cluster *c, struct auth *auth);
+/* The disks that are spares of the array. */
+json_t *view_spares (const struct cluster *c, const struct cluster_array *a);
 json_t *view_capacity (const struct layout_capacity *c);
 /* Of a joining member; null of another. */
 json_t *view_rebuild (const struct cluster *c, const struct cluster_array *a,

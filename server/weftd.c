@@ -67,16 +67,7 @@ bad_usage (const char *fmt, const char *what)
   return EXIT_FAILURE;
 }
 
-static void
-list_routes (void)
-{
-  const struct route *route;
-
-  for (size_t i = 0; (route = routes_at (i)) != NULL; i++)
-    printf ("%s %s\n", route->method, route->pattern);
-}
-
-/* Takes "127.0.0.1:7380" or "[::1]:7380".  Returns 0 or -1. */
+/* Takes "127.0.0.1:7380" or "[::1]:7380".  Returns 0, or what bad_usage does. */
 static int
 parse_listen (struct options *o, const char *text)
 {
@@ -89,14 +80,10 @@ parse_listen (struct options *o, const char *text)
   char *end;
   size_t n;
 
-  if (o->http.listeners_count == LISTENERS_MAX) {
-    bad_usage ("--listen %s: that is one too many", text);
-    return -1;
-  }
-  if (colon == NULL || colon == text) {
-    bad_usage ("--listen %s: give ADDRESS:PORT", text);
-    return -1;
-  }
+  if (o->http.listeners_count == LISTENERS_MAX)
+    return bad_usage ("--listen %s: that is one too many", text);
+  if (colon == NULL || colon == text)
+    return bad_usage ("--listen %s: give ADDRESS:PORT", text);
   n = (size_t) (colon - text);
   if (text[0] == '[' && text[n - 1] == ']') {
     from++;
@@ -110,10 +97,9 @@ parse_listen (struct options *o, const char *text)
   }
   errno = 0;
   port = strtoul (colon + 1, &end, 10);
-  if (colon[1] < '0' || colon[1] > '9' || *end || errno || port > 65535) {
-    bad_usage ("--listen %s: the port must be a number from 0 to 65535", text);
-    return -1;
-  }
+  if (colon[1] < '0' || colon[1] > '9' || *end || errno || port > 65535)
+    return bad_usage ("--listen %s: the port must be a number from 0 to 65535",
+                      text);
   to->port = (unsigned) port;
   if (from == text && inet_pton (AF_INET, to->address, &in) == 1) {
     loopback = (ntohl (in.s_addr) >> 24) == 127;
@@ -123,12 +109,11 @@ parse_listen (struct options *o, const char *text)
     loopback = IN6_IS_ADDR_LOOPBACK (&in6);
     to->any = IN6_IS_ADDR_UNSPECIFIED (&in6);
   }
-  else {
-    bad_usage ("--listen %s: the address must be one of this host's, such as "
-               "192.0.2.1 or [2001:db8::1], or 0.0.0.0 for all of them",
-               text);
-    return -1;
-  }
+  else
+    return bad_usage (
+      "--listen %s: the address must be one of this host's, such as "
+      "192.0.2.1 or [2001:db8::1], or 0.0.0.0 for all of them",
+      text);
   to->tls = !loopback;
   o->http.listeners_count++;
   return 0;
@@ -140,14 +125,10 @@ parse_host_name (struct options *o, const char *name)
   size_t n = strlen (name);
 
   if (n == 0 || n > 253 || name[0] == '-' || name[0] == '.' ||
-      strspn (name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != n) {
-    bad_usage ("--host-name %s: give a host name in lower case", name);
-    return -1;
-  }
-  if (o->http.host_names_count == LISTENERS_MAX) {
-    bad_usage ("--host-name %s: that is one too many", name);
-    return -1;
-  }
+      strspn (name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != n)
+    return bad_usage ("--host-name %s: give a host name in lower case", name);
+  if (o->http.host_names_count == LISTENERS_MAX)
+    return bad_usage ("--host-name %s: that is one too many", name);
   o->http.host_names[o->http.host_names_count++] = name;
   return 0;
 }
@@ -155,15 +136,14 @@ parse_host_name (struct options *o, const char *name)
 static int
 check_listeners (struct options *o)
 {
-  if (o->http.listeners_count == 0 && parse_listen (o, LISTEN_DEFAULT) == -1)
-    return -1;
+  if (o->http.listeners_count == 0 && parse_listen (o, LISTEN_DEFAULT) != 0)
+    return EXIT_FAILURE;
   for (unsigned i = 0; i < o->http.listeners_count; i++)
-    if (o->no_login && o->http.listeners[i].tls) {
-      bad_usage ("--no-login is for loopback addresses only, and %s is none: "
-                 "other hosts need a login and TLS, so leave --no-login out",
-                 o->http.listeners[i].address);
-      return -1;
-    }
+    if (o->no_login && o->http.listeners[i].tls)
+      return bad_usage (
+        "--no-login is for loopback addresses only, and %s is none: "
+        "other hosts need a login and TLS, so leave --no-login out",
+        o->http.listeners[i].address);
   return 0;
 }
 
@@ -222,11 +202,11 @@ parse_options (int argc, char **argv, struct options *o)
       o->state = optarg;
       break;
     case LISTEN:
-      if (parse_listen (o, optarg) == -1)
+      if (parse_listen (o, optarg) != 0)
         return EXIT_FAILURE;
       break;
     case HOST_NAME:
-      if (parse_host_name (o, optarg) == -1)
+      if (parse_host_name (o, optarg) != 0)
         return EXIT_FAILURE;
       break;
     case PORT_FILE:
@@ -245,7 +225,8 @@ parse_options (int argc, char **argv, struct options *o)
       o->ui = optarg;
       break;
     case LIST:
-      list_routes ();
+      for (size_t i = 0; routes_at (i) != NULL; i++)
+        printf ("%s %s\n", routes_at (i)->method, routes_at (i)->pattern);
       return EXIT_SUCCESS;
     case HELP:
       fputs (usage, stdout);
@@ -262,7 +243,7 @@ parse_options (int argc, char **argv, struct options *o)
   if (o->state == NULL || o->state[0] == '\0')
     return bad_usage ("--state is missing: give a directory for %s",
                       "weftd's database");
-  if (check_listeners (o) == -1)
+  if (check_listeners (o) != 0)
     return EXIT_FAILURE;
   find_files (o);
   return -1;
@@ -381,22 +362,11 @@ serve (const struct options *o, struct store *store)
   return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Each connection takes a descriptor. */
-static void
-raise_limits (void)
-{
-  struct rlimit limit;
-
-  if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit (RLIMIT_NOFILE, &limit);
-  }
-}
-
 int
 main (int argc, char **argv)
 {
   struct options options = { 0 };
+  struct rlimit limit;
   char why[1024];
   struct store *store;
   mode_t mask;
@@ -405,7 +375,11 @@ main (int argc, char **argv)
   if (r != -1)
     return r;
   setvbuf (stderr, NULL, _IOLBF, 0);
-  raise_limits ();
+  /* Each connection takes a descriptor. */
+  if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit (RLIMIT_NOFILE, &limit);
+  }
   /* Both are seen as errors of the write that met them. */
   signal (SIGPIPE, SIG_IGN);
   signal (SIGXFSZ, SIG_IGN);
