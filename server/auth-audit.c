@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "auth-internal.h"
-#include "fields.h"
 #include "loop.h"
 #include "refusals.h"
 #include "routes.h"
@@ -28,8 +27,7 @@ audit_load (struct auth *a, const char *key, const char *json, char *why,
 
   if (!json_is_object (object) || *end || id <= a->audit_last) {
     json_decref (object);
-    snprintf (why, why_size, "it is no line of the audit trail");
-    return -1;
+    return text_why (why, why_size, "it is no line of the audit trail");
   }
   ring_add (&a->audit, id, object, NULL, NULL);
   a->audit_last = id;

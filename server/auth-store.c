@@ -130,9 +130,7 @@ auth_load (struct auth *a, const char *kind, const char *key, const char *json,
   else
     load_secret (a, &f, kind, key);
   json_decref (object);
-  if (f.failed)
-    snprintf (why, why_size, "%s", f.why);
-  return f.failed ? -1 : 0;
+  return fields_result (&f, why, why_size);
 }
 
 /* ---- Changes. ---- */

@@ -9,7 +9,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
-#include <openssl/sha.h>
 
 #include "auth-internal.h"
 #include "log.h"

@@ -7,12 +7,9 @@
 #include <string.h>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/rand.h>
 
 #include "alloc.h"
 #include "auth-internal.h"
-#include "log.h"
 #include "routes.h"
 
 struct auth *

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -306,20 +305,16 @@ load (struct ca *ca, const char *dir, char *why, size_t why_size)
     ca->x509 = PEM_read_bio_X509 (cert, NULL, NULL, NULL);
   BIO_free (key);
   BIO_free (cert);
-  if (key_why[0] || why_not[0]) {
-    snprintf (why, why_size, "%s", key_why[0] ? key_why : why_not);
-    return -1;
-  }
+  if (key_why[0] || why_not[0])
+    return text_why (why, why_size, "%s", key_why[0] ? key_why : why_not);
   if ((key && ca->key == NULL) || (cert && ca->x509 == NULL) ||
       (cert &&
-       (key == NULL || X509_check_private_key (ca->x509, ca->key) != 1))) {
-    snprintf (why, why_size,
-              "the files ca-key.pem and ca-cert.pem in %s do "
-              "not belong together, or one is damaged: restore them from a "
-              "backup; or remove both, and enroll all nodes again",
-              dir);
-    return -1;
-  }
+       (key == NULL || X509_check_private_key (ca->x509, ca->key) != 1)))
+    return text_why (why, why_size,
+                     "the files ca-key.pem and ca-cert.pem in %s do not belong "
+                     "together, or one is damaged: restore them from a backup; "
+                     "or remove both, and enroll all nodes again",
+                     dir);
   return 0;
 }
 

@@ -11,7 +11,6 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -59,8 +58,8 @@ shut_out_one (void)
   waiting--;
   if (refusals_first ("connections", guests[oldest].address))
     log_line (CLUSTER_WARNING,
-              "closed a connection from %s that was silent, "
-              "as there are very many (said once in a while)",
+              "closed a connection from %s that was silent, as there are very "
+              "many (said once in a while)",
               guests[oldest].address);
 }
 

@@ -56,6 +56,12 @@ fields_end (struct fields *f)
   }
 }
 
+int
+fields_result (const struct fields *f, char *why, size_t why_size)
+{
+  return f->failed ? text_why (why, why_size, "%s", f->why) : 0;
+}
+
 const json_t *
 fields_get (struct fields *f, const char *name)
 {
@@ -183,10 +189,10 @@ fields_text (struct fields *f, const char *name, char *text, size_t size)
   for (const char *p = v; *p; p++)
     fine = fine && !is_control (*p);
   if (!fine)
-    fields_fail (f, name,
-                 "field %s must be text of at most %zu bytes without "
-                 "control characters",
-                 name, size - 1);
+    fields_fail (
+      f, name,
+      "field %s must be text of at most %zu bytes without control characters",
+      name, size - 1);
   else
     strcpy (text, v);
 }
@@ -217,8 +223,8 @@ fields_name (struct fields *f, const char *name, char *text, size_t size)
   assert (size > NAME_BYTES_MAX);
   if (!name_valid (v))
     fields_fail (f, name,
-                 "field %s must be a name: at most %d lower-case "
-                 "letters, digits and '-', not beginning with '-'",
+                 "field %s must be a name: at most %d lower-case letters, "
+                 "digits and '-', not beginning with '-'",
                  name, NAME_BYTES_MAX);
   else
     strcpy (text, v);
@@ -233,8 +239,7 @@ fields_uri (struct fields *f, const char *name, char *text, size_t size)
       strncmp (text, "nbd+unix://", 11) != 0 &&
       strncmp (text, "nbds+unix://", 12) != 0)
     fields_fail (f, name,
-                 "field %s must be an NBD URI, such as "
-                 "nbd://127.0.0.1:10810",
+                 "field %s must be an NBD URI, such as nbd://127.0.0.1:10810",
                  name);
 }
 
@@ -382,6 +387,14 @@ fields_leave (struct fields *f, const char *name, const struct fields *inner)
 void
 fields_take (struct fields *f, const struct field *table, void *to)
 {
+  static void (*const texts[]) (struct fields *f, const char *name, char *text,
+                                size_t size) = {
+    [FIELD_TEXT] = fields_text,
+    [FIELD_PROSE] = fields_prose,
+    [FIELD_NAME] = fields_name,
+    [FIELD_URI] = fields_uri,
+  };
+
   for (; table->name; table++) {
     const char *name = table->name;
     void *at = (char *) to + table->offset;
@@ -405,16 +418,10 @@ fields_take (struct fields *f, const struct field *table, void *to)
       fields_bool (f, name, at);
       break;
     case FIELD_TEXT:
-      fields_text (f, name, at, table->size);
-      break;
     case FIELD_PROSE:
-      fields_prose (f, name, at, table->size);
-      break;
     case FIELD_NAME:
-      fields_name (f, name, at, table->size);
-      break;
     case FIELD_URI:
-      fields_uri (f, name, at, table->size);
+      texts[table->kind](f, name, at, table->size);
       break;
     case FIELD_HEX:
       fields_hex (f, name, at, table->size);

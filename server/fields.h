@@ -30,6 +30,8 @@ void fields_fail (struct fields *f, const char *field, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
 /* Fails for fields that were not asked for. */
 void fields_end (struct fields *f);
+/* Returns 0, or -1 with what failed in why. */
+int fields_result (const struct fields *f, char *why, size_t why_size);
 
 /* Present and not null? */
 bool fields_has (struct fields *f, const char *name);

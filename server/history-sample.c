@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "history.h"
-#include "text.h"
 
 /* Sums over its sessions; latencies weighted by how many requests had them. */
 static void

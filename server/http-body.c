@@ -124,17 +124,14 @@ http_take_body (struct mg_connection *conn, struct request *r)
       strncasecmp (type, "application/json", 16) != 0) {
     free (body);
     http_refuse (conn, 415, NULL, NULL, "",
-                 "the body must be JSON: give "
-                 "Content-Type: application/json");
+                 "the body must be JSON: give Content-Type: application/json");
     return false;
   }
   query_take_body (&r->query, body, length);
   if (too_deep (body, length)) {
     free (body);
     http_refuse (conn, 400, NULL, NULL, "",
-                 "the body is nested more than %d "
-                 "deep",
-                 JSON_DEPTH_MAX);
+                 "the body is nested more than %d deep", JSON_DEPTH_MAX);
     return false;
   }
   json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
@@ -142,9 +139,8 @@ http_take_body (struct mg_connection *conn, struct request *r)
   free (body);
   if (json == NULL) {
     http_refuse (conn, 400, NULL, NULL, "",
-                 "the body is no JSON: %.150s, in "
-                 "line %d",
-                 error.text, error.line);
+                 "the body is no JSON: %.150s, in line %d", error.text,
+                 error.line);
     return false;
   }
   fields_begin (&f, json);

@@ -89,9 +89,8 @@ http_refuse_stranger (struct http *h, struct mg_connection *conn)
   if (host == NULL || !is_ours (&h->options, host)) {
     http_log_refusal (conn, "a Host header that names another host");
     http_refuse (conn, 403, NULL, NULL, "",
-                 "the Host header must name an "
-                 "address on which weftd listens, or a name that was given by "
-                 "--host-name");
+                 "the Host header must name an address on which weftd listens, "
+                 "or a name that was given by --host-name");
     return true;
   }
   if (origin == NULL)
@@ -100,8 +99,7 @@ http_refuse_stranger (struct http *h, struct mg_connection *conn)
   if (rest == NULL || strcasecmp (rest + 3, host) != 0) {
     http_log_refusal (conn, "a page from another origin");
     http_refuse (conn, 403, NULL, NULL, "",
-                 "a page from another origin may "
-                 "not call weftd");
+                 "a page from another origin may not call weftd");
     return true;
   }
   return false;

@@ -98,8 +98,8 @@ http_refuse (struct mg_connection *conn, int status, const char *field,
 int
 http_not_found (struct mg_connection *conn, const char *path)
 {
-  return http_refuse (conn, 404, NULL, NULL, "",
-                      "there is nothing at %.200s: GET /api/v1/openapi.json "
-                      "describes the API",
-                      path);
+  return http_refuse (
+    conn, 404, NULL, NULL, "",
+    "there is nothing at %.200s: GET /api/v1/openapi.json describes the API",
+    path);
 }

@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@
 #include "log.h"
 #include "routes.h"
 #include "tls.h"
-#include "views.h"
+#include "text.h"
 
 /* ---- One request. ---- */
 
@@ -42,30 +41,28 @@ serve_api (struct http *h, struct mg_connection *conn, const char *method,
 {
   struct request r;
   char allow[64], why[256], header[96];
+  enum route_match match;
   int status;
 
-  switch (routes_find (method, path, &r, allow, why, sizeof why)) {
+  match = routes_find (method, path, &r, allow, why, sizeof why);
+  if (match != ROUTE_MATCH && !http_drop_body (conn))
+    return 413;
+  switch (match) {
   case ROUTE_NO_PATH:
-    return http_drop_body (conn) ? http_not_found (conn, path) : 413;
+    return http_not_found (conn, path);
   case ROUTE_NO_METHOD:
-    if (!http_drop_body (conn))
-      return 413;
     snprintf (header, sizeof header, "Allow: %s\r\n", allow);
     return http_refuse (conn, 405, NULL, NULL, header, "%.200s takes %s", path,
                         allow);
   case ROUTE_BAD_NAME:
-    return http_drop_body (conn)
-             ? http_refuse (conn, 400, NULL, NULL, "", "%s", why)
-             : 413;
+    return http_refuse (conn, 400, NULL, NULL, "", "%s", why);
   case ROUTE_MATCH:
     break;
   }
   if (!http_take_caller (h, conn, &r) ||
-      !http_take_query (conn, &r, method, path)) {
-    request_destroy (&r);
-    return 400;
-  }
-  if (r.route->has_body ? !http_take_body (conn, &r) : !http_drop_body (conn)) {
+      !http_take_query (conn, &r, method, path) ||
+      !(r.route->has_body ? http_take_body (conn, &r)
+                          : http_drop_body (conn))) {
     request_destroy (&r);
     return 400;
   }
@@ -212,13 +209,11 @@ begin_library (struct http *h, const struct ca *ca, char *why, size_t why_size)
     const struct listener *l = &h->options.listeners[i];
 
     tls = tls || l->tls;
-    if (strchr (l->address, ':') && !mg_check_feature (MG_FEATURES_IPV6)) {
-      snprintf (why, why_size,
-                "cannot listen on [%s]: this civetweb was built "
-                "without IPv6; give an IPv4 address",
-                l->address);
-      return -1;
-    }
+    if (strchr (l->address, ':') && !mg_check_feature (MG_FEATURES_IPV6))
+      return text_why (why, why_size,
+                       "cannot listen on [%s]: this civetweb was built without "
+                       "IPv6; give an IPv4 address",
+                       l->address);
   }
   if (tls) {
     if (tls_load_libraries (why, why_size) == -1)
@@ -287,13 +282,11 @@ start (struct http *h, char *why, size_t why_size)
   }
   if (h->context)
     return 0;
-  snprintf (why, why_size,
-            "cannot listen on %s: %s; is another program there? Give another "
-            "--listen",
-            listen,
-            h->failure[0] ? h->failure : "the HTTP server does not say why");
   mg_exit_library ();
-  return -1;
+  return text_why (
+    why, why_size,
+    "cannot listen on %s: %s; is another program there? Give another --listen",
+    listen, h->failure[0] ? h->failure : "the HTTP server does not say why");
 }
 
 struct http *

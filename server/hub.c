@@ -2,12 +2,10 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "alloc.h"
@@ -25,7 +23,7 @@ struct hub {
   uint64_t first, last;            /* ids kept; last 0: none */
   uint64_t load_seq;
   char *load;
-  unsigned listeners;
+  atomic_uint listeners;
   bool closed;
 };
 
@@ -121,20 +119,13 @@ hub_has (struct hub *h, uint64_t id)
 unsigned
 hub_listeners (struct hub *h)
 {
-  unsigned n;
-
-  pthread_mutex_lock (&h->lock);
-  n = h->listeners;
-  pthread_mutex_unlock (&h->lock);
-  return n;
+  return h->listeners;
 }
 
 void
 hub_listen (struct hub *h, int change)
 {
-  pthread_mutex_lock (&h->lock);
   h->listeners += (unsigned) change;
-  pthread_mutex_unlock (&h->lock);
 }
 
 static enum hub_result

@@ -132,9 +132,7 @@ idempotency_load (struct idempotency *i, const char *key, const char *json,
       TAILQ_INSERT_TAIL (&i->entries, e, link);
   }
   json_decref (object);
-  if (f.failed)
-    snprintf (why, why_size, "%s", f.why);
-  return f.failed ? -1 : 0;
+  return fields_result (&f, why, why_size);
 }
 
 /* ---- Requests. ---- */
@@ -170,8 +168,8 @@ idempotency_begin (struct idempotency *i, struct request *r, uint64_t wall_ms,
   if (memcmp (e->digest, r->query.digest, sizeof e->digest) != 0) {
     *status = 422;
     *body = view_error (422, "Idempotency-Key", "key-reused",
-                        "this Idempotency-Key stands for another request: "
-                        "make a new key for each new request");
+                        "this Idempotency-Key stands for another request: make "
+                        "a new key for each new request");
   }
   else if (e->request) {
     *status = 409;

@@ -2,35 +2,16 @@
 
 #include <config.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "alloc.h"
 #include "journal.h"
 #include "ring.h"
+#include "text.h"
 
 #define LIMIT_DEFAULT 100
 
-struct journal {
-  struct ring lines;
-};
-
 static const char *const severities[] = { "info", "warning", "error" };
-
-struct journal *
-journal_new (void)
-{
-  return alloc_zero (sizeof (struct journal));
-}
-
-void
-journal_free (struct journal *j)
-{
-  if (j)
-    ring_clear (&j->lines);
-  free (j);
-}
 
 static int
 severity_of (const char *word)
@@ -56,16 +37,16 @@ is_line (const json_t *json)
 }
 
 void
-journal_load_event (struct journal *j, uint64_t id, const json_t *line)
+journal_load_event (struct ring *log, uint64_t id, const json_t *line)
 {
   json_t *copy = is_line (line) ? json_deep_copy (line) : NULL;
 
   if (copy)
-    ring_add (&j->lines, id, copy, NULL, NULL);
+    ring_add (log, id, copy, NULL, NULL);
 }
 
 int
-journal_load (struct journal *j, const char *key, const char *json, char *why,
+journal_load (struct ring *log, const char *key, const char *json, char *why,
               size_t why_size)
 {
   json_t *object = json_loads (json, JSON_REJECT_DUPLICATES, NULL);
@@ -73,19 +54,18 @@ journal_load (struct journal *j, const char *key, const char *json, char *why,
 
   if (id == 0 || !is_line (object)) {
     json_decref (object);
-    snprintf (why, why_size, "it is no line of the log");
-    return -1;
+    return text_why (why, why_size, "it is no line of the log");
   }
   /* What a record says, its event need not say as well. */
-  ring_forget_from (&j->lines, id);
-  ring_add (&j->lines, id, object, NULL, NULL);
+  ring_forget_from (log, id);
+  ring_add (log, id, object, NULL, NULL);
   return 0;
 }
 
 void
-journal_add (struct journal *j, uint64_t id, json_t *line, struct store_txn *t)
+journal_add (struct ring *log, uint64_t id, json_t *line, struct store_txn *t)
 {
-  ring_add (&j->lines, id, line, JOURNAL_KIND, t);
+  ring_add (log, id, line, JOURNAL_KIND, t);
 }
 
 static bool
@@ -103,10 +83,10 @@ fits (const json_t *json, const void *sought)
 }
 
 json_t *
-journal_view (const struct journal *j, const struct query *q)
+journal_view (const struct ring *log, const struct query *q)
 {
   uint64_t before = q->cursor[0] ? strtoull (q->cursor, NULL, 10) : UINT64_MAX;
 
-  return ring_view (&j->lines, JOURNAL_KIND, before,
+  return ring_view (log, JOURNAL_KIND, before,
                     q->limit ? q->limit : LIMIT_DEFAULT, fits, q);
 }

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "loop.h"
+#include "ring.h"
 
 struct pending;
 struct node;
@@ -22,7 +23,7 @@ struct loop {
   struct hub *hub;
   struct auth *auth;
   struct history *history;
-  struct journal *journal;
+  struct ring log; /* journal.h */
   struct idempotency *idempotency;
   uint64_t last_event;
   unsigned ticks;

@@ -145,10 +145,10 @@ loop_history (struct loop *l)
   return l->history;
 }
 
-struct journal *
+struct ring *
 loop_journal (struct loop *l)
 {
-  return l->journal;
+  return &l->log;
 }
 
 uint64_t

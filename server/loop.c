@@ -11,15 +11,10 @@
 
 #include <config.h>
 
-#include <assert.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <openssl/rand.h>
 #include <uv.h>
 
 #include "alloc.h"
@@ -34,6 +29,7 @@
 #include "records.h"
 #include "routes.h"
 #include "views.h"
+#include "text.h"
 
 #define LOAD_TICKS (1000 / CLUSTER_TICK_MS)
 #define AUTH_TICKS (60 * LOAD_TICKS)
@@ -64,8 +60,8 @@ take_durable (struct loop *l)
   error = store_error (l->store);
   if (error && l->result == 0) {
     log_line (CLUSTER_ERROR,
-              "%s; weftd ends, and nothing that was not stored "
-              "was answered: make room or mend the disk, and start it again",
+              "%s; weftd ends, and nothing that was not stored was answered: "
+              "make room or mend the disk, and start it again",
               error);
     l->result = -1;
     uv_stop (&l->uv);
@@ -101,8 +97,7 @@ handle (struct loop *l, struct request *r)
     loop_refuse (l, r, no->status, NULL, no->code, "%s", no->why);
   else if (!auth_still (l->auth, &r->caller, clock_wall_ms ()))
     loop_refuse (l, r, 401, NULL, "login-required",
-                 "the login, token or certificate has "
-                 "just been taken back");
+                 "the login, token or certificate has just been taken back");
   else if (!speaks_for_itself (l, r))
     loop_refuse (l, r, 403, NULL, "forbidden",
                  "a node may speak for itself alone");
@@ -111,8 +106,8 @@ handle (struct loop *l, struct request *r)
     loop_answer (l, r, status, body);
   else if (strcmp (r->route->method, "GET") != 0 && etag_differs (l, r))
     loop_refuse (l, r, 412, "If-Match", "changed",
-                 "somebody has changed it since this ETag was "
-                 "read: read it again, and decide anew");
+                 "somebody has changed it since this ETag was read: read it "
+                 "again, and decide anew");
   else if (r->query.dry_run)
     r->route->preflight (l, r);
   else if (r->route->show)
@@ -259,7 +254,7 @@ load_record (void *opaque, const char *kind, const char *key, const char *json,
   if (auth_is_kind (kind))
     return auth_load (l->auth, kind, key, json, why, why_size);
   if (strcmp (kind, JOURNAL_KIND) == 0)
-    return journal_load (l->journal, key, json, why, why_size);
+    return journal_load (&l->log, key, json, why, why_size);
   if (strcmp (kind, IDEMPOTENCY_KIND) == 0)
     return idempotency_load (l->idempotency, key, json, why, why_size);
   r = alloc_zero (sizeof *r);
@@ -278,13 +273,10 @@ start (struct loop *l, char *why, size_t why_size)
   if (store_load (l->store, load_record, l, why, why_size) == -1)
     return -1;
   if (cluster_start (l->cluster, loop_input (l, NULL), reason, sizeof reason) ==
-      -1) {
-    snprintf (why, why_size,
-              "the database makes no sense: %s; restore it "
-              "from a backup",
-              reason);
-    return -1;
-  }
+      -1)
+    return text_why (
+      why, why_size,
+      "the database makes no sense: %s; restore it from a backup", reason);
   if (store_start (l->store, store_done, l, why, why_size) == -1)
     return -1;
   pump (l);
@@ -304,7 +296,6 @@ loop_new (struct store *store, struct hub *hub, struct auth *auth, char *why,
   l->hub = hub;
   l->auth = auth;
   l->history = history_new (store_dir (store));
-  l->journal = journal_new ();
   l->idempotency = idempotency_new ();
   STAILQ_INIT (&l->pending);
   STAILQ_INIT (&l->spent);
@@ -343,7 +334,7 @@ loop_free (struct loop *l)
   loop_free_spent (l);
   steps_forget_nodes (l);
   history_free (l->history);
-  journal_free (l->journal);
+  ring_clear (&l->log);
   idempotency_free (l->idempotency);
   cluster_free (l->cluster);
   pthread_mutex_destroy (&l->lock);

@@ -22,9 +22,9 @@
 #include "store.h"
 
 struct history;
-struct journal;
 struct loop;
 struct request;
+struct ring;
 struct route;
 struct spent;
 
@@ -83,7 +83,7 @@ void loop_ask (struct loop *l, struct request *r);
 /* On the loop thread, from a route's handler: */
 struct cluster *loop_cluster (struct loop *l);
 struct history *loop_history (struct loop *l); /* from any thread */
-struct journal *loop_journal (struct loop *l);
+struct ring *loop_journal (struct loop *l);
 struct auth *loop_auth (struct loop *l);
 uint64_t loop_last_event (const struct loop *l);
 /* What goes with a call of the engine; valid until the next one.  r may be NULL. */

@@ -175,8 +175,8 @@ array_metrics (FILE *f, const struct cluster *c)
       "Bytes of which no copy is left, even if all silent members return.",
       AT (exposure, lost) },
     { "weft_bad_bytes", "gauge",
-      "Bytes in the members' lists of bad ranges, each byte of the array "
-      "once: no good copy was found.",
+      "Bytes in the members' lists of bad ranges, each byte of the array once: "
+      "no good copy was found.",
       AT (exposure, bad) },
     { NULL },
   };

@@ -12,7 +12,6 @@
 
 #include "alloc.h"
 #include "base/bounds.h"
-#include "fields.h"
 #include "base/name.h"
 #include "query.h"
 #include "routes.h"
@@ -74,9 +73,8 @@ take_text (const char *name, const char *text, char *value, size_t size,
     fine = fine && (unsigned char) *p < 0x80;
   if (!fine)
     return refuse (problem, name,
-                   "parameter %s must have 1 to %zu characters "
-                   "of ASCII",
-                   name, size - 1);
+                   "parameter %s must have 1 to %zu characters of ASCII", name,
+                   size - 1);
   strcpy (value, text);
   return true;
 }
@@ -117,15 +115,13 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
     return strcmp (text, "info") == 0 || strcmp (text, "warning") == 0 ||
            strcmp (text, "error") == 0 ||
            refuse (problem, name,
-                   "parameter severity must be one of "
-                   "info, warning, error");
+                   "parameter severity must be one of info, warning, error");
   case QUERY_TEXT:
     for (const char *p = text; *p; p++)
       characters += ((unsigned char) *p & 0xc0) != 0x80;
     if (characters == 0 || characters > QUERY_TEXT_MAX)
       return refuse (problem, name,
-                     "parameter text must have 1 to %d "
-                     "characters",
+                     "parameter text must have 1 to %d characters",
                      QUERY_TEXT_MAX);
     strcpy (q->text, text);
     return true;
@@ -145,8 +141,8 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
   case QUERY_NODE:
     if (!name_valid (text))
       return refuse (problem, name,
-                     "parameter node must be a node's name: at "
-                     "most %d lower-case letters, digits and '-'",
+                     "parameter node must be a node's name: at most %d "
+                     "lower-case letters, digits and '-'",
                      NAME_BYTES_MAX);
     strcpy (q->node, text);
     return true;
@@ -188,23 +184,21 @@ take_parameter (const struct route *route, const char *text, size_t length,
 
   if (!decode (text, n, name, sizeof name))
     return refuse (problem, "",
-                   "the name of a parameter after '?' is no text "
-                   "or too long");
+                   "the name of a parameter after '?' is no text or too long");
   for (i = 0; i < PARAMETERS; i++)
     if (strcmp (parameters[i].name, name) == 0)
       break;
   if (i == PARAMETERS || !(route->query & parameters[i].parameter))
     return refuse (problem, name,
-                   "there is no parameter of this name here: "
-                   "GET /api/v1/openapi.json lists those that there are");
+                   "there is no parameter of this name here: GET "
+                   "/api/v1/openapi.json lists those that there are");
   if (seen[i])
     return refuse (problem, name, "parameter %s is given twice", name);
   seen[i] = true;
   if (equals && !decode (equals + 1, length - n - 1, value, sizeof value))
-    return refuse (problem, name,
-                   "parameter %s has no text as its value, or "
-                   "one that is too long",
-                   name);
+    return refuse (
+      problem, name,
+      "parameter %s has no text as its value, or one that is too long", name);
   return take_value (name, parameters[i].parameter, value, q, problem);
 }
 
@@ -238,9 +232,8 @@ take_header (const char *name, const char *value, char *to, size_t size,
       n = size;
   if (n == 0 || n >= size)
     return refuse (problem, name,
-                   "header %s must have 1 to %zu characters of "
-                   "ASCII",
-                   name, size - 1);
+                   "header %s must have 1 to %zu characters of ASCII", name,
+                   size - 1);
   strcpy (to, value);
   return true;
 }
@@ -255,8 +248,7 @@ take_match (const struct route *route, const struct query_source *source,
   if (source->if_match && route->configuration == NULL &&
       strcmp (route->method, "GET") != 0)
     return refuse (problem, name,
-                   "%s %s has no ETag to hold %s against: ask "
-                   "without",
+                   "%s %s has no ETag to hold %s against: ask without",
                    route->method, route->pattern, name);
   return take_header (name, source->if_match, q->if_match, sizeof q->if_match,
                       problem);
@@ -274,8 +266,8 @@ take_key (const struct route *route, const struct query_source *source,
     return true;
   if (route->secret)
     return refuse (problem, name,
-                   "%s answers with a secret, which is not "
-                   "stored: ask without an Idempotency-Key",
+                   "%s answers with a secret, which is not stored: ask without "
+                   "an Idempotency-Key",
                    route->pattern);
   if (route->who != WHO_DEFAULT)
     return true;

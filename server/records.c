@@ -4,10 +4,8 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fields.h"
@@ -323,10 +321,8 @@ records_parse (const char *kind, const char *key, const char *json,
   struct fields f;
   unsigned k = 0;
 
-  if (object == NULL) {
-    snprintf (why, why_size, "%s", error.text);
-    return -1;
-  }
+  if (object == NULL)
+    return text_why (why, why_size, "%s", error.text);
   memset (r, 0, sizeof *r);
   fields_begin (&f, object);
   while (k < CLUSTER_RECORD_KINDS && strcmp (kinds[k].word, kind) != 0)
@@ -341,7 +337,5 @@ records_parse (const char *kind, const char *key, const char *json,
     fields_take (&f, kinds[k].fields, &r->identity);
   fields_end (&f);
   json_decref (object);
-  if (f.failed)
-    snprintf (why, why_size, "%s", f.why);
-  return f.failed ? -1 : 0;
+  return fields_result (&f, why, why_size);
 }

@@ -5,7 +5,6 @@
 #include <config.h>
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +20,8 @@ parse_disks (struct fields *f, struct cluster_create *create)
 
   if (!fields_has (f, "disks")) {
     fields_fail (f, "disks",
-                 "field disks is missing: give the UUIDs of the "
-                 "disks, in the order of their positions");
+                 "field disks is missing: give the UUIDs of the disks, in the "
+                 "order of their positions");
     return;
   }
   list = fields_get (f, "disks");
@@ -38,8 +37,7 @@ parse_disks (struct fields *f, struct cluster_create *create)
 
     if (text == NULL || format_uuid_parse (text, create->disk[i]) == -1)
       fields_fail (f, "disks",
-                   "element %zu of field disks must be a UUID in "
-                   "lower case",
+                   "element %zu of field disks must be a UUID in lower case",
                    i);
   }
 }
@@ -165,8 +163,8 @@ parse_loss (struct fields *f, struct request *r)
   loss->count = json_array_size (list);
   if (loss->count == 0 || loss->count > LOSS_RANGES_MAX)
     fields_fail (f, "ranges",
-                 "field ranges must be a list of 1 to %d ranges "
-                 "of the array's bad ranges, each {\"offset\", \"length\"}",
+                 "field ranges must be a list of 1 to %d ranges of the array's "
+                 "bad ranges, each {\"offset\", \"length\"}",
                  LOSS_RANGES_MAX);
   for (unsigned i = 0; i < loss->count && !f->failed; i++) {
     uint64_t *offset = &loss->range[i].offset, *length = &loss->range[i].length;

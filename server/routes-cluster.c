@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "fields.h"
 #include "history.h"
 #include "journal.h"
 #include "metrics.h"

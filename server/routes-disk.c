@@ -2,7 +2,6 @@
 
 #include <config.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "replies.h"
@@ -171,8 +170,8 @@ parse_bad (struct fields *f, struct bad_list *list)
   json_array_foreach (ranges, i, range)
     if (!g.failed && !take_range (range, list))
       fields_fail (&g, "ranges",
-                   "element %zu of field ranges must be [first "
-                   "block, blocks, reason], and behind the one before",
+                   "element %zu of field ranges must be [first block, blocks, "
+                   "reason], and behind the one before",
                    i);
   fields_leave (f, "bad", &g);
 }
@@ -277,8 +276,7 @@ handle_disk (struct loop *l, struct request *r)
     loop_answer (l, r, 200, view_disk (c, d));
   else
     loop_refuse (l, r, 404, NULL, "unknown-disk",
-                 "there is no disk of this UUID: GET /api/v1/disks "
-                 "lists them");
+                 "there is no disk of this UUID: GET /api/v1/disks lists them");
 }
 
 ROUTE_CALL (handle_disk_forget, cluster_disk_forget, r->uuid)

@@ -17,7 +17,6 @@
 #include "common/clock.h"
 #include "auth-request.h"
 #include "routes-internal.h"
-#include "text.h"
 
 #define CERTIFICATES_OF_NODE_MAX 3
 
@@ -30,8 +29,8 @@ take_csr (struct fields *f, struct auth_request *q)
 
   if (!fields_has (f, "csr") || text == NULL || strlen (text) > PEM_BYTES_MAX) {
     fields_fail (f, "csr",
-                 "field csr must be a certificate request in PEM, "
-                 "such as openssl req makes");
+                 "field csr must be a certificate request in PEM, such as "
+                 "openssl req makes");
     return;
   }
   fields_get (f, "csr");
@@ -111,21 +110,20 @@ token_is_good (const struct auth *a, const struct auth_request *q,
   *token = s;
   if (s == NULL || (s->name[0] && strcmp (s->name, q->name) != 0))
     return refuse (p, 403, "token", "token-wrong",
-                   "this token is not known, "
-                   "or is for another node: weftctl node token makes one");
+                   "this token is not known, or is for another node: weftctl "
+                   "node token makes one");
   if (s->spent)
-    return refuse (p, 403, "token", "token-used",
-                   "this token was used "
-                   "already: weftctl node token makes another");
+    return refuse (
+      p, 403, "token", "token-used",
+      "this token was used already: weftctl node token makes another");
   if (wall_ms >= s->expires)
     return refuse (p, 403, "token", "token-expired",
-                   "this token has expired: "
-                   "weftctl node token makes another");
+                   "this token has expired: weftctl node token makes another");
   /* It would take the certificate of a node that may be at work. */
   if (s->name[0] == '\0' && is_enrolled (a, q->name))
     return refuse (p, 409, "node", "enrolled",
-                   "%s is a node already, and this token is "
-                   "for new ones: make a token for %s: weftctl node token %s",
+                   "%s is a node already, and this token is for new ones: make "
+                   "a token for %s: weftctl node token %s",
                    q->name, q->name, q->name);
   return true;
 }
@@ -177,16 +175,15 @@ names_are_free (const struct auth *a, const struct auth_request *q,
   for (unsigned i = 0; i < q->names.dns_count; i++)
     if (strcmp (q->names.dns[i], q->name) != 0)
       return refuse (p, 422, "csr", "csr",
-                     "field csr: the only DNS name in it "
-                     "may be the node's");
+                     "field csr: the only DNS name in it may be the node's");
   for (unsigned i = 0; i < q->names.address_count; i++) {
     const char *address = q->names.address[i];
     bool of_a_host = is_of_a_host (address);
 
     if (!of_a_host || (is_loopback (address) && !loopback))
       return refuse (p, 422, "csr", "csr",
-                     "field csr: the address %s %s: give one "
-                     "at which other hosts reach this one",
+                     "field csr: the address %s %s: give one at which other "
+                     "hosts reach this one",
                      address, of_a_host ? "is loopback" : "is of no host");
   }
   /* Only on weftd's own host may a node be called as that is. */
@@ -194,24 +191,24 @@ names_are_free (const struct auth *a, const struct auth_request *q,
     if (strcmp (a->own.dns[i], q->name) == 0 && !loopback &&
         !auth_is_own_address (a, caller->address))
       return refuse (p, 409, "node", "address-in-use",
-                     "%s is the name of weftd's host: a node "
-                     "on it must enroll from there; give another name",
+                     "%s is the name of weftd's host: a node on it must enroll "
+                     "from there; give another name",
                      q->name);
   for (unsigned i = 0; i < q->names.address_count; i++) {
     const char *address = q->names.address[i];
     const char *other = node_at (a, address, q->name);
 
     if (other)
-      return refuse (p, 409, "csr", "address-in-use",
-                     "the address %s is node %s's: give "
-                     "another, or remove that node first",
-                     address, other);
+      return refuse (
+        p, 409, "csr", "address-in-use",
+        "the address %s is node %s's: give another, or remove that node first",
+        address, other);
     if (auth_is_own_address (a, address) && !loopback &&
         strcmp (caller->address, address) != 0)
-      return refuse (p, 409, "csr", "address-in-use",
-                     "the address %s is weftd's: a node on "
-                     "its host must enroll from there",
-                     address);
+      return refuse (
+        p, 409, "csr", "address-in-use",
+        "the address %s is weftd's: a node on its host must enroll from there",
+        address);
   }
   return true;
 }
@@ -353,8 +350,7 @@ refuse_stranger (struct loop *l, struct request *r, unsigned certificates)
   if (certificates > 0)
     return false;
   loop_refuse (l, r, 404, NULL, "unknown-node",
-               "node %s has no certificate: enroll it, with "
-               "weft-enroll",
+               "node %s has no certificate: enroll it, with weft-enroll",
                r->name);
   return true;
 }

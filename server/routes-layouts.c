@@ -9,8 +9,6 @@
 #include <config.h>
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "layout/durability.h"
 #include "format/format.h"
@@ -52,9 +50,8 @@ handle_layouts (struct loop *l, struct request *r)
 
   if (create->members % create->groups != 0) {
     loop_refuse (l, r, 422, "groups", "groups",
-                 "the disks cannot be "
-                 "parted into so many equal groups: give a number "
-                 "of groups that divides them");
+                 "the disks cannot be parted into so many equal groups: give a "
+                 "number of groups that divides them");
     return;
   }
   bytes = json_array ();
@@ -62,10 +59,9 @@ handle_layouts (struct loop *l, struct request *r)
     d = cluster_disk_find (loop_cluster (l), create->disk[m]);
     if (d == NULL) {
       json_decref (bytes);
-      loop_refuse (l, r, 422, "disks", "unknown-disk",
-                   "there is no disk "
-                   "of one of these UUIDs: GET /api/v1/disks lists "
-                   "them");
+      loop_refuse (
+        l, r, 422, "disks", "unknown-disk",
+        "there is no disk of one of these UUIDs: GET /api/v1/disks lists them");
       return;
     }
     json_array_append_new (bytes, text_number (d->rec.data_bytes));

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <openssl/crypto.h>
 
@@ -40,8 +39,7 @@ auth_take_password (struct fields *f, struct auth_request *a)
   fields_text (f, "password", a->password, sizeof a->password);
   if (!f->failed && strlen (a->password) < PASSWORD_BYTES_MIN)
     fields_fail (f, "password",
-                 "field password must have at least %d "
-                 "characters",
+                 "field password must have at least %d characters",
                  PASSWORD_BYTES_MIN);
 }
 
@@ -169,11 +167,12 @@ view_me (struct loop *l, const struct caller *c)
 static void
 set_cookie (struct request *r, const char *secret, uint64_t seconds)
 {
-  snprintf (r->headers, sizeof r->headers,
-            "Set-Cookie: %s=%s; Path=/; HttpOnly; SameSite=Strict; "
-            "Max-Age=%" PRIu64 "%s\r\n",
-            auth_cookie_name (r->caller.tls), secret, seconds,
-            r->caller.tls ? "; Secure" : "");
+  snprintf (
+    r->headers, sizeof r->headers,
+    "Set-Cookie: %s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%" PRIu64
+    "%s\r\n",
+    auth_cookie_name (r->caller.tls), secret, seconds,
+    r->caller.tls ? "; Secure" : "");
 }
 
 /* Make a login for the user, and a good answer. */
@@ -230,8 +229,8 @@ handle_login (struct loop *l, struct request *r)
   if (u == NULL || !q->verified ||
       memcmp (&u->password, &q->old, sizeof u->password) != 0)
     loop_refuse (l, r, 401, NULL, "login-failed",
-                 "the name or the password is "
-                 "wrong; an administrator can set another password");
+                 "the name or the password is wrong; an administrator can set "
+                 "another password");
   else
     log_in (l, r, u, 200, store_txn_new ());
 }

@@ -6,7 +6,6 @@
 
 #include <config.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <openssl/crypto.h>
@@ -16,7 +15,6 @@
 #include "auth-request.h"
 #include "routes-internal.h"
 #include "text.h"
-#include "views.h"
 
 #define TOKEN_SECONDS_DEFAULT 900
 #define TOKEN_SECONDS_MAX (24 * 3600)
@@ -49,9 +47,9 @@ handle_node_token (struct loop *l, struct request *r)
   TAILQ_FOREACH (s, &a->secrets, link)
     count += s->kind == SECRET_NODE_TOKEN;
   if (count >= AUTH_TOKENS_MAX) {
-    loop_refuse (l, r, 409, NULL, "too-many",
-                 "too many tokens for nodes "
-                 "were made within a day: try again later");
+    loop_refuse (
+      l, r, 409, NULL, "too-many",
+      "too many tokens for nodes were made within a day: try again later");
     return;
   }
   s = alloc_zero (sizeof *s);

@@ -4,8 +4,6 @@
 
 #include <config.h>
 
-#include <string.h>
-
 #include "routes-internal.h"
 
 /* ---- Nodes. ---- */
@@ -102,8 +100,7 @@ handle_job (struct loop *l, struct request *r)
     loop_answer (l, r, 200, view);
   else
     loop_refuse (l, r, 404, NULL, "unknown-job",
-                 "there is no job %s (any more): GET /api/v1/jobs "
-                 "lists them",
+                 "there is no job %s (any more): GET /api/v1/jobs lists them",
                  r->job);
 }
 

@@ -4,8 +4,6 @@
 
 #include <config.h>
 
-#include <string.h>
-
 #include "routes-internal.h"
 
 /* ---- Members. ---- */
@@ -40,8 +38,7 @@ parse_member_tune (struct fields *f, struct request *r)
   fields_end (f);
   if (!t->has_paused && !t->has_floor && !t->has_ceiling)
     fields_fail (f, "paused",
-                 "one of the fields paused, floor and ceiling "
-                 "must be there");
+                 "one of the fields paused, floor and ceiling must be there");
 }
 
 ROUTE_CALL (handle_member_tune, cluster_member_tune, r->name, r->member,
@@ -70,10 +67,10 @@ parse_import (struct fields *f, struct request *r)
   }
   for (size_t i = 0; i < json_array_size (list); i++) {
     if (!fields_whole (json_array_get (list, i), &m) || m >= ARRAY_MEMBERS_MAX)
-      fields_fail (f, "without",
-                   "element %zu of field without must be a "
-                   "position from 0 to %d",
-                   i, ARRAY_MEMBERS_MAX - 1);
+      fields_fail (
+        f, "without",
+        "element %zu of field without must be a position from 0 to %d", i,
+        ARRAY_MEMBERS_MAX - 1);
     else
       import->without[m] = true;
   }

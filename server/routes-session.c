@@ -6,7 +6,6 @@
 
 #include <endian.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "replies.h"

@@ -52,9 +52,9 @@ parse_user_set (struct fields *f, struct request *r)
     fields_text (f, "current", a->current, sizeof a->current);
   fields_end (f);
   if (!f->failed && a->role == ROLE_NOBODY && a->password[0] == '\0')
-    fields_fail (f, "password",
-                 "field password or role is missing: one of "
-                 "them is to be changed");
+    fields_fail (
+      f, "password",
+      "field password or role is missing: one of them is to be changed");
 }
 
 static void
@@ -128,9 +128,7 @@ user_of_path (struct loop *l, struct request *r)
 
   if (u == NULL)
     loop_refuse (l, r, 404, NULL, "unknown-user",
-                 "there is no user %s: GET "
-                 "/api/v1/users lists them",
-                 r->name);
+                 "there is no user %s: GET /api/v1/users lists them", r->name);
   return u;
 }
 
@@ -169,15 +167,12 @@ handle_user_add (struct loop *l, struct request *r)
     count++;
   if (auth_user (a, q->name)) {
     loop_refuse (l, r, 409, "name", "exists",
-                 "there is a user %s already: "
-                 "give another name",
-                 q->name);
+                 "there is a user %s already: give another name", q->name);
     return;
   }
   if (count >= AUTH_USERS_MAX) {
     loop_refuse (l, r, 409, NULL, "too-many",
-                 "there are %d users already: "
-                 "delete one first",
+                 "there are %d users already: delete one first",
                  AUTH_USERS_MAX);
     return;
   }
@@ -199,9 +194,7 @@ refuse_last_admin (struct loop *l, struct request *r, const struct user *u)
     if (other != u && other->role == ROLE_ADMIN)
       return false;
   loop_refuse (l, r, 409, NULL, "last-admin",
-               "%s is the only administrator: "
-               "make another first",
-               u->name);
+               "%s is the only administrator: make another first", u->name);
   return true;
 }
 
@@ -215,10 +208,10 @@ handle_user_set (struct loop *l, struct request *r)
   struct user *u;
 
   if (!admin && (!is_own (r) || q->role != ROLE_NOBODY)) {
-    loop_refuse (l, r, 403, NULL, "forbidden",
-                 "only an administrator may do "
-                 "this; anybody may change the own password, with the one that "
-                 "it is: on the page, or by weftctl user password");
+    loop_refuse (
+      l, r, 403, NULL, "forbidden",
+      "only an administrator may do this; anybody may change the own password, "
+      "with the one that it is: on the page, or by weftctl user password");
     return;
   }
   u = user_of_path (l, r);
@@ -301,23 +294,22 @@ handle_token_add (struct loop *l, struct request *r)
 
   if (r->caller.role < q->role) {
     loop_refuse (l, r, 403, "role", "forbidden",
-                 "only an administrator may "
-                 "make a token for administrators, and a node none at all");
+                 "only an administrator may make a token for administrators, "
+                 "and a node none at all");
     return;
   }
   TAILQ_FOREACH (s, &a->secrets, link)
     count += s->kind == SECRET_TOKEN;
   if (auth_token (a, q->name)) {
-    loop_refuse (l, r, 409, "name", "exists",
-                 "there is a token %s already: "
-                 "give another name, or delete it first",
-                 q->name);
+    loop_refuse (
+      l, r, 409, "name", "exists",
+      "there is a token %s already: give another name, or delete it first",
+      q->name);
     return;
   }
   if (count >= AUTH_TOKENS_MAX) {
     loop_refuse (l, r, 409, NULL, "too-many",
-                 "there are %d tokens already: "
-                 "delete one first",
+                 "there are %d tokens already: delete one first",
                  AUTH_TOKENS_MAX);
     return;
   }

@@ -9,6 +9,7 @@
 
 #include "base/name.h"
 #include "routes-internal.h"
+#include "text.h"
 
 /* Each file that answers requests has a table of its own. */
 static const struct route *const tables[] = {
@@ -56,57 +57,46 @@ shape (const char *pattern, const char *path, char part[PARTS_MAX][PART_BYTES])
   return *path == '\0';
 }
 
-/* Take what stands in the path for `{what}`; false: why. */
-static bool
+/* Take what stands in the path for `{what}`.  Returns 0, or -1: why. */
+static int
 take_part (const char *what, const char *part, struct request *r, char *why,
            size_t why_size)
 {
-  static const char digits[] = "0123456789";
   size_t n = strlen (part);
 
-  if (strncmp (what, "{uuid}", 6) == 0) {
-    if (format_uuid_parse (part, r->uuid) == 0)
-      return true;
-    snprintf (why, why_size,
-              "the path must name a disk by its UUID in lower "
-              "case");
+  if (strncmp (what, "{uuid}", 6) == 0)
+    return format_uuid_parse (part, r->uuid) == 0
+             ? 0
+             : text_why (why, why_size,
+                         "the path must name a disk by its UUID in lower case");
+  if (strncmp (what, "{id}", 4) == 0)
+    return fields_parse_id (part, &r->id)
+             ? 0
+             : text_why (
+                 why, why_size,
+                 "the path must name it by its 16 lower-case hex digits");
+  if (strncmp (what, "{member}", 8) == 0) {
+    r->member = n <= 3 ? (unsigned) atoi (part) : ARRAY_MEMBERS_MAX;
+    return r->member < ARRAY_MEMBERS_MAX && strspn (part, "0123456789") == n &&
+               (n == 1 || part[0] != '0')
+             ? 0
+             : text_why (why, why_size,
+                         "the path must name a member by its position, 0 to %d",
+                         ARRAY_MEMBERS_MAX - 1);
   }
-  else if (strncmp (what, "{id}", 4) == 0) {
-    if (fields_parse_id (part, &r->id))
-      return true;
-    snprintf (why, why_size,
-              "the path must name it by its 16 lower-case hex "
-              "digits");
+  if (strncmp (what, "{job}", 5) == 0) {
+    strcpy (r->job, part);
+    return strspn (part, "abcdefghijklmnopqrstuvwxyz0123456789-") == n
+             ? 0
+             : text_why (why, why_size, "the path must name a job by its id");
   }
-  else if (strncmp (what, "{member}", 8) == 0) {
-    if (n <= 3 && strspn (part, digits) == n && (n == 1 || part[0] != '0')) {
-      r->member = (unsigned) atoi (part);
-      if (r->member < ARRAY_MEMBERS_MAX)
-        return true;
-    }
-    snprintf (why, why_size,
-              "the path must name a member by its position, 0 "
-              "to %d",
-              ARRAY_MEMBERS_MAX - 1);
-  }
-  else if (strncmp (what, "{job}", 5) == 0) {
-    if (strspn (part, "abcdefghijklmnopqrstuvwxyz0123456789-") == n) {
-      strcpy (r->job, part);
-      return true;
-    }
-    snprintf (why, why_size, "the path must name a job by its id");
-  }
-  else {
-    if (name_valid (part)) {
-      strcpy (r->name, part);
-      return true;
-    }
-    snprintf (why, why_size,
-              "'%s' in the path can be no name: a name has at "
-              "most %d lower-case letters, digits and '-'",
-              part, NAME_BYTES_MAX);
-  }
-  return false;
+  if (!name_valid (part))
+    return text_why (why, why_size,
+                     "'%s' in the path can be no name: a name has at most %d "
+                     "lower-case letters, digits and '-'",
+                     part, NAME_BYTES_MAX);
+  strcpy (r->name, part);
+  return 0;
 }
 
 enum route_match
@@ -126,7 +116,7 @@ routes_find (const char *method, const char *path, struct request *r,
 
         request_init (r, route);
         for (unsigned i = 0; (what = strchr (what, '{')) != NULL; i++, what++)
-          if (!take_part (what, part[i], r, why, why_size)) {
+          if (take_part (what, part[i], r, why, why_size) == -1) {
             request_destroy (r);
             return ROUTE_BAD_NAME;
           }

@@ -6,7 +6,6 @@
 
 #include <config.h>
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +70,10 @@ struct node {
 static void
 pending_free (struct pending *p)
 {
+  for (size_t i = 0; i < p->events_count; i++)
+    free (p->events[i].data);
+  for (size_t i = 0; i < p->lines_count; i++)
+    free (p->lines[i].text);
   free (p->events);
   free (p->lines);
   free (p->answers);
@@ -137,6 +140,14 @@ add_node (struct loop *l, struct pending *p, struct store_txn *t,
 }
 
 static void
+forget_node (struct loop *l, struct node *n)
+{
+  TAILQ_REMOVE (&l->nodes, n, link);
+  free (n->said);
+  free (n);
+}
+
+static void
 refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
 {
   json_t *list = view_nodes (l->cluster, loop_auth (l)), *view;
@@ -153,9 +164,7 @@ refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
       continue;
     add_event (l, p, t, "node",
                json_pack ("{ss sb}", "name", n->name, "deleted", 1));
-    TAILQ_REMOVE (&l->nodes, n, link);
-    free (n->said);
-    free (n);
+    forget_node (l, n);
   }
 }
 
@@ -209,7 +218,7 @@ add_log (struct loop *l, struct pending *p, struct store_txn *t,
                     "severity", severities[o->severity], "subject",
                     text_string (o->subject), "text", text_string (o->text));
   add_event (l, p, t, "log", json_incref (said));
-  journal_add (l->journal, l->last_event, said, t);
+  journal_add (&l->log, l->last_event, said, t);
 }
 
 static json_t *
@@ -272,15 +281,11 @@ steps_release (struct loop *l)
 
   while ((p = STAILQ_FIRST (&l->pending)) != NULL && p->durable) {
     STAILQ_REMOVE_HEAD (&l->pending, link);
-    for (size_t i = 0; i < p->events_count; i++) {
+    for (size_t i = 0; i < p->events_count; i++)
       hub_publish (l->hub, p->events[i].id, p->events[i].name,
                    p->events[i].data);
-      free (p->events[i].data);
-    }
-    for (size_t i = 0; i < p->lines_count; i++) {
+    for (size_t i = 0; i < p->lines_count; i++)
       log_line (p->lines[i].severity, "%s", p->lines[i].text);
-      free (p->lines[i].text);
-    }
     for (size_t i = 0; i < p->answers_count; i++) {
       TAILQ_REMOVE (&l->held, p->answers[i].request, link);
       deny_if_revoked (l, &p->answers[i]);
@@ -399,10 +404,6 @@ steps_drop (struct loop *l)
     STAILQ_REMOVE_HEAD (&l->pending, link);
     for (size_t i = 0; i < p->answers_count; i++)
       json_decref (p->answers[i].body);
-    for (size_t i = 0; i < p->events_count; i++)
-      free (p->events[i].data);
-    for (size_t i = 0; i < p->lines_count; i++)
-      free (p->lines[i].text);
     pending_free (p);
   }
 }
@@ -412,11 +413,8 @@ steps_forget_nodes (struct loop *l)
 {
   struct node *n;
 
-  while ((n = TAILQ_FIRST (&l->nodes)) != NULL) {
-    TAILQ_REMOVE (&l->nodes, n, link);
-    free (n->said);
-    free (n);
-  }
+  while ((n = TAILQ_FIRST (&l->nodes)) != NULL)
+    forget_node (l, n);
 }
 
 int
@@ -437,14 +435,13 @@ steps_load_event (struct loop *l, const char *key, const char *json, char *why,
       known = names[i];
   if (known == NULL || !json_is_object (data) || *end_of_key || id == 0) {
     json_decref (object);
-    snprintf (why, why_size, "it is no event");
-    return -1;
+    return text_why (why, why_size, "it is no event");
   }
   text = alloc_json (data);
   hub_publish (l->hub, id, known, text);
   l->last_event = id;
   if (strcmp (known, "log") == 0)
-    journal_load_event (l->journal, id, data);
+    journal_load_event (&l->log, id, data);
   free (text);
   json_decref (object);
   return 0;

@@ -19,6 +19,7 @@
 
 #include "alloc.h"
 #include "store.h"
+#include "text.h"
 
 /* "weft" in the header of the file, and the version of what is in the table.  All
  * that was ever in it can be read; weftd of an older version refuses it:
@@ -100,35 +101,29 @@ take_lock (struct store *s, const char *dir, char *why, size_t why_size)
 {
   char path[4096];
 
-  if (mkdir (dir, 0700) == -1 && errno != EEXIST) {
-    snprintf (why, why_size, "cannot make the state directory %s: %s", dir,
-              strerror (errno));
-    return -1;
-  }
+  if (mkdir (dir, 0700) == -1 && errno != EEXIST)
+    return text_why (why, why_size, "cannot make the state directory %s: %s",
+                     dir, strerror (errno));
   if ((size_t) snprintf (path, sizeof path, "%s/weftd.lock", dir) >=
-      sizeof path) {
-    snprintf (why, why_size, "the name of the state directory is too long");
-    return -1;
-  }
+      sizeof path)
+    return text_why (why, why_size,
+                     "the name of the state directory is too long");
   s->lock_fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (s->lock_fd == -1) {
-    snprintf (why, why_size,
-              "cannot open %s: %s; give --state a directory "
-              "that weftd may write to",
-              path, strerror (errno));
-    return -1;
-  }
+  if (s->lock_fd == -1)
+    return text_why (why, why_size,
+                     "cannot open %s: %s; give --state a directory "
+                     "that weftd may write to",
+                     path, strerror (errno));
   /* One that was killed has it until the last of its threads has gone. */
   for (unsigned ms = 0; flock (s->lock_fd, LOCK_EX | LOCK_NB) == -1; ms += 20) {
     if (ms < LOCK_WAIT_MS) {
       usleep (20 * 1000);
       continue;
     }
-    snprintf (why, why_size,
-              "another weftd is running on the state directory "
-              "%s: stop it first, or give this one its own --state",
-              dir);
-    return -1;
+    return text_why (why, why_size,
+                     "another weftd is running on the state directory "
+                     "%s: stop it first, or give this one its own --state",
+                     dir);
   }
   return 0;
 }
@@ -175,37 +170,29 @@ check (struct store *s, bool *empty, char *why, size_t why_size)
 
   if (ask_sql (s, "PRAGMA integrity_check(1)", NULL, integrity,
                sizeof integrity) == -1 ||
-      strcmp (integrity, "ok") != 0) {
-    snprintf (why, why_size,
-              "the database %s is damaged (%s): restore it from "
-              "a backup",
-              s->path, integrity);
-    return -1;
-  }
+      strcmp (integrity, "ok") != 0)
+    return text_why (why, why_size,
+                     "the database %s is damaged (%s): restore it from "
+                     "a backup",
+                     s->path, integrity);
   if (ask_sql (s, "SELECT count(*) FROM sqlite_master", &tables, NULL, 0) ||
       ask_sql (s, "PRAGMA application_id", &id, NULL, 0) ||
-      ask_sql (s, "PRAGMA user_version", &version, NULL, 0)) {
-    snprintf (why, why_size, "cannot read %s: %s", s->path,
-              sqlite3_errmsg (s->db));
-    return -1;
-  }
+      ask_sql (s, "PRAGMA user_version", &version, NULL, 0))
+    return text_why (why, why_size, "cannot read %s: %s", s->path,
+                     sqlite3_errmsg (s->db));
   *empty = tables == 0;
   if (*empty)
     return 0;
-  if (id != APPLICATION_ID) {
-    snprintf (why, why_size,
-              "%s is some other program's database: give "
-              "--state a directory of its own",
-              s->path);
-    return -1;
-  }
-  if (version < 1 || version > SCHEMA_VERSION) {
-    snprintf (why, why_size,
-              "%s is of version %lld, and this weftd reads "
-              "those up to %d: use the weftd that wrote it",
-              s->path, (long long) version, SCHEMA_VERSION);
-    return -1;
-  }
+  if (id != APPLICATION_ID)
+    return text_why (why, why_size,
+                     "%s is some other program's database: give "
+                     "--state a directory of its own",
+                     s->path);
+  if (version < 1 || version > SCHEMA_VERSION)
+    return text_why (why, why_size,
+                     "%s is of version %lld, and this weftd reads "
+                     "those up to %d: use the weftd that wrote it",
+                     s->path, (long long) version, SCHEMA_VERSION);
   return 0;
 }
 
@@ -241,11 +228,9 @@ open_db (struct store *s, char *why, size_t why_size)
 
   if (sqlite3_open_v2 (s->path, &s->db,
                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                       NULL) != SQLITE_OK) {
-    snprintf (why, why_size, "cannot open %s: %s", s->path,
-              s->db ? sqlite3_errmsg (s->db) : "out of memory");
-    return -1;
-  }
+                       NULL) != SQLITE_OK)
+    return text_why (why, why_size, "cannot open %s: %s", s->path,
+                     s->db ? sqlite3_errmsg (s->db) : "out of memory");
   sqlite3_busy_timeout (s->db, 1000);
   /* Exclusive: sqlite3 and backup tools find it locked while weftd runs.  A
    * database that is refused is left as it is.
@@ -262,13 +247,11 @@ open_db (struct store *s, char *why, size_t why_size)
       sqlite3_prepare_v2 (s->db,
                           "DELETE FROM record WHERE kind = ?1 AND "
                           "key = ?2",
-                          -1, &s->drop, NULL) != SQLITE_OK) {
-    snprintf (why, why_size,
-              "the database %s has another shape than weftd's: "
-              "%s",
-              s->path, sqlite3_errmsg (s->db));
-    return -1;
-  }
+                          -1, &s->drop, NULL) != SQLITE_OK)
+    return text_why (why, why_size,
+                     "the database %s has another shape than weftd's: "
+                     "%s",
+                     s->path, sqlite3_errmsg (s->db));
   return 0;
 }
 
@@ -310,11 +293,9 @@ store_load (struct store *s,
   if (sqlite3_prepare_v2 (s->db,
                           "SELECT kind, key, json FROM record "
                           "ORDER BY kind, key",
-                          -1, &stmt, NULL) != SQLITE_OK) {
-    snprintf (why, why_size, "cannot read %s: %s", s->path,
-              sqlite3_errmsg (s->db));
-    return -1;
-  }
+                          -1, &stmt, NULL) != SQLITE_OK)
+    return text_why (why, why_size, "cannot read %s: %s", s->path,
+                     sqlite3_errmsg (s->db));
   while ((r = sqlite3_step (stmt)) == SQLITE_ROW) {
     const char *kind = (const char *) sqlite3_column_text (stmt, 0);
     const char *key = (const char *) sqlite3_column_text (stmt, 1);
@@ -338,22 +319,6 @@ store_load (struct store *s,
 
 /* ---- The thread. ---- */
 
-static int
-execute_op (struct store *s, const struct store_op *op)
-{
-  sqlite3_stmt *stmt = op->json ? s->put : s->drop;
-  int r;
-
-  sqlite3_bind_text (stmt, 1, op->kind, -1, SQLITE_STATIC);
-  sqlite3_bind_text (stmt, 2, op->key, -1, SQLITE_STATIC);
-  if (op->json)
-    sqlite3_bind_text (stmt, 3, op->json, -1, SQLITE_STATIC);
-  r = sqlite3_step (stmt);
-  sqlite3_reset (stmt);
-  sqlite3_clear_bindings (stmt);
-  return r == SQLITE_DONE ? 0 : -1;
-}
-
 /* All of them as one transaction. */
 static int
 execute (struct store *s, const struct txns *txns)
@@ -363,10 +328,33 @@ execute (struct store *s, const struct txns *txns)
   if (sqlite3_exec (s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
     return -1;
   STAILQ_FOREACH (t, txns, link)
-    for (size_t i = 0; i < t->count; i++)
-      if (execute_op (s, &t->ops[i]) == -1)
+    for (size_t i = 0; i < t->count; i++) {
+      const struct store_op *op = &t->ops[i];
+      sqlite3_stmt *stmt = op->json ? s->put : s->drop;
+      int r;
+
+      sqlite3_bind_text (stmt, 1, op->kind, -1, SQLITE_STATIC);
+      sqlite3_bind_text (stmt, 2, op->key, -1, SQLITE_STATIC);
+      if (op->json)
+        sqlite3_bind_text (stmt, 3, op->json, -1, SQLITE_STATIC);
+      r = sqlite3_step (stmt);
+      sqlite3_reset (stmt);
+      sqlite3_clear_bindings (stmt);
+      if (r != SQLITE_DONE)
         return -1;
+    }
   return sqlite3_exec (s->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
+}
+
+static void
+free_txns (struct txns *txns)
+{
+  struct store_txn *t;
+
+  while ((t = STAILQ_FIRST (txns)) != NULL) {
+    STAILQ_REMOVE_HEAD (txns, link);
+    store_txn_free (t);
+  }
 }
 
 static void *
@@ -374,7 +362,6 @@ run (void *opaque)
 {
   struct store *s = opaque;
   struct txns batch;
-  struct store_txn *t;
   char error[512];
   int r;
 
@@ -402,10 +389,7 @@ run (void *opaque)
     if (r == -1)
       break;
   }
-  while ((t = STAILQ_FIRST (&batch)) != NULL) {
-    STAILQ_REMOVE_HEAD (&batch, link);
-    store_txn_free (t);
-  }
+  free_txns (&batch);
   return NULL;
 }
 
@@ -418,10 +402,8 @@ store_start (struct store *s, void (*done) (void *opaque), void *opaque,
   /* All of it made sense: from here on it may hold what this version writes. */
   if (mark (s, why, why_size) == -1)
     return -1;
-  if (pthread_create (&s->thread, NULL, run, s) != 0) {
-    snprintf (why, why_size, "cannot start the store's thread");
-    return -1;
-  }
+  if (pthread_create (&s->thread, NULL, run, s) != 0)
+    return text_why (why, why_size, "cannot start the store's thread");
   s->started = true;
   return 0;
 }
@@ -462,8 +444,6 @@ store_error (struct store *s)
 void
 store_close (struct store *s)
 {
-  struct store_txn *t;
-
   if (s == NULL)
     return;
   if (s->started) {
@@ -473,12 +453,8 @@ store_close (struct store *s)
     pthread_mutex_unlock (&s->lock);
     pthread_join (s->thread, NULL);
   }
-  while ((t = store_take (s)) != NULL)
-    store_txn_free (t);
-  while ((t = STAILQ_FIRST (&s->waiting)) != NULL) { /* after a failure */
-    STAILQ_REMOVE_HEAD (&s->waiting, link);
-    store_txn_free (t);
-  }
+  free_txns (&s->durable);
+  free_txns (&s->waiting); /* after a failure */
   sqlite3_finalize (s->put);
   sqlite3_finalize (s->drop);
   sqlite3_close (s->db);

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,17 @@
 #include "alloc.h"
 #include "format/format.h"
 #include "text.h"
+
+int
+text_why (char *why, size_t why_size, const char *fmt, ...)
+{
+  va_list ap;
+
+  va_start (ap, fmt);
+  vsnprintf (why, why_size, fmt, ap);
+  va_end (ap);
+  return -1;
+}
 
 void
 text_hex_print (const uint8_t *bytes, size_t count, char *text)

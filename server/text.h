@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 
+/* A sentence about what has failed, cut where it is too long; returns -1. */
+int text_why (char *why, size_t why_size, const char *fmt, ...)
+  __attribute__ ((format (printf, 3, 4)));
 /* 2 * count digits, and the end of the text. */
 void text_hex_print (const uint8_t *bytes, size_t count, char *text);
 json_t *text_uuid (const uint8_t uuid[16]);

@@ -10,7 +10,6 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <ifaddrs.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "common/clock.h"
 #include "doorman.h"
 #include "tls.h"
+#include "text.h"
 
 #define CERTIFICATE_SECONDS (30 * 24 * 3600)
 
@@ -54,13 +54,11 @@ tls_load_libraries (char *why, size_t why_size)
       snprintf (path, sizeof path, "%s/server/shim/.libs/%s", build, names[i]);
     else
       snprintf (path, sizeof path, "%s/%s", PKGLIBDIR, names[i]);
-    if (dlopen (path, RTLD_NOW | RTLD_GLOBAL) == NULL) {
-      snprintf (why, why_size,
-                "cannot load what TLS needs: %s; install Weft "
-                "again, or listen on loopback addresses only",
-                dlerror ());
-      return -1;
-    }
+    if (dlopen (path, RTLD_NOW | RTLD_GLOBAL) == NULL)
+      return text_why (why, why_size,
+                       "cannot load what TLS needs: %s; install Weft again, or "
+                       "listen on loopback addresses only",
+                       dlerror ());
   }
 #endif
   return 0;
@@ -207,8 +205,8 @@ tls_new (const struct ca *ca, const struct http_options *o, char *why,
   if (set_up (tls) == 0)
     return tls;
   snprintf (why, why_size,
-            "OpenSSL cannot serve TLS on this host: is its "
-            "configuration (openssl.cnf) too strict or damaged?");
+            "OpenSSL cannot serve TLS on this host: is its configuration "
+            "(openssl.cnf) too strict or damaged?");
   tls_free (tls);
   return NULL;
 }

@@ -2,7 +2,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +141,7 @@ view_array (const struct cluster *c, const struct cluster_array *a,
 {
   const struct cluster_array_record *r = &a->rec;
   const struct cluster_session *s;
-  json_t *members = json_array (), *sessions = json_array (), *view, *more;
+  json_t *members = json_array (), *sessions = json_array ();
   json_t *writer = json_null ();
   char survives[400], waits[1600];
   uint64_t exposed, unreachable, lost;
@@ -158,28 +157,24 @@ view_array (const struct cluster *c, const struct cluster_array *a,
   }
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
   cluster_array_survives (a, survives, sizeof survives);
-  view = json_pack (
-    "{ss so ss ss ss sI sI so so so so ss so}", "name", r->name, "uuid",
-    text_uuid_or_null (r->uuid), "state", cluster_array_state (a), "layout",
-    layout_name (r->layout), "dup", array_dup_name (r->dup), "n",
-    (json_int_t) r->n, "groups", (json_int_t) r->groups, "unit",
-    text_number (r->unit), "size", text_number (a->layout.size), "member_bytes",
-    text_number (r->member_bytes), "capacity", array_capacity (a), "survives",
-    survives, "epoch", text_number (r->epoch));
-  more = json_pack (
-    "{so so so so so so so so so so so}", "members", members, "spares",
-    view_spares (c, a), "spare_after_s", text_number (r->spare_after_ms / 1000),
-    "session", writer, "sessions", sessions, "exposed_bytes",
-    text_number (exposed), "unreachable_bytes", text_number (unreachable),
-    "lost_bytes", text_number (lost), "waits_for",
+  return json_pack (
+    "{ss so ss ss ss sI sI so so so so ss so so so so so so so so so so so so}",
+    "name", r->name, "uuid", text_uuid_or_null (r->uuid), "state",
+    cluster_array_state (a), "layout", layout_name (r->layout), "dup",
+    array_dup_name (r->dup), "n", (json_int_t) r->n, "groups",
+    (json_int_t) r->groups, "unit", text_number (r->unit), "size",
+    text_number (a->layout.size), "member_bytes", text_number (r->member_bytes),
+    "capacity", array_capacity (a), "survives", survives, "epoch",
+    text_number (r->epoch), "members", members, "spares", view_spares (c, a),
+    "spare_after_s", text_number (r->spare_after_ms / 1000), "session", writer,
+    "sessions", sessions, "exposed_bytes", text_number (exposed),
+    "unreachable_bytes", text_number (unreachable), "lost_bytes",
+    text_number (lost), "waits_for",
     cluster_array_waits_for (c, a, wall_ms, waits, sizeof waits)
       ? text_string (waits)
       : json_null (),
     "bad_ranges", view_bad_ranges (a, BAD_RANGES_SHOWN), "bad_bytes",
     text_number (cluster_array_bad_bytes (a)));
-  json_object_update (view, more);
-  json_decref (more);
-  return view;
 }
 
 json_t *

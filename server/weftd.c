@@ -111,8 +111,8 @@ parse_listen (struct options *o, const char *text)
   }
   else
     return bad_usage (
-      "--listen %s: the address must be one of this host's, such as "
-      "192.0.2.1 or [2001:db8::1], or 0.0.0.0 for all of them",
+      "--listen %s: the address must be one of this host's, such as 192.0.2.1 "
+      "or [2001:db8::1], or 0.0.0.0 for all of them",
       text);
   to->tls = !loopback;
   o->http.listeners_count++;
@@ -141,8 +141,8 @@ check_listeners (struct options *o)
   for (unsigned i = 0; i < o->http.listeners_count; i++)
     if (o->no_login && o->http.listeners[i].tls)
       return bad_usage (
-        "--no-login is for loopback addresses only, and %s is none: "
-        "other hosts need a login and TLS, so leave --no-login out",
+        "--no-login is for loopback addresses only, and %s is none: other "
+        "hosts need a login and TLS, so leave --no-login out",
         o->http.listeners[i].address);
   return 0;
 }
@@ -292,8 +292,8 @@ begin_setup (const struct options *o, struct auth *auth,
   umask (mask);
   if (r == 0)
     log_line (CLUSTER_INFO,
-              "to make the first administrator, open %s (it "
-              "works once; it is in %s, too)",
+              "to make the first administrator, open %s (it works once; it is "
+              "in %s, too)",
               text, setup);
   return r;
 }
