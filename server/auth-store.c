@@ -214,8 +214,7 @@ drop_secrets (struct auth *a, struct store_txn *t, enum secret_kind kind,
 {
   struct secret *s, *next;
 
-  for (s = TAILQ_FIRST (&a->secrets); s != NULL; s = next) {
-    next = TAILQ_NEXT (s, link);
+  TAILQ_FOREACH_SAFE (s, &a->secrets, link, next) {
     if (s->kind == kind &&
         strcmp (kind == SECRET_LOGIN ? s->name : s->by, user) == 0 &&
         (but == NULL || memcmp (s->hash, but, sizeof s->hash) != 0))
@@ -253,8 +252,7 @@ auth_forget_node (struct auth *a, struct store_txn *t, const char *node)
 {
   struct certificate *c, *next;
 
-  for (c = TAILQ_FIRST (&a->certificates); c != NULL; c = next) {
-    next = TAILQ_NEXT (c, link);
+  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next) {
     if (strcmp (c->node, node) == 0)
       auth_drop_certificate (a, t, c);
   }
@@ -303,8 +301,7 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
   struct certificate *c, *next_c;
   uint64_t used;
 
-  for (s = TAILQ_FIRST (&a->secrets); s != NULL; s = next) {
-    next = TAILQ_NEXT (s, link);
+  TAILQ_FOREACH_SAFE (s, &a->secrets, link, next) {
     pthread_mutex_lock (&a->lock);
     used = s->used;
     pthread_mutex_unlock (&a->lock);
@@ -313,8 +310,7 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
     else if (used > s->stored_used + AUTH_USED_MS)
       auth_put_secret (a, t, s);
   }
-  for (c = TAILQ_FIRST (&a->certificates); c != NULL; c = next_c) {
-    next_c = TAILQ_NEXT (c, link);
+  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next_c) {
     if (wall_ms >= c->expires)
       auth_drop_certificate (a, t, c);
   }

@@ -90,17 +90,6 @@ auth_token (const struct auth *a, const char *name)
   return NULL;
 }
 
-static struct certificate *
-certificate_find (const struct auth *a, const char *serial)
-{
-  struct certificate *c;
-
-  TAILQ_FOREACH (c, &a->certificates, link)
-    if (strcmp (c->serial, serial) == 0)
-      return c;
-  return NULL;
-}
-
 bool
 auth_is_own_address (const struct auth *a, const char *address)
 {
@@ -135,10 +124,12 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
     u = auth_user (a, s->by);
     return u && u->role < s->role ? u->role : s->role;
   case VIA_CERTIFICATE:
-    c = certificate_find (a, caller->serial);
-    return c && strcmp (c->node, caller->name) == 0 && wall_ms < c->expires
-             ? ROLE_NODE
-             : ROLE_NOBODY;
+    TAILQ_FOREACH (c, &a->certificates, link)
+      if (strcmp (c->serial, caller->serial) == 0)
+        return strcmp (c->node, caller->name) == 0 && wall_ms < c->expires
+                 ? ROLE_NODE
+                 : ROLE_NOBODY;
+    return ROLE_NOBODY;
   }
   abort ();
 }
@@ -203,20 +194,6 @@ by_cookie (struct auth *a, const struct auth_credentials *given,
   return true;
 }
 
-static bool
-by_certificate (struct auth *a, const struct auth_credentials *given,
-                uint64_t wall_ms, struct caller *caller,
-                struct auth_refusal *refusal)
-{
-  caller->via = VIA_CERTIFICATE;
-  snprintf (caller->name, sizeof caller->name, "%s", given->node);
-  snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
-  caller->role = role_now (a, caller, wall_ms);
-  if (caller->role == ROLE_NOBODY)
-    return refuse (refusal, 401, "login-required", AUTH_REVOKED);
-  return true;
-}
-
 bool
 auth_recognise (struct auth *a, const struct auth_credentials *given,
                 uint64_t wall_ms, struct caller *caller,
@@ -235,8 +212,14 @@ auth_recognise (struct auth *a, const struct auth_credentials *given,
     fine = by_token (a, given->authorization, wall_ms, caller, refusal);
   else if (given->cookie)
     fine = by_cookie (a, given, wall_ms, caller, refusal);
-  if (fine && caller->role == ROLE_NOBODY && given->serial)
-    fine = by_certificate (a, given, wall_ms, caller, refusal);
+  if (fine && caller->role == ROLE_NOBODY && given->serial) {
+    caller->via = VIA_CERTIFICATE;
+    snprintf (caller->name, sizeof caller->name, "%s", given->node);
+    snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
+    caller->role = role_now (a, caller, wall_ms);
+    if (caller->role == ROLE_NOBODY)
+      fine = refuse (refusal, 401, "login-required", AUTH_REVOKED);
+  }
   pthread_mutex_unlock (&a->lock);
   if (caller->role == ROLE_NOBODY)
     caller->via = VIA_NONE;

@@ -206,9 +206,9 @@ ca_print (X509 *x509)
 
 /* ---- The files. ---- */
 
-/* Durable, and seen as a whole or not at all. */
+/* Durable, and seen as a whole or not at all.  The text is let go. */
 static int
-write_file (const char *dir, const char *name, const char *text, char *why,
+write_file (const char *dir, const char *name, char *text, char *why,
             size_t why_size)
 {
   char path[4096], temporary[4096];
@@ -229,6 +229,8 @@ write_file (const char *dir, const char *name, const char *text, char *why,
     close (fd);
   if (dir_fd != -1)
     close (dir_fd);
+  OPENSSL_cleanse (text, n);
+  free (text);
   return r;
 }
 
@@ -259,26 +261,18 @@ static int
 make_key (struct ca *ca, const char *dir, char *why, size_t why_size)
 {
   BIO *bio = BIO_new (BIO_s_mem ());
-  char *text;
-  int r;
 
   ca->key = EVP_EC_gen ("P-256");
   if (bio == NULL || ca->key == NULL ||
       PEM_write_bio_PrivateKey (bio, ca->key, NULL, NULL, 0, NULL, NULL) != 1)
     abort ();
-  text = take_text (bio);
-  r = write_file (dir, "ca-key.pem", text, why, why_size);
-  OPENSSL_cleanse (text, strlen (text));
-  free (text);
-  return r;
+  return write_file (dir, "ca-key.pem", take_text (bio), why, why_size);
 }
 
 static int
 make_certificate (struct ca *ca, const char *dir, char *why, size_t why_size)
 {
   X509 *x509 = begin (ca->key, "Weft cluster CA", NULL, CA_SECONDS);
-  char *text;
-  int r;
 
   add_extension (x509, x509, NID_basic_constraints,
                  "critical,CA:TRUE,pathlen:0");
@@ -286,10 +280,7 @@ make_certificate (struct ca *ca, const char *dir, char *why, size_t why_size)
   add_extension (x509, x509, NID_subject_key_identifier, "hash");
   sign (x509, ca->key);
   ca->x509 = x509;
-  text = ca_print (x509);
-  r = write_file (dir, "ca-cert.pem", text, why, why_size);
-  free (text);
-  return r;
+  return write_file (dir, "ca-cert.pem", ca_print (x509), why, why_size);
 }
 
 static int

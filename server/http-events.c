@@ -13,21 +13,6 @@
 
 #define KEEP_ALIVE_MS 10000
 
-static uint64_t
-last_event_id (struct mg_connection *conn, bool *given)
-{
-  const char *text = mg_get_header (conn, "Last-Event-ID");
-  char *end;
-  uint64_t id;
-
-  *given = false;
-  if (text == NULL || text[0] < '0' || text[0] > '9')
-    return 0;
-  id = strtoull (text, &end, 10);
-  *given = *end == '\0';
-  return id;
-}
-
 /* A snapshot, and the cursor behind it; false: the connection is over. */
 static bool
 send_snapshot (struct http *h, struct mg_connection *conn,
@@ -61,11 +46,15 @@ http_serve_events (struct http *h, struct mg_connection *conn,
     "HTTP/1.1 200 OK\r\n" SECURITY_HEADERS
     "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
     "Connection: close\r\n\r\nretry: 1000\n\n";
+  const char *seen = mg_get_header (conn, "Last-Event-ID");
+  bool resume = seen && seen[0] >= '0' && seen[0] <= '9', ok;
   struct hub_cursor cursor = { 0 };
-  bool resume, ok;
-  char *text = NULL;
+  char *text = NULL, *end;
 
-  cursor.id = last_event_id (conn, &resume);
+  if (resume) {
+    cursor.id = strtoull (seen, &end, 10);
+    resume = *end == '\0';
+  }
   ok = mg_write (conn, head, sizeof head - 1) == (int) sizeof head - 1;
   hub_listen (h->hub, 1);
   if (ok && !(resume && hub_has (h->hub, cursor.id)))

@@ -237,38 +237,26 @@ start (struct http *h, char *why, size_t why_size)
                                     .external_ssl_ctx = h->tls ? give_context
                                                                : NULL };
   char listen[LISTENERS_MAX * 64], threads[8];
-  const char *settings[] = {
-    "listening_ports",
-    listen,
+  const char *settings[][2] = {
+    { "listening_ports", listen },
     /* One for each disk, session and page that waits here. */
-    "num_threads",
-    threads,
-    "connection_queue",
-    "1024",
-    "listen_backlog",
-    "1024",
-    "tcp_nodelay",
-    "1",
-    "enable_keep_alive",
-    "yes",
-    "keep_alive_timeout_ms",
-    "15000",
-    "request_timeout_ms",
-    "10000",
-    "max_request_size",
-    "16384",
-    "enable_directory_listing",
-    "no",
-    "enable_auth_domain_check",
-    "no",
-    "decode_url",
-    "no",
-    NULL,
+    { "num_threads", threads },
+    { "connection_queue", "1024" },
+    { "listen_backlog", "1024" },
+    { "tcp_nodelay", "1" },
+    { "enable_keep_alive", "yes" },
+    { "keep_alive_timeout_ms", "15000" },
+    { "request_timeout_ms", "10000" },
+    { "max_request_size", "16384" },
+    { "enable_directory_listing", "no" },
+    { "enable_auth_domain_check", "no" },
+    { "decode_url", "no" },
+    { NULL },
   };
 
   print_listeners (&h->options, listen, sizeof listen);
   snprintf (threads, sizeof threads, "%d", DOORMAN_THREADS);
-  h->context = mg_start (&callbacks, h, settings);
+  h->context = mg_start (&callbacks, h, settings[0]);
   /* It goes on with fewer threads, perhaps without the one that listens, and then
    * can't be stopped either.
    */

@@ -192,8 +192,7 @@ forget (struct idempotency *i, uint64_t wall_ms, struct store_txn *t)
 {
   struct entry *e, *next;
 
-  for (e = TAILQ_FIRST (&i->entries); e != NULL; e = next) {
-    next = TAILQ_NEXT (e, link);
+  TAILQ_FOREACH_SAFE (e, &i->entries, link, next) {
     if (e->request)
       continue;
     if (!expired (e, wall_ms) && i->count <= IDEMPOTENCY_MAX)

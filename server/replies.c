@@ -36,14 +36,16 @@ state_word (enum member_state state)
   return json_incref (words[state]);
 }
 
-/* Only what is committed: a member acts on nothing else. */
+/* Of this change; NULL: only what is committed, as a member acts on nothing else. */
 static json_t *
-states_list (const struct cluster_array *a)
+states_list (const struct cluster_array *a, const struct cluster_change *change)
 {
   json_t *list = json_array ();
 
   for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (list, state_word (a->rec.member[m].state));
+    json_array_append_new (
+      list, state_word (change ? (enum member_state) change->states[m]
+                               : a->rec.member[m].state));
   return list;
 }
 
@@ -57,7 +59,7 @@ assignment (const struct cluster_array *a, unsigned position)
     (json_int_t) a->rec.groups, "unit", text_number (a->rec.unit),
     "member_bytes", text_number (a->rec.member_bytes), "dup",
     array_dup_name (a->rec.dup), "epoch", text_number (a->rec.epoch), "states",
-    states_list (a));
+    states_list (a, NULL));
 }
 
 static json_t *
@@ -149,18 +151,6 @@ reply_grant (const struct cluster *c, const struct cluster_array *a,
                     map (c, a, s), "bad", cluster_array_bad_any (a));
 }
 
-static json_t *
-change (const struct cluster_array *a, const struct cluster_change *change)
-{
-  json_t *states = json_array ();
-
-  for (unsigned m = 0; m < a->layout.members; m++)
-    json_array_append_new (states,
-                           state_word ((enum member_state) change->states[m]));
-  return json_pack ("{so so}", "epoch", text_number (change->epoch), "states",
-                    states);
-}
-
 /* NULL: none. */
 static json_t *
 loss (const struct cluster *c, const struct cluster_session *s)
@@ -187,12 +177,15 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
   json_t *view;
 
   cluster_session_told (c, a, epoch, no_news, &r);
-  view = json_pack ("{so so so sI so sb so*}", "generation",
-                    text_number (r.generation), "epoch", text_number (r.epoch),
-                    "states", r.same ? json_true () : states_list (a), "ttl_ms",
-                    (json_int_t) SESSION_TTL_MS, "change",
-                    r.change ? change (a, r.change) : json_null (), "bad",
-                    cluster_array_bad_any (a), "accept_loss", loss (c, s));
+  view = json_pack (
+    "{so so so sI so sb so*}", "generation", text_number (r.generation),
+    "epoch", text_number (r.epoch), "states",
+    r.same ? json_true () : states_list (a, NULL), "ttl_ms",
+    (json_int_t) SESSION_TTL_MS, "change",
+    r.change ? json_pack ("{so so}", "epoch", text_number (r.change->epoch),
+                          "states", states_list (a, r.change))
+             : json_null (),
+    "bad", cluster_array_bad_any (a), "accept_loss", loss (c, s));
   if (r.has_map)
     json_object_set_new (view, "map", map (c, a, s));
   return view;

@@ -86,15 +86,24 @@ refuse (struct refusal *p, int status, const char *field, const char *code,
   return false;
 }
 
-static bool
-is_enrolled (const struct auth *a, const char *node)
+/* How many certificates the node has; *oldest: the first of them that is not the
+ * one with this serial number.
+ */
+static unsigned
+certificates_of (const struct auth *a, const char *node, const char *serial,
+                 struct certificate **oldest)
 {
-  const struct certificate *c;
+  struct certificate *c;
+  unsigned count = 0;
 
+  *oldest = NULL;
   TAILQ_FOREACH (c, &a->certificates, link)
-    if (strcmp (c->node, node) == 0)
-      return true;
-  return false;
+    if (strcmp (c->node, node) == 0) {
+      count++;
+      if (*oldest == NULL && strcmp (c->serial, serial) != 0)
+        *oldest = c;
+    }
+  return count;
 }
 
 /* Is this secret good for this node?  With the lock held. */
@@ -103,6 +112,7 @@ token_is_good (const struct auth *a, const struct auth_request *q,
                uint64_t wall_ms, struct secret **token, struct refusal *p)
 {
   uint8_t hash[AUTH_HASH_BYTES];
+  struct certificate *oldest;
   struct secret *s;
 
   auth_secret_hash (q->secret, hash);
@@ -120,7 +130,7 @@ token_is_good (const struct auth *a, const struct auth_request *q,
     return refuse (p, 403, "token", "token-expired",
                    "this token has expired: weftctl node token makes another");
   /* It would take the certificate of a node that may be at work. */
-  if (s->name[0] == '\0' && is_enrolled (a, q->name))
+  if (s->name[0] == '\0' && certificates_of (a, q->name, "", &oldest) > 0)
     return refuse (p, 409, "node", "enrolled",
                    "%s is a node already, and this token is for new ones: make "
                    "a token for %s: weftctl node token %s",
@@ -264,15 +274,16 @@ handle_enroll (struct loop *l, struct request *r)
   cluster_node_add (loop_cluster (l), loop_input (l, r), q->name);
 }
 
-/* For the request in r; returns it as PEM, malloc'ed. */
-static char *
-issue (struct loop *l, struct request *r, struct store_txn *t)
+/* A certificate for the request in r: what is answered.  node may be NULL. */
+static json_t *
+issue (struct loop *l, struct request *r, struct store_txn *t, const char *node)
 {
   struct auth *a = loop_auth (l);
   const struct auth_request *q = r->input;
   struct certificate *c = alloc_zero (sizeof *c);
   struct ca_certificate made;
   struct ca_names names = q->names;
+  json_t *body;
   char *pem;
 
   names.dns_count = 1;
@@ -289,7 +300,10 @@ issue (struct loop *l, struct request *r, struct store_txn *t)
   auth_put_certificate (a, t, c);
   pem = ca_print (made.x509);
   X509_free (made.x509);
-  return pem;
+  body = json_pack ("{ss* ss ss}", "node", node, "certificate", pem, "ca",
+                    ca_pem (a->ca));
+  free (pem);
+  return body;
 }
 
 /* The engine has taken the node; the rest of its enrollment goes along with
@@ -303,8 +317,6 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
   struct auth *a = loop_auth (l);
   struct secret *token;
   struct refusal p;
-  json_t *body;
-  char *pem;
 
   /* Nothing has come between. */
   if (!token_is_good (a, q, clock_wall_ms (), &token, &p)) {
@@ -316,32 +328,8 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
   pthread_mutex_unlock (&a->lock);
   auth_put_secret (a, t, token);
   auth_forget_node (a, t, q->name); /* a host that was set up anew */
-  pem = issue (l, r, t);
-  body = json_pack ("{ss ss ss}", "node", q->name, "certificate", pem, "ca",
-                    ca_pem (a->ca));
-  free (pem);
   *status = 201;
-  return body;
-}
-
-/* The node's certificates; *oldest: the first of them that is not the
- * caller's.
- */
-static unsigned
-count_certificates (const struct auth *a, const struct request *r,
-                    struct certificate **oldest)
-{
-  struct certificate *c;
-  unsigned count = 0;
-
-  *oldest = NULL;
-  TAILQ_FOREACH (c, &a->certificates, link)
-    if (strcmp (c->node, r->name) == 0) {
-      count++;
-      if (*oldest == NULL && strcmp (c->serial, r->caller.serial) != 0)
-        *oldest = c;
-    }
-  return count;
+  return issue (l, r, t, q->name);
 }
 
 static bool
@@ -362,11 +350,9 @@ handle_certificate (struct loop *l, struct request *r)
   const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
   struct certificate *oldest;
-  unsigned count = count_certificates (a, r, &oldest);
+  unsigned count = certificates_of (a, r->name, r->caller.serial, &oldest);
   struct store_txn *t;
   struct refusal p;
-  json_t *body;
-  char *pem;
 
   if (refuse_stranger (l, r, count))
     return;
@@ -377,10 +363,7 @@ handle_certificate (struct loop *l, struct request *r)
   t = store_txn_new ();
   if (count >= CERTIFICATES_OF_NODE_MAX)
     auth_drop_certificate (a, t, oldest);
-  pem = issue (l, r, t);
-  body = json_pack ("{ss ss}", "certificate", pem, "ca", ca_pem (a->ca));
-  free (pem);
-  loop_answer_stored (l, r, 201, body, t);
+  loop_answer_stored (l, r, 201, issue (l, r, t, NULL), t);
 }
 
 /* Its certificates go with the engine's answer. */
@@ -390,7 +373,8 @@ handle_revoke (struct loop *l, struct request *r)
   struct certificate *oldest;
   char by[AUTH_CALLER_BYTES];
 
-  if (refuse_stranger (l, r, count_certificates (loop_auth (l), r, &oldest)))
+  if (refuse_stranger (l, r,
+                       certificates_of (loop_auth (l), r->name, "", &oldest)))
     return;
   auth_caller_words (&r->caller, by);
   cluster_node_shut_out (loop_cluster (l), loop_input (l, r), r->name, by);

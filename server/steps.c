@@ -158,8 +158,7 @@ refresh_nodes (struct loop *l, struct pending *p, struct store_txn *t)
     add_node (l, p, t, json_string_value (json_object_get (view, "name")),
               view);
   json_decref (list);
-  for (n = TAILQ_FIRST (&l->nodes); n != NULL; n = next) {
-    next = TAILQ_NEXT (n, link);
+  TAILQ_FOREACH_SAFE (n, &l->nodes, link, next) {
     if (cluster_node_known (l->cluster, n->name))
       continue;
     add_event (l, p, t, "node",

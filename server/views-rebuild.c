@@ -67,18 +67,6 @@ view_rebuilds (const struct cluster *c)
 
 /* ---- Imports. ---- */
 
-static json_t *
-import_member (const struct cluster_disk_heartbeat *hb)
-{
-  return json_pack (
-    "{sI so ss so so so so so ss}", "position", (json_int_t) hb->position,
-    "disk", text_uuid (hb->uuid), "node", hb->node, "path",
-    text_string (hb->path), "uri", text_string (hb->uri), "sequence",
-    text_number (hb->sequence), "states_epoch", text_number (hb->states_epoch),
-    "dirty_extents", text_number (hb->dirty_extents), "state",
-    member_state_name ((enum member_state) hb->states[hb->position]));
-}
-
 /* All that was heard of one array: what `first` says of it, for all members of
  * an array say the same, and every position that nobody has said is his.
  */
@@ -91,10 +79,21 @@ import_array (const struct cluster *c,
   bool heard[ARRAY_MEMBERS_MAX] = { false };
 
   TAILQ_FOREACH (f, cluster_foreigns (c), link) {
-    if (!f->hb.has_place || memcmp (f->hb.array, first->array, 16) != 0)
+    const struct cluster_disk_heartbeat *hb = &f->hb;
+
+    if (!hb->has_place || memcmp (hb->array, first->array, 16) != 0)
       continue;
-    heard[f->hb.position] = true;
-    json_array_append_new (members, import_member (&f->hb));
+    heard[hb->position] = true;
+    json_array_append_new (
+      members,
+      json_pack (
+        "{sI so ss so so so so so ss}", "position", (json_int_t) hb->position,
+        "disk", text_uuid (hb->uuid), "node", hb->node, "path",
+        text_string (hb->path), "uri", text_string (hb->uri), "sequence",
+        text_number (hb->sequence), "states_epoch",
+        text_number (hb->states_epoch), "dirty_extents",
+        text_number (hb->dirty_extents), "state",
+        member_state_name ((enum member_state) hb->states[hb->position])));
   }
   for (unsigned m = 0; m < first->n * first->groups; m++)
     if (!heard[m])

@@ -168,14 +168,14 @@ static int
 parse_options (int argc, char **argv, struct options *o)
 {
   enum {
-    STATE = 256,
-    LISTEN,
-    HOST_NAME,
+    STATE = 256, /* the first four are taken as they are */
     PORT_FILE,
     PID_FILE,
+    UI,
+    LISTEN,
+    HOST_NAME,
     NO_LOGIN,
     SETUP,
-    UI,
     LIST,
     HELP,
     VERSION_
@@ -194,12 +194,16 @@ parse_options (int argc, char **argv, struct options *o)
     { "version", no_argument, NULL, VERSION_ },
     { NULL, 0, NULL, 0 }
   };
+  const char **texts[] = { &o->state, &o->port_file, &o->pid_file, &o->ui };
   int option;
 
   while ((option = getopt_long (argc, argv, "", longs, NULL)) != -1)
     switch (option) {
     case STATE:
-      o->state = optarg;
+    case PORT_FILE:
+    case PID_FILE:
+    case UI:
+      *texts[option - STATE] = optarg;
       break;
     case LISTEN:
       if (parse_listen (o, optarg) != 0)
@@ -209,20 +213,11 @@ parse_options (int argc, char **argv, struct options *o)
       if (parse_host_name (o, optarg) != 0)
         return EXIT_FAILURE;
       break;
-    case PORT_FILE:
-      o->port_file = optarg;
-      break;
-    case PID_FILE:
-      o->pid_file = optarg;
-      break;
     case NO_LOGIN:
       o->no_login = true;
       break;
     case SETUP:
       o->setup = true;
-      break;
-    case UI:
-      o->ui = optarg;
       break;
     case LIST:
       for (size_t i = 0; routes_at (i) != NULL; i++)
