@@ -48,11 +48,6 @@ void loop_free_spent (struct loop *l);
 /* steps.c */
 /* Take a step into the queue, and to the store. */
 void steps_queue (struct loop *l, struct cluster_step *step);
-/* The same for an answer that is no step of the engine's, with the records in `t`;
- * NULL: none.
- */
-void steps_answer (struct loop *l, struct request *r, int status, json_t *body,
-                   struct store_txn *t);
 /* Store records for which no request waits. */
 void steps_store (struct loop *l, struct store_txn *t);
 /* This step's transaction is done; frees it. */

@@ -95,7 +95,7 @@ void loop_answer (struct loop *l, struct request *r, int status, json_t *body);
 void loop_refuse (struct loop *l, struct request *r, int status,
                   const char *field, const char *code, const char *fmt, ...)
   __attribute__ ((format (printf, 6, 7)));
-/* An answer, when the records in `t` are durable; takes it over. */
+/* An answer, when the records in `t` are durable; takes it over.  NULL: none. */
 void loop_answer_stored (struct loop *l, struct request *r, int status,
                          json_t *body, struct store_txn *t);
 

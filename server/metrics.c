@@ -393,49 +393,44 @@ disk_metrics (FILE *f, const struct cluster *c)
 static void
 session_metrics (FILE *f, const struct cluster *c)
 {
+#define STAT(member) AT (array_stats, member)
   static const struct number counters[] = {
-    { "weft_session_reads_total", "counter", "Reads done.",
-      AT (array_stats, reads) },
-    { "weft_session_writes_total", "counter", "Writes done.",
-      AT (array_stats, writes) },
+    { "weft_session_reads_total", "counter", "Reads done.", STAT (reads) },
+    { "weft_session_writes_total", "counter", "Writes done.", STAT (writes) },
     { "weft_session_flushes_total", "counter", "Flushes done.",
-      AT (array_stats, flushes) },
+      STAT (flushes) },
     { "weft_session_zeroes_total", "counter", "Requests to zero done.",
-      AT (array_stats, zeroes) },
+      STAT (zeroes) },
     { "weft_session_trims_total", "counter", "Requests to trim done.",
-      AT (array_stats, trims) },
+      STAT (trims) },
     { "weft_session_read_bytes_total", "counter", "Bytes read.",
-      AT (array_stats, read_bytes) },
+      STAT (read_bytes) },
     { "weft_session_written_bytes_total", "counter", "Bytes written.",
-      AT (array_stats, write_bytes) },
+      STAT (write_bytes) },
     { "weft_session_image_pending_bytes", "gauge",
-      "Images in memory, not yet on their member.",
-      AT (array_stats, image_bytes) },
+      "Images in memory, not yet on their member.", STAT (image_bytes) },
     { "weft_session_image_limit_bytes", "gauge",
-      "How many there may be before writes wait.",
-      AT (array_stats, image_bytes_max) },
+      "How many there may be before writes wait.", STAT (image_bytes_max) },
     { "weft_session_image_sent_bytes_total", "counter",
-      "Images sent to their member.", AT (array_stats, images_sent) },
+      "Images sent to their member.", STAT (images_sent) },
     { "weft_session_image_replaced_bytes_total", "counter",
-      "Images overwritten before they were sent.",
-      AT (array_stats, images_replaced) },
+      "Images overwritten before they were sent.", STAT (images_replaced) },
     { NULL },
   };
   static const struct number now[] = {
     { "weft_session_requests_waiting", "gauge",
-      "Requests of clients that wait.", AT (array_stats, requests_waiting) },
+      "Requests of clients that wait.", STAT (requests_waiting) },
     { "weft_session_requests_in_flight", "gauge",
-      "Requests to members that are not answered.",
-      AT (array_stats, ios_in_flight) },
+      "Requests to members that are not answered.", STAT (ios_in_flight) },
     { NULL },
   };
   static const struct number latencies[] = {
     { "weft_session_read_duration_seconds", "histogram", "How long reads took.",
-      AT (array_stats, read) },
+      STAT (read) },
     { "weft_session_write_duration_seconds", "histogram",
-      "How long writes took.", AT (array_stats, write) },
+      "How long writes took.", STAT (write) },
     { "weft_session_flush_duration_seconds", "histogram",
-      "How long flushes took.", AT (array_stats, flush) },
+      "How long flushes took.", STAT (flush) },
     { NULL },
   };
   static const struct number member_latencies[] = {
@@ -443,6 +438,7 @@ session_metrics (FILE *f, const struct cluster *c)
       "How long the member took to answer requests of the writer.", 0, 0 },
     { NULL },
   };
+#undef STAT
   struct things sessions = { 0 }, members = { 0 };
   const struct cluster_session *s;
   const struct cluster_array *a;

@@ -367,8 +367,8 @@ steps_queue (struct loop *l, struct cluster_step *step)
 }
 
 void
-steps_answer (struct loop *l, struct request *r, int status, json_t *body,
-              struct store_txn *t)
+loop_answer_stored (struct loop *l, struct request *r, int status, json_t *body,
+                    struct store_txn *t)
 {
   struct pending *p = alloc_zero (sizeof *p);
   struct answer answer = { .request = r, .status = status, .body = body };
@@ -451,7 +451,7 @@ loop_answer (struct loop *l, struct request *r, int status, json_t *body)
 {
   if (r->route->list && status == 200)
     body = page_cut (r->route, &r->query, body);
-  steps_answer (l, r, status, body, NULL);
+  loop_answer_stored (l, r, status, body, NULL);
 }
 
 void
@@ -464,12 +464,6 @@ loop_refuse (struct loop *l, struct request *r, int status, const char *field,
   va_start (ap, fmt);
   vsnprintf (why, sizeof why, fmt, ap);
   va_end (ap);
-  steps_answer (l, r, status, view_error (status, field, code, why), NULL);
-}
-
-void
-loop_answer_stored (struct loop *l, struct request *r, int status, json_t *body,
-                    struct store_txn *t)
-{
-  steps_answer (l, r, status, body, t);
+  loop_answer_stored (l, r, status, view_error (status, field, code, why),
+                      NULL);
 }
