@@ -214,12 +214,11 @@ drop_secrets (struct auth *a, struct store_txn *t, enum secret_kind kind,
 {
   struct secret *s, *next;
 
-  TAILQ_FOREACH_SAFE (s, &a->secrets, link, next) {
+  TAILQ_FOREACH_SAFE (s, &a->secrets, link, next)
     if (s->kind == kind &&
         strcmp (kind == SECRET_LOGIN ? s->name : s->by, user) == 0 &&
         (but == NULL || memcmp (s->hash, but, sizeof s->hash) != 0))
       auth_drop_secret (a, t, s);
-  }
 }
 
 void
@@ -252,10 +251,9 @@ auth_forget_node (struct auth *a, struct store_txn *t, const char *node)
 {
   struct certificate *c, *next;
 
-  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next) {
+  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next)
     if (strcmp (c->node, node) == 0)
       auth_drop_certificate (a, t, c);
-  }
 }
 
 void
@@ -310,8 +308,7 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
     else if (used > s->stored_used + AUTH_USED_MS)
       auth_put_secret (a, t, s);
   }
-  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next_c) {
+  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next_c)
     if (wall_ms >= c->expires)
       auth_drop_certificate (a, t, c);
-  }
 }

@@ -113,36 +113,32 @@ http_take_body (struct mg_connection *conn, struct request *r)
 {
   const char *type = mg_get_header (conn, "Content-Type");
   json_error_t error;
-  json_t *json;
+  json_t *json = NULL;
   struct fields f;
   size_t length;
   char *body = read_body (conn, &length);
 
   if (body == NULL)
     return false;
+  query_take_body (&r->query, body, length);
   if (type == NULL || strcspn (type, "; \t") != 16 ||
-      strncasecmp (type, "application/json", 16) != 0) {
-    free (body);
+      strncasecmp (type, "application/json", 16) != 0)
     http_refuse (conn, 415, NULL, NULL, "",
                  "the body must be JSON: give Content-Type: application/json");
-    return false;
-  }
-  query_take_body (&r->query, body, length);
-  if (too_deep (body, length)) {
-    free (body);
+  else if (too_deep (body, length))
     http_refuse (conn, 400, NULL, NULL, "",
                  "the body is nested more than %d deep", JSON_DEPTH_MAX);
-    return false;
+  else {
+    json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL)
+      http_refuse (conn, 400, NULL, NULL, "",
+                   "the body is no JSON: %.150s, in line %d", error.text,
+                   error.line);
   }
-  json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
   OPENSSL_cleanse (body, length); /* there may be a password in it */
   free (body);
-  if (json == NULL) {
-    http_refuse (conn, 400, NULL, NULL, "",
-                 "the body is no JSON: %.150s, in line %d", error.text,
-                 error.line);
+  if (json == NULL)
     return false;
-  }
   fields_begin (&f, json);
   r->route->parse (&f, r);
   json_decref (json);
