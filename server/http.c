@@ -61,8 +61,7 @@ serve_api (struct http *h, struct mg_connection *conn, const char *method,
   }
   if (!http_take_caller (h, conn, &r) ||
       !http_take_query (conn, &r, method, path) ||
-      !(r.route->has_body ? http_take_body (conn, &r)
-                          : http_drop_body (conn))) {
+      !(r.route->parse ? http_take_body (conn, &r) : http_drop_body (conn))) {
     request_destroy (&r);
     return 400;
   }

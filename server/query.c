@@ -179,6 +179,7 @@ take_parameter (const struct route *route, const char *text, size_t length,
 {
   const char *equals = memchr (text, '=', length);
   size_t n = equals ? (size_t) (equals - text) : length;
+  unsigned takes = route->query | (route->preflight ? QUERY_DRY_RUN : 0);
   char name[sizeof problem->field], value[VALUE_BYTES] = "";
   size_t i;
 
@@ -188,7 +189,7 @@ take_parameter (const struct route *route, const char *text, size_t length,
   for (i = 0; i < PARAMETERS; i++)
     if (strcmp (parameters[i].name, name) == 0)
       break;
-  if (i == PARAMETERS || !(route->query & parameters[i].parameter))
+  if (i == PARAMETERS || !(takes & parameters[i].parameter))
     return refuse (problem, name,
                    "there is no parameter of this name here: GET "
                    "/api/v1/openapi.json lists those that there are");

@@ -389,12 +389,12 @@ handle_ca (struct loop *l, struct request *r)
 }
 
 const struct route routes_enroll[] = {
-  { "POST", V1 "/enroll", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    AUTH_INPUT, .parse = parse_enroll, .prepare = prepare_enroll,
-    .handle = handle_enroll, .reply = reply_enroll },
-  { "POST", V1 "/nodes/{name}/certificate", .who = WHO_NODE, .has_body = true,
-    .secret = true, AUTH_INPUT, .parse = parse_certificate,
-    .prepare = read_request, .handle = handle_certificate },
+  { "POST", V1 "/enroll", .who = WHO_ANYBODY, .secret = true, AUTH_INPUT,
+    .parse = parse_enroll, .prepare = prepare_enroll, .handle = handle_enroll,
+    .reply = reply_enroll },
+  { "POST", V1 "/nodes/{name}/certificate", .who = WHO_NODE, .secret = true,
+    AUTH_INPUT, .parse = parse_certificate, .prepare = read_request,
+    .handle = handle_certificate },
   { "DELETE", V1 "/nodes/{name}/certificate", .who = WHO_ADMIN,
     .handle = handle_revoke },
   { "GET", "/ca.pem", .who = WHO_ANYBODY, .handle = handle_ca },

@@ -119,7 +119,7 @@ finish_layouts (struct loop *l, struct request *r)
 }
 
 const struct route routes_layouts[] = {
-  { "POST", V1 "/layouts", .who = WHO_VIEWER, .has_body = true, .asks = true,
+  { "POST", V1 "/layouts", .who = WHO_VIEWER, .asks = true,
     .input = sizeof (struct cluster_create), .parse = parse_layouts,
     .handle = handle_layouts, .finish = finish_layouts },
   { NULL },

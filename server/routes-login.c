@@ -308,12 +308,10 @@ handle_setup (struct loop *l, struct request *r)
 
 const struct route routes_login[] = {
   { "GET", V1 "/me", .who = WHO_ANYBODY, .handle = handle_me },
-  { "POST", V1 "/setup", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    AUTH_INPUT, .parse = parse_setup, .prepare = prepare_setup,
-    .handle = handle_setup },
-  { "POST", V1 "/login", .who = WHO_ANYBODY, .has_body = true, .secret = true,
-    AUTH_INPUT, .parse = parse_login, .prepare = prepare_login,
-    .handle = handle_login },
+  { "POST", V1 "/setup", .who = WHO_ANYBODY, .secret = true, AUTH_INPUT,
+    .parse = parse_setup, .prepare = prepare_setup, .handle = handle_setup },
+  { "POST", V1 "/login", .who = WHO_ANYBODY, .secret = true, AUTH_INPUT,
+    .parse = parse_login, .prepare = prepare_login, .handle = handle_login },
   { "POST", V1 "/logout", .who = WHO_ANYBODY, .secret = true,
     .handle = handle_logout },
   { NULL },

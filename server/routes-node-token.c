@@ -129,7 +129,7 @@ handle_node_token_delete (struct loop *l, struct request *r)
 const struct route routes_node_token[] = {
   { "GET", V1 "/node-tokens", .who = WHO_ADMIN, .query = QUERY_PAGE,
     .list = "node_tokens", .key = "id", .handle = handle_node_tokens },
-  { "POST", V1 "/node-tokens", .has_body = true, .secret = true, AUTH_INPUT,
+  { "POST", V1 "/node-tokens", .secret = true, AUTH_INPUT,
     .parse = parse_node_token, .handle = handle_node_token },
   { "DELETE", V1 "/node-tokens/{id}", .handle = handle_node_token_delete },
   { NULL },

@@ -17,7 +17,6 @@ struct route {
   const char *pattern; /* "/api/v1/disks/{uuid}/heartbeat" */
   enum route_kind kind;
   enum auth_who who;
-  bool has_body;
   bool makes;     /* something new: 201, not 200 */
   bool asks;      /* a POST that changes nothing: not for the audit trail */
   bool secret;    /* its answer holds one, and is never stored */
@@ -31,7 +30,8 @@ struct route {
    */
   json_t *(*configuration) (struct loop *l, const struct request *r);
   /* On the HTTP thread: take the body's fields into r->input, which has so many
-   * bytes, all zero; `forget` lets go of what it then holds.
+   * bytes, all zero; `forget` lets go of what it then holds.  NULL: the route wants
+   * no body.
    */
   size_t input;
   void (*parse) (struct fields *f, struct request *r);
@@ -45,8 +45,8 @@ struct route {
    */
   void (*handle) (struct loop *l, struct request *r);
   json_t *(*show) (const struct cluster *c);
-  /* The same for ?dry_run=true, which comes with QUERY_DRY_RUN: say what
-   * `handle` would do.
+  /* The same for ?dry_run=true, which a route with this takes: say what `handle`
+   * would do.
    */
   void (*preflight) (struct loop *l, struct request *r);
   /* On the loop's thread: the answer to what the engine has said of this request,
