@@ -84,15 +84,6 @@ auth_audits_refusal (const struct request *r)
   return belongs (r) && !is_flood (r, 403);
 }
 
-static bool
-may_flood (const struct request *r, int status)
-{
-  if (r->refused.status)
-    return false; /* auth_audits_refusal was asked */
-  return is_attach (r) || r->caller.role == ROLE_NODE ||
-         (status >= 400 && r->caller.role != ROLE_ADMIN);
-}
-
 /* What it was about. */
 static json_t *
 subject_of (const struct request *r)
@@ -126,9 +117,15 @@ auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
 {
   const struct caller *caller = &r->caller;
   char action[ACTION_BYTES];
+  bool may_flood;
   json_t *line;
 
-  if (!belongs (r) || (may_flood (r, status) && is_flood (r, status)))
+  if (!belongs (r))
+    return;
+  may_flood = is_attach (r) || caller->role == ROLE_NODE ||
+              (status >= 400 && caller->role != ROLE_ADMIN);
+  /* Of what was refused beforehand, auth_audits_refusal was asked. */
+  if (may_flood && !r->refused.status && is_flood (r, status))
     return;
   print_action (r, action);
   line = json_pack ("{so so ss ss ss so si}", "at", text_time (wall_ms), "who",

@@ -62,6 +62,7 @@ fields_result (const struct fields *f, char *why, size_t why_size)
   return f->failed ? text_why (why, why_size, "%s", f->why) : 0;
 }
 
+/* What failed first is kept: a value that is missing may be found wrong again. */
 const json_t *
 fields_get (struct fields *f, const char *name)
 {
@@ -115,8 +116,6 @@ fields_u64 (struct fields *f, const char *name, uint64_t min, uint64_t max,
   const json_t *v = fields_get (f, name);
   uint64_t n;
 
-  if (v == NULL)
-    return;
   if (!fields_whole (v, &n) || n < min || n > max)
     fields_fail (f, name,
                  "field %s must be a whole number from %" PRIu64 " to %" PRIu64,
@@ -130,8 +129,6 @@ fields_real (struct fields *f, const char *name, double *value)
 {
   const json_t *v = fields_get (f, name);
 
-  if (v == NULL)
-    return;
   if (!json_is_number (v) || json_number_value (v) < 0)
     fields_fail (f, name, "field %s must be a number that is not negative",
                  name);
@@ -144,8 +141,6 @@ fields_bool (struct fields *f, const char *name, bool *value)
 {
   const json_t *v = fields_get (f, name);
 
-  if (v == NULL)
-    return;
   if (!json_is_boolean (v))
     fields_fail (f, name, "field %s must be true or false", name);
   else
@@ -156,20 +151,13 @@ static const char *
 get_text (struct fields *f, const char *name)
 {
   const json_t *v = fields_get (f, name);
-  const char *text;
+  const char *text = json_string_value (v);
 
-  if (v == NULL)
-    return NULL;
-  text = json_string_value (v);
-  if (text == NULL) {
+  if (text == NULL)
     fields_fail (f, name, "field %s must be a string", name);
-    return NULL;
-  }
-  if (strlen (text) != json_string_length (v)) {
+  else if (strlen (text) != json_string_length (v))
     fields_fail (f, name, "field %s must not hold a NUL", name);
-    return NULL;
-  }
-  return text;
+  return f->failed ? NULL : text;
 }
 
 static bool

@@ -173,46 +173,43 @@ decode (const char *from, size_t length, char *to, size_t size)
 }
 
 static bool
-take_parameter (const struct route *route, const char *text, size_t length,
-                bool seen[PARAMETERS], struct query *q,
-                struct query_problem *problem)
-{
-  const char *equals = memchr (text, '=', length);
-  size_t n = equals ? (size_t) (equals - text) : length;
-  unsigned takes = route->query | (route->preflight ? QUERY_DRY_RUN : 0);
-  char name[sizeof problem->field], value[VALUE_BYTES] = "";
-  size_t i;
-
-  if (!decode (text, n, name, sizeof name))
-    return refuse (problem, "",
-                   "the name of a parameter after '?' is no text or too long");
-  for (i = 0; i < PARAMETERS; i++)
-    if (strcmp (parameters[i].name, name) == 0)
-      break;
-  if (i == PARAMETERS || !(takes & parameters[i].parameter))
-    return refuse (problem, name,
-                   "there is no parameter of this name here: GET "
-                   "/api/v1/openapi.json lists those that there are");
-  if (seen[i])
-    return refuse (problem, name, "parameter %s is given twice", name);
-  seen[i] = true;
-  if (equals && !decode (equals + 1, length - n - 1, value, sizeof value))
-    return refuse (
-      problem, name,
-      "parameter %s has no text as its value, or one that is too long", name);
-  return take_value (name, parameters[i].parameter, value, q, problem);
-}
-
-static bool
 take_parameters (const struct route *route, const char *text, struct query *q,
                  struct query_problem *problem)
 {
+  unsigned takes = route->query | (route->preflight ? QUERY_DRY_RUN : 0);
   bool seen[PARAMETERS] = { false };
-  size_t n;
+  size_t length;
 
-  for (; text && *text; text += n + (text[n] == '&')) {
-    n = strcspn (text, "&");
-    if (n > 0 && !take_parameter (route, text, n, seen, q, problem))
+  for (; text && *text; text += length + (text[length] == '&')) {
+    char name[sizeof problem->field], value[VALUE_BYTES] = "";
+    const char *equals;
+    size_t i, n;
+
+    length = strcspn (text, "&");
+    if (length == 0)
+      continue;
+    equals = memchr (text, '=', length);
+    n = equals ? (size_t) (equals - text) : length;
+    if (!decode (text, n, name, sizeof name))
+      return refuse (problem, "",
+                     "the name of a parameter after '?' is no text or too "
+                     "long");
+    for (i = 0; i < PARAMETERS; i++)
+      if (strcmp (parameters[i].name, name) == 0)
+        break;
+    if (i == PARAMETERS || !(takes & parameters[i].parameter))
+      return refuse (problem, name,
+                     "there is no parameter of this name here: GET "
+                     "/api/v1/openapi.json lists those that there are");
+    if (seen[i])
+      return refuse (problem, name, "parameter %s is given twice", name);
+    seen[i] = true;
+    if (equals && !decode (equals + 1, length - n - 1, value, sizeof value))
+      return refuse (problem, name,
+                     "parameter %s has no text as its value, or one that is "
+                     "too long",
+                     name);
+    if (!take_value (name, parameters[i].parameter, value, q, problem))
       return false;
   }
   return true;
