@@ -11,6 +11,7 @@
 #include "alloc.h"
 #include "auth-internal.h"
 #include "routes.h"
+#include "text.h"
 
 struct auth *
 auth_new (bool no_login, const struct ca *ca, const struct ca_names *own)
@@ -135,32 +136,24 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
 }
 
 static bool
-refuse (struct auth_refusal *refusal, int status, const char *code,
-        const char *why)
-{
-  refusal->status = status;
-  refusal->code = code;
-  refusal->why = why;
-  return false;
-}
-
-static bool
 by_token (struct auth *a, const char *authorization, uint64_t wall_ms,
-          struct caller *caller, struct auth_refusal *refusal)
+          struct caller *caller, struct refusal *refusal)
 {
   struct secret *s;
 
   if (strncasecmp (authorization, "Bearer ", 7) != 0)
-    return refuse (refusal, 401, "login-required",
-                   "the header Authorization must be: Bearer, a blank, and a "
-                   "token of weftd's");
+    return text_refuse (
+      refusal, 401, NULL, "login-required",
+      "the header Authorization must be: Bearer, a blank, and a "
+      "token of weftd's");
   caller->via = VIA_TOKEN;
   auth_secret_hash (authorization + 7, caller->hash);
   caller->role = role_now (a, caller, wall_ms);
   if (caller->role == ROLE_NOBODY)
-    return refuse (refusal, 401, "login-required",
-                   "the token in the header Authorization is not known, or has "
-                   "expired: an administrator can make another");
+    return text_refuse (
+      refusal, 401, NULL, "login-required",
+      "the token in the header Authorization is not known, or has "
+      "expired: an administrator can make another");
   s = auth_secret (a, SECRET_TOKEN, caller->hash);
   s->used = wall_ms;
   strcpy (caller->name, s->name);
@@ -170,8 +163,7 @@ by_token (struct auth *a, const char *authorization, uint64_t wall_ms,
 
 static bool
 by_cookie (struct auth *a, const struct auth_credentials *given,
-           uint64_t wall_ms, struct caller *caller,
-           struct auth_refusal *refusal)
+           uint64_t wall_ms, struct caller *caller, struct refusal *refusal)
 {
   struct secret *s;
 
@@ -187,9 +179,10 @@ by_cookie (struct auth *a, const struct auth_credentials *given,
   if (given->changes &&
       (given->csrf == NULL || strlen (given->csrf) != strlen (caller->csrf) ||
        CRYPTO_memcmp (given->csrf, caller->csrf, strlen (caller->csrf)) != 0))
-    return refuse (refusal, 403, "csrf",
-                   "a change by a logged-in page needs the header X-Weft-CSRF, "
-                   "as GET /api/v1/me gives it: load the page again");
+    return text_refuse (
+      refusal, 403, NULL, "csrf",
+      "a change by a logged-in page needs the header X-Weft-CSRF, "
+      "as GET /api/v1/me gives it: load the page again");
   s->used = wall_ms;
   return true;
 }
@@ -197,7 +190,7 @@ by_cookie (struct auth *a, const struct auth_credentials *given,
 bool
 auth_recognise (struct auth *a, const struct auth_credentials *given,
                 uint64_t wall_ms, struct caller *caller,
-                struct auth_refusal *refusal)
+                struct refusal *refusal)
 {
   bool fine = true;
 
@@ -218,7 +211,7 @@ auth_recognise (struct auth *a, const struct auth_credentials *given,
     snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
     caller->role = role_now (a, caller, wall_ms);
     if (caller->role == ROLE_NOBODY)
-      fine = refuse (refusal, 401, "login-required", AUTH_REVOKED);
+      fine = text_refuse (refusal, 401, NULL, "login-required", AUTH_REVOKED);
   }
   pthread_mutex_unlock (&a->lock);
   if (caller->role == ROLE_NOBODY)
@@ -228,7 +221,7 @@ auth_recognise (struct auth *a, const struct auth_credentials *given,
 
 bool
 auth_may (struct auth *a, const struct caller *caller,
-          const struct route *route, struct auth_refusal *refusal)
+          const struct route *route, struct refusal *refusal)
 {
   enum auth_who who = route->who;
 
@@ -237,20 +230,22 @@ auth_may (struct auth *a, const struct caller *caller,
   if (who == WHO_ANYBODY || caller->role == ROLE_ADMIN)
     return true;
   if (caller->role == ROLE_NOBODY && auth_setup_required (a))
-    return refuse (refusal, 401, "login-required",
-                   "this needs a login, and there is no user yet: the one-time "
-                   "URL in the file setup-url of weftd's state directory makes "
-                   "the first, in a browser or by weftctl setup");
+    return text_refuse (
+      refusal, 401, NULL, "login-required",
+      "this needs a login, and there is no user yet: the one-time "
+      "URL in the file setup-url of weftd's state directory makes "
+      "the first, in a browser or by weftctl setup");
   if (caller->role == ROLE_NOBODY)
-    return refuse (refusal, 401, "login-required",
-                   "this needs a login: in the browser at /login.html, with "
-                   "weftctl login, by a token in the header Authorization, or "
-                   "by the certificate of a node (weft-enroll)");
+    return text_refuse (
+      refusal, 401, NULL, "login-required",
+      "this needs a login: in the browser at /login.html, with "
+      "weftctl login, by a token in the header Authorization, or "
+      "by the certificate of a node (weft-enroll)");
   /* Which node it speaks for is seen when the body is. */
   if (who == WHO_VIEWER || (who == WHO_NODE && caller->role == ROLE_NODE))
     return true;
-  return refuse (refusal, 403, "forbidden",
-                 "only an administrator may do this");
+  return text_refuse (refusal, 403, NULL, "forbidden",
+                      "only an administrator may do this");
 }
 
 bool

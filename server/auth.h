@@ -20,6 +20,7 @@ struct ca;
 struct ca_names;
 struct cluster;
 struct loop;
+struct refusal;
 struct request;
 struct route;
 struct store_txn;
@@ -71,11 +72,6 @@ struct auth_credentials {
   bool changes;                              /* it is no GET or HEAD */
 };
 
-struct auth_refusal {
-  int status;
-  const char *code, *why;
-};
-
 #define AUTH_REVOKED                                                           \
   "this certificate is of no node of the cluster, or was revoked: enroll the " \
   "node again, with weft-enroll"
@@ -98,10 +94,10 @@ int auth_load (struct auth *a, const char *kind, const char *key,
  */
 bool auth_recognise (struct auth *a, const struct auth_credentials *given,
                      uint64_t wall_ms, struct caller *caller,
-                     struct auth_refusal *refusal);
+                     struct refusal *refusal);
 /* May the caller call this route? */
 bool auth_may (struct auth *a, const struct caller *caller,
-               const struct route *route, struct auth_refusal *refusal);
+               const struct route *route, struct refusal *refusal);
 /* Is the caller still good: not logged out, deleted or revoked since? */
 bool auth_still (struct auth *a, const struct caller *caller, uint64_t wall_ms);
 bool auth_setup_required (struct auth *a);

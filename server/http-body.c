@@ -174,7 +174,7 @@ http_take_query (struct mg_connection *conn, struct request *r,
     .if_match = mg_get_header (conn, "If-Match"),
     .idempotency_key = mg_get_header (conn, "Idempotency-Key")
   };
-  struct query_problem problem;
+  struct refusal problem;
 
   if (query_take (r->route, &source, &r->query, &problem))
     return true;

@@ -116,7 +116,7 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
     .changes = strcmp (r->route->method, "GET") != 0
   };
   const char *cookies = mg_get_header (conn, "Cookie");
-  struct auth_refusal refusal;
+  struct refusal refusal;
   char cookie[128], node[64], serial[CA_SERIAL_BYTES];
   X509 *peer = info->client_cert ? info->client_cert->peer_cert : NULL;
   bool fine;

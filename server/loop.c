@@ -89,7 +89,7 @@ speaks_for_itself (const struct loop *l, const struct request *r)
 static void
 handle (struct loop *l, struct request *r)
 {
-  const struct auth_refusal *no = &r->refused;
+  const struct refusal *no = &r->refused;
   json_t *body;
   int status;
 

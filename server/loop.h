@@ -20,6 +20,7 @@
 #include "hub.h"
 #include "query.h"
 #include "store.h"
+#include "text.h"
 
 struct history;
 struct loop;
@@ -35,7 +36,7 @@ struct request {
   struct caller caller;
   struct query query;
   /* It was refused already, and comes to the loop for the audit trail alone. */
-  struct auth_refusal refused;
+  struct refusal refused;
 
   /* From the path. */
   uint8_t uuid[16];

@@ -2,7 +2,6 @@
 
 #include <config.h>
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,30 +14,18 @@
 #include "base/name.h"
 #include "query.h"
 #include "routes.h"
+#include "text.h"
 
 #define VALUE_BYTES (4 * QUERY_TEXT_MAX + 1)
 
-static bool refuse (struct query_problem *problem, const char *field,
-                    const char *fmt, ...)
-  __attribute__ ((format (printf, 3, 4)));
-
-static bool
-refuse (struct query_problem *problem, const char *field, const char *fmt, ...)
-{
-  va_list ap;
-
-  snprintf (problem->field, sizeof problem->field, "%s", field);
-  va_start (ap, fmt);
-  vsnprintf (problem->why, sizeof problem->why, fmt, ap);
-  va_end (ap);
-  return false;
-}
+#define refuse(problem, field, ...)                                            \
+  text_refuse (problem, 400, field, NULL, __VA_ARGS__)
 
 /* ---- Values. ---- */
 
 static bool
 take_number (const char *name, const char *text, uint64_t min, uint64_t max,
-             uint64_t *value, struct query_problem *problem)
+             uint64_t *value, struct refusal *problem)
 {
   size_t n = strlen (text);
 
@@ -53,7 +40,7 @@ take_number (const char *name, const char *text, uint64_t min, uint64_t max,
 
 static bool
 take_unsigned (const char *name, const char *text, unsigned min, unsigned max,
-               unsigned *value, struct query_problem *problem)
+               unsigned *value, struct refusal *problem)
 {
   uint64_t n;
 
@@ -65,7 +52,7 @@ take_unsigned (const char *name, const char *text, unsigned min, unsigned max,
 
 static bool
 take_text (const char *name, const char *text, char *value, size_t size,
-           struct query_problem *problem)
+           struct refusal *problem)
 {
   bool fine = text[0] != '\0' && strlen (text) < size;
 
@@ -94,7 +81,7 @@ static const struct {
 
 static bool
 take_value (const char *name, enum query_parameter parameter, const char *text,
-            struct query *q, struct query_problem *problem)
+            struct query *q, struct refusal *problem)
 {
   size_t characters = 0;
 
@@ -174,7 +161,7 @@ decode (const char *from, size_t length, char *to, size_t size)
 
 static bool
 take_parameters (const struct route *route, const char *text, struct query *q,
-                 struct query_problem *problem)
+                 struct refusal *problem)
 {
   unsigned takes = route->query | (route->preflight ? QUERY_DRY_RUN : 0);
   bool seen[PARAMETERS] = { false };
@@ -219,7 +206,7 @@ take_parameters (const struct route *route, const char *text, struct query *q,
 
 static bool
 take_header (const char *name, const char *value, char *to, size_t size,
-             struct query_problem *problem)
+             struct refusal *problem)
 {
   size_t n = value ? strlen (value) : 0;
 
@@ -239,7 +226,7 @@ take_header (const char *name, const char *value, char *to, size_t size,
 /* What has no ETag can't be held against one: who asks for that is told. */
 static bool
 take_match (const struct route *route, const struct query_source *source,
-            struct query *q, struct query_problem *problem)
+            struct query *q, struct refusal *problem)
 {
   static const char name[] = "If-Match";
 
@@ -255,7 +242,7 @@ take_match (const struct route *route, const struct query_source *source,
 /* An answer with a secret is never stored, so it can't be given twice. */
 static bool
 take_key (const struct route *route, const struct query_source *source,
-          struct query *q, struct query_problem *problem)
+          struct query *q, struct refusal *problem)
 {
   static const char name[] = "Idempotency-Key";
   char *target;
@@ -281,7 +268,7 @@ take_key (const struct route *route, const struct query_source *source,
 
 bool
 query_take (const struct route *route, const struct query_source *source,
-            struct query *q, struct query_problem *problem)
+            struct query *q, struct refusal *problem)
 {
   memset (q, 0, sizeof *q);
   return take_parameters (route, source->parameters, q, problem) &&

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct refusal;
 struct route;
 
 /* The parameters that a route takes: a set, as .query of its line. */
@@ -48,12 +49,6 @@ struct query {
   uint8_t digest[32]; /* of the whole request, when it has such a key */
 };
 
-/* What is wrong with it. */
-struct query_problem {
-  char field[80]; /* the parameter or header */
-  char why[256];  /* a sentence */
-};
-
 /* A request as it came: NULL for what it does not have. */
 struct query_source {
   const char *method, *path, *parameters;
@@ -64,7 +59,7 @@ struct query_source {
  * by name: false, with *problem filled.
  */
 bool query_take (const struct route *route, const struct query_source *source,
-                 struct query *q, struct query_problem *problem);
+                 struct query *q, struct refusal *problem);
 
 /* The body belongs to what an Idempotency-Key stands for. */
 void query_take_body (struct query *q, const char *body, size_t length);

@@ -8,8 +8,6 @@
 #include <config.h>
 
 #include <arpa/inet.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,32 +57,7 @@ parse_certificate (struct fields *f, struct request *r)
   fields_end (f);
 }
 
-/* ---- Refusals. ---- */
-
-struct refusal {
-  int status;
-  const char *field, *code;
-  char why[320];
-};
-
-static bool refuse (struct refusal *p, int status, const char *field,
-                    const char *code, const char *fmt, ...)
-  __attribute__ ((format (printf, 5, 6)));
-
-static bool
-refuse (struct refusal *p, int status, const char *field, const char *code,
-        const char *fmt, ...)
-{
-  va_list ap;
-
-  p->status = status;
-  p->field = field;
-  p->code = code;
-  va_start (ap, fmt);
-  vsnprintf (p->why, sizeof p->why, fmt, ap);
-  va_end (ap);
-  return false;
-}
+/* ---- What is asked for. ---- */
 
 /* How many certificates the node has; *oldest: the first of them that is not the
  * one with this serial number.
@@ -119,22 +92,25 @@ token_is_good (const struct auth *a, const struct auth_request *q,
   s = auth_secret (a, SECRET_NODE_TOKEN, hash);
   *token = s;
   if (s == NULL || (s->name[0] && strcmp (s->name, q->name) != 0))
-    return refuse (p, 403, "token", "token-wrong",
-                   "this token is not known, or is for another node: weftctl "
-                   "node token makes one");
+    return text_refuse (
+      p, 403, "token", "token-wrong",
+      "this token is not known, or is for another node: weftctl "
+      "node token makes one");
   if (s->spent)
-    return refuse (
+    return text_refuse (
       p, 403, "token", "token-used",
       "this token was used already: weftctl node token makes another");
   if (wall_ms >= s->expires)
-    return refuse (p, 403, "token", "token-expired",
-                   "this token has expired: weftctl node token makes another");
+    return text_refuse (
+      p, 403, "token", "token-expired",
+      "this token has expired: weftctl node token makes another");
   /* It would take the certificate of a node that may be at work. */
   if (s->name[0] == '\0' && certificates_of (a, q->name, "", &oldest) > 0)
-    return refuse (p, 409, "node", "enrolled",
-                   "%s is a node already, and this token is for new ones: make "
-                   "a token for %s: weftctl node token %s",
-                   q->name, q->name, q->name);
+    return text_refuse (
+      p, 409, "node", "enrolled",
+      "%s is a node already, and this token is for new ones: make "
+      "a token for %s: weftctl node token %s",
+      q->name, q->name, q->name);
   return true;
 }
 
@@ -184,38 +160,41 @@ names_are_free (const struct auth *a, const struct auth_request *q,
 
   for (unsigned i = 0; i < q->names.dns_count; i++)
     if (strcmp (q->names.dns[i], q->name) != 0)
-      return refuse (p, 422, "csr", "csr",
-                     "field csr: the only DNS name in it may be the node's");
+      return text_refuse (
+        p, 422, "csr", "csr",
+        "field csr: the only DNS name in it may be the node's");
   for (unsigned i = 0; i < q->names.address_count; i++) {
     const char *address = q->names.address[i];
     bool of_a_host = is_of_a_host (address);
 
     if (!of_a_host || (is_loopback (address) && !loopback))
-      return refuse (p, 422, "csr", "csr",
-                     "field csr: the address %s %s: give one at which other "
-                     "hosts reach this one",
-                     address, of_a_host ? "is loopback" : "is of no host");
+      return text_refuse (
+        p, 422, "csr", "csr",
+        "field csr: the address %s %s: give one at which other "
+        "hosts reach this one",
+        address, of_a_host ? "is loopback" : "is of no host");
   }
   /* Only on weftd's own host may a node be called as that is. */
   for (unsigned i = 0; i < a->own.dns_count; i++)
     if (strcmp (a->own.dns[i], q->name) == 0 && !loopback &&
         !auth_is_own_address (a, caller->address))
-      return refuse (p, 409, "node", "address-in-use",
-                     "%s is the name of weftd's host: a node on it must enroll "
-                     "from there; give another name",
-                     q->name);
+      return text_refuse (
+        p, 409, "node", "address-in-use",
+        "%s is the name of weftd's host: a node on it must enroll "
+        "from there; give another name",
+        q->name);
   for (unsigned i = 0; i < q->names.address_count; i++) {
     const char *address = q->names.address[i];
     const char *other = node_at (a, address, q->name);
 
     if (other)
-      return refuse (
+      return text_refuse (
         p, 409, "csr", "address-in-use",
         "the address %s is node %s's: give another, or remove that node first",
         address, other);
     if (auth_is_own_address (a, address) && !loopback &&
         strcmp (caller->address, address) != 0)
-      return refuse (
+      return text_refuse (
         p, 409, "csr", "address-in-use",
         "the address %s is weftd's: a node on its host must enroll from there",
         address);

@@ -24,6 +24,21 @@ text_why (char *why, size_t why_size, const char *fmt, ...)
   return -1;
 }
 
+bool
+text_refuse (struct refusal *r, int status, const char *field, const char *code,
+             const char *fmt, ...)
+{
+  va_list ap;
+
+  r->status = status;
+  snprintf (r->field, sizeof r->field, "%s", field ? field : "");
+  r->code = code;
+  va_start (ap, fmt);
+  vsnprintf (r->why, sizeof r->why, fmt, ap);
+  va_end (ap);
+  return false;
+}
+
 void
 text_hex_print (const uint8_t *bytes, size_t count, char *text)
 {

@@ -3,6 +3,7 @@
 #ifndef WEFT_TEXT_H
 #define WEFT_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <jansson.h>
@@ -10,6 +11,17 @@
 /* A sentence about what has failed, cut where it is too long; returns -1. */
 int text_why (char *why, size_t why_size, const char *fmt, ...)
   __attribute__ ((format (printf, 3, 4)));
+/* Why a request is refused. */
+struct refusal {
+  int status;
+  char field[80];   /* "": none */
+  const char *code; /* NULL: none */
+  char why[512];    /* a sentence */
+};
+/* Say it.  field, code may be NULL.  Returns false. */
+bool text_refuse (struct refusal *r, int status, const char *field,
+                  const char *code, const char *fmt, ...)
+  __attribute__ ((format (printf, 5, 6)));
 /* 2 * count digits, and the end of the text. */
 void text_hex_print (const uint8_t *bytes, size_t count, char *text);
 json_t *text_uuid (const uint8_t uuid[16]);
