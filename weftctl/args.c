@@ -170,6 +170,22 @@ size_parse (const char *text, uint64_t *bytes)
 }
 
 int
+args_stripes (const struct args *args, uint64_t *groups, uint64_t *unit_bytes)
+{
+  const char *unit = args_value (args, "unit");
+  int r;
+
+  *groups = 1;
+  *unit_bytes = UNIT_BYTES_DEFAULT;
+  r = args_number (args, "groups", 1, ARRAY_GROUPS_MAX, groups);
+  if (r == EXIT_OK && unit && size_parse (unit, unit_bytes) == -1) {
+    ctl_error ("--unit %s: not a size; write 65536, 64K or 1M", unit);
+    r = EXIT_USAGE;
+  }
+  return r;
+}
+
+int
 ctl_check_name (const char *what, const char *name)
 {
   if (name_valid (name))

@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,8 @@ ctl_try (struct ctl *ctl, const char *method, const char *path,
   json_t *json = NULL;
   int status, r = ctl_connect (ctl);
 
+  if (reply)
+    *reply = NULL;
   if (r != EXIT_OK)
     return r;
   status = call (ctl, method, path, body, &json);
@@ -148,15 +151,33 @@ ctl_call (struct ctl *ctl, const char *method, const char *path,
 }
 
 int
-ctl_show (const struct ctl *ctl, json_t *reply,
+ctl_show (const struct ctl *ctl, int status, json_t *reply,
           void (*print) (const json_t *reply))
 {
-  if (ctl->json)
+  if (status == EXIT_OK && ctl->json)
     output_json (reply);
-  else
+  else if (status == EXIT_OK)
     print (reply);
   json_decref (reply);
-  return EXIT_OK;
+  return status;
+}
+
+int
+ctl_say (const struct ctl *ctl, int status, json_t *reply, const char *format,
+         ...)
+{
+  va_list ap;
+
+  va_start (ap, format);
+  if (status == EXIT_OK && ctl->json && reply)
+    output_json (reply);
+  else if (status == EXIT_OK && !ctl->json && !ctl->dry_run) {
+    vprintf (format, ap);
+    putchar ('\n');
+  }
+  va_end (ap);
+  json_decref (reply);
+  return status;
 }
 
 bool
@@ -170,6 +191,20 @@ ctl_list (struct ctl *ctl, const char *path, json_t **reply, int *status)
   output_json (*reply);
   json_decref (*reply);
   return false;
+}
+
+int
+ctl_ls (struct ctl *ctl, const char *path, const char *list,
+        const char *headings, void (*row) (struct table *t, const json_t *item))
+{
+  json_t *reply;
+  int r;
+
+  if (!ctl_list (ctl, path, &reply, &r))
+    return r;
+  table_of (json_object_get (reply, list), headings, row, 0);
+  json_decref (reply);
+  return EXIT_OK;
 }
 
 int
@@ -271,6 +306,25 @@ ctl_confirm (struct ctl *ctl, const char *name)
     ctl_error ("%s: there is no terminal to ask on, so nothing was done; add "
                "--yes to do it, or --dry-run to see what it would do",
                name);
+    return EXIT_USAGE;
+  }
+}
+
+int
+ctl_confirm_yes (const struct ctl *ctl, const char *array, const char *question,
+                 const char *done, const char *to_do)
+{
+  switch (ctl->yes ? 1 : ask_yes (question)) {
+  case 1:
+    return EXIT_OK;
+  case 0:
+    ctl_error ("array %s: not %s, as you did not say yes; nothing was changed",
+               array, done);
+    return EXIT_FAILED;
+  default:
+    ctl_error ("array %s: there is no terminal to ask on, so nothing was done; "
+               "add --yes to %s",
+               array, to_do);
     return EXIT_USAGE;
   }
 }

@@ -34,45 +34,11 @@ ctl_member_path (const struct args *args, const char *more, unsigned *member,
 }
 
 int
-ctl_find_disk (struct ctl *ctl, const char *text, char uuid[37])
-{
-  const char *found;
-  json_t *reply;
-  int r = ctl_call (ctl, "GET", "/api/v1/disks", NULL, &reply);
-
-  if (r != EXIT_OK)
-    return r;
-  r = disk_resolve (json_object_get (reply, "disks"), text, &found);
-  if (r == EXIT_OK)
-    snprintf (uuid, 37, "%s", found);
-  json_decref (reply);
-  return r;
-}
-
-/* Call weftd with {"disk": uuid}, or no body; says `said`. */
-static int
-call (struct ctl *ctl, const char *method, const char *path, const char *disk,
-      const char *said, bool ask)
-{
-  json_t *body = disk ? json_pack ("{s:s}", "disk", disk) : NULL, *array;
-  int r = (ask ? ctl_change : ctl_call) (ctl, method, path, body, &array);
-
-  json_decref (body);
-  if (r != EXIT_OK || ctl->dry_run)
-    return r;
-  if (ctl->json)
-    output_json (array);
-  else
-    printf ("%s\n", said);
-  json_decref (array);
-  return EXIT_OK;
-}
-
-int
 cmd_array_replace (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  char path[160], uuid[37], said[300];
+  char path[160], uuid[FORMAT_UUID_TEXT_BYTES];
+  json_t *body, *array;
   unsigned member;
   int r = ctl_member_path (args, "/replace", &member, path, sizeof path);
 
@@ -80,11 +46,13 @@ cmd_array_replace (struct ctl *ctl, const struct args *args)
     r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
   if (r != EXIT_OK)
     return r;
-  snprintf (said, sizeof said,
-            "array %s: disk %s is member %u now, and is "
-            "rebuilt; weftctl rebuild wait %s %u waits for it",
-            name, uuid, member, name, member);
-  return call (ctl, "POST", path, uuid, said, true);
+  body = json_pack ("{s:s}", "disk", uuid);
+  r = ctl_change (ctl, "POST", path, body, &array);
+  json_decref (body);
+  return ctl_say (ctl, r, array,
+                  "array %s: disk %s is member %u now, and is rebuilt; weftctl "
+                  "rebuild wait %s %u waits for it",
+                  name, uuid, member, name, member);
 }
 
 int
@@ -92,7 +60,8 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
 {
   const char *verb = args_plain (args, 0), *name = args_plain (args, 1);
   bool add = strcmp (verb, "add") == 0;
-  char path[200], uuid[37], said[300];
+  char path[200], uuid[FORMAT_UUID_TEXT_BYTES];
+  json_t *body, *array;
   int r;
 
   if (!add && strcmp (verb, "rm") != 0) {
@@ -107,10 +76,11 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
     return r;
   snprintf (path, sizeof path, "/api/v1/arrays/%s/spares%s%s", name,
             add ? "" : "/", add ? "" : uuid);
-  snprintf (said, sizeof said, "array %s: disk %s is %s", name, uuid,
-            add ? "a spare of it" : "no spare of it any more");
-  return call (ctl, add ? "POST" : "DELETE", path, add ? uuid : NULL, said,
-               false);
+  body = add ? json_pack ("{s:s}", "disk", uuid) : NULL;
+  r = ctl_call (ctl, add ? "POST" : "DELETE", path, body, &array);
+  json_decref (body);
+  return ctl_say (ctl, r, array, "array %s: disk %s is %s", name, uuid,
+                  add ? "a spare of it" : "no spare of it any more");
 }
 
 int
@@ -135,100 +105,62 @@ cmd_array_set (struct ctl *ctl, const struct args *args)
   snprintf (path, sizeof path, "/api/v1/arrays/%s", name);
   r = ctl_call (ctl, "PATCH", path, body, &array);
   json_decref (body);
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (array);
-  else if (seconds == 0)
-    printf ("array %s: no spare takes a member's place by itself\n", name);
-  else
-    printf ("array %s: a spare takes the place of a member that has been out "
-            "for %" PRIu64 " s\n",
-            name, seconds);
-  json_decref (array);
-  return EXIT_OK;
+  if (seconds == 0)
+    return ctl_say (ctl, r, array,
+                    "array %s: no spare takes a member's place by itself",
+                    name);
+  return ctl_say (ctl, r, array,
+                  "array %s: a spare takes the place of a member that has been "
+                  "out for %" PRIu64 " s",
+                  name, seconds);
 }
 
 /* --- import -------------------------------------------------------------- */
 
 static void
-print_candidate (const json_t *import)
+candidate_row (struct table *t, const json_t *member)
 {
-  json_t *m;
-  size_t i;
-  struct table *t = table_new (">POS|!STATE|NODE|PATH|DISK|>SEQUENCE");
-
-  printf ("array %s: %s, %" PRIu64 " members in %" PRIu64 " group%s",
-          json_text (import, "array"), json_text (import, "layout"),
-          json_number (import, "n") * json_number (import, "groups"),
-          json_number (import, "groups"),
-          json_number (import, "groups") == 1 ? "" : "s");
-  if (json_array_size (json_object_get (import, "missing"))) {
-    printf (", not heard of:");
-    json_array_foreach (json_object_get (import, "missing"), i, m)
-      printf (" %" JSON_INTEGER_FORMAT, json_integer_value (m));
-  }
-  printf ("\n");
-  json_array_foreach (json_object_get (import, "members"), i, m) {
-    table_cell (t, "%" PRIu64, json_number (m, "position"));
-    table_cell (t, "%s", json_text (m, "state"));
-    table_cell (t, "%s", json_text (m, "node"));
-    table_cell (t, "%s", json_text (m, "path"));
-    table_cell (t, "%s", json_text (m, "disk"));
-    table_cell (t, "%" PRIu64, json_number (m, "sequence"));
-  }
-  table_print (t, 2);
+  table_cells (t, member,
+               "position:number|state|node|path|disk|sequence:number");
 }
 
-static int
-list_candidates (struct ctl *ctl)
+static void
+print_candidates (const json_t *reply)
 {
-  json_t *reply, *import;
-  size_t i;
-  int r = ctl_call (ctl, "GET", "/api/v1/imports", NULL, &reply);
+  const json_t *imports = json_object_get (reply, "imports");
+  json_t *import, *m;
+  size_t i, k;
 
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else if (json_array_size (json_object_get (reply, "imports")) == 0)
+  if (json_array_size (imports) == 0)
     printf ("nothing to import: no disk of another cluster has asked this "
             "weftd for its place\n");
-  else
-    json_array_foreach (json_object_get (reply, "imports"), i, import)
-      print_candidate (import);
-  json_decref (reply);
-  return EXIT_OK;
-}
-
-static int
-add_without (const struct args *args, json_t *list)
-{
-  uint64_t m = 0;
-
-  for (size_t i = 0; i < args->count; i++) {
-    struct args just = { &args->arg[i], 1 };
-    int r;
-
-    if (args->arg[i].name == NULL || strcmp (args->arg[i].name, "without") != 0)
-      continue;
-    r = args_number (&just, "without", 0, ARRAY_MEMBERS_MAX - 1, &m);
-    if (r != EXIT_OK)
-      return r;
-    json_array_append_new (list, json_integer ((json_int_t) m));
+  json_array_foreach (imports, i, import) {
+    printf ("array %s: %s, %" PRIu64 " members in %" PRIu64 " group%s",
+            json_text (import, "array"), json_text (import, "layout"),
+            json_number (import, "n") * json_number (import, "groups"),
+            json_number (import, "groups"),
+            json_number (import, "groups") == 1 ? "" : "s");
+    json_array_foreach (json_object_get (import, "missing"), k, m)
+      printf ("%s %" JSON_INTEGER_FORMAT,
+              k ? "" : ", not heard of:", json_integer_value (m));
+    printf ("\n");
+    table_of (json_object_get (import, "members"),
+              ">POS|!STATE|NODE|PATH|DISK|>SEQUENCE", candidate_row, 2);
   }
-  return EXIT_OK;
 }
 
 int
 cmd_array_import (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0), *uuid = args_plain (args, 1);
-  json_t *body, *without, *array = NULL;
+  json_t *body, *without, *reply = NULL;
+  uint64_t member = 0;
   int r;
 
-  if (name == NULL)
-    return list_candidates (ctl);
+  if (name == NULL) {
+    r = ctl_call (ctl, "GET", "/api/v1/imports", NULL, &reply);
+    return ctl_show (ctl, r, reply, print_candidates);
+  }
   if (uuid == NULL) {
     ctl_error ("array import %s: give the UUID of the array, too; weftctl "
                "array import shows what there is",
@@ -237,18 +169,20 @@ cmd_array_import (struct ctl *ctl, const struct args *args)
   }
   without = json_array ();
   r = ctl_check_name ("an array", name);
-  if (r == EXIT_OK)
-    r = add_without (args, without);
+  for (size_t i = 0; i < args->count && r == EXIT_OK; i++) {
+    struct args just = { &args->arg[i], 1 };
+
+    if (!args_switch (&just, "without"))
+      continue;
+    r = args_number (&just, "without", 0, ARRAY_MEMBERS_MAX - 1, &member);
+    json_array_append_new (without, json_integer ((json_int_t) member));
+  }
   body = json_pack ("{s:s, s:s, s:o}", "name", name, "array", uuid, "without",
                     without);
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/imports", body, &array);
-  if (r == EXIT_OK && ctl->json)
-    output_json (array);
-  else if (r == EXIT_OK)
-    printf ("array %s is imported; weftctl array show %s says how it is\n",
-            name, name);
-  json_decref (array);
+    r = ctl_call (ctl, "POST", "/api/v1/imports", body, &reply);
   json_decref (body);
-  return r;
+  return ctl_say (ctl, r, reply,
+                  "array %s is imported; weftctl array show %s says how it is",
+                  name, name);
 }

@@ -54,13 +54,6 @@ process_serves (uint64_t pid, const char *name)
   return false;
 }
 
-static bool
-session_is_here (const json_t *session, const char *node, const char *name)
-{
-  return strcmp (json_text (session, "node"), node) == 0 ||
-         process_serves (json_number (session, "pid"), name);
-}
-
 /* What weftd's sessions of the array mean for us. */
 struct sessions {
   const char *uri;         /* of an array process here that answers */
@@ -82,7 +75,8 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
 
     if (writes)
       found.writer = s;
-    if (!session_is_here (s, node, name)) {
+    if (strcmp (json_text (s, "node"), node) != 0 &&
+        !process_serves (json_number (s, "pid"), name)) {
       if (writes && json_number (s, "last_heard_ms") <= SESSION_TTL_MS)
         found.elsewhere = s;
       continue;
@@ -203,9 +197,9 @@ unit_uri (const struct record *r, char *uri, size_t size)
 static int
 confirm_takeover (struct ctl *ctl, const char *name, const json_t *writer)
 {
-  char question[400], age[AGE_TEXT_BYTES];
+  char question[400], to_do[NAME_BYTES_MAX + 32], age[AGE_TEXT_BYTES];
 
-  if (ctl->yes || writer == NULL)
+  if (writer == NULL)
     return EXIT_OK;
   snprintf (question, sizeof question,
             "Node %s (process %" PRIu64 ", last heard of %s ago) writes to "
@@ -213,20 +207,9 @@ confirm_takeover (struct ctl *ctl, const char *name, const json_t *writer)
             "lost.  Take the array over? [y/N]",
             json_text (writer, "node"), json_number (writer, "pid"),
             age_text (json_number (writer, "last_heard_ms"), age), name);
-  switch (ask_yes (question)) {
-  case 1:
-    return EXIT_OK;
-  case 0:
-    ctl_error ("array %s: not taken over, as you did not say yes; nothing was "
-               "changed",
-               name);
-    return EXIT_FAILED;
-  default:
-    ctl_error ("array %s: there is no terminal to ask on, so nothing was done; "
-               "add --yes to take it over from node %s",
-               name, json_text (writer, "node"));
-    return EXIT_USAGE;
-  }
+  snprintf (to_do, sizeof to_do, "take it over from node %s",
+            json_text (writer, "node"));
+  return ctl_confirm_yes (ctl, name, question, "taken over", to_do);
 }
 
 static int
@@ -247,8 +230,7 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
     if (status == EXIT_OK)
       status = start_server_patiently (ctl, r, a, false);
   }
-  else if (found.here &&
-           !json_is_string (json_object_get (found.here, "uri"))) {
+  else if (found.here && !json_has (found.here, "uri")) {
     ctl_error ("array %s: process %" PRIu64 " of this host serves it, but was "
                "started without uri=, so it can't be found; end it, or start "
                "it with uri=",
@@ -438,7 +420,6 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   uint64_t connections = CONNECTIONS_DEFAULT;
   char host[NAME_BYTES_MAX + 1];
   struct record r;
-  json_t *json;
   int status = ctl_check_name ("an array", name);
 
   if (status == EXIT_OK && node)
@@ -467,13 +448,7 @@ cmd_attach (struct ctl *ctl, const struct args *args)
     r.readonly = readonly;
     status = attach_new (ctl, &r, &a);
   }
-  if (status == EXIT_OK && ctl->json) {
-    json = record_json (&r);
-    output_json (json);
-    json_decref (json);
-  }
-  else if (status == EXIT_OK)
-    printf ("%s\n", a.print_uri ? r.uri : r.device);
   record_close (&r);
-  return status;
+  return ctl_say (ctl, status, record_json (&r), "%s",
+                  a.print_uri ? r.uri : r.device);
 }

@@ -69,7 +69,6 @@ cmd_detach (struct ctl *ctl, const struct args *args)
   const char *name = args_plain (args, 0);
   char device[64];
   struct record r;
-  json_t *done;
   bool found, nothing;
   int status = ctl_check_name ("an array", name);
 
@@ -96,14 +95,7 @@ cmd_detach (struct ctl *ctl, const struct args *args)
     status = EXIT_FAILED;
   }
   record_close (&r);
-  if (status != EXIT_OK)
-    return status;
-  if (ctl->json) {
-    done = json_pack ("{s:s, s:b}", "array", name, "detached", true);
-    output_json (done);
-    json_decref (done);
-  }
-  else
-    printf ("array %s: detached\n", name);
-  return EXIT_OK;
+  return ctl_say (ctl, status,
+                  json_pack ("{s:s, s:b}", "array", name, "detached", true),
+                  "array %s: detached", name);
 }

@@ -6,7 +6,6 @@
 
 #include <config.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,31 +49,6 @@ check_paths (const struct args *args, bool force)
   return EXIT_OK;
 }
 
-static json_t *
-formatted_json (const char *path, const struct disk_formatted *f)
-{
-  char uuid[FORMAT_UUID_TEXT_BYTES];
-
-  format_uuid (f->sb.disk, uuid);
-  return json_pack ("{s:s, s:s, s:I, s:I, s:I, s:b, s:s?}", "path", path,
-                    "uuid", uuid, "size", (json_int_t) f->size, "data_bytes",
-                    (json_int_t) f->sb.data_bytes, "unused_bytes",
-                    (json_int_t) f->unused_bytes, "dirty", f->dirty, "replaced",
-                    f->replaced.kind == DISK_BLANK ? NULL : f->replaced.text);
-}
-
-static void
-print_formatted (const json_t *disk)
-{
-  char size[SIZE_TEXT_BYTES];
-  const char *replaced = json_text (disk, "replaced");
-
-  printf ("%s: formatted, %s for data, disk %s%s%s\n", json_text (disk, "path"),
-          size_text (json_number (disk, "data_bytes"), size),
-          json_text (disk, "uuid"), strcmp (replaced, "-") ? "; it held " : "",
-          strcmp (replaced, "-") ? replaced : "");
-}
-
 int
 cmd_disk_format (struct ctl *ctl, const struct args *args)
 {
@@ -85,19 +59,27 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
 
   for (unsigned i = 0; r == EXIT_OK && (path = args_plain (args, i)) != NULL;
        i++) {
+    char why[512], uuid[FORMAT_UUID_TEXT_BYTES], size[SIZE_TEXT_BYTES];
     struct disk_formatted f;
-    json_t *disk;
-    char why[512];
+    const char *held;
 
     if (disk_format (path, force, &f, why, sizeof why) == -1) {
       ctl_error ("%s", why);
       r = EXIT_FAILED;
       break;
     }
-    disk = formatted_json (path, &f);
+    format_uuid (f.sb.disk, uuid);
+    held = f.replaced.kind == DISK_BLANK ? NULL : f.replaced.text;
     if (!ctl->json)
-      print_formatted (disk);
-    json_array_append_new (disks, disk);
+      printf ("%s: formatted, %s for data, disk %s%s%s\n", path,
+              size_text (f.sb.data_bytes, size), uuid, held ? "; it held " : "",
+              held ? held : "");
+    json_array_append_new (
+      disks, json_pack ("{s:s, s:s, s:I, s:I, s:I, s:b, s:s?}", "path", path,
+                        "uuid", uuid, "size", (json_int_t) f.size, "data_bytes",
+                        (json_int_t) f.sb.data_bytes, "unused_bytes",
+                        (json_int_t) f.unused_bytes, "dirty", f.dirty,
+                        "replaced", held));
   }
   /* Also after a failure: which ones are formatted is worth knowing then. */
   if (ctl->json && (r == EXIT_OK || json_array_size (disks) > 0)) {
@@ -131,13 +113,28 @@ probed_json (const char *path, const struct disk_content *content)
     weft && memcmp (content->sb.array, none, sizeof none) != 0 ? array : NULL);
 }
 
+static void
+probed_row (struct table *t, const json_t *disk)
+{
+  table_cells (t, disk, "path|size:size");
+  table_cell (t, "%s",
+              strcmp (json_text (disk, "kind"), "blank") == 0
+                ? "nothing"
+                : json_text (disk, "text"));
+}
+
+static void
+print_probed (const json_t *reply)
+{
+  table_of (json_object_get (reply, "disks"), "PATH|>SIZE|HOLDS", probed_row,
+            0);
+}
+
 int
 cmd_disk_probe (struct ctl *ctl, const struct args *args)
 {
-  json_t *all = json_pack ("{s:[]}", "disks"), *d;
-  struct table *t;
+  json_t *all = json_pack ("{s:[]}", "disks");
   const char *path;
-  size_t i;
 
   for (unsigned k = 0; (path = args_plain (args, k)) != NULL; k++) {
     struct disk_content content;
@@ -152,102 +149,57 @@ cmd_disk_probe (struct ctl *ctl, const struct args *args)
     json_array_append_new (json_object_get (all, "disks"),
                            probed_json (path, &content));
   }
-  if (ctl->json)
-    output_json (all);
-  else {
-    t = table_new ("PATH|>SIZE|HOLDS");
-    json_array_foreach (json_object_get (all, "disks"), i, d) {
-      char size[SIZE_TEXT_BYTES];
-
-      table_cell (t, "%s", json_text (d, "path"));
-      table_cell (t, "%s", size_text (json_number (d, "size"), size));
-      table_cell (t, "%s",
-                  strcmp (json_text (d, "kind"), "blank") == 0
-                    ? "nothing"
-                    : json_text (d, "text"));
-    }
-    table_print (t, 0);
-  }
-  json_decref (all);
-  return EXIT_OK;
+  return ctl_show (ctl, EXIT_OK, all, print_probed);
 }
 
 /* --- ls ------------------------------------------------------------------ */
 
+static void
+disk_row (struct table *t, const json_t *disk)
+{
+  bool member = json_has (disk, "array");
+
+  table_cells (t, disk, "uuid|node|path|data_bytes:size");
+  table_cell (t, "%s",
+              json_yes (disk, "alive") ? json_text (disk, "state") : "silent");
+  if (member)
+    table_cells (t, disk, "array|position:number");
+  else {
+    table_cells (t, disk, "spare_of");
+    table_cell (t, "%s", json_has (disk, "spare_of") ? "spare" : "-");
+  }
+  table_cells (t, disk, "last_heard_ms:age|reason");
+}
+
 int
 cmd_disk_ls (struct ctl *ctl, const struct args *args)
 {
-  json_t *reply, *d;
-  struct table *t;
-  size_t i;
-  int r;
-
-  if (!ctl_list (ctl, DISKS, &reply, &r))
-    return r;
-  t = table_new ("DISK|NODE|PATH|>DATA|!STATE|ARRAY|>POS|>HEARD|REASON");
-  json_array_foreach (json_object_get (reply, "disks"), i, d) {
-    bool alive = json_is_true (json_object_get (d, "alive"));
-    bool member = json_is_string (json_object_get (d, "array"));
-    bool spare = json_is_string (json_object_get (d, "spare_of"));
-    char size[SIZE_TEXT_BYTES], age[AGE_TEXT_BYTES];
-
-    table_cell (t, "%s", json_text (d, "uuid"));
-    table_cell (t, "%s", json_text (d, "node"));
-    table_cell (t, "%s", json_text (d, "path"));
-    table_cell (t, "%s", size_text (json_number (d, "data_bytes"), size));
-    table_cell (t, "%s", alive ? json_text (d, "state") : "silent");
-    table_cell (t, "%s", json_text (d, member ? "array" : "spare_of"));
-    if (member)
-      table_cell (t, "%" PRIu64, json_number (d, "position"));
-    else
-      table_cell (t, "%s", spare ? "spare" : "-");
-    table_cell (t, "%s", age_text (json_number (d, "last_heard_ms"), age));
-    table_cell (t, "%s", json_text (d, "reason"));
-  }
-  table_print (t, 0);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_ls (ctl, DISKS, "disks",
+                 "DISK|NODE|PATH|>DATA|!STATE|ARRAY|>POS|>HEARD|REASON",
+                 disk_row);
 }
 
 /* --- Naming a disk ------------------------------------------------------- */
-
-/* Does `text` mean this disk?  2: it is its whole name, so no other can be
- * meant; 1: it may be.
- */
-static int
-disk_matches (const json_t *disk, const char *text)
-{
-  const char *uuid = json_text (disk, "uuid");
-  const char *node = json_text (disk, "node");
-  const char *path = json_text (disk, "path");
-  size_t n = strlen (text);
-
-  if (strcasecmp (uuid, text) == 0)
-    return 2;
-  if (n >= UUID_PREFIX_MIN && strncasecmp (uuid, text, n) == 0)
-    return 1;
-  if (text[0] == '/')
-    return strcmp (path, text) == 0;
-  return strncmp (text, node, strlen (node)) == 0 &&
-         text[strlen (node)] == ':' &&
-         strcmp (text + strlen (node) + 1, path) == 0;
-}
 
 int
 disk_resolve (const json_t *disks, const char *text, const char **uuid)
 {
   const json_t *found[2] = { NULL, NULL };
+  size_t i, n = strlen (text);
   json_t *d;
-  size_t i;
 
   json_array_foreach (disks, i, d) {
-    int match = disk_matches (d, text);
+    const char *node = json_text (d, "node"), *path = json_text (d, "path");
+    size_t node_bytes = strlen (node);
 
-    if (match == 2) {
-      *uuid = json_text (d, "uuid");
+    *uuid = json_text (d, "uuid");
+    /* By its whole name no other can be meant. */
+    if (strcasecmp (*uuid, text) == 0)
       return EXIT_OK;
-    }
-    if (match)
+    if ((n >= UUID_PREFIX_MIN && strncasecmp (*uuid, text, n) == 0) ||
+        (text[0] == '/' && strcmp (path, text) == 0) ||
+        (strncmp (text, node, node_bytes) == 0 && text[node_bytes] == ':' &&
+         strcmp (text + node_bytes + 1, path) == 0))
       found[found[0] != NULL] = d;
   }
   if (found[1]) {
@@ -268,10 +220,9 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
   return EXIT_OK;
 }
 
-/* The disk that `text` means: its UUID, and its place at weftd. */
-static int
-find (struct ctl *ctl, const char *text, char uuid[FORMAT_UUID_TEXT_BYTES],
-      char path[DISK_PATH_BYTES])
+int
+ctl_find_disk (struct ctl *ctl, const char *text,
+               char uuid[FORMAT_UUID_TEXT_BYTES])
 {
   const char *found;
   uint8_t bytes[16];
@@ -286,10 +237,8 @@ find (struct ctl *ctl, const char *text, char uuid[FORMAT_UUID_TEXT_BYTES],
     ctl_error ("%s: weftd gives its UUID as %s, which is none", text, found);
     r = EXIT_FAILED;
   }
-  if (r == EXIT_OK) {
+  if (r == EXIT_OK)
     snprintf (uuid, FORMAT_UUID_TEXT_BYTES, "%s", found);
-    snprintf (path, DISK_PATH_BYTES, DISKS "/%s", found);
-  }
   json_decref (reply);
   return r;
 }
@@ -298,21 +247,16 @@ int
 cmd_disk_forget (struct ctl *ctl, const struct args *args)
 {
   char uuid[FORMAT_UUID_TEXT_BYTES], path[DISK_PATH_BYTES];
-  json_t *done;
-  int r = find (ctl, args_plain (args, 0), uuid, path);
+  int r = ctl_find_disk (ctl, args_plain (args, 0), uuid);
 
-  if (r == EXIT_OK)
-    r = ctl_change (ctl, "DELETE", path, NULL, NULL);
-  if (ctl->dry_run)
-    ;
-  else if (r == EXIT_OK && ctl->json) {
-    done = json_pack ("{s:s, s:b}", "uuid", uuid, "deleted", 1);
-    output_json (done);
-    json_decref (done);
-  }
-  else if (r == EXIT_OK)
-    printf ("disk %s: forgotten\n", uuid);
-  return r;
+  if (r != EXIT_OK)
+    return r;
+  snprintf (path, sizeof path, DISKS "/%s", uuid);
+  r = ctl_change (ctl, "DELETE", path, NULL, NULL);
+  return ctl_say (
+    ctl, r,
+    ctl->dry_run ? NULL : json_pack ("{s:s, s:b}", "uuid", uuid, "deleted", 1),
+    "disk %s: forgotten", uuid);
 }
 
 int
@@ -324,21 +268,17 @@ cmd_disk_move (struct ctl *ctl, const struct args *args)
   int r = ctl_check_name ("a node", node);
 
   if (r == EXIT_OK)
-    r = find (ctl, args_plain (args, 0), uuid, path);
+    r = ctl_find_disk (ctl, args_plain (args, 0), uuid);
   if (r != EXIT_OK)
     return r;
+  snprintf (path, sizeof path, DISKS "/%s", uuid);
   body = json_pack ("{s:s}", "node", node);
   r = ctl_call (ctl, "PATCH", path, body, &disk);
   json_decref (body);
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (disk);
-  else if (json_is_string (json_object_get (disk, "moves_to")))
-    printf ("disk %s: node %s may serve it; start its member process there\n",
-            uuid, node);
-  else
-    printf ("disk %s: stays on node %s\n", uuid, node);
-  json_decref (disk);
-  return EXIT_OK;
+  if (json_has (disk, "moves_to"))
+    return ctl_say (ctl, r, disk,
+                    "disk %s: node %s may serve it; start its member process "
+                    "there",
+                    uuid, node);
+  return ctl_say (ctl, r, disk, "disk %s: stays on node %s", uuid, node);
 }

@@ -70,37 +70,28 @@ print_line (const struct ctl *ctl, const json_t *line)
 
 /* --- What is kept --------------------------------------------------------- */
 
-static int
-log_path (const struct args *args, char **path)
-{
-  static const char *const filters[] = { "severity", "subject", "text" };
-  char *longer, *value;
-
-  *path = strdup ("/api/v1/log");
-  for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
-    const char *text = args_value (args, filters[i]);
-
-    if (text == NULL || *path == NULL)
-      continue;
-    value = url_escape (text);
-    if (asprintf (&longer, "%s%c%s=%s", *path, strchr (*path, '?') ? '&' : '?',
-                  filters[i], value ? value : "") == -1)
-      longer = NULL;
-    free (value);
-    free (*path);
-    *path = longer;
-  }
-  return *path ? EXIT_OK : EXIT_FAILED;
-}
-
+/* The newest lines, up to `limit`, that weftd keeps and that were asked for. */
 static int
 fetch (struct ctl *ctl, const struct args *args, uint64_t limit, json_t **reply)
 {
-  char *path;
-  int r = log_path (args, &path);
+  static const char *const filters[] = { "severity", "subject", "text" };
+  char *path = strdup ("/api/v1/log"), *longer, *value;
+  int r;
 
-  if (r == EXIT_OK)
-    r = ctl_pages (ctl, path, "log", limit, reply);
+  for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
+    const char *text = args_value (args, filters[i]);
+
+    if (text == NULL || path == NULL)
+      continue;
+    value = url_escape (text);
+    if (asprintf (&longer, "%s%c%s=%s", path, strchr (path, '?') ? '&' : '?',
+                  filters[i], value ? value : "") == -1)
+      longer = NULL;
+    free (value);
+    free (path);
+    path = longer;
+  }
+  r = path ? ctl_pages (ctl, path, "log", limit, reply) : EXIT_FAILED;
   free (path);
   return r;
 }
@@ -240,10 +231,14 @@ follow (struct follow *f)
   }
 }
 
-static int
-check (const struct args *args, uint64_t *limit)
+int
+cmd_events (struct ctl *ctl, const struct args *args)
 {
+  struct follow f = { .ctl = ctl, .args = args };
   const char *severity = args_value (args, "severity");
+  uint64_t limit = LIMIT_DEFAULT;
+  json_t *reply;
+  int r;
 
   if (severity && severity_rank (severity) == -1) {
     ctl_error ("--severity %s: there are info, warning and error; each shows "
@@ -251,17 +246,7 @@ check (const struct args *args, uint64_t *limit)
                severity);
     return EXIT_USAGE;
   }
-  return args_number (args, "limit", 1, LIMIT_MAX, limit);
-}
-
-int
-cmd_events (struct ctl *ctl, const struct args *args)
-{
-  struct follow f = { .ctl = ctl, .args = args };
-  uint64_t limit = LIMIT_DEFAULT;
-  json_t *reply;
-  int r = check (args, &limit);
-
+  r = args_number (args, "limit", 1, LIMIT_MAX, &limit);
   if (r != EXIT_OK)
     return r;
   if (ctl->json && !args_switch (args, "follow")) {

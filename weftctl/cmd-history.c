@@ -57,7 +57,7 @@ print_history (const json_t *history)
 
     if (list == NULL)
       continue;
-    strcat (strcat (headings, "|"), columns[c].heading);
+    text_add (headings, sizeof headings, "|%s", columns[c].heading);
     points = json_array_size (list);
   }
   t = table_new (headings);
@@ -85,7 +85,7 @@ cmd_history (struct ctl *ctl, const struct args *args)
   const char *subject = args_plain (args, 0);
   uint64_t last = LAST_S_DEFAULT, points = POINTS_DEFAULT;
   uint64_t now;
-  json_t *history;
+  json_t *history = NULL;
   char *path, *value;
   int r = args_time (args, "last", 1, LAST_S_MAX, &last);
 
@@ -104,5 +104,5 @@ cmd_history (struct ctl *ctl, const struct args *args)
   free (value);
   r = path ? ctl_call (ctl, "GET", path, NULL, &history) : EXIT_FAILED;
   free (path);
-  return r == EXIT_OK ? ctl_show (ctl, history, print_history) : r;
+  return ctl_show (ctl, r, history, print_history);
 }

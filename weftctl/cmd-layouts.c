@@ -12,64 +12,55 @@
 #include "ctl.h"
 #include "output.h"
 
-/* Hours as people say them: until data is lost, by an estimate. */
-static const char *
-mttdl_text (const json_t *layout, char text[32])
+static void
+layout_row (struct table *t, const json_t *layout)
 {
-  const json_t *value = json_object_get (layout, "mttdl_hours");
-  double years = json_number_value (value) / 8766;
+  const json_t *hours = json_object_get (layout, "mttdl_hours");
+  double years = json_number_value (hours) / 8766;
 
-  if (!json_is_number (value))
-    return strcpy (text, "-");
-  /* Beyond that, other things than disks decide. */
-  if (years > 1e6)
-    return strcpy (text, "over 1000000 years");
-  snprintf (text, 32, years < 10 ? "%.1f years" : "%.0f years", years);
-  return text;
+  table_cells (t, layout, "layout");
+  if (json_has (layout, "problem")) {
+    for (unsigned k = 0; k < 4; k++)
+      table_cell (t, "-");
+    table_cell (t, "not with these: %s", json_text (layout, "problem"));
+    return;
+  }
+  table_cells (t, json_object_get (layout, "capacity"), "usable:size");
+  table_cells (t, layout, "copies:number");
+  table_cell (t, "%.4g",
+              json_number_value (json_object_get (layout, "write_cost")));
+  if (!json_is_number (hours))
+    table_cell (t, "-");
+  else if (years > 1e6) /* beyond that, other things than disks decide */
+    table_cell (t, "over 1000000 years");
+  else
+    table_cell (t, "%.*f years", years < 10, years);
+  table_cells (t, layout, "survives");
 }
 
 static void
 print_layouts (const json_t *reply)
 {
-  struct table *t = table_new ("LAYOUT|>CAPACITY|>COPIES|>WRITE COST|"
-                               ">DATA LOSS IN|SURVIVES");
-  json_t *l;
-  size_t i;
+  table_of (json_object_get (reply, "layouts"),
+            "LAYOUT|>CAPACITY|>COPIES|>WRITE COST|>DATA LOSS IN|SURVIVES",
+            layout_row, 0);
+}
 
-  json_array_foreach (json_object_get (reply, "layouts"), i, l) {
-    const json_t *capacity = json_object_get (l, "capacity");
-    char size[SIZE_TEXT_BYTES], mttdl[32];
-
-    table_cell (t, "%s", json_text (l, "layout"));
-    if (json_is_string (json_object_get (l, "problem"))) {
-      for (unsigned k = 0; k < 4; k++)
-        table_cell (t, "-");
-      table_cell (t, "not with these: %s", json_text (l, "problem"));
-      continue;
-    }
-    table_cell (t, "%s", size_text (json_number (capacity, "usable"), size));
-    table_cell (t, "%" PRIu64, json_number (l, "copies"));
-    table_cell (t, "%.4g",
-                json_number_value (json_object_get (l, "write_cost")));
-    table_cell (t, "%s", mttdl_text (l, mttdl));
-    table_cell (t, "%s", json_text (l, "survives"));
-  }
-  table_print (t, 0);
+static void
+print_lines (const json_t *reply)
+{
+  output_lines (json_object_get (reply, "lines"), false);
 }
 
 int
 cmd_array_layouts (struct ctl *ctl, const struct args *args)
 {
-  const char *text, *unit = args_value (args, "unit");
-  uint64_t groups = 1, bytes = UNIT_BYTES_DEFAULT;
+  const char *text;
+  uint64_t groups, bytes;
   json_t *disks = json_array (), *body, *reply = NULL;
-  char uuid[37];
-  int r = args_number (args, "groups", 1, ARRAY_GROUPS_MAX, &groups);
+  char uuid[FORMAT_UUID_TEXT_BYTES];
+  int r = args_stripes (args, &groups, &bytes);
 
-  if (r == EXIT_OK && unit && size_parse (unit, &bytes) == -1) {
-    ctl_error ("--unit %s: not a size; write 65536, 64K or 1M", unit);
-    r = EXIT_USAGE;
-  }
   for (unsigned i = 0; r == EXIT_OK && (text = args_plain (args, i)) != NULL;
        i++) {
     r = ctl_find_disk (ctl, text, uuid);
@@ -81,7 +72,7 @@ cmd_array_layouts (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = ctl_call (ctl, "POST", "/api/v1/layouts", body, &reply);
   json_decref (body);
-  return r == EXIT_OK ? ctl_show (ctl, reply, print_layouts) : r;
+  return ctl_show (ctl, r, reply, print_layouts);
 }
 
 int
@@ -100,12 +91,5 @@ cmd_array_losing (struct ctl *ctl, const struct args *args)
   snprintf (path, sizeof path, "/api/v1/arrays/%s/losing?%s=%s", name,
             member ? "member" : "node", what);
   r = ctl_call (ctl, "GET", path, NULL, &reply);
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    output_lines (json_object_get (reply, "lines"), false);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_show (ctl, r, reply, print_lines);
 }

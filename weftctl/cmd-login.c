@@ -20,22 +20,33 @@
 #define EXPIRES_S_DEFAULT (30u * 86400)
 #define EXPIRES_S_MAX (3660u * 86400)
 
+/* The secret in the file that `option` names, or `what` as somebody types it. */
+static int
+secret_ask (const struct args *args, const char *option, const char *question,
+            const char *what, char **secret)
+{
+  const char *file = args_value (args, option);
+
+  if (file)
+    return secret_read (file, secret);
+  *secret = ask_word (question, true);
+  if (*secret)
+    return EXIT_OK;
+  ctl_error ("there is no terminal to ask for %s on; put it into a file of "
+             "yours alone, and give that by --%s",
+             what, option);
+  return EXIT_USAGE;
+}
+
 int
 password_ask (const struct args *args, bool twice, char **password)
 {
-  const char *file = args_value (args, "password-file");
   char *again;
+  int r = secret_ask (args, "password-file", "Password:", "a password",
+                      password);
 
-  if (file)
-    return secret_read (file, password);
-  *password = ask_word ("Password:", true);
-  if (*password == NULL) {
-    ctl_error ("there is no terminal to ask for a password on; put it into a "
-               "file of yours alone, and give that by --password-file");
-    return EXIT_USAGE;
-  }
-  if (!twice)
-    return EXIT_OK;
+  if (r != EXIT_OK || !twice || args_value (args, "password-file"))
+    return r;
   again = ask_word ("Once more:", true);
   if (again && strcmp (again, *password) == 0) {
     secret_free (again);
@@ -46,20 +57,6 @@ password_ask (const struct args *args, bool twice, char **password)
   *password = NULL;
   ctl_error ("these are two different passwords; nothing was changed");
   return EXIT_FAILED;
-}
-
-/* The name of the token: of the user, and told apart from those of others. */
-static void
-token_name (const char *user, char name[NAME_BYTES_MAX + 1])
-{
-  char host[NAME_BYTES_MAX + 1];
-  uint32_t number = 0;
-
-  ctl_node_name (host);
-  if (getrandom (&number, sizeof number, 0) != (ssize_t) sizeof number)
-    number = (uint32_t) getpid ();
-  snprintf (name, NAME_BYTES_MAX + 1, "weftctl-%.20s-%.20s-%08" PRIx32, user,
-            host, number);
 }
 
 /* End the login that the client's cookie stands for. */
@@ -73,18 +70,24 @@ end_login (struct ctl *ctl, const json_t *me)
 }
 
 /* Logged in by the cookie that the client keeps: have the token made, and log
- * out.
+ * out.  `me` is taken over.
  */
 static int
-take_token (struct ctl *ctl, const json_t *me, uint64_t expires)
+take_token (struct ctl *ctl, json_t *me, uint64_t expires)
 {
   const char *user = json_text (me, "user"), *role = json_text (me, "role");
   const char *csrf = json_string_value (json_object_get (me, "csrf"));
-  char name[NAME_BYTES_MAX + 1];
+  char host[NAME_BYTES_MAX + 1], name[NAME_BYTES_MAX + 1];
   json_t *body, *token = NULL;
+  uint32_t number = 0;
   int r;
 
-  token_name (user, name);
+  /* Told apart from the tokens of others, and from others of this user. */
+  ctl_node_name (host);
+  if (getrandom (&number, sizeof number, 0) != (ssize_t) sizeof number)
+    number = (uint32_t) getpid ();
+  snprintf (name, sizeof name, "weftctl-%.20s-%.20s-%08" PRIx32, user, host,
+            number);
   body = json_pack ("{s:s, s:s, s:I}", "name", name, "role", role, "expires_s",
                     (json_int_t) expires);
   admin_header (ctl->admin, "X-Weft-CSRF", csrf ? csrf : "");
@@ -95,11 +98,7 @@ take_token (struct ctl *ctl, const json_t *me, uint64_t expires)
   json_decref (token);
   if (r == EXIT_OK)
     r = end_login (ctl, me);
-  if (r == EXIT_OK && ctl->json)
-    output_json (me);
-  else if (r == EXIT_OK)
-    printf ("%s (%s) at %s\n", user, role, ctl->admin_url);
-  return r;
+  return ctl_say (ctl, r, me, "%s (%s) at %s", user, role, ctl->admin_url);
 }
 
 int
@@ -132,25 +131,8 @@ cmd_login (struct ctl *ctl, const struct args *args)
   json_decref (body);
   if (r == EXIT_OK)
     r = take_token (ctl, me, expires);
-  json_decref (me);
   free (user);
   return r;
-}
-
-/* The password as it is. */
-static int
-current_ask (const struct args *args, char **password)
-{
-  const char *file = args_value (args, "current-file");
-
-  if (file)
-    return secret_read (file, password);
-  *password = ask_word ("The password as it is:", true);
-  if (*password)
-    return EXIT_OK;
-  ctl_error ("there is no terminal to ask for the password as it is on; put it "
-             "into a file of yours alone, and give that by --current-file");
-  return EXIT_USAGE;
 }
 
 /* Log in with the password as it is, as only who knows it may change it. */
@@ -194,22 +176,17 @@ cmd_user_password (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = ctl_connect_afresh (ctl);
   if (r == EXIT_OK)
-    r = current_ask (args, &current);
+    r = secret_ask (args, "current-file",
+                    "The password as it is:", "the password as it is",
+                    &current);
   if (r == EXIT_OK)
     r = password_ask (args, true, &new);
   if (r == EXIT_OK)
     r = password_change (ctl, user, current, new);
   secret_free (current);
   secret_free (new);
-  if (r == EXIT_OK && ctl->json) {
-    json_t *done = json_pack ("{s:s, s:b}", "user", user, "changed", 1);
-
-    output_json (done);
-    json_decref (done);
-  }
-  else if (r == EXIT_OK)
-    printf ("user %s: has another password\n", user);
-  return r;
+  return ctl_say (ctl, r, json_pack ("{s:s, s:b}", "user", user, "changed", 1),
+                  "user %s: has another password", user);
 }
 
 int
@@ -231,9 +208,23 @@ cmd_logout (struct ctl *ctl, const struct args *args)
   /* One that weftd does not take any more is gone as well. */
   if (r == EXIT_OK || r == EXIT_REFUSED)
     config_login_remove ();
-  if (r == EXIT_OK && !ctl->json)
-    printf ("logged out\n");
-  return r;
+  return ctl_say (ctl, r, NULL, "logged out");
+}
+
+static void
+print_me (const json_t *me)
+{
+  if (json_yes (me, "setup_required"))
+    printf ("nobody: this weftd has no user yet; weftctl setup makes the "
+            "first\n");
+  else if (!json_has (me, "role"))
+    printf ("nobody: log in by weftctl login\n");
+  else if (json_is_false (json_object_get (me, "login_required")))
+    printf ("everybody (%s): this weftd asks nobody to log in\n",
+            json_text (me, "role"));
+  else
+    printf ("%s (%s), by %s\n", json_text (me, "user"), json_text (me, "role"),
+            json_text (me, "via"));
 }
 
 int
@@ -242,23 +233,7 @@ cmd_whoami (struct ctl *ctl, const struct args *args)
   json_t *me;
   int r = ctl_call (ctl, "GET", "/api/v1/me", NULL, &me);
 
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (me);
-  else if (json_is_true (json_object_get (me, "setup_required")))
-    printf ("nobody: this weftd has no user yet; weftctl setup makes the "
-            "first\n");
-  else if (!json_is_string (json_object_get (me, "role")))
-    printf ("nobody: log in by weftctl login\n");
-  else if (json_is_false (json_object_get (me, "login_required")))
-    printf ("everybody (%s): this weftd asks nobody to log in\n",
-            json_text (me, "role"));
-  else
-    printf ("%s (%s), by %s\n", json_text (me, "user"), json_text (me, "role"),
-            json_text (me, "via"));
-  json_decref (me);
-  return EXIT_OK;
+  return ctl_show (ctl, r, me, print_me);
 }
 
 /* The token in ".../login.html#setup=TOKEN". */
@@ -310,11 +285,6 @@ cmd_setup (struct ctl *ctl, const struct args *args)
   json_decref (body);
   if (r == EXIT_OK)
     r = end_login (ctl, me);
-  if (r == EXIT_OK && ctl->json)
-    output_json (me);
-  else if (r == EXIT_OK)
-    printf ("%s is admin of %s; log in by: weftctl login\n", user,
-            ctl->admin_url);
-  json_decref (me);
-  return r;
+  return ctl_say (ctl, r, me, "%s is admin of %s; log in by: weftctl login",
+                  user, ctl->admin_url);
 }

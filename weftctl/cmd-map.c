@@ -56,29 +56,6 @@ member_at (const json_t *array, unsigned position)
 
 /* --- A range ------------------------------------------------------------- */
 
-static void
-piece_cells (struct table *t, const json_t *array, const struct layout_piece *p)
-{
-  for (unsigned c = 0; c < p->copies; c++) {
-    const json_t *m = member_at (array, p->copy[c].member);
-
-    if (c == 0) {
-      table_cell (t, "%" PRIu64, p->offset);
-      table_cell (t, "%" PRIu32, p->length);
-    }
-    else {
-      table_cell (t, "%s", "");
-      table_cell (t, "%s", "");
-    }
-    table_cell (t, "%s", c ? "image" : "data");
-    table_cell (t, "%u", p->copy[c].member);
-    table_cell (t, "%" PRIu64, p->copy[c].offset);
-    table_cell (t, "%s", json_text (m, "state"));
-    table_cell (t, "%s", json_text (m, "node"));
-    table_cell (t, "%s", json_text (m, "disk"));
-  }
-}
-
 static json_t *
 piece_json (const json_t *array, const struct layout_piece *p)
 {
@@ -98,36 +75,49 @@ piece_json (const json_t *array, const struct layout_piece *p)
                     "length", (json_int_t) p->length, "copies", copies);
 }
 
+static void
+piece_rows (struct table *t, const json_t *piece)
+{
+  json_t *copy;
+  size_t c;
+
+  json_array_foreach (json_object_get (piece, "copies"), c, copy) {
+    if (c == 0)
+      table_cells (t, piece, "offset:number|length:number");
+    else
+      for (unsigned i = 0; i < 2; i++)
+        table_cell (t, "%s", "");
+    table_cells (t, copy, "copy|member:number|offset:number|state|node|disk");
+  }
+}
+
+static void
+print_range (const json_t *range)
+{
+  table_of (json_object_get (range, "pieces"),
+            ">OFFSET|>LENGTH|COPY|>MEMBER|>AT|!STATE|NODE|DISK", piece_rows, 0);
+}
+
 static int
 map_range (struct ctl *ctl, const json_t *array, const struct layout *l,
            uint64_t offset, uint64_t length)
 {
-  json_t *pieces = json_array (), *all;
-  struct table *t = NULL;
+  json_t *pieces = json_array ();
   uint64_t done = 0;
 
-  if (!ctl->json)
-    t = table_new (">OFFSET|>LENGTH|COPY|>MEMBER|>AT|!STATE|NODE|DISK");
   while (done < length) {
     struct layout_piece p;
 
     layout_map (l, offset + done, length - done, &p);
-    if (t)
-      piece_cells (t, array, &p);
-    else
-      json_array_append_new (pieces, piece_json (array, &p));
+    json_array_append_new (pieces, piece_json (array, &p));
     done += p.length;
   }
-  if (t)
-    table_print (t, 0);
-  all = json_pack ("{s:s, s:I, s:I, s:O}", "name", json_text (array, "name"),
-                   "offset", (json_int_t) offset, "length", (json_int_t) length,
-                   "pieces", pieces);
-  if (ctl->json)
-    output_json (all);
-  json_decref (all);
-  json_decref (pieces);
-  return EXIT_OK;
+  return ctl_show (ctl, EXIT_OK,
+                   json_pack ("{s:s, s:I, s:I, s:o}", "name",
+                              json_text (array, "name"), "offset",
+                              (json_int_t) offset, "length",
+                              (json_int_t) length, "pieces", pieces),
+                   print_range);
 }
 
 /* OFFSET and LENGTH of the command line; the length defaults to the rest of
@@ -232,27 +222,17 @@ unit_label (const struct layout *l, unsigned member, uint64_t row, char *text,
     snprintf (text, size, "D%" PRIu64 "%.*s", offset / l->unit, copy, marks);
 }
 
-static struct table *
-picture_table (const struct layout *l, unsigned group)
-{
-  char headings[GROUP_MEMBERS_MAX * 12 + 16] = ">AT";
-  size_t used = strlen (headings);
-
-  for (unsigned i = 0; i < l->n; i++)
-    used += (size_t) snprintf (headings + used, sizeof headings - used, "|%u",
-                               group * l->n + i);
-  return table_new (headings);
-}
-
 static void
 picture_group (const struct layout *l, unsigned group, const uint64_t *row,
                size_t rows)
 {
-  struct table *t = picture_table (l, group);
+  char headings[GROUP_MEMBERS_MAX * 12 + 16] = ">AT", text[48];
+  struct table *t;
 
+  for (unsigned i = 0; i < l->n; i++)
+    text_add (headings, sizeof headings, "|%u", group * l->n + i);
+  t = table_new (headings);
   for (size_t k = 0; k < rows; k++) {
-    char text[48];
-
     for (unsigned i = 0; k && row[k] != row[k - 1] + 1 && i <= l->n; i++)
       table_cell (t, "%s", i ? ":" : "");
     table_cell (t, "%s", size_text (row[k] * l->unit, text));

@@ -31,54 +31,55 @@ node_path (const char *name, const char *more, char path[NODE_PATH_BYTES])
 static const char *
 node_state (const json_t *node)
 {
-  if (json_is_true (json_object_get (node, "drained")))
-    return "drained";
-  if (json_is_true (json_object_get (node, "draining")))
-    return "draining";
-  if (json_is_true (json_object_get (node, "maintenance")))
-    return "maintenance";
-  return json_is_true (json_object_get (node, "alive")) ? "alive" : "silent";
+  static const char *const states[] = { "drained", "draining", "maintenance",
+                                        "alive" };
+
+  for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+    if (json_yes (node, states[i]))
+      return states[i];
+  return "silent";
+}
+
+static void
+node_row (struct table *t, const json_t *node)
+{
+  const json_t *load = json_object_get (node, "load");
+  size_t disks = json_array_size (json_object_get (node, "disks"));
+
+  table_cells (t, node, "name");
+  table_cell (t, "%s", node_state (node));
+  table_cell (t, "%zu", disks);
+  table_cell (t, "%zu", disks - json_number (node, "disks_alive"));
+  table_cell (t, "%zu", json_array_size (json_object_get (node, "sessions")));
+  if (json_is_object (load)) {
+    table_cell (t, "%.0f%%",
+                100 * json_number_value (json_object_get (load, "cpu")));
+    table_cell (t, "%.2f",
+                json_number_value (json_object_get (load, "loadavg")));
+    table_cells (t, load, "mem_free:size");
+  }
+  else
+    for (unsigned k = 0; k < 3; k++)
+      table_cell (t, "-");
 }
 
 int
 cmd_node_ls (struct ctl *ctl, const struct args *args)
 {
-  json_t *reply, *node;
-  struct table *t;
-  size_t i;
+  json_t *reply, *nodes;
   int r;
 
   if (!ctl_list (ctl, NODES, &reply, &r))
     return r;
-  t = table_new ("NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|"
-                 ">MEMORY FREE");
-  json_array_foreach (json_object_get (reply, "nodes"), i, node) {
-    const json_t *load = json_object_get (node, "load");
-    size_t disks = json_array_size (json_object_get (node, "disks"));
-    char size[SIZE_TEXT_BYTES];
-
-    table_cell (t, "%s", json_text (node, "name"));
-    table_cell (t, "%s", node_state (node));
-    table_cell (t, "%zu", disks);
-    table_cell (t, "%zu", disks - json_number (node, "disks_alive"));
-    table_cell (t, "%zu", json_array_size (json_object_get (node, "sessions")));
-    if (json_is_object (load)) {
-      table_cell (t, "%.0f%%",
-                  100 * json_number_value (json_object_get (load, "cpu")));
-      table_cell (t, "%.2f",
-                  json_number_value (json_object_get (load, "loadavg")));
-      table_cell (t, "%s", size_text (json_number (load, "mem_free"), size));
-    }
-    else
-      for (unsigned k = 0; k < 3; k++)
-        table_cell (t, "-");
-  }
-  if (table_rows (t) == 0)
+  nodes = json_object_get (reply, "nodes");
+  if (json_array_size (nodes) == 0)
     fprintf (stderr,
              "No node is known yet: start a member there by "
              "nbdkit weft disk=PATH admin=%s uri=URI\n",
              ctl->admin_url);
-  table_print (t, 0);
+  table_of (nodes,
+            "NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|>MEMORY FREE",
+            node_row, 0);
   json_decref (reply);
   return EXIT_OK;
 }
@@ -118,17 +119,15 @@ print_node (const json_t *node)
 
   printf ("node %s: %s%s%s\n", json_text (node, "name"), color_start (state),
           state, color_end (state));
-  printf ("  %-12s %s\n", "heard",
-          json_is_true (json_object_get (node, "alive")) ? "yes" : "no");
-  if (json_is_string (json_object_get (node, "maintenance_since")))
+  printf ("  %-12s %s\n", "heard", json_yes (node, "alive") ? "yes" : "no");
+  if (json_has (node, "maintenance_since"))
     printf ("  %-12s since %s\n", "maintenance",
             json_text (node, "maintenance_since"));
-  if (print_stays (node) == 0 &&
-      json_is_string (json_object_get (node, "waits")))
+  if (print_stays (node) == 0 && json_has (node, "waits"))
     printf ("  %-12s %s\n", "waits for", json_text (node, "waits"));
   printf ("  %-12s %s\n", "certificate",
-          json_is_true (json_object_get (node, "enrolled")) ? "" : "none");
-  if (json_is_string (json_object_get (node, "certificate_expires")))
+          json_yes (node, "enrolled") ? "" : "none");
+  if (json_has (node, "certificate_expires"))
     printf ("  %-12s %s\n", "  expires",
             json_text (node, "certificate_expires"));
   if (json_is_object (load))
@@ -144,12 +143,12 @@ int
 cmd_node_show (struct ctl *ctl, const struct args *args)
 {
   char path[NODE_PATH_BYTES];
-  json_t *node;
+  json_t *node = NULL;
   int r = node_path (args_plain (args, 0), "", path);
 
   if (r == EXIT_OK)
     r = ctl_call (ctl, "GET", path, NULL, &node);
-  return r == EXIT_OK ? ctl_show (ctl, node, print_node) : r;
+  return ctl_show (ctl, r, node, print_node);
 }
 
 int
@@ -165,7 +164,7 @@ cmd_ok_to_stop (struct ctl *ctl, const struct args *args)
     r = ctl_call (ctl, "GET", path, NULL, &answer);
   if (r != EXIT_OK)
     return r;
-  ok = json_is_true (json_object_get (answer, "ok"));
+  ok = json_yes (answer, "ok");
   if (ctl->json)
     output_json (answer);
   else {
@@ -180,27 +179,17 @@ cmd_ok_to_stop (struct ctl *ctl, const struct args *args)
 
 /* --- A new host ----------------------------------------------------------- */
 
+static void
+token_row (struct table *t, const json_t *token)
+{
+  table_cells (t, token, "id|node|created_by|created_at|expires_at");
+}
+
 int
 cmd_node_tokens (struct ctl *ctl, const struct args *args)
 {
-  json_t *reply, *k;
-  struct table *t;
-  size_t i;
-  int r;
-
-  if (!ctl_list (ctl, NODE_TOKENS, &reply, &r))
-    return r;
-  t = table_new ("ID|FOR NODE|MADE BY|MADE|EXPIRES");
-  json_array_foreach (json_object_get (reply, "node_tokens"), i, k) {
-    table_cell (t, "%s", json_text (k, "id"));
-    table_cell (t, "%s", json_text (k, "node"));
-    table_cell (t, "%s", json_text (k, "created_by"));
-    table_cell (t, "%s", json_text (k, "created_at"));
-    table_cell (t, "%s", json_text (k, "expires_at"));
-  }
-  table_print (t, 0);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_ls (ctl, NODE_TOKENS, "node_tokens",
+                 "ID|FOR NODE|MADE BY|MADE|EXPIRES", token_row);
 }
 
 static int
@@ -219,14 +208,7 @@ token_cancel (struct ctl *ctl, const char *id)
   }
   snprintf (path, sizeof path, NODE_TOKENS "/%s", id);
   r = ctl_call (ctl, "DELETE", path, NULL, &reply);
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    printf ("node token %s: of use no more\n", id);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_say (ctl, r, reply, "node token %s: of use no more", id);
 }
 
 int
@@ -253,45 +235,22 @@ cmd_node_token (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = ctl_call (ctl, "POST", NODE_TOKENS, body, &reply);
   json_decref (body);
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    printf ("token        %s\n"
-            "fingerprint  %s\n"
-            "expires      %s\n"
-            "On the new host, with its disks; it asks for the token:\n"
-            "  weft-enroll --admin %s --token-file - --ca-fingerprint %s "
-            "--disk /dev/sdX\n",
-            json_text (reply, "token"), json_text (reply, "ca_fingerprint"),
-            json_text (reply, "expires_at"),
-            strncmp (ctl->admin_url, "https:", 6) == 0 ? ctl->admin_url
-                                                       : "https://HOST:PORT",
-            json_text (reply, "ca_fingerprint"));
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_say (
+    ctl, r, reply,
+    "token        %s\n"
+    "fingerprint  %s\n"
+    "expires      %s\n"
+    "On the new host, with its disks; it asks for the token:\n"
+    "  weft-enroll --admin %s --token-file - --ca-fingerprint %s "
+    "--disk /dev/sdX",
+    json_text (reply, "token"), json_text (reply, "ca_fingerprint"),
+    json_text (reply, "expires_at"),
+    strncmp (ctl->admin_url, "https:", 6) == 0 ? ctl->admin_url
+                                               : "https://HOST:PORT",
+    json_text (reply, "ca_fingerprint"));
 }
 
 /* --- Changes -------------------------------------------------------------- */
-
-/* Change it, and print `said` or weftd's answer. */
-static int
-change (struct ctl *ctl, const char *method, const char *path,
-        const json_t *body, const char *name, const char *said)
-{
-  json_t *reply;
-  int r = ctl_change (ctl, method, path, body, &reply);
-
-  if (r != EXIT_OK || ctl->dry_run)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    printf ("node %s: %s\n", name, said);
-  json_decref (reply);
-  return EXIT_OK;
-}
 
 int
 cmd_node_maintenance (struct ctl *ctl, const struct args *args)
@@ -299,7 +258,7 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
   const char *word = args_plain (args, 0), *name = args_plain (args, 1);
   bool on = strcmp (word, "on") == 0;
   char path[NODE_PATH_BYTES];
-  json_t *body;
+  json_t *body, *reply;
   int r;
 
   if (!on && strcmp (word, "off") != 0) {
@@ -316,32 +275,11 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
     json_object_set_new (body, "force", json_true ());
   if (!on) /* costs nothing */
     ctl->yes = true;
-  r = change (ctl, "PATCH", path, body, name,
-              on ? "in maintenance; it may be stopped"
-                 : "not in maintenance any more");
+  r = ctl_change (ctl, "PATCH", path, body, &reply);
   json_decref (body);
-  return r;
-}
-
-static int
-drain_stop (struct ctl *ctl, const char *path, const char *name)
-{
-  json_t *reply;
-  int r;
-
-  if (ctl->dry_run) {
-    ctl_error ("node drain --stop: knows no --dry-run; nothing was done");
-    return EXIT_USAGE;
-  }
-  r = ctl_call (ctl, "DELETE", path, NULL, &reply);
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    printf ("node %s: no more members are moved away from it\n", name);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_say (ctl, r, reply, "node %s: %s", name,
+                  on ? "in maintenance; it may be stopped"
+                     : "not in maintenance any more");
 }
 
 /* What becomes of it, now that it is to be drained. */
@@ -356,7 +294,7 @@ say_drain (struct ctl *ctl, const char *name, const char *id)
     r = ctl_call (ctl, "GET", path, NULL, &node);
   if (r != EXIT_OK)
     return r;
-  if (json_is_true (json_object_get (node, "drained")))
+  if (json_yes (node, "drained"))
     printf ("node %s: it has no member, so it is drained\n", name);
   else if (json_array_size (json_object_get (node, "stays")) == 0)
     printf ("node %s: its members move away; weftctl wait job %s waits for "
@@ -387,8 +325,15 @@ cmd_node_drain (struct ctl *ctl, const struct args *args)
 
   if (r != EXIT_OK)
     return r;
-  if (args_switch (args, "stop"))
-    return drain_stop (ctl, path, name);
+  if (args_switch (args, "stop")) {
+    if (ctl->dry_run) {
+      ctl_error ("node drain --stop: knows no --dry-run; nothing was done");
+      return EXIT_USAGE;
+    }
+    r = ctl_call (ctl, "DELETE", path, NULL, &job);
+    return ctl_say (ctl, r, job,
+                    "node %s: no more members are moved away from it", name);
+  }
   body = json_object ();
   r = ctl_change (ctl, "POST", path, body, &job);
   json_decref (body);
@@ -408,12 +353,14 @@ cmd_node_remove (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   char path[NODE_PATH_BYTES];
+  json_t *reply = NULL;
   int r = node_path (name, "", path);
 
-  if (r != EXIT_OK)
-    return r;
-  return change (ctl, "DELETE", path, NULL, name,
-                 "forgotten; its certificate is of use no more");
+  if (r == EXIT_OK)
+    r = ctl_change (ctl, "DELETE", path, NULL, &reply);
+  return ctl_say (ctl, r, reply,
+                  "node %s: forgotten; its certificate is of use no more",
+                  name);
 }
 
 int
@@ -421,19 +368,13 @@ cmd_node_revoke (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   char path[NODE_PATH_BYTES];
-  json_t *reply;
+  json_t *reply = NULL;
   int r = node_path (name, "/certificate", path);
 
   if (r == EXIT_OK)
     r = ctl_confirm_shut_out (ctl, "node", name);
   if (r == EXIT_OK && !ctl->dry_run)
     r = ctl_call (ctl, "DELETE", path, NULL, &reply);
-  if (r != EXIT_OK || ctl->dry_run)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    printf ("node %s: its certificate is of use no more\n", name);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_say (ctl, r, reply, "node %s: its certificate is of use no more",
+                  name);
 }

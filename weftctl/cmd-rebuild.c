@@ -14,7 +14,7 @@
 /* --- How far it is ------------------------------------------------------- */
 
 /* Thousandths that are done. */
-static unsigned
+static int
 permille (const json_t *rebuild)
 {
   uint64_t total = json_number (rebuild, "total_bytes");
@@ -22,30 +22,7 @@ permille (const json_t *rebuild)
 
   if (strcmp (json_text (rebuild, "phase"), "synced") == 0)
     return 1000;
-  if (total == 0 || todo > total)
-    return 0;
-  return (unsigned) ((double) (total - todo) * 1000 / (double) total);
-}
-
-static const char *
-percent_text (const json_t *rebuild, char text[16])
-{
-  unsigned n = permille (rebuild);
-
-  snprintf (text, 16, "%u.%u %%", n / 10, n % 10);
-  return text;
-}
-
-/* A size a second, or "-" for 0. */
-static const char *
-rate_text (uint64_t rate, char text[SIZE_TEXT_BYTES + 4])
-{
-  char size[SIZE_TEXT_BYTES];
-
-  if (rate == 0)
-    return strcpy (text, "-");
-  snprintf (text, SIZE_TEXT_BYTES + 4, "%s/s", size_text (rate, size));
-  return text;
+  return total == 0 || todo > total ? 0 : permille_of (total - todo, total);
 }
 
 static const char *
@@ -59,79 +36,60 @@ eta_text (const json_t *rebuild, char text[AGE_TEXT_BYTES])
 const char *
 rebuild_text (const json_t *rebuild, char text[REBUILD_TEXT_BYTES])
 {
-  char percent[16], done[SIZE_TEXT_BYTES], total[SIZE_TEXT_BYTES];
-  char rate[SIZE_TEXT_BYTES + 4], eta[AGE_TEXT_BYTES];
+  char done[SIZE_TEXT_BYTES], total[SIZE_TEXT_BYTES], eta[AGE_TEXT_BYTES];
   uint64_t all = json_number (rebuild, "total_bytes");
   uint64_t todo = json_number (rebuild, "todo_bytes");
   uint64_t unreadable = json_number (rebuild, "unreadable_bytes");
-  int n;
+  int n = permille (rebuild);
 
   if (all == 0) /* it does not know yet */
-    n = snprintf (text, REBUILD_TEXT_BYTES, "%s", json_text (rebuild, "phase"));
+    snprintf (text, REBUILD_TEXT_BYTES, "%s", json_text (rebuild, "phase"));
   else
-    n = snprintf (text, REBUILD_TEXT_BYTES, "%s of %s (%s)",
-                  size_text (todo < all ? all - todo : 0, done),
-                  size_text (all, total), percent_text (rebuild, percent));
-#define ADD(...)                                                               \
-  if (n < REBUILD_TEXT_BYTES)                                                  \
-  n += snprintf (text + n, (size_t) (REBUILD_TEXT_BYTES - n), __VA_ARGS__)
+    snprintf (text, REBUILD_TEXT_BYTES, "%s of %s (%d.%d %%)",
+              size_text (todo < all ? all - todo : 0, done),
+              size_text (all, total), n / 10, n % 10);
   if (json_number (rebuild, "rate"))
-    ADD (", %s", rate_text (json_number (rebuild, "rate"), rate));
+    text_add (text, REBUILD_TEXT_BYTES, ", %s",
+              rate_text (json_number (rebuild, "rate"), done));
   if (json_is_integer (json_object_get (rebuild, "eta_s")))
-    ADD (", %s left", eta_text (rebuild, eta));
+    text_add (text, REBUILD_TEXT_BYTES, ", %s left", eta_text (rebuild, eta));
   if (unreadable)
-    ADD (", %s UNREADABLE at the sources", size_text (unreadable, done));
-  if (json_is_string (json_object_get (rebuild, "waits")))
-    ADD ("; waits for %s", json_text (rebuild, "waits"));
-#undef ADD
+    text_add (text, REBUILD_TEXT_BYTES, ", %s UNREADABLE at the sources",
+              size_text (unreadable, done));
+  if (json_has (rebuild, "waits"))
+    text_add (text, REBUILD_TEXT_BYTES, "; waits for %s",
+              json_text (rebuild, "waits"));
   return text;
 }
 
-static const char *
-sources_text (const json_t *rebuild, char *text, size_t size)
+static void
+rebuild_row (struct table *t, const json_t *rebuild)
 {
-  size_t i, n = 0;
+  const json_t *list = json_object_get (rebuild, "sources");
+  char rate[SIZE_TEXT_BYTES], eta[AGE_TEXT_BYTES], sources[400] = "";
+  int n = permille (rebuild);
   json_t *m;
+  size_t i;
 
-  snprintf (text, size, "-");
-  json_array_foreach (json_object_get (rebuild, "sources"), i, m) {
-    if (n < size)
-      n += (size_t) snprintf (text + n, size - n, "%s%" JSON_INTEGER_FORMAT,
-                              i ? "," : "", json_integer_value (m));
-  }
-  return text;
+  table_cells (t, rebuild, "array|member:number|phase");
+  table_cell (t, "%d.%d %%", n / 10, n % 10);
+  table_cells (t, rebuild, "todo_bytes:size|total_bytes:size");
+  table_cell (t, "%s", rate_text (json_number (rebuild, "rate"), rate));
+  table_cell (t, "%s", eta_text (rebuild, eta));
+  json_array_foreach (list, i, m)
+    text_add (sources, sizeof sources, "%s%" JSON_INTEGER_FORMAT, i ? "," : "",
+              json_integer_value (m));
+  table_cell (t, "%s", *sources ? sources : "-");
+  table_cells (t, rebuild, "waits");
 }
 
 int
 cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
 {
-  json_t *reply, *b;
-  struct table *t;
-  size_t i;
-  int r;
-
-  if (!ctl_list (ctl, "/api/v1/rebuilds", &reply, &r))
-    return r;
-  t = table_new ("ARRAY|>MEMBER|PHASE|>DONE|>TO DO|>OF|>RATE|>ETA|SOURCES|"
-                 "WAITS FOR");
-  json_array_foreach (json_object_get (reply, "rebuilds"), i, b) {
-    char percent[16], size[SIZE_TEXT_BYTES], rate[SIZE_TEXT_BYTES + 4];
-    char eta[AGE_TEXT_BYTES], sources[400];
-
-    table_cell (t, "%s", json_text (b, "array"));
-    table_cell (t, "%" PRIu64, json_number (b, "member"));
-    table_cell (t, "%s", json_text (b, "phase"));
-    table_cell (t, "%s", percent_text (b, percent));
-    table_cell (t, "%s", size_text (json_number (b, "todo_bytes"), size));
-    table_cell (t, "%s", size_text (json_number (b, "total_bytes"), size));
-    table_cell (t, "%s", rate_text (json_number (b, "rate"), rate));
-    table_cell (t, "%s", eta_text (b, eta));
-    table_cell (t, "%s", sources_text (b, sources, sizeof sources));
-    table_cell (t, "%s", json_text (b, "waits"));
-  }
-  table_print (t, 0);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_ls (ctl, "/api/v1/rebuilds", "rebuilds",
+                 "ARRAY|>MEMBER|PHASE|>DONE|>TO DO|>OF|>RATE|>ETA|SOURCES|"
+                 "WAITS FOR",
+                 rebuild_row);
 }
 
 /* --- Steering it --------------------------------------------------------- */
@@ -145,20 +103,13 @@ steer (struct ctl *ctl, const struct args *args, const char *method,
 {
   const char *name = args_plain (args, 0);
   char path[160];
-  unsigned member;
-  json_t *array;
+  unsigned member = 0;
+  json_t *array = NULL;
   int r = ctl_member_path (args, verb, &member, path, sizeof path);
 
   if (r == EXIT_OK)
     r = (ask ? ctl_change : ctl_call) (ctl, method, path, body, &array);
-  if (r != EXIT_OK || ctl->dry_run)
-    return r;
-  if (ctl->json)
-    output_json (array);
-  else
-    printf ("array %s, member %u: %s\n", name, member, said);
-  json_decref (array);
-  return EXIT_OK;
+  return ctl_say (ctl, r, array, "array %s, member %u: %s", name, member, said);
 }
 
 static int
@@ -256,7 +207,7 @@ look (struct wait *w, const json_t *array, bool *done)
   *done = strcmp (json_text (member, "state"), "in-sync") == 0;
   if (*done)
     return EXIT_OK;
-  if (json_is_true (json_object_get (member, "held"))) {
+  if (json_yes (member, "held")) {
     ctl_error ("array %s, member %u: its rebuild was cancelled, and it stays "
                "out; weftctl rebuild join %s %u takes it back",
                w->name, w->member, w->name, w->member);
@@ -269,8 +220,7 @@ look (struct wait *w, const json_t *array, bool *done)
               json_text (member, "reason"));
   snprintf (about, sizeof about, "%s %s", json_text (rebuild, "phase"),
             json_text (rebuild, "waits"));
-  progress_show (&w->progress, w->subject, (int) permille (rebuild), about,
-                 w->now);
+  progress_show (&w->progress, w->subject, permille (rebuild), about, w->now);
   return EXIT_OK;
 }
 
@@ -278,7 +228,6 @@ int
 cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
 {
   char path[160], array_path[128];
-  json_t *array = NULL;
   struct wait w;
   int r;
 
@@ -292,11 +241,5 @@ cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
   snprintf (w.subject, sizeof w.subject, "array %s, member %u", w.name,
             w.member);
   snprintf (array_path, sizeof array_path, "/api/v1/arrays/%s", w.name);
-  r = ctl_wait (ctl, &w, array_path, &array);
-  if (r == EXIT_OK && ctl->json)
-    output_json (array);
-  else if (r == EXIT_OK)
-    printf ("%s: in-sync\n", w.subject);
-  json_decref (array);
-  return r;
+  return ctl_wait_and_say (ctl, &w, array_path);
 }

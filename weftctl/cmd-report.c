@@ -242,22 +242,17 @@ begin (struct report *report)
 static int
 gather (struct report *report)
 {
-  json_t *done;
   int r = put_answers (report);
 
   if (r == EXIT_OK)
     r = put_host (report);
   if (r == EXIT_OK)
     r = pack (report);
-  if (r == EXIT_OK && report->ctl->json) {
-    done = json_pack ("{s:s, s:i}", "file", report->output, "files",
-                      (int) report->files);
-    output_json (done);
-    json_decref (done);
-  }
-  else if (r == EXIT_OK)
-    printf ("%s: %u files; look through it before you give it away\n",
-            report->output, report->files);
+  r = ctl_say (report->ctl, r,
+               json_pack ("{s:s, s:i}", "file", report->output, "files",
+                          (int) report->files),
+               "%s: %u files; look through it before you give it away",
+               report->output, report->files);
   fflush (stdout);
   return r;
 }
@@ -289,18 +284,6 @@ take_ends (void (*handler) (int))
       sigaction (ends[i], &action, NULL);
 }
 
-/* Returns what it says, or EXIT_FAILED. */
-static int
-wait_for_gatherer (void)
-{
-  int status;
-
-  while (waitpid (gatherer, &status, 0) == -1)
-    if (errno != EINTR)
-      return EXIT_FAILED;
-  return WIFEXITED (status) ? WEXITSTATUS (status) : EXIT_FAILED;
-}
-
 /* As `gather`. */
 static int
 gather_apart (struct report *report)
@@ -321,9 +304,9 @@ gather_apart (struct report *report)
     gatherer = pid;
     if (ended)
       on_end (ended);
-    r = wait_for_gatherer ();
+    r = process_wait (pid);
   }
-  return r;
+  return r >= EXIT_OK && r <= EXIT_UNREACHABLE ? r : EXIT_FAILED;
 }
 
 int

@@ -2,38 +2,24 @@
 
 #include <config.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ctl.h"
 #include "output.h"
 
+static void
+session_row (struct table *t, const json_t *session)
+{
+  table_cells (t, session,
+               "session|array|mode|node|pid:number|last_heard_ms:age|uri");
+}
+
 int
 cmd_session_ls (struct ctl *ctl, const struct args *args)
 {
-  json_t *reply, *s;
-  struct table *t;
-  size_t i;
-  int r;
-
-  if (!ctl_list (ctl, "/api/v1/sessions", &reply, &r))
-    return r;
-  t = table_new ("SESSION|ARRAY|MODE|NODE|>PID|>HEARD|URI");
-  json_array_foreach (json_object_get (reply, "sessions"), i, s) {
-    char age[AGE_TEXT_BYTES];
-
-    table_cell (t, "%s", json_text (s, "session"));
-    table_cell (t, "%s", json_text (s, "array"));
-    table_cell (t, "%s", json_text (s, "mode"));
-    table_cell (t, "%s", json_text (s, "node"));
-    table_cell (t, "%" PRIu64, json_number (s, "pid"));
-    table_cell (t, "%s", age_text (json_number (s, "last_heard_ms"), age));
-    table_cell (t, "%s", json_text (s, "uri"));
-  }
-  table_print (t, 0);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_ls (ctl, "/api/v1/sessions", "sessions",
+                 "SESSION|ARRAY|MODE|NODE|>PID|>HEARD|URI", session_row);
 }
 
 int
@@ -52,12 +38,5 @@ cmd_session_evict (struct ctl *ctl, const struct args *args)
   }
   snprintf (path, sizeof path, "/api/v1/sessions/%s", session);
   r = ctl_change (ctl, "DELETE", path, NULL, &reply);
-  if (r != EXIT_OK || ctl->dry_run)
-    return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    printf ("session %s is evicted\n", session);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_say (ctl, r, reply, "session %s is evicted", session);
 }

@@ -38,59 +38,30 @@ rm (struct ctl *ctl, const char *what, const char *paths, const char *name)
     return r;
   snprintf (path, sizeof path, "%s/%s", paths, name);
   r = ctl_call (ctl, "DELETE", path, NULL, NULL);
-  if (r == EXIT_OK && !ctl->json)
-    printf ("%s %s is removed\n", strchr (what, ' ') + 1, name);
-  return r;
+  return ctl_say (ctl, r, NULL, "%s %s is removed", strchr (what, ' ') + 1,
+                  name);
 }
 
 /* --- user ----------------------------------------------------------------- */
 
+static void
+user_row (struct table *t, const json_t *user)
+{
+  table_cells (t, user, "name|role|logins:number|created_at");
+}
+
 int
 cmd_user_ls (struct ctl *ctl, const struct args *args)
 {
-  json_t *reply, *u;
-  struct table *t;
-  size_t i;
-  int r;
-
-  if (!ctl_list (ctl, USERS, &reply, &r))
-    return r;
-  t = table_new ("USER|ROLE|>LOGINS|SINCE");
-  json_array_foreach (json_object_get (reply, "users"), i, u) {
-    table_cell (t, "%s", json_text (u, "name"));
-    table_cell (t, "%s", json_text (u, "role"));
-    table_cell (t, "%" PRIu64, json_number (u, "logins"));
-    table_cell (t, "%s", json_text (u, "created_at"));
-  }
-  table_print (t, 0);
-  json_decref (reply);
-  return EXIT_OK;
-}
-
-/* Send what was given of a user, and say it. */
-static int
-send_user (struct ctl *ctl, const char *method, const char *path,
-           const json_t *body, const char *name, const char *said)
-{
-  json_t *user;
-  int r = ctl_call (ctl, method, path, body, &user);
-
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json)
-    output_json (user);
-  else
-    printf ("user %s %s\n", name, said);
-  json_decref (user);
-  return EXIT_OK;
+  return ctl_ls (ctl, USERS, "users", "USER|ROLE|>LOGINS|SINCE", user_row);
 }
 
 int
 cmd_user_add (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0), *role = args_value (args, "role");
-  char *password = NULL, said[32];
-  json_t *body = NULL;
+  char *password = NULL;
+  json_t *body = NULL, *user = NULL;
   int r = ctl_check_name ("a user", name);
 
   if (r == EXIT_OK && role == NULL) {
@@ -105,11 +76,11 @@ cmd_user_add (struct ctl *ctl, const struct args *args)
     body = json_pack ("{s:s, s:s, s:s}", "name", name, "role", role, "password",
                       password);
   secret_free (password);
-  snprintf (said, sizeof said, "(%s) may log in", role ? role : "");
   if (r == EXIT_OK)
-    r = send_user (ctl, "POST", USERS, body, name, said);
+    r = ctl_call (ctl, "POST", USERS, body, &user);
   json_decref (body);
-  return r;
+  return ctl_say (ctl, r, user, "user %s (%s) may log in", name,
+                  role ? role : "");
 }
 
 int
@@ -119,7 +90,7 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
   bool new_password = args_switch (args, "password") ||
                       args_value (args, "password-file");
   char *password = NULL, path[160];
-  json_t *body = json_object ();
+  json_t *body = json_object (), *user = NULL;
   int r = ctl_check_name ("a user", name);
 
   if (r == EXIT_OK && role == NULL && !new_password) {
@@ -140,9 +111,9 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
   secret_free (password);
   snprintf (path, sizeof path, USERS "/%s", name);
   if (r == EXIT_OK)
-    r = send_user (ctl, "PATCH", path, body, name, "is changed");
+    r = ctl_call (ctl, "PATCH", path, body, &user);
   json_decref (body);
-  return r;
+  return ctl_say (ctl, r, user, "user %s is changed", name);
 }
 
 int
@@ -153,27 +124,17 @@ cmd_user_rm (struct ctl *ctl, const struct args *args)
 
 /* --- token ---------------------------------------------------------------- */
 
+static void
+token_row (struct table *t, const json_t *token)
+{
+  table_cells (t, token, "name|role|created_by|used_at|expires_at");
+}
+
 int
 cmd_token_ls (struct ctl *ctl, const struct args *args)
 {
-  json_t *reply, *k;
-  struct table *t;
-  size_t i;
-  int r;
-
-  if (!ctl_list (ctl, TOKENS, &reply, &r))
-    return r;
-  t = table_new ("TOKEN|ROLE|MADE BY|LAST USED|EXPIRES");
-  json_array_foreach (json_object_get (reply, "tokens"), i, k) {
-    table_cell (t, "%s", json_text (k, "name"));
-    table_cell (t, "%s", json_text (k, "role"));
-    table_cell (t, "%s", json_text (k, "created_by"));
-    table_cell (t, "%s", json_text (k, "used_at"));
-    table_cell (t, "%s", json_text (k, "expires_at"));
-  }
-  table_print (t, 0);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_ls (ctl, TOKENS, "tokens", "TOKEN|ROLE|MADE BY|LAST USED|EXPIRES",
+                 token_row);
 }
 
 int
@@ -197,15 +158,8 @@ cmd_token_add (struct ctl *ctl, const struct args *args)
                          json_integer ((json_int_t) expires));
   r = ctl_call (ctl, "POST", TOKENS, body, &token);
   json_decref (body);
-  if (r != EXIT_OK)
-    return r;
   /* Alone on standard output, so that it can go straight into a file. */
-  if (ctl->json)
-    output_json (token);
-  else
-    printf ("%s\n", json_text (token, "token"));
-  json_decref (token);
-  return EXIT_OK;
+  return ctl_say (ctl, r, token, "%s", json_text (token, "token"));
 }
 
 int
@@ -216,37 +170,26 @@ cmd_token_rm (struct ctl *ctl, const struct args *args)
 
 /* --- audit ---------------------------------------------------------------- */
 
+static void
+print_audit (const json_t *reply)
+{
+  const json_t *list = json_object_get (reply, "audit");
+  struct table *t = table_new ("AT|WHO|VIA|FROM|ACTION|SUBJECT|>STATUS");
+
+  for (size_t i = json_array_size (list); i-- > 0;)
+    table_cells (t, json_array_get (list, i),
+                 "at|who|via|address|action|subject|status:number");
+  table_print (t, 0);
+}
+
 int
 cmd_audit (struct ctl *ctl, const struct args *args)
 {
   uint64_t limit = LIMIT_DEFAULT;
-  json_t *reply, *list;
-  struct table *t;
+  json_t *reply = NULL;
   int r = args_number (args, "limit", 1, LIMIT_MAX, &limit);
 
   if (r == EXIT_OK)
     r = ctl_pages (ctl, "/api/v1/audit", "audit", limit, &reply);
-  if (r != EXIT_OK)
-    return r;
-  if (ctl->json) {
-    output_json (reply);
-    json_decref (reply);
-    return EXIT_OK;
-  }
-  list = json_object_get (reply, "audit");
-  t = table_new ("AT|WHO|VIA|FROM|ACTION|SUBJECT|>STATUS");
-  for (size_t i = json_array_size (list); i-- > 0;) {
-    const json_t *a = json_array_get (list, i);
-
-    table_cell (t, "%s", json_text (a, "at"));
-    table_cell (t, "%s", json_text (a, "who"));
-    table_cell (t, "%s", json_text (a, "via"));
-    table_cell (t, "%s", json_text (a, "address"));
-    table_cell (t, "%s", json_text (a, "action"));
-    table_cell (t, "%s", json_text (a, "subject"));
-    table_cell (t, "%" PRIu64, json_number (a, "status"));
-  }
-  table_print (t, 0);
-  json_decref (reply);
-  return EXIT_OK;
+  return ctl_show (ctl, r, reply, print_audit);
 }

@@ -9,28 +9,31 @@
 #include "output.h"
 #include "wait.h"
 
-/* Wait, and print the last answer or `subject: what`. */
+/* `wait array` and `wait node`: what, "an array", is to get into a state. */
 static int
-wait_and_say (struct ctl *ctl, struct wait *w, const char *path)
+wait_for_state (struct ctl *ctl, const struct args *args, const char *what,
+                const char *const states[3],
+                int (*look) (struct wait *w, const json_t *reply, bool *done),
+                const char *path)
 {
-  json_t *reply;
-  int r = ctl_wait (ctl, w, path, &reply);
+  const char *name = args_plain (args, 0), *state = args_plain (args, 1);
+  struct wait w;
+  int r = ctl_check_name (what, name);
 
   if (r != EXIT_OK)
     return r;
-  if (ctl->json)
-    output_json (reply);
-  else
-    printf ("%s: %s\n", w->subject, w->what);
-  json_decref (reply);
-  return EXIT_OK;
-}
-
-static int
-no_such_state (const char *word, const char *known)
-{
-  ctl_error ("%s: no state to wait for; there are %s", word, known);
-  return EXIT_USAGE;
+  if (strcmp (state, states[0]) != 0 && strcmp (state, states[1]) != 0 &&
+      strcmp (state, states[2]) != 0) {
+    ctl_error ("%s: no state to wait for; there are %s, %s and %s", state,
+               states[0], states[1], states[2]);
+    return EXIT_USAGE;
+  }
+  ctl_wait_init (ctl, &w, false);
+  w.name = name;
+  w.what = state;
+  w.look = look;
+  snprintf (w.subject, sizeof w.subject, "%s %s", strchr (what, ' ') + 1, name);
+  return ctl_wait_and_say (ctl, &w, path);
 }
 
 /* --- array ---------------------------------------------------------------- */
@@ -48,78 +51,53 @@ find (const json_t *list, const char *name)
   return NULL;
 }
 
-/* How far its members are: the thousandths of what rebuilds have done, -1 where
- * none is going on; how many members aren't in-sync.
- */
-static int
-array_permille (const json_t *array, unsigned *not_in_sync)
-{
-  uint64_t total = 0, todo = 0;
-  json_t *m;
-  size_t i;
-
-  *not_in_sync = 0;
-  json_array_foreach (json_object_get (array, "members"), i, m) {
-    const json_t *rebuild = json_object_get (m, "rebuild");
-
-    *not_in_sync += strcmp (json_text (m, "state"), "in-sync") != 0;
-    total += json_number (rebuild, "total_bytes");
-    todo += json_number (rebuild, "todo_bytes");
-  }
-  if (total == 0 || todo > total)
-    return -1;
-  return (int) ((double) (total - todo) * 1000 / (double) total);
-}
-
 static int
 look_at_array (struct wait *w, const json_t *reply, bool *done)
 {
   const json_t *array = find (json_object_get (reply, "arrays"), w->name);
   const char *state = json_text (array, "state");
-  unsigned not_in_sync;
-  int permille;
+  uint64_t total = 0, todo = 0;
+  unsigned not_in_sync = 0;
+  json_t *m;
+  size_t i;
 
+  json_array_foreach (json_object_get (array, "members"), i, m) {
+    const json_t *rebuild = json_object_get (m, "rebuild");
+
+    not_in_sync += strcmp (json_text (m, "state"), "in-sync") != 0;
+    total += json_number (rebuild, "total_bytes");
+    todo += json_number (rebuild, "todo_bytes");
+  }
   if (strcmp (w->what, "gone") == 0)
     *done = array == NULL;
   else if (array == NULL) {
     ctl_error ("array %s: there is none; weftctl array ls shows them", w->name);
     return EXIT_REFUSED;
   }
-  permille = array_permille (array, &not_in_sync);
-  if (strcmp (w->what, "ready") == 0)
+  else if (strcmp (w->what, "ready") == 0)
     *done = strcmp (state, "ready") == 0;
-  else if (strcmp (w->what, "in-sync") == 0)
+  else
     *done = not_in_sync == 0 && strcmp (state, "creating") != 0 &&
             strcmp (state, "deleting") != 0;
-  snprintf (
-    w->now, sizeof w->now, "%s, %u of %zu members not in-sync%s%s", state,
-    not_in_sync, json_array_size (json_object_get (array, "members")),
-    json_is_string (json_object_get (array, "waits_for")) ? ", waits for " : "",
-    json_is_string (json_object_get (array, "waits_for"))
-      ? json_text (array, "waits_for")
-      : "");
+  snprintf (w->now, sizeof w->now, "%s, %u of %zu members not in-sync", state,
+            not_in_sync, json_array_size (json_object_get (array, "members")));
+  if (json_has (array, "waits_for"))
+    text_add (w->now, sizeof w->now, ", waits for %s",
+              json_text (array, "waits_for"));
   if (!*done)
-    progress_show (&w->progress, w->subject, permille, w->now, w->now);
+    progress_show (&w->progress, w->subject,
+                   todo > total ? -1 : permille_of (total - todo, total),
+                   w->now, w->now);
   return EXIT_OK;
 }
 
 int
 cmd_wait_array (struct ctl *ctl, const struct args *args)
 {
-  struct wait w;
-  int r = ctl_check_name ("an array", args_plain (args, 0));
+  static const char *const states[3] = { "ready", "in-sync", "gone" };
 
-  if (r != EXIT_OK)
-    return r;
-  ctl_wait_init (ctl, &w, false);
-  w.name = args_plain (args, 0);
-  w.what = args_plain (args, 1);
-  w.look = look_at_array;
-  if (strcmp (w.what, "ready") != 0 && strcmp (w.what, "in-sync") != 0 &&
-      strcmp (w.what, "gone") != 0)
-    return no_such_state (w.what, "ready, in-sync and gone");
-  snprintf (w.subject, sizeof w.subject, "array %s", w.name);
-  return wait_and_say (ctl, &w, "/api/v1/arrays");
+  return wait_for_state (ctl, args, "an array", states, look_at_array,
+                         "/api/v1/arrays");
 }
 
 /* --- node ----------------------------------------------------------------- */
@@ -128,8 +106,7 @@ static int
 look_at_node (struct wait *w, const json_t *reply, bool *done)
 {
   const json_t *node = find (json_object_get (reply, "nodes"), w->name);
-  bool alive = json_is_true (json_object_get (node, "alive"));
-  bool drained = json_is_true (json_object_get (node, "drained"));
+  bool alive = json_yes (node, "alive");
 
   /* One that has never been heard may still come. */
   if (strcmp (w->what, "alive") == 0)
@@ -137,16 +114,15 @@ look_at_node (struct wait *w, const json_t *reply, bool *done)
   else if (strcmp (w->what, "silent") == 0)
     *done = !alive;
   else
-    *done = drained;
-  snprintf (
-    w->now, sizeof w->now, "%s%s%s%s",
-    node == NULL ? "never heard of"
-    : alive      ? "alive"
-                 : "silent",
-    json_is_true (json_object_get (node, "draining")) ? ", draining" : "",
-    json_is_string (json_object_get (node, "waits")) ? ", waits for " : "",
-    json_is_string (json_object_get (node, "waits")) ? json_text (node, "waits")
-                                                     : "");
+    *done = json_yes (node, "drained");
+  snprintf (w->now, sizeof w->now, "%s%s",
+            node == NULL ? "never heard of"
+            : alive      ? "alive"
+                         : "silent",
+            json_yes (node, "draining") ? ", draining" : "");
+  if (json_has (node, "waits"))
+    text_add (w->now, sizeof w->now, ", waits for %s",
+              json_text (node, "waits"));
   if (!*done)
     progress_show (&w->progress, w->subject, -1, w->now, w->now);
   return EXIT_OK;
@@ -155,20 +131,10 @@ look_at_node (struct wait *w, const json_t *reply, bool *done)
 int
 cmd_wait_node (struct ctl *ctl, const struct args *args)
 {
-  struct wait w;
-  int r = ctl_check_name ("a node", args_plain (args, 0));
+  static const char *const states[3] = { "alive", "silent", "drained" };
 
-  if (r != EXIT_OK)
-    return r;
-  ctl_wait_init (ctl, &w, false);
-  w.name = args_plain (args, 0);
-  w.what = args_plain (args, 1);
-  w.look = look_at_node;
-  if (strcmp (w.what, "alive") != 0 && strcmp (w.what, "silent") != 0 &&
-      strcmp (w.what, "drained") != 0)
-    return no_such_state (w.what, "alive, silent and drained");
-  snprintf (w.subject, sizeof w.subject, "node %s", w.name);
-  return wait_and_say (ctl, &w, "/api/v1/nodes");
+  return wait_for_state (ctl, args, "a node", states, look_at_node,
+                         "/api/v1/nodes");
 }
 
 /* --- job ------------------------------------------------------------------ */
@@ -205,7 +171,7 @@ ctl_wait_job (struct ctl *ctl, const char *id)
   w.what = "done";
   w.look = look_at_job;
   snprintf (w.subject, sizeof w.subject, "job %s", id);
-  return wait_and_say (ctl, &w, path);
+  return ctl_wait_and_say (ctl, &w, path);
 }
 
 int

@@ -84,23 +84,11 @@ offer_members (const struct complete *c)
   json_decref (array);
 }
 
-/* A disk's other name: NODE:PATH. */
-static void
-offer_place (const struct complete *c, const json_t *disk)
-{
-  char *place;
-
-  if (asprintf (&place, "%s:%s", json_text (disk, "node"),
-                json_text (disk, "path")) == -1)
-    return;
-  offer (c, place);
-  free (place);
-}
-
 static void
 offer_live (const struct complete *c, const char *kind)
 {
   json_t *reply, *v;
+  char *place;
   size_t k;
 
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -109,8 +97,13 @@ offer_live (const struct complete *c, const char *kind)
       continue;
     json_array_foreach (json_object_get (reply, lists[i].list), k, v) {
       offer (c, json_string_value (json_object_get (v, lists[i].key)));
-      if (strcmp (kind, "DISK") == 0)
-        offer_place (c, v);
+      /* A disk has another name: NODE:PATH. */
+      if (strcmp (kind, "DISK") != 0 ||
+          asprintf (&place, "%s:%s", json_text (v, "node"),
+                    json_text (v, "path")) == -1)
+        continue;
+      offer (c, place);
+      free (place);
     }
     json_decref (reply);
   }
@@ -128,14 +121,6 @@ static const struct {
 };
 
 static void
-offer_states (const struct complete *c)
-{
-  offer_words (c, strcmp (c->command->verb, "array") == 0
-                    ? "ready in-sync gone"
-                    : "alive silent drained");
-}
-
-static void
 offer_kind (const struct complete *c, const char *kind)
 {
   if (strcmp (kind, "PATH") == 0 || strcmp (kind, "FILE") == 0 ||
@@ -144,7 +129,9 @@ offer_kind (const struct complete *c, const char *kind)
   else if (strcmp (kind, "MEMBER") == 0)
     offer_members (c);
   else if (strcmp (kind, "STATE") == 0)
-    offer_states (c);
+    offer_words (c, strcmp (c->command->verb, "array") == 0
+                      ? "ready in-sync gone"
+                      : "alive silent drained");
   else if (kind[0] >= 'a' && kind[0] <= 'z')
     offer (c, kind);
   else
@@ -209,54 +196,31 @@ offer_commands (const struct complete *c)
 
 /* --- The words before ---------------------------------------------------- */
 
-static const struct option *
-find_option (const struct option *options, const char *name)
-{
-  for (const struct option *o = options; o && o->name; o++)
-    if (strcmp (o->name, name) == 0)
-      return o;
-  return NULL;
-}
-
-/* A value of an option that says where weftd is. */
-static void
-take_value (struct complete *c, const char *name, const char *value)
-{
-  if (strcmp (name, "admin") == 0)
-    c->ctl->admin_url = value;
-  else if (strcmp (name, "tls") == 0)
-    c->ctl->tls_dir = value;
-  else if (strcmp (name, "token-file") == 0)
-    c->ctl->token_file = value;
-}
-
 static void
 take_word (struct complete *c, const char *word)
 {
   if (c->open) {
-    take_value (c, c->open->name, word);
+    option_take (c->ctl, c->open, word);
     c->open = NULL;
   }
   else if (strncmp (word, "--", 2) == 0) {
-    const struct option *o = find_option (general_options, word + 2);
+    const struct option *o = option_find (general_options, word + 2,
+                                          strlen (word + 2));
 
     if (o == NULL && c->command)
-      o = find_option (c->command->options, word + 2);
+      o = option_find (c->command->options, word + 2, strlen (word + 2));
     c->open = o && o->value ? o : NULL;
   }
   else if (c->command) {
     if (c->plain++ == 0)
       c->first = word;
   }
-  else {
-    for (const struct command *k = c->ctl->commands; k->noun; k++)
-      if (c->noun == NULL
-            ? strcmp (k->noun, word) == 0 && k->verb == NULL
-            : strcmp (k->noun, c->noun) == 0 && strcmp (k->verb, word) == 0)
-        c->command = k;
-    if (c->noun == NULL)
-      c->noun = word;
+  else if (c->noun == NULL) {
+    c->noun = word;
+    c->command = command_find (c->ctl->commands, word, NULL);
   }
+  else
+    c->command = command_find (c->ctl->commands, c->noun, word);
 }
 
 int

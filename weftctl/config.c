@@ -104,15 +104,6 @@ secret_read (const char *path, char **secret)
 
 /* --- weft.conf ------------------------------------------------------------ */
 
-/* Cut the lines of the file apart: each a text of its own. */
-static void
-split_lines (char *text)
-{
-  for (; *text; text++)
-    if (*text == '\n' || *text == '\r')
-      *text = '\0';
-}
-
 /* The value of a line NAME=VALUE, or NULL; in place, quotes are taken off. */
 static char *
 line_value (char *line, const char *name)
@@ -162,7 +153,10 @@ config_load (struct ctl *ctl)
   conf_text = read_small (path, &mode);
   if (conf_text) {
     bytes = strlen (conf_text);
-    split_lines (conf_text);
+    /* Each line becomes a text of its own. */
+    for (size_t i = 0; i < bytes; i++)
+      if (conf_text[i] == '\n' || conf_text[i] == '\r')
+        conf_text[i] = '\0';
   }
   else if (errno != ENOENT && errno != ENOTDIR) {
     ctl_error ("%s: %s", path, strerror (errno));
@@ -201,19 +195,18 @@ login_path (char path[LOGIN_PATH_BYTES])
 static char *
 login_name (const struct ctl *ctl, const char *line)
 {
-  size_t n;
+  size_t n, url = strlen (ctl->admin_url);
+  const char *end;
 
   if (strncmp (line, "# ", 2) != 0)
     return NULL;
   line += 2;
   n = strcspn (line, " \n");
-  if (line[n] != ' ' || n == 0)
+  if (line[n] != ' ' || n == 0 ||
+      strncmp (line + n + 1, ctl->admin_url, url) != 0)
     return NULL;
-  return strncmp (line + n + 1, ctl->admin_url, strlen (ctl->admin_url)) == 0 &&
-             strspn (line + n + 1 + strlen (ctl->admin_url), "\n") ==
-               strlen (line + n + 1 + strlen (ctl->admin_url))
-           ? strndup (line, n)
-           : NULL;
+  end = line + n + 1 + url;
+  return end[strspn (end, "\n")] == '\0' ? strndup (line, n) : NULL;
 }
 
 /* Its token and name for our weftd; both NULL where there is none. */

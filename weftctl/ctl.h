@@ -31,6 +31,7 @@
 #include <jansson.h>
 
 #include "base/bounds.h"
+#include "format/format.h"
 
 /* Documented in weftctl(8). */
 enum exit_status {
@@ -67,6 +68,8 @@ struct args {
   size_t count;
 };
 
+typedef int command_run (struct ctl *ctl, const struct args *args);
+
 struct option {
   const char *name;  /* without the dashes */
   const char *value; /* what stands for its value in the help; NULL: a switch */
@@ -79,7 +82,7 @@ struct command {
   unsigned args_min, args_max; /* how many plain arguments */
   const char *help;
   const struct option *options; /* ended by a NULL name; or NULL */
-  int (*run) (struct ctl *ctl, const struct args *args);
+  command_run *run;
   bool dry_run; /* knows --dry-run */
 };
 /* One without a help is for the shell, and shown nowhere. */
@@ -97,6 +100,15 @@ int options_parse (int argc, char **argv, struct ctl *ctl,
 /* The options that every command has. */
 extern const struct option general_options[];
 
+/* NULL: there is none; verb is NULL for a noun that says it all. */
+const struct option *option_find (const struct option *options,
+                                  const char *name, size_t length);
+const struct command *command_find (const struct command *all, const char *noun,
+                                    const char *verb);
+/* An option that says where weftd is.  False: it is none of these. */
+bool option_take (struct ctl *ctl, const struct option *option,
+                  const char *value);
+
 /* args.c */
 
 /* The last value of an option (NULL: not given), whether a switch was given,
@@ -113,6 +125,10 @@ int args_number (const struct args *args, const char *name, uint64_t min,
 /* The same of a time: 900, 15m, 6h, 30d; in seconds. */
 int args_time (const struct args *args, const char *name, uint64_t min,
                uint64_t max, uint64_t *seconds);
+
+/* --groups and --unit, or what they are without. */
+int args_stripes (const struct args *args, uint64_t *groups,
+                  uint64_t *unit_bytes);
 
 /* A text as a part of a URL; to be freed. */
 char *url_escape (const char *text);
@@ -171,11 +187,19 @@ int ctl_call (struct ctl *ctl, const char *method, const char *path,
 int ctl_unreachable (struct ctl *ctl);
 int ctl_try (struct ctl *ctl, const char *method, const char *path,
              const json_t *body, json_t **reply);
-/* A reply, which is taken over, as --json has it or as `print` shows it.  Returns
- * EXIT_OK.
+/* The end of a command.  With EXIT_OK its reply is shown, as --json has it or by
+ * `print`, or said in a line; with --dry-run there is none, and nothing is said.
+ * The reply is taken over; returns `status`.
  */
-int ctl_show (const struct ctl *ctl, json_t *reply,
+int ctl_show (const struct ctl *ctl, int status, json_t *reply,
               void (*print) (const json_t *reply));
+int ctl_say (const struct ctl *ctl, int status, json_t *reply,
+             const char *format, ...) __attribute__ ((format (printf, 4, 5)));
+/* GET a list, and show it as --json has it or as a table (output.h). */
+struct table;
+int ctl_ls (struct ctl *ctl, const char *path, const char *list,
+            const char *headings,
+            void (*row) (struct table *t, const json_t *item));
 /* GET what an `ls` prints as a table.  False: with --json it is printed
  * already, or it failed; *status is the command's.
  */
@@ -200,6 +224,9 @@ int ctl_change (struct ctl *ctl, const char *method, const char *path,
 int ctl_preflight (struct ctl *ctl, const char *method, const char *path,
                    const json_t *body, json_t **preflight);
 int ctl_confirm (struct ctl *ctl, const char *name);
+/* The same by a question, of what a y does to an array: "made", and "make it". */
+int ctl_confirm_yes (const struct ctl *ctl, const char *array,
+                     const char *question, const char *done, const char *to_do);
 /* The same where nothing is to be found out: a caller is to be shut out. */
 int ctl_confirm_shut_out (struct ctl *ctl, const char *what, const char *name);
 
@@ -220,7 +247,8 @@ void ctl_node_name (char name[NAME_BYTES_MAX + 1]);
 int disk_resolve (const json_t *disks, const char *text, const char **uuid);
 
 /* The same of weftd's disks: its UUID in `uuid`. */
-int ctl_find_disk (struct ctl *ctl, const char *text, char uuid[37]);
+int ctl_find_disk (struct ctl *ctl, const char *text,
+                   char uuid[FORMAT_UUID_TEXT_BYTES]);
 
 /* The path of the API for the member that the first two plain arguments name,
  * array and position, with `more` behind it.
@@ -238,6 +266,9 @@ const char *job_text (const json_t *job, char text[JOB_TEXT_BYTES]);
 int job_permille (const json_t *job);
 /* `wait job`. */
 int ctl_wait_job (struct ctl *ctl, const char *id);
+
+/* What each list of arrays begins with: name, state, layout, members, size. */
+void array_cells (struct table *t, const json_t *array);
 
 /* How far a rebuild is, and what it waits for: "1.2G of 3G (40.0 %), ...". */
 #define REBUILD_TEXT_BYTES 600

@@ -204,18 +204,6 @@ run_nbd_client (const struct ctl *ctl, const struct record *r,
   return process_run (argv, said, size);
 }
 
-/* A client of TLS shows a certificate, and checks the server's. */
-static int
-check_tls (const struct ctl *ctl, const struct record *r, const struct uri *uri)
-{
-  if (!uri->tls || ctl->tls_dir)
-    return EXIT_OK;
-  ctl_error ("array %s: its array process at %s wants TLS; name the folder of "
-             "this host's certificate by --tls or WEFT_TLS",
-             r->name, r->uri);
-  return EXIT_USAGE;
-}
-
 /* nbd-client may return a moment before the device has its size. */
 static bool
 nbd_settled (struct record *r)
@@ -247,9 +235,13 @@ device_open_nbd (struct ctl *ctl, struct record *r)
                r->name, r->uri);
     return EXIT_FAILED;
   }
-  status = check_tls (ctl, r, &uri);
-  if (status != EXIT_OK)
-    return status;
+  /* A client of TLS shows a certificate, and checks the server's. */
+  if (uri.tls && ctl->tls_dir == NULL) {
+    ctl_error ("array %s: its array process at %s wants TLS; name the folder "
+               "of this host's certificate by --tls or WEFT_TLS",
+               r->name, r->uri);
+    return EXIT_USAGE;
+  }
   for (unsigned i = 0; free_nbd (&i, r->device); i++) {
     r->kind = DEVICE_NBD;
     status = record_save (r);
@@ -280,18 +272,15 @@ start_nbdfuse (struct ctl *ctl, struct record *r, unsigned connections)
   char mount[RECORD_PATH_BYTES], file[RECORD_PATH_BYTES];
   char pid_file[RECORD_PATH_BYTES], log[RECORD_PATH_BYTES];
   char number[16], said[400];
-  const char *argv[] = { "nbdfuse", "-P", pid_file, "-C",
-                         number,    file, r->uri,   r->readonly ? "-r" : NULL,
-                         NULL };
+  const char *argv[9] = { "nbdfuse", "-P", pid_file, "-C", number };
+  unsigned n = 5;
   struct uri uri;
   int e, status;
 
-  /* Options go first. */
-  if (r->readonly) {
-    argv[5] = "-r";
-    argv[6] = file;
-    argv[7] = r->uri;
-  }
+  if (r->readonly)
+    argv[n++] = "-r";
+  argv[n++] = file;
+  argv[n++] = r->uri;
   if (uri_parse (r->uri, &uri) == 0 && uri.tls) {
     ctl_error ("array %s: its array process at %s wants TLS, and nbdfuse can "
                "show no certificate: attach it where the kernel has nbd, or "
@@ -361,27 +350,25 @@ run_losetup (const struct record *r, const char *direct, char *said,
              size_t size)
 {
   char file[RECORD_PATH_BYTES];
-  const char *argv[] = {
-    "losetup", direct, r->device, file, r->readonly ? "--read-only" : NULL, NULL
-  };
+  const char *argv[6] = { "losetup", direct };
+  unsigned n = 2;
 
-  if (r->readonly) {
-    argv[2] = "--read-only";
-    argv[3] = r->device;
-    argv[4] = file;
-  }
-  fuse_file (r, file);
+  if (r->readonly)
+    argv[n++] = "--read-only";
+  argv[n++] = r->device;
+  argv[n++] = fuse_file (r, file);
   return process_run (argv, said, size);
 }
 
-static int
-open_loop (struct record *r)
+int
+device_open_loop (struct ctl *ctl, struct record *r, unsigned connections)
 {
   char said[400] = "";
+  int status = start_nbdfuse (ctl, r, connections);
 
+  if (status != EXIT_OK)
+    return status;
   for (unsigned i = 0; i < TRIES_MAX; i++) {
-    int status;
-
     if (free_loop (r->device) == -1) {
       ctl_error ("array %s: no free loop device: /dev/loop-control: %s; load "
                  "the module loop, and run as root",
@@ -406,14 +393,6 @@ open_loop (struct record *r)
   }
   ctl_error ("array %s: losetup: %s", r->name, said);
   return EXIT_FAILED;
-}
-
-int
-device_open_loop (struct ctl *ctl, struct record *r, unsigned connections)
-{
-  int status = start_nbdfuse (ctl, r, connections);
-
-  return status == EXIT_OK ? open_loop (r) : status;
 }
 
 /* --- Leaving it ---------------------------------------------------------- */
@@ -497,30 +476,21 @@ device_flush (const struct record *r)
   return EXIT_OK;
 }
 
-/* Until the device is free; others may hold it open for a moment (udev). */
-static bool
-wait_absent (const struct record *r)
-{
-  uint64_t end = clock_ms () + SETTLE_MS;
-
-  while (device_present (r)) {
-    if (clock_ms () >= end)
-      return false;
-    clock_sleep_ms (POLL_MS);
-  }
-  return true;
-}
-
 static int
 close_block (struct record *r)
 {
   const char *program = r->kind == DEVICE_LOOP ? "losetup" : "nbd-client";
   const char *argv[] = { program, "-d", r->device, NULL };
   char said[400] = "";
+  uint64_t end;
 
   if (device_present (r)) {
     process_run (argv, said, sizeof said);
-    if (!wait_absent (r)) {
+    end = clock_ms () + SETTLE_MS;
+    /* Others may hold it open for a moment (udev). */
+    while (device_present (r) && clock_ms () < end)
+      clock_sleep_ms (POLL_MS);
+    if (device_present (r)) {
       ctl_error ("array %s: %s -d %s: it stays%s%s; end who has it open "
                  "(fuser %s), then detach again",
                  r->name, program, r->device, *said ? ": " : "", said,

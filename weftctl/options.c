@@ -47,25 +47,21 @@ help_options (const struct option *options)
   }
 }
 
-static void
-help_command (const struct command *c, bool options)
-{
-  printf ("  weftctl %s%s%s%s%s\n", c->noun, c->verb ? " " : "",
-          c->verb ? c->verb : "", *c->arguments ? " " : "", c->arguments);
-  printf ("      %s\n", c->help);
-  if (options)
-    help_options (c->options);
-}
-
 /* All commands, those of a noun, or one. */
 static void
 help (const struct command *all, const char *noun, const char *verb)
 {
   printf ("usage:\n");
-  for (const struct command *c = all; c->noun; c++)
-    if (c->help && (noun == NULL || strcmp (noun, c->noun) == 0) &&
-        (verb == NULL || (c->verb && strcmp (verb, c->verb) == 0)))
-      help_command (c, noun != NULL);
+  for (const struct command *c = all; c->noun; c++) {
+    if (c->help == NULL || (noun && strcmp (noun, c->noun) != 0) ||
+        (verb && (c->verb == NULL || strcmp (verb, c->verb) != 0)))
+      continue;
+    printf ("  weftctl %s%s%s%s%s\n", c->noun, c->verb ? " " : "",
+            c->verb ? c->verb : "", *c->arguments ? " " : "", c->arguments);
+    printf ("      %s\n", c->help);
+    if (noun)
+      help_options (c->options);
+  }
   printf ("\noptions of every command:\n");
   help_options (general_options);
   if (noun == NULL)
@@ -85,17 +81,8 @@ struct parse {
   struct args *args;
 };
 
-static bool
-noun_exists (const struct command *all, const char *noun)
-{
-  for (const struct command *c = all; c->noun; c++)
-    if (strcmp (c->noun, noun) == 0)
-      return true;
-  return false;
-}
-
-static const struct command *
-find_command (const struct command *all, const char *noun, const char *verb)
+const struct command *
+command_find (const struct command *all, const char *noun, const char *verb)
 {
   for (const struct command *c = all; c->noun; c++)
     if (strcmp (c->noun, noun) == 0 &&
@@ -108,39 +95,35 @@ find_command (const struct command *all, const char *noun, const char *verb)
 static void
 verbs_of (const struct command *all, const char *noun, char *text, size_t size)
 {
-  size_t used = 0;
-
   text[0] = '\0';
   for (const struct command *c = all; c->noun && c->help; c++)
     if (noun == NULL ? c == all || strcmp (c->noun, c[-1].noun) != 0
-                     : strcmp (c->noun, noun) == 0) {
-      int n = snprintf (text + used, size - used, "%s%s", used ? ", " : "",
-                        noun ? c->verb : c->noun);
-
-      if (n < 0 || (size_t) n >= size - used)
-        return;
-      used += (size_t) n;
-    }
+                     : strcmp (c->noun, noun) == 0)
+      text_add (text, size, "%s%s", *text ? ", " : "",
+                noun ? c->verb : c->noun);
 }
 
 /* A word that is no option: the noun, the verb, or a plain argument. */
 static int
 parse_word (struct parse *p, const char *word)
 {
+  const struct command *c = p->ctl->commands;
   char known[300];
 
   if (p->noun == NULL) {
-    if (!noun_exists (p->ctl->commands, word)) {
+    while (c->noun && strcmp (c->noun, word) != 0)
+      c++;
+    if (c->noun == NULL) {
       verbs_of (p->ctl->commands, NULL, known, sizeof known);
       ctl_error ("%s: no such noun; there are: %s", word, known);
       return EXIT_USAGE;
     }
     p->noun = word;
-    p->command = find_command (p->ctl->commands, word, NULL);
+    p->command = command_find (p->ctl->commands, word, NULL);
     return EXIT_OK;
   }
   if (p->command == NULL) {
-    p->command = find_command (p->ctl->commands, p->noun, word);
+    p->command = command_find (p->ctl->commands, p->noun, word);
     if (p->command == NULL) {
       verbs_of (p->ctl->commands, p->noun, known, sizeof known);
       ctl_error ("%s %s: no such verb; there are: %s", p->noun, word, known);
@@ -152,8 +135,8 @@ parse_word (struct parse *p, const char *word)
   return EXIT_OK;
 }
 
-static const struct option *
-find_option (const struct option *options, const char *name, size_t length)
+const struct option *
+option_find (const struct option *options, const char *name, size_t length)
 {
   for (const struct option *o = options; o && o->name; o++)
     if (strlen (o->name) == length && memcmp (o->name, name, length) == 0)
@@ -161,25 +144,18 @@ find_option (const struct option *options, const char *name, size_t length)
   return NULL;
 }
 
-static void
-parse_general (struct parse *p, const struct option *o, const char *value)
+bool
+option_take (struct ctl *ctl, const struct option *option, const char *value)
 {
-  if (strcmp (o->name, "admin") == 0)
-    p->ctl->admin_url = value;
-  else if (strcmp (o->name, "tls") == 0)
-    p->ctl->tls_dir = value;
-  else if (strcmp (o->name, "token-file") == 0)
-    p->ctl->token_file = value;
-  else if (strcmp (o->name, "dry-run") == 0)
-    p->ctl->dry_run = true;
-  else if (strcmp (o->name, "json") == 0)
-    p->ctl->json = true;
-  else if (strcmp (o->name, "yes") == 0)
-    p->ctl->yes = true;
-  else if (strcmp (o->name, "no-color") == 0)
-    p->no_color = true;
-  else if (strcmp (o->name, "timeout") == 0)
-    p->timeout = value;
+  if (strcmp (option->name, "admin") == 0)
+    ctl->admin_url = value;
+  else if (strcmp (option->name, "tls") == 0)
+    ctl->tls_dir = value;
+  else if (strcmp (option->name, "token-file") == 0)
+    ctl->token_file = value;
+  else
+    return false;
+  return true;
 }
 
 /* An option: argv[*i], with its value in the same word or the next one. */
@@ -190,8 +166,8 @@ parse_option (struct parse *p, int argc, char **argv, int *i)
   size_t length = value ? (size_t) (value++ - name) : strlen (name);
   const struct option *own, *o;
 
-  own = p->command ? find_option (p->command->options, name, length) : NULL;
-  o = own ? own : find_option (general_options, name, length);
+  own = p->command ? option_find (p->command->options, name, length) : NULL;
+  o = own ? own : option_find (general_options, name, length);
   if (o == NULL) {
     ctl_error ("%s: %s%s%s has no such option; see weftctl %s%s--help",
                argv[*i], p->noun ? p->noun : "weftctl",
@@ -211,23 +187,23 @@ parse_option (struct parse *p, int argc, char **argv, int *i)
   }
   if (own)
     p->args->arg[p->args->count++] = (struct arg) { o->name, value };
+  else if (option_take (p->ctl, o, value))
+    ;
   else if (strcmp (o->name, "help") == 0)
     p->want_help = true;
   else if (strcmp (o->name, "version") == 0)
     return -1;
-  else
-    parse_general (p, o, value);
+  else if (strcmp (o->name, "dry-run") == 0)
+    p->ctl->dry_run = true;
+  else if (strcmp (o->name, "json") == 0)
+    p->ctl->json = true;
+  else if (strcmp (o->name, "yes") == 0)
+    p->ctl->yes = true;
+  else if (strcmp (o->name, "no-color") == 0)
+    p->no_color = true;
+  else if (strcmp (o->name, "timeout") == 0)
+    p->timeout = value;
   return EXIT_OK;
-}
-
-static unsigned
-count_plain (const struct args *args)
-{
-  unsigned n = 0;
-
-  for (size_t i = 0; i < args->count; i++)
-    n += args->arg[i].name == NULL;
-  return n;
 }
 
 /* All words are read: is that a command? */
@@ -235,7 +211,7 @@ static int
 parse_check (struct parse *p)
 {
   const struct command *c = p->command;
-  unsigned n = count_plain (p->args);
+  unsigned n = 0;
   uint64_t seconds = TIMEOUT_S_DEFAULT;
   struct arg timeout = { "timeout", p->timeout };
   struct args just = { &timeout, p->timeout != NULL };
@@ -249,6 +225,8 @@ parse_check (struct parse *p)
       ctl_error ("say what to do: %s; or --help", known);
     return EXIT_USAGE;
   }
+  while (args_plain (p->args, n))
+    n++;
   if (n < c->args_min || n > c->args_max) {
     ctl_error ("%s%s%s: too %s arguments; it is: weftctl %s%s%s %s", c->noun,
                c->verb ? " " : "", c->verb ? c->verb : "",

@@ -127,10 +127,30 @@ table_cell (struct table *t, const char *format, ...)
   table_put (t, need (text));
 }
 
-size_t
-table_rows (const struct table *t)
+void
+table_cells (struct table *t, const json_t *object, const char *keys)
 {
-  return t->cells / t->columns - 1;
+  char *copy = need (strdup (keys)), *save, size[SIZE_TEXT_BYTES];
+
+  for (char *key = strtok_r (copy, "|", &save); key;
+       key = strtok_r (NULL, "|", &save)) {
+    char *kind = strchr (key, ':');
+    uint64_t n;
+
+    if (kind == NULL) {
+      table_cell (t, "%s", json_text (object, key));
+      continue;
+    }
+    *kind++ = '\0';
+    n = json_number (object, key);
+    if (strcmp (kind, "size") == 0)
+      table_cell (t, "%s", size_text (n, size));
+    else if (strcmp (kind, "age") == 0)
+      table_cell (t, "%s", age_text (n, size));
+    else
+      table_cell (t, "%" PRIu64, n);
+  }
+  free (copy);
 }
 
 /* Columns that the text takes on a terminal: its UTF-8 characters. */
@@ -144,26 +164,6 @@ text_width (const char *text)
   return n;
 }
 
-static void
-print_row (const struct table *t, size_t row, const size_t *widths,
-           unsigned indent)
-{
-  printf ("%*s", (int) indent, "");
-  for (size_t c = 0; c < t->columns; c++) {
-    const char *text = t->cell[row * t->columns + c];
-    bool last = c + 1 == t->columns;
-    int pad = (int) (widths[c] - text_width (text));
-    const char *on = row > 0 && t->flags[c] == '!' ? color_start (text) : "";
-
-    if (t->flags[c] == '>')
-      printf ("%*s%s%s", pad, "", text, last ? "" : "  ");
-    else
-      printf ("%s%s%s%*s", on, text, *on ? "\033[0m" : "", last ? 0 : pad + 2,
-              "");
-  }
-  putchar ('\n');
-}
-
 void
 table_print (struct table *t, unsigned indent)
 {
@@ -175,18 +175,63 @@ table_print (struct table *t, unsigned indent)
     if (w > widths[i % t->columns])
       widths[i % t->columns] = w;
   }
-  for (size_t row = 0; row * t->columns < t->cells; row++)
-    print_row (t, row, widths, indent);
+  for (size_t i = 0; i < t->cells; i++) {
+    size_t c = i % t->columns;
+    bool last = c + 1 == t->columns;
+    bool state = i >= t->columns && t->flags[c] == '!';
+    const char *text = t->cell[i];
+    int pad = (int) (widths[c] - text_width (text));
 
-  for (size_t i = 0; i < t->cells; i++)
+    if (c == 0)
+      printf ("%*s", (int) indent, "");
+    if (t->flags[c] == '>')
+      printf ("%*s%s%s", pad, "", text, last ? "" : "  ");
+    else
+      printf ("%s%s%s%*s", state ? color_start (text) : "", text,
+              state ? color_end (text) : "", last ? 0 : pad + 2, "");
+    if (last)
+      putchar ('\n');
     free (t->cell[i]);
+  }
   free (t->cell);
   free (t->flags);
   free (t);
   free (widths);
 }
 
-/* --- Sizes and ages ------------------------------------------------------ */
+void
+table_of (const json_t *list, const char *headings,
+          void (*row) (struct table *t, const json_t *item), unsigned indent)
+{
+  struct table *t = table_new (headings);
+  json_t *item;
+  size_t i;
+
+  json_array_foreach (list, i, item)
+    row (t, item);
+  table_print (t, indent);
+}
+
+/* --- Texts, sizes and ages ----------------------------------------------- */
+
+void
+text_add (char *text, size_t size, const char *format, ...)
+{
+  size_t used = strlen (text);
+  va_list ap;
+
+  va_start (ap, format);
+  vsnprintf (text + used, size - used, format, ap);
+  va_end (ap);
+}
+
+int
+permille_of (uint64_t done, uint64_t total)
+{
+  return total == 0 || done > total
+           ? -1
+           : (int) ((double) done * 1000 / (double) total);
+}
 
 const char *
 size_text (uint64_t bytes, char text[SIZE_TEXT_BYTES])
@@ -219,6 +264,16 @@ size_text_exact (uint64_t bytes, char text[SIZE_TEXT_EXACT_BYTES])
     snprintf (text, SIZE_TEXT_EXACT_BYTES, "%s", s);
   else
     snprintf (text, SIZE_TEXT_EXACT_BYTES, "%s (%" PRIu64 " bytes)", s, bytes);
+  return text;
+}
+
+const char *
+rate_text (uint64_t rate, char text[SIZE_TEXT_BYTES])
+{
+  if (rate == 0)
+    return strcpy (text, "-");
+  size_text (rate, text);
+  text_add (text, SIZE_TEXT_BYTES, "/s");
   return text;
 }
 
@@ -257,6 +312,18 @@ json_number (const json_t *object, const char *key)
   json_int_t n = json_integer_value (json_object_get (object, key));
 
   return n > 0 ? (uint64_t) n : 0;
+}
+
+bool
+json_yes (const json_t *object, const char *key)
+{
+  return json_is_true (json_object_get (object, key));
+}
+
+bool
+json_has (const json_t *object, const char *key)
+{
+  return json_is_string (json_object_get (object, key));
 }
 
 void

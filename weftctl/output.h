@@ -27,9 +27,16 @@ struct table *table_new (const char *headings);
 /* The next cell, row by row. */
 void table_cell (struct table *t, const char *format, ...)
   __attribute__ ((format (printf, 2, 3)));
+/* Cells of what an object has: the keys, separated by '|', each with what it is
+ * where it is no text: "node|pid:number|last_heard_ms:age|data_bytes:size".
+ */
+void table_cells (struct table *t, const json_t *object, const char *keys);
 /* Print it, `indent` spaces from the left, and free it. */
 void table_print (struct table *t, unsigned indent);
-size_t table_rows (const struct table *t);
+/* All of this for a list: `row` puts the cells of an item. */
+void table_of (const json_t *list, const char *headings,
+               void (*row) (struct table *t, const json_t *item),
+               unsigned indent);
 
 /* Bytes for people: "512", "64K", "1.5G"; rounded down to one digit after the
  * point.
@@ -40,6 +47,9 @@ const char *size_text (uint64_t bytes, char text[SIZE_TEXT_BYTES]);
 #define SIZE_TEXT_EXACT_BYTES 56
 const char *size_text_exact (uint64_t bytes, char text[SIZE_TEXT_EXACT_BYTES]);
 
+/* The same a second: "-" for 0. */
+const char *rate_text (uint64_t rate, char text[SIZE_TEXT_BYTES]);
+
 /* Milliseconds ago, for people: "0.4 s", "12 s", "3 min", "2 h", "5 d". */
 #define AGE_TEXT_BYTES 24
 const char *age_text (uint64_t ms, char text[AGE_TEXT_BYTES]);
@@ -47,6 +57,9 @@ const char *age_text (uint64_t ms, char text[AGE_TEXT_BYTES]);
 /* A member of a JSON object: "-" and 0 when it is not there. */
 const char *json_text (const json_t *object, const char *key);
 uint64_t json_number (const json_t *object, const char *key);
+/* Is it true; is it a text? */
+bool json_yes (const json_t *object, const char *key);
+bool json_has (const json_t *object, const char *key);
 
 /* A whole JSON text on standard output. */
 void output_json (const json_t *json);
@@ -62,6 +75,11 @@ const char *color_end (const char *state);
 
 /* text without control characters, in place. */
 void text_clean (char *text);
+/* Put more behind a text, as far as its room goes. */
+void text_add (char *text, size_t size, const char *format, ...)
+  __attribute__ ((format (printf, 3, 4)));
+/* How many thousandths of `total` are done; -1: nobody knows. */
+int permille_of (uint64_t done, uint64_t total);
 
 /* Ask on the terminal.  Returns 1 yes, 0 no, -1 there is no terminal. */
 int ask_yes (const char *question);

@@ -94,21 +94,6 @@ become (const char *const argv[], int out)
   execvp (argv[0], (char *const *) argv);
 }
 
-/* What the file begins with, in one line. */
-static void
-read_line (int fd, char *text, size_t size)
-{
-  ssize_t n = pread (fd, text, size - 1, 0);
-  size_t used = n > 0 ? (size_t) n : 0;
-
-  for (size_t i = 0; i < used; i++)
-    if (text[i] == '\n')
-      text[i] = ' ';
-  while (used && text[used - 1] == ' ')
-    used--;
-  text[used] = '\0';
-}
-
 /* Start argv with its output in `out`. */
 static pid_t
 start (const char *const argv[], int out)
@@ -123,25 +108,8 @@ start (const char *const argv[], int out)
   return pid;
 }
 
-/* Start argv with its output in a pipe, of which *fd is the end to be read. */
-static pid_t
-start_piped (const char *const argv[], int *fd)
-{
-  int fds[2];
-  pid_t pid;
-
-  if (pipe2 (fds, O_CLOEXEC) == -1)
-    return -1;
-  pid = start (argv, fds[1]);
-  close (fds[1]);
-  if (pid == -1)
-    close (fds[0]);
-  *fd = fds[0];
-  return pid;
-}
-
-static int
-wait_status (pid_t pid)
+int
+process_wait (pid_t pid)
 {
   int status;
 
@@ -157,13 +125,19 @@ process_run (const char *const argv[], char *said, size_t size)
 {
   int out = memfd_create ("said", MFD_CLOEXEC), status = -1;
   pid_t pid = out == -1 ? -1 : start (argv, out);
+  ssize_t n;
 
   said[0] = '\0';
   if (pid == -1)
     snprintf (said, size, "%s", strerror (errno));
   else {
-    status = wait_status (pid);
-    read_line (out, said, size);
+    status = process_wait (pid);
+    n = pread (out, said, size - 1, 0);
+    said[n > 0 ? n : 0] = '\0';
+    for (char *p = said; (p = strchr (p, '\n')) != NULL;)
+      *p = ' ';
+    for (n = (ssize_t) strlen (said); n > 0 && said[n - 1] == ' ';)
+      said[--n] = '\0';
   }
   if (out != -1)
     close (out);
@@ -177,12 +151,13 @@ process_output (const char *const argv[])
   size_t used = 0;
   ssize_t n = 1;
   pid_t pid;
-  int fd;
+  int fds[2];
 
-  pid = start_piped (argv, &fd);
-  if (pid == -1)
+  if (pipe2 (fds, O_CLOEXEC) == -1)
     return NULL;
-  while (n > 0) {
+  pid = start (argv, fds[1]);
+  close (fds[1]);
+  while (n > 0 && pid != -1) {
     char *longer = used < OUTPUT_BYTES_MAX
                      ? realloc (text, used + OUTPUT_PART_BYTES + 1)
                      : NULL;
@@ -191,13 +166,14 @@ process_output (const char *const argv[])
       break;
     text = longer;
     do
-      n = read (fd, text + used, OUTPUT_PART_BYTES);
+      n = read (fds[0], text + used, OUTPUT_PART_BYTES);
     while (n == -1 && errno == EINTR);
     used += n > 0 ? (size_t) n : 0;
     text[used] = '\0';
   }
-  close (fd); /* ends one that says too much */
-  wait_status (pid);
+  close (fds[0]); /* ends one that says too much */
+  if (pid != -1)
+    process_wait (pid);
   return text;
 }
 

@@ -24,8 +24,11 @@ bool process_alive (const struct process *p);
 /* Wait until it has ended: true, or false after timeout_ms. */
 bool process_wait_end (const struct process *p, unsigned timeout_ms);
 
-/* Run argv (found by PATH, ended by NULL) to its end.  Returns its exit
- * status, 128 + the signal that ended it, or -1 when it could not be started;
+/* Wait for a child: its exit status, 128 + the signal that ended it, or -1. */
+int process_wait (pid_t pid);
+
+/* Run argv (found by PATH, ended by NULL) to its end.  Returns what process_wait
+ * does, or -1 when it could not be started;
  * said gets what it printed, at most size - 1 bytes, in one line.
  */
 int process_run (const char *const argv[], char *said, size_t size);

@@ -110,8 +110,8 @@ record_load (struct record *r)
   copy_text (then, sizeof then, json, "boot");
   if (strcmp (boot, then) == 0) {
     r->found = true;
-    r->readonly = json_is_true (json_object_get (json, "read_only"));
-    r->mounted = json_is_true (json_object_get (json, "mounted"));
+    r->readonly = json_yes (json, "read_only");
+    r->mounted = json_yes (json, "mounted");
     r->server = process_of (json_object_get (json, "server"));
     r->fuse = process_of (json_object_get (json, "fuse"));
     r->nbd_pid = json_number (json, "nbd_pid");
@@ -148,19 +148,6 @@ record_save (const struct record *r)
 }
 
 /* --- The directory ------------------------------------------------------- */
-
-static int
-make_dirs (const struct record *r, const char *run)
-{
-  if ((mkdir (run, 0755) == -1 && errno != EEXIST) ||
-      (mkdir (r->dir, 0700) == -1 && errno != EEXIST)) {
-    ctl_error ("%s: cannot be made: %s; run as root, or set WEFT_RUN_DIR to a "
-               "directory of yours",
-               r->dir, strerror (errno));
-    return EXIT_FAILED;
-  }
-  return EXIT_OK;
-}
 
 /* Lock the directory that bears the name now: one that was removed while we
  * waited for its lock is not it any more.
@@ -221,9 +208,14 @@ record_open (struct ctl *ctl, struct record *r, const char *name, bool create)
     return EXIT_FAILED;
   }
   do {
-    status = create ? make_dirs (r, run) : EXIT_OK;
-    if (status == EXIT_OK)
-      status = lock_dir (ctl, r, &missing);
+    if (create && ((mkdir (run, 0755) == -1 && errno != EEXIST) ||
+                   (mkdir (r->dir, 0700) == -1 && errno != EEXIST))) {
+      ctl_error ("%s: cannot be made: %s; run as root, or set WEFT_RUN_DIR to "
+                 "a directory of yours",
+                 r->dir, strerror (errno));
+      return EXIT_FAILED;
+    }
+    status = lock_dir (ctl, r, &missing);
   } while (status == EXIT_OK && create && missing);
   if (status == EXIT_OK && !missing)
     status = record_load (r);

@@ -19,25 +19,6 @@
 #define POLL_MS 200
 #define SILENT_MS_MAX 60000
 
-/* How long is left, at most POLL_MS; 0: the time is up. */
-static unsigned
-pause_ms (const struct wait *w)
-{
-  uint64_t now = clock_ms ();
-
-  if (w->end_ms == 0 || w->end_ms > now + POLL_MS)
-    return POLL_MS;
-  return w->end_ms > now ? (unsigned) (w->end_ms - now) : 0;
-}
-
-static int
-timed_out (struct ctl *ctl, const struct wait *w)
-{
-  ctl_error ("%s: not %s after %u s: %s", w->subject, w->what,
-             ctl->timeout_ms / 1000, w->now);
-  return EXIT_FAILED;
-}
-
 /* weftd does not answer: EXIT_OK when it is worth to ask again. */
 static int
 silent (struct ctl *ctl, struct wait *w)
@@ -59,7 +40,7 @@ int
 ctl_wait (struct ctl *ctl, struct wait *w, const char *path, json_t **reply)
 {
   bool done = false;
-  unsigned ms;
+  uint64_t now;
   int r;
 
   progress_begin (&w->progress, ctl->json || w->quiet);
@@ -75,14 +56,18 @@ ctl_wait (struct ctl *ctl, struct wait *w, const char *path, json_t **reply)
     }
     if (r != EXIT_OK || done)
       break;
-    ms = pause_ms (w);
-    if (ms == 0) {
+    now = clock_ms ();
+    if (w->end_ms && w->end_ms <= now) {
       progress_end (&w->progress);
-      r = timed_out (ctl, w);
+      ctl_error ("%s: not %s after %u s: %s", w->subject, w->what,
+                 ctl->timeout_ms / 1000, w->now);
+      r = EXIT_FAILED;
       break;
     }
     json_decref (*reply);
-    clock_sleep_ms (ms);
+    clock_sleep_ms (w->end_ms && w->end_ms < now + POLL_MS
+                      ? (unsigned) (w->end_ms - now)
+                      : POLL_MS);
   }
   progress_end (&w->progress);
   if (r != EXIT_OK) {
@@ -90,6 +75,15 @@ ctl_wait (struct ctl *ctl, struct wait *w, const char *path, json_t **reply)
     *reply = NULL;
   }
   return r;
+}
+
+int
+ctl_wait_and_say (struct ctl *ctl, struct wait *w, const char *path)
+{
+  json_t *reply;
+  int r = ctl_wait (ctl, w, path, &reply);
+
+  return ctl_say (ctl, r, reply, "%s: %s", w->subject, w->what);
 }
 
 void

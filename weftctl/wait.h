@@ -36,4 +36,7 @@ void ctl_wait_init (struct ctl *ctl, struct wait *w, bool limited);
 int ctl_wait (struct ctl *ctl, struct wait *w, const char *path,
               json_t **reply);
 
+/* The same, and show the last answer, or say `subject: what`. */
+int ctl_wait_and_say (struct ctl *ctl, struct wait *w, const char *path);
+
 #endif /* WEFT_WAIT_H */
