@@ -195,3 +195,15 @@ ctl_check_name (const char *what, const char *name)
              name, what, NAME_BYTES_MAX);
   return EXIT_USAGE;
 }
+
+int
+ctl_path (const char *what, const char *name, const char *more,
+          char path[CTL_PATH_BYTES])
+{
+  int r = ctl_check_name (what, name);
+
+  if (r == EXIT_OK)
+    snprintf (path, CTL_PATH_BYTES, "/api/v1/%ss/%s%s", strchr (what, ' ') + 1,
+              name, more);
+  return r;
+}

@@ -247,15 +247,14 @@ ctl_pages (struct ctl *ctl, const char *path, const char *key, uint64_t limit,
 }
 
 int
-ctl_get_array (struct ctl *ctl, const char *name, json_t **array)
+ctl_get (struct ctl *ctl, const char *what, const char *name, const char *more,
+         json_t **reply)
 {
-  char path[128];
-  int r = ctl_check_name ("an array", name);
+  char path[CTL_PATH_BYTES];
+  int r = ctl_path (what, name, more, path);
 
-  if (r != EXIT_OK)
-    return r;
-  snprintf (path, sizeof path, "/api/v1/arrays/%s", name);
-  return ctl_call (ctl, "GET", path, NULL, array);
+  *reply = NULL;
+  return r == EXIT_OK ? ctl_call (ctl, "GET", path, NULL, reply) : r;
 }
 
 /* --- Changes that may cost something -------------------------------------- */
@@ -338,33 +337,26 @@ ctl_confirm_shut_out (struct ctl *ctl, const char *what, const char *name)
   return ctl->dry_run ? EXIT_OK : ctl_confirm (ctl, name);
 }
 
-/* Before somebody is asked: what they see is of this configuration, and holds
- * for no other (RFC 9110: If-Match).  "": it has none.
- */
-static void
-take_etag (struct ctl *ctl, const char *method, const char *path,
-           char etag[ETAG_BYTES])
-{
-  const char *value = NULL;
-
-  if (strcmp (method, "POST") != 0 && ctl_connect (ctl) == EXIT_OK &&
-      admin_call (ctl->admin, "GET", path, NULL, NULL, ctl->timeout_ms) == 200)
-    value = admin_answered (ctl->admin, "ETag");
-  snprintf (etag, ETAG_BYTES, "%s", value ? value : "");
-}
-
 int
 ctl_change (struct ctl *ctl, const char *method, const char *path,
             const json_t *body, json_t **reply)
 {
   char etag[ETAG_BYTES] = "";
+  const char *value = NULL;
   json_t *preflight = NULL;
   int r = EXIT_OK;
 
   if (reply)
     *reply = NULL;
   if (ctl->dry_run || !ctl->yes) {
-    take_etag (ctl, method, path, etag);
+    /* What somebody is asked about is of this configuration, and holds for no
+     * other (RFC 9110: If-Match).
+     */
+    if (strcmp (method, "POST") != 0 && ctl_connect (ctl) == EXIT_OK &&
+        admin_call (ctl->admin, "GET", path, NULL, NULL, ctl->timeout_ms) ==
+          200)
+      value = admin_answered (ctl->admin, "ETag");
+    snprintf (etag, sizeof etag, "%s", value ? value : "");
     r = ctl_preflight (ctl, method, path, body, &preflight);
     if (r == EXIT_OK && !ctl->dry_run)
       r = ctl_confirm (ctl, json_text (preflight, "confirm"));

@@ -13,8 +13,6 @@
 #include "output.h"
 #include "wait.h"
 
-#define BAD_PATH_BYTES (NAME_BYTES_MAX + 64)
-
 static uint64_t
 bytes_of (const json_t *ranges)
 {
@@ -51,14 +49,11 @@ int
 cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  char path[BAD_PATH_BYTES], size[SIZE_TEXT_BYTES];
+  char path[CTL_PATH_BYTES], size[SIZE_TEXT_BYTES];
   json_t *reply, *bad;
-  int r = ctl_check_name ("an array", name);
+  int r = ctl_path ("an array", name, "/bad-ranges", path);
 
-  if (r != EXIT_OK)
-    return r;
-  snprintf (path, sizeof path, "/api/v1/arrays/%s/bad-ranges", name);
-  if (!ctl_list (ctl, path, &reply, &r))
+  if (r != EXIT_OK || !ctl_list (ctl, path, &reply, &r))
     return r;
   bad = json_object_get (reply, "bad_ranges");
   if (bytes_of (bad) == 0)
@@ -165,12 +160,12 @@ static int
 accept_loss (struct ctl *ctl, const char *name, const char *path,
              json_t *ranges)
 {
-  char to[BAD_PATH_BYTES], size[SIZE_TEXT_BYTES];
+  char to[CTL_PATH_BYTES], size[SIZE_TEXT_BYTES];
   json_t *body = json_pack ("{sO}", "ranges", ranges), *reply;
   struct wait w;
   int r;
 
-  snprintf (to, sizeof to, "/api/v1/arrays/%s/accept-loss", name);
+  ctl_path ("an array", name, "/accept-loss", to);
   r = ctl_change (ctl, "POST", to, body, &reply);
   json_decref (body);
   if (r != EXIT_OK || ctl->dry_run)
@@ -193,17 +188,15 @@ int
 cmd_array_accept_loss (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  char path[BAD_PATH_BYTES], size[SIZE_TEXT_BYTES];
+  char path[CTL_PATH_BYTES], size[SIZE_TEXT_BYTES];
   uint64_t first, end, later, more;
-  json_t *reply, *ranges;
-  int r = ctl_check_name ("an array", name);
+  json_t *reply = NULL, *ranges;
+  int r = ctl_path ("an array", name, "/bad-ranges", path);
 
   if (r == EXIT_OK)
     r = asked_range (args, &first, &end);
-  if (r != EXIT_OK)
-    return r;
-  snprintf (path, sizeof path, "/api/v1/arrays/%s/bad-ranges", name);
-  r = ctl_call (ctl, "GET", path, NULL, &reply);
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "GET", path, NULL, &reply);
   if (r != EXIT_OK)
     return r;
   ranges = lost_ranges (json_object_get (reply, "bad_ranges"), first, end,

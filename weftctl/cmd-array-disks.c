@@ -13,10 +13,11 @@
 #include "output.h"
 
 int
-ctl_member_path (const struct args *args, const char *more, unsigned *member,
-                 char *path, size_t size)
+ctl_member_path (const struct args *args, const char *verb, unsigned *member,
+                 char path[CTL_PATH_BYTES])
 {
   const char *name = args_plain (args, 0), *text = args_plain (args, 1);
+  char more[64];
   uint64_t m;
   int r = ctl_check_name ("an array", name);
 
@@ -29,18 +30,18 @@ ctl_member_path (const struct args *args, const char *more, unsigned *member,
     return EXIT_USAGE;
   }
   *member = (unsigned) m;
-  snprintf (path, size, "/api/v1/arrays/%s/members/%u%s", name, *member, more);
-  return EXIT_OK;
+  snprintf (more, sizeof more, "/members/%u%s", *member, verb);
+  return ctl_path ("an array", name, more, path);
 }
 
 int
 cmd_array_replace (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  char path[160], uuid[FORMAT_UUID_TEXT_BYTES];
+  char path[CTL_PATH_BYTES], uuid[FORMAT_UUID_TEXT_BYTES];
   json_t *body, *array;
   unsigned member;
-  int r = ctl_member_path (args, "/replace", &member, path, sizeof path);
+  int r = ctl_member_path (args, "/replace", &member, path);
 
   if (r == EXIT_OK)
     r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
@@ -60,7 +61,7 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
 {
   const char *verb = args_plain (args, 0), *name = args_plain (args, 1);
   bool add = strcmp (verb, "add") == 0;
-  char path[200], uuid[FORMAT_UUID_TEXT_BYTES];
+  char path[CTL_PATH_BYTES], more[64] = "/spares", uuid[FORMAT_UUID_TEXT_BYTES];
   json_t *body, *array;
   int r;
 
@@ -74,8 +75,9 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
     r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
   if (r != EXIT_OK)
     return r;
-  snprintf (path, sizeof path, "/api/v1/arrays/%s/spares%s%s", name,
-            add ? "" : "/", add ? "" : uuid);
+  if (!add)
+    text_add (more, sizeof more, "/%s", uuid);
+  ctl_path ("an array", name, more, path);
   body = add ? json_pack ("{s:s}", "disk", uuid) : NULL;
   r = ctl_call (ctl, add ? "POST" : "DELETE", path, body, &array);
   json_decref (body);
@@ -89,8 +91,8 @@ cmd_array_set (struct ctl *ctl, const struct args *args)
   const char *name = args_plain (args, 0);
   uint64_t seconds = UINT64_MAX;
   json_t *body, *array;
-  char path[128];
-  int r = ctl_check_name ("an array", name);
+  char path[CTL_PATH_BYTES];
+  int r = ctl_path ("an array", name, "", path);
 
   if (r == EXIT_OK)
     r = args_number (args, "spare-after", 0, SPARE_AFTER_MS_MAX / 1000,
@@ -102,7 +104,6 @@ cmd_array_set (struct ctl *ctl, const struct args *args)
     return EXIT_USAGE;
   }
   body = json_pack ("{s:I}", "spare_after_s", (json_int_t) seconds);
-  snprintf (path, sizeof path, "/api/v1/arrays/%s", name);
   r = ctl_call (ctl, "PATCH", path, body, &array);
   json_decref (body);
   if (seconds == 0)

@@ -200,7 +200,7 @@ int
 cmd_array_show (struct ctl *ctl, const struct args *args)
 {
   json_t *array;
-  int r = ctl_get_array (ctl, args_plain (args, 0), &array);
+  int r = ctl_get (ctl, "an array", args_plain (args, 0), "", &array);
 
   return ctl_show (ctl, r, array, print_array);
 }
@@ -316,7 +316,7 @@ cmd_array_create (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   json_t *request = NULL, *preflight = NULL, *array;
-  char question[160], path[128], size[SIZE_TEXT_BYTES];
+  char question[160], path[CTL_PATH_BYTES], size[SIZE_TEXT_BYTES];
   struct wait w;
   int r = create_request (ctl, args, &request);
 
@@ -344,7 +344,7 @@ cmd_array_create (struct ctl *ctl, const struct args *args)
   w.quiet = true;
   w.look = look_ready;
   snprintf (w.subject, sizeof w.subject, "array %s: made, but", name);
-  snprintf (path, sizeof path, ARRAYS "/%s", name);
+  ctl_path ("an array", name, "", path);
   r = ctl_wait (ctl, &w, path, &array);
   return ctl_say (ctl, r, array,
                   "\narray %s is ready: %s; attach it by: weftctl attach %s",
@@ -391,12 +391,12 @@ cmd_array_rm (struct ctl *ctl, const struct args *args)
   const char *name = args_plain (args, 0);
   unsigned silent = 0;
   json_t *array, *done;
-  char path[128];
-  int r = ctl_get_array (ctl, name, &array);
+  char path[CTL_PATH_BYTES];
+  int r = ctl_get (ctl, "an array", name, "", &array);
 
   if (r != EXIT_OK)
     return r;
-  snprintf (path, sizeof path, ARRAYS "/%s", name);
+  ctl_path ("an array", name, "", path);
   r = ctl_change (ctl, "DELETE", path, NULL, NULL);
   if (r == EXIT_OK && !ctl->dry_run)
     r = wait_free (ctl, name, json_text (array, "uuid"), &silent);

@@ -218,7 +218,7 @@ find_server (struct ctl *ctl, struct record *r, const struct attach *a)
   struct sessions found;
   char age[AGE_TEXT_BYTES];
   json_t *array;
-  int status = ctl_get_array (ctl, r->name, &array);
+  int status = ctl_get (ctl, "an array", r->name, "", &array);
 
   if (status != EXIT_OK)
     return status;
@@ -287,12 +287,12 @@ make_device (struct ctl *ctl, struct record *r, const struct attach *a)
 static bool
 session_is_over (struct ctl *ctl, const struct record *r)
 {
-  char path[NAME_BYTES_MAX + 32];
+  char path[CTL_PATH_BYTES];
   json_t *array, *s;
   bool over = true;
   size_t i;
 
-  snprintf (path, sizeof path, "/api/v1/arrays/%s", r->name);
+  ctl_path ("an array", r->name, "", path);
   if (ctl_try (ctl, "GET", path, NULL, &array) != EXIT_OK)
     return false;
   json_array_foreach (json_object_get (array, "sessions"), i, s)

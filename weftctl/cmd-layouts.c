@@ -80,16 +80,15 @@ cmd_array_losing (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0), *what = args_plain (args, 1);
   bool member = what[strspn (what, "0123456789")] == '\0';
-  char path[2 * NAME_BYTES_MAX + 64];
-  json_t *reply;
+  char more[NAME_BYTES_MAX + 32];
+  json_t *reply = NULL;
   int r = ctl_check_name ("an array", name);
 
   if (r == EXIT_OK)
     r = ctl_check_name (member ? "a member" : "a node", what);
-  if (r != EXIT_OK)
-    return r;
-  snprintf (path, sizeof path, "/api/v1/arrays/%s/losing?%s=%s", name,
-            member ? "member" : "node", what);
-  r = ctl_call (ctl, "GET", path, NULL, &reply);
+  snprintf (more, sizeof more, "/losing?%s=%s", member ? "member" : "node",
+            what);
+  if (r == EXIT_OK)
+    r = ctl_get (ctl, "an array", name, more, &reply);
   return ctl_show (ctl, r, reply, print_lines);
 }

@@ -135,43 +135,14 @@ cmd_login (struct ctl *ctl, const struct args *args)
   return r;
 }
 
-/* Log in with the password as it is, as only who knows it may change it. */
-static int
-password_change (struct ctl *ctl, const char *user, const char *current,
-                 const char *new)
-{
-  json_t *login = json_pack ("{s:s, s:s}", "user", user, "password", current);
-  json_t *change = json_pack ("{s:s, s:s}", "current", current, "password",
-                              new);
-  json_t *me = NULL;
-  char path[160];
-  int r = EXIT_OK, ended;
-
-  if (login == NULL || change == NULL) {
-    ctl_error ("passwords must be UTF-8");
-    r = EXIT_USAGE;
-  }
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/login", login, &me);
-  if (me) {
-    admin_header (ctl->admin, "X-Weft-CSRF", json_text (me, "csrf"));
-    snprintf (path, sizeof path, "/api/v1/users/%s", user);
-    r = ctl_call (ctl, "PATCH", path, change, NULL);
-    ended = end_login (ctl, me);
-    r = r == EXIT_OK ? ended : r;
-  }
-  json_decref (login);
-  json_decref (change);
-  json_decref (me);
-  return r;
-}
-
+/* Who knows the password as it is, and so can log in, may change it. */
 int
 cmd_user_password (struct ctl *ctl, const struct args *args)
 {
   const char *user = args_plain (args, 0);
-  char *current = NULL, *new = NULL;
-  int r = ctl_check_name ("a user", user);
+  char *current = NULL, *new = NULL, path[CTL_PATH_BYTES];
+  json_t *login = NULL, *change = NULL, *me = NULL;
+  int r = ctl_path ("a user", user, "", path), ended;
 
   if (r == EXIT_OK)
     r = ctl_connect_afresh (ctl);
@@ -181,10 +152,27 @@ cmd_user_password (struct ctl *ctl, const struct args *args)
                     &current);
   if (r == EXIT_OK)
     r = password_ask (args, true, &new);
-  if (r == EXIT_OK)
-    r = password_change (ctl, user, current, new);
+  if (r == EXIT_OK) {
+    login = json_pack ("{s:s, s:s}", "user", user, "password", current);
+    change = json_pack ("{s:s, s:s}", "current", current, "password", new);
+    if (login == NULL || change == NULL) {
+      ctl_error ("passwords must be UTF-8");
+      r = EXIT_USAGE;
+    }
+  }
   secret_free (current);
   secret_free (new);
+  if (r == EXIT_OK)
+    r = ctl_call (ctl, "POST", "/api/v1/login", login, &me);
+  if (r == EXIT_OK) {
+    admin_header (ctl->admin, "X-Weft-CSRF", json_text (me, "csrf"));
+    r = ctl_call (ctl, "PATCH", path, change, NULL);
+    ended = end_login (ctl, me);
+    r = r == EXIT_OK ? ended : r;
+  }
+  json_decref (login);
+  json_decref (change);
+  json_decref (me);
   return ctl_say (ctl, r, json_pack ("{s:s, s:b}", "user", user, "changed", 1),
                   "user %s: has another password", user);
 }
@@ -192,16 +180,15 @@ cmd_user_password (struct ctl *ctl, const struct args *args)
 int
 cmd_logout (struct ctl *ctl, const struct args *args)
 {
-  char *name = config_login_name (ctl), path[160];
+  char *name = config_login_name (ctl), path[CTL_PATH_BYTES];
   int r = EXIT_OK;
 
   if (name == NULL) {
     ctl_error ("not logged in at %s by weftctl login", ctl->admin_url);
     return EXIT_FAILED;
   }
-  if (ctl_check_name ("a token", name) == EXIT_OK) {
+  if (ctl_path ("a token", name, "", path) == EXIT_OK) {
     ctl->token_file = NULL;
-    snprintf (path, sizeof path, "/api/v1/tokens/%s", name);
     r = ctl_call (ctl, "DELETE", path, NULL, NULL);
   }
   free (name);

@@ -48,21 +48,16 @@ layout_of (const json_t *array, struct layout *l)
   return EXIT_OK;
 }
 
-static const json_t *
-member_at (const json_t *array, unsigned position)
-{
-  return json_array_get (json_object_get (array, "members"), position);
-}
-
 /* --- A range ------------------------------------------------------------- */
 
 static json_t *
 piece_json (const json_t *array, const struct layout_piece *p)
 {
+  const json_t *members = json_object_get (array, "members");
   json_t *copies = json_array ();
 
   for (unsigned c = 0; c < p->copies; c++) {
-    const json_t *m = member_at (array, p->copy[c].member);
+    const json_t *m = json_array_get (members, p->copy[c].member);
 
     json_array_append_new (
       copies, json_pack (
@@ -307,7 +302,7 @@ cmd_map (struct ctl *ctl, const struct args *args)
   json_t *array;
   struct layout l;
   uint64_t offset = 0, length = 0;
-  int r = ctl_get_array (ctl, args_plain (args, 0), &array);
+  int r = ctl_get (ctl, "an array", args_plain (args, 0), "", &array);
 
   if (r != EXIT_OK)
     return r;

@@ -11,19 +11,8 @@
 
 #define NODES "/api/v1/nodes"
 #define NODE_TOKENS "/api/v1/node-tokens"
-#define NODE_PATH_BYTES 128
 #define TOKEN_ID_BYTES 16 /* hex digits */
 #define TTL_S_MAX 86400
-
-static int
-node_path (const char *name, const char *more, char path[NODE_PATH_BYTES])
-{
-  int r = ctl_check_name ("a node", name);
-
-  if (r == EXIT_OK)
-    snprintf (path, NODE_PATH_BYTES, NODES "/%s%s", name, more);
-  return r;
-}
 
 /* --- Looking -------------------------------------------------------------- */
 
@@ -142,12 +131,9 @@ print_node (const json_t *node)
 int
 cmd_node_show (struct ctl *ctl, const struct args *args)
 {
-  char path[NODE_PATH_BYTES];
-  json_t *node = NULL;
-  int r = node_path (args_plain (args, 0), "", path);
+  json_t *node;
+  int r = ctl_get (ctl, "a node", args_plain (args, 0), "", &node);
 
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "GET", path, NULL, &node);
   return ctl_show (ctl, r, node, print_node);
 }
 
@@ -155,13 +141,10 @@ int
 cmd_ok_to_stop (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  char path[NODE_PATH_BYTES];
   json_t *answer;
   bool ok;
-  int r = node_path (name, "/ok-to-stop", path);
+  int r = ctl_get (ctl, "a node", name, "/ok-to-stop", &answer);
 
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "GET", path, NULL, &answer);
   if (r != EXIT_OK)
     return r;
   ok = json_yes (answer, "ok");
@@ -257,7 +240,7 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
 {
   const char *word = args_plain (args, 0), *name = args_plain (args, 1);
   bool on = strcmp (word, "on") == 0;
-  char path[NODE_PATH_BYTES];
+  char path[CTL_PATH_BYTES];
   json_t *body, *reply;
   int r;
 
@@ -267,7 +250,7 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
                word);
     return EXIT_USAGE;
   }
-  r = node_path (name, "", path);
+  r = ctl_path ("a node", name, "", path);
   if (r != EXIT_OK)
     return r;
   body = json_pack ("{s:b}", "maintenance", on);
@@ -286,12 +269,9 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
 static int
 say_drain (struct ctl *ctl, const char *name, const char *id)
 {
-  char path[NODE_PATH_BYTES];
   json_t *node;
-  int r = node_path (name, "", path);
+  int r = ctl_get (ctl, "a node", name, "", &node);
 
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "GET", path, NULL, &node);
   if (r != EXIT_OK)
     return r;
   if (json_yes (node, "drained"))
@@ -319,9 +299,9 @@ cmd_node_drain (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   bool wait = args_switch (args, "wait");
-  char path[NODE_PATH_BYTES], id[NAME_BYTES_MAX + 8];
+  char path[CTL_PATH_BYTES], id[NAME_BYTES_MAX + 8];
   json_t *job = NULL, *body;
-  int r = node_path (name, "/drain", path);
+  int r = ctl_path ("a node", name, "/drain", path);
 
   if (r != EXIT_OK)
     return r;
@@ -352,9 +332,9 @@ int
 cmd_node_remove (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  char path[NODE_PATH_BYTES];
+  char path[CTL_PATH_BYTES];
   json_t *reply = NULL;
-  int r = node_path (name, "", path);
+  int r = ctl_path ("a node", name, "", path);
 
   if (r == EXIT_OK)
     r = ctl_change (ctl, "DELETE", path, NULL, &reply);
@@ -367,9 +347,9 @@ int
 cmd_node_revoke (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
-  char path[NODE_PATH_BYTES];
+  char path[CTL_PATH_BYTES];
   json_t *reply = NULL;
-  int r = node_path (name, "/certificate", path);
+  int r = ctl_path ("a node", name, "/certificate", path);
 
   if (r == EXIT_OK)
     r = ctl_confirm_shut_out (ctl, "node", name);

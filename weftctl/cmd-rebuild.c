@@ -102,10 +102,10 @@ steer (struct ctl *ctl, const struct args *args, const char *method,
        const char *verb, const json_t *body, const char *said, bool ask)
 {
   const char *name = args_plain (args, 0);
-  char path[160];
+  char path[CTL_PATH_BYTES];
   unsigned member = 0;
   json_t *array = NULL;
-  int r = ctl_member_path (args, verb, &member, path, sizeof path);
+  int r = ctl_member_path (args, verb, &member, path);
 
   if (r == EXIT_OK)
     r = (ask ? ctl_change : ctl_call) (ctl, method, path, body, &array);
@@ -227,7 +227,7 @@ look (struct wait *w, const json_t *array, bool *done)
 int
 cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
 {
-  char path[160], array_path[128];
+  char path[CTL_PATH_BYTES];
   struct wait w;
   int r;
 
@@ -235,11 +235,11 @@ cmd_rebuild_wait (struct ctl *ctl, const struct args *args)
   w.name = args_plain (args, 0);
   w.what = "in-sync";
   w.look = look;
-  r = ctl_member_path (args, "", &w.member, path, sizeof path);
+  r = ctl_member_path (args, "", &w.member, path);
   if (r != EXIT_OK)
     return r;
   snprintf (w.subject, sizeof w.subject, "array %s, member %u", w.name,
             w.member);
-  snprintf (array_path, sizeof array_path, "/api/v1/arrays/%s", w.name);
-  return ctl_wait_and_say (ctl, &w, array_path);
+  ctl_path ("an array", w.name, "", path);
+  return ctl_wait_and_say (ctl, &w, path);
 }

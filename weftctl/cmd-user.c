@@ -27,16 +27,15 @@ check_role (const char *role)
 
 /* Remove a user or a token. */
 static int
-rm (struct ctl *ctl, const char *what, const char *paths, const char *name)
+rm (struct ctl *ctl, const char *what, const char *name)
 {
-  char path[160];
-  int r = ctl_check_name (what, name);
+  char path[CTL_PATH_BYTES];
+  int r = ctl_path (what, name, "", path);
 
   if (r == EXIT_OK)
     r = ctl_confirm_shut_out (ctl, strchr (what, ' ') + 1, name);
   if (r != EXIT_OK || ctl->dry_run)
     return r;
-  snprintf (path, sizeof path, "%s/%s", paths, name);
   r = ctl_call (ctl, "DELETE", path, NULL, NULL);
   return ctl_say (ctl, r, NULL, "%s %s is removed", strchr (what, ' ') + 1,
                   name);
@@ -89,9 +88,9 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
   const char *name = args_plain (args, 0), *role = args_value (args, "role");
   bool new_password = args_switch (args, "password") ||
                       args_value (args, "password-file");
-  char *password = NULL, path[160];
+  char *password = NULL, path[CTL_PATH_BYTES];
   json_t *body = json_object (), *user = NULL;
-  int r = ctl_check_name ("a user", name);
+  int r = ctl_path ("a user", name, "", path);
 
   if (r == EXIT_OK && role == NULL && !new_password) {
     ctl_error ("user set %s: give --role ROLE, --password, or --password-file "
@@ -109,7 +108,6 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
       json_object_set_new (body, "password", json_string (password));
   }
   secret_free (password);
-  snprintf (path, sizeof path, USERS "/%s", name);
   if (r == EXIT_OK)
     r = ctl_call (ctl, "PATCH", path, body, &user);
   json_decref (body);
@@ -119,7 +117,7 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
 int
 cmd_user_rm (struct ctl *ctl, const struct args *args)
 {
-  return rm (ctl, "a user", USERS, args_plain (args, 0));
+  return rm (ctl, "a user", args_plain (args, 0));
 }
 
 /* --- token ---------------------------------------------------------------- */
@@ -165,7 +163,7 @@ cmd_token_add (struct ctl *ctl, const struct args *args)
 int
 cmd_token_rm (struct ctl *ctl, const struct args *args)
 {
-  return rm (ctl, "a token", TOKENS, args_plain (args, 0));
+  return rm (ctl, "a token", args_plain (args, 0));
 }
 
 /* --- audit ---------------------------------------------------------------- */

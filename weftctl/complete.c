@@ -67,14 +67,12 @@ static const struct {
 static void
 offer_members (const struct complete *c)
 {
-  char path[128], position[24];
+  char position[24];
   json_t *array;
   size_t n;
 
-  if (c->first == NULL || !name_valid (c->first))
-    return;
-  snprintf (path, sizeof path, "/api/v1/arrays/%s", c->first);
-  if (ctl_call (c->ctl, "GET", path, NULL, &array) != EXIT_OK)
+  if (c->first == NULL || !name_valid (c->first) ||
+      ctl_get (c->ctl, "an array", c->first, "", &array) != EXIT_OK)
     return;
   n = json_array_size (json_object_get (array, "members"));
   for (size_t i = 0; i < n; i++) {

@@ -136,8 +136,12 @@ char *url_escape (const char *text);
 /* A size: 65536, 64K, 1.5G.  -1 when it is none or isn't whole bytes. */
 int size_parse (const char *text, uint64_t *bytes);
 
-/* Checked before a name becomes part of a URL or a path. */
+/* Checked before a name becomes part of a URL or a path: that of "an array". */
 int ctl_check_name (const char *what, const char *name);
+/* The path of the API for it, with `more` behind it: /api/v1/arrays/NAME. */
+#define CTL_PATH_BYTES 200
+int ctl_path (const char *what, const char *name, const char *more,
+              char path[CTL_PATH_BYTES]);
 
 /* config.c */
 
@@ -209,8 +213,9 @@ bool ctl_list (struct ctl *ctl, const char *path, json_t **reply, int *status);
  */
 int ctl_pages (struct ctl *ctl, const char *path, const char *key,
                uint64_t limit, json_t **reply);
-/* GET an array; `name` is checked. */
-int ctl_get_array (struct ctl *ctl, const char *name, json_t **array);
+/* GET what ctl_path makes of it. */
+int ctl_get (struct ctl *ctl, const char *what, const char *name,
+             const char *more, json_t **reply);
 
 /* Make a change that may cost something: weftd says in sentences what, they are
  * shown, and the name that weftd gives is to be typed.  With --yes neither is
@@ -251,10 +256,10 @@ int ctl_find_disk (struct ctl *ctl, const char *text,
                    char uuid[FORMAT_UUID_TEXT_BYTES]);
 
 /* The path of the API for the member that the first two plain arguments name,
- * array and position, with `more` behind it.
+ * array and position, with `verb` behind it.
  */
-int ctl_member_path (const struct args *args, const char *more,
-                     unsigned *member, char *path, size_t size);
+int ctl_member_path (const struct args *args, const char *verb,
+                     unsigned *member, char path[CTL_PATH_BYTES]);
 
 /* The path of the API for a job; a word about how far it is, and thousandths
  * (-1: nobody knows).

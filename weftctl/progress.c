@@ -23,22 +23,15 @@ progress_begin (struct progress *p, bool quiet)
                            .terminal = isatty (STDOUT_FILENO) == 1 };
 }
 
-static size_t
-columns (void)
-{
-  struct winsize size;
-
-  if (ioctl (STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return size.ws_col;
-  return COLUMNS_DEFAULT;
-}
-
 static void
 show_on_terminal (struct progress *p, int permille, char *text)
 {
   char bar[BAR_CELLS + 4] = "";
-  size_t room = columns () - 1, used;
+  size_t room = COLUMNS_DEFAULT - 1, used;
+  struct winsize size;
 
+  if (ioctl (STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    room = size.ws_col - 1u;
   if (permille >= 0) {
     bar[0] = '[';
     for (int i = 0; i < BAR_CELLS; i++)
