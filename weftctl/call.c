@@ -101,17 +101,18 @@ call (struct ctl *ctl, const char *method, const char *path, const json_t *body,
 }
 
 int
-ctl_try (struct ctl *ctl, const char *method, const char *path,
-         const json_t *body, json_t **reply)
+ctl_try (struct ctl *ctl, const char *method, const char *path, json_t *body,
+         json_t **reply)
 {
   json_t *json = NULL;
   int status, r = ctl_connect (ctl);
 
   if (reply)
     *reply = NULL;
+  status = r == EXIT_OK ? call (ctl, method, path, body, &json) : -1;
+  json_decref (body);
   if (r != EXIT_OK)
     return r;
-  status = call (ctl, method, path, body, &json);
   if (status >= 200 && status < 300) {
     if (reply)
       *reply = json;
@@ -142,8 +143,8 @@ ctl_unreachable (struct ctl *ctl)
 }
 
 int
-ctl_call (struct ctl *ctl, const char *method, const char *path,
-          const json_t *body, json_t **reply)
+ctl_call (struct ctl *ctl, const char *method, const char *path, json_t *body,
+          json_t **reply)
 {
   int r = ctl_try (ctl, method, path, body, reply);
 
@@ -261,7 +262,7 @@ ctl_get (struct ctl *ctl, const char *what, const char *name, const char *more,
 
 int
 ctl_preflight (struct ctl *ctl, const char *method, const char *path,
-               const json_t *body, json_t **preflight)
+               json_t *body, json_t **preflight)
 {
   json_t *lines;
   char *url;
@@ -270,7 +271,7 @@ ctl_preflight (struct ctl *ctl, const char *method, const char *path,
   if (asprintf (&url, "%s%sdry_run=true", path,
                 strchr (path, '?') ? "&" : "?") == -1)
     return EXIT_FAILED;
-  r = ctl_call (ctl, method, url, body, preflight);
+  r = ctl_call (ctl, method, url, json_incref (body), preflight);
   free (url);
   if (r != EXIT_OK)
     return r;
@@ -338,8 +339,8 @@ ctl_confirm_shut_out (struct ctl *ctl, const char *what, const char *name)
 }
 
 int
-ctl_change (struct ctl *ctl, const char *method, const char *path,
-            const json_t *body, json_t **reply)
+ctl_change (struct ctl *ctl, const char *method, const char *path, json_t *body,
+            json_t **reply)
 {
   char etag[ETAG_BYTES] = "";
   const char *value = NULL;
@@ -362,8 +363,10 @@ ctl_change (struct ctl *ctl, const char *method, const char *path,
       r = ctl_confirm (ctl, json_text (preflight, "confirm"));
     json_decref (preflight);
   }
-  if (r != EXIT_OK || ctl->dry_run)
+  if (r != EXIT_OK || ctl->dry_run) {
+    json_decref (body);
     return r;
+  }
   if (*etag)
     admin_header (ctl->admin, "If-Match", etag);
   return ctl_call (ctl, method, path, body, reply);

@@ -161,13 +161,13 @@ accept_loss (struct ctl *ctl, const char *name, const char *path,
              json_t *ranges)
 {
   char to[CTL_PATH_BYTES], size[SIZE_TEXT_BYTES];
-  json_t *body = json_pack ("{sO}", "ranges", ranges), *reply;
+  json_t *reply;
   struct wait w;
   int r;
 
   ctl_path ("an array", name, "/accept-loss", to);
-  r = ctl_change (ctl, "POST", to, body, &reply);
-  json_decref (body);
+  r = ctl_change (ctl, "POST", to, json_pack ("{sO}", "ranges", ranges),
+                  &reply);
   if (r != EXIT_OK || ctl->dry_run)
     return r;
   json_decref (reply);

@@ -39,7 +39,7 @@ cmd_array_replace (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   char path[CTL_PATH_BYTES], uuid[FORMAT_UUID_TEXT_BYTES];
-  json_t *body, *array;
+  json_t *array;
   unsigned member;
   int r = ctl_member_path (args, "/replace", &member, path);
 
@@ -47,9 +47,7 @@ cmd_array_replace (struct ctl *ctl, const struct args *args)
     r = ctl_find_disk (ctl, args_plain (args, 2), uuid);
   if (r != EXIT_OK)
     return r;
-  body = json_pack ("{s:s}", "disk", uuid);
-  r = ctl_change (ctl, "POST", path, body, &array);
-  json_decref (body);
+  r = ctl_change (ctl, "POST", path, json_pack ("{s:s}", "disk", uuid), &array);
   return ctl_say (ctl, r, array,
                   "array %s: disk %s is member %u now, and is rebuilt; weftctl "
                   "rebuild wait %s %u waits for it",
@@ -62,7 +60,7 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
   const char *verb = args_plain (args, 0), *name = args_plain (args, 1);
   bool add = strcmp (verb, "add") == 0;
   char path[CTL_PATH_BYTES], more[64] = "/spares", uuid[FORMAT_UUID_TEXT_BYTES];
-  json_t *body, *array;
+  json_t *array;
   int r;
 
   if (!add && strcmp (verb, "rm") != 0) {
@@ -78,9 +76,8 @@ cmd_array_spare (struct ctl *ctl, const struct args *args)
   if (!add)
     text_add (more, sizeof more, "/%s", uuid);
   ctl_path ("an array", name, more, path);
-  body = add ? json_pack ("{s:s}", "disk", uuid) : NULL;
-  r = ctl_call (ctl, add ? "POST" : "DELETE", path, body, &array);
-  json_decref (body);
+  r = ctl_call (ctl, add ? "POST" : "DELETE", path,
+                add ? json_pack ("{s:s}", "disk", uuid) : NULL, &array);
   return ctl_say (ctl, r, array, "array %s: disk %s is %s", name, uuid,
                   add ? "a spare of it" : "no spare of it any more");
 }
@@ -90,7 +87,7 @@ cmd_array_set (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   uint64_t seconds = UINT64_MAX;
-  json_t *body, *array;
+  json_t *array;
   char path[CTL_PATH_BYTES];
   int r = ctl_path ("an array", name, "", path);
 
@@ -103,9 +100,9 @@ cmd_array_set (struct ctl *ctl, const struct args *args)
     ctl_error ("array set %s: give --spare-after SECONDS (0: never)", name);
     return EXIT_USAGE;
   }
-  body = json_pack ("{s:I}", "spare_after_s", (json_int_t) seconds);
-  r = ctl_call (ctl, "PATCH", path, body, &array);
-  json_decref (body);
+  r = ctl_call (ctl, "PATCH", path,
+                json_pack ("{s:I}", "spare_after_s", (json_int_t) seconds),
+                &array);
   if (seconds == 0)
     return ctl_say (ctl, r, array,
                     "array %s: no spare takes a member's place by itself",
@@ -154,7 +151,7 @@ int
 cmd_array_import (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0), *uuid = args_plain (args, 1);
-  json_t *body, *without, *reply = NULL;
+  json_t *without, *reply = NULL;
   uint64_t member = 0;
   int r;
 
@@ -178,11 +175,12 @@ cmd_array_import (struct ctl *ctl, const struct args *args)
     r = args_number (&just, "without", 0, ARRAY_MEMBERS_MAX - 1, &member);
     json_array_append_new (without, json_integer ((json_int_t) member));
   }
-  body = json_pack ("{s:s, s:s, s:o}", "name", name, "array", uuid, "without",
-                    without);
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/imports", body, &reply);
-  json_decref (body);
+    r = ctl_call (ctl, "POST", "/api/v1/imports",
+                  json_pack ("{s:s, s:s, s:O}", "name", name, "array", uuid,
+                             "without", without),
+                  &reply);
+  json_decref (without);
   return ctl_say (ctl, r, reply,
                   "array %s is imported; weftctl array show %s says how it is",
                   name, name);

@@ -30,7 +30,7 @@ member_row (struct table *t, const json_t *member)
   bool silent = json_is_false (json_object_get (member, "alive"));
 
   table_cells (t, member, "position:number");
-  /* In-sync says what is on the disk, not whether somebody serves it. */
+  /* The state in-sync says what is on the disk, not whether a process serves it. */
   table_cell (t, "%s",
               silent && strcmp (state, "in-sync") == 0 ? "silent" : state);
   table_cells (t, member, "node|path|data_bytes:size|disk|uri|reason");
@@ -333,11 +333,11 @@ cmd_array_create (struct ctl *ctl, const struct args *args)
                          "make it, or --dry-run to see the plan");
   }
   if (r == EXIT_OK && !ctl->dry_run)
-    r = ctl_call (ctl, "POST", ARRAYS, request, NULL);
+    r = ctl_call (ctl, "POST", ARRAYS, json_incref (request), NULL);
   json_decref (request);
   if (r != EXIT_OK || ctl->dry_run)
     return r;
-  /* Every disk has yet to take its place. */
+  /* weftd has made it, but each disk has yet to take its place. */
   ctl_wait_init (ctl, &w, true);
   w.name = name;
   w.what = "ready";

@@ -172,7 +172,8 @@ start_server_patiently (struct ctl *ctl, struct record *r,
 
     if (status == EXIT_OK)
       return status;
-    if (said[0] == '\0') /* told already */
+    /* Whoever has left nothing in `said` has told the user already. */
+    if (said[0] == '\0')
       return status;
     if (!predecessor || r->server.pid || clock_ms () >= end)
       break;
@@ -336,7 +337,7 @@ attach_new (struct ctl *ctl, struct record *r, const struct attach *a)
     status = find_server (ctl, r, a);
   if (status == EXIT_OK && !a->print_uri)
     status = make_device (ctl, r, a);
-  /* Somebody else's array process, and no device of ours: nothing to undo. */
+  /* We have started neither a process nor a device, so nothing is to be undone. */
   if (status == EXIT_OK && a->print_uri && r->server.pid == 0 &&
       r->kind == DEVICE_NONE)
     record_remove (r);
@@ -356,10 +357,10 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
   int status;
 
   if (!record_works (ctl, r)) {
-    /* Interrupted, or something of it has died. */
+    /* That attach was interrupted, or something that it made has died. */
     status = detach_undo (ctl, r);
-    /* All undone, but something was lost on the way: that is told, and no
-     * reason to stop.
+    /* When all is undone and something was lost on the way, the user has been
+     * told that, and it is no reason to stop.
      */
     if (status != EXIT_OK && r->found)
       return status;

@@ -81,7 +81,7 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
                         (json_int_t) f.unused_bytes, "dirty", f.dirty,
                         "replaced", held));
   }
-  /* Also after a failure: which ones are formatted is worth knowing then. */
+  /* After a failure it is worth knowing which disks are formatted already. */
   if (ctl->json && (r == EXIT_OK || json_array_size (disks) > 0)) {
     all = json_pack ("{s:O}", "disks", disks);
     output_json (all);
@@ -92,26 +92,6 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
 }
 
 /* --- probe --------------------------------------------------------------- */
-
-static json_t *
-probed_json (const char *path, const struct disk_content *content)
-{
-  static const char *const kinds[] = { [DISK_BLANK] = "blank",
-                                       [DISK_WEFT] = "weft",
-                                       [DISK_DAMAGED] = "damaged",
-                                       [DISK_FOREIGN] = "foreign" };
-  static const uint8_t none[16];
-  char disk[FORMAT_UUID_TEXT_BYTES], array[FORMAT_UUID_TEXT_BYTES];
-  bool weft = content->kind == DISK_WEFT;
-
-  format_uuid (content->sb.disk, disk);
-  format_uuid (content->sb.array, array);
-  return json_pack (
-    "{s:s, s:s, s:s, s:I, s:s?, s:s?}", "path", path, "kind",
-    kinds[content->kind], "text", content->text, "size",
-    (json_int_t) content->size, "uuid", weft ? disk : NULL, "array",
-    weft && memcmp (content->sb.array, none, sizeof none) != 0 ? array : NULL);
-}
 
 static void
 probed_row (struct table *t, const json_t *disk)
@@ -133,12 +113,19 @@ print_probed (const json_t *reply)
 int
 cmd_disk_probe (struct ctl *ctl, const struct args *args)
 {
+  static const char *const kinds[] = { [DISK_BLANK] = "blank",
+                                       [DISK_WEFT] = "weft",
+                                       [DISK_DAMAGED] = "damaged",
+                                       [DISK_FOREIGN] = "foreign" };
+  static const uint8_t none[16];
   json_t *all = json_pack ("{s:[]}", "disks");
   const char *path;
 
   for (unsigned k = 0; (path = args_plain (args, k)) != NULL; k++) {
+    char disk[FORMAT_UUID_TEXT_BYTES], array[FORMAT_UUID_TEXT_BYTES];
     struct disk_content content;
     char why[512];
+    bool weft;
 
     memset (&content, 0, sizeof content);
     if (disk_probe (path, &content, why, sizeof why) == -1) {
@@ -146,8 +133,17 @@ cmd_disk_probe (struct ctl *ctl, const struct args *args)
       json_decref (all);
       return EXIT_FAILED;
     }
-    json_array_append_new (json_object_get (all, "disks"),
-                           probed_json (path, &content));
+    weft = content.kind == DISK_WEFT;
+    format_uuid (content.sb.disk, disk);
+    format_uuid (content.sb.array, array);
+    json_array_append_new (
+      json_object_get (all, "disks"),
+      json_pack ("{s:s, s:s, s:s, s:I, s:s?, s:s?}", "path", path, "kind",
+                 kinds[content.kind], "text", content.text, "size",
+                 (json_int_t) content.size, "uuid", weft ? disk : NULL, "array",
+                 weft && memcmp (content.sb.array, none, sizeof none) != 0
+                   ? array
+                   : NULL));
   }
   return ctl_show (ctl, EXIT_OK, all, print_probed);
 }
@@ -193,7 +189,7 @@ disk_resolve (const json_t *disks, const char *text, const char **uuid)
     size_t node_bytes = strlen (node);
 
     *uuid = json_text (d, "uuid");
-    /* By its whole name no other can be meant. */
+    /* A whole UUID can mean no other disk. */
     if (strcasecmp (*uuid, text) == 0)
       return EXIT_OK;
     if ((n >= UUID_PREFIX_MIN && strncasecmp (*uuid, text, n) == 0) ||
@@ -264,7 +260,7 @@ cmd_disk_move (struct ctl *ctl, const struct args *args)
 {
   char uuid[FORMAT_UUID_TEXT_BYTES], path[DISK_PATH_BYTES];
   const char *node = args_plain (args, 1);
-  json_t *body, *disk = NULL;
+  json_t *disk;
   int r = ctl_check_name ("a node", node);
 
   if (r == EXIT_OK)
@@ -272,9 +268,7 @@ cmd_disk_move (struct ctl *ctl, const struct args *args)
   if (r != EXIT_OK)
     return r;
   snprintf (path, sizeof path, DISKS "/%s", uuid);
-  body = json_pack ("{s:s}", "node", node);
-  r = ctl_call (ctl, "PATCH", path, body, &disk);
-  json_decref (body);
+  r = ctl_call (ctl, "PATCH", path, json_pack ("{s:s}", "node", node), &disk);
   if (json_has (disk, "moves_to"))
     return ctl_say (ctl, r, disk,
                     "disk %s: node %s may serve it; start its member process "

@@ -223,7 +223,7 @@ follow (struct follow *f)
     }
     if (f->behind)
       continue;
-    /* weftd was stopped, or the network: go on when it is back. */
+    /* weftd was stopped or can't be reached; the stream goes on when it is back. */
     if (status == -1 && !said)
       ctl_error ("%s; waiting for it", admin_error (f->ctl->admin));
     said = status == -1;

@@ -31,7 +31,8 @@ layout_row (struct table *t, const json_t *layout)
               json_number_value (json_object_get (layout, "write_cost")));
   if (!json_is_number (hours))
     table_cell (t, "-");
-  else if (years > 1e6) /* beyond that, other things than disks decide */
+  /* Beyond a million years other things than disks decide. */
+  else if (years > 1e6)
     table_cell (t, "over 1000000 years");
   else
     table_cell (t, "%.*f years", years < 10, years);
@@ -57,7 +58,7 @@ cmd_array_layouts (struct ctl *ctl, const struct args *args)
 {
   const char *text;
   uint64_t groups, bytes;
-  json_t *disks = json_array (), *body, *reply = NULL;
+  json_t *disks = json_array (), *reply = NULL;
   char uuid[FORMAT_UUID_TEXT_BYTES];
   int r = args_stripes (args, &groups, &bytes);
 
@@ -67,11 +68,12 @@ cmd_array_layouts (struct ctl *ctl, const struct args *args)
     if (r == EXIT_OK)
       json_array_append_new (disks, json_string (uuid));
   }
-  body = json_pack ("{s:o, s:I, s:I}", "disks", disks, "groups",
-                    (json_int_t) groups, "unit", (json_int_t) bytes);
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/layouts", body, &reply);
-  json_decref (body);
+    r = ctl_call (ctl, "POST", "/api/v1/layouts",
+                  json_pack ("{s:O, s:I, s:I}", "disks", disks, "groups",
+                             (json_int_t) groups, "unit", (json_int_t) bytes),
+                  &reply);
+  json_decref (disks);
   return ctl_show (ctl, r, reply, print_layouts);
 }
 

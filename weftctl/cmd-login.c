@@ -78,21 +78,21 @@ take_token (struct ctl *ctl, json_t *me, uint64_t expires)
   const char *user = json_text (me, "user"), *role = json_text (me, "role");
   const char *csrf = json_string_value (json_object_get (me, "csrf"));
   char host[NAME_BYTES_MAX + 1], name[NAME_BYTES_MAX + 1];
-  json_t *body, *token = NULL;
+  json_t *token;
   uint32_t number = 0;
   int r;
 
-  /* Told apart from the tokens of others, and from others of this user. */
+  /* The number tells this token from others of the same user and host. */
   ctl_node_name (host);
   if (getrandom (&number, sizeof number, 0) != (ssize_t) sizeof number)
     number = (uint32_t) getpid ();
   snprintf (name, sizeof name, "weftctl-%.20s-%.20s-%08" PRIx32, user, host,
             number);
-  body = json_pack ("{s:s, s:s, s:I}", "name", name, "role", role, "expires_s",
-                    (json_int_t) expires);
   admin_header (ctl->admin, "X-Weft-CSRF", csrf ? csrf : "");
-  r = ctl_call (ctl, "POST", "/api/v1/tokens", body, &token);
-  json_decref (body);
+  r = ctl_call (ctl, "POST", "/api/v1/tokens",
+                json_pack ("{s:s, s:s, s:I}", "name", name, "role", role,
+                           "expires_s", (json_int_t) expires),
+                &token);
   if (r == EXIT_OK)
     r = config_login_save (ctl, name, json_text (token, "token"));
   json_decref (token);
@@ -128,7 +128,6 @@ cmd_login (struct ctl *ctl, const struct args *args)
   secret_free (password);
   if (r == EXIT_OK)
     r = ctl_call (ctl, "POST", "/api/v1/login", body, &me);
-  json_decref (body);
   if (r == EXIT_OK)
     r = take_token (ctl, me, expires);
   free (user);
@@ -163,10 +162,10 @@ cmd_user_password (struct ctl *ctl, const struct args *args)
   secret_free (current);
   secret_free (new);
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/login", login, &me);
+    r = ctl_call (ctl, "POST", "/api/v1/login", json_incref (login), &me);
   if (r == EXIT_OK) {
     admin_header (ctl->admin, "X-Weft-CSRF", json_text (me, "csrf"));
-    r = ctl_call (ctl, "PATCH", path, change, NULL);
+    r = ctl_call (ctl, "PATCH", path, json_incref (change), NULL);
     ended = end_login (ctl, me);
     r = r == EXIT_OK ? ended : r;
   }
@@ -192,7 +191,7 @@ cmd_logout (struct ctl *ctl, const struct args *args)
     r = ctl_call (ctl, "DELETE", path, NULL, NULL);
   }
   free (name);
-  /* One that weftd does not take any more is gone as well. */
+  /* A token that weftd does not take any more is gone as well. */
   if (r == EXIT_OK || r == EXIT_REFUSED)
     config_login_remove ();
   return ctl_say (ctl, r, NULL, "logged out");
@@ -248,7 +247,7 @@ cmd_setup (struct ctl *ctl, const struct args *args)
 {
   const char *file = args_value (args, "url-file"), *user;
   char *token = NULL, *password = NULL;
-  json_t *body = NULL, *me = NULL;
+  json_t *me = NULL;
   int r = ctl_check_name ("a user", user = args_plain (args, 0));
 
   if (r == EXIT_OK && file == NULL) {
@@ -263,13 +262,12 @@ cmd_setup (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = password_ask (args, true, &password);
   if (r == EXIT_OK)
-    body = json_pack ("{s:s, s:s, s:s}", "token", token, "user", user,
-                      "password", password);
+    r = ctl_call (ctl, "POST", "/api/v1/setup",
+                  json_pack ("{s:s, s:s, s:s}", "token", token, "user", user,
+                             "password", password),
+                  &me);
   secret_free (token);
   secret_free (password);
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", "/api/v1/setup", body, &me);
-  json_decref (body);
   if (r == EXIT_OK)
     r = end_login (ctl, me);
   return ctl_say (ctl, r, me, "%s is admin of %s; log in by: weftctl login",

@@ -199,7 +199,7 @@ cmd_node_token (struct ctl *ctl, const struct args *args)
 {
   const char *node = args_plain (args, 0), *id = args_value (args, "cancel");
   uint64_t ttl = 0;
-  json_t *body, *reply = NULL;
+  json_t *body, *reply;
   int r = args_time (args, "ttl", 1, TTL_S_MAX, &ttl);
 
   if (r == EXIT_OK && id && (node || ttl)) {
@@ -208,16 +208,14 @@ cmd_node_token (struct ctl *ctl, const struct args *args)
   }
   if (r != EXIT_OK || id)
     return r == EXIT_OK ? token_cancel (ctl, id) : r;
-  body = json_object ();
-  if (r == EXIT_OK && node)
-    r = ctl_check_name ("a node", node);
   if (node)
-    json_object_set_new (body, "node", json_string (node));
+    r = ctl_check_name ("a node", node);
+  if (r != EXIT_OK)
+    return r;
+  body = json_pack ("{s:s*}", "node", node);
   if (ttl)
     json_object_set_new (body, "ttl_s", json_integer ((json_int_t) ttl));
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", NODE_TOKENS, body, &reply);
-  json_decref (body);
+  r = ctl_call (ctl, "POST", NODE_TOKENS, body, &reply);
   return ctl_say (
     ctl, r, reply,
     "token        %s\n"
@@ -256,10 +254,10 @@ cmd_node_maintenance (struct ctl *ctl, const struct args *args)
   body = json_pack ("{s:b}", "maintenance", on);
   if (args_switch (args, "force"))
     json_object_set_new (body, "force", json_true ());
-  if (!on) /* costs nothing */
+  /* The end of a maintenance costs nothing, so nobody is asked. */
+  if (!on)
     ctl->yes = true;
   r = ctl_change (ctl, "PATCH", path, body, &reply);
-  json_decref (body);
   return ctl_say (ctl, r, reply, "node %s: %s", name,
                   on ? "in maintenance; it may be stopped"
                      : "not in maintenance any more");
@@ -300,7 +298,7 @@ cmd_node_drain (struct ctl *ctl, const struct args *args)
   const char *name = args_plain (args, 0);
   bool wait = args_switch (args, "wait");
   char path[CTL_PATH_BYTES], id[NAME_BYTES_MAX + 8];
-  json_t *job = NULL, *body;
+  json_t *job;
   int r = ctl_path ("a node", name, "/drain", path);
 
   if (r != EXIT_OK)
@@ -314,9 +312,7 @@ cmd_node_drain (struct ctl *ctl, const struct args *args)
     return ctl_say (ctl, r, job,
                     "node %s: no more members are moved away from it", name);
   }
-  body = json_object ();
-  r = ctl_change (ctl, "POST", path, body, &job);
-  json_decref (body);
+  r = ctl_change (ctl, "POST", path, json_object (), &job);
   if (r != EXIT_OK || ctl->dry_run)
     return r;
   snprintf (id, sizeof id, "%s", json_text (job, "id"));

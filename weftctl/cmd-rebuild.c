@@ -42,7 +42,8 @@ rebuild_text (const json_t *rebuild, char text[REBUILD_TEXT_BYTES])
   uint64_t unreadable = json_number (rebuild, "unreadable_bytes");
   int n = permille (rebuild);
 
-  if (all == 0) /* it does not know yet */
+  /* At its beginning a rebuild does not know yet how much there is to do. */
+  if (all == 0)
     snprintf (text, REBUILD_TEXT_BYTES, "%s", json_text (rebuild, "phase"));
   else
     snprintf (text, REBUILD_TEXT_BYTES, "%s of %s (%d.%d %%)",
@@ -95,11 +96,11 @@ cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
 /* --- Steering it --------------------------------------------------------- */
 
 /* Ask weftd something of the member that the first two words name, and print
- * `said` of it.
+ * `said` of it.  The body is taken over.
  */
 static int
 steer (struct ctl *ctl, const struct args *args, const char *method,
-       const char *verb, const json_t *body, const char *said, bool ask)
+       const char *verb, json_t *body, const char *said, bool ask)
 {
   const char *name = args_plain (args, 0);
   char path[CTL_PATH_BYTES];
@@ -109,19 +110,17 @@ steer (struct ctl *ctl, const struct args *args, const char *method,
 
   if (r == EXIT_OK)
     r = (ask ? ctl_change : ctl_call) (ctl, method, path, body, &array);
+  else
+    json_decref (body);
   return ctl_say (ctl, r, array, "array %s, member %u: %s", name, member, said);
 }
 
 static int
 set_paused (struct ctl *ctl, const struct args *args, bool paused)
 {
-  json_t *body = json_pack ("{s:b}", "paused", paused);
-  int r = steer (ctl, args, "PATCH", "", body,
-                 paused ? "its rebuild is paused" : "its rebuild goes on",
-                 false);
-
-  json_decref (body);
-  return r;
+  return steer (ctl, args, "PATCH", "", json_pack ("{s:b}", "paused", paused),
+                paused ? "its rebuild is paused" : "its rebuild goes on",
+                false);
 }
 
 int
@@ -182,8 +181,8 @@ cmd_rebuild_rate (struct ctl *ctl, const struct args *args)
     r = EXIT_USAGE;
   }
   if (r == EXIT_OK)
-    r = steer (ctl, args, "PATCH", "", body, "the rate of its rebuild is set",
-               false);
+    return steer (ctl, args, "PATCH", "", body,
+                  "the rate of its rebuild is set", false);
   json_decref (body);
   return r;
 }

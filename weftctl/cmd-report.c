@@ -300,7 +300,8 @@ gather_apart (struct report *report)
   if (pid == -1)
     ctl_error ("cannot start a process: %s", strerror (errno));
   else {
-    setpgid (pid, pid); /* whoever is first */
+    /* Parent and child both do this, as either may be the first to run. */
+    setpgid (pid, pid);
     gatherer = pid;
     if (ended)
       on_end (ended);

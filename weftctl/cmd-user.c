@@ -60,7 +60,7 @@ cmd_user_add (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0), *role = args_value (args, "role");
   char *password = NULL;
-  json_t *body = NULL, *user = NULL;
+  json_t *user = NULL;
   int r = ctl_check_name ("a user", name);
 
   if (r == EXIT_OK && role == NULL) {
@@ -72,12 +72,11 @@ cmd_user_add (struct ctl *ctl, const struct args *args)
   if (r == EXIT_OK)
     r = password_ask (args, true, &password);
   if (r == EXIT_OK)
-    body = json_pack ("{s:s, s:s, s:s}", "name", name, "role", role, "password",
-                      password);
+    r = ctl_call (ctl, "POST", USERS,
+                  json_pack ("{s:s, s:s, s:s}", "name", name, "role", role,
+                             "password", password),
+                  &user);
   secret_free (password);
-  if (r == EXIT_OK)
-    r = ctl_call (ctl, "POST", USERS, body, &user);
-  json_decref (body);
   return ctl_say (ctl, r, user, "user %s (%s) may log in", name,
                   role ? role : "");
 }
@@ -89,7 +88,7 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
   bool new_password = args_switch (args, "password") ||
                       args_value (args, "password-file");
   char *password = NULL, path[CTL_PATH_BYTES];
-  json_t *body = json_object (), *user = NULL;
+  json_t *user = NULL;
   int r = ctl_path ("a user", name, "", path);
 
   if (r == EXIT_OK && role == NULL && !new_password) {
@@ -98,19 +97,15 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
                name);
     r = EXIT_USAGE;
   }
-  if (r == EXIT_OK && role) {
+  if (r == EXIT_OK && role)
     r = check_role (role);
-    json_object_set_new (body, "role", json_string (role));
-  }
-  if (r == EXIT_OK && new_password) {
+  if (r == EXIT_OK && new_password)
     r = password_ask (args, true, &password);
-    if (r == EXIT_OK)
-      json_object_set_new (body, "password", json_string (password));
-  }
-  secret_free (password);
   if (r == EXIT_OK)
-    r = ctl_call (ctl, "PATCH", path, body, &user);
-  json_decref (body);
+    r = ctl_call (
+      ctl, "PATCH", path,
+      json_pack ("{s:s*, s:s*}", "role", role, "password", password), &user);
+  secret_free (password);
   return ctl_say (ctl, r, user, "user %s is changed", name);
 }
 
@@ -155,8 +150,7 @@ cmd_token_add (struct ctl *ctl, const struct args *args)
     json_object_set_new (body, "expires_s",
                          json_integer ((json_int_t) expires));
   r = ctl_call (ctl, "POST", TOKENS, body, &token);
-  json_decref (body);
-  /* Alone on standard output, so that it can go straight into a file. */
+  /* The token is alone on standard output, so that it can go into a file. */
   return ctl_say (ctl, r, token, "%s", json_text (token, "token"));
 }
 

@@ -108,7 +108,7 @@ look_at_node (struct wait *w, const json_t *reply, bool *done)
   const json_t *node = find (json_object_get (reply, "nodes"), w->name);
   bool alive = json_yes (node, "alive");
 
-  /* One that has never been heard may still come. */
+  /* A node that has never been heard of may still come. */
   if (strcmp (w->what, "alive") == 0)
     *done = alive;
   else if (strcmp (w->what, "silent") == 0)

@@ -153,7 +153,7 @@ config_load (struct ctl *ctl)
   conf_text = read_small (path, &mode);
   if (conf_text) {
     bytes = strlen (conf_text);
-    /* Each line becomes a text of its own. */
+    /* `choose` goes from line to line, each a text of its own. */
     for (size_t i = 0; i < bytes; i++)
       if (conf_text[i] == '\n' || conf_text[i] == '\r')
         conf_text[i] = '\0';
@@ -250,17 +250,6 @@ config_login_name (const struct ctl *ctl)
   return name;
 }
 
-/* Make the directories that lead to a file, readable for nobody else. */
-static void
-make_directories (char *path)
-{
-  for (char *p = strchr (path + 1, '/'); p; p = strchr (p + 1, '/')) {
-    *p = '\0';
-    mkdir (path, 0700);
-    *p = '/';
-  }
-}
-
 int
 config_login_save (const struct ctl *ctl, const char *name, const char *token)
 {
@@ -273,7 +262,12 @@ config_login_save (const struct ctl *ctl, const char *name, const char *token)
     ctl_error ("there is no home directory to keep a token in: set HOME");
     return EXIT_FAILED;
   }
-  make_directories (path);
+  /* The directories that lead there are readable for nobody else. */
+  for (char *p = strchr (path + 1, '/'); p; p = strchr (p + 1, '/')) {
+    *p = '\0';
+    mkdir (path, 0700);
+    *p = '/';
+  }
   snprintf (temporary, sizeof temporary, "%s.XXXXXX", path);
   fd = mkostemp (temporary, O_CLOEXEC); /* with mode 0600 */
   if (fd != -1 && (f = fdopen (fd, "w")) != NULL) {

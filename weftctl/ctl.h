@@ -180,17 +180,17 @@ int ctl_connect (struct ctl *ctl);
 /* The same as nobody, without a token: to log in. */
 int ctl_connect_afresh (struct ctl *ctl);
 
-/* Call weftd.  EXIT_OK with the reply in *reply (to be decrefed), or a status
- * with the reason said.
+/* Call weftd; the body is taken over.  EXIT_OK with the reply in *reply (to be
+ * decrefed), or a status with the reason said.
  */
 int ctl_call (struct ctl *ctl, const char *method, const char *path,
-              const json_t *body, json_t **reply);
+              json_t *body, json_t **reply);
 /* The same without a word when weftd does not answer: EXIT_UNREACHABLE, and
  * ctl_unreachable says it.
  */
 int ctl_unreachable (struct ctl *ctl);
 int ctl_try (struct ctl *ctl, const char *method, const char *path,
-             const json_t *body, json_t **reply);
+             json_t *body, json_t **reply);
 /* The end of a command.  With EXIT_OK its reply is shown, as --json has it or by
  * `print`, or said in a line; with --dry-run there is none, and nothing is said.
  * The reply is taken over; returns `status`.
@@ -219,17 +219,19 @@ int ctl_get (struct ctl *ctl, const char *what, const char *name,
 
 /* Make a change that may cost something: weftd says in sentences what, they are
  * shown, and the name that weftd gives is to be typed.  With --yes neither is
- * done; with --dry-run that is all, and *reply is NULL.
+ * done; with --dry-run that is all, and *reply is NULL.  The body is taken over.
  */
 int ctl_change (struct ctl *ctl, const char *method, const char *path,
-                const json_t *body, json_t **reply);
+                json_t *body, json_t **reply);
 /* ctl_change's two halves, for a command that shows more than sentences.
- * *preflight is weftd's answer: lines, confirm, plan.
+ * *preflight is weftd's answer: lines, confirm, plan.  The body stays the caller's.
  */
 int ctl_preflight (struct ctl *ctl, const char *method, const char *path,
-                   const json_t *body, json_t **preflight);
+                   json_t *body, json_t **preflight);
 int ctl_confirm (struct ctl *ctl, const char *name);
-/* The same by a question, of what a y does to an array: "made", and "make it". */
+/* The same by a question of yes or no about an array: what it is not where nobody
+ * says yes ("made"), and what --yes is for ("make it").
+ */
 int ctl_confirm_yes (const struct ctl *ctl, const char *array,
                      const char *question, const char *done, const char *to_do);
 /* The same where nothing is to be found out: a caller is to be shut out. */

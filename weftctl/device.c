@@ -253,7 +253,7 @@ device_open_nbd (struct ctl *ctl, struct record *r)
     r->kind = DEVICE_NONE;
     if (status == 0)
       snprintf (said, sizeof said, "%s did not get a size", r->device);
-    /* Somebody else may have taken this device just now: the next one. */
+    /* Where somebody else has taken this device just now, the next one is tried. */
     else if (status != -1 && strcasestr (said, "busy"))
       continue;
     break;
@@ -387,7 +387,7 @@ device_open_loop (struct ctl *ctl, struct record *r, unsigned connections)
         device_present (r))
       return EXIT_OK;
     r->kind = DEVICE_NONE;
-    /* Somebody else may have taken this device just now: the next one. */
+    /* Where somebody else has taken this device just now, the next one is tried. */
     if (strcasestr (said, "busy") == NULL)
       break;
   }
@@ -409,7 +409,7 @@ find_mount (const char *device, char *where, size_t size)
   while (f && !found && getline (&line, &room, f) > 0) {
     char *source = strstr (line, " - "), *point = line;
 
-    /* "- TYPE SOURCE OPTIONS"; the mount point is the fifth word. */
+    /* A line ends in "- TYPE SOURCE OPTIONS"; its fifth word is the mount point. */
     source = source ? strchr (source + 3, ' ') : NULL;
     if (source == NULL || strncmp (++source, device, n) != 0 ||
         (source[n] != ' ' && source[n] != 'p'))
@@ -487,7 +487,7 @@ close_block (struct record *r)
   if (device_present (r)) {
     process_run (argv, said, sizeof said);
     end = clock_ms () + SETTLE_MS;
-    /* Others may hold it open for a moment (udev). */
+    /* Other programs, such as udev, may hold it open for a moment. */
     while (device_present (r) && clock_ms () < end)
       clock_sleep_ms (POLL_MS);
     if (device_present (r)) {

@@ -171,7 +171,8 @@ process_output (const char *const argv[])
     used += n > 0 ? (size_t) n : 0;
     text[used] = '\0';
   }
-  close (fds[0]); /* ends one that says too much */
+  /* A program that still writes, as it says too much, is ended by this. */
+  close (fds[0]);
   if (pid != -1)
     process_wait (pid);
   return text;
@@ -229,7 +230,7 @@ process_start (const char *const argv[], const char *log, struct process *p)
       ;
     if (read (fds[0], &p->pid, sizeof p->pid) != sizeof p->pid)
       e = EAGAIN; /* the second fork failed */
-    /* Closed without a word by exec, or the reason why there was none. */
+    /* A successful exec closes the pipe; otherwise the errno comes through it. */
     else if (read (fds[0], &e, sizeof e) != sizeof e)
       e = 0;
   }

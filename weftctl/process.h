@@ -28,8 +28,8 @@ bool process_wait_end (const struct process *p, unsigned timeout_ms);
 int process_wait (pid_t pid);
 
 /* Run argv (found by PATH, ended by NULL) to its end.  Returns what process_wait
- * does, or -1 when it could not be started;
- * said gets what it printed, at most size - 1 bytes, in one line.
+ * does, or -1 when it could not be started; said gets what it printed, at most
+ * size - 1 bytes, in one line.
  */
 int process_run (const char *const argv[], char *said, size_t size);
 
