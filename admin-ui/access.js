@@ -2,26 +2,27 @@
 // trail.
 
 import { whoAmI } from "./api.js";
-import { say } from "./dom.js";
+import { say, section } from "./dom.js";
 import { fillTop } from "./top.js";
-import { AuditView } from "./view-audit.js";
+import { auditView } from "./view-audit.js";
 import { nodeTokensView } from "./view-node-tokens.js";
 import { tokensView } from "./view-tokens.js";
 import { usersView } from "./view-users.js";
 
-const byId = (id) => document.getElementById(id);
+const users = section("users", "Users");
+const tokens = section("tokens", "Tokens for scripts");
+const nodeTokens = section("node-tokens", "Tokens for hosts to enroll");
+const trail = section("audit", "Who changed what");
 
 try {
   await whoAmI();
   fillTop();
-  const audit = new AuditView(byId("audit-list"));
+  const audit = auditView(trail);
   // What was changed here is in the audit trail at once.
-  const changed = () => audit.ask(null);
-  for (const view of [usersView(byId("users-list"), changed),
-                      tokensView(byId("tokens-list"), changed),
-                      nodeTokensView(byId("node-tokens-list"), changed)])
+  const changed = () => audit.ask();
+  for (const view of [usersView(users, changed), tokensView(tokens, changed),
+                      nodeTokensView(nodeTokens, changed), audit])
     view.ask();
-  audit.ask(null);
 } catch (problem) {
   say(problem.message, "error");
 }

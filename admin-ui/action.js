@@ -6,7 +6,7 @@
 // be typed.  It does nothing when somebody else has changed the thing since.
 
 import { Intent, call, whyNot } from "./api.js";
-import { Dialog, field } from "./dialog.js";
+import { Dialog, NAME, field } from "./dialog.js";
 import { el, say, setAttribute, setText } from "./dom.js";
 import { showShell } from "./shell.js";
 import { bytes } from "./units.js";
@@ -119,8 +119,7 @@ export const confirmPlain = (request, name, sentence, after) =>
     ({ allowed: true, confirm: name, lines: [sentence] }) });
 
 function askName(dialog, name, place) {
-  const { node, input } = field(`Type ${name} to go on`, "confirm",
-    { autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+  const { node, input } = field(`Type ${name} to go on`, "confirm", NAME);
   const look = () => dialog.block(input.value.trim() === name
     ? null : `Type ${name} first.`);
   input.addEventListener("input", look);
@@ -144,13 +143,32 @@ export function formDialog(title, label, parts, request,
     say(done ?? `${what.title}: done.`);
     after?.(answer);
   } });
+  fill(dialog, parts, request);
+  dialog.block(firstReason());
+  return dialog.open();
+}
+
+// The same where a secret is made: shown(answer) is seen this once.
+export function secretDialog(title, label, parts, request, shown) {
+  const dialog = new Dialog(title, { label, wide: true, submit: async () => {
+    const { method, path, body } = request();
+    dialog.body.replaceChildren(...shown(await call(method, path, body)));
+    dialog.button.remove();
+    setText(dialog.cancel, "Done");
+    dialog.cancel.focus();
+    return false;
+  } });
+  fill(dialog, parts, request);
+  dialog.open();
+}
+
+// What is to be filled in, and below it the same from a shell.
+function fill(dialog, parts, request) {
   const shell = el("div");
   const look = () => showShell(shell, request());
   dialog.body.append(...parts, shell);
   dialog.body.addEventListener("input", look);
   look();
-  dialog.block(firstReason());
-  return dialog.open();
 }
 
 // ---- Buttons. ----
@@ -179,8 +197,9 @@ export function updateButton(node, why) {
 export const firstReason = (...reasons) =>
   whyNot() ?? reasons.find((reason) => reason) ?? null;
 
-// A column for Table: the actions of a line.  Each of `actions` has a label,
-// shown(item), why(item) (a reason, or nothing) and press(item).
+// A column for Table: the actions of a line.  Each of `actions` has a label and
+// press(item); shown(item) and why(item), a reason or nothing, where it is not
+// always there and ready.
 export function buttons(actions) {
   return {
     title: "Actions",
@@ -192,10 +211,10 @@ export function buttons(actions) {
           button(label, () => press(cell.item))));
       }
       actions.forEach(({ shown, why }, i) => {
-        const visible = Boolean(shown(item));
+        const visible = !shown || Boolean(shown(item));
         cell.children[i].hidden = !visible;
         if (visible)
-          updateButton(cell.children[i], firstReason(why(item)));
+          updateButton(cell.children[i], firstReason(why?.(item)));
       });
       setAttribute(cell, "data-none",
         [...cell.children].every((b) => b.hidden) ? "" : null);

@@ -2,6 +2,7 @@
 // (model.js), and the views draw what it holds, at most once a frame.
 
 import { get, whoAmI } from "./api.js";
+import { section } from "./dom.js";
 import { Model } from "./model.js";
 import { Stream } from "./stream.js";
 import { fillTop } from "./top.js";
@@ -21,21 +22,20 @@ const VERDICT_MS = 5000;
 // Some views ask by themselves, in their own time.
 const TICK_MS = 2000;
 
-const byId = (id) => document.getElementById(id);
-
 const model = new Model();
-const connection = new ConnectionView(byId("connection"));
+const connection =
+  new ConnectionView(document.getElementById("connection"));
 const views = [
-  new VerdictView(byId("verdict")),
-  new ExposedView(byId("exposed-list")),
-  new ArraysView(byId("arrays-list")),
-  new RebuildsView(byId("rebuilds-list")),
-  new SessionsView(byId("sessions-list")),
-  new NodesView(byId("nodes-list")),
-  new MembersView(byId("members-list")),
-  new JobsView(byId("jobs-list")),
-  new LogView(byId("log-list")),
-  new HistoryView(byId("history-list")),
+  new VerdictView(document.getElementById("verdict")),
+  new ExposedView(section("exposed", "What is exposed")),
+  new ArraysView(section("arrays", "Arrays")),
+  new RebuildsView(section("rebuilds", "Rebuilds")),
+  new SessionsView(section("sessions", "Attached clients")),
+  new NodesView(section("nodes", "Nodes")),
+  new MembersView(section("members", "Members and disks")),
+  new JobsView(section("jobs", "Jobs")),
+  new LogView(section("log", "Events")),
+  new HistoryView(section("history", "History")),
 ];
 
 let drawing = false;

@@ -90,6 +90,10 @@ export class Dialog {
   }
 }
 
+// For a field: what is typed there is a name, no word of a language.
+export const NAME = { autocomplete: "off", autocapitalize: "off",
+                      spellcheck: "false" };
+
 // A labelled input: field("Name", "name", {type: "text"}, hint).
 export function field(label, name, attributes = {}, hint = null) {
   const id = `field-${++count}`;

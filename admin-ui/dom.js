@@ -19,6 +19,17 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+// A part of the page under its heading; returns what it holds.
+export function section(id, title) {
+  const list = el("div", { id: `${id}-list` });
+  document.querySelector("main").append(
+    el("section", { id, "aria-labelledby": `${id}-title`,
+      // Whoever skips the top of the page gets the focus here.
+      tabindex: document.querySelector(`[href="#${id}"]`) ? "-1" : null },
+      el("h2", { id: `${id}-title`, class: "h5" }, title), list));
+  return list;
+}
+
 // Change only what differs: an unchanged text keeps the reader's selection and
 // is not read out again.
 export function setText(node, text) {
@@ -121,6 +132,19 @@ export const figure = (title, text) => ({
     cell.classList.add("live");
     setText(cell, value);
     setAttribute(cell, "data-none", value === NONE ? "" : null);
+  },
+});
+
+// A column of states: of(item) is its word, its tone, and why it is so.
+export const state = (title, of) => ({
+  title,
+  fill(cell, item) {
+    const [text, tone, why] = of(item);
+    if (cell.children.length === 0)
+      cell.append(el("span", { class: "state" }), el("span", { class: "why" }));
+    cell.classList.add("live");
+    badge(cell, text, tone);
+    setText(cell.lastElementChild, why ?? "");
   },
 });
 

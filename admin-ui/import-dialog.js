@@ -3,7 +3,7 @@
 
 import { formDialog } from "./action.js";
 import { get } from "./api.js";
-import { Dialog, choice, field } from "./dialog.js";
+import { Dialog, NAME, choice, field } from "./dialog.js";
 import { el } from "./dom.js";
 import { importArray } from "./requests.js";
 import { bytes } from "./units.js";
@@ -43,8 +43,7 @@ export async function importDialog() {
 }
 
 function chooseDialog(imports) {
-  const name = field("Its name here", "name", { autocomplete: "off",
-    autocapitalize: "off", spellcheck: "false" },
+  const name = field("Its name here", "name", NAME,
     "Lower-case letters, digits and '-'.");
   const pick = choice("Array", "array",
     imports.map((known) => [known.array, textOf(known)]));

@@ -2,7 +2,7 @@
 // weftd has printed (#setup=TOKEN), for who makes the first one.
 
 import { call, caller, whoAmI } from "./api.js";
-import { field } from "./dialog.js";
+import { NAME, field } from "./dialog.js";
 import { el, setText } from "./dom.js";
 
 const PASSWORD_MIN = 12;
@@ -10,8 +10,8 @@ const PASSWORD_MIN = 12;
 const parent = document.getElementById("login");
 const token = new URLSearchParams(location.hash.slice(1)).get("setup");
 
-const user = field("Name", "user", { autocomplete: "username", required: "",
-  autocapitalize: "off", spellcheck: "false" });
+const user = field("Name", "user", { ...NAME, autocomplete: "username",
+                                     required: "" });
 
 function form(title, fields, label, submit, ...more) {
   const error = el("p", { class: "problem", role: "alert" });

@@ -2,7 +2,7 @@
 // something has changed, and every few seconds while a job is open.
 
 import { get } from "./api.js";
-import { Table, badge, el, figure, setAttribute, setText, word }
+import { Table, el, figure, setAttribute, setText, state, word }
   from "./dom.js";
 import { byteRate, bytes, duration, moment, percent } from "./units.js";
 
@@ -15,13 +15,8 @@ const isOpen = ({ state }) => state !== "done" && state !== "failed";
 
 const COLUMNS = [
   word("Job", ({ kind, subject }) => `${kind} ${subject}`, true),
-  { title: "State", fill(cell, job) {
-    if (cell.children.length === 0)
-      cell.append(el("span", { class: "state" }), el("span", { class: "why" }));
-    cell.classList.add("live");
-    badge(cell, job.state, TONE[job.state] ?? "quiet");
-    setText(cell.lastElementChild, job.waits ? `waits for ${job.waits}` : "");
-  } },
+  state("State", (job) => [job.state, TONE[job.state] ?? "quiet",
+                           job.waits ? `waits for ${job.waits}` : ""]),
   { title: "Done", number: true, fill(cell, job) {
     if (cell.children.length === 0)
       cell.append(el("progress", { max: 1, class: "rebuild",

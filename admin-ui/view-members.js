@@ -90,10 +90,9 @@ const ACTIONS = [
     why: ({ disk, model }) => nodesFor(disk, model).length === 0 &&
       "There is no other enrolled host.",
     press: ({ disk, model }) => moveDialog(disk, model) },
-  { label: "Join", shown: ({ member }) => member?.held, why: () => null,
+  { label: "Join", shown: ({ member }) => member?.held,
     press: ({ disk, member }) => act(joinMember(disk.array, member.position)) },
   { label: "Resume", shown: ({ member }) => member?.paused && !member.rebuild,
-    why: () => null,
     press: ({ disk, member }) =>
       act(pauseRebuild(disk.array, member.position, false)) },
   { label: "Spare…", shown: ({ disk }) => !disk.array && !disk.spare_of,

@@ -16,8 +16,7 @@ export function nodeTokensView(parent, changed) {
       word("Until", (token) => moment(token.expires_at)),
       word("Made", (token) => moment(token.created_at)),
       word("Made by", (token) => token.created_by ?? "–"),
-      buttons([{ label: "Cancel", shown: () => true, why: () => null,
-        press: async (token) => {
+      buttons([{ label: "Cancel", press: async (token) => {
           if (await act(cancelNodeToken(token)))
             view.again();
         } }]),

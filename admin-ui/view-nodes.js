@@ -3,7 +3,7 @@
 import { act, button, buttons, confirm, confirmChoice, firstReason,
          updateButton } from "./action.js";
 import { get, path } from "./api.js";
-import { Table, badge, el, figure, setText } from "./dom.js";
+import { Table, el, figure, setText, state } from "./dom.js";
 import { enrollDialog } from "./enroll-dialog.js";
 import { drainNode, removeNode, revokeNode, setMaintenance, stopDrain }
   from "./requests.js";
@@ -32,20 +32,18 @@ function whyNotRemove(node, model) {
 
 const ACTIONS = [
   { label: "Maintenance…", shown: ({ node }) => !node.maintenance,
-    why: () => null,
     press: ({ node }) => maintenanceDialog(node.name) },
   { label: "End maintenance", shown: ({ node }) => node.maintenance,
-    why: () => null,
     press: ({ node }) => act(setMaintenance(node.name, false)) },
   { label: "Drain…", shown: ({ node }) => !node.draining,
     why: ({ node }) => node.disks.length === 0 && "It has no disk.",
     press: ({ node }) => confirm(drainNode(node.name), { label: "Drain it" }) },
   { label: "Stop draining", shown: ({ node }) => node.draining,
-    why: () => null, press: ({ node }) => act(stopDrain(node.name)) },
-  { label: "Remove…", shown: () => true,
+    press: ({ node }) => act(stopDrain(node.name)) },
+  { label: "Remove…",
     why: ({ node, model }) => whyNotRemove(node, model),
     press: ({ node }) => confirm(removeNode(node.name), { label: "Remove it" }) },
-  { label: "Revoke…", shown: ({ node }) => node.enrolled, why: () => null,
+  { label: "Revoke…", shown: ({ node }) => node.enrolled,
     press: ({ node }) => revokeDialog(node.name) },
 ];
 
@@ -92,17 +90,11 @@ const COLUMNS = [
     setText(cell.lastElementChild, node.certificate_expires
       ? `certified until ${day(node.certificate_expires)}` : "");
   } },
-  { title: "State", fill(cell, { node }) {
-    if (cell.children.length === 0)
-      cell.append(el("span", { class: "state" }), el("span", { class: "why" }));
-    cell.classList.add("live");
-    badge(cell, ...stateOf(node));
-    setText(cell.lastElementChild, node.stays.length > 0
-      ? node.stays.map(({ array, member, waits }) =>
-          `member ${member} of ${array} waits for ${waits}`).join("; ")
-      : node.waits ? `waits for ${node.waits}`
-      : node.maintenance && !node.alive ? "silent, as is expected" : "");
-  } },
+  state("State", ({ node }) => [...stateOf(node), node.stays.length > 0
+    ? node.stays.map(({ array, member, waits }) =>
+        `member ${member} of ${array} waits for ${waits}`).join("; ")
+    : node.waits ? `waits for ${node.waits}`
+    : node.maintenance && !node.alive ? "silent, as is expected" : ""]),
   figure("Disks", ({ node }) => `${node.disks_alive} of ${node.disks.length}`),
   figure("Sessions", ({ node }) => String(node.sessions.length)),
   figure("CPU", ({ node, load }) => percent((load ?? node.load)?.cpu)),

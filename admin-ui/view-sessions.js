@@ -1,14 +1,9 @@
 // view-sessions.js: a line for each process that has an array attached.
 
 import { buttons, confirm } from "./action.js";
-import { Table, badge, figure, word } from "./dom.js";
+import { Table, figure, state, word } from "./dom.js";
 import { evictSession } from "./requests.js";
 import { ago, byteRate, bytes, latency, rate } from "./units.js";
-
-const ACTIONS = [
-  { label: "Evict…", shown: () => true, why: () => null,
-    press: ({ session }) => confirm(evictSession(session), { label: "Evict it" }) },
-];
 
 const COLUMNS = [
   word("Array", ({ session }) => session.array, true),
@@ -16,12 +11,9 @@ const COLUMNS = [
   word("Process", ({ session }) => String(session.pid)),
   word("Mode", ({ session }) =>
     session.mode === "rw" ? "read and write" : "read only"),
-  { title: "State", fill(cell, { session }) {
-    cell.classList.add("live");
-    badge(cell, !session.alive ? "silent" : session.draining ? "draining"
-                                                             : "attached",
-      session.alive ? "ok" : "warning");
-  } },
+  state("State", ({ session }) =>
+    [!session.alive ? "silent" : session.draining ? "draining" : "attached",
+     session.alive ? "ok" : "warning"]),
   figure("Heard", ({ session, model }) => ago(model.silentMs(session))),
   figure("Reads", ({ load }) => rate(load.reads)),
   figure("Read", ({ load }) => byteRate(load.read_bytes)),
@@ -29,7 +21,8 @@ const COLUMNS = [
   figure("Written", ({ load }) => byteRate(load.write_bytes)),
   figure("Write takes", ({ load }) => latency(load.write_us)),
   figure("Images buffered", ({ load }) => bytes(load.image_bytes)),
-  buttons(ACTIONS),
+  buttons([{ label: "Evict…", press: ({ session }) =>
+    confirm(evictSession(session), { label: "Evict it" }) }]),
 ];
 
 export class SessionsView {

@@ -1,13 +1,12 @@
 // view-tokens.js: bearer tokens, for scripts.
 
-import { button, buttons, confirmPlain, firstReason, updateButton }
-  from "./action.js";
-import { call } from "./api.js";
+import { button, buttons, confirmPlain, firstReason, secretDialog,
+         updateButton } from "./action.js";
 import { AskedTable } from "./asked-table.js";
-import { Dialog, choice, field } from "./dialog.js";
-import { el, setText, word } from "./dom.js";
+import { NAME, choice, field } from "./dialog.js";
+import { el, word } from "./dom.js";
 import { makeToken, removeToken } from "./requests.js";
-import { commandLine, showShell } from "./shell.js";
+import { commandLine } from "./shell.js";
 import { moment } from "./units.js";
 import { ROLES } from "./view-users.js";
 
@@ -26,9 +25,9 @@ export function tokensView(parent, changed) {
                                                 : "it is revoked"),
       word("Made by", (token) => token.created_by ?? "–"),
       word("Last used", (token) => moment(token.used_at)),
-      buttons([{ label: "Revoke…", shown: () => true, why: () => null,
-        press: (token) => confirmPlain(removeToken(token.name), token.name,
-          "Scripts that use it are refused at once.", again) }]),
+      buttons([{ label: "Revoke…", press: (token) =>
+        confirmPlain(removeToken(token.name), token.name,
+                     "Scripts that use it are refused at once.", again) }]),
     ] });
   const add = button("Make a token…", () => makeDialog(again), "primary");
   updateButton(add, firstReason());
@@ -37,29 +36,15 @@ export function tokensView(parent, changed) {
 }
 
 function makeDialog(done) {
-  const name = field("Name", "name", { autocomplete: "off",
-    autocapitalize: "off", spellcheck: "false" });
+  const name = field("Name", "name", NAME);
   const role = choice("Role", "role", ROLES, "viewer");
   const ends = choice("Valid for", "expires_s", ENDS, ENDS[0][0]);
-  const shell = el("div");
-  const request = () => makeToken(name.input.value.trim(), role.input.value,
-                                  Number(ends.input.value));
-  const dialog = new Dialog("Make a token", { label: "Make it", wide: true,
-    submit: async () => {
-      const { method, path, body } = request();
-      const { token } = await call(method, path, body);
-      dialog.body.replaceChildren(
-        el("p", {}, "This is the token. It is not shown again."),
-        commandLine(token, "the token"));
-      dialog.button.remove();
-      setText(dialog.cancel, "Done");
-      dialog.cancel.focus();
+  secretDialog("Make a token", "Make it", [name.node, role.node, ends.node],
+    () => makeToken(name.input.value.trim(), role.input.value,
+                    Number(ends.input.value)),
+    ({ token }) => {
       done();
-      return false;
-    } });
-  const look = () => showShell(shell, request());
-  dialog.body.append(name.node, role.node, ends.node, shell);
-  dialog.body.addEventListener("input", look);
-  look();
-  dialog.open();
+      return [el("p", {}, "This is the token. It is not shown again."),
+              commandLine(token, "the token")];
+    });
 }

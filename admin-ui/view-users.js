@@ -4,7 +4,7 @@ import { button, buttons, confirmPlain, firstReason, formDialog, updateButton }
   from "./action.js";
 import { caller } from "./api.js";
 import { AskedTable } from "./asked-table.js";
-import { choice, field } from "./dialog.js";
+import { NAME, choice, field } from "./dialog.js";
 import { el, word } from "./dom.js";
 import { addUser, changeUser, removeUser } from "./requests.js";
 import { moment } from "./units.js";
@@ -24,12 +24,12 @@ export function usersView(parent, changed) {
       word("Logins open", (user) => String(user.logins)),
       word("Since", (user) => moment(user.created_at)),
       buttons([
-        { label: "Role…", shown: () => true, why: others,
+        { label: "Role…", why: others,
           press: (user) => roleDialog(user, again) },
-        { label: "Password…", shown: () => true, why: (user) =>
+        { label: "Password…", why: (user) =>
             user.name === caller.user && "Yours is changed in the menu above.",
           press: (user) => passwordDialog(user, again) },
-        { label: "Remove…", shown: () => true, why: others,
+        { label: "Remove…", why: others,
           press: (user) => confirmPlain(removeUser(user.name), user.name,
             "The login ends at once, everywhere.", again) },
       ])] });
@@ -42,8 +42,7 @@ export function usersView(parent, changed) {
 const PASSWORD = { type: "password", autocomplete: "new-password" };
 
 function addDialog(after) {
-  const name = field("Name", "name", { autocomplete: "username",
-    autocapitalize: "off", spellcheck: "false" });
+  const name = field("Name", "name", { ...NAME, autocomplete: "username" });
   const role = choice("Role", "role", ROLES, "viewer");
   const password = field("Password", "password", PASSWORD);
   formDialog("Add a user", "Add", [name.node, role.node, password.node], () =>

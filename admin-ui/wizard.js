@@ -3,7 +3,7 @@
 import { preflight, preflightLines } from "./action.js";
 import { Intent, call } from "./api.js";
 import { arrange, crowded } from "./arrange.js";
-import { Dialog, choice, field } from "./dialog.js";
+import { Dialog, NAME, choice, field } from "./dialog.js";
 import { el, say, setText } from "./dom.js";
 import { createArray } from "./requests.js";
 import { showShell } from "./shell.js";
@@ -85,8 +85,7 @@ class Wizard {
   // ---- Disks. ----
 
   disksStep() {
-    this.name = field("Name", "name", { autocomplete: "off",
-      autocapitalize: "off", spellcheck: "false" },
+    this.name = field("Name", "name", NAME,
       "Lower-case letters, digits and '-'.");
     this.boxes = this.disks.map((disk) => ({ disk, input: el("input",
       { type: "checkbox", value: disk.uuid, checked: "" }) }));
@@ -203,12 +202,8 @@ class Wizard {
       unit: Number(this.unit.input.value),
       groups: Number(this.groups.input.value),
       disks: this.order(layout).map((d) => d.uuid) };
-    return this.hasDup(layout) ? { ...plan, dup: this.dup.input.value } : plan;
-  }
-
-  // The other layouts have one way only.
-  hasDup(layout) {
-    return layout === "raid-10";
+    // The other layouts have one way only.
+    return layout === "raid-10" ? { ...plan, dup: this.dup.input.value } : plan;
   }
 
   async review() {
