@@ -196,14 +196,15 @@ ctl_list (struct ctl *ctl, const char *path, json_t **reply, int *status)
 
 int
 ctl_ls (struct ctl *ctl, const char *path, const char *list,
-        const char *headings, void (*row) (struct table *t, const json_t *item))
+        const char *headings, const char *keys,
+        void (*row) (struct table *t, const json_t *item))
 {
   json_t *reply;
   int r;
 
   if (!ctl_list (ctl, path, &reply, &r))
     return r;
-  table_of (json_object_get (reply, list), headings, row, 0);
+  table_of (json_object_get (reply, list), headings, keys, row, 0);
   json_decref (reply);
   return EXIT_OK;
 }

@@ -34,7 +34,6 @@ bad_row (struct table *t, const json_t *bad)
   json_t *m;
   size_t i;
 
-  table_cells (t, bad, "offset:number|length:number|reason");
   json_array_foreach (json_object_get (bad, "members"), i, m)
     text_add (list, sizeof list, "%s%" JSON_INTEGER_FORMAT, i ? " " : "",
               json_integer_value (m));
@@ -60,7 +59,7 @@ cmd_array_bad_ranges (struct ctl *ctl, const struct args *args)
     printf ("nothing of array %s is known to be bad\n", name);
   else {
     table_of (bad, ">OFFSET|>LENGTH|FOUND BY|LISTED BY MEMBER|OTHER COPY",
-              bad_row, 0);
+              "offset:number|length:number|reason", bad_row, 0);
     printf ("%s in all; \"man 7 weft\" says how to find the files\n",
             size_text (bytes_of (bad), size));
   }

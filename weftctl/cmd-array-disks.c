@@ -116,13 +116,6 @@ cmd_array_set (struct ctl *ctl, const struct args *args)
 /* --- import -------------------------------------------------------------- */
 
 static void
-candidate_row (struct table *t, const json_t *member)
-{
-  table_cells (t, member,
-               "position:number|state|node|path|disk|sequence:number");
-}
-
-static void
 print_candidates (const json_t *reply)
 {
   const json_t *imports = json_object_get (reply, "imports");
@@ -143,7 +136,8 @@ print_candidates (const json_t *reply)
               k ? "" : ", not heard of:", json_integer_value (m));
     printf ("\n");
     table_of (json_object_get (import, "members"),
-              ">POS|!STATE|NODE|PATH|DISK|>SEQUENCE", candidate_row, 2);
+              ">POS|!STATE|NODE|PATH|DISK|>SEQUENCE",
+              "position:number|state|node|path|disk|sequence:number", NULL, 2);
   }
 }
 

@@ -29,7 +29,6 @@ member_row (struct table *t, const json_t *member)
   const char *state = json_text (member, "state");
   bool silent = json_is_false (json_object_get (member, "alive"));
 
-  table_cells (t, member, "position:number");
   /* The state in-sync says what is on the disk, not whether a process serves it. */
   table_cell (t, "%s",
               silent && strcmp (state, "in-sync") == 0 ? "silent" : state);
@@ -40,7 +39,8 @@ static void
 print_members (const json_t *array)
 {
   table_of (json_object_get (array, "members"),
-            ">POS|!STATE|NODE|PATH|>DATA|DISK|URI|REASON", member_row, 2);
+            ">POS|!STATE|NODE|PATH|>DATA|DISK|URI|REASON", "position:number",
+            member_row, 2);
 }
 
 /* How members come back, and what would replace them. */
@@ -127,13 +127,6 @@ print_layout (const json_t *array)
 }
 
 static void
-session_row (struct table *t, const json_t *session)
-{
-  table_cells (t, session,
-               "session|mode|node|pid:number|last_heard_ms:age|uri");
-}
-
-static void
 print_array (const json_t *array)
 {
   const json_t *sessions = json_object_get (array, "sessions");
@@ -168,24 +161,9 @@ print_array (const json_t *array)
     printf ("  sessions  none\n");
   else {
     printf ("\n");
-    table_of (sessions, "SESSION|MODE|NODE|>PID|>HEARD|URI", session_row, 2);
+    table_of (sessions, "SESSION|MODE|NODE|>PID|>HEARD|URI",
+              "session|mode|node|pid:number|last_heard_ms:age|uri", NULL, 2);
   }
-}
-
-void
-array_cells (struct table *t, const json_t *array)
-{
-  table_cells (t, array, "name|state|layout");
-  table_cell (t, "%zu", json_array_size (json_object_get (array, "members")));
-  table_cells (t, array, "size:size");
-}
-
-static void
-array_row (struct table *t, const json_t *array)
-{
-  array_cells (t, array);
-  table_cells (t, array, "survives");
-  table_cells (t, json_object_get (array, "session"), "node");
 }
 
 int
@@ -193,7 +171,9 @@ cmd_array_ls (struct ctl *ctl, const struct args *args)
 {
   return ctl_ls (ctl, ARRAYS, "arrays",
                  "ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|SURVIVES|ATTACHED BY",
-                 array_row);
+                 "name|state|layout|members:count|size:size|survives|"
+                 "session.node",
+                 NULL);
 }
 
 int

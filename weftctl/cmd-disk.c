@@ -96,7 +96,6 @@ cmd_disk_format (struct ctl *ctl, const struct args *args)
 static void
 probed_row (struct table *t, const json_t *disk)
 {
-  table_cells (t, disk, "path|size:size");
   table_cell (t, "%s",
               strcmp (json_text (disk, "kind"), "blank") == 0
                 ? "nothing"
@@ -106,8 +105,8 @@ probed_row (struct table *t, const json_t *disk)
 static void
 print_probed (const json_t *reply)
 {
-  table_of (json_object_get (reply, "disks"), "PATH|>SIZE|HOLDS", probed_row,
-            0);
+  table_of (json_object_get (reply, "disks"), "PATH|>SIZE|HOLDS",
+            "path|size:size", probed_row, 0);
 }
 
 int
@@ -155,7 +154,6 @@ disk_row (struct table *t, const json_t *disk)
 {
   bool member = json_has (disk, "array");
 
-  table_cells (t, disk, "uuid|node|path|data_bytes:size");
   table_cell (t, "%s",
               json_yes (disk, "alive") ? json_text (disk, "state") : "silent");
   if (member)
@@ -172,7 +170,7 @@ cmd_disk_ls (struct ctl *ctl, const struct args *args)
 {
   return ctl_ls (ctl, DISKS, "disks",
                  "DISK|NODE|PATH|>DATA|!STATE|ARRAY|>POS|>HEARD|REASON",
-                 disk_row);
+                 "uuid|node|path|data_bytes:size", disk_row);
 }
 
 /* --- Naming a disk ------------------------------------------------------- */

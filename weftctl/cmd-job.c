@@ -59,15 +59,14 @@ job_text (const json_t *job, char text[JOB_TEXT_BYTES])
 static void
 job_row (struct table *t, const json_t *job)
 {
-  char rate[SIZE_TEXT_BYTES], eta[AGE_TEXT_BYTES];
+  char eta[AGE_TEXT_BYTES];
   int permille = job_permille (job);
 
-  table_cells (t, job, "id|kind|subject|state");
   if (permille < 0)
     table_cell (t, "-");
   else
     table_cell (t, "%d.%d %%", permille / 10, permille % 10);
-  table_cell (t, "%s", rate_text (json_number (job, "rate"), rate));
+  table_cells (t, job, "rate:rate");
   table_cell (t, "%s",
               json_is_integer (json_object_get (job, "eta_ms"))
                 ? age_text (json_number (job, "eta_ms"), eta)
@@ -80,7 +79,7 @@ cmd_job_ls (struct ctl *ctl, const struct args *args)
 {
   return ctl_ls (ctl, "/api/v1/jobs", "jobs",
                  "JOB|KIND|SUBJECT|!STATE|>DONE|>RATE|>ETA|SINCE|WAITS FOR",
-                 job_row);
+                 "id|kind|subject|state", job_row);
 }
 
 int

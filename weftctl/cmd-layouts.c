@@ -18,15 +18,13 @@ layout_row (struct table *t, const json_t *layout)
   const json_t *hours = json_object_get (layout, "mttdl_hours");
   double years = json_number_value (hours) / 8766;
 
-  table_cells (t, layout, "layout");
   if (json_has (layout, "problem")) {
     for (unsigned k = 0; k < 4; k++)
       table_cell (t, "-");
     table_cell (t, "not with these: %s", json_text (layout, "problem"));
     return;
   }
-  table_cells (t, json_object_get (layout, "capacity"), "usable:size");
-  table_cells (t, layout, "copies:number");
+  table_cells (t, layout, "capacity.usable:size|copies:number");
   table_cell (t, "%.4g",
               json_number_value (json_object_get (layout, "write_cost")));
   if (!json_is_number (hours))
@@ -44,7 +42,7 @@ print_layouts (const json_t *reply)
 {
   table_of (json_object_get (reply, "layouts"),
             "LAYOUT|>CAPACITY|>COPIES|>WRITE COST|>DATA LOSS IN|SURVIVES",
-            layout_row, 0);
+            "layout", layout_row, 0);
 }
 
 static void

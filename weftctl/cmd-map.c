@@ -90,7 +90,8 @@ static void
 print_range (const json_t *range)
 {
   table_of (json_object_get (range, "pieces"),
-            ">OFFSET|>LENGTH|COPY|>MEMBER|>AT|!STATE|NODE|DISK", piece_rows, 0);
+            ">OFFSET|>LENGTH|COPY|>MEMBER|>AT|!STATE|NODE|DISK", "", piece_rows,
+            0);
 }
 
 static int

@@ -35,7 +35,6 @@ node_row (struct table *t, const json_t *node)
   const json_t *load = json_object_get (node, "load");
   size_t disks = json_array_size (json_object_get (node, "disks"));
 
-  table_cells (t, node, "name");
   table_cell (t, "%s", node_state (node));
   table_cell (t, "%zu", disks);
   table_cell (t, "%zu", disks - json_number (node, "disks_alive"));
@@ -68,7 +67,7 @@ cmd_node_ls (struct ctl *ctl, const struct args *args)
              ctl->admin_url);
   table_of (nodes,
             "NODE|!STATE|>DISKS|>SILENT|>SESSIONS|>CPU|>LOAD|>MEMORY FREE",
-            node_row, 0);
+            "name", node_row, 0);
   json_decref (reply);
   return EXIT_OK;
 }
@@ -162,17 +161,12 @@ cmd_ok_to_stop (struct ctl *ctl, const struct args *args)
 
 /* --- A new host ----------------------------------------------------------- */
 
-static void
-token_row (struct table *t, const json_t *token)
-{
-  table_cells (t, token, "id|node|created_by|created_at|expires_at");
-}
-
 int
 cmd_node_tokens (struct ctl *ctl, const struct args *args)
 {
   return ctl_ls (ctl, NODE_TOKENS, "node_tokens",
-                 "ID|FOR NODE|MADE BY|MADE|EXPIRES", token_row);
+                 "ID|FOR NODE|MADE BY|MADE|EXPIRES",
+                 "id|node|created_by|created_at|expires_at", NULL);
 }
 
 static int

@@ -67,15 +67,13 @@ static void
 rebuild_row (struct table *t, const json_t *rebuild)
 {
   const json_t *list = json_object_get (rebuild, "sources");
-  char rate[SIZE_TEXT_BYTES], eta[AGE_TEXT_BYTES], sources[400] = "";
+  char eta[AGE_TEXT_BYTES], sources[400] = "";
   int n = permille (rebuild);
   json_t *m;
   size_t i;
 
-  table_cells (t, rebuild, "array|member:number|phase");
   table_cell (t, "%d.%d %%", n / 10, n % 10);
-  table_cells (t, rebuild, "todo_bytes:size|total_bytes:size");
-  table_cell (t, "%s", rate_text (json_number (rebuild, "rate"), rate));
+  table_cells (t, rebuild, "todo_bytes:size|total_bytes:size|rate:rate");
   table_cell (t, "%s", eta_text (rebuild, eta));
   json_array_foreach (list, i, m)
     text_add (sources, sizeof sources, "%s%" JSON_INTEGER_FORMAT, i ? "," : "",
@@ -90,7 +88,7 @@ cmd_rebuild_ls (struct ctl *ctl, const struct args *args)
   return ctl_ls (ctl, "/api/v1/rebuilds", "rebuilds",
                  "ARRAY|>MEMBER|PHASE|>DONE|>TO DO|>OF|>RATE|>ETA|SOURCES|"
                  "WAITS FOR",
-                 rebuild_row);
+                 "array|member:number|phase", rebuild_row);
 }
 
 /* --- Steering it --------------------------------------------------------- */

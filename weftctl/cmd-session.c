@@ -8,18 +8,13 @@
 #include "ctl.h"
 #include "output.h"
 
-static void
-session_row (struct table *t, const json_t *session)
-{
-  table_cells (t, session,
-               "session|array|mode|node|pid:number|last_heard_ms:age|uri");
-}
-
 int
 cmd_session_ls (struct ctl *ctl, const struct args *args)
 {
   return ctl_ls (ctl, "/api/v1/sessions", "sessions",
-                 "SESSION|ARRAY|MODE|NODE|>PID|>HEARD|URI", session_row);
+                 "SESSION|ARRAY|MODE|NODE|>PID|>HEARD|URI",
+                 "session|array|mode|node|pid:number|last_heard_ms:age|uri",
+                 NULL);
 }
 
 int

@@ -48,13 +48,6 @@ print_troubles (const json_t *array)
   }
 }
 
-static void
-array_row (struct table *t, const json_t *array)
-{
-  array_cells (t, array);
-  table_cells (t, json_object_get (array, "session"), "node");
-}
-
 /* --- For monitoring ------------------------------------------------------ */
 
 /* What monitoring plugins end with, and print first. */
@@ -154,7 +147,8 @@ cmd_status (struct ctl *ctl, const struct args *args)
     printf ("no arrays yet; make one by: weftctl array create\n");
   else
     table_of (arrays, "ARRAY|!STATE|LAYOUT|>MEMBERS|>SIZE|ATTACHED BY",
-              array_row, 0);
+              "name|state|layout|members:count|size:size|session.node", NULL,
+              0);
   json_array_foreach (arrays, i, a)
     print_troubles (a);
   json_decref (s);

@@ -43,16 +43,11 @@ rm (struct ctl *ctl, const char *what, const char *name)
 
 /* --- user ----------------------------------------------------------------- */
 
-static void
-user_row (struct table *t, const json_t *user)
-{
-  table_cells (t, user, "name|role|logins:number|created_at");
-}
-
 int
 cmd_user_ls (struct ctl *ctl, const struct args *args)
 {
-  return ctl_ls (ctl, USERS, "users", "USER|ROLE|>LOGINS|SINCE", user_row);
+  return ctl_ls (ctl, USERS, "users", "USER|ROLE|>LOGINS|SINCE",
+                 "name|role|logins:number|created_at", NULL);
 }
 
 int
@@ -117,17 +112,11 @@ cmd_user_rm (struct ctl *ctl, const struct args *args)
 
 /* --- token ---------------------------------------------------------------- */
 
-static void
-token_row (struct table *t, const json_t *token)
-{
-  table_cells (t, token, "name|role|created_by|used_at|expires_at");
-}
-
 int
 cmd_token_ls (struct ctl *ctl, const struct args *args)
 {
   return ctl_ls (ctl, TOKENS, "tokens", "TOKEN|ROLE|MADE BY|LAST USED|EXPIRES",
-                 token_row);
+                 "name|role|created_by|used_at|expires_at", NULL);
 }
 
 int

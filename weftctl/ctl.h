@@ -202,7 +202,7 @@ int ctl_say (const struct ctl *ctl, int status, json_t *reply,
 /* GET a list, and show it as --json has it or as a table (output.h). */
 struct table;
 int ctl_ls (struct ctl *ctl, const char *path, const char *list,
-            const char *headings,
+            const char *headings, const char *keys,
             void (*row) (struct table *t, const json_t *item));
 /* GET what an `ls` prints as a table.  False: with --json it is printed
  * already, or it failed; *status is the command's.
@@ -273,9 +273,6 @@ const char *job_text (const json_t *job, char text[JOB_TEXT_BYTES]);
 int job_permille (const json_t *job);
 /* `wait job`. */
 int ctl_wait_job (struct ctl *ctl, const char *id);
-
-/* What each list of arrays begins with: name, state, layout, members, size. */
-void array_cells (struct table *t, const json_t *array);
 
 /* How far a rebuild is, and what it waits for: "1.2G of 3G (40.0 %), ...". */
 #define REBUILD_TEXT_BYTES 600

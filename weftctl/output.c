@@ -130,23 +130,32 @@ table_cell (struct table *t, const char *format, ...)
 void
 table_cells (struct table *t, const json_t *object, const char *keys)
 {
-  char *copy = need (strdup (keys)), *save, size[SIZE_TEXT_BYTES];
+  char *copy = need (strdup (keys)), *save, text[SIZE_TEXT_BYTES];
 
   for (char *key = strtok_r (copy, "|", &save); key;
        key = strtok_r (NULL, "|", &save)) {
-    char *kind = strchr (key, ':');
+    char *kind = strchr (key, ':'), *inner = strchr (key, '.');
+    const json_t *o = object;
     uint64_t n;
 
-    if (kind == NULL) {
-      table_cell (t, "%s", json_text (object, key));
-      continue;
+    if (kind)
+      *kind++ = '\0';
+    if (inner) {
+      *inner++ = '\0';
+      o = json_object_get (o, key);
+      key = inner;
     }
-    *kind++ = '\0';
-    n = json_number (object, key);
-    if (strcmp (kind, "size") == 0)
-      table_cell (t, "%s", size_text (n, size));
+    n = json_number (o, key);
+    if (kind == NULL)
+      table_cell (t, "%s", json_text (o, key));
+    else if (strcmp (kind, "size") == 0)
+      table_cell (t, "%s", size_text (n, text));
+    else if (strcmp (kind, "rate") == 0)
+      table_cell (t, "%s", rate_text (n, text));
     else if (strcmp (kind, "age") == 0)
-      table_cell (t, "%s", age_text (n, size));
+      table_cell (t, "%s", age_text (n, text));
+    else if (strcmp (kind, "count") == 0)
+      table_cell (t, "%zu", json_array_size (json_object_get (o, key)));
     else
       table_cell (t, "%" PRIu64, n);
   }
@@ -200,15 +209,18 @@ table_print (struct table *t, unsigned indent)
 }
 
 void
-table_of (const json_t *list, const char *headings,
+table_of (const json_t *list, const char *headings, const char *keys,
           void (*row) (struct table *t, const json_t *item), unsigned indent)
 {
   struct table *t = table_new (headings);
   json_t *item;
   size_t i;
 
-  json_array_foreach (list, i, item)
-    row (t, item);
+  json_array_foreach (list, i, item) {
+    table_cells (t, item, keys);
+    if (row)
+      row (t, item);
+  }
   table_print (t, indent);
 }
 

@@ -28,13 +28,16 @@ struct table *table_new (const char *headings);
 void table_cell (struct table *t, const char *format, ...)
   __attribute__ ((format (printf, 2, 3)));
 /* Cells of what an object has: the keys, separated by '|', each with what it is
- * where it is no text: "node|pid:number|last_heard_ms:age|data_bytes:size".
+ * where it is no text: "session.node|pid:number|last_heard_ms:age|data_bytes:size";
+ * also :rate, bytes a second, and :count, the length of a list.
  */
 void table_cells (struct table *t, const json_t *object, const char *keys);
 /* Print it, `indent` spaces from the left, and free it. */
 void table_print (struct table *t, unsigned indent);
-/* All of this for a list: `row` puts the cells of an item. */
-void table_of (const json_t *list, const char *headings,
+/* All of this for a list: a row has the cells of `keys`, and then those that `row`
+ * puts (NULL: none).
+ */
+void table_of (const json_t *list, const char *headings, const char *keys,
                void (*row) (struct table *t, const json_t *item),
                unsigned indent);
 
