@@ -7,6 +7,8 @@
 #define WEFT_CLOCK_H
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -57,6 +59,35 @@ clock_sleep_ms (unsigned ms)
 
   while (nanosleep (&t, &t) == -1 && errno == EINTR)
     ;
+}
+
+/* A condition that is waited for until a time of clock_ns. */
+static inline void
+clock_condition (pthread_cond_t *condition)
+{
+  pthread_condattr_t attr;
+
+  pthread_condattr_init (&attr);
+  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
+  pthread_cond_init (condition, &attr);
+  pthread_condattr_destroy (&attr);
+}
+
+/* False: that time has come. */
+static inline bool
+clock_wait (pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+{
+  const struct timespec until = { .tv_sec = (time_t) (until_ns / 1000000000),
+                                  .tv_nsec = (long) (until_ns % 1000000000) };
+
+  return pthread_cond_timedwait (condition, lock, &until) == 0;
+}
+
+static inline bool
+clock_wait_ms (pthread_cond_t *condition, pthread_mutex_t *lock,
+               uint64_t until_ms)
+{
+  return clock_wait (condition, lock, until_ms * 1000000);
 }
 
 #endif /* WEFT_CLOCK_H */

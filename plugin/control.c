@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "control-internal.h"
@@ -304,19 +303,6 @@ carry_out (struct worker *w, const struct host_action *a)
   }
 }
 
-/* With the lock. */
-static void
-sleep_until (struct control *c, uint64_t until_ms)
-{
-  const struct timespec until = { .tv_sec = until_ms / 1000,
-                                  .tv_nsec = until_ms % 1000 * 1000000 };
-
-  if (until_ms == UINT64_MAX)
-    pthread_cond_wait (&c->wake, &c->lock);
-  else
-    pthread_cond_timedwait (&c->wake, &c->lock, &until);
-}
-
 static void *
 work (void *opaque)
 {
@@ -327,15 +313,19 @@ work (void *opaque)
   pthread_setname_np (pthread_self (), workers[w - c->worker].name);
   pthread_mutex_lock (&c->lock);
   while (!c->quit) {
-    uint64_t now_ms = clock_ms ();
+    uint64_t now_ms = clock_ms (), due_ms;
 
     if (host_next (c->host, now_ms, w->kinds, &a)) {
       pthread_mutex_unlock (&c->lock);
       carry_out (w, &a);
       pthread_mutex_lock (&c->lock);
+      continue;
     }
+    due_ms = host_due_ms (c->host, now_ms, w->kinds);
+    if (due_ms == UINT64_MAX)
+      pthread_cond_wait (&c->wake, &c->lock);
     else
-      sleep_until (c, host_due_ms (c->host, now_ms, w->kinds));
+      clock_wait_ms (&c->wake, &c->lock, due_ms);
   }
   pthread_mutex_unlock (&c->lock);
   return NULL;
@@ -347,7 +337,6 @@ struct control *
 control_attach (bool readonly, struct map **map)
 {
   struct control *c = calloc (1, sizeof *c);
-  pthread_condattr_t attr;
 
   if (c == NULL) {
     nbdkit_error ("calloc: %m");
@@ -355,10 +344,7 @@ control_attach (bool readonly, struct map **map)
   }
   c->readonly = readonly;
   pthread_mutex_init (&c->lock, NULL);
-  pthread_condattr_init (&attr);
-  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-  pthread_cond_init (&c->wake, &attr);
-  pthread_condattr_destroy (&attr);
+  clock_condition (&c->wake);
   c->admin = admin_new (params.admin, params.tls, NULL);
   for (unsigned i = 0; i < WORKERS; i++) {
     struct worker *w = &c->worker[i];

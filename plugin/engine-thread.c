@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -29,17 +28,6 @@
 #define IOS_PREALLOCATED 64
 
 /*----- The engine thread -----*/
-
-static int
-timeout_ms (uint64_t deadline, uint64_t now)
-{
-  uint64_t ms;
-
-  if (deadline <= now)
-    return 0;
-  ms = (deadline - now + 999999) / 1000000;
-  return ms > 60000 ? 60000 : (int) ms;
-}
 
 /* With the lock. */
 static void
@@ -89,29 +77,18 @@ check_ending (struct engine *e, uint64_t now)
   return UINT64_MAX;
 }
 
-/* The time for a clean end is over: break whatever hangs.  Called and returns
- * with the lock.
- */
-static void
-drain_over (struct engine *e)
-{
-  e->drain_deadline = UINT64_MAX;
-  pthread_mutex_unlock (&e->lock);
-  engine_abandon (e);
-  pthread_mutex_lock (&e->lock);
-}
-
 /* Lead until something happened or the deadline.  Called and returns with the
  * lock.
  */
 static void
 lead (struct engine *e, uint64_t deadline, uint64_t now)
 {
+  uint64_t ms = (deadline - now + 999999) / 1000000;
   struct turn t;
 
   e->leader = &e->self;
   pthread_mutex_unlock (&e->lock);
-  if (engine_poll (e, e->kick_self, timeout_ms (deadline, now))) {
+  if (engine_poll (e, e->kick_self, ms > 60000 ? 60000 : (int) ms)) {
     turn_begin (&t, &e->self);
     pthread_mutex_lock (&e->lock);
     turn_end (e, &t);
@@ -119,18 +96,6 @@ lead (struct engine *e, uint64_t deadline, uint64_t now)
   pthread_mutex_lock (&e->lock);
   if (e->leader == &e->self)
     e->leader = NULL;
-}
-
-static void
-patrol (struct engine *e, uint64_t deadline, uint64_t now)
-{
-  struct timespec until;
-
-  if (deadline > now + MS (PATROL_MS))
-    deadline = now + MS (PATROL_MS);
-  until.tv_sec = deadline / 1000000000;
-  until.tv_nsec = deadline % 1000000000;
-  pthread_cond_timedwait (&e->patrol, &e->lock, &until);
 }
 
 static void *
@@ -154,7 +119,11 @@ engine_thread (void *opaque)
       continue;
     }
     if (now >= e->drain_deadline) {
-      drain_over (e);
+      /* The time for a clean end is over: break whatever hangs. */
+      e->drain_deadline = UINT64_MAX;
+      pthread_mutex_unlock (&e->lock);
+      engine_abandon (e);
+      pthread_mutex_lock (&e->lock);
       continue;
     }
     if (now >= ending_check) {
@@ -167,9 +136,11 @@ engine_thread (void *opaque)
       deadline = ending_check;
     if (e->leader == NULL && e->requests == seen)
       lead (e, deadline, now);
-    else {
+    else { /* on patrol */
       seen = e->requests;
-      patrol (e, deadline, now);
+      if (deadline > now + MS (PATROL_MS))
+        deadline = now + MS (PATROL_MS);
+      clock_wait (&e->patrol, &e->lock, deadline);
     }
   }
   pthread_mutex_unlock (&e->lock);
@@ -183,7 +154,6 @@ engine_new (struct array *array, struct peer **peers, const struct seats *seats,
             engine_notice_fn notice)
 {
   struct engine *e = calloc (1, sizeof *e);
-  pthread_condattr_t attr;
   struct peer_io *pio;
   unsigned i;
 
@@ -199,10 +169,7 @@ engine_new (struct array *array, struct peer **peers, const struct seats *seats,
   pthread_mutex_init (&e->swap_lock, NULL);
   pthread_mutex_init (&e->poll_lock, NULL);
   pthread_mutex_init (&e->lock, NULL);
-  pthread_condattr_init (&attr);
-  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-  pthread_cond_init (&e->patrol, &attr);
-  pthread_condattr_destroy (&attr);
+  clock_condition (&e->patrol);
   e->kick_self = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
   e->kick_leader = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
   the_engine = e;

@@ -16,8 +16,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "engine.h"
 #include "hangup.h"
 #include "loss.h"
@@ -27,7 +27,7 @@
 #define STOP_MS 5000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake; /* timed waits are on CLOCK_MONOTONIC */
+static pthread_cond_t wake; /* a clock_condition */
 static json_int_t newest;   /* number of an order */
 static json_t *ordered; /* what is to be done, in this order; NULL: nothing */
 static bool started, quit, ended;
@@ -173,15 +173,11 @@ loss_thread (void *opaque)
 int
 loss_start (struct engine *e, const struct layout *l)
 {
-  pthread_condattr_t attr;
   int r;
 
   engine = e;
   layout = l;
-  pthread_condattr_init (&attr);
-  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-  pthread_cond_init (&wake, &attr);
-  pthread_condattr_destroy (&attr);
+  clock_condition (&wake);
   r = pthread_create (&thread, NULL, loss_thread, NULL);
   pthread_mutex_lock (&lock); /* answers of weftd may come already */
   started = r == 0;
@@ -192,16 +188,14 @@ loss_start (struct engine *e, const struct layout *l)
 void
 loss_stop (void)
 {
-  struct timespec until;
+  uint64_t until_ms = clock_ms () + STOP_MS;
 
   if (!started)
     return;
-  clock_gettime (CLOCK_MONOTONIC, &until);
-  until.tv_sec += STOP_MS / 1000;
   pthread_mutex_lock (&lock);
   quit = true;
   pthread_cond_signal (&wake);
-  while (!ended && pthread_cond_timedwait (&wake, &lock, &until) == 0)
+  while (!ended && clock_wait_ms (&wake, &lock, until_ms))
     ;
   if (!ended) {
     pthread_mutex_unlock (&lock);

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/admin.h"
@@ -49,16 +48,6 @@ static struct {
   bool talking, caring;
   char last_said[1024];
 } control;
-
-/* With the lock held. */
-static void
-wait_changed (uint64_t ms)
-{
-  uint64_t at = clock_ms () + ms;
-  struct timespec t = { .tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000 };
-
-  pthread_cond_timedwait (&server.changed, &server.lock, &t);
-}
 
 /* Say it, unless it was what was said last: a weftd that is down is mentioned
  * once.
@@ -589,7 +578,7 @@ wait_settled (void)
   while (!server.stopping && !member_settled (server.member) &&
          !member_failed (server.member) && clock_ms () < end) {
     waited = true;
-    wait_changed (SETTLE_MS);
+    server_wait (SETTLE_MS);
   }
   return waited;
 }
@@ -625,7 +614,7 @@ wait_pace (uint64_t began)
   while (!server.stopping && (now = clock_ms ()) < began + PACE_MS &&
          member_join_phase (server.member) == control.told_phase &&
          superblock_same (&control.told, member_confirmed (server.member)))
-    wait_changed (began + PACE_MS - now);
+    server_wait (began + PACE_MS - now);
 }
 
 static void *
@@ -645,7 +634,7 @@ talk (void *opaque)
       break;
     if (status != 200) {
       say (admin_error (control.admin));
-      wait_changed (HEARTBEAT_MS);
+      server_wait (HEARTBEAT_MS);
     }
     else if (!wait_settled ())
       wait_pace (began);
@@ -667,7 +656,7 @@ care (void *opaque)
       continue;
     if (now >= lazy_at)
       lazy_at = now + LAZY_MS;
-    wait_changed (1000);
+    server_wait (1000);
   }
   pthread_mutex_unlock (&server.lock);
   return NULL;

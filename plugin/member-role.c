@@ -19,6 +19,7 @@
 
 #include <bsd/sys/queue.h>
 
+#include "common/clock.h"
 #include "data.h"
 #include "hangup.h"
 #include "member-role.h"
@@ -530,7 +531,6 @@ settle (void)
 static int
 member_role_get_ready (void)
 {
-  pthread_condattr_t attr;
   char why[1024];
 
   if (params.uri == NULL) {
@@ -538,11 +538,7 @@ member_role_get_ready (void)
                   "this member, such as uri=nbd://192.0.2.1:10810");
     return -1;
   }
-  pthread_condattr_init (&attr);
-  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-  pthread_cond_init (&server.changed, &attr);
-  pthread_condattr_destroy (&attr);
-
+  clock_condition (&server.changed);
   server.disk = disk_open (params.disk, why, sizeof why);
   if (server.disk == NULL) {
     nbdkit_error ("%s", why);

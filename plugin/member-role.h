@@ -29,7 +29,7 @@ struct server {
   struct load_counters counters;
 
   pthread_mutex_t lock;
-  pthread_cond_t changed; /* timed waits are on CLOCK_MONOTONIC */
+  pthread_cond_t changed; /* a clock_condition */
   struct member *member;
   bool stopping;
 };
@@ -39,6 +39,9 @@ extern struct server server;
  * meanwhile.  Returns false when there was none.
  */
 bool server_act (bool lazy);
+
+/* With the lock held: wait until something has changed, for so long at most. */
+void server_wait (uint64_t ms);
 
 /* A write or flush of the disk has failed.  What the kernel still has of the data
  * is unknown from here on, so it is not tried again.  Called without the lock.

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/clock.h"
 #include "member-role.h"
 #include "role.h"
 
@@ -26,6 +27,12 @@ server_act (bool lazy)
                   server.disk->path, member_reason (server.member));
   pthread_cond_broadcast (&server.changed);
   return true;
+}
+
+void
+server_wait (uint64_t ms)
+{
+  clock_wait_ms (&server.changed, &server.lock, clock_ms () + ms);
 }
 
 void

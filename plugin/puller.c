@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "data.h"
@@ -40,15 +39,6 @@ struct worker {
   struct fetch fetch;
   uint8_t *buf; /* an extent */
 };
-
-static void
-wait_changed (uint64_t ms)
-{
-  uint64_t at = clock_ms () + ms;
-  struct timespec t = { .tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000 };
-
-  pthread_cond_timedwait (&server.changed, &server.lock, &t);
-}
 
 /* ---- Orders ---- */
 
@@ -240,7 +230,7 @@ work (void *opaque)
       copy_one (w);
     else {
       tell ();
-      wait_changed (wait_ms);
+      server_wait (wait_ms);
     }
   }
   pthread_mutex_unlock (&server.lock);
@@ -434,7 +424,7 @@ direct (void *opaque)
       if (!next_task (&f)) {
         if (workers == 0 && pull_copies (puller.pull))
           workers = start_workers (w);
-        wait_changed (PULL_TICK_MS);
+        server_wait (PULL_TICK_MS);
       }
     end_workers (w, workers);
     workers = 0;

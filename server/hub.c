@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "alloc.h"
+#include "common/clock.h"
 #include "hub.h"
 
 struct event {
@@ -31,13 +31,9 @@ struct hub *
 hub_new (void)
 {
   struct hub *h = alloc_zero (sizeof *h);
-  pthread_condattr_t attr;
 
   pthread_mutex_init (&h->lock, NULL);
-  pthread_condattr_init (&attr);
-  pthread_condattr_setclock (&attr, CLOCK_MONOTONIC);
-  pthread_cond_init (&h->more, &attr);
-  pthread_condattr_destroy (&attr);
+  clock_condition (&h->more);
   return h;
 }
 
@@ -155,19 +151,12 @@ enum hub_result
 hub_next (struct hub *h, struct hub_cursor *cursor, char **text,
           unsigned wait_ms)
 {
-  struct timespec until;
+  uint64_t until_ms = clock_ms () + wait_ms;
   enum hub_result r;
 
-  clock_gettime (CLOCK_MONOTONIC, &until);
-  until.tv_sec += wait_ms / 1000;
-  until.tv_nsec += (long) (wait_ms % 1000) * 1000000;
-  if (until.tv_nsec >= 1000000000) {
-    until.tv_sec++;
-    until.tv_nsec -= 1000000000;
-  }
   pthread_mutex_lock (&h->lock);
   while ((r = take (h, cursor, text)) == HUB_IDLE)
-    if (pthread_cond_timedwait (&h->more, &h->lock, &until) != 0) {
+    if (!clock_wait_ms (&h->more, &h->lock, until_ms)) {
       r = take (h, cursor, text);
       break;
     }
