@@ -23,14 +23,8 @@
 #include <libnbd.h>
 #include <linux/nbd.h>
 
+#include "common/refuse.h"
 #include "server.h"
-
-static int
-fail (char *why, unsigned why_size, const char *what, const char *reason)
-{
-  snprintf (why, why_size, "%s: %s", what, reason);
-  return -1;
-}
 
 /* The process whose number is in the file, or -1. */
 static int
@@ -70,27 +64,16 @@ flags_of (struct nbd_handle *h)
   return flags;
 }
 
-/* Is it done?  1, or -1: it never will be. */
-static int
-is_ready (struct nbd_handle *h, int64_t cookie)
-{
-  if (nbd_aio_is_dead (h) == 1 || nbd_aio_is_closed (h) == 1)
-    return -1;
-  if (cookie != -1)
-    return nbd_aio_command_completed (h, (uint64_t) cookie);
-  return nbd_aio_is_ready (h);
-}
-
 /* Until the handle is ready, or has that command's answer.  -1: never, or told
  * to stop.
  */
 static int
 wait_ready (struct nbd_handle *h, int64_t cookie, int stop)
 {
-  int r;
-
-  while ((r = is_ready (h, cookie)) == 0) {
+  while (nbd_aio_is_dead (h) != 1 && nbd_aio_is_closed (h) != 1) {
     unsigned direction = nbd_aio_get_direction (h);
+    int done = cookie == -1 ? nbd_aio_is_ready (h)
+                            : nbd_aio_command_completed (h, (uint64_t) cookie);
     struct pollfd p[2] = {
       { .fd = nbd_aio_get_fd (h),
         .events = (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
@@ -98,6 +81,8 @@ wait_ready (struct nbd_handle *h, int64_t cookie, int stop)
       { .fd = stop, .events = POLLIN }
     };
 
+    if (done)
+      return done == 1 ? 0 : -1;
     if (poll (p, 2, -1) == -1 || p[1].revents)
       return -1;
     if (direction & LIBNBD_AIO_DIRECTION_READ &&
@@ -106,53 +91,7 @@ wait_ready (struct nbd_handle *h, int64_t cookie, int stop)
     else if (p[0].revents)
       nbd_aio_notify_write (h);
   }
-  return r == 1 ? 0 : -1;
-}
-
-static int
-connect_to (struct nbd_handle *h, const char *socket_path, int stop)
-{
-  struct sockaddr_un sun = { .sun_family = AF_UNIX };
-
-  snprintf (sun.sun_path, sizeof sun.sun_path, "%s", socket_path);
-  return nbd_aio_connect (h, (struct sockaddr *) &sun, sizeof sun) == -1
-           ? -1
-           : wait_ready (h, -1, stop);
-}
-
-static int
-read_first (struct nbd_handle *h, void *block, size_t bytes, int stop)
-{
-  int64_t cookie = nbd_aio_pread (h, block, bytes, 0, NBD_NULL_COMPLETION, 0);
-
-  return cookie == -1 ? -1 : wait_ready (h, cookie, stop);
-}
-
-/* The handle is ready, and the process of the file is to be found behind it. */
-static int
-take (struct nbd_handle *h, const char *pid_file, int stop, struct server *s,
-      char *why, unsigned why_size)
-{
-  static char block[512]; /* outlives a handle that is closed early */
-  int64_t size = nbd_get_size (h);
-
-  s->process = process_open (pid_file, &s->pid);
-  if (s->process == -1)
-    return fail (why, why_size, pid_file, strerror (errno));
-  /* The kernel knows simple replies only, which is what was agreed upon. */
-  if (size < (int64_t) sizeof block ||
-      read_first (h, block, sizeof block, stop) == -1) {
-    close (s->process);
-    return fail (why, why_size, "the array process", nbd_get_error ());
-  }
-  s->size = (uint64_t) size;
-  s->flags = flags_of (h);
-  s->socket = fcntl (nbd_aio_get_fd (h), F_DUPFD_CLOEXEC, 3);
-  if (s->socket == -1) {
-    close (s->process);
-    return fail (why, why_size, "dup", strerror (errno));
-  }
-  return 0;
+  return -1;
 }
 
 int
@@ -160,15 +99,45 @@ server_connect (const char *socket_path, const char *pid_file,
                 const char *export, int stop, struct server *s, char *why,
                 unsigned why_size)
 {
+  static char block[512]; /* outlives a handle that is closed early */
+  struct sockaddr_un sun = { .sun_family = AF_UNIX };
   struct nbd_handle *h = nbd_create ();
+  int64_t size, cookie;
   int r = -1;
 
+  snprintf (sun.sun_path, sizeof sun.sun_path, "%s", socket_path);
+  s->process = -1;
   if (h == NULL || nbd_set_export_name (h, export) == -1 ||
+      /* The kernel knows simple replies only. */
       nbd_set_request_structured_replies (h, false) == -1 ||
-      connect_to (h, socket_path, stop) == -1)
-    fail (why, why_size, socket_path, nbd_get_error ());
+      nbd_aio_connect (h, (struct sockaddr *) &sun, sizeof sun) == -1 ||
+      wait_ready (h, -1, stop) == -1) {
+    refuse (why, why_size, "%s: %s", socket_path, nbd_get_error ());
+    goto out;
+  }
+  s->process = process_open (pid_file, &s->pid);
+  if (s->process == -1) {
+    refuse (why, why_size, "%s: %s", pid_file, strerror (errno));
+    goto out;
+  }
+  size = nbd_get_size (h);
+  if (size < (int64_t) sizeof block ||
+      (cookie = nbd_aio_pread (h, block, sizeof block, 0, NBD_NULL_COMPLETION,
+                               0)) == -1 ||
+      wait_ready (h, cookie, stop) == -1) {
+    refuse (why, why_size, "the array process: %s", nbd_get_error ());
+    goto out;
+  }
+  s->size = (uint64_t) size;
+  s->flags = flags_of (h);
+  s->socket = fcntl (nbd_aio_get_fd (h), F_DUPFD_CLOEXEC, 3);
+  if (s->socket == -1)
+    refuse (why, why_size, "dup: %s", strerror (errno));
   else
-    r = take (h, pid_file, stop, s, why, why_size);
+    r = 0;
+out:
+  if (r == -1 && s->process != -1)
+    close (s->process);
   /* This ends the handle and says nothing to the other end. */
   nbd_close (h);
   return r;

@@ -153,27 +153,6 @@ link_make (const struct options *o, const struct device *d)
   return 0;
 }
 
-/* What is in the page cache goes to the array, as far as it can. */
-static void
-flush (const struct device *d)
-{
-  char path[32];
-  int fd;
-
-  snprintf (path, sizeof path, "/dev/nbd%u", d->number);
-  /* For udev, who has had it open for writing has written to it. */
-  fd = open (path, O_RDONLY | O_CLOEXEC);
-  if (fd == -1)
-    return;
-  if (fsync (fd) == -1)
-    fprintf (stderr,
-             "weft-attach: %s: the last writes could not be flushed: "
-             "%s\n",
-             path, strerror (errno));
-  ioctl (fd, BLKFLSBUF, 0);
-  close (fd);
-}
-
 /* A file system may just be being unmounted beside us. */
 static bool
 becomes_unused (const struct device *d)
@@ -229,14 +208,27 @@ may_go (const struct options *o, const struct device *d, bool connected)
 static int
 detach (const struct options *o, struct device *d, bool connected)
 {
-  char link[160];
+  char link[160], path[32];
+  int fd;
 
   notify_stopping ();
   if (!may_go (o, d, connected))
     return EXIT_FAILURE;
-  if (connected)
-    flush (d);
-  else
+  snprintf (path, sizeof path, "/dev/nbd%u", d->number);
+  /* What is in the page cache goes to the array, as far as it can.  The device is
+   * opened for reading, since udev takes it that who has had it open for writing has
+   * written to it.
+   */
+  fd = connected ? open (path, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd != -1) {
+    if (fsync (fd) == -1)
+      fprintf (stderr,
+               "weft-attach: %s: the last writes could not be flushed: %s\n",
+               path, strerror (errno));
+    ioctl (fd, BLKFLSBUF, 0);
+    close (fd);
+  }
+  if (!connected)
     fprintf (stderr,
              "weft-attach: array %s: detached without its array "
              "process: what was not flushed before is lost\n",
@@ -314,35 +306,12 @@ serve (const struct options *o, int signals, struct device *d, int process)
   }
 }
 
-/* A device that an earlier weft-attach has left: its connection is that of the
- * array process of today, and then it stays, or of one that has ended.
- */
-static int
-attach (const struct options *o, int signals)
-{
-  struct device d;
-  struct server s;
-  int r;
-
-  if (device_init (&d, o->name) == -1)
-    return EXIT_FAILURE;
-  if (!connect_patiently (o, signals, &s))
-    return EXIT_SUCCESS;
-  if (device_find (&d))
-    r = device_reconnect (&d, s.socket);
-  else
-    r = device_connect (&d, s.socket, s.size, s.flags);
-  if (r == -1 || link_make (o, &d) == -1)
-    return EXIT_FAILURE;
-  device_announce (&d);
-  close (s.socket);
-  return serve (o, signals, &d, s.process);
-}
-
 int
 main (int argc, char **argv)
 {
   struct options o = { NULL };
+  struct device d;
+  struct server s;
   sigset_t set;
   int signals, r = parse_options (argc, argv, &o);
 
@@ -358,5 +327,20 @@ main (int argc, char **argv)
     perror ("weft-attach: signalfd");
     return EXIT_FAILURE;
   }
-  return attach (&o, signals);
+  if (device_init (&d, o.name) == -1)
+    return EXIT_FAILURE;
+  if (!connect_patiently (&o, signals, &s))
+    return EXIT_SUCCESS;
+  /* A device that an earlier weft-attach has left: its connection is that of the
+   * array process of today, and then it stays, or of one that has ended.
+   */
+  if (device_find (&d))
+    r = device_reconnect (&d, s.socket);
+  else
+    r = device_connect (&d, s.socket, s.size, s.flags);
+  if (r == -1 || link_make (&o, &d) == -1)
+    return EXIT_FAILURE;
+  device_announce (&d);
+  close (s.socket);
+  return serve (&o, signals, &d, s.process);
 }

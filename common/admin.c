@@ -11,6 +11,7 @@
 
 #include <config.h>
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -158,13 +159,18 @@ set_tls (struct admin *c, const char *dir)
   return ok;
 }
 
-static bool
-add_header (struct curl_slist **list, const char *name, const char *value)
+__attribute__ ((format (printf, 2, 3))) static bool
+add_header (struct curl_slist **list, const char *format, ...)
 {
   struct curl_slist *longer;
+  va_list args;
   char *line;
+  int n;
 
-  if (asprintf (&line, "%s: %s", name, value) == -1)
+  va_start (args, format);
+  n = vasprintf (&line, format, args);
+  va_end (args);
+  if (n == -1)
     return false;
   longer = curl_slist_append (*list, line);
   explicit_bzero (line, strlen (line));
@@ -182,20 +188,6 @@ free_headers (struct curl_slist *list)
   curl_slist_free_all (list);
 }
 
-static bool
-set_token (struct admin *c, const char *token)
-{
-  char *bearer;
-  bool ok;
-
-  if (asprintf (&bearer, "Bearer %s", token) == -1)
-    return false;
-  ok = add_header (&c->headers, "Authorization", bearer);
-  explicit_bzero (bearer, strlen (bearer));
-  free (bearer);
-  return ok;
-}
-
 struct admin *
 admin_new (const char *url, const char *tls_dir, const char *token)
 {
@@ -208,9 +200,9 @@ admin_new (const char *url, const char *tls_dir, const char *token)
   c->multi = curl_multi_init ();
   c->secret = token != NULL;
   if (!c->base || !c->easy || !c->multi ||
-      !add_header (&c->headers, "Accept", "application/json") ||
-      !add_header (&c->headers, "Content-Type", "application/json") ||
-      (token && !set_token (c, token)) ||
+      !add_header (&c->headers, "Accept: application/json") ||
+      !add_header (&c->headers, "Content-Type: application/json") ||
+      (token && !add_header (&c->headers, "Authorization: Bearer %s", token)) ||
       (tls_dir && *tls_dir && !set_tls (c, tls_dir))) {
     admin_free (c);
     return NULL;
@@ -252,7 +244,7 @@ admin_free (struct admin *c)
 void
 admin_header (struct admin *c, const char *name, const char *value)
 {
-  add_header (&c->once, name, value);
+  add_header (&c->once, "%s: %s", name, value);
 }
 
 void
@@ -368,29 +360,12 @@ no_answer (struct admin *c, CURLcode r)
               c->base, why);
 }
 
-/* What a refusal says, in c->error and c->code. */
-static void
-refused (struct admin *c, const char *method, const char *path, long status,
-         const json_t *json)
-{
-  const char *code = json_string_value (json_object_get (json, "code"));
-  const char *detail = json_string_value (json_object_get (json, "detail"));
-
-  snprintf (c->code, sizeof c->code, "%s", code ? code : "");
-  if (detail == NULL)
-    detail = json_string_value (json_object_get (json, "title"));
-  if (detail)
-    snprintf (c->error, sizeof c->error, "weftd at %s: %s", c->base, detail);
-  else
-    snprintf (c->error, sizeof c->error, "weftd at %s: %s %s: HTTP status %ld",
-              c->base, method, path, status);
-}
-
 /* Turn what came into *reply, and the error text for a status >= 400. */
 static int
 answer (struct admin *c, const char *method, const char *path, long status,
         json_t **reply)
 {
+  const char *code, *detail;
   json_t *json = NULL;
   json_error_t e;
 
@@ -404,28 +379,24 @@ answer (struct admin *c, const char *method, const char *path, long status,
       return -1;
     }
   }
-  if (status >= 400)
-    refused (c, method, path, status, json);
+  if (status >= 400) {
+    code = json_string_value (json_object_get (json, "code"));
+    snprintf (c->code, sizeof c->code, "%s", code ? code : "");
+    detail = json_string_value (json_object_get (json, "detail"));
+    if (detail == NULL)
+      detail = json_string_value (json_object_get (json, "title"));
+    if (detail)
+      snprintf (c->error, sizeof c->error, "weftd at %s: %s", c->base, detail);
+    else
+      snprintf (c->error, sizeof c->error,
+                "weftd at %s: %s %s: HTTP status %ld", c->base, method, path,
+                status);
+  }
   if (reply)
     *reply = json;
   else
     json_decref (json);
   return (int) status;
-}
-
-/* May it be made at all?  Forget what the last call left. */
-static bool
-begin (struct admin *c)
-{
-  c->error[0] = c->curl_text[0] = c->code[0] = '\0';
-  c->reply_bytes = 0;
-  c->reply_too_large = c->answered = c->interrupted = false;
-  if (c->clear && c->secret)
-    snprintf (c->error, sizeof c->error,
-              "weftd at %s: a password or token is not sent over http:// to "
-              "another host, for it could be read on the way; use https://",
-              c->base);
-  return !(c->clear && c->secret);
 }
 
 /* Make one transfer; `text` is the body or NULL.  Returns the status, or -1
@@ -440,8 +411,17 @@ transfer (struct admin *c, const char *method, const char *path,
   long status = 0;
   CURLcode r;
 
-  if (!begin (c))
+  /* What the last call left is forgotten. */
+  c->error[0] = c->curl_text[0] = c->code[0] = '\0';
+  c->reply_bytes = 0;
+  c->reply_too_large = c->answered = c->interrupted = false;
+  if (c->clear && c->secret) {
+    snprintf (c->error, sizeof c->error,
+              "weftd at %s: a password or token is not sent over http:// to "
+              "another host, for it could be read on the way; use https://",
+              c->base);
     return -1;
+  }
   if (asprintf (&url, "%s%s", c->base, path) == -1) {
     no_answer (c, CURLE_OUT_OF_MEMORY);
     return -1;

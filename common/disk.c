@@ -22,7 +22,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,17 +38,7 @@
 
 #include "disk.h"
 #include "file.h"
-
-static int __attribute__ ((format (printf, 3, 4)))
-refuse (char *why, size_t why_size, const char *fs, ...)
-{
-  va_list args;
-
-  va_start (args, fs);
-  vsnprintf (why, why_size, fs, args);
-  va_end (args);
-  return -1;
-}
+#include "refuse.h"
 
 /* ---- Opening ---- */
 
@@ -388,20 +377,11 @@ write_header (int fd, struct superblock *sb, bool dirty)
 }
 
 static int
-random_uuid (uint8_t uuid[16])
-{
-  if (getrandom (uuid, 16, 0) != 16)
-    return -1;
-  uuid[6] = (uuid[6] & 0x0f) | 0x40; /* version 4, RFC 9562 */
-  uuid[8] = (uuid[8] & 0x3f) | 0x80;
-  return 0;
-}
-
-static int
 format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
                 char *why, size_t why_size)
 {
   struct disk_content *c = &f->replaced;
+  uint8_t *uuid = f->sb.disk;
   char left[256] = "a signature";
   int err;
 
@@ -426,11 +406,13 @@ format_claimed (int fd, const char *path, bool force, struct disk_formatted *f,
     f->sb.data_bytes = FORMAT_DATA_BYTES_MAX;
   superblock_upgrade (&f->sb);
   f->unused_bytes = f->size - HEADER_BYTES - f->sb.data_bytes;
-  if (random_uuid (f->sb.disk) == -1)
+  if (getrandom (uuid, 16, 0) != 16)
     return refuse (why, why_size,
                    "%s was not formatted: the kernel gives no "
                    "random bytes: %s",
                    path, strerror (errno));
+  uuid[6] = (uuid[6] & 0x0f) | 0x40; /* version 4, RFC 9562 */
+  uuid[8] = (uuid[8] & 0x3f) | 0x80;
 
   if (wipe_signatures (fd) == -1)
     return refuse (why, why_size,
@@ -505,24 +487,6 @@ check_content (const struct disk_content *c, const char *path, char *why,
   return 0;
 }
 
-/* Both slots say the same from here on. */
-static int
-mend_slot (struct disk *d, char *why, size_t why_size)
-{
-  uint8_t slot[SLOT_BYTES];
-  int err;
-
-  superblock_encode (&d->sb, slot);
-  err = disk_write_header (d, slot, sizeof slot,
-                           d->sb.sequence % 2 * SLOT_BYTES);
-  if (err)
-    return refuse (why, why_size,
-                   "%s: its superblock cannot be written: %s; "
-                   "replace the disk",
-                   d->path, strerror (err));
-  return 0;
-}
-
 /* ---- Descriptors to sync by. ---- */
 
 #define SYNCS 32 /* at a time; who comes then waits */
@@ -534,14 +498,17 @@ struct disk_syncs {
   unsigned count, left;
 };
 
-/* `self` leads to the disk.  Returns 0, or -1 with errno. */
+/* Returns 0, or -1 with errno. */
 static int
-open_syncs (struct disk *d, const char *self)
+open_syncs (struct disk *d)
 {
   struct disk_syncs *s = d->syncs = calloc (1, sizeof *s);
+  char self[64];
 
   if (s == NULL)
     return -1;
+  /* The same disk, even if the path leads elsewhere by now. */
+  snprintf (self, sizeof self, "/proc/self/fd/%d", d->data_fd);
   pthread_mutex_init (&s->lock, NULL);
   pthread_cond_init (&s->given, NULL);
   for (; s->count < SYNCS; s->left = ++s->count) {
@@ -582,8 +549,9 @@ disk_open (const char *path, char *why, size_t why_size)
 {
   struct disk *d = calloc (1, sizeof *d);
   struct disk_content c = { .kind = DISK_BLANK };
-  char self[64];
+  uint8_t slot[SLOT_BYTES];
   bool mend = false;
+  int err;
 
   if (d == NULL || (d->path = strdup (path)) == NULL) {
     free (d);
@@ -598,18 +566,24 @@ disk_open (const char *path, char *why, size_t why_size)
   d->block_device = c.block_device;
   d->size = c.size;
   d->sb = c.sb;
-
-  /* The same disk, even if the path leads elsewhere by now. */
-  snprintf (self, sizeof self, "/proc/self/fd/%d", d->data_fd);
-  if (open_syncs (d, self) == -1) {
+  if (open_syncs (d) == -1) {
     refuse (why, why_size,
             "%s cannot be opened %u times more: %s; is /proc "
             "mounted?",
             path, SYNCS, strerror (errno));
     goto error;
   }
-  if (mend && mend_slot (d, why, why_size) == -1)
-    goto error;
+  if (mend) { /* both slots say the same from here on */
+    superblock_encode (&d->sb, slot);
+    err = disk_write_header (d, slot, sizeof slot,
+                             d->sb.sequence % 2 * SLOT_BYTES);
+    if (err) {
+      refuse (why, why_size,
+              "%s: its superblock cannot be written: %s; replace the disk",
+              path, strerror (err));
+      goto error;
+    }
+  }
   return d;
 
 error:
@@ -750,8 +724,8 @@ disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES])
     return;
   n = snprintf (name, DISK_CACHE_BYTES, "%s %u:%u %s", boot, major (dev),
                 minor (dev), number);
-  if (
-    !d->block_device) /* numbers of files are given anew: so, when it was made */
+  /* A file's number is given to another one later: so, with when it was made. */
+  if (!d->block_device)
     snprintf (name + n, DISK_CACHE_BYTES - n, " %" PRIu64 " %lld.%u",
               (uint64_t) st.stx_ino, (long long) st.stx_btime.tv_sec,
               st.stx_btime.tv_nsec);

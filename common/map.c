@@ -158,14 +158,33 @@ get_member (struct map *m, const json_t *json, unsigned i,
   if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why) ||
       !get_integer (json, "round", 0, EPOCH_MAX, &mm->round, why))
     return false;
-  mm->lapse = mm->fence; /* a weftd that does not say it */
-  if (json_object_get (json, "lapse") &&
-      !get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why))
+  mm->lapse = mm->fence; /* for a weftd that does not say it */
+  if (!get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why))
     return false;
   mm->reach = mm->round;
   if (json_is_true (json_object_get (json, "known")) && m->round > mm->reach)
     mm->reach = m->round;
   return get_tokens (mm, json, i, why);
+}
+
+/* An optional word, which `parse` knows; *r stays as it is when the field is absent.
+ * `noun` and `words` are for people: what it is, and what there is.
+ */
+static bool
+get_word (const json_t *json, const char *field, int (*parse) (const char *),
+          int *r, const char *noun, const char *words, const struct why *why)
+{
+  char *text = NULL;
+
+  if (!get_string (json, field, field, NAME_BYTES_MAX, &text, why))
+    return false;
+  if (text == NULL)
+    return true;
+  *r = parse (text);
+  if (*r == -1)
+    bad (why, "%s: unknown %s \"%s\"; give %s", field, noun, text, words);
+  free (text);
+  return *r != -1;
 }
 
 /* n, groups and the number of members must agree; what the layout itself
@@ -196,40 +215,20 @@ check_shape (struct map *m, uint64_t n, const struct why *why)
 static bool
 get_head (struct map *m, const json_t *json, uint64_t *n, const struct why *why)
 {
+  static const char layouts[] =
+    "raid-x, raid-10, chained, rotated, raid-1 or raid-0";
+  int layout = -1, dup = DUP_ASYNC_CLIENT;
   uint64_t groups = 1;
-  char *text = NULL;
-  int r;
 
-  if (!get_string (json, "layout", "layout", NAME_BYTES_MAX, &text, why))
+  if (!get_word (json, "layout", layout_parse, &layout, "layout", layouts, why))
     return false;
-  if (text == NULL)
-    return bad (why, "layout: missing; give raid-x, raid-10, chained, "
-                     "rotated, raid-1 or raid-0");
-  r = layout_parse (text);
-  if (r == -1)
-    bad (why,
-         "layout: unknown layout \"%s\"; give raid-x, raid-10, chained, "
-         "rotated, raid-1 or raid-0",
-         text);
-  free (text);
-  if (r == -1)
+  if (layout == -1)
+    return bad (why, "layout: missing; give %s", layouts);
+  m->layout = layout;
+  if (!get_word (json, "dup", array_dup_parse, &dup, "duplication",
+                 "async-client or sync-client", why))
     return false;
-  m->layout = r;
-
-  text = NULL;
-  if (!get_string (json, "dup", "dup", NAME_BYTES_MAX, &text, why))
-    return false;
-  r = text ? array_dup_parse (text) : DUP_ASYNC_CLIENT;
-  if (r == -1)
-    bad (why,
-         "dup: unknown duplication \"%s\"; give async-client or "
-         "sync-client",
-         text);
-  free (text);
-  if (r == -1)
-    return false;
-  m->dup = r;
-
+  m->dup = dup;
   if (json_object_get (json, "unit") == NULL)
     return bad (why,
                 "unit: missing; give the bytes of a stripe unit, such as "
@@ -377,29 +376,22 @@ map_from_file (const char *path, char *text, size_t text_size)
   return m;
 }
 
-static bool
-copy_string (char **to, const char *from)
-{
-  *to = from ? strdup (from) : NULL;
-  return *to || from == NULL;
-}
-
 bool
 map_member_copy (struct map_member *to, const struct map_member *from)
 {
-  *to = (struct map_member) { .state = from->state,
-                              .fence = from->fence,
-                              .lapse = from->lapse,
-                              .round = from->round,
-                              .reach = from->reach };
-  if (copy_string (&to->name, from->name) &&
-      copy_string (&to->uri, from->uri) &&
-      copy_string (&to->token_data, from->token_data) &&
-      copy_string (&to->token_batch, from->token_batch) &&
-      copy_string (&to->token_intents, from->token_intents))
-    return true;
-  map_member_free (to);
-  return false;
+  char **const strings[] = { &to->name, &to->uri, &to->token_data,
+                             &to->token_batch, &to->token_intents };
+  bool copied = true;
+
+  *to = *from;
+  for (unsigned i = 0; i < sizeof strings / sizeof strings[0]; i++)
+    if (*strings[i]) {
+      *strings[i] = strdup (*strings[i]);
+      copied &= *strings[i] != NULL;
+    }
+  if (!copied)
+    map_member_free (to);
+  return copied;
 }
 
 void
