@@ -56,23 +56,6 @@ static enum member_state static_states[ARRAY_MEMBERS_MAX];
 
 /*----- Start -----*/
 
-static int
-load_map (void)
-{
-  char why[1024];
-
-  if (params.array) {
-    control = control_attach (readonly, &map);
-    return control ? 0 : -1;
-  }
-  map = map_from_file (params.map, why, sizeof why);
-  if (map == NULL) {
-    nbdkit_error ("map=%s", why);
-    return -1;
-  }
-  return 0;
-}
-
 /* One member that is to be connected, by a thread of its own: many that do not
  * answer must not take longer than one.
  */
@@ -95,29 +78,6 @@ open_one (void *opaque)
   return NULL;
 }
 
-static void
-open_all (struct opening *list, struct peer **peers)
-{
-  unsigned m;
-
-  for (m = 0; m < map->members; m++) {
-    struct opening *o = &list[m];
-
-    o->member = m;
-    if (map->member[m].state == MEMBER_OUT)
-      continue;
-    o->threaded = pthread_create (&o->thread, NULL, open_one, o) == 0;
-    if (!o->threaded)
-      open_one (o);
-  }
-  for (m = 0; m < map->members; m++) {
-    if (list[m].threaded)
-      pthread_join (list[m].thread, NULL);
-    peers[m] = list[m].peer;
-    connected[m] = peers[m] != NULL;
-  }
-}
-
 /* Connect to all members that are not out.  weftd will hear of a joining one
  * that can't be reached; with one that is in-sync something is wrong with us.
  */
@@ -132,7 +92,21 @@ open_peers (struct peer **peers)
     nbdkit_error ("calloc: %m");
     return -1;
   }
-  open_all (list, peers);
+  for (m = 0; m < map->members; m++) {
+    list[m].member = m;
+    if (map->member[m].state == MEMBER_OUT)
+      continue;
+    list[m].threaded = pthread_create (&list[m].thread, NULL, open_one,
+                                       &list[m]) == 0;
+    if (!list[m].threaded)
+      open_one (&list[m]);
+  }
+  for (m = 0; m < map->members; m++) {
+    if (list[m].threaded)
+      pthread_join (list[m].thread, NULL);
+    peers[m] = list[m].peer;
+    connected[m] = peers[m] != NULL;
+  }
   for (m = 0; r == 0 && m < map->members; m++) {
     if (peers[m] == NULL && map->member[m].state == MEMBER_IN_SYNC) {
       nbdkit_error ("%s%s", list[m].why,
@@ -281,10 +255,18 @@ array_get_ready (void)
   struct peer **peers = NULL;
   struct array *a = NULL;
   const char *reason, *shortage;
+  char why[1024];
   unsigned m;
 
   readonly = options.readonly;
-  if (load_map () == -1)
+  if (params.array)
+    control = control_attach (readonly, &map);
+  else {
+    map = map_from_file (params.map, why, sizeof why);
+    if (map == NULL)
+      nbdkit_error ("map=%s", why);
+  }
+  if (map == NULL)
     goto err;
   peers = calloc (map->members, sizeof *peers);
   if (peers == NULL) {
@@ -348,25 +330,6 @@ array_cleanup (void)
   map = NULL;
 }
 
-/* No client is let in before the copies are equal: what is read may not change
- * when a member is lost.
- */
-static int
-resync (void)
-{
-  int r = resync_run (engine, &layout, control);
-
-  resynced = r == 0;
-  if (!resynced)
-    nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
-                  "attach copies them",
-                  params.array);
-  if (r != -1)
-    return 0;
-  array_cleanup ();
-  return -1;
-}
-
 static int
 array_after_fork (void)
 {
@@ -392,12 +355,21 @@ array_after_fork (void)
     return -1;
   if (readonly)
     return 0;
-  if (resync () == -1)
-    return -1;
-  r = loss_start (engine, &layout);
-  if (r == 0)
-    return 0;
-  nbdkit_error ("pthread_create: %s", strerror (r));
+  /* No client is let in before the copies are equal: what is read may not change
+   * when a member is lost.
+   */
+  r = resync_run (engine, &layout, control);
+  resynced = r == 0;
+  if (!resynced)
+    nbdkit_error ("weft: array %s: extents stay marked as dirty; the next "
+                  "attach copies them",
+                  params.array);
+  if (r != -1) {
+    r = loss_start (engine, &layout);
+    if (r == 0)
+      return 0;
+    nbdkit_error ("pthread_create: %s", strerror (r));
+  }
   array_cleanup ();
   return -1;
 }
@@ -456,6 +428,22 @@ array_can_write (void *handle)
   return !readonly;
 }
 
+/* What nbdkit asks, as the array engine is asked for it. */
+static struct array_request
+request (enum array_op op, void *handle, void *buf, uint32_t count,
+         uint64_t offset, uint32_t flags)
+{
+  return (struct array_request) {
+    .op = op,
+    .client = handle,
+    .flags = (flags & NBDKIT_FLAG_FUA ? ARRAY_FUA : 0) |
+             (flags & NBDKIT_FLAG_MAY_TRIM ? ARRAY_MAY_TRIM : 0),
+    .offset = offset,
+    .length = count,
+    .buf = buf,
+  };
+}
+
 static int
 run (const char *what, struct array_request *r)
 {
@@ -475,22 +463,12 @@ run (const char *what, struct array_request *r)
   return -1;
 }
 
-static unsigned
-request_flags (uint32_t flags)
-{
-  return (flags & NBDKIT_FLAG_FUA ? ARRAY_FUA : 0) |
-         (flags & NBDKIT_FLAG_MAY_TRIM ? ARRAY_MAY_TRIM : 0);
-}
-
 static int
 array_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
              uint32_t flags)
 {
-  struct array_request r = { .op = ARRAY_READ,
-                             .client = handle,
-                             .offset = offset,
-                             .length = count,
-                             .buf = buf };
+  struct array_request r = request (ARRAY_READ, handle, buf, count, offset,
+                                    flags);
 
   return run ("read", &r);
 }
@@ -499,12 +477,8 @@ static int
 array_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
               uint32_t flags)
 {
-  struct array_request r = { .op = ARRAY_WRITE,
-                             .client = handle,
-                             .flags = request_flags (flags),
-                             .offset = offset,
-                             .length = count,
-                             .buf = (void *) buf };
+  struct array_request r = request (ARRAY_WRITE, handle, (void *) buf, count,
+                                    offset, flags);
 
   return run ("write", &r);
 }
@@ -512,7 +486,7 @@ array_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
 static int
 array_flush (void *handle, uint32_t flags)
 {
-  struct array_request r = { .op = ARRAY_FLUSH, .client = handle };
+  struct array_request r = request (ARRAY_FLUSH, handle, NULL, 0, 0, flags);
 
   return run ("flush", &r);
 }
@@ -520,11 +494,8 @@ array_flush (void *handle, uint32_t flags)
 static int
 array_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-  struct array_request r = { .op = ARRAY_TRIM,
-                             .client = handle,
-                             .flags = request_flags (flags),
-                             .offset = offset,
-                             .length = count };
+  struct array_request r = request (ARRAY_TRIM, handle, NULL, count, offset,
+                                    flags);
 
   return run ("trim", &r);
 }
@@ -532,11 +503,8 @@ array_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 static int
 array_zero (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
 {
-  struct array_request r = { .op = ARRAY_ZERO,
-                             .client = handle,
-                             .flags = request_flags (flags),
-                             .offset = offset,
-                             .length = count };
+  struct array_request r = request (ARRAY_ZERO, handle, NULL, count, offset,
+                                    flags);
 
   return run ("zero", &r);
 }
@@ -545,9 +513,8 @@ static int
 array_extents (void *handle, uint32_t count, uint64_t offset, uint32_t flags,
                struct nbdkit_extents *extents)
 {
-  struct array_request r = {
-    .op = ARRAY_EXTENTS, .client = handle, .offset = offset, .length = count
-  };
+  struct array_request r = request (ARRAY_EXTENTS, handle, NULL, count, offset,
+                                    flags);
   int ret = run ("extents", &r);
   size_t i;
 

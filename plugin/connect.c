@@ -32,19 +32,6 @@ connect_door_uri (const char *uri, const char *door, const char *token)
   return r;
 }
 
-/* libnbd's errors say which of its functions failed; people don't care. */
-static const char *
-nbd_reason (void)
-{
-  const char *text = nbd_get_error ();
-  const char *colon;
-
-  if (text == NULL)
-    return "unknown error";
-  colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
-  return colon ? colon + 2 : text;
-}
-
 bool
 connect_is_tls (const char *uri)
 {
@@ -103,6 +90,8 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
 const char *
 connect_reason (enum connect_failure failure)
 {
+  const char *text, *colon;
+
   switch (failure) {
   case CONNECT_NO_ANSWER:
     return "no answer in time";
@@ -115,5 +104,10 @@ connect_reason (enum connect_failure failure)
   case CONNECT_NBD:
     break;
   }
-  return nbd_reason ();
+  text = nbd_get_error ();
+  if (text == NULL)
+    return "unknown error";
+  /* libnbd's errors say which of its functions failed; people don't care. */
+  colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
+  return colon ? colon + 2 : text;
 }

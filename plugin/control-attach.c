@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -16,21 +15,6 @@
 
 #define ATTACH_TIMEOUT_MS 30000
 #define DETACH_TIMEOUT_MS 3000
-
-int
-control_make_instance (char text[33])
-{
-  uint8_t r[16];
-  unsigned i;
-
-  if (getrandom (r, sizeof r, 0) != sizeof r) {
-    nbdkit_error ("getrandom: %m");
-    return -1;
-  }
-  for (i = 0; i < sizeof r; i++)
-    sprintf (text + 2 * i, "%02x", r[i]);
-  return 0;
-}
 
 /* weftd's answer to an attach, in which everything is to be found. */
 static struct map *

@@ -50,7 +50,7 @@ struct taken {
 
 struct control {
   struct admin *admin; /* to attach */
-  char instance[33];
+  char instance[PROCESS_INSTANCE_BYTES];
   char process[PROCESS_TEXT_BYTES];
   char session[NAME_BYTES_MAX + 1];
   bool readonly;
@@ -71,8 +71,7 @@ struct control {
   struct map *latest;      /* the newest map; NULL: it is still the first */
 };
 
-/* control-attach.c: NULL or -1 after nbdkit_error. */
-int control_make_instance (char text[33]);
+/* control-attach.c; NULL after nbdkit_error. */
 struct map *control_attach_session (struct control *c);
 void control_detach_session (struct control *c);
 

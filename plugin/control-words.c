@@ -26,29 +26,20 @@ latency_json (const struct latency *l)
                     "counts", counts);
 }
 
-/* How the members look from here. */
-static json_t *
-members_json (const struct array_stats *s, unsigned members)
-{
-  json_t *list = json_array ();
-
-  for (unsigned m = 0; m < members; m++)
-    json_array_append_new (
-      list, json_pack ("{s:I, s:b, s:o}", "service_us",
-                       (json_int_t) (s->member[m].service_ns / 1000), "suspect",
-                       (int) s->member[m].suspect, "latency",
-                       latency_json (&s->member[m].service)));
-  return list;
-}
-
 static json_t *
 stats_json (struct engine *e, unsigned members)
 {
   struct array_stats s;
-  json_t *json = json_object ();
+  json_t *json = json_object (), *list = json_array ();
 
   engine_stats (e, &s);
-  json_object_set_new (json, "members", members_json (&s, members));
+  for (unsigned m = 0; m < members; m++)
+    json_array_append_new (
+      list, json_pack ("{s:I, s:b, s:o}", "service_us",
+                       (json_int_t) (s.member[m].service_ns / 1000), "suspect",
+                       (int) s.member[m].suspect, "latency",
+                       latency_json (&s.member[m].service)));
+  json_object_set_new (json, "members", list);
   json_object_set_new (json, "read_latency", latency_json (&s.read));
   json_object_set_new (json, "write_latency", latency_json (&s.write));
   json_object_set_new (json, "flush_latency", latency_json (&s.flush));
@@ -76,36 +67,31 @@ stats_json (struct engine *e, unsigned members)
   return json;
 }
 
-/* What has not changed since weftd took it in is not said again. */
-static void
-add_stats (struct control *c, json_t *body)
+json_t *
+control_words (struct control *c, const struct host_action *a)
 {
   struct taken *t = &c->taken;
-  json_t *said = json_copy (body);
-  json_t *stats = stats_json (c->engine, c->first->members);
-  bool same = json_equal (stats, t->stats);
+  json_t *said, *stats,
+    *body = json_pack (
+      "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
+      "epoch", (json_int_t) a->epoch, "prepared", (json_int_t) a->prepared,
+      "round", (json_int_t) engine_round (c->engine), "uri", params.uri,
+      "process", c->process, "draining", (int) engine_ending (c->engine),
+      "wait_ms", (int) a->wait_ms);
 
+  if (a->kind != HOST_DO_BEAT)
+    return body;
+  /* What has not changed since weftd took it in is not said again. */
+  said = json_copy (body);
+  stats = stats_json (c->engine, c->first->members);
   json_object_set_new (body, "news",
                        json_boolean (!json_equal (said, t->words)));
-  json_object_set (body, "stats", same ? json_true () : stats);
+  json_object_set (body, "stats",
+                   json_equal (stats, t->stats) ? json_true () : stats);
   json_decref (t->words);
   json_decref (t->stats);
   t->words = said;
   t->stats = stats;
-}
-
-json_t *
-control_words (struct control *c, const struct host_action *a)
-{
-  json_t *body = json_pack (
-    "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
-    "epoch", (json_int_t) a->epoch, "prepared", (json_int_t) a->prepared,
-    "round", (json_int_t) engine_round (c->engine), "uri", params.uri,
-    "process", c->process, "draining", (int) engine_ending (c->engine),
-    "wait_ms", (int) a->wait_ms);
-
-  if (a->kind == HOST_DO_BEAT)
-    add_stats (c, body);
   return body;
 }
 

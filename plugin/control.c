@@ -72,43 +72,7 @@ control_notice (struct control *c, const struct array_notice *n,
   pthread_mutex_unlock (&c->lock);
 }
 
-static void
-stop (struct control *c)
-{
-  nbdkit_error ("array %s: %s: every request fails from now on; end this "
-                "nbdkit and start it again to attach anew",
-                params.array, c->why);
-  engine_abandon (c->engine);
-}
-
-static void
-hold (struct control *c, bool hold)
-{
-  engine_hold (c->engine, hold);
-  nbdkit_error ("array %s: %s", params.array,
-                hold ? "weftd is silent: reads wait until it is heard again"
-                     : "weftd is heard again: reads go on");
-}
-
 /*----- Connecting -----*/
-
-/* A connection to a member with this map, or NULL with a sentence in why. */
-static struct peer *
-open_peer (const struct control *c, unsigned m, const struct map_member *mm,
-           char *why, size_t why_size)
-{
-  struct peer *p = peer_open (m, mm, c->readonly, false, CONNECT_MS,
-                              engine_io_done, why, why_size);
-
-  if (p && p->size < c->member_bytes) {
-    snprintf (why, why_size, "%s has %llu bytes, but %llu are in use", p->label,
-              (unsigned long long) p->size,
-              (unsigned long long) c->member_bytes);
-    peer_close (p);
-    return NULL;
-  }
-  return p;
-}
 
 static void *
 connect_thread (void *opaque)
@@ -124,9 +88,17 @@ connect_thread (void *opaque)
   pthread_setname_np (pthread_self (), "weft-connect");
   engine_sever (c->engine, m); /* from the old one, if it is a stale one */
   if (control_member (c, m, &mm)) {
-    p = open_peer (c, m, &mm, why, sizeof why);
+    p = peer_open (m, &mm, c->readonly, false, CONNECT_MS, engine_io_done, why,
+                   sizeof why);
     strcpy (name, mm.name);
     map_member_free (&mm);
+  }
+  if (p && p->size < c->member_bytes) {
+    snprintf (why, sizeof why, "%s has %llu bytes, but %llu are in use",
+              p->label, (unsigned long long) p->size,
+              (unsigned long long) c->member_bytes);
+    peer_close (p);
+    p = NULL;
   }
   if (weft_debug_control)
     nbdkit_debug ("weft: connecting to member %s: %s", name, p ? "ok" : why);
@@ -195,12 +167,13 @@ speak (struct worker *w, const struct host_action *a)
   if (weft_debug_control)
     nbdkit_debug ("weft: %s: %d %s", report ? "lost" : "heartbeat", status,
                   admin_error (w->admin));
-  if (a->kind == HOST_DO_BEAT)
+  if (a->kind == HOST_DO_BEAT) {
     control_words_taken (&c->taken, status == 200 ? reply : NULL);
-  if (a->kind == HOST_DO_BEAT && w->silent != (status != 200)) {
-    w->silent = !w->silent;
-    nbdkit_debug ("weft: %s",
-                  w->silent ? admin_error (w->admin) : "weftd answers again");
+    if (w->silent != (status != 200)) {
+      w->silent = !w->silent;
+      nbdkit_debug ("weft: %s",
+                    w->silent ? admin_error (w->admin) : "weftd answers again");
+    }
   }
   control_read (c, status, reply, &answer, &map);
   if (status == 200)
@@ -267,7 +240,10 @@ carry_out (struct worker *w, const struct host_action *a)
 
   switch (a->kind) {
   case HOST_DO_STOP:
-    stop (c);
+    nbdkit_error ("array %s: %s: every request fails from now on; end this "
+                  "nbdkit and start it again to attach anew",
+                  params.array, c->why);
+    engine_abandon (c->engine);
     break;
   case HOST_DO_COMMIT:
     engine_commit (c->engine, a->epoch, a->states);
@@ -279,7 +255,11 @@ carry_out (struct worker *w, const struct host_action *a)
     engine_prepare (c->engine, a->epoch, a->states);
     break;
   case HOST_DO_HOLD:
-    hold (c, a->hold);
+    engine_hold (c->engine, a->hold);
+    nbdkit_error ("array %s: %s", params.array,
+                  a->hold
+                    ? "weftd is silent: reads wait until it is heard again"
+                    : "weftd is heard again: reads go on");
     break;
   case HOST_DO_ENTER:
     entered = engine_epoch (c->engine);
@@ -360,8 +340,10 @@ control_attach (bool readonly, struct map **map)
       goto err;
     }
   }
-  if (control_make_instance (c->instance) == -1)
+  if (process_draw_instance (c->instance) == -1) {
+    nbdkit_error ("the kernel gives no random bytes: %m");
     goto err;
+  }
   c->first = *map = control_attach_session (c);
   if (*map == NULL)
     goto err;

@@ -75,30 +75,6 @@ on_signal (int sig)
       handlers[i].sa_handler (sig);
 }
 
-static void
-replace_handlers (void)
-{
-  struct sigaction ours;
-
-  for (size_t i = 0; i < SIGNALS; i++) {
-    if (sigaction (signals[i], NULL, &handlers[i]) == -1 ||
-        (handlers[i].sa_flags & SA_SIGINFO) ||
-        handlers[i].sa_handler == SIG_DFL || handlers[i].sa_handler == SIG_IGN)
-      continue;
-    ours = handlers[i];
-    ours.sa_handler = on_signal;
-    replaced[i] = sigaction (signals[i], &ours, NULL) == 0;
-  }
-}
-
-static void
-restore_handlers (void)
-{
-  for (size_t i = 0; i < SIGNALS; i++)
-    if (replaced[i])
-      sigaction (signals[i], &handlers[i], NULL);
-}
-
 /* Wait for wake (), so long at most. */
 static void
 wait_wake (int ms)
@@ -129,6 +105,7 @@ wait_for_end (void *opaque)
 int
 hangup_start (void)
 {
+  struct sigaction ours;
   sigset_t all, old;
   int err;
 
@@ -147,7 +124,15 @@ hangup_start (void)
     return -1;
   }
   started = true;
-  replace_handlers ();
+  for (size_t i = 0; i < SIGNALS; i++) {
+    if (sigaction (signals[i], NULL, &handlers[i]) == -1 ||
+        (handlers[i].sa_flags & SA_SIGINFO) ||
+        handlers[i].sa_handler == SIG_DFL || handlers[i].sa_handler == SIG_IGN)
+      continue;
+    ours = handlers[i];
+    ours.sa_handler = on_signal;
+    replaced[i] = sigaction (signals[i], &ours, NULL) == 0;
+  }
   return 0;
 }
 
@@ -157,7 +142,9 @@ hangup_stop (void)
 {
   if (!started)
     return;
-  restore_handlers ();
+  for (size_t i = 0; i < SIGNALS; i++)
+    if (replaced[i])
+      sigaction (signals[i], &handlers[i], NULL);
   atomic_store (&ending, true); /* the thread may not have run yet */
   atomic_store (&stopping, true);
   wake ();

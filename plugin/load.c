@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "load.h"
@@ -35,20 +36,6 @@ cpu_use (struct load_meter *meter)
   }
   fclose (f);
   return use < 1 ? use : 1;
-}
-
-static double
-load_average (void)
-{
-  double v = 0;
-  FILE *f = fopen ("/proc/loadavg", "re");
-
-  if (f == NULL)
-    return 0;
-  if (fscanf (f, "%lf", &v) != 1)
-    v = 0;
-  fclose (f);
-  return v;
 }
 
 /* What programs could get, caches included: "MemFree" alone is near 0 on any
@@ -96,14 +83,16 @@ json_t *
 load_json (struct load_meter *meter, const struct load_counters *c)
 {
   uint64_t rx, tx;
+  double load;
 
   network (&rx, &tx);
+  if (getloadavg (&load, 1) != 1)
+    load = 0;
   return json_pack (
     "{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "cpu",
-    cpu_use (meter), "loadavg", load_average (), "mem_free",
-    (json_int_t) memory_free (), "disk_read_bytes", (json_int_t) c->read_bytes,
-    "disk_write_bytes", (json_int_t) c->write_bytes, "disk_reads",
-    (json_int_t) c->reads, "disk_writes", (json_int_t) c->writes, "flushes",
-    (json_int_t) c->flushes, "net_rx_bytes", (json_int_t) rx, "net_tx_bytes",
-    (json_int_t) tx);
+    cpu_use (meter), "loadavg", load, "mem_free", (json_int_t) memory_free (),
+    "disk_read_bytes", (json_int_t) c->read_bytes, "disk_write_bytes",
+    (json_int_t) c->write_bytes, "disk_reads", (json_int_t) c->reads,
+    "disk_writes", (json_int_t) c->writes, "flushes", (json_int_t) c->flushes,
+    "net_rx_bytes", (json_int_t) rx, "net_tx_bytes", (json_int_t) tx);
 }

@@ -15,12 +15,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/clock.h"
 #include "common/admin.h"
 #include "array/array.h"
 #include "member-role.h"
+#include "process.h"
 #include "puller.h"
 #include "role.h"
 
@@ -35,7 +35,7 @@
 #define REPLY_TIMEOUT_MS 10000
 
 static struct {
-  char instance[33]; /* of this process: two that serve one disk differ */
+  char instance[PROCESS_INSTANCE_BYTES]; /* two that serve one disk differ */
   char cache[DISK_CACHE_BYTES];
   struct load_meter meter;
   struct superblock told; /* to weftd, last */
@@ -146,30 +146,6 @@ forget_taken (void)
   control.taken = NULL;
 }
 
-/* All but what is no news, and what add_place adds: that changes with the epoch
- * of the states alone.  Before nbdkit has bound its socket, which may fail yet, we are starting.
- */
-static json_t *
-report (const struct superblock *sb, const char *reason, json_t *join,
-        json_t *bad)
-{
-  return json_pack (
-    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
-    "s:o, s:o, s:o}",
-    "instance", control.instance, "node", params.node, "uri", params.uri,
-    "path", server.disk->path, "cache", control.cache, "size",
-    (json_int_t) server.disk->size, "data_bytes", (json_int_t) sb->data_bytes,
-    "min_epoch", (json_int_t) sb->min_epoch, "states_epoch",
-    (json_int_t) sb->states_epoch, "generation", (json_int_t) sb->generation,
-    "state",
-    reason          ? "failed"
-    : control.admin ? "serving"
-                    : "starting",
-    "reason", reason, "join", join, "bad", bad, "cluster",
-    uuid_or_null (sb->cluster), "array", uuid_or_null (sb->array), "position",
-    format_uuid_zero (sb->array) ? json_null () : json_integer (sb->position));
-}
-
 static uint64_t
 requests (void)
 {
@@ -185,7 +161,7 @@ heartbeat (unsigned wait_ms)
   struct superblock sb;
   const char *reason;
   uint64_t dirty;
-  json_t *json, *join, *bad;
+  json_t *json, *join, *bad, *figures;
   bool news;
 
   pthread_mutex_lock (&server.lock);
@@ -197,7 +173,24 @@ heartbeat (unsigned wait_ms)
   pthread_mutex_unlock (&server.lock);
 
   control.requests = requests ();
-  json = report (&sb, reason, join, bad);
+  /* Before nbdkit has bound its socket, which may fail yet, we are starting.  What
+   * add_place adds changes with the epoch of the states alone.
+   */
+  json = json_pack (
+    "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
+    "s:o, s:o, s:o}",
+    "instance", control.instance, "node", params.node, "uri", params.uri,
+    "path", server.disk->path, "cache", control.cache, "size",
+    (json_int_t) server.disk->size, "data_bytes", (json_int_t) sb.data_bytes,
+    "min_epoch", (json_int_t) sb.min_epoch, "states_epoch",
+    (json_int_t) sb.states_epoch, "generation", (json_int_t) sb.generation,
+    "state",
+    reason          ? "failed"
+    : control.admin ? "serving"
+                    : "starting",
+    "reason", reason, "join", join, "bad", bad, "cluster",
+    uuid_or_null (sb.cluster), "array", uuid_or_null (sb.array), "position",
+    format_uuid_zero (sb.array) ? json_null () : json_integer (sb.position));
   news = !json_equal (json, control.taken);
   if (news) {
     forget_taken ();
@@ -211,18 +204,12 @@ heartbeat (unsigned wait_ms)
     json = json_pack ("{s:s, s:s}", "instance", control.instance, "node",
                       params.node);
   }
-  if (json_object_set_new (json, "news", json_boolean (news)) == -1 ||
-      json_object_set_new (json, "report",
-                           json_integer ((json_int_t) control.reports)) == -1 ||
-      json_object_set_new (json, "sequence",
-                           json_integer ((json_int_t) sb.sequence)) == -1 ||
-      json_object_set_new (json, "round",
-                           json_integer ((json_int_t) sb.round)) == -1 ||
-      json_object_set_new (json, "wait_ms", json_integer (wait_ms)) == -1 ||
-      json_object_set_new (json, "dirty_extents",
-                           json_integer ((json_int_t) dirty)) == -1 ||
-      json_object_set_new (json, "load",
-                           load_json (&control.meter, &server.counters)) == -1)
+  figures = json_pack (
+    "{s:b, s:I, s:I, s:I, s:i, s:I, s:o}", "news", (int) news, "report",
+    (json_int_t) control.reports, "sequence", (json_int_t) sb.sequence, "round",
+    (json_int_t) sb.round, "wait_ms", (int) wait_ms, "dirty_extents",
+    (json_int_t) dirty, "load", load_json (&control.meter, &server.counters));
+  if (json_object_update_new (json, figures) == -1)
     goto fail;
   return json;
 
@@ -231,181 +218,7 @@ fail:
   return NULL;
 }
 
-/* ---- The answer ---- */
-
-static int
-get_uuid (json_t *from, const char *name, uint8_t uuid[16])
-{
-  const char *text = json_string_value (json_object_get (from, name));
-
-  return text ? format_uuid_parse (text, uuid) : -1;
-}
-
-/* A whole number from 0 to max. */
-static int
-get_number (json_t *from, const char *name, uint64_t max, uint64_t *v)
-{
-  json_t *n = json_object_get (from, name);
-
-  if (!json_is_integer (n) || json_integer_value (n) < 0 ||
-      (uint64_t) json_integer_value (n) > max)
-    return -1;
-  *v = json_integer_value (n);
-  return 0;
-}
-
-static int
-get_key (json_t *from, uint8_t key[KEY_BYTES])
-{
-  const char *text = json_string_value (json_object_get (from, "key"));
-  unsigned v;
-
-  if (text == NULL || strlen (text) != 2 * KEY_BYTES ||
-      strspn (text, "0123456789abcdef") != 2 * KEY_BYTES)
-    return -1;
-  for (unsigned i = 0; i < KEY_BYTES; i++) {
-    sscanf (text + 2 * i, "%2x", &v);
-    key[i] = v;
-  }
-  return 0;
-}
-
-/* Returns NULL, or the name of the field that is missing or makes no sense. */
-static const char *
-parse_assignment (json_t *json, struct member_desire *d)
-{
-  json_t *states = json_object_get (json, "states");
-  const char *layout = json_string_value (json_object_get (json, "layout"));
-  const char *dup;
-  uint64_t position, n, groups, unit;
-  int kind = layout ? layout_parse (layout) : -1;
-
-  if (get_uuid (json, "array", d->array) == -1 || format_uuid_zero (d->array))
-    return "assignment.array";
-  if (kind == -1)
-    return "assignment.layout";
-  if (get_number (json, "n", GROUP_MEMBERS_MAX, &n) == -1 || n == 0)
-    return "assignment.n";
-  if (get_number (json, "groups", ARRAY_GROUPS_MAX, &groups) == -1 ||
-      groups == 0 || n * groups > ARRAY_MEMBERS_MAX)
-    return "assignment.groups";
-  if (get_number (json, "position", n * groups - 1, &position) == -1)
-    return "assignment.position";
-  if (get_number (json, "unit", UNIT_BYTES_MAX, &unit) == -1)
-    return "assignment.unit";
-  if (get_number (json, "epoch", EPOCH_MAX, &d->epoch) == -1)
-    return "assignment.epoch";
-  if (!json_is_array (states) || json_array_size (states) != n * groups)
-    return "assignment.states";
-  for (unsigned i = 0; i < n * groups; i++) {
-    const char *name = json_string_value (json_array_get (states, i));
-    int state = name ? member_state_parse (name) : -1;
-
-    if (state == -1)
-      return "assignment.states";
-    d->states[i] = state;
-  }
-  /* Of an older weftd's these two say nothing. */
-  if (json_object_get (json, "member_bytes") &&
-      get_number (json, "member_bytes", MEMBER_DATA_BYTES_MAX,
-                  &d->member_bytes) == -1)
-    return "assignment.member_bytes";
-  dup = json_string_value (json_object_get (json, "dup"));
-  if (dup && array_dup_parse (dup) != -1)
-    d->dup = array_dup_parse (dup);
-  d->assigned = true;
-  d->layout = kind;
-  d->position = position;
-  d->n = n;
-  d->groups = groups;
-  d->unit = unit;
-  return NULL;
-}
-
-/* One source of a join order; those that make no sense are an error. */
-static int
-parse_source (json_t *json, struct puller_order *o)
-{
-  const char *uri = json_string_value (json_object_get (json, "uri"));
-  json_t *tokens = json_object_get (json, "tokens");
-  const char *data = json_string_value (json_object_get (tokens, "data"));
-  const char *intents = json_string_value (json_object_get (tokens, "intents"));
-  uint64_t m;
-
-  if (get_number (json, "member", o->order.layout.members - 1, &m) == -1 ||
-      o->source[m].uri || uri == NULL || strstr (uri, "://") == NULL ||
-      data == NULL || intents == NULL)
-    return -1;
-  o->order.source[m] = true;
-  o->source[m].data = strdup (data);
-  o->source[m].intents = strdup (intents);
-  o->source[m].uri = strdup (uri);
-  return o->source[m].data && o->source[m].intents && o->source[m].uri ? 0 : -1;
-}
-
-/* The order, if there is one.  Returns NULL, or the name of the field that is
- * missing or makes no sense.
- */
-static const char *
-parse_join (json_t *json, struct member_desire *d, struct puller_order **order)
-{
-  json_t *sources = json_object_get (json, "sources"), *source;
-  struct puller_order *o;
-  char why[256];
-  size_t i;
-
-  if (json == NULL || json_is_null (json))
-    return NULL;
-  if (!d->assigned || d->member_bytes == 0)
-    return "assignment.member_bytes";
-  *order = o = puller_order_new ();
-  if (o == NULL ||
-      layout_init (&o->order.layout, d->layout, d->n, d->groups, d->unit,
-                   d->member_bytes, why, sizeof why) == -1)
-    return "assignment.member_bytes";
-  o->order.member = d->position;
-  o->order.paused = json_is_true (json_object_get (json, "paused"));
-  if (get_number (json, "epoch", EPOCH_MAX, &o->order.epoch) == -1)
-    return "join.epoch";
-  if (get_number (json, "rate", INT64_MAX, &o->order.rate) == -1)
-    return "join.rate";
-  if (json_object_get (json, "round") &&
-      get_number (json, "round", EPOCH_MAX, &d->join_round) == -1)
-    return "join.round";
-  if (!json_is_array (sources))
-    return "join.sources";
-  json_array_foreach (sources, i, source)
-    if (parse_source (source, o) == -1)
-      return "join.sources";
-  d->join_epoch = o->order.epoch;
-  return NULL;
-}
-
-static const char *
-parse_reply (json_t *reply, struct member_desire *d, uint8_t key[KEY_BYTES])
-{
-  json_t *assignment = json_object_get (reply, "assignment");
-  json_t *release = json_object_get (reply, "release");
-
-  if (get_number (reply, "generation", INT64_MAX, &d->generation) == -1)
-    return "generation";
-  if (get_uuid (reply, "cluster", d->cluster) == -1)
-    return "cluster";
-  if (get_number (reply, "min_epoch", EPOCH_MAX, &d->min_epoch) == -1)
-    return "min_epoch";
-  if (release && !json_is_null (release) &&
-      get_uuid (reply, "release", d->release) == -1)
-    return "release";
-  if (assignment == NULL)
-    return "assignment";
-  if (json_is_true (assignment) && !format_uuid_zero (control.told.array)) {
-    member_desire_place (d, &control.told);
-    return NULL;
-  }
-  if (get_key (reply, key) == -1)
-    return "key";
-  return json_is_null (assignment) ? NULL : parse_assignment (assignment, d);
-}
+/* ---- Speaking to weftd ---- */
 
 /* Hand the engine what weftd wants.  False: it does not have it. */
 static bool
@@ -414,13 +227,12 @@ obey (json_t *reply)
   struct member_desire d = { .assigned = false };
   struct puller_order *order = NULL;
   uint8_t key[KEY_BYTES];
-  const char *field = parse_reply (reply, &d, key);
+  const char *field = member_answer_read (reply, &control.told, &d, key,
+                                          &order);
   char why[512] = "";
   bool obeyed;
   int err = 0;
 
-  if (field == NULL)
-    field = parse_join (json_object_get (reply, "join"), &d, &order);
   if (field) {
     snprintf (why, sizeof why,
               "weftd's answer to a heartbeat has no good "
@@ -462,17 +274,6 @@ has_code (const json_t *reply, const char *code)
   return is && strcmp (is, code) == 0;
 }
 
-/* Does weftd not know the array that we have a place in?  Then it may be told
- * to import it, as long as we ask.
- */
-static bool
-may_be_imported (const json_t *reply)
-{
-  return !format_uuid_zero (server.disk->sb.array) &&
-         (has_code (reply, "foreign-cluster") ||
-          has_code (reply, "unknown-array"));
-}
-
 /* One heartbeat.  Returns the HTTP status, or -1.  Unless weftd has taken it in, the
  * next one says all, and so the answer to it, with the key.
  */
@@ -499,8 +300,9 @@ call (struct admin *admin, unsigned wait_ms, json_t **reply)
   return status;
 }
 
-/* The same; where weftd asks for all (it was started again, or a late call came
- * between), that at once.
+/* One heartbeat; where weftd asks for all (it was started again, or a late call came
+ * between), a second one says that at once.  *unknown: weftd does not know the array
+ * that we have a place in, and may be told to import it, as long as we ask.
  */
 static int
 beat (struct admin *admin, unsigned wait_ms, bool *unknown)
@@ -512,23 +314,11 @@ beat (struct admin *admin, unsigned wait_ms, bool *unknown)
     json_decref (reply);
     status = call (admin, wait_ms, &reply);
   }
-  *unknown = status == 409 && may_be_imported (reply);
+  *unknown = status == 409 && !format_uuid_zero (server.disk->sb.array) &&
+             (has_code (reply, "foreign-cluster") ||
+              has_code (reply, "unknown-array"));
   json_decref (reply);
   return status;
-}
-
-static int
-make_instance (void)
-{
-  uint8_t random[16];
-
-  if (getrandom (random, sizeof random, 0) != sizeof random) {
-    nbdkit_error ("the kernel gives no random bytes: %m");
-    return -1;
-  }
-  for (unsigned i = 0; i < sizeof random; i++)
-    sprintf (control.instance + 2 * i, "%02x", random[i]);
-  return 0;
 }
 
 static struct admin *
@@ -551,7 +341,12 @@ member_control_register (void)
   bool unknown;
 
   disk_cache (server.disk, control.cache);
-  if (make_instance () == -1 || (admin = new_admin ()) == NULL)
+  if (process_draw_instance (control.instance) == -1) {
+    nbdkit_error ("the kernel gives no random bytes: %m");
+    return -1;
+  }
+  admin = new_admin ();
+  if (admin == NULL)
     return -1;
   status = beat (admin, 0, &unknown);
   if (status >= 400 && status < 500 && !unknown) {
@@ -583,25 +378,18 @@ wait_settled (void)
   return waited;
 }
 
-/* How far we are is told every PACE_MS while we are joining, and a new phase
- * at once: so weftd must not hold its answer.
- */
-static bool
-joins (void)
-{
-  enum member_join_phase phase = member_join_phase (server.member);
-
-  return phase != MEMBER_JOIN_NONE && phase != MEMBER_JOIN_SYNCED &&
-         member_join_epoch (server.member) != 0;
-}
-
-/* For how long weftd is to hold its answer.  After one that was lost, or no good, it
- * is asked for at once: weftd may wait for what it told.
+/* For how long weftd is to hold its answer.  Not while we are joining: how far that
+ * is is told every PACE_MS, and a new phase at once.  After an answer that was lost,
+ * or no good, the next is asked for at once: weftd may wait for what it told.
  */
 static unsigned
 patience (void)
 {
-  if (!member_settled (server.member) || joins () || control.taken == NULL)
+  enum member_join_phase phase = member_join_phase (server.member);
+  bool joins = phase != MEMBER_JOIN_NONE && phase != MEMBER_JOIN_SYNCED &&
+               member_join_epoch (server.member) != 0;
+
+  if (!member_settled (server.member) || joins || control.taken == NULL)
     return 0;
   return requests () == control.requests ? REST_MS : HEARTBEAT_MS;
 }

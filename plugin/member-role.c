@@ -119,20 +119,6 @@ touches_bad (uint64_t offset, uint64_t length)
   return bad;
 }
 
-/* What was bad, and is written as a whole, is good once that is stable. */
-static int
-write_bad (const struct batch_record *b)
-{
-  int err = data_change (server.disk, b, true);
-
-  if (err)
-    return err;
-  pthread_mutex_lock (&server.lock);
-  member_bad_good (server.member, b->offset, b->length);
-  pthread_mutex_unlock (&server.lock);
-  return 0;
-}
-
 /* Wait until the list of bad ranges is durable. */
 static int
 bad_settle (void)
@@ -160,14 +146,18 @@ apply (const struct member_request *r, const struct batch_record *b, bool sync,
     part.length = b->length - done;
     if (b->kind == BATCH_WRITE)
       part.payload = (const char *) b->payload + done;
-    if (!member_applies (server.member, r, part.offset, &part.length))
-      ;
-    else if (touches_bad (part.offset, part.length)) {
-      err = write_bad (&part);
-      *bad = true;
+    if (member_applies (server.member, r, part.offset, &part.length)) {
+      bool was_bad = touches_bad (part.offset, part.length);
+
+      err = data_change (server.disk, &part, sync || was_bad);
+      *bad |= was_bad;
+      /* What was bad, and is written as a whole, is good once that is stable. */
+      if (was_bad && err == 0) {
+        pthread_mutex_lock (&server.lock);
+        member_bad_good (server.member, part.offset, part.length);
+        pthread_mutex_unlock (&server.lock);
+      }
     }
-    else
-      err = data_change (server.disk, &part, sync);
     done += part.length;
   }
   return err;
@@ -508,6 +498,16 @@ make_engine (void)
   return 0;
 }
 
+/* Write what the header needs; `lazy`: also what could wait. */
+static void
+write_all (bool lazy)
+{
+  pthread_mutex_lock (&server.lock);
+  while (server_act (lazy))
+    ;
+  pthread_mutex_unlock (&server.lock);
+}
+
 static void
 forget (void)
 {
@@ -515,17 +515,6 @@ forget (void)
   server.member = NULL;
   disk_close (server.disk);
   server.disk = NULL;
-}
-
-/* Nobody can connect yet: whatever the header needs is written here. */
-static int
-settle (void)
-{
-  pthread_mutex_lock (&server.lock);
-  while (server_act (false))
-    ;
-  pthread_mutex_unlock (&server.lock);
-  return member_failed (server.member) ? -1 : 0;
 }
 
 static int
@@ -545,12 +534,13 @@ member_role_get_ready (void)
     return -1;
   }
   /* In this order: a disk that weftd refuses is left as it is. */
-  if (make_engine () == -1 || member_control_register () == -1 ||
-      settle () == -1) {
-    forget ();
-    return -1;
+  if (make_engine () == 0 && member_control_register () == 0) {
+    write_all (false); /* nobody can connect yet */
+    if (!member_failed (server.member))
+      return 0;
   }
-  return 0;
+  forget ();
+  return -1;
 }
 
 static int
@@ -570,10 +560,7 @@ member_role_cleanup (void)
   /* nbdkit closes no door once it is ending. */
   while (!LIST_EMPTY (&doors))
     member_role_close (LIST_FIRST (&doors));
-  pthread_mutex_lock (&server.lock);
-  while (server_act (true))
-    ;
-  pthread_mutex_unlock (&server.lock);
+  write_all (true);
   forget ();
 }
 

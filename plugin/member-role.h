@@ -4,6 +4,7 @@
  * member-server.c   what the other files do with the engine under its lock
  * member-control.c  the conversation with weftd; header writes that no request
  *                   waits for
+ * member-answer.c   what weftd's answers want of this member
  * puller.c          while the member is joining: fetches what it lacks
  * data.c, disk.c    the disk
  *
@@ -47,6 +48,17 @@ void server_wait (uint64_t ms);
  * is unknown from here on, so it is not tried again.  Called without the lock.
  */
 void server_fail (int err, const char *what);
+
+struct puller_order;
+
+/* Read weftd's answer to a heartbeat that told it *told.  *order is the order to
+ * join, if there is one, and the caller's even after a failure.  key stays as it is
+ * when the assignment is still as told.  Returns NULL, or the name of the field that
+ * is missing or makes no sense.
+ */
+const char *member_answer_read (json_t *reply, const struct superblock *told,
+                                struct member_desire *d, uint8_t key[KEY_BYTES],
+                                struct puller_order **order);
 
 /* Register with weftd once, before anybody can connect.  Returns -1, with an
  * error said, when weftd refuses this disk.  When weftd cannot be reached a message

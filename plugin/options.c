@@ -108,32 +108,6 @@ read_command_line (char *words[WORDS_MAX + 1], int *count)
   return text;
 }
 
-static void
-take (int option, const char *value)
-{
-  switch (option) {
-  case 'r':
-    options.readonly = true;
-    break;
-  case 'i':
-    snprintf (options.address, sizeof options.address, "%s", value);
-    break;
-  case TLS:
-    options.tls_required = strcasecmp (value, "require") == 0 ||
-                           strcasecmp (value, "required") == 0 ||
-                           strcasecmp (value, "force") == 0;
-    break;
-  case VERIFY_PEER:
-    options.verify_peer = true;
-    break;
-  case 'U':
-  case 's':
-  case VSOCK:
-    options.ip = false;
-    break;
-  }
-}
-
 int
 options_read (void)
 {
@@ -150,7 +124,27 @@ options_read (void)
   opterr = 0;
   while ((option = getopt_long (count, words, short_options, long_options,
                                 NULL)) != -1)
-    take (option, optarg);
+    switch (option) {
+    case 'r':
+      options.readonly = true;
+      break;
+    case 'i':
+      snprintf (options.address, sizeof options.address, "%s", optarg);
+      break;
+    case TLS:
+      options.tls_required = strcasecmp (optarg, "require") == 0 ||
+                             strcasecmp (optarg, "required") == 0 ||
+                             strcasecmp (optarg, "force") == 0;
+      break;
+    case VERIFY_PEER:
+      options.verify_peer = true;
+      break;
+    case 'U':
+    case 's':
+    case VSOCK:
+      options.ip = false;
+      break;
+    }
   optind = saved_index;
   opterr = saved_errors;
   free (text);

@@ -30,6 +30,7 @@
 #include "common/clock.h"
 #include "connect.h"
 #include "common/descriptors.h"
+#include "common/refuse.h"
 #include "peer.h"
 
 #define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
@@ -47,71 +48,55 @@ make_zeroes (void)
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-static enum connect_failure
-door_connect (struct door *d, const char *uri, bool local_files,
-              uint64_t deadline_ms)
-{
-  uint64_t now = clock_ms ();
-
-  if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
-      nbd_set_uri_allow_local_file (d->nbd, local_files) == -1 ||
-      /* A failed read's buffer is never looked at. */
-      nbd_set_pread_initialize (d->nbd, false) == -1)
-    return CONNECT_NBD;
-  return connect_nbd (d->nbd, uri, now < deadline_ms ? deadline_ms - now : 0,
-                      true);
-}
-
 /* Open one door and learn what it can do. */
 static int
 door_open (struct door *d, const struct peer *p, const char *uri,
            bool local_files, uint64_t deadline_ms, char *why, size_t why_size)
 {
-  enum connect_failure failure;
+  enum connect_failure failure = CONNECT_NBD;
   const char *reason, *shortage;
   int64_t max, min;
+  uint64_t now;
   int fd;
 
   d->nbd = nbd_create ();
-  if (d->nbd == NULL) {
-    snprintf (why, why_size, "%s: %s", p->label, connect_reason (CONNECT_NBD));
-    return -1;
-  }
-  failure = door_connect (d, uri, local_files, deadline_ms);
-  if (failure == CONNECT_DESCRIPTORS) {
-    snprintf (why, why_size, "%s: can't connect: %s", p->label,
-              connect_reason (failure));
-    return -1;
-  }
-  if (failure) {
-    snprintf (why, why_size,
-              "%s: can't connect: %s; check that it is running and reachable%s",
-              p->label, connect_reason (failure),
-              connect_is_tls (uri)
-                ? ", and that one CA has made the certificates of "
-                  "both ends"
-                : "");
-    return -1;
-  }
+  if (d->nbd == NULL)
+    return refuse (why, why_size, "%s: %s", p->label,
+                   connect_reason (CONNECT_NBD));
+  now = clock_ms ();
+  if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 0 &&
+      nbd_set_uri_allow_local_file (d->nbd, local_files) == 0 &&
+      /* A failed read's buffer is never looked at. */
+      nbd_set_pread_initialize (d->nbd, false) == 0)
+    failure = connect_nbd (d->nbd, uri,
+                           now < deadline_ms ? deadline_ms - now : 0, true);
+  if (failure == CONNECT_DESCRIPTORS)
+    return refuse (why, why_size, "%s: can't connect: %s", p->label,
+                   connect_reason (failure));
+  if (failure)
+    return refuse (
+      why, why_size,
+      "%s: can't connect: %s; check that it is running and reachable%s",
+      p->label, connect_reason (failure),
+      connect_is_tls (uri)
+        ? ", and that one CA has made the certificates of both ends"
+        : "");
   min = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MINIMUM);
-  if (min > 1) {
-    snprintf (why, why_size,
-              "%s takes requests in multiples of %lld bytes only; put nbdkit's "
-              "blocksize filter in front of it",
-              p->label, (long long) min);
-    return -1;
-  }
+  if (min > 1)
+    return refuse (
+      why, why_size,
+      "%s takes requests in multiples of %lld bytes only; put nbdkit's "
+      "blocksize filter in front of it",
+      p->label, (long long) min);
   max = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MAXIMUM);
   d->io_max = max > 0 ? (uint64_t) max : IO_BYTES_SPEC;
   if (d->io_max > REQUEST_BYTES_MAX)
     d->io_max = REQUEST_BYTES_MAX;
-  if (d->io_max < 4096) {
-    snprintf (why, why_size,
-              "%s takes requests of at most %lld bytes; Weft needs 4096 or "
-              "more",
-              p->label, (long long) max);
-    return -1;
-  }
+  if (d->io_max < 4096)
+    return refuse (
+      why, why_size,
+      "%s takes requests of at most %lld bytes; Weft needs 4096 or more",
+      p->label, (long long) max);
   d->fua = nbd_can_fua (d->nbd) == 1;
   d->zero = nbd_can_zero (d->nbd) == 1;
   d->extents = nbd_can_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) ==
@@ -121,9 +106,8 @@ door_open (struct door *d, const struct peer *p, const char *uri,
   if (d->fd == -1) {
     reason = strerror (errno);
     shortage = descriptors_short ();
-    snprintf (why, why_size, "%s: can't connect: %s", p->label,
-              shortage ? shortage : reason);
-    return -1;
+    return refuse (why, why_size, "%s: can't connect: %s", p->label,
+                   shortage ? shortage : reason);
   }
   return 0;
 }
@@ -134,52 +118,56 @@ check_data_door (struct peer *p, bool readonly, char *why, size_t why_size)
   struct door *d = &p->data;
   int64_t size = nbd_get_size (d->nbd);
 
-  if (size <= 0) {
-    snprintf (why, why_size, "%s is empty", p->label);
-    return -1;
-  }
+  if (size <= 0)
+    return refuse (why, why_size, "%s is empty", p->label);
   p->size = size;
   if (readonly)
     return 0;
-  if (nbd_is_read_only (d->nbd) != 0) {
-    snprintf (why, why_size,
-              "%s is read-only; serve it writable, or start nbdkit with -r",
-              p->label);
-    return -1;
-  }
-  if (nbd_can_flush (d->nbd) != 1) {
-    snprintf (why, why_size,
-              "%s can't flush, so nothing on it is ever safe; use a server "
-              "that supports NBD_CMD_FLUSH",
-              p->label);
-    return -1;
-  }
-  if (!d->zero) {
+  if (nbd_is_read_only (d->nbd) != 0)
+    return refuse (
+      why, why_size,
+      "%s is read-only; serve it writable, or start nbdkit with -r", p->label);
+  if (nbd_can_flush (d->nbd) != 1)
+    return refuse (
+      why, why_size,
+      "%s can't flush, so nothing on it is ever safe; use a server "
+      "that supports NBD_CMD_FLUSH",
+      p->label);
+  if (!d->zero)
     pthread_once (&zeroes_once, make_zeroes);
-    if (zeroes == MAP_FAILED) {
-      snprintf (why, why_size,
-                "%s can't write zeroes by itself, and there is "
-                "no memory to do it for it",
-                p->label);
-      return -1;
-    }
-  }
+  if (!d->zero && zeroes == MAP_FAILED)
+    return refuse (why, why_size,
+                   "%s can't write zeroes by itself, and there is no memory to "
+                   "do it for it",
+                   p->label);
   return 0;
 }
 
-static int
-open_doors (struct peer *p, const struct map_member *mm, bool readonly,
-            bool local_files, uint64_t deadline_ms, char *why, size_t why_size)
+struct peer *
+peer_open (unsigned member, const struct map_member *mm, bool readonly,
+           bool local_files, unsigned wait_ms, void (*done) (struct peer_io *),
+           char *why, size_t why_size)
 {
+  const uint64_t deadline_ms = clock_ms () + wait_ms;
+  struct peer *p = calloc (1, sizeof *p);
   char *data = NULL, *batch = NULL;
-  int r = -1;
+  bool opened = false;
 
+  if (p == NULL ||
+      asprintf (&p->label, "member %s (%s)", mm->name, mm->uri) == -1) {
+    refuse (why, why_size, "out of memory");
+    free (p);
+    return NULL;
+  }
+  p->member = member;
+  p->done = done;
+  p->data.fd = p->batch.fd = -1;
   data = mm->token_data ? connect_door_uri (mm->uri, "data", mm->token_data)
                         : strdup (mm->uri);
   if (mm->token_batch && !readonly)
     batch = connect_door_uri (mm->uri, "batch", mm->token_batch);
   if (data == NULL || (mm->token_batch && !readonly && batch == NULL)) {
-    snprintf (why, why_size, "out of memory");
+    refuse (why, why_size, "out of memory");
     goto out;
   }
   if (door_open (&p->data, p, data, local_files, deadline_ms, why, why_size) ==
@@ -191,42 +179,21 @@ open_doors (struct peer *p, const struct map_member *mm, bool readonly,
                    why_size) == -1)
       goto out;
     if (p->batch.io_max < BATCH_BYTES_MAX) {
-      snprintf (why, why_size,
-                "%s: its batch door takes only %llu bytes at once; is it a "
-                "weft member?",
-                p->label, (unsigned long long) p->batch.io_max);
+      refuse (why, why_size,
+              "%s: its batch door takes only %llu bytes at once; is it a weft "
+              "member?",
+              p->label, (unsigned long long) p->batch.io_max);
       goto out;
     }
   }
-  r = 0;
+  opened = true;
 out:
   free (data);
   free (batch);
-  return r;
-}
-
-struct peer *
-peer_open (unsigned member, const struct map_member *mm, bool readonly,
-           bool local_files, unsigned wait_ms, void (*done) (struct peer_io *),
-           char *why, size_t why_size)
-{
-  struct peer *p = calloc (1, sizeof *p);
-
-  if (p == NULL ||
-      asprintf (&p->label, "member %s (%s)", mm->name, mm->uri) == -1) {
-    snprintf (why, why_size, "out of memory");
-    free (p);
-    return NULL;
-  }
-  p->member = member;
-  p->done = done;
-  p->data.fd = p->batch.fd = -1;
-  if (open_doors (p, mm, readonly, local_files, clock_ms () + wait_ms, why,
-                  why_size) == -1) {
-    peer_close (p);
-    return NULL;
-  }
-  return p;
+  if (opened)
+    return p;
+  peer_close (p);
+  return NULL;
 }
 
 static void

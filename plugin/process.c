@@ -15,10 +15,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "process.h"
+
+int
+process_draw_instance (char text[PROCESS_INSTANCE_BYTES])
+{
+  uint8_t random[16];
+
+  if (getrandom (random, sizeof random, 0) != sizeof random)
+    return -1;
+  for (unsigned i = 0; i < sizeof random; i++)
+    sprintf (text + 2 * i, "%02x", random[i]);
+  return 0;
+}
 
 /* When the process was started, by /proc; false: can't be told. */
 static bool

@@ -11,6 +11,12 @@
 #include <stdbool.h>
 
 #define PROCESS_TEXT_BYTES 160
+#define PROCESS_INSTANCE_BYTES 33
+
+/* Draws 32 hexadecimal digits, by which weftd knows this process from all others.
+ * Returns -1 with errno.
+ */
+int process_draw_instance (char text[PROCESS_INSTANCE_BYTES]);
 
 /* The text of this process.  Call it only when nbdkit has gone into the background,
  * which makes it another process.  "": it can't be found out.

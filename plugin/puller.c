@@ -134,27 +134,6 @@ links_of (const struct fetch *f, bool linked[ARRAY_MEMBERS_MAX])
     linked[m] = f->link[m].nbd != NULL;
 }
 
-/* Returns 0 or an errno. */
-static int
-do_change (struct worker *w, const struct puller_order *o,
-           const struct copy_change *change)
-{
-  struct batch_record record = { .kind = change->kind,
-                                 .offset = change->local,
-                                 .length = change->length,
-                                 .payload = w->buf + (change->local -
-                                                      w->pull.copying.start) };
-
-  if (!change->passed)
-    return data_change (server.disk, &record, false);
-  nbdkit_error ("%s: rebuild: %" PRIu32 " bytes at %" PRIu64 " of the data "
-                "area of member %u (%s) can't be read; what is at %" PRIu64
-                " here is not read before it is written again",
-                server.disk->path, change->length, change->offset,
-                change->member, o->source[change->member].uri, change->local);
-  return 0;
-}
-
 /* Without the lock. */
 static void
 carry_out (struct worker *w, const struct puller_order *o)
@@ -162,7 +141,6 @@ carry_out (struct worker *w, const struct puller_order *o)
   struct copying *c = &w->pull.copying;
   struct copy_request *list;
   struct copy_change next;
-  int error;
 
   while ((list = copy_ask (c))) {
     enum copy_result r;
@@ -177,11 +155,26 @@ carry_out (struct worker *w, const struct puller_order *o)
   if (c->result == COPY_FAULT)
     fetch_close (&w->fetch, c->fault.member);
   while (copy_write (c, &next))
-    if (!next.passed && cancelled (&w->pull.run))
+    if (next.passed)
+      nbdkit_error ("%s: rebuild: %" PRIu32 " bytes at %" PRIu64 " of the data "
+                    "area of member %u (%s) can't be read; what is at %" PRIu64
+                    " here is not read before it is written again",
+                    server.disk->path, next.length, next.offset, next.member,
+                    o->source[next.member].uri, next.local);
+    else if (cancelled (&w->pull.run))
       copy_stop (c, COPY_CANCELLED);
-    else if ((error = do_change (w, o, &next))) {
-      copy_stop (c, COPY_BROKEN);
-      server_fail (error, "writing failed");
+    else {
+      struct batch_record record = { .kind = next.kind,
+                                     .offset = next.local,
+                                     .length = next.length,
+                                     .payload = w->buf +
+                                                (next.local - c->start) };
+      int error = data_change (server.disk, &record, false);
+
+      if (error) {
+        copy_stop (c, COPY_BROKEN);
+        server_fail (error, "writing failed");
+      }
     }
 }
 
@@ -322,20 +315,6 @@ read_intents (struct fetch *f, const struct puller_order *o, unsigned member,
 }
 
 static enum copy_result
-read_all_intents (const struct puller_order *o, struct pull_task *t,
-                  struct copy_fault *fault)
-{
-  struct fetch f = { .door = "intents", .silent_ms = INTENTS_SILENT_MS };
-  enum copy_result r = COPY_DONE;
-
-  for (unsigned m = 0; r == COPY_DONE && m < ARRAY_MEMBERS_MAX; m++)
-    if (t->members[m])
-      r = read_intents (&f, o, m, t, fault);
-  fetch_close_all (&f);
-  return r;
-}
-
-static enum copy_result
 flush_sources (struct fetch *f, struct pull_task *t, struct copy_fault *fault)
 {
   struct copy_request flush[ARRAY_MEMBERS_MAX], *list = NULL;
@@ -364,6 +343,8 @@ static enum copy_result
 do_task (struct fetch *f, const struct puller_order *o, struct pull_task *t,
          struct copy_fault *fault)
 {
+  struct fetch intents = { .door = "intents", .silent_ms = INTENTS_SILENT_MS };
+  enum copy_result r = COPY_DONE;
   int err;
 
   switch (t->kind) {
@@ -374,7 +355,11 @@ do_task (struct fetch *f, const struct puller_order *o, struct pull_task *t,
     links_of (f, t->linked);
     return COPY_DONE;
   case PULL_INTENTS:
-    return read_all_intents (o, t, fault);
+    for (unsigned m = 0; r == COPY_DONE && m < ARRAY_MEMBERS_MAX; m++)
+      if (t->members[m])
+        r = read_intents (&intents, o, m, t, fault);
+    fetch_close_all (&intents);
+    return r;
   case PULL_FLUSH:
     return flush_sources (f, t, fault);
   case PULL_SYNC:
@@ -436,29 +421,12 @@ direct (void *opaque)
   return NULL;
 }
 
-static int
-start_director (void)
+int
+puller_obey (struct puller_order *o)
 {
   struct worker *w;
   int err;
 
-  if (puller.joinable)
-    pthread_join (puller.director, NULL); /* it has ended */
-  puller.joinable = false;
-  w = calloc (WORKERS, sizeof *w);
-  if (w == NULL)
-    return ENOMEM;
-  err = pthread_create (&puller.director, NULL, direct, w);
-  if (err)
-    free (w);
-  else
-    puller.directed = puller.joinable = true;
-  return err;
-}
-
-int
-puller_obey (struct puller_order *o)
-{
   if (puller.stopping || (o == NULL && puller.order == NULL)) {
     puller_order_free (o);
     return 0;
@@ -473,7 +441,18 @@ puller_obey (struct puller_order *o)
   puller.order = o;
   pull_obey (puller.pull, o ? &o->order : NULL);
   tell ();
-  return o && !puller.directed ? start_director () : 0;
+  if (o == NULL || puller.directed)
+    return 0;
+  if (puller.joinable)
+    pthread_join (puller.director, NULL); /* it has ended */
+  puller.joinable = false;
+  w = calloc (WORKERS, sizeof *w);
+  err = w ? pthread_create (&puller.director, NULL, direct, w) : ENOMEM;
+  if (err)
+    free (w);
+  else
+    puller.directed = puller.joinable = true;
+  return err;
 }
 
 void

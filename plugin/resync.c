@@ -226,19 +226,6 @@ tell_progress (struct copier *t)
   t->told = begun;
 }
 
-static void
-tell_bad (const struct copier *t)
-{
-  const struct resync_place *bad;
-  size_t count;
-
-  bad = resync_bad (t->resync, &count);
-  for (size_t i = 0; i < count && i < BAD_TOLD_MAX; i++)
-    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32
-                  " bytes at %" PRIu64,
-                  bad[i].length, bad[i].offset);
-}
-
 /* As resync_run says. */
 static int
 run (struct engine *e, const struct layout *l, struct control *c, bool ending)
@@ -246,6 +233,8 @@ run (struct engine *e, const struct layout *l, struct control *c, bool ending)
   struct copier t = { .engine = e, .control = c };
   enum member_state states[ARRAY_MEMBERS_MAX];
   struct resync_action a = { .error = ENOMEM };
+  const struct resync_place *bad;
+  size_t count;
 
   t.resync = resync_new (l, ending);
   t.buf = malloc (l->unit);
@@ -261,7 +250,11 @@ run (struct engine *e, const struct layout *l, struct control *c, bool ending)
     resync_done (t.resync, carry_out (&t, &a));
   }
   engine_client_close (e, t.client);
-  tell_bad (&t);
+  bad = resync_bad (t.resync, &count);
+  for (size_t i = 0; i < count && i < BAD_TOLD_MAX; i++)
+    nbdkit_error ("weft: resync: no copy can be read of %" PRIu32
+                  " bytes at %" PRIu64,
+                  bad[i].length, bad[i].offset);
   for (unsigned m = 0; m < l->members; m++)
     nbd_close (t.door[m]);
 out:

@@ -37,7 +37,7 @@ struct role {
   void (*cleanup) (void);
 
   void *(*open) (int readonly);
-  void (*close) (void *handle); /* may be NULL */
+  void (*close) (void *handle);
   int64_t (*get_size) (void *handle);
   int (*block_size) (void *handle, uint32_t *minimum, uint32_t *preferred,
                      uint32_t *maximum);

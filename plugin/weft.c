@@ -77,23 +77,6 @@ weft_dump_plugin (void)
 }
 
 static int
-set_name (char **to, const char *key, const char *value)
-{
-  if (!name_valid (value)) {
-    nbdkit_error ("%s=%s: not a name: use 1 to %d of a-z, 0-9 and -, not "
-                  "beginning with -",
-                  key, value, NAME_BYTES_MAX);
-    return -1;
-  }
-  *to = strdup (value);
-  if (*to == NULL) {
-    nbdkit_error ("strdup: %m");
-    return -1;
-  }
-  return 0;
-}
-
-static int
 set_unsigned (unsigned *to, const char *key, const char *value, unsigned min,
               unsigned max)
 {
@@ -108,91 +91,64 @@ set_unsigned (unsigned *to, const char *key, const char *value, unsigned min,
 }
 
 static int
-set_image_buffer (const char *value)
-{
-  int64_t n = nbdkit_parse_size (value);
-
-  if (n == -1)
-    return -1;
-  if ((uint64_t) n < IMAGE_BUFFER_BYTES_MIN ||
-      (uint64_t) n > IMAGE_BUFFER_BYTES_MAX) {
-    nbdkit_error ("image-buffer=%s: give a size from 1M to 4G", value);
-    return -1;
-  }
-  params.image_buffer_bytes = n;
-  return 0;
-}
-
-static int
-set_path (char **to, const char *value)
-{
-  /* nbdkit changes its directory when it goes into the background. */
-  *to = nbdkit_absolute_path (value);
-  return *to ? 0 : -1;
-}
-
-static int
-set_string (char **to, const char *key, const char *value)
-{
-  if (value[0] == '\0') {
-    nbdkit_error ("%s= is empty", key);
-    return -1;
-  }
-  *to = strdup (value);
-  if (*to == NULL) {
-    nbdkit_error ("strdup: %m");
-    return -1;
-  }
-  return 0;
-}
-
-static int
-set_bool (bool *to, const char *value)
-{
-  int r = nbdkit_parse_bool (value);
-
-  if (r == -1)
-    return -1;
-  *to = r;
-  return 0;
-}
-
-static int
 weft_config (const char *key, const char *value)
 {
-  const struct {
+  static const struct {
     const char *key;
     char **to;
+    enum { PATH, NAME, TEXT } kind;
   } strings[] = {
-    { "disk", &params.disk }, { "map", &params.map },
-    { "tls", &params.tls },   { "array", &params.array },
-    { "node", &params.node }, { "admin", &params.admin },
-    { "uri", &params.uri },
+    { "disk", &params.disk, PATH }, { "map", &params.map, PATH },
+    { "tls", &params.tls, PATH },   { "array", &params.array, NAME },
+    { "node", &params.node, NAME }, { "admin", &params.admin, TEXT },
+    { "uri", &params.uri, TEXT },
   };
-  size_t i;
+  int64_t n;
 
-  for (i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+  for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+    char **to = strings[i].to;
+
     if (strcmp (key, strings[i].key) != 0)
       continue;
-    if (*strings[i].to) {
+    if (*to)
       nbdkit_error ("%s= is given twice", key);
+    else if (strings[i].kind == PATH)
+      /* nbdkit changes its directory when it goes into the background. */
+      return (*to = nbdkit_absolute_path (value)) ? 0 : -1;
+    else if (strings[i].kind == NAME && !name_valid (value))
+      nbdkit_error ("%s=%s: not a name: use 1 to %d of a-z, 0-9 and -, not "
+                    "beginning with -",
+                    key, value, NAME_BYTES_MAX);
+    else if (value[0] == '\0')
+      nbdkit_error ("%s= is empty", key);
+    else if ((*to = strdup (value)) == NULL)
+      nbdkit_error ("strdup: %m");
+    else
+      return 0;
+    return -1;
+  }
+  if (strcmp (key, "image-buffer") == 0) {
+    n = nbdkit_parse_size (value);
+    if (n == -1)
+      return -1;
+    if ((uint64_t) n < IMAGE_BUFFER_BYTES_MIN ||
+        (uint64_t) n > IMAGE_BUFFER_BYTES_MAX) {
+      nbdkit_error ("image-buffer=%s: give a size from 1M to 4G", value);
       return -1;
     }
-    if (i < 3)
-      return set_path (strings[i].to, value);
-    if (i < 5)
-      return set_name (strings[i].to, key, value);
-    return set_string (strings[i].to, key, value);
+    params.image_buffer_bytes = n;
+    return 0;
   }
-  if (strcmp (key, "image-buffer") == 0)
-    return set_image_buffer (value);
   if (strcmp (key, "image-age") == 0)
     return set_unsigned (&params.image_age_ms, key, value, 1, IMAGE_AGE_MS_MAX);
   if (strcmp (key, "io-timeout") == 0)
     return set_unsigned (&params.io_timeout_ms, key, value, IO_TIMEOUT_MS_MIN,
                          IO_TIMEOUT_MS_MAX);
-  if (strcmp (key, "takeover") == 0)
-    return set_bool (&params.takeover, value);
+  if (strcmp (key, "takeover") == 0) {
+    n = nbdkit_parse_bool (value);
+    params.takeover = n == 1;
+    return n == -1 ? -1 : 0;
+  }
   nbdkit_error ("unknown parameter '%s'; see nbdkit-weft-plugin(1)", key);
   return -1;
 }
@@ -225,7 +181,7 @@ check_tls (void)
   int r;
 
   if (params.tls == NULL && getenv ("WEFT_TLS") &&
-      set_path (&params.tls, getenv ("WEFT_TLS")) == -1)
+      (params.tls = nbdkit_absolute_path (getenv ("WEFT_TLS"))) == NULL)
     return -1;
   if (params.admin && exposure_uri_plain (params.admin)) {
     nbdkit_error ("admin=%s is on another host and has no TLS: give its "
@@ -335,13 +291,13 @@ weft_get_ready (void)
 static int
 weft_after_fork (void)
 {
-  return role->after_fork ? role->after_fork () : 0;
+  return role->after_fork ();
 }
 
 static void
 weft_cleanup (void)
 {
-  if (role && role->cleanup)
+  if (role)
     role->cleanup ();
 }
 
@@ -381,8 +337,7 @@ weft_open (int readonly)
 static void
 weft_close (void *handle)
 {
-  if (role->close)
-    role->close (handle);
+  role->close (handle);
 }
 
 static int64_t
