@@ -14,6 +14,7 @@
 #include <netlink/genl/genl.h>
 #include <netlink/netlink.h>
 
+#include "common/file.h"
 #include "device.h"
 
 /* Seconds; the kernel counts in jiffies, in 64 bits. */
@@ -58,20 +59,15 @@ bool
 device_find (struct device *d)
 {
   for (unsigned n = 0;; n++) {
-    char path[64], owner[80] = "";
-    FILE *f;
+    char path[64], owner[80];
 
     snprintf (path, sizeof path, "/sys/block/nbd%u", n);
     if (access (path, F_OK) == -1)
       return false;
+    /* The file is there only while the device is connected. */
     snprintf (path, sizeof path, "/sys/block/nbd%u/backend", n);
-    f = fopen (path, "re");
-    if (f == NULL)
-      continue; /* not connected */
-    if (fgets (owner, sizeof owner, f))
-      owner[strcspn (owner, "\n")] = '\0';
-    fclose (f);
-    if (strcmp (owner, d->owner) == 0) {
+    if (file_line (path, owner, sizeof owner) &&
+        strcmp (owner, d->owner) == 0) {
       d->number = n;
       return true;
     }

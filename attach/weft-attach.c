@@ -30,6 +30,7 @@
 
 #include "device.h"
 #include "base/name.h"
+#include "common/file.h"
 #include "common/notify.h"
 #include "server.h"
 
@@ -265,27 +266,15 @@ reconnect (const struct options *o, int signals, struct device *d,
   return true;
 }
 
-static uint64_t
-size_of_device (const struct device *d)
-{
-  char path[48];
-  unsigned long long sectors = 0;
-  FILE *f;
-
-  snprintf (path, sizeof path, "/sys/block/nbd%u/size", d->number);
-  f = fopen (path, "re");
-  if (f && fscanf (f, "%llu", &sectors) != 1)
-    sectors = 0;
-  if (f)
-    fclose (f);
-  return sectors * 512;
-}
-
 static int
 serve (const struct options *o, int signals, struct device *d, int process)
 {
-  uint64_t size = size_of_device (d);
+  char path[48], sectors[24];
+  uint64_t size = 0;
 
+  snprintf (path, sizeof path, "/sys/block/nbd%u/size", d->number);
+  if (file_line (path, sectors, sizeof sectors))
+    size = strtoull (sectors, NULL, 10) * 512;
   notify_ready ();
   for (;;) {
     struct pollfd p[2] = { { .fd = signals, .events = POLLIN },

@@ -3,8 +3,6 @@
 #ifndef WEFT_DESCRIPTORS_H
 #define WEFT_DESCRIPTORS_H
 
-#include <stdbool.h>
-
 /* After something has failed that may have needed one: NULL, or that there is none
  * left, which limit that is, and the way out.  The text is this thread's, until the
  * next call.

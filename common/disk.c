@@ -327,8 +327,8 @@ wipe_signatures (int fd)
 static bool
 zero_data (int fd, bool block_device, uint64_t bytes)
 {
-  /* On a block device, this one fails where the kernel would have to write
-   * the zeroes itself; on a file, the other keeps the space reserved.
+  /* On a block device, to punch a hole fails where the kernel would have to write
+   * the zeroes itself; on a file, to zero a range keeps the space reserved.
    */
   int mode = block_device ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE;
   uint64_t step = GiB (1);
@@ -674,20 +674,6 @@ disk_write_header (struct disk *d, const void *buf, size_t bytes,
 
 /* ---- What outlives a process ---- */
 
-/* A line of a file of the kernel's; false: there is none. */
-static bool
-read_line (const char *path, char *line, size_t size)
-{
-  int fd = open (path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd == -1 ? -1 : read (fd, line, size - 1);
-
-  if (fd != -1)
-    close (fd);
-  line[n > 0 ? n : 0] = '\0';
-  line[strcspn (line, "\n")] = '\0';
-  return line[0] != '\0';
-}
-
 /* A disk that is found, or given a medium, gets a new number.  Those of partitions
  * stand with the whole disk.  A file system that has no disk of its own has none.
  */
@@ -700,7 +686,7 @@ disk_number (dev_t dev, char *number, size_t size)
   for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) {
     snprintf (path, sizeof path, "/sys/dev/block/%u:%u%s/diskseq", major (dev),
               minor (dev), places[i]);
-    if (read_line (path, number, size))
+    if (file_line (path, number, size))
       return true;
   }
   return false;
@@ -719,7 +705,7 @@ disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES])
     return;
   dev = d->block_device ? makedev (st.stx_rdev_major, st.stx_rdev_minor)
                         : makedev (st.stx_dev_major, st.stx_dev_minor);
-  if (!read_line ("/proc/sys/kernel/random/boot_id", boot, sizeof boot) ||
+  if (!file_line ("/proc/sys/kernel/random/boot_id", boot, sizeof boot) ||
       !disk_number (dev, number, sizeof number))
     return;
   n = snprintf (name, DISK_CACHE_BYTES, "%s %u:%u %s", boot, major (dev),

@@ -3,6 +3,8 @@
 #include <config.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -45,4 +47,17 @@ file_write (int fd, const void *buf, size_t bytes, uint64_t offset, int flags)
     bytes -= r;
   }
   return 0;
+}
+
+bool
+file_line (const char *path, char *line, size_t size)
+{
+  int fd = open (path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd == -1 ? -1 : read (fd, line, size - 1);
+
+  if (fd != -1)
+    close (fd);
+  line[n > 0 ? n : 0] = '\0';
+  line[strcspn (line, "\n")] = '\0';
+  return line[0] != '\0';
 }

@@ -158,7 +158,7 @@ get_member (struct map *m, const json_t *json, unsigned i,
   if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why) ||
       !get_integer (json, "round", 0, EPOCH_MAX, &mm->round, why))
     return false;
-  mm->lapse = mm->fence; /* for a weftd that does not say it */
+  mm->lapse = mm->fence; /* an older weftd does not say it */
   if (!get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why))
     return false;
   mm->reach = mm->round;
@@ -213,13 +213,17 @@ check_shape (struct map *m, uint64_t n, const struct why *why)
 }
 
 static bool
-get_head (struct map *m, const json_t *json, uint64_t *n, const struct why *why)
+get_map (struct map *m, const json_t *json, const struct why *why)
 {
+  const json_t *members = json_object_get (json, "members");
   static const char layouts[] =
     "raid-x, raid-10, chained, rotated, raid-1 or raid-0";
   int layout = -1, dup = DUP_ASYNC_CLIENT;
-  uint64_t groups = 1;
+  uint64_t n = 0, groups = 1;
+  unsigned i;
 
+  if (!json_is_object (json))
+    return bad (why, "the map is not a JSON object");
   if (!get_word (json, "layout", layout_parse, &layout, "layout", layouts, why))
     return false;
   if (layout == -1)
@@ -236,7 +240,7 @@ get_head (struct map *m, const json_t *json, uint64_t *n, const struct why *why)
                 (unsigned long long) UNIT_BYTES_DEFAULT);
   if (!get_integer (json, "unit", UNIT_BYTES_MIN, UNIT_BYTES_MAX, &m->unit,
                     why) ||
-      !get_integer (json, "n", 1, GROUP_MEMBERS_MAX, n, why) ||
+      !get_integer (json, "n", 1, GROUP_MEMBERS_MAX, &n, why) ||
       !get_integer (json, "groups", 1, ARRAY_GROUPS_MAX, &groups, why) ||
       !get_integer (json, "epoch", 0, INT64_MAX, &m->epoch, why) ||
       !get_integer (json, "round", 0, EPOCH_MAX, &m->round, why) ||
@@ -246,54 +250,34 @@ get_head (struct map *m, const json_t *json, uint64_t *n, const struct why *why)
       !get_string (json, "session", "session", NAME_BYTES_MAX, &m->session,
                    why))
     return false;
-  if (m->unit == 0) /* null */
+  if (m->unit == 0) /* JSON's null */
     return bad (why, "unit: not an integer");
   m->groups = groups;
-  return true;
+  if (!json_is_array (members))
+    return bad (why, "members: %s", members ? "not an array" : "missing");
+  if (json_array_size (members) < 1 ||
+      json_array_size (members) > ARRAY_MEMBERS_MAX)
+    return bad (why, "members: %zu of them; give 1 to %u",
+                json_array_size (members), (unsigned) ARRAY_MEMBERS_MAX);
+  /* members counts what map_free has to free. */
+  for (i = 0; i < json_array_size (members); i++) {
+    m->members = i + 1;
+    if (!get_member (m, json_array_get (members, i), i, why))
+      return false;
+  }
+  return check_shape (m, n, why);
 }
 
 struct map *
 map_from_json (const json_t *json, char *text, size_t text_size)
 {
   const struct why why = { text, text_size };
-  const json_t *members;
-  struct map *m;
-  uint64_t n = 0;
-  unsigned i;
+  struct map *m = calloc (1, sizeof *m);
 
-  if (!json_is_object (json)) {
-    bad (&why, "the map is not a JSON object");
-    return NULL;
-  }
-  m = calloc (1, sizeof *m);
-  if (m == NULL) {
+  if (m == NULL)
     bad (&why, "out of memory");
-    return NULL;
-  }
-  if (!get_head (m, json, &n, &why))
-    goto err;
-  members = json_object_get (json, "members");
-  if (!json_is_array (members)) {
-    bad (&why, "members: %s", members ? "not an array" : "missing");
-    goto err;
-  }
-  if (json_array_size (members) < 1 ||
-      json_array_size (members) > ARRAY_MEMBERS_MAX) {
-    bad (&why, "members: %zu of them; give 1 to %u", json_array_size (members),
-         (unsigned) ARRAY_MEMBERS_MAX);
-    goto err;
-  }
-  /* members counts what map_free has to free. */
-  for (i = 0; i < json_array_size (members); i++) {
-    m->members = i + 1;
-    if (!get_member (m, json_array_get (members, i), i, &why))
-      goto err;
-  }
-  if (!check_shape (m, n, &why))
-    goto err;
-  return m;
-
-err:
+  else if (get_map (m, json, &why))
+    return m;
   map_free (m);
   return NULL;
 }

@@ -14,11 +14,8 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "array/array.h"
@@ -219,24 +216,12 @@ make_array (struct peer **peers, struct seats *seats)
   return a;
 }
 
-/* A static map has nobody to record a loss with. */
 static void
-lost_for_good (unsigned member)
+notice (const struct array_notice *n, uint64_t connection)
 {
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t epoch;
 
-  pthread_mutex_lock (&static_lock);
-  static_states[member] = MEMBER_OUT;
-  memcpy (states, static_states, sizeof states);
-  epoch = ++static_epoch;
-  pthread_mutex_unlock (&static_lock);
-  engine_commit (engine, epoch, states);
-}
-
-static void
-notice (const struct array_notice *n, uint64_t connection)
-{
   if (n->kind == NOTICE_DATA_LOST)
     nbdkit_error ("weft: data is lost: %s", n->reason);
   if (control)
@@ -244,7 +229,13 @@ notice (const struct array_notice *n, uint64_t connection)
   else if (n->kind == NOTICE_LOST) {
     nbdkit_error ("weft: member %s is lost: %s; going on without it",
                   map->member[n->member].name, n->reason);
-    lost_for_good (n->member);
+    /* Beside a static map there is nobody to record the loss. */
+    pthread_mutex_lock (&static_lock);
+    static_states[n->member] = MEMBER_OUT;
+    memcpy (states, static_states, sizeof states);
+    epoch = ++static_epoch;
+    pthread_mutex_unlock (&static_lock);
+    engine_commit (engine, epoch, states);
   }
 }
 

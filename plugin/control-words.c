@@ -71,13 +71,13 @@ json_t *
 control_words (struct control *c, const struct host_action *a)
 {
   struct taken *t = &c->taken;
-  json_t *said, *stats,
-    *body = json_pack (
-      "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
-      "epoch", (json_int_t) a->epoch, "prepared", (json_int_t) a->prepared,
-      "round", (json_int_t) engine_round (c->engine), "uri", params.uri,
-      "process", c->process, "draining", (int) engine_ending (c->engine),
-      "wait_ms", (int) a->wait_ms);
+  json_t *said, *stats;
+  json_t *body = json_pack (
+    "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
+    "epoch", (json_int_t) a->epoch, "prepared", (json_int_t) a->prepared,
+    "round", (json_int_t) engine_round (c->engine), "uri", params.uri,
+    "process", c->process, "draining", (int) engine_ending (c->engine),
+    "wait_ms", (int) a->wait_ms);
 
   if (a->kind != HOST_DO_BEAT)
     return body;
@@ -193,7 +193,7 @@ control_read (const struct control *c, int status, const json_t *reply,
   *map = NULL;
   if (status != 200)
     return;
-  /* True: those of the epoch in which we work. */
+  /* `true` stands for the states of the epoch in which this process works. */
   if (json_is_true (json_object_get (reply, "states")))
     epoch = json_integer_value (json_object_get (reply, "epoch"));
   else if (read_states (reply, members, &epoch, v->states))

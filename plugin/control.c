@@ -12,7 +12,6 @@
 
 #include <config.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +85,7 @@ connect_thread (void *opaque)
   bool kept, wanted, up = false;
 
   pthread_setname_np (pthread_self (), "weft-connect");
-  engine_sever (c->engine, m); /* from the old one, if it is a stale one */
+  engine_sever (c->engine, m); /* the old connection may be a stale one */
   if (control_member (c, m, &mm)) {
     p = peer_open (m, &mm, c->readonly, false, CONNECT_MS, engine_io_done, why,
                    sizeof why);

@@ -10,9 +10,7 @@
 
 #include <config.h>
 
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "engine-internal.h"

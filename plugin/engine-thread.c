@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -65,7 +64,7 @@ check_ending (struct engine *e, uint64_t now)
   if (!atomic_exchange (&e->ending, true))
     return now + MS (ENDING_GRACE_MS);
   if (e->drain_deadline != UINT64_MAX)
-    return UINT64_MAX; /* engine_end has a time of its own */
+    return UINT64_MAX; /* engine_end has a deadline of its own */
   if (e->running == 0)
     return now + MS (ENDING_CHECK_MS);
   nbdkit_error ("weft: ending: failing %u requests that wait for weftd or for "
@@ -223,6 +222,7 @@ bool
 engine_end (struct engine *e, bool drain, unsigned drain_ms)
 {
   struct array_request r = { .op = ARRAY_FLUSH, .flags = ARRAY_COVER };
+  struct turn t;
   bool clean = true;
 
   if (!e->started)
@@ -234,7 +234,10 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
     pthread_mutex_unlock (&e->lock);
     clean = engine_run (e, &r) == 0;
   }
-  engine_stop (e, ESHUTDOWN);
+  turn_begin (&t, NULL);
+  pthread_mutex_lock (&e->lock);
+  array_stop (e->array, ESHUTDOWN, clock_ns ());
+  turn_end (e, &t);
   if (!wait_ios (e, 1000)) {
     pthread_mutex_lock (&e->lock);
     break_all (e);

@@ -29,7 +29,6 @@
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -298,8 +297,9 @@ turn_take (struct engine *e, struct turn *t, uint64_t now)
       (atomic_load_explicit (&t->self->word, memory_order_relaxed) & DONE))
     hand_over (e, t);
   t->leads = t->self && t->self == e->leader;
-  /* A request takes the lead from the engine thread, which then looks at its
-   * deadlines; others that may have changed them have to tell it.
+  /* A request that takes the lead from the engine thread makes it look at its
+   * deadlines.  A thread that waits for nothing may have changed them, too, and has
+   * to tell it.
    */
   if (t->self == NULL)
     t->kick_self = true;
@@ -428,7 +428,7 @@ wait_done (struct engine *e, struct turn *t, struct waiter *w, bool lead)
   }
   if (!lead)
     return;
-  /* Unless a turn of our own has handed the lead over already. */
+  /* This thread hands the lead over, unless a turn of its own has done so. */
   turn_begin (t, w);
   pthread_mutex_lock (&e->lock);
   if (e->leader == w)
@@ -487,17 +487,6 @@ engine_client_close (struct engine *e, struct array_client *c)
   pthread_mutex_lock (&e->lock);
   array_client_close (e->array, c);
   pthread_mutex_unlock (&e->lock);
-}
-
-void
-engine_stop (struct engine *e, int error)
-{
-  struct turn t;
-
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
-  array_stop (e->array, error, clock_ns ());
-  turn_end (e, &t);
 }
 
 void

@@ -81,8 +81,6 @@ uint64_t engine_member_bytes (struct engine *e, unsigned member);
 /* The states that weftd has recorded, as far as is known here. */
 void engine_recorded (struct engine *e, enum member_state states[]);
 
-/* As array_stop. */
-void engine_stop (struct engine *e, int error);
 /* As array_stop, with ESHUTDOWN; and break all connections, so that nothing that is
  * in flight is waited for.
  */

@@ -10,10 +10,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "connect.h"
@@ -37,10 +35,11 @@ fetch_open (struct fetch *f, unsigned member, const char *uri,
   fetch_close (f, member);
   if (nbd == NULL)
     copy_blame (fault, member, "out of memory for a connection");
-  else if (nbd_add_meta_context (nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
-           /* A failed read's buffer is never looked at. */
-           nbd_set_pread_initialize (nbd, false) == -1 ||
-           (failure = connect_nbd (nbd, door, CONNECT_MS, true)) != 0)
+  else if (
+    nbd_add_meta_context (nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == -1 ||
+    /* libnbd need not clear a buffer: after a failed read nobody looks. */
+    nbd_set_pread_initialize (nbd, false) == -1 ||
+    (failure = connect_nbd (nbd, door, CONNECT_MS, true)) != 0)
     copy_blame (fault, member, "its %s door does not open: %s", f->door,
                 connect_reason (failure));
   free (door);
@@ -130,15 +129,6 @@ send_command (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
   return 0;
 }
 
-/* A status needs a server that can tell; all is data where there is none. */
-static bool
-can_answer (const struct fetch *f, const struct copy_request *c)
-{
-  return c->kind != COPY_STATUS ||
-         nbd_can_meta_context (f->link[c->member].nbd,
-                               LIBNBD_CONTEXT_BASE_ALLOCATION) == 1;
-}
-
 /* Take an answer.  Returns -1 when it says that the member is of no use. */
 static int
 take (struct fetch *f, struct copy_request *c, struct copy_fault *fault)
@@ -224,7 +214,10 @@ fetch_run (struct fetch *f, struct copy_request *list,
   }
   while (r == 0 && (flying > 0 || unsent)) {
     for (; r == 0 && unsent && flying < FLYING_MAX; unsent = unsent->next)
-      if (can_answer (f, unsent)) {
+      /* A server that can't tell a status is not asked: all is data then. */
+      if (unsent->kind != COPY_STATUS ||
+          nbd_can_meta_context (f->link[unsent->member].nbd,
+                                LIBNBD_CONTEXT_BASE_ALLOCATION) == 1) {
         r = send_command (f, unsent, fault);
         flying += r == 0;
       }

@@ -9,7 +9,6 @@
 #define WEFT_FETCH_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <libnbd.h>

@@ -8,7 +8,6 @@
 #include <config.h>
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdbool.h>

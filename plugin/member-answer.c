@@ -7,7 +7,6 @@
 #include <config.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "array/array.h"

@@ -11,7 +11,6 @@
 
 #include <config.h>
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +167,7 @@ heartbeat (unsigned wait_ms)
   control.told = sb = *member_confirmed (server.member);
   join = join_progress (sb.data_bytes);
   bad = bad_ranges ();
-  reason = member_reason (server.member); /* stays as it is, once it is */
+  reason = member_reason (server.member); /* good without the lock, too */
   dirty = member_dirty_extents (server.member);
   pthread_mutex_unlock (&server.lock);
 
@@ -242,7 +241,8 @@ obey (json_t *reply)
     puller_order_free (order);
     return false;
   }
-  if (control.admin == NULL) { /* threads do not outlive the fork */
+  /* Before nbdkit's fork no thread may begin to copy; the order comes again. */
+  if (control.admin == NULL) {
     puller_order_free (order);
     order = NULL;
   }

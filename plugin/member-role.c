@@ -11,7 +11,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -82,7 +81,9 @@ request_begin (struct member_pass *pass, struct member_request *r)
   return refuse (&refusal);
 }
 
-/* What can't be read first: else its bit might fall without it. */
+/* Take in what the records say of intent bits; -1: it was refused.  What can't be read
+ * comes first: else its bit might fall although that is not known.
+ */
 static int
 note_all (struct member_pass *pass, const struct batch_record *records,
           unsigned count)
@@ -119,17 +120,6 @@ touches_bad (uint64_t offset, uint64_t length)
   return bad;
 }
 
-/* Wait until the list of bad ranges is durable. */
-static int
-bad_settle (void)
-{
-  pthread_mutex_lock (&server.lock);
-  while (!member_bad_settled (server.member) && !member_failed (server.member))
-    act_or_wait ();
-  pthread_mutex_unlock (&server.lock);
-  return member_failed (server.member) ? EIO : 0;
-}
-
 /* While we are joining, parts of a write may be dropped: the copy will bring
  * them.  *bad: the list of bad ranges may have changed.
  */
@@ -163,7 +153,9 @@ apply (const struct member_request *r, const struct batch_record *b, bool sync,
   return err;
 }
 
-/* Until the disk says the newest round of these.  Returns an errno. */
+/* Wait until the newest round of these records is in the superblock.  Returns 0 or an
+ * errno.
+ */
 static int
 note_round (struct member_pass *pass, const struct batch_record *records,
             unsigned count)
@@ -215,8 +207,14 @@ change (struct member_pass *pass, const struct batch_record *records,
     err = data_flush (server.disk);
   if (err)
     fail (err, "writing failed");
-  else if (bad || notes)
-    err = bad_settle ();
+  else if (bad || notes) { /* the list of bad ranges is to be durable */
+    pthread_mutex_lock (&server.lock);
+    while (!member_bad_settled (server.member) &&
+           !member_failed (server.member))
+      act_or_wait ();
+    pthread_mutex_unlock (&server.lock);
+    err = member_failed (server.member) ? EIO : 0;
+  }
   if (err == 0)
     err = note_round (pass, records, count);
   request_end (&r);

@@ -18,7 +18,6 @@
 #define WEFT_MEMBER_ROLE_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "common/disk.h"

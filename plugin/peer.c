@@ -13,7 +13,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +23,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -66,7 +64,7 @@ door_open (struct door *d, const struct peer *p, const char *uri,
   now = clock_ms ();
   if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 0 &&
       nbd_set_uri_allow_local_file (d->nbd, local_files) == 0 &&
-      /* A failed read's buffer is never looked at. */
+      /* libnbd need not clear a buffer: after a failed read nobody looks. */
       nbd_set_pread_initialize (d->nbd, false) == 0)
     failure = connect_nbd (d->nbd, uri,
                            now < deadline_ms ? deadline_ms - now : 0, true);
@@ -481,7 +479,7 @@ peer_send (struct peer_io *pio)
     put_part (pio);
     return false;
   }
-  /* Its second time, if there is one, is for the FLUSH. */
+  /* Where the member has no FUA, the I/O is sent a second time, as a FLUSH. */
   pio->flush_after = kind != IO_FLUSH && (io->flags & ARRAY_FUA) && !d->fua;
   /* From the last put_part on, pio and its I/O are somebody else's. */
   do {

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "process.h"
 
 int
@@ -77,11 +78,8 @@ host (char *text, size_t size)
   static const char *const links[] = { "/proc/self/ns/pid",
                                        "/proc/self/ns/time" };
   char boot[40], space[2][32];
-  FILE *f = fopen ("/proc/sys/kernel/random/boot_id", "re");
-  bool have = f && fscanf (f, "%39s", boot) == 1;
+  bool have = file_line ("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
 
-  if (f)
-    fclose (f);
   for (int i = 0; i < 2; i++) {
     ssize_t n = readlink (links[i], space[i], sizeof space[i] - 1);
 

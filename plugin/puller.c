@@ -78,7 +78,9 @@ uri_of (unsigned member)
   return puller.order ? puller.order->source[member].uri : NULL;
 }
 
-/* After each call to the engine. */
+/* Pass on what the engine has to say: to people, and to threads that wait.  It comes
+ * after each call to the engine.
+ */
 static void
 tell (void)
 {
@@ -120,7 +122,9 @@ cancelled (void *run)
   return pull_cancelled (puller.pull, *(uint64_t *) run);
 }
 
-/* Nobody cancels this: whoever has asked looks whether he still needs it. */
+/* The reading of intent maps is not cancelled: the engine looks afterwards whether it
+ * still needs them.
+ */
 static bool
 never (void *opaque)
 {
@@ -214,8 +218,8 @@ work (void *opaque)
   uint64_t wait_ms;
 
   pthread_mutex_lock (&server.lock);
-  /* Not as soon as there is no order: the director, who is flushing perhaps, would
-   * not know that we have ended, if there is one again when it looks.
+  /* Workers stay when there is no order any more.  The director may be flushing
+   * meanwhile; if there is a new order when it looks again, it counts on them.
    */
   while (!puller.retiring) {
     links_of (&w->fetch, linked);
@@ -413,7 +417,7 @@ direct (void *opaque)
       }
     end_workers (w, workers);
     workers = 0;
-  } while (puller.order); /* there may be one again */
+  } while (puller.order); /* there may be a new one by now */
   puller.directed = false;
   pthread_mutex_unlock (&server.lock);
   fetch_close_all (&f);

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -122,17 +121,6 @@ read_map (struct copier *t, unsigned m)
 }
 
 static int
-open_batch_door (struct copier *t, unsigned m)
-{
-  struct map_member mm;
-
-  if (control_member (t->control, m, &mm) && mm.token_batch)
-    t->door[m] = open_door (&mm, "batch", mm.token_batch);
-  map_member_free (&mm);
-  return t->door[m] ? 0 : EIO;
-}
-
-static int
 send_records (struct copier *t, const struct resync_action *a)
 {
   size_t bytes = batch_bytes (a->records, a->count);
@@ -162,6 +150,7 @@ carry_out (struct copier *t, const struct resync_action *a)
   struct array_request r = {
     .client = t->client, .offset = a->offset, .length = a->length, .buf = t->buf
   };
+  struct map_member mm;
   int error;
 
   switch (a->kind) {
@@ -194,7 +183,10 @@ carry_out (struct copier *t, const struct resync_action *a)
                     "it");
     return error;
   case RESYNC_OPEN:
-    return open_batch_door (t, a->member);
+    if (control_member (t->control, a->member, &mm) && mm.token_batch)
+      t->door[a->member] = open_door (&mm, "batch", mm.token_batch);
+    map_member_free (&mm);
+    return t->door[a->member] ? 0 : EIO;
   case RESYNC_SEND:
     return send_records (t, a);
   case RESYNC_CLOSE:

@@ -9,7 +9,6 @@
 
 #include <config.h>
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +30,16 @@
 #define OOM_SCORE_ADJ -900
 #define OOM_FILE "/proc/self/oom_score_adj"
 
-static void
-be_killed_last (void)
+void
+shortage_prepare (void)
 {
   char text[16] = "";
-  int fd = open (OOM_FILE, O_RDWR | O_CLOEXEC);
+  int fd;
 
+  if (prctl (PR_SET_IO_FLUSHER, 1, 0, 0, 0) == -1)
+    nbdkit_debug ("weft: PR_SET_IO_FLUSHER: %m: where memory is short it may "
+                  "wait for its own clients");
+  fd = open (OOM_FILE, O_RDWR | O_CLOEXEC);
   if (fd == -1 || read (fd, text, sizeof text - 1) <= 0)
     nbdkit_debug ("weft: " OOM_FILE ": %m");
   else if (atoi (text) > OOM_SCORE_ADJ) {
@@ -47,13 +50,4 @@ be_killed_last (void)
   }
   if (fd != -1)
     close (fd);
-}
-
-void
-shortage_prepare (void)
-{
-  if (prctl (PR_SET_IO_FLUSHER, 1, 0, 0, 0) == -1)
-    nbdkit_debug ("weft: PR_SET_IO_FLUSHER: %m: where memory is short it may "
-                  "wait for its own clients");
-  be_killed_last ();
 }

@@ -6,7 +6,6 @@
 #include <config.h>
 
 #include <ctype.h>
-#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
