@@ -101,10 +101,7 @@ note_all (struct member_pass *pass, const struct batch_record *records,
       member_clear (server.member, pass, records[i].offset, records[i].length,
                     records[i].kind == BATCH_SETTLE);
   pthread_mutex_unlock (&server.lock);
-  if (v == MEMBER_GO)
-    return 0;
-  refuse (&refusal);
-  return refusal.error;
+  return v == MEMBER_GO ? 0 : refuse (&refusal);
 }
 
 static bool

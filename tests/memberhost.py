@@ -17,15 +17,14 @@ import pytest
 
 from wefttest import eventually
 
-__all__ = ["Array", "CLEAR", "EXTENT", "HEADER", "MIB", "ROUND", "TRIM", "WRITE",
-           "ZERO",
-           "array", "batch", "dirty_in_view", "dirty_on_disk", "read_slot",
-           "read_superblock", "refuses"]
+__all__ = ["Array", "BAD", "CLEAR", "EXTENT", "HEADER", "MIB", "ROUND", "TRIM",
+           "WRITE", "ZERO", "array", "batch", "dirty_in_view", "dirty_on_disk",
+           "read_slot", "read_superblock", "refuses"]
 
 MIB = 1 << 20
 EXTENT = 4 * MIB
 HEADER = MIB
-WRITE, ZERO, TRIM, CLEAR, ROUND = 1, 2, 3, 4, 6
+WRITE, ZERO, TRIM, CLEAR, ROUND, BAD = 1, 2, 3, 4, 6, 7
 
 
 # --- A second reader of docs/FORMAT.md ----------------------------------------

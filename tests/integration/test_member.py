@@ -16,7 +16,7 @@ import uuid
 import nbd
 import pytest
 
-from memberhost import (Array, CLEAR, EXTENT, HEADER, MIB, TRIM, WRITE, ZERO,
+from memberhost import (Array, BAD, CLEAR, EXTENT, HEADER, MIB, TRIM, WRITE, ZERO,
                         array, batch, dirty_in_view, dirty_on_disk, read_slot,
                         read_superblock, refuses)
 from wefttest import eventually
@@ -147,6 +147,16 @@ def test_a_bad_batch_has_no_effect(array, seed):
     assert "a batch is refused as a whole: " in array.log(0)
     b.pwrite(whole, 0)  # the good one still works
     assert h.pread(600, 0) == b"after!" * 100
+
+
+def test_a_bad_range_without_a_place_is_refused(array):
+    """The list holds 1,020 ranges.  Who reports more is told so, or he would take
+    for noted what is not."""
+    t = array.attach()[0]
+    b = array.open(0, "batch", t["batch"])
+    with refuses("ENOSPC"):
+        b.pwrite(batch(*[(BAD, i * 8192, 4096) for i in range(1021)]), 0)
+    assert "there is no room in the list of bad ranges: " in array.log(0)
 
 
 def test_intents_door_is_for_reading(array):
