@@ -45,24 +45,6 @@ process_open (const char *pid_file, int *pid)
   return pidfd_open (found, 0);
 }
 
-static uint64_t
-flags_of (struct nbd_handle *h)
-{
-  uint64_t flags = NBD_FLAG_HAS_FLAGS;
-
-  if (nbd_is_read_only (h) == 1)
-    flags |= NBD_FLAG_READ_ONLY;
-  if (nbd_can_flush (h) == 1)
-    flags |= NBD_FLAG_SEND_FLUSH;
-  if (nbd_can_fua (h) == 1)
-    flags |= NBD_FLAG_SEND_FUA;
-  if (nbd_can_trim (h) == 1)
-    flags |= NBD_FLAG_SEND_TRIM;
-  if (nbd_can_multi_conn (h) == 1)
-    flags |= NBD_FLAG_CAN_MULTI_CONN;
-  return flags;
-}
-
 /* Until the handle is ready, or has that command's answer.  -1: never, or told
  * to stop.
  */
@@ -128,7 +110,17 @@ server_connect (const char *socket_path, const char *pid_file,
     goto out;
   }
   s->size = (uint64_t) size;
-  s->flags = flags_of (h);
+  s->flags = NBD_FLAG_HAS_FLAGS;
+  if (nbd_is_read_only (h) == 1)
+    s->flags |= NBD_FLAG_READ_ONLY;
+  if (nbd_can_flush (h) == 1)
+    s->flags |= NBD_FLAG_SEND_FLUSH;
+  if (nbd_can_fua (h) == 1)
+    s->flags |= NBD_FLAG_SEND_FUA;
+  if (nbd_can_trim (h) == 1)
+    s->flags |= NBD_FLAG_SEND_TRIM;
+  if (nbd_can_multi_conn (h) == 1)
+    s->flags |= NBD_FLAG_CAN_MULTI_CONN;
   s->socket = fcntl (nbd_aio_get_fd (h), F_DUPFD_CLOEXEC, 3);
   if (s->socket == -1)
     refuse (why, why_size, "dup: %s", strerror (errno));

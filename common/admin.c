@@ -437,7 +437,7 @@ transfer (struct admin *c, const char *method, const char *path,
   else
     curl_easy_setopt (c->easy, CURLOPT_HTTPGET, 1L);
   curl_easy_setopt (c->easy, CURLOPT_CUSTOMREQUEST, method);
-  /* The headers of this call hang behind those of every call meanwhile. */
+  /* While the call lasts, its own headers hang behind those of every call. */
   while (last->next)
     last = last->next;
   last->next = c->once;
@@ -454,7 +454,9 @@ transfer (struct admin *c, const char *method, const char *path,
   }
   c->answered = true;
   curl_easy_getinfo (c->easy, CURLINFO_RESPONSE_CODE, &status);
-  /* A certificate may have been renewed since the connection was made. */
+  /* After a 401 the next call makes a new connection: our certificate may have been
+   * renewed since this one was made.
+   */
   curl_easy_setopt (c->easy, CURLOPT_FRESH_CONNECT, status == 401 ? 1L : 0L);
   return status;
 }

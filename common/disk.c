@@ -212,23 +212,6 @@ find_signature (int fd, bool header_only, char *text, size_t size)
   return r == 0 ? 1 : r == 1 ? 0 : -1;
 }
 
-static void
-describe_weft (struct disk_content *c)
-{
-  char uuid[FORMAT_UUID_TEXT_BYTES];
-
-  if (format_uuid_zero (c->sb.array)) {
-    format_uuid (c->sb.disk, uuid);
-    snprintf (c->text, sizeof c->text,
-              "a Weft disk (%s) that belongs to no array", uuid);
-  }
-  else {
-    format_uuid (c->sb.array, uuid);
-    snprintf (c->text, sizeof c->text, "member %u of the Weft array %s",
-              c->sb.position, uuid);
-  }
-}
-
 /* c->block_device and c->size are given.  *mend (may be NULL): as superblock_mend.
  */
 static int
@@ -236,6 +219,7 @@ examine (int fd, const char *path, struct disk_content *c, bool *mend,
          char *why, size_t why_size)
 {
   uint8_t slots[2 * SLOT_BYTES] = { 0 };
+  char uuid[FORMAT_UUID_TEXT_BYTES];
   struct superblock other;
   const char *reason = NULL;
   int newest, r, err;
@@ -266,9 +250,17 @@ examine (int fd, const char *path, struct disk_content *c, bool *mend,
       return 0;
     }
   }
-  if (newest >= 0) {
+  if (newest >= 0 && format_uuid_zero (c->sb.array)) {
     c->kind = DISK_WEFT;
-    describe_weft (c);
+    format_uuid (c->sb.disk, uuid);
+    snprintf (c->text, sizeof c->text,
+              "a Weft disk (%s) that belongs to no array", uuid);
+  }
+  else if (newest >= 0) {
+    c->kind = DISK_WEFT;
+    format_uuid (c->sb.array, uuid);
+    snprintf (c->text, sizeof c->text, "member %u of the Weft array %s",
+              c->sb.position, uuid);
   }
   else if (superblock_present (slots)) {
     c->kind = DISK_DAMAGED;
@@ -573,7 +565,7 @@ disk_open (const char *path, char *why, size_t why_size)
             path, SYNCS, strerror (errno));
     goto error;
   }
-  if (mend) { /* both slots say the same from here on */
+  if (mend) { /* the bad or older slot becomes what the other one is */
     superblock_encode (&d->sb, slot);
     err = disk_write_header (d, slot, sizeof slot,
                              d->sb.sequence % 2 * SLOT_BYTES);
@@ -710,7 +702,7 @@ disk_cache (const struct disk *d, char name[DISK_CACHE_BYTES])
     return;
   n = snprintf (name, DISK_CACHE_BYTES, "%s %u:%u %s", boot, major (dev),
                 minor (dev), number);
-  /* A file's number is given to another one later: so, with when it was made. */
+  /* A file's number may be another one's later: so, with when it was made. */
   if (!d->block_device)
     snprintf (name + n, DISK_CACHE_BYTES - n, " %" PRIu64 " %lld.%u",
               (uint64_t) st.stx_ino, (long long) st.stx_btime.tv_sec,

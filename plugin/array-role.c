@@ -305,7 +305,7 @@ array_cleanup (void)
   clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
   if (control)
     control_stop (control);
-  /* No bit falls while a member has missed writes. */
+  /* No intent bit may fall while a member lacks writes. */
   if (clean && control && !readonly && resynced && control_whole (control) &&
       !engine_differs (engine))
     resync_settle (engine, &layout, control);
@@ -442,7 +442,7 @@ run (const char *what, struct array_request *r)
 
   if (error == 0)
     return 0;
-  /* Of a session that is over enough has been said already. */
+  /* That the session is over has been said: not again for each request. */
   if (error == ESHUTDOWN)
     nbdkit_debug ("weft: %s at %llu: the session is over", what,
                   (unsigned long long) r->offset);

@@ -148,7 +148,7 @@ data_extents (const struct disk *d, uint64_t bytes, uint64_t offset, bool one,
     bool hole;
     off_t next = run_end (d, at, end, &hole);
 
-    if (next <= at) /* it changes while we look */
+    if (next <= at) /* the file has changed meanwhile */
       next = end, hole = false;
     if (nbdkit_add_extent (extents, at - d->sb.data_offset, next - at,
                            hole ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO

@@ -92,10 +92,11 @@ struct turn {
   unsigned notices_count;
 };
 
-/* A turn: turn_begin, take the lock, make inputs to e->array, turn_end (which
- * unlocks, and may make more turns).
+/* A turn: turn_begin, which takes the lock; inputs to e->array; turn_end, which
+ * unlocks, and may make more turns.  Who has the lock already begins by turn_reset.
  */
-void turn_begin (struct turn *t, struct waiter *self);
+void turn_reset (struct turn *t, struct waiter *self);
+void turn_begin (struct engine *e, struct turn *t, struct waiter *self);
 void turn_end (struct engine *e, struct turn *t);
 
 /* Poll once, and move on every connection that has something.  True: a turn

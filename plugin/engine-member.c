@@ -23,8 +23,7 @@ engine_commit (struct engine *e, uint64_t epoch,
 {
   struct turn t;
 
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, &t, NULL);
   if (seats_commit (&e->seats, e->array, epoch, states, clock_ns ()))
     for (unsigned m = 0; m < e->members; m++)
       if (states[m] == MEMBER_OUT && e->peers[m])
@@ -38,8 +37,7 @@ engine_prepare (struct engine *e, uint64_t epoch,
 {
   struct turn t;
 
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, &t, NULL);
   seats_prepare (&e->seats, e->array, epoch, states, clock_ns ());
   turn_end (e, &t);
 }
@@ -71,8 +69,7 @@ engine_hold (struct engine *e, bool hold)
 {
   struct turn t;
 
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, &t, NULL);
   array_hold (e->array, hold, clock_ns ());
   turn_end (e, &t);
 }
@@ -83,8 +80,7 @@ engine_settled (struct engine *e, unsigned member, uint64_t offset,
 {
   struct turn t;
 
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, &t, NULL);
   array_settled (e->array, member, offset, length, clock_ns ());
   turn_end (e, &t);
 }
@@ -174,8 +170,7 @@ engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
   engine_kick (e->kick_self);
   engine_kick (e->kick_leader);
   pthread_mutex_lock (&e->poll_lock);
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, &t, NULL);
   old = e->peers[member];
   over = is_over (old);
   if (over) {

@@ -45,8 +45,7 @@ engine_abandon (struct engine *e)
 {
   struct turn t;
 
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, &t, NULL);
   array_stop (e->array, ESHUTDOWN, clock_ns ());
   break_all (e);
   turn_end (e, &t);
@@ -88,8 +87,7 @@ lead (struct engine *e, uint64_t deadline, uint64_t now)
   e->leader = &e->self;
   pthread_mutex_unlock (&e->lock);
   if (engine_poll (e, e->kick_self, ms > 60000 ? 60000 : (int) ms)) {
-    turn_begin (&t, &e->self);
-    pthread_mutex_lock (&e->lock);
+    turn_begin (e, &t, &e->self);
     turn_end (e, &t);
   }
   pthread_mutex_lock (&e->lock);
@@ -111,7 +109,7 @@ engine_thread (void *opaque)
     now = clock_ns ();
     deadline = array_deadline (e->array);
     if (now >= deadline) {
-      turn_begin (&t, &e->self);
+      turn_reset (&t, &e->self);
       array_tick (e->array, now);
       turn_end (e, &t);
       pthread_mutex_lock (&e->lock);
@@ -181,7 +179,7 @@ engine_new (struct array *array, struct peer **peers, const struct seats *seats,
     }
   }
   if (e->kick_self == -1 || e->kick_leader == -1 || e->spare_ios == NULL) {
-    e->array = NULL; /* stays the caller's, as the peers do */
+    e->array = NULL; /* the array and the peers stay the caller's */
     e->members = 0;
     e->peers = NULL;
     engine_free (e);
@@ -234,8 +232,7 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
     pthread_mutex_unlock (&e->lock);
     clean = engine_run (e, &r) == 0;
   }
-  turn_begin (&t, NULL);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, &t, NULL);
   array_stop (e->array, ESHUTDOWN, clock_ns ());
   turn_end (e, &t);
   if (!wait_ios (e, 1000)) {

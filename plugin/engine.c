@@ -154,7 +154,7 @@ engine_io_put (struct engine *e, struct peer_io *pio)
 /*----- A turn -----*/
 
 void
-turn_begin (struct turn *t, struct waiter *self)
+turn_reset (struct turn *t, struct waiter *self)
 {
   t->self = self;
   t->send = NULL;
@@ -162,6 +162,13 @@ turn_begin (struct turn *t, struct waiter *self)
   t->wake_count = 0;
   t->leads = t->kick_leader = t->kick_self = false;
   t->notices_count = 0;
+}
+
+void
+turn_begin (struct engine *e, struct turn *t, struct waiter *self)
+{
+  turn_reset (t, self);
+  pthread_mutex_lock (&e->lock);
 }
 
 static void
@@ -195,7 +202,7 @@ take_finished (struct engine *e, struct turn *t, uint64_t now)
   struct peer_io *pio = atomic_exchange (&e->finished, NULL);
   struct peer_io *list = NULL, *next;
 
-  for (; pio; pio = next) { /* oldest first */
+  for (; pio; pio = next) { /* from newest first to oldest first */
     next = pio->next;
     pio->next = list;
     list = pio;
@@ -351,8 +358,7 @@ turn_end (struct engine *e, struct turn *t)
   turn_take (e, t, clock_ns ());
   pthread_mutex_unlock (&e->lock);
   while (turn_carry_out (e, t)) {
-    turn_begin (t, t->self);
-    pthread_mutex_lock (&e->lock);
+    turn_begin (e, t, t->self);
     turn_take (e, t, clock_ns ());
     pthread_mutex_unlock (&e->lock);
   }
@@ -421,16 +427,14 @@ wait_done (struct engine *e, struct turn *t, struct waiter *w, bool lead)
     if (!lead)
       waiter_sleep (w);
     else if (engine_poll (e, e->kick_leader, -1)) {
-      turn_begin (t, w);
-      pthread_mutex_lock (&e->lock);
+      turn_begin (e, t, w);
       turn_end (e, t);
     }
   }
   if (!lead)
     return;
   /* This thread hands the lead over, unless a turn of its own has done so. */
-  turn_begin (t, w);
-  pthread_mutex_lock (&e->lock);
+  turn_begin (e, t, w);
   if (e->leader == w)
     hand_over (e, t);
   pthread_mutex_unlock (&e->lock);
@@ -453,7 +457,7 @@ engine_run (struct engine *e, struct array_request *r)
   r->owner = w;
   e->requests++;
   e->running++;
-  turn_begin (&t, w);
+  turn_reset (&t, w);
   array_submit (e->array, r, clock_ns ());
   if (e->leader == NULL || e->leader == &e->self) {
     t.kick_self = e->leader == &e->self;

@@ -459,7 +459,7 @@ member_control_start (void)
   control.admin = new_admin ();
   if (control.admin == NULL)
     return -1;
-  /* Signals are nbdkit's. */
+  /* Signals are for nbdkit's own threads. */
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &old);
   err = pthread_create (&control.care, NULL, care, NULL);

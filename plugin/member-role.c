@@ -528,7 +528,9 @@ member_role_get_ready (void)
     nbdkit_error ("%s", why);
     return -1;
   }
-  /* In this order: a disk that weftd refuses is left as it is. */
+  /* weftd is asked before anything is written: a disk that it refuses stays as it
+   * is.
+   */
   if (make_engine () == 0 && member_control_register () == 0) {
     write_all (false); /* nobody can connect yet */
     if (!member_failed (server.member))
