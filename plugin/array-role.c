@@ -42,7 +42,6 @@ static struct map *map;
 static struct control *control; /* NULL with a static map */
 static struct engine *engine;
 static struct layout layout;
-static bool readonly;
 static bool connected[ARRAY_MEMBERS_MAX]; /* at the start */
 static bool resynced; /* the copies were equal at the start */
 
@@ -69,9 +68,8 @@ open_one (void *opaque)
 {
   struct opening *o = opaque;
 
-  o->peer = peer_open (o->member, &map->member[o->member], readonly,
-                       params.map != NULL, CONNECT_TIMEOUT_MS, engine_io_done,
-                       o->why, sizeof o->why);
+  o->peer = peer_open (o->member, &map->member[o->member], CONNECT_TIMEOUT_MS,
+                       engine_io_done, o->why, sizeof o->why);
   return NULL;
 }
 
@@ -192,7 +190,7 @@ make_array (struct peer **peers, struct seats *seats)
   config = (struct array_config) {
     .layout = layout,
     .dup = map->dup,
-    .readonly = readonly,
+    .readonly = options.readonly,
     .batches = true,
     .epoch = map->epoch,
     .rounds = map->session != NULL,
@@ -249,9 +247,8 @@ array_get_ready (void)
   char why[1024];
   unsigned m;
 
-  readonly = options.readonly;
   if (params.array)
-    control = control_attach (readonly, &map);
+    control = control_attach (&map);
   else {
     map = map_from_file (params.map, why, sizeof why);
     if (map == NULL)
@@ -302,12 +299,12 @@ array_cleanup (void)
     return;
   hangup_stop ();
   loss_stop ();
-  clean = engine_end (engine, !readonly, DRAIN_TIMEOUT_MS);
+  clean = engine_end (engine, !options.readonly, DRAIN_TIMEOUT_MS);
   if (control)
     control_stop (control);
   /* No intent bit may fall while a member lacks writes. */
-  if (clean && control && !readonly && resynced && control_whole (control) &&
-      !engine_differs (engine))
+  if (clean && control && !options.readonly && resynced &&
+      control_whole (control) && !engine_differs (engine))
     resync_settle (engine, &layout, control);
   if (!clean)
     nbdkit_error ("weft: not everything that was written could be written to "
@@ -344,7 +341,7 @@ array_after_fork (void)
     return 0;
   if (control_start (control) == -1)
     return -1;
-  if (readonly)
+  if (options.readonly)
     return 0;
   /* No client is let in before the copies are equal: what is read may not change
    * when a member is lost.
@@ -416,7 +413,7 @@ array_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
 static bool
 array_can_write (void *handle)
 {
-  return !readonly;
+  return !options.readonly;
 }
 
 /* What nbdkit asks, as the array engine is asked for it. */

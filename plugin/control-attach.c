@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "control-internal.h"
 #include "loss.h"
+#include "options.h"
 #include "role.h"
 
 #define ATTACH_TIMEOUT_MS 30000
@@ -77,7 +78,7 @@ control_attach_session (struct control *c)
 
   body = json_pack ("{s:s, s:s, s:i, s:s, s:s?}", "instance", c->instance,
                     "node", params.node, "pid", (int) getpid (), "mode",
-                    c->readonly ? "ro" : "rw", "uri", params.uri);
+                    options.readonly ? "ro" : "rw", "uri", params.uri);
   if (body == NULL) {
     nbdkit_error ("array %s: can't make the request; node= and uri= must be "
                   "UTF-8",

@@ -53,7 +53,6 @@ struct control {
   char instance[PROCESS_INSTANCE_BYTES];
   char process[PROCESS_TEXT_BYTES];
   char session[NAME_BYTES_MAX + 1];
-  bool readonly;
   struct engine *engine;
   uint64_t member_bytes; /* that a member must have */
   uint64_t heard_ms;     /* when the attach was sent that weftd granted */

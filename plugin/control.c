@@ -20,6 +20,7 @@
 #include "control-internal.h"
 #include "hangup.h"
 #include "loss.h"
+#include "options.h"
 #include "peer.h"
 #include "role.h"
 
@@ -87,8 +88,7 @@ connect_thread (void *opaque)
   pthread_setname_np (pthread_self (), "weft-connect");
   engine_sever (c->engine, m); /* the old connection may be a stale one */
   if (control_member (c, m, &mm)) {
-    p = peer_open (m, &mm, c->readonly, false, CONNECT_MS, engine_io_done, why,
-                   sizeof why);
+    p = peer_open (m, &mm, CONNECT_MS, engine_io_done, why, sizeof why);
     strcpy (name, mm.name);
     map_member_free (&mm);
   }
@@ -313,7 +313,7 @@ work (void *opaque)
 /*----- Start and end -----*/
 
 struct control *
-control_attach (bool readonly, struct map **map)
+control_attach (struct map **map)
 {
   struct control *c = calloc (1, sizeof *c);
 
@@ -321,7 +321,6 @@ control_attach (bool readonly, struct map **map)
     nbdkit_error ("calloc: %m");
     return NULL;
   }
-  c->readonly = readonly;
   pthread_mutex_init (&c->lock, NULL);
   clock_condition (&c->wake);
   c->admin = admin_new (params.admin, params.tls, NULL);
@@ -357,7 +356,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
                uint64_t member_bytes)
 {
   struct host_config config = { .members = c->first->members,
-                                .readonly = c->readonly,
+                                .readonly = options.readonly,
                                 .heard_ms = c->heard_ms };
 
   c->engine = e;

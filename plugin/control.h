@@ -18,7 +18,7 @@ struct control;
  * caller frees, after control_end).  Waits for a silent holder to expire, and
  * for members to come, and says so on stderr.  NULL after nbdkit_error.
  */
-struct control *control_attach (bool readonly, struct map **map);
+struct control *control_attach (struct map **map);
 
 /* Hand over the engine.  Called before engine_start, for a notice may come at once
  * after that.  connected[m]: the engine has a connection to member m.  A member

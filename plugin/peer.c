@@ -29,7 +29,9 @@
 #include "connect.h"
 #include "common/descriptors.h"
 #include "common/refuse.h"
+#include "options.h"
 #include "peer.h"
+#include "role.h"
 
 #define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
 
@@ -49,7 +51,7 @@ make_zeroes (void)
 /* Open one door and learn what it can do. */
 static int
 door_open (struct door *d, const struct peer *p, const char *uri,
-           bool local_files, uint64_t deadline_ms, char *why, size_t why_size)
+           uint64_t deadline_ms, char *why, size_t why_size)
 {
   enum connect_failure failure = CONNECT_NBD;
   const char *reason, *shortage;
@@ -63,7 +65,7 @@ door_open (struct door *d, const struct peer *p, const char *uri,
                    connect_reason (CONNECT_NBD));
   now = clock_ms ();
   if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 0 &&
-      nbd_set_uri_allow_local_file (d->nbd, local_files) == 0 &&
+      nbd_set_uri_allow_local_file (d->nbd, params.map != NULL) == 0 &&
       /* libnbd need not clear a buffer: after a failed read nobody looks. */
       nbd_set_pread_initialize (d->nbd, false) == 0)
     failure = connect_nbd (d->nbd, uri,
@@ -111,7 +113,7 @@ door_open (struct door *d, const struct peer *p, const char *uri,
 }
 
 static int
-check_data_door (struct peer *p, bool readonly, char *why, size_t why_size)
+check_data_door (struct peer *p, char *why, size_t why_size)
 {
   struct door *d = &p->data;
   int64_t size = nbd_get_size (d->nbd);
@@ -119,7 +121,7 @@ check_data_door (struct peer *p, bool readonly, char *why, size_t why_size)
   if (size <= 0)
     return refuse (why, why_size, "%s is empty", p->label);
   p->size = size;
-  if (readonly)
+  if (options.readonly)
     return 0;
   if (nbd_is_read_only (d->nbd) != 0)
     return refuse (
@@ -142,14 +144,13 @@ check_data_door (struct peer *p, bool readonly, char *why, size_t why_size)
 }
 
 struct peer *
-peer_open (unsigned member, const struct map_member *mm, bool readonly,
-           bool local_files, unsigned wait_ms, void (*done) (struct peer_io *),
-           char *why, size_t why_size)
+peer_open (unsigned member, const struct map_member *mm, unsigned wait_ms,
+           void (*done) (struct peer_io *), char *why, size_t why_size)
 {
   const uint64_t deadline_ms = clock_ms () + wait_ms;
   struct peer *p = calloc (1, sizeof *p);
   char *data = NULL, *batch = NULL;
-  bool opened = false;
+  bool with_batch, opened = false;
 
   if (p == NULL ||
       asprintf (&p->label, "member %s (%s)", mm->name, mm->uri) == -1) {
@@ -160,21 +161,20 @@ peer_open (unsigned member, const struct map_member *mm, bool readonly,
   p->member = member;
   p->done = done;
   p->data.fd = p->batch.fd = -1;
+  with_batch = mm->token_batch && !options.readonly;
   data = mm->token_data ? connect_door_uri (mm->uri, "data", mm->token_data)
                         : strdup (mm->uri);
-  if (mm->token_batch && !readonly)
+  if (with_batch)
     batch = connect_door_uri (mm->uri, "batch", mm->token_batch);
-  if (data == NULL || (mm->token_batch && !readonly && batch == NULL)) {
+  if (data == NULL || (with_batch && batch == NULL)) {
     refuse (why, why_size, "out of memory");
     goto out;
   }
-  if (door_open (&p->data, p, data, local_files, deadline_ms, why, why_size) ==
-        -1 ||
-      check_data_door (p, readonly, why, why_size) == -1)
+  if (door_open (&p->data, p, data, deadline_ms, why, why_size) == -1 ||
+      check_data_door (p, why, why_size) == -1)
     goto out;
   if (batch) {
-    if (door_open (&p->batch, p, batch, local_files, deadline_ms, why,
-                   why_size) == -1)
+    if (door_open (&p->batch, p, batch, deadline_ms, why, why_size) == -1)
       goto out;
     if (p->batch.io_max < BATCH_BYTES_MAX) {
       refuse (why, why_size,

@@ -64,13 +64,12 @@ struct peer {
   void (*done) (struct peer_io *);
 };
 
-/* Connect to a member, and check that it can be one.  `wait_ms` bounds it.
- * NULL with a sentence in why.
+/* Connect to a member, and check that it can be one: for reading alone with nbdkit's
+ * -r.  `wait_ms` bounds it.  NULL with a sentence in why.
  */
 struct peer *peer_open (unsigned member, const struct map_member *mm,
-                        bool readonly, bool local_files, unsigned wait_ms,
-                        void (*done) (struct peer_io *), char *why,
-                        size_t why_size);
+                        unsigned wait_ms, void (*done) (struct peer_io *),
+                        char *why, size_t why_size);
 
 /* Are both connected to the same export of the same server, as far as can be seen?
  */
