@@ -61,7 +61,7 @@ clock_sleep_ms (unsigned ms)
     ;
 }
 
-/* A condition that is waited for until a time of clock_ns. */
+/* Make a condition that clock_wait can wait for. */
 static inline void
 clock_condition (pthread_cond_t *condition)
 {
@@ -73,7 +73,7 @@ clock_condition (pthread_cond_t *condition)
   pthread_condattr_destroy (&attr);
 }
 
-/* False: that time has come. */
+/* Wait for it until a time of clock_ns; false: that time has come. */
 static inline bool
 clock_wait (pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
 {

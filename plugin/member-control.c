@@ -266,25 +266,16 @@ obey (json_t *reply)
   return obeyed;
 }
 
-static bool
-has_code (const json_t *reply, const char *code)
-{
-  const char *is = json_string_value (json_object_get (reply, "code"));
-
-  return is && strcmp (is, code) == 0;
-}
-
 /* One heartbeat.  Returns the HTTP status, or -1.  Unless weftd has taken it in, the
  * next one says all, and so the answer to it, with the key.
  */
 static int
-call (struct admin *admin, unsigned wait_ms, json_t **reply)
+call (struct admin *admin, unsigned wait_ms)
 {
   char path[100], uuid[FORMAT_UUID_TEXT_BYTES];
-  json_t *body = heartbeat (wait_ms);
+  json_t *body = heartbeat (wait_ms), *reply;
   int status;
 
-  *reply = NULL;
   if (body == NULL) {
     forget_taken ();
     say ("out of memory for a heartbeat");
@@ -292,32 +283,25 @@ call (struct admin *admin, unsigned wait_ms, json_t **reply)
   }
   format_uuid (server.disk->sb.disk, uuid);
   snprintf (path, sizeof path, "/api/v1/disks/%s/heartbeat", uuid);
-  status = admin_call (admin, "POST", path, body, reply,
+  status = admin_call (admin, "POST", path, body, &reply,
                        wait_ms + REPLY_TIMEOUT_MS);
-  if (status != 200 || !obey (*reply))
+  if (status != 200 || !obey (reply))
     forget_taken ();
+  json_decref (reply);
   json_decref (body);
   return status;
 }
 
-/* One heartbeat; where weftd asks for all (it was started again, or a late call came
- * between), a second one says that at once.  *unknown: weftd does not know the array
- * that we have a place in, and may be told to import it, as long as we ask.
+/* The same; where weftd asks for all (it was started again, or a late call came
+ * between), a second call says that at once.
  */
 static int
-beat (struct admin *admin, unsigned wait_ms, bool *unknown)
+beat (struct admin *admin, unsigned wait_ms)
 {
-  json_t *reply;
-  int status = call (admin, wait_ms, &reply);
+  int status = call (admin, wait_ms);
 
-  if (status == 409 && has_code (reply, "say-all")) {
-    json_decref (reply);
-    status = call (admin, wait_ms, &reply);
-  }
-  *unknown = status == 409 && !format_uuid_zero (server.disk->sb.array) &&
-             (has_code (reply, "foreign-cluster") ||
-              has_code (reply, "unknown-array"));
-  json_decref (reply);
+  if (status == 409 && strcmp (admin_code (admin), "say-all") == 0)
+    status = call (admin, wait_ms);
   return status;
 }
 
@@ -338,7 +322,7 @@ member_control_register (void)
 {
   struct admin *admin;
   int status, r = 0;
-  bool unknown;
+  bool may_be_imported;
 
   disk_cache (server.disk, control.cache);
   if (process_draw_instance (control.instance) == -1) {
@@ -348,8 +332,15 @@ member_control_register (void)
   admin = new_admin ();
   if (admin == NULL)
     return -1;
-  status = beat (admin, 0, &unknown);
-  if (status >= 400 && status < 500 && !unknown) {
+  status = beat (admin, 0);
+  /* If weftd does not know the array that we have a place in, it may be told to
+   * import it, as long as we ask.
+   */
+  may_be_imported = status == 409 &&
+                    !format_uuid_zero (server.disk->sb.array) &&
+                    (strcmp (admin_code (admin), "foreign-cluster") == 0 ||
+                     strcmp (admin_code (admin), "unknown-array") == 0);
+  if (status >= 400 && status < 500 && !may_be_imported) {
     nbdkit_error ("%s: %s", server.disk->path, admin_error (admin));
     r = -1;
   }
@@ -412,11 +403,10 @@ talk (void *opaque)
   while (!server.stopping) {
     unsigned wait_ms = patience ();
     uint64_t began = clock_ms ();
-    bool unknown;
     int status;
 
     pthread_mutex_unlock (&server.lock);
-    status = beat (control.admin, wait_ms, &unknown);
+    status = beat (control.admin, wait_ms);
     pthread_mutex_lock (&server.lock);
     if (server.stopping)
       break;
