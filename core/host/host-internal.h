@@ -79,11 +79,11 @@ bool host_links_may_prepare (const struct host *h);
 /* When a member is to be connected, and when one is to be reported; UINT64_MAX:
  * none is.
  */
-uint64_t host_connect_due_ms (const struct host *h, uint64_t now_ms);
-uint64_t host_report_due_ms (const struct host *h, uint64_t now_ms);
+uint64_t host_connect_due_ms (const struct host *h);
+uint64_t host_report_due_ms (const struct host *h);
 /* Take the member that is due, and fill the action in. */
-void host_connect_take (struct host *h, uint64_t now_ms, struct host_action *a);
-void host_report_take (struct host *h, uint64_t now_ms, struct host_action *a);
+void host_connect_take (struct host *h, struct host_action *a);
+void host_report_take (struct host *h, struct host_action *a);
 
 /* host.c: take in what weftd has answered, to whichever call. */
 void host_learn (struct host *h, const struct host_answer *a);

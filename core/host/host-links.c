@@ -105,7 +105,7 @@ connect_due (const struct host *h)
  * opened in that epoch.
  */
 uint64_t
-host_connect_due_ms (const struct host *h, uint64_t now_ms)
+host_connect_due_ms (const struct host *h)
 {
   return h->committed >= h->view.epoch && connect_due (h) < h->members
            ? 0
@@ -113,7 +113,7 @@ host_connect_due_ms (const struct host *h, uint64_t now_ms)
 }
 
 void
-host_connect_take (struct host *h, uint64_t now_ms, struct host_action *a)
+host_connect_take (struct host *h, struct host_action *a)
 {
   struct link *l = &h->link[connect_due (h)];
 
@@ -212,7 +212,7 @@ report_due (const struct host *h, unsigned *count)
 }
 
 uint64_t
-host_report_due_ms (const struct host *h, uint64_t now_ms)
+host_report_due_ms (const struct host *h)
 {
   unsigned count;
   const struct link *l = report_due (h, &count);
@@ -221,7 +221,7 @@ host_report_due_ms (const struct host *h, uint64_t now_ms)
 }
 
 void
-host_report_take (struct host *h, uint64_t now_ms, struct host_action *a)
+host_report_take (struct host *h, struct host_action *a)
 {
   unsigned count;
   const struct link *l = report_due (h, &count);

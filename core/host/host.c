@@ -1,8 +1,8 @@
 /* host.c: the session: what is learnt from weftd, and what is due (host.h).
  *
- * Inputs only note what they say.  There is no list of things to do: each kind
- * of action has a function here that finds out from what is known when it is
- * due (NAME_due_ms), and one that notes that it was taken (NAME_take).
+ * Inputs only note what they say.  There is no list of things to do: due_ms finds
+ * out from what is known when an action of a kind is due, and take notes that it
+ * was taken.
  */
 
 #include <config.h>
@@ -18,16 +18,6 @@
 
 /* ---- What weftd says ---- */
 
-static void
-learn_states (struct host *h, const struct host_view *v)
-{
-  if (v->epoch <= h->view.epoch)
-    return;
-  h->view.epoch = v->epoch;
-  memcpy (h->view.states, v->states, sizeof v->states);
-  h->enter_due_ms = 0;
-}
-
 void
 host_learn (struct host *h, const struct host_answer *a)
 {
@@ -37,7 +27,11 @@ host_learn (struct host *h, const struct host_answer *a)
     h->over = true;
   if (a->status != 200)
     return;
-  learn_states (h, v);
+  if (v->epoch > h->view.epoch) {
+    h->view.epoch = v->epoch;
+    memcpy (h->view.states, v->states, sizeof v->states);
+    h->enter_due_ms = 0;
+  }
   if (v->map_epoch == h->view.epoch && v->map_epoch > h->view.map_epoch) {
     h->view.map_epoch = v->map_epoch;
     memcpy (h->view.fence, v->fence, sizeof v->fence);
@@ -75,83 +69,68 @@ host_answered (struct host *h, enum host_do kind, const struct host_answer *a,
 
 /* ---- What is due ---- */
 
-static uint64_t
-stop_due_ms (const struct host *h, uint64_t now_ms)
-{
-  return h->over && !h->stopped ? 0 : UINT64_MAX;
-}
-
-static void
-stop_take (struct host *h, uint64_t now_ms, struct host_action *a)
-{
-  h->stopped = true;
-}
-
-static uint64_t
-commit_due_ms (const struct host *h, uint64_t now_ms)
-{
-  return h->committing < h->view.epoch ? 0 : UINT64_MAX;
-}
-
-static void
-commit_take (struct host *h, uint64_t now_ms, struct host_action *a)
-{
-  a->epoch = h->committing = h->view.epoch;
-  memcpy (a->states, h->view.states, sizeof a->states);
-}
-
-static uint64_t
-prepare_due_ms (const struct host *h, uint64_t now_ms)
-{
-  return h->view.change > h->asked && h->view.change > h->view.epoch &&
-             h->committed >= h->view.epoch && host_links_may_prepare (h)
-           ? 0
-           : UINT64_MAX;
-}
-
-static void
-prepare_take (struct host *h, uint64_t now_ms, struct host_action *a)
-{
-  a->epoch = h->asked = h->view.change;
-  memcpy (a->states, h->view.change_states, sizeof a->states);
-}
-
-/* weftd may have changed the epoch without waiting for a reader that it has not
- * heard for SESSION_TTL_MS.  Such a reader answers nothing until weftd has
- * answered it again and it works in the newest epoch.
+/* The kinds that can still be due: none when the process ends; when the session
+ * is over, only stopping the array engine.
  */
+static unsigned
+possible (const struct host *h)
+{
+  return h->ended ? 0 : h->over ? HOST_DO_STOP : HOST_DO_ALL;
+}
+
+/* When an action of this kind is to be taken; UINT64_MAX: there is none. */
 static uint64_t
-hold_due_ms (const struct host *h, uint64_t now_ms)
+due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
 {
-  uint64_t deadline_ms = h->heard_ms + SESSION_TTL_MS;
+  const uint64_t silent_ms = h->heard_ms + SESSION_TTL_MS;
+  uint64_t ms = 0;
+  bool due = false;
 
-  if (!h->readonly)
-    return UINT64_MAX;
-  if (!h->held)
-    return deadline_ms;
-  return now_ms < deadline_ms && h->settled >= h->view.epoch ? 0 : UINT64_MAX;
-}
-
-static void
-hold_take (struct host *h, uint64_t now_ms, struct host_action *a)
-{
-  a->hold = h->held = !h->held;
-}
-
-/* Do we work in the newest epoch by now? */
-static uint64_t
-enter_due_ms (const struct host *h, uint64_t now_ms)
-{
-  return h->settled < h->view.epoch && h->committed >= h->view.epoch &&
-             host_links_settled (h)
-           ? h->enter_due_ms
-           : UINT64_MAX;
-}
-
-static void
-enter_take (struct host *h, uint64_t now_ms, struct host_action *a)
-{
-  h->enter_due_ms = now_ms + SETTLE_MS;
+  switch (kind) {
+  case HOST_DO_STOP:
+    due = h->over && !h->stopped;
+    break;
+  case HOST_DO_COMMIT:
+    due = h->committing < h->view.epoch;
+    break;
+  case HOST_DO_PREPARE:
+    due = h->view.change > h->asked && h->view.change > h->view.epoch &&
+          h->committed >= h->view.epoch && host_links_may_prepare (h);
+    break;
+  case HOST_DO_HOLD:
+    /* weftd may have changed the epoch without waiting for a reader that it has not
+     * heard for SESSION_TTL_MS.  Such a reader answers nothing until weftd has
+     * answered it again and it works in the newest epoch.
+     */
+    ms = h->held ? 0 : silent_ms;
+    due = h->readonly &&
+          (!h->held || (now_ms < silent_ms && h->settled >= h->view.epoch));
+    break;
+  case HOST_DO_ENTER: /* do we work in the newest epoch by now? */
+    ms = h->enter_due_ms;
+    due = h->settled < h->view.epoch && h->committed >= h->view.epoch &&
+          host_links_settled (h);
+    break;
+  case HOST_DO_CONNECT:
+    return host_connect_due_ms (h);
+  case HOST_DO_REPORT:
+    return host_report_due_ms (h);
+  case HOST_DO_TELL:
+    /* weftd waits for a new `settled` or `prepared`, and may be holding its answer
+     * to the heartbeat: so these are told by a call of their own.
+     */
+    ms = h->tell.due_ms;
+    due = !h->tell.under_way &&
+          (h->settled > h->told_settled || h->prepared > h->told_prepared);
+    break;
+  case HOST_DO_BEAT:
+    ms = h->beat.due_ms;
+    due = !h->beat.under_way;
+    break;
+  case HOST_DO_ALL:
+    abort ();
+  }
+  return due ? ms : UINT64_MAX;
 }
 
 static void
@@ -165,63 +144,44 @@ say (struct host *h, struct words *w, uint64_t now_ms, struct host_action *a)
   a->timeout_ms = a->wait_ms + CALL_TIMEOUT_MS;
 }
 
-static uint64_t
-beat_due_ms (const struct host *h, uint64_t now_ms)
-{
-  return h->beat.under_way ? UINT64_MAX : h->beat.due_ms;
-}
-
+/* An action of this kind is due: fill it in, and note that it was taken. */
 static void
-beat_take (struct host *h, uint64_t now_ms, struct host_action *a)
+take (struct host *h, enum host_do kind, uint64_t now_ms, struct host_action *a)
 {
-  say (h, &h->beat, now_ms, a);
-}
-
-/* weftd waits for a new `settled` or `prepared`, and may be holding its answer
- * to the heartbeat: so these are told by a call of their own.
- */
-static uint64_t
-tell_due_ms (const struct host *h, uint64_t now_ms)
-{
-  return !h->tell.under_way &&
-             (h->settled > h->told_settled || h->prepared > h->told_prepared)
-           ? h->tell.due_ms
-           : UINT64_MAX;
-}
-
-static void
-tell_take (struct host *h, uint64_t now_ms, struct host_action *a)
-{
-  say (h, &h->tell, now_ms, a);
-}
-
-/* The kinds of actions, in the order in which they are taken: those that hold
- * up clients' requests come first.
- */
-static const struct {
-  enum host_do kind;
-  uint64_t (*due_ms) (const struct host *h, uint64_t now_ms);
-  void (*take) (struct host *h, uint64_t now_ms, struct host_action *a);
-} all[] = {
-  { HOST_DO_STOP, stop_due_ms, stop_take },
-  { HOST_DO_COMMIT, commit_due_ms, commit_take },
-  { HOST_DO_PREPARE, prepare_due_ms, prepare_take },
-  { HOST_DO_HOLD, hold_due_ms, hold_take },
-  { HOST_DO_ENTER, enter_due_ms, enter_take },
-  { HOST_DO_CONNECT, host_connect_due_ms, host_connect_take },
-  { HOST_DO_REPORT, host_report_due_ms, host_report_take },
-  { HOST_DO_TELL, tell_due_ms, tell_take },
-  { HOST_DO_BEAT, beat_due_ms, beat_take },
-};
-#define KINDS (sizeof all / sizeof all[0])
-
-/* The kinds that can still be due: none when the process ends; when the session
- * is over, only stopping the array engine.
- */
-static unsigned
-possible (const struct host *h)
-{
-  return h->ended ? 0 : h->over ? HOST_DO_STOP : HOST_DO_ALL;
+  *a = (struct host_action) { .kind = kind };
+  switch (kind) {
+  case HOST_DO_STOP:
+    h->stopped = true;
+    break;
+  case HOST_DO_COMMIT:
+    a->epoch = h->committing = h->view.epoch;
+    memcpy (a->states, h->view.states, sizeof a->states);
+    break;
+  case HOST_DO_PREPARE:
+    a->epoch = h->asked = h->view.change;
+    memcpy (a->states, h->view.change_states, sizeof a->states);
+    break;
+  case HOST_DO_HOLD:
+    a->hold = h->held = !h->held;
+    break;
+  case HOST_DO_ENTER:
+    h->enter_due_ms = now_ms + SETTLE_MS;
+    break;
+  case HOST_DO_CONNECT:
+    host_connect_take (h, a);
+    break;
+  case HOST_DO_REPORT:
+    host_report_take (h, a);
+    break;
+  case HOST_DO_TELL:
+    say (h, &h->tell, now_ms, a);
+    break;
+  case HOST_DO_BEAT:
+    say (h, &h->beat, now_ms, a);
+    break;
+  case HOST_DO_ALL:
+    abort ();
+  }
 }
 
 bool
@@ -229,10 +189,9 @@ host_next (struct host *h, uint64_t now_ms, unsigned kinds,
            struct host_action *a)
 {
   kinds &= possible (h);
-  for (unsigned i = 0; i < KINDS; i++)
-    if ((kinds & all[i].kind) && all[i].due_ms (h, now_ms) <= now_ms) {
-      *a = (struct host_action) { .kind = all[i].kind };
-      all[i].take (h, now_ms, a);
+  for (unsigned kind = HOST_DO_STOP; kind <= HOST_DO_BEAT; kind *= 2)
+    if ((kinds & kind) && due_ms (h, kind, now_ms) <= now_ms) {
+      take (h, kind, now_ms, a);
       return true;
     }
   return false;
@@ -241,11 +200,12 @@ host_next (struct host *h, uint64_t now_ms, unsigned kinds,
 uint64_t
 host_due_ms (const struct host *h, uint64_t now_ms, unsigned kinds)
 {
-  uint64_t first_ms = UINT64_MAX, ms;
+  uint64_t first_ms = UINT64_MAX;
 
   kinds &= possible (h);
-  for (unsigned i = 0; i < KINDS; i++) {
-    ms = kinds & all[i].kind ? all[i].due_ms (h, now_ms) : UINT64_MAX;
+  for (unsigned kind = HOST_DO_STOP; kind <= HOST_DO_BEAT; kind *= 2) {
+    uint64_t ms = kinds & kind ? due_ms (h, kind, now_ms) : UINT64_MAX;
+
     if (ms < first_ms)
       first_ms = ms;
   }

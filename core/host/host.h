@@ -137,6 +137,9 @@ void host_free (struct host *h);
 
 /* ---- Actions ---- */
 
+/* In the order in which they are taken: those that hold up clients' requests come
+ * first.
+ */
 enum host_do {
   /* The session is over: stop the array engine, and do not wait for what
    * members still have to answer.

@@ -383,49 +383,7 @@ copy (struct resync *r, const enum member_state states[],
   return false;
 }
 
-static void
-read_done (struct resync *r, int error)
-{
-  if (error == 0)
-    r->phase = WRITING;
-  else if (error != EIO)
-    end (r, error, false);
-  else
-    r->tried |= 1u << r->copy;
-}
-
-/* A member may lose its power with what was copied and not flushed: then the
- * FLUSH fails, and all is copied again.
- */
-static void
-flush_done (struct resync *r, int error)
-{
-  if (error == EIO && ++r->copied < COPY_TRIES) {
-    r->begun = r->bad_count = 0;
-    turn_to (r, COPYING);
-  }
-  else if (error)
-    end (r, error, false);
-  else
-    turn_to (r, r->bad_count > 0 ? TELLING : HANDING_OVER);
-}
-
 /* ---- What is bad ---- */
-
-/* Without all of its members an array keeps its bits anyway. */
-static bool
-open_doors (struct resync *r, const enum member_state states[],
-            struct resync_action *a)
-{
-  r->stays |= !all_in_sync (r, states);
-  if (r->stays || r->door == r->layout.members) {
-    r->phase = COPYING;
-    return false;
-  }
-  a->kind = RESYNC_OPEN;
-  a->member = r->door;
-  return true;
-}
 
 /* Tell all members that have them, or none. */
 static bool
@@ -545,7 +503,15 @@ step (struct resync *r, const enum member_state states[],
     a->length = r->length;
     return true;
   case OPENING:
-    return open_doors (r, states, a);
+    /* Without all of its members an array keeps its bits anyway. */
+    r->stays |= !all_in_sync (r, states);
+    if (r->stays || r->door == r->layout.members) {
+      r->phase = COPYING;
+      return false;
+    }
+    a->kind = RESYNC_OPEN;
+    a->member = r->door;
+    return true;
   case TELLING:
     return tell (r, states, a);
   case HANDING_OVER:
@@ -599,7 +565,12 @@ resync_done (struct resync *r, int error)
       turn_to (r, LOADING);
     break;
   case RESYNC_READ:
-    read_done (r, error);
+    if (error == 0)
+      r->phase = WRITING;
+    else if (error != EIO)
+      end (r, error, false);
+    else
+      r->tried |= 1u << r->copy;
     break;
   case RESYNC_WRITE:
     if (error)
@@ -610,7 +581,17 @@ resync_done (struct resync *r, int error)
     }
     break;
   case RESYNC_FLUSH:
-    flush_done (r, error);
+    /* A member may lose its power with what was copied and not flushed: then the
+     * FLUSH fails, and all is copied again.
+     */
+    if (error == EIO && ++r->copied < COPY_TRIES) {
+      r->begun = r->bad_count = 0;
+      turn_to (r, COPYING);
+    }
+    else if (error)
+      end (r, error, false);
+    else
+      turn_to (r, r->bad_count > 0 ? TELLING : HANDING_OVER);
     break;
   case RESYNC_OPEN:
   case RESYNC_SEND:

@@ -329,16 +329,6 @@ ask_parts (struct copying *c)
   return list;
 }
 
-static void
-take_parts (struct copying *c)
-{
-  for (size_t i = 0; i < c->parts; i++)
-    if (c->part[i].kind == PART_READ && c->part[i].read.error == 0) {
-      c->part[i].kind = PART_HAVE;
-      c->bytes += c->part[i].read.length;
-    }
-}
-
 /* A block that could not be read: from another source, if there is one. */
 static void
 next_source (struct copying *c, struct copy_part *p)
@@ -355,43 +345,41 @@ next_source (struct copying *c, struct copy_part *p)
     p->kind = PART_PASS;
 }
 
-/* Cut a part that could not be read into blocks. */
-static void
-push_blocks (struct copying *c, struct copy_part p)
-{
-  uint64_t end = p.read.offset + p.read.length;
-
-  while (p.read.offset < end && c->result == COPY_DONE) {
-    p.read.length = BLOCK_BYTES - p.read.offset % BLOCK_BYTES;
-    if (p.read.length > end - p.read.offset)
-      p.read.length = end - p.read.offset;
-    push (c, &p);
-    cut_first (&p, p.read.length);
-  }
-}
-
-/* Make a new plan for what could not be read.  Returns whether there is something to
- * read in it.
+/* Take what was read, and make a new plan for what could not be: in blocks, which
+ * are tried at each source.  Returns whether there is something to read in it.
  */
 static bool
-narrow (struct copying *c)
+take_parts (struct copying *c)
 {
   bool again = false;
 
   for (size_t i = 0; i < c->parts && c->result == COPY_DONE; i++) {
     struct copy_part p = c->part[i];
-    bool whole = p.kind != PART_READ || p.read.length <= BLOCK_BYTES;
+    uint64_t end = p.read.offset + p.read.length;
 
-    if (p.kind == PART_READ) {
-      c->suspect[p.read.member] = true;
-      if (whole)
-        next_source (c, &p);
-      again |= p.kind == PART_READ;
+    if (p.kind == PART_READ && p.read.error == 0) {
+      p.kind = PART_HAVE;
+      c->bytes += p.read.length;
     }
-    if (whole)
+    if (p.kind != PART_READ) {
       push (c, &p);
-    else
-      push_blocks (c, p);
+      continue;
+    }
+    c->suspect[p.read.member] = true;
+    if (p.read.length <= BLOCK_BYTES) {
+      next_source (c, &p);
+      again |= p.kind == PART_READ;
+      push (c, &p);
+      continue;
+    }
+    again = true;
+    while (p.read.offset < end && c->result == COPY_DONE) {
+      p.read.length = BLOCK_BYTES - p.read.offset % BLOCK_BYTES;
+      if (p.read.length > end - p.read.offset)
+        p.read.length = end - p.read.offset;
+      push (c, &p);
+      cut_first (&p, p.read.length);
+    }
   }
   take_over (c);
   return again;
@@ -442,8 +430,7 @@ copy_ask (struct copying *c)
       c->stage = READ;
       break;
     case READ:
-      take_parts (c);
-      if (narrow (c))
+      if (take_parts (c))
         list = ask_parts (c);
       else {
         list = ask_suspects (c);

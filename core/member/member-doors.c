@@ -60,15 +60,6 @@ refuse_epoch (const struct member *m, uint64_t epoch, struct member_refusal *r)
 
 /* ---- Sessions ---- */
 
-static struct session *
-session_find (struct member *m, uint64_t id)
-{
-  for (struct session *s = m->sessions; s; s = s->next)
-    if (s->id == id)
-      return s;
-  return NULL;
-}
-
 /* Nothing of this session runs or will ever run: it has no door open, or all of
  * them are fenced, and their last request has left.
  */
@@ -107,10 +98,11 @@ session_forget (struct member *m)
 static struct session *
 session_get (struct member *m, uint64_t id)
 {
-  struct session *s = session_find (m, id);
+  struct session *s;
 
-  if (s)
-    return s;
+  for (s = m->sessions; s; s = s->next)
+    if (s->id == id)
+      return s;
   if (m->sessions_count == MEMBER_SESSIONS_MAX && !session_forget (m))
     return NULL;
   s = calloc (1, sizeof *s);
@@ -296,14 +288,11 @@ covered (const struct member *m, const struct session *s,
          const struct member_request *r)
 {
   for (unsigned i = 0; i < r->count; i++) {
-    const struct batch_record *b = &r->records[i];
-    uint64_t e, last;
+    uint64_t e, end;
 
-    if (!batch_changes_data (b->kind) || b->length == 0)
-      continue;
-    last = (b->offset + b->length - 1) / EXTENT_BYTES;
-    assert (last < m->wanted.extents);
-    for (e = b->offset / EXTENT_BYTES; e <= last; e++)
+    record_extents (&r->records[i], &e, &end);
+    assert (end <= m->wanted.extents);
+    for (; e < end; e++)
       if (!intents_test (&s->held, e) || !intents_test (&m->durable, e))
         return false;
   }
@@ -353,6 +342,8 @@ enum member_verdict
 member_retry (struct member *m, struct member_pass *pass,
               struct member_request *r, struct member_refusal *refusal)
 {
+  uint64_t e, end;
+
   if (check_pass (m, pass, r, refusal) != MEMBER_GO)
     return MEMBER_REFUSE;
   if (m->joining && r->reads && member_join_phase (m) != MEMBER_JOIN_SYNCED)
@@ -364,15 +355,9 @@ member_retry (struct member *m, struct member_pass *pass,
   r->run = 0;
   if (r->count == 0 || covered (m, pass->session, r))
     return MEMBER_GO;
-  for (unsigned i = 0; i < r->count; i++) {
-    const struct batch_record *b = &r->records[i];
-
-    if (!batch_changes_data (b->kind) || b->length == 0)
-      continue;
-    for (uint64_t e = b->offset / EXTENT_BYTES;
-         e <= (b->offset + b->length - 1) / EXTENT_BYTES; e++)
+  for (unsigned i = 0; i < r->count; i++)
+    for (record_extents (&r->records[i], &e, &end); e < end; e++)
       member_want (m, pass->session, e);
-  }
   /* A clear that was not written yet costs nothing to take back. */
   return covered (m, pass->session, r) ? MEMBER_GO : MEMBER_WAIT;
 }

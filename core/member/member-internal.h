@@ -124,7 +124,6 @@ struct member {
   uint8_t key[KEY_BYTES];
 
   _Atomic bool failed;
-  int error;
   char reason[256];
 };
 
@@ -133,6 +132,15 @@ static inline uint64_t
 map_words (const struct intents *map)
 {
   return (map->extents + 63) / 64;
+}
+
+/* The extents that a record changes: from *first to before *end; maybe none. */
+static inline void
+record_extents (const struct batch_record *b, uint64_t *first, uint64_t *end)
+{
+  *first = *end = b->offset / EXTENT_BYTES;
+  if (batch_changes_data (b->kind) && b->length > 0)
+    *end = (b->offset + b->length - 1) / EXTENT_BYTES + 1;
 }
 
 /* member-map.c */

@@ -62,12 +62,6 @@ map_zero (struct intents *map)
     atomic_store (&map->word[w], 0);
 }
 
-static void
-unreserve (struct joining *j)
-{
-  atomic_store (&j->reserving, false);
-}
-
 /* All that is dirty is to do, whoever made it so: what we wrote last may be
  * nowhere else.  No session holds a bit from here on but for what is written
  * beside the copying.
@@ -91,7 +85,7 @@ begin (struct member *m)
   j->gathered = false;
   j->order = 0;
   j->next = 0;
-  unreserve (j);
+  atomic_store (&j->reserving, false);
   j->phase = MEMBER_JOIN_WAITING;
   atomic_fetch_add (&j->run, 1);
   atomic_store (&m->joining, true);
@@ -107,7 +101,7 @@ end (struct member *m)
   m->join.phase = MEMBER_JOIN_NONE;
   m->join.order = 0;
   m->join.gathered = false;
-  unreserve (&m->join);
+  atomic_store (&m->join.reserving, false);
   atomic_store (&m->joining, false);
 }
 
@@ -307,7 +301,7 @@ member_join_next (struct member *m, uint64_t run, uint64_t *extent)
   if (slot_taken (j, j->reserved))
     return false;
   *extent = j->reserved;
-  unreserve (j);
+  atomic_store (&j->reserving, false);
   give (m, *extent);
   return true;
 }
@@ -315,10 +309,7 @@ member_join_next (struct member *m, uint64_t run, uint64_t *extent)
 bool
 member_join_rest (struct member *m)
 {
-  bool held = m->join.reserving;
-
-  unreserve (&m->join);
-  return held;
+  return atomic_exchange (&m->join.reserving, false);
 }
 
 void
@@ -419,64 +410,36 @@ member_join_progress (const struct member *m, struct member_join_progress *p)
 
 /* ---- Requests beside it ---- */
 
-static bool
-changes (const struct batch_record *b)
-{
-  return batch_changes_data (b->kind) && b->length > 0;
-}
-
-static uint64_t
-last_extent (const struct batch_record *b)
-{
-  return (b->offset + b->length - 1) / EXTENT_BYTES;
-}
-
 /* Returns how many slots a record takes, from that of extent *first on, in a
  * ring.
  */
 static unsigned
 slots_of (const struct batch_record *b, uint64_t *first)
 {
-  *first = b->offset / EXTENT_BYTES;
-  return last_extent (b) - *first < JOIN_SLOTS ? last_extent (b) - *first + 1
-                                               : JOIN_SLOTS;
+  uint64_t end;
+
+  record_extents (b, first, &end);
+  return end - *first < JOIN_SLOTS ? end - *first : JOIN_SLOTS;
 }
 
-/* Returns false when it must wait for an extent that is reserved. */
-static bool
-count_writer (struct joining *j, const struct member_request *r)
+/* The request is one writer more in its slots (1), or one less (-1). */
+static void
+count_writer (struct joining *j, const struct member_request *r, unsigned by)
 {
   uint64_t first;
 
-  for (unsigned i = 0; j->reserving && i < r->count; i++)
-    if (changes (&r->records[i])) {
-      unsigned slots = slots_of (&r->records[i], &first);
+  for (unsigned i = 0; i < r->count; i++) {
+    unsigned slots = slots_of (&r->records[i], &first);
 
-      if ((j->reserved - first) % JOIN_SLOTS < slots)
-        return false;
-    }
-  for (unsigned i = 0; i < r->count; i++)
-    if (changes (&r->records[i])) {
-      unsigned slots = slots_of (&r->records[i], &first);
-
-      for (unsigned k = 0; k < slots; k++)
-        atomic_fetch_add (&j->writers[(first + k) % JOIN_SLOTS], 1);
-    }
-  return true;
+    for (unsigned k = 0; k < slots; k++)
+      atomic_fetch_add (&j->writers[(first + k) % JOIN_SLOTS], by);
+  }
 }
 
 bool
 member_join_leave (struct member *m, const struct member_request *r)
 {
-  uint64_t first;
-
-  for (unsigned i = 0; i < r->count; i++)
-    if (changes (&r->records[i])) {
-      unsigned slots = slots_of (&r->records[i], &first);
-
-      for (unsigned k = 0; k < slots; k++)
-        atomic_fetch_sub (&m->join.writers[(first + k) % JOIN_SLOTS], 1);
-    }
+  count_writer (&m->join, r, -1);
   return atomic_load (&m->join.reserving);
 }
 
@@ -499,19 +462,25 @@ enum member_verdict
 member_join_retry (struct member *m, struct session *s,
                    struct member_request *r)
 {
+  struct joining *j = &m->join;
   bool ready = true;
+  uint64_t e, end;
 
   member_drain_poll (m);
-  if (!r->counted && !(r->counted = count_writer (&m->join, r)))
-    return MEMBER_WAIT;
-  for (unsigned i = 0; i < r->count; i++) {
-    const struct batch_record *b = &r->records[i];
+  if (!r->counted) {
+    for (unsigned i = 0; j->reserving && i < r->count; i++) {
+      unsigned slots = slots_of (&r->records[i], &e);
 
-    if (changes (b))
-      for (uint64_t e = b->offset / EXTENT_BYTES; e <= last_extent (b); e++)
-        ready &= extent_ready (m, s, e);
+      if ((j->reserved - e) % JOIN_SLOTS < slots)
+        return MEMBER_WAIT;
+    }
+    count_writer (j, r, 1);
+    r->counted = true;
   }
-  r->run = m->join.run;
+  for (unsigned i = 0; i < r->count; i++)
+    for (record_extents (&r->records[i], &e, &end); e < end; e++)
+      ready &= extent_ready (m, s, e);
+  r->run = j->run;
   return ready ? MEMBER_GO : MEMBER_WAIT;
 }
 
@@ -553,29 +522,6 @@ member_join_forget (struct member *m, const struct session *s)
 
 /* ---- Invariants ---- */
 
-static void
-check_maps (const struct member *m)
-{
-  const struct joining *j = &m->join;
-
-  for (uint64_t w = 0; w < map_words (&m->wanted); w++) {
-    uint64_t todo = j->todo.word[w], copied = j->copied.word[w];
-    uint64_t marked = j->marked.word[w];
-
-    assert ((todo & copied) == 0 && (todo & marked) == 0 &&
-            (copied & marked) == 0);
-    assert (((todo | copied | marked) & ~m->orphans.word[w]) == 0);
-    if (j->phase >= MEMBER_JOIN_COPYING)
-      assert (((todo | copied | marked) & ~m->durable.word[w]) == 0);
-    else
-      for (const struct session *s = m->sessions; s; s = s->next)
-        assert (s->held.word[w] == 0);
-  }
-  assert (j->todo_count == intents_count (&j->todo));
-  assert (j->copied_count == intents_count (&j->copied));
-  assert (j->marked_count == intents_count (&j->marked));
-}
-
 void
 member_join_check (const struct member *m)
 {
@@ -603,5 +549,21 @@ member_join_check (const struct member *m)
     assert (j->order != 0 && m->drains_done == m->drains_asked);
   if (j->phase == MEMBER_JOIN_SYNCED)
     assert (j->todo_count + j->copied_count + j->marked_count == 0);
-  check_maps (m);
+
+  for (uint64_t w = 0; w < map_words (&m->wanted); w++) {
+    uint64_t todo = j->todo.word[w], copied = j->copied.word[w];
+    uint64_t marked = j->marked.word[w];
+
+    assert ((todo & copied) == 0 && (todo & marked) == 0 &&
+            (copied & marked) == 0);
+    assert (((todo | copied | marked) & ~m->orphans.word[w]) == 0);
+    if (j->phase >= MEMBER_JOIN_COPYING)
+      assert (((todo | copied | marked) & ~m->durable.word[w]) == 0);
+    else
+      for (const struct session *s = m->sessions; s; s = s->next)
+        assert (s->held.word[w] == 0);
+  }
+  assert (j->todo_count == intents_count (&j->todo));
+  assert (j->copied_count == intents_count (&j->copied));
+  assert (j->marked_count == intents_count (&j->marked));
 }

@@ -113,7 +113,6 @@ member_fail (struct member *m, int error, const char *reason)
 {
   if (m->failed)
     return;
-  m->error = error;
   snprintf (m->reason, sizeof m->reason, "%s: %s", reason, strerror (error));
   atomic_store (&m->failed, true);
 }
@@ -364,18 +363,6 @@ member_next_action (struct member *m, bool lazy, struct member_action *a)
   return false;
 }
 
-static void
-slot_done (struct member *m)
-{
-  m->confirmed.sequence = m->written.sequence;
-  if (m->slots_wanted > 0)
-    return;
-  /* No change since it was begun, and the other slot says the same. */
-  m->confirmed = m->written;
-  if (!superblock_same (&m->confirmed, &m->next))
-    m->slots_wanted = 1;
-}
-
 void
 member_action_done (struct member *m, const struct member_action *a, int error)
 {
@@ -392,8 +379,15 @@ member_action_done (struct member *m, const struct member_action *a, int error)
   case MEMBER_WRITE_SLOT:
     assert (m->slot_flying);
     m->slot_flying = false;
-    if (!error)
-      slot_done (m);
+    if (error)
+      break;
+    m->confirmed.sequence = m->written.sequence;
+    if (m->slots_wanted > 0)
+      break;
+    /* There was no change since it was begun, and the other slot says the same. */
+    m->confirmed = m->written;
+    if (!superblock_same (&m->confirmed, &m->next))
+      m->slots_wanted = 1;
     break;
   case MEMBER_WRITE_INTENTS:
     assert (m->blocks[a->block].flying);

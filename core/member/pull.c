@@ -292,14 +292,13 @@ note_bad (struct pull *p, const struct copying *c)
   return room;
 }
 
-/* The worker wants no extent for a while. */
-static void
-pause_worker (struct pull *p, struct pull_worker *w,
-              const struct copy_fault *fault, uint64_t now)
+void
+pull_unreachable (struct pull *p, struct pull_worker *w,
+                  const struct copy_fault *fault, uint64_t now_ms)
 {
   fault_set (p, fault);
   pull_rest (p);
-  w->retry_ms = now + RETRY_MS;
+  w->retry_ms = now_ms + RETRY_MS;
 }
 
 bool
@@ -332,15 +331,8 @@ pull_copied (struct pull *p, struct pull_worker *w, uint64_t now_ms)
   member_join_copied (p->member, w->run, c->extent, ok);
   p->wakes = true;
   if (c->result == COPY_FAULT)
-    pause_worker (p, w, &c->fault, now_ms);
+    pull_unreachable (p, w, &c->fault, now_ms);
   return ok;
-}
-
-void
-pull_unreachable (struct pull *p, struct pull_worker *w,
-                  const struct copy_fault *fault, uint64_t now_ms)
-{
-  pause_worker (p, w, fault, now_ms);
 }
 
 /* ---- The director ---- */
@@ -385,30 +377,6 @@ source_gone (const struct pull *p)
     if (p->used[m] && (!p->watched[m] || !p->order.source[m]))
       return true;
   return false;
-}
-
-static void
-copy_again (struct pull *p, uint64_t now)
-{
-  member_join_redo (p->member, p->run);
-  memset (p->used, 0, sizeof p->used);
-  p->unstable = 0;
-  p->stable_ms = now;
-  p->wakes = true;
-}
-
-/* Whoever it was that copied: what is not stable is copied and flushed again after
- * a crash.
- */
-static void
-stable_begin (struct pull *p)
-{
-  p->stage = FLUSHING;
-  p->mark = member_join_mark (p->member);
-  memcpy (p->flushed, p->used, sizeof p->flushed);
-  memset (p->used, 0, sizeof p->used);
-  p->flushed_extents = p->unstable;
-  p->unstable = 0;
 }
 
 /* It is still due: a cancelled one, too. */
@@ -507,10 +475,25 @@ pull_next_task (struct pull *p, const bool linked[], uint64_t now_ms,
            give_intents (p, t, now_ms);
   if (phase != MEMBER_JOIN_COPYING)
     return false;
-  if (p->stage == NOTHING && source_gone (p))
-    copy_again (p, now_ms);
-  if (p->stage == NOTHING && stable_due (p, now_ms))
-    stable_begin (p);
+  /* What came from a source that is gone may never have been flushed there. */
+  if (p->stage == NOTHING && source_gone (p)) {
+    member_join_redo (p->member, p->run);
+    memset (p->used, 0, sizeof p->used);
+    p->unstable = 0;
+    p->stable_ms = now_ms;
+    p->wakes = true;
+  }
+  /* All sources since the last flush are flushed, whichever worker has used them:
+   * what is not stable is copied again after a crash.
+   */
+  if (p->stage == NOTHING && stable_due (p, now_ms)) {
+    p->stage = FLUSHING;
+    p->mark = member_join_mark (p->member);
+    memcpy (p->flushed, p->used, sizeof p->flushed);
+    memset (p->used, 0, sizeof p->used);
+    p->flushed_extents = p->unstable;
+    p->unstable = 0;
+  }
   return give_stable (p, t, now_ms) || give_connect (p, t, now_ms);
 }
 
@@ -541,19 +524,6 @@ pull_task_map (struct pull_task *t, unsigned member, const uint8_t *map,
   }
 }
 
-static void
-intents_done (struct pull *p, const struct pull_task *t)
-{
-  if (p->stage == ASKING) {
-    member_join_unequal (p->member, t->run, &t->peers);
-    p->stage = SYNCING;
-    return;
-  }
-  faults_clear (p, t->members);
-  member_join_gathered (p->member, t->run, &t->peers);
-  p->gathered = true;
-}
-
 void
 pull_task_done (struct pull *p, struct pull_task *t, enum copy_result r,
                 const struct copy_fault *fault, uint64_t now_ms)
@@ -571,10 +541,17 @@ pull_task_done (struct pull *p, struct pull_task *t, enum copy_result r,
       }
     break;
   case PULL_INTENTS:
-    if (r == COPY_DONE)
-      intents_done (p, t);
-    else
+    if (r != COPY_DONE)
       intents_failed (p, r, now_ms);
+    else if (p->stage == ASKING) {
+      member_join_unequal (p->member, t->run, &t->peers);
+      p->stage = SYNCING;
+    }
+    else {
+      faults_clear (p, t->members);
+      member_join_gathered (p->member, t->run, &t->peers);
+      p->gathered = true;
+    }
     intents_free (&t->peers);
     break;
   case PULL_FLUSH:

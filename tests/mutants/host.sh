@@ -4,8 +4,7 @@
 
 # What weftd says.
 mutant older-states-are-taken test-host-session host.c \
-  'if (v->epoch <= h->view.epoch)
-    return;' ''
+  'if (v->epoch > h->view.epoch) {' 'if (1) {'
 mutant older-map-is-taken test-host-session host.c \
   'v->map_epoch == h->view.epoch && v->map_epoch > h->view.map_epoch' \
   'v->map_epoch > 0'
@@ -24,7 +23,7 @@ mutant entered-before-the-array-engine test-host-session host.c \
   'if (host_links_settled (h))'
 mutant entered-without-connections test-host-links host.c \
   'h->settled < h->view.epoch && h->committed >= h->view.epoch &&
-             host_links_settled (h)' \
+          host_links_settled (h)' \
   'h->settled < h->view.epoch && h->committed >= h->view.epoch'
 mutant settled-with-an-older-map test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch)
@@ -51,12 +50,12 @@ mutant told-once-only test-host-session host.c \
 
 # Readers.
 mutant reader-answers-in-silence test-host-session host.c \
-  '    return deadline_ms;' '    return UINT64_MAX;'
+  'ms = h->held ? 0 : silent_ms;' 'ms = h->held ? 0 : UINT64_MAX;'
 mutant reader-heard-by-the-answer test-host-session host.c \
   'h->heard_ms = w->sent_ms;' 'h->heard_ms = now_ms;'
 mutant reader-goes-on-too-early test-host-session host.c \
-  'return now_ms < deadline_ms && h->settled >= h->view.epoch' \
-  'return now_ms < deadline_ms'
+  '(now_ms < silent_ms && h->settled >= h->view.epoch)' \
+  'now_ms < silent_ms'
 
 # Links.
 mutant stale-connection-stays sim-cluster host-links.c \
