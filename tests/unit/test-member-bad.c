@@ -10,52 +10,6 @@
 #include "test-member-rig.h"
 #include "test-random.h"
 
-static void
-do_action (const struct member_action *a)
-{
-  memcpy (header + a->offset, a->bytes, a->length);
-  member_action_done (m, a, 0);
-  member_check (m);
-}
-
-static unsigned
-do_actions (bool lazy)
-{
-  struct member_action a;
-  unsigned n = 0;
-
-  for (; member_next_action (m, lazy, &a); n++)
-    do_action (&a);
-  return n;
-}
-
-static struct member_pass *
-open_door (enum member_door door, uint64_t session, uint64_t e)
-{
-  struct member_pass *p = NULL;
-  struct member_refusal refusal;
-  char name[TOKEN_BYTES_MAX + 16];
-  enum member_verdict v;
-
-  export_name (name, door, session, true, e);
-  while ((v = member_open (m, name, &p, &refusal)) == MEMBER_WAIT)
-    CHECK (do_actions (false) > 0);
-  CHECK (v == MEMBER_GO);
-  return p;
-}
-
-static void
-begin (void)
-{
-  disk_format ();
-  epoch = generation = 1;
-  confirmed_max = served_max = 0;
-  out = false;
-  start ();
-  CHECK (desire (epoch, false));
-  do_actions (false);
-}
-
 /* The list as a start would find it. */
 static bool
 bad_durable (uint64_t offset)
@@ -73,21 +27,6 @@ bad_durable (uint64_t offset)
   return bad_test (&list, offset, 1);
 }
 
-static void
-set_bit (struct member_pass *p, uint64_t extent)
-{
-  struct batch_record b = { .kind = BATCH_WRITE,
-                            .offset = extent * EXTENT_BYTES,
-                            .length = 4096 };
-  struct member_request r = { .records = &b, .count = 1 };
-  struct member_refusal refusal;
-
-  if (member_admit (m, p, &r, &refusal) == MEMBER_WAIT)
-    while (member_retry (m, p, &r, &refusal) == MEMBER_WAIT)
-      CHECK (do_actions (false) > 0);
-  member_leave (m, &r);
-}
-
 /* BAD and SETTLE of an extent; the power goes after `steps` actions, while all that
  * may be under way then is: each is not done, done or torn.  The bit or the entry is
  * there; once the report could be answered, both slots have the entry.
@@ -99,9 +38,9 @@ settle_and_crash (unsigned steps)
   struct member_pass *p;
   bool settled, over = false;
 
-  begin ();
-  p = open_door (DOOR_BATCH, 7, epoch);
-  set_bit (p, 1);
+  start_new ();
+  p = open_door (7, epoch);
+  write_to (p, 1);
   CHECK (bit_durable (1));
   CHECK (member_bad_report (m, p, EXTENT_BYTES + 100, 1, &refusal) ==
          MEMBER_GO);
@@ -152,7 +91,7 @@ scene_settle (void)
 static void
 scene_good (void)
 {
-  begin ();
+  start_new ();
   CHECK (member_bad_add (m, 8192, 8192, BAD_RESYNC));
   do_actions (false);
   CHECK (member_bad_settled (m) && bad_durable (8192));
@@ -175,23 +114,21 @@ scene_good (void)
 static void
 scene_fence (void)
 {
-  struct batch_record b = { .kind = BATCH_WRITE, .length = 4096 };
-  struct member_request r = { .records = &b, .count = 1 };
-  struct member_refusal refusal;
   struct member_pass *p;
+  struct one w;
 
-  begin ();
-  p = open_door (DOOR_DATA, 7, epoch);
-  set_bit (p, 0);
-  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
+  start_new ();
+  p = open_door (7, epoch);
+  write_to (p, 0);
+  CHECK (ask (p, &w, 0, 1) == MEMBER_GO);
   CHECK (member_bad_add (m, 0, 8192, BAD_REBUILD));
   member_bad_good (m, 0, 4096);
   epoch += 5;
-  CHECK (desire (epoch, false));
+  CHECK (desire_four (epoch, false));
   do_actions (false);
   CHECK (member_bad_settled (m) && bad_durable (4096) && !bad_durable (0));
   CHECK (!member_settled (m));
-  member_leave (m, &r);
+  member_leave (m, &w.r);
   do_actions (false);
   CHECK (member_settled (m) && member_confirmed (m)->min_epoch == epoch);
   member_close (m, p);
@@ -205,18 +142,18 @@ scene_refused (void)
   struct member_pass *p;
   struct member_refusal refusal;
 
-  begin ();
-  p = open_door (DOOR_BATCH, 7, epoch);
+  start_new ();
+  p = open_door (7, epoch);
   for (uint64_t at = 0; member_bad_report (m, p, at, 1, &refusal) == MEMBER_GO;)
     at += 3 * 4096;
   CHECK (refusal.error == ENOSPC && member_bad (m)->count > 1000);
   epoch++;
-  CHECK (desire (epoch, false));
+  CHECK (desire_four (epoch, false));
   do_actions (false);
   CHECK (member_bad_report (m, p, 0, 1, &refusal) == MEMBER_REFUSE &&
          refusal.error == ESHUTDOWN);
   member_close (m, p);
-  p = open_door (DOOR_BATCH, 7, epoch);
+  p = open_door (7, epoch);
   member_fail (m, EIO, "writing failed");
   CHECK (member_bad_report (m, p, 0, 1, &refusal) == MEMBER_REFUSE &&
          refusal.error == EIO);
@@ -232,10 +169,10 @@ scene_release (void)
 {
   struct member_action a;
 
-  begin ();
+  start_new ();
   CHECK (member_bad_add (m, 4096, 1, BAD_REBUILD));
   do_actions (true);
-  CHECK (desire (epoch, true));
+  CHECK (desire_four (epoch, true));
   CHECK (!member_bad_any (m));
   while (!format_uuid_zero (member_confirmed (m)->array)) {
     CHECK (member_next_action (m, true, &a));
@@ -246,49 +183,20 @@ scene_release (void)
   member_free (m);
 }
 
-static void
-join (struct member_desire *d)
-{
-  char why[256];
-
-  *d = (struct member_desire) {
-    .generation = generation,
-    .min_epoch = ++epoch,
-    .assigned = true,
-    .layout = LAYOUT_RAIDX,
-    .n = 4,
-    .groups = 1,
-    .unit = 65536,
-    .position = 2,
-    .epoch = epoch,
-    .states = { [2] = MEMBER_JOINING },
-  };
-  memcpy (d->cluster, cluster, 16);
-  memcpy (d->array, array, 16);
-  CHECK (member_desire (m, d, why, sizeof why));
-  do_actions (false);
-  d->join_epoch = epoch;
-  CHECK (member_desire (m, d, why, sizeof why));
-  do_actions (false);
-}
-
 /* Nothing is left to be done only when the list is durable. */
 static void
 scene_joining (void)
 {
-  struct member_desire d;
-  struct intents peers;
   struct member_action a;
   uint64_t e, run;
 
-  begin ();
-  join (&d);
+  start_new ();
+  wish.states[2] = MEMBER_JOINING;
+  wish.min_epoch = wish.epoch = wish.join_epoch = 2;
+  CHECK (desire ());
+  do_actions (false);
   run = member_join_run (m);
-  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
-  CHECK (intents_init (&peers, intents_extents (DATA_BYTES)) == 0);
-  intents_set (&peers, 5);
-  member_join_gathered (m, run, &peers);
-  intents_free (&peers);
+  gathered (1 << 5);
   do_actions (false);
   CHECK (member_join_next (m, run, &e) && e == 5 && bit_durable (5));
   CHECK (member_bad_add (m, 5 * EXTENT_BYTES, 4096, BAD_REBUILD));

@@ -9,7 +9,6 @@
 #include "test-member-join-world.h"
 #include "test-random.h"
 
-struct member *m;
 bool calm;
 bool idle;
 
@@ -22,8 +21,6 @@ world_start (uint64_t seed)
 
 /* ---- The joiner's disk ---- */
 
-uint8_t header[HEADER_BYTES];
-struct flight flights[FLIGHTS];
 uint64_t mine[HOT][2], stable[HOT][2];
 
 uint64_t
@@ -35,83 +32,11 @@ cell_at (unsigned h, unsigned c)
 }
 
 void
-disk_format (void)
+new_disk (void)
 {
-  struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .data_bytes = DATA_BYTES };
-  struct intents map;
-
-  memset (header, 0, sizeof header);
-  memset (flights, 0, sizeof flights);
   memset (mine, 0xee, sizeof mine);
   memset (stable, 0xee, sizeof stable);
-  memcpy (sb.disk, disk_id, 16);
-  for (sb.sequence = 1; sb.sequence <= 2; sb.sequence++)
-    superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
-  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
-  for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_encode (&map, i,
-                    header + INTENT_BLOCKS_OFFSET + i * INTENT_BLOCK_BYTES);
-  intents_free (&map);
-}
-
-static void
-disk_start (void)
-{
-  struct superblock sb;
-  struct intents map;
-  const char *why;
-
-  CHECK (superblock_newest (header, &sb, &why) >= 0);
-  if (superblock_mend (header, &sb))
-    superblock_encode (&sb, header + sb.sequence % 2 * SLOT_BYTES);
-  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
-  for (unsigned i = 0; i < intents_blocks (&map); i++)
-    intents_decode (
-      &map, i, header + INTENT_BLOCKS_OFFSET + i * INTENT_BLOCK_BYTES, &why);
-  m = member_new (&sb, &map);
-  CHECK (m);
-  member_set_key (m, key);
-}
-
-static void
-disk_crash (void)
-{
-  for (int i = 0; i < FLIGHTS; i++) {
-    struct flight *f = &flights[i];
-    int fate = test_random (4);
-
-    for (int sector = 0; f->used && sector < 8; sector++)
-      if (fate == 1 || (fate == 2 && test_random (2)))
-        memcpy (header + f->a.offset + sector * 512, f->a.bytes + sector * 512,
-                512);
-    f->used = false;
-  }
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++)
-      mine[h][c] = stable[h][c] = test_random (2) ? mine[h][c] : stable[h][c];
-}
-
-bool
-bit_on_disk (uint64_t e)
-{
-  unsigned block = e / BLOCK;
-  uint64_t offset = INTENT_BLOCKS_OFFSET +
-                    (uint64_t) block * INTENT_BLOCK_BYTES;
-  struct intents map;
-  const char *why;
-  bool set;
-
-  CHECK (intents_init (&map, intents_extents (DATA_BYTES)) == 0);
-  intents_decode (&map, block, header + offset, &why);
-  set = intents_test (&map, e);
-  for (int i = 0; i < FLIGHTS; i++)
-    if (flights[i].used && flights[i].a.offset == offset) {
-      intents_decode (&map, block, flights[i].a.bytes, &why);
-      set = set && intents_test (&map, e);
-    }
-  intents_free (&map);
-  return set;
+  disk_format ((struct superblock) { .data_bytes = DATA_BYTES }, 0);
 }
 
 /* ---- weftd, survivor, writer ---- */
@@ -121,7 +46,7 @@ bool their_bit[HOT];
 uint64_t version;
 
 enum member_state state;
-uint64_t epoch, fence;
+uint64_t fence;
 uint64_t change_epoch;
 enum member_state change_to;
 uint64_t wanted_min;
@@ -154,29 +79,16 @@ covers (const struct write *w, unsigned h, unsigned c)
 }
 
 void
-desire (void)
+hear_weftd (void)
 {
-  struct member_desire d = {
-    .generation = 1,
-    .assigned = true,
-    .n = 2,
-    .groups = 1,
-    .unit = 65536,
-    .layout = LAYOUT_CHAINED,
-    .position = 1,
-    .member_bytes = USED_BYTES,
-    .epoch = epoch,
-    .min_epoch = change_epoch ? change_epoch : fence,
-    .states = { MEMBER_IN_SYNC, state },
-  };
-  char why[256];
-
-  memcpy (d.cluster, cluster, 16);
-  memcpy (d.array, array, 16);
+  wish_place (LAYOUT_CHAINED, 2, epoch);
+  wish.member_bytes = USED_BYTES;
+  wish.min_epoch = wanted_min = change_epoch ? change_epoch : fence;
+  wish.position = 1;
+  wish.states[1] = state;
   if (state == MEMBER_JOINING && !change_epoch && writer && !writer->dead)
-    d.join_epoch = fence;
-  CHECK (member_desire (m, &d, why, sizeof why));
-  wanted_min = d.min_epoch;
+    wish.join_epoch = fence;
+  CHECK (desire ());
 }
 
 /* ---- What holds always ---- */
@@ -271,24 +183,22 @@ power_off (void)
   gather.used = flush.used = false;
   writer = NULL;
   disk_crash ();
+  for (unsigned h = 0; h < HOT; h++)
+    for (unsigned c = 0; c < 2; c++)
+      mine[h][c] = stable[h][c] = test_random (2) ? mine[h][c] : stable[h][c];
   member_free (m);
 }
 
 void
 power_on (void)
 {
-  struct member_action a;
-
-  disk_start ();
+  disk_start (true);
   CHECK (m->joining == (m->join.phase == MEMBER_JOIN_WAITING));
   if (!format_uuid_zero (m->next.array))
     for (unsigned h = 0; h < HOT; h++)
       for (unsigned c = 0; c < 2; c++)
         CHECK (mine[h][c] == theirs[h][c] || their_bit[h] ||
                intents_test (&m->orphans, hot[h]));
-  while (member_next_action (m, false, &a)) {
-    memcpy (header + a.offset, a.bytes, a.length);
-    member_action_done (m, &a, 0);
-  }
+  do_actions (false);
   wanted_min = m->gate;
 }

@@ -13,30 +13,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "member/member.h"
-#include "member/member-internal.h"
+#include "test-member-rig.h"
 
 #define BLOCK INTENT_BLOCK_EXTENTS
 #define LAST (GiB (130) / EXTENT_BYTES)
 #define USED_BYTES (LAST * EXTENT_BYTES + 8192) /* the last one is short */
 #define DATA_BYTES (USED_BYTES + 12288)
 #define HOT 8
-#define FLIGHTS 4
 #define WRITES 8
 #define COPIES 4
 #define CONNS 8
 
-static const uint8_t key[KEY_BYTES] = { 9, 9, 9 };
-static const uint8_t cluster[16] = { 1 }, disk_id[16] = { 2 },
-                     array[16] = { 3 };
 /* 0 and JOIN_SLOTS share a slot; BLOCK is the first of another block. */
 static const uint64_t hot[HOT] = {
   0, 1, JOIN_SLOTS, JOIN_SLOTS + 1, BLOCK - 1, BLOCK, BLOCK + 1, LAST,
-};
-
-struct flight {
-  bool used;
-  struct member_action a;
 };
 
 struct conn {
@@ -74,15 +64,10 @@ struct flush {
 /* Its randomness comes from the test's seed; call this once. */
 void world_start (uint64_t seed);
 
-extern struct member *m;
 extern bool calm; /* nothing new goes wrong, nothing is written */
 extern bool idle; /* nothing is written */
 
-/* The joiner's disk: its header, the header writes that are under way, and its
- * data, as it is read and as it is stable.
- */
-extern uint8_t header[HEADER_BYTES];
-extern struct flight flights[FLIGHTS];
+/* The joiner's data, as it is read and as it is stable. */
 extern uint64_t mine[HOT][2], stable[HOT][2];
 
 /* The survivor. */
@@ -92,7 +77,7 @@ extern uint64_t version;
 
 /* weftd. */
 extern enum member_state state; /* committed, of the joiner */
-extern uint64_t epoch, fence;
+extern uint64_t fence;
 extern uint64_t change_epoch; /* 0: none; for the fence to be confirmed */
 extern enum member_state change_to;
 extern uint64_t wanted_min; /* the min_epoch that the joiner was told last */
@@ -111,16 +96,12 @@ uint64_t cell_at (unsigned h, unsigned c);
 bool covers (const struct write *w, unsigned h, unsigned c);
 
 /* A disk from elsewhere: its bits are clear and its data is anything. */
-void disk_format (void);
-/* A crash now, whatever becomes of the writes under way: is the bit set?  (A
- * block that is torn has all of them.)
- */
-bool bit_on_disk (uint64_t e);
+void new_disk (void);
 /* A flush from beginning to end; one that began before has no more to say. */
 void data_stable (void);
 
 /* The joiner hears from weftd. */
-void desire (void);
+void hear_weftd (void);
 /* weftd leaves the joiner out. */
 void leave_out (void);
 

@@ -82,7 +82,7 @@ step_run (struct write *w)
     for (unsigned h = 0; h < HOT; h++)
       for (unsigned c = 0; c < 2; c++)
         if (cell_at (h, c) >= at && cell_at (h, c) < at + length) {
-          CHECK (bit_on_disk (hot[h]));
+          CHECK (bit_durable (hot[h]));
           mine[h][c] = w->version;
         }
     for (int i = 0; i < COPIES && m->joining; i++)
@@ -130,8 +130,7 @@ step_write_on (void)
 static void
 step_connect (void)
 {
-  struct token t = { .session = session, .writable = true, .epoch = epoch };
-  char name[TOKEN_BYTES_MAX + 16] = "data/";
+  char name[TOKEN_BYTES_MAX + 16];
   struct member_refusal refusal;
   struct conn *c = &conns[test_random (CONNS)];
 
@@ -148,9 +147,7 @@ step_connect (void)
   }
   else if (state != MEMBER_OUT && !change_epoch && epoch >= m->gate &&
            (writer == NULL || writer->dead)) {
-    memcpy (t.array, array, 16);
-    memcpy (t.member, disk_id, 16);
-    token_mint (&t, key, name + 5);
+    export_name (name, DOOR_DATA, session, true, epoch);
     if (member_open (m, name, &c->pass, &refusal) != MEMBER_GO)
       return;
     c->dead = false;
@@ -360,7 +357,7 @@ step_crash (void)
   leave_out ();
   power_off ();
   if (test_random (6) == 0)
-    disk_format (); /* a new disk in its place */
+    new_disk (); /* a new disk in its place */
   power_on ();
 }
 
@@ -373,9 +370,8 @@ step_action (void)
     f->used = member_next_action (m, test_random (3) == 0, &f->a);
     return;
   }
-  memcpy (header + f->a.offset, f->a.bytes, f->a.length);
   f->used = false;
-  member_action_done (m, &f->a, 0);
+  do_action (&f->a);
 }
 
 static void
@@ -412,7 +408,7 @@ step (void)
     step_weftd ();
     break;
   case 82 ... 85:
-    desire ();
+    hear_weftd ();
     break;
   case 86 ... 97:
     step_action ();
@@ -436,7 +432,7 @@ static unsigned synced; /* how often a walk got there */
 static void
 walk (unsigned steps)
 {
-  disk_format ();
+  new_disk ();
   memset (theirs, 0, sizeof theirs);
   memset (their_bit, 0, sizeof their_bit);
   epoch = fence = 1;

@@ -7,75 +7,27 @@
 #include <errno.h>
 #include <string.h>
 
-#include "member/member.h"
-#include "member/member-internal.h"
+#include "test-member-rig.h"
 #include "test-random.h"
 
 #define EXTENTS 64
 #define DATA_BYTES (EXTENTS * EXTENT_BYTES)
 
-static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
-static const uint8_t key[KEY_BYTES] = { 4 };
-
-static struct member *m;
-static struct member_desire wish;
-
-static bool
-desire (void)
-{
-  char why[256];
-  bool obeyed = member_desire (m, &wish, why, sizeof why);
-
-  member_check (m);
-  return obeyed;
-}
-
-static void
-do_actions (void)
-{
-  struct member_action a;
-
-  while (member_next_action (m, true, &a)) {
-    member_action_done (m, &a, 0);
-    member_check (m);
-  }
-}
-
 static unsigned copies = 2;
 
-/* Member 0 of two, or more, in epoch 5. */
+/* Member 0 of two, or more, whose state is known in epoch 6. */
 static void
-start (enum member_state state)
+start_as (enum member_state state)
 {
-  struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .data_bytes = DATA_BYTES };
-  struct intents map;
-
-  memcpy (sb.disk, disk, 16);
-  CHECK (intents_init (&map, EXTENTS) == 0);
-  m = member_new (&sb, &map);
-  CHECK (m);
-  member_set_key (m, key);
-  wish = (struct member_desire) {
-    .generation = 1,
-    .assigned = true,
-    .n = copies,
-    .groups = 1,
-    .unit = 65536,
-    .layout = copies > 2 ? LAYOUT_RAID1 : LAYOUT_RAID10,
-    .epoch = 5,
-    .min_epoch = 5,
-    .member_bytes = DATA_BYTES,
-    .states = { MEMBER_IN_SYNC, MEMBER_IN_SYNC, MEMBER_IN_SYNC },
-  };
-  memcpy (wish.cluster, cluster, 16);
-  memcpy (wish.array, array, 16);
+  disk_format ((struct superblock) { .data_bytes = DATA_BYTES }, 0);
+  disk_start (true);
+  wish_place (copies > 2 ? LAYOUT_RAID1 : LAYOUT_RAID10, copies, 5);
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
   wish.states[0] = state;
   wish.epoch++;
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
   CHECK (member_settled (m) && member_confirmed (m)->states_epoch == 6);
 }
 
@@ -83,15 +35,15 @@ start (enum member_state state)
 static void
 late_states (void)
 {
-  start (MEMBER_IN_SYNC);
+  start_as (MEMBER_IN_SYNC);
   wish.epoch = 9;
   wish.states[1] = MEMBER_OUT;
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
   wish.epoch = 8;
   wish.states[1] = MEMBER_IN_SYNC;
   desire ();
-  do_actions ();
+  do_actions (true);
   CHECK (member_confirmed (m)->states_epoch == 9);
   CHECK (member_confirmed (m)->states[1] == MEMBER_OUT);
   member_free (m);
@@ -112,20 +64,14 @@ copy (uint64_t wanted)
 static void
 late_flush (void)
 {
-  struct intents peers;
   uint64_t mark, run;
 
-  start (MEMBER_JOINING);
+  start_as (MEMBER_JOINING);
   wish.join_epoch = 5;
   CHECK (desire ());
-  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
   run = member_join_run (m);
-  CHECK (intents_init (&peers, EXTENTS) == 0);
-  intents_set (&peers, 3);
-  intents_set (&peers, 4);
-  member_join_gathered (m, run, &peers);
-  intents_free (&peers);
-  do_actions ();
+  gathered (1 << 3 | 1 << 4);
+  do_actions (true);
   CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
   copy (3);
   mark = member_join_mark (m);
@@ -146,16 +92,15 @@ copy_third (uint64_t bits, uint64_t then)
 {
   struct intents peers;
 
-  CHECK (intents_init (&peers, EXTENTS) == 0);
-  atomic_store (&peers.word[0], bits);
-  member_join_gathered (m, member_join_run (m), &peers);
-  do_actions ();
+  gathered (bits);
+  do_actions (true);
   copy (3);
+  CHECK (intents_init (&peers, EXTENTS) == 0);
   atomic_store (&peers.word[0], then);
   member_join_unequal (m, member_join_run (m), &peers);
   intents_free (&peers);
   member_join_stable (m, member_join_run (m), member_join_mark (m));
-  do_actions ();
+  do_actions (true);
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
 }
 
@@ -167,23 +112,23 @@ static void
 third_copy (enum member_state third)
 {
   copies = 3;
-  start (MEMBER_JOINING);
+  start_as (MEMBER_JOINING);
   copies = 2;
   wish.epoch++;
   wish.states[2] = third;
   wish.join_epoch = 5;
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
   copy_third (1 << 3, 1 << 3);
   CHECK (intents_test (&m->wanted, 3) && intents_test (&m->durable, 3));
   wish.join_epoch = 6; /* again, when only its own bit is left */
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
   copy_third (0, 1 << 3);
   CHECK (intents_test (&m->wanted, 3) && intents_test (&m->durable, 3));
   wish.join_epoch = 7;
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
   copy_third (0, 1 << 2);
   CHECK (intents_test (&m->wanted, 3) == (third != MEMBER_IN_SYNC));
   CHECK (intents_test (&m->durable, 3) == (third != MEMBER_IN_SYNC));
@@ -198,7 +143,7 @@ failed_header (void)
 {
   struct member_action a;
 
-  start (MEMBER_IN_SYNC);
+  start_as (MEMBER_IN_SYNC);
   wish.epoch = wish.min_epoch = 7;
   CHECK (desire ());
   CHECK (member_next_action (m, true, &a) && a.kind == MEMBER_WRITE_SLOT);
@@ -217,17 +162,13 @@ failed_header (void)
 static void
 not_taken_in (void)
 {
-  struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .data_bytes = DATA_BYTES,
-                           .sequence = 8,
-                           .served_epoch = 5,
-                           .min_epoch = 5 };
+  const struct superblock like = {
+    .data_bytes = DATA_BYTES, .sequence = 6, .served_epoch = 5, .min_epoch = 5
+  };
   struct member_action a;
-  struct intents map;
 
-  memcpy (sb.disk, disk, 16);
-  CHECK (intents_init (&map, EXTENTS) == 0);
-  m = member_new (&sb, &map);
+  disk_format (like, 0);
+  disk_start (false);
   CHECK (!member_next_action (m, true, &a));
   CHECK (member_confirmed (m)->sequence == 8);
   CHECK (member_confirmed (m)->min_epoch == 5);
@@ -235,7 +176,7 @@ not_taken_in (void)
   CHECK (member_next_action (m, true, &a) && a.kind == MEMBER_WRITE_SLOT);
   CHECK (a.offset == SLOT_BYTES);
   member_action_done (m, &a, 0);
-  do_actions ();
+  do_actions (true);
   CHECK (member_confirmed (m)->min_epoch == 6);
   CHECK (member_confirmed (m)->sequence == 10);
   member_free (m);

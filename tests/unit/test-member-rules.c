@@ -7,127 +7,42 @@
 #include <errno.h>
 #include <string.h>
 
-#include "member/member.h"
-#include "member/member-internal.h"
+#include "test-member-rig.h"
 #include "test-random.h"
 
 #define EXTENTS (2 * JOIN_SLOTS)
 #define DATA_BYTES (EXTENTS * EXTENT_BYTES)
 
-static const uint8_t key[KEY_BYTES] = { 1 };
-static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
-
-static struct member *m;
-static struct member_desire wish;
 static uint64_t used_bytes = DATA_BYTES; /* by the array, once it has started */
-
-static void
-do_actions (void)
-{
-  struct member_action a;
-
-  while (member_next_action (m, true, &a)) {
-    member_action_done (m, &a, 0);
-    member_check (m);
-  }
-}
-
-static bool
-desire (void)
-{
-  char why[256];
-  bool obeyed = member_desire (m, &wish, why, sizeof why);
-
-  member_check (m);
-  return obeyed;
-}
 
 /* A member in this state, in epoch 1, with these extents dirty. */
 static void
-start (enum member_state state, unsigned dirty)
+start_as (enum member_state state, unsigned dirty)
 {
-  struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .data_bytes = DATA_BYTES };
-  struct intents map;
-
-  wish = (struct member_desire) {
-    .generation = 1,
-    .assigned = true,
-    .n = 2,
-    .groups = 1,
-    .unit = 65536,
-    .layout = LAYOUT_CHAINED,
-    .epoch = 1,
-    .min_epoch = 1,
-    .member_bytes = used_bytes,
-    .states = { state },
-  };
-  memcpy (wish.cluster, cluster, 16);
-  memcpy (wish.array, array, 16);
-  memcpy (sb.cluster, cluster, 16);
-  memcpy (sb.disk, disk, 16);
-  memcpy (sb.array, array, 16);
-  sb.n = 2;
-  sb.groups = 1;
-  sb.unit = 65536;
-  sb.layout = LAYOUT_CHAINED;
-  sb.states[0] = state;
-  CHECK (intents_init (&map, EXTENTS) == 0);
-  for (unsigned e = 0; e < dirty; e++)
-    intents_set (&map, e);
-  m = member_new (&sb, &map);
-  CHECK (m);
-  member_set_key (m, key);
+  disk_format ((struct superblock) { .data_bytes = DATA_BYTES,
+                                     .n = 2,
+                                     .groups = 1,
+                                     .unit = 65536,
+                                     .layout = LAYOUT_CHAINED,
+                                     .states = { state } },
+               dirty);
+  disk_start (true);
+  wish_place (LAYOUT_CHAINED, 2, 1);
+  wish.member_bytes = used_bytes;
+  wish.states[0] = state;
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
 }
 
-static struct member_pass *
-open_door (uint64_t session, uint64_t epoch)
-{
-  struct token t = { .session = session, .writable = true, .epoch = epoch };
-  char name[TOKEN_BYTES_MAX + 16] = "data/";
-  struct member_refusal refusal;
-  struct member_pass *p = NULL;
-
-  memcpy (t.array, array, 16);
-  memcpy (t.member, disk, 16);
-  token_mint (&t, key, name + 5);
-  if (member_open (m, name, &p, &refusal) == MEMBER_WAIT) {
-    do_actions ();
-    member_open (m, name, &p, &refusal);
-  }
-  return p;
-}
-
-struct one {
-  struct batch_record b;
-  struct member_request r;
-};
-
-/* A write to `count` extents from this one on. */
+/* A write to `count` extents from this one on; it asks again at once if it is to
+ * wait.
+ */
 static enum member_verdict
-ask (struct member_pass *p, struct one *w, uint64_t extent, uint64_t count)
+write_at (struct member_pass *p, struct one *w, uint64_t extent, uint64_t count)
 {
-  struct member_refusal refusal;
-  enum member_verdict v;
+  enum member_verdict v = ask (p, w, extent, count);
 
-  w->b = (struct batch_record) { .kind = BATCH_ZERO,
-                                 .offset = extent * EXTENT_BYTES,
-                                 .length = count * EXTENT_BYTES };
-  w->r = (struct member_request) { .records = &w->b, .count = 1 };
-  v = member_admit (m, p, &w->r, &refusal);
-  return v == MEMBER_WAIT ? member_retry (m, p, &w->r, &refusal) : v;
-}
-
-static enum member_verdict
-again (struct member_pass *p, struct one *w)
-{
-  struct member_refusal refusal;
-  enum member_verdict v = member_retry (m, p, &w->r, &refusal);
-
-  member_check (m);
-  return v;
+  return v == MEMBER_WAIT ? again (p, w) : v;
 }
 
 static bool
@@ -140,27 +55,15 @@ applies (const struct one *w, uint64_t extent, uint64_t extents)
   return r;
 }
 
-static void
-gathered (unsigned extent)
-{
-  struct intents peers;
-
-  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
-  CHECK (intents_init (&peers, EXTENTS) == 0);
-  intents_set (&peers, extent);
-  member_join_gathered (m, member_join_run (m), &peers);
-  intents_free (&peers);
-}
-
 /* Copying; to do are 0 to dirty - 1. */
 static void
 start_copying (unsigned dirty)
 {
-  start (MEMBER_JOINING, dirty);
+  start_as (MEMBER_JOINING, dirty);
   CHECK (member_join_phase (m) == MEMBER_JOIN_WAITING);
   wish.join_epoch = 1;
   CHECK (desire ());
-  gathered (0);
+  gathered (1);
   CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
 }
 
@@ -185,17 +88,17 @@ rule_phases (void)
   struct one w;
   uint64_t run, e;
 
-  start (MEMBER_JOINING, 2);
+  start_as (MEMBER_JOINING, 2);
   run = member_join_run (m);
   pass = open_door (1, 1);
   /* Missed: dropped at once, and to do. */
-  CHECK (ask (pass, &w, 7, 2) == MEMBER_GO && !applies (&w, 7, 2));
+  CHECK (write_at (pass, &w, 7, 2) == MEMBER_GO && !applies (&w, 7, 2));
   member_leave (m, &w.r);
   CHECK (dirty_at (7) && dirty_at (8) && !dirty_at (9));
   CHECK (!member_join_next (m, run, &e));
   wish.join_epoch = 1;
   CHECK (desire () && member_join_epoch (m) == 1);
-  gathered (50);
+  gathered (UINT64_C (1) << 50);
   CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING); /* not durable */
   CHECK (!member_join_next (m, run, &e));
   CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_INTENTS);
@@ -218,7 +121,7 @@ rule_phases (void)
   wish.states[0] = MEMBER_IN_SYNC;
   wish.epoch = 2;
   CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
-  do_actions ();
+  do_actions (true);
   member_close (m, pass);
   member_free (m);
   start_copying (3);
@@ -262,7 +165,7 @@ rule_redo (void)
   member_check (m);
   member_join_stable (m, run, mark);
   CHECK (dirty_at (1) && dirty_at (2) && dirty_at (3) && !dirty_at (0));
-  CHECK (ask (pass, &w, 1, 1) == MEMBER_GO && !applies (&w, 1, 1));
+  CHECK (write_at (pass, &w, 1, 1) == MEMBER_GO && !applies (&w, 1, 1));
   member_leave (m, &w.r);
   member_join_copied (m, run, 3, true);
   while (member_join_next (m, run, &e))
@@ -285,7 +188,7 @@ rule_writes (void)
   run = member_join_run (m);
   pass = open_door (1, 1);
   CHECK (member_join_next (m, run, &e) && e == 0);
-  CHECK (ask (pass, &w, 0, 1) == MEMBER_WAIT);
+  CHECK (write_at (pass, &w, 0, 1) == MEMBER_WAIT);
   member_join_copied (m, run, 0, true);
   CHECK (again (pass, &w) == MEMBER_GO); /* its bit is there, and now held */
   CHECK (applies (&w, 0, 1));
@@ -294,8 +197,8 @@ rule_writes (void)
   CHECK (dirty_at (0)); /* the session's own */
 
   /* 1 and 2 are to do, 3 and 4 are not: these need bits. */
-  CHECK (ask (pass, &w, 1, 4) == MEMBER_WAIT);
-  do_actions ();
+  CHECK (write_at (pass, &w, 1, 4) == MEMBER_WAIT);
+  do_actions (true);
   CHECK (again (pass, &w) == MEMBER_GO);
   CHECK (!applies (&w, 1, 2) && !applies (&w, 2, 1) && applies (&w, 3, 2));
   length = 4 * EXTENT_BYTES - 1;
@@ -329,17 +232,17 @@ rule_reserve (void)
   start_copying (1);
   run = member_join_run (m);
   pass = open_door (1, 1);
-  CHECK (ask (pass, &a, 0, 1) == MEMBER_GO && !applies (&a, 0, 1));
+  CHECK (write_at (pass, &a, 0, 1) == MEMBER_GO && !applies (&a, 0, 1));
   CHECK (!member_join_next (m, run, &e));
-  CHECK (ask (pass, &b, 0, 1) == MEMBER_WAIT);
-  CHECK (ask (pass, &c, JOIN_SLOTS, 1) == MEMBER_WAIT); /* the same slot */
+  CHECK (write_at (pass, &b, 0, 1) == MEMBER_WAIT);
+  CHECK (write_at (pass, &c, JOIN_SLOTS, 1) == MEMBER_WAIT); /* the same slot */
   CHECK (again (pass, &a) == MEMBER_GO);
   CHECK (member_leave (m, &a.r)); /* somebody waits for that */
   CHECK (again (pass, &b) == MEMBER_WAIT);
   CHECK (member_join_next (m, run, &e) && e == 0);
   CHECK (again (pass, &b) == MEMBER_WAIT);
   CHECK (again (pass, &c) == MEMBER_WAIT); /* for its bit */
-  do_actions ();
+  do_actions (true);
   CHECK (again (pass, &c) == MEMBER_GO);
   member_leave (m, &c.r);
   member_join_copied (m, run, e, true);
@@ -352,9 +255,9 @@ rule_reserve (void)
   start_copying (1);
   run = member_join_run (m);
   pass = open_door (1, 1);
-  CHECK (ask (pass, &a, 0, 1) == MEMBER_GO);
+  CHECK (write_at (pass, &a, 0, 1) == MEMBER_GO);
   CHECK (!member_join_next (m, run, &e));
-  CHECK (ask (pass, &b, 0, 1) == MEMBER_WAIT);
+  CHECK (write_at (pass, &b, 0, 1) == MEMBER_WAIT);
   member_join_rest (m);
   CHECK (again (pass, &b) == MEMBER_GO);
   member_leave (m, &a.r);
@@ -383,9 +286,9 @@ rule_again (void)
   member_join_copied (m, run, 1, true);
   member_join_stable (m, run, mark);
   CHECK (!dirty_at (0) && dirty_at (1) && dirty_at (2));
-  do_actions ();
-  CHECK (ask (pass, &w, 0, 1) == MEMBER_WAIT);
-  do_actions ();
+  do_actions (true);
+  CHECK (write_at (pass, &w, 0, 1) == MEMBER_WAIT);
+  do_actions (true);
   CHECK (again (pass, &w) == MEMBER_GO && applies (&w, 0, 1));
   CHECK (member_join_next (m, run, &e) && e == 2);
 
@@ -399,19 +302,19 @@ rule_again (void)
   CHECK (desire () && member_join_epoch (m) == 0);
   wish.join_epoch = 2;
   CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_WAITING);
-  do_actions ();
+  do_actions (true);
   CHECK (member_confirmed (m)->min_epoch == 1);
   CHECK (member_leave (m, &w.r) == false);
-  do_actions ();
+  do_actions (true);
   CHECK (member_confirmed (m)->min_epoch == 1); /* the copy writes still */
   member_join_copied (m, run, 2, true);
-  do_actions ();
+  do_actions (true);
   CHECK (member_confirmed (m)->min_epoch == 2);
   CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
   CHECK (m->join.todo_count == 3);
   CHECK (member_admit (m, pass, &w.r, &refusal) == MEMBER_REFUSE);
   member_leave (m, &w.r);
-  gathered (0);
+  gathered (1);
   CHECK (!member_join_next (m, run, &e));
   CHECK (member_join_next (m, run + 1, &e));
   /* An order that was withdrawn for a while is the same one. */
@@ -440,11 +343,11 @@ rule_dropped (void)
 
   start_copying (1);
   pass = open_door (1, 1);
-  CHECK (ask (pass, &w, 0, 1) == MEMBER_GO && !applies (&w, 0, 1));
+  CHECK (write_at (pass, &w, 0, 1) == MEMBER_GO && !applies (&w, 0, 1));
   wish.states[0] = MEMBER_IN_SYNC;
   wish.epoch = 2;
   CHECK (desire ());
-  do_actions ();
+  do_actions (true);
   CHECK (!applies (&w, 0, 1));
   member_clear (m, pass, 0, EXTENT_BYTES, true);
   CHECK (member_dirty_extents (m) == 0);
@@ -465,10 +368,10 @@ rule_before (void)
   struct member_pass *pass;
   struct one w;
 
-  start (MEMBER_OUT, 1);
+  start_as (MEMBER_OUT, 1);
   pass = open_door (1, 1);
-  CHECK (ask (pass, &w, 5, 1) == MEMBER_WAIT);
-  do_actions ();
+  CHECK (write_at (pass, &w, 5, 1) == MEMBER_WAIT);
+  do_actions (true);
   CHECK (again (pass, &w) == MEMBER_GO);
   CHECK (member_admit (m, pass, &read, &refusal) == MEMBER_GO);
   member_leave (m, &read);
@@ -501,19 +404,13 @@ rule_place (void)
                                               MEMBER_JOINING };
 
   for (unsigned i = 0; i < 3; i++) {
-    struct superblock sb = { .data_offset = HEADER_BYTES,
-                             .data_bytes = DATA_BYTES };
     struct member_action a;
-    struct intents map;
     unsigned first;
 
-    memcpy (sb.disk, disk, 16);
-    CHECK (intents_init (&map, EXTENTS) == 0);
-    m = member_new (&sb, &map);
-    member_set_key (m, key);
+    disk_format ((struct superblock) { .data_bytes = DATA_BYTES }, 0);
+    disk_start (true);
+    wish_place (LAYOUT_CHAINED, 2, 1);
     wish.states[0] = states[i];
-    wish.min_epoch = wish.epoch = 1;
-    wish.join_epoch = 0;
     wish.dup = 1;
     CHECK (desire ());
     CHECK (member_next_action (m, false, &a));
@@ -525,7 +422,7 @@ rule_place (void)
       CHECK (!member_next_action (m, true, &b)); /* the superblock waits */
     }
     member_action_done (m, &a, 0);
-    do_actions ();
+    do_actions (true);
     CHECK (member_settled (m));
     CHECK (member_confirmed (m)->member_bytes == DATA_BYTES);
     CHECK (member_confirmed (m)->dup == 1);
@@ -538,7 +435,7 @@ rule_place (void)
   }
 
   /* start () makes a superblock that does not know it, and learns it. */
-  start (MEMBER_IN_SYNC, 0);
+  start_as (MEMBER_IN_SYNC, 0);
   CHECK (member_confirmed (m)->member_bytes == DATA_BYTES);
   wish.member_bytes = 0;
   CHECK (desire ());
@@ -551,22 +448,20 @@ static void
 rule_forget (void)
 {
   struct member_pass *old[MEMBER_SESSIONS_MAX], *pass;
-  struct one w;
+  struct member_refusal refusal;
+  char name[TOKEN_BYTES_MAX + 16];
 
-  start (MEMBER_IN_SYNC, 0);
+  start_as (MEMBER_IN_SYNC, 0);
   for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++) {
-    CHECK ((old[i] = open_door (100 + i, 1)) != NULL);
-    if (ask (old[i], &w, i, 1) == MEMBER_WAIT) {
-      do_actions ();
-      CHECK (again (old[i], &w) == MEMBER_GO);
-    }
-    member_leave (m, &w.r);
+    old[i] = open_door (100 + i, 1);
+    write_to (old[i], i);
   }
-  CHECK (open_door (1, 1) == NULL);
+  export_name (name, DOOR_DATA, 1, true, 1);
+  CHECK (member_open (m, name, &pass, &refusal) == MEMBER_REFUSE);
   wish.min_epoch = wish.epoch = 2;
   CHECK (desire ());
-  do_actions ();
-  CHECK ((pass = open_door (1, 2)) != NULL);
+  do_actions (true);
+  pass = open_door (1, 2);
   member_check (m);
   CHECK (m->sessions_count == MEMBER_SESSIONS_MAX);
   CHECK (member_dirty_extents (m) == MEMBER_SESSIONS_MAX);
@@ -588,11 +483,11 @@ rule_clear_end (void)
   struct one w;
 
   used_bytes = end;
-  start (MEMBER_IN_SYNC, 0);
+  start_as (MEMBER_IN_SYNC, 0);
   used_bytes = DATA_BYTES;
-  CHECK ((pass = open_door (1, 1)) != NULL);
-  CHECK (ask (pass, &w, last - 1, 3) == MEMBER_WAIT);
-  do_actions ();
+  pass = open_door (1, 1);
+  CHECK (write_at (pass, &w, last - 1, 3) == MEMBER_WAIT);
+  do_actions (true);
   CHECK (again (pass, &w) == MEMBER_GO);
   member_leave (m, &w.r);
   CHECK (member_dirty_extents (m) == 3);
@@ -606,7 +501,7 @@ rule_clear_end (void)
   CHECK (!intents_test (&m->wanted, last));
   member_clear (m, pass, 0, end, true);
   CHECK (member_dirty_extents (m) == 1);
-  do_actions ();
+  do_actions (true);
   CHECK (!intents_test (&m->durable, last));
   CHECK (intents_test (&m->durable, last + 1));
   member_close (m, pass);

@@ -10,37 +10,6 @@
 #include "test-member-rig.h"
 #include "test-random.h"
 
-static unsigned
-do_actions (bool lazy)
-{
-  struct member_action a;
-  unsigned n = 0;
-
-  for (; member_next_action (m, lazy, &a); n++) {
-    memcpy (header + a.offset, a.bytes, a.length);
-    member_action_done (m, &a, 0);
-    member_check (m);
-  }
-  return n;
-}
-
-static struct member_pass *
-open_door (uint64_t session, uint64_t e)
-{
-  struct member_pass *p = NULL;
-  struct member_refusal refusal;
-  char name[TOKEN_BYTES_MAX + 16];
-  enum member_verdict v;
-
-  export_name (name, DOOR_DATA, session, true, e);
-  while ((v = member_open (m, name, &p, &refusal)) == MEMBER_WAIT)
-    CHECK (do_actions (false) > 0);
-  if (v != MEMBER_GO)
-    fprintf (stderr, "%s\n", refusal.why);
-  CHECK (v == MEMBER_GO);
-  return p;
-}
-
 /* What the disk says, as whoever starts it next would read it. */
 static struct superblock
 on_disk (void)
@@ -67,64 +36,34 @@ try_open (const char *name, int error, const char *text)
   return v;
 }
 
-static void
-scene_start (void)
-{
-  disk_format ();
-  confirmed_max = served_max = 0;
-  epoch = generation = 1;
-  out = false;
-  start ();
-  CHECK (desire (1, false));
-  do_actions (false);
-  CHECK (member_settled (m));
-}
-
-static enum member_verdict
-write_at (struct member_pass *p, struct batch_record *b,
-          struct member_request *r, uint64_t extent)
-{
-  struct member_refusal refusal;
-
-  b->kind = BATCH_WRITE;
-  b->offset = extent * EXTENT_BYTES;
-  b->length = 4096;
-  r->records = b;
-  r->count = 1;
-  return member_admit (m, p, r, &refusal);
-}
-
 /* Many writers of one block cost two header writes: the first one's, and one
  * for all who came meanwhile; after that none.
  */
 static void
 scene_group_commit (void)
 {
-  struct batch_record b[100];
-  struct member_request r[100];
-  struct member_refusal refusal;
+  struct one w[100];
   struct member_action a;
   struct member_pass *p;
 
-  scene_start ();
+  start_new ();
   p = open_door (1, 1);
   for (int i = 0; i < 100; i++) {
-    CHECK (write_at (p, &b[i], &r[i], i) == MEMBER_WAIT);
-    CHECK (member_retry (m, p, &r[i], &refusal) == MEMBER_WAIT);
+    CHECK (ask (p, &w[i], i, 1) == MEMBER_WAIT);
+    CHECK (again (p, &w[i]) == MEMBER_WAIT);
     if (i == 0)
       CHECK (member_next_action (m, false, &a));
   }
   CHECK (a.kind == MEMBER_WRITE_INTENTS);
-  memcpy (header + a.offset, a.bytes, a.length);
-  member_action_done (m, &a, 0);
-  CHECK (member_retry (m, p, &r[0], &refusal) == MEMBER_GO);
-  CHECK (member_retry (m, p, &r[1], &refusal) == MEMBER_WAIT);
+  do_action (&a);
+  CHECK (again (p, &w[0]) == MEMBER_GO);
+  CHECK (again (p, &w[1]) == MEMBER_WAIT);
   CHECK (do_actions (false) == 1);
   for (int i = 0; i < 100; i++) {
-    CHECK (member_retry (m, p, &r[i], &refusal) == MEMBER_GO);
-    member_leave (m, &r[i]);
-    CHECK (write_at (p, &b[i], &r[i], i) == MEMBER_GO);
-    member_leave (m, &r[i]);
+    CHECK (again (p, &w[i]) == MEMBER_GO);
+    member_leave (m, &w[i].r);
+    CHECK (ask (p, &w[i], i, 1) == MEMBER_GO);
+    member_leave (m, &w[i].r);
   }
   CHECK (do_actions (true) == 0);
   CHECK (member_dirty_extents (m) == 100);
@@ -138,39 +77,36 @@ scene_group_commit (void)
 static void
 scene_set_after_clear (void)
 {
-  struct batch_record b;
-  struct member_request r;
-  struct member_refusal refusal;
+  struct one w;
   struct member_action a;
-  struct member_pass *p;
+  struct member_pass *p, *other;
 
-  scene_start ();
+  start_new ();
   p = open_door (1, 1);
-  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
-  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
+  CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
+  CHECK (again (p, &w) == MEMBER_WAIT);
   CHECK (do_actions (false) == 1);
-  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
-  member_leave (m, &r);
+  CHECK (again (p, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
 
   member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 0);
   CHECK (do_actions (false) == 0 && bit_durable (5));
-  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
-  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
-  member_leave (m, &r);
+  CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
+  CHECK (again (p, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
   CHECK (do_actions (true) == 0 && bit_durable (5));
 
   member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_next_action (m, true, &a));
-  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
-  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
-  memcpy (header + a.offset, a.bytes, a.length);
-  member_action_done (m, &a, 0);
+  CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
+  CHECK (again (p, &w) == MEMBER_WAIT);
+  do_action (&a);
   CHECK (!bit_durable (5));
-  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_WAIT);
+  CHECK (again (p, &w) == MEMBER_WAIT);
   CHECK (do_actions (false) == 1 && bit_durable (5));
-  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
-  member_leave (m, &r);
+  CHECK (again (p, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
 
   /* Not for a part of an extent, not while a member is out, and not for the
    * bits of another session.
@@ -179,27 +115,27 @@ scene_set_after_clear (void)
   member_clear (m, p, 5 * EXTENT_BYTES + 1, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
   out = true;
-  CHECK (desire (1, false));
+  CHECK (desire_four (1, false));
   member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
   out = false;
-  CHECK (desire (1, false));
+  CHECK (desire_four (1, false));
   do_actions (false);
-  struct member_pass *other = open_door (2, 1);
+  other = open_door (2, 1);
   member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
-  CHECK (write_at (other, &b, &r, 5) == MEMBER_WAIT);
-  CHECK (member_retry (m, other, &r, &refusal) == MEMBER_GO);
-  member_leave (m, &r);
+  CHECK (ask (other, &w, 5, 1) == MEMBER_WAIT);
+  CHECK (again (other, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
   member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 1);
   member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 0);
 
   /* A resync settles what a session left when it went, not what is held. */
-  CHECK (write_at (p, &b, &r, 5) == MEMBER_WAIT);
-  CHECK (member_retry (m, p, &r, &refusal) == MEMBER_GO);
-  member_leave (m, &r);
+  CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
+  CHECK (again (p, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
   member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
   CHECK (member_dirty_extents (m) == 1);
   member_close (m, p);
@@ -209,12 +145,11 @@ scene_set_after_clear (void)
   CHECK (member_dirty_extents (m) == 0);
 
   /* One that is fenced is gone too, though its door is open still. */
-  CHECK (write_at (other, &b, &r, 5) == MEMBER_WAIT);
-  CHECK (member_retry (m, other, &r, &refusal) == MEMBER_GO ||
-         do_actions (false) == 1);
-  member_leave (m, &r);
+  CHECK (ask (other, &w, 5, 1) == MEMBER_WAIT);
+  CHECK (again (other, &w) == MEMBER_GO || do_actions (false) == 1);
+  member_leave (m, &w.r);
   epoch = 2;
-  CHECK (desire (2, false));
+  CHECK (desire_four (2, false));
   do_actions (false);
   p = open_door (3, 2);
   member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
@@ -237,11 +172,11 @@ scene_fence (void)
   struct member_action a;
   struct member_pass *p, *p2;
 
-  scene_start ();
+  start_new ();
   p = open_door (1, 1);
   CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
   epoch = 2;
-  CHECK (desire (2, false));
+  CHECK (desire_four (2, false));
   CHECK (member_admit (m, p, &r2, &refusal) == MEMBER_REFUSE);
   CHECK (refusal.error == ESHUTDOWN && strstr (refusal.why, "epoch 1 is over"));
   CHECK (!member_leave (m, &r2));
@@ -255,21 +190,20 @@ scene_fence (void)
 
   /* And another raise: it waits for r2 as well. */
   epoch = 3;
-  CHECK (desire (3, false));
+  CHECK (desire_four (3, false));
   CHECK (member_leave (m, &r));
   CHECK (!member_next_action (m, true, &a));
   CHECK (member_leave (m, &r2));
   CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_SLOT);
-  memcpy (header + a.offset, a.bytes, a.length);
-  member_action_done (m, &a, 0);
+  do_action (&a);
   CHECK (member_confirmed (m)->min_epoch == 1); /* one slot is not enough */
   CHECK (do_actions (false) == 1);
   CHECK (member_confirmed (m)->min_epoch == 3 && member_settled (m));
 
   /* A lower one, and an older weftd, change nothing. */
-  CHECK (desire (1, false) && member_settled (m));
+  CHECK (desire_four (1, false) && member_settled (m));
   generation = 0;
-  CHECK (!desire (9, false) && member_settled (m));
+  CHECK (!desire_four (9, false) && member_settled (m));
   member_close (m, p);
   member_close (m, p2);
   member_free (m);
@@ -284,9 +218,9 @@ scene_restart (void)
 {
   char name[TOKEN_BYTES_MAX + 16];
 
-  scene_start ();
+  start_new ();
   epoch = 7;
-  CHECK (desire (1, false)); /* another member's change */
+  CHECK (desire_four (1, false)); /* another member's change */
   do_actions (false);
   CHECK (member_confirmed (m)->min_epoch == 1);
   for (unsigned i = 0; i < 3; i++) {
@@ -311,9 +245,9 @@ scene_stale_slot (void)
 {
   struct member_action a;
 
-  scene_start ();
+  start_new ();
   epoch = 7;
-  CHECK (desire (7, false));
+  CHECK (desire_four (7, false));
   CHECK (member_next_action (m, false, &a) && a.kind == MEMBER_WRITE_SLOT);
   memcpy (header + a.offset, a.bytes, a.length);
   member_free (m);
@@ -336,11 +270,9 @@ scene_release (void)
   struct member_refusal refusal;
   struct member_desire d = { .generation = 1 };
   struct member_pass *p;
-  struct superblock sb;
-  const char *reason;
   char why[256];
 
-  scene_start ();
+  start_new ();
   p = open_door (1, 1);
   memset (d.cluster, 0x77, 16);
   memcpy (d.release, array, 16);
@@ -350,22 +282,20 @@ scene_release (void)
   CHECK (member_desire (m, &d, why, sizeof why) && member_settled (m));
   CHECK (!format_uuid_zero (member_confirmed (m)->array));
 
-  CHECK (desire (1, true));
+  CHECK (desire_four (1, true));
   for (;;) {
     struct member_action a;
 
-    CHECK (superblock_newest (header, &sb, &reason) >= 0);
-    if (format_uuid_zero (sb.array))
-      for (unsigned h = 0; h < HOT; h++)
-        CHECK (bit_durable (hot (h)));
+    if (format_uuid_zero (on_disk ().array))
+      for (uint64_t e = 0; e < m->wanted.extents; e += 1000)
+        CHECK (bit_durable (e));
     if (!member_next_action (m, false, &a))
       break;
-    memcpy (header + a.offset, a.bytes, a.length);
-    member_action_done (m, &a, 0);
+    do_action (&a);
   }
-  CHECK (member_settled (m) && format_uuid_zero (sb.array));
+  CHECK (member_settled (m) && format_uuid_zero (on_disk ().array));
   CHECK (format_uuid_zero (member_confirmed (m)->array));
-  CHECK (member_dirty_extents (m) == intents_extents (DATA_BYTES));
+  CHECK (member_dirty_extents (m) == intents_extents (FOUR_DATA_BYTES));
   CHECK (member_admit (m, p, &r, &refusal) == MEMBER_REFUSE);
   member_leave (m, &r);
   member_close (m, p);
@@ -389,14 +319,14 @@ scene_doors (void)
   struct member_pass *p;
   struct batch_record b = { .kind = BATCH_ZERO, .length = 1 };
 
-  disk_format ();
-  disk_start ();
+  disk_format ((struct superblock) { .data_bytes = FOUR_DATA_BYTES }, 0);
+  disk_start (false);
   export_name (name, DOOR_DATA, 1, true, 1);
   try_open (name, EAGAIN, "has not reached weftd");
   member_set_key (m, key);
   try_open (name, EACCES, "belongs to no array");
   generation = epoch = 1;
-  CHECK (desire (1, false));
+  CHECK (desire_four (1, false));
   try_open (name, EACCES, "belongs to no array"); /* not durable yet */
   do_actions (false);
   try_open ("", ENOENT, "no such export");
@@ -460,7 +390,7 @@ scene_round (void)
   struct member_request r = { .count = 0 };
   struct member_pass *p, *next;
 
-  scene_start ();
+  start_new ();
   p = open_door (1, 1);
   CHECK (on_disk ().round == 0);
   CHECK (member_round (m, p, 7, &refusal) == MEMBER_WAIT);
@@ -478,7 +408,7 @@ scene_round (void)
   CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
   epoch = 2;
   CHECK (member_round (m, p, 9, &refusal) == MEMBER_WAIT);
-  CHECK (desire (2, false));
+  CHECK (desire_four (2, false));
   CHECK (do_actions (false) > 0);
   CHECK (on_disk ().round == 9 && member_confirmed (m)->min_epoch < 2);
   CHECK (member_round (m, p, 9, &refusal) == MEMBER_REFUSE);
@@ -494,28 +424,10 @@ scene_round (void)
   /* It stands through a restart, and falls with the place. */
   start ();
   CHECK (member_confirmed (m)->round == 9);
-  CHECK (desire (0, true));
+  CHECK (desire_four (0, true));
   do_actions (false);
   CHECK (member_confirmed (m)->round == 0 && on_disk ().round == 0);
   member_free (m);
-}
-
-static void
-desire_join (uint64_t join_epoch, uint64_t round)
-{
-  struct member_desire d = { .generation = generation,
-                             .min_epoch = epoch,
-                             .epoch = epoch,
-                             .join_epoch = join_epoch,
-                             .join_round = round };
-  char why[256];
-
-  memcpy (d.cluster, cluster, 16);
-  member_desire_place (&d, member_confirmed (m));
-  d.epoch = epoch;
-  d.states[2] = MEMBER_JOINING;
-  CHECK (member_desire (m, &d, why, sizeof why));
-  do_actions (false);
 }
 
 /* A joiner forgets its round, as what others write meanwhile is not here; and has the
@@ -526,26 +438,27 @@ scene_round_of_joiner (void)
 {
   struct member_refusal refusal;
   struct member_pass *p;
-  struct intents none;
 
-  scene_start ();
+  start_new ();
   p = open_door (1, 1);
   CHECK (member_round (m, p, 7, &refusal) == MEMBER_WAIT);
   do_actions (false);
   member_close (m, p);
-  epoch = 3;
-  desire_join (0, 0);
+  member_desire_place (&wish, member_confirmed (m));
+  wish.min_epoch = wish.epoch = 3;
+  wish.states[2] = MEMBER_JOINING;
+  CHECK (desire ());
+  do_actions (false);
   CHECK (member_join_phase (m) == MEMBER_JOIN_WAITING);
   CHECK (member_confirmed (m)->round == 0 && on_disk ().round == 0);
-  desire_join (3, 9);
-  CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
+  wish.join_epoch = 3;
+  wish.join_round = 9;
+  CHECK (desire ());
   CHECK (on_disk ().round == 0);
-  CHECK (intents_init (&none, m->wanted.extents) == 0);
-  member_join_gathered (m, member_join_run (m), &none);
+  gathered (0);
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
   do_actions (false);
   CHECK (member_confirmed (m)->round == 9);
-  intents_free (&none);
   member_free (m);
 }
 
@@ -556,19 +469,13 @@ static void
 scene_many_sessions (void)
 {
   struct member_pass *p, *first[MEMBER_SESSIONS_MAX];
-  struct batch_record b;
-  struct member_request r;
-  struct member_refusal refusal;
   char name[TOKEN_BYTES_MAX + 16];
   uint8_t map[16];
 
-  scene_start ();
+  start_new ();
   for (unsigned i = 0; i < 3 * MEMBER_SESSIONS_MAX; i++) {
     p = open_door (1000 + i, 1);
-    if (write_at (p, &b, &r, i % 100) == MEMBER_WAIT)
-      while (member_retry (m, p, &r, &refusal) == MEMBER_WAIT)
-        do_actions (false);
-    member_leave (m, &r);
+    write_to (p, i % 100);
     member_close (m, p);
     member_check (m);
   }
@@ -576,7 +483,7 @@ scene_many_sessions (void)
   p = open_door (1000, 1);
   member_clear (m, p, 0, 100 * EXTENT_BYTES, false);
   CHECK (member_dirty_extents (m) == 100);
-  CHECK (member_map_bytes (m) == (intents_extents (DATA_BYTES) + 7) / 8);
+  CHECK (member_map_bytes (m) == (intents_extents (FOUR_DATA_BYTES) + 7) / 8);
   member_map_read (m, 5, 16, map);
   CHECK (map[0] == 0xff && map[6] == 0xff && map[7] == 0x0f && map[8] == 0);
   member_close (m, p);

@@ -15,21 +15,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "member/member.h"
+#include "test-member-rig.h"
 #include "test-random.h"
 
 #define WORKERS 4
 #define RAISES 120
 #define EXTENTS 40
 
-static const uint8_t key[KEY_BYTES] = { 1 };
-static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct member *m;
-static _Atomic uint64_t told;  /* confirmed min_epoch, as weftd knows it */
-static _Atomic uint64_t epoch; /* for which tokens are given */
+static _Atomic uint64_t told;   /* confirmed min_epoch, as weftd knows it */
+static _Atomic uint64_t newest; /* for which tokens are given */
 static _Atomic bool done;
 static _Atomic uint64_t requests, fenced, waited, dropped;
 static _Atomic bool copying[EXTENTS];
@@ -59,21 +55,17 @@ act_or_wait (void)
 }
 
 static struct member_pass *
-open_door (uint64_t session, uint64_t *pass_epoch)
+open_newest (uint64_t session, uint64_t *pass_epoch)
 {
   struct member_refusal refusal;
   struct member_pass *pass = NULL;
   enum member_verdict v;
 
   do {
-    struct token t = { .session = session,
-                       .writable = true,
-                       .epoch = *pass_epoch = epoch };
-    char name[TOKEN_BYTES_MAX + 8] = "data/";
+    char name[TOKEN_BYTES_MAX + 16];
 
-    memcpy (t.array, array, 16);
-    memcpy (t.member, disk, 16);
-    token_mint (&t, key, name + 5);
+    *pass_epoch = newest;
+    export_name (name, DOOR_DATA, session, true, *pass_epoch);
     pthread_mutex_lock (&lock);
     while ((v = member_open (m, name, &pass, &refusal)) == MEMBER_WAIT)
       act_or_wait ();
@@ -128,7 +120,7 @@ worker (void *opaque)
 
   while (!done) {
     uint64_t pass_epoch;
-    struct member_pass *pass = open_door (me + 1, &pass_epoch);
+    struct member_pass *pass = open_newest (me + 1, &pass_epoch);
 
     while (!done && request (pass, pass_epoch, (n * 7 + me * 3) % EXTENTS))
       if (++n % 50 == 0) {
@@ -149,14 +141,10 @@ static void
 copy_all (void)
 {
   uint64_t run = member_join_run (m), extent;
-  struct intents peers;
 
   while (member_join_phase (m) != MEMBER_JOIN_GATHERING)
     act_or_wait ();
-  CHECK (intents_init (&peers, EXTENTS) == 0);
-  intents_set_all (&peers);
-  member_join_gathered (m, run, &peers);
-  intents_free (&peers);
+  gathered ((UINT64_C (1) << EXTENTS) - 1);
   while (member_join_phase (m) != MEMBER_JOIN_SYNCED)
     if (member_join_next (m, run, &extent)) {
       pthread_mutex_unlock (&lock);
@@ -177,29 +165,19 @@ copy_all (void)
 static void
 raise_epoch (uint64_t to)
 {
-  struct member_desire d = { .generation = 1,
-                             .min_epoch = to,
-                             .epoch = to,
-                             .assigned = true,
-                             .n = 3,
-                             .groups = 1,
-                             .unit = 65536 };
-  char why[200];
-
-  if (to % 2 == 0) {
-    d.states[0] = MEMBER_JOINING;
-    d.join_epoch = to;
-  }
-  memcpy (d.cluster, cluster, 16);
-  memcpy (d.array, array, 16);
   pthread_mutex_lock (&lock);
-  CHECK (member_desire (m, &d, why, sizeof why));
+  wish_place (LAYOUT_RAIDX, 3, to);
+  if (to % 2 == 0) {
+    wish.states[0] = MEMBER_JOINING;
+    wish.join_epoch = to;
+  }
+  CHECK (desire ());
   pthread_cond_broadcast (&changed);
   while (member_confirmed (m)->min_epoch < to)
     act_or_wait ();
   told = to;
   CHECK (member_confirmed (m)->min_epoch == to);
-  epoch = to; /* doors open while the copying begins */
+  newest = to; /* doors open while the copying begins */
   if (to % 2 == 0)
     copy_all ();
   pthread_mutex_unlock (&lock);
@@ -208,16 +186,10 @@ raise_epoch (uint64_t to)
 int
 main (void)
 {
-  struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .data_bytes = EXTENTS * EXTENT_BYTES };
-  struct intents map;
   pthread_t threads[WORKERS];
 
-  memcpy (sb.disk, disk, 16);
-  CHECK (intents_init (&map, EXTENTS) == 0);
-  m = member_new (&sb, &map);
-  CHECK (m);
-  member_set_key (m, key);
+  disk_format ((struct superblock) { .data_bytes = EXTENTS * EXTENT_BYTES }, 0);
+  disk_start (true);
   raise_epoch (1);
   for (uintptr_t i = 0; i < WORKERS; i++)
     CHECK (pthread_create (&threads[i], NULL, worker, (void *) i) == 0);

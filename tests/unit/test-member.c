@@ -12,11 +12,34 @@
 #include "test-member-rig.h"
 #include "test-random.h"
 
+#define HOT 12 /* extents that are written, on both sides of block borders */
 #define SESSIONS 3
 #define PASSES 10
 #define REQUESTS 12
 
 /* ---- The world ---- */
+
+/* The extent that is hot extent i. */
+static uint64_t
+hot (unsigned i)
+{
+  static const uint64_t at[HOT] = {
+    0,
+    1,
+    2,
+    63,
+    64,
+    65,
+    INTENT_BLOCK_EXTENTS - 1,
+    INTENT_BLOCK_EXTENTS,
+    INTENT_BLOCK_EXTENTS + 1,
+    2 * INTENT_BLOCK_EXTENTS - 1,
+    2 * INTENT_BLOCK_EXTENTS,
+    FOUR_DATA_BYTES / EXTENT_BYTES - 1,
+  };
+
+  return at[i];
+}
 
 /* What is dirty, by the model: bit s: session s wrote; bit 7: nobody's. */
 #define NOBODYS 0x80
@@ -36,20 +59,17 @@ static struct request {
 } requests[REQUESTS];
 
 static bool
-record_touches (const struct batch_record *b, unsigned h)
+request_touches (const struct request *q, unsigned h)
 {
   uint64_t start = hot (h) * EXTENT_BYTES;
 
-  return batch_changes_data (b->kind) && b->offset < start + EXTENT_BYTES &&
-         b->offset + b->length > start;
-}
+  for (unsigned i = 0; i < q->r.count; i++) {
+    const struct batch_record *b = &q->records[i];
 
-static bool
-request_touches (const struct request *q, unsigned h)
-{
-  for (unsigned i = 0; i < q->r.count; i++)
-    if (record_touches (&q->records[i], h))
+    if (batch_changes_data (b->kind) && b->offset < start + EXTENT_BYTES &&
+        b->offset + b->length > start)
       return true;
+  }
   return false;
 }
 
@@ -176,8 +196,8 @@ step_request (void)
     b->offset = hot (test_random (HOT)) * EXTENT_BYTES;
     /* Now and then into the next extent as well. */
     b->length = test_random (3) ? 4096 : EXTENT_BYTES + 1;
-    if (b->length > DATA_BYTES - b->offset)
-      b->length = DATA_BYTES - b->offset;
+    if (b->length > FOUR_DATA_BYTES - b->offset)
+      b->length = FOUR_DATA_BYTES - b->offset;
   }
   answer (q, member_admit (m, p->pass, &q->r, &refusal), &refusal);
 }
@@ -218,8 +238,8 @@ step_clear (void)
       return;
   if (test_random (4) == 0)
     length--; /* not the whole extent: no clear, except at the end */
-  if (length > DATA_BYTES - at)
-    length = DATA_BYTES - at;
+  if (length > FOUR_DATA_BYTES - at)
+    length = FOUR_DATA_BYTES - at;
   member_clear (m, p->pass, at, length, false);
   if (length == EXTENT_BYTES && p->epoch >= m->gate && !member_failed (m) &&
       m->next.states[1] == MEMBER_IN_SYNC &&
@@ -286,7 +306,7 @@ step_desire (void)
     epoch += 1 + test_random (2);
   if (test_random (10) == 0)
     generation++;
-  CHECK (desire (epoch, false));
+  CHECK (desire_four (epoch, false));
 }
 
 static void
@@ -379,10 +399,9 @@ settle (void)
   struct member_refusal refusal;
 
   for (int round = 0; round < 20; round++) {
-    while (flights[0].used || flights[1].used || flights[2].used ||
-           flights[3].used || flights[4].used || flights[5].used ||
-           flights[6].used || flights[7].used)
-      step_finish (false);
+    for (int i = 0; i < FLIGHTS; i++)
+      if (flights[i].used)
+        finish (&flights[i], 0);
     for (int i = 0; i < REQUESTS; i++) {
       struct request *q = &requests[i];
 
@@ -412,14 +431,8 @@ settle (void)
 static void
 walk (unsigned steps, bool errors)
 {
-  disk_format ();
   memset (dirty, 0, sizeof dirty);
-  epoch = 1;
-  generation = 1;
-  confirmed_max = served_max = 0;
-  out = false;
-  start_walk ();
-  CHECK (desire (epoch, false));
+  start_new ();
   for (unsigned i = 0; i < steps; i++)
     step (errors);
   settle ();

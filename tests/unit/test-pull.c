@@ -9,17 +9,13 @@
 #include <string.h>
 
 #include "member/pull.h"
+#include "test-member-rig.h"
 #include "test-random.h"
 
 #define EXTENTS 8
 #define DATA_BYTES (EXTENTS * EXTENT_BYTES)
 #define BLOCK BAD_BLOCK_BYTES
 
-static const uint8_t cluster[16] = { 1 }, disk[16] = { 2 }, array[16] = { 3 };
-static const uint8_t key[KEY_BYTES] = { 4 };
-
-static struct member *m;
-static struct member_desire wish;
 static struct pull *p;
 static struct pull_order order;
 static struct pull_worker worker[2];
@@ -32,62 +28,26 @@ static uint8_t peers_map; /* of every source */
 /* ---- The member ---- */
 
 static void
-do_actions (void)
-{
-  struct member_action a;
-
-  while (member_next_action (m, true, &a)) {
-    member_action_done (m, &a, 0);
-    member_check (m);
-  }
-}
-
-static void
 obey (bool any)
 {
-  char why[256];
-
   wish.join_epoch = any ? order.epoch : 0;
-  CHECK (member_desire (m, &wish, why, sizeof why));
+  CHECK (desire ());
   pull_obey (p, any ? &order : NULL);
   CHECK (pull_wakes (p));
-  do_actions ();
+  do_actions (true);
 }
 
 /* Member 0 of n joins, in epoch 5; the bits of `dirty` are to do. */
 static void
-start (enum layout_kind kind, unsigned n, uint8_t dirty)
+start_joining (enum layout_kind kind, unsigned n, uint8_t dirty)
 {
-  struct superblock sb = { .data_offset = HEADER_BYTES,
-                           .bad_offset = BAD_OFFSET,
-                           .data_bytes = DATA_BYTES };
-  static const struct bad_list empty;
-  struct intents map;
   char why[256];
 
-  memcpy (sb.disk, disk, 16);
-  CHECK (intents_init (&map, EXTENTS) == 0);
-  m = member_new (&sb, &map);
-  intents_free (&map);
-  CHECK (m);
-  member_bad_begin (m, &empty, false);
-  member_set_key (m, key);
-  wish = (struct member_desire) {
-    .generation = 1,
-    .assigned = true,
-    .n = n,
-    .groups = 1,
-    .unit = 65536,
-    .layout = kind,
-    .epoch = 5,
-    .min_epoch = 5,
-    .member_bytes = DATA_BYTES,
-  };
-  memset (wish.states, MEMBER_IN_SYNC, n);
-  memcpy (wish.cluster, cluster, 16);
-  memcpy (wish.array, array, 16);
-  CHECK (member_desire (m, &wish, why, sizeof why));
-  do_actions ();
+  disk_format ((struct superblock) { .data_bytes = DATA_BYTES }, 0);
+  disk_start (true);
+  wish_place (kind, n, 5);
+  CHECK (desire ());
+  do_actions (true);
   wish.states[0] = MEMBER_JOINING;
   wish.epoch = 6;
   t = 1000000;
@@ -154,7 +114,7 @@ done (enum copy_result r)
   memcpy (task.linked, linked, sizeof linked);
   pull_task_done (p, &task, r, &fault, t);
   CHECK (pull_wakes (p));
-  do_actions ();
+  do_actions (true);
 }
 
 /* From the order to the copying. */
@@ -218,7 +178,7 @@ give_back (unsigned i)
   bool counts = pull_copied (p, &worker[i], t);
 
   CHECK (pull_wakes (p));
-  do_actions ();
+  do_actions (true);
   return counts;
 }
 
@@ -249,7 +209,7 @@ test_whole (void)
 {
   struct pull_progress progress;
 
-  start (LAYOUT_RAID1, 2, 0x15);
+  start_joining (LAYOUT_RAID1, 2, 0x15);
   gather ();
   CHECK (todo () == 3);
   for (unsigned i = 0; i < 3; i++)
@@ -266,7 +226,7 @@ test_whole (void)
 static void
 test_copied_meanwhile (void)
 {
-  start (LAYOUT_RAID1, 2, 0x1f);
+  start_joining (LAYOUT_RAID1, 2, 0x1f);
   gather ();
   for (unsigned i = 0; i < 4; i++)
     CHECK (copy_one ());
@@ -288,7 +248,7 @@ test_copied_meanwhile (void)
 static void
 test_new_life (void)
 {
-  start (LAYOUT_RAID1, 2, 0x3);
+  start_joining (LAYOUT_RAID1, 2, 0x3);
   gather ();
   CHECK (next (0));
   work (0, NULL);
@@ -310,7 +270,7 @@ test_new_life (void)
 static void
 test_source_gone (void)
 {
-  start (LAYOUT_RAID1, 2, 0x7);
+  start_joining (LAYOUT_RAID1, 2, 0x7);
   gather ();
   CHECK (copy_one () && copy_one () && todo () == 1);
   linked[1] = false;
@@ -329,7 +289,7 @@ test_source_gone (void)
 static void
 test_flush_again (void)
 {
-  start (LAYOUT_RAID1, 2, 0x1);
+  start_joining (LAYOUT_RAID1, 2, 0x1);
   gather ();
   CHECK (copy_one () && !next (0));
   take (PULL_FLUSH);
@@ -357,7 +317,7 @@ test_flush_again (void)
 static void
 test_between_flushes (void)
 {
-  start (LAYOUT_RAID1, 2, 0x3);
+  start_joining (LAYOUT_RAID1, 2, 0x3);
   gather ();
   CHECK (copy_one () && copy_one () && !next (0));
   take (PULL_FLUSH);
@@ -375,7 +335,7 @@ test_between_flushes (void)
 static void
 test_third (void)
 {
-  start (LAYOUT_RAID1, 3, 0x3);
+  start_joining (LAYOUT_RAID1, 3, 0x3);
   gather ();
   CHECK (copy_one () && copy_one () && !next (0));
   peers_map = 0x4 | 0x2;
@@ -405,7 +365,7 @@ test_new_run (void)
 {
   uint64_t run;
 
-  start (LAYOUT_RAID1, 2, 0x3);
+  start_joining (LAYOUT_RAID1, 2, 0x3);
   gather ();
   CHECK (next (0));
   run = worker[0].run;
@@ -427,7 +387,7 @@ test_new_run (void)
 static void
 test_old_order (void)
 {
-  start (LAYOUT_RAID1, 2, 0x3);
+  start_joining (LAYOUT_RAID1, 2, 0x3);
   gather ();
   order.epoch = 7;
   obey (true);
@@ -448,7 +408,7 @@ test_old_order (void)
 static void
 test_paused (void)
 {
-  start (LAYOUT_RAID1, 2, 0x7);
+  start_joining (LAYOUT_RAID1, 2, 0x7);
   gather ();
   CHECK (copy_one () && next (0));
   order.paused = true;
@@ -472,32 +432,24 @@ test_paused (void)
 static void
 test_rest (void)
 {
-  struct batch_record write = { .kind = BATCH_WRITE, .length = 4096 };
-  struct member_request r = { .records = &write, .count = 1 }, late = r;
-  struct token token = { .session = 1, .writable = true, .epoch = 5 };
-  char name[TOKEN_BYTES_MAX + 16] = "data/";
-  struct member_refusal refusal;
   struct member_pass *pass;
+  struct one early, late;
 
-  start (LAYOUT_RAID1, 2, 0x1);
-  memcpy (token.array, array, 16);
-  memcpy (token.member, disk, 16);
-  token_mint (&token, key, name + 5);
-  while (member_open (m, name, &pass, &refusal) != MEMBER_GO)
-    do_actions ();
+  start_joining (LAYOUT_RAID1, 2, 0x1);
+  pass = open_door (1, 5);
   gather ();
-  CHECK (member_admit (m, pass, &r, &refusal) == MEMBER_WAIT);
-  CHECK (member_retry (m, pass, &r, &refusal) == MEMBER_GO);
+  CHECK (ask (pass, &early, 0, 1) == MEMBER_WAIT);
+  CHECK (again (pass, &early) == MEMBER_GO);
   CHECK (!next (0)); /* the write runs; the next one is held */
-  CHECK (member_admit (m, pass, &late, &refusal) == MEMBER_WAIT);
-  CHECK (member_retry (m, pass, &late, &refusal) == MEMBER_WAIT);
+  CHECK (ask (pass, &late, 0, 1) == MEMBER_WAIT);
+  CHECK (again (pass, &late) == MEMBER_WAIT);
   pull_wakes (p);
   order.paused = true;
   obey (true);
   CHECK (!next (0) && pull_wakes (p));
-  CHECK (member_retry (m, pass, &late, &refusal) == MEMBER_GO);
-  member_leave (m, &r);
-  member_leave (m, &late);
+  CHECK (again (pass, &late) == MEMBER_GO);
+  member_leave (m, &early.r);
+  member_leave (m, &late.r);
   member_close (m, pass);
   end ();
 }
@@ -507,7 +459,7 @@ test_rate (void)
 {
   uint64_t wait_ms;
 
-  start (LAYOUT_RAID1, 2, 0x7);
+  start_joining (LAYOUT_RAID1, 2, 0x7);
   order.rate = EXTENT_BYTES / 2; /* two seconds for each */
   obey (true);
   gather ();
@@ -539,7 +491,7 @@ test_fault (void)
   struct pull_progress progress;
   struct copy_fault fault;
 
-  start (LAYOUT_RAID1, 2, 0x3);
+  start_joining (LAYOUT_RAID1, 2, 0x3);
   gather ();
   answer = refuses;
   CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
@@ -567,7 +519,7 @@ test_connect (void)
   struct copy_fault fault = { .member = 1, .why = "refused" };
   uint64_t wait_ms;
 
-  start (LAYOUT_RAID1, 2, 0x1);
+  start_joining (LAYOUT_RAID1, 2, 0x1);
   gather ();
   CHECK (pull_next (p, &worker[0], linked + 2, t, &wait_ms));
   CHECK (copy_ask (&worker[0].copying) == NULL);
@@ -601,7 +553,7 @@ test_holes (void)
 {
   char kinds[32];
 
-  start (LAYOUT_RAID1, 2, 0x2);
+  start_joining (LAYOUT_RAID1, 2, 0x2);
   gather ();
   answer = holes;
   CHECK (next (0));
@@ -625,7 +577,7 @@ test_no_holes (void)
 {
   char kinds[32];
 
-  start (LAYOUT_RAID1, 2, 0x2);
+  start_joining (LAYOUT_RAID1, 2, 0x2);
   gather ();
   answer = no_holes;
   CHECK (next (0));
@@ -659,7 +611,7 @@ test_bad (void)
   struct pull_progress progress;
   char kinds[32];
 
-  start (LAYOUT_RAID1, 3, 0x2);
+  start_joining (LAYOUT_RAID1, 3, 0x2);
   gather ();
   answer = bad_places;
   flushes = 0;
@@ -683,7 +635,7 @@ test_bad (void)
 static void
 test_failed_source (void)
 {
-  start (LAYOUT_RAID1, 2, 0x2);
+  start_joining (LAYOUT_RAID1, 2, 0x2);
   gather ();
   answer = bad_places;
   flush_fails = true;
@@ -701,7 +653,7 @@ test_no_room (void)
   uint64_t block = 4 * EXTENT_BYTES / BLOCK;
   struct copy_fault fault;
 
-  start (LAYOUT_RAID1, 2, 0x2);
+  start_joining (LAYOUT_RAID1, 2, 0x2);
   gather ();
   while (member_bad_add (m, block * BLOCK, BLOCK, BAD_SCRUB))
     block += 2;
@@ -717,7 +669,7 @@ test_no_room (void)
 static void
 test_sources (void)
 {
-  start (LAYOUT_RAIDX, 4, 0);
+  start_joining (LAYOUT_RAIDX, 4, 0);
   order.source[2] = false;
   obey (true);
   peers_map = 0x1; /* of a member's data: our images of it */
@@ -736,7 +688,7 @@ test_map (void)
   bool ours[EXTENTS] = { false };
   struct layout_piece piece;
 
-  start (LAYOUT_RAIDX, 4, 0);
+  start_joining (LAYOUT_RAIDX, 4, 0);
   take (PULL_INTENTS);
   pull_task_map (&task, 2, (const uint8_t[]) { 0x2 }, 1);
   for (uint64_t at = 0; at < l->size; at += piece.length) {
