@@ -51,13 +51,6 @@ has_bit (unsigned member, uint64_t offset)
 }
 
 static void
-begin (bool ending)
-{
-  r = resync_new (&l, ending);
-  CHECK (r);
-}
-
-static void
 want (enum resync_kind kind)
 {
   resync_next (r, states, &a);
@@ -77,6 +70,21 @@ done (int error)
   resync_done (r, error);
 }
 
+/* It is wanted, and comes to this. */
+static void
+act (enum resync_kind kind, int error)
+{
+  want (kind);
+  done (error);
+}
+
+static void
+act_of (enum resync_kind kind, unsigned member, int error)
+{
+  want_of (kind, member);
+  done (error);
+}
+
 static void
 hand_map (void)
 {
@@ -90,8 +98,10 @@ hand_map (void)
 
 /* Up to and without the last: these members are asked. */
 static void
-load (unsigned members)
+begin (bool ending, unsigned members)
 {
+  r = resync_new (&l, ending);
+  CHECK (r);
   for (unsigned m = 0; m < members; m++)
     if (states[m] == MEMBER_IN_SYNC) {
       want_of (RESYNC_MAP, m);
@@ -107,19 +117,28 @@ want_data (enum resync_kind kind, uint64_t offset, uint64_t length)
 }
 
 static void
-want_read (uint64_t offset, uint64_t length, unsigned copy)
+read_from (uint64_t offset, uint64_t length, unsigned copy, int error)
 {
   want_data (RESYNC_READ, offset, length);
   CHECK (a.copy == copy);
+  done (error);
 }
 
 static void
 copy_whole (uint64_t offset, uint64_t length, unsigned copy)
 {
-  want_read (offset, length, copy);
-  done (0);
+  read_from (offset, length, copy, 0);
   want_data (RESYNC_WRITE, offset, length);
   done (0);
+}
+
+/* All blocks of an extent from this one on, and the FLUSH comes to this. */
+static void
+copy_blocks (uint64_t from, int error)
+{
+  for (uint64_t at = from; at < EXTENT_BYTES; at += BLOCK)
+    copy_whole (at, BLOCK, 0);
+  act (RESYNC_FLUSH, error);
 }
 
 static void
@@ -147,8 +166,7 @@ test_clean (void)
   configure (LAYOUT_RAIDX, 4, KiB (16), MiB (8));
   states[2] = MEMBER_OUT;
   states[3] = MEMBER_JOINING;
-  begin (false);
-  load (4);
+  begin (false, 4);
   want_settled (0, 0, 0);
   CHECK (resync_extents (r, &begun) == 0 && begun == 0);
   want_over (0, true);
@@ -159,8 +177,7 @@ test_one_copy (void)
 {
   configure (LAYOUT_RAID0, 2, KiB (16), MiB (8));
   set_bit (1, 1);
-  begin (false);
-  load (2);
+  begin (false, 2);
   want_settled (0, 0, 0);
   want_settled (1, MiB (4), MiB (4));
   want_over (0, true);
@@ -178,12 +195,10 @@ test_settled (void)
     if (x != 3)
       set_bit (1, x);
   set_bit (0, 9); /* beyond its end */
-  begin (false);
-  load (2);
+  begin (false, 2);
   copy_whole (0, MiB (4), 1);
   copy_whole (MiB (4), MiB (4), 1);
-  want (RESYNC_FLUSH);
-  done (0);
+  act (RESYNC_FLUSH, 0);
   want_settled (0, 0, 0);
   want_settled (1, 0, MiB (12));
   want_settled (1, MiB (16), MiB (3));
@@ -200,8 +215,7 @@ test_newest (void)
   for (unsigned m = 0; m < 3; m++)
     set_bit (m, 0);
   set_bit (2, 1);
-  begin (false);
-  load (3);
+  begin (false, 3);
   copy_whole (0, MiB (4), 0);
   copy_whole (MiB (4), MiB (4), 2);
   want (RESYNC_FLUSH);
@@ -209,16 +223,14 @@ test_newest (void)
 
   reach[1] = 7;
   reach[0] = reach[2] = 6;
-  begin (false);
-  load (3);
+  begin (false, 3);
   copy_whole (0, MiB (4), 1);
   copy_whole (MiB (4), MiB (4), 1);
   want (RESYNC_FLUSH);
   resync_free (r);
 
   /* It goes out meanwhile. */
-  begin (false);
-  load (3);
+  begin (false, 3);
   copy_whole (0, MiB (4), 1);
   states[1] = MEMBER_OUT;
   copy_whole (MiB (4), MiB (4), 2);
@@ -229,8 +241,7 @@ test_newest (void)
   memset (reach, 0, sizeof reach);
   states[0] = MEMBER_OUT;
   states[1] = MEMBER_IN_SYNC;
-  begin (false);
-  load (3);
+  begin (false, 3);
   states[0] = MEMBER_IN_SYNC;
   states[1] = states[2] = MEMBER_OUT;
   copy_whole (0, MiB (4), 0);
@@ -244,45 +255,34 @@ test_load_again (void)
 {
   configure (LAYOUT_RAID1, 2, MiB (4), MiB (8));
   set_bit (0, 0);
-  begin (false);
+  begin (false, 0);
   for (unsigned i = 0; i < 11; i++) {
     want_of (RESYNC_MAP, 0);
     hand_map ();
-    want_of (RESYNC_MAP, 1);
-    done (ETIMEDOUT);
-    want_of (RESYNC_LOST, 1);
-    done (0);
-    if (i < 10) {
-      want (RESYNC_PAUSE);
-      done (0);
-    }
+    act_of (RESYNC_MAP, 1, ETIMEDOUT);
+    act_of (RESYNC_LOST, 1, 0);
+    if (i < 10)
+      act (RESYNC_PAUSE, 0);
   }
   want_over (ETIMEDOUT, false);
 
   /* What was read before counts no more. */
-  begin (false);
-  want_of (RESYNC_MAP, 0);
-  hand_map ();
-  want_of (RESYNC_MAP, 1);
-  done (EIO);
-  want_of (RESYNC_LOST, 1);
-  done (0);
-  want (RESYNC_PAUSE);
-  done (0);
+  begin (false, 1);
+  act_of (RESYNC_MAP, 1, EIO);
+  act_of (RESYNC_LOST, 1, 0);
+  act (RESYNC_PAUSE, 0);
   states[0] = MEMBER_OUT;
-  load (2);
+  want_of (RESYNC_MAP, 1);
+  hand_map ();
   want_settled (0, 0, 0);
   want_over (0, true);
 
   /* There is no time. */
   states[0] = MEMBER_IN_SYNC;
-  begin (false);
-  want_of (RESYNC_MAP, 0);
-  done (EIO);
-  want_of (RESYNC_LOST, 0);
-  done (0);
-  want (RESYNC_PAUSE);
-  done (ESHUTDOWN);
+  begin (false, 0);
+  act_of (RESYNC_MAP, 0, EIO);
+  act_of (RESYNC_LOST, 0, 0);
+  act (RESYNC_PAUSE, ESHUTDOWN);
   want_over (ESHUTDOWN, false);
 }
 
@@ -294,17 +294,12 @@ test_next_copy (void)
   configure (LAYOUT_RAID1, 3, KiB (16), MiB (4));
   set_bit (0, 0);
   reach[2] = 7;
-  begin (false);
-  load (3);
-  want_read (0, KiB (16), 2);
-  done (EIO);
-  want_read (0, KiB (8), 2);
-  done (EIO);
+  begin (false, 3);
+  read_from (0, KiB (16), 2, EIO);
+  read_from (0, KiB (8), 2, EIO);
   copy_whole (0, BLOCK, 2);
-  want_read (BLOCK, BLOCK, 2);
-  done (EIO);
-  want_read (BLOCK, BLOCK, 0); /* it has the bit */
-  done (EIO);
+  read_from (BLOCK, BLOCK, 2, EIO);
+  read_from (BLOCK, BLOCK, 0, EIO); /* it has the bit */
   copy_whole (BLOCK, BLOCK, 1);
   copy_whole (KiB (8), KiB (8), 2);
   copy_whole (KiB (16), KiB (16), 2);
@@ -318,17 +313,12 @@ test_copy_as_new (void)
   configure (LAYOUT_RAID1, 3, KiB (16), MiB (4));
   set_bit (0, 0);
   set_bit (1, 0);
-  begin (false);
-  load (3);
-  want_read (0, KiB (16), 0);
-  done (EIO);
+  begin (false, 3);
+  read_from (0, KiB (16), 0, EIO);
   copy_whole (0, KiB (16), 1);
-  want_read (KiB (16), KiB (16), 0);
-  done (EIO);
-  want_read (KiB (16), KiB (16), 1);
-  done (EIO);
-  want_read (KiB (16), KiB (8), 0);
-  done (EIO);
+  read_from (KiB (16), KiB (16), 0, EIO);
+  read_from (KiB (16), KiB (16), 1, EIO);
+  read_from (KiB (16), KiB (8), 0, EIO);
   copy_whole (KiB (16), KiB (8), 1);
   copy_whole (KiB (24), KiB (8), 0);
   resync_free (r);
@@ -339,51 +329,39 @@ test_errors (void)
 {
   configure (LAYOUT_RAID1, 2, KiB (16), MiB (4));
   set_bit (0, 0);
-  begin (false);
-  load (2);
-  want (RESYNC_READ);
-  done (ESHUTDOWN);
+  begin (false, 2);
+  act (RESYNC_READ, ESHUTDOWN);
   want_over (ESHUTDOWN, false);
 
   /* It is no matter of a place that can't be read. */
-  begin (false);
-  load (2);
-  want (RESYNC_READ);
-  done (0);
-  want (RESYNC_WRITE);
-  done (EIO);
+  begin (false, 2);
+  act (RESYNC_READ, 0);
+  act (RESYNC_WRITE, EIO);
   want_over (EIO, false);
 }
 
-/* Up to the FLUSH; some of the only unit can't be read in any copy. */
+/* The same, but for a block that can't be read in any copy. */
 static void
-copy_with_a_bad_block (bool first)
+copy_with_a_bad_block (bool first, int error)
 {
-  want_read (0, BLOCK, 0);
-  done (EIO);
-  want_read (0, BLOCK, 1);
-  done (EIO);
+  read_from (0, BLOCK, 0, EIO);
+  read_from (0, BLOCK, 1, EIO);
   if (first) {
-    for (unsigned m = 0; m < 2; m++) {
-      want_of (RESYNC_OPEN, m);
-      done (0);
-    }
-    want_read (0, BLOCK, 0);
-    done (EIO);
-    want_read (0, BLOCK, 1);
-    done (EIO);
+    act_of (RESYNC_OPEN, 0, 0);
+    act_of (RESYNC_OPEN, 1, 0);
+    read_from (0, BLOCK, 0, EIO);
+    read_from (0, BLOCK, 1, EIO);
   }
-  for (unsigned at = BLOCK; at < MiB (4); at += BLOCK)
-    copy_whole (at, BLOCK, 0);
-  want (RESYNC_FLUSH);
+  copy_blocks (BLOCK, error);
 }
 
 static void
-want_bad (unsigned member, uint64_t offset)
+tell_bad (unsigned member, int error)
 {
   want_of (RESYNC_SEND, member);
   CHECK (a.count == 1 && a.records[0].kind == BATCH_BAD &&
-         a.records[0].offset == offset && a.records[0].length == BLOCK);
+         a.records[0].offset == 0 && a.records[0].length == BLOCK);
+  done (error);
 }
 
 static void
@@ -391,81 +369,61 @@ begin_bad (void)
 {
   configure (LAYOUT_RAID1, 2, BLOCK, MiB (4));
   set_bit (0, 0);
-  begin (false);
-  load (2);
+  begin (false, 2);
 }
 
 static void
 test_flush_fails (void)
 {
-  const struct resync_place *bad;
-  size_t count;
-
   begin_bad ();
-  copy_with_a_bad_block (true);
-  done (EIO);
-  copy_with_a_bad_block (false);
-  bad = resync_bad (r, &count);
-  CHECK (count == 1 && bad[0].offset == 0 && bad[0].length == BLOCK);
-  done (EIO);
+  copy_with_a_bad_block (true, EIO);
+  copy_with_a_bad_block (false, EIO);
   /* It can be read now. */
-  for (unsigned i = 3; i <= 5; i++) {
-    for (unsigned at = 0; at < MiB (4); at += BLOCK)
-      copy_whole (at, BLOCK, 0);
-    want (RESYNC_FLUSH);
-    done (i < 5 ? EIO : 0);
-  }
+  for (unsigned i = 3; i <= 5; i++)
+    copy_blocks (0, i < 5 ? EIO : 0);
   want_settled (0, 0, 0);
   want_settled (0, 0, MiB (4));
   want_over (0, true);
 
   begin_bad ();
-  for (unsigned i = 1; i <= 5; i++) {
-    for (unsigned at = 0; at < MiB (4); at += BLOCK)
-      copy_whole (at, BLOCK, 0);
-    want (RESYNC_FLUSH);
-    done (EIO);
-  }
+  for (unsigned i = 1; i <= 5; i++)
+    copy_blocks (0, EIO);
   want_over (EIO, false);
 
   begin_bad ();
-  for (unsigned at = 0; at < MiB (4); at += BLOCK)
-    copy_whole (at, BLOCK, 0);
-  want (RESYNC_FLUSH);
-  done (ESHUTDOWN);
+  copy_blocks (0, ESHUTDOWN);
   want_over (ESHUTDOWN, false);
 }
 
 static void
 test_bad (void)
 {
+  const struct resync_place *bad;
+  size_t count;
+
   /* Members are told when the rest is stable, and before the bits fall. */
   begin_bad ();
-  copy_with_a_bad_block (true);
-  done (0);
-  want_bad (0, 0);
-  done (0);
-  want_bad (1, 0);
-  done (0);
+  copy_with_a_bad_block (true, EIO);
+  copy_with_a_bad_block (false, 0);
+  bad = resync_bad (r, &count);
+  CHECK (count == 1 && bad[0].offset == 0 && bad[0].length == BLOCK);
+  tell_bad (0, 0);
+  tell_bad (1, 0);
   want_settled (0, 0, 0);
   want_settled (0, 0, MiB (4));
   want_over (0, true);
 
   /* One does not take it. */
   begin_bad ();
-  copy_with_a_bad_block (true);
-  done (0);
-  want_bad (0, 0);
-  done (0);
-  want_bad (1, 0);
-  done (ENOTCONN);
+  copy_with_a_bad_block (true, 0);
+  tell_bad (0, 0);
+  tell_bad (1, ENOTCONN);
   want_over (0, false);
 
   /* One has gone out. */
   begin_bad ();
-  copy_with_a_bad_block (true);
+  copy_with_a_bad_block (true, 0);
   states[1] = MEMBER_OUT;
-  done (0);
   want_over (0, false);
 }
 
@@ -474,24 +432,18 @@ test_bad_without_doors (void)
 {
   /* One can't be opened: the rest is copied, and the bits stay. */
   begin_bad ();
-  want_read (0, BLOCK, 0);
-  done (EIO);
-  want_read (0, BLOCK, 1);
-  done (EIO);
-  want_of (RESYNC_OPEN, 0);
-  done (ENOTCONN);
-  copy_with_a_bad_block (false);
-  done (0);
+  read_from (0, BLOCK, 0, EIO);
+  read_from (0, BLOCK, 1, EIO);
+  act_of (RESYNC_OPEN, 0, ENOTCONN);
+  copy_with_a_bad_block (false, 0);
   want_over (0, false);
 
   /* Not all members are there: no door is opened. */
   begin_bad ();
   states[1] = MEMBER_OUT;
-  want_read (0, BLOCK, 0);
-  done (EIO);
-  want_read (0, BLOCK, 0);
-  done (EIO);
-  want_read (BLOCK, BLOCK, 0);
+  read_from (0, BLOCK, 0, EIO);
+  read_from (0, BLOCK, 0, EIO);
+  read_from (BLOCK, BLOCK, 0, 0);
   resync_free (r);
 }
 
@@ -526,11 +478,9 @@ test_end (void)
   for (unsigned x = 0; x < 20; x += 2)
     set_bit (2, x);
   set_bit (0, 0);
-  begin (true);
-  load (3);
+  begin (true, 3);
   for (unsigned m = 0; m < 3; m += 2) {
-    want_of (RESYNC_OPEN, m);
-    done (0);
+    act_of (RESYNC_OPEN, m, 0);
     want_of (RESYNC_SEND, m);
     CHECK (a.count == (m == 0 ? 1 : 9));
     for (unsigned i = 0; i < a.count; i++)
@@ -538,16 +488,13 @@ test_end (void)
              a.records[i].offset == 2 * i * EXTENT_BYTES &&
              a.records[i].length == (i < 8 ? MiB (4) : MiB (2)));
     done (0);
-    want_of (RESYNC_CLOSE, m);
-    done (0);
+    act_of (RESYNC_CLOSE, m, 0);
   }
   want_over (0, true);
 
   /* Nothing is tried again. */
   for (unsigned i = 0; i < 3; i++) {
-    begin (true);
-    if (i > 0)
-      load (3);
+    begin (true, i == 0 ? 0 : 3);
     want (i == 0 ? RESYNC_MAP : RESYNC_OPEN);
     if (i == 2) {
       done (0);
@@ -644,7 +591,7 @@ run (bool *settled)
 {
   int from = -1;
 
-  begin (false);
+  begin (false, 0);
   for (;;) {
     int error = 0;
 
