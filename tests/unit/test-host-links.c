@@ -28,12 +28,11 @@ test_lost_and_back (void)
   CHECK (host_reported (h, &answer, now) == HOST_RECORDED);
   CHECK (nothing (HOST_DO_REPORT | HOST_DO_CONNECT));
   work ();
-  CHECK (next (HOST_DO_TELL) && act.epoch == 6);
-  says_nothing ();
-  host_answered (h, HOST_DO_TELL, &answer, now);
+  tell ();
+  CHECK (act.epoch == 6);
 
   says_epoch (7, "ij", true);
-  says_fence (1, 7, 7);
+  says_fence (1, 7);
   beat ();
   CHECK (nothing (HOST_DO_CONNECT)); /* before the array engine knows of it */
   CHECK (next (HOST_DO_COMMIT) && act.epoch == 7 &&
@@ -74,9 +73,7 @@ test_no_map_no_entry (void)
   beat ();
   work ();
   CHECK (nothing (HOST_DO_TELL));
-  says_epoch (6, "ii", true);
-  beat ();
-  work ();
+  hear (6, "ii");
   CHECK (next (HOST_DO_TELL) && act.epoch == 6);
   finish ();
 }
@@ -87,10 +84,7 @@ test_stale (void)
 {
   begin (false, "II");
   CHECK (host_is_whole (h));
-  says_epoch (6, "ii", true);
-  says_fence (0, 6, 5);
-  beat ();
-  work ();
+  hear_fence (6, "ii", 0, 5);
   CHECK (nothing (HOST_DO_TELL));
   CHECK (connects (0, true) && kept); /* no lapse since 5, of which it was */
   CHECK (nothing (HOST_DO_CONNECT));
@@ -107,14 +101,11 @@ static void
 test_no_lapse_is_passed_over (void)
 {
   begin (false, "II");
-  says_epoch (6, "ii", true);
-  says_fence (0, 6, 6);
-  beat ();
-  work ();
+  hear_fence (6, "ii", 0, 6);
   CHECK (!connects (0, false));
   now += 200;
   says_epoch (7, "ii", true);
-  says_fence (0, 7, 6);
+  says_fence (0, 6);
   report (0);
   work ();
   CHECK (connects (0, true) && !kept);
@@ -126,28 +117,17 @@ static void
 test_stale_when_it_is_made (void)
 {
   begin (false, "II");
-  says_epoch (6, "ii", true);
-  says_fence (1, 6, 6);
-  beat ();
-  work ();
+  hear_fence (6, "ii", 1, 6);
   CHECK (next (HOST_DO_CONNECT) && act.member == 1 && act.connection == 2);
   CHECK (nothing (HOST_DO_CONNECT));
-  says_epoch (7, "ii", true);
-  says_fence (1, 7, 7);
-  beat ();
-  work ();
+  hear_fence (7, "ii", 1, 7);
   CHECK (!host_opened (h, 1, true, NULL, &kept, now));
   CHECK (connects (1, true) && act.connection == 3 && !kept);
 
   /* The same with one that goes out. */
-  says_epoch (8, "ii", true);
-  says_fence (1, 8, 8);
-  beat ();
-  work ();
+  hear_fence (8, "ii", 1, 8);
   CHECK (next (HOST_DO_CONNECT));
-  says_epoch (9, "io", true);
-  beat ();
-  work ();
+  hear (9, "io");
   CHECK (!host_opened (h, 1, true, NULL, &kept, now));
   CHECK (nothing (HOST_DO_CONNECT | HOST_DO_REPORT));
   finish ();
@@ -160,10 +140,7 @@ static void
 test_loss_of_the_one_before (void)
 {
   begin (false, "II");
-  says_epoch (6, "ii", true);
-  says_fence (1, 6, 6);
-  beat ();
-  work ();
+  hear_fence (6, "ii", 1, 6);
   CHECK (connects (1, true) && act.connection == 2);
   CHECK (!LOST (1, 1));
   now += 1000;
@@ -179,9 +156,7 @@ static void
 test_lost_between (void)
 {
   begin (false, "Io");
-  says_epoch (6, "ij", true);
-  beat ();
-  work ();
+  hear (6, "ij");
   CHECK (next (HOST_DO_CONNECT));
   CHECK (host_opened (h, 1, true, NULL, &kept, now));
   CHECK (nothing (HOST_DO_ENTER)); /* not before it has it */
@@ -198,9 +173,7 @@ test_lost_between (void)
 
   /* It can't take the connection: what it asked before does not come back. */
   begin (false, "Io");
-  says_epoch (6, "ij", true);
-  beat ();
-  work ();
+  hear (6, "ij");
   CHECK (next (HOST_DO_CONNECT));
   CHECK (host_opened (h, 1, true, NULL, &kept, now));
   CHECK (!host_seated (h, 1, false, now));
@@ -251,7 +224,7 @@ test_again (void)
   now += 1000;
   /* weftd gives it back, and it can't be connected: weftd knows no more. */
   says_epoch (6, "ii", true);
-  says_fence (0, 6, 6);
+  says_fence (0, 6);
   CHECK (report (0) == HOST_NO_NEWS);
   work ();
   CHECK (nothing (HOST_DO_TELL));
@@ -275,10 +248,7 @@ test_told_anew (void)
   report (1);
   says_epoch (6, "io", true);
   beat ();
-  says_epoch (7, "ij", true);
-  says_fence (1, 7, 7);
-  beat ();
-  work ();
+  hear_fence (7, "ij", 1, 7);
   CHECK (nothing (HOST_DO_TELL));
   CHECK (!connects (1, false));
   now += 100;
@@ -298,9 +268,7 @@ test_reader (void)
   CHECK (connects (1, true));
   CHECK (host_is_whole (h));
   LOST (1, 2);
-  says_epoch (6, "ii", true);
-  beat (); /* it was not fenced */
-  work ();
+  hear (6, "ii"); /* it was not fenced */
   CHECK (connects (1, true));
   finish ();
 
@@ -310,9 +278,7 @@ test_reader (void)
   says_problem (409, "in-use");
   CHECK (report (1) == HOST_UNRECORDED);
   CHECK (nothing (HOST_DO_CONNECT));
-  says_epoch (6, "ii", true);
-  beat ();
-  work ();
+  hear (6, "ii");
   CHECK (nothing (HOST_DO_CONNECT));
   finish ();
 }

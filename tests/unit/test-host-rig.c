@@ -102,9 +102,9 @@ says_epoch (uint64_t epoch, const char *members, bool map)
 }
 
 void
-says_fence (unsigned member, uint64_t fence, uint64_t lapse)
+says_fence (unsigned member, uint64_t lapse)
 {
-  answer.view.fence[member] = fence;
+  answer.view.fence[member] = answer.view.epoch;
   answer.view.lapse[member] = lapse;
 }
 
@@ -130,6 +130,32 @@ beat (void)
   CHECK (next (HOST_DO_BEAT));
   host_answered (h, HOST_DO_BEAT, &answer, now);
   host_check (h);
+}
+
+void
+hear (uint64_t epoch, const char *members)
+{
+  says_epoch (epoch, members, true);
+  beat ();
+  work ();
+}
+
+void
+hear_fence (uint64_t epoch, const char *members, unsigned member,
+            uint64_t lapse)
+{
+  says_epoch (epoch, members, true);
+  says_fence (member, lapse);
+  beat ();
+  work ();
+}
+
+void
+tell (void)
+{
+  CHECK (next (HOST_DO_TELL));
+  says_nothing ();
+  host_answered (h, HOST_DO_TELL, &answer, now);
 }
 
 enum host_news

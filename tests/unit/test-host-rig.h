@@ -26,13 +26,20 @@ void work (void);
 /* `answer`: status 200 with nothing in it; then what it says. */
 void says_nothing (void);
 void says_epoch (uint64_t epoch, const char *members, bool map);
-void says_fence (unsigned member, uint64_t fence, uint64_t lapse);
+void says_fence (unsigned member, uint64_t lapse); /* in this epoch */
 void says_change (uint64_t epoch, const char *members);
 void says_problem (int status, const char *code);
-/* It is the answer to a heartbeat that is asked now. */
+/* `answer` is given to a heartbeat that is due now, or to the report of this member,
+ * which is due.
+ */
 void beat (void);
-/* ... to the report of this member, which is due at once. */
 enum host_news report (unsigned member);
+/* A heartbeat's answer gives this epoch, with the map; all is done that follows. */
+void hear (uint64_t epoch, const char *members);
+void hear_fence (uint64_t epoch, const char *members, unsigned member,
+                 uint64_t lapse);
+/* weftd is told at once, and hears it. */
+void tell (void);
 
 /* Member m is connected (kept: if what it had is there), as it is to be now. */
 bool connects (unsigned member, bool ok);

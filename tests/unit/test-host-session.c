@@ -118,9 +118,7 @@ test_told_at_once (void)
   host_answered (h, HOST_DO_TELL, &answer, now);
   CHECK (nothing (HOST_DO_TELL));
   now += 1000;
-  CHECK (next (HOST_DO_TELL));
-  says_nothing ();
-  host_answered (h, HOST_DO_TELL, &answer, now);
+  tell ();
   CHECK (nothing (HOST_DO_TELL));
   finish ();
 }
@@ -175,7 +173,7 @@ test_prepare (void)
   says_problem (409, "last-copy");
   report (1);
   says_epoch (6, "ij", true);
-  says_fence (1, 6, 6);
+  says_fence (1, 6);
   says_change (7, "ii");
   beat ();
   CHECK (nothing (HOST_DO_PREPARE));
@@ -191,9 +189,8 @@ test_prepare (void)
   CHECK (host_lost (h, 1, 1, "it broke", now)); /* the change stands */
   host_prepared (h, 7);
   work ();
-  CHECK (next (HOST_DO_TELL) && act.prepared == 7);
-  says_nothing ();
-  host_answered (h, HOST_DO_TELL, &answer, now);
+  tell ();
+  CHECK (act.prepared == 7);
   says_change (7, "ii");
   beat ();
   CHECK (nothing (HOST_DO_PREPARE)); /* known */
@@ -222,9 +219,7 @@ test_prepare_in_order (void)
   says_nothing ();
   says_change (8, "io");
   beat ();
-  says_epoch (8, "ii", true);
-  beat ();
-  work ();
+  hear (8, "ii");
   CHECK (nothing (HOST_DO_PREPARE));
   finish ();
 }
@@ -289,10 +284,7 @@ test_over (void)
   finish ();
 
   begin (false, "II");
-  says_epoch (6, "ii", true);
-  says_fence (0, 6, 6);
-  beat ();
-  work ();
+  hear_fence (6, "ii", 0, 6);
   CHECK (next (HOST_DO_CONNECT));
   host_end (h);
   CHECK (nothing (HOST_DO_ALL) &&

@@ -65,8 +65,7 @@ settle_and_crash (unsigned steps)
   CHECK (bit_durable (1) || bad_durable (EXTENT_BYTES));
   if (settled)
     header[BAD_OFFSET + test_random (2) * BAD_SLOT_BYTES + 40] ^= 1;
-  member_close (m, p);
-  member_free (m);
+  end_life (p);
   start ();
   CHECK (bit_durable (1) || member_bad_any (m));
   CHECK (!settled || bad_test (member_bad (m), EXTENT_BYTES + 4095, 1));
@@ -131,8 +130,7 @@ scene_fence (void)
   member_leave (m, &w.r);
   do_actions (false);
   CHECK (member_settled (m) && member_confirmed (m)->min_epoch == epoch);
-  member_close (m, p);
-  member_free (m);
+  end_life (p);
 }
 
 /* Who may not write may not say what is bad; and a failed member takes nothing. */
@@ -157,8 +155,7 @@ scene_refused (void)
   member_fail (m, EIO, "writing failed");
   CHECK (member_bad_report (m, p, 0, 1, &refusal) == MEMBER_REFUSE &&
          refusal.error == EIO);
-  member_close (m, p);
-  member_free (m);
+  end_life (p);
 }
 
 /* A disk that leaves its array has no bad blocks: not before every bit is set, and
@@ -201,7 +198,7 @@ scene_joining (void)
   CHECK (member_join_next (m, run, &e) && e == 5 && bit_durable (5));
   CHECK (member_bad_add (m, 5 * EXTENT_BYTES, 4096, BAD_REBUILD));
   member_join_copied (m, run, e, true);
-  member_join_stable (m, run, member_join_mark (m));
+  copies_stable ();
   CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
   while (!member_bad_settled (m)) {
     CHECK (bit_durable (5) && member_join_phase (m) == MEMBER_JOIN_COPYING);

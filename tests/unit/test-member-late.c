@@ -49,15 +49,6 @@ late_states (void)
   member_free (m);
 }
 
-static void
-copy (uint64_t wanted)
-{
-  uint64_t e, run = member_join_run (m);
-
-  CHECK (member_join_next (m, run, &e) && e == wanted);
-  member_join_copied (m, run, e, true);
-}
-
 /* A flush says nothing of what was copied after it had begun, though it was
  * marked since.
  */
@@ -73,9 +64,9 @@ late_flush (void)
   gathered (1 << 3 | 1 << 4);
   do_actions (true);
   CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
-  copy (3);
+  copy_extent (3);
   mark = member_join_mark (m);
-  copy (4);
+  copy_extent (4);
   CHECK (member_join_mark (m) > mark);
   member_join_stable (m, run, mark);
   CHECK (intents_test (&m->wanted, 4));
@@ -94,12 +85,12 @@ copy_third (uint64_t bits, uint64_t then)
 
   gathered (bits);
   do_actions (true);
-  copy (3);
+  copy_extent (3);
   CHECK (intents_init (&peers, EXTENTS) == 0);
   atomic_store (&peers.word[0], then);
   member_join_unequal (m, member_join_run (m), &peers);
   intents_free (&peers);
-  member_join_stable (m, member_join_run (m), member_join_mark (m));
+  copies_stable ();
   do_actions (true);
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
 }

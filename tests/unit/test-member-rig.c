@@ -238,6 +238,13 @@ open_door (uint64_t session, uint64_t e)
   return p;
 }
 
+void
+end_life (struct member_pass *p)
+{
+  member_close (m, p);
+  member_free (m);
+}
+
 enum member_verdict
 ask (struct member_pass *p, struct one *w, uint64_t extent, uint64_t count)
 {
@@ -271,7 +278,7 @@ write_to (struct member_pass *p, uint64_t extent)
   member_leave (m, &w.r);
 }
 
-/* ---- Peers ---- */
+/* ---- Joining ---- */
 
 void
 gathered (uint64_t bits)
@@ -283,4 +290,19 @@ gathered (uint64_t bits)
   atomic_store (&peers.word[0], bits);
   member_join_gathered (m, member_join_run (m), &peers);
   intents_free (&peers);
+}
+
+void
+copy_extent (uint64_t extent)
+{
+  uint64_t e, run = member_join_run (m);
+
+  CHECK (member_join_next (m, run, &e) && e == extent);
+  member_join_copied (m, run, e, true);
+}
+
+void
+copies_stable (void)
+{
+  member_join_stable (m, member_join_run (m), member_join_mark (m));
 }

@@ -73,6 +73,9 @@ void export_name (char name[TOKEN_BYTES_MAX + 16], enum member_door door,
 /* A door for data, to write by. */
 struct member_pass *open_door (uint64_t session, uint64_t e);
 
+/* That is closed, and the life of the member ends. */
+void end_life (struct member_pass *p);
+
 struct one {
   struct batch_record b;
   struct member_request r;
@@ -87,9 +90,13 @@ enum member_verdict again (struct member_pass *p, struct one *w);
 /* A write comes and goes, so the extent's bit is set. */
 void write_to (struct member_pass *p, uint64_t extent);
 
-/* ---- Peers ---- */
+/* ---- Joining ---- */
 
-/* The joining member hears of the peers' bits; they are of the first extents. */
+/* The member hears of the peers' bits; they are of the first extents. */
 void gathered (uint64_t bits);
+/* This extent is the next one to copy, and is copied. */
+void copy_extent (uint64_t extent);
+/* All that was copied is stable. */
+void copies_stable (void);
 
 #endif /* WEFT_TEST_MEMBER_RIG_H */

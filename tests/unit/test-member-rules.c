@@ -113,7 +113,7 @@ rule_phases (void)
   CHECK (p.todo == 0 && p.unstable == 5 && p.total == 5);
   CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
   CHECK (member_dirty_extents (m) == 5);
-  member_join_stable (m, run, member_join_mark (m));
+  copies_stable ();
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
   CHECK (member_dirty_extents (m) == 0);
 
@@ -122,8 +122,7 @@ rule_phases (void)
   wish.epoch = 2;
   CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
   do_actions (true);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
   start_copying (3);
   wish.states[0] = MEMBER_IN_SYNC;
   wish.epoch = 2;
@@ -146,13 +145,11 @@ rule_redo (void)
   start_copying (4);
   run = member_join_run (m);
   pass = open_door (1, 1);
-  CHECK (member_join_next (m, run, &e) && e == 0);
-  member_join_copied (m, run, e, true);
-  member_join_stable (m, run, member_join_mark (m));
+  copy_extent (0);
+  copies_stable ();
   CHECK (!dirty_at (0));
   for (unsigned i = 1; i <= 2; i++) {
-    CHECK (member_join_next (m, run, &e) && e == i);
-    member_join_copied (m, run, e, true);
+    copy_extent (i);
     mark = member_join_mark (m);
   }
   CHECK (member_join_next (m, run, &e) && e == 3); /* given back later */
@@ -170,10 +167,9 @@ rule_redo (void)
   member_join_copied (m, run, 3, true);
   while (member_join_next (m, run, &e))
     member_join_copied (m, run, e, true);
-  member_join_stable (m, run, member_join_mark (m));
+  copies_stable ();
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 }
 
 /* Dropped, held, applied; by parts. */
@@ -193,7 +189,7 @@ rule_writes (void)
   CHECK (again (pass, &w) == MEMBER_GO); /* its bit is there, and now held */
   CHECK (applies (&w, 0, 1));
   member_leave (m, &w.r);
-  member_join_stable (m, run, member_join_mark (m));
+  copies_stable ();
   CHECK (dirty_at (0)); /* the session's own */
 
   /* 1 and 2 are to do, 3 and 4 are not: these need bits. */
@@ -211,12 +207,9 @@ rule_writes (void)
   member_leave (m, &w.r);
   CHECK (member_join_next (m, run, &e) && e == 1);
   member_join_copied (m, run, 1, false);
-  CHECK (member_join_next (m, run, &e) && e == 2);
-  member_join_copied (m, run, 2, true);
-  CHECK (member_join_next (m, run, &e) && e == 1); /* again */
-  member_join_copied (m, run, 1, true);
-  member_close (m, pass);
-  member_free (m);
+  copy_extent (2);
+  copy_extent (1); /* again */
+  end_life (pass);
 }
 
 /* An extent that never comes free is reserved; who waits for it runs after its
@@ -248,8 +241,7 @@ rule_reserve (void)
   member_join_copied (m, run, e, true);
   CHECK (again (pass, &b) == MEMBER_GO && applies (&b, 0, 1));
   member_leave (m, &b.r);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 
   /* Whoever reserved it may want it no more. */
   start_copying (1);
@@ -262,8 +254,7 @@ rule_reserve (void)
   CHECK (again (pass, &b) == MEMBER_GO);
   member_leave (m, &a.r);
   member_leave (m, &b.r);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 }
 
 /* A fence, or a new order, begins again; a copy of before is waited for. */
@@ -279,11 +270,9 @@ rule_again (void)
   run = member_join_run (m);
   pass = open_door (1, 1);
   /* One is copied before the mark, one after it. */
-  CHECK (member_join_next (m, run, &e) && e == 0);
-  member_join_copied (m, run, 0, true);
+  copy_extent (0);
   mark = member_join_mark (m);
-  CHECK (member_join_next (m, run, &e) && e == 1);
-  member_join_copied (m, run, 1, true);
+  copy_extent (1);
   member_join_stable (m, run, mark);
   CHECK (!dirty_at (0) && dirty_at (1) && dirty_at (2));
   do_actions (true);
@@ -328,8 +317,7 @@ rule_again (void)
   wish.epoch = 3;
   CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
   CHECK (!member_join_next (m, run + 2, &e) && member_dirty_extents (m) == 3);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 }
 
 /* What was decided to be dropped is not carried out later, whatever became of
@@ -355,8 +343,7 @@ rule_dropped (void)
   wish.epoch = 3;
   CHECK (desire () && !applies (&w, 0, 1));
   member_leave (m, &w.r);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 }
 
 /* A request that was let in before the joining began is waited for. */
@@ -390,8 +377,7 @@ rule_before (void)
   member_leave (m, &read);
   CHECK (member_admit (m, pass, &other, &refusal) == MEMBER_GO);
   member_leave (m, &other);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 }
 
 /* A disk that takes the place of another one is dirty as a whole before it says
@@ -470,8 +456,7 @@ rule_forget (void)
   member_close (m, pass);
   member_clear (m, pass = open_door (1, 2), 0, DATA_BYTES, true);
   CHECK (member_dirty_extents (m) == 0);
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 }
 
 /* What the array uses ends within an extent, and the data area much later. */
@@ -504,8 +489,7 @@ rule_clear_end (void)
   do_actions (true);
   CHECK (!intents_test (&m->durable, last));
   CHECK (intents_test (&m->durable, last + 1));
-  member_close (m, pass);
-  member_free (m);
+  end_life (pass);
 }
 
 int

@@ -67,8 +67,7 @@ scene_group_commit (void)
   }
   CHECK (do_actions (true) == 0);
   CHECK (member_dirty_extents (m) == 100);
-  member_close (m, p);
-  member_free (m);
+  end_life (p);
 }
 
 /* A bit that is set again before its clear was written costs nothing; one that
@@ -157,8 +156,7 @@ scene_set_after_clear (void)
   member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
   CHECK (member_dirty_extents (m) == 0);
   member_close (m, p);
-  member_close (m, other);
-  member_free (m);
+  end_life (other);
 }
 
 /* Raising the epoch: refused at once, confirmed only when the last old request
@@ -205,8 +203,7 @@ scene_fence (void)
   generation = 0;
   CHECK (!desire_four (9, false) && member_settled (m));
   member_close (m, p);
-  member_close (m, p2);
-  member_free (m);
+  end_life (p2);
 }
 
 /* Started again, it opens no door to a token of an epoch that it knew before,
@@ -376,8 +373,7 @@ scene_doors (void)
   member_leave (m, &r);
   try_open (name, EIO, "has failed");
   CHECK (do_actions (true) == 0);
-  member_close (m, p);
-  member_free (m);
+  end_life (p);
 }
 
 /* A round stands in both slots.  It is said when it is there, not before, and never less; while a fence
@@ -418,8 +414,7 @@ scene_round (void)
   next = open_door (2, 2);
   CHECK (member_round (m, next, 9, &refusal) == MEMBER_GO);
   member_close (m, p);
-  member_close (m, next);
-  member_free (m);
+  end_life (next);
 
   /* It stands through a restart, and falls with the place. */
   start ();

@@ -156,7 +156,7 @@ copy_all (void)
       pthread_cond_broadcast (&changed);
     }
     else {
-      member_join_stable (m, run, member_join_mark (m));
+      copies_stable ();
       if (member_join_phase (m) != MEMBER_JOIN_SYNCED)
         act_or_wait ();
     }

@@ -22,8 +22,10 @@ static struct pull_worker worker[2];
 static uint64_t t;                      /* now, in ms */
 static bool linked[ARRAY_MEMBERS_MAX];  /* the director's connections */
 static bool reaches[ARRAY_MEMBERS_MAX]; /* the workers' */
-static const uint8_t nothing[1];
-static uint8_t peers_map; /* of every source */
+static uint8_t peers_map;               /* of every source */
+
+/* What the sources answer; NULL: all is data, and can be read. */
+static int (*answer) (struct copy_request *r);
 
 /* ---- The member ---- */
 
@@ -60,6 +62,7 @@ start_joining (enum layout_kind kind, unsigned n, uint8_t dirty)
   for (unsigned i = 1; i < n; i++)
     order.source[i] = reaches[i] = true;
   peers_map = dirty;
+  answer = NULL;
   p = pull_new (m, 4);
   CHECK (p);
   obey (true);
@@ -117,6 +120,21 @@ done (enum copy_result r)
   do_actions (true);
 }
 
+static void
+act (enum pull_task_kind kind, enum copy_result r)
+{
+  take (kind);
+  done (r);
+}
+
+/* What was copied becomes stable. */
+static void
+flush_all (void)
+{
+  act (PULL_FLUSH, COPY_DONE);
+  act (PULL_SYNC, COPY_DONE);
+}
+
 /* From the order to the copying. */
 static void
 gather (void)
@@ -128,17 +146,19 @@ gather (void)
   CHECK (member_join_phase (m) == MEMBER_JOIN_GATHERING);
   done (COPY_DONE);
   CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING && pull_copies (p));
-  if (!linked[1]) {
-    take (PULL_CONNECT);
-    done (COPY_DONE);
-  }
+  if (!linked[1])
+    act (PULL_CONNECT, COPY_DONE);
   CHECK (idle ());
 }
 
-/* ---- Workers ---- */
+static void
+start_copying (enum layout_kind kind, unsigned n, uint8_t dirty)
+{
+  start_joining (kind, n, dirty);
+  gather ();
+}
 
-/* What the sources answer; NULL: all is data, and can be read. */
-static int (*answer) (struct copy_request *r);
+/* ---- Workers ---- */
 
 static bool
 next (unsigned i)
@@ -148,9 +168,12 @@ next (unsigned i)
   return pull_next (p, &worker[i], reaches, t, &wait_ms);
 }
 
-/* Carries out what the worker has begun; `kinds` (or NULL) gets the changes. */
+/* The changes of our disk that the last worker has made. */
+static char changes[32];
+
+/* Carries out what the worker has begun. */
 static void
-work (unsigned i, char *kinds)
+work (unsigned i)
 {
   struct copying *c = &worker[i].copying;
   struct copy_request *list;
@@ -165,11 +188,9 @@ work (unsigned i, char *kinds)
         break;
       }
     }
-  while (copy_write (c, &change))
-    if (kinds) {
-      *kinds++ = change.passed ? '!' : "?wzt"[change.kind];
-      *kinds = '\0';
-    }
+  memset (changes, 0, sizeof changes);
+  for (unsigned k = 0; copy_write (c, &change); k++)
+    changes[k] = change.passed ? '!' : "?wzt"[change.kind];
 }
 
 static bool
@@ -186,7 +207,7 @@ static bool
 copy_one (void)
 {
   CHECK (next (0));
-  work (0, NULL);
+  work (0);
   return give_back (0);
 }
 
@@ -195,10 +216,7 @@ static void
 finish (void)
 {
   CHECK (!next (0));
-  take (PULL_FLUSH);
-  done (COPY_DONE);
-  take (PULL_SYNC);
-  done (COPY_DONE);
+  flush_all ();
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED && idle ());
 }
 
@@ -209,8 +227,7 @@ test_whole (void)
 {
   struct pull_progress progress;
 
-  start_joining (LAYOUT_RAID1, 2, 0x15);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x15);
   CHECK (todo () == 3);
   for (unsigned i = 0; i < 3; i++)
     CHECK (copy_one ());
@@ -226,16 +243,14 @@ test_whole (void)
 static void
 test_copied_meanwhile (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x1f);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x1f);
   for (unsigned i = 0; i < 4; i++)
     CHECK (copy_one ());
   take (PULL_FLUSH);
   CHECK (task.members[1] && !task.members[0]);
   CHECK (copy_one ());
   done (COPY_DONE);
-  take (PULL_SYNC);
-  done (COPY_DONE);
+  act (PULL_SYNC, COPY_DONE);
   CHECK (member_dirty_extents (m) == 1);
   finish ();
   CHECK (member_dirty_extents (m) == 0);
@@ -248,18 +263,16 @@ test_copied_meanwhile (void)
 static void
 test_new_life (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x3);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x3);
   CHECK (next (0));
-  work (0, NULL);
+  work (0);
   linked[1] = false;
-  take (PULL_CONNECT);
-  done (COPY_DONE);
+  act (PULL_CONNECT, COPY_DONE);
   CHECK (!give_back (0) && todo () == 2);
   CHECK (next (0));
   linked[1] = false;
   CHECK (idle () || task.kind == PULL_CONNECT);
-  work (0, NULL);
+  work (0);
   CHECK (!give_back (0) && todo () == 2); /* nobody watches it */
   end ();
 }
@@ -270,8 +283,7 @@ test_new_life (void)
 static void
 test_source_gone (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x7);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x7);
   CHECK (copy_one () && copy_one () && todo () == 1);
   linked[1] = false;
   take (PULL_CONNECT);
@@ -289,11 +301,9 @@ test_source_gone (void)
 static void
 test_flush_again (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x1);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x1);
   CHECK (copy_one () && !next (0));
-  take (PULL_FLUSH);
-  done (COPY_FAULT);
+  act (PULL_FLUSH, COPY_FAULT);
   CHECK (idle ());
   t += 1000;
   take (PULL_FLUSH);
@@ -307,8 +317,7 @@ test_flush_again (void)
   take (PULL_FLUSH);
   CHECK (task.members[1]);
   done (COPY_DONE);
-  take (PULL_SYNC);
-  done (COPY_DONE);
+  act (PULL_SYNC, COPY_DONE);
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
   end ();
 }
@@ -317,16 +326,14 @@ test_flush_again (void)
 static void
 test_between_flushes (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x3);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x3);
   CHECK (copy_one () && copy_one () && !next (0));
   take (PULL_FLUSH);
   obey (false);
   done (COPY_DONE);
   CHECK (idle ());
   obey (true);
-  take (PULL_SYNC);
-  done (COPY_DONE);
+  act (PULL_SYNC, COPY_DONE);
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
   end ();
 }
@@ -335,23 +342,18 @@ test_between_flushes (void)
 static void
 test_third (void)
 {
-  start_joining (LAYOUT_RAID1, 3, 0x3);
-  gather ();
+  start_copying (LAYOUT_RAID1, 3, 0x3);
   CHECK (copy_one () && copy_one () && !next (0));
   peers_map = 0x4 | 0x2;
-  take (PULL_FLUSH);
-  done (COPY_DONE);
-  take (PULL_INTENTS);
-  done (COPY_FAULT);
+  act (PULL_FLUSH, COPY_DONE);
+  act (PULL_INTENTS, COPY_FAULT);
   CHECK (idle ());
   t += 1000;
-  take (PULL_FLUSH);
-  done (COPY_DONE);
+  act (PULL_FLUSH, COPY_DONE);
   take (PULL_INTENTS);
   CHECK (task.members[1] && task.members[2] && !task.members[0]);
   done (COPY_DONE);
-  take (PULL_SYNC);
-  done (COPY_DONE);
+  act (PULL_SYNC, COPY_DONE);
   CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
   CHECK (member_dirty_extents (m) == 2);
   end ();
@@ -365,15 +367,14 @@ test_new_run (void)
 {
   uint64_t run;
 
-  start_joining (LAYOUT_RAID1, 2, 0x3);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x3);
   CHECK (next (0));
   run = worker[0].run;
   wish.min_epoch = wish.epoch = order.epoch = 7;
   obey (true);
   CHECK (member_join_run (m) > run && pull_cancelled (p, run));
   CHECK (idle () && !next (1));
-  work (0, NULL); /* which had been written when it was told */
+  work (0); /* which had been written when it was told */
   give_back (0);
   gather ();
   t += 2000;
@@ -387,8 +388,7 @@ test_new_run (void)
 static void
 test_old_order (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x3);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x3);
   order.epoch = 7;
   obey (true);
   gather ();
@@ -408,19 +408,15 @@ test_old_order (void)
 static void
 test_paused (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x7);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x7);
   CHECK (copy_one () && next (0));
   order.paused = true;
   obey (true);
   CHECK (!next (1) && !pull_cancelled (p, worker[0].run));
-  work (0, NULL);
+  work (0);
   CHECK (give_back (0) && !next (0) && idle ());
   t += 2000; /* what there is becomes stable nevertheless */
-  take (PULL_FLUSH);
-  done (COPY_DONE);
-  take (PULL_SYNC);
-  done (COPY_DONE);
+  flush_all ();
   order.paused = false;
   obey (true);
   CHECK (copy_one ());
@@ -465,7 +461,7 @@ test_rate (void)
   gather ();
   t += 10000; /* nothing is saved up but for a moment */
   CHECK (next (0) && !next (1));
-  work (0, NULL);
+  work (0);
   CHECK (give_back (0));
   t += 1000;
   CHECK (!pull_next (p, &worker[0], reaches, t, &wait_ms));
@@ -491,8 +487,7 @@ test_fault (void)
   struct pull_progress progress;
   struct copy_fault fault;
 
-  start_joining (LAYOUT_RAID1, 2, 0x3);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x3);
   answer = refuses;
   CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
   CHECK (todo () == 2);
@@ -519,8 +514,7 @@ test_connect (void)
   struct copy_fault fault = { .member = 1, .why = "refused" };
   uint64_t wait_ms;
 
-  start_joining (LAYOUT_RAID1, 2, 0x1);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x1);
   CHECK (pull_next (p, &worker[0], linked + 2, t, &wait_ms));
   CHECK (copy_ask (&worker[0].copying) == NULL);
   CHECK (worker[0].copying.result == COPY_CONNECT);
@@ -551,17 +545,10 @@ holes (struct copy_request *r)
 static void
 test_holes (void)
 {
-  char kinds[32];
-
-  start_joining (LAYOUT_RAID1, 2, 0x2);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x2);
   answer = holes;
-  CHECK (next (0));
-  work (0, kinds);
-  CHECK (strcmp (kinds, "tzwt") == 0);
+  CHECK (copy_one () && strcmp (changes, "tzwt") == 0);
   CHECK (worker[0].copying.bytes == EXTENT_BYTES / 4);
-  CHECK (give_back (0));
-  answer = NULL;
   end ();
 }
 
@@ -575,15 +562,9 @@ no_holes (struct copy_request *r)
 static void
 test_no_holes (void)
 {
-  char kinds[32];
-
-  start_joining (LAYOUT_RAID1, 2, 0x2);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x2);
   answer = no_holes;
-  CHECK (next (0));
-  work (0, kinds);
-  CHECK (strcmp (kinds, "w") == 0 && give_back (0));
-  answer = NULL;
+  CHECK (copy_one () && strcmp (changes, "w") == 0);
   end ();
 }
 
@@ -609,25 +590,18 @@ static void
 test_bad (void)
 {
   struct pull_progress progress;
-  char kinds[32];
-
-  start_joining (LAYOUT_RAID1, 3, 0x2);
-  gather ();
+  start_copying (LAYOUT_RAID1, 3, 0x2);
   answer = bad_places;
   flushes = 0;
   flush_fails = false;
-  CHECK (next (0));
-  work (0, kinds);
-  CHECK (strcmp (kinds, "w!w") == 0 && flushes == 2);
+  CHECK (copy_one () && strcmp (changes, "w!w") == 0 && flushes == 2);
   CHECK (worker[0].copying.used[1] && worker[0].copying.used[2]);
-  CHECK (give_back (0));
   pull_progress (p, &progress);
   CHECK (progress.unreadable_bytes == BLOCK);
   CHECK (member_bad (m)->count == 1);
   CHECK (member_bad (m)->range[0].first == EXTENT_BYTES / BLOCK + 6);
   CHECK (member_bad (m)->range[0].blocks == 1);
   CHECK (member_bad (m)->range[0].reason == BAD_REBUILD);
-  answer = NULL;
   end ();
 }
 
@@ -635,14 +609,12 @@ test_bad (void)
 static void
 test_failed_source (void)
 {
-  start_joining (LAYOUT_RAID1, 2, 0x2);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x2);
   answer = bad_places;
   flush_fails = true;
   CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
   CHECK (worker[0].copying.fault.member == 1);
   CHECK (member_bad (m)->count == 0 && todo () == 1);
-  answer = NULL;
   end ();
 }
 
@@ -653,15 +625,13 @@ test_no_room (void)
   uint64_t block = 4 * EXTENT_BYTES / BLOCK;
   struct copy_fault fault;
 
-  start_joining (LAYOUT_RAID1, 2, 0x2);
-  gather ();
+  start_copying (LAYOUT_RAID1, 2, 0x2);
   while (member_bad_add (m, block * BLOCK, BLOCK, BAD_SCRUB))
     block += 2;
   answer = bad_places;
   flush_fails = false;
   CHECK (!copy_one () && worker[0].copying.result == COPY_FAULT);
   CHECK (todo () == 1 && pull_news (p, &fault) && fault.member == 0);
-  answer = NULL;
   end ();
 }
 
@@ -704,7 +674,6 @@ test_map (void)
   }
   for (unsigned e = 0; e < EXTENTS; e++)
     CHECK (intents_test (&task.peers, e) == ours[e]);
-  pull_task_map (&task, 1, nothing, 1);
   peers_map = 0;
   done (COPY_DONE);
   end ();
