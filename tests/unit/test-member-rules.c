@@ -429,36 +429,6 @@ rule_place (void)
   member_free (m);
 }
 
-/* Fenced sessions make room, even with their doors open; their bits stay. */
-static void
-rule_forget (void)
-{
-  struct member_pass *old[MEMBER_SESSIONS_MAX], *pass;
-  struct member_refusal refusal;
-  char name[TOKEN_BYTES_MAX + 16];
-
-  start_as (MEMBER_IN_SYNC, 0);
-  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++) {
-    old[i] = open_door (100 + i, 1);
-    write_to (old[i], i);
-  }
-  export_name (name, DOOR_DATA, 1, true, 1);
-  CHECK (member_open (m, name, &pass, &refusal) == MEMBER_REFUSE);
-  wish.min_epoch = wish.epoch = 2;
-  CHECK (desire ());
-  do_actions (true);
-  pass = open_door (1, 2);
-  member_check (m);
-  CHECK (m->sessions_count == MEMBER_SESSIONS_MAX);
-  CHECK (member_dirty_extents (m) == MEMBER_SESSIONS_MAX);
-  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++)
-    member_close (m, old[i]);
-  member_close (m, pass);
-  member_clear (m, pass = open_door (1, 2), 0, DATA_BYTES, true);
-  CHECK (member_dirty_extents (m) == 0);
-  end_life (pass);
-}
-
 /* What the array uses ends within an extent, and the data area much later. */
 static void
 rule_clear_end (void)
@@ -504,7 +474,6 @@ main (void)
   rule_dropped ();
   rule_before ();
   rule_place ();
-  rule_forget ();
   rule_clear_end ();
   return 0;
 }

@@ -483,13 +483,26 @@ scene_many_sessions (void)
   CHECK (map[0] == 0xff && map[6] == 0xff && map[7] == 0x0f && map[8] == 0);
   member_close (m, p);
 
-  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++)
+  for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++) {
     first[i] = open_door (2000 + i, 1);
+    write_to (first[i], i);
+  }
   export_name (name, DOOR_DATA, 1, true, 1);
   try_open (name, ENOMEM, "no room for one more session");
+
+  /* Fenced sessions make room, even with their doors open; their bits stay. */
+  epoch = 2;
+  CHECK (desire_four (2, false));
+  do_actions (false);
+  p = open_door (1, 2);
+  member_check (m);
+  CHECK (m->sessions_count == MEMBER_SESSIONS_MAX);
+  CHECK (member_dirty_extents (m) == 100);
   for (unsigned i = 0; i < MEMBER_SESSIONS_MAX; i++)
     member_close (m, first[i]);
-  member_free (m);
+  member_clear (m, p, 0, 100 * EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 0);
+  end_life (p);
 }
 
 int
