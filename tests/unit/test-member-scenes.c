@@ -70,6 +70,25 @@ scene_group_commit (void)
   end_life (p);
 }
 
+/* Extent 5 is cleared: how many are dirty? */
+static uint64_t
+dirty_after_clear (struct member_pass *p, bool settled)
+{
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, settled);
+  return member_dirty_extents (m);
+}
+
+/* Its bit is on the disk already. */
+static void
+set_again (struct member_pass *p)
+{
+  struct one w;
+
+  CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
+  CHECK (again (p, &w) == MEMBER_GO);
+  member_leave (m, &w.r);
+}
+
 /* A bit that is set again before its clear was written costs nothing; one that
  * is set again while the clear is being written waits for a write of its own.
  */
@@ -88,15 +107,12 @@ scene_set_after_clear (void)
   CHECK (again (p, &w) == MEMBER_GO);
   member_leave (m, &w.r);
 
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
-  CHECK (member_dirty_extents (m) == 0);
+  CHECK (dirty_after_clear (p, false) == 0);
   CHECK (do_actions (false) == 0 && bit_durable (5));
-  CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
-  CHECK (again (p, &w) == MEMBER_GO);
-  member_leave (m, &w.r);
+  set_again (p);
   CHECK (do_actions (true) == 0 && bit_durable (5));
 
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
+  CHECK (dirty_after_clear (p, false) == 0);
   CHECK (member_next_action (m, true, &a));
   CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
   CHECK (again (p, &w) == MEMBER_WAIT);
@@ -115,46 +131,31 @@ scene_set_after_clear (void)
   CHECK (member_dirty_extents (m) == 1);
   out = true;
   CHECK (desire_four (1, false));
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
-  CHECK (member_dirty_extents (m) == 1);
+  CHECK (dirty_after_clear (p, false) == 1);
   out = false;
   CHECK (desire_four (1, false));
   do_actions (false);
   other = open_door (2, 1);
-  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
-  CHECK (member_dirty_extents (m) == 1);
-  CHECK (ask (other, &w, 5, 1) == MEMBER_WAIT);
-  CHECK (again (other, &w) == MEMBER_GO);
-  member_leave (m, &w.r);
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
-  CHECK (member_dirty_extents (m) == 1);
-  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
-  CHECK (member_dirty_extents (m) == 0);
+  CHECK (dirty_after_clear (other, false) == 1);
+  set_again (other);
+  CHECK (dirty_after_clear (p, false) == 1);
+  CHECK (dirty_after_clear (other, false) == 0);
 
   /* A resync settles what a session left when it went, not what is held. */
-  CHECK (ask (p, &w, 5, 1) == MEMBER_WAIT);
-  CHECK (again (p, &w) == MEMBER_GO);
-  member_leave (m, &w.r);
-  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
-  CHECK (member_dirty_extents (m) == 1);
+  set_again (p);
+  CHECK (dirty_after_clear (other, true) == 1);
   member_close (m, p);
-  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
-  CHECK (member_dirty_extents (m) == 1);
-  member_clear (m, other, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
-  CHECK (member_dirty_extents (m) == 0);
+  CHECK (dirty_after_clear (other, false) == 1);
+  CHECK (dirty_after_clear (other, true) == 0);
 
   /* One that is fenced is gone too, though its door is open still. */
-  CHECK (ask (other, &w, 5, 1) == MEMBER_WAIT);
-  CHECK (again (other, &w) == MEMBER_GO || do_actions (false) == 1);
-  member_leave (m, &w.r);
+  write_to (other, 5);
   epoch = 2;
   CHECK (desire_four (2, false));
   do_actions (false);
   p = open_door (3, 2);
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, false);
-  CHECK (member_dirty_extents (m) == 1);
-  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
-  CHECK (member_dirty_extents (m) == 0);
+  CHECK (dirty_after_clear (p, false) == 1);
+  CHECK (dirty_after_clear (p, true) == 0);
   member_close (m, p);
   end_life (other);
 }
