@@ -81,9 +81,9 @@ copy_free (struct copying *c)
 {
   for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
     free (c->map[m].span);
-  free (c->part);
-  free (c->other);
-  *c = (struct copying) { .part = NULL };
+  free (c->plan.part);
+  free (c->next.part);
+  *c = (struct copying) { .stage = PLANNED };
 }
 
 void
@@ -98,34 +98,32 @@ copy_stop (struct copying *c, enum copy_result result)
 static void
 push (struct copying *c, const struct copy_part *p)
 {
-  if (c->others == c->others_room) {
-    size_t room = c->others_room ? 2 * c->others_room : 64;
-    struct copy_part *v = realloc (c->other, room * sizeof *v);
+  struct copy_plan *next = &c->next;
+
+  if (next->count == next->room) {
+    size_t room = next->room ? 2 * next->room : 64;
+    struct copy_part *v = realloc (next->part, room * sizeof *v);
 
     if (v == NULL) {
       copy_blame (&c->fault, c->member, "out of memory");
       copy_stop (c, COPY_FAULT);
       return;
     }
-    c->other = v;
-    c->others_room = room;
+    next->part = v;
+    next->room = room;
   }
-  c->other[c->others++] = *p;
+  next->part[next->count++] = *p;
 }
 
 /* The new plan is the plan. */
 static void
 take_over (struct copying *c)
 {
-  struct copy_part *v = c->part;
-  size_t room = c->parts_room;
+  struct copy_plan old = c->plan;
 
-  c->part = c->other;
-  c->parts = c->others;
-  c->parts_room = c->others_room;
-  c->other = v;
-  c->others = 0;
-  c->others_room = room;
+  c->plan = c->next;
+  c->next = old;
+  c->next.count = 0;
 }
 
 /* The source is to be connected, before anything is asked. */
@@ -201,13 +199,14 @@ copy_begin (struct copying *c, const struct layout *layout, unsigned member,
   c->member = member;
   memcpy (c->source, source, sizeof c->source);
   memcpy (c->linked, linked, sizeof c->linked);
-  c->others = 0;
+  c->next.count = 0;
   c->written = 0;
   if (end > layout->member_bytes)
     end = layout->member_bytes;
   while (at < end && c->result != COPY_FAULT) {
     struct copy_part p = { .kind = PART_READ, .read.local = at };
-    struct copy_part *last = c->others ? &c->other[c->others - 1] : NULL;
+    size_t n = c->next.count;
+    struct copy_part *last = n ? &c->next.part[n - 1] : NULL;
     int r = choose (c, &p);
 
     if (p.read.length > end - at)
@@ -239,8 +238,8 @@ ask_holes (struct copying *c)
 
     if (!c->used[m])
       continue;
-    for (size_t i = 0; i < c->parts; i++) {
-      const struct copy_request *r = &c->part[i].read;
+    for (size_t i = 0; i < c->plan.count; i++) {
+      const struct copy_request *r = &c->plan.part[i].read;
 
       if (r->member != m)
         continue;
@@ -292,8 +291,8 @@ cut_first (struct copy_part *p, uint32_t bytes)
 static void
 cut_at_holes (struct copying *c)
 {
-  for (size_t i = 0; i < c->parts; i++) {
-    struct copy_part p = c->part[i];
+  for (size_t i = 0; i < c->plan.count; i++) {
+    struct copy_part p = c->plan.part[i];
     uint64_t end = p.read.offset + p.read.length;
 
     while (p.read.offset < end && c->result == COPY_DONE) {
@@ -318,12 +317,12 @@ ask_parts (struct copying *c)
 {
   struct copy_request *list = NULL, **end = &list;
 
-  for (size_t i = 0; i < c->parts; i++)
-    if (c->part[i].kind == PART_READ) {
-      c->part[i].read.kind = COPY_READ;
-      c->part[i].read.error = 0;
-      *end = &c->part[i].read;
-      end = &c->part[i].read.next;
+  for (size_t i = 0; i < c->plan.count; i++)
+    if (c->plan.part[i].kind == PART_READ) {
+      c->plan.part[i].read.kind = COPY_READ;
+      c->plan.part[i].read.error = 0;
+      *end = &c->plan.part[i].read;
+      end = &c->plan.part[i].read.next;
     }
   *end = NULL;
   return list;
@@ -353,8 +352,8 @@ take_parts (struct copying *c)
 {
   bool again = false;
 
-  for (size_t i = 0; i < c->parts && c->result == COPY_DONE; i++) {
-    struct copy_part p = c->part[i];
+  for (size_t i = 0; i < c->plan.count && c->result == COPY_DONE; i++) {
+    struct copy_part p = c->plan.part[i];
     uint64_t end = p.read.offset + p.read.length;
 
     if (p.kind == PART_READ && p.read.error == 0) {
@@ -453,17 +452,17 @@ copy_ask (struct copying *c)
 bool
 copy_write (struct copying *c, struct copy_change *change)
 {
-  const struct copy_part *p = &c->part[c->written], *q = p;
+  const struct copy_part *p = &c->plan.part[c->written], *q = p;
   uint64_t end;
 
-  if (c->result != COPY_DONE || c->written == c->parts)
+  if (c->result != COPY_DONE || c->written == c->plan.count)
     return false;
   assert (c->stage == WRITING);
   end = p->read.local + p->read.length;
-  while (++q < c->part + c->parts && q->kind == p->kind &&
+  while (++q < c->plan.part + c->plan.count && q->kind == p->kind &&
          q->read.local == end && (p->kind != PART_PASS || follows (q - 1, q)))
     end += q->read.length;
-  c->written = q - c->part;
+  c->written = q - c->plan.part;
   *change = (struct copy_change) {
     .kind = p->kind == PART_HAVE   ? BATCH_WRITE
             : p->kind == PART_TRIM ? BATCH_TRIM

@@ -124,8 +124,10 @@ struct copying {
   unsigned member;
   bool source[ARRAY_MEMBERS_MAX], linked[ARRAY_MEMBERS_MAX];
   bool suspect[ARRAY_MEMBERS_MAX]; /* could not read something */
-  struct copy_part *part, *other;  /* the plan, and room to make a new one */
-  size_t parts, parts_room, others, others_room;
+  struct copy_plan {
+    struct copy_part *part;
+    size_t count, room;
+  } plan, next;   /* a new one is made from the one that there is */
   size_t written; /* parts that copy_write has been through */
   struct copy_map map[ARRAY_MEMBERS_MAX];
   struct copy_request ask[ARRAY_MEMBERS_MAX];

@@ -3,7 +3,7 @@
 # they are written.
 
 # What weftd says.
-mutant older-states-are-taken test-host-session host.c \
+mutant older-states-are-learnt test-host-session host.c \
   'if (v->epoch > h->view.epoch) {' 'if (1) {'
 mutant older-map-is-taken test-host-session host.c \
   'v->map_epoch == h->view.epoch && v->map_epoch > h->view.map_epoch' \

@@ -14,6 +14,8 @@
 #define DATA_BYTES (EXTENTS * EXTENT_BYTES)
 
 static uint64_t used_bytes = DATA_BYTES; /* by the array, once it has started */
+static struct member_pass *pass;
+static uint64_t run;
 
 /* A member in this state, in epoch 1, with these extents dirty. */
 static void
@@ -55,7 +57,7 @@ applies (const struct one *w, uint64_t extent, uint64_t extents)
   return r;
 }
 
-/* Copying; to do are 0 to dirty - 1. */
+/* Copying, with a door open; to do are 0 to dirty - 1. */
 static void
 start_copying (unsigned dirty)
 {
@@ -65,6 +67,8 @@ start_copying (unsigned dirty)
   CHECK (desire ());
   gathered (1);
   CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
+  run = member_join_run (m);
+  pass = open_door (1, 1);
 }
 
 static bool
@@ -84,9 +88,8 @@ rule_phases (void)
 {
   struct member_join_progress p;
   struct member_action a;
-  struct member_pass *pass;
   struct one w;
-  uint64_t run, e;
+  uint64_t e;
 
   start_as (MEMBER_JOINING, 2);
   run = member_join_run (m);
@@ -128,7 +131,7 @@ rule_phases (void)
   wish.epoch = 2;
   CHECK (desire () && member_join_phase (m) == MEMBER_JOIN_NONE);
   CHECK (member_dirty_extents (m) == 3);
-  member_free (m);
+  end_life (pass);
 }
 
 /* A source was lost before it was flushed: what was copied since the last flush
@@ -138,13 +141,10 @@ static void
 rule_redo (void)
 {
   struct member_join_progress p;
-  struct member_pass *pass;
-  uint64_t run, e, mark;
+  uint64_t e, mark;
   struct one w;
 
   start_copying (4);
-  run = member_join_run (m);
-  pass = open_door (1, 1);
   copy_extent (0);
   copies_stable ();
   CHECK (!dirty_at (0));
@@ -176,13 +176,10 @@ rule_redo (void)
 static void
 rule_writes (void)
 {
-  struct member_pass *pass;
   struct one w;
-  uint64_t run, e, length;
+  uint64_t e, length;
 
   start_copying (3);
-  run = member_join_run (m);
-  pass = open_door (1, 1);
   CHECK (member_join_next (m, run, &e) && e == 0);
   CHECK (write_at (pass, &w, 0, 1) == MEMBER_WAIT);
   member_join_copied (m, run, 0, true);
@@ -218,13 +215,10 @@ rule_writes (void)
 static void
 rule_reserve (void)
 {
-  struct member_pass *pass;
   struct one a, b, c;
-  uint64_t run, e;
+  uint64_t e;
 
   start_copying (1);
-  run = member_join_run (m);
-  pass = open_door (1, 1);
   CHECK (write_at (pass, &a, 0, 1) == MEMBER_GO && !applies (&a, 0, 1));
   CHECK (!member_join_next (m, run, &e));
   CHECK (write_at (pass, &b, 0, 1) == MEMBER_WAIT);
@@ -245,8 +239,6 @@ rule_reserve (void)
 
   /* Whoever reserved it may want it no more. */
   start_copying (1);
-  run = member_join_run (m);
-  pass = open_door (1, 1);
   CHECK (write_at (pass, &a, 0, 1) == MEMBER_GO);
   CHECK (!member_join_next (m, run, &e));
   CHECK (write_at (pass, &b, 0, 1) == MEMBER_WAIT);
@@ -262,13 +254,10 @@ static void
 rule_again (void)
 {
   struct member_refusal refusal;
-  struct member_pass *pass;
   struct one w;
-  uint64_t run, e, mark;
+  uint64_t e, mark;
 
   start_copying (3);
-  run = member_join_run (m);
-  pass = open_door (1, 1);
   /* One is copied before the mark, one after it. */
   copy_extent (0);
   mark = member_join_mark (m);
@@ -326,11 +315,9 @@ rule_again (void)
 static void
 rule_dropped (void)
 {
-  struct member_pass *pass;
   struct one w;
 
   start_copying (1);
-  pass = open_door (1, 1);
   CHECK (write_at (pass, &w, 0, 1) == MEMBER_GO && !applies (&w, 0, 1));
   wish.states[0] = MEMBER_IN_SYNC;
   wish.epoch = 2;
@@ -352,7 +339,6 @@ rule_before (void)
 {
   struct member_request read = { .reads = true }, other = { .reads = false };
   struct member_refusal refusal;
-  struct member_pass *pass;
   struct one w;
 
   start_as (MEMBER_OUT, 1);
@@ -434,7 +420,6 @@ static void
 rule_clear_end (void)
 {
   const uint64_t last = 5, end = last * EXTENT_BYTES + 12288;
-  struct member_pass *pass;
   struct one w;
 
   used_bytes = end;
