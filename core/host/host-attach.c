@@ -49,7 +49,9 @@ host_attach_answered (struct host_attach *a,
   *wait_ms = retry_after_ms (a, answer);
   if (*wait_ms == 0 || a->waited_ms >= HOST_ATTACH_WAIT_MS)
     return HOST_ATTACH_REFUSED;
-  /* Told that the holder's process has ended, weftd does not wait for silence. */
+  /* weftd does not wait until a holder is silent if it is told that the holder's
+   * process has ended.
+   */
   if (answer->holder && answer->holder_ended &&
       strcmp (a->ended, answer->holder) != 0) {
     snprintf (a->ended, sizeof a->ended, "%s", answer->holder);

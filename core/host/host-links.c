@@ -245,7 +245,7 @@ host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
   assert (h->reporting);
   h->reporting = false;
   host_learn (h, a);
-  /* What is lost by now may be another connection, of which weftd has not heard. */
+  /* By now a newer connection may be lost, of which weftd has not heard. */
   if (l->state == LINK_LOST && l->connection != h->reported_connection)
     return HOST_NO_NEWS;
   if (l->state != LINK_LOST)
@@ -257,7 +257,7 @@ host_reported (struct host *h, const struct host_answer *a, uint64_t now_ms)
   if (a->status == 200 || in_use ||
       (conflict && strcmp (a->code, "last-copy") == 0))
     l->told = true;
-  if (h->readonly && in_use) { /* the member is well: only the line was not */
+  if (h->readonly && in_use) { /* only the connection to it was broken */
     l->state = LINK_WANTED;
     return HOST_NO_NEWS;
   }

@@ -259,8 +259,9 @@ enter (struct member *m, struct member_request *r)
     atomic_fetch_add (&m->running[r->turn], 1);
     if (atomic_load (&m->turn) == r->turn)
       return;
-    /* The turn has just changed.  For a moment we counted as one of the old
-     * one, which may have kept its last one from waking whoever drains.
+    /* The turn has just changed.  For a moment this request counted among those of
+     * the old turn, so the last of these may have left without waking whoever waits
+     * for it: this one wakes them when it leaves.
      */
     atomic_fetch_sub (&m->running[r->turn], 1);
     r->wake = true;
@@ -275,7 +276,9 @@ member_leave (struct member *m, struct member_request *r)
   if (r->counted)
     wake |= member_join_leave (m, r);
   last = atomic_fetch_sub (&m->running[r->turn], 1) == 1;
-  /* Who drains our turn either has changed the turn, or is yet to look. */
+  /* Whoever waits for our turn to be empty either has changed the turn, or will look
+   * at `running` after this.
+   */
   return wake || (last && atomic_load (&m->draining) &&
                   atomic_load (&m->turn) != r->turn);
 }
@@ -325,7 +328,7 @@ member_admit (struct member *m, struct member_pass *pass,
   if (r->count == 0 && !r->reads)
     return MEMBER_GO;
   if (atomic_load (&m->joining))
-    return MEMBER_WAIT; /* decided with the lock */
+    return MEMBER_WAIT; /* member_retry decides, which has the lock */
   return r->count == 0 || covered (m, pass->session, r) ? MEMBER_GO
                                                         : MEMBER_WAIT;
 }
@@ -358,7 +361,7 @@ member_retry (struct member *m, struct member_pass *pass,
   for (unsigned i = 0; i < r->count; i++)
     for (record_extents (&r->records[i], &e, &end); e < end; e++)
       member_want (m, pass->session, e);
-  /* A clear that was not written yet costs nothing to take back. */
+  /* A bit whose clear has not been written yet is still on the disk. */
   return covered (m, pass->session, r) ? MEMBER_GO : MEMBER_WAIT;
 }
 
@@ -430,7 +433,7 @@ member_unwant (struct member *m, uint64_t extent)
   if (intents_test (&m->durable, extent))
     m->blocks[block].lazy = true;
   else
-    member_block_update (m, block); /* it may not be urgent any more */
+    member_block_update (m, block); /* which may not be urgent any more */
 }
 
 void
@@ -440,7 +443,9 @@ member_clear (struct member *m, struct member_pass *pass, uint64_t offset,
   uint64_t e = (offset + EXTENT_BYTES - 1) / EXTENT_BYTES;
   uint64_t end = offset + length;
 
-  /* Nothing is ever written past these: the last extent is whole there. */
+  /* The data area, and what the array uses of it, may end within an extent.  Nothing
+   * is ever written past that end, so a range up to it covers its last extent.
+   */
   end = end == m->confirmed.data_bytes || end == m->confirmed.member_bytes
           ? (end + EXTENT_BYTES - 1) / EXTENT_BYTES
           : end / EXTENT_BYTES;
@@ -474,8 +479,9 @@ drain_begin (struct member *m)
   if (m->draining || m->drains_done == m->drains_asked)
     return;
   m->draining_for = m->drains_asked;
-  /* In this order: who leaves the old turn after the change of turn sees that
-   * somebody waits, and who left before it is seen by member_drain_poll.
+  /* The order matters: a request that leaves the old turn after the change of turn
+   * sees that somebody waits, and one that left before it is missing from `running`
+   * when member_drain_poll looks.
    */
   atomic_store (&m->draining, true);
   atomic_store (&m->turn, 1 - atomic_load (&m->turn));

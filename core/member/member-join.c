@@ -247,7 +247,7 @@ give (struct member *m, uint64_t extent)
   c->used = true;
   c->extent = extent;
   c->run = m->join.run;
-  c->turn = m->turn; /* which changes with the lock held alone */
+  c->turn = m->turn; /* it changes under the lock alone, which we hold */
   atomic_fetch_add (&m->running[c->turn], 1);
   m->join.copies_count++;
   m->join.next = extent + 1;
@@ -295,7 +295,9 @@ member_join_next (struct member *m, uint64_t run, uint64_t *extent)
     if (!find_todo (m, 0, extents, false, extent))
       return false;
     j->reserved = *extent;
-    /* In this order: who leaves later sees it, and who left before is seen. */
+    /* The order matters: a writer that leaves after this store sees that somebody
+     * waits for its slot, and one that left before it has left the slot empty.
+     */
     atomic_store (&j->reserving, true);
   }
   if (slot_taken (j, j->reserved))

@@ -88,5 +88,6 @@ member_block_raised (struct member *m, uint64_t extent)
   if (!intents_test (&m->durable, extent))
     m->blocks[block].urgent = true;
   else if (m->blocks[block].lazy)
-    member_block_update (m, block); /* perhaps for this bit alone */
+    member_block_update (m,
+                         block); /* it may have been lazy for this bit alone */
 }

@@ -49,8 +49,8 @@ member_new (const struct superblock *sb, struct intents *map)
 
   m->confirmed = m->next = m->written = *sb;
   m->sequence = sb->sequence;
-  /* Whoever has a connection, or a token, of an epoch that the last life knew
-   * of must not take this one for it: what was not flushed may be gone.
+  /* A connection or a token of an epoch that the last process knew of must be of no
+   * use with this one: what was not flushed then may be gone.
    */
   seen = sb->served_epoch > sb->states_epoch ? sb->served_epoch
                                              : sb->states_epoch;
@@ -182,7 +182,7 @@ leave_place (struct member *m, struct superblock *sb)
   sb->member_bytes = sb->dup = 0;
   sb->states_epoch = sb->round = 0;
   memset (sb->states, 0, sizeof sb->states);
-  /* Whoever has a door open has it open to the old array. */
+  /* Every door that is open is one to the old array. */
   if (sb->min_epoch <= sb->served_epoch)
     sb->min_epoch = sb->served_epoch + 1;
 }
@@ -239,9 +239,9 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   }
   raised = sb.min_epoch > m->next.min_epoch;
   m->drains_asked += raised;
-  /* The next array must not trust what the last one left; and nobody what a
-   * disk brings that takes the place of another one (it may well take it as one
-   * that is out, before it joins).
+  /* The next array must not trust what the last one has left here.  Nor may an array
+   * trust what is on a disk that takes the place of another one: such a disk is not
+   * in-sync when it gets its place, but joining, or out until it joins.
    */
   if (release ||
       (format_uuid_zero (m->next.array) && !format_uuid_zero (sb.array) &&
@@ -253,7 +253,9 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   atomic_store (&m->gate, sb.min_epoch);
   member_join_desire (m, raised, d->assigned ? d->join_epoch : 0);
   m->join.round = m->joining ? d->join_round : 0;
-  /* Whatever it saw before: what others have written since is not here. */
+  /* The round that it has seen says nothing now: what others have written since is
+   * not here.
+   */
   if (m->joining && m->join.run != run && m->next.round)
     member_set_round (m, 0);
   member_drain_poll (m);
@@ -304,7 +306,7 @@ static void
 begin_slot (struct member *m, const struct superblock *sb,
             struct member_action *a)
 {
-  /* What was not written the last time must go to both slots from here on. */
+  /* A change must go to both slots, and neither has this one yet. */
   if (!superblock_same (sb, &m->written))
     m->slots_wanted = 2;
   m->slots_wanted--;

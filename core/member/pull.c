@@ -379,7 +379,7 @@ source_gone (const struct pull *p)
   return false;
 }
 
-/* It is still due: a cancelled one, too. */
+/* What was to become stable is still to become so, also when it was cancelled. */
 static void
 stable_failed (struct pull *p, enum copy_result r, uint64_t now)
 {
@@ -441,7 +441,8 @@ give_stable (struct pull *p, struct pull_task *t, uint64_t now)
   return false;
 }
 
-/* A worker that needs one that can't be reached says so. */
+/* A source that can't be reached is no fault here: a worker that needs it says so.
+ */
 static bool
 give_connect (struct pull *p, struct pull_task *t, uint64_t now)
 {
@@ -483,8 +484,8 @@ pull_next_task (struct pull *p, const bool linked[], uint64_t now_ms,
     p->stable_ms = now_ms;
     p->wakes = true;
   }
-  /* All sources since the last flush are flushed, whichever worker has used them:
-   * what is not stable is copied again after a crash.
+  /* Until all sources that any worker has used since the last flush are flushed, a
+   * crash makes these extents be copied again.
    */
   if (p->stage == NOTHING && stable_due (p, now_ms)) {
     p->stage = FLUSHING;
