@@ -76,10 +76,9 @@ void host_links_look (struct host *h);
 bool host_links_settled (const struct host *h);
 /* Is each member connected that becomes in-sync by the change? */
 bool host_links_may_prepare (const struct host *h);
-/* When a member is to be connected, and when one is to be reported; UINT64_MAX:
- * none is.
- */
-uint64_t host_connect_due_ms (const struct host *h);
+/* The first member that is to be connected; h->members: none is. */
+unsigned host_connect_due (const struct host *h);
+/* When a member is to be reported; UINT64_MAX: none is. */
 uint64_t host_report_due_ms (const struct host *h);
 /* Take the member that is due, and fill the action in. */
 void host_connect_take (struct host *h, struct host_action *a);

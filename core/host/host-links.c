@@ -92,8 +92,8 @@ host_links_may_prepare (const struct host *h)
 
 /* ---- Connecting ---- */
 
-static unsigned
-connect_due (const struct host *h)
+unsigned
+host_connect_due (const struct host *h)
 {
   for (unsigned m = 0; m < h->members; m++)
     if (h->link[m].state == LINK_WANTED && !h->link[m].busy)
@@ -101,21 +101,10 @@ connect_due (const struct host *h)
   return h->members;
 }
 
-/* The array engine is to know an epoch before it gets a connection that was
- * opened in that epoch.
- */
-uint64_t
-host_connect_due_ms (const struct host *h)
-{
-  return h->committed >= h->view.epoch && connect_due (h) < h->members
-           ? 0
-           : UINT64_MAX;
-}
-
 void
 host_connect_take (struct host *h, struct host_action *a)
 {
-  struct link *l = &h->link[connect_due (h)];
+  struct link *l = &h->link[host_connect_due (h)];
 
   l->state = LINK_CONNECTING;
   l->busy = true;

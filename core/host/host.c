@@ -112,7 +112,11 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
           host_links_settled (h);
     break;
   case HOST_DO_CONNECT:
-    return host_connect_due_ms (h);
+    /* The array engine is to know an epoch before it gets a connection that was
+     * opened in that epoch.
+     */
+    due = h->committed >= h->view.epoch && host_connect_due (h) < h->members;
+    break;
   case HOST_DO_REPORT:
     return host_report_due_ms (h);
   case HOST_DO_TELL:

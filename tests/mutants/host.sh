@@ -66,9 +66,9 @@ mutant stale-connection-is-used test-host-links host-links.c \
 mutant connected-though-it-is-out test-host-links host-links.c \
   'h->view.states[m] == MEMBER_OUT ||
       is_stale (h, m)) {' 'is_stale (h, m)) {'
-mutant connected-before-the-epoch test-host-links host-links.c \
-  'return h->committed >= h->view.epoch && connect_due' \
-  'return connect_due'
+mutant connected-before-the-epoch test-host-links host.c \
+  'due = h->committed >= h->view.epoch && host_connect_due' \
+  'due = host_connect_due'
 mutant connected-with-old-tokens test-host-links host-links.c \
   'if (h->view.map_epoch < h->view.epoch || l->state == LINK_WANTED)' \
   'if (l->state == LINK_WANTED)'

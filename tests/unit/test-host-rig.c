@@ -18,16 +18,9 @@ static void
 states (const char *members, enum member_state to[])
 {
   for (unsigned m = 0; members[m]; m++)
-    switch (tolower (members[m])) {
-    case 'i':
-      to[m] = MEMBER_IN_SYNC;
-      break;
-    case 'j':
-      to[m] = MEMBER_JOINING;
-      break;
-    default:
-      to[m] = MEMBER_OUT;
-    }
+    to[m] = strchr ("iI", members[m])   ? MEMBER_IN_SYNC
+            : strchr ("jJ", members[m]) ? MEMBER_JOINING
+                                        : MEMBER_OUT;
 }
 
 void

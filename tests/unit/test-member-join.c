@@ -614,62 +614,51 @@ step_action (void)
 }
 
 static void
-step (void)
+step_rare (void)
 {
-  switch (test_random (100)) {
-  case 0 ... 13:
-    step_write ();
+  switch (test_random (40)) {
+  case 0:
+    step_attach ();
     break;
-  case 14 ... 45:
-    step_write_on ();
+  case 1:
+    step_crash ();
     break;
-  case 46 ... 50:
-    step_connect ();
-    break;
-  case 51 ... 53:
-    step_clear ();
-    break;
-  case 54:
-    step_read ();
-    if (test_random (5) == 0)
-      idle = !idle;
-    break;
-  case 55 ... 58:
-    step_gather ();
-    break;
-  case 59 ... 74:
-    step_copy ();
-    break;
-  case 75 ... 77:
-    step_flush ();
-    break;
-  case 78 ... 81:
-    step_weftd ();
-    break;
-  case 82 ... 85:
-    hear_weftd ();
-    break;
-  case 86 ... 97:
-    step_action ();
-    break;
-  case 98:
-    if (test_random (20) == 0)
-      step_attach ();
-    break;
-  case 99:
-    if (test_random (20) == 0)
-      step_crash ();
-    else if (test_random (20) == 0 && !calm)
+  case 2:
+    if (!calm)
       leave_out ();
     break;
+  case 3 ... 6:
+    idle = !idle;
+    break;
   }
+}
+
+/* The steps, and how often of a hundred times each is taken. */
+static const struct {
+  unsigned often;
+  void (*take) (void);
+} steps[] = {
+  { 14, step_write }, { 32, step_write_on }, { 5, step_connect },
+  { 3, step_clear },  { 1, step_read },      { 4, step_gather },
+  { 16, step_copy },  { 3, step_flush },     { 4, step_weftd },
+  { 4, hear_weftd },  { 12, step_action },   { 2, step_rare },
+};
+
+static void
+step (void)
+{
+  unsigned i = 0;
+
+  for (unsigned n = test_random (100); n >= steps[i].often; i++)
+    n -= steps[i].often;
+  steps[i].take ();
   check_world ();
 }
 
 static unsigned synced; /* how often a walk got there */
 
 static void
-walk (unsigned steps)
+walk (unsigned count)
 {
   new_disk ();
   memset (theirs, 0, sizeof theirs);
@@ -679,7 +668,7 @@ walk (unsigned steps)
   state = MEMBER_OUT;
   calm = false;
   power_on ();
-  for (unsigned i = 0; i < steps; i++) {
+  for (unsigned i = 0; i < count; i++) {
     enum member_state before = state;
 
     step ();

@@ -45,6 +45,8 @@ hot (unsigned i)
 #define NOBODYS 0x80
 static uint8_t dirty[HOT];
 
+static bool errors; /* now and then a header write fails */
+
 static struct pass {
   struct member_pass *pass;
   unsigned session;
@@ -264,13 +266,19 @@ step_round (void)
 }
 
 static void
-step_action (bool lazy)
+act (bool lazy)
 {
   for (int i = 0; i < FLIGHTS; i++)
     if (!flights[i].used) {
       flights[i].used = member_next_action (m, lazy, &flights[i].a);
       return;
     }
+}
+
+static void
+step_action (void)
+{
+  act (test_random (4) == 0);
 }
 
 static void
@@ -289,7 +297,7 @@ finish (struct flight *f, int error)
 }
 
 static void
-step_finish (bool errors)
+step_finish (void)
 {
   struct flight *f = &flights[test_random (FLIGHTS)];
 
@@ -340,6 +348,8 @@ step_crash (void)
 {
   bool rot = !m->slot_flying && test_random (4) == 0 && m->slots_wanted == 0;
 
+  if (test_random (8))
+    return;
   disk_crash ();
   drop_all ();
   member_free (m);
@@ -348,47 +358,25 @@ step_crash (void)
   start_walk ();
 }
 
+/* The steps, and how often of a hundred times each is taken. */
+static const struct {
+  unsigned often;
+  void (*take) (void);
+} steps[] = {
+  { 8, step_open },    { 3, step_close },   { 20, step_request },
+  { 15, step_retry },  { 13, step_leave },  { 8, step_clear },
+  { 16, step_action }, { 12, step_finish }, { 2, step_desire },
+  { 1, step_round },   { 2, step_crash },
+};
+
 static void
-step (bool errors)
+step (void)
 {
-  switch (test_random (100)) {
-  case 0 ... 7:
-    step_open ();
-    break;
-  case 8 ... 10:
-    step_close ();
-    break;
-  case 11 ... 30:
-    step_request ();
-    break;
-  case 31 ... 45:
-    step_retry ();
-    break;
-  case 46 ... 58:
-    step_leave ();
-    break;
-  case 59 ... 66:
-    step_clear ();
-    break;
-  case 67 ... 78:
-    step_action (false);
-    break;
-  case 79 ... 82:
-    step_action (true);
-    break;
-  case 83 ... 94:
-    step_finish (errors);
-    break;
-  case 95 ... 96:
-    step_desire ();
-    break;
-  case 97:
-    step_round ();
-    break;
-  default:
-    if (test_random (8) == 0)
-      step_crash ();
-  }
+  unsigned i = 0;
+
+  for (unsigned n = test_random (100); n >= steps[i].often; i++)
+    n -= steps[i].often;
+  steps[i].take ();
   check_world ();
 }
 
@@ -413,7 +401,7 @@ settle (void)
         answer (q, member_retry (m, q->pass->pass, &q->r, &refusal), &refusal);
     }
     for (int i = 0; i < 4; i++)
-      step_action (true);
+      act (true);
     check_world ();
   }
   for (int i = 0; i < REQUESTS; i++)
@@ -429,12 +417,12 @@ settle (void)
 }
 
 static void
-walk (unsigned steps, bool errors)
+walk (unsigned count)
 {
   memset (dirty, 0, sizeof dirty);
   start_new ();
-  for (unsigned i = 0; i < steps; i++)
-    step (errors);
+  for (unsigned i = 0; i < count; i++)
+    step ();
   settle ();
   disk_crash ();
   drop_all ();
@@ -447,7 +435,9 @@ main (int argc, char **argv)
   unsigned walks = argc > 1 ? atoi (argv[1]) : 60;
 
   test_random_start ();
-  for (unsigned i = 0; i < walks; i++)
-    walk (test_random (4000), i % 4 == 3);
+  for (unsigned i = 0; i < walks; i++) {
+    errors = i % 4 == 3;
+    walk (test_random (4000));
+  }
   return 0;
 }
