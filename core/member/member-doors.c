@@ -43,18 +43,18 @@ refuse (struct member_refusal *r, int error, const char *fs, ...)
 static enum member_verdict
 refuse_failed (const struct member *m, struct member_refusal *r)
 {
-  return refuse (r, EIO,
-                 "this member has failed (%s) and serves nothing until "
-                 "it is readmitted",
-                 m->reason);
+  return refuse (
+    r, EIO,
+    "this member has failed (%s) and serves nothing until it is readmitted",
+    m->reason);
 }
 
 static enum member_verdict
 refuse_epoch (const struct member *m, uint64_t epoch, struct member_refusal *r)
 {
   return refuse (r, ESHUTDOWN,
-                 "epoch %" PRIu64 " is over: this member serves "
-                 "epoch %" PRIu64 " and later; ask weftd for a new token",
+                 "epoch %" PRIu64 " is over: this member serves epoch %" PRIu64
+                 " and later; ask weftd for a new token",
                  epoch, (uint64_t) m->gate);
 }
 
@@ -142,20 +142,18 @@ check_token (const struct member *m, const struct token *t,
   char array[FORMAT_UUID_TEXT_BYTES];
 
   if (memcmp (t->member, m->confirmed.disk, 16) != 0)
-    return refuse (r, EACCES,
-                   "the token is for another disk; ask weftd which "
-                   "member is served here");
+    return refuse (
+      r, EACCES,
+      "the token is for another disk; ask weftd which member is served here");
   if (format_uuid_zero (m->confirmed.array))
     return refuse (r, EACCES,
-                   "this disk belongs to no array; create one with "
-                   "it first");
+                   "this disk belongs to no array; create one with it first");
   if (memcmp (t->array, m->confirmed.array, 16) != 0 ||
       memcmp (t->array, m->next.array, 16) != 0) {
     format_uuid (m->confirmed.array, array);
-    return refuse (r, EACCES,
-                   "the token is for another array; this disk "
-                   "belongs to array %s",
-                   array);
+    return refuse (
+      r, EACCES,
+      "the token is for another array; this disk belongs to array %s", array);
   }
   if (t->epoch == 0 || t->epoch >= EPOCH_MAX)
     return refuse (r, EINVAL, "the token's epoch is out of range");
@@ -163,8 +161,8 @@ check_token (const struct member *m, const struct token *t,
     return refuse_epoch (m, t->epoch, r);
   if (door == DOOR_BATCH && !t->writable)
     return refuse (r, EROFS,
-                   "the token is read-only, and the batch door is "
-                   "for writing; use the data door");
+                   "the token is read-only, and the batch door is for writing; "
+                   "use the data door");
   return MEMBER_GO;
 }
 
@@ -179,16 +177,15 @@ member_open (struct member *m, const char *export_name,
 
   if (text == NULL)
     return refuse (refusal, ENOENT,
-                   "there is no such export: the name of one "
-                   "is data/TOKEN, batch/TOKEN or intents/TOKEN, with a token "
-                   "of weftd's");
+                   "there is no such export: the name of one is data/TOKEN, "
+                   "batch/TOKEN or intents/TOKEN, with a token of weftd's");
   if (member_failed (m))
     return refuse_failed (m, refusal);
   if (!m->has_key)
-    return refuse (refusal, EAGAIN,
-                   "this member has not reached weftd since "
-                   "it started, so it cannot tell good tokens from bad ones; "
-                   "try again when weftd is up");
+    return refuse (
+      refusal, EAGAIN,
+      "this member has not reached weftd since it started, so it cannot tell "
+      "good tokens from bad ones; try again when weftd is up");
   if (token_verify (text, m->key, &t, &why) == -1)
     return refuse (refusal, EACCES, "%s; ask weftd for a new one", why);
   if (check_token (m, &t, door, refusal) != MEMBER_GO)
@@ -209,8 +206,8 @@ member_open (struct member *m, const char *export_name,
   if (p == NULL || (t.writable && p->session == NULL)) {
     free (p);
     return refuse (refusal, ENOMEM,
-                   "there is no room for one more session; "
-                   "detach one of those that write here");
+                   "there is no room for one more session; detach one of those "
+                   "that write here");
   }
   p->door = door;
   p->writable = t.writable && door != DOOR_INTENTS;
@@ -313,8 +310,7 @@ check_pass (const struct member *m, const struct member_pass *pass,
     return refuse_epoch (m, pass->epoch, refusal);
   if (r->count > 0 && !pass->writable)
     return refuse (refusal, EROFS,
-                   "the token is read-only; attach for "
-                   "writing to write");
+                   "the token is read-only; attach for writing to write");
   return MEMBER_GO;
 }
 
@@ -351,8 +347,8 @@ member_retry (struct member *m, struct member_pass *pass,
     return MEMBER_REFUSE;
   if (m->joining && r->reads && member_join_phase (m) != MEMBER_JOIN_SYNCED)
     return refuse (refusal, ESHUTDOWN,
-                   "this copy is being rebuilt, and is not "
-                   "read before it is in-sync; read another one");
+                   "this copy is being rebuilt, and is not read before it is "
+                   "in-sync; read another one");
   if (m->joining)
     return member_join_retry (m, pass->session, r);
   r->run = 0;
@@ -377,14 +373,14 @@ member_bad_report (struct member *m, struct member_pass *pass, uint64_t offset,
     return MEMBER_REFUSE;
   if (m->next.states[m->next.position] != MEMBER_IN_SYNC)
     return refuse (refusal, ESHUTDOWN,
-                   "this copy is not in-sync: what is bad in "
-                   "it is found when it is rebuilt");
+                   "this copy is not in-sync: what is bad in it is found when "
+                   "it is rebuilt");
   if (!member_bad_add (m, offset, length, BAD_RESYNC))
-    return refuse (refusal, ENOSPC,
-                   "there is no room in the list of bad ranges: "
-                   "%" PRIu64 " bytes of this member can't be read; write them "
-                   "anew from a backup",
-                   bad_bytes (&m->bad));
+    return refuse (
+      refusal, ENOSPC,
+      "there is no room in the list of bad ranges: %" PRIu64
+      " bytes of this member can't be read; write them anew from a backup",
+      bad_bytes (&m->bad));
   return MEMBER_GO;
 }
 

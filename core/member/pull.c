@@ -314,9 +314,8 @@ pull_copied (struct pull *p, struct pull_worker *w, uint64_t now_ms)
     ok &= !c->used[m] || (p->watched[m] && w->lives[m] == p->lives[m]);
   if (ok && w->run == member_join_run (p->member) && !note_bad (p, c)) {
     copy_blame (&c->fault, p->order.member,
-                "there is no room in its list of bad "
-                "ranges for what no copy can be read of; write these places "
-                "anew from a backup");
+                "there is no room in its list of bad ranges for what no copy "
+                "can be read of; write these places anew from a backup");
     c->result = COPY_FAULT;
     ok = false;
   }
