@@ -277,92 +277,82 @@ dirty_waits (struct member *m)
   return false;
 }
 
-/* The superblock to be written now, if any.  While requests of an older epoch
- * run still, the rest of what is wanted waits with min_epoch; only the epoch of
- * a door that is to open is noted meanwhile, and what one of these requests may wait
+/* Take a write of the superblock, if one is due.  While requests of an older epoch
+ * run still, the rest of what is wanted waits with min_epoch; only the epoch of a
+ * door that is to open is noted meanwhile, and what one of these requests may wait
  * for: the place of the list of bad ranges, and the round.
  */
 static bool
-compose_slot (struct member *m, struct superblock *sb)
+slot_action (struct member *m, struct member_action *a)
 {
+  struct superblock sb = m->next;
+
   if (m->slots_wanted == 0 || m->slot_flying)
     return false;
-  if (m->drains_done == m->drains_asked && !dirty_waits (m)) {
-    *sb = m->next;
-    return true;
+  if (m->drains_done != m->drains_asked || dirty_waits (m)) {
+    if (m->next.served_epoch == m->confirmed.served_epoch &&
+        m->next.bad_offset == m->confirmed.bad_offset &&
+        m->next.round <= m->confirmed.round)
+      return false;
+    sb = m->confirmed;
+    sb.served_epoch = m->next.served_epoch;
+    sb.bad_offset = m->next.bad_offset;
+    sb.round = m->next.round;
   }
-  if (m->next.served_epoch == m->confirmed.served_epoch &&
-      m->next.bad_offset == m->confirmed.bad_offset &&
-      m->next.round <= m->confirmed.round)
-    return false;
-  *sb = m->confirmed;
-  sb->served_epoch = m->next.served_epoch;
-  sb->bad_offset = m->next.bad_offset;
-  sb->round = m->next.round;
-  return true;
-}
-
-static void
-begin_slot (struct member *m, const struct superblock *sb,
-            struct member_action *a)
-{
   /* A change must go to both slots, and neither has this one yet. */
-  if (!superblock_same (sb, &m->written))
+  if (!superblock_same (&sb, &m->written))
     m->slots_wanted = 2;
   m->slots_wanted--;
   m->slot_flying = true;
-  m->written = *sb;
+  m->written = sb;
   m->written.sequence = ++m->sequence;
   a->kind = MEMBER_WRITE_SLOT;
   a->offset = m->sequence % 2 * SLOT_BYTES;
   a->length = SLOT_BYTES;
   superblock_encode (&m->written, a->bytes);
+  return true;
 }
 
-static void
-begin_block (struct member *m, unsigned block, struct member_action *a)
+/* Take a write of a block of the intent map, if one is due. */
+static bool
+block_action (struct member *m, bool lazy, struct member_action *a)
 {
   uint64_t w, end;
+  unsigned i;
 
-  m->blocks[block].flying = true;
+  for (i = 0; i < m->blocks_count; i++) {
+    const struct block *b = &m->blocks[i];
+
+    /* I6: no bit falls before the list says what is bad there. */
+    if (b->flying || (b->lazy && !member_bad_settled (m)))
+      continue;
+    if (b->urgent || (lazy && b->lazy))
+      break;
+  }
+  if (i == m->blocks_count)
+    return false;
+  m->blocks[i].flying = true;
   a->kind = MEMBER_WRITE_INTENTS;
-  a->block = block;
-  a->offset = INTENT_BLOCKS_OFFSET + (uint64_t) block * INTENT_BLOCK_BYTES;
+  a->block = i;
+  a->offset = INTENT_BLOCKS_OFFSET + (uint64_t) i * INTENT_BLOCK_BYTES;
   a->length = INTENT_BLOCK_BYTES;
-  intents_encode (&m->wanted, block, a->bytes);
-  for (member_block_words (m, block, &w, &end); w < end; w++)
+  intents_encode (&m->wanted, i, a->bytes);
+  for (member_block_words (m, i, &w, &end); w < end; w++)
     atomic_fetch_and (&m->durable.word[w], m->wanted.word[w]);
+  return true;
 }
 
 bool
 member_next_action (struct member *m, bool lazy, struct member_action *a)
 {
-  struct superblock sb;
-
   /* A disk that weftd does not want, be it an old copy of another one, is left
    * as it is: so it is known by its sequence however often it is started.
    */
   if (member_failed (m) || !m->has_key)
     return false;
   member_drain_poll (m);
-  if (compose_slot (m, &sb)) {
-    begin_slot (m, &sb, a);
-    return true;
-  }
-  if (member_bad_action (m, a))
-    return true;
-  for (unsigned i = 0; i < m->blocks_count; i++) {
-    struct block *b = &m->blocks[i];
-
-    /* I6: no bit falls before the list says what is bad there. */
-    if (b->flying || (b->lazy && !member_bad_settled (m)))
-      continue;
-    if (b->urgent || (lazy && b->lazy)) {
-      begin_block (m, i, a);
-      return true;
-    }
-  }
-  return false;
+  return slot_action (m, a) || member_bad_action (m, a) ||
+         block_action (m, lazy, a);
 }
 
 void

@@ -5,8 +5,8 @@
 mutant no-epoch-check-per-request "sim-cluster test-member-scenes test-member" member-doors.c \
   'if (pass->epoch < atomic_load (&m->gate))' 'if (0)'
 mutant confirmed-before-drained "test-member-scenes test-member-rules test-member" member.c \
-  'if (m->drains_done == m->drains_asked && !dirty_waits (m)) {' \
-  'if (!dirty_waits (m)) {'
+  'if (m->drains_done != m->drains_asked || dirty_waits (m)) {' \
+  'if (dirty_waits (m)) {'
 mutant confirmed-with-one-slot "test-member-scenes test-member-rules test-member" member.c \
   '    m->slots_wanted = 2;' '    m->slots_wanted = 1;'
 mutant door-opened-within-an-old-epoch "test-member-scenes test-member-rules test-member" member-doors.c \
@@ -146,7 +146,7 @@ mutant round-of-a-fenced-session test-member-scenes member-doors.c \
   if (m->next.round' '  if (m->next.round'
 mutant round-waits-for-the-fence test-member-scenes member.c \
   'm->next.bad_offset == m->confirmed.bad_offset &&
-      m->next.round <= m->confirmed.round)' \
+        m->next.round <= m->confirmed.round)' \
   'm->next.bad_offset == m->confirmed.bad_offset)'
 mutant round-outlives-its-place test-member-scenes member.c \
   'sb->states_epoch = sb->round = 0;' 'sb->states_epoch = 0;'
