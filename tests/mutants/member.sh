@@ -17,7 +17,7 @@ mutant door-before-its-epoch-is-noted "test-member-scenes test-member-rules test
   'if (t.epoch > m->confirmed.served_epoch) {' 'if (0) {'
 mutant older-weftd-is-obeyed "test-member-scenes test-member-rules test-member" member.c \
   'd->generation < sb.generation' 'false'
-mutant older-states-are-taken test-member-late member.c \
+mutant older-states-are-taken test-member-rules member.c \
   'if (d->epoch >= sb->states_epoch) {' 'if (1) {'
 
 # After a failure.
@@ -25,7 +25,7 @@ mutant failed-member-goes-on "test-member-scenes test-member-rules test-member" 
   '  if (member_failed (m))
     return refuse_failed (m, refusal);
   if (pass->epoch' '  if (pass->epoch'
-mutant failed-header-write-is-forgotten test-member-late member.c \
+mutant failed-header-write-is-forgotten test-member-rules member.c \
   '  if (error)
     member_fail (m, error,' '  if (0)
     member_fail (m, error,'
@@ -88,7 +88,7 @@ mutant joiner-takes-an-old-order "test-member-rules test-member-join" member-joi
   'if (join_epoch > j->order)'
 mutant joiner-goes-on-through-a-fence "test-member-rules test-member-join" member-join.c \
   'if (!m->joining || raised ||' 'if (!m->joining ||'
-mutant joiner-clears-before-stable test-member-late member-join.c \
+mutant joiner-clears-before-stable test-member-rules member-join.c \
   'mark != j->mark ||' ''
 mutant joiner-keeps-a-copy-that-failed "test-member-rules test-member-join" member-join.c \
   'if (ok && run == j->run' 'if (run == j->run'
@@ -119,17 +119,17 @@ mutant block-is-good-in-part test-bad bad.c \
   'uint64_t end = (offset + length + BAD_BLOCK_BYTES - 1) / BAD_BLOCK_BYTES;'
 mutant list-without-room-for-its-rest test-bad bad.c \
   'if (reason && places (&new) > BAD_RANGES_MAX)' 'if (0)'
-mutant unwanted-disk-is-written test-member-late member.c \
+mutant unwanted-disk-is-written test-member-rules member.c \
   'if (member_failed (m) || !m->has_key)' 'if (member_failed (m))'
 mutant bad-slot-makes-an-old-copy test-format format.c \
   'sb->sequence++;' ''
-mutant joiner-clears-where-its-peers-differ test-member-late member-join.c \
+mutant joiner-clears-where-its-peers-differ test-member-rules member-join.c \
   'if (keep || intents_test (&j->unequal, extent))' 'if (keep)'
-mutant third-copy-asks-its-peers-once test-member-late member-join.c \
+mutant third-copy-asks-its-peers-once test-member-rules member-join.c \
   'if (run == j->run && has_third (&m->next))' \
   'if (run == j->run && has_third (&m->next) &&
       j->phase == MEMBER_JOIN_GATHERING)'
-mutant joiner-clears-what-a-third-copy-lacks test-member-late member-join.c \
+mutant joiner-clears-what-a-third-copy-lacks test-member-rules member-join.c \
   'keep = third_lacks (m);' 'keep = false;'
 mutant bad-block-is-not-noted "sim-cluster test-member-bad" member-bad.c \
   '!bad_add (&m->bad, offset, length, reason))' '      false)'

@@ -1,5 +1,7 @@
-/* test-member-rules.c: the rules of joining, each by itself.  What they come to
- * together is in test-member-join.c.
+/* test-member-rules.c: the rules of joining, each by itself; and what comes too late,
+ * or fails: states of an epoch that is over, a flush that began before the copy was
+ * made, the write of a header.  What the rules come to together is in
+ * test-member-join.c.
  */
 
 #include <config.h>
@@ -14,26 +16,35 @@
 #define DATA_BYTES (EXTENTS * EXTENT_BYTES)
 
 static uint64_t used_bytes = DATA_BYTES; /* by the array, once it has started */
+static unsigned copies = 2;
 static struct member_pass *pass;
 static uint64_t run;
+
+static void
+obey (void)
+{
+  CHECK (desire ());
+  do_actions (true);
+}
 
 /* A member in this state, in epoch 1, with these extents dirty. */
 static void
 start_as (enum member_state state, unsigned dirty)
 {
+  enum layout_kind layout = copies > 2 ? LAYOUT_RAID1 : LAYOUT_CHAINED;
+
   disk_format ((struct superblock) { .data_bytes = DATA_BYTES,
-                                     .n = 2,
+                                     .n = copies,
                                      .groups = 1,
                                      .unit = 65536,
-                                     .layout = LAYOUT_CHAINED,
+                                     .layout = layout,
                                      .states = { state } },
                dirty);
   disk_start (true);
-  wish_place (LAYOUT_CHAINED, 2, 1);
+  wish_place (layout, copies, 1);
   wish.member_bytes = used_bytes;
   wish.states[0] = state;
-  CHECK (desire ());
-  do_actions (true);
+  obey ();
 }
 
 /* A write to `count` extents from this one on; it asks again at once if it is to
@@ -321,8 +332,7 @@ rule_dropped (void)
   CHECK (write_at (pass, &w, 0, 1) == MEMBER_GO && !applies (&w, 0, 1));
   wish.states[0] = MEMBER_IN_SYNC;
   wish.epoch = 2;
-  CHECK (desire ());
-  do_actions (true);
+  obey ();
   CHECK (!applies (&w, 0, 1));
   member_clear (m, pass, 0, EXTENT_BYTES, true);
   CHECK (member_dirty_extents (m) == 0);
@@ -447,6 +457,134 @@ rule_clear_end (void)
   end_life (pass);
 }
 
+/* A weftd with an older database says what was, not what is. */
+static void
+rule_late_states (void)
+{
+  start_as (MEMBER_IN_SYNC, 0);
+  wish.epoch = 9;
+  wish.states[1] = MEMBER_OUT;
+  obey ();
+  wish.epoch = 8;
+  wish.states[1] = MEMBER_IN_SYNC;
+  desire ();
+  do_actions (true);
+  CHECK (member_confirmed (m)->states_epoch == 9);
+  CHECK (member_confirmed (m)->states[1] == MEMBER_OUT);
+  member_free (m);
+}
+
+/* A flush says nothing of what was copied after it had begun, though it was
+ * marked since.
+ */
+static void
+rule_late_flush (void)
+{
+  uint64_t mark;
+
+  start_copying (2);
+  copy_extent (0);
+  mark = member_join_mark (m);
+  copy_extent (1);
+  CHECK (member_join_mark (m) > mark);
+  member_join_stable (m, run, mark);
+  CHECK (dirty_at (1));
+  CHECK (member_join_phase (m) == MEMBER_JOIN_COPYING);
+  member_join_stable (m, run, mark + 1);
+  CHECK (member_dirty_extents (m) == 0);
+  CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+  end_life (pass);
+}
+
+/* What a joiner has copied, a third copy may lack: where the peers had a bit, be it
+ * of a write that came while it was copied; and where the third one is out, or joins
+ * and has not gathered yet.  Then the joiner's bit stays, so that the third copy
+ * finds it there, too, if the source is gone one day.
+ */
+static void
+rule_third_copy (enum member_state third)
+{
+  /* The bits of the peers when they are gathered, and when extent 3 is copied. */
+  static const uint64_t bits[][2] = {
+    { 1 << 3, 1 << 3 },
+    { 0, 1 << 3 }, /* only the joiner's own is left of the last time */
+    { 0, 1 << 2 },
+  };
+
+  copies = 3;
+  start_as (MEMBER_JOINING, 0);
+  copies = 2;
+  wish.epoch++;
+  wish.states[2] = third;
+  for (unsigned i = 0; i < 3; i++) {
+    bool stays = i < 2 || third != MEMBER_IN_SYNC;
+    struct intents peers;
+
+    wish.join_epoch = i + 1;
+    obey ();
+    gathered (bits[i][0]);
+    do_actions (true);
+    copy_extent (3);
+    CHECK (intents_init (&peers, EXTENTS) == 0);
+    atomic_store (&peers.word[0], bits[i][1]);
+    member_join_unequal (m, member_join_run (m), &peers);
+    intents_free (&peers);
+    copies_stable ();
+    do_actions (true);
+    CHECK (member_join_phase (m) == MEMBER_JOIN_SYNCED);
+    CHECK (intents_test (&m->wanted, 3) == stays);
+    CHECK (intents_test (&m->durable, 3) == stays);
+  }
+  member_free (m);
+}
+
+/* What a failed write has left on the disk, nobody knows: the member is at its
+ * end, and confirms nothing.
+ */
+static void
+rule_failed_header (void)
+{
+  struct member_action a;
+
+  start_as (MEMBER_IN_SYNC, 0);
+  wish.epoch = wish.min_epoch = 7;
+  CHECK (desire ());
+  CHECK (member_next_action (m, true, &a) && a.kind == MEMBER_WRITE_SLOT);
+  member_action_done (m, &a, ENOSPC);
+  CHECK (member_failed (m));
+  CHECK (strstr (member_reason (m), "superblock"));
+  CHECK (strstr (member_reason (m), strerror (ENOSPC)));
+  CHECK (!member_next_action (m, true, &a));
+  CHECK (member_confirmed (m)->min_epoch == 1);
+  member_free (m);
+}
+
+/* A disk that weftd has not taken in is left as it is, though it has something to
+ * write.
+ */
+static void
+rule_not_taken_in (void)
+{
+  const struct superblock like = {
+    .data_bytes = DATA_BYTES, .sequence = 6, .served_epoch = 5, .min_epoch = 5
+  };
+  struct member_action a;
+
+  disk_format (like, 0);
+  disk_start (false);
+  CHECK (!member_next_action (m, true, &a));
+  CHECK (member_confirmed (m)->sequence == 8);
+  CHECK (member_confirmed (m)->min_epoch == 5);
+  member_set_key (m, key);
+  CHECK (member_next_action (m, true, &a) && a.kind == MEMBER_WRITE_SLOT);
+  CHECK (a.offset == SLOT_BYTES);
+  member_action_done (m, &a, 0);
+  do_actions (true);
+  CHECK (member_confirmed (m)->min_epoch == 6);
+  CHECK (member_confirmed (m)->sequence == 10);
+  member_free (m);
+}
+
 int
 main (void)
 {
@@ -460,5 +598,12 @@ main (void)
   rule_before ();
   rule_place ();
   rule_clear_end ();
+  rule_not_taken_in ();
+  rule_late_states ();
+  rule_late_flush ();
+  rule_third_copy (MEMBER_OUT);
+  rule_third_copy (MEMBER_JOINING);
+  rule_third_copy (MEMBER_IN_SYNC);
+  rule_failed_header ();
   return 0;
 }
