@@ -9,75 +9,63 @@
 
 /* ---- Attach ---- */
 
-static struct host_attach attach;
-static unsigned wait_ms;
-
-static enum host_attach_next
-attached (int status, uint64_t retry_ms, const char *holder, uint64_t heard_ms,
-          bool ended)
-{
-  const struct host_attach_answer a = {
-    .status = status,
-    .retry_after_ms = retry_ms,
-    .holder = holder,
-    .holder_heard_ms = heard_ms,
-    .holder_ended = ended,
-  };
-
-  return host_attach_answered (&attach, &a, &wait_ms);
-}
+#define AGAIN HOST_ATTACH_AGAIN
+#define REFUSED HOST_ATTACH_REFUSED
 
 static void
 test_attach (void)
 {
-  memset (&attach, 0, sizeof attach);
-  CHECK (attached (201, 0, NULL, 0, false) == HOST_ATTACHED);
-  CHECK (attached (200, 0, NULL, 0, false) == HOST_ATTACHED);
-  /* No answer, or one that does not pass. */
-  CHECK (attached (0, 0, NULL, 0, false) == HOST_ATTACH_REFUSED);
-  CHECK (attached (404, 500, "a", 0, false) == HOST_ATTACH_REFUSED);
-  CHECK (attached (409, 0, NULL, 0, false) == HOST_ATTACH_REFUSED);
+  static const struct {
+    /* status, retry_after_ms, holder, holder_heard_ms, holder_ended */
+    struct host_attach_answer answer;
+    enum host_attach_next next;
+    unsigned wait_ms; /* before it asks again */
+    bool last;        /* of those of one attach */
+  } rows[] = {
+    { { 201, 0, NULL, 0, false }, HOST_ATTACHED, 0, false },
+    { { 200, 0, NULL, 0, false }, HOST_ATTACHED, 0, false },
+    /* There is no answer, or one that does not pass. */
+    { { 0, 0, NULL, 0, false }, REFUSED, 0, false },
+    { { 404, 500, "a", 0, false }, REFUSED, 0, false },
+    { { 409, 0, NULL, 0, false }, REFUSED, 0, false },
+    /* What passes is waited for, not too shortly, and not for ever. */
+    { { 409, 10, NULL, 0, false }, AGAIN, 500, false },
+    { { 409, 700, NULL, 0, false }, AGAIN, 700, false },
+    { { 409, 100000, NULL, 0, false }, AGAIN, 15000, false },
+    { { 409, 700, NULL, 0, false }, REFUSED, 0, true },
 
-  /* What passes is waited for, not too shortly, and not for ever. */
-  CHECK (attached (409, 10, NULL, 0, false) == HOST_ATTACH_AGAIN &&
-         wait_ms == 500);
-  CHECK (attached (409, 700, NULL, 0, false) == HOST_ATTACH_AGAIN &&
-         wait_ms == 700);
-  CHECK (attached (409, 100000, NULL, 0, false) == HOST_ATTACH_AGAIN &&
-         wait_ms == 15000);
-  CHECK (attached (409, 700, NULL, 0, false) == HOST_ATTACH_REFUSED);
-}
+    /* A holder that is heard again and again lives. */
+    { { 409, 0, "a", 300, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 1300, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 100, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 200, false }, REFUSED, 0, true },
 
-/* A holder that is heard again and again lives. */
-static void
-test_holder (void)
-{
-  memset (&attach, 0, sizeof attach);
-  CHECK (attached (409, 0, "a", 300, false) == HOST_ATTACH_AGAIN &&
-         wait_ms == 1000);
-  CHECK (attached (409, 0, "a", 1300, false) == HOST_ATTACH_AGAIN);
-  CHECK (attached (409, 0, "a", 100, false) == HOST_ATTACH_AGAIN);
-  CHECK (attached (409, 0, "a", 200, false) == HOST_ATTACH_REFUSED);
+    /* One whose last words were under way is silent from then on. */
+    { { 409, 0, "a", 20, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 1020, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 2020, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 3020, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 4020, false }, AGAIN, 1000, true },
 
-  /* Its last words were under way: it is silent from then on. */
-  memset (&attach, 0, sizeof attach);
-  for (unsigned i = 0; i < 9; i++)
-    CHECK (attached (409, 0, "a", 20 + 1000 * i, false) == HOST_ATTACH_AGAIN);
-}
+    /* Of a process that has ended here weftd is told at once, and once. */
+    { { 409, 4000, "a", 100, true }, AGAIN, 0, false },
+    { { 409, 4000, "a", 100, true }, AGAIN, 4000, false },
+    { { 409, 4000, "b", 100, false }, AGAIN, 4000, false },
+    { { 409, 2000, "a", 100, true }, AGAIN, 2000, false },
+    { { 409, 4000, "b", 100, true }, AGAIN, 0, false },
+  };
+  struct host_attach attach = { .asked = false };
 
-/* Of a process that has ended here weftd is told at once, and once. */
-static void
-test_ended_here (void)
-{
-  memset (&attach, 0, sizeof attach);
-  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN &&
-         wait_ms == 0 && strcmp (attach.ended, "a") == 0);
-  CHECK (attached (409, 4000, "a", 100, true) == HOST_ATTACH_AGAIN &&
-         wait_ms == 4000);
-  CHECK (attached (409, 4000, "b", 100, false) == HOST_ATTACH_AGAIN &&
-         wait_ms == 4000 && strcmp (attach.ended, "a") == 0);
-  CHECK (attached (409, 4000, "b", 100, true) == HOST_ATTACH_AGAIN &&
-         wait_ms == 0 && strcmp (attach.ended, "b") == 0);
+  for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    unsigned wait_ms;
+
+    CHECK (host_attach_answered (&attach, &rows[i].answer, &wait_ms) ==
+           rows[i].next);
+    CHECK (rows[i].next != AGAIN || wait_ms == rows[i].wait_ms);
+    if (rows[i].last)
+      memset (&attach, 0, sizeof attach);
+  }
+  CHECK (strcmp (attach.ended, "b") == 0);
 }
 
 /* ---- Heartbeats ---- */
@@ -298,8 +286,6 @@ main (void)
 {
   test_random_start ();
   test_attach ();
-  test_holder ();
-  test_ended_here ();
   test_beats ();
   test_told_at_once ();
   test_entered ();

@@ -377,8 +377,9 @@ scene_doors (void)
   end_life (p);
 }
 
-/* A round stands in both slots.  It is said when it is there, not before, and never less; while a fence
- * drains, too, for a request that it waits for may be that.
+/* A round stands in both slots.  It is said when it is there, not before, and never
+ * less; while a fence drains, too, for a request that it waits for may wait for the
+ * round.
  */
 static void
 scene_round (void)
