@@ -92,19 +92,6 @@ begin (struct member *m)
   m->drains_asked++;
 }
 
-/* In-sync, or out.  Orphans stay as they are: nothing that was to do is
- * forgotten.
- */
-static void
-end (struct member *m)
-{
-  m->join.phase = MEMBER_JOIN_NONE;
-  m->join.order = 0;
-  m->join.gathered = false;
-  atomic_store (&m->join.reserving, false);
-  atomic_store (&m->joining, false);
-}
-
 void
 member_join_desire (struct member *m, bool raised, uint64_t join_epoch)
 {
@@ -113,8 +100,12 @@ member_join_desire (struct member *m, bool raised, uint64_t join_epoch)
 
   if (format_uuid_zero (sb->array) ||
       sb->states[sb->position] != MEMBER_JOINING) {
-    if (m->joining)
-      end (m);
+    /* The orphans stay as they are: nothing that was to do is forgotten. */
+    j->phase = MEMBER_JOIN_NONE;
+    j->order = 0;
+    j->gathered = false;
+    atomic_store (&j->reserving, false);
+    atomic_store (&m->joining, false);
     return;
   }
   if (!m->joining || raised || (j->order != 0 && join_epoch > j->order))

@@ -421,44 +421,13 @@ give_intents (struct pull *p, struct pull_task *t, uint64_t now)
   return false;
 }
 
-static bool
-give_stable (struct pull *p, struct pull_task *t, uint64_t now)
-{
-  switch (p->stage) {
-  case NOTHING:
-    return false;
-  case FLUSHING:
-    t->kind = PULL_FLUSH;
-    memcpy (t->members, p->flushed, sizeof t->members);
-    return true;
-  case ASKING:
-    return give_intents (p, t, now);
-  case SYNCING:
-    t->kind = PULL_SYNC;
-    return true;
-  }
-  return false;
-}
-
-/* A source that can't be reached is no fault here: a worker that needs it says so.
- */
-static bool
-give_connect (struct pull *p, struct pull_task *t, uint64_t now)
-{
-  bool any = false;
-
-  t->kind = PULL_CONNECT;
-  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
-    any |= t->members[m] = p->order.source[m] && !p->watched[m];
-  return any && now >= p->connect_ms;
-}
-
 bool
 pull_next_task (struct pull *p, const bool linked[], uint64_t now_ms,
                 struct pull_task *t)
 {
   enum member_join_phase phase = member_join_phase (p->member);
   uint64_t run = member_join_run (p->member);
+  bool any = false;
 
   look (p);
   measure (p, now_ms);
@@ -494,7 +463,27 @@ pull_next_task (struct pull *p, const bool linked[], uint64_t now_ms,
     p->flushed_extents = p->unstable;
     p->unstable = 0;
   }
-  return give_stable (p, t, now_ms) || give_connect (p, t, now_ms);
+  switch (p->stage) {
+  case NOTHING:
+    break;
+  case FLUSHING:
+    t->kind = PULL_FLUSH;
+    memcpy (t->members, p->flushed, sizeof t->members);
+    return true;
+  case ASKING:
+    if (give_intents (p, t, now_ms))
+      return true;
+    break;
+  case SYNCING:
+    t->kind = PULL_SYNC;
+    return true;
+  }
+  /* A source that can't be reached is no fault here: a worker that needs it says so.
+   */
+  t->kind = PULL_CONNECT;
+  for (unsigned m = 0; m < ARRAY_MEMBERS_MAX; m++)
+    any |= t->members[m] = p->order.source[m] && !p->watched[m];
+  return any && now_ms >= p->connect_ms;
 }
 
 /* Set our bit of each extent that has a copy of what is dirty at a peer. */
