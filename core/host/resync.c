@@ -34,7 +34,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "format/bad.h"
 #include "resync.h"

@@ -9,8 +9,6 @@
 #include <config.h>
 
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
 
 #include "member-internal.h"
 

@@ -36,7 +36,6 @@
 #include <config.h>
 
 #include <assert.h>
-#include <string.h>
 
 #include "member-internal.h"
 

@@ -5,7 +5,6 @@
 #include <config.h>
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 
 #include <config.h>
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include <config.h>
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 #include "host/seats.h"

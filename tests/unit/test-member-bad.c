@@ -5,7 +5,6 @@
 #include <config.h>
 
 #include <errno.h>
-#include <string.h>
 
 #include "test-member-rig.h"
 #include "test-random.h"

@@ -29,6 +29,7 @@
 #define USED_BYTES (LAST * EXTENT_BYTES + 8192) /* the last one is short */
 #define DATA_BYTES (USED_BYTES + 12288)
 #define HOT 8
+#define CELLS (2 * HOT)
 #define WRITES 8
 #define COPIES 4
 #define CONNS 8
@@ -42,10 +43,10 @@ static bool calm; /* nothing new goes wrong, nothing is written */
 static bool idle; /* nothing is written */
 
 /* The joiner's data, as it is read and as it is stable. */
-static uint64_t mine[HOT][2], stable[HOT][2];
+static uint64_t mine[CELLS], stable[CELLS];
 
 /* The survivor. */
-static uint64_t theirs[HOT][2];
+static uint64_t theirs[CELLS];
 static bool their_bit[HOT];
 static uint64_t version;
 
@@ -88,18 +89,20 @@ static struct {
 
 static struct {
   bool used;
-  uint64_t run, mark, data[HOT][2];
+  uint64_t run, mark, data[CELLS];
 } flush;
 
 /* ---- The world ---- */
 
-/* Where this cell of a hot extent is. */
+/* Cell c is in hot extent c / 2. */
 static uint64_t
-cell_at (unsigned h, unsigned c)
+cell_at (unsigned c)
 {
-  return hot[h] * EXTENT_BYTES + (c == 0           ? 0
-                                  : hot[h] == LAST ? 4096
-                                                   : EXTENT_BYTES - 4096);
+  uint64_t e = hot[c / 2];
+
+  return e * EXTENT_BYTES + (c % 2 == 0  ? 0
+                             : e == LAST ? 4096
+                                         : EXTENT_BYTES - 4096);
 }
 
 /* A disk from elsewhere: its bits are clear and its data is anything. */
@@ -120,15 +123,21 @@ data_stable (void)
 }
 
 static bool
-covers (const struct write *w, unsigned h, unsigned c)
+covers (const struct write *w, unsigned c)
 {
-  uint64_t at = cell_at (h, c);
+  uint64_t at = cell_at (c);
 
   for (unsigned i = 0; i < w->r.count; i++)
     if (w->records[i].offset <= at &&
         at < w->records[i].offset + w->records[i].length)
       return true;
   return false;
+}
+
+static bool
+touches (const struct write *w, unsigned h)
+{
+  return covers (w, 2 * h) || covers (w, 2 * h + 1);
 }
 
 static void
@@ -157,10 +166,9 @@ write_forget (struct write *w)
 static void
 reach_survivor (struct write *w)
 {
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++)
-      if (covers (w, h, c))
-        theirs[h][c] = w->version;
+  for (unsigned c = 0; c < CELLS; c++)
+    if (covers (w, c))
+      theirs[c] = w->version;
 }
 
 /* The writer, or its connection, is dead: what it had not sent is not sent. */
@@ -206,9 +214,8 @@ power_off (void)
   gather.used = flush.used = false;
   writer = NULL;
   disk_crash ();
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++)
-      mine[h][c] = stable[h][c] = test_random (2) ? mine[h][c] : stable[h][c];
+  for (unsigned c = 0; c < CELLS; c++)
+    mine[c] = stable[c] = test_random (2) ? mine[c] : stable[c];
   member_free (m);
 }
 
@@ -218,10 +225,9 @@ power_on (void)
   disk_start (true);
   CHECK (m->joining == (m->join.phase == MEMBER_JOIN_WAITING));
   if (!format_uuid_zero (m->next.array))
-    for (unsigned h = 0; h < HOT; h++)
-      for (unsigned c = 0; c < 2; c++)
-        CHECK (mine[h][c] == theirs[h][c] || their_bit[h] ||
-               intents_test (&m->orphans, hot[h]));
+    for (unsigned c = 0; c < CELLS; c++)
+      CHECK (mine[c] == theirs[c] || their_bit[c / 2] ||
+             intents_test (&m->orphans, hot[c / 2]));
   do_actions (false);
   wanted_min = m->gate;
 }
@@ -231,15 +237,14 @@ power_on (void)
 static bool
 same_but_for_what_is_on_its_way (void)
 {
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++) {
-      bool same = mine[h][c] == theirs[h][c];
+  for (unsigned c = 0; c < CELLS; c++) {
+    bool same = mine[c] == theirs[c];
 
-      for (int i = 0; i < WRITES && !same; i++)
-        same = writes[i].at != FREE && covers (&writes[i], h, c);
-      if (!same)
-        return false;
-    }
+    for (int i = 0; i < WRITES && !same; i++)
+      same = writes[i].at != FREE && covers (&writes[i], c);
+    if (!same)
+      return false;
+  }
   return true;
 }
 
@@ -262,12 +267,12 @@ check_world (void)
 static void
 make_record (struct batch_record *b)
 {
-  unsigned h = test_random (HOT), c = test_random (2);
+  unsigned c = test_random (CELLS), h = c / 2;
 
   b->kind = BATCH_WRITE;
-  b->offset = cell_at (h, c);
+  b->offset = cell_at (c);
   b->length = 4096;
-  if (c == 1 && h + 1 < HOT && hot[h + 1] == hot[h] + 1 && test_random (2))
+  if (c % 2 && h + 1 < HOT && hot[h + 1] == hot[h] + 1 && test_random (2))
     b->length = 8192; /* the next extent's first cell, too */
 }
 
@@ -285,18 +290,17 @@ step_write (void)
   for (unsigned i = 0; i < w->r.count; i++)
     make_record (&w->records[i]);
   /* The host lets one write at a time go on in any range. */
-  for (unsigned h = 0; h < HOT; h++)
-    for (unsigned c = 0; c < 2; c++)
-      for (int i = 0; i < WRITES; i++)
-        if (&writes[i] != w && writes[i].at != FREE && covers (w, h, c) &&
-            covers (&writes[i], h, c)) {
-          *w = old;
-          return;
-        }
+  for (unsigned c = 0; c < CELLS; c++)
+    for (int i = 0; i < WRITES; i++)
+      if (&writes[i] != w && writes[i].at != FREE && covers (w, c) &&
+          covers (&writes[i], c)) {
+        *w = old;
+        return;
+      }
   w->version = ++version;
   w->at = NOTED;
   for (unsigned h = 0; h < HOT; h++)
-    their_bit[h] |= covers (w, h, 0) || covers (w, h, 1);
+    their_bit[h] |= touches (w, h);
 }
 
 static void
@@ -318,12 +322,11 @@ step_run (struct write *w)
   uint64_t e = at / EXTENT_BYTES;
 
   if (member_applies (m, &w->r, at, &length)) {
-    for (unsigned h = 0; h < HOT; h++)
-      for (unsigned c = 0; c < 2; c++)
-        if (cell_at (h, c) >= at && cell_at (h, c) < at + length) {
-          CHECK (bit_durable (hot[h]));
-          mine[h][c] = w->version;
-        }
+    for (unsigned c = 0; c < CELLS; c++)
+      if (cell_at (c) >= at && cell_at (c) < at + length) {
+        CHECK (bit_durable (hot[c / 2]));
+        mine[c] = w->version;
+      }
     for (int i = 0; i < COPIES && m->joining; i++)
       CHECK (!copies[i].used || hot[copies[i].h] < e ||
              hot[copies[i].h] > (at + length - 1) / EXTENT_BYTES);
@@ -407,8 +410,7 @@ step_clear (void)
   if (state != MEMBER_IN_SYNC || change_epoch || !writer || writer->dead)
     return;
   for (int i = 0; i < WRITES; i++)
-    if (writes[i].at != FREE &&
-        (covers (&writes[i], h, 0) || covers (&writes[i], h, 1)))
+    if (writes[i].at != FREE && touches (&writes[i], h))
       return;
   data_stable ();
   their_bit[h] = false;
@@ -494,8 +496,7 @@ copy_begin (struct copy_job *c)
   for (int i = 0; i < COPIES; i++)
     CHECK (&copies[i] == c || !copies[i].used || copies[i].h != c->h);
   for (int i = 0; i < WRITES; i++)
-    CHECK (writes[i].at != RUNNING ||
-           (!covers (&writes[i], h, 0) && !covers (&writes[i], h, 1)));
+    CHECK (writes[i].at != RUNNING || !touches (&writes[i], h));
 }
 
 static void
@@ -511,9 +512,9 @@ step_copy (void)
   on = c->run == member_join_run (m) &&
        member_join_phase (m) == MEMBER_JOIN_COPYING;
   if (c->stage < 2)
-    c->cell[c->stage] = theirs[c->h][c->stage];
+    c->cell[c->stage] = theirs[2 * c->h + c->stage];
   else if (c->stage < 4)
-    mine[c->h][c->stage - 2] = c->cell[c->stage - 2];
+    mine[2 * c->h + c->stage - 2] = c->cell[c->stage - 2];
   c->stage++;
   if (c->stage == 5 || (c->stage <= 2 && !on) || test_random (40) == 0) {
     ok = c->stage == 5;
