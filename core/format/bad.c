@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include <zlib.h>
-
 #include "bad.h"
 #include "base/bytes.h"
 
@@ -152,16 +150,6 @@ bad_bytes (const struct bad_list *list)
 
 /* ---- The slots ---- */
 
-static uint32_t
-slot_crc (const uint8_t *slot)
-{
-  static const uint8_t zero[4];
-  uLong crc = crc32 (0, slot, AT_CRC);
-
-  crc = crc32 (crc, zero, sizeof zero);
-  return crc32 (crc, slot + AT_CRC + 4, BAD_SLOT_BYTES - AT_CRC - 4);
-}
-
 void
 bad_encode (const struct bad_list *list, uint8_t slot[BAD_SLOT_BYTES])
 {
@@ -177,41 +165,13 @@ bad_encode (const struct bad_list *list, uint8_t slot[BAD_SLOT_BYTES])
     put_le32 (p + 8, list->range[i].blocks);
     put_le32 (p + 12, list->range[i].reason);
   }
-  put_le32 (slot + AT_CRC, slot_crc (slot));
-}
-
-static bool
-all_zero (const uint8_t *p, size_t bytes)
-{
-  while (bytes > 0 && *p == 0)
-    p++, bytes--;
-  return bytes == 0;
-}
-
-static const char *
-check_ranges (const struct bad_list *list, uint64_t data_bytes)
-{
-  uint64_t blocks = data_bytes / BAD_BLOCK_BYTES, at = 0;
-
-  for (unsigned i = 0; i < list->count; i++) {
-    const struct bad_range *r = &list->range[i];
-
-    if (r->blocks == 0 || r->first < at || r->first >= blocks ||
-        r->blocks > blocks - r->first)
-      return "its list of bad ranges has one that is out of place";
-    if (bad_reason_name (r->reason) == NULL)
-      return "its list of bad ranges has a reason that this version does not "
-             "know";
-    at = end_of (r);
-  }
-  if (places (list) > BAD_RANGES_MAX)
-    return "its list of bad ranges has no room for what may become of it";
-  return NULL;
+  put_le32 (slot + AT_CRC, format_crc (slot, BAD_SLOT_BYTES, AT_CRC));
 }
 
 static const char *
 decode_slot (const uint8_t *slot, uint64_t data_bytes, struct bad_list *list)
 {
+  uint64_t blocks = data_bytes / BAD_BLOCK_BYTES, at = 0;
   const uint8_t *p = slot + AT_RANGES;
 
   *list = (struct bad_list) { .sequence = 0 };
@@ -219,7 +179,7 @@ decode_slot (const uint8_t *slot, uint64_t data_bytes, struct bad_list *list)
     return NULL;
   if (memcmp (slot + AT_MAGIC, bad_magic, sizeof bad_magic) != 0)
     return "its list of bad ranges is none";
-  if (get_le32 (slot + AT_CRC) != slot_crc (slot))
+  if (get_le32 (slot + AT_CRC) != format_crc (slot, BAD_SLOT_BYTES, AT_CRC))
     return "the checksum of its list of bad ranges is wrong";
   if (get_le32 (slot + AT_VERSION) != BAD_VERSION)
     return "its list of bad ranges has a version that this program does not "
@@ -235,7 +195,20 @@ decode_slot (const uint8_t *slot, uint64_t data_bytes, struct bad_list *list)
       !all_zero (slot + AT_COUNT + 4, AT_RANGES - AT_COUNT - 4) ||
       !all_zero (p, slot + BAD_SLOT_BYTES - p))
     return "its list of bad ranges has bytes that this version does not know";
-  return check_ranges (list, data_bytes);
+  for (unsigned i = 0; i < list->count; i++) {
+    const struct bad_range *r = &list->range[i];
+
+    if (r->blocks == 0 || r->first < at || r->first >= blocks ||
+        r->blocks > blocks - r->first)
+      return "its list of bad ranges has one that is out of place";
+    if (bad_reason_name (r->reason) == NULL)
+      return "its list of bad ranges has a reason that this version does not "
+             "know";
+    at = end_of (r);
+  }
+  if (places (list) > BAD_RANGES_MAX)
+    return "its list of bad ranges has no room for what may become of it";
+  return NULL;
 }
 
 int

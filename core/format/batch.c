@@ -10,10 +10,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include <zlib.h>
-
 #include "batch.h"
 #include "base/bytes.h"
+#include "format.h"
 
 static const char batch_magic[4] = "WBAT";
 #define BATCH_VERSION 1
@@ -33,21 +32,23 @@ enum {
   RECORD_SIZE = BATCH_RECORD_BYTES,
 };
 
-/* Over the header, in which the CRC counts as zero, and all records. */
+size_t
+batch_payload_at (unsigned count)
+{
+  return HEADER_SIZE + (size_t) count * RECORD_SIZE;
+}
+
+/* Over the header and all records. */
 static uint32_t
 batch_crc (const uint8_t *p, unsigned count)
 {
-  static const uint8_t zero[4];
-  uLong crc = crc32 (0, p, AT_CRC);
-
-  crc = crc32 (crc, zero, sizeof zero);
-  return crc32 (crc, p + HEADER_SIZE, count * RECORD_SIZE);
+  return format_crc (p, batch_payload_at (count), AT_CRC);
 }
 
 size_t
 batch_bytes (const struct batch_record *records, unsigned count)
 {
-  size_t bytes = HEADER_SIZE + (size_t) count * RECORD_SIZE;
+  size_t bytes = batch_payload_at (count);
 
   assert (count <= BATCH_RECORDS_MAX);
   for (unsigned i = 0; i < count; i++)
@@ -62,10 +63,10 @@ void
 batch_encode (const struct batch_record *records, unsigned count, void *buf)
 {
   uint8_t *p = buf, *record = p + HEADER_SIZE;
-  uint8_t *payload = record + (size_t) count * RECORD_SIZE;
+  uint8_t *payload = p + batch_payload_at (count);
   size_t bytes = batch_bytes (records, count);
 
-  memset (p, 0, HEADER_SIZE + (size_t) count * RECORD_SIZE);
+  memset (p, 0, batch_payload_at (count));
   memcpy (p + AT_MAGIC, batch_magic, sizeof batch_magic);
   put_le16 (p + AT_VERSION, BATCH_VERSION);
   put_le16 (p + AT_COUNT, count);
@@ -81,12 +82,6 @@ batch_encode (const struct batch_record *records, unsigned count, void *buf)
     }
   }
   put_le32 (p + AT_CRC, batch_crc (p, count));
-}
-
-size_t
-batch_payload_at (unsigned count)
-{
-  return HEADER_SIZE + (size_t) count * RECORD_SIZE;
 }
 
 static const char *
@@ -105,7 +100,7 @@ check_header (const uint8_t *p, size_t bytes)
   count = get_le16 (p + AT_COUNT);
   if (count > BATCH_RECORDS_MAX)
     return "the batch has more records than BATCH_RECORDS_MAX";
-  if (bytes - HEADER_SIZE < (size_t) count * RECORD_SIZE)
+  if (bytes < batch_payload_at (count))
     return "the batch is shorter than its records";
   if (get_le32 (p + AT_CRC) != batch_crc (p, count))
     return "the checksum of the batch is wrong";
@@ -119,14 +114,13 @@ check_header (const uint8_t *p, size_t bytes)
 static const char *
 check_record (const uint8_t *r, uint64_t data_bytes, uint64_t *payload)
 {
-  static const uint8_t zero[7];
   unsigned kind = r[RECORD_AT_KIND];
   uint64_t offset = get_le64 (r + RECORD_AT_OFFSET);
   uint64_t length = get_le64 (r + RECORD_AT_LENGTH);
 
   if (kind < BATCH_WRITE || kind > BATCH_BAD)
     return "the batch has a record of a kind that this member does not know";
-  if (memcmp (r + RECORD_AT_KIND + 1, zero, sizeof zero) != 0)
+  if (!all_zero (r + RECORD_AT_KIND + 1, RECORD_AT_OFFSET - 1))
     return "the batch has a record whose unused bytes are not zero";
   if (length == 0)
     return "the batch has a record without length";
@@ -156,7 +150,7 @@ batch_decode (const void *buf, size_t bytes, uint64_t data_bytes,
   if (*why)
     return -1;
   count = get_le16 (p + AT_COUNT);
-  left = bytes - HEADER_SIZE - count * RECORD_SIZE;
+  left = bytes - batch_payload_at (count);
   for (unsigned i = 0; i < count; i++) {
     *why = check_record (record + i * RECORD_SIZE, data_bytes, &left);
     if (*why)
@@ -166,7 +160,7 @@ batch_decode (const void *buf, size_t bytes, uint64_t data_bytes,
     *why = "the batch is longer than its payloads";
     return -1;
   }
-  payload = record + count * RECORD_SIZE;
+  payload = p + batch_payload_at (count);
   for (unsigned i = 0; i < count; i++, record += RECORD_SIZE) {
     records[i].kind = record[RECORD_AT_KIND];
     records[i].offset = get_le64 (record + RECORD_AT_OFFSET);

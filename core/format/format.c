@@ -101,23 +101,14 @@ _Static_assert (MEMBER_IN_SYNC == 0 && MEMBER_OUT == 1 && MEMBER_JOINING == 2 &&
 _Static_assert (DUP_ASYNC_CLIENT == 0 && DUP_SYNC_CLIENT == 1,
                 "dup numbers are part of the format");
 
-/* The CRC-32 of a block in which the CRC itself counts as zero. */
-static uint32_t
-block_crc (const uint8_t *block, size_t bytes, size_t crc_at)
+uint32_t
+format_crc (const uint8_t *block, size_t bytes, size_t crc_at)
 {
   static const uint8_t zero[4];
   uLong crc = crc32 (0, block, crc_at);
 
   crc = crc32 (crc, zero, sizeof zero);
   return crc32 (crc, block + crc_at + 4, bytes - crc_at - 4);
-}
-
-static bool
-all_zero (const uint8_t *p, size_t bytes)
-{
-  while (bytes > 0 && *p == 0)
-    p++, bytes--;
-  return bytes == 0;
 }
 
 static uint32_t
@@ -169,15 +160,36 @@ superblock_encode (const struct superblock *sb, uint8_t slot[SLOT_BYTES])
   memcpy (slot + AT_STATES, sb->states, ARRAY_MEMBERS_MAX);
   put_le64 (slot + AT_ROUND, sb->round);
   put_le64 (slot + AT_BAD_OFFSET, sb->bad_offset);
-  put_le32 (slot + AT_CRC, block_crc (slot, SLOT_BYTES, AT_CRC));
+  put_le32 (slot + AT_CRC, format_crc (slot, SLOT_BYTES, AT_CRC));
 }
 
-/* What a disk that belongs to an array says about it.  The layout's own rules
- * (even n for raid-10...) are layout_init's.
- */
-static const char *
-check_array (const struct superblock *sb)
+const char *
+superblock_check (const struct superblock *sb)
 {
+  if (format_uuid_zero (sb->disk))
+    return "its disk UUID is zero";
+  if (sb->data_offset < HEADER_BYTES || sb->data_offset % 4096 != 0 ||
+      sb->data_offset > GiB (1))
+    return "its data offset is out of range";
+  if (sb->data_bytes == 0 || sb->data_bytes > MEMBER_DATA_BYTES_MAX ||
+      sb->data_bytes % 4096 != 0)
+    return "the size of its data area is out of range";
+  if (sb->min_epoch > EPOCH_MAX || sb->served_epoch > EPOCH_MAX ||
+      sb->states_epoch > EPOCH_MAX)
+    return "an epoch is out of range";
+  if (sb->round > EPOCH_MAX)
+    return "its round is out of range";
+  if (sb->bad_offset != 0 &&
+      (sb->bad_offset != BAD_OFFSET || sb->data_bytes > FORMAT_DATA_BYTES_MAX))
+    return "the place of its list of bad ranges is out of range";
+  if (format_uuid_zero (sb->array))
+    return sb->position || sb->layout || sb->n || sb->groups || sb->unit ||
+               sb->states_epoch || sb->member_bytes || sb->dup || sb->round ||
+               !all_zero (sb->states, ARRAY_MEMBERS_MAX)
+             ? "it has a place in an array but no array"
+             : NULL;
+
+  /* The layout's own rules (even n for raid-10...) are layout_init's. */
   if (sb->layout >= LAYOUT_KINDS)
     return "its layout is none that this version knows";
   if (sb->n < 1 || sb->n > GROUP_MEMBERS_MAX || sb->groups < 1 ||
@@ -201,34 +213,6 @@ check_array (const struct superblock *sb)
   return NULL;
 }
 
-const char *
-superblock_check (const struct superblock *sb)
-{
-  if (format_uuid_zero (sb->disk))
-    return "its disk UUID is zero";
-  if (sb->data_offset < HEADER_BYTES || sb->data_offset % 4096 != 0 ||
-      sb->data_offset > GiB (1))
-    return "its data offset is out of range";
-  if (sb->data_bytes == 0 || sb->data_bytes > MEMBER_DATA_BYTES_MAX ||
-      sb->data_bytes % 4096 != 0)
-    return "the size of its data area is out of range";
-  if (sb->min_epoch > EPOCH_MAX || sb->served_epoch > EPOCH_MAX ||
-      sb->states_epoch > EPOCH_MAX)
-    return "an epoch is out of range";
-  if (sb->round > EPOCH_MAX)
-    return "its round is out of range";
-  if (sb->bad_offset != 0 &&
-      (sb->bad_offset != BAD_OFFSET || sb->data_bytes > FORMAT_DATA_BYTES_MAX))
-    return "the place of its list of bad ranges is out of range";
-  if (!format_uuid_zero (sb->array))
-    return check_array (sb);
-  if (sb->position || sb->layout || sb->n || sb->groups || sb->unit ||
-      sb->states_epoch || sb->member_bytes || sb->dup || sb->round ||
-      !all_zero (sb->states, ARRAY_MEMBERS_MAX))
-    return "it has a place in an array but no array";
-  return NULL;
-}
-
 int
 superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
                    const char **why)
@@ -240,7 +224,7 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
     return -1;
   }
   /* The CRC before the version: a flipped bit is no newer version. */
-  if (get_le32 (slot + AT_CRC) != block_crc (slot, SLOT_BYTES, AT_CRC)) {
+  if (get_le32 (slot + AT_CRC) != format_crc (slot, SLOT_BYTES, AT_CRC)) {
     *why = "the checksum of its Weft header is wrong";
     return -1;
   }
@@ -468,7 +452,7 @@ intents_encode (const struct intents *map, unsigned block,
       bytes + BLOCK_AT_BITS + w * 8,
       atomic_load_explicit (&map->word[first + w], memory_order_acquire));
   put_le32 (bytes + BLOCK_AT_CRC,
-            block_crc (bytes, INTENT_BLOCK_BYTES, BLOCK_AT_CRC));
+            format_crc (bytes, INTENT_BLOCK_BYTES, BLOCK_AT_CRC));
 }
 
 static const char *
@@ -480,7 +464,7 @@ check_block (const struct intents *map, unsigned block,
   if (memcmp (bytes + BLOCK_AT_MAGIC, intent_magic, sizeof intent_magic) != 0)
     return "it is no block of an intent map";
   if (get_le32 (bytes + BLOCK_AT_CRC) !=
-      block_crc (bytes, INTENT_BLOCK_BYTES, BLOCK_AT_CRC))
+      format_crc (bytes, INTENT_BLOCK_BYTES, BLOCK_AT_CRC))
     return "its checksum is wrong";
   if (get_le32 (bytes + BLOCK_AT_NUMBER) != block)
     return "it is another block of the intent map";
@@ -523,23 +507,12 @@ hyphen_before (unsigned byte)
 void
 format_uuid (const uint8_t uuid[16], char text[FORMAT_UUID_TEXT_BYTES])
 {
-  static const char digits[] = "0123456789abcdef";
-
   for (unsigned i = 0; i < 16; i++) {
     if (hyphen_before (i))
       *text++ = '-';
-    *text++ = digits[uuid[i] >> 4];
-    *text++ = digits[uuid[i] & 15];
+    text = put_hex (text, &uuid[i], 1);
   }
   *text = '\0';
-}
-
-static int
-hex_digit (char c)
-{
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                : -1;
 }
 
 int
@@ -547,18 +520,9 @@ format_uuid_parse (const char *text, uint8_t uuid[16])
 {
   uint8_t u[16];
 
-  for (unsigned i = 0; i < 16; i++) {
-    int high, low;
-
-    if (hyphen_before (i) && *text++ != '-')
+  for (unsigned i = 0; i < 16; i++, text += 2)
+    if ((hyphen_before (i) && *text++ != '-') || !get_hex (text, &u[i], 1))
       return -1;
-    high = hex_digit (text[0]);
-    low = high >= 0 ? hex_digit (text[1]) : -1;
-    if (low < 0)
-      return -1;
-    u[i] = high << 4 | low;
-    text += 2;
-  }
   if (*text != '\0')
     return -1;
   memcpy (uuid, u, 16);

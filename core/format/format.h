@@ -80,6 +80,9 @@ void superblock_upgrade (struct superblock *sb);
  */
 uint64_t format_usable (uint64_t data_bytes);
 
+/* The CRC-32 of a block in which the CRC itself, of 4 bytes, counts as zero. */
+uint32_t format_crc (const uint8_t *block, size_t bytes, size_t crc_at);
+
 /* NULL if every field is in range, else a constant sentence. */
 const char *superblock_check (const struct superblock *sb);
 

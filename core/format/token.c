@@ -20,22 +20,11 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "base/bytes.h"
 #include "token.h"
 
 #define MAC_BYTES 32
 #define HEX_BYTES(n) (2 * (n) + 1)
-
-static void
-hex (const uint8_t *p, size_t bytes, char *text)
-{
-  static const char digits[] = "0123456789abcdef";
-
-  for (size_t i = 0; i < bytes; i++) {
-    *text++ = digits[p[i] >> 4];
-    *text++ = digits[p[i] & 15];
-  }
-  *text = '\0';
-}
 
 static void
 mac (const void *text, size_t bytes, const uint8_t key[KEY_BYTES],
@@ -59,7 +48,7 @@ mac_hex (const char *text, size_t bytes, const uint8_t key[KEY_BYTES],
   uint8_t sum[EVP_MAX_MD_SIZE];
 
   mac (text, bytes, key, sum);
-  hex (sum, MAC_BYTES, hexed);
+  *put_hex (hexed, sum, MAC_BYTES) = '\0';
 }
 
 void
@@ -79,8 +68,8 @@ write_body (const struct token *t, char text[TOKEN_BYTES_MAX + 1])
   char array[HEX_BYTES (16)], member[HEX_BYTES (16)];
   int n;
 
-  hex (t->array, 16, array);
-  hex (t->member, 16, member);
+  *put_hex (array, t->array, 16) = '\0';
+  *put_hex (member, t->member, 16) = '\0';
   n = snprintf (text, TOKEN_BYTES_MAX + 1, "1.%s.%s.%016" PRIx64 ".%s.%" PRIu64,
                 array, member, t->session, t->writable ? "rw" : "ro", t->epoch);
   assert (n > 0 && n + 1 + 2 * MAC_BYTES <= TOKEN_BYTES_MAX);
@@ -97,21 +86,6 @@ token_mint (const struct token *t, const uint8_t key[KEY_BYTES],
   mac_hex (text, n, key, sum);
   text[n] = '.';
   memcpy (text + n + 1, sum, sizeof sum);
-}
-
-static int
-unhex (const char *text, uint8_t *p, size_t bytes)
-{
-  for (size_t i = 0; i < bytes; i++) {
-    unsigned v;
-    char pair[3] = { text[2 * i], text[2 * i + 1], '\0' };
-
-    if (strspn (pair, "0123456789abcdef") != 2)
-      return -1;
-    sscanf (pair, "%x", &v);
-    p[i] = v;
-  }
-  return 0;
 }
 
 /* Takes apart what write_body wrote.  The fields before EPOCH have fixed
@@ -134,9 +108,9 @@ read_body (const char *text, size_t bytes, struct token *t)
     return -1;
   digits = strspn (text + AT_EPOCH, "0123456789");
   if (digits != bytes - AT_EPOCH || digits > 19 ||
-      unhex (text + AT_ARRAY, t->array, 16) == -1 ||
-      unhex (text + AT_MEMBER, t->member, 16) == -1 ||
-      unhex (text + AT_SESSION, session, 8) == -1)
+      !get_hex (text + AT_ARRAY, t->array, 16) ||
+      !get_hex (text + AT_MEMBER, t->member, 16) ||
+      !get_hex (text + AT_SESSION, session, 8))
     return -1;
   t->session = 0;
   for (int i = 0; i < 8; i++)
