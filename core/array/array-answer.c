@@ -31,22 +31,6 @@ fatal (const struct array *a, const struct aio *x, int error)
   return true;
 }
 
-static void
-finish_pieces (struct array *a, struct aio *x, int error)
-{
-  struct piece *p, *next;
-
-  for (p = x->pieces; p; p = next) {
-    next = p->next;
-    if (x->purpose == FOR_REPAIR)
-      read_repaired (a, p);
-    else if (x->io.kind == IO_READ)
-      read_answered (a, p, error);
-    else
-      write_answered (a, p, error == 0);
-  }
-}
-
 /* An answer has come, or it is certain that none will.  Of a member that was
  * lost since it was asked, only what was read counts: it was in-sync when it
  * read it.
@@ -56,6 +40,7 @@ answer_take (struct array *a, struct aio *x, int error)
 {
   const struct array_io *io = &x->io;
   struct array_member *m = &a->member[io->member];
+  struct piece *p, *next;
   bool over = x->place != AIO_SENT;
 
   aio_leave (a, x);
@@ -79,7 +64,15 @@ answer_take (struct array *a, struct aio *x, int error)
   switch (x->purpose) {
   case FOR_PIECES:
   case FOR_REPAIR:
-    finish_pieces (a, x, error);
+    for (p = x->pieces; p; p = next) {
+      next = p->next;
+      if (x->purpose == FOR_REPAIR)
+        read_repaired (a, p);
+      else if (io->kind == IO_READ)
+        read_answered (a, p, error);
+      else
+        write_answered (a, p, error == 0);
+    }
     break;
   case FOR_IMAGES:
     images_answered (a->images, x->run, error == 0);

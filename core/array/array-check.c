@@ -7,12 +7,6 @@
 #include "array-internal.h"
 
 static bool
-overlap (uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length)
-{
-  return a < b + b_length && b < a + a_length;
-}
-
-static bool
 io_writes (const struct array_io *io)
 {
   return io->kind == IO_WRITE || io->kind == IO_ZERO;
@@ -37,42 +31,11 @@ check_io (const struct array *a, const struct aio *x,
     return;
   TAILQ_FOREACH (y, queue, link)
     if (y != x && io_writes (&y->io) && y->io.member == x->io.member)
-      assert (
-        !overlap (x->io.offset, x->io.length, y->io.offset, y->io.length));
+      assert (x->io.offset + x->io.length <= y->io.offset ||
+              y->io.offset + y->io.length <= x->io.offset);
   if (x->purpose != FOR_IMAGES && member_reachable (a, x->io.member))
     assert (
       !images_overlap (a->images, x->io.member, x->io.offset, x->io.length));
-}
-
-static void
-check_ios (const struct array *a)
-{
-  const struct aio *x;
-  unsigned in_flight = 0;
-  uint64_t sent_ns = 0;
-
-  TAILQ_FOREACH (x, &a->held, link)
-    assert (x->place == AIO_HELD && member_reachable (a, x->io.member) &&
-            clear_holds (a, x));
-  TAILQ_FOREACH (x, &a->out, link) {
-    assert (x->place == AIO_OUT && member_reachable (a, x->io.member));
-    assert (!clear_holds (a, x));
-    check_io (a, x, &a->out);
-    check_io (a, x, &a->sent);
-  }
-  TAILQ_FOREACH (x, &a->sent, link) {
-    assert (x->place == AIO_SENT && member_reachable (a, x->io.member));
-    assert (!clear_holds (a, x)); /* no write under way where bits fall */
-    assert (x->io.sent_ns >= sent_ns);
-    sent_ns = x->io.sent_ns;
-    check_io (a, x, &a->sent);
-    in_flight++;
-  }
-  TAILQ_FOREACH (x, &a->orphans, link) {
-    assert (x->place == AIO_ORPHAN);
-    in_flight++;
-  }
-  assert (in_flight == a->in_flight);
 }
 
 static unsigned
@@ -119,10 +82,34 @@ void
 array_check (const struct array *a)
 {
   unsigned places[PIECE_READY + 1] = { 0 }, requests = 0, draining = 0;
+  unsigned in_flight = 0;
+  uint64_t sent_ns = 0;
+  const struct aio *x;
   const struct req *q;
 
   images_check (a->images);
-  check_ios (a);
+  TAILQ_FOREACH (x, &a->held, link)
+    assert (x->place == AIO_HELD && member_reachable (a, x->io.member) &&
+            clear_holds (a, x));
+  TAILQ_FOREACH (x, &a->out, link) {
+    assert (x->place == AIO_OUT && member_reachable (a, x->io.member));
+    assert (!clear_holds (a, x));
+    check_io (a, x, &a->out);
+    check_io (a, x, &a->sent);
+  }
+  TAILQ_FOREACH (x, &a->sent, link) {
+    assert (x->place == AIO_SENT && member_reachable (a, x->io.member));
+    assert (!clear_holds (a, x)); /* no write under way where bits fall */
+    assert (x->io.sent_ns >= sent_ns);
+    sent_ns = x->io.sent_ns;
+    check_io (a, x, &a->sent);
+    in_flight++;
+  }
+  TAILQ_FOREACH (x, &a->orphans, link) {
+    assert (x->place == AIO_ORPHAN);
+    in_flight++;
+  }
+  assert (in_flight == a->in_flight);
   assert (TAILQ_EMPTY (&a->runnable) && TAILQ_EMPTY (&a->ready) &&
           TAILQ_EMPTY (&a->failed));
   TAILQ_FOREACH (q, &a->requests, link) {

@@ -54,7 +54,7 @@ clear_init (struct array *a)
     return;
   c->chunks = a->layout->member_bytes / c->extent_bytes / CHUNK_EXTENTS + 1;
   for (unsigned i = 0; i < a->layout->members; i++)
-    a->member[i].clear.chunks = array_alloc (
+    a->member[i].clear.chunks = alloc_zeroed (
       c->chunks * sizeof a->member[i].clear.chunks[0]);
 }
 
@@ -100,7 +100,7 @@ clear_touch_range (struct array *a, unsigned member, uint64_t offset,
     uint64_t bit = UINT64_C (1) << e % 64;
 
     if (!*chunk)
-      *chunk = array_alloc (sizeof **chunk);
+      *chunk = alloc_zeroed (sizeof **chunk);
     (*chunk)->recent[word] |= bit;
     (*chunk)->rested[word] &= ~bit;
   }
@@ -160,27 +160,14 @@ clear_holds (const struct array *a, const struct aio *x)
   return false;
 }
 
-/* What is written on some copies only, and waits for something. */
-static void
-touch_started (struct array *a)
-{
-  const struct req *q;
-  const struct piece *p;
-
-  TAILQ_FOREACH (q, &a->requests, link)
-    TAILQ_FOREACH (p, &q->pieces, link)
-      for (unsigned c = 0; c < p->at.copies; c++)
-        if (p->started && request_writes (q->r))
-          clear_touch_range (a, p->at.copy[c].member, p->at.copy[c].offset,
-                             p->at.length);
-}
-
 /* Everything has its turn: what was written last comes next. */
 static void
 shift (struct array *a)
 {
   const struct aio_queue *queues[] = { &a->out, &a->sent };
   const struct aio *x;
+  const struct req *q;
+  const struct piece *p;
   bool any = false;
 
   a->clear.round = a->round.target;
@@ -205,7 +192,13 @@ shift (struct array *a)
   for (unsigned i = 0; i < sizeof queues / sizeof queues[0]; i++)
     TAILQ_FOREACH (x, queues[i], link)
       clear_touch (a, x);
-  touch_started (a);
+  /* A write that waits for something may be on some copies only. */
+  TAILQ_FOREACH (q, &a->requests, link)
+    TAILQ_FOREACH (p, &q->pieces, link)
+      for (unsigned c = 0; c < p->at.copies; c++)
+        if (p->started && request_writes (q->r))
+          clear_touch_range (a, p->at.copy[c].member, p->at.copy[c].offset,
+                             p->at.length);
   if (any)
     rest (a);
 }
@@ -255,7 +248,7 @@ ask (struct array *a, unsigned member)
 
   if (!m->rested)
     return;
-  m->records = array_alloc (BATCH_RECORDS_MAX * sizeof m->records[0]);
+  m->records = alloc_zeroed (BATCH_RECORDS_MAX * sizeof m->records[0]);
   gather (a, m);
   if (m->count == 0) {
     free (m->records);
@@ -264,7 +257,7 @@ ask (struct array *a, unsigned member)
   }
   x = aio_new (a, FOR_CLEAR, IO_BATCH, member);
   x->io.length = batch_bytes (m->records, m->count);
-  x->io.buf = array_alloc (x->io.length);
+  x->io.buf = alloc_zeroed (x->io.length);
   batch_encode (m->records, m->count, x->io.buf);
   aio_send (a, x);
   m->asked = x;

@@ -156,36 +156,28 @@ array_epoch (const struct array *a)
   return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;
 }
 
-/* Where members join, the epoch is not entered before what was accepted until
- * now is written.  One may be seen later than its epoch, once it is connected:
- * then no epoch is.
- */
-static void
-enter (struct array *a, uint64_t epoch, const enum member_state states[])
+void
+epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
 {
-  bool joins = false, anew = false;
+  uint64_t lost_bytes = a->lost_bytes;
+  bool risked[ARRAY_MEMBERS_MAX], joins = false, anew = false;
 
+  if (epoch < a->config.epoch)
+    return; /* overtaken by a newer one */
   for (unsigned i = 0; i < a->layout->members; i++)
     if (states[i] == MEMBER_JOINING) {
       joins |= epoch > a->config.epoch;
       anew |= a->member[i].fresh ||
               (epoch == a->config.epoch && a->member[i].state != states[i]);
     }
-  if (!joins && !anew)
-    return;
-  a->entered = anew ? 0 : array_epoch (a);
-  a->entering = images_mark (a->images);
-}
-
-void
-epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
-{
-  uint64_t lost_bytes = a->lost_bytes;
-  bool risked[ARRAY_MEMBERS_MAX];
-
-  if (epoch < a->config.epoch)
-    return; /* overtaken by a newer one */
-  enter (a, epoch, states);
+  /* Where members join, the epoch is not entered before what was accepted until
+   * now is written.  A member may be seen later than its epoch, once it is
+   * connected: then array_epoch gives no epoch until that is written.
+   */
+  if (joins || anew) {
+    a->entered = anew ? 0 : array_epoch (a);
+    a->entering = images_mark (a->images);
+  }
   a->config.epoch = epoch;
   if (a->next.epoch <= epoch)
     a->next.epoch = 0;

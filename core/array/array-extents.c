@@ -56,29 +56,13 @@ look_up (const struct aio *x, struct walk *w, uint64_t offset,
   return false;
 }
 
-static bool
-append (struct array_request *r, const struct array_extent *e)
-{
-  struct array_extent *last = r->extents_count
-                                ? &r->extents[r->extents_count - 1]
-                                : NULL;
-
-  if (last && last->hole == e->hole && last->zero == e->zero) {
-    last->length += e->length;
-    return true;
-  }
-  if (r->extents_count == EXTENTS_MAX)
-    return false;
-  r->extents[r->extents_count++] = *e;
-  return true;
-}
-
 static void
 interleave (struct array *a, struct req *q)
 {
   struct array_request *r = q->r;
-  struct walk *walks = array_alloc (a->layout->members * sizeof walks[0]);
+  struct walk *walks = alloc_zeroed (a->layout->members * sizeof walks[0]);
   uint64_t offset = r->offset, end = offset + bounded (a, r);
+  struct array_extent *last = NULL;
 
   for (unsigned i = 0; i < a->layout->members; i++)
     if (q->asked[i])
@@ -94,8 +78,14 @@ interleave (struct array *a, struct req *q)
       break;
     if (e.length > p.length)
       e.length = p.length;
-    if (!append (r, &e))
+    if (last && last->hole == e.hole && last->zero == e.zero)
+      last->length += e.length;
+    else if (r->extents_count == EXTENTS_MAX)
       break;
+    else {
+      last = &r->extents[r->extents_count++];
+      *last = e;
+    }
     offset += e.length;
   }
   free (walks);
@@ -106,10 +96,13 @@ interleave (struct array *a, struct req *q)
 }
 
 static void
-finish (struct array *a, struct req *q)
+answered (struct array *a, struct req *q)
 {
   bool held = array_holds_reads (a) && !q->error;
 
+  assert (q->answers > 0);
+  if (--q->answers > 0)
+    return;
   if (!q->error && !held) {
     q->r->extents = malloc (EXTENTS_MAX * sizeof q->r->extents[0]);
     if (q->r->extents)
@@ -128,19 +121,11 @@ finish (struct array *a, struct req *q)
 }
 
 static void
-answered (struct array *a, struct req *q)
-{
-  assert (q->answers > 0);
-  if (--q->answers == 0)
-    finish (a, q);
-}
-
-static void
 ask (struct array *a, struct req *q)
 {
   uint64_t length = bounded (a, q->r);
 
-  q->asked = array_alloc (a->layout->members * sizeof q->asked[0]);
+  q->asked = alloc_zeroed (a->layout->members * sizeof q->asked[0]);
   q->answers = 1; /* until all are asked */
   for (unsigned i = 0; i < a->layout->members; i++) {
     uint64_t member_offset, member_length;

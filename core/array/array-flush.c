@@ -53,7 +53,7 @@ flush_forget (struct array *a, struct req *q)
 struct array_client *
 array_client_open (struct array *a)
 {
-  struct array_client *c = array_alloc (sizeof *c);
+  struct array_client *c = alloc_zeroed (sizeof *c);
 
   TAILQ_INSERT_TAIL (&a->clients, c, link);
   return c;
@@ -128,7 +128,7 @@ begin_sync (struct array *a, struct req *q)
     q->cover = a->round.target;
     round_hurry (a, q->cover);
   }
-  q->need = array_alloc (a->layout->members * sizeof q->need[0]);
+  q->need = alloc_zeroed (a->layout->members * sizeof q->need[0]);
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
 
@@ -167,35 +167,30 @@ synced (struct array *a, struct req *q)
   return all;
 }
 
-static void
-tell_failure (struct array *a, struct req *q)
-{
-  struct array_client *c = q->r->client;
-
-  req_fail (a, q, EIO);
-  if (c && q->begun >= c->gone)
-    c->owed = false;
-  if (c != a->own && q->begun >= a->gone)
-    a->untold = false;
-}
-
 void
 flush_look (struct array *a)
 {
   struct req *q, *next;
 
   TAILQ_FOREACH_SAFE (q, &a->flushes, flush_link, next) {
+    struct array_client *c = q->r->client;
+
     if (!q->syncing) {
       if (!images_drained (a->images, q->mark))
         continue;
       begin_sync (a, q);
     }
-    if (synced (a, q) && !round_holds (a, q) && round_covers (a, q->cover)) {
-      raise_to (&a->stable, q->begun);
-      if (q->failed)
-        tell_failure (a, q);
-      flush_forget (a, q);
+    if (!synced (a, q) || round_holds (a, q) || !round_covers (a, q->cover))
+      continue;
+    raise_to (&a->stable, q->begun);
+    if (q->failed) {
+      req_fail (a, q, EIO);
+      if (c && q->begun >= c->gone)
+        c->owed = false;
+      if (c != a->own && q->begun >= a->gone)
+        a->untold = false;
     }
+    flush_forget (a, q);
   }
 }
 

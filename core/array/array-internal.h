@@ -7,9 +7,9 @@
 
 #include "array.h"
 #include "images.h"
+#include "base/alloc.h"
 #include "base/timeout.h"
 
-#define NS_PER_MS UINT64_C (1000000)
 /* Pieces of one request at once: bounds memory, not speed. */
 #define REQUEST_PIECES_MAX 512
 /* Neighbouring pieces are joined into one request to a member up to this. */
@@ -23,7 +23,6 @@
 #define CLEAR_IDLE_NS UINT64_C (5000000000)
 #define EXTENTS_UNITS_MAX 65536
 #define EXTENTS_MAX 8192
-#define SPARES_MAX 4096
 
 enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
 
@@ -44,7 +43,7 @@ struct req;
 struct piece {
   TAILQ_ENTRY (piece) link;      /* in its request */
   TAILQ_ENTRY (piece) wait_link; /* in the queue of its place */
-  struct piece *next;            /* of the same IO; in the free list */
+  struct piece *next;            /* of the same IO */
   struct req *req;
   struct layout_piece at;
   enum piece_place place;
@@ -63,7 +62,6 @@ TAILQ_HEAD (piece_queue, piece);
 
 struct req {
   struct array_request *r;
-  struct req *next;             /* in the free list */
   TAILQ_ENTRY (req) link;       /* a->requests */
   TAILQ_ENTRY (req) run_link;   /* a->runnable */
   TAILQ_ENTRY (req) flush_link; /* a->flushes */
@@ -138,10 +136,9 @@ struct aio {
   enum aio_for purpose;
   struct piece *pieces, **pieces_last;
   struct image_run *run;
-  struct req *req;  /* FOR_EXTENTS, FOR_PROOF */
-  uint64_t start;   /* FOR_FLUSH: the event after which it began; FOR_ROUND:
+  struct req *req; /* FOR_EXTENTS, FOR_PROOF */
+  uint64_t start;  /* FOR_FLUSH: the event after which it began; FOR_ROUND:
                        the round */
-  struct aio *next; /* in the free list */
 };
 TAILQ_HEAD (aio_queue, aio);
 
@@ -317,10 +314,7 @@ struct array {
   struct array_request *done_first, **done_last;
   TAILQ_HEAD (, notice) notices;
 
-  struct piece *spare_pieces;
-  struct aio *spare_aios;
-  struct req *spare_reqs;
-  unsigned spare_pieces_count, spare_aios_count, spare_reqs_count;
+  struct spares spare_pieces, spare_aios, spare_reqs;
 
   struct array_stats stats;
   struct array_member member[];
@@ -383,8 +377,7 @@ request_writes (const struct array_request *r)
 
 /* The files of the engine; each calls only those that stand before it here. */
 
-/* array-req.c: what all build on. */
-void *array_alloc (size_t bytes); /* zeroed; never NULL: aborts */
+/* array-req.c: requests that are made, and marked as able to go on. */
 struct req *req_new (struct array *a, struct array_request *r);
 /* The request may be able to go on: array.c looks at it again. */
 void req_wake (struct array *a, struct req *q);

@@ -30,15 +30,8 @@ struct aio *
 aio_new (struct array *a, enum aio_for purpose, enum array_io_kind kind,
          unsigned member)
 {
-  struct aio *x = a->spare_aios;
+  struct aio *x = spares_take (&a->spare_aios, sizeof *x);
 
-  if (x) {
-    a->spare_aios = x->next;
-    a->spare_aios_count--;
-    memset (x, 0, sizeof *x);
-  }
-  else
-    x = array_alloc (sizeof *x);
   x->purpose = purpose;
   x->io.kind = kind;
   x->io.member = member;
@@ -50,13 +43,7 @@ void
 aio_free (struct array *a, struct aio *x)
 {
   free (x->io.extents);
-  if (a->spare_aios_count < SPARES_MAX) {
-    x->next = a->spare_aios;
-    a->spare_aios = x;
-    a->spare_aios_count++;
-  }
-  else
-    free (x);
+  spares_give (&a->spare_aios, x);
 }
 
 void

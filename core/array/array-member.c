@@ -20,7 +20,7 @@
 struct array_notice *
 notice_new (struct array *a, enum array_notice_kind kind, unsigned member)
 {
-  struct notice *n = array_alloc (sizeof *n);
+  struct notice *n = alloc_zeroed (sizeof *n);
 
   n->notice.kind = kind;
   n->notice.member = member;
@@ -88,14 +88,6 @@ member_lost (struct array *a, unsigned member, const char *fmt, ...)
   va_end (args);
 }
 
-/* In the epoch that is prepared, or in one that was? */
-static bool
-becomes_in_sync (const struct array *a, unsigned member)
-{
-  return a->next.epoch &&
-         (a->next.states[member] == MEMBER_IN_SYNC || a->next.promised[member]);
-}
-
 void
 member_count (struct array *a)
 {
@@ -104,7 +96,10 @@ member_count (struct array *a)
     struct array_member *m = &a->member[i];
     bool counted = m->counts;
 
-    m->counts = member_in_sync (a, i) || becomes_in_sync (a, i);
+    /* It may become in-sync in the epoch that is prepared, or in one that was. */
+    m->counts = member_in_sync (a, i) ||
+                (a->next.epoch &&
+                 (a->next.states[i] == MEMBER_IN_SYNC || a->next.promised[i]));
     if (m->counts != counted)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)

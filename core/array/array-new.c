@@ -116,9 +116,6 @@ array_free (struct array *a)
 {
   struct array_client *c;
   struct notice *n;
-  struct piece *p;
-  struct aio *x;
-  struct req *q;
 
   if (!a)
     return;
@@ -133,18 +130,9 @@ array_free (struct array *a)
     TAILQ_REMOVE (&a->clients, c, link);
     free (c);
   }
-  while ((p = a->spare_pieces)) {
-    a->spare_pieces = p->next;
-    free (p);
-  }
-  while ((x = a->spare_aios)) {
-    a->spare_aios = x->next;
-    free (x);
-  }
-  while ((q = a->spare_reqs)) {
-    a->spare_reqs = q->next;
-    free (q);
-  }
+  spares_free (&a->spare_pieces);
+  spares_free (&a->spare_aios);
+  spares_free (&a->spare_reqs);
   clear_free (a);
   images_free (a->images);
   free (a->ranges);

@@ -26,23 +26,22 @@
 #include "array-internal.h"
 #include "format/batch.h"
 
-#define MS UINT64_C (1000000)
 /* No time-out is shorter, unless io_timeout_ms is. */
-#define LEAST_NS (2000 * MS)
+#define LEAST_NS (2000 * NS_PER_MS)
 /* A probe that no disk is needed for has so long; of a shorter time-out three
  * eighths.
  */
-#define PROBE_NS (750 * MS)
+#define PROBE_NS (750 * NS_PER_MS)
 #define IO_PATIENCE 8
-#define LOOK_NS (1000 * MS) /* how often a prediction is made */
+#define LOOK_NS (1000 * NS_PER_MS) /* how often a prediction is made */
 #define SUSPECT_FACTOR 4
-#define SUSPECT_NS (20 * MS)
+#define SUSPECT_NS (20 * NS_PER_MS)
 #define SUSPECT_ANSWERS 16 /* fewer say nothing */
 
 static uint64_t
 longest_ns (const struct array *a)
 {
-  return a->config.io_timeout_ms * MS;
+  return a->config.io_timeout_ms * NS_PER_MS;
 }
 
 static uint64_t
@@ -93,21 +92,6 @@ peers_ns (const struct array *a, unsigned member)
   return n > 0 ? v[n / 2] : 0;
 }
 
-static void
-judge_speed (struct array *a, unsigned member)
-{
-  struct overdue *o = &a->member[member].overdue;
-  uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
-  uint64_t peers = peers_ns (a, member);
-
-  if (count < SUSPECT_ANSWERS || peers == 0)
-    o->suspect = false;
-  else if (o->suspect)
-    o->suspect = ns > peers * (SUSPECT_FACTOR / 2) && ns > SUSPECT_NS / 2;
-  else
-    o->suspect = ns > peers * SUSPECT_FACTOR && ns > SUSPECT_NS;
-}
-
 void
 overdue_sent (struct array *a, const struct aio *x)
 {
@@ -142,7 +126,7 @@ send_probe (struct array *a, unsigned member)
                            member);
 
   x->io.length = a->config.batches ? batch_bytes (NULL, 0) : READ_BLOCK_BYTES;
-  x->io.buf = array_alloc (x->io.length);
+  x->io.buf = alloc_zeroed (x->io.length);
   if (a->config.batches)
     batch_encode (NULL, 0, x->io.buf);
   o->probe = x;
@@ -150,33 +134,34 @@ send_probe (struct array *a, unsigned member)
   aio_send (a, x);
 }
 
-static void
-look_at (struct array *a, unsigned member)
-{
-  struct overdue *o = &a->member[member].overdue;
-  uint64_t silent_ms = (a->now_ns - o->quiet_ns) / MS;
-
-  if (o->waiting == 0 || !member_reachable (a, member))
-    return;
-  if (!o->probe && o->quiet_ns + o->allowed_ns <= a->now_ns)
-    send_probe (a, member);
-  else if (o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns)
-    member_lost (a, member,
-                 "it has answered nothing for %llu ms, not even a sign of life",
-                 (unsigned long long) silent_ms);
-}
-
-/* It has answered other things since: it is not we who were asleep.  While not
- * all members are there it may be the last one, with much to flush: then a FLUSH
- * may take as long as it takes.
- */
-static void
-look_at_oldest (struct array *a)
+void
+overdue_look (struct array *a)
 {
   const struct aio *x = TAILQ_FIRST (&a->sent);
 
+  if (a->stopped || longest_ns (a) == 0 || a->now_ns < a->overdue_look_ns)
+    return;
+  a->overdue_look_ns = a->now_ns + LOOK_NS;
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    struct overdue *o = &a->member[i].overdue;
+    uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
+    uint64_t peers = peers_ns (a, i);
+
+    o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
+                                     longest_ns (a));
+    if (count < SUSPECT_ANSWERS || peers == 0)
+      o->suspect = false;
+    else if (o->suspect)
+      o->suspect = ns > peers * (SUSPECT_FACTOR / 2) && ns > SUSPECT_NS / 2;
+    else
+      o->suspect = ns > peers * SUSPECT_FACTOR && ns > SUSPECT_NS;
+  }
+  /* While not all members are there, the one that is asked to flush may be the
+   * last one, with much to flush: that may take as long as it takes.
+   */
   while (x && x->io.kind == IO_FLUSH && a->degraded)
     x = TAILQ_NEXT (x, link);
+  /* The member has answered other requests since, so it is not we who were asleep. */
   if (x && x->io.sent_ns + IO_PATIENCE * longest_ns (a) <=
              a->member[x->io.member].overdue.quiet_ns)
     member_lost (
@@ -184,23 +169,7 @@ look_at_oldest (struct array *a)
       "it has not answered a %s request for %llu s, although it "
       "lives",
       aio_name (x->io.kind),
-      (unsigned long long) ((a->now_ns - x->io.sent_ns) / (1000 * MS)));
-}
-
-void
-overdue_look (struct array *a)
-{
-  if (a->stopped || longest_ns (a) == 0 || a->now_ns < a->overdue_look_ns)
-    return;
-  a->overdue_look_ns = a->now_ns + LOOK_NS;
-  for (unsigned i = 0; i < a->layout->members; i++) {
-    struct overdue *o = &a->member[i].overdue;
-
-    o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
-                                     longest_ns (a));
-    judge_speed (a, i);
-  }
-  look_at_oldest (a);
+      (unsigned long long) ((a->now_ns - x->io.sent_ns) / (1000 * NS_PER_MS)));
 }
 
 void
@@ -209,8 +178,18 @@ overdue_tick (struct array *a)
   if (a->stopped || longest_ns (a) == 0)
     return;
   overdue_look (a);
-  for (unsigned i = 0; i < a->layout->members; i++)
-    look_at (a, i);
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    const struct overdue *o = &a->member[i].overdue;
+
+    if (o->waiting == 0 || !member_reachable (a, i))
+      continue;
+    if (!o->probe && o->quiet_ns + o->allowed_ns <= a->now_ns)
+      send_probe (a, i);
+    else if (o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns)
+      member_lost (
+        a, i, "it has answered nothing for %llu ms, not even a sign of life",
+        (unsigned long long) ((a->now_ns - o->quiet_ns) / NS_PER_MS));
+  }
 }
 
 uint64_t

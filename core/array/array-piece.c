@@ -50,15 +50,8 @@ enter (struct array *a, struct piece *p)
 struct piece *
 piece_new (struct array *a, struct req *q, const struct layout_piece *at)
 {
-  struct piece *p = a->spare_pieces;
+  struct piece *p = spares_take (&a->spare_pieces, sizeof *p);
 
-  if (p) {
-    a->spare_pieces = p->next;
-    a->spare_pieces_count--;
-    memset (p, 0, sizeof *p);
-  }
-  else
-    p = array_alloc (sizeof *p);
   p->req = q;
   p->at = *at;
   p->place = PIECE_READY;
@@ -80,13 +73,7 @@ piece_end (struct array *a, struct piece *p)
   q->pieces_count--;
   if (q->pieces_count == 0 || q->cursor < q->r->length || q->parked > 0)
     req_wake (a, q);
-  if (a->spare_pieces_count < SPARES_MAX) {
-    p->next = a->spare_pieces;
-    a->spare_pieces = p;
-    a->spare_pieces_count++;
-  }
-  else
-    free (p);
+  spares_give (&a->spare_pieces, p);
 }
 
 void

@@ -143,22 +143,6 @@ drain (struct array *a, struct piece *p, unsigned copy)
   return true;
 }
 
-/* No copy can be read: is there something left to try? */
-static void
-despair (struct array *a, struct piece *p)
-{
-  if (split (a, p))
-    return;
-  if (p->bad && !p->tried) { /* it may have been written since */
-    p->tried = true;
-    p->bad = 0;
-    piece_move (a, p, PIECE_READY);
-    return;
-  }
-  req_fail (a, p->req, EIO);
-  piece_end (a, p);
-}
-
 /* A reader, who can't use the image that can be read, leaves it to others to see to
  * the data copy.
  */
@@ -190,8 +174,17 @@ read_go (struct array *a, struct piece *p)
     piece_move (a, p, PIECE_STALLED);
     return;
   }
-  if (c < 0) {
-    despair (a, p);
+  if (c < 0) { /* no copy can be read */
+    if (split (a, p))
+      return;
+    if (p->bad && !p->tried) { /* it may have been written since */
+      p->tried = true;
+      p->bad = 0;
+      piece_move (a, p, PIECE_READY);
+      return;
+    }
+    req_fail (a, q, EIO);
+    piece_end (a, p);
     return;
   }
   if (balanced > 0) {

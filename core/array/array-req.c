@@ -1,36 +1,16 @@
-/* array-req.c: what every file of the engine builds on: memory, and requests that
- * are made and marked as able to go on (array.c).
+/* array-req.c: what every file of the engine builds on: requests that are made, and
+ * marked as able to go on (array.c).
  */
 
 #include <config.h>
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "array-internal.h"
-
-void *
-array_alloc (size_t bytes)
-{
-  void *p = calloc (1, bytes);
-
-  if (!p)
-    abort (); /* less than a page: the process is at its end */
-  return p;
-}
 
 struct req *
 req_new (struct array *a, struct array_request *r)
 {
-  struct req *q = a->spare_reqs;
+  struct req *q = spares_take (&a->spare_reqs, sizeof *q);
 
-  if (q) {
-    a->spare_reqs = q->next;
-    a->spare_reqs_count--;
-    memset (q, 0, sizeof *q);
-  }
-  else
-    q = array_alloc (sizeof *q);
   q->r = r;
   q->begun_ns = a->now_ns;
   q->commits = a->commits;

@@ -99,21 +99,6 @@ round_holds (struct array *a, struct req *q)
   return true;
 }
 
-static void
-ask (struct array *a, unsigned member)
-{
-  struct batch_record record = { .kind = BATCH_ROUND,
-                                 .length = a->round.begun };
-  struct aio *x = aio_new (a, FOR_ROUND, IO_BATCH, member);
-
-  x->start = a->round.begun;
-  x->io.length = batch_bytes (&record, 1);
-  x->io.buf = array_alloc (x->io.length);
-  batch_encode (&record, 1, x->io.buf);
-  a->member[member].asked_round = true;
-  aio_send (a, x);
-}
-
 /* Must it yet be given the newest one? */
 static bool
 lacks (const struct array *a, unsigned member)
@@ -125,14 +110,25 @@ lacks (const struct array *a, unsigned member)
 static bool
 everywhere (struct array *a)
 {
+  struct batch_record record = { .kind = BATCH_ROUND,
+                                 .length = a->round.begun };
   bool all = true;
 
   for (unsigned i = 0; i < a->layout->members; i++) {
+    struct aio *x;
+
     if (!lacks (a, i))
       continue;
     all = false;
-    if (member_reachable (a, i) && !a->member[i].asked_round)
-      ask (a, i);
+    if (!member_reachable (a, i) || a->member[i].asked_round)
+      continue;
+    x = aio_new (a, FOR_ROUND, IO_BATCH, i);
+    x->start = a->round.begun;
+    x->io.length = batch_bytes (&record, 1);
+    x->io.buf = alloc_zeroed (x->io.length);
+    batch_encode (&record, 1, x->io.buf);
+    a->member[i].asked_round = true;
+    aio_send (a, x);
   }
   return all;
 }

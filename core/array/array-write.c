@@ -26,12 +26,6 @@
 
 #include "array-internal.h"
 
-static bool
-copy_in_sync (const struct array *a, const struct piece *p, unsigned copy)
-{
-  return member_in_sync (a, p->at.copy[copy].member);
-}
-
 /* Copies that are written through the image buffer, as bits: images, and the
  * data of a member that is not in-sync yet.
  */
@@ -104,7 +98,7 @@ static bool
 held (const struct array *a, const struct piece *p)
 {
   for (unsigned c = 0; c < p->at.copies; c++)
-    if (p->written & 1u << c && copy_in_sync (a, p, c))
+    if (p->written & 1u << c && member_in_sync (a, p->at.copy[c].member))
       return true;
   return false;
 }
@@ -123,20 +117,15 @@ write_told (void *owner, void *piece, unsigned member, bool written)
     piece_move (a, p, PIECE_READY);
 }
 
-static enum image_kind
-image_kind (const struct array_request *r)
-{
-  if (r->op == ARRAY_WRITE)
-    return IMAGE_WRITE;
-  return r->op == ARRAY_TRIM || r->flags & ARRAY_MAY_TRIM ? IMAGE_TRIM
-                                                          : IMAGE_ZERO;
-}
-
 static void
 add_images (struct array *a, struct piece *p, unsigned copies, bool wait)
 {
   const struct array_request *r = p->req->r;
   unsigned flags = r->flags & ARRAY_FUA ? IMAGE_FUA : 0;
+  bool trims = r->op == ARRAY_TRIM || r->flags & ARRAY_MAY_TRIM;
+  enum image_kind kind = r->op == ARRAY_WRITE ? IMAGE_WRITE
+                         : trims              ? IMAGE_TRIM
+                                              : IMAGE_ZERO;
 
   for (unsigned c = 0; c < p->at.copies; c++) {
     const struct layout_copy *at = &p->at.copy[c];
@@ -145,7 +134,7 @@ add_images (struct array *a, struct piece *p, unsigned copies, bool wait)
       continue;
     p->images += wait;
     a->member[at->member].mixed |= c == 0;
-    images_add (a->images, at->member, at->offset, p->at.length, image_kind (r),
+    images_add (a->images, at->member, at->offset, p->at.length, kind,
                 p->payload, 0, flags, wait ? p : NULL, a->now_ns);
   }
 }
@@ -181,28 +170,16 @@ buffer_images (struct array *a, struct piece *p)
   }
 }
 
-static void
-write_data (struct array *a, struct piece *p)
-{
-  const struct array_request *r = p->req->r;
-  unsigned flags = r->flags & ARRAY_FUA;
-
-  if (r->op == ARRAY_TRIM ||
-      (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
-    flags |= ARRAY_MAY_TRIM;
-  send_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, 0, flags);
-}
-
 void
 write_go (struct array *a, struct piece *p)
 {
+  const struct array_request *r = p->req->r;
   const struct layout_copy *data = &p->at.copy[0];
   bool direct = member_in_sync (a, data->member) && !(p->written & 1);
   struct buffered b = buffered (a, p);
 
   /* A copy that could not be read may be back by now, and good. */
-  if (p->req->r->lost && p->req->r->epoch != a->config.epoch &&
-      p->written == 0) {
+  if (r->lost && r->epoch != a->config.epoch && p->written == 0) {
     req_fail (a, p->req, EIO);
     piece_end (a, p);
     return;
@@ -224,8 +201,14 @@ write_go (struct array *a, struct piece *p)
   }
   if (room (b) > 0 && !admit (a, p, room (b)))
     return;
-  if (direct)
-    write_data (a, p);
+  if (direct) {
+    unsigned flags = r->flags & ARRAY_FUA;
+
+    if (r->op == ARRAY_TRIM ||
+        (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
+      flags |= ARRAY_MAY_TRIM;
+    send_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, 0, flags);
+  }
   else if (room (b) > 0)
     buffer_images (a, p);
   else

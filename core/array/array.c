@@ -94,13 +94,7 @@ req_done (struct array *a, struct req *q)
   TAILQ_REMOVE (&a->requests, q, link);
   if (--a->requests_count == 0)
     a->idle_since_ns = a->now_ns;
-  if (a->spare_reqs_count < SPARES_MAX) {
-    q->next = a->spare_reqs;
-    a->spare_reqs = q;
-    a->spare_reqs_count++;
-  }
-  else
-    free (q);
+  spares_give (&a->spare_reqs, q);
 }
 
 /* End what is parked, or set it going under the lock that it asked for, when
@@ -271,17 +265,6 @@ req_run (struct array *a, struct req *q)
 
 /* Work until nothing can go on without an answer. */
 
-static bool
-admit_waiting (struct array *a)
-{
-  struct piece *p = TAILQ_FIRST (&a->space);
-
-  if (!p)
-    return false;
-  piece_go (a, p);
-  return TAILQ_FIRST (&a->space) != p;
-}
-
 static void
 pump (struct array *a)
 {
@@ -300,7 +283,10 @@ pump (struct array *a)
       q->runnable = false;
       req_run (a, q);
     }
-    more = admit_waiting (a);
+    p = TAILQ_FIRST (&a->space);
+    if (p)
+      piece_go (a, p);
+    more = TAILQ_FIRST (&a->space) != p;
     send_images (a);
     if (a->look) {
       a->look = false;

@@ -7,8 +7,8 @@
 #include <bsd/sys/tree.h>
 
 #include "images.h"
+#include "base/alloc.h"
 
-#define NS_PER_MS UINT64_C (1000000)
 /* So many bytes are in flight to one member at once; more would only delay what
  * clients wait for.
  */
@@ -33,7 +33,7 @@ struct image {
   RB_ENTRY (image) by_offset; /* pending or flying of its member */
   TAILQ_ENTRY (image) by_age; /* pending of its member, by sequence */
   TAILQ_ENTRY (image) by_due; /* pending and due */
-  struct image *next;         /* in its run; in the free list */
+  struct image *next;         /* in its run */
   uint64_t offset, length;
   uint64_t sequence; /* of the oldest write that it stands for */
   uint64_t accepted_ns;
@@ -81,8 +81,7 @@ struct images {
   TAILQ_HEAD (generation_list, generation)
   generations;                       /* the last one is open */
   struct image_members ready, armed; /* armed: the oldest first */
-  struct image *spare;
-  unsigned spares;
+  struct spares spares;
   struct image_member member[];
 };
 

@@ -23,22 +23,16 @@ images_pause (struct images *b, unsigned member, bool paused)
 }
 
 static void
-drop_pending (struct images *b, struct image_member *m)
+drop (struct images *b, struct image_member *m)
 {
   struct image *e;
 
+  m->paused = m->gone = true;
+  m->drops++;
   while ((e = TAILQ_FIRST (&m->aged))) {
     image_take (b, m, e);
     image_end (b, e, false);
   }
-}
-
-static void
-drop (struct images *b, struct image_member *m)
-{
-  m->paused = m->gone = true;
-  m->drops++;
-  drop_pending (b, m);
 }
 
 bool

@@ -206,9 +206,7 @@ gather (struct images *b, struct image_member *m)
 
   if (!e)
     return NULL;
-  run = calloc (1, sizeof *run);
-  if (!run)
-    abort ();
+  run = alloc_zeroed (sizeof *run);
   run->member = m - b->member;
   run->drops = m->drops;
   run->last = &run->first;
@@ -294,8 +292,8 @@ images_answered (struct images *b, struct image_run *run, bool written)
 
 /* For tests: all that is promised at any time. */
 static void
-check_tree (const struct images *b, const struct image_member *m, bool flying,
-            uint64_t *fresh, uint64_t *weight, uint64_t *count)
+check_tree (const struct image_member *m, bool flying, uint64_t *fresh,
+            uint64_t *weight, uint64_t *count)
 {
   const struct image_tree *tree = flying ? &m->flying : &m->pending;
   uint64_t end = 0;
@@ -317,54 +315,49 @@ check_tree (const struct images *b, const struct image_member *m, bool flying,
   }
 }
 
-static void
-check_member (const struct images *b, const struct image_member *m,
-              uint64_t *fresh_all, uint64_t *count, uint64_t *background)
-{
-  uint64_t fresh = 0, weight = 0, due = 0, aged = 0, before = *count, last = 0;
-  const struct image *e;
-
-  check_tree (b, m, false, &fresh, &weight, count);
-  TAILQ_FOREACH (e, &m->aged, by_age) {
-    assert (e->sequence >= last && e->sequence <= b->sequence);
-    last = e->sequence;
-    due += e->due;
-    aged++;
-  }
-  assert (aged == *count - before);
-  TAILQ_FOREACH (e, &m->due, by_due) {
-    assert (e->due);
-    due--;
-  }
-  assert (due == 0);
-  check_tree (b, m, true, &fresh, &weight, count);
-  assert (m->fresh == fresh && m->flying_weight == weight);
-  if (m->background)
-    *background += *count - before;
-  assert (fresh == 0 || m->armed);
-  assert (!m->gone || aged == 0);
-  assert ((m->runs == 0) == RB_EMPTY (&m->flying));
-  *fresh_all += fresh;
-}
-
 void
 images_check (const struct images *b)
 {
   const struct generation *g;
   const struct image_member *m;
+  const struct image *e;
   uint64_t fresh = 0, count = 0, counted = 0, number = 0, age_ns = 0;
-  uint64_t background = 0;
 
-  for (unsigned i = 0; i < b->config.members; i++)
-    check_member (b, &b->member[i], &fresh, &count, &background);
+  for (unsigned i = 0; i < b->config.members; i++) {
+    uint64_t before = count, fresh_here = 0, weight = 0;
+    uint64_t due = 0, aged = 0, last = 0;
+
+    m = &b->member[i];
+    check_tree (m, false, &fresh_here, &weight, &count);
+    TAILQ_FOREACH (e, &m->aged, by_age) {
+      assert (e->sequence >= last && e->sequence <= b->sequence);
+      last = e->sequence;
+      due += e->due;
+      aged++;
+    }
+    assert (aged == count - before);
+    TAILQ_FOREACH (e, &m->due, by_due) {
+      assert (e->due);
+      due--;
+    }
+    assert (due == 0);
+    check_tree (m, true, &fresh_here, &weight, &count);
+    assert (m->fresh == fresh_here && m->flying_weight == weight);
+    if (!m->background)
+      counted += count - before;
+    assert (fresh_here == 0 || m->armed);
+    assert (!m->gone || aged == 0);
+    assert ((m->runs == 0) == RB_EMPTY (&m->flying));
+    fresh += fresh_here;
+  }
   assert (fresh == b->fresh && count == b->count);
   TAILQ_FOREACH (g, &b->generations, link) {
     assert (g->number > number);
     assert (g->images > 0 || !TAILQ_NEXT (g, link));
     number = g->number;
-    counted += g->images;
+    counted -= g->images;
   }
-  assert (counted == count - background);
+  assert (counted == 0);
   TAILQ_FOREACH (m, &b->armed, armed_link) {
     assert (m->armed && m->age_ns >= age_ns);
     age_ns = m->age_ns;

@@ -38,8 +38,6 @@
 
 #include "images-internal.h"
 
-#define SPARES_MAX 4096
-
 int
 image_compare (const struct image *a, const struct image *b)
 {
@@ -65,21 +63,11 @@ image_first (const struct image_tree *tree, uint64_t offset)
   return found;
 }
 
-static void *
-images_alloc (size_t bytes)
-{
-  void *p = calloc (1, bytes);
-
-  if (!p)
-    abort (); /* a few hundred bytes: the process is at its end */
-  return p;
-}
-
 static void
 open_generation (struct images *b)
 {
   struct generation *last = TAILQ_LAST (&b->generations, generation_list);
-  struct generation *g = images_alloc (sizeof *g);
+  struct generation *g = alloc_zeroed (sizeof *g);
 
   g->number = last ? last->number + 1 : 1;
   TAILQ_INSERT_TAIL (&b->generations, g, link);
@@ -112,7 +100,6 @@ void
 images_free (struct images *b)
 {
   struct generation *g;
-  struct image *e;
 
   if (!b)
     return;
@@ -121,10 +108,7 @@ images_free (struct images *b)
     TAILQ_REMOVE (&b->generations, g, link);
     free (g);
   }
-  while ((e = b->spare)) {
-    b->spare = e->next;
-    free (e);
-  }
+  spares_free (&b->spares);
   free (b);
 }
 
@@ -201,15 +185,8 @@ images_piece_bytes_max (const struct images *b)
 struct image *
 image_new (struct images *b)
 {
-  struct image *e = b->spare;
+  struct image *e = spares_take (&b->spares, sizeof *e);
 
-  if (e) {
-    b->spare = e->next;
-    b->spares--;
-    memset (e, 0, sizeof *e);
-  }
-  else
-    e = images_alloc (sizeof *e);
   b->bytes += sizeof *e;
   b->count++;
   return e;
@@ -251,13 +228,7 @@ image_end (struct images *b, struct image *e, bool written)
   assert (b->bytes >= sizeof *e && b->count > 0);
   b->bytes -= sizeof *e;
   b->count--;
-  if (b->spares < SPARES_MAX) {
-    e->next = b->spare;
-    b->spare = e;
-    b->spares++;
-  }
-  else
-    free (e);
+  spares_give (&b->spares, e);
 }
 
 /* When to send. */

@@ -12,6 +12,7 @@
 #define KiB(n) ((uint64_t) (n) << 10)
 #define MiB(n) ((uint64_t) (n) << 20)
 #define GiB(n) ((uint64_t) (n) << 30)
+#define NS_PER_MS UINT64_C (1000000)
 
 /* An array: n members in each of k stripe groups. */
 #define GROUP_MEMBERS_MAX 32

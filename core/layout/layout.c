@@ -89,15 +89,6 @@ is_halved (enum layout_kind kind)
          kind == LAYOUT_ROTATED;
 }
 
-/* Stripes of a group after which the pattern of positions repeats. */
-static unsigned
-period_stripes (const struct layout *l)
-{
-  if ((l->kind == LAYOUT_RAIDX || l->kind == LAYOUT_ROTATED) && l->n > 1)
-    return l->n - 1;
-  return 1;
-}
-
 static inline struct place
 image_place (const struct layout *l, uint64_t t, unsigned d, unsigned copy)
 {
@@ -357,7 +348,8 @@ layout_data_span (const struct layout *l, unsigned member, uint64_t offset,
 uint64_t
 layout_loss (const struct layout *l, const bool lost[], uint64_t *exposed)
 {
-  const unsigned period = period_stripes (l);
+  const bool turns = l->kind == LAYOUT_RAIDX || l->kind == LAYOUT_ROTATED;
+  const unsigned period = turns ? l->n - 1 : 1; /* in stripes */
   const uint64_t whole = l->stripes / period, rest = l->stripes % period;
   uint64_t gone = 0, thin = 0; /* units */
 

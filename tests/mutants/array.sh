@@ -10,7 +10,7 @@ mutant degraded-ack-before-commit sim array-write.c \
 mutant degraded-ack-before-image sim array-write.c \
   '!member_readable (a, p->at.copy[0].member)' 'false'
 mutant ack-by-a-copy-that-goes test-array-join array-write.c \
-  '!member_readable (a, p->at.copy[0].member)' '!copy_in_sync (a, p, 0)'
+  '!member_readable (a, p->at.copy[0].member)' '!member_in_sync (a, p->at.copy[0].member)'
 mutant fua-does-not-wait sim array-write.c \
   'bool wait = (r->flags & ARRAY_FUA) ||' 'bool wait ='
 mutant image-without-fua sim array-send.c \
@@ -80,11 +80,12 @@ mutant epoch-said-before-older-images-are-written "sim" array-epoch.c \
   'return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;' \
   'return a->config.epoch;'
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
-  'member_in_sync (a, i) || becomes_in_sync (a, i)' 'member_in_sync (a, i)'
+  'member_in_sync (a, i) ||
+                (a->next.epoch &&' \
+  'member_in_sync (a, i) ||
+                (0 &&'
 mutant replaced-change-is-forgotten test-array-join array-member.c \
-  'a->next.promised[member]);
-}' 'false);
-}'
+  'a->next.promised[i]));' 'false));'
 mutant member-that-goes-is-asked test-array-join array-epoch.c \
   'if (going)' 'if (0)'
 mutant member-that-goes-and-stays-is-not-told test-array-join array-epoch.c \
@@ -143,8 +144,7 @@ mutant clear-after-too-early-a-flush sim array-clear.c \
 mutant clear-what-is-in-flight sim array-clear.c \
   '      clear_touch (a, x);' '      ;'
 mutant clear-what-is-half-written test-array-join array-clear.c \
-  '  touch_started (a);
-' ''
+  'if (p->started && request_writes (q->r))' 'if (0)'
 mutant clear-what-was-written-since sim array-clear.c \
   '(*chunk)->rested[word] &= ~bit;' ''
 mutant clear-while-degraded sim array-clear.c \
@@ -161,8 +161,8 @@ mutant accused-at-a-fixed-time "test-array-loss sim" array-overdue.c \
   'o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
                                      longest_ns (a));' ''
 mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
-  '    send_probe (a, member);' \
-  '    member_lost (a, member, "it is silent");'
+  '      send_probe (a, i);' \
+  '      member_lost (a, i, "it is silent");'
 mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
   'o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns' 'false'
 mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \
@@ -175,7 +175,7 @@ mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \
 # Rounds.
 mutant round-complete-without-all test-array-round array-round.c \
   '    all = false;
-    if (member_reachable' '    if (member_reachable'
+    if (!member_reachable' '    if (!member_reachable'
 mutant round-begins-before-the-last-is-complete test-array-round array-round.c \
   '    if (!everywhere (a))
       return;' '    everywhere (a);'
@@ -183,7 +183,7 @@ mutant round-ends-with-the-writing test-array-round array-round.c \
   'a->round.target = a->round.begun + 2;' \
   'a->round.target = a->round.begun + 1;'
 mutant flush-without-a-round test-array-round array-flush.c \
-  'synced (a, q) && !round_holds (a, q)' 'synced (a, q)'
+  '!synced (a, q) || round_holds (a, q)' '!synced (a, q)'
 mutant fua-without-a-round test-array-round array.c \
   '&& round_holds (a, q)))' '           && 0))'
 mutant round-of-another-session-counts test-array-round array-round.c \
@@ -214,4 +214,4 @@ mutant zeroes-though-a-member-failed test-array-loss array.c \
   'q->r->epoch != a->config.epoch || q->unproven)' \
   'q->r->epoch != a->config.epoch)'
 mutant zeroes-in-the-next-epoch test-array-loss array-write.c \
-  'p->req->r->lost && p->req->r->epoch' '0 && p->req->r->epoch'
+  'r->lost && r->epoch' '0 && r->epoch'
