@@ -129,10 +129,10 @@ mutant flush-under-way-does-not-fail "test-array-flush sim" array-flush.c \
   '    q->failed = true;' '    ;'
 mutant told-by-a-flush-of-before test-array-flush array-flush.c \
   'c && q->begun >= c->gone' 'c'
-mutant reader-reads-between-epochs "sim-cluster test-array-reader" array-internal.h \
+mutant reader-reads-between-epochs "sim-cluster test-array-join" array-internal.h \
   'a->hold || (a->config.readonly && a->next.told)' 'a->hold'
 
-mutant reader-reads-though-unheard-of test-array-reader array-internal.h \
+mutant reader-reads-though-unheard-of test-array-join array-internal.h \
   'a->hold || (a->config.readonly && a->next.told)' \
   '(a->config.readonly && a->next.told)'
 

@@ -18,7 +18,6 @@ static struct array_client *other;
 static void
 begin_alone (void)
 {
-  configure ();
   config.batches = true;
   begin (LAYOUT_RAID10, 4);
   other = array_client_open (a);
@@ -32,9 +31,7 @@ write_by (struct array_client *c, uint64_t offset, unsigned flags)
 
   w.client = c;
   w.flags = flags;
-  submit (&w);
-  answer_all ();
-  assert (done (&w) && w.error == 0);
+  assert (carry_out (&w) == 0);
 }
 
 static int
@@ -42,9 +39,7 @@ flush_by (struct array_client *c)
 {
   struct array_request f = { .op = ARRAY_FLUSH, .client = c };
 
-  submit (&f);
-  answer_all ();
-  assert (done (&f));
+  carry_out (&f);
   return f.error;
 }
 
@@ -52,8 +47,7 @@ static void
 come_back (unsigned member, bool kept)
 {
   lose (member);
-  while (ios_count > 0)
-    answer (0, ios[0]->member == member ? ENOTCONN : 0);
+  answer_lost (member);
   commit_states (3, "iioo");
   (kept ? return_whole : return_of) (member);
   commit_states (3, "iioo");
@@ -88,7 +82,7 @@ test_each_is_told_once (bool closed)
 static void
 test_kept (void)
 {
-  struct array_request f = { .op = ARRAY_FLUSH };
+  struct array_request f = FLUSH;
 
   begin_alone ();
   f.client = other;
@@ -128,7 +122,7 @@ test_lapse_is_remembered (void)
 static void
 test_disk_errors (bool of_flush)
 {
-  struct array_request w = WRITE (4096, 4096, ones), f = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (4096, 4096, ones), f = FLUSH;
 
   begin_alone ();
   write_by (client, 0, 0);
@@ -205,7 +199,7 @@ static void
 test_under_way (bool written_since)
 {
   struct array_request f[2] = {
-    { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH },
+    FLUSH, FLUSH,
   }, w = WRITE (4096, 4096, ones);
 
   begin_alone ();

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/batch.h"
 #include "test-array-rig.h"
 
 struct array_config config;
@@ -22,11 +21,22 @@ unsigned notices_lost, notices_data, notices_prepared, done_count;
 struct array_notice notice;
 uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
 
+static void
+configure (void)
+{
+  config = (struct array_config) {
+    .image_buffer_bytes = MiB (1),
+    .image_age_ms = 200,
+    .io_timeout_ms = 15000,
+  };
+}
+
 void
 rig_init (void)
 {
   memset (ones, 1, sizeof ones);
   memset (twos, 2, sizeof twos);
+  configure ();
 }
 
 static void
@@ -76,44 +86,41 @@ begin (enum layout_kind kind, unsigned n)
 }
 
 void
-configure (void)
-{
-  memset (&config, 0, sizeof config);
-  config.image_buffer_bytes = MiB (1);
-  config.image_age_ms = 200;
-  config.io_timeout_ms = 15000;
-}
-
-void
 end (void)
 {
   assert (ios_count == 0);
   array_free (a);
   for (unsigned i = 0; i < config.layout.members; i++)
     free (members[i]);
+  configure ();
 }
 
-static void
-apply_batch (const struct array_io *io)
+int
+batch_of (unsigned i, const struct batch_record **records)
 {
   static struct batch_record r[BATCH_RECORDS_MAX];
   const char *why;
-  int count = batch_decode (io->buf, io->length, config.layout.member_bytes, r,
-                            &why);
 
-  assert (count >= 0 && io->offset == 0);
-  for (int i = 0; i < count; i++)
-    if (r[i].kind == BATCH_WRITE)
-      memcpy (members[io->member] + r[i].offset, r[i].payload, r[i].length);
-    else if (batch_changes_data (r[i].kind))
-      memset (members[io->member] + r[i].offset, 0, r[i].length);
+  *records = r;
+  if (i >= ios_count || ios[i]->kind != IO_BATCH)
+    return -1;
+  return batch_decode (ios[i]->buf, ios[i]->length, config.layout.member_bytes,
+                       r, &why);
 }
 
 static void
-remove_io (unsigned i)
+apply_batch (unsigned i)
 {
-  memmove (&ios[i], &ios[i + 1], (ios_count - i - 1) * sizeof ios[0]);
-  ios_count--;
+  const struct array_io *io = ios[i];
+  const struct batch_record *r;
+  int count = batch_of (i, &r);
+
+  assert (count >= 0 && io->offset == 0);
+  for (int k = 0; k < count; k++)
+    if (r[k].kind == BATCH_WRITE)
+      memcpy (members[io->member] + r[k].offset, r[k].payload, r[k].length);
+    else if (batch_changes_data (r[k].kind))
+      memset (members[io->member] + r[k].offset, 0, r[k].length);
 }
 
 void
@@ -122,7 +129,6 @@ answer (unsigned i, int error)
   struct array_io *io = ios[i];
   uint8_t *m = members[io->member];
 
-  remove_io (i);
   if (!error)
     switch (io->kind) {
     case IO_READ:
@@ -135,7 +141,7 @@ answer (unsigned i, int error)
       memset (m + io->offset, 0, io->length);
       break;
     case IO_BATCH:
-      apply_batch (io);
+      apply_batch (i);
       break;
     case IO_EXTENTS: /* written or not, unit by unit */
       io->extents = calloc (io->length / UNIT + 2, sizeof *io->extents);
@@ -154,6 +160,8 @@ answer (unsigned i, int error)
     default:
       break;
     }
+  ios_count--;
+  memmove (&ios[i], &ios[i + 1], (ios_count - i) * sizeof ios[0]);
   array_io_done (a, io, error, now);
   take ();
 }
@@ -166,10 +174,22 @@ answer_all (void)
 }
 
 void
+answer_lost (unsigned member)
+{
+  while (ios_count > 0)
+    answer (0, ios[0]->member == member ? ENOTCONN : 0);
+}
+
+void
 answer_all_flushes (void)
 {
-  while (ios_count > 0 && ios[0]->kind == IO_FLUSH)
-    answer (0, 0);
+  for (unsigned i = 0; i < ios_count;)
+    if (ios[i]->kind == IO_FLUSH) {
+      answer (i, 0);
+      i = 0;
+    }
+    else
+      i++;
 }
 
 void
@@ -180,6 +200,15 @@ submit (struct array_request *r)
     r->client = client;
   array_submit (a, r, now);
   take ();
+}
+
+int
+carry_out (struct array_request *r)
+{
+  submit (r);
+  answer_all ();
+  assert (done (r));
+  return r->error;
 }
 
 void

@@ -6,6 +6,7 @@
 #define WEFT_TEST_ARRAY_RIG_H
 
 #include "array/array.h"
+#include "format/batch.h"
 
 #define MS UINT64_C (1000000)
 #define UNIT KiB (16)
@@ -20,8 +21,10 @@
   { .op = ARRAY_WRITE, .offset = (o), .length = (l), .buf = (b) }
 #define READ(o, l, b)                                                          \
   { .op = ARRAY_READ, .offset = (o), .length = (l), .buf = (b) }
+#define FLUSH { .op = ARRAY_FLUSH }
 
-extern struct array_config config;
+extern struct array_config config; /* of the next `begin`; `end` takes back what
+                                      a test has changed of it */
 extern struct array *a;
 extern struct array_client *client; /* whose requests are that name none */
 extern uint64_t now;
@@ -33,17 +36,19 @@ extern struct array_notice notice; /* the last one */
 extern uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
 
 void rig_init (void);
-/* As most tests want it; `begin` then changes nothing of this. */
-void configure (void);
 void begin (enum layout_kind kind, unsigned n);
 void end (void);
 
 /* Carry out the i-th outstanding request and answer it. */
 void answer (unsigned i, int error);
 void answer_all (void);
-void answer_all_flushes (void); /* up to the first that is none */
+void answer_all_flushes (void);
+void
+answer_lost (unsigned member); /* all, and this member by a broken connection */
 
 void submit (struct array_request *r);
+/* Submit it and answer all that is asked: it is done then, with this error. */
+int carry_out (struct array_request *r);
 bool done (const struct array_request *r);
 void lose (unsigned member);
 void return_of (unsigned member); /* what it had not flushed may be gone */
@@ -62,6 +67,8 @@ void tick_after (uint64_t ns);
 
 bool is_io (unsigned i, enum array_io_kind kind, unsigned member,
             uint64_t offset, uint64_t length);
+/* The records of the i-th; returns their number, or -1 where it is no batch. */
+int batch_of (unsigned i, const struct batch_record **records);
 bool all_are (const uint8_t *p, uint8_t c, size_t bytes);
 
 #endif /* WEFT_TEST_ARRAY_RIG_H */

@@ -7,38 +7,23 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "format/batch.h"
 #include "test-array-rig.h"
-
-/* The first record of the i-th request; NULL: it has none. */
-static const struct batch_record *
-record (unsigned i)
-{
-  static struct batch_record r[BATCH_RECORDS_MAX];
-  const char *why;
-
-  if (i >= ios_count || ios[i]->kind != IO_BATCH ||
-      batch_decode (ios[i]->buf, ios[i]->length, config.layout.member_bytes, r,
-                    &why) < 1)
-    return NULL;
-  return r;
-}
 
 /* The number of the round that it is about; 0: it is none. */
 static uint64_t
 round_of (unsigned i)
 {
-  const struct batch_record *r = record (i);
+  const struct batch_record *r;
 
-  return r && r->kind == BATCH_ROUND ? r->length : 0;
+  return batch_of (i, &r) > 0 && r->kind == BATCH_ROUND ? r->length : 0;
 }
 
 static bool
 is_clear (unsigned i)
 {
-  const struct batch_record *r = record (i);
+  const struct batch_record *r;
 
-  return r && batch_clears (r->kind);
+  return batch_of (i, &r) > 0 && batch_clears (r->kind);
 }
 
 static bool
@@ -94,11 +79,17 @@ answer_round (unsigned member)
   answer (i, 0);
 }
 
+static void
+answer_rounds (void)
+{
+  answer_round (0);
+  answer_round (1);
+}
+
 /* raid-1 of two, whose disks have these rounds; the array has seen `highest`. */
 static void
 start (uint64_t highest, uint64_t first, uint64_t second)
 {
-  configure ();
   config.batches = config.rounds = true;
   config.extent_bytes = 4 * UNIT;
   config.io_timeout_ms = 0; /* nobody is accused of silence */
@@ -115,13 +106,12 @@ start (uint64_t highest, uint64_t first, uint64_t second)
 static void
 test_flush (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
-  struct array_request again = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+  struct array_request again = FLUSH;
 
   start (5, 5, 5);
-  submit (&f);
-  answer_all ();
-  assert (done (&f) && array_round (a) == 5); /* nothing was written */
+  carry_out (&f);
+  assert (array_round (a) == 5); /* nothing was written */
   assert (array_deadline (a) == UINT64_MAX);
 
   submit (&w);
@@ -161,17 +151,15 @@ test_flush (void)
 static void
 test_late (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
-  struct array_request late = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+  struct array_request late = FLUSH;
 
   start (1, 1, 1);
   submit (&w);
   answer_data ();
-  answer_round (0);
-  answer_round (1);
+  answer_rounds ();
   tick_after (1000 * MS);
-  answer_round (0);
-  answer_round (1);
+  answer_rounds ();
   submit (&w);
   answer_data ();
   tick_after (1900 * MS); /* 4 is asked for, and not answered */
@@ -188,8 +176,7 @@ test_late (void)
   submit (&late);
   answer_data ();
   assert (done (&w) && !done (&late));
-  answer_round (0);
-  answer_round (1);
+  answer_rounds ();
   assert (done (&late));
   answer_all ();
   end ();
@@ -201,7 +188,7 @@ test_late (void)
 static void
 test_unequal (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
 
   start (7, 7, 6);
   submit (&w);
@@ -210,11 +197,9 @@ test_unequal (void)
   answer_data ();
   answer_round (1);
   assert (!done (&f) && asked (0, 8) && asked (1, 8));
-  answer_round (0);
-  answer_round (1);
+  answer_rounds ();
   assert (!done (&f) && asked (0, 9) && asked (1, 9));
-  answer_round (0);
-  answer_round (1);
+  answer_rounds ();
   assert (done (&f));
   answer_all ();
   end ();
@@ -237,11 +222,9 @@ test_fua (void)
   submit (&w);
   answer_data ();
   assert (!done (&w) && rounds () == 2);
-  answer_round (1);
-  answer_round (0);
+  answer_rounds ();
   assert (!done (&w) && rounds () == 2);
-  answer_round (1);
-  answer_round (0);
+  answer_rounds ();
   assert (done (&w));
   answer_all ();
   end ();
@@ -259,7 +242,7 @@ test_fua (void)
 static void
 test_lost (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
 
   start (5, 5, 5);
   submit (&w);
@@ -289,8 +272,7 @@ test_clear (void)
   start (5, 5, 5);
   submit (&w);
   answer_data ();
-  answer_round (0);
-  answer_round (1);
+  answer_rounds ();
   assert (array_round (a) == 6);
   for (unsigned i = 0; i < 30;
        i++) { /* 7 stays under way; the image follows it */
@@ -298,13 +280,11 @@ test_clear (void)
     answer_data ();
     assert (!clears () && array_round (a) == 6);
   }
-  answer_round (0);
-  answer_round (1);
+  answer_rounds ();
   for (unsigned i = 0; i < 30 && array_round (a) < 9; i++) {
     assert (!clears ());
     if (rounds () > 0) {
-      answer_round (0);
-      answer_round (1);
+      answer_rounds ();
     }
     tick_after (100 * MS);
   }
@@ -344,7 +324,6 @@ test_join (void)
 {
   struct array_request w = WRITE (0, 4096, ones);
 
-  configure ();
   config.batches = config.rounds = true;
   config.round = config.member_round[0] = 5;
   config.member_round[1] = 4; /* of no use: it joins */
@@ -375,7 +354,6 @@ test_join (void)
 static void
 test_join_idle (void)
 {
-  configure ();
   config.batches = config.rounds = true;
   config.round = config.member_round[0] = 5;
   rig_states ("ij", config.states);

@@ -10,24 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/batch.h"
 #include "test-array-rig.h"
 
 static void
 test_bad_configuration (void)
 {
+  struct array_config c = config;
   char why[200] = "";
 
-  configure ();
-  assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "layout"));
-  if (layout_init (&config.layout, LAYOUT_RAIDX, 4, 1, UNIT, 24 * UNIT, why,
+  assert (!array_new (&c, 0, why, sizeof why) && strstr (why, "layout"));
+  if (layout_init (&c.layout, LAYOUT_RAIDX, 4, 1, UNIT, 24 * UNIT, why,
                    sizeof why) == -1)
     abort ();
-  config.dup = DUP_SYNC_CLIENT;
-  assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "raid-x"));
-  config.dup = DUP_ASYNC_CLIENT;
-  config.image_buffer_bytes = 1;
-  assert (!array_new (&config, 0, why, sizeof why) && strstr (why, "buffer"));
+  c.dup = DUP_SYNC_CLIENT;
+  assert (!array_new (&c, 0, why, sizeof why) && strstr (why, "raid-x"));
+  c.dup = DUP_ASYNC_CLIENT;
+  c.image_buffer_bytes = 1;
+  assert (!array_new (&c, 0, why, sizeof why) && strstr (why, "buffer"));
   assert (array_dup_parse ("sync-client") == DUP_SYNC_CLIENT);
   assert (array_dup_parse ("none") == -1);
   assert (strcmp (array_dup_name (DUP_ASYNC_CLIENT), "async-client") == 0);
@@ -39,7 +38,6 @@ test_write (void)
   struct array_request w = WRITE (0, 4096, ones), r = READ (0, 4096, back);
   struct array_stats s;
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   submit (&w);
   assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
@@ -69,7 +67,6 @@ test_age (void)
 {
   struct array_request w = WRITE (0, 4096, ones), other = READ (0, 1, back);
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   submit (&w);
   answer (0, 0);
@@ -86,7 +83,6 @@ test_waits_for_image (bool fua)
 {
   struct array_request w = WRITE (UNIT, 4096, ones);
 
-  configure ();
   config.dup = fua ? DUP_ASYNC_CLIENT : DUP_SYNC_CLIENT;
   w.flags = fua ? ARRAY_FUA : 0;
   begin (LAYOUT_RAID10, 4); /* unit 1: data on 1, image on 3 */
@@ -111,7 +107,6 @@ test_turns (void)
     WRITE (KiB (64), 4096, ones),
   };
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   for (unsigned i = 0; i < 4; i++)
     submit (&w[i]);
@@ -135,11 +130,8 @@ static void
 test_flush (void)
 {
   struct array_request w = WRITE (0, 4096, ones), late = w,
-                       f[3] = { { .op = ARRAY_FLUSH },
-                                { .op = ARRAY_FLUSH },
-                                { .op = ARRAY_FLUSH } };
+                       f[3] = { FLUSH, FLUSH, FLUSH };
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   submit (&f[0]); /* a session's first goes to every member */
   assert (ios_count == 4 && ios[0]->kind == IO_FLUSH);
@@ -173,11 +165,9 @@ test_flush (void)
 static void
 test_flush_shares (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), f[3] = {
-    { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }, { .op = ARRAY_FLUSH }
-  };
+  struct array_request w = WRITE (0, 4096, ones),
+                       f[3] = { FLUSH, FLUSH, FLUSH };
 
-  configure ();
   begin (LAYOUT_RAID0, 2);
   submit (&f[0]);
   submit (&f[1]);
@@ -198,10 +188,9 @@ test_flush_shares (void)
 static void
 test_refusals (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH },
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH,
                        r = READ (0, 4096, back);
 
-  configure ();
   config.readonly = true;
   begin (LAYOUT_RAIDX, 4);
   submit (&w);
@@ -228,7 +217,6 @@ test_larger_than_buffer (void)
   struct array_stats s;
   uint64_t most = 0;
 
-  configure ();
   config.image_buffer_bytes = KiB (64);
   begin (LAYOUT_RAIDX, 4);
   w.length = config.layout.size;
@@ -269,7 +257,6 @@ test_latencies (void)
   latency_add (&l, UINT64_MAX / 2);
   assert (l.count[0] == 2 && l.count[LATENCY_BUCKETS] == 1);
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   submit (&w);
   now += 5 * MS;
@@ -293,7 +280,6 @@ test_zeroes_travel_joined (void)
 {
   struct array_request z = { .op = ARRAY_TRIM };
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   z.length = config.layout.size;
   submit (&z);
@@ -316,7 +302,6 @@ test_cluster (void)
 {
   struct array_request w = WRITE (0, 3 * UNIT, ones);
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   submit (&w); /* units 0, 1, 2: their images lie side by side on member 3 */
   assert (ios_count == 3);
@@ -336,7 +321,6 @@ test_extents (void)
   struct array_request w = WRITE (UNIT, UNIT, ones),
                        e = { .op = ARRAY_EXTENTS, .offset = 512 };
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   submit (&w);
   answer_all ();
@@ -365,7 +349,6 @@ test_balance (void)
                        w = WRITE (KiB (32), 4096, ones);
   unsigned of[4] = { 0 };
 
-  configure ();
   config.balance = true;
   begin (LAYOUT_RAID10, 4); /* data on 0 and 1, images on 2 and 3 */
   submit (&r);
@@ -402,11 +385,9 @@ test_balance (void)
 static void
 test_stop (void)
 {
-  struct array_request w = WRITE (0, 4096, ones), waits = w,
-                       f = { .op = ARRAY_FLUSH }, late = w,
-                       buffered = WRITE (UNIT, 4096, ones);
+  struct array_request w = WRITE (0, 4096, ones), waits = w, f = FLUSH,
+                       late = w, buffered = WRITE (UNIT, 4096, ones);
 
-  configure ();
   begin (LAYOUT_RAIDX, 4);
   submit (&buffered);
   answer (0, 0);
@@ -430,22 +411,17 @@ static bool
 is_clear (unsigned i, unsigned kind, unsigned member, uint64_t offset,
           uint64_t length)
 {
-  static struct batch_record r[BATCH_RECORDS_MAX];
-  const char *why;
+  const struct batch_record *r;
 
-  return i < ios_count && ios[i]->kind == IO_BATCH &&
-         ios[i]->member == member &&
-         batch_decode (ios[i]->buf, ios[i]->length, config.layout.member_bytes,
-                       r, &why) == 1 &&
-         r[0].kind == kind && r[0].offset == offset && r[0].length == length;
+  return batch_of (i, &r) == 1 && ios[i]->member == member && r->kind == kind &&
+         r->offset == offset && r->length == length;
 }
 
 static void
 test_clear (bool client_flushes)
 {
-  struct array_request w = WRITE (0, 4096, ones), f = { .op = ARRAY_FLUSH };
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
 
-  configure ();
   config.batches = true;
   config.extent_bytes = 4 * UNIT;
   begin (LAYOUT_RAIDX, 4);
@@ -490,7 +466,6 @@ test_clear_last (void)
 {
   const uint64_t end_of_use = 24 * UNIT;
 
-  configure ();
   config.batches = true;
   config.extent_bytes = 5 * UNIT;
   begin (LAYOUT_RAIDX, 4);
