@@ -155,28 +155,6 @@ piece_go (struct array *a, struct piece *p)
     read_go (a, p);
 }
 
-/* Cut the next pieces off and send them on their way. */
-static void
-plan (struct array *a, struct req *q)
-{
-  const struct array_request *r = q->r;
-  uint64_t most = images_piece_bytes_max (a->images);
-
-  a->plan++;
-  while (!q->error && q->cursor < r->length && q->parked == 0 &&
-         q->spacing == 0 && q->pieces_count < REQUEST_PIECES_MAX) {
-    struct layout_piece at;
-
-    layout_map (a->layout, r->offset + q->cursor, r->length - q->cursor, &at);
-    if (r->op == ARRAY_WRITE && at.length > most)
-      at.length = most;
-    q->cursor += at.length;
-    if (q->again && !in_danger (a, q, &at))
-      continue;
-    piece_go (a, piece_new (a, q, &at));
-  }
-}
-
 /* A write is complete, and is acknowledged when the copies that survive have
  * it: once more, for the pieces of which that is not sure any longer.
  */
@@ -247,7 +225,10 @@ forsake (struct array *a, struct req *q)
 static void
 req_run (struct array *a, struct req *q)
 {
-  if (q->r->op == ARRAY_FLUSH || q->r->op == ARRAY_EXTENTS) {
+  const struct array_request *r = q->r;
+  uint64_t most;
+
+  if (r->op == ARRAY_FLUSH || r->op == ARRAY_EXTENTS) {
     if (!q->busy)
       req_done (a, q);
     return;
@@ -256,10 +237,23 @@ req_run (struct array *a, struct req *q)
     return; /* range_drop of the last one wakes it */
   if (settle_parked (a, q))
     return;
-  plan (a, q);
-  if (q->pieces_count == 0 && (q->error || q->cursor == q->r->length) &&
+  /* Cut the next pieces off and send them on their way. */
+  a->plan++;
+  most = images_piece_bytes_max (a->images);
+  while (!q->error && q->cursor < r->length && q->parked == 0 &&
+         q->spacing == 0 && q->pieces_count < REQUEST_PIECES_MAX) {
+    struct layout_piece at;
+
+    layout_map (a->layout, r->offset + q->cursor, r->length - q->cursor, &at);
+    if (r->op == ARRAY_WRITE && at.length > most)
+      at.length = most;
+    q->cursor += at.length;
+    if (!q->again || in_danger (a, q, &at))
+      piece_go (a, piece_new (a, q, &at));
+  }
+  if (q->pieces_count == 0 && (q->error || q->cursor == r->length) &&
       !forsake (a, q) && !once_more (a, q) &&
-      !(request_writes (q->r) && q->r->flags & ARRAY_FUA && round_holds (a, q)))
+      !(request_writes (r) && r->flags & ARRAY_FUA && round_holds (a, q)))
     req_done (a, q);
 }
 

@@ -197,13 +197,22 @@ make_batch (struct images *b, struct image_run *run)
   return true;
 }
 
-static struct image_run *
-gather (struct images *b, struct image_member *m)
+struct image_run *
+images_next (struct images *b)
 {
-  struct image *e = pick (m);
+  struct image_member *m;
+  struct image *e = NULL;
   struct image_run *run;
   unsigned records = 1;
 
+  while (!e && (m = TAILQ_FIRST (&b->ready))) {
+    TAILQ_REMOVE (&b->ready, m, ready_link);
+    m->ready = false;
+    /* Where more is not to fly images_answered or images_pause looks again. */
+    if (!m->paused && m->flying_weight < FLYING_BYTES_MAX &&
+        m->batches < FLYING_BATCHES_MAX)
+      e = pick (m);
+  }
   if (!e)
     return NULL;
   run = alloc_zeroed (sizeof *run);
@@ -232,25 +241,7 @@ gather (struct images *b, struct image_member *m)
   m->flying_weight += run->weight;
   m->runs++;
   m->batches += run->kind == RUN_BATCH;
-  return run;
-}
-
-struct image_run *
-images_next (struct images *b)
-{
-  struct image_member *m;
-  struct image_run *run = NULL;
-
-  while (!run && (m = TAILQ_FIRST (&b->ready))) {
-    TAILQ_REMOVE (&b->ready, m, ready_link);
-    m->ready = false;
-    if (m->paused || m->flying_weight >= FLYING_BYTES_MAX ||
-        m->batches >= FLYING_BATCHES_MAX)
-      continue; /* images_answered or images_pause looks again */
-    run = gather (b, m);
-    if (run)
-      images_look (b, m); /* the others first */
-  }
+  images_look (b, m); /* behind the others */
   return run;
 }
 

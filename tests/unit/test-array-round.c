@@ -69,6 +69,13 @@ answer_data (void)
 }
 
 static void
+ask_data (struct array_request *r)
+{
+  submit (r);
+  answer_data ();
+}
+
+static void
 answer_round (unsigned member)
 {
   unsigned i = 0;
@@ -116,8 +123,7 @@ test_flush (void)
 
   submit (&w);
   assert (rounds () == 2 && asked (0, 6) && asked (1, 6));
-  submit (&f);
-  answer_data ();
+  ask_data (&f);
   assert (done (&w) && !done (&f) && rounds () == 2);
   answer_round (0);
   assert (!done (&f) && array_round (a) == 5);
@@ -127,8 +133,7 @@ test_flush (void)
   answer_round (1);
   answer_round (0);
   assert (done (&f) && array_round (a) == 7);
-  submit (&again);
-  answer_data ();
+  ask_data (&again);
   assert (done (&again) && ios_count == 0);
 
   tick_after (900 * MS);
@@ -155,26 +160,20 @@ test_late (void)
   struct array_request late = FLUSH;
 
   start (1, 1, 1);
-  submit (&w);
-  answer_data ();
+  ask_data (&w);
   answer_rounds ();
   tick_after (1000 * MS);
   answer_rounds ();
-  submit (&w);
-  answer_data ();
+  ask_data (&w);
   tick_after (1900 * MS); /* 4 is asked for, and not answered */
   assert (array_round (a) == 3 && asked (0, 4));
-  submit (&w);
-  answer_data ();
-  submit (&f);
-  answer_data ();
+  ask_data (&w);
+  ask_data (&f);
   assert (done (&w) && done (&f));
   tick_after (200 * MS);
   answer_data ();
-  submit (&w);
-  answer_data ();
-  submit (&late);
-  answer_data ();
+  ask_data (&w);
+  ask_data (&late);
   assert (done (&w) && !done (&late));
   answer_rounds ();
   assert (done (&late));
@@ -193,8 +192,7 @@ test_unequal (void)
   start (7, 7, 6);
   submit (&w);
   assert (rounds () == 1 && asked (1, 7));
-  submit (&f);
-  answer_data ();
+  ask_data (&f);
   answer_round (1);
   assert (!done (&f) && asked (0, 8) && asked (1, 8));
   answer_rounds ();
@@ -219,8 +217,7 @@ test_fua (void)
 
   w.flags = ARRAY_FUA;
   start (5, 5, 5);
-  submit (&w);
-  answer_data ();
+  ask_data (&w);
   assert (!done (&w) && rounds () == 2);
   answer_rounds ();
   assert (!done (&w) && rounds () == 2);
@@ -230,8 +227,7 @@ test_fua (void)
   end ();
 
   start (5, 5, 5);
-  submit (&w);
-  answer_data ();
+  ask_data (&w);
   stop ();
   assert (done (&w) && w.error);
   answer_all ();
@@ -246,8 +242,7 @@ test_lost (void)
 
   start (5, 5, 5);
   submit (&w);
-  submit (&f);
-  answer_data ();
+  ask_data (&f);
   answer_round (0);
   lose (1);
   while (ios_count > 0)
@@ -270,8 +265,7 @@ test_clear (void)
   struct array_request w = WRITE (0, 4096, ones);
 
   start (5, 5, 5);
-  submit (&w);
-  answer_data ();
+  ask_data (&w);
   answer_rounds ();
   assert (array_round (a) == 6);
   for (unsigned i = 0; i < 30;
@@ -329,8 +323,7 @@ test_join (void)
   config.member_round[1] = 4; /* of no use: it joins */
   rig_states ("ij", config.states);
   begin (LAYOUT_RAID1, 2);
-  submit (&w);
-  answer_data ();
+  ask_data (&w);
   assert (asked (0, 6) && !asked (1, 6));
   answer_round (0);
   tick_after (10 * MS);

@@ -146,6 +146,10 @@ static void
 test_slots (void)
 {
   static uint8_t slots[2 * BAD_SLOT_BYTES], broken[2 * BAD_SLOT_BYTES];
+  static const struct bad_range nonsense[] = {
+    { 0, 1, BAD_REBUILD },      { 2, 0, BAD_REBUILD },          { 2, 1, 4 },
+    { BLOCKS, 1, BAD_REBUILD }, { 2, BLOCKS - 1, BAD_REBUILD },
+  };
   static struct bad_list old, read;
   bool mend;
 
@@ -179,28 +183,11 @@ test_slots (void)
   CHECK (decode (broken, &read, &mend) == -1);
 
   /* Whole, but nonsense. */
-  for (unsigned i = 0; i < 5; i++) {
+  for (unsigned i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
     struct bad_list bad = old;
 
-    bad.range[1] = (struct bad_range) { 2, 1, BAD_REBUILD };
+    bad.range[1] = nonsense[i];
     bad.count = 2;
-    switch (i) {
-    case 0:
-      bad.range[1].first = 0;
-      break;
-    case 1:
-      bad.range[1].blocks = 0;
-      break;
-    case 2:
-      bad.range[1].reason = 4;
-      break;
-    case 3:
-      bad.range[1].first = BLOCKS;
-      break;
-    case 4:
-      bad.range[1].blocks = BLOCKS - 1;
-      break;
-    }
     bad_encode (&bad, broken);
     bad_encode (&bad, broken + BAD_SLOT_BYTES);
     CHECK (decode (broken, &read, &mend) == -1);

@@ -31,6 +31,19 @@ static const char *doing = "nothing";
     }                                                                          \
   } while (0)
 
+static struct layout
+made (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
+      uint64_t member_bytes)
+{
+  struct layout l;
+  char why[256];
+
+  CHECK (
+    layout_init (&l, kind, n, groups, unit, member_bytes, why, sizeof why) == 0,
+    "%s", why);
+  return l;
+}
+
 /* ---- The picture ---- */
 
 struct cell {
@@ -400,7 +413,7 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
   const unsigned period = kind == LAYOUT_RAIDX ? 2 * (n - 1) : 2;
   const uint64_t bytes = unit * (period + test_random (3 * period)) +
                          test_random (unit);
-  char what[120], why[256];
+  char what[120];
   struct layout l;
   struct picture *p;
 
@@ -408,8 +421,7 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
             "%s n=%u groups=%u unit=%" PRIu64 " member_bytes=%" PRIu64,
             layout_name (kind), n, groups, unit, bytes);
   doing = what;
-  CHECK (layout_init (&l, kind, n, groups, unit, bytes, why, sizeof why) == 0,
-         "%s", why);
+  l = made (kind, n, groups, unit, bytes);
   CHECK (l.kind == kind && l.n == n && l.groups == groups && l.unit == unit,
          "%u", l.n);
 
@@ -457,11 +469,8 @@ static void
 check_figure (enum layout_kind kind, const char *const rows[6][4])
 {
   const uint64_t unit = KiB (4);
-  struct layout l;
-  char why[256];
+  const struct layout l = made (kind, 4, 1, unit, 6 * unit);
 
-  CHECK (layout_init (&l, kind, 4, 1, unit, 6 * unit, why, sizeof why) == 0,
-         "%s", why);
   CHECK (l.size == 12 * unit && l.member_bytes == 6 * unit, "size %" PRIu64,
          l.size);
   for (unsigned row = 0; row < 6; row++)
@@ -517,13 +526,10 @@ test_huge (void)
     const unsigned groups = 1 + test_random (ARRAY_MEMBERS_MAX / n);
     const uint64_t unit = UNIT_BYTES_MIN << test_random (11);
     struct layout l;
-    char why[256];
 
     if (groups > ARRAY_GROUPS_MAX || !possible (kind, n, groups))
       continue;
-    CHECK (layout_init (&l, kind, n, groups, unit, MEMBER_DATA_BYTES_MAX, why,
-                        sizeof why) == 0,
-           "%s", why);
+    l = made (kind, n, groups, unit, MEMBER_DATA_BYTES_MAX);
     CHECK (l.member_bytes > MEMBER_DATA_BYTES_MAX - 2 * n * unit, "%" PRIu64,
            l.member_bytes);
     CHECK (l.size * l.copies == l.members * l.member_bytes, "%" PRIu64, l.size);
@@ -638,10 +644,8 @@ test_least (void)
       CHECK (
         layout_init (&l, kind, n, 1, KiB (4), bytes - 1, why, sizeof why) == -1,
         "%s n=%u", layout_name (kind), n);
-      CHECK (layout_init (&l, kind, n, 1, KiB (4), bytes, why, sizeof why) ==
-                 0 &&
-               l.member_bytes == bytes,
-             "%s n=%u: %s", layout_name (kind), n, why);
+      l = made (kind, n, 1, KiB (4), bytes);
+      CHECK (l.member_bytes == bytes, "%s n=%u", layout_name (kind), n);
     }
 }
 
@@ -649,12 +653,9 @@ static void
 says_survives (enum layout_kind kind, unsigned n, unsigned groups,
                const char *expected)
 {
-  struct layout l;
-  char why[256], text[128];
+  const struct layout l = made (kind, n, groups, KiB (4), MiB (1));
+  char text[128];
 
-  CHECK (layout_init (&l, kind, n, groups, KiB (4), MiB (1), why, sizeof why) ==
-           0,
-         "%s", why);
   layout_survives (&l, text, sizeof text);
   CHECK (strcmp (text, expected) == 0, "\"%s\", not \"%s\"", text, expected);
 }
@@ -685,14 +686,10 @@ static void
 test_capacity_overflow (void)
 {
   const uint64_t bytes[2] = { UINT64_MAX - 5, UINT64_MAX - 5 };
+  const struct layout l = made (LAYOUT_RAID1, 2, 1, KiB (4), MiB (1));
   struct layout_capacity c;
-  struct layout l;
-  char why[256];
 
   doing = "capacity";
-  CHECK (layout_init (&l, LAYOUT_RAID1, 2, 1, KiB (4), MiB (1), why,
-                      sizeof why) == 0,
-         "%s", why);
   layout_capacity (&l, bytes, &c);
   CHECK (c.total == UINT64_MAX && c.usable == MiB (1) && c.images == MiB (1) &&
            c.wasted == UINT64_MAX - MiB (2),
