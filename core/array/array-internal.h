@@ -377,24 +377,22 @@ request_writes (const struct array_request *r)
 
 /* The files of the engine; each calls only those that stand before it here. */
 
-/* array-req.c: requests that are made, and marked as able to go on. */
+/* array-req.c: requests, their pieces, and the queues of these. */
 struct req *req_new (struct array *a, struct array_request *r);
 /* The request may be able to go on: array.c looks at it again. */
 void req_wake (struct array *a, struct req *q);
 void req_fail (struct array *a, struct req *q, int error);
-
-/* array-range.c: who may touch which range. */
-bool range_take (struct array *a, struct req *q, enum lock_kind kind);
-void range_drop (struct array *a, struct req *q);
-bool range_written (const struct array *a, uint64_t offset, uint64_t length);
-
-/* array-piece.c: the pieces of a request, their life and their queues. */
 struct piece *piece_new (struct array *a, struct req *q,
                          const struct layout_piece *at);
 void piece_end (struct array *a, struct piece *p);
 void piece_move (struct array *a, struct piece *p, enum piece_place place);
 /* All pieces in this queue may be able to go on. */
 void pieces_go_on (struct array *a, struct piece_queue *queue);
+
+/* array-range.c: who may touch which range. */
+bool range_take (struct array *a, struct req *q, enum lock_kind kind);
+void range_drop (struct array *a, struct req *q);
+bool range_written (const struct array *a, uint64_t offset, uint64_t length);
 
 /* array-io.c: requests to members. */
 struct aio *aio_new (struct array *a, enum aio_for purpose,

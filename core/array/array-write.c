@@ -121,7 +121,6 @@ static void
 add_images (struct array *a, struct piece *p, unsigned copies, bool wait)
 {
   const struct array_request *r = p->req->r;
-  unsigned flags = r->flags & ARRAY_FUA ? IMAGE_FUA : 0;
   bool trims = r->op == ARRAY_TRIM || r->flags & ARRAY_MAY_TRIM;
   enum image_kind kind = r->op == ARRAY_WRITE ? IMAGE_WRITE
                          : trims              ? IMAGE_TRIM
@@ -135,7 +134,7 @@ add_images (struct array *a, struct piece *p, unsigned copies, bool wait)
     p->images += wait;
     a->member[at->member].mixed |= c == 0;
     images_add (a->images, at->member, at->offset, p->at.length, kind,
-                p->payload, 0, flags, wait ? p : NULL, a->now_ns);
+                p->payload, r->flags & ARRAY_FUA, wait ? p : NULL, a->now_ns);
   }
 }
 

@@ -520,16 +520,16 @@ array_next_notice (struct array *a, struct array_notice *notice)
 uint64_t
 array_deadline (const struct array *a)
 {
+  bool idle = a->requests_count == 0 && images_resting (a->images);
   uint64_t at[] = {
-    images_deadline (a->images), clear_deadline (a), overdue_deadline (a),
-    join_deadline (a),           UINT64_MAX,         round_deadline (a)
+    images_deadline (a->images), clear_deadline (a),
+    overdue_deadline (a),        join_deadline (a),
+    round_deadline (a),          idle ? a->idle_since_ns + IDLE_NS : UINT64_MAX,
   };
   uint64_t first = UINT64_MAX;
 
   if (a->stopped)
     return UINT64_MAX;
-  if (a->requests_count == 0 && images_resting (a->images))
-    at[4] = a->idle_since_ns + IDLE_NS;
   for (unsigned i = 0; i < sizeof at / sizeof at[0]; i++)
     first = at[i] < first ? at[i] : first;
   return first;

@@ -141,12 +141,8 @@ struct array_io {
                                    malloc(), a prefix of the range; the
                                    engine frees it */
   size_t extents_count;
-  void *owner; /* the caller's own */
-
-  /* The engine's own: */
-  struct array_io *next;
-  void *state;
-  uint64_t sent_ns;
+  void *owner;      /* the caller's own */
+  uint64_t sent_ns; /* the engine's own */
 };
 
 /* What the engine wants told. */

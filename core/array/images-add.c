@@ -76,33 +76,29 @@ cut (struct images *b, struct image_member *m, struct image *o, uint64_t start,
   if (end > o_end)
     end = o_end;
   b->replaced += end - start;
-  if (end < o_end && o->offset < start) {
+  if (start == o->offset && end == o_end) {
+    image_take (b, m, o);
+    image_end (b, o, false);
+    return;
+  }
+  if (start > o->offset && end < o_end)
     right = image_part (b, o, end, o_end - end);
-    /* Beside the left part, whose age it has. */
-    image_weigh (b, m, o, false);
+  image_weigh (b, m, o, false);
+  if (start > o->offset)
     o->length = start - o->offset;
-    image_weigh (b, m, o, true);
+  else {
+    o->at += end - o->offset;
+    o->offset = end; /* keeps its place in the tree */
+    o->length = o_end - end;
+  }
+  image_weigh (b, m, o, true);
+  if (right) { /* beside the left part, whose age it has */
     RB_INSERT (image_tree, &m->pending, right);
     TAILQ_INSERT_AFTER (&m->aged, o, right, by_age);
     if (right->due)
       TAILQ_INSERT_TAIL (&m->due, right, by_due);
     image_weigh (b, m, right, true);
-    return;
   }
-  if (o->offset < start || end < o_end) {
-    image_weigh (b, m, o, false);
-    if (end < o_end) {
-      o->at += end - o->offset;
-      o->offset = end; /* keeps its place in the tree */
-      o->length = o_end - end;
-    }
-    else
-      o->length = start - o->offset;
-    image_weigh (b, m, o, true);
-    return;
-  }
-  image_take (b, m, o);
-  image_end (b, o, false);
 }
 
 /* `e` now stands for the older write too. */
@@ -171,8 +167,8 @@ look_for_run (struct images *b, struct image_member *m, const struct image *e)
 
 void
 images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
-            enum image_kind kind, struct payload *payload, size_t at,
-            unsigned flags, void *waiter, uint64_t now_ns)
+            enum image_kind kind, struct payload *payload, bool fua,
+            void *waiter, uint64_t now_ns)
 {
   struct image_member *m = &b->member[member];
   struct image *e = image_new (b), *o, *next;
@@ -189,13 +185,12 @@ images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
     image_enter_generation (e, TAILQ_LAST (&b->generations, generation_list));
   e->payload = payload;
   if (payload) {
-    assert (at + length <= payload->bytes);
+    assert (length <= payload->bytes);
     payload->references++;
-    e->at = at;
   }
   e->kind = kind;
-  e->fua = flags & IMAGE_FUA;
-  e->due = (flags & IMAGE_URGENT) || waiter;
+  e->fua = fua;
+  e->due = waiter != NULL;
   e->waiter = waiter;
   for (o = image_first (&m->pending, offset); o && o->offset < offset + length;
        o = next) {

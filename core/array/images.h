@@ -22,11 +22,6 @@ enum image_kind {
   IMAGE_TRIM, /* zeroes, storage may be given back */
 };
 
-enum image_flags {
-  IMAGE_FUA = 1,
-  IMAGE_URGENT = 2, /* somebody waits: send at once */
-};
-
 /* The bytes of a write, shared by its images. */
 struct payload {
   unsigned references;
@@ -66,7 +61,6 @@ struct image_run {
   bool fua, may_trim;
   uint64_t offset, length; /* RUN_BATCH: 0 and the length of the batch */
   void *buf;
-  void *owner; /* the caller's own */
 
   /* The buffer's own: */
   struct image *first, **last;
@@ -100,13 +94,13 @@ void images_settle (struct images *b, unsigned copies, struct payload *payload);
 /* What images_admit can ever give at once is at least this many bytes. */
 uint64_t images_piece_bytes_max (const struct images *b);
 
-/* Add an image; what it covers of older ones that wait is replaced.  `at` is
- * the place of its bytes in the payload.  A waiter's image is never replaced:
- * nobody may write its range before the waiter is told.
+/* Add an image; what it covers of older ones that wait is replaced.  A waiter's
+ * image is sent at once, and never replaced: nobody may write its range before the
+ * waiter is told.
  */
 void images_add (struct images *b, unsigned member, uint64_t offset,
                  uint64_t length, enum image_kind kind, struct payload *payload,
-                 size_t at, unsigned flags, void *waiter, uint64_t now_ns);
+                 bool fua, void *waiter, uint64_t now_ns);
 
 /* Is any of this range waiting or in flight?  If so it is sent at once. */
 bool images_hurry (struct images *b, unsigned member, uint64_t offset,

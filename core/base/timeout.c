@@ -6,17 +6,10 @@
 
 #include "timeout.h"
 
-/* The number of the window that the time lies in. */
-static uint64_t
-window_at (uint64_t now_ns)
-{
-  return now_ns / TIMEOUT_WINDOW_NS;
-}
-
 void
 timeout_note (struct timeout *t, uint64_t now_ns, uint64_t service_ns)
 {
-  uint64_t w = window_at (now_ns);
+  uint64_t w = now_ns / TIMEOUT_WINDOW_NS;
 
   if (w > t->window + TIMEOUT_WINDOWS)
     memset (t->of, 0, sizeof t->of);
@@ -29,43 +22,39 @@ timeout_note (struct timeout *t, uint64_t now_ns, uint64_t service_ns)
   t->of[t->window % TIMEOUT_WINDOWS].count++;
 }
 
-/* Mean of the window `age` windows ago; false: nothing was answered then. */
-static bool
-mean (const struct timeout *t, uint64_t now_ns, unsigned age, double *v)
+/* The window `age` windows ago; NULL: nothing was answered then. */
+static const struct timeout_window *
+window_of (const struct timeout *t, uint64_t now_ns, unsigned age)
 {
-  uint64_t now = window_at (now_ns), w;
+  uint64_t now = now_ns / TIMEOUT_WINDOW_NS, w = now - age;
+  const struct timeout_window *of = &t->of[w % TIMEOUT_WINDOWS];
 
-  if (age > now)
-    return false;
-  w = now - age;
-  if (w > t->window || t->window - w >= TIMEOUT_WINDOWS ||
-      t->of[w % TIMEOUT_WINDOWS].count == 0)
-    return false;
-  *v = (double) t->of[w % TIMEOUT_WINDOWS].sum_ns /
-       (double) t->of[w % TIMEOUT_WINDOWS].count;
-  return true;
+  if (age > now || w > t->window || t->window - w >= TIMEOUT_WINDOWS)
+    return NULL;
+  return of->count > 0 ? of : NULL;
 }
 
 uint64_t
 timeout_predict (const struct timeout *t, uint64_t now_ns)
 {
-  double n = 0, sum_t = 0, sum_v = 0, sum_tt = 0, sum_tv = 0, newest = 0, v;
+  double n = 0, sum_t = 0, sum_v = 0, sum_tt = 0, sum_tv = 0, newest = 0;
   double slope = 0, spread, at;
 
   for (unsigned age = TIMEOUT_WINDOWS; age-- > 0;) {
+    const struct timeout_window *w = window_of (t, now_ns, age);
     /* A window's mean stands for its middle; t is in windows, 0 is now. */
     double middle = -(double) age + 0.5 -
                     (double) (now_ns % TIMEOUT_WINDOW_NS) /
                       (double) TIMEOUT_WINDOW_NS;
 
-    if (!mean (t, now_ns, age, &v))
+    if (!w)
       continue;
+    newest = (double) w->sum_ns / (double) w->count;
     n++;
     sum_t += middle;
-    sum_v += v;
+    sum_v += newest;
     sum_tt += middle * middle;
-    sum_tv += middle * v;
-    newest = v;
+    sum_tv += middle * newest;
   }
   if (n == 0)
     return 0;
@@ -91,16 +80,16 @@ timeout_allowed (const struct timeout *t, uint64_t now_ns, uint64_t least_ns,
 uint64_t
 timeout_recent (const struct timeout *t, uint64_t now_ns, uint64_t *count)
 {
-  uint64_t now = window_at (now_ns), sum_ns = 0;
+  uint64_t sum_ns = 0;
 
   *count = 0;
   for (unsigned age = 0; age < 2; age++) {
-    double v;
+    const struct timeout_window *w = window_of (t, now_ns, age);
 
-    if (!mean (t, now_ns, age, &v))
-      continue;
-    sum_ns += t->of[(now - age) % TIMEOUT_WINDOWS].sum_ns;
-    *count += t->of[(now - age) % TIMEOUT_WINDOWS].count;
+    if (w) {
+      sum_ns += w->sum_ns;
+      *count += w->count;
+    }
   }
   return *count ? sum_ns / *count : 0;
 }

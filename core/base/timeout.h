@@ -26,7 +26,7 @@
 
 struct timeout {
   uint64_t window; /* the newest: its number since the clock's 0 */
-  struct {
+  struct timeout_window {
     uint64_t sum_ns, count;
   } of[TIMEOUT_WINDOWS]; /* window w is in of[w % TIMEOUT_WINDOWS] */
 };

@@ -62,18 +62,31 @@ end (void)
 
 /* Add an image whose bytes are all `fill`; 0: a zero. */
 static void
-add (uint64_t offset, uint64_t length, uint8_t fill, unsigned flags,
-     void *waiter)
+add_for (uint64_t offset, uint64_t length, uint8_t fill, bool fua, void *waiter)
 {
   struct payload *p;
 
   assert (images_admit (b, fill ? length : 0, 1, &p) == 0);
   if (fill)
     memset (p->data, fill, length);
-  images_add (b, 0, offset, length, fill ? IMAGE_WRITE : IMAGE_ZERO, p, 0,
-              flags, waiter, now);
+  images_add (b, 0, offset, length, fill ? IMAGE_WRITE : IMAGE_ZERO, p, fua,
+              waiter, now);
   images_settle (b, 1, p);
   images_check (b);
+}
+
+static void
+add (uint64_t offset, uint64_t length, uint8_t fill)
+{
+  add_for (offset, length, fill, false, NULL);
+}
+
+/* The same, which is to be sent at once. */
+static void
+add_urgent (uint64_t offset, uint64_t length, uint8_t fill)
+{
+  add (offset, length, fill);
+  images_hurry (b, 0, offset, length);
 }
 
 /* The next run must be this write or zero; fill: of its first byte. */
@@ -106,11 +119,11 @@ test_rest_and_age (void)
 
   begin (MiB (1), true);
   assert (images_deadline (b) == UINT64_MAX);
-  add (0, 4096, 1, 0, NULL);
+  add (0, 4096, 1);
   assert (images_resting (b) && !images_next (b));
   assert (images_deadline (b) == now + 200 * MS);
   now += 100 * MS;
-  add (0, 4096, 2, 0, NULL); /* does not make it younger */
+  add (0, 4096, 2); /* does not make it younger */
   assert (images_deadline (b) == now + 100 * MS);
   images_stats (b, &s);
   assert (s.oldest_ns == now - 100 * MS && s.replaced == 4096);
@@ -130,10 +143,10 @@ static void
 test_replace (void)
 {
   begin (MiB (1), true);
-  add (8192, 8192, 1, 0, NULL);
-  add (4096, 8192, 2, 0, NULL);  /* over its head */
-  add (14336, 4096, 3, 0, NULL); /* over its tail */
-  add (12800, 512, 4, 0, NULL);  /* out of its middle */
+  add (8192, 8192, 1);
+  add (4096, 8192, 2);  /* over its head */
+  add (14336, 4096, 3); /* over its tail */
+  add (12800, 512, 4);  /* out of its middle */
   images_fire (b);
   struct image_run *run = expect (RUN_WRITE, 4096, 14336, 0);
   const uint8_t *p = run->buf;
@@ -154,13 +167,13 @@ test_newer_follows (void)
   struct image_run *run;
 
   begin (MiB (1), true);
-  add (0, 8192, 1, IMAGE_URGENT, NULL);
+  add_urgent (0, 8192, 1);
   run = expect (RUN_WRITE, 0, 8192, 1);
-  add (4096, 4096, 2, IMAGE_URGENT, NULL);
+  add_urgent (4096, 4096, 2);
   assert (!images_next (b)); /* while the older one flies */
   for (unsigned i = 0; i < 8192; i++)
     assert (((uint8_t *) run->buf)[i] == 1);
-  add (4096, 512, 3, IMAGE_URGENT, NULL); /* replaces the one that waits */
+  add_urgent (4096, 512, 3); /* replaces the one that waits */
   answer (run, true);
   run = images_next (b);
   assert (run && run->kind == RUN_WRITE && run->length == 4096);
@@ -178,13 +191,13 @@ test_mark (void)
   begin (MiB (1), true);
   mark = images_mark (b);
   assert (images_drained (b, mark));
-  add (0, 4096, 1, 0, NULL);
+  add (0, 4096, 1);
   mark = images_mark (b);
-  add (0, 2048, 2, 0, NULL);     /* stands for the older one too */
-  add (65536, 4096, 3, 0, NULL); /* came later: not waited for */
+  add (0, 2048, 2);     /* stands for the older one too */
+  add (65536, 4096, 3); /* came later: not waited for */
   assert (!images_drained (b, mark));
   run = expect (RUN_WRITE, 0, 4096, 0);
-  add (0, 4096, 4, 0, NULL); /* a place that is written over and over */
+  add (0, 4096, 4); /* a place that is written over and over */
   answer (run, true);
   assert (images_drained (b, mark));
   assert (images_resting (b) && !images_next (b));
@@ -205,10 +218,10 @@ test_batch (void)
   struct image_run *run;
 
   begin (MiB (1), true);
-  add (40960, 4096, 3, 0, NULL);
-  add (0, 4096, 1, IMAGE_FUA, NULL);
-  add (4096, 4096, 2, 0, NULL);
-  add (20480, 8192, 0, 0, NULL);
+  add (40960, 4096, 3);
+  add_for (0, 4096, 1, true, NULL);
+  add (4096, 4096, 2);
+  add (20480, 8192, 0);
   images_fire (b);
   run = images_next (b);
   assert (run && run->kind == RUN_BATCH && run->fua && run->offset == 0);
@@ -234,8 +247,8 @@ test_batches_in_flight (void)
 
   begin (MiB (1), true);
   for (unsigned i = 0; i < 9; i++) {
-    add (i * 65536, 4096, 1, 0, NULL);
-    add (i * 65536 + 8192, 4096, 1, 0, NULL);
+    add (i * 65536, 4096, 1);
+    add (i * 65536 + 8192, 4096, 1);
     images_fire (b);
     if (i < 8)
       run[i] = images_next (b);
@@ -256,11 +269,11 @@ test_without_batches (void)
   struct image_run *run[4];
 
   begin (MiB (1), false);
-  add (0, 4096, 1, 0, NULL);
-  add (4096, 4096, 1, 0, NULL);
-  add (16384, 4096, 2, 0, NULL);
-  add (32768, 4096, 0, 0, NULL);
-  add (65536, 65536, 3, 0, NULL);
+  add (0, 4096, 1);
+  add (4096, 4096, 1);
+  add (16384, 4096, 2);
+  add (32768, 4096, 0);
+  add (65536, 65536, 3);
   images_fire (b);
   run[0] = expect (RUN_WRITE, 0, 8192, 1);
   run[1] = expect (RUN_WRITE, 16384, 4096, 2);
@@ -278,22 +291,22 @@ test_runs (void)
 
   begin (MiB (4), true);
   /* A cluster that becomes complete is sent; what is long, from its block. */
-  add (MiB (16) + KiB (64), KiB (192), 1, 0, NULL);
+  add (MiB (16) + KiB (64), KiB (192), 1);
   assert (!images_next (b));
-  add (MiB (16), KiB (64), 2, 0, NULL);
+  add (MiB (16), KiB (64), 2);
   run = expect (RUN_WRITE, MiB (16), KiB (64), 2);
   answer (expect (RUN_WRITE, MiB (16) + KiB (64), KiB (192), 1), true);
   answer (run, true);
   /* Small ones too, as one write. */
   for (unsigned i = 0; i < 64; i++) {
     assert (!images_next (b));
-    add (MiB (17) + i * 4096, 4096, 3, 0, NULL);
+    add (MiB (17) + i * 4096, 4096, 3);
   }
   answer (expect (RUN_WRITE, MiB (17), KiB (256), 3), true);
   /* Half a buffer full sends what is oldest, whatever it is. */
   for (unsigned i = 0; images_resting (b) || i == 0; i++) {
     assert (i < 520);
-    add (i * 8192, 4096, 4, 0, NULL);
+    add (i * 8192, 4096, 4);
   }
   while ((run = images_next (b)))
     answer (run, true);
@@ -312,7 +325,8 @@ test_room (void)
   assert (images_admit (b, 0, 1, &q) == 0 && !q); /* zeroes are small */
   images_settle (b, 1, NULL);
   memset (p->data, 1, KiB (60));
-  images_add (b, 0, 0, KiB (60), IMAGE_WRITE, p, 0, IMAGE_URGENT, NULL, now);
+  images_add (b, 0, 0, KiB (60), IMAGE_WRITE, p, false, NULL, now);
+  images_hurry (b, 0, 0, KiB (60));
   images_settle (b, 1, p);
   assert (images_admit (b, KiB (8), 1, &q) == EAGAIN);
   answer (expect (RUN_WRITE, 0, KiB (60), 1), true);
@@ -328,16 +342,16 @@ test_waiters (void)
   int w[3];
 
   begin (MiB (1), true);
-  add (0, 4096, 1, 0, &w[0]);
+  add_for (0, 4096, 1, false, &w[0]);
   run = expect (RUN_WRITE, 0, 4096, 1);
   assert (told_written == 0);
   answer (run, true);
   assert (told_written == 1 && told_last == &w[0]);
   /* Lost: kept, whatever the time; recorded as out: dropped. */
-  add (0, 4096, 1, 0, &w[1]);
+  add_for (0, 4096, 1, false, &w[1]);
   run = expect (RUN_WRITE, 0, 4096, 1);
   images_pause (b, 0, true);
-  add (8192, 4096, 1, 0, &w[2]);
+  add_for (8192, 4096, 1, false, &w[2]);
   answer (run, false);
   assert (!images_next (b) && told_dropped == 0);
   assert (images_overlap (b, 0, 0, 1) && images_overlap (b, 0, 12287, 1));
@@ -354,10 +368,10 @@ test_sent_in_vain (void)
   uint64_t mark;
 
   begin (MiB (1), true);
-  add (0, 12288, 1, 0, NULL);
+  add (0, 12288, 1);
   mark = images_mark (b);
   run = expect (RUN_WRITE, 0, 12288, 1);
-  add (4096, 4096, 2, 0, NULL);
+  add (4096, 4096, 2);
   images_pause (b, 0, true);
   answer (run, false);
   images_pause (b, 0, false);
@@ -375,13 +389,13 @@ static void
 test_hurry_and_discard (void)
 {
   begin (MiB (1), true);
-  add (0, 4096, 1, 0, NULL);
-  add (65536, 4096, 1, 0, NULL);
+  add (0, 4096, 1);
+  add (65536, 4096, 1);
   assert (!images_hurry (b, 0, 4096, 4096) && !images_next (b));
   assert (images_hurry (b, 0, 4095, 4096));
   answer (expect (RUN_WRITE, 0, 4096, 1), true);
   assert (!images_next (b));
-  add (0, 4096, 1, 0, &told_last);
+  add_for (0, 4096, 1, false, &told_last);
   images_discard (b);
   assert (told_written == 0 && told_dropped == 0);
   end ();
@@ -396,7 +410,7 @@ test_zeroes_join (void)
   begin (MiB (1), false);
   for (unsigned i = 0; i < 1000; i++) {
     assert (images_admit (b, 0, 1, &p) == 0);
-    images_add (b, 0, i * KiB (256), KiB (256), IMAGE_TRIM, NULL, 0, 0, NULL,
+    images_add (b, 0, i * KiB (256), KiB (256), IMAGE_TRIM, NULL, false, NULL,
                 now);
     images_settle (b, 1, p);
   }
@@ -486,8 +500,7 @@ test_random (unsigned seed)
         break;
       }
       images_settle (b, 1, p); /* there is room: `add` takes it again */
-      add (first * PLACE, count * PLACE, fill, rand () % 5 ? 0 : IMAGE_URGENT,
-           NULL);
+      (rand () % 5 ? add : add_urgent) (first * PLACE, count * PLACE, fill);
       memset (wanted + first * PLACE, fill, count * PLACE);
       break;
     }
