@@ -46,7 +46,7 @@ answer_take (struct array *a, struct aio *x, int error)
   aio_leave (a, x);
   if (!over && fatal (a, x, error)) {
     over = true;
-    /* What it has answered before may be gone as well. */
+    /* What the member has answered before, and not flushed, may be gone as well. */
     m->lapsed |= error != ENOTCONN && error != ESHUTDOWN;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
                  aio_name (io->kind), (unsigned long long) io->length,
@@ -84,8 +84,9 @@ answer_take (struct array *a, struct aio *x, int error)
     flush_answered (a, x, error == 0);
     break;
   case FOR_EXTENTS:
+    /* The extents are kept until all members have answered. */
     extents_answered (a, x, error == 0);
-    return; /* kept */
+    return;
   case FOR_PROOF:
     x->req->unproven |= error != 0;
     if (--x->req->answers == 0)

@@ -290,7 +290,8 @@ clear_answered (struct array *a, struct aio *x, bool ok)
 
   assert (m->asked == x);
   m->asked = NULL;
-  for (unsigned i = 0; i < m->count && !ok; i++) /* who knows */
+  /* A clear that failed may have been carried out or not: the bits count as set. */
+  for (unsigned i = 0; i < m->count && !ok; i++)
     clear_touch_range (a, x->io.member, m->records[i].offset,
                        m->records[i].length);
   free (m->records);

@@ -127,8 +127,9 @@ take_state (struct array *a, unsigned member, enum member_state state)
     forget_written (a, member);
   going = a->next.epoch && !state_takes_part (a->next.states[member]);
   if (m->fresh && state_takes_part (state) && !a->stopped) {
+    /* Should it stay after all, weftd is told of it once more. */
     if (going)
-      m->told = false; /* and is told, should it stay after all */
+      m->told = false;
     else
       come_back (a, member, state);
   }

@@ -107,7 +107,8 @@ flush_gone (struct array *a, unsigned member)
       continue;
     c->owed = true;
     raise_to (&c->gone, c->wrote[member]);
-    if (c == a->own) /* what it writes anew is not lost by that */
+    /* What a repair wrote is what other copies have: nothing is lost with it. */
+    if (c == a->own)
       continue;
     any = true;
     raise_to (&a->gone, c->wrote[member]);

@@ -48,12 +48,14 @@ join_prepare (struct array *a, uint64_t epoch, const enum member_state states[])
       if (member_reachable (a, i))
         member_lose (a, i);
     }
-    else if (m->lost && !m->told) /* it was to go, and is not any more */
+    /* It was to go out by the older change, and is to stay by this one. */
+    else if (m->lost && !m->told)
       member_tell (a, i, "there is no connection to it");
   }
   member_count (a);
   join_again (a);
-  join_release (a); /* what an older change held */
+  /* Reads that the older change held go on. */
+  join_release (a);
 }
 
 /* What a joiner has copied is to be covered before it is in-sync.  But no round can

@@ -66,7 +66,10 @@ member_lose (struct array *a, unsigned member)
   struct array_member *m = &a->member[member];
 
   m->lost = true;
-  m->round = 0; /* it joins anew, and forgets it, or its disk was rolled back */
+  /* When it is back it has joined anew, without the round, or its disk may be an old
+   * copy.
+   */
+  m->round = 0;
   m->told = m->fresh = false;
   a->degraded = true;
   sort_images (a, member);

@@ -234,8 +234,9 @@ read_answered (struct array *a, struct piece *p, int error)
       piece_end (a, p);
     return;
   }
+  /* Where pieces were read together, each is read alone to find the bad one. */
   if (error == EIO && p->joined)
-    p->alone = true; /* whose bad spot is it? */
+    p->alone = true;
   else if (error == EIO)
     p->bad |= 1u << p->copy;
   piece_move (a, p, PIECE_READY);

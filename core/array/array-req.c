@@ -118,7 +118,9 @@ piece_move (struct array *a, struct piece *p, enum piece_place place)
   leave (a, p);
   p->place = place;
   enter (a, p);
-  /* Parked: perhaps the last one.  Admitted: the next may be cut off. */
+  /* The last piece may have been parked; and behind one that has room now, the next
+   * one may be cut off.
+   */
   if (place == PIECE_PARKED || was_spacing)
     req_wake (a, p->req);
 }

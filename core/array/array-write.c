@@ -69,7 +69,8 @@ admit (struct array *a, struct piece *p, unsigned images)
 
   if (p->admitted >= images)
     return true;
-  if (p->admitted > 0) { /* a member came back */
+  /* A member came back: it takes more room than what was given before. */
+  if (p->admitted > 0) {
     images_settle (a->images, p->admitted, p->payload);
     p->admitted = 0;
     p->payload = NULL;
@@ -86,7 +87,8 @@ admit (struct array *a, struct piece *p, unsigned images)
       piece_move (a, p, PIECE_SPACE);
   }
   else {
-    a->clear.never |= p->started; /* one copy has it, another has not */
+    /* One copy may have been written, and the others are not to be. */
+    a->clear.never |= p->started;
     req_fail (a, p->req, error);
     piece_end (a, p);
   }

@@ -129,7 +129,7 @@ join_zero (struct images *b, struct image_member *m, struct image *e)
       image_eligible (m, o) != image_eligible (m, e) ||
       o->length + e->length > ZERO_BYTES_MAX)
     return false;
-  o->length += e->length; /* weighs nothing */
+  o->length += e->length; /* zeroes weigh nothing */
   image_take (b, m, e);
   image_end (b, e, false);
   return true;

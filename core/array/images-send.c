@@ -176,7 +176,7 @@ make_batch (struct images *b, struct image_run *run)
                                       : BATCH_TRIM;
     r->offset = e->offset;
     r->length = e->length;
-    r->payload = NULL; /* laid down below */
+    r->payload = NULL; /* move_payload puts it into its place */
   }
   run->length = batch_bytes (records, count);
   run->payload = payload_new (b, run->length);
@@ -208,7 +208,7 @@ images_next (struct images *b)
   while (!e && (m = TAILQ_FIRST (&b->ready))) {
     TAILQ_REMOVE (&b->ready, m, ready_link);
     m->ready = false;
-    /* Where more is not to fly images_answered or images_pause looks again. */
+    /* images_answered and images_pause look again at a member that is passed by. */
     if (!m->paused && m->flying_weight < FLYING_BYTES_MAX &&
         m->batches < FLYING_BATCHES_MAX)
       e = pick (m);
@@ -226,7 +226,7 @@ images_next (struct images *b)
     run->first = e;
   }
   if (!(records > 1 ? make_batch (b, run) : make_write (b, run))) {
-    /* No memory: one at a time needs none. */
+    /* There is no memory for a block of several: one is sent from its own. */
     run->first->next = NULL;
     make_write (b, run);
   }

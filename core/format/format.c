@@ -244,7 +244,9 @@ superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
   *why = superblock_check (&s);
   if (*why != NULL)
     return -1;
-  /* There is one way only to write it, with zeroes where there is no field. */
+  /* What was written by superblock_encode comes out the same once more: the version
+   * is the lowest that will do, and all that is no field is zero.
+   */
   superblock_encode (&s, again);
   if (memcmp (slot, again, SLOT_BYTES) != 0) {
     *why = "a field that this version does not know is not zero";

@@ -3,44 +3,29 @@
 #include <config.h>
 
 #include <assert.h>
-#include <string.h>
 
 #include "durability.h"
 
 #define SETS_MAX 5000 /* of one size: it takes milliseconds */
 
-/* The next set of as many members, in lexical order; false: that was all. */
-static bool
-next_set (unsigned set[], unsigned size, unsigned n)
-{
-  unsigned i = size;
-
-  while (i > 0 && set[i - 1] == n - size + i - 1)
-    i--;
-  if (i == 0)
-    return false;
-  set[i - 1]++;
-  for (; i < size; i++)
-    set[i] = set[i - 1] + 1;
-  return true;
-}
-
 /* How many sets of `size` members of a group can fail without a loss. */
 static uint64_t
 harmless_sets (const struct layout *group, unsigned size)
 {
-  unsigned set[GROUP_MEMBERS_MAX];
   bool lost[GROUP_MEMBERS_MAX];
-  uint64_t count = 0;
+  uint64_t count = 0, set = (UINT64_C (1) << size) - 1;
 
-  for (unsigned i = 0; i < size; i++)
-    set[i] = i;
-  do {
-    memset (lost, 0, sizeof lost);
-    for (unsigned i = 0; i < size; i++)
-      lost[set[i]] = true;
+  while (set < UINT64_C (1) << group->n) {
+    uint64_t lowest = set & -set, carried = set + lowest;
+
+    for (unsigned i = 0; i < group->n; i++)
+      lost[i] = set >> i & 1;
     count += layout_loss (group, lost, NULL) == 0;
-  } while (next_set (set, size, group->n));
+    /* The next larger number that has as many bits: the lowest run of ones moves its
+     * highest one up, and the rest of it down to the end.
+     */
+    set = carried | (((set ^ carried) / lowest) >> 2);
+  }
   return count;
 }
 

@@ -87,9 +87,11 @@ mutant prepared-joiner-counts-for-nothing sim array-member.c \
 mutant replaced-change-is-forgotten test-array-join array-member.c \
   'a->next.promised[i]));' 'false));'
 mutant member-that-goes-is-asked test-array-join array-epoch.c \
-  'if (going)' 'if (0)'
+  '    if (going)' '    if (0)'
 mutant member-that-goes-and-stays-is-not-told test-array-join array-epoch.c \
-  'm->told = false; /*' ';/*'
+  'if (going)
+      m->told = false;' 'if (going)
+      ;'
 mutant copy-that-went-is-counted test-array-join array-epoch.c \
   '    forget_written (a, member);
   going' '    ;

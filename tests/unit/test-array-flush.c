@@ -88,12 +88,12 @@ test_kept (void)
   f.client = other;
   write_by (client, 0, 0);
   write_by (other, 4096, 0);
-  submit (&f); /* under way: it is done by the next process */
+  submit (&f); /* it is under way, and is answered by the next process */
   come_back (0, true);
   answer_all ();
   assert (done (&f) && f.error == 0);
   assert (flush_by (client) == 0 && array_differs (a));
-  /* The next one has not. */
+  /* One that has kept all is followed by one that has not. */
   write_by (other, 0, 0);
   come_back (0, true);
   come_back (0, false);
@@ -101,7 +101,9 @@ test_kept (void)
   end ();
 }
 
-/* Nobody who hears of a life hears of it by a connection that was never used. */
+/* A process that has lost what was not flushed ends before the commit: the next one,
+ * which has kept all that this one had, does not have that either.
+ */
 static void
 test_lapse_is_remembered (void)
 {
