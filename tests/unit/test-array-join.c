@@ -53,8 +53,7 @@ test_counts_for_nothing (void)
 
   begin_as ("iiji");
   submit (&w);
-  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
-  answer (0, 0);
+  answer_only (IO_WRITE, 0, 0, 4096, 0);
   assert (done (&w));
   submit (&f);
   for (unsigned i = 0; i < ios_count; i++)
@@ -76,8 +75,7 @@ test_prepare (void)
 
   begin_as ("jiii");
   submit (&w); /* the data member joins: by its image */
-  assert (ios_count == 1 && is_io (0, IO_WRITE, 2, 0, 4096));
-  answer (0, 0);
+  answer_only (IO_WRITE, 2, 0, 4096, 0);
   assert (done (&w));
   submit (&f);
   assert (ios_count == 4 && is_io (0, IO_WRITE, 0, 0, 4096));
@@ -183,8 +181,7 @@ test_prepare_loss (void)
   assert (prepared (2) && !done (&w) && notices_lost == 0);
   commit_states (2, "oiii");
   assert (notices_lost == 1 && is_io (0, IO_WRITE, 2, 0, 4096));
-  answer_all ();
-  assert (done (&w) && w.error == 0);
+  assert (finish (&w) == 0);
   end ();
 }
 
@@ -207,8 +204,7 @@ test_prepare_replaced (void)
   answer_all ();
   assert (prepared (10) && !done (&w));
   commit_states (10, "iioi");
-  answer_all ();
-  assert (done (&w) && w.error == 0);
+  assert (finish (&w) == 0);
   end ();
 }
 
@@ -240,8 +236,7 @@ test_back_but_goes (bool replaced)
   assert (notices_lost == 1);
   commit_states (2, "iiii"); /* by which it is given back */
   prepare (3, "oiii");
-  return_of (0);
-  commit_states (2, "iiii");
+  give_back (0, 2, "iiii");
   submit (&w);
   for (unsigned i = 0; i < ios_count; i++)
     assert (ios[i]->member != 0);
@@ -253,10 +248,8 @@ test_back_but_goes (bool replaced)
     commit_states (4, "iiii");
   assert (notices_lost == 2 && notice.member == 0);
   commit_states (5, "iiii");
-  return_of (0);
-  commit_states (5, "iiii");
-  answer_all ();
-  assert (done (&w) && w.error == 0 && all_are (members[0], 1, 4096));
+  give_back (0, 5, "iiii");
+  assert (finish (&w) == 0 && all_are (members[0], 1, 4096));
   end ();
 }
 
@@ -279,8 +272,7 @@ test_back (bool flushed)
   return_of (0);
   assert (ios_count == 0);
   commit_states (2, "iioi");
-  answer_all ();
-  assert (done (&f) && f.error == (flushed ? 0 : EIO));
+  assert (finish (&f) == (flushed ? 0 : EIO));
   assert (carry_out (&f) == 0);
   end ();
 }
@@ -303,8 +295,7 @@ test_back_prepared (bool told)
   lose (0);
   answer_lost (0);
   assert (notices_prepared == told);
-  return_of (0);
-  commit_states (1, "jiii");
+  give_back (0, 1, "jiii");
   assert (carry_out (&f) == (told ? EIO : 0));
   end ();
 }
@@ -343,8 +334,7 @@ test_joins_beside_a_change (void)
   begin_as ("iioi");
   commit_states (5, "iioi"); /* it joins, but is not connected yet */
   prepare (6, "iiji");
-  return_of (2);
-  commit_states (5, "iiji");
+  give_back (2, 5, "iiji");
   submit (&w);
   answer_all ();
   tick ();
@@ -368,8 +358,7 @@ test_joins_anew (void)
   assert (notices_lost == 1 && array_idle (a));
   commit_states (3, "iiji"); /* it was out in 2 */
   assert (notices_lost == 1);
-  return_of (2);
-  commit_states (3, "iiji");
+  give_back (2, 3, "iiji");
   assert (ios_count == 0);
   prepare (4, "iiii");
   assert (notices_lost == 1);
@@ -392,8 +381,7 @@ test_epoch (void)
   answer (0, 0);
   commit_states (2, "iioi");
   assert (array_epoch (a) == 2);
-  return_of (2);
-  commit_states (3, "iiji");
+  give_back (2, 3, "iiji");
   assert (array_epoch (a) == 0 && is_io (0, IO_WRITE, 3, 0, 4096));
   answer_all ();
   assert (array_epoch (a) == 3);
@@ -407,8 +395,7 @@ test_epoch (void)
   assert (array_epoch (a) == 4);
   submit (&w);
   answer (0, 0);
-  return_of (2);
-  commit_states (4, "iiji");
+  give_back (2, 4, "iiji");
   assert (array_epoch (a) == 0);
   answer_all ();
   assert (array_epoch (a) == 4);
@@ -429,8 +416,7 @@ test_no_overtaking (void)
   commit_states (2, "iiii");
   submit (&newer);
   submit (&r);
-  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
-  answer (0, 0);
+  answer_only (IO_WRITE, 0, 0, 4096, 0);
   assert (all_are (members[0], 1, 4096) && ios_count == 2);
   answer_all ();
   assert (done (&newer) && done (&r) && all_are (members[0], 2, 4096));
@@ -562,12 +548,10 @@ test_written_copy_joins_anew (void)
   assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 4096));
   lose (2);
   commit_states (3, "iioi");
-  return_of (2);
-  commit_states (4, "iiji");
+  give_back (2, 4, "iiji");
   assert (array_epoch (a) == 4);
   memcpy (members[2], members[0], 4096); /* as it may copy by then */
-  answer_all ();
-  assert (done (&w) && w.error == 0);
+  assert (finish (&w) == 0);
   prepare (5, "iiii");
   answer_all ();
   assert (prepared (5));
@@ -582,8 +566,7 @@ static void
 begin_half_written (struct array_request *w)
 {
   begin_crowded ("iioi", w);
-  return_of (2);
-  commit_states (2, "iiji");
+  give_back (2, 2, "iiji");
   answer (0, 0);
   assert (!done (w)); /* its image waits for room */
   prepare (3, "iiii");
@@ -655,8 +638,7 @@ test_bits_of_a_third_copy (void)
   while (!done (&w))
     answer_all ();
   commit_states (3, "iio");
-  return_of (2);
-  commit_states (4, "iij");
+  give_back (2, 4, "iij");
   prepare (5, "iii");
   answer_all ();
   commit_states (5, "iii");

@@ -32,11 +32,9 @@ test_loss (void)
   assert (notices_lost == 1);
   commit (1);
   /* Degraded: the image, at once; the read waits for it, in its turn. */
-  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
-  answer (0, 0);
+  answer_only (IO_WRITE, 3, IMAGE0, 4096, 0);
   assert (done (&w) && w.error == 0 && !done (&r));
-  assert (ios_count == 1 && is_io (0, IO_READ, 3, IMAGE0, 4096));
-  answer (0, 0);
+  answer_only (IO_READ, 3, IMAGE0, 4096, 0);
   assert (done (&r) && r.error == 0 && all_are (back, 1, 4096));
   assert (notices_data == 0);
   tick_after (200 * MS);
@@ -59,8 +57,7 @@ test_lost_by_others (void)
   tick_after (3600 * 1000 * MS);
   answer (0, ENOTCONN);
   assert (ios_count == 1 && ios[0]->member == 3);
-  answer_all ();
-  assert (done (&r) && r.error == 0 && notices_lost == 1);
+  assert (finish (&r) == 0 && notices_lost == 1);
   end ();
 }
 
@@ -78,8 +75,7 @@ test_image_member_lost (void)
   assert (ios_count == 0 && !done (&f));
   commit (1 << 3);
   assert (ios_count == 3); /* nothing to drain any more */
-  answer_all ();
-  assert (done (&f) && f.error == 0 && array_idle (a));
+  assert (finish (&f) == 0 && array_idle (a));
   end ();
 }
 
@@ -155,8 +151,7 @@ test_error_is_a_loss (enum array_op op, int error)
   assert (notices_lost == 1 && notice.member == member && !done (&r));
   answer_all ();
   commit (1u << member);
-  answer_all ();
-  assert (done (&r) && r.error == 0);
+  assert (finish (&r) == 0);
   end ();
 }
 
@@ -340,8 +335,7 @@ test_never_answered (void)
   assert (notices_lost == 1 && notice.member == 0 && !done (&r));
   commit (1);
   answer (0, ENOTCONN);
-  answer_all ();
-  assert (done (&r) && r.error == 0);
+  assert (finish (&r) == 0);
   end ();
 }
 
@@ -402,8 +396,7 @@ test_bad_spot (bool repair_fails)
     commit (1);
   else
     assert (all_are (members[0], 1, 4096));
-  answer_all ();
-  assert (done (&w) && w.error == 0);
+  assert (finish (&w) == 0);
   if (array_deadline (a) != UINT64_MAX)
     tick ();
   answer_all ();
@@ -431,13 +424,11 @@ test_bad_spot_of_reader (void)
   assert (done (&other));
   return_of (0); /* it was well after all */
   commit_states (1, "iiii");
-  assert (is_io (0, IO_READ, 0, 0, 4096));
-  answer (0, EIO);
+  answer_only (IO_READ, 0, 0, 4096, EIO);
   answer (0, 0);
   assert (notices_lost == 2 && ios_count == 0 && !done (&r));
   commit_states (2, "oiii");
-  assert (is_io (0, IO_READ, 3, IMAGE0, 4096));
-  answer (0, 0);
+  answer_only (IO_READ, 3, IMAGE0, 4096, 0);
   assert (done (&r) && r.error == 0);
   end ();
 }
@@ -457,8 +448,7 @@ test_bad_spot_stays (void)
     answer (0, 0);
     assert (notices_lost == i + 1 && ios_count == 0);
     tick_after (1000 * MS);
-    return_of (0);
-    commit_states (1, "iiii");
+    give_back (0, 1, "iiii");
   }
   answer (0, EIO);
   answer (0, 0);
@@ -524,8 +514,7 @@ test_loss_accepted (void)
   assert (done (&x) && x.error == 0 && x.lost && notices_lost == 0);
   assert (all_are (members[0], 0, 4096) &&
           all_are (members[3] + IMAGE0, 0, 4096));
-  answer_all ();
-  assert (done (&w) && w.error == 0 && all_are (members[0], 1, 4096));
+  assert (finish (&w) == 0 && all_are (members[0], 1, 4096));
   tick_after (200 * MS);
   answer_all ();
 
@@ -551,8 +540,7 @@ test_loss_of_what_failed (bool at_once)
   else {
     answer (0, 0);
     answer (0, 0);
-    assert (ios_count == 1 && is_io (0, IO_ZERO, 0, 0, 4096));
-    answer (0, EIO);
+    answer_only (IO_ZERO, 0, 0, 4096, EIO);
     assert (!done (&x) && ios_count == 0);
     commit (1);
     answer_all ();
@@ -571,12 +559,9 @@ test_loss_of_image_accepted (void)
   begin (LAYOUT_RAIDX, 4);
   memset (members[0], 7, 4096);
   submit (&x);
-  assert (ios_count == 1 && is_io (0, IO_READ, 3, IMAGE0, 4096));
-  answer (0, EIO);
-  assert (ios_count == 1 && is_io (0, IO_READ, 0, 0, 4096));
-  answer (0, 0);
-  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
-  answer (0, 0);
+  answer_only (IO_READ, 3, IMAGE0, 4096, EIO);
+  answer_only (IO_READ, 0, 0, 4096, 0);
+  answer_only (IO_WRITE, 3, IMAGE0, 4096, 0);
   assert (done (&x) && x.error == 0 && !x.lost && all_are (back, 7, 4096));
   assert (all_are (members[3] + IMAGE0, 7, 4096));
   end ();
@@ -620,8 +605,7 @@ test_one_copy_only (void)
   assert (is_io (0, IO_WRITE, 3, IMAGE0, 4096)); /* drained first */
   answer (0, 0);
   while (!done (&r)) {
-    assert (ios_count == 1 && is_io (0, IO_READ, 3, IMAGE0, 4096));
-    answer (0, EIO);
+    answer_only (IO_READ, 3, IMAGE0, 4096, EIO);
   }
   assert (r.error == EIO && notices_lost == 0);
   submit (&r);

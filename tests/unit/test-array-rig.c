@@ -203,12 +203,18 @@ submit (struct array_request *r)
 }
 
 int
-carry_out (struct array_request *r)
+finish (const struct array_request *r)
 {
-  submit (r);
   answer_all ();
   assert (done (r));
   return r->error;
+}
+
+int
+carry_out (struct array_request *r)
+{
+  submit (r);
+  return finish (r);
 }
 
 void
@@ -250,6 +256,14 @@ is_io (unsigned i, enum array_io_kind kind, unsigned member, uint64_t offset,
   return i < ios_count && ios[i]->kind == kind && ios[i]->member == member &&
          (kind == IO_FLUSH ||
           (ios[i]->offset == offset && ios[i]->length == length));
+}
+
+void
+answer_only (enum array_io_kind kind, unsigned member, uint64_t offset,
+             uint64_t length, int error)
+{
+  assert (ios_count == 1 && is_io (0, kind, member, offset, length));
+  answer (0, error);
 }
 
 bool
@@ -306,6 +320,13 @@ commit_states (uint64_t epoch, const char *letters)
   rig_states (letters, states);
   array_commit (a, epoch, states, now);
   take ();
+}
+
+void
+give_back (unsigned member, uint64_t epoch, const char *letters)
+{
+  return_of (member);
+  commit_states (epoch, letters);
 }
 
 void

@@ -47,12 +47,15 @@ void
 answer_lost (unsigned member); /* all, and this member by a broken connection */
 
 void submit (struct array_request *r);
-/* Submit it and answer all that is asked: it is done then, with this error. */
-int carry_out (struct array_request *r);
+/* Answer all that is asked: the request is done then, with this error. */
+int finish (const struct array_request *r);
+int carry_out (struct array_request *r); /* submit, and finish */
 bool done (const struct array_request *r);
 void lose (unsigned member);
 void return_of (unsigned member); /* what it had not flushed may be gone */
 void return_whole (unsigned member);
+/* return_of, and the commit that follows */
+void give_back (unsigned member, uint64_t epoch, const char *states);
 void hold (bool hold);
 void stop (void);
 /* The next epoch, with these members out. */
@@ -65,6 +68,9 @@ void prepare (uint64_t epoch, const char *states);
 void tick (void);
 void tick_after (uint64_t ns);
 
+/* Nothing is asked but this: answer it. */
+void answer_only (enum array_io_kind kind, unsigned member, uint64_t offset,
+                  uint64_t length, int error);
 bool is_io (unsigned i, enum array_io_kind kind, unsigned member,
             uint64_t offset, uint64_t length);
 /* The records of the i-th; returns their number, or -1 where it is no batch. */
