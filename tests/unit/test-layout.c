@@ -19,13 +19,14 @@
 
 static const char *doing = "nothing";
 
+/* With what is being done, and perhaps with words of its own. */
 #undef CHECK
 #define CHECK(e, ...)                                                          \
   do {                                                                         \
     if (!(e)) {                                                                \
-      fprintf (stderr, "%s:%d: %s: not so: %s: ", __FILE__, __LINE__, doing,   \
+      fprintf (stderr, "%s:%d: %s: not so: %s", __FILE__, __LINE__, doing,     \
                #e);                                                            \
-      fprintf (stderr, __VA_ARGS__);                                           \
+      fprintf (stderr, " " __VA_ARGS__);                                       \
       fprintf (stderr, "\nrun again with WEFT_SEED=%" PRIu64 "\n", test_seed); \
       exit (1);                                                                \
     }                                                                          \
@@ -204,10 +205,9 @@ erase (struct picture *p)
 static void
 check_map (const struct layout *l, const struct picture *p)
 {
-  CHECK (l->size == (uint64_t) p->units * l->unit, "size %" PRIu64, l->size);
-  CHECK (l->member_bytes == (uint64_t) p->rows * l->unit,
-         "member_bytes %" PRIu64, l->member_bytes);
-  CHECK (l->members == p->members && l->copies == p->copies, "%u", l->members);
+  CHECK (l->size == (uint64_t) p->units * l->unit);
+  CHECK (l->member_bytes == (uint64_t) p->rows * l->unit);
+  CHECK (l->members == p->members && l->copies == p->copies);
 
   for (int64_t a = 0; a < p->units; a++) {
     const uint32_t in = test_random (l->unit), left = l->unit - in;
@@ -217,23 +217,15 @@ check_map (const struct layout *l, const struct picture *p)
     struct layout_piece piece;
 
     layout_map (l, offset, length, &piece);
-    CHECK (piece.offset == offset && piece.copies == p->copies, "unit %" PRId64,
-           a);
-    CHECK (piece.length == (length < left ? length : left),
-           "unit %" PRId64 ": length %u", a, piece.length);
+    CHECK (piece.offset == offset && piece.copies == p->copies);
+    CHECK (piece.length == (length < left ? length : left));
     for (unsigned c = 0; c < piece.copies; c++) {
       const struct spot *s = &p->copy[a * COPIES_MAX + c];
 
       CHECK (piece.copy[c].member == s->member &&
-               piece.copy[c].offset == (uint64_t) s->row * l->unit + in,
-             "unit %" PRId64 " copy %u: member %u offset %" PRIu64
-             ", not member %u row %u",
-             a, c, piece.copy[c].member, piece.copy[c].offset, s->member,
-             s->row);
+             piece.copy[c].offset == (uint64_t) s->row * l->unit + in);
       for (unsigned b = 0; b < c; b++)
-        CHECK (piece.copy[b].member != piece.copy[c].member,
-               "unit %" PRId64 ": two copies on member %u", a,
-               piece.copy[c].member);
+        CHECK (piece.copy[b].member != piece.copy[c].member);
     }
   }
 }
@@ -249,16 +241,13 @@ check_unmap (const struct layout *l, const struct picture *p)
       int copy = layout_unmap (l, m, (uint64_t) row * l->unit + in, &offset,
                                &length);
 
-      CHECK (length == l->unit - in, "member %u row %u", m, row);
+      CHECK (length == l->unit - in);
       if (row == p->rows || p->cell[m * p->rows + row].unit == -1) {
-        CHECK (copy == -1, "member %u row %u", m, row);
+        CHECK (copy == -1);
         continue;
       }
       const struct cell *c = &p->cell[m * p->rows + row];
-      CHECK (copy == c->copy && offset == (uint64_t) c->unit * l->unit + in,
-             "member %u row %u: copy %d of %" PRIu64
-             ", not copy %d of unit %" PRId64,
-             m, row, copy, offset, c->copy, c->unit);
+      CHECK (copy == c->copy && offset == (uint64_t) c->unit * l->unit + in);
     }
   }
 }
@@ -289,10 +278,7 @@ check_span (const struct layout *l, const struct picture *p)
       if (part > offset + length - at)
         part = offset + length - at;
       if (s->member == m) {
-        CHECK (!any || (uint64_t) s->row * l->unit + in == to,
-               "member %u: the data of %" PRIu64 "+%" PRIu64
-               " is not contiguous",
-               m, offset, length);
+        CHECK (!any || (uint64_t) s->row * l->unit + in == to);
         if (!any)
           from = (uint64_t) s->row * l->unit + in;
         to = (uint64_t) s->row * l->unit + in + part;
@@ -301,13 +287,9 @@ check_span (const struct layout *l, const struct picture *p)
       at += part;
     }
     has = layout_data_span (l, m, offset, length, &span_offset, &span_length);
-    CHECK (has == any, "member %u of %" PRIu64 "+%" PRIu64 ": %d", m, offset,
-           length, has);
+    CHECK (has == any);
     if (has)
-      CHECK (span_offset == from && span_length == to - from,
-             "member %u of %" PRIu64 "+%" PRIu64 ": %" PRIu64 "+%" PRIu64
-             ", not %" PRIu64 "+%" PRIu64,
-             m, offset, length, span_offset, span_length, from, to - from);
+      CHECK (span_offset == from && span_length == to - from);
   }
 }
 
@@ -325,10 +307,8 @@ check_lost (const struct layout *l, const struct picture *p, const bool lost[])
     thin += left > 0 && left < p->copies;
   }
   bytes = layout_loss (l, lost, &exposed);
-  CHECK (bytes == gone * l->unit && exposed == thin * l->unit,
-         "loss %" PRIu64 " exposed %" PRIu64 ", not %" PRIu64 " and %" PRIu64,
-         bytes, exposed, gone * l->unit, thin * l->unit);
-  CHECK (layout_loss (l, lost, NULL) == bytes, "without exposed");
+  CHECK (bytes == gone * l->unit && exposed == thin * l->unit);
+  CHECK (layout_loss (l, lost, NULL) == bytes);
 }
 
 /* No member, every single one, every two, and a few random sets. */
@@ -342,7 +322,7 @@ check_losses (const struct layout *l, const struct picture *p)
     lost[i] = true;
     check_lost (l, p, lost);
     if (p->copies > 1)
-      CHECK (layout_loss (l, lost, NULL) == 0, "member %u alone", i);
+      CHECK (layout_loss (l, lost, NULL) == 0);
     for (unsigned j = i + 1; j < p->members; j++) {
       lost[j] = true;
       check_lost (l, p, lost);
@@ -357,7 +337,7 @@ check_losses (const struct layout *l, const struct picture *p)
   }
   for (unsigned i = 0; i < p->members; i++)
     lost[i] = true;
-  CHECK (layout_loss (l, lost, NULL) == l->size, "all members");
+  CHECK (layout_loss (l, lost, NULL) == l->size);
 }
 
 static void
@@ -380,11 +360,8 @@ check_capacity (const struct layout *l, const struct picture *p,
   }
   layout_capacity (l, bytes, &c);
   CHECK (c.total == total && c.usable == l->size && c.images == images &&
-           c.wasted == empty,
-         "total %" PRIu64 " usable %" PRIu64 " images %" PRIu64
-         " wasted %" PRIu64,
-         c.total, c.usable, c.images, c.wasted);
-  CHECK (c.usable + c.images + c.wasted == c.total, "the parts");
+         c.wasted == empty);
+  CHECK (c.usable + c.images + c.wasted == c.total);
 }
 
 static bool
@@ -422,8 +399,7 @@ check_one (enum layout_kind kind, unsigned n, unsigned groups, uint64_t unit,
             layout_name (kind), n, groups, unit, bytes);
   doing = what;
   l = made (kind, n, groups, unit, bytes);
-  CHECK (l.kind == kind && l.n == n && l.groups == groups && l.unit == unit,
-         "%u", l.n);
+  CHECK (l.kind == kind && l.n == n && l.groups == groups && l.unit == unit);
 
   p = draw (kind, n, groups, bytes / unit);
   check_map (&l, p);
@@ -530,9 +506,8 @@ test_huge (void)
     if (groups > ARRAY_GROUPS_MAX || !possible (kind, n, groups))
       continue;
     l = made (kind, n, groups, unit, MEMBER_DATA_BYTES_MAX);
-    CHECK (l.member_bytes > MEMBER_DATA_BYTES_MAX - 2 * n * unit, "%" PRIu64,
-           l.member_bytes);
-    CHECK (l.size * l.copies == l.members * l.member_bytes, "%" PRIu64, l.size);
+    CHECK (l.member_bytes > MEMBER_DATA_BYTES_MAX - 2 * n * unit);
+    CHECK (l.size * l.copies == l.members * l.member_bytes);
     for (int i = 0; i < 50; i++) {
       const uint64_t offset = test_random (2)
                                 ? test_random (l.size)
@@ -544,15 +519,11 @@ test_huge (void)
         uint64_t back = UINT64_MAX;
         uint32_t length;
 
-        CHECK (piece.copy[c].member / n == offset / unit / l.width % l.groups,
-               "group of %" PRIu64, offset);
-        CHECK (piece.copy[c].offset < l.member_bytes, "%" PRIu64, offset);
+        CHECK (piece.copy[c].member / n == offset / unit / l.width % l.groups);
+        CHECK (piece.copy[c].offset < l.member_bytes);
         CHECK (layout_unmap (&l, piece.copy[c].member, piece.copy[c].offset,
                              &back, &length) == (int) c &&
-                 back == offset,
-               "%s n=%u groups=%u unit=%" PRIu64 ": %" PRIu64
-               " comes back as %" PRIu64,
-               layout_name (kind), n, groups, unit, offset, back);
+               back == offset);
       }
     }
   }
