@@ -4,7 +4,6 @@
 
 #include <config.h>
 
-#include <stdlib.h>
 
 #include "array-internal.h"
 

@@ -45,20 +45,15 @@ image_part (struct images *b, const struct image *e, uint64_t offset,
 {
   struct image *part = image_new (b);
 
-  part->member = e->member;
+  assert (!e->waiter && !e->flying);
+  *part = *e;
   part->offset = offset;
   part->length = length;
-  part->sequence = e->sequence;
-  part->accepted_ns = e->accepted_ns;
   image_enter_generation (part, e->generation);
-  part->payload = e->payload;
   if (part->payload) {
     part->payload->references++;
-    part->at = e->at + (offset - e->offset);
+    part->at += offset - e->offset;
   }
-  part->kind = e->kind;
-  part->due = e->due;
-  part->fua = e->fua;
   return part;
 }
 

@@ -34,7 +34,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "images-internal.h"
 
@@ -384,11 +383,10 @@ images_empty (const struct images *b)
 void
 images_stats (const struct images *b, struct images_stats *stats)
 {
-  memset (stats, 0, sizeof *stats);
-  stats->bytes = b->bytes;
-  stats->sent = b->sent;
-  stats->replaced = b->replaced;
-  stats->batches = b->batches;
+  *stats = (struct images_stats) { .bytes = b->bytes,
+                                   .sent = b->sent,
+                                   .replaced = b->replaced,
+                                   .batches = b->batches };
   for (unsigned i = 0; i < b->config.members; i++) {
     const struct image_member *m = &b->member[i];
     const struct image *e = TAILQ_FIRST (&m->aged);

@@ -9,16 +9,7 @@
 void
 cluster_uuid_text (const uint8_t uuid[16], char text[CLUSTER_UUID_TEXT_BYTES])
 {
-  static const char digits[] = "0123456789abcdef";
-  char *p = text;
-
-  for (unsigned i = 0; i < 16; i++) {
-    if (i == 4 || i == 6 || i == 8 || i == 10)
-      *p++ = '-';
-    *p++ = digits[uuid[i] >> 4];
-    *p++ = digits[uuid[i] & 15];
-  }
-  *p = '\0';
+  format_uuid (uuid, text);
 }
 
 const char *

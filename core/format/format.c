@@ -294,33 +294,28 @@ superblock_newest (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb,
                    const char **why)
 {
   struct superblock s[2];
-  const char *reason[2];
-  bool good[2];
+  const char *wrong[2]; /* NULL: nothing */
   int newest;
 
-  for (int i = 0; i < 2; i++) {
-    good[i] = superblock_decode (slots + i * SLOT_BYTES, &s[i], &reason[i]) ==
-              0;
-    if (good[i] && s[i].sequence % 2 != (uint64_t) i) {
-      good[i] = false;
-      reason[i] = "its Weft header is in the wrong place";
-    }
-  }
-  if (good[0] && good[1]) {
+  for (unsigned i = 0; i < 2; i++)
+    if (superblock_decode (slots + i * SLOT_BYTES, &s[i], &wrong[i]) == 0 &&
+        s[i].sequence % 2 != i)
+      wrong[i] = "its Weft header is in the wrong place";
+  if (!wrong[0] && !wrong[1]) {
     if (memcmp (s[0].disk, s[1].disk, 16) != 0) {
       *why = "its two superblock slots are those of different disks";
       return -1;
     }
     newest = s[1].sequence > s[0].sequence;
   }
-  else if (good[0] || good[1])
-    newest = good[1];
+  else if (!wrong[0] || !wrong[1])
+    newest = !wrong[1];
   else {
     /* Slot 0 says why, unless only slot 1 has anything in it. */
     *why = memcmp (slots, slot_magic, sizeof slot_magic) == 0 ||
                memcmp (slots + SLOT_BYTES, slot_magic, sizeof slot_magic) != 0
-             ? reason[0]
-             : reason[1];
+             ? wrong[0]
+             : wrong[1];
     return -1;
   }
   *sb = s[newest];

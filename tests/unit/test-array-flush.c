@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "test-array-rig.h"
 

@@ -4,8 +4,6 @@
 
 #include <config.h>
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "format/bad.h"
