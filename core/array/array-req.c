@@ -4,7 +4,6 @@
 
 #include <config.h>
 
-
 #include "array-internal.h"
 
 struct req *

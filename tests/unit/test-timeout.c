@@ -2,7 +2,6 @@
 
 #include <config.h>
 
-
 #include "test-random.h"
 #include "base/timeout.h"
 
