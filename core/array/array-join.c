@@ -35,11 +35,10 @@ join_prepare (struct array *a, uint64_t epoch, const enum member_state states[])
 
   if (a->stopped || epoch <= a->config.epoch || epoch <= next->epoch)
     return;
-  memset (next, 0, sizeof *next);
+  *next = (struct array_next) { .epoch = epoch };
   for (unsigned i = 0; i < a->layout->members && older.epoch; i++)
     next->promised[i] = older.promised[i] ||
                         (older.told && older.states[i] == MEMBER_IN_SYNC);
-  next->epoch = epoch;
   memcpy (next->states, states, a->layout->members * sizeof states[0]);
   for (unsigned i = 0; i < a->layout->members; i++) {
     struct array_member *m = &a->member[i];

@@ -147,7 +147,7 @@ drain (struct array *a, struct piece *p, unsigned copy)
  * the data copy.
  */
 static void
-hope (struct array *a, struct piece *p)
+leave_to_others (struct array *a, struct piece *p)
 {
   if (a->now_ns >=
       p->req->begun_ns + (uint64_t) a->config.io_timeout_ms * NS_PER_MS) {
@@ -229,7 +229,7 @@ read_answered (struct array *a, struct piece *p, int error)
       repair (a, p);
     else if (a->config.readonly && p->bad & 1 &&
              member_in_sync (a, p->at.copy[0].member))
-      hope (a, p);
+      leave_to_others (a, p);
     else
       piece_end (a, p);
     return;

@@ -198,9 +198,7 @@ flush_under_way (struct array_request *f, struct array_request *w)
 static void
 test_under_way (bool written_since)
 {
-  struct array_request f[2] = {
-    FLUSH, FLUSH,
-  }, w = WRITE (4096, 4096, ones);
+  struct array_request f[2] = { FLUSH, FLUSH }, w = WRITE (4096, 4096, ones);
 
   begin_alone ();
   flush_under_way (&f[0], written_since ? &w : NULL);

@@ -21,22 +21,16 @@ unsigned notices_lost, notices_data, notices_prepared, done_count;
 struct array_notice notice;
 uint8_t ones[MiB (8)], twos[MiB (1)], back[MiB (1)];
 
-static void
-configure (void)
-{
-  config = (struct array_config) {
-    .image_buffer_bytes = MiB (1),
-    .image_age_ms = 200,
-    .io_timeout_ms = 15000,
-  };
-}
+static const struct array_config usual = { .image_buffer_bytes = MiB (1),
+                                           .image_age_ms = 200,
+                                           .io_timeout_ms = 15000 };
 
 void
 rig_init (void)
 {
   memset (ones, 1, sizeof ones);
   memset (twos, 2, sizeof twos);
-  configure ();
+  config = usual;
 }
 
 static void
@@ -92,7 +86,7 @@ end (void)
   array_free (a);
   for (unsigned i = 0; i < config.layout.members; i++)
     free (members[i]);
-  configure ();
+  config = usual;
 }
 
 int
