@@ -33,36 +33,24 @@ config_ok (const struct array_config *c, char *why, size_t why_size)
   return false;
 }
 
-static struct images *
-new_images (struct array *a)
-{
-  const struct layout *l = a->layout;
-  struct images_config c = {
-    .members = l->members,
-    .bytes_max = a->config.image_buffer_bytes,
-    .age_ms = a->config.image_age_ms,
-    .batches = a->config.batches,
-    .run_bytes = l->unit,
-    .told = write_told,
-    .owner = a,
-  };
-
-  if (l->kind == LAYOUT_RAIDX) {
-    c.run_base = l->stripes * l->unit;
-    c.run_bytes = (uint64_t) (l->n - 1) * l->unit;
-  }
-  return images_new (&c);
-}
-
 struct array *
 array_new (const struct array_config *config, uint64_t now_ns, char *why,
            size_t why_size)
 {
+  const struct layout *l = &config->layout;
+  struct images_config images = {
+    .members = l->members,
+    .bytes_max = config->image_buffer_bytes,
+    .age_ms = config->image_age_ms,
+    .batches = config->batches,
+    .run_bytes = l->unit,
+    .told = write_told,
+  };
   struct array *a;
 
   if (!config_ok (config, why, why_size))
     return NULL;
-  a = calloc (1, sizeof *a + config->layout.members * sizeof a->member[0]);
+  a = calloc (1, sizeof *a + l->members * sizeof a->member[0]);
   if (!a) {
     snprintf (why, why_size, "out of memory");
     return NULL;
@@ -70,7 +58,12 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   a->config = *config;
   a->layout = &a->config.layout;
   a->now_ns = a->idle_since_ns = now_ns;
-  a->images = new_images (a);
+  if (l->kind == LAYOUT_RAIDX) {
+    images.run_base = l->stripes * l->unit;
+    images.run_bytes = (uint64_t) (l->n - 1) * l->unit;
+  }
+  images.owner = a;
+  a->images = images_new (&images);
   if (!a->images) {
     snprintf (why, why_size, "out of memory");
     free (a);
