@@ -5,38 +5,32 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "test-cluster-world.h"
 
 static void
-says (struct world *w, unsigned m, const struct bad_list *list, uint64_t report)
+says (unsigned m, const struct bad_list *list, uint64_t report)
 {
-  struct cluster_disk_heartbeat hb = disk_words (&w->disk[m], 0);
-  struct cluster_input in = input (w, ++w->next_op);
+  struct cluster_disk_heartbeat hb = disk_words (&world.disk[m], 0);
+  struct cluster_input in = input (++world.next_op);
 
   hb.report = report;
   hb.bad = *list;
-  cluster_disk_heartbeat (w->c, &in, &hb);
-  pump (w);
-  assert (said (w, in.op).kind == CLUSTER_REPLY_DISK);
+  cluster_disk_heartbeat (world.c, &in, &hb);
+  pump ();
+  assert (said (in.op).kind == CLUSTER_REPLY_DISK);
 }
 
 /* code: of the refusal; NULL: it is accepted. */
 static void
-accept_loss (struct world *w, uint64_t offset, uint64_t length,
-             const char *code)
+accept_loss (uint64_t offset, uint64_t length, const char *code)
 {
   struct cluster_loss loss = { .count = 1, .range[0] = { offset, length } };
-  struct cluster_input in = input (w, ++w->next_op);
+  struct cluster_input in = input (++world.next_op);
   struct message m;
 
-  cluster_array_accept_loss (w->c, &in, "a", &loss);
-  pump (w);
-  m = said (w, in.op);
+  cluster_array_accept_loss (world.c, &in, "a", &loss);
+  pump ();
+  m = said (in.op);
   if (code)
     expect_refused (&m, CLUSTER_CONFLICT, code);
   else
@@ -47,65 +41,63 @@ accept_loss (struct world *w, uint64_t offset, uint64_t length,
  * at the offset are bad.
  */
 static void
-test_loss (struct world *w, uint64_t offset)
+test_loss (uint64_t offset)
 {
-  const struct cluster_array *a = cluster_array_find (w->c, "a");
-  const struct cluster_session *s = cluster_array_writer (w->c, a);
+  const struct cluster_array *a = cluster_array_find (world.c, "a");
+  const struct cluster_session *s = cluster_array_writer (world.c, a);
   uint64_t number;
 
-  accept_loss (w, offset, 16384, "not-bad");
-  accept_loss (w, offset + 8192, 8192, "not-bad");
-  accept_loss (w, offset - 4096, 8192, "not-bad");
-  assert (cluster_session_loss (w->c, s) == NULL);
-  accept_loss (w, offset, 12288, NULL);
-  assert (cluster_session_loss (w->c, s)->range[0].length == 12288);
-  assert (cluster_session_loss (w->c, s)->epoch == a->rec.epoch);
-  number = cluster_session_loss (w->c, s)->number;
-  accept_loss (w, offset, 4096, "loss-pending");
-  host_beat (w, &w->host[0]); /* is told, and asks anew when it lives on */
-  w->host[0].beat_op = 0;
-  accept_loss (w, offset, 4096, NULL);
-  assert (cluster_session_loss (w->c, s)->range[0].length == 4096);
-  assert (cluster_session_loss (w->c, s)->number > number);
+  accept_loss (offset, 16384, "not-bad");
+  accept_loss (offset + 8192, 8192, "not-bad");
+  accept_loss (offset - 4096, 8192, "not-bad");
+  assert (cluster_session_loss (world.c, s) == NULL);
+  accept_loss (offset, 12288, NULL);
+  assert (cluster_session_loss (world.c, s)->range[0].length == 12288);
+  assert (cluster_session_loss (world.c, s)->epoch == a->rec.epoch);
+  number = cluster_session_loss (world.c, s)->number;
+  accept_loss (offset, 4096, "loss-pending");
+  host_beat (&world.host[0]); /* is told, and asks anew when it lives on */
+  world.host[0].beat_op = 0;
+  accept_loss (offset, 4096, NULL);
+  assert (cluster_session_loss (world.c, s)->range[0].length == 4096);
+  assert (cluster_session_loss (world.c, s)->number > number);
   for (unsigned ms = 0; ms < 11000; ms += 250)
-    tick (w, 250);
+    tick (250);
   /* He has heard of it, or never will. */
-  assert (cluster_session_loss (w->c, s) == NULL);
+  assert (cluster_session_loss (world.c, s) == NULL);
 }
 
 /* Not where a member that is out may have a good copy, nor where nobody writes. */
 static void
-test_no_loss (struct world *w, const struct layout_piece *p,
-              const struct bad_list *data)
+test_no_loss (const struct layout_piece *p, const struct bad_list *data)
 {
-  const struct cluster_array *a = cluster_array_find (w->c, "a");
+  const struct cluster_array *a = cluster_array_find (world.c, "a");
   struct cluster_bad *list;
 
-  live_on (w, 20); /* nobody was heard of while the order grew old */
-  w->disk[p->copy[1].member].alive = false;
-  report_lost (w, &w->host[0], p->copy[1].member);
-  says (w, p->copy[0].member, data, 4);
+  live_on (20); /* nobody was heard of while the order grew old */
+  world.disk[p->copy[1].member].alive = false;
+  report_lost (&world.host[0], p->copy[1].member);
+  says (p->copy[0].member, data, 4);
   assert (cluster_array_bad (a, &list) == 1);
   assert (list->length == 12288 && list->copy_out && !list->copy_left);
   free (list);
-  accept_loss (w, p->offset, 4096, "member-out");
-  detach (w, &w->host[0]);
-  says (w, p->copy[0].member, data, 5);
-  accept_loss (w, p->offset, 4096, "not-attached");
+  accept_loss (p->offset, 4096, "member-out");
+  detach (&world.host[0]);
+  says (p->copy[0].member, data, 5);
+  accept_loss (p->offset, 4096, "not-attached");
 }
 
 int
 main (void)
 {
-  static struct world w;
   static struct bad_list data, image;
   struct cluster_bad *list;
   const struct cluster_array *a;
   struct layout_piece p;
   char text[4096];
 
-  healthy (&w);
-  a = cluster_array_find (w.c, "a");
+  healthy ();
+  a = cluster_array_find (world.c, "a");
   assert (cluster_array_bad (a, &list) == 0 && list == NULL);
 
   /* Three blocks on the data's member; the middle one on the image's as well. */
@@ -114,8 +106,8 @@ main (void)
   assert (bad_add (&data, p.copy[0].offset, 12288, BAD_RESYNC));
   assert (bad_add (&image, p.copy[1].offset + 4096, 4096, BAD_RESYNC));
   data.sequence = image.sequence = 1;
-  says (&w, p.copy[0].member, &data, 1);
-  says (&w, p.copy[1].member, &image, 1);
+  says (p.copy[0].member, &data, 1);
+  says (p.copy[1].member, &image, 1);
   assert (cluster_array_bad (a, &list) == 3);
   for (unsigned i = 0; i < 3; i++) {
     assert (list[i].offset == p.offset + i * 4096 && list[i].length == 4096);
@@ -124,10 +116,10 @@ main (void)
   }
   free (list);
   assert (cluster_array_bad_bytes (a) == 12288);
-  assert (cluster_verdict (w.c, text, sizeof text) == CLUSTER_ERROR);
+  assert (cluster_verdict (world.c, text, sizeof text) == CLUSTER_ERROR);
   assert (strstr (text, "12 KiB of array a can't be read"));
   assert (cluster_array_bad_any (a));
-  test_loss (&w, p.offset);
+  test_loss (p.offset);
 
   /* An unchanged report says it still; a new one without them takes it back.  What
    * the array does not use of a member is nobody's.
@@ -135,22 +127,21 @@ main (void)
   data.count = 0;
   data.sequence++;
   assert (bad_add (&data, a->layout.member_bytes, 4096, BAD_REBUILD));
-  says (&w, p.copy[0].member, &data, 2);
+  says (p.copy[0].member, &data, 2);
   assert (cluster_array_bad (a, &list) == 1);
   assert (list->offset == p.offset + 4096 && list->members == 1);
   assert (list->member[0] == p.copy[1].member && list->copy_left);
   free (list);
   image.count = 0;
   image.sequence++;
-  says (&w, p.copy[1].member, &image, 2);
+  says (p.copy[1].member, &image, 2);
   assert (cluster_array_bad_bytes (a) == 0 && cluster_array_bad_any (a));
-  cluster_verdict (w.c, text, sizeof text);
+  cluster_verdict (world.c, text, sizeof text);
   assert (strstr (text, "can't be read") == NULL);
   data.count = 0;
-  says (&w, p.copy[0].member, &data, 3);
+  says (p.copy[0].member, &data, 3);
   assert (!cluster_array_bad_any (a));
   assert (bad_add (&data, p.copy[0].offset, 12288, BAD_RESYNC));
-  test_no_loss (&w, &p, &data);
-  world_end (&w);
+  test_no_loss (&p, &data);
   return 0;
 }

@@ -4,109 +4,97 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-
 #include "test-cluster-rig.h"
 
 /* The disk stops, and what is in its place is started. */
 static void
-put (struct rig *r, unsigned m, const struct fake_disk *what)
+put (unsigned m, const struct fake_disk *what)
 {
-  static unsigned starts;
-
-  r->disk[m] = *what;
-  r->disk[m].dead = false;
-  r->disk[m].op = 0;
-  snprintf (r->disk[m].instance, 16, "%u-%u", m, ++starts);
+  rig.disk[m] = *what;
+  start_again (m);
 }
 
 static void
-stop (struct rig *r, unsigned m)
+stop (unsigned m)
 {
-  r->disk[m].dead = true;
-  UNTIL (r, !array (r)->disk[m]->alive);
+  rig.disk[m].dead = true;
+  UNTIL (!array ()->disk[m]->alive);
 }
 
 /* As it is now, before more is written to it. */
 static struct fake_disk
-yesterday_of (struct rig *r, unsigned m)
+yesterday_of (unsigned m)
 {
   struct fake_disk yesterday;
 
-  rounds (r, 60);
-  yesterday = r->disk[m];
-  r->disk[m].sequence += 5;
-  rounds (r, 60);
+  rounds (60);
+  yesterday = rig.disk[m];
+  rig.disk[m].sequence += 5;
+  rounds (60);
   return yesterday;
 }
 
 static bool
-failed (struct rig *r)
+failed (void)
 {
-  return strcmp (cluster_array_state (array (r)), "failed") == 0;
+  return strcmp (cluster_array_state (array ()), "failed") == 0;
 }
 
 static void
 test_old_copy (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], yesterday;
+  struct fake_disk *d = &rig.disk[3], yesterday;
 
-  rig_init (&r, 0);
-  make_array (&r);
+  begin_array ();
   yesterday = *d;
   d->sequence += 50;
-  rounds (&r, 60);
-  assert (cluster_disk_find (r.c, d->uuid)->rec.sequence == d->sequence);
+  rounds (60);
+  assert (cluster_disk_find (rig.c, d->uuid)->rec.sequence == d->sequence);
   d->dead = true;
-  rounds (&r, 40);
-  restart (&r);
-  put (&r, 3, &yesterday);
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  rounds (40);
+  restart ();
+  put (3, &yesterday);
+  UNTIL (state (3) == MEMBER_OUT);
+  UNTIL (state (3) == MEMBER_JOINING);
   assert (d->full); /* it has forgotten, and is rebuilt in full */
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
 
   /* While it goes out beside a writer it is given nothing. */
-  begin_writing (&r, 0);
-  rounds (&r, 60);
+  begin_writing ();
+  rounds (60);
   yesterday = *d;
   d->sequence++;
-  rounds (&r, 60);
-  stop (&r, 3);
-  put (&r, 3, &yesterday);
-  r.lags = true;
-  UNTIL (&r, array (&r)->rec.change.epoch);
+  rounds (60);
+  stop (3);
+  put (3, &yesterday);
+  rig.lags = true;
+  UNTIL (array ()->rec.change.epoch);
   for (unsigned i = 0; i < 4; i++) {
-    rounds (&r, 30);
-    assert (state (&r, 3) == MEMBER_IN_SYNC);
+    rounds (30);
+    assert (state (3) == MEMBER_IN_SYNC);
     assert (d->sequence == yesterday.sequence);
-    restart (&r);
+    restart ();
   }
-  r.lags = false;
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  rig.lags = false;
+  UNTIL (state (3) == MEMBER_OUT);
+  UNTIL (state (3) == MEMBER_JOINING);
   assert (d->full);
-  cluster_free (r.c);
 
   /* As a joiner, and as one that is out. */
-  begin_writing (&r, 0);
+  begin_writing ();
   yesterday = *d;
   d->sequence++;
   d->stuck = true;
-  rounds (&r, 60);
-  lose (&r, 3);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  rounds (60);
+  lose (3);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   assert (!d->full);
-  stop (&r, 3);
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  put (&r, 3, &yesterday);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  stop (3);
+  UNTIL (state (3) == MEMBER_OUT);
+  put (3, &yesterday);
+  UNTIL (state (3) == MEMBER_JOINING);
   assert (d->full);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
 }
 
 /* Of a disk with the only copy that is left: however often it and weftd are
@@ -115,107 +103,98 @@ test_old_copy (void)
 static void
 test_last_copy (unsigned lag)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], yesterday, right;
+  struct fake_disk *d = &rig.disk[3], yesterday, right;
   struct cluster_attach at = { .node = "host",
                                .instance = "x",
                                .writable = true };
   uint64_t epoch;
   char verdict[2048];
 
-  rig_init (&r, 0);
-  make_array (&r);
-  stop (&r, 0);
-  attach (&r, true); /* after 10 s, without it */
-  assert (state (&r, 0) == MEMBER_OUT);
-  rounds (&r, 60);
+  begin_array ();
+  stop (0);
+  attach (true); /* after 10 s, without it */
+  assert (state (0) == MEMBER_OUT);
+  rounds (60);
   yesterday = *d;
   d->sequence += lag; /* heard, but not stored */
-  rounds (&r, 8);
-  detach (&r);
-  rounds (&r, 8);
+  rounds (8);
+  detach ();
+  rounds (8);
   yesterday.min_epoch = d->min_epoch; /* known by its sequence alone */
   yesterday.sequence = d->sequence - lag;
   right = *d;
-  stop (&r, 3);
+  stop (3);
   for (unsigned i = 0; i < 20; i++) {
-    put (&r, 3, i % 2 ? d : &yesterday);
+    put (3, i % 2 ? d : &yesterday);
     if (i % 3 == 2)
-      restart (&r);
-    rounds (&r, i % 3 == 2 || i % 5 == 0 ? 60 : 6);
-    assert (failed (&r) && state (&r, 3) == MEMBER_IN_SYNC);
+      restart ();
+    rounds (i % 3 == 2 || i % 5 == 0 ? 60 : 6);
+    assert (failed () && state (3) == MEMBER_IN_SYNC);
     assert (d->sequence == yesterday.sequence);
     if (i % 4 == 0)
-      DONE (&r, cluster_member_cancel (r.c, in, "a", 0)); /* a new epoch */
-    ASK (&r, cluster_attach (r.c, in, "a", &at));
-    assert (strcmp (r.code, "member-missing") == 0);
-    assert (strstr (r.detail, "old copy") && strstr (r.detail, "delete"));
+      DONE (cluster_member_cancel (rig.c, in, "a", 0)); /* a new epoch */
+    ASK (cluster_attach (rig.c, in, "a", &at));
+    assert (strcmp (rig.code, "member-missing") == 0);
+    assert (strstr (rig.detail, "old copy") && strstr (rig.detail, "delete"));
   }
-  assert (cluster_verdict (r.c, verdict, sizeof verdict) == CLUSTER_ERROR);
+  assert (cluster_verdict (rig.c, verdict, sizeof verdict) == CLUSTER_ERROR);
   assert (strstr (verdict, "put the right disk back"));
 
   /* The right one is itself, whatever was in its place. */
-  epoch = array (&r)->rec.epoch;
-  put (&r, 3, &right);
-  rounds (&r, 4);
-  assert (!failed (&r));
-  attach (&r, true);
-  assert (state (&r, 3) == MEMBER_IN_SYNC && array (&r)->rec.epoch > epoch);
-  cluster_free (r.c);
+  epoch = array ()->rec.epoch;
+  put (3, &right);
+  rounds (4);
+  assert (!failed ());
+  attach (true);
+  assert (state (3) == MEMBER_IN_SYNC && array ()->rec.epoch > epoch);
 }
 
 /* It can't be put in the place of itself, and can be let go with the array. */
 static void
 test_last_copy_let_go (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], yesterday;
+  struct fake_disk *d = &rig.disk[3], yesterday;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  stop (&r, 0);
-  attach (&r, true);
+  begin_array ();
+  stop (0);
+  attach (true);
   yesterday = *d;
   d->sequence++;
-  rounds (&r, 8);
-  r.attached = false;
+  rounds (8);
+  rig.attached = false;
   for (unsigned m = 1; m < MEMBERS; m++)
-    stop (&r, m);
-  put (&r, 3, &yesterday);
-  UNTIL (&r, array (&r)->disk[3]->old_copy);
-  REFUSED (&r, "last-copy",
-           cluster_member_replace (r.c, in, "a", 3, r.disk[4].uuid));
-  DONE (&r, cluster_array_delete (r.c, in, "a"));
-  UNTIL (&r, cluster_uuid_is_zero (d->array));
-  cluster_free (r.c);
+    stop (m);
+  put (3, &yesterday);
+  UNTIL (array ()->disk[3]->old_copy);
+  REFUSED ("last-copy",
+           cluster_member_replace (rig.c, in, "a", 3, rig.disk[4].uuid));
+  DONE (cluster_array_delete (rig.c, in, "a"));
+  UNTIL (cluster_uuid_is_zero (d->array));
 }
 
 /* Both copies of something are old: neither is given up for the other. */
 static void
 test_all_old (void)
 {
-  struct rig r;
   struct fake_disk yesterday[2];
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
-  rounds (&r, 60);
-  memcpy (yesterday, r.disk, sizeof yesterday);
+  begin_array_of (LAYOUT_RAID1, 2);
+  rounds (60);
+  memcpy (yesterday, rig.disk, sizeof yesterday);
   for (unsigned m = 0; m < 2; m++)
-    r.disk[m].sequence += 9;
-  rounds (&r, 60);
+    rig.disk[m].sequence += 9;
+  rounds (60);
   for (unsigned m = 0; m < 2; m++)
-    stop (&r, m);
-  restart (&r);
+    stop (m);
+  restart ();
   for (unsigned m = 0; m < 2; m++)
-    put (&r, m, &yesterday[m]);
-  rounds (&r, 80);
+    put (m, &yesterday[m]);
+  rounds (80);
   for (unsigned m = 0; m < 2; m++) {
-    assert (state (&r, m) == MEMBER_IN_SYNC);
-    assert (!cluster_uuid_is_zero (r.disk[m].array));
+    assert (state (m) == MEMBER_IN_SYNC);
+    assert (!cluster_uuid_is_zero (rig.disk[m].array));
   }
-  assert (failed (&r));
-  cluster_free (r.c);
+  assert (failed ());
 }
 
 /* After an old copy was taken in and rebuilt, the disk that was in its place is
@@ -225,41 +204,38 @@ test_all_old (void)
 static void
 test_right_disk_too_late (bool blank)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], yesterday, right;
+  struct fake_disk *d = &rig.disk[3], yesterday, right;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  rounds (&r, 60);
+  begin_array ();
+  rounds (60);
   yesterday = *d;
   d->sequence += 1000;
-  rounds (&r, 60);
+  rounds (60);
   if (blank) {
     memset (yesterday.array, 0, 16);
     yesterday.min_epoch = yesterday.states_epoch = 0;
   }
-  attach (&r, true);
-  lose (&r, 3);
-  rounds (&r, 1);
-  r.disk[3].dead = true;
+  attach (true);
+  lose (3);
+  rounds (1);
+  rig.disk[3].dead = true;
   right = *d;
-  right.states_epoch = array (&r)->rec.epoch;
+  right.states_epoch = array ()->rec.epoch;
   right.min_epoch = right.states_epoch + 1;
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT && !array (&r)->disk[3]->alive);
-  right.states_epoch = array (&r)->rec.epoch;
+  UNTIL (state (3) == MEMBER_OUT && !array ()->disk[3]->alive);
+  right.states_epoch = array ()->rec.epoch;
   right.min_epoch = right.states_epoch + 1;
-  restart (&r);
-  put (&r, 3, &yesterday);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+  restart ();
+  put (3, &yesterday);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
   assert (d->sequence < right.sequence);
-  rounds (&r, 60);
-  stop (&r, 3);
-  restart (&r);
-  put (&r, 3, &right);
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  rounds (60);
+  stop (3);
+  restart ();
+  put (3, &right);
+  UNTIL (state (3) == MEMBER_OUT);
+  UNTIL (state (3) == MEMBER_JOINING);
   assert (d->full);
-  cluster_free (r.c);
 }
 
 /* Heartbeats of one process may come out of order, and weftd may be started in
@@ -268,68 +244,63 @@ test_right_disk_too_late (bool blank)
 static void
 test_out_of_order (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3];
+  struct fake_disk *d = &rig.disk[3];
   uint64_t epoch, min_epoch;
 
-  begin_writing (&r, 0);
-  rounds (&r, 50);
-  epoch = array (&r)->rec.epoch;
+  begin_writing ();
+  rounds (50);
+  epoch = array ()->rec.epoch;
   min_epoch = d->min_epoch;
   d->sequence += 5;
-  rounds (&r, 50);
+  rounds (50);
   d->sequence -= 5;
   d->min_epoch--;
-  restart (&r);
-  rounds (&r, 8);
-  assert (!array (&r)->disk[3]->old_copy);
+  restart ();
+  rounds (8);
+  assert (!array ()->disk[3]->old_copy);
   d->sequence += 5;
   d->min_epoch = min_epoch;
-  rounds (&r, 30);
-  assert (array (&r)->rec.epoch == epoch);
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  rounds (30);
+  assert (array ()->rec.epoch == epoch);
+  assert (state (3) == MEMBER_IN_SYNC);
 }
 
 /* A copy that is put back in a moment is an old one, too. */
 static void
 test_copy_at_once (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], copy;
+  struct fake_disk *d = &rig.disk[3], copy;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  rounds (&r, 50);
+  begin_array ();
+  rounds (50);
   copy = *d;
   d->sequence += 5;
-  rounds (&r, 8);
-  put (&r, 3, &copy);
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  rounds (8);
+  put (3, &copy);
+  UNTIL (state (3) == MEMBER_OUT);
+  UNTIL (state (3) == MEMBER_JOINING);
   assert (d->full);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
 
   /* Everything was off for a while, and one comes back as of yesterday: an
    * attach does not wait for it.
    */
-  attach (&r, true);
+  attach (true);
   copy = *d;
   d->sequence += 50;
-  rounds (&r, 60);
-  r.attached = false; /* it dies with them */
-  snprintf (r.instance, sizeof r.instance, "h again");
+  rounds (60);
+  rig.attached = false; /* it dies with them */
+  snprintf (rig.instance, sizeof rig.instance, "h again");
   for (unsigned i = 0; i < MEMBERS; i++)
-    r.disk[i].dead = true;
-  rounds (&r, 80);
-  restart (&r);
+    rig.disk[i].dead = true;
+  rounds (80);
+  restart ();
   for (unsigned i = 0; i < MEMBERS; i++)
-    put (&r, i, i == 3 ? &copy : &r.disk[i]);
-  rounds (&r, 40);
-  attach (&r, true);
-  UNTIL (&r, d->full || d->join.phase != CLUSTER_JOIN_NONE);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+    put (i, i == 3 ? &copy : &rig.disk[i]);
+  rounds (40);
+  attach (true);
+  UNTIL (d->full || d->join.phase != CLUSTER_JOIN_NONE);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
 }
 
 /* One that is older still comes when the copy has been made blank, or has even got
@@ -338,97 +309,84 @@ test_copy_at_once (void)
 static void
 test_older_after_blank (bool placed)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], older, yesterday;
+  struct fake_disk *d = &rig.disk[3], older, yesterday;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  rounds (&r, 60);
+  begin_array ();
+  rounds (60);
   older = *d;
   d->sequence += 50;
-  rounds (&r, 60);
+  rounds (60);
   yesterday = *d;
   d->sequence += 50;
-  rounds (&r, 60);
-  stop (&r, 3);
-  put (&r, 3, &yesterday);
-  UNTIL (&r, array (&r)->disk[3]->blank);
-  UNTIL (&r, !placed || !cluster_uuid_is_zero (d->array));
-  assert (state (&r, 3) == MEMBER_OUT);
-  put (&r, 3, &older);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
+  rounds (60);
+  stop (3);
+  put (3, &yesterday);
+  UNTIL (array ()->disk[3]->blank);
+  UNTIL (!placed || !cluster_uuid_is_zero (d->array));
+  assert (state (3) == MEMBER_OUT);
+  put (3, &older);
+  UNTIL (state (3) == MEMBER_JOINING);
   assert (d->full);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  assert (array (&r)->rec.member[3].confirmed ==
-          array (&r)->rec.member[3].fence);
-  cluster_free (r.c);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
+  assert (array ()->rec.member[3].confirmed == array ()->rec.member[3].fence);
 }
 
 /* It goes out, and its place to another disk at once, for its node is drained. */
 static void
 test_old_copy_moves (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], yesterday;
+  struct fake_disk *d = &rig.disk[3], yesterday;
 
-  rig_init (&r, 0);
-  make_array (&r);
+  begin_array ();
   yesterday = *d;
   d->sequence += 5;
-  rounds (&r, 60);
-  stop (&r, 2);
-  stop (&r, 3);
-  ASK (&r, cluster_node_drain (r.c, in, "n4", true));
-  assert (r.code == NULL);
-  rounds (&r, 8);
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  put (&r, 3, &yesterday);
-  UNTIL (&r, memcmp (array (&r)->rec.member[3].disk, d->uuid, 16) != 0);
-  UNTIL (&r, cluster_uuid_is_zero (d->array)); /* it is free again */
-  cluster_free (r.c);
+  rounds (60);
+  stop (2);
+  stop (3);
+  ASK (cluster_node_drain (rig.c, in, "n4", true));
+  assert (rig.code == NULL);
+  rounds (8);
+  assert (state (3) == MEMBER_IN_SYNC);
+  put (3, &yesterday);
+  UNTIL (memcmp (array ()->rec.member[3].disk, d->uuid, 16) != 0);
+  UNTIL (cluster_uuid_is_zero (d->array)); /* it is free again */
 }
 
 /* An old copy is served beside a disk whose process is stopped for a moment. */
 static void
 test_old_clone (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[3], yesterday;
+  struct fake_disk *d = &rig.disk[3], yesterday;
   uint64_t epoch;
 
-  begin_writing (&r, 0);
+  begin_writing ();
   yesterday = *d;
   d->sequence += 5;
-  rounds (&r, 60);
-  epoch = array (&r)->rec.epoch;
-  put (&r, 4, &yesterday);
+  rounds (60);
+  epoch = array ()->rec.epoch;
+  put (4, &yesterday);
   d->dead = true;
-  rounds (&r, 14);
+  rounds (14);
   d->dead = false;
-  rounds (&r, 40);
-  assert (state (&r, 3) == MEMBER_IN_SYNC && array (&r)->rec.epoch == epoch);
-  assert (array (&r)->disk[3]->alive && !array (&r)->disk[3]->old_copy);
-  cluster_free (r.c);
+  rounds (40);
+  assert (state (3) == MEMBER_IN_SYNC && array ()->rec.epoch == epoch);
+  assert (array ()->disk[3]->alive && !array ()->disk[3]->old_copy);
 }
 
 /* A running clone goes on asking: that is said once. */
 static void
 test_clone (void)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  make_array (&r);
-  rounds (&r, 8);
-  r.warnings = 0;
-  put (&r, 4, &r.disk[3]);
-  rounds (&r, 80);
-  assert (r.warnings == 1 && array (&r)->disk[3]->alive);
-  put (&r, 4, &r.disk[3]);
-  rounds (&r, 80);
-  assert (r.warnings == 2);
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  begin_array ();
+  rounds (8);
+  rig.warnings = 0;
+  put (4, &rig.disk[3]);
+  rounds (80);
+  assert (rig.warnings == 1 && array ()->disk[3]->alive);
+  put (4, &rig.disk[3]);
+  rounds (80);
+  assert (rig.warnings == 2);
+  assert (state (3) == MEMBER_IN_SYNC);
 }
 
 /* A member that the writer reports stays where weftd knows that the other one is an
@@ -438,26 +396,24 @@ test_clone (void)
 static void
 test_beside_old_copy (bool failed)
 {
-  struct rig r;
-  unsigned last = attach_without_first (&r), old = last == 1 ? 2 : 1;
+  unsigned last = attach_without_first (), old = last == 1 ? 2 : 1;
   unsigned good = 1 + 2 + 3 - last - old;
-  struct fake_disk yesterday = yesterday_of (&r, old);
+  struct fake_disk yesterday = yesterday_of (old);
 
-  stop (&r, last);
-  report (&r, last);
-  assert (cluster_array_writer (r.c, array (&r))->lost[last]);
+  stop (last);
+  report (last);
+  assert (cluster_array_writer (rig.c, array ())->lost[last]);
   if (failed)
-    r.disk[old].failed = true;
+    rig.disk[old].failed = true;
   else {
-    stop (&r, old);
-    put (&r, old, &yesterday);
+    stop (old);
+    put (old, &yesterday);
   }
-  UNTIL (&r, array (&r)->disk[old]->old_copy || array (&r)->disk[old]->failed);
-  assert (state (&r, old) == MEMBER_IN_SYNC);
-  report (&r, good);
-  assert (state (&r, good) == MEMBER_IN_SYNC);
-  assert (cluster_array_writer (r.c, array (&r))->lost[good]);
-  cluster_free (r.c);
+  UNTIL (array ()->disk[old]->old_copy || array ()->disk[old]->failed);
+  assert (state (old) == MEMBER_IN_SYNC);
+  report (good);
+  assert (state (good) == MEMBER_IN_SYNC);
+  assert (cluster_array_writer (rig.c, array ())->lost[good]);
 }
 
 /* The same where it has failed: the writer, who is idle, does not know that yet; he
@@ -466,79 +422,65 @@ test_beside_old_copy (bool failed)
 static void
 test_beside_failed (void)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
-  attach (&r, true);
-  r.disk[1].failed = true;
-  UNTIL (&r, array (&r)->disk[1]->failed);
-  assert (state (&r, 1) == MEMBER_IN_SYNC);
-  report (&r, 0); /* a connection that broke */
-  assert (state (&r, 0) == MEMBER_IN_SYNC);
-  UNTIL (&r, !cluster_array_writer (r.c, array (&r))->lost[0]); /* given back */
-  UNTIL (&r, state (&r, 1) == MEMBER_OUT);
-  assert (state (&r, 0) == MEMBER_IN_SYNC);
-  assert (strcmp (array (&r)->rec.member[1].reason, "it has failed") == 0);
-  cluster_free (r.c);
+  begin_writing_to (LAYOUT_RAID1, 2);
+  rig.disk[1].failed = true;
+  UNTIL (array ()->disk[1]->failed);
+  assert (state (1) == MEMBER_IN_SYNC);
+  report (0); /* a connection that broke */
+  assert (state (0) == MEMBER_IN_SYNC);
+  UNTIL (!cluster_array_writer (rig.c, array ())->lost[0]); /* given back */
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (state (0) == MEMBER_IN_SYNC);
+  assert (strcmp (array ()->rec.member[1].reason, "it has failed") == 0);
 }
 
 /* Disk 0 is to go out, for its node is drained, and whoever writes prepares slowly:
  * meanwhile an old copy is put in the place of another member.
  */
 static void
-old_copy_beside_change (struct rig *r, unsigned members)
+old_copy_beside_change (unsigned members)
 {
   struct fake_disk yesterday;
 
-  rig_init (r, 0);
-  make_array_of (r, "a", LAYOUT_RAID1, 0, members);
-  attach (r, true);
-  yesterday = yesterday_of (r, 1);
-  r->lags = true;
-  DONE (r, cluster_node_drain (r->c, in, "n1", true));
-  UNTIL (r, array (r)->rec.change.states[0] == MEMBER_OUT &&
-              array (r)->rec.change.epoch);
-  put (r, 1, &yesterday);
-  UNTIL (r, array (r)->disk[1]->old_copy);
-  assert (state (r, 0) == MEMBER_IN_SYNC);
+  begin_writing_to (LAYOUT_RAID1, members);
+  yesterday = yesterday_of (1);
+  rig.lags = true;
+  DONE (cluster_node_drain (rig.c, in, "n1", true));
+  UNTIL (array ()->rec.change.states[0] == MEMBER_OUT &&
+         array ()->rec.change.epoch);
+  put (1, &yesterday);
+  UNTIL (array ()->disk[1]->old_copy);
+  assert (state (0) == MEMBER_IN_SYNC);
 }
 
 /* Then it stays: first the other one is rebuilt. */
 static void
 test_old_copy_beside_change (void)
 {
-  struct rig r;
-
-  old_copy_beside_change (&r, 2);
-  r.lags = false;
-  for (unsigned i = 0; array (&r)->disk[1]->old_copy; i++) {
-    assert (i < 4000 && state (&r, 0) == MEMBER_IN_SYNC);
-    round_of (&r);
+  old_copy_beside_change (2);
+  rig.lags = false;
+  for (unsigned i = 0; array ()->disk[1]->old_copy; i++) {
+    assert (i < 4000 && state (0) == MEMBER_IN_SYNC);
+    round_of ();
   }
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (state (&r, 0) == MEMBER_IN_SYNC);
-  UNTIL (&r, cluster_node_drained (r.c, "n1"));
-  cluster_free (r.c);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (state (0) == MEMBER_IN_SYNC);
+  UNTIL (cluster_node_drained (rig.c, "n1"));
 }
 
 /* Of three copies it may go; but not two of them, and the old one stays. */
 static void
 test_old_copy_beside_two (void)
 {
-  struct rig r;
-
-  old_copy_beside_change (&r, 3);
-  assert (array (&r)->rec.change.states[0] == MEMBER_OUT);
-  report (&r, 2);
-  assert (array (&r)->rec.change.states[2] != MEMBER_OUT);
-  assert (cluster_array_writer (r.c, array (&r))->lost[2]);
-  r.lags = false;
-  rounds (&r, 4);
-  assert (state (&r, 0) == MEMBER_IN_SYNC || state (&r, 2) == MEMBER_IN_SYNC);
-  UNTIL (&r,
-         state (&r, 1) == MEMBER_IN_SYNC && cluster_node_drained (r.c, "n1"));
-  cluster_free (r.c);
+  old_copy_beside_change (3);
+  assert (array ()->rec.change.states[0] == MEMBER_OUT);
+  report (2);
+  assert (array ()->rec.change.states[2] != MEMBER_OUT);
+  assert (cluster_array_writer (rig.c, array ())->lost[2]);
+  rig.lags = false;
+  rounds (4);
+  assert (state (0) == MEMBER_IN_SYNC || state (2) == MEMBER_IN_SYNC);
+  UNTIL (state (1) == MEMBER_IN_SYNC && cluster_node_drained (rig.c, "n1"));
 }
 
 /* A last copy is an old one, and a member of the other pair was started again: that
@@ -547,18 +489,16 @@ test_old_copy_beside_two (void)
 static void
 test_old_copy_elsewhere (void)
 {
-  struct rig r;
-  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
-  struct fake_disk yesterday = yesterday_of (&r, last);
+  unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
+  struct fake_disk yesterday = yesterday_of (last);
   uint64_t fence;
 
-  put (&r, last, &yesterday);
-  UNTIL (&r, array (&r)->disk[last]->old_copy);
-  fence = array (&r)->rec.member[other].fence;
-  put (&r, other, &r.disk[other]);
-  UNTIL (&r, state (&r, other) == MEMBER_OUT);
-  assert (array (&r)->rec.member[other].fence == fence);
-  cluster_free (r.c);
+  put (last, &yesterday);
+  UNTIL (array ()->disk[last]->old_copy);
+  fence = array ()->rec.member[other].fence;
+  put (other, &rig.disk[other]);
+  UNTIL (state (other) == MEMBER_OUT);
+  assert (array ()->rec.member[other].fence == fence);
 }
 
 /* An old copy was to go out, and does not, for the other one is lost just then; the
@@ -567,30 +507,26 @@ test_old_copy_elsewhere (void)
 static void
 test_not_out_after_all (void)
 {
-  struct rig r;
   struct fake_disk yesterday, right;
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
-  attach (&r, true);
-  yesterday = yesterday_of (&r, 1);
-  right = r.disk[1];
-  r.lags = true;
-  put (&r, 1, &yesterday);
-  UNTIL (&r, array (&r)->rec.change.epoch);
-  assert (array (&r)->rec.change.states[1] == MEMBER_OUT);
-  report (&r, 0);
-  r.disk[1] = right; /* the process that was */
-  r.disk[1].op = 0;
-  rounds (&r, 8);
-  assert (!array (&r)->disk[1]->old_copy && state (&r, 1) == MEMBER_IN_SYNC);
-  r.lags = false;
-  UNTIL (&r, r.epoch == array (&r)->rec.epoch && !array (&r)->rec.change.epoch);
-  rounds (&r, 80);
-  lose (&r, 1);
-  UNTIL (&r, r.disk[1].join.phase == CLUSTER_JOIN_COPYING);
-  assert (!r.disk[1].full);
-  cluster_free (r.c);
+  begin_writing_to (LAYOUT_RAID1, 2);
+  yesterday = yesterday_of (1);
+  right = rig.disk[1];
+  rig.lags = true;
+  put (1, &yesterday);
+  UNTIL (array ()->rec.change.epoch);
+  assert (array ()->rec.change.states[1] == MEMBER_OUT);
+  report (0);
+  rig.disk[1] = right; /* the process that was */
+  rig.disk[1].op = 0;
+  rounds (8);
+  assert (!array ()->disk[1]->old_copy && state (1) == MEMBER_IN_SYNC);
+  rig.lags = false;
+  UNTIL (rig.epoch == array ()->rec.epoch && !array ()->rec.change.epoch);
+  rounds (80);
+  lose (1);
+  UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING);
+  assert (!rig.disk[1].full);
 }
 
 int

@@ -5,184 +5,153 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-
 #include "test-cluster-rig.h"
 
-#define DRAINED(r, name) cluster_node_drained ((r)->c, name)
-
-/* The disk of this member. */
-static bool
-on (struct rig *r, unsigned m, unsigned disk)
-{
-  return memcmp (array (r)->disk[m]->rec.uuid, r->disk[disk].uuid, 16) == 0;
-}
+#define DRAINED(name) cluster_node_drained (rig.c, name)
 
 static const char *
-waits (struct rig *r, const char *name)
+waits (const char *name)
 {
   static char text[CLUSTER_WAITS_BYTES];
 
-  return cluster_node_waits (r->c, name, text, sizeof text, NULL) ? text : "";
+  return cluster_node_waits (rig.c, name, text, sizeof text, NULL) ? text : "";
 }
 
 /* At most one member of the group is not in-sync at a time. */
 static void
-one_at_a_time (struct rig *r)
+one_at_a_time (void)
 {
   unsigned out = 0;
 
   for (unsigned m = 0; m < MEMBERS; m++)
-    out += state (r, m) != MEMBER_IN_SYNC;
+    out += state (m) != MEMBER_IN_SYNC;
   assert (out <= 1);
 }
 
-static bool
-drain (unsigned kill_at, bool attached, bool writable)
+static void
+drain (bool attached, bool writable)
 {
-  struct rig r;
-  bool killed;
-
-  rig_init (&r, kill_at);
-  make_array (&r);
+  begin_array ();
   if (attached)
-    attach (&r, writable);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  assert (cluster_node_is_draining (r.c, "n2"));
-  DONE (&r, cluster_node_drain (r.c, in, "n3", true));
-  for (unsigned i = 0; !(DRAINED (&r, "n2") && DRAINED (&r, "n3")); i++) {
+    attach (writable);
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  assert (cluster_node_is_draining (rig.c, "n2"));
+  DONE (cluster_node_drain (rig.c, in, "n3", true));
+  for (unsigned i = 0; !(DRAINED ("n2") && DRAINED ("n3")); i++) {
     assert (i < 4000);
-    round_of (&r);
-    one_at_a_time (&r);
+    round_of ();
+    one_at_a_time ();
   }
   for (unsigned m = 0; m < MEMBERS; m++)
-    assert (state (&r, m) == MEMBER_IN_SYNC);
-  assert ((on (&r, 1, 4) && on (&r, 2, 5)) || (on (&r, 1, 5) && on (&r, 2, 4)));
+    assert (state (m) == MEMBER_IN_SYNC);
+  assert ((on (1, 4) && on (2, 5)) || (on (1, 5) && on (2, 4)));
   /* What was there forgets the array, and serves nobody. */
-  UNTIL (&r, cluster_disk_find (r.c, r.disk[1].uuid)->blank &&
-               cluster_disk_find (r.c, r.disk[2].uuid)->blank);
-  REFUSED (&r, "draining", cluster_spare_add (r.c, in, "a", r.disk[1].uuid));
-  DONE (&r, cluster_node_drain (r.c, in, "n2", false));
-  DONE (&r, cluster_spare_add (r.c, in, "a", r.disk[1].uuid));
-  rounds (&r, 20);
-  assert (!on (&r, 1, 1));
-  killed = r.killed;
-  cluster_free (r.c);
-  return killed;
+  UNTIL (cluster_disk_find (rig.c, rig.disk[1].uuid)->blank &&
+         cluster_disk_find (rig.c, rig.disk[2].uuid)->blank);
+  REFUSED ("draining", cluster_spare_add (rig.c, in, "a", rig.disk[1].uuid));
+  DONE (cluster_node_drain (rig.c, in, "n2", false));
+  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[1].uuid));
+  rounds (20);
+  assert (!on (1, 1));
 }
 
-static bool
-scenario_drain_written (unsigned kill_at)
+static void
+scenario_drain_written (void)
 {
-  return drain (kill_at, true, true);
+  drain (true, true);
 }
 
-static bool
-scenario_drain_read (unsigned kill_at)
+static void
+scenario_drain_read (void)
 {
-  return drain (kill_at, true, false);
+  drain (true, false);
 }
 
-static bool
-scenario_drain_detached (unsigned kill_at)
+static void
+scenario_drain_detached (void)
 {
-  return drain (kill_at, false, false);
+  drain (false, false);
 }
 
 /* Nothing fits: it waits, says for what, and goes on when it comes. */
 static void
 test_drain_waits (void)
 {
-  struct rig r;
   unsigned epoch;
 
-  rig_init (&r, 0);
-  r.disk[4].dead = true;
-  r.disk[5].data_bytes = MiB (100);
-  make_array (&r);
-  attach (&r, true);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  epoch = (unsigned) array (&r)->rec.epoch;
-  rounds (&r, 100);
-  assert (array (&r)->rec.epoch == epoch && array (&r)->rec.change.epoch == 0);
-  assert (strstr (waits (&r, "n2"), "1 too small"));
-  assert (!DRAINED (&r, "n2"));
-  r.disk[4].dead = false;
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 4) && waits (&r, "n2")[0] == '\0');
-  cluster_free (r.c);
+  rig_init ();
+  rig.disk[4].dead = true;
+  rig.disk[5].data_bytes = MiB (100);
+  make_array ();
+  attach (true);
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  epoch = (unsigned) array ()->rec.epoch;
+  rounds (100);
+  assert (array ()->rec.epoch == epoch && array ()->rec.change.epoch == 0);
+  assert (strstr (waits ("n2"), "1 too small"));
+  assert (!DRAINED ("n2"));
+  rig.disk[4].dead = false;
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 4) && waits ("n2")[0] == '\0');
 }
 
 /* Who writes is silent, and could not prepare itself: nothing is begun. */
 static void
 test_drain_beside_silence (void)
 {
-  struct rig r;
-
-  begin_writing (&r, 0);
-  r.attached = false;
-  rounds (&r, SESSION_TTL_MS / CLUSTER_TICK_MS + 40);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  rounds (&r, 60);
-  assert (array (&r)->rec.change.epoch == 0 && on (&r, 1, 1));
-  assert (strstr (waits (&r, "n2"), "node host"));
-  r.attached = true;
-  UNTIL (&r, DRAINED (&r, "n2"));
-  cluster_free (r.c);
+  begin_writing ();
+  rig.attached = false;
+  rounds (SESSION_TTL_MS / CLUSTER_TICK_MS + 40);
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  rounds (60);
+  assert (array ()->rec.change.epoch == 0 && on (1, 1));
+  assert (strstr (waits ("n2"), "node host"));
+  rig.attached = true;
+  UNTIL (DRAINED ("n2"));
 }
 
 /* Another member of the group is out: that comes first. */
 static void
 test_drain_of_degraded (void)
 {
-  struct rig r;
-
-  begin_writing (&r, 0);
-  r.disk[3].dead = true;
-  lose (&r, 3);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  rounds (&r, 60);
-  assert (state (&r, 1) == MEMBER_IN_SYNC && on (&r, 1, 1));
-  assert (strstr (waits (&r, "n2"), "member 3 of array a"));
-  r.disk[3].dead = false;
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
+  begin_writing ();
+  die (3);
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  rounds (60);
+  assert (state (1) == MEMBER_IN_SYNC && on (1, 1));
+  assert (strstr (waits ("n2"), "member 3 of array a"));
+  rig.disk[3].dead = false;
+  UNTIL (DRAINED ("n2"));
+  assert (state (3) == MEMBER_IN_SYNC);
 
   /* Its node may be stopped at any time, so it can't be relied on. */
-  DONE (&r, cluster_node_maintain (r.c, in, "n4", true, false));
-  DONE (&r, cluster_node_drain (r.c, in, "n1", true));
-  rounds (&r, 60);
-  assert (state (&r, 0) == MEMBER_IN_SYNC && on (&r, 0, 0));
-  assert (strstr (waits (&r, "n1"), "maintenance"));
-  DONE (&r, cluster_node_maintain (r.c, in, "n4", false, false));
-  UNTIL (&r, DRAINED (&r, "n1"));
-  cluster_free (r.c);
+  DONE (cluster_node_maintain (rig.c, in, "n4", true, false));
+  DONE (cluster_node_drain (rig.c, in, "n1", true));
+  rounds (60);
+  assert (state (0) == MEMBER_IN_SYNC && on (0, 0));
+  assert (strstr (waits ("n1"), "maintenance"));
+  DONE (cluster_node_maintain (rig.c, in, "n4", false, false));
+  UNTIL (DRAINED ("n1"));
 }
 
 /* What is out on the node moves, too, and does not wait for its time. */
 static void
 test_drain_of_lost (void)
 {
-  struct rig r;
-
-  begin_writing (&r, 0);
-  r.disk[1].dead = true;
-  lose (&r, 1);
-  rounds (&r, 40);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  assert (on (&r, 1, 4));
-  UNTIL (&r, DRAINED (&r, "n2"));
+  begin_writing ();
+  die (1);
+  rounds (40);
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  assert (on (1, 4));
+  UNTIL (DRAINED ("n2"));
   /* Held out is held out. */
-  r.disk[2].dead = true;
-  lose (&r, 2);
-  DONE (&r, cluster_member_cancel (r.c, in, "a", 2));
-  DONE (&r, cluster_node_drain (r.c, in, "n3", true));
-  rounds (&r, 60);
-  assert (on (&r, 2, 2) && strstr (waits (&r, "n3"), "held out"));
-  DONE (&r, cluster_member_join (r.c, in, "a", 2));
-  UNTIL (&r, DRAINED (&r, "n3"));
-  cluster_free (r.c);
+  die (2);
+  DONE (cluster_member_cancel (rig.c, in, "a", 2));
+  DONE (cluster_node_drain (rig.c, in, "n3", true));
+  rounds (60);
+  assert (on (2, 2) && strstr (waits ("n3"), "held out"));
+  DONE (cluster_member_join (rig.c, in, "a", 2));
+  UNTIL (DRAINED ("n3"));
 }
 
 /* The disk that stood ready dies when the member is just out: that is taken
@@ -191,102 +160,85 @@ test_drain_of_lost (void)
 static void
 test_drain_given_up (void)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  r.disk[5].dead = true;
-  make_array (&r);
-  attach (&r, true);
-  r.lags = true; /* it does not prepare itself yet */
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  UNTIL (&r, array (&r)->rec.change.states[1] == MEMBER_OUT);
-  r.disk[4].dead = true;
-  rounds (&r, 40);
-  assert (state (&r, 1) == MEMBER_IN_SYNC && on (&r, 1, 1));
-  r.lags = false;
-  UNTIL (&r, state (&r, 1) != MEMBER_IN_SYNC);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (on (&r, 1, 1) && waits (&r, "n2")[0]);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", false));
-  r.disk[4].dead = false;
-  rounds (&r, 60);
-  assert (on (&r, 1, 1) && state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  rig_init ();
+  rig.disk[5].dead = true;
+  make_array ();
+  attach (true);
+  rig.lags = true; /* it does not prepare itself yet */
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  UNTIL (array ()->rec.change.states[1] == MEMBER_OUT);
+  rig.disk[4].dead = true;
+  rounds (40);
+  assert (state (1) == MEMBER_IN_SYNC && on (1, 1));
+  rig.lags = false;
+  UNTIL (state (1) != MEMBER_IN_SYNC);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (on (1, 1) && waits ("n2")[0]);
+  DONE (cluster_node_drain (rig.c, in, "n2", false));
+  rig.disk[4].dead = false;
+  rounds (60);
+  assert (on (1, 1) && state (1) == MEMBER_IN_SYNC);
 }
 
 /* Members of a group stay on hosts of their own; and a spare goes first. */
 static void
 test_drain_places (void)
 {
-  struct rig r;
+  rig_init ();
+  rig.disk[4].uuid[0] = 1; /* on n1, beside member 0 */
+  make_array ();
+  rig.disk[5].dead = true;
+  rounds (40);
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  rounds (60);
+  assert (on (1, 1));
+  assert (strstr (waits ("n2"), "1 on nodes that have a member"));
+  rig.disk[5].dead = false;
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 5));
 
-  rig_init (&r, 0);
-  r.disk[4].uuid[0] = 1; /* on n1, beside member 0 */
-  make_array (&r);
-  r.disk[5].dead = true;
-  rounds (&r, 40);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  rounds (&r, 60);
-  assert (on (&r, 1, 1));
-  assert (strstr (waits (&r, "n2"), "1 on nodes that have a member"));
-  r.disk[5].dead = false;
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 5));
-  cluster_free (r.c);
-
-  rig_init (&r, 0);
-  make_array (&r);
-  DONE (&r, cluster_spare_add (r.c, in, "a", r.disk[5].uuid)); /* the larger */
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 5));
+  begin_array ();
+  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[5].uuid)); /* the larger */
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 5));
   assert (cluster_uuid_is_zero (
-    cluster_disk_find (r.c, r.disk[5].uuid)->rec.spare_of));
-  cluster_free (r.c);
+    cluster_disk_find (rig.c, rig.disk[5].uuid)->rec.spare_of));
 }
 
 /* No redundancy: it can't move, and nothing is given up. */
 static void
 test_drain_bare (void)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID0, 0, 3);
-  DONE (&r, cluster_node_drain (r.c, in, "n1", true));
-  rounds (&r, 60);
-  assert (state (&r, 0) == MEMBER_IN_SYNC && on (&r, 0, 0));
-  assert (strstr (waits (&r, "n1"), "no redundancy"));
-  cluster_free (r.c);
+  begin_array_of (LAYOUT_RAID0, 3);
+  DONE (cluster_node_drain (rig.c, in, "n1", true));
+  rounds (60);
+  assert (state (0) == MEMBER_IN_SYNC && on (0, 0));
+  assert (strstr (waits ("n1"), "no redundancy"));
 }
 
 /* A joining member is to go: it moves at once, and is rebuilt there. */
 static void
 test_drain_of_joining (void)
 {
-  struct rig r;
-
-  begin_writing (&r, 0);
-  r.disk[1].stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 4));
-  cluster_free (r.c);
+  begin_writing ();
+  rig.disk[1].stuck = true;
+  lose (1);
+  UNTIL (state (1) == MEMBER_JOINING);
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 4));
 }
 
 /* A drain of n2 that has come so far: member 1 is rebuilt on the disk 4. */
 static void
-begin_move (struct rig *r, unsigned kill_at)
+begin_move (void)
 {
-  rig_init (r, kill_at);
-  make_array (r);
-  attach (r, true);
-  r->disk[4].stuck = true;
-  DONE (r, cluster_node_drain (r->c, in, "n2", true));
-  UNTIL (r, state (r, 1) == MEMBER_JOINING && on (r, 1, 4) &&
-              r->disk[4].join.phase == CLUSTER_JOIN_COPYING);
+  begin_writing ();
+  rig.disk[4].stuck = true;
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  UNTIL (state (1) == MEMBER_JOINING && on (1, 4) &&
+         rig.disk[4].join.phase == CLUSTER_JOIN_COPYING);
 }
 
 static const struct cluster_array_tune never = { .has_spare_after = true };
@@ -294,80 +246,68 @@ static const struct cluster_array_tune never = { .has_spare_after = true };
 /* The new disk fails: there is another one, and no time is lost.  The node is
  * not drained before that is in-sync.
  */
-static bool
-scenario_drain_moves_on (unsigned kill_at)
+static void
+scenario_drain_moves_on (void)
 {
-  struct rig r;
-  bool killed;
-
-  begin_move (&r, kill_at);
-  DONE (&r, cluster_array_tune (r.c, in, "a", &never));
-  r.disk[5].stuck = true;
-  r.disk[4].failed = true;
-  UNTIL (&r, on (&r, 1, 5) && state (&r, 1) == MEMBER_JOINING);
-  one_at_a_time (&r);
-  assert (!DRAINED (&r, "n2"));
-  r.disk[5].stuck = false;
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 5) && state (&r, 1) == MEMBER_IN_SYNC);
-  killed = r.killed;
-  cluster_free (r.c);
-  return killed;
+  begin_move ();
+  DONE (cluster_array_tune (rig.c, in, "a", &never));
+  rig.disk[5].stuck = true;
+  rig.disk[4].failed = true;
+  UNTIL (on (1, 5) && state (1) == MEMBER_JOINING);
+  one_at_a_time ();
+  assert (!DRAINED ("n2"));
+  rig.disk[5].stuck = false;
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 5) && state (1) == MEMBER_IN_SYNC);
 }
 
 /* Of the disks on the node of the new one, too; and where none fits, it says so. */
 static void
 test_drain_failed_target (void)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  r.disk[5].uuid[0] = 5; /* on n5, beside the disk 4 */
-  r.disk[5].dead = true;
-  make_array (&r);
-  r.disk[4].stuck = true;
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
-  r.disk[4].failed = true;
-  UNTIL (&r, strstr (waits (&r, "n2"), "a spare or blank disk"));
-  rounds (&r, 60);
-  assert (on (&r, 1, 4) && state (&r, 1) == MEMBER_OUT);
-  assert (strstr (waits (&r, "n2"), "member 1 of array a"));
-  assert (!DRAINED (&r, "n2"));
-  r.disk[5].dead = false;
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 5) && waits (&r, "n2")[0] == '\0');
-  cluster_free (r.c);
+  rig_init ();
+  rig.disk[5].uuid[0] = 5; /* on n5, beside the disk 4 */
+  rig.disk[5].dead = true;
+  make_array ();
+  rig.disk[4].stuck = true;
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  UNTIL (state (1) == MEMBER_JOINING);
+  rig.disk[4].failed = true;
+  UNTIL (strstr (waits ("n2"), "a spare or blank disk"));
+  rounds (60);
+  assert (on (1, 4) && state (1) == MEMBER_OUT);
+  assert (strstr (waits ("n2"), "member 1 of array a"));
+  assert (!DRAINED ("n2"));
+  rig.disk[5].dead = false;
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 5) && waits ("n2")[0] == '\0');
 }
 
 /* The new disk is silent: it may come back, until the array's patience ends. */
 static void
 test_drain_silent_target (void)
 {
-  struct rig r;
+  begin_move ();
+  rig.disk[4].dead = true;
+  UNTIL (state (1) == MEMBER_OUT);
+  rounds (60);
+  assert (on (1, 4) && !DRAINED ("n2"));
+  assert (strstr (waits ("n2"), "member 1 of array a, whose new disk "
+                                "/dev/d4 of node n5 is silent"));
+  rig.disk[4].dead = false;
+  UNTIL (state (1) == MEMBER_JOINING);
+  assert (on (1, 4));
 
-  begin_move (&r, 0);
-  r.disk[4].dead = true;
-  UNTIL (&r, state (&r, 1) == MEMBER_OUT);
-  rounds (&r, 60);
-  assert (on (&r, 1, 4) && !DRAINED (&r, "n2"));
-  assert (strstr (waits (&r, "n2"), "member 1 of array a, whose new disk "
-                                    "/dev/d4 of node n5 is silent"));
-  r.disk[4].dead = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
-  assert (on (&r, 1, 4));
-
-  DONE (&r, cluster_array_tune (r.c, in, "a", &never));
-  r.disk[4].dead = true;
-  rounds (&r, SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
-  assert (on (&r, 1, 4) && strstr (waits (&r, "n2"), "is silent"));
-  DONE (&r, cluster_array_tune (r.c, in, "a",
-                                &(struct cluster_array_tune) {
-                                  .has_spare_after = true,
-                                  .spare_after_ms = SPARE_AFTER_MS_DEFAULT }));
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 5) && state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  DONE (cluster_array_tune (rig.c, in, "a", &never));
+  rig.disk[4].dead = true;
+  rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
+  assert (on (1, 4) && strstr (waits ("n2"), "is silent"));
+  DONE (cluster_array_tune (
+    rig.c, in, "a",
+    &(struct cluster_array_tune) { .has_spare_after = true,
+                                   .spare_after_ms = SPARE_AFTER_MS_DEFAULT }));
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 5) && state (1) == MEMBER_IN_SYNC);
 }
 
 /* Its rebuild is paused, cancelled, and then it is given another disk by hand. */
@@ -377,49 +317,41 @@ test_drain_hindered_rebuild (void)
   const struct cluster_member_tune pause = { .has_paused = true,
                                              .paused = true };
   const struct cluster_member_tune resume = { .has_paused = true };
-  struct rig r;
 
-  begin_move (&r, 0);
-  assert (waits (&r, "n2")[0] == '\0');
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
-  assert (strstr (waits (&r, "n2"), "member 1 of array a") &&
-          strstr (waits (&r, "n2"), "paused"));
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &resume));
-  assert (waits (&r, "n2")[0] == '\0');
-  DONE (&r, cluster_member_cancel (r.c, in, "a", 1));
-  UNTIL (&r, state (&r, 1) == MEMBER_OUT);
-  rounds (&r, 60);
-  assert (on (&r, 1, 4) && strstr (waits (&r, "n2"), "held out"));
-  r.disk[4].failed = true; /* held out is held out */
-  rounds (&r, 60);
-  assert (on (&r, 1, 4) && strstr (waits (&r, "n2"), "held out"));
-  DONE (&r, cluster_member_replace (r.c, in, "a", 1, r.disk[5].uuid));
-  assert (!DRAINED (&r, "n2"));
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (on (&r, 1, 5) && state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  begin_move ();
+  assert (waits ("n2")[0] == '\0');
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  assert (strstr (waits ("n2"), "member 1 of array a") &&
+          strstr (waits ("n2"), "paused"));
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  assert (waits ("n2")[0] == '\0');
+  DONE (cluster_member_cancel (rig.c, in, "a", 1));
+  UNTIL (state (1) == MEMBER_OUT);
+  rounds (60);
+  assert (on (1, 4) && strstr (waits ("n2"), "held out"));
+  rig.disk[4].failed = true; /* held out is held out */
+  rounds (60);
+  assert (on (1, 4) && strstr (waits ("n2"), "held out"));
+  DONE (cluster_member_replace (rig.c, in, "a", 1, rig.disk[5].uuid));
+  assert (!DRAINED ("n2"));
+  UNTIL (DRAINED ("n2"));
+  assert (on (1, 5) && state (1) == MEMBER_IN_SYNC);
 }
 
 /* Its new place is drained, too, before it is in-sync there: the first node is not
  * drained before its data is somewhere.
  */
-static bool
-scenario_drain_of_target (unsigned kill_at)
+static void
+scenario_drain_of_target (void)
 {
-  struct rig r;
-  bool killed;
-
-  begin_move (&r, kill_at); /* from n2 to n5 */
-  r.disk[5].stuck = true;
-  DONE (&r, cluster_node_drain (r.c, in, "n5", true));
-  UNTIL (&r, on (&r, 1, 5) && r.disk[5].join.phase == CLUSTER_JOIN_COPYING);
-  assert (!DRAINED (&r, "n2") && DRAINED (&r, "n5"));
-  r.disk[5].stuck = false;
-  UNTIL (&r, DRAINED (&r, "n2"));
-  assert (state (&r, 1) == MEMBER_IN_SYNC);
-  killed = r.killed;
-  cluster_free (r.c);
-  return killed;
+  begin_move (); /* from n2 to n5 */
+  rig.disk[5].stuck = true;
+  DONE (cluster_node_drain (rig.c, in, "n5", true));
+  UNTIL (on (1, 5) && rig.disk[5].join.phase == CLUSTER_JOIN_COPYING);
+  assert (!DRAINED ("n2") && DRAINED ("n5"));
+  rig.disk[5].stuck = false;
+  UNTIL (DRAINED ("n2"));
+  assert (state (1) == MEMBER_IN_SYNC);
 }
 
 int

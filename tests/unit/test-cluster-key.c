@@ -4,65 +4,50 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-
 #include "test-cluster-rig.h"
 #include "format/token.h"
 
 /* Would a token that is made for the member now open its door? */
 static bool
-opens (struct rig *r, unsigned m)
+opens (unsigned m)
 {
   uint8_t told[KEY_BYTES], made[KEY_BYTES];
 
-  cluster_disk_key (array (r)->disk[m], told);
-  cluster_member_key (r->c, array (r), m, false, made);
+  cluster_disk_key (array ()->disk[m], told);
+  cluster_member_key (rig.c, array (), m, false, made);
   return memcmp (told, made, KEY_BYTES) == 0;
 }
 
-/* It is started again, and this time had nothing to raise its min_epoch for. */
-static void
-again (struct rig *r, unsigned m)
-{
-  static unsigned starts;
-
-  snprintf (r->disk[m].instance, 16, "%u-%u", m, ++starts);
-  r->disk[m].op = 0;
-}
-
 static bool
-heard (struct rig *r, unsigned m)
+heard (unsigned m)
 {
-  const struct cluster_disk *d = array (r)->disk[m];
+  const struct cluster_disk *d = array ()->disk[m];
 
-  return d->heard && strcmp (d->instance, r->disk[m].instance) == 0;
+  return d->heard && strcmp (d->instance, rig.disk[m].instance) == 0;
 }
 
 static void
 test_lives (void)
 {
-  struct rig r;
   uint8_t before[KEY_BYTES], after[KEY_BYTES];
 
-  begin_writing (&r, 0);
+  begin_writing ();
   for (unsigned m = 0; m < MEMBERS; m++)
-    assert (opens (&r, m));
-  cluster_member_key (r.c, array (&r), 1, false, before);
-  cluster_disk_key (array (&r)->disk[2], after);
+    assert (opens (m));
+  cluster_member_key (rig.c, array (), 1, false, before);
+  cluster_disk_key (array ()->disk[2], after);
   assert (memcmp (before, after, KEY_BYTES) != 0);
-  restart (&r); /* of weftd: nothing that was given out is void */
-  cluster_member_key (r.c, array (&r), 1, false, after);
+  restart (); /* of weftd: nothing that was given out is void */
+  cluster_member_key (rig.c, array (), 1, false, after);
   assert (memcmp (before, after, KEY_BYTES) == 0);
-  rounds (&r, 8);
-  cluster_disk_key (array (&r)->disk[1], after);
+  rounds (8);
+  cluster_disk_key (array ()->disk[1], after);
   assert (memcmp (before, after, KEY_BYTES) == 0);
-  again (&r, 1);
-  UNTIL (&r, heard (&r, 1));
-  cluster_disk_key (array (&r)->disk[1], after);
+  start_again (1);
+  UNTIL (heard (1));
+  cluster_disk_key (array ()->disk[1], after);
   assert (memcmp (before, after, KEY_BYTES) != 0);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC && opens (&r, 1));
-  cluster_free (r.c);
+  UNTIL (state (1) == MEMBER_IN_SYNC && opens (1));
 }
 
 /* A last copy that was started again beside a writer: nobody gets to it before that
@@ -71,27 +56,24 @@ test_lives (void)
 static void
 test_reborn (bool restarted)
 {
-  struct rig r;
   uint64_t epoch;
-  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
+  unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
 
-  r.disk[last].dead = true;
-  rounds (&r, 24);
-  r.disk[last].dead = false;
-  again (&r, last);
+  rig.disk[last].dead = true;
+  rounds (24);
+  rig.disk[last].dead = false;
+  start_again (last);
   if (restarted)
-    restart (&r);
-  UNTIL (&r, heard (&r, last));
-  assert (!opens (&r, last));
-  epoch = array (&r)->rec.epoch;
-  r.disk[other].dead = true;
-  lose (&r, other); /* another epoch */
-  assert (array (&r)->rec.epoch > epoch);
-  assert (array (&r)->rec.member[last].fence <= epoch && !opens (&r, last));
-  report (&r, last);
-  UNTIL (&r, opens (&r, last));
-  assert (array (&r)->rec.member[last].fence > epoch);
-  cluster_free (r.c);
+    restart ();
+  UNTIL (heard (last));
+  assert (!opens (last));
+  epoch = array ()->rec.epoch;
+  die (other); /* another epoch */
+  assert (array ()->rec.epoch > epoch);
+  assert (array ()->rec.member[last].fence <= epoch && !opens (last));
+  report (last);
+  UNTIL (opens (last));
+  assert (array ()->rec.member[last].fence > epoch);
 }
 
 /* Two members were lost at once, and only one of them the array can't do without:
@@ -101,39 +83,37 @@ test_reborn (bool restarted)
 static void
 test_reborn_with_another (bool both)
 {
-  struct rig r;
-  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
+  unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
   uint64_t fence;
 
-  r.disk[last].dead = r.disk[other].dead = true;
-  rounds (&r, 24);
-  report (&r, last);
+  rig.disk[last].dead = rig.disk[other].dead = true;
+  rounds (24);
+  report (last);
   /* As if there were a reader, too. */
-  cluster_array_writer (r.c, array (&r))->lost[other] = true;
-  assert (state (&r, other) == MEMBER_IN_SYNC);
-  fence = array (&r)->rec.member[other].fence;
-  again (&r, other);
+  cluster_array_writer (rig.c, array ())->lost[other] = true;
+  assert (state (other) == MEMBER_IN_SYNC);
+  fence = array ()->rec.member[other].fence;
+  start_again (other);
   if (both)
-    again (&r, last);
-  r.disk[last].dead = r.disk[other].dead = false;
-  UNTIL (&r, state (&r, other) == MEMBER_OUT);
-  assert (array (&r)->rec.member[other].fence == fence);
-  assert (array (&r)->rec.member[last].fence > fence);
-  assert (state (&r, last) == MEMBER_IN_SYNC);
-  UNTIL (&r, state (&r, other) == MEMBER_IN_SYNC && opens (&r, last));
+    start_again (last);
+  rig.disk[last].dead = rig.disk[other].dead = false;
+  UNTIL (state (other) == MEMBER_OUT);
+  assert (array ()->rec.member[other].fence == fence);
+  assert (array ()->rec.member[last].fence > fence);
+  assert (state (last) == MEMBER_IN_SYNC);
+  UNTIL (state (other) == MEMBER_IN_SYNC && opens (last));
 
   /* But while the one stays away, nobody waits for the other. */
-  r.disk[last].dead = r.disk[other].dead = true;
-  rounds (&r, 24);
-  report (&r, last);
+  rig.disk[last].dead = rig.disk[other].dead = true;
+  rounds (24);
+  report (last);
   /* As if there were a reader, too. */
-  cluster_array_writer (r.c, array (&r))->lost[other] = true;
-  fence = array (&r)->rec.member[other].fence;
-  again (&r, other);
-  r.disk[other].dead = false;
-  UNTIL (&r, array (&r)->rec.member[other].fence > fence);
-  assert (state (&r, other) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  cluster_array_writer (rig.c, array ())->lost[other] = true;
+  fence = array ()->rec.member[other].fence;
+  start_again (other);
+  rig.disk[other].dead = false;
+  UNTIL (array ()->rec.member[other].fence > fence);
+  assert (state (other) == MEMBER_IN_SYNC);
 }
 
 /* The array could do without it, but not now: whoever writes waits for another, and
@@ -142,46 +122,39 @@ test_reborn_with_another (bool both)
 static void
 test_reborn_beside_a_stalled_writer (void)
 {
-  struct rig r;
-  unsigned last = attach_without_first (&r), other = last == 1 ? 2 : 1;
+  unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
   uint64_t fence;
 
-  r.disk[last].dead = true;
-  rounds (&r, 24);
-  report (&r, last);
-  fence = array (&r)->rec.member[other].fence;
-  again (&r, other);
-  UNTIL (&r, array (&r)->rec.member[other].fence > fence && opens (&r, other));
-  assert (state (&r, other) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  rig.disk[last].dead = true;
+  rounds (24);
+  report (last);
+  fence = array ()->rec.member[other].fence;
+  start_again (other);
+  UNTIL (array ()->rec.member[other].fence > fence && opens (other));
+  assert (state (other) == MEMBER_IN_SYNC);
 }
 
 /* The array can do without either, but not without both: one is given back. */
 static void
 test_both_reborn (void)
 {
-  struct rig r;
   bool out = false;
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
-  attach (&r, true);
-  r.disk[0].dead = r.disk[1].dead = true;
-  rounds (&r, 24);
+  begin_writing_to (LAYOUT_RAID1, 2);
+  rig.disk[0].dead = rig.disk[1].dead = true;
+  rounds (24);
   for (unsigned m = 0; m < 2; m++) {
-    cluster_array_writer (r.c, array (&r))->lost[m] = true;
-    again (&r, m);
-    r.disk[m].dead = false;
+    cluster_array_writer (rig.c, array ())->lost[m] = true;
+    start_again (m);
+    rig.disk[m].dead = false;
   }
   for (unsigned i = 0; i < 40; i++) {
-    round_of (&r);
-    out |= state (&r, 0) == MEMBER_OUT || state (&r, 1) == MEMBER_OUT;
+    round_of ();
+    out |= state (0) == MEMBER_OUT || state (1) == MEMBER_OUT;
   }
   assert (out);
-  UNTIL (&r,
-         state (&r, 0) == MEMBER_IN_SYNC && state (&r, 1) == MEMBER_IN_SYNC);
-  assert (opens (&r, 0) && opens (&r, 1));
-  cluster_free (r.c);
+  UNTIL (state (0) == MEMBER_IN_SYNC && state (1) == MEMBER_IN_SYNC);
+  assert (opens (0) && opens (1));
 }
 
 /* Nobody writes, or has not been heard of for long: readers get new tokens, though
@@ -191,61 +164,57 @@ test_both_reborn (void)
 static void
 test_new_tokens (bool writer, bool killed)
 {
-  struct rig r;
   uint64_t epoch, session, told;
   uint8_t serves[KEY_BYTES], writers[KEY_BYTES];
 
-  rig_init (&r, 0);
-  make_array (&r);
+  begin_array ();
   if (writer) {
-    attach (&r, true);
-    session = r.session;
-    r.attached = false;
-    snprintf (r.instance, sizeof r.instance, "reader");
-    UNTIL (&r, !cluster_session_find (r.c, session)->alive);
+    attach (true);
+    session = rig.session;
+    rig.attached = false;
+    snprintf (rig.instance, sizeof rig.instance, "reader");
+    UNTIL (!cluster_session_find (rig.c, session)->alive);
   }
-  attach (&r, false);
-  rounds (&r, 8);
-  epoch = array (&r)->rec.epoch;
-  rounds (&r, 30);
-  assert (array (&r)->rec.epoch == epoch);
-  r.disk[2].dead = true;
-  rounds (&r, killed ? 24 : 0);
-  r.disk[2].dead = false;
-  again (&r, 2);
-  told = r.disk[2].min_epoch;
+  attach (false);
+  rounds (8);
+  epoch = array ()->rec.epoch;
+  rounds (30);
+  assert (array ()->rec.epoch == epoch);
+  rig.disk[2].dead = true;
+  rounds (killed ? 24 : 0);
+  rig.disk[2].dead = false;
+  start_again (2);
+  told = rig.disk[2].min_epoch;
   assert (told <= epoch);
-  r.kill_at = killed ? r.steps + 1 : 0;
-  UNTIL (&r, array (&r)->rec.epoch > epoch && opens (&r, 2));
-  assert (r.epoch >= epoch);
+  rig.kill_at = killed ? rig.steps + 1 : 0;
+  UNTIL (array ()->rec.epoch > epoch && opens (2));
+  assert (rig.epoch >= epoch);
   if (writer) { /* its own are still for the process that it knows */
-    cluster_disk_key (array (&r)->disk[2], serves);
-    cluster_member_key (r.c, array (&r), 2, true, writers);
+    cluster_disk_key (array ()->disk[2], serves);
+    cluster_member_key (rig.c, array (), 2, true, writers);
     assert (memcmp (serves, writers, KEY_BYTES) != 0);
   }
-  epoch = array (&r)->rec.epoch;
-  rounds (&r, 30);
-  assert (array (&r)->rec.epoch == epoch); /* once is enough */
-  cluster_free (r.c);
+  epoch = array ()->rec.epoch;
+  rounds (30);
+  assert (array ()->rec.epoch == epoch); /* once is enough */
 }
 
 /* It is served by another process: until whoever writes is given it back. */
 static void
-comes_back (struct rig *r, unsigned m, const char *cache, bool failed,
-            bool restarted)
+comes_back (unsigned m, const char *cache, bool failed, bool restarted)
 {
-  uint64_t fence = array (r)->rec.member[m].fence;
+  uint64_t fence = array ()->rec.member[m].fence;
 
-  r->disk[m].failed = failed;
-  rounds (r, failed ? 4 : 0);
-  r->disk[m].failed = false;
-  r->disk[m].cache = cache;
-  again (r, m);
+  rig.disk[m].failed = failed;
+  rounds (failed ? 4 : 0);
+  rig.disk[m].failed = false;
+  rig.disk[m].cache = cache;
+  start_again (m);
   if (restarted)
-    restart (r);
-  report (r, m);
-  UNTIL (r, array (r)->rec.member[m].fence > fence && opens (r, m));
-  assert (state (r, m) == MEMBER_IN_SYNC);
+    restart ();
+  report (m);
+  UNTIL (array ()->rec.member[m].fence > fence && opens (m));
+  assert (state (m) == MEMBER_IN_SYNC);
 }
 
 /* A last copy is given back: with all that it had not flushed, if its processes say
@@ -254,33 +223,31 @@ comes_back (struct rig *r, unsigned m, const char *cache, bool failed,
 static void
 test_kept (bool restarted)
 {
-  struct rig r;
-  unsigned last = attach_without_first (&r);
-  const struct cluster_member *m = &array (&r)->rec.member[last];
+  unsigned last = attach_without_first ();
+  const struct cluster_member *m = &array ()->rec.member[last];
   uint64_t lapse;
 
-  comes_back (&r, last, "a", false, restarted);
-  m = &array (&r)->rec.member[last];
+  comes_back (last, "a", false, restarted);
+  m = &array ()->rec.member[last];
   assert (m->lapse == m->fence); /* of the one before nothing was known */
   lapse = m->lapse;
-  comes_back (&r, last, "a", false, restarted);
-  m = &array (&r)->rec.member[last];
+  comes_back (last, "a", false, restarted);
+  m = &array ()->rec.member[last];
   assert (m->lapse == lapse && m->fence > lapse);
-  comes_back (&r, last, "b", false, restarted);
-  m = &array (&r)->rec.member[last];
+  comes_back (last, "b", false, restarted);
+  m = &array ()->rec.member[last];
   assert (m->lapse == m->fence);
   lapse = m->lapse;
-  comes_back (&r, last, "b", false, restarted);
-  m = &array (&r)->rec.member[last];
+  comes_back (last, "b", false, restarted);
+  m = &array ()->rec.member[last];
   assert (m->lapse == lapse);
-  comes_back (&r, last, "b", true, restarted); /* its disk had failed */
-  m = &array (&r)->rec.member[last];
+  comes_back (last, "b", true, restarted); /* its disk had failed */
+  m = &array ()->rec.member[last];
   assert (m->lapse == m->fence);
-  comes_back (&r, last, NULL, false, restarted);
-  comes_back (&r, last, NULL, false, restarted);
-  m = &array (&r)->rec.member[last];
+  comes_back (last, NULL, false, restarted);
+  comes_back (last, NULL, false, restarted);
+  m = &array ()->rec.member[last];
   assert (m->lapse == m->fence);
-  cluster_free (r.c);
 }
 
 int

@@ -7,8 +7,6 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
 #include <inttypes.h>
 
 #include "cluster/cluster-preflight.h"
@@ -17,32 +15,32 @@
 
 static struct cluster_preflight f;
 
-#define FLY(r, call)                                                           \
+#define FLY(call)                                                              \
   do {                                                                         \
-    struct cluster_input in_ = input ((r), ++(r)->op);                         \
+    struct cluster_input in_ = input (++rig.op);                               \
     const struct cluster_input *in = &in_;                                     \
-    unsigned steps_ = (r)->steps;                                              \
+    unsigned steps_ = rig.steps;                                               \
     call;                                                                      \
-    assert (cluster_next_step ((r)->c) == NULL && (r)->steps == steps_);       \
-    cluster_check ((r)->c);                                                    \
+    assert (cluster_next_step (rig.c) == NULL && rig.steps == steps_);         \
+    cluster_check (rig.c);                                                     \
   } while (0)
 
 /* The action is refused as was said, or done.  (Where weftd was killed meanwhile
  * it was asked for twice.)
  */
-#define AS_SAID(r, call)                                                       \
+#define AS_SAID(call)                                                          \
   do {                                                                         \
-    bool killed_ = (r)->killed;                                                \
+    bool killed_ = rig.killed;                                                 \
                                                                                \
-    ASK (r, call);                                                             \
-    if (killed_ != (r)->killed)                                                \
+    ASK (call);                                                                \
+    if (killed_ != rig.killed)                                                 \
       break;                                                                   \
-    if (f.allowed != ((r)->code == NULL) ||                                    \
-        (!f.allowed && (strcmp (f.why.code, (r)->code) != 0 ||                 \
-                        strcmp (f.why.detail, (r)->detail) != 0))) {           \
+    if (f.allowed != (rig.code == NULL) ||                                     \
+        (!f.allowed && (strcmp (f.why.code, rig.code) != 0 ||                  \
+                        strcmp (f.why.detail, rig.detail) != 0))) {            \
       fprintf (stderr, "line %d: said %s: %s; did %s: %s\n", __LINE__,         \
                f.allowed ? "yes" : f.why.code, f.why.detail,                   \
-               (r)->code ? (r)->code : "it", (r)->detail);                     \
+               rig.code ? rig.code : "it", rig.detail);                        \
       abort ();                                                                \
     }                                                                          \
     seen[f.allowed]++;                                                         \
@@ -54,24 +52,24 @@ static unsigned seen[2];
  * before it is asked again.
  */
 static void
-join_again (struct rig *r, unsigned m)
+join_again (unsigned m)
 {
-  bool killed = r->killed;
+  bool killed = rig.killed;
 
-  ASK (r, cluster_member_join (r->c, in, "a", m));
-  if (r->killed && !killed && r->code && strcmp (r->code, "in-sync") == 0)
+  ASK (cluster_member_join (rig.c, in, "a", m));
+  if (rig.killed && !killed && rig.code && strcmp (rig.code, "in-sync") == 0)
     return;
-  if (r->code)
-    DONE (r, cluster_member_join (r->c, in, "a", m));
+  if (rig.code)
+    DONE (cluster_member_join (rig.c, in, "a", m));
 }
 
 /* ---- At random. ---- */
 
 static void
-act (struct rig *r)
+act (void)
 {
   unsigned m = (unsigned) (test_random (MEMBERS + 1));
-  const uint8_t *disk = r->disk[test_random (DISKS)].uuid;
+  const uint8_t *disk = rig.disk[test_random (DISKS)].uuid;
   bool on = test_random (3) > 0, force = test_random (4) == 0;
   struct cluster_array *plan;
   struct cluster_create create = { .layout = LAYOUT_RAID0,
@@ -87,42 +85,42 @@ act (struct rig *r)
     memcpy (create.disk[0], disk, 16);
     plan = calloc (1, sizeof *plan);
     assert (plan);
-    FLY (r, cluster_preflight_create (r->c, in, &create, plan, &f));
-    AS_SAID (r, cluster_array_create (r->c, in, &create));
+    FLY (cluster_preflight_create (rig.c, in, &create, plan, &f));
+    AS_SAID (cluster_array_create (rig.c, in, &create));
     free (plan);
     return;
   case 1:
-    FLY (r, cluster_preflight_delete (r->c, in, "b", &f));
-    AS_SAID (r, cluster_array_delete (r->c, in, "b"));
+    FLY (cluster_preflight_delete (rig.c, in, "b", &f));
+    AS_SAID (cluster_array_delete (rig.c, in, "b"));
     return;
   case 2:
-    FLY (r, cluster_preflight_replace (r->c, in, "a", m, disk, &f));
-    AS_SAID (r, cluster_member_replace (r->c, in, "a", m, disk));
+    FLY (cluster_preflight_replace (rig.c, in, "a", m, disk, &f));
+    AS_SAID (cluster_member_replace (rig.c, in, "a", m, disk));
     return;
   case 3:
-    FLY (r, cluster_preflight_cancel (r->c, in, "a", m, &f));
-    AS_SAID (r, cluster_member_cancel (r->c, in, "a", m));
-    if (r->code == NULL)
-      join_again (r, m);
+    FLY (cluster_preflight_cancel (rig.c, in, "a", m, &f));
+    AS_SAID (cluster_member_cancel (rig.c, in, "a", m));
+    if (rig.code == NULL)
+      join_again (m);
     return;
   case 4:
-    FLY (r, cluster_preflight_maintain (r->c, in, node, on, force, &f));
-    AS_SAID (r, cluster_node_maintain (r->c, in, node, on, force));
+    FLY (cluster_preflight_maintain (rig.c, in, node, on, force, &f));
+    AS_SAID (cluster_node_maintain (rig.c, in, node, on, force));
     return;
   case 5:
-    FLY (r, cluster_preflight_drain (r->c, in, node, &f));
-    AS_SAID (r, cluster_node_drain (r->c, in, node, true));
+    FLY (cluster_preflight_drain (rig.c, in, node, &f));
+    AS_SAID (cluster_node_drain (rig.c, in, node, true));
     return;
   case 6: /* what is drained for ever leaves no room for the rest */
-    ASK (r, cluster_node_drain (r->c, in, node, false));
+    ASK (cluster_node_drain (rig.c, in, node, false));
     return;
   case 7:
-    FLY (r, cluster_preflight_remove (r->c, in, node, &f));
-    AS_SAID (r, cluster_node_remove (r->c, in, node));
+    FLY (cluster_preflight_remove (rig.c, in, node, &f));
+    AS_SAID (cluster_node_remove (rig.c, in, node));
     return;
   case 8:
-    FLY (r, cluster_preflight_forget (r->c, in, disk, &f));
-    AS_SAID (r, cluster_disk_forget (r->c, in, disk));
+    FLY (cluster_preflight_forget (rig.c, in, disk, &f));
+    AS_SAID (cluster_disk_forget (rig.c, in, disk));
     return;
   }
 }
@@ -131,40 +129,37 @@ act (struct rig *r)
  * rig's store sees to that.
  */
 static void
-live (struct rig *r)
+live (void)
 {
-  struct fake_disk *d = &r->disk[test_random (DISKS)];
+  struct fake_disk *d = &rig.disk[test_random (DISKS)];
   unsigned dead = 0;
 
   for (unsigned i = 0; i < DISKS; i++)
-    dead += r->disk[i].dead;
+    dead += rig.disk[i].dead;
   if (d->dead)
     d->dead = false;
   else if (dead < 2 && test_random (3) == 0)
     d->dead = true;
-  rounds (r, (unsigned) (test_random (60)));
-  for (unsigned m = 0; r->attached && m < MEMBERS; m++)
+  rounds ((unsigned) (test_random (60)));
+  for (unsigned m = 0; rig.attached && m < MEMBERS; m++)
     for (unsigned i = 0; i < DISKS; i++)
-      if (r->disk[i].dead && state (r, m) == MEMBER_IN_SYNC &&
-          memcmp (array (r)->disk[m]->rec.uuid, r->disk[i].uuid, 16) == 0)
-        report (r, m);
+      if (rig.disk[i].dead && state (m) == MEMBER_IN_SYNC &&
+          memcmp (array ()->disk[m]->rec.uuid, rig.disk[i].uuid, 16) == 0)
+        report (m);
 }
 
 static void
 test_random_actions (void)
 {
-  struct rig r;
-  uint64_t kill_at = test_random (200);
-
-  rig_init (&r, (unsigned) kill_at);
-  make_array (&r);
+  rig_init ();
+  rig.kill_at = (unsigned) test_random (200);
+  make_array ();
   if (test_random (3))
-    attach (&r, true);
-  for (unsigned i = 0; i < 150 && array (&r)->rec.epoch < 900; i++) {
-    live (&r);
-    act (&r);
+    attach (true);
+  for (unsigned i = 0; i < 150 && array ()->rec.epoch < 900; i++) {
+    live ();
+    act ();
   }
-  cluster_free (r.c);
 }
 
 /* ---- What it says. ---- */
@@ -181,46 +176,43 @@ says (const char *words)
 static void
 test_words (void)
 {
-  struct rig r;
   uint64_t half;
 
-  begin_writing (&r, 0);
-  cluster_ok_to_stop (r.c, "n2", &f);
-  half = array (&r)->layout.size / 2;
+  begin_writing ();
+  cluster_ok_to_stop (rig.c, "n2", &f);
+  half = array ()->layout.size / 2;
   assert (f.allowed && f.unreachable_bytes == 0 && f.exposed_bytes == half);
   assert (says ("single copy"));
-  cluster_ok_to_stop (r.c, "n5", &f);
+  cluster_ok_to_stop (rig.c, "n5", &f);
   assert (f.allowed && f.exposed_bytes == 0 && says ("No array"));
-  cluster_ok_to_stop (r.c, "host", &f);
+  cluster_ok_to_stop (rig.c, "host", &f);
   assert (f.allowed && says ("clients are interrupted"));
 
-  FLY (&r, cluster_preflight_drain (r.c, in, "n2", &f));
-  assert (f.allowed && f.rebuild_bytes == array (&r)->rec.member_bytes);
+  FLY (cluster_preflight_drain (rig.c, in, "n2", &f));
+  assert (f.allowed && f.rebuild_bytes == array ()->rec.member_bytes);
   assert (f.exposed_bytes == half && f.lost_bytes == 0);
   assert (says ("becomes disk /dev/d4 of node n5"));
-  FLY (&r, cluster_preflight_delete (r.c, in, "a", &f));
+  FLY (cluster_preflight_delete (rig.c, in, "a", &f));
   assert (!f.allowed && strcmp (f.why.code, "held") == 0);
-  assert (f.lost_bytes == array (&r)->layout.size && says ("for good"));
+  assert (f.lost_bytes == array ()->layout.size && says ("for good"));
   assert (strcmp (f.confirm, "a") == 0);
-  FLY (&r, cluster_preflight_evict (r.c, in, r.session, &f));
+  FLY (cluster_preflight_evict (rig.c, in, rig.session, &f));
   assert (f.allowed && says ("did not flush may be lost"));
-  FLY (&r, cluster_preflight_evict (r.c, in, r.session + 1, &f));
+  FLY (cluster_preflight_evict (rig.c, in, rig.session + 1, &f));
   assert (!f.allowed && strcmp (f.why.code, "unknown-session") == 0);
 
-  r.disk[3].dead = true;
-  lose (&r, 3);
-  cluster_ok_to_stop (r.c, "n2", &f);
+  die (3);
+  cluster_ok_to_stop (rig.c, "n2", &f);
   assert (!f.allowed && f.unreachable_bytes > 0);
   assert (says ("could not serve") && says ("Member 3"));
-  cluster_ok_to_stop (r.c, "n4", &f);
+  cluster_ok_to_stop (rig.c, "n4", &f);
   assert (f.allowed && f.unreachable_bytes == 0 && f.exposed_bytes == 0);
-  FLY (&r, cluster_preflight_maintain (r.c, in, "n2", true, false, &f));
+  FLY (cluster_preflight_maintain (rig.c, in, "n2", true, false, &f));
   assert (!f.allowed && f.unreachable_bytes > 0);
-  FLY (&r, cluster_preflight_maintain (r.c, in, "n2", true, true, &f));
+  FLY (cluster_preflight_maintain (rig.c, in, "n2", true, true, &f));
   assert (f.allowed && says ("could not serve"));
-  FLY (&r, cluster_preflight_replace (r.c, in, "a", 3, r.disk[4].uuid, &f));
-  assert (f.allowed && f.rebuild_bytes == array (&r)->rec.member_bytes);
-  cluster_free (r.c);
+  FLY (cluster_preflight_replace (rig.c, in, "a", 3, rig.disk[4].uuid, &f));
+  assert (f.allowed && f.rebuild_bytes == array ()->rec.member_bytes);
 }
 
 /* How many lines say so. */
@@ -244,27 +236,25 @@ test_crowded (void)
                                    .unit = KiB (256),
                                    .name = "a" };
   struct cluster_array *plan = calloc (1, sizeof *plan);
-  struct rig r;
 
   assert (plan);
-  rig_init (&r, 0);
-  r.disk[2].uuid[0] = r.disk[0].uuid[0]; /* both on n1 */
-  rounds (&r, 10);
+  rig_init ();
+  rig.disk[2].uuid[0] = rig.disk[0].uuid[0]; /* both on n1 */
+  rounds (10);
   for (unsigned m = 0; m < 4; m++)
-    memcpy (create.disk[m], r.disk[m].uuid, 16);
-  FLY (&r, cluster_preflight_create (r.c, in, &create, plan, &f));
+    memcpy (create.disk[m], rig.disk[m].uuid, 16);
+  FLY (cluster_preflight_create (rig.c, in, &create, plan, &f));
   assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
   assert (lines ("The loss of node") == 1);
 
   /* Pairs of neighbours: positions 0 and 2 mirror each other. */
   create.layout = LAYOUT_RAID10;
-  FLY (&r, cluster_preflight_create (r.c, in, &create, plan, &f));
+  FLY (cluster_preflight_create (rig.c, in, &create, plan, &f));
   assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
-  memcpy (create.disk[1], r.disk[2].uuid, 16);
-  memcpy (create.disk[2], r.disk[1].uuid, 16);
-  FLY (&r, cluster_preflight_create (r.c, in, &create, plan, &f));
+  memcpy (create.disk[1], rig.disk[2].uuid, 16);
+  memcpy (create.disk[2], rig.disk[1].uuid, 16);
+  FLY (cluster_preflight_create (rig.c, in, &create, plan, &f));
   assert (f.allowed && lines ("The loss of node") == 0);
-  cluster_free (r.c);
   free (plan);
 }
 
@@ -272,62 +262,55 @@ test_crowded (void)
 static void
 test_drain_of_two (void)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  r.disk[2].uuid[0] = r.disk[0].uuid[0]; /* both on n1 */
-  r.disk[5].dead = true;
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
-  make_array_of (&r, "b", LAYOUT_RAID1, 2, 2);
-  FLY (&r, cluster_preflight_drain (r.c, in, "n1", &f));
-  assert (f.allowed && f.rebuild_bytes == array (&r)->rec.member_bytes);
+  rig_init ();
+  rig.disk[2].uuid[0] = rig.disk[0].uuid[0]; /* both on n1 */
+  rig.disk[5].dead = true;
+  make_array_of ("a", LAYOUT_RAID1, 0, 2);
+  make_array_of ("b", LAYOUT_RAID1, 2, 2);
+  FLY (cluster_preflight_drain (rig.c, in, "n1", &f));
+  assert (f.allowed && f.rebuild_bytes == array ()->rec.member_bytes);
   assert (lines (" becomes disk /dev/d4 of node n5") == 1);
   assert (lines ("The drain waits for") == 1 && says ("1 for other members"));
-  DONE (&r, cluster_node_drain (r.c, in, "n1", true));
-  rounds (&r, 200);
-  assert (!cluster_node_drained (r.c, "n1"));
-  DONE (&r, cluster_node_drain (r.c, in, "n1", false));
-  cluster_free (r.c);
+  DONE (cluster_node_drain (rig.c, in, "n1", true));
+  rounds (200);
+  assert (!cluster_node_drained (rig.c, "n1"));
+  DONE (cluster_node_drain (rig.c, in, "n1", false));
 
-  rig_init (&r, 0);
-  r.disk[2].uuid[0] = r.disk[0].uuid[0];
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
-  make_array_of (&r, "b", LAYOUT_RAID1, 2, 2);
-  FLY (&r, cluster_preflight_drain (r.c, in, "n1", &f));
+  rig_init ();
+  rig.disk[2].uuid[0] = rig.disk[0].uuid[0];
+  make_array_of ("a", LAYOUT_RAID1, 0, 2);
+  make_array_of ("b", LAYOUT_RAID1, 2, 2);
+  FLY (cluster_preflight_drain (rig.c, in, "n1", &f));
   assert (lines (" becomes disk /dev/d4 of node n5") == 1);
   assert (lines (" becomes disk /dev/d5 of node n6") == 1);
   assert (lines ("The drain waits for") == 0);
-  DONE (&r, cluster_node_drain (r.c, in, "n1", true));
-  UNTIL (&r, cluster_node_drained (r.c, "n1"));
-  cluster_free (r.c);
+  DONE (cluster_node_drain (rig.c, in, "n1", true));
+  UNTIL (cluster_node_drained (rig.c, "n1"));
 }
 
 /* As many nodes as there may be: one without a record gets none. */
 static void
 test_too_many_nodes (void)
 {
-  struct rig r;
   struct cluster_node *n;
 
-  rig_init (&r, 0);
-  make_array (&r);
-  DONE (&r, cluster_node_maintain (r.c, in, "n1", true, false));
+  begin_array ();
+  DONE (cluster_node_maintain (rig.c, in, "n1", true, false));
   for (unsigned i = 1; i < NODES_MAX; i++) {
     n = cluster_alloc (sizeof *n);
     snprintf (n->rec.name, sizeof n->rec.name, "x%u", i);
-    TAILQ_INSERT_TAIL (&r.c->nodes, n, link);
+    TAILQ_INSERT_TAIL (&rig.c->nodes, n, link);
   }
-  FLY (&r, cluster_preflight_drain (r.c, in, "n2", &f));
+  FLY (cluster_preflight_drain (rig.c, in, "n2", &f));
   assert (!f.allowed && strcmp (f.why.code, "too-many") == 0);
-  AS_SAID (&r, cluster_node_drain (r.c, in, "n2", true));
-  FLY (&r, cluster_preflight_maintain (r.c, in, "n2", true, false, &f));
+  AS_SAID (cluster_node_drain (rig.c, in, "n2", true));
+  FLY (cluster_preflight_maintain (rig.c, in, "n2", true, false, &f));
   assert (!f.allowed && strcmp (f.why.code, "too-many") == 0);
-  AS_SAID (&r, cluster_node_maintain (r.c, in, "n2", true, false));
-  REFUSED (&r, "too-many", cluster_node_add (r.c, in, "n2"));
-  FLY (&r, cluster_preflight_drain (r.c, in, "n1", &f));
+  AS_SAID (cluster_node_maintain (rig.c, in, "n2", true, false));
+  REFUSED ("too-many", cluster_node_add (rig.c, in, "n2"));
+  FLY (cluster_preflight_drain (rig.c, in, "n1", &f));
   assert (f.allowed);
-  AS_SAID (&r, cluster_node_drain (r.c, in, "n1", true));
-  cluster_free (r.c);
+  AS_SAID (cluster_node_drain (rig.c, in, "n1", true));
 }
 
 int

@@ -4,56 +4,51 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-
 #include "test-cluster-rig.h"
 
 static void
 test_back (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
   uint64_t epoch, wait_ms[8];
 
-  begin_writing (&r, 0);
-  assert (strcmp (cluster_array_state (array (&r)), "ready") == 0);
+  begin_writing ();
+  assert (strcmp (cluster_array_state (array ()), "ready") == 0);
   /* Lost by the writer alone: it is well, so it is taken back at once, but may
    * not copy before the writer sends it its writes.
    */
-  epoch = array (&r)->rec.epoch;
-  r.lags = true;
-  lose (&r, 1);
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
-  assert (array (&r)->rec.member[1].fence > epoch);
-  rounds (&r, 8);
+  epoch = array ()->rec.epoch;
+  rig.lags = true;
+  lose (1);
+  UNTIL (state (1) == MEMBER_JOINING);
+  assert (array ()->rec.member[1].fence > epoch);
+  rounds (8);
   assert (d->orders == 0 && d->join.phase == CLUSTER_JOIN_WAITING);
-  assert (strcmp (cluster_array_state (array (&r)), "rebuilding") == 0);
-  r.lags = false;
-  UNTIL (&r, d->orders > 0);
+  assert (strcmp (cluster_array_state (array ()), "rebuilding") == 0);
+  rig.lags = false;
+  UNTIL (d->orders > 0);
   assert (d->order.source[0] && !d->order.source[1] && d->order.source[3]);
   assert (d->order.rate == 0 && !d->order.paused);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (r.epoch <= array (&r)->rec.epoch);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (rig.epoch <= array ()->rec.epoch);
 
   /* It flaps: it is left alone for longer and longer. */
   for (unsigned i = 0; i < 8; i++) {
     uint64_t began;
 
-    lose (&r, 1);
-    began = r.now_ms;
-    UNTIL (&r, state (&r, 1) != MEMBER_OUT);
-    wait_ms[i] = r.now_ms - began;
-    UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+    lose (1);
+    began = rig.now_ms;
+    UNTIL (state (1) != MEMBER_OUT);
+    wait_ms[i] = rig.now_ms - began;
+    UNTIL (state (1) == MEMBER_IN_SYNC);
   }
   assert (wait_ms[0] >= 1000 && wait_ms[0] <= 2500);
   assert (wait_ms[2] >= 4000 && wait_ms[2] <= 5500);
   assert (wait_ms[7] >= 60000 && wait_ms[7] <= 62000);
-  rounds (&r, 4 * 61); /* it has held: forgiven */
-  lose (&r, 1);
-  rounds (&r, 4);
-  assert (state (&r, 1) != MEMBER_OUT);
-  cluster_free (r.c);
+  rounds (4 * 61); /* it has held: forgiven */
+  lose (1);
+  rounds (4);
+  assert (state (1) != MEMBER_OUT);
 }
 
 /* A joiner that is gone is out; so is one whose copying began again while it
@@ -62,39 +57,37 @@ test_back (void)
 static void
 test_joiner_gone (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[2];
+  struct fake_disk *d = &rig.disk[2];
 
-  begin_writing (&r, 0);
+  begin_writing ();
   d->stuck = true;
-  lose (&r, 2);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  lose (2);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   d->dead = true;
-  UNTIL (&r, state (&r, 2) == MEMBER_OUT);
-  assert (strcmp (array (&r)->rec.member[2].reason, "it is silent") == 0);
+  UNTIL (state (2) == MEMBER_OUT);
+  assert (strcmp (array ()->rec.member[2].reason, "it is silent") == 0);
   d->dead = false;
-  UNTIL (&r, state (&r, 2) == MEMBER_JOINING);
+  UNTIL (state (2) == MEMBER_JOINING);
   d->failed = true;
-  UNTIL (&r, state (&r, 2) == MEMBER_OUT);
-  rounds (&r, 300);
-  assert (state (&r, 2) == MEMBER_OUT);
+  UNTIL (state (2) == MEMBER_OUT);
+  rounds (300);
+  assert (state (2) == MEMBER_OUT);
   d->failed = d->stuck = false;
   snprintf (d->instance, 16, "2 again");
-  r.prepared = 0;
-  UNTIL (&r, state (&r, 2) == MEMBER_JOINING);
-  r.lags = false;
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
-  r.lags = true; /* it does not prepare */
-  UNTIL (&r, array (&r)->rec.change.epoch);
-  assert (array (&r)->rec.change.states[2] == MEMBER_IN_SYNC);
-  rounds (&r, 8);
-  assert (state (&r, 2) == MEMBER_JOINING);
+  rig.prepared = 0;
+  UNTIL (state (2) == MEMBER_JOINING);
+  rig.lags = false;
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  rig.lags = true; /* it does not prepare */
+  UNTIL (array ()->rec.change.epoch);
+  assert (array ()->rec.change.states[2] == MEMBER_IN_SYNC);
+  rounds (8);
+  assert (state (2) == MEMBER_JOINING);
   d->join.phase = CLUSTER_JOIN_COPYING;
   d->left = 4;
-  UNTIL (&r, state (&r, 2) == MEMBER_OUT);
-  r.lags = false;
-  UNTIL (&r, state (&r, 2) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  UNTIL (state (2) == MEMBER_OUT);
+  rig.lags = false;
+  UNTIL (state (2) == MEMBER_IN_SYNC);
 }
 
 /* With three copies a joiner may have copied from whichever goes out, and
@@ -103,51 +96,43 @@ test_joiner_gone (void)
 static void
 test_group (void)
 {
-  struct rig r;
-  struct fake_disk *d = begin_copying (&r, LAYOUT_RAID1, 3);
+  struct fake_disk *d = begin_copying (LAYOUT_RAID1, 3);
 
   assert (d->order.source[0] && d->order.source[2]);
   d->full = false;
-  lose (&r, 2);
-  assert (state (&r, 1) == MEMBER_OUT);
-  assert (array (&r)->rec.member[1].reason[0]);
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING &&
-               d->join.phase == CLUSTER_JOIN_COPYING);
+  lose (2);
+  assert (state (1) == MEMBER_OUT);
+  assert (array ()->rec.member[1].reason[0]);
+  UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING);
   assert (d->full); /* what it copied, no other copy may have */
   assert (d->order.source[0] && !d->order.source[2]);
   d->stuck = false;
-  UNTIL (&r,
-         state (&r, 1) == MEMBER_IN_SYNC && state (&r, 2) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  UNTIL (state (1) == MEMBER_IN_SYNC && state (2) == MEMBER_IN_SYNC);
 
-  begin_copying (&r, LAYOUT_RAID10, 4);
-  lose (&r, 2); /* a copy of other data */
-  assert (state (&r, 1) == MEMBER_JOINING);
-  UNTIL (&r, state (&r, 2) == MEMBER_IN_SYNC);
-  assert (state (&r, 1) == MEMBER_JOINING);
+  begin_copying (LAYOUT_RAID10, 4);
+  lose (2); /* a copy of other data */
+  assert (state (1) == MEMBER_JOINING);
+  UNTIL (state (2) == MEMBER_IN_SYNC);
+  assert (state (1) == MEMBER_JOINING);
   assert (d->join.phase == CLUSTER_JOIN_COPYING);
-  cluster_free (r.c);
 }
 
 /* The same where the joiner goes out before what it may have copied from. */
 static void
 test_joiner_before_source (void)
 {
-  struct rig r;
-  struct fake_disk *d = begin_copying (&r, LAYOUT_RAID1, 3);
+  struct fake_disk *d = begin_copying (LAYOUT_RAID1, 3);
 
   d->full = false;
   d->dead = true;
-  UNTIL (&r, state (&r, 1) == MEMBER_OUT);
-  restart (&r); /* of weftd, who knows it all the same */
-  r.disk[2].dead = true;
-  rounds (&r, 8);
-  lose (&r, 2);
+  UNTIL (state (1) == MEMBER_OUT);
+  restart (); /* of weftd, who knows it all the same */
+  rig.disk[2].dead = true;
+  rounds (8);
+  lose (2);
   d->dead = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING &&
-               d->join.phase == CLUSTER_JOIN_COPYING);
+  UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING);
   assert (d->full);
-  cluster_free (r.c);
 }
 
 /* A source that was started again takes none of the joiner's tokens: there are
@@ -156,29 +141,27 @@ test_joiner_before_source (void)
 static void
 test_source_again (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1], *source = &r.disk[0];
+  struct fake_disk *d = &rig.disk[1], *source = &rig.disk[0];
   uint64_t fence;
 
-  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
+  begin_copying (LAYOUT_RAIDX, MEMBERS);
   fence = d->join.epoch;
-  detach (&r); /* what the writer had not sent is to be looked for */
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING && d->join.epoch > fence);
+  detach (); /* what the writer had not sent is to be looked for */
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING && d->join.epoch > fence);
   fence = d->join.epoch;
   snprintf (source->instance, 16, "0 again");
   source->min_epoch = source->states_epoch + 1;
-  assert (source->min_epoch > array (&r)->rec.epoch);
-  UNTIL (&r, array (&r)->rec.epoch >= source->min_epoch);
-  UNTIL (&r, d->states_epoch >= source->min_epoch);
-  assert (array (&r)->rec.member[1].fence == fence);
+  assert (source->min_epoch > array ()->rec.epoch);
+  UNTIL (array ()->rec.epoch >= source->min_epoch);
+  UNTIL (d->states_epoch >= source->min_epoch);
+  assert (array ()->rec.member[1].fence == fence);
   assert (d->join.epoch == fence && d->join.phase == CLUSTER_JOIN_COPYING);
-  assert (state (&r, 0) == MEMBER_IN_SYNC && d->order.source[0]);
-  fence = array (&r)->rec.epoch;
-  rounds (&r, 40);
-  assert (array (&r)->rec.epoch == fence); /* once is enough */
+  assert (state (0) == MEMBER_IN_SYNC && d->order.source[0]);
+  fence = array ()->rec.epoch;
+  rounds (40);
+  assert (array ()->rec.epoch == fence); /* once is enough */
   d->stuck = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
 /* The writer is over, but a member has not heard of that: nothing is copied from
@@ -187,34 +170,32 @@ test_source_again (void)
 static void
 test_unfenced_source (bool failed)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1], *source = &r.disk[0];
+  struct fake_disk *d = &rig.disk[1], *source = &rig.disk[0];
   struct cluster_join_order order;
 
-  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
+  begin_copying (LAYOUT_RAIDX, MEMBERS);
   if (failed)
     source->failed = true;
   else
     source->dead = true;
-  rounds (&r, 4);
+  rounds (4);
   source->op = 0; /* an answer is lost */
-  detach (&r);
-  UNTIL (&r, array (&r)->rec.change.epoch == 0);
-  assert (array (&r)->rec.member[0].fence == array (&r)->rec.epoch);
-  assert (source->min_epoch < array (&r)->rec.epoch);
-  assert (r.disk[2].min_epoch == array (&r)->rec.epoch);
+  detach ();
+  UNTIL (array ()->rec.change.epoch == 0);
+  assert (array ()->rec.member[0].fence == array ()->rec.epoch);
+  assert (source->min_epoch < array ()->rec.epoch);
+  assert (rig.disk[2].min_epoch == array ()->rec.epoch);
   for (unsigned i = 0; i < 2; i++) {
-    rounds (&r, 40);
-    assert (state (&r, 1) == MEMBER_JOINING);
+    rounds (40);
+    assert (state (1) == MEMBER_JOINING);
     assert (d->join.phase != CLUSTER_JOIN_COPYING);
-    assert (!cluster_join_order (r.c, array (&r), 1, &order));
-    restart (&r);
-    assert (!cluster_join_order (r.c, array (&r), 1, &order));
+    assert (!cluster_join_order (rig.c, array (), 1, &order));
+    restart ();
+    assert (!cluster_join_order (rig.c, array (), 1, &order));
   }
   source->dead = source->failed = d->stuck = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (source->min_epoch >= array (&r)->rec.member[0].fence);
-  cluster_free (r.c);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (source->min_epoch >= array ()->rec.member[0].fence);
 }
 
 /* A joiner that was started again takes no order of its epoch any more: it is
@@ -223,26 +204,24 @@ test_unfenced_source (bool failed)
 static void
 test_joiner_again (bool reader)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
   uint64_t fence;
 
-  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
-  detach (&r);
+  begin_copying (LAYOUT_RAIDX, MEMBERS);
+  detach ();
   if (reader)
-    attach (&r, false);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING &&
-               array (&r)->rec.change.epoch == 0);
-  fence = array (&r)->rec.member[1].fence;
+    attach (false);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING &&
+         array ()->rec.change.epoch == 0);
+  fence = array ()->rec.member[1].fence;
   snprintf (d->instance, 16, "1 again");
   d->op = 0;
   d->min_epoch = d->states_epoch + 1;
   d->join.phase = CLUSTER_JOIN_WAITING;
   d->join.epoch = 0;
-  UNTIL (&r, array (&r)->rec.member[1].fence > fence);
+  UNTIL (array ()->rec.member[1].fence > fence);
   d->stuck = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
 /* A disk of the joiner's UUID that is blank is served in its place, by a process that
@@ -252,13 +231,12 @@ test_joiner_again (bool reader)
 static void
 test_joiner_s_blank_copy (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
   uint64_t fence;
 
-  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
-  fence = array (&r)->rec.member[1].fence;
-  restart (&r);
+  begin_copying (LAYOUT_RAIDX, MEMBERS);
+  fence = array ()->rec.member[1].fence;
+  restart ();
   snprintf (d->instance, 16, "another");
   d->op = 0;
   memset (d->array, 0, 16);
@@ -266,17 +244,16 @@ test_joiner_s_blank_copy (void)
   memset (&d->order, 0, sizeof d->order);
   d->min_epoch = d->states_epoch = 0;
   d->sequence = 1;
-  r.disk[0].dead = true; /* weftd does nothing before it has heard of all */
-  for (unsigned i = 0; array (&r)->rec.member[1].fence == fence; i++) {
+  rig.disk[0].dead = true; /* weftd does nothing before it has heard of all */
+  for (unsigned i = 0; array ()->rec.member[1].fence == fence; i++) {
     assert (d->join.phase == CLUSTER_JOIN_NONE ||
             d->join.phase == CLUSTER_JOIN_WAITING);
     assert (i < 4000);
-    r.disk[0].dead = i < 8;
-    round_of (&r);
+    rig.disk[0].dead = i < 8;
+    round_of ();
   }
   d->stuck = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
 /* It has everything, and all are to count on it: then weftd and the joiner lose
@@ -286,81 +263,75 @@ test_joiner_s_blank_copy (void)
 static void
 test_synced_before_restart (bool silent)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
   uint64_t epoch;
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID10, 0, MEMBERS);
-  attach (&r, true);
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_SYNCED);
-  r.lags = r.epoch == array (&r)->rec.epoch;
-  assert (r.lags);
-  UNTIL (&r, (epoch = array (&r)->rec.change.epoch) != 0);
-  assert (array (&r)->rec.change.states[1] == MEMBER_IN_SYNC);
-  restart (&r);
+  begin_writing_to (LAYOUT_RAID10, MEMBERS);
+  lose (1);
+  UNTIL (d->join.phase == CLUSTER_JOIN_SYNCED);
+  rig.lags = rig.epoch == array ()->rec.epoch;
+  assert (rig.lags);
+  UNTIL ((epoch = array ()->rec.change.epoch) != 0);
+  assert (array ()->rec.change.states[1] == MEMBER_IN_SYNC);
+  restart ();
   snprintf (d->instance, sizeof d->instance, "again");
   memset (&d->join, 0, sizeof d->join);
   d->join.phase = CLUSTER_JOIN_WAITING;
   d->min_epoch++;
   for (unsigned m = 0; m < DISKS; m++)
-    r.disk[m].dead = m != 1 || silent;
-  r.prepared = epoch;
-  rounds (&r, 4);
-  assert (state (&r, 1) == MEMBER_JOINING);
-  assert (array (&r)->rec.change.epoch == epoch);
+    rig.disk[m].dead = m != 1 || silent;
+  rig.prepared = epoch;
+  rounds (4);
+  assert (state (1) == MEMBER_JOINING);
+  assert (array ()->rec.change.epoch == epoch);
   for (unsigned m = 0; m < DISKS; m++)
-    r.disk[m].dead = false;
-  r.lags = false;
-  epoch = array (&r)->rec.member[1].fence;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (array (&r)->rec.member[1].fence > epoch); /* it began anew */
-  cluster_free (r.c);
+    rig.disk[m].dead = false;
+  rig.lags = false;
+  epoch = array ()->rec.member[1].fence;
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (array ()->rec.member[1].fence > epoch); /* it began anew */
 }
 
 /* From the first order on: a ceiling holds, and clients come first. */
 static void
 test_first_rates (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
   struct cluster_member_tune slow = { .has_ceiling = true, .ceiling = MiB (3) },
                              pause = { .has_paused = true, .paused = true },
                              free = { .has_ceiling = true };
 
-  begin_writing (&r, 0);
-  rounds (&r, 5);
+  begin_writing ();
+  rounds (5);
   d->stuck = true;
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &slow));
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &slow));
   for (unsigned i = 0; i < 3; i++) {
-    lose (&r, 1);
-    UNTIL (&r, d->orders > 0);
+    lose (1);
+    UNTIL (d->orders > 0);
     assert (d->order.rate == (i == 2 ? REBUILD_FLOOR_DEFAULT : MiB (3)));
     if (i == 0) {
-      DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
-      rounds (&r, 8);
+      DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+      rounds (8);
       pause.paused = false;
-      DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
+      DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
       assert (!d->order.paused && d->order.rate == MiB (3));
     }
     if (i == 1) {
-      DONE (&r, cluster_member_tune (r.c, in, "a", 1, &free));
-      r.busy = true;
-      rounds (&r, 40);
+      DONE (cluster_member_tune (rig.c, in, "a", 1, &free));
+      rig.busy = true;
+      rounds (40);
     }
     d->orders = 0;
   }
-  cluster_free (r.c);
 }
 
 /* As it would be told. */
 static uint64_t
-rate_now (struct rig *r, unsigned m)
+rate_now (unsigned m)
 {
   struct cluster_join_order order;
 
-  assert (cluster_join_order (r->c, array (r), m, &order));
+  assert (cluster_join_order (rig.c, array (), m, &order));
   return order.rate;
 }
 
@@ -368,15 +339,15 @@ rate_now (struct rig *r, unsigned m)
  * seconds.
  */
 static void
-highest_rates (struct rig *r, unsigned seconds, uint64_t rate[2])
+highest_rates (unsigned seconds, uint64_t rate[2])
 {
   rate[0] = rate[1] = 0;
   for (unsigned i = 0; i < 4 * seconds; i++) {
-    round_of (r);
+    round_of ();
     for (unsigned m = 1; m <= 2; m++) {
-      uint64_t now = rate_now (r, m);
+      uint64_t now = rate_now (m);
 
-      r->disk[m].join.rate = array (r)->rec.member[m].paused ? 0 : now;
+      rig.disk[m].join.rate = array ()->rec.member[m].paused ? 0 : now;
       if (now > rate[m - 1])
         rate[m - 1] = now;
       assert (now >= REBUILD_FLOOR_DEFAULT);
@@ -388,38 +359,34 @@ highest_rates (struct rig *r, unsigned seconds, uint64_t rate[2])
 static void
 test_shares (void)
 {
-  struct rig r;
   struct cluster_member_tune slow = { .has_ceiling = true, .ceiling = MiB (5) },
                              pause = { .has_paused = true, .paused = true };
   uint64_t even[2], uneven[2], alone[2];
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 3);
-  attach (&r, true);
-  r.disk[1].stuck = r.disk[2].stuck = true;
-  lose (&r, 1);
-  lose (&r, 2);
-  UNTIL (&r, r.disk[1].join.phase == CLUSTER_JOIN_COPYING &&
-               r.disk[2].join.phase == CLUSTER_JOIN_COPYING);
-  rounds (&r, 8);
-  assert (r.disk[1].order.rate == 0 && r.disk[2].order.rate == 0);
-  r.busy = true;
-  rounds (&r, 12);
-  highest_rates (&r, 120, even);
+  begin_writing_to (LAYOUT_RAID1, 3);
+  rig.disk[1].stuck = rig.disk[2].stuck = true;
+  lose (1);
+  lose (2);
+  UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING &&
+         rig.disk[2].join.phase == CLUSTER_JOIN_COPYING);
+  rounds (8);
+  assert (rig.disk[1].order.rate == 0 && rig.disk[2].order.rate == 0);
+  rig.busy = true;
+  rounds (12);
+  highest_rates (120, even);
   assert (even[0] == even[1] && even[0] > 2 * REBUILD_FLOOR_DEFAULT);
-  assert (r.disk[1].order.rate && r.disk[1].order.rate <= even[0]);
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &slow));
-  highest_rates (&r, 60, uneven);
+  assert (rig.disk[1].order.rate && rig.disk[1].order.rate <= even[0]);
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &slow));
+  highest_rates (60, uneven);
   assert (uneven[0] == MiB (5) && uneven[1] > MiB (5));
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
-  round_of (&r);
-  assert (r.disk[1].order.paused && !r.disk[2].order.paused);
-  highest_rates (&r, 60, alone);
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  round_of ();
+  assert (rig.disk[1].order.paused && !rig.disk[2].order.paused);
+  highest_rates (60, alone);
   assert (alone[1] > even[1]);
-  r.busy = false; /* its load is over: as fast as they can */
-  rounds (&r, 20);
-  assert (rate_now (&r, 2) == 0);
-  cluster_free (r.c);
+  rig.busy = false; /* its load is over: as fast as they can */
+  rounds (20);
+  assert (rate_now (2) == 0);
 }
 
 /* How far a rebuild is makes an event each second while that moves; and what it
@@ -428,35 +395,33 @@ test_shares (void)
 static void
 test_progress (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
   char text[1500];
 
-  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
-  rounds (&r, 12);
-  r.array_events = 0;
-  rounds (&r, 40);
-  assert (r.array_events == 0);
+  begin_copying (LAYOUT_RAIDX, MEMBERS);
+  rounds (12);
+  rig.array_events = 0;
+  rounds (40);
+  assert (rig.array_events == 0);
   d->join.todo_bytes = d->join.total_bytes = GiB (1);
   for (unsigned i = 0; i < 80; i++) {
     d->join.todo_bytes -= MiB (4);
     d->join.copied_bytes += MiB (4);
-    round_of (&r);
+    round_of ();
   }
-  assert (r.array_events >= 19 && r.array_events <= 21);
-  rounds (&r, 8);
-  r.array_events = 0;
-  assert (!cluster_array_waits_for (r.c, array (&r), 0, text, sizeof text));
+  assert (rig.array_events >= 19 && rig.array_events <= 21);
+  rounds (8);
+  rig.array_events = 0;
+  assert (!cluster_array_waits_for (rig.c, array (), 0, text, sizeof text));
   snprintf (d->join.waits, sizeof d->join.waits, "member 0: no route");
-  rounds (&r, 12);
-  assert (r.array_events == 1);
-  assert (cluster_array_waits_for (r.c, array (&r), 0, text, sizeof text));
+  rounds (12);
+  assert (rig.array_events == 1);
+  assert (cluster_array_waits_for (rig.c, array (), 0, text, sizeof text));
   assert (strcmp (text, "member 1 (disk /dev/d1 of node n2) to be rebuilt, "
                         "which waits for member 0: no route") == 0);
   d->join.waits[0] = '\0';
-  rounds (&r, 4);
-  assert (!cluster_array_waits_for (r.c, array (&r), 0, text, sizeof text));
-  cluster_free (r.c);
+  rounds (4);
+  assert (!cluster_array_waits_for (rig.c, array (), 0, text, sizeof text));
 }
 
 /* A disk whose every request takes longer, the more is copied; and a latency

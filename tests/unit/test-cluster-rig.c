@@ -2,22 +2,23 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
 #include <inttypes.h>
 
 #include "test-cluster-rig.h"
 
+struct rig rig;
+static unsigned kill_next; /* where weftd of the next rig is to be killed */
+
 struct cluster_input
-input (struct rig *r, uint64_t op)
+input (uint64_t op)
 {
   struct cluster_input in = { .op = op,
-                              .now_ms = r->now_ms,
-                              .wall_ms = 1700000000000 + r->now_ms };
+                              .now_ms = rig.now_ms,
+                              .wall_ms = 1700000000000 + rig.now_ms };
 
   for (unsigned i = 0; i < KEY_BYTES; i++) {
-    r->random = r->random * 6364136223846793005u + 1442695040888963407u;
-    in.random[i] = (uint8_t) (r->random >> 40);
+    rig.random = rig.random * 6364136223846793005u + 1442695040888963407u;
+    in.random[i] = (uint8_t) (rig.random >> 40);
   }
   return in;
 }
@@ -26,17 +27,17 @@ input (struct rig *r, uint64_t op)
 
 /* A number never gets two sets of states. */
 static void
-number (struct rig *r, uint64_t epoch, const uint8_t states[])
+number (uint64_t epoch, const uint8_t states[])
 {
   assert (epoch < 1024);
-  assert (!r->history[epoch].known ||
-          memcmp (r->history[epoch].states, states, MEMBERS) == 0);
-  r->history[epoch].known = true;
-  memcpy (r->history[epoch].states, states, MEMBERS);
+  assert (!rig.history[epoch].known ||
+          memcmp (rig.history[epoch].states, states, MEMBERS) == 0);
+  rig.history[epoch].known = true;
+  memcpy (rig.history[epoch].states, states, MEMBERS);
 }
 
 static void
-store_check (struct rig *r, const struct cluster_array_record *a)
+store_check (const struct cluster_array_record *a)
 {
   uint8_t states[MEMBERS] = { 0 };
   bool out[ARRAY_MEMBERS_MAX];
@@ -47,45 +48,45 @@ store_check (struct rig *r, const struct cluster_array_record *a)
     states[m] = (uint8_t) a->member[m].state;
   for (unsigned m = 0; m < a->n * a->groups; m++)
     out[m] = a->member[m].state != MEMBER_IN_SYNC;
-  number (r, a->epoch, states);
+  number (a->epoch, states);
   if (a->change.epoch)
-    number (r, a->change.epoch, a->change.states);
+    number (a->change.epoch, a->change.states);
   assert (layout_init (&l, a->layout, a->n, a->groups, a->unit, a->member_bytes,
                        why, sizeof why) == 0);
   assert (layout_loss (&l, out, NULL) == 0); /* the last copy stays */
 }
 
 static void
-store (struct rig *r, const struct cluster_record *record)
+store (const struct cluster_record *record)
 {
   size_t i = 0;
 
   if (record->kind == CLUSTER_RECORD_ARRAY && !record->deleted &&
       strcmp (record->array.name, "a") == 0)
-    store_check (r, &record->array);
-  while (i < r->stored && !cluster_record_same (&r->store[i], record))
+    store_check (&record->array);
+  while (i < rig.stored && !cluster_record_same (&rig.store[i], record))
     i++;
   if (record->deleted) {
-    if (i < r->stored)
-      r->store[i] = r->store[--r->stored];
+    if (i < rig.stored)
+      rig.store[i] = rig.store[--rig.stored];
     return;
   }
   assert (i < 64);
-  r->store[i] = *record;
-  if (i == r->stored)
-    r->stored++;
+  rig.store[i] = *record;
+  if (i == rig.stored)
+    rig.stored++;
 }
 
 static void
-disk_hears (struct rig *r, struct fake_disk *d, const struct cluster_disk *what)
+disk_hears (struct fake_disk *d, const struct cluster_disk *what)
 {
   const struct cluster_array *a = what->array;
   uint64_t wanted = cluster_disk_min_epoch_wanted (what);
   struct cluster_join_order order;
 
-  memcpy (d->cluster, cluster_identity (r->c)->uuid, 16);
-  assert (cluster_identity (r->c)->generation >= d->generation);
-  d->generation = cluster_identity (r->c)->generation;
+  memcpy (d->cluster, cluster_identity (rig.c)->uuid, 16);
+  assert (cluster_identity (rig.c)->generation >= d->generation);
+  d->generation = cluster_identity (rig.c)->generation;
   if (!cluster_uuid_is_zero (what->rec.release)) {
     if (cluster_uuid_equal (what->rec.release, d->array)) {
       memset (d->array, 0, 16);
@@ -126,7 +127,7 @@ disk_hears (struct rig *r, struct fake_disk *d, const struct cluster_disk *what)
   }
   if (d->join.phase == CLUSTER_JOIN_NONE)
     d->join.phase = CLUSTER_JOIN_WAITING;
-  if (cluster_join_order (r->c, a, d->position, &order)) {
+  if (cluster_join_order (rig.c, a, d->position, &order)) {
     d->orders++;
     d->order = order;
     if (order.epoch != d->join.epoch) {
@@ -138,119 +139,120 @@ disk_hears (struct rig *r, struct fake_disk *d, const struct cluster_disk *what)
 }
 
 static void
-hear (struct rig *r, const struct cluster_output *o)
+hear (const struct cluster_output *o)
 {
-  if (o->op == r->asked) {
-    r->asked = 0;
-    r->answered = true;
-    r->code = o->problem ? o->problem->code : NULL;
-    snprintf (r->detail, sizeof r->detail, "%s",
+  if (o->op == rig.asked) {
+    rig.asked = 0;
+    rig.answered = true;
+    rig.code = o->problem ? o->problem->code : NULL;
+    snprintf (rig.detail, sizeof rig.detail, "%s",
               o->problem ? o->problem->detail : "");
     assert (o->problem == NULL || o->problem->detail[0]);
     return;
   }
   for (unsigned i = 0; i < DISKS; i++)
-    if (o->op == r->disk[i].op) {
-      r->disk[i].op = 0;
-      r->disk[i].refused = o->problem ? o->problem->code : NULL;
+    if (o->op == rig.disk[i].op) {
+      rig.disk[i].op = 0;
+      rig.disk[i].refused = o->problem ? o->problem->code : NULL;
       if (o->reply == CLUSTER_REPLY_DISK)
-        disk_hears (r, &r->disk[i], o->disk);
+        disk_hears (&rig.disk[i], o->disk);
       return;
     }
-  if (o->op != r->attach_op && o->op != r->beat_op)
+  if (o->op != rig.attach_op && o->op != rig.beat_op)
     return;
-  if (o->op == r->beat_op)
-    r->beat_op = 0;
+  if (o->op == rig.beat_op)
+    rig.beat_op = 0;
   else
-    r->attach_op = 0;
+    rig.attach_op = 0;
   if (o->reply == CLUSTER_REPLY_GRANT) {
-    r->attached = true;
-    r->session = o->session->rec.id;
+    rig.attached = true;
+    rig.session = o->session->rec.id;
   }
-  if (o->reply == CLUSTER_REPLY_PROBLEM || r->lags)
+  if (o->reply == CLUSTER_REPLY_PROBLEM || rig.lags)
     return;
-  r->epoch = o->array->rec.epoch;
-  r->prepared = o->array->rec.change.sessions ? o->array->rec.change.epoch : 0;
+  rig.epoch = o->array->rec.epoch;
+  rig.prepared = o->array->rec.change.sessions ? o->array->rec.change.epoch : 0;
 }
 
 static void
-start (struct rig *r)
+start (void)
 {
-  struct cluster_input in = input (r, 0);
+  struct cluster_input in = input (0);
   struct cluster_step *s;
   char why[256];
 
-  r->c = cluster_new ();
-  for (size_t i = 0; i < r->stored; i++)
-    assert (cluster_load (r->c, &r->store[i], why, sizeof why) == 0);
-  assert (cluster_start (r->c, &in, why, sizeof why) == 0);
-  while ((s = cluster_next_step (r->c)) != NULL) {
+  rig.c = cluster_new ();
+  for (size_t i = 0; i < rig.stored; i++)
+    assert (cluster_load (rig.c, &rig.store[i], why, sizeof why) == 0);
+  assert (cluster_start (rig.c, &in, why, sizeof why) == 0);
+  while ((s = cluster_next_step (rig.c)) != NULL) {
     for (size_t i = 0; i < s->records_count; i++)
-      store (r, &s->records[i]);
+      store (&s->records[i]);
     cluster_step_free (s);
   }
 }
 
 void
-restart (struct rig *r)
+restart (void)
 {
-  cluster_free (r->c);
+  cluster_free (rig.c);
   for (unsigned i = 0; i < DISKS; i++)
-    r->disk[i].op = 0;
-  r->attach_op = r->beat_op = r->asked = 0;
-  r->now_ms += 100;
-  start (r);
+    rig.disk[i].op = 0;
+  rig.attach_op = rig.beat_op = rig.asked = 0;
+  rig.now_ms += 100;
+  start ();
 }
 
 void
-pump (struct rig *r)
+pump (void)
 {
   struct cluster_step *s;
   bool killed = false;
 
-  cluster_check (r->c);
-  while ((s = cluster_next_step (r->c)) != NULL) {
+  cluster_check (rig.c);
+  while ((s = cluster_next_step (rig.c)) != NULL) {
     if (!killed) {
       for (size_t i = 0; i < s->records_count; i++)
-        store (r, &s->records[i]);
-      if (s->records_count && ++r->steps == r->kill_at)
+        store (&s->records[i]);
+      if (s->records_count && ++rig.steps == rig.kill_at && !rig.spared)
         killed = true;
     }
     for (size_t i = 0; !killed && i < s->outputs_count; i++)
       if (s->outputs[i].kind == CLUSTER_OUTPUT_REPLY)
-        hear (r, &s->outputs[i]);
+        hear (&s->outputs[i]);
       else if (s->outputs[i].kind == CLUSTER_OUTPUT_CHANGED &&
                s->outputs[i].object == CLUSTER_ARRAY)
-        r->array_events++;
+        rig.array_events++;
       else if (s->outputs[i].kind == CLUSTER_OUTPUT_LOG) {
-        r->warnings += s->outputs[i].severity == CLUSTER_WARNING;
-        r->errors += s->outputs[i].severity == CLUSTER_ERROR;
+        rig.warnings += s->outputs[i].severity == CLUSTER_WARNING;
+        rig.errors += s->outputs[i].severity == CLUSTER_ERROR;
       }
     cluster_step_free (s);
   }
   if (killed) {
-    r->killed = true;
-    restart (r);
+    rig.killed = true;
+    restart ();
   }
 }
 
 void
-lose_database (struct rig *r)
+lose_database (void)
 {
-  cluster_free (r->c);
-  memset (r->store, 0, sizeof r->store);
-  r->stored = 0;
-  r->steps = 0;
+  cluster_free (rig.c);
+  memset (rig.store, 0, sizeof rig.store);
+  rig.stored = 0;
+  rig.steps = 0;
+  rig.spared = false;
   for (unsigned i = 0; i < DISKS; i++)
-    r->disk[i].op = 0;
-  r->random += 77;
-  start (r);
+    rig.disk[i].op = 0;
+  rig.random += 77;
+  start ();
 }
 
 /* ---- Everybody's life. ---- */
 
 static void
-disk_beat (struct rig *r, struct fake_disk *d)
+disk_beat (struct fake_disk *d)
 {
   struct cluster_disk_heartbeat hb = { .uri = "nbd://127.0.0.1:1",
                                        .size = d->data_bytes + MiB (1),
@@ -264,10 +266,10 @@ disk_beat (struct rig *r, struct fake_disk *d)
                                        .failed = d->failed,
                                        .wait_ms = 500,
                                        .join = d->join,
-                                       .proven = r->proven,
+                                       .proven = rig.proven,
                                        .has_place = !cluster_uuid_is_zero (
                                          d->array) };
-  struct cluster_input in = input (r, d->op = ++r->op);
+  struct cluster_input in = input (d->op = ++rig.op);
 
   if (hb.has_place) {
     hb.layout = d->layout.kind;
@@ -287,92 +289,108 @@ disk_beat (struct rig *r, struct fake_disk *d)
   else
     snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%s", d->instance);
-  cluster_disk_heartbeat (r->c, &in, &hb);
-  pump (r);
+  cluster_disk_heartbeat (rig.c, &in, &hb);
+  pump ();
 }
 
 static void
-host_beat (struct rig *r)
+host_beat (void)
 {
-  struct cluster_session_heartbeat hb = { .epoch = r->epoch,
-                                          .prepared = r->prepared,
-                                          .round = r->round,
+  struct cluster_session_heartbeat hb = { .epoch = rig.epoch,
+                                          .prepared = rig.prepared,
+                                          .round = rig.round,
                                           .wait_ms = 0,
-                                          .has_stats = r->busy };
-  struct cluster_input in = input (r, r->beat_op = ++r->op);
+                                          .has_stats = rig.busy };
+  struct cluster_input in = input (rig.beat_op = ++rig.op);
 
-  snprintf (hb.instance, sizeof hb.instance, "%s", r->instance);
-  hb.stats.reads = r->reads += 100;
-  hb.stats.read_ns = r->reads * 1000000;
-  cluster_session_heartbeat (r->c, &in, r->session, &hb);
-  pump (r);
+  snprintf (hb.instance, sizeof hb.instance, "%s", rig.instance);
+  hb.stats.reads = rig.reads += 100;
+  hb.stats.read_ns = rig.reads * 1000000;
+  cluster_session_heartbeat (rig.c, &in, rig.session, &hb);
+  pump ();
 }
 
 void
-round_of (struct rig *r)
+round_of (void)
 {
   struct cluster_input in;
 
-  r->now_ms += CLUSTER_TICK_MS;
+  rig.now_ms += CLUSTER_TICK_MS;
   for (unsigned i = 0; i < DISKS; i++) {
-    struct fake_disk *d = &r->disk[i];
+    struct fake_disk *d = &rig.disk[i];
 
     if (d->dead)
       continue;
     if (d->join.phase == CLUSTER_JOIN_COPYING && !d->stuck &&
         !d->order.paused && d->left-- == 0) {
       d->join.phase = CLUSTER_JOIN_SYNCED;
-      d->round = r->attached ? r->round : d->order.round;
+      d->round = rig.attached ? rig.round : d->order.round;
       d->full = false;
       d->left = 0;
     }
     if (d->op == 0)
-      disk_beat (r, d);
+      disk_beat (d);
   }
-  if (r->attached)
-    host_beat (r);
-  in = input (r, 0);
-  cluster_tick (r->c, &in);
-  pump (r);
+  if (rig.attached)
+    host_beat ();
+  in = input (0);
+  cluster_tick (rig.c, &in);
+  pump ();
 }
 
 void
-rounds (struct rig *r, unsigned n)
+rounds (unsigned n)
 {
   while (n-- > 0)
-    round_of (r);
+    round_of ();
 }
 
 struct cluster_array *
-array (struct rig *r)
+array (void)
 {
-  return cluster_array_find (r->c, "a");
+  return cluster_array_find (rig.c, "a");
 }
 
 enum member_state
-state (struct rig *r, unsigned m)
+state (unsigned m)
 {
-  return array (r)->rec.member[m].state;
+  return array ()->rec.member[m].state;
+}
+
+bool
+whole (void)
+{
+  for (unsigned m = 0; m < array ()->layout.members; m++)
+    if (state (m) != MEMBER_IN_SYNC)
+      return false;
+  return array ()->rec.change.epoch == 0;
+}
+
+bool
+on (unsigned m, unsigned disk)
+{
+  return memcmp (array ()->disk[m]->rec.uuid, rig.disk[disk].uuid, 16) == 0;
 }
 
 void
-rig_init (struct rig *r, unsigned kill_at)
+rig_init (void)
 {
-  memset (r, 0, sizeof *r);
-  r->now_ms = 1000;
-  r->kill_at = kill_at;
-  snprintf (r->instance, sizeof r->instance, "h");
+  cluster_free (rig.c);
+  memset (&rig, 0, sizeof rig);
+  rig.now_ms = 1000;
+  rig.kill_at = kill_next;
+  snprintf (rig.instance, sizeof rig.instance, "h");
   for (unsigned i = 0; i < DISKS; i++) {
-    memset (r->disk[i].uuid, (int) i + 1, 16);
-    snprintf (r->disk[i].instance, 16, "%u", i);
-    r->disk[i].data_bytes = MiB (255) + (i >= MEMBERS ? MiB (i) : 0);
+    memset (rig.disk[i].uuid, (int) i + 1, 16);
+    snprintf (rig.disk[i].instance, 16, "%u", i);
+    rig.disk[i].data_bytes = MiB (255) + (i >= MEMBERS ? MiB (i) : 0);
   }
-  start (r);
+  start ();
 }
 
 void
-make_array_of (struct rig *r, const char *name, enum layout_kind layout,
-               unsigned first, unsigned members)
+make_array_of (const char *name, enum layout_kind layout, unsigned first,
+               unsigned members)
 {
   struct cluster_create create = {
     .layout = layout, .groups = 1, .members = members, .unit = KiB (256)
@@ -380,115 +398,158 @@ make_array_of (struct rig *r, const char *name, enum layout_kind layout,
 
   snprintf (create.name, sizeof create.name, "%s", name);
   for (unsigned i = 0; i < members; i++)
-    memcpy (create.disk[i], r->disk[first + i].uuid, 16);
-  rounds (r, 4);
+    memcpy (create.disk[i], rig.disk[first + i].uuid, 16);
+  rounds (4);
   do {
-    ASK (r, cluster_array_create (r->c, in, &create));
-    rounds (r, 4);
-  } while (cluster_array_find (r->c, name) == NULL);
-  UNTIL (r, cluster_array_find (r->c, name)->rec.ready);
+    ASK (cluster_array_create (rig.c, in, &create));
+    rounds (4);
+  } while (cluster_array_find (rig.c, name) == NULL);
+  UNTIL (cluster_array_find (rig.c, name)->rec.ready);
 }
 
 void
-make_array (struct rig *r)
+make_array (void)
 {
-  make_array_of (r, "a", LAYOUT_RAIDX, 0, MEMBERS);
+  make_array_of ("a", LAYOUT_RAIDX, 0, MEMBERS);
 }
 
 void
-attach (struct rig *r, bool writable)
+begin_array (void)
+{
+  rig_init ();
+  make_array ();
+}
+
+void
+begin_array_of (enum layout_kind layout, unsigned members)
+{
+  rig_init ();
+  make_array_of ("a", layout, 0, members);
+}
+
+void
+attach (bool writable)
 {
   struct cluster_attach at = { .node = "host", .pid = 7, .writable = writable };
   unsigned n = 0;
 
-  snprintf (at.instance, sizeof at.instance, "%s", r->instance);
-  while (!r->attached) {
+  snprintf (at.instance, sizeof at.instance, "%s", rig.instance);
+  while (!rig.attached) {
     assert (++n < 4000);
-    if (r->attach_op == 0) {
-      struct cluster_input in = input (r, r->attach_op = ++r->op);
+    if (rig.attach_op == 0) {
+      struct cluster_input in = input (rig.attach_op = ++rig.op);
 
-      cluster_attach (r->c, &in, "a", &at);
-      pump (r);
+      cluster_attach (rig.c, &in, "a", &at);
+      pump ();
     }
-    round_of (r);
+    round_of ();
   }
 }
 
 unsigned
-attach_without_first (struct rig *r)
+attach_without_first (void)
 {
   unsigned last = 1;
 
-  rig_init (r, 0);
-  make_array_of (r, "a", LAYOUT_RAID10, 0, 4);
-  r->disk[0].dead = true;
-  attach (r, true);
-  assert (state (r, 0) == MEMBER_OUT);
-  while (cluster_array_can_leave_out (array (r), last))
+  begin_array_of (LAYOUT_RAID10, 4);
+  rig.disk[0].dead = true;
+  attach (true);
+  assert (state (0) == MEMBER_OUT);
+  while (cluster_array_can_leave_out (array (), last))
     last++;
   return last;
 }
 
 void
-detach (struct rig *r)
+detach (void)
 {
-  struct cluster_input in = input (r, ++r->op);
+  struct cluster_input in = input (++rig.op);
 
-  r->attached = false;
-  r->beat_op = 0;
-  cluster_session_detach (r->c, &in, r->session);
-  pump (r);
+  rig.attached = false;
+  rig.beat_op = 0;
+  cluster_session_detach (rig.c, &in, rig.session);
+  pump ();
 }
 
 void
-report (struct rig *r, unsigned m)
+report (unsigned m)
 {
-  struct cluster_input in = input (r, ++r->op);
+  struct cluster_input in = input (++rig.op);
 
-  cluster_session_lost (r->c, &in, r->session, m, r->round, "it is gone");
-  pump (r);
+  cluster_session_lost (rig.c, &in, rig.session, m, rig.round, "it is gone");
+  pump ();
 }
 
 void
-lose (struct rig *r, unsigned m)
+lose (unsigned m)
 {
-  while (state (r, m) != MEMBER_OUT) {
-    report (r, m);
-    if (state (r, m) != MEMBER_OUT)
-      round_of (r);
+  while (state (m) != MEMBER_OUT) {
+    report (m);
+    if (state (m) != MEMBER_OUT)
+      round_of ();
   }
 }
 
 void
-begin_writing (struct rig *r, unsigned kill_at)
+die (unsigned m)
 {
-  rig_init (r, kill_at);
-  make_array (r);
-  attach (r, true);
+  rig.disk[m].dead = true;
+  lose (m);
+}
+
+void
+start_again (unsigned disk)
+{
+  static unsigned starts;
+  struct fake_disk *d = &rig.disk[disk];
+
+  snprintf (d->instance, sizeof d->instance, "%u-%u", disk, ++starts);
+  d->dead = false;
+  d->op = 0;
+}
+
+void
+rebuilt_in_full (unsigned m)
+{
+  UNTIL (state (m) == MEMBER_JOINING);
+  assert (rig.disk[m].full);
+  UNTIL (state (m) == MEMBER_IN_SYNC);
+}
+
+void
+begin_writing (void)
+{
+  begin_writing_to (LAYOUT_RAIDX, MEMBERS);
+}
+
+void
+begin_writing_to (enum layout_kind layout, unsigned members)
+{
+  begin_array_of (layout, members);
+  attach (true);
 }
 
 struct fake_disk *
-begin_copying (struct rig *r, enum layout_kind layout, unsigned members)
+begin_copying (enum layout_kind layout, unsigned members)
 {
-  struct fake_disk *d = &r->disk[1];
+  struct fake_disk *d = &rig.disk[1];
 
-  rig_init (r, 0);
-  make_array_of (r, "a", layout, 0, members);
-  attach (r, true);
+  begin_writing_to (layout, members);
   d->stuck = true;
-  lose (r, 1);
-  UNTIL (r, d->join.phase == CLUSTER_JOIN_COPYING);
+  lose (1);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   return d;
 }
 
 void
-test_kills (const char *name, bool (*scenario) (unsigned kill_at))
+test_kills (const char *name, void (*scenario) (void))
 {
-  unsigned n = 1;
-
-  scenario (0);
-  while (scenario (n))
-    n++;
-  assert (n > 10);
-  printf ("%s: killed at each of %u steps\n", name, n - 1);
+  kill_next = 0;
+  do {
+    scenario ();
+    kill_next++;
+  } while (kill_next == 1 || rig.killed);
+  assert (kill_next > 11);
+  printf ("%s: killed at each of %u steps\n", name, kill_next - 2);
+  kill_next = 0;
 }

@@ -3,13 +3,14 @@
  *
  * A round is a quarter of a second: every disk that lives sends a heartbeat, the
  * host too if it is attached, and time passes.  What a step records is stored
- * before its replies are heard; weftd may be killed in between, at the
- * kill_at-th step.
+ * before its replies are heard; weftd may be killed in between.
  */
 
 #ifndef WEFT_TEST_CLUSTER_RIG_H
 #define WEFT_TEST_CLUSTER_RIG_H
 
+#undef NDEBUG
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,7 +54,8 @@ struct rig {
   } history[1024]; /* of "a": the states of each number that was ever durable */
   struct fake_disk disk[DISKS];
   uint64_t now_ms, op, random;
-  unsigned steps, kill_at;
+  unsigned steps, kill_at; /* the step; 0: never */
+  bool spared;             /* weftd is, as long as it has its database */
   bool killed;
   /* the last answer to an administrator */
   uint64_t asked;
@@ -72,106 +74,121 @@ struct rig {
   unsigned array_events, warnings, errors;
 };
 
-/* No array yet.  kill_at 0: weftd is never killed. */
-void rig_init (struct rig *r, unsigned kill_at);
+/* There is one rig at a time. */
+extern struct rig rig;
+
+/* Another one, without an array yet. */
+void rig_init (void);
 
 /* Time and randomness for a call of the engine; and take its steps. */
-struct cluster_input input (struct rig *r, uint64_t op);
-void pump (struct rig *r);
+struct cluster_input input (uint64_t op);
+void pump (void);
 
 /* weftd dies and starts again, with its store or with an empty one. */
-void restart (struct rig *r);
-void lose_database (struct rig *r);
+void restart (void);
+void lose_database (void);
 
-void round_of (struct rig *r);
-void rounds (struct rig *r, unsigned n);
+void round_of (void);
+void rounds (unsigned n);
 
 /* Make an array of these disks, and wait until it is ready: any, or "a" over
- * the first MEMBERS in raid-x.
+ * the first MEMBERS in raid-x.  begin_array: in a new rig, over the first disks.
  */
-void make_array_of (struct rig *r, const char *name, enum layout_kind layout,
-                    unsigned first, unsigned members);
-void make_array (struct rig *r);
+void make_array_of (const char *name, enum layout_kind layout, unsigned first,
+                    unsigned members);
+void make_array (void);
+void begin_array (void);
+void begin_array_of (enum layout_kind layout, unsigned members);
 
-/* "a", and the state of its member. */
-struct cluster_array *array (struct rig *r);
-enum member_state state (struct rig *r, unsigned m);
+/* "a", and the state of its member; are all of them in-sync, and nothing changes?
+ * Is this the disk of that member?
+ */
+struct cluster_array *array (void);
+enum member_state state (unsigned m);
+bool whole (void);
+bool on (unsigned m, unsigned disk);
 
-/* The host and array "a".  lose: it reports the member until that is out. */
-void attach (struct rig *r, bool writable);
-void detach (struct rig *r);
-void lose (struct rig *r, unsigned m);
+/* The host and array "a".  lose: it reports the member until that is out.  die: the
+ * member's process has died, and so it is reported.
+ */
+void attach (bool writable);
+void detach (void);
+void lose (unsigned m);
+void die (unsigned m);
 /* One report; whatever comes of it. */
-void report (struct rig *r, unsigned m);
+void report (unsigned m);
 
-/* All of this: array "a" is made, and the host writes to it. */
-void begin_writing (struct rig *r, unsigned kill_at);
+/* Another process serves the disk. */
+void start_again (unsigned disk);
+/* The member joins, with all of its extents to do, until it is in-sync. */
+void rebuilt_in_full (unsigned m);
+
+/* All of this in a new rig: array "a" is made, and the host writes to it. */
+void begin_writing (void);
+void begin_writing_to (enum layout_kind layout, unsigned members);
 /* Also that its member 1 was lost, copies, and does not get to the end. */
-struct fake_disk *begin_copying (struct rig *r, enum layout_kind layout,
-                                 unsigned members);
+struct fake_disk *begin_copying (enum layout_kind layout, unsigned members);
 
 /* A raid-10 is attached without its first member: which one can't it do without? */
-unsigned attach_without_first (struct rig *r);
+unsigned attach_without_first (void);
 
-/* Run the scenario with a kill at each of its steps.  It returns whether there
- * were so many.
- */
-void test_kills (const char *name, bool (*scenario) (unsigned kill_at));
+/* Run the scenario, which makes a rig, with a kill of weftd at each of its steps. */
+void test_kills (const char *name, void (*scenario) (void));
 
-#define UNTIL(r, what)                                                         \
+#define UNTIL(what)                                                            \
   do {                                                                         \
     unsigned n_ = 0;                                                           \
     while (!(what)) {                                                          \
       if (++n_ > 4000) {                                                       \
         fprintf (stderr, "line %d, kill at %u: never so: %s\n", __LINE__,      \
-                 (r)->kill_at, #what);                                         \
+                 rig.kill_at, #what);                                          \
         abort ();                                                              \
       }                                                                        \
-      round_of (r);                                                            \
+      round_of ();                                                             \
     }                                                                          \
   } while (0)
 
 /* Ask, and again if weftd dies before it answers. */
-#define ASK(r, call)                                                           \
+#define ASK(call)                                                              \
   do {                                                                         \
-    (r)->answered = false;                                                     \
-    while (!(r)->answered) {                                                   \
-      struct cluster_input in_ = input ((r), (r)->asked = ++(r)->op);          \
+    rig.answered = false;                                                      \
+    while (!rig.answered) {                                                    \
+      struct cluster_input in_ = input (rig.asked = ++rig.op);                 \
       const struct cluster_input *in = &in_;                                   \
       call;                                                                    \
-      pump (r);                                                                \
-      if (!(r)->answered)                                                      \
-        rounds (r, 8);                                                         \
+      pump ();                                                                 \
+      if (!rig.answered)                                                       \
+        rounds (8);                                                            \
     }                                                                          \
   } while (0)
-#define DONE(r, call)                                                          \
+#define DONE(call)                                                             \
   do {                                                                         \
-    ASK (r, call);                                                             \
-    while ((r)->killed && (r)->code && strcmp ((r)->code, "silent") == 0) {    \
-      rounds (r, 8); /* weftd has just been started again */                   \
-      ASK (r, call);                                                           \
+    ASK (call);                                                                \
+    while (rig.killed && rig.code && strcmp (rig.code, "silent") == 0) {       \
+      rounds (8); /* weftd has just been started again */                      \
+      ASK (call);                                                              \
     }                                                                          \
-    FINE (r);                                                                  \
+    FINE ();                                                                   \
   } while (0)
-#define FINE(r)                                                                \
+#define FINE()                                                                 \
   do {                                                                         \
-    if ((r)->code) {                                                           \
-      fprintf (stderr, "line %d: %s: %s\n", __LINE__, (r)->code, (r)->detail); \
+    if (rig.code) {                                                            \
+      fprintf (stderr, "line %d: %s: %s\n", __LINE__, rig.code, rig.detail);   \
       abort ();                                                                \
     }                                                                          \
   } while (0)
 
 /* Refused so, and nothing was stored. */
-#define REFUSED(r, why, call)                                                  \
+#define REFUSED(why, call)                                                     \
   do {                                                                         \
-    unsigned steps_ = (r)->steps;                                              \
-    ASK (r, call);                                                             \
-    if (!(r)->code || strcmp ((r)->code, (why)) != 0) {                        \
+    unsigned steps_ = rig.steps;                                               \
+    ASK (call);                                                                \
+    if (!rig.code || strcmp (rig.code, (why)) != 0) {                          \
       fprintf (stderr, "line %d: %s: %s\n", __LINE__,                          \
-               (r)->code ? (r)->code : "done", (r)->detail);                   \
+               rig.code ? rig.code : "done", rig.detail);                      \
       abort ();                                                                \
     }                                                                          \
-    assert ((r)->steps == steps_ || (r)->killed);                              \
+    assert (rig.steps == steps_ || rig.killed);                                \
   } while (0)
 
 #endif /* WEFT_TEST_CLUSTER_RIG_H */

@@ -4,106 +4,91 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-
 #include "test-cluster-rig.h"
 
 /* What is on the disk is read by another process. */
 static void
-start_again (struct rig *r, unsigned m, uint64_t round)
+start_with (unsigned m, uint64_t round)
 {
-  static unsigned starts;
-  struct fake_disk *d = &r->disk[m];
+  struct fake_disk *d = &rig.disk[m];
 
   d->round = round;
-  d->dead = false;
-  d->op = 0;
   if (d->min_epoch <= d->states_epoch)
     d->min_epoch = d->states_epoch + 1;
-  snprintf (d->instance, sizeof d->instance, "%u-%u", m, ++starts);
+  start_again (m);
 }
 
 /* All members and the array process have this one. */
 static void
-round_is (struct rig *r, uint64_t round)
+round_is (uint64_t round)
 {
   for (unsigned m = 0; m < MEMBERS; m++)
-    if (state (r, m) == MEMBER_IN_SYNC)
-      r->disk[m].round = round;
-  r->round = round;
+    if (state (m) == MEMBER_IN_SYNC)
+      rig.disk[m].round = round;
+  rig.round = round;
 }
 
 /* The array is written, and weftd has heard of a round. */
 static void
-begin_rounds (struct rig *r)
+begin_rounds (void)
 {
-  begin_writing (r, 0);
-  round_is (r, 10);
-  rounds (r, 20);
+  begin_writing ();
+  round_is (10);
+  rounds (20);
 }
 
 /* Made, written, and left: nobody writes, and nobody lives. */
 static void
-left (struct rig *r)
+left (void)
 {
-  begin_rounds (r);
-  detach (r);
-  rounds (r, 20);
+  begin_rounds ();
+  detach ();
+  rounds (20);
   for (unsigned m = 0; m < MEMBERS; m++)
-    r->disk[m].dead = true;
-  rounds (r, 60);
+    rig.disk[m].dead = true;
+  rounds (60);
 }
 
 /* Two behind at its first word: as a copy that is known by its sequence. */
 static void
 test_heard_before (void)
 {
-  struct rig r;
-
-  left (&r);
-  start_again (&r, 3, 8);
+  left ();
+  start_with (3, 8);
   for (unsigned m = 0; m < 3; m++)
-    start_again (&r, m, 10);
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
-  assert (r.disk[3].full);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+    start_with (m, 10);
+  UNTIL (state (3) == MEMBER_OUT);
+  UNTIL (state (3) == MEMBER_JOINING);
+  assert (rig.disk[3].full);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
 }
 
 /* Beside a writer it is told nothing before it is out. */
 static void
 test_beside_writer (void)
 {
-  struct rig r;
-
-  begin_rounds (&r);
-  r.lags = true;
-  start_again (&r, 3, 8);
-  rounds (&r, 20);
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  assert (r.disk[3].refused && strcmp (r.disk[3].refused, "old-copy") == 0);
-  r.lags = false;
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
-  assert (r.disk[3].full);
-  cluster_free (r.c);
+  begin_rounds ();
+  rig.lags = true;
+  start_with (3, 8);
+  rounds (20);
+  assert (state (3) == MEMBER_IN_SYNC);
+  assert (rig.disk[3].refused && strcmp (rig.disk[3].refused, "old-copy") == 0);
+  rig.lags = false;
+  UNTIL (state (3) == MEMBER_JOINING);
+  assert (rig.disk[3].full);
 }
 
 /* Its peers say how far they are when they confirm the epoch of the next writer. */
 static void
 test_confirmed_behind (void)
 {
-  struct rig r;
-
-  begin_rounds (&r);
+  begin_rounds ();
   for (unsigned m = 0; m < 3; m++)
-    r.disk[m].round = 12;
-  start_again (&r, 3, 10);
-  detach (&r);
-  attach (&r, true);
-  assert (state (&r, 3) == MEMBER_OUT);
-  cluster_free (r.c);
+    rig.disk[m].round = 12;
+  start_with (3, 10);
+  detach ();
+  attach (true);
+  assert (state (3) == MEMBER_OUT);
 }
 
 /* weftd knows nothing of rounds when the copy speaks: its peers do, whoever comes
@@ -112,50 +97,42 @@ test_confirmed_behind (void)
 static void
 test_peers_tell (bool writable)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  make_array (&r);
+  begin_array ();
   for (unsigned m = 0; m < MEMBERS; m++)
-    r.disk[m].dead = true;
-  rounds (&r, 60);
-  assert (array (&r)->rec.round == 0);
-  start_again (&r, 3, 8);
-  rounds (&r, 8);
-  assert (!array (&r)->disk[3]->old_copy);
+    rig.disk[m].dead = true;
+  rounds (60);
+  assert (array ()->rec.round == 0);
+  start_with (3, 8);
+  rounds (8);
+  assert (!array ()->disk[3]->old_copy);
   for (unsigned m = 0; m < 3; m++)
-    start_again (&r, m, 10);
-  attach (&r, writable);
-  assert (array (&r)->rec.round == 10);
-  assert (!writable || state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
-  assert (r.disk[3].full);
-  cluster_free (r.c);
+    start_with (m, 10);
+  attach (writable);
+  assert (array ()->rec.round == 10);
+  assert (!writable || state (3) == MEMBER_OUT);
+  UNTIL (state (3) == MEMBER_OUT);
+  UNTIL (state (3) == MEMBER_JOINING);
+  assert (rig.disk[3].full);
 }
 
 /* What was heard outlives weftd. */
 static void
 test_stored (void)
 {
-  struct rig r;
+  begin_writing ();
+  round_is (10);
+  rounds (60);
+  restart ();
+  assert (array ()->rec.round == 10);
 
-  begin_writing (&r, 0);
-  round_is (&r, 10);
-  rounds (&r, 60);
-  restart (&r);
-  assert (array (&r)->rec.round == 10);
-  cluster_free (r.c);
-
-  left (&r);
-  restart (&r);
+  left ();
+  restart ();
   for (unsigned m = 0; m < MEMBERS; m++)
-    start_again (&r, m, m == 0 ? 8 : 9);
-  UNTIL (&r, state (&r, 0) == MEMBER_OUT);
-  rounds (&r, 20);
+    start_with (m, m == 0 ? 8 : 9);
+  UNTIL (state (0) == MEMBER_OUT);
+  rounds (20);
   for (unsigned m = 1; m < MEMBERS; m++)
-    assert (state (&r, m) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+    assert (state (m) == MEMBER_IN_SYNC);
 }
 
 /* One behind is what a crash leaves.  A resync is told: it is no process that was
@@ -164,21 +141,18 @@ test_stored (void)
 static void
 test_one_behind (void)
 {
-  struct rig r;
-
-  begin_rounds (&r);
-  r.disk[3].dead = true;
-  r.attached = false;
-  r.beat_op = r.attach_op = 0;
-  snprintf (r.instance, sizeof r.instance, "another");
-  start_again (&r, 3, 9);
-  rounds (&r, 60); /* the writer is silent */
-  attach (&r, true);
+  begin_rounds ();
+  rig.disk[3].dead = true;
+  rig.attached = false;
+  rig.beat_op = rig.attach_op = 0;
+  snprintf (rig.instance, sizeof rig.instance, "another");
+  start_with (3, 9);
+  rounds (60); /* the writer is silent */
+  attach (true);
   for (unsigned m = 0; m < MEMBERS; m++) {
-    assert (state (&r, m) == MEMBER_IN_SYNC);
-    assert (array (&r)->known[m] == (m != 3));
+    assert (state (m) == MEMBER_IN_SYNC);
+    assert (array ()->known[m] == (m != 3));
   }
-  cluster_free (r.c);
 }
 
 /* A writer that is silent knows no process of a member that was started since: what
@@ -187,21 +161,18 @@ test_one_behind (void)
 static void
 test_beside_silent_writer (void)
 {
-  struct rig r;
-
-  begin_rounds (&r);
-  r.disk[3].dead = true;
-  r.attached = false;
-  r.beat_op = r.attach_op = 0;
-  rounds (&r, 60);
-  start_again (&r, 3, 10);
-  rounds (&r, 8);
-  assert (!array (&r)->disk[3]->old_copy && state (&r, 3) == MEMBER_IN_SYNC);
+  begin_rounds ();
+  rig.disk[3].dead = true;
+  rig.attached = false;
+  rig.beat_op = rig.attach_op = 0;
+  rounds (60);
+  start_with (3, 10);
+  rounds (8);
+  assert (!array ()->disk[3]->old_copy && state (3) == MEMBER_IN_SYNC);
   for (unsigned m = 0; m < 3; m++)
-    r.disk[m].round = 12;
-  UNTIL (&r, array (&r)->disk[3]->old_copy);
-  UNTIL (&r, r.disk[3].refused && strcmp (r.disk[3].refused, "old-copy") == 0);
-  cluster_free (r.c);
+    rig.disk[m].round = 12;
+  UNTIL (array ()->disk[3]->old_copy);
+  UNTIL (rig.disk[3].refused && strcmp (rig.disk[3].refused, "old-copy") == 0);
 }
 
 /* One that is out has what the array had when it went, however far that is now.  If
@@ -210,39 +181,33 @@ test_beside_silent_writer (void)
 static void
 test_out (uint64_t returns_with, bool full)
 {
-  struct rig r;
-
-  begin_rounds (&r);
-  r.disk[3].dead = true;
-  r.round = 12; /* not heard before the loss is told */
-  lose (&r, 3);
-  assert (array (&r)->rec.member[3].round == 12);
-  round_is (&r, 1000);
-  rounds (&r, 60);
-  start_again (&r, 3, returns_with);
-  UNTIL (&r, r.disk[3].join.phase == CLUSTER_JOIN_COPYING);
-  assert (r.disk[3].full == full);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  assert (array (&r)->rec.member[3].round == 0);
-  cluster_free (r.c);
+  begin_rounds ();
+  rig.disk[3].dead = true;
+  rig.round = 12; /* not heard before the loss is told */
+  lose (3);
+  assert (array ()->rec.member[3].round == 12);
+  round_is (1000);
+  rounds (60);
+  start_with (3, returns_with);
+  UNTIL (rig.disk[3].join.phase == CLUSTER_JOIN_COPYING);
+  assert (rig.disk[3].full == full);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
+  assert (array ()->rec.member[3].round == 0);
 }
 
 /* What its writer has written beyond that is heard of when it is out. */
 static void
 test_out_late (void)
 {
-  struct rig r;
-
-  begin_rounds (&r);
-  start_again (&r, 3, 10);
-  round_of (&r);
-  assert (!array (&r)->disk[3]->old_copy && state (&r, 3) == MEMBER_IN_SYNC);
-  r.round = 12;
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  assert (array (&r)->rec.member[3].round == 12);
-  UNTIL (&r, state (&r, 3) == MEMBER_JOINING);
-  assert (r.disk[3].full);
-  cluster_free (r.c);
+  begin_rounds ();
+  start_with (3, 10);
+  round_of ();
+  assert (!array ()->disk[3]->old_copy && state (3) == MEMBER_IN_SYNC);
+  rig.round = 12;
+  UNTIL (state (3) == MEMBER_OUT);
+  assert (array ()->rec.member[3].round == 12);
+  UNTIL (state (3) == MEMBER_JOINING);
+  assert (rig.disk[3].full);
 }
 
 /* weftd was started again, and what members said last is not of one moment: whoever
@@ -251,15 +216,12 @@ test_out_late (void)
 static void
 test_writer_goes_on (void)
 {
-  struct rig r;
-
-  begin_rounds (&r);
-  restart (&r);
-  r.disk[0].round = r.round = 13; /* the others speak later */
-  rounds (&r, 60);
+  begin_rounds ();
+  restart ();
+  rig.disk[0].round = rig.round = 13; /* the others speak later */
+  rounds (60);
   for (unsigned m = 0; m < MEMBERS; m++)
-    assert (state (&r, m) == MEMBER_IN_SYNC && !array (&r)->disk[m]->old_copy);
-  cluster_free (r.c);
+    assert (state (m) == MEMBER_IN_SYNC && !array ()->disk[m]->old_copy);
 }
 
 /* Where nobody writes, a joiner has one more than those that it may have copied from,
@@ -268,19 +230,16 @@ test_writer_goes_on (void)
 static void
 test_join_alone (void)
 {
-  struct rig r;
-
-  left (&r);
+  left ();
   for (unsigned m = 0; m < 3; m++)
-    start_again (&r, m, 10);
-  attach (&r, true);
-  UNTIL (&r, state (&r, 3) == MEMBER_OUT);
-  detach (&r);
-  rounds (&r, 8);
-  start_again (&r, 3, 10);
-  UNTIL (&r, state (&r, 3) == MEMBER_IN_SYNC);
-  assert (r.disk[3].round == 11 && array (&r)->rec.round == 11);
-  cluster_free (r.c);
+    start_with (m, 10);
+  attach (true);
+  UNTIL (state (3) == MEMBER_OUT);
+  detach ();
+  rounds (8);
+  start_with (3, 10);
+  UNTIL (state (3) == MEMBER_IN_SYNC);
+  assert (rig.disk[3].round == 11 && array ()->rec.round == 11);
 }
 
 /* Nobody is served what is old, and the right disk is itself again. */
@@ -290,33 +249,30 @@ test_last_copy (void)
   struct cluster_attach at = { .node = "host",
                                .instance = "x",
                                .writable = true };
-  struct rig r;
 
-  begin_writing (&r, 0);
-  r.disk[0].dead = true;
-  lose (&r, 0);
-  round_is (&r, 10);
-  rounds (&r, 60);
-  detach (&r);
-  rounds (&r, 20);
+  begin_writing ();
+  die (0);
+  round_is (10);
+  rounds (60);
+  detach ();
+  rounds (20);
   for (unsigned m = 1; m < MEMBERS; m++)
-    r.disk[m].dead = true;
-  rounds (&r, 60);
+    rig.disk[m].dead = true;
+  rounds (60);
   for (unsigned m = 1; m < MEMBERS; m++)
-    start_again (&r, m, m == 3 ? 8 : 10);
-  rounds (&r, 60);
+    start_with (m, m == 3 ? 8 : 10);
+  rounds (60);
   for (unsigned i = 0; i < 4; i++) {
-    ASK (&r, cluster_attach (r.c, in, "a", &at));
-    assert (r.code && strcmp (r.code, "member-missing") == 0);
-    rounds (&r, 60);
-    restart (&r);
-    rounds (&r, 60);
+    ASK (cluster_attach (rig.c, in, "a", &at));
+    assert (rig.code && strcmp (rig.code, "member-missing") == 0);
+    rounds (60);
+    restart ();
+    rounds (60);
   }
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  start_again (&r, 3, 10);
-  attach (&r, true);
-  assert (state (&r, 3) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  assert (state (3) == MEMBER_IN_SYNC);
+  start_with (3, 10);
+  attach (true);
+  assert (state (3) == MEMBER_IN_SYNC);
 }
 
 int

@@ -4,117 +4,114 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-#include <string.h>
-
 #include "test-cluster-world.h"
 
 static void
-store_put (struct world *w, const struct cluster_record *r)
+store_put (const struct cluster_record *r)
 {
   size_t i;
 
-  for (i = 0; i < w->stored; i++)
-    if (cluster_record_same (&w->store[i], r))
+  for (i = 0; i < world.stored; i++)
+    if (cluster_record_same (&world.store[i], r))
       break;
   if (r->deleted) {
-    if (i < w->stored)
-      w->store[i] = w->store[--w->stored];
+    if (i < world.stored)
+      world.store[i] = world.store[--world.stored];
     return;
   }
   assert (i < RECORDS_MAX);
-  w->store[i] = *r;
-  if (i == w->stored)
-    w->stored++;
+  world.store[i] = *r;
+  if (i == world.stored)
+    world.stored++;
 }
 
 const struct cluster_array_record *
-stored_array (const struct world *w, const uint8_t uuid[16])
+stored_array (const uint8_t uuid[16])
 {
-  for (size_t i = 0; i < w->stored; i++)
-    if (w->store[i].kind == CLUSTER_RECORD_ARRAY &&
-        memcmp (w->store[i].array.uuid, uuid, 16) == 0)
-      return &w->store[i].array;
+  for (size_t i = 0; i < world.stored; i++)
+    if (world.store[i].kind == CLUSTER_RECORD_ARRAY &&
+        memcmp (world.store[i].array.uuid, uuid, 16) == 0)
+      return &world.store[i].array;
   return NULL;
 }
 
 const struct cluster_array_record *
-stored_array_name (const struct world *w, const char *name)
+stored_array_name (const char *name)
 {
-  for (size_t i = 0; i < w->stored; i++)
-    if (w->store[i].kind == CLUSTER_RECORD_ARRAY &&
-        strcmp (w->store[i].array.name, name) == 0)
-      return &w->store[i].array;
+  for (size_t i = 0; i < world.stored; i++)
+    if (world.store[i].kind == CLUSTER_RECORD_ARRAY &&
+        strcmp (world.store[i].array.name, name) == 0)
+      return &world.store[i].array;
   return NULL;
 }
 
 const struct cluster_session_record *
-stored_session (const struct world *w, uint64_t id)
+stored_session (uint64_t id)
 {
-  for (size_t i = 0; i < w->stored; i++)
-    if (w->store[i].kind == CLUSTER_RECORD_SESSION &&
-        w->store[i].session.id == id)
-      return &w->store[i].session;
+  for (size_t i = 0; i < world.stored; i++)
+    if (world.store[i].kind == CLUSTER_RECORD_SESSION &&
+        world.store[i].session.id == id)
+      return &world.store[i].session;
   return NULL;
 }
 
 /* Whatever is durable must make sense at every moment. */
 void
-store_check (const struct world *w)
+store_check (void)
 {
-  for (size_t i = 0; i < w->stored; i++) {
-    const struct cluster_session_record *s = &w->store[i].session;
+  for (size_t i = 0; i < world.stored; i++) {
+    const struct cluster_session_record *s = &world.store[i].session;
 
-    if (w->store[i].kind != CLUSTER_RECORD_SESSION || s->ended || !s->writable)
+    if (world.store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
+        !s->writable)
       continue;
-    assert (stored_array (w, s->array));
-    for (size_t j = i + 1; j < w->stored; j++)
-      assert (w->store[j].kind != CLUSTER_RECORD_SESSION ||
-              w->store[j].session.ended || !w->store[j].session.writable ||
-              memcmp (w->store[j].session.array, s->array, 16) != 0);
+    assert (stored_array (s->array));
+    for (size_t j = i + 1; j < world.stored; j++)
+      assert (world.store[j].kind != CLUSTER_RECORD_SESSION ||
+              world.store[j].session.ended ||
+              !world.store[j].session.writable ||
+              memcmp (world.store[j].session.array, s->array, 16) != 0);
   }
 }
 
 /* ---- What every transaction must keep. ---- */
 
 static void
-history_check (struct world *w, const uint8_t array[16], uint64_t epoch,
-               const uint8_t states[])
+history_check (const uint8_t array[16], uint64_t epoch, const uint8_t states[])
 {
   assert (epoch < HISTORY_MAX);
-  if (w->history[epoch].known &&
-      memcmp (w->history[epoch].array, array, 16) == 0)
-    assert (memcmp (w->history[epoch].states, states, MEMBERS) == 0);
-  w->history[epoch].known = true;
-  memcpy (w->history[epoch].array, array, 16);
-  memcpy (w->history[epoch].states, states, MEMBERS);
+  if (world.history[epoch].known &&
+      memcmp (world.history[epoch].array, array, 16) == 0)
+    assert (memcmp (world.history[epoch].states, states, MEMBERS) == 0);
+  world.history[epoch].known = true;
+  memcpy (world.history[epoch].array, array, 16);
+  memcpy (world.history[epoch].states, states, MEMBERS);
 }
 
 static const struct host *
-host_of (const struct world *w, const struct cluster_session_record *s)
+host_of (const struct cluster_session_record *s)
 {
   for (unsigned i = 0; i < HOSTS; i++)
-    if (strcmp (w->host[i].instance, s->instance) == 0)
-      return &w->host[i];
+    if (strcmp (world.host[i].instance, s->instance) == 0)
+      return &world.host[i];
   return NULL;
 }
 
 void
-prepared (struct world *w, uint64_t session, uint64_t epoch)
+prepared (uint64_t session, uint64_t epoch)
 {
-  uint64_t *p = w->history[epoch].prepared;
+  uint64_t *p = world.history[epoch].prepared;
 
   while (*p != 0 && *p != session)
-    assert (++p < w->history[epoch].prepared + 8);
+    assert (++p < world.history[epoch].prepared + 8);
   *p = session;
 }
 
 static bool
-has_prepared (const struct world *w, uint64_t session, uint64_t epoch)
+has_prepared (uint64_t session, uint64_t epoch)
 {
   for (unsigned i = 0; i < 8; i++)
-    if (w->history[epoch].prepared[i] == session)
+    if (world.history[epoch].prepared[i] == session)
       return true;
   return false;
 }
@@ -125,26 +122,25 @@ has_prepared (const struct world *w, uint64_t session, uint64_t epoch)
  * it, with the same states.  alone: one alone that says what it has lost need not.
  */
 static void
-sessions_prepared (const struct world *w, const uint8_t array[16],
-                   uint64_t epoch, uint64_t first, bool alone, bool *readers,
-                   bool *writer)
+sessions_prepared (const uint8_t array[16], uint64_t epoch, uint64_t first,
+                   bool alone, bool *readers, bool *writer)
 {
   unsigned reading = 0, writing = 0;
 
-  for (size_t i = 0; i < w->stored; i++) {
-    const struct cluster_session_record *s = &w->store[i].session;
+  for (size_t i = 0; i < world.stored; i++) {
+    const struct cluster_session_record *s = &world.store[i].session;
     const struct host *h;
 
-    if (w->store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
+    if (world.store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
         memcmp (s->array, array, 16) != 0 || s->epoch == epoch)
       continue;
-    h = host_of (w, s);
-    if (has_prepared (w, s->id, epoch) || has_prepared (w, s->id, first) ||
+    h = host_of (s);
+    if (has_prepared (s->id, epoch) || has_prepared (s->id, first) ||
         (h && (!h->attached || h->session != s->id)))
       continue;
     if (s->writable)
       writing++;
-    else if (h && w->now_ms - h->fresh_ms < SESSION_TTL_MS)
+    else if (h && world.now_ms - h->fresh_ms < SESSION_TTL_MS)
       reading++;
   }
   *readers = reading == 0 || (alone && reading + writing == 1);
@@ -152,7 +148,7 @@ sessions_prepared (const struct world *w, const uint8_t array[16],
 }
 
 static void
-commit_check (const struct world *w, const struct cluster_array_record *old,
+commit_check (const struct cluster_array_record *old,
               const struct cluster_array_record *new)
 {
   uint64_t first = old->change.epoch ? old->change.epoch : new->epoch;
@@ -163,7 +159,7 @@ commit_check (const struct world *w, const struct cluster_array_record *old,
   for (unsigned m = 0; m < MEMBERS; m++)
     if (new->member[m].state != old->change.states[m])
       first = new->epoch;
-  sessions_prepared (w, new->uuid, new->epoch, first,
+  sessions_prepared (new->uuid, new->epoch, first,
                      old->change.epoch != new->epoch, &readers, &writer);
   for (unsigned m = 0; m < MEMBERS; m++) {
     enum member_state was = old->member[m].state, is = new->member[m].state;
@@ -173,11 +169,12 @@ commit_check (const struct world *w, const struct cluster_array_record *old,
     if (was == MEMBER_IN_SYNC && is == MEMBER_OUT)
       assert (readers);
     if (was == MEMBER_OUT && is != MEMBER_OUT)
-      assert (is == MEMBER_JOINING && new->member[m].fence > old->epoch &&
-              w->disk[m].min_epoch >= new->member[m].fence);
+      assert (is == MEMBER_JOINING && new->member[m].fence >
+                                        old->epoch &&world.disk[m].min_epoch >=
+                                        new->member[m].fence);
     /* And none that a writer does not write, or that misses what one did. */
     if (was == MEMBER_JOINING && is == MEMBER_IN_SYNC)
-      assert (readers && writer && old->member[m].fence > w->writer_end);
+      assert (readers && writer && old->member[m].fence > world.writer_end);
     assert (was != MEMBER_IN_SYNC || is != MEMBER_JOINING);
   }
   assert (layout_init (&l, new->layout, new->n, new->groups, new->unit,
@@ -186,16 +183,16 @@ commit_check (const struct world *w, const struct cluster_array_record *old,
 }
 
 static void
-record_check (struct world *w, const struct cluster_array_record *new)
+record_check (const struct cluster_array_record *new)
 {
-  const struct cluster_array_record *old = stored_array (w, new->uuid);
+  const struct cluster_array_record *old = stored_array (new->uuid);
   uint8_t states[ARRAY_MEMBERS_MAX];
 
   for (unsigned m = 0; m < MEMBERS; m++)
     states[m] = (uint8_t) new->member[m].state;
-  history_check (w, new->uuid, new->epoch, states);
+  history_check (new->uuid, new->epoch, states);
   if (new->change.epoch)
-    history_check (w, new->uuid, new->change.epoch, new->change.states);
+    history_check (new->uuid, new->change.epoch, new->change.states);
   if (old == NULL)
     return;
   assert (new->epoch >= old->epoch);
@@ -203,11 +200,11 @@ record_check (struct world *w, const struct cluster_array_record *new)
   assert (new->change.epoch >= old->change.epoch ||
           new->epoch >= old->change.epoch);
   if (new->epoch > old->epoch)
-    commit_check (w, old, new);
+    commit_check (old, new);
 }
 
 void
-transaction (struct world *w, const struct step_out *s)
+transaction (const struct step_out *s)
 {
   const struct cluster_record *r;
   const struct cluster_session_record *was;
@@ -217,16 +214,16 @@ transaction (struct world *w, const struct step_out *s)
     r = &s->records[i];
     if (r->kind != CLUSTER_RECORD_SESSION || r->deleted)
       continue;
-    was = stored_session (w, r->session.id);
+    was = stored_session (r->session.id);
     if (r->session.ended && r->session.writable && was && !was->ended &&
-        stored_array (w, r->session.array))
-      w->writer_end = stored_array (w, r->session.array)->epoch;
-    store_put (w, r);
+        stored_array (r->session.array))
+      world.writer_end = stored_array (r->session.array)->epoch;
+    store_put (r);
   }
   for (size_t i = 0; i < s->records_count; i++) {
     r = &s->records[i];
     if (r->kind == CLUSTER_RECORD_ARRAY && !r->deleted)
-      record_check (w, &r->array);
-    store_put (w, r);
+      record_check (&r->array);
+    store_put (r);
   }
 }

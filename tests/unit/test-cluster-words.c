@@ -4,9 +4,6 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
-
 #include "cluster/cluster-preflight.h"
 #include "test-cluster-rig.h"
 
@@ -17,15 +14,15 @@ static const struct cluster_member_tune pause = { .has_paused = true,
 static char text[4096];
 
 static enum cluster_severity
-verdict (struct rig *r)
+verdict (void)
 {
-  return cluster_verdict (r->c, text, sizeof text);
+  return cluster_verdict (rig.c, text, sizeof text);
 }
 
 static bool
-says (struct rig *r, const char *what)
+says (const char *what)
 {
-  verdict (r);
+  verdict ();
   return strstr (text, what) != NULL;
 }
 
@@ -37,19 +34,17 @@ test_pause_of_nothing (void)
   struct cluster_member_tune both = {
     .has_paused = true, .paused = true, .has_floor = true, .floor = MiB (9)
   };
-  struct rig r;
 
-  begin_writing (&r, 0);
-  REFUSED (&r, "in-sync", cluster_member_tune (r.c, in, "a", 1, &pause));
-  assert (strstr (r.detail, "member 1 of array a (disk /dev/d1 of node n2)"));
-  assert (strstr (r.detail, "in-sync") && strstr (r.detail, "rebuild ls"));
-  REFUSED (&r, "in-sync", cluster_member_tune (r.c, in, "a", 1, &both));
-  assert (array (&r)->rec.member[1].floor == 0);
-  assert (!array (&r)->rec.member[1].paused);
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &resume));
-  lose (&r, 1);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  begin_writing ();
+  REFUSED ("in-sync", cluster_member_tune (rig.c, in, "a", 1, &pause));
+  assert (strstr (rig.detail, "member 1 of array a (disk /dev/d1 of node n2)"));
+  assert (strstr (rig.detail, "in-sync") && strstr (rig.detail, "rebuild ls"));
+  REFUSED ("in-sync", cluster_member_tune (rig.c, in, "a", 1, &both));
+  assert (array ()->rec.member[1].floor == 0);
+  assert (!array ()->rec.member[1].paused);
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  lose (1);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
 static void
@@ -58,50 +53,48 @@ test_pause_stands (void)
   static const char *const said =
     "The rebuild of member 1 of array a is paused: "
     "weftctl rebuild resume a 1 ";
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
 
-  begin_writing (&r, 0);
-  DONE (&r, cluster_node_maintain (r.c, in, "n2", true, false));
+  begin_writing ();
+  DONE (cluster_node_maintain (rig.c, in, "n2", true, false));
   d->dead = true;
-  lose (&r, 1);
-  assert (verdict (&r) == CLUSTER_INFO);
+  lose (1);
+  assert (verdict () == CLUSTER_INFO);
   /* Of what is to come. */
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
-  assert (verdict (&r) == CLUSTER_WARNING && strstr (text, said));
-  restart (&r);
-  assert (verdict (&r) == CLUSTER_WARNING && strstr (text, said));
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  assert (verdict () == CLUSTER_WARNING && strstr (text, said));
+  restart ();
+  assert (verdict () == CLUSTER_WARNING && strstr (text, said));
   d->dead = false;
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
-  rounds (&r, 60);
-  assert (state (&r, 1) == MEMBER_JOINING && says (&r, said));
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &resume));
-  assert (!says (&r, "paused"));
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  rounds (60);
+  assert (state (1) == MEMBER_JOINING && says (said));
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  assert (!says ("paused"));
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 
   /* It ends with the rebuild, and holds no other one. */
   d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
-  assert (says (&r, said));
+  lose (1);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  assert (says (said));
   d->stuck = false;
   d->join.phase = CLUSTER_JOIN_SYNCED; /* it had just come to the end */
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (!says (&r, "paused"));
-  lose (&r, 1);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (!says ("paused"));
+  lose (1);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 
   /* Nor does one that an older weftd let stand on a member that is in-sync. */
-  for (size_t i = 0; i < r.stored; i++)
-    if (r.store[i].kind == CLUSTER_RECORD_ARRAY)
-      r.store[i].array.member[1].paused = true;
-  restart (&r);
-  rounds (&r, 8);
-  assert (!says (&r, "paused"));
-  lose (&r, 1);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  cluster_free (r.c);
+  for (size_t i = 0; i < rig.stored; i++)
+    if (rig.store[i].kind == CLUSTER_RECORD_ARRAY)
+      rig.store[i].array.member[1].paused = true;
+  restart ();
+  rounds (8);
+  assert (!says ("paused"));
+  lose (1);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
 /* ---- Promises. ---- */
@@ -109,42 +102,40 @@ test_pause_stands (void)
 static void
 test_promise (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
 
-  begin_writing (&r, 0);
+  begin_writing ();
   d->dead = true;
-  lose (&r, 1);
+  lose (1);
   /* weftd has not missed it yet, and promises nothing. */
-  assert (array (&r)->disk[1]->alive);
-  assert (says (&r, "is out") && !strstr (text, "by itself"));
+  assert (array ()->disk[1]->alive);
+  assert (says ("is out") && !strstr (text, "by itself"));
   assert (strstr (text, "has not been heard of since"));
-  rounds (&r, 40);
-  assert (!array (&r)->disk[1]->alive);
-  assert (says (&r, "Start its member process") && !strstr (text, "by itself"));
+  rounds (40);
+  assert (!array ()->disk[1]->alive);
+  assert (says ("Start its member process") && !strstr (text, "by itself"));
   /* It is heard of again, and on its way. */
   d->dead = false;
-  UNTIL (&r, array (&r)->disk[1]->spoke);
-  assert (state (&r, 1) == MEMBER_OUT);
-  assert (says (&r, "It comes back by itself."));
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  UNTIL (array ()->disk[1]->spoke);
+  assert (state (1) == MEMBER_OUT);
+  assert (says ("It comes back by itself."));
+  UNTIL (state (1) == MEMBER_IN_SYNC);
 
   /* It was back, and goes out again each time: nobody knows. */
-  lose (&r, 1);
-  rounds (&r, 1);
-  assert (state (&r, 1) == MEMBER_OUT && array (&r)->disk[1]->spoke);
-  assert (says (&r, "see to its connection") && !strstr (text, "by itself"));
-  cluster_free (r.c);
+  lose (1);
+  rounds (1);
+  assert (state (1) == MEMBER_OUT && array ()->disk[1]->spoke);
+  assert (says ("see to its connection") && !strstr (text, "by itself"));
 }
 
 /* ---- What it survives. ---- */
 
 static void
-survives (struct rig *r, const char *wanted)
+survives (const char *wanted)
 {
   char said[400];
 
-  cluster_array_survives (array (r), said, sizeof said);
+  cluster_array_survives (array (), said, sizeof said);
   if (strcmp (said, wanted) != 0) {
     fprintf (stderr, "\"%s\", not \"%s\"\n", said, wanted);
     abort ();
@@ -154,67 +145,56 @@ survives (struct rig *r, const char *wanted)
 static void
 test_survives (void)
 {
-  struct rig r;
-
-  rig_init (&r, 0);
-  make_array (&r);
-  survives (&r, "any 1 member");
-  attach (&r, true);
-  r.disk[1].stuck = true;
-  lose (&r, 1);
-  survives (&r, "no further loss now (when all members are in-sync: any 1 "
-                "member)");
-  UNTIL (&r, r.disk[1].join.phase == CLUSTER_JOIN_COPYING);
-  survives (&r, "no further loss now (when all members are in-sync: any 1 "
-                "member)");
-  r.disk[1].stuck = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  survives (&r, "any 1 member");
-  cluster_free (r.c);
+  begin_array ();
+  survives ("any 1 member");
+  attach (true);
+  rig.disk[1].stuck = true;
+  lose (1);
+  survives ("no further loss now (when all members are in-sync: any 1 "
+            "member)");
+  UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING);
+  survives ("no further loss now (when all members are in-sync: any 1 "
+            "member)");
+  rig.disk[1].stuck = false;
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  survives ("any 1 member");
 
   /* Also of a member that nobody has missed but weftd. */
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID10, 0, 4);
-  r.disk[1].dead = true;
-  rounds (&r, 40);
-  survives (&r, "any 1 more member but 3 (when all members are in-sync: any 1 "
-                "member, up to 2 if no two of them are a mirrored pair)");
-  r.disk[0].dead = true;
-  rounds (&r, 40);
-  survives (&r, "no further loss now (when all members are in-sync: any 1 "
-                "member, up to 2 if no two of them are a mirrored pair)");
-  r.disk[3].dead = true;
-  rounds (&r, 40);
-  survives (&r,
-            "no more: some data cannot be reached (when all members are "
+  begin_array_of (LAYOUT_RAID10, 4);
+  rig.disk[1].dead = true;
+  rounds (40);
+  survives ("any 1 more member but 3 (when all members are in-sync: any 1 "
+            "member, up to 2 if no two of them are a mirrored pair)");
+  rig.disk[0].dead = true;
+  rounds (40);
+  survives ("no further loss now (when all members are in-sync: any 1 "
+            "member, up to 2 if no two of them are a mirrored pair)");
+  rig.disk[3].dead = true;
+  rounds (40);
+  survives ("no more: some data cannot be reached (when all members are "
             "in-sync: any 1 member, up to 2 if no two of them are a mirrored "
             "pair)");
-  cluster_free (r.c);
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 3);
-  r.disk[1].dead = true;
-  rounds (&r, 40);
-  survives (&r, "any 1 more member (when all members are in-sync: any 2 "
-                "members)");
-  cluster_free (r.c);
+  begin_array_of (LAYOUT_RAID1, 3);
+  rig.disk[1].dead = true;
+  rounds (40);
+  survives ("any 1 more member (when all members are in-sync: any 2 "
+            "members)");
 
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID0, 0, 2);
-  r.disk[1].dead = true;
-  rounds (&r, 40);
-  survives (&r, "no failure at all");
-  cluster_free (r.c);
+  begin_array_of (LAYOUT_RAID0, 2);
+  rig.disk[1].dead = true;
+  rounds (40);
+  survives ("no failure at all");
 }
 
 /* ---- What is exposed. ---- */
 
 static uint64_t
-exposed (struct rig *r)
+exposed (void)
 {
   uint64_t bytes;
 
-  cluster_array_exposure (array (r), &bytes, NULL, NULL);
+  cluster_array_exposure (array (), &bytes, NULL, NULL);
   return bytes;
 }
 
@@ -223,60 +203,53 @@ test_exposed (void)
 {
   struct cluster_preflight f;
   struct cluster_input in;
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
   uint64_t all;
 
-  begin_writing (&r, 0);
+  begin_writing ();
   d->stuck = true;
   d->dead = true;
-  lose (&r, 1);
-  all = exposed (&r);
-  assert (all == array (&r)->rec.member_bytes);
+  lose (1);
+  all = exposed ();
+  assert (all == array ()->rec.member_bytes);
   d->dead = false;
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   d->join.total_bytes = all + MiB (3); /* in whole extents */
   for (uint64_t todo = all + MiB (3); todo > MiB (8); todo -= MiB (8)) {
     d->join.todo_bytes = todo;
-    rounds (&r, 4);
-    assert (exposed (&r) == (todo < all ? todo : all));
+    rounds (4);
+    assert (exposed () == (todo < all ? todo : all));
   }
-  assert (says (&r, "the next loss can take data"));
+  assert (says ("the next loss can take data"));
   /* What it has copied is no copy of an array that does without it. */
-  in = input (&r, ++r.op);
-  cluster_preflight_cancel (r.c, &in, "a", 1, &f);
+  in = input (++rig.op);
+  cluster_preflight_cancel (rig.c, &in, "a", 1, &f);
   assert (f.allowed && f.exposed_bytes == all);
   d->dead = true;
-  rounds (&r, 40);
-  assert (exposed (&r) == all);
+  rounds (40);
+  assert (exposed () == all);
   d->dead = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING &&
-               d->join.phase == CLUSTER_JOIN_COPYING &&
-               d->join.epoch == array (&r)->rec.member[1].fence);
+  UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING &&
+         d->join.epoch == array ()->rec.member[1].fence);
   d->join.total_bytes = all;
   d->join.todo_bytes = 0;
-  UNTIL (&r, says (&r, "100 % is done"));
-  assert (exposed (&r) == 0 && state (&r, 1) == MEMBER_JOINING);
-  assert (verdict (&r) == CLUSTER_WARNING);
+  UNTIL (says ("100 % is done"));
+  assert (exposed () == 0 && state (1) == MEMBER_JOINING);
+  assert (verdict () == CLUSTER_WARNING);
   assert (!strstr (text, "degraded") && !strstr (text, "All is well"));
-  array (&r)->disk[1]->join.epoch--; /* said of a joining that is over */
-  assert (exposed (&r) == all);
-  cluster_free (r.c);
+  array ()->disk[1]->join.epoch--; /* said of a joining that is over */
+  assert (exposed () == all);
 
   /* Another one is out: what it held stays exposed. */
-  rig_init (&r, 0);
-  make_array_of (&r, "a", LAYOUT_RAID10, 0, 4);
-  attach (&r, true);
-  r.disk[0].dead = true;
-  lose (&r, 0);
+  begin_writing_to (LAYOUT_RAID10, 4);
+  die (0);
   d->stuck = true;
-  lose (&r, 1);
-  UNTIL (&r, d->join.phase == CLUSTER_JOIN_COPYING);
+  lose (1);
+  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   d->join.total_bytes = all;
   d->join.todo_bytes = MiB (4);
-  rounds (&r, 4);
-  assert (exposed (&r) == array (&r)->rec.member_bytes + MiB (4));
-  cluster_free (r.c);
+  rounds (4);
+  assert (exposed () == array ()->rec.member_bytes + MiB (4));
 }
 
 /* ---- How long it will take. ---- */
@@ -320,61 +293,59 @@ run_eta (uint64_t slow, uint64_t fast)
 }
 
 static uint64_t
-eta_ms (struct rig *r)
+eta_ms (void)
 {
-  return cluster_join_eta_ms (r->c, array (r), 1);
+  return cluster_join_eta_ms (rig.c, array (), 1);
 }
 
 /* It copies 32 MiB in each second of so many, as it says every other one. */
 static void
-copy (struct rig *r, struct fake_disk *d, unsigned seconds)
+copy (struct fake_disk *d, unsigned seconds)
 {
   for (unsigned s = 0; s < seconds; s++) {
     if (s % 2 == 0)
       d->join.todo_bytes -= MiB (64);
-    rounds (r, 4);
+    rounds (4);
   }
 }
 
 static void
 test_eta (void)
 {
-  struct rig r;
-  struct fake_disk *d = &r.disk[1];
+  struct fake_disk *d = &rig.disk[1];
 
   run_eta (MiB (120), MiB (120));
   run_eta (MiB (4), MiB (120)); /* it would have been wrong by 30 */
   run_eta (MiB (1), MiB (1000));
 
-  begin_copying (&r, LAYOUT_RAIDX, MEMBERS);
+  begin_copying (LAYOUT_RAIDX, MEMBERS);
   d->join.total_bytes = d->join.todo_bytes = GiB (8);
   d->join.rate = MiB (1); /* most of it are holes */
-  copy (&r, d, 4);
-  assert (eta_ms (&r) == 0);
-  copy (&r, d, 10);
-  assert (eta_ms (&r) > 200000 && eta_ms (&r) < 300000); /* 242 s */
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
-  assert (eta_ms (&r) == 0);
-  rounds (&r, 60);
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &resume));
-  copy (&r, d, 2);
-  assert (eta_ms (&r) == 0); /* the pause is not measured */
-  copy (&r, d, 12);
-  assert (eta_ms (&r) > 200000 && eta_ms (&r) < 300000);
-  restart (&r);
-  rounds (&r, 8);
-  assert (eta_ms (&r) == 0);
-  cluster_free (r.c);
+  copy (d, 4);
+  assert (eta_ms () == 0);
+  copy (d, 10);
+  assert (eta_ms () > 200000 && eta_ms () < 300000); /* 242 s */
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  assert (eta_ms () == 0);
+  rounds (60);
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  copy (d, 2);
+  assert (eta_ms () == 0); /* the pause is not measured */
+  copy (d, 12);
+  assert (eta_ms () > 200000 && eta_ms () < 300000);
+  restart ();
+  rounds (8);
+  assert (eta_ms () == 0);
 }
 
 /* ---- Drains. ---- */
 
 static size_t
-stays (struct rig *r, const char *node, struct cluster_stay first[1])
+stays (const char *node, struct cluster_stay first[1])
 {
   size_t count, real = 0;
   bool moving;
-  struct cluster_stay *list = cluster_node_stays (r->c, node, &count, &moving);
+  struct cluster_stay *list = cluster_node_stays (rig.c, node, &count, &moving);
 
   for (size_t i = 0; i < count; i++)
     if (!list[i].passes && real++ == 0)
@@ -388,56 +359,54 @@ test_drain_nowhere (void)
 {
   struct cluster_stay s;
   struct cluster_job job;
-  struct rig r;
 
-  rig_init (&r, 0);
-  r.disk[4].uuid[0] = 2; /* on n2, as member 1 of "a" */
-  r.disk[5].dead = true;
-  make_array (&r);
-  make_array_of (&r, "b", LAYOUT_RAID0, 4, 1);
-  attach (&r, true);
-  assert (verdict (&r) == CLUSTER_INFO && strstr (text, "All is well"));
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
+  rig_init ();
+  rig.disk[4].uuid[0] = 2; /* on n2, as member 1 of "a" */
+  rig.disk[5].dead = true;
+  make_array ();
+  make_array_of ("b", LAYOUT_RAID0, 4, 1);
+  attach (true);
+  assert (verdict () == CLUSTER_INFO && strstr (text, "All is well"));
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
   /* At once, and as long as it stands. */
   for (unsigned i = 0; i < 2; i++) {
-    assert (verdict (&r) == CLUSTER_WARNING);
+    assert (verdict () == CLUSTER_WARNING);
     assert (!strstr (text, "All is well"));
     assert (strstr (text, "The drain of node n2 cannot go on"));
     assert (strstr (text, "a spare or blank disk of at least"));
     assert (strstr (text, "member 1 of array a"));
     assert (strstr (text, "and 1 more member stays (weftctl node show n2)"));
     assert (strstr (text, "weftctl node drain n2 --stop ends it."));
-    assert (stays (&r, "n2", &s) == 2);
-    assert (s.array == array (&r) && s.member == 1);
+    assert (stays ("n2", &s) == 2);
+    assert (s.array == array () && s.member == 1);
     assert (strstr (s.waits, "a spare or blank disk"));
-    rounds (&r, 60);
+    rounds (60);
   }
-  restart (&r);
-  rounds (&r, 8);
-  assert (verdict (&r) == CLUSTER_WARNING && stays (&r, "n2", &s) == 2);
+  restart ();
+  rounds (8);
+  assert (verdict () == CLUSTER_WARNING && stays ("n2", &s) == 2);
 
   /* One has somewhere to go, and the other stays all the same. */
-  r.disk[5].dead = false;
-  r.disk[5].stuck = true;
-  UNTIL (&r, r.disk[5].join.phase == CLUSTER_JOIN_COPYING);
-  assert (stays (&r, "n2", &s) == 1 && s.array != array (&r));
+  rig.disk[5].dead = false;
+  rig.disk[5].stuck = true;
+  UNTIL (rig.disk[5].join.phase == CLUSTER_JOIN_COPYING);
+  assert (stays ("n2", &s) == 1 && s.array != array ());
   assert (strstr (s.waits, "no redundancy"));
-  assert (!says (&r, "cannot go on") && strstr (text, "being drained"));
-  r.disk[5].join.total_bytes = r.disk[5].join.todo_bytes = GiB (8);
-  copy (&r, &r.disk[5], 4);
-  cluster_job_drain (r.c, cluster_node_find (r.c, "n2"), &job);
+  assert (!says ("cannot go on") && strstr (text, "being drained"));
+  rig.disk[5].join.total_bytes = rig.disk[5].join.todo_bytes = GiB (8);
+  copy (&rig.disk[5], 4);
+  cluster_job_drain (rig.c, cluster_node_find (rig.c, "n2"), &job);
   assert (job.state == CLUSTER_JOB_RUNNING && job.eta_ms == 0);
-  copy (&r, &r.disk[5], 10);
-  cluster_job_drain (r.c, cluster_node_find (r.c, "n2"), &job);
+  copy (&rig.disk[5], 10);
+  cluster_job_drain (rig.c, cluster_node_find (rig.c, "n2"), &job);
   assert (job.eta_ms > 0);
-  r.disk[5].stuck = false;
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (verdict (&r) == CLUSTER_WARNING && strstr (text, "no redundancy"));
-  assert (!strstr (text, "more member") && stays (&r, "n2", &s) == 1);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", false));
-  assert (verdict (&r) == CLUSTER_INFO && strstr (text, "All is well"));
-  assert (stays (&r, "n2", &s) == 0 || !cluster_node_is_draining (r.c, "n2"));
-  cluster_free (r.c);
+  rig.disk[5].stuck = false;
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (verdict () == CLUSTER_WARNING && strstr (text, "no redundancy"));
+  assert (!strstr (text, "more member") && stays ("n2", &s) == 1);
+  DONE (cluster_node_drain (rig.c, in, "n2", false));
+  assert (verdict () == CLUSTER_INFO && strstr (text, "All is well"));
+  assert (stays ("n2", &s) == 0 || !cluster_node_is_draining (rig.c, "n2"));
 }
 
 /* Two members, and one disk: before the first has moved there, it is known that the
@@ -447,19 +416,17 @@ static void
 test_drain_of_two (void)
 {
   struct cluster_stay s;
-  struct rig r;
 
-  rig_init (&r, 0);
-  r.disk[3].uuid[0] = 2;
-  r.disk[5].dead = true;
-  make_array_of (&r, "a", LAYOUT_RAID1, 0, 2);
-  make_array_of (&r, "b", LAYOUT_RAID1, 2, 2);
-  DONE (&r, cluster_node_maintain (r.c, in, "n2", false, false));
-  cluster_node_find (r.c, "n2")->rec.draining =
+  rig_init ();
+  rig.disk[3].uuid[0] = 2;
+  rig.disk[5].dead = true;
+  make_array_of ("a", LAYOUT_RAID1, 0, 2);
+  make_array_of ("b", LAYOUT_RAID1, 2, 2);
+  DONE (cluster_node_maintain (rig.c, in, "n2", false, false));
+  cluster_node_find (rig.c, "n2")->rec.draining =
     true; /* and nothing is done yet */
-  assert (stays (&r, "n2", &s) == 1 && s.array != array (&r));
+  assert (stays ("n2", &s) == 1 && s.array != array ());
   assert (strstr (s.waits, "1 for other members"));
-  cluster_free (r.c);
 }
 
 /* Another node's drain comes first: nobody need do anything about that. */
@@ -467,68 +434,56 @@ static void
 test_drains_in_turn (void)
 {
   struct cluster_stay s;
-  struct rig r;
 
-  begin_writing (&r, 0);
-  r.disk[4].stuck = r.disk[5].stuck = true;
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  DONE (&r, cluster_node_drain (r.c, in, "n3", true));
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
-  rounds (&r, 8);
-  assert (!says (&r, "cannot go on"));
+  begin_writing ();
+  rig.disk[4].stuck = rig.disk[5].stuck = true;
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_node_drain (rig.c, in, "n3", true));
+  UNTIL (state (1) == MEMBER_JOINING);
+  rounds (8);
+  assert (!says ("cannot go on"));
   assert (strstr (text, "The drain of node n3 waits for member 1 of array a"));
-  assert (stays (&r, "n3", &s) == 0);
+  assert (stays ("n3", &s) == 0);
   /* But about a pause somebody must. */
-  DONE (&r, cluster_member_tune (r.c, in, "a", 1, &pause));
-  assert (says (&r, "The drain of node n3 cannot go on"));
+  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  assert (says ("The drain of node n3 cannot go on"));
   assert (strstr (text, "The drain of node n2 cannot go on"));
-  assert (stays (&r, "n3", &s) == 1 && stays (&r, "n2", &s) == 1);
-  cluster_free (r.c);
+  assert (stays ("n3", &s) == 1 && stays ("n2", &s) == 1);
 }
 
 /* ---- What is an error. ---- */
 
-static bool
-scenario_planned (unsigned kill_at)
+static void
+scenario_planned (void)
 {
-  struct rig r;
-  bool killed;
-
-  begin_writing (&r, kill_at);
-  DONE (&r, cluster_node_drain (r.c, in, "n2", true));
-  UNTIL (&r, cluster_node_drained (r.c, "n2"));
-  assert (r.errors == 0);
-  killed = r.killed;
-  cluster_free (r.c);
-  return killed;
+  begin_writing ();
+  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  UNTIL (cluster_node_drained (rig.c, "n2"));
+  assert (rig.errors == 0);
 }
 
 static void
 test_planned (void)
 {
-  struct rig r;
-
-  begin_writing (&r, 0);
-  r.disk[1].stuck = true;
-  lose (&r, 1);
-  assert (r.errors == 1);
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
-  DONE (&r, cluster_member_cancel (r.c, in, "a", 1));
-  DONE (&r, cluster_member_join (r.c, in, "a", 1));
-  UNTIL (&r, state (&r, 1) == MEMBER_JOINING);
-  DONE (&r, cluster_member_replace (r.c, in, "a", 1, r.disk[4].uuid));
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
-  assert (r.errors == 1);
+  begin_writing ();
+  rig.disk[1].stuck = true;
+  lose (1);
+  assert (rig.errors == 1);
+  UNTIL (state (1) == MEMBER_JOINING);
+  DONE (cluster_member_cancel (rig.c, in, "a", 1));
+  DONE (cluster_member_join (rig.c, in, "a", 1));
+  UNTIL (state (1) == MEMBER_JOINING);
+  DONE (cluster_member_replace (rig.c, in, "a", 1, rig.disk[4].uuid));
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (rig.errors == 1);
   /* What was planned once does not excuse a loss. */
-  lose (&r, 1);
-  assert (r.errors == 2);
-  UNTIL (&r, state (&r, 1) == MEMBER_IN_SYNC);
+  lose (1);
+  assert (rig.errors == 2);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
   /* In maintenance it is expected. */
-  DONE (&r, cluster_node_maintain (r.c, in, "n3", true, false));
-  r.disk[2].dead = true;
-  lose (&r, 2);
-  assert (r.errors == 2);
-  cluster_free (r.c);
+  DONE (cluster_node_maintain (rig.c, in, "n3", true, false));
+  die (2);
+  assert (rig.errors == 2);
 }
 
 int

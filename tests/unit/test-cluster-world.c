@@ -2,39 +2,37 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "test-cluster-world.h"
 
+struct world world;
+
 uint64_t
-rnd (struct world *w)
+rnd (void)
 {
-  w->random ^= w->random << 13;
-  w->random ^= w->random >> 7;
-  w->random ^= w->random << 17;
-  return w->random;
+  world.random ^= world.random << 13;
+  world.random ^= world.random >> 7;
+  world.random ^= world.random << 17;
+  return world.random;
 }
 
 struct cluster_input
-input (struct world *w, uint64_t op)
+input (uint64_t op)
 {
   struct cluster_input in = { .op = op,
-                              .now_ms = w->now_ms,
-                              .wall_ms = 1700000000000 + w->now_ms };
+                              .now_ms = world.now_ms,
+                              .wall_ms = 1700000000000 + world.now_ms };
 
   for (size_t i = 0; i < sizeof in.random; i++)
-    in.random[i] = (uint8_t) (rnd (w) >> 24);
+    in.random[i] = (uint8_t) (rnd () >> 24);
   return in;
 }
 
 /* ---- Carrying out steps. ---- */
 
 static void
-copy_reply (const struct world *w, const struct cluster_output *o,
-            struct message *m)
+copy_reply (const struct cluster_output *o, struct message *m)
 {
   struct cluster_join_order order;
 
@@ -42,11 +40,11 @@ copy_reply (const struct world *w, const struct cluster_output *o,
   m->kind = o->reply;
   if (o->problem)
     m->problem = *o->problem;
-  m->generation = cluster_identity (w->c)->generation;
+  m->generation = cluster_identity (world.c)->generation;
   if (o->reply == CLUSTER_REPLY_DISK) {
     const struct cluster_array *a = o->disk->array;
 
-    memcpy (m->cluster, cluster_identity (w->c)->uuid, 16);
+    memcpy (m->cluster, cluster_identity (world.c)->uuid, 16);
     memcpy (m->release, o->disk->rec.release, 16);
     m->min_epoch = cluster_disk_min_epoch_wanted (o->disk);
     /* A place comes when the old one is forgotten. */
@@ -57,7 +55,7 @@ copy_reply (const struct world *w, const struct cluster_output *o,
       m->epoch = a->rec.epoch;
       for (unsigned i = 0; i < a->layout.members; i++)
         m->states[i] = a->rec.member[i].state;
-      if (cluster_join_order (w->c, a, m->position, &order))
+      if (cluster_join_order (world.c, a, m->position, &order))
         m->order = order.epoch;
     }
   }
@@ -74,12 +72,12 @@ copy_reply (const struct world *w, const struct cluster_output *o,
 }
 
 void
-pump (struct world *w)
+pump (void)
 {
   struct cluster_step *s;
 
-  cluster_check (w->c);
-  while ((s = cluster_next_step (w->c)) != NULL) {
+  cluster_check (world.c);
+  while ((s = cluster_next_step (world.c)) != NULL) {
     struct step_out *out = calloc (1, sizeof *out);
     struct message **tail = &out->messages;
 
@@ -89,24 +87,24 @@ pump (struct world *w)
     for (size_t i = 0; i < s->outputs_count; i++)
       if (s->outputs[i].kind == CLUSTER_OUTPUT_REPLY) {
         *tail = calloc (1, sizeof **tail);
-        copy_reply (w, &s->outputs[i], *tail);
+        copy_reply (&s->outputs[i], *tail);
         tail = &(*tail)->next;
       }
     cluster_step_free (s);
-    *w->steps_tail = out;
-    w->steps_tail = &out->next;
+    *world.steps_tail = out;
+    world.steps_tail = &out->next;
   }
 }
 
 void
-drop_step (struct world *w)
+drop_step (void)
 {
-  struct step_out *s = w->steps;
+  struct step_out *s = world.steps;
   struct message *m;
 
-  w->steps = s->next;
-  if (w->steps == NULL)
-    w->steps_tail = &w->steps;
+  world.steps = s->next;
+  if (world.steps == NULL)
+    world.steps_tail = &world.steps;
   while ((m = s->messages) != NULL) {
     s->messages = m->next;
     free (m);
@@ -115,89 +113,89 @@ drop_step (struct world *w)
   free (s);
 }
 
-static void deliver (struct world *w, const struct message *m);
+static void deliver (const struct message *m);
 
 /* Was weftd killed after this action? */
 static bool
-acted (struct world *w)
+acted (void)
 {
-  store_check (w);
-  w->actions++;
-  if (w->actions == w->kill_at ||
-      (w->kill_percent && rnd (w) % 100 < w->kill_percent))
-    w->killed = true;
-  return w->killed;
+  store_check ();
+  world.actions++;
+  if (world.actions == world.kill_at ||
+      (world.kill_percent && rnd () % 100 < world.kill_percent))
+    world.killed = true;
+  return world.killed;
 }
 
 void
-carry_out (struct world *w)
+carry_out (void)
 {
-  while (w->steps && !w->killed) {
-    struct step_out *s = w->steps;
+  while (world.steps && !world.killed) {
+    struct step_out *s = world.steps;
     struct message *m;
 
-    if (w->lag_percent && rnd (w) % 100 < w->lag_percent)
+    if (world.lag_percent && rnd () % 100 < world.lag_percent)
       return; /* the store is slow today */
     if (!s->durable && s->records_count > 0) {
-      transaction (w, s);
+      transaction (s);
       s->durable = true;
-      if (acted (w))
+      if (acted ())
         return;
     }
     while ((m = s->messages) != NULL) {
       s->messages = m->next;
-      deliver (w, m);
+      deliver (m);
       free (m);
-      if (acted (w))
+      if (acted ())
         return;
     }
-    drop_step (w);
+    drop_step ();
   }
 }
 
 static void
-start_engine (struct world *w)
+start_engine (void)
 {
   struct cluster_input in;
   char why[256];
 
-  w->c = cluster_new ();
-  for (size_t i = 0; i < w->stored; i++)
-    assert (cluster_load (w->c, &w->store[i], why, sizeof why) == 0);
-  in = input (w, 0);
-  assert (cluster_start (w->c, &in, why, sizeof why) == 0);
-  pump (w);
+  world.c = cluster_new ();
+  for (size_t i = 0; i < world.stored; i++)
+    assert (cluster_load (world.c, &world.store[i], why, sizeof why) == 0);
+  in = input (0);
+  assert (cluster_start (world.c, &in, why, sizeof why) == 0);
+  pump ();
 }
 
 /* weftd dies and starts again: nobody who waits gets an answer. */
 void
-reincarnate (struct world *w)
+reincarnate (void)
 {
   uint64_t generation = 0;
 
-  for (size_t i = 0; i < w->stored; i++)
-    if (w->store[i].kind == CLUSTER_RECORD_IDENTITY)
-      generation = w->store[i].identity.generation;
-  while (w->steps)
-    drop_step (w);
-  cluster_free (w->c);
-  w->killed = false;
-  w->kills++;
+  for (size_t i = 0; i < world.stored; i++)
+    if (world.store[i].kind == CLUSTER_RECORD_IDENTITY)
+      generation = world.store[i].identity.generation;
+  while (world.steps)
+    drop_step ();
+  cluster_free (world.c);
+  world.killed = false;
+  world.kills++;
   for (unsigned i = 0; i < MEMBERS; i++)
-    w->disk[i].op = 0;
+    world.disk[i].op = 0;
   for (unsigned i = 0; i < HOSTS; i++)
-    w->host[i].op = w->host[i].beat_op = 0;
-  w->admin_op = 0;
-  w->now_ms += 100;
-  start_engine (w);
+    world.host[i].op = world.host[i].beat_op = 0;
+  world.admin_op = 0;
+  world.now_ms += 100;
+  start_engine ();
   /* Commands of a weftd before this one are known by their generation. */
-  assert (cluster_identity (w->c)->generation > generation);
+  assert (cluster_identity (world.c)->generation > generation);
 }
 
 /* ---- What members and hosts make of replies. ---- */
 
 static void
-disk_hears (struct world *w, struct disk *d, const struct message *m)
+disk_hears (struct disk *d, const struct message *m)
 {
   const struct cluster_array_record *a;
 
@@ -209,7 +207,7 @@ disk_hears (struct world *w, struct disk *d, const struct message *m)
   memcpy (d->cluster, m->cluster, 16);
   if (m->assigned) {
     /* Never told what is not durable. */
-    a = stored_array (w, m->array);
+    a = stored_array (m->array);
     assert (a);
     assert (m->min_epoch <= a->epoch || m->min_epoch <= a->change.epoch);
     assert (m->epoch <= a->epoch); /* COMMITted */
@@ -242,10 +240,10 @@ disk_hears (struct world *w, struct disk *d, const struct message *m)
 }
 
 static void
-host_granted (struct world *w, struct host *h, const struct message *m)
+host_granted (struct host *h, const struct message *m)
 {
-  const struct cluster_session_record *s = stored_session (w, m->session);
-  const struct cluster_array_record *a = stored_array (w, m->array);
+  const struct cluster_session_record *s = stored_session (m->session);
+  const struct cluster_array_record *a = stored_array (m->array);
 
   assert (s && !s->ended && strcmp (s->instance, h->instance) == 0);
   assert (a && a->epoch >= m->granted_epoch);
@@ -253,14 +251,15 @@ host_granted (struct world *w, struct host *h, const struct message *m)
     /* Everyone else is fenced, in truth, at every member, and he is not. */
     for (unsigned i = 0; i < MEMBERS; i++)
       assert (m->states[i] == MEMBER_OUT ||
-              w->disk[i].min_epoch >= m->granted_epoch);
+              world.disk[i].min_epoch >= m->granted_epoch);
     if (m->session != h->session) {
-      assert (m->granted_epoch > w->highest_grant);
-      w->highest_grant = m->granted_epoch;
+      assert (m->granted_epoch > world.highest_grant);
+      world.highest_grant = m->granted_epoch;
     }
     for (unsigned i = 0; i < HOSTS; i++)
-      if (&w->host[i] != h && w->host[i].attached && w->host[i].writable)
-        assert (stored_session (w, w->host[i].session)->ended);
+      if (&world.host[i] != h && world.host[i].attached &&
+          world.host[i].writable)
+        assert (stored_session (world.host[i].session)->ended);
   }
   h->attached = true;
   h->session = m->session;
@@ -272,7 +271,7 @@ host_granted (struct world *w, struct host *h, const struct message *m)
 
 /* It goes on in a new epoch: with what is out no more, it connects again. */
 static void
-host_goes_on (struct world *w, struct host *h, const struct message *m)
+host_goes_on (struct host *h, const struct message *m)
 {
   h->told = m->change;
   if (m->change && !h->busy)
@@ -280,13 +279,13 @@ host_goes_on (struct world *w, struct host *h, const struct message *m)
   if (m->epoch == h->epoch)
     return;
   for (unsigned i = 0; i < MEMBERS; i++)
-    h->lost[i] = m->states[i] != MEMBER_OUT && !w->disk[i].alive;
+    h->lost[i] = m->states[i] != MEMBER_OUT && !world.disk[i].alive;
   memcpy (h->states, m->states, sizeof h->states);
   h->epoch = m->epoch;
 }
 
 static void
-host_hears (struct world *w, struct host *h, const struct message *m)
+host_hears (struct host *h, const struct message *m)
 {
   if (m->op == h->beat_op) {
     h->beat_op = 0;
@@ -308,18 +307,18 @@ host_hears (struct world *w, struct host *h, const struct message *m)
     }
     return;
   case CLUSTER_REPLY_GRANT:
-    host_granted (w, h, m);
+    host_granted (h, m);
     return;
   case CLUSTER_REPLY_SESSION:
-    assert (stored_array (w, m->array)->epoch >= m->epoch);
+    assert (stored_array (m->array)->epoch >= m->epoch);
     for (unsigned i = 0; i < MEMBERS; i++)
       if (m->states[i] == MEMBER_OUT)
-        assert (stored_array (w, m->array)->member[i].state == MEMBER_OUT);
-    host_goes_on (w, h, m);
+        assert (stored_array (m->array)->member[i].state == MEMBER_OUT);
+    host_goes_on (h, m);
     return;
   case CLUSTER_REPLY_DONE:
-    assert (stored_session (w, h->session) == NULL ||
-            stored_session (w, h->session)->ended);
+    assert (stored_session (h->session) == NULL ||
+            stored_session (h->session)->ended);
     h->attached = false;
     return;
   default:
@@ -328,24 +327,24 @@ host_hears (struct world *w, struct host *h, const struct message *m)
 }
 
 static void
-deliver (struct world *w, const struct message *m)
+deliver (const struct message *m)
 {
   assert (m->op != 0);
-  if (m->op == w->admin_op) {
-    w->admin_op = 0;
-    w->admin_answered = true;
-    w->admin = *m;
-    w->admin.next = NULL;
+  if (m->op == world.admin_op) {
+    world.admin_op = 0;
+    world.admin_answered = true;
+    world.admin = *m;
+    world.admin.next = NULL;
     return;
   }
   for (unsigned i = 0; i < MEMBERS; i++)
-    if (m->op == w->disk[i].op) {
-      disk_hears (w, &w->disk[i], m);
+    if (m->op == world.disk[i].op) {
+      disk_hears (&world.disk[i], m);
       return;
     }
   for (unsigned i = 0; i < HOSTS; i++)
-    if (m->op == w->host[i].op || m->op == w->host[i].beat_op) {
-      host_hears (w, &w->host[i], m);
+    if (m->op == world.host[i].op || m->op == world.host[i].beat_op) {
+      host_hears (&world.host[i], m);
       return;
     }
   /* Whoever asked is dead. */
@@ -378,101 +377,99 @@ disk_words (const struct disk *d, uint64_t wait_ms)
 }
 
 void
-disk_beat (struct world *w, struct disk *d, uint64_t wait_ms)
+disk_beat (struct disk *d, uint64_t wait_ms)
 {
   struct cluster_disk_heartbeat hb = disk_words (d, wait_ms);
-  struct cluster_input in = input (w, d->op = ++w->next_op);
+  struct cluster_input in = input (d->op = ++world.next_op);
 
-  cluster_disk_heartbeat (w->c, &in, &hb);
-  pump (w);
+  cluster_disk_heartbeat (world.c, &in, &hb);
+  pump ();
 }
 
 void
-host_beat (struct world *w, struct host *h)
+host_beat (struct host *h)
 {
   struct cluster_session_heartbeat hb = { .epoch = h->epoch,
                                           .prepared = h->prepared,
                                           .wait_ms = 1000 };
-  struct cluster_input in = input (w, h->beat_op = ++w->next_op);
+  struct cluster_input in = input (h->beat_op = ++world.next_op);
 
-  h->asked_ms = w->now_ms;
+  h->asked_ms = world.now_ms;
   if (h->prepared)
-    prepared (w, h->session, h->prepared);
+    prepared (h->session, h->prepared);
   snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);
-  cluster_session_heartbeat (w->c, &in, h->session, &hb);
-  pump (w);
+  cluster_session_heartbeat (world.c, &in, h->session, &hb);
+  pump ();
 }
 
 void
-host_attach (struct world *w, struct host *h, const char *name)
+host_attach (struct host *h, const char *name)
 {
   struct cluster_attach a = { .pid = 7,
                               .writable = h->writable,
                               .takeover = h->takeover,
                               .ended = h->ended };
-  struct cluster_input in = input (w, h->op = ++w->next_op);
+  struct cluster_input in = input (h->op = ++world.next_op);
 
   snprintf (a.instance, sizeof a.instance, "%s", h->instance);
   snprintf (a.node, sizeof a.node, "%s", h->node);
   h->answered = false;
-  h->asked_ms = w->now_ms;
-  cluster_attach (w->c, &in, name, &a);
-  pump (w);
+  h->asked_ms = world.now_ms;
+  cluster_attach (world.c, &in, name, &a);
+  pump ();
 }
 
 /* A quarter of a second of everybody's life. */
 void
-live (struct world *w)
+live (void)
 {
   struct cluster_input in;
 
-  assert (++w->rounds < 20000); /* a scenario that does not get on has failed */
-  w->now_ms += CLUSTER_TICK_MS;
+  assert (++world.rounds <
+          20000); /* a scenario that does not get on has failed */
+  world.now_ms += CLUSTER_TICK_MS;
   for (unsigned i = 0; i < MEMBERS; i++)
-    if (w->disk[i].alive && w->disk[i].op == 0)
-      disk_beat (w, &w->disk[i], 1000);
+    if (world.disk[i].alive && world.disk[i].op == 0)
+      disk_beat (&world.disk[i], 1000);
   for (unsigned i = 0; i < HOSTS; i++)
-    if (w->host[i].alive && w->host[i].attached && w->host[i].beat_op == 0)
-      host_beat (w, &w->host[i]);
-  carry_out (w);
-  if (w->steps == NULL && !w->killed) { /* only while the store keeps up */
-    in = input (w, 0);
-    cluster_tick (w->c, &in);
-    pump (w);
+    if (world.host[i].alive && world.host[i].attached &&
+        world.host[i].beat_op == 0)
+      host_beat (&world.host[i]);
+  carry_out ();
+  if (world.steps == NULL &&
+      !world.killed) { /* only while the store keeps up */
+    in = input (0);
+    cluster_tick (world.c, &in);
+    pump ();
   }
-  carry_out (w);
-  if (w->killed)
-    reincarnate (w);
+  carry_out ();
+  if (world.killed)
+    reincarnate ();
 }
 
 void
-world_init (struct world *w, uint64_t seed)
+world_init (uint64_t seed)
 {
-  memset (w, 0, sizeof *w);
-  w->steps_tail = &w->steps;
-  w->random = seed * 2654435761u + 88172645463325252u;
-  w->now_ms = 1000;
+  while (world.steps)
+    drop_step ();
+  cluster_free (world.c);
+  memset (&world, 0, sizeof world);
+  world.steps_tail = &world.steps;
+  world.random = seed * 2654435761u + 88172645463325252u;
+  world.now_ms = 1000;
   for (unsigned i = 0; i < MEMBERS; i++) {
-    memset (w->disk[i].uuid, (int) i + 1, 16);
-    snprintf (w->disk[i].instance, 16, "d%u", i);
-    w->disk[i].alive = true;
+    memset (world.disk[i].uuid, (int) i + 1, 16);
+    snprintf (world.disk[i].instance, 16, "d%u", i);
+    world.disk[i].alive = true;
   }
   for (unsigned i = 0; i < HOSTS; i++) {
-    snprintf (w->host[i].instance, 16, "h%u", i);
-    snprintf (w->host[i].node, 16, "host%u", i);
-    w->host[i].alive = true;
-    w->host[i].writable = i != 2;
+    snprintf (world.host[i].instance, 16, "h%u", i);
+    snprintf (world.host[i].node, 16, "host%u", i);
+    world.host[i].alive = true;
+    world.host[i].writable = i != 2;
   }
-  start_engine (w);
-  carry_out (w);
-  if (w->killed)
-    reincarnate (w);
-}
-
-void
-world_end (struct world *w)
-{
-  while (w->steps)
-    drop_step (w);
-  cluster_free (w->c);
+  start_engine ();
+  carry_out ();
+  if (world.killed)
+    reincarnate ();
 }

@@ -11,10 +11,13 @@
 #ifndef WEFT_TEST_CLUSTER_WORLD_H
 #define WEFT_TEST_CLUSTER_WORLD_H
 
+#undef NDEBUG
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cluster/cluster-internal.h"
 
@@ -108,86 +111,85 @@ struct world {
   } history[HISTORY_MAX];
 };
 
-uint64_t rnd (struct world *w);
+/* There is one world at a time; world_init makes another one. */
+extern struct world world;
+
+uint64_t rnd (void);
 
 /* Time and randomness for a call of the engine. */
-struct cluster_input input (struct world *w, uint64_t op);
+struct cluster_input input (uint64_t op);
 
 /* ---- The store, and what must always hold of it (test-cluster-store.c). ---- */
 
-void store_check (const struct world *w);
+void store_check (void);
 /* A step's records become durable, together; what must hold then is checked. */
-void transaction (struct world *w, const struct step_out *s);
+void transaction (const struct step_out *s);
 /* Sessions that say that they are prepared are so, even if they die then. */
-void prepared (struct world *w, uint64_t session, uint64_t epoch);
-const struct cluster_session_record *stored_session (const struct world *w,
-                                                     uint64_t id);
-const struct cluster_array_record *stored_array (const struct world *w,
-                                                 const uint8_t uuid[16]);
-const struct cluster_array_record *stored_array_name (const struct world *w,
-                                                      const char *name);
+void prepared (uint64_t session, uint64_t epoch);
+const struct cluster_session_record *stored_session (uint64_t id);
+const struct cluster_array_record *stored_array (const uint8_t uuid[16]);
+const struct cluster_array_record *stored_array_name (const char *name);
 
 /* ---- Life (test-cluster-world.c). ---- */
 
 /* Take the steps that the engine has made. */
-void pump (struct world *w);
-void drop_step (struct world *w);
+void pump (void);
+void drop_step (void);
 
 /* Store, then deliver, as far as it goes; may kill weftd on the way. */
-void carry_out (struct world *w);
+void carry_out (void);
 
 /* weftd dies and starts again: nobody who waits gets an answer. */
-void reincarnate (struct world *w);
+void reincarnate (void);
 
 /* What a member says in a heartbeat. */
 struct cluster_disk_heartbeat disk_words (const struct disk *d,
                                           uint64_t wait_ms);
 
 /* One heartbeat, or one attach; the answer comes with carry_out. */
-void disk_beat (struct world *w, struct disk *d, uint64_t wait_ms);
-void host_beat (struct world *w, struct host *h);
-void host_attach (struct world *w, struct host *h, const char *name);
+void disk_beat (struct disk *d, uint64_t wait_ms);
+void host_beat (struct host *h);
+void host_attach (struct host *h, const char *name);
 
 /* A quarter of a second of everybody's life. */
-void live (struct world *w);
-void world_init (struct world *w, uint64_t seed);
-void world_end (struct world *w);
+void live (void);
+void world_init (uint64_t seed);
 
 /* ---- Acts (test-cluster-acts.c). ---- */
 
 /* An array over all disks, raid-x or of another layout, until it is ready. */
-void make_array (struct world *w, const char *name);
-void make_array_of (struct world *w, const char *name, enum layout_kind layout);
-void delete_array (struct world *w, const char *name);
-void attach_until_granted (struct world *w, struct host *h, const char *name);
-void detach (struct world *w, struct host *h);
+void make_array (const char *name);
+void make_array_of (const char *name, enum layout_kind layout);
+void delete_array (const char *name);
+void attach_until_granted (struct host *h, const char *name);
+void detach (struct host *h);
 /* One report; until the member is out. */
-void lost (struct world *w, struct host *h, unsigned member);
-void report_lost (struct world *w, struct host *h, unsigned member);
+void lost (struct host *h, unsigned member);
+void report_lost (struct host *h, unsigned member);
 /* The member's next heartbeats and answers are lost. */
 void cut_off (struct disk *d);
-void tick (struct world *w, uint64_t ms);
+void tick (uint64_t ms);
 /* Store all steps; the answer to this operation, and nobody else hears one. */
-struct message said (struct world *w, uint64_t op);
+struct message said (uint64_t op);
 void expect_refused (const struct message *m, enum cluster_problem_kind kind,
                      const char *code);
 /* A world with array "a", healthy, and host 0 attached for writing. */
-void healthy (struct world *w);
+void healthy (void);
 
 /* The answer to one heartbeat. */
-struct message beat (struct world *w, struct disk *d);
+struct message beat (struct disk *d);
 /* What an attach is answered in the end, when it is refused. */
-const char *attach_refusal (struct world *w, struct host *h, const char *name);
+const char *attach_refusal (struct host *h, const char *name);
 
 /* Array "a": its record; are all of its members in-sync, and nothing changes? */
-const struct cluster_array_record *rec (const struct world *w);
-bool whole (const struct world *w);
+const struct cluster_array_record *rec (void);
+bool whole (void);
 /* "a" is healthy, but this member is joining, and stays so; host 0 writes. */
-void joining (struct world *w, unsigned member);
-void live_on (struct world *w, unsigned rounds);
+void joining (unsigned member);
+void live_on (unsigned rounds);
 
 /* Live until it is so. */
-#define UNTIL(w, what)                                                         \
+#define UNTIL(what)                                                            \
   do {                                                                         \
     unsigned rounds_ = 0;                                                      \
     while (!(what)) {                                                          \
@@ -195,7 +197,7 @@ void live_on (struct world *w, unsigned rounds);
         fprintf (stderr, "line %d: never so: %s\n", __LINE__, #what);          \
         abort ();                                                              \
       }                                                                        \
-      live (w);                                                                \
+      live ();                                                                 \
     }                                                                          \
   } while (0)
 

@@ -7,101 +7,96 @@
 
 #include <config.h>
 
-#undef NDEBUG
-#include <assert.h>
 #include <inttypes.h>
-#include <string.h>
 #include <time.h>
 
 #include "test-cluster-world.h"
 
 /* An administrator's day; every promise is checked on the way, above. */
 static void
-scenario (struct world *w)
+scenario (void)
 {
-  struct host *a = &w->host[0], *b = &w->host[1], *reader = &w->host[2];
+  struct host *a = &world.host[0], *b = &world.host[1],
+              *reader = &world.host[2];
   uint64_t died_ms;
 
-  make_array (w, "a");
-  attach_until_granted (w, a, "a");
-  attach_until_granted (w, reader, "a");
-  assert (strcmp (attach_refusal (w, b, "a"), "held") == 0);
+  make_array ("a");
+  attach_until_granted (a, "a");
+  attach_until_granted (reader, "a");
+  assert (strcmp (attach_refusal (b, "a"), "held") == 0);
 
   /* A member is started again: it raises its min_epoch by itself. */
-  w->disk[1].alive = false;
+  world.disk[1].alive = false;
   for (unsigned i = 0; i < 30; i++)
-    live (w);
-  w->disk[1].op = 0;
-  snprintf (w->disk[1].instance, 16, "d1 again");
-  if (w->disk[1].min_epoch == w->highest_grant)
-    w->disk[1].min_epoch++;
-  w->disk[1].alive = true;
+    live ();
+  world.disk[1].op = 0;
+  snprintf (world.disk[1].instance, 16, "d1 again");
+  if (world.disk[1].min_epoch == world.highest_grant)
+    world.disk[1].min_epoch++;
+  world.disk[1].alive = true;
 
   /* The holder dies; the other one gets it, but not before its time. */
   a->alive = false;
   a->beat_op = 0;
-  died_ms = w->now_ms;
-  attach_until_granted (w, b, "a");
-  if (w->kills == 0)
-    assert (w->now_ms - died_ms >= SESSION_TTL_MS - 2 * HEARTBEAT_MS);
+  died_ms = world.now_ms;
+  attach_until_granted (b, "a");
+  if (world.kills == 0)
+    assert (world.now_ms - died_ms >= SESSION_TTL_MS - 2 * HEARTBEAT_MS);
   a->alive = true; /* it was only asleep */
-  UNTIL (w, a->over);
+  UNTIL (a->over);
   assert (!reader->over);
 
   /* A member is lost, and taken back when it is heard again. */
-  w->disk[2].alive = false;
-  w->disk[2].op = 0;
-  report_lost (w, b, 2);
-  UNTIL (w, reader->states[2] == MEMBER_OUT);
-  w->disk[2].alive = true;
-  UNTIL (w, b->states[2] == MEMBER_IN_SYNC && reader->epoch == b->epoch);
+  world.disk[2].alive = false;
+  world.disk[2].op = 0;
+  report_lost (b, 2);
+  UNTIL (reader->states[2] == MEMBER_OUT);
+  world.disk[2].alive = true;
+  UNTIL (b->states[2] == MEMBER_IN_SYNC && reader->epoch == b->epoch);
 
   /* And once more, but who writes leaves while it joins. */
-  w->disk[2].slow = true;
+  world.disk[2].slow = true;
   b->states[2] = MEMBER_IN_SYNC;
-  report_lost (w, b, 2);
-  UNTIL (w, w->disk[2].phase == CLUSTER_JOIN_COPYING);
-  detach (w, b);
+  report_lost (b, 2);
+  UNTIL (world.disk[2].phase == CLUSTER_JOIN_COPYING);
+  detach (b);
   snprintf (b->instance, 16, "h1 again");
   b->session = 0;
   b->alive = true;
-  w->disk[2].slow = false;
-  attach_until_granted (w, b, "a");
-  UNTIL (w, b->states[2] == MEMBER_IN_SYNC);
-  detach (w, b);
+  world.disk[2].slow = false;
+  attach_until_granted (b, "a");
+  UNTIL (b->states[2] == MEMBER_IN_SYNC);
+  detach (b);
 
-  detach (w, reader);
-  delete_array (w, "a");
+  detach (reader);
+  delete_array ("a");
   for (unsigned i = 0; i < MEMBERS; i++) {
     static const uint8_t zero[16];
 
-    UNTIL (w, memcmp (w->disk[i].array, zero, 16) == 0);
+    UNTIL (memcmp (world.disk[i].array, zero, 16) == 0);
   }
-  make_array (w, "b");
+  make_array ("b");
   snprintf (a->instance, 16, "h0 again");
   a->session = 0;
   a->over = false;
-  attach_until_granted (w, a, "b");
-  assert (cluster_read_only (w->c) == NULL);
+  attach_until_granted (a, "b");
+  assert (cluster_read_only (world.c) == NULL);
 }
 
 static void
 test_every_kill (void)
 {
-  static struct world w;
   unsigned long actions;
 
-  world_init (&w, 1);
-  scenario (&w);
-  actions = w.actions;
-  world_end (&w);
+  world_init (1);
+  scenario ();
+  actions = world.actions;
   for (unsigned long k = 1; k <= actions; k++) {
-    world_init (&w, 1);
-    w.kill_at = k;
-    scenario (&w);
+    world_init (1);
+    world.kill_at = k;
+    scenario ();
     /* The kill at the start of world_init is not reached: it acts before. */
-    assert (w.kills <= 1);
-    world_end (&w);
+    assert (world.kills <= 1);
   }
   printf ("a kill after each of %lu actions\n", actions);
 }
@@ -109,17 +104,15 @@ test_every_kill (void)
 static void
 test_random (uint64_t seed, unsigned runs)
 {
-  static struct world w;
   unsigned long kills = 0, actions = 0;
 
   for (unsigned i = 0; i < runs; i++) {
-    world_init (&w, seed + i);
-    w.kill_percent = (unsigned) (rnd (&w) % 4);
-    w.lag_percent = (unsigned) (rnd (&w) % 60);
-    scenario (&w);
-    kills += w.kills;
-    actions += w.actions;
-    world_end (&w);
+    world_init (seed + i);
+    world.kill_percent = (unsigned) (rnd () % 4);
+    world.lag_percent = (unsigned) (rnd () % 60);
+    scenario ();
+    kills += world.kills;
+    actions += world.actions;
   }
   printf ("%u random runs from seed %" PRIu64 ": %lu actions, %lu kills\n",
           runs, seed, actions, kills);
