@@ -117,7 +117,7 @@ mutant joiner-copies-from-one-not-fenced test-cluster-rebuild cluster-join.c \
 mutant in-sync-without-prepare "sim-cluster test-cluster-attach" cluster-change.c \
   '[CHANGE_IN_SYNC] = { MEMBERS_NONE, SESSIONS_ALL }' \
   '[CHANGE_IN_SYNC] = { MEMBERS_NONE, SESSIONS_NONE }'
-mutant in-sync-by-an-old-report test-cluster-join cluster-copies.c \
+mutant in-sync-by-an-old-report test-cluster-rebuild cluster-copies.c \
   'join->phase == CLUSTER_JOIN_SYNCED &&
          join->epoch == a->rec.member[member].fence' \
   'join->phase == CLUSTER_JOIN_SYNCED'

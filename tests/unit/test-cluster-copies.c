@@ -14,13 +14,6 @@ put (unsigned m, const struct fake_disk *what)
   start_again (m);
 }
 
-static void
-stop (unsigned m)
-{
-  rig.disk[m].dead = true;
-  UNTIL (!array ()->disk[m]->alive);
-}
-
 /* As it is now, before more is written to it. */
 static struct fake_disk
 yesterday_of (unsigned m)
@@ -46,25 +39,17 @@ test_old_copy (void)
   struct fake_disk *d = &rig.disk[3], yesterday;
 
   begin_array ();
-  yesterday = *d;
-  d->sequence += 50;
-  rounds (60);
+  yesterday = yesterday_of (3);
   assert (cluster_disk_find (rig.c, d->uuid)->rec.sequence == d->sequence);
-  d->dead = true;
-  rounds (40);
+  stop (3);
   restart ();
   put (3, &yesterday);
   UNTIL (state (3) == MEMBER_OUT);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (d->full); /* it has forgotten, and is rebuilt in full */
-  UNTIL (state (3) == MEMBER_IN_SYNC);
+  rebuilt_in_full (3); /* for it has forgotten */
 
   /* While it goes out beside a writer it is given nothing. */
   begin_writing ();
-  rounds (60);
-  yesterday = *d;
-  d->sequence++;
-  rounds (60);
+  yesterday = yesterday_of (3);
   stop (3);
   put (3, &yesterday);
   rig.lags = true;
@@ -77,24 +62,17 @@ test_old_copy (void)
   }
   rig.lags = false;
   UNTIL (state (3) == MEMBER_OUT);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (d->full);
+  rebuilt_in_full (3);
 
   /* As a joiner, and as one that is out. */
   begin_writing ();
-  yesterday = *d;
-  d->sequence++;
-  d->stuck = true;
-  rounds (60);
-  lose (3);
-  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  yesterday = yesterday_of (3);
+  copy_on (3);
   assert (!d->full);
   stop (3);
   UNTIL (state (3) == MEMBER_OUT);
   put (3, &yesterday);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (d->full);
-  UNTIL (state (3) == MEMBER_IN_SYNC);
+  rebuilt_in_full (3);
 }
 
 /* Of a disk with the only copy that is left: however often it and weftd are
@@ -104,11 +82,7 @@ static void
 test_last_copy (unsigned lag)
 {
   struct fake_disk *d = &rig.disk[3], yesterday, right;
-  struct cluster_attach at = { .node = "host",
-                               .instance = "x",
-                               .writable = true };
   uint64_t epoch;
-  char verdict[2048];
 
   begin_array ();
   stop (0);
@@ -133,12 +107,10 @@ test_last_copy (unsigned lag)
     assert (d->sequence == yesterday.sequence);
     if (i % 4 == 0)
       DONE (cluster_member_cancel (rig.c, in, "a", 0)); /* a new epoch */
-    ASK (cluster_attach (rig.c, in, "a", &at));
-    assert (strcmp (rig.code, "member-missing") == 0);
+    attach_refused ("member-missing");
     assert (strstr (rig.detail, "old copy") && strstr (rig.detail, "delete"));
   }
-  assert (cluster_verdict (rig.c, verdict, sizeof verdict) == CLUSTER_ERROR);
-  assert (strstr (verdict, "put the right disk back"));
+  assert (verdict () == CLUSTER_ERROR && says ("put the right disk back"));
 
   /* The right one is itself, whatever was in its place. */
   epoch = array ()->rec.epoch;
@@ -158,9 +130,7 @@ test_last_copy_let_go (void)
   begin_array ();
   stop (0);
   attach (true);
-  yesterday = *d;
-  d->sequence++;
-  rounds (8);
+  yesterday = yesterday_of (3);
   rig.attached = false;
   for (unsigned m = 1; m < MEMBERS; m++)
     stop (m);
@@ -207,21 +177,17 @@ test_right_disk_too_late (bool blank)
   struct fake_disk *d = &rig.disk[3], yesterday, right;
 
   begin_array ();
-  rounds (60);
-  yesterday = *d;
-  d->sequence += 1000;
-  rounds (60);
+  yesterday = yesterday_of (3);
   if (blank) {
     memset (yesterday.array, 0, 16);
     yesterday.min_epoch = yesterday.states_epoch = 0;
   }
+  d->sequence += 1000;
   attach (true);
   lose (3);
   rounds (1);
-  rig.disk[3].dead = true;
+  d->dead = true;
   right = *d;
-  right.states_epoch = array ()->rec.epoch;
-  right.min_epoch = right.states_epoch + 1;
   UNTIL (state (3) == MEMBER_OUT && !array ()->disk[3]->alive);
   right.states_epoch = array ()->rec.epoch;
   right.min_epoch = right.states_epoch + 1;
@@ -234,8 +200,7 @@ test_right_disk_too_late (bool blank)
   restart ();
   put (3, &right);
   UNTIL (state (3) == MEMBER_OUT);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (d->full);
+  rebuilt_in_full (3);
 }
 
 /* Heartbeats of one process may come out of order, and weftd may be started in
@@ -278,22 +243,16 @@ test_copy_at_once (void)
   rounds (8);
   put (3, &copy);
   UNTIL (state (3) == MEMBER_OUT);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (d->full);
-  UNTIL (state (3) == MEMBER_IN_SYNC);
+  rebuilt_in_full (3);
 
   /* Everything was off for a while, and one comes back as of yesterday: an
    * attach does not wait for it.
    */
   attach (true);
-  copy = *d;
-  d->sequence += 50;
-  rounds (60);
+  copy = yesterday_of (3);
   rig.attached = false; /* it dies with them */
   snprintf (rig.instance, sizeof rig.instance, "h again");
-  for (unsigned i = 0; i < MEMBERS; i++)
-    rig.disk[i].dead = true;
-  rounds (80);
+  stop_members ();
   restart ();
   for (unsigned i = 0; i < MEMBERS; i++)
     put (i, i == 3 ? &copy : &rig.disk[i]);
@@ -312,23 +271,16 @@ test_older_after_blank (bool placed)
   struct fake_disk *d = &rig.disk[3], older, yesterday;
 
   begin_array ();
-  rounds (60);
-  older = *d;
-  d->sequence += 50;
-  rounds (60);
-  yesterday = *d;
-  d->sequence += 50;
-  rounds (60);
+  older = yesterday_of (3);
+  yesterday = yesterday_of (3);
   stop (3);
   put (3, &yesterday);
   UNTIL (array ()->disk[3]->blank);
   UNTIL (!placed || !cluster_uuid_is_zero (d->array));
   assert (state (3) == MEMBER_OUT);
   put (3, &older);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (d->full);
-  UNTIL (state (3) == MEMBER_IN_SYNC);
-  assert (array ()->rec.member[3].confirmed == array ()->rec.member[3].fence);
+  rebuilt_in_full (3);
+  assert (member (3)->confirmed == member (3)->fence);
 }
 
 /* It goes out, and its place to another disk at once, for its node is drained. */
@@ -338,17 +290,14 @@ test_old_copy_moves (void)
   struct fake_disk *d = &rig.disk[3], yesterday;
 
   begin_array ();
-  yesterday = *d;
-  d->sequence += 5;
-  rounds (60);
+  yesterday = yesterday_of (3);
   stop (2);
   stop (3);
-  ASK (cluster_node_drain (rig.c, in, "n4", true));
-  assert (rig.code == NULL);
+  DONE (cluster_node_drain (rig.c, in, "n4", true));
   rounds (8);
   assert (state (3) == MEMBER_IN_SYNC);
   put (3, &yesterday);
-  UNTIL (memcmp (array ()->rec.member[3].disk, d->uuid, 16) != 0);
+  UNTIL (memcmp (member (3)->disk, d->uuid, 16) != 0);
   UNTIL (cluster_uuid_is_zero (d->array)); /* it is free again */
 }
 
@@ -360,9 +309,7 @@ test_old_clone (void)
   uint64_t epoch;
 
   begin_writing ();
-  yesterday = *d;
-  d->sequence += 5;
-  rounds (60);
+  yesterday = yesterday_of (3);
   epoch = array ()->rec.epoch;
   put (4, &yesterday);
   d->dead = true;
@@ -431,7 +378,7 @@ test_beside_failed (void)
   UNTIL (!cluster_array_writer (rig.c, array ())->lost[0]); /* given back */
   UNTIL (state (1) == MEMBER_OUT);
   assert (state (0) == MEMBER_IN_SYNC);
-  assert (strcmp (array ()->rec.member[1].reason, "it has failed") == 0);
+  assert (strcmp (member (1)->reason, "it has failed") == 0);
 }
 
 /* Disk 0 is to go out, for its node is drained, and whoever writes prepares slowly:
@@ -495,10 +442,10 @@ test_old_copy_elsewhere (void)
 
   put (last, &yesterday);
   UNTIL (array ()->disk[last]->old_copy);
-  fence = array ()->rec.member[other].fence;
+  fence = member (other)->fence;
   put (other, &rig.disk[other]);
   UNTIL (state (other) == MEMBER_OUT);
-  assert (array ()->rec.member[other].fence == fence);
+  assert (member (other)->fence == fence);
 }
 
 /* An old copy was to go out, and does not, for the other one is lost just then; the

@@ -17,6 +17,30 @@ waits (const char *name)
   return cluster_node_waits (rig.c, name, text, sizeof text, NULL) ? text : "";
 }
 
+/* The member's node is to be drained, but it stays, and it is said what for. */
+static void
+stays_for (unsigned m, const char *why)
+{
+  uint64_t epoch = array ()->rec.epoch;
+  char name[16];
+
+  snprintf (name, sizeof name, "n%u", m + 1);
+  DONE (cluster_node_drain (rig.c, in, name, true));
+  rounds (100);
+  assert (array ()->rec.epoch == epoch && array ()->rec.change.epoch == 0);
+  assert (state (m) == MEMBER_IN_SYNC && on (m, m) && !DRAINED (name));
+  assert (strstr (waits (name), why));
+}
+
+/* Member 1 goes from n2 to that disk. */
+static void
+moves_to (unsigned disk)
+{
+  UNTIL (DRAINED ("n2"));
+  assert (state (1) == MEMBER_IN_SYNC && on (1, disk));
+  assert (waits ("n2")[0] == '\0');
+}
+
 /* At most one member of the group is not in-sync at a time. */
 static void
 one_at_a_time (void)
@@ -42,12 +66,10 @@ drain (bool attached, bool writable)
     round_of ();
     one_at_a_time ();
   }
-  for (unsigned m = 0; m < MEMBERS; m++)
-    assert (state (m) == MEMBER_IN_SYNC);
+  UNTIL (whole ());
   assert ((on (1, 4) && on (2, 5)) || (on (1, 5) && on (2, 4)));
   /* What was there forgets the array, and serves nobody. */
-  UNTIL (cluster_disk_find (rig.c, rig.disk[1].uuid)->blank &&
-         cluster_disk_find (rig.c, rig.disk[2].uuid)->blank);
+  UNTIL (known (1)->blank && known (2)->blank);
   REFUSED ("draining", cluster_spare_add (rig.c, in, "a", rig.disk[1].uuid));
   DONE (cluster_node_drain (rig.c, in, "n2", false));
   DONE (cluster_spare_add (rig.c, in, "a", rig.disk[1].uuid));
@@ -77,22 +99,14 @@ scenario_drain_detached (void)
 static void
 test_drain_waits (void)
 {
-  unsigned epoch;
-
   rig_init ();
   rig.disk[4].dead = true;
   rig.disk[5].data_bytes = MiB (100);
   make_array ();
   attach (true);
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  epoch = (unsigned) array ()->rec.epoch;
-  rounds (100);
-  assert (array ()->rec.epoch == epoch && array ()->rec.change.epoch == 0);
-  assert (strstr (waits ("n2"), "1 too small"));
-  assert (!DRAINED ("n2"));
+  stays_for (1, "1 too small");
   rig.disk[4].dead = false;
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 4) && waits ("n2")[0] == '\0');
+  moves_to (4);
 }
 
 /* Who writes is silent, and could not prepare itself: nothing is begun. */
@@ -102,10 +116,7 @@ test_drain_beside_silence (void)
   begin_writing ();
   rig.attached = false;
   rounds (SESSION_TTL_MS / CLUSTER_TICK_MS + 40);
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  rounds (60);
-  assert (array ()->rec.change.epoch == 0 && on (1, 1));
-  assert (strstr (waits ("n2"), "node host"));
+  stays_for (1, "node host");
   rig.attached = true;
   UNTIL (DRAINED ("n2"));
 }
@@ -116,20 +127,14 @@ test_drain_of_degraded (void)
 {
   begin_writing ();
   die (3);
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  rounds (60);
-  assert (state (1) == MEMBER_IN_SYNC && on (1, 1));
-  assert (strstr (waits ("n2"), "member 3 of array a"));
+  stays_for (1, "member 3 of array a");
   rig.disk[3].dead = false;
   UNTIL (DRAINED ("n2"));
   assert (state (3) == MEMBER_IN_SYNC);
 
   /* Its node may be stopped at any time, so it can't be relied on. */
   DONE (cluster_node_maintain (rig.c, in, "n4", true, false));
-  DONE (cluster_node_drain (rig.c, in, "n1", true));
-  rounds (60);
-  assert (state (0) == MEMBER_IN_SYNC && on (0, 0));
-  assert (strstr (waits ("n1"), "maintenance"));
+  stays_for (0, "maintenance");
   DONE (cluster_node_maintain (rig.c, in, "n4", false, false));
   UNTIL (DRAINED ("n1"));
 }
@@ -143,7 +148,7 @@ test_drain_of_lost (void)
   rounds (40);
   DONE (cluster_node_drain (rig.c, in, "n2", true));
   assert (on (1, 4));
-  UNTIL (DRAINED ("n2"));
+  moves_to (4);
   /* Held out is held out. */
   die (2);
   DONE (cluster_member_cancel (rig.c, in, "a", 2));
@@ -187,23 +192,16 @@ test_drain_places (void)
   rig_init ();
   rig.disk[4].uuid[0] = 1; /* on n1, beside member 0 */
   make_array ();
-  rig.disk[5].dead = true;
-  rounds (40);
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  rounds (60);
-  assert (on (1, 1));
-  assert (strstr (waits ("n2"), "1 on nodes that have a member"));
+  stop (5);
+  stays_for (1, "1 on nodes that have a member");
   rig.disk[5].dead = false;
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 5));
+  moves_to (5);
 
   begin_array ();
   DONE (cluster_spare_add (rig.c, in, "a", rig.disk[5].uuid)); /* the larger */
   DONE (cluster_node_drain (rig.c, in, "n2", true));
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 5));
-  assert (cluster_uuid_is_zero (
-    cluster_disk_find (rig.c, rig.disk[5].uuid)->rec.spare_of));
+  moves_to (5);
+  assert (cluster_uuid_is_zero (known (5)->rec.spare_of));
 }
 
 /* No redundancy: it can't move, and nothing is given up. */
@@ -211,10 +209,7 @@ static void
 test_drain_bare (void)
 {
   begin_array_of (LAYOUT_RAID0, 3);
-  DONE (cluster_node_drain (rig.c, in, "n1", true));
-  rounds (60);
-  assert (state (0) == MEMBER_IN_SYNC && on (0, 0));
-  assert (strstr (waits ("n1"), "no redundancy"));
+  stays_for (0, "no redundancy");
 }
 
 /* A joining member is to go: it moves at once, and is rebuilt there. */
@@ -222,12 +217,9 @@ static void
 test_drain_of_joining (void)
 {
   begin_writing ();
-  rig.disk[1].stuck = true;
-  lose (1);
-  UNTIL (state (1) == MEMBER_JOINING);
+  copy_on (1);
   DONE (cluster_node_drain (rig.c, in, "n2", true));
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 4));
+  moves_to (4);
 }
 
 /* A drain of n2 that has come so far: member 1 is rebuilt on the disk 4. */
@@ -241,8 +233,6 @@ begin_move (void)
          rig.disk[4].join.phase == CLUSTER_JOIN_COPYING);
 }
 
-static const struct cluster_array_tune never = { .has_spare_after = true };
-
 /* The new disk fails: there is another one, and no time is lost.  The node is
  * not drained before that is in-sync.
  */
@@ -250,15 +240,14 @@ static void
 scenario_drain_moves_on (void)
 {
   begin_move ();
-  DONE (cluster_array_tune (rig.c, in, "a", &never));
+  spare_after (0); /* never */
   rig.disk[5].stuck = true;
   rig.disk[4].failed = true;
   UNTIL (on (1, 5) && state (1) == MEMBER_JOINING);
   one_at_a_time ();
   assert (!DRAINED ("n2"));
   rig.disk[5].stuck = false;
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 5) && state (1) == MEMBER_IN_SYNC);
+  moves_to (5);
 }
 
 /* Of the disks on the node of the new one, too; and where none fits, it says so. */
@@ -279,8 +268,7 @@ test_drain_failed_target (void)
   assert (strstr (waits ("n2"), "member 1 of array a"));
   assert (!DRAINED ("n2"));
   rig.disk[5].dead = false;
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 5) && waits ("n2")[0] == '\0');
+  moves_to (5);
 }
 
 /* The new disk is silent: it may come back, until the array's patience ends. */
@@ -298,32 +286,24 @@ test_drain_silent_target (void)
   UNTIL (state (1) == MEMBER_JOINING);
   assert (on (1, 4));
 
-  DONE (cluster_array_tune (rig.c, in, "a", &never));
+  spare_after (0); /* never */
   rig.disk[4].dead = true;
   rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
   assert (on (1, 4) && strstr (waits ("n2"), "is silent"));
-  DONE (cluster_array_tune (
-    rig.c, in, "a",
-    &(struct cluster_array_tune) { .has_spare_after = true,
-                                   .spare_after_ms = SPARE_AFTER_MS_DEFAULT }));
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 5) && state (1) == MEMBER_IN_SYNC);
+  spare_after (SPARE_AFTER_MS_DEFAULT);
+  moves_to (5);
 }
 
 /* Its rebuild is paused, cancelled, and then it is given another disk by hand. */
 static void
 test_drain_hindered_rebuild (void)
 {
-  const struct cluster_member_tune pause = { .has_paused = true,
-                                             .paused = true };
-  const struct cluster_member_tune resume = { .has_paused = true };
-
   begin_move ();
   assert (waits ("n2")[0] == '\0');
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  pause_copying (1, true);
   assert (strstr (waits ("n2"), "member 1 of array a") &&
           strstr (waits ("n2"), "paused"));
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  pause_copying (1, false);
   assert (waits ("n2")[0] == '\0');
   DONE (cluster_member_cancel (rig.c, in, "a", 1));
   UNTIL (state (1) == MEMBER_OUT);
@@ -334,8 +314,7 @@ test_drain_hindered_rebuild (void)
   assert (on (1, 4) && strstr (waits ("n2"), "held out"));
   DONE (cluster_member_replace (rig.c, in, "a", 1, rig.disk[5].uuid));
   assert (!DRAINED ("n2"));
-  UNTIL (DRAINED ("n2"));
-  assert (on (1, 5) && state (1) == MEMBER_IN_SYNC);
+  moves_to (5);
 }
 
 /* Its new place is drained, too, before it is in-sync there: the first node is not
@@ -350,8 +329,7 @@ scenario_drain_of_target (void)
   UNTIL (on (1, 5) && rig.disk[5].join.phase == CLUSTER_JOIN_COPYING);
   assert (!DRAINED ("n2") && DRAINED ("n5"));
   rig.disk[5].stuck = false;
-  UNTIL (DRAINED ("n2"));
-  assert (state (1) == MEMBER_IN_SYNC);
+  moves_to (5);
 }
 
 int

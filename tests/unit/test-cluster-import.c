@@ -41,11 +41,7 @@ all_disks_known (void)
 static void
 scenario_import (void)
 {
-  struct cluster_create other = { .name = "b",
-                                  .layout = LAYOUT_RAID0,
-                                  .groups = 1,
-                                  .members = 1,
-                                  .unit = KiB (256) };
+  struct cluster_create other;
   struct fake_disk keep;
   uint64_t epoch;
 
@@ -84,11 +80,11 @@ scenario_import (void)
   attach (true);
   /* A blank disk takes the place of what is only a name. */
   rig.disk[5].dead = false;
-  UNTIL (cluster_disk_find (rig.c, rig.disk[5].uuid));
+  UNTIL (known (5));
   DONE (cluster_member_replace (rig.c, in, "a", 2, rig.disk[5].uuid));
   UNTIL (state (2) == MEMBER_IN_SYNC);
   all_disks_known ();
-  memcpy (other.disk[0], rig.disk[0].uuid, 16);
+  other = create_of ("b", LAYOUT_RAID0, 0, 1);
   REFUSED ("in-use", cluster_array_create (rig.c, in, &other));
 }
 
@@ -121,7 +117,7 @@ test_second (void)
   for (unsigned i = 4; i < DISKS; i++)
     memcpy (rig.disk[i].cluster, cluster, 16);
   rounds (4);
-  assert (cluster_disk_find (rig.c, rig.disk[4].uuid) == NULL);
+  assert (known (4) == NULL);
   DONE (cluster_array_import (rig.c, in, &b));
   assert (TAILQ_EMPTY (cluster_foreigns (rig.c)));
   REFUSED ("exists", cluster_array_import (rig.c, in, &b));
@@ -157,7 +153,7 @@ test_stale (bool alone)
   import_a ();
   assert (state (3) == (alone ? MEMBER_IN_SYNC : MEMBER_OUT));
   assert (state (2) == MEMBER_IN_SYNC);
-  assert (array ()->rec.member[3].reset == !alone);
+  assert (member (3)->reset == !alone);
   if (!alone)
     rebuilt_in_full (3);
 }
@@ -316,16 +312,13 @@ static void
 scenario_return (void)
 {
   struct fake_disk *d = &rig.disk[1];
-  char verdict[2048];
-
   import_without_1 ();
   attach (true);
-  cluster_verdict (rig.c, verdict, sizeof verdict);
-  assert (strstr (verdict, "member 1 (a disk that is not known yet) is out"));
-  assert (strstr (verdict, "Start its member process again"));
+  assert (says ("member 1 (a disk that is not known yet) is out"));
+  assert (says ("Start its member process again"));
   d->full = d->dead = false;
   UNTIL (array ()->disk[1]->rec.size > 0);
-  assert (state (1) == MEMBER_OUT && array ()->rec.member[1].reset);
+  assert (state (1) == MEMBER_OUT && member (1)->reset);
   assert (on (1, 1));
   rebuilt_in_full (1);
   all_disks_known ();
@@ -408,7 +401,7 @@ test_not_it (void)
   rig.disk[1].dead = false;
   UNTIL (array ()->disk[1]->rec.size > 0);
   rounds (80);
-  assert (state (1) == MEMBER_OUT && array ()->rec.member[1].held);
+  assert (state (1) == MEMBER_OUT && member (1)->held);
   DONE (cluster_member_join (rig.c, in, "a", 1));
   UNTIL (state (1) == MEMBER_IN_SYNC);
 }
@@ -436,7 +429,7 @@ test_joiner (bool late)
   lose_database_of_a ();
   d->stuck = d->full = false;
   import_a ();
-  assert (state (1) == MEMBER_OUT && array ()->rec.member[1].reset);
+  assert (state (1) == MEMBER_OUT && member (1)->reset);
   rebuilt_in_full (1);
   assert (cluster_read_only (rig.c) == NULL);
 }
@@ -463,7 +456,7 @@ test_three_epochs (void)
   import_a ();
   assert (state (2) == MEMBER_IN_SYNC && array ()->rec.epoch > newest);
   for (unsigned m = 0; m < 2; m++)
-    assert (state (m) == MEMBER_OUT && array ()->rec.member[m].reset);
+    assert (state (m) == MEMBER_OUT && member (m)->reset);
   UNTIL (whole ());
 
   /* The newest does not ask: it is not known that there is one, and when it comes

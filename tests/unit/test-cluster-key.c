@@ -59,9 +59,7 @@ test_reborn (bool restarted)
   uint64_t epoch;
   unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
 
-  rig.disk[last].dead = true;
-  rounds (24);
-  rig.disk[last].dead = false;
+  stop (last);
   start_again (last);
   if (restarted)
     restart ();
@@ -70,10 +68,20 @@ test_reborn (bool restarted)
   epoch = array ()->rec.epoch;
   die (other); /* another epoch */
   assert (array ()->rec.epoch > epoch);
-  assert (array ()->rec.member[last].fence <= epoch && !opens (last));
+  assert (member (last)->fence <= epoch && !opens (last));
   report (last);
   UNTIL (opens (last));
-  assert (array ()->rec.member[last].fence > epoch);
+  assert (member (last)->fence > epoch);
+}
+
+/* Both are silent, and reported; in truth by a reader, too. */
+static void
+lose_both (unsigned last, unsigned other)
+{
+  rig.disk[other].dead = true;
+  stop (last);
+  report (last);
+  cluster_array_writer (rig.c, array ())->lost[other] = true;
 }
 
 /* Two members were lost at once, and only one of them the array can't do without:
@@ -86,33 +94,24 @@ test_reborn_with_another (bool both)
   unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
   uint64_t fence;
 
-  rig.disk[last].dead = rig.disk[other].dead = true;
-  rounds (24);
-  report (last);
-  /* As if there were a reader, too. */
-  cluster_array_writer (rig.c, array ())->lost[other] = true;
+  lose_both (last, other);
   assert (state (other) == MEMBER_IN_SYNC);
-  fence = array ()->rec.member[other].fence;
+  fence = member (other)->fence;
   start_again (other);
   if (both)
     start_again (last);
-  rig.disk[last].dead = rig.disk[other].dead = false;
+  rig.disk[last].dead = false;
   UNTIL (state (other) == MEMBER_OUT);
-  assert (array ()->rec.member[other].fence == fence);
-  assert (array ()->rec.member[last].fence > fence);
+  assert (member (other)->fence == fence);
+  assert (member (last)->fence > fence);
   assert (state (last) == MEMBER_IN_SYNC);
   UNTIL (state (other) == MEMBER_IN_SYNC && opens (last));
 
   /* But while the one stays away, nobody waits for the other. */
-  rig.disk[last].dead = rig.disk[other].dead = true;
-  rounds (24);
-  report (last);
-  /* As if there were a reader, too. */
-  cluster_array_writer (rig.c, array ())->lost[other] = true;
-  fence = array ()->rec.member[other].fence;
+  lose_both (last, other);
+  fence = member (other)->fence;
   start_again (other);
-  rig.disk[other].dead = false;
-  UNTIL (array ()->rec.member[other].fence > fence);
+  UNTIL (member (other)->fence > fence);
   assert (state (other) == MEMBER_IN_SYNC);
 }
 
@@ -125,12 +124,11 @@ test_reborn_beside_a_stalled_writer (void)
   unsigned last = attach_without_first (), other = last == 1 ? 2 : 1;
   uint64_t fence;
 
-  rig.disk[last].dead = true;
-  rounds (24);
+  stop (last);
   report (last);
-  fence = array ()->rec.member[other].fence;
+  fence = member (other)->fence;
   start_again (other);
-  UNTIL (array ()->rec.member[other].fence > fence && opens (other));
+  UNTIL (member (other)->fence > fence && opens (other));
   assert (state (other) == MEMBER_IN_SYNC);
 }
 
@@ -141,19 +139,18 @@ test_both_reborn (void)
   bool out = false;
 
   begin_writing_to (LAYOUT_RAID1, 2);
-  rig.disk[0].dead = rig.disk[1].dead = true;
-  rounds (24);
+  rig.disk[0].dead = true;
+  stop (1);
   for (unsigned m = 0; m < 2; m++) {
     cluster_array_writer (rig.c, array ())->lost[m] = true;
     start_again (m);
-    rig.disk[m].dead = false;
   }
   for (unsigned i = 0; i < 40; i++) {
     round_of ();
     out |= state (0) == MEMBER_OUT || state (1) == MEMBER_OUT;
   }
   assert (out);
-  UNTIL (state (0) == MEMBER_IN_SYNC && state (1) == MEMBER_IN_SYNC);
+  UNTIL (whole ());
   assert (opens (0) && opens (1));
 }
 
@@ -164,7 +161,7 @@ test_both_reborn (void)
 static void
 test_new_tokens (bool writer, bool killed)
 {
-  uint64_t epoch, session, told;
+  uint64_t epoch, session;
   uint8_t serves[KEY_BYTES], writers[KEY_BYTES];
 
   begin_array ();
@@ -180,12 +177,10 @@ test_new_tokens (bool writer, bool killed)
   epoch = array ()->rec.epoch;
   rounds (30);
   assert (array ()->rec.epoch == epoch);
-  rig.disk[2].dead = true;
-  rounds (killed ? 24 : 0);
-  rig.disk[2].dead = false;
+  if (killed)
+    stop (2);
   start_again (2);
-  told = rig.disk[2].min_epoch;
-  assert (told <= epoch);
+  assert (rig.disk[2].min_epoch <= epoch);
   rig.kill_at = killed ? rig.steps + 1 : 0;
   UNTIL (array ()->rec.epoch > epoch && opens (2));
   assert (rig.epoch >= epoch);
@@ -199,55 +194,41 @@ test_new_tokens (bool writer, bool killed)
   assert (array ()->rec.epoch == epoch); /* once is enough */
 }
 
-/* It is served by another process: until whoever writes is given it back. */
-static void
-comes_back (unsigned m, const char *cache, bool failed, bool restarted)
-{
-  uint64_t fence = array ()->rec.member[m].fence;
-
-  rig.disk[m].failed = failed;
-  rounds (failed ? 4 : 0);
-  rig.disk[m].failed = false;
-  rig.disk[m].cache = cache;
-  start_again (m);
-  if (restarted)
-    restart ();
-  report (m);
-  UNTIL (array ()->rec.member[m].fence > fence && opens (m));
-  assert (state (m) == MEMBER_IN_SYNC);
-}
-
-/* A last copy is given back: with all that it had not flushed, if its processes say
- * so.  What was lost once is not there by a later start that loses nothing.
+/* A last copy is served by another process, and given back: with all that it had not
+ * flushed, if its processes say so.  What was lost once is not there by a later start
+ * that loses nothing.
  */
 static void
 test_kept (bool restarted)
 {
+  static const struct {
+    const char *cache;
+    bool failed, lost;
+  } starts[] = {
+    { "a", false, true }, /* of the one before nothing was known */
+    { "a", false, false }, { "b", false, true },
+    { "b", false, false }, { "b", true, true }, /* its disk had failed */
+    { NULL, false, true }, { NULL, false, true },
+  };
   unsigned last = attach_without_first ();
-  const struct cluster_member *m = &array ()->rec.member[last];
-  uint64_t lapse;
+  uint64_t fence, lapse;
 
-  comes_back (last, "a", false, restarted);
-  m = &array ()->rec.member[last];
-  assert (m->lapse == m->fence); /* of the one before nothing was known */
-  lapse = m->lapse;
-  comes_back (last, "a", false, restarted);
-  m = &array ()->rec.member[last];
-  assert (m->lapse == lapse && m->fence > lapse);
-  comes_back (last, "b", false, restarted);
-  m = &array ()->rec.member[last];
-  assert (m->lapse == m->fence);
-  lapse = m->lapse;
-  comes_back (last, "b", false, restarted);
-  m = &array ()->rec.member[last];
-  assert (m->lapse == lapse);
-  comes_back (last, "b", true, restarted); /* its disk had failed */
-  m = &array ()->rec.member[last];
-  assert (m->lapse == m->fence);
-  comes_back (last, NULL, false, restarted);
-  comes_back (last, NULL, false, restarted);
-  m = &array ()->rec.member[last];
-  assert (m->lapse == m->fence);
+  for (unsigned i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+    fence = member (last)->fence;
+    lapse = member (last)->lapse;
+    rig.disk[last].failed = starts[i].failed;
+    rounds (4);
+    rig.disk[last].failed = false;
+    rig.disk[last].cache = starts[i].cache;
+    start_again (last);
+    if (restarted)
+      restart ();
+    report (last);
+    UNTIL (member (last)->fence > fence && opens (last));
+    assert (state (last) == MEMBER_IN_SYNC);
+    assert (member (last)->lapse ==
+            (starts[i].lost ? member (last)->fence : lapse));
+  }
 }
 
 int

@@ -41,8 +41,8 @@ scenario_reconnect (void)
 
   begin_writing ();
   die (0);
-  fence = array ()->rec.member[2].fence;
-  while (array ()->rec.member[2].fence == fence) {
+  fence = member (2)->fence;
+  while (member (2)->fence == fence) {
     report (2); /* it says so until it has it back */
     round_of ();
   }
@@ -60,12 +60,10 @@ scenario_cancel (void)
   uint64_t fence;
 
   begin_writing ();
-  d->stuck = true;
-  lose (1);
-  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  copy_on (1);
   DONE (cluster_member_cancel (rig.c, in, "a", 1));
   rounds (40);
-  assert (state (1) == MEMBER_OUT && array ()->rec.member[1].held);
+  assert (state (1) == MEMBER_OUT && member (1)->held);
   DONE (cluster_member_join (rig.c, in, "a", 1));
   UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   fence = array ()->rec.epoch;
@@ -74,7 +72,7 @@ scenario_cancel (void)
   DONE (cluster_session_detach (rig.c, in, rig.session));
   UNTIL (array ()->rec.change.epoch == 0);
   for (unsigned m = 0; m < MEMBERS; m++)
-    assert (array ()->rec.member[m].fence > fence);
+    assert (member (m)->fence > fence);
   d->stuck = false;
   end ();
 }

@@ -10,8 +10,7 @@ static void
 test_steering (void)
 {
   struct fake_disk *d = &rig.disk[1];
-  struct cluster_member_tune pause = { .has_paused = true, .paused = true },
-                             bad = { .has_floor = true,
+  struct cluster_member_tune bad = { .has_floor = true,
                                      .floor = 9,
                                      .has_ceiling = true,
                                      .ceiling = 8 },
@@ -21,20 +20,17 @@ test_steering (void)
   REFUSED ("in-sync", cluster_member_cancel (rig.c, in, "a", 1));
   REFUSED ("in-sync", cluster_member_join (rig.c, in, "a", 1));
   REFUSED ("rate", cluster_member_tune (rig.c, in, "a", 1, &bad));
-  d->stuck = true;
-  lose (1);
-  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  copy_on (1);
   UNTIL (d->op != 0);
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  pause_copying (1, true);
   assert (d->order.paused); /* its long poll was answered */
-  pause.paused = false;
   rounds (4);
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  pause_copying (1, false);
   DONE (cluster_member_tune (rig.c, in, "a", 1, &slow));
   rounds (1);
   assert (!d->order.paused && d->order.rate == MiB (7));
   DONE (cluster_member_cancel (rig.c, in, "a", 1));
-  assert (state (1) == MEMBER_OUT && array ()->rec.member[1].held);
+  assert (state (1) == MEMBER_OUT && member (1)->held);
   rounds (400);
   restart ();
   rounds (40);
@@ -49,12 +45,10 @@ static void
 test_replace_detached (void)
 {
   begin_array ();
-  rig.disk[0].dead = true;
-  rounds (30);
+  stop (0);
   assert (state (0) == MEMBER_IN_SYNC);
   DONE (cluster_member_replace (rig.c, in, "a", 0, rig.disk[4].uuid));
-  rig.disk[1].dead = true; /* now its source is gone, too */
-  rounds (30);
+  stop (1); /* now its source is gone, too */
   assert (state (0) != MEMBER_IN_SYNC || !rig.disk[4].full);
 }
 
@@ -63,16 +57,12 @@ static void
 test_spare_of_another (void)
 {
   const uint8_t *spare = rig.disk[5].uuid;
-  struct cluster_create create = { .name = "c",
-                                   .layout = LAYOUT_RAID0,
-                                   .groups = 1,
-                                   .members = 1,
-                                   .unit = KiB (256) };
+  struct cluster_create create;
 
   begin_array ();
   make_array_of ("b", LAYOUT_RAID0, 4, 1);
   DONE (cluster_spare_add (rig.c, in, "b", spare));
-  memcpy (create.disk[0], spare, 16);
+  create = create_of ("c", LAYOUT_RAID0, 5, 1);
   REFUSED ("spare", cluster_array_create (rig.c, in, &create));
   REFUSED ("spare", cluster_spare_add (rig.c, in, "a", spare));
   REFUSED ("no-spare", cluster_spare_drop (rig.c, in, "a", spare));
@@ -94,7 +84,7 @@ test_spare_of_another (void)
   rounds (8);
   DONE (cluster_spare_add (rig.c, in, "a", spare));
   UNTIL (state (1) == MEMBER_IN_SYNC);
-  assert (array ()->disk[1] == cluster_disk_find (rig.c, spare));
+  assert (on (1, 5));
 }
 
 /* A disk is replaced; weftd is killed at each step on the way. */
@@ -130,16 +120,13 @@ scenario_replace (void)
   UNTIL (cluster_uuid_is_zero (rig.disk[1].array));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (cluster_read_only (rig.c) == NULL && array ()->rec.epoch > 500);
-  UNTIL (cluster_uuid_is_zero (
-    cluster_disk_find (rig.c, rig.disk[1].uuid)->rec.release));
-  assert (cluster_disk_find (rig.c, rig.disk[1].uuid)->array == NULL);
+  UNTIL (cluster_uuid_is_zero (known (1)->rec.release));
+  assert (known (1)->array == NULL);
 }
 
 static void
 scenario_spare (void)
 {
-  struct cluster_array_tune tune = { .has_spare_after = true,
-                                     .spare_after_ms = 20000 };
   uint64_t at;
 
   begin_array ();
@@ -151,51 +138,45 @@ scenario_spare (void)
   attach (true);
   die (2);
   UNTIL ((at = cluster_member_spare_wall_ms (rig.c, array (), 2)) != 0);
-  at -= array ()->rec.member[2].since_wall_ms + SPARE_AFTER_MS_DEFAULT;
+  at -= member (2)->since_wall_ms + SPARE_AFTER_MS_DEFAULT;
   assert (at < 1000 || rig.killed); /* since it fell silent, which was then */
   /* Cancelled, and begun again. */
   DONE (cluster_member_cancel (rig.c, in, "a", 2));
   assert (cluster_member_spare_wall_ms (rig.c, array (), 2) == 0);
-  DONE (cluster_array_tune (rig.c, in, "a", &tune));
+  spare_after (20000);
   rounds (120);
   assert (state (2) == MEMBER_OUT);
   DONE (cluster_member_join (rig.c, in, "a", 2));
   /* The smaller of the two. */
   UNTIL (state (2) == MEMBER_IN_SYNC);
-  assert (array ()->disk[2] == cluster_disk_find (rig.c, rig.disk[4].uuid));
+  assert (on (2, 4));
   assert (cluster_uuid_is_zero (array ()->disk[2]->rec.spare_of));
-  assert (!cluster_uuid_is_zero (
-    cluster_disk_find (rig.c, rig.disk[5].uuid)->rec.spare_of));
+  assert (!cluster_uuid_is_zero (known (5)->rec.spare_of));
   ASK (cluster_spare_drop (rig.c, in, "a", rig.disk[5].uuid));
   assert (!rig.code || rig.killed); /* asked again, it is gone */
-  assert (cluster_uuid_is_zero (
-    cluster_disk_find (rig.c, rig.disk[5].uuid)->rec.spare_of));
+  assert (cluster_uuid_is_zero (known (5)->rec.spare_of));
 }
 
 /* Where weftd was away itself, a member that is out may just be starting. */
 static void
 test_spare_after_outage (void)
 {
-  struct cluster_array_tune tune = { .has_spare_after = true,
-                                     .spare_after_ms = 20000 };
-  struct fake_disk *d = &rig.disk[2];
   uint64_t at;
 
   begin_array ();
   DONE (cluster_spare_add (rig.c, in, "a", rig.disk[5].uuid));
-  DONE (cluster_array_tune (rig.c, in, "a", &tune));
+  spare_after (20000);
   attach (true);
-  d->dead = true;
-  lose (2);
+  die (2);
   rounds (40);
   rig.now_ms += 3600 * 1000;
   restart ();
   UNTIL ((at = cluster_member_spare_wall_ms (rig.c, array (), 2)) != 0);
   rounds (40);
   assert (cluster_member_spare_wall_ms (rig.c, array (), 2) <= at + 1000);
-  d->dead = false;
+  rig.disk[2].dead = false;
   UNTIL (state (2) == MEMBER_IN_SYNC);
-  assert (array ()->disk[2] == cluster_disk_find (rig.c, d->uuid));
+  assert (on (2, 2));
 }
 
 int

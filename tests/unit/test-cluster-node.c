@@ -15,18 +15,11 @@ node (const char *name)
   return &n->rec;
 }
 
-static enum cluster_severity
-verdict (char text[4096])
-{
-  return cluster_verdict (rig.c, text, 4096);
-}
-
 /* ---- Maintenance. ---- */
 
 static void
 test_maintenance (void)
 {
-  char text[4096];
   uint64_t left;
 
   begin_array ();
@@ -41,16 +34,15 @@ test_maintenance (void)
   rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
   assert (state (1) == MEMBER_OUT && on (1, 1));
   assert (cluster_member_spare_wall_ms (rig.c, array (), 1) == 0);
-  assert (verdict (text) == CLUSTER_INFO && strstr (text, "maintenance"));
+  assert (verdict () == CLUSTER_INFO && says ("maintenance"));
 
   /* Another one is no part of it; and this one's node must stay. */
   REFUSED ("unreachable", cluster_node_maintain (rig.c, in, "n3", true, false));
   assert (strstr (rig.detail, "array a"));
   DONE (cluster_node_maintain (rig.c, in, "n3", true, true));
   DONE (cluster_node_maintain (rig.c, in, "n3", false, false));
-  rig.disk[2].dead = true;
-  rounds (40);
-  assert (verdict (text) == CLUSTER_ERROR);
+  stop (2);
+  assert (verdict () == CLUSTER_ERROR);
   rig.disk[2].dead = false;
   rounds (40);
 
@@ -60,7 +52,7 @@ test_maintenance (void)
          (1700000000000 + rig.now_ms);
   assert (left > SPARE_AFTER_MS_DEFAULT - 10000 &&
           left <= SPARE_AFTER_MS_DEFAULT);
-  assert (verdict (text) == CLUSTER_WARNING);
+  assert (verdict () == CLUSTER_WARNING);
   rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 40);
   UNTIL (state (1) == MEMBER_IN_SYNC && on (1, 4));
 }
@@ -105,9 +97,8 @@ test_removal (void)
 
   DONE (cluster_node_drain (rig.c, in, "n2", true));
   UNTIL (cluster_node_drained (rig.c, "n2"));
-  UNTIL (cluster_disk_find (rig.c, rig.disk[1].uuid)->blank);
-  rig.disk[1].dead = true;
-  rounds (60);
+  UNTIL (known (1)->blank);
+  stop (1);
   DONE (cluster_node_remove (rig.c, in, "n2"));
   assert (!cluster_node_known (rig.c, "n2"));
   restart ();
@@ -116,6 +107,19 @@ test_removal (void)
 }
 
 /* ---- Eviction. ---- */
+
+/* Whoever wrote up to this epoch has no session any more, and members are fenced
+ * against it.
+ */
+static void
+ended (uint64_t epoch)
+{
+  assert (cluster_session_find (rig.c, rig.session)->rec.ended);
+  UNTIL (array ()->rec.change.epoch == 0);
+  assert (array ()->rec.epoch > epoch);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (rig.disk[m].min_epoch > epoch);
+}
 
 static void
 scenario_evict (void)
@@ -130,14 +134,9 @@ scenario_evict (void)
            cluster_session_evict (rig.c, in, session + 1, "kim"));
   DONE (cluster_session_evict (rig.c, in, session, "administrator kim"));
   DONE (cluster_session_evict (rig.c, in, session, "administrator kim"));
-  assert (cluster_session_find (rig.c, session)->rec.ended);
   assert (strcmp (cluster_session_find (rig.c, session)->rec.reason,
                   "it was evicted by administrator kim") == 0);
-  /* Members are fenced against it. */
-  UNTIL (array ()->rec.change.epoch == 0);
-  assert (array ()->rec.epoch > epoch);
-  for (unsigned m = 0; m < MEMBERS; m++)
-    assert (rig.disk[m].min_epoch > epoch);
+  ended (epoch);
 }
 
 /* ---- Jobs. ---- */
@@ -166,9 +165,7 @@ test_jobs (void)
   begin_array ();
   assert (job ("create-a")->state == CLUSTER_JOB_DONE);
   attach (true);
-  rig.disk[1].stuck = true;
-  lose (1);
-  UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING);
+  copy_on (1);
   rounds (2);
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_RUNNING);
   DONE (cluster_member_cancel (rig.c, in, "a", 1));
@@ -210,18 +207,13 @@ test_jobs (void)
 static void
 scenario_shut_out_writer (void)
 {
-  uint64_t session, epoch;
+  uint64_t epoch;
 
   begin_writing ();
-  session = rig.session;
   epoch = array ()->rec.epoch;
   rig.attached = false;
   DONE (cluster_node_shut_out (rig.c, in, "host", "administrator kim"));
-  assert (cluster_session_find (rig.c, session)->rec.ended);
-  UNTIL (array ()->rec.change.epoch == 0);
-  assert (array ()->rec.epoch > epoch);
-  for (unsigned m = 0; m < MEMBERS; m++)
-    assert (rig.disk[m].min_epoch > epoch);
+  ended (epoch);
 }
 
 /* A member's: it goes out while somebody writes, and comes back when the node is
@@ -234,9 +226,9 @@ scenario_shut_out_member (void)
   rig.disk[1].dead = true; /* what it says is not handed in any more */
   DONE (cluster_node_shut_out (rig.c, in, "n2", "administrator kim"));
   if (!rig.killed) {
-    assert (!cluster_disk_find (rig.c, rig.disk[1].uuid)->alive);
+    assert (!known (1)->alive);
     UNTIL (state (1) == MEMBER_OUT);
-    assert (strstr (array ()->rec.member[1].reason, "shut out"));
+    assert (strstr (member (1)->reason, "shut out"));
   }
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (m == 1 || state (m) == MEMBER_IN_SYNC);
@@ -280,63 +272,60 @@ test_shut_out_last_copy (void)
 /* ---- A disk on another node. ---- */
 
 static void
+moved (unsigned disk, const char *node)
+{
+  rig.disk[disk].node = node;
+  rig.disk[disk].dead = false;
+  rounds (8);
+  assert (rig.disk[disk].refused == NULL && known (disk)->alive);
+}
+
+static void
 test_move (void)
 {
-  const char *node;
+  struct fake_disk *d = &rig.disk[1];
 
   begin_array ();
   rig.proven = true;
   rounds (8);
-  REFUSED ("unknown-node",
-           cluster_disk_move (rig.c, in, rig.disk[1].uuid, "nobody"));
-  REFUSED ("alive", cluster_disk_move (rig.c, in, rig.disk[1].uuid, "n3"));
+  REFUSED ("unknown-node", cluster_disk_move (rig.c, in, d->uuid, "nobody"));
+  REFUSED ("alive", cluster_disk_move (rig.c, in, d->uuid, "n3"));
 
   /* Not while it lives, nor when it is silent: somebody is to say so. */
-  rig.disk[1].node = "n3";
-  UNTIL (rig.disk[1].refused != NULL);
-  assert (strcmp (rig.disk[1].refused, "double-used") == 0);
+  d->node = "n3";
+  UNTIL (d->refused != NULL);
+  assert (strcmp (d->refused, "double-used") == 0);
   rounds (60);
-  assert (strcmp (rig.disk[1].refused, "other-node") == 0);
-  node = array ()->disk[1]->rec.node;
-  assert (strcmp (node, "n2") == 0 && !array ()->disk[1]->alive);
+  assert (strcmp (d->refused, "other-node") == 0);
+  assert (strcmp (known (1)->rec.node, "n2") == 0 && !known (1)->alive);
 
   /* Where it was it may be at any time, and then it stays there. */
-  DONE (cluster_disk_move (rig.c, in, rig.disk[1].uuid, "n3"));
-  rig.disk[1].node = NULL;
-  rounds (8);
-  assert (rig.disk[1].refused == NULL && array ()->disk[1]->alive);
-  rig.disk[1].node = "n3";
+  DONE (cluster_disk_move (rig.c, in, d->uuid, "n3"));
+  moved (1, NULL);
+  d->node = "n3";
   rounds (60);
-  assert (strcmp (rig.disk[1].refused, "other-node") == 0);
+  assert (strcmp (d->refused, "other-node") == 0);
 
   /* Said, and not forgotten by weftd; to another one still not. */
-  DONE (cluster_disk_move (rig.c, in, rig.disk[1].uuid, "n3"));
-  rig.disk[1].node = "n4";
+  DONE (cluster_disk_move (rig.c, in, d->uuid, "n3"));
+  d->node = "n4";
   restart ();
   rounds (60);
-  assert (strcmp (rig.disk[1].refused, "other-node") == 0);
-  rig.disk[1].node = "n3";
-  UNTIL (rig.disk[1].refused == NULL);
-  UNTIL (array ()->disk[1]->alive);
-  assert (strcmp (array ()->disk[1]->rec.node, "n3") == 0);
-  assert (array ()->disk[1]->rec.moves_to[0] == '\0');
+  assert (strcmp (d->refused, "other-node") == 0);
+  d->node = "n3";
+  UNTIL (d->refused == NULL);
+  UNTIL (known (1)->alive);
+  assert (strcmp (known (1)->rec.node, "n3") == 0);
+  assert (known (1)->rec.moves_to[0] == '\0');
 
   /* What has no place in an array moves as it likes, and where no node is known
    * by a certificate everything does.
    */
-  rig.disk[5].dead = true;
-  rounds (60);
-  rig.disk[5].dead = false;
-  rig.disk[5].node = "n1";
-  rounds (8);
-  assert (rig.disk[5].refused == NULL);
+  stop (5);
+  moved (5, "n1");
   rig.proven = false;
-  rig.disk[1].dead = true;
-  rounds (60);
-  rig.disk[1].dead = false;
-  rig.disk[1].node = "n4";
-  rounds (8);
-  assert (rig.disk[1].refused == NULL);
+  stop (1);
+  moved (1, "n4");
 }
 
 int

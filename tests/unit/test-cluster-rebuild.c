@@ -21,7 +21,7 @@ test_back (void)
   rig.lags = true;
   lose (1);
   UNTIL (state (1) == MEMBER_JOINING);
-  assert (array ()->rec.member[1].fence > epoch);
+  assert (member (1)->fence > epoch);
   rounds (8);
   assert (d->orders == 0 && d->join.phase == CLUSTER_JOIN_WAITING);
   assert (strcmp (cluster_array_state (array ()), "rebuilding") == 0);
@@ -51,6 +51,24 @@ test_back (void)
   assert (state (1) != MEMBER_OUT);
 }
 
+/* A joiner says that it is done, but with what it was to do before. */
+static void
+test_done_before (void)
+{
+  struct fake_disk *d = begin_copying (LAYOUT_RAIDX, MEMBERS);
+
+  for (unsigned i = 0; i < 8; i++) {
+    d->join.phase = CLUSTER_JOIN_SYNCED;
+    d->join.epoch = member (1)->fence - 1;
+    round_of ();
+    assert (array ()->rec.change.epoch == 0);
+    assert (state (1) == MEMBER_JOINING);
+  }
+  d->join.phase = CLUSTER_JOIN_SYNCED;
+  d->join.epoch = member (1)->fence;
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+}
+
 /* A joiner that is gone is out; so is one whose copying began again while it
  * was about to be in-sync.
  */
@@ -60,12 +78,10 @@ test_joiner_gone (void)
   struct fake_disk *d = &rig.disk[2];
 
   begin_writing ();
-  d->stuck = true;
-  lose (2);
-  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  copy_on (2);
   d->dead = true;
   UNTIL (state (2) == MEMBER_OUT);
-  assert (strcmp (array ()->rec.member[2].reason, "it is silent") == 0);
+  assert (strcmp (member (2)->reason, "it is silent") == 0);
   d->dead = false;
   UNTIL (state (2) == MEMBER_JOINING);
   d->failed = true;
@@ -102,12 +118,12 @@ test_group (void)
   d->full = false;
   lose (2);
   assert (state (1) == MEMBER_OUT);
-  assert (array ()->rec.member[1].reason[0]);
+  assert (member (1)->reason[0]);
   UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING);
   assert (d->full); /* what it copied, no other copy may have */
   assert (d->order.source[0] && !d->order.source[2]);
   d->stuck = false;
-  UNTIL (state (1) == MEMBER_IN_SYNC && state (2) == MEMBER_IN_SYNC);
+  UNTIL (whole ());
 
   begin_copying (LAYOUT_RAID10, 4);
   lose (2); /* a copy of other data */
@@ -141,11 +157,10 @@ test_joiner_before_source (void)
 static void
 test_source_again (void)
 {
-  struct fake_disk *d = &rig.disk[1], *source = &rig.disk[0];
-  uint64_t fence;
+  struct fake_disk *d = begin_copying (LAYOUT_RAIDX, MEMBERS);
+  struct fake_disk *source = &rig.disk[0];
+  uint64_t fence = d->join.epoch;
 
-  begin_copying (LAYOUT_RAIDX, MEMBERS);
-  fence = d->join.epoch;
   detach (); /* what the writer had not sent is to be looked for */
   UNTIL (d->join.phase == CLUSTER_JOIN_COPYING && d->join.epoch > fence);
   fence = d->join.epoch;
@@ -154,7 +169,7 @@ test_source_again (void)
   assert (source->min_epoch > array ()->rec.epoch);
   UNTIL (array ()->rec.epoch >= source->min_epoch);
   UNTIL (d->states_epoch >= source->min_epoch);
-  assert (array ()->rec.member[1].fence == fence);
+  assert (member (1)->fence == fence);
   assert (d->join.epoch == fence && d->join.phase == CLUSTER_JOIN_COPYING);
   assert (state (0) == MEMBER_IN_SYNC && d->order.source[0]);
   fence = array ()->rec.epoch;
@@ -170,19 +185,17 @@ test_source_again (void)
 static void
 test_unfenced_source (bool failed)
 {
-  struct fake_disk *d = &rig.disk[1], *source = &rig.disk[0];
+  struct fake_disk *d = begin_copying (LAYOUT_RAIDX, MEMBERS);
+  struct fake_disk *source = &rig.disk[0];
   struct cluster_join_order order;
 
-  begin_copying (LAYOUT_RAIDX, MEMBERS);
-  if (failed)
-    source->failed = true;
-  else
-    source->dead = true;
+  source->failed = failed;
+  source->dead = !failed;
   rounds (4);
   source->op = 0; /* an answer is lost */
   detach ();
   UNTIL (array ()->rec.change.epoch == 0);
-  assert (array ()->rec.member[0].fence == array ()->rec.epoch);
+  assert (member (0)->fence == array ()->rec.epoch);
   assert (source->min_epoch < array ()->rec.epoch);
   assert (rig.disk[2].min_epoch == array ()->rec.epoch);
   for (unsigned i = 0; i < 2; i++) {
@@ -195,7 +208,7 @@ test_unfenced_source (bool failed)
   }
   source->dead = source->failed = d->stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
-  assert (source->min_epoch >= array ()->rec.member[0].fence);
+  assert (source->min_epoch >= member (0)->fence);
 }
 
 /* A joiner that was started again takes no order of its epoch any more: it is
@@ -204,22 +217,20 @@ test_unfenced_source (bool failed)
 static void
 test_joiner_again (bool reader)
 {
-  struct fake_disk *d = &rig.disk[1];
+  struct fake_disk *d = begin_copying (LAYOUT_RAIDX, MEMBERS);
   uint64_t fence;
 
-  begin_copying (LAYOUT_RAIDX, MEMBERS);
   detach ();
   if (reader)
     attach (false);
   UNTIL (d->join.phase == CLUSTER_JOIN_COPYING &&
          array ()->rec.change.epoch == 0);
-  fence = array ()->rec.member[1].fence;
-  snprintf (d->instance, 16, "1 again");
-  d->op = 0;
+  fence = member (1)->fence;
+  start_again (1);
   d->min_epoch = d->states_epoch + 1;
   d->join.phase = CLUSTER_JOIN_WAITING;
   d->join.epoch = 0;
-  UNTIL (array ()->rec.member[1].fence > fence);
+  UNTIL (member (1)->fence > fence);
   d->stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
 }
@@ -231,21 +242,18 @@ test_joiner_again (bool reader)
 static void
 test_joiner_s_blank_copy (void)
 {
-  struct fake_disk *d = &rig.disk[1];
-  uint64_t fence;
+  struct fake_disk *d = begin_copying (LAYOUT_RAIDX, MEMBERS);
+  uint64_t fence = member (1)->fence;
 
-  begin_copying (LAYOUT_RAIDX, MEMBERS);
-  fence = array ()->rec.member[1].fence;
   restart ();
-  snprintf (d->instance, 16, "another");
-  d->op = 0;
+  start_again (1);
   memset (d->array, 0, 16);
   memset (&d->join, 0, sizeof d->join);
   memset (&d->order, 0, sizeof d->order);
   d->min_epoch = d->states_epoch = 0;
   d->sequence = 1;
   rig.disk[0].dead = true; /* weftd does nothing before it has heard of all */
-  for (unsigned i = 0; array ()->rec.member[1].fence == fence; i++) {
+  for (unsigned i = 0; member (1)->fence == fence; i++) {
     assert (d->join.phase == CLUSTER_JOIN_NONE ||
             d->join.phase == CLUSTER_JOIN_WAITING);
     assert (i < 4000);
@@ -287,9 +295,9 @@ test_synced_before_restart (bool silent)
   for (unsigned m = 0; m < DISKS; m++)
     rig.disk[m].dead = false;
   rig.lags = false;
-  epoch = array ()->rec.member[1].fence;
+  epoch = member (1)->fence;
   UNTIL (state (1) == MEMBER_IN_SYNC);
-  assert (array ()->rec.member[1].fence > epoch); /* it began anew */
+  assert (member (1)->fence > epoch); /* it began anew */
 }
 
 /* From the first order on: a ceiling holds, and clients come first. */
@@ -298,7 +306,6 @@ test_first_rates (void)
 {
   struct fake_disk *d = &rig.disk[1];
   struct cluster_member_tune slow = { .has_ceiling = true, .ceiling = MiB (3) },
-                             pause = { .has_paused = true, .paused = true },
                              free = { .has_ceiling = true };
 
   begin_writing ();
@@ -310,10 +317,9 @@ test_first_rates (void)
     UNTIL (d->orders > 0);
     assert (d->order.rate == (i == 2 ? REBUILD_FLOOR_DEFAULT : MiB (3)));
     if (i == 0) {
-      DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+      pause_copying (1, true);
       rounds (8);
-      pause.paused = false;
-      DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+      pause_copying (1, false);
       assert (!d->order.paused && d->order.rate == MiB (3));
     }
     if (i == 1) {
@@ -347,7 +353,7 @@ highest_rates (unsigned seconds, uint64_t rate[2])
     for (unsigned m = 1; m <= 2; m++) {
       uint64_t now = rate_now (m);
 
-      rig.disk[m].join.rate = array ()->rec.member[m].paused ? 0 : now;
+      rig.disk[m].join.rate = member (m)->paused ? 0 : now;
       if (now > rate[m - 1])
         rate[m - 1] = now;
       assert (now >= REBUILD_FLOOR_DEFAULT);
@@ -359,16 +365,14 @@ highest_rates (unsigned seconds, uint64_t rate[2])
 static void
 test_shares (void)
 {
-  struct cluster_member_tune slow = { .has_ceiling = true, .ceiling = MiB (5) },
-                             pause = { .has_paused = true, .paused = true };
+  struct cluster_member_tune slow = { .has_ceiling = true, .ceiling = MiB (5) };
   uint64_t even[2], uneven[2], alone[2];
 
   begin_writing_to (LAYOUT_RAID1, 3);
-  rig.disk[1].stuck = rig.disk[2].stuck = true;
+  rig.disk[1].stuck = true;
   lose (1);
-  lose (2);
-  UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING &&
-         rig.disk[2].join.phase == CLUSTER_JOIN_COPYING);
+  copy_on (2);
+  UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING);
   rounds (8);
   assert (rig.disk[1].order.rate == 0 && rig.disk[2].order.rate == 0);
   rig.busy = true;
@@ -379,7 +383,7 @@ test_shares (void)
   DONE (cluster_member_tune (rig.c, in, "a", 1, &slow));
   highest_rates (60, uneven);
   assert (uneven[0] == MiB (5) && uneven[1] > MiB (5));
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  pause_copying (1, true);
   round_of ();
   assert (rig.disk[1].order.paused && !rig.disk[2].order.paused);
   highest_rates (60, alone);
@@ -395,10 +399,9 @@ test_shares (void)
 static void
 test_progress (void)
 {
-  struct fake_disk *d = &rig.disk[1];
+  struct fake_disk *d = begin_copying (LAYOUT_RAIDX, MEMBERS);
   char text[1500];
 
-  begin_copying (LAYOUT_RAIDX, MEMBERS);
   rounds (12);
   rig.array_events = 0;
   rounds (40);
@@ -484,6 +487,7 @@ main (void)
 {
   test_pace ();
   test_back ();
+  test_done_before ();
   test_joiner_gone ();
   test_group ();
   test_joiner_before_source ();

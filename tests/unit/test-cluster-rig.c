@@ -351,10 +351,16 @@ array (void)
   return cluster_array_find (rig.c, "a");
 }
 
+struct cluster_member *
+member (unsigned m)
+{
+  return &array ()->rec.member[m];
+}
+
 enum member_state
 state (unsigned m)
 {
-  return array ()->rec.member[m].state;
+  return member (m)->state;
 }
 
 bool
@@ -364,6 +370,27 @@ whole (void)
     if (state (m) != MEMBER_IN_SYNC)
       return false;
   return array ()->rec.change.epoch == 0;
+}
+
+struct cluster_disk *
+known (unsigned disk)
+{
+  return cluster_disk_find (rig.c, rig.disk[disk].uuid);
+}
+
+static char text[4096];
+
+enum cluster_severity
+verdict (void)
+{
+  return cluster_verdict (rig.c, text, sizeof text);
+}
+
+bool
+says (const char *what)
+{
+  verdict ();
+  return strstr (text, what) != NULL;
 }
 
 bool
@@ -388,9 +415,9 @@ rig_init (void)
   start ();
 }
 
-void
-make_array_of (const char *name, enum layout_kind layout, unsigned first,
-               unsigned members)
+struct cluster_create
+create_of (const char *name, enum layout_kind layout, unsigned first,
+           unsigned members)
 {
   struct cluster_create create = {
     .layout = layout, .groups = 1, .members = members, .unit = KiB (256)
@@ -399,6 +426,15 @@ make_array_of (const char *name, enum layout_kind layout, unsigned first,
   snprintf (create.name, sizeof create.name, "%s", name);
   for (unsigned i = 0; i < members; i++)
     memcpy (create.disk[i], rig.disk[first + i].uuid, 16);
+  return create;
+}
+
+void
+make_array_of (const char *name, enum layout_kind layout, unsigned first,
+               unsigned members)
+{
+  struct cluster_create create = create_of (name, layout, first, members);
+
   rounds (4);
   do {
     ASK (cluster_array_create (rig.c, in, &create));
@@ -427,13 +463,30 @@ begin_array_of (enum layout_kind layout, unsigned members)
   make_array_of ("a", layout, 0, members);
 }
 
+static struct cluster_attach
+host_words (bool writable)
+{
+  struct cluster_attach at = { .node = "host", .pid = 7, .writable = writable };
+
+  snprintf (at.instance, sizeof at.instance, "%s", rig.instance);
+  return at;
+}
+
+void
+attach_refused (const char *why)
+{
+  struct cluster_attach at = host_words (true);
+
+  ASK (cluster_attach (rig.c, in, "a", &at));
+  assert (rig.code && strcmp (rig.code, why) == 0);
+}
+
 void
 attach (bool writable)
 {
-  struct cluster_attach at = { .node = "host", .pid = 7, .writable = writable };
+  struct cluster_attach at = host_words (writable);
   unsigned n = 0;
 
-  snprintf (at.instance, sizeof at.instance, "%s", rig.instance);
   while (!rig.attached) {
     assert (++n < 4000);
     if (rig.attach_op == 0) {
@@ -498,6 +551,46 @@ die (unsigned m)
 }
 
 void
+copy_on (unsigned m)
+{
+  rig.disk[m].stuck = true;
+  lose (m);
+  UNTIL (rig.disk[m].join.phase == CLUSTER_JOIN_COPYING);
+}
+
+void
+spare_after (uint64_t ms)
+{
+  struct cluster_array_tune tune = { .has_spare_after = true,
+                                     .spare_after_ms = ms };
+
+  DONE (cluster_array_tune (rig.c, in, "a", &tune));
+}
+
+void
+pause_copying (unsigned m, bool paused)
+{
+  struct cluster_member_tune tune = { .has_paused = true, .paused = paused };
+
+  DONE (cluster_member_tune (rig.c, in, "a", m, &tune));
+}
+
+void
+stop (unsigned disk)
+{
+  rig.disk[disk].dead = true;
+  UNTIL (!known (disk)->alive);
+}
+
+void
+stop_members (void)
+{
+  for (unsigned m = 0; m < MEMBERS; m++)
+    rig.disk[m].dead = true;
+  rounds (60);
+}
+
+void
 start_again (unsigned disk)
 {
   static unsigned starts;
@@ -532,13 +625,9 @@ begin_writing_to (enum layout_kind layout, unsigned members)
 struct fake_disk *
 begin_copying (enum layout_kind layout, unsigned members)
 {
-  struct fake_disk *d = &rig.disk[1];
-
   begin_writing_to (layout, members);
-  d->stuck = true;
-  lose (1);
-  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
-  return d;
+  copy_on (1);
+  return &rig.disk[1];
 }
 
 void

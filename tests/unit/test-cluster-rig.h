@@ -94,31 +94,48 @@ void rounds (unsigned n);
 /* Make an array of these disks, and wait until it is ready: any, or "a" over
  * the first MEMBERS in raid-x.  begin_array: in a new rig, over the first disks.
  */
+struct cluster_create create_of (const char *name, enum layout_kind layout,
+                                 unsigned first, unsigned members);
 void make_array_of (const char *name, enum layout_kind layout, unsigned first,
                     unsigned members);
 void make_array (void);
 void begin_array (void);
 void begin_array_of (enum layout_kind layout, unsigned members);
 
-/* "a", and the state of its member; are all of them in-sync, and nothing changes?
- * Is this the disk of that member?
+/* "a", its member, and the state of that; are all of them in-sync, and nothing
+ * changes?  Is this the disk of that member?
  */
 struct cluster_array *array (void);
+struct cluster_member *member (unsigned m);
 enum member_state state (unsigned m);
 bool whole (void);
 bool on (unsigned m, unsigned disk);
 
+/* What weftd knows of the disk. */
+struct cluster_disk *known (unsigned disk);
+
+/* The cluster's verdict; does it say so? */
+enum cluster_severity verdict (void);
+bool says (const char *what);
+
 /* The host and array "a".  lose: it reports the member until that is out.  die: the
- * member's process has died, and so it is reported.
+ * member's process has died, and so it is reported.  copy_on: it is lost, comes back,
+ * and copies without an end.
  */
 void attach (bool writable);
+void attach_refused (const char *why);
 void detach (void);
 void lose (unsigned m);
 void die (unsigned m);
+void copy_on (unsigned m);
+void pause_copying (unsigned m, bool paused);
+void spare_after (uint64_t ms);
 /* One report; whatever comes of it. */
 void report (unsigned m);
 
-/* Another process serves the disk. */
+/* Nobody serves the disk any more, and weftd misses it; another process does. */
+void stop (unsigned disk);
+void stop_members (void);
 void start_again (unsigned disk);
 /* The member joins, with all of its extents to do, until it is in-sync. */
 void rebuilt_in_full (unsigned m);

@@ -44,9 +44,7 @@ left (void)
   begin_rounds ();
   detach ();
   rounds (20);
-  for (unsigned m = 0; m < MEMBERS; m++)
-    rig.disk[m].dead = true;
-  rounds (60);
+  stop_members ();
 }
 
 /* Two behind at its first word: as a copy that is known by its sequence. */
@@ -58,9 +56,7 @@ test_heard_before (void)
   for (unsigned m = 0; m < 3; m++)
     start_with (m, 10);
   UNTIL (state (3) == MEMBER_OUT);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (rig.disk[3].full);
-  UNTIL (state (3) == MEMBER_IN_SYNC);
+  rebuilt_in_full (3);
 }
 
 /* Beside a writer it is told nothing before it is out. */
@@ -74,8 +70,7 @@ test_beside_writer (void)
   assert (state (3) == MEMBER_IN_SYNC);
   assert (rig.disk[3].refused && strcmp (rig.disk[3].refused, "old-copy") == 0);
   rig.lags = false;
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (rig.disk[3].full);
+  rebuilt_in_full (3);
 }
 
 /* Its peers say how far they are when they confirm the epoch of the next writer. */
@@ -98,9 +93,7 @@ static void
 test_peers_tell (bool writable)
 {
   begin_array ();
-  for (unsigned m = 0; m < MEMBERS; m++)
-    rig.disk[m].dead = true;
-  rounds (60);
+  stop_members ();
   assert (array ()->rec.round == 0);
   start_with (3, 8);
   rounds (8);
@@ -119,9 +112,8 @@ test_peers_tell (bool writable)
 static void
 test_stored (void)
 {
-  begin_writing ();
-  round_is (10);
-  rounds (60);
+  begin_rounds ();
+  rounds (40);
   restart ();
   assert (array ()->rec.round == 10);
 
@@ -185,14 +177,14 @@ test_out (uint64_t returns_with, bool full)
   rig.disk[3].dead = true;
   rig.round = 12; /* not heard before the loss is told */
   lose (3);
-  assert (array ()->rec.member[3].round == 12);
+  assert (member (3)->round == 12);
   round_is (1000);
   rounds (60);
   start_with (3, returns_with);
   UNTIL (rig.disk[3].join.phase == CLUSTER_JOIN_COPYING);
   assert (rig.disk[3].full == full);
   UNTIL (state (3) == MEMBER_IN_SYNC);
-  assert (array ()->rec.member[3].round == 0);
+  assert (member (3)->round == 0);
 }
 
 /* What its writer has written beyond that is heard of when it is out. */
@@ -205,9 +197,8 @@ test_out_late (void)
   assert (!array ()->disk[3]->old_copy && state (3) == MEMBER_IN_SYNC);
   rig.round = 12;
   UNTIL (state (3) == MEMBER_OUT);
-  assert (array ()->rec.member[3].round == 12);
-  UNTIL (state (3) == MEMBER_JOINING);
-  assert (rig.disk[3].full);
+  assert (member (3)->round == 12);
+  rebuilt_in_full (3);
 }
 
 /* weftd was started again, and what members said last is not of one moment: whoever
@@ -246,25 +237,18 @@ test_join_alone (void)
 static void
 test_last_copy (void)
 {
-  struct cluster_attach at = { .node = "host",
-                               .instance = "x",
-                               .writable = true };
-
   begin_writing ();
   die (0);
   round_is (10);
   rounds (60);
   detach ();
   rounds (20);
-  for (unsigned m = 1; m < MEMBERS; m++)
-    rig.disk[m].dead = true;
-  rounds (60);
+  stop_members ();
   for (unsigned m = 1; m < MEMBERS; m++)
     start_with (m, m == 3 ? 8 : 10);
   rounds (60);
   for (unsigned i = 0; i < 4; i++) {
-    ASK (cluster_attach (rig.c, in, "a", &at));
-    assert (rig.code && strcmp (rig.code, "member-missing") == 0);
+    attach_refused ("member-missing");
     rounds (60);
     restart ();
     rounds (60);

@@ -7,42 +7,24 @@
 #include "cluster/cluster-preflight.h"
 #include "test-cluster-rig.h"
 
-static const struct cluster_member_tune pause = { .has_paused = true,
-                                                  .paused = true },
-                                        resume = { .has_paused = true };
-
-static char text[4096];
-
-static enum cluster_severity
-verdict (void)
-{
-  return cluster_verdict (rig.c, text, sizeof text);
-}
-
-static bool
-says (const char *what)
-{
-  verdict ();
-  return strstr (text, what) != NULL;
-}
-
 /* ---- Pauses. ---- */
 
 static void
 test_pause_of_nothing (void)
 {
-  struct cluster_member_tune both = {
-    .has_paused = true, .paused = true, .has_floor = true, .floor = MiB (9)
-  };
+  struct cluster_member_tune pause = { .has_paused = true, .paused = true },
+                             both = pause;
 
+  both.has_floor = true;
+  both.floor = MiB (9);
   begin_writing ();
   REFUSED ("in-sync", cluster_member_tune (rig.c, in, "a", 1, &pause));
   assert (strstr (rig.detail, "member 1 of array a (disk /dev/d1 of node n2)"));
   assert (strstr (rig.detail, "in-sync") && strstr (rig.detail, "rebuild ls"));
   REFUSED ("in-sync", cluster_member_tune (rig.c, in, "a", 1, &both));
-  assert (array ()->rec.member[1].floor == 0);
-  assert (!array ()->rec.member[1].paused);
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  assert (member (1)->floor == 0);
+  assert (!member (1)->paused);
+  pause_copying (1, false);
   lose (1);
   UNTIL (state (1) == MEMBER_IN_SYNC);
 }
@@ -57,27 +39,24 @@ test_pause_stands (void)
 
   begin_writing ();
   DONE (cluster_node_maintain (rig.c, in, "n2", true, false));
-  d->dead = true;
-  lose (1);
+  die (1);
   assert (verdict () == CLUSTER_INFO);
   /* Of what is to come. */
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
-  assert (verdict () == CLUSTER_WARNING && strstr (text, said));
+  pause_copying (1, true);
+  assert (verdict () == CLUSTER_WARNING && says (said));
   restart ();
-  assert (verdict () == CLUSTER_WARNING && strstr (text, said));
+  assert (verdict () == CLUSTER_WARNING && says (said));
   d->dead = false;
   UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   rounds (60);
   assert (state (1) == MEMBER_JOINING && says (said));
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  pause_copying (1, false);
   assert (!says ("paused"));
   UNTIL (state (1) == MEMBER_IN_SYNC);
 
   /* It ends with the rebuild, and holds no other one. */
-  d->stuck = true;
-  lose (1);
-  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  copy_on (1);
+  pause_copying (1, true);
   assert (says (said));
   d->stuck = false;
   d->join.phase = CLUSTER_JOIN_SYNCED; /* it had just come to the end */
@@ -105,15 +84,14 @@ test_promise (void)
   struct fake_disk *d = &rig.disk[1];
 
   begin_writing ();
-  d->dead = true;
-  lose (1);
+  die (1);
   /* weftd has not missed it yet, and promises nothing. */
   assert (array ()->disk[1]->alive);
-  assert (says ("is out") && !strstr (text, "by itself"));
-  assert (strstr (text, "has not been heard of since"));
+  assert (says ("is out") && !says ("by itself"));
+  assert (says ("has not been heard of since"));
   rounds (40);
   assert (!array ()->disk[1]->alive);
-  assert (says ("Start its member process") && !strstr (text, "by itself"));
+  assert (says ("Start its member process") && !says ("by itself"));
   /* It is heard of again, and on its way. */
   d->dead = false;
   UNTIL (array ()->disk[1]->spoke);
@@ -125,7 +103,7 @@ test_promise (void)
   lose (1);
   rounds (1);
   assert (state (1) == MEMBER_OUT && array ()->disk[1]->spoke);
-  assert (says ("see to its connection") && !strstr (text, "by itself"));
+  assert (says ("see to its connection") && !says ("by itself"));
 }
 
 /* ---- What it survives. ---- */
@@ -161,29 +139,24 @@ test_survives (void)
 
   /* Also of a member that nobody has missed but weftd. */
   begin_array_of (LAYOUT_RAID10, 4);
-  rig.disk[1].dead = true;
-  rounds (40);
+  stop (1);
   survives ("any 1 more member but 3 (when all members are in-sync: any 1 "
             "member, up to 2 if no two of them are a mirrored pair)");
-  rig.disk[0].dead = true;
-  rounds (40);
+  stop (0);
   survives ("no further loss now (when all members are in-sync: any 1 "
             "member, up to 2 if no two of them are a mirrored pair)");
-  rig.disk[3].dead = true;
-  rounds (40);
+  stop (3);
   survives ("no more: some data cannot be reached (when all members are "
             "in-sync: any 1 member, up to 2 if no two of them are a mirrored "
             "pair)");
 
   begin_array_of (LAYOUT_RAID1, 3);
-  rig.disk[1].dead = true;
-  rounds (40);
+  stop (1);
   survives ("any 1 more member (when all members are in-sync: any 2 "
             "members)");
 
   begin_array_of (LAYOUT_RAID0, 2);
-  rig.disk[1].dead = true;
-  rounds (40);
+  stop (1);
   survives ("no failure at all");
 }
 
@@ -208,8 +181,7 @@ test_exposed (void)
 
   begin_writing ();
   d->stuck = true;
-  d->dead = true;
-  lose (1);
+  die (1);
   all = exposed ();
   assert (all == array ()->rec.member_bytes);
   d->dead = false;
@@ -230,22 +202,20 @@ test_exposed (void)
   assert (exposed () == all);
   d->dead = false;
   UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING &&
-         d->join.epoch == array ()->rec.member[1].fence);
+         d->join.epoch == member (1)->fence);
   d->join.total_bytes = all;
   d->join.todo_bytes = 0;
   UNTIL (says ("100 % is done"));
   assert (exposed () == 0 && state (1) == MEMBER_JOINING);
   assert (verdict () == CLUSTER_WARNING);
-  assert (!strstr (text, "degraded") && !strstr (text, "All is well"));
+  assert (!says ("degraded") && !says ("All is well"));
   array ()->disk[1]->join.epoch--; /* said of a joining that is over */
   assert (exposed () == all);
 
   /* Another one is out: what it held stays exposed. */
   begin_writing_to (LAYOUT_RAID10, 4);
   die (0);
-  d->stuck = true;
-  lose (1);
-  UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
+  copy_on (1);
   d->join.total_bytes = all;
   d->join.todo_bytes = MiB (4);
   rounds (4);
@@ -325,10 +295,10 @@ test_eta (void)
   assert (eta_ms () == 0);
   copy (d, 10);
   assert (eta_ms () > 200000 && eta_ms () < 300000); /* 242 s */
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  pause_copying (1, true);
   assert (eta_ms () == 0);
   rounds (60);
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &resume));
+  pause_copying (1, false);
   copy (d, 2);
   assert (eta_ms () == 0); /* the pause is not measured */
   copy (d, 12);
@@ -366,17 +336,17 @@ test_drain_nowhere (void)
   make_array ();
   make_array_of ("b", LAYOUT_RAID0, 4, 1);
   attach (true);
-  assert (verdict () == CLUSTER_INFO && strstr (text, "All is well"));
+  assert (verdict () == CLUSTER_INFO && says ("All is well"));
   DONE (cluster_node_drain (rig.c, in, "n2", true));
   /* At once, and as long as it stands. */
   for (unsigned i = 0; i < 2; i++) {
     assert (verdict () == CLUSTER_WARNING);
-    assert (!strstr (text, "All is well"));
-    assert (strstr (text, "The drain of node n2 cannot go on"));
-    assert (strstr (text, "a spare or blank disk of at least"));
-    assert (strstr (text, "member 1 of array a"));
-    assert (strstr (text, "and 1 more member stays (weftctl node show n2)"));
-    assert (strstr (text, "weftctl node drain n2 --stop ends it."));
+    assert (!says ("All is well"));
+    assert (says ("The drain of node n2 cannot go on"));
+    assert (says ("a spare or blank disk of at least"));
+    assert (says ("member 1 of array a"));
+    assert (says ("and 1 more member stays (weftctl node show n2)"));
+    assert (says ("weftctl node drain n2 --stop ends it."));
     assert (stays ("n2", &s) == 2);
     assert (s.array == array () && s.member == 1);
     assert (strstr (s.waits, "a spare or blank disk"));
@@ -392,7 +362,7 @@ test_drain_nowhere (void)
   UNTIL (rig.disk[5].join.phase == CLUSTER_JOIN_COPYING);
   assert (stays ("n2", &s) == 1 && s.array != array ());
   assert (strstr (s.waits, "no redundancy"));
-  assert (!says ("cannot go on") && strstr (text, "being drained"));
+  assert (!says ("cannot go on") && says ("being drained"));
   rig.disk[5].join.total_bytes = rig.disk[5].join.todo_bytes = GiB (8);
   copy (&rig.disk[5], 4);
   cluster_job_drain (rig.c, cluster_node_find (rig.c, "n2"), &job);
@@ -402,10 +372,10 @@ test_drain_nowhere (void)
   assert (job.eta_ms > 0);
   rig.disk[5].stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
-  assert (verdict () == CLUSTER_WARNING && strstr (text, "no redundancy"));
-  assert (!strstr (text, "more member") && stays ("n2", &s) == 1);
+  assert (verdict () == CLUSTER_WARNING && says ("no redundancy"));
+  assert (!says ("more member") && stays ("n2", &s) == 1);
   DONE (cluster_node_drain (rig.c, in, "n2", false));
-  assert (verdict () == CLUSTER_INFO && strstr (text, "All is well"));
+  assert (verdict () == CLUSTER_INFO && says ("All is well"));
   assert (stays ("n2", &s) == 0 || !cluster_node_is_draining (rig.c, "n2"));
 }
 
@@ -442,12 +412,12 @@ test_drains_in_turn (void)
   UNTIL (state (1) == MEMBER_JOINING);
   rounds (8);
   assert (!says ("cannot go on"));
-  assert (strstr (text, "The drain of node n3 waits for member 1 of array a"));
+  assert (says ("The drain of node n3 waits for member 1 of array a"));
   assert (stays ("n3", &s) == 0);
   /* But about a pause somebody must. */
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &pause));
+  pause_copying (1, true);
   assert (says ("The drain of node n3 cannot go on"));
-  assert (strstr (text, "The drain of node n2 cannot go on"));
+  assert (says ("The drain of node n2 cannot go on"));
   assert (stays ("n3", &s) == 1 && stays ("n2", &s) == 1);
 }
 
