@@ -6,73 +6,120 @@
 
 #include "test-cluster-world.h"
 
-static void
-admin_create (const char *name, enum layout_kind layout)
+struct cluster_array *
+array (void)
+{
+  return cluster_array_find (world.c, world.name);
+}
+
+const struct cluster_array_record *
+rec (void)
+{
+  return &array ()->rec;
+}
+
+enum member_state
+state (unsigned m)
+{
+  return rec ()->member[m].state;
+}
+
+struct cluster_disk *
+known (unsigned disk)
+{
+  return cluster_disk_find (world.c, world.disk[disk].uuid);
+}
+
+struct cluster_session *
+session (const struct host *h)
+{
+  return cluster_session_find (world.c, h->session);
+}
+
+bool
+whole (void)
+{
+  for (unsigned m = 0; m < MEMBERS; m++)
+    if (state (m) != MEMBER_IN_SYNC)
+      return false;
+  return rec ()->change.epoch == 0;
+}
+
+static char text[4096];
+
+enum cluster_severity
+verdict (void)
+{
+  return cluster_verdict (world.c, text, sizeof text);
+}
+
+bool
+says (const char *what)
+{
+  verdict ();
+  return strstr (text, what) != NULL;
+}
+
+/* Ask until weftd has answered so: that it is done, or was done already. */
+#define ASK_UNTIL(done, call)                                                  \
+  for (;;) {                                                                   \
+    struct cluster_input in_ = input (world.admin_op = ++world.next_op);       \
+    const struct cluster_input *in = &in_;                                     \
+    world.admin_answered = false;                                              \
+    call;                                                                      \
+    pump ();                                                                   \
+    UNTIL (world.admin_answered || world.admin_op == 0);                       \
+    if (world.admin_answered && (done))                                        \
+      break;                                                                   \
+    live ();                                                                   \
+  }
+
+void
+make_array_of (enum layout_kind layout)
 {
   struct cluster_create create = {
     .layout = layout, .groups = 1, .members = MEMBERS, .unit = KiB (256)
   };
-  struct cluster_input in = input (world.admin_op = ++world.next_op);
-
-  snprintf (create.name, sizeof create.name, "%s", name);
-  for (unsigned i = 0; i < MEMBERS; i++)
-    memcpy (create.disk[i], world.disk[i].uuid, 16);
-  world.admin_answered = false;
-  cluster_array_create (world.c, &in, &create);
-  pump ();
-}
-
-/* Ask until weftd has said yes, or that it is done already. */
-void
-make_array_of (const char *name, enum layout_kind layout)
-{
   const struct cluster_array_record *a;
 
-  for (;;) {
-    admin_create (name, layout);
-    UNTIL (world.admin_answered || world.admin_op == 0);
-    if (world.admin_answered &&
-        (world.admin.kind == CLUSTER_REPLY_ARRAY ||
-         (world.admin.problem.code &&
-          strcmp (world.admin.problem.code, "exists") == 0)))
-      break;
-    live ();
-  }
-  assert (stored_array_name (name));
-  UNTIL ((a = stored_array_name (name)) && a->ready);
+  snprintf (create.name, sizeof create.name, "%s", world.name);
+  for (unsigned i = 0; i < MEMBERS; i++)
+    memcpy (create.disk[i], world.disk[i].uuid, 16);
+  ASK_UNTIL (world.admin.kind == CLUSTER_REPLY_ARRAY ||
+               (world.admin.problem.code &&
+                strcmp (world.admin.problem.code, "exists") == 0),
+             cluster_array_create (world.c, in, &create));
+  UNTIL ((a = stored_array_name (world.name)) && a->ready);
 }
 
 void
-make_array (const char *name)
+begin_array_of (enum layout_kind layout)
 {
-  make_array_of (name, LAYOUT_RAIDX);
+  world_init (3);
+  make_array_of (layout);
+}
+
+void
+begin_array (void)
+{
+  begin_array_of (LAYOUT_RAIDX);
 }
 
 void
 delete_array (const char *name)
 {
-  struct cluster_input in;
-
-  for (;;) {
-    in = input (world.admin_op = ++world.next_op);
-    world.admin_answered = false;
-    cluster_array_delete (world.c, &in, name);
-    pump ();
-    UNTIL (world.admin_answered || world.admin_op == 0);
-    if (world.admin_answered && (world.admin.kind == CLUSTER_REPLY_DONE ||
-                                 world.admin.problem.kind == CLUSTER_NOT_FOUND))
-      break;
-    live ();
-  }
+  ASK_UNTIL (world.admin.kind == CLUSTER_REPLY_DONE ||
+               world.admin.problem.kind == CLUSTER_NOT_FOUND,
+             cluster_array_delete (world.c, in, name));
   assert (stored_array_name (name) == NULL);
 }
 
 void
-attach_until_granted (struct host *h, const char *name)
+attach_until_granted (struct host *h)
 {
   while (!h->attached) {
     if (h->op == 0)
-      host_attach (h, name);
+      host_attach (h);
     live ();
   }
 }
@@ -136,13 +183,22 @@ said (uint64_t op)
 }
 
 void
-expect_refused (const struct message *m, enum cluster_problem_kind kind,
+expect_refused (struct message m, enum cluster_problem_kind kind,
                 const char *code)
 {
-  assert (m->op != 0 && m->kind == CLUSTER_REPLY_PROBLEM);
-  assert (m->problem.kind == kind);
-  assert (strcmp (m->problem.code, code) == 0);
-  assert (strlen (m->problem.detail) > 20);
+  assert (m.op != 0 && m.kind == CLUSTER_REPLY_PROBLEM);
+  assert (m.problem.kind == kind);
+  assert (strcmp (m.problem.code, code) == 0);
+  assert (strlen (m.problem.detail) > 20);
+}
+
+void
+refuse_loss (struct host *h, unsigned member, enum cluster_problem_kind kind,
+             const char *code)
+{
+  REFUSED (
+    kind, code,
+    cluster_session_lost (world.c, in, h->session, member, 0, "it is gone"));
 }
 
 void
@@ -156,29 +212,75 @@ tick (uint64_t ms)
   pump ();
 }
 
-/* A world with array "a", healthy, and host 0 attached for writing. */
+void
+healthy_of (enum layout_kind layout)
+{
+  begin_array_of (layout);
+  attach_until_granted (writer);
+}
+
 void
 healthy (void)
 {
-  world_init (3);
-  make_array ("a");
-  attach_until_granted (&world.host[0], "a");
+  healthy_of (LAYOUT_RAIDX);
 }
 
-/* This member's next heartbeats and answers are lost. */
 void
-cut_off (struct disk *d)
+healthy_with_reader (void)
 {
-  d->alive = false;
-  d->op = UINT64_MAX;
+  healthy ();
+  attach_until_granted (reader);
+}
+
+void
+cut_off (unsigned member)
+{
+  world.disk[member].alive = false;
+  world.disk[member].op = UINT64_MAX;
+}
+
+void
+heard_again (unsigned member)
+{
+  world.disk[member].alive = true;
+  world.disk[member].op = 0;
+}
+
+void
+start_again (unsigned member)
+{
+  snprintf (world.disk[member].instance, 16, "d%u again", member);
+  heard_again (member);
+}
+
+void
+die (unsigned member)
+{
+  cut_off (member);
+  report_lost (writer, member);
+}
+
+void
+fall_silent (struct host *h)
+{
+  h->alive = false;
+  h->beat_op = 0;
+}
+
+void
+come_again (struct host *h)
+{
+  h->alive = true;
+  h->over = false;
+  h->session = 0;
 }
 
 /* What an attach is answered in the end, when it is refused. */
 const char *
-attach_refusal (struct host *h, const char *name)
+attach_refusal (struct host *h)
 {
   for (;;) {
-    host_attach (h, name);
+    host_attach (h);
     while (h->op != 0)
       live ();
     if (!h->answered)
@@ -204,12 +306,6 @@ beat (struct disk *d)
   return m;
 }
 
-const struct cluster_array_record *
-rec (void)
-{
-  return &cluster_array_find (world.c, "a")->rec;
-}
-
 void
 live_on (unsigned rounds)
 {
@@ -217,23 +313,24 @@ live_on (unsigned rounds)
     live ();
 }
 
-bool
-whole (void)
-{
-  for (unsigned m = 0; m < MEMBERS; m++)
-    if (rec ()->member[m].state != MEMBER_IN_SYNC)
-      return false;
-  return rec ()->change.epoch == 0;
-}
-
-/* A member of array "a" is joining, and stays so; host 0 writes. */
 void
 joining (unsigned member)
 {
   healthy ();
   world.disk[member].slow = true;
-  report_lost (&world.host[0], member);
+  report_lost (writer, member);
   UNTIL (world.disk[member].phase == CLUSTER_JOIN_COPYING);
-  assert (rec ()->member[member].state == MEMBER_JOINING);
-  assert (world.host[0].epoch == rec ()->epoch);
+  assert (state (member) == MEMBER_JOINING);
+  assert (writer->epoch == rec ()->epoch);
+}
+
+void
+nearly_joined (unsigned member)
+{
+  joining (member);
+  writer->busy = true;
+  world.disk[member].slow = false;
+  UNTIL (rec ()->change.epoch != 0);
+  assert (rec ()->change.sessions);
+  assert (rec ()->change.states[member] == MEMBER_IN_SYNC);
 }

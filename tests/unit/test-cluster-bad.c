@@ -8,16 +8,14 @@
 #include "test-cluster-world.h"
 
 static void
-says (unsigned m, const struct bad_list *list, uint64_t report)
+member_says (unsigned m, const struct bad_list *list, uint64_t report)
 {
   struct cluster_disk_heartbeat hb = disk_words (&world.disk[m], 0);
-  struct cluster_input in = input (++world.next_op);
 
   hb.report = report;
   hb.bad = *list;
-  cluster_disk_heartbeat (world.c, &in, &hb);
-  pump ();
-  assert (said (in.op).kind == CLUSTER_REPLY_DISK);
+  ASK (cluster_disk_heartbeat (world.c, in, &hb));
+  assert (world.answer.kind == CLUSTER_REPLY_DISK);
 }
 
 /* code: of the refusal; NULL: it is accepted. */
@@ -25,16 +23,12 @@ static void
 accept_loss (uint64_t offset, uint64_t length, const char *code)
 {
   struct cluster_loss loss = { .count = 1, .range[0] = { offset, length } };
-  struct cluster_input in = input (++world.next_op);
-  struct message m;
 
-  cluster_array_accept_loss (world.c, &in, "a", &loss);
-  pump ();
-  m = said (in.op);
+  ASK (cluster_array_accept_loss (world.c, in, "a", &loss));
   if (code)
-    expect_refused (&m, CLUSTER_CONFLICT, code);
+    expect_refused (world.answer, CLUSTER_CONFLICT, code);
   else
-    assert (m.kind == CLUSTER_REPLY_ARRAY);
+    assert (world.answer.kind == CLUSTER_REPLY_ARRAY);
 }
 
 /* It is an order to whoever writes, of what is listed.  Host 0 writes; three blocks
@@ -43,7 +37,7 @@ accept_loss (uint64_t offset, uint64_t length, const char *code)
 static void
 test_loss (uint64_t offset)
 {
-  const struct cluster_array *a = cluster_array_find (world.c, "a");
+  const struct cluster_array *a = array ();
   const struct cluster_session *s = cluster_array_writer (world.c, a);
   uint64_t number;
 
@@ -56,8 +50,8 @@ test_loss (uint64_t offset)
   assert (cluster_session_loss (world.c, s)->epoch == a->rec.epoch);
   number = cluster_session_loss (world.c, s)->number;
   accept_loss (offset, 4096, "loss-pending");
-  host_beat (&world.host[0]); /* is told, and asks anew when it lives on */
-  world.host[0].beat_op = 0;
+  host_beat (writer); /* is told, and asks anew when it lives on */
+  writer->beat_op = 0;
   accept_loss (offset, 4096, NULL);
   assert (cluster_session_loss (world.c, s)->range[0].length == 4096);
   assert (cluster_session_loss (world.c, s)->number > number);
@@ -71,19 +65,19 @@ test_loss (uint64_t offset)
 static void
 test_no_loss (const struct layout_piece *p, const struct bad_list *data)
 {
-  const struct cluster_array *a = cluster_array_find (world.c, "a");
+  const struct cluster_array *a = array ();
   struct cluster_bad *list;
 
   live_on (20); /* nobody was heard of while the order grew old */
   world.disk[p->copy[1].member].alive = false;
-  report_lost (&world.host[0], p->copy[1].member);
-  says (p->copy[0].member, data, 4);
+  report_lost (writer, p->copy[1].member);
+  member_says (p->copy[0].member, data, 4);
   assert (cluster_array_bad (a, &list) == 1);
   assert (list->length == 12288 && list->copy_out && !list->copy_left);
   free (list);
   accept_loss (p->offset, 4096, "member-out");
-  detach (&world.host[0]);
-  says (p->copy[0].member, data, 5);
+  detach (writer);
+  member_says (p->copy[0].member, data, 5);
   accept_loss (p->offset, 4096, "not-attached");
 }
 
@@ -94,10 +88,9 @@ main (void)
   struct cluster_bad *list;
   const struct cluster_array *a;
   struct layout_piece p;
-  char text[4096];
 
   healthy ();
-  a = cluster_array_find (world.c, "a");
+  a = array ();
   assert (cluster_array_bad (a, &list) == 0 && list == NULL);
 
   /* Three blocks on the data's member; the middle one on the image's as well. */
@@ -106,8 +99,8 @@ main (void)
   assert (bad_add (&data, p.copy[0].offset, 12288, BAD_RESYNC));
   assert (bad_add (&image, p.copy[1].offset + 4096, 4096, BAD_RESYNC));
   data.sequence = image.sequence = 1;
-  says (p.copy[0].member, &data, 1);
-  says (p.copy[1].member, &image, 1);
+  member_says (p.copy[0].member, &data, 1);
+  member_says (p.copy[1].member, &image, 1);
   assert (cluster_array_bad (a, &list) == 3);
   for (unsigned i = 0; i < 3; i++) {
     assert (list[i].offset == p.offset + i * 4096 && list[i].length == 4096);
@@ -116,8 +109,8 @@ main (void)
   }
   free (list);
   assert (cluster_array_bad_bytes (a) == 12288);
-  assert (cluster_verdict (world.c, text, sizeof text) == CLUSTER_ERROR);
-  assert (strstr (text, "12 KiB of array a can't be read"));
+  assert (verdict () == CLUSTER_ERROR);
+  assert (says ("12 KiB of array a can't be read"));
   assert (cluster_array_bad_any (a));
   test_loss (p.offset);
 
@@ -127,19 +120,18 @@ main (void)
   data.count = 0;
   data.sequence++;
   assert (bad_add (&data, a->layout.member_bytes, 4096, BAD_REBUILD));
-  says (p.copy[0].member, &data, 2);
+  member_says (p.copy[0].member, &data, 2);
   assert (cluster_array_bad (a, &list) == 1);
   assert (list->offset == p.offset + 4096 && list->members == 1);
   assert (list->member[0] == p.copy[1].member && list->copy_left);
   free (list);
   image.count = 0;
   image.sequence++;
-  says (p.copy[1].member, &image, 2);
+  member_says (p.copy[1].member, &image, 2);
   assert (cluster_array_bad_bytes (a) == 0 && cluster_array_bad_any (a));
-  cluster_verdict (world.c, text, sizeof text);
-  assert (strstr (text, "can't be read") == NULL);
+  assert (!says ("can't be read"));
   data.count = 0;
-  says (p.copy[0].member, &data, 3);
+  member_says (p.copy[0].member, &data, 3);
   assert (!cluster_array_bad_any (a));
   assert (bad_add (&data, p.copy[0].offset, 12288, BAD_RESYNC));
   test_no_loss (&p, &data);

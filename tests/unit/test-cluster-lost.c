@@ -10,35 +10,30 @@
 static void
 test_reconnect (void)
 {
-  struct host *h = &world.host[0];
   struct cluster_session *s;
   uint64_t epoch, fence;
-  char text[4096];
 
   healthy ();
-  cut_off (&world.disk[1]);
-  report_lost (h, 1);
+  die (1);
   live_on (30); /* and it is missed */
   epoch = rec ()->epoch;
   fence = rec ()->member[0].fence;
-  cut_off (&world.disk[2]);
+  cut_off (2);
   live_on (30);
-  lost (h, 2);
-  assert (strcmp (h->code, "last-copy") == 0);
-  s = cluster_session_find (world.c, h->session);
+  lost (writer, 2);
+  assert (strcmp (writer->code, "last-copy") == 0);
+  s = session (writer);
   assert (s->lost[2] && s->stopped[0]);
-  cluster_verdict (world.c, text, sizeof text);
-  assert (strstr (text, "has stopped") && strstr (text, "member 2"));
+  assert (says ("has stopped") && says ("member 2"));
   live_on (30);
   assert (rec ()->epoch == epoch && rec ()->change.epoch == 0);
-  world.disk[2].alive = true;
-  world.disk[2].op = 0;
+  heard_again (2);
   UNTIL (rec ()->epoch == epoch + 1);
   assert (rec ()->member[2].fence == epoch + 1);
   assert (rec ()->member[0].fence == fence);
   assert (world.disk[2].min_epoch == epoch + 1);
   assert (!s->lost[2] && !s->stopped[0]);
-  UNTIL (h->epoch == epoch + 1);
+  UNTIL (writer->epoch == epoch + 1);
 }
 
 /* What waits for the writer to prepare itself gives way to a member that the
@@ -47,22 +42,17 @@ test_reconnect (void)
 static void
 test_stalled_joiner (void)
 {
-  struct host *h = &world.host[0];
   uint64_t fence;
 
-  joining (1);
-  h->busy = true;
-  world.disk[1].slow = false;
-  UNTIL (rec ()->change.sessions);
-  assert (rec ()->change.states[1] == MEMBER_IN_SYNC);
+  nearly_joined (1);
   fence = rec ()->member[1].fence;
-  lost (h, 2);
-  assert (strcmp (h->code, "last-copy") == 0);
+  lost (writer, 2);
+  assert (strcmp (writer->code, "last-copy") == 0);
   assert (!rec ()->change.sessions);
   UNTIL (rec ()->member[2].fence > fence);
   assert (rec ()->member[1].fence == rec ()->member[2].fence);
-  assert (rec ()->member[1].state == MEMBER_JOINING);
-  h->busy = false;
+  assert (state (1) == MEMBER_JOINING);
+  writer->busy = false;
   UNTIL (whole ());
 }
 
@@ -70,23 +60,21 @@ test_stalled_joiner (void)
 static void
 test_two_lost (void)
 {
-  struct host *h = &world.host[0], *reader = &world.host[2];
   uint64_t fence;
 
-  healthy ();
-  attach_until_granted (reader, "a");
+  healthy_with_reader ();
   live_on (4);
-  h->busy = true;
+  writer->busy = true;
   fence = rec ()->member[2].fence;
-  lost (h, 0);
-  assert (!h->answered && rec ()->change.sessions);
+  lost (writer, 0);
+  assert (!writer->answered && rec ()->change.sessions);
   live ();
-  lost (h, 2);
-  assert (strcmp (h->code, "last-copy") == 0);
+  lost (writer, 2);
+  assert (strcmp (writer->code, "last-copy") == 0);
   UNTIL (rec ()->member[2].fence > fence);
-  assert (rec ()->member[0].state == MEMBER_IN_SYNC);
-  h->busy = false;
-  report_lost (h, 0);
+  assert (state (0) == MEMBER_IN_SYNC);
+  writer->busy = false;
+  report_lost (writer, 0);
   UNTIL (whole ());
 }
 
@@ -96,30 +84,23 @@ test_two_lost (void)
 static void
 test_reconnect_waits (void)
 {
-  struct host *h = &world.host[0];
-
-  world_init (3);
-  make_array_of ("a", LAYOUT_RAID10);
-  attach_until_granted (h, "a");
-  cut_off (&world.disk[1]);
-  report_lost (h, 1);
+  healthy_of (LAYOUT_RAID10);
+  die (1);
   live_on (30);
-  cut_off (&world.disk[3]); /* its mirror */
-  lost (h, 3);
-  assert (strcmp (h->code, "last-copy") == 0);
+  cut_off (3); /* its mirror */
+  lost (writer, 3);
+  assert (strcmp (writer->code, "last-copy") == 0);
   UNTIL (rec ()->change.epoch != 0);
   assert (rec ()->change.confirm[3] && !rec ()->change.confirm[2]);
-  lost (h, 2);
-  assert (h->answered && h->states[2] == MEMBER_OUT);
+  lost (writer, 2);
+  assert (writer->answered && writer->states[2] == MEMBER_OUT);
   UNTIL (rec ()->change.confirm[3]); /* begun again */
   UNTIL (rec ()->change.epoch == 0);
-  assert (!cluster_disk_find (world.c, world.disk[3].uuid)->alive);
-  UNTIL (rec ()->member[2].state == MEMBER_JOINING);
-  assert (cluster_session_find (world.c, h->session)->lost[3]);
-  for (unsigned i = 1; i <= 3; i += 2) {
-    world.disk[i].alive = true;
-    world.disk[i].op = 0;
-  }
+  assert (!known (3)->alive);
+  UNTIL (state (2) == MEMBER_JOINING);
+  assert (session (writer)->lost[3]);
+  heard_again (1);
+  heard_again (3);
   UNTIL (whole ());
 }
 
@@ -127,19 +108,17 @@ test_reconnect_waits (void)
 static void
 test_patience (void)
 {
-  struct host *h = &world.host[0];
   struct cluster_session *s;
   uint64_t fence;
   unsigned times = 0;
 
   healthy ();
-  cut_off (&world.disk[1]);
-  report_lost (h, 1);
+  die (1);
   live_on (30);
-  s = cluster_session_find (world.c, h->session);
+  s = session (writer);
   for (unsigned i = 0; i < 60 * 1000 / CLUSTER_TICK_MS; i++) {
-    if (!s->lost[2] && h->op == 0 && h->epoch == rec ()->epoch) {
-      lost (h, 2);
+    if (!s->lost[2] && writer->op == 0 && writer->epoch == rec ()->epoch) {
+      lost (writer, 2);
       times++;
     }
     live ();
@@ -147,44 +126,33 @@ test_patience (void)
   assert (times >= 5 && times <= 10);
   live_on (60 * 1000 / CLUSTER_TICK_MS); /* it holds: forgiven */
   assert (!s->lost[2]);
-  fence = rec ()->member[2].fence;
-  lost (h, 2);
-  live_on (3);
-  assert (rec ()->member[2].fence > fence && !s->lost[2]);
-  fence = rec ()->member[2].fence;
-  lost (h, 2);
-  live_on (8);
-  assert (rec ()->member[2].fence > fence);
+  for (unsigned i = 0; i < 2; i++) {
+    fence = rec ()->member[2].fence;
+    lost (writer, 2);
+    live_on (i == 0 ? 3 : 8);
+    assert (rec ()->member[2].fence > fence && !s->lost[2]);
+  }
 }
 
 /* A member that was started again, while nobody writes, or nobody who is heard:
  * readers get tokens that it takes.
  */
 static void
-test_renew (void)
+test_renew (bool silent)
 {
-  struct host *h = &world.host[0], *reader = &world.host[2];
   uint64_t fence;
 
-  healthy ();
-  attach_until_granted (reader, "a");
-  detach (h);
-  UNTIL (rec ()->change.epoch == 0);
-  fence = rec ()->member[1].fence;
-  world.disk[1].min_epoch = rec ()->epoch + 1;
-  UNTIL (reader->epoch > world.disk[1].min_epoch);
-  assert (rec ()->member[1].fence == fence);
-
-  healthy ();
-  attach_until_granted (reader, "a");
-  h->alive = false;
-  h->beat_op = 0;
+  healthy_with_reader ();
+  if (silent)
+    fall_silent (writer);
+  else
+    detach (writer);
   live_on (SESSION_TTL_MS / CLUSTER_TICK_MS + 8);
   fence = rec ()->member[1].fence;
   world.disk[1].min_epoch = rec ()->epoch + 1;
   UNTIL (reader->epoch > world.disk[1].min_epoch);
   assert (rec ()->member[1].fence == fence);
-  assert (rec ()->member[1].state == MEMBER_IN_SYNC);
+  assert (state (1) == MEMBER_IN_SYNC);
 }
 
 /* One that was started again beside a writer may have forgotten what it had not
@@ -194,55 +162,47 @@ test_renew (void)
 static void
 test_reborn (void)
 {
-  struct host *h = &world.host[0], *reader = &world.host[2];
   uint64_t fence;
 
-  healthy ();
-  attach_until_granted (reader, "a");
+  healthy_with_reader ();
   live_on (4);
-  h->busy = true;
-  snprintf (world.disk[1].instance, 16, "d1 again");
-  world.disk[1].op = 0;
+  writer->busy = true;
+  start_again (1);
   UNTIL (rec ()->change.epoch != 0);
   assert (rec ()->change.states[1] == MEMBER_OUT);
   lost (reader, 1);
   assert (!reader->answered); /* not: see to the connection */
   detach (reader);
-  reader->alive = true;
-  reader->session = 0;
-  host_attach (reader, "a");
+  come_again (reader);
+  host_attach (reader);
   live ();
   assert (strcmp (reader->code, "member-missing") == 0);
-  assert (rec ()->member[1].state == MEMBER_IN_SYNC);
-  h->busy = false;
-  attach_until_granted (reader, "a");
+  assert (state (1) == MEMBER_IN_SYNC);
+  writer->busy = false;
+  attach_until_granted (reader);
   assert (reader->states[1] != MEMBER_IN_SYNC);
   UNTIL (whole ());
 
   /* But the last copy is not left out for that: it is given back to him, though he
    * is idle and notices nothing.
    */
-  healthy ();
-  attach_until_granted (reader, "a");
-  cut_off (&world.disk[0]);
-  report_lost (h, 0);
-  snprintf (world.disk[1].instance, 16, "d1 again");
-  world.disk[1].op = 0;
+  healthy_with_reader ();
+  die (0);
+  start_again (1);
   fence = rec ()->member[1].fence;
-  UNTIL (cluster_life_reborn (world.c, cluster_array_find (world.c, "a"), 1));
+  UNTIL (cluster_life_reborn (world.c, array (), 1));
   lost (reader, 1);
   assert (strcmp (reader->code, "last-copy") == 0);
   UNTIL (rec ()->member[1].fence > fence);
-  assert (rec ()->member[1].state == MEMBER_IN_SYNC);
-  assert (!cluster_life_reborn (world.c, cluster_array_find (world.c, "a"), 1));
+  assert (state (1) == MEMBER_IN_SYNC);
+  assert (!cluster_life_reborn (world.c, array (), 1));
 
   /* weftd knows it, too, if it was itself started again meanwhile. */
   healthy ();
   fence = rec ()->member[1].fence;
-  cut_off (&world.disk[1]);
+  cut_off (1);
   reincarnate ();
-  snprintf (world.disk[1].instance, 16, "d1 again");
-  world.disk[1].alive = true;
+  start_again (1);
   UNTIL (rec ()->member[1].fence > fence);
   UNTIL (whole ());
 }
@@ -273,10 +233,9 @@ test_reason (void)
     size_t n = strlen (all[i].ends);
 
     healthy ();
-    cut_off (&world.disk[1]);
+    cut_off (1);
     in = input (++world.next_op);
-    cluster_session_lost (world.c, &in, world.host[0].session, 1, 0,
-                          all[i].said);
+    cluster_session_lost (world.c, &in, writer->session, 1, 0, all[i].said);
     pump ();
     reason = rec ()->member[1].reason;
     assert (strncmp (reason, "node ", 5) == 0 && strlen (reason) > n);
@@ -293,7 +252,8 @@ main (void)
   test_two_lost ();
   test_reconnect_waits ();
   test_patience ();
-  test_renew ();
+  test_renew (false);
+  test_renew (true);
   test_reborn ();
   return 0;
 }

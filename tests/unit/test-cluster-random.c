@@ -38,8 +38,7 @@ befall_host (struct host *h)
 {
   switch (rnd () % 8) {
   case 0:
-    h->alive = false;
-    h->beat_op = 0;
+    fall_silent (h);
     break;
   case 1:
     h->alive = true;
@@ -66,11 +65,13 @@ befall_host (struct host *h)
 }
 
 static void
-befall_disk (struct disk *d)
+befall_disk (unsigned member)
 {
+  struct disk *d = &world.disk[member];
+
   switch (rnd () % 4) {
   case 0:
-    cut_off (d);
+    cut_off (member);
     break;
   case 1:
     restart_disk (d);
@@ -79,10 +80,8 @@ befall_disk (struct disk *d)
     d->slow = rnd () % 2;
     break;
   default:
-    if (!d->alive) {
-      d->alive = true;
-      d->op = 0;
-    }
+    if (!d->alive)
+      heard_again (member);
   }
 }
 
@@ -99,7 +98,7 @@ live_at_random (void)
       restart_host (h);
     if (!h->attached && h->op == 0) {
       h->takeover = rnd () % 8 == 0;
-      host_attach (h, "a");
+      host_attach (h);
     }
     for (unsigned m = 0; m < MEMBERS; m++)
       if (h->attached && h->lost[m] && h->states[m] != MEMBER_OUT && h->op == 0)
@@ -108,7 +107,7 @@ live_at_random (void)
   if (rnd () % 3 == 0)
     befall_host (&world.host[rnd () % HOSTS]);
   if (rnd () % 6 == 0)
-    befall_disk (&world.disk[rnd () % MEMBERS]);
+    befall_disk (rnd () % MEMBERS);
   live ();
 }
 
@@ -121,21 +120,20 @@ test_random (uint64_t seed, unsigned runs, unsigned rounds)
     world_init (seed + i);
     world.kill_percent = (unsigned) (rnd () % 3);
     world.lag_percent = (unsigned) (rnd () % 40);
-    make_array_of ("a", rnd () % 3 ? LAYOUT_RAIDX : LAYOUT_RAID1);
+    make_array_of (rnd () % 3 ? LAYOUT_RAIDX : LAYOUT_RAID1);
     for (unsigned r = 0; r < rounds; r++)
       live_at_random ();
     /* All is well again: so it must become. */
     for (unsigned d = 0; d < MEMBERS; d++) {
-      world.disk[d].alive = true;
       world.disk[d].slow = false;
-      world.disk[d].op = 0;
+      heard_again (d);
     }
     for (unsigned h = 0; h < HOSTS; h++) {
       restart_host (&world.host[h]);
       world.host[h].busy = false;
     }
-    world.host[0].takeover = true;
-    attach_until_granted (&world.host[0], "a");
+    writer->takeover = true;
+    attach_until_granted (writer);
     UNTIL (whole ());
     assert (cluster_read_only (world.c) == NULL);
     kills += world.kills;

@@ -11,33 +11,27 @@
 static void
 test_foreign (void)
 {
-  struct message m;
   struct disk stranger = { .instance = "x", .alive = true };
 
   healthy ();
   memset (stranger.uuid, 99, 16);
   memset (stranger.cluster, 5, 16);
-  m = beat (&stranger);
-  expect_refused (&m, CLUSTER_CONFLICT, "foreign-cluster");
+  expect_refused (beat (&stranger), CLUSTER_CONFLICT, "foreign-cluster");
   memset (stranger.cluster, 0, 16);
   memset (stranger.array, 5, 16);
-  m = beat (&stranger);
-  expect_refused (&m, CLUSTER_CONFLICT, "unknown-array");
+  expect_refused (beat (&stranger), CLUSTER_CONFLICT, "unknown-array");
   memcpy (stranger.array, world.disk[0].array, 16);
-  m = beat (&stranger);
-  expect_refused (&m, CLUSTER_CONFLICT, "not-a-member");
+  expect_refused (beat (&stranger), CLUSTER_CONFLICT, "not-a-member");
   assert (cluster_disk_find (world.c, stranger.uuid) == NULL);
 
   /* The last copy says that it is blank. */
-  world.disk[1].alive = false;
-  report_lost (&world.host[0], 1);
+  die (1);
   world.disk[0].alive = false;
-  UNTIL (!cluster_disk_find (world.c, world.disk[0].uuid)->alive);
+  UNTIL (!known (0)->alive);
   stranger = world.disk[0];
   snprintf (stranger.instance, 16, "again");
   memset (stranger.array, 0, 16);
-  m = beat (&stranger);
-  expect_refused (&m, CLUSTER_CONFLICT, "blank");
+  expect_refused (beat (&stranger), CLUSTER_CONFLICT, "blank");
 }
 
 static void
@@ -57,8 +51,7 @@ test_double_use (void)
   m = said (op);
   assert (m.op == 0); /* it waits */
   disk_beat (&world.disk[0], 0);
-  m = said (op);
-  expect_refused (&m, CLUSTER_CONFLICT, "double-used");
+  expect_refused (said (op), CLUSTER_CONFLICT, "double-used");
 
   /* The known process was killed: the other one gets its place soon. */
   tick (CLUSTER_TICK_MS);
@@ -80,25 +73,20 @@ test_double_use (void)
 static void
 test_silence (void)
 {
-  struct host *h = &world.host[0];
   struct cluster_session_heartbeat hb = { .wait_ms = 0 };
-  struct cluster_input in;
   struct cluster_session *s;
   uint64_t heard_ms;
 
   healthy ();
   live_on (8);
-  h->alive = false;
+  writer->alive = false;
   tick (2 * HOLD_MS_MAX); /* its long poll is over */
   said (0);
   heard_ms = world.now_ms += CLUSTER_TICK_MS - 1;
-  in = input (++world.next_op);
-  hb.epoch = h->epoch;
-  snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);
-  cluster_session_heartbeat (world.c, &in, h->session, &hb);
-  pump ();
-  said (0);
-  s = cluster_session_find (world.c, h->session);
+  hb.epoch = writer->epoch;
+  snprintf (hb.instance, sizeof hb.instance, "%s", writer->instance);
+  ASK (cluster_session_heartbeat (world.c, in, writer->session, &hb));
+  s = session (writer);
   tick (1);
   while (s->alive) {
     said (0);
@@ -114,27 +102,20 @@ static void
 test_starting (void)
 {
   struct cluster_disk_heartbeat hb;
-  struct cluster_input in;
   struct cluster_disk *d;
 
   healthy ();
-  d = cluster_disk_find (world.c, world.disk[0].uuid);
+  d = known (0);
   hb = disk_words (&world.disk[0], 0);
   hb.starting = true;
   for (uint64_t ms = 0; ms < MEMBER_TTL_MS; ms += CLUSTER_TICK_MS) {
     assert (d->alive);
-    in = input (++world.next_op);
-    cluster_disk_heartbeat (world.c, &in, &hb);
-    pump ();
-    said (0);
+    ASK (cluster_disk_heartbeat (world.c, in, &hb));
     tick (CLUSTER_TICK_MS);
   }
   assert (!d->alive);
   hb.starting = false;
-  in = input (++world.next_op);
-  cluster_disk_heartbeat (world.c, &in, &hb);
-  pump ();
-  said (0);
+  ASK (cluster_disk_heartbeat (world.c, in, &hb));
   assert (d->alive);
 }
 
@@ -142,16 +123,14 @@ test_starting (void)
 static struct message
 hears (const struct cluster_disk_heartbeat *report, bool same)
 {
-  struct cluster_input in = input (++world.next_op);
   struct cluster_disk_heartbeat hb = *report;
 
   if (same)
     memset (hb.uri, 0,
             sizeof hb - offsetof (struct cluster_disk_heartbeat, uri));
   hb.same = same;
-  cluster_disk_heartbeat (world.c, &in, &hb);
-  pump ();
-  return said (in.op);
+  ASK (cluster_disk_heartbeat (world.c, in, &hb));
+  return world.answer;
 }
 
 /* Who says only that nothing has changed has said what that was: as this process,
@@ -160,55 +139,46 @@ hears (const struct cluster_disk_heartbeat *report, bool same)
 static void
 test_same (void)
 {
-  struct cluster_disk_heartbeat hb, before, other;
+  struct cluster_disk_heartbeat hb, before, another;
   struct cluster_input in;
   struct cluster_disk *d;
-  struct message m;
 
   healthy ();
   hb = disk_words (&world.disk[0], 0);
   hb.report = 1;
-  m = hears (&hb, true);
-  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
   before = hb;
-  m = hears (&hb, false);
-  assert (m.kind == CLUSTER_REPLY_DISK);
+  assert (hears (&hb, false).kind == CLUSTER_REPLY_DISK);
   d = cluster_disk_find (world.c, hb.uuid);
   hb.sequence += 7;
   hb.report = 2;
   hears (&hb, false);
   hb.dirty_extents = 3;
-  m = hears (&hb, true);
-  assert (m.kind == CLUSTER_REPLY_DISK);
+  assert (hears (&hb, true).kind == CLUSTER_REPLY_DISK);
   assert (d->alive && d->took_place && d->dirty_extents == 3 &&
           d->sequence == hb.sequence && d->min_epoch == hb.min_epoch &&
           strcmp (d->rec.uri, hb.uri) == 0);
-  m = hears (&before, true);
-  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  expect_refused (hears (&before, true), CLUSTER_CONFLICT, "say-all");
   assert (d->sequence == hb.sequence);
 
   /* What was not taken in, of another process, does not count. */
-  other = hb;
-  other.report = 3;
-  strcat (other.instance, "x");
+  another = hb;
+  another.report = 3;
+  strcat (another.instance, "x");
   in = input (++world.next_op);
-  cluster_disk_heartbeat (world.c, &in, &other);
+  cluster_disk_heartbeat (world.c, &in, &another);
   pump ();
-  m = hears (&hb, true);
-  assert (m.kind == CLUSTER_REPLY_DISK);
+  assert (hears (&hb, true).kind == CLUSTER_REPLY_DISK);
 
   hears (&before, false);
-  m = hears (&hb, true);
-  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
   hears (&hb, false);
   strcat (hb.node, "x");
-  m = hears (&hb, true);
-  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
   hb = disk_words (&world.disk[0], 0);
   hb.report = 2;
   strcat (hb.instance, "x");
-  m = hears (&hb, true);
-  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
   reincarnate ();
   hb = disk_words (&world.disk[1], 0);
   hb.report = 1;
@@ -222,9 +192,16 @@ test_same (void)
   hears (&hb, false);
   assert (!cluster_disk_find (world.c, hb.uuid)->knows);
   reincarnate ();
-  m = hears (&hb, true);
-  expect_refused (&m, CLUSTER_CONFLICT, "say-all");
+  expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
   assert (!cluster_disk_find (world.c, hb.uuid)->heard);
+}
+
+static void
+all_are (bool alive)
+{
+  for (unsigned i = 0; i < MEMBERS; i++)
+    assert (known (i)->alive == alive);
+  assert (session (writer)->alive == alive);
 }
 
 /* A pause of weftd's own makes nobody silent. */
@@ -233,26 +210,18 @@ test_pause (void)
 {
   healthy ();
   reincarnate (); /* nor does its start */
-  for (unsigned i = 0; i < MEMBERS; i++)
-    assert (cluster_disk_find (world.c, world.disk[i].uuid)->alive);
-  assert (cluster_session_find (world.c, world.host[0].session)->alive);
+  all_are (true);
   tick (3600 * 1000);
-  for (unsigned i = 0; i < MEMBERS; i++)
-    assert (cluster_disk_find (world.c, world.disk[i].uuid)->alive);
-  assert (cluster_session_find (world.c, world.host[0].session)->alive);
+  all_are (true);
   /* But silence does, when weftd is awake. */
   for (unsigned i = 0; i < 60; i++) {
     tick (CLUSTER_TICK_MS);
     said (0);
   }
-  for (unsigned i = 0; i < MEMBERS; i++)
-    assert (!cluster_disk_find (world.c, world.disk[i].uuid)->alive);
-  assert (!cluster_session_find (world.c, world.host[0].session)->alive);
+  all_are (false);
   /* Nobody's silence alone is recorded as a loss. */
-  assert (cluster_array_find (world.c, "a")->rec.member[0].state ==
-          MEMBER_IN_SYNC);
-  assert (strcmp (cluster_array_state (cluster_array_find (world.c, "a")),
-                  "failed") == 0);
+  assert (state (0) == MEMBER_IN_SYNC);
+  assert (strcmp (cluster_array_state (array ()), "failed") == 0);
 }
 
 /* An old database: members know more than it does. */
@@ -262,27 +231,22 @@ test_old_database (void)
   static struct cluster_record old[RECORDS_MAX];
   size_t old_count;
   struct disk ahead;
-  struct message m;
-  char verdict[2048];
 
   healthy ();
   memcpy (old, world.store, sizeof old);
   old_count = world.stored;
 
   /* More epochs pass; then the old database is put back. */
-  report_lost (&world.host[0], 1);
-  UNTIL (world.disk[0].states_epoch == world.host[0].epoch);
+  report_lost (writer, 1);
+  UNTIL (world.disk[0].states_epoch == writer->epoch);
   memcpy (world.store, old, sizeof old);
   world.stored = old_count;
   reincarnate ();
-  m = beat (&world.disk[0]);
-  expect_refused (&m, CLUSTER_UNAVAILABLE, "read-only");
+  expect_refused (beat (&world.disk[0]), CLUSTER_UNAVAILABLE, "read-only");
   assert (cluster_read_only (world.c));
-  assert (cluster_verdict (world.c, verdict, sizeof verdict) == CLUSTER_ERROR);
-  assert (strstr (verdict, "backup"));
-  host_attach (&world.host[1], "a");
-  m = said (world.host[1].op);
-  expect_refused (&m, CLUSTER_UNAVAILABLE, "read-only");
+  assert (verdict () == CLUSTER_ERROR && says ("backup"));
+  host_attach (other);
+  expect_refused (said (other->op), CLUSTER_UNAVAILABLE, "read-only");
   delete_array ("no such array");
 
   /* The same by generation, and by min_epoch; one ahead is a restart. */
@@ -293,7 +257,7 @@ test_old_database (void)
       ahead.generation += 5;
     else
       ahead.min_epoch += i;
-    m = beat (&ahead);
+    beat (&ahead);
     assert ((cluster_read_only (world.c) != NULL) == (i != 1));
   }
 
@@ -303,14 +267,13 @@ test_old_database (void)
   ahead.uuid[0] ^= 0x80;
   memset (ahead.array, 0, 16);
   ahead.min_epoch = EPOCH_MAX / 2;
-  m = beat (&ahead);
-  expect_refused (&m, CLUSTER_INVALID, "nonsense");
+  expect_refused (beat (&ahead), CLUSTER_INVALID, "nonsense");
   assert (cluster_disk_find (world.c, ahead.uuid) == NULL);
 
   /* And by a host. */
   healthy ();
-  world.host[0].epoch += 3;
-  host_beat (&world.host[0]);
+  writer->epoch += 3;
+  host_beat (writer);
   assert (cluster_read_only (world.c) != NULL);
 }
 
@@ -345,7 +308,7 @@ test_plan (void)
     beat (&world.disk[i]);
   }
   assert (cluster_array_plan (world.c, &good, &a, &p) == 0);
-  assert (a.layout.size > 0 && cluster_array_find (world.c, "a") == NULL);
+  assert (a.layout.size > 0 && array () == NULL);
 
   bad = good;
   bad.groups = 3;
@@ -365,7 +328,7 @@ test_plan (void)
   bad = good;
   bad.unit = 5000;
   expect_plan_refused (&bad, "layout", "layout");
-  make_array ("a");
+  make_array_of (LAYOUT_RAIDX);
   expect_plan_refused (&good, "exists", "name");
   snprintf (good.name, sizeof good.name, "b");
   expect_plan_refused (&good, "in-use", "disks");
@@ -380,11 +343,10 @@ test_ended_sessions (void)
 
   healthy ();
   for (unsigned i = 0; i < 200; i++) {
-    detach (&world.host[0]);
-    world.host[0].alive = true;
-    world.host[0].session = 0;
-    snprintf (world.host[0].instance, 16, "again%u", i);
-    attach_until_granted (&world.host[0], "a");
+    detach (writer);
+    come_again (writer);
+    snprintf (writer->instance, 16, "again%u", i);
+    attach_until_granted (writer);
   }
   TAILQ_FOREACH (s, cluster_sessions (world.c), link)
     ended += s->rec.ended;
@@ -394,31 +356,20 @@ test_ended_sessions (void)
 static void
 test_verdicts (void)
 {
-  struct cluster_input in;
-  struct message m;
   char text[2048];
 
   world_init (6);
-  assert (cluster_verdict (world.c, text, sizeof text) == CLUSTER_INFO);
-  assert (strstr (text, "No disk"));
-  make_array ("a");
-  assert (cluster_verdict (world.c, text, sizeof text) == CLUSTER_INFO);
-  assert (strstr (text, "All is well"));
-  attach_until_granted (&world.host[0], "a");
-  report_lost (&world.host[0], 1);
-  assert (cluster_verdict (world.c, text, sizeof text) == CLUSTER_WARNING);
-  assert (strstr (text, "degraded") && strstr (text, "member 1"));
+  assert (verdict () == CLUSTER_INFO && says ("No disk"));
+  make_array_of (LAYOUT_RAIDX);
+  assert (verdict () == CLUSTER_INFO && says ("All is well"));
+  attach_until_granted (writer);
+  report_lost (writer, 1);
+  assert (verdict () == CLUSTER_WARNING);
+  assert (says ("degraded") && says ("member 1"));
   /* The last copy is not left out: the array stops. */
-  in = input (++world.next_op);
-  cluster_session_lost (world.c, &in, world.host[0].session, 2, 0,
-                        "it is gone");
-  pump ();
-  m = said (in.op);
-  expect_refused (&m, CLUSTER_CONFLICT, "last-copy");
-  assert (cluster_array_find (world.c, "a")->rec.member[2].state ==
-          MEMBER_IN_SYNC);
-  assert (cluster_verdict (world.c, text, sizeof text) == CLUSTER_ERROR);
-  assert (strstr (text, "has stopped"));
+  refuse_loss (writer, 2, CLUSTER_CONFLICT, "last-copy");
+  assert (state (2) == MEMBER_IN_SYNC);
+  assert (verdict () == CLUSTER_ERROR && says ("has stopped"));
   /* However little room there is, it is text. */
   for (size_t size = 1; size < 400; size++) {
     memset (text, 'x', sizeof text);

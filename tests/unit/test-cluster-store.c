@@ -123,7 +123,7 @@ has_prepared (uint64_t session, uint64_t epoch)
  */
 static void
 sessions_prepared (const uint8_t array[16], uint64_t epoch, uint64_t first,
-                   bool alone, bool *readers, bool *writer)
+                   bool alone, bool *readers, bool *writers)
 {
   unsigned reading = 0, writing = 0;
 
@@ -144,7 +144,7 @@ sessions_prepared (const uint8_t array[16], uint64_t epoch, uint64_t first,
       reading++;
   }
   *readers = reading == 0 || (alone && reading + writing == 1);
-  *writer = writing == 0;
+  *writers = writing == 0;
 }
 
 static void
@@ -152,7 +152,7 @@ commit_check (const struct cluster_array_record *old,
               const struct cluster_array_record *new)
 {
   uint64_t first = old->change.epoch ? old->change.epoch : new->epoch;
-  bool readers, writer, lost[ARRAY_MEMBERS_MAX];
+  bool readers, writers, lost[ARRAY_MEMBERS_MAX];
   struct layout l;
   char why[256];
 
@@ -160,7 +160,7 @@ commit_check (const struct cluster_array_record *old,
     if (new->member[m].state != old->change.states[m])
       first = new->epoch;
   sessions_prepared (new->uuid, new->epoch, first,
-                     old->change.epoch != new->epoch, &readers, &writer);
+                     old->change.epoch != new->epoch, &readers, &writers);
   for (unsigned m = 0; m < MEMBERS; m++) {
     enum member_state was = old->member[m].state, is = new->member[m].state;
 
@@ -172,9 +172,9 @@ commit_check (const struct cluster_array_record *old,
       assert (is == MEMBER_JOINING && new->member[m].fence >
                                         old->epoch &&world.disk[m].min_epoch >=
                                         new->member[m].fence);
-    /* And none that a writer does not write, or that misses what one did. */
+    /* And none that a writers does not write, or that misses what one did. */
     if (was == MEMBER_JOINING && is == MEMBER_IN_SYNC)
-      assert (readers && writer && old->member[m].fence > world.writer_end);
+      assert (readers && writers && old->member[m].fence > world.writer_end);
     assert (was != MEMBER_IN_SYNC || is != MEMBER_JOINING);
   }
   assert (layout_init (&l, new->layout, new->n, new->groups, new->unit,

@@ -7,6 +7,8 @@
 #include "test-cluster-world.h"
 
 struct world world;
+struct host *const writer = &world.host[0], *const other = &world.host[1],
+                   *const reader = &world.host[2];
 
 uint64_t
 rnd (void)
@@ -403,7 +405,7 @@ host_beat (struct host *h)
 }
 
 void
-host_attach (struct host *h, const char *name)
+host_attach (struct host *h)
 {
   struct cluster_attach a = { .pid = 7,
                               .writable = h->writable,
@@ -415,7 +417,7 @@ host_attach (struct host *h, const char *name)
   snprintf (a.node, sizeof a.node, "%s", h->node);
   h->answered = false;
   h->asked_ms = world.now_ms;
-  cluster_attach (world.c, &in, name, &a);
+  cluster_attach (world.c, &in, world.name, &a);
   pump ();
 }
 
@@ -454,6 +456,7 @@ world_init (uint64_t seed)
     drop_step ();
   cluster_free (world.c);
   memset (&world, 0, sizeof world);
+  world.name = "a";
   world.steps_tail = &world.steps;
   world.random = seed * 2654435761u + 88172645463325252u;
   world.now_ms = 1000;

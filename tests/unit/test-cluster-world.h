@@ -87,6 +87,7 @@ struct host {
 
 struct world {
   struct cluster *c;
+  const char *name; /* of the array: "a" */
   struct cluster_record store[RECORDS_MAX];
   size_t stored;
   struct step_out *steps, **steps_tail;
@@ -101,6 +102,7 @@ struct world {
   uint64_t admin_op;
   bool admin_answered;
   struct message admin;
+  struct message answer; /* to ASK */
   uint64_t highest_grant;
   uint64_t writer_end; /* the epoch in which the last writer ended */
   /* The states of each number that was ever durable, since world_init. */
@@ -113,6 +115,9 @@ struct world {
 
 /* There is one world at a time; world_init makes another one. */
 extern struct world world;
+
+/* Its hosts: the first writes, another one may, and the last one reads. */
+extern struct host *const writer, *const other, *const reader;
 
 uint64_t rnd (void);
 
@@ -149,7 +154,7 @@ struct cluster_disk_heartbeat disk_words (const struct disk *d,
 /* One heartbeat, or one attach; the answer comes with carry_out. */
 void disk_beat (struct disk *d, uint64_t wait_ms);
 void host_beat (struct host *h);
-void host_attach (struct host *h, const char *name);
+void host_attach (struct host *h);
 
 /* A quarter of a second of everybody's life. */
 void live (void);
@@ -157,36 +162,85 @@ void world_init (uint64_t seed);
 
 /* ---- Acts (test-cluster-acts.c). ---- */
 
-/* An array over all disks, raid-x or of another layout, until it is ready. */
-void make_array (const char *name);
-void make_array_of (const char *name, enum layout_kind layout);
+/* The array, what is recorded of it, a member's state in that, and what weftd knows of
+ * a disk and of the host's session.  Are all members in-sync, and nothing changes?
+ */
+struct cluster_array *array (void);
+const struct cluster_array_record *rec (void);
+enum member_state state (unsigned m);
+struct cluster_disk *known (unsigned disk);
+struct cluster_session *session (const struct host *h);
+bool whole (void);
+
+/* The cluster's verdict; does it say so? */
+enum cluster_severity verdict (void);
+bool says (const char *what);
+
+/* An array over all disks, until it is ready.  begin_array: in a new world, raid-x or
+ * of another layout.
+ */
+void make_array_of (enum layout_kind layout);
+void begin_array (void);
+void begin_array_of (enum layout_kind layout);
 void delete_array (const char *name);
-void attach_until_granted (struct host *h, const char *name);
+
+/* In a new world, with a healthy array: host 0 writes to it, and host 2 reads it; or
+ * this member is joining, and stays so.
+ */
+void healthy (void);
+void healthy_of (enum layout_kind layout);
+void healthy_with_reader (void);
+void joining (unsigned member);
+/* It has everything, but who writes does not get to prepare for that. */
+void nearly_joined (unsigned member);
+
+void attach_until_granted (struct host *h);
+/* What an attach is answered in the end, when it is refused. */
+const char *attach_refusal (struct host *h);
 void detach (struct host *h);
-/* One report; until the member is out. */
+/* It sends no more heartbeats; and another process of it is there, to attach. */
+void fall_silent (struct host *h);
+void come_again (struct host *h);
+
+/* One report; until the member is out.  die: the member is cut off, and host 0 reports
+ * that.
+ */
 void lost (struct host *h, unsigned member);
 void report_lost (struct host *h, unsigned member);
-/* The member's next heartbeats and answers are lost. */
-void cut_off (struct disk *d);
+void die (unsigned member);
+/* The member's next heartbeats and answers are lost; they are heard again; and another
+ * process serves it.
+ */
+void cut_off (unsigned member);
+void heard_again (unsigned member);
+void start_again (unsigned member);
+
+void live_on (unsigned rounds);
 void tick (uint64_t ms);
 /* Store all steps; the answer to this operation, and nobody else hears one. */
 struct message said (uint64_t op);
-void expect_refused (const struct message *m, enum cluster_problem_kind kind,
-                     const char *code);
-/* A world with array "a", healthy, and host 0 attached for writing. */
-void healthy (void);
-
 /* The answer to one heartbeat. */
 struct message beat (struct disk *d);
-/* What an attach is answered in the end, when it is refused. */
-const char *attach_refusal (struct host *h, const char *name);
+void expect_refused (struct message m, enum cluster_problem_kind kind,
+                     const char *code);
+/* The host reports the member, and is refused so. */
+void refuse_loss (struct host *h, unsigned member,
+                  enum cluster_problem_kind kind, const char *code);
 
-/* Array "a": its record; are all of its members in-sync, and nothing changes? */
-const struct cluster_array_record *rec (void);
-bool whole (void);
-/* "a" is healthy, but this member is joining, and stays so; host 0 writes. */
-void joining (unsigned member);
-void live_on (unsigned rounds);
+/* world.answer is the answer to this call, and nobody else hears one. */
+#define ASK(call)                                                              \
+  do {                                                                         \
+    struct cluster_input in_ = input (++world.next_op);                        \
+    const struct cluster_input *in = &in_;                                     \
+    call;                                                                      \
+    pump ();                                                                   \
+    world.answer = said (in_.op);                                              \
+  } while (0)
+#define REFUSED(kind, code, call)                                              \
+  do {                                                                         \
+    ASK (call);                                                                \
+    expect_refused (world.answer, (kind), (code));                             \
+  } while (0)
 
 /* Live until it is so. */
 #define UNTIL(what)                                                            \

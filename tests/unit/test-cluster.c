@@ -16,19 +16,16 @@
 static void
 scenario (void)
 {
-  struct host *a = &world.host[0], *b = &world.host[1],
-              *reader = &world.host[2];
   uint64_t died_ms;
 
-  make_array ("a");
-  attach_until_granted (a, "a");
-  attach_until_granted (reader, "a");
-  assert (strcmp (attach_refusal (b, "a"), "held") == 0);
+  make_array_of (LAYOUT_RAIDX);
+  attach_until_granted (writer);
+  attach_until_granted (reader);
+  assert (strcmp (attach_refusal (other), "held") == 0);
 
   /* A member is started again: it raises its min_epoch by itself. */
   world.disk[1].alive = false;
-  for (unsigned i = 0; i < 30; i++)
-    live ();
+  live_on (30);
   world.disk[1].op = 0;
   snprintf (world.disk[1].instance, 16, "d1 again");
   if (world.disk[1].min_epoch == world.highest_grant)
@@ -36,37 +33,36 @@ scenario (void)
   world.disk[1].alive = true;
 
   /* The holder dies; the other one gets it, but not before its time. */
-  a->alive = false;
-  a->beat_op = 0;
+  fall_silent (writer);
   died_ms = world.now_ms;
-  attach_until_granted (b, "a");
+  attach_until_granted (other);
   if (world.kills == 0)
     assert (world.now_ms - died_ms >= SESSION_TTL_MS - 2 * HEARTBEAT_MS);
-  a->alive = true; /* it was only asleep */
-  UNTIL (a->over);
+  writer->alive = true; /* it was only asleep */
+  UNTIL (writer->over);
   assert (!reader->over);
 
   /* A member is lost, and taken back when it is heard again. */
   world.disk[2].alive = false;
   world.disk[2].op = 0;
-  report_lost (b, 2);
+  report_lost (other, 2);
   UNTIL (reader->states[2] == MEMBER_OUT);
   world.disk[2].alive = true;
-  UNTIL (b->states[2] == MEMBER_IN_SYNC && reader->epoch == b->epoch);
+  UNTIL (other->states[2] == MEMBER_IN_SYNC && reader->epoch == other->epoch);
 
   /* And once more, but who writes leaves while it joins. */
   world.disk[2].slow = true;
-  b->states[2] = MEMBER_IN_SYNC;
-  report_lost (b, 2);
+  other->states[2] = MEMBER_IN_SYNC;
+  report_lost (other, 2);
   UNTIL (world.disk[2].phase == CLUSTER_JOIN_COPYING);
-  detach (b);
-  snprintf (b->instance, 16, "h1 again");
-  b->session = 0;
-  b->alive = true;
+  detach (other);
+  snprintf (other->instance, 16, "h1 again");
+  other->session = 0;
+  other->alive = true;
   world.disk[2].slow = false;
-  attach_until_granted (b, "a");
-  UNTIL (b->states[2] == MEMBER_IN_SYNC);
-  detach (b);
+  attach_until_granted (other);
+  UNTIL (other->states[2] == MEMBER_IN_SYNC);
+  detach (other);
 
   detach (reader);
   delete_array ("a");
@@ -75,11 +71,12 @@ scenario (void)
 
     UNTIL (memcmp (world.disk[i].array, zero, 16) == 0);
   }
-  make_array ("b");
-  snprintf (a->instance, 16, "h0 again");
-  a->session = 0;
-  a->over = false;
-  attach_until_granted (a, "b");
+  world.name = "b";
+  make_array_of (LAYOUT_RAIDX);
+  snprintf (writer->instance, 16, "h0 again");
+  writer->session = 0;
+  writer->over = false;
+  attach_until_granted (writer);
   assert (cluster_read_only (world.c) == NULL);
 }
 
