@@ -1,20 +1,20 @@
 /* test-cluster.c: the cluster engine, alone, in the world of
  * test-cluster-world.h: an administrator's day with a kill of weftd after each of
- * its actions, and with random kills and a store that lags behind.
+ * its actions; that day and whatever else may befall everybody, with random kills and
+ * a store that lags behind.  What every COMMIT must keep is asserted in
+ * test-cluster-store.c.
  *
  * WEFT_SEED replays the random part.
  */
 
 #include <config.h>
 
-#include <inttypes.h>
-#include <time.h>
-
 #include "test-cluster-world.h"
+#include "test-random.h"
 
 /* An administrator's day; every promise is checked on the way, above. */
 static void
-scenario (void)
+day (void)
 {
   uint64_t died_ms;
 
@@ -57,8 +57,7 @@ scenario (void)
   UNTIL (world.disk[2].phase == CLUSTER_JOIN_COPYING);
   detach (other);
   snprintf (other->instance, 16, "h1 again");
-  other->session = 0;
-  other->alive = true;
+  come_again (other);
   world.disk[2].slow = false;
   attach_until_granted (other);
   UNTIL (other->states[2] == MEMBER_IN_SYNC);
@@ -74,8 +73,7 @@ scenario (void)
   world.name = "b";
   make_array_of (LAYOUT_RAIDX);
   snprintf (writer->instance, 16, "h0 again");
-  writer->session = 0;
-  writer->over = false;
+  come_again (writer);
   attach_until_granted (writer);
   assert (cluster_read_only (world.c) == NULL);
 }
@@ -86,44 +84,166 @@ test_every_kill (void)
   unsigned long actions;
 
   world_init (1);
-  scenario ();
+  day ();
   actions = world.actions;
   for (unsigned long k = 1; k <= actions; k++) {
     world_init (1);
     world.kill_at = k;
-    scenario ();
+    day ();
     /* The kill at the start of world_init is not reached: it acts before. */
     assert (world.kills <= 1);
   }
   printf ("a kill after each of %lu actions\n", actions);
 }
 
+/* ---- Members, hosts and weftd come and go, and must end up whole. ---- */
+
 static void
-test_random (uint64_t seed, unsigned runs)
+restart_disk (struct disk *d)
+{
+  d->op = 0;
+  d->alive = true;
+  snprintf (d->instance, sizeof d->instance, "d%" PRIu64, world.next_op);
+  if (d->min_epoch <= d->states_epoch)
+    d->min_epoch = d->states_epoch + 1;
+  d->sequence++;
+  if (d->phase != CLUSTER_JOIN_NONE)
+    d->phase = CLUSTER_JOIN_WAITING;
+}
+
+static void
+restart_host (struct host *h)
+{
+  h->attached = h->over = false;
+  h->session = h->op = h->beat_op = h->prepared = 0;
+  h->alive = true;
+  snprintf (h->instance, sizeof h->instance, "h%" PRIu64, ++world.next_op);
+}
+
+static void
+befall_host (struct host *h)
+{
+  switch (rnd () % 8) {
+  case 0:
+    fall_silent (h);
+    break;
+  case 1:
+    h->alive = true;
+    break;
+  case 2:
+    restart_host (h);
+    break;
+  case 3:
+    h->busy = rnd () % 4 == 0;
+    break;
+  case 4:
+    if (h->alive && h->attached && h->op == 0 && rnd () % 4 == 0) {
+      struct cluster_input in = input (h->op = ++world.next_op);
+
+      cluster_session_detach (world.c, &in, h->session);
+      pump ();
+      h->over = true;
+    }
+    break;
+  default:
+    if (h->alive && h->attached && h->op == 0 && !h->over)
+      lost (h, (unsigned) (rnd () % MEMBERS));
+  }
+}
+
+static void
+befall_disk (unsigned member)
+{
+  struct disk *d = &world.disk[member];
+
+  switch (rnd () % 4) {
+  case 0:
+    cut_off (member);
+    break;
+  case 1:
+    restart_disk (d);
+    break;
+  case 2:
+    d->slow = rnd () % 2;
+    break;
+  default:
+    if (!d->alive)
+      heard_again (member);
+  }
+}
+
+/* A quarter of a second in which hosts ask for what they want. */
+static void
+live_at_random (void)
+{
+  for (unsigned i = 0; i < HOSTS; i++) {
+    struct host *h = &world.host[i];
+
+    if (!h->alive)
+      continue;
+    if (h->over)
+      restart_host (h);
+    if (!h->attached && h->op == 0) {
+      h->takeover = rnd () % 8 == 0;
+      host_attach (h);
+    }
+    for (unsigned m = 0; m < MEMBERS; m++)
+      if (h->attached && h->lost[m] && h->states[m] != MEMBER_OUT && h->op == 0)
+        lost (h, m);
+  }
+  if (rnd () % 3 == 0)
+    befall_host (&world.host[rnd () % HOSTS]);
+  if (rnd () % 6 == 0)
+    befall_disk (rnd () % MEMBERS);
+  live ();
+}
+
+static void
+life (void)
+{
+  make_array_of (rnd () % 3 ? LAYOUT_RAIDX : LAYOUT_RAID1);
+  for (unsigned i = 0; i < 300; i++)
+    live_at_random ();
+  /* All is well again: so it must become. */
+  for (unsigned d = 0; d < MEMBERS; d++) {
+    world.disk[d].slow = false;
+    heard_again (d);
+  }
+  for (unsigned h = 0; h < HOSTS; h++) {
+    restart_host (&world.host[h]);
+    world.host[h].busy = false;
+  }
+  writer->takeover = true;
+  attach_until_granted (writer);
+  UNTIL (whole ());
+  assert (cluster_read_only (world.c) == NULL);
+}
+
+/* With random kills, and a store that lags behind: up to so many percent. */
+static void
+test_random_runs (const char *name, void (*run) (void), unsigned runs,
+                  unsigned kill_percent, unsigned lag_percent)
 {
   unsigned long kills = 0, actions = 0;
 
   for (unsigned i = 0; i < runs; i++) {
-    world_init (seed + i);
-    world.kill_percent = (unsigned) (rnd () % 4);
-    world.lag_percent = (unsigned) (rnd () % 60);
-    scenario ();
+    world_init (test_seed + i);
+    world.kill_percent = (unsigned) (rnd () % kill_percent);
+    world.lag_percent = (unsigned) (rnd () % lag_percent);
+    run ();
     kills += world.kills;
     actions += world.actions;
   }
-  printf ("%u random runs from seed %" PRIu64 ": %lu actions, %lu kills\n",
-          runs, seed, actions, kills);
+  printf ("%s, %u random runs: %lu actions, %lu kills\n", name, runs, actions,
+          kills);
 }
 
 int
 main (void)
 {
-  const char *text = getenv ("WEFT_SEED");
-  uint64_t seed = text ? strtoull (text, NULL, 0) : (uint64_t) time (NULL);
-
-  printf ("WEFT_SEED=%" PRIu64 "\n", seed);
-  fflush (stdout);
+  test_random_start ();
   test_every_kill ();
-  test_random (seed, 150);
+  test_random_runs ("a day", day, 150, 4, 60);
+  test_random_runs ("life", life, 60, 3, 40);
   return 0;
 }
