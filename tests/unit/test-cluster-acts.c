@@ -6,64 +6,22 @@
 
 #include "test-cluster-world.h"
 
-struct cluster_array *
-array (void)
-{
-  return cluster_array_find (world.c, world.name);
-}
-
 const struct cluster_array_record *
 rec (void)
 {
   return &array ()->rec;
 }
 
-enum member_state
-state (unsigned m)
-{
-  return rec ()->member[m].state;
-}
-
-struct cluster_disk *
-known (unsigned disk)
-{
-  return cluster_disk_find (world.c, world.disk[disk].uuid);
-}
-
 struct cluster_session *
 session (const struct host *h)
 {
-  return cluster_session_find (world.c, h->session);
-}
-
-bool
-whole (void)
-{
-  for (unsigned m = 0; m < MEMBERS; m++)
-    if (state (m) != MEMBER_IN_SYNC)
-      return false;
-  return rec ()->change.epoch == 0;
-}
-
-static char text[4096];
-
-enum cluster_severity
-verdict (void)
-{
-  return cluster_verdict (world.c, text, sizeof text);
-}
-
-bool
-says (const char *what)
-{
-  verdict ();
-  return strstr (text, what) != NULL;
+  return cluster_session_find (engine, h->session);
 }
 
 /* Ask until weftd has answered so: that it is done, or was done already. */
 #define ASK_UNTIL(done, call)                                                  \
   for (;;) {                                                                   \
-    struct cluster_input in_ = input (world.admin_op = ++world.next_op);       \
+    struct cluster_input in_ = input (world.admin_op = ++weftd.op);            \
     const struct cluster_input *in = &in_;                                     \
     world.admin_answered = false;                                              \
     call;                                                                      \
@@ -77,19 +35,14 @@ says (const char *what)
 void
 make_array_of (enum layout_kind layout)
 {
-  struct cluster_create create = {
-    .layout = layout, .groups = 1, .members = MEMBERS, .unit = KiB (256)
-  };
+  struct cluster_create create = create_of (weftd.name, layout, 0, MEMBERS);
   const struct cluster_array_record *a;
 
-  snprintf (create.name, sizeof create.name, "%s", world.name);
-  for (unsigned i = 0; i < MEMBERS; i++)
-    memcpy (create.disk[i], world.disk[i].uuid, 16);
   ASK_UNTIL (world.admin.kind == CLUSTER_REPLY_ARRAY ||
                (world.admin.problem.code &&
                 strcmp (world.admin.problem.code, "exists") == 0),
-             cluster_array_create (world.c, in, &create));
-  UNTIL ((a = stored_array_name (world.name)) && a->ready);
+             cluster_array_create (engine, in, &create));
+  UNTIL ((a = stored_array_name (weftd.name)) && a->ready);
 }
 
 void
@@ -110,7 +63,7 @@ delete_array (const char *name)
 {
   ASK_UNTIL (world.admin.kind == CLUSTER_REPLY_DONE ||
                world.admin.problem.kind == CLUSTER_NOT_FOUND,
-             cluster_array_delete (world.c, in, name));
+             cluster_array_delete (engine, in, name));
   assert (stored_array_name (name) == NULL);
 }
 
@@ -127,10 +80,10 @@ attach_until_granted (struct host *h)
 void
 lost (struct host *h, unsigned member)
 {
-  struct cluster_input in = input (h->op = ++world.next_op);
+  struct cluster_input in = input (h->op = ++weftd.op);
 
   h->answered = false;
-  cluster_session_lost (world.c, &in, h->session, member, 0, "it is gone");
+  cluster_session_lost (engine, &in, h->session, member, 0, "it is gone");
   pump ();
   carry_out ();
 }
@@ -154,8 +107,8 @@ detach (struct host *h)
   h->alive = false; /* it sends no more heartbeats */
   while (h->attached) {
     if (h->op == 0) {
-      in = input (h->op = ++world.next_op);
-      cluster_session_detach (world.c, &in, h->session);
+      in = input (h->op = ++weftd.op);
+      cluster_session_detach (engine, &in, h->session);
       pump ();
     }
     live ();
@@ -198,7 +151,7 @@ refuse_loss (struct host *h, unsigned member, enum cluster_problem_kind kind,
 {
   REFUSED (
     kind, code,
-    cluster_session_lost (world.c, in, h->session, member, 0, "it is gone"));
+    cluster_session_lost (engine, in, h->session, member, 0, "it is gone"));
 }
 
 void
@@ -206,9 +159,9 @@ tick (uint64_t ms)
 {
   struct cluster_input in;
 
-  world.now_ms += ms;
+  weftd.now_ms += ms;
   in = input (0);
-  cluster_tick (world.c, &in);
+  cluster_tick (engine, &in);
   pump ();
 }
 
@@ -304,13 +257,6 @@ beat (struct disk *d)
   m = said (d->op);
   d->op = 0;
   return m;
-}
-
-void
-live_on (unsigned rounds)
-{
-  while (rounds-- > 0)
-    live ();
 }
 
 void

@@ -19,13 +19,13 @@ test_late_member (void)
   disk_beat (&world.disk[3], 0);
   said (0);
   cut_off (3);
-  begin = world.now_ms;
+  begin = weftd.now_ms;
   host_attach (writer);
   UNTIL (writer->op == 0);
   assert (writer->attached && writer->epoch == epoch + 2);
   assert (writer->states[3] == MEMBER_OUT &&
           writer->states[2] == MEMBER_IN_SYNC);
-  assert (world.now_ms - begin >= 10000 && world.now_ms - begin < 11000);
+  assert (weftd.now_ms - begin >= 10000 && weftd.now_ms - begin < 11000);
 }
 
 /* A reader that was silent when the attach began, and is heard of again before
@@ -96,11 +96,11 @@ test_late_members (void)
   assert (strcmp (writer->code, "member-missing") == 0);
   assert (state (2) == MEMBER_IN_SYNC);
   UNTIL (rec ()->change.epoch == 0);
-  assert (rec ()->epoch > epoch && rec ()->member[2].fence == rec ()->epoch);
+  assert (rec ()->epoch > epoch && member (2)->fence == rec ()->epoch);
   assert (world.disk[0].min_epoch > epoch && world.disk[2].min_epoch <= epoch);
   heard_again (2);
   heard_again (3);
-  UNTIL (world.disk[2].min_epoch == rec ()->member[2].fence);
+  UNTIL (world.disk[2].min_epoch == member (2)->fence);
 }
 
 /* An attach was to start without a member that is away, but came to nothing, for the
@@ -141,14 +141,14 @@ test_no_waits (void)
 
   begin_array ();
   live_on (10); /* by now everybody is in a long poll */
-  begin = world.now_ms;
+  begin = weftd.now_ms;
   attach_until_granted (writer);
-  assert (world.now_ms - begin <= 2 * CLUSTER_TICK_MS);
+  assert (weftd.now_ms - begin <= 2 * CLUSTER_TICK_MS);
   live_on (10);
   assert (strcmp (attach_refusal (other), "held") == 0);
   detach (writer);
   attach_until_granted (other);
-  assert (world.now_ms - begin < 40 * CLUSTER_TICK_MS);
+  assert (weftd.now_ms - begin < 40 * CLUSTER_TICK_MS);
   /* The same answer, where the first one was not heard. */
   other->attached = false;
   begin = other->session;
@@ -271,7 +271,7 @@ test_reader_silent (void)
   host_attach (reader);
   live_on (20);
   assert (!reader->attached && rec ()->change.sessions);
-  assert (cluster_session_find (world.c, former)->rec.ended);
+  assert (cluster_session_find (engine, former)->rec.ended);
   writer->busy = false;
   UNTIL (reader->attached);
   assert (reader->session != former && writer->prepared == reader->epoch);
@@ -313,22 +313,22 @@ test_degraded (void)
   uint64_t begin;
 
   begin_array ();
-  begin = world.now_ms;
+  begin = weftd.now_ms;
   cut_off (1);
   live_on (24); /* it is missed */
   host_attach (writer);
   live ();
   assert (strcmp (writer->code, "member-missing") == 0);
   attach_until_granted (writer);
-  assert (world.now_ms - begin >= 10000 - 2 * HEARTBEAT_MS);
-  assert (world.now_ms - begin <= 13000);
+  assert (weftd.now_ms - begin >= 10000 - 2 * HEARTBEAT_MS);
+  assert (weftd.now_ms - begin <= 13000);
   assert (writer->states[1] == MEMBER_OUT);
   assert (says ("degraded") && says ("Start its member process"));
   detach (writer);
   come_again (writer);
-  begin = world.now_ms;
+  begin = weftd.now_ms;
   attach_until_granted (writer);
-  assert (world.now_ms - begin <= 2 * HEARTBEAT_MS);
+  assert (weftd.now_ms - begin <= 2 * HEARTBEAT_MS);
   detach (writer);
   come_again (writer);
   cut_off (2);
@@ -370,9 +370,9 @@ test_takeover (void)
   healthy ();
   live_on (4);
   other->takeover = true;
-  begin = world.now_ms;
+  begin = weftd.now_ms;
   attach_until_granted (other);
-  assert (world.now_ms - begin <= HEARTBEAT_MS);
+  assert (weftd.now_ms - begin <= HEARTBEAT_MS);
   UNTIL (writer->over);
   come_again (writer);
   writer->takeover = true;
@@ -401,8 +401,8 @@ granted_early (const char *node, bool alive, uint64_t wrong)
   other->ended = writer->session + wrong;
   if (!alive)
     fall_silent (writer);
-  begin = world.now_ms;
-  while (!other->attached && world.now_ms - begin < SESSION_TTL_MS / 2) {
+  begin = weftd.now_ms;
+  while (!other->attached && weftd.now_ms - begin < SESSION_TTL_MS / 2) {
     host_attach (other);
     UNTIL (other->op == 0);
   }
@@ -482,8 +482,8 @@ test_evicted (void)
   die (1);
   fall_silent (writer);
   epoch = rec ()->epoch;
-  in = input (++world.next_op);
-  cluster_session_detach (world.c, &in, writer->session);
+  in = input (++weftd.op);
+  cluster_session_detach (engine, &in, writer->session);
   pump ();
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (rec ()->change.confirm[m] == (m != 1));
@@ -508,13 +508,13 @@ test_detach_joiner (void)
   uint64_t fence, fence_0;
 
   joining (1);
-  fence = rec ()->member[1].fence;
-  fence_0 = rec ()->member[0].fence;
+  fence = member (1)->fence;
+  fence_0 = member (0)->fence;
   detach (writer);
   UNTIL (rec ()->change.epoch == 0);
-  assert (rec ()->member[1].fence > fence);
-  assert (rec ()->member[0].fence > fence_0);
-  assert (world.disk[0].min_epoch >= rec ()->member[0].fence);
+  assert (member (1)->fence > fence);
+  assert (member (0)->fence > fence_0);
+  assert (world.disk[0].min_epoch >= member (0)->fence);
   assert (state (1) == MEMBER_JOINING);
   world.disk[1].slow = false;
   UNTIL (whole ());

@@ -14,7 +14,7 @@ member_says (unsigned m, const struct bad_list *list, uint64_t report)
 
   hb.report = report;
   hb.bad = *list;
-  ASK (cluster_disk_heartbeat (world.c, in, &hb));
+  ASK (cluster_disk_heartbeat (engine, in, &hb));
   assert (world.answer.kind == CLUSTER_REPLY_DISK);
 }
 
@@ -24,7 +24,7 @@ accept_loss (uint64_t offset, uint64_t length, const char *code)
 {
   struct cluster_loss loss = { .count = 1, .range[0] = { offset, length } };
 
-  ASK (cluster_array_accept_loss (world.c, in, "a", &loss));
+  ASK (cluster_array_accept_loss (engine, in, "a", &loss));
   if (code)
     expect_refused (world.answer, CLUSTER_CONFLICT, code);
   else
@@ -38,27 +38,27 @@ static void
 test_loss (uint64_t offset)
 {
   const struct cluster_array *a = array ();
-  const struct cluster_session *s = cluster_array_writer (world.c, a);
+  const struct cluster_session *s = cluster_array_writer (engine, a);
   uint64_t number;
 
   accept_loss (offset, 16384, "not-bad");
   accept_loss (offset + 8192, 8192, "not-bad");
   accept_loss (offset - 4096, 8192, "not-bad");
-  assert (cluster_session_loss (world.c, s) == NULL);
+  assert (cluster_session_loss (engine, s) == NULL);
   accept_loss (offset, 12288, NULL);
-  assert (cluster_session_loss (world.c, s)->range[0].length == 12288);
-  assert (cluster_session_loss (world.c, s)->epoch == a->rec.epoch);
-  number = cluster_session_loss (world.c, s)->number;
+  assert (cluster_session_loss (engine, s)->range[0].length == 12288);
+  assert (cluster_session_loss (engine, s)->epoch == a->rec.epoch);
+  number = cluster_session_loss (engine, s)->number;
   accept_loss (offset, 4096, "loss-pending");
   host_beat (writer); /* is told, and asks anew when it lives on */
   writer->beat_op = 0;
   accept_loss (offset, 4096, NULL);
-  assert (cluster_session_loss (world.c, s)->range[0].length == 4096);
-  assert (cluster_session_loss (world.c, s)->number > number);
+  assert (cluster_session_loss (engine, s)->range[0].length == 4096);
+  assert (cluster_session_loss (engine, s)->number > number);
   for (unsigned ms = 0; ms < 11000; ms += 250)
     tick (250);
   /* He has heard of it, or never will. */
-  assert (cluster_session_loss (world.c, s) == NULL);
+  assert (cluster_session_loss (engine, s) == NULL);
 }
 
 /* Not where a member that is out may have a good copy, nor where nobody writes. */

@@ -15,12 +15,12 @@ test_out_alone (void)
 
   healthy ();
   epoch = rec ()->epoch;
-  fence = rec ()->member[0].fence;
+  fence = member (0)->fence;
   writer->busy = true;
   lost (writer, 1);
   assert (writer->answered && writer->epoch == epoch + 1);
   assert (writer->states[1] == MEMBER_OUT && rec ()->change.epoch == 0);
-  assert (rec ()->member[0].fence == fence);
+  assert (member (0)->fence == fence);
   assert (cluster_disk_min_epoch_wanted (known (0)) == fence);
 }
 
@@ -68,8 +68,8 @@ test_news (void)
   lost (writer, 1);
   live ();
   assert (reader->told == rec ()->change.epoch && reader->told != 0);
-  begin = world.now_ms;
-  while (world.now_ms < begin + 3000) {
+  begin = weftd.now_ms;
+  while (weftd.now_ms < begin + 3000) {
     before = reader->fresh_ms;
     live ();
     polls += reader->fresh_ms != before;
@@ -87,10 +87,10 @@ test_silent_reader (void)
   live_on (4);
   cut_off (1);
   fall_silent (reader);
-  begin = world.now_ms;
+  begin = weftd.now_ms;
   report_lost (writer, 1);
-  assert (world.now_ms - begin >= SESSION_TTL_MS - HEARTBEAT_MS);
-  assert (world.now_ms - begin <= SESSION_TTL_MS + 3 * HEARTBEAT_MS);
+  assert (weftd.now_ms - begin >= SESSION_TTL_MS - HEARTBEAT_MS);
+  assert (weftd.now_ms - begin <= SESSION_TTL_MS + 3 * HEARTBEAT_MS);
 }
 
 /* A silent writer may still write: it is waited for. */
@@ -182,8 +182,8 @@ test_take_back (void)
   report_lost (writer, 1);
   cut_off (2);
   UNTIL (state (1) == MEMBER_JOINING);
-  assert (rec ()->member[1].fence == rec ()->epoch);
-  assert (rec ()->member[2].fence < rec ()->epoch);
+  assert (member (1)->fence == rec ()->epoch);
+  assert (member (2)->fence < rec ()->epoch);
 
   /* It does not confirm: a higher number does without it. */
   healthy ();
@@ -218,11 +218,11 @@ test_in_sync (void)
   assert (rec ()->change.states[1] == MEMBER_IN_SYNC);
 
   /* What it sent in the background may be gone: the joiner begins again. */
-  fence = rec ()->member[1].fence;
+  fence = member (1)->fence;
   world.disk[1].slow = true;
   attach_until_granted (other);
   assert (other->states[1] == MEMBER_JOINING);
-  assert (rec ()->member[1].fence > fence);
+  assert (member (1)->fence > fence);
   world.disk[1].slow = false;
   UNTIL (whole ());
 

@@ -20,10 +20,10 @@ yesterday_of (unsigned m)
 {
   struct fake_disk yesterday;
 
-  rounds (60);
+  live_on (60);
   yesterday = rig.disk[m];
   rig.disk[m].sequence += 5;
-  rounds (60);
+  live_on (60);
   return yesterday;
 }
 
@@ -40,7 +40,7 @@ test_old_copy (void)
 
   begin_array ();
   yesterday = yesterday_of (3);
-  assert (cluster_disk_find (rig.c, d->uuid)->rec.sequence == d->sequence);
+  assert (cluster_disk_find (engine, d->uuid)->rec.sequence == d->sequence);
   stop (3);
   restart ();
   put (3, &yesterday);
@@ -55,7 +55,7 @@ test_old_copy (void)
   rig.lags = true;
   UNTIL (array ()->rec.change.epoch);
   for (unsigned i = 0; i < 4; i++) {
-    rounds (30);
+    live_on (30);
     assert (state (3) == MEMBER_IN_SYNC);
     assert (d->sequence == yesterday.sequence);
     restart ();
@@ -88,12 +88,12 @@ test_last_copy (unsigned lag)
   stop (0);
   attach (true); /* after 10 s, without it */
   assert (state (0) == MEMBER_OUT);
-  rounds (60);
+  live_on (60);
   yesterday = *d;
   d->sequence += lag; /* heard, but not stored */
-  rounds (8);
+  live_on (8);
   detach ();
-  rounds (8);
+  live_on (8);
   yesterday.min_epoch = d->min_epoch; /* known by its sequence alone */
   yesterday.sequence = d->sequence - lag;
   right = *d;
@@ -102,11 +102,11 @@ test_last_copy (unsigned lag)
     put (3, i % 2 ? d : &yesterday);
     if (i % 3 == 2)
       restart ();
-    rounds (i % 3 == 2 || i % 5 == 0 ? 60 : 6);
+    live_on (i % 3 == 2 || i % 5 == 0 ? 60 : 6);
     assert (failed () && state (3) == MEMBER_IN_SYNC);
     assert (d->sequence == yesterday.sequence);
     if (i % 4 == 0)
-      DONE (cluster_member_cancel (rig.c, in, "a", 0)); /* a new epoch */
+      DONE (cluster_member_cancel (engine, in, "a", 0)); /* a new epoch */
     attach_refused ("member-missing");
     assert (strstr (rig.detail, "old copy") && strstr (rig.detail, "delete"));
   }
@@ -115,7 +115,7 @@ test_last_copy (unsigned lag)
   /* The right one is itself, whatever was in its place. */
   epoch = array ()->rec.epoch;
   put (3, &right);
-  rounds (4);
+  live_on (4);
   assert (!failed ());
   attach (true);
   assert (state (3) == MEMBER_IN_SYNC && array ()->rec.epoch > epoch);
@@ -137,8 +137,8 @@ test_last_copy_let_go (void)
   put (3, &yesterday);
   UNTIL (array ()->disk[3]->old_copy);
   REFUSED ("last-copy",
-           cluster_member_replace (rig.c, in, "a", 3, rig.disk[4].uuid));
-  DONE (cluster_array_delete (rig.c, in, "a"));
+           cluster_member_replace (engine, in, "a", 3, rig.disk[4].uuid));
+  DONE (cluster_array_delete (engine, in, "a"));
   UNTIL (cluster_uuid_is_zero (d->array));
 }
 
@@ -149,17 +149,17 @@ test_all_old (void)
   struct fake_disk yesterday[2];
 
   begin_array_of (LAYOUT_RAID1, 2);
-  rounds (60);
+  live_on (60);
   memcpy (yesterday, rig.disk, sizeof yesterday);
   for (unsigned m = 0; m < 2; m++)
     rig.disk[m].sequence += 9;
-  rounds (60);
+  live_on (60);
   for (unsigned m = 0; m < 2; m++)
     stop (m);
   restart ();
   for (unsigned m = 0; m < 2; m++)
     put (m, &yesterday[m]);
-  rounds (80);
+  live_on (80);
   for (unsigned m = 0; m < 2; m++) {
     assert (state (m) == MEMBER_IN_SYNC);
     assert (!cluster_uuid_is_zero (rig.disk[m].array));
@@ -185,7 +185,7 @@ test_right_disk_too_late (bool blank)
   d->sequence += 1000;
   attach (true);
   lose (3);
-  rounds (1);
+  live_on (1);
   d->dead = true;
   right = *d;
   UNTIL (state (3) == MEMBER_OUT && !array ()->disk[3]->alive);
@@ -195,7 +195,7 @@ test_right_disk_too_late (bool blank)
   put (3, &yesterday);
   UNTIL (state (3) == MEMBER_IN_SYNC);
   assert (d->sequence < right.sequence);
-  rounds (60);
+  live_on (60);
   stop (3);
   restart ();
   put (3, &right);
@@ -213,19 +213,19 @@ test_out_of_order (void)
   uint64_t epoch, min_epoch;
 
   begin_writing ();
-  rounds (50);
+  live_on (50);
   epoch = array ()->rec.epoch;
   min_epoch = d->min_epoch;
   d->sequence += 5;
-  rounds (50);
+  live_on (50);
   d->sequence -= 5;
   d->min_epoch--;
   restart ();
-  rounds (8);
+  live_on (8);
   assert (!array ()->disk[3]->old_copy);
   d->sequence += 5;
   d->min_epoch = min_epoch;
-  rounds (30);
+  live_on (30);
   assert (array ()->rec.epoch == epoch);
   assert (state (3) == MEMBER_IN_SYNC);
 }
@@ -237,10 +237,10 @@ test_copy_at_once (void)
   struct fake_disk *d = &rig.disk[3], copy;
 
   begin_array ();
-  rounds (50);
+  live_on (50);
   copy = *d;
   d->sequence += 5;
-  rounds (8);
+  live_on (8);
   put (3, &copy);
   UNTIL (state (3) == MEMBER_OUT);
   rebuilt_in_full (3);
@@ -256,7 +256,7 @@ test_copy_at_once (void)
   restart ();
   for (unsigned i = 0; i < MEMBERS; i++)
     put (i, i == 3 ? &copy : &rig.disk[i]);
-  rounds (40);
+  live_on (40);
   attach (true);
   UNTIL (d->full || d->join.phase != CLUSTER_JOIN_NONE);
   UNTIL (state (3) == MEMBER_IN_SYNC);
@@ -293,8 +293,8 @@ test_old_copy_moves (void)
   yesterday = yesterday_of (3);
   stop (2);
   stop (3);
-  DONE (cluster_node_drain (rig.c, in, "n4", true));
-  rounds (8);
+  DONE (cluster_node_drain (engine, in, "n4", true));
+  live_on (8);
   assert (state (3) == MEMBER_IN_SYNC);
   put (3, &yesterday);
   UNTIL (memcmp (member (3)->disk, d->uuid, 16) != 0);
@@ -313,9 +313,9 @@ test_old_clone (void)
   epoch = array ()->rec.epoch;
   put (4, &yesterday);
   d->dead = true;
-  rounds (14);
+  live_on (14);
   d->dead = false;
-  rounds (40);
+  live_on (40);
   assert (state (3) == MEMBER_IN_SYNC && array ()->rec.epoch == epoch);
   assert (array ()->disk[3]->alive && !array ()->disk[3]->old_copy);
 }
@@ -325,13 +325,13 @@ static void
 test_clone (void)
 {
   begin_array ();
-  rounds (8);
+  live_on (8);
   rig.warnings = 0;
   put (4, &rig.disk[3]);
-  rounds (80);
+  live_on (80);
   assert (rig.warnings == 1 && array ()->disk[3]->alive);
   put (4, &rig.disk[3]);
-  rounds (80);
+  live_on (80);
   assert (rig.warnings == 2);
   assert (state (3) == MEMBER_IN_SYNC);
 }
@@ -349,7 +349,7 @@ test_beside_old_copy (bool failed)
 
   stop (last);
   report (last);
-  assert (cluster_array_writer (rig.c, array ())->lost[last]);
+  assert (cluster_array_writer (engine, array ())->lost[last]);
   if (failed)
     rig.disk[old].failed = true;
   else {
@@ -360,7 +360,7 @@ test_beside_old_copy (bool failed)
   assert (state (old) == MEMBER_IN_SYNC);
   report (good);
   assert (state (good) == MEMBER_IN_SYNC);
-  assert (cluster_array_writer (rig.c, array ())->lost[good]);
+  assert (cluster_array_writer (engine, array ())->lost[good]);
 }
 
 /* The same where it has failed: the writer, who is idle, does not know that yet; he
@@ -375,7 +375,7 @@ test_beside_failed (void)
   assert (state (1) == MEMBER_IN_SYNC);
   report (0); /* a connection that broke */
   assert (state (0) == MEMBER_IN_SYNC);
-  UNTIL (!cluster_array_writer (rig.c, array ())->lost[0]); /* given back */
+  UNTIL (!cluster_array_writer (engine, array ())->lost[0]); /* given back */
   UNTIL (state (1) == MEMBER_OUT);
   assert (state (0) == MEMBER_IN_SYNC);
   assert (strcmp (member (1)->reason, "it has failed") == 0);
@@ -392,7 +392,7 @@ old_copy_beside_change (unsigned members)
   begin_writing_to (LAYOUT_RAID1, members);
   yesterday = yesterday_of (1);
   rig.lags = true;
-  DONE (cluster_node_drain (rig.c, in, "n1", true));
+  DONE (cluster_node_drain (engine, in, "n1", true));
   UNTIL (array ()->rec.change.states[0] == MEMBER_OUT &&
          array ()->rec.change.epoch);
   put (1, &yesterday);
@@ -408,11 +408,11 @@ test_old_copy_beside_change (void)
   rig.lags = false;
   for (unsigned i = 0; array ()->disk[1]->old_copy; i++) {
     assert (i < 4000 && state (0) == MEMBER_IN_SYNC);
-    round_of ();
+    live ();
   }
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (state (0) == MEMBER_IN_SYNC);
-  UNTIL (cluster_node_drained (rig.c, "n1"));
+  UNTIL (cluster_node_drained (engine, "n1"));
 }
 
 /* Of three copies it may go; but not two of them, and the old one stays. */
@@ -423,11 +423,11 @@ test_old_copy_beside_two (void)
   assert (array ()->rec.change.states[0] == MEMBER_OUT);
   report (2);
   assert (array ()->rec.change.states[2] != MEMBER_OUT);
-  assert (cluster_array_writer (rig.c, array ())->lost[2]);
+  assert (cluster_array_writer (engine, array ())->lost[2]);
   rig.lags = false;
-  rounds (4);
+  live_on (4);
   assert (state (0) == MEMBER_IN_SYNC || state (2) == MEMBER_IN_SYNC);
-  UNTIL (state (1) == MEMBER_IN_SYNC && cluster_node_drained (rig.c, "n1"));
+  UNTIL (state (1) == MEMBER_IN_SYNC && cluster_node_drained (engine, "n1"));
 }
 
 /* A last copy is an old one, and a member of the other pair was started again: that
@@ -466,11 +466,11 @@ test_not_out_after_all (void)
   report (0);
   rig.disk[1] = right; /* the process that was */
   rig.disk[1].op = 0;
-  rounds (8);
+  live_on (8);
   assert (!array ()->disk[1]->old_copy && state (1) == MEMBER_IN_SYNC);
   rig.lags = false;
   UNTIL (rig.epoch == array ()->rec.epoch && !array ()->rec.change.epoch);
-  rounds (80);
+  live_on (80);
   lose (1);
   UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING);
   assert (!rig.disk[1].full);

@@ -7,14 +7,14 @@
 
 #include "test-cluster-rig.h"
 
-#define DRAINED(name) cluster_node_drained (rig.c, name)
+#define DRAINED(name) cluster_node_drained (engine, name)
 
 static const char *
 waits (const char *name)
 {
   static char text[CLUSTER_WAITS_BYTES];
 
-  return cluster_node_waits (rig.c, name, text, sizeof text, NULL) ? text : "";
+  return cluster_node_waits (engine, name, text, sizeof text, NULL) ? text : "";
 }
 
 /* The member's node is to be drained, but it stays, and it is said what for. */
@@ -25,8 +25,8 @@ stays_for (unsigned m, const char *why)
   char name[16];
 
   snprintf (name, sizeof name, "n%u", m + 1);
-  DONE (cluster_node_drain (rig.c, in, name, true));
-  rounds (100);
+  DONE (cluster_node_drain (engine, in, name, true));
+  live_on (100);
   assert (array ()->rec.epoch == epoch && array ()->rec.change.epoch == 0);
   assert (state (m) == MEMBER_IN_SYNC && on (m, m) && !DRAINED (name));
   assert (strstr (waits (name), why));
@@ -58,22 +58,22 @@ drain (bool attached, bool writable)
   begin_array ();
   if (attached)
     attach (writable);
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  assert (cluster_node_is_draining (rig.c, "n2"));
-  DONE (cluster_node_drain (rig.c, in, "n3", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
+  assert (cluster_node_is_draining (engine, "n2"));
+  DONE (cluster_node_drain (engine, in, "n3", true));
   for (unsigned i = 0; !(DRAINED ("n2") && DRAINED ("n3")); i++) {
     assert (i < 4000);
-    round_of ();
+    live ();
     one_at_a_time ();
   }
   UNTIL (whole ());
   assert ((on (1, 4) && on (2, 5)) || (on (1, 5) && on (2, 4)));
   /* What was there forgets the array, and serves nobody. */
   UNTIL (known (1)->blank && known (2)->blank);
-  REFUSED ("draining", cluster_spare_add (rig.c, in, "a", rig.disk[1].uuid));
-  DONE (cluster_node_drain (rig.c, in, "n2", false));
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[1].uuid));
-  rounds (20);
+  REFUSED ("draining", cluster_spare_add (engine, in, "a", rig.disk[1].uuid));
+  DONE (cluster_node_drain (engine, in, "n2", false));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[1].uuid));
+  live_on (20);
   assert (!on (1, 1));
 }
 
@@ -115,7 +115,7 @@ test_drain_beside_silence (void)
 {
   begin_writing ();
   rig.attached = false;
-  rounds (SESSION_TTL_MS / CLUSTER_TICK_MS + 40);
+  live_on (SESSION_TTL_MS / CLUSTER_TICK_MS + 40);
   stays_for (1, "node host");
   rig.attached = true;
   UNTIL (DRAINED ("n2"));
@@ -133,9 +133,9 @@ test_drain_of_degraded (void)
   assert (state (3) == MEMBER_IN_SYNC);
 
   /* Its node may be stopped at any time, so it can't be relied on. */
-  DONE (cluster_node_maintain (rig.c, in, "n4", true, false));
+  DONE (cluster_node_maintain (engine, in, "n4", true, false));
   stays_for (0, "maintenance");
-  DONE (cluster_node_maintain (rig.c, in, "n4", false, false));
+  DONE (cluster_node_maintain (engine, in, "n4", false, false));
   UNTIL (DRAINED ("n1"));
 }
 
@@ -145,17 +145,17 @@ test_drain_of_lost (void)
 {
   begin_writing ();
   die (1);
-  rounds (40);
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  live_on (40);
+  DONE (cluster_node_drain (engine, in, "n2", true));
   assert (on (1, 4));
   moves_to (4);
   /* Held out is held out. */
   die (2);
-  DONE (cluster_member_cancel (rig.c, in, "a", 2));
-  DONE (cluster_node_drain (rig.c, in, "n3", true));
-  rounds (60);
+  DONE (cluster_member_cancel (engine, in, "a", 2));
+  DONE (cluster_node_drain (engine, in, "n3", true));
+  live_on (60);
   assert (on (2, 2) && strstr (waits ("n3"), "held out"));
-  DONE (cluster_member_join (rig.c, in, "a", 2));
+  DONE (cluster_member_join (engine, in, "a", 2));
   UNTIL (DRAINED ("n3"));
 }
 
@@ -170,18 +170,18 @@ test_drain_given_up (void)
   make_array ();
   attach (true);
   rig.lags = true; /* it does not prepare itself yet */
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
   UNTIL (array ()->rec.change.states[1] == MEMBER_OUT);
   rig.disk[4].dead = true;
-  rounds (40);
+  live_on (40);
   assert (state (1) == MEMBER_IN_SYNC && on (1, 1));
   rig.lags = false;
   UNTIL (state (1) != MEMBER_IN_SYNC);
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (on (1, 1) && waits ("n2")[0]);
-  DONE (cluster_node_drain (rig.c, in, "n2", false));
+  DONE (cluster_node_drain (engine, in, "n2", false));
   rig.disk[4].dead = false;
-  rounds (60);
+  live_on (60);
   assert (on (1, 1) && state (1) == MEMBER_IN_SYNC);
 }
 
@@ -198,8 +198,8 @@ test_drain_places (void)
   moves_to (5);
 
   begin_array ();
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[5].uuid)); /* the larger */
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[5].uuid)); /* the larger */
+  DONE (cluster_node_drain (engine, in, "n2", true));
   moves_to (5);
   assert (cluster_uuid_is_zero (known (5)->rec.spare_of));
 }
@@ -218,7 +218,7 @@ test_drain_of_joining (void)
 {
   begin_writing ();
   copy_on (1);
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
   moves_to (4);
 }
 
@@ -228,7 +228,7 @@ begin_move (void)
 {
   begin_writing ();
   rig.disk[4].stuck = true;
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
   UNTIL (state (1) == MEMBER_JOINING && on (1, 4) &&
          rig.disk[4].join.phase == CLUSTER_JOIN_COPYING);
 }
@@ -259,11 +259,11 @@ test_drain_failed_target (void)
   rig.disk[5].dead = true;
   make_array ();
   rig.disk[4].stuck = true;
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
   UNTIL (state (1) == MEMBER_JOINING);
   rig.disk[4].failed = true;
   UNTIL (strstr (waits ("n2"), "a spare or blank disk"));
-  rounds (60);
+  live_on (60);
   assert (on (1, 4) && state (1) == MEMBER_OUT);
   assert (strstr (waits ("n2"), "member 1 of array a"));
   assert (!DRAINED ("n2"));
@@ -278,7 +278,7 @@ test_drain_silent_target (void)
   begin_move ();
   rig.disk[4].dead = true;
   UNTIL (state (1) == MEMBER_OUT);
-  rounds (60);
+  live_on (60);
   assert (on (1, 4) && !DRAINED ("n2"));
   assert (strstr (waits ("n2"), "member 1 of array a, whose new disk "
                                 "/dev/d4 of node n5 is silent"));
@@ -288,7 +288,7 @@ test_drain_silent_target (void)
 
   spare_after (0); /* never */
   rig.disk[4].dead = true;
-  rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
+  live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
   assert (on (1, 4) && strstr (waits ("n2"), "is silent"));
   spare_after (SPARE_AFTER_MS_DEFAULT);
   moves_to (5);
@@ -305,14 +305,14 @@ test_drain_hindered_rebuild (void)
           strstr (waits ("n2"), "paused"));
   pause_copying (1, false);
   assert (waits ("n2")[0] == '\0');
-  DONE (cluster_member_cancel (rig.c, in, "a", 1));
+  DONE (cluster_member_cancel (engine, in, "a", 1));
   UNTIL (state (1) == MEMBER_OUT);
-  rounds (60);
+  live_on (60);
   assert (on (1, 4) && strstr (waits ("n2"), "held out"));
   rig.disk[4].failed = true; /* held out is held out */
-  rounds (60);
+  live_on (60);
   assert (on (1, 4) && strstr (waits ("n2"), "held out"));
-  DONE (cluster_member_replace (rig.c, in, "a", 1, rig.disk[5].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[5].uuid));
   assert (!DRAINED ("n2"));
   moves_to (5);
 }
@@ -325,7 +325,7 @@ scenario_drain_of_target (void)
 {
   begin_move (); /* from n2 to n5 */
   rig.disk[5].stuck = true;
-  DONE (cluster_node_drain (rig.c, in, "n5", true));
+  DONE (cluster_node_drain (engine, in, "n5", true));
   UNTIL (on (1, 5) && rig.disk[5].join.phase == CLUSTER_JOIN_COPYING);
   assert (!DRAINED ("n2") && DRAINED ("n5"));
   rig.disk[5].stuck = false;

@@ -13,19 +13,19 @@ lose_database_of_a (void)
   import = (struct cluster_import) { .name = "a" };
   memcpy (import.array, array ()->rec.uuid, 16);
   lose_database ();
-  rounds (8);
+  live_on (8);
 }
 
 /* After a kill weftd hears of the members anew. */
 static void
 import_a (void)
 {
-  ASK (cluster_array_import (rig.c, in, &import));
-  while (rig.killed && rig.code && strcmp (rig.code, "exists") != 0) {
-    rounds (8);
-    ASK (cluster_array_import (rig.c, in, &import));
+  ASK (cluster_array_import (engine, in, &import));
+  while (weftd.killed && rig.code && strcmp (rig.code, "exists") != 0) {
+    live_on (8);
+    ASK (cluster_array_import (engine, in, &import));
   }
-  if (!rig.killed)
+  if (!weftd.killed)
     FINE ();
 }
 
@@ -33,8 +33,9 @@ import_a (void)
 static void
 all_disks_known (void)
 {
-  for (size_t i = 0; i < rig.stored; i++)
-    assert (rig.store[i].kind != CLUSTER_RECORD_DISK || rig.store[i].disk.size);
+  for (size_t i = 0; i < weftd.stored; i++)
+    assert (weftd.store[i].kind != CLUSTER_RECORD_DISK ||
+            weftd.store[i].disk.size);
 }
 
 /* The database is lost; member 1 is out, and member 2's disk is not there. */
@@ -53,39 +54,39 @@ scenario_import (void)
   memset (rig.disk[5].cluster, 0, 16);
   rig.disk[5].generation = 0;
   lose_database_of_a ();
-  assert (TAILQ_EMPTY (cluster_disks (rig.c)));
-  assert (!TAILQ_EMPTY (cluster_foreigns (rig.c)));
-  REFUSED ("member-missing", cluster_array_import (rig.c, in, &import));
+  assert (TAILQ_EMPTY (cluster_disks (engine)));
+  assert (!TAILQ_EMPTY (cluster_foreigns (engine)));
+  REFUSED ("member-missing", cluster_array_import (engine, in, &import));
   import.without[2] = import.without[3] = true;
-  REFUSED ("last-copy", cluster_array_import (rig.c, in, &import));
+  REFUSED ("last-copy", cluster_array_import (engine, in, &import));
   import.without[3] = false;
   /* A clone of member 0. */
   keep = rig.disk[4];
   rig.disk[4] = rig.disk[0];
   snprintf (rig.disk[4].instance, 16, "clone");
   rig.disk[4].dead = false;
-  rounds (4);
-  REFUSED ("clone", cluster_array_import (rig.c, in, &import));
+  live_on (4);
+  REFUSED ("clone", cluster_array_import (engine, in, &import));
   assert (strstr (rig.detail, "/dev/d0") && strstr (rig.detail, "/dev/dclone"));
   rig.disk[4] = keep;
-  rounds (80);
+  live_on (80);
   import_a ();
   UNTIL (array ()->disk[0]->took_place);
   assert (array ()->rec.ready && array ()->rec.epoch > epoch);
   assert (state (0) == MEMBER_IN_SYNC && state (2) == MEMBER_OUT);
   assert (memcmp (array ()->disk[0]->rec.key, array ()->disk[1]->rec.key,
                   KEY_BYTES) != 0);
-  rounds (60);
-  assert (cluster_read_only (rig.c) == NULL);
+  live_on (60);
+  assert (cluster_read_only (engine) == NULL);
   attach (true);
   /* A blank disk takes the place of what is only a name. */
   rig.disk[5].dead = false;
   UNTIL (known (5));
-  DONE (cluster_member_replace (rig.c, in, "a", 2, rig.disk[5].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 2, rig.disk[5].uuid));
   UNTIL (state (2) == MEMBER_IN_SYNC);
   all_disks_known ();
   other = create_of ("b", LAYOUT_RAID0, 0, 1);
-  REFUSED ("in-use", cluster_array_create (rig.c, in, &other));
+  REFUSED ("in-use", cluster_array_create (engine, in, &other));
 }
 
 /* Two arrays of one cluster, one after the other; and one of another cluster,
@@ -101,35 +102,35 @@ test_second (void)
 
   begin_array ();
   make_array_of ("b", LAYOUT_RAID1, 4, 2);
-  memcpy (b.array, cluster_array_find (rig.c, "b")->rec.uuid, 16);
-  memcpy (cluster, cluster_identity (rig.c)->uuid, 16);
+  memcpy (b.array, cluster_array_find (engine, "b")->rec.uuid, 16);
+  memcpy (cluster, cluster_identity (engine)->uuid, 16);
   for (unsigned i = 4; i < DISKS; i++)
     memset (rig.disk[i].cluster, 9, 16);
   lose_database_of_a ();
-  assert (memcmp (cluster_identity (rig.c)->uuid, cluster, 16) != 0);
+  assert (memcmp (cluster_identity (engine)->uuid, cluster, 16) != 0);
   import_a ();
-  assert (memcmp (cluster_identity (rig.c)->uuid, cluster, 16) == 0);
-  generation = cluster_identity (rig.c)->generation;
-  rounds (4);
-  REFUSED ("exists", cluster_array_import (rig.c, in, &b));
+  assert (memcmp (cluster_identity (engine)->uuid, cluster, 16) == 0);
+  generation = cluster_identity (engine)->generation;
+  live_on (4);
+  REFUSED ("exists", cluster_array_import (engine, in, &b));
   snprintf (b.name, sizeof b.name, "b");
-  REFUSED ("not-empty", cluster_array_import (rig.c, in, &b));
+  REFUSED ("not-empty", cluster_array_import (engine, in, &b));
   for (unsigned i = 4; i < DISKS; i++)
     memcpy (rig.disk[i].cluster, cluster, 16);
-  rounds (4);
+  live_on (4);
   assert (known (4) == NULL);
-  DONE (cluster_array_import (rig.c, in, &b));
-  assert (TAILQ_EMPTY (cluster_foreigns (rig.c)));
-  REFUSED ("exists", cluster_array_import (rig.c, in, &b));
-  assert (cluster_identity (rig.c)->generation == generation);
-  second = cluster_array_find (rig.c, "b");
+  DONE (cluster_array_import (engine, in, &b));
+  assert (TAILQ_EMPTY (cluster_foreigns (engine)));
+  REFUSED ("exists", cluster_array_import (engine, in, &b));
+  assert (cluster_identity (engine)->generation == generation);
+  second = cluster_array_find (engine, "b");
   UNTIL (second->disk[0]->took_place && second->disk[1]->took_place);
   UNTIL (array ()->disk[0]->took_place);
   assert (strcmp (cluster_array_state (second), "ready") == 0);
   assert (strcmp (cluster_array_state (array ()), "ready") == 0);
-  assert (cluster_read_only (rig.c) == NULL);
+  assert (cluster_read_only (engine) == NULL);
   restart ();
-  UNTIL (cluster_array_find (rig.c, "b")->disk[1]->took_place);
+  UNTIL (cluster_array_find (engine, "b")->disk[1]->took_place);
 }
 
 /* A disk of yesterday has not heard of the newest epoch: the array does without
@@ -144,7 +145,7 @@ test_stale (bool alone)
   old = rig.disk[3];
   attach (true);
   detach ();
-  rounds (8);
+  live_on (8);
   assert (old.states_epoch < rig.disk[0].states_epoch);
   rig.disk[3] = old;
   rig.disk[0].dead = alone; /* it has the other copies */
@@ -170,16 +171,16 @@ test_blank_first (void)
   blank->generation = 0;
   lose_database_of_a ();
   import.without[1] = true;
-  UNTIL (cluster_disk_find (rig.c, blank->uuid));
-  assert (cluster_uuid_equal (blank->cluster, cluster_identity (rig.c)->uuid));
+  UNTIL (cluster_disk_find (engine, blank->uuid));
+  assert (cluster_uuid_equal (blank->cluster, cluster_identity (engine)->uuid));
   import_a ();
-  rounds (4);
-  assert (cluster_uuid_equal (blank->cluster, cluster_identity (rig.c)->uuid));
+  live_on (4);
+  assert (cluster_uuid_equal (blank->cluster, cluster_identity (engine)->uuid));
   assert (cluster_uuid_equal (blank->cluster, rig.disk[0].cluster));
-  DONE (cluster_member_replace (rig.c, in, "a", 1, blank->uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, blank->uuid));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   restart ();
-  rounds (8);
+  live_on (8);
   assert (array ()->disk[1]->took_place);
 }
 
@@ -193,14 +194,14 @@ foreign_beat (unsigned number)
                                        .size = MiB (256),
                                        .data_bytes = MiB (255),
                                        .has_place = true };
-  struct cluster_input in = input (++rig.op);
+  struct cluster_input in = input (++weftd.op);
 
   memset (hb.cluster, 9, 16);
   memset (hb.array, 8, 16);
   memcpy (hb.uuid, &number, sizeof number);
   hb.uuid[15] = 1;
   snprintf (hb.path, sizeof hb.path, "/dev/f%u", number);
-  cluster_disk_heartbeat (rig.c, &in, &hb);
+  cluster_disk_heartbeat (engine, &in, &hb);
   pump ();
 }
 
@@ -210,7 +211,7 @@ foreigns (const char *path)
   const struct cluster_foreign *f;
   unsigned count = 0;
 
-  TAILQ_FOREACH (f, cluster_foreigns (rig.c), link)
+  TAILQ_FOREACH (f, cluster_foreigns (engine), link)
     count += path == NULL || strcmp (f->hb.path, path) == 0;
   return count;
 }
@@ -231,19 +232,19 @@ test_foreigns (void)
   foreign_beat (1000);
   assert (foreigns (NULL) == FOREIGNS_MAX);
   assert (!foreigns ("/dev/f45") && foreigns ("/dev/f44") == 1);
-  REFUSED ("clone", cluster_array_import (rig.c, in, &import));
-  rounds (4 * 16); /* who is silent is no candidate */
-  REFUSED ("unknown-array", cluster_array_import (rig.c, in, &import));
-  rounds (4 * (9 * 60 + 40));
+  REFUSED ("clone", cluster_array_import (engine, in, &import));
+  live_on (4 * 16); /* who is silent is no candidate */
+  REFUSED ("unknown-array", cluster_array_import (engine, in, &import));
+  live_on (4 * (9 * 60 + 40));
   assert (foreigns (NULL) == FOREIGNS_MAX);
   foreign_beat (50);
-  rounds (4 * 8);
+  live_on (4 * 8);
   assert (foreigns (NULL) == 1 && foreigns ("/dev/f50") == 1);
-  rounds (4 * (9 * 60 + 50));
+  live_on (4 * (9 * 60 + 50));
   assert (foreigns (NULL) == 1);
-  rounds (4 * 3);
+  live_on (4 * 3);
   assert (foreigns (NULL) == 0);
-  assert (rig.steps == 0 && TAILQ_EMPTY (cluster_disks (rig.c)));
+  assert (rig.steps == 0 && TAILQ_EMPTY (cluster_disks (engine)));
 }
 
 /* Two disks with one UUID, in different places: one of them at least is a copy of
@@ -255,7 +256,7 @@ test_twins (void)
   begin_array ();
   memcpy (rig.disk[1].uuid, rig.disk[2].uuid, 16);
   lose_database_of_a ();
-  REFUSED ("clone", cluster_array_import (rig.c, in, &import));
+  REFUSED ("clone", cluster_array_import (engine, in, &import));
   assert (strstr (rig.detail, "/dev/d1") && strstr (rig.detail, "/dev/d2"));
 }
 
@@ -272,10 +273,10 @@ import_without_1 (void)
   rig.disk[4].dead = rig.disk[5].dead = true;
   make_array ();
   attach (true);
-  rounds (8);
+  live_on (8);
   die (1);
   detach ();
-  rounds (8);
+  live_on (8);
   imported = rig.disk[0].states_epoch;
   assert (rig.disk[1].states_epoch < imported);
   lose_database_of_a ();
@@ -296,15 +297,15 @@ refused_place (struct fake_disk *d, const char *why)
   d->refused = NULL;
   UNTIL (d->refused);
   assert (strcmp (d->refused, why) == 0);
-  rounds (8);
+  live_on (8);
   steps = rig.steps;
-  rounds (20);
+  live_on (20);
   assert (rig.steps == steps);
-  assert (cluster_disk_find (rig.c, d->uuid) == NULL);
+  assert (cluster_disk_find (engine, d->uuid) == NULL);
   assert (state (1) == MEMBER_OUT && array ()->disk[1]->rec.size == 0);
-  assert (cluster_read_only (rig.c) == NULL);
+  assert (cluster_read_only (engine) == NULL);
   d->dead = true;
-  rounds (4);
+  live_on (4);
 }
 
 /* Its disk comes by itself, and is rebuilt in full. */
@@ -359,7 +360,7 @@ test_not_it (void)
   d->states_epoch = imported + 1;
   refused_place (d, "newer");
   restart ();
-  rounds (8);
+  live_on (8);
   refused_place (d, "newer");
 
   /* Of two the first gets it, and it is the place's disk from then on. */
@@ -369,7 +370,7 @@ test_not_it (void)
   assert (on (1, 1));
   assert (strcmp (d->refused, "not-a-member") == 0);
   assert (d->sequence == it.sequence);
-  assert (cluster_disk_find (rig.c, d->uuid) == NULL);
+  assert (cluster_disk_find (engine, d->uuid) == NULL);
 
   /* A copy of it, started on another host. */
   import_without_1 ();
@@ -387,8 +388,8 @@ test_not_it (void)
   d = &rig.disk[5];
   memset (d->array, 0, 16);
   d->dead = false;
-  UNTIL (cluster_disk_find (rig.c, d->uuid));
-  DONE (cluster_member_replace (rig.c, in, "a", 1, d->uuid));
+  UNTIL (cluster_disk_find (engine, d->uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, d->uuid));
   it = rig.disk[1];
   rig.disk[1].dead = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
@@ -397,12 +398,12 @@ test_not_it (void)
 
   /* An administrator holds the place: its disk is known, and stays out. */
   import_without_1 ();
-  DONE (cluster_member_cancel (rig.c, in, "a", 1));
+  DONE (cluster_member_cancel (engine, in, "a", 1));
   rig.disk[1].dead = false;
   UNTIL (array ()->disk[1]->rec.size > 0);
-  rounds (80);
+  live_on (80);
   assert (state (1) == MEMBER_OUT && member (1)->held);
-  DONE (cluster_member_join (rig.c, in, "a", 1));
+  DONE (cluster_member_join (engine, in, "a", 1));
   UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
@@ -415,7 +416,7 @@ test_joiner (bool late)
   struct fake_disk *d = &rig.disk[1], then;
 
   begin_copying (LAYOUT_RAIDX, MEMBERS);
-  rounds (8);
+  live_on (8);
   assert (d->states[1] == MEMBER_JOINING &&
           rig.disk[0].states[1] == MEMBER_JOINING);
   then = *d;
@@ -431,7 +432,7 @@ test_joiner (bool late)
   import_a ();
   assert (state (1) == MEMBER_OUT && member (1)->reset);
   rebuilt_in_full (1);
-  assert (cluster_read_only (rig.c) == NULL);
+  assert (cluster_read_only (engine) == NULL);
 }
 
 /* Three members stand at three epochs; of a raid-1 the newest alone is believed. */
@@ -443,10 +444,10 @@ test_three_epochs (void)
   begin_array_of (LAYOUT_RAID1, 3);
   for (unsigned m = 0; m < 2; m++) {
     attach (true);
-    rounds (8);
+    live_on (8);
     die (m);
     detach ();
-    rounds (8);
+    live_on (8);
   }
   newest = rig.disk[2].states_epoch;
   assert (rig.disk[0].states_epoch < rig.disk[1].states_epoch &&
@@ -463,26 +464,26 @@ test_three_epochs (void)
    * it shows that something is missing.
    */
   begin_writing_to (LAYOUT_RAID1, 2);
-  rounds (8);
+  live_on (8);
   rig.disk[0].dead = true;
   rig.disk[0].op = 0; /* it does not hear the answer to its last words */
   lose (0);
-  rounds (8);
+  live_on (8);
   detach ();
-  rounds (8);
+  live_on (8);
   assert (rig.disk[1].states_epoch > rig.disk[0].states_epoch + 1);
   rig.disk[1].dead = true;
   rig.disk[0].dead = false;
   lose_database_of_a ();
-  REFUSED ("member-missing", cluster_array_import (rig.c, in, &import));
+  REFUSED ("member-missing", cluster_array_import (engine, in, &import));
   import.without[1] = true;
   /* What nobody knows is used again. */
-  memset (rig.history, 0, sizeof rig.history);
+  memset (weftd.history, 0, sizeof weftd.history);
   import_a ();
   rig.disk[1].dead = false;
   newest = rig.disk[1].sequence;
-  rounds (40);
-  assert (cluster_read_only (rig.c) && rig.disk[1].sequence == newest);
+  live_on (40);
+  assert (cluster_read_only (engine) && rig.disk[1].sequence == newest);
 }
 
 /* Given up though it asks, it is rebuilt in full; but not if it has seen more than
@@ -494,7 +495,7 @@ test_given_up (bool newer)
   struct fake_disk *d = &rig.disk[1], it;
 
   begin_array ();
-  rounds (8);
+  live_on (8);
   if (newer) {
     d->states_epoch += 10;
     d->generation += 10;
@@ -503,14 +504,14 @@ test_given_up (bool newer)
   lose_database_of_a ();
   import.without[1] = true;
   import_a ();
-  assert (cluster_identity (rig.c)->generation > it.generation);
+  assert (cluster_identity (engine)->generation > it.generation);
   if (newer) {
     refused_place (d, "newer");
     assert (d->sequence == it.sequence);
   }
   else
     rebuilt_in_full (1);
-  assert (cluster_read_only (rig.c) == NULL);
+  assert (cluster_read_only (engine) == NULL);
 }
 
 int

@@ -14,7 +14,7 @@ opens (unsigned m)
   uint8_t told[KEY_BYTES], made[KEY_BYTES];
 
   cluster_disk_key (array ()->disk[m], told);
-  cluster_member_key (rig.c, array (), m, false, made);
+  cluster_member_key (engine, array (), m, false, made);
   return memcmp (told, made, KEY_BYTES) == 0;
 }
 
@@ -34,13 +34,13 @@ test_lives (void)
   begin_writing ();
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (opens (m));
-  cluster_member_key (rig.c, array (), 1, false, before);
+  cluster_member_key (engine, array (), 1, false, before);
   cluster_disk_key (array ()->disk[2], after);
   assert (memcmp (before, after, KEY_BYTES) != 0);
   restart (); /* of weftd: nothing that was given out is void */
-  cluster_member_key (rig.c, array (), 1, false, after);
+  cluster_member_key (engine, array (), 1, false, after);
   assert (memcmp (before, after, KEY_BYTES) == 0);
-  rounds (8);
+  live_on (8);
   cluster_disk_key (array ()->disk[1], after);
   assert (memcmp (before, after, KEY_BYTES) == 0);
   start_again (1);
@@ -81,7 +81,7 @@ lose_both (unsigned last, unsigned other)
   rig.disk[other].dead = true;
   stop (last);
   report (last);
-  cluster_array_writer (rig.c, array ())->lost[other] = true;
+  cluster_array_writer (engine, array ())->lost[other] = true;
 }
 
 /* Two members were lost at once, and only one of them the array can't do without:
@@ -142,11 +142,11 @@ test_both_reborn (void)
   rig.disk[0].dead = true;
   stop (1);
   for (unsigned m = 0; m < 2; m++) {
-    cluster_array_writer (rig.c, array ())->lost[m] = true;
+    cluster_array_writer (engine, array ())->lost[m] = true;
     start_again (m);
   }
   for (unsigned i = 0; i < 40; i++) {
-    round_of ();
+    live ();
     out |= state (0) == MEMBER_OUT || state (1) == MEMBER_OUT;
   }
   assert (out);
@@ -170,27 +170,27 @@ test_new_tokens (bool writer, bool killed)
     session = rig.session;
     rig.attached = false;
     snprintf (rig.instance, sizeof rig.instance, "reader");
-    UNTIL (!cluster_session_find (rig.c, session)->alive);
+    UNTIL (!cluster_session_find (engine, session)->alive);
   }
   attach (false);
-  rounds (8);
+  live_on (8);
   epoch = array ()->rec.epoch;
-  rounds (30);
+  live_on (30);
   assert (array ()->rec.epoch == epoch);
   if (killed)
     stop (2);
   start_again (2);
   assert (rig.disk[2].min_epoch <= epoch);
-  rig.kill_at = killed ? rig.steps + 1 : 0;
+  weftd.kill_at = killed ? rig.steps + 1 : 0;
   UNTIL (array ()->rec.epoch > epoch && opens (2));
   assert (rig.epoch >= epoch);
   if (writer) { /* its own are still for the process that it knows */
     cluster_disk_key (array ()->disk[2], serves);
-    cluster_member_key (rig.c, array (), 2, true, writers);
+    cluster_member_key (engine, array (), 2, true, writers);
     assert (memcmp (serves, writers, KEY_BYTES) != 0);
   }
   epoch = array ()->rec.epoch;
-  rounds (30);
+  live_on (30);
   assert (array ()->rec.epoch == epoch); /* once is enough */
 }
 
@@ -217,7 +217,7 @@ test_kept (bool restarted)
     fence = member (last)->fence;
     lapse = member (last)->lapse;
     rig.disk[last].failed = starts[i].failed;
-    rounds (4);
+    live_on (4);
     rig.disk[last].failed = false;
     rig.disk[last].cache = starts[i].cache;
     start_again (last);

@@ -17,7 +17,7 @@ test_reconnect (void)
   die (1);
   live_on (30); /* and it is missed */
   epoch = rec ()->epoch;
-  fence = rec ()->member[0].fence;
+  fence = member (0)->fence;
   cut_off (2);
   live_on (30);
   lost (writer, 2);
@@ -29,8 +29,8 @@ test_reconnect (void)
   assert (rec ()->epoch == epoch && rec ()->change.epoch == 0);
   heard_again (2);
   UNTIL (rec ()->epoch == epoch + 1);
-  assert (rec ()->member[2].fence == epoch + 1);
-  assert (rec ()->member[0].fence == fence);
+  assert (member (2)->fence == epoch + 1);
+  assert (member (0)->fence == fence);
   assert (world.disk[2].min_epoch == epoch + 1);
   assert (!s->lost[2] && !s->stopped[0]);
   UNTIL (writer->epoch == epoch + 1);
@@ -45,12 +45,12 @@ test_stalled_joiner (void)
   uint64_t fence;
 
   nearly_joined (1);
-  fence = rec ()->member[1].fence;
+  fence = member (1)->fence;
   lost (writer, 2);
   assert (strcmp (writer->code, "last-copy") == 0);
   assert (!rec ()->change.sessions);
-  UNTIL (rec ()->member[2].fence > fence);
-  assert (rec ()->member[1].fence == rec ()->member[2].fence);
+  UNTIL (member (2)->fence > fence);
+  assert (member (1)->fence == member (2)->fence);
   assert (state (1) == MEMBER_JOINING);
   writer->busy = false;
   UNTIL (whole ());
@@ -65,13 +65,13 @@ test_two_lost (void)
   healthy_with_reader ();
   live_on (4);
   writer->busy = true;
-  fence = rec ()->member[2].fence;
+  fence = member (2)->fence;
   lost (writer, 0);
   assert (!writer->answered && rec ()->change.sessions);
   live ();
   lost (writer, 2);
   assert (strcmp (writer->code, "last-copy") == 0);
-  UNTIL (rec ()->member[2].fence > fence);
+  UNTIL (member (2)->fence > fence);
   assert (state (0) == MEMBER_IN_SYNC);
   writer->busy = false;
   report_lost (writer, 0);
@@ -127,10 +127,10 @@ test_patience (void)
   live_on (60 * 1000 / CLUSTER_TICK_MS); /* it holds: forgiven */
   assert (!s->lost[2]);
   for (unsigned i = 0; i < 2; i++) {
-    fence = rec ()->member[2].fence;
+    fence = member (2)->fence;
     lost (writer, 2);
     live_on (i == 0 ? 3 : 8);
-    assert (rec ()->member[2].fence > fence && !s->lost[2]);
+    assert (member (2)->fence > fence && !s->lost[2]);
   }
 }
 
@@ -148,10 +148,10 @@ test_renew (bool silent)
   else
     detach (writer);
   live_on (SESSION_TTL_MS / CLUSTER_TICK_MS + 8);
-  fence = rec ()->member[1].fence;
+  fence = member (1)->fence;
   world.disk[1].min_epoch = rec ()->epoch + 1;
   UNTIL (reader->epoch > world.disk[1].min_epoch);
-  assert (rec ()->member[1].fence == fence);
+  assert (member (1)->fence == fence);
   assert (state (1) == MEMBER_IN_SYNC);
 }
 
@@ -189,21 +189,21 @@ test_reborn (void)
   healthy_with_reader ();
   die (0);
   start_again (1);
-  fence = rec ()->member[1].fence;
-  UNTIL (cluster_life_reborn (world.c, array (), 1));
+  fence = member (1)->fence;
+  UNTIL (cluster_life_reborn (engine, array (), 1));
   lost (reader, 1);
   assert (strcmp (reader->code, "last-copy") == 0);
-  UNTIL (rec ()->member[1].fence > fence);
+  UNTIL (member (1)->fence > fence);
   assert (state (1) == MEMBER_IN_SYNC);
-  assert (!cluster_life_reborn (world.c, array (), 1));
+  assert (!cluster_life_reborn (engine, array (), 1));
 
   /* weftd knows it, too, if it was itself started again meanwhile. */
   healthy ();
-  fence = rec ()->member[1].fence;
+  fence = member (1)->fence;
   cut_off (1);
   reincarnate ();
   start_again (1);
-  UNTIL (rec ()->member[1].fence > fence);
+  UNTIL (member (1)->fence > fence);
   UNTIL (whole ());
 }
 
@@ -234,10 +234,10 @@ test_reason (void)
 
     healthy ();
     cut_off (1);
-    in = input (++world.next_op);
-    cluster_session_lost (world.c, &in, writer->session, 1, 0, all[i].said);
+    in = input (++weftd.op);
+    cluster_session_lost (engine, &in, writer->session, 1, 0, all[i].said);
     pump ();
-    reason = rec ()->member[1].reason;
+    reason = member (1)->reason;
     assert (strncmp (reason, "node ", 5) == 0 && strlen (reason) > n);
     assert (strcmp (reason + strlen (reason) - n, all[i].ends) == 0);
   }

@@ -18,26 +18,26 @@ test_steering (void)
                              slow = { .has_ceiling = true, .ceiling = MiB (7) };
 
   begin_writing ();
-  REFUSED ("in-sync", cluster_member_cancel (rig.c, in, "a", 1));
-  REFUSED ("in-sync", cluster_member_join (rig.c, in, "a", 1));
-  REFUSED ("rate", cluster_member_tune (rig.c, in, "a", 1, &bad));
+  REFUSED ("in-sync", cluster_member_cancel (engine, in, "a", 1));
+  REFUSED ("in-sync", cluster_member_join (engine, in, "a", 1));
+  REFUSED ("rate", cluster_member_tune (engine, in, "a", 1, &bad));
   copy_on (1);
   UNTIL (d->op != 0);
   pause_copying (1, true);
   assert (d->order.paused); /* its long poll was answered */
-  rounds (4);
+  live_on (4);
   pause_copying (1, false);
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &slow));
-  rounds (1);
+  DONE (cluster_member_tune (engine, in, "a", 1, &slow));
+  live_on (1);
   assert (!d->order.paused && d->order.rate == MiB (7));
-  DONE (cluster_member_cancel (rig.c, in, "a", 1));
+  DONE (cluster_member_cancel (engine, in, "a", 1));
   assert (state (1) == MEMBER_OUT && member (1)->held);
-  rounds (400);
+  live_on (400);
   restart ();
-  rounds (40);
+  live_on (40);
   assert (state (1) == MEMBER_OUT);
   d->stuck = false;
-  DONE (cluster_member_join (rig.c, in, "a", 1));
+  DONE (cluster_member_join (engine, in, "a", 1));
   UNTIL (state (1) == MEMBER_IN_SYNC);
 }
 
@@ -48,7 +48,7 @@ test_replace_detached (void)
   begin_array ();
   stop (0);
   assert (state (0) == MEMBER_IN_SYNC);
-  DONE (cluster_member_replace (rig.c, in, "a", 0, rig.disk[4].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 0, rig.disk[4].uuid));
   stop (1); /* now its source is gone, too */
   assert (state (0) != MEMBER_IN_SYNC || !rig.disk[4].full);
 }
@@ -62,28 +62,28 @@ test_spare_of_another (void)
 
   begin_array ();
   make_array_of ("b", LAYOUT_RAID0, 4, 1);
-  DONE (cluster_spare_add (rig.c, in, "b", spare));
+  DONE (cluster_spare_add (engine, in, "b", spare));
   create = create_of ("c", LAYOUT_RAID0, 5, 1);
-  REFUSED ("spare", cluster_array_create (rig.c, in, &create));
-  REFUSED ("spare", cluster_spare_add (rig.c, in, "a", spare));
-  REFUSED ("no-spare", cluster_spare_drop (rig.c, in, "a", spare));
-  assert (memcmp (cluster_disk_find (rig.c, spare)->rec.spare_of,
-                  cluster_array_find (rig.c, "b")->rec.uuid, 16) == 0);
+  REFUSED ("spare", cluster_array_create (engine, in, &create));
+  REFUSED ("spare", cluster_spare_add (engine, in, "a", spare));
+  REFUSED ("no-spare", cluster_spare_drop (engine, in, "a", spare));
+  assert (memcmp (cluster_disk_find (engine, spare)->rec.spare_of,
+                  cluster_array_find (engine, "b")->rec.uuid, 16) == 0);
   attach (true);
   die (1);
-  REFUSED ("spare", cluster_member_replace (rig.c, in, "a", 1, spare));
+  REFUSED ("spare", cluster_member_replace (engine, in, "a", 1, spare));
   assert (strstr (rig.detail, "spare of array b"));
   /* Nor by itself, however long it takes. */
   assert (array ()->rec.spare_after_ms == SPARE_AFTER_MS_DEFAULT);
-  assert (cluster_member_spare_wall_ms (rig.c, array (), 1) == 0);
-  rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 40);
+  assert (cluster_member_spare_wall_ms (engine, array (), 1) == 0);
+  live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 40);
   assert (state (1) == MEMBER_OUT);
-  assert (cluster_disk_find (rig.c, spare)->array == NULL);
+  assert (cluster_disk_find (engine, spare)->array == NULL);
   /* Its array is gone, and it is free: also in what is stored. */
-  DONE (cluster_array_delete (rig.c, in, "b"));
+  DONE (cluster_array_delete (engine, in, "b"));
   restart ();
-  rounds (8);
-  DONE (cluster_spare_add (rig.c, in, "a", spare));
+  live_on (8);
+  DONE (cluster_spare_add (engine, in, "a", spare));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (on (1, 5));
 }
@@ -95,32 +95,32 @@ scenario_replace (void)
   struct fake_disk *d = &rig.disk[4];
 
   begin_writing ();
-  REFUSED ("in-sync", cluster_member_replace (rig.c, in, "a", 1, d->uuid));
+  REFUSED ("in-sync", cluster_member_replace (engine, in, "a", 1, d->uuid));
   die (1);
   REFUSED ("unknown-member",
-           cluster_member_replace (rig.c, in, "a", 9, d->uuid));
+           cluster_member_replace (engine, in, "a", 9, d->uuid));
   REFUSED ("unknown-disk",
-           cluster_member_replace (rig.c, in, "a", 1, (uint8_t[16]) { 99 }));
+           cluster_member_replace (engine, in, "a", 1, (uint8_t[16]) { 99 }));
   REFUSED ("in-use",
-           cluster_member_replace (rig.c, in, "a", 1, rig.disk[2].uuid));
+           cluster_member_replace (engine, in, "a", 1, rig.disk[2].uuid));
   d->data_bytes = MiB (20);
-  rounds (4);
-  REFUSED ("too-small", cluster_member_replace (rig.c, in, "a", 1, d->uuid));
+  live_on (4);
+  REFUSED ("too-small", cluster_member_replace (engine, in, "a", 1, d->uuid));
   d->data_bytes = MiB (300);
   d->failed = true;
-  rounds (4);
-  REFUSED ("failed", cluster_member_replace (rig.c, in, "a", 1, d->uuid));
+  live_on (4);
+  REFUSED ("failed", cluster_member_replace (engine, in, "a", 1, d->uuid));
   d->failed = false;
-  rounds (4);
+  live_on (4);
   d->min_epoch = 500; /* of another array, long ago */
-  rounds (4);
-  DONE (cluster_member_replace (rig.c, in, "a", 1, d->uuid));
+  live_on (4);
+  DONE (cluster_member_replace (engine, in, "a", 1, d->uuid));
   UNTIL (state (1) == MEMBER_JOINING);
   assert (d->full);
   rig.disk[1].dead = false; /* the old one comes back, and is let go */
   UNTIL (cluster_uuid_is_zero (rig.disk[1].array));
   UNTIL (state (1) == MEMBER_IN_SYNC);
-  assert (cluster_read_only (rig.c) == NULL && array ()->rec.epoch > 500);
+  assert (cluster_read_only (engine) == NULL && array ()->rec.epoch > 500);
   UNTIL (cluster_uuid_is_zero (known (1)->rec.release));
   assert (known (1)->array == NULL);
 }
@@ -131,30 +131,30 @@ scenario_spare (void)
   uint64_t at;
 
   begin_array ();
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[5].uuid));
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[4].uuid));
-  REFUSED ("in-use", cluster_spare_add (rig.c, in, "a", rig.disk[0].uuid));
-  REFUSED ("no-spare", cluster_spare_drop (rig.c, in, "a", rig.disk[0].uuid));
-  REFUSED ("spare", cluster_disk_forget (rig.c, in, rig.disk[4].uuid));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[5].uuid));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
+  REFUSED ("in-use", cluster_spare_add (engine, in, "a", rig.disk[0].uuid));
+  REFUSED ("no-spare", cluster_spare_drop (engine, in, "a", rig.disk[0].uuid));
+  REFUSED ("spare", cluster_disk_forget (engine, in, rig.disk[4].uuid));
   attach (true);
   die (2);
-  UNTIL ((at = cluster_member_spare_wall_ms (rig.c, array (), 2)) != 0);
+  UNTIL ((at = cluster_member_spare_wall_ms (engine, array (), 2)) != 0);
   at -= member (2)->since_wall_ms + SPARE_AFTER_MS_DEFAULT;
-  assert (at < 1000 || rig.killed); /* since it fell silent, which was then */
+  assert (at < 1000 || weftd.killed); /* since it fell silent, which was then */
   /* Cancelled, and begun again. */
-  DONE (cluster_member_cancel (rig.c, in, "a", 2));
-  assert (cluster_member_spare_wall_ms (rig.c, array (), 2) == 0);
+  DONE (cluster_member_cancel (engine, in, "a", 2));
+  assert (cluster_member_spare_wall_ms (engine, array (), 2) == 0);
   spare_after (20000);
-  rounds (120);
+  live_on (120);
   assert (state (2) == MEMBER_OUT);
-  DONE (cluster_member_join (rig.c, in, "a", 2));
+  DONE (cluster_member_join (engine, in, "a", 2));
   /* The smaller of the two. */
   UNTIL (state (2) == MEMBER_IN_SYNC);
   assert (on (2, 4));
   assert (cluster_uuid_is_zero (array ()->disk[2]->rec.spare_of));
   assert (!cluster_uuid_is_zero (known (5)->rec.spare_of));
-  ASK (cluster_spare_drop (rig.c, in, "a", rig.disk[5].uuid));
-  assert (!rig.code || rig.killed); /* asked again, it is gone */
+  ASK (cluster_spare_drop (engine, in, "a", rig.disk[5].uuid));
+  assert (!rig.code || weftd.killed); /* asked again, it is gone */
   assert (cluster_uuid_is_zero (known (5)->rec.spare_of));
 }
 
@@ -165,16 +165,16 @@ test_spare_after_outage (void)
   uint64_t at;
 
   begin_array ();
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[5].uuid));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[5].uuid));
   spare_after (20000);
   attach (true);
   die (2);
-  rounds (40);
-  rig.now_ms += 3600 * 1000;
+  live_on (40);
+  weftd.now_ms += 3600 * 1000;
   restart ();
-  UNTIL ((at = cluster_member_spare_wall_ms (rig.c, array (), 2)) != 0);
-  rounds (40);
-  assert (cluster_member_spare_wall_ms (rig.c, array (), 2) <= at + 1000);
+  UNTIL ((at = cluster_member_spare_wall_ms (engine, array (), 2)) != 0);
+  live_on (40);
+  assert (cluster_member_spare_wall_ms (engine, array (), 2) <= at + 1000);
   rig.disk[2].dead = false;
   UNTIL (state (2) == MEMBER_IN_SYNC);
   assert (on (2, 2));
@@ -186,7 +186,7 @@ static void
 end (void)
 {
   UNTIL (whole ());
-  assert (cluster_read_only (rig.c) == NULL);
+  assert (cluster_read_only (engine) == NULL);
 }
 
 /* Taken back; then again as an old copy, which forgets and is rebuilt in full. */
@@ -200,7 +200,7 @@ scenario_back (void)
   UNTIL (whole ());
   copy = *d;
   d->sequence += 50;
-  rounds (60);
+  live_on (60);
   *d = copy;
   snprintf (d->instance, 16, "copy");
   d->op = 0;
@@ -219,10 +219,10 @@ scenario_reconnect (void)
   fence = member (2)->fence;
   while (member (2)->fence == fence) {
     report (2); /* it says so until it has it back */
-    round_of ();
+    live ();
   }
   assert (rig.disk[2].min_epoch > fence);
-  rounds (8);
+  live_on (8);
   rig.disk[0].dead = false;
   end ();
 }
@@ -236,15 +236,15 @@ scenario_cancel (void)
 
   begin_writing ();
   copy_on (1);
-  DONE (cluster_member_cancel (rig.c, in, "a", 1));
-  rounds (40);
+  DONE (cluster_member_cancel (engine, in, "a", 1));
+  live_on (40);
   assert (state (1) == MEMBER_OUT && member (1)->held);
-  DONE (cluster_member_join (rig.c, in, "a", 1));
+  DONE (cluster_member_join (engine, in, "a", 1));
   UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
   fence = array ()->rec.epoch;
   rig.attached = false;
   rig.beat_op = 0;
-  DONE (cluster_session_detach (rig.c, in, rig.session));
+  DONE (cluster_session_detach (engine, in, rig.session));
   UNTIL (array ()->rec.change.epoch == 0);
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (member (m)->fence > fence);

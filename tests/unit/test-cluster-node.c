@@ -9,7 +9,7 @@
 static const struct cluster_node_record *
 node (const char *name)
 {
-  const struct cluster_node *n = cluster_node_find (rig.c, name);
+  const struct cluster_node *n = cluster_node_find (engine, name);
 
   assert (n);
   return &n->rec;
@@ -23,37 +23,38 @@ test_maintenance (void)
   uint64_t left;
 
   begin_array ();
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[4].uuid));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
   REFUSED ("unknown-node",
-           cluster_node_maintain (rig.c, in, "nobody", true, false));
-  DONE (cluster_node_maintain (rig.c, in, "n2", true, false));
+           cluster_node_maintain (engine, in, "nobody", true, false));
+  DONE (cluster_node_maintain (engine, in, "n2", true, false));
   restart ();
   assert (node ("n2")->maintenance);
   attach (true);
   die (1);
-  rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
+  live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
   assert (state (1) == MEMBER_OUT && on (1, 1));
-  assert (cluster_member_spare_wall_ms (rig.c, array (), 1) == 0);
+  assert (cluster_member_spare_wall_ms (engine, array (), 1) == 0);
   assert (verdict () == CLUSTER_INFO && says ("maintenance"));
 
   /* Another one is no part of it; and this one's node must stay. */
-  REFUSED ("unreachable", cluster_node_maintain (rig.c, in, "n3", true, false));
+  REFUSED ("unreachable",
+           cluster_node_maintain (engine, in, "n3", true, false));
   assert (strstr (rig.detail, "array a"));
-  DONE (cluster_node_maintain (rig.c, in, "n3", true, true));
-  DONE (cluster_node_maintain (rig.c, in, "n3", false, false));
+  DONE (cluster_node_maintain (engine, in, "n3", true, true));
+  DONE (cluster_node_maintain (engine, in, "n3", false, false));
   stop (2);
   assert (verdict () == CLUSTER_ERROR);
   rig.disk[2].dead = false;
-  rounds (40);
+  live_on (40);
 
   /* The time of a spare counts from its end. */
-  DONE (cluster_node_maintain (rig.c, in, "n2", false, false));
-  left = cluster_member_spare_wall_ms (rig.c, array (), 1) -
-         (1700000000000 + rig.now_ms);
+  DONE (cluster_node_maintain (engine, in, "n2", false, false));
+  left = cluster_member_spare_wall_ms (engine, array (), 1) -
+         (1700000000000 + weftd.now_ms);
   assert (left > SPARE_AFTER_MS_DEFAULT - 10000 &&
           left <= SPARE_AFTER_MS_DEFAULT);
   assert (verdict () == CLUSTER_WARNING);
-  rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 40);
+  live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 40);
   UNTIL (state (1) == MEMBER_IN_SYNC && on (1, 4));
 }
 
@@ -62,14 +63,15 @@ static void
 test_spare_in_maintenance (void)
 {
   begin_array ();
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[4].uuid));
-  DONE (cluster_node_maintain (rig.c, in, "n5", true, false));
-  REFUSED ("maintenance", cluster_spare_add (rig.c, in, "a", rig.disk[4].uuid));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
+  DONE (cluster_node_maintain (engine, in, "n5", true, false));
+  REFUSED ("maintenance",
+           cluster_spare_add (engine, in, "a", rig.disk[4].uuid));
   attach (true);
   die (1);
-  rounds (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
+  live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
   assert (on (1, 1));
-  DONE (cluster_node_maintain (rig.c, in, "n5", false, false));
+  DONE (cluster_node_maintain (engine, in, "n5", false, false));
   UNTIL (state (1) == MEMBER_IN_SYNC && on (1, 4));
 }
 
@@ -79,31 +81,31 @@ static void
 test_removal (void)
 {
   begin_array ();
-  DONE (cluster_spare_add (rig.c, in, "a", rig.disk[5].uuid));
+  DONE (cluster_spare_add (engine, in, "a", rig.disk[5].uuid));
   attach (false);
-  REFUSED ("unknown-node", cluster_node_remove (rig.c, in, "nobody"));
-  REFUSED ("in-use", cluster_node_remove (rig.c, in, "n2"));
+  REFUSED ("unknown-node", cluster_node_remove (engine, in, "nobody"));
+  REFUSED ("in-use", cluster_node_remove (engine, in, "n2"));
   assert (strstr (rig.detail, "member 1 of array a"));
-  REFUSED ("in-use", cluster_node_remove (rig.c, in, "n6"));
+  REFUSED ("in-use", cluster_node_remove (engine, in, "n6"));
   assert (strstr (rig.detail, "a spare of array a"));
-  REFUSED ("held", cluster_node_remove (rig.c, in, "host"));
-  REFUSED ("alive", cluster_node_remove (rig.c, in, "n5"));
-  DONE (cluster_node_add (rig.c, in, "n9")); /* it has enrolled, no more */
+  REFUSED ("held", cluster_node_remove (engine, in, "host"));
+  REFUSED ("alive", cluster_node_remove (engine, in, "n5"));
+  DONE (cluster_node_add (engine, in, "n9")); /* it has enrolled, no more */
   restart ();
-  rounds (20);
-  assert (cluster_node_known (rig.c, "n9"));
-  DONE (cluster_node_remove (rig.c, in, "n9"));
-  assert (!cluster_node_known (rig.c, "n9"));
+  live_on (20);
+  assert (cluster_node_known (engine, "n9"));
+  DONE (cluster_node_remove (engine, in, "n9"));
+  assert (!cluster_node_known (engine, "n9"));
 
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  UNTIL (cluster_node_drained (rig.c, "n2"));
+  DONE (cluster_node_drain (engine, in, "n2", true));
+  UNTIL (cluster_node_drained (engine, "n2"));
   UNTIL (known (1)->blank);
   stop (1);
-  DONE (cluster_node_remove (rig.c, in, "n2"));
-  assert (!cluster_node_known (rig.c, "n2"));
+  DONE (cluster_node_remove (engine, in, "n2"));
+  assert (!cluster_node_known (engine, "n2"));
   restart ();
-  rounds (20);
-  assert (!cluster_node_known (rig.c, "n2"));
+  live_on (20);
+  assert (!cluster_node_known (engine, "n2"));
 }
 
 /* ---- Eviction. ---- */
@@ -114,7 +116,7 @@ test_removal (void)
 static void
 ended (uint64_t epoch)
 {
-  assert (cluster_session_find (rig.c, rig.session)->rec.ended);
+  assert (cluster_session_find (engine, rig.session)->rec.ended);
   UNTIL (array ()->rec.change.epoch == 0);
   assert (array ()->rec.epoch > epoch);
   for (unsigned m = 0; m < MEMBERS; m++)
@@ -131,10 +133,10 @@ scenario_evict (void)
   epoch = array ()->rec.epoch;
   rig.attached = false;
   REFUSED ("unknown-session",
-           cluster_session_evict (rig.c, in, session + 1, "kim"));
-  DONE (cluster_session_evict (rig.c, in, session, "administrator kim"));
-  DONE (cluster_session_evict (rig.c, in, session, "administrator kim"));
-  assert (strcmp (cluster_session_find (rig.c, session)->rec.reason,
+           cluster_session_evict (engine, in, session + 1, "kim"));
+  DONE (cluster_session_evict (engine, in, session, "administrator kim"));
+  DONE (cluster_session_evict (engine, in, session, "administrator kim"));
+  assert (strcmp (cluster_session_find (engine, session)->rec.reason,
                   "it was evicted by administrator kim") == 0);
   ended (epoch);
 }
@@ -146,7 +148,7 @@ job (const char *id)
 {
   static struct cluster_job found;
   size_t count;
-  struct cluster_job *jobs = cluster_jobs (rig.c, &count);
+  struct cluster_job *jobs = cluster_jobs (engine, &count);
   bool any = false;
 
   for (size_t i = 0; i < count; i++)
@@ -166,28 +168,28 @@ test_jobs (void)
   assert (job ("create-a")->state == CLUSTER_JOB_DONE);
   attach (true);
   copy_on (1);
-  rounds (2);
+  live_on (2);
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_RUNNING);
-  DONE (cluster_member_cancel (rig.c, in, "a", 1));
+  DONE (cluster_member_cancel (engine, in, "a", 1));
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_FAILED);
   assert (strstr (job ("rebuild-a-1")->waits, "cancelled"));
-  DONE (cluster_member_join (rig.c, in, "a", 1));
+  DONE (cluster_member_join (engine, in, "a", 1));
   rig.disk[1].stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_DONE);
 
   rig.disk[4].stuck = rig.disk[5].stuck = true;
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
   UNTIL (rig.disk[4].join.phase == CLUSTER_JOIN_COPYING);
   restart ();
-  rounds (20);
+  live_on (20);
   assert (job ("drain-n2")->state == CLUSTER_JOB_RUNNING);
   assert (job ("drain-n2")->total_bytes == array ()->rec.member_bytes);
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_RUNNING);
   rig.disk[4].stuck = false;
   UNTIL (job ("drain-n2")->state == CLUSTER_JOB_DONE);
   assert (job ("drain-n2")->done_bytes == job ("drain-n2")->total_bytes);
-  DONE (cluster_node_drain (rig.c, in, "n2", false));
+  DONE (cluster_node_drain (engine, in, "n2", false));
   assert (job ("drain-n2") == NULL);
 
   /* What has ended is there after a restart, for a day. */
@@ -196,7 +198,7 @@ test_jobs (void)
   assert (job ("rebuild-a-1")->state == CLUSTER_JOB_DONE);
   assert (job ("rebuild-a-1")->ended_wall_ms);
   assert (strcmp (job ("create-a")->subject, "array a") == 0);
-  rig.now_ms += 25 * 3600 * 1000;
+  weftd.now_ms += 25 * 3600 * 1000;
   restart ();
   assert (job ("rebuild-a-1") == NULL && job ("create-a") == NULL);
 }
@@ -212,7 +214,7 @@ scenario_shut_out_writer (void)
   begin_writing ();
   epoch = array ()->rec.epoch;
   rig.attached = false;
-  DONE (cluster_node_shut_out (rig.c, in, "host", "administrator kim"));
+  DONE (cluster_node_shut_out (engine, in, "host", "administrator kim"));
   ended (epoch);
 }
 
@@ -224,8 +226,8 @@ scenario_shut_out_member (void)
 {
   begin_writing ();
   rig.disk[1].dead = true; /* what it says is not handed in any more */
-  DONE (cluster_node_shut_out (rig.c, in, "n2", "administrator kim"));
-  if (!rig.killed) {
+  DONE (cluster_node_shut_out (engine, in, "n2", "administrator kim"));
+  if (!weftd.killed) {
     assert (!known (1)->alive);
     UNTIL (state (1) == MEMBER_OUT);
     assert (strstr (member (1)->reason, "shut out"));
@@ -244,11 +246,11 @@ test_shut_out_both (void)
 {
   begin_array ();
   rig.disk[1].node = "host";
-  rounds (12);
+  live_on (12);
   attach (true);
   rig.attached = false;
   rig.disk[1].dead = true;
-  DONE (cluster_node_shut_out (rig.c, in, "host", "administrator kim"));
+  DONE (cluster_node_shut_out (engine, in, "host", "administrator kim"));
   assert (state (1) == MEMBER_IN_SYNC);
   restart ();
   UNTIL (state (1) == MEMBER_OUT);
@@ -263,9 +265,9 @@ test_shut_out_last_copy (void)
   begin_writing ();
   lose (2);
   rig.disk[1].dead = rig.disk[2].dead = true;
-  rounds (8);
-  DONE (cluster_node_shut_out (rig.c, in, "n2", "administrator kim"));
-  rounds (100);
+  live_on (8);
+  DONE (cluster_node_shut_out (engine, in, "n2", "administrator kim"));
+  live_on (100);
   assert (state (1) == MEMBER_IN_SYNC && !array ()->disk[1]->alive);
 }
 
@@ -276,7 +278,7 @@ moved (unsigned disk, const char *node)
 {
   rig.disk[disk].node = node;
   rig.disk[disk].dead = false;
-  rounds (8);
+  live_on (8);
   assert (rig.disk[disk].refused == NULL && known (disk)->alive);
 }
 
@@ -287,30 +289,30 @@ test_move (void)
 
   begin_array ();
   rig.proven = true;
-  rounds (8);
-  REFUSED ("unknown-node", cluster_disk_move (rig.c, in, d->uuid, "nobody"));
-  REFUSED ("alive", cluster_disk_move (rig.c, in, d->uuid, "n3"));
+  live_on (8);
+  REFUSED ("unknown-node", cluster_disk_move (engine, in, d->uuid, "nobody"));
+  REFUSED ("alive", cluster_disk_move (engine, in, d->uuid, "n3"));
 
   /* Not while it lives, nor when it is silent: somebody is to say so. */
   d->node = "n3";
   UNTIL (d->refused != NULL);
   assert (strcmp (d->refused, "double-used") == 0);
-  rounds (60);
+  live_on (60);
   assert (strcmp (d->refused, "other-node") == 0);
   assert (strcmp (known (1)->rec.node, "n2") == 0 && !known (1)->alive);
 
   /* Where it was it may be at any time, and then it stays there. */
-  DONE (cluster_disk_move (rig.c, in, d->uuid, "n3"));
+  DONE (cluster_disk_move (engine, in, d->uuid, "n3"));
   moved (1, NULL);
   d->node = "n3";
-  rounds (60);
+  live_on (60);
   assert (strcmp (d->refused, "other-node") == 0);
 
   /* Said, and not forgotten by weftd; to another one still not. */
-  DONE (cluster_disk_move (rig.c, in, d->uuid, "n3"));
+  DONE (cluster_disk_move (engine, in, d->uuid, "n3"));
   d->node = "n4";
   restart ();
-  rounds (60);
+  live_on (60);
   assert (strcmp (d->refused, "other-node") == 0);
   d->node = "n3";
   UNTIL (d->refused == NULL);

@@ -17,12 +17,12 @@ static struct cluster_preflight f;
 
 #define FLY(call)                                                              \
   do {                                                                         \
-    struct cluster_input in_ = input (++rig.op);                               \
+    struct cluster_input in_ = input (++weftd.op);                             \
     const struct cluster_input *in = &in_;                                     \
     unsigned steps_ = rig.steps;                                               \
     call;                                                                      \
-    assert (cluster_next_step (rig.c) == NULL && rig.steps == steps_);         \
-    cluster_check (rig.c);                                                     \
+    assert (cluster_next_step (engine) == NULL && rig.steps == steps_);        \
+    cluster_check (engine);                                                    \
   } while (0)
 
 /* The action is refused as was said, or done.  (Where weftd was killed meanwhile
@@ -30,10 +30,10 @@ static struct cluster_preflight f;
  */
 #define AS_SAID(call)                                                          \
   do {                                                                         \
-    bool killed_ = rig.killed;                                                 \
+    bool killed_ = weftd.killed;                                               \
                                                                                \
     ASK (call);                                                                \
-    if (killed_ != rig.killed)                                                 \
+    if (killed_ != weftd.killed)                                               \
       break;                                                                   \
     if (f.allowed != (rig.code == NULL) ||                                     \
         (!f.allowed && (strcmp (f.why.code, rig.code) != 0 ||                  \
@@ -54,13 +54,13 @@ static unsigned seen[2];
 static void
 join_again (unsigned m)
 {
-  bool killed = rig.killed;
+  bool killed = weftd.killed;
 
-  ASK (cluster_member_join (rig.c, in, "a", m));
-  if (rig.killed && !killed && rig.code && strcmp (rig.code, "in-sync") == 0)
+  ASK (cluster_member_join (engine, in, "a", m));
+  if (weftd.killed && !killed && rig.code && strcmp (rig.code, "in-sync") == 0)
     return;
   if (rig.code)
-    DONE (cluster_member_join (rig.c, in, "a", m));
+    DONE (cluster_member_join (engine, in, "a", m));
 }
 
 /* ---- At random. ---- */
@@ -79,41 +79,41 @@ act (void)
   snprintf (node, sizeof node, "n%u", (unsigned) (test_random (DISKS + 1)) + 1);
   switch (test_random (9)) {
   case 0:
-    FLY (cluster_preflight_create (rig.c, in, &create, &plan, &f));
-    AS_SAID (cluster_array_create (rig.c, in, &create));
+    FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
+    AS_SAID (cluster_array_create (engine, in, &create));
     return;
   case 1:
-    FLY (cluster_preflight_delete (rig.c, in, "b", &f));
-    AS_SAID (cluster_array_delete (rig.c, in, "b"));
+    FLY (cluster_preflight_delete (engine, in, "b", &f));
+    AS_SAID (cluster_array_delete (engine, in, "b"));
     return;
   case 2:
-    FLY (cluster_preflight_replace (rig.c, in, "a", m, disk, &f));
-    AS_SAID (cluster_member_replace (rig.c, in, "a", m, disk));
+    FLY (cluster_preflight_replace (engine, in, "a", m, disk, &f));
+    AS_SAID (cluster_member_replace (engine, in, "a", m, disk));
     return;
   case 3:
-    FLY (cluster_preflight_cancel (rig.c, in, "a", m, &f));
-    AS_SAID (cluster_member_cancel (rig.c, in, "a", m));
+    FLY (cluster_preflight_cancel (engine, in, "a", m, &f));
+    AS_SAID (cluster_member_cancel (engine, in, "a", m));
     if (rig.code == NULL)
       join_again (m);
     return;
   case 4:
-    FLY (cluster_preflight_maintain (rig.c, in, node, on, force, &f));
-    AS_SAID (cluster_node_maintain (rig.c, in, node, on, force));
+    FLY (cluster_preflight_maintain (engine, in, node, on, force, &f));
+    AS_SAID (cluster_node_maintain (engine, in, node, on, force));
     return;
   case 5:
-    FLY (cluster_preflight_drain (rig.c, in, node, &f));
-    AS_SAID (cluster_node_drain (rig.c, in, node, true));
+    FLY (cluster_preflight_drain (engine, in, node, &f));
+    AS_SAID (cluster_node_drain (engine, in, node, true));
     return;
   case 6: /* what is drained for ever leaves no room for the rest */
-    ASK (cluster_node_drain (rig.c, in, node, false));
+    ASK (cluster_node_drain (engine, in, node, false));
     return;
   case 7:
-    FLY (cluster_preflight_remove (rig.c, in, node, &f));
-    AS_SAID (cluster_node_remove (rig.c, in, node));
+    FLY (cluster_preflight_remove (engine, in, node, &f));
+    AS_SAID (cluster_node_remove (engine, in, node));
     return;
   case 8:
-    FLY (cluster_preflight_forget (rig.c, in, disk, &f));
-    AS_SAID (cluster_disk_forget (rig.c, in, disk));
+    FLY (cluster_preflight_forget (engine, in, disk, &f));
+    AS_SAID (cluster_disk_forget (engine, in, disk));
     return;
   }
 }
@@ -122,7 +122,7 @@ act (void)
  * rig's store sees to that.
  */
 static void
-live (void)
+befall (void)
 {
   struct fake_disk *d = &rig.disk[test_random (DISKS)];
   unsigned dead = 0;
@@ -133,7 +133,7 @@ live (void)
     d->dead = false;
   else if (dead < 2 && test_random (3) == 0)
     d->dead = true;
-  rounds ((unsigned) (test_random (60)));
+  live_on ((unsigned) (test_random (60)));
   for (unsigned m = 0; rig.attached && m < MEMBERS; m++)
     for (unsigned i = 0; i < DISKS; i++)
       if (rig.disk[i].dead && state (m) == MEMBER_IN_SYNC &&
@@ -145,12 +145,12 @@ static void
 test_random_actions (void)
 {
   rig_init ();
-  rig.kill_at = (unsigned) test_random (200);
+  weftd.kill_at = (unsigned) test_random (200);
   make_array ();
   if (test_random (3))
     attach (true);
   for (unsigned i = 0; i < 150 && array ()->rec.epoch < 900; i++) {
-    live ();
+    befall ();
     act ();
   }
 }
@@ -174,39 +174,39 @@ test_words (void)
   uint64_t half;
 
   begin_writing ();
-  cluster_ok_to_stop (rig.c, "n2", &f);
+  cluster_ok_to_stop (engine, "n2", &f);
   half = array ()->layout.size / 2;
   assert (f.allowed && f.unreachable_bytes == 0 && f.exposed_bytes == half);
   assert (lines ("single copy"));
-  cluster_ok_to_stop (rig.c, "n5", &f);
+  cluster_ok_to_stop (engine, "n5", &f);
   assert (f.allowed && f.exposed_bytes == 0 && lines ("No array"));
-  cluster_ok_to_stop (rig.c, "host", &f);
+  cluster_ok_to_stop (engine, "host", &f);
   assert (f.allowed && lines ("clients are interrupted"));
 
-  FLY (cluster_preflight_drain (rig.c, in, "n2", &f));
+  FLY (cluster_preflight_drain (engine, in, "n2", &f));
   assert (f.allowed && f.rebuild_bytes == array ()->rec.member_bytes);
   assert (f.exposed_bytes == half && f.lost_bytes == 0);
   assert (lines ("becomes disk /dev/d4 of node n5"));
-  FLY (cluster_preflight_delete (rig.c, in, "a", &f));
+  FLY (cluster_preflight_delete (engine, in, "a", &f));
   assert (!f.allowed && strcmp (f.why.code, "held") == 0);
   assert (f.lost_bytes == array ()->layout.size && lines ("for good"));
   assert (strcmp (f.confirm, "a") == 0);
-  FLY (cluster_preflight_evict (rig.c, in, rig.session, &f));
+  FLY (cluster_preflight_evict (engine, in, rig.session, &f));
   assert (f.allowed && lines ("did not flush may be lost"));
-  FLY (cluster_preflight_evict (rig.c, in, rig.session + 1, &f));
+  FLY (cluster_preflight_evict (engine, in, rig.session + 1, &f));
   assert (!f.allowed && strcmp (f.why.code, "unknown-session") == 0);
 
   die (3);
-  cluster_ok_to_stop (rig.c, "n2", &f);
+  cluster_ok_to_stop (engine, "n2", &f);
   assert (!f.allowed && f.unreachable_bytes > 0);
   assert (lines ("could not serve") && lines ("Member 3"));
-  cluster_ok_to_stop (rig.c, "n4", &f);
+  cluster_ok_to_stop (engine, "n4", &f);
   assert (f.allowed && f.unreachable_bytes == 0 && f.exposed_bytes == 0);
-  FLY (cluster_preflight_maintain (rig.c, in, "n2", true, false, &f));
+  FLY (cluster_preflight_maintain (engine, in, "n2", true, false, &f));
   assert (!f.allowed && f.unreachable_bytes > 0);
-  FLY (cluster_preflight_maintain (rig.c, in, "n2", true, true, &f));
+  FLY (cluster_preflight_maintain (engine, in, "n2", true, true, &f));
   assert (f.allowed && lines ("could not serve"));
-  FLY (cluster_preflight_replace (rig.c, in, "a", 3, rig.disk[4].uuid, &f));
+  FLY (cluster_preflight_replace (engine, in, "a", 3, rig.disk[4].uuid, &f));
   assert (f.allowed && f.rebuild_bytes == array ()->rec.member_bytes);
 }
 
@@ -219,19 +219,19 @@ test_crowded (void)
 
   rig_init ();
   rig.disk[2].uuid[0] = rig.disk[0].uuid[0]; /* both on n1 */
-  rounds (10);
+  live_on (10);
   create = create_of ("a", LAYOUT_RAIDX, 0, 4);
-  FLY (cluster_preflight_create (rig.c, in, &create, &plan, &f));
+  FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
   assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
   assert (lines ("The loss of node") == 1);
 
   /* Pairs of neighbours: positions 0 and 2 mirror each other. */
   create.layout = LAYOUT_RAID10;
-  FLY (cluster_preflight_create (rig.c, in, &create, &plan, &f));
+  FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
   assert (f.allowed && lines ("The loss of node n1 would lose data") == 1);
   memcpy (create.disk[1], rig.disk[2].uuid, 16);
   memcpy (create.disk[2], rig.disk[1].uuid, 16);
-  FLY (cluster_preflight_create (rig.c, in, &create, &plan, &f));
+  FLY (cluster_preflight_create (engine, in, &create, &plan, &f));
   assert (f.allowed && lines ("The loss of node") == 0);
 }
 
@@ -244,25 +244,25 @@ test_drain_of_two (void)
   rig.disk[5].dead = true;
   make_array_of ("a", LAYOUT_RAID1, 0, 2);
   make_array_of ("b", LAYOUT_RAID1, 2, 2);
-  FLY (cluster_preflight_drain (rig.c, in, "n1", &f));
+  FLY (cluster_preflight_drain (engine, in, "n1", &f));
   assert (f.allowed && f.rebuild_bytes == array ()->rec.member_bytes);
   assert (lines (" becomes disk /dev/d4 of node n5") == 1);
   assert (lines ("The drain waits for") == 1 && lines ("1 for other members"));
-  DONE (cluster_node_drain (rig.c, in, "n1", true));
-  rounds (200);
-  assert (!cluster_node_drained (rig.c, "n1"));
-  DONE (cluster_node_drain (rig.c, in, "n1", false));
+  DONE (cluster_node_drain (engine, in, "n1", true));
+  live_on (200);
+  assert (!cluster_node_drained (engine, "n1"));
+  DONE (cluster_node_drain (engine, in, "n1", false));
 
   rig_init ();
   rig.disk[2].uuid[0] = rig.disk[0].uuid[0];
   make_array_of ("a", LAYOUT_RAID1, 0, 2);
   make_array_of ("b", LAYOUT_RAID1, 2, 2);
-  FLY (cluster_preflight_drain (rig.c, in, "n1", &f));
+  FLY (cluster_preflight_drain (engine, in, "n1", &f));
   assert (lines (" becomes disk /dev/d4 of node n5") == 1);
   assert (lines (" becomes disk /dev/d5 of node n6") == 1);
   assert (lines ("The drain waits for") == 0);
-  DONE (cluster_node_drain (rig.c, in, "n1", true));
-  UNTIL (cluster_node_drained (rig.c, "n1"));
+  DONE (cluster_node_drain (engine, in, "n1", true));
+  UNTIL (cluster_node_drained (engine, "n1"));
 }
 
 /* As many nodes as there may be: one without a record gets none. */
@@ -272,22 +272,22 @@ test_too_many_nodes (void)
   struct cluster_node *n;
 
   begin_array ();
-  DONE (cluster_node_maintain (rig.c, in, "n1", true, false));
+  DONE (cluster_node_maintain (engine, in, "n1", true, false));
   for (unsigned i = 1; i < NODES_MAX; i++) {
     n = cluster_alloc (sizeof *n);
     snprintf (n->rec.name, sizeof n->rec.name, "x%u", i);
-    TAILQ_INSERT_TAIL (&rig.c->nodes, n, link);
+    TAILQ_INSERT_TAIL (&engine->nodes, n, link);
   }
-  FLY (cluster_preflight_drain (rig.c, in, "n2", &f));
+  FLY (cluster_preflight_drain (engine, in, "n2", &f));
   assert (!f.allowed && strcmp (f.why.code, "too-many") == 0);
-  AS_SAID (cluster_node_drain (rig.c, in, "n2", true));
-  FLY (cluster_preflight_maintain (rig.c, in, "n2", true, false, &f));
+  AS_SAID (cluster_node_drain (engine, in, "n2", true));
+  FLY (cluster_preflight_maintain (engine, in, "n2", true, false, &f));
   assert (!f.allowed && strcmp (f.why.code, "too-many") == 0);
-  AS_SAID (cluster_node_maintain (rig.c, in, "n2", true, false));
-  REFUSED ("too-many", cluster_node_add (rig.c, in, "n2"));
-  FLY (cluster_preflight_drain (rig.c, in, "n1", &f));
+  AS_SAID (cluster_node_maintain (engine, in, "n2", true, false));
+  REFUSED ("too-many", cluster_node_add (engine, in, "n2"));
+  FLY (cluster_preflight_drain (engine, in, "n1", &f));
   assert (f.allowed);
-  AS_SAID (cluster_node_drain (rig.c, in, "n1", true));
+  AS_SAID (cluster_node_drain (engine, in, "n1", true));
 }
 
 int

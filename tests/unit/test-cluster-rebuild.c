@@ -22,7 +22,7 @@ test_back (void)
   lose (1);
   UNTIL (state (1) == MEMBER_JOINING);
   assert (member (1)->fence > epoch);
-  rounds (8);
+  live_on (8);
   assert (d->orders == 0 && d->join.phase == CLUSTER_JOIN_WAITING);
   assert (strcmp (cluster_array_state (array ()), "rebuilding") == 0);
   rig.lags = false;
@@ -37,17 +37,17 @@ test_back (void)
     uint64_t began;
 
     lose (1);
-    began = rig.now_ms;
+    began = weftd.now_ms;
     UNTIL (state (1) != MEMBER_OUT);
-    wait_ms[i] = rig.now_ms - began;
+    wait_ms[i] = weftd.now_ms - began;
     UNTIL (state (1) == MEMBER_IN_SYNC);
   }
   assert (wait_ms[0] >= 1000 && wait_ms[0] <= 2500);
   assert (wait_ms[2] >= 4000 && wait_ms[2] <= 5500);
   assert (wait_ms[7] >= 60000 && wait_ms[7] <= 62000);
-  rounds (4 * 61); /* it has held: forgiven */
+  live_on (4 * 61); /* it has held: forgiven */
   lose (1);
-  rounds (4);
+  live_on (4);
   assert (state (1) != MEMBER_OUT);
 }
 
@@ -60,7 +60,7 @@ test_done_before (void)
   for (unsigned i = 0; i < 8; i++) {
     d->join.phase = CLUSTER_JOIN_SYNCED;
     d->join.epoch = member (1)->fence - 1;
-    round_of ();
+    live ();
     assert (array ()->rec.change.epoch == 0);
     assert (state (1) == MEMBER_JOINING);
   }
@@ -86,7 +86,7 @@ test_joiner_gone (void)
   UNTIL (state (2) == MEMBER_JOINING);
   d->failed = true;
   UNTIL (state (2) == MEMBER_OUT);
-  rounds (300);
+  live_on (300);
   assert (state (2) == MEMBER_OUT);
   d->failed = d->stuck = false;
   snprintf (d->instance, 16, "2 again");
@@ -97,7 +97,7 @@ test_joiner_gone (void)
   rig.lags = true; /* it does not prepare */
   UNTIL (array ()->rec.change.epoch);
   assert (array ()->rec.change.states[2] == MEMBER_IN_SYNC);
-  rounds (8);
+  live_on (8);
   assert (state (2) == MEMBER_JOINING);
   d->join.phase = CLUSTER_JOIN_COPYING;
   d->left = 4;
@@ -144,7 +144,7 @@ test_joiner_before_source (void)
   UNTIL (state (1) == MEMBER_OUT);
   restart (); /* of weftd, who knows it all the same */
   rig.disk[2].dead = true;
-  rounds (8);
+  live_on (8);
   lose (2);
   d->dead = false;
   UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING);
@@ -173,7 +173,7 @@ test_source_again (void)
   assert (d->join.epoch == fence && d->join.phase == CLUSTER_JOIN_COPYING);
   assert (state (0) == MEMBER_IN_SYNC && d->order.source[0]);
   fence = array ()->rec.epoch;
-  rounds (40);
+  live_on (40);
   assert (array ()->rec.epoch == fence); /* once is enough */
   d->stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
@@ -191,7 +191,7 @@ test_unfenced_source (bool failed)
 
   source->failed = failed;
   source->dead = !failed;
-  rounds (4);
+  live_on (4);
   source->op = 0; /* an answer is lost */
   detach ();
   UNTIL (array ()->rec.change.epoch == 0);
@@ -199,12 +199,12 @@ test_unfenced_source (bool failed)
   assert (source->min_epoch < array ()->rec.epoch);
   assert (rig.disk[2].min_epoch == array ()->rec.epoch);
   for (unsigned i = 0; i < 2; i++) {
-    rounds (40);
+    live_on (40);
     assert (state (1) == MEMBER_JOINING);
     assert (d->join.phase != CLUSTER_JOIN_COPYING);
-    assert (!cluster_join_order (rig.c, array (), 1, &order));
+    assert (!cluster_join_order (engine, array (), 1, &order));
     restart ();
-    assert (!cluster_join_order (rig.c, array (), 1, &order));
+    assert (!cluster_join_order (engine, array (), 1, &order));
   }
   source->dead = source->failed = d->stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
@@ -258,7 +258,7 @@ test_joiner_s_blank_copy (void)
             d->join.phase == CLUSTER_JOIN_WAITING);
     assert (i < 4000);
     rig.disk[0].dead = i < 8;
-    round_of ();
+    live ();
   }
   d->stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
@@ -289,7 +289,7 @@ test_synced_before_restart (bool silent)
   for (unsigned m = 0; m < DISKS; m++)
     rig.disk[m].dead = m != 1 || silent;
   rig.prepared = epoch;
-  rounds (4);
+  live_on (4);
   assert (state (1) == MEMBER_JOINING);
   assert (array ()->rec.change.epoch == epoch);
   for (unsigned m = 0; m < DISKS; m++)
@@ -309,23 +309,23 @@ test_first_rates (void)
                              free = { .has_ceiling = true };
 
   begin_writing ();
-  rounds (5);
+  live_on (5);
   d->stuck = true;
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &slow));
+  DONE (cluster_member_tune (engine, in, "a", 1, &slow));
   for (unsigned i = 0; i < 3; i++) {
     lose (1);
     UNTIL (d->orders > 0);
     assert (d->order.rate == (i == 2 ? REBUILD_FLOOR_DEFAULT : MiB (3)));
     if (i == 0) {
       pause_copying (1, true);
-      rounds (8);
+      live_on (8);
       pause_copying (1, false);
       assert (!d->order.paused && d->order.rate == MiB (3));
     }
     if (i == 1) {
-      DONE (cluster_member_tune (rig.c, in, "a", 1, &free));
+      DONE (cluster_member_tune (engine, in, "a", 1, &free));
       rig.busy = true;
-      rounds (40);
+      live_on (40);
     }
     d->orders = 0;
   }
@@ -337,7 +337,7 @@ rate_now (unsigned m)
 {
   struct cluster_join_order order;
 
-  assert (cluster_join_order (rig.c, array (), m, &order));
+  assert (cluster_join_order (engine, array (), m, &order));
   return order.rate;
 }
 
@@ -349,7 +349,7 @@ highest_rates (unsigned seconds, uint64_t rate[2])
 {
   rate[0] = rate[1] = 0;
   for (unsigned i = 0; i < 4 * seconds; i++) {
-    round_of ();
+    live ();
     for (unsigned m = 1; m <= 2; m++) {
       uint64_t now = rate_now (m);
 
@@ -373,23 +373,23 @@ test_shares (void)
   lose (1);
   copy_on (2);
   UNTIL (rig.disk[1].join.phase == CLUSTER_JOIN_COPYING);
-  rounds (8);
+  live_on (8);
   assert (rig.disk[1].order.rate == 0 && rig.disk[2].order.rate == 0);
   rig.busy = true;
-  rounds (12);
+  live_on (12);
   highest_rates (120, even);
   assert (even[0] == even[1] && even[0] > 2 * REBUILD_FLOOR_DEFAULT);
   assert (rig.disk[1].order.rate && rig.disk[1].order.rate <= even[0]);
-  DONE (cluster_member_tune (rig.c, in, "a", 1, &slow));
+  DONE (cluster_member_tune (engine, in, "a", 1, &slow));
   highest_rates (60, uneven);
   assert (uneven[0] == MiB (5) && uneven[1] > MiB (5));
   pause_copying (1, true);
-  round_of ();
+  live ();
   assert (rig.disk[1].order.paused && !rig.disk[2].order.paused);
   highest_rates (60, alone);
   assert (alone[1] > even[1]);
   rig.busy = false; /* its load is over: as fast as they can */
-  rounds (20);
+  live_on (20);
   assert (rate_now (2) == 0);
 }
 
@@ -402,29 +402,29 @@ test_progress (void)
   struct fake_disk *d = begin_copying (LAYOUT_RAIDX, MEMBERS);
   char text[1500];
 
-  rounds (12);
+  live_on (12);
   rig.array_events = 0;
-  rounds (40);
+  live_on (40);
   assert (rig.array_events == 0);
   d->join.todo_bytes = d->join.total_bytes = GiB (1);
   for (unsigned i = 0; i < 80; i++) {
     d->join.todo_bytes -= MiB (4);
     d->join.copied_bytes += MiB (4);
-    round_of ();
+    live ();
   }
   assert (rig.array_events >= 19 && rig.array_events <= 21);
-  rounds (8);
+  live_on (8);
   rig.array_events = 0;
-  assert (!cluster_array_waits_for (rig.c, array (), 0, text, sizeof text));
+  assert (!cluster_array_waits_for (engine, array (), 0, text, sizeof text));
   snprintf (d->join.waits, sizeof d->join.waits, "member 0: no route");
-  rounds (12);
+  live_on (12);
   assert (rig.array_events == 1);
-  assert (cluster_array_waits_for (rig.c, array (), 0, text, sizeof text));
+  assert (cluster_array_waits_for (engine, array (), 0, text, sizeof text));
   assert (strcmp (text, "member 1 (disk /dev/d1 of node n2) to be rebuilt, "
                         "which waits for member 0: no route") == 0);
   d->join.waits[0] = '\0';
-  rounds (4);
-  assert (!cluster_array_waits_for (rig.c, array (), 0, text, sizeof text));
+  live_on (4);
+  assert (!cluster_array_waits_for (engine, array (), 0, text, sizeof text));
 }
 
 /* A disk whose every request takes longer, the more is copied; and a latency

@@ -1,4 +1,4 @@
-/* test-cluster-rig.c: weftd's part, and everybody's life. */
+/* test-cluster-engine: weftd's part, and everybody's life. */
 
 #include <config.h>
 
@@ -9,73 +9,13 @@
 struct rig rig;
 static unsigned kill_next; /* where weftd of the next rig is to be killed */
 
-struct cluster_input
-input (uint64_t op)
+const uint8_t *
+disk_uuid (unsigned disk)
 {
-  struct cluster_input in = { .op = op,
-                              .now_ms = rig.now_ms,
-                              .wall_ms = 1700000000000 + rig.now_ms };
-
-  for (unsigned i = 0; i < KEY_BYTES; i++) {
-    rig.random = rig.random * 6364136223846793005u + 1442695040888963407u;
-    in.random[i] = (uint8_t) (rig.random >> 40);
-  }
-  return in;
+  return rig.disk[disk].uuid;
 }
 
 /* ---- weftd's part. ---- */
-
-/* A number never gets two sets of states. */
-static void
-number (uint64_t epoch, const uint8_t states[])
-{
-  assert (epoch < 1024);
-  assert (!rig.history[epoch].known ||
-          memcmp (rig.history[epoch].states, states, MEMBERS) == 0);
-  rig.history[epoch].known = true;
-  memcpy (rig.history[epoch].states, states, MEMBERS);
-}
-
-static void
-store_check (const struct cluster_array_record *a)
-{
-  uint8_t states[MEMBERS] = { 0 };
-  bool out[ARRAY_MEMBERS_MAX];
-  struct layout l;
-  char why[256];
-
-  for (unsigned m = 0; m < a->n * a->groups && m < MEMBERS; m++)
-    states[m] = (uint8_t) a->member[m].state;
-  for (unsigned m = 0; m < a->n * a->groups; m++)
-    out[m] = a->member[m].state != MEMBER_IN_SYNC;
-  number (a->epoch, states);
-  if (a->change.epoch)
-    number (a->change.epoch, a->change.states);
-  assert (layout_init (&l, a->layout, a->n, a->groups, a->unit, a->member_bytes,
-                       why, sizeof why) == 0);
-  assert (layout_loss (&l, out, NULL) == 0); /* the last copy stays */
-}
-
-static void
-store (const struct cluster_record *record)
-{
-  size_t i = 0;
-
-  if (record->kind == CLUSTER_RECORD_ARRAY && !record->deleted &&
-      strcmp (record->array.name, "a") == 0)
-    store_check (&record->array);
-  while (i < rig.stored && !cluster_record_same (&rig.store[i], record))
-    i++;
-  if (record->deleted) {
-    if (i < rig.stored)
-      rig.store[i] = rig.store[--rig.stored];
-    return;
-  }
-  assert (i < 64);
-  rig.store[i] = *record;
-  if (i == rig.stored)
-    rig.stored++;
-}
 
 static void
 disk_hears (struct fake_disk *d, const struct cluster_disk *what)
@@ -84,9 +24,9 @@ disk_hears (struct fake_disk *d, const struct cluster_disk *what)
   uint64_t wanted = cluster_disk_min_epoch_wanted (what);
   struct cluster_join_order order;
 
-  memcpy (d->cluster, cluster_identity (rig.c)->uuid, 16);
-  assert (cluster_identity (rig.c)->generation >= d->generation);
-  d->generation = cluster_identity (rig.c)->generation;
+  memcpy (d->cluster, cluster_identity (engine)->uuid, 16);
+  assert (cluster_identity (engine)->generation >= d->generation);
+  d->generation = cluster_identity (engine)->generation;
   if (!cluster_uuid_is_zero (what->rec.release)) {
     if (cluster_uuid_equal (what->rec.release, d->array)) {
       memset (d->array, 0, 16);
@@ -127,7 +67,7 @@ disk_hears (struct fake_disk *d, const struct cluster_disk *what)
   }
   if (d->join.phase == CLUSTER_JOIN_NONE)
     d->join.phase = CLUSTER_JOIN_WAITING;
-  if (cluster_join_order (rig.c, a, d->position, &order)) {
+  if (cluster_join_order (engine, a, d->position, &order)) {
     d->orders++;
     d->order = order;
     if (order.epoch != d->join.epoch) {
@@ -177,17 +117,14 @@ hear (const struct cluster_output *o)
 static void
 start (void)
 {
-  struct cluster_input in = input (0);
   struct cluster_step *s;
-  char why[256];
 
-  rig.c = cluster_new ();
-  for (size_t i = 0; i < rig.stored; i++)
-    assert (cluster_load (rig.c, &rig.store[i], why, sizeof why) == 0);
-  assert (cluster_start (rig.c, &in, why, sizeof why) == 0);
-  while ((s = cluster_next_step (rig.c)) != NULL) {
+  for (unsigned i = 0; i < DISKS; i++)
+    rig.disk[i].op = 0;
+  start_engine ();
+  while ((s = cluster_next_step (engine)) != NULL) {
     for (size_t i = 0; i < s->records_count; i++)
-      store (&s->records[i]);
+      store_put (&s->records[i]);
     cluster_step_free (s);
   }
 }
@@ -195,11 +132,8 @@ start (void)
 void
 restart (void)
 {
-  cluster_free (rig.c);
-  for (unsigned i = 0; i < DISKS; i++)
-    rig.disk[i].op = 0;
   rig.attach_op = rig.beat_op = rig.asked = 0;
-  rig.now_ms += 100;
+  weftd.now_ms += 100;
   start ();
 }
 
@@ -209,12 +143,12 @@ pump (void)
   struct cluster_step *s;
   bool killed = false;
 
-  cluster_check (rig.c);
-  while ((s = cluster_next_step (rig.c)) != NULL) {
+  cluster_check (engine);
+  while ((s = cluster_next_step (engine)) != NULL) {
     if (!killed) {
       for (size_t i = 0; i < s->records_count; i++)
-        store (&s->records[i]);
-      if (s->records_count && ++rig.steps == rig.kill_at && !rig.spared)
+        store_put (&s->records[i]);
+      if (s->records_count && ++rig.steps == weftd.kill_at && !rig.spared)
         killed = true;
     }
     for (size_t i = 0; !killed && i < s->outputs_count; i++)
@@ -230,7 +164,7 @@ pump (void)
     cluster_step_free (s);
   }
   if (killed) {
-    rig.killed = true;
+    weftd.killed = true;
     restart ();
   }
 }
@@ -238,14 +172,10 @@ pump (void)
 void
 lose_database (void)
 {
-  cluster_free (rig.c);
-  memset (rig.store, 0, sizeof rig.store);
-  rig.stored = 0;
+  weftd.stored = 0;
+  weftd.random += 77;
   rig.steps = 0;
   rig.spared = false;
-  for (unsigned i = 0; i < DISKS; i++)
-    rig.disk[i].op = 0;
-  rig.random += 77;
   start ();
 }
 
@@ -269,7 +199,7 @@ disk_beat (struct fake_disk *d)
                                        .proven = rig.proven,
                                        .has_place = !cluster_uuid_is_zero (
                                          d->array) };
-  struct cluster_input in = input (d->op = ++rig.op);
+  struct cluster_input in = input (d->op = ++weftd.op);
 
   if (hb.has_place) {
     hb.layout = d->layout.kind;
@@ -289,7 +219,7 @@ disk_beat (struct fake_disk *d)
   else
     snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%s", d->instance);
-  cluster_disk_heartbeat (rig.c, &in, &hb);
+  cluster_disk_heartbeat (engine, &in, &hb);
   pump ();
 }
 
@@ -301,21 +231,21 @@ host_beat (void)
                                           .round = rig.round,
                                           .wait_ms = 0,
                                           .has_stats = rig.busy };
-  struct cluster_input in = input (rig.beat_op = ++rig.op);
+  struct cluster_input in = input (rig.beat_op = ++weftd.op);
 
   snprintf (hb.instance, sizeof hb.instance, "%s", rig.instance);
   hb.stats.reads = rig.reads += 100;
   hb.stats.read_ns = rig.reads * 1000000;
-  cluster_session_heartbeat (rig.c, &in, rig.session, &hb);
+  cluster_session_heartbeat (engine, &in, rig.session, &hb);
   pump ();
 }
 
 void
-round_of (void)
+live (void)
 {
   struct cluster_input in;
 
-  rig.now_ms += CLUSTER_TICK_MS;
+  weftd.now_ms += CLUSTER_TICK_MS;
   for (unsigned i = 0; i < DISKS; i++) {
     struct fake_disk *d = &rig.disk[i];
 
@@ -334,63 +264,8 @@ round_of (void)
   if (rig.attached)
     host_beat ();
   in = input (0);
-  cluster_tick (rig.c, &in);
+  cluster_tick (engine, &in);
   pump ();
-}
-
-void
-rounds (unsigned n)
-{
-  while (n-- > 0)
-    round_of ();
-}
-
-struct cluster_array *
-array (void)
-{
-  return cluster_array_find (rig.c, "a");
-}
-
-struct cluster_member *
-member (unsigned m)
-{
-  return &array ()->rec.member[m];
-}
-
-enum member_state
-state (unsigned m)
-{
-  return member (m)->state;
-}
-
-bool
-whole (void)
-{
-  for (unsigned m = 0; m < array ()->layout.members; m++)
-    if (state (m) != MEMBER_IN_SYNC)
-      return false;
-  return array ()->rec.change.epoch == 0;
-}
-
-struct cluster_disk *
-known (unsigned disk)
-{
-  return cluster_disk_find (rig.c, rig.disk[disk].uuid);
-}
-
-static char text[4096];
-
-enum cluster_severity
-verdict (void)
-{
-  return cluster_verdict (rig.c, text, sizeof text);
-}
-
-bool
-says (const char *what)
-{
-  verdict ();
-  return strstr (text, what) != NULL;
 }
 
 bool
@@ -402,10 +277,9 @@ on (unsigned m, unsigned disk)
 void
 rig_init (void)
 {
-  cluster_free (rig.c);
+  weftd_init (1);
+  weftd.kill_at = kill_next;
   memset (&rig, 0, sizeof rig);
-  rig.now_ms = 1000;
-  rig.kill_at = kill_next;
   snprintf (rig.instance, sizeof rig.instance, "h");
   for (unsigned i = 0; i < DISKS; i++) {
     memset (rig.disk[i].uuid, (int) i + 1, 16);
@@ -415,32 +289,18 @@ rig_init (void)
   start ();
 }
 
-struct cluster_create
-create_of (const char *name, enum layout_kind layout, unsigned first,
-           unsigned members)
-{
-  struct cluster_create create = {
-    .layout = layout, .groups = 1, .members = members, .unit = KiB (256)
-  };
-
-  snprintf (create.name, sizeof create.name, "%s", name);
-  for (unsigned i = 0; i < members; i++)
-    memcpy (create.disk[i], rig.disk[first + i].uuid, 16);
-  return create;
-}
-
 void
 make_array_of (const char *name, enum layout_kind layout, unsigned first,
                unsigned members)
 {
   struct cluster_create create = create_of (name, layout, first, members);
 
-  rounds (4);
+  live_on (4);
   do {
-    ASK (cluster_array_create (rig.c, in, &create));
-    rounds (4);
-  } while (cluster_array_find (rig.c, name) == NULL);
-  UNTIL (cluster_array_find (rig.c, name)->rec.ready);
+    ASK (cluster_array_create (engine, in, &create));
+    live_on (4);
+  } while (cluster_array_find (engine, name) == NULL);
+  UNTIL (cluster_array_find (engine, name)->rec.ready);
 }
 
 void
@@ -477,7 +337,7 @@ attach_refused (const char *why)
 {
   struct cluster_attach at = host_words (true);
 
-  ASK (cluster_attach (rig.c, in, "a", &at));
+  ASK (cluster_attach (engine, in, "a", &at));
   assert (rig.code && strcmp (rig.code, why) == 0);
 }
 
@@ -490,12 +350,12 @@ attach (bool writable)
   while (!rig.attached) {
     assert (++n < 4000);
     if (rig.attach_op == 0) {
-      struct cluster_input in = input (rig.attach_op = ++rig.op);
+      struct cluster_input in = input (rig.attach_op = ++weftd.op);
 
-      cluster_attach (rig.c, &in, "a", &at);
+      cluster_attach (engine, &in, "a", &at);
       pump ();
     }
-    round_of ();
+    live ();
   }
 }
 
@@ -516,20 +376,20 @@ attach_without_first (void)
 void
 detach (void)
 {
-  struct cluster_input in = input (++rig.op);
+  struct cluster_input in = input (++weftd.op);
 
   rig.attached = false;
   rig.beat_op = 0;
-  cluster_session_detach (rig.c, &in, rig.session);
+  cluster_session_detach (engine, &in, rig.session);
   pump ();
 }
 
 void
 report (unsigned m)
 {
-  struct cluster_input in = input (++rig.op);
+  struct cluster_input in = input (++weftd.op);
 
-  cluster_session_lost (rig.c, &in, rig.session, m, rig.round, "it is gone");
+  cluster_session_lost (engine, &in, rig.session, m, rig.round, "it is gone");
   pump ();
 }
 
@@ -539,7 +399,7 @@ lose (unsigned m)
   while (state (m) != MEMBER_OUT) {
     report (m);
     if (state (m) != MEMBER_OUT)
-      round_of ();
+      live ();
   }
 }
 
@@ -564,7 +424,7 @@ spare_after (uint64_t ms)
   struct cluster_array_tune tune = { .has_spare_after = true,
                                      .spare_after_ms = ms };
 
-  DONE (cluster_array_tune (rig.c, in, "a", &tune));
+  DONE (cluster_array_tune (engine, in, "a", &tune));
 }
 
 void
@@ -572,7 +432,7 @@ pause_copying (unsigned m, bool paused)
 {
   struct cluster_member_tune tune = { .has_paused = true, .paused = paused };
 
-  DONE (cluster_member_tune (rig.c, in, "a", m, &tune));
+  DONE (cluster_member_tune (engine, in, "a", m, &tune));
 }
 
 void
@@ -587,7 +447,7 @@ stop_members (void)
 {
   for (unsigned m = 0; m < MEMBERS; m++)
     rig.disk[m].dead = true;
-  rounds (60);
+  live_on (60);
 }
 
 void
@@ -637,7 +497,7 @@ test_kills (const char *name, void (*scenario) (void))
   do {
     scenario ();
     kill_next++;
-  } while (kill_next == 1 || rig.killed);
+  } while (kill_next == 1 || weftd.killed);
   assert (kill_next > 11);
   printf ("%s: killed at each of %u steps\n", name, kill_next - 2);
   kill_next = 0;

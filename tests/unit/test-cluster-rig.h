@@ -9,18 +9,9 @@
 #ifndef WEFT_TEST_CLUSTER_RIG_H
 #define WEFT_TEST_CLUSTER_RIG_H
 
-#undef NDEBUG
-#include <assert.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "cluster/cluster-internal.h"
+#include "test-cluster-weftd.h"
 
 #define DISKS 6
-#define MEMBERS 4
 
 struct fake_disk {
   uint8_t uuid[16], cluster[16], array[16];
@@ -45,18 +36,9 @@ struct fake_disk {
 };
 
 struct rig {
-  struct cluster *c;
-  struct cluster_record store[64];
-  size_t stored;
-  struct {
-    bool known;
-    uint8_t states[MEMBERS];
-  } history[1024]; /* of "a": the states of each number that was ever durable */
   struct fake_disk disk[DISKS];
-  uint64_t now_ms, op, random;
-  unsigned steps, kill_at; /* the step; 0: never */
-  bool spared;             /* weftd is, as long as it has its database */
-  bool killed;
+  unsigned steps;
+  bool spared; /* weftd is not killed as long as it has its database */
   /* the last answer to an administrator */
   uint64_t asked;
   bool answered;
@@ -80,43 +62,24 @@ extern struct rig rig;
 /* Another one, without an array yet. */
 void rig_init (void);
 
-/* Time and randomness for a call of the engine; and take its steps. */
-struct cluster_input input (uint64_t op);
+/* Take the steps that the engine has made. */
 void pump (void);
 
 /* weftd dies and starts again, with its store or with an empty one. */
 void restart (void);
 void lose_database (void);
 
-void round_of (void);
-void rounds (unsigned n);
-
 /* Make an array of these disks, and wait until it is ready: any, or "a" over
  * the first MEMBERS in raid-x.  begin_array: in a new rig, over the first disks.
  */
-struct cluster_create create_of (const char *name, enum layout_kind layout,
-                                 unsigned first, unsigned members);
 void make_array_of (const char *name, enum layout_kind layout, unsigned first,
                     unsigned members);
 void make_array (void);
 void begin_array (void);
 void begin_array_of (enum layout_kind layout, unsigned members);
 
-/* "a", its member, and the state of that; are all of them in-sync, and nothing
- * changes?  Is this the disk of that member?
- */
-struct cluster_array *array (void);
-struct cluster_member *member (unsigned m);
-enum member_state state (unsigned m);
-bool whole (void);
+/* Is this the disk of that member? */
 bool on (unsigned m, unsigned disk);
-
-/* What weftd knows of the disk. */
-struct cluster_disk *known (unsigned disk);
-
-/* The cluster's verdict; does it say so? */
-enum cluster_severity verdict (void);
-bool says (const char *what);
 
 /* The host and array "a".  lose: it reports the member until that is out.  die: the
  * member's process has died, and so it is reported.  copy_on: it is lost, comes back,
@@ -152,37 +115,24 @@ unsigned attach_without_first (void);
 /* Run the scenario, which makes a rig, with a kill of weftd at each of its steps. */
 void test_kills (const char *name, void (*scenario) (void));
 
-#define UNTIL(what)                                                            \
-  do {                                                                         \
-    unsigned n_ = 0;                                                           \
-    while (!(what)) {                                                          \
-      if (++n_ > 4000) {                                                       \
-        fprintf (stderr, "line %d, kill at %u: never so: %s\n", __LINE__,      \
-                 rig.kill_at, #what);                                          \
-        abort ();                                                              \
-      }                                                                        \
-      round_of ();                                                             \
-    }                                                                          \
-  } while (0)
-
 /* Ask, and again if weftd dies before it answers. */
 #define ASK(call)                                                              \
   do {                                                                         \
     rig.answered = false;                                                      \
     while (!rig.answered) {                                                    \
-      struct cluster_input in_ = input (rig.asked = ++rig.op);                 \
+      struct cluster_input in_ = input (rig.asked = ++weftd.op);               \
       const struct cluster_input *in = &in_;                                   \
       call;                                                                    \
       pump ();                                                                 \
       if (!rig.answered)                                                       \
-        rounds (8);                                                            \
+        live_on (8);                                                           \
     }                                                                          \
   } while (0)
 #define DONE(call)                                                             \
   do {                                                                         \
     ASK (call);                                                                \
-    while (rig.killed && rig.code && strcmp (rig.code, "silent") == 0) {       \
-      rounds (8); /* weftd has just been started again */                      \
+    while (weftd.killed && rig.code && strcmp (rig.code, "silent") == 0) {     \
+      live_on (8); /* weftd has just been started again */                     \
       ASK (call);                                                              \
     }                                                                          \
     FINE ();                                                                   \
@@ -205,7 +155,7 @@ void test_kills (const char *name, void (*scenario) (void));
                rig.code ? rig.code : "done", rig.detail);                      \
       abort ();                                                                \
     }                                                                          \
-    assert (rig.steps == steps_ || rig.killed);                                \
+    assert (rig.steps == steps_ || weftd.killed);                              \
   } while (0)
 
 #endif /* WEFT_TEST_CLUSTER_RIG_H */

@@ -34,7 +34,7 @@ begin_rounds (void)
 {
   begin_writing ();
   round_is (10);
-  rounds (20);
+  live_on (20);
 }
 
 /* Made, written, and left: nobody writes, and nobody lives. */
@@ -43,7 +43,7 @@ left (void)
 {
   begin_rounds ();
   detach ();
-  rounds (20);
+  live_on (20);
   stop_members ();
 }
 
@@ -66,7 +66,7 @@ test_beside_writer (void)
   begin_rounds ();
   rig.lags = true;
   start_with (3, 8);
-  rounds (20);
+  live_on (20);
   assert (state (3) == MEMBER_IN_SYNC);
   assert (rig.disk[3].refused && strcmp (rig.disk[3].refused, "old-copy") == 0);
   rig.lags = false;
@@ -96,7 +96,7 @@ test_peers_tell (bool writable)
   stop_members ();
   assert (array ()->rec.round == 0);
   start_with (3, 8);
-  rounds (8);
+  live_on (8);
   assert (!array ()->disk[3]->old_copy);
   for (unsigned m = 0; m < 3; m++)
     start_with (m, 10);
@@ -113,7 +113,7 @@ static void
 test_stored (void)
 {
   begin_rounds ();
-  rounds (40);
+  live_on (40);
   restart ();
   assert (array ()->rec.round == 10);
 
@@ -122,7 +122,7 @@ test_stored (void)
   for (unsigned m = 0; m < MEMBERS; m++)
     start_with (m, m == 0 ? 8 : 9);
   UNTIL (state (0) == MEMBER_OUT);
-  rounds (20);
+  live_on (20);
   for (unsigned m = 1; m < MEMBERS; m++)
     assert (state (m) == MEMBER_IN_SYNC);
 }
@@ -139,7 +139,7 @@ test_one_behind (void)
   rig.beat_op = rig.attach_op = 0;
   snprintf (rig.instance, sizeof rig.instance, "another");
   start_with (3, 9);
-  rounds (60); /* the writer is silent */
+  live_on (60); /* the writer is silent */
   attach (true);
   for (unsigned m = 0; m < MEMBERS; m++) {
     assert (state (m) == MEMBER_IN_SYNC);
@@ -157,9 +157,9 @@ test_beside_silent_writer (void)
   rig.disk[3].dead = true;
   rig.attached = false;
   rig.beat_op = rig.attach_op = 0;
-  rounds (60);
+  live_on (60);
   start_with (3, 10);
-  rounds (8);
+  live_on (8);
   assert (!array ()->disk[3]->old_copy && state (3) == MEMBER_IN_SYNC);
   for (unsigned m = 0; m < 3; m++)
     rig.disk[m].round = 12;
@@ -179,7 +179,7 @@ test_out (uint64_t returns_with, bool full)
   lose (3);
   assert (member (3)->round == 12);
   round_is (1000);
-  rounds (60);
+  live_on (60);
   start_with (3, returns_with);
   UNTIL (rig.disk[3].join.phase == CLUSTER_JOIN_COPYING);
   assert (rig.disk[3].full == full);
@@ -193,7 +193,7 @@ test_out_late (void)
 {
   begin_rounds ();
   start_with (3, 10);
-  round_of ();
+  live ();
   assert (!array ()->disk[3]->old_copy && state (3) == MEMBER_IN_SYNC);
   rig.round = 12;
   UNTIL (state (3) == MEMBER_OUT);
@@ -210,7 +210,7 @@ test_writer_goes_on (void)
   begin_rounds ();
   restart ();
   rig.disk[0].round = rig.round = 13; /* the others speak later */
-  rounds (60);
+  live_on (60);
   for (unsigned m = 0; m < MEMBERS; m++)
     assert (state (m) == MEMBER_IN_SYNC && !array ()->disk[m]->old_copy);
 }
@@ -227,7 +227,7 @@ test_join_alone (void)
   attach (true);
   UNTIL (state (3) == MEMBER_OUT);
   detach ();
-  rounds (8);
+  live_on (8);
   start_with (3, 10);
   UNTIL (state (3) == MEMBER_IN_SYNC);
   assert (rig.disk[3].round == 11 && array ()->rec.round == 11);
@@ -240,18 +240,18 @@ test_last_copy (void)
   begin_writing ();
   die (0);
   round_is (10);
-  rounds (60);
+  live_on (60);
   detach ();
-  rounds (20);
+  live_on (20);
   stop_members ();
   for (unsigned m = 1; m < MEMBERS; m++)
     start_with (m, m == 3 ? 8 : 10);
-  rounds (60);
+  live_on (60);
   for (unsigned i = 0; i < 4; i++) {
     attach_refused ("member-missing");
-    rounds (60);
+    live_on (60);
     restart ();
-    rounds (60);
+    live_on (60);
   }
   assert (state (3) == MEMBER_IN_SYNC);
   start_with (3, 10);

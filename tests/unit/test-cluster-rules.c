@@ -22,7 +22,7 @@ test_foreign (void)
   expect_refused (beat (&stranger), CLUSTER_CONFLICT, "unknown-array");
   memcpy (stranger.array, world.disk[0].array, 16);
   expect_refused (beat (&stranger), CLUSTER_CONFLICT, "not-a-member");
-  assert (cluster_disk_find (world.c, stranger.uuid) == NULL);
+  assert (cluster_disk_find (engine, stranger.uuid) == NULL);
 
   /* The last copy says that it is blank. */
   die (1);
@@ -82,10 +82,10 @@ test_silence (void)
   writer->alive = false;
   tick (2 * HOLD_MS_MAX); /* its long poll is over */
   said (0);
-  heard_ms = world.now_ms += CLUSTER_TICK_MS - 1;
+  heard_ms = weftd.now_ms += CLUSTER_TICK_MS - 1;
   hb.epoch = writer->epoch;
   snprintf (hb.instance, sizeof hb.instance, "%s", writer->instance);
-  ASK (cluster_session_heartbeat (world.c, in, writer->session, &hb));
+  ASK (cluster_session_heartbeat (engine, in, writer->session, &hb));
   s = session (writer);
   tick (1);
   while (s->alive) {
@@ -93,8 +93,8 @@ test_silence (void)
     tick (CLUSTER_TICK_MS);
   }
   said (0);
-  assert (world.now_ms - heard_ms >= SESSION_TTL_MS);
-  assert (world.now_ms - heard_ms <= SESSION_TTL_MS + CLUSTER_TICK_MS);
+  assert (weftd.now_ms - heard_ms >= SESSION_TTL_MS);
+  assert (weftd.now_ms - heard_ms <= SESSION_TTL_MS + CLUSTER_TICK_MS);
 }
 
 /* Whoever starts, again and again, and never listens, is not alive by that. */
@@ -110,12 +110,12 @@ test_starting (void)
   hb.starting = true;
   for (uint64_t ms = 0; ms < MEMBER_TTL_MS; ms += CLUSTER_TICK_MS) {
     assert (d->alive);
-    ASK (cluster_disk_heartbeat (world.c, in, &hb));
+    ASK (cluster_disk_heartbeat (engine, in, &hb));
     tick (CLUSTER_TICK_MS);
   }
   assert (!d->alive);
   hb.starting = false;
-  ASK (cluster_disk_heartbeat (world.c, in, &hb));
+  ASK (cluster_disk_heartbeat (engine, in, &hb));
   assert (d->alive);
 }
 
@@ -129,7 +129,7 @@ hears (const struct cluster_disk_heartbeat *report, bool same)
     memset (hb.uri, 0,
             sizeof hb - offsetof (struct cluster_disk_heartbeat, uri));
   hb.same = same;
-  ASK (cluster_disk_heartbeat (world.c, in, &hb));
+  ASK (cluster_disk_heartbeat (engine, in, &hb));
   return world.answer;
 }
 
@@ -149,7 +149,7 @@ test_same (void)
   expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
   before = hb;
   assert (hears (&hb, false).kind == CLUSTER_REPLY_DISK);
-  d = cluster_disk_find (world.c, hb.uuid);
+  d = cluster_disk_find (engine, hb.uuid);
   hb.sequence += 7;
   hb.report = 2;
   hears (&hb, false);
@@ -165,8 +165,8 @@ test_same (void)
   another = hb;
   another.report = 3;
   strcat (another.instance, "x");
-  in = input (++world.next_op);
-  cluster_disk_heartbeat (world.c, &in, &another);
+  in = input (++weftd.op);
+  cluster_disk_heartbeat (engine, &in, &another);
   pump ();
   assert (hears (&hb, true).kind == CLUSTER_REPLY_DISK);
 
@@ -184,16 +184,16 @@ test_same (void)
   hb.report = 1;
   /* Nor is it told less than all before this weftd has told it all. */
   hears (&hb, false);
-  assert (!cluster_disk_find (world.c, hb.uuid)->knows);
+  assert (!cluster_disk_find (engine, hb.uuid)->knows);
   hears (&hb, true);
-  assert (cluster_disk_find (world.c, hb.uuid)->knows);
+  assert (cluster_disk_find (engine, hb.uuid)->knows);
   hb.states_epoch--;
   hb.report++;
   hears (&hb, false);
-  assert (!cluster_disk_find (world.c, hb.uuid)->knows);
+  assert (!cluster_disk_find (engine, hb.uuid)->knows);
   reincarnate ();
   expect_refused (hears (&hb, true), CLUSTER_CONFLICT, "say-all");
-  assert (!cluster_disk_find (world.c, hb.uuid)->heard);
+  assert (!cluster_disk_find (engine, hb.uuid)->heard);
 }
 
 static void
@@ -233,17 +233,17 @@ test_old_database (void)
   struct disk ahead;
 
   healthy ();
-  memcpy (old, world.store, sizeof old);
-  old_count = world.stored;
+  memcpy (old, weftd.store, sizeof old);
+  old_count = weftd.stored;
 
   /* More epochs pass; then the old database is put back. */
   report_lost (writer, 1);
   UNTIL (world.disk[0].states_epoch == writer->epoch);
-  memcpy (world.store, old, sizeof old);
-  world.stored = old_count;
+  memcpy (weftd.store, old, sizeof old);
+  weftd.stored = old_count;
   reincarnate ();
   expect_refused (beat (&world.disk[0]), CLUSTER_UNAVAILABLE, "read-only");
-  assert (cluster_read_only (world.c));
+  assert (cluster_read_only (engine));
   assert (verdict () == CLUSTER_ERROR && says ("backup"));
   host_attach (other);
   expect_refused (said (other->op), CLUSTER_UNAVAILABLE, "read-only");
@@ -258,7 +258,7 @@ test_old_database (void)
     else
       ahead.min_epoch += i;
     beat (&ahead);
-    assert ((cluster_read_only (world.c) != NULL) == (i != 1));
+    assert ((cluster_read_only (engine) != NULL) == (i != 1));
   }
 
   /* But what no epoch ever gets to shows that the disk lies. */
@@ -268,13 +268,13 @@ test_old_database (void)
   memset (ahead.array, 0, 16);
   ahead.min_epoch = EPOCH_MAX / 2;
   expect_refused (beat (&ahead), CLUSTER_INVALID, "nonsense");
-  assert (cluster_disk_find (world.c, ahead.uuid) == NULL);
+  assert (cluster_disk_find (engine, ahead.uuid) == NULL);
 
   /* And by a host. */
   healthy ();
   writer->epoch += 3;
   host_beat (writer);
-  assert (cluster_read_only (world.c) != NULL);
+  assert (cluster_read_only (engine) != NULL);
 }
 
 static void
@@ -284,7 +284,7 @@ expect_plan_refused (const struct cluster_create *create, const char *code,
   static struct cluster_array a;
   struct cluster_problem p;
 
-  assert (cluster_array_plan (world.c, create, &a, &p) == -1);
+  assert (cluster_array_plan (engine, create, &a, &p) == -1);
   assert (strcmp (p.code, code) == 0);
   assert (strcmp (p.field, field) == 0);
   assert (strlen (p.detail) > 20);
@@ -293,21 +293,15 @@ expect_plan_refused (const struct cluster_create *create, const char *code,
 static void
 test_plan (void)
 {
-  struct cluster_create good = { .name = "a",
-                                 .layout = LAYOUT_RAIDX,
-                                 .groups = 1,
-                                 .members = MEMBERS,
-                                 .unit = KiB (256) },
-                        bad;
+  struct cluster_create good, bad;
   static struct cluster_array a;
   struct cluster_problem p;
 
   world_init (5);
-  for (unsigned i = 0; i < MEMBERS; i++) {
-    memcpy (good.disk[i], world.disk[i].uuid, 16);
+  for (unsigned i = 0; i < MEMBERS; i++)
     beat (&world.disk[i]);
-  }
-  assert (cluster_array_plan (world.c, &good, &a, &p) == 0);
+  good = create_of ("a", LAYOUT_RAIDX, 0, MEMBERS);
+  assert (cluster_array_plan (engine, &good, &a, &p) == 0);
   assert (a.layout.size > 0 && array () == NULL);
 
   bad = good;
@@ -348,7 +342,7 @@ test_ended_sessions (void)
     snprintf (writer->instance, 16, "again%u", i);
     attach_until_granted (writer);
   }
-  TAILQ_FOREACH (s, cluster_sessions (world.c), link)
+  TAILQ_FOREACH (s, cluster_sessions (engine), link)
     ended += s->rec.ended;
   assert (ended == 128);
 }
@@ -373,7 +367,7 @@ test_verdicts (void)
   /* However little room there is, it is text. */
   for (size_t size = 1; size < 400; size++) {
     memset (text, 'x', sizeof text);
-    cluster_verdict (world.c, text, size);
+    cluster_verdict (engine, text, size);
     assert (strlen (text) < size);
   }
 }

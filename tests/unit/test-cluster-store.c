@@ -6,52 +6,33 @@
 
 #include "test-cluster-world.h"
 
-static void
-store_put (const struct cluster_record *r)
-{
-  size_t i;
-
-  for (i = 0; i < world.stored; i++)
-    if (cluster_record_same (&world.store[i], r))
-      break;
-  if (r->deleted) {
-    if (i < world.stored)
-      world.store[i] = world.store[--world.stored];
-    return;
-  }
-  assert (i < RECORDS_MAX);
-  world.store[i] = *r;
-  if (i == world.stored)
-    world.stored++;
-}
-
 const struct cluster_array_record *
 stored_array (const uint8_t uuid[16])
 {
-  for (size_t i = 0; i < world.stored; i++)
-    if (world.store[i].kind == CLUSTER_RECORD_ARRAY &&
-        memcmp (world.store[i].array.uuid, uuid, 16) == 0)
-      return &world.store[i].array;
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_ARRAY &&
+        memcmp (weftd.store[i].array.uuid, uuid, 16) == 0)
+      return &weftd.store[i].array;
   return NULL;
 }
 
 const struct cluster_array_record *
 stored_array_name (const char *name)
 {
-  for (size_t i = 0; i < world.stored; i++)
-    if (world.store[i].kind == CLUSTER_RECORD_ARRAY &&
-        strcmp (world.store[i].array.name, name) == 0)
-      return &world.store[i].array;
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_ARRAY &&
+        strcmp (weftd.store[i].array.name, name) == 0)
+      return &weftd.store[i].array;
   return NULL;
 }
 
 const struct cluster_session_record *
 stored_session (uint64_t id)
 {
-  for (size_t i = 0; i < world.stored; i++)
-    if (world.store[i].kind == CLUSTER_RECORD_SESSION &&
-        world.store[i].session.id == id)
-      return &world.store[i].session;
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_SESSION &&
+        weftd.store[i].session.id == id)
+      return &weftd.store[i].session;
   return NULL;
 }
 
@@ -59,34 +40,22 @@ stored_session (uint64_t id)
 void
 store_check (void)
 {
-  for (size_t i = 0; i < world.stored; i++) {
-    const struct cluster_session_record *s = &world.store[i].session;
+  for (size_t i = 0; i < weftd.stored; i++) {
+    const struct cluster_session_record *s = &weftd.store[i].session;
 
-    if (world.store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
+    if (weftd.store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
         !s->writable)
       continue;
     assert (stored_array (s->array));
-    for (size_t j = i + 1; j < world.stored; j++)
-      assert (world.store[j].kind != CLUSTER_RECORD_SESSION ||
-              world.store[j].session.ended ||
-              !world.store[j].session.writable ||
-              memcmp (world.store[j].session.array, s->array, 16) != 0);
+    for (size_t j = i + 1; j < weftd.stored; j++)
+      assert (weftd.store[j].kind != CLUSTER_RECORD_SESSION ||
+              weftd.store[j].session.ended ||
+              !weftd.store[j].session.writable ||
+              memcmp (weftd.store[j].session.array, s->array, 16) != 0);
   }
 }
 
 /* ---- What every transaction must keep. ---- */
-
-static void
-history_check (const uint8_t array[16], uint64_t epoch, const uint8_t states[])
-{
-  assert (epoch < HISTORY_MAX);
-  if (world.history[epoch].known &&
-      memcmp (world.history[epoch].array, array, 16) == 0)
-    assert (memcmp (world.history[epoch].states, states, MEMBERS) == 0);
-  world.history[epoch].known = true;
-  memcpy (world.history[epoch].array, array, 16);
-  memcpy (world.history[epoch].states, states, MEMBERS);
-}
 
 static const struct host *
 host_of (const struct cluster_session_record *s)
@@ -100,10 +69,10 @@ host_of (const struct cluster_session_record *s)
 void
 prepared (uint64_t session, uint64_t epoch)
 {
-  uint64_t *p = world.history[epoch].prepared;
+  uint64_t *p = world.prepared[epoch];
 
   while (*p != 0 && *p != session)
-    assert (++p < world.history[epoch].prepared + 8);
+    assert (++p < world.prepared[epoch] + 8);
   *p = session;
 }
 
@@ -111,7 +80,7 @@ static bool
 has_prepared (uint64_t session, uint64_t epoch)
 {
   for (unsigned i = 0; i < 8; i++)
-    if (world.history[epoch].prepared[i] == session)
+    if (world.prepared[epoch][i] == session)
       return true;
   return false;
 }
@@ -127,11 +96,11 @@ sessions_prepared (const uint8_t array[16], uint64_t epoch, uint64_t first,
 {
   unsigned reading = 0, writing = 0;
 
-  for (size_t i = 0; i < world.stored; i++) {
-    const struct cluster_session_record *s = &world.store[i].session;
+  for (size_t i = 0; i < weftd.stored; i++) {
+    const struct cluster_session_record *s = &weftd.store[i].session;
     const struct host *h;
 
-    if (world.store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
+    if (weftd.store[i].kind != CLUSTER_RECORD_SESSION || s->ended ||
         memcmp (s->array, array, 16) != 0 || s->epoch == epoch)
       continue;
     h = host_of (s);
@@ -140,7 +109,7 @@ sessions_prepared (const uint8_t array[16], uint64_t epoch, uint64_t first,
       continue;
     if (s->writable)
       writing++;
-    else if (h && world.now_ms - h->fresh_ms < SESSION_TTL_MS)
+    else if (h && weftd.now_ms - h->fresh_ms < SESSION_TTL_MS)
       reading++;
   }
   *readers = reading == 0 || (alone && reading + writing == 1);
@@ -152,9 +121,7 @@ commit_check (const struct cluster_array_record *old,
               const struct cluster_array_record *new)
 {
   uint64_t first = old->change.epoch ? old->change.epoch : new->epoch;
-  bool readers, writers, lost[ARRAY_MEMBERS_MAX];
-  struct layout l;
-  char why[256];
+  bool readers, writers;
 
   for (unsigned m = 0; m < MEMBERS; m++)
     if (new->member[m].state != old->change.states[m])
@@ -164,35 +131,25 @@ commit_check (const struct cluster_array_record *old,
   for (unsigned m = 0; m < MEMBERS; m++) {
     enum member_state was = old->member[m].state, is = new->member[m].state;
 
-    lost[m] = is != MEMBER_IN_SYNC;
     /* Readers never read a copy that writers do without. */
     if (was == MEMBER_IN_SYNC && is == MEMBER_OUT)
       assert (readers);
-    if (was == MEMBER_OUT && is != MEMBER_OUT)
-      assert (is == MEMBER_JOINING && new->member[m].fence >
-                                        old->epoch &&world.disk[m].min_epoch >=
-                                        new->member[m].fence);
-    /* And none that a writers does not write, or that misses what one did. */
+    if (was == MEMBER_OUT && is != MEMBER_OUT) {
+      assert (is == MEMBER_JOINING && new->member[m].fence > old->epoch);
+      assert (world.disk[m].min_epoch >= new->member[m].fence);
+    }
+    /* And none that a writer does not write, or that misses what one did. */
     if (was == MEMBER_JOINING && is == MEMBER_IN_SYNC)
       assert (readers && writers && old->member[m].fence > world.writer_end);
     assert (was != MEMBER_IN_SYNC || is != MEMBER_JOINING);
   }
-  assert (layout_init (&l, new->layout, new->n, new->groups, new->unit,
-                       new->member_bytes, why, sizeof why) == 0);
-  assert (layout_loss (&l, lost, NULL) == 0);
 }
 
 static void
 record_check (const struct cluster_array_record *new)
 {
   const struct cluster_array_record *old = stored_array (new->uuid);
-  uint8_t states[ARRAY_MEMBERS_MAX];
 
-  for (unsigned m = 0; m < MEMBERS; m++)
-    states[m] = (uint8_t) new->member[m].state;
-  history_check (new->uuid, new->epoch, states);
-  if (new->change.epoch)
-    history_check (new->uuid, new->change.epoch, new->change.states);
   if (old == NULL)
     return;
   assert (new->epoch >= old->epoch);

@@ -18,10 +18,10 @@ test_pause_of_nothing (void)
   both.has_floor = true;
   both.floor = MiB (9);
   begin_writing ();
-  REFUSED ("in-sync", cluster_member_tune (rig.c, in, "a", 1, &pause));
+  REFUSED ("in-sync", cluster_member_tune (engine, in, "a", 1, &pause));
   assert (strstr (rig.detail, "member 1 of array a (disk /dev/d1 of node n2)"));
   assert (strstr (rig.detail, "in-sync") && strstr (rig.detail, "rebuild ls"));
-  REFUSED ("in-sync", cluster_member_tune (rig.c, in, "a", 1, &both));
+  REFUSED ("in-sync", cluster_member_tune (engine, in, "a", 1, &both));
   assert (member (1)->floor == 0);
   assert (!member (1)->paused);
   pause_copying (1, false);
@@ -38,7 +38,7 @@ test_pause_stands (void)
   struct fake_disk *d = &rig.disk[1];
 
   begin_writing ();
-  DONE (cluster_node_maintain (rig.c, in, "n2", true, false));
+  DONE (cluster_node_maintain (engine, in, "n2", true, false));
   die (1);
   assert (verdict () == CLUSTER_INFO);
   /* Of what is to come. */
@@ -48,7 +48,7 @@ test_pause_stands (void)
   assert (verdict () == CLUSTER_WARNING && says (said));
   d->dead = false;
   UNTIL (d->join.phase == CLUSTER_JOIN_COPYING);
-  rounds (60);
+  live_on (60);
   assert (state (1) == MEMBER_JOINING && says (said));
   pause_copying (1, false);
   assert (!says ("paused"));
@@ -66,11 +66,11 @@ test_pause_stands (void)
   UNTIL (state (1) == MEMBER_IN_SYNC);
 
   /* Nor does one that an older weftd let stand on a member that is in-sync. */
-  for (size_t i = 0; i < rig.stored; i++)
-    if (rig.store[i].kind == CLUSTER_RECORD_ARRAY)
-      rig.store[i].array.member[1].paused = true;
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_ARRAY)
+      weftd.store[i].array.member[1].paused = true;
   restart ();
-  rounds (8);
+  live_on (8);
   assert (!says ("paused"));
   lose (1);
   UNTIL (state (1) == MEMBER_IN_SYNC);
@@ -89,7 +89,7 @@ test_promise (void)
   assert (array ()->disk[1]->alive);
   assert (says ("is out") && !says ("by itself"));
   assert (says ("has not been heard of since"));
-  rounds (40);
+  live_on (40);
   assert (!array ()->disk[1]->alive);
   assert (says ("Start its member process") && !says ("by itself"));
   /* It is heard of again, and on its way. */
@@ -101,7 +101,7 @@ test_promise (void)
 
   /* It was back, and goes out again each time: nobody knows. */
   lose (1);
-  rounds (1);
+  live_on (1);
   assert (state (1) == MEMBER_OUT && array ()->disk[1]->spoke);
   assert (says ("see to its connection") && !says ("by itself"));
 }
@@ -189,16 +189,16 @@ test_exposed (void)
   d->join.total_bytes = all + MiB (3); /* in whole extents */
   for (uint64_t todo = all + MiB (3); todo > MiB (8); todo -= MiB (8)) {
     d->join.todo_bytes = todo;
-    rounds (4);
+    live_on (4);
     assert (exposed () == (todo < all ? todo : all));
   }
   assert (says ("the next loss can take data"));
   /* What it has copied is no copy of an array that does without it. */
-  in = input (++rig.op);
-  cluster_preflight_cancel (rig.c, &in, "a", 1, &f);
+  in = input (++weftd.op);
+  cluster_preflight_cancel (engine, &in, "a", 1, &f);
   assert (f.allowed && f.exposed_bytes == all);
   d->dead = true;
-  rounds (40);
+  live_on (40);
   assert (exposed () == all);
   d->dead = false;
   UNTIL (state (1) == MEMBER_JOINING && d->join.phase == CLUSTER_JOIN_COPYING &&
@@ -218,7 +218,7 @@ test_exposed (void)
   copy_on (1);
   d->join.total_bytes = all;
   d->join.todo_bytes = MiB (4);
-  rounds (4);
+  live_on (4);
   assert (exposed () == array ()->rec.member_bytes + MiB (4));
 }
 
@@ -265,7 +265,7 @@ run_eta (uint64_t slow, uint64_t fast)
 static uint64_t
 eta_ms (void)
 {
-  return cluster_join_eta_ms (rig.c, array (), 1);
+  return cluster_join_eta_ms (engine, array (), 1);
 }
 
 /* It copies 32 MiB in each second of so many, as it says every other one. */
@@ -275,7 +275,7 @@ copy (struct fake_disk *d, unsigned seconds)
   for (unsigned s = 0; s < seconds; s++) {
     if (s % 2 == 0)
       d->join.todo_bytes -= MiB (64);
-    rounds (4);
+    live_on (4);
   }
 }
 
@@ -297,14 +297,14 @@ test_eta (void)
   assert (eta_ms () > 200000 && eta_ms () < 300000); /* 242 s */
   pause_copying (1, true);
   assert (eta_ms () == 0);
-  rounds (60);
+  live_on (60);
   pause_copying (1, false);
   copy (d, 2);
   assert (eta_ms () == 0); /* the pause is not measured */
   copy (d, 12);
   assert (eta_ms () > 200000 && eta_ms () < 300000);
   restart ();
-  rounds (8);
+  live_on (8);
   assert (eta_ms () == 0);
 }
 
@@ -315,7 +315,8 @@ stays (const char *node, struct cluster_stay first[1])
 {
   size_t count, real = 0;
   bool moving;
-  struct cluster_stay *list = cluster_node_stays (rig.c, node, &count, &moving);
+  struct cluster_stay *list = cluster_node_stays (engine, node, &count,
+                                                  &moving);
 
   for (size_t i = 0; i < count; i++)
     if (!list[i].passes && real++ == 0)
@@ -337,7 +338,7 @@ test_drain_nowhere (void)
   make_array_of ("b", LAYOUT_RAID0, 4, 1);
   attach (true);
   assert (verdict () == CLUSTER_INFO && says ("All is well"));
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
   /* At once, and as long as it stands. */
   for (unsigned i = 0; i < 2; i++) {
     assert (verdict () == CLUSTER_WARNING);
@@ -350,10 +351,10 @@ test_drain_nowhere (void)
     assert (stays ("n2", &s) == 2);
     assert (s.array == array () && s.member == 1);
     assert (strstr (s.waits, "a spare or blank disk"));
-    rounds (60);
+    live_on (60);
   }
   restart ();
-  rounds (8);
+  live_on (8);
   assert (verdict () == CLUSTER_WARNING && stays ("n2", &s) == 2);
 
   /* One has somewhere to go, and the other stays all the same. */
@@ -365,18 +366,18 @@ test_drain_nowhere (void)
   assert (!says ("cannot go on") && says ("being drained"));
   rig.disk[5].join.total_bytes = rig.disk[5].join.todo_bytes = GiB (8);
   copy (&rig.disk[5], 4);
-  cluster_job_drain (rig.c, cluster_node_find (rig.c, "n2"), &job);
+  cluster_job_drain (engine, cluster_node_find (engine, "n2"), &job);
   assert (job.state == CLUSTER_JOB_RUNNING && job.eta_ms == 0);
   copy (&rig.disk[5], 10);
-  cluster_job_drain (rig.c, cluster_node_find (rig.c, "n2"), &job);
+  cluster_job_drain (engine, cluster_node_find (engine, "n2"), &job);
   assert (job.eta_ms > 0);
   rig.disk[5].stuck = false;
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (verdict () == CLUSTER_WARNING && says ("no redundancy"));
   assert (!says ("more member") && stays ("n2", &s) == 1);
-  DONE (cluster_node_drain (rig.c, in, "n2", false));
+  DONE (cluster_node_drain (engine, in, "n2", false));
   assert (verdict () == CLUSTER_INFO && says ("All is well"));
-  assert (stays ("n2", &s) == 0 || !cluster_node_is_draining (rig.c, "n2"));
+  assert (stays ("n2", &s) == 0 || !cluster_node_is_draining (engine, "n2"));
 }
 
 /* Two members, and one disk: before the first has moved there, it is known that the
@@ -392,8 +393,8 @@ test_drain_of_two (void)
   rig.disk[5].dead = true;
   make_array_of ("a", LAYOUT_RAID1, 0, 2);
   make_array_of ("b", LAYOUT_RAID1, 2, 2);
-  DONE (cluster_node_maintain (rig.c, in, "n2", false, false));
-  cluster_node_find (rig.c, "n2")->rec.draining =
+  DONE (cluster_node_maintain (engine, in, "n2", false, false));
+  cluster_node_find (engine, "n2")->rec.draining =
     true; /* and nothing is done yet */
   assert (stays ("n2", &s) == 1 && s.array != array ());
   assert (strstr (s.waits, "1 for other members"));
@@ -407,10 +408,10 @@ test_drains_in_turn (void)
 
   begin_writing ();
   rig.disk[4].stuck = rig.disk[5].stuck = true;
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  DONE (cluster_node_drain (rig.c, in, "n3", true));
+  DONE (cluster_node_drain (engine, in, "n2", true));
+  DONE (cluster_node_drain (engine, in, "n3", true));
   UNTIL (state (1) == MEMBER_JOINING);
-  rounds (8);
+  live_on (8);
   assert (!says ("cannot go on"));
   assert (says ("The drain of node n3 waits for member 1 of array a"));
   assert (stays ("n3", &s) == 0);
@@ -427,8 +428,8 @@ static void
 scenario_planned (void)
 {
   begin_writing ();
-  DONE (cluster_node_drain (rig.c, in, "n2", true));
-  UNTIL (cluster_node_drained (rig.c, "n2"));
+  DONE (cluster_node_drain (engine, in, "n2", true));
+  UNTIL (cluster_node_drained (engine, "n2"));
   assert (rig.errors == 0);
 }
 
@@ -440,10 +441,10 @@ test_planned (void)
   lose (1);
   assert (rig.errors == 1);
   UNTIL (state (1) == MEMBER_JOINING);
-  DONE (cluster_member_cancel (rig.c, in, "a", 1));
-  DONE (cluster_member_join (rig.c, in, "a", 1));
+  DONE (cluster_member_cancel (engine, in, "a", 1));
+  DONE (cluster_member_join (engine, in, "a", 1));
   UNTIL (state (1) == MEMBER_JOINING);
-  DONE (cluster_member_replace (rig.c, in, "a", 1, rig.disk[4].uuid));
+  DONE (cluster_member_replace (engine, in, "a", 1, rig.disk[4].uuid));
   UNTIL (state (1) == MEMBER_IN_SYNC);
   assert (rig.errors == 1);
   /* What was planned once does not excuse a loss. */
@@ -451,7 +452,7 @@ test_planned (void)
   assert (rig.errors == 2);
   UNTIL (state (1) == MEMBER_IN_SYNC);
   /* In maintenance it is expected. */
-  DONE (cluster_node_maintain (rig.c, in, "n3", true, false));
+  DONE (cluster_node_maintain (engine, in, "n3", true, false));
   die (2);
   assert (rig.errors == 2);
 }

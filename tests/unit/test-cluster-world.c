@@ -1,4 +1,4 @@
-/* test-cluster-world.c: see test-cluster-world.h. */
+/* test-cluster-engine: see test-cluster-world.h. */
 
 #include <config.h>
 
@@ -10,25 +10,10 @@ struct world world;
 struct host *const writer = &world.host[0], *const other = &world.host[1],
                    *const reader = &world.host[2];
 
-uint64_t
-rnd (void)
+const uint8_t *
+disk_uuid (unsigned disk)
 {
-  world.random ^= world.random << 13;
-  world.random ^= world.random >> 7;
-  world.random ^= world.random << 17;
-  return world.random;
-}
-
-struct cluster_input
-input (uint64_t op)
-{
-  struct cluster_input in = { .op = op,
-                              .now_ms = world.now_ms,
-                              .wall_ms = 1700000000000 + world.now_ms };
-
-  for (size_t i = 0; i < sizeof in.random; i++)
-    in.random[i] = (uint8_t) (rnd () >> 24);
-  return in;
+  return world.disk[disk].uuid;
 }
 
 /* ---- Carrying out steps. ---- */
@@ -42,11 +27,11 @@ copy_reply (const struct cluster_output *o, struct message *m)
   m->kind = o->reply;
   if (o->problem)
     m->problem = *o->problem;
-  m->generation = cluster_identity (world.c)->generation;
+  m->generation = cluster_identity (engine)->generation;
   if (o->reply == CLUSTER_REPLY_DISK) {
     const struct cluster_array *a = o->disk->array;
 
-    memcpy (m->cluster, cluster_identity (world.c)->uuid, 16);
+    memcpy (m->cluster, cluster_identity (engine)->uuid, 16);
     memcpy (m->release, o->disk->rec.release, 16);
     m->min_epoch = cluster_disk_min_epoch_wanted (o->disk);
     /* A place comes when the old one is forgotten. */
@@ -57,7 +42,7 @@ copy_reply (const struct cluster_output *o, struct message *m)
       m->epoch = a->rec.epoch;
       for (unsigned i = 0; i < a->layout.members; i++)
         m->states[i] = a->rec.member[i].state;
-      if (cluster_join_order (world.c, a, m->position, &order))
+      if (cluster_join_order (engine, a, m->position, &order))
         m->order = order.epoch;
     }
   }
@@ -78,8 +63,8 @@ pump (void)
 {
   struct cluster_step *s;
 
-  cluster_check (world.c);
-  while ((s = cluster_next_step (world.c)) != NULL) {
+  cluster_check (engine);
+  while ((s = cluster_next_step (engine)) != NULL) {
     struct step_out *out = calloc (1, sizeof *out);
     struct message **tail = &out->messages;
 
@@ -123,16 +108,16 @@ acted (void)
 {
   store_check ();
   world.actions++;
-  if (world.actions == world.kill_at ||
+  if (world.actions == weftd.kill_at ||
       (world.kill_percent && rnd () % 100 < world.kill_percent))
-    world.killed = true;
-  return world.killed;
+    weftd.killed = true;
+  return weftd.killed;
 }
 
 void
 carry_out (void)
 {
-  while (world.steps && !world.killed) {
+  while (world.steps && !weftd.killed) {
     struct step_out *s = world.steps;
     struct message *m;
 
@@ -155,43 +140,29 @@ carry_out (void)
   }
 }
 
-static void
-start_engine (void)
-{
-  struct cluster_input in;
-  char why[256];
-
-  world.c = cluster_new ();
-  for (size_t i = 0; i < world.stored; i++)
-    assert (cluster_load (world.c, &world.store[i], why, sizeof why) == 0);
-  in = input (0);
-  assert (cluster_start (world.c, &in, why, sizeof why) == 0);
-  pump ();
-}
-
 /* weftd dies and starts again: nobody who waits gets an answer. */
 void
 reincarnate (void)
 {
   uint64_t generation = 0;
 
-  for (size_t i = 0; i < world.stored; i++)
-    if (world.store[i].kind == CLUSTER_RECORD_IDENTITY)
-      generation = world.store[i].identity.generation;
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_IDENTITY)
+      generation = weftd.store[i].identity.generation;
   while (world.steps)
     drop_step ();
-  cluster_free (world.c);
-  world.killed = false;
+  weftd.killed = false;
   world.kills++;
   for (unsigned i = 0; i < MEMBERS; i++)
     world.disk[i].op = 0;
   for (unsigned i = 0; i < HOSTS; i++)
     world.host[i].op = world.host[i].beat_op = 0;
   world.admin_op = 0;
-  world.now_ms += 100;
+  weftd.now_ms += 100;
   start_engine ();
+  pump ();
   /* Commands of a weftd before this one are known by their generation. */
-  assert (cluster_identity (world.c)->generation > generation);
+  assert (cluster_identity (engine)->generation > generation);
 }
 
 /* ---- What members and hosts make of replies. ---- */
@@ -382,9 +353,9 @@ void
 disk_beat (struct disk *d, uint64_t wait_ms)
 {
   struct cluster_disk_heartbeat hb = disk_words (d, wait_ms);
-  struct cluster_input in = input (d->op = ++world.next_op);
+  struct cluster_input in = input (d->op = ++weftd.op);
 
-  cluster_disk_heartbeat (world.c, &in, &hb);
+  cluster_disk_heartbeat (engine, &in, &hb);
   pump ();
 }
 
@@ -394,13 +365,13 @@ host_beat (struct host *h)
   struct cluster_session_heartbeat hb = { .epoch = h->epoch,
                                           .prepared = h->prepared,
                                           .wait_ms = 1000 };
-  struct cluster_input in = input (h->beat_op = ++world.next_op);
+  struct cluster_input in = input (h->beat_op = ++weftd.op);
 
-  h->asked_ms = world.now_ms;
+  h->asked_ms = weftd.now_ms;
   if (h->prepared)
     prepared (h->session, h->prepared);
   snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);
-  cluster_session_heartbeat (world.c, &in, h->session, &hb);
+  cluster_session_heartbeat (engine, &in, h->session, &hb);
   pump ();
 }
 
@@ -411,13 +382,13 @@ host_attach (struct host *h)
                               .writable = h->writable,
                               .takeover = h->takeover,
                               .ended = h->ended };
-  struct cluster_input in = input (h->op = ++world.next_op);
+  struct cluster_input in = input (h->op = ++weftd.op);
 
   snprintf (a.instance, sizeof a.instance, "%s", h->instance);
   snprintf (a.node, sizeof a.node, "%s", h->node);
   h->answered = false;
-  h->asked_ms = world.now_ms;
-  cluster_attach (world.c, &in, world.name, &a);
+  h->asked_ms = weftd.now_ms;
+  cluster_attach (engine, &in, weftd.name, &a);
   pump ();
 }
 
@@ -429,7 +400,7 @@ live (void)
 
   assert (++world.rounds <
           20000); /* a scenario that does not get on has failed */
-  world.now_ms += CLUSTER_TICK_MS;
+  weftd.now_ms += CLUSTER_TICK_MS;
   for (unsigned i = 0; i < MEMBERS; i++)
     if (world.disk[i].alive && world.disk[i].op == 0)
       disk_beat (&world.disk[i], 1000);
@@ -439,13 +410,13 @@ live (void)
       host_beat (&world.host[i]);
   carry_out ();
   if (world.steps == NULL &&
-      !world.killed) { /* only while the store keeps up */
+      !weftd.killed) { /* only while the store keeps up */
     in = input (0);
-    cluster_tick (world.c, &in);
+    cluster_tick (engine, &in);
     pump ();
   }
   carry_out ();
-  if (world.killed)
+  if (weftd.killed)
     reincarnate ();
 }
 
@@ -454,12 +425,9 @@ world_init (uint64_t seed)
 {
   while (world.steps)
     drop_step ();
-  cluster_free (world.c);
+  weftd_init (seed);
   memset (&world, 0, sizeof world);
-  world.name = "a";
   world.steps_tail = &world.steps;
-  world.random = seed * 2654435761u + 88172645463325252u;
-  world.now_ms = 1000;
   for (unsigned i = 0; i < MEMBERS; i++) {
     memset (world.disk[i].uuid, (int) i + 1, 16);
     snprintf (world.disk[i].instance, 16, "d%u", i);
@@ -472,7 +440,8 @@ world_init (uint64_t seed)
     world.host[i].writable = i != 2;
   }
   start_engine ();
+  pump ();
   carry_out ();
-  if (world.killed)
+  if (weftd.killed)
     reincarnate ();
 }

@@ -11,20 +11,9 @@
 #ifndef WEFT_TEST_CLUSTER_WORLD_H
 #define WEFT_TEST_CLUSTER_WORLD_H
 
-#undef NDEBUG
-#include <assert.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test-cluster-weftd.h"
 
-#include "cluster/cluster-internal.h"
-
-#define MEMBERS 4
 #define HOSTS 3
-#define RECORDS_MAX 400
-#define HISTORY_MAX 8192
 
 /* A reply as it travels: copied when the engine makes it. */
 struct message {
@@ -86,31 +75,22 @@ struct host {
 };
 
 struct world {
-  struct cluster *c;
-  const char *name; /* of the array: "a" */
-  struct cluster_record store[RECORDS_MAX];
-  size_t stored;
   struct step_out *steps, **steps_tail;
   struct disk disk[MEMBERS];
   struct host host[HOSTS];
-  uint64_t now_ms, next_op, random;
-  uint64_t generation;
-  unsigned long actions, kill_at, kills;
+  unsigned long actions, kills;
   unsigned kill_percent, lag_percent; /* at random, of each action */
   unsigned rounds;
-  bool killed;
   uint64_t admin_op;
   bool admin_answered;
   struct message admin;
   struct message answer; /* to ASK */
   uint64_t highest_grant;
   uint64_t writer_end; /* the epoch in which the last writer ended */
-  /* The states of each number that was ever durable, since world_init. */
-  struct {
-    uint8_t array[16], states[ARRAY_MEMBERS_MAX];
-    bool known;
-    uint64_t prepared[8]; /* sessions that ever said so; some are dead now */
-  } history[HISTORY_MAX];
+  /* The sessions that ever said that they are prepared for a number; some are dead
+   * now.
+   */
+  uint64_t prepared[HISTORY_MAX][8];
 };
 
 /* There is one world at a time; world_init makes another one. */
@@ -118,11 +98,6 @@ extern struct world world;
 
 /* Its hosts: the first writes, another one may, and the last one reads. */
 extern struct host *const writer, *const other, *const reader;
-
-uint64_t rnd (void);
-
-/* Time and randomness for a call of the engine. */
-struct cluster_input input (uint64_t op);
 
 /* ---- The store, and what must always hold of it (test-cluster-store.c). ---- */
 
@@ -135,7 +110,7 @@ const struct cluster_session_record *stored_session (uint64_t id);
 const struct cluster_array_record *stored_array (const uint8_t uuid[16]);
 const struct cluster_array_record *stored_array_name (const char *name);
 
-/* ---- Life (test-cluster-world.c). ---- */
+/* ---- Life (test-cluster-engine). ---- */
 
 /* Take the steps that the engine has made. */
 void pump (void);
@@ -156,25 +131,13 @@ void disk_beat (struct disk *d, uint64_t wait_ms);
 void host_beat (struct host *h);
 void host_attach (struct host *h);
 
-/* A quarter of a second of everybody's life. */
-void live (void);
 void world_init (uint64_t seed);
 
 /* ---- Acts (test-cluster-acts.c). ---- */
 
-/* The array, what is recorded of it, a member's state in that, and what weftd knows of
- * a disk and of the host's session.  Are all members in-sync, and nothing changes?
- */
-struct cluster_array *array (void);
+/* What is recorded of the array, and what weftd knows of the host's session. */
 const struct cluster_array_record *rec (void);
-enum member_state state (unsigned m);
-struct cluster_disk *known (unsigned disk);
 struct cluster_session *session (const struct host *h);
-bool whole (void);
-
-/* The cluster's verdict; does it say so? */
-enum cluster_severity verdict (void);
-bool says (const char *what);
 
 /* An array over all disks, until it is ready.  begin_array: in a new world, raid-x or
  * of another layout.
@@ -215,7 +178,6 @@ void cut_off (unsigned member);
 void heard_again (unsigned member);
 void start_again (unsigned member);
 
-void live_on (unsigned rounds);
 void tick (uint64_t ms);
 /* Store all steps; the answer to this operation, and nobody else hears one. */
 struct message said (uint64_t op);
@@ -230,7 +192,7 @@ void refuse_loss (struct host *h, unsigned member,
 /* world.answer is the answer to this call, and nobody else hears one. */
 #define ASK(call)                                                              \
   do {                                                                         \
-    struct cluster_input in_ = input (++world.next_op);                        \
+    struct cluster_input in_ = input (++weftd.op);                             \
     const struct cluster_input *in = &in_;                                     \
     call;                                                                      \
     pump ();                                                                   \
@@ -240,19 +202,6 @@ void refuse_loss (struct host *h, unsigned member,
   do {                                                                         \
     ASK (call);                                                                \
     expect_refused (world.answer, (kind), (code));                             \
-  } while (0)
-
-/* Live until it is so. */
-#define UNTIL(what)                                                            \
-  do {                                                                         \
-    unsigned rounds_ = 0;                                                      \
-    while (!(what)) {                                                          \
-      if (++rounds_ > 4000) {                                                  \
-        fprintf (stderr, "line %d: never so: %s\n", __LINE__, #what);          \
-        abort ();                                                              \
-      }                                                                        \
-      live ();                                                                 \
-    }                                                                          \
   } while (0)
 
 #endif /* WEFT_TEST_CLUSTER_WORLD_H */

@@ -34,10 +34,10 @@ day (void)
 
   /* The holder dies; the other one gets it, but not before its time. */
   fall_silent (writer);
-  died_ms = world.now_ms;
+  died_ms = weftd.now_ms;
   attach_until_granted (other);
   if (world.kills == 0)
-    assert (world.now_ms - died_ms >= SESSION_TTL_MS - 2 * HEARTBEAT_MS);
+    assert (weftd.now_ms - died_ms >= SESSION_TTL_MS - 2 * HEARTBEAT_MS);
   writer->alive = true; /* it was only asleep */
   UNTIL (writer->over);
   assert (!reader->over);
@@ -70,12 +70,12 @@ day (void)
 
     UNTIL (memcmp (world.disk[i].array, zero, 16) == 0);
   }
-  world.name = "b";
+  weftd.name = "b";
   make_array_of (LAYOUT_RAIDX);
   snprintf (writer->instance, 16, "h0 again");
   come_again (writer);
   attach_until_granted (writer);
-  assert (cluster_read_only (world.c) == NULL);
+  assert (cluster_read_only (engine) == NULL);
 }
 
 static void
@@ -88,7 +88,7 @@ test_every_kill (void)
   actions = world.actions;
   for (unsigned long k = 1; k <= actions; k++) {
     world_init (1);
-    world.kill_at = k;
+    weftd.kill_at = k;
     day ();
     /* The kill at the start of world_init is not reached: it acts before. */
     assert (world.kills <= 1);
@@ -103,7 +103,7 @@ restart_disk (struct disk *d)
 {
   d->op = 0;
   d->alive = true;
-  snprintf (d->instance, sizeof d->instance, "d%" PRIu64, world.next_op);
+  snprintf (d->instance, sizeof d->instance, "d%" PRIu64, weftd.op);
   if (d->min_epoch <= d->states_epoch)
     d->min_epoch = d->states_epoch + 1;
   d->sequence++;
@@ -117,7 +117,7 @@ restart_host (struct host *h)
   h->attached = h->over = false;
   h->session = h->op = h->beat_op = h->prepared = 0;
   h->alive = true;
-  snprintf (h->instance, sizeof h->instance, "h%" PRIu64, ++world.next_op);
+  snprintf (h->instance, sizeof h->instance, "h%" PRIu64, ++weftd.op);
 }
 
 static void
@@ -138,9 +138,9 @@ befall_host (struct host *h)
     break;
   case 4:
     if (h->alive && h->attached && h->op == 0 && rnd () % 4 == 0) {
-      struct cluster_input in = input (h->op = ++world.next_op);
+      struct cluster_input in = input (h->op = ++weftd.op);
 
-      cluster_session_detach (world.c, &in, h->session);
+      cluster_session_detach (engine, &in, h->session);
       pump ();
       h->over = true;
     }
@@ -216,7 +216,7 @@ life (void)
   writer->takeover = true;
   attach_until_granted (writer);
   UNTIL (whole ());
-  assert (cluster_read_only (world.c) == NULL);
+  assert (cluster_read_only (engine) == NULL);
 }
 
 /* With random kills, and a store that lags behind: up to so many percent. */
