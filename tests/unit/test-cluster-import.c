@@ -325,40 +325,26 @@ scenario_return (void)
   all_disks_known ();
 }
 
+/* It is like that member, but for this. */
+#define BUT(change, why) (*d = like, change, refused_place (d, why))
+
 /* Who says to be that member, and is not it, or has more than the others. */
 static void
 test_not_it (void)
 {
-  struct fake_disk *d = &rig.disk[4], it;
-  uint8_t uuid[16];
+  struct fake_disk *d = &rig.disk[4], it, like;
   uint64_t imported = import_without_1 ();
 
-  it = rig.disk[1];
-  memcpy (uuid, d->uuid, 16);
-  *d = it;
-  memcpy (d->uuid, uuid, 16);
-  d->layout.unit *= 2;
-  refused_place (d, "disagree");
-  d->layout = it.layout;
-  d->layout.groups = 2;
-  refused_place (d, "disagree");
-  d->layout = it.layout;
-  d->layout.member_bytes -= MiB (4);
-  refused_place (d, "disagree");
-  d->layout = it.layout;
-  memset (d->cluster, 0, 16);
-  refused_place (d, "disagree");
-  memset (d->cluster, 9, 16);
-  refused_place (d, "foreign-cluster");
-  memcpy (d->cluster, it.cluster, 16);
-  d->position = 2;
-  refused_place (d, "not-a-member");
-  d->position = 1;
-  d->data_bytes = d->layout.member_bytes - 4096;
-  refused_place (d, "truncated");
-  d->data_bytes = it.data_bytes;
-  d->states_epoch = imported + 1;
-  refused_place (d, "newer");
+  it = like = rig.disk[1];
+  memcpy (like.uuid, d->uuid, 16);
+  BUT (d->layout.unit *= 2, "disagree");
+  BUT (d->layout.groups = 2, "disagree");
+  BUT (d->layout.member_bytes -= MiB (4), "disagree");
+  BUT (memset (d->cluster, 0, 16), "disagree");
+  BUT (memset (d->cluster, 9, 16), "foreign-cluster");
+  BUT (d->position = 2, "not-a-member");
+  BUT (d->data_bytes = d->layout.member_bytes - 4096, "truncated");
+  BUT (d->states_epoch = imported + 1, "newer");
   restart ();
   live_on (8);
   refused_place (d, "newer");

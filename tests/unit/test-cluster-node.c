@@ -6,15 +6,6 @@
 
 #include "test-cluster-rig.h"
 
-static const struct cluster_node_record *
-node (const char *name)
-{
-  const struct cluster_node *n = cluster_node_find (engine, name);
-
-  assert (n);
-  return &n->rec;
-}
-
 /* ---- Maintenance. ---- */
 
 static void
@@ -28,7 +19,7 @@ test_maintenance (void)
            cluster_node_maintain (engine, in, "nobody", true, false));
   DONE (cluster_node_maintain (engine, in, "n2", true, false));
   restart ();
-  assert (node ("n2")->maintenance);
+  assert (cluster_node_find (engine, "n2")->rec.maintenance);
   attach (true);
   die (1);
   live_on (SPARE_AFTER_MS_DEFAULT / CLUSTER_TICK_MS + 400);
