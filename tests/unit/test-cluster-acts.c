@@ -21,11 +21,8 @@ session (const struct host *h)
 /* Ask until weftd has answered so: that it is done, or was done already. */
 #define ASK_UNTIL(done, call)                                                  \
   for (;;) {                                                                   \
-    struct cluster_input in_ = input (world.admin_op = ++weftd.op);            \
-    const struct cluster_input *in = &in_;                                     \
     world.admin_answered = false;                                              \
-    call;                                                                      \
-    pump ();                                                                   \
+    CALL (world.admin_op = ++weftd.op, call);                                  \
     UNTIL (world.admin_answered || world.admin_op == 0);                       \
     if (world.admin_answered && (done))                                        \
       break;                                                                   \
@@ -80,11 +77,9 @@ attach_until_granted (struct host *h)
 void
 lost (struct host *h, unsigned member)
 {
-  struct cluster_input in = input (h->op = ++weftd.op);
-
   h->answered = false;
-  cluster_session_lost (engine, &in, h->session, member, 0, "it is gone");
-  pump ();
+  CALL (h->op = ++weftd.op,
+        cluster_session_lost (engine, in, h->session, member, 0, "it is gone"));
   carry_out ();
 }
 
@@ -102,15 +97,11 @@ report_lost (struct host *h, unsigned member)
 void
 detach (struct host *h)
 {
-  struct cluster_input in;
-
   h->alive = false; /* it sends no more heartbeats */
   while (h->attached) {
-    if (h->op == 0) {
-      in = input (h->op = ++weftd.op);
-      cluster_session_detach (engine, &in, h->session);
-      pump ();
-    }
+    if (h->op == 0)
+      CALL (h->op = ++weftd.op,
+            cluster_session_detach (engine, in, h->session));
     live ();
   }
 }
@@ -157,12 +148,8 @@ refuse_loss (struct host *h, unsigned member, enum cluster_problem_kind kind,
 void
 tick (uint64_t ms)
 {
-  struct cluster_input in;
-
   weftd.now_ms += ms;
-  in = input (0);
-  cluster_tick (engine, &in);
-  pump ();
+  CALL (0, cluster_tick (engine, in));
 }
 
 void

@@ -194,15 +194,13 @@ foreign_beat (unsigned number)
                                        .size = MiB (256),
                                        .data_bytes = MiB (255),
                                        .has_place = true };
-  struct cluster_input in = input (++weftd.op);
 
   memset (hb.cluster, 9, 16);
   memset (hb.array, 8, 16);
   memcpy (hb.uuid, &number, sizeof number);
   hb.uuid[15] = 1;
   snprintf (hb.path, sizeof hb.path, "/dev/f%u", number);
-  cluster_disk_heartbeat (engine, &in, &hb);
-  pump ();
+  CALL (++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
 }
 
 static unsigned

@@ -228,15 +228,13 @@ test_reason (void)
   };
 
   for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
-    struct cluster_input in;
     const char *reason;
     size_t n = strlen (all[i].ends);
 
     healthy ();
     cut_off (1);
-    in = input (++weftd.op);
-    cluster_session_lost (engine, &in, writer->session, 1, 0, all[i].said);
-    pump ();
+    CALL (++weftd.op, cluster_session_lost (engine, in, writer->session, 1, 0,
+                                            all[i].said));
     reason = member (1)->reason;
     assert (strncmp (reason, "node ", 5) == 0 && strlen (reason) > n);
     assert (strcmp (reason + strlen (reason) - n, all[i].ends) == 0);

@@ -199,7 +199,6 @@ disk_beat (struct fake_disk *d)
                                        .proven = rig.proven,
                                        .has_place = !cluster_uuid_is_zero (
                                          d->array) };
-  struct cluster_input in = input (d->op = ++weftd.op);
 
   if (hb.has_place) {
     hb.layout = d->layout.kind;
@@ -219,8 +218,7 @@ disk_beat (struct fake_disk *d)
   else
     snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%s", d->instance);
-  cluster_disk_heartbeat (engine, &in, &hb);
-  pump ();
+  CALL (d->op = ++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
 }
 
 static void
@@ -231,20 +229,17 @@ host_beat (void)
                                           .round = rig.round,
                                           .wait_ms = 0,
                                           .has_stats = rig.busy };
-  struct cluster_input in = input (rig.beat_op = ++weftd.op);
 
   snprintf (hb.instance, sizeof hb.instance, "%s", rig.instance);
   hb.stats.reads = rig.reads += 100;
   hb.stats.read_ns = rig.reads * 1000000;
-  cluster_session_heartbeat (engine, &in, rig.session, &hb);
-  pump ();
+  CALL (rig.beat_op = ++weftd.op,
+        cluster_session_heartbeat (engine, in, rig.session, &hb));
 }
 
 void
 live (void)
 {
-  struct cluster_input in;
-
   weftd.now_ms += CLUSTER_TICK_MS;
   for (unsigned i = 0; i < DISKS; i++) {
     struct fake_disk *d = &rig.disk[i];
@@ -263,9 +258,7 @@ live (void)
   }
   if (rig.attached)
     host_beat ();
-  in = input (0);
-  cluster_tick (engine, &in);
-  pump ();
+  CALL (0, cluster_tick (engine, in));
 }
 
 bool
@@ -349,12 +342,8 @@ attach (bool writable)
 
   while (!rig.attached) {
     assert (++n < 4000);
-    if (rig.attach_op == 0) {
-      struct cluster_input in = input (rig.attach_op = ++weftd.op);
-
-      cluster_attach (engine, &in, "a", &at);
-      pump ();
-    }
+    if (rig.attach_op == 0)
+      CALL (rig.attach_op = ++weftd.op, cluster_attach (engine, in, "a", &at));
     live ();
   }
 }
@@ -376,21 +365,16 @@ attach_without_first (void)
 void
 detach (void)
 {
-  struct cluster_input in = input (++weftd.op);
-
   rig.attached = false;
   rig.beat_op = 0;
-  cluster_session_detach (engine, &in, rig.session);
-  pump ();
+  CALL (++weftd.op, cluster_session_detach (engine, in, rig.session));
 }
 
 void
 report (unsigned m)
 {
-  struct cluster_input in = input (++weftd.op);
-
-  cluster_session_lost (engine, &in, rig.session, m, rig.round, "it is gone");
-  pump ();
+  CALL (++weftd.op, cluster_session_lost (engine, in, rig.session, m, rig.round,
+                                          "it is gone"));
 }
 
 void

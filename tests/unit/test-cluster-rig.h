@@ -62,9 +62,6 @@ extern struct rig rig;
 /* Another one, without an array yet. */
 void rig_init (void);
 
-/* Take the steps that the engine has made. */
-void pump (void);
-
 /* weftd dies and starts again, with its store or with an empty one. */
 void restart (void);
 void lose_database (void);
@@ -120,10 +117,7 @@ void test_kills (const char *name, void (*scenario) (void));
   do {                                                                         \
     rig.answered = false;                                                      \
     while (!rig.answered) {                                                    \
-      struct cluster_input in_ = input (rig.asked = ++weftd.op);               \
-      const struct cluster_input *in = &in_;                                   \
-      call;                                                                    \
-      pump ();                                                                 \
+      CALL (rig.asked = ++weftd.op, call);                                     \
       if (!rig.answered)                                                       \
         live_on (8);                                                           \
     }                                                                          \

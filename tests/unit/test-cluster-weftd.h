@@ -50,6 +50,18 @@ uint64_t rnd (void);
 /* Time and randomness for a call of the engine. */
 struct cluster_input input (uint64_t op);
 
+/* Take the steps that the engine has made, as each world does. */
+void pump (void);
+
+/* Call the engine: as this operation, or as none, 0. */
+#define CALL(op, call)                                                         \
+  do {                                                                         \
+    struct cluster_input in_ = input (op);                                     \
+    const struct cluster_input *in = &in_;                                     \
+    call;                                                                      \
+    pump ();                                                                   \
+  } while (0)
+
 /* It becomes durable.  A number never gets two sets of states, and the last copy of
  * everything stays.
  */

@@ -175,7 +175,6 @@ static void
 test_exposed (void)
 {
   struct cluster_preflight f;
-  struct cluster_input in;
   struct fake_disk *d = &rig.disk[1];
   uint64_t all;
 
@@ -194,8 +193,7 @@ test_exposed (void)
   }
   assert (says ("the next loss can take data"));
   /* What it has copied is no copy of an array that does without it. */
-  in = input (++weftd.op);
-  cluster_preflight_cancel (engine, &in, "a", 1, &f);
+  CALL (0, cluster_preflight_cancel (engine, in, "a", 1, &f));
   assert (f.allowed && f.exposed_bytes == all);
   d->dead = true;
   live_on (40);

@@ -353,10 +353,8 @@ void
 disk_beat (struct disk *d, uint64_t wait_ms)
 {
   struct cluster_disk_heartbeat hb = disk_words (d, wait_ms);
-  struct cluster_input in = input (d->op = ++weftd.op);
 
-  cluster_disk_heartbeat (engine, &in, &hb);
-  pump ();
+  CALL (d->op = ++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
 }
 
 void
@@ -365,14 +363,13 @@ host_beat (struct host *h)
   struct cluster_session_heartbeat hb = { .epoch = h->epoch,
                                           .prepared = h->prepared,
                                           .wait_ms = 1000 };
-  struct cluster_input in = input (h->beat_op = ++weftd.op);
 
   h->asked_ms = weftd.now_ms;
   if (h->prepared)
     prepared (h->session, h->prepared);
   snprintf (hb.instance, sizeof hb.instance, "%s", h->instance);
-  cluster_session_heartbeat (engine, &in, h->session, &hb);
-  pump ();
+  CALL (h->beat_op = ++weftd.op,
+        cluster_session_heartbeat (engine, in, h->session, &hb));
 }
 
 void
@@ -382,24 +379,20 @@ host_attach (struct host *h)
                               .writable = h->writable,
                               .takeover = h->takeover,
                               .ended = h->ended };
-  struct cluster_input in = input (h->op = ++weftd.op);
 
   snprintf (a.instance, sizeof a.instance, "%s", h->instance);
   snprintf (a.node, sizeof a.node, "%s", h->node);
   h->answered = false;
   h->asked_ms = weftd.now_ms;
-  cluster_attach (engine, &in, weftd.name, &a);
-  pump ();
+  CALL (h->op = ++weftd.op, cluster_attach (engine, in, weftd.name, &a));
 }
 
 /* A quarter of a second of everybody's life. */
 void
 live (void)
 {
-  struct cluster_input in;
-
-  assert (++world.rounds <
-          20000); /* a scenario that does not get on has failed */
+  /* A scenario that does not get on has failed. */
+  assert (++world.rounds < 20000);
   weftd.now_ms += CLUSTER_TICK_MS;
   for (unsigned i = 0; i < MEMBERS; i++)
     if (world.disk[i].alive && world.disk[i].op == 0)
@@ -409,12 +402,8 @@ live (void)
         world.host[i].beat_op == 0)
       host_beat (&world.host[i]);
   carry_out ();
-  if (world.steps == NULL &&
-      !weftd.killed) { /* only while the store keeps up */
-    in = input (0);
-    cluster_tick (engine, &in);
-    pump ();
-  }
+  if (world.steps == NULL && !weftd.killed) /* the store keeps up */
+    CALL (0, cluster_tick (engine, in));
   carry_out ();
   if (weftd.killed)
     reincarnate ();

@@ -112,8 +112,6 @@ const struct cluster_array_record *stored_array_name (const char *name);
 
 /* ---- Life (test-cluster-engine). ---- */
 
-/* Take the steps that the engine has made. */
-void pump (void);
 void drop_step (void);
 
 /* Store, then deliver, as far as it goes; may kill weftd on the way. */
@@ -192,11 +190,9 @@ void refuse_loss (struct host *h, unsigned member,
 /* world.answer is the answer to this call, and nobody else hears one. */
 #define ASK(call)                                                              \
   do {                                                                         \
-    struct cluster_input in_ = input (++weftd.op);                             \
-    const struct cluster_input *in = &in_;                                     \
-    call;                                                                      \
-    pump ();                                                                   \
-    world.answer = said (in_.op);                                              \
+    uint64_t op_ = ++weftd.op;                                                 \
+    CALL (op_, call);                                                          \
+    world.answer = said (op_);                                                 \
   } while (0)
 #define REFUSED(kind, code, call)                                              \
   do {                                                                         \

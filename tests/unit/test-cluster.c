@@ -138,10 +138,8 @@ befall_host (struct host *h)
     break;
   case 4:
     if (h->alive && h->attached && h->op == 0 && rnd () % 4 == 0) {
-      struct cluster_input in = input (h->op = ++weftd.op);
-
-      cluster_session_detach (engine, &in, h->session);
-      pump ();
+      CALL (h->op = ++weftd.op,
+            cluster_session_detach (engine, in, h->session));
       h->over = true;
     }
     break;
