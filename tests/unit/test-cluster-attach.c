@@ -408,8 +408,8 @@ granted_early (const char *node, bool alive, uint64_t wrong)
   }
   early = other->attached;
   if (early) {
-    writer->alive =
-      true; /* whatever its node says, it can write nothing more */
+    /* Whatever its node says, it can write nothing more. */
+    writer->alive = true;
     UNTIL (writer->over);
   }
   else

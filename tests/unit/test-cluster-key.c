@@ -74,7 +74,7 @@ test_reborn (bool restarted)
   assert (member (last)->fence > epoch);
 }
 
-/* Both are silent, and reported; in truth by a reader, too. */
+/* Both are silent, and reported: the other one as if there were a reader, too. */
 static void
 lose_both (unsigned last, unsigned other)
 {

@@ -1,4 +1,4 @@
-/* test-cluster-engine: weftd's part, and everybody's life. */
+/* test-cluster-rig.c: weftd's part, and everybody's life. */
 
 #include <config.h>
 

@@ -56,10 +56,8 @@ struct rig {
   unsigned array_events, warnings, errors;
 };
 
-/* There is one rig at a time. */
+/* There is one rig at a time; rig_init makes another one, without an array yet. */
 extern struct rig rig;
-
-/* Another one, without an array yet. */
 void rig_init (void);
 
 /* weftd dies and starts again, with its store or with an empty one. */
@@ -67,47 +65,53 @@ void restart (void);
 void lose_database (void);
 
 /* Make an array of these disks, and wait until it is ready: any, or "a" over
- * the first MEMBERS in raid-x.  begin_array: in a new rig, over the first disks.
+ * the first MEMBERS in raid-x.
  */
 void make_array_of (const char *name, enum layout_kind layout, unsigned first,
                     unsigned members);
 void make_array (void);
+
+/* In a new rig, array "a" is made of the first disks, in raid-x or another layout... */
 void begin_array (void);
 void begin_array_of (enum layout_kind layout, unsigned members);
-
-/* Is this the disk of that member? */
-bool on (unsigned m, unsigned disk);
-
-/* The host and array "a".  lose: it reports the member until that is out.  die: the
- * member's process has died, and so it is reported.  copy_on: it is lost, comes back,
- * and copies without an end.
- */
-void attach (bool writable);
-void attach_refused (const char *why);
-void detach (void);
-void lose (unsigned m);
-void die (unsigned m);
-void copy_on (unsigned m);
-void pause_copying (unsigned m, bool paused);
-void spare_after (uint64_t ms);
-/* One report; whatever comes of it. */
-void report (unsigned m);
-
-/* Nobody serves the disk any more, and weftd misses it; another process does. */
-void stop (unsigned disk);
-void stop_members (void);
-void start_again (unsigned disk);
-/* The member joins, with all of its extents to do, until it is in-sync. */
-void rebuilt_in_full (unsigned m);
-
-/* All of this in a new rig: array "a" is made, and the host writes to it. */
+/* ... the host writes to it as well... */
 void begin_writing (void);
 void begin_writing_to (enum layout_kind layout, unsigned members);
-/* Also that its member 1 was lost, copies, and does not get to the end. */
+/* ... and its member 1 was lost, copies, and does not get to the end.  Its disk. */
 struct fake_disk *begin_copying (enum layout_kind layout, unsigned members);
 
 /* A raid-10 is attached without its first member: which one can't it do without? */
 unsigned attach_without_first (void);
+
+/* The host and array "a".  attach waits until it is granted. */
+void attach (bool writable);
+void attach_refused (const char *why);
+void detach (void);
+
+/* One report, whatever comes of it; and reports until the member is out. */
+void report (unsigned m);
+void lose (unsigned m);
+/* The member is lost, for its process has died; or it is lost, comes back, and copies
+ * without an end.
+ */
+void die (unsigned m);
+void copy_on (unsigned m);
+
+/* Nobody serves the disk any more, and weftd misses it; or no member; another process
+ * serves the disk.
+ */
+void stop (unsigned disk);
+void stop_members (void);
+void start_again (unsigned disk);
+
+/* Is this the disk of that member? */
+bool on (unsigned m, unsigned disk);
+/* The member joins, with all of its extents to do, until it is in-sync. */
+void rebuilt_in_full (unsigned m);
+
+/* What an administrator sets for "a". */
+void pause_copying (unsigned m, bool paused);
+void spare_after (uint64_t ms);
 
 /* Run the scenario, which makes a rig, with a kill of weftd at each of its steps. */
 void test_kills (const char *name, void (*scenario) (void));

@@ -392,8 +392,8 @@ test_drain_of_two (void)
   make_array_of ("a", LAYOUT_RAID1, 0, 2);
   make_array_of ("b", LAYOUT_RAID1, 2, 2);
   DONE (cluster_node_maintain (engine, in, "n2", false, false));
-  cluster_node_find (engine, "n2")->rec.draining =
-    true; /* and nothing is done yet */
+  /* It is to be drained, and nothing is done yet. */
+  cluster_node_find (engine, "n2")->rec.draining = true;
   assert (stays ("n2", &s) == 1 && s.array != array ());
   assert (strstr (s.waits, "1 for other members"));
 }

@@ -1,4 +1,4 @@
-/* test-cluster-engine: see test-cluster-world.h. */
+/* test-cluster-world.c: see test-cluster-world.h. */
 
 #include <config.h>
 

@@ -95,6 +95,7 @@ struct world {
 
 /* There is one world at a time; world_init makes another one. */
 extern struct world world;
+void world_init (uint64_t seed);
 
 /* Its hosts: the first writes, another one may, and the last one reads. */
 extern struct host *const writer, *const other, *const reader;
@@ -110,7 +111,7 @@ const struct cluster_session_record *stored_session (uint64_t id);
 const struct cluster_array_record *stored_array (const uint8_t uuid[16]);
 const struct cluster_array_record *stored_array_name (const char *name);
 
-/* ---- Life (test-cluster-engine). ---- */
+/* ---- Life (test-cluster-world.c). ---- */
 
 void drop_step (void);
 
@@ -129,30 +130,27 @@ void disk_beat (struct disk *d, uint64_t wait_ms);
 void host_beat (struct host *h);
 void host_attach (struct host *h);
 
-void world_init (uint64_t seed);
-
 /* ---- Acts (test-cluster-acts.c). ---- */
 
 /* What is recorded of the array, and what weftd knows of the host's session. */
 const struct cluster_array_record *rec (void);
 struct cluster_session *session (const struct host *h);
 
-/* An array over all disks, until it is ready.  begin_array: in a new world, raid-x or
- * of another layout.
- */
+/* An array over all disks is made, until it is ready; or deleted. */
 void make_array_of (enum layout_kind layout);
-void begin_array (void);
-void begin_array_of (enum layout_kind layout);
 void delete_array (const char *name);
 
-/* In a new world, with a healthy array: host 0 writes to it, and host 2 reads it; or
- * this member is joining, and stays so.
- */
+/* In a new world, an array is made, in raid-x or another layout... */
+void begin_array (void);
+void begin_array_of (enum layout_kind layout);
+/* ... the writer writes to it, and the reader may read it as well... */
 void healthy (void);
 void healthy_of (enum layout_kind layout);
 void healthy_with_reader (void);
+/* ... and this member is joining, and stays so; or it has everything, but the writer
+ * does not get to prepare for that.
+ */
 void joining (unsigned member);
-/* It has everything, but who writes does not get to prepare for that. */
 void nearly_joined (unsigned member);
 
 void attach_until_granted (struct host *h);
@@ -163,9 +161,7 @@ void detach (struct host *h);
 void fall_silent (struct host *h);
 void come_again (struct host *h);
 
-/* One report; until the member is out.  die: the member is cut off, and host 0 reports
- * that.
- */
+/* One report; reports until the member is out; it is cut off, and the writer says so. */
 void lost (struct host *h, unsigned member);
 void report_lost (struct host *h, unsigned member);
 void die (unsigned member);
