@@ -39,6 +39,7 @@ make_array_of (enum layout_kind layout)
                (world.admin.problem.code &&
                 strcmp (world.admin.problem.code, "exists") == 0),
              cluster_array_create (engine, in, &create));
+  assert (stored_array_name (weftd.name));
   UNTIL ((a = stored_array_name (weftd.name)) && a->ready);
 }
 
