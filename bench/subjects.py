@@ -109,6 +109,25 @@ class Direct(Subject):
         self.uri, self.array_pid = s.uri, s.process.pid
 
 
+class Front(Subject):
+    name = "front"
+    title = "nothing: each request is handed to another thread and back"
+    hand = "true"
+
+    def start(self):
+        plugin = pathlib.Path(os.environ["WEFT_BUILDDIR"],
+                              "bench/.libs/front.so")
+        s = self.server("front", "nbdkit", "-f", plugin, f"size={self.size}",
+                        f"hand={self.hand}")
+        self.uri, self.array_pid = s.uri, s.process.pid
+
+
+class Nbdkit(Front):
+    name = "nbdkit"
+    title = "nothing: nbdkit alone"
+    hand = "false"
+
+
 class Proxy(Subject):
     name = "nbd-proxy"
     title = "nbdkit's nbd plugin as a proxy to one member"
@@ -271,5 +290,5 @@ class RaidXMap(Subject):
         self.uri, self.array_pid = s.uri, s.process.pid
 
 
-ALL = [Direct, Door, Proxy, Raid0, Quorum, RaidX, RaidXMap, Raid10Async,
+ALL = [Nbdkit, Front, Direct, Door, Proxy, Raid0, Quorum, RaidX, RaidXMap, Raid10Async,
        Raid10Sync]

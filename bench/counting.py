@@ -1,0 +1,134 @@
+"""What a request costs, counted: context switches, system calls and CPU time of the
+client, of the array process and of all members together.
+
+The kernel counts switches and CPU time for each thread, and forgets them when it
+ends; so `requests` (requests.c) keeps its connection until all is counted.  System
+calls are counted by strace, which makes everything slower, so in another run.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+from measure import Failed, cpu_seconds
+
+# What a workload does, the bytes of a request and how many are on their way.
+WORKLOADS = {
+    "4k-randread-1": ("read", 4096, 1, ()),
+    "4k-randread-32": ("read", 4096, 32, ()),
+    "4k-randwrite-1": ("write", 4096, 1, ()),
+    "4k-randwrite-32": ("write", 4096, 32, ()),
+    "1m-read-4": ("read", 1 << 20, 4, ("sequential",)),
+    "1m-write-4": ("write", 1 << 20, 4, ("sequential",)),
+}
+# What is left behind by writes goes on for a moment: it belongs to them.
+SETTLE_S = 0.3
+
+
+def requests_of(workload, count):
+    """So many of 4 KiB, or 1/16 of them of 1 MiB."""
+    return count if WORKLOADS[workload][1] == 4096 else max(count // 16, 64)
+
+
+def switches(pids, kind=r"(?:non)?voluntary"):
+    """Context switches so far of all threads that live.  A switch is voluntary when
+    the thread goes to sleep, and not when another takes its processor."""
+    total = 0
+    for pid in pids:
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                text = (task / "status").read_text(encoding="ascii",
+                                                   errors="replace")
+                total += sum(map(int, re.findall(
+                    rf"^{kind}_ctxt_switches:\s+(\d+)", text, re.M)))
+    return total
+
+
+class Client:
+    """A `requests` that is connected."""
+
+    def __init__(self, uri, workload, count, size):
+        does, length, depth, more = WORKLOADS[workload]
+        self.process = subprocess.Popen(
+            [f"{os.environ['WEFT_BUILDDIR']}/bench/requests", uri, does,
+             str(length), str(depth), str(count), str(size), *more],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.say(None)
+
+    def say(self, line):
+        """Its next line, when it was told to go on."""
+        if line is not None:
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+        said = self.process.stdout.readline()
+        if not said:
+            raise Failed("requests: it has ended; see what it said above")
+        return said
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def client(*args):
+    c = Client(*args)
+    try:
+        yield c
+    finally:
+        c.end()
+
+
+def parties(subject, c):
+    """Whose counts are told apart: their processes."""
+    members = [p for p in subject.pids() if p != subject.array_pid]
+    return {"client": [c.process.pid], "array": [subject.array_pid],
+            "members": members}
+
+
+def costs(subject, workload, count, size):
+    """{party: {"switches", "sleeps": of a request, "cpu": seconds of 100,000}}"""
+    def now():
+        return {p: (switches(pids), switches(pids, "voluntary"),
+                    cpu_seconds(pids) * 1e5) for p, pids in who.items()}
+
+    with client(subject.uri, workload, count, size) as c:
+        who = parties(subject, c)
+        before = now()
+        c.say("\n")
+        if "write" in workload:
+            time.sleep(SETTLE_S)
+        after = now()
+    return {p: dict(zip(("switches", "sleeps", "cpu"),
+                        ((b - a) / count for a, b in zip(before[p], after[p]))))
+            for p in who}
+
+
+def traced(pids, run):
+    """{name: how many} of the system calls of these processes while run() runs."""
+    with tempfile.NamedTemporaryFile("r") as out:
+        words = ["strace", "-f", "-c", "-qq", "-U", "name,calls", "-o", out.name]
+        for pid in pids:
+            words += ["-p", str(pid)]
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL) as p:
+            try:
+                time.sleep(1)  # it attaches to one thread after the other
+                run()
+            finally:
+                p.send_signal(signal.SIGINT)
+                p.wait()
+        rows = re.findall(r"^(\w+)\s+(\d+)$", out.read(), re.M)
+    return {name: int(calls) for name, calls in rows if name != "total"}
+
+
+def calls(subject, workload, count, size, party="array"):
+    """{name: how many for a request} of the system calls of one party."""
+    with client(subject.uri, workload, count, size) as c:
+        made = traced(parties(subject, c)[party], lambda: c.say("\n"))
+    return {name: n / count for name, n in made.items()}

@@ -1,0 +1,64 @@
+"""What a request may cost: context switches and system calls, not time.
+
+Topology: a raid-x devcluster of four members.
+Cause: 4 KiB reads and writes at random places, one and 32 at a time (bench/requests),
+       and the same again under strace.
+Pass:  no request makes more threads sleep, sends more or receives more than today's
+       figures of docs/PERFORMANCE.md and half as much again.
+"""
+
+import pathlib
+import sys
+
+import pytest
+
+BENCH = pathlib.Path(__file__).parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+import counting                                                  # noqa: E402
+import measure                                                   # noqa: E402
+import subjects                                                  # noqa: E402
+
+SIZE = 32 << 20
+
+# Threads of the array process and of the members that go to sleep.
+SLEEPS = {
+    "4k-randread-1": (4.5, 4.0),
+    "4k-randread-32": (3.3, 2.6),
+    "4k-randwrite-1": (4.5, 4.0),
+    "4k-randwrite-32": (3.6, 3.0),
+}
+# Of the array process.
+CALLS = {
+    "4k-randread-1": {"sendto": 4.5, "recvfrom": 4.5, "read": 1.5, "poll": 2.0},
+    "4k-randread-32": {"sendto": 4.5, "recvfrom": 4.5, "read": 1.5, "futex": 6.5},
+    "4k-randwrite-32": {"sendto": 3.6, "recvfrom": 2.0, "read": 2.6, "futex": 9.0},
+}
+
+
+@pytest.fixture(scope="module")
+def array(tmp_path_factory):
+    s = subjects.RaidX(tmp_path_factory.mktemp("counts"), SIZE)
+    try:
+        s.start()
+        measure.fill(s.uri, SIZE)
+        yield s
+    finally:
+        s.stop()
+
+
+@pytest.mark.parametrize("workload", SLEEPS)
+def test_sleeps(array, workload):
+    seen = counting.costs(array, workload, 5000, SIZE)
+    print(seen)
+    most = dict(zip(("array", "members"), SLEEPS[workload]))
+    assert {p: seen[p]["sleeps"] for p in most if seen[p]["sleeps"] > most[p]} == {}
+    assert seen["array"]["sleeps"] > 0.1 and seen["members"]["sleeps"] > 0.1
+
+
+@pytest.mark.parametrize("workload", CALLS)
+def test_calls(array, workload):
+    seen = counting.calls(array, workload, 3000, SIZE)
+    print(seen)
+    most = CALLS[workload]
+    assert {n: k for n, k in seen.items() if n in most and k > most[n]} == {}
+    assert seen["sendto"] >= 2  # one to a member, one to the client: it does count
