@@ -73,7 +73,8 @@ main (int argc, char *argv[])
   requests = strtoul (argv[5], NULL, 10);
   size = strtoull (argv[6], NULL, 10);
   sequential = argc > 7;
-  buf = malloc (depth * bytes); /* what the replies of reads are is of no matter */
+  buf = malloc (depth *
+                bytes); /* what the replies of reads are is of no matter */
   if (buf == NULL || bytes == 0 || size < bytes)
     end ("BYTES, DEPTH or SIZE");
   memset (buf, 1, depth * bytes);
