@@ -2,17 +2,21 @@
 
 #include <config.h>
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "sim.h"
 
 #define US UINT64_C (1000)
 
 uint64_t sim_now;
-bool sim_verbose, sim_replay_told;
+bool sim_verbose;
 static uint64_t seed_now, rng;
+static void (*replay) (void);
+static bool well;
 
 /* A heap by time; at the same time, by order. */
 struct entry {
@@ -66,10 +70,38 @@ sim_fail (const char *fmt, ...)
   vfprintf (stderr, fmt, args);
   va_end (args);
   fprintf (stderr, "\n");
-  if (!sim_replay_told)
-    fprintf (stderr, "sim: replay with: sim -v --seed %llu\n",
-             (unsigned long long) seed_now);
   exit (1);
+}
+
+static void
+ended (void)
+{
+  if (!well)
+    replay ();
+}
+
+/* An engine's assert has failed. */
+static void
+aborted (int signal)
+{
+  replay ();
+  fflush (stdout);
+  _exit (1);
+}
+
+void
+sim_begin (void (*how_to_replay) (void))
+{
+  replay = how_to_replay;
+  atexit (ended);
+  signal (SIGABRT, aborted);
+  signal (SIGSEGV, aborted);
+}
+
+void
+sim_well (void)
+{
+  well = true;
 }
 
 void

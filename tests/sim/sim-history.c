@@ -188,13 +188,6 @@ judge_submitted (struct array_request *r, unsigned client)
 }
 
 static void
-raise_to (uint64_t *to, uint64_t version)
-{
-  if (*to < version)
-    *to = version;
-}
-
-static void
 lower_to (uint64_t *to, uint64_t version)
 {
   if (*to > version)
@@ -414,21 +407,30 @@ judge_prepares (void)
     grains[i].prepared = grains[i].doubt ? grains[i].promised : grains[i].acked;
 }
 
-void
-judge_prepared (const bool in_sync[])
+/* These members hold stably what was acknowledged when the array began to prepare, or
+ * what was promised.
+ */
+static void
+check_stable (const bool members[], bool prepared, const char *what)
 {
   for (uint64_t i = 0; i < grains_count; i++)
     for (unsigned c = 0; c < world.layout->copies; c++) {
+      uint64_t floor = prepared ? grains[i].prepared : grains[i].promised;
       unsigned member;
       uint64_t version = copy_version (i, c, true, &member);
 
-      if (in_sync[member] && !possible (i, version, grains[i].prepared))
-        sim_fail ("the array is prepared, but grain %llu, copy %u on member "
-                  "%u, holds version %llu stably, and %llu was acknowledged",
-                  (unsigned long long) i, c, member,
-                  (unsigned long long) version,
-                  (unsigned long long) grains[i].prepared);
+      if (members[member] && !possible (i, version, floor))
+        sim_fail ("%s: grain %llu, copy %u on member %u, holds version %llu "
+                  "stably, but %llu is needed",
+                  what, (unsigned long long) i, c, member,
+                  (unsigned long long) version, (unsigned long long) floor);
     }
+}
+
+void
+judge_prepared (const bool in_sync[])
+{
+  check_stable (in_sync, true, "the array is prepared");
 }
 
 void
@@ -529,19 +531,11 @@ judge_cleared (void)
 void
 judge_kept (void)
 {
-  for (uint64_t i = 0; i < grains_count; i++)
-    for (unsigned c = 0; c < world.layout->copies; c++) {
-      unsigned member;
-      uint64_t version = copy_version (i, c, true, &member);
+  bool counts[ARRAY_MEMBERS_MAX];
 
-      if (!world.recorded_out[member] &&
-          !possible (i, version, grains[i].promised))
-        sim_fail ("at the end grain %llu, copy %u on member %u, holds version "
-                  "%llu stably, but %llu was promised",
-                  (unsigned long long) i, c, member,
-                  (unsigned long long) version,
-                  (unsigned long long) grains[i].promised);
-    }
+  for (unsigned i = 0; i < world.layout->members; i++)
+    counts[i] = !world.recorded_out[i];
+  check_stable (counts, false, "at the end");
 }
 
 void

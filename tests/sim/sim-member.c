@@ -91,17 +91,6 @@ put (struct sim_member *m, uint64_t offset, uint64_t length, const void *buf,
   }
 }
 
-static int
-get (const struct sim_member *m, uint64_t offset, uint64_t length, void *buf)
-{
-  for (uint64_t g = offset / grain_bytes; g < (offset + length) / grain_bytes;
-       g++)
-    if (m->bad[g])
-      return EIO;
-  memcpy (buf, m->now + offset, length);
-  return 0;
-}
-
 static const struct batch_record *
 decode (const struct sim_member *m, const struct array_io *io, void *buf,
         int *count)
@@ -128,8 +117,7 @@ clear (struct sim_member *m, uint64_t offset, uint64_t length, bool settle)
     sim_fail ("a clear of a part of an extent");
   for (uint64_t e = offset / m->extent_bytes; e * m->extent_bytes < end; e++) {
     m->maps[SIM_HELD][e] = false;
-    if (settle)
-      m->maps[SIM_LEFT][e] = false;
+    m->maps[SIM_LEFT][e] &= !settle;
   }
 }
 
@@ -185,15 +173,6 @@ sim_member_writes (const struct sim_member *m, const struct array_io *io,
   return false;
 }
 
-static bool
-is_zero (const uint8_t *p, size_t bytes)
-{
-  for (size_t i = 0; i < bytes; i++)
-    if (p[i])
-      return false;
-  return true;
-}
-
 /* A random prefix, and sometimes nothing is known. */
 static int
 extents (const struct sim_member *m, struct array_io *io)
@@ -208,7 +187,8 @@ extents (const struct sim_member *m, struct array_io *io)
     abort ();
   io->extents = e;
   for (uint64_t i = 0; i < grains; i++) {
-    bool zero = is_zero (m->now + io->offset + i * grain_bytes, grain_bytes);
+    const uint8_t *p = m->now + io->offset + i * grain_bytes;
+    bool zero = p[0] == 0 && memcmp (p, p + 1, grain_bytes - 1) == 0;
 
     if (i == 0 || e->zero != zero)
       io->extents[io->extents_count++] = (struct array_extent) { .hole = zero,
@@ -229,7 +209,11 @@ sim_member_execute (struct sim_member *m, struct array_io *io, void *buf)
               (unsigned long long) io->length, (unsigned long long) io->offset);
   switch (io->kind) {
   case IO_READ:
-    return get (m, io->offset, io->length, buf);
+    for (uint64_t at = 0; at < io->length; at += grain_bytes)
+      if (m->bad[(io->offset + at) / grain_bytes])
+        return EIO;
+    memcpy (buf, m->now + io->offset, io->length);
+    return 0;
   case IO_WRITE:
     put (m, io->offset, io->length, buf, io->flags & ARRAY_FUA);
     return 0;

@@ -282,26 +282,18 @@ ask_peers (unsigned member, uint64_t extent, uint8_t *buf)
   return true;
 }
 
-/* As core/member/member-join.c has it: a third copy looks here for what it lacks, if
- * whom we copied from is gone then.
- */
-static bool
-third_lacks (unsigned member)
-{
-  bool lacks = false;
-
-  for (unsigned i = 0; i < members (); i++)
-    lacks |= w.config.layout.kind == LAYOUT_RAID1 && i != member &&
-             same_group (member, i) && w.state[i] != MEMBER_IN_SYNC;
-  return lacks;
-}
-
 static void
 make_stable (unsigned member)
 {
   struct sim_member *m = &w.members[member];
-  bool keep = third_lacks (member);
+  bool keep = false;
 
+  /* As core/member/member-join.c has it: a third copy looks here for what it lacks,
+   * if whom we copied from is gone then.
+   */
+  for (unsigned i = 0; i < members (); i++)
+    keep |= w.config.layout.kind == LAYOUT_RAID1 && i != member &&
+            same_group (member, i) && w.state[i] != MEMBER_IN_SYNC;
   for (uint64_t e = 0; e * m->extent_bytes < m->bytes; e++)
     if (m->maps[SIM_COPIED][e] && !ask_peers (member, e, NULL))
       return;
@@ -331,29 +323,33 @@ to_do (const struct sim_member *m, bool *any)
   return UINT64_MAX;
 }
 
+/* The last extent may be shorter. */
+static uint64_t
+length_of (const struct sim_member *m, uint64_t extent)
+{
+  uint64_t left = m->bytes - extent * m->extent_bytes;
+
+  return left < m->extent_bytes ? left : m->extent_bytes;
+}
+
 static void
 copy_some (unsigned member)
 {
   static uint8_t buf[ARRAY_MEMBERS_MAX][KiB (64)];
   struct sim_member *m = &w.members[member];
-  uint64_t e = m->copying, start = e * m->extent_bytes;
+  uint64_t e = m->copying;
   enum member_state states[ARRAY_MEMBERS_MAX];
   bool any;
 
   if (e != UINT64_MAX) {
     m->copying = UINT64_MAX;
-    memcpy (m->now + start, buf[member],
-            m->bytes - start < m->extent_bytes ? m->bytes - start
-                                               : m->extent_bytes);
+    memcpy (m->now + e * m->extent_bytes, buf[member], length_of (m, e));
     m->maps[SIM_COPIED][e] = true;
     return;
   }
   e = to_do (m, &any);
   if (e != UINT64_MAX && sim_chance (95)) {
-    start = e * m->extent_bytes;
-    memcpy (buf[member], m->now + start,
-            m->bytes - start < m->extent_bytes ? m->bytes - start
-                                               : m->extent_bytes);
+    memcpy (buf[member], m->now + e * m->extent_bytes, length_of (m, e));
     if (ask_peers (member, e, buf[member]))
       m->copying = e;
   }
@@ -384,24 +380,16 @@ join (unsigned member)
     member;
 }
 
-/* What the host tells the engine of these states: who joins is out until there
- * is a connection.
- */
-static void
-see (const enum member_state states[], enum member_state seen[])
-{
-  for (unsigned i = 0; i < members (); i++)
-    seen[i] = states[i] == MEMBER_JOINING && !w.joined[i] ? MEMBER_OUT
-                                                          : states[i];
-}
-
+/* What the host tells the engine: who joins is out until there is a connection. */
 static void
 tell_states (void)
 {
   enum member_state seen[ARRAY_MEMBERS_MAX] = { 0 };
 
-  see (w.heard_state, seen);
   for (unsigned i = 0; i < members (); i++) {
+    seen[i] = w.heard_state[i] == MEMBER_JOINING && !w.joined[i]
+                ? MEMBER_OUT
+                : w.heard_state[i];
     if (seen[i] != MEMBER_OUT && seen[i] != w.seen[i])
       w.said[i] = false; /* it may be said again */
     w.seen[i] = seen[i];
@@ -410,15 +398,6 @@ tell_states (void)
   }
   array_commit (w.array, w.heard_epoch, seen, sim_now);
   world_take_outputs ();
-}
-
-static bool
-in_flight (unsigned member)
-{
-  for (const struct flight *f = w.flights; f; f = f->next)
-    if (f->io->member == member)
-      return true;
-  return false;
 }
 
 /* A new connection to a lost member, when the old one has given back all that
@@ -430,10 +409,11 @@ connect_to (unsigned member)
   if (w.stopped || !w.noticed[member] || w.trouble[member] != FINE ||
       w.heard_state[member] == MEMBER_OUT || w.heard_epoch < w.fence[member])
     return;
-  if (in_flight (member)) {
-    event_new (EVENT_CONNECT, 2 * MS)->member = member;
-    return;
-  }
+  for (const struct flight *f = w.flights; f; f = f->next)
+    if (f->io->member == member) {
+      event_new (EVENT_CONNECT, 2 * MS)->member = member;
+      return;
+    }
   sim_trace ("the host is connected to member %u again", member);
   w.noticed[member] = w.said[member] = false;
   w.going[member] = w.prepared_epoch > w.heard_epoch &&

@@ -57,6 +57,12 @@ is_probe (const struct array_io *io)
 }
 
 static void
+answer_later (struct flight *f)
+{
+  flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
+}
+
+static void
 take_io (struct array_io *io)
 {
   struct flight *f = calloc (1, sizeof *f);
@@ -83,7 +89,7 @@ take_io (struct array_io *io)
   else if (trouble == BROKEN) {
     f->executed = true;
     f->error = ENOTCONN;
-    flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
+    answer_later (f);
   }
   else
     flight_event (f, EVENT_EXECUTE, delay ());
@@ -113,7 +119,7 @@ world_break_flights (unsigned member)
     f->executed = true;
     f->silent = false;
     f->error = sim_chance (50) ? ENOTCONN : ESHUTDOWN;
-    flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
+    answer_later (f);
   }
 }
 
@@ -207,22 +213,12 @@ world_lost (unsigned member, const char *reason)
 static uint64_t
 random_length (uint64_t most)
 {
-  uint64_t n;
+  unsigned dice = sim_below (6);
+  uint64_t n = dice == 0   ? sim_below (most) + 1
+               : dice == 1 ? sim_below (64) + 1
+               : dice == 2 ? w.config.layout.unit / grain_bytes
+                           : sim_below (8) + 1;
 
-  switch (sim_below (6)) {
-  case 0:
-    n = sim_below (most) + 1;
-    break;
-  case 1:
-    n = sim_below (64) + 1;
-    break;
-  case 2:
-    n = w.config.layout.unit / grain_bytes;
-    break;
-  default:
-    n = sim_below (8) + 1;
-    break;
-  }
   return n < most ? n : most;
 }
 
@@ -283,27 +279,20 @@ reconnect (unsigned client)
 }
 
 static void
-submit (void)
-{
-  unsigned i = 0, client = sim_chance (60) ? 0 : sim_below (JUDGE_CLIENTS);
-
-  if (sim_chance (3))
-    reconnect (client);
-
-  while (w.judged[i])
-    i++;
-  choose_request (&w.requests[i]);
-  world_submit (&w.requests[i], client);
-}
-
-static void
 clients (void)
 {
   unsigned burst = 1 + sim_below (4);
 
   while (burst-- > 0 && w.outstanding < w.outstanding_max && w.steps > 0) {
+    unsigned i = 0, client = sim_chance (60) ? 0 : sim_below (JUDGE_CLIENTS);
+
     w.steps--;
-    submit ();
+    if (sim_chance (3))
+      reconnect (client);
+    while (w.judged[i])
+      i++;
+    choose_request (&w.requests[i]);
+    world_submit (&w.requests[i], client);
   }
   if (w.steps == 0)
     return;
@@ -328,10 +317,15 @@ survivable (unsigned member)
 
 /* Its connection ends; by then there may be another one. */
 static void
-break_after (unsigned member, uint64_t delay_us)
+break_off (unsigned member, bool answers)
 {
-  struct event *e = event_new (EVENT_BREAK, delay_us);
+  struct event *e;
 
+  sim_trace ("fault: member %u breaks%s", member,
+             answers ? ", its answers come first" : "");
+  w.trouble[member] = BROKEN;
+  world_break_flights (member);
+  e = event_new (EVENT_BREAK, answers ? sim_below (5 * MS) : 0);
   e->member = member;
   e->life = w.connected[member];
 }
@@ -349,16 +343,10 @@ lose (unsigned member)
   w.losses++;
   switch (sim_below (4)) {
   case 0:
-    sim_trace ("fault: member %u breaks", member);
-    w.trouble[member] = BROKEN;
-    world_break_flights (member);
-    break_after (member, 0);
+    break_off (member, false);
     break;
   case 1:
-    sim_trace ("fault: member %u breaks, its answers come first", member);
-    w.trouble[member] = BROKEN;
-    world_break_flights (member);
-    break_after (member, sim_below (5 * MS));
+    break_off (member, true);
     break;
   case 2:
     sim_trace ("fault: member %u falls silent", member);
@@ -472,7 +460,7 @@ execute (struct flight *f)
       (m->phase != SIM_SERVING && io->kind == IO_READ)) {
     f->error = ESHUTDOWN; /* fenced; or refused, for it joins */
     if (!f->silent)
-      flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
+      answer_later (f);
     return;
   }
   if (io->kind == IO_BATCH)
@@ -488,7 +476,7 @@ execute (struct flight *f)
   if (io->kind == IO_BATCH)
     judge_cleared ();
   if (!f->silent)
-    flight_event (f, EVENT_ANSWER, is_probe (f->io) ? MS : delay ());
+    answer_later (f);
 }
 
 static void

@@ -213,23 +213,16 @@ ask (enum array_op op, unsigned client)
   run_until_quiet ();
 }
 
-/* Whoever has come to grief unnoticed is found by a write to all, and taken
- * back.
- */
-static void
-heal (void)
-{
-  ask (ARRAY_WRITE, 0);
-  if (!all_in_sync ())
-    sim_fail ("all is quiet, but some member is not taken back");
-}
-
 static void
 end (void)
 {
   if (!w.stopped) {
-    if (w.rejoins)
-      heal ();
+    if (w.rejoins) {
+      /* Whoever has come to grief unnoticed is found by this, and taken back. */
+      ask (ARRAY_WRITE, 0);
+      if (!all_in_sync ())
+        sim_fail ("all is quiet, but some member is not taken back");
+    }
     ask (ARRAY_FLUSH, 0); /* it may be the one that finds a member lost */
     for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
       ask (ARRAY_FLUSH, i); /* all are told ... */
@@ -251,8 +244,16 @@ end (void)
   judge_end ();
 }
 
+static unsigned long long seed;
+
 static void
-run (uint64_t seed)
+replay (void)
+{
+  fprintf (stderr, "sim: replay with: sim -v --seed %llu\n", seed);
+}
+
+static void
+run (void)
 {
   unsigned stop_at;
 
@@ -292,8 +293,9 @@ main (int argc, char *argv[])
     fprintf (stderr, "usage: sim [-v] --seed N | --seeds A-B | --fresh N\n");
     return 2;
   }
-  for (unsigned long long seed = first; seed <= last; seed++) {
-    run (seed);
+  sim_begin (replay);
+  for (seed = first; seed <= last; seed++) {
+    run ();
     inputs += w.inputs;
     requests += w.requests_done;
     losses += w.losses;
@@ -302,6 +304,7 @@ main (int argc, char *argv[])
     clears += w.clears;
     joins += w.joins;
   }
+  sim_well ();
   printf (
     "seeds %llu-%llu: %llu requests, %llu inputs, %llu losses, "
     "%llu joins, %llu bad spots, %llu clears, %llu errors to clients: no rule "

@@ -35,7 +35,9 @@ uint64_t sim_next (void); /* when; UINT64_MAX: never */
 void *sim_pop (void);
 
 extern bool sim_verbose;
-extern bool sim_replay_told; /* the program says itself how a run is replayed */
+/* The runs begin; they end well, or else this says how the last one is replayed. */
+void sim_begin (void (*how_to_replay) (void));
+void sim_well (void);
 /* Ends the run: prints the seed and what is wrong. */
 void sim_fail (const char *fmt, ...)
   __attribute__ ((format (printf, 1, 2), noreturn));
@@ -46,6 +48,14 @@ extern unsigned grain_bytes;
 void grain_fill (void *buf, uint64_t grain, uint64_t count, uint64_t version);
 /* The version of a grain; fails when it is torn or another grain's. */
 uint64_t grain_version (const void *buf, uint64_t grain, const char *where);
+
+/* What is known of a grain, or a client, gets later. */
+static inline void
+raise_to (uint64_t *to, uint64_t version)
+{
+  if (*to < version)
+    *to = version;
+}
 
 /* Members. */
 enum sim_map {

@@ -42,38 +42,20 @@ one_set (uint64_t epoch, const uint8_t states[])
     highest = epoch;
 }
 
-static void
-check_states (const struct cluster_array_record *a)
-{
-  bool lost[ARRAY_MEMBERS_MAX] = { false };
-
-  for (unsigned m = 0; m < w.layout.members; m++)
-    lost[m] = a->member[m].state != MEMBER_IN_SYNC;
-  if (layout_loss (&w.layout, lost, NULL) > 0)
-    sim_fail ("epoch %" PRIu64 " leaves out the last copy of something",
-              a->epoch);
-}
-
-static void
-trace_commit (const struct cluster_array_record *a)
-{
-  char text[PLACES_MAX * 16] = "";
-
-  for (unsigned m = 0; m < w.layout.members; m++) {
-    strcat (text, " ");
-    strcat (text, member_state_name (a->member[m].state));
-  }
-  sim_trace ("store: epoch %" PRIu64 " is committed:%s", a->epoch, text);
-}
-
 void
 check_array (const struct cluster_array_record *before,
              const struct cluster_array_record *now)
 {
   uint8_t states[PLACES_MAX];
+  bool lost[ARRAY_MEMBERS_MAX] = { false };
+  char text[PLACES_MAX * 16] = "";
 
-  for (unsigned m = 0; m < w.layout.members; m++)
+  for (unsigned m = 0; m < w.layout.members; m++) {
     states[m] = now->member[m].state;
+    lost[m] = states[m] != MEMBER_IN_SYNC;
+    strcat (text, " ");
+    strcat (text, member_state_name (states[m]));
+  }
   one_set (now->epoch, states);
   if (now->change.epoch) {
     if (now->change.epoch <= now->epoch)
@@ -81,14 +63,16 @@ check_array (const struct cluster_array_record *before,
                 now->change.epoch, now->epoch);
     one_set (now->change.epoch, now->change.states);
   }
-  check_states (now);
+  if (layout_loss (&w.layout, lost, NULL) > 0)
+    sim_fail ("epoch %" PRIu64 " leaves out the last copy of something",
+              now->epoch);
   if (before == NULL || before->epoch == now->epoch || w.old_database)
     return;
   if (now->epoch < before->epoch)
     sim_fail ("epoch %" PRIu64 " comes after epoch %" PRIu64, now->epoch,
               before->epoch);
   counters.commits++;
-  trace_commit (now);
+  sim_trace ("store: epoch %" PRIu64 " is committed:%s", now->epoch, text);
   for (unsigned m = 0; m < w.layout.members; m++)
     counters.joins += before->member[m].state == MEMBER_JOINING &&
                       now->member[m].state == MEMBER_IN_SYNC;

@@ -18,34 +18,6 @@ struct request {
   uint8_t *buf;
 };
 
-static enum array_op
-choose_op (const struct host_role *h)
-{
-  unsigned dice = sim_below (100);
-
-  if (!h->writable)
-    return ARRAY_READ;
-  return dice < 50   ? ARRAY_WRITE
-         : dice < 57 ? ARRAY_ZERO
-         : dice < 61 ? ARRAY_TRIM
-         : dice < 72 ? ARRAY_FLUSH
-                     : ARRAY_READ;
-}
-
-static void
-choose_range (struct array_request *r)
-{
-  const struct area *a =
-    &w.area[w.area_only ? w.area_only - 1 : sim_below (w.config.areas)];
-  unsigned first = sim_below (a->grains);
-  unsigned count = 1 + sim_below (sim_chance (70) ? 3 : a->grains);
-
-  if (count > a->grains - first)
-    count = a->grains - first;
-  r->offset = a->offset + first * grain_bytes;
-  r->length = count * grain_bytes;
-}
-
 /* Its connection is closed if nothing is left of it, and it makes another. */
 static void
 reconnect (struct host_role *h, unsigned client)
@@ -101,10 +73,26 @@ clients_send (struct host_role *h, enum array_op op, unsigned flags,
 static void
 one (struct host_role *h)
 {
-  struct array_request r = { .op = choose_op (h) };
+  unsigned dice = sim_below (100);
+  struct array_request r = {
+    .op = !h->writable || dice >= 72 ? ARRAY_READ
+          : dice < 50                ? ARRAY_WRITE
+          : dice < 57                ? ARRAY_ZERO
+          : dice < 61                ? ARRAY_TRIM
+                                     : ARRAY_FLUSH,
+  };
 
-  if (r.op != ARRAY_FLUSH)
-    choose_range (&r);
+  if (r.op != ARRAY_FLUSH) {
+    const struct area *a =
+      &w.area[w.area_only ? w.area_only - 1 : sim_below (w.config.areas)];
+    unsigned first = sim_below (a->grains);
+    unsigned count = 1 + sim_below (sim_chance (70) ? 3 : a->grains);
+
+    if (count > a->grains - first)
+      count = a->grains - first;
+    r.offset = a->offset + first * grain_bytes;
+    r.length = count * grain_bytes;
+  }
   if (r.op != ARRAY_READ && r.op != ARRAY_FLUSH) {
     if (sim_chance (10))
       r.flags |= ARRAY_FUA;

@@ -55,7 +55,7 @@ copy_some (void)
 }
 
 static void
-copy_make (void)
+copy_make (void *nothing)
 {
   copy_some ();
 }
@@ -95,26 +95,6 @@ some_old_copy (void)
   return NULL;
 }
 
-/* The disk itself is there again; what else has its UUID mostly goes. */
-static void
-sort_out (struct member_role *copy)
-{
-  for (unsigned i = 0; i < w.roles; i++) {
-    struct member_role *m = &w.member[i];
-
-    if (memcmp (m->disk->uuid, copy->disk->uuid, 16) != 0)
-      continue;
-    if (is_disk (m)) {
-      m->pulled = false;
-      fault_member_back (m);
-    }
-    else if (w.healing || !known_as_old (m->disk) || sim_chance (70)) {
-      m->pulled = true;
-      member_unplug (m);
-    }
-  }
-}
-
 /* Does weftd take a copy for the disk itself that has not confirmed anything yet? */
 static bool
 unproven (const struct disk *d)
@@ -129,15 +109,30 @@ unproven (const struct disk *d)
          !m->pulled && !m->refused;
 }
 
+/* The disk itself is there again; what else has its UUID mostly goes. */
 static void
 time_is_up (void *what)
 {
   struct member_role *copy = what;
 
-  if (unproven (copy->disk)) /* nobody looks for the right disk then */
+  if (unproven (copy->disk)) { /* nobody looks for the right disk then */
     fault_later (SECOND, time_is_up, copy);
-  else
-    sort_out (copy);
+    return;
+  }
+  for (unsigned i = 0; i < w.roles; i++) {
+    struct member_role *m = &w.member[i];
+
+    if (memcmp (m->disk->uuid, copy->disk->uuid, 16) != 0)
+      continue;
+    if (is_disk (m)) {
+      m->pulled = false;
+      fault_member_back (m);
+    }
+    else if (w.healing || !known_as_old (m->disk) || sim_chance (70)) {
+      m->pulled = true;
+      member_unplug (m);
+    }
+  }
 }
 
 static void
@@ -174,7 +169,7 @@ put_in_place (struct member_role *copy, bool power)
 }
 
 static void
-copy_instead (void)
+copy_instead (void *nothing)
 {
   struct member_role *copy = some_old_copy ();
 
@@ -183,7 +178,7 @@ copy_instead (void)
 }
 
 static void
-copy_beside (void)
+copy_beside (void *nothing)
 {
   struct member_role *copy = some_old_copy ();
 
@@ -197,7 +192,7 @@ copy_beside (void)
 
 /* Two disks change hosts. */
 static void
-disks_swap (void)
+disks_swap (void *nothing)
 {
   struct member_role *a = fault_member (), *b = fault_member ();
   unsigned party;
@@ -240,13 +235,13 @@ roll_back (void *what)
 }
 
 static void
-roll_some_back (void)
+roll_some_back (void *nothing)
 {
   roll_back (&w.member[w.disks + sim_below (TWINS)]);
 }
 
 static void
-copy_for_later (void)
+copy_for_later (void *nothing)
 {
   struct member_role *copy = copy_some ();
 
@@ -255,23 +250,11 @@ copy_for_later (void)
                  roll_back, copy);
 }
 
-static void
-copy_now (void *nothing)
-{
-  copy_make ();
-}
-
-static void
-roll_back_now (void *nothing)
-{
-  roll_some_back ();
-}
-
 /* Clients rest, or use some of the array only: bits fall, and no round begins.  What a
  * copy lacks that is made meanwhile was written just before the end.
  */
 static void
-work_changes (void)
+work_changes (void *nothing)
 {
   uint64_t rest = sim_below (15 * SECOND);
 
@@ -280,23 +263,24 @@ work_changes (void)
     return;
   w.quiet_until = sim_now + rest;
   if (sim_chance (50)) {
-    fault_later (sim_below (rest + 1), copy_now, NULL);
-    fault_later (rest + sim_below (2 * SECOND), roll_back_now, NULL);
+    fault_later (sim_below (rest + 1), copy_make, NULL);
+    fault_later (rest + sim_below (2 * SECOND), roll_some_back, NULL);
   }
 }
 
 void
 copies_fault (void)
 {
-  void (*const one[]) (void) = { copy_make, copy_make, copy_instead,
-                                 copy_beside, disks_swap };
-  void (*const rollback[]) (void) = { copy_make, copy_for_later, copy_for_later,
-                                      roll_some_back, work_changes };
+  void (*const one[]) (void *) = { copy_make, copy_make, copy_instead,
+                                   copy_beside, disks_swap };
+  void (*const rollback[]) (void *) = { copy_make, copy_for_later,
+                                        copy_for_later, roll_some_back,
+                                        work_changes };
 
   if (w.config.rollbacks)
-    rollback[sim_below (sizeof rollback / sizeof rollback[0])]();
+    rollback[sim_below (sizeof rollback / sizeof rollback[0])](NULL);
   else
-    one[sim_below (sizeof one / sizeof one[0])]();
+    one[sim_below (sizeof one / sizeof one[0])](NULL);
 }
 
 bool

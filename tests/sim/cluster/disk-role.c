@@ -49,25 +49,19 @@ action_done (struct event *e)
 {
   struct action *a = (struct action *) e, **p;
   struct member_role *m = a->member;
+  enum life life = process_life (&m->proc, a->life, e);
   int error = 0;
 
-  switch (process_life (&m->proc, a->life, e)) {
-  case LIFE_FROZEN:
-    return;
-  case LIFE_GONE:
+  if (life == LIFE_GONE)
     free (a);
+  if (life != LIFE_RUNS)
     return;
-  case LIFE_RUNS:
-    break;
-  }
   for (p = &m->action; *p != a; p = &(*p)->next)
     ;
   *p = a->next;
   m->actions_in_flight--;
   io_steps++;
-  if (m->disk->write_errors > 0) {
-    m->disk->write_errors--;
-    m->disk->erred = true;
+  if (disk_fails (m->disk)) {
     error = EIO;
     disk_header_torn (m->disk, &a->action);
   }

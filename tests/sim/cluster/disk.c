@@ -98,6 +98,16 @@ disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua)
   }
 }
 
+bool
+disk_fails (struct disk *d)
+{
+  if (d->write_errors == 0)
+    return false;
+  d->write_errors--;
+  d->erred = true;
+  return true;
+}
+
 void
 disk_flush (struct disk *d)
 {

@@ -51,24 +51,13 @@ door_hangup (struct conn *c)
 
 /* ---- Carrying out ---- */
 
-static int
-write_failed (struct member_role *m, const char *what)
+bool
+door_fails (struct member_role *m, const char *what)
 {
-  if (m->disk->write_errors == 0)
-    return 0;
-  m->disk->write_errors--;
-  m->disk->erred = true;
+  if (!disk_fails (m->disk))
+    return false;
   member_fail (m->engine, EIO, what);
-  return EIO;
-}
-
-static void
-check_bit (struct member_role *m, uint64_t offset)
-{
-  if (!(m->disk->bits >> (offset / EXTENT_BYTES) & 1))
-    sim_fail ("member %u writes to extent %" PRIu64 ", the intent bit of which "
-              "is not on its disk",
-              m->proc.number, offset / EXTENT_BYTES);
+  return true;
 }
 
 /* What of a record the engine lets through; partly: only some of it, for the
@@ -91,7 +80,10 @@ apply_record (struct member_role *m, struct nbd *n,
 
       if (!goes || (partly && sim_chance (50)))
         continue;
-      check_bit (m, o);
+      if (!(m->disk->bits >> (o / EXTENT_BYTES) & 1))
+        sim_fail ("member %u writes to extent %" PRIu64
+                  ", the intent bit of which is not on its disk",
+                  m->proc.number, o / EXTENT_BYTES);
       if (bad_test (member_bad (m->engine), o, grain_bytes)) {
         disk_write (m->disk, place_slot (m->disk->place, o), v, true);
         if (!partly)
@@ -165,17 +157,6 @@ read_slots (struct member_role *m, struct nbd *n)
   }
 }
 
-/* Where it has not only zeroes, as far as it knows. */
-static void
-status (struct member_role *m, struct nbd *n)
-{
-  n->versions = make (m->disk->slots_count * sizeof n->versions[0] + 1);
-  for (unsigned s = 0; s < m->disk->slots_count; s++)
-    n->versions[s] = m->disk->slots[s].spot || disk_bad (m->disk, s)
-                       ? GARBAGE
-                       : m->disk->slots[s].now;
-}
-
 static void
 perform (struct member_role *m, struct nbd *n)
 {
@@ -186,22 +167,26 @@ perform (struct member_role *m, struct nbd *n)
     read_slots (m, n);
     break;
   case NBD_STATUS:
-    status (m, n);
+    /* Where it has not only zeroes, as far as it knows. */
+    n->versions = make (m->disk->slots_count * sizeof n->versions[0] + 1);
+    for (unsigned s = 0; s < m->disk->slots_count; s++)
+      n->versions[s] = m->disk->slots[s].spot || disk_bad (m->disk, s)
+                         ? GARBAGE
+                         : m->disk->slots[s].now;
     break;
   case NBD_CHANGE:
     if (n->conn->epoch < m->disk->told_min_epoch)
       sim_fail ("member %u carries out a request of epoch %" PRIu64
                 " and had confirmed %" PRIu64,
                 m->proc.number, n->conn->epoch, m->disk->told_min_epoch);
-    n->error = write_failed (m, "writing failed");
-    if (n->error == 0)
-      apply (m, n, false);
-    else
-      apply (m, n, true);
+    if (door_fails (m, "writing failed"))
+      n->error = EIO;
+    apply (m, n, n->error != 0);
     break;
   case NBD_FLUSH:
-    n->error = write_failed (m, "flushing failed");
-    if (n->error == 0)
+    if (door_fails (m, "flushing failed"))
+      n->error = EIO;
+    else
       disk_flush (m->disk);
     break;
   case NBD_INTENTS:
@@ -217,17 +202,6 @@ perform (struct member_role *m, struct nbd *n)
 }
 
 static void
-unlink_running (struct member_role *m, struct nbd *n)
-{
-  struct nbd **p;
-
-  for (p = &m->running; *p != n; p = &(*p)->next)
-    ;
-  *p = n->next;
-  n->next = NULL;
-}
-
-static void
 wait (struct member_role *m, struct nbd *n)
 {
   n->next = NULL;
@@ -235,18 +209,25 @@ wait (struct member_role *m, struct nbd *n)
   m->waiting_tail = &n->next;
 }
 
-/* It runs no more. */
 static void
-leave (struct member_role *m, struct nbd *n)
+answer (struct member_role *m, struct nbd *n)
 {
   struct door *d = n->conn->door;
-  bool wake = member_leave (m->engine, &n->request);
 
-  steps++;
   nbd_reply (n);
   d->running--;
   door_poll (m, d);
   nbd_unref (n);
+}
+
+/* It runs no more. */
+static void
+leave (struct member_role *m, struct nbd *n)
+{
+  bool wake = member_leave (m->engine, &n->request);
+
+  steps++;
+  answer (m, n);
   if (wake) {
     doors_retry (m);
     member_act (m);
@@ -280,18 +261,18 @@ carried_out (struct event *e)
 {
   struct nbd *n = (struct nbd *) ((char *) e - offsetof (struct nbd, event));
   struct member_role *m = n->conn->server;
+  enum life life = process_life (&m->proc, n->life, e);
+  struct nbd **p;
 
-  switch (process_life (&m->proc, n->life, e)) {
-  case LIFE_FROZEN:
-    return;
-  case LIFE_GONE:
+  if (life == LIFE_GONE)
     nbd_unref (n);
+  if (life != LIFE_RUNS)
     return;
-  case LIFE_RUNS:
-    break;
-  }
   io_steps++;
-  unlink_running (m, n);
+  for (p = &m->running; *p != n; p = &(*p)->next)
+    ;
+  *p = n->next;
+  n->next = NULL;
   perform (m, n);
   if (n->kind == NBD_CHANGE && !member_bad_settled (m->engine) &&
       !member_failed (m->engine)) {
@@ -333,40 +314,6 @@ go (struct member_role *m, struct nbd *n)
 /* ---- Letting in ---- */
 
 static void
-opened (struct member_role *m, struct nbd *n, enum member_verdict v,
-        const struct member_refusal *refusal)
-{
-  struct door *d = n->conn->door;
-
-  if (v == MEMBER_REFUSE) {
-    TRACE (&m->proc, "refuses %.8s: %s", n->conn->name, refusal->why);
-    n->error = refusal->error;
-  }
-  nbd_reply (n);
-  d->running--;
-  nbd_unref (n);
-  door_poll (m, d);
-}
-
-static void
-verdict (struct member_role *m, struct nbd *n, enum member_verdict v,
-         const struct member_refusal *refusal)
-{
-  steps++;
-  if (v == MEMBER_WAIT)
-    wait (m, n);
-  else if (n->kind == NBD_OPEN)
-    opened (m, n, v, refusal);
-  else if (v == MEMBER_GO)
-    go (m, n);
-  else {
-    w.read_errors += n->kind == NBD_READ && refusal->error == EIO;
-    n->error = refusal->error;
-    leave (m, n);
-  }
-}
-
-static void
 ask (struct member_role *m, struct nbd *n, bool first)
 {
   struct member_refusal refusal;
@@ -381,7 +328,23 @@ ask (struct member_role *m, struct nbd *n, bool first)
     v = member_retry (m->engine, d->pass, &n->request, &refusal);
   if (first && v == MEMBER_WAIT && n->kind != NBD_OPEN)
     v = member_retry (m->engine, d->pass, &n->request, &refusal);
-  verdict (m, n, v, &refusal);
+  steps++;
+  if (v == MEMBER_WAIT)
+    wait (m, n);
+  else if (n->kind == NBD_OPEN) {
+    if (v == MEMBER_REFUSE) {
+      TRACE (&m->proc, "refuses %.8s: %s", n->conn->name, refusal.why);
+      n->error = refusal.error;
+    }
+    answer (m, n);
+  }
+  else if (v == MEMBER_GO)
+    go (m, n);
+  else {
+    w.read_errors += n->kind == NBD_READ && refusal.error == EIO;
+    n->error = refusal.error;
+    leave (m, n);
+  }
 }
 
 void
@@ -435,10 +398,7 @@ door_request (struct conn *c, struct nbd *n)
                            n->records[i].length, &refusal) != MEMBER_GO) {
       TRACE (&m->proc, "takes no bad block: %s", refusal.why);
       n->error = refusal.error;
-      nbd_reply (n);
-      d->running--;
-      door_poll (m, d);
-      nbd_unref (n);
+      answer (m, n);
       return;
     }
   for (unsigned i = 0; i < n->count; i++)

@@ -10,30 +10,10 @@
 
 /* ---- Coming back ---- */
 
-struct back {
-  struct event event;
-  void (*fn) (void *);
-  void *what;
-};
-
-static void
-back_happens (struct event *e)
-{
-  struct back *b = (struct back *) e;
-
-  b->fn (b->what);
-  free (b);
-}
-
 void
 fault_later (uint64_t delay, void (*fn) (void *), void *what)
 {
-  struct back *b = make (sizeof *b);
-
-  b->event.happen = back_happens;
-  b->fn = fn;
-  b->what = what;
-  event_push (&b->event, delay);
+  process_after (&w.admin, delay, fn, what); /* it lives as long as the run */
 }
 
 uint64_t
@@ -49,14 +29,14 @@ fault_member_back (void *what)
 {
   struct member_role *m = what;
 
-  if (m->proc.life == 0 && !m->pulled && w.admin.life)
+  if (m->proc.life == 0 && !m->pulled)
     member_start (m);
 }
 
 static void
 weftd_back (void *what)
 {
-  if (w.weftd.proc.life == 0 && w.admin.life)
+  if (w.weftd.proc.life == 0)
     weftd_start ();
 }
 
@@ -171,7 +151,7 @@ partition (void)
 }
 
 static void
-heal_network (void *what)
+heal_network (void)
 {
   sim_trace ("the network is whole");
   memset (w.cut, 0, sizeof w.cut);
@@ -249,12 +229,9 @@ corrupt_slot (void)
 }
 
 static void
-slow (void)
+slow (struct member_role *m)
 {
-  struct member_role *m = fault_member ();
-
-  if (m)
-    m->slow = sim_chance (50) ? 1 : 1 << sim_below (8);
+  m->slow = sim_chance (50) ? 1 : 1 << sim_below (8);
 }
 
 static void
@@ -268,33 +245,21 @@ detach (void)
 }
 
 static void
-kill_member (void)
+kill_member (struct member_role *m)
 {
-  struct member_role *m = fault_member ();
-
-  if (m)
-    fault_member_stop (m, false);
+  fault_member_stop (m, false);
 }
 
 static void
-cut_member (void)
+cut_member (struct member_role *m)
 {
-  struct member_role *m = fault_member ();
-
-  if (m)
-    fault_member_stop (m, true);
-}
-
-static struct host_role *
-some_host (void)
-{
-  return &w.host[sim_below (w.config.hosts)];
+  fault_member_stop (m, true);
 }
 
 static void
 kill_host (void)
 {
-  struct host_role *h = some_host ();
+  struct host_role *h = &w.host[sim_below (w.config.hosts)];
 
   if (h->proc.life)
     host_kill (h);
@@ -305,7 +270,9 @@ kill_host (void)
 static void
 cut_one_host (void)
 {
-  cut_host (some_host (), fault_outage ());
+  uint64_t out = fault_outage ();
+
+  cut_host (&w.host[sim_below (w.config.hosts)], out);
 }
 
 static void
@@ -334,18 +301,9 @@ backup (void)
 }
 
 static void
-heal (void)
+flap_member (struct member_role *m)
 {
-  heal_network (NULL);
-}
-
-static void
-flap_member (void)
-{
-  struct member_role *m = fault_member ();
-
-  if (m)
-    flap (m);
+  flap (m);
 }
 
 static void
@@ -355,21 +313,15 @@ break_some (void)
 }
 
 static void
-write_error (void)
+write_error (struct member_role *m)
 {
-  struct member_role *m = fault_member ();
-
-  if (m)
-    m->disk->write_errors = 1;
+  m->disk->write_errors = 1;
 }
 
 static void
-read_error (void)
+read_error (struct member_role *m)
 {
-  struct member_role *m = fault_member ();
-
-  if (m)
-    m->disk->read_errors = 1 + sim_below (4);
+  m->disk->read_errors = 1 + sim_below (4);
 }
 
 static void
@@ -405,17 +357,22 @@ bad_spot (void)
 static const struct {
   unsigned weight;
   void (*happen) (void);
+  void (*to) (struct member_role *m); /* some member that runs */
 } faults[] = {
-  { 16, kill_member },   { 12, cut_member },   { 8, kill_host },
-  { 5, cut_one_host },   { 3, cut_all },       { 10, kill_weftd_once },
-  { 1, old_database },   { 2, backup },        { 12, partition },
-  { 14, heal },          { 5, flap_member },   { 8, break_some },
-  { 6, freeze },         { 4, write_error },   { 4, read_error },
-  { 2, bad_spot },       { 2, corrupt_slot },  { 4, slow },
-  { 4, detach },         { 3, admin_replace }, { 2, admin_spare },
-  { 2, admin_cancel },   { 4, admin_join },    { 5, admin_drain },
-  { 2, admin_maintain }, { 3, admin_evict },   { 12, copies_fault },
-  { 8, miss_reader },
+  { 16, .to = kill_member },       { 12, .to = cut_member },
+  { 8, .happen = kill_host },      { 5, .happen = cut_one_host },
+  { 3, .happen = cut_all },        { 10, .happen = kill_weftd_once },
+  { 1, .happen = old_database },   { 2, .happen = backup },
+  { 12, .happen = partition },     { 14, .happen = heal_network },
+  { 5, .to = flap_member },        { 8, .happen = break_some },
+  { 6, .happen = freeze },         { 4, .to = write_error },
+  { 4, .to = read_error },         { 2, .happen = bad_spot },
+  { 2, .happen = corrupt_slot },   { 4, .to = slow },
+  { 4, .happen = detach },         { 3, .happen = admin_replace },
+  { 2, .happen = admin_spare },    { 2, .happen = admin_cancel },
+  { 4, .happen = admin_join },     { 5, .happen = admin_drain },
+  { 2, .happen = admin_maintain }, { 3, .happen = admin_evict },
+  { 12, .happen = copies_fault },  { 8, .happen = miss_reader },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
 
@@ -423,13 +380,17 @@ static void
 some_fault (void)
 {
   unsigned total = 0, dice, i;
+  struct member_role *m;
 
   for (i = 0; i < FAULTS; i++)
     total += faults[i].weight;
   dice = sim_below (total);
   for (i = 0; dice >= faults[i].weight; i++)
     dice -= faults[i].weight;
-  faults[i].happen ();
+  if (faults[i].happen)
+    faults[i].happen ();
+  else if ((m = fault_member ()) != NULL)
+    faults[i].to (m);
 }
 
 /* Array processes end, weftd does, or anything else happens. */
@@ -501,8 +462,6 @@ faults_crash (enum victim v, unsigned member, uint64_t out)
 static void
 keeper (void *what)
 {
-  if (w.admin.life == 0)
-    return;
   for (unsigned i = 0; i < w.config.hosts; i++) {
     struct host_role *h = &w.host[i];
 
@@ -530,7 +489,7 @@ void
 faults_heal (void)
 {
   restore_newest (NULL);
-  heal_network (NULL);
+  heal_network ();
   weftd_back (NULL);
   w.weftd.proc.frozen_until = 0;
   for (unsigned i = 0; i < w.roles; i++) {

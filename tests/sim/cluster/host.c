@@ -152,24 +152,6 @@ carry_out (struct host_role *h, const struct host_action *a)
   }
 }
 
-static void
-note (struct host_role *h, const struct array_notice *n)
-{
-  TRACE (&h->proc, "notice %d, member %u, epoch %" PRIu64 ": %s", n->kind,
-         n->member, n->epoch, n->reason);
-  switch (n->kind) {
-  case NOTICE_LOST:
-    counters.losses++;
-    peer_lost (&h->peer[n->member], n->reason);
-    break;
-  case NOTICE_PREPARED:
-    host_prepared (h->core, n->epoch);
-    break;
-  case NOTICE_DATA_LOST:
-    break;
-  }
-}
-
 static bool
 take (struct host_role *h)
 {
@@ -195,7 +177,14 @@ take (struct host_role *h)
     any = true;
   }
   while (array_next_notice (h->engine, &n)) {
-    note (h, &n);
+    TRACE (&h->proc, "notice %d, member %u, epoch %" PRIu64 ": %s", n.kind,
+           n.member, n.epoch, n.reason);
+    if (n.kind == NOTICE_LOST) {
+      counters.losses++;
+      peer_lost (&h->peer[n.member], n.reason);
+    }
+    else if (n.kind == NOTICE_PREPARED)
+      host_prepared (h->core, n.epoch);
     any = true;
   }
   return any;
@@ -420,6 +409,7 @@ attach (void *owner)
   c->attach.ended = strtoull (h->attaching.ended, NULL, 10);
   call_send (c, ATTACH_TIMEOUT_MS);
 }
+
 void
 host_start (struct host_role *h)
 {

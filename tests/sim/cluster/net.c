@@ -191,6 +191,16 @@ nbd_new (enum nbd_kind kind)
 
 static struct conn *conns;
 
+unsigned
+conn_place (struct conn *const of[], const struct conn *c)
+{
+  unsigned m = 0;
+
+  while (of[m] != c)
+    m++;
+  return m;
+}
+
 void
 conn_unref (struct conn *c)
 {
@@ -215,11 +225,25 @@ nbd_unref (struct nbd *n)
   free (n);
 }
 
+/* A request or an answer, or the news that the connection is broken. */
 struct arrival {
   struct event event;
   struct conn *conn;
   unsigned end; /* that it arrives at */
 };
+
+static void
+send_to (struct conn *c, unsigned end, void (*arrives) (struct event *e),
+         uint64_t delay)
+{
+  struct arrival *a = make (sizeof *a);
+
+  a->event.happen = arrives;
+  a->conn = c;
+  a->end = end;
+  c->refs++;
+  event_push (&a->event, delay);
+}
 
 static void
 client_hears (struct conn *c, struct nbd *n)
@@ -276,20 +300,13 @@ arrives (struct event *e)
 static void
 transmit (struct conn *c, struct nbd *n, unsigned end)
 {
-  struct arrival *a;
-
   if (c->broken)
     return;
   n->next = NULL;
   n->refs++;
   *c->tail[end] = n;
   c->tail[end] = &n->next;
-  a = make (sizeof *a);
-  a->event.happen = arrives;
-  a->conn = c;
-  a->end = end;
-  c->refs++;
-  event_push (&a->event, delay (c->proc[!end]->party, c->proc[end]->party));
+  send_to (c, end, arrives, delay (c->proc[!end]->party, c->proc[end]->party));
 }
 
 struct conn *
@@ -333,17 +350,10 @@ nbd_reply (struct nbd *n)
   transmit (n->conn, n, 0);
 }
 
-/* An end learns that the connection is broken. */
-struct news {
-  struct event event;
-  struct conn *conn;
-  unsigned end;
-};
-
 static void
 news_arrives (struct event *e)
 {
-  struct news *n = (struct news *) e;
+  struct arrival *n = (struct arrival *) e;
   struct conn *c = n->conn;
 
   if (!c->closed[n->end] && c->proc[n->end]->life == c->life[n->end]) {
@@ -359,18 +369,6 @@ news_arrives (struct event *e)
   }
   conn_unref (c);
   free (n);
-}
-
-static void
-tell (struct conn *c, unsigned end, uint64_t when)
-{
-  struct news *n = make (sizeof *n);
-
-  n->event.happen = news_arrives;
-  n->conn = c;
-  n->end = end;
-  c->refs++;
-  event_push (&n->event, when);
 }
 
 /* Of what is under way to this end, the first part arrives. */
@@ -398,25 +396,22 @@ conn_break (struct conn *c)
   cut_queue (c, 1, true);
   for (unsigned end = 0; end < 2; end++)
     if (!c->closed[end])
-      tell (c, end,
-            sim_chance (80) ? between (20 * US, 2 * MS)
-                            : between (1 * MS, 800 * MS));
-}
-
-static bool
-joins (const struct conn *c, unsigned a, unsigned b)
-{
-  unsigned p = c->proc[0]->party, q = c->proc[1]->party;
-
-  return a == PARTIES || (p == a && q == b) || (p == b && q == a);
+      send_to (c, end, news_arrives,
+               sim_chance (80) ? between (20 * US, 2 * MS)
+                               : between (1 * MS, 800 * MS));
 }
 
 void
 conn_break_some (unsigned a, unsigned b, unsigned percent)
 {
-  for (struct conn *c = conns; c; c = c->next)
-    if (!c->broken && joins (c, a, b) && sim_chance (percent))
+  for (struct conn *c = conns; c; c = c->next) {
+    unsigned p = c->proc[0]->party, q = c->proc[1]->party;
+
+    if (!c->broken &&
+        (a == PARTIES || (p == a && q == b) || (p == b && q == a)) &&
+        sim_chance (percent))
       conn_break (c);
+  }
 }
 
 /* What is left of a run would make the next one another. */
@@ -441,7 +436,7 @@ conn_close (struct conn *c, unsigned end)
     cut_queue (c, end, false);
     cut_queue (c, !end, true);
     if (!c->closed[!end])
-      tell (c, !end, between (20 * US, 2 * MS));
+      send_to (c, !end, news_arrives, between (20 * US, 2 * MS));
   }
   if (end == 1)
     return;

@@ -216,13 +216,6 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   return q;
 }
 
-static void
-raise_to (uint64_t *to, uint64_t version)
-{
-  if (*to < version)
-    *to = version;
-}
-
 /* Every copy that counts holds at least this, stably. */
 static void
 check_stable (unsigned g, uint64_t floor, const char *what)
@@ -246,15 +239,6 @@ check_stable (unsigned g, uint64_t floor, const char *what)
                 "%" PRIu64 ", but %" PRIu64 " is promised",
                 what, g, at->member, v, floor);
   }
-}
-
-/* What its i-th grain may be expected to be at least. */
-static uint64_t
-floor_of (const struct asked *q, unsigned i)
-{
-  bool fell = grains[q->first + i].fell > q->falls;
-
-  return q->floors[fell ? q->count + i : i];
 }
 
 static void
@@ -286,7 +270,8 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
     unsigned g = q->first + i;
     uint64_t v = grain_version ((char *) r->buf + i * grain_bytes,
                                 r->offset / grain_bytes + i, "what was read");
-    uint64_t floor = floor_of (q, i);
+    bool fell = grains[g].fell > q->falls;
+    uint64_t floor = q->floors[fell ? q->count + i : i]; /* at least this */
 
     if (v == GARBAGE || v > versions_count)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
@@ -300,7 +285,7 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
       sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
                 ", but it was %" PRIu64 " before",
                 h->proc.number, g, grain_offset (g), v, floor);
-    if (h->writable && grains[g].fell <= q->falls)
+    if (h->writable && !fell)
       raise_to (&grains[g].floor, v > low ? v : 0);
   }
 }
@@ -644,12 +629,6 @@ oracle_granted (uint64_t session)
   if (holder != session)
     reconnected = false;
   holder = session;
-}
-
-void
-oracle_session_ended (uint64_t session)
-{
-  oracle_writer_gone (session);
 }
 
 /* Has this member all that it should have, as far as weftd knows? */

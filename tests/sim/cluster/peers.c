@@ -80,14 +80,6 @@ io_done (struct host_role *h, struct array_io *io, int error)
   array_io_done (h->engine, io, error, sim_now);
 }
 
-static void
-extents (struct array_io *io)
-{
-  io->extents = make (sizeof *io->extents);
-  io->extents[0].length = io->length;
-  io->extents_count = 1;
-}
-
 void
 peer_send (struct peer *p, struct array_io *io)
 {
@@ -116,7 +108,9 @@ peer_send (struct peer *p, struct array_io *io)
     n = nbd_new (NBD_FLUSH);
     break;
   case IO_EXTENTS:
-    extents (io);
+    io->extents = make (sizeof *io->extents);
+    io->extents[0].length = io->length;
+    io->extents_count = 1;
     io_done (h, io, 0);
     return;
   }
@@ -283,15 +277,6 @@ seat (void *owner)
   host_take (h);
 }
 
-static bool
-starting (const struct host_role *h)
-{
-  for (unsigned m = 0; m < w.layout.members; m++)
-    if (h->peer[m].opening > 0)
-      return true;
-  return false;
-}
-
 /* A connection was made, or could not be. */
 static void
 made (struct peer *p, bool up)
@@ -304,8 +289,10 @@ made (struct peer *p, bool up)
     p->seated = up;
     if (up)
       oracle_linked (h, p->member);
-    if (!starting (h))
-      host_started (h);
+    for (unsigned m = 0; m < w.layout.members; m++)
+      if (h->peer[m].opening > 0)
+        return;
+    host_started (h);
     return;
   }
   if (host_opened (h->core, p->member, up, "it can't be reached", &p->kept,

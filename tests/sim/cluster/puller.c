@@ -129,22 +129,11 @@ fetch_lost (struct fetch *f, unsigned member, const char *why)
   }
 }
 
-static unsigned
-member_of (const struct conn *c)
-{
-  const struct fetch *f = c->owner;
-  unsigned m = 0;
-
-  while (f->conn[m] != c)
-    m++;
-  return m;
-}
-
 static void
 broke (struct conn *c)
 {
   struct fetch *f = c->owner;
-  unsigned m = member_of (c);
+  unsigned m = conn_place (f->conn, c);
 
   if (f->waits > 0 && c->in_flight)
     fetch_lost (f, m, "its connection broke");
@@ -189,7 +178,7 @@ answered (struct conn *c, struct nbd *n)
 {
   struct fetch *f = c->owner;
   struct copy_request *r = n->asked;
-  unsigned m = member_of (c);
+  unsigned m = conn_place (f->conn, c);
 
   f->heard[m] = sim_now;
   if (n->kind == NBD_OPEN) {
@@ -317,17 +306,6 @@ finish (struct worker *worker)
   }
 }
 
-static bool
-disk_fails (struct member_role *m, const char *what)
-{
-  if (m->disk->write_errors == 0)
-    return false;
-  m->disk->write_errors--;
-  m->disk->erred = true;
-  member_fail (m->engine, EIO, what);
-  return true;
-}
-
 static void wrote (void *owner);
 
 static void
@@ -372,7 +350,7 @@ wrote (void *owner)
       disk_write (d, s, change->kind == BATCH_WRITE ? worker->version[s] : 0,
                   false);
   }
-  if (disk_fails (j->m, "writing failed"))
+  if (door_fails (j->m, "writing failed"))
     copy_stop (&worker->pull.copying, COPY_BROKEN);
   write_next (worker);
   go_on (j);
@@ -514,7 +492,7 @@ synced (void *owner)
 {
   struct join *j = owner;
 
-  if (disk_fails (j->m, "flushing failed"))
+  if (door_fails (j->m, "flushing failed"))
     task_done (j, COPY_BROKEN, NULL);
   else {
     disk_flush (j->m->disk);

@@ -63,20 +63,12 @@ failed (struct copier *t, unsigned m)
     end_action (t, EIO);
 }
 
-static unsigned
-member_of (const struct copier *t, const struct conn *c)
-{
-  unsigned m = 0;
-
-  while (t->conn[m] != c)
-    m++;
-  return m;
-}
-
 static void
 broke (struct conn *c)
 {
-  failed (c->owner, member_of (c->owner, c));
+  struct copier *t = c->owner;
+
+  failed (t, conn_place (t->conn, c));
 }
 
 static void
@@ -101,7 +93,7 @@ answered (struct conn *c, struct nbd *n)
 {
   struct copier *t = c->owner;
   struct host_role *h = t->host;
-  unsigned m = member_of (t, c);
+  unsigned m = conn_place (t->conn, c);
 
   if (n->error) {
     failed (t, m);

@@ -12,35 +12,21 @@
 
 #include <config.h>
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "world.h"
 
-static unsigned long long seed, trace;
-
-static bool well;
+static unsigned long long seed;
 
 static void
 replay (void)
 {
-  if (!well)
-    fprintf (
-      stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s\n",
-      seed, world_rollbacks ? " --rollbacks" : "", world_hard ? " --hard" : "");
-}
-
-/* An engine's assert has failed. */
-static void
-aborted (int signal)
-{
-  replay ();
-  fflush (stdout);
-  _exit (1);
+  fprintf (stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s\n",
+           seed, world_rollbacks ? " --rollbacks" : "",
+           world_hard ? " --hard" : "");
 }
 
 static double
@@ -50,15 +36,6 @@ clock_s (void)
 
   clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &ts);
   return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
-static void
-run (void)
-{
-  world_begin (seed);
-  world_run ();
-  world_finish ();
-  trace = world_end ();
 }
 
 static int
@@ -72,7 +49,7 @@ usage (void)
 int
 main (int argc, char *argv[])
 {
-  unsigned long long first = 0, count = 0, seconds = 0;
+  unsigned long long first = 0, count = 0, seconds = 0, trace = 0;
   double began = clock_s (), took;
   time_t end, tell, now;
 
@@ -102,15 +79,15 @@ main (int argc, char *argv[])
     return usage ();
   if (first == 0)
     first = (unsigned long long) time (NULL) * 1000003 % 1000000000000;
-  sim_replay_told = true;
-  atexit (replay);
-  signal (SIGABRT, aborted);
-  signal (SIGSEGV, aborted);
+  sim_begin (replay);
   now = time (NULL);
   end = now + seconds;
   tell = now + 60;
   for (seed = first; seconds ? now < end : seed < first + count; seed++) {
-    run ();
+    world_begin (seed);
+    world_run ();
+    world_finish ();
+    trace = world_end ();
     now = time (NULL);
     if (seconds && now >= tell) {
       printf ("sim-cluster: seeds %llu-%llu: no rule broken so far\n", first,
@@ -119,7 +96,7 @@ main (int argc, char *argv[])
       tell = now + 60;
     }
   }
-  well = true;
+  sim_well ();
   took = clock_s () - began;
   printf ("sim-cluster: seeds %llu-%llu: %llu requests, %llu faults, %llu "
           "losses, %llu commits, %llu joins, %llu grants, %llu flushes, %llu "

@@ -19,12 +19,9 @@
 
 #include <config.h>
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "world.h"
 
@@ -46,24 +43,13 @@ static const struct {
 
 static unsigned scene, workload, role, boundary, every = 1;
 static unsigned long long cases;
-static bool well;
 
 static void
 replay (void)
 {
-  if (!well)
-    fprintf (stderr,
-             "sim-crashes: replay with: sim-crashes -v --case %u %u %u "
-             "%u\n",
-             scene, workload, role, boundary);
-}
-
-static void
-aborted (int signal)
-{
-  replay ();
-  fflush (stdout);
-  _exit (1);
+  fprintf (stderr,
+           "sim-crashes: replay with: sim-crashes -v --case %u %u %u %u\n",
+           scene, workload, role, boundary);
 }
 
 /* A workload's number, in base OPS: its operations, the first one last. */
@@ -92,6 +78,12 @@ decode (unsigned number, enum op ops[])
   return length;
 }
 
+static bool
+serves (void)
+{
+  return w.host[0].stage == HOST_SERVING;
+}
+
 static void
 begin (void)
 {
@@ -114,12 +106,10 @@ begin (void)
   world_configure (&c, 1 + workload);
   for (unsigned i = 0; i < w.disks; i++)
     w.member[i].proc.party = 2 + i; /* the writer's host is its own */
-}
-
-static bool
-serves (void)
-{
-  return w.host[0].stage == HOST_SERVING;
+  world_create ();
+  if (!world_live (30 * SECOND, serves))
+    sim_fail ("no writer serves");
+  world_live (SECOND, NULL);
 }
 
 static void
@@ -186,33 +176,6 @@ run_until (const enum op ops[], unsigned length)
   return false;
 }
 
-/* Roles: the host, weftd, all, then each member killed and cut. */
-static unsigned
-roles (void)
-{
-  return VICTIM_KILL + 2 * scenes[scene].n;
-}
-
-static void
-crash (void)
-{
-  if (role < VICTIM_KILL)
-    faults_crash (role, 0, 200 * MS);
-  else
-    faults_crash (VICTIM_KILL + (role - VICTIM_KILL) % 2,
-                  (role - VICTIM_KILL) / 2, 200 * MS);
-}
-
-static void
-read_all (void)
-{
-  if (!world_live (60 * SECOND, serves))
-    sim_fail ("no writer serves");
-  for (unsigned i = 0; i < w.config.areas; i++)
-    clients_send (&w.host[0], ARRAY_READ, 0, w.area[i].offset,
-                  w.area[i].grains * grain_bytes);
-}
-
 /* Returns whether there is such a boundary. */
 static bool
 run (void)
@@ -222,31 +185,24 @@ run (void)
   bool met;
 
   begin ();
-  world_create ();
-  if (!world_live (30 * SECOND, serves))
-    sim_fail ("no writer serves");
-  world_live (SECOND, NULL);
   met = run_until (ops, length);
   if (met) {
     cases++;
-    crash ();
+    if (role < VICTIM_KILL)
+      faults_crash (role, 0, 200 * MS);
+    else
+      faults_crash (VICTIM_KILL + (role - VICTIM_KILL) % 2,
+                    (role - VICTIM_KILL) / 2, 200 * MS);
     world_live (SECOND, NULL);
-    read_all ();
+    if (!world_live (60 * SECOND, serves))
+      sim_fail ("no writer serves");
+    for (unsigned i = 0; i < w.config.areas; i++)
+      clients_send (&w.host[0], ARRAY_READ, 0, w.area[i].offset,
+                    w.area[i].grains * grain_bytes);
     world_converge ();
   }
   world_end ();
   return met;
-}
-
-static void
-run_all (void)
-{
-  for (scene = 0; scene < SCENES; scene++)
-    for (workload = 0; workload < workloads (scenes[scene].length_max);
-         workload++)
-      for (role = 0; role < roles (); role++)
-        for (boundary = (workload + role) % every; run (); boundary += every)
-          ;
 }
 
 int
@@ -273,15 +229,17 @@ main (int argc, char *argv[])
                "usage: sim-crashes [-v] [--every N | --case S W R B]\n");
       return 2;
     }
-  sim_replay_told = true;
-  atexit (replay);
-  signal (SIGABRT, aborted);
-  signal (SIGSEGV, aborted);
+  sim_begin (replay);
   if (one)
     run ();
-  else
-    run_all ();
-  well = true;
+  for (scene = 0; !one && scene < SCENES; scene++)
+    for (workload = 0; workload < workloads (scenes[scene].length_max);
+         workload++)
+      /* The host, weftd, all, then each member killed and cut. */
+      for (role = 0; role < VICTIM_KILL + 2 * scenes[scene].n; role++)
+        for (boundary = (workload + role) % every; run (); boundary += every)
+          ;
+  sim_well ();
   printf ("sim-crashes: %llu crashes, each at another boundary; %llu steps: no "
           "rule broken\n",
           cases, steps);

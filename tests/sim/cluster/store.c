@@ -110,7 +110,7 @@ look (const struct cluster_record *before, const struct cluster_record *now)
   else if (now->kind == CLUSTER_RECORD_SESSION && !w.old_database) {
     check_session (&now->session);
     if (now->session.ended && before && !before->session.ended)
-      oracle_session_ended (now->session.id);
+      oracle_writer_gone (now->session.id);
   }
 }
 
@@ -213,27 +213,22 @@ store_backup (void)
   store_copy (&backup, &w.store);
 }
 
-static uint64_t
-generation (const struct store *s)
-{
-  for (unsigned i = 0; i < s->count; i++)
-    if (s->record[i]->kind == CLUSTER_RECORD_IDENTITY)
-      return s->record[i]->identity.generation;
-  return 0;
-}
-
 /* Is it one that every member knows to be old, even when weftd has started with
  * it?  Else nobody can tell, and it is as good as the newest.
  */
 static bool
 is_old (const struct store *s)
 {
+  uint64_t generation = 0;
   struct superblock sb;
   const char *why;
 
+  for (unsigned i = 0; i < s->count; i++)
+    if (s->record[i]->kind == CLUSTER_RECORD_IDENTITY)
+      generation = s->record[i]->identity.generation;
   for (unsigned i = 0; i < w.disks; i++)
     if (superblock_newest (w.disk[w.holder[i]].header, &sb, &why) == -1 ||
-        sb.generation <= generation (s) + 1)
+        sb.generation <= generation + 1)
       return false;
   return true;
 }

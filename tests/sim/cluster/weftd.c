@@ -40,14 +40,20 @@ input (uint64_t op)
 }
 
 static void
-pending_free (struct pending *p)
+refuse_all (struct call **calls)
 {
   struct call *c;
 
-  while ((c = p->answers) != NULL) {
-    p->answers = c->next;
+  while ((c = *calls) != NULL) {
+    *calls = c->next;
     call_refuse (c);
   }
+}
+
+static void
+pending_free (struct pending *p)
+{
+  refuse_all (&p->answers);
   free (p->records);
   free (p);
 }
@@ -272,7 +278,6 @@ void
 weftd_kill (void)
 {
   struct pending *p;
-  struct call *c;
 
   TRACE (&w.weftd.proc, "is killed");
   while ((p = w.weftd.pending) != NULL) {
@@ -281,18 +286,12 @@ weftd_kill (void)
       w.weftd.storing = false;
       if (sim_chance (50))
         make_durable (p);
-      while ((c = p->answers) != NULL) {
-        p->answers = c->next;
-        call_refuse (c);
-      }
+      refuse_all (&p->answers);
       continue; /* its event frees it */
     }
     pending_free (p);
   }
-  while ((c = w.weftd.calls) != NULL) {
-    w.weftd.calls = c->next;
-    call_refuse (c);
-  }
+  refuse_all (&w.weftd.calls);
   w.weftd.proc.life = 0;
   cluster_free (w.weftd.engine);
   w.weftd.engine = NULL;

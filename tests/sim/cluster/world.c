@@ -85,16 +85,12 @@ static void
 timer_happens (struct event *e)
 {
   struct timer *t = (struct timer *) e;
+  enum life life = process_life (t->process, t->life, e);
 
-  switch (process_life (t->process, t->life, e)) {
-  case LIFE_FROZEN:
+  if (life == LIFE_FROZEN)
     return;
-  case LIFE_RUNS:
+  if (life == LIFE_RUNS)
     t->fn (t->owner);
-    break;
-  case LIFE_GONE:
-    break;
-  }
   free (t);
 }
 
@@ -374,17 +370,6 @@ touch_all (void)
                   w.area[i].grains * grain_bytes);
 }
 
-/* Not all bits fall in a session that had the last copy of something away, or that
- * could not tell all members what no copy can be read of.
- */
-static void
-attach_anew (struct host_role *h)
-{
-  if (!h->wants_detach)
-    clients_poll (h);
-  h->wants_detach = true;
-}
-
 /* A young copy was taken for a disk, and is refused since it was started again: the
  * array waits for the right disk, which is not there any more.  Only an import helps.
  */
@@ -407,22 +392,25 @@ world_converge (void)
   char why[1500] = "";
 
   for (unsigned i = 0; i < 400 && !check_converged (NULL, 0); i++) {
+    struct host_role *h;
+
     world_live (SECOND / 4, NULL);
-    if (check_writer () &&
-        (oracle_reconnected () || !check_writer ()->resynced))
-      attach_anew (check_writer ());
+    h = check_writer ();
+    /* Not all bits fall in a session that had the last copy of something away, or
+     * that could not tell all members what no copy can be read of.
+     */
+    if (h && (oracle_reconnected () || !h->resynced)) {
+      if (!h->wants_detach)
+        clients_poll (h);
+      h->wants_detach = true;
+    }
     if (i == 100)
       touch_all ();
   }
-  if (!check_converged (why, sizeof why)) {
-    if (waits_for_no_disk ()) {
-      counters.runs++;
-      return;
-    }
+  if (check_converged (why, sizeof why))
+    oracle_quiet ();
+  else if (!waits_for_no_disk ())
     sim_fail ("all was healed %u s ago: %s", 100, why);
-  }
-  oracle_quiet ();
-  counters.runs++;
 }
 
 void
@@ -460,8 +448,6 @@ world_end (void)
   w.admin.life = 0;
   /* Every event finds its process gone, and frees itself. */
   memset (w.cut, 0, sizeof w.cut);
-  for (unsigned i = 0; i < PARTIES; i++)
-    w.cut[i][i] = false;
   while ((e = sim_pop ()) != NULL)
     e->happen (e);
   net_check_empty ();

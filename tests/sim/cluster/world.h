@@ -154,6 +154,7 @@ void disk_copy (struct disk *copy, const struct disk *d, bool power);
 void disk_free (struct disk *d);
 void disk_write (struct disk *d, unsigned slot, uint64_t version, bool fua);
 void disk_flush (struct disk *d);
+bool disk_fails (struct disk *d); /* to write or to flush, this time */
 void disk_header_write (struct disk *d, const struct member_action *a);
 /* The power goes; `a` (or NULL) is a header write under way. */
 void disk_power_cut (struct disk *d);
@@ -312,6 +313,8 @@ struct conn {
 };
 struct conn *conn_new (struct process *from, struct member_role *to,
                        const char *export_name);
+/* Which of these it is: it is one of them. */
+unsigned conn_place (struct conn *const of[], const struct conn *c);
 struct nbd *nbd_new (enum nbd_kind kind);
 void nbd_send (struct conn *c, struct nbd *n); /* client: a request */
 void nbd_reply (struct nbd *n);                /* server: its answer */
@@ -362,6 +365,8 @@ void door_request (struct conn *c, struct nbd *n);
 void door_hangup (struct conn *c);
 void doors_retry (struct member_role *m);
 void doors_stop (struct member_role *m, bool power);
+/* Its disk fails to write or to flush: then the engine knows. */
+bool door_fails (struct member_role *m, const char *what);
 /* puller.c */
 void puller_obey (struct member_role *m);
 void puller_stop (struct member_role *m);
@@ -495,8 +500,7 @@ void oracle_done (struct host_role *h, struct asked *j,
 void oracle_forget (struct asked *j);
 void oracle_serving (struct host_role *h); /* a new writer lets clients in */
 void oracle_writer_gone (uint64_t session);
-void oracle_granted (uint64_t session);       /* durably */
-void oracle_session_ended (uint64_t session); /* durably */
+void oracle_granted (uint64_t session); /* durably */
 /* A member answers that it can't read this grain. */
 void oracle_unread (unsigned grain, unsigned member);
 void oracle_power_cut (struct disk *d);
@@ -586,8 +590,8 @@ extern struct world w;
 extern unsigned long long steps;    /* inputs to any engine, ever */
 extern unsigned long long io_steps; /* of them, those about data and headers */
 extern struct counters {
-  unsigned long long runs, requests, errors, faults, joins, losses, grants,
-    commits, reads_judged, flushes;
+  unsigned long long requests, errors, faults, joins, losses, grants, commits,
+    reads_judged, flushes;
 } counters;
 
 void world_begin (uint64_t seed);
