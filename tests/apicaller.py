@@ -2,15 +2,13 @@
 
     from apicaller import *
 
-The fixtures: `weftd`, a running one; `api`, which calls it; `disks`, four that
-speak to it as members do.
+The fixtures: `weftd`, a running one (of weftdactors.py); `api`, which calls it;
+`disks`, four that speak to it as members do.
 """
 
 import http.client
 import json
 import re
-import signal
-import subprocess
 import threading
 import urllib.parse
 import uuid
@@ -18,11 +16,13 @@ import uuid
 import jsonschema
 import pytest
 
-from wefttest import SOURCE, eventually, run
+from weftdactors import Weftd, weftd
+from wefttest import SOURCE, eventually
 
 __all__ = ["ATTACH", "Api", "Disk", "FILE", "METHODS", "NOBODY", "SPEC",
-           "VALIDATOR", "Weftd", "api", "disks", "errors", "filled", "make_array", "operations",
-           "request_schema", "resolve", "schemas", "weftd"]
+           "VALIDATOR", "Weftd", "api", "disks", "errors", "filled", "make_array",
+           "operations", "request_schema", "resolve", "restart", "schemas",
+           "stop", "weftd"]
 
 FILE = SOURCE / "docs/API/openapi.json"
 SPEC = json.loads(FILE.read_text())
@@ -137,41 +137,7 @@ class Api:
         return self.call("GET", target, expect=200)[1]
 
 
-# ---- A weftd of our own, and disks that speak to it as members do ----
-
-
-class Weftd:
-    def __init__(self, directory, login=False):
-        self.dir = directory
-        self.words = [] if login else ["--no-login"]
-        self.start()
-
-    def start(self):
-        port_file = self.dir / "url"
-        self.log = open(self.dir / "weftd.log", "ab")
-        self.process = subprocess.Popen(
-            ["weftd", "--state", self.dir / "state", "--listen", "127.0.0.1:0",
-             "--port-file", port_file, *self.words],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        eventually(lambda: port_file.exists()
-                   or self.process.poll() is not None, every=0.02)
-        assert self.process.poll() is None, \
-            (self.dir / "weftd.log").read_text()
-        self.url = port_file.read_text().strip()
-
-    def end(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        status = self.process.wait(30)
-        self.log.close()
-        (self.dir / "url").unlink(missing_ok=True)
-        return status
-
-
-@pytest.fixture
-def weftd(tmp_path):
-    w = Weftd(tmp_path)
-    yield w
-    assert w.end() == 0, (tmp_path / "weftd.log").read_text()
+# ---- Disks that speak to a weftd as members do ----
 
 
 class Disk:
@@ -197,10 +163,13 @@ class Disk:
             "wait_ms": 100}
 
     def beat(self):
+        self.obey(self.api.call(
+            "POST", f"/api/v1/disks/{self.uuid}/heartbeat", self.body,
+            expect=200)[1])
+        self.body["load"]["disk_writes"] += 1000
+
+    def obey(self, wanted):
         b = self.body
-        _, wanted = self.api.call(
-            "POST", f"/api/v1/disks/{self.uuid}/heartbeat", b, expect=200)
-        b["load"]["disk_writes"] += 1000
         b["generation"] = wanted["generation"]
         b["cluster"] = wanted["cluster"]
         b["min_epoch"] = max(b["min_epoch"], wanted["min_epoch"])
@@ -219,6 +188,7 @@ class Disk:
             self.error = e
 
     def start(self):
+        self.going.clear()
         self.beat()
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
@@ -240,9 +210,21 @@ def disks(api):
     for d in made:
         d.start()
     yield made
-    for d in made:
+    stop(made)
+
+
+def stop(disks):
+    for d in disks:
         if not d.going.is_set():
             d.stop()
+
+
+def restart(weftd, disks, **how):
+    """While none of them speaks; then all do again."""
+    stop(disks)
+    weftd.restart(**how)
+    for d in disks:
+        d.start()
 
 
 def make_array(api, disks, **more):

@@ -8,6 +8,7 @@ import nbd
 from blockwriter import Writer
 from copies import files_of
 from memberhost import dirty_on_disk
+from nbdclient import connected
 from wefttest import eventually
 
 
@@ -94,8 +95,7 @@ class Pending:
     """A request of its own connection that may have to wait."""
 
     def __init__(self, uri):
-        self.handle = nbd.NBD()
-        self.handle.connect_uri(uri)
+        self.handle = connected(uri)
 
     def read(self, n, at):
         self.buffer = nbd.Buffer(n)
@@ -127,16 +127,14 @@ class Pending:
 
 def content(uri):
     """What check_copies compares with: reads of the array."""
-    h = nbd.NBD()
-    h.connect_uri(uri)
+    h = connected(uri)
     return lambda at, n: h.pread(n, at)
 
 
 def settle(uri):
     """A client was killed: have what it had asked for done (a read waits for
     the writes that it overlaps), and then flushed."""
-    h = nbd.NBD()
-    h.connect_uri(uri)
+    h = connected(uri)
     size = h.get_size()
     for at in range(0, size, 8 << 20):
         h.pread(min(8 << 20, size - at), at)

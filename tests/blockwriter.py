@@ -11,6 +11,7 @@ import threading
 
 import nbd
 
+from nbdclient import connected
 from wefttest import eventually
 
 BLOCK = 4096
@@ -29,8 +30,7 @@ class Writer(threading.Thread):
         self.rng, self.number = rng, after.number if after else 1
         self.flushed = after.flushed if after else [0] * BLOCKS
         self.issued = after.issued if after else [0] * BLOCKS
-        self.handle = nbd.NBD()
-        self.handle.connect_uri(uri)
+        self.handle = connected(uri)
         self.flushes, self.error, self.done = 0, None, False
         self.forgives = 0
 
@@ -90,8 +90,7 @@ class Writer(threading.Thread):
 
     def check(self, uri):
         """Every block is as some history allows; what is read is kept."""
-        h = nbd.NBD()
-        h.connect_uri(uri)
+        h = connected(uri)
         for b in range(BLOCKS):
             data = h.pread(BLOCK, b * BLOCK)
             number = int.from_bytes(data[:8], "little")

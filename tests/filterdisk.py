@@ -15,6 +15,7 @@ import contextlib
 import os
 import pathlib
 
+from maparray import dd_disk
 from wefttest import SOURCE, run
 
 OVER_NBDKIT = {"WEFT_WRAP_MEMBER": str(SOURCE / "tests/overnbdkit")}
@@ -30,27 +31,17 @@ class FilterDisk:
         self.log = pathlib.Path(f"{file}.log")
 
     def serve(self, call, every, error):
-        words = self._flushes(every, error) if call == "flush" else [
+        count = f"{self.file}.flushes"
+        words = dd_disk(
+            self.raw, f"[ -e {self.trigger} ] || exit 0; echo >>{count}; "
+            f"[ $(($(wc -l <{count}) % {every})) -ne 0 ] || "
+            f"{{ echo {error} {INJECTING} >&2; exit 1; }}") \
+            if call == "flush" else [
             "--filter=error", "file", self.raw,
             *(f"error-{c}{option}" for c in CALLS[call] for option in (
                 f"={error}", f"-rate={1 / every}", f"-file={self.trigger}"))]
-        self._serve(words)
-
-    def _flushes(self, every, error):
-        count = f"{self.file}.flushes"
-        return ["eval", f"get_size=stat -c %s {self.raw}",
-                f"pread=dd if={self.raw} skip=$4 count=$3 "
-                "iflag=skip_bytes,count_bytes status=none",
-                f"pwrite=dd of={self.raw} seek=$4 oflag=seek_bytes "
-                "conv=notrunc status=none",
-                "can_write=exit 0", "can_flush=exit 0",
-                f"flush=[ -e {self.trigger} ] || exit 0; echo >>{count}; "
-                f"[ $(($(wc -l <{count}) % {every})) -ne 0 ] || "
-                f"{{ echo {error} {INJECTING} >&2; exit 1; }}"]
-
-    def _serve(self, words):
         self.heal()
-        pathlib.Path(f"{self.file}.flushes").unlink(missing_ok=True)
+        pathlib.Path(count).unlink(missing_ok=True)
         pathlib.Path(f"{self.file}.nbdkit").write_text(
             "".join(f"{w}\n" for w in words))
         self.log.write_text("")

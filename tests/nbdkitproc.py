@@ -6,6 +6,8 @@ import subprocess
 import tempfile
 import time
 
+from wefttest import background
+
 
 class Nbdkit:
     """`nbdkit -f -U SOCKET WORDS...`, ready when the constructor returns.
@@ -14,18 +16,18 @@ class Nbdkit:
         fio(array.uri)
     """
 
-    def __init__(self, *words, wrap=(), env=None, timeout=60):
+    def __init__(self, *words, wrap=(), env=None, timeout=60, address=None):
+        """address: (host, port) to listen on, in place of the socket."""
         self.dir = tempfile.TemporaryDirectory(prefix="weft-nbdkit-")
         self.socket = os.path.join(self.dir.name, "s")
         self.uri = f"nbd+unix:///?socket={self.socket}"
         self.logfile = os.path.join(self.dir.name, "log")
         ready = os.path.join(self.dir.name, "pid")
-        self.words = [*wrap, "nbdkit", "-f", "-P", ready, "-U", self.socket,
-                      *map(str, words)]
-        with open(self.logfile, "wb") as log:
-            self.process = subprocess.Popen(
-                self.words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **(env or {})}, start_new_session=True)
+        listen = ["-i", address[0], "-p", address[1]] if address else \
+            ["-U", self.socket]
+        self.words = [*wrap, "nbdkit", "-f", "-P", ready, *listen, *words]
+        self.process = background(self.logfile, *self.words, env=env,
+                                  start_new_session=True)
         end = time.monotonic() + timeout
         while not os.path.exists(ready) or not os.path.getsize(ready):
             if self.process.poll() is not None:
@@ -88,6 +90,11 @@ class NotStarted(Exception):
         errors = [x for x in self.said.splitlines() if "error:" in x]
         assert len(errors) == 1, f"not one line of error:\n{self.said}"
         return errors[0].partition("error:")[2].strip()
+
+
+def array_of(c, node="n9"):
+    """The words of a further process for a cluster's array."""
+    return ["weft", "array=a", f"admin={c.admin}", f"node={node}"]
 
 
 def refused(*words, wrap=(), env=None):

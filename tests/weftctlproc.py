@@ -3,8 +3,10 @@
     from weftctlproc import *
 
 The fixture `ctl` makes one for a cluster: w = ctl(c); w("array", "ls").
+`weftds` is one for the weftd of the fixture `weftd`.
 """
 
+import contextlib
 import json
 import os
 import pty
@@ -16,7 +18,8 @@ import pytest
 
 from wefttest import run
 
-__all__ = ["FAILED", "OK", "REFUSED", "UNREACHABLE", "USAGE", "Ctl", "ctl"]
+__all__ = ["FAILED", "OK", "REFUSED", "UNREACHABLE", "USAGE", "Ctl", "ctl",
+           "weftds"]
 
 OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
 
@@ -41,31 +44,73 @@ class Ctl:
     def json(self, *words, **kw):
         return json.loads(self(*words, "--json", **kw))
 
-    def on_terminal(self, *words, answer=None, timeout=60):
+    def started(self, *words):
+        """In the background."""
+        return subprocess.Popen(["weftctl", *map(str, words)], text=True,
+                                env={**os.environ, **self.env},
+                                stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def terminal(self, *words):
+        return Terminal(words, self.env)
+
+    def on_terminal(self, *words, answer=None):
         """(status, all that stood on the terminal)."""
-        master, slave = pty.openpty()
-        p = subprocess.Popen(
+        with self.terminal(*words) as t:
+            if answer is not None:
+                t.type(answer)
+            said = t.until(None)
+            return t.wait(), said
+
+
+class Terminal:
+    """weftctl on a terminal of its own."""
+
+    def __init__(self, words, env):
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
             ["weftctl", *map(str, words)], stdin=slave, stdout=slave,
             stderr=slave,
-            env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **self.env})
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **env})
         os.close(slave)
-        if answer is not None:
-            os.write(master, answer.encode() + b"\n")
-        said, end = b"", time.monotonic() + timeout
-        while time.monotonic() < end:
-            if select.select([master], [], [], 0.2)[0]:
-                try:
-                    data = os.read(master, 65536)
-                except OSError:
-                    break
-                if not data:
-                    break
-                said += data
-            elif p.poll() is not None:
+        self.said = b""
+
+    def until(self, text, timeout=60):
+        """All that stands there, once this does; None: at the end."""
+        end = time.monotonic() + timeout
+        while text is None or text.encode() not in self.said:
+            assert time.monotonic() < end, f"no {text!r}: {self.said!r}"
+            data = b""
+            if select.select([self.master], [], [], 0.2)[0]:
+                with contextlib.suppress(OSError):  # it has ended
+                    data = os.read(self.master, 65536)
+            elif self.process.poll() is None:
+                continue
+            if not data:
+                assert text is None, f"no {text!r}: {self.said!r}"
                 break
-        status = p.wait(timeout=10)
-        os.close(master)
-        return status, said.decode()
+            self.said += data
+        return self.said.decode()
+
+    def type(self, line):
+        os.write(self.master, line.encode() + b"\n")
+
+    def wait(self):
+        return self.process.wait(30)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+@pytest.fixture
+def weftds(weftd, tmp_path):
+    """One for a weftd without a cluster."""
+    return Ctl(weftd.url, tmp_path / "run")
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ Whoever is made for a test and lives on belongs into weftd.actors.
 import http.client
 import json
 import os
-import subprocess
 import threading
 import time
 import uuid
 
 import pytest
 
-from wefttest import eventually, free_port, http as call
+from wefttest import background, eventually, free_port, http as call
 
 __all__ = ["Events", "GIB", "Host", "Member", "Weftd", "array", "create",
            "host", "members", "weftd"]
@@ -28,27 +27,26 @@ GIB = 1 << 30
 
 
 class Weftd:
-    def __init__(self, directory):
+    """extra: options; login: does it want one?"""
+
+    def __init__(self, directory, *extra, login=False):
         self.dir = directory
         self.state = directory / "state"
         self.url_file = directory / "url"
         self.log = directory / "weftd.log"
         # Always the same, as members know only this one.
         self.listen = f"127.0.0.1:{free_port()}"
-        self.login = False  # does it want one?
-        self.extra = []     # options
+        self.login, self.extra = login, list(extra)
         self.process = None
         self.ended = False  # by us?
 
     def start(self, wait=True, under=()):
         self.ended = False
-        with open(self.log, "a") as log:
-            self.process = subprocess.Popen(
-                [*under, "weftd", "--state", self.state,
-                 "--listen", self.listen, "--port-file", self.url_file,
-                 "--pid-file", self.dir / "pid", *self.extra,
-                 *([] if self.login else ["--no-login"])],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.process = background(
+            self.log, *under, "weftd", "--state", self.state, "--listen",
+            self.listen, "--port-file", self.url_file, "--pid-file",
+            self.dir / "pid", *self.extra,
+            *([] if self.login else ["--no-login"]))
         if wait:
             try:
                 eventually(self.is_up, every=0.02, what="weftd serves")
@@ -99,9 +97,16 @@ class Weftd:
         assert self.process.wait(timeout=20) == 0, self.log.read_text()
         return time.monotonic() - begin
 
-    def restart(self):
-        self.stop()
+    def restart(self, kill=False, between=lambda: None):
+        (self.kill if kill else self.stop)()
+        between()
         self.start()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.end()
 
     def end(self):
         if self.process and self.process.poll() is None:
@@ -152,6 +157,10 @@ class Member:
         body = self.body()
         return {k: body[k] for k in ("instance", "node", "dirty_extents",
                                      "load")} | {"report": report, "news": False}
+
+    def stay_joining(self):
+        """When it is to join it comes to no end."""
+        self.phase, self.todo, self.total = "copying", 6 << 20, 8 << 20
 
     def beat(self, *, body=None, **more):
         status, r = self.weftd.call("POST", self.path,
@@ -337,13 +346,11 @@ class Events:
 
 @pytest.fixture
 def weftd(tmp_path):
-    w = Weftd(tmp_path)
-    w.start()
-    w.actors = []
-    yield w
-    for a in w.actors:
-        a.running = False
-    w.end()
+    with Weftd(tmp_path) as w:
+        w.actors = []
+        yield w
+        for a in w.actors:
+            a.running = False
 
 
 def members(w, count=4):

@@ -21,11 +21,8 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def weftd(tmp_path):
-    w = Weftd(tmp_path)
-    w.login = True
-    w.start()
-    yield w
-    w.end()
+    with Weftd(tmp_path, login=True) as w:
+        yield w
 
 
 class Browser:

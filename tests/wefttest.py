@@ -3,6 +3,7 @@
 The fixtures that hand them out are in conftest.py, which says how to use them.
 """
 
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -43,6 +44,20 @@ def run(*command, check=True, timeout=120, env=None, **kw):
             f"{' '.join(command)}: exit status {p.returncode}\n"
             f"{p.stdout or ''}{p.stderr or ''}")
     return p
+
+
+def background(log, *command, env=None, **kw):
+    """Start a program, without a stdin; what it says is added to this file."""
+    with open(log, "ab") as f:
+        return subprocess.Popen([str(c) for c in command], stdout=f, stderr=f,
+                                stdin=subprocess.DEVNULL,
+                                env={**os.environ, **(env or {})}, **kw)
+
+
+def at_once(call, *arguments):
+    """Call it with each of these at the same time; returns what it returned."""
+    with concurrent.futures.ThreadPoolExecutor(len(arguments)) as threads:
+        return list(threads.map(call, arguments))
 
 
 def http(method, url, body=None, headers=None, timeout=30):
@@ -178,6 +193,11 @@ class Cluster:
 
     def cont(self, name):
         self.devcluster("cont", self.dir, name)
+
+    def restart(self, *names):
+        """All are killed, and then started."""
+        self.kill(*names)
+        self.start(*names)
 
     def start(self, *names):
         """All at the same time."""

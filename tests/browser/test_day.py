@@ -19,11 +19,11 @@ import signal
 import tempfile
 import time
 
-import nbd
 import pytest
 from selenium.webdriver.common.by import By
 
 from enrollworld import PASSWORD, World
+from nbdclient import connected
 from webpage import Pages
 from wefttest import eventually
 
@@ -57,8 +57,7 @@ def page(world):
 
 
 def write(uri, count):
-    h = nbd.NBD()
-    h.connect_uri(uri)
+    h = connected(uri)
     for i in range(count):
         h.pwrite(DATA, i * len(DATA))
     h.flush()
@@ -66,8 +65,7 @@ def write(uri, count):
 
 
 def check(uri, count):
-    h = nbd.NBD()
-    h.connect_uri(uri)
+    h = connected(uri)
     for i in range(count):
         assert h.pread(len(DATA), i * len(DATA)) == DATA
     h.shutdown()

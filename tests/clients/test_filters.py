@@ -5,10 +5,10 @@ Pass:  fio verifies through it; the filter did what it is for; the copies on
        the members' files are alike.
 """
 
-import nbd
 
 from copies import Copies, check_copies, model_of
 from fiojob import fio
+from nbdclient import connected
 
 UNIT = 64 << 10
 
@@ -43,8 +43,7 @@ def test_cache(cluster, seed):
     """Write-back; a flush through it brings all to the members."""
     c = up(cluster, "--filter=cache")
     verify(c, seed)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.flush()
     check_copies(c, model_of(c, "raid-x", UNIT),
                  lambda at, n: h.pread(n, at))

@@ -9,11 +9,11 @@ Pass:  fio sees no error and no wrong byte, and afterwards all copies of every
 Fail:  anything else.
 """
 
-import nbd
 import pytest
 
 from copies import Copies, check_copies, model_of
 from fiojob import fio
+from nbdclient import connected
 
 UNIT = 64 << 10
 
@@ -57,8 +57,7 @@ def test_verify(cluster, seed, array):
                 size=size, **options)
     model = model_of(c, layout, UNIT, groups)
 
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     assert h.get_size() == model.size
     # A quarter of the array is left out, for its holes.
     each = model.size * 3 // 4 // 8 // 4096 * 4096

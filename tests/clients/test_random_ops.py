@@ -14,6 +14,7 @@ import nbd
 import pytest
 
 from copies import check_copies, model_of
+from nbdclient import connected
 
 UNIT = 16 << 10
 IN_FLIGHT = 24
@@ -42,8 +43,7 @@ class Client:
         self.rng = rng
         self.handles = []
         for _ in range(connections):
-            h = nbd.NBD()
-            h.connect_uri(uri)
+            h = connected(uri)
             self.handles.append(h)
         assert self.handles[0].can_multi_conn()
         self.size = self.handles[0].get_size()

@@ -14,6 +14,7 @@ import nbd
 import pytest
 
 from copies import check_copies, model_of
+from nbdclient import connected
 from wefttest import run
 
 UNIT = 64 << 10
@@ -83,8 +84,7 @@ def test_a_fresh_array_is_one_hole(array):
 
 
 def test_map_shows_what_was_written_and_trimmed(array):
-    h = nbd.NBD()
-    h.connect_uri(array.nbd)
+    h = connected(array.nbd)
     start, n = 10 * UNIT + 4096, 3 << 20
     h.pwrite(b"x" * n, start)
     h.flush()

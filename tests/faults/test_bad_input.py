@@ -18,7 +18,8 @@ import socket
 import nbd
 import pytest
 
-from nbdkitproc import Nbdkit, refused
+from nbdclient import connected
+from nbdkitproc import Nbdkit, array_of, refused
 from wefttest import eventually, run
 
 MIB = 1 << 20
@@ -51,8 +52,7 @@ def says(line, *patterns):
 def idle(cluster):
     """A cluster of four whose array process has ended."""
     c = cluster(layout="raid-x", members=4, unit=65536, size="32M")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(b"content" * 10000, 0)
     h.flush()
     h.shutdown()
@@ -107,10 +107,10 @@ def test_weftd_not_there():
 
 def test_too_few_descriptors(idle):
     """It is not the member that can't be reached."""
-    with Nbdkit("weft", "array=a", f"admin={idle.admin}", "node=n9") as a:
+    with Nbdkit(*array_of(idle)) as a:
         # Some are opened last, when all members are connected.
         limit = len(os.listdir(f"/proc/{a.pid}/fd")) - 14
-    line = refused("weft", "array=a", f"admin={idle.admin}", "node=n9",
+    line = refused(*array_of(idle),
                    wrap=["prlimit", f"--nofile={limit}"])
     says(line, r"member m\d", f"too many open files: .* {limit} ", "ulimit -n",
          "LimitNOFILE")
@@ -450,8 +450,7 @@ def test_good_map_starts(tmp_path, plain):
     path = tmp_path / "map.json"
     path.write_text(json.dumps(good_map(uris)))
     with Nbdkit("weft", f"map={path}") as array:
-        h = nbd.NBD()
-        h.connect_uri(array.uri)
+        h = connected(array.uri)
         assert h.get_size() > 0
 
 
@@ -463,8 +462,7 @@ def test_map_with_a_member_out(tmp_path, plain):
     text["members"][2]["state"] = "out"
     path.write_text(json.dumps(text))
     with Nbdkit("weft", f"map={path}") as array, nothing_written(paths[2]):
-        h = nbd.NBD()
-        h.connect_uri(array.uri)
+        h = connected(array.uri)
         h.pwrite(b"x" * 65536 * 12, 0)
         h.flush()
         assert h.pread(65536 * 12, 0) == b"x" * 65536 * 12

@@ -25,6 +25,7 @@ import pytest
 from arraystate import states, wait_for_writes
 from deafclient import CHUNK, MAGIC, deaf_client
 from fiojob import Fio
+from nbdclient import connected
 from nbdkitproc import Nbdkit
 from wefttest import eventually
 
@@ -69,8 +70,7 @@ def test_client_killed(cluster, seed):
         s.close()
     assert c.pid("array") == pid and c.running("array")
     eventually(lambda: sockets(pid) <= before)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(b"still here", 0)
     h.flush()
     assert h.pread(10, 0) == b"still here"
@@ -82,8 +82,7 @@ def test_client_killed(cluster, seed):
 def test_client_breaks_the_rules(cluster, bad, parts):
     c = cluster(members=4, size="64M")
     pid = c.pid("array")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     before = sockets(pid)
     s = deaf_client(c.nbd, requests=8, chunk=2 << 20)
     time.sleep(0.5)

@@ -9,31 +9,21 @@ Pass:  the process ends by itself, all the same, and as it should: what was
        next attach needs neither a takeover nor a resync.
 """
 
-import contextlib
-import json
 import time
 
 import nbd
-import pytest
 
 from arraystate import content
 from certificates import Authority, nbd_connect
 from copies import check_copies, model_of
 from deafclient import CHUNK, connect, deaf_client
+from maparray import *
 from memberhost import Array
-from nbdkitproc import Nbdkit
-from wefttest import run
+from nbdclient import connected
 
-UNIT = 64 << 10
 MIB = 1 << 20
 # It is bounded; how quick it is depends on the machine.
 ENDS_S = 60
-
-
-@pytest.fixture
-def stack():
-    with contextlib.ExitStack() as s:
-        yield s
 
 
 def annoy(stack, uri, export=""):
@@ -46,8 +36,7 @@ def annoy(stack, uri, export=""):
 def test_array(cluster, stack, seed):
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="64M",
                 image_age="10000")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     data = seed.to_bytes(4, "little") * (MIB // 4)
     annoy(stack, c.nbd)
     h.pwrite(data, 0)
@@ -55,8 +44,7 @@ def test_array(cluster, stack, seed):
     assert "not everything that was written" not in c.log("array")
     assert c.get("/api/v1/arrays/a")["session"] is None
     c.start("array")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     assert h.pread(MIB, 0) == data
     check_copies(c, model_of(c, "raid-x", UNIT), content(c.nbd))
 
@@ -90,20 +78,11 @@ def test_member(cluster, stack):
 
 
 def test_on_a_unix_socket(tmp_path, stack):
-    files = [tmp_path / f"m{i}.img" for i in range(2)]
-    for file in files:
-        run("truncate", "-s", "64M", file)
-    members = [stack.enter_context(Nbdkit("file", f)) for f in files]
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps({
-        "layout": "raid-1", "unit": UNIT,
-        "members": [{"uri": m.uri} for m in members]}))
-    a = stack.enter_context(Nbdkit("weft", f"map={path}", "image-age=10000"))
-    h = nbd.NBD()
-    h.connect_uri(a.uri)
+    a = MapArray(tmp_path, stack, "raid-1", "image-age=10000", members=2)
+    h = connected(a.uri)
     h.pwrite(b"y" * MIB, 0)
     annoy(stack, a.uri)
-    assert a.stop(ENDS_S) == 0
-    for file in files:
+    assert a.array.stop(ENDS_S) == 0
+    for file in a.files:
         with open(file, "rb") as f:
             assert f.read(MIB) == b"y" * MIB

@@ -11,12 +11,12 @@ Pass:  what was flushed is there; of what was not, both copies are alike on
 import random
 import time
 
-import nbd
 import pytest
 
 from arraystate import states, wait_for_writes
 from copies import Copies, check_copies, model_of
 from fiojob import Fio
+from nbdclient import connected
 
 UNIT = 64 << 10
 FLUSHED = 8 << 20
@@ -40,8 +40,7 @@ def test_host_killed(cluster, seed, layout, members, options, rounds):
     c = cluster(layout=layout, members=members, unit=UNIT, size="64M",
                 env={"WEFT_ARRAY_ARGS": "takeover=true"}, **options)
     content = rng.randbytes(FLUSHED)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(content, 0)
     h.flush()
 
@@ -61,8 +60,7 @@ def test_host_killed(cluster, seed, layout, members, options, rounds):
             c.kill("array")
         different += differences(c, model)
         c.start("array")
-        h = nbd.NBD()
-        h.connect_uri(c.nbd)
+        h = connected(c.nbd)
         assert h.pread(FLUSHED, 0) == content
         check_copies(c, model, lambda at, n: h.pread(n, at))
     print(f"{different} units differed between their copies after the kill")

@@ -19,7 +19,8 @@ import pytest
 
 from arraystate import states, wait_clean
 from copies import check_copies, model_of
-from nbdkitproc import Nbdkit
+from nbdclient import connected
+from nbdkitproc import Nbdkit, array_of
 from wefttest import eventually
 
 UNIT = 64 << 10
@@ -42,8 +43,7 @@ class Thread(threading.Thread):
 
     def __init__(self, uri, seed):
         super().__init__(daemon=True)
-        self.handle = nbd.NBD()
-        self.handle.connect_uri(uri)
+        self.handle = connected(uri)
         self.rng = random.Random(seed)
         self.done, self.error, self.count = False, None, 0
 
@@ -110,8 +110,7 @@ def all_in_sync(c):
 
 
 def check_all(c, writer, model):
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.flush()
     for at in range(0, h.get_size(), UNIT):
         assert h.pread(UNIT, at) == writer.content(at, UNIT), f"at {at}"
@@ -127,8 +126,7 @@ def test_killed(cluster, seed, layout, members, options):
     c = cluster(layout=layout, members=members, unit=UNIT, size="32M",
                 io_timeout=5000, **options)
     model = model_of(c, layout, UNIT)
-    with Nbdkit("-r", "weft", "array=a", f"admin={c.admin}",
-                "node=n8") as second:
+    with Nbdkit("-r", *array_of(c)) as second:
         writer = Writer(c.nbd, seed)
         threads = [writer, Reader(second.uri, seed, writer),
                    Reader(c.nbd, seed, writer)]

@@ -19,6 +19,7 @@ from arraystate import (Pending, content, states, wait_clean,
                         wait_for_writes, wait_in_sync, wait_state)
 from copies import check_copies, model_of
 from fiojob import Fio, fio
+from nbdclient import connected
 from wefttest import eventually
 
 UNIT = 64 << 10
@@ -76,8 +77,7 @@ def test_two_of_one_group(cluster):
     """The one that went last is not recorded as out, for it may be whole."""
     c = cluster(layout="raid-10", members=4, unit=UNIT, size="64M")
     model = model_of(c, "raid-10", UNIT)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     for a in range(4):
         h.pwrite(bytes([a + 1]) * UNIT, a * UNIT)
     h.flush()
@@ -116,8 +116,7 @@ def test_without_redundancy(cluster):
     """Every member of raid-0 is a last copy."""
     c = cluster(layout="raid-0", members=3, unit=UNIT, size="64M",
                 env={"WEFT_ARRAY_ARGS": "takeover=true"})
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(b"kept" * UNIT, 0)
     h.flush()
     c.kill("m1")
@@ -148,8 +147,7 @@ def test_stopped(cluster, seed, layout, count):
 
     # It wakes up with old requests in its sockets; they change nothing that
     # anybody reads.
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(b"z" * UNIT * 8, 0)
     h.flush()
     c.cont(f"m{lost}")
@@ -163,8 +161,7 @@ def test_a_slow_member_is_not_thrown_out(cluster):
     """A pause shorter than the time-out delays, and does nothing else."""
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="64M",
                 io_timeout=20000)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     buffers = [nbd.Buffer.from_bytearray(bytearray([i + 1]) * UNIT)
                for i in range(8)]
     c.stop("m2")

@@ -15,11 +15,11 @@ import shutil
 import threading
 import time
 
-import nbd
 import pytest
 
 from arraystate import content, wait_clean, wait_in_sync
 from copies import check_copies, model_of
+from nbdclient import connected
 from wefttest import eventually
 
 pytestmark = pytest.mark.long(15)
@@ -34,8 +34,7 @@ def block(offset, version):
 
 def write_anew(c, version):
     """Everything, and a FLUSH."""
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     for offset in range(0, h.get_size(), BLOCK):
         length = min(BLOCK, h.get_size() - offset)
         h.pwrite(block(offset, version)[:length], offset)
@@ -44,8 +43,7 @@ def write_anew(c, version):
 
 
 def check(c, version):
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     wrong = []
     for offset in range(0, h.get_size(), BLOCK):
         length = min(BLOCK, h.get_size() - offset)
@@ -62,8 +60,7 @@ def copy_while_written(file, copy, c):
     quit_ = threading.Event()
 
     def keep():
-        h = nbd.NBD()
-        h.connect_uri(c.nbd)
+        h = connected(c.nbd)
         while not quit_.is_set():
             for offset in range(0, 8 * BLOCK, BLOCK):
                 h.pwrite(block(offset, 1), offset)

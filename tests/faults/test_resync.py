@@ -10,11 +10,11 @@ Pass:  after the next start all copies are alike on the members' files, what
 
 import random
 
-import nbd
 import pytest
 
 from arraystate import dirty, wait_clean
 from copies import check_copies, model_of
+from nbdclient import connected
 from wefttest import eventually
 
 UNIT = 64 << 10
@@ -40,8 +40,7 @@ def test_array_killed(cluster, seed, layout, members, all_at_once):
                 image_age=10000, env=AT_ONCE,
                 **({} if layout == "raid-x" else {"dup": "async-client"}))
     model = model_of(c, layout, UNIT)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     written = scribble(h, seed, 400)
     c.kill("array")
     eventually(lambda: dirty(c) > 0, what="dirty extents")
@@ -50,8 +49,7 @@ def test_array_killed(cluster, seed, layout, members, all_at_once):
         c.kill("weftd", *names)
         c.start("weftd", *names)
     c.start("array")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     for at, data in written.items():
         assert h.pread(4096, at) == data, f"at {at}"
     check_copies(c, model, lambda at, n: h.pread(n, at))
@@ -61,16 +59,14 @@ def test_array_killed(cluster, seed, layout, members, all_at_once):
 def test_clean_end(cluster, seed):
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="64M",
                 image_age=10000)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     written = scribble(h, seed, 200)
     h.shutdown()
     c.down()
     c.up()
     wait_clean(c)
     assert "may have copies that differ" not in c.log("array")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     for at, data in written.items():
         assert h.pread(4096, at) == data, f"at {at}"
 
@@ -79,8 +75,7 @@ def test_all_end_at_the_same_time(cluster):
     """A host that goes down takes members and array at once: no member is
     recorded as out for that."""
     c = cluster(layout="raid-x", members=4, unit=UNIT, size="64M")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(b"x" * UNIT, 0)
     h.flush()
     h.shutdown()
@@ -89,6 +84,5 @@ def test_all_end_at_the_same_time(cluster):
     c.start(*(m["name"] for m in c.members))
     c.start("array")
     assert c.get("/api/v1/arrays/a")["state"] == "ready"
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     assert h.pread(UNIT, 0) == b"x" * UNIT

@@ -26,7 +26,7 @@ from arraystate import (content, states, wait_clean, wait_in_sync, wait_state,
 from blockwriter import Writer
 from copies import check_copies, model_of
 from fiojob import fio
-from nbdkitproc import Nbdkit, refused
+from nbdkitproc import Nbdkit, array_of, refused
 from wefttest import digest, eventually, run
 
 UNIT = 64 << 10
@@ -269,7 +269,7 @@ def test_yesterdays_last_copy(cluster, seed, tmp_path):
         with pytest.raises(AssertionError, match="an old copy of it was put"):
             c.start(old)
         assert digest(file) == digest(copy)
-    line = refused("weft", "array=a", f"admin={c.admin}", "node=n9")
+    line = refused(*array_of(c))
     assert "old copy" in line and f"n{old[1]}" in line, line
     put_back(c, old, right)
     c.start(old)
@@ -404,7 +404,7 @@ def test_an_old_database(cluster, seed, tmp_path):
         writer.until_flushed(3)  # nobody needs weftd for that
         status, problem = c.call("DELETE", "/api/v1/arrays/a")
         assert status >= 400 and "backup" in problem["detail"], problem
-        line = refused("weft", "array=a", f"admin={c.admin}", "node=n9")
+        line = refused(*array_of(c))
         assert "backup" in line, line
 
         c.kill("weftd")

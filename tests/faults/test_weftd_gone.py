@@ -13,6 +13,7 @@ import pytest
 
 from copies import check_copies, model_of
 from fiojob import Fio
+from nbdclient import connected
 from wefttest import eventually
 
 UNIT = 64 << 10
@@ -53,8 +54,7 @@ def test_io_goes_on_and_everything_is_found_again(array, seed):
                what="the members to be heard from again")
     assert lasting(array) == before
     model = model_of(array, "raid-x", UNIT)
-    h = nbd.NBD()
-    h.connect_uri(array.nbd)
+    h = connected(array.nbd)
     check_copies(array, model, lambda at, n: h.pread(n, at))
 
     # The same session, not a new one: the array process still works for it.
@@ -101,8 +101,7 @@ def test_a_loss_waits_for_its_record(array):
 
 def test_a_record_survives_weftd(array):
     """Recorded once is recorded: weftd killed right after it said so."""
-    h = nbd.NBD()
-    h.connect_uri(array.nbd)
+    h = connected(array.nbd)
     array.kill("m2")
     h.pwrite(b"x" * UNIT * 12, 0)
     h.flush()

@@ -20,6 +20,8 @@ import threading
 import nbd
 import pytest
 
+from nbdclient import connected
+
 MIB = 1 << 20
 START = """
 import os, sys
@@ -152,8 +154,7 @@ def test_without_the_privilege(cluster, tmp_path):
     wrap = "setpriv --inh-caps -sys_resource --bounding-set -sys_resource"
     c = cluster(members=2, layout="raid-1", size="61M",
                 env={"WEFT_WRAP": wrap, "WEFT_WRAP_MEMBER": wrap})
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(b"x" * MIB, 0)
     h.flush()
     assert oom_score(c.pid("array")) == oom_score(os.getpid())

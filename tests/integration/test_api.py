@@ -6,7 +6,6 @@ Their place is weftd, so the disks are made of their heartbeats alone.
 
 import json
 import random
-import signal
 import threading
 import time
 import uuid
@@ -14,8 +13,8 @@ import uuid
 import pytest
 
 from apicaller import (ATTACH, Disk, NOBODY, api, disks, filled, make_array,
-                       operations, weftd)
-from wefttest import eventually
+                       operations, restart, weftd)
+from wefttest import at_once, eventually
 
 V1 = "/api/v1"
 
@@ -170,9 +169,9 @@ def test_two_administrators(api, disks, seed):
     """Each adds one to a number that they read: nothing is lost."""
     make_array(api, disks)
     good(api, "PATCH", "/arrays/a", {"spare_after_s": 1000})
-    rounds, errors = 15, []
+    rounds = 15
 
-    def one():
+    def one(_):
         done = 0
         while done < rounds:
             _, headers, a = ask(api, "GET", "/arrays/a")
@@ -180,17 +179,10 @@ def test_two_administrators(api, disks, seed):
                 api, "PATCH", "/arrays/a",
                 {"spare_after_s": a["spare_after_s"] + 1},
                 If_Match=headers["ETag"])
-            if status not in (200, 412):
-                errors.append(said)
-                return
+            assert status in (200, 412), said
             done += status == 200
 
-    threads = [threading.Thread(target=one) for _ in range(3)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    at_once(one, *range(3))
     assert good(api, "GET", "/arrays/a")["spare_after_s"] == 1000 + 3 * rounds
 
 
@@ -221,15 +213,8 @@ def test_the_same_answer_again(weftd, api, disks):
         "key-reused"
     assert ask(api, "POST", "/arrays?dry_run=true", {**body, "name": "c"},
                Idempotency_Key="three")[2]["dry_run"]
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        for d in disks:
-            d.stop()
-        weftd.end(how)
-        weftd.start()
-        api.address = weftd.url.split("//")[1]
-        for d in disks:
-            d.going.clear()
-            d.start()
+    for kill in (False, True):
+        restart(weftd, disks, kill=kill)
         again()
     # A refused request changed nothing: its key is free.
     status, _, _ = ask(api, "POST", "/arrays/a/spares", {"disk": NOBODY},
@@ -286,17 +271,10 @@ def test_done_once_whenever_weftd_dies(weftd, api, disks, seed):
 
         thread = threading.Thread(target=post)
         for d in disks:
-            if not d.going.is_set():
-                d.stop()
+            d.stop()
         thread.start()
         time.sleep(rng.random() * 0.03)
-        weftd.end(signal.SIGKILL)
-        thread.join()
-        weftd.start()
-        api.address = weftd.url.split("//")[1]
-        for d in disks:
-            d.going.clear()
-            d.start()
+        restart(weftd, disks, kill=True, between=thread.join)
         status, headers, value = ask(api, "POST", "/arrays", body,
                                      Idempotency_Key=key)
         assert status == 201, (seed, i, value)
@@ -326,11 +304,7 @@ def test_log(weftd, api, disks):
     assert whole["next"] is None and ids == sorted(ids, reverse=True)
     assert any("was created" in line["text"] for line in whole["log"])
 
-    by_page, cursor = [], ""
-    while cursor is not None:
-        page = good(api, "GET", f"/log?limit=2{cursor}")
-        by_page += page["log"]
-        cursor = page["next"] and f"&cursor={page['next']}"
+    by_page, _ = pages(api, "/log", "log", 2)
     assert [line["id"] for line in by_page][-len(ids):] == ids
 
     only = good(api, "GET", "/log?severity=warning")["log"]
@@ -343,8 +317,6 @@ def test_log(weftd, api, disks):
     for d in disks:
         d.stop()
     before = good(api, "GET", "/log")["log"]
-    weftd.end(signal.SIGKILL)
-    weftd.start()
-    api.address = weftd.url.split("//")[1]
+    weftd.restart(kill=True)
     after = good(api, "GET", "/log")["log"]
     assert after[-len(before):] == before

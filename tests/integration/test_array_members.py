@@ -21,6 +21,7 @@ import time
 import nbd
 import pytest
 
+from nbdclient import connected
 from nbdkitproc import Nbdkit, refused
 from wefttest import eventually
 
@@ -187,8 +188,7 @@ class Bench:
         return a
 
     def connect(self, a):
-        h = nbd.NBD()
-        h.connect_uri(a.uri)
+        h = connected(a.uri)
         return h
 
 

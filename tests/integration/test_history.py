@@ -1,14 +1,12 @@
 """The history: samples of a real weftd, kept, thinned out, and given up."""
 
-import json
 import random
-import signal
 import sqlite3
 import time
 
 import pytest
 
-from apicaller import (ATTACH, api, disks, errors, make_array, weftd)
+from apicaller import ATTACH, api, disks, make_array, restart, weftd
 from wefttest import eventually
 
 SERIES = ("read_bytes", "write_bytes", "reads", "writes", "read_us",
@@ -19,18 +17,6 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 def history(api, **parameters):
     words = "&".join(f"{k}={v}" for k, v in parameters.items())
     return api.call("GET", f"/api/v1/history?{words}", expect=200)[1]
-
-
-def restart(weftd, api, disks, between=lambda: None):
-    for d in disks:
-        d.stop()
-    assert weftd.end() == 0
-    between()
-    weftd.start()
-    api.address = weftd.url.split("//")[1]
-    for d in disks:
-        d.going.clear()
-        d.start()
 
 
 def database(weftd):
@@ -73,9 +59,7 @@ def test_samples(weftd, api, disks):
     # Still there after a kill.
     for d in disks:
         d.stop()
-    weftd.end(signal.SIGKILL)
-    weftd.start()
-    api.address = weftd.url.split("//")[1]
+    weftd.restart(kill=True)
     assert any(history(api, subject="array:a")["series"]["reads"])
 
 
@@ -117,8 +101,8 @@ def test_thinned_out(weftd, api, disks, seed):
 
     eventually(lambda: database(weftd).exists())
     now = int(time.time()) // 10 * 10
-    restart(weftd, api, disks,
-            lambda: fill(database(weftd), now, "array:old", 3, value))
+    restart(weftd, disks, between=lambda: fill(
+        database(weftd), now, "array:old", 3, value))
 
     def steps():
         db = sqlite3.connect(f"file:{database(weftd)}?mode=ro", uri=True)
@@ -188,15 +172,14 @@ def test_broken(weftd, api, kind, seed):
     eventually(lambda: path.exists())
     eventually(lambda: any(v is not None for v in
                            history(api)["series"]["reads"]), 30)
-    restart(weftd, api, [],
-            lambda: broken(kind, path, random.Random(seed)))
+    weftd.restart(between=lambda: broken(kind, path, random.Random(seed)))
     assert api.get("/api/v1/status")["health"] == "ok"
     status, _ = api.call("GET", "/api/v1/history")
     assert status in (200, 503)
     eventually(lambda: api.call("GET", "/api/v1/history")[0] == 200
                and any(v is not None for v in
                        history(api)["series"]["reads"]), 40)
-    log = (weftd.dir / "weftd.log").read_text()
+    log = weftd.log.read_text()
     assert log.count("history.db.broken") == 1
     assert (weftd.dir / "state/history.db.broken").exists()
 
@@ -214,9 +197,9 @@ def test_what_cannot_be_opened_is_not_set_aside(weftd, api, disks):
         wal.unlink(missing_ok=True)
         wal.mkdir()  # it can't be opened beside this
     before = samples_of(weftd)
-    restart(weftd, api, disks, hinder)
+    restart(weftd, disks, between=hinder)
     time.sleep(1)
-    log = (weftd.dir / "weftd.log").read_text()
+    log = weftd.log.read_text()
     assert log.count("cannot use the history") == 1 and not aside.exists()
     wal.rmdir()
     eventually(lambda: samples_of(weftd) > before, 40)

@@ -7,9 +7,9 @@ import json
 import re
 import time
 
-import nbd
 import pytest
 
+from nbdclient import connected
 from wefttest import SOURCE, eventually, http, run
 
 MONITORING = SOURCE / "docs/monitoring"
@@ -95,8 +95,7 @@ def busy(cluster):
     """An array that was written and read, and a member whose rebuild is
     paused."""
     c = cluster(members=4, size="64M")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     for i in range(200):
         h.pwrite(bytes([i]) * 65536, i * 65536)
     h.flush()

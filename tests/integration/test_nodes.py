@@ -1,10 +1,7 @@
 """Nodes over the API: maintenance, drain, removal, eviction and jobs; every
 answer is held against docs/API/openapi.json."""
 
-import signal
-
 from apicaller import *
-from weftdactors import Weftd
 from weftdlogin import Browser, first_login
 from wefttest import eventually
 
@@ -17,16 +14,6 @@ def gone(api, disk):
     """Its process ends, and weftd misses it."""
     disk.stop()
     eventually(lambda: not api.get(f"/api/v1/disks/{disk.uuid}")["alive"])
-
-
-def killed(weftd, disks):
-    """weftd is killed and started again: a new caller."""
-    for d in disks:
-        if not d.going.is_set():
-            d.stop()
-    assert weftd.end(signal.SIGKILL) != 0
-    weftd.start()
-    return Api(weftd.url)
 
 
 def test_a_node_is_what_its_disks_say(api, disks):
@@ -67,10 +54,11 @@ def test_maintenance(weftd, api, disks):
     # It is silent, as expected; and it outlives weftd.
     gone(api, disks[1])
     assert api.get("/api/v1/status")["health"] == "ok"
-    again = killed(weftd, disks)
-    assert node(again, "n1")["maintenance"]
-    n = again.call("PATCH", "/api/v1/nodes/n1", {"maintenance": False},
-                   expect=200)[1]
+    stop(disks)
+    weftd.restart(kill=True)
+    assert node(api, "n1")["maintenance"]
+    n = api.call("PATCH", "/api/v1/nodes/n1", {"maintenance": False},
+                 expect=200)[1]
     assert not n["maintenance"] and n["maintenance_since"] is None
 
 
@@ -127,8 +115,9 @@ def test_removal(weftd, api, disks):
     assert done == {"name": "n3", "deleted": True}
     api.call("GET", "/api/v1/nodes/n3", expect=404)
     api.call("GET", f"/api/v1/disks/{disks[3].uuid}", expect=404)
-    again = killed(weftd, disks)
-    again.call("GET", "/api/v1/nodes/n3", expect=404)
+    stop(disks)
+    weftd.restart(kill=True)
+    api.call("GET", "/api/v1/nodes/n3", expect=404)
 
 
 def test_eviction_says_who(api, disks):
@@ -155,25 +144,15 @@ def test_eviction_says_who(api, disks):
 
 def test_an_eviction_has_a_name(tmp_path):
     """The host is told which administrator it was, or which token."""
-    w = Weftd(tmp_path)
-    w.login = True
-    w.start()
-    try:
+    with Weftd(tmp_path, login=True) as w:
         admin = first_login(w, "kim")
         token = admin.call("POST", "/tokens", {"name": "night", "role": "admin"},
                            expect=201)[1]["token"]
         disk = Disk(None, "n1")
 
         def beat():
-            b = disk.body
-            wanted = admin.call("POST", f"/disks/{disk.uuid}/heartbeat", b,
-                                expect=200)[1]
-            b["cluster"] = wanted["cluster"]
-            b["generation"] = wanted["generation"]
-            b["min_epoch"] = max(b["min_epoch"], wanted["min_epoch"])
-            if place := wanted["assignment"]:
-                b["array"], b["position"] = place["array"], place["position"]
-                b["states_epoch"] = place["epoch"]
+            disk.obey(admin.call("POST", f"/disks/{disk.uuid}/heartbeat",
+                                 disk.body, expect=200)[1])
         beat()
         admin.call("POST", "/arrays", {"name": "a", "layout": "raid-0",
                                        "disks": [disk.uuid]}, expect=201)
@@ -188,5 +167,3 @@ def test_an_eviction_has_a_name(tmp_path):
             p = admin.call("POST", f"{session}/heartbeat",
                            {"instance": "cafe", "epoch": 1}, expect=410)[1]
             assert p["detail"].endswith(f"it was evicted by {by}"), p
-    finally:
-        w.end()

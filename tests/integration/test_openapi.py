@@ -433,14 +433,13 @@ def test_read_only(api, disks):
 def test_login_is_required(tmp_path):
     """All that promises 401 gives it to who has not logged in, before it looks
     at anything else."""
-    w = Weftd(tmp_path, login=True)
-    api = Api(w.url)
-    for path, method, op in operations():
-        if op.get("security") != []:
-            problem = api.call(method.upper(), filled(path), b"{}",
-                               expect=401)[1]
-            assert problem["code"] == "login-required", path
-    assert w.end() == 0
+    with Weftd(tmp_path, login=True) as w:
+        api = Api(w.url)
+        for path, method, op in operations():
+            if op.get("security") != []:
+                problem = api.call(method.upper(), filled(path), b"{}",
+                                   expect=401)[1]
+                assert problem["code"] == "login-required", path
 
 
 def test_other_methods_and_paths(api):

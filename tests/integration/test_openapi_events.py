@@ -5,7 +5,6 @@ docs/API/openapi.json.
 import http.client
 import json
 import shutil
-import signal
 import threading
 
 from apicaller import (ATTACH, Api, SPEC, api, disks, errors, make_array,
@@ -104,9 +103,7 @@ def test_events(api, disks, weftd):
     # Also after weftd was killed.
     for d in disks[:3]:
         d.stop()
-    weftd.end(signal.SIGKILL)
-    weftd.start()
-    api = Api(weftd.url)
+    weftd.restart(kill=True)
     again = Stream(api, resume_at)
     again.until("session", lambda s: s["id"] == grant["session"])
     again.until("node", lambda n: n.get("deleted") and n["name"] == "n3")
@@ -141,7 +138,7 @@ def test_ending_is_said(weftd, api, disks):
         d.stop()
     thread = threading.Thread(target=long_poll)
     thread.start()
-    assert weftd.end() == 0
+    weftd.stop()
     thread.join(10)
     assert poll and (poll[0] in (200, 503) or isinstance(poll[0], Exception))
     weftd.start()
@@ -154,10 +151,7 @@ def test_import(api, disks, weftd):
                      disks[0].body, expect=200)[1]["assignment"]
     for d in disks:
         d.stop()
-    weftd.end()
-    shutil.rmtree(weftd.dir / "state")
-    weftd.start()
-    api = Api(weftd.url)
+    weftd.restart(between=lambda: shutil.rmtree(weftd.state))
     for d in disks:
         d.body.update({k: place[k] for k in ("layout", "dup", "n", "groups",
                                              "unit", "member_bytes",

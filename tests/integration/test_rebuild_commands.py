@@ -15,12 +15,12 @@ import re
 import time
 from datetime import datetime
 
-import nbd
 import pytest
 
 from arraystate import content, members, states, wait_state, writing
 from blockwriter import BLOCK, BLOCKS
 from copies import EXTENT, check_copies, model_of
+from nbdclient import connected
 from weftctlproc import FAILED, REFUSED, ctl
 from wefttest import eventually
 
@@ -37,8 +37,7 @@ class Scene:
         self.model = model_of(self.c, "raid-x", UNIT)
         self.ctl = ctl(self.c)
         self.data = self.rng.randbytes(FILLED)
-        h = nbd.NBD()
-        h.connect_uri(self.c.nbd)
+        h = connected(self.c.nbd)
         # Behind the blocks of the client.
         for at in range(0, FILLED, 8 * MIB):
             h.pwrite(self.data[at:at + 8 * MIB], 2 * MIB + at)
@@ -61,8 +60,7 @@ class Scene:
         assert self.ctl("rebuild", "wait", "a", number).endswith("in-sync\n")
 
     def check(self, lost=()):
-        h = nbd.NBD()
-        h.connect_uri(self.c.nbd)
+        h = connected(self.c.nbd)
         for at in range(0, FILLED, 8 * MIB):
             assert h.pread(8 * MIB, 2 * MIB + at) == \
                 self.data[at:at + 8 * MIB], f"at {at}"

@@ -4,9 +4,9 @@ import json
 import os
 import subprocess
 
-import nbd
 import pytest
 
+from nbdclient import connected
 from wefttest import BUILD, SOURCE, http, run
 
 
@@ -84,14 +84,12 @@ def test_down_ends_its_own_processes_and_no_other(cluster):
 
 def test_up_again_has_the_same_data(cluster):
     c = cluster(members=3, size="32M")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     h.pwrite(b"x" * 70000, 300000)
     h.shutdown()
     c.down()
     c.up()
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     assert h.pread(70000, 300000) == b"x" * 70000
     h.shutdown()
 

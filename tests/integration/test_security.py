@@ -29,12 +29,8 @@ SOON = 30  # seconds; who takes all threads holds them for longer
 
 @pytest.fixture
 def weftd(tmp_path):
-    w = Weftd(tmp_path)
-    w.login = True
-    w.extra = ["--listen", "0.0.0.0:0"]
-    w.start()
-    yield w
-    w.end()
+    with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
+        yield w
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ not revoked; what is refused changes nothing.
 """
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import json
@@ -25,17 +26,14 @@ import pytest
 from weftdactors import Member, Weftd
 from weftdlogin import *
 from weftdlogin import admin
-from wefttest import eventually, run
+from wefttest import at_once, eventually, run
 
 
 @pytest.fixture
 def weftd(tmp_path):
-    w = Weftd(tmp_path)
-    w.login = True
-    w.extra = ["--listen", "0.0.0.0:0", "--host-name", "weft.example"]
-    w.start()
-    yield w
-    w.end()
+    with Weftd(tmp_path, "--listen", "0.0.0.0:0", "--host-name",
+               "weft.example", login=True) as w:
+        yield w
 
 
 def openssl(*args, text=None):
@@ -90,6 +88,13 @@ def trusting(weftd, node=None, **more):
     return context
 
 
+@contextlib.contextmanager
+def tls_connection(weftd, name):
+    with socket.create_connection(weftd.tls_address) as s, \
+            trusting(weftd).wrap_socket(s, server_hostname=name) as t:
+        yield t
+
+
 def https(weftd, method, path, body=None, node=None, headers={}, context=None):
     c = http.client.HTTPSConnection(
         *weftd.tls_address, timeout=30,
@@ -136,9 +141,7 @@ def test_tls(weftd):
     assert pem.count("BEGIN CERTIFICATE") == 1
     text = openssl("x509", "-noout", "-text", text=pem)
     assert "CA:TRUE, pathlen:0" in text and "prime256v1" in text
-    with socket.create_connection(weftd.tls_address) as s, \
-            trusting(weftd).wrap_socket(s, server_hostname="weft.example") \
-            as t:
+    with tls_connection(weftd, "weft.example") as t:
         assert t.version() == "TLSv1.3"
         names = t.getpeercert()["subjectAltName"]
     assert ("DNS", "weft.example") in names
@@ -198,23 +201,15 @@ def test_cookie_of_https(weftd, admin):
 def test_certificate_is_renewed(tmp_path, monkeypatch):
     """Before it expires, and while weftd goes on."""
     monkeypatch.setenv("WEFT_CERTIFICATE_SECONDS", "6")
-    w = Weftd(tmp_path)
-    w.extra = ["--listen", "0.0.0.0:0"]
-    w.login = True
-    w.start()
     serials = set()
-    with socket.create_connection(w.tls_address) as s, \
-            trusting(w).wrap_socket(s, server_hostname="127.0.0.1") as first:
+    with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w, \
+            tls_connection(w, "127.0.0.1"):
         end = time.monotonic() + 14
         while time.monotonic() < end:
-            with socket.create_connection(w.tls_address) as s, \
-                    trusting(w).wrap_socket(s, server_hostname="127.0.0.1") \
-                    as t:
+            with tls_connection(w, "127.0.0.1") as t:
                 serials.add(t.getpeercert()["serialNumber"])
             time.sleep(0.5)
         assert len(serials) >= 3
-        first.close()
-    w.end()
 
 
 @pytest.mark.parametrize("gone", ["ca-key.pem", "ca-cert.pem", "both", "mixed",
@@ -282,8 +277,7 @@ def test_enroll(weftd, admin):
                    ("GET", "/users"), ("GET", "/audit"),
                    ("DELETE", "/nodes/h1/certificate")]:
         assert node.call(*change)[0] == 403, change
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     assert node.call("GET", "/me")[1]["role"] == "node"
 
 
@@ -299,8 +293,7 @@ def test_tokens_are_good_once(weftd, admin):
     refused(other, token, "token-wrong")
     node.enroll(token, expect=201)
     refused(node, token, "token-used")
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     refused(node, token, "token-used")
     short = node_token(admin, ttl_s=1)["token"]
     time.sleep(1.1)
@@ -316,16 +309,10 @@ def test_tokens_are_good_once(weftd, admin):
 
 
 def test_one_token_many_hosts(weftd, admin):
-    token, said = node_token(admin)["token"], []
+    token = node_token(admin)["token"]
     nodes = [Node(weftd, f"h{i}") for i in range(6)]
-    csrs = [n.csr() for n in nodes]
-    threads = [threading.Thread(
-        target=lambda n=n, c=c: said.append(n.enroll(token, c)[0]))
-        for n, c in zip(nodes, csrs)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    said = at_once(lambda n: n[0].enroll(token, n[1])[0],
+                   *[(n, n.csr()) for n in nodes])
     assert sorted(said) == [201] + [403] * 5
 
 
@@ -552,8 +539,7 @@ def test_a_disk_on_another_node(weftd, admin):
     assert [(a["who"], a["subject"], a["status"])
             for a in admin.get("/audit?limit=1")["audit"]] == \
         [("root", f"{m.uuid} to h2", 200)]
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     assert disk()["moves_to"] == "h2"
     eventually(lambda: there.beat(wait_ms=0)[0] == 200)
     assert disk()["node"] == "h2" and disk()["moves_to"] is None
@@ -614,8 +600,7 @@ def test_tokens_of_nodes(weftd, admin):
     assert admin.status("DELETE", "/node-tokens/x") == 400
     admin.call("DELETE", "/node-tokens/" + cancel, expect=200)
     assert admin.status("DELETE", "/node-tokens/" + cancel) == 404
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     assert Node(weftd, "h1").enroll(one["token"], expect=403)[1]["code"] == \
         "token-wrong"
     [left] = listed()
@@ -680,8 +665,7 @@ def test_revoked(weftd, admin):
     events.read()  # ends
     log = weftd.log.read_text()
     assert log.count("refused, from 127.0.0.1: login-required") == 1
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     assert node.call("GET", "/status")[0] == 401
 
 
@@ -694,5 +678,4 @@ def test_removed_node(weftd, admin):
     for _ in range(2):
         assert node.call("GET", "/me")[0] == 401
         assert admin.status("GET", "/nodes/h1") == 404
-        weftd.kill()
-        weftd.start()
+        weftd.restart(kill=True)

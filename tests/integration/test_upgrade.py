@@ -8,7 +8,7 @@ import json
 import sqlite3
 from contextlib import closing
 
-from weftdactors import array, host, members, weftd
+from weftdactors import array, host, weftd
 from wefttest import eventually, run
 
 
@@ -82,8 +82,7 @@ def test_jobs_that_have_ended(weftd, array):
     eventually(lambda: jobs()["rebuild-a-1"]["state"] == "done")
     before = jobs()
     assert before["create-a"]["state"] == "done"
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     assert jobs() == before
     assert weftd.get("/jobs/rebuild-a-1") == before["rebuild-a-1"]
     # A day later they are gone.

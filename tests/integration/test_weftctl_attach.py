@@ -13,9 +13,9 @@ import re
 import subprocess
 import time
 
-import nbd
 import pytest
 
+from nbdclient import connected
 from nbdkitproc import Nbdkit
 from weftctlproc import FAILED, OK, REFUSED, USAGE, ctl
 from wefttest import digest, eventually, run
@@ -132,8 +132,7 @@ def test_attach_without_a_choice(cluster, ctl):
         f.write(b"weft" * 1024)
         os.fsync(f.fileno())
     w("detach", "a")
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     assert h.pread(4096, 0) == b"weft" * 1024
     h.shutdown()
 
@@ -223,8 +222,7 @@ def test_attach_with_a_member_out(cluster, ctl):
     """What the others have is all there, and the member comes back to it."""
     c = cluster(members=4, size="32M", io_timeout=2000)
     w = ctl(c)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     c.kill("m1")
     h.pwrite(b"degraded" * MIB, 0)
     h.flush()

@@ -8,7 +8,6 @@ else, and appears in no output, error or argument list.
 import json
 import os
 import pathlib
-import pty
 import re
 import signal
 import stat
@@ -29,8 +28,8 @@ PASSWORD = "correct horse battery"
 class Person(Ctl):
     """Somebody at a shell, with a home."""
 
-    def __init__(self, weftd, home):
-        super().__init__(weftd.url, home / "run")
+    def __init__(self, url, home):
+        super().__init__(url, home / "run")
         home.mkdir()
         self.home = home
         self.env |= {"HOME": str(home), "XDG_CONFIG_HOME": "",
@@ -47,7 +46,7 @@ class Person(Ctl):
 @pytest.fixture
 def admin(weftd, tmp_path):
     """Has made the first user, and is logged in."""
-    p = Person(weftd, tmp_path / "home")
+    p = Person(weftd.url, tmp_path / "home")
     p.password = p.secret("password", PASSWORD)
     p("setup", "root", "--url-file", weftd.state / "setup-url",
       "--password-file", p.password)
@@ -56,7 +55,7 @@ def admin(weftd, tmp_path):
 
 
 def test_setup_and_login(weftd, tmp_path):
-    p = Person(weftd, tmp_path / "home")
+    p = Person(weftd.url, tmp_path / "home")
     assert "no user yet" in p("whoami")
     assert "login" in p("status", status=REFUSED)
     short = p.secret("short", "short")
@@ -96,38 +95,23 @@ def test_setup_and_login(weftd, tmp_path):
 
 def test_login_asks_without_echo(weftd, admin):
     admin("logout")
-    master, slave = pty.openpty()
-    p = subprocess.Popen(["weftctl", "login"], stdin=slave, stdout=slave,
-                         stderr=slave, env={**os.environ, **admin.env})
-    os.close(slave)
-    said = b""
-    for question, answer in ((b"User:", b"root"),
-                             (b"Password:", PASSWORD.encode())):
-        while question not in said:
-            said += os.read(master, 1024)
-        os.write(master, answer + b"\n")
-    while b"(admin)" not in said:
-        said += os.read(master, 1024)
-    assert p.wait(30) == OK
-    assert PASSWORD.encode() not in said
-    os.close(master)
+    with admin.terminal("login") as t:
+        for question, answer in (("User:", "root"), ("Password:", PASSWORD)):
+            t.until(question)
+            t.type(answer)
+        said = t.until("(admin)")
+        assert t.wait() == OK
+    assert PASSWORD not in said
     assert admin.json("whoami")["via"] == "token"
 
 
 def test_two_passwords_that_differ(admin):
-    master, slave = pty.openpty()
-    p = subprocess.Popen(["weftctl", "user", "add", "eve", "--role", "admin"],
-                         stdin=slave, stdout=slave, stderr=slave,
-                         env={**os.environ, **admin.env})
-    os.close(slave)
-    said = b""
-    for question, answer in ((b"Password:", b"one password here"),
-                             (b"Once more:", b"another password")):
-        while question not in said:
-            said += os.read(master, 1024)
-        os.write(master, answer + b"\n")
-    assert p.wait(30) == FAILED
-    os.close(master)
+    with admin.terminal("user", "add", "eve", "--role", "admin") as t:
+        for question, answer in (("Password:", "one password here"),
+                                 ("Once more:", "another password")):
+            t.until(question)
+            t.type(answer)
+        assert t.wait() == FAILED
     assert [u["name"] for u in admin.json("user", "ls")["users"]] == ["root"]
 
 
@@ -226,7 +210,7 @@ def test_users_and_tokens(weftd, admin):
 def test_a_viewer_logs_in_too(weftd, admin, tmp_path):
     password = admin.secret("bobs", "another long password")
     admin("user", "add", "bob", "--role", "viewer", "--password-file", password)
-    bob = Person(weftd, tmp_path / "bob")
+    bob = Person(weftd.url, tmp_path / "bob")
     bob("login", "--user", "bob", "--password-file", password)
     assert bob.json("whoami")["role"] == "viewer"
     bob("status")
@@ -300,14 +284,7 @@ def test_a_report_that_is_ended_leaves_nothing(weftd, admin, tmp_path, how):
 def test_tls(tmp_path):
     """By its certificate authority weftd is verified, and nothing is said to
     one that is not."""
-    w = Weftd(tmp_path)
-    with open(w.log, "a") as log:
-        w.process = subprocess.Popen(
-            ["weftd", "--state", w.state, "--listen", w.listen,
-             "--listen", "0.0.0.0:0", "--port-file", w.url_file],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        eventually(w.url_file.exists)
+    with Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True) as w:
         plain, far = w.url_file.read_text().split()
         url = far.replace("0.0.0.0", "127.0.0.1")
         assert url.startswith("https://")
@@ -318,7 +295,7 @@ def test_tls(tmp_path):
         strangers = Authority(tmp_path / "strangers").host(
             tmp_path / "other", "n0", "127.0.0.1")
 
-        p = Person(Address(url), tmp_path / "home")
+        p = Person(url, tmp_path / "home")
         password = p.secret("password", PASSWORD)
         words = ["setup", "root", "--url-file", w.state / "setup-url",
                  "--password-file", password]
@@ -330,10 +307,3 @@ def test_tls(tmp_path):
         p("login", "--user", "root", "--password-file", password)
         assert "(admin), by token" in p("whoami")
         p("status")
-    finally:
-        w.kill()
-
-
-class Address:
-    def __init__(self, url):
-        self.url = url

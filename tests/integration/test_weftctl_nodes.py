@@ -5,23 +5,15 @@ weftctl.  Pass: what is shown before is weftd's own preflight, nothing is done
 without a yes, and then what was said is done.
 """
 
-import os
-import pty
 import re
 import socket
-import subprocess
 import threading
 
 import pytest
 
-from weftctlproc import FAILED, OK, REFUSED, USAGE, Ctl
+from weftctlproc import FAILED, OK, REFUSED, USAGE, Ctl, weftds as ctl
 from weftdactors import array, host, members, weftd
 from wefttest import eventually, run
-
-
-@pytest.fixture
-def ctl(weftd, tmp_path):
-    return Ctl(weftd.url, tmp_path / "run")
 
 
 def preflight(weftd, method, path, body=None):
@@ -227,18 +219,11 @@ def test_changed_meanwhile(weftd, array, ctl, tmp_path):
     """Between the question and its answer somebody else gives the array a
     spare: what was shown is not what would be done, so nothing is."""
     spare = members(weftd, 5)[4]
-    master, slave = pty.openpty()
-    p = subprocess.Popen(["weftctl", "array", "rm", "a"], stdin=slave,
-                         stdout=slave, stderr=slave,
-                         env={**os.environ, **ctl.env})
-    os.close(slave)
-    said = b""
-    while b"Type a to go on" not in said:
-        said += os.read(master, 1024)
-    ctl("array", "spare", "add", "a", spare.uuid)
-    os.write(master, b"a\n")
-    assert p.wait(30) == REFUSED
-    os.close(master)
+    with ctl.terminal("array", "rm", "a") as t:
+        t.until("Type a to go on")
+        ctl("array", "spare", "add", "a", spare.uuid)
+        t.type("a")
+        assert t.wait() == REFUSED
     assert weftd.get("/arrays")["arrays"]
 
 

@@ -6,25 +6,17 @@ changes nothing.
 """
 
 import json
-import os
-import pty
-import subprocess
 
 import pytest
 
-from weftctlproc import FAILED, OK, REFUSED, USAGE, Ctl
+from weftctlproc import FAILED, OK, REFUSED, USAGE, weftds as ctl
 from weftdactors import array, host, members, weftd
 from wefttest import eventually
 
 
 @pytest.fixture
-def ctl(weftd, tmp_path):
-    return Ctl(weftd.url, tmp_path / "run")
-
-
-@pytest.fixture
 def joining(weftd, array):
-    array[2].phase, array[2].todo, array[2].total = "copying", 6 << 20, 8 << 20
+    array[2].stay_joining()
     h = host(weftd).start_attached()
     h.lost(2)
     eventually(lambda: array[2].order)
@@ -96,10 +88,9 @@ def test_a_pause_that_stands(weftd, array, ctl):
     assert "by itself" not in weftd.get("/status")["verdict"]
     ctl("rebuild", "pause", "a", "2")
     said()
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     said()
-    array[2].phase, array[2].todo, array[2].total = "copying", 6 << 20, 8 << 20
+    array[2].stay_joining()
     array[2].start()
     eventually(lambda: array[2].order and array[2].order["paused"])
     said()
@@ -122,9 +113,7 @@ def test_what_it_survives_now(weftd, array, ctl):
 
 def test_wait_in_a_pipe(weftd, array, joining, ctl):
     ctl("rebuild", "wait", "a", "9", status=USAGE)
-    p = subprocess.Popen(["weftctl", "rebuild", "wait", "a", "2"],
-                         env={**os.environ, **ctl.env}, text=True,
-                         stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    p = ctl.started("rebuild", "wait", "a", 2)
     assert "2M of 8M (25.0 %)" in p.stdout.readline()
     array[2].phase = "synced"
     rest = p.stdout.read()
@@ -133,20 +122,11 @@ def test_wait_in_a_pipe(weftd, array, joining, ctl):
 
 
 def test_wait_on_a_terminal(weftd, array, joining, ctl):
-    master, slave = pty.openpty()
-    p = subprocess.Popen(["weftctl", "rebuild", "wait", "a", "2"],
-                         env={**os.environ, "TERM": "xterm", **ctl.env},
-                         stdout=slave, stdin=slave)
-    os.close(slave)
-    said = b""
-    while b"25.0" not in said:
-        said += os.read(master, 4096)
-    assert b"[#######......................." in said
-    array[2].phase = "synced"
-    while b"in-sync" not in said:
-        said += os.read(master, 4096)
-    assert p.wait(30) == OK
-    os.close(master)
+    with ctl.terminal("rebuild", "wait", "a", 2) as t:
+        assert "[#######......................." in t.until("25.0")
+        array[2].phase = "synced"
+        t.until("in-sync")
+        assert t.wait() == OK
 
 
 def test_cancel_and_join(weftd, array, joining, ctl):

@@ -7,30 +7,16 @@ restart of weftd, and it ends with the status that was promised.
 """
 
 import json
-import os
 import re
-import subprocess
 import threading
 
 import pytest
 
-from weftctlproc import FAILED, OK, REFUSED, UNREACHABLE, USAGE, Ctl
+from weftctlproc import FAILED, OK, REFUSED, UNREACHABLE, USAGE, Ctl, weftds as ctl
 from weftdactors import Weftd, array, host, weftd
 from wefttest import SOURCE, eventually, run
 
 PERFDATA = re.compile(r"(?:[a-z_]+=\d+B?(?: |$))+")
-
-
-@pytest.fixture
-def ctl(weftd, tmp_path):
-    return Ctl(weftd.url, tmp_path / "run")
-
-
-def started(ctl, *words):
-    return subprocess.Popen(["weftctl", *map(str, words)], text=True,
-                            env={**os.environ, **ctl.env},
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE)
 
 
 # --- status --check -------------------------------------------------------------
@@ -76,15 +62,10 @@ def test_check_of_what_is_lost(weftd, array, ctl):
 
 
 def test_check_without_a_login(tmp_path):
-    w = Weftd(tmp_path)
-    w.login = True
-    w.start()
-    try:
+    with Weftd(tmp_path, login=True) as w:
         c = Ctl(w.url, tmp_path / "run")
         c.env["HOME"] = str(tmp_path)
         assert check(c)[:2] == (3, "UNKNOWN")
-    finally:
-        w.end()
 
 
 # --- events ---------------------------------------------------------------------
@@ -118,7 +99,7 @@ def test_events(weftd, array, ctl):
 def test_follow_over_a_restart(weftd, array, ctl):
     """Every line once, in order, those from before and after weftd's death,
     too."""
-    p = started(ctl, "events", "--follow", "--json")
+    p = ctl.started("events", "--follow", "--json")
     seen = []
 
     def read():
@@ -136,8 +117,7 @@ def test_follow_over_a_restart(weftd, array, ctl):
         eventually(all_seen)
         host(weftd).start_attached().lost(2)
         eventually(all_seen)
-        weftd.kill()
-        weftd.start()
+        weftd.restart(kill=True)
         said = len(array[3].said)
         ctl("array", "set", "a", "--spare-after", "30")
         # Who was not heard of since weftd's start is not heard of again.
@@ -158,7 +138,7 @@ def test_follow_over_a_restart(weftd, array, ctl):
 
 
 def test_follow_filters(weftd, array, ctl):
-    p = started(ctl, "events", "--follow", "--severity", "warning", "--limit",
+    p = ctl.started("events", "--follow", "--severity", "warning", "--limit",
                 "1")
     try:
         h = host(weftd).start_attached()
@@ -183,10 +163,10 @@ def test_wait_for_an_array(weftd, array, ctl):
     line = ctl("wait", "array", "a", "gone", "--timeout", "1", status=FAILED)
     assert "not gone after 1 s" in line
 
-    array[2].phase, array[2].todo, array[2].total = "copying", 6 << 20, 8 << 20
+    array[2].stay_joining()
     host(weftd).start_attached().lost(2)
     eventually(lambda: weftd.get("/arrays/a")["members"][2]["rebuild"])
-    p = started(ctl, "wait", "array", "a", "in-sync")
+    p = ctl.started("wait", "array", "a", "in-sync")
     assert "1 of 4 members not in-sync" in p.stdout.readline()
     array[2].phase = "synced"
     out, err = p.communicate(timeout=30)
@@ -196,10 +176,10 @@ def test_wait_for_an_array(weftd, array, ctl):
 
 @pytest.mark.parametrize("end", [Weftd.kill, Weftd.stop])
 def test_wait_over_a_restart(weftd, array, ctl, end):
-    array[2].phase, array[2].todo, array[2].total = "copying", 6 << 20, 8 << 20
+    array[2].stay_joining()
     host(weftd).start_attached().lost(2)
     eventually(lambda: weftd.get("/arrays/a")["members"][2]["rebuild"])
-    p = started(ctl, "wait", "rebuild", "a", 2)
+    p = ctl.started("wait", "rebuild", "a", 2)
     assert "a, member 2" in p.stdout.readline()
     end(weftd)
     while "does not answer" not in p.stdout.readline():

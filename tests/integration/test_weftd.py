@@ -302,8 +302,7 @@ def test_lost(weftd, array):
     assert reader.states == r["states"]
     eventually(lambda: array[0].states == r["states"])
     # As durable as it can be.
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     a = weftd.get("/arrays/a")
     m = a["members"][2]
     assert (a["state"], m["state"]) == ("degraded", "out")

@@ -93,8 +93,7 @@ def test_events_resume(weftd):
                 got = e.next()
             assert got == (i, kind, data)
         e.close()
-        weftd.kill()
-        weftd.start()
+        weftd.restart(kill=True)
     # What is not known, or from the future, begins anew.
     for last in (ids[-1] + 100000, "abc", -1):
         e = Events(weftd, last)

@@ -48,14 +48,10 @@ def lose(w, array, m, h):
     assert status == 200 and r["states"][m] == "out"
 
 
-def stay_joining(array, m):
-    array[m].phase, array[m].todo, array[m].total = "copying", 6 << 20, 8 << 20
-
-
 @pytest.fixture
 def joining(weftd, array):
     """The array with a writer; member 2 joins, and does not come to an end."""
-    stay_joining(array, 2)
+    array[2].stay_joining()
     h = host(weftd).start_attached()
     h.lost(2)
     eventually(lambda: (member(weftd, 2)["rebuild"] or {}).get("phase")
@@ -119,7 +115,7 @@ def test_what_is_left(weftd, array, joining):
 
 def test_the_writer_comes_first(weftd, array):
     """No order before the writer sends its writes there, too."""
-    stay_joining(array, 1)
+    array[1].stay_joining()
     h = host(weftd)
     h.attach()
     h.lost(1)
@@ -164,8 +160,7 @@ def test_steering(weftd, array, joining):
     assert (r["paused"], r["floor"], r["ceiling"]) == (True, 1 << 20, 2 << 20)
     assert "paused" in r["waits"] and r["eta_s"] is None
     eventually(lambda: array[2].order["paused"])
-    weftd.kill()
-    weftd.start()
+    weftd.restart(kill=True)
     r = member(weftd, 2)["rebuild"]
     assert (r["paused"], r["floor"], r["ceiling"]) == (True, 1 << 20, 2 << 20)
     for body, field in [({}, "paused"), ({"paused": 1}, "paused"),

@@ -17,6 +17,7 @@ from checkers import (BUILD, PLUGIN, ThreadSanitizer, Valgrind, planted,
                       tsan_build)
 from copies import check_copies, model_of
 from fiojob import fio
+from nbdclient import connected
 from nbdkitproc import Nbdkit
 from wefttest import run
 
@@ -35,8 +36,7 @@ def exercise(c, seed):
     """Every kind of request; a member's end in between, and its return."""
     model = model_of(c, "raid-x", UNIT)
     verify(c.nbd, seed)
-    h = nbd.NBD()
-    h.connect_uri(c.nbd)
+    h = connected(c.nbd)
     at = 9 << 20
     h.pwrite(b"f" * 300_000, at + 5, nbd.CMD_FLAG_FUA)
     h.zero(100_000, at)

@@ -1,0 +1,20 @@
+"""libnbd, as most tests use it."""
+
+import contextlib
+
+import nbd
+import pytest
+
+
+def connected(uri):
+    h = nbd.NBD()
+    h.connect_uri(uri)
+    return h
+
+
+@contextlib.contextmanager
+def refuses(errno_name):
+    """What is asked for here fails, with this error."""
+    with pytest.raises(nbd.Error) as e:
+        yield
+    assert e.value.errno == errno_name, e.value
