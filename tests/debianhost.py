@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from wefttest import eventually, run
+from wefttest import background, eventually, run
 
 
 def inside(root, *command, timeout=600):
@@ -33,15 +33,13 @@ class Host:
         self.disks = scratch / f"{name}.disks"
         self.disks.mkdir()
         ns = network.join(name, self.address)
-        with open(self.log, "wb") as log:
-            self.nspawn = subprocess.Popen(
-                ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit",
-                 f"--machine={ns}", f"--hostname={name}",
-                 f"--directory={system}", "--volatile=overlay",
-                 f"--network-namespace-path=/run/netns/{ns}",
-                 f"--bind={self.disks}:/disks", "--console=pipe", "--boot"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True)
+        self.nspawn = background(
+            self.log, "systemd-nspawn", "--quiet", "--register=no",
+            "--keep-unit", f"--machine={ns}", f"--hostname={name}",
+            f"--directory={system}", "--volatile=overlay",
+            f"--network-namespace-path=/run/netns/{ns}",
+            f"--bind={self.disks}:/disks", "--console=pipe", "--boot",
+            start_new_session=True)
         self.leader = None
         eventually(self._find_leader, 60, what=f"{name} to start")
         eventually(lambda: self.run(
@@ -97,36 +95,39 @@ class Host:
 
 
 class Network:
+    """Namespaces on a bridge."""
+
     def __init__(self):
         self.tag = f"wp{os.getpid() % 100000}"
         self.made = []
         self._add("sw")
-        self._in("sw", "link", "add", "br0", "type", "bridge")
-        self._in("sw", "link", "set", "br0", "up")
+        self.ip("sw", "link", "add", "br0", "type", "bridge")
+        self.ip("sw", "link", "set", "br0", "up")
 
     def _add(self, name):
         run("ip", "netns", "add", self.tag + name)
         self.made.append(self.tag + name)
 
-    def _in(self, name, *words):
-        run("ip", "-n", self.tag + name, *words)
+    def ip(self, name, *words, **kw):
+        """In that namespace."""
+        run("ip", "-n", self.tag + name, *words, **kw)
 
     def join(self, name, address):
         self._add(name)
-        self._in("sw", "link", "add", "to-" + name, "type", "veth", "peer",
+        self.ip("sw", "link", "add", "to-" + name, "type", "veth", "peer",
                  "name", "eth0", "netns", self.tag + name)
-        self._in("sw", "link", "set", "to-" + name, "master", "br0", "up")
-        self._in(name, "link", "set", "lo", "up")
-        self._in(name, "link", "set", "eth0", "up")
-        self._in(name, "addr", "add", address + "/24", "dev", "eth0")
+        self.ip("sw", "link", "set", "to-" + name, "master", "br0", "up")
+        self.ip(name, "link", "set", "lo", "up")
+        self.ip(name, "link", "set", "eth0", "up")
+        self.ip(name, "addr", "add", address + "/24", "dev", "eth0")
         return self.tag + name
 
     def reach(self, peer, address):
         """From this host, which has an address there, too."""
         link = self.tag + "h"
-        self._in("sw", "link", "add", "to-here", "type", "veth", "peer",
+        self.ip("sw", "link", "add", "to-here", "type", "veth", "peer",
                  "name", link, "netns", str(os.getpid()))
-        self._in("sw", "link", "set", "to-here", "master", "br0", "up")
+        self.ip("sw", "link", "set", "to-here", "master", "br0", "up")
         run("ip", "addr", "add", address, "peer", peer, "dev", link)
         run("ip", "link", "set", link, "up")
 

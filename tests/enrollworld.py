@@ -15,13 +15,16 @@ import pathlib
 import re
 import shlex
 import signal
-import subprocess
+
+import pytest
 
 from debianhost import Network
-from wefttest import SOURCE, eventually, run
+from wefttest import SOURCE, background, digest, eventually, run
 
 PASSWORD = "nine wet weavers"
 PORT = 7380
+# What the scripts of a node end with.
+OK, FAILED, USAGE, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, LATE = range(8)
 
 
 class Place:
@@ -42,11 +45,9 @@ class Place:
         return run("ip", "netns", "exec", self.ns, *command, env=env, **kw)
 
     def popen(self, name, *command, env=None):
-        with open(self.dir / f"{name}.log", "ab") as log:
-            self.processes[name] = subprocess.Popen(
-                ["ip", "netns", "exec", self.ns, *map(str, command)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **(env or {})}, start_new_session=True)
+        self.processes[name] = background(
+            self.dir / f"{name}.log", "ip", "netns", "exec", self.ns, *command,
+            env=env, start_new_session=True)
 
     def log(self, name):
         return (self.dir / f"{name}.log").read_text(errors="replace")
@@ -187,6 +188,19 @@ class World:
     def node(self, name):
         return Node(self, name)
 
+    def serving(self, name, *disks):
+        """A node that is enrolled with these disks, which weftd sees."""
+        n = self.node(name)
+        self.enroll(n, disks=disks)
+        n.serve()
+        self.seen(n, len(disks))
+        return n
+
+    def make_array(self, nodes):
+        """Array a, of a disk each."""
+        words = [w for n in nodes for w in ("--disk", f"{n.name}:{n.disk('d0')}")]
+        self.ctl("array", "create", "a", "--unit", "64K", *words, "--yes")
+
     def token(self, *words):
         """{"token", "ca_fingerprint"}"""
         return self.json("node", "token", *words)
@@ -212,3 +226,23 @@ class World:
     def seen(self, n, count):
         eventually(lambda: len(self.disks_of(n)) == count, 60, every=0.3,
                    what=f"{count} disks of {n.name}")
+
+
+@pytest.fixture
+def world(tmp_path):
+    with World(tmp_path) as w:
+        yield w
+
+
+def fill(n, uri, directory):
+    """All of an array, from that node; its digest."""
+    size = int(n.run("nbdinfo", "--size", uri).stdout)
+    data = directory / "data"
+    data.write_bytes(os.urandom(size))
+    n.run("nbdcopy", "--flush", data, uri)
+    return digest(data)
+
+
+def read(n, uri, directory):
+    n.run("nbdcopy", uri, directory / "back")
+    return digest(directory / "back")

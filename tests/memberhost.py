@@ -6,7 +6,6 @@ The fixture `array` is that array; its header is read by a decoder of its own,
 written from docs/FORMAT.md.
 """
 
-import contextlib
 import os
 import struct
 import uuid
@@ -15,11 +14,12 @@ import zlib
 import nbd
 import pytest
 
+from nbdclient import refuses
 from wefttest import eventually
 
 __all__ = ["Array", "BAD", "CLEAR", "EXTENT", "HEADER", "MIB", "ROUND", "TRIM",
            "WRITE", "ZERO", "array", "batch", "dirty_in_view", "dirty_on_disk",
-           "read_slot", "read_superblock", "refuses"]
+           "read_slots", "read_superblock", "refuses"]
 
 MIB = 1 << 20
 EXTENT = 4 * MIB
@@ -55,10 +55,13 @@ def read_slot(block):
 
 
 def read_superblock(path):
-    with open(path, "rb") as f:
-        slots = [read_slot(f.read(4096)) for _ in range(2)]
-    good = [s for i, s in enumerate(slots) if s and s["sequence"] % 2 == i]
+    good = [s for i, s in enumerate(read_slots(path)) if s and s["sequence"] % 2 == i]
     return max(good, key=lambda s: s["sequence"])
+
+
+def read_slots(path):
+    with open(path, "rb") as f:
+        return [read_slot(f.read(4096)) for _ in range(2)]
 
 
 def dirty_on_disk(path):
@@ -102,13 +105,16 @@ class Array:
     def __init__(self, c):
         self.c = c
         disks = {d["node"]: d["uuid"] for d in c.get("/api/v1/disks")["disks"]}
-        self.members = c.members
         # Disks of an array that was just deleted may not be free yet.
         eventually(lambda: c.call("POST", "/api/v1/arrays", {
             "name": "a", "layout": "raid-x", "unit": 65536,
             "disks": [disks[f"n{i}"] for i in range(len(disks))]})[0] == 201)
         eventually(lambda: self.show()["state"] == "ready")
         self.session = None
+
+    @property
+    def members(self):
+        return self.c.members
 
     def show(self):
         return self.c.get("/api/v1/arrays/a")
@@ -137,6 +143,11 @@ class Array:
             self.c.call("DELETE", f"/api/v1/sessions/{self.session}")
         self.session = None
 
+    def opened(self, position, *doors):
+        """A new writer's, of one member."""
+        tokens = self.attach()[position]
+        return [self.open(position, d, tokens[d]) for d in doors]
+
     def open(self, position, door, token):
         h = nbd.NBD()
         h.set_strict_mode(0)
@@ -157,19 +168,11 @@ class Array:
         if end:
             self.end()
         self.c.start(name)
-        self.members = self.c.members
 
 
 @pytest.fixture
 def array(cluster):
     return Array(cluster(members=3, size="61M", no_array=True))
-
-
-@contextlib.contextmanager
-def refuses(errno_name):
-    with pytest.raises(nbd.Error) as e:
-        yield
-    assert e.value.errno == errno_name, e.value
 
 
 def dirty_in_view(h):

@@ -7,13 +7,11 @@ what each must hold.
 """
 
 import contextlib
-import copy
 import hmac
 import http.server
 import json
 import os
 import signal
-import subprocess
 import threading
 import uuid
 
@@ -21,9 +19,9 @@ import nbd
 import pytest
 
 from copies import Copies, Model
-from wefttest import eventually, run
+from wefttest import background, eventually, run
 
-__all__ = ["EXTENT", "HEADER", "MIB", "Scene", "UNIT", "scene"]
+__all__ = ["EXTENT", "HEADER", "MIB", "Scene", "UNIT", "scene", "serve_json"]
 
 MIB = 1 << 20
 EXTENT = 4 * MIB
@@ -34,25 +32,36 @@ UNIT = 65536
 # --- Playing weftd ---------------------------------------------------------------
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    # Or a reply's head waits for the acknowledgement of the one before.
-    disable_nagle_algorithm = True
+def serve_json(post):
+    """An HTTP server: post (path, body) returns the status and the reply."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Or a reply's head waits for the acknowledgement of the one before.
+        disable_nagle_algorithm = True
 
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        reply = self.server.scene.heartbeat(self.path.split("/")[4],
-                                            json.loads(body))
-        text = json.dumps(reply).encode()
-        with contextlib.suppress(ConnectionError):  # it was killed meanwhile
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+        def answer(self, status, text):
+            with contextlib.suppress(ConnectionError):  # it was killed meanwhile
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
 
-    def log_message(self, *_):
-        pass
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, reply = post(self.path, json.loads(body))
+            self.answer(status, json.dumps(reply).encode())
+
+        def do_DELETE(self):
+            self.answer(204, b"")
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, f"http://127.0.0.1:{server.server_port}"
 
 
 class Disk:
@@ -81,13 +90,10 @@ class Disk:
         pid = self.scene.dir / f"m{self.number}.pid"
         pid.unlink(missing_ok=True)
         self.said = 0
-        with open(self.log, "a") as log:
-            self.process = subprocess.Popen(
-                ["nbdkit", "-f", "-P", pid, "-U", self.socket, "weft",
-                 f"disk={self.file}", f"admin={self.scene.url}",
-                 f"uri={self.uri}", f"node=n{self.number}"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**os.environ, **self.env})
+        self.process = background(
+            self.log, "nbdkit", "-f", "-P", pid, "-U", self.socket, "weft",
+            f"disk={self.file}", f"admin={self.scene.url}", f"uri={self.uri}",
+            f"node=n{self.number}", env=self.env)
         eventually(lambda: self.alive() and pid.exists() and
                    pid.read_text().strip(), every=0.02)
         self.pid, self.killed = int(pid.read_text()), False
@@ -152,13 +158,8 @@ class Scene:
         self.short_answers = 0
         self.changed = threading.Condition()
         self.version = 0
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
-                                                      Handler)
-        self.server.daemon_threads = True
-        self.server.scene = self
-        self.url = "http://127.0.0.1:%d" % self.server.server_port
-        threading.Thread(target=self.server.serve_forever,
-                         daemon=True).start()
+        self.server, self.url = serve_json(lambda path, body: (
+            200, self.heartbeat(path.split("/")[4], body)))
         self.model = Model(layout, members, unit, size - HEADER)
         self.disks = [Disk(self, i, size, (env or {}).get(i))
                       for i in range(members)]

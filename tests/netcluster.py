@@ -14,30 +14,23 @@ a member each.
 import json
 import os
 import signal
-import subprocess
-import time
 
-from wefttest import Cluster, eventually, run
+from debianhost import Network
+from wefttest import Cluster, background, eventually, run
 
 PORT = 7380
 ARRAY_PORT = 10809
 MEMBER_PORT = 10810
 
 
-def ip(*words, check=True):
-    return run("ip", *words, check=check)
-
-
 class NetCluster:
     def __init__(self, directory, members=4, layout="raid-x", unit=64 << 10,
-                 size=64 << 20, array_args=(), member_env=None):
+                 size=64 << 20, array_args=()):
         self.dir = str(directory)
         self.layout, self.unit = layout, unit
         self.array_args = list(array_args)
-        self.member_env = member_env or {}
         self.hosts = ["w", "a"] + [f"h{i}" for i in range(members)]
         self.count = members
-        self.tag = f"wt{os.getpid() % 100000}"
         self.processes, self.cuts = {}, set()
         self.nbd = f"nbd://{self.address('a')}:{ARRAY_PORT}"
         self.size = size
@@ -47,38 +40,23 @@ class NetCluster:
     def address(self, host):
         return f"127.77.0.{1 + self.hosts.index(host)}"
 
-    def ns(self, host):
-        return f"{self.tag}{host}"
-
     def inside(self, host, *words):
-        return ["ip", "netns", "exec", self.ns(host), *words]
+        return ["ip", "netns", "exec", self.network.tag + host, *words]
 
     def _network_up(self):
-        switch = self.ns("sw")
-        ip("netns", "add", switch)
-        ip("-n", switch, "link", "add", "br0", "type", "bridge")
-        ip("-n", switch, "link", "set", "br0", "up")
+        self.network = Network()
         for host in self.hosts:
-            ns = self.ns(host)
-            ip("netns", "add", ns)
-            ip("-n", ns, "link", "add", "eth0", "type", "veth",
-               "peer", "name", "to-" + host, "netns", switch)
-            ip("-n", switch, "link", "set", "dev", "to-" + host,
-               "master", "br0", "up")
+            self.network.join(host, self.address(host))
             run(*self.inside(host, "sysctl", "-qw",
                              "net.ipv4.conf.all.route_localnet=1",
                              "net.ipv4.conf.eth0.route_localnet=1"))
-            ip("-n", ns, "link", "set", "lo", "up")
-            ip("-n", ns, "link", "set", "eth0", "up")
             # 127/8 is not all ours any more: only what is given to us.
-            ip("-n", ns, "route", "del", "local", "127.0.0.0/8", "dev", "lo",
-               "table", "local", check=False)
-            ip("-n", ns, "addr", "add", self.address(host) + "/24",
-               "dev", "eth0")
+            self.network.ip(host, "route", "del", "local", "127.0.0.0/8", "dev",
+                            "lo", "table", "local", check=False)
 
     def cut(self, source, target):
-        ip("-n", self.ns(source), "route", "add", "blackhole",
-           self.address(target) + "/32")
+        self.network.ip(source, "route", "add", "blackhole",
+                        self.address(target) + "/32")
         self.cuts.add((source, target))
 
     def cut_both(self, one, other):
@@ -87,8 +65,8 @@ class NetCluster:
 
     def heal(self):
         for source, target in self.cuts:
-            ip("-n", self.ns(source), "route", "del", "blackhole",
-               self.address(target) + "/32")
+            self.network.ip(source, "route", "del", "blackhole",
+                            self.address(target) + "/32")
         self.cuts = set()
 
     # --- The processes ---
@@ -118,12 +96,9 @@ class NetCluster:
         ready = os.path.join(self.dir, name + ".ready")
         if os.path.exists(ready):
             os.unlink(ready)
-        env = {**os.environ, **(self.member_env if name[0] == "h" else {})}
-        with open(os.path.join(self.dir, name + ".log"), "ab") as log:
-            self.processes[name] = subprocess.Popen(
-                self.inside(name, *self._command(name)), env=env,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True)
+        self.processes[name] = background(
+            os.path.join(self.dir, name + ".log"),
+            *self.inside(name, *self._command(name)), start_new_session=True)
         if wait:
             eventually(lambda: os.path.exists(ready) and
                        os.path.getsize(ready) > 0, 60,
@@ -207,6 +182,4 @@ class NetCluster:
             p.kill()
         for p in self.processes.values():
             p.wait()
-        time.sleep(0.1)
-        for host in self.hosts + ["sw"]:
-            ip("netns", "del", self.ns(host), check=False)
+        self.network.down()

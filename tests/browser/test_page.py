@@ -170,8 +170,7 @@ def test_what_no_copy_can_be_read_of_is_shown(cluster, page, tmp_path):
     eventually(lambda: p.facts("a")["Can't be read"].startswith("nothing"))
     for m in 0, 1:
         spoil(c.members[m]["file"], ((1 << 20) + 8192, 4096))
-    c.kill("array")
-    c.start("array")
+    c.restart("array")
     eventually(lambda: "4096 bytes at 1056768" in p.facts("a")["Can't be read"])
     eventually(lambda: "can't be read" in p.text("#verdict"))
     h = connected(c.nbd)

@@ -33,11 +33,6 @@ def array(cluster, tmp_path):
                    env=bad_spots(tmp_path, AT_ONCE))
 
 
-def connect(c):
-    h = connected(c.nbd)
-    return h
-
-
 def is_eio(h, at, n=BLOCK):
     with refuses("EIO"):
         h.pread(n, at)
@@ -58,7 +53,7 @@ def is_all(h, letter, but, size=8 << 20):
 
 def flushed_alone(c, m):
     """`1` everywhere; then `2`, flushed, while member m is out."""
-    h = connect(c)
+    h = connected(c.nbd)
     for at in range(0, 8 << 20, UNIT):
         h.pwrite(b"1" * UNIT, at)
     h.flush()
@@ -96,8 +91,7 @@ def test_old_data_is_not_read(array, ctl, seed):
     assert f'weft_bad_bytes{{array="a"}} {BLOCK}\n' in \
         run("curl", "-sf", c.admin + "/metrics").stdout
     # Also by a weftd that has just been started.
-    c.kill("weftd")
-    c.start("weftd")
+    c.restart("weftd")
     eventually(lambda: c.get("/api/v1/arrays/a")["bad_ranges"] == shown)
 
     # Where the other copy is not there at all: not what was there before.
@@ -122,7 +116,7 @@ def test_old_data_is_not_read(array, ctl, seed):
     c.start("m0", "m1")
     c.start("array")
     wait_in_sync(c)
-    h = connect(c)
+    h = connected(c.nbd)
     assert is_eio(h, bad)
     is_all(h, b"2", [bad])
     assert bad_blocks(c, 0) == bad_blocks(c, 1) == [bad]
@@ -167,22 +161,21 @@ def test_the_list_does_not_spread(array, seed):
     c.kill("array", *names)
     c.start(*names)
     c.start("array")
-    is_all(connect(c), b"2", [])
+    is_all(connected(c.nbd), b"2", [])
 
 
 def test_nothing_to_read_at_an_attach(array, seed):
     """Then the copies agree that it is bad, and no extent stays dirty."""
     c, rng = array, random.Random(seed)
     bad = rng.randrange(8 << 20) // BLOCK * BLOCK
-    h = connect(c)
+    h = connected(c.nbd)
     for at in range(0, 8 << 20, UNIT):
         h.pwrite(b"2" * UNIT, at)
     h.flush()
     spoil(c.members[0]["file"], (bad, 1))
     spoil(c.members[1]["file"], (bad + 4095, 1))
-    c.kill("array")
-    c.start("array")
-    h = connect(c)
+    c.restart("array")
+    h = connected(c.nbd)
     assert is_eio(h, bad)
     wait_clean(c)
     # One that can be read again some day might be old.
@@ -201,7 +194,7 @@ def test_nothing_to_read_at_an_attach(array, seed):
 
 def block_size(c):
     """That a client is told who connects now."""
-    return connect(c).get_block_size(nbd.SIZE_MINIMUM)
+    return connected(c.nbd).get_block_size(nbd.SIZE_MINIMUM)
 
 
 def test_loss_is_accepted(array, ctl, seed):
@@ -216,7 +209,7 @@ def test_loss_is_accepted(array, ctl, seed):
     wait_in_sync(c)
     eventually(lambda: block_size(c) == BLOCK)
     with refuses("EINVAL"):
-        connect(c).pwrite(b"3" * 512, blocks[0])
+        connected(c.nbd).pwrite(b"3" * 512, blocks[0])
     # Who has been there before may write a part; the rest of it is lost still.
     h.pwrite(b"3" * 512, blocks[0] + 512)
     is_eio(h, blocks[0])
@@ -267,7 +260,7 @@ def test_loss_is_accepted(array, ctl, seed):
     c.kill("array", "m0", "m1")
     c.start("m0", "m1")
     c.start("array")
-    zeroes(connect(c))
+    zeroes(connected(c.nbd))
 
 
 def test_no_room(array):

@@ -72,8 +72,7 @@ def test_member(cluster, stack):
     array.c.terminate("m0")
     array.end()
     array.c.start("m0")
-    array.members = array.c.members
-    h = array.open(0, "data", array.attach()[0]["data"])
+    [h] = array.opened(0, "data")
     assert h.pread(MIB, 0) == b"x" * MIB
 
 

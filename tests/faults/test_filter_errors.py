@@ -148,8 +148,7 @@ def test_nobody_can_flush(cluster, seed):
         eventually(lambda: all(d.failed() for d in disks) or h.poll(10))
         for d in disks:
             d.heal()
-        c.kill(*names)
-        c.start(*names)
+        c.restart(*names)
         while h.aio_in_flight():
             h.poll(100)
         with refuses("EIO"):

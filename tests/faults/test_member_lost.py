@@ -207,8 +207,7 @@ def test_a_slow_member_is_read_around(cluster, tmp_path):
     command = c.dir / "m2.cmd"
     command.write_text(command.read_text().rstrip() + " --filter=log "
                        f"--filter=delay rdelay=200ms logfile={log}\n")
-    c.kill("m2")
-    c.start("m2")
+    c.restart("m2")
     eventually(lambda: log.exists())
     wait_in_sync(c)
     wait_clean(c)  # nothing else goes on

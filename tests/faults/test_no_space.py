@@ -64,14 +64,12 @@ def test_full_and_room_again(cluster, small, seed):
 
         # Still full: it comes back only to fail again.
         before = rebuilds(c)
-        c.kill(f"m{bad}")
-        c.start(f"m{bad}")
+        c.restart(f"m{bad}")
         eventually(lambda: rebuilds(c) > before, what="it to be taken back")
         wait_failed(c, bad, os.strerror(errno.ENOSPC))
         assert w.error is None and w.is_alive()
 
         run("mount", "-o", "remount,size=64M", small)
-        c.kill(f"m{bad}")
-        c.start(f"m{bad}")
+        c.restart(f"m{bad}")
         wait_in_sync(c)
     check_copies(c, model_of(c, "raid-x", UNIT), content(c.nbd))

@@ -341,8 +341,7 @@ def test_database_lost(cluster, seed, members_live):
     with writing(c, rng, writer) as writer:
         writer.until_flushed(3)
         lost = rng.choice(MEMBERS)
-        c.kill(lost)
-        c.start(lost)
+        c.restart(lost)
         wait_in_sync(c)
     check(c, writer)
 

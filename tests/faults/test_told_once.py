@@ -61,8 +61,7 @@ def test_process_killed(cluster):
     a, b, third = connections(c.nbd, 3)
     for text in (b"2", b"3"):
         write_both(a, b, text)
-        c.kill("m0")
-        c.start("m0")
+        c.restart("m0")
         assert [flush(h) for h in (third, a, b)] == [""] * 3
         assert third.pread(2 * UNIT, 0) == text * 2 * UNIT
     c.start("m1")

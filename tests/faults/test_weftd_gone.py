@@ -70,9 +70,7 @@ def test_a_loss_waits_for_its_record(array):
     on_m1 = next(a for a in range(model.units) if model.copies(a)[0][0] == 1)
     elsewhere = next(a for a in range(model.units)
                      if 1 not in [m for m, _ in model.copies(a)])
-    h, other = nbd.NBD(), nbd.NBD()
-    h.connect_uri(array.nbd)
-    other.connect_uri(array.nbd)
+    h, other = connected(array.nbd), connected(array.nbd)
     h.pwrite(b"e" * UNIT, elsewhere * UNIT)
     h.flush()
 
@@ -107,8 +105,7 @@ def test_a_record_survives_weftd(array):
     h.flush()
     eventually(lambda: array.get("/api/v1/arrays/a")["members"][2]["state"]
                == "out")
-    array.kill("weftd")
-    array.start("weftd")
+    array.restart("weftd")
     a = array.get("/api/v1/arrays/a")
     assert a["members"][2]["state"] == "out"
     assert a["state"] == "degraded"

@@ -7,7 +7,6 @@ changes nothing; the wrong ones say so by their exit status, and leave neither
 certificate nor configuration nor a formatted disk.
 """
 
-import hashlib
 import http.server
 import json
 import os
@@ -21,16 +20,9 @@ import time
 import pytest
 
 from certificates import Authority
-from enrollworld import World
-from wefttest import digest, eventually, run
-
-OK, FAILED, USAGE, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, LATE = range(8)
-
-
-@pytest.fixture
-def world(tmp_path, request):
-    with World(tmp_path) as w:
-        yield w
+from enrollworld import (REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, USAGE, fill,
+                         read, world)
+from wefttest import digest, run
 
 
 def snapshot(directory):
@@ -48,10 +40,18 @@ def probe(path):
                           "--json").stdout)["disks"][0]
 
 
-def nothing_happened(n, disk="d0"):
+def nothing_happened(n):
     assert not n.conf.exists() and not (n.etc / "tls").exists()
     assert not list(n.etc.glob("tls*")) and not list(n.etc.glob("disks/*"))
-    assert probe(n.disk(disk))["kind"] == "blank"
+    assert probe(n.disk("d0"))["kind"] == "blank"
+
+
+def refused(n, status, *words, says="", **kw):
+    """It ends with this status, which may be one of several, and says why."""
+    p = n.world.enroll(n, *words, disks=["d0"], check=False, **kw)
+    assert p.returncode in (status if isinstance(status, tuple) else (status,)), p
+    assert says in p.stderr, p
+    nothing_happened(n)
 
 
 def test_on_a_terminal(world):
@@ -98,21 +98,10 @@ def test_a_node_and_its_disks(world):
 
 
 def test_an_array_over_three_nodes(world, tmp_path):
-    nodes = [world.node(f"n{i}") for i in range(3)]
-    for n in nodes:
-        world.enroll(n, disks=["d0"])
-        n.serve()
-    for n in nodes:
-        world.seen(n, 1)
-    words = [w for n in nodes for w in ("--disk", f"{n.name}:{n.disk('d0')}")]
-    world.ctl("array", "create", "a", "--unit", "64K", *words, "--yes")
+    nodes = [world.serving(f"n{i}", "d0") for i in range(3)]
+    world.make_array(nodes)
     uri = nodes[0].serve_array("a")
-    data = tmp_path / "data"
-    size = int(nodes[0].run("nbdinfo", "--size", uri).stdout)
-    data.write_bytes(os.urandom(8 << 20) + bytes(size - (8 << 20)))
-    nodes[0].run("nbdcopy", "--flush", data, uri)
-    nodes[0].run("nbdcopy", uri, tmp_path / "back")
-    assert digest(tmp_path / "back") == digest(data)
+    assert fill(nodes[0], uri, tmp_path) == read(nodes[0], uri, tmp_path)
 
     # Without a certificate of the cluster nobody talks to a disk or to weftd.
     member = f"{nodes[1].address}:10810"
@@ -127,37 +116,26 @@ def test_tokens(world):
     """Wrong, used, and too old."""
     n, good = world.node("n1"), world.token()
     wrong = {**good, "token": "0" * len(good["token"])}
-    p = world.enroll(n, disks=["d0"], token=wrong, check=False)
-    assert p.returncode == REFUSED and "token" in p.stderr
-    nothing_happened(n)
+    refused(n, REFUSED, says="token", token=wrong)
 
     old = world.token("--ttl", "1")
     time.sleep(2.2)
-    p = world.enroll(n, disks=["d0"], token=old, check=False)
-    assert p.returncode == REFUSED and "token" in p.stderr
-    nothing_happened(n)
+    refused(n, REFUSED, says="token", token=old)
 
     world.enroll(n, disks=["d0"], token=good)
     other = world.node("n2")
-    p = world.enroll(other, disks=["d0"], token=good, check=False)
-    assert p.returncode == REFUSED and "token" in p.stderr
-    nothing_happened(other)
+    refused(other, REFUSED, says="token", token=good)
 
     # No token, and no weftd.
     p = n.run("weft-enroll", "--root", other.root, "--admin", world.admin,
               "--ca-fingerprint", good["ca_fingerprint"], check=False)
     assert p.returncode == USAGE and "token" in p.stderr
-    p = world.enroll(other, "--admin", f"https://{world.w.address}:1",
-                     disks=["d0"], token=good, check=False)
-    assert p.returncode == UNREACHABLE
-    nothing_happened(other)
+    refused(other, UNREACHABLE, "--admin", f"https://{world.w.address}:1",
+            token=good)
 
 
 def test_a_token_for_one_name(world):
-    n, token = world.node("n1"), world.token("n7")
-    p = world.enroll(n, disks=["d0"], token=token, check=False)
-    assert p.returncode == REFUSED
-    nothing_happened(n)
+    refused(world.node("n1"), REFUSED, token=world.token("n7"))
 
 
 class Impostor(threading.Thread):
@@ -197,9 +175,7 @@ def test_the_wrong_weftd(world, tmp_path):
     """Its fingerprint is not the one that was given: it hears nothing."""
     n, token = world.node("n1"), world.token()
     wrong = {**token, "ca_fingerprint": "sha256:" + "ab" * 32}
-    p = world.enroll(n, disks=["d0"], token=wrong, check=False)
-    assert p.returncode == UNTRUSTED and "fingerprint" in p.stderr
-    nothing_happened(n)
+    refused(n, UNTRUSTED, says="fingerprint", token=wrong)
 
     # One that would take the token gladly: with a CA of its own, and with the
     # cluster's, after which its own comes in a guise that TLS libraries know.
@@ -230,9 +206,7 @@ def test_the_wrong_weftd(world, tmp_path):
 def test_the_name_of_weftds_host(world):
     """Its certificate would be one of weftd's."""
     n, token = world.node("n1"), world.token()
-    p = world.enroll(n, "--node", "w", disks=["d0"], token=token, check=False)
-    assert p.returncode == REFUSED and "weftd's host" in p.stderr
-    nothing_happened(n)
+    refused(n, REFUSED, "--node", "w", says="weftd's host", token=token)
     assert not [x for x in world.json("node", "ls")["nodes"]
                 if x["name"] == "w"]
     world.enroll(n, disks=["d0"], token=token)
@@ -242,10 +216,8 @@ def test_a_name_that_is_taken(world):
     """A token for any node makes new ones; the old one goes on as it is."""
     n, other, token = world.node("n1"), world.node("n2"), world.token()
     world.enroll(n, disks=["d0"])
-    p = world.enroll(other, "--node", "n1", disks=["d0"], token=token,
-                     check=False)
-    assert p.returncode == REFUSED and "weftctl node token n1" in p.stderr
-    nothing_happened(other)
+    refused(other, REFUSED, "--node", "n1", says="weftctl node token n1",
+            token=token)
     n.serve()
     world.seen(n, 1)
     # The token is not spent.
@@ -255,19 +227,14 @@ def test_a_name_that_is_taken(world):
 def test_an_address_that_is_none(world):
     n, token = world.node("n1"), world.token()
     for address in ["127.0.0.1", "::1", "0.0.0.0", "224.0.0.1"]:
-        p = world.enroll(n, "--address", address, disks=["d0"], token=token,
-                         check=False)
-        assert p.returncode in (USAGE, REFUSED) and address in p.stderr, p
-        nothing_happened(n)
+        refused(n, (USAGE, REFUSED), "--address", address, says=address,
+                token=token)
     world.enroll(n, disks=["d0"], token=token)
 
 
 def test_no_tls(world):
     n = world.node("n1")
-    p = world.enroll(n, "--admin", f"http://{world.w.address}:7380",
-                     disks=["d0"], check=False)
-    assert p.returncode == USAGE and "https" in p.stderr
-    nothing_happened(n)
+    refused(n, USAGE, "--admin", f"http://{world.w.address}:7380", says="https")
     # And weftd has no ear for it.
     p = n.run("curl", "-s", f"http://{world.w.address}:7380/api/v1/me",
               check=False)

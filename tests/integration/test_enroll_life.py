@@ -9,16 +9,13 @@ import time
 
 import pytest
 
-from enrollworld import World
-from wefttest import digest, eventually, run
+from enrollworld import (LATE, OK, REFUSED, UNREACHABLE, World, fill, read,
+                         world)
+from wefttest import eventually, run
 
-OK, FAILED, USAGE, REFUSED, UNREACHABLE, UNTRUSTED, UNWANTED, LATE = range(8)
 
-
-@pytest.fixture
-def world(tmp_path):
-    with World(tmp_path) as w:
-        yield w
+def leave(n, *words, **kw):
+    return n.run("weft-leave", "--root", n.root, *words, "--yes", **kw)
 
 
 def serial(n):
@@ -41,10 +38,7 @@ def admin(world, tmp_path):
 
 
 def test_renewal(world):
-    n = world.node("n1")
-    world.enroll(n, disks=["d0"])
-    n.serve()
-    world.seen(n, 1)
+    n = world.serving("n1", "d0")
     first = serial(n)
     n.run("weft-renew", "--root", n.root)
     assert serial(n) == first  # it is good for long
@@ -76,22 +70,18 @@ def test_renewal_in_time(tmp_path):
 
 def test_weftd_is_set_up_anew(world):
     """Its state is lost, the CA as well; members of its arrays are not."""
-    n = world.node("n1")
-    world.enroll(n, disks=["d0", "d1"])
-    n.serve()
-    world.seen(n, 2)
+    n = world.serving("n1", "d0", "d1")
     world.ctl("array", "create", "a", "--layout", "raid-1", "--disk",
               f"n1:{n.dir}/d0", f"n1:{n.dir}/d1", "--yes")
     uuid = world.json("array", "show", "a")["uuid"]
     world.w.end("weftd")
-    p = n.run("weft-leave", "--root", n.root, "--forgotten", "--yes",
-              check=False)
+    p = leave(n, "--forgotten", check=False)
     assert p.returncode == UNREACHABLE and n.conf.exists()
 
     (world.w.dir / "state").rename(world.w.dir / "lost")
     world.start_weftd()
     world.first_login()
-    n.run("weft-leave", "--root", n.root, "--forgotten", "--yes")
+    leave(n, "--forgotten")
     assert not n.conf.exists()
     for d in ("d0", "d1"):
         n.end(d)
@@ -105,8 +95,8 @@ def test_weftd_is_set_up_anew(world):
 
 
 def test_a_disk_is_carried_to_another_node(world):
-    a, b = world.node("n1"), world.node("n2")
-    make_array(world, [a, b, world.node("n3")])
+    nodes = a, b, _ = [world.serving(f"n{i}", "d0") for i in (1, 2, 3)]
+    world.make_array(nodes)
     uuid = next(iter(world.disks_of(a).values()))["uuid"]
     a.end("d0")
     carried = b.dir / "carried"
@@ -138,12 +128,8 @@ def test_without_an_administrator(world, script):
 
 
 def test_a_node_that_was_removed(world):
-    n = world.node("n1")
-    world.enroll(n, disks=["d0"])
-    n.serve()
-    world.seen(n, 1)
-    p = n.run("weft-leave", "--root", n.root, "--forgotten", "--yes",
-              check=False)
+    n = world.serving("n1", "d0")
+    p = leave(n, "--forgotten", check=False)
     assert p.returncode == REFUSED and "not forgotten" in p.stderr
     n.end("d0")
     eventually(lambda: not world.disks_of(n), 30, what="it to be silent")
@@ -157,38 +143,15 @@ def test_a_node_that_was_removed(world):
     assert not world.disks_of(n)
     n.end("d0")
 
-    p = n.run("weft-leave", "--root", n.root, "--forgotten", "--yes")
+    p = leave(n, "--forgotten")
     assert "is none any more" in p.stdout
     assert not n.conf.exists() and not list(n.etc.glob("tls*"))
-    p = n.run("weft-leave", "--root", n.root, "--yes")
+    p = leave(n)
     assert "nothing to do" in p.stdout
     # It may come again, with its disk as it is.
     world.enroll(n, disks=["d0"])
     n.serve()
     world.seen(n, 1)
-
-
-def make_array(world, nodes):
-    for n in nodes:
-        world.enroll(n, disks=["d0"])
-        n.serve()
-    for n in nodes:
-        world.seen(n, 1)
-    words = [w for n in nodes for w in ("--disk", f"{n.name}:{n.disk('d0')}")]
-    world.ctl("array", "create", "a", "--unit", "64K", *words, "--yes")
-
-
-def fill(n, uri, directory):
-    size = int(n.run("nbdinfo", "--size", uri).stdout)
-    data = directory / "data"
-    data.write_bytes(b"weft and warp..." * (size // 16))
-    n.run("nbdcopy", "--flush", data, uri)
-    return digest(data)
-
-
-def read(n, uri, directory):
-    n.run("nbdcopy", uri, directory / "back")
-    return digest(directory / "back")
 
 
 def states(world):
@@ -197,9 +160,8 @@ def states(world):
 
 @pytest.mark.long(20)
 def test_replace_disk(world, admin, tmp_path):
-    nodes = [world.node(f"n{i}") for i in range(3)]
-    make_array(world, nodes)
-    a, b = nodes[0], nodes[1]
+    nodes = a, b, _ = [world.serving(f"n{i}", "d0") for i in range(3)]
+    world.make_array(nodes)
     uri = a.serve_array("a")
     wanted = fill(a, uri, tmp_path)
     b.end("d0", 9)
@@ -226,24 +188,20 @@ def test_replace_disk(world, admin, tmp_path):
 
 @pytest.mark.long(20)
 def test_drain_and_leave(world, admin, tmp_path):
-    nodes = [world.node(f"n{i}") for i in range(4)]
-    make_array(world, nodes[:3])
-    spare, old = nodes[3], nodes[1]
+    nodes = _, old, _ = [world.serving(f"n{i}", "d0") for i in range(3)]
+    world.make_array(nodes)
     uri = nodes[0].serve_array("a")
     wanted = fill(nodes[0], uri, tmp_path)
 
     # With members it may not leave.
-    p = old.run("weft-leave", "--root", old.root, "--yes", env=admin,
-                check=False)
+    p = leave(old, env=admin, check=False)
     assert p.returncode == REFUSED and old.conf.exists()
     # And there is nowhere to go yet.
     p = old.run("weft-drain", "--root", old.root, "--yes", "--timeout", "3",
                 env=admin, check=False)
     assert p.returncode in (REFUSED, LATE)
 
-    world.enroll(spare, disks=["d0"])
-    spare.serve()
-    world.seen(spare, 1)
+    spare = world.serving("n3", "d0")
     old.run("weft-drain", "--root", old.root, "--yes", env=admin, timeout=180)
     disks = {d["path"]: d for d in world.json("disk", "ls")["disks"]}
     assert disks[str(old.disk("d0"))]["array"] is None
@@ -251,8 +209,7 @@ def test_drain_and_leave(world, admin, tmp_path):
     assert states(world) == ["in-sync"] * 3
 
     old.end("d0")
-    p = old.run("weft-leave", "--root", old.root, "--yes", env=admin,
-                timeout=180)
+    p = leave(old, env=admin, timeout=180)
     assert "is none any more" in p.stdout
     names = [n["name"] for n in world.json("node", "ls")["nodes"]]
     assert "n1" not in names and "n3" in names

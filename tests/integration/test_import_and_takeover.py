@@ -14,27 +14,21 @@ import os
 import random
 import re
 import shutil
-import subprocess
 
 import pytest
 
 from arraystate import content, states, wait_state
 from copies import check_copies, model_of
 from nbdclient import connected, refuses
-from nbdkitproc import refused
+from nbdkitproc import array_of, refused
 from weftctlproc import FAILED, REFUSED, USAGE, ctl
-from wefttest import eventually
+from wefttest import background, eventually
 
 MIB = 1 << 20
 UNIT = 64 << 10
 FILLED = 24 * MIB
 # What the array says it takes at once; libnbd 1.22 sends no more.
 LARGEST = 8 * MIB
-
-
-def connect(uri):
-    h = connected(uri)
-    return h
 
 
 def write(h, data):
@@ -48,14 +42,14 @@ def read(h, length):
 
 
 def fill(uri, data):
-    h = connect(uri)
+    h = connected(uri)
     write(h, data)
     h.flush()
     h.shutdown()
 
 
 def check(c, model, data):
-    h = connect(c.nbd)
+    h = connected(c.nbd)
     assert read(h, len(data)) == data
     h.flush()
     h.shutdown()
@@ -144,7 +138,7 @@ def test_import_without_a_member(cluster, ctl, seed):
     w("array", "import", "a", s.uuid, "--without", 2)
     assert states(c)[2] == "out"
     c.start("array")
-    h = connect(c.nbd)
+    h = connected(c.nbd)
     assert h.pread(FILLED, 0) == s.data
     h.shutdown()
     _, disk = c.add()
@@ -173,8 +167,7 @@ def test_import_before_a_member_is_back(cluster, ctl, seed):
     assert "member 2 (a disk that is not known yet) is out" in said
     assert "Start its member process again" in said
     c.start("array")
-    c.kill("weftd")
-    c.start("weftd")  # the record of it is stored
+    c.restart("weftd")  # the record of it is stored
     c.start("m2")
     w("rebuild", "wait", "a", 2)
     assert [(m["position"], m["disk"])
@@ -211,12 +204,9 @@ class FarHost:
         self.socket = directory / "far.sock"
         self.uri = f"nbd+unix:///?socket={self.socket}"
         self.log = directory / "far.log"
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                ["unshare", "--pid", "--fork", "--kill-child", "nbdkit", "-f",
-                 "-U", self.socket, "weft", "array=a", f"admin={c.admin}",
-                 "node=far", "image-age=10000"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.process = background(
+            self.log, "unshare", "--pid", "--fork", "--kill-child", "nbdkit",
+            "-f", "-U", self.socket, *array_of(c, "far"), "image-age=10000")
 
     def up(self):
         assert self.process.poll() is None, self.log.read_text()
@@ -246,7 +236,7 @@ def test_takeover(cluster, ctl, far, seed):
     model = model_of(c, "raid-x", UNIT)
     c.terminate("array")
     other = far(c)
-    old = connect(other.uri)
+    old = connected(other.uri)
     data = random.Random(seed).randbytes(FILLED)
     write(old, data)
     old.flush()
@@ -270,7 +260,7 @@ def test_takeover(cluster, ctl, far, seed):
 
     uri = w("attach", "a", "--print-uri", "--takeover", "--yes").strip()
     assert attached_by() != "far"
-    new = connect(uri)
+    new = connected(uri)
     assert read(new, FILLED) == data
     write(new, data[::-1])
     new.flush()

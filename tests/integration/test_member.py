@@ -17,7 +17,7 @@ import nbd
 import pytest
 
 from memberhost import (Array, BAD, CLEAR, EXTENT, HEADER, MIB, TRIM, WRITE, ZERO,
-                        array, batch, dirty_in_view, dirty_on_disk, read_slot,
+                        array, batch, dirty_in_view, dirty_on_disk, read_slots,
                         read_superblock, refuses)
 from wefttest import eventually
 
@@ -28,8 +28,7 @@ from wefttest import eventually
 def test_data_door_holds_what_is_written(array, seed):
     """Random writes, zeroes and trims of odd sizes against a model."""
     rnd = random.Random(seed)
-    t = array.attach()[0]
-    h = array.open(0, "data", t["data"])
+    [h] = array.opened(0, "data")
     size = h.get_size()
     assert size == 60 * MIB and not h.is_read_only()
     assert h.can_multi_conn() and h.can_fua() and h.can_flush()
@@ -72,27 +71,25 @@ def test_extents_show_holes(array):
     h.pwrite(b"d" * 65536, 8 * MIB)
     h.pwrite(b"d" * 65536, 20 * MIB)
     h.trim(65536, 20 * MIB)
-    found = []
-    h.block_status(h.get_size(), 0,
-                   lambda _, offset, e, err: found.append((offset, list(e))))
+    def extents(length, offset):
+        found = []
+        h.block_status(length, offset, lambda *a: found.append(list(a[2])) or 0)
+        return found[0]
+
     runs, at = [], 0
-    for length, kind in zip(found[0][1][::2], found[0][1][1::2]):
+    found = extents(h.get_size(), 0)
+    for length, kind in zip(found[::2], found[1::2]):
         runs.append((at, length, kind))
         at += length
     hole = nbd.STATE_HOLE | nbd.STATE_ZERO
     assert runs == [(0, 8 * MIB, hole), (8 * MIB, 65536, 0),
                     (8 * MIB + 65536, 52 * MIB - 65536, hole)], runs
     # From the middle, too.
-    found.clear()
-    h.block_status(MIB, 8 * MIB + 4096,
-                   lambda _, offset, e, err: found.append((offset, list(e))))
-    assert found[0][1][:2] == [61440, 0]
+    assert extents(MIB, 8 * MIB + 4096)[:2] == [61440, 0]
 
 
 def test_batch_door_applies_all_records(array):
-    t = array.attach()[1]
-    h = array.open(1, "data", t["data"])
-    b = array.open(1, "batch", t["batch"])
+    h, b = array.opened(1, "data", "batch")
     assert b.get_size() == 64 * MIB
     h.pwrite(b"o" * 100000, 10 * MIB)
     b.pwrite(batch((WRITE, 0, b"first"), (ZERO, 10 * MIB + 10, 20),
@@ -113,9 +110,7 @@ def test_batch_door_applies_all_records(array):
 def test_a_bad_batch_has_no_effect(array, seed):
     """Each is refused whole: also the good records before the bad one."""
     rnd = random.Random(seed)
-    t = array.attach()[0]
-    h = array.open(0, "data", t["data"])
-    b = array.open(0, "batch", t["batch"])
+    h, b = array.opened(0, "data", "batch")
     h.pwrite(b"before" * 1000, 0)
     good = (WRITE, 0, b"after!" * 100)
     end = h.get_size()
@@ -152,17 +147,14 @@ def test_a_bad_batch_has_no_effect(array, seed):
 def test_a_bad_range_without_a_place_is_refused(array):
     """The list holds 1,020 ranges.  Who reports more is told so, or he would take
     for noted what is not."""
-    t = array.attach()[0]
-    b = array.open(0, "batch", t["batch"])
+    b, = array.opened(0, "batch")
     with refuses("ENOSPC"):
         b.pwrite(batch(*[(BAD, i * 8192, 4096) for i in range(1021)]), 0)
     assert "there is no room in the list of bad ranges: " in array.log(0)
 
 
 def test_intents_door_is_for_reading(array):
-    t = array.attach()[0]
-    h = array.open(0, "data", t["data"])
-    i = array.open(0, "intents", t["intents"])
+    h, i = array.opened(0, "data", "intents")
     assert i.get_size() == 2 and i.is_read_only()  # 15 extents
     assert dirty_in_view(i) == set()
     h.pwrite(b"x", 0)
@@ -243,7 +235,6 @@ def test_no_door_before_weftd_was_reached(array):
     array.c.kill("m0")
     before = len(array.log(0))
     array.c.start("m0")
-    array.members = array.c.members
     cannot_open(array, 0, "data/" + t[0]["data"], "has not reached weftd")
     time.sleep(2.5)
     log = array.log(0)[before:]
@@ -267,21 +258,17 @@ def eventually_attach(array):
 
 
 def test_intents_survive_kill_9(array):
-    t = array.attach()[2]
-    h = array.open(2, "data", t["data"])
-    b = array.open(2, "batch", t["batch"])
+    h, b = array.opened(2, "data", "batch")
     h.pwrite(b"x" * 100, 3 * EXTENT)
     b.pwrite(batch((WRITE, 7 * EXTENT - 1, b"yy"), (ZERO, 12 * EXTENT, 1)), 0)
     want = {3, 6, 7, 12}
     array.restart(2)
     assert dirty_on_disk(array.file(2)) == want
-    t = array.attach()[2]
-    i = array.open(2, "intents", t["intents"])
+    i, b = array.opened(2, "intents", "batch")
     assert dirty_in_view(i) == want
     assert eventually(lambda: array.disk(2)["dirty_extents"] == 4)
 
     # They are nobody's now: the new session can't clear them.
-    b = array.open(2, "batch", t["batch"])
     b.pwrite(batch((CLEAR, 0, 60 * MIB)), 0)
     assert dirty_in_view(i) == want
 
@@ -289,10 +276,7 @@ def test_intents_survive_kill_9(array):
 def test_cleared_bits_stay_cleared(array):
     """The session's own bits fall at once in the view, later on the disk;
     part of an extent clears nothing, the short last extent can be cleared."""
-    t = array.attach()[0]
-    h = array.open(0, "data", t["data"])
-    b = array.open(0, "batch", t["batch"])
-    i = array.open(0, "intents", t["intents"])
+    h, b, i = array.opened(0, "data", "batch", "intents")
     for e in (0, 1, 2, 14):
         h.pwrite(b"x", e * EXTENT)
     h.flush()
@@ -303,15 +287,11 @@ def test_cleared_bits_stay_cleared(array):
     h.pwrite(b"y", 14 * EXTENT)
     array.restart(0)
     assert dirty_on_disk(array.file(0)) == {1, 2, 14}
-    t = array.attach()[0]
-    assert dirty_in_view(array.open(0, "intents", t["intents"])) == {1, 2, 14}
+    assert dirty_in_view(*array.opened(0, "intents")) == {1, 2, 14}
 
 
 def test_no_bit_falls_while_a_member_is_out(array):
-    t = array.attach()
-    h = array.open(0, "data", t[0]["data"])
-    b = array.open(0, "batch", t[0]["batch"])
-    i = array.open(0, "intents", t[0]["intents"])
+    h, b, i = array.opened(0, "data", "batch", "intents")
     h.pwrite(b"x", 0)
     array.c.may_end("m1")
     array.c.kill("m1")
@@ -362,16 +342,14 @@ def test_superblock_says_what_weftd_says(array):
         assert s["states"] == [0, 0, 0]
         assert s["cluster"] == array.c.get("/api/v1/status")["cluster"]
     # Both slots say the same.
-    with open(array.file(0), "rb") as f:
-        slots = [read_slot(f.read(4096)) for _ in range(2)]
+    slots = read_slots(array.file(0))
     for s in slots:
         s.pop("sequence")
     assert slots[0] == slots[1]
 
 
 def test_a_released_disk_is_dirty_and_free(array):
-    t = array.attach()
-    h = array.open(0, "data", t[0]["data"])
+    [h] = array.opened(0, "data")
     h.pwrite(b"x", 0)
     array.c.call("DELETE", f"/api/v1/sessions/{array.session}")
     status, reply = array.c.call("DELETE", "/api/v1/arrays/a")
@@ -381,6 +359,5 @@ def test_a_released_disk_is_dirty_and_free(array):
     assert dirty_on_disk(array.file(0)) == set(range(15))
     with refuses("ESHUTDOWN"):
         h.pread(1, 0)
-    again = Array(array.c)
-    h = again.open(0, "data", again.attach()[0]["data"])
+    [h] = Array(array.c).opened(0, "data")
     h.pwrite(b"y", 0)

@@ -14,7 +14,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 import uuid
 import zlib
@@ -24,8 +23,8 @@ import pytest
 
 from badspots import bad_spots, fail_flush
 from memberhost import (Array, HEADER, MIB, ROUND, array, batch, dirty_in_view,
-                        dirty_on_disk, read_slot, read_superblock, refuses)
-from nbdkitproc import refused
+                        dirty_on_disk, read_slots, read_superblock, refuses)
+from nbdkitproc import Nbdkit, refused
 from wefttest import eventually, free_port, run
 
 
@@ -48,6 +47,16 @@ def a_file(tmp_path, size=32 * MIB):
     with open(path, "wb") as f:
         f.truncate(size)
     return path
+
+
+@contextlib.contextmanager
+def tmpfs(directory, size):
+    directory.mkdir()
+    run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory)
+    try:
+        yield directory
+    finally:
+        run("umount", directory)
 
 
 def gpt(size):
@@ -146,10 +155,7 @@ def test_fresh_disks_know_whether_they_are_clean(tmp_path):
 
 def test_disks_that_cannot_be_zeroed_start_dirty(tmp_path):
     """tmpfs has no ZERO_RANGE, so what was there is still there."""
-    small = tmp_path / "small"
-    small.mkdir()
-    run("mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", small)
-    try:
+    with tmpfs(tmp_path / "small", "20m") as small:
         disk = small / "disk.img"
         disk.write_bytes(b"something" * 1000000)
         format_disk(disk)
@@ -157,8 +163,6 @@ def test_disks_that_cannot_be_zeroed_start_dirty(tmp_path):
             f.seek(HEADER)
             assert f.read(9) != bytes(9)
         assert dirty_on_disk(disk) == {0, 1}
-    finally:
-        run("umount", small)
 
 
 @pytest.fixture
@@ -193,21 +197,7 @@ def test_block_device(weftd, loop, tmp_path):
     weftd.kill("m0")
     host, port = weftd.members[0]["uri"][len("nbd://"):].split(":")
     with serving(loop, weftd.admin, host, port):
-        disk = eventually(lambda: next(
-            (d for d in weftd.get("/api/v1/disks")["disks"]
-             if d["path"] == loop and d["alive"]), None))
-        status, reply = weftd.call("POST", "/api/v1/arrays", {
-            "name": "a", "layout": "raid-0", "unit": 65536,
-            "disks": [disk["uuid"]]})
-        assert status == 201, reply
-        eventually(lambda: weftd.get("/api/v1/arrays/a")["state"] == "ready")
-        status, r = weftd.call("POST", "/api/v1/arrays/a/sessions", {
-            "instance": "aa", "node": "n9", "pid": 1, "mode": "rw",
-            "uri": None})
-        assert status == 201, r
-        h = nbd.NBD()
-        h.set_export_name("data/" + r["map"]["members"][0]["tokens"]["data"])
-        h.connect_tcp(host, port)
+        h = alone(weftd, loop, host, port)()
         model = bytearray(os.urandom(MIB))
         h.pwrite(model, 5 * MIB, nbd.CMD_FLAG_FUA)
         for at, n, trim in ((100, 1000, False), (5000, 20000, True),
@@ -226,54 +216,49 @@ def test_block_device(weftd, loop, tmp_path):
 
 @contextlib.contextmanager
 def serving(path, admin, host, port):
-    with tempfile.NamedTemporaryFile("r") as log, subprocess.Popen(
-            ["nbdkit", "-f", "-i", host, "-p", port, "weft", f"disk={path}",
-             f"admin={admin}", f"uri=nbd://{host}:{port}", "node=n9"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log) as p:
-        try:
-            yield
-            assert p.poll() is None, log.read()
-        finally:
-            p.send_signal(signal.SIGTERM)
-            try:
-                assert p.wait(20) == 0, log.read()
-            except subprocess.TimeoutExpired:
-                p.kill()
-                raise
+    with Nbdkit("weft", f"disk={path}", f"admin={admin}", "node=n9",
+                f"uri=nbd://{host}:{port}", address=(host, port)) as p:
+        yield
+        assert p.process.poll() is None, p.log()
+        assert p.stop() == 0, p.log()
+
+
+def alone(c, path, host, port):
+    """Its array, and a client of its data door."""
+    disk = eventually(lambda: next(
+        (d for d in c.get("/api/v1/disks")["disks"]
+         if d["path"] == str(path) and d["alive"]), None))
+    status, reply = c.call("POST", "/api/v1/arrays", {
+        "name": "a", "layout": "raid-0", "unit": 65536,
+        "disks": [disk["uuid"]]})
+    assert status == 201, reply
+    eventually(lambda: c.get("/api/v1/arrays/a")["state"] == "ready")
+    status, r = c.call("POST", "/api/v1/arrays/a/sessions", {
+        "instance": "aa", "node": "n9", "pid": 1, "mode": "rw", "uri": None})
+    assert status == 201, r
+    token = r["map"]["members"][0]["tokens"]["data"]
+
+    def client():
+        h = nbd.NBD()
+        h.set_export_name("data/" + token)
+        h.connect_tcp(host, port)
+        return h
+    return client
 
 
 def test_a_full_file_system_fails_the_member(cluster, tmp_path):
     """A write that fails: the host gets the error, and from then on the
     member serves nothing, not even reads, and weftd knows why."""
     c = cluster(members=1, size="32M", no_array=True)
-    small = tmp_path / "small"
-    small.mkdir()
-    run("mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", small)
-    try:
-        disk = small / "disk.img"
-        with open(disk, "wb") as f:
-            f.truncate(64 * MIB)
+    with tmpfs(tmp_path / "small", "6m") as small:
+        disk = a_file(small, 64 * MIB)
         format_disk(disk)
         c.may_end("m0")
         c.kill("m0")
         host, port = c.members[0]["uri"][len("nbd://"):].split(":")
         with serving(disk, c.admin, host, port):
-            find = lambda: next((d for d in c.get("/api/v1/disks")["disks"]
-                                 if d["path"] == str(disk)), None)
-            uuid_ = eventually(find)["uuid"]
-            status, reply = c.call("POST", "/api/v1/arrays", {
-                "name": "a", "layout": "raid-0", "unit": 65536,
-                "disks": [uuid_]})
-            assert status == 201, reply
-            eventually(lambda:
-                       c.get("/api/v1/arrays/a")["state"] == "ready")
-            status, r = c.call("POST", "/api/v1/arrays/a/sessions", {
-                "instance": "aa", "node": "n9", "pid": 1, "mode": "rw",
-                "uri": None})
-            token = r["map"]["members"][0]["tokens"]["data"]
-            h = nbd.NBD()
-            h.set_export_name("data/" + token)
-            h.connect_tcp(host, port)
+            client = alone(c, disk, host, port)
+            h = client()
             h.pwrite(b"x" * MIB, 0)
             with refuses("ENOSPC"):
                 for i in range(1, 8):
@@ -282,13 +267,11 @@ def test_a_full_file_system_fails_the_member(cluster, tmp_path):
                             lambda: h.pwrite(b"y", 0)):
                 with refuses("EIO"):
                     request()
-            again = nbd.NBD()
-            again.set_export_name("data/" + token)
             with pytest.raises(nbd.Error):
-                again.connect_tcp(host, port)
-            eventually(lambda: "No space left" in str(find()))
-    finally:
-        run("umount", small)
+                client()
+            eventually(lambda: "No space left" in str(next(
+                d for d in c.get("/api/v1/disks")["disks"]
+                if d["path"] == str(disk))))
 
 
 def test_a_failed_flush_is_not_tried_again(cluster, tmp_path):
@@ -296,8 +279,7 @@ def test_a_failed_flush_is_not_tried_again(cluster, tmp_path):
     write, so a later success would mean nothing."""
     array = Array(cluster(members=3, size="61M", no_array=True,
                           env=bad_spots(tmp_path)))
-    t = array.attach()[0]
-    h = array.open(0, "data", t["data"])
+    [h] = array.opened(0, "data")
     h.pwrite(b"x", 0)
     h.flush()
     fail_flush(array.file(0))
@@ -313,13 +295,11 @@ def test_a_failed_flush_is_not_tried_again(cluster, tmp_path):
 
 def test_round_stands_in_both_slots(array):
     """Before it is answered; and weftd hears of it."""
-    t = array.attach()
-    h = array.open(0, "batch", t[0]["batch"])
+    [h] = array.opened(0, "batch")
     before = read_superblock(array.file(0))
     for number, says in (1, 1), (7, 7), (3, 7):
         h.pwrite(batch((ROUND, 0, number)), 0)
-        with open(array.file(0), "rb") as f:
-            slots = [read_slot(f.read(4096)) for _ in range(2)]
+        slots = read_slots(array.file(0))
         assert [s["round"] for s in slots] == [says, says]
         assert [s["version"] for s in slots] == [2, 2]
     assert read_superblock(array.file(0))["sequence"] > before["sequence"]
@@ -331,8 +311,7 @@ def test_round_stands_in_both_slots(array):
 
 def test_ends_quickly_with_idle_clients(array):
     """SIGTERM with doors open and nobody asking anything."""
-    t = array.attach()
-    doors = [array.open(0, d, t[0][d]) for d in ("data", "batch", "intents")]
+    doors = array.opened(0, "data", "batch", "intents")
     doors[0].pwrite(b"x" * MIB, 0)
     array.c.may_end("m0")
     array.c.stop("weftd")  # nor does a weftd that hangs keep it
@@ -345,16 +324,15 @@ def test_ends_quickly_with_idle_clients(array):
     array.c.cont("weftd")
     array.end()
     array.c.start("m0")
-    array.members = array.c.members
-    h = array.open(0, "data", array.attach()[0]["data"])
+    [h] = array.opened(0, "data")
     assert h.pread(MIB, 0) == b"x" * MIB
 
 
 def test_torn_header_writes(array):
     """One slot and a block of the intent map are damaged, as by a power cut:
     the other slot serves, the block counts as all dirty, both are mended."""
-    t = array.attach()
-    array.open(0, "data", t[0]["data"]).pwrite(b"x", 0)
+    [h] = array.opened(0, "data")
+    h.pwrite(b"x", 0)
     array.c.kill("m0")
     before = read_superblock(array.file(0))
     with open(array.file(0), "r+b") as f:
@@ -365,14 +343,11 @@ def test_torn_header_writes(array):
         f.write(b"torn")
     array.end()
     array.c.start("m0")
-    array.members = array.c.members
-    with open(array.file(0), "rb") as f:
-        slots = [read_slot(f.read(4096)) for _ in range(2)]
+    slots = read_slots(array.file(0))
     assert all(slots) and {s["min_epoch"] for s in slots} == \
         {before["min_epoch"] + 1}
     assert "damaged" in array.log(0)
-    i = array.open(0, "intents", array.attach()[0]["intents"])
-    assert dirty_in_view(i) == set(range(15))
+    assert dirty_in_view(*array.opened(0, "intents")) == set(range(15))
 
 
 def test_a_bad_slot_is_mended_before_all_else(tmp_path):
@@ -380,31 +355,15 @@ def test_a_bad_slot_is_mended_before_all_else(tmp_path):
     path = a_file(tmp_path)
     format_disk(path)
 
-    def slots():
-        with open(path, "rb") as f:
-            return [read_slot(f.read(4096)) for _ in range(2)]
-
-    before = slots()
+    before = read_slots(path)
     port = free_port()
     for bad in 0, 1:
         with open(path, "r+b") as f:
             f.seek(bad * 4096 + 4000)
             f.write(b"bad")
-        assert slots()[bad] is None
-        ready = tmp_path / "ready"
-        member = subprocess.Popen(
-            ["nbdkit", "-f", "-P", ready, "-i", "127.0.0.1", "-p",
-             str(port), "weft", f"disk={path}", "node=n9",
-             f"uri=nbd://127.0.0.1:{port}",
-             f"admin=http://127.0.0.1:{free_port()}"],
-            stdin=subprocess.DEVNULL)
-        try:
-            eventually(ready.exists, what="the member listens")
-            after = slots()
-        finally:
-            member.terminate()
-            assert member.wait(30) == 0
-        ready.unlink(missing_ok=True)
+        assert read_slots(path)[bad] is None
+        with serving(path, f"http://127.0.0.1:{free_port()}", "127.0.0.1", port):
+            after = read_slots(path)
         assert all(after) and after[bad]["sequence"] >= before[bad]["sequence"]
         assert after[bad]["sequence"] == after[not bad]["sequence"] + 1
         assert {**after[0], "sequence": 0} == {**after[1], "sequence": 0}
