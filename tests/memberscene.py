@@ -133,7 +133,7 @@ class Disk:
     def open(self, writable=True, door="data"):
         h = nbd.NBD()
         h.set_strict_mode(0)
-        h.set_export_name(f"{door}/" + self.token(writable))
+        h.set_export_name(f"{door}/{self.token(writable)}")
         h.connect_unix(str(self.socket))
         return h
 
@@ -274,6 +274,24 @@ class Scene:
     @property
     def progress(self):
         return self.joiner.heard.get("join") or {"phase": None}
+
+    def copied_some(self, least=1):
+        eventually(lambda: self.progress.get("copied_bytes", 0) >= least)
+
+    def revive(self, number, **more):
+        """Its start has fenced the old tokens; new ones come with the next order."""
+        d = self.disks[number]
+        if not d.killed:
+            d.kill()
+        d.start()
+        self.next_epoch()
+        self.order(**more)
+
+    def done(self):
+        """The end of the rebuild: all that there is is there."""
+        p = self.synced()
+        self.check()
+        return p
 
     def synced(self, seconds=60):
         def check():

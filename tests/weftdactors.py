@@ -18,7 +18,7 @@ import uuid
 
 import pytest
 
-from wefttest import background, eventually, free_port, http as call
+from wefttest import background, eventually, free_port, http as call, run
 
 __all__ = ["Events", "GIB", "Host", "Member", "Weftd", "array", "create",
            "host", "members", "weftd"]
@@ -54,6 +54,14 @@ class Weftd:
                 self.kill()
                 raise
         return self
+
+    def refused(self, *words):
+        """A weftd on its state that does not start: the line that it says."""
+        p = run("weftd", "--state", self.state, "--listen", "127.0.0.1:0",
+                *words, check=False)
+        assert p.returncode == 1 and p.stdout == "", p
+        assert len(p.stderr.splitlines()) == 1, p
+        return p.stderr
 
     def is_up(self):
         assert self.process.poll() is None, self.log.read_text()

@@ -83,14 +83,6 @@ def shots(p, name, *themes):
     p.theme("auto")
 
 
-def fill(p, label, **fields):
-    """A form of the login page."""
-    for name, text in fields.items():
-        p.type(name, text, within="form")
-    p.press(label)
-    p.await_stream("live")
-
-
 def second_admin(p, page, world):
     """bob is made, and logs in elsewhere; his page."""
     p.driver.get(world.admin + "/access.html")
@@ -102,7 +94,8 @@ def second_admin(p, page, world):
     eventually(lambda: len(p.rows("users")) == 2, what="bob")
     bob = page(world.admin, live=False)
     eventually(lambda: "Log in" in bob.text("#login"), what="the login page")
-    fill(bob, "Log in", user="bob", password=BOB)
+    bob.fill("Log in", user="bob", password=BOB)
+    bob.await_stream("live")
     p.driver.get(world.admin)
     p.await_stream("live")
     return bob
@@ -305,7 +298,8 @@ def test_day(world, page):
     token = (world.w.dir / "state/setup-url").read_text().split("#", 1)[1]
     p = page(world.admin, "/login.html#" + token.strip(), live=False)
     eventually(lambda: "first administrator" in p.text("#login"))
-    fill(p, "Make this login", user="ann", password=PASSWORD, again=PASSWORD)
+    p.fill("Make this login", user="ann", password=PASSWORD, again=PASSWORD)
+    p.await_stream("live")
     world.log_in()
     other = second_admin(p, page, world)
     nodes = enroll(p, world)

@@ -25,26 +25,30 @@ def browser(weftd, page):
     return lambda at="/": page(weftd.url, at, live=False)
 
 
-def setup_url(weftd):
-    return (weftd.state / "setup-url").read_text().strip()
+def first_page(weftd, browser):
+    p = browser("/" + (weftd.state / "setup-url").read_text().strip()
+                .split("/", 3)[3])
+    eventually(lambda: "first administrator" in p.text("#login"))
+    return p
 
 
 def first(weftd, browser):
-    p = browser("/" + setup_url(weftd).split("/", 3)[3])
-    eventually(lambda: "first administrator" in p.text("#login"))
-    p.type("user", "ann", within="form")
-    p.type("password", PASSWORD, within="form")
-    p.type("again", PASSWORD, within="form")
-    p.press("Make this login")
+    p = first_page(weftd, browser)
+    p.fill("Make this login", user="ann", password=PASSWORD, again=PASSWORD)
     p.await_stream("live")
     return p
 
 
 def log_in(p, user, password=PASSWORD):
+    """He may be refused."""
     eventually(lambda: "Log in" in p.text("#login"), what="the login page")
-    p.type("user", user, within="form")
-    p.type("password", password, within="form")
-    p.press("Log in")
+    p.fill("Log in", user=user, password=password)
+
+
+def admin_of_users(weftd, browser):
+    """The first administrator, on the page of users."""
+    p = admin_of_users(weftd, browser)
+    return p
 
 
 def menu(p):
@@ -77,21 +81,14 @@ def test_first_login(weftd, browser):
                what="where the one-time URL is")
     assert "setup-url" in stranger.text("#login")
 
-    p = browser("/" + setup_url(weftd).split("/", 3)[3])
-    eventually(lambda: "first administrator" in p.text("#login"))
+    p = first_page(weftd, browser)
     p.shot("login-first")
-    p.type("user", "ann", within="form")
-    p.type("password", "short", within="form")
-    p.type("again", "other", within="form")
-    p.press("Make this login")
+    p.fill("Make this login", user="ann", password="short", again="other")
     assert "differ" in p.text("#login")
-    p.type("again", "short", within="form")
-    p.press("Make this login")
+    p.fill("Make this login", again="short")
     eventually(lambda: "12" in p.text("#login [role=alert]"),
                what="that it is too short")
-    p.type("password", PASSWORD, within="form")
-    p.type("again", PASSWORD, within="form")
-    p.press("Make this login")
+    p.fill("Make this login", password=PASSWORD, again=PASSWORD)
     p.await_stream("live")
     assert "ann" in p.text(".menu summary")
     assert "--no-login" not in p.text("#banner")
@@ -104,14 +101,12 @@ def test_first_login(weftd, browser):
                what="the refusal")
     stranger.shot("login")
     assert stranger.axe() == []
-    stranger.type("password", PASSWORD, within="form")
-    stranger.press("Log in")
+    stranger.fill("Log in", password=PASSWORD)
     stranger.await_stream("live")
 
 
 def test_roles(weftd, browser):
-    p = first(weftd, browser)
-    at(p, weftd, "access.html")
+    p = admin_of_users(weftd, browser)
     add_user(p, "bob", "viewer")
     eventually(lambda: [r["Name"] for r in p.rows("users")] == ["ann", "bob"])
     eventually(lambda: any("/users" in r["Did"] for r in p.rows("audit")),
@@ -137,8 +132,7 @@ def test_roles(weftd, browser):
 
 def test_a_login_ends(weftd, browser):
     """Where it was ended elsewhere, the open page leads to the login page."""
-    p = first(weftd, browser)
-    at(p, weftd, "access.html")
+    p = admin_of_users(weftd, browser)
     add_user(p, "bob", "admin")
     bob = browser()
     log_in(bob, "bob")
@@ -170,8 +164,7 @@ def test_own_password(weftd, browser):
 
 
 def test_tokens(weftd, browser):
-    p = first(weftd, browser)
-    at(p, weftd, "access.html")
+    p = admin_of_users(weftd, browser)
     p.press("Make a token…")
     p.type("name", "grafana")
     p.press("Make it", "dialog")
@@ -219,8 +212,7 @@ def test_enroll(weftd, browser):
 
 def test_somebody_else_was_faster(weftd, browser):
     """The role that another admin has just set is not written over."""
-    p = first(weftd, browser)
-    at(p, weftd, "access.html")
+    p = admin_of_users(weftd, browser)
     add_user(p, "bob", "viewer")
     other = browser()
     log_in(other, "ann")

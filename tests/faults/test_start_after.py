@@ -16,7 +16,6 @@ import json
 import random
 import shutil
 import sqlite3
-import threading
 import time
 
 import pytest
@@ -27,7 +26,7 @@ from blockwriter import Writer
 from copies import check_copies, model_of
 from fiojob import fio
 from nbdkitproc import Nbdkit, array_of, refused
-from wefttest import digest, eventually, run
+from wefttest import at_once, digest, eventually, run
 
 UNIT = 64 << 10
 pytestmark = pytest.mark.long(20)
@@ -45,27 +44,18 @@ def make(cluster, layout="raid-x", **env):
 def bring_up(c, names, pauses):
     """One after the other, with these pauses, and each again until it starts,
     as a service manager would."""
-    failed = []
-
-    def keep(name, after):
-        time.sleep(after)
+    def keep(number):
+        time.sleep(sum(pauses[:number]))
         end = time.monotonic() + 90
         while True:
             try:
-                return c.start(name)
-            except AssertionError as e:
+                return c.start(names[number])
+            except AssertionError:
                 if time.monotonic() > end:
-                    failed.append(e)
-                    return None
+                    raise
             time.sleep(0.3)
 
-    threads = [threading.Thread(target=keep, args=(n, sum(pauses[:i])))
-               for i, n in enumerate(names)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failed, failed
+    at_once(keep, *range(len(names)))
 
 
 def random_order(rng, names):

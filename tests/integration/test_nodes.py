@@ -41,9 +41,9 @@ def test_maintenance(weftd, api, disks):
                 if n["name"] == "n1")["maintenance"]
 
     # What another node would lose with it.
-    stop = api.get("/api/v1/nodes/n2/ok-to-stop")
-    assert not stop["ok"] and stop["unavailable_bytes"] > 0
-    assert any("maintenance" in line for line in stop["lines"])
+    left = api.get("/api/v1/nodes/n2/ok-to-stop")
+    assert not left["ok"] and left["unavailable_bytes"] > 0
+    assert any("maintenance" in line for line in left["lines"])
     _, p = api.call("PATCH", "/api/v1/nodes/n2", tune, expect=409)
     assert p["code"] == "unreachable"
     api.call("PATCH", "/api/v1/nodes/n2", {**tune, "force": True}, expect=200)

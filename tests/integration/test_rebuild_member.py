@@ -11,14 +11,13 @@ tells at any time how far it is and whom it waits for.
 import os
 import random
 import signal
-import struct
 import time
-import zlib
 
 import nbd
 import pytest
 
 from badspots import fail_flush, mend, preload, spoil
+from memberhost import CLEAR, batch
 from memberscene import EXTENT, HEADER, MIB, UNIT, scene
 from wefttest import eventually
 
@@ -26,10 +25,10 @@ LAYOUTS = [("raid-x", 3), ("raid-x", 4), ("raid-10", 4), ("chained", 3),
            ("rotated", 4), ("raid-1", 2), ("raid-1", 3)]
 
 
-def blank(scene, rnd, **more):
+def blank(scene, rnd, layout="raid-1", members=2, **more):
     """Members 0... hold random data; the last one is blank and about to join.
     """
-    s = scene(**more)
+    s = scene(layout=layout, members=members, **more)
     s.states[-1] = "out"
     s.start(joiner=False)
     s.fill(rnd, s.doors(joiner=False))
@@ -45,8 +44,7 @@ def test_blank_joiner_is_filled(scene, seed, layout, members):
     rnd = random.Random(seed)
     s = blank(scene, rnd, layout=layout, members=members)
     s.begin()
-    p = s.synced()
-    s.check()
+    p = s.done()
     half = 60 * MIB - p["copied_bytes"]
     assert 0 <= half < 2 * MIB, p  # what the layout leaves unused
     assert p["todo_bytes"] == 0 and p["unreadable_bytes"] == 0
@@ -61,10 +59,9 @@ def test_blank_joiner_is_filled(scene, seed, layout, members):
 
 @pytest.mark.parametrize("unit", [4096, 4 * MIB])
 def test_units_of_any_size(scene, seed, unit):
-    s = blank(scene, random.Random(seed), unit=unit, size=37 * MIB)
+    s = blank(scene, random.Random(seed), "raid-x", 3, unit=unit, size=37 * MIB)
     s.begin()
-    s.synced()
-    s.check()
+    s.done()
 
 
 def test_holes_stay_holes(scene, seed):
@@ -80,19 +77,10 @@ def test_holes_stay_holes(scene, seed):
     s.content[:8 * MIB] = bytes(8 * MIB)
     s.content[100 * UNIT:101 * UNIT] = bytes(UNIT)
     s.begin()
-    p = s.synced()
-    s.check()
+    p = s.done()
     blocks = [d.file.stat().st_blocks * 512 for d in s.disks]
     assert abs(blocks[0] - blocks[1]) < MIB, blocks
     assert p["copied_bytes"] <= 30 * MIB - 8 * MIB
-
-
-def clear_all(length):
-    """A batch that clears the intent bits of all these bytes."""
-    table = struct.pack("<B7xQQ", 4, 0, length)
-    head = struct.pack("<4sHHI", b"WBAT", 1, 1, 16 + len(table))
-    crc = zlib.crc32(head + bytes(4) + table)
-    return head + struct.pack("<I", crc) + table
 
 
 @pytest.mark.parametrize("layout, members", [("raid-x", 3), ("raid-10", 4),
@@ -105,10 +93,7 @@ def test_catch_up_reads_what_is_dirty(scene, seed, layout, members):
     doors = s.doors()
     s.fill(rnd, doors)
     for d in s.disks:
-        h = nbd.NBD()
-        h.set_export_name("batch/" + d.token(True))
-        h.connect_unix(str(d.socket))
-        h.pwrite(clear_all(60 * MIB), 0)
+        d.open(door="batch").pwrite(batch((CLEAR, 0, 60 * MIB)), 0)
     eventually(lambda: all(d.heard["dirty_extents"] == 0 for d in s.disks))
     s.out()
     touched = rnd.sample(range(s.model.units), 2)
@@ -119,8 +104,7 @@ def test_catch_up_reads_what_is_dirty(scene, seed, layout, members):
     units = sum(p[0] == me and p[1] * UNIT // EXTENT in ours
                 for a in range(s.model.units) for p in s.model.copies(a))
     s.begin()
-    p = s.synced()
-    s.check()
+    p = s.done()
     assert p["copied_bytes"] == units * UNIT, (touched, ours)
 
 
@@ -161,7 +145,7 @@ def test_killed_joiner_goes_on(scene, seed):
     """kill -9 at random moments, with writes beside the copying; every start
     is a new epoch, as weftd makes it."""
     rnd = random.Random(seed)
-    s = blank(scene, rnd)
+    s = blank(scene, rnd, "raid-x", 3)
     s.begin(rate=40 * MIB)
     todo = 60 * MIB
     for _ in range(6):
@@ -176,24 +160,19 @@ def test_killed_joiner_goes_on(scene, seed):
         s.joiner.start()
         s.begin(rate=40 * MIB)
     s.order(rate=0)
-    s.synced()
-    s.check()
+    s.done()
 
 
 def test_source_that_dies_is_waited_for(scene, seed):
-    s = blank(scene, random.Random(seed))
+    s = blank(scene, random.Random(seed), "raid-x", 3)
     s.begin(rate=8 * MIB)
-    eventually(lambda: s.progress.get("copied_bytes", 0) > 0)
+    s.copied_some()
     s.disks[1].kill()
     eventually(lambda: (s.progress["waits"] or "").startswith("member 1 "))
     assert s.disks[1].uri in s.progress["waits"]
     assert "rebuild waits for member 1" in s.joiner.log.read_text()
-    s.disks[1].start()
-    # Its start has fenced the old tokens; new ones come with the next order.
-    s.next_epoch()
-    s.order(rate=0)
-    p = s.synced()
-    s.check()
+    s.revive(1, rate=0)
+    p = s.done()
     assert p["waits"] is None and p["unreadable_bytes"] == 0
 
 
@@ -201,13 +180,13 @@ def test_source_that_forgets_is_read_again(scene, seed):
     """The power of a source goes after it was read, and with it what was not
     flushed there: the joiner keeps none of that."""
     rnd = random.Random(seed)
-    s = blank(scene, rnd, layout="raid-1", members=2)
+    s = blank(scene, rnd)
     old = bytes(s.content)
     doors = s.doors(joiner=False)
     for unit in range(s.model.units):
         s.write(doors, unit, rnd.randbytes(s.unit))
     s.begin(rate=8 * MIB)
-    eventually(lambda: s.progress.get("copied_bytes", 0) >= 8 * MIB)
+    s.copied_some(8 * MIB)
     os.kill(s.disks[0].pid, signal.SIGSTOP)
     time.sleep(0.5)  # what it has answered is taken in
     unstable = s.joiner.dirty()
@@ -218,19 +197,16 @@ def test_source_that_forgets_is_read_again(scene, seed):
             f.seek(HEADER + at)
             f.write(old[at:at + EXTENT])
             s.content[at:at + EXTENT] = old[at:at + EXTENT]
-    s.disks[0].start()
-    s.next_epoch()
-    s.order(rate=0)
-    s.synced()
-    s.check()
+    s.revive(0, rate=0)
+    s.done()
 
 
 def test_source_that_hangs_holds_nothing_for_long(scene, seed):
     """A write that waits for an extent that waits for a stopped source."""
-    s = blank(scene, random.Random(seed), layout="raid-1", members=2)
+    s = blank(scene, random.Random(seed))
     s.begin(rate=8 * MIB)
     doors = s.doors()
-    eventually(lambda: s.progress.get("copied_bytes", 0) > 0)
+    s.copied_some()
     os.kill(s.disks[0].pid, signal.SIGSTOP)
     eventually(lambda: "no answer" in (s.progress["waits"] or ""))
     begin = time.monotonic()
@@ -243,14 +219,12 @@ def test_source_that_hangs_holds_nothing_for_long(scene, seed):
     os.kill(s.disks[0].pid, signal.SIGCONT)
     s.joiner.start()
     s.begin()
-    s.synced()
-    s.check()
+    s.done()
 
 
 def test_unreadable_blocks_are_passed(scene, seed, tmp_path):
     """Two sectors, and two blocks side by side."""
-    s = blank(scene, random.Random(seed), layout="raid-1", members=2,
-              env={0: preload(tmp_path)})
+    s = blank(scene, random.Random(seed), env={0: preload(tmp_path)})
     bad = [(5 * MIB + 512, 512, 1), (9 * MIB, 1, 1), (33 * MIB + 100, 8000, 2)]
     spoil(s.disks[0].file, *((at, n) for at, n, _ in bad))
     s.begin()
@@ -279,8 +253,7 @@ def test_unreadable_blocks_come_from_another_copy(scene, seed, tmp_path):
 
 def test_failed_source_is_no_unreadable_one(scene, seed, tmp_path):
     """It answers EIO to everything; nothing of that may count as copied."""
-    s = blank(scene, random.Random(seed), layout="raid-1", members=2,
-              env={0: preload(tmp_path)})
+    s = blank(scene, random.Random(seed), env={0: preload(tmp_path)})
     h = s.disks[0].open()
     fail_flush(s.disks[0].file)
     with pytest.raises(nbd.Error):
@@ -290,30 +263,22 @@ def test_failed_source_is_no_unreadable_one(scene, seed, tmp_path):
     time.sleep(2)
     p = s.progress
     assert p["unreadable_bytes"] == 0 and p["phase"] != "synced", p
-    s.disks[0].kill()
-    s.disks[0].start()
-    s.next_epoch()
-    s.order()
-    s.synced()
-    s.check()
+    s.revive(0)
+    s.done()
 
 
 def test_source_that_fails_midway(scene, seed, tmp_path):
     """Between two extents, its doors open."""
-    s = blank(scene, random.Random(seed), layout="raid-1", members=2,
-              env={0: preload(tmp_path)})
+    s = blank(scene, random.Random(seed), env={0: preload(tmp_path)})
     s.begin(rate=8 * MIB)
-    eventually(lambda: s.progress.get("copied_bytes", 0) > 0)
+    s.copied_some()
     fail_flush(s.disks[0].file)
     eventually(lambda: "member 0" in (s.progress["waits"] or ""))
     s.order(rate=0)
     time.sleep(2)
     p = s.progress
     assert p["unreadable_bytes"] == 0 and p["phase"] == "copying", p
-    s.disks[0].kill()
-    s.disks[0].start()
-    s.next_epoch()
-    s.order()
+    s.revive(0)
     p = s.synced()
     assert p["unreadable_bytes"] == 0
     s.check()
@@ -325,7 +290,7 @@ def test_source_that_fails_midway(scene, seed, tmp_path):
 def test_rate_and_pause(scene, seed):
     """Counted in bytes: never more than the rate and one extent; nothing while
     paused; both at once when they are changed."""
-    s = blank(scene, random.Random(seed), layout="raid-1", members=2)
+    s = blank(scene, random.Random(seed))
     rate = 3 * MIB
     s.begin(rate=rate)
     begin = time.monotonic()
@@ -352,16 +317,15 @@ def test_rate_and_pause(scene, seed):
 def test_order_withdrawn(scene, seed):
     """The member is taken out midway: it copies nothing any more, its threads
     end, and what it lacks stays marked."""
-    s = blank(scene, random.Random(seed), layout="raid-1", members=2)
+    s = blank(scene, random.Random(seed))
     threads = lambda: len(os.listdir(f"/proc/{s.joiner.pid}/task"))
     before = threads()
     s.begin(rate=8 * MIB)
-    eventually(lambda: s.progress.get("copied_bytes", 0) > 0)
+    s.copied_some()
     assert threads() > before
     s.out()
     eventually(lambda: s.joiner.heard["join"] is None)
     eventually(lambda: threads() <= before)
     assert 0 < s.joiner.heard["dirty_extents"] <= 15
     s.begin()
-    s.synced()
-    s.check()
+    s.done()

@@ -58,15 +58,7 @@ static struct judged *judged; /* those under way */
 
 /* Submissions and acknowledgements, in their order. */
 static uint64_t step;
-static uint64_t stable; /* what was acknowledged before is: a FLUSH was done */
-/* The last is of those that have closed their connections. */
-static struct client {
-  uint64_t wrote[ARRAY_MEMBERS_MAX]; /* when last, with a copy there */
-  bool may;                          /* a FLUSH of its may fail ... */
-  uint64_t may_last; /* ... for what was acknowledged until then */
-} clients[JUDGE_CLIENTS + 1];
-static bool may; /* a FLUSH of anybody's */
-static uint64_t may_last;
+static struct lapses lapses;
 
 unsigned grain_bytes;
 static struct judge_world world;
@@ -107,14 +99,53 @@ grain_version (const void *buf, uint64_t grain, const char *where)
   return version;
 }
 
+bool
+lapses_may (const struct lapses *l, unsigned client)
+{
+  return l->may || l->client[client].may;
+}
+
+void
+lapses_told (struct lapses *l, unsigned client, uint64_t at)
+{
+  raise_to (&l->stable, at);
+  if (at > l->client[client].may_last)
+    l->client[client].may = false;
+  if (at > l->may_last)
+    l->may = false;
+}
+
+bool
+lapses_add (struct lapses *l, unsigned member)
+{
+  bool any = false;
+
+  for (unsigned c = 0; c <= JUDGE_CLIENTS; c++) {
+    uint64_t wrote = l->client[c].wrote[member];
+
+    if (wrote <= l->stable)
+      continue;
+    any = l->client[c].may = l->may = true;
+    raise_to (&l->client[c].may_last, wrote);
+    raise_to (&l->may_last, wrote);
+  }
+  return any;
+}
+
+void
+lapses_close (struct lapses *l, unsigned client)
+{
+  for (unsigned i = 0; i < ARRAY_MEMBERS_MAX; i++)
+    raise_to (&l->client[JUDGE_CLIENTS].wrote[i], l->client[client].wrote[i]);
+  memset (&l->client[client], 0, sizeof l->client[client]);
+}
+
 void
 judge_begin (const struct judge_world *w)
 {
   world = *w;
-  versions = step = stable = 0;
-  memset (clients, 0, sizeof clients);
-  may_last = 0;
-  may = false;
+  versions = step = 0;
+  lapses = (struct lapses) { 0 };
   grains_count = w->layout->size / grain_bytes;
   grains = calloc (grains_count, sizeof *grains);
   if (!grains)
@@ -129,19 +160,6 @@ judge_end (void)
   grains = NULL;
   spans = NULL;
   spans_room = 0;
-}
-
-static uint64_t
-new_version (uint64_t first, uint64_t count)
-{
-  if (++versions >= spans_room) {
-    spans_room = 2 * versions + 64;
-    spans = realloc (spans, spans_room * sizeof *spans);
-    if (!spans)
-      abort ();
-  }
-  spans[versions] = (struct span) { first, count };
-  return versions;
 }
 
 /* Is this version, found at a grain, at least `floor`, and possible? */
@@ -165,7 +183,7 @@ judge_submitted (struct array_request *r, unsigned client)
   j->flush = flush;
   j->client = client;
   j->at = ++step;
-  j->may_fail = may || clients[client].may;
+  j->may_fail = lapses_may (&lapses, client);
   j->first = flush ? 0 : r->offset / grain_bytes;
   j->count = flush ? grains_count : r->length / grain_bytes;
   j->floors = calloc (j->count + 1, sizeof j->floors[0]);
@@ -176,7 +194,14 @@ judge_submitted (struct array_request *r, unsigned client)
   }
   if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
     return j;
-  j->version = new_version (j->first, j->count);
+  if (++versions >= spans_room) {
+    spans_room = 2 * versions + 64;
+    spans = realloc (spans, spans_room * sizeof *spans);
+    if (!spans)
+      abort ();
+  }
+  spans[versions] = (struct span) { j->first, j->count };
+  j->version = versions;
   if (r->op == ARRAY_WRITE)
     grain_fill (r->buf, j->first, j->count, j->version);
   for (uint64_t i = 0; i < j->count; i++) {
@@ -264,7 +289,7 @@ write_done (struct judged *j, const struct array_request *r)
 
     layout_map (world.layout, (j->first + i) * grain_bytes, grain_bytes, &p);
     for (unsigned c = 0; c < p.copies && !fua; c++)
-      clients[j->client].wrote[p.copy[c].member] = step;
+      lapses.client[j->client].wrote[p.copy[c].member] = step;
     g->owed[j->client].version = j->version;
     g->owed[j->client].at = step;
     raise_to (&g->acked, j->version);
@@ -327,13 +352,7 @@ extents_done (struct judged *j, const struct array_request *r)
 static void
 flush_over (const struct judged *j)
 {
-  struct client *c = &clients[j->client];
-
-  raise_to (&stable, j->at);
-  if (j->at > c->may_last)
-    c->may = false;
-  if (j->at > may_last)
-    may = false;
+  lapses_told (&lapses, j->client, j->at);
   for (uint64_t i = 0; i < grains_count; i++)
     if (grains[i].owed[j->client].at < j->at)
       grains[i].owed[j->client].version = 0;
@@ -457,18 +476,8 @@ judge_gone (unsigned member, uint64_t offset)
 void
 judge_heard (unsigned member, bool counts)
 {
-  bool any = false;
+  bool any = counts && lapses_add (&lapses, member);
 
-  for (unsigned c = 0; c <= JUDGE_CLIENTS && counts; c++) {
-    struct client *client = &clients[c];
-
-    if (client->wrote[member] <= stable)
-      continue;
-    any = client->may = true;
-    raise_to (&client->may_last, client->wrote[member]);
-    raise_to (&may_last, client->wrote[member]);
-  }
-  may |= any;
   for (struct judged *j = judged; j; j = j->next)
     j->may_fail |= any;
   for (uint64_t i = 0; i < grains_count; i++)
@@ -478,11 +487,7 @@ judge_heard (unsigned member, bool counts)
 void
 judge_closed (unsigned client)
 {
-  struct client *c = &clients[client];
-
-  for (unsigned i = 0; i < world.layout->members; i++)
-    raise_to (&clients[JUDGE_CLIENTS].wrote[i], c->wrote[i]);
-  memset (c, 0, sizeof *c);
+  lapses_close (&lapses, client);
   for (uint64_t i = 0; i < grains_count; i++)
     memset (&grains[i].owed[client], 0, sizeof grains[i].owed[client]);
 }

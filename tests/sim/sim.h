@@ -98,6 +98,29 @@ void sim_member_free (struct sim_member *m);
 /* Carry out; returns an errno.  buf is io->buf, or a copy of it. */
 int sim_member_execute (struct sim_member *m, struct array_io *io, void *buf);
 
+#define JUDGE_CLIENTS 3
+
+/* Who may be told, by a FLUSH that fails, that what was acknowledged is gone.  Moments
+ * are a judge's own: submissions and acknowledgements, in their order.
+ */
+struct lapses {
+  uint64_t stable; /* what was acknowledged before is: a FLUSH was done */
+  struct {
+    uint64_t wrote[ARRAY_MEMBERS_MAX]; /* when last, with a copy there */
+    bool may;                          /* a FLUSH of its may fail ... */
+    uint64_t may_last;         /* ... for what was acknowledged until then */
+  } client[JUDGE_CLIENTS + 1]; /* the last: those that have closed */
+  bool may;                    /* a FLUSH of anybody's */
+  uint64_t may_last;
+};
+/* May a FLUSH that this client asks for now fail? */
+bool lapses_may (const struct lapses *l, unsigned client);
+/* One that it asked for at that moment is over. */
+void lapses_told (struct lapses *l, unsigned client, uint64_t at);
+/* A member may have lost what was not stable; false: it had nothing of that. */
+bool lapses_add (struct lapses *l, unsigned member);
+void lapses_close (struct lapses *l, unsigned client);
+
 /* The judge. */
 struct judge_world {
   const struct layout *layout;
@@ -109,7 +132,6 @@ struct judge_world {
 struct judged; /* a request, from its submission to its end */
 void judge_begin (const struct judge_world *world);
 void judge_end (void);
-#define JUDGE_CLIENTS 3
 /* Of this client.  For a write, fills r->buf. */
 struct judged *judge_submitted (struct array_request *r, unsigned client);
 /* The client has closed its connection; from now on it is another. */

@@ -80,17 +80,8 @@ static uint64_t low;    /* versions up to this are of earlier eras */
 static uint64_t era;
 /* Requests of the writer's clients and their ends, in their order. */
 static uint64_t moment;
-static uint64_t stable; /* what was acked before is: a FLUSH was done */
-/* The last is of those whose connections are closed. */
-static struct client {
-  uint64_t
-    wrote[PLACES_MAX]; /* when last, with a copy there; FUA not counted */
-  bool may; /* a FLUSH of its may fail: the writer has connected a member
-                        again that may have lost what it wrote ... */
-  uint64_t may_last; /* ... until then */
-} clients[CLIENTS + 1];
-static bool may; /* a FLUSH of anybody's */
-static uint64_t may_last;
+/* Since the writer has connected a member again; FUA not counted. */
+static struct lapses lapses;
 static uint64_t era_at;  /* when it began */
 static bool reconnected; /* bits stay for this era: oracle_reconnected */
 
@@ -114,9 +105,7 @@ static struct asked *under_way;
 static void
 forget_clients (void)
 {
-  memset (clients, 0, sizeof clients);
-  may = false;
-  may_last = 0;
+  lapses = (struct lapses) { .stable = lapses.stable };
   for (struct asked *q = under_way; q; q = q->next)
     q->may = false;
 }
@@ -126,7 +115,8 @@ oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
   unread = make (w.grains * sizeof unread[0]);
-  versions_count = low = era = writer = holder = moment = stable = 0;
+  versions_count = low = era = writer = holder = moment = 0;
+  lapses.stable = 0;
   era_at = 0;
   under_way = NULL;
   forget_clients ();
@@ -137,20 +127,6 @@ oracle_end (void)
 {
   free (grains);
   free (unread);
-}
-
-static uint64_t
-new_version (unsigned first, unsigned count, bool is_void)
-{
-  if (++versions_count >= versions_room) {
-    versions_room = 2 * versions_count + 64;
-    versions = realloc (versions, versions_room * sizeof versions[0]);
-    if (versions == NULL)
-      abort ();
-  }
-  versions[versions_count] = (struct version) { first, count, sim_now,
-                                                is_void };
-  return versions_count;
 }
 
 /* Could a grain have this version, when it must be at least `floor`? */
@@ -186,7 +162,7 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   q->era = era;
   q->client = client;
   q->at = ++moment;
-  q->may = may || clients[client].may;
+  q->may = lapses_may (&lapses, client);
   q->next = under_way;
   q->prev = &under_way;
   if (q->next)
@@ -207,7 +183,15 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   }
   if (r->op != ARRAY_WRITE && r->op != ARRAY_ZERO && r->op != ARRAY_TRIM)
     return q;
-  q->version = new_version (q->first, q->count, q->ended);
+  if (++versions_count >= versions_room) {
+    versions_room = 2 * versions_count + 64;
+    versions = realloc (versions, versions_room * sizeof versions[0]);
+    if (versions == NULL)
+      abort ();
+  }
+  versions[versions_count] = (struct version) { q->first, q->count, sim_now,
+                                                q->ended };
+  q->version = versions_count;
   if (r->op == ARRAY_WRITE)
     grain_fill (r->buf, r->offset / grain_bytes, q->count, q->version);
   else if (!q->ended)
@@ -322,7 +306,7 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
     g->mine[q->client].version = q->version;
     g->mine[q->client].at = moment;
     for (unsigned c = 0; c < w.layout.copies && !fua; c++)
-      clients[q->client].wrote[w.copy[q->first + i][c].member] = moment;
+      lapses.client[q->client].wrote[w.copy[q->first + i][c].member] = moment;
     /* An evicted host may not know it yet, and no member is fenced yet: what it
      * acknowledges is lost with it, but what is stable.
      */
@@ -343,13 +327,7 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
 static void
 flush_over (const struct asked *q)
 {
-  struct client *c = &clients[q->client];
-
-  raise_to (&stable, q->at);
-  if (q->at > c->may_last)
-    c->may = false;
-  if (q->at > may_last)
-    may = false;
+  lapses_told (&lapses, q->client, q->at);
   for (unsigned g = 0; g < w.grains; g++)
     if (grains[g].mine[q->client].at < q->at)
       grains[g].mine[q->client].version = 0;
@@ -677,33 +655,9 @@ oracle_closed (const struct host_role *h, unsigned client)
 {
   if (h->session != writer)
     return;
-  for (unsigned m = 0; m < w.layout.members; m++)
-    raise_to (&clients[CLIENTS].wrote[m], clients[client].wrote[m]);
-  memset (&clients[client], 0, sizeof clients[client]);
+  lapses_close (&lapses, client);
   for (unsigned g = 0; g < w.grains; g++)
     memset (&grains[g].mine[client], 0, sizeof grains[g].mine[client]);
-}
-
-/* Who has written to the member, and has not flushed, may be told that it is gone;
- * and somebody.
- */
-static void
-lapsed (unsigned member)
-{
-  bool any = false;
-
-  for (unsigned i = 0; i <= CLIENTS; i++) {
-    struct client *c = &clients[i];
-
-    if (c->wrote[member] <= stable)
-      continue;
-    any = c->may = true;
-    raise_to (&c->may_last, c->wrote[member]);
-    raise_to (&may_last, c->wrote[member]);
-  }
-  may |= any;
-  for (struct asked *q = under_way; q; q = q->next)
-    q->may |= any && q->session == writer;
 }
 
 /* ---- Disks that are rolled back. ---- */
@@ -811,8 +765,10 @@ oracle_relinked (const struct host_role *h, unsigned member)
   const struct cluster_array_record *a = store_array ();
   struct disk *d = place_disk (a, member);
 
-  if (h->session == writer && (d->unseen || d->erred))
-    lapsed (member);
+  if (h->session == writer && (d->unseen || d->erred) &&
+      lapses_add (&lapses, member))
+    for (struct asked *q = under_way; q; q = q->next)
+      q->may |= q->session == writer;
   if (h->session == writer && d->unseen &&
       a->member[member].state == MEMBER_IN_SYNC)
     weaken_member (member);

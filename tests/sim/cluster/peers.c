@@ -118,19 +118,6 @@ peer_send (struct peer *p, struct array_io *io)
   nbd_send (c, n);
 }
 
-static void
-fill (struct array_io *io, const struct nbd *n)
-{
-  uint8_t *buf = io->buf;
-
-  for (unsigned i = 0; i < n->versions_count; i++, buf += grain_bytes)
-    if (n->versions[i] == 0)
-      memset (buf, 0, grain_bytes);
-    else
-      grain_fill (buf, grain_number (io->member, io->offset + i * grain_bytes),
-                  1, n->versions[i]);
-}
-
 /* ---- Connections. ---- */
 
 static void made (struct peer *p, bool up);
@@ -150,8 +137,17 @@ answered (struct conn *c, struct nbd *n)
       made (p, false);
     return;
   }
-  if (n->error == 0 && n->kind == NBD_READ)
-    fill (io, n);
+  unsigned count = n->error || n->kind != NBD_READ ? 0 : n->versions_count;
+
+  for (unsigned i = 0; i < count; i++) {
+    uint8_t *buf = (uint8_t *) io->buf + i * grain_bytes;
+
+    if (n->versions[i] == 0)
+      memset (buf, 0, grain_bytes);
+    else
+      grain_fill (buf, grain_number (io->member, io->offset + i * grain_bytes),
+                  1, n->versions[i]);
+  }
   if (n->error)
     TRACE (&h->proc, "member %u answers error %d", p->member, n->error);
   io_done (h, io, n->error);

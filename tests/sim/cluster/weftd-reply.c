@@ -42,24 +42,6 @@ mint (const struct cluster_array *a, unsigned member, uint64_t session,
 }
 
 static void
-fill_place (struct member_desire *desire, const struct cluster_array *array,
-            unsigned position)
-{
-  desire->assigned = true;
-  memcpy (desire->array, array->rec.uuid, 16);
-  desire->position = position;
-  desire->layout = array->rec.layout;
-  desire->n = array->rec.n;
-  desire->groups = array->rec.groups;
-  desire->unit = array->rec.unit;
-  desire->member_bytes = array->rec.member_bytes;
-  desire->dup = array->rec.dup;
-  desire->epoch = array->rec.epoch;
-  for (unsigned m = 0; m < array->layout.members; m++)
-    desire->states[m] = array->rec.member[m].state;
-}
-
-static void
 fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
 {
   struct member_desire *desire = &a->desire;
@@ -72,8 +54,22 @@ fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
   desire->min_epoch = r.min_epoch;
   a->same_place = r.same;
   memcpy (a->key, r.key, sizeof r.key);
-  if (r.place && !r.same)
-    fill_place (desire, r.place, r.position);
+  if (r.place && !r.same) {
+    const struct cluster_array_record *rec = &r.place->rec;
+
+    desire->assigned = true;
+    memcpy (desire->array, rec->uuid, 16);
+    desire->position = r.position;
+    desire->layout = rec->layout;
+    desire->n = rec->n;
+    desire->groups = rec->groups;
+    desire->unit = rec->unit;
+    desire->member_bytes = rec->member_bytes;
+    desire->dup = rec->dup;
+    desire->epoch = rec->epoch;
+    for (unsigned m = 0; m < r.place->layout.members; m++)
+      desire->states[m] = rec->member[m].state;
+  }
   a->has_order = r.joins;
   a->order = r.order;
   desire->join_epoch = r.order.epoch;

@@ -357,19 +357,6 @@ world_run (void)
   world_live (w.config.work_ns, NULL);
 }
 
-/* A member that was started again keeps bits of its former life until somebody
- * finds its old connection dead: touch everything.
- */
-static void
-touch_all (void)
-{
-  struct host_role *h = check_writer ();
-
-  for (unsigned i = 0; h && i < w.config.areas; i++)
-    clients_send (h, ARRAY_WRITE, 0, w.area[i].offset,
-                  w.area[i].grains * grain_bytes);
-}
-
 /* A young copy was taken for a disk, and is refused since it was started again: the
  * array waits for the right disk, which is not there any more.  Only an import helps.
  */
@@ -404,8 +391,12 @@ world_converge (void)
         clients_poll (h);
       h->wants_detach = true;
     }
-    if (i == 100)
-      touch_all ();
+    /* A member that was started again keeps bits of its former life until somebody
+     * finds its old connection dead: touch everything.
+     */
+    for (unsigned a = 0; h && i == 100 && a < w.config.areas; a++)
+      clients_send (h, ARRAY_WRITE, 0, w.area[a].offset,
+                    w.area[a].grains * grain_bytes);
   }
   if (check_converged (why, sizeof why))
     oracle_quiet ();

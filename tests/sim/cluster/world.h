@@ -49,7 +49,7 @@
 #define PARTIES (1 + HOSTS_MAX) /* weftd's machine, then the hosts */
 #define AREAS_MAX 10
 #define OUTSTANDING_MAX 12
-#define CLIENTS 3 /* of an array process */
+#define CLIENTS JUDGE_CLIENTS /* of an array process */
 
 #define ARRAY_NAME "a"
 
