@@ -6,7 +6,6 @@ says and nothing else, also after weftd was killed; what is refused changes
 nothing, and no secret is in the log, the database or the audit trail.
 """
 
-import contextlib
 import hashlib
 import http.client
 import json
@@ -20,7 +19,7 @@ from pathlib import Path
 from weftdactors import Weftd
 from weftdlogin import *
 from weftdlogin import admin, weftd
-from wefttest import at_once, eventually, run
+from wefttest import eventually, run
 
 
 def everything_on_disk(w):
@@ -67,9 +66,15 @@ def test_first_login(weftd):
 
 
 def test_two_use_the_url_at_once(weftd):
-    token = setup_token(weftd)
-    said = at_once(lambda n: Browser(weftd).status("POST", "/setup", {
-        "token": token, "user": f"u{n}", "password": PASSWORD}), *range(4))
+    token, said = setup_token(weftd), []
+    threads = [threading.Thread(target=lambda n=n: said.append(
+        Browser(weftd).status("POST", "/setup", {
+            "token": token, "user": f"u{n}", "password": PASSWORD})))
+        for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
     assert sorted(said) == [201, 403, 403, 403]
 
 
@@ -158,13 +163,15 @@ def test_killed_after_an_answer(weftd, admin):
     viewer = add_user(admin, "v", "viewer")
     token = admin.call("POST", "/tokens", {"name": "t", "role": "viewer"},
                        expect=201)[1]["token"]
-    weftd.restart(kill=True)
+    weftd.kill()
+    weftd.start()
     assert viewer.status("GET", "/status") == 200
     assert Browser(weftd, token).status("GET", "/status") == 200
     admin.call("DELETE", "/tokens/t", expect=200)
     admin.call("DELETE", "/users/v", expect=200)
     assert viewer.status("GET", "/status") == 401
-    weftd.restart(kill=True)
+    weftd.kill()
+    weftd.start()
     assert viewer.status("GET", "/status") == 401
     assert Browser(weftd, token).status("GET", "/status") == 401
     assert [a["action"] for a in admin.get("/audit")["audit"]][:2] == \
@@ -389,17 +396,25 @@ def test_events_end_with_the_login(weftd, admin):
 # ---- Passwords are not guessed ----
 
 
-def try_all(weftd, users):
+def at_once(weftd, users):
     """A wrong password for each of the users, all at the same time; returns the
     statuses, sorted."""
-    return sorted(at_once(lambda u: Browser(weftd).status(
-        "POST", "/login", {"user": u, "password": "wrong"}), *users))
+    said = []
+    threads = [threading.Thread(target=lambda u=u: said.append(
+        Browser(weftd).status("POST", "/login", {"user": u,
+                                                 "password": "wrong"})))
+        for u in users]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return sorted(said)
 
 
 def test_rate_limit(weftd, admin):
     add_user(admin, "alice", "viewer")
     add_user(admin, "bob", "viewer")
-    assert try_all(weftd, ["alice"] * 12) == [401] * 5 + [429] * 7
+    assert at_once(weftd, ["alice"] * 12) == [401] * 5 + [429] * 7
     nobody = Browser(weftd)
     status, reply = nobody.call("POST", "/login", {"user": "alice",
                                                    "password": PASSWORD})
@@ -409,9 +424,9 @@ def test_rate_limit(weftd, admin):
     for _ in range(6):
         Browser(weftd).login("bob")
     # Nor is it told who exists.
-    assert try_all(weftd, ["nobody"] * 12) == [401] * 5 + [429] * 7
+    assert at_once(weftd, ["nobody"] * 12) == [401] * 5 + [429] * 7
     # Whoever tries everybody's is stopped, too.
-    said = [try_all(weftd, [f"user{i}{j}" for j in range(20)])
+    said = [at_once(weftd, [f"user{i}{j}" for j in range(20)])
             for i in range(3)]
     assert 429 not in said[0] and 429 in said[2]
     log = weftd.log.read_text()
@@ -433,37 +448,30 @@ def login_from(weftd, address, user, password):
     return r.status
 
 
-@contextlib.contextmanager
-def strangers(count, attempt):
-    """So many try meanwhile, each again and again: attempt (who, which time).  What
-    is yielded is what they are told."""
-    stop, said = threading.Event(), []
-
-    def go_on(n):
-        for i in range(1 << 16):
-            if stop.is_set():
-                break
-            said.append(attempt(n, i))
-    threads = [threading.Thread(target=go_on, args=(n,)) for n in range(count)]
-    for t in threads:
-        t.start()
-    try:
-        yield said
-    finally:
-        stop.set()
-        for t in threads:
-            t.join()
-
-
 def test_a_known_user_is_not_kept_out(weftd, admin):
     """By hosts that try this user's password; where the user logged in before."""
     add_user(admin, "alice", "viewer")
     assert login_from(weftd, "127.0.9.1", "alice", PASSWORD) == 200
-    with strangers(2, lambda net, i: login_from(  # each from another address
-            weftd, f"127.{6 + net}.{i >> 8}.{i & 255}", "alice", "wrong")) as said:
+    stop, said = threading.Event(), []
+
+    def keep_out(net):
+        for i in range(1 << 16):  # each from another address
+            if stop.is_set():
+                break
+            said.append(login_from(weftd, f"127.{net}.{i >> 8}.{i & 255}",
+                                   "alice", "wrong"))
+    threads = [threading.Thread(target=keep_out, args=(net,))
+               for net in (6, 7)]
+    for t in threads:
+        t.start()
+    try:
         eventually(lambda: 429 in said, 120, what="alice's tries to be used up")
         assert [login_from(weftd, "127.0.9.1", "alice", PASSWORD)
                 for _ in range(10)] == [200] * 10
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
     # What is tried from there is counted all the same.
     said = [login_from(weftd, "127.0.9.1", "alice", "wrong")
             for _ in range(7)]
@@ -486,14 +494,26 @@ def test_a_try_that_was_sent_away_is_none(weftd, admin):
 
 def test_who_is_in_goes_on_while_strangers_try(weftd, admin):
     """Whoever is logged in waits for no stranger's password."""
-    with strangers(60, lambda n, i: login_from(
-            weftd, f"127.0.4.{n + 1}", f"u{n}-{i}", "wrong")) as said:
+    stop, said = threading.Event(), []
+
+    def flood(i):
+        while not stop.is_set():
+            said.append(login_from(weftd, f"127.0.4.{i + 1}", f"u{i}{len(said)}",
+                                   "wrong"))
+    threads = [threading.Thread(target=flood, args=(i,)) for i in range(60)]
+    for t in threads:
+        t.start()
+    try:
         eventually(lambda: 429 in said, 60, what="strangers to be sent away")
         for i in range(5):
             admin.call("POST", "/users", {"name": f"v{i}", "role": "viewer",
                                           "password": PASSWORD}, expect=201)
         admin.call("PATCH", "/users/root", {
             "current": PASSWORD, "password": PASSWORD + "!"}, expect=200)
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
     assert set(said) <= {401, 429}
 
 
@@ -560,7 +580,8 @@ def test_audit_of_what_is_refused_at_the_door(weftd, admin):
         (None, "none", "DELETE /arrays/{name}", "a", 401),
         (None, "none", "POST /users", None, 401),
         ("v", "login", "DELETE /users/{name}", "root", 403)]
-    weftd.restart(kill=True)
+    weftd.kill()
+    weftd.start()
     assert admin.get("/audit?limit=1000")["audit"] == trail
 
 
