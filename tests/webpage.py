@@ -192,12 +192,6 @@ class Page:
         field.clear()
         field.send_keys(text)
 
-    def fill(self, label, **fields):
-        """A form of the login page, whose button has this label."""
-        for name, text in fields.items():
-            self.type(name, text, within="form")
-        self.press(label)
-
     def choose(self, name, value, within="dialog"):
         self.js("""
             const field = document.querySelector(

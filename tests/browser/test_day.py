@@ -19,11 +19,11 @@ import signal
 import tempfile
 import time
 
+import nbd
 import pytest
 from selenium.webdriver.common.by import By
 
 from enrollworld import PASSWORD, World
-from nbdclient import connected
 from webpage import Pages
 from wefttest import eventually
 
@@ -57,7 +57,8 @@ def page(world):
 
 
 def write(uri, count):
-    h = connected(uri)
+    h = nbd.NBD()
+    h.connect_uri(uri)
     for i in range(count):
         h.pwrite(DATA, i * len(DATA))
     h.flush()
@@ -65,7 +66,8 @@ def write(uri, count):
 
 
 def check(uri, count):
-    h = connected(uri)
+    h = nbd.NBD()
+    h.connect_uri(uri)
     for i in range(count):
         assert h.pread(len(DATA), i * len(DATA)) == DATA
     h.shutdown()
@@ -83,6 +85,14 @@ def shots(p, name, *themes):
     p.theme("auto")
 
 
+def fill(p, label, **fields):
+    """A form of the login page."""
+    for name, text in fields.items():
+        p.type(name, text, within="form")
+    p.press(label)
+    p.await_stream("live")
+
+
 def second_admin(p, page, world):
     """bob is made, and logs in elsewhere; his page."""
     p.driver.get(world.admin + "/access.html")
@@ -94,8 +104,7 @@ def second_admin(p, page, world):
     eventually(lambda: len(p.rows("users")) == 2, what="bob")
     bob = page(world.admin, live=False)
     eventually(lambda: "Log in" in bob.text("#login"), what="the login page")
-    bob.fill("Log in", user="bob", password=BOB)
-    bob.await_stream("live")
+    fill(bob, "Log in", user="bob", password=BOB)
     p.driver.get(world.admin)
     p.await_stream("live")
     return bob
@@ -298,8 +307,7 @@ def test_day(world, page):
     token = (world.w.dir / "state/setup-url").read_text().split("#", 1)[1]
     p = page(world.admin, "/login.html#" + token.strip(), live=False)
     eventually(lambda: "first administrator" in p.text("#login"))
-    p.fill("Make this login", user="ann", password=PASSWORD, again=PASSWORD)
-    p.await_stream("live")
+    fill(p, "Make this login", user="ann", password=PASSWORD, again=PASSWORD)
     world.log_in()
     other = second_admin(p, page, world)
     nodes = enroll(p, world)

@@ -25,30 +25,26 @@ def browser(weftd, page):
     return lambda at="/": page(weftd.url, at, live=False)
 
 
-def first_page(weftd, browser):
-    p = browser("/" + (weftd.state / "setup-url").read_text().strip()
-                .split("/", 3)[3])
-    eventually(lambda: "first administrator" in p.text("#login"))
-    return p
+def setup_url(weftd):
+    return (weftd.state / "setup-url").read_text().strip()
 
 
 def first(weftd, browser):
-    p = first_page(weftd, browser)
-    p.fill("Make this login", user="ann", password=PASSWORD, again=PASSWORD)
+    p = browser("/" + setup_url(weftd).split("/", 3)[3])
+    eventually(lambda: "first administrator" in p.text("#login"))
+    p.type("user", "ann", within="form")
+    p.type("password", PASSWORD, within="form")
+    p.type("again", PASSWORD, within="form")
+    p.press("Make this login")
     p.await_stream("live")
     return p
 
 
 def log_in(p, user, password=PASSWORD):
-    """He may be refused."""
     eventually(lambda: "Log in" in p.text("#login"), what="the login page")
-    p.fill("Log in", user=user, password=password)
-
-
-def admin_of_users(weftd, browser):
-    """The first administrator, on the page of users."""
-    p = admin_of_users(weftd, browser)
-    return p
+    p.type("user", user, within="form")
+    p.type("password", password, within="form")
+    p.press("Log in")
 
 
 def menu(p):
@@ -81,14 +77,21 @@ def test_first_login(weftd, browser):
                what="where the one-time URL is")
     assert "setup-url" in stranger.text("#login")
 
-    p = first_page(weftd, browser)
+    p = browser("/" + setup_url(weftd).split("/", 3)[3])
+    eventually(lambda: "first administrator" in p.text("#login"))
     p.shot("login-first")
-    p.fill("Make this login", user="ann", password="short", again="other")
+    p.type("user", "ann", within="form")
+    p.type("password", "short", within="form")
+    p.type("again", "other", within="form")
+    p.press("Make this login")
     assert "differ" in p.text("#login")
-    p.fill("Make this login", again="short")
+    p.type("again", "short", within="form")
+    p.press("Make this login")
     eventually(lambda: "12" in p.text("#login [role=alert]"),
                what="that it is too short")
-    p.fill("Make this login", password=PASSWORD, again=PASSWORD)
+    p.type("password", PASSWORD, within="form")
+    p.type("again", PASSWORD, within="form")
+    p.press("Make this login")
     p.await_stream("live")
     assert "ann" in p.text(".menu summary")
     assert "--no-login" not in p.text("#banner")
@@ -101,12 +104,14 @@ def test_first_login(weftd, browser):
                what="the refusal")
     stranger.shot("login")
     assert stranger.axe() == []
-    stranger.fill("Log in", password=PASSWORD)
+    stranger.type("password", PASSWORD, within="form")
+    stranger.press("Log in")
     stranger.await_stream("live")
 
 
 def test_roles(weftd, browser):
-    p = admin_of_users(weftd, browser)
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
     add_user(p, "bob", "viewer")
     eventually(lambda: [r["Name"] for r in p.rows("users")] == ["ann", "bob"])
     eventually(lambda: any("/users" in r["Did"] for r in p.rows("audit")),
@@ -132,7 +137,8 @@ def test_roles(weftd, browser):
 
 def test_a_login_ends(weftd, browser):
     """Where it was ended elsewhere, the open page leads to the login page."""
-    p = admin_of_users(weftd, browser)
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
     add_user(p, "bob", "admin")
     bob = browser()
     log_in(bob, "bob")
@@ -164,7 +170,8 @@ def test_own_password(weftd, browser):
 
 
 def test_tokens(weftd, browser):
-    p = admin_of_users(weftd, browser)
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
     p.press("Make a token…")
     p.type("name", "grafana")
     p.press("Make it", "dialog")
@@ -212,7 +219,8 @@ def test_enroll(weftd, browser):
 
 def test_somebody_else_was_faster(weftd, browser):
     """The role that another admin has just set is not written over."""
-    p = admin_of_users(weftd, browser)
+    p = first(weftd, browser)
+    at(p, weftd, "access.html")
     add_user(p, "bob", "viewer")
     other = browser()
     log_in(other, "ann")

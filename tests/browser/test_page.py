@@ -13,7 +13,6 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from badspots import bad_spots, spoil
-from nbdclient import connected
 from wefttest import eventually
 
 
@@ -36,7 +35,8 @@ class Writer:
 
     def run(self, uri):
         try:
-            h = connected(uri)
+            h = nbd.NBD()
+            h.connect_uri(uri)
             at = 0
             while self.going:
                 h.pwrite(b"weft" * 16384, at)
@@ -164,16 +164,19 @@ def test_what_no_copy_can_be_read_of_is_shown(cluster, page, tmp_path):
     c = cluster(layout="raid-1", members=2, size="16M",
                 env=bad_spots(tmp_path, {"WEFT_ARRAY_ARGS": "takeover=true"}))
     p = page(c)
-    h = connected(c.nbd)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
     h.pwrite(b"w" * 65536, 1 << 20)
     h.flush()
     eventually(lambda: p.facts("a")["Can't be read"].startswith("nothing"))
     for m in 0, 1:
         spoil(c.members[m]["file"], ((1 << 20) + 8192, 4096))
-    c.restart("array")
+    c.kill("array")
+    c.start("array")
     eventually(lambda: "4096 bytes at 1056768" in p.facts("a")["Can't be read"])
     eventually(lambda: "can't be read" in p.text("#verdict"))
-    h = connected(c.nbd)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
     h.pwrite(b"w" * 65536, 1 << 20)
     eventually(lambda: p.facts("a")["Can't be read"].startswith("nothing"))
 

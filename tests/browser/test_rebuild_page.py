@@ -10,11 +10,11 @@ Pass:  the page, opened before and never loaded again, shows the bytes, the
 
 import re
 
+import nbd
 import pytest
 from selenium.webdriver.common.by import By
 
 from arraystate import members, wait_state
-from nbdclient import connected
 from wefttest import eventually
 
 MIB = 1 << 20
@@ -34,7 +34,8 @@ def degraded(cluster, page):
 
 
 def write(c, length):
-    h = connected(c.nbd)
+    h = nbd.NBD()
+    h.connect_uri(c.nbd)
     for at in range(0, length, 8 * MIB):
         h.pwrite(b"weft" * (2 * MIB), at)
     h.flush()
