@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -393,6 +394,9 @@ fields_take (struct fields *f, const struct field *table, void *to)
       continue;
     switch (table->kind) {
     case FIELD_NUMBER:
+      assert (table->size == sizeof n ||
+              (table->size == sizeof (unsigned) && table->max <= UINT_MAX &&
+               table->max > 0));
       fields_u64 (f, name, table->min, table->max ? table->max : INT64_MAX, &n);
       if (table->size == sizeof n)
         *(uint64_t *) at = n;

@@ -359,6 +359,7 @@ def weftd(tmp_path):
         yield w
         for a in w.actors:
             a.running = False
+        assert not w.process or w.ended or w.process.poll() is None, w.log.read_text()
 
 
 def members(w, count=4):

@@ -254,6 +254,10 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
       layout ? layout : layout_name (LAYOUT_RAIDX), "unit", (json_int_t) unit,
       "groups", (json_int_t) groups, "dup", dup, "disks", uuids);
   json_decref (uuids);
+  if (r == EXIT_OK && *request == NULL) {
+    ctl_error ("the array's name and --dup must be UTF-8");
+    r = EXIT_USAGE;
+  }
   return r;
 }
 

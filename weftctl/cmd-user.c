@@ -83,7 +83,7 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
   bool new_password = args_switch (args, "password") ||
                       args_value (args, "password-file");
   char *password = NULL, path[CTL_PATH_BYTES];
-  json_t *user = NULL;
+  json_t *user = NULL, *body;
   int r = ctl_path ("a user", name, "", path);
 
   if (r == EXIT_OK && role == NULL && !new_password) {
@@ -96,10 +96,15 @@ cmd_user_set (struct ctl *ctl, const struct args *args)
     r = check_role (role);
   if (r == EXIT_OK && new_password)
     r = password_ask (args, true, &password);
-  if (r == EXIT_OK)
-    r = ctl_call (
-      ctl, "PATCH", path,
-      json_pack ("{s:s*, s:s*}", "role", role, "password", password), &user);
+  if (r == EXIT_OK) {
+    body = json_pack ("{s:s*, s:s*}", "role", role, "password", password);
+    if (body)
+      r = ctl_call (ctl, "PATCH", path, body, &user);
+    else {
+      ctl_error ("the password must be UTF-8");
+      r = EXIT_USAGE;
+    }
+  }
   secret_free (password);
   return ctl_say (ctl, r, user, "user %s is changed", name);
 }

@@ -163,9 +163,11 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
     if (cluster_change_waits_for_session (a, s))
       return;
   /* All members that confirm have spoken.  If one of them is an old copy after all,
-   * an attach that waits goes on without it at once.
+   * an attach that waits goes on without it at once.  If another is one, it may be
+   * that a member was to go out whose copy is the last one by that.
    */
   if (cluster_old_judge (c, a)) {
+    cluster_due (c, a, DUE_CHANGE);
     TAILQ_FOREACH (w, &c->waitings, link)
       if (w->kind == WAIT_ATTACH && w->array == a)
         w->deadline_ms = c->now_ms;

@@ -341,9 +341,9 @@ bool cluster_old_copy (const struct cluster_disk *d,
                        const struct cluster_disk_heartbeat *hb);
 /* Find old copies among the disks that were taken in already: the array's round is
  * known for certain only when all members have spoken.  True: there was one, and
- * its process counts as not heard.  While a change is under way it looks at the
- * members that are to confirm it, and is called when all of them have; else, while
- * somebody writes, at those whose process the writer does not know.
+ * its process counts as not heard.  It looks at those whose process no writer knows;
+ * where nobody writes, at all; and while a change is under way at those that are to
+ * confirm it, which have all done so when it is called.
  */
 bool cluster_old_judge (struct cluster *c, struct cluster_array *a);
 /* The disk of this member, which is out, is an old copy or another disk: it is to

@@ -244,6 +244,9 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
     a = cluster_array_by_uuid (c, s->rec.array);
     if (s->rec.writable)
       cluster_array_heard_round (c, a, round);
+    /* What is left must not be an old copy. */
+    if (a->rec.change.epoch == 0)
+      cluster_old_judge (c, a);
     if (member < a->layout.members)
       lost (c, in->op, s, a, member, reason);
     else

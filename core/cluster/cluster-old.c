@@ -72,11 +72,11 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a)
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_disk *d = a->disk[m];
+    bool unmet = cluster_life_unmet (d);
 
     if (a->rec.member[m].state != MEMBER_IN_SYNC || !d->heard || d->served ||
         d->old_copy || !d->took_place ||
-        !(changing ? a->rec.change.confirm[m]
-                   : !writer || cluster_life_unmet (d)) ||
+        !(unmet || (changing ? a->rec.change.confirm[m] : !writer)) ||
         !cluster_old_behind (d, d->round))
       continue;
     if (d->poll) {
@@ -92,10 +92,12 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a)
      */
     d->heard = d->told = d->took_place = false;
     d->instance[0] = '\0';
-    /* From now on the writer knows no process of this disk.  The next one may not have
-     * what was written, so only a change of epoch tells the writer of it.
+    /* If the writer knew this process, it knows none of this disk from now on.  The
+     * next one may not have what was written, so only a change of epoch tells the
+     * writer of it.
      */
-    snprintf (d->rec.instance, sizeof d->rec.instance, "none");
+    if (!unmet)
+      snprintf (d->rec.instance, sizeof d->rec.instance, "none");
     d->rec.cache[0] = '\0';
     /* The old copy's own numbers were taken for the disk's.  They can't tell the right
      * disk any more; its rounds still do.

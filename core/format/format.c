@@ -85,6 +85,8 @@ static const struct {
   FIELD (408, round),        FIELD (416, bad_offset),
 };
 #define FIELDS (sizeof fields / sizeof fields[0])
+_Static_assert (sizeof (enum layout_kind) == 4 && ARRAY_MEMBERS_MAX > 8,
+                "a field's size says whether it is an integer");
 
 /* These numbers are on disks: they are not to change with the enums. */
 _Static_assert (LAYOUT_RAIDX == 0 && LAYOUT_RAID10 == 1 &&

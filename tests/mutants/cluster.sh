@@ -275,7 +275,11 @@ mutant round-behind-is-taken-in test-cluster-rounds cluster-old.c \
           cluster_old_behind (d, hb->round));' \
   '         (hb->sequence < d->rec.sequence || hb->min_epoch < m->confirmed);'
 mutant process-that-no-writer-knows-is-not-judged test-cluster-rounds cluster-old.c \
-  ': !writer || cluster_life_unmet (d)) ||' ': !writer) ||'
+  '!(unmet || (changing' '!((changing'
+mutant clone-makes-the-known-process-unknown test-cluster-rounds cluster-old.c \
+  'if (!unmet)
+      snprintf' 'if (1)
+      snprintf'
 mutant one-round-behind-is-old test-cluster-rounds cluster-old.c \
   'return round + 2 <= a->rec.round;' 'return round + 1 <= a->rec.round;'
 mutant out-member-owes-later-rounds test-cluster-rounds cluster-old.c \

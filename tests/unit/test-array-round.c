@@ -89,8 +89,11 @@ answer_round (unsigned member)
 static void
 answer_rounds (void)
 {
-  answer_round (0);
-  answer_round (1);
+  static unsigned first;
+
+  first = 1 - first; /* the one or the other */
+  answer_round (first);
+  answer_round (1 - first);
 }
 
 /* raid-1 of two, whose disks have these rounds; the array has seen `highest`. */

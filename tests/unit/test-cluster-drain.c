@@ -66,7 +66,8 @@ drain (bool attached, bool writable)
     live ();
     one_at_a_time ();
   }
-  UNTIL (whole ());
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (state (m) == MEMBER_IN_SYNC);
   assert ((on (1, 4) && on (2, 5)) || (on (1, 5) && on (2, 4)));
   /* What was there forgets the array, and serves nobody. */
   UNTIL (known (1)->blank && known (2)->blank);

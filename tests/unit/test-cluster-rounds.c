@@ -153,7 +153,12 @@ test_one_behind (void)
 static void
 test_beside_silent_writer (void)
 {
+  char known[sizeof rig.disk[3].instance];
+  uint64_t lapse;
+
   begin_rounds ();
+  memcpy (known, rig.disk[3].instance, sizeof known);
+  lapse = member (3)->lapse;
   rig.disk[3].dead = true;
   rig.attached = false;
   rig.beat_op = rig.attach_op = 0;
@@ -165,6 +170,14 @@ test_beside_silent_writer (void)
     rig.disk[m].round = 12;
   UNTIL (array ()->disk[3]->old_copy);
   UNTIL (rig.disk[3].refused && strcmp (rig.disk[3].refused, "old-copy") == 0);
+  /* The process that the writer knows was cut off, and may be behind in what weftd
+   * has heard: the writer writes to it still.
+   */
+  memcpy (rig.disk[3].instance, known, sizeof known);
+  UNTIL (array ()->disk[3]->heard && !array ()->disk[3]->old_copy);
+  live_on (20);
+  assert (!array ()->disk[3]->old_copy && state (3) == MEMBER_IN_SYNC);
+  assert (member (3)->lapse == lapse);
 }
 
 /* One that is out has what the array had when it went, however far that is now.  If

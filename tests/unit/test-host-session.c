@@ -45,7 +45,11 @@ test_attach (void)
     { { 409, 0, "a", 1020, false }, AGAIN, 1000, false },
     { { 409, 0, "a", 2020, false }, AGAIN, 1000, false },
     { { 409, 0, "a", 3020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 4020, false }, AGAIN, 1000, true },
+    { { 409, 0, "a", 4020, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 5020, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 6020, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 7020, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 8020, false }, AGAIN, 1000, true },
 
     /* Of a process that has ended here weftd is told at once, and once. */
     { { 409, 4000, "a", 100, true }, AGAIN, 0, false },
