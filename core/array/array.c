@@ -439,11 +439,15 @@ array_settled (struct array *a, unsigned member, uint64_t offset,
     return;
   if (length > a->layout->member_bytes - offset)
     length = a->layout->member_bytes - offset;
-  if (length > 0) {
-    clear_touch_range (a, member, offset, length);
-    round_touch (a);
-    pump (a);
-  }
+  if (length == 0)
+    return;
+  /* A third copy that has joined since the maps were read has its peers' bits. */
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (i == member ||
+        (a->layout->copies > 2 && i / a->layout->n == member / a->layout->n))
+      clear_touch_range (a, i, offset, length);
+  round_touch (a);
+  pump (a);
 }
 
 void

@@ -109,6 +109,8 @@ mutant lapse-is-forgotten-by-a-later-start test-array-flush array-epoch.c \
 mutant disk-that-failed-has-kept-all test-array-flush array-answer.c \
   'm->lapsed |= error != ENOTCONN && error != ESHUTDOWN;' ';'
 
+mutant bits-of-a-late-third-copy-stay test-array-join array.c \
+  '(a->layout->copies > 2 && i / a' '(a->layout->copies > 99 && i / a'
 mutant bits-of-a-third-copy-stay test-array-join array-epoch.c \
   '    clear_joined (a, member);' '    ;'
 
