@@ -163,6 +163,8 @@ def test_in_the_background_it_is_another_process(array, tmp_path):
     array.terminate("array")
     pid = tmp_path / "pid"
     run("nbdkit", "-P", pid, "-U", tmp_path / "s", *array_of(array, "n0"))
+    # It is written when the process that we have waited for is gone.
+    eventually(lambda: pid.exists() and pid.read_text().endswith("\n"))
     number = int(pid.read_text())
     try:
         line = refused(*array_of(array, "n0"))
