@@ -24,12 +24,6 @@ alloc_bytes (size_t bytes)
 }
 
 void *
-alloc_zero (size_t bytes)
-{
-  return given (calloc (1, bytes));
-}
-
-void *
 alloc_list (void *list, size_t count, size_t bytes_each)
 {
   return given (reallocarray (list, count, bytes_each));

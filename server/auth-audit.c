@@ -12,6 +12,7 @@
 #include "loop.h"
 #include "refusals.h"
 #include "routes.h"
+#include "common/refuse.h"
 #include "text.h"
 
 #define ACTION_BYTES 96
@@ -27,7 +28,7 @@ audit_load (struct auth *a, const char *key, const char *json, char *why,
 
   if (!json_is_object (object) || *end || id <= a->audit_last) {
     json_decref (object);
-    return text_why (why, why_size, "it is no line of the audit trail");
+    return refuse (why, why_size, "it is no line of the audit trail");
   }
   ring_add (&a->audit, id, object, NULL, NULL);
   a->audit_last = id;

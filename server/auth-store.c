@@ -69,7 +69,7 @@ static const struct field certificate_fields[] = {
 static void
 load_user (struct auth *a, struct fields *f, const char *key)
 {
-  struct user *u = alloc_zero (sizeof *u);
+  struct user *u = alloc_zeroed (sizeof *u);
 
   if (!name_valid (key))
     fields_fail (f, "name", "its key is no name");
@@ -82,7 +82,7 @@ static void
 load_secret (struct auth *a, struct fields *f, const char *kind,
              const char *key)
 {
-  struct secret *s = alloc_zero (sizeof *s);
+  struct secret *s = alloc_zeroed (sizeof *s);
   int role = ROLE_NOBODY;
 
   while (strcmp (kind, secret_kinds[s->kind]) != 0)
@@ -100,7 +100,7 @@ load_secret (struct auth *a, struct fields *f, const char *kind,
 static void
 load_certificate (struct auth *a, struct fields *f, const char *key)
 {
-  struct certificate *c = alloc_zero (sizeof *c);
+  struct certificate *c = alloc_zeroed (sizeof *c);
 
   if (strlen (key) >= sizeof c->serial)
     fields_fail (f, "serial", "its key is no serial number");

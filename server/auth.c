@@ -16,7 +16,7 @@
 struct auth *
 auth_new (bool no_login, const struct ca *ca, const struct ca_names *own)
 {
-  struct auth *a = alloc_zero (sizeof *a);
+  struct auth *a = alloc_zeroed (sizeof *a);
 
   a->no_login = no_login;
   a->ca = ca;

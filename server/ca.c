@@ -26,6 +26,7 @@
 
 #include "alloc.h"
 #include "ca.h"
+#include "common/refuse.h"
 #include "text.h"
 
 #define CA_SECONDS (UINT64_C (20) * 366 * 24 * 3600)
@@ -285,22 +286,22 @@ load (struct ca *ca, const char *dir, char *why, size_t why_size)
   BIO_free (key);
   BIO_free (cert);
   if (key_why[0] || why_not[0])
-    return text_why (why, why_size, "%s", key_why[0] ? key_why : why_not);
+    return refuse (why, why_size, "%s", key_why[0] ? key_why : why_not);
   if ((key && ca->key == NULL) || (cert && ca->x509 == NULL) ||
       (cert &&
        (key == NULL || X509_check_private_key (ca->x509, ca->key) != 1)))
-    return text_why (why, why_size,
-                     "the files ca-key.pem and ca-cert.pem in %s do not belong "
-                     "together, or one is damaged: restore them from a backup; "
-                     "or remove both, and enroll all nodes again",
-                     dir);
+    return refuse (why, why_size,
+                   "the files ca-key.pem and ca-cert.pem in %s do not belong "
+                   "together, or one is damaged: restore them from a backup; "
+                   "or remove both, and enroll all nodes again",
+                   dir);
   return 0;
 }
 
 struct ca *
 ca_open (const char *dir, char *why, size_t why_size)
 {
-  struct ca *ca = alloc_zero (sizeof *ca);
+  struct ca *ca = alloc_zeroed (sizeof *ca);
 
   if (load (ca, dir, why, why_size) == -1 ||
       (ca->key == NULL && make_key (ca, dir, why, why_size) == -1) ||

@@ -14,6 +14,7 @@
 #include "fields.h"
 #include "format/format.h"
 #include "base/name.h"
+#include "common/refuse.h"
 #include "text.h"
 
 void
@@ -60,7 +61,7 @@ fields_end (struct fields *f)
 int
 fields_result (const struct fields *f, char *why, size_t why_size)
 {
-  return f->failed ? text_why (why, why_size, "%s", f->why) : 0;
+  return f->failed ? refuse (why, why_size, "%s", f->why) : 0;
 }
 
 /* What failed first is kept: a value that is missing may be found wrong again. */

@@ -133,7 +133,7 @@ history_begin (struct history *h, uint64_t wall_ms)
     complete->at_s = at_s;
   if (complete->at_s == at_s)
     return;
-  h->batch = alloc_zero (sizeof *h->batch);
+  h->batch = alloc_zeroed (sizeof *h->batch);
   h->batch->at_s = at_s;
   pthread_mutex_lock (&h->lock);
   if (h->waiting_count < BATCHES_MAX) {
@@ -435,11 +435,11 @@ run (void *opaque)
 struct history *
 history_new (const char *dir)
 {
-  struct history *h = alloc_zero (sizeof *h);
+  struct history *h = alloc_zeroed (sizeof *h);
   mode_t mask;
 
   snprintf (h->path, sizeof h->path, "%s/history.db", dir);
-  h->batch = alloc_zero (sizeof *h->batch);
+  h->batch = alloc_zeroed (sizeof *h->batch);
   STAILQ_INIT (&h->waiting);
   pthread_mutex_init (&h->lock, NULL);
   pthread_cond_init (&h->work, NULL);

@@ -31,7 +31,7 @@
 #include "log.h"
 #include "routes.h"
 #include "tls.h"
-#include "text.h"
+#include "common/refuse.h"
 
 /* ---- One request. ---- */
 
@@ -209,10 +209,10 @@ begin_library (struct http *h, const struct ca *ca, char *why, size_t why_size)
 
     tls = tls || l->tls;
     if (strchr (l->address, ':') && !mg_check_feature (MG_FEATURES_IPV6))
-      return text_why (why, why_size,
-                       "cannot listen on [%s]: this civetweb was built without "
-                       "IPv6; give an IPv4 address",
-                       l->address);
+      return refuse (why, why_size,
+                     "cannot listen on [%s]: this civetweb was built without "
+                     "IPv6; give an IPv4 address",
+                     l->address);
   }
   if (tls) {
     if (tls_load_libraries (why, why_size) == -1)
@@ -270,7 +270,7 @@ start (struct http *h, char *why, size_t why_size)
   if (h->context)
     return 0;
   mg_exit_library ();
-  return text_why (
+  return refuse (
     why, why_size,
     "cannot listen on %s: %s; is another program there? Give another --listen",
     listen, h->failure[0] ? h->failure : "the HTTP server does not say why");
@@ -280,7 +280,7 @@ struct http *
 http_start (const struct http_options *options, struct loop *loop,
             struct hub *hub, const struct ca *ca, char *why, size_t why_size)
 {
-  struct http *h = alloc_zero (sizeof *h);
+  struct http *h = alloc_zeroed (sizeof *h);
   struct mg_server_port ports[LISTENERS_MAX];
   int count;
 

@@ -30,7 +30,7 @@ struct hub {
 struct hub *
 hub_new (void)
 {
-  struct hub *h = alloc_zero (sizeof *h);
+  struct hub *h = alloc_zeroed (sizeof *h);
 
   pthread_mutex_init (&h->lock, NULL);
   clock_condition (&h->more);

@@ -37,7 +37,7 @@ struct idempotency {
 struct idempotency *
 idempotency_new (void)
 {
-  struct idempotency *i = alloc_zero (sizeof *i);
+  struct idempotency *i = alloc_zeroed (sizeof *i);
 
   TAILQ_INIT (&i->entries);
   return i;
@@ -67,7 +67,7 @@ idempotency_free (struct idempotency *i)
 static struct entry *
 add (struct idempotency *i, const char *name)
 {
-  struct entry *e = alloc_zero (sizeof *e);
+  struct entry *e = alloc_zeroed (sizeof *e);
 
   snprintf (e->name, sizeof e->name, "%s", name);
   TAILQ_INSERT_TAIL (&i->entries, e, link);

@@ -7,6 +7,7 @@
 
 #include "journal.h"
 #include "ring.h"
+#include "common/refuse.h"
 #include "text.h"
 
 #define LIMIT_DEFAULT 100
@@ -54,7 +55,7 @@ journal_load (struct ring *log, const char *key, const char *json, char *why,
 
   if (id == 0 || !is_line (object)) {
     json_decref (object);
-    return text_why (why, why_size, "it is no line of the log");
+    return refuse (why, why_size, "it is no line of the log");
   }
   /* What a record says, its event need not say as well. */
   ring_forget_from (log, id);

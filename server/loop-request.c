@@ -23,7 +23,7 @@ request_init (struct request *r, const struct route *route)
   r->route = route;
   sem_init (&r->answered, 0, 0);
   if (route->input)
-    r->input = alloc_zero (route->input);
+    r->input = alloc_zeroed (route->input);
 }
 
 /* What the loop has made for an answer that was sent.  It is freed on the loop's
@@ -85,7 +85,7 @@ request_destroy (struct request *r)
 void
 loop_deliver (struct loop *l, struct request *r, int status, json_t *body)
 {
-  struct spent *s = alloc_zero (sizeof *s);
+  struct spent *s = alloc_zeroed (sizeof *s);
 
   *s = (struct spent) { .loop = l, .body = body, .text = r->text };
   r->spent = s;

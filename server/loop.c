@@ -29,6 +29,7 @@
 #include "records.h"
 #include "routes.h"
 #include "views.h"
+#include "common/refuse.h"
 #include "text.h"
 
 #define LOAD_TICKS (1000 / CLUSTER_TICK_MS)
@@ -257,7 +258,7 @@ load_record (void *opaque, const char *kind, const char *key, const char *json,
     return journal_load (&l->log, key, json, why, why_size);
   if (strcmp (kind, IDEMPOTENCY_KIND) == 0)
     return idempotency_load (l->idempotency, key, json, why, why_size);
-  r = alloc_zero (sizeof *r);
+  r = alloc_zeroed (sizeof *r);
   if (records_parse (kind, key, json, r, why, why_size) == 0 &&
       cluster_load (l->cluster, r, why, why_size) == 0)
     result = 0;
@@ -274,9 +275,9 @@ start (struct loop *l, char *why, size_t why_size)
     return -1;
   if (cluster_start (l->cluster, loop_input (l, NULL), reason, sizeof reason) ==
       -1)
-    return text_why (
-      why, why_size,
-      "the database makes no sense: %s; restore it from a backup", reason);
+    return refuse (why, why_size,
+                   "the database makes no sense: %s; restore it from a backup",
+                   reason);
   if (store_start (l->store, store_done, l, why, why_size) == -1)
     return -1;
   pump (l);
@@ -287,7 +288,7 @@ struct loop *
 loop_new (struct store *store, struct hub *hub, struct auth *auth, char *why,
           size_t why_size)
 {
-  struct loop *l = alloc_zero (sizeof *l);
+  struct loop *l = alloc_zeroed (sizeof *l);
 
   l->cluster = cluster_new ();
   if (l->cluster == NULL)

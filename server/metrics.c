@@ -186,7 +186,7 @@ array_metrics (FILE *f, const struct cluster *c)
 
   family (f, "weft_array_info", "gauge", "How the array is laid out.");
   TAILQ_FOREACH (a, cluster_arrays (c), link) {
-    struct exposure *e = alloc_zero (sizeof *e);
+    struct exposure *e = alloc_zeroed (sizeof *e);
 
     fprintf (f, "weft_array_info{array=\"%s\",layout=\"%s\",dup=\"%s\"} 1\n",
              a->rec.name, layout_name (a->rec.layout),

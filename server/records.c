@@ -12,6 +12,7 @@
 #include "format/format.h"
 #include "base/name.h"
 #include "records.h"
+#include "common/refuse.h"
 #include "text.h"
 
 /* ---- Fields.  Those that later versions have added may be missing. ---- */
@@ -322,7 +323,7 @@ records_parse (const char *kind, const char *key, const char *json,
   unsigned k = 0;
 
   if (object == NULL)
-    return text_why (why, why_size, "%s", error.text);
+    return refuse (why, why_size, "%s", error.text);
   memset (r, 0, sizeof *r);
   fields_begin (&f, object);
   while (k < CLUSTER_RECORD_KINDS && strcmp (kinds[k].word, kind) != 0)

@@ -77,7 +77,7 @@ static void
 preflight_create (struct loop *l, struct request *r)
 {
   struct cluster *c = loop_cluster (l);
-  struct cluster_array *plan = alloc_zero (sizeof *plan);
+  struct cluster_array *plan = alloc_zeroed (sizeof *plan);
   struct cluster_preflight f;
   json_t *view = NULL;
 

@@ -259,7 +259,7 @@ issue (struct loop *l, struct request *r, struct store_txn *t, const char *node)
 {
   struct auth *a = loop_auth (l);
   const struct auth_request *q = r->input;
-  struct certificate *c = alloc_zero (sizeof *c);
+  struct certificate *c = alloc_zeroed (sizeof *c);
   struct ca_certificate made;
   struct ca_names names = q->names;
   json_t *body;

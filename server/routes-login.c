@@ -182,7 +182,7 @@ log_in (struct loop *l, struct request *r, const struct user *u, int status,
 {
   struct auth *a = loop_auth (l);
   uint64_t wall_ms = clock_wall_ms ();
-  struct secret *s, *oldest = NULL, *new = alloc_zero (sizeof *new);
+  struct secret *s, *oldest = NULL, *new = alloc_zeroed (sizeof *new);
   char secret[AUTH_SECRET_BYTES];
   unsigned count = 0;
 
@@ -269,7 +269,7 @@ auth_set_user (struct auth *a, struct user *u, enum auth_role role,
 struct user *
 auth_new_user (struct loop *l, const struct auth_request *q)
 {
-  struct user *u = alloc_zero (sizeof *u);
+  struct user *u = alloc_zeroed (sizeof *u);
 
   strcpy (u->name, q->name);
   u->role = q->role;

@@ -52,7 +52,7 @@ handle_node_token (struct loop *l, struct request *r)
       "too many tokens for nodes were made within a day: try again later");
     return;
   }
-  s = alloc_zero (sizeof *s);
+  s = alloc_zeroed (sizeof *s);
   t = store_txn_new ();
   s->kind = SECRET_NODE_TOKEN;
   strcpy (s->name, q->name);

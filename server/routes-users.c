@@ -314,7 +314,7 @@ handle_token_add (struct loop *l, struct request *r)
     return;
   }
   t = store_txn_new ();
-  s = alloc_zero (sizeof *s);
+  s = alloc_zeroed (sizeof *s);
   s->kind = SECRET_TOKEN;
   strcpy (s->name, q->name);
   strcpy (s->by, r->caller.owner);

@@ -9,7 +9,7 @@
 
 #include "base/name.h"
 #include "routes-internal.h"
-#include "text.h"
+#include "common/refuse.h"
 
 /* Each file that answers requests has a table of its own. */
 static const struct route *const tables[] = {
@@ -67,34 +67,33 @@ take_part (const char *what, const char *part, struct request *r, char *why,
   if (strncmp (what, "{uuid}", 6) == 0)
     return format_uuid_parse (part, r->uuid) == 0
              ? 0
-             : text_why (why, why_size,
-                         "the path must name a disk by its UUID in lower case");
+             : refuse (why, why_size,
+                       "the path must name a disk by its UUID in lower case");
   if (strncmp (what, "{id}", 4) == 0)
     return fields_parse_id (part, &r->id)
              ? 0
-             : text_why (
-                 why, why_size,
-                 "the path must name it by its 16 lower-case hex digits");
+             : refuse (why, why_size,
+                       "the path must name it by its 16 lower-case hex digits");
   if (strncmp (what, "{member}", 8) == 0) {
     r->member = n <= 3 ? (unsigned) atoi (part) : ARRAY_MEMBERS_MAX;
     return r->member < ARRAY_MEMBERS_MAX && strspn (part, "0123456789") == n &&
                (n == 1 || part[0] != '0')
              ? 0
-             : text_why (why, why_size,
-                         "the path must name a member by its position, 0 to %d",
-                         ARRAY_MEMBERS_MAX - 1);
+             : refuse (why, why_size,
+                       "the path must name a member by its position, 0 to %d",
+                       ARRAY_MEMBERS_MAX - 1);
   }
   if (strncmp (what, "{job}", 5) == 0) {
     strcpy (r->job, part);
     return strspn (part, "abcdefghijklmnopqrstuvwxyz0123456789-") == n
              ? 0
-             : text_why (why, why_size, "the path must name a job by its id");
+             : refuse (why, why_size, "the path must name a job by its id");
   }
   if (!name_valid (part))
-    return text_why (why, why_size,
-                     "'%s' in the path can be no name: a name has at most %d "
-                     "lower-case letters, digits and '-'",
-                     part, NAME_BYTES_MAX);
+    return refuse (why, why_size,
+                   "'%s' in the path can be no name: a name has at most %d "
+                   "lower-case letters, digits and '-'",
+                   part, NAME_BYTES_MAX);
   strcpy (r->name, part);
   return 0;
 }

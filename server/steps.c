@@ -22,6 +22,7 @@
 #include "records.h"
 #include "replies.h"
 #include "routes.h"
+#include "common/refuse.h"
 #include "text.h"
 #include "views.h"
 
@@ -126,7 +127,7 @@ add_node (struct loop *l, struct pending *p, struct store_txn *t,
     if (strcmp (n->name, name) == 0)
       break;
   if (n == NULL) {
-    n = alloc_zero (sizeof *n);
+    n = alloc_zeroed (sizeof *n);
     snprintf (n->name, sizeof n->name, "%s", name);
     TAILQ_INSERT_TAIL (&l->nodes, n, link);
   }
@@ -334,7 +335,7 @@ add_answer (struct loop *l, struct pending *p, struct store_txn *t,
 void
 steps_queue (struct loop *l, struct cluster_step *step)
 {
-  struct pending *p = alloc_zero (sizeof *p);
+  struct pending *p = alloc_zeroed (sizeof *p);
   struct store_txn *t = store_txn_new ();
   bool changed = false;
 
@@ -370,7 +371,7 @@ void
 loop_answer_stored (struct loop *l, struct request *r, int status, json_t *body,
                     struct store_txn *t)
 {
-  struct pending *p = alloc_zero (sizeof *p);
+  struct pending *p = alloc_zeroed (sizeof *p);
   struct answer answer = { .request = r, .status = status, .body = body };
 
   if (t == NULL)
@@ -382,7 +383,7 @@ loop_answer_stored (struct loop *l, struct request *r, int status, json_t *body,
 void
 steps_store (struct loop *l, struct store_txn *t)
 {
-  queue (l, alloc_zero (sizeof (struct pending)), t);
+  queue (l, alloc_zeroed (sizeof (struct pending)), t);
 }
 
 void
@@ -434,7 +435,7 @@ steps_load_event (struct loop *l, const char *key, const char *json, char *why,
       known = names[i];
   if (known == NULL || !json_is_object (data) || *end_of_key || id == 0) {
     json_decref (object);
-    return text_why (why, why_size, "it is no event");
+    return refuse (why, why_size, "it is no event");
   }
   text = alloc_json (data);
   hub_publish (l->hub, id, known, text);

@@ -19,6 +19,7 @@
 
 #include "alloc.h"
 #include "store.h"
+#include "common/refuse.h"
 #include "text.h"
 
 /* "weft" in the header of the file, and the version of what is in the table.  All
@@ -55,7 +56,7 @@ struct store {
 struct store_txn *
 store_txn_new (void)
 {
-  return alloc_zero (sizeof (struct store_txn));
+  return alloc_zeroed (sizeof (struct store_txn));
 }
 
 void
@@ -102,28 +103,28 @@ take_lock (struct store *s, const char *dir, char *why, size_t why_size)
   char path[4096];
 
   if (mkdir (dir, 0700) == -1 && errno != EEXIST)
-    return text_why (why, why_size, "cannot make the state directory %s: %s",
-                     dir, strerror (errno));
+    return refuse (why, why_size, "cannot make the state directory %s: %s", dir,
+                   strerror (errno));
   if ((size_t) snprintf (path, sizeof path, "%s/weftd.lock", dir) >=
       sizeof path)
-    return text_why (why, why_size,
-                     "the name of the state directory is too long");
+    return refuse (why, why_size,
+                   "the name of the state directory is too long");
   s->lock_fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (s->lock_fd == -1)
-    return text_why (why, why_size,
-                     "cannot open %s: %s; give --state a directory "
-                     "that weftd may write to",
-                     path, strerror (errno));
+    return refuse (why, why_size,
+                   "cannot open %s: %s; give --state a directory "
+                   "that weftd may write to",
+                   path, strerror (errno));
   /* One that was killed has it until the last of its threads has gone. */
   for (unsigned ms = 0; flock (s->lock_fd, LOCK_EX | LOCK_NB) == -1; ms += 20) {
     if (ms < LOCK_WAIT_MS) {
       usleep (20 * 1000);
       continue;
     }
-    return text_why (why, why_size,
-                     "another weftd is running on the state directory "
-                     "%s: stop it first, or give this one its own --state",
-                     dir);
+    return refuse (why, why_size,
+                   "another weftd is running on the state directory "
+                   "%s: stop it first, or give this one its own --state",
+                   dir);
   }
   return 0;
 }
@@ -171,28 +172,28 @@ check (struct store *s, bool *empty, char *why, size_t why_size)
   if (ask_sql (s, "PRAGMA integrity_check(1)", NULL, integrity,
                sizeof integrity) == -1 ||
       strcmp (integrity, "ok") != 0)
-    return text_why (why, why_size,
-                     "the database %s is damaged (%s): restore it from "
-                     "a backup",
-                     s->path, integrity);
+    return refuse (why, why_size,
+                   "the database %s is damaged (%s): restore it from "
+                   "a backup",
+                   s->path, integrity);
   if (ask_sql (s, "SELECT count(*) FROM sqlite_master", &tables, NULL, 0) ||
       ask_sql (s, "PRAGMA application_id", &id, NULL, 0) ||
       ask_sql (s, "PRAGMA user_version", &version, NULL, 0))
-    return text_why (why, why_size, "cannot read %s: %s", s->path,
-                     sqlite3_errmsg (s->db));
+    return refuse (why, why_size, "cannot read %s: %s", s->path,
+                   sqlite3_errmsg (s->db));
   *empty = tables == 0;
   if (*empty)
     return 0;
   if (id != APPLICATION_ID)
-    return text_why (why, why_size,
-                     "%s is some other program's database: give "
-                     "--state a directory of its own",
-                     s->path);
+    return refuse (why, why_size,
+                   "%s is some other program's database: give "
+                   "--state a directory of its own",
+                   s->path);
   if (version < 1 || version > SCHEMA_VERSION)
-    return text_why (why, why_size,
-                     "%s is of version %lld, and this weftd reads "
-                     "those up to %d: use the weftd that wrote it",
-                     s->path, (long long) version, SCHEMA_VERSION);
+    return refuse (why, why_size,
+                   "%s is of version %lld, and this weftd reads "
+                   "those up to %d: use the weftd that wrote it",
+                   s->path, (long long) version, SCHEMA_VERSION);
   return 0;
 }
 
@@ -229,8 +230,8 @@ open_db (struct store *s, char *why, size_t why_size)
   if (sqlite3_open_v2 (s->path, &s->db,
                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                        NULL) != SQLITE_OK)
-    return text_why (why, why_size, "cannot open %s: %s", s->path,
-                     s->db ? sqlite3_errmsg (s->db) : "out of memory");
+    return refuse (why, why_size, "cannot open %s: %s", s->path,
+                   s->db ? sqlite3_errmsg (s->db) : "out of memory");
   sqlite3_busy_timeout (s->db, 1000);
   /* Exclusive: sqlite3 and backup tools find it locked while weftd runs.  A
    * database that is refused is left as it is.
@@ -248,17 +249,17 @@ open_db (struct store *s, char *why, size_t why_size)
                           "DELETE FROM record WHERE kind = ?1 AND "
                           "key = ?2",
                           -1, &s->drop, NULL) != SQLITE_OK)
-    return text_why (why, why_size,
-                     "the database %s has another shape than weftd's: "
-                     "%s",
-                     s->path, sqlite3_errmsg (s->db));
+    return refuse (why, why_size,
+                   "the database %s has another shape than weftd's: "
+                   "%s",
+                   s->path, sqlite3_errmsg (s->db));
   return 0;
 }
 
 struct store *
 store_open (const char *dir, char *why, size_t why_size)
 {
-  struct store *s = alloc_zero (sizeof *s);
+  struct store *s = alloc_zeroed (sizeof *s);
 
   s->lock_fd = -1;
   STAILQ_INIT (&s->waiting);
@@ -294,8 +295,8 @@ store_load (struct store *s,
                           "SELECT kind, key, json FROM record "
                           "ORDER BY kind, key",
                           -1, &stmt, NULL) != SQLITE_OK)
-    return text_why (why, why_size, "cannot read %s: %s", s->path,
-                     sqlite3_errmsg (s->db));
+    return refuse (why, why_size, "cannot read %s: %s", s->path,
+                   sqlite3_errmsg (s->db));
   while ((r = sqlite3_step (stmt)) == SQLITE_ROW) {
     const char *kind = (const char *) sqlite3_column_text (stmt, 0);
     const char *key = (const char *) sqlite3_column_text (stmt, 1);
@@ -403,7 +404,7 @@ store_start (struct store *s, void (*done) (void *opaque), void *opaque,
   if (mark (s, why, why_size) == -1)
     return -1;
   if (pthread_create (&s->thread, NULL, run, s) != 0)
-    return text_why (why, why_size, "cannot start the store's thread");
+    return refuse (why, why_size, "cannot start the store's thread");
   s->started = true;
   return 0;
 }

@@ -13,17 +13,6 @@
 #include "format/format.h"
 #include "text.h"
 
-int
-text_why (char *why, size_t why_size, const char *fmt, ...)
-{
-  va_list ap;
-
-  va_start (ap, fmt);
-  vsnprintf (why, why_size, fmt, ap);
-  va_end (ap);
-  return -1;
-}
-
 bool
 text_refuse (struct refusal *r, int status, const char *field, const char *code,
              const char *fmt, ...)

@@ -8,9 +8,6 @@
 
 #include <jansson.h>
 
-/* A sentence about what has failed, cut where it is too long; returns -1. */
-int text_why (char *why, size_t why_size, const char *fmt, ...)
-  __attribute__ ((format (printf, 3, 4)));
 /* Why a request is refused. */
 struct refusal {
   int status;

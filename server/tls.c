@@ -19,7 +19,7 @@
 #include "common/clock.h"
 #include "doorman.h"
 #include "tls.h"
-#include "text.h"
+#include "common/refuse.h"
 
 #define CERTIFICATE_SECONDS (30 * 24 * 3600)
 
@@ -55,10 +55,10 @@ tls_load_libraries (char *why, size_t why_size)
     else
       snprintf (path, sizeof path, "%s/%s", PKGLIBDIR, names[i]);
     if (dlopen (path, RTLD_NOW | RTLD_GLOBAL) == NULL)
-      return text_why (why, why_size,
-                       "cannot load what TLS needs: %s; install Weft again, or "
-                       "listen on loopback addresses only",
-                       dlerror ());
+      return refuse (why, why_size,
+                     "cannot load what TLS needs: %s; install Weft again, or "
+                     "listen on loopback addresses only",
+                     dlerror ());
   }
 #endif
   return 0;
@@ -196,7 +196,7 @@ struct tls *
 tls_new (const struct ca *ca, const struct http_options *o, char *why,
          size_t why_size)
 {
-  struct tls *tls = alloc_zero (sizeof *tls);
+  struct tls *tls = alloc_zeroed (sizeof *tls);
 
   tls->ca = ca;
   tls->options = o;

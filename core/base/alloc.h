@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Zeroed; never NULL.  It is for what is small: where that is not to be had, the
- * process is at its end.
+ * process is at its end, and its next start loads what is durable.
  */
 static inline void *
 alloc_zeroed (size_t bytes)

@@ -319,7 +319,7 @@ contend (struct cluster *c, uint64_t op, struct cluster_disk *d,
     d->contested_live_ms = c->live_ms;
   w = cluster_wait (c, WAIT_CONTENDER, op, TAKEOVER_MS);
   w->disk = d;
-  w->heartbeat = cluster_alloc (sizeof *hb);
+  w->heartbeat = alloc_zeroed (sizeof *hb);
   *w->heartbeat = *hb;
   /* The answer to its poll makes the known process speak, if it lives. */
   cluster_disk_wake (c, d);

@@ -146,7 +146,7 @@ void
 cluster_array_create (struct cluster *c, const struct cluster_input *in,
                       const struct cluster_create *create)
 {
-  struct cluster_array *a = cluster_alloc (sizeof *a);
+  struct cluster_array *a = alloc_zeroed (sizeof *a);
 
   cluster_begin (c, in);
   if (cluster_array_create_refused (c, in->op, create, a))

@@ -242,7 +242,7 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
     w = cluster_wait (c, WAIT_HOLDER, in->op, CHALLENGE_MS);
     w->array = a;
     w->session = s;
-    w->challenge = cluster_alloc (sizeof *w->challenge);
+    w->challenge = alloc_zeroed (sizeof *w->challenge);
     w->challenge->in = *in;
     w->challenge->attach = *attach;
     return true;
@@ -421,7 +421,7 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   }
   w = cluster_wait (c, WAIT_ATTACH, in->op, ATTACH_MS);
   w->array = a;
-  w->grant = cluster_alloc (sizeof rec);
+  w->grant = alloc_zeroed (sizeof rec);
   *w->grant = rec;
   cluster_due (c, a, DUE_CHANGE);
 }

@@ -256,7 +256,7 @@ cluster_array_accept_loss (struct cluster *c, const struct cluster_input *in,
     s = cluster_array_writer (c, a);
     number = s->loss ? s->loss->number : 0;
     if (s->loss == NULL)
-      s->loss = cluster_alloc (sizeof *s->loss);
+      s->loss = alloc_zeroed (sizeof *s->loss);
     *s->loss = *loss;
     /* The number is also above those of orders by a weftd before this one, which
      * had them from the same clock.

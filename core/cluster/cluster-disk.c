@@ -31,7 +31,7 @@ disk_register (struct cluster *c, const struct cluster_input *in,
                     DISKS_MAX);
     return NULL;
   }
-  d = cluster_alloc (sizeof *d);
+  d = alloc_zeroed (sizeof *d);
   memcpy (d->rec.uuid, hb->uuid, 16);
   memcpy (d->rec.key, in->random, KEY_BYTES);
   cluster_disk_insert (c, d);
@@ -303,7 +303,7 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
                         : hb->bad.count > 0;
 
     if (d->said == NULL)
-      d->said = cluster_alloc (sizeof *d->said);
+      d->said = alloc_zeroed (sizeof *d->said);
     *d->said = *hb; /* the next heartbeat need not say it again */
     if (news && d->array)
       cluster_changed_array (c, d->array);

@@ -415,8 +415,8 @@ cluster_node_stays (const struct cluster *c, const char *name, size_t *count,
   TAILQ_FOREACH (a, &c->arrays, link)
     for (unsigned m = 0; m < a->layout.members; m++)
       room += counts (a, m, name);
-  promised = cluster_alloc (room * sizeof *promised);
-  list = cluster_alloc (room * sizeof *list);
+  promised = alloc_zeroed (room * sizeof *promised);
+  list = alloc_zeroed (room * sizeof *list);
   *count = 0;
   *moving = false;
   TAILQ_FOREACH (a, &c->arrays, link)

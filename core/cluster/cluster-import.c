@@ -68,7 +68,7 @@ cluster_import_note (struct cluster *c, const struct cluster_disk_heartbeat *hb)
   else {
     if (count >= FOREIGNS_MAX)
       drop (c, TAILQ_FIRST (&c->foreigns));
-    known = cluster_alloc (sizeof *known);
+    known = alloc_zeroed (sizeof *known);
   }
   known->hb = *hb;
   known->last_live_ms = c->live_ms;
@@ -302,7 +302,7 @@ make_disk (struct cluster *c, const struct cluster_input *in,
            const struct cluster_disk_heartbeat *hb, unsigned m,
            uint64_t imported, struct cluster_array *a)
 {
-  struct cluster_disk *d = cluster_alloc (sizeof *d);
+  struct cluster_disk *d = alloc_zeroed (sizeof *d);
   struct cluster_disk_record *r = &d->rec;
   uint8_t text[17], sum[EVP_MAX_MD_SIZE];
   unsigned length = 0;
@@ -344,7 +344,7 @@ static struct cluster_array *
 make_array (struct cluster *c, const struct cluster_input *in,
             const struct cluster_import *import, const struct plan *plan)
 {
-  struct cluster_array *a = cluster_alloc (sizeof *a);
+  struct cluster_array *a = alloc_zeroed (sizeof *a);
   struct cluster_array_record *r = &a->rec;
 
   a->layout = plan->layout;

@@ -11,6 +11,7 @@
 #ifndef WEFT_CLUSTER_INTERNAL_H
 #define WEFT_CLUSTER_INTERNAL_H
 
+#include "base/alloc.h"
 #include "cluster.h"
 
 /* When another process asks for a disk's place, the one that has it is asked to
@@ -123,7 +124,6 @@ struct cluster {
 /* ---- Foundations. ---- */
 
 /* cluster-objects.c */
-void *cluster_alloc (size_t size); /* zeroed; never NULL: aborts */
 bool cluster_uuid_is_zero (const uint8_t uuid[16]);
 bool cluster_uuid_equal (const uint8_t a[16], const uint8_t b[16]);
 void cluster_uuid_make (const uint8_t random[16], uint8_t uuid[16]);

@@ -151,7 +151,7 @@ cluster_jobs_prune (struct cluster *c)
 void
 cluster_job_load (struct cluster *c, const struct cluster_job *job)
 {
-  struct cluster_job *new = cluster_alloc (sizeof *new), *next;
+  struct cluster_job *new = alloc_zeroed (sizeof *new), *next;
 
   *new = *job;
   TAILQ_FOREACH (next, &c->ended, link)
@@ -166,7 +166,7 @@ cluster_job_load (struct cluster *c, const struct cluster_job *job)
 static void
 keep (struct cluster *c, struct cluster_job *job)
 {
-  struct cluster_job *new = cluster_alloc (sizeof *new);
+  struct cluster_job *new = alloc_zeroed (sizeof *new);
 
   job->ended_wall_ms = c->wall_ms;
   prune (c, JOBS_KEPT - 1, job->id);
@@ -223,7 +223,7 @@ cluster_jobs (const struct cluster *c, size_t *count)
     room++;
   TAILQ_FOREACH (old, &c->ended, link)
     room++;
-  jobs = cluster_alloc (room * sizeof *jobs);
+  jobs = alloc_zeroed (room * sizeof *jobs);
   TAILQ_FOREACH (n, &c->nodes, link)
     if (n->rec.draining)
       cluster_job_drain (c, n, &jobs[(*count)++]);

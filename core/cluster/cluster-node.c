@@ -54,7 +54,7 @@ keep (struct cluster *c, const char *name)
 
   if (n)
     return n;
-  n = cluster_alloc (sizeof *n);
+  n = alloc_zeroed (sizeof *n);
   snprintf (n->rec.name, sizeof n->rec.name, "%s", name);
   TAILQ_INSERT_TAIL (&c->nodes, n, link);
   return n;

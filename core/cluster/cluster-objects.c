@@ -11,19 +11,6 @@
 
 #include "cluster-internal.h"
 
-void *
-cluster_alloc (size_t size)
-{
-  void *p = calloc (1, size);
-
-  /* A controller that is out of memory has nothing sensible left to do: it
-   * dies, and its next start loads what is durable.
-   */
-  if (p == NULL)
-    abort ();
-  return p;
-}
-
 bool
 cluster_uuid_is_zero (const uint8_t uuid[16])
 {
@@ -250,7 +237,7 @@ struct waiting *
 cluster_wait (struct cluster *c, enum waiting_kind kind, uint64_t op,
               uint64_t wait_ms)
 {
-  struct waiting *w = cluster_alloc (sizeof *w);
+  struct waiting *w = alloc_zeroed (sizeof *w);
 
   w->kind = kind;
   w->op = op;

@@ -349,7 +349,7 @@ cluster_preflight_drain (struct cluster *c, const struct cluster_input *in,
     return;
   TAILQ_FOREACH (to, &c->disks, link)
     count++;
-  promised = cluster_alloc ((count + 1) * sizeof *promised);
+  promised = alloc_zeroed ((count + 1) * sizeof *promised);
   count = 0;
   TAILQ_FOREACH (a, &c->arrays, link)
     for (unsigned m = 0; m < a->layout.members; m++) {

@@ -24,7 +24,7 @@ cluster_begin (struct cluster *c, const struct cluster_input *in)
   c->live_ms += passed < 2 * CLUSTER_TICK_MS ? passed : 2 * CLUSTER_TICK_MS;
   c->now_ms = in->now_ms;
   c->wall_ms = in->wall_ms;
-  c->step = cluster_alloc (sizeof *c->step);
+  c->step = alloc_zeroed (sizeof *c->step);
   c->records_room = c->outputs_room = 0;
 }
 
@@ -402,7 +402,7 @@ problem (struct cluster *c, uint64_t op)
   struct cluster_output *o = reply (c, op, CLUSTER_REPLY_PROBLEM, 0, NULL, 0,
                                     NULL);
 
-  return o->problem = cluster_alloc (sizeof *o->problem);
+  return o->problem = alloc_zeroed (sizeof *o->problem);
 }
 
 void

@@ -157,7 +157,7 @@ cluster_session_grant (struct cluster *c, uint64_t op,
                        const struct cluster_array *a,
                        const struct cluster_session_record *rec)
 {
-  struct cluster_session *s = cluster_alloc (sizeof *s);
+  struct cluster_session *s = alloc_zeroed (sizeof *s);
 
   s->rec = *rec;
   s->rec.epoch = s->epoch = s->told_epoch = a->rec.epoch;

@@ -79,7 +79,7 @@ load_array (struct cluster *c, const struct cluster_array_record *r, char *why,
   if (layout_init (&l, r->layout, r->n, r->groups, r->unit, r->member_bytes,
                    why, why_size) == -1)
     return -1;
-  a = cluster_alloc (sizeof *a);
+  a = alloc_zeroed (sizeof *a);
   a->rec = *r;
   /* Older weftds let a member be paused that is in-sync: nobody meant that to hold
    * its next rebuild.
@@ -111,7 +111,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
       snprintf (why, why_size, "a disk is stored twice");
       return -1;
     }
-    d = cluster_alloc (sizeof *d);
+    d = alloc_zeroed (sizeof *d);
     d->rec = r->disk;
     cluster_disk_insert (c, d);
     return 0;
@@ -122,7 +122,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
       snprintf (why, why_size, "a session is stored twice");
       return -1;
     }
-    s = cluster_alloc (sizeof *s);
+    s = alloc_zeroed (sizeof *s);
     s->rec = r->session;
     s->epoch = s->told_epoch = s->rec.epoch;
     TAILQ_INSERT_TAIL (&c->sessions, s, link);
@@ -132,7 +132,7 @@ cluster_load (struct cluster *c, const struct cluster_record *r, char *why,
       snprintf (why, why_size, "node %s is stored twice", r->node.name);
       return -1;
     }
-    n = cluster_alloc (sizeof *n);
+    n = alloc_zeroed (sizeof *n);
     n->rec = r->node;
     TAILQ_INSERT_TAIL (&c->nodes, n, link);
     return 0;

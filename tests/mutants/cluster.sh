@@ -225,7 +225,7 @@ mutant place-is-not-what-it-was sim-cluster member.c \
 mutant same-as-what-was-refused test-cluster-rules cluster-disk.c \
   'if (hb == NULL || !cluster_admit (c, in->op, d, hb))' \
   'if (d && hb && !hb->same)
-    *(d->said ? d->said : (d->said = cluster_alloc (sizeof *hb))) = *hb;
+    *(d->said ? d->said : (d->said = alloc_zeroed (sizeof *hb))) = *hb;
   if (hb == NULL || !cluster_admit (c, in->op, d, hb))'
 mutant joiner-is-met-unseen test-cluster-rebuild cluster-life.c \
   'd->array->rec.member[d->position].state != MEMBER_OUT &&' \

@@ -267,7 +267,7 @@ test_too_many_nodes (void)
   begin_array ();
   DONE (cluster_node_maintain (engine, in, "n1", true, false));
   for (unsigned i = 1; i < NODES_MAX; i++) {
-    n = cluster_alloc (sizeof *n);
+    n = alloc_zeroed (sizeof *n);
     snprintf (n->rec.name, sizeof n->rec.name, "x%u", i);
     TAILQ_INSERT_TAIL (&engine->nodes, n, link);
   }

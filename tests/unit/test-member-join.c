@@ -634,11 +634,7 @@ step_rare (void)
   }
 }
 
-/* The steps, and how often of a hundred times each is taken. */
-static const struct {
-  unsigned often;
-  void (*take) (void);
-} steps[] = {
+static const struct test_step steps[] = {
   { 14, step_write }, { 32, step_write_on }, { 5, step_connect },
   { 3, step_clear },  { 1, step_read },      { 4, step_gather },
   { 16, step_copy },  { 3, step_flush },     { 4, step_weftd },
@@ -648,11 +644,7 @@ static const struct {
 static void
 step (void)
 {
-  unsigned i = 0;
-
-  for (unsigned n = test_random (100); n >= steps[i].often; i++)
-    n -= steps[i].often;
-  steps[i].take ();
+  test_random_step (steps);
   check_world ();
 }
 

@@ -358,11 +358,7 @@ step_crash (void)
   start_walk ();
 }
 
-/* The steps, and how often of a hundred times each is taken. */
-static const struct {
-  unsigned often;
-  void (*take) (void);
-} steps[] = {
+static const struct test_step steps[] = {
   { 8, step_open },    { 3, step_close },   { 20, step_request },
   { 15, step_retry },  { 13, step_leave },  { 8, step_clear },
   { 16, step_action }, { 12, step_finish }, { 2, step_desire },
@@ -372,11 +368,7 @@ static const struct {
 static void
 step (void)
 {
-  unsigned i = 0;
-
-  for (unsigned n = test_random (100); n >= steps[i].often; i++)
-    n -= steps[i].often;
-  steps[i].take ();
+  test_random_step (steps);
   check_world ();
 }
 

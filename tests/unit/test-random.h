@@ -44,6 +44,22 @@ test_random_bytes (void *p, size_t n)
     *b++ = test_random (256);
 }
 
+/* A walk's steps, and how often of a hundred times each is taken. */
+struct test_step {
+  unsigned often;
+  void (*take) (void);
+};
+
+static inline void
+test_random_step (const struct test_step steps[])
+{
+  unsigned i = 0;
+
+  for (unsigned n = test_random (100); n >= steps[i].often; i++)
+    n -= steps[i].often;
+  steps[i].take ();
+}
+
 #define CHECK(e)                                                               \
   do {                                                                         \
     if (!(e)) {                                                                \
