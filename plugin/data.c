@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -17,6 +18,17 @@
 
 #include "common/file.h"
 #include "data.h"
+
+/* A run of data that was found in the disk of this process.  To find where one ends
+ * the kernel walks through all of it, on some file systems page by page, and a
+ * rebuild asks for one extent after the other.  Writing makes no hole, so the run
+ * holds until try_fallocate makes one.
+ */
+static struct {
+  pthread_mutex_t lock;
+  off_t from, end;
+  uint64_t holes; /* how many were made */
+} run = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 int
 data_read (const struct disk *d, void *buf, uint64_t bytes, uint64_t offset)
@@ -64,7 +76,13 @@ try_fallocate (const struct disk *d, int mode, uint64_t bytes, uint64_t offset)
     r = fallocate (d->data_fd, mode | FALLOC_FL_KEEP_SIZE,
                    d->sb.data_offset + offset, bytes);
   while (r == -1 && errno == EINTR);
-  return r == -1 ? errno : 0;
+  if (r == -1)
+    return errno;
+  pthread_mutex_lock (&run.lock);
+  run.from = run.end = 0;
+  run.holes++;
+  pthread_mutex_unlock (&run.lock);
+  return 0;
 }
 
 static int
@@ -114,27 +132,60 @@ data_flush (const struct disk *d)
   return err;
 }
 
+/* Where the run of data that was found last ends, if `at` lies in it, else 0.
+ * *holes: as of now.
+ */
+static off_t
+run_known (off_t at, uint64_t *holes)
+{
+  off_t end;
+
+  pthread_mutex_lock (&run.lock);
+  end = at >= run.from && at < run.end ? run.end : 0;
+  *holes = run.holes;
+  pthread_mutex_unlock (&run.lock);
+  return end;
+}
+
+/* Keep it, unless a hole was made since `holes` was told. */
+static void
+run_keep (off_t from, off_t end, uint64_t holes)
+{
+  pthread_mutex_lock (&run.lock);
+  if (run.holes == holes) {
+    run.from = from;
+    run.end = end;
+  }
+  pthread_mutex_unlock (&run.lock);
+}
+
 /* Where the run that `at` lies in ends, and whether it is a hole.  Offsets are
  * those of the file here.  Returns the end.
  */
 static off_t
 run_end (const struct disk *d, off_t at, off_t end, bool *hole)
 {
+  uint64_t holes;
   off_t next;
 
   *hole = false;
   if (d->block_device)
     return end;
-  next = lseek (d->data_fd, at, SEEK_DATA);
-  if (next == -1) {
-    *hole = errno == ENXIO; /* no data from here on; else: it cannot tell */
-    return end;
+  next = run_known (at, &holes);
+  if (next == 0) {
+    next = lseek (d->data_fd, at, SEEK_DATA);
+    if (next == -1) {
+      *hole = errno == ENXIO; /* no data from here on; else: it cannot tell */
+      return end;
+    }
+    if (next > at) {
+      *hole = true;
+      return next < end ? next : end;
+    }
+    next = lseek (d->data_fd, at, SEEK_HOLE);
+    if (next > at)
+      run_keep (at, next, holes);
   }
-  if (next > at) {
-    *hole = true;
-    return next < end ? next : end;
-  }
-  next = lseek (d->data_fd, at, SEEK_HOLE);
   return next == -1 || next > end ? end : next;
 }
 
