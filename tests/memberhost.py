@@ -143,13 +143,15 @@ class Array:
             self.c.call("DELETE", f"/api/v1/sessions/{self.session}")
         self.session = None
 
-    def opened(self, position, *doors):
+    def opened(self, position, *doors, **options):
         """A new writer's, of one member."""
         tokens = self.attach()[position]
-        return [self.open(position, d, tokens[d]) for d in doors]
+        return [self.open(position, d, tokens[d], **options) for d in doors]
 
-    def open(self, position, door, token):
+    def open(self, position, door, token, context=None):
         h = nbd.NBD()
+        if context:
+            h.add_meta_context(context)
         h.set_strict_mode(0)
         h.set_export_name(f"{door}/{token}")
         host, port = self.members[position]["uri"][len("nbd://"):].split(":")

@@ -8,8 +8,10 @@ Pass:  what docs/FORMAT.md and core/member/member.h promise.
 
 import contextlib
 import os
+import pathlib
 import random
 import re
+import sys
 import time
 import uuid
 
@@ -20,6 +22,9 @@ from memberhost import (Array, BAD, CLEAR, EXTENT, HEADER, MIB, TRIM, WRITE, ZER
                         array, batch, dirty_in_view, dirty_on_disk, read_slots,
                         read_superblock, refuses)
 from wefttest import eventually
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
+import counting                                                  # noqa: E402
 
 
 # --- Doors ---------------------------------------------------------------------
@@ -62,12 +67,7 @@ def test_data_door_holds_what_is_written(array, seed):
 
 
 def test_extents_show_holes(array):
-    h = nbd.NBD()
-    h.add_meta_context("base:allocation")
-    t = array.attach()[0]
-    h.set_export_name("data/" + t["data"])
-    host, port = array.members[0]["uri"][len("nbd://"):].split(":")
-    h.connect_tcp(host, port)
+    [h] = array.opened(0, "data", context="base:allocation")
     h.pwrite(b"d" * 65536, 8 * MIB)
     h.pwrite(b"d" * 65536, 20 * MIB)
     h.trim(65536, 20 * MIB)
@@ -86,6 +86,27 @@ def test_extents_show_holes(array):
                     (8 * MIB + 65536, 52 * MIB - 65536, hole)], runs
     # From the middle, too.
     assert extents(MIB, 8 * MIB + 4096)[:2] == [61440, 0]
+    # And where a hole is made in what was just told.
+    h.trim(4096, 8 * MIB + 8192)
+    assert extents(MIB, 8 * MIB + 4096)[:4] == [4096, 0, 4096, hole]
+    h.pwrite(b"e" * 4096, 8 * MIB + 8192)
+    assert extents(MIB, 8 * MIB + 4096)[:2] == [61440, 0]
+
+
+def test_a_run_of_data_is_looked_for_once(array):
+    """Extent by extent, as a rebuild asks: some file systems go through the whole
+    run to find where it ends."""
+    [h] = array.opened(0, "data", context="base:allocation")
+    h.pwrite(b"d" * 16 * MIB, 8 * MIB)
+    found = []
+
+    def ask():
+        for at in range(8 * MIB, 24 * MIB, MIB):
+            h.block_status(MIB, at, lambda *a: found.append(list(a[2])) or 0)
+
+    seeks = counting.traced([array.c.pid(array.members[0]["name"])], ask)["lseek"]
+    assert [f[:2] for f in found] == [[MIB, 0]] * 16
+    assert 0 < seeks <= 4
 
 
 def test_batch_door_applies_all_records(array):
