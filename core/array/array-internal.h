@@ -424,7 +424,10 @@ void member_tell (struct array *a, unsigned member, const char *fmt, ...)
 void member_count (struct array *a);
 
 /* array-overdue.c: members that keep silent, members that are slow. */
-void overdue_init (struct array *a);
+/* It is a stranger: there was no connection, or it broke.  What comes back may be
+ * another disk.
+ */
+void overdue_forget (struct array *a, unsigned member);
 void overdue_sent (struct array *a, const struct aio *x);
 void overdue_answered (struct array *a, const struct aio *x, int error);
 /* Called with each tick and each answer: while answers come all the time, no tick

@@ -75,8 +75,7 @@ aio_orphan (struct array *a, unsigned member)
   struct aio *x, *next;
 
   a->member[member].open = NULL;
-  a->member[member].overdue.waiting = 0;
-  a->member[member].overdue.probe = NULL;
+  overdue_forget (a, member);
   TAILQ_FOREACH_SAFE (x, &a->out, link, next)
     if (x->io.member == member)
       move_to_failed (a, x, &a->out);

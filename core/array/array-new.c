@@ -94,9 +94,9 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
     a->member[i].counts = true;
     /* The first FLUSH goes to every member. */
     a->member[i].written = a->member[i].loose = 1;
+    overdue_forget (a, i);
   }
   clear_init (a);
-  overdue_init (a);
   member_count (a);
   round_init (a);
   epoch_loss (a);

@@ -22,16 +22,25 @@
 #include <config.h>
 
 #include <assert.h>
+#include <string.h>
 
 #include "array-internal.h"
 #include "format/batch.h"
 
-/* No time-out is shorter, unless io_timeout_ms is. */
-#define LEAST_NS (2000 * NS_PER_MS)
-/* A probe that no disk is needed for has so long; of a shorter time-out three
+/* Nobody is asked earlier, unless io_timeout_ms is shorter.  The question is cheap,
+ * and no disk is needed to answer it: so it is asked long before the member would be
+ * called lost.
+ */
+#define LEAST_NS (500 * NS_PER_MS)
+/* A member that has given fewer answers of late may be of any kind: it is asked after
+ * so long.
+ */
+#define KNOWN_ANSWERS 16
+#define STRANGER_NS (2000 * NS_PER_MS)
+/* A probe that no disk is needed for has so long; of a shorter io_timeout_ms three
  * eighths.
  */
-#define PROBE_NS (750 * NS_PER_MS)
+#define PROBE_NS (850 * NS_PER_MS)
 #define IO_PATIENCE 8
 #define LOOK_NS (1000 * NS_PER_MS) /* how often a prediction is made */
 #define SUSPECT_FACTOR 4
@@ -44,20 +53,24 @@ longest_ns (const struct array *a)
   return a->config.io_timeout_ms * NS_PER_MS;
 }
 
+/* The member may keep silent for so long before it is asked. */
 static uint64_t
-least_ns (const struct array *a)
+allowed_ns (const struct array *a, const struct overdue *o)
 {
-  uint64_t most = longest_ns (a), least = most / 8;
+  uint64_t most = longest_ns (a), least = most / 32;
 
   if (least < LEAST_NS)
     least = LEAST_NS;
-  return least < most ? least : most;
+  if (timeout_answers (&o->service, a->now_ns) < KNOWN_ANSWERS)
+    least = most / 8 > STRANGER_NS ? most / 8 : STRANGER_NS;
+  return timeout_allowed (&o->service, a->now_ns, least < most ? least : most,
+                          most);
 }
 
 static uint64_t
 probe_ns (const struct array *a, const struct overdue *o)
 {
-  uint64_t ns = o->allowed_ns / 8 * 3;
+  uint64_t ns = longest_ns (a) / 8 * 3;
   uint64_t rest = longest_ns (a) - o->allowed_ns;
 
   if (ns > PROBE_NS)
@@ -66,10 +79,12 @@ probe_ns (const struct array *a, const struct overdue *o)
 }
 
 void
-overdue_init (struct array *a)
+overdue_forget (struct array *a, unsigned member)
 {
-  for (unsigned i = 0; i < a->layout->members; i++)
-    a->member[i].overdue.allowed_ns = least_ns (a);
+  struct overdue *o = &a->member[member].overdue;
+
+  memset (o, 0, sizeof *o);
+  o->allowed_ns = allowed_ns (a, o);
 }
 
 /* The median of the other members' recent service times; 0: too few. */
@@ -147,8 +162,7 @@ overdue_look (struct array *a)
     uint64_t count, ns = timeout_recent (&o->service, a->now_ns, &count);
     uint64_t peers = peers_ns (a, i);
 
-    o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
-                                     longest_ns (a));
+    o->allowed_ns = allowed_ns (a, o);
     if (count < SUSPECT_ANSWERS || peers == 0)
       o->suspect = false;
     else if (o->suspect)

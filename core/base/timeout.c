@@ -35,6 +35,19 @@ window_of (const struct timeout *t, uint64_t now_ns, unsigned age)
 }
 
 uint64_t
+timeout_answers (const struct timeout *t, uint64_t now_ns)
+{
+  uint64_t count = 0;
+
+  for (unsigned age = 0; age < TIMEOUT_WINDOWS; age++) {
+    const struct timeout_window *w = window_of (t, now_ns, age);
+
+    count += w ? w->count : 0;
+  }
+  return count;
+}
+
+uint64_t
 timeout_predict (const struct timeout *t, uint64_t now_ns)
 {
   double n = 0, sum_t = 0, sum_v = 0, sum_tt = 0, sum_tv = 0, newest = 0;

@@ -40,6 +40,9 @@ void timeout_note (struct timeout *t, uint64_t now_ns, uint64_t service_ns);
  */
 uint64_t timeout_predict (const struct timeout *t, uint64_t now_ns);
 
+/* How many answers are in all sub-windows. */
+uint64_t timeout_answers (const struct timeout *t, uint64_t now_ns);
+
 /* How long a request may take; within [least_ns, most_ns]. */
 uint64_t timeout_allowed (const struct timeout *t, uint64_t now_ns,
                           uint64_t least_ns, uint64_t most_ns);

@@ -162,8 +162,16 @@ mutant held-write-is-never-sent sim array-answer.c \
 
 # Who is accused.
 mutant accused-at-a-fixed-time "test-array-loss sim" array-overdue.c \
-  'o->allowed_ns = timeout_allowed (&o->service, a->now_ns, least_ns (a),
-                                     longest_ns (a));' ''
+  'return timeout_allowed (&o->service, a->now_ns, least < most ? least : most,
+                          most);' \
+  'return least < most ? least : most;'
+mutant stranger-is-asked-early test-array-loss array-overdue.c \
+  'if (timeout_answers (&o->service, a->now_ns) < KNOWN_ANSWERS)' 'if (0)'
+mutant everybody-is-a-stranger test-array-loss array-overdue.c \
+  'if (timeout_answers (&o->service, a->now_ns) < KNOWN_ANSWERS)' 'if (1)'
+mutant lost-member-stays-known test-array-loss array-overdue.c \
+  '  memset (o, 0, sizeof *o);' '  o->waiting = 0;
+  o->probe = NULL;'
 mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '      send_probe (a, i);' \
   '      member_lost (a, i, "it is silent");'

@@ -186,7 +186,7 @@ test_timeout (void)
   /* A day asleep: the answer may be there, and is read while we ask. */
   tick_after (24 * 3600 * 1000 * MS);
   assert (notices_lost == 0 && is_probe (1));
-  assert (array_deadline (a) == now + 750 * MS);
+  assert (array_deadline (a) == now + 850 * MS);
   answer (0, 0);
   assert (done (&r) && r.error == 0);
   answer (0, 0);
@@ -283,12 +283,79 @@ test_silent (bool batches)
   submit (&r);
   tick_after (2000 * MS);
   assert (batches ? is_probe (1) : is_io (1, IO_READ, 0, 0, 4096));
-  tick_after ((batches ? 650 : 12900) * MS);
+  tick_after ((batches ? 750 : 12900) * MS);
   assert (notices_lost == 0);
   tick_after (100 * MS);
   assert (notices_lost == 1 && notice.member == 0 && !done (&r));
   assert (array_deadline (a) == UINT64_MAX);
   read_elsewhere (&r);
+  end ();
+}
+
+/* A member that has just given some answers, each after a while.  It owes another. */
+static void
+get_known (unsigned answers, uint64_t service_ns, struct array_request *r)
+{
+  for (unsigned i = 0; i <= answers; i++) {
+    submit (r);
+    assert (is_io (0, IO_READ, 0, 0, 4096));
+    if (i < answers) {
+      now += service_ns;
+      answer (0, 0);
+      assert (done (r));
+    }
+  }
+}
+
+/* It is asked `asked_ms` after it has fallen silent, and lost 850 ms later. */
+static void
+falls_silent (unsigned asked_ms)
+{
+  assert (array_deadline (a) == now + asked_ms * MS);
+  tick_after ((asked_ms - 50) * MS);
+  assert (ios_count == 1);
+  tick_after (50 * MS);
+  assert (is_probe (1));
+  tick_after (800 * MS);
+  assert (notices_lost == 0);
+  tick_after (50 * MS);
+  assert (notices_lost == 1 && notice.member == 0);
+}
+
+/* A member whose service times are known, and short, is asked early; not one of
+ * whom nearly nothing is known.
+ */
+static void
+test_known (unsigned answers, uint64_t service_ns, unsigned asked_ms)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  get_known (answers, service_ns, &r);
+  falls_silent (asked_ms);
+  read_elsewhere (&r);
+  end ();
+}
+
+/* What comes back after a loss may be another disk. */
+static void
+test_known_no_more (void)
+{
+  struct array_request r = READ (0, 4096, back);
+
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  get_known (40, 100 * MS, &r);
+  falls_silent (800);
+  answer_lost (0);
+  notices_lost = 0;
+  give_back (0, 1, "iiii");
+  assert (is_io (0, IO_READ, 0, 0, 4096));
+  falls_silent (2000);
+  commit_states (2, "oiii");
+  while (!done (&r))
+    answer (0, ios[0]->member == 0 ? ENOTCONN : 0);
   end ();
 }
 
@@ -639,6 +706,11 @@ main (void)
   test_timeout ();
   test_silent (true);
   test_silent (false);
+  test_known (15, 1 * MS, 2000);
+  test_known (16, 70 * MS, 560);
+  test_known (1100, 1 * MS, 500);
+  test_known (600, 50 * MS, 500);
+  test_known_no_more ();
   test_sign_of_life ();
   test_slow_flush (false);
   test_slow_flush (true);

@@ -15,6 +15,7 @@ test_nothing_known (void)
   uint64_t count;
 
   CHECK (timeout_predict (&t, 100 * S) == 0);
+  CHECK (timeout_answers (&t, 100 * S) == 0);
   CHECK (timeout_allowed (&t, 100 * S, 2 * S, 15 * S) == 2 * S);
   CHECK (timeout_recent (&t, 100 * S, &count) == 0 && count == 0);
 }
@@ -34,9 +35,11 @@ test_steady (void)
   CHECK (timeout_allowed (&t, now, 2 * S, 15 * S) == 2 * S);
   CHECK (timeout_allowed (&t, now, 100 * MS, 15 * S) >= 300 * MS);
   CHECK (timeout_allowed (&t, now, 100 * MS, 200 * MS) == 200 * MS);
+  CHECK (timeout_answers (&t, now) >= 4500 &&
+         timeout_answers (&t, now) <= 5000);
   /* What is older than all windows is forgotten. */
   now += (TIMEOUT_WINDOWS + 1) * TIMEOUT_WINDOW_NS;
-  CHECK (timeout_predict (&t, now) == 0);
+  CHECK (timeout_predict (&t, now) == 0 && timeout_answers (&t, now) == 0);
   timeout_note (&t, now, 5 * MS);
   CHECK (timeout_predict (&t, now) == 5 * MS);
 }
