@@ -75,7 +75,7 @@ timeout_predict (const struct timeout *t, uint64_t now_ns)
   if (n > 1)
     slope = (sum_tv - sum_t * sum_v / n) / spread;
   at = sum_v / n - slope * sum_t / n;
-  return (uint64_t) (at > newest / 2 ? at : newest / 2);
+  return (uint64_t) (at > newest ? at : newest);
 }
 
 uint64_t

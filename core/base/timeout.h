@@ -35,8 +35,8 @@ struct timeout {
 void timeout_note (struct timeout *t, uint64_t now_ns, uint64_t service_ns);
 
 /* The service time to be expected now, by the line; 0: nothing is known.
- * Never less than half of the newest mean: a load that falls is no reason to
- * hurry.
+ * Never less than the newest mean: a load that falls is no reason to hurry, and of
+ * one that has just begun to rise the line knows too little.
  */
 uint64_t timeout_predict (const struct timeout *t, uint64_t now_ns);
 

@@ -172,6 +172,12 @@ mutant everybody-is-a-stranger test-array-loss array-overdue.c \
 mutant lost-member-stays-known test-array-loss array-overdue.c \
   '  memset (o, 0, sizeof *o);' '  o->waiting = 0;
   o->probe = NULL;'
+mutant asked-for-little-time test-silence array-overdue.c \
+  '#define PROBE_NS (850 * NS_PER_MS)' '#define PROBE_NS (200 * NS_PER_MS)'
+mutant silence-without-a-margin test-silence timeout.h \
+  '#define TIMEOUT_MARGIN 8' '#define TIMEOUT_MARGIN 1'
+mutant load-that-begins-is-not-believed test-timeout timeout.c \
+  'return (uint64_t) (at > newest ? at : newest);' 'return (uint64_t) at;'
 mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '      send_probe (a, i);' \
   '      member_lost (a, i, "it is silent");'

@@ -69,16 +69,21 @@ test_growing (void)
   CHECK (fixed_accuses > 100);
 }
 
-/* When the load falls, the line would predict nothing at all. */
+/* When the load falls, the line would predict nothing at all; when it has just risen,
+ * a third of it.
+ */
 static void
-test_falling (void)
+test_turns (void)
 {
   struct timeout t = { 0 };
   uint64_t now;
 
   for (now = 0; now < 50 * S; now += 10 * MS)
     timeout_note (&t, now, 1000 * MS - 19 * now / 1000);
-  CHECK (timeout_predict (&t, now) >= 45 * MS);
+  CHECK (timeout_predict (&t, now) >= 90 * MS);
+  for (; now < 54 * S; now += 10 * MS)
+    timeout_note (&t, now, 800 * MS);
+  CHECK (timeout_predict (&t, now) >= 800 * MS);
 }
 
 /* Gaps, and times that never were in order: nothing breaks. */
@@ -103,7 +108,7 @@ main (void)
   test_nothing_known ();
   test_steady ();
   test_growing ();
-  test_falling ();
+  test_turns ();
   test_random_times ();
   return 0;
 }
