@@ -54,6 +54,7 @@ struct secret {
   uint64_t created, used, expires; /* wall clock, ms; 0: never */
   uint64_t stored_used;
   bool spent; /* a node token, which is good for one use: it was used */
+  bool login; /* a token that stands for a login with a password (weftctl login) */
 };
 
 struct certificate {
@@ -95,6 +96,12 @@ struct user *auth_user (const struct auth *a, const char *name);
 struct secret *auth_secret (const struct auth *a, enum secret_kind kind,
                             const uint8_t hash[AUTH_HASH_BYTES]);
 struct secret *auth_token (const struct auth *a, const char *name);
+/* Is it a token that a script has: not a login, nor the token that stands for one? */
+bool auth_is_script (const struct auth *a, const struct caller *caller);
+/* Until when a token may be valid that this caller makes or deletes: a script's not
+ * for longer than its own.
+ */
+uint64_t auth_script_end (const struct auth *a, const struct caller *caller);
 bool auth_is_own_address (const struct auth *a, const char *address);
 
 /* ---- auth-store.c: the loop's thread; they lock. ---- */

@@ -15,6 +15,7 @@ struct auth_request {
   char password[PASSWORD_BYTES_MAX + 1], current[PASSWORD_BYTES_MAX + 1];
   char secret[AUTH_SECRET_BYTES];
   uint64_t seconds;      /* 0: not given */
+  bool login;            /* the token is of a login */
   char *csr;             /* a request for a certificate, as PEM; ... */
   EVP_PKEY *key;         /* ... its key, ... */
   struct ca_names names; /* ... and the names that it asks for */

@@ -51,6 +51,7 @@ static const struct field secret_fields[] = {
   { "used", FIELD_NUMBER, AT (used) },
   { "expires", FIELD_NUMBER, AT (expires) },
   { "spent", FIELD_BOOL, AT (spent) },
+  { "login", FIELD_BOOL, AT (login), .optional = true },
   { NULL },
 };
 #undef AT

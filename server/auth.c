@@ -92,6 +92,26 @@ auth_token (const struct auth *a, const char *name)
 }
 
 bool
+auth_is_script (const struct auth *a, const struct caller *caller)
+{
+  const struct secret *s = caller->via == VIA_TOKEN
+                             ? auth_secret (a, SECRET_TOKEN, caller->hash)
+                             : NULL;
+
+  return s && !s->login;
+}
+
+uint64_t
+auth_script_end (const struct auth *a, const struct caller *caller)
+{
+  uint64_t expires = auth_is_script (a, caller)
+                       ? auth_secret (a, SECRET_TOKEN, caller->hash)->expires
+                       : 0;
+
+  return expires ? expires : UINT64_MAX;
+}
+
+bool
 auth_is_own_address (const struct auth *a, const char *address)
 {
   for (unsigned i = 0; i < a->own.address_count; i++)

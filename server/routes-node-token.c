@@ -41,6 +41,7 @@ handle_node_token (struct loop *l, struct request *r)
   char text[AUTH_SECRET_BYTES], fingerprint[CA_FINGERPRINT_BYTES];
   struct store_txn *t;
   struct secret *s;
+  uint64_t last = auth_script_end (a, &r->caller);
   size_t count = 0;
   json_t *body;
 
@@ -59,6 +60,8 @@ handle_node_token (struct loop *l, struct request *r)
   strcpy (s->by, r->caller.owner);
   s->created = clock_wall_ms ();
   s->expires = s->created + q->seconds * 1000;
+  if (s->expires > last)
+    s->expires = last;
   auth_secret_make (text, s->hash);
   auth_put_secret (a, t, s);
   ca_fingerprint (a->ca, fingerprint);

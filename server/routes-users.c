@@ -67,6 +67,8 @@ parse_token_add (struct fields *f, struct request *r)
   take_role (f, a);
   if (fields_has (f, "expires_s"))
     fields_u64 (f, "expires_s", 1, TOKEN_SECONDS_MAX, &a->seconds);
+  if (fields_has (f, "login"))
+    fields_bool (f, "login", &a->login);
   fields_end (f);
 }
 
@@ -253,12 +255,17 @@ handle_user_delete (struct loop *l, struct request *r)
 
 /* ---- Tokens. ---- */
 
-/* An administrator may see to all tokens, anybody else to the own. */
+/* An administrator may see all tokens, anybody else the own; and a script none that
+ * may do more than it, though it be of the same user.
+ */
 static bool
-may_see (const struct request *r, const struct secret *s)
+may_see (const struct auth *a, const struct caller *caller,
+         const struct secret *s)
 {
-  return r->caller.role == ROLE_ADMIN ||
-         (r->caller.owner[0] && strcmp (s->by, r->caller.owner) == 0);
+  if (caller->role == ROLE_ADMIN)
+    return true;
+  return caller->owner[0] && strcmp (s->by, caller->owner) == 0 &&
+         (s->role <= caller->role || !auth_is_script (a, caller));
 }
 
 static void
@@ -270,10 +277,11 @@ handle_tokens (struct loop *l, struct request *r)
 
   pthread_mutex_lock (&a->lock); /* HTTP threads write `used` */
   TAILQ_FOREACH (s, &a->secrets, link)
-    if (s->kind == SECRET_TOKEN && may_see (r, s))
+    if (s->kind == SECRET_TOKEN && may_see (a, &r->caller, s))
       json_array_append_new (
-        list, json_pack ("{ss ss so so so so}", "name", s->name, "role",
-                         auth_role_word (s->role), "created_at",
+        list, json_pack ("{ss ss sb so so so so}", "name", s->name, "role",
+                         auth_role_word (s->role), "login", s->login,
+                         "created_at",
                          text_time (s->created), "created_by",
                          text_or_null (s->by), "used_at", text_time (s->used),
                          "expires_at", text_time (s->expires)));
@@ -287,6 +295,7 @@ handle_token_add (struct loop *l, struct request *r)
   struct auth *a = loop_auth (l);
   const struct auth_request *q = r->input;
   char text[AUTH_SECRET_BYTES];
+  uint64_t now = clock_wall_ms (), last = auth_script_end (a, &r->caller), expires;
   struct store_txn *t;
   struct secret *s;
   size_t count = 0;
@@ -296,6 +305,18 @@ handle_token_add (struct loop *l, struct request *r)
     loop_refuse (l, r, 403, "role", "forbidden",
                  "only an administrator may make a token for administrators, "
                  "and a node none at all");
+    return;
+  }
+  expires = q->seconds ? now + q->seconds * 1000 : last;
+  if (expires > last) {
+    loop_refuse (l, r, 403, "expires_s", "forbidden",
+                 "a token may make none that is valid for longer than itself: "
+                 "log in to make one");
+    return;
+  }
+  if (q->login && r->caller.via == VIA_TOKEN) {
+    loop_refuse (l, r, 403, "login", "forbidden",
+                 "only who gives a password may make the token of a login");
     return;
   }
   TAILQ_FOREACH (s, &a->secrets, link)
@@ -319,8 +340,9 @@ handle_token_add (struct loop *l, struct request *r)
   strcpy (s->name, q->name);
   strcpy (s->by, r->caller.owner);
   s->role = q->role;
-  s->created = clock_wall_ms ();
-  s->expires = q->seconds ? s->created + q->seconds * 1000 : 0;
+  s->login = q->login;
+  s->created = now;
+  s->expires = expires == UINT64_MAX ? 0 : expires;
   auth_secret_make (text, s->hash);
   auth_put_secret (a, t, s);
   body = json_pack ("{ss ss ss so}", "name", s->name, "role",
@@ -337,10 +359,16 @@ handle_token_delete (struct loop *l, struct request *r)
   struct secret *s = auth_token (a, r->name);
   struct store_txn *t;
 
-  if (s == NULL || !may_see (r, s)) {
+  if (s == NULL || !may_see (a, &r->caller, s)) {
     loop_refuse (l, r, 404, NULL, "unknown-token",
                  "there is no token %s: GET /api/v1/tokens lists them",
                  r->name);
+    return;
+  }
+  if ((s->expires ? s->expires : UINT64_MAX) > auth_script_end (a, &r->caller)) {
+    loop_refuse (l, r, 403, NULL, "forbidden",
+                 "a token may delete none that is valid for longer than "
+                 "itself: log in to delete it");
     return;
   }
   t = store_txn_new ();

@@ -90,8 +90,8 @@ take_token (struct ctl *ctl, json_t *me, uint64_t expires)
             number);
   admin_header (ctl->admin, "X-Weft-CSRF", csrf ? csrf : "");
   r = ctl_call (ctl, "POST", "/api/v1/tokens",
-                json_pack ("{s:s, s:s, s:I}", "name", name, "role", role,
-                           "expires_s", (json_int_t) expires),
+                json_pack ("{s:s, s:s, s:I, s:b}", "name", name, "role", role,
+                           "expires_s", (json_int_t) expires, "login", 1),
                 &token);
   if (r == EXIT_OK)
     r = config_login_save (ctl, name, json_text (token, "token"));

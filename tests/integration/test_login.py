@@ -347,6 +347,77 @@ def test_own_tokens(weftd, admin):
     assert admin.get("/tokens")["tokens"] == []
 
 
+def test_a_token_is_not_above_itself(weftd, admin):
+    """A script makes, sees and deletes no token that may do more or lasts longer
+    than its own, though both are of one administrator."""
+    def new(caller, name, role="viewer", expect=201, **more):
+        reply = caller.call("POST", "/tokens", {"name": name, "role": role,
+                                                **more}, expect=expect)[1]
+        return reply if expect != 201 else Browser(weftd, reply["token"])
+
+    def ends(name):
+        return {t["name"]: t["expires_at"]
+                for t in admin.get("/tokens")["tokens"]}[name]
+    new(admin, "strong", "admin")
+    new(admin, "endless")
+    short = new(admin, "short", expires_s=3600)
+    new(admin, "shorter", expires_s=600)
+    # What may do more is not there for it, what lasts longer it may not delete.
+    assert [t["name"] for t in short.get("/tokens")["tokens"]] == [
+        "endless", "short", "shorter"]
+    assert short.status("DELETE", "/tokens/strong") == 404
+    assert short.status("DELETE", "/tokens/endless") == 403
+    assert short.status("DELETE", "/tokens/shorter") == 200
+    assert new(short, "x", "admin", 403)["field"] == "role"
+    assert new(short, "x", expect=403, expires_s=7200)["field"] == "expires_s"
+    child = new(short, "child")
+    assert ends("child") == ends("short")
+    new(short, "young", expires_s=60)
+    assert ends("young") < ends("short")
+    grandchild = new(child, "grandchild")
+    assert ends("grandchild") == ends("short")
+    # An administrator's is held to the same, though it sees all.
+    ruler = new(admin, "ruler", "admin", expires_s=3600)
+    assert "endless" in [t["name"] for t in ruler.get("/tokens")["tokens"]]
+    assert ruler.status("DELETE", "/tokens/endless") == 403
+    new(ruler, "heir", "admin")
+    assert ends("heir") == ends("ruler")
+    until = ruler.call("POST", "/node-tokens", {"ttl_s": 24 * 3600},
+                       expect=201)[1]["expires_at"]
+    assert until == ends("ruler")
+    # weftctl's login is one, though it is kept as a token; a script makes none.
+    login = new(admin, "weftctl", "admin", expires_s=600, login=True)
+    new(login, "monitoring")
+    assert ends("monitoring") is None
+    assert login.status("DELETE", "/tokens/endless") == 200
+    for caller in (ruler, login):
+        assert new(caller, "y", expect=403, login=True)["field"] == "login"
+    weftd.restart()
+    assert login.status("DELETE", "/tokens/strong") == 200
+    assert ruler.status("DELETE", "/tokens/monitoring") == 403
+    assert grandchild.status("DELETE", "/tokens/grandchild") == 200
+
+
+def test_tokens_of_before(weftd, admin):
+    """A database that says of no token whether it is a login's."""
+    token = admin.call("POST", "/tokens", {"name": "old", "role": "admin",
+                                           "expires_s": 600}, expect=201)[1]
+    weftd.stop()
+    with sqlite3.connect(weftd.state / "weftd.db") as db:
+        [[key, text]] = db.execute("SELECT key, json FROM record "
+                                   "WHERE kind='token'")
+        record = json.loads(text)
+        assert record.pop("login") is False
+        db.execute("UPDATE record SET json=? WHERE key=?",
+                   [json.dumps(record), key])
+    db.close()
+    weftd.start()
+    old = Browser(weftd, token["token"])
+    assert old.get("/tokens")["tokens"][0]["login"] is False
+    assert old.call("POST", "/tokens", {"name": "n", "role": "viewer"},
+                    expect=201)[1]["expires_at"] == token["expires_at"]
+
+
 def test_tokens_and_a_new_password(weftd, admin):
     """Another's new password ends the tokens; one's own leaves them."""
     def new(caller, name):
