@@ -29,12 +29,31 @@ struct complete {
   unsigned plain;            /* arguments before this one */
 };
 
+/* A word goes into the command line of an administrator, who presses Enter, and a
+ * disk's path is whatever its node says: so only what no shell takes for anything
+ * but a plain word, and no other program for an option.
+ */
+static bool
+is_plain (const char *word)
+{
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:+,@%";
+
+  return word[0] != '\0' && word[strspn (word, plain)] == '\0';
+}
+
+static void
+offer_option (const struct complete *c, const char *word)
+{
+  if (strncmp (word, c->typed, strlen (c->typed)) == 0)
+    printf ("%s\n", word);
+}
+
 static void
 offer (const struct complete *c, const char *word)
 {
-  if (word && strncmp (word, c->typed, strlen (c->typed)) == 0 &&
-      word[strcspn (word, " \t\n'\"\\$`")] == '\0')
-    printf ("%s\n", word);
+  if (word && is_plain (word) && word[0] != '-')
+    offer_option (c, word);
 }
 
 static void
@@ -173,7 +192,7 @@ offer_options (const struct complete *c, const struct option *options)
 
   for (const struct option *o = options; o && o->name; o++) {
     snprintf (text, sizeof text, "--%s", o->name);
-    offer (c, text);
+    offer_option (c, text);
   }
 }
 

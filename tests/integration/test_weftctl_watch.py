@@ -7,13 +7,15 @@ restart of weftd, and it ends with the status that was promised.
 """
 
 import json
+import os
+import pty
 import re
 import threading
 
 import pytest
 
 from weftctlproc import FAILED, OK, REFUSED, UNREACHABLE, USAGE, Ctl, weftds as ctl
-from weftdactors import Weftd, array, host, weftd
+from weftdactors import Member, Weftd, array, host, weftd
 from wefttest import SOURCE, eventually, run
 
 PERFDATA = re.compile(r"(?:[a-z_]+=\d+B?(?: |$))+")
@@ -281,3 +283,73 @@ def test_completion_of_live_names(weftd, array, ctl):
                      {"WEFT_ADMIN": "http://127.0.0.1:1"}) == []
     assert completed(ctl, f"weftctl --admin {weftd.url} array show ",
                      {"WEFT_ADMIN": "http://127.0.0.1:1"}) == ["a"]
+
+
+class Shell:
+    """An interactive bash on a terminal, with the completion as it is installed."""
+
+    def __init__(self, env, directory):
+        self.said = b""
+        pid, self.fd = pty.fork()
+        if pid == 0:
+            os.chdir(directory)
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"],
+                       {**os.environ, **env, "PS1": "ready> ", "TERM": "dumb",
+                        "HISTFILE": ""})
+        self.pid = pid
+        self.until(b"ready> ")
+        self.type(f". '{SOURCE}/completion/weftctl'\r", b"ready> ")
+
+    def until(self, text, since=0):
+        while text not in self.said[since:]:
+            more = os.read(self.fd, 65536)
+            assert more, self.said
+            self.said += more
+
+    def type(self, keys, text):
+        """Press these, and wait until it has said that."""
+        since = len(self.said)
+        os.write(self.fd, keys.encode())
+        self.until(text, since)
+        return self.said[since:].decode(errors="replace")
+
+    def end(self):
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+HOSTILE = [";>canary", "&>canary", "|tee canary", "$(>canary)", "`>canary`",
+           "\n>canary", "\r>canary\r", "' ;>canary '", '";>canary;"',
+           "\\\n>canary", "()(>canary)", "<(>canary)", "{a,b};>canary", ">canary",
+           "#\t>canary", "*", "?", "[a-z]", "~", "!!", "\x1b[2J", "\x16\r>canary\r",
+           "\u2028>canary", "\u00a0>canary"]
+
+
+def test_a_hostile_name_completes_harmlessly(tmp_path, weftd, ctl):
+    """A node calls its disk by what a shell would run.  Nothing is run by Tab, nor
+    by Enter after it."""
+    for i, text in enumerate(HOSTILE):
+        m = Member(weftd, i)
+        weftd.call("POST", m.path, {**m.body(), "path": "/dev/d" + text})
+    fine = Member(weftd, 77)
+    usual = "/dev/disk/by-id/wwn-0x5000c500a1b2,c3d4:5@6+7%8_9"
+    assert weftd.call("POST", fine.path, {**fine.body(), "path": usual})[0] == 200
+    taken = {d["path"] for d in weftd.get("/disks")["disks"]}
+    assert "/dev/d;>canary" in taken and "/dev/d$(>canary)" in taken, taken
+    shell = Shell(ctl.env, tmp_path)
+    try:
+        for d in weftd.get("/disks")["disks"]:
+            offered = completed(ctl, f"weftctl disk forget {d['node']}:")
+            assert offered == ([d["path"]] if d["uuid"] == fine.uuid else []), \
+                offered
+            for keys in (f"weftctl disk forget {d['node']}:\t",
+                         f"weftctl disk forget {d['node']}:/dev/d\t\t",
+                         f"weftctl disk forget {d['node']}:\x1b*"):
+                # The word is a part of the line, which is run, and refused.
+                said = shell.type(keys + " --frobnicate\r", b"ready> ")
+                assert "frobnicate" in said, said
+                assert not (tmp_path / "canary").exists(), (d["path"], said)
+        said = shell.type("weftctl disk forget n77:\t--frobnicate\r", b"ready> ")
+        assert usual in said
+    finally:
+        shell.end()
