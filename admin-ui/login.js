@@ -1,5 +1,5 @@
 // login.js: the login page: for who has a login, and, with a one-time URL that
-// weftd has printed (#setup=TOKEN), for who makes the first one.
+// weftd has made (#setup=TOKEN), for who makes the first one.
 
 import { call, caller, whoAmI } from "./api.js";
 import { NAME, field } from "./dialog.js";
@@ -61,9 +61,9 @@ function setupForm() {
 }
 
 function noSetupUrl() {
-  parent.append(el("p", {}, "Nobody has a login yet. weftd has printed a " +
-    "one-time URL that makes the first one when it started: it is in its log, " +
-    "and in the file setup-url of its state directory."));
+  parent.append(el("p", {}, "Nobody has a login yet. When weftd started it " +
+    "made a one-time URL that makes the first one: it is in the file setup-url " +
+    "of its state directory, which its administrator can read."));
 }
 
 try {

@@ -54,7 +54,8 @@ struct secret {
   uint64_t created, used, expires; /* wall clock, ms; 0: never */
   uint64_t stored_used;
   bool spent; /* a node token, which is good for one use: it was used */
-  bool login; /* a token that stands for a login with a password (weftctl login) */
+  bool
+    login; /* a token that stands for a login with a password (weftctl login) */
 };
 
 struct certificate {

@@ -288,8 +288,8 @@ handle_setup (struct loop *l, struct request *r)
 
   if (!q->verified || !a->setup) {
     loop_refuse (l, r, 403, "token", "setup-wrong",
-                 "this is not the one-time URL that weftd printed when it was "
-                 "started, or it has been used: weftd --setup prints another");
+                 "this is not the one-time URL that weftd made when it was "
+                 "started, or it has been used: weftd --setup makes another");
     return;
   }
   auth_setup_end (a);

@@ -281,8 +281,7 @@ handle_tokens (struct loop *l, struct request *r)
       json_array_append_new (
         list, json_pack ("{ss ss sb so so so so}", "name", s->name, "role",
                          auth_role_word (s->role), "login", s->login,
-                         "created_at",
-                         text_time (s->created), "created_by",
+                         "created_at", text_time (s->created), "created_by",
                          text_or_null (s->by), "used_at", text_time (s->used),
                          "expires_at", text_time (s->expires)));
   pthread_mutex_unlock (&a->lock);
@@ -295,7 +294,8 @@ handle_token_add (struct loop *l, struct request *r)
   struct auth *a = loop_auth (l);
   const struct auth_request *q = r->input;
   char text[AUTH_SECRET_BYTES];
-  uint64_t now = clock_wall_ms (), last = auth_script_end (a, &r->caller), expires;
+  uint64_t now = clock_wall_ms (), last = auth_script_end (a, &r->caller),
+           expires;
   struct store_txn *t;
   struct secret *s;
   size_t count = 0;
@@ -365,7 +365,8 @@ handle_token_delete (struct loop *l, struct request *r)
                  r->name);
     return;
   }
-  if ((s->expires ? s->expires : UINT64_MAX) > auth_script_end (a, &r->caller)) {
+  if ((s->expires ? s->expires : UINT64_MAX) >
+      auth_script_end (a, &r->caller)) {
     loop_refuse (l, r, 403, NULL, "forbidden",
                  "a token may delete none that is valid for longer than "
                  "itself: log in to delete it");

@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <openssl/crypto.h>
+
 #include "http.h"
 #include "log.h"
 #include "loop.h"
@@ -49,8 +51,9 @@ static const char usage[] =
   "  --port-file FILE    write the base URLs to FILE once they are served\n"
   "  --pid-file FILE     write the process number to FILE\n"
   "  --no-login          whoever reaches it may do everything: for tests\n"
-  "  --setup             print a one-time URL to log in as an administrator,\n"
-  "                      as it is done while there are no users\n"
+  "  --setup             make a one-time URL to log in as an administrator,\n"
+  "                      in DIR/setup-url, as is done while there are no "
+  "users\n"
   "  --ui DIR            serve the page from DIR (default: $WEFT_UI_DIR, or\n"
   "                      the installed one)\n"
   "  --list-routes       print each method and path of the API, and end\n"
@@ -264,7 +267,9 @@ write_file (const char *path, const char *text)
   return 0;
 }
 
-/* The first login; `setup` is where its URL is written. */
+/* The first login.  Its URL is written to the file `setup`, which nobody else may
+ * read; many may read the journal.
+ */
 static int
 begin_setup (const struct options *o, struct auth *auth,
              const struct http *http, const char *setup)
@@ -287,9 +292,11 @@ begin_setup (const struct options *o, struct auth *auth,
   umask (mask);
   if (r == 0)
     log_line (CLUSTER_INFO,
-              "to make the first administrator, open %s (it works once; it is "
-              "in %s, too)",
-              text, setup);
+              "to make the first administrator, open the one-time URL that is "
+              "in %s, or run weftctl setup NAME --url-file %s",
+              setup, setup);
+  OPENSSL_cleanse (secret, sizeof secret);
+  OPENSSL_cleanse (text, sizeof text);
   return r;
 }
 

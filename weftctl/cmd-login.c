@@ -236,7 +236,7 @@ setup_token (const char *path, char **token)
   secret_free (url);
   if (*token)
     return EXIT_OK;
-  ctl_error ("%s: its first line is not the one-time URL that weftd prints "
+  ctl_error ("%s: its first line is not the one-time URL that weftd makes "
              "(https://.../login.html#setup=...)",
              path);
   return EXIT_USAGE;
