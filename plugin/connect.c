@@ -13,6 +13,7 @@
 #include "exposure.h"
 #include "hangup.h"
 #include "role.h"
+#include "common/strike.h"
 
 #define ENDING_CHECK_MS 100
 
@@ -86,9 +87,24 @@ connect_nbd (struct nbd_handle *nbd, const char *uri, unsigned wait_ms,
 }
 
 const char *
+connect_error (void)
+{
+  static _Thread_local char said[1024];
+  const char *text = nbd_get_error (), *colon;
+
+  if (text == NULL)
+    return NULL;
+  /* libnbd's errors say which of its functions failed; people don't care. */
+  colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
+  snprintf (said, sizeof said, "%s", colon ? colon + 2 : text);
+  strike_secrets (said);
+  return said;
+}
+
+const char *
 connect_reason (enum connect_failure failure)
 {
-  const char *text, *colon;
+  const char *text;
 
   switch (failure) {
   case CONNECT_NO_ANSWER:
@@ -102,10 +118,6 @@ connect_reason (enum connect_failure failure)
   case CONNECT_NBD:
     break;
   }
-  text = nbd_get_error ();
-  if (text == NULL)
-    return "unknown error";
-  /* libnbd's errors say which of its functions failed; people don't care. */
-  colon = strncmp (text, "nbd_", 4) == 0 ? strstr (text, ": ") : NULL;
-  return colon ? colon + 2 : text;
+  text = connect_error ();
+  return text ? text : "unknown error";
 }

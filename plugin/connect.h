@@ -31,6 +31,11 @@ enum connect_failure {
 enum connect_failure connect_nbd (struct nbd_handle *nbd, const char *uri,
                                   unsigned wait_ms, bool until_end);
 const char *connect_reason (enum connect_failure failure);
+/* What libnbd has said last in this thread, without secrets (it names the export that
+ * was refused, and so the token); NULL: nothing.  Valid until the next call.  Nobody
+ * else asks libnbd for it.
+ */
+const char *connect_error (void);
 
 /* Does this URI want TLS? */
 bool connect_is_tls (const char *uri);

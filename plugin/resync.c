@@ -77,7 +77,7 @@ await (struct nbd_handle *nbd, int64_t cookie)
 static const char *
 reason (void)
 {
-  const char *text = nbd_get_error ();
+  const char *text = connect_error ();
 
   return text ? text : "no answer in time";
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/admin.h"
+#include "common/strike.h"
 #include "ctl.h"
 #include "output.h"
 #include "process.h"
@@ -77,6 +78,7 @@ strike_all (const struct report *report, char *text)
   if (report->token)
     strike (text, report->token, true, strlen (report->token));
   strike_keys (text);
+  strike_secrets (text);
 }
 
 /* --- Files --------------------------------------------------------------- */
