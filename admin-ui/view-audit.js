@@ -11,9 +11,11 @@ export const auditView = (parent) => new AskedTable(parent, {
     word("At", (line) => moment(line.at), true),
     word("Who", (line) => line.who ?? "–"),
     word("By", (line) => line.via),
-    word("From", (line) => line.address),
+    word("From", (line) => line.address ?? "many"),
     word("Did", (line) => line.action),
     word("To", (line) => line.subject ?? ""),
     { title: "Answer", fill: (cell, line) => badge(cell, String(line.status),
         line.status < 400 ? "ok" : "warning") },
+    word("Times", (line) => line.times > 1 ?
+      `${line.times}, until ${moment(line.last_at)}` : ""),
   ] });

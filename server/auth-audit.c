@@ -1,22 +1,68 @@
 /* auth-audit.c: the audit trail: who did what, from where, and what came of it.
  * Each line is stored together with what was done; secrets are never in it.
+ *
+ * What people and scripts did, and what administrators were refused, has a line each.
+ * Whoever else tries again and again must not push that out, nor fill the disk: so
+ * nodes' work and what others were refused have rings of their own, and there a line
+ * sums up.  Of one caller's tries of one kind in ten minutes the first ones have lines,
+ * and the last of these counts the rest (`times`, `last_at`).  When very many callers
+ * try, one line counts the tries of one kind by all further ones (`address` null).
+ *
+ * A count is stored with what was done; that of refusals within a minute.
  */
 
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "auth-internal.h"
 #include "loop.h"
-#include "refusals.h"
 #include "routes.h"
 #include "common/refuse.h"
 #include "text.h"
 
 #define ACTION_BYTES 96
-#define WORK_MAX 20 /* of each kind, of a node in ten minutes */
+#define WORK_LINES 20 /* of each kind, of a node in ten minutes */
+#define PERIOD_S 600
+
+/* How many counts there may be of callers that nobody knows, of others, and of all
+ * further ones together.
+ */
+#define STRANGERS_MAX 256
+#define KNOWN_MAX 512
+#define FURTHER_MAX 256
+#define COUNTS_MAX (STRANGERS_MAX + KNOWN_MAX + FURTHER_MAX)
+#define COUNT_KEY_BYTES 256
+
+struct count {
+  char key[COUNT_KEY_BYTES]; /* "": free */
+  uint64_t since_s;
+  unsigned lines;         /* that were written in this period; */
+  uint64_t id;            /* the last of them, 0: it is on its way, */
+  unsigned times, stored; /* and what it counts */
+  uint64_t last_ms;       /* wall clock */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct count
+  counts[COUNTS_MAX]; /* strangers, known ones, further ones */
+
+/* ---- Lines from the store. ---- */
+
+/* Nodes' work and what others were refused is counted. */
+static enum audit_ring
+ring_of (const json_t *line)
+{
+  if (json_object_get (line, "times") == NULL)
+    return AUDIT_CHANGES;
+  return json_integer_value (json_object_get (line, "status")) < 400
+           ? AUDIT_WORK
+           : AUDIT_REFUSED;
+}
 
 int
 audit_load (struct auth *a, const char *key, const char *json, char *why,
@@ -30,10 +76,12 @@ audit_load (struct auth *a, const char *key, const char *json, char *why,
     json_decref (object);
     return refuse (why, why_size, "it is no line of the audit trail");
   }
-  ring_add (&a->audit, id, object, NULL, NULL);
+  ring_add (&a->audit[ring_of (object)], id, object, NULL, NULL);
   a->audit_last = id;
   return 0;
 }
+
+/* ---- What belongs in it, and how. ---- */
 
 static bool
 is_attach (const struct request *r)
@@ -65,25 +113,133 @@ print_action (const struct request *r, char text[ACTION_BYTES])
   snprintf (text, ACTION_BYTES, "%s %s", r->route->method, path);
 }
 
-/* Who tries again and again must not push out what others did: not by what is
- * refused, nor a node by its work.
- */
+/* Is it one of many that may come? */
 static bool
-is_flood (const struct request *r, int status)
+is_counted (const struct request *r, int status)
+{
+  enum auth_role role = r->caller.role;
+
+  return is_attach (r) || role == ROLE_NODE ||
+         (status >= 400 && role != ROLE_ADMIN);
+}
+
+/* ---- Counting; with the lock held. ---- */
+
+/* Of this key, or a free one for it; NULL: there is no room between these. */
+static struct count *
+find (struct count *from, struct count *to, const char *key, uint64_t now_s)
+{
+  struct count *c, *free = NULL;
+
+  for (c = from; c < to; c++) {
+    bool over = now_s - c->since_s >= PERIOD_S && c->stored == c->times;
+
+    if (c->key[0] && !over && strcmp (c->key, key) == 0)
+      return c;
+    if (free == NULL && (c->key[0] == '\0' || over))
+      free = c;
+  }
+  if (free) {
+    memset (free, 0, sizeof *free);
+    snprintf (free->key, sizeof free->key, "%s", key);
+    free->since_s = now_s;
+  }
+  return free;
+}
+
+/* Has it its own count, or one with all further ones? */
+static struct count *
+count_of (const struct request *r, int status, bool *further)
 {
   const struct caller *caller = &r->caller;
-  char action[ACTION_BYTES], whose[128];
+  bool stranger = caller->role == ROLE_NOBODY;
+  struct count *from = counts + (stranger ? 0 : STRANGERS_MAX), *c;
+  uint64_t now_s = clock_boot_ms () / 1000;
+  char action[ACTION_BYTES], key[COUNT_KEY_BYTES];
 
   print_action (r, action);
-  snprintf (whose, sizeof whose, "audit %s %s", caller->address, caller->name);
-  return !refusals_few (action, whose, status < 400 ? WORK_MAX : 1);
+  snprintf (key, sizeof key, "%d %s %s %d", (int) caller->via,
+            stranger ? caller->address : caller->name, action, status);
+  c = find (from, from + (stranger ? STRANGERS_MAX : KNOWN_MAX), key, now_s);
+  *further = c == NULL;
+  if (c)
+    return c;
+  snprintf (key, sizeof key, "%d %s %d", (int) caller->via, action, status);
+  from = counts + STRANGERS_MAX + KNOWN_MAX;
+  c = find (from, counts + COUNTS_MAX, key, now_s);
+  if (c)
+    return c;
+  /* There are not so many kinds that come by so many: any line may count these. */
+  return from;
+}
+
+/* Bring a line up to what was counted, and, with t, into the store. */
+static void
+settle (struct auth *a, struct count *c, struct store_txn *t)
+{
+  json_t *line = NULL;
+  char key[STORE_KEY_BYTES];
+
+  if (c->id == 0 || c->times == c->stored)
+    return;
+  for (int i = 0; i < AUDIT_RINGS && line == NULL; i++)
+    line = ring_line (&a->audit[i], c->id);
+  if (line) {
+    json_object_set_new (line, "times", text_number (c->times));
+    json_object_set_new (line, "last_at", text_time (c->last_ms));
+  }
+  if (line && t) {
+    snprintf (key, sizeof key, STORE_NUMBER, c->id);
+    store_txn_put (t, "audit", key, json_incref (line));
+  }
+  if (t)
+    c->stored = c->times;
+}
+
+/* Count it; returns whether it needs a line of its own. */
+static bool
+count (struct auth *a, struct store_txn *t, const struct request *r, int status,
+       uint64_t wall_ms)
+{
+  unsigned lines = status < 400 ? WORK_LINES : 1;
+  struct count *c;
+  bool further, new;
+
+  pthread_mutex_lock (&lock);
+  c = count_of (r, status, &further);
+  new = c->lines < lines;
+  if (new) {
+    c->lines++;
+    c->id = 0;
+    c->times = c->stored = 0;
+  }
+  c->times++;
+  c->last_ms = wall_ms;
+  if (status < 400) /* what was done is never forgotten, nor how often */
+    settle (a, c, t);
+  pthread_mutex_unlock (&lock);
+  return new;
+}
+
+/* All of them; t NULL: for who looks. */
+void
+audit_tick (struct auth *a, struct store_txn *t)
+{
+  pthread_mutex_lock (&lock);
+  for (struct count *c = counts; c < counts + COUNTS_MAX; c++)
+    settle (a, c, t);
+  pthread_mutex_unlock (&lock);
 }
 
 bool
-auth_audits_refusal (const struct request *r)
+auth_audits_refusal (const struct request *r, int status, uint64_t wall_ms)
 {
-  return belongs (r) && !is_flood (r, 403);
+  if (!belongs (r))
+    return false;
+  return !is_counted (r, status) || count (NULL, NULL, r, status, wall_ms);
 }
+
+/* ---- Lines. ---- */
 
 /* What it was about. */
 static json_t *
@@ -112,34 +268,68 @@ subject_of (const struct request *r)
   return json_null ();
 }
 
+/* It was counted, and has a line: `id` is to count what comes. */
+static bool
+take_line (const struct request *r, int status, uint64_t id)
+{
+  struct count *c;
+  bool further;
+
+  pthread_mutex_lock (&lock);
+  c = count_of (r, status, &further);
+  c->id = id;
+  if (c->stored == 0)
+    c->stored = 1; /* the line says that itself */
+  pthread_mutex_unlock (&lock);
+  return further;
+}
+
 void
 auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
             int status, uint64_t wall_ms)
 {
   const struct caller *caller = &r->caller;
+  bool counted, further = false;
   char action[ACTION_BYTES];
-  bool may_flood;
   json_t *line;
 
   if (!belongs (r))
     return;
-  may_flood = is_attach (r) || caller->role == ROLE_NODE ||
-              (status >= 400 && caller->role != ROLE_ADMIN);
-  /* Of what was refused beforehand, auth_audits_refusal was asked. */
-  if (may_flood && !r->refused.status && is_flood (r, status))
+  counted = is_counted (r, status);
+  /* What was refused beforehand was counted then. */
+  if (counted && !r->refused.status && !count (a, t, r, status, wall_ms))
     return;
+  if (counted)
+    further = take_line (r, status, ++a->audit_last);
+  else
+    a->audit_last++;
   print_action (r, action);
-  line = json_pack ("{so so ss ss ss so si}", "at", text_time (wall_ms), "who",
-                    text_or_null (caller->name), "via",
-                    auth_via_word (caller->via), "address", caller->address,
-                    "action", action, "subject", subject_of (r), "status",
-                    status);
-  ring_add (&a->audit, ++a->audit_last, line, "audit", t);
+  line = json_pack ("{so so ss so ss so si}", "at", text_time (wall_ms), "who",
+                    text_or_null (further ? "" : caller->name), "via",
+                    auth_via_word (caller->via), "address",
+                    text_or_null (further ? "" : caller->address), "action",
+                    action, "subject", further ? json_null () : subject_of (r),
+                    "status", status);
+  if (counted) {
+    json_object_set_new (line, "times", json_integer (1));
+    json_object_set_new (line, "last_at", text_time (wall_ms));
+  }
+  ring_add (&a->audit[ring_of (line)], a->audit_last, line, "audit", t);
 }
 
 json_t *
-auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit)
+auth_audit_view (struct auth *a, uint64_t cursor, unsigned limit)
 {
-  return ring_view (&a->audit, "audit", cursor > 0 ? cursor : UINT64_MAX, limit,
-                    NULL, NULL);
+  json_t *view, *line;
+  size_t i;
+
+  audit_tick (a, NULL);
+  view = ring_view (a->audit, AUDIT_RINGS, "audit",
+                    cursor > 0 ? cursor : UINT64_MAX, limit, NULL, NULL);
+  json_array_foreach (json_object_get (view, "audit"), i, line)
+    if (json_object_get (line, "times") == NULL) {
+      json_object_set_new (line, "times", json_integer (1));
+      json_object_set (line, "last_at", json_object_get (line, "at"));
+    }
+  return view;
 }

@@ -66,6 +66,14 @@ struct certificate {
   json_t *addresses; /* for which it was made */
 };
 
+/* What the audit trail keeps apart, so that nothing of one kind pushes out another. */
+enum audit_ring {
+  AUDIT_CHANGES, /* what people and scripts did, and what administrators tried */
+  AUDIT_WORK,    /* what nodes did */
+  AUDIT_REFUSED, /* what others tried */
+  AUDIT_RINGS
+};
+
 struct auth {
   bool no_login;
   const struct ca *ca;
@@ -80,7 +88,7 @@ struct auth {
   const char *setup_file;
 
   /* The loop's alone. */
-  struct ring audit;
+  struct ring audit[AUDIT_RINGS];
   uint64_t audit_last; /* the number of its last line */
 };
 
@@ -129,6 +137,8 @@ void auth_drop_tokens (struct auth *a, struct store_txn *t, const char *user);
 
 int audit_load (struct auth *a, const char *key, const char *json, char *why,
                 size_t why_size);
+/* Store what was counted since it was called last. */
+void audit_tick (struct auth *a, struct store_txn *t);
 
 /* ---- auth-password.c: slow; from HTTP threads. ---- */
 

@@ -309,6 +309,7 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
     else if (used > s->stored_used + AUTH_USED_MS)
       auth_put_secret (a, t, s);
   }
+  audit_tick (a, t);
   TAILQ_FOREACH_SAFE (c, &a->certificates, link, next_c)
     if (wall_ms >= c->expires)
       auth_drop_certificate (a, t, c);

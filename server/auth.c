@@ -50,7 +50,8 @@ auth_free (struct auth *a)
     json_decref (c->addresses);
     free (c);
   }
-  ring_clear (&a->audit);
+  for (int i = 0; i < AUDIT_RINGS; i++)
+    ring_clear (&a->audit[i]);
   pthread_mutex_destroy (&a->lock);
   free (a);
 }

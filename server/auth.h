@@ -115,17 +115,18 @@ void auth_setup_begin (struct auth *a, char secret[AUTH_SECRET_BYTES],
                        const char *file);
 /* Take the node's certificates back; the records go along with t. */
 void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
-/* r was refused before it was read.  Does that belong in the audit trail?  (Of many
- * such refusals only some do.)
+/* From any thread: r was refused before it was read.  Has it to come to the loop, for a
+ * line of its own in the audit trail?  (Else it was counted, or is not for the trail.)
  */
-bool auth_audits_refusal (const struct request *r);
+bool auth_audits_refusal (const struct request *r, int status,
+                          uint64_t wall_ms);
 /* Add to the audit trail that r was answered with this status, if that belongs
  * there.
  */
 void auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
                  int status, uint64_t wall_ms);
 /* Newest first, below the cursor (0: the newest), at most `limit`. */
-json_t *auth_audit_view (const struct auth *a, uint64_t cursor, unsigned limit);
+json_t *auth_audit_view (struct auth *a, uint64_t cursor, unsigned limit);
 /* Called now and then: drop what has expired, store when logins were last used. */
 void auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms);
 

@@ -141,7 +141,7 @@ http_take_caller (struct http *h, struct mg_connection *conn, struct request *r)
   http_log_refusal (conn, refusal.code);
   if (!http_drop_body (conn))
     return false;
-  if (auth_audits_refusal (r)) {
+  if (auth_audits_refusal (r, refusal.status, clock_wall_ms ())) {
     r->refused = refusal;
     loop_ask (h->loop, r);
   }

@@ -88,6 +88,6 @@ journal_view (const struct ring *log, const struct query *q)
 {
   uint64_t before = q->cursor[0] ? strtoull (q->cursor, NULL, 10) : UINT64_MAX;
 
-  return ring_view (log, JOURNAL_KIND, before,
+  return ring_view (log, 1, JOURNAL_KIND, before,
                     q->limit ? q->limit : LIMIT_DEFAULT, fits, q);
 }

@@ -174,10 +174,19 @@ every_second (struct loop *l)
 }
 
 static void
+tick_auth (struct loop *l)
+{
+  struct store_txn *t = store_txn_new ();
+
+  auth_tick (l->auth, t, clock_wall_ms ());
+  steps_store (l, t);
+  steps_release (l);
+}
+
+static void
 on_timer (uv_timer_t *handle)
 {
   struct loop *l = handle->data;
-  struct store_txn *t;
 
   /* Input that has come goes first: nobody is found silent whose word is
    * already here.
@@ -191,12 +200,8 @@ on_timer (uv_timer_t *handle)
   }
   if (++l->ticks % LOAD_TICKS == 0)
     every_second (l);
-  if (l->ticks % AUTH_TICKS == 0) {
-    t = store_txn_new ();
-    auth_tick (l->auth, t, clock_wall_ms ());
-    steps_store (l, t);
-    steps_release (l);
-  }
+  if (l->ticks % AUTH_TICKS == 0)
+    tick_auth (l);
 }
 
 static void
@@ -206,6 +211,7 @@ on_signal (uv_signal_t *handle, int signum)
 
   log_line (CLUSTER_INFO, "%s: weftd ends",
             signum == SIGTERM ? "SIGTERM" : "SIGINT");
+  tick_auth (l);
   uv_stop (&l->uv);
 }
 

@@ -14,6 +14,7 @@
 #include "store.h"
 
 #define RING_MAX 5000
+#define RINGS_MAX 3
 
 struct ring {
   struct {
@@ -29,11 +30,14 @@ void ring_add (struct ring *r, uint64_t id, json_t *line, const char *kind,
                struct store_txn *t);
 /* Forget this line, and those after it. */
 void ring_forget_from (struct ring *r, uint64_t id);
-/* {KIND: [...], "next": ...}: the newest first, of those before the number `before`
- * that fit (fits NULL: all of them), at most `limit`, each with its number.
+/* The line of this number; NULL: it is not (or no longer) here. */
+json_t *ring_line (const struct ring *r, uint64_t id);
+/* {KIND: [...], "next": ...}: the newest first, of the lines of all these rings before
+ * the number `before` that fit (fits NULL: all of them), at most `limit`, each with
+ * its number.
  */
-json_t *ring_view (const struct ring *r, const char *kind, uint64_t before,
-                   size_t limit,
+json_t *ring_view (const struct ring *rings, unsigned count, const char *kind,
+                   uint64_t before, size_t limit,
                    bool (*fits) (const json_t *line, const void *sought),
                    const void *sought);
 

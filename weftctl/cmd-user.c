@@ -160,11 +160,12 @@ static void
 print_audit (const json_t *reply)
 {
   const json_t *list = json_object_get (reply, "audit");
-  struct table *t = table_new ("AT|WHO|VIA|FROM|ACTION|SUBJECT|>STATUS");
+  struct table *t = table_new ("AT|WHO|VIA|FROM|ACTION|SUBJECT|>STATUS|>TIMES");
 
   for (size_t i = json_array_size (list); i-- > 0;)
-    table_cells (t, json_array_get (list, i),
-                 "at|who|via|address|action|subject|status:number");
+    table_cells (
+      t, json_array_get (list, i),
+      "at|who|via|address|action|subject|status:number|times:number");
   table_print (t, 0);
 }
 

@@ -632,6 +632,14 @@ def test_nodes_work_in_the_audit_trail(weftd, admin):
         ("POST /arrays/{name}/sessions", "a, takeover", 404)]
     assert set(lines[:-2]) <= {made, (*made[:2], 409)}
     assert 15 < lines.count(made) <= 20
+    # What was done is summed up, and none of it is forgotten by a kill.
+    def times():
+        return sum(a["times"] for a in admin.get("/audit?limit=1000")["audit"]
+                   if (a["action"], a["subject"], a["status"]) == made)
+    assert times() == 31
+    weftd.kill()
+    weftd.start()
+    assert times() == 31
 
 
 def test_revoked(weftd, admin):
