@@ -19,6 +19,7 @@
 
 #include "doorman.h"
 #include "log.h"
+#include "quota.h"
 #include "refusals.h"
 
 /* Threads that are kept free, so that who is shut out ends at once. */
@@ -28,11 +29,15 @@
  */
 #define WAITING_MAX 736
 #define GUESTS_MAX 8192
+/* Addresses and callers are counted by hashes of them. */
+#define CROWDS 4096
 
 struct guest {
   bool here, busy, out;
+  bool known; /* `caller` is one whose connections are spared */
   int port;
   char address[64];
+  unsigned crowd, caller;
   uint64_t since; /* it waits; ever larger */
 };
 
@@ -40,7 +45,38 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct guest guests[GUESTS_MAX]; /* by their sockets' numbers */
 static int highest;
 static unsigned waiting, busy;
+static unsigned crowds[CROWDS]; /* connections of these addresses that wait */
+static unsigned known[CROWDS];  /* connections of these callers */
 static uint64_t turns;
+
+static unsigned
+hash (const char *text)
+{
+  unsigned h = 5381;
+
+  for (; *text; text++)
+    h = h * 33 + (unsigned char) *text;
+  return h % CROWDS;
+}
+
+/* With the lock held: is it to go rather than the other? */
+static bool
+goes_first (const struct guest *g, const struct guest *other)
+{
+  if (g->known != other->known)
+    return !g->known;
+  if (crowds[g->crowd] != crowds[other->crowd])
+    return crowds[g->crowd] > crowds[other->crowd];
+  return g->since < other->since;
+}
+
+/* With the lock held. */
+static void
+count_waiting (struct guest *g, int change)
+{
+  waiting += (unsigned) change;
+  crowds[g->crowd] += (unsigned) change;
+}
 
 /* With the lock held. */
 static void
@@ -50,12 +86,12 @@ shut_out_one (void)
 
   for (int fd = 0; fd <= highest; fd++)
     if (guests[fd].here && !guests[fd].busy && !guests[fd].out &&
-        (oldest == -1 || guests[fd].since < guests[oldest].since))
+        (oldest == -1 || goes_first (&guests[fd], &guests[oldest])))
       oldest = fd;
   assert (oldest != -1);
   shutdown (oldest, SHUT_RDWR);
   guests[oldest].out = true;
-  waiting--;
+  count_waiting (&guests[oldest], -1);
   if (refusals_first ("connections", guests[oldest].address))
     log_line (CLUSTER_WARNING,
               "closed a connection from %s that was silent, as there are very "
@@ -69,10 +105,12 @@ leave (struct guest *g)
   if (!g->here)
     return;
   g->here = false;
+  if (g->known)
+    known[g->caller]--;
   if (g->busy)
     busy--;
   else if (!g->out)
-    waiting--;
+    count_waiting (g, -1);
 }
 
 static bool
@@ -86,6 +124,7 @@ admit (int fd, const struct sockaddr *from, socklen_t length)
                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return false;
   new.port = atoi (port);
+  new.crowd = hash (new.address);
   pthread_mutex_lock (&lock);
   leave (&guests[fd]);
   while (waiting >= WAITING_MAX ||
@@ -93,7 +132,7 @@ admit (int fd, const struct sockaddr *from, socklen_t length)
     shut_out_one ();
   new.since = ++turns;
   guests[fd] = new;
-  waiting++;
+  count_waiting (&guests[fd], 1);
   if (fd > highest)
     highest = fd;
   pthread_mutex_unlock (&lock);
@@ -157,10 +196,31 @@ doorman_busy (struct mg_connection *conn, bool is_busy)
     g->busy = is_busy;
     g->since = ++turns;
     busy += is_busy ? 1 : -1u;
-    waiting += is_busy ? -1u : 1;
+    count_waiting (g, is_busy ? -1 : 1);
   }
   pthread_mutex_unlock (&lock);
   mg_set_user_connection_data (conn, g);
+}
+
+void
+doorman_know (struct mg_connection *conn, const struct caller *caller)
+{
+  char key[QUOTA_KEY_BYTES];
+  struct guest *g;
+  unsigned of;
+
+  if (caller->role == ROLE_NOBODY)
+    return;
+  quota_key (caller, key);
+  of = hash (key);
+  pthread_mutex_lock (&lock);
+  g = guest_of (conn);
+  if (g && g->here && !g->known && known[of] < QUOTA_CONNECTIONS) {
+    g->known = true;
+    g->caller = of;
+    known[of]++;
+  }
+  pthread_mutex_unlock (&lock);
 }
 
 void

@@ -4,8 +4,9 @@
  * So a client that opens thousands of connections and says little or nothing on
  * them would have all the threads.  Therefore, when threads get scarce, one of the
  * connections is closed that wait for their peer (for a request, the rest of one,
- * or to take an answer): the one that has waited longest.  Connections for which
- * weftd is at work, or waits itself, are left alone.
+ * or to take an answer): one of which nobody knows whose it is, if there is such a
+ * one; of the address that has most of them; the one that has waited longest.
+ * Connections for which weftd is at work, or waits itself, are left alone.
  */
 
 #ifndef WEFT_DOORMAN_H
@@ -15,10 +16,17 @@
 
 #include <civetweb.h>
 
+#include "auth.h"
+
 #define DOORMAN_THREADS 1536
 
 /* weftd begins (busy) or ends to work for this connection. */
 void doorman_busy (struct mg_connection *conn, bool busy);
+
+/* Who calls on this connection is known now.  (Of one caller only so many are spared:
+ * quota.h.)
+ */
+void doorman_know (struct mg_connection *conn, const struct caller *caller);
 
 /* A connection is about to be closed: civetweb's callback; and for those whose
  * TLS handshake failed, of which civetweb says nothing.

@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,29 +15,47 @@
 
 #define BODY_BYTES_MAX (1 << 20)
 #define UNREAD_BYTES_MAX (8 << 20)
-#define TOO_LONG "the body is longer than 1048576 bytes"
 #define JSON_DEPTH_MAX 8
+/* A heartbeat about an array of 128 members has some 5,000. */
+#define JSON_VALUES_MAX 16384
+
+/* Of who is not logged in: a name and a password, or a request for a certificate. */
+#define STRANGER_BYTES_MAX (32 << 10)
+#define STRANGER_VALUES_MAX 64
 
 /* Who sends a little too much shall hear it; who sends without end is left. */
-static void
-refuse_body (struct mg_connection *conn, int status, const char *why)
+int
+http_refuse_body (struct mg_connection *conn, int status, const char *code,
+                  const char *extra, const char *why)
 {
+  char headers[128];
   char some[4096];
   int n = 0, left = UNREAD_BYTES_MAX;
 
   mg_disable_connection_keep_alive (conn);
-  http_refuse (conn, status, NULL, NULL, "Connection: close\r\n", "%s", why);
+  snprintf (headers, sizeof headers, "Connection: close\r\n%s", extra);
+  http_refuse (conn, status, NULL, code, headers, "%s", why);
   while (left > 0 && (n = mg_read (conn, some, sizeof some)) > 0)
     left -= n;
+  return status;
+}
+
+static void
+refuse_too_long (struct mg_connection *conn, size_t most)
+{
+  char why[80];
+
+  snprintf (why, sizeof why, "the body is longer than %zu bytes", most);
+  http_refuse_body (conn, 413, NULL, "", why);
 }
 
 /* Is it said beforehand that it is too long?  True: refused. */
 static bool
-announced_too_long (struct mg_connection *conn)
+announced_too_long (struct mg_connection *conn, size_t most)
 {
-  if (mg_get_request_info (conn)->content_length <= BODY_BYTES_MAX)
+  if (mg_get_request_info (conn)->content_length <= (long long) most)
     return false;
-  refuse_body (conn, 413, TOO_LONG);
+  refuse_too_long (conn, most);
   return true;
 }
 
@@ -44,16 +63,16 @@ announced_too_long (struct mg_connection *conn)
  * half a body must not be taken for a request.  False: refused.
  */
 static bool
-is_whole (struct mg_connection *conn, size_t length, int last)
+is_whole (struct mg_connection *conn, size_t length, size_t most, int last)
 {
   long long told = mg_get_request_info (conn)->content_length;
 
-  if (length > BODY_BYTES_MAX)
-    refuse_body (conn, 413, TOO_LONG);
+  if (length > most)
+    refuse_too_long (conn, most);
   else if (last < 0)
-    refuse_body (conn, 400, "the body did not come, or its chunks are damaged");
+    http_refuse_body (conn, 400, NULL, "", "the body did not come, or its chunks are damaged");
   else if (told > 0 && length < (size_t) told)
-    refuse_body (conn, 400, "the body ended before its Content-Length");
+    http_refuse_body (conn, 400, NULL, "", "the body ended before its Content-Length");
   else
     return true;
   return false;
@@ -61,7 +80,7 @@ is_whole (struct mg_connection *conn, size_t length, int last)
 
 /* The body as text, *length bytes; NULL: refused. */
 static char *
-read_body (struct mg_connection *conn, size_t *length)
+read_body (struct mg_connection *conn, size_t most, size_t *length)
 {
   const struct mg_request_info *info = mg_get_request_info (conn);
   char *body;
@@ -69,28 +88,29 @@ read_body (struct mg_connection *conn, size_t *length)
   int n = 0;
 
   *length = 0;
-  if (announced_too_long (conn))
+  if (announced_too_long (conn, most))
     return NULL;
   room = info->content_length > 0 ? (size_t) info->content_length : 0;
   if (mg_get_header (conn, "Transfer-Encoding")) /* not known before */
-    room = BODY_BYTES_MAX;
+    room = most;
   body = alloc_bytes (room + 1);
   while (*length <= room &&
          (n = mg_read (conn, body + *length, room + 1 - *length)) > 0)
     *length += (size_t) n;
-  if (is_whole (conn, *length, n))
+  if (is_whole (conn, *length, most, n))
     return body;
   free (body);
   return NULL;
 }
 
-/* Is it nested so deep that parsing it would need much stack?  (civetweb's
- * threads have little.)
+/* Is it nested so deep that parsing it would need much stack (civetweb's threads have
+ * little), or has it so many values that they would need much memory, a hundred times
+ * what the text has?
  */
 static bool
-too_deep (const char *body, size_t length)
+too_much (const char *body, size_t length, unsigned values_max)
 {
-  unsigned depth = 0;
+  unsigned depth = 0, values = 0;
   bool string = false;
 
   for (size_t i = 0; i < length; i++) {
@@ -104,6 +124,9 @@ too_deep (const char *body, size_t length)
     }
     else if (!string && (body[i] == ']' || body[i] == '}') && depth > 0)
       depth--;
+    /* One begins behind each of these. */
+    if (!string && strchr ("[{,:", body[i]) && ++values > values_max)
+      return true;
   }
   return false;
 }
@@ -116,7 +139,10 @@ http_take_body (struct mg_connection *conn, struct request *r)
   json_t *json = NULL;
   struct fields f;
   size_t length;
-  char *body = read_body (conn, &length);
+  bool stranger = r->caller.role == ROLE_NOBODY;
+  unsigned values_max = stranger ? STRANGER_VALUES_MAX : JSON_VALUES_MAX;
+  char *body = read_body (conn, stranger ? STRANGER_BYTES_MAX : BODY_BYTES_MAX,
+                          &length);
 
   if (body == NULL)
     return false;
@@ -125,9 +151,11 @@ http_take_body (struct mg_connection *conn, struct request *r)
       strncasecmp (type, "application/json", 16) != 0)
     http_refuse (conn, 415, NULL, NULL, "",
                  "the body must be JSON: give Content-Type: application/json");
-  else if (too_deep (body, length))
+  else if (too_much (body, length, values_max))
     http_refuse (conn, 400, NULL, NULL, "",
-                 "the body is nested more than %d deep", JSON_DEPTH_MAX);
+                 "the body is nested more than %d deep, or has more than %u "
+                 "values",
+                 JSON_DEPTH_MAX, values_max);
   else {
     json = json_loadb (body, length, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL)
@@ -155,12 +183,12 @@ http_drop_body (struct mg_connection *conn)
   size_t length = 0;
   int n = 0;
 
-  if (announced_too_long (conn))
+  if (announced_too_long (conn, BODY_BYTES_MAX))
     return false;
   while (length <= BODY_BYTES_MAX &&
          (n = mg_read (conn, some, sizeof some)) > 0)
     length += (size_t) n;
-  return is_whole (conn, length, n);
+  return is_whole (conn, length, BODY_BYTES_MAX, n);
 }
 
 bool

@@ -58,6 +58,11 @@ bool http_take_query (struct mg_connection *conn, struct request *r,
                       const char *method, const char *path);
 /* Take the body into the request. */
 bool http_take_body (struct mg_connection *conn, struct request *r);
+/* Refuse a request whose body was not read, or not to its end: at once, whoever sends
+ * it; the connection ends.  Returns the status.
+ */
+int http_refuse_body (struct mg_connection *conn, int status, const char *code,
+                      const char *extra, const char *why);
 /* Read a body that the route does not want, and forget it. */
 bool http_drop_body (struct mg_connection *conn);
 

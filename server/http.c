@@ -2,8 +2,8 @@
  *
  * What is refused before anything else sees it: a Host header that is none of
  * ours (a page elsewhere that made its own name point here), an Origin from
- * elsewhere, an unknown path or method, who may not call it, a body that is too
- * long, of another type, or no JSON, and fields that are wrong.
+ * elsewhere, an unknown path or method, who may not call it or has too much under way,
+ * a body that is too long, of another type, or no JSON, and fields that are wrong.
  *
  * Every long poll and every stream of events takes a thread of its own; they
  * are many and cheap (doorman.h).
@@ -12,12 +12,9 @@
 #include <config.h>
 
 #include <assert.h>
-#include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <civetweb.h>
@@ -29,11 +26,56 @@
 #include "http.h"
 #include "http-internal.h"
 #include "log.h"
+#include "quota.h"
 #include "routes.h"
+#include "stack.h"
 #include "tls.h"
 #include "common/refuse.h"
 
 /* ---- One request. ---- */
+
+/* As its caller is known, and may have so much. */
+static int
+serve_route (struct http *h, struct mg_connection *conn, struct request *r,
+             const char *method, const char *path)
+{
+  int status;
+
+  if (!http_take_query (conn, r, method, path) ||
+      !(r->route->parse ? http_take_body (conn, r) : http_drop_body (conn)))
+    return 400;
+  switch (r->route->kind) {
+  case ROUTE_EVENTS:
+    doorman_busy (conn, true);
+    status = http_serve_events (h, conn, &r->caller);
+    doorman_busy (conn, false);
+    return status;
+  case ROUTE_OPENAPI:
+    return files_serve (conn, h->options.openapi, "openapi.json");
+  default:
+    break;
+  }
+  doorman_busy (conn, true);
+  if (r->route->prepare == NULL || r->route->prepare (h->loop, r))
+    loop_ask (h->loop, r);
+  doorman_busy (conn, false);
+  if (r->status == 429)
+    http_log_refusal (conn, "too many tries");
+  return r->text ? http_send (conn, r->status, r->type, r->headers, r->text,
+                              strlen (r->text))
+                 : http_send_json (conn, r->status, r->headers, r->body);
+}
+
+static int
+refuse_over_quota (struct mg_connection *conn, enum quota_kind kind)
+{
+  http_log_refusal (conn, "too many requests at once");
+  return http_refuse_body (
+    conn, 429, "too-many-requests", "Retry-After: 1\r\n",
+    kind == QUOTA_STREAM
+      ? "too many streams of events are open: close one that nobody reads"
+      : "too many requests are under way: ask again when one is answered");
+}
 
 static int
 serve_api (struct http *h, struct mg_connection *conn, const char *method,
@@ -42,6 +84,8 @@ serve_api (struct http *h, struct mg_connection *conn, const char *method,
   struct request r;
   char allow[64], why[256], header[96];
   enum route_match match;
+  enum quota_kind kind;
+  struct caller caller;
   int status;
 
   match = routes_find (method, path, &r, allow, why, sizeof why);
@@ -59,32 +103,19 @@ serve_api (struct http *h, struct mg_connection *conn, const char *method,
   case ROUTE_MATCH:
     break;
   }
-  if (!http_take_caller (h, conn, &r) ||
-      !http_take_query (conn, &r, method, path) ||
-      !(r.route->parse ? http_take_body (conn, &r) : http_drop_body (conn))) {
+  if (!http_take_caller (h, conn, &r)) {
     request_destroy (&r);
     return 400;
   }
-  switch (r.route->kind) {
-  case ROUTE_EVENTS:
-    doorman_busy (conn, true);
-    status = http_serve_events (h, conn, &r.caller);
-    doorman_busy (conn, false);
-    break;
-  case ROUTE_OPENAPI:
-    status = files_serve (conn, h->options.openapi, "openapi.json");
-    break;
-  default:
-    doorman_busy (conn, true);
-    if (r.route->prepare == NULL || r.route->prepare (h->loop, &r))
-      loop_ask (h->loop, &r);
-    doorman_busy (conn, false);
-    if (r.status == 429)
-      http_log_refusal (conn, "too many tries of passwords");
-    status = r.text ? http_send (conn, r.status, r.type, r.headers, r.text,
-                                 strlen (r.text))
-                    : http_send_json (conn, r.status, r.headers, r.body);
+  kind = r.route->kind == ROUTE_EVENTS ? QUOTA_STREAM : QUOTA_CALL;
+  caller = r.caller; /* who logs in is somebody else afterwards */
+  if (quota_begin (&caller, kind)) {
+    doorman_know (conn, &caller);
+    status = serve_route (h, conn, &r, method, path);
+    quota_end (&caller, kind);
   }
+  else
+    status = refuse_over_quota (conn, kind);
   request_destroy (&r);
   return status;
 }
@@ -113,39 +144,19 @@ begin_request (struct mg_connection *conn)
 
 /* ---- Threads. ---- */
 
-/* Where the stack of this HTTP thread begins. */
-static _Thread_local char *stack;
-
 static void *
 begin_thread (const struct mg_context *context, int type)
 {
-  pthread_attr_t attr;
-  void *begin;
-  size_t size;
-
-  if (type == 1 && pthread_getattr_np (pthread_self (), &attr) == 0) {
-    if (pthread_attr_getstack (&attr, &begin, &size) == 0)
-      stack = begin;
-    pthread_attr_destroy (&attr);
-  }
+  if (type == 1)
+    stack_begin ();
   return NULL;
 }
 
-/* All threads take turns at the connections, so each of these many would in time
- * keep as much memory as the longest request needs of a stack.  What lies below
- * this function is unused, and goes back.
- */
 static void
 end_connection (const struct mg_connection *conn)
 {
-  uintptr_t page = (uintptr_t) sysconf (_SC_PAGESIZE);
-  uintptr_t here = (uintptr_t) __builtin_frame_address (0);
-  /* What is called from here needs some of it. */
-  uintptr_t end = (here & ~(page - 1)) - page;
-
   doorman_end (conn);
-  if (stack && end > (uintptr_t) stack)
-    madvise (stack, end - (uintptr_t) stack, MADV_DONTNEED);
+  stack_give_back ();
 }
 
 /* ---- Starting and stopping. ---- */

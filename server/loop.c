@@ -11,6 +11,7 @@
 
 #include <config.h>
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 
 #define LOAD_TICKS (1000 / CLUSTER_TICK_MS)
 #define AUTH_TICKS (60 * LOAD_TICKS)
+#define TRIM_TICKS (10 * LOAD_TICKS)
 
 /* After every call of the engine. */
 static void
@@ -202,6 +204,9 @@ on_timer (uv_timer_t *handle)
     every_second (l);
   if (l->ticks % AUTH_TICKS == 0)
     tick_auth (l);
+  /* Holes that a flood has left: glibc gives back the end of its heap alone. */
+  if (l->ticks % TRIM_TICKS == 0)
+    malloc_trim (0);
 }
 
 static void

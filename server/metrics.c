@@ -14,6 +14,7 @@
 #include "alloc.h"
 #include "format/format.h"
 #include "metrics.h"
+#include "quota.h"
 
 /* ---- Lists, and what is written for each of a list. ---- */
 
@@ -485,6 +486,9 @@ metrics_text (const struct cluster *c)
   member_metrics (f, c);
   disk_metrics (f, c);
   session_metrics (f, c);
+  family (f, "weft_refused_requests_total", "counter",
+          "Requests that were refused as their caller had too many at once.");
+  fprintf (f, "weft_refused_requests_total %" PRIu64 "\n", quota_refused ());
   if (fclose (f) != 0)
     abort ();
   return text;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quota.h"
 #include "replies.h"
 #include "routes-internal.h"
 
@@ -41,7 +42,47 @@ parse_attach (struct fields *f, struct request *r)
     snprintf (r->subject, sizeof r->subject, "%s, takeover", r->name);
 }
 
-ROUTE_CALL (handle_attach, cluster_attach, r->name, r->input)
+/* Sessions of this node, but for the one of the process that asks again. */
+static unsigned
+sessions_of (const struct cluster *c, const struct cluster_attach *attach)
+{
+  const struct cluster_session *s;
+  unsigned count = 0;
+
+  TAILQ_FOREACH (s, cluster_sessions (c), link)
+    if (!s->rec.ended && strcmp (s->rec.node, attach->node) == 0) {
+      if (strcmp (s->rec.instance, attach->instance) == 0)
+        return 0;
+      count++;
+    }
+  return count;
+}
+
+/* One node must not fill the places of all, nor the log with its coming and going. */
+static void
+handle_attach (struct loop *l, struct request *r)
+{
+  struct cluster_attach *attach = r->input;
+  const struct cluster_input *in = loop_input (l, r);
+
+  if (sessions_of (loop_cluster (l), attach) >= QUOTA_SESSIONS)
+    loop_refuse (l, r, 409, NULL, "too-many",
+                 "node %s has %d sessions already: end one that nobody needs "
+                 "(weftctl session evict), or wait until those end of processes "
+                 "that are gone",
+                 attach->node, QUOTA_SESSIONS);
+  else if (r->caller.role == ROLE_NODE &&
+           !quota_attach (attach->node, in->now_ms)) {
+    snprintf (r->headers, sizeof r->headers, "Retry-After: %d\r\n",
+              QUOTA_ATTACH_MS / 1000);
+    loop_refuse (l, r, 429, NULL, "too-many-requests",
+                 "node %s attaches again and again: its processes may do so "
+                 "once a second",
+                 attach->node);
+  }
+  else
+    cluster_attach (loop_cluster (l), in, r->name, attach);
+}
 
 /* {"sum_us": N, "counts": [N, ...]}; what is missing at the end is 0. */
 static void

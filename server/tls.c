@@ -18,6 +18,7 @@
 #include "alloc.h"
 #include "common/clock.h"
 #include "doorman.h"
+#include "stack.h"
 #include "tls.h"
 #include "common/refuse.h"
 
@@ -159,6 +160,7 @@ on_free (void *ssl, void *data, CRYPTO_EX_DATA *ex, int index, long argl,
          void *argp)
 {
   doorman_end_fd (SSL_get_fd (ssl));
+  stack_give_back (); /* a handshake needs much of it */
 }
 
 static int

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -31,6 +32,8 @@
 #include "tls.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:7380"
+/* Larger pieces of memory are mapped each by itself. */
+#define MAPPED_BYTES (128 << 10)
 
 struct options {
   const char *state, *port_file, *pid_file, *ui;
@@ -364,6 +367,17 @@ serve (const struct options *o, struct store *store)
   return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* What a flood needed goes back when it is over: by itself glibc gives the many threads
+ * heaps of their own, and takes larger and larger pieces out of them.
+ */
+static void
+bound_memory (void)
+{
+  mallopt (M_ARENA_MAX, 1);
+  mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
+  mallopt (M_TRIM_THRESHOLD, 2 * MAPPED_BYTES); /* glibc's own ratio */
+}
+
 int
 main (int argc, char **argv)
 {
@@ -377,6 +391,7 @@ main (int argc, char **argv)
   if (r != -1)
     return r;
   setvbuf (stderr, NULL, _IOLBF, 0);
+  bound_memory ();
   /* Each connection takes a descriptor. */
   if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;

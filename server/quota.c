@@ -1,0 +1,203 @@
+/* quota.c: see quota.h. */
+
+#include <config.h>
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/sys/queue.h>
+
+#include "alloc.h"
+#include "quota.h"
+
+enum who { STRANGER, USER, NODE, ANYBODY, WHOS };
+
+static const struct {
+  unsigned each[2], all[2]; /* calls, streams; 0: there is no limit */
+} limits[WHOS] = {
+  [STRANGER] = { { QUOTA_STRANGER_CALLS, 1 }, { QUOTA_STRANGERS_CALLS, 1 } },
+  [USER] = { { QUOTA_USER_CALLS, QUOTA_USER_STREAMS },
+             { QUOTA_USERS_CALLS, QUOTA_STREAMS } },
+  [NODE] = { { QUOTA_NODE_CALLS, QUOTA_USER_STREAMS }, { 0, QUOTA_STREAMS } },
+  [ANYBODY] = { { 0, 0 }, { 0, QUOTA_STREAMS } },
+};
+
+/* Who has something under way. */
+struct holder {
+  LIST_ENTRY (holder) link;
+  char key[QUOTA_KEY_BYTES];
+  unsigned has[2];
+};
+
+#define BUCKETS 256
+
+struct attaches {
+  char node[64];
+  uint64_t used_ms, at_ms; /* so much of the bucket is used up, as of then */
+};
+
+#define ATTACHES_MAX 256
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD (, holder) holders[BUCKETS];
+static unsigned all[WHOS][2];
+static struct attaches attaches[ATTACHES_MAX];
+static uint64_t refused;
+
+static enum who
+who_is (const struct caller *caller)
+{
+  if (caller->role == ROLE_NOBODY)
+    return STRANGER;
+  if (caller->via == VIA_NONE)
+    return ANYBODY;
+  return caller->role == ROLE_NODE ? NODE : USER;
+}
+
+void
+quota_key (const struct caller *caller, char key[QUOTA_KEY_BYTES])
+{
+  struct in6_addr in6;
+  char text[INET6_ADDRSTRLEN];
+
+  switch (who_is (caller)) {
+  case USER:
+    snprintf (key, QUOTA_KEY_BYTES, "u %s",
+              caller->owner[0] ? caller->owner : caller->name);
+    return;
+  case NODE:
+    snprintf (key, QUOTA_KEY_BYTES, "n %s", caller->name);
+    return;
+  case STRANGER:
+  case ANYBODY:
+  case WHOS:
+    break;
+  }
+  snprintf (key, QUOTA_KEY_BYTES, "a %s", caller->address);
+  /* A host has as many addresses as it likes out of its network. */
+  if (strchr (caller->address, ':') &&
+      inet_pton (AF_INET6, caller->address, &in6) == 1 &&
+      !IN6_IS_ADDR_V4MAPPED (&in6)) {
+    memset (in6.s6_addr + 8, 0, 8);
+    inet_ntop (AF_INET6, &in6, text, sizeof text);
+    snprintf (key, QUOTA_KEY_BYTES, "a %s", text);
+  }
+}
+
+/* With the lock held.  NULL: it has nothing. */
+static struct holder *
+find (const char *key, unsigned *bucket)
+{
+  struct holder *h;
+  unsigned hash = 5381;
+
+  for (const char *p = key; *p; p++)
+    hash = hash * 33 + (unsigned char) *p;
+  *bucket = hash % BUCKETS;
+  LIST_FOREACH (h, &holders[*bucket], link)
+    if (strcmp (h->key, key) == 0)
+      return h;
+  return NULL;
+}
+
+static bool
+is_full (unsigned has, unsigned limit)
+{
+  return limit > 0 && has >= limit;
+}
+
+bool
+quota_begin (const struct caller *caller, enum quota_kind kind)
+{
+  enum who who = who_is (caller);
+  char key[QUOTA_KEY_BYTES];
+  unsigned bucket;
+  struct holder *h;
+  bool fits;
+
+  quota_key (caller, key);
+  pthread_mutex_lock (&lock);
+  h = find (key, &bucket);
+  fits = !is_full (h ? h->has[kind] : 0, limits[who].each[kind]) &&
+         !is_full (all[who][kind], limits[who].all[kind]);
+  if (fits && h == NULL) {
+    h = alloc_zeroed (sizeof *h);
+    strcpy (h->key, key);
+    LIST_INSERT_HEAD (&holders[bucket], h, link);
+  }
+  if (fits) {
+    h->has[kind]++;
+    all[who][kind]++;
+  }
+  else
+    refused++;
+  pthread_mutex_unlock (&lock);
+  return fits;
+}
+
+void
+quota_end (const struct caller *caller, enum quota_kind kind)
+{
+  char key[QUOTA_KEY_BYTES];
+  unsigned bucket;
+  struct holder *h;
+
+  quota_key (caller, key);
+  pthread_mutex_lock (&lock);
+  h = find (key, &bucket);
+  assert (h && h->has[kind] > 0);
+  all[who_is (caller)][kind]--;
+  if (--h->has[kind] == 0 && h->has[!kind] == 0) {
+    LIST_REMOVE (h, link);
+    free (h);
+  }
+  pthread_mutex_unlock (&lock);
+}
+
+bool
+quota_attach (const char *node, uint64_t now_ms)
+{
+  struct attaches *best = &attaches[0];
+  bool fits;
+
+  pthread_mutex_lock (&lock);
+  for (unsigned i = 0; i < ATTACHES_MAX; i++) {
+    struct attaches *a = &attaches[i];
+    uint64_t gone = now_ms > a->at_ms ? now_ms - a->at_ms : 0;
+
+    a->used_ms = a->used_ms > gone ? a->used_ms - gone : 0;
+    a->at_ms += gone;
+    if (strcmp (a->node, node) == 0) {
+      best = a;
+      break;
+    }
+    if (a->used_ms < best->used_ms) /* the fullest is as good as none */
+      best = a;
+  }
+  if (strcmp (best->node, node) != 0) {
+    snprintf (best->node, sizeof best->node, "%s", node);
+    best->used_ms = 0;
+  }
+  fits = best->used_ms + QUOTA_ATTACH_MS <= QUOTA_ATTACHES * QUOTA_ATTACH_MS;
+  if (fits)
+    best->used_ms += QUOTA_ATTACH_MS;
+  else
+    refused++;
+  pthread_mutex_unlock (&lock);
+  return fits;
+}
+
+uint64_t
+quota_refused (void)
+{
+  uint64_t n;
+
+  pthread_mutex_lock (&lock);
+  n = refused;
+  pthread_mutex_unlock (&lock);
+  return n;
+}

@@ -1,0 +1,52 @@
+/* quota.h: how much of weftd one caller may have at once, so that nobody is kept out
+ * by another's flood.  From any thread.
+ *
+ * A caller is a user with all logins and tokens, a node, or, where nobody is logged in,
+ * an address (of IPv6 its network).  Each may have some, and all of a kind together so
+ * much that the rest, which is more than half of weftd's threads, is the nodes'.  Where
+ * weftd asks nobody to log in (--no-login), only streams are bounded, all together.
+ */
+
+#ifndef WEFT_QUOTA_H
+#define WEFT_QUOTA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "auth.h"
+
+/* Requests under way: of one, and of all of a kind. */
+#define QUOTA_STRANGER_CALLS 32
+#define QUOTA_STRANGERS_CALLS 128
+#define QUOTA_USER_CALLS 32
+#define QUOTA_USERS_CALLS 256
+#define QUOTA_NODE_CALLS 256 /* one for each disk and session, which wait */
+/* Streams of events. */
+#define QUOTA_USER_STREAMS 32
+#define QUOTA_STREAMS 256
+/* Idle connections of which weftd knows whose they are (doorman.h). */
+#define QUOTA_CONNECTIONS QUOTA_NODE_CALLS
+/* Sessions of a node, and how often it may attach: so often at once, then once in this
+ * time.
+ */
+#define QUOTA_SESSIONS 64
+#define QUOTA_ATTACHES 64
+#define QUOTA_ATTACH_MS 1000
+
+enum quota_kind { QUOTA_CALL, QUOTA_STREAM };
+
+/* Begin with a request, or a stream; false: there are too many.  quota_end ends it. */
+bool quota_begin (const struct caller *caller, enum quota_kind kind);
+void quota_end (const struct caller *caller, enum quota_kind kind);
+
+/* May the node attach once more? */
+bool quota_attach (const char *node, uint64_t now_ms);
+
+/* How often it was false since weftd was started. */
+uint64_t quota_refused (void);
+
+/* The caller in a word, for who counts by it: "u kim", "n n1", "a 192.0.2.7". */
+#define QUOTA_KEY_BYTES 72
+void quota_key (const struct caller *caller, char key[QUOTA_KEY_BYTES]);
+
+#endif /* WEFT_QUOTA_H */
