@@ -70,9 +70,11 @@ is_whole (struct mg_connection *conn, size_t length, size_t most, int last)
   if (length > most)
     refuse_too_long (conn, most);
   else if (last < 0)
-    http_refuse_body (conn, 400, NULL, "", "the body did not come, or its chunks are damaged");
+    http_refuse_body (conn, 400, NULL, "",
+                      "the body did not come, or its chunks are damaged");
   else if (told > 0 && length < (size_t) told)
-    http_refuse_body (conn, 400, NULL, "", "the body ended before its Content-Length");
+    http_refuse_body (conn, 400, NULL, "",
+                      "the body ended before its Content-Length");
   else
     return true;
   return false;

@@ -20,7 +20,7 @@
 #define QUOTA_STRANGERS_CALLS 128
 #define QUOTA_USER_CALLS 32
 #define QUOTA_USERS_CALLS 256
-#define QUOTA_NODE_CALLS 256 /* one for each disk and session, which wait */
+#define QUOTA_NODE_CALLS 128 /* one for each disk and session, which wait */
 /* Streams of events. */
 #define QUOTA_USER_STREAMS 32
 #define QUOTA_STREAMS 256

@@ -66,11 +66,12 @@ handle_attach (struct loop *l, struct request *r)
   const struct cluster_input *in = loop_input (l, r);
 
   if (sessions_of (loop_cluster (l), attach) >= QUOTA_SESSIONS)
-    loop_refuse (l, r, 409, NULL, "too-many",
-                 "node %s has %d sessions already: end one that nobody needs "
-                 "(weftctl session evict), or wait until those end of processes "
-                 "that are gone",
-                 attach->node, QUOTA_SESSIONS);
+    loop_refuse (
+      l, r, 409, NULL, "too-many",
+      "node %s has %d sessions already: end one that nobody needs "
+      "(weftctl session evict), or wait until those end of processes "
+      "that are gone",
+      attach->node, QUOTA_SESSIONS);
   else if (r->caller.role == ROLE_NODE &&
            !quota_attach (attach->node, in->now_ms)) {
     snprintf (r->headers, sizeof r->headers, "Retry-After: %d\r\n",
