@@ -50,13 +50,15 @@ def switches(pids, kind=r"(?:non)?voluntary"):
 
 
 class Client:
-    """A `requests` that is connected."""
+    """A `requests` that is connected.  The workload is the name of one, or as they
+    are in WORKLOADS."""
 
-    def __init__(self, uri, workload, count, size):
-        does, length, depth, more = WORKLOADS[workload]
+    def __init__(self, uri, workload, count, size, connections=1):
+        does, length, depth, more = WORKLOADS.get(workload, workload)
         self.process = subprocess.Popen(
             [f"{os.environ['WEFT_BUILDDIR']}/bench/requests", uri, does,
-             str(length), str(depth), str(count), str(size), *more],
+             str(length), str(depth), str(count), str(size),
+             str(connections), *more],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.say(None)
 
@@ -92,22 +94,26 @@ def parties(subject, c):
             "members": members}
 
 
-def costs(subject, workload, count, size):
-    """{party: {"switches", "sleeps": of a request, "cpu": seconds of 100,000}}"""
+def costs(subject, workload, count, size, connections=1):
+    """{party: {"switches", "sleeps": of a request, "cpu": seconds of 100,000}}, and
+    how many requests the client made in a second ("rate").  The depth is that of
+    each connection."""
     def now():
         return {p: (switches(pids), switches(pids, "voluntary"),
                     cpu_seconds(pids) * 1e5) for p, pids in who.items()}
 
-    with client(subject.uri, workload, count, size) as c:
+    with client(subject.uri, workload, count, size, connections) as c:
         who = parties(subject, c)
         before = now()
-        c.say("\n")
+        seconds = int(c.say("\n")) / 1e6
         if "write" in workload:
             time.sleep(SETTLE_S)
         after = now()
-    return {p: dict(zip(("switches", "sleeps", "cpu"),
+    cost = {p: dict(zip(("switches", "sleeps", "cpu"),
                         ((b - a) / count for a, b in zip(before[p], after[p]))))
             for p in who}
+    cost["client"]["rate"] = count / seconds
+    return cost
 
 
 def traced(pids, run):
@@ -127,8 +133,8 @@ def traced(pids, run):
     return {name: int(calls) for name, calls in rows if name != "total"}
 
 
-def calls(subject, workload, count, size, party="array"):
+def calls(subject, workload, count, size, party="array", connections=1):
     """{name: how many for a request} of the system calls of one party."""
-    with client(subject.uri, workload, count, size) as c:
+    with client(subject.uri, workload, count, size, connections) as c:
         made = traced(parties(subject, c)[party], lambda: c.say("\n"))
     return {name: n / count for name, n in made.items()}

@@ -1,19 +1,20 @@
 /* requests.c: an NBD client that makes a number of requests, and then waits before it
  * hangs up.
  *
- *   requests URI read|write BYTES DEPTH REQUESTS SIZE [sequential]
+ *   requests URI read|write BYTES DEPTH REQUESTS SIZE CONNECTIONS [sequential]
  *
- * DEPTH requests of BYTES each are on their way at a time, in the first SIZE bytes,
- * at random places (always the same ones) or one behind the other.  It says a
- * line when it is connected, makes the requests when it reads a line, says how many
- * microseconds they took, and ends when it reads another.  So whoever counts what a
- * server does counts just these requests, while all of its threads still live.
+ * On each connection DEPTH requests of BYTES each are on their way at a time, in the
+ * first SIZE bytes, at random places (always the same ones) or one behind the other,
+ * REQUESTS in all.  It says a line when it is connected, makes the requests when it
+ * reads a line, says how many microseconds they took, and ends when it reads another.
+ * So whoever counts what a server does counts just these requests, while all of its
+ * threads still live.
  */
 
 #include <config.h>
 
 #include <inttypes.h>
-#include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,8 +25,27 @@
 
 #include "common/clock.h"
 
-static unsigned under_way;
-static bool failed;
+#define CONNECTIONS_MAX 64
+
+/* What all connections have in common. */
+static uint64_t bytes, size;
+static unsigned depth;
+static bool writes, sequential;
+
+/* Once all requests are made, and once they are counted: the kernel forgets what it
+ * counted for a thread that ends.
+ */
+static pthread_barrier_t barrier;
+
+/* A connection, and (but for the first) a thread that makes its requests. */
+struct connection {
+  pthread_t thread;
+  struct nbd_handle *nbd;
+  char *buf; /* what the replies of reads are is of no matter */
+  unsigned first, requests;
+  unsigned under_way;
+  bool failed;
+};
 
 static void
 end (const char *what)
@@ -37,8 +57,10 @@ end (const char *what)
 static int
 done (void *opaque, int *error)
 {
-  failed |= *error != 0;
-  under_way--;
+  struct connection *c = opaque;
+
+  c->failed |= *error != 0;
+  c->under_way--;
   return 1;
 }
 
@@ -52,19 +74,66 @@ await_line (void)
     exit (0);
 }
 
+static void
+connect_to (struct connection *c, const char *uri, bool one_of_many)
+{
+  c->nbd = nbd_create ();
+  c->buf = malloc (depth * bytes);
+  if (c->nbd == NULL || c->buf == NULL)
+    end ("memory");
+  memset (c->buf, 1, depth * bytes);
+  if (nbd_connect_uri (c->nbd, uri) == -1)
+    end (uri);
+  if (one_of_many && nbd_can_multi_conn (c->nbd) != 1) {
+    fprintf (stderr, "requests: %s: it does not promise multi-conn\n", uri);
+    exit (1);
+  }
+}
+
+static void
+make_requests (struct connection *c)
+{
+  nbd_completion_callback cb = { .callback = done, .user_data = c };
+  uint64_t random = c->first + 1, block;
+
+  for (unsigned sent = 0; sent < c->requests || c->under_way > 0;) {
+    while (sent < c->requests && c->under_way < depth) {
+      char *at = c->buf + sent % depth * bytes;
+
+      random = random * 6364136223846793005 + 1442695040888963407;
+      block = sequential ? c->first + sent : random >> 33;
+      block = block % (size / bytes) * bytes;
+      c->under_way++;
+      sent++;
+      if ((writes ? nbd_aio_pwrite (c->nbd, at, bytes, block, cb, 0)
+                  : nbd_aio_pread (c->nbd, at, bytes, block, cb, 0)) == -1)
+        end ("a request");
+    }
+    if (nbd_poll (c->nbd, -1) == -1)
+      end ("waiting");
+  }
+  pthread_barrier_wait (&barrier);
+}
+
+static void *
+thread (void *opaque)
+{
+  make_requests (opaque);
+  pthread_barrier_wait (&barrier);
+  return NULL;
+}
+
 int
 main (int argc, char *argv[])
 {
-  nbd_completion_callback cb = { .callback = done };
-  struct nbd_handle *nbd = nbd_create ();
-  uint64_t bytes, size, block, begin, random = 1;
-  unsigned depth, requests;
-  bool writes, sequential;
-  char *buf;
+  static struct connection connection[CONNECTIONS_MAX];
+  unsigned requests, connections;
+  uint64_t begin;
+  bool failed = false;
 
-  if (argc < 7 || nbd == NULL) {
+  if (argc < 8) {
     fprintf (stderr, "usage: requests URI read|write BYTES DEPTH REQUESTS SIZE "
-                     "[sequential]\n");
+                     "CONNECTIONS [sequential]\n");
     return 1;
   }
   writes = strcmp (argv[2], "write") == 0;
@@ -72,41 +141,45 @@ main (int argc, char *argv[])
   depth = strtoul (argv[4], NULL, 10);
   requests = strtoul (argv[5], NULL, 10);
   size = strtoull (argv[6], NULL, 10);
-  sequential = argc > 7;
-  buf = malloc (depth *
-                bytes); /* what the replies of reads are is of no matter */
-  if (buf == NULL || bytes == 0 || size < bytes)
-    end ("BYTES, DEPTH or SIZE");
-  memset (buf, 1, depth * bytes);
-  if (nbd_connect_uri (nbd, argv[1]) == -1)
-    end (argv[1]);
+  connections = strtoul (argv[7], NULL, 10);
+  sequential = argc > 8;
+  if (bytes == 0 || depth == 0 || size < bytes || connections == 0 ||
+      connections > CONNECTIONS_MAX) {
+    fprintf (stderr,
+             "requests: BYTES, DEPTH, SIZE or CONNECTIONS: too small, or "
+             "too large\n");
+    return 1;
+  }
+  for (unsigned i = 0; i < connections; i++) {
+    connection[i].first = (uint64_t) requests * i / connections;
+    connection[i].requests = (uint64_t) requests * (i + 1) / connections -
+                             connection[i].first;
+    connect_to (&connection[i], argv[1], connections > 1);
+  }
   puts ("connected");
   await_line ();
 
+  pthread_barrier_init (&barrier, NULL, connections);
   begin = clock_ns ();
-  for (unsigned sent = 0; sent < requests || under_way > 0;) {
-    while (sent < requests && under_way < depth) {
-      char *at = buf + sent % depth * bytes;
-
-      random = random * 6364136223846793005 + 1442695040888963407;
-      block = sequential ? sent : random >> 33;
-      block = block % (size / bytes) * bytes;
-      under_way++;
-      sent++;
-      if ((writes ? nbd_aio_pwrite (nbd, at, bytes, block, cb, 0)
-                  : nbd_aio_pread (nbd, at, bytes, block, cb, 0)) == -1)
-        end ("a request");
-    }
-    if (nbd_poll (nbd, -1) == -1)
-      end ("waiting");
-  }
+  for (unsigned i = 1; i < connections; i++)
+    if (pthread_create (&connection[i].thread, NULL, thread, &connection[i]) !=
+        0)
+      end ("a thread");
+  make_requests (&connection[0]);
+  for (unsigned i = 0; i < connections; i++)
+    failed |= connection[i].failed;
   if (failed) {
     fprintf (stderr, "requests: a request failed\n");
     return 1;
   }
   printf ("%" PRIu64 "\n", (clock_ns () - begin) / 1000);
   await_line ();
-  nbd_close (nbd);
-  free (buf);
+  pthread_barrier_wait (&barrier);
+  for (unsigned i = 0; i < connections; i++) {
+    if (i > 0)
+      pthread_join (connection[i].thread, NULL);
+    nbd_close (connection[i].nbd);
+    free (connection[i].buf);
+  }
   return 0;
 }

@@ -19,13 +19,18 @@ from measure import Failed, peak_memory
 class Server:
     """One server process on a socket that we opened for it."""
 
-    def __init__(self, directory, name, words):
+    def __init__(self, directory, name, words, unix=False):
         self.log = directory / f"{name}.log"
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
+        if unix:
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(str(directory / f"{name}.socket"))
+            self.uri = f"nbd+unix:///?socket={directory}/{name}.socket"
+        else:
+            listener = socket.socket()
+            listener.bind(("127.0.0.1", 0))
+            self.port = listener.getsockname()[1]
+            self.uri = f"nbd://127.0.0.1:{self.port}"
         listener.listen(64)
-        self.port = listener.getsockname()[1]
-        self.uri = f"nbd://127.0.0.1:{self.port}"
 
         def take_socket():
             os.dup2(listener.fileno(), 3)
@@ -86,8 +91,8 @@ class Subject:
     def peak_memory(self):
         return peak_memory(self.array_pid)
 
-    def server(self, name, *words):
-        s = Server(self.dir, name, words)
+    def server(self, name, *words, unix=False):
+        s = Server(self.dir, name, words, unix)
         self.servers.append(s)
         return s
 
@@ -114,12 +119,20 @@ class Front(Subject):
     title = "nothing: each request is handed to another thread and back"
     hand = "true"
 
+    unix = False
+
     def start(self):
         plugin = pathlib.Path(os.environ["WEFT_BUILDDIR"],
                               "bench/.libs/front.so")
         s = self.server("front", "nbdkit", "-f", plugin, f"size={self.size}",
-                        f"hand={self.hand}")
+                        f"hand={self.hand}", unix=self.unix)
         self.uri, self.array_pid = s.uri, s.process.pid
+
+
+class FrontUnix(Front):
+    name = "front-unix"
+    title = "the same, its client by Unix socket"
+    unix = True
 
 
 class Nbdkit(Front):
@@ -192,6 +205,28 @@ class Weft(Subject):
         self.status = json.loads(status)
         self.files = [m["file"] for m in self.status["members"]]
 
+    def call(self, method, path, body=None):
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        request = urllib.request.Request(
+            self.status["admin"] + path, method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"})
+        with opener.open(request, timeout=30) as reply:
+            return json.load(reply)
+
+    def up_unattached(self, layout):
+        """An array named a, and no process for it."""
+        self.up("--no-array")
+        disks = self.call("GET", "/api/v1/disks")["disks"]
+        self.call("POST", "/api/v1/arrays",
+                  {"name": "a", "layout": layout,
+                   "disks": [d["uuid"] for d in disks]})
+        for _ in range(100):
+            if self.call("GET", "/api/v1/arrays/a")["state"] == "ready":
+                return
+            time.sleep(0.1)
+        raise Failed("array a does not become ready")
+
     def start(self):
         self.up("--layout", self.layout, *self.options)
         self.uri = self.status["nbd"]
@@ -209,6 +244,24 @@ class Weft(Subject):
 class RaidX(Weft):
     name = "raid-x"
     title = "Weft raid-x over 4 members"
+
+
+class RaidXUnix(Weft):
+    name = "raid-x-unix"
+    title = "Weft raid-x over 4 members, its client by Unix socket"
+
+    def start(self):
+        self.up_unattached("raid-x")
+        s = self.server("array", "nbdkit", "-f", "weft", "array=a",
+                        "admin=" + self.status["admin"], unix=True)
+        self.uri, self.array_pid = s.uri, s.process.pid
+
+    def stop(self):
+        Subject.stop(self)
+        super().stop()
+
+    def pids(self):
+        return super().pids() + Subject.pids(self)
 
 
 class Raid10Async(Weft):
@@ -244,30 +297,13 @@ class Door(Weft):
     copies = 1
 
     def start(self):
-        self.up("--no-array")
-        disks = self.call("GET", "/api/v1/disks")["disks"]
-        self.call("POST", "/api/v1/arrays",
-                  {"name": "a", "layout": "raid-0",
-                   "disks": [d["uuid"] for d in disks]})
-        for _ in range(100):
-            if self.call("GET", "/api/v1/arrays/a")["state"] == "ready":
-                break
-            time.sleep(0.1)
+        self.up_unattached("raid-0")
         granted = self.call("POST", "/api/v1/arrays/a/sessions",
                             {"instance": "bench", "node": "bench",
                              "pid": os.getpid(), "mode": "rw", "uri": None})
         member = granted["map"]["members"][0]
         self.uri = f"{member['uri']}/data/{member['tokens']['data']}"
         self.array_pid = self.status["members"][0]["pid"]
-
-    def call(self, method, path, body=None):
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        request = urllib.request.Request(
-            self.status["admin"] + path, method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"})
-        with opener.open(request, timeout=30) as reply:
-            return json.load(reply)
 
 
 class RaidXMap(Subject):
@@ -290,5 +326,47 @@ class RaidXMap(Subject):
         self.uri, self.array_pid = s.uri, s.process.pid
 
 
-ALL = [Nbdkit, Front, Direct, Door, Proxy, Raid0, Quorum, RaidX, RaidXMap, Raid10Async,
-       Raid10Sync]
+class Other(Subject):
+    """Another system, in a cluster on this host that `other` makes."""
+    copies = 2
+
+    def other(self, *words):
+        script = pathlib.Path(__file__).resolve().parent / "other"
+        p = subprocess.run([script, self.name, *map(str, words)],
+                           stdin=subprocess.DEVNULL, text=True, check=False,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if p.returncode != 0:
+            raise Failed(p.stderr.strip())
+        return [line.split() for line in p.stdout.splitlines()]
+
+    def start(self):
+        said = self.other("up", self.dir, self.size >> 20)
+        self.uri = dict(said)["uri"]
+        self.array_pid = int(dict(said)["front"])
+        self.all_pids = [int(pid) for what, pid in said if what != "uri"]
+
+    def pids(self):
+        return self.all_pids
+
+    def stop(self):
+        self.other("down", self.dir)
+
+
+class Ceph(Other):
+    name = "ceph"
+    title = "Ceph: RBD over 4 OSDs, qemu-storage-daemon in front, Unix socket"
+
+
+class Gluster(Other):
+    name = "gluster"
+    title = "Gluster over 4 bricks, qemu-storage-daemon in front, Unix socket"
+
+
+class Vitastor(Other):
+    name = "vitastor"
+    title = "Vitastor over 4 OSDs, nbdkit in front, Unix socket"
+
+
+ALL = [Nbdkit, Front, FrontUnix, Direct, Door, Proxy, Raid0, Quorum, RaidX,
+       RaidXUnix, RaidXMap, Raid10Async, Raid10Sync]
+OTHERS = [Ceph, Gluster, Vitastor]
