@@ -6,6 +6,9 @@ Pass: every subject is measured in every workload asked for, with numbers that
 
 import json
 import os
+import re
+
+import pytest
 
 from wefttest import SOURCE, run
 
@@ -38,3 +41,12 @@ def test_bench(tmp_path):
 def test_bench_refuses_what_it_does_not_know():
     p = run(BENCH, "--subjects", "raid-y", check=False)
     assert p.returncode == 2 and "raid-y" in p.stderr
+
+
+@pytest.mark.parametrize("program", ["bench", "counts", "scale"])
+def test_help(program):
+    said = run(SOURCE / "bench" / program, "--help").stdout
+    assert said.startswith("usage: " + program)
+    if program == "bench":
+        for name in ("raid-x", "raid-x-unix", "ceph", "gluster", "vitastor"):
+            assert re.search(rf"^  {name} ", said, re.M), name
