@@ -11,29 +11,34 @@
 
 #include "images-internal.h"
 
-/* Into the pending tree and the age queue, by sequence, from its old end: what
- * is put there out of turn is old.
- */
+/* Into all that holds a pending image but the age queue. */
 static void
 insert_pending (struct images *b, struct image_member *m, struct image *e)
 {
-  struct image *f;
-
   assert (!e->flying);
   if (RB_INSERT (image_tree, &m->pending, e))
     abort (); /* never: what overlaps was cut away */
-  f = TAILQ_LAST (&m->aged, image_queue);
-  if (!f || f->sequence <= e->sequence)
-    TAILQ_INSERT_TAIL (&m->aged, e, by_age);
-  else {
-    TAILQ_FOREACH (f, &m->aged, by_age)
-      if (f->sequence > e->sequence)
-        break;
-    TAILQ_INSERT_BEFORE (f, e, by_age);
-  }
   if (e->due)
     TAILQ_INSERT_TAIL (&m->due, e, by_due);
   image_weigh (b, m, e, true);
+}
+
+/* The same, and into the age queue, by sequence, from its old end: what was sent in
+ * vain is old.
+ */
+static void
+insert_again (struct images *b, struct image_member *m, struct image *e)
+{
+  struct image *f;
+
+  TAILQ_FOREACH (f, &m->aged, by_age)
+    if (f->sequence > e->sequence)
+      break;
+  if (f)
+    TAILQ_INSERT_BEFORE (f, e, by_age);
+  else
+    TAILQ_INSERT_TAIL (&m->aged, e, by_age);
+  insert_pending (b, m, e);
 }
 
 /* The part of `e` from `offset` on, for `length` bytes, as an image of its
@@ -166,7 +171,7 @@ images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
             void *waiter, uint64_t now_ns)
 {
   struct image_member *m = &b->member[member];
-  struct image *e = image_new (b), *o, *next;
+  struct image *e = image_new (b), *o, *next, *oldest = NULL;
 
   assert (member < b->config.members && length > 0);
   assert ((kind == IMAGE_WRITE) == (payload != NULL));
@@ -188,9 +193,21 @@ images_add (struct images *b, unsigned member, uint64_t offset, uint64_t length,
   e->due = waiter != NULL;
   e->waiter = waiter;
   for (o = image_first (&m->pending, offset); o && o->offset < offset + length;
+       o = RB_NEXT (image_tree, &m->pending, o)) {
+    if (!oldest || o->sequence < oldest->sequence)
+      oldest = o;
+    inherit (b, e, o);
+  }
+  /* Of what it replaces, the oldest is where it belongs by age: a place that is
+   * written again and again must not be looked for among thousands.
+   */
+  if (oldest)
+    TAILQ_INSERT_BEFORE (oldest, e, by_age);
+  else
+    TAILQ_INSERT_TAIL (&m->aged, e, by_age);
+  for (o = image_first (&m->pending, offset); o && o->offset < offset + length;
        o = next) {
     next = RB_NEXT (image_tree, &m->pending, o);
-    inherit (b, e, o);
     cut (b, m, o, offset, offset + length);
   }
   insert_pending (b, m, e);
@@ -217,7 +234,7 @@ image_put_back (struct images *b, struct image_member *m, struct image *e)
   struct image *o = image_first (&m->pending, at), *next;
 
   if (!o || o->offset >= end) {
-    insert_pending (b, m, e);
+    insert_again (b, m, e);
     images_look (b, m);
     return;
   }
@@ -226,14 +243,14 @@ image_put_back (struct images *b, struct image_member *m, struct image *e)
     uint64_t gap = o && o->offset < end ? o->offset : end;
 
     if (gap > at)
-      insert_pending (b, m, image_part (b, e, at, gap - at));
+      insert_again (b, m, image_part (b, e, at, gap - at));
     if (gap == end)
       break;
     next = RB_NEXT (image_tree, &m->pending, o);
     at = o->offset + o->length;
     image_take (b, m, o);
     inherit (b, o, e);
-    insert_pending (b, m, o);
+    insert_again (b, m, o);
     b->replaced += (at < end ? at : end) - gap;
   }
   image_end (b, e, false);

@@ -27,6 +27,8 @@ mutant old-image-follows-a-return sim 'images*.c' \
   'if (written || run->drops != m->drops)' 'if (written)'
 mutant replaced-image-leaves-its-flush sim 'images*.c' \
   'if (o->sequence >= e->sequence)' 'if (1)'
+mutant replaced-image-leaves-its-place test-images 'images*.c' \
+  'if (!oldest || o->sequence < oldest->sequence)' 'if (!oldest)'
 mutant cut-image-keeps-its-bytes sim 'images*.c' \
   'o->at += end - o->offset;' ''
 mutant blocked-image-is-sent sim 'images*.c' \

@@ -161,6 +161,21 @@ test_replace (void)
   end ();
 }
 
+/* What replaces several is as old as the oldest of them, and is sent first. */
+static void
+test_replace_oldest (void)
+{
+  begin (MiB (1), false);
+  add (8192, 4096, 1);
+  add (65536, 4096, 2);
+  add (0, 4096, 3);
+  add (0, 12288, 4);
+  images_fire (b);
+  answer (expect (RUN_WRITE, 0, 12288, 4), true);
+  answer (expect (RUN_WRITE, 65536, 4096, 2), true);
+  end ();
+}
+
 static void
 test_newer_follows (void)
 {
@@ -542,6 +557,7 @@ main (void)
 
   test_rest_and_age ();
   test_replace ();
+  test_replace_oldest ();
   test_newer_follows ();
   test_mark ();
   test_batch ();
