@@ -180,7 +180,8 @@ struct clear {
   uint64_t shifts;
   uint64_t round; /* that is to be complete before rested bits may be cleared */
   bool covered;   /* a FLUSH that began since the last shift is done */
-  bool settle;    /* bits of other sessions may be cleared with ours */
+  bool settle;    /* the copies were made equal: bits of other sessions may be
+                     cleared with ours, and a read may take any copy */
   bool never;     /* copies may differ where bits are set: so no bit is cleared
                      any more, and a read may not take either copy */
   struct array_request flush;

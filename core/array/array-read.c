@@ -1,11 +1,14 @@
 /* array-read.c: the life of a piece of a read.
  *
  * From the data copy, without a turn: what a read finds there was written by
- * somebody whose write is done or under way, and both may be seen.  Where data
- * lies on a part of the members only (raid-10, raid-1), every other stripe is
- * read from an image instead, if no write to it is buffered or under way: then
- * all copies are the same, unless a member has come back without what was not
- * flushed.
+ * somebody whose write is done or under way, and both may be seen.  An image is as
+ * good, and read in the same way, once a resync has made all copies equal, while no
+ * write to it is buffered or under way, and unless a member has come back without
+ * what was not flushed.  Where data lies on a part of the members only (raid-10,
+ * raid-1), all of them are read by that, in runs of some units (CEFT-PVFS, section
+ * 3: both groups at once); and with all layouts but raid-x, whose images lie
+ * together for writing, a read goes to the member that owes the fewest answers, if
+ * the other one owes many more: so a slower half gets less.
  *
  * While reads are held (array-join.c), what was read meanwhile is read again.
  *
@@ -35,6 +38,9 @@
 
 #include "array-internal.h"
 
+#define BALANCE_UNITS 4 /* of a member are read before it is another's turn */
+#define BALANCE_AHEAD 4 /* so many more answers owed, and the other one is read */
+
 /* An image that may be read without a turn, so that all members have their
  * share; 0: none.
  */
@@ -42,15 +48,22 @@ static unsigned
 balance (const struct array *a, const struct piece *p)
 {
   const struct layout *l = a->layout;
-  unsigned c = p->at.offset / ((uint64_t) l->unit * l->width * l->groups) %
-               p->at.copies;
-  const struct layout_copy *copy = &p->at.copy[c];
+  unsigned c = 0;
+  const struct layout_copy *copy;
 
-  if (!a->config.balance || a->config.readonly || a->degraded ||
-      a->clear.never || p->bad || c == 0 || p->req->lock != LOCK_NONE ||
-      (l->kind != LAYOUT_RAID10 && l->kind != LAYOUT_RAID1))
+  if (!a->clear.settle || a->clear.never || a->config.readonly || a->degraded ||
+      p->bad || p->req->lock != LOCK_NONE || l->kind == LAYOUT_RAIDX)
     return 0;
-  if (images_overlap (a->images, copy->member, copy->offset, p->at.length) ||
+  if (l->kind == LAYOUT_RAID10 || l->kind == LAYOUT_RAID1)
+    c = p->at.copy[0].offset / ((uint64_t) l->unit * BALANCE_UNITS) %
+        p->at.copies;
+  for (unsigned i = 0; i < p->at.copies; i++)
+    if (a->member[p->at.copy[i].member].overdue.waiting + BALANCE_AHEAD <
+        a->member[p->at.copy[c].member].overdue.waiting)
+      c = i;
+  copy = &p->at.copy[c];
+  if (c == 0 ||
+      images_overlap (a->images, copy->member, copy->offset, p->at.length) ||
       range_written (a, p->at.offset, p->at.length))
     return 0;
   return c;

@@ -40,8 +40,6 @@ struct array_config {
   enum array_dup dup;
   bool readonly; /* writes are refused with EROFS */
   bool batches;  /* members have a batch door */
-  bool balance;  /* raid-10, raid-1: a read may take either copy.  Only for the
-                    writer, and after a resync, which makes the copies equal. */
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t image_buffer_bytes;
@@ -220,8 +218,8 @@ void array_prepare (struct array *a, uint64_t epoch,
 void array_hold (struct array *a, bool hold, uint64_t now_ns);
 
 /* A resync has made all copies on in-sync members equal before the first write:
- * from now on intent bits are cleared even if another session has set them
- * (BATCH_SETTLE).  Those of these bytes of the member are to be cleared as well.
+ * from now on a read may take any of them, and intent bits are cleared even if
+ * another session has set them (BATCH_SETTLE).  Those of these bytes of the member are to be cleared as well.
  * Called once for each place that was dirty, or once with a length of 0 when none
  * was.
  */

@@ -65,8 +65,15 @@ mutant image-read-without-turn sim array-read.c \
 mutant repair-without-turn sim array-read.c \
   'need = LOCK_EXCLUSIVE;' 'need = LOCK_NONE;'
 mutant balance-while-buffered sim array-read.c \
-  'if (images_overlap (a->images, copy->member, copy->offset, p->at.length)' \
-  'if (0'
+  '      images_overlap (a->images, copy->member, copy->offset, p->at.length) ||
+      range' \
+  '      range'
+mutant balance-before-copies-are-equal test-array array-read.c \
+  'if (!a->clear.settle ||' 'if ('
+mutant balance-after-a-member-came-back test-array array-read.c \
+  'a->clear.settle || a->clear.never ||' 'a->clear.settle ||'
+mutant longer-queue-is-read test-array array-read.c \
+  'overdue.waiting + BALANCE_AHEAD <' 'overdue.waiting + 1000 <'
 mutant joiner-is-read sim array-internal.h \
   'return a->member[member].state == MEMBER_IN_SYNC;' \
   'return a->member[member].state != MEMBER_OUT;'

@@ -342,37 +342,59 @@ test_extents (void)
 static void
 test_balance (void)
 {
-  struct array_request r = READ (0, KiB (32) * 4, back),
-                       w = WRITE (KiB (32), 4096, ones);
+  struct array_request r = READ (0, KiB (128), back),
+                       w = WRITE (KiB (128), 4096, ones), many[8];
   unsigned of[4] = { 0 };
 
-  config.balance = true;
   begin (LAYOUT_RAID10, 4); /* data on 0 and 1, images on 2 and 3 */
+  r.offset = KiB (128);     /* four stripes, of which copies are not yet equal */
   submit (&r);
   for (unsigned i = 0; i < ios_count; i++)
-    of[ios[i]->member] += ios[i]->length;
-  for (unsigned i = 0; i < 4; i++)
-    assert (of[i] == 2 * UNIT);
+    assert (ios[i]->member < 2);
   answer_all ();
-  r.offset = KiB (32); /* a stripe that is read from its images */
+  array_settled (a, 0, 0, 0, now);
+  for (r.offset = 0; r.offset <= KiB (128); r.offset += KiB (128)) {
+    submit (&r);
+    for (unsigned i = 0; i < ios_count; i++)
+      of[ios[i]->member] += ios[i]->length;
+    answer_all ();
+  }
+  for (unsigned i = 0; i < 4; i++)
+    assert (of[i] == 4 * UNIT);
+  r.offset = KiB (128); /* a stripe that is read from its images */
   r.length = 4096;
   submit (&r);
-  assert (is_io (0, IO_READ, 2, UNIT, 4096));
+  assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
+  for (unsigned i = 0; i < 8; i++) { /* the longer queue gets no more */
+    many[i] = r;
+    submit (&many[i]);
+    assert (is_io (1 + i, IO_READ, i < 4 || i == 5 || i == 7 ? 2 : 0, 4 * UNIT,
+                   4096));
+  }
   answer_all ();
   submit (&w);
   submit (&r); /* is being written: from the data */
-  assert (is_io (1, IO_READ, 0, UNIT, 4096));
+  assert (is_io (1, IO_READ, 0, 4 * UNIT, 4096));
   answer_all ();
   submit (&r); /* its image is buffered */
-  assert (is_io (0, IO_READ, 0, UNIT, 4096));
+  assert (is_io (0, IO_READ, 0, 4 * UNIT, 4096));
   answer_all ();
   tick ();
   answer_all ();
   submit (&r); /* a bad spot of an image is repaired too, in turn */
-  answer_only (IO_READ, 2, UNIT, 4096, EIO);
-  answer_only (IO_READ, 0, UNIT, 4096, 0);
-  answer_only (IO_WRITE, 2, UNIT, 4096, 0);
+  answer_only (IO_READ, 2, 4 * UNIT, 4096, EIO);
+  answer_only (IO_READ, 0, 4 * UNIT, 4096, 0);
+  answer_only (IO_WRITE, 2, 4 * UNIT, 4096, 0);
   assert (done (&r) && r.error == 0 && all_are (back, 1, 4096));
+  submit (&r);
+  assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
+  answer_all ();
+  lose (2); /* it is given back, and may lack what was not flushed */
+  commit_states (2, "iiii");
+  give_back (2, 2, "iiii");
+  submit (&r);
+  assert (is_io (0, IO_READ, 0, 4 * UNIT, 4096));
+  answer_all ();
   end ();
 }
 
