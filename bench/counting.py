@@ -53,10 +53,12 @@ class Client:
     """A `requests` that is connected.  The workload is the name of one, or as they
     are in WORKLOADS."""
 
-    def __init__(self, uri, workload, count, size, connections=1):
-        does, length, depth, more = WORKLOADS.get(workload, workload)
+    def __init__(self, uri, workload, count, size, connections=1, inside=(),
+                 depth=None):
+        does, length, usual, more = WORKLOADS.get(workload, workload)
+        depth = depth or usual
         self.process = subprocess.Popen(
-            [f"{os.environ['WEFT_BUILDDIR']}/bench/requests", uri, does,
+            [*inside, f"{os.environ['WEFT_BUILDDIR']}/bench/requests", uri, does,
              str(length), str(depth), str(count), str(size),
              str(connections), *more],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -108,12 +108,13 @@ peers_ns (const struct array *a, unsigned member)
 }
 
 void
-overdue_sent (struct array *a, const struct aio *x)
+overdue_sent (struct array *a, struct aio *x)
 {
   struct overdue *o = &a->member[x->io.member].overdue;
 
   if (o->waiting++ == 0)
     o->quiet_ns = a->now_ns;
+  x->queue = o->waiting;
 }
 
 void
@@ -129,6 +130,12 @@ overdue_answered (struct array *a, const struct aio *x, int error)
       x->io.kind == IO_FLUSH)
     return;
   timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
+  if (x->io.kind == IO_READ) {
+    uint64_t ns = (a->now_ns - x->io.sent_ns) / x->queue;
+
+    o->read_ns = o->read_ns ? (7 * o->read_ns + ns) / 8 : ns;
+    o->read_at_ns = a->now_ns;
+  }
   latency_add (&a->stats.member[x->io.member].service,
                a->now_ns - x->io.sent_ns);
 }

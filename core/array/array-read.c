@@ -7,8 +7,8 @@
  * what was not flushed.  Where data lies on a part of the members only (raid-10,
  * raid-1), all of them are read by that, in runs of some units (CEFT-PVFS, section
  * 3: both groups at once); and with all layouts but raid-x, whose images lie
- * together for writing, a read goes to the member that owes the fewest answers, if
- * the other one owes many more: so a slower half gets less.
+ * together for writing, a read goes to the member that will answer the earliest, if
+ * the other one would be far later: so a slower half gets less.
  *
  * While reads are held (array-join.c), what was read meanwhile is read again.
  *
@@ -38,8 +38,29 @@
 
 #include "array-internal.h"
 
-#define BALANCE_UNITS 4 /* of a member are read before it is another's turn */
-#define BALANCE_AHEAD 4 /* so many more answers owed, and the other one is read */
+/* So many units of a member are read before it is another's turn. */
+#define BALANCE_UNITS 4
+/* A member may be later than another by the time of so many answers, ... */
+#define BALANCE_AHEAD 4
+/* ... and one that takes so many times as long for an answer is passed over. */
+#define BALANCE_FACTOR 4
+/* How long it is remembered what a member takes. */
+#define BALANCE_MEMORY_NS (10000 * NS_PER_MS)
+
+/* When the member will have answered a read, from now, by what the fastest of the
+ * copies takes for one.  A member of which nothing is known is tried, with one read.
+ */
+static uint64_t
+wait_ns (const struct overdue *o, uint64_t least_ns, uint64_t now_ns)
+{
+  bool known = o->read_ns && now_ns - o->read_at_ns < BALANCE_MEMORY_NS;
+  uint64_t each_ns = known ? o->read_ns : least_ns;
+
+  if (least_ns > 1 &&
+      (known ? each_ns > BALANCE_FACTOR * least_ns : o->waiting > 0))
+    return UINT64_MAX / 2;
+  return (o->waiting + 1) * each_ns;
+}
 
 /* An image that may be read without a turn, so that all members have their
  * share; 0: none.
@@ -48,29 +69,39 @@ static unsigned
 balance (const struct array *a, const struct piece *p)
 {
   const struct layout *l = a->layout;
+  const struct layout_copy *copy = p->at.copy;
+  uint64_t least_ns = UINT64_MAX, wait[COPIES_MAX];
   unsigned c = 0;
-  const struct layout_copy *copy;
 
   if (!a->clear.settle || a->clear.never || a->config.readonly || a->degraded ||
       p->bad || p->req->lock != LOCK_NONE || l->kind == LAYOUT_RAIDX)
     return 0;
   if (l->kind == LAYOUT_RAID10 || l->kind == LAYOUT_RAID1)
-    c = p->at.copy[0].offset / ((uint64_t) l->unit * BALANCE_UNITS) %
-        p->at.copies;
+    c = copy[0].offset / ((uint64_t) l->unit * BALANCE_UNITS) % p->at.copies;
+  for (unsigned i = 0; i < p->at.copies; i++) {
+    uint64_t ns = a->member[copy[i].member].overdue.read_ns;
+
+    if (ns > 0 && ns < least_ns)
+      least_ns = ns;
+  }
+  if (least_ns == UINT64_MAX)
+    least_ns = 1; /* nothing is known: all are alike */
   for (unsigned i = 0; i < p->at.copies; i++)
-    if (a->member[p->at.copy[i].member].overdue.waiting + BALANCE_AHEAD <
-        a->member[p->at.copy[c].member].overdue.waiting)
+    wait[i] = wait_ns (&a->member[copy[i].member].overdue, least_ns, a->now_ns);
+  for (unsigned i = 0; i < p->at.copies; i++)
+    if (wait[i] + BALANCE_AHEAD * least_ns < wait[c])
       c = i;
-  copy = &p->at.copy[c];
   if (c == 0 ||
-      images_overlap (a->images, copy->member, copy->offset, p->at.length) ||
+      images_overlap (a->images, copy[c].member, copy[c].offset,
+                      p->at.length) ||
       range_written (a, p->at.offset, p->at.length))
     return 0;
   return c;
 }
 
 /* An image that can be read now, where the data is on a member that is suspect;
- * 0: none is better.
+ * 0: none is better.  A member may be suspect because it has all to do that another
+ * is too slow for: that one is no better.
  */
 static unsigned
 around (const struct array *a, const struct piece *p)
@@ -80,7 +111,9 @@ around (const struct array *a, const struct piece *p)
     return 0;
   for (unsigned c = 1; c < p->at.copies; c++)
     if (member_readable (a, p->at.copy[c].member) && !(p->bad & 1u << c) &&
-        !overdue_suspect (a, p->at.copy[c].member))
+        !overdue_suspect (a, p->at.copy[c].member) &&
+        a->member[p->at.copy[c].member].overdue.read_ns <=
+          a->member[p->at.copy[0].member].overdue.read_ns)
       return c;
   return 0;
 }

@@ -65,15 +65,19 @@ mutant image-read-without-turn sim array-read.c \
 mutant repair-without-turn sim array-read.c \
   'need = LOCK_EXCLUSIVE;' 'need = LOCK_NONE;'
 mutant balance-while-buffered sim array-read.c \
-  '      images_overlap (a->images, copy->member, copy->offset, p->at.length) ||
-      range' \
-  '      range'
+  'images_overlap (a->images, copy[c].member, copy[c].offset,' '0 && images_overlap (a->images, copy[c].member, copy[c].offset,'
 mutant balance-before-copies-are-equal test-array array-read.c \
   'if (!a->clear.settle ||' 'if ('
 mutant balance-after-a-member-came-back test-array array-read.c \
   'a->clear.settle || a->clear.never ||' 'a->clear.settle ||'
 mutant longer-queue-is-read test-array array-read.c \
-  'overdue.waiting + BALANCE_AHEAD <' 'overdue.waiting + 1000 <'
+  'BALANCE_AHEAD * least_ns <' '1000 * least_ns <'
+mutant slow-half-gets-as-much test-array array-read.c \
+  'each_ns > BALANCE_FACTOR * least_ns' 'false'
+mutant slow-half-is-never-tried-again test-array array-read.c \
+  ' && now_ns - o->read_at_ns < BALANCE_MEMORY_NS' ''
+mutant slow-half-is-tried-by-many test-array array-read.c \
+  ': o->waiting > 0' ': false'
 mutant joiner-is-read sim array-internal.h \
   'return a->member[member].state == MEMBER_IN_SYNC;' \
   'return a->member[member].state != MEMBER_OUT;'

@@ -398,6 +398,42 @@ test_balance (void)
   end ();
 }
 
+/* A slow half is passed over, and tried again after a while, with one read. */
+static void
+test_slow_half (void)
+{
+  struct array_request data = READ (0, 4096, back),
+                       image = READ (KiB (128), 4096, back), other = image;
+  static struct array_request many[150];
+
+  begin (LAYOUT_RAID10, 4);
+  array_settled (a, 0, 0, 0, now);
+  submit (&data);
+  now += 10 * MS;
+  answer_all ();
+  submit (&image);
+  assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
+  now += 1000 * MS;
+  answer_all ();
+  submit (&image);
+  assert (is_io (0, IO_READ, 0, 4 * UNIT, 4096));
+  now += 10 * MS;
+  answer_all ();
+  for (unsigned i = 0; i < 150; i++) { /* however many the other one has */
+    many[i] = image;
+    submit (&many[i]);
+    assert (ios[i]->member == 0);
+  }
+  answer_all ();
+  now += 11000 * MS;
+  submit (&image);
+  assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
+  submit (&other);
+  assert (is_io (1, IO_READ, 0, 4 * UNIT, 4096));
+  answer_all ();
+  end ();
+}
+
 static void
 test_stop (void)
 {
@@ -516,6 +552,7 @@ main (void)
   test_cluster ();
   test_extents ();
   test_balance ();
+  test_slow_half ();
   test_stop ();
   test_clear (false);
   test_clear (true);
