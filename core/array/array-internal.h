@@ -137,8 +137,7 @@ struct aio {
   struct piece *pieces, **pieces_last;
   struct image_run *run;
   struct req *req; /* FOR_EXTENTS, FOR_PROOF */
-  unsigned queue;  /* the answers that the member owed, with this one, when it
-                       was asked */
+  unsigned queue;  /* READ: the reads that the member owed, this one included */
   uint64_t start;  /* FOR_FLUSH: the event after which it began; FOR_ROUND:
                        the round */
 };
@@ -210,7 +209,8 @@ struct overdue {
   uint64_t allowed_ns; /* it may keep silent for so long ... */
   uint64_t quiet_ns;   /* ... from here on: its last answer, or our question */
   unsigned waiting;    /* answers that it owes */
-  uint64_t read_ns;    /* of late, for a read: its time by the answers that were
+  unsigned reads; /* reads that it owes, those included that are not sent yet */
+  uint64_t read_ns;    /* of late, for a read: its time by the reads that were
                           owed with it; 0: not known */
   uint64_t read_at_ns; /* when it last answered one */
   struct aio *probe; /* the question for a sign of life that is under way, while
@@ -434,7 +434,7 @@ void member_count (struct array *a);
  * another disk.
  */
 void overdue_forget (struct array *a, unsigned member);
-void overdue_sent (struct array *a, struct aio *x);
+void overdue_sent (struct array *a, const struct aio *x);
 void overdue_answered (struct array *a, const struct aio *x, int error);
 /* Called with each tick and each answer: while answers come all the time, no tick
  * may come.
@@ -443,6 +443,8 @@ void overdue_look (struct array *a);
 void overdue_tick (struct array *a);
 uint64_t overdue_deadline (const struct array *a);
 bool overdue_suspect (const struct array *a, unsigned member);
+/* What the member takes for a read; 0: that is not known, or was too long ago. */
+uint64_t overdue_read_ns (const struct array *a, unsigned member);
 void overdue_stats (const struct array *a, struct array_stats *stats);
 
 /* array-extents.c */

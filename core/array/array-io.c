@@ -49,6 +49,8 @@ void
 aio_send (struct array *a, struct aio *x)
 {
   assert (x->place == AIO_NONE && member_reachable (a, x->io.member));
+  if (x->io.kind == IO_READ)
+    x->queue = ++a->member[x->io.member].overdue.reads;
   x->place = AIO_OUT;
   TAILQ_INSERT_TAIL (&a->out, x, link);
 }

@@ -46,6 +46,8 @@
 #define SUSPECT_FACTOR 4
 #define SUSPECT_NS (20 * NS_PER_MS)
 #define SUSPECT_ANSWERS 16 /* fewer say nothing */
+/* How long it is remembered what a member takes for a read. */
+#define READ_MEMORY_NS (10000 * NS_PER_MS)
 
 static uint64_t
 longest_ns (const struct array *a)
@@ -108,13 +110,31 @@ peers_ns (const struct array *a, unsigned member)
 }
 
 void
-overdue_sent (struct array *a, struct aio *x)
+overdue_sent (struct array *a, const struct aio *x)
 {
   struct overdue *o = &a->member[x->io.member].overdue;
 
   if (o->waiting++ == 0)
     o->quiet_ns = a->now_ns;
-  x->queue = o->waiting;
+}
+
+uint64_t
+overdue_read_ns (const struct array *a, unsigned member)
+{
+  const struct overdue *o = &a->member[member].overdue;
+
+  return a->now_ns - o->read_at_ns < READ_MEMORY_NS ? o->read_ns : 0;
+}
+
+static void
+note_read (struct array *a, const struct aio *x)
+{
+  struct overdue *o = &a->member[x->io.member].overdue;
+  uint64_t old_ns = overdue_read_ns (a, x->io.member);
+  uint64_t ns = (a->now_ns - x->io.sent_ns) / x->queue;
+
+  o->read_ns = old_ns ? (7 * old_ns + ns) / 8 : ns;
+  o->read_at_ns = a->now_ns;
 }
 
 void
@@ -124,18 +144,18 @@ overdue_answered (struct array *a, const struct aio *x, int error)
 
   assert (o->waiting > 0);
   o->waiting--;
+  if (x->io.kind == IO_READ) {
+    assert (o->reads > 0);
+    o->reads--;
+  }
   o->quiet_ns = a->now_ns;
   o->probe = NULL;
   if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND || error ||
       x->io.kind == IO_FLUSH)
     return;
   timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
-  if (x->io.kind == IO_READ) {
-    uint64_t ns = (a->now_ns - x->io.sent_ns) / x->queue;
-
-    o->read_ns = o->read_ns ? (7 * o->read_ns + ns) / 8 : ns;
-    o->read_at_ns = a->now_ns;
-  }
+  if (x->io.kind == IO_READ)
+    note_read (a, x);
   latency_add (&a->stats.member[x->io.member].service,
                a->now_ns - x->io.sent_ns);
 }

@@ -44,22 +44,33 @@
 #define BALANCE_AHEAD 4
 /* ... and one that takes so many times as long for an answer is passed over. */
 #define BALANCE_FACTOR 4
-/* How long it is remembered what a member takes. */
-#define BALANCE_MEMORY_NS (10000 * NS_PER_MS)
 
-/* When the member will have answered a read, from now, by what the fastest of the
- * copies takes for one.  A member of which nothing is known is tried, with one read.
+/* For each copy, when its member will have answered a read, from now; returns what
+ * the quickest takes for one.  A member of which nothing is known is taken for as
+ * quick, but is tried with one read at a time; one that is far slower than another is
+ * not waited for.
  */
 static uint64_t
-wait_ns (const struct overdue *o, uint64_t least_ns, uint64_t now_ns)
+waits (const struct array *a, const struct piece *p, uint64_t wait_ns[])
 {
-  bool known = o->read_ns && now_ns - o->read_at_ns < BALANCE_MEMORY_NS;
-  uint64_t each_ns = known ? o->read_ns : least_ns;
+  uint64_t each_ns[COPIES_MAX], least_ns = UINT64_MAX;
 
-  if (least_ns > 1 &&
-      (known ? each_ns > BALANCE_FACTOR * least_ns : o->waiting > 0))
-    return UINT64_MAX / 2;
-  return (o->waiting + 1) * each_ns;
+  for (unsigned c = 0; c < p->at.copies; c++) {
+    each_ns[c] = overdue_read_ns (a, p->at.copy[c].member);
+    if (each_ns[c] > 0 && each_ns[c] < least_ns)
+      least_ns = each_ns[c];
+  }
+  for (unsigned c = 0; c < p->at.copies; c++) {
+    unsigned reads = a->member[p->at.copy[c].member].overdue.reads;
+
+    if (least_ns == UINT64_MAX) /* nothing is known: all are alike */
+      wait_ns[c] = reads + 1;
+    else if (each_ns[c] ? each_ns[c] > BALANCE_FACTOR * least_ns : reads > 0)
+      wait_ns[c] = UINT64_MAX / 2;
+    else
+      wait_ns[c] = (reads + 1) * (each_ns[c] ? each_ns[c] : least_ns);
+  }
+  return least_ns == UINT64_MAX ? 1 : least_ns;
 }
 
 /* An image that may be read without a turn, so that all members have their
@@ -70,7 +81,7 @@ balance (const struct array *a, const struct piece *p)
 {
   const struct layout *l = a->layout;
   const struct layout_copy *copy = p->at.copy;
-  uint64_t least_ns = UINT64_MAX, wait[COPIES_MAX];
+  uint64_t wait_ns[COPIES_MAX], ahead_ns;
   unsigned c = 0;
 
   if (!a->clear.settle || a->clear.never || a->config.readonly || a->degraded ||
@@ -78,18 +89,9 @@ balance (const struct array *a, const struct piece *p)
     return 0;
   if (l->kind == LAYOUT_RAID10 || l->kind == LAYOUT_RAID1)
     c = copy[0].offset / ((uint64_t) l->unit * BALANCE_UNITS) % p->at.copies;
-  for (unsigned i = 0; i < p->at.copies; i++) {
-    uint64_t ns = a->member[copy[i].member].overdue.read_ns;
-
-    if (ns > 0 && ns < least_ns)
-      least_ns = ns;
-  }
-  if (least_ns == UINT64_MAX)
-    least_ns = 1; /* nothing is known: all are alike */
+  ahead_ns = BALANCE_AHEAD * waits (a, p, wait_ns);
   for (unsigned i = 0; i < p->at.copies; i++)
-    wait[i] = wait_ns (&a->member[copy[i].member].overdue, least_ns, a->now_ns);
-  for (unsigned i = 0; i < p->at.copies; i++)
-    if (wait[i] + BALANCE_AHEAD * least_ns < wait[c])
+    if (wait_ns[i] + ahead_ns < wait_ns[c])
       c = i;
   if (c == 0 ||
       images_overlap (a->images, copy[c].member, copy[c].offset,
@@ -106,14 +108,15 @@ balance (const struct array *a, const struct piece *p)
 static unsigned
 around (const struct array *a, const struct piece *p)
 {
+  uint64_t wait_ns[COPIES_MAX];
+
   if (a->config.readonly || a->clear.never ||
       !overdue_suspect (a, p->at.copy[0].member))
     return 0;
+  waits (a, p, wait_ns);
   for (unsigned c = 1; c < p->at.copies; c++)
     if (member_readable (a, p->at.copy[c].member) && !(p->bad & 1u << c) &&
-        !overdue_suspect (a, p->at.copy[c].member) &&
-        a->member[p->at.copy[c].member].overdue.read_ns <=
-          a->member[p->at.copy[0].member].overdue.read_ns)
+        !overdue_suspect (a, p->at.copy[c].member) && wait_ns[c] < wait_ns[0])
       return c;
   return 0;
 }

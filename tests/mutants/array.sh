@@ -65,19 +65,27 @@ mutant image-read-without-turn sim array-read.c \
 mutant repair-without-turn sim array-read.c \
   'need = LOCK_EXCLUSIVE;' 'need = LOCK_NONE;'
 mutant balance-while-buffered sim array-read.c \
-  'images_overlap (a->images, copy[c].member, copy[c].offset,' '0 && images_overlap (a->images, copy[c].member, copy[c].offset,'
+  'images_overlap (a->images, copy[c].member, copy[c].offset,' \
+  '0 && images_overlap (a->images, copy[c].member, copy[c].offset,'
 mutant balance-before-copies-are-equal test-array array-read.c \
   'if (!a->clear.settle ||' 'if ('
 mutant balance-after-a-member-came-back test-array array-read.c \
   'a->clear.settle || a->clear.never ||' 'a->clear.settle ||'
 mutant longer-queue-is-read test-array array-read.c \
-  'BALANCE_AHEAD * least_ns <' '1000 * least_ns <'
+  'BALANCE_AHEAD * waits (' '1000 * waits ('
 mutant slow-half-gets-as-much test-array array-read.c \
-  'each_ns > BALANCE_FACTOR * least_ns' 'false'
-mutant slow-half-is-never-tried-again test-array array-read.c \
-  ' && now_ns - o->read_at_ns < BALANCE_MEMORY_NS' ''
+  'each_ns[c] > BALANCE_FACTOR * least_ns' 'false'
+mutant slow-half-is-never-tried-again test-array array-overdue.c \
+  'a->now_ns - o->read_at_ns < READ_MEMORY_NS ? o->read_ns : 0' 'o->read_ns'
+mutant slow-half-is-judged-by-old-times test-array array-overdue.c \
+  'old_ns = overdue_read_ns (a, x->io.member)' \
+  'old_ns = a->member[x->io.member].overdue.read_ns'
 mutant slow-half-is-tried-by-many test-array array-read.c \
-  ': o->waiting > 0' ': false'
+  'least_ns : reads > 0)' 'least_ns : false)'
+mutant reads-wait-for-writes test-array array-read.c \
+  'overdue.reads;' 'overdue.waiting;'
+mutant read-around-to-a-slower-one test-array-loss array-read.c \
+  ' && wait_ns[c] < wait_ns[0]' ''
 mutant joiner-is-read sim array-internal.h \
   'return a->member[member].state == MEMBER_IN_SYNC;' \
   'return a->member[member].state != MEMBER_OUT;'

@@ -435,6 +435,51 @@ test_suspect (void)
   end ();
 }
 
+/* A member that is suspect because it has much to do is not read around, if the other
+ * one is slower still.
+ */
+static void
+test_loaded (void)
+{
+  static struct array_request many[16];
+  struct array_request r = READ (UNIT, 4096, back), image = r;
+  struct array_stats stats;
+
+  begin (LAYOUT_RAID10, 4);
+  image.offset = 0;
+  image.copy = 2;                     /* on member 2 */
+  for (unsigned i = 0; i < 40; i++) { /* member 1 is quick */
+    submit (&r);
+    now += 2 * MS;
+    answer (0, 0);
+  }
+  for (unsigned i = 0; i < 4; i++) {
+    for (unsigned k = 0; k < 16; k++) {
+      many[k] = (struct array_request) READ (0, 4096, back);
+      submit (&many[k]);
+    }
+    now += 300 * MS;
+    answer_all ();
+    submit (&r);
+    now += 2 * MS;
+    answer (0, 0);
+    submit (&image);
+    assert (is_io (0, IO_READ, 2, 0, 4096));
+    now += 100 * MS;
+    answer (0, 0);
+  }
+  now += 1000 * MS;
+  submit (&r);
+  answer (0, 0);
+  array_stats (a, now, &stats);
+  assert (stats.member[0].suspect && !stats.member[2].suspect);
+  r.offset = 0;
+  submit (&r);
+  assert (is_io (0, IO_READ, 0, 0, 4096));
+  answer (0, 0);
+  end ();
+}
+
 static void
 test_bad_spot (bool repair_fails)
 {
@@ -717,6 +762,7 @@ main (void)
   test_growing_load ();
   test_never_answered ();
   test_suspect ();
+  test_loaded ();
   test_bad_spot (false);
   test_bad_spot (true);
   test_bad_spot_of_reader ();

@@ -347,7 +347,7 @@ test_balance (void)
   unsigned of[4] = { 0 };
 
   begin (LAYOUT_RAID10, 4); /* data on 0 and 1, images on 2 and 3 */
-  r.offset = KiB (128);     /* four stripes, of which copies are not yet equal */
+  r.offset = KiB (128); /* four stripes, of which copies are not yet equal */
   submit (&r);
   for (unsigned i = 0; i < ios_count; i++)
     assert (ios[i]->member < 2);
@@ -398,6 +398,8 @@ test_balance (void)
   end ();
 }
 
+#define BALANCE_WRITES 16
+
 /* A slow half is passed over, and tried again after a while, with one read. */
 static void
 test_slow_half (void)
@@ -426,10 +428,52 @@ test_slow_half (void)
   }
   answer_all ();
   now += 11000 * MS;
+  submit (&data);
+  now += 10 * MS;
+  answer_all ();
   submit (&image);
   assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
   submit (&other);
   assert (is_io (1, IO_READ, 0, 4 * UNIT, 4096));
+  now += 30 * MS; /* what it took long ago does not count any more */
+  answer_all ();
+  submit (&image);
+  assert (is_io (0, IO_READ, 2, 4 * UNIT, 4096));
+  answer_all ();
+  end ();
+}
+
+/* A member of which nothing is known is tried with one read, also within one
+ * request; and writes that a member owes are not counted.
+ */
+static void
+test_queues (void)
+{
+  struct array_request r = READ (0, KiB (32), back),
+                       big = READ (0, KiB (512), back);
+  static struct array_request w[BALANCE_WRITES];
+  unsigned of[4] = { 0 };
+
+  begin (LAYOUT_RAID10, 4);
+  array_settled (a, 0, 0, 0, now);
+  submit (&r); /* of both data copies */
+  now += 10 * MS;
+  answer_all ();
+  submit (&big);
+  for (unsigned i = 0; i < ios_count; i++)
+    of[ios[i]->member] += ios[i]->length;
+  assert (of[2] == UNIT && of[3] == UNIT && of[0] == of[1]);
+  now += 10 * MS;
+  answer_all ();
+  for (unsigned i = 0; i < BALANCE_WRITES; i++) {
+    w[i] = (struct array_request) WRITE (i * 2 * UNIT, 4096, ones);
+    w[i].client = client;
+    submit (&w[i]);
+  }
+  r.offset = KiB (512);
+  r.length = 4096;
+  submit (&r);
+  assert (is_io (BALANCE_WRITES, IO_READ, 0, 16 * UNIT, 4096));
   answer_all ();
   end ();
 }
@@ -553,6 +597,7 @@ main (void)
   test_extents ();
   test_balance ();
   test_slow_half ();
+  test_queues ();
   test_stop ();
   test_clear (false);
   test_clear (true);
