@@ -253,12 +253,16 @@ carry_out (struct worker *w, const struct host_action *a)
   case HOST_DO_PREPARE:
     engine_prepare (c->engine, a->epoch, a->states);
     break;
-  case HOST_DO_HOLD:
-    engine_hold (c->engine, a->hold);
-    nbdkit_error ("array %s: %s", params.array,
-                  a->hold
-                    ? "weftd is silent: reads wait until it is heard again"
-                    : "weftd is heard again: reads go on");
+  case HOST_DO_TRUST:
+    if (a->until_ms)
+      engine_trust (c->engine, a->until_ms);
+    if (a->again || a->until_ms == 0)
+      nbdkit_error ("array %s: %s", params.array,
+                    a->until_ms ? "weftd is heard again: reads go on"
+                    : options.readonly
+                      ? "weftd is silent: reads wait until it is heard again"
+                      : "weftd is silent: a read also asks the members of the "
+                        "other copies, and waits where one of them is lost");
     break;
   case HOST_DO_ENTER:
     entered = engine_epoch (c->engine);
@@ -368,6 +372,7 @@ control_ready (struct control *c, struct engine *e, const bool connected[],
     config.connected[m] = connected[m];
   }
   c->host = host_new (&config, clock_ms ());
+  engine_trust (e, c->heard_ms + SESSION_TTL_MS);
   if (c->host)
     return 0;
   nbdkit_error ("calloc: %m");

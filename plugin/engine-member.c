@@ -65,12 +65,12 @@ engine_round (struct engine *e)
 }
 
 void
-engine_hold (struct engine *e, bool hold)
+engine_trust (struct engine *e, uint64_t until_ms)
 {
   struct turn t;
 
   turn_begin (e, &t, NULL);
-  array_hold (e->array, hold, clock_ns ());
+  array_trust (e->array, until_ms * NS_PER_MS, clock_ns ());
   turn_end (e, &t);
 }
 

@@ -100,6 +100,9 @@ answer_take (struct array *a, struct aio *x, int error)
   case FOR_PROBE:
     free (x->io.buf);
     break;
+  case FOR_WITNESS:
+    witness_answered (a, x, error == 0);
+    break;
   case FOR_ROUND:
     round_answered (a, x, error == 0);
     break;

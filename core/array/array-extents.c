@@ -131,7 +131,7 @@ ask (struct array *a, struct req *q)
     uint64_t member_offset, member_length;
     struct aio *x;
 
-    if (!member_readable (a, i) ||
+    if (witness_needed (a, q) || !member_readable (a, i) ||
         !layout_data_span (a->layout, i, q->r->offset, length, &member_offset,
                            &member_length))
       continue;

@@ -89,7 +89,8 @@ struct req {
   /* ARRAY_FLUSH */
   uint64_t mark;
   bool syncing, failed;
-  uint64_t begun; /* a->event as of its beginning */
+  uint64_t
+    begun; /* a->event as of its beginning; READ: if it needs witnesses */
   uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t cover; /* it waits for this round to be complete, too; 0: for none */
   /* For each member: the event up to which it must be flushed; 0: it need not be.
@@ -116,6 +117,7 @@ enum aio_for {
   FOR_PROOF,
   FOR_CLEAR,
   FOR_PROBE,
+  FOR_WITNESS,
   FOR_ROUND,
 };
 
@@ -238,8 +240,10 @@ struct array_member {
   uint64_t written;  /* the event of its last write */
   uint64_t loose; /* the event of its last write that was answered before it was
                         stable */
-  uint64_t flushed;  /* what was written up to this event is stable */
-  struct aio *flush; /* that is on its way */
+  uint64_t flushed;    /* what was written up to this event is stable */
+  struct aio *flush;   /* that is on its way */
+  struct aio *witness; /* asked whether we still may write (array-witness.c) */
+  uint64_t witnessed;  /* we might, when it was asked at this event */
   struct piece_queue draining;
   struct aio *open;   /* an IO that the next piece may join ... */
   uint64_t open_plan; /* ... while a->plan is this */
@@ -288,7 +292,7 @@ struct array {
                        that make a member go out, members that come back */
   unsigned returned; /* `commits` when a member last came back */
   bool degraded;     /* some member is lost or not in-sync */
-  bool hold;         /* array_hold: nothing is read */
+  uint64_t trust_ns; /* array_trust */
   struct array_next next;
   uint64_t entered;  /* the epoch that array_epoch gives until ... */
   uint64_t entering; /* ... this mark of the images is reached */
@@ -372,7 +376,7 @@ member_background (const struct array *a, unsigned member)
 static inline bool
 array_holds_reads (const struct array *a)
 {
-  return a->hold || (a->config.readonly && a->next.told);
+  return a->config.readonly && (a->now_ns >= a->trust_ns || a->next.told);
 }
 
 static inline bool
@@ -410,6 +414,8 @@ void aio_free (struct array *a, struct aio *x);
 void aio_send (struct array *a, struct aio *x);
 bool aio_writes (const struct aio *x);
 const char *aio_name (enum array_io_kind kind);
+/* One that asks for no more than an answer. */
+struct aio *aio_sign (struct array *a, enum aio_for purpose, unsigned member);
 /* Take the IO off the list of its place: it is answered, or never will be. */
 void aio_leave (struct array *a, struct aio *x);
 /* The member is lost: what it was asked is no longer waited for. */
@@ -446,6 +452,15 @@ bool overdue_suspect (const struct array *a, unsigned member);
 /* What the member takes for a read; 0: that is not known, or was too long ago. */
 uint64_t overdue_read_ns (const struct array *a, unsigned member);
 void overdue_stats (const struct array *a, struct array_stats *stats);
+
+/* array-witness.c: what a writer reads while weftd is silent. */
+/* Does what it reads for this request need witnesses? */
+bool witness_needed (const struct array *a, const struct req *q);
+/* May this copy be read for the piece?  If not, its witnesses are asked, and the piece
+ * is to stall.
+ */
+bool witness_all (struct array *a, struct piece *p, unsigned copy);
+void witness_answered (struct array *a, struct aio *x, bool ok);
 
 /* array-extents.c */
 void extents_begin (struct array *a, struct req *q);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "array-internal.h"
+#include "format/batch.h"
 
 static const char *const kind_names[] = {
   [IO_READ] = "read",   [IO_WRITE] = "write", [IO_ZERO] = "zero",
@@ -43,6 +44,19 @@ aio_free (struct array *a, struct aio *x)
 {
   free (x->io.extents);
   spares_give (&a->spare_aios, x);
+}
+
+struct aio *
+aio_sign (struct array *a, enum aio_for purpose, unsigned member)
+{
+  bool batch = a->config.batches;
+  struct aio *x = aio_new (a, purpose, batch ? IO_BATCH : IO_READ, member);
+
+  x->io.length = batch ? batch_bytes (NULL, 0) : READ_BLOCK_BYTES;
+  x->io.buf = alloc_zeroed (x->io.length);
+  if (batch)
+    batch_encode (NULL, 0, x->io.buf);
+  return x;
 }
 
 void
@@ -78,6 +92,7 @@ aio_orphan (struct array *a, unsigned member)
 
   a->member[member].open = NULL;
   overdue_forget (a, member);
+  a->member[member].witness = NULL;
   TAILQ_FOREACH_SAFE (x, &a->out, link, next)
     if (x->io.member == member)
       move_to_failed (a, x, &a->out);

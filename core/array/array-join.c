@@ -18,7 +18,7 @@
  *
  * Readers must not see the old epoch's copies when a writer writes by the new
  * one: so a reader reads nothing between its NOTICE_PREPARED and the commit;
- * nor when weftd may have passed it over (array_hold).
+ * nor when weftd may have passed it over (array_trust).
  */
 
 #include <config.h>

@@ -25,7 +25,6 @@
 #include <string.h>
 
 #include "array-internal.h"
-#include "format/batch.h"
 
 /* Nobody is asked earlier, unless io_timeout_ms is shorter.  The question is cheap,
  * and no disk is needed to answer it: so it is asked long before the member would be
@@ -150,8 +149,8 @@ overdue_answered (struct array *a, const struct aio *x, int error)
   }
   o->quiet_ns = a->now_ns;
   o->probe = NULL;
-  if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND || error ||
-      x->io.kind == IO_FLUSH)
+  if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND ||
+      x->purpose == FOR_WITNESS || error || x->io.kind == IO_FLUSH)
     return;
   timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
   if (x->io.kind == IO_READ)
@@ -164,13 +163,8 @@ static void
 send_probe (struct array *a, unsigned member)
 {
   struct overdue *o = &a->member[member].overdue;
-  struct aio *x = aio_new (a, FOR_PROBE, a->config.batches ? IO_BATCH : IO_READ,
-                           member);
+  struct aio *x = aio_sign (a, FOR_PROBE, member);
 
-  x->io.length = a->config.batches ? batch_bytes (NULL, 0) : READ_BLOCK_BYTES;
-  x->io.buf = alloc_zeroed (x->io.length);
-  if (a->config.batches)
-    batch_encode (NULL, 0, x->io.buf);
   o->probe = x;
   o->probe_ns = a->now_ns;
   aio_send (a, x);

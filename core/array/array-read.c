@@ -216,7 +216,7 @@ read_go (struct array *a, struct piece *p)
 {
   struct req *q = p->req;
   int c = choose (a, p);
-  unsigned balanced = c == 0 && !q->r->copy ? balance (a, p) : 0;
+  unsigned balanced = c == 0 && !q->r->copy ? balance (a, p) : 0, copy;
   enum lock_kind need = LOCK_NONE;
 
   if (array_holds_reads (a)) {
@@ -236,12 +236,14 @@ read_go (struct array *a, struct piece *p)
     piece_end (a, p);
     return;
   }
-  if (balanced > 0) {
-    send_piece (a, p, IO_READ, balanced, 0);
+  copy = balanced > 0 ? balanced : (unsigned) c;
+  if (!member_readable (a, p->at.copy[copy].member) ||
+      !witness_all (a, p, copy)) {
+    piece_move (a, p, PIECE_STALLED);
     return;
   }
-  if (!member_readable (a, p->at.copy[c].member)) {
-    piece_move (a, p, PIECE_STALLED);
+  if (balanced > 0) {
+    send_piece (a, p, IO_READ, copy, 0);
     return;
   }
   if (p->bad && !a->config.readonly)

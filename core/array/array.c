@@ -7,7 +7,8 @@
  * was asked for.  array-read.c, array-flush.c and array-extents.c are the other
  * requests, array-member.c what a failure changes and array-epoch.c what a new
  * epoch does, array-join.c how a member joins, array-clear.c how intent bits fall
- * again, array-round.c how an old copy of a member's disk is told.
+ * again, array-round.c how an old copy of a member's disk is told, array-witness.c
+ * what is read while weftd is silent.
  *
  * Words: a *request* (struct req) is what the client asked.  A *piece* is its
  * part within one stripe unit.  An *io* (struct aio) is asked of a member; it
@@ -420,10 +421,10 @@ array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns)
 }
 
 void
-array_hold (struct array *a, bool hold, uint64_t now_ns)
+array_trust (struct array *a, uint64_t until_ns, uint64_t now_ns)
 {
   advance (a, now_ns);
-  a->hold = hold;
+  a->trust_ns = until_ns;
   join_release (a);
   pump (a);
 }

@@ -212,16 +212,18 @@ void array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns);
 void array_prepare (struct array *a, uint64_t epoch,
                     const enum member_state states[], uint64_t now_ns);
 
-/* Answer no reads, or answer them again.  A reader that has not heard from weftd
- * for SESSION_TTL_MS holds its reads until it has.
+/* weftd was heard: before this time it has not replaced this writer, nor changed the
+ * epoch without this reader.  From then on a reader answers no reads, and a writer's
+ * reads need witnesses (array-witness.c).  Before the first call the time is without
+ * end, as where there is no weftd.
  */
-void array_hold (struct array *a, bool hold, uint64_t now_ns);
+void array_trust (struct array *a, uint64_t until_ns, uint64_t now_ns);
 
 /* A resync has made all copies on in-sync members equal before the first write:
  * from now on a read may take any of them, and intent bits are cleared even if
- * another session has set them (BATCH_SETTLE).  Those of these bytes of the member are to be cleared as well.
- * Called once for each place that was dirty, or once with a length of 0 when none
- * was.
+ * another session has set them (BATCH_SETTLE).  Those of these bytes of the member
+ * are to be cleared as well.  Called once for each place that was dirty, or once
+ * with a length of 0 when none was.
  */
 void array_settled (struct array *a, unsigned member, uint64_t offset,
                     uint64_t length, uint64_t now_ns);

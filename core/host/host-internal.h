@@ -57,7 +57,8 @@ struct host {
   uint64_t told_settled, told_prepared; /* what of these weftd was told */
   struct words beat, tell;
   uint64_t heard_ms; /* when the newest call was sent that weftd has answered */
-  bool held;         /* the array engine answers no reads */
+  uint64_t trusts_ms; /* the array engine trusts until then */
+  bool distrusts;     /* people were told that this is over */
   bool relinked; /* an in-sync member was connected again: copies may differ */
   bool over, stopped, ending, ended;
   bool reporting; /* a report of this member is under way: */

@@ -78,11 +78,23 @@ possible (const struct host *h)
   return h->ended ? 0 : h->over ? HOST_DO_STOP : HOST_DO_ALL;
 }
 
+/* May the array engine trust for longer?  weftd may have changed the epoch without
+ * waiting for a reader that it had not heard for SESSION_TTL_MS: such a reader is to
+ * work in the newest one first.
+ */
+static bool
+trusts_on (const struct host *h, uint64_t now_ms)
+{
+  uint64_t until_ms = h->heard_ms + SESSION_TTL_MS;
+
+  return until_ms > h->trusts_ms && now_ms < until_ms &&
+         (!h->readonly || now_ms < h->trusts_ms || h->settled >= h->view.epoch);
+}
+
 /* When an action of this kind is to be taken; UINT64_MAX: there is none. */
 static uint64_t
 due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
 {
-  const uint64_t silent_ms = h->heard_ms + SESSION_TTL_MS;
   uint64_t ms = 0;
   bool due = false;
 
@@ -97,14 +109,9 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
     due = h->view.change > h->asked && h->view.change > h->view.epoch &&
           h->committed >= h->view.epoch && host_links_may_prepare (h);
     break;
-  case HOST_DO_HOLD:
-    /* weftd may have changed the epoch without waiting for a reader that it has not
-     * heard for SESSION_TTL_MS.  Such a reader answers nothing until weftd has
-     * answered it again and it works in the newest epoch.
-     */
-    ms = h->held ? 0 : silent_ms;
-    due = h->readonly &&
-          (!h->held || (now_ms < silent_ms && h->settled >= h->view.epoch));
+  case HOST_DO_TRUST:
+    ms = trusts_on (h, now_ms) ? 0 : h->trusts_ms;
+    due = ms == 0 || !h->distrusts;
     break;
   case HOST_DO_ENTER: /* do we work in the newest epoch by now? */
     ms = h->enter_due_ms;
@@ -165,8 +172,11 @@ take (struct host *h, enum host_do kind, uint64_t now_ms, struct host_action *a)
     a->epoch = h->asked = h->view.change;
     memcpy (a->states, h->view.change_states, sizeof a->states);
     break;
-  case HOST_DO_HOLD:
-    a->hold = h->held = !h->held;
+  case HOST_DO_TRUST:
+    a->again = h->distrusts;
+    h->distrusts = !trusts_on (h, now_ms);
+    if (!h->distrusts)
+      a->until_ms = h->trusts_ms = h->heard_ms + SESSION_TTL_MS;
     break;
   case HOST_DO_ENTER:
     h->enter_due_ms = now_ms + SETTLE_MS;
@@ -252,6 +262,7 @@ host_new (const struct host_config *c, uint64_t now_ms)
   h->readonly = c->readonly;
   h->view = c->view;
   h->heard_ms = c->heard_ms;
+  h->trusts_ms = c->heard_ms + SESSION_TTL_MS;
   h->committing = h->committed = c->view.epoch;
   for (unsigned m = 0; m < h->members; m++) {
     struct link *l = &h->link[m];
@@ -311,7 +322,7 @@ host_check (const struct host *h)
   assert (h->settled <= h->committed && h->told_settled <= h->settled);
   assert (h->told_prepared <= h->prepared && h->prepared <= h->asked);
   assert (h->view.map_epoch <= h->view.epoch);
-  assert (!h->held || h->readonly);
+  assert (h->trusts_ms <= h->heard_ms + SESSION_TTL_MS);
   for (unsigned m = 0; m < h->members; m++) {
     const struct link *l = &h->link[m];
 

@@ -40,9 +40,11 @@
  * does not put a member out that has the last copy of something: then requests
  * that need the member wait.
  *
- * While weftd is silent a writer's I/O goes on.  A reader holds its reads when
- * the last call that weftd has answered was sent SESSION_TTL_MS ago: weftd may
- * have changed the epoch since without waiting for this reader.
+ * While weftd is silent a writer's I/O goes on.  But when the last call that weftd
+ * has answered was sent SESSION_TTL_MS ago, weftd may have replaced the writer, or
+ * changed the epoch without waiting for a reader: the array engine *trusts* what it
+ * knows until then, and no longer (array_trust).  A reader trusts again when weftd
+ * has answered and it works in the newest epoch.
  *
  * Connections to a member are numbered, so that the loss of one, if it is heard
  * of late, is not taken for the loss of the next one.
@@ -126,7 +128,8 @@ struct host_config {
   bool readonly;
   struct host_view view;             /* as of the attach */
   bool connected[ARRAY_MEMBERS_MAX]; /* the array engine has connection 1 */
-  uint64_t heard_ms; /* when the request was sent that weftd granted */
+  uint64_t heard_ms; /* when the request was sent that weftd granted: the array
+                        engine trusts until SESSION_TTL_MS later */
 };
 
 /* Call this before the array engine can give its first NOTICE_LOST.  NULL: out
@@ -149,8 +152,8 @@ enum host_do {
   HOST_DO_COMMIT = 2,
   /* Prepare the array engine for `epoch` with `states`. */
   HOST_DO_PREPARE = 4,
-  /* array_hold: answer no reads if `hold`, else answer them again. */
-  HOST_DO_HOLD = 8,
+  /* array_trust until `until_ms`; 0: that time is over, which people are told. */
+  HOST_DO_TRUST = 8,
   /* Ask array_epoch; then host_entered with what it says. */
   HOST_DO_ENTER = 16,
   /* Sever the old connection to `member`, and open one by the newest map; then
@@ -172,7 +175,8 @@ struct host_action {
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t prepared;
-  bool hold;
+  uint64_t until_ms;   /* TRUST */
+  bool again;          /* TRUST: after it was over */
   uint64_t connection; /* CONNECT: its number */
   bool first;          /* REPORT: weftd does not know of the loss yet */
   unsigned wait_ms;    /* BEAT, TELL: how long weftd may hold its answer */

@@ -155,11 +155,26 @@ mutant flush-under-way-does-not-fail "test-array-flush sim" array-flush.c \
 mutant told-by-a-flush-of-before test-array-flush array-flush.c \
   'c && q->begun >= c->gone' 'c'
 mutant reader-reads-between-epochs "sim-cluster test-array-join" array-internal.h \
-  'a->hold || (a->config.readonly && a->next.told)' 'a->hold'
-
+  '(a->now_ns >= a->trust_ns || a->next.told)' '(a->now_ns >= a->trust_ns)'
 mutant reader-reads-though-unheard-of test-array-join array-internal.h \
-  'a->hold || (a->config.readonly && a->next.told)' \
-  '(a->config.readonly && a->next.told)'
+  '(a->now_ns >= a->trust_ns || a->next.told)' '(a->next.told)'
+
+# Witnesses.
+mutant replaced-writer-reads-what-is-old "sim-cluster test-array-witness" \
+  array-witness.c '  if (!witness_needed (a, q))' '  if (1)'
+mutant witness-of-an-earlier-read "sim-cluster test-array-witness" \
+  array-witness.c 'm->witnessed > q->begun' 'm->witnessed'
+mutant fenced-witness-counts test-array-witness array-witness.c \
+  'if (ok && m->witnessed' 'if (m->witnessed'
+mutant one-witness-is-enough test-array-witness array-witness.c \
+  'member_reachable (a, member) && !m->witness)' \
+  '!member_reachable (a, member))
+      may = true;
+    else if (!m->witness)'
+mutant extents-without-witness test-array-witness array-extents.c \
+  'witness_needed (a, q) || ' ''
+mutant witness-that-is-out-is-waited-for test-array-witness array-witness.c \
+  ' || !member_counts (a, member)' ''
 
 # Intent bits.
 mutant clear-without-flush sim array-clear.c \

@@ -48,14 +48,16 @@ mutant told-once-only test-host-session host.c \
     if (h->heard_ms' '  {
     if (h->heard_ms'
 
-# Readers.
+# What is trusted.
 mutant reader-answers-in-silence test-host-session host.c \
-  'ms = h->held ? 0 : silent_ms;' 'ms = h->held ? 0 : UINT64_MAX;'
+  'a->until_ms = h->trusts_ms = h->heard_ms + SESSION_TTL_MS' \
+  'a->until_ms = h->trusts_ms = h->heard_ms + 2 * SESSION_TTL_MS'
 mutant reader-heard-by-the-answer test-host-session host.c \
   'h->heard_ms = w->sent_ms;' 'h->heard_ms = now_ms;'
 mutant reader-goes-on-too-early test-host-session host.c \
-  '(now_ms < silent_ms && h->settled >= h->view.epoch)' \
-  'now_ms < silent_ms'
+  'h->settled >= h->view.epoch);' 'true);'
+mutant trusted-by-an-old-answer test-host-session host.c \
+  ' && now_ms < until_ms &&' ' &&'
 
 # Links.
 mutant stale-connection-stays sim-cluster host-links.c \

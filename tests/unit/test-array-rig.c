@@ -286,7 +286,7 @@ return_whole (unsigned member)
 void
 hold (bool hold)
 {
-  array_hold (a, hold, now);
+  array_trust (a, hold ? now : UINT64_MAX, now);
   take ();
 }
 

@@ -218,39 +218,47 @@ test_prepare_in_order (void)
 
 /* ---- Readers ---- */
 
-/* Its time begins when that was asked which weftd answered last. */
+/* A session's time begins when that was asked which weftd answered last. */
 static void
-test_hold (void)
+test_trust (bool readonly)
 {
   uint64_t begun;
 
-  begin (true, "II");
+  begin (readonly, "II");
   begun = now;
-  CHECK (host_due_ms (h, now, HOST_DO_HOLD) == begun + SESSION_TTL_MS);
+  CHECK (host_due_ms (h, now, HOST_DO_TRUST) == begun + SESSION_TTL_MS);
   now += 5000;
   CHECK (next (HOST_DO_BEAT));
   now += 4000;
   says_nothing ();
   host_answered (h, HOST_DO_BEAT, &answer, now);
-  CHECK (host_due_ms (h, now, HOST_DO_HOLD) == begun + 5000 + SESSION_TTL_MS);
-  now = begun + 5000 + SESSION_TTL_MS;
-  CHECK (next (HOST_DO_HOLD) && act.hold);
-  CHECK (nothing (HOST_DO_HOLD) &&
-         host_due_ms (h, now, HOST_DO_HOLD) == UINT64_MAX);
-  /* Heard again it still is to work with what weftd says now. */
+  CHECK (next (HOST_DO_TRUST) &&
+         act.until_ms == begun + 5000 + SESSION_TTL_MS && !act.again);
+  CHECK (host_due_ms (h, now, HOST_DO_TRUST) == act.until_ms);
+  now = act.until_ms;
+  CHECK (next (HOST_DO_TRUST) && act.until_ms == 0 && !act.again);
+  CHECK (nothing (HOST_DO_TRUST) &&
+         host_due_ms (h, now, HOST_DO_TRUST) == UINT64_MAX);
+  /* Heard again a reader still is to work with what weftd says now. */
   says_epoch (6, "ii", true);
+  begun = now + 100;
   beat ();
-  CHECK (nothing (HOST_DO_HOLD));
-  CHECK (next (HOST_DO_COMMIT));
-  host_committed (h, 6);
-  CHECK (nothing (HOST_DO_HOLD));
-  work ();
-  CHECK (next (HOST_DO_HOLD) && !act.hold);
-  finish ();
-
-  begin (false, "II"); /* a writer goes on */
-  now += 100 * SESSION_TTL_MS;
-  CHECK (nothing (HOST_DO_HOLD));
+  if (readonly) {
+    CHECK (nothing (HOST_DO_TRUST) && next (HOST_DO_COMMIT));
+    host_committed (h, 6);
+    CHECK (nothing (HOST_DO_TRUST));
+    work ();
+  }
+  CHECK (next (HOST_DO_TRUST));
+  CHECK (act.until_ms == begun + SESSION_TTL_MS && act.again);
+  /* An answer to what was asked too long ago says nothing. */
+  now += 5000;
+  CHECK (next (HOST_DO_BEAT));
+  now += SESSION_TTL_MS;
+  CHECK (next (HOST_DO_TRUST) && act.until_ms == 0);
+  says_nothing ();
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  CHECK (nothing (HOST_DO_TRUST));
   finish ();
 }
 
@@ -296,7 +304,8 @@ main (void)
   test_answers_cross ();
   test_prepare ();
   test_prepare_in_order ();
-  test_hold ();
+  test_trust (true);
+  test_trust (false);
   test_over ();
   return 0;
 }

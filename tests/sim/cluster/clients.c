@@ -102,6 +102,22 @@ one (struct host_role *h)
   send (h, &r);
 }
 
+/* What a host that is cut off can read without others. */
+static void
+one_of_its_own (struct host_role *h)
+{
+  for (unsigned i = 0; i < 30 && h->outstanding < 4 * OUTSTANDING_MAX; i++) {
+    unsigned g = sim_below (w.grains);
+    unsigned c = sim_chance (60) ? 0 : sim_below (w.layout.copies);
+    const struct disk *d = place_disk (store_array (), w.copy[g][c].member);
+
+    if (net_cut (h->proc.party, w.member[disk_holder (d->uuid)].proc.party))
+      continue;
+    clients_send (h, ARRAY_READ, 0, grain_offset (g), grain_bytes);
+    return;
+  }
+}
+
 static void
 poll (void *owner)
 {
@@ -112,6 +128,12 @@ poll (void *owner)
   if (h->wants_detach) {
     if (h->outstanding == 0)
       clients_send (h, ARRAY_FLUSH, ARRAY_COVER, 0, 0);
+    return;
+  }
+  if (sim_now < h->exiled_until) {
+    if (sim_now >= h->reads_at)
+      one_of_its_own (h);
+    process_after (&h->proc, between (10, 300) * MS, poll, h);
     return;
   }
   if (w.working && sim_now >= w.quiet_until && h->outstanding < OUTSTANDING_MAX)

@@ -2,6 +2,7 @@
 
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,68 @@ heal_network (void)
 {
   sim_trace ("the network is whole");
   memset (w.cut, 0, sizeof w.cut);
+}
+
+static void
+exile_begins (void *what)
+{
+  (void) what;
+  for (unsigned a = 0; a < PARTIES; a++)
+    for (unsigned b = 0; b < PARTIES; b++)
+      w.cut[a][b] |= w.exiled[a] != w.exiled[b];
+}
+
+static void
+exile_ends (void *what)
+{
+  (void) what;
+  heal_network ();
+}
+
+/* Would the others be without nothing that these have? */
+static bool
+exile_spares_all (const struct cluster_array_record *a)
+{
+  bool lost[PLACES_MAX], any = false, other = false;
+
+  for (unsigned m = 0; m < w.layout.members; m++) {
+    unsigned role = disk_holder (place_disk (a, m)->uuid);
+    bool with = w.exiled[w.member[role].proc.party];
+
+    any |= with && a->member[m].state == MEMBER_IN_SYNC;
+    lost[m] = with || a->member[m].state != MEMBER_IN_SYNC;
+  }
+  for (unsigned i = 0; i < w.config.hosts; i++)
+    other |= w.host[i].writable && !w.exiled[w.host[i].proc.party];
+  return any && other && layout_loss (&w.layout, lost, NULL) == 0;
+}
+
+/* The writer is cut off with the members that it reaches for so long that another one
+ * takes its place; its clients go on reading.
+ */
+static void
+exile (void)
+{
+  struct host_role *h = check_writer ();
+  uint64_t quiet = sim_chance (60) ? between (2000, 12000) * MS : 0;
+  uint64_t rest = sim_chance (70) ? between (12, 25) * SECOND : 0;
+
+  if (h == NULL || h->wants_detach || store_array () == NULL)
+    return;
+  memset (w.exiled, 0, sizeof w.exiled);
+  w.exiled[h->proc.party] = true;
+  if (sim_chance (50))
+    w.exiled[1 + sim_below (w.config.hosts)] = true;
+  if (!exile_spares_all (store_array ()))
+    return;
+  TRACE (&h->proc, "is to be cut off in %" PRIu64 " ms with what it reaches",
+         quiet / MS);
+  heal_network ();
+  h->reads_at = sim_now + quiet + rest;
+  h->exiled_until = sim_now + quiet + between (25, 45) * SECOND;
+  w.calm_until = h->exiled_until + SECOND;
+  fault_later (quiet, exile_begins, NULL);
+  fault_later (h->exiled_until - sim_now, exile_ends, NULL);
 }
 
 static void
@@ -373,6 +436,7 @@ static const struct {
   { 4, .happen = admin_join },     { 5, .happen = admin_drain },
   { 2, .happen = admin_maintain }, { 3, .happen = admin_evict },
   { 12, .happen = copies_fault },  { 8, .happen = miss_reader },
+  { 6, .happen = exile },
 };
 #define FAULTS (sizeof faults / sizeof faults[0])
 
@@ -418,6 +482,10 @@ something (void *what)
 {
   if (w.healing)
     return;
+  if (sim_now < w.calm_until) {
+    fault_later (w.calm_until - sim_now, something, NULL);
+    return;
+  }
   counters.faults++;
   if ((w.config.copies || w.config.rollbacks) && sim_chance (40))
     copies_fault ();

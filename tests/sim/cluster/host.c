@@ -53,6 +53,8 @@ answered (struct call *c)
   struct host_answer answer;
 
   read_answer (h, a, &answer);
+  if (a->status == 200 && c != h->report && h->heard_ms < c->sent / MS)
+    h->heard_ms = c->sent / MS;
   if (c == h->report) {
     h->report = NULL;
     host_reported (h->core, &answer, now_ms ());
@@ -130,9 +132,12 @@ carry_out (struct host_role *h, const struct host_action *a)
     TRACE (&h->proc, "prepares epoch %" PRIu64, a->epoch);
     seats_prepare (&h->seats, h->engine, a->epoch, a->states, sim_now);
     break;
-  case HOST_DO_HOLD:
-    TRACE (&h->proc, a->hold ? "holds its answers" : "goes on answering");
-    array_hold (h->engine, a->hold, sim_now);
+  case HOST_DO_TRUST:
+    if (a->until_ms)
+      array_trust (h->engine, a->until_ms * MS, sim_now);
+    if (a->again || a->until_ms == 0)
+      TRACE (&h->proc, a->until_ms ? "trusts what it knows again"
+                                   : "trusts what it knows no more");
     break;
   case HOST_DO_ENTER:
     host_entered (h->core, array_epoch (h->engine));
@@ -301,6 +306,7 @@ make_engines (struct host_role *h)
   h->engine = array_new (&c, sim_now, why, sizeof why);
   if (h->engine == NULL)
     sim_fail ("array_new: %s", why);
+  array_trust (h->engine, (h->heard_ms + SESSION_TTL_MS) * MS, sim_now);
   h->timer_at = UINT64_MAX;
   for (unsigned i = 0; i < CLIENTS; i++)
     h->client[i] = array_client_open (h->engine);

@@ -96,6 +96,8 @@ struct asked {
   uint64_t falls;
   unsigned read_errors;
   bool ended; /* another held the array when it was asked */
+  bool
+    alone; /* weftd had not answered its host for the TTL when it was asked */
   unsigned first, count;
   uint64_t *floors; /* of each, at submission; then what was promised of each */
 };
@@ -172,6 +174,7 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   q->falls = falls;
   q->read_errors = w.read_errors;
   q->ended = h->writable && h->session != holder;
+  q->alone = sim_now >= (h->heard_ms + SESSION_TTL_MS) * MS;
   q->first = flush ? 0 : offset_grain (r->offset);
   q->count = flush ? w.grains : r->length / grain_bytes;
   q->floors = make ((2 * q->count + 1) * sizeof q->floors[0]);
@@ -259,7 +262,7 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
 
     if (v == GARBAGE || v > versions_count)
       sim_fail ("host %u reads what nobody has written", h->proc.number);
-    if (q->era != era || session_ended (q->session))
+    if (q->era != era || (session_ended (q->session) && !q->alone))
       continue; /* it may be late */
     if (!possible (g, v, floor) && uncovered (q, g, v, floor)) {
       weaken (g);

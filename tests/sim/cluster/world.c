@@ -355,6 +355,8 @@ world_run (void)
   world_create ();
   w.working = true;
   world_live (w.config.work_ns, NULL);
+  if (sim_now < w.calm_until)
+    world_live (w.calm_until - sim_now, NULL);
 }
 
 /* A young copy was taken for a disk, and is refused since it was started again: the

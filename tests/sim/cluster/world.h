@@ -404,7 +404,7 @@ struct host_role {
   struct call *attach, *beat, *tell, *report;
   struct host_attach attaching;
   uint64_t session;
-  uint64_t heard_ms; /* when the attach was sent that was granted */
+  uint64_t heard_ms; /* when the newest call was sent that weftd has answered */
   struct answer map; /* the newest with a map */
   const enum member_state *states; /* the newest that are known */
   struct peer peer[PLACES_MAX];
@@ -417,6 +417,10 @@ struct host_role {
   struct request *requests;
   unsigned outstanding;
   uint64_t start_at;
+  /* It is cut off, or soon will be: its clients only read, from reads_at on, what has
+   * a copy on a member that it reaches.
+   */
+  uint64_t exiled_until, reads_at;
 };
 void host_start (struct host_role *h);
 void host_kill (struct host_role *h);
@@ -575,6 +579,8 @@ struct world {
   bool healing;               /* nothing goes wrong any more */
   bool working;               /* clients have something to do */
   uint64_t quiet_until;       /* but nothing until then */
+  uint64_t calm_until;        /* but no fault until then */
+  bool exiled[PARTIES];       /* are cut off from all others together */
   unsigned area_only; /* less one, is all that they use; 0: they use all */
   struct store store;
   bool old_database;
