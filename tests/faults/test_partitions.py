@@ -5,9 +5,13 @@ Topology: a network namespace for each of weftd, four members and the array
 Cause: blackhole routes between two of them, and their removal.
 Pass:  fio sees no error and reads what it wrote; who is cut off from the writer
        is out and is taken back by itself when the line is whole; in the end all
-       copies are alike and all members in-sync.
+       copies are alike and all members in-sync.  A writer that was replaced reads
+       nothing old.
 """
 
+import os
+import select
+import subprocess
 import time
 
 import pytest
@@ -15,7 +19,7 @@ import pytest
 from copies import check_copies, model_of
 from fiojob import Load
 from netcluster import NetCluster
-from wefttest import eventually
+from wefttest import background, eventually
 
 ARGS = ["io-timeout=2000"]
 pytestmark = pytest.mark.long(20)
@@ -104,3 +108,86 @@ def test_flapping(net, load):
         time.sleep(1.5)
         net.heal()
         time.sleep(0.5)
+
+
+CLIENT = """
+import sys, nbd
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+for line in sys.stdin:
+    words = line.split()
+    if words[0] == "write":
+        h.pwrite(words[1].encode(), 0, nbd.CMD_FLAG_FUA)
+    try:
+        print(h.pread(3, 0).decode(), flush=True)
+    except nbd.Error as e:
+        print(e.errno, flush=True)
+"""
+
+
+class Client:
+    """One that reads (and writes) the first bytes, on a host."""
+
+    def __init__(self, net, host, uri):
+        self.process = subprocess.Popen(
+            net.inside(host, "/usr/bin/python3", "-c", CLIENT, uri),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, words):
+        self.process.stdin.write(words + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, seconds=30):
+        """None: there is none yet."""
+        ready = select.select([self.process.stdout], [], [], seconds)[0]
+        return self.process.stdout.readline().strip() if ready else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
+def take_over(net, host):
+    """Another array process, as soon as weftd lets it; its URI."""
+    uri = f"nbd://{net.address(host)}:10809"
+    ready = f"{net.dir}/second.ready"
+    end = time.monotonic() + 60
+    while not os.path.exists(ready):
+        p = net.processes.get("second")
+        assert time.monotonic() < end
+        if p is None or p.poll() is not None:
+            net.processes["second"] = background(
+                f"{net.dir}/second.log", *net.inside(
+                    host, "nbdkit", "-f", "-P", ready, "-i", net.address(host),
+                    "-p", "10809", "weft", "array=a", f"uri={uri}",
+                    f"admin=http://{net.address('w')}:7380", f"node={host}"),
+                start_new_session=True)
+        time.sleep(0.2)
+    return uri
+
+
+@pytest.mark.timeout(240)
+def test_a_writer_that_is_cut_off_with_a_member_reads_nothing_old(net):
+    """It has nobody to fence the member, which the next writer goes without."""
+    data = model_of(net, net.layout, net.unit).copies(0)[0][0]
+    others = [h for h in net.hosts if h not in ("a", f"h{data}")]
+    with Client(net, "a", net.nbd) as old:
+        old.ask("write old")
+        assert old.answer() == "old"
+        for host in others:
+            net.cut_both("a", host)
+            net.cut_both(f"h{data}", host)
+        uri = take_over(net, others[1])
+        assert net.states()[data] == "out"
+        with Client(net, others[1], uri) as new:
+            new.ask("write new")
+            assert new.answer() == "new"
+            old.ask("read")
+            assert old.answer(8) is None
+            net.heal()
+            assert old.answer() == "ESHUTDOWN"
+            new.ask("read")
+            assert new.answer() == "new"
