@@ -101,7 +101,7 @@ answer_take (struct array *a, struct aio *x, int error)
     free (x->io.buf);
     break;
   case FOR_WITNESS:
-    witness_answered (a, x, error == 0);
+    witness_answered (a, x, error == 0 || error == EIO);
     break;
   case FOR_ROUND:
     round_answered (a, x, error == 0);

@@ -160,9 +160,9 @@ mutant reader-reads-though-unheard-of test-array-join array-internal.h \
   '(a->now_ns >= a->trust_ns || a->next.told)' '(a->next.told)'
 
 # Witnesses.
-mutant replaced-writer-reads-what-is-old "sim-cluster test-array-witness" \
+mutant replaced-writer-reads-what-is-old "test-array-witness sim-cluster" \
   array-witness.c '  if (!witness_needed (a, q))' '  if (1)'
-mutant witness-of-an-earlier-read "sim-cluster test-array-witness" \
+mutant witness-of-an-earlier-read test-array-witness \
   array-witness.c 'm->witnessed > q->begun' 'm->witnessed'
 mutant fenced-witness-counts test-array-witness array-witness.c \
   'if (ok && m->witnessed' 'if (m->witnessed'

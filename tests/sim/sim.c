@@ -101,6 +101,8 @@ begin (uint64_t seed)
     w.faults += sim_below (8);
   if (w.rejoins || sim_chance (50))
     array_settled (w.array, 0, 0, 0, sim_now);
+  if (w.config.batches && sim_chance (20)) /* reads need witnesses */
+    array_trust (w.array, sim_now + sim_below (200 * MS), sim_now);
   judge_begin (&(struct judge_world) {
     .layout = &w.config.layout,
     .members = w.members,
