@@ -61,17 +61,20 @@ answer_take (struct array *a, struct aio *x, int error)
     clear_touch (a, x);
     round_touch (a);
   }
+  if (error == 0 && x->purpose == FOR_PIECES && io->kind != IO_READ &&
+      x->copy > 0)
+    a->stats.images_sent += io->length;
   switch (x->purpose) {
   case FOR_PIECES:
   case FOR_REPAIR:
     for (p = x->pieces; p; p = next) {
-      next = p->next;
+      next = p->next[x->copy];
       if (x->purpose == FOR_REPAIR)
         read_repaired (a, p);
       else if (io->kind == IO_READ)
         read_answered (a, p, error);
       else
-        write_answered (a, p, error == 0);
+        write_answered (a, p, x->copy, error == 0);
     }
     break;
   case FOR_IMAGES:

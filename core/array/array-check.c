@@ -25,8 +25,8 @@ check_io (const struct array *a, const struct aio *x,
   assert ((x->run != NULL) == (x->purpose == FOR_IMAGES));
   assert ((x->pieces != NULL) ==
           (x->purpose == FOR_PIECES || x->purpose == FOR_REPAIR));
-  for (const struct piece *p = x->pieces; p; p = p->next)
-    assert (p->place == PIECE_IO);
+  for (const struct piece *p = x->pieces; p; p = p->next[x->copy])
+    assert (p->place == PIECE_IO && p->ios > 0);
   if (!io_writes (&x->io))
     return;
   TAILQ_FOREACH (y, queue, link)

@@ -41,9 +41,9 @@ struct req;
 
 /* The part of a request that lies within one stripe unit. */
 struct piece {
-  TAILQ_ENTRY (piece) link;      /* in its request */
-  TAILQ_ENTRY (piece) wait_link; /* in the queue of its place */
-  struct piece *next;            /* of the same IO */
+  TAILQ_ENTRY (piece) link;       /* in its request */
+  TAILQ_ENTRY (piece) wait_link;  /* in the queue of its place */
+  struct piece *next[COPIES_MAX]; /* of the IO of this copy */
   struct req *req;
   struct layout_piece at;
   enum piece_place place;
@@ -53,7 +53,10 @@ struct piece {
   bool tried;        /* reads: copies that could not be read were tried twice */
   bool joined;       /* its IO carries other pieces, too */
   bool alone;        /* it is not to be joined with others */
-  unsigned copy;     /* that its IO reads or writes */
+  unsigned copy;     /* that its IO reads or repairs, or for which it drains */
+  unsigned ios;      /* under way for it; a write that goes through has one for
+                        each copy */
+  bool through;      /* a write: all copies are sent from its own buffer */
   unsigned images;   /* how many of its own images it waits for */
   unsigned admitted; /* images for which room is taken */
   struct payload *payload;
@@ -136,6 +139,7 @@ struct aio {
   TAILQ_ENTRY (aio) link; /* in the queue of its place */
   enum aio_place place;
   enum aio_for purpose;
+  unsigned copy; /* FOR_PIECES, FOR_REPAIR: of its pieces */
   struct piece *pieces, **pieces_last;
   struct image_run *run;
   struct req *req; /* FOR_EXTENTS, FOR_PROOF */
@@ -245,8 +249,9 @@ struct array_member {
   struct aio *witness; /* asked whether we still may write (array-witness.c) */
   uint64_t witnessed;  /* we might, when it was asked at this event */
   struct piece_queue draining;
-  struct aio *open;   /* an IO that the next piece may join ... */
-  uint64_t open_plan; /* ... while a->plan is this */
+  struct aio *open[2]; /* IOs of data and of images that the next piece may
+                          join ... */
+  uint64_t open_plan;  /* ... while a->plan is this */
 };
 
 /* The epoch that weftd has prepared (array-join.c). */
@@ -558,7 +563,7 @@ void send_held (struct array *a, unsigned member);
 
 /* array-write.c, array-read.c */
 void write_go (struct array *a, struct piece *p);
-void write_answered (struct array *a, struct piece *p, bool ok);
+void write_answered (struct array *a, struct piece *p, unsigned copy, bool ok);
 void write_told (void *a, void *piece, unsigned member, bool written);
 void read_go (struct array *a, struct piece *p);
 void read_answered (struct array *a, struct piece *p, int error);

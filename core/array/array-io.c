@@ -90,7 +90,7 @@ aio_orphan (struct array *a, unsigned member)
 {
   struct aio *x, *next;
 
-  a->member[member].open = NULL;
+  a->member[member].open[0] = a->member[member].open[1] = NULL;
   overdue_forget (a, member);
   a->member[member].witness = NULL;
   TAILQ_FOREACH_SAFE (x, &a->out, link, next)
@@ -113,7 +113,7 @@ aio_recall (struct array *a)
   struct aio *x;
 
   for (unsigned i = 0; i < a->layout->members; i++)
-    a->member[i].open = NULL;
+    a->member[i].open[0] = a->member[i].open[1] = NULL;
   while ((x = TAILQ_FIRST (&a->out)))
     move_to_failed (a, x, &a->out);
   while ((x = TAILQ_FIRST (&a->held)))
@@ -123,6 +123,8 @@ aio_recall (struct array *a)
 void
 aio_leave (struct array *a, struct aio *x)
 {
+  struct aio **open = &a->member[x->io.member].open[x->copy > 0];
+
   switch (x->place) {
   case AIO_SENT:
     TAILQ_REMOVE (&a->sent, x, link);
@@ -137,6 +139,6 @@ aio_leave (struct array *a, struct aio *x)
     abort ();
   }
   x->place = AIO_NONE;
-  if (a->member[x->io.member].open == x)
-    a->member[x->io.member].open = NULL;
+  if (*open == x)
+    *open = NULL;
 }

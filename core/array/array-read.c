@@ -275,6 +275,7 @@ repair (struct array *a, struct piece *p)
 void
 read_answered (struct array *a, struct piece *p, int error)
 {
+  p->ios--;
   if (error == 0 && !array_holds_reads (a)) {
     if (p->bad && !a->config.readonly && !a->stopped)
       repair (a, p);
@@ -296,6 +297,7 @@ read_answered (struct array *a, struct piece *p, int error)
 void
 read_repaired (struct array *a, struct piece *p)
 {
+  p->ios--;
   p->bad &= ~(1u << p->copy);
   a->own->wrote[p->at.copy[p->copy].member] = ++a->event;
   if (a->stopped)

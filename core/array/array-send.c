@@ -48,29 +48,30 @@ piece_buf (const struct piece *p)
 }
 
 static void
-add_piece (struct aio *x, struct piece *p, unsigned copy)
+add_piece (struct aio *x, struct piece *p)
 {
-  p->copy = copy;
+  p->copy = x->copy;
+  p->ios++;
   p->started = true;
   p->joined = x->pieces != NULL;
   if (p->joined)
     x->pieces->joined = true;
-  p->next = NULL;
+  p->next[x->copy] = NULL;
   *x->pieces_last = p;
-  x->pieces_last = &p->next;
+  x->pieces_last = &p->next[x->copy];
   x->io.length += p->at.length;
 }
 
 /* Does the piece go on where the last one asked of the member ends? */
 static bool
 can_join (const struct array *a, const struct aio *x, const struct piece *p,
-          unsigned copy, enum array_io_kind kind, unsigned flags)
+          enum array_io_kind kind, unsigned copy, unsigned flags)
 {
   bool buffers = kind == IO_READ || kind == IO_WRITE;
 
   return x->place == AIO_OUT && x->io.kind == kind && x->io.flags == flags &&
-         x->pieces->req == p->req && !x->pieces->alone && !p->alone &&
-         x->io.offset + x->io.length == p->at.copy[copy].offset &&
+         x->copy == copy && x->pieces->req == p->req && !x->pieces->alone &&
+         !p->alone && x->io.offset + x->io.length == p->at.copy[copy].offset &&
          x->io.length + p->at.length <=
            (buffers ? JOINED_BYTES_MAX : JOINED_ZERO_BYTES_MAX) &&
          (!buffers || (char *) x->io.buf + x->io.length == piece_buf (p)) &&
@@ -85,25 +86,27 @@ send_piece (struct array *a, struct piece *p, enum array_io_kind kind,
             unsigned copy, unsigned flags)
 {
   struct array_member *m = &a->member[p->at.copy[copy].member];
-  struct aio *x;
+  struct aio *x = m->open[copy > 0];
 
   piece_move (a, p, PIECE_IO);
-  if (m->open && m->open_plan == a->plan &&
-      can_join (a, m->open, p, copy, kind, flags)) {
-    add_piece (m->open, p, copy);
+  if (x && m->open_plan == a->plan && can_join (a, x, p, kind, copy, flags)) {
+    add_piece (x, p);
     if (kind != IO_READ)
-      clear_touch_range (a, m->open->io.member, p->at.copy[copy].offset,
+      clear_touch_range (a, x->io.member, p->at.copy[copy].offset,
                          p->at.length);
     return;
   }
   x = aio_new (a, FOR_PIECES, kind, p->at.copy[copy].member);
+  x->copy = copy;
   x->io.flags = flags;
   x->io.offset = p->at.copy[copy].offset;
   if (kind == IO_READ || kind == IO_WRITE)
     x->io.buf = piece_buf (p);
-  add_piece (x, p, copy);
+  add_piece (x, p);
   send_data (a, x);
-  m->open = x;
+  if (m->open_plan != a->plan)
+    m->open[0] = m->open[1] = NULL;
+  m->open[copy > 0] = x;
   m->open_plan = a->plan;
 }
 
@@ -114,9 +117,10 @@ send_repair (struct array *a, struct piece *p, unsigned copy)
   struct aio *x = aio_new (a, FOR_REPAIR, IO_WRITE, p->at.copy[copy].member);
 
   piece_move (a, p, PIECE_IO);
+  x->copy = copy;
   x->io.offset = p->at.copy[copy].offset;
   x->io.buf = piece_buf (p);
-  add_piece (x, p, copy);
+  add_piece (x, p);
   send_data (a, x);
 }
 

@@ -1,14 +1,21 @@
 /* array-write.c: the life of a piece of a write, zero or trim.
  *
- *   room in the image buffer -> data written -> images in the buffer -> done
- *                                               (-> images written -> done)
+ *   buffered:  room in the image buffer -> data written -> images in the buffer
+ *                                           -> done (-> images written -> done)
+ *   through:   data and images written, side by side -> done
  *
- * The bracket: with FUA, with dup = sync-client, and when the data can't be read
- * now: its member is lost, or not in-sync.  A member that is lost but not
- * recorded as out still counts: its data waits for array_commit or array_back,
- * its images wait in the buffer.  write_go looks at what is written and at what
- * the epoch asks for, and does what is missing; whatever fails only comes back
- * to it.
+ * It goes through when it waits for its images anyway: with FUA, with
+ * dup = sync-client, and when the data can't be read now (its member is lost, or not
+ * in-sync).  So does a large write, and a middling one while the buffer is more than
+ * half full: that spares a copy of the bytes, and members that are slow slow the
+ * writer down at once.  But where the buffer has older images of the place, the write
+ * is buffered all the same, and takes their place: so no older image can come after a
+ * newer one.  The bracket: such a write waits for its images where it has to.
+ *
+ * A member that is lost but not recorded as out still counts: its data waits for
+ * array_commit or array_back, its images wait in the buffer.  write_go looks at what
+ * is written and at what the epoch asks for, and does what is missing; whatever fails
+ * only comes back to it.
  *
  * A joining member gets its copy, of data or image, through the buffer, too, as
  * soon as an in-sync copy has the write.  (The member's state at that moment
@@ -26,6 +33,26 @@
 
 #include "array-internal.h"
 
+/* Copies that are sent from the request's buffer, as bits: the data; and the images
+ * of a write that goes through, except to members that are lost, or not in-sync: such
+ * a copy goes by the buffer, when others are written.
+ */
+static unsigned
+direct (const struct array *a, const struct piece *p)
+{
+  unsigned copies = 0;
+
+  for (unsigned c = 0; c < p->at.copies; c++) {
+    unsigned member = p->at.copy[c].member;
+
+    if (!(p->written & 1u << c) &&
+        (c == 0 ? member_in_sync (a, member)
+                : p->through && member_readable (a, member)))
+      copies |= 1u << c;
+  }
+  return copies;
+}
+
 /* Copies that are written through the image buffer, as bits: images, and the
  * data of a member that is not in-sync yet.
  */
@@ -38,11 +65,12 @@ static struct buffered
 buffered (const struct array *a, const struct piece *p)
 {
   struct buffered b = { 0 };
+  unsigned others = p->written | direct (a, p);
 
   for (unsigned c = 0; c < p->at.copies; c++) {
     unsigned member = p->at.copy[c].member;
 
-    if (p->written & 1u << c || (c == 0 && member_in_sync (a, member)))
+    if (others & 1u << c)
       continue;
     if (member_counts (a, member))
       b.needed |= 1u << c;
@@ -93,6 +121,38 @@ admit (struct array *a, struct piece *p, unsigned images)
     piece_end (a, p);
   }
   return false;
+}
+
+/* Is it acknowledged only when its images are written, too? */
+static bool
+waits (const struct array *a, const struct piece *p)
+{
+  return (p->req->r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT ||
+         !member_readable (a, p->at.copy[0].member);
+}
+
+/* Is it to go through?  Zeroes are no burden to the buffer.  Zeroes for what is lost
+ * go to one copy after the other: if a member fails at the first, it may have failed
+ * before, and another may have a good copy (docs/PROTOCOL.md, B5).
+ */
+static bool
+goes_through (const struct array *a, const struct piece *p)
+{
+  const struct array_request *r = p->req->r;
+  uint64_t large = a->config.through_bytes ? a->config.through_bytes
+                                           : THROUGH_BYTES;
+
+  if (images_pressed (a->images))
+    large /= 8;
+  if (r->lost || (!waits (a, p) && (r->op != ARRAY_WRITE || r->length < large)))
+    return false;
+  for (unsigned c = 1; c < p->at.copies; c++) {
+    const struct layout_copy *at = &p->at.copy[c];
+
+    if (images_overlap (a->images, at->member, at->offset, p->at.length))
+      return false;
+  }
+  return true;
 }
 
 /* Is it written where it will be found? */
@@ -149,11 +209,8 @@ buffer_images (struct array *a, struct piece *p)
 {
   const struct array_request *r = p->req->r;
   struct buffered b = buffered (a, p);
-  bool wait = (r->flags & ARRAY_FUA) || a->config.dup == DUP_SYNC_CLIENT ||
-              !member_readable (a, p->at.copy[0].member) ||
-              (b.background && p->at.copies > 2);
+  bool wait = b.needed && (waits (a, p) || (b.background && p->at.copies > 2));
 
-  wait &= b.needed != 0;
   if (p->payload)
     memcpy (p->payload->data, (char *) r->buf + (p->at.offset - r->offset),
             p->at.length);
@@ -171,13 +228,27 @@ buffer_images (struct array *a, struct piece *p)
   }
 }
 
+static void
+send_direct (struct array *a, struct piece *p, unsigned copies)
+{
+  const struct array_request *r = p->req->r;
+  unsigned flags = r->flags & ARRAY_FUA;
+
+  if (r->op == ARRAY_TRIM ||
+      (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
+    flags |= ARRAY_MAY_TRIM;
+  for (unsigned c = 0; c < p->at.copies; c++)
+    if (copies & 1u << c)
+      send_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, c, flags);
+}
+
 void
 write_go (struct array *a, struct piece *p)
 {
   const struct array_request *r = p->req->r;
   const struct layout_copy *data = &p->at.copy[0];
-  bool direct = member_in_sync (a, data->member) && !(p->written & 1);
-  struct buffered b = buffered (a, p);
+  unsigned copies;
+  struct buffered b;
 
   /* A copy that could not be read may be back by now, and good. */
   if (r->lost && r->epoch != a->config.epoch && p->written == 0) {
@@ -185,31 +256,29 @@ write_go (struct array *a, struct piece *p)
     piece_end (a, p);
     return;
   }
-  if (direct && !member_readable (a, data->member)) {
+  if (!p->started)
+    p->through = goes_through (a, p);
+  copies = direct (a, p);
+  b = buffered (a, p);
+  if (copies & 1 && !member_readable (a, data->member)) {
     piece_move (a, p, PIECE_STALLED);
     return;
   }
-  if (direct && a->member[data->member].mixed &&
+  if (copies & 1 && a->member[data->member].mixed &&
       images_hurry (a->images, data->member, data->offset, p->at.length)) {
     p->copy = 0;
     piece_move (a, p, PIECE_DRAINING);
     return;
   }
-  if (!direct && b.needed == 0 && !held (a, p)) {
+  if (copies == 0 && b.needed == 0 && !held (a, p)) {
     req_fail (a, p->req, EIO); /* no copy is left */
     piece_end (a, p);
     return;
   }
   if (room (b) > 0 && !admit (a, p, room (b)))
     return;
-  if (direct) {
-    unsigned flags = r->flags & ARRAY_FUA;
-
-    if (r->op == ARRAY_TRIM ||
-        (r->op == ARRAY_ZERO && (r->flags & ARRAY_MAY_TRIM)))
-      flags |= ARRAY_MAY_TRIM;
-    send_piece (a, p, r->op == ARRAY_WRITE ? IO_WRITE : IO_ZERO, 0, flags);
-  }
+  if (copies)
+    send_direct (a, p, copies);
   else if (room (b) > 0)
     buffer_images (a, p);
   else
@@ -217,15 +286,18 @@ write_go (struct array *a, struct piece *p)
 }
 
 void
-write_answered (struct array *a, struct piece *p, bool ok)
+write_answered (struct array *a, struct piece *p, unsigned copy, bool ok)
 {
   unsigned images;
 
   if (ok)
-    p->written |= 1;
+    p->written |= 1u << copy;
+  if (--p->ios > 0)
+    return;
   images = room (buffered (a, p));
   /* Also when its request has failed: the copies are to be the same. */
-  if (ok && !a->stopped && images > 0 && images <= p->admitted)
+  if (ok && direct (a, p) == 0 && !a->stopped && images > 0 &&
+      images <= p->admitted)
     buffer_images (a, p);
   else
     piece_move (a, p, PIECE_READY);

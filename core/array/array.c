@@ -563,7 +563,7 @@ array_stats (const struct array *a, uint64_t now_ns, struct array_stats *stats)
   stats->image_bytes_max = a->config.image_buffer_bytes;
   if (s.oldest_ns && now_ns > s.oldest_ns)
     stats->image_oldest_ns = now_ns - s.oldest_ns;
-  stats->images_sent = s.sent;
+  stats->images_sent += s.sent;
   stats->images_replaced = s.replaced;
   stats->batches = s.batches;
   stats->requests_waiting = a->requests_count;

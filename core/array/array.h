@@ -11,10 +11,13 @@
  * After every input the caller takes all three outputs until each is NULL.
  *
  * A write is split by the layout, and waits while an earlier request overlaps it.
- * Its data goes to the data member straight from the request's buffer; its image
- * is copied into the image buffer (images.h).  The request is done when the data
- * is written.  With FUA, with dup = sync, and when the data member is out, it also
- * waits for its images.
+ * Its data goes to the data member straight from the request's buffer.  A small
+ * write is *buffered*: its image is copied into the image buffer (images.h), and the
+ * request is done when the data is written.  A write goes *through* when it has to
+ * wait for its images anyway (with FUA, with dup = sync, and when the data member is
+ * out), or when a copy of it would cost more than it helps (it is large, or the
+ * buffer is half full): then data and images are sent side by side from the
+ * request's buffer, and it is done when all are written.
  *
  * When a member fails, the engine sends it nothing more, reports it by a notice,
  * and holds everything that needs it until array_commit says that the failure is
@@ -49,7 +52,9 @@ struct array_config {
                      and weftd manages the array */
   uint64_t round; /* the highest round that any member has, and ... */
   uint64_t member_round[ARRAY_MEMBERS_MAX]; /* ... each in-sync member's */
-  uint64_t extent_bytes; /* how much of a member an intent bit stands for; 0:
+  uint64_t through_bytes; /* a write of so many bytes goes through; 0:
+                             THROUGH_BYTES.  Less only in tests. */
+  uint64_t extent_bytes;  /* how much of a member an intent bit stands for; 0:
                             EXTENT_BYTES.  Less only in tests. */
 };
 

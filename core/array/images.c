@@ -173,6 +173,12 @@ images_settle (struct images *b, unsigned copies, struct payload *payload)
   payload_unref (b, payload);
 }
 
+bool
+images_pressed (const struct images *b)
+{
+  return b->bytes > b->config.bytes_max / 2;
+}
+
 uint64_t
 images_piece_bytes_max (const struct images *b)
 {

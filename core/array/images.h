@@ -91,6 +91,9 @@ int images_admit (struct images *b, size_t length, unsigned copies,
                   struct payload **payload);
 void images_settle (struct images *b, unsigned copies, struct payload *payload);
 
+/* Is more than half of the buffer taken? */
+bool images_pressed (const struct images *b);
+
 /* What images_admit can ever give at once is at least this many bytes. */
 uint64_t images_piece_bytes_max (const struct images *b);
 

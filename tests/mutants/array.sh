@@ -5,18 +5,38 @@
 mutant ack-before-data sim array-write.c \
   '  if (ok)' '  if (1)'
 mutant degraded-ack-before-commit sim array-write.c \
-  'if (direct && !member_readable (a, data->member)) {' \
-  'if (direct && !member_readable (a, data->member)) { piece_end (a, p); return;'
+  'if (copies & 1 && !member_readable (a, data->member)) {' \
+  'if (copies & 1 && !member_readable (a, data->member)) { piece_end (a, p); return;'
 mutant degraded-ack-before-image sim array-write.c \
   '!member_readable (a, p->at.copy[0].member)' 'false'
 mutant ack-by-a-copy-that-goes test-array-join array-write.c \
   '!member_readable (a, p->at.copy[0].member)' '!member_in_sync (a, p->at.copy[0].member)'
 mutant fua-does-not-wait sim array-write.c \
-  'bool wait = (r->flags & ARRAY_FUA) ||' 'bool wait ='
+  'return (p->req->r->flags & ARRAY_FUA) ||' 'return'
 mutant image-without-fua sim array-send.c \
   '(run->fua ? ARRAY_FUA : 0) |' '0 |'
 mutant no-second-look-after-commit sim array.c \
   'if (q->error || !request_writes (q->r)' 'if (1 || !request_writes (q->r)'
+
+# Writes that go through.
+mutant newer-image-overtakes "test-array-through sim" array-write.c \
+  'if (images_overlap (a->images, at->member' \
+  'if (0 && images_overlap (a->images, at->member'
+mutant ack-by-one-copy-of-two "test-array-through sim" array-write.c \
+  '--p->ios > 0' '--p->ios > 9'
+mutant ack-by-images-without-the-data "test-array-through sim" array-write.c \
+  'if (ok && direct (a, p) == 0 &&' 'if (ok &&'
+mutant joiner-gets-its-copy-first "test-array-through sim-cluster" array-write.c \
+  'p->through && member_readable (a, member)' \
+  'p->through && member_reachable (a, member)'
+mutant large-write-is-copied test-array-through array-write.c \
+  'r->length < large)' 'true)'
+mutant small-write-waits-for-its-image test-array-through array-write.c \
+  'r->length < large)' 'false)'
+mutant full-buffer-takes-more test-array-through array-write.c \
+  '    large /= 8;' '    ;'
+mutant zeroes-for-both-copies-at-once test-array-loss array-write.c \
+  'if (r->lost ||' 'if ('
 
 # The image buffer.
 mutant image-dropped-before-written sim 'images*.c' \

@@ -69,6 +69,7 @@ begin (uint64_t seed)
   w.config.image_age_ms = 1 + sim_below (50);
   w.config.io_timeout_ms = 100 + sim_below (400);
   w.config.extent_bytes = KiB (4) << sim_below (5);
+  w.config.through_bytes = 512 << sim_below (12);
   w.config.rounds = sim_chance (75);
   w.config.round = sim_below (5);
   for (unsigned i = 0; i < w.config.layout.members; i++)
