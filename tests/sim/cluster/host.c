@@ -288,6 +288,7 @@ make_engines (struct host_role *h)
     .round = h->map.round,
     .image_buffer_bytes = w.config.image_buffer_bytes,
     .image_age_ms = w.config.image_age_ms,
+    .through_bytes = w.config.through_bytes,
     .io_timeout_ms = w.config.io_timeout_ms,
   };
   struct host_answer answer;

@@ -147,6 +147,7 @@ choose (struct config *c)
                                                       : DUP_ASYNC_CLIENT;
   c->image_age_ms = 1 + sim_below (300);
   c->image_buffer_bytes = KiB (64) << sim_below (5);
+  c->through_bytes = KiB (4) << sim_below (9);
   c->io_timeout_ms = 500 + sim_below (4000);
   c->connect_ms = 500 + sim_below (3000);
   c->faults_ms = sim_chance (10) ? 0 : 200 + sim_below (6000);

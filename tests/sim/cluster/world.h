@@ -548,7 +548,7 @@ struct config {
   uint64_t member_bytes;
   enum array_dup dup;
   unsigned image_age_ms;
-  uint64_t image_buffer_bytes;
+  uint64_t image_buffer_bytes, through_bytes;
   unsigned io_timeout_ms, connect_ms;
   unsigned faults_ms;  /* the mean time between two; 0: none */
   bool copies;         /* many of them are about copies of disks */
