@@ -143,7 +143,7 @@ goes_through (const struct array *a, const struct piece *p)
                                            : THROUGH_BYTES;
 
   if (images_pressed (a->images))
-    large /= 8;
+    large /= 2;
   if (r->lost || (!waits (a, p) && (r->op != ARRAY_WRITE || r->length < large)))
     return false;
   for (unsigned c = 1; c < p->at.copies; c++) {

@@ -48,10 +48,10 @@
 /* A run of images at least this long travels as a write of its own. */
 #define IMAGE_RUN_BYTES KiB (32)
 
-/* A write of so many bytes goes past the image buffer; of an eighth of that where the
- * buffer is more than half full.
+/* A write of so many bytes goes past the image buffer; so does one of half as many,
+ * whose images would travel alone anyway, when the buffer is more than half full.
  */
-#define THROUGH_BYTES KiB (256)
+#define THROUGH_BYTES KiB (64)
 
 /* Bad ranges whose loss is accepted at once. */
 #define LOSS_RANGES_MAX 1024

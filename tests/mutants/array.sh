@@ -34,7 +34,7 @@ mutant large-write-is-copied test-array-through array-write.c \
 mutant small-write-waits-for-its-image test-array-through array-write.c \
   'r->length < large)' 'false)'
 mutant full-buffer-takes-more test-array-through array-write.c \
-  '    large /= 8;' '    ;'
+  '    large /= 2;' '    ;'
 mutant zeroes-for-both-copies-at-once test-array-loss array-write.c \
   'if (r->lost ||' 'if ('
 

@@ -114,12 +114,12 @@ test_two_losses (void)
 static void
 test_three_copies (void)
 {
-  struct array_request w = WRITE (0, KiB (64), ones),
-                       r = READ (0, KiB (64), back);
+  struct array_request w = WRITE (0, 3 * UNIT, ones),
+                       r = READ (0, 3 * UNIT, back);
 
   begin (LAYOUT_RAID1, 3);
   submit (&w); /* neighbours travel as one */
-  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, KiB (64)));
+  assert (ios_count == 1 && is_io (0, IO_WRITE, 0, 0, 3 * UNIT));
   lose (0);
   answer (0, ENOTCONN);
   commit (1);
@@ -130,8 +130,8 @@ test_three_copies (void)
   assert (!done (&w) && ios_count == 0);
   commit (1 | 2);
   assert (done (&w) && w.error == 0);
-  assert (all_are (members[2], 1, KiB (64)));
-  assert (carry_out (&r) == 0 && all_are (back, 1, KiB (64)));
+  assert (all_are (members[2], 1, 3 * UNIT));
+  assert (carry_out (&r) == 0 && all_are (back, 1, 3 * UNIT));
   end ();
 }
 

@@ -125,7 +125,7 @@ test_pressed (unsigned writes, uint64_t length, bool through)
   unsigned before;
 
   config.image_buffer_bytes = KiB (64);
-  config.through_bytes = 8 * UNIT;
+  config.through_bytes = 2 * UNIT;
   begin (LAYOUT_RAIDX, 4);
   fill (writes);
   before = ios_count;
@@ -347,6 +347,29 @@ test_joins_meanwhile (void)
   end ();
 }
 
+/* The data fails, and the image is written: whoever joins is not given its copy as if
+ * all were well.
+ */
+static void
+test_data_fails_beside_a_joiner (void)
+{
+  struct array_request w = WRITE (0, 4096, ones);
+
+  w.flags = ARRAY_FUA;
+  rig_states ("iij", config.states);
+  begin (LAYOUT_RAID1, 3);
+  submit (&w);
+  answer (0, EIO);
+  answer_only (IO_WRITE, 1, 0, 4096, 0);
+  assert (!done (&w) && ios_count == 0);
+  commit_states (2, "oij");
+  assert (finish (&w) == 0);
+  tick ();
+  answer_only (IO_WRITE, 2, 0, 4096, 0);
+  assert (all_are (members[1], 1, 4096) && all_are (members[2], 1, 4096));
+  end ();
+}
+
 /* It is to be in-sync: now the write needs it, too. */
 static void
 test_counts_meanwhile (void)
@@ -415,6 +438,7 @@ main (void)
   test_not_whole ("iiji");
   test_not_whole ("jiii");
   test_joins_meanwhile ();
+  test_data_fails_beside_a_joiner ();
   test_counts_meanwhile ();
   test_stopped ();
   return 0;
