@@ -10,7 +10,7 @@
  * half full: that spares a copy of the bytes, and members that are slow slow the
  * writer down at once.  But where the buffer has older images of the place, the write
  * is buffered all the same, and takes their place: so no older image can come after a
- * newer one.  The bracket: such a write waits for its images where it has to.
+ * newer one.  So it is while an image of the place is being read.  The bracket: such a write waits for its images where it has to.
  *
  * A member that is lost but not recorded as out still counts: its data waits for
  * array_commit or array_back, its images wait in the buffer.  write_go looks at what
@@ -131,6 +131,25 @@ waits (const struct array *a, const struct piece *p)
          !member_readable (a, p->at.copy[0].member);
 }
 
+/* Is this image being read, without a turn?  Who reads it could see what is written
+ * there before others find it in the data.
+ */
+static bool
+image_read (const struct array *a, const struct layout_copy *at,
+            uint64_t length)
+{
+  const struct aio_queue *queues[] = { &a->out, &a->sent };
+  const struct aio *x;
+
+  for (unsigned i = 0; i < sizeof queues / sizeof queues[0]; i++)
+    TAILQ_FOREACH (x, queues[i], link)
+      if (x->purpose == FOR_PIECES && x->io.kind == IO_READ && x->copy > 0 &&
+          x->io.member == at->member && x->io.offset < at->offset + length &&
+          at->offset < x->io.offset + x->io.length)
+        return true;
+  return false;
+}
+
 /* Is it to go through?  Zeroes are no burden to the buffer.  Zeroes for what is lost
  * go to one copy after the other: if a member fails at the first, it may have failed
  * before, and another may have a good copy (docs/PROTOCOL.md, B5).
@@ -149,7 +168,8 @@ goes_through (const struct array *a, const struct piece *p)
   for (unsigned c = 1; c < p->at.copies; c++) {
     const struct layout_copy *at = &p->at.copy[c];
 
-    if (images_overlap (a->images, at->member, at->offset, p->at.length))
+    if (images_overlap (a->images, at->member, at->offset, p->at.length) ||
+        image_read (a, at, p->at.length))
       return false;
   }
   return true;

@@ -22,6 +22,9 @@ mutant no-second-look-after-commit sim array.c \
 mutant newer-image-overtakes "test-array-through sim" array-write.c \
   'if (images_overlap (a->images, at->member' \
   'if (0 && images_overlap (a->images, at->member'
+mutant image-is-read-before-the-data-is-written test-array-through array-write.c \
+  ' ||
+        image_read (a, at, p->at.length))' ')'
 mutant ack-by-one-copy-of-two "test-array-through sim" array-write.c \
   '--p->ios > 0' '--p->ios > 9'
 mutant ack-by-images-without-the-data "test-array-through sim" array-write.c \

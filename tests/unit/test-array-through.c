@@ -199,6 +199,33 @@ test_newer_waits (void)
   end ();
 }
 
+/* An image is being read: nobody is to see there what the data does not have. */
+static void
+test_image_is_read (void)
+{
+  struct array_request w = WRITE (KiB (32), 4096, ones),
+                       r = READ (KiB (32), 4096, back);
+
+  config.balance = true;
+  w.flags = ARRAY_FUA;
+  begin (LAYOUT_RAID10, 4); /* a stripe that is read from its images */
+  submit (&r);
+  submit (&w);
+  assert (ios_count == 2 && is_io (0, IO_READ, 2, UNIT, 4096) &&
+          is_io (1, IO_WRITE, 0, UNIT, 4096));
+  answer (0, 0);
+  assert (done (&r) && all_are (back, 0, 4096));
+  answer (0, 0);
+  answer_only (IO_WRITE, 2, UNIT, 4096, 0);
+  assert (done (&w));
+  submit (&r);
+  w.offset += 4096; /* beside it */
+  submit (&w);
+  assert (ios_count == 3 && is_io (0, IO_READ, 2, UNIT, 4096));
+  answer_all ();
+  end ();
+}
+
 enum fate { OUT, BACK, WHOLE };
 
 /* A member fails with its copy.  The write is answered when that is recorded, or when
@@ -425,6 +452,7 @@ main (void)
   test_behind_older (false);
   test_behind_older (true);
   test_newer_waits ();
+  test_image_is_read ();
   for (unsigned member = 0; member <= 2; member += 2) {
     for (enum fate fate = OUT; fate <= WHOLE; fate++) {
       test_fails (member, fate, false);
