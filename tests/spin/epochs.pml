@@ -367,6 +367,32 @@ active proctype Host ()
           fi
        :: !ok -> lose (0)
        fi }
+  /* A write that goes through: both copies at once, if nothing older is buffered
+   * for either.  If one of them fails it is done again, when that is recorded.
+   * (Only one of them has it when the host dies: that is a connection which breaks
+   * with the other.)
+   */
+  :: atomic { host != 0 && (pending != 0 || issued < WRITES) &&
+       usable (0) && usable (1) &&
+#ifndef OVERTAKE_THROUGH
+       buffered[1] == 0 &&
+#endif
+       buffered[0] == 0 ->
+       next_write ();
+       send (0, v, ok);
+       if
+       :: ok -> skip
+       :: !ok -> lose (0)
+       fi;
+       send (1, v, ok);
+       if
+       :: ok -> skip
+       :: !ok -> lose (1)
+       fi;
+       if
+       :: !lost[0] && !lost[1] -> acked = v; pending = 0
+       :: else -> skip
+       fi }
   /* Degraded: the survivor must have it; the joiner's copy follows. */
   :: atomic { host != 0 && (pending != 0 || issued < WRITES) &&
        know[0] != IN_SYNC && usable (1) && buffered[0] == 0 ->
