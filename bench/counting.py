@@ -26,6 +26,11 @@ WORKLOADS = {
     "1m-read-4": ("read", 1 << 20, 4, ("sequential",)),
     "1m-write-4": ("write", 1 << 20, 4, ("sequential",)),
 }
+# A write and a FLUSH when it is answered: so many writers do that at once.
+COMMITS = {
+    "4k-commit-1": ("commit", 4096, 1, ()),
+    "4k-commit-8": ("commit", 4096, 8, ()),
+}
 # What is left behind by writes goes on for a moment: it belongs to them.
 SETTLE_S = 0.3
 
@@ -55,7 +60,7 @@ class Client:
 
     def __init__(self, uri, workload, count, size, connections=1, inside=(),
                  depth=None):
-        does, length, usual, more = WORKLOADS.get(workload, workload)
+        does, length, usual, more = (WORKLOADS | COMMITS).get(workload, workload)
         depth = depth or usual
         self.process = subprocess.Popen(
             [*inside, f"{os.environ['WEFT_BUILDDIR']}/bench/requests", uri, does,
@@ -140,3 +145,9 @@ def calls(subject, workload, count, size, party="array", connections=1):
     with client(subject.uri, workload, count, size, connections) as c:
         made = traced(parties(subject, c)[party], lambda: c.say("\n"))
     return {name: n / count for name, n in made.items()}
+
+
+def seconds(subject, workload, count, size):
+    """How long so many requests took."""
+    with client(subject.uri, workload, count, size) as c:
+        return int(c.say("\n")) / 1e6

@@ -1,11 +1,14 @@
 /* requests.c: an NBD client that makes a number of requests, and then waits before it
  * hangs up.
  *
- *   requests URI read|write BYTES DEPTH REQUESTS SIZE CONNECTIONS [sequential]
+ *   requests URI read|write|commit BYTES DEPTH REQUESTS SIZE CONNECTIONS
+ *            [sequential]
  *
  * On each connection DEPTH requests of BYTES each are on their way at a time, in the
  * first SIZE bytes, at random places (always the same ones) or one behind the other,
- * REQUESTS in all.  It says a line when it is connected, makes the requests when it
+ * REQUESTS in all.  A commit is a write, and a FLUSH when the write was answered, as a
+ * database makes them: DEPTH writers do that, each for itself, by one connection.  It
+ * says a line when it is connected, makes the requests when it
  * reads a line, says how many microseconds they took, and ends when it reads another.
  * So whoever counts what a server does counts just these requests, while all of its
  * threads still live.
@@ -30,7 +33,7 @@
 /* What all connections have in common. */
 static uint64_t bytes, size;
 static unsigned depth;
-static bool writes, sequential;
+static bool writes, commits, sequential;
 
 /* Once all requests are made, and once they are counted: the kernel forgets what it
  * counted for a thread that ends.
@@ -44,6 +47,7 @@ struct connection {
   char *buf; /* what the replies of reads are is of no matter */
   unsigned first, requests;
   unsigned under_way;
+  unsigned written; /* commits that are to be flushed */
   bool failed;
 };
 
@@ -61,6 +65,16 @@ done (void *opaque, int *error)
 
   c->failed |= *error != 0;
   c->under_way--;
+  return 1;
+}
+
+static int
+write_done (void *opaque, int *error)
+{
+  struct connection *c = opaque;
+
+  c->failed |= *error != 0;
+  c->written++;
   return 1;
 }
 
@@ -94,6 +108,8 @@ static void
 make_requests (struct connection *c)
 {
   nbd_completion_callback cb = { .callback = done, .user_data = c };
+  nbd_completion_callback write_cb = { .callback = commits ? write_done : done,
+                                       .user_data = c };
   uint64_t random = c->first + 1, block;
 
   for (unsigned sent = 0; sent < c->requests || c->under_way > 0;) {
@@ -105,10 +121,13 @@ make_requests (struct connection *c)
       block = block % (size / bytes) * bytes;
       c->under_way++;
       sent++;
-      if ((writes ? nbd_aio_pwrite (c->nbd, at, bytes, block, cb, 0)
+      if ((writes ? nbd_aio_pwrite (c->nbd, at, bytes, block, write_cb, 0)
                   : nbd_aio_pread (c->nbd, at, bytes, block, cb, 0)) == -1)
         end ("a request");
     }
+    for (; c->written > 0; c->written--)
+      if (nbd_aio_flush (c->nbd, cb, 0) == -1)
+        end ("a FLUSH");
     if (nbd_poll (c->nbd, -1) == -1)
       end ("waiting");
   }
@@ -132,11 +151,12 @@ main (int argc, char *argv[])
   bool failed = false;
 
   if (argc < 8) {
-    fprintf (stderr, "usage: requests URI read|write BYTES DEPTH REQUESTS SIZE "
-                     "CONNECTIONS [sequential]\n");
+    fprintf (stderr, "usage: requests URI read|write|commit BYTES DEPTH "
+                     "REQUESTS SIZE CONNECTIONS [sequential]\n");
     return 1;
   }
-  writes = strcmp (argv[2], "write") == 0;
+  commits = strcmp (argv[2], "commit") == 0;
+  writes = commits || strcmp (argv[2], "write") == 0;
   bytes = strtoull (argv[3], NULL, 10);
   depth = strtoul (argv[4], NULL, 10);
   requests = strtoul (argv[5], NULL, 10);

@@ -16,6 +16,23 @@ import urllib.request
 from measure import Failed, peak_memory
 
 
+def devcluster(command, *words, build=None):
+    """What devcluster says, of this Weft or of the one whose build folder is given:
+    each build has an nbdkit of its own, which looks for the next one."""
+    run, env = [], dict(os.environ)
+    if build:
+        run = [str(pathlib.Path(build) / "run")]
+        env["PATH"] = ":".join(
+            d for d in env["PATH"].split(":")
+            if not d.startswith(env["WEFT_BUILDDIR"] + "/"))
+    p = subprocess.run([*run, "devcluster", command, *map(str, words)],
+                       stdin=subprocess.DEVNULL, text=True, check=False,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    if p.returncode != 0:
+        raise Failed(f"devcluster {command} {' '.join(map(str, words))}: {p.stderr}")
+    return p.stdout
+
+
 class Server:
     """One server process on a socket that we opened for it."""
 
@@ -183,6 +200,7 @@ class Weft(Subject):
     options = []
     members = 4
     copies = 2
+    build = None  # the folder of another build than this one
 
     def member_bytes(self):
         # A member begins with 1 MiB of header; one more for what fills no
@@ -190,18 +208,10 @@ class Weft(Subject):
         data = self.size * self.copies // self.members
         return (data // (1 << 20) + 4) << 20
 
-    def devcluster(self, *words):
-        p = subprocess.run(["devcluster", *map(str, words)],
-                           stdin=subprocess.DEVNULL, text=True, check=False,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if p.returncode != 0:
-            raise Failed(f"devcluster {' '.join(map(str, words))}: {p.stderr}")
-        return p.stdout
-
     def up(self, *options):
-        status = self.devcluster(
+        status = devcluster(
             "up", self.dir / "c", "--json", "--members", self.members,
-            "--size", self.member_bytes(), *options)
+            "--size", self.member_bytes(), *options, build=self.build)
         self.status = json.loads(status)
         self.files = [m["file"] for m in self.status["members"]]
 
@@ -233,7 +243,7 @@ class Weft(Subject):
         self.array_pid = self.status["array"]["pid"]
 
     def stop(self):
-        self.devcluster("down", self.dir / "c")
+        devcluster("down", self.dir / "c", build=self.build)
 
     def pids(self):
         s = self.status
