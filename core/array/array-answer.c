@@ -55,7 +55,7 @@ answer_take (struct array *a, struct aio *x, int error)
   if (over && (io->kind != IO_READ || error != 0))
     error = ESHUTDOWN;
   if (error == 0 && aio_writes (x)) {
-    m->written = ++a->event;
+    a->event++;
     if (!(io->flags & ARRAY_FUA))
       m->loose = a->event;
     clear_touch (a, x);

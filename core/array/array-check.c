@@ -123,10 +123,10 @@ array_check (const struct array *a)
     draining += check_queue (&m->draining, PIECE_DRAINING);
     assert (m->counts || m->state != MEMBER_IN_SYNC);
     assert (m->lost || (m->state != MEMBER_OUT && !m->fresh));
-    assert (!m->flush || m->flush->io.kind == IO_FLUSH);
+    for (unsigned k = 0; k < FLUSHES_MAX; k++)
+      assert (!m->flush[k] || m->flush[k]->io.kind == IO_FLUSH);
     assert (!m->lost || a->degraded);
-    assert (m->flushed <= a->event && m->written <= a->event);
-    assert (m->loose <= m->written);
+    assert (m->flushed <= a->event && m->loose <= a->event);
   }
   assert (draining == places[PIECE_DRAINING]);
   assert (check_queue (&a->space, PIECE_SPACE) == places[PIECE_SPACE]);

@@ -34,6 +34,11 @@ flush_begin (struct array *a, struct req *q)
   q->begun = a->event;
   q->failed = a->untold || (q->r->client && q->r->client->owed);
   q->mark = images_mark (a->images);
+  q->need = alloc_zeroed (a->layout->members * sizeof q->need[0]);
+  for (unsigned i = 0; i < a->layout->members; i++)
+    if (member_counts (a, i))
+      q->need[i] = NEED_IMAGES;
+  round_ahead (a);
   TAILQ_INSERT_TAIL (&a->flushes, q, flush_link);
   a->look = true;
 }
@@ -120,51 +125,71 @@ flush_gone (struct array *a, unsigned member)
     q->failed = true;
 }
 
-/* All images are drained: what must be stable? */
-static void
-begin_sync (struct array *a, struct req *q)
-{
-  q->syncing = true;
-  if (q->r->flags & ARRAY_COVER) {
-    q->cover = a->round.target;
-    round_hurry (a, q->cover);
-  }
-  q->need = alloc_zeroed (a->layout->members * sizeof q->need[0]);
-  for (unsigned i = 0; i < a->layout->members; i++) {
-    const struct array_member *m = &a->member[i];
-
-    if (member_counts (a, i) && m->written > m->flushed)
-      q->need[i] = m->written;
-  }
-}
-
 void
-flush_start (struct array *a, unsigned member)
+flush_want (struct array *a, unsigned member, uint64_t event)
 {
   struct array_member *m = &a->member[member];
+  struct aio **place = NULL;
 
-  m->flush = aio_new (a, FOR_FLUSH, IO_FLUSH, member);
-  m->flush->start = a->event;
-  aio_send (a, m->flush);
+  for (unsigned k = 0; k < FLUSHES_MAX; k++)
+    if (!m->flush[k])
+      place = &m->flush[k];
+    else if (m->flush[k]->start >= event)
+      return;
+  if (!place)
+    return; /* the next one that is answered makes room */
+  *place = aio_new (a, FOR_FLUSH, IO_FLUSH, member);
+  (*place)->start = a->event;
+  aio_send (a, *place);
 }
 
-/* Is all stable that this FLUSH needs?  Ask for what is not. */
+bool
+flush_rides (const struct array *a, unsigned member)
+{
+  const struct array_member *m = &a->member[member];
+  uint64_t flushed = m->flushed;
+  const struct req *q;
+
+  for (unsigned k = 0; k < FLUSHES_MAX; k++)
+    if (m->flush[k] && m->flush[k]->start > flushed)
+      flushed = m->flush[k]->start;
+  if (m->loose > flushed || !images_last (a->images, member))
+    return false;
+  TAILQ_FOREACH (q, &a->flushes, flush_link)
+    if (q->need[member] == NEED_IMAGES)
+      return true;
+  return false;
+}
+
+/* Is all stable that this FLUSH needs?  Ask for what is not.  A member is flushed
+ * when its own images are written, whatever others wait for.
+ */
 static bool
 synced (struct array *a, struct req *q)
 {
-  bool all = true;
+  bool all = true, drained = true;
 
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
 
-    if (!member_counts (a, i) || m->flushed >= q->need[i])
+    if (q->need[i] == NEED_IMAGES &&
+        images_drained_of (a->images, i, q->mark))
+      q->need[i] = m->loose;
+    drained &= q->need[i] != NEED_IMAGES;
+    if (q->need[i] != NEED_IMAGES &&
+        (!member_counts (a, i) || m->flushed >= q->need[i]))
       q->need[i] = 0;
     if (q->need[i] == 0)
       continue;
     all = false;
-    if (!m->lost && !m->flush)
-      flush_start (a, i);
+    if (q->need[i] != NEED_IMAGES && !m->lost)
+      flush_want (a, i, q->need[i]);
   }
+  if (drained && !q->drained && q->r->flags & ARRAY_COVER) {
+    q->cover = a->round.target;
+    round_hurry (a, q->cover);
+  }
+  q->drained |= drained;
   return all;
 }
 
@@ -176,11 +201,6 @@ flush_look (struct array *a)
   TAILQ_FOREACH_SAFE (q, &a->flushes, flush_link, next) {
     struct array_client *c = q->r->client;
 
-    if (!q->syncing) {
-      if (!images_drained (a->images, q->mark))
-        continue;
-      begin_sync (a, q);
-    }
     if (!synced (a, q) || round_holds (a, q) || !round_covers (a, q->cover))
       continue;
     raise_to (&a->stable, q->begun);
@@ -200,8 +220,9 @@ flush_answered (struct array *a, struct aio *x, bool ok)
 {
   struct array_member *m = &a->member[x->io.member];
 
-  assert (m->flush == x);
-  m->flush = NULL;
+  for (unsigned k = 0; k < FLUSHES_MAX; k++)
+    if (m->flush[k] == x)
+      m->flush[k] = NULL;
   if (ok && m->flushed < x->start)
     m->flushed = x->start;
   a->look = true;

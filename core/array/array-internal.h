@@ -21,6 +21,9 @@
 #define IDLE_NS UINT64_C (5000000)
 /* An extent that was not written for so long may lose its intent bit. */
 #define CLEAR_IDLE_NS UINT64_C (5000000000)
+/* Flushes of a member at a time. */
+#define FLUSHES_MAX 2
+#define NEED_IMAGES UINT64_MAX
 #define EXTENTS_UNITS_MAX 65536
 #define EXTENTS_MAX 8192
 
@@ -91,12 +94,13 @@ struct req {
 
   /* ARRAY_FLUSH */
   uint64_t mark;
-  bool syncing, failed;
+  bool drained, failed;
   uint64_t
     begun; /* a->event as of its beginning; READ: if it needs witnesses */
   uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t cover; /* it waits for this round to be complete, too; 0: for none */
-  /* For each member: the event up to which it must be flushed; 0: it need not be.
+  /* For each member: the event up to which it must be flushed; 0: it need not be;
+   * NEED_IMAGES: its images are to be written first.
    */
   uint64_t *need;
 
@@ -241,11 +245,10 @@ struct array_member {
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
   bool mixed;        /* the image buffer may have copies of its data, too */
-  uint64_t written;  /* the event of its last write */
   uint64_t loose; /* the event of its last write that was answered before it was
                         stable */
-  uint64_t flushed;    /* what was written up to this event is stable */
-  struct aio *flush;   /* that is on its way */
+  uint64_t flushed; /* what was written up to this event is stable */
+  struct aio *flush[FLUSHES_MAX]; /* those on their way */
   struct aio *witness; /* asked whether we still may write (array-witness.c) */
   uint64_t witnessed;  /* we might, when it was asked at this event */
   struct piece_queue draining;
@@ -487,6 +490,8 @@ void round_hurry (struct array *a, uint64_t target);
  * so, they are begun without waiting for the clock.
  */
 bool round_holds (struct array *a, struct req *q);
+/* A FLUSH has begun: the rounds that it will wait for begin beside it. */
+void round_ahead (struct array *a);
 void round_look (struct array *a);
 void round_answered (struct array *a, struct aio *x, bool ok);
 void round_tick (struct array *a);
@@ -497,8 +502,12 @@ void flush_begin (struct array *a, struct req *q);
 void flush_look (struct array *a);
 void flush_answered (struct array *a, struct aio *x, bool ok);
 void flush_forget (struct array *a, struct req *q);
-/* Flush a member that has no flush on its way. */
-void flush_start (struct array *a, unsigned member);
+/* Have what a member was written up to this event flushed. */
+void flush_want (struct array *a, unsigned member, uint64_t event);
+/* A run of images is being sent to this member: is it to be written as stable, in
+ * place of a flush that would follow it?
+ */
+bool flush_rides (const struct array *a, unsigned member);
 /* A write is done. */
 void flush_wrote (struct array *a, const struct array_request *r);
 /* What was written to this member and was not stable may be gone: clients are owed

@@ -121,8 +121,8 @@ flushed (struct array *a)
       continue;
     all &= !m->lost && m->flushed >= a->next.start &&
            m->round >= a->round.begun;
-    if (!m->lost && m->flushed < a->next.start && !m->flush)
-      flush_start (a, i);
+    if (!m->lost && m->flushed < a->next.start)
+      flush_want (a, i, a->next.start);
   }
   return all;
 }

@@ -106,7 +106,7 @@ member_count (struct array *a)
     if (m->counts != counted)
       images_background (a->images, i, !m->counts);
     if (m->counts && !counted)
-      m->written = m->loose = ++a->event;
+      m->loose = ++a->event;
     if (!m->counts || !counted)
       m->round = 0;
     a->degraded |= !member_readable (a, i);

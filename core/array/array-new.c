@@ -94,7 +94,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
       config->states[i]);
     a->member[i].counts = true;
     /* The first FLUSH goes to every member. */
-    a->member[i].written = a->member[i].loose = 1;
+    a->member[i].loose = 1;
     overdue_forget (a, i);
   }
   clear_init (a);

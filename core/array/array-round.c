@@ -84,19 +84,38 @@ late (uint64_t begun_ns, uint64_t wrote_ns)
   return begun_ns != 0 && begun_ns + ROUND_LATE_MS * NS_PER_MS >= wrote_ns;
 }
 
+/* How many more are to be complete before what was written at wrote_ns counts as
+ * flushed?
+ */
+static unsigned
+missing (const struct round *r, uint64_t wrote_ns)
+{
+  return late (r->before_ns, wrote_ns) ? 0 : late (r->since_ns, wrote_ns) ? 1 : 2;
+}
+
+void
+round_ahead (struct array *a)
+{
+  const struct round *r = &a->round;
+
+  if (r->on && r->target != 0 && missing (r, r->wrote_ns) > 0)
+    round_hurry (a, r->complete + missing (r, r->wrote_ns));
+}
+
 bool
 round_holds (struct array *a, struct req *q)
 {
   const struct round *r = &a->round;
+  unsigned more;
 
   if (!r->on || r->target == 0 || q->error || a->stopped)
     return false;
   if (q->wrote_ns == 0)
     q->wrote_ns = r->wrote_ns;
-  if (late (r->before_ns, q->wrote_ns))
-    return false;
-  round_hurry (a, r->complete + (late (r->since_ns, q->wrote_ns) ? 1 : 2));
-  return true;
+  more = missing (r, q->wrote_ns);
+  if (more > 0)
+    round_hurry (a, r->complete + more);
+  return more > 0;
 }
 
 /* Must it yet be given the newest one? */

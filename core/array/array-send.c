@@ -139,7 +139,7 @@ send_images (struct array *a)
     struct aio *x = aio_new (a, FOR_IMAGES, kinds[run->kind], run->member);
 
     x->run = run;
-    x->io.flags = (run->fua ? ARRAY_FUA : 0) |
+    x->io.flags = (run->fua || flush_rides (a, run->member) ? ARRAY_FUA : 0) |
                   (run->may_trim ? ARRAY_MAY_TRIM : 0);
     x->io.offset = run->offset;
     x->io.length = run->length;

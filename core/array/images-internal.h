@@ -27,6 +27,7 @@ struct generation {
   TAILQ_ENTRY (generation) link;
   uint64_t number;
   uint64_t images; /* of it, waiting or in flight */
+  uint64_t of[];   /* each member's part of these */
 };
 
 struct image {

@@ -343,6 +343,11 @@ images_check (const struct images *b)
   }
   assert (fresh == b->fresh && count == b->count);
   TAILQ_FOREACH (g, &b->generations, link) {
+    uint64_t of = 0;
+
+    for (unsigned i = 0; i < b->config.members; i++)
+      of += g->of[i];
+    assert (of == g->images);
     assert (g->number > number);
     assert (g->images > 0 || !TAILQ_NEXT (g, link));
     number = g->number;

@@ -66,7 +66,8 @@ static void
 open_generation (struct images *b)
 {
   struct generation *last = TAILQ_LAST (&b->generations, generation_list);
-  struct generation *g = alloc_zeroed (sizeof *g);
+  struct generation *g = alloc_zeroed (sizeof *g +
+                                       b->config.members * sizeof g->of[0]);
 
   g->number = last ? last->number + 1 : 1;
   TAILQ_INSERT_TAIL (&b->generations, g, link);
@@ -201,8 +202,10 @@ void
 image_enter_generation (struct image *e, struct generation *g)
 {
   e->generation = g;
-  if (g)
-    g->images++;
+  if (!g)
+    return;
+  g->images++;
+  g->of[e->member]++;
 }
 
 void
@@ -212,8 +215,9 @@ image_leave_generation (struct images *b, struct image *e)
 
   if (!g)
     return;
-  assert (g->images > 0);
+  assert (g->images > 0 && g->of[e->member] > 0);
   e->generation = NULL;
+  g->of[e->member]--;
   if (--g->images == 0 && g != TAILQ_LAST (&b->generations, generation_list)) {
     TAILQ_REMOVE (&b->generations, g, link);
     free (g);
@@ -340,6 +344,29 @@ images_drained (const struct images *b, uint64_t mark)
   const struct generation *g = TAILQ_FIRST (&b->generations);
 
   return g->number > mark;
+}
+
+bool
+images_drained_of (const struct images *b, unsigned member, uint64_t mark)
+{
+  const struct generation *g;
+
+  TAILQ_FOREACH (g, &b->generations, link)
+    if (g->number > mark)
+      break;
+    else if (g->of[member] > 0)
+      return false;
+  return true;
+}
+
+bool
+images_last (const struct images *b, unsigned member)
+{
+  const struct image_member *m = &b->member[member];
+  const struct image *e = TAILQ_FIRST (&m->aged);
+
+  return m->runs == 1 && TAILQ_EMPTY (&m->due) &&
+         (!e || e->sequence > m->limit);
 }
 
 void

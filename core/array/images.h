@@ -117,6 +117,10 @@ bool images_overlap (const struct images *b, unsigned member, uint64_t offset,
  */
 uint64_t images_mark (struct images *b);
 bool images_drained (const struct images *b, uint64_t mark);
+/* The same for the images of one member. */
+bool images_drained_of (const struct images *b, unsigned member, uint64_t mark);
+/* Is but one run in flight to the member, and none to be sent behind it? */
+bool images_last (const struct images *b, unsigned member);
 
 /* Everything that is there is to be sent, without a mark: nothing else is going on,
  * or a write waits for room.
