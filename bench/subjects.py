@@ -119,7 +119,9 @@ class Subject:
         with open(path, "wb") as f:
             f.truncate(size)
         self.files.append(path)
-        return self.server(name, "nbdkit", "-f", *words, "file", path)
+        # What devcluster puts before a member's nbdkit.
+        wrap = os.environ.get("WEFT_WRAP_MEMBER", "").split()
+        return self.server(name, *wrap, "nbdkit", "-f", *words, "file", path)
 
 
 class Direct(Subject):

@@ -172,8 +172,7 @@ synced (struct array *a, struct req *q)
   for (unsigned i = 0; i < a->layout->members; i++) {
     const struct array_member *m = &a->member[i];
 
-    if (q->need[i] == NEED_IMAGES &&
-        images_drained_of (a->images, i, q->mark))
+    if (q->need[i] == NEED_IMAGES && images_drained_of (a->images, i, q->mark))
       q->need[i] = m->loose;
     drained &= q->need[i] != NEED_IMAGES;
     if (q->need[i] != NEED_IMAGES &&

@@ -90,7 +90,9 @@ late (uint64_t begun_ns, uint64_t wrote_ns)
 static unsigned
 missing (const struct round *r, uint64_t wrote_ns)
 {
-  return late (r->before_ns, wrote_ns) ? 0 : late (r->since_ns, wrote_ns) ? 1 : 2;
+  return late (r->before_ns, wrote_ns)  ? 0
+         : late (r->since_ns, wrote_ns) ? 1
+                                        : 2;
 }
 
 void

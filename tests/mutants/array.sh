@@ -14,7 +14,7 @@ mutant ack-by-a-copy-that-goes test-array-join array-write.c \
 mutant fua-does-not-wait sim array-write.c \
   'return (p->req->r->flags & ARRAY_FUA) ||' 'return'
 mutant image-without-fua sim array-send.c \
-  '(run->fua ? ARRAY_FUA : 0) |' '0 |'
+  '(run->fua || flush_rides (a, run->member) ? ARRAY_FUA : 0) |' '0 |'
 mutant no-second-look-after-commit sim array.c \
   'if (q->error || !request_writes (q->r)' 'if (1 || !request_writes (q->r)'
 
@@ -61,10 +61,32 @@ mutant batch-payload-is-shifted sim 'images*.c' \
 
 # FLUSH.
 mutant flush-skips-a-member sim array-flush.c \
-  'if (member_counts (a, i) && m->written > m->flushed)' \
-  'if (i != 1 && member_counts (a, i) && m->written > m->flushed)'
+  '    if (member_counts (a, i))
+      q->need[i]' '    if (i != 1 && member_counts (a, i))
+      q->need[i]'
 mutant flush-does-not-drain sim array-flush.c \
-  'if (!images_drained (a->images, q->mark))' 'if (0)'
+  'if (q->need[i] == NEED_IMAGES && images_drained_of (a->images, i, q->mark))' \
+  'if (q->need[i] == NEED_IMAGES)'
+mutant flush-drains-all-but-the-last sim 'images*.c' \
+  'if (g->number > mark)' 'if (g->number >= mark)'
+mutant flush-waits-for-the-images-of-others test-array array-flush.c \
+  'images_drained_of (a->images, i, q->mark)' 'images_drained (a->images, q->mark)'
+mutant flush-is-not-shared test-array array-flush.c \
+  'else if (m->flush[k]->start >= event)' 'else if (0)'
+mutant flush-waits-for-the-last-one test-array array-internal.h \
+  '#define FLUSHES_MAX 2' '#define FLUSHES_MAX 1'
+mutant flushes-without-bound test-array array-internal.h \
+  '#define FLUSHES_MAX 2' '#define FLUSHES_MAX 3'
+mutant image-is-flushed-in-a-second-step test-array array-send.c \
+  'run->fua || flush_rides (a, run->member)' 'run->fua'
+mutant image-is-stable-beside-others-that-are-not test-array array-flush.c \
+  'if (m->loose > flushed || !images_last (a->images, member))' \
+  'if (!images_last (a->images, member))'
+mutant each-of-many-images-is-stable test-array array-flush.c \
+  'if (m->loose > flushed || !images_last (a->images, member))' \
+  'if (m->loose > flushed)'
+mutant image-is-stable-by-its-answer sim array-answer.c \
+  'if (!(io->flags & ARRAY_FUA))' 'if (x->purpose != FOR_IMAGES)'
 mutant flush-shares-one-begun-too-early sim array-flush.c \
   'm->flushed = x->start;' 'm->flushed = a->event;'
 mutant flush-that-failed-counts sim array-flush.c \
@@ -266,9 +288,13 @@ mutant fua-without-a-round test-array-round array.c \
 mutant round-of-another-session-counts test-array-round array-round.c \
   'return begun_ns != 0 && begun_ns +' 'return begun_ns +'
 mutant flush-with-one-round test-array-round array-round.c \
-  'if (late (r->before_ns, q->wrote_ns))' 'if (late (r->since_ns, q->wrote_ns))'
+  'return late (r->before_ns, wrote_ns)' 'return late (r->since_ns, wrote_ns)'
 mutant flush-waits-for-the-clock test-array-round array-round.c \
-  '  round_hurry (a, r->complete + (late (r->since_ns, q->wrote_ns) ? 1 : 2));
+  '  if (more > 0)
+    round_hurry (a, r->complete + more);
+' ''
+mutant rounds-wait-for-the-flush test-array-round array-flush.c \
+  '  round_ahead (a);
 ' ''
 mutant bits-fall-uncovered test-array-round array-clear.c \
   'else if (!round_covers (a, c->round))' 'else if (0)'

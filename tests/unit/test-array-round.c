@@ -153,6 +153,26 @@ test_flush (void)
   end ();
 }
 
+/* The second round does not wait for what the FLUSH makes stable. */
+static void
+test_beside (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+
+  start (5, 5, 5);
+  ask_data (&w);
+  answer_rounds ();
+  assert (done (&w) && array_round (a) == 6 && rounds () == 0);
+  submit (&f);
+  assert (!done (&f) && asked (0, 7) && asked (1, 7));
+  answer_data ();
+  assert (!done (&f));
+  answer_rounds ();
+  assert (done (&f));
+  answer_all ();
+  end ();
+}
+
 /* A write is flushed without a round of its own while the last complete one but one is
  * no older than 3 s; not after that, though the next one is under way.
  */
@@ -371,6 +391,7 @@ main (void)
 {
   rig_init ();
   test_flush ();
+  test_beside ();
   test_late ();
   test_unequal ();
   test_fua ();

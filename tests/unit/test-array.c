@@ -122,23 +122,61 @@ test_flush (void)
   submit (&w);
   answer (0, 0);
   submit (&f[0]);
-  assert (ios_count == 1 && is_io (0, IO_WRITE, 3, IMAGE0, 4096));
+  /* The data is flushed while the image is written, which is stable with that. */
+  assert (ios_count == 2 && is_io (0, IO_WRITE, 3, IMAGE0, 4096) &&
+          ios[0]->flags == ARRAY_FUA && is_io (1, IO_FLUSH, 0, 0, 0));
   late.offset = KiB (64);
   submit (&late);
-  answer (1, 0);  /* its image is not waited for */
-  submit (&f[1]); /* but by this one */
-  assert (ios_count == 2);
+  answer (2, 0);  /* its image is not waited for */
+  submit (&f[1]); /* but by this one, which flushes its data */
+  assert (ios_count == 4 && ios[2]->kind == IO_WRITE && ios[2]->member == 2 &&
+          ios[2]->flags == ARRAY_FUA && is_io (3, IO_FLUSH, 0, 0, 0));
+  answer (3, 0);
+  assert (!done (&f[0]) && !done (&f[1]));
   answer (0, 0);
-  /* Members 0 (data) and 3 (image); the other write's data member too. */
-  assert (ios_count == 3 && ios[1]->kind == IO_FLUSH &&
-          ios[2]->kind == IO_FLUSH);
-  assert (ios[1]->member == 0 && ios[2]->member == 3);
-  answer (2, 0);
-  assert (!done (&f[0]));
-  answer (1, 0);
-  assert (done (&f[0]) && !done (&f[1]));
+  assert (done (&f[0]) && !done (&f[1])); /* the later flush did for both */
   answer_all ();
   assert (done (&f[1]) && array_idle (a));
+  end ();
+}
+
+/* An image is flushed after it is written where that makes other writes stable, too,
+ * or where more than one request brings the images.
+ */
+static void
+test_flush_follows (void)
+{
+  struct array_request w = WRITE (0, 4096, ones),
+                       other = WRITE (3 * UNIT, 4096, ones),
+                       f[2] = { FLUSH, FLUSH };
+
+  begin (LAYOUT_RAIDX, 4);
+  carry_out (&f[0]);
+  submit (&w);
+  submit (&other); /* its data is on member 3, as the image of the first */
+  answer (0, 0);
+  answer (0, 0);
+  submit (&f[0]);
+  assert (ios_count == 3 && is_io (0, IO_WRITE, 3, IMAGE0, 4096) &&
+          ios[0]->flags == 0 && ios[1]->member == 2 &&
+          ios[1]->flags == ARRAY_FUA && is_io (2, IO_FLUSH, 0, 0, 0));
+  answer (0, 0);
+  assert (ios_count == 3 && is_io (2, IO_FLUSH, 3, 0, 0));
+  answer (2, 0);
+  assert (!done (&f[0]));
+  assert (finish (&f[0]) == 0);
+  /* Without batches these are two requests. */
+  carry_out (&w);
+  other.offset = 8192;
+  carry_out (&other);
+  submit (&f[1]);
+  assert (ios_count == 3 && ios[0]->flags == 0 && ios[1]->flags == 0 &&
+          ios[0]->member == 3 && ios[1]->member == 3);
+  answer (0, 0);
+  assert (ios_count == 2);
+  answer (0, 0);
+  assert (ios_count == 2 && is_io (1, IO_FLUSH, 3, 0, 0));
+  assert (finish (&f[1]) == 0);
   end ();
 }
 
@@ -146,7 +184,7 @@ static void
 test_flush_shares (void)
 {
   struct array_request w = WRITE (0, 4096, ones),
-                       f[3] = { FLUSH, FLUSH, FLUSH };
+                       f[4] = { FLUSH, FLUSH, FLUSH, FLUSH };
 
   begin (LAYOUT_RAID0, 2);
   submit (&f[0]);
@@ -155,13 +193,19 @@ test_flush_shares (void)
   submit (&w);
   answer (2, 0);
   submit (&f[2]); /* those began too early for this write */
-  assert (ios_count == 2);
+  assert (ios_count == 3 && is_io (2, IO_FLUSH, 0, 0, 0));
+  submit (&w);
+  answer (3, 0);
+  submit (&f[3]); /* and all of them for this one; two are enough at a time */
+  assert (ios_count == 3);
   answer (0, 0);
-  assert (ios_count == 2 && is_io (1, IO_FLUSH, 0, 0, 0));
+  assert (ios_count == 3 && is_io (2, IO_FLUSH, 0, 0, 0));
   answer (0, 0);
   assert (done (&f[0]) && done (&f[1]) && !done (&f[2]));
   answer (0, 0);
-  assert (done (&f[2]) && ios_count == 0);
+  assert (done (&f[2]) && !done (&f[3]));
+  answer (0, 0);
+  assert (done (&f[3]) && ios_count == 0);
   end ();
 }
 
@@ -467,12 +511,13 @@ test_stop (void)
                        late = w, buffered = WRITE (UNIT, 4096, ones);
 
   begin (LAYOUT_RAIDX, 4);
+  carry_out (&f);
   submit (&buffered);
   answer (0, 0);
   submit (&w);
   submit (&waits);
   submit (&f);
-  assert (ios_count == 2); /* the write, and the image */
+  assert (ios_count == 3); /* the write, the image, a flush */
   stop ();
   assert (done (&waits) && waits.error == ESHUTDOWN);
   assert (done (&f) && f.error == ESHUTDOWN);
@@ -568,6 +613,7 @@ main (void)
   test_age ();
   test_turns ();
   test_flush ();
+  test_flush_follows ();
   test_flush_shares ();
   test_refusals ();
   test_larger_than_buffer ();
