@@ -1,12 +1,22 @@
 /* array-flush.c: FLUSH, the promise (docs/DESIGN.md 6.2).
  *
- * First the images accepted so far are drained: a mark in the image buffer.
- * Then every member that counts and was written since its last flush *began* is
- * flushed, and the FLUSH is done when for each of them a flush is answered
- * that began after those writes were answered.  Several FLUSHes share one
- * that began late enough.  `event` counts the answers to writes: a member's
- * `written` is the event of its last one, and a flush that starts at an event
- * covers all up to there.  Rounds are to be complete, too (array-round.c).
+ * The images accepted so far are sent: a mark in the image buffer.  Each member that
+ * counts is flushed as soon as its own images are written, so most often at once,
+ * beside the images of others; and the FLUSH is done when for each of them a flush
+ * is answered that began after those writes were answered.  `event` counts the answers
+ * to writes: a member's `loose` is the event of its last one that was not stable by
+ * itself (FUA), and a flush that starts at an event covers all up to there.  Rounds
+ * are to be complete, too, and begin beside all that (array-round.c).
+ *
+ * Where the images of a member go in a single run, and nothing else that it has is
+ * to be made stable, the run is written as stable, and no flush follows: so the
+ * commit of a database (a write, and a FLUSH when it is answered) waits for one
+ * sync of its data and one of its image, at the same time.
+ *
+ * Several FLUSHes share one flush that began late enough.  While one is on its way one
+ * more may begin, for FLUSHes that it came too early for; those that come later share
+ * the next.  So of many writers none waits longer than for two, and the syncs do not
+ * grow with their number.
  *
  * A FLUSH fails when writes may be gone that it speaks for, as when a member's disk
  * has lost its cache.  As with fsync on Linux, each client that has made any of
