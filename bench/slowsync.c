@@ -61,8 +61,8 @@ fsync (int fd)
 ssize_t
 pwritev2 (int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
-  ssize_t (*real) (int, const struct iovec *, int, off_t, int) =
-    dlsym (RTLD_NEXT, "pwritev2");
+  ssize_t (*real) (int, const struct iovec *, int, off_t,
+                   int) = dlsym (RTLD_NEXT, "pwritev2");
   ssize_t r = real (fd, iov, count, offset, flags);
 
   if (r >= 0 && flags & RWF_DSYNC)

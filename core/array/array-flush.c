@@ -163,7 +163,10 @@ flush_rides (const struct array *a, unsigned member)
   for (unsigned k = 0; k < FLUSHES_MAX; k++)
     if (m->flush[k] && m->flush[k]->start > flushed)
       flushed = m->flush[k]->start;
-  if (m->loose > flushed || !images_last (a->images, member))
+  /* While not all members are there a flush may take as long as it takes, and a write
+   * may not (array-overdue.c).
+   */
+  if (a->degraded || m->loose > flushed || !images_last (a->images, member))
     return false;
   TAILQ_FOREACH (q, &a->flushes, flush_link)
     if (q->need[member] == NEED_IMAGES)

@@ -1,4 +1,4 @@
-"""bench/bench works: a short run of it, and what it writes.
+"""bench/bench and bench/commit work: a short run of each, and what they write.
 
 Pass: every subject is measured in every workload asked for, with numbers that
       can be true; nothing of it is left behind.
@@ -13,6 +13,7 @@ import pytest
 from wefttest import SOURCE, run
 
 BENCH = SOURCE / "bench" / "bench"
+COMMIT = SOURCE / "bench" / "commit"
 
 
 def test_bench(tmp_path):
@@ -50,3 +51,16 @@ def test_help(program):
     if program == "bench":
         for name in ("raid-x", "raid-x-unix", "ceph", "gluster", "vitastor"):
             assert re.search(rf"^  {name} ", said, re.M), name
+
+
+def test_commit(tmp_path):
+    p = run(COMMIT, "--dir", tmp_path, "--subjects", "member,raid-x", "--rounds", "2",
+            "--pairs", "20", "--sync-us", "5000", timeout=120)
+    rows = {r[1]: r[2:] for r in map(lambda x: [c.strip() for c in x.split("|")],
+                                     p.stdout.splitlines()) if len(r) > 6}
+    # No pair is quicker than the sync that it waits for.
+    for name in ("member", "raid-x"):
+        one, eight = float(rows[name][0]), float(rows[name][3])
+        assert 0 < one < 200 and one < eight < 8 * 200, rows
+    assert rows["member"][2] == "1.00"
+    assert os.listdir(tmp_path) == []

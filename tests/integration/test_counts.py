@@ -2,7 +2,7 @@
 
 Topology: a raid-x devcluster of four members.
 Cause: 4 KiB reads and writes at random places, one and 32 at a time (bench/requests),
-       and the same again under strace.
+       and the same again under strace; and a write after which there is a FLUSH.
 Pass:  no request makes more threads sleep, sends more or receives more than today's
        figures of docs/PERFORMANCE.md and half as much again.
 """
@@ -62,3 +62,12 @@ def test_calls(array, workload):
     most = CALLS[workload]
     assert {n: k for n, k in seen.items() if n in most and k > most[n]} == {}
     assert seen["sendto"] >= 2  # one to a member, one to the client: it does count
+
+
+def test_commit(array):
+    """A write and a FLUSH: members answer the write, the image and one flush, for the
+    image is stable with its write."""
+    seen = counting.calls(array, "4k-commit-1", 1000, SIZE, "members")
+    print(seen)
+    assert 2.9 < seen["sendto"] < 3.6
+    assert 0.9 < seen["fdatasync"] < 1.4

@@ -80,11 +80,13 @@ mutant flushes-without-bound test-array array-internal.h \
 mutant image-is-flushed-in-a-second-step test-array array-send.c \
   'run->fua || flush_rides (a, run->member)' 'run->fua'
 mutant image-is-stable-beside-others-that-are-not test-array array-flush.c \
-  'if (m->loose > flushed || !images_last (a->images, member))' \
-  'if (!images_last (a->images, member))'
+  'a->degraded || m->loose > flushed || !images_last (a->images, member)' \
+  'a->degraded || !images_last (a->images, member)'
 mutant each-of-many-images-is-stable test-array array-flush.c \
-  'if (m->loose > flushed || !images_last (a->images, member))' \
-  'if (m->loose > flushed)'
+  'a->degraded || m->loose > flushed || !images_last (a->images, member)' \
+  'a->degraded || m->loose > flushed'
+mutant image-is-stable-where-that-may-take-long test-array-loss array-flush.c \
+  'a->degraded || m->loose > flushed' 'm->loose > flushed'
 mutant image-is-stable-by-its-answer sim array-answer.c \
   'if (!(io->flags & ARRAY_FUA))' 'if (x->purpose != FOR_IMAGES)'
 mutant flush-shares-one-begun-too-early sim array-flush.c \
