@@ -11,6 +11,7 @@ import time
 import nbd
 import pytest
 
+from arraystate import Pending
 from copies import check_copies, model_of
 from fiojob import Fio
 from nbdclient import connected
@@ -95,6 +96,29 @@ def test_a_loss_waits_for_its_record(array):
         "in-sync", "out", "in-sync", "in-sync"]
     h.flush()
     check_copies(array, model, lambda at, n: h.pread(n, at), lost=(1,))
+
+
+def test_reads_go_on_though_it_stays_away(array):
+    """For longer than the session's TTL (10 s).  Somebody else might write by
+    then, and the members of the other copies are asked: so what has a copy on a
+    member that is lost, too, waits, and is answered when weftd is back."""
+    model = model_of(array, "raid-x", UNIT)
+    image_on_m1 = next(a for a in range(model.units)
+                       if model.copies(a)[1][0] == 1)
+    elsewhere = next(a for a in range(model.units)
+                     if 1 not in [m for m, _ in model.copies(a)])
+    h, waits = connected(array.nbd), Pending(array.nbd)
+    h.pwrite(b"r" * UNIT * 12, 0)
+    h.flush()
+    array.kill("weftd")
+    time.sleep(11)
+    for unit in range(12):
+        assert h.pread(UNIT, unit * UNIT) == b"r" * UNIT
+    array.kill("m1")
+    waits.read(UNIT, image_on_m1 * UNIT).waits(3)
+    assert h.pread(UNIT, elsewhere * UNIT) == b"r" * UNIT
+    array.start("weftd")
+    assert waits.result() == b"r" * UNIT
 
 
 def test_a_record_survives_weftd(array):
