@@ -29,13 +29,15 @@
 #define WORK_LINES 20 /* of each kind, of a node in ten minutes */
 #define PERIOD_S 600
 
-/* How many counts there may be of callers that nobody knows, of others, and of all
- * further ones together.
+/* How many counts there may be: of what callers that nobody knows are refused, of what
+ * others are refused, of nodes' work, and of all further callers together.
  */
 #define STRANGERS_MAX 256
 #define KNOWN_MAX 512
+#define WORK_MAX 512
 #define FURTHER_MAX 256
-#define COUNTS_MAX (STRANGERS_MAX + KNOWN_MAX + FURTHER_MAX)
+#define COUNTS_MAX (STRANGERS_MAX + KNOWN_MAX + WORK_MAX + FURTHER_MAX)
+#define FURTHER (counts + COUNTS_MAX - FURTHER_MAX)
 #define COUNT_KEY_BYTES 256
 
 struct count {
@@ -48,8 +50,7 @@ struct count {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct count
-  counts[COUNTS_MAX]; /* strangers, known ones, further ones */
+static struct count counts[COUNTS_MAX]; /* in this order */
 
 /* ---- Lines from the store. ---- */
 
@@ -147,30 +148,34 @@ find (struct count *from, struct count *to, const char *key, uint64_t now_s)
   return free;
 }
 
-/* Has it its own count, or one with all further ones? */
+/* Its own, or, where there are too many, one with all further callers. */
 static struct count *
-count_of (const struct request *r, int status, bool *further)
+count_of (const struct request *r, int status)
 {
   const struct caller *caller = &r->caller;
-  bool stranger = caller->role == ROLE_NOBODY;
-  struct count *from = counts + (stranger ? 0 : STRANGERS_MAX), *c;
+  bool stranger = caller->via == VIA_NONE;
+  struct count *from = counts, *to = from + STRANGERS_MAX, *c;
   uint64_t now_s = clock_boot_ms () / 1000;
   char action[ACTION_BYTES], key[COUNT_KEY_BYTES];
 
+  if (status < 400) {
+    from = counts + STRANGERS_MAX + KNOWN_MAX;
+    to = from + WORK_MAX;
+  }
+  else if (!stranger) {
+    from = to;
+    to = from + KNOWN_MAX;
+  }
   print_action (r, action);
   snprintf (key, sizeof key, "%d %s %s %d", (int) caller->via,
             stranger ? caller->address : caller->name, action, status);
-  c = find (from, from + (stranger ? STRANGERS_MAX : KNOWN_MAX), key, now_s);
-  *further = c == NULL;
+  c = find (from, to, key, now_s);
   if (c)
     return c;
   snprintf (key, sizeof key, "%d %s %d", (int) caller->via, action, status);
-  from = counts + STRANGERS_MAX + KNOWN_MAX;
-  c = find (from, counts + COUNTS_MAX, key, now_s);
-  if (c)
-    return c;
+  c = find (FURTHER, counts + COUNTS_MAX, key, now_s);
   /* There are not so many kinds that come by so many: any line may count these. */
-  return from;
+  return c ? c : FURTHER;
 }
 
 /* Bring a line up to what was counted, and, with t, into the store. */
@@ -198,15 +203,15 @@ settle (struct auth *a, struct count *c, struct store_txn *t)
 
 /* Count it; returns whether it needs a line of its own. */
 static bool
-count (struct auth *a, struct store_txn *t, const struct request *r, int status,
+count (struct auth *a, struct store_txn *t, struct request *r, int status,
        uint64_t wall_ms)
 {
   unsigned lines = status < 400 ? WORK_LINES : 1;
   struct count *c;
-  bool further, new;
+  bool new;
 
   pthread_mutex_lock (&lock);
-  c = count_of (r, status, &further);
+  r->counted = c = count_of (r, status);
   new = c->lines < lines;
   if (new) {
     c->lines++;
@@ -232,7 +237,7 @@ audit_tick (struct auth *a, struct store_txn *t)
 }
 
 bool
-auth_audits_refusal (const struct request *r, int status, uint64_t wall_ms)
+auth_audits_refusal (struct request *r, int status, uint64_t wall_ms)
 {
   if (!belongs (r))
     return false;
@@ -268,25 +273,19 @@ subject_of (const struct request *r)
   return json_null ();
 }
 
-/* It was counted, and has a line: `id` is to count what comes. */
-static bool
-take_line (const struct request *r, int status, uint64_t id)
+/* The line `id` is to count what comes; it says itself that there was one. */
+static void
+take_line (struct count *c, uint64_t id)
 {
-  struct count *c;
-  bool further;
-
   pthread_mutex_lock (&lock);
-  c = count_of (r, status, &further);
   c->id = id;
-  if (c->stored == 0)
-    c->stored = 1; /* the line says that itself */
+  c->stored = 1;
   pthread_mutex_unlock (&lock);
-  return further;
 }
 
 void
-auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
-            int status, uint64_t wall_ms)
+auth_audit (struct auth *a, struct store_txn *t, struct request *r, int status,
+            uint64_t wall_ms)
 {
   const struct caller *caller = &r->caller;
   bool counted, further = false;
@@ -299,10 +298,11 @@ auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
   /* What was refused beforehand was counted then. */
   if (counted && !r->refused.status && !count (a, t, r, status, wall_ms))
     return;
-  if (counted)
-    further = take_line (r, status, ++a->audit_last);
-  else
-    a->audit_last++;
+  a->audit_last++;
+  if (counted) {
+    take_line (r->counted, a->audit_last);
+    further = r->counted >= FURTHER;
+  }
   print_action (r, action);
   line = json_pack ("{so so ss so ss so si}", "at", text_time (wall_ms), "who",
                     text_or_null (further ? "" : caller->name), "via",

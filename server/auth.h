@@ -118,12 +118,11 @@ void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
 /* From any thread: r was refused before it was read.  Has it to come to the loop, for a
  * line of its own in the audit trail?  (Else it was counted, or is not for the trail.)
  */
-bool auth_audits_refusal (const struct request *r, int status,
-                          uint64_t wall_ms);
+bool auth_audits_refusal (struct request *r, int status, uint64_t wall_ms);
 /* Add to the audit trail that r was answered with this status, if that belongs
  * there.
  */
-void auth_audit (struct auth *a, struct store_txn *t, const struct request *r,
+void auth_audit (struct auth *a, struct store_txn *t, struct request *r,
                  int status, uint64_t wall_ms);
 /* Newest first, below the cursor (0: the newest), at most `limit`. */
 json_t *auth_audit_view (struct auth *a, uint64_t cursor, unsigned limit);

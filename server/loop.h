@@ -22,6 +22,7 @@
 #include "store.h"
 #include "text.h"
 
+struct count;
 struct history;
 struct loop;
 struct request;
@@ -37,6 +38,7 @@ struct request {
   struct query query;
   /* It was refused already, and comes to the loop for the audit trail alone. */
   struct refusal refused;
+  struct count *counted; /* where auth-audit.c counts it */
 
   /* From the path. */
   uint8_t uuid[16];

@@ -1,5 +1,5 @@
-/* refusals.c: see refusals.h.  A small table: when it is full of new entries,
- * nothing more is said for a while.
+/* refusals.c: see refusals.h.  A small table: when it is full of new entries, what is
+ * refused to all further addresses is said once for each reason.
  */
 
 #include <config.h>
@@ -12,55 +12,56 @@
 #include "common/clock.h"
 #include "refusals.h"
 
-#define ENTRIES_MAX 1024
+#define ADDRESSES_MAX 1024
+#define REASONS_MAX 32
+#define ENTRIES_MAX (ADDRESSES_MAX + REASONS_MAX)
 #define KEY_BYTES 256
 #define QUIET_S 600
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   char key[KEY_BYTES]; /* "": free */
-  unsigned count;
+  bool said;
   time_t since;
 } entries[ENTRIES_MAX];
 
-/* Its entry, or a new one; ENTRIES_MAX: there is no room. */
+/* Its entry of these, or a new one; `to`: there is no room. */
 static size_t
-find (const char *key, time_t now)
+find (size_t from, size_t to, const char *key, time_t now)
 {
-  size_t place = ENTRIES_MAX;
+  size_t place = to;
 
-  for (size_t i = 0; i < ENTRIES_MAX; i++)
+  for (size_t i = from; i < to; i++)
     if (entries[i].key[0] == '\0' || now - entries[i].since >= QUIET_S)
       place = i;
     else if (strcmp (entries[i].key, key) == 0)
       return i;
-  if (place < ENTRIES_MAX) {
+  if (place < to) {
     strcpy (entries[place].key, key);
-    entries[place].count = 0;
+    entries[place].said = false;
     entries[place].since = now;
   }
   return place;
 }
 
 bool
-refusals_few (const char *reason, const char *address, unsigned most)
+refusals_first (const char *reason, const char *address)
 {
+  time_t now = clock_boot_ms () / 1000;
   char key[KEY_BYTES];
   size_t place;
-  bool few;
+  bool first;
 
   snprintf (key, sizeof key, "%s %s", address, reason);
   pthread_mutex_lock (&lock);
-  place = find (key, clock_boot_ms () / 1000);
-  few = place < ENTRIES_MAX && entries[place].count < most;
-  if (few)
-    entries[place].count++;
+  place = find (0, ADDRESSES_MAX, key, now);
+  if (place == ADDRESSES_MAX) {
+    snprintf (key, sizeof key, "%s", reason);
+    place = find (ADDRESSES_MAX, ENTRIES_MAX, key, now);
+  }
+  first = place < ENTRIES_MAX && !entries[place].said;
+  if (first)
+    entries[place].said = true;
   pthread_mutex_unlock (&lock);
-  return few;
-}
-
-bool
-refusals_first (const char *reason, const char *address)
-{
-  return refusals_few (reason, address, 1);
+  return first;
 }

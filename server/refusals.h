@@ -5,10 +5,7 @@
 
 #include <stdbool.h>
 
-/* Is this one of the first `most` for this reason of this address in ten minutes?
- * From any thread.
- */
-bool refusals_few (const char *reason, const char *address, unsigned most);
+/* Is this the first for this reason of this address in ten minutes?  From any thread. */
 bool refusals_first (const char *reason, const char *address);
 
 #endif /* WEFT_REFUSALS_H */

@@ -294,19 +294,23 @@ def test_sessions_of_one_node(weftd, admin):
                          {**attach(node), "instance": instance})
     said = [ask(h1, f"{i:016x}") for i in range(100)]
     made = [r["session"] for status, r in said if status == 201]
-    assert len(made) <= NODE_SESSIONS - 1 and len(made) > NODE_SESSIONS // 2
-    assert {(status, r.get("code")) for status, r in said[len(made):]} <= {
+    assert NODE_SESSIONS // 2 < len(made) < NODE_SESSIONS
+    assert {(status, r["code"]) for status, r in said if status != 201} <= {
         (409, "too-many"), (429, "too-many-requests")}
-    assert said[len(made)][0] in (409, 429)
     # The same process may ask again, and another node for the first time.
     assert ask(h1, "cafe")[0] in (201, 429)
     eventually(lambda: m.beat(wait_ms=0) and ask(h2, "beef")[0] == 201)
     # Coming and going does not help.
-    answers = []
-    for i, session in enumerate(made[:40]):
-        h1.call("DELETE", f"/sessions/{session}?instance={i:016x}")
-        answers.append(ask(h1, f"{1000 + i:016x}"))
-    assert (429, "too-many-requests") in {(s, r.get("code")) for s, r in answers}
+    last = (0, made[0])
+    for i in range(1000, 2000):
+        h1.call("DELETE", f"/sessions/{last[1]}?instance={last[0]:016x}")
+        status, r = ask(h1, f"{i:016x}")
+        if status == 429:
+            break
+        assert status == 201, r
+        last = (i, r["session"])
+    assert (status, r["code"]) == (429, "too-many-requests")
     assert len([1 for s in admin.get("/sessions?limit=1000")["sessions"]
                 if s["node"] == "h1"]) <= NODE_SESSIONS
-    eventually(lambda: ask(h1, "f" * 16)[0] == 201)
+    # Later it may again; one place was just left.
+    eventually(lambda: m.beat(wait_ms=0) and ask(h1, "f" * 16)[0] == 201)

@@ -700,6 +700,9 @@ def test_audit_of_very_many_who_try(weftd, admin):
     assert admin.status("DELETE", "/arrays/a", X_Weft_CSRF="0" * 64) == 403
     assert viewer.status("DELETE", "/users/root") == 403
     refused_from(weftd, "127.2.0.1", path="/users/x")
+    # Nor is the log silent about what else is refused.
+    assert Browser(weftd).status("GET", "/me", Host="evil.example") == 403
+    assert weftd.log.read_text().count("a Host header that names another host") == 1
     trail = trail_of(admin)
     lines = summary(trail[:len(trail) - before])
     assert lines[:5] == [
