@@ -169,8 +169,8 @@ test_behind_older (bool flying)
     answer (0, 0);
     submit (&f); /* it waits for what replaces the older one */
   }
-  assert (!done (&w));
-  answer_only (IO_WRITE, 3, IMAGE0, 8192, 0);
+  assert (!done (&w) && is_io (0, IO_WRITE, 3, IMAGE0, 8192));
+  answer (0, 0); /* the first one, also where others are flushed beside it */
   assert (done (&w));
   answer_all ();
   assert (all_are (members[3] + IMAGE0, 1, 8192) && array_idle (a));
@@ -203,25 +203,25 @@ test_newer_waits (void)
 static void
 test_image_is_read (void)
 {
-  struct array_request w = WRITE (KiB (32), 4096, ones),
-                       r = READ (KiB (32), 4096, back);
+  struct array_request w = WRITE (KiB (128), 4096, ones),
+                       r = READ (KiB (128), 4096, back);
 
-  config.balance = true;
   w.flags = ARRAY_FUA;
-  begin (LAYOUT_RAID10, 4); /* a stripe that is read from its images */
+  begin (LAYOUT_RAID10, 4);
+  array_settled (a, 0, 0, 0, now); /* a stripe that is read from its images */
   submit (&r);
   submit (&w);
-  assert (ios_count == 2 && is_io (0, IO_READ, 2, UNIT, 4096) &&
-          is_io (1, IO_WRITE, 0, UNIT, 4096));
+  assert (ios_count == 2 && is_io (0, IO_READ, 2, 4 * UNIT, 4096) &&
+          is_io (1, IO_WRITE, 0, 4 * UNIT, 4096));
   answer (0, 0);
   assert (done (&r) && all_are (back, 0, 4096));
   answer (0, 0);
-  answer_only (IO_WRITE, 2, UNIT, 4096, 0);
+  answer_only (IO_WRITE, 2, 4 * UNIT, 4096, 0);
   assert (done (&w));
   submit (&r);
   w.offset += 4096; /* beside it */
   submit (&w);
-  assert (ios_count == 3 && is_io (0, IO_READ, 2, UNIT, 4096));
+  assert (ios_count == 3 && is_io (0, IO_READ, 2, 4 * UNIT, 4096));
   answer_all ();
   end ();
 }
