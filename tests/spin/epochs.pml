@@ -8,8 +8,8 @@
  * that is carried out later, or never (a stray).  A member may lose its power,
  * and with it what was not flushed.
  *
- * Each -D below takes one rule away; spin must then find what goes wrong
- * (tests/spin/check).
+ * With -DTHROUGH a write may also go to both copies at once.  Each other -D below takes
+ * one rule away; spin must then find what goes wrong (tests/spin/check).
  */
 
 #ifndef WRITES
@@ -367,6 +367,7 @@ active proctype Host ()
           fi
        :: !ok -> lose (0)
        fi }
+#if defined THROUGH || defined OVERTAKE_THROUGH
   /* A write that goes through: both copies at once, if nothing older is buffered
    * for either.  If one of them fails it is done again, when that is recorded.
    * (Only one of them has it when the host dies: that is a connection which breaks
@@ -393,6 +394,7 @@ active proctype Host ()
        :: !lost[0] && !lost[1] -> acked = v; pending = 0
        :: else -> skip
        fi }
+#endif
   /* Degraded: the survivor must have it; the joiner's copy follows. */
   :: atomic { host != 0 && (pending != 0 || issued < WRITES) &&
        know[0] != IN_SYNC && usable (1) && buffered[0] == 0 ->
