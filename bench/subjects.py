@@ -205,10 +205,10 @@ class Weft(Subject):
     build = None  # the folder of another build than this one
 
     def member_bytes(self):
-        # A member begins with 1 MiB of header; one more for what fills no
-        # period of the layout.
+        # A member begins with 1 MiB of header; and what fills no period of the
+        # layout, at most 2 (members - 1) stripe units of 256 KiB, is of no use.
         data = self.size * self.copies // self.members
-        return (data // (1 << 20) + 4) << 20
+        return (data // (1 << 20) + max(4, self.members // 2 + 2)) << 20
 
     def up(self, *options):
         status = devcluster(
