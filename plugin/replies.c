@@ -33,6 +33,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,6 +53,9 @@
 #define TYPE_WRITE 1
 #define SKIPPED_BYTES_MAX (128 << 20)
 
+/* The parts of a reply before its payload have 16, or 20 and 8. */
+#define HELD_BYTES_MAX 64
+
 /* By descriptor. */
 static struct {
   atomic_bool open;
@@ -62,6 +66,9 @@ static _Thread_local int received_from = -1, sent_to = -1;
 static _Thread_local bool owes;
 static _Thread_local uint8_t header[HEADER_BYTES];
 static _Thread_local size_t header_got;
+/* What the thread's next send begins with. */
+static _Thread_local char held[HELD_BYTES_MAX];
+static _Thread_local size_t held_bytes;
 
 static bool
 is_open (int fd)
@@ -138,19 +145,56 @@ guarded_read (int fd, void *buf, size_t count)
   return r;
 }
 
+/* nbdkit sends a reply in up to three parts, of which it says that more will come:
+ * they are kept until the last, and go with it in one call.  A reply is sent by one
+ * thread.
+ */
+static ssize_t
+gathered_send (int fd, const void *buf, size_t count, int flags)
+{
+  struct iovec parts[] = { { held, held_bytes }, { (void *) buf, count } };
+  struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+  ssize_t r;
+
+  if ((flags & MSG_MORE) && count <= sizeof held - held_bytes) {
+    memcpy (held + held_bytes, buf, count);
+    held_bytes += count;
+    return count;
+  }
+  if (held_bytes == 0)
+    return send (fd, buf, count, flags);
+  do {
+    r = sendmsg (fd, &message, flags);
+    if (r == -1)
+      break;
+    if ((size_t) r < held_bytes) {
+      held_bytes -= r;
+      memmove (held, held + r, held_bytes);
+      parts[0].iov_len = held_bytes;
+      continue;
+    }
+    r -= held_bytes;
+    held_bytes = 0;
+  } while (held_bytes > 0);
+  return r;
+}
+
 static ssize_t
 guarded_send (int fd, const void *buf, size_t count, int flags)
 {
-  ssize_t r = send (fd, buf, count, flags);
+  bool open = is_open (fd);
+  ssize_t r = open ? gathered_send (fd, buf, count, flags)
+                   : send (fd, buf, count, flags);
 
   sent_to = fd;
-  if (!is_open (fd))
+  if (!open)
     return r;
   if (r == -1) {
     if (errno == EINTR || errno == EAGAIN)
       return r;
     nbdkit_debug ("weft: a client is gone before its reply: %m");
     shutdown (fd, SHUT_RDWR);
+    held_bytes = 0;
     r = count;
   }
   if (!(flags & MSG_MORE) && (size_t) r == count)
