@@ -202,7 +202,7 @@ make_array (struct peer **peers, struct seats *seats)
   for (m = 0; m < map->members; m++) {
     static_states[m] = map->member[m].state;
     config.member_round[m] = map->member[m].round;
-    if (peers[m] && peers[m]->batch.nbd == NULL)
+    if (peers[m] && !peer_takes_batches (peers[m]))
       config.batches = false;
   }
   static_epoch = map->epoch;

@@ -372,11 +372,11 @@ turn_end (struct engine *e, struct turn *t)
 bool
 engine_poll (struct engine *e, int kick_fd, int timeout_ms)
 {
-  struct pollfd fds[1 + 2 * ARRAY_MEMBERS_MAX];
+  struct pollfd fds[1 + PEER_DOORS_MAX * ARRAY_MEMBERS_MAX];
   struct {
     struct peer *peer;
     struct door *door;
-  } who[1 + 2 * ARRAY_MEMBERS_MAX];
+  } who[1 + PEER_DOORS_MAX * ARRAY_MEMBERS_MAX];
   uint64_t kicks;
   bool broken = false;
   nfds_t n = 0, i;
@@ -390,9 +390,9 @@ engine_poll (struct engine *e, int kick_fd, int timeout_ms)
   pthread_mutex_lock (&e->poll_lock);
   fds[n++] = (struct pollfd) { .fd = kick_fd, .events = POLLIN };
   for (m = 0; m < e->members; m++)
-    for (d = 0; e->peers[m] && d < 2; d++) {
-      struct door *door = d ? &e->peers[m]->batch : &e->peers[m]->data;
-      short events = peer_door_events (door);
+    for (d = 0; e->peers[m] && d < e->peers[m]->doors_count; d++) {
+      struct door *door = &e->peers[m]->doors[d];
+      short events = door_events (door);
 
       if (events == 0)
         continue;
@@ -405,7 +405,7 @@ engine_poll (struct engine *e, int kick_fd, int timeout_ms)
     assert (errno == EAGAIN);
   for (i = 1; r > 0 && i < n; i++)
     if (fds[i].revents)
-      broken |= peer_door_notify (who[i].peer, who[i].door, fds[i].revents);
+      broken |= door_notify (who[i].peer, who[i].door, fds[i].revents);
   pthread_mutex_unlock (&e->poll_lock);
   return broken || atomic_load (&e->finished) != NULL;
 }

@@ -1,25 +1,11 @@
 /* peer.c: a host's NBD connections to one member.
- *
- * libnbd's rules that this file lives by: a command that was queued gets its
- * completion callback exactly once, with the handle locked, in whichever
- * thread moves the handle on (which may be the one that sends); a command that
- * was refused (-1) gets none.  The callback returns 1, so libnbd retires the
- * command by itself.  A handle that breaks answers everything with ENOTCONN.
- *
- * One exception: libnbd 1.14 still reads a command after its callback when the
- * connection breaks in the very call that queues it.  So then the callback
- * returns 0, and the command is retired by hand.
  */
 
 #include <config.h>
 
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -27,95 +13,16 @@
 
 #include "common/clock.h"
 #include "connect.h"
-#include "common/descriptors.h"
+#include "format/batch.h"
 #include "common/refuse.h"
 #include "options.h"
 #include "peer.h"
 #include "role.h"
 
-#define IO_BYTES_SPEC MiB (32) /* what NBD allows where a server says nothing */
-
-/* Source of zeroes for a member that can't write zeroes by itself.  Only ever
- * read, so all of it is the kernel's one zero page.
- */
-static void *zeroes;
-static pthread_once_t zeroes_once = PTHREAD_ONCE_INIT;
-
-static void
-make_zeroes (void)
-{
-  zeroes = mmap (NULL, IO_BYTES_SPEC, PROT_READ,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-}
-
-/* Open one door and learn what it can do. */
-static int
-door_open (struct door *d, const struct peer *p, const char *uri,
-           uint64_t deadline_ms, char *why, size_t why_size)
-{
-  enum connect_failure failure = CONNECT_NBD;
-  const char *reason, *shortage;
-  int64_t max, min;
-  uint64_t now;
-  int fd;
-
-  d->nbd = nbd_create ();
-  if (d->nbd == NULL)
-    return refuse (why, why_size, "%s: %s", p->label,
-                   connect_reason (CONNECT_NBD));
-  now = clock_ms ();
-  if (nbd_add_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) == 0 &&
-      nbd_set_uri_allow_local_file (d->nbd, params.map != NULL) == 0 &&
-      /* libnbd need not clear a buffer: after a failed read nobody looks. */
-      nbd_set_pread_initialize (d->nbd, false) == 0)
-    failure = connect_nbd (d->nbd, uri,
-                           now < deadline_ms ? deadline_ms - now : 0, true);
-  if (failure == CONNECT_DESCRIPTORS)
-    return refuse (why, why_size, "%s: can't connect: %s", p->label,
-                   connect_reason (failure));
-  if (failure)
-    return refuse (
-      why, why_size,
-      "%s: can't connect: %s; check that it is running and reachable%s",
-      p->label, connect_reason (failure),
-      connect_is_tls (uri)
-        ? ", and that one CA has made the certificates of both ends"
-        : "");
-  min = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MINIMUM);
-  if (min > 1)
-    return refuse (
-      why, why_size,
-      "%s takes requests in multiples of %lld bytes only; put nbdkit's "
-      "blocksize filter in front of it",
-      p->label, (long long) min);
-  max = nbd_get_block_size (d->nbd, LIBNBD_SIZE_MAXIMUM);
-  d->io_max = max > 0 ? (uint64_t) max : IO_BYTES_SPEC;
-  if (d->io_max > REQUEST_BYTES_MAX)
-    d->io_max = REQUEST_BYTES_MAX;
-  if (d->io_max < 4096)
-    return refuse (
-      why, why_size,
-      "%s takes requests of at most %lld bytes; Weft needs 4096 or more",
-      p->label, (long long) max);
-  d->fua = nbd_can_fua (d->nbd) == 1;
-  d->zero = nbd_can_zero (d->nbd) == 1;
-  d->extents = nbd_can_meta_context (d->nbd, LIBNBD_CONTEXT_BASE_ALLOCATION) ==
-               1;
-  fd = nbd_aio_get_fd (d->nbd);
-  d->fd = fd == -1 ? -1 : fcntl (fd, F_DUPFD_CLOEXEC, 3);
-  if (d->fd == -1) {
-    reason = strerror (errno);
-    shortage = descriptors_short ();
-    return refuse (why, why_size, "%s: can't connect: %s", p->label,
-                   shortage ? shortage : reason);
-  }
-  return 0;
-}
-
 static int
 check_data_door (struct peer *p, char *why, size_t why_size)
 {
-  struct door *d = &p->data;
+  struct door *d = &p->doors[0];
   int64_t size = nbd_get_size (d->nbd);
 
   if (size <= 0)
@@ -133,14 +40,23 @@ check_data_door (struct peer *p, char *why, size_t why_size)
       "%s can't flush, so nothing on it is ever safe; use a server "
       "that supports NBD_CMD_FLUSH",
       p->label);
-  if (!d->zero)
-    pthread_once (&zeroes_once, make_zeroes);
-  if (!d->zero && zeroes == MAP_FAILED)
+  if (!d->zero && !door_zeroes ())
     return refuse (why, why_size,
                    "%s can't write zeroes by itself, and there is no memory to "
                    "do it for it",
                    p->label);
   return 0;
+}
+
+static bool
+open_doors (struct peer *p, const char *uri, unsigned count,
+            uint64_t deadline_ms, char *why, size_t why_size)
+{
+  while (count-- > 0)
+    if (door_open (&p->doors[p->doors_count++], p->label, uri, deadline_ms, why,
+                   why_size) == -1)
+      return false;
+  return true;
 }
 
 struct peer *
@@ -160,7 +76,6 @@ peer_open (unsigned member, const struct map_member *mm, unsigned wait_ms,
   }
   p->member = member;
   p->done = done;
-  p->data.fd = p->batch.fd = -1;
   with_batch = mm->token_batch && !options.readonly;
   data = mm->token_data ? connect_door_uri (mm->uri, "data", mm->token_data)
                         : strdup (mm->uri);
@@ -170,21 +85,18 @@ peer_open (unsigned member, const struct map_member *mm, unsigned wait_ms,
     refuse (why, why_size, "out of memory");
     goto out;
   }
-  if (door_open (&p->data, p, data, deadline_ms, why, why_size) == -1 ||
-      check_data_door (p, why, why_size) == -1)
-    goto out;
-  if (batch) {
-    if (door_open (&p->batch, p, batch, deadline_ms, why, why_size) == -1)
-      goto out;
-    if (p->batch.io_max < BATCH_BYTES_MAX) {
-      refuse (why, why_size,
-              "%s: its batch door takes only %llu bytes at once; is it a weft "
-              "member?",
-              p->label, (unsigned long long) p->batch.io_max);
-      goto out;
-    }
+  p->data_count = mm->token_data ? PEER_DATA_DOORS : 1;
+  opened = open_doors (p, data, p->data_count, deadline_ms, why, why_size) &&
+           check_data_door (p, why, why_size) == 0 &&
+           (!batch || open_doors (p, batch, PEER_BATCH_DOORS, deadline_ms, why,
+                                  why_size));
+  if (opened && batch && p->doors[p->data_count].io_max < BATCH_BYTES_MAX) {
+    refuse (why, why_size,
+            "%s: its batch door takes only %llu bytes at once; is it a weft "
+            "member?",
+            p->label, (unsigned long long) p->doors[p->data_count].io_max);
+    opened = false;
   }
-  opened = true;
 out:
   free (data);
   free (batch);
@@ -194,23 +106,13 @@ out:
   return NULL;
 }
 
-static void
-door_close (struct door *d)
-{
-  if (d->nbd && !atomic_load (&d->dead) && nbd_aio_is_ready (d->nbd) == 1)
-    nbd_aio_disconnect (d->nbd, 0);
-  nbd_close (d->nbd);
-  if (d->fd >= 0)
-    close (d->fd);
-}
-
 void
 peer_close (struct peer *p)
 {
   if (p == NULL)
     return;
-  door_close (&p->data);
-  door_close (&p->batch);
+  for (unsigned d = 0; d < p->doors_count; d++)
+    door_close (&p->doors[d]);
   free (p->label);
   free (p);
 }
@@ -226,8 +128,8 @@ peer_same (const struct peer *a, const struct peer *b)
 
   memset (&sa, 0, sizeof sa);
   memset (&sb, 0, sizeof sb);
-  if (getpeername (a->data.fd, (struct sockaddr *) &sa, &na) == -1 ||
-      getpeername (b->data.fd, (struct sockaddr *) &sb, &nb) == -1 ||
+  if (getpeername (a->doors[0].fd, (struct sockaddr *) &sa, &na) == -1 ||
+      getpeername (b->doors[0].fd, (struct sockaddr *) &sb, &nb) == -1 ||
       sa.ss_family != sb.ss_family)
     return false;
   if (sa.ss_family == AF_UNIX) {
@@ -241,295 +143,69 @@ peer_same (const struct peer *a, const struct peer *b)
   }
   else if (na != nb || memcmp (&sa, &sb, na) != 0)
     return false;
-  ea = nbd_get_export_name (a->data.nbd);
-  eb = nbd_get_export_name (b->data.nbd);
+  ea = nbd_get_export_name (a->doors[0].nbd);
+  eb = nbd_get_export_name (b->doors[0].nbd);
   same = ea && eb && strcmp (ea, eb) == 0;
   free (ea);
   free (eb);
   return same;
 }
 
-static bool
-door_gone (const struct door *d)
+bool
+peer_takes_batches (const struct peer *p)
 {
-  return nbd_aio_is_dead (d->nbd) == 1 || nbd_aio_is_closed (d->nbd) == 1;
+  return p->doors_count > p->data_count;
 }
 
-/* Note that a door is dead; `reason` is kept when it is the peer's first. */
-static bool
-door_check (struct peer *p, struct door *d, const char *reason)
-{
-  if (!door_gone (d))
-    return false;
-  atomic_store (&d->dead, true);
-  /* Both doors may die at once, in two threads. */
-  if (!atomic_flag_test_and_set (&p->reason_taken)) {
-    snprintf (p->reason, sizeof p->reason, "its connection broke: %s", reason);
-    atomic_store (&p->broken, true);
-  }
-  return true;
-}
-
-static void
-put_part (struct peer_io *pio)
-{
-  if (atomic_fetch_sub (&pio->parts, 1) == 1)
-    pio->peer->done (pio);
-}
-
-static void
-set_error (struct peer_io *pio, int error)
-{
-  int none = 0;
-
-  atomic_compare_exchange_strong (&pio->error, &none, error);
-}
-
-/* What this thread is queueing a command for, and whether a callback of it came
- * meanwhile.
+/* A batch without records is the sign of life that a silent member is asked for: what
+ * it does for other doors must not keep it from that one.
  */
-static _Thread_local const struct peer_io *queueing;
-static _Thread_local bool came_at_once;
-
-/* The callback's return value: may libnbd retire the command? */
-static int
-retire (const struct peer_io *pio)
+static struct door *
+pick_batch (struct peer *p, const struct array_io *io)
 {
-  if (pio != queueing)
-    return 1;
-  came_at_once = true;
-  return 0;
+  bool sign = io->length == batch_bytes (NULL, 0);
+
+  return &p->doors[p->data_count + (sign ? BATCH_SIGNS : BATCH_REST)];
 }
 
-static int
-completed (void *opaque, int *error)
-{
-  struct peer_io *pio = opaque;
-  int r = retire (pio);
-
-  if (*error)
-    set_error (pio, *error);
-  put_part (pio);
-  return r;
-}
-
-/* A member that can't tell: all of it is data. */
-static void
-all_data (struct peer_io *pio)
-{
-  struct array_io *io = pio->io;
-
-  io->extents = malloc (sizeof *io->extents);
-  if (io->extents == NULL) {
-    set_error (pio, ENOMEM);
-    return;
-  }
-  io->extents[0] = (struct array_extent) { io->length, .hole = false,
-                                           .zero = false };
-  io->extents_count = 1;
-}
-
-static int
-got_extents (void *opaque, const char *metacontext, uint64_t offset,
-             uint32_t *entries, size_t nr_entries, int *error)
-{
-  struct peer_io *pio = opaque;
-  struct array_io *io = pio->io;
-  uint64_t left = io->length;
-  size_t i;
-
-  if (strcmp (metacontext, LIBNBD_CONTEXT_BASE_ALLOCATION) != 0 ||
-      io->extents != NULL || offset != io->offset)
-    return 0;
-  io->extents = malloc (nr_entries / 2 * sizeof *io->extents);
-  if (io->extents == NULL)
-    return 0;
-  for (i = 0; i < nr_entries / 2 && left > 0; i++) {
-    uint64_t length = entries[2 * i];
-
-    if (length == 0)
-      break;
-    if (length > left) /* the last one may go on behind the range */
-      length = left;
-    left -= length;
-    io->extents[i] = (struct array_extent) {
-      length,
-      .hole = entries[2 * i + 1] & LIBNBD_STATE_HOLE,
-      .zero = entries[2 * i + 1] & LIBNBD_STATE_ZERO,
-    };
-  }
-  io->extents_count = i;
-  return 0;
-}
-
-/* That extents can't be told is no reason to lose a member. */
-static int
-completed_extents (void *opaque, int *error)
-{
-  struct peer_io *pio = opaque;
-  struct array_io *io = pio->io;
-  int r = retire (pio);
-
-  if (*error == ENOTCONN || *error == ESHUTDOWN)
-    set_error (pio, *error);
-  else if (*error || io->extents_count == 0) {
-    free (io->extents);
-    io->extents = NULL;
-    all_data (pio);
-  }
-  put_part (pio);
-  return r;
-}
-
-/* Queue one NBD command of `count` bytes at `done` within the I/O; returns its
- * cookie or -1.
+/* The one with the least to wait for, as the last answers tell: where a door has not
+ * answered while others have, what it does takes long.  Of equals the first: a lone
+ * request has always the same.
  */
-static int64_t
-queue_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
-            uint64_t done, uint64_t count)
+static struct door *
+pick_data (struct peer *p)
 {
-  const struct array_io *io = pio->io;
-  uint64_t offset = kind == IO_BATCH ? done : io->offset + done;
-  char *buf = io->buf ? (char *) io->buf + done : NULL;
-  uint32_t fua = (io->flags & ARRAY_FUA) && d->fua ? LIBNBD_CMD_FLAG_FUA : 0;
-  nbd_completion_callback cb = { .callback = completed, .user_data = pio };
+  unsigned answers = atomic_load_explicit (&p->answers, memory_order_relaxed);
+  struct door *best = &p->doors[0];
+  uint64_t least = UINT64_MAX;
 
-  switch (kind) {
-  case IO_READ:
-    return nbd_aio_pread (d->nbd, buf, count, offset, cb, 0);
-  case IO_WRITE:
-  case IO_BATCH:
-    return nbd_aio_pwrite (d->nbd, buf, count, offset, cb, fua);
-  case IO_ZERO:
-  case IO_TRIM:
-    if (!d->zero)
-      return nbd_aio_pwrite (d->nbd, zeroes, count, offset, cb, fua);
-    if (kind == IO_ZERO && !(io->flags & ARRAY_MAY_TRIM))
-      fua |= LIBNBD_CMD_FLAG_NO_HOLE;
-    return nbd_aio_zero (d->nbd, count, offset, cb, fua);
-  case IO_FLUSH:
-    return nbd_aio_flush (d->nbd, cb, 0);
-  case IO_EXTENTS:
-    cb.callback = completed_extents;
-    return nbd_aio_block_status (
-      d->nbd, count, offset,
-      (nbd_extent_callback) { .callback = got_extents, .user_data = pio }, cb,
-      0);
+  for (unsigned i = 0; i < p->data_count && least > 0; i++) {
+    struct door *d = &p->doors[i];
+    uint64_t busy = atomic_load_explicit (&d->busy, memory_order_relaxed);
+    unsigned since = atomic_load_explicit (&d->answered, memory_order_relaxed);
+    uint64_t wait = busy * (1 + (uint64_t) (answers - since));
+
+    if (wait < least) {
+      least = wait;
+      best = d;
+    }
   }
-  abort ();
-}
-
-static int64_t
-send_part (struct peer_io *pio, struct door *d, enum array_io_kind kind,
-           uint64_t done, uint64_t count)
-{
-  int64_t cookie;
-
-  queueing = pio;
-  came_at_once = false;
-  cookie = queue_part (pio, d, kind, done, count);
-  queueing = NULL;
-  /* An earlier part of this I/O may have come as well; it stays in libnbd's
-   * list until the handle, which is dead now, is closed.
-   */
-  if (cookie != -1 && came_at_once)
-    nbd_aio_command_completed (d->nbd, cookie);
-  return cookie;
-}
-
-/* The most bytes that one command may carry. */
-static uint64_t
-part_max (const struct door *d, enum array_io_kind kind)
-{
-  switch (kind) {
-  case IO_READ:
-  case IO_WRITE:
-    return d->io_max;
-  case IO_ZERO:
-  case IO_TRIM:
-    if (!d->zero)
-      return d->io_max < IO_BYTES_SPEC ? d->io_max : IO_BYTES_SPEC;
-    return UINT32_MAX;
-  default:
-    return UINT64_MAX;
-  }
+  return best;
 }
 
 bool
 peer_send (struct peer_io *pio)
 {
-  struct array_io *io = pio->io;
   struct peer *p = pio->peer;
-  struct door *d = io->kind == IO_BATCH ? &p->batch : &p->data;
-  enum array_io_kind kind = pio->flush_after ? IO_FLUSH : io->kind;
-  uint64_t max = part_max (d, kind);
-  uint64_t length = kind == IO_FLUSH ? 0 : io->length;
-  uint64_t done = 0, count;
-  bool wake;
 
-  atomic_store_explicit (&pio->parts, 1, memory_order_relaxed);
-  atomic_store_explicit (&pio->error, 0, memory_order_relaxed);
-  if (kind == IO_EXTENTS && !d->extents) {
-    all_data (pio);
-    put_part (pio);
-    return false;
-  }
-  if (d->nbd == NULL || atomic_load (&d->dead)) {
-    set_error (pio, ENOTCONN);
-    put_part (pio);
-    return false;
-  }
-  /* Where the member has no FUA, the I/O is sent a second time, as a FLUSH. */
-  pio->flush_after = kind != IO_FLUSH && (io->flags & ARRAY_FUA) && !d->fua;
-  /* From the last put_part on, pio and its I/O are somebody else's. */
-  do {
-    count = length - done < max ? length - done : max;
-    atomic_fetch_add (&pio->parts, 1);
-    if (send_part (pio, d, kind, done, count) == -1) {
-      set_error (pio, !door_gone (d) && nbd_get_errno () ? nbd_get_errno ()
-                                                         : ENOTCONN);
-      put_part (pio);
-      break;
-    }
-    done += count;
-  } while (done < length);
-  put_part (pio);
-  wake = nbd_aio_get_direction (d->nbd) & LIBNBD_AIO_DIRECTION_WRITE;
-  door_check (p, d, "sending failed");
-  return wake;
-}
-
-short
-peer_door_events (const struct door *d)
-{
-  unsigned direction;
-
-  if (d->nbd == NULL || atomic_load (&d->dead))
-    return 0;
-  direction = nbd_aio_get_direction (d->nbd);
-  return (direction & LIBNBD_AIO_DIRECTION_READ ? POLLIN : 0) |
-         (direction & LIBNBD_AIO_DIRECTION_WRITE ? POLLOUT : 0);
-}
-
-bool
-peer_door_notify (struct peer *p, struct door *d, short revents)
-{
-  int r = 0;
-
-  /* A hang-up is read as well: it shows as the end of the stream. */
-  if (revents & (POLLIN | POLLHUP | POLLERR))
-    r = nbd_aio_notify_read (d->nbd);
-  else if (revents & POLLOUT)
-    r = nbd_aio_notify_write (d->nbd);
-  return door_check (
-    p, d, r == -1 ? connect_reason (CONNECT_NBD) : "closed by the member");
+  return door_send (
+    pio->io->kind == IO_BATCH ? pick_batch (p, pio->io) : pick_data (p), pio);
 }
 
 void
 peer_break (struct peer *p)
 {
-  if (p->data.fd >= 0)
-    shutdown (p->data.fd, SHUT_RDWR);
-  if (p->batch.fd >= 0)
-    shutdown (p->batch.fd, SHUT_RDWR);
+  for (unsigned d = 0; d < p->doors_count; d++)
+    if (p->doors[d].fd >= 0)
+      shutdown (p->doors[d].fd, SHUT_RDWR);
 }

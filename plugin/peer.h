@@ -1,9 +1,9 @@
 /* peer.h: a host's NBD connections to one member.
  *
- * A peer has two doors, each one libnbd handle: `data`, and `batch` where the
- * member has one.  This file knows how an array_io becomes NBD commands and
- * what a foreign NBD server can't do; who sends and who polls when is the
- * matter of engine.c.
+ * A member does one thing at a time for each connection.  So a peer has several doors
+ * for data, and two for batches (one for data to a server that is no member of Weft).
+ * This file knows which door is taken; who sends and who polls when is the matter of
+ * engine.c.
  *
  * Threads: any thread may call any function at any time, but peer_close, which
  * must be the last call for its peer.
@@ -12,15 +12,13 @@
 #ifndef WEFT_PEER_H
 #define WEFT_PEER_H
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <libnbd.h>
-
 #include "array/array.h"
 #include "common/map.h"
+#include "door.h"
 
 struct peer;
 
@@ -28,6 +26,7 @@ struct peer;
 struct peer_io {
   struct array_io *io;
   struct peer *peer;
+  struct door *door;    /* it was sent there */
   struct peer_io *next; /* in the list of whoever holds it */
   atomic_int error;     /* of the first command that failed */
   atomic_uint parts;    /* commands not answered yet; + 1 while sending */
@@ -35,24 +34,19 @@ struct peer_io {
                              for the member's missing FUA */
 };
 
-struct door {
-  struct nbd_handle *nbd; /* NULL: there is no such door */
-  /* Our own duplicate of the handle's socket: libnbd closes its own whenever
-   * a thread finds the connection broken, and the number may be another
-   * file's by the time that the poller uses it.
-   */
-  int fd;
-  atomic_bool dead; /* nothing will come back from it any more */
-  uint64_t io_max;  /* bytes of the largest read or write */
-  bool fua, zero, extents;
-};
+#define PEER_DATA_DOORS 4
+/* Of the doors for batches one is for signs of life. */
+enum { BATCH_REST, BATCH_SIGNS, PEER_BATCH_DOORS };
+#define PEER_DOORS_MAX (PEER_DATA_DOORS + PEER_BATCH_DOORS)
 
 struct peer {
   unsigned member;
-  char *label; /* "member m0 (nbd://...)", for people */
-  struct door data, batch;
-  uint64_t size;      /* bytes of the data door */
-  atomic_bool broken; /* a door is dead; reason is set before */
+  char *label;                       /* "member m0 (nbd://...)", for people */
+  struct door doors[PEER_DOORS_MAX]; /* data first */
+  unsigned doors_count, data_count;
+  atomic_uint answers; /* of all doors so far */
+  uint64_t size;       /* bytes of the data door */
+  atomic_bool broken;  /* a door is dead; reason is set before */
   atomic_flag reason_taken;
   bool reported;       /* the array engine knows; under the engine's lock */
   unsigned ios;        /* that are not back yet; under the engine's lock */
@@ -71,6 +65,9 @@ struct peer *peer_open (unsigned member, const struct map_member *mm,
                         unsigned wait_ms, void (*done) (struct peer_io *),
                         char *why, size_t why_size);
 
+/* Has it a door for batches? */
+bool peer_takes_batches (const struct peer *p);
+
 /* Are both connected to the same export of the same server, as far as can be seen?
  */
 bool peer_same (const struct peer *a, const struct peer *b);
@@ -83,13 +80,7 @@ void peer_close (struct peer *p);
  */
 bool peer_send (struct peer_io *pio);
 
-/* For the poller: the events that a door waits for (0: leave it out), and
- * what to do when they have come.  True: the door is dead now.
- */
-short peer_door_events (const struct door *d);
-bool peer_door_notify (struct peer *p, struct door *d, short revents);
-
-/* Break both connections: all that is in flight comes back with ENOTCONN, by
+/* Break all connections: all that is in flight comes back with ENOTCONN, by
  * way of the poller.
  */
 void peer_break (struct peer *p);

@@ -277,6 +277,17 @@ weft_config_complete (void)
   "io-timeout=<MS>         A member silent for so long is lost (default "      \
   "15000)."
 
+/* A member's request is carried out by the thread that has received it, and there is
+ * one for each connection: nbdkit's threads would hand each request's reception on
+ * from one to the next.  Who wants several at once has several connections.
+ */
+static int
+weft_thread_model (void)
+{
+  return role == &member_role ? NBDKIT_THREAD_MODEL_SERIALIZE_REQUESTS
+                              : NBDKIT_THREAD_MODEL_PARALLEL;
+}
+
 static int
 weft_get_ready (void)
 {
@@ -425,6 +436,7 @@ static struct nbdkit_plugin plugin = {
   .config = weft_config,
   .config_complete = weft_config_complete,
   .config_help = weft_config_help,
+  .thread_model = weft_thread_model,
   .get_ready = weft_get_ready,
   .after_fork = weft_after_fork,
   .cleanup = weft_cleanup,
