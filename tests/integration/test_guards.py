@@ -9,19 +9,13 @@ Pass: before 1.34 the guards are put in place, but not where that function is, a
 
 import os
 import pathlib
-import re
 
+from nbdkitproc import nbdkit_is_old
 from wefttest import BUILD, run
 
 PLUGIN = pathlib.Path(BUILD) / "plugin/.libs/nbdkit-weft-plugin.so"
 TAKEN_OVER = "our guards stand before nbdkit's calls"
 NOT_NEEDED = "this nbdkit does without our guards"
-
-
-def nbdkit_is_old():
-    said = run("nbdkit", "--dump-config").stdout
-    major, minor = re.search(r"^version=(\d+)\.(\d+)", said, re.MULTILINE).groups()
-    return (int(major), int(minor)) < (1, 34)
 
 
 def what_it_says(**env):
