@@ -18,11 +18,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -58,6 +61,13 @@ door_zeroes (void)
 
 /*----- Answers -----*/
 
+/* Does the member sync its disk for it? */
+static bool
+is_sync (const struct array_io *io)
+{
+  return io->kind == IO_FLUSH || (io->flags & ARRAY_FUA);
+}
+
 static void
 put_part (struct peer_io *pio)
 {
@@ -71,6 +81,8 @@ put_part (struct peer_io *pio)
       1,
     memory_order_relaxed);
   atomic_fetch_sub_explicit (&d->busy, 1, memory_order_relaxed);
+  if (is_sync (pio->io))
+    atomic_fetch_sub_explicit (&d->syncs, 1, memory_order_relaxed);
   pio->peer->done (pio);
 }
 
@@ -269,6 +281,11 @@ door_open (struct door *d, const char *label, const char *uri,
     return refuse (why, why_size, "%s: can't connect: %s", label,
                    shortage ? shortage : reason);
   }
+  /* Some connections are silent while all is well, and firewalls forget those.  On a
+   * Unix socket that means nothing.
+   */
+  setsockopt (d->fd, SOL_SOCKET, SO_KEEPALIVE, &(int) { 1 }, sizeof (int));
+  setsockopt (d->fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int) { 60 }, sizeof (int));
   if (plain) {
     d->wire = wire_new (
       d->fd, nbd_get_structured_replies_negotiated (d->nbd) == 1, &calls);
@@ -450,6 +467,8 @@ door_send (struct door *d, struct peer_io *pio)
     atomic_store_explicit (
       &d->answered, atomic_load_explicit (&p->answers, memory_order_relaxed),
       memory_order_relaxed);
+  if (is_sync (io))
+    atomic_fetch_add_explicit (&d->syncs, 1, memory_order_relaxed);
   atomic_store_explicit (&pio->parts, 1, memory_order_relaxed);
   atomic_store_explicit (&pio->error, 0, memory_order_relaxed);
   if (kind == IO_EXTENTS && !d->extents) {

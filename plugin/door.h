@@ -30,7 +30,8 @@ struct door {
   atomic_bool dead; /* nothing will come back from it any more */
   uint64_t io_max;  /* bytes of the largest read or write */
   bool fua, zero, extents;
-  atomic_uint busy; /* I/O under way */
+  atomic_uint busy;  /* I/O under way */
+  atomic_uint syncs; /* FLUSHes and writes with FUA among it */
   /* peer.answers, when this door answered last or was idle. */
   atomic_uint answered;
 };

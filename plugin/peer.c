@@ -3,6 +3,7 @@
 
 #include <config.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,9 @@ pick_batch (struct peer *p, const struct array_io *io)
   return &p->doors[p->data_count + (sign ? BATCH_SIGNS : BATCH_REST)];
 }
 
+/* Where the member syncs its disk, what comes behind waits for all of that. */
+#define SYNC_WAIT (UINT64_C (1) << 48)
+
 /* The one with the least to wait for, as the last answers tell: where a door has not
  * answered while others have, what it does takes long.  Of equals the first: a lone
  * request has always the same.
@@ -182,8 +186,14 @@ pick_data (struct peer *p)
   for (unsigned i = 0; i < p->data_count && least > 0; i++) {
     struct door *d = &p->doors[i];
     uint64_t busy = atomic_load_explicit (&d->busy, memory_order_relaxed);
-    unsigned since = atomic_load_explicit (&d->answered, memory_order_relaxed);
-    uint64_t wait = busy * (1 + (uint64_t) (answers - since));
+    uint64_t syncs = atomic_load_explicit (&d->syncs, memory_order_relaxed);
+    unsigned since = answers -
+                     atomic_load_explicit (&d->answered, memory_order_relaxed);
+    uint64_t wait;
+
+    if (since > UINT_MAX / 2) /* it has answered just now */
+      since = 0;
+    wait = syncs * SYNC_WAIT + busy * (1 + (uint64_t) since);
 
     if (wait < least) {
       least = wait;

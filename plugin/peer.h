@@ -34,7 +34,7 @@ struct peer_io {
                              for the member's missing FUA */
 };
 
-#define PEER_DATA_DOORS 4
+#define PEER_DATA_DOORS 8
 /* Of the doors for batches one is for signs of life. */
 enum { BATCH_REST, BATCH_SIGNS, PEER_BATCH_DOORS };
 #define PEER_DOORS_MAX (PEER_DATA_DOORS + PEER_BATCH_DOORS)

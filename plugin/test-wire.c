@@ -380,6 +380,28 @@ test_full (void)
   end ();
 }
 
+/* A write that is answered before all of it is sent is not answered again. */
+static void
+test_full_twice (void)
+{
+  const int little = 8192;
+  uint8_t head[HEAD];
+  struct mine *m;
+
+  begin (false);
+  setsockopt (ours, SOL_SOCKET, SO_SNDBUF, &little, sizeof little);
+  m = queue (WIRE_WRITE, 0, 1 << 20);
+  assert (wire_push (wire));
+  assert (recv (theirs, head, HEAD, MSG_PEEK) == HEAD);
+  memcpy (&m->cookie, head + 8, 8);
+  simple (m, 5);
+  assert (say (100) == NULL && m->ends == 0);
+  m->cookie = 0;
+  simple (m, 0);
+  assert (say (100) && m->ends == 1 && m->error == ENOTCONN);
+  end ();
+}
+
 /*----- As it should not be -----*/
 
 static void
@@ -772,6 +794,7 @@ main (void)
   test_status ();
   test_sends ();
   test_full ();
+  test_full_twice ();
   test_nonsense ();
   test_hang_up ();
   test_threads ();

@@ -401,7 +401,7 @@ answered (struct wire *w, struct slot *s, struct slot **ended)
   if (s->c.type == WIRE_READ && s->error == 0 && s->filled != s->c.length)
     return false;
   pthread_mutex_lock (&w->lock);
-  s->cookie = 0;
+  s->cookie = UINT64_MAX; /* of no slot, while it is still being sent */
   slot_close (s, ended);
   pthread_mutex_unlock (&w->lock);
   return true;

@@ -13,8 +13,7 @@
  * clients wait for.
  */
 #define FLYING_BYTES_MAX MiB (4)
-/* So many batches are, however small.  nbdkit has 16 threads for the batch door,
- * and one must be left for a sign of life (array-overdue.c).
+/* So many batches are, however small: they wait for each other at the member.
  */
 #define FLYING_BATCHES_MAX 8
 /* The longest zero that neighbours are joined into. */
