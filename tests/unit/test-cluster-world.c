@@ -262,7 +262,9 @@ host_hears (struct host *h, const struct message *m)
 {
   if (m->op == h->beat_op) {
     h->beat_op = 0;
-    h->fresh_ms = h->asked_ms;
+    /* Who is refused trusts no longer: a reader that a change has passed over. */
+    if (m->kind == CLUSTER_REPLY_SESSION)
+      h->fresh_ms = h->asked_ms;
   }
   else
     h->op = 0;

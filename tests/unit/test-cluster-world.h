@@ -63,7 +63,7 @@ struct host {
   bool writable;
   uint64_t session, epoch, prepared, told;
   uint64_t op, beat_op;
-  uint64_t asked_ms, fresh_ms; /* when it sent what was answered last */
+  uint64_t asked_ms, fresh_ms; /* when it sent what was granted or told last */
   bool takeover;               /* how it attaches */
   uint64_t ended; /* the session whose process has ended, as it says */
   bool busy;      /* it does not get to the end of preparing */
