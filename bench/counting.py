@@ -41,17 +41,23 @@ def requests_of(workload, count):
 
 
 def switches(pids, kind=r"(?:non)?voluntary"):
-    """Context switches so far of all threads that live.  A switch is voluntary when
+    """Context switches so far, by thread, of all that live.  A switch is voluntary when
     the thread goes to sleep, and not when another takes its processor."""
-    total = 0
+    each = {}
     for pid in pids:
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 text = (task / "status").read_text(encoding="ascii",
                                                    errors="replace")
-                total += sum(map(int, re.findall(
+                each[task] = sum(map(int, re.findall(
                     rf"^{kind}_ctxt_switches:\s+(\d+)", text, re.M)))
-    return total
+    return each
+
+
+def since(before, after):
+    """How many there were between two counts by thread.  Threads of a client that has
+    hung up may end meanwhile: what they had counted until then is none of it."""
+    return sum(n - before.get(task, 0) for task, n in after.items())
 
 
 class Client:
@@ -116,9 +122,9 @@ def costs(subject, workload, count, size, connections=1):
         if "write" in workload:
             time.sleep(SETTLE_S)
         after = now()
-    cost = {p: dict(zip(("switches", "sleeps", "cpu"),
-                        ((b - a) / count for a, b in zip(before[p], after[p]))))
-            for p in who}
+    cost = {p: {"switches": since(before[p][0], after[p][0]) / count,
+                "sleeps": since(before[p][1], after[p][1]) / count,
+                "cpu": (after[p][2] - before[p][2]) / count} for p in who}
     cost["client"]["rate"] = count / seconds
     return cost
 
