@@ -26,7 +26,8 @@
  * itself.  Then a grain that was written since the copy was made, and at most OLD_MS
  * after that, may be as the copy has it (`excused`), until it is written anew or a
  * writer lets clients in the next time; each other one is as promised.  And even then,
- * where copies differ some intent bit stands.
+ * where copies differ some intent bit stands.  A reader that is let in where nobody
+ * writes may read it before weftd knows more: no epoch is confirmed for a reader.
  *
  * The last member that is in-sync has no peer with more: weftd alone knows how far it
  * was, if it has heard that, and was not started again since.
@@ -249,6 +250,52 @@ uncovered (const struct asked *q, unsigned g, uint64_t v, uint64_t floor)
          possible (g, v, grains[g].promised);
 }
 
+/* When a grain was asked to be this version. */
+static uint64_t
+asked_at (unsigned g, uint64_t version)
+{
+  uint64_t v = version ? version : grains[g].last_zero;
+
+  return v > low && v <= versions_count ? versions[v].at : era_at;
+}
+
+/* Could anybody tell weftd how far the array is? */
+static bool
+known (const struct disk *d, const struct disk *before, uint64_t at)
+{
+  const struct cluster_array_record *a = store_array ();
+  const struct cluster_array *heard = cluster_array_find (w.weftd.engine,
+                                                          ARRAY_NAME);
+  bool peers = false;
+
+  for (unsigned m = 0; m < w.layout.members; m++)
+    peers |= (int) m != d->place && a->member[m].state == MEMBER_IN_SYNC &&
+             heard && heard->disk[m]->alive;
+  return peers || (w.weftd.deaf_at < at && at + OLD_MS * MS < before->copied);
+}
+
+/* Does a reader read what a copy has that serves its member, before it has confirmed
+ * anything?  It had all that was promised, and what it lacks is of OLD_MS.
+ */
+static bool
+read_of_copy (const struct host_role *h, unsigned g, uint64_t v, uint64_t floor)
+{
+  const struct copy *at = &w.copy[g][0];
+  const struct disk *disk = place_disk (store_array (), at->member);
+  uint64_t since = asked_at (g, floor);
+
+  for (unsigned i = 0; i < w.roles && !h->writable; i++) {
+    const struct disk *d = &w.disk[i];
+
+    if (d != disk && d->place == (int) at->member &&
+        memcmp (d->uuid, disk->uuid, 16) == 0 && d->slots[at->slot].now == v &&
+        d->slots[at->slot].good &&
+        (since <= d->copied + OLD_MS * MS || !known (d, disk, since)))
+      return true;
+  }
+  return false;
+}
+
 static void
 read_done (struct host_role *h, struct asked *q, struct array_request *r)
 {
@@ -268,7 +315,7 @@ read_done (struct host_role *h, struct asked *q, struct array_request *r)
       weaken (g);
       continue;
     }
-    if (!possible (g, v, floor))
+    if (!possible (g, v, floor) && !read_of_copy (h, g, v, floor))
       sim_fail ("host %u reads grain %u (at %" PRIu64 ") as version %" PRIu64
                 ", but it was %" PRIu64 " before",
                 h->proc.number, g, grain_offset (g), v, floor);
@@ -673,30 +720,6 @@ oracle_copied (struct disk *copy)
 
     copy->slots[s].good = possible (g, copy->slots[s].now, grains[g].promised);
   }
-}
-
-/* When a grain was asked to be this version. */
-static uint64_t
-asked_at (unsigned g, uint64_t version)
-{
-  uint64_t v = version ? version : grains[g].last_zero;
-
-  return v > low && v <= versions_count ? versions[v].at : era_at;
-}
-
-/* Could anybody tell weftd how far the array is? */
-static bool
-known (const struct disk *d, const struct disk *before, uint64_t at)
-{
-  const struct cluster_array_record *a = store_array ();
-  const struct cluster_array *heard = cluster_array_find (w.weftd.engine,
-                                                          ARRAY_NAME);
-  bool peers = false;
-
-  for (unsigned m = 0; m < w.layout.members; m++)
-    peers |= (int) m != d->place && a->member[m].state == MEMBER_IN_SYNC &&
-             heard && heard->disk[m]->alive;
-  return peers || (w.weftd.deaf_at < at && at + OLD_MS * MS < before->copied);
 }
 
 /* It has what it had when it was copied, and the disk, until another took its place,
