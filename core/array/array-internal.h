@@ -96,7 +96,7 @@ struct req {
   uint64_t mark;
   bool drained, failed;
   uint64_t
-    begun; /* a->event as of its beginning; READ: if it needs witnesses */
+    begun; /* a->event as of its beginning; READ: when it first needed witnesses */
   uint64_t shift; /* a->clear.shifts as of its beginning */
   uint64_t cover; /* it waits for this round to be complete, too; 0: for none */
   /* For each member: the event up to which it must be flushed; 0: it need not be;

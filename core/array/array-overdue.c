@@ -149,8 +149,12 @@ overdue_answered (struct array *a, const struct aio *x, int error)
   }
   o->quiet_ns = a->now_ns;
   o->probe = NULL;
+  /* How long a disk takes to sync says nothing of how it answers; nor does an image
+   * that stands in for a FLUSH.
+   */
   if (x->purpose == FOR_PROBE || x->purpose == FOR_ROUND ||
-      x->purpose == FOR_WITNESS || error || x->io.kind == IO_FLUSH)
+      x->purpose == FOR_WITNESS || error || x->io.kind == IO_FLUSH ||
+      (x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA))
     return;
   timeout_note (&o->service, a->now_ns, a->now_ns - x->io.sent_ns);
   if (x->io.kind == IO_READ)

@@ -1,7 +1,7 @@
 /* array-write.c: the life of a piece of a write, zero or trim.
  *
  *   buffered:  room in the image buffer -> data written -> images in the buffer
- *                                           -> done (-> images written -> done)
+ *                                           -> done, or images written -> done
  *   through:   data and images written, side by side -> done
  *
  * It goes through when it waits for its images anyway: with FUA, with
@@ -10,7 +10,8 @@
  * half full: that spares a copy of the bytes, and members that are slow slow the
  * writer down at once.  But where the buffer has older images of the place, the write
  * is buffered all the same, and takes their place: so no older image can come after a
- * newer one.  So it is while an image of the place is being read.  The bracket: such a write waits for its images where it has to.
+ * newer one.  So it is while an image of the place is being read.  Where it has to wait
+ * for its images, it then waits for those in the buffer.
  *
  * A member that is lost but not recorded as out still counts: its data waits for
  * array_commit or array_back, its images wait in the buffer.  write_go looks at what
@@ -141,6 +142,8 @@ image_read (const struct array *a, const struct layout_copy *at,
   const struct aio_queue *queues[] = { &a->out, &a->sent };
   const struct aio *x;
 
+  if (a->layout->kind == LAYOUT_RAIDX) /* its images are only read in turn */
+    return false;
   for (unsigned i = 0; i < sizeof queues / sizeof queues[0]; i++)
     TAILQ_FOREACH (x, queues[i], link)
       if (x->purpose == FOR_PIECES && x->io.kind == IO_READ && x->copy > 0 &&

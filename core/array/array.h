@@ -15,9 +15,9 @@
  * write is *buffered*: its image is copied into the image buffer (images.h), and the
  * request is done when the data is written.  A write goes *through* when it has to
  * wait for its images anyway (with FUA, with dup = sync, and when the data member is
- * out), or when a copy of it would cost more than it helps (it is large, or the
- * buffer is half full): then data and images are sent side by side from the
- * request's buffer, and it is done when all are written.
+ * out), or when a copy of it would cost more than it helps (it is large, or half as
+ * large while the buffer is more than half full): then data and images are sent side by
+ * side from the request's buffer, and it is done when all are written.
  *
  * When a member fails, the engine sends it nothing more, reports it by a notice,
  * and holds everything that needs it until array_commit says that the failure is

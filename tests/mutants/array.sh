@@ -320,3 +320,5 @@ mutant zeroes-though-a-member-failed test-array-loss array.c \
   'q->r->epoch != a->config.epoch)'
 mutant zeroes-in-the-next-epoch test-array-loss array-write.c \
   'r->lost && r->epoch' '0 && r->epoch'
+mutant synced-image-counts-as-service test-array-loss array-overdue.c \
+  '(x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA))' 'false)'

@@ -456,6 +456,32 @@ test_suspect (void)
   end ();
 }
 
+/* Where an image is written as stable in place of a FLUSH, its member's disk is
+ * synced, as others' are by FLUSHes: that makes nobody suspect.
+ */
+static void
+test_sync_is_not_slow (void)
+{
+  struct array_request w = WRITE (0, 4096, ones), f = FLUSH;
+  struct array_stats stats;
+
+  begin (LAYOUT_RAID10, 4); /* unit 0: data on 0, image on 2; unit 1: 1 and 3 */
+  for (unsigned i = 0; i < 100; i++) {
+    w.offset = i % 2 * config.layout.unit;
+    submit (&w);
+    now += MS / 10;
+    answer (0, 0);
+    submit (&f);
+    now += 25 * MS;
+    answer_all ();
+    assert (done (&w) && done (&f) && f.error == 0);
+  }
+  array_stats (a, now, &stats);
+  for (unsigned m = 0; m < 4; m++)
+    assert (!stats.member[m].suspect);
+  end ();
+}
+
 /* A member that is suspect because it has much to do is not read around, if the other
  * one is slower still.
  */
@@ -784,6 +810,7 @@ main (void)
   test_growing_load ();
   test_never_answered ();
   test_suspect ();
+  test_sync_is_not_slow ();
   test_loaded ();
   test_bad_spot (false);
   test_bad_spot (true);
