@@ -158,37 +158,48 @@ quota_end (const struct caller *caller, enum quota_kind kind)
   pthread_mutex_unlock (&lock);
 }
 
-bool
-quota_attach (const char *node, uint64_t now_ms)
+/* With the lock held: the node's, or one that is as good as none, for it. */
+static struct attaches *
+attaches_of (const char *node, uint64_t now_ms)
 {
   struct attaches *best = &attaches[0];
-  bool fits;
 
-  pthread_mutex_lock (&lock);
   for (unsigned i = 0; i < ATTACHES_MAX; i++) {
     struct attaches *a = &attaches[i];
     uint64_t gone = now_ms > a->at_ms ? now_ms - a->at_ms : 0;
 
     a->used_ms = a->used_ms > gone ? a->used_ms - gone : 0;
     a->at_ms += gone;
-    if (strcmp (a->node, node) == 0) {
-      best = a;
-      break;
-    }
-    if (a->used_ms < best->used_ms) /* the fullest is as good as none */
+    if (strcmp (a->node, node) == 0)
+      return a;
+    if (a->used_ms < best->used_ms)
       best = a;
   }
-  if (strcmp (best->node, node) != 0) {
-    snprintf (best->node, sizeof best->node, "%s", node);
-    best->used_ms = 0;
-  }
-  fits = best->used_ms + QUOTA_ATTACH_MS <= QUOTA_ATTACHES * QUOTA_ATTACH_MS;
-  if (fits)
-    best->used_ms += QUOTA_ATTACH_MS;
-  else
-    refused++;
+  snprintf (best->node, sizeof best->node, "%s", node);
+  best->used_ms = 0;
+  return best;
+}
+
+bool
+quota_attach (const char *node, uint64_t now_ms)
+{
+  bool fits;
+
+  pthread_mutex_lock (&lock);
+  fits = attaches_of (node, now_ms)->used_ms + QUOTA_ATTACH_MS <=
+         QUOTA_ATTACHES * QUOTA_ATTACH_MS;
+  refused += !fits;
   pthread_mutex_unlock (&lock);
   return fits;
+}
+
+/* Several may have been asked for before one was granted: then it has more. */
+void
+quota_attached (const char *node, uint64_t now_ms)
+{
+  pthread_mutex_lock (&lock);
+  attaches_of (node, now_ms)->used_ms += QUOTA_ATTACH_MS;
+  pthread_mutex_unlock (&lock);
 }
 
 uint64_t

@@ -26,7 +26,7 @@
 #define QUOTA_STREAMS 256
 /* Idle connections of which weftd knows whose they are (doorman.h). */
 #define QUOTA_CONNECTIONS QUOTA_NODE_CALLS
-/* Sessions of a node, and how often it may attach: so often at once, then once in this
+/* Sessions of a node, and how many it may be granted: so many at once, then one in this
  * time.
  */
 #define QUOTA_SESSIONS 64
@@ -39,8 +39,11 @@ enum quota_kind { QUOTA_CALL, QUOTA_STREAM };
 bool quota_begin (const struct caller *caller, enum quota_kind kind);
 void quota_end (const struct caller *caller, enum quota_kind kind);
 
-/* May the node attach once more? */
+/* May the node attach once more?  Only what it is granted counts: a process that is to
+ * wait asks again and again.
+ */
 bool quota_attach (const char *node, uint64_t now_ms);
+void quota_attached (const char *node, uint64_t now_ms);
 
 /* How often it was false since weftd was started. */
 uint64_t quota_refused (void);

@@ -77,12 +77,21 @@ handle_attach (struct loop *l, struct request *r)
     snprintf (r->headers, sizeof r->headers, "Retry-After: %d\r\n",
               QUOTA_ATTACH_MS / 1000);
     loop_refuse (l, r, 429, NULL, "too-many-requests",
-                 "node %s attaches again and again: its processes may do so "
-                 "once a second",
+                 "node %s has attached again and again: its processes may do "
+                 "so once a second",
                  attach->node);
   }
   else
     cluster_attach (loop_cluster (l), in, r->name, attach);
+}
+
+static json_t *
+reply_attach (struct loop *l, struct request *r, const struct cluster_output *o,
+              struct store_txn *t, int *status)
+{
+  if (r->caller.role == ROLE_NODE)
+    quota_attached (r->node, loop_input (l, r)->now_ms);
+  return reply_grant (loop_cluster (l), o->array, o->session);
 }
 
 /* {"sum_us": N, "counts": [N, ...]}; what is missing at the end is 0. */
@@ -284,7 +293,7 @@ ROUTE_PREFLIGHT (preflight_evict, cluster_preflight_evict, r->id)
 const struct route routes_session[] = {
   { "POST", V1 "/arrays/{name}/sessions", .who = WHO_NODE, .makes = true,
     .input = sizeof (struct cluster_attach), .parse = parse_attach,
-    .handle = handle_attach },
+    .handle = handle_attach, .reply = reply_attach },
   { "GET", V1 "/sessions", .query = QUERY_PAGE, .list = "sessions", .key = "id",
     .show = view_sessions },
   { "DELETE", V1 "/sessions/{id}", .who = WHO_NODE, .query = QUERY_INSTANCE,

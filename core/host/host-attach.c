@@ -22,6 +22,9 @@ retry_after_ms (struct host_attach *a, const struct host_attach_answer *answer)
 {
   const uint64_t heard_ms = answer->holder_heard_ms;
 
+  /* 429: others of our node have attached very often just now. */
+  if (answer->status == 429)
+    return HOST_RETRY_MS;
   if (answer->status != 409)
     return 0;
   if (answer->retry_after_ms > HOST_ATTACH_WAIT_MS)

@@ -283,6 +283,16 @@ def test_connections_of_a_stranger(weftd, admin, nodes, tls, data):
                    what=f"no more than after the first flood, {sizes}")
 
 
+def test_attaches_that_wait(weftd, admin):
+    """Processes of a node that ask until their array is ready take nothing from it."""
+    h = enrolled(admin, "h1")
+    m = alone(admin, h)
+    said = [h.call("POST", "/arrays/a/sessions", {**attach(h), "instance": f"{i:016x}"})
+            for i in range(3 * NODE_SESSIONS)]
+    assert {(status, r["code"]) for status, r in said} == {(409, "not-ready")}
+    attached(m, h)
+
+
 def test_sessions_of_one_node(weftd, admin):
     """It gets so many at once, and then one a second; others get theirs."""
     h1, h2 = enrolled(admin, "h1"), enrolled(admin, "h2")
@@ -294,9 +304,9 @@ def test_sessions_of_one_node(weftd, admin):
                          {**attach(node), "instance": instance})
     said = [ask(h1, f"{i:016x}") for i in range(100)]
     made = [r["session"] for status, r in said if status == 201]
-    assert NODE_SESSIONS // 2 < len(made) < NODE_SESSIONS
-    assert {(status, r["code"]) for status, r in said if status != 201} <= {
-        (409, "too-many"), (429, "too-many-requests")}
+    assert len(made) == NODE_SESSIONS - 1
+    assert {(status, r["code"]) for status, r in said if status != 201} == {
+        (409, "too-many")}
     # The same process may ask again, and another node for the first time.
     assert ask(h1, "cafe")[0] in (201, 429)
     eventually(lambda: m.beat(wait_ms=0) and ask(h2, "beef")[0] == 201)

@@ -104,6 +104,8 @@ mutant ending-is-reported test-host-links host-links.c \
   'l == NULL || h->reporting || h->ending' 'l == NULL || h->reporting'
 
 # Attach.
+mutant too-often-is-the-end test-host-session host-attach.c \
+  'answer->status == 429' '0'
 mutant holder-lives-by-its-last-words test-host-session host-attach.c \
   'return a->signs < HOLDER_SIGNS' 'return a->signs < HOLDER_SIGNS - 1'
 mutant ended-is-not-said test-host-session host-attach.c \

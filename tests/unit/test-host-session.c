@@ -33,6 +33,9 @@ test_attach (void)
     { { 409, 700, NULL, 0, false }, AGAIN, 700, false },
     { { 409, 100000, NULL, 0, false }, AGAIN, 15000, false },
     { { 409, 700, NULL, 0, false }, REFUSED, 0, true },
+    { { 429, 0, NULL, 0, false }, AGAIN, 1000, false },
+    { { 409, 100000, NULL, 0, false }, AGAIN, 15000, false },
+    { { 429, 0, NULL, 0, false }, REFUSED, 0, true },
 
     /* A holder that is heard again and again lives. */
     { { 409, 0, "a", 300, false }, AGAIN, 1000, false },
