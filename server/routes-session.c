@@ -42,19 +42,30 @@ parse_attach (struct fields *f, struct request *r)
     snprintf (r->subject, sizeof r->subject, "%s, takeover", r->name);
 }
 
-/* Sessions of this node, but for the one of the process that asks again. */
-static unsigned
-sessions_of (const struct cluster *c, const struct cluster_attach *attach)
+/* Is it the session that the process has already, or the one that it replaces, as an
+ * array has one writer?
+ */
+static bool
+makes_room (const struct cluster_session *s, const struct cluster_array *array,
+            const struct cluster_attach *attach)
 {
+  return array && memcmp (s->rec.array, array->rec.uuid, 16) == 0 &&
+         s->rec.writable == attach->writable &&
+         (attach->writable || strcmp (s->rec.instance, attach->instance) == 0);
+}
+
+/* Sessions that this node would have beside the one that is asked for. */
+static unsigned
+sessions_of (const struct cluster *c, const char *name,
+             const struct cluster_attach *attach)
+{
+  const struct cluster_array *array = cluster_array_find (c, name);
   const struct cluster_session *s;
   unsigned count = 0;
 
   TAILQ_FOREACH (s, cluster_sessions (c), link)
-    if (!s->rec.ended && strcmp (s->rec.node, attach->node) == 0) {
-      if (strcmp (s->rec.instance, attach->instance) == 0)
-        return 0;
-      count++;
-    }
+    count += !s->rec.ended && strcmp (s->rec.node, attach->node) == 0 &&
+             !makes_room (s, array, attach);
   return count;
 }
 
@@ -65,12 +76,12 @@ handle_attach (struct loop *l, struct request *r)
   struct cluster_attach *attach = r->input;
   const struct cluster_input *in = loop_input (l, r);
 
-  if (sessions_of (loop_cluster (l), attach) >= QUOTA_SESSIONS)
+  if (sessions_of (loop_cluster (l), r->name, attach) >= QUOTA_SESSIONS)
     loop_refuse (
       l, r, 409, NULL, "too-many",
       "node %s has %d sessions already: end one that nobody needs "
-      "(weftctl session evict), or wait until those end of processes "
-      "that are gone",
+      "(weftctl session evict); those of readers that are gone end by "
+      "themselves, those of writers when their array is attached again",
       attach->node, QUOTA_SESSIONS);
   else if (r->caller.role == ROLE_NODE &&
            !quota_attach (attach->node, in->now_ms)) {

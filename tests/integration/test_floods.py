@@ -283,6 +283,50 @@ def test_connections_of_a_stranger(weftd, admin, nodes, tls, data):
                    what=f"no more than after the first flood, {sizes}")
 
 
+@contextlib.contextmanager
+def beating(m):
+    ends = threading.Event()
+
+    def live():
+        while not ends.is_set():
+            m.beat(wait_ms=0)
+            time.sleep(0.02)
+    thread = threading.Thread(target=live, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+
+
+def test_a_full_node_gets_its_array_back(weftd, admin):
+    """A process that was started again replaces the writer that it was, and the name of
+    a process opens nothing more."""
+    h = enrolled(admin, "h1")
+    m = alone(admin, h)
+
+    def ask(instance, **more):
+        status, r = h.call("POST", "/arrays/a/sessions",
+                           {**attach(h), "instance": instance, **more})
+        return status, r.get("code") or r["session"]
+
+    def granted(instance, **more):
+        said = ask(instance, **more)
+        return said[0] == 201 and said
+    with beating(m):
+        eventually(lambda: granted("0", mode="rw"))
+        for i in range(1, NODE_SESSIONS):
+            assert granted(str(i))
+        assert ask("more") == (409, "too-many")
+        _, writer = eventually(lambda: granted("again", mode="rw", takeover=True))
+        assert ask("more") == (409, "too-many")
+        assert h.call("DELETE", f"/sessions/{writer}?instance=again")[0] == 200
+        _, reader = eventually(lambda: granted("more"))
+        assert eventually(lambda: granted("more"))[1] == reader
+        assert ask("more", mode="rw") == (409, "too-many")
+
+
 def test_attaches_that_wait(weftd, admin):
     """Processes of a node that ask until their array is ready take nothing from it."""
     h = enrolled(admin, "h1")
