@@ -1,10 +1,10 @@
 /* auth-audit.c: the audit trail: who did what, from where, and what came of it.
  * Each line is stored together with what was done; secrets are never in it.
  *
- * What people and scripts did, and what administrators were refused, has a line each.
- * Whoever else tries again and again must not push that out, nor fill the disk: so
- * nodes' work and what others were refused have rings of their own, and there a line
- * sums up.  Of one caller's tries of one kind in ten minutes the first ones have lines,
+ * What administrators did and were refused has a line each.  Whoever else does or
+ * tries something again and again must not push that out, nor fill the disk: so what
+ * nodes and viewers do and what others were refused have rings of their own, and there
+ * a line sums up.  Of one caller's tries of one kind in ten minutes the first ones have lines,
  * and the last of these counts the rest (`times`, `last_at`).  When very many callers
  * try, one line counts the tries of one kind by all further ones (`address` null).
  *
@@ -26,11 +26,11 @@
 #include "text.h"
 
 #define ACTION_BYTES 96
-#define WORK_LINES 20 /* of each kind, of a node in ten minutes */
+#define WORK_LINES 20 /* of each kind, of a caller in ten minutes */
 #define PERIOD_S 600
 
 /* How many counts there may be: of what callers that nobody knows are refused, of what
- * others are refused, of nodes' work, and of all further callers together.
+ * others are refused, of what nodes and viewers do, and of all further callers together.
  */
 #define STRANGERS_MAX 256
 #define KNOWN_MAX 512
@@ -54,7 +54,7 @@ static struct count counts[COUNTS_MAX]; /* in this order */
 
 /* ---- Lines from the store. ---- */
 
-/* Nodes' work and what others were refused is counted. */
+/* What nodes and viewers do and what others were refused is counted. */
 static enum audit_ring
 ring_of (const json_t *line)
 {
@@ -90,6 +90,14 @@ is_attach (const struct request *r)
   return strstr (r->route->pattern, "{name}/sessions") != NULL;
 }
 
+/* Who logs out without a login has done nothing. */
+static bool
+ends_nothing (const struct request *r, int status)
+{
+  return status < 400 && r->caller.via != VIA_LOGIN &&
+         strcmp (r->route->pattern, "/api/v1/logout") == 0;
+}
+
 /* Heartbeats and the like are a node's work, not somebody's decision. */
 static bool
 belongs (const struct request *r)
@@ -120,7 +128,7 @@ is_counted (const struct request *r, int status)
 {
   enum auth_role role = r->caller.role;
 
-  return is_attach (r) || role == ROLE_NODE ||
+  return is_attach (r) || role == ROLE_NODE || role == ROLE_VIEWER ||
          (status >= 400 && role != ROLE_ADMIN);
 }
 
@@ -292,7 +300,7 @@ auth_audit (struct auth *a, struct store_txn *t, struct request *r, int status,
   char action[ACTION_BYTES];
   json_t *line;
 
-  if (!belongs (r))
+  if (!belongs (r) || ends_nothing (r, status))
     return;
   counted = is_counted (r, status);
   /* What was refused beforehand was counted then. */

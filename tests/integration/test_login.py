@@ -676,6 +676,34 @@ def test_audit_of_what_is_refused_at_the_door(weftd, admin):
     assert trail_of(admin)[1:len(trail) + 1] == trail
 
 
+def test_audit_of_what_viewers_do(weftd, admin):
+    """Again and again: it is summed up, and pushes out nothing.  Who logs out without a
+    login does nothing."""
+    viewer = add_user(admin, "v", "viewer")
+    token = viewer.call("POST", "/tokens", {"name": "t", "role": "viewer"},
+                        expect=201)[1]["token"]
+    before = len(trail_of(admin))
+    for i in range(50):
+        assert Browser(weftd).status("POST", "/logout") == 200
+        assert Browser(weftd, token).status("POST", "/logout") == 200
+        viewer.call("POST", "/tokens", {"name": f"x{i}", "role": "viewer"}, expect=201)
+        assert viewer.status("DELETE", f"/tokens/x{i}") == 200
+    trail = trail_of(admin)
+    lines = summary(trail[:len(trail) - before])
+    for action, status in (("DELETE /tokens/{name}", 200), ("POST /tokens", 201)):
+        of = [a for a in lines if a[3] == action]
+        assert {(a[0], a[1], a[5]) for a in of} == {("v", "login", status)}
+        assert len(of) in (19, 20)
+        assert sum(a[6] for a in of) == 50
+    assert {a[3] for a in lines} == {"DELETE /tokens/{name}", "POST /tokens"}
+    # A real one has its line, and so has all that an administrator does.
+    assert viewer.status("POST", "/logout") == 200
+    admin.call("POST", "/tokens", {"name": "y", "role": "viewer"}, expect=201)
+    assert [a[:2] + a[3:] for a in summary(trail_of(admin)[:2])] == [
+        ("root", "login", "POST /tokens", "y", 201, 1),
+        ("v", "login", "POST /logout", None, 200, 1)]
+
+
 def refused_from(weftd, address, count=1, path="/arrays/a"):
     c = http.client.HTTPConnection(*weftd.address, timeout=60,
                                    source_address=(address, 0))
