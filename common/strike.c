@@ -6,7 +6,7 @@
 
 #include "strike.h"
 
-#define HEX_DIGITS_MIN 32
+#define HEX_DIGITS_MIN 48
 
 void
 strike_secrets (char *text)

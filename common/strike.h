@@ -3,9 +3,10 @@
 #ifndef WEFT_STRIKE_H
 #define WEFT_STRIKE_H
 
-/* Overwrite with asterisks each run of 32 hex digits or more: every secret of Weft
- * holds one, also where it was cut off (a half of it tells nothing), and of what
- * people need to see, as UUIDs and sessions, nothing does.
+/* Overwrite with asterisks each run of 48 hex digits or more: every secret of Weft holds
+ * one of 64, and one that was cut off before so many tells nobody the rest.  Of what
+ * people need to see nothing does: serials of certificates, names of disks and UUIDs have
+ * 32 at most.
  */
 void strike_secrets (char *text);
 

@@ -18,7 +18,7 @@ from arraystate import wait_in_sync, wait_state
 from nbdkitproc import Nbdkit
 from wefttest import eventually, free_port, run
 
-SECRET = re.compile(rb"[0-9a-fA-F]{32}")
+SECRET = re.compile(rb"[0-9a-fA-F]{48}")
 
 
 def logs(c):

@@ -239,6 +239,8 @@ def test_report_holds_no_secret(weftd, admin, tmp_path):
     conf.write_text("WEFT_NODE=x\n")
     token = admin.kept.read_text().splitlines()[0]
     node_token = admin.json("node", "token", "n7")["token"]
+    disk = "36" + "0a" * 15  # as in scsi-36...: it is no secret
+    admin.json("node", "token", disk)
     out = tmp_path / "report.tar.gz"
     done = admin.json("report", "--output", out)
     assert done["file"] == str(out) and done["files"] >= 15
@@ -253,6 +255,7 @@ def test_report_holds_no_secret(weftd, admin, tmp_path):
     for secret in (PASSWORD, token, node_token):
         assert secret.encode() not in everything
     assert b"PRIVATE KEY" not in everything
+    assert f'"{disk}"'.encode() in everything
     assert json.loads((directory / "status.json").read_text())["health"]
     assert "weft_build_info" in (directory / "metrics.txt").read_text()
     assert "weftctl " in (directory / "versions.txt").read_text()
