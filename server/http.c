@@ -34,11 +34,28 @@
 
 /* ---- One request. ---- */
 
-/* As its caller is known, and may have so much. */
+static int
+refuse_over_quota (struct mg_connection *conn, enum quota_kind kind)
+{
+  http_log_refusal (conn, "too many requests at once");
+  return http_refuse_body (
+    conn, 429, "too-many-requests", "Retry-After: 1\r\n",
+    kind == QUOTA_STREAM
+      ? "too many streams of events are open: close one that nobody reads"
+      : "too many requests are under way: ask again when one is answered");
+}
+
+/* As its caller is known, and may have so much.  What strangers have under way begins
+ * when their request is there, and ends before they take the answer: else who is slow
+ * on purpose would have all of what is theirs together.
+ */
 static int
 serve_route (struct http *h, struct mg_connection *conn, struct request *r,
              const char *method, const char *path)
 {
+  const struct caller caller =
+    r->caller; /* who logs in is somebody else then */
+  bool stranger = caller.role == ROLE_NOBODY;
   int status;
 
   if (!http_take_query (conn, r, method, path) ||
@@ -55,26 +72,19 @@ serve_route (struct http *h, struct mg_connection *conn, struct request *r,
   default:
     break;
   }
+  if (stranger && !quota_begin (&caller, QUOTA_CALL))
+    return refuse_over_quota (conn, QUOTA_CALL);
   doorman_busy (conn, true);
   if (r->route->prepare == NULL || r->route->prepare (h->loop, r))
     loop_ask (h->loop, r);
   doorman_busy (conn, false);
+  if (stranger)
+    quota_end (&caller, QUOTA_CALL);
   if (r->status == 429)
     http_log_refusal (conn, "too many tries");
   return r->text ? http_send (conn, r->status, r->type, r->headers, r->text,
                               strlen (r->text))
                  : http_send_json (conn, r->status, r->headers, r->body);
-}
-
-static int
-refuse_over_quota (struct mg_connection *conn, enum quota_kind kind)
-{
-  http_log_refusal (conn, "too many requests at once");
-  return http_refuse_body (
-    conn, 429, "too-many-requests", "Retry-After: 1\r\n",
-    kind == QUOTA_STREAM
-      ? "too many streams of events are open: close one that nobody reads"
-      : "too many requests are under way: ask again when one is answered");
 }
 
 static int
@@ -109,7 +119,9 @@ serve_api (struct http *h, struct mg_connection *conn, const char *method,
   }
   kind = r.route->kind == ROUTE_EVENTS ? QUOTA_STREAM : QUOTA_CALL;
   caller = r.caller; /* who logs in is somebody else afterwards */
-  if (quota_begin (&caller, kind)) {
+  if (caller.role == ROLE_NOBODY)
+    status = serve_route (h, conn, &r, method, path);
+  else if (quota_begin (&caller, kind)) {
     doorman_know (conn, &caller);
     status = serve_route (h, conn, &r, method, path);
     quota_end (&caller, kind);

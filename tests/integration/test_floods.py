@@ -32,6 +32,7 @@ STREAMS = 1480
 # server/quota.h, server/http-body.c
 USER_CALLS = USER_STREAMS = 32
 NODE_SESSIONS = 64
+STRANGER_CALLS = 32
 STRANGER_BYTES = 32 << 10
 MIB = 1 << 20
 # What weftd may have more of after a flood: 1 to 4 MiB were measured, 41 at most, and
@@ -250,6 +251,29 @@ def test_calls_of_one(weftd, admin, nodes):
     assert 0 < refused <= STREAMS - USER_CALLS
     eventually(lambda: Browser(weftd, token).status("GET", "/status") == 200)
     none_fails(nodes)
+
+
+def test_strangers_that_are_slow(weftd, admin, nodes):
+    """Their logins don't come, from so many addresses that they would have all that is
+    the strangers': somebody else can log in."""
+    head = (b"POST /api/v1/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
+            b"application/json\r\nContent-Length: 100\r\n\r\n{")
+    add_user(admin, "v", "viewer")
+    with contextlib.ExitStack() as stack:
+        for i in range(6 * STRANGER_CALLS):
+            s = stack.enter_context(socket.socket())
+            s.settimeout(30)
+            s.bind((f"127.0.0.{70 + i % 6}", 0))
+            s.connect(weftd.address)
+            s.sendall(head)
+        none_fails(nodes)
+        for _ in range(3):
+            assert Browser(weftd).status("GET", "/me") == 200
+            Browser(weftd).login("v")
+        s.setblocking(False)
+        with pytest.raises(BlockingIOError):  # it is waited for yet
+            s.recv(1)
+    assert "too many requests at once" not in weftd.log.read_text()
 
 
 @pytest.mark.parametrize("tls", [False, True])
