@@ -340,7 +340,8 @@ member_control_register (void)
                     !format_uuid_zero (server.disk->sb.array) &&
                     (strcmp (admin_code (admin), "foreign-cluster") == 0 ||
                      strcmp (admin_code (admin), "unknown-array") == 0);
-  if (status >= 400 && status < 500 && !may_be_imported) {
+  /* With 429 too much of this node is under way just now. */
+  if (status >= 400 && status < 500 && status != 429 && !may_be_imported) {
     nbdkit_error ("%s: %s", server.disk->path, admin_error (admin));
     r = -1;
   }

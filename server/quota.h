@@ -20,7 +20,10 @@
 #define QUOTA_STRANGERS_CALLS 128
 #define QUOTA_USER_CALLS 32
 #define QUOTA_USERS_CALLS 256
-#define QUOTA_NODE_CALLS 128 /* one for each disk and session, which wait */
+/* An array process has up to three (its heartbeat, a report of a lost member, another),
+ * a disk one: of QUOTA_SESSIONS and 64 disks.
+ */
+#define QUOTA_NODE_CALLS 256
 /* Streams of events. */
 #define QUOTA_USER_STREAMS 32
 #define QUOTA_STREAMS 256
