@@ -487,7 +487,8 @@ metrics_text (const struct cluster *c)
   disk_metrics (f, c);
   session_metrics (f, c);
   family (f, "weft_refused_requests_total", "counter",
-          "Requests that were refused as their caller had too many at once.");
+          "Requests that were refused as their caller had too many at once, or "
+          "attached too often.");
   fprintf (f, "weft_refused_requests_total %" PRIu64 "\n", quota_refused ());
   if (fclose (f) != 0)
     abort ();
