@@ -116,5 +116,7 @@ text_or_null (const char *text)
 json_t *
 text_rate (double x)
 {
-  return json_real ((double) (int64_t) (x * 1000 + 0.5) / 1000);
+  if (x < 1e12) /* what is larger has no thousandths to round, nor fits */
+    x = (double) (int64_t) (x * 1000 + 0.5) / 1000;
+  return json_real (x);
 }

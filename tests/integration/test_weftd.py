@@ -45,6 +45,16 @@ def test_registration(weftd):
     assert [n["name"] for n in weftd.get("/nodes")["nodes"]] == ["n0"]
 
 
+def test_load_beyond_reason(weftd):
+    """What is shown of it is never negative."""
+    m = Member(weftd, 0)
+    for cpu in (0.25, 2e12, 1e300):
+        m.load["cpu"] = cpu
+        m.beat(wait_ms=0)
+        eventually(lambda: weftd.get(f"/disks/{m.uuid}")["load"]["cpu"] == cpu,
+                   what=f"a load of {cpu}")
+
+
 def test_heartbeat_is_held_while_nothing_changes(weftd):
     m = Member(weftd, 0)
     m.beat()
