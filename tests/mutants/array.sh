@@ -144,7 +144,7 @@ mutant prepared-before-drained sim array-join.c \
   '(!a->next.flushing && !drained (a)) ||' ''
 mutant prepared-before-flushed sim array-join.c \
   '!flushed (a)' '(flushed (a), false)'
-mutant epoch-said-before-older-images-are-written "sim" array-epoch.c \
+mutant epoch-said-before-older-images-are-written test-array-join array-epoch.c \
   'return images_drained (a->images, a->entering) ? a->config.epoch : a->entered;' \
   'return a->config.epoch;'
 mutant prepared-joiner-counts-for-nothing sim array-member.c \
