@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "auth-limit.h"
+#include "bucket.h"
 
 #define BUCKETS_MAX 2048
 #define KNOWN_MAX 1024
@@ -36,12 +37,6 @@ static const struct size sizes[] = {
 
 #define KINDS (sizeof sizes / sizeof sizes[0])
 
-struct bucket {
-  char key[128];    /* "": free */
-  uint64_t used_ms; /* how much of it is used up, in time */
-  uint64_t at_ms;   /* as of then */
-};
-
 /* A user at an address. */
 struct known {
   char key[128];  /* of their bucket; "": free */
@@ -51,28 +46,6 @@ struct known {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct bucket buckets[BUCKETS_MAX];
 static struct known known[KNOWN_MAX];
-
-/* One that is full again is as good as none; else the fullest must go. */
-static struct bucket *
-find (const char *key, uint64_t now_ms)
-{
-  struct bucket *best = &buckets[0];
-
-  for (size_t i = 0; i < BUCKETS_MAX; i++) {
-    struct bucket *b = &buckets[i];
-    uint64_t gone = now_ms > b->at_ms ? now_ms - b->at_ms : 0;
-
-    b->used_ms = b->used_ms > gone ? b->used_ms - gone : 0;
-    b->at_ms += gone;
-    if (strcmp (b->key, key) == 0)
-      return b;
-    if (b->used_ms < best->used_ms)
-      best = b;
-  }
-  snprintf (best->key, sizeof best->key, "%s", key);
-  best->used_ms = 0;
-  return best;
-}
 
 static void
 make_key (char key[128], char kind, const char *address, const char *user)
@@ -125,7 +98,7 @@ limit_take (const char *address, const char *user, uint64_t now_ms)
     uint64_t full = sizes[i].tries * sizes[i].refill_ms;
 
     make_key (key, sizes[i].kind, address, user);
-    b[i] = find (key, now_ms);
+    b[i] = bucket_find (buckets, BUCKETS_MAX, key, now_ms);
     if (b[i]->used_ms + sizes[i].refill_ms > full)
       wait_ms = b[i]->used_ms + sizes[i].refill_ms - full;
     else
@@ -148,7 +121,7 @@ give_back (const char *address, const char *user, uint64_t now_ms)
     struct bucket *b;
 
     make_key (key, sizes[i].kind, address, user);
-    b = find (key, now_ms);
+    b = bucket_find (buckets, BUCKETS_MAX, key, now_ms);
     b->used_ms = b->used_ms > sizes[i].refill_ms
                    ? b->used_ms - sizes[i].refill_ms
                    : 0;

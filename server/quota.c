@@ -12,6 +12,7 @@
 #include <bsd/sys/queue.h>
 
 #include "alloc.h"
+#include "bucket.h"
 #include "quota.h"
 
 enum who { STRANGER, USER, NODE, ANYBODY, WHOS };
@@ -35,17 +36,12 @@ struct holder {
 
 #define BUCKETS 256
 
-struct attaches {
-  char node[64];
-  uint64_t used_ms, at_ms; /* so much of the bucket is used up, as of then */
-};
-
 #define ATTACHES_MAX 256
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD (, holder) holders[BUCKETS];
 static unsigned all[WHOS][2];
-static struct attaches attaches[ATTACHES_MAX];
+static struct bucket attaches[ATTACHES_MAX]; /* by node */
 static uint64_t refused;
 
 static enum who
@@ -158,36 +154,15 @@ quota_end (const struct caller *caller, enum quota_kind kind)
   pthread_mutex_unlock (&lock);
 }
 
-/* With the lock held: the node's, or one that is as good as none, for it. */
-static struct attaches *
-attaches_of (const char *node, uint64_t now_ms)
-{
-  struct attaches *best = &attaches[0];
-
-  for (unsigned i = 0; i < ATTACHES_MAX; i++) {
-    struct attaches *a = &attaches[i];
-    uint64_t gone = now_ms > a->at_ms ? now_ms - a->at_ms : 0;
-
-    a->used_ms = a->used_ms > gone ? a->used_ms - gone : 0;
-    a->at_ms += gone;
-    if (strcmp (a->node, node) == 0)
-      return a;
-    if (a->used_ms < best->used_ms)
-      best = a;
-  }
-  snprintf (best->node, sizeof best->node, "%s", node);
-  best->used_ms = 0;
-  return best;
-}
-
 bool
 quota_attach (const char *node, uint64_t now_ms)
 {
+  struct bucket *b;
   bool fits;
 
   pthread_mutex_lock (&lock);
-  fits = attaches_of (node, now_ms)->used_ms + QUOTA_ATTACH_MS <=
-         QUOTA_ATTACHES * QUOTA_ATTACH_MS;
+  b = bucket_find (attaches, ATTACHES_MAX, node, now_ms);
+  fits = b->used_ms + QUOTA_ATTACH_MS <= QUOTA_ATTACHES * QUOTA_ATTACH_MS;
   refused += !fits;
   pthread_mutex_unlock (&lock);
   return fits;
@@ -198,7 +173,8 @@ void
 quota_attached (const char *node, uint64_t now_ms)
 {
   pthread_mutex_lock (&lock);
-  attaches_of (node, now_ms)->used_ms += QUOTA_ATTACH_MS;
+  bucket_find (attaches, ATTACHES_MAX, node, now_ms)->used_ms +=
+    QUOTA_ATTACH_MS;
   pthread_mutex_unlock (&lock);
 }
 
