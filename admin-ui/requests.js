@@ -74,6 +74,18 @@ export const dropSpare = (name, disk) =>
      path`/arrays/${name}/spares/${disk}`, undefined,
      ["array", "spare", "rm", name, disk]);
 
+// mode: "rw" or "ro".
+export const allowNode = (name, node, mode, failover) =>
+  of(`Let ${node} attach ${name}`, "PUT", path`/arrays/${name}/allow/${node}`,
+     { mode, failover },
+     ["array", "allow", name, node, mode, ...failover ? ["--failover"] : []],
+     arrayAt(name));
+
+export const denyNode = (name, node) =>
+  of(`Let ${node} attach ${name} no more`, "DELETE",
+     path`/arrays/${name}/allow/${node}`, undefined,
+     ["array", "deny", name, node], arrayAt(name));
+
 // ---- Disks, sessions, nodes. ----
 
 export const forgetDisk = (disk) =>

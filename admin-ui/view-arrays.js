@@ -1,11 +1,12 @@
 // view-arrays.js: a card for each array: its map, its facts, what can be done.
 
-import { act, button, confirm, firstReason, formDialog, updateButton }
-  from "./action.js";
-import { field } from "./dialog.js";
+import { act, button, confirm, confirmChoice, firstReason, formDialog,
+         updateButton } from "./action.js";
+import { choice, field } from "./dialog.js";
 import { badge, el, keyed, setAttribute, setText } from "./dom.js";
 import { importDialog } from "./import-dialog.js";
-import { dropSpare, removeArray, tuneArray } from "./requests.js";
+import { allowNode, denyNode, dropSpare, removeArray, tuneArray }
+  from "./requests.js";
 import { arrayTone, isFree } from "./states.js";
 import { LosingView } from "./view-losing.js";
 import { MapView } from "./view-map.js";
@@ -19,6 +20,26 @@ function badRanges(a) {
     a.bad_ranges.reduce((sum, b) => sum + b.length, 0);
   return shown.join(", ") + (left > 0
     ? ` and more (weftctl array bad-ranges ${a.name})` : "");
+}
+
+// Who serves it to several hosts, who stands by, and what that promises.
+function service({ serving, nodes, promise }) {
+  const who = !serving ? "nobody serves it just now"
+    : `${serving.node} serves it` + (serving.draining ? ", and leaves off"
+      : serving.alive ? "" : ", and is silent");
+  const others = nodes.filter((n) => n.node !== serving?.node)
+    .map((n) => `${n.node} ${n.stands_by ? "stands by" : "is away"}`);
+  return `${[who, ...others].join(", ")}; ${promise}`;
+}
+
+const right = ({ node, mode, failover }) => node +
+  (mode === "ro" ? " to read" : failover ? " with failover" : "");
+
+// Which nodes may attach it; null stands for all.
+function allowed({ allow }) {
+  if (!allow)
+    return "any node: set a list";
+  return allow.map(right).join(", ") || "no node";
 }
 
 const FACTS = [
@@ -42,6 +63,9 @@ const FACTS = [
   ["Epoch", (a) => String(a.epoch)],
   ["Held for writing by", (a) => a.session
     ? `${a.session.node}, process ${a.session.pid}` : "nobody"],
+  ["May attach it", allowed],
+  ["Service", (a) => a.service ? service(a.service)
+                               : "none: one host at a time writes to it"],
   ["Reads", (a, load) => `${rate(load.reads)}, ${byteRate(load.read_bytes)}`],
   ["Writes", (a, load) =>
     `${rate(load.writes)}, ${byteRate(load.write_bytes)}`],
@@ -90,6 +114,7 @@ export class ArraysView {
     for (const [fact] of FACTS)
       facts.append(el("div", {}, el("dt", {}, fact), el("dd")));
     const buttons = {
+      nodes: button("Nodes…", () => nodesDialog(name, this.model)),
       spares: button("Spares…", () => sparesDialog(name, this.model)),
       remove: button("Remove…", () => confirm(removeArray(name),
         { label: "Remove it" })),
@@ -115,6 +140,7 @@ export class ArraysView {
     parts.losing.show(array, parts.picked);
     FACTS.forEach(([, text], i) =>
       setText(parts.facts.children[i].lastElementChild, text(array, load)));
+    updateButton(parts.buttons.nodes, null);
     updateButton(parts.buttons.spares, null);
     updateButton(parts.buttons.remove, firstReason(array.sessions.length > 0 &&
       `It is attached by ${array.sessions[0].node}; detach it there, or ` +
@@ -147,4 +173,31 @@ function sparesDialog(name, model) {
     [array.spares.length > 0 ? list : el("p", {}, "It has none. A free disk " +
       "is made one from its line under “Members and disks”."), after.node],
     () => tuneArray(name, Number(after.input.value)));
+}
+
+const MODES = [["rw", "to read and write"], ["ro", "to read"],
+  ["failover", "to read and write, and to take it from who is heard"]];
+
+// Which nodes may attach an array.
+function nodesDialog(name, model) {
+  const array = model.objects.array.get(name);
+  const nodes = model.sorted("node").map((node) => [node.name, node.name]);
+  const node = choice("Node", "node", nodes);
+  const mode = choice("May attach it", "mode", MODES);
+  const list = el("ul", { class: "lines" }, ...(array.allow ?? []).map((n) => {
+    const deny = button("Deny…", () => {
+      dialog.close();
+      confirm(denyNode(name, n.node), { label: "Deny it" });
+    });
+    updateButton(deny, firstReason());
+    return el("li", {}, `${right(n)} `, deny);
+  }));
+  const dialog = confirmChoice(`Nodes that may attach ${name}`, () =>
+    allowNode(name, node.input.value, mode.input.value === "ro" ? "ro" : "rw",
+              mode.input.value === "failover"),
+    { label: "Allow it", done: `Who may attach ${name} has changed.`,
+      parts: [array.allow?.length > 0 ? list : el("p", {},
+        `Now: ${allowed(array)}.`), node.node, mode.node] });
+  for (const { input } of [node, mode])
+    input.addEventListener("change", dialog.ask);
 }

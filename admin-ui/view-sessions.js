@@ -5,12 +5,15 @@ import { Table, figure, state, word } from "./dom.js";
 import { evictSession } from "./requests.js";
 import { ago, byteRate, bytes, latency, rate } from "./units.js";
 
+const MODES = {
+  rw: "read and write", ro: "read only", service: "serves other hosts",
+};
+
 const COLUMNS = [
   word("Array", ({ session }) => session.array, true),
   word("Node", ({ session }) => session.node),
   word("Process", ({ session }) => String(session.pid)),
-  word("Mode", ({ session }) =>
-    session.mode === "rw" ? "read and write" : "read only"),
+  word("Mode", ({ session }) => MODES[session.mode]),
   state("State", ({ session }) =>
     [!session.alive ? "silent" : session.draining ? "draining" : "attached",
      session.alive ? "ok" : "warning"]),

@@ -35,11 +35,11 @@ fail (const char *what, int error)
 }
 
 int
-device_init (struct device *d, const char *name)
+device_init (struct device *d, const char *owner)
 {
   int r;
 
-  snprintf (d->owner, sizeof d->owner, "weft/%s", name);
+  snprintf (d->owner, sizeof d->owner, "%s", owner);
   d->netlink = nl_socket_alloc ();
   if (d->netlink == NULL)
     return fail ("netlink", NLE_NOMEM);

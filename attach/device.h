@@ -18,13 +18,13 @@
 struct device {
   struct nl_sock *netlink;
   int family;
-  char owner[80];  /* how it is found again, also by udev: "weft/NAME" */
+  char owner[80];  /* how it is found again, also by udev */
   unsigned number; /* of /dev/nbdN */
 };
 
-/* For the array `name`, which has no device yet. */
-int device_init (struct device *d, const char *name);
-/* One that an earlier process has made for this array? */
+/* One that belongs to `owner`, and is not made yet. */
+int device_init (struct device *d, const char *owner);
+/* One that an earlier process has made for this owner? */
 bool device_find (struct device *d);
 /* Make one. */
 int device_connect (struct device *d, int socket, uint64_t size,

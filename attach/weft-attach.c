@@ -1,7 +1,15 @@
 /* weft-attach.c: keeps an array attached as a block device of this kernel.
  *
- *   attach ─► serve: wait ─┬─ the array process has ended ─► reconnect ─► wait
- *                          └─ SIGTERM ─► detach
+ *   look ─► attach ─► serve: wait ─┬─ the array process has ended ─► reconnect ─► wait
+ *                                  └─ SIGTERM ─► detach
+ *
+ * An array process that is a client of the array's service may end while what it has
+ * sent to who serves is still on its way.  That is ended when the next process connects
+ * there, which is known as the same client by a file (plugin/identity.h).  The file
+ * belongs to the device, and goes with it.
+ *
+ * Where other hosts use the array, too, this begins with a look at what is on it, by a
+ * device of its own that can only be read, so that nobody uses it meanwhile.
  *
  * The device belongs to the kernel: when this program ends in any other way, it
  * stays, and the next one of the same array takes it over.  A new connection is
@@ -22,14 +30,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/fs.h>
+#include <linux/nbd.h>
 
 #include "device.h"
 #include "base/name.h"
+#include "common/disk.h"
 #include "common/file.h"
 #include "common/notify.h"
 #include "server.h"
@@ -43,10 +55,13 @@
 /* Where it is to be detached and a file system on it is just being unmounted. */
 #define IN_USE_MS 10000
 #define LINKS "/dev/weft"
+/* What is on the array is destroyed when two hosts use it. */
+#define EXIT_REFUSED 3
 
 struct options {
-  const char *name, *socket, *pid_file;
-  char socket_path[160], pid_path[160];
+  const char *name, *socket, *pid_file, *client_file;
+  char socket_path[160], pid_path[160], client_path[160];
+  bool service, force;
 };
 
 static const char usage[] =
@@ -56,6 +71,11 @@ static const char usage[] =
   "  --socket PATH    where its array process listens\n"
   "                   (/run/weft/ARRAY.sock)\n"
   "  --pid-file PATH  where it has its process number (/run/weft/ARRAY.pid)\n"
+  "  --client-file PATH  the client= that it was given\n"
+  "                   (/run/weft/ARRAY.client)\n"
+  "  --as WORD        array, or service: its array process is a client of the\n"
+  "                   array's service, as those of other hosts (array)\n"
+  "  --force          as service: also what two hosts would destroy\n"
   "  --help           print this, and end\n"
   "  --version        print the version, and end\n";
 
@@ -63,10 +83,13 @@ static const char usage[] =
 static int
 parse_options (int argc, char **argv, struct options *o)
 {
-  enum { SOCKET = 256, PID_FILE, HELP, VERSION_ };
+  enum { SOCKET = 256, PID_FILE, CLIENT_FILE, AS, FORCE, HELP, VERSION_ };
   static const struct option longs[] = {
     { "socket", required_argument, NULL, SOCKET },
     { "pid-file", required_argument, NULL, PID_FILE },
+    { "client-file", required_argument, NULL, CLIENT_FILE },
+    { "as", required_argument, NULL, AS },
+    { "force", no_argument, NULL, FORCE },
     { "help", no_argument, NULL, HELP },
     { "version", no_argument, NULL, VERSION_ },
     { NULL, 0, NULL, 0 }
@@ -80,6 +103,18 @@ parse_options (int argc, char **argv, struct options *o)
       break;
     case PID_FILE:
       o->pid_file = optarg;
+      break;
+    case CLIENT_FILE:
+      o->client_file = optarg;
+      break;
+    case AS:
+      o->service = strcmp (optarg, "service") == 0;
+      if (o->service || strcmp (optarg, "array") == 0)
+        break;
+      fprintf (stderr, "weft-attach: --as %s: give array or service\n", optarg);
+      return 2;
+    case FORCE:
+      o->force = true;
       break;
     case HELP:
       fputs (usage, stdout);
@@ -102,6 +137,10 @@ parse_options (int argc, char **argv, struct options *o)
     o->socket = o->socket_path;
   if (o->pid_file == NULL)
     o->pid_file = o->pid_path;
+  snprintf (o->client_path, sizeof o->client_path, "/run/weft/%s.client",
+            o->name);
+  if (o->client_file == NULL)
+    o->client_file = o->client_path;
   return -1;
 }
 
@@ -134,6 +173,72 @@ connect_patiently (const struct options *o, int signals, struct server *s)
       return false;
   }
   return true;
+}
+
+/* In a process of its own: who reads from a device whose array process ends waits until
+ * that device goes.  Returns the exit status.
+ */
+static int
+look_at (const struct options *o, const struct device *d)
+{
+  char path[32], text[256], why[512];
+
+  snprintf (path, sizeof path, "/dev/nbd%u", d->number);
+  switch (disk_of_one_host (path, text, why, sizeof why)) {
+  case 0:
+    return EXIT_SUCCESS;
+  case 1:
+    fprintf (
+      stderr,
+      "weft-attach: array %s: there is %s on it, which is destroyed when "
+      "two hosts use it; put a cluster file system there (man "
+      "weft-shared), or set WEFT_ATTACH_OPTIONS=--force in "
+      "/etc/weft/arrays/%s.conf if something sees to it that one host at "
+      "a time does\n",
+      o->name, text, o->name);
+    return EXIT_REFUSED;
+  default:
+    fprintf (stderr, "weft-attach: array %s: %s\n", o->name, why);
+    return EXIT_FAILURE;
+  }
+}
+
+/* May other hosts use what is on the array at the same time?  The connection is used
+ * up.  Returns EXIT_SUCCESS or the exit status.
+ */
+static int
+look (const struct options *o, int signals, const struct server *s)
+{
+  struct pollfd p[3] = { { .fd = signals, .events = POLLIN },
+                         { .fd = s->process, .events = POLLIN },
+                         { .events = POLLIN } };
+  int status = EXIT_FAILURE;
+  struct device d;
+  char owner[80];
+  pid_t child;
+
+  snprintf (owner, sizeof owner, "weft-look/%s", o->name);
+  if (device_init (&d, owner) == -1)
+    return EXIT_FAILURE;
+  /* Of one that was killed. */
+  if (device_find (&d))
+    device_disconnect (&d);
+  if (device_connect (&d, s->socket, s->size, s->flags | NBD_FLAG_READ_ONLY) ==
+      -1)
+    return EXIT_FAILURE;
+  child = fork ();
+  if (child == 0)
+    _exit (look_at (o, &d));
+  p[2].fd = child == -1 ? -1 : pidfd_open (child, 0);
+  if (p[2].fd != -1)
+    poll (p, 3, -1);
+  device_disconnect (&d);
+  if (child != -1 && waitpid (child, &status, 0) == child)
+    status = WIFEXITED (status) ? WEXITSTATUS (status) : EXIT_FAILURE;
+  close (p[2].fd);
+  close (s->socket);
+  close (s->process);
+  return status;
 }
 
 static int
@@ -236,7 +341,10 @@ detach (const struct options *o, struct device *d, bool connected)
              o->name);
   snprintf (link, sizeof link, LINKS "/%s", o->name);
   unlink (link);
-  return device_disconnect (d) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  if (device_disconnect (d) == -1)
+    return EXIT_FAILURE;
+  unlink (o->client_file);
+  return EXIT_SUCCESS;
 }
 
 /* The array process has ended: another one takes its place. */
@@ -301,6 +409,7 @@ main (int argc, char **argv)
   struct options o = { NULL };
   struct device d;
   struct server s;
+  char owner[80];
   sigset_t set;
   int signals, r = parse_options (argc, argv, &o);
 
@@ -316,10 +425,21 @@ main (int argc, char **argv)
     perror ("weft-attach: signalfd");
     return EXIT_FAILURE;
   }
-  if (device_init (&d, o.name) == -1)
+  snprintf (owner, sizeof owner, "weft/%s", o.name);
+  if (device_init (&d, owner) == -1)
     return EXIT_FAILURE;
+  /* That of a device that is gone would be refused if the node was fenced since. */
+  if (!device_find (&d))
+    unlink (o.client_file);
   if (!connect_patiently (&o, signals, &s))
     return EXIT_SUCCESS;
+  if (o.service && !o.force && !device_find (&d)) {
+    r = look (&o, signals, &s);
+    if (r != EXIT_SUCCESS)
+      return told_to_end (signals, 0) ? EXIT_SUCCESS : r;
+    if (!connect_patiently (&o, signals, &s))
+      return EXIT_SUCCESS;
+  }
   /* A device that an earlier weft-attach has left: its connection is that of the
    * array process of today, and then it stays, or of one that has ended.
    */

@@ -258,7 +258,18 @@ class RaidX(Weft):
     title = "Weft raid-x over 4 members"
 
 
-class RaidXUnix(Weft):
+class InFront(Weft):
+    """A process of our own stands in front of a Weft cluster."""
+
+    def stop(self):
+        Subject.stop(self)
+        super().stop()
+
+    def pids(self):
+        return super().pids() + Subject.pids(self)
+
+
+class RaidXUnix(InFront):
     name = "raid-x-unix"
     title = "Weft raid-x over 4 members, its client by Unix socket"
 
@@ -267,13 +278,6 @@ class RaidXUnix(Weft):
         s = self.server("array", "nbdkit", "-f", "weft", "array=a",
                         "admin=" + self.status["admin"], unix=True)
         self.uri, self.array_pid = s.uri, s.process.pid
-
-    def stop(self):
-        Subject.stop(self)
-        super().stop()
-
-    def pids(self):
-        return super().pids() + Subject.pids(self)
 
 
 class Raid10Async(Weft):
@@ -316,6 +320,34 @@ class Door(Weft):
         member = granted["map"]["members"][0]
         self.uri = f"{member['uri']}/data/{member['tokens']['data']}"
         self.array_pid = self.status["members"][0]["pid"]
+
+
+class Hop(InFront, Door):
+    """The least behind nbdkit with one copy on one other process: hop.c in front of a
+    member's data door, in several ways to wait for the reply.
+    """
+    name = "hop-own"
+    title = "nothing but one member asked: each thread by a connection of its own"
+    wait = "own"
+
+    def start(self):
+        super().start()
+        plugin = pathlib.Path(os.environ["WEFT_BUILDDIR"], "bench/.libs/hop.so")
+        s = self.server("hop", "nbdkit", "-f", plugin, "uri=" + self.uri,
+                        f"wait={self.wait}")
+        self.uri, self.array_pid = s.uri, s.process.pid
+
+
+class HopLead(Hop):
+    name = "hop-lead"
+    title = "the same by one connection: one who waits receives for all"
+    wait = "lead"
+
+
+class HopRead(Hop):
+    name = "hop-read"
+    title = "the same by one connection: a thread receives"
+    wait = "read"
 
 
 class RaidXMap(Subject):
@@ -379,6 +411,6 @@ class Vitastor(Other):
     title = "Vitastor over 4 OSDs, nbdkit in front, Unix socket"
 
 
-ALL = [Nbdkit, Front, FrontUnix, Direct, Door, Proxy, Raid0, Quorum, RaidX,
-       RaidXUnix, RaidXMap, Raid10Async, Raid10Sync]
+ALL = [Nbdkit, Front, FrontUnix, Direct, Door, Hop, HopLead, HopRead, Proxy, Raid0,
+       Quorum, RaidX, RaidXUnix, RaidXMap, Raid10Async, Raid10Sync]
 OTHERS = [Ceph, Gluster, Vitastor]

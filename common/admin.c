@@ -135,25 +135,32 @@ reply_write (char *data, size_t size, size_t count, void *opaque)
   return n;
 }
 
-/* TLS by the files of a folder: weftd's certificate must be the cluster's, and
- * weftd is shown ours.  No TLS session is resumed: it would go on with a
- * certificate that has been renewed since.
+/* TLS by the files of a folder: weftd's certificate must be the cluster's, and none that
+ * is known to be revoked, and weftd is shown ours.  No TLS session is resumed: it would go
+ * on with a certificate that has been renewed since.  Nor is the CA kept for a day, as
+ * libcurl does by itself: another may have taken its place.
  */
 static bool
 set_tls (struct admin *c, const char *dir)
 {
-  char *ca = NULL, *cert = NULL, *key = NULL;
+  char *ca = NULL, *crl = NULL, *cert = NULL, *key = NULL;
   bool ok = asprintf (&ca, "%s/ca-cert.pem", dir) != -1 &&
+            asprintf (&crl, "%s/ca-crl.pem", dir) != -1 &&
             asprintf (&cert, "%s/client-cert.pem", dir) != -1 &&
             asprintf (&key, "%s/client-key.pem", dir) != -1;
 
   ok = ok && curl_easy_setopt (c->easy, CURLOPT_CAINFO, ca) == CURLE_OK &&
        curl_easy_setopt (c->easy, CURLOPT_CAPATH, NULL) == CURLE_OK &&
-       curl_easy_setopt (c->easy, CURLOPT_SSL_SESSIONID_CACHE, 0L) == CURLE_OK;
+       curl_easy_setopt (c->easy, CURLOPT_SSL_SESSIONID_CACHE, 0L) ==
+         CURLE_OK &&
+       curl_easy_setopt (c->easy, CURLOPT_CA_CACHE_TIMEOUT, 0L) == CURLE_OK;
+  if (ok && access (crl, R_OK) == 0)
+    ok = curl_easy_setopt (c->easy, CURLOPT_CRLFILE, crl) == CURLE_OK;
   if (ok && access (cert, R_OK) == 0 && access (key, R_OK) == 0)
     ok = curl_easy_setopt (c->easy, CURLOPT_SSLCERT, cert) == CURLE_OK &&
          curl_easy_setopt (c->easy, CURLOPT_SSLKEY, key) == CURLE_OK;
   free (ca);
+  free (crl);
   free (cert);
   free (key);
   return ok;
@@ -347,11 +354,12 @@ no_answer (struct admin *c, CURLcode r)
               c->base, REPLY_BYTES_MAX);
   else if (r == CURLE_PEER_FAILED_VERIFICATION ||
            r == CURLE_SSL_CACERT_BADFILE || r == CURLE_SSL_CERTPROBLEM ||
-           r == CURLE_SSL_CONNECT_ERROR)
+           r == CURLE_SSL_CONNECT_ERROR || strstr (why, "unknown ca"))
     snprintf (c->error, sizeof c->error,
               "weftd at %s: %s; check that the TLS folder holds the "
               "certificate of its CA (ca-cert.pem, as weftd has it at "
-              "/ca.pem), and that the clocks of both hosts are right",
+              "/ca.pem), and that the clocks of both hosts are right; a node "
+              "that was away while the CA was changed enrolls again",
               c->base, why);
   else
     snprintf (c->error, sizeof c->error,

@@ -68,6 +68,12 @@ open_any (const char *path, int flags, bool *block_device, uint64_t *size,
                    "%s is a directory, not a disk; give a "
                    "block device or a file",
                    path);
+  if (fd == -1 && errno == EPERM)
+    return refuse (why, why_size,
+                   "%s is not the disk that this process may touch; after a "
+                   "change in /etc/weft/disks say systemctl daemon-reload, "
+                   "and start its unit again",
+                   path);
   if (fd == -1)
     return refuse (why, why_size,
                    "%s cannot be opened: %s; check its "
@@ -127,14 +133,16 @@ open_claimed (const char *path, bool *block_device, uint64_t *size, char *why,
 
 /* ---- What is there? ---- */
 
+/* Of so many bytes; 0: all that follow. */
 static blkid_probe
-new_probe (int fd)
+new_probe_of (int fd, uint64_t offset, uint64_t bytes)
 {
   blkid_probe pr = blkid_new_probe ();
 
   if (pr == NULL)
     return NULL;
-  if (blkid_probe_set_device (pr, fd, 0, 0) != 0) {
+  if (blkid_probe_set_device (pr, fd, (blkid_loff_t) offset,
+                              (blkid_loff_t) bytes) != 0) {
     blkid_free_probe (pr);
     return NULL;
   }
@@ -146,6 +154,12 @@ new_probe (int fd)
   blkid_probe_set_partitions_flags (pr,
                                     BLKID_PARTS_FORCE_GPT | BLKID_PARTS_MAGIC);
   return pr;
+}
+
+static blkid_probe
+new_probe (int fd)
+{
+  return new_probe_of (fd, 0, 0);
 }
 
 static const char *
@@ -210,6 +224,82 @@ find_signature (int fd, bool header_only, char *text, size_t size)
     }
   blkid_free_probe (pr);
   return r == 0 ? 1 : r == 1 ? 0 : -1;
+}
+
+/* Of what was found: is it destroyed if two hosts use it?  It is, unless it is known to
+ * be made for several hosts, or never to be written, or to say nothing of what it holds.
+ */
+static bool
+is_of_one_host (blkid_probe pr)
+{
+  static const char *const shared[] = {
+    "ocfs2",    "gfs2",      "gfs",   "VMFS",       "VMFS_volume_member",
+    "lustre",   "oracleasm", "erofs", "cramfs",     "iso9660",
+    "squashfs", "squashfs3", "romfs", "crypto_LUKS"
+  };
+  const char *type = value (pr, "TYPE");
+
+  for (size_t i = 0; type && i < sizeof shared / sizeof shared[0]; i++)
+    if (strcmp (type, shared[i]) == 0)
+      return false;
+  return type != NULL;
+}
+
+/* The same of one place. */
+static int
+look_for_one_host (int fd, uint64_t offset, uint64_t bytes, char text[256])
+{
+  blkid_probe pr = new_probe_of (fd, offset, bytes);
+  int r;
+
+  if (pr == NULL)
+    return -1;
+  while ((r = blkid_do_probe (pr)) == 0)
+    if (is_of_one_host (pr)) {
+      describe (pr, text, 256);
+      break;
+    }
+  blkid_free_probe (pr);
+  return r == 0 ? 1 : r == 1 ? 0 : -1;
+}
+
+static int
+look_in_partitions (int fd, char text[256])
+{
+  blkid_probe pr = new_probe (fd);
+  blkid_partlist list = pr ? blkid_probe_get_partitions (pr) : NULL;
+  int n = list ? blkid_partlist_numof_partitions (list) : 0, r = pr ? 0 : -1;
+
+  for (int i = 0; r == 0 && i < n; i++) {
+    blkid_partition p = blkid_partlist_get_partition (list, i);
+
+    /* What an extended one holds is in the list itself. */
+    if (!blkid_partition_is_extended (p))
+      r = look_for_one_host (fd, (uint64_t) blkid_partition_get_start (p) * 512,
+                             (uint64_t) blkid_partition_get_size (p) * 512,
+                             text);
+  }
+  if (pr)
+    blkid_free_probe (pr);
+  return r;
+}
+
+int
+disk_of_one_host (const char *path, char text[256], char *why, size_t why_size)
+{
+  int fd = open (path, O_RDONLY | O_CLOEXEC), r = -1;
+
+  if (fd != -1) {
+    /* What another host has written since is not in this one's page cache. */
+    posix_fadvise (fd, 0, 0, POSIX_FADV_DONTNEED);
+    r = look_for_one_host (fd, 0, 0, text);
+    if (r == 0)
+      r = look_in_partitions (fd, text);
+    close (fd);
+  }
+  if (r == -1)
+    refuse (why, why_size, "%s: libblkid cannot tell what is on it", path);
+  return r;
 }
 
 /* c->block_device and c->size are given.  *mend (may be NULL): as superblock_mend.

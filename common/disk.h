@@ -44,6 +44,13 @@ struct disk_content {
 int disk_probe (const char *path, struct disk_content *content, char *why,
                 size_t why_size);
 
+/* Has the block device or file, or a partition of it, what is destroyed if two hosts use
+ * it at the same time: a file system that is not a cluster's, swap space, LVM, a
+ * software RAID?  1, with it in words; 0: not that libblkid knows; -1.
+ */
+int disk_of_one_host (const char *path, char text[256], char *why,
+                      size_t why_size);
+
 /* ---- Formatting ---- */
 
 struct disk_formatted {

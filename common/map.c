@@ -158,8 +158,10 @@ get_member (struct map *m, const json_t *json, unsigned i,
   if (!get_integer (json, "fence", 0, INT64_MAX, &mm->fence, why) ||
       !get_integer (json, "round", 0, EPOCH_MAX, &mm->round, why))
     return false;
-  mm->lapse = mm->fence; /* an older weftd does not say it */
-  if (!get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why))
+  mm->lapse = mm->fence; /* an older weftd says neither of these */
+  mm->life = mm->fence;
+  if (!get_integer (json, "lapse", 0, INT64_MAX, &mm->lapse, why) ||
+      !get_integer (json, "life", 0, INT64_MAX, &mm->life, why))
     return false;
   mm->reach = mm->round;
   if (json_is_true (json_object_get (json, "known")) && m->round > mm->reach)

@@ -4,14 +4,14 @@
  *   {"name": "a", "layout": "raid-x", "n": 4, "groups": 1, "unit": 262144,
  *    "dup": "async-client", "epoch": 3, "session": "…", "member_bytes": …,
  *    "members": [{"uri": "nbd://…", "name": "m0", "state": "in-sync",
- *                 "fence": 2, "lapse": 1, "round": 7, "known": true,
+ *                 "fence": 2, "lapse": 1, "life": 1, "round": 7, "known": true,
  *                 "tokens": {"data": "…", "batch": "…", "intents": "…"}}, …]}
  *
  * Only `layout`, `unit` and the members' `uri` are needed in a static map: n
  * is then the number of members / groups, groups 1, epoch 0, every state
  * in-sync, and without tokens a member is a plain NBD export with no batch
  * door.  `member_bytes` defaults to the smallest member's size.  `fence`, `lapse`,
- * `round` and `known` are weftd's alone.
+ * `life`, `round` and `known` are weftd's alone.
  */
 
 #ifndef WEFT_MAP_H
@@ -29,6 +29,8 @@ struct map_member {
   uint64_t fence; /* no request to it of an older epoch runs any more */
   uint64_t lapse; /* what it was sent in older epochs and had not flushed may be
                      gone */
+  uint64_t life; /* what it was sent from this epoch on went to the process that
+                     serves it now */
   uint64_t round; /* the newest round of the array that its disk has noted */
   /* The same; but the array's own round where `known` says that the disk is no old
    * copy, and so has all that was written up to then.

@@ -6,7 +6,7 @@
  * threads come after nbdkit's fork.  A request is carried out by engine.c.
  *
  * There is one array in a process, and a FLUSH of one connection covers the writes
- * of all.  A connection has one thing of its own, its handle: an array_client, for
+ * of all.  A connection has one thing of its own, its handle, with an array_client, for
  * which a FLUSH fails if writes of it are gone (core/array/array.h).
  */
 
@@ -22,6 +22,9 @@
 #include "control.h"
 #include "common/descriptors.h"
 #include "engine.h"
+#include "exposure.h"
+#include "following.h"
+#include "guests.h"
 #include "hangup.h"
 #include "loss.h"
 #include "common/map.h"
@@ -30,6 +33,7 @@
 #include "peer.h"
 #include "resync.h"
 #include "role.h"
+#include "served.h"
 
 /* For a member that doesn't answer the handshake: less than a session may be
  * silent.
@@ -39,7 +43,8 @@
 #define DRAIN_TIMEOUT_MS 10000
 
 static struct map *map;
-static struct control *control; /* NULL with a static map */
+static struct control *control; /* NULL with a static map, and of a service */
+static struct following *following; /* of a service */
 static struct engine *engine;
 static struct layout layout;
 static bool connected[ARRAY_MEMBERS_MAX]; /* at the start */
@@ -191,6 +196,7 @@ make_array (struct peer **peers, struct seats *seats)
     .layout = layout,
     .dup = map->dup,
     .readonly = options.readonly,
+    .service = following != NULL,
     .batches = true,
     .epoch = map->epoch,
     .rounds = map->session != NULL,
@@ -224,6 +230,8 @@ notice (const struct array_notice *n, uint64_t connection)
     nbdkit_error ("weft: data is lost: %s", n->reason);
   if (control)
     control_notice (control, n, connection);
+  else if (following)
+    following_notice (following, n, connection);
   else if (n->kind == NOTICE_LOST) {
     nbdkit_error ("weft: member %s is lost: %s; going on without it",
                   map->member[n->member].name, n->reason);
@@ -241,7 +249,7 @@ static int
 array_get_ready (void)
 {
   struct seats seats;
-  struct peer **peers = NULL;
+  struct peer **peers = NULL, *served_by = NULL;
   struct array *a = NULL;
   const char *reason, *shortage;
   char why[1024];
@@ -249,6 +257,8 @@ array_get_ready (void)
 
   if (params.array)
     control = control_attach (&map);
+  else if (params.service)
+    following = following_begin (&map, &served_by);
   else {
     map = map_from_file (params.map, why, sizeof why);
     if (map == NULL)
@@ -261,8 +271,13 @@ array_get_ready (void)
     nbdkit_error ("calloc: %m");
     goto err;
   }
-  if (open_peers (peers) == -1 || make_layout (peers) == -1 ||
-      check_loss () == -1)
+  if (served_by) {
+    peers[0] = served_by;
+    connected[0] = true;
+  }
+  else if (open_peers (peers) == -1)
+    goto err;
+  if (make_layout (peers) == -1 || check_loss () == -1)
     goto err;
   a = make_array (peers, &seats);
   if (a == NULL)
@@ -283,8 +298,10 @@ err:
     peer_close (peers[m]);
   free (peers);
   control_end (control, true);
+  following_end (following);
   map_free (map);
   control = NULL;
+  following = NULL;
   map = NULL;
   return -1;
 }
@@ -310,11 +327,16 @@ array_cleanup (void)
     nbdkit_error ("weft: not everything that was written could be written to "
                   "both copies; the array makes up for it when it is next "
                   "attached");
+  if (clean && following)
+    following_flushed_all (following);
   control_end (control, clean);
+  following_end (following);
   engine_free (engine);
+  served_end ();
   map_free (map);
   engine = NULL;
   control = NULL;
+  following = NULL;
   map = NULL;
 }
 
@@ -326,16 +348,18 @@ array_after_fork (void)
   if (control &&
       control_ready (control, engine, connected, layout.member_bytes) == -1)
     return -1;
+  if (following)
+    following_ready (following, engine);
   r = engine_start (engine);
   if (r != 0) {
     nbdkit_error ("pthread_create: %s", strerror (r));
     return -1;
   }
-  if (layout.copies == 1)
+  if (layout.copies == 1 && !following)
     nbdkit_error ("weft: warning: %s keeps one copy only: the loss of any "
                   "member loses data",
                   layout_name (layout.kind));
-  if (hangup_start () == -1)
+  if (hangup_start () == -1 || (following && following_start (following) == -1))
     return -1;
   if (control == NULL)
     return 0;
@@ -353,6 +377,7 @@ array_after_fork (void)
                   "attach copies them",
                   params.array);
   if (r != -1) {
+    control_equal (control);
     r = loss_start (engine, &layout);
     if (r == 0)
       return 0;
@@ -364,30 +389,105 @@ array_after_fork (void)
 
 /*----- Clients -----*/
 
-static void *
-array_open (int ro)
-{
-  const char *name = nbdkit_export_name ();
+/* A connection. */
+struct handle {
+  struct array_client *client;
+  struct served *served; /* NULL: it is no client of the service */
+  struct guest *guest;   /* NULL: it came from this host */
+  struct guest own;      /* of who is no client of the service */
+};
 
-  if (name == NULL)
-    return NULL;
+/* By what a client that came from another host is known.  -1: it is refused, and an
+ * error was said.
+ */
+static int
+guest_node (const char **node)
+{
+  *node = NULL;
+  if (params.map || !exposure_far_client ())
+    return 0;
+  if (following) {
+    nbdkit_error (
+      "a client on another host asks for array %s, and is refused: this "
+      "process uses its service for its own host; there, too, weftctl attach "
+      "%s --shared, or nbdkit weft service=%s",
+      params.service, params.service, params.service);
+    nbdkit_set_error (EPERM);
+    return -1;
+  }
+  *node = guests_node ();
+  return *node ? 0 : -1;
+}
+
+static bool
+open_export (struct handle *h)
+{
+  const char *name = nbdkit_export_name (), *node;
+
+  if (name == NULL || guest_node (&node) == -1)
+    return false;
+  if (params.serves && served_named (name)) {
+    h->served = served_open (engine, name, map->session, node);
+    if (h->served) {
+      h->client = served_client (h->served);
+      h->guest = served_guest (h->served);
+    }
+    return h->served != NULL;
+  }
   if (name[0] != '\0' && (map->name == NULL || strcmp (name, map->name) != 0) &&
       (params.array == NULL || strcmp (name, params.array) != 0)) {
     nbdkit_error ("there is no export \"%s\" here; the array is the default "
                   "export \"\"",
                   name);
     nbdkit_set_error (ENOENT);
-    return NULL;
+    return false;
   }
-  return engine_client_open (engine);
+  /* A fence of its node would not reach it. */
+  if (params.serves && node) {
+    nbdkit_error (
+      "a client asks for the array itself, and not by loopback, and is "
+      "refused: hosts use it by way of its service; there, "
+      "weftctl attach %s --shared, or nbdkit weft service=%s",
+      params.array, params.array);
+    nbdkit_set_error (EPERM);
+    return false;
+  }
+  if (following && following_client (following) == -1)
+    return false;
+  if (node && guests_open (&h->own, node) == -1)
+    return false;
+  if (node)
+    h->guest = &h->own;
+  h->client = engine_client_open (engine);
+  return true;
+}
+
+static void *
+array_open (int ro)
+{
+  struct handle *h = calloc (1, sizeof *h);
+
+  if (h == NULL)
+    nbdkit_error ("calloc: %m");
+  if (h && open_export (h))
+    return h;
+  free (h);
+  return NULL;
 }
 
 /* nbdkit may close connections when all has ended. */
 static void
 array_close (void *handle)
 {
-  if (engine)
-    engine_client_close (engine, handle);
+  struct handle *h = handle;
+
+  if (h->guest == &h->own)
+    guests_leave (&h->own);
+  if (engine && h->served)
+    served_close (engine, h->served);
+  else if (engine)
+    engine_client_close (engine, h->client);
+  free (h);
 }
 
 static int64_t
@@ -397,14 +497,17 @@ array_get_size (void *handle)
 }
 
 /* A block that is bad stays so until it is written as a whole: while there are any
- * nobody is to write less.  Those who are connected already may; what they write is
- * kept, and what is beside it in the block stays unreadable.
+ * nobody is to write less.  Those who are connected already may, and clients of the
+ * service, which have clients of their own; what they write is kept, and what is beside
+ * it in the block stays unreadable.
  */
 static int
 array_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
                   uint32_t *maximum)
 {
-  *minimum = loss_any () ? BAD_BLOCK_BYTES : 1;
+  const struct handle *h = handle;
+
+  *minimum = loss_any () && !h->served ? BAD_BLOCK_BYTES : 1;
   *preferred = 4096;
   *maximum = REQUEST_BYTES_ADVERTISED;
   return 0;
@@ -413,7 +516,9 @@ array_block_size (void *handle, uint32_t *minimum, uint32_t *preferred,
 static bool
 array_can_write (void *handle)
 {
-  return !options.readonly;
+  const struct handle *h = handle;
+
+  return !options.readonly && !(h->guest && h->guest->readonly);
 }
 
 /* What nbdkit asks, as the array engine is asked for it. */
@@ -421,9 +526,11 @@ static struct array_request
 request (enum array_op op, void *handle, void *buf, uint32_t count,
          uint64_t offset, uint32_t flags)
 {
+  const struct handle *h = handle;
+
   return (struct array_request) {
     .op = op,
-    .client = handle,
+    .client = h->client,
     .flags = (flags & NBDKIT_FLAG_FUA ? ARRAY_FUA : 0) |
              (flags & NBDKIT_FLAG_MAY_TRIM ? ARRAY_MAY_TRIM : 0),
     .offset = offset,
@@ -433,10 +540,26 @@ request (enum array_op op, void *handle, void *buf, uint32_t count,
 }
 
 static int
-run (const char *what, struct array_request *r)
+run (const char *what, void *handle, struct array_request *r)
 {
-  int error = engine_run (engine, r);
+  struct handle *h = handle;
+  int error = ESHUTDOWN;
+  unsigned takes;
 
+  if (h->served)
+    served_heard (h->served);
+  if (h->guest == NULL && following && r->op == ARRAY_FLUSH) {
+    takes = following_takes (following);
+    error = following_flushed (following, takes, engine_run (engine, r));
+  }
+  else if (h->guest == NULL)
+    error = engine_run (engine, r);
+  else if (guests_begin (h->guest)) {
+    error = engine_run (engine, r);
+    if (h->served && r->op == ARRAY_FLUSH)
+      error = served_flushed (h->served, error);
+    guests_end (h->guest);
+  }
   if (error == 0)
     return 0;
   /* That the session is over has been said: not again for each request. */
@@ -458,7 +581,7 @@ array_pread (void *handle, void *buf, uint32_t count, uint64_t offset,
   struct array_request r = request (ARRAY_READ, handle, buf, count, offset,
                                     flags);
 
-  return run ("read", &r);
+  return run ("read", handle, &r);
 }
 
 static int
@@ -468,7 +591,7 @@ array_pwrite (void *handle, const void *buf, uint32_t count, uint64_t offset,
   struct array_request r = request (ARRAY_WRITE, handle, (void *) buf, count,
                                     offset, flags);
 
-  return run ("write", &r);
+  return run ("write", handle, &r);
 }
 
 static int
@@ -476,7 +599,7 @@ array_flush (void *handle, uint32_t flags)
 {
   struct array_request r = request (ARRAY_FLUSH, handle, NULL, 0, 0, flags);
 
-  return run ("flush", &r);
+  return run ("flush", handle, &r);
 }
 
 static int
@@ -485,7 +608,7 @@ array_trim (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
   struct array_request r = request (ARRAY_TRIM, handle, NULL, count, offset,
                                     flags);
 
-  return run ("trim", &r);
+  return run ("trim", handle, &r);
 }
 
 static int
@@ -494,7 +617,7 @@ array_zero (void *handle, uint32_t count, uint64_t offset, uint32_t flags)
   struct array_request r = request (ARRAY_ZERO, handle, NULL, count, offset,
                                     flags);
 
-  return run ("zero", &r);
+  return run ("zero", handle, &r);
 }
 
 static int
@@ -503,7 +626,7 @@ array_extents (void *handle, uint32_t count, uint64_t offset, uint32_t flags,
 {
   struct array_request r = request (ARRAY_EXTENTS, handle, NULL, count, offset,
                                     flags);
-  int ret = run ("extents", &r);
+  int ret = run ("extents", handle, &r);
   size_t i;
 
   for (i = 0; ret == 0 && i < r.extents_count; i++) {

@@ -8,8 +8,11 @@
 
 #include "common/clock.h"
 #include "control-internal.h"
+#include "exposure.h"
+#include "guests.h"
 #include "loss.h"
 #include "options.h"
+#include "revoked.h"
 #include "role.h"
 
 #define ATTACH_TIMEOUT_MS 30000
@@ -38,6 +41,7 @@ take_answer (struct control *c, const json_t *reply)
     return NULL;
   }
   loss_take (reply);
+  guests_take (reply);
   return m;
 }
 
@@ -48,11 +52,13 @@ read_answer (int status, const json_t *reply, struct host_attach_answer *a)
   const json_t *holder = json_object_get (reply, "holder");
   const char *session = json_string_value (json_object_get (holder, "session"));
   const char *process = json_string_value (json_object_get (holder, "process"));
+  const char *code = json_string_value (json_object_get (reply, "code"));
   json_int_t ms = json_integer_value (
     json_object_get (reply, "retry_after_ms"));
 
   *a = (struct host_attach_answer) {
     .status = status,
+    .standby = status == 409 && code && strcmp (code, "standby") == 0,
     .retry_after_ms = ms > 0 ? ms : 0,
     .holder = session  ? session
               : holder ? ""
@@ -63,22 +69,40 @@ read_answer (int status, const json_t *reply, struct host_attach_answer *a)
   };
 }
 
+/* Say what is waited for: once; who stands by says it again when it is another
+ * thing.
+ */
+static void
+say_waiting (char *said, size_t size, const char *why)
+{
+  if (said[0] && (!params.serves || strncmp (said, why, size - 1) == 0))
+    return;
+  snprintf (said, size, "%s", why);
+  if (params.serves)
+    fprintf (stderr, "nbdkit: weft: %s\n", why);
+  else
+    fprintf (stderr, "nbdkit: weft: %s; trying again for up to %u s\n", why,
+             HOST_ATTACH_WAIT_MS / 1000);
+}
+
 struct map *
 control_attach_session (struct control *c)
 {
-  struct host_attach attach = { .ended = "" };
+  struct host_attach attach = { .service = params.serves };
   struct host_attach_answer answer;
   enum host_attach_next next;
   json_t *body, *reply = NULL;
   struct map *m = NULL;
-  char path[128];
+  char path[128], said[512] = "";
   unsigned wait_ms;
-  bool said = false;
   int status;
 
   body = json_pack ("{s:s, s:s, s:i, s:s, s:s?}", "instance", c->instance,
                     "node", params.node, "pid", (int) getpid (), "mode",
-                    options.readonly ? "ro" : "rw", "uri", params.uri);
+                    params.serves      ? "service"
+                    : options.readonly ? "ro"
+                                       : "rw",
+                    "uri", params.uri);
   if (body == NULL) {
     nbdkit_error ("array %s: can't make the request; node= and uri= must be "
                   "UTF-8",
@@ -87,6 +111,8 @@ control_attach_session (struct control *c)
   }
   if (params.takeover)
     json_object_set_new (body, "takeover", json_true ());
+  if (exposure_listens ())
+    json_object_set_new (body, "exports", json_true ());
   snprintf (path, sizeof path, "/api/v1/arrays/%s/sessions", params.array);
   for (;;) {
     c->heard_ms = clock_ms ();
@@ -98,16 +124,16 @@ control_attach_session (struct control *c)
       break;
     if (attach.ended[0])
       json_object_set_new (body, "ended", json_string (attach.ended));
-    if (wait_ms > 0 && !said)
-      fprintf (stderr, "nbdkit: weft: %s; trying again for up to %u s\n",
-               admin_error (c->admin), HOST_ATTACH_WAIT_MS / 1000);
-    said |= wait_ms > 0;
+    if (wait_ms > 0)
+      say_waiting (said, sizeof said, admin_error (c->admin));
     usleep (wait_ms * 1000);
     json_decref (reply);
     reply = NULL;
   }
-  if (next == HOST_ATTACHED)
+  if (next == HOST_ATTACHED) {
+    revoked_heard (c->admin);
     m = take_answer (c, reply);
+  }
   else
     nbdkit_error ("array %s: %s", params.array, admin_error (c->admin));
   json_decref (reply);

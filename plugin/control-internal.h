@@ -9,6 +9,7 @@
 #define WEFT_CONTROL_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -65,6 +66,7 @@ struct control {
   pthread_cond_t wake;
   bool quit;
   struct host *host;
+  atomic_bool leaving;     /* the process has told itself to end */
   char why[512];           /* why weftd has ended the session */
   const struct map *first; /* the map of the attach, which is the caller's */
   struct map *latest;      /* the newest map; NULL: it is still the first */

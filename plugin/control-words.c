@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "control-internal.h"
+#include "exposure.h"
+#include "guests.h"
 #include "role.h"
 
 /*----- What is said -----*/
@@ -73,12 +75,16 @@ control_words (struct control *c, const struct host_action *a)
   struct taken *t = &c->taken;
   json_t *said, *stats;
   json_t *body = json_pack (
-    "{s:s, s:I, s:I, s:I, s:s?, s:s, s:b, s:i}", "instance", c->instance,
-    "epoch", (json_int_t) a->epoch, "prepared", (json_int_t) a->prepared,
-    "round", (json_int_t) engine_round (c->engine), "uri", params.uri,
+    "{s:s, s:I, s:I, s:I, s:b, s:b, s:s?, s:s, s:b, s:i}", "instance",
+    c->instance, "epoch", (json_int_t) a->epoch, "prepared",
+    (json_int_t) a->prepared, "round", (json_int_t) engine_round (c->engine),
+    "older", (int) a->older, "equal", (int) a->equal, "uri", params.uri,
     "process", c->process, "draining", (int) engine_ending (c->engine),
     "wait_ms", (int) a->wait_ms);
 
+  if (params.serves || exposure_listens ())
+    json_object_set_new (body, "fences",
+                         json_integer ((json_int_t) guests_fences ()));
   if (a->kind != HOST_DO_BEAT)
     return body;
   /* What has not changed since weftd took it in is not said again. */
@@ -173,6 +179,8 @@ control_view (const struct map *map, struct host_view *v)
   for (unsigned m = 0; m < map->members; m++) {
     v->fence[m] = map->member[m].fence;
     v->lapse[m] = map->member[m].lapse;
+    v->life[m] = map->member[m].life;
+    v->round[m] = map->member[m].round;
   }
 }
 

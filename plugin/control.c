@@ -12,19 +12,26 @@
 
 #include <config.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "control-internal.h"
 #include "hangup.h"
+#include "guests.h"
 #include "loss.h"
 #include "options.h"
 #include "peer.h"
+#include "revoked.h"
 #include "role.h"
 
 #define CONNECT_MS 5000
+/* How often the wait for weftd looks for the end, and when people are told of it. */
+#define OLDER_CHECK_MS 100
+#define OLDER_SAY_MS 1000
 
 NBDKIT_DLL_PUBLIC int weft_debug_control = 0;
 
@@ -84,6 +91,7 @@ connect_thread (void *opaque)
   struct peer *p = NULL;
   char why[8192] = "out of memory", name[NAME_BYTES_MAX + 1] = "";
   bool kept, wanted, up = false;
+  uint64_t reach;
 
   pthread_setname_np (pthread_self (), "weft-connect");
   engine_sever (c->engine, m); /* the old connection may be a stale one */
@@ -102,11 +110,12 @@ connect_thread (void *opaque)
   if (weft_debug_control)
     nbdkit_debug ("weft: connecting to member %s: %s", name, p ? "ok" : why);
   pthread_mutex_lock (&c->lock);
-  wanted = host_opened (c->host, m, p != NULL, why, &kept, clock_ms ());
+  wanted = host_opened (c->host, m, p != NULL, why, &kept, &reach, clock_ms ());
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
   if (wanted) {
-    bool taken = engine_replace (c->engine, p, on->action.connection, kept);
+    bool taken = engine_replace (c->engine, p, on->action.connection, kept,
+                                 reach);
 
     if (taken)
       p = NULL;
@@ -127,6 +136,7 @@ begin_connecting (struct control *c, const struct host_action *a)
 {
   struct connecting *on = &c->connecting[a->member];
   bool kept;
+  uint64_t reach;
   int r;
 
   if (on->made)
@@ -138,12 +148,25 @@ begin_connecting (struct control *c, const struct host_action *a)
   if (r == 0)
     return;
   pthread_mutex_lock (&c->lock);
-  host_opened (c->host, a->member, false, strerror (r), &kept, clock_ms ());
+  host_opened (c->host, a->member, false, strerror (r), &kept, &reach,
+               clock_ms ());
   pthread_cond_broadcast (&c->wake);
   pthread_mutex_unlock (&c->lock);
 }
 
 /*----- Speaking to weftd -----*/
+
+/* This process is to serve the array no more: it ends, and whoever started it may
+ * start it again, to stand by.  (The signal is one that hangup.c hears of, too.)
+ */
+static void
+leave (struct control *c, const char *why)
+{
+  if (!params.serves || atomic_exchange (&c->leaving, true))
+    return;
+  nbdkit_error ("array %s: %s: ending", params.array, why);
+  kill (getpid (), SIGTERM);
+}
 
 /* Say this, and hand the answer to the engine. */
 static void
@@ -175,8 +198,12 @@ speak (struct worker *w, const struct host_action *a)
     }
   }
   control_read (c, status, reply, &answer, &map);
-  if (status == 200)
+  if (status == 200) {
     loss_take (reply);
+    guests_take (reply);
+  }
+  if (status == 200 && json_is_true (json_object_get (reply, "leave")))
+    leave (c, "another is to serve it");
   pthread_mutex_lock (&c->lock);
   if (status == 410 && !host_is_over (c->host))
     snprintf (c->why, sizeof c->why, "%s", admin_error (w->admin));
@@ -195,6 +222,7 @@ speak (struct worker *w, const struct host_action *a)
   pthread_mutex_unlock (&c->lock);
   map_free (map);
   json_decref (reply);
+  revoked_heard (w->admin);
   if (news == HOST_NO_NEWS)
     return;
   member_name (c, a->member, name);
@@ -226,6 +254,7 @@ report (struct worker *w, const struct host_action *a)
   nbdkit_error ("array %s: ending, so it does not report that member %s is "
                 "gone",
                 params.array, name);
+  hangup_cut ();
   engine_abandon (c->engine);
 }
 
@@ -243,6 +272,7 @@ carry_out (struct worker *w, const struct host_action *a)
                   "nbdkit and start it again to attach anew",
                   params.array, c->why);
     engine_abandon (c->engine);
+    leave (c, "its session is over");
     break;
   case HOST_DO_COMMIT:
     engine_commit (c->engine, a->epoch, a->states);
@@ -427,6 +457,41 @@ control_member (struct control *c, unsigned member, struct map_member *mm)
   copied = map_member_copy (mm, &newest (c)->member[member]);
   pthread_mutex_unlock (&c->lock);
   return copied;
+}
+
+int
+control_older (struct control *c)
+{
+  uint64_t say_ms = clock_ms () + OLDER_SAY_MS;
+  int error = 0;
+
+  pthread_mutex_lock (&c->lock);
+  host_older (c->host);
+  pthread_cond_broadcast (&c->wake);
+  while (error == 0 && !host_older_told (c->host)) {
+    if (host_is_over (c->host) || hangup_ending ())
+      error = ESHUTDOWN;
+    else
+      clock_wait_ms (&c->wake, &c->lock, clock_ms () + OLDER_CHECK_MS);
+    if (say_ms && clock_ms () >= say_ms) {
+      nbdkit_error (
+        "weft: array %s: resync: the newest copy of something can't be read; "
+        "waiting for weftd to know that an older one is taken",
+        params.array);
+      say_ms = 0;
+    }
+  }
+  pthread_mutex_unlock (&c->lock);
+  return error;
+}
+
+void
+control_equal (struct control *c)
+{
+  pthread_mutex_lock (&c->lock);
+  host_equal (c->host);
+  pthread_cond_broadcast (&c->wake);
+  pthread_mutex_unlock (&c->lock);
 }
 
 bool

@@ -42,6 +42,14 @@ void control_stop (struct control *c);
 /* Copy how a member is reached now; false: out of memory, and *mm is empty. */
 bool control_member (struct control *c, unsigned member, struct map_member *mm);
 
+/* The resync can't read the newest copy of something: waits until weftd knows that it
+ * takes an older one.  0, or ESHUTDOWN: the process or its session ends.
+ */
+int control_older (struct control *c);
+
+/* The resync is over, and no client is let in yet: weftd is told. */
+void control_equal (struct control *c);
+
 /* After control_stop: see host_is_whole. */
 bool control_whole (const struct control *c);
 

@@ -36,6 +36,18 @@ struct waiter {
   struct waiter *spare_next;
 };
 
+/* One of the two kinds of thread that poll: those with a request, and the engine
+ * thread.  Each has an epoll, so that a poll costs what has come, not what there is to
+ * wait for.  An event's data is the member and, in the lower half, the door.
+ */
+#define POLLER_KICK UINT64_MAX
+
+struct poller {
+  int epoll, kick; /* an eventfd, which is in the epoll */
+  /* The events of each door; 0: it is not in the epoll.  With poll_lock. */
+  short watched[ARRAY_MEMBERS_MAX][PEER_DOORS_MAX];
+};
+
 struct engine {
   /* The three locks, in the order in which they are taken.
    *
@@ -70,8 +82,8 @@ struct engine {
   struct peer **peers; /* NULL: none yet.  Changed with poll_lock and lock. */
   unsigned members;
   engine_notice_fn notice;
-  struct waiter self;         /* the engine thread as a leader */
-  int kick_self, kick_leader; /* eventfds */
+  struct waiter self; /* the engine thread as a leader */
+  struct poller by_self, by_requests;
   pthread_t thread;
   bool started;
 };
@@ -102,8 +114,11 @@ void turn_end (struct engine *e, struct turn *t);
 /* Poll once, and move on every connection that has something.  True: a turn
  * is due.
  */
-bool engine_poll (struct engine *e, int kick_fd, int timeout_ms);
-void engine_kick (int fd);
+bool engine_poll (struct engine *e, struct poller *p, int timeout_ms);
+void engine_kick (struct poller *p);
+
+/* Forget a member's doors: its peer will be another.  With poll_lock. */
+void engine_unwatch (struct engine *e, unsigned member);
 
 /* Give a peer_io back to be used again; with the lock. */
 void engine_io_put (struct engine *e, struct peer_io *pio);

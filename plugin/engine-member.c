@@ -156,7 +156,7 @@ engine_sever (struct engine *e, unsigned member)
 
 bool
 engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
-                bool kept)
+                bool kept, uint64_t reach)
 {
   unsigned member = peer->member;
   struct peer *old;
@@ -167,15 +167,17 @@ engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
     return false;
   pthread_mutex_lock (&e->swap_lock);
   atomic_store (&e->swapping, true);
-  engine_kick (e->kick_self);
-  engine_kick (e->kick_leader);
+  engine_kick (&e->by_self);
+  engine_kick (&e->by_requests);
   pthread_mutex_lock (&e->poll_lock);
   turn_begin (e, &t, NULL);
   old = e->peers[member];
   over = is_over (old);
   if (over) {
+    engine_unwatch (e, member);
     e->peers[member] = peer;
-    seats_take (&e->seats, e->array, member, connection, kept, clock_ns ());
+    seats_take (&e->seats, e->array, member, connection, kept, reach,
+                clock_ns ());
   }
   atomic_store (&e->swapping, false);
   pthread_mutex_unlock (&e->poll_lock);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ check_ending (struct engine *e, uint64_t now)
                 "a member",
                 e->running);
   pthread_mutex_unlock (&e->lock);
+  hangup_cut ();
   engine_abandon (e);
   pthread_mutex_lock (&e->lock);
   return UINT64_MAX;
@@ -86,7 +88,7 @@ lead (struct engine *e, uint64_t deadline, uint64_t now)
 
   e->leader = &e->self;
   pthread_mutex_unlock (&e->lock);
-  if (engine_poll (e, e->kick_self, ms > 60000 ? 60000 : (int) ms)) {
+  if (engine_poll (e, &e->by_self, ms > 60000 ? 60000 : (int) ms)) {
     turn_begin (e, &t, &e->self);
     turn_end (e, &t);
   }
@@ -146,12 +148,33 @@ engine_thread (void *opaque)
 
 /*----- Making, ending -----*/
 
+static bool
+poller_open (struct poller *p)
+{
+  struct epoll_event event = { .events = EPOLLIN, .data.u64 = POLLER_KICK };
+
+  p->kick = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+  p->epoll = epoll_create1 (EPOLL_CLOEXEC);
+  return p->kick != -1 && p->epoll != -1 &&
+         epoll_ctl (p->epoll, EPOLL_CTL_ADD, p->kick, &event) == 0;
+}
+
+static void
+poller_close (struct poller *p)
+{
+  if (p->kick != -1)
+    close (p->kick);
+  if (p->epoll != -1)
+    close (p->epoll);
+}
+
 struct engine *
 engine_new (struct array *array, struct peer **peers, const struct seats *seats,
             engine_notice_fn notice)
 {
   struct engine *e = calloc (1, sizeof *e);
   struct peer_io *pio;
+  bool polls;
   unsigned i;
 
   if (e == NULL)
@@ -167,8 +190,6 @@ engine_new (struct array *array, struct peer **peers, const struct seats *seats,
   pthread_mutex_init (&e->poll_lock, NULL);
   pthread_mutex_init (&e->lock, NULL);
   clock_condition (&e->patrol);
-  e->kick_self = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
-  e->kick_leader = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
   the_engine = e;
   for (i = 0; i < IOS_PREALLOCATED; i++) {
     pio = malloc (sizeof *pio);
@@ -178,7 +199,9 @@ engine_new (struct array *array, struct peer **peers, const struct seats *seats,
       engine_io_put (e, pio);
     }
   }
-  if (e->kick_self == -1 || e->kick_leader == -1 || e->spare_ios == NULL) {
+  polls = poller_open (&e->by_self);
+  polls &= poller_open (&e->by_requests);
+  if (!polls || e->spare_ios == NULL) {
     e->array = NULL; /* the array and the peers stay the caller's */
     e->members = 0;
     e->peers = NULL;
@@ -245,7 +268,7 @@ engine_end (struct engine *e, bool drain, unsigned drain_ms)
   e->quit = true;
   pthread_cond_signal (&e->patrol);
   pthread_mutex_unlock (&e->lock);
-  engine_kick (e->kick_self);
+  engine_kick (&e->by_self);
   pthread_join (e->thread, NULL);
   e->started = false;
   return clean;
@@ -276,10 +299,8 @@ engine_free (struct engine *e)
     e->spare_ios = pio->next;
     free (pio);
   }
-  if (e->kick_self != -1)
-    close (e->kick_self);
-  if (e->kick_leader != -1)
-    close (e->kick_leader);
+  poller_close (&e->by_self);
+  poller_close (&e->by_requests);
   pthread_cond_destroy (&e->patrol);
   pthread_mutex_destroy (&e->lock);
   pthread_mutex_destroy (&e->poll_lock);

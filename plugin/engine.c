@@ -6,7 +6,7 @@
  * then carry the outputs out: send I/O to members, wake those whose requests
  * are done, pass on notices.
  *
- * Leader and followers.  Answers of members are awaited by poll(2).  One of
+ * Leader and followers.  Answers of members are awaited by epoll.  One of
  * the threads that wait for a request is the leader and polls for everybody;
  * the others, the followers, sleep on a word of their own.  A leader whose
  * request is done makes the newest follower the leader, so a lone request at
@@ -17,9 +17,9 @@
  * the lead away from it; as long as requests keep coming it leaves the lead to
  * them and only looks after the deadlines (its patrol).
  *
- * Each of the two kinds of poller has an eventfd by which it is told that what
- * it polls for has changed: a socket became full, another leads, its own
- * request was finished by somebody else.
+ * Each of the two kinds of poller has an epoll, and an eventfd by which it is
+ * told that what it polls for has changed: a socket became full, another
+ * leads, its own request was finished by somebody else.
  */
 
 #include <config.h>
@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,6 +37,8 @@
 #include "role.h"
 
 NBDKIT_DLL_PUBLIC int weft_debug_io = 0;
+
+#define EVENTS_PER_POLL 64
 
 struct engine *the_engine;
 
@@ -103,10 +106,10 @@ turn_signal (struct turn *t, struct waiter *w, unsigned bit)
 }
 
 void
-engine_kick (int fd)
+engine_kick (struct poller *p)
 {
   static const uint64_t one = 1;
-  ssize_t r = write (fd, &one, sizeof one);
+  ssize_t r = write (p->kick, &one, sizeof one);
 
   (void) r; /* EAGAIN: it has been kicked enough */
 }
@@ -342,9 +345,9 @@ turn_carry_out (struct engine *e, struct turn *t)
   if (full && (!t->leads || t->self == &e->self))
     t->kick_self = t->kick_leader = true;
   if (t->kick_self)
-    engine_kick (e->kick_self);
+    engine_kick (&e->by_self);
   if (t->kick_leader)
-    engine_kick (e->kick_leader);
+    engine_kick (&e->by_requests);
   for (i = 0; i < t->notices_count; i++)
     e->notice (&t->notices[i], t->connections[i]);
   return t->notices_count == NOTICES_PER_TURN ||
@@ -366,46 +369,82 @@ turn_end (struct engine *e, struct turn *t)
 
 /*----- Polling -----*/
 
+/* Have the kernel look at a door for other events than now.  False: it can't, for
+ * want of memory.
+ */
+static bool
+watch (struct poller *p, unsigned m, unsigned d, int fd, short events)
+{
+  struct epoll_event event = { .events = events,
+                               .data.u64 = (uint64_t) m << 32 | d };
+  int op = p->watched[m][d] == 0 ? EPOLL_CTL_ADD
+           : events == 0         ? EPOLL_CTL_DEL
+                                 : EPOLL_CTL_MOD;
+
+  if (epoll_ctl (p->epoll, op, fd, &event) == -1)
+    return false;
+  p->watched[m][d] = events;
+  return true;
+}
+
+static bool
+watch_all (struct engine *e, struct poller *p)
+{
+  bool all = true;
+
+  for (unsigned m = 0; m < e->members; m++)
+    for (unsigned d = 0; e->peers[m] && d < e->peers[m]->doors_count; d++) {
+      const struct door *door = &e->peers[m]->doors[d];
+      short events = door_events (door);
+
+      if (events != p->watched[m][d])
+        all &= watch (p, m, d, door->fd, events);
+    }
+  return all;
+}
+
+void
+engine_unwatch (struct engine *e, unsigned member)
+{
+  struct poller *pollers[] = { &e->by_self, &e->by_requests };
+  const struct peer *peer = e->peers[member];
+
+  for (unsigned i = 0; i < 2; i++)
+    for (unsigned d = 0; peer && d < peer->doors_count; d++)
+      if (pollers[i]->watched[member][d] != 0) {
+        epoll_ctl (pollers[i]->epoll, EPOLL_CTL_DEL, peer->doors[d].fd, NULL);
+        pollers[i]->watched[member][d] = 0;
+      }
+}
+
 /* Poll once, and move on every connection that has something.  True: a turn
  * is due.
  */
 bool
-engine_poll (struct engine *e, int kick_fd, int timeout_ms)
+engine_poll (struct engine *e, struct poller *p, int timeout_ms)
 {
-  struct pollfd fds[1 + PEER_DOORS_MAX * ARRAY_MEMBERS_MAX];
-  struct {
-    struct peer *peer;
-    struct door *door;
-  } who[1 + PEER_DOORS_MAX * ARRAY_MEMBERS_MAX];
+  struct epoll_event events[EVENTS_PER_POLL];
   uint64_t kicks;
   bool broken = false;
-  nfds_t n = 0, i;
-  unsigned m, d;
-  int r;
+  int n;
 
   while (atomic_load (&e->swapping)) {
     pthread_mutex_lock (&e->swap_lock);
     pthread_mutex_unlock (&e->swap_lock);
   }
   pthread_mutex_lock (&e->poll_lock);
-  fds[n++] = (struct pollfd) { .fd = kick_fd, .events = POLLIN };
-  for (m = 0; m < e->members; m++)
-    for (d = 0; e->peers[m] && d < e->peers[m]->doors_count; d++) {
-      struct door *door = &e->peers[m]->doors[d];
-      short events = door_events (door);
+  if (!watch_all (e, p) && (timeout_ms < 0 || timeout_ms > PAUSE_MS))
+    timeout_ms = PAUSE_MS; /* and again */
+  n = epoll_wait (p->epoll, events, EVENTS_PER_POLL, timeout_ms);
+  for (int i = 0; i < n; i++) {
+    unsigned m = events[i].data.u64 >> 32, d = (uint32_t) events[i].data.u64;
 
-      if (events == 0)
-        continue;
-      who[n].peer = e->peers[m];
-      who[n].door = door;
-      fds[n++] = (struct pollfd) { .fd = door->fd, .events = events };
-    }
-  r = poll (fds, n, timeout_ms);
-  if (r > 0 && fds[0].revents && read (kick_fd, &kicks, sizeof kicks) == -1)
-    assert (errno == EAGAIN);
-  for (i = 1; r > 0 && i < n; i++)
-    if (fds[i].revents)
-      broken |= door_notify (who[i].peer, who[i].door, fds[i].revents);
+    if (events[i].data.u64 != POLLER_KICK)
+      broken |= door_notify (e->peers[m], &e->peers[m]->doors[d],
+                             events[i].events);
+    else if (read (p->kick, &kicks, sizeof kicks) == -1)
+      assert (errno == EAGAIN);
+  }
   pthread_mutex_unlock (&e->poll_lock);
   return broken || atomic_load (&e->finished) != NULL;
 }
@@ -426,7 +465,7 @@ wait_done (struct engine *e, struct turn *t, struct waiter *w, bool lead)
       break;
     if (!lead)
       waiter_sleep (w);
-    else if (engine_poll (e, e->kick_leader, -1)) {
+    else if (engine_poll (e, &e->by_requests, -1)) {
       turn_begin (e, t, w);
       turn_end (e, t);
     }

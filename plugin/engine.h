@@ -59,7 +59,7 @@ void engine_prepare (struct engine *e, uint64_t epoch,
  * in time, and the peer is still the caller's.
  */
 bool engine_replace (struct engine *e, struct peer *peer, uint64_t connection,
-                     bool kept);
+                     bool kept, uint64_t reach);
 
 /* Break the connection to a member: the member is lost. */
 void engine_break (struct engine *e, unsigned member);

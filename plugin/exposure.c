@@ -20,6 +20,7 @@
 #include "exposure.h"
 #include "listeners.h"
 #include "options.h"
+#include "tls.h"
 
 bool
 exposure_of (const struct sockaddr_storage *sa)
@@ -106,27 +107,12 @@ will_listen (struct sockaddr_storage *exposed)
   freeaddrinfo (list);
 }
 
-int
-exposure_check_start (bool verify)
+static int
+refuse_start (const struct sockaddr_storage *sa, const char *missing)
 {
-  struct sockaddr_storage sa;
   char where[NI_MAXHOST];
-  const char *missing = NULL;
 
-  if (!listeners_any (&sa)) {
-    if (!options.ip)
-      return 0;
-    will_listen (&sa);
-  }
-  if (sa.ss_family == AF_UNSPEC)
-    return 0;
-  if (!options.tls_required)
-    missing = verify ? "--tls=require --tls-verify-peer" : "--tls=require";
-  else if (verify && !options.verify_peer)
-    missing = "--tls-verify-peer";
-  if (missing == NULL)
-    return 0;
-  if (getnameinfo ((struct sockaddr *) &sa, sizeof sa, where, sizeof where,
+  if (getnameinfo ((struct sockaddr *) sa, sizeof *sa, where, sizeof where,
                    NULL, 0, NI_NUMERICHOST) != 0)
     strcpy (where, "an address of this host");
   nbdkit_error ("it would listen on %s, which other hosts reach, without %s: "
@@ -136,17 +122,65 @@ exposure_check_start (bool verify)
   return -1;
 }
 
-int
-exposure_check_client (void)
-{
-  struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
-  socklen_t bytes = sizeof sa;
+static bool listens;
 
-  if (nbdkit_is_tls () == 1 ||
-      nbdkit_peer_name ((struct sockaddr *) &sa, &bytes) == -1 ||
-      !exposure_of (&sa))
+bool
+exposure_listens (void)
+{
+  return listens;
+}
+
+int
+exposure_check_start (void)
+{
+  struct sockaddr_storage sa;
+
+  if (!listeners_any (&sa)) {
+    if (!options.ip)
+      return 0;
+    will_listen (&sa);
+  }
+  if (sa.ss_family == AF_UNSPEC)
+    return 0;
+  listens = true;
+  if (!options.tls_required)
+    return refuse_start (&sa, "--tls=require --tls-verify-peer");
+  if (!options.verify_peer)
+    return refuse_start (&sa, "--tls-verify-peer");
+  if (tls_works ())
+    return 0;
+  nbdkit_error ("TLS of this nbdkit or libnbd is not as Weft knows it: other "
+                "hosts might be let in by TLS 1.0, and with certificates that "
+                "were revoked; use those of Debian 12 or 13");
+  return -1;
+}
+
+socklen_t
+exposure_peer (struct sockaddr_storage *sa)
+{
+  socklen_t bytes = sizeof *sa;
+
+  sa->ss_family = AF_UNSPEC;
+  if (nbdkit_peer_name ((struct sockaddr *) sa, &bytes) == -1)
+    sa->ss_family = AF_UNSPEC;
+  return bytes;
+}
+
+bool
+exposure_far_client (void)
+{
+  struct sockaddr_storage sa;
+
+  exposure_peer (&sa);
+  return exposure_of (&sa) || (listens && sa.ss_family == AF_UNSPEC);
+}
+
+int
+exposure_check_client (const struct sockaddr_storage *peer)
+{
+  if (!exposure_of (peer) || (nbdkit_is_tls () == 1 && options.verify_peer))
     return 0;
   nbdkit_error ("a client on another host came without TLS and is refused: "
-                "start nbdkit with --tls=require");
+                "start nbdkit with --tls=require --tls-verify-peer");
   return -1;
 }

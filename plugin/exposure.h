@@ -12,13 +12,23 @@ bool exposure_of (const struct sockaddr_storage *sa);
 /* Does this URL or NBD URI lead off this host without TLS? */
 bool exposure_uri_plain (const char *uri);
 
-/* Would nbdkit, with the options that it was given, let others in without TLS,
- * or, with `verify`, without a certificate of theirs?  In get_ready; -1: it
- * would, and an error was said.
+/* Would nbdkit, with the options that it was given, let others in without TLS 1.2 or
+ * later, or without a certificate of theirs?  In get_ready; -1: it would, and an error
+ * was said.
  */
-int exposure_check_start (bool verify);
+int exposure_check_start (void);
+/* After that: do other hosts reach this process? */
+bool exposure_listens (void);
 
-/* In open: came this client in without TLS all the same? */
-int exposure_check_client (void);
+/* In preconnect and open: the address of the client, of no family where it has none.
+ * Returns its bytes.
+ */
+socklen_t exposure_peer (struct sockaddr_storage *sa);
+
+/* In open: did this client come otherwise than by loopback?  It may be on this host. */
+bool exposure_far_client (void);
+
+/* In open: came this client in like that all the same? */
+int exposure_check_client (const struct sockaddr_storage *peer);
 
 #endif /* WEFT_EXPOSURE_H */

@@ -5,9 +5,16 @@
  * nbdkit accepted bears the local address of a socket that it listens on, and
  * nothing that we connected ourselves does.  (A connection of nbdkit -s is not
  * found; its client ends nbdkit by ending.)  The second is learned from the
- * signals that end nbdkit: its handlers are called by ours.  (nbdkit_nanosleep
+ * signals that end nbdkit, whose handlers give way to ours.  (nbdkit_nanosleep
  * knows too, but says "error" on every ordinary end.  A filter that ends nbdkit
  * by nbdkit_shutdown is not noticed; then it is as if this file were not there.)
+ *
+ * nbdkit itself learns of its end only when no connection is left: from then on it
+ * answers what it has read with ESHUTDOWN, and a client that would wait for the next
+ * process takes that for a failure of the device.  Until then nobody is let in, who
+ * would go on for as long: what nbdkit listens on is closed.
+ *
+ * Until then its thread hangs up on those who are silent too long (lobby.h).
  */
 
 #include <config.h>
@@ -27,15 +34,21 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
+#include "common/clock.h"
 #include "hangup.h"
 #include "listeners.h"
+#include "lobby.h"
 
-/* Connections are looked for so often, for one may just have been accepted; and
- * so long clients may take to read their answers.  That is more than a request
- * may wait in a barrier (engine-thread.c).
+/* Connections are looked for so often, more and more seldom; and so long clients may
+ * take to read their answers.  That is more than a request may wait in a barrier
+ * (engine-thread.c).
  */
+#define LOOK_FIRST_MS 2
 #define LOOK_MS 100
 #define GRACE_MS 10000
+
+/* While there is no end: who waits too long to open an export is looked for. */
+#define SWEEP_MS 1000
 
 static atomic_bool ending;
 static pthread_t thread;
@@ -43,7 +56,7 @@ static bool started;
 static int wake_fd = -1; /* an eventfd; readable: a signal, or hangup_stop */
 static atomic_bool stopping;
 
-/* nbdkit's handlers, which ours stand before. */
+/* nbdkit's handlers, which ours stand in for. */
 static const int signals[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP };
 #define SIGNALS (sizeof signals / sizeof signals[0])
 static struct sigaction handlers[SIGNALS];
@@ -69,37 +82,52 @@ wake (void)
 static void
 on_signal (int sig)
 {
+  (void) sig;
+  listeners_close ();
   wake ();
-  for (size_t i = 0; i < SIGNALS; i++)
-    if (signals[i] == sig)
-      handlers[i].sa_handler (sig);
 }
 
-/* Wait for wake (), so long at most. */
-static void
+/* Wait for wake (), so long at most.  Returns whether it came. */
+static bool
 wait_wake (int ms)
 {
   struct pollfd p = { .fd = wake_fd, .events = POLLIN };
   uint64_t count;
 
-  if (poll (&p, 1, ms) == 1)
-    while (read (wake_fd, &count, sizeof count) == -1 && errno == EINTR)
-      ;
+  if (poll (&p, 1, ms) != 1)
+    return false;
+  while (read (wake_fd, &count, sizeof count) == -1 && errno == EINTR)
+    ;
+  return true;
 }
 
 static void *
 wait_for_end (void *opaque)
 {
-  unsigned ms = 0;
+  uint64_t deadline;
+  unsigned pause = LOOK_FIRST_MS;
 
-  wait_wake (-1);
+  while (!wait_wake (SWEEP_MS))
+    lobby_sweep (clock_ms ());
   atomic_store (&ending, true);
+  deadline = clock_ms () + GRACE_MS;
+  while (!atomic_load (&stopping) && clock_ms () < deadline &&
+         listeners_hang_up (SHUT_RD) > 0) {
+    wait_wake ((int) pause);
+    pause = pause < LOOK_MS / 2 ? 2 * pause : LOOK_MS;
+  }
+  nbdkit_shutdown ();
   while (!atomic_load (&stopping)) {
-    listeners_hang_up (ms < GRACE_MS ? SHUT_RD : SHUT_RDWR);
+    hangup_cut ();
     wait_wake (LOOK_MS);
-    ms += LOOK_MS;
   }
   return NULL;
+}
+
+void
+hangup_cut (void)
+{
+  listeners_hang_up (SHUT_RDWR);
 }
 
 int
@@ -110,7 +138,7 @@ hangup_start (void)
   int err;
 
   wake_fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd == -1) {
+  if (wake_fd == -1 || listeners_find () == -1) {
     nbdkit_error ("eventfd: %m");
     return -1;
   }

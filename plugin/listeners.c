@@ -8,11 +8,13 @@
 #include <config.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,9 +33,10 @@ struct address {
   socklen_t bytes;
 };
 
-/* Call this for each socket of the process. */
+/* Call this for each socket of the process, which is `number`; fd: its duplicate. */
 static void
-each_socket (void (*f) (int fd, const struct address *local, void *opaque),
+each_socket (void (*f) (int number, int fd, const struct address *local,
+                        void *opaque),
              void *opaque)
 {
   DIR *dir = opendir ("/proc/self/fd");
@@ -48,7 +51,7 @@ each_socket (void (*f) (int fd, const struct address *local, void *opaque),
     if (fd == -1)
       continue;
     if (getsockname (fd, (struct sockaddr *) &local.sa, &local.bytes) == 0)
-      f (fd, &local, opaque);
+      f (atoi (entry->d_name), fd, &local, opaque);
     close (fd);
   }
   if (dir)
@@ -57,9 +60,15 @@ each_socket (void (*f) (int fd, const struct address *local, void *opaque),
 
 struct listeners {
   struct address address[LISTENERS_MAX];
-  unsigned count;
+  int number[LISTENERS_MAX];
+  unsigned count, accepted;
   int how;
 };
+
+/* Those of listeners_find, also when they listen no more. */
+static struct listeners found;
+/* An eventfd that takes their place: nobody ever comes. */
+static int nobody_fd = -1;
 
 static bool
 listens (int fd)
@@ -71,12 +80,14 @@ listens (int fd)
 }
 
 static void
-note_listener (int fd, const struct address *local, void *opaque)
+note_listener (int number, int fd, const struct address *local, void *opaque)
 {
   struct listeners *l = opaque;
 
-  if (l->count < LISTENERS_MAX && listens (fd))
-    l->address[l->count++] = *local;
+  if (l->count == LISTENERS_MAX || !listens (fd))
+    return;
+  l->number[l->count] = number;
+  l->address[l->count++] = *local;
 }
 
 /* Was this connection accepted by that listener?  Whatever address a client has
@@ -106,24 +117,47 @@ accepted_by (const struct address *a, const struct address *listener)
 }
 
 static void
-hang_up_one (int fd, const struct address *local, void *opaque)
+hang_up_one (int number, int fd, const struct address *local, void *opaque)
 {
-  const struct listeners *l = opaque;
+  struct listeners *l = opaque;
 
   for (unsigned i = 0; i < l->count; i++)
     if (accepted_by (local, &l->address[i]) && !listens (fd)) {
       shutdown (fd, l->how);
+      l->accepted++;
       return;
     }
 }
 
+int
+listeners_find (void)
+{
+  nobody_fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+  found.count = 0;
+  each_socket (note_listener, &found);
+  return nobody_fd == -1 ? -1 : 0;
+}
+
+/* A number that is another file's by now is left alone. */
 void
+listeners_close (void)
+{
+  int saved = errno;
+
+  for (unsigned i = 0; i < found.count; i++)
+    if (listens (found.number[i]))
+      dup3 (nobody_fd, found.number[i], O_CLOEXEC);
+  errno = saved;
+}
+
+unsigned
 listeners_hang_up (int how)
 {
-  struct listeners l = { .how = how };
+  struct listeners l = found;
 
-  each_socket (note_listener, &l);
+  l.how = how;
   each_socket (hang_up_one, &l);
+  return l.accepted;
 }
 
 bool

@@ -6,6 +6,7 @@
 
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -188,4 +189,35 @@ member_answer_read (json_t *reply, const struct superblock *told,
   else if (!json_is_null (assignment))
     field = parse_assignment (assignment, d);
   return field ? field : parse_join (json_object_get (reply, "join"), d, order);
+}
+
+/* [number, session, epoch] */
+static bool
+parse_over (const json_t *json, struct member_over *o)
+{
+  const char *session = json_string_value (json_array_get (json, 1));
+  const json_t *number = json_array_get (json, 0),
+               *epoch = json_array_get (json, 2);
+  char rest;
+
+  if (!json_is_integer (number) || !json_is_integer (epoch) ||
+      session == NULL ||
+      sscanf (session, "%16" SCNx64 "%c", &o->session, &rest) != 1)
+    return false;
+  o->number = (uint64_t) json_integer_value (number);
+  o->epoch = (uint64_t) json_integer_value (epoch);
+  return o->epoch < EPOCH_MAX;
+}
+
+unsigned
+member_answer_over (const json_t *reply, struct member_over over[])
+{
+  const json_t *list = json_object_get (reply, "over"), *one;
+  unsigned count = 0;
+  size_t i;
+
+  json_array_foreach (list, i, one)
+    if (count < OVER_TOLD_MAX && parse_over (one, &over[count]))
+      count++;
+  return count;
 }

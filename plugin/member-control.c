@@ -21,6 +21,7 @@
 #include "member-role.h"
 #include "process.h"
 #include "puller.h"
+#include "revoked.h"
 #include "role.h"
 
 /* How often intent bits that were cleared are written out as clear. */
@@ -42,6 +43,7 @@ static struct {
   uint64_t reports;       /* the number of the last one */
   uint64_t requests;      /* of clients, as of the last heartbeat */
   enum member_join_phase told_phase;
+  uint64_t told_over;
   struct admin *admin; /* of the talk thread */
   pthread_t talk, care;
   bool talking, caring;
@@ -159,7 +161,7 @@ heartbeat (unsigned wait_ms)
 {
   struct superblock sb;
   const char *reason;
-  uint64_t dirty;
+  uint64_t dirty, over;
   json_t *json, *join, *bad, *figures;
   bool news;
 
@@ -169,6 +171,7 @@ heartbeat (unsigned wait_ms)
   bad = bad_ranges ();
   reason = member_reason (server.member); /* good without the lock, too */
   dirty = member_dirty_extents (server.member);
+  control.told_over = over = member_over_done (server.member);
   pthread_mutex_unlock (&server.lock);
 
   control.requests = requests ();
@@ -177,7 +180,7 @@ heartbeat (unsigned wait_ms)
    */
   json = json_pack (
     "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s?, s:o, s:o, "
-    "s:o, s:o, s:o}",
+    "s:o, s:o, s:o, s:I}",
     "instance", control.instance, "node", params.node, "uri", params.uri,
     "path", server.disk->path, "cache", control.cache, "size",
     (json_int_t) server.disk->size, "data_bytes", (json_int_t) sb.data_bytes,
@@ -189,7 +192,8 @@ heartbeat (unsigned wait_ms)
                     : "starting",
     "reason", reason, "join", join, "bad", bad, "cluster",
     uuid_or_null (sb.cluster), "array", uuid_or_null (sb.array), "position",
-    format_uuid_zero (sb.array) ? json_null () : json_integer (sb.position));
+    format_uuid_zero (sb.array) ? json_null () : json_integer (sb.position),
+    "over", (json_int_t) over);
   news = !json_equal (json, control.taken);
   if (news) {
     forget_taken ();
@@ -218,6 +222,23 @@ fail:
 }
 
 /* ---- Speaking to weftd ---- */
+
+/* A weftd that takes no changes refuses heartbeats, and says which sessions are over
+ * all the same.
+ */
+static void
+shut (const json_t *reply)
+{
+  struct member_over over[OVER_TOLD_MAX];
+  unsigned count = member_answer_over (reply, over);
+
+  if (count == 0)
+    return;
+  pthread_mutex_lock (&server.lock);
+  member_shut (server.member, over, count);
+  pthread_cond_broadcast (&server.changed);
+  pthread_mutex_unlock (&server.lock);
+}
 
 /* Hand the engine what weftd wants.  False: it does not have it. */
 static bool
@@ -285,6 +306,8 @@ call (struct admin *admin, unsigned wait_ms)
   snprintf (path, sizeof path, "/api/v1/disks/%s/heartbeat", uuid);
   status = admin_call (admin, "POST", path, body, &reply,
                        wait_ms + REPLY_TIMEOUT_MS);
+  shut (reply);
+  revoked_heard (admin); /* before the first answer has the doors opened */
   if (status != 200 || !obey (reply))
     forget_taken ();
   json_decref (reply);
@@ -393,6 +416,7 @@ wait_pace (uint64_t began)
 
   while (!server.stopping && (now = clock_ms ()) < began + PACE_MS &&
          member_join_phase (server.member) == control.told_phase &&
+         member_over_done (server.member) == control.told_over &&
          superblock_same (&control.told, member_confirmed (server.member)))
     server_wait (began + PACE_MS - now);
 }

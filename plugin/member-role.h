@@ -59,6 +59,11 @@ const char *member_answer_read (json_t *reply, const struct superblock *told,
                                 struct member_desire *d, uint8_t key[KEY_BYTES],
                                 struct puller_order **order);
 
+/* Which sessions are over, as weftd's answer says, be it a refusal; at most
+ * OVER_TOLD_MAX.  Returns how many.
+ */
+unsigned member_answer_over (const json_t *reply, struct member_over over[]);
+
 /* Register with weftd once, before anybody can connect.  Returns -1, with an
  * error said, when weftd refuses this disk.  When weftd cannot be reached a message
  * says so, and it is asked again later.

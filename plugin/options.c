@@ -27,7 +27,7 @@ struct params params;
 #define WORDS_MAX 4096
 #define BYTES_MAX (1 << 20)
 
-enum { OTHER = 256, TLS, VERIFY_PEER, VSOCK };
+enum { OTHER = 256, TLS, CERTIFICATES, VERIFY_PEER, VSOCK };
 
 static const char short_options[] = "46D:e:fg:i:nop:P:rst:u:U:vV";
 static const struct option long_options[] = {
@@ -68,7 +68,7 @@ static const struct option long_options[] = {
   { "swap", no_argument, NULL, OTHER },
   { "threads", required_argument, NULL, OTHER },
   { "tls", required_argument, NULL, TLS },
-  { "tls-certificates", required_argument, NULL, OTHER },
+  { "tls-certificates", required_argument, NULL, CERTIFICATES },
   { "tls-psk", required_argument, NULL, OTHER },
   { "tls-verify-peer", no_argument, NULL, VERIFY_PEER },
   { "unix", required_argument, NULL, 'U' },
@@ -113,7 +113,7 @@ options_read (void)
 {
   static char *words[WORDS_MAX + 1];
   int count, option, saved_index = optind, saved_errors = opterr;
-  char *text = read_command_line (words, &count);
+  char *text = read_command_line (words, &count), *path;
 
   if (text == NULL) {
     nbdkit_error ("/proc/self/cmdline: %m; mount /proc, in which nbdkit's "
@@ -135,6 +135,12 @@ options_read (void)
       options.tls_required = strcasecmp (optarg, "require") == 0 ||
                              strcasecmp (optarg, "required") == 0 ||
                              strcasecmp (optarg, "force") == 0;
+      break;
+    case CERTIFICATES:
+      path = nbdkit_absolute_path (optarg);
+      snprintf (options.certificates, sizeof options.certificates, "%s",
+                path ? path : "");
+      free (path);
       break;
     case VERIFY_PEER:
       options.verify_peer = true;

@@ -7,6 +7,7 @@
 #ifndef WEFT_OPTIONS_H
 #define WEFT_OPTIONS_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 struct options {
@@ -14,6 +15,8 @@ struct options {
   bool tls_required, verify_peer;
   bool ip; /* nbdkit makes TCP sockets, unless it was handed its sockets */
   char address[256]; /* their address, or its name; "": all of this host's */
+  char
+    certificates[PATH_MAX]; /* the folder, by its absolute path; "": not said */
 };
 extern struct options options;
 

@@ -86,7 +86,8 @@ peer_open (unsigned member, const struct map_member *mm, unsigned wait_ms,
     refuse (why, why_size, "out of memory");
     goto out;
   }
-  p->data_count = mm->token_data ? PEER_DATA_DOORS : 1;
+  /* Who serves an array knows a client by its newest connection. */
+  p->data_count = mm->token_data && !params.service ? PEER_DATA_DOORS : 1;
   opened = open_doors (p, data, p->data_count, deadline_ms, why, why_size) &&
            check_data_door (p, why, why_size) == 0 &&
            (!batch || open_doors (p, batch, PEER_BATCH_DOORS, deadline_ms, why,
@@ -105,6 +106,35 @@ out:
     return p;
   peer_close (p);
   return NULL;
+}
+
+int
+peer_flush (struct peer *p, unsigned wait_ms)
+{
+  const uint64_t deadline_ms = clock_ms () + wait_ms;
+  struct nbd_handle *nbd = p->doors[0].nbd;
+  uint64_t now;
+  int r;
+
+  if (p->flushing == 0)
+    p->flushing = nbd_aio_flush (nbd, NBD_NULL_COMPLETION, 0);
+  if (p->flushing == -1)
+    return ENOTCONN;
+  for (;;) {
+    r = nbd_aio_command_completed (nbd, p->flushing);
+    if (r == 1)
+      break;
+    if (r == -1)
+      return nbd_aio_is_ready (nbd) == 1 && nbd_get_errno () ? nbd_get_errno ()
+                                                             : ENOTCONN;
+    now = clock_ms ();
+    if (now >= deadline_ms)
+      return EINPROGRESS;
+    if (nbd_poll (nbd, (int) (deadline_ms - now)) == -1)
+      return ENOTCONN;
+  }
+  p->flushing = 0;
+  return 0;
 }
 
 void

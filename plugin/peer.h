@@ -48,6 +48,7 @@ struct peer {
   uint64_t size;       /* bytes of the data door */
   atomic_bool broken;  /* a door is dead; reason is set before */
   atomic_flag reason_taken;
+  int64_t flushing;    /* the FLUSH of peer_flush; 0: none */
   bool reported;       /* the array engine knows; under the engine's lock */
   unsigned ios;        /* that are not back yet; under the engine's lock */
   atomic_uint senders; /* I/O that threads are about to send */
@@ -67,6 +68,12 @@ struct peer *peer_open (unsigned member, const struct map_member *mm,
 
 /* Has it a door for batches? */
 bool peer_takes_batches (const struct peer *p);
+
+/* Before the peer is used: send a FLUSH, and wait for its end, so long at most.  0: it
+ * is done; EINPROGRESS: it is still under way, and the next call waits on; else why it
+ * has failed.
+ */
+int peer_flush (struct peer *p, unsigned wait_ms);
 
 /* Are both connected to the same export of the same server, as far as can be seen?
  */

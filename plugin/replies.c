@@ -14,11 +14,8 @@
  * All of this needs one descriptor for both ways.  With nbdkit -s there are two,
  * and a single client, with which nbdkit ends in any case.
  *
- * nbdkit has no place for this, and its calls were bound to libc before this
- * plugin was loaded.  But they all go through a table of addresses, where they
- * are found by name.  If they are not, nbdkit is as it always was.  They are in
- * the table to the end of the process, so the plugin is never unloaded from
- * memory (-z nodelete).
+ * nbdkit has no place for this: calls.c makes one.  If it can't, nbdkit is as it
+ * always was.
  */
 
 #include <config.h>
@@ -26,12 +23,10 @@
 #include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -40,6 +35,7 @@
 #define NBDKIT_API_VERSION 2
 #include <nbdkit-plugin.h>
 
+#include "calls.h"
 #include "replies.h"
 
 #define SOCKETS 16384
@@ -223,150 +219,23 @@ replies_open (void)
 
 /*----- The table of addresses -----*/
 
-static const struct {
-  const char *name;
-  void *function;
-} guards[] = {
+static const struct call guards[] = {
   { "read", guarded_read },
   { "send", guarded_send },
   { "close", guarded_close },
+  { NULL },
 };
-#define GUARDS (sizeof guards / sizeof guards[0])
-
-struct table {
-  const ElfW (Rela) * entries;
-  size_t bytes;
-};
-
-struct program {
-  uintptr_t base;
-  const ElfW (Sym) * symbols;
-  const char *names;
-  struct table tables[2];
-  uintptr_t relro, relro_end; /* made read-only by the loader */
-};
-
-/* An address of the dynamic section, which not every loader has moved. */
-static const void *
-moved (const struct program *p, uintptr_t address)
-{
-  return (const void *) (address < p->base ? p->base + address : address);
-}
-
-static void
-read_dynamic (struct program *p, const ElfW (Dyn) * d)
-{
-  bool rela = false;
-
-  for (; d->d_tag != DT_NULL; d++)
-    switch (d->d_tag) {
-    case DT_SYMTAB:
-      p->symbols = moved (p, d->d_un.d_ptr);
-      break;
-    case DT_STRTAB:
-      p->names = moved (p, d->d_un.d_ptr);
-      break;
-    case DT_RELA:
-      p->tables[0].entries = moved (p, d->d_un.d_ptr);
-      break;
-    case DT_RELASZ:
-      p->tables[0].bytes = d->d_un.d_val;
-      break;
-    case DT_JMPREL:
-      p->tables[1].entries = moved (p, d->d_un.d_ptr);
-      break;
-    case DT_PLTRELSZ:
-      p->tables[1].bytes = d->d_un.d_val;
-      break;
-    case DT_PLTREL:
-      rela = d->d_un.d_val == DT_RELA;
-      break;
-    }
-  if (!rela) /* a machine with another kind of entries */
-    p->tables[1].bytes = 0;
-  for (unsigned i = 0; i < 2; i++)
-    if (p->tables[i].entries == NULL)
-      p->tables[i].bytes = 0;
-}
-
-/* Of the program itself, which comes first. */
-static int
-read_program (struct dl_phdr_info *info, size_t size, void *opaque)
-{
-  const uintptr_t page = sysconf (_SC_PAGESIZE);
-  struct program *p = opaque;
-
-  p->base = info->dlpi_addr;
-  for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW (Phdr) *h = &info->dlpi_phdr[i];
-
-    if (h->p_type == PT_DYNAMIC)
-      read_dynamic (p, (const void *) (p->base + h->p_vaddr));
-    else if (h->p_type == PT_GNU_RELRO) {
-      p->relro = (p->base + h->p_vaddr) & ~(page - 1);
-      p->relro_end = (p->base + h->p_vaddr + h->p_memsz) & ~(page - 1);
-    }
-  }
-  return 1;
-}
-
-/* Which guards have a place in the tables?  Or put them there. */
-static unsigned
-visit (const struct program *p, bool put)
-{
-  unsigned found = 0;
-
-  for (unsigned i = 0; i < 2; i++)
-    for (size_t k = 0; k < p->tables[i].bytes / sizeof p->tables[i].entries[0];
-         k++) {
-      const ElfW (Rela) *e = &p->tables[i].entries[k];
-      /* The symbol's number: the upper half, whatever the word's size. */
-      size_t symbol = sizeof e->r_info == 8 ? e->r_info >> 16 >> 16
-                                            : e->r_info >> 8;
-      const char *name = p->names + p->symbols[symbol].st_name;
-
-      for (unsigned g = 0; symbol != 0 && g < GUARDS; g++)
-        if (strcmp (name, guards[g].name) == 0) {
-          found |= 1u << g;
-          if (put)
-            *(void **) (p->base + e->r_offset) = guards[g].function;
-        }
-    }
-  return found;
-}
-
-/* All of them, or none: each relies on the others. */
-static bool
-put_guards (const struct program *p)
-{
-  void *relro = (void *) p->relro;
-  size_t bytes = p->relro_end - p->relro;
-
-  if (p->symbols == NULL || p->names == NULL ||
-      visit (p, false) != (1u << GUARDS) - 1)
-    return false;
-  if (bytes > 0 && mprotect (relro, bytes, PROT_READ | PROT_WRITE) == -1)
-    return false;
-  visit (p, true);
-  if (bytes > 0)
-    mprotect (relro, bytes, PROT_READ);
-  return true;
-}
 
 void
 replies_guard (void)
 {
-  struct program p = { .base = 0 };
-
   /* A package that was built beside an older nbdkit is run by a newer one.  Among
    * stable versions 1.34 brought this function, and the remedy as well.
    */
   if (dlsym (RTLD_DEFAULT, "nbdkit_disconnect"))
     nbdkit_debug ("weft: this nbdkit does without our guards");
-  else {
-    dl_iterate_phdr (read_program, &p);
-    nbdkit_debug (put_guards (&p)
+  else
+    nbdkit_debug (calls_replace ("", guards)
                     ? "weft: our guards stand before nbdkit's calls"
                     : "weft: nbdkit may abort when a client dies");
-  }
 }

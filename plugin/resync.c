@@ -168,6 +168,8 @@ carry_out (struct copier *t, const struct resync_action *a)
     r.op = ARRAY_READ;
     r.copy = 1 + a->copy;
     return engine_run (t->engine, &r);
+  case RESYNC_OLDER:
+    return control_older (t->control);
   case RESYNC_WRITE:
     r.op = ARRAY_WRITE;
     if (t->buf[0] == 0 && memcmp (t->buf, t->buf + 1, a->length - 1) == 0) {

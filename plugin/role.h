@@ -17,17 +17,20 @@
 
 /* The parameters of `nbdkit weft`; NULL or 0 where not given. */
 struct params {
-  char *disk;  /* member role: path */
-  char *array; /* array role: name */
-  char *map;   /* array role from a static map: path */
-  char *admin; /* URL of weftd */
-  char *uri;   /* NBD URI under which others reach this process */
-  char *node;  /* name of this host; default: its hostname */
-  char *tls;   /* folder of this host's certificate; default: $WEFT_TLS */
+  char *disk;    /* member role: path */
+  char *array;   /* array role: name */
+  char *map;     /* array role from a static map: path */
+  char *service; /* array role by way of an array's service: the array's name */
+  char *client;  /* by way of a service: the file of our identity: path */
+  char *admin;   /* URL of weftd */
+  char *uri;     /* NBD URI under which others reach this process */
+  char *node;    /* name of this host; default: its hostname */
+  char *tls;     /* folder of this host's certificate; default: $WEFT_TLS */
   int64_t image_buffer_bytes;
   unsigned image_age_ms;
   unsigned io_timeout_ms;
   bool takeover; /* array role: take the array from a host that lives */
+  bool serves; /* array role: serve the array to others, when it is our turn */
 };
 extern struct params params;
 

@@ -18,11 +18,14 @@
 #include "common/admin.h"
 #include "base/bounds.h"
 #include "exposure.h"
+#include "lobby.h"
 #include "base/name.h"
 #include "options.h"
 #include "replies.h"
+#include "revoked.h"
 #include "role.h"
 #include "shortage.h"
+#include "tls.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
@@ -30,7 +33,7 @@
 #define IO_TIMEOUT_MS_MAX 3600000
 
 /* A block of so many bytes is mapped on its own. */
-#define MAPPED_BYTES (UNIT_BYTES_DEFAULT + KiB (32))
+#define MAPPED_BYTES MiB (4)
 
 static const struct role *role;
 
@@ -41,24 +44,29 @@ weft_load (void)
    * each of them glibc keeps several times what is in use.
    */
   mallopt (M_ARENA_MAX, 1);
-  /* nbdkit's workers each enlarge a buffer for the largest request so far.  In
-   * the heap each step would leave a hole that is too small for the next; a
-   * mapping of its own grows in place.  glibc maps only what is larger than all
-   * that was ever mapped and freed, unless it is told a size: one that leaves
-   * images of the default unit in the heap.
+  /* nbdkit's workers each enlarge a buffer for the largest request so far.  What
+   * glibc maps begins 16 bytes into a page, and from there AMD's processors copy
+   * at 0.6 of their speed, so buffers of common requests stay in the heap.  Larger
+   * ones do not: in the heap each leaves a hole when it grows, a mapping grows in
+   * place.  glibc would move this limit by itself.
    */
   mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
-  mallopt (M_TRIM_THRESHOLD, 2 * MAPPED_BYTES); /* glibc's own ratio */
+  mallopt (M_TRIM_THRESHOLD, MiB (1));
   replies_guard ();
+  lobby_begin ();
+  tls_begin ();
   admin_global_init ();
 }
 
 static void
 weft_unload (void)
 {
+  tls_end ();
   free (params.disk);
   free (params.array);
   free (params.map);
+  free (params.service);
+  free (params.client);
   free (params.admin);
   free (params.uri);
   free (params.node);
@@ -97,10 +105,11 @@ weft_config (const char *key, const char *value)
     char **to;
     enum { PATH, NAME, TEXT } kind;
   } strings[] = {
-    { "disk", &params.disk, PATH }, { "map", &params.map, PATH },
-    { "tls", &params.tls, PATH },   { "array", &params.array, NAME },
-    { "node", &params.node, NAME }, { "admin", &params.admin, TEXT },
-    { "uri", &params.uri, TEXT },
+    { "disk", &params.disk, PATH },     { "map", &params.map, PATH },
+    { "tls", &params.tls, PATH },       { "array", &params.array, NAME },
+    { "node", &params.node, NAME },     { "admin", &params.admin, TEXT },
+    { "uri", &params.uri, TEXT },       { "service", &params.service, NAME },
+    { "client", &params.client, PATH },
   };
   int64_t n;
 
@@ -214,13 +223,49 @@ check_tls (void)
   return r;
 }
 
+/* service= says beside array= whether this process serves the array to others; alone
+ * it is the array whose service is used.
+ */
+static int
+config_service (void)
+{
+  int yes;
+
+  if (!params.service || !params.array)
+    return 0;
+  yes = nbdkit_parse_bool (params.service);
+  if (yes == -1)
+    return -1;
+  params.serves = yes;
+  free (params.service);
+  params.service = NULL;
+  if (!yes)
+    return 0;
+  if (params.takeover) {
+    nbdkit_error ("takeover= has no place beside service=yes: who serves is "
+                  "replaced by weftctl array service %s --move",
+                  params.array);
+    return -1;
+  }
+  if (!params.uri) {
+    nbdkit_error ("service=yes needs uri=: where clients on other hosts reach "
+                  "this process");
+    return -1;
+  }
+  return 0;
+}
+
 static int
 weft_config_complete (void)
 {
-  if (!!params.disk + !!params.array + !!params.map != 1) {
-    nbdkit_error ("give exactly one of disk=PATH (serve a disk as a member), "
-                  "array=NAME (an array that weftd knows) and map=FILE (an "
-                  "array described by a file)");
+  if (config_service () == -1)
+    return -1;
+  if (!!params.disk + !!params.array + !!params.map + !!params.service != 1) {
+    nbdkit_error (
+      "give exactly one of disk=PATH (serve a disk as a member), "
+      "array=NAME (an array that weftd knows), service=NAME (the "
+      "same by way of its service) and map=FILE (an array described "
+      "by a file)");
     return -1;
   }
   if (params.map && params.admin) {
@@ -236,6 +281,12 @@ weft_config_complete (void)
   if (params.disk && (params.image_buffer_bytes || params.image_age_ms)) {
     nbdkit_error ("%s= has no place beside disk=: it belongs to an array",
                   params.image_buffer_bytes ? "image-buffer" : "image-age");
+    return -1;
+  }
+  /* Beside array=, too: one unit has both, and there it means nothing. */
+  if (params.client && !params.service && !params.array) {
+    nbdkit_error ("client= belongs to service=: it is the file of a client's "
+                  "identity");
     return -1;
   }
   if (params.takeover && !params.array) {
@@ -265,6 +316,10 @@ weft_config_complete (void)
 #define weft_config_help                                                       \
   "disk=<PATH>             Serve this disk or file as a member.\n"             \
   "array=<NAME>            Export the array of this name.\n"                   \
+  "service=<NAME>          Export the array of this name, which another\n"     \
+  "                        process serves to several hosts.\n"                 \
+  "service=<BOOL>          Be that process, when it is its turn (array).\n"    \
+  "client=<FILE>           Keep there who we are to that process (service).\n" \
   "map=<FILE>              Export the array that this JSON file describes.\n"  \
   "admin=<URL>             Where weftd is (needed with disk= and array=).\n"   \
   "uri=<URI>               NBD URI under which others reach this process.\n"   \
@@ -291,10 +346,15 @@ weft_thread_model (void)
 static int
 weft_get_ready (void)
 {
-  if (options_read () == -1 ||
-      exposure_check_start (role == &member_role) == -1)
+  if (options_read () == -1 || exposure_check_start () == -1)
     return -1;
+  if (params.serves && options.readonly) {
+    nbdkit_error ("-r has no place beside service=yes: its clients may ask to "
+                  "read only");
+    return -1;
+  }
   shortage_prepare ();
+  revoked_begin ();
   return role->get_ready ();
 }
 
@@ -319,6 +379,8 @@ weft_list_exports (int readonly, int is_tls, struct nbdkit_exports *exports)
     return 0;
   if (nbdkit_add_export (exports, "", "the whole array") == -1)
     return -1;
+  if (params.service)
+    return nbdkit_add_export (exports, params.service, "the whole array");
   return params.array == NULL ||
              nbdkit_add_export (exports, params.array, "the whole array") == 0
            ? 0
@@ -330,24 +392,43 @@ weft_export_description (void *handle)
 {
   if (role != &array_role)
     return "door of a Weft member";
-  if (params.array)
-    return nbdkit_printf_intern ("Weft array %s", params.array);
+  if (params.array || params.service)
+    return nbdkit_printf_intern ("Weft array %s",
+                                 params.array ? params.array : params.service);
   return "Weft array from a static map";
+}
+
+static int
+weft_preconnect (int readonly)
+{
+  struct sockaddr_storage sa;
+  socklen_t bytes = exposure_peer (&sa);
+
+  lobby_enter (&sa, bytes);
+  return 0;
 }
 
 static void *
 weft_open (int readonly)
 {
+  struct sockaddr_storage sa;
+  void *handle = NULL;
+
   replies_open ();
-  if (exposure_check_client () == -1)
+  exposure_peer (&sa);
+  if (exposure_check_client (&sa) == -1 || lobby_leave () == -1)
     return NULL;
-  return role->open (readonly);
+  handle = role->open (readonly);
+  if (handle == NULL)
+    lobby_return ();
+  return handle;
 }
 
 static void
 weft_close (void *handle)
 {
   role->close (handle);
+  lobby_return ();
 }
 
 static int64_t
@@ -440,6 +521,7 @@ static struct nbdkit_plugin plugin = {
   .get_ready = weft_get_ready,
   .after_fork = weft_after_fork,
   .cleanup = weft_cleanup,
+  .preconnect = weft_preconnect,
   .list_exports = weft_list_exports,
   .export_description = weft_export_description,
   .open = weft_open,

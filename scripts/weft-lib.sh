@@ -143,7 +143,7 @@ call ()
   call_ca=$1 call_method=$2 call_path=$3
   shift 3
   : >"$work/reply"
-  curl -sS --noproxy '*' --max-time 30 --cacert "$call_ca" -X "$call_method" \
+  curl -sS --noproxy '*' --tlsv1.2 --max-time 30 --cacert "$call_ca" -X "$call_method" \
     -o "$work/reply" -w '%{http_code}' "$@" "$admin$call_path" \
     2>"$work/curl" || true
 }
@@ -151,6 +151,7 @@ call ()
 # As this node.
 call_as_node ()
 {
+  [ ! -f "$etc/tls/ca-crl.pem" ] || set -- "$@" --crlfile "$etc/tls/ca-crl.pem"
   call "$etc/tls/ca-cert.pem" "$@" --cert "$etc/tls/client-cert.pem" \
     --key "$etc/tls/client-key.pem"
 }
@@ -163,6 +164,17 @@ reason ()
     echo "no reason was given"
 }
 
+# Does what answers there have other CAs than the one that signed this node's
+# certificate?  Said by whoever answers, so nothing but words may follow from it.
+other_ca ()
+{
+  curl -sS --noproxy '*' --max-time 30 --insecure -f -o "$work/other.pem" \
+    "$admin/ca.pem" 2>/dev/null || return 1
+  openssl x509 -in "$work/other.pem" -noout 2>/dev/null &&
+    ! openssl verify -no_check_time -CAfile "$work/other.pem" \
+      "$etc/tls/client-cert.pem" >/dev/null 2>&1
+}
+
 # failed_call STATUS WHAT: ends in the way that the HTTP status asks for.
 failed_call ()
 {
@@ -172,7 +184,15 @@ failed_call ()
       ! grep -q 'not yet valid\|has expired' "$work/curl" ||
         die "$FAILED" "$2: $(reason); see that the clock of this host is right" \
           "($(date)), and weftd's"
-      die "$UNREACHABLE" "$2: weftd at $admin does not answer: $(reason)"
+      failed_reason=$(reason)
+      if [ -f "$etc/tls/client-cert.pem" ] && other_ca; then
+        die "$UNTRUSTED" "$2: the CA of the cluster at $admin is not the one of" \
+          "this node's certificate: it was changed (weftctl ca rotate) while this node" \
+          "was away, or weftd was set up anew. Enroll this node again:" \
+          "weft-leave --forgotten, then weft-enroll with a new token and --keep" \
+          "($failed_reason)"
+      fi
+      die "$UNREACHABLE" "$2: weftd at $admin does not answer: $failed_reason"
       ;;
     5??) die "$FAILED" "$2: $(reason)" ;;
     *) die "$REFUSED" "$2: refused by weftd: $(reason)" ;;
@@ -220,18 +240,43 @@ readable_by_weft ()
   chgrp -R weft "$1" && chmod -R g+rX "$1"
 }
 
+# check_revoked FILE CAS: are these the CAs' lists of what is revoked?
+check_revoked ()
+{
+  rm -f "$work"/crl.?
+  awk -v to="$work/crl." '/^-----BEGIN X509 CRL-----$/ { n++ } n { print > (to n) }' \
+    "$1"
+  [ -f "$work/crl.1" ] || die "$FAILED" "weftd's answer has no list of what is revoked"
+  for check_list in "$work"/crl.?; do
+    openssl crl -in "$check_list" -noout -verify -CAfile "$2" 2>"$work/openssl" >&2 &&
+      ! grep -q failure "$work/openssl" && continue
+    die "$FAILED" "what weftd says is revoked is not signed by its CA:" \
+      "$(tail -n 1 "$work/openssl")"
+  done
+}
+
+# install_revoked FILE: into $etc/tls.
+install_revoked ()
+{
+  cp "$1" "$etc/tls/ca-crl.new"
+  readable_by_weft "$etc/tls/ca-crl.new"
+  sync "$etc/tls/ca-crl.new"
+  mv -f "$etc/tls/ca-crl.new" "$etc/tls/ca-crl.pem"
+}
+
 # install_tls: what was made in $etc/tls.new becomes $etc/tls, by one rename of a
 # link: at no time is there a key without its certificate.  GnuTLS, as nbdkit
-# and libnbd use it, wants these names; one certificate does for both ends.
+# and libnbd use it, wants these names; one certificate does for both ends.  The name of
+# the folder is new, whatever the clock says: the one before is in use until then.
 install_tls ()
 {
-  install_dir=$etc/tls-$(date +%Y%m%d-%H%M%S)
-  rm -rf "$install_dir" "$etc/tls.link" "$etc/tls.new/csr.pem"
+  rm -rf "$etc/tls.link" "$etc/tls.new/csr.pem"
   ln -s server-cert.pem "$etc/tls.new/client-cert.pem"
   ln -s server-key.pem "$etc/tls.new/client-key.pem"
   readable_by_weft "$etc/tls.new"
   sync "$etc/tls.new"/*.pem "$etc/tls.new"
-  mv "$etc/tls.new" "$install_dir"
+  install_dir=$(mktemp -d "$etc/tls-$(date +%Y%m%d-%H%M%S)-XXXXXX")
+  mv -T "$etc/tls.new" "$install_dir" # with its owner and mode
   ln -s "${install_dir##*/}" "$etc/tls.link"
   mv -fT "$etc/tls.link" "$etc/tls"
   sync "$etc"

@@ -4,9 +4,11 @@
  * What administrators did and were refused has a line each.  Whoever else does or
  * tries something again and again must not push that out, nor fill the disk: so what
  * nodes and viewers do and what others were refused have rings of their own, and there
- * a line sums up.  Of one caller's tries of one kind in ten minutes the first ones have lines,
- * and the last of these counts the rest (`times`, `last_at`).  When very many callers
- * try, one line counts the tries of one kind by all further ones (`address` null).
+ * a line sums up.  Of one caller's tries of one kind in ten minutes the first ones have
+ * lines, and the last of these counts the rest (`times`, `last_at`).  Callers whom
+ * nobody knows are told by addresses, of IPv6 by their network; the line has the address
+ * of the first try.  When very many callers try, one line counts the tries of one kind by
+ * all further ones (`address` null).
  *
  * A count is stored with what was done; that of refusals within a minute.
  */
@@ -19,6 +21,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "addresses.h"
 #include "auth-internal.h"
 #include "loop.h"
 #include "routes.h"
@@ -165,6 +168,7 @@ count_of (const struct request *r, int status)
   struct count *from = counts, *to = from + STRANGERS_MAX, *c;
   uint64_t now_s = clock_boot_ms () / 1000;
   char action[ACTION_BYTES], key[COUNT_KEY_BYTES];
+  char origin[ADDRESSES_ORIGIN_BYTES];
 
   if (status < 400) {
     from = counts + STRANGERS_MAX + KNOWN_MAX;
@@ -175,8 +179,9 @@ count_of (const struct request *r, int status)
     to = from + KNOWN_MAX;
   }
   print_action (r, action);
+  addresses_origin (caller->address, origin);
   snprintf (key, sizeof key, "%d %s %s %d", (int) caller->via,
-            stranger ? caller->address : caller->name, action, status);
+            stranger ? origin : caller->name, action, status);
   c = find (from, to, key, now_s);
   if (c)
     return c;
@@ -259,7 +264,7 @@ static json_t *
 subject_of (const struct request *r)
 {
   const char *pattern = r->route->pattern;
-  char text[NAME_BYTES_MAX + 64];
+  char text[2 * NAME_BYTES_MAX + 32];
 
   if (strstr (pattern, "{member}")) {
     snprintf (text, sizeof text, "%s/%u", r->name, r->member);
@@ -267,6 +272,10 @@ subject_of (const struct request *r)
   }
   if (r->subject[0])
     return json_string (r->subject);
+  if (strstr (pattern, "{node}")) {
+    snprintf (text, sizeof text, "%s for %s", r->name, r->node);
+    return json_string (text);
+  }
   if (strstr (pattern, "{name}"))
     return json_string (r->name);
   if (strstr (pattern, "{uuid}") && r->name[0]) {

@@ -2,7 +2,7 @@
  *
  * Records, by kind: "user" (key: its name), "login", "token" and "node-token"
  * (key: the hash of the secret, in hex), "certificate" (key: its serial
- * number), "audit" (key: its number).
+ * number), "audit" (key: its number), "trust" (key: the node), "ca" (trust.c).
  */
 
 #ifndef WEFT_AUTH_INTERNAL_H
@@ -12,10 +12,12 @@
 
 #include <bsd/sys/queue.h>
 
+#include "addresses.h"
 #include "auth.h"
 #include "ca.h"
 #include "ring.h"
 #include "store.h"
+#include "trust.h"
 
 #define AUTH_USERS_MAX 100
 #define AUTH_TOKENS_MAX 500 /* and as many of nodes */
@@ -24,7 +26,10 @@
 #define AUTH_LOGIN_IDLE_MS (UINT64_C (12) * 3600 * 1000)
 #define AUTH_LOGIN_MS (UINT64_C (7) * 24 * 3600 * 1000)
 #define AUTH_USED_MS (UINT64_C (60) * 1000) /* `used` is stored this often */
-#define AUTH_CERTIFICATE_SECONDS (365 * 24 * 3600) /* a node's */
+/* For so long after its end a node's certificate is good for getting the next one. */
+#define AUTH_RETURN_MS (UINT64_C (30) * 24 * 3600 * 1000)
+/* A revoked one stays in the CRL for so long after its end: clocks differ. */
+#define AUTH_REVOKED_MS (UINT64_C (24) * 3600 * 1000)
 /* For so long an expired token is known as such. */
 #define AUTH_EXPIRED_MS (UINT64_C (24) * 3600 * 1000)
 
@@ -53,6 +58,8 @@ struct secret {
   enum auth_role role; /* of a token */
   uint64_t created, used, expires; /* wall clock, ms; 0: never */
   uint64_t stored_used;
+  char
+    addresses[ADDRESSES_BYTES]; /* a node token: what it may be certified for */
   bool spent; /* a node token, which is good for one use: it was used */
   bool
     login; /* a token that stands for a login with a password (weftctl login) */
@@ -63,7 +70,19 @@ struct certificate {
   char serial[AUTH_SERIAL_BYTES];
   char node[64];
   uint64_t created, expires;
-  json_t *addresses; /* for which it was made */
+  uint64_t revoked;  /* since then it is worth nothing; 0: it is good */
+  json_t *addresses; /* the node's: a list of text */
+  char ca
+    [CA_FINGERPRINT_BYTES]; /* by which it is signed; "": the one that was there
+                                    before there could be two */
+};
+
+/* What a node has said of what it trusts. */
+struct truster {
+  TAILQ_ENTRY (truster) link;
+  char node[64];
+  char tag[TRUST_TAG_BYTES];     /* trust_tag */
+  char ca[CA_FINGERPRINT_BYTES]; /* of the certificate by which it said so */
 };
 
 /* What the audit trail keeps apart, so that nothing of one kind pushes out another. */
@@ -76,20 +95,26 @@ enum audit_ring {
 
 struct auth {
   bool no_login;
-  const struct ca *ca;
+  struct trust *trust;
   struct ca_names own;
+  uint64_t certificate_seconds;
 
   pthread_mutex_t lock; /* of the following: the loop's thread writes */
   TAILQ_HEAD (, user) users;
   TAILQ_HEAD (, secret) secrets;
-  TAILQ_HEAD (, certificate) certificates;
+  TAILQ_HEAD (, certificate) certificates; /* revoked ones, too */
+  TAILQ_HEAD (, truster) trusters;
+  uint64_t revoked_tag;
   bool setup;
   uint8_t setup_hash[AUTH_HASH_BYTES];
   const char *setup_file;
 
   /* The loop's alone. */
   struct ring audit[AUDIT_RINGS];
-  uint64_t audit_last; /* the number of its last line */
+  uint64_t audit_last;  /* the number of its last line */
+  char *crl;            /* NULL: not made yet; ... */
+  uint64_t crl_tag;     /* ... the list that it is of, ... */
+  unsigned crl_version; /* ... and trust_version */
 };
 
 /* ---- auth.c: with the lock held, or on the loop's thread. ---- */
@@ -111,6 +136,9 @@ bool auth_is_script (const struct auth *a, const struct caller *caller);
  * for longer than its own.
  */
 uint64_t auth_script_end (const struct auth *a, const struct caller *caller);
+/* The node's certificate that has this serial number, unless it was revoked. */
+struct certificate *auth_certificate (const struct auth *a, const char *node,
+                                      const char *serial);
 bool auth_is_own_address (const struct auth *a, const char *address);
 
 /* ---- auth-store.c: the loop's thread; they lock. ---- */
@@ -124,6 +152,11 @@ void auth_drop_user (struct auth *a, struct store_txn *t, struct user *u);
 void auth_drop_secret (struct auth *a, struct store_txn *t, struct secret *s);
 void auth_drop_certificate (struct auth *a, struct store_txn *t,
                             struct certificate *c);
+/* These are the node's addresses from now on: its next certificate is for them. */
+void auth_set_addresses (struct auth *a, struct store_txn *t, const char *node,
+                         json_t *addresses);
+/* The CRL; it stays ours. */
+const char *auth_crl (struct auth *a);
 void auth_setup_end (struct auth *a);
 /* Is it known no longer? */
 bool auth_secret_is_over (const struct secret *s, uint64_t wall_ms);
@@ -132,6 +165,24 @@ void auth_drop_logins (struct auth *a, struct store_txn *t, const char *user,
                        const uint8_t *but);
 /* All that a user made, for scripts and for nodes. */
 void auth_drop_tokens (struct auth *a, struct store_txn *t, const char *user);
+
+/* ---- auth-trust.c: the loop's thread. ---- */
+
+bool trust_load_node (struct auth *a, const char *key, json_t *object);
+/* It has said so. */
+void auth_trust_said (struct auth *a, struct store_txn *t, const char *node,
+                      const char *tag, const char *ca);
+void auth_trust_forget (struct auth *a, struct store_txn *t, const char *node);
+/* Does it trust what is trusted, and nobody else? */
+bool auth_trusts (const struct auth *a, const char *node);
+/* The CA of the node's next certificate. */
+const struct ca *auth_trust_signer (const struct auth *a, const char *node);
+/* Is it to get another certificate now? */
+bool auth_trust_renews (const struct auth *a, const char *node, const char *ca);
+/* The nodes that are waited for, with commas; NULL: none.  malloc'ed. */
+char *auth_trust_waits (struct auth *a, uint64_t wall_ms);
+/* What is signed by another CA than the one is of use no more. */
+void auth_trust_drop_old (struct auth *a, struct store_txn *t);
 
 /* ---- auth-audit.c ---- */
 

@@ -6,6 +6,8 @@
  * user's password again and again is stopped there, and neither this user at
  * another address, nor another user at this address, is kept out.
  *
+ * An address of IPv6 counts as its network (addresses_origin).
+ *
  * The last is not asked where the user has given the right password within a
  * day: else a few hosts could keep anybody out whose name they know.
  */
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "addresses.h"
 #include "auth-limit.h"
 #include "bucket.h"
 
@@ -50,8 +53,11 @@ static struct known known[KNOWN_MAX];
 static void
 make_key (char key[128], char kind, const char *address, const char *user)
 {
-  snprintf (key, 128, "%c %.45s %.63s", kind, kind == 'u' ? "" : address,
-            kind == 'a' ? "" : user);
+  char origin[ADDRESSES_ORIGIN_BYTES] = "";
+
+  if (kind != 'u')
+    addresses_origin (address, origin);
+  snprintf (key, 128, "%c %s %.63s", kind, origin, kind == 'a' ? "" : user);
 }
 
 static bool

@@ -14,8 +14,9 @@ struct auth_request {
   enum auth_role role; /* ROLE_NOBODY: not given */
   char password[PASSWORD_BYTES_MAX + 1], current[PASSWORD_BYTES_MAX + 1];
   char secret[AUTH_SECRET_BYTES];
-  uint64_t seconds;      /* 0: not given */
-  bool login;            /* the token is of a login */
+  uint64_t seconds;                /* 0: not given */
+  bool login;                      /* the token is of a login */
+  char addresses[ADDRESSES_BYTES]; /* of a node, as addresses_take has them */
   char *csr;             /* a request for a certificate, as PEM; ... */
   EVP_PKEY *key;         /* ... its key, ... */
   struct ca_names names; /* ... and the names that it asks for */

@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 
 #include "alloc.h"
 #include "auth-internal.h"
+#include "common/clock.h"
 #include "fields.h"
 #include "base/name.h"
+#include "common/refuse.h"
 #include "text.h"
 
 static const char *const secret_kinds[] = { "login", "token", "node-token" };
@@ -24,7 +27,8 @@ auth_is_kind (const char *kind)
     if (strcmp (kind, secret_kinds[i]) == 0)
       return true;
   return strcmp (kind, "user") == 0 || strcmp (kind, "certificate") == 0 ||
-         strcmp (kind, "audit") == 0;
+         strcmp (kind, "audit") == 0 || strcmp (kind, "trust") == 0 ||
+         strcmp (kind, TRUST_KIND) == 0;
 }
 
 /* ---- Fields. ---- */
@@ -51,6 +55,7 @@ static const struct field secret_fields[] = {
   { "used", FIELD_NUMBER, AT (used) },
   { "expires", FIELD_NUMBER, AT (expires) },
   { "spent", FIELD_BOOL, AT (spent) },
+  { "addresses", FIELD_TEXT, AT (addresses), .optional = true },
   { "login", FIELD_BOOL, AT (login), .optional = true },
   { NULL },
 };
@@ -61,9 +66,26 @@ static const struct field certificate_fields[] = {
   { "node", FIELD_NAME, AT (node) },
   { "created", FIELD_NUMBER, AT (created) },
   { "expires", FIELD_NUMBER, AT (expires) },
+  { "revoked", FIELD_NUMBER, AT (revoked), .optional = true },
+  { "ca", FIELD_TEXT, AT (ca), .optional = true },
   { NULL },
 };
 #undef AT
+
+/* The order in which they were revoked does not matter, nor what was forgotten since:
+ * so that the name of the list is the same after a restart.
+ */
+static void
+retag (struct auth *a, const struct certificate *c)
+{
+  uint64_t hash[4];
+
+  if (c->revoked == 0)
+    return;
+  EVP_Digest (c->serial, strlen (c->serial), (uint8_t *) hash, NULL,
+              EVP_sha256 (), NULL);
+  a->revoked_tag ^= hash[0];
+}
 
 /* ---- From records: any field that is missing or odd fails. ---- */
 
@@ -110,6 +132,7 @@ load_certificate (struct auth *a, struct fields *f, const char *key)
   c->addresses = json_incref (json_object_get (f->object, "addresses"));
   if (!json_is_array (c->addresses))
     fields_fail (f, "addresses", "addresses is no list");
+  retag (a, c);
   TAILQ_INSERT_TAIL (&a->certificates, c, link);
 }
 
@@ -128,6 +151,14 @@ auth_load (struct auth *a, const char *kind, const char *key, const char *json,
     load_user (a, &f, key);
   else if (strcmp (kind, "certificate") == 0)
     load_certificate (a, &f, key);
+  else if (strcmp (kind, TRUST_KIND) == 0 || strcmp (kind, "trust") == 0) {
+    bool fine = strcmp (kind, TRUST_KIND) == 0
+                  ? trust_load (a->trust, object)
+                  : trust_load_node (a, key, object);
+
+    json_decref (object);
+    return fine ? 0 : refuse (why, why_size, "it makes no sense");
+  }
   else
     load_secret (a, &f, kind, key);
   json_decref (object);
@@ -202,8 +233,18 @@ void
 auth_drop_certificate (struct auth *a, struct store_txn *t,
                        struct certificate *c)
 {
+  const struct certificate *other;
+
   store_txn_put (t, "certificate", c->serial, NULL);
   DROP (a, certificates, c);
+  TAILQ_FOREACH (other, &a->certificates, link)
+    if (strcmp (other->node, c->node) == 0)
+      break;
+  if (other == NULL)
+    auth_trust_forget (a, t, c->node);
+  pthread_mutex_lock (&a->lock);
+  retag (a, c);
+  pthread_mutex_unlock (&a->lock);
   json_decref (c->addresses);
   free (c);
 }
@@ -250,11 +291,59 @@ auth_drop_user (struct auth *a, struct store_txn *t, struct user *u)
 void
 auth_forget_node (struct auth *a, struct store_txn *t, const char *node)
 {
-  struct certificate *c, *next;
+  struct certificate *c;
 
-  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next)
-    if (strcmp (c->node, node) == 0)
-      auth_drop_certificate (a, t, c);
+  auth_trust_forget (a, t, node);
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (c->revoked == 0 && strcmp (c->node, node) == 0) {
+      pthread_mutex_lock (&a->lock);
+      c->revoked = clock_wall_ms ();
+      retag (a, c);
+      pthread_mutex_unlock (&a->lock);
+      auth_put_certificate (a, t, c);
+    }
+}
+
+void
+auth_set_addresses (struct auth *a, struct store_txn *t, const char *node,
+                    json_t *addresses)
+{
+  struct certificate *c;
+  json_t *old;
+
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (c->revoked == 0 && strcmp (c->node, node) == 0) {
+      pthread_mutex_lock (&a->lock);
+      old = c->addresses;
+      c->addresses = json_deep_copy (addresses);
+      pthread_mutex_unlock (&a->lock);
+      json_decref (old);
+      auth_put_certificate (a, t, c);
+    }
+}
+
+const char *
+auth_crl (struct auth *a)
+{
+  const struct certificate *c;
+  struct ca_revoked *list;
+  size_t count = 0, i = 0;
+
+  if (a->crl && a->crl_tag == a->revoked_tag &&
+      a->crl_version == trust_version (a->trust))
+    return a->crl;
+  TAILQ_FOREACH (c, &a->certificates, link)
+    count += c->revoked > 0;
+  list = alloc_zeroed ((count + 1) * sizeof *list);
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (c->revoked > 0)
+      list[i++] = (struct ca_revoked) { c->serial, c->revoked };
+  free (a->crl);
+  a->crl = trust_crl (a->trust, list, count);
+  a->crl_version = trust_version (a->trust);
+  a->crl_tag = a->revoked_tag;
+  free (list);
+  return a->crl;
 }
 
 void
@@ -310,7 +399,8 @@ auth_tick (struct auth *a, struct store_txn *t, uint64_t wall_ms)
       auth_put_secret (a, t, s);
   }
   audit_tick (a, t);
+  auth_trust_step (a, t, wall_ms);
   TAILQ_FOREACH_SAFE (c, &a->certificates, link, next_c)
-    if (wall_ms >= c->expires)
+    if (wall_ms >= c->expires + (c->revoked ? AUTH_REVOKED_MS : AUTH_RETURN_MS))
       auth_drop_certificate (a, t, c);
 }

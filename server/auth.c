@@ -14,17 +14,20 @@
 #include "text.h"
 
 struct auth *
-auth_new (bool no_login, const struct ca *ca, const struct ca_names *own)
+auth_new (bool no_login, struct trust *trust, const struct ca_names *own,
+          uint64_t seconds)
 {
   struct auth *a = alloc_zeroed (sizeof *a);
 
   a->no_login = no_login;
-  a->ca = ca;
+  a->trust = trust;
   a->own = *own;
+  a->certificate_seconds = seconds;
   pthread_mutex_init (&a->lock, NULL);
   TAILQ_INIT (&a->users);
   TAILQ_INIT (&a->secrets);
   TAILQ_INIT (&a->certificates);
+  TAILQ_INIT (&a->trusters);
   return a;
 }
 
@@ -34,9 +37,14 @@ auth_free (struct auth *a)
   struct user *u;
   struct secret *s;
   struct certificate *c;
+  struct truster *r;
 
   if (a == NULL)
     return;
+  while ((r = TAILQ_FIRST (&a->trusters)) != NULL) {
+    TAILQ_REMOVE (&a->trusters, r, link);
+    free (r);
+  }
   while ((u = TAILQ_FIRST (&a->users)) != NULL) {
     TAILQ_REMOVE (&a->users, u, link);
     free (u);
@@ -52,6 +60,7 @@ auth_free (struct auth *a)
   }
   for (int i = 0; i < AUDIT_RINGS; i++)
     ring_clear (&a->audit[i]);
+  free (a->crl);
   pthread_mutex_destroy (&a->lock);
   free (a);
 }
@@ -112,6 +121,17 @@ auth_script_end (const struct auth *a, const struct caller *caller)
   return expires ? expires : UINT64_MAX;
 }
 
+struct certificate *
+auth_certificate (const struct auth *a, const char *node, const char *serial)
+{
+  struct certificate *c;
+
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (strcmp (c->serial, serial) == 0)
+      return c->revoked == 0 && strcmp (c->node, node) == 0 ? c : NULL;
+  return NULL;
+}
+
 bool
 auth_is_own_address (const struct auth *a, const char *address)
 {
@@ -146,12 +166,8 @@ role_now (const struct auth *a, const struct caller *caller, uint64_t wall_ms)
     u = auth_user (a, s->by);
     return u && u->role < s->role ? u->role : s->role;
   case VIA_CERTIFICATE:
-    TAILQ_FOREACH (c, &a->certificates, link)
-      if (strcmp (c->serial, caller->serial) == 0)
-        return strcmp (c->node, caller->name) == 0 && wall_ms < c->expires
-                 ? ROLE_NODE
-                 : ROLE_NOBODY;
-    return ROLE_NOBODY;
+    c = auth_certificate (a, caller->name, caller->serial);
+    return c && wall_ms < c->expires ? ROLE_NODE : ROLE_NOBODY;
   }
   abort ();
 }
@@ -208,6 +224,25 @@ by_cookie (struct auth *a, const struct auth_credentials *given,
   return true;
 }
 
+static bool
+by_certificate (struct auth *a, const struct auth_credentials *given,
+                uint64_t wall_ms, struct caller *caller,
+                struct refusal *refusal)
+{
+  const struct certificate *c = auth_certificate (a, given->node,
+                                                  given->serial);
+
+  caller->via = VIA_CERTIFICATE;
+  snprintf (caller->name, sizeof caller->name, "%s", given->node);
+  snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
+  caller->role = role_now (a, caller, wall_ms);
+  if (caller->role != ROLE_NOBODY)
+    return true;
+  caller->late = c && wall_ms < c->expires + AUTH_RETURN_MS;
+  return caller->late ||
+         text_refuse (refusal, 401, NULL, "login-required", AUTH_REVOKED);
+}
+
 bool
 auth_recognise (struct auth *a, const struct auth_credentials *given,
                 uint64_t wall_ms, struct caller *caller,
@@ -226,14 +261,8 @@ auth_recognise (struct auth *a, const struct auth_credentials *given,
     fine = by_token (a, given->authorization, wall_ms, caller, refusal);
   else if (given->cookie)
     fine = by_cookie (a, given, wall_ms, caller, refusal);
-  if (fine && caller->role == ROLE_NOBODY && given->serial) {
-    caller->via = VIA_CERTIFICATE;
-    snprintf (caller->name, sizeof caller->name, "%s", given->node);
-    snprintf (caller->serial, sizeof caller->serial, "%s", given->serial);
-    caller->role = role_now (a, caller, wall_ms);
-    if (caller->role == ROLE_NOBODY)
-      fine = text_refuse (refusal, 401, NULL, "login-required", AUTH_REVOKED);
-  }
+  if (fine && caller->role == ROLE_NOBODY && given->serial)
+    fine = by_certificate (a, given, wall_ms, caller, refusal);
   pthread_mutex_unlock (&a->lock);
   if (caller->role == ROLE_NOBODY)
     caller->via = VIA_NONE;
@@ -250,6 +279,9 @@ auth_may (struct auth *a, const struct caller *caller,
     who = strcmp (route->method, "GET") == 0 ? WHO_VIEWER : WHO_ADMIN;
   if (who == WHO_ANYBODY || caller->role == ROLE_ADMIN)
     return true;
+  if (caller->late)
+    return route->late ||
+           text_refuse (refusal, 401, NULL, "login-required", AUTH_EXPIRED);
   if (caller->role == ROLE_NOBODY && auth_setup_required (a))
     return text_refuse (
       refusal, 401, NULL, "login-required",
@@ -308,9 +340,41 @@ auth_node_certificate (struct auth *a, const char *node,
 
   pthread_mutex_lock (&a->lock);
   TAILQ_FOREACH (c, &a->certificates, link)
-    if (strcmp (c->node, node) == 0 && c->expires > latest)
+    if (c->revoked == 0 && strcmp (c->node, node) == 0 && c->expires > latest)
       latest = c->expires;
   pthread_mutex_unlock (&a->lock);
   *expires_wall_ms = latest;
   return latest > 0;
+}
+
+/* Of all certificates that the node has: one is as good as the others. */
+json_t *
+auth_node_addresses (struct auth *a, const char *node)
+{
+  json_t *list = json_array (), *seen = json_object (), *v;
+  const struct certificate *c;
+  size_t i;
+
+  pthread_mutex_lock (&a->lock);
+  TAILQ_FOREACH (c, &a->certificates, link)
+    if (c->revoked == 0 && strcmp (c->node, node) == 0)
+      json_array_foreach (c->addresses, i, v)
+        if (json_object_get (seen, json_string_value (v)) == NULL) {
+          json_object_set_new (seen, json_string_value (v), json_true ());
+          json_array_append_new (list, json_string (json_string_value (v)));
+        }
+  pthread_mutex_unlock (&a->lock);
+  json_decref (seen);
+  return list;
+}
+
+uint64_t
+auth_revoked_tag (struct auth *a)
+{
+  uint64_t tag;
+
+  pthread_mutex_lock (&a->lock);
+  tag = a->revoked_tag;
+  pthread_mutex_unlock (&a->lock);
+  return tag;
 }

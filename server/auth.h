@@ -16,7 +16,7 @@
 #include <jansson.h>
 
 struct auth;
-struct ca;
+struct trust;
 struct ca_names;
 struct cluster;
 struct loop;
@@ -63,6 +63,8 @@ struct caller {
   char csrf[AUTH_SECRET_BYTES];   /* login: what its page sends with a change */
   uint8_t hash[AUTH_HASH_BYTES];  /* login, token: of its secret */
   char serial[AUTH_SERIAL_BYTES]; /* certificate */
+  bool
+    late; /* by a node's certificate that has expired: nobody, who may renew it */
 };
 
 /* What a request brings along; NULL for what it does not. */
@@ -75,10 +77,14 @@ struct auth_credentials {
 #define AUTH_REVOKED                                                           \
   "this certificate is of no node of the cluster, or was revoked: enroll the " \
   "node again, with weft-enroll"
+#define AUTH_EXPIRED                                                           \
+  "the certificate of this node has expired: weft-renew gets it the next one"
 
-/* `own`: the names under which weftd is served. */
-struct auth *auth_new (bool no_login, const struct ca *ca,
-                       const struct ca_names *own);
+/* `own`: the names under which weftd is served; `seconds`: how long the certificates of
+ * nodes last.
+ */
+struct auth *auth_new (bool no_login, struct trust *trust,
+                       const struct ca_names *own, uint64_t seconds);
 void auth_free (struct auth *a);
 
 /* ---- From the store, at the start. ---- */
@@ -106,6 +112,20 @@ bool auth_login_required (const struct auth *a);
 bool auth_node_certificate (struct auth *a, const char *node,
                             uint64_t *expires_wall_ms);
 
+/* The addresses that the node's certificates may be for, as a list. */
+json_t *auth_node_addresses (struct auth *a, const char *node);
+/* ---- Which nodes have learned of the CA, or the two: auth-trust.c. ---- */
+
+/* On the loop's thread: who trusts what, and who is waited for. */
+json_t *auth_trust_view (struct auth *a, uint64_t wall_ms);
+/* On the loop's thread: go on, where nobody is waited for. */
+void auth_trust_step (struct auth *a, struct store_txn *t, uint64_t wall_ms);
+
+/* What names the list of revoked certificates as it is now: another list has another
+ * name, also after a restart.
+ */
+uint64_t auth_revoked_tag (struct auth *a);
+
 /* ---- On the loop's thread. ---- */
 
 /* Before there are users: whoever has this secret may make the first admin.  It is
@@ -113,7 +133,7 @@ bool auth_node_certificate (struct auth *a, const char *node,
  */
 void auth_setup_begin (struct auth *a, char secret[AUTH_SECRET_BYTES],
                        const char *file);
-/* Take the node's certificates back; the records go along with t. */
+/* Revoke the node's certificates; the records go along with t. */
 void auth_forget_node (struct auth *a, struct store_txn *t, const char *node);
 /* From any thread: r was refused before it was read.  Has it to come to the loop, for a
  * line of its own in the audit trail?  (Else it was counted, or is not for the trail.)

@@ -2,7 +2,9 @@
  *
  * The key is written first: a weftd that dies before the certificate is written
  * makes that when it is started again.  A certificate without its key is of no
- * use, and never replaced: hosts trust it.
+ * use, and never replaced: hosts trust it.  A CA that took another's place has its
+ * certificate in ca-key.pem, too, so that both are replaced at once; what is in
+ * ca-cert.pem is a copy for everybody, then.
  */
 
 #include <config.h>
@@ -27,9 +29,14 @@
 #include "alloc.h"
 #include "ca.h"
 #include "common/refuse.h"
+#include "log.h"
 #include "text.h"
 
 #define CA_SECONDS (UINT64_C (20) * 366 * 24 * 3600)
+/* Who holds a CRL takes it for good until there is a newer one: weftd may be down for
+ * any time, and nobody's data is to wait for it.
+ */
+#define CRL_SECONDS CA_SECONDS
 /* Clocks differ. */
 #define EARLIER_SECONDS 3600
 #define RSA_BITS_MIN 2048
@@ -39,6 +46,7 @@ struct ca {
   EVP_PKEY *key;
   X509 *x509;
   char *pem;
+  char fingerprint[CA_FINGERPRINT_BYTES];
 };
 
 /* ---- Certificates. ---- */
@@ -193,31 +201,102 @@ ca_print (X509 *x509)
   return take_text (bio);
 }
 
+/* ---- What is revoked. ---- */
+
+static void
+add_revoked (X509_CRL *crl, const struct ca_revoked *r)
+{
+  X509_REVOKED *entry = X509_REVOKED_new ();
+  ASN1_TIME *since = ASN1_TIME_set (NULL, (time_t) (r->since / 1000));
+  BIGNUM *number = NULL;
+  ASN1_INTEGER *serial;
+
+  if (entry == NULL || since == NULL || BN_hex2bn (&number, r->serial) == 0)
+    abort ();
+  serial = BN_to_ASN1_INTEGER (number, NULL);
+  if (serial == NULL || X509_REVOKED_set_serialNumber (entry, serial) != 1 ||
+      X509_REVOKED_set_revocationDate (entry, since) != 1 ||
+      X509_CRL_add0_revoked (crl, entry) != 1)
+    abort ();
+  ASN1_INTEGER_free (serial);
+  ASN1_TIME_free (since);
+  BN_free (number);
+}
+
+char *
+ca_crl (const struct ca *ca, const struct ca_revoked *list, size_t count)
+{
+  X509_CRL *crl = X509_CRL_new ();
+  BIO *bio = BIO_new (BIO_s_mem ());
+  time_t now = time (NULL);
+  ASN1_TIME *from = ASN1_TIME_set (NULL, now - EARLIER_SECONDS);
+  ASN1_TIME *until = ASN1_TIME_set (NULL, now + (time_t) CRL_SECONDS);
+  ASN1_INTEGER *number = ASN1_INTEGER_new ();
+  X509_EXTENSION *issuer;
+  X509V3_CTX context;
+
+  if (crl == NULL || bio == NULL || from == NULL || until == NULL ||
+      number == NULL || X509_CRL_set_version (crl, X509_CRL_VERSION_2) != 1 ||
+      X509_CRL_set_issuer_name (crl, X509_get_subject_name (ca->x509)) != 1 ||
+      X509_CRL_set1_lastUpdate (crl, from) != 1 ||
+      X509_CRL_set1_nextUpdate (crl, until) != 1)
+    abort ();
+  for (size_t i = 0; i < count; i++)
+    add_revoked (crl, &list[i]);
+  X509_CRL_sort (crl);
+  X509V3_set_ctx (&context, ca->x509, NULL, NULL, crl, 0);
+  issuer = X509V3_EXT_conf_nid (NULL, &context, NID_authority_key_identifier,
+                                "keyid");
+  if (issuer == NULL || X509_CRL_add_ext (crl, issuer, -1) != 1 ||
+      ASN1_INTEGER_set_int64 (number, now) != 1 ||
+      X509_CRL_add1_ext_i2d (crl, NID_crl_number, number, 0, 0) != 1)
+    abort ();
+  X509_EXTENSION_free (issuer);
+  ASN1_INTEGER_free (number);
+  if (X509_CRL_sign (crl, ca->key, EVP_sha256 ()) == 0 ||
+      PEM_write_bio_X509_CRL (bio, crl) != 1)
+    abort ();
+  ASN1_TIME_free (from);
+  ASN1_TIME_free (until);
+  X509_CRL_free (crl);
+  return take_text (bio);
+}
+
 /* ---- The files. ---- */
 
-/* Durable, and seen as a whole or not at all.  The text is let go. */
+static int
+sync_directory (const char *dir)
+{
+  int fd = open (dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int r = fd == -1 ? -1 : fsync (fd);
+
+  if (fd != -1)
+    close (fd);
+  return r;
+}
+
+/* Durable, and seen as a whole or not at all.  -1: it is as it was; -2: it is as it
+ * should be, but may not stay.  The text is let go.
+ */
 static int
 write_file (const char *dir, const char *name, char *text, char *why,
             size_t why_size)
 {
   char path[4096], temporary[4096];
   size_t n = strlen (text);
-  int fd, dir_fd, r = -1;
+  int fd, r = -1;
 
   snprintf (path, sizeof path, "%s/%s", dir, name);
   snprintf (temporary, sizeof temporary, "%s/%s.new", dir, name);
   unlink (temporary);
   fd = open (temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  dir_fd = open (dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd != -1 && dir_fd != -1 && write (fd, text, n) == (ssize_t) n &&
-      fsync (fd) == 0 && rename (temporary, path) == 0 && fsync (dir_fd) == 0)
-    r = 0;
-  else
+  if (fd != -1 && write (fd, text, n) == (ssize_t) n && fsync (fd) == 0 &&
+      rename (temporary, path) == 0)
+    r = sync_directory (dir) == 0 ? 0 : -2;
+  if (r != 0)
     snprintf (why, why_size, "cannot write %s: %s", path, strerror (errno));
   if (fd != -1)
     close (fd);
-  if (dir_fd != -1)
-    close (dir_fd);
   OPENSSL_cleanse (text, n);
   free (text);
   return r;
@@ -246,30 +325,178 @@ open_file (const char *dir, const char *name, char *why, size_t why_size)
   return bio;
 }
 
-static int
-make_key (struct ca *ca, const char *dir, char *why, size_t why_size)
+char *
+ca_print_key (const struct ca *ca)
 {
   BIO *bio = BIO_new (BIO_s_mem ());
 
-  ca->key = EVP_EC_gen ("P-256");
-  if (bio == NULL || ca->key == NULL ||
+  if (bio == NULL ||
       PEM_write_bio_PrivateKey (bio, ca->key, NULL, NULL, 0, NULL, NULL) != 1)
     abort ();
-  return write_file (dir, "ca-key.pem", take_text (bio), why, why_size);
+  return take_text (bio);
 }
 
 static int
-make_certificate (struct ca *ca, const char *dir, char *why, size_t why_size)
+make_key (struct ca *ca, const char *dir, char *why, size_t why_size)
 {
-  X509 *x509 = begin (ca->key, "Weft cluster CA", NULL, CA_SECONDS);
+  ca->key = EVP_EC_gen ("P-256");
+  if (ca->key == NULL)
+    abort ();
+  return write_file (dir, "ca-key.pem", ca_print_key (ca), why, why_size);
+}
+
+bool
+ca_network (struct ca_networks *n, const char *text)
+{
+  const char *slash = strchr (text, '/');
+  int family = strchr (text, ':') ? AF_INET6 : AF_INET;
+  unsigned long bits, most = family == AF_INET6 ? 128 : 32;
+  char address[46], net[46], mask[46], *end;
+  uint8_t bytes[16], ones[16];
+
+  if (n->count == CA_NETWORKS_MAX || slash == NULL || slash[1] < '0' ||
+      slash[1] > '9' || (size_t) (slash - text) >= sizeof address)
+    return false;
+  memcpy (address, text, (size_t) (slash - text));
+  address[slash - text] = '\0';
+  bits = strtoul (slash + 1, &end, 10);
+  if (*end != '\0' || bits > most || inet_pton (family, address, bytes) != 1)
+    return false;
+  for (unsigned i = 0; i < most / 8; i++) {
+    unsigned left = bits > 8 * i ? (unsigned) bits - 8 * i : 0;
+
+    ones[i] = left >= 8 ? 0xff : (uint8_t) (0xff00 >> left);
+    bytes[i] &= ones[i];
+  }
+  inet_ntop (family, bytes, net, sizeof net);
+  inet_ntop (family, ones, mask, sizeof mask);
+  snprintf (n->text[n->count++], CA_NETWORK_BYTES, "%s/%s", net, mask);
+  return true;
+}
+
+static void
+add_networks (X509 *x509, const struct ca_networks *n)
+{
+  static const char ever[] =
+    "critical,permitted;IP:127.0.0.0/255.0.0.0,"
+    "permitted;IP:::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+  char value[sizeof ever + CA_NETWORKS_MAX * (CA_NETWORK_BYTES + 16)];
+  size_t at = (size_t) snprintf (value, sizeof value, "%s", ever);
+
+  if (n->count == 0)
+    return;
+  for (unsigned i = 0; i < n->count; i++)
+    at += (size_t) snprintf (value + at, sizeof value - at, ",permitted;IP:%s",
+                             n->text[i]);
+  add_extension (x509, x509, NID_name_constraints, value);
+}
+
+/* All but the networks and the signature. */
+static X509 *
+begin_ca (EVP_PKEY *key, const char *cn)
+{
+  X509 *x509 = begin (key, cn, NULL, CA_SECONDS);
 
   add_extension (x509, x509, NID_basic_constraints,
                  "critical,CA:TRUE,pathlen:0");
   add_extension (x509, x509, NID_key_usage, "critical,keyCertSign,cRLSign");
   add_extension (x509, x509, NID_subject_key_identifier, "hash");
+  return x509;
+}
+
+static int
+make_certificate (struct ca *ca, const struct ca_networks *networks,
+                  const char *dir, char *why, size_t why_size)
+{
+  X509 *x509 = begin_ca (ca->key, "Weft cluster CA");
+
+  add_networks (x509, networks);
   sign (x509, ca->key);
   ca->x509 = x509;
   return write_file (dir, "ca-cert.pem", ca_print (x509), why, why_size);
+}
+
+/* Once its certificate is there. */
+static void
+describe (struct ca *ca)
+{
+  uint8_t hash[32];
+
+  if (X509_digest (ca->x509, EVP_sha256 (), hash, NULL) != 1)
+    abort ();
+  strcpy (ca->fingerprint, "sha256:");
+  text_hex_print (hash, sizeof hash, ca->fingerprint + 7);
+  ca->pem = ca_print (ca->x509);
+}
+
+struct ca *
+ca_successor (const struct ca *old)
+{
+  int networks = X509_get_ext_by_NID (old->x509, NID_name_constraints, -1);
+  struct ca *ca = alloc_zeroed (sizeof *ca);
+  uint8_t random[4];
+  char cn[64] = "Weft cluster CA ";
+
+  if (RAND_bytes (random, sizeof random) != 1)
+    abort ();
+  text_hex_print (random, sizeof random, cn + strlen (cn));
+  ca->key = EVP_EC_gen ("P-256");
+  if (ca->key == NULL)
+    abort ();
+  ca->x509 = begin_ca (ca->key, cn);
+  if (networks >= 0 &&
+      X509_add_ext (ca->x509, X509_get_ext (old->x509, networks), -1) != 1)
+    abort ();
+  sign (ca->x509, ca->key);
+  describe (ca);
+  return ca;
+}
+
+struct ca *
+ca_read (const char *key, const char *certificate)
+{
+  struct ca *ca = alloc_zeroed (sizeof *ca);
+  BIO *k = BIO_new_mem_buf (key, -1), *c = BIO_new_mem_buf (certificate, -1);
+
+  ca->key = PEM_read_bio_PrivateKey (k, NULL, NULL, (void *) "");
+  ca->x509 = PEM_read_bio_X509 (c, NULL, NULL, NULL);
+  BIO_free (k);
+  BIO_free (c);
+  if (ca->key && ca->x509 && X509_check_private_key (ca->x509, ca->key) == 1) {
+    describe (ca);
+    return ca;
+  }
+  ca_free (ca);
+  return NULL;
+}
+
+/* ca-key.pem has it: this file is made anew when weftd is started again. */
+static void
+write_copy (const char *dir, X509 *x509)
+{
+  char why[4352];
+
+  if (write_file (dir, "ca-cert.pem", ca_print (x509), why, sizeof why) != 0)
+    log_line (
+      CLUSTER_WARNING,
+      "%s: the copy there of the CA's certificate, for people, is an old "
+      "one, or none, until weftd is started again",
+      why);
+}
+
+int
+ca_write (const struct ca *ca, const char *dir, char *why, size_t why_size)
+{
+  char *key = ca_print_key (ca);
+  char *both = alloc_print ("%s%s", key, ca->pem);
+  int r;
+
+  OPENSSL_cleanse (key, strlen (key));
+  free (key);
+  r = write_file (dir, "ca-key.pem", both, why, why_size);
+  if (r == 0)
+    write_copy (dir, ca->x509);
+  return r;
 }
 
 static int
@@ -278,11 +505,27 @@ load (struct ca *ca, const char *dir, char *why, size_t why_size)
   char key_why[512], why_not[512];
   BIO *key = open_file (dir, "ca-key.pem", key_why, sizeof key_why);
   BIO *cert = open_file (dir, "ca-cert.pem", why_not, sizeof why_not);
+  X509 *own = NULL;
 
-  if (key)
+  if (key) {
     ca->key = PEM_read_bio_PrivateKey (key, NULL, NULL, (void *) "");
+    own = PEM_read_bio_X509 (key, NULL, NULL, NULL);
+  }
   if (cert)
     ca->x509 = PEM_read_bio_X509 (cert, NULL, NULL, NULL);
+  /* weftd may have died before it was durable: the database has it until it is. */
+  if (own && sync_directory (dir) == -1)
+    snprintf (key_why, sizeof key_why, "cannot write %.300s: %s", dir,
+              strerror (errno));
+  /* weftd died before the copy was written, or it was put there from a backup. */
+  if (own && (ca->x509 == NULL || X509_cmp (own, ca->x509) != 0)) {
+    X509_free (ca->x509);
+    ca->x509 = own;
+    write_copy (dir, own);
+    own = NULL;
+    why_not[0] = '\0';
+  }
+  X509_free (own);
   BIO_free (key);
   BIO_free (cert);
   if (key_why[0] || why_not[0])
@@ -299,18 +542,62 @@ load (struct ca *ca, const char *dir, char *why, size_t why_size)
 }
 
 struct ca *
-ca_open (const char *dir, char *why, size_t why_size)
+ca_open (const char *dir, const struct ca_networks *networks, char *why,
+         size_t why_size)
 {
   struct ca *ca = alloc_zeroed (sizeof *ca);
 
   if (load (ca, dir, why, why_size) == -1 ||
-      (ca->key == NULL && make_key (ca, dir, why, why_size) == -1) ||
-      (ca->x509 == NULL && make_certificate (ca, dir, why, why_size) == -1)) {
+      (ca->key == NULL && make_key (ca, dir, why, why_size) != 0) ||
+      (ca->x509 == NULL &&
+       make_certificate (ca, networks, dir, why, why_size) != 0)) {
     ca_free (ca);
     return NULL;
   }
-  ca->pem = ca_print (ca->x509);
+  describe (ca);
   return ca;
+}
+
+bool
+ca_is_constrained (const struct ca *ca)
+{
+  return X509_get_ext_by_NID (ca->x509, NID_name_constraints, -1) >= 0;
+}
+
+/* An address and its mask, one after the other. */
+static bool
+is_within (const ASN1_OCTET_STRING *network, const uint8_t *address, int bytes)
+{
+  const uint8_t *n = ASN1_STRING_get0_data (network);
+
+  if (ASN1_STRING_length (network) != 2 * bytes)
+    return false;
+  for (int i = 0; i < bytes; i++)
+    if ((address[i] & n[bytes + i]) != n[i])
+      return false;
+  return true;
+}
+
+bool
+ca_permits (const struct ca *ca, const char *address)
+{
+  NAME_CONSTRAINTS *nc = X509_get_ext_d2i (ca->x509, NID_name_constraints, NULL,
+                                           NULL);
+  int family = strchr (address, ':') ? AF_INET6 : AF_INET;
+  bool found = !ca_is_constrained (ca);
+  uint8_t bytes[16];
+
+  if (inet_pton (family, address, bytes) == 1 && nc)
+    for (int i = 0; i < sk_GENERAL_SUBTREE_num (nc->permittedSubtrees); i++) {
+      const GENERAL_NAME *name =
+        sk_GENERAL_SUBTREE_value (nc->permittedSubtrees, i)->base;
+
+      found |= name->type == GEN_IPADD &&
+               is_within (name->d.iPAddress, bytes,
+                          family == AF_INET6 ? 16 : 4);
+    }
+  NAME_CONSTRAINTS_free (nc);
+  return found;
 }
 
 void
@@ -336,15 +623,32 @@ ca_pem (const struct ca *ca)
   return ca->pem;
 }
 
-void
-ca_fingerprint (const struct ca *ca, char text[CA_FINGERPRINT_BYTES])
+const char *
+ca_fingerprint (const struct ca *ca)
 {
-  uint8_t hash[32];
+  return ca->fingerprint;
+}
 
-  if (X509_digest (ca->x509, EVP_sha256 (), hash, NULL) != 1)
-    abort ();
-  strcpy (text, "sha256:");
-  text_hex_print (hash, sizeof hash, text + strlen (text));
+void
+ca_subject (const struct ca *ca, char text[CA_SUBJECT_BYTES])
+{
+  if (!ca_common_name (ca->x509, text, CA_SUBJECT_BYTES))
+    text[0] = '\0';
+}
+
+static uint64_t
+time_of (const ASN1_TIME *t)
+{
+  struct tm tm;
+
+  return ASN1_TIME_to_tm (t, &tm) == 1 ? (uint64_t) timegm (&tm) * 1000 : 0;
+}
+
+void
+ca_times (const struct ca *ca, uint64_t *since, uint64_t *until)
+{
+  *since = time_of (X509_get0_notBefore (ca->x509)) + EARLIER_SECONDS * 1000;
+  *until = time_of (X509_get0_notAfter (ca->x509));
 }
 
 /* ---- Requests from outside. ---- */

@@ -1,5 +1,6 @@
-/* ca.h: the cluster's certificate authority, in weftd's state directory:
- * ca-key.pem and ca-cert.pem.  From any thread, once it is open.
+/* ca.h: a certificate authority of the cluster, in weftd's state directory:
+ * ca-key.pem and ca-cert.pem.  From any thread, once it is open; trust.h has which one,
+ * or which two, the cluster trusts.
  */
 
 #ifndef WEFT_CA_H
@@ -14,6 +15,7 @@
 #define CA_NAMES_MAX 32
 #define CA_FINGERPRINT_BYTES 72 /* "sha256:" and 64 hex digits */
 #define CA_SERIAL_BYTES 48
+#define CA_SUBJECT_BYTES 64
 
 struct ca;
 
@@ -30,18 +32,66 @@ struct ca_certificate {
   uint64_t created, expires;    /* ms since 1970 */
 };
 
-/* Read it, or make it.  NULL: a sentence in why. */
-struct ca *ca_open (const char *dir, char *why, size_t why_size);
+#define CA_NETWORKS_MAX 16
+#define CA_NETWORK_BYTES 96
+
+/* The networks that a CA signs addresses of, as "10.0.0.0/255.0.0.0". */
+struct ca_networks {
+  char text[CA_NETWORKS_MAX][CA_NETWORK_BYTES];
+  unsigned count;
+};
+
+/* Take "10.0.0.0/8".  False: it is no network, or one too many. */
+bool ca_network (struct ca_networks *n, const char *text);
+
+/* Read it, or make it: for these networks, and this host's loopback; none: for any.
+ * NULL: a sentence in why.
+ */
+struct ca *ca_open (const char *dir, const struct ca_networks *networks,
+                    char *why, size_t why_size);
+/* A new one, for the same networks, of another name: by that a certificate's CA is found. */
+struct ca *ca_successor (const struct ca *old);
+/* From its key and certificate, as PEM; NULL: they are damaged, or do not belong
+ * together.
+ */
+struct ca *ca_read (const char *key, const char *certificate);
+/* Put it into the place of the one in `dir`: wholly or not at all, whenever weftd dies.
+ * -1: it is not; -2: nobody knows which of them is there after a crash, so weftd has to
+ * end; a sentence in why.
+ */
+int ca_write (const struct ca *ca, const char *dir, char *why, size_t why_size);
+
+/* Does what it was made for allow this address? */
+bool ca_permits (const struct ca *ca, const char *address);
+/* Was it made for networks? */
+bool ca_is_constrained (const struct ca *ca);
 void ca_free (struct ca *ca);
 
 X509 *ca_x509 (const struct ca *ca);
 const char *ca_pem (const struct ca *ca);
-void ca_fingerprint (const struct ca *ca, char text[CA_FINGERPRINT_BYTES]);
+/* malloc'ed, and secret. */
+char *ca_print_key (const struct ca *ca);
+const char *ca_fingerprint (const struct ca *ca);
+/* Its common name. */
+void ca_subject (const struct ca *ca, char text[CA_SUBJECT_BYTES]);
+/* ms since 1970. */
+void ca_times (const struct ca *ca, uint64_t *since, uint64_t *until);
 
 /* Sign.  `client`: it may also be shown by a client. */
 void ca_sign (const struct ca *ca, EVP_PKEY *key, const char *cn,
               const struct ca_names *names, bool client, uint64_t seconds,
               struct ca_certificate *certificate);
+
+/* A certificate that is worth nothing any more: its serial number, as above, and
+ * since when (ms since 1970).
+ */
+struct ca_revoked {
+  const char *serial;
+  uint64_t since;
+};
+
+/* The list of these, as PEM (malloc'ed): a CRL, made now. */
+char *ca_crl (const struct ca *ca, const struct ca_revoked *list, size_t count);
 
 /* Read a request for a certificate: PEM from outside.  Its names are those it
  * asks for.  NULL: a sentence in why.

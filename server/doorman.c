@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -45,7 +46,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct guest guests[GUESTS_MAX]; /* by their sockets' numbers */
 static int highest;
 static unsigned waiting, busy;
-static unsigned crowds[CROWDS]; /* connections of these addresses that wait */
+static unsigned crowds[CROWDS]; /* of these networks, that wait, of which nobody
+                                   knows whose they are */
 static unsigned known[CROWDS];  /* connections of these callers */
 static uint64_t turns;
 
@@ -65,7 +67,7 @@ goes_first (const struct guest *g, const struct guest *other)
 {
   if (g->known != other->known)
     return !g->known;
-  if (crowds[g->crowd] != crowds[other->crowd])
+  if (!g->known && crowds[g->crowd] != crowds[other->crowd])
     return crowds[g->crowd] > crowds[other->crowd];
   return g->since < other->since;
 }
@@ -75,7 +77,8 @@ static void
 count_waiting (struct guest *g, int change)
 {
   waiting += (unsigned) change;
-  crowds[g->crowd] += (unsigned) change;
+  if (!g->known)
+    crowds[g->crowd] += (unsigned) change;
 }
 
 /* With the lock held. */
@@ -105,12 +108,24 @@ leave (struct guest *g)
   if (!g->here)
     return;
   g->here = false;
-  if (g->known)
-    known[g->caller]--;
   if (g->busy)
     busy--;
   else if (!g->out)
     count_waiting (g, -1);
+  if (g->known)
+    known[g->caller]--;
+}
+
+/* Of IPv6 a host has as many addresses as it likes: its network. */
+static unsigned
+crowd_of (const char *address)
+{
+  struct caller from = { .role = ROLE_NOBODY };
+  char key[QUOTA_KEY_BYTES];
+
+  snprintf (from.address, sizeof from.address, "%.45s", address);
+  quota_key (&from, key);
+  return hash (key);
 }
 
 static bool
@@ -124,7 +139,7 @@ admit (int fd, const struct sockaddr *from, socklen_t length)
                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return false;
   new.port = atoi (port);
-  new.crowd = hash (new.address);
+  new.crowd = crowd_of (new.address);
   pthread_mutex_lock (&lock);
   leave (&guests[fd]);
   while (waiting >= WAITING_MAX ||
@@ -216,6 +231,8 @@ doorman_know (struct mg_connection *conn, const struct caller *caller)
   pthread_mutex_lock (&lock);
   g = guest_of (conn);
   if (g && g->here && !g->known && known[of] < QUOTA_CONNECTIONS) {
+    if (!g->busy && !g->out) /* it leaves the crowd */
+      crowds[g->crowd]--;
     g->known = true;
     g->caller = of;
     known[of]++;

@@ -5,7 +5,7 @@
  * them would have all the threads.  Therefore, when threads get scarce, one of the
  * connections is closed that wait for their peer (for a request, the rest of one,
  * or to take an answer): one of which nobody knows whose it is, if there is such a
- * one; of the address that has most of them; the one that has waited longest.
+ * one; of the network that has most of these; the one that has waited longest.
  * Connections for which weftd is at work, or waits itself, are left alone.
  */
 

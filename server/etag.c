@@ -8,6 +8,7 @@
 
 #include <openssl/sha.h>
 
+#include "allow.h"
 #include "etag.h"
 #include "routes.h"
 #include "text.h"
@@ -34,9 +35,12 @@ etag_array (struct loop *l, const struct request *r)
                           "floor", text_number (member->floor), "ceiling",
                           text_number (member->ceiling)));
   }
-  return json_pack ("{so so so so}", "uuid", text_uuid (a->rec.uuid),
-                    "spare_after_ms", text_number (a->rec.spare_after_ms),
-                    "members", members, "spares", view_spares (c, a));
+  return json_pack (
+    "{so so so so so so}", "uuid", text_uuid (a->rec.uuid), "spare_after_ms",
+    text_number (a->rec.spare_after_ms), "members", members, "spares",
+    view_spares (c, a), "service",
+    fields_names_json (a->rec.service_node, a->rec.service_nodes), "allow",
+    allow_json (&a->rec.allow));
 }
 
 /* Of a node nothing may have been said yet. */

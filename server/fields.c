@@ -354,6 +354,41 @@ fields_bools (struct fields *f, const char *name, unsigned max, bool *values,
   }
 }
 
+void
+fields_names (struct fields *f, const char *name, unsigned min, unsigned max,
+              char (*names)[NAME_BYTES_MAX + 1], unsigned *count)
+{
+  const json_t *list = get_list (f, name, max, count);
+
+  if (!f->failed && *count < min)
+    fields_fail (f, name, "field %s must have at least %u names", name, min);
+  for (unsigned i = 0; i < *count && !f->failed; i++) {
+    const char *word = json_string_value (json_array_get (list, i));
+
+    if (word == NULL || !name_valid (word)) {
+      fields_fail (f, name,
+                   "element %u of field %s must be a name: small letters, "
+                   "digits and hyphens, at most %d",
+                   i, name, NAME_BYTES_MAX);
+      return;
+    }
+    strcpy (names[i], word);
+    for (unsigned k = 0; k < i; k++)
+      if (strcmp (names[k], word) == 0)
+        fields_fail (f, name, "%s stands twice in field %s", word, name);
+  }
+}
+
+json_t *
+fields_names_json (const char (*names)[NAME_BYTES_MAX + 1], unsigned count)
+{
+  json_t *list = json_array ();
+
+  for (unsigned i = 0; i < count; i++)
+    json_array_append_new (list, json_string (names[i]));
+  return list;
+}
+
 bool
 fields_enter (struct fields *f, const char *name, struct fields *inner)
 {

@@ -13,6 +13,8 @@
 
 #include <jansson.h>
 
+#include "base/bounds.h"
+
 #define FIELDS_MAX 48
 
 struct fields {
@@ -60,6 +62,13 @@ void fields_words (struct fields *f, const char *name,
                    unsigned max, uint8_t *values, unsigned *count);
 void fields_bools (struct fields *f, const char *name, unsigned max,
                    bool *values, unsigned *count);
+/* At least `min` names, none twice. */
+void fields_names (struct fields *f, const char *name, unsigned min,
+                   unsigned max, char (*names)[NAME_BYTES_MAX + 1],
+                   unsigned *count);
+/* The list that fields_names would read. */
+json_t *fields_names_json (const char (*names)[NAME_BYTES_MAX + 1],
+                           unsigned count);
 
 /* ---- Fields that have places of their own in a struct. ---- */
 

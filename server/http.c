@@ -12,6 +12,7 @@
 #include <config.h>
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,7 @@ serve_route (struct http *h, struct mg_connection *conn, struct request *r,
     r->caller; /* who logs in is somebody else then */
   bool stranger = caller.role == ROLE_NOBODY;
   int status;
+  size_t n;
 
   if (!http_take_query (conn, r, method, path) ||
       !(r->route->parse ? http_take_body (conn, r) : http_drop_body (conn)))
@@ -82,6 +84,10 @@ serve_route (struct http *h, struct mg_connection *conn, struct request *r,
     quota_end (&caller, QUOTA_CALL);
   if (r->status == 429)
     http_log_refusal (conn, "too many tries");
+  n = strlen (r->headers);
+  snprintf (r->headers + n, sizeof r->headers - n,
+            "Weft-Revoked: %016" PRIx64 "\r\n",
+            auth_revoked_tag (loop_auth (h->loop)));
   return r->text ? http_send (conn, r->status, r->type, r->headers, r->text,
                               strlen (r->text))
                  : http_send_json (conn, r->status, r->headers, r->body);
@@ -144,7 +150,7 @@ begin_request (struct mg_connection *conn)
   if (path == NULL || path[0] != '/')
     return http_not_found (conn, "this address");
   if (strncmp (path, "/api/", 5) == 0 || strcmp (path, "/metrics") == 0 ||
-      strcmp (path, "/ca.pem") == 0)
+      strcmp (path, "/ca.pem") == 0 || strcmp (path, "/ca-crl.pem") == 0)
     return serve_api (h, conn, method, path);
   if (!http_drop_body (conn))
     return 413;
@@ -223,7 +229,7 @@ give_context (void **context, void *opaque)
 
 /* civetweb with TLS, where a listener wants it. */
 static int
-begin_library (struct http *h, const struct ca *ca, char *why, size_t why_size)
+begin_library (struct http *h, struct trust *trust, char *why, size_t why_size)
 {
   bool tls = false;
 
@@ -240,7 +246,7 @@ begin_library (struct http *h, const struct ca *ca, char *why, size_t why_size)
   if (tls) {
     if (tls_load_libraries (why, why_size) == -1)
       return -1;
-    h->tls = tls_new (ca, &h->options, why, why_size);
+    h->tls = tls_new (trust, &h->options, why, why_size);
     if (h->tls == NULL)
       return -1;
   }
@@ -301,7 +307,7 @@ start (struct http *h, char *why, size_t why_size)
 
 struct http *
 http_start (const struct http_options *options, struct loop *loop,
-            struct hub *hub, const struct ca *ca, char *why, size_t why_size)
+            struct hub *hub, struct trust *trust, char *why, size_t why_size)
 {
   struct http *h = alloc_zeroed (sizeof *h);
   struct mg_server_port ports[LISTENERS_MAX];
@@ -310,7 +316,7 @@ http_start (const struct http_options *options, struct loop *loop,
   h->options = *options;
   h->loop = loop;
   h->hub = hub;
-  if (begin_library (h, ca, why, why_size) == -1 ||
+  if (begin_library (h, trust, why, why_size) == -1 ||
       start (h, why, why_size) == -1) {
     tls_free (h->tls);
     free (h);

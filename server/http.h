@@ -27,11 +27,11 @@ struct http_options {
 
 struct http;
 
-struct ca;
+struct trust;
 
 /* NULL: a sentence in why. */
 struct http *http_start (const struct http_options *options, struct loop *loop,
-                         struct hub *hub, const struct ca *ca, char *why,
+                         struct hub *hub, struct trust *trust, char *why,
                          size_t why_size);
 /* "https://10.0.0.1:7380", of the i-th listener. */
 void http_url (const struct http *h, unsigned i, char url[80]);

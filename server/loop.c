@@ -52,6 +52,19 @@ pump (struct loop *l)
 
 /* ---- The loop. ---- */
 
+void
+loop_fail (struct loop *l, const char *error)
+{
+  if (l->result != 0)
+    return;
+  log_line (CLUSTER_ERROR,
+            "%s; weftd ends, and nothing that was not stored was answered: "
+            "make room or mend the disk, and start it again",
+            error);
+  l->result = -1;
+  uv_stop (&l->uv);
+}
+
 static void
 take_durable (struct loop *l)
 {
@@ -61,14 +74,8 @@ take_durable (struct loop *l)
   while ((t = store_take (l->store)) != NULL)
     steps_durable (t);
   error = store_error (l->store);
-  if (error && l->result == 0) {
-    log_line (CLUSTER_ERROR,
-              "%s; weftd ends, and nothing that was not stored was answered: "
-              "make room or mend the disk, and start it again",
-              error);
-    l->result = -1;
-    uv_stop (&l->uv);
-  }
+  if (error)
+    loop_fail (l, error);
 }
 
 /* A node may speak for itself alone.  (Of disks the engine decides.) */
@@ -291,6 +298,7 @@ start (struct loop *l, char *why, size_t why_size)
                    reason);
   if (store_start (l->store, store_done, l, why, why_size) == -1)
     return -1;
+  tick_auth (l); /* what a rotation has left goes before another begins */
   pump (l);
   return 0;
 }

@@ -50,10 +50,14 @@ struct request {
 
   /* From the body, as the route's parse function leaves it. */
   void *input; /* the route's own, route->input bytes; freed with the request */
-  char node[NAME_BYTES_MAX + 1]; /* the node that sends it; "": see the path */
-  char subject[NAME_BYTES_MAX + 64]; /* for the audit trail; "": see the path */
-  bool no_news; /* a heartbeat that says the same as the one before */
-  bool patient; /* it may wait until the next tick */
+  /* The node that sends it; "": see the path.  Where the path has a {node} beside a
+   * {name}, that one.
+   */
+  char node[NAME_BYTES_MAX + 1];
+  char subject[2 * NAME_BYTES_MAX +
+               32]; /* for the audit trail; "": see the path */
+  bool no_news;     /* a heartbeat that says the same as the one before */
+  bool patient;     /* it may wait until the next tick */
 
   /* The answer. */
   sem_t answered;
@@ -101,5 +105,9 @@ void loop_refuse (struct loop *l, struct request *r, int status,
 /* An answer, when the records in `t` are durable; takes it over.  NULL: none. */
 void loop_answer_stored (struct loop *l, struct request *r, int status,
                          json_t *body, struct store_txn *t);
+/* The same without an answer. */
+void loop_store (struct loop *l, struct store_txn *t);
+/* What is on disk may not be what is known here any more: weftd ends. */
+void loop_fail (struct loop *l, const char *error);
 
 #endif /* WEFT_LOOP_H */

@@ -76,6 +76,7 @@ static const struct {
   { "from", QUERY_RANGE },        { "to", QUERY_RANGE },
   { "points", QUERY_RANGE },      { "member", QUERY_MEMBER },
   { "node", QUERY_NODE },         { "instance", QUERY_INSTANCE },
+  { "attach", QUERY_ATTACH },
 };
 #define PARAMETERS (sizeof parameters / sizeof parameters[0])
 
@@ -135,6 +136,10 @@ take_value (const char *name, enum query_parameter parameter, const char *text,
     return true;
   case QUERY_INSTANCE:
     return take_text (name, text, q->instance, sizeof q->instance, problem);
+  case QUERY_ATTACH:
+    q->attach_writable = strcmp (text, "rw") == 0;
+    return q->attach_writable || strcmp (text, "ro") == 0 ||
+           refuse (problem, name, "parameter attach must be rw or ro");
   }
   abort ();
 }
@@ -214,7 +219,7 @@ take_header (const char *name, const char *value, char *to, size_t size,
     return true;
   for (size_t i = 0; i < n; i++)
     if (value[i] < ' ' || value[i] > '~')
-      n = size;
+      n = 0;
   if (n == 0 || n >= size)
     return refuse (problem, name,
                    "header %s must have 1 to %zu characters of ASCII", name,

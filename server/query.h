@@ -23,6 +23,7 @@ enum query_parameter {
   QUERY_MEMBER = 1 << 6,   /* a position */
   QUERY_NODE = 1 << 7,     /* a node's name */
   QUERY_INSTANCE = 1 << 8, /* of the process that asks */
+  QUERY_ATTACH = 1 << 9,   /* rw or ro: what who asks is about to do */
 };
 
 #define QUERY_LIMIT_MAX 1000
@@ -43,6 +44,7 @@ struct query {
   unsigned member;
   char node[64];
   char instance[80];
+  bool attach_writable;
 
   char if_match[256];
   char idempotency_key[72];

@@ -2,7 +2,6 @@
 
 #include <config.h>
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,11 +10,12 @@
 
 #include <bsd/sys/queue.h>
 
+#include "addresses.h"
 #include "alloc.h"
 #include "bucket.h"
 #include "quota.h"
 
-enum who { STRANGER, USER, NODE, ANYBODY, WHOS };
+enum who { STRANGER, USER, ADMIN, NODE, ANYBODY, WHOS };
 
 static const struct {
   unsigned each[2], all[2]; /* calls, streams; 0: there is no limit */
@@ -23,6 +23,7 @@ static const struct {
   [STRANGER] = { { QUOTA_STRANGER_CALLS, 1 }, { QUOTA_STRANGERS_CALLS, 1 } },
   [USER] = { { QUOTA_USER_CALLS, QUOTA_USER_STREAMS },
              { QUOTA_USERS_CALLS, QUOTA_STREAMS } },
+  [ADMIN] = { { QUOTA_USER_CALLS, QUOTA_USER_STREAMS }, { 0, 0 } },
   [NODE] = { { QUOTA_NODE_CALLS, QUOTA_USER_STREAMS }, { 0, QUOTA_STREAMS } },
   [ANYBODY] = { { 0, 0 }, { 0, QUOTA_STREAMS } },
 };
@@ -51,18 +52,21 @@ who_is (const struct caller *caller)
     return STRANGER;
   if (caller->via == VIA_NONE)
     return ANYBODY;
-  return caller->role == ROLE_NODE ? NODE : USER;
+  if (caller->role == ROLE_NODE)
+    return NODE;
+  return caller->role == ROLE_ADMIN ? ADMIN : USER;
 }
 
 void
 quota_key (const struct caller *caller, char key[QUOTA_KEY_BYTES])
 {
-  struct in6_addr in6;
-  char text[INET6_ADDRSTRLEN];
+  char origin[ADDRESSES_ORIGIN_BYTES];
 
   switch (who_is (caller)) {
   case USER:
-    snprintf (key, QUOTA_KEY_BYTES, "u %s",
+  case ADMIN:
+    snprintf (key, QUOTA_KEY_BYTES, "%c %s",
+              caller->via == VIA_TOKEN ? 't' : 'u',
               caller->owner[0] ? caller->owner : caller->name);
     return;
   case NODE:
@@ -73,15 +77,8 @@ quota_key (const struct caller *caller, char key[QUOTA_KEY_BYTES])
   case WHOS:
     break;
   }
-  snprintf (key, QUOTA_KEY_BYTES, "a %s", caller->address);
-  /* A host has as many addresses as it likes out of its network. */
-  if (strchr (caller->address, ':') &&
-      inet_pton (AF_INET6, caller->address, &in6) == 1 &&
-      !IN6_IS_ADDR_V4MAPPED (&in6)) {
-    memset (in6.s6_addr + 8, 0, 8);
-    inet_ntop (AF_INET6, &in6, text, sizeof text);
-    snprintf (key, QUOTA_KEY_BYTES, "a %s", text);
-  }
+  addresses_origin (caller->address, origin);
+  snprintf (key, QUOTA_KEY_BYTES, "a %s", origin);
 }
 
 /* With the lock held.  NULL: it has nothing. */

@@ -1,10 +1,12 @@
 /* quota.h: how much of weftd one caller may have at once, so that nobody is kept out
  * by another's flood.  From any thread.
  *
- * A caller is a user with all logins and tokens, a node, or, where nobody is logged in,
- * an address (of IPv6 its network).  Each may have some, and all of a kind together so
- * much that the rest, which is more than half of weftd's threads, is the nodes'.  Where
- * weftd asks nobody to log in (--no-login), only streams are bounded, all together.
+ * A caller is a user with all logins, a user's tokens (so scripts don't shut out who
+ * made them), a node, or, where nobody is logged in, an address (of IPv6 its network).
+ * Each may have some, and all of a kind together so much that the rest, which is more
+ * than half of weftd's threads, is the nodes'; what administrators have is not counted
+ * with the other users'.  Where weftd asks nobody to log in (--no-login), only streams
+ * are bounded, all together.
  */
 
 #ifndef WEFT_QUOTA_H
@@ -51,7 +53,7 @@ void quota_attached (const char *node, uint64_t now_ms);
 /* How often it was false since weftd was started. */
 uint64_t quota_refused (void);
 
-/* The caller in a word, for who counts by it: "u kim", "n n1", "a 192.0.2.7". */
+/* The caller in a word, for who counts by it: "u kim", "t kim", "n n1", "a 192.0.2.7". */
 #define QUOTA_KEY_BYTES 72
 void quota_key (const struct caller *caller, char key[QUOTA_KEY_BYTES]);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allow.h"
 #include "fields.h"
 #include "format/format.h"
 #include "base/name.h"
@@ -21,6 +22,7 @@
 static const struct field identity_fields[] = {
   { "uuid", FIELD_UUID, AT (uuid) },
   { "generation", FIELD_NUMBER, AT (generation), .max = INT64_MAX - 1 },
+  { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },
   { NULL },
 };
 #undef AT
@@ -28,6 +30,8 @@ static const struct field identity_fields[] = {
 #define AT(member) FIELD_AT (cluster_disk_record, member)
 static const struct field disk_fields[] = {
   { "key", FIELD_HEX, AT (key) },
+  { "next_key", FIELD_HEX, AT (next_key), .optional = true },
+  { "untold", FIELD_BOOL, AT (untold), .optional = true },
   { "release", FIELD_UUID, AT (release), .optional = true },
   { "spare_of", FIELD_UUID, AT (spare_of), .optional = true },
   { "sequence", FIELD_NUMBER, AT (sequence), .optional = true },
@@ -64,6 +68,13 @@ static const struct field array_fields[] = {
   { "unprepared", FIELD_NUMBER, AT (unprepared), .optional = true,
     .max = EPOCH_MAX },
   { "spare_after_ms", FIELD_NUMBER, AT (spare_after_ms), .optional = true },
+  { "writer_epoch", FIELD_NUMBER, AT (writer_epoch), .optional = true,
+    .max = EPOCH_MAX },
+  { "risky", FIELD_BOOL, AT (risky), .optional = true },
+  { "unequal", FIELD_BOOL, AT (unequal), .optional = true },
+  { "lapse", FIELD_NUMBER, AT (lapse), .optional = true, .max = EPOCH_MAX },
+  { "allow_fence", FIELD_NUMBER, AT (allow_fence), .optional = true,
+    .max = EPOCH_MAX },
   { NULL },
 };
 #undef AT
@@ -75,6 +86,7 @@ static const struct field member_fields[] = {
     .words = "the states", .print = member_state_name },
   { "fence", FIELD_NUMBER, AT (fence), .optional = true },
   { "lapse", FIELD_NUMBER, AT (lapse), .optional = true },
+  { "life", FIELD_NUMBER, AT (life), .optional = true },
   { "confirmed", FIELD_NUMBER, AT (confirmed), .optional = true },
   { "round", FIELD_NUMBER, AT (round), .optional = true, .max = EPOCH_MAX },
   { "since_ms", FIELD_NUMBER, AT (since_wall_ms) },
@@ -100,6 +112,9 @@ static const struct field session_fields[] = {
   { "uri", FIELD_TEXT, AT (uri) },
   { "pid", FIELD_NUMBER, AT (pid) },
   { "writable", FIELD_BOOL, AT (writable) },
+  { "service", FIELD_BOOL, AT (service), .optional = true },
+  { "by_admin", FIELD_BOOL, AT (by_admin), .optional = true },
+  { "exports", FIELD_BOOL, AT (exports), .optional = true },
   { "epoch", FIELD_NUMBER, AT (epoch), .min = 1 },
   { "since_ms", FIELD_NUMBER, AT (since_wall_ms) },
   { "ended", FIELD_BOOL, AT (ended) },
@@ -116,6 +131,11 @@ static const struct field node_fields[] = {
   { "maintenance_ms", FIELD_NUMBER, AT (maintenance_wall_ms) },
   { "draining_ms", FIELD_NUMBER, AT (draining_wall_ms) },
   { "drain_bytes", FIELD_NUMBER, AT (drain_bytes) },
+  { "fenced", FIELD_BOOL, AT (fenced), .optional = true },
+  { "fence", FIELD_NUMBER, AT (fence), .optional = true, .max = EPOCH_MAX },
+  { "fenced_ms", FIELD_NUMBER, AT (fenced_wall_ms), .optional = true },
+  { "removed", FIELD_BOOL, AT (removed), .optional = true },
+  { "shut_out", FIELD_BOOL, AT (shut_out), .optional = true },
   { NULL },
 };
 #undef AT
@@ -170,6 +190,19 @@ change_json (const struct cluster_change *c, unsigned members)
                     confirm);
 }
 
+/* Sessions that are over: [session, epoch, ordered] each. */
+static json_t *
+over_json (const struct cluster_array_record *a)
+{
+  json_t *list = json_array ();
+
+  for (unsigned i = 0; i < a->over_count; i++)
+    json_array_append_new (
+      list, json_pack ("[oob]", text_session (a->over[i].session),
+                       text_number (a->over[i].epoch), a->over[i].ordered));
+  return list;
+}
+
 void
 records_add (struct store_txn *t, const struct cluster_record *r)
 {
@@ -204,9 +237,13 @@ records_add (struct store_txn *t, const struct cluster_record *r)
     for (unsigned m = 0; m < a->n * a->groups; m++)
       json_array_append_new (members,
                              fields_json (member_fields, &a->member[m]));
+    json_object_set_new (json, "over", over_json (a));
     json_object_set_new (json, "change",
                          change_json (&a->change, a->n * a->groups));
     json_object_set_new (json, "members", members);
+    json_object_set_new (json, "service",
+                         fields_names_json (a->service_node, a->service_nodes));
+    json_object_set_new (json, "allow", allow_json (&a->allow));
   }
   store_txn_put (t, kinds[r->kind].word, key, json);
 }
@@ -247,6 +284,28 @@ parse_change (struct fields *f, struct cluster_change *c, unsigned members)
 }
 
 static void
+parse_over (struct fields *f, struct cluster_array_record *a)
+{
+  const json_t *list = fields_get (f, "over"), *one;
+  size_t i;
+
+  json_array_foreach (list, i, one) {
+    struct cluster_over *o = &a->over[i];
+    const char *session = json_string_value (json_array_get (one, 0));
+    const json_t *epoch = json_array_get (one, 1);
+
+    if (i == OVER_MAX || session == NULL || !json_is_integer (epoch) ||
+        !fields_parse_id (session, &o->session)) {
+      fields_fail (f, "over", "element %zu of field over makes no sense", i);
+      return;
+    }
+    o->epoch = (uint64_t) json_integer_value (epoch);
+    o->ordered = json_is_true (json_array_get (one, 2));
+    a->over_count++;
+  }
+}
+
+static void
 parse_array (struct fields *f, struct cluster_array_record *a)
 {
   uint64_t fence = 0;
@@ -255,6 +314,8 @@ parse_array (struct fields *f, struct cluster_array_record *a)
 
   a->spare_after_ms = SPARE_AFTER_MS_DEFAULT;
   fields_take (f, array_fields, a);
+  if (!fields_has (f, "unequal"))
+    a->unequal = a->writer_epoch != 0;
   if (fields_has (f, "fence"))
     fields_u64 (f, "fence", 0, INT64_MAX, &fence);
   if (!f->failed && a->n * a->groups > ARRAY_MEMBERS_MAX)
@@ -262,6 +323,13 @@ parse_array (struct fields *f, struct cluster_array_record *a)
   if (f->failed)
     return;
   parse_change (f, &a->change, a->n * a->groups);
+  if (fields_has (f, "over"))
+    parse_over (f, a);
+  if (fields_has (f, "service"))
+    fields_names (f, "service", 0, SERVICE_NODES_MAX, a->service_node,
+                  &a->service_nodes);
+  if (fields_has (f, "allow"))
+    allow_take_list (f, "allow", &a->allow);
   list = fields_get (f, "members");
   if (json_array_size (list) != a->n * a->groups)
     fields_fail (f, "members", "field members must have n * groups elements");
@@ -273,6 +341,8 @@ parse_array (struct fields *f, struct cluster_array_record *a)
     fields_take (&g, member_fields, member);
     if (!fields_has (&g, "lapse"))
       member->lapse = member->fence;
+    if (!fields_has (&g, "life"))
+      member->life = member->fence;
     fields_end (&g);
     if (g.failed)
       fields_fail (f, "members", "member %u: %.200s", m, g.why);

@@ -9,18 +9,19 @@
 #include <string.h>
 #include <time.h>
 
+#include "addresses.h"
 #include "common/clock.h"
 #include "refusals.h"
 
-#define ADDRESSES_MAX 1024
+#define ORIGINS_MAX 1024
 #define REASONS_MAX 32
-#define ENTRIES_MAX (ADDRESSES_MAX + REASONS_MAX)
-#define KEY_BYTES 256
+#define ENTRIES_MAX (ORIGINS_MAX + REASONS_MAX)
+#define ENTRY_BYTES 256
 #define QUIET_S 600
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-  char key[KEY_BYTES]; /* "": free */
+  char key[ENTRY_BYTES]; /* "": free */
   bool said;
   time_t since;
 } entries[ENTRIES_MAX];
@@ -48,16 +49,17 @@ bool
 refusals_first (const char *reason, const char *address)
 {
   time_t now = clock_boot_ms () / 1000;
-  char key[KEY_BYTES];
+  char key[ENTRY_BYTES], origin[ADDRESSES_ORIGIN_BYTES];
   size_t place;
   bool first;
 
-  snprintf (key, sizeof key, "%s %s", address, reason);
+  addresses_origin (address, origin);
+  snprintf (key, sizeof key, "%s %s", origin, reason);
   pthread_mutex_lock (&lock);
-  place = find (0, ADDRESSES_MAX, key, now);
-  if (place == ADDRESSES_MAX) {
+  place = find (0, ORIGINS_MAX, key, now);
+  if (place == ORIGINS_MAX) {
     snprintf (key, sizeof key, "%s", reason);
-    place = find (ADDRESSES_MAX, ENTRIES_MAX, key, now);
+    place = find (ORIGINS_MAX, ENTRIES_MAX, key, now);
   }
   first = place < ENTRIES_MAX && !entries[place].said;
   if (first)

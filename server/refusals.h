@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 
-/* Is this the first for this reason of this address in ten minutes?  From any thread. */
+/* Is this the first for this reason of this address (of IPv6: of its network) in ten
+ * minutes?  From any thread.
+ */
 bool refusals_first (const char *reason, const char *address);
 
 #endif /* WEFT_REFUSALS_H */

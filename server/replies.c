@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allow.h"
 #include "replies.h"
 #include "text.h"
+#include "views.h"
 
 /* cluster_member_token. */
 static json_t *
@@ -64,8 +66,9 @@ assignment (const struct cluster_array *a, unsigned position)
 
 static json_t *
 join_order (const struct cluster *c, const struct cluster_array *a,
-            const struct cluster_join_order *order)
+            unsigned position, const struct cluster_join_order *order)
 {
+  uint64_t session = cluster_over_source (a, position);
   json_t *sources = json_array ();
 
   for (unsigned m = 0; m < a->layout.members; m++)
@@ -73,8 +76,8 @@ join_order (const struct cluster *c, const struct cluster_array *a,
       json_array_append_new (
         sources, json_pack ("{sI so s{so so}}", "member", (json_int_t) m, "uri",
                             text_string (a->disk[m]->rec.uri), "tokens", "data",
-                            mint (c, a, m, 0, false), "intents",
-                            mint (c, a, m, 0, false)));
+                            mint (c, a, m, session, false), "intents",
+                            mint (c, a, m, session, false)));
   return json_pack ("{so sb so so so}", "epoch", text_number (order->epoch),
                     "paused", order->paused, "rate", text_number (order->rate),
                     "round", text_number (order->round), "sources", sources);
@@ -93,12 +96,15 @@ reply_disk (const struct cluster *c, const struct cluster_disk *d, bool no_news)
     r.same    ? json_true ()
     : r.place ? assignment (r.place, r.position)
               : json_null (),
-    "join", r.joins ? join_order (c, r.place, &r.order) : json_null (),
+    "join",
+    r.joins ? join_order (c, r.place, r.position, &r.order) : json_null (),
     "ttl_ms", (json_int_t) MEMBER_TTL_MS);
   if (!r.same)
     json_object_set_new (view, "key", text_hex (r.key, KEY_BYTES));
   if (r.releases)
     json_object_set_new (view, "release", text_uuid (r.release));
+  if (r.over_count)
+    json_object_set_new (view, "over", view_over (r.over, r.over_count));
   return view;
 }
 
@@ -114,12 +120,13 @@ map_member (const struct cluster *c, const struct cluster_array *a, unsigned m,
 
   snprintf (name, sizeof name, "m%u", m);
   return json_pack (
-    "{so ss ss so so so so sb s{so so so}}", "uri", text_string (d->rec.uri),
+    "{so ss ss so so so so so sb s{so so so}}", "uri", text_string (d->rec.uri),
     "name", name, "state", member_state_name (a->rec.member[m].state), "fence",
     text_number (a->rec.member[m].fence), "lapse",
-    text_number (a->rec.member[m].lapse), "disk", text_uuid (d->rec.uuid),
-    "round", text_number (d->round), "known", a->known[m], "tokens", "data",
-    mint (c, a, m, s->rec.id, writable), "batch",
+    text_number (a->rec.member[m].lapse), "life",
+    text_number (cluster_member_life (a, m)), "disk", text_uuid (d->rec.uuid),
+    "round", text_number (cluster_member_round (a, m)), "known", a->known[m],
+    "tokens", "data", mint (c, a, m, s->rec.id, writable), "batch",
     mint (c, a, m, s->rec.id, writable), "intents",
     mint (c, a, m, s->rec.id, writable));
 }
@@ -141,14 +148,33 @@ map (const struct cluster *c, const struct cluster_array *a,
     "member_bytes", text_number (a->rec.member_bytes), "members", members);
 }
 
+/* Whose clients are to be refused.  Who serves because an administrator has attached
+ * it, as all do with --no-login, serves everybody.
+ */
+static void
+add_fences (const struct cluster *c, const struct cluster_array *a,
+            const struct cluster_session *s, json_t *view)
+{
+  json_object_set_new (view, "fences", text_number (cluster_fences (c)));
+  json_object_set_new (view, "fenced", view_fenced (c));
+  json_object_set_new (view, "allow",
+                       s->rec.by_admin ? json_null ()
+                                       : allow_modes_json (&a->rec.allow));
+}
+
 json_t *
 reply_grant (const struct cluster *c, const struct cluster_array *a,
              const struct cluster_session *s)
 {
-  return json_pack ("{so sI so so sb}", "session", text_session (s->rec.id),
-                    "ttl_ms", (json_int_t) SESSION_TTL_MS, "generation",
-                    text_number (cluster_identity (c)->generation), "map",
-                    map (c, a, s), "bad", cluster_array_bad_any (a));
+  json_t *view = json_pack (
+    "{so sI so so sb}", "session", text_session (s->rec.id), "ttl_ms",
+    (json_int_t) SESSION_TTL_MS, "generation",
+    text_number (cluster_identity (c)->generation), "map", map (c, a, s), "bad",
+    cluster_array_bad_any (a));
+
+  if (cluster_session_guarded (s))
+    add_fences (c, a, s, view);
+  return view;
 }
 
 /* NULL: none. */
@@ -176,7 +202,7 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
   struct cluster_session_told r;
   json_t *view;
 
-  cluster_session_told (c, a, epoch, no_news, &r);
+  cluster_session_told (c, a, s, epoch, no_news, &r);
   view = json_pack (
     "{so so so sI so sb so*}", "generation", text_number (r.generation),
     "epoch", text_number (r.epoch), "states",
@@ -186,6 +212,10 @@ reply_session (const struct cluster *c, const struct cluster_array *a,
                           "states", states_list (a, r.change))
              : json_null (),
     "bad", cluster_array_bad_any (a), "accept_loss", loss (c, s));
+  if (r.leave)
+    json_object_set_new (view, "leave", json_true ());
+  if (r.fences)
+    add_fences (c, a, s, view);
   if (r.has_map)
     json_object_set_new (view, "map", map (c, a, s));
   return view;

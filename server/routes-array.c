@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "allow.h"
 #include "common/clock.h"
 #include "routes-internal.h"
 
@@ -68,6 +69,8 @@ parse_create (struct fields *f, struct request *r)
   fields_take (f, create_fields, create);
   strcpy (r->subject, create->name);
   parse_disks (f, create);
+  if (fields_has (f, "allow"))
+    allow_take_list (f, "allow", &create->allow);
   fields_end (f);
 }
 
@@ -203,6 +206,104 @@ parse_array_tune (struct fields *f, struct request *r)
 
 ROUTE_CALL (handle_array_tune, cluster_array_tune, r->name, r->input)
 
+static void
+parse_allow (struct fields *f, struct request *r)
+{
+  struct cluster_allow *allow = r->input;
+
+  strcpy (allow->node, r->node);
+  if (!fields_has (f, "mode"))
+    fields_fail (f, "mode", "field mode is missing: say rw or ro");
+  allow_take (f, allow);
+  fields_end (f);
+  snprintf (r->subject, sizeof r->subject, "%s for %s, %s%s", r->name, r->node,
+            allow_mode_word (allow->writable),
+            allow->failover ? ", failover" : "");
+}
+
+static void
+handle_allow (struct loop *l, struct request *r)
+{
+  char by[AUTH_CALLER_BYTES];
+
+  auth_caller_words (&r->caller, by);
+  cluster_allow_set (loop_cluster (l), loop_input (l, r), r->name, r->input,
+                     by);
+}
+
+static void
+handle_deny (struct loop *l, struct request *r)
+{
+  char by[AUTH_CALLER_BYTES];
+
+  auth_caller_words (&r->caller, by);
+  cluster_allow_drop (loop_cluster (l), loop_input (l, r), r->name, r->node,
+                      by);
+}
+
+ROUTE_PREFLIGHT (preflight_allow, cluster_preflight_allow, r->name, r->input,
+                 false)
+
+static void
+preflight_deny (struct loop *l, struct request *r)
+{
+  struct cluster_allow none = { .writable = false };
+  struct cluster_preflight f;
+
+  strcpy (none.node, r->node);
+  cluster_preflight_allow (loop_cluster (l), loop_input (l, r), r->name, &none,
+                           true, &f);
+  loop_answer (l, r, 200, view_preflight (&f, NULL));
+}
+
+/* A node that is to use the service says so, and is told whether it may. */
+static bool
+refuse_client (struct loop *l, struct request *r, const struct cluster_array *a)
+{
+  bool writable = r->query.attach_writable;
+  char why[500];
+
+  if (!(r->query.given & QUERY_ATTACH) || r->caller.role != ROLE_NODE ||
+      cluster_allowed (a, r->caller.name, writable))
+    return false;
+  cluster_allowed_why (a, r->caller.name, writable, why, sizeof why);
+  loop_refuse (l, r, 403, NULL, "not-allowed", "%s", why);
+  return true;
+}
+
+static void
+handle_service (struct loop *l, struct request *r)
+{
+  const struct cluster_array *a = array_of_path (l, r);
+
+  if (a && !refuse_client (l, r, a))
+    loop_answer (l, r, 200, view_service (loop_cluster (l), a));
+}
+
+static void
+parse_service (struct fields *f, struct request *r)
+{
+  struct cluster_service *service = r->input;
+
+  fields_names (f, "nodes", 1, SERVICE_NODES_MAX, service->node,
+                &service->nodes);
+  fields_end (f);
+}
+
+ROUTE_CALL (handle_service_set, cluster_service_set, r->name, r->input)
+ROUTE_CALL (handle_service_drop, cluster_service_drop, r->name)
+ROUTE_PREFLIGHT (preflight_service_drop, cluster_preflight_service_drop,
+                 r->name)
+
+static void
+parse_service_move (struct fields *f, struct request *r)
+{
+  fields_name (f, "node", r->input, NAME_BYTES_MAX + 1);
+  fields_end (f);
+}
+
+ROUTE_CALL (handle_service_move, cluster_service_move, r->name, r->input)
+
 const struct route routes_array[] = {
   { "GET", V1 "/arrays", .query = QUERY_PAGE, .list = "arrays", .key = "name",
     .handle = handle_arrays },
@@ -223,5 +324,19 @@ const struct route routes_array[] = {
     .handle = handle_array_tune },
   { "DELETE", V1 "/arrays/{name}", .configuration = etag_array,
     .handle = handle_array_delete, .preflight = preflight_delete },
+  { "PUT", V1 "/arrays/{name}/allow/{node}", .configuration = etag_array,
+    .input = sizeof (struct cluster_allow), .parse = parse_allow,
+    .handle = handle_allow, .preflight = preflight_allow },
+  { "DELETE", V1 "/arrays/{name}/allow/{node}", .configuration = etag_array,
+    .handle = handle_deny, .preflight = preflight_deny },
+  { "GET", V1 "/arrays/{name}/service", .query = QUERY_ATTACH,
+    .handle = handle_service },
+  { "PUT", V1 "/arrays/{name}/service", .configuration = etag_array,
+    .input = sizeof (struct cluster_service), .parse = parse_service,
+    .handle = handle_service_set },
+  { "DELETE", V1 "/arrays/{name}/service", .configuration = etag_array,
+    .handle = handle_service_drop, .preflight = preflight_service_drop },
+  { "POST", V1 "/arrays/{name}/service/move", .input = NAME_BYTES_MAX + 1,
+    .parse = parse_service_move, .handle = handle_service_move },
   { NULL },
 };

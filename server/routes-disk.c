@@ -100,6 +100,7 @@ static const struct field epoch_fields[] = {
   { "generation", FIELD_NUMBER, AT (generation) },
   { "states_epoch", FIELD_NUMBER, AT (states_epoch), .optional = true,
     .max = EPOCH_MAX },
+  { "over", FIELD_NUMBER, AT (over), .optional = true },
   { NULL },
 };
 #undef AT
@@ -281,6 +282,7 @@ handle_disk (struct loop *l, struct request *r)
 
 ROUTE_CALL (handle_disk_forget, cluster_disk_forget, r->uuid)
 ROUTE_PREFLIGHT (preflight_forget, cluster_preflight_forget, r->uuid)
+ROUTE_CALL (handle_disk_rekey, cluster_disk_rekey, r->uuid)
 
 const struct route routes_disk[] = {
   { "GET", V1 "/disks", .query = QUERY_PAGE, .list = "disks", .key = "uuid",
@@ -289,6 +291,7 @@ const struct route routes_disk[] = {
     .handle = handle_disk },
   { "DELETE", V1 "/disks/{uuid}", .configuration = etag_disk,
     .handle = handle_disk_forget, .preflight = preflight_forget },
+  { "POST", V1 "/disks/{uuid}/key", .handle = handle_disk_rekey },
   { "POST", V1 "/disks/{uuid}/heartbeat", .who = WHO_NODE,
     .input = sizeof (struct cluster_disk_heartbeat),
     .parse = parse_disk_heartbeat, .handle = handle_disk_heartbeat,

@@ -7,7 +7,7 @@
 
 #include <config.h>
 
-#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@
 #include "auth-request.h"
 #include "routes-internal.h"
 
-#define CERTIFICATES_OF_NODE_MAX 3
+/* That are good at a time. */
+#define CERTIFICATES_OF_NODE_MAX 32
 
 /* ---- Reading bodies. ---- */
 
@@ -59,23 +60,16 @@ parse_certificate (struct fields *f, struct request *r)
 
 /* ---- What is asked for. ---- */
 
-/* How many certificates the node has; *oldest: the first of them that is not the
- * one with this serial number.
- */
+/* How many certificates the node has that expire after this, and were not revoked. */
 static unsigned
-certificates_of (const struct auth *a, const char *node, const char *serial,
-                 struct certificate **oldest)
+certificates_of (const struct auth *a, const char *node, uint64_t wall_ms)
 {
-  struct certificate *c;
+  const struct certificate *c;
   unsigned count = 0;
 
-  *oldest = NULL;
   TAILQ_FOREACH (c, &a->certificates, link)
-    if (strcmp (c->node, node) == 0) {
-      count++;
-      if (*oldest == NULL && strcmp (c->serial, serial) != 0)
-        *oldest = c;
-    }
+    count += c->revoked == 0 && c->expires > wall_ms &&
+             strcmp (c->node, node) == 0;
   return count;
 }
 
@@ -85,7 +79,6 @@ token_is_good (const struct auth *a, const struct auth_request *q,
                uint64_t wall_ms, struct secret **token, struct refusal *p)
 {
   uint8_t hash[AUTH_HASH_BYTES];
-  struct certificate *oldest;
   struct secret *s;
 
   auth_secret_hash (q->secret, hash);
@@ -105,35 +98,13 @@ token_is_good (const struct auth *a, const struct auth_request *q,
       p, 403, "token", "token-expired",
       "this token has expired: weftctl node token makes another");
   /* It would take the certificate of a node that may be at work. */
-  if (s->name[0] == '\0' && certificates_of (a, q->name, "", &oldest) > 0)
+  if (s->name[0] == '\0' && certificates_of (a, q->name, 0) > 0)
     return text_refuse (
       p, 409, "node", "enrolled",
       "%s is a node already, and this token is for new ones: make "
       "a token for %s: weftctl node token %s",
       q->name, q->name, q->name);
   return true;
-}
-
-static bool
-is_loopback (const char *address)
-{
-  return strncmp (address, "127.", 4) == 0 || strcmp (address, "::1") == 0;
-}
-
-/* Can it be the address of one host, as it is written? */
-static bool
-is_of_a_host (const char *address)
-{
-  struct in6_addr six;
-  struct in_addr four;
-
-  if (inet_pton (AF_INET6, address, &six) == 1)
-    return !IN6_IS_ADDR_UNSPECIFIED (&six) && !IN6_IS_ADDR_MULTICAST (&six) &&
-           !IN6_IS_ADDR_V4MAPPED (&six);
-  return inet_pton (AF_INET, address, &four) == 1 &&
-         four.s_addr != htonl (INADDR_ANY) &&
-         four.s_addr != htonl (INADDR_BROADCAST) &&
-         !IN_MULTICAST (ntohl (four.s_addr));
 }
 
 /* The node that has a certificate for this address, but for `but`; NULL: none. */
@@ -144,19 +115,46 @@ node_at (const struct auth *a, const char *address, const char *but)
 
   TAILQ_FOREACH (c, &a->certificates, link)
     for (size_t i = 0; i < json_array_size (c->addresses); i++)
-      if (strcmp (c->node, but) != 0 &&
+      if (c->revoked == 0 && strcmp (c->node, but) != 0 &&
           strcmp (json_string_value (json_array_get (c->addresses, i)),
                   address) == 0)
         return c->node;
   return NULL;
 }
 
+/* Is it one of weftd's host, by which nodes would take who has it for weftd? */
+static bool
+is_weftds (const struct auth *a, const char *address)
+{
+  return addresses_is_loopback (address) || auth_is_own_address (a, address);
+}
+
+/* Was it given this address: by name, or by calling from there?  On weftd's own host it
+ * may call from any.
+ */
+static bool
+is_given (const struct auth *a, const struct secret *token,
+          const struct caller *caller, const char *address)
+{
+  json_t *list = addresses_list (token->addresses), *v;
+  bool given = false, here = is_weftds (a, caller->address);
+  size_t i;
+
+  json_array_foreach (list, i, v)
+    given |= strcmp (json_string_value (v), address) == 0;
+  json_decref (list);
+  return given || (token->addresses[0] == '\0' &&
+                   (strcmp (caller->address, address) == 0 ||
+                    (here && is_weftds (a, address))));
+}
+
 /* May the node have a certificate for these names? */
 static bool
 names_are_free (const struct auth *a, const struct auth_request *q,
-                const struct caller *caller, struct refusal *p)
+                const struct secret *token, const struct caller *caller,
+                struct refusal *p)
 {
-  bool loopback = is_loopback (caller->address);
+  bool loopback = addresses_is_loopback (caller->address);
 
   for (unsigned i = 0; i < q->names.dns_count; i++)
     if (strcmp (q->names.dns[i], q->name) != 0)
@@ -165,14 +163,28 @@ names_are_free (const struct auth *a, const struct auth_request *q,
         "field csr: the only DNS name in it may be the node's");
   for (unsigned i = 0; i < q->names.address_count; i++) {
     const char *address = q->names.address[i];
-    bool of_a_host = is_of_a_host (address);
+    bool of_a_host = addresses_is_of_a_host (address);
 
-    if (!of_a_host || (is_loopback (address) && !loopback))
+    if (!of_a_host || (addresses_is_loopback (address) && !loopback))
       return text_refuse (
         p, 422, "csr", "csr",
         "field csr: the address %s %s: give one at which other "
         "hosts reach this one",
         address, of_a_host ? "is loopback" : "is of no host");
+    if (!ca_permits (trust_ca (a->trust), address))
+      return text_refuse (
+        p, 422, "csr", "csr",
+        "field csr: the address %s is in no network that the cluster's CA was "
+        "made for (weftd --ca-network)",
+        address);
+    if (!is_given (a, token, caller, address))
+      return text_refuse (
+        p, 403, "csr", "address-not-given",
+        "the address %s is not the one %s: an administrator gives it by "
+        "weftctl node token %s --address %s",
+        address,
+        token->addresses[0] ? "that the token is for" : "this host calls from",
+        q->name, address);
   }
   /* Only on weftd's own host may a node be called as that is. */
   for (unsigned i = 0; i < a->own.dns_count; i++)
@@ -245,7 +257,7 @@ handle_enroll (struct loop *l, struct request *r)
   struct refusal p;
 
   if (!token_is_good (a, q, clock_wall_ms (), &token, &p) ||
-      !names_are_free (a, q, &r->caller, &p)) {
+      !names_are_free (a, q, token, &r->caller, &p)) {
     loop_refuse (l, r, p.status, p.field, p.code, "%s", p.why);
     return;
   }
@@ -253,34 +265,41 @@ handle_enroll (struct loop *l, struct request *r)
   cluster_node_add (loop_cluster (l), loop_input (l, r), q->name);
 }
 
-/* A certificate for the request in r: what is answered.  node may be NULL. */
+/* A certificate for the key in r, and these addresses: what is answered.  node may be
+ * NULL.
+ */
 static json_t *
-issue (struct loop *l, struct request *r, struct store_txn *t, const char *node)
+issue (struct loop *l, struct request *r, struct store_txn *t, const char *node,
+       json_t *addresses)
 {
   struct auth *a = loop_auth (l);
   const struct auth_request *q = r->input;
   struct certificate *c = alloc_zeroed (sizeof *c);
+  const struct ca *ca = auth_trust_signer (a, q->name);
   struct ca_certificate made;
-  struct ca_names names = q->names;
-  json_t *body;
+  struct ca_names names = { .dns_count = 1 };
+  json_t *body, *v;
+  size_t i;
   char *pem;
 
-  names.dns_count = 1;
   strcpy (names.dns[0], q->name);
-  ca_sign (a->ca, q->key, q->name, &names, true,
-           ca_seconds (AUTH_CERTIFICATE_SECONDS), &made);
+  json_array_foreach (addresses, i, v)
+    if (i < CA_NAMES_MAX)
+      snprintf (names.address[names.address_count++], sizeof names.address[0],
+                "%s", json_string_value (v));
+  ca_sign (ca, q->key, q->name, &names, true,
+           ca_seconds (a->certificate_seconds), &made);
   strcpy (c->serial, made.serial);
   strcpy (c->node, q->name);
+  strcpy (c->ca, ca_fingerprint (ca));
   c->created = made.created;
   c->expires = made.expires;
-  c->addresses = json_array ();
-  for (unsigned i = 0; i < names.address_count; i++)
-    json_array_append_new (c->addresses, json_string (names.address[i]));
+  c->addresses = addresses;
   auth_put_certificate (a, t, c);
   pem = ca_print (made.x509);
   X509_free (made.x509);
   body = json_pack ("{ss* ss ss}", "node", node, "certificate", pem, "ca",
-                    ca_pem (a->ca));
+                    trust_pem (a->trust));
   free (pem);
   return body;
 }
@@ -296,6 +315,7 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
   struct auth *a = loop_auth (l);
   struct secret *token;
   struct refusal p;
+  json_t *addresses;
 
   /* Nothing has come between. */
   if (!token_is_good (a, q, clock_wall_ms (), &token, &p)) {
@@ -307,14 +327,17 @@ reply_enroll (struct loop *l, struct request *r, const struct cluster_output *o,
   pthread_mutex_unlock (&a->lock);
   auth_put_secret (a, t, token);
   auth_forget_node (a, t, q->name); /* a host that was set up anew */
+  addresses = json_array ();
+  for (unsigned i = 0; i < q->names.address_count; i++)
+    json_array_append_new (addresses, json_string (q->names.address[i]));
   *status = 201;
-  return issue (l, r, t, q->name);
+  return issue (l, r, t, q->name, addresses);
 }
 
-static bool
-refuse_stranger (struct loop *l, struct request *r, unsigned certificates)
+bool
+enroll_refuse_stranger (struct loop *l, struct request *r)
 {
-  if (certificates > 0)
+  if (certificates_of (loop_auth (l), r->name, 0) > 0)
     return false;
   loop_refuse (l, r, 404, NULL, "unknown-node",
                "node %s has no certificate: enroll it, with weft-enroll",
@@ -322,49 +345,149 @@ refuse_stranger (struct loop *l, struct request *r, unsigned certificates)
   return true;
 }
 
+/* A node that was away for longer than its certificate lasts is known by it still,
+ * unless that was revoked meanwhile; nobody else is heard on that ground.
+ */
+bool
+enroll_refuse_late (struct loop *l, struct request *r)
+{
+  if (!r->caller.late ||
+      (strcmp (r->caller.name, r->name) == 0 &&
+       auth_certificate (loop_auth (l), r->name, r->caller.serial)))
+    return false;
+  loop_refuse (l, r, 401, NULL, "login-required", "%s", AUTH_EXPIRED);
+  return true;
+}
+
 /* The old one is good until it expires: the new one may not arrive. */
 static void
 handle_certificate (struct loop *l, struct request *r)
 {
-  const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
-  struct certificate *oldest;
-  unsigned count = certificates_of (a, r->name, r->caller.serial, &oldest);
+  uint64_t now = clock_wall_ms ();
+  struct certificate *c, *next;
   struct store_txn *t;
-  struct refusal p;
+  json_t *addresses;
 
-  if (refuse_stranger (l, r, count))
+  if (enroll_refuse_late (l, r) || enroll_refuse_stranger (l, r))
     return;
-  if (!names_are_free (a, q, &r->caller, &p)) {
-    loop_refuse (l, r, p.status, p.field, p.code, "%s", p.why);
+  if (certificates_of (a, r->name, now) >= CERTIFICATES_OF_NODE_MAX) {
+    loop_refuse (l, r, 409, NULL, "too-many",
+                 "node %s has %u certificates that are good: it gets the next "
+                 "one when one of them has expired",
+                 r->name, CERTIFICATES_OF_NODE_MAX);
     return;
   }
+  /* Whatever it asks for. */
+  addresses = auth_node_addresses (a, r->name);
   t = store_txn_new ();
-  if (count >= CERTIFICATES_OF_NODE_MAX)
-    auth_drop_certificate (a, t, oldest);
-  loop_answer_stored (l, r, 201, issue (l, r, t, NULL), t);
+  /* By what has expired nobody need come back now, but by that of this very call: its
+   * answer may not arrive.
+   */
+  TAILQ_FOREACH_SAFE (c, &a->certificates, link, next)
+    if (c->revoked == 0 && c->expires <= now &&
+        strcmp (c->node, r->name) == 0 &&
+        strcmp (c->serial, r->caller.serial) != 0)
+      auth_drop_certificate (a, t, c);
+  loop_answer_stored (l, r, 201, issue (l, r, t, NULL, addresses), t);
 }
 
-/* Its certificates go with the engine's answer. */
+/* Its certificates are of no use from here on, and the engine ends the rest.  So who
+ * has none any more may be shut out, too: what it has opened may be open still, and it
+ * may have been shut out before when a member could not be reached.
+ */
 static void
 handle_revoke (struct loop *l, struct request *r)
 {
-  struct certificate *oldest;
+  struct auth *a = loop_auth (l);
+  struct store_txn *t;
   char by[AUTH_CALLER_BYTES];
 
-  if (refuse_stranger (l, r,
-                       certificates_of (loop_auth (l), r->name, "", &oldest)))
+  if (!cluster_node_known (loop_cluster (l), r->name) &&
+      enroll_refuse_stranger (l, r))
     return;
+  t = store_txn_new ();
+  auth_forget_node (a, t, r->name);
+  loop_store (l, t);
   auth_caller_words (&r->caller, by);
   cluster_node_shut_out (loop_cluster (l), loop_input (l, r), r->name, by);
 }
 
-static void
-handle_ca (struct loop *l, struct request *r)
+static json_t *
+reply_revoke (struct loop *l, struct request *r, const struct cluster_output *o,
+              struct store_txn *t, int *status)
 {
-  r->text = alloc_copy (ca_pem (loop_auth (l)->ca));
-  r->type = "application/x-pem-file";
-  loop_answer (l, r, 200, NULL);
+  return json_pack ("{ss sb so}", "name", o->name, "deleted", 1, "unconfirmed",
+                    view_unconfirmed (loop_cluster (l)));
+}
+
+static void
+parse_addresses (struct fields *f, struct request *r)
+{
+  struct auth_request *q = r->input;
+
+  addresses_take (f, "addresses", true, q->addresses);
+  fields_end (f);
+}
+
+/* Does the node, which is on weftd's host, have one such address already? */
+static bool
+is_with_weftd (struct auth *a, const char *node)
+{
+  json_t *list = auth_node_addresses (a, node), *v;
+  bool with = false;
+  size_t i;
+
+  json_array_foreach (list, i, v)
+    with |= is_weftds (a, json_string_value (v));
+  json_decref (list);
+  return with;
+}
+
+/* In the node's next certificate; those that it has are good until they expire. */
+static void
+handle_addresses (struct loop *l, struct request *r)
+{
+  const struct auth_request *q = r->input;
+  struct auth *a = loop_auth (l);
+  json_t *list, *v;
+  struct store_txn *t;
+  const char *other;
+  size_t i;
+
+  if (enroll_refuse_stranger (l, r))
+    return;
+  list = addresses_list (q->addresses);
+  json_array_foreach (list, i, v)
+    if (!ca_permits (trust_ca (a->trust), json_string_value (v))) {
+      loop_refuse (l, r, 422, "addresses", NULL,
+                   "field addresses: %s is in no network that the cluster's CA "
+                   "was made for (weftd --ca-network)",
+                   json_string_value (v));
+      json_decref (list);
+      return;
+    }
+    else if ((other = node_at (a, json_string_value (v), r->name)) != NULL) {
+      loop_refuse (l, r, 409, "addresses", "address-in-use",
+                   "the address %s is node %s's: give another, or remove that "
+                   "node first",
+                   json_string_value (v), other);
+      json_decref (list);
+      return;
+    }
+    else if (is_weftds (a, json_string_value (v)) &&
+             !is_with_weftd (a, r->name)) {
+      loop_refuse (l, r, 409, "addresses", "address-in-use",
+                   "the address %s is weftd's: a node on its host must enroll "
+                   "from there",
+                   json_string_value (v));
+      json_decref (list);
+      return;
+    }
+  t = store_txn_new ();
+  auth_set_addresses (a, t, r->name, list);
+  loop_answer_stored (
+    l, r, 200, json_pack ("{ss so}", "name", r->name, "addresses", list), t);
 }
 
 const struct route routes_enroll[] = {
@@ -372,10 +495,11 @@ const struct route routes_enroll[] = {
     .parse = parse_enroll, .prepare = prepare_enroll, .handle = handle_enroll,
     .reply = reply_enroll },
   { "POST", V1 "/nodes/{name}/certificate", .who = WHO_NODE, .secret = true,
-    AUTH_INPUT, .parse = parse_certificate, .prepare = read_request,
-    .handle = handle_certificate },
+    .late = true, AUTH_INPUT, .parse = parse_certificate,
+    .prepare = read_request, .handle = handle_certificate },
+  { "PUT", V1 "/nodes/{name}/addresses", AUTH_INPUT, .parse = parse_addresses,
+    .handle = handle_addresses },
   { "DELETE", V1 "/nodes/{name}/certificate", .who = WHO_ADMIN,
-    .handle = handle_revoke },
-  { "GET", "/ca.pem", .who = WHO_ANYBODY, .handle = handle_ca },
+    .handle = handle_revoke, .reply = reply_revoke },
   { NULL },
 };

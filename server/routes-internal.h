@@ -12,6 +12,7 @@
 #define V1 "/api/v1"
 
 extern const struct route routes_array[];
+extern const struct route routes_ca[];
 extern const struct route routes_cluster[];
 extern const struct route routes_disk[];
 extern const struct route routes_enroll[];
@@ -51,5 +52,12 @@ void parse_patience (struct fields *f, struct request *r, uint64_t *wait_ms);
 
 /* routes-array.c: the field `disks`. */
 void parse_disks (struct fields *f, struct cluster_create *create);
+
+/* ---- routes-enroll.c: true: it is answered. ---- */
+
+/* Is it the node r->name itself, if its certificate has expired? */
+bool enroll_refuse_late (struct loop *l, struct request *r);
+/* Has the node r->name a certificate at all? */
+bool enroll_refuse_stranger (struct loop *l, struct request *r);
 
 #endif /* WEFT_ROUTES_INTERNAL_H */

@@ -30,6 +30,8 @@ parse_node_token (struct fields *f, struct request *r)
   q->seconds = TOKEN_SECONDS_DEFAULT;
   if (fields_has (f, "ttl_s"))
     fields_u64 (f, "ttl_s", 1, TOKEN_SECONDS_MAX, &q->seconds);
+  if (fields_has (f, "addresses"))
+    addresses_take (f, "addresses", false, q->addresses);
   fields_end (f);
 }
 
@@ -38,7 +40,7 @@ handle_node_token (struct loop *l, struct request *r)
 {
   const struct auth_request *q = r->input;
   struct auth *a = loop_auth (l);
-  char text[AUTH_SECRET_BYTES], fingerprint[CA_FINGERPRINT_BYTES];
+  char text[AUTH_SECRET_BYTES];
   struct store_txn *t;
   struct secret *s;
   uint64_t last = auth_script_end (a, &r->caller);
@@ -57,6 +59,7 @@ handle_node_token (struct loop *l, struct request *r)
   t = store_txn_new ();
   s->kind = SECRET_NODE_TOKEN;
   strcpy (s->name, q->name);
+  strcpy (s->addresses, q->addresses);
   strcpy (s->by, r->caller.owner);
   s->created = clock_wall_ms ();
   s->expires = s->created + q->seconds * 1000;
@@ -64,10 +67,10 @@ handle_node_token (struct loop *l, struct request *r)
     s->expires = last;
   auth_secret_make (text, s->hash);
   auth_put_secret (a, t, s);
-  ca_fingerprint (a->ca, fingerprint);
-  body = json_pack ("{ss so ss so}", "token", text, "node",
-                    text_or_null (s->name), "ca_fingerprint", fingerprint,
-                    "expires_at", text_time (s->expires));
+  body = json_pack (
+    "{ss so so ss so}", "token", text, "node", text_or_null (s->name),
+    "addresses", addresses_list (s->addresses), "ca_fingerprint",
+    ca_fingerprint (trust_ca (a->trust)), "expires_at", text_time (s->expires));
   OPENSSL_cleanse (text, sizeof text);
   loop_answer_stored (l, r, 201, body, t);
 }
@@ -99,10 +102,11 @@ handle_node_tokens (struct loop *l, struct request *r)
     if (is_open (s, clock_wall_ms ()))
       json_array_append_new (
         list,
-        json_pack ("{so so so so so}", "id", text_session (id_of (s)), "node",
-                   text_or_null (s->name), "created_at", text_time (s->created),
-                   "created_by", text_or_null (s->by), "expires_at",
-                   text_time (s->expires)));
+        json_pack ("{so so so so so so}", "id", text_session (id_of (s)),
+                   "node", text_or_null (s->name), "addresses",
+                   addresses_list (s->addresses), "created_at",
+                   text_time (s->created), "created_by", text_or_null (s->by),
+                   "expires_at", text_time (s->expires)));
   loop_answer (l, r, 200, list);
 }
 

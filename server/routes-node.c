@@ -75,6 +75,29 @@ ROUTE_CALL (handle_drain, cluster_node_drain, r->name, true)
 ROUTE_PREFLIGHT (preflight_drain, cluster_preflight_drain, r->name)
 ROUTE_CALL (handle_drain_stop, cluster_node_drain, r->name, false)
 
+static void
+fence (struct loop *l, struct request *r, bool on)
+{
+  char by[AUTH_CALLER_BYTES];
+
+  auth_caller_words (&r->caller, by);
+  cluster_node_fence (loop_cluster (l), loop_input (l, r), r->name, on, by);
+}
+
+static void
+handle_fence (struct loop *l, struct request *r)
+{
+  fence (l, r, true);
+}
+
+static void
+handle_fence_end (struct loop *l, struct request *r)
+{
+  fence (l, r, false);
+}
+
+ROUTE_PREFLIGHT (preflight_fence, cluster_preflight_fence, r->name)
+
 ROUTE_CALL (handle_node_remove, cluster_node_remove, r->name)
 ROUTE_PREFLIGHT (preflight_remove, cluster_preflight_remove, r->name)
 
@@ -104,6 +127,15 @@ handle_job (struct loop *l, struct request *r)
                  r->job);
 }
 
+/* Its certificates go with it. */
+static json_t *
+reply_remove (struct loop *l, struct request *r, const struct cluster_output *o,
+              struct store_txn *t, int *status)
+{
+  auth_forget_node (loop_auth (l), t, o->name);
+  return json_pack ("{ss sb}", "name", o->name, "deleted", 1);
+}
+
 const struct route routes_node[] = {
   { "GET", V1 "/nodes", .query = QUERY_PAGE, .list = "nodes", .key = "name",
     .handle = handle_nodes },
@@ -113,12 +145,16 @@ const struct route routes_node[] = {
     .input = sizeof (struct maintain_input), .parse = parse_maintain,
     .handle = handle_maintain, .preflight = preflight_maintain },
   { "DELETE", V1 "/nodes/{name}", .configuration = etag_node,
-    .handle = handle_node_remove, .preflight = preflight_remove },
+    .handle = handle_node_remove, .preflight = preflight_remove,
+    .reply = reply_remove },
   { "GET", V1 "/nodes/{name}/ok-to-stop", .handle = handle_ok_to_stop },
   { "POST", V1 "/nodes/{name}/drain", .configuration = etag_node,
     .handle = handle_drain, .preflight = preflight_drain },
   { "DELETE", V1 "/nodes/{name}/drain", .configuration = etag_node,
     .handle = handle_drain_stop },
+  { "POST", V1 "/nodes/{name}/fence", .handle = handle_fence,
+    .preflight = preflight_fence },
+  { "DELETE", V1 "/nodes/{name}/fence", .handle = handle_fence_end },
   { "PATCH", V1 "/disks/{uuid}", .configuration = etag_disk,
     .parse = parse_disk_move, .handle = handle_disk_move },
   { "GET", V1 "/jobs", .query = QUERY_PAGE, .list = "jobs", .key = "id",

@@ -12,10 +12,15 @@
 #include "replies.h"
 #include "routes-internal.h"
 
+enum mode { MODE_RO, MODE_RW, MODE_SERVICE };
+
 static int
 mode_parse (const char *word)
 {
-  return strcmp (word, "ro") == 0 ? 0 : strcmp (word, "rw") == 0 ? 1 : -1;
+  return strcmp (word, "ro") == 0        ? MODE_RO
+         : strcmp (word, "rw") == 0      ? MODE_RW
+         : strcmp (word, "service") == 0 ? MODE_SERVICE
+                                         : -1;
 }
 
 static void
@@ -23,18 +28,21 @@ parse_attach (struct fields *f, struct request *r)
 {
   struct cluster_attach *a = r->input;
   uint64_t ended = 0; /* as its bytes come, from the first digits on */
-  int writable = 0;
+  int mode = MODE_RO;
 
   parse_instance (f, a->instance);
   fields_name (f, "node", a->node, sizeof a->node);
   strcpy (r->node, a->node);
   fields_u64 (f, "pid", 0, INT64_MAX, &a->pid);
-  fields_word (f, "mode", mode_parse, "rw, ro", &writable);
-  a->writable = writable == 1;
+  fields_word (f, "mode", mode_parse, "rw, ro, service", &mode);
+  a->writable = mode != MODE_RO;
+  a->service = mode == MODE_SERVICE;
   if (fields_has (f, "uri"))
     fields_uri (f, "uri", a->uri, sizeof a->uri);
   if (fields_has (f, "takeover"))
     fields_bool (f, "takeover", &a->takeover);
+  if (fields_has (f, "exports"))
+    fields_bool (f, "exports", &a->exports);
   if (fields_has (f, "ended"))
     fields_hex (f, "ended", (uint8_t *) &ended, sizeof ended);
   a->ended = be64toh (ended);
@@ -76,6 +84,7 @@ handle_attach (struct loop *l, struct request *r)
   struct cluster_attach *attach = r->input;
   const struct cluster_input *in = loop_input (l, r);
 
+  attach->by_admin = r->caller.role == ROLE_ADMIN;
   if (sessions_of (loop_cluster (l), r->name, attach) >= QUOTA_SESSIONS)
     loop_refuse (
       l, r, 409, NULL, "too-many",
@@ -214,6 +223,9 @@ static const struct field heartbeat_fields[] = {
     .max = EPOCH_MAX },
   { "process", FIELD_TEXT, AT (process), .optional = true },
   { "round", FIELD_NUMBER, AT (round), .optional = true, .max = EPOCH_MAX },
+  { "older", FIELD_BOOL, AT (older), .optional = true },
+  { "equal", FIELD_BOOL, AT (equal), .optional = true },
+  { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },
   { "uri", FIELD_URI, AT (uri), .optional = true },
   { NULL },
 };
@@ -279,8 +291,8 @@ handle_lost (struct loop *l, struct request *r)
                         q->round, q->reason);
 }
 
-/* The host that detaches says so by its instance, or by its certificate; whoever
- * else ends a session evicts it.
+/* The process that detaches says so by its instance; whoever else ends a session
+ * evicts it.
  */
 static void
 handle_detach (struct loop *l, struct request *r)
@@ -290,8 +302,8 @@ handle_detach (struct loop *l, struct request *r)
   const struct cluster_input *in = loop_input (l, r);
   char by[AUTH_CALLER_BYTES];
 
-  if (r->caller.via == VIA_CERTIFICATE ||
-      (s && strcmp (s->rec.instance, r->query.instance) == 0)) {
+  /* Only the process itself knows that all is flushed. */
+  if (s && strcmp (s->rec.instance, r->query.instance) == 0) {
     cluster_session_detach (c, in, r->id);
     return;
   }

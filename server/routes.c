@@ -13,9 +13,9 @@
 
 /* Each file that answers requests has a table of its own. */
 static const struct route *const tables[] = {
-  routes_login,   routes_users,   routes_enroll,  routes_node_token,
-  routes_cluster, routes_node,    routes_disk,    routes_array,
-  routes_rebuild, routes_session, routes_layouts,
+  routes_login, routes_users,   routes_enroll,  routes_node_token,
+  routes_ca,    routes_cluster, routes_node,    routes_disk,
+  routes_array, routes_rebuild, routes_session, routes_layouts,
 };
 
 const struct route *
@@ -94,7 +94,7 @@ take_part (const char *what, const char *part, struct request *r, char *why,
                    "'%s' in the path can be no name: a name has at most %d "
                    "lower-case letters, digits and '-'",
                    part, NAME_BYTES_MAX);
-  strcpy (r->name, part);
+  strcpy (strncmp (what, "{node}", 6) == 0 ? r->node : r->name, part);
   return 0;
 }
 

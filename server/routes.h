@@ -17,9 +17,10 @@ struct route {
   const char *pattern; /* "/api/v1/disks/{uuid}/heartbeat" */
   enum route_kind kind;
   enum auth_who who;
-  bool makes;     /* something new: 201, not 200 */
-  bool asks;      /* a POST that changes nothing: not for the audit trail */
-  bool secret;    /* its answer holds one, and is never stored */
+  bool makes;  /* something new: 201, not 200 */
+  bool asks;   /* a POST that changes nothing: not for the audit trail */
+  bool secret; /* its answer holds one, and is never stored */
+  bool late; /* also for a node whose certificate has expired: struct caller */
   unsigned query; /* the parameters that it takes: enum query_parameter */
   /* Of a list: its name in the body, and the one or two fields that tell its
    * elements apart, and order them.  The loop cuts it into pages.

@@ -348,8 +348,6 @@ steps_queue (struct loop *l, struct cluster_step *step)
     switch (o->kind) {
     case CLUSTER_OUTPUT_REPLY:
       answer.request = (struct request *) (uintptr_t) o->op;
-      if (o->reply == CLUSTER_REPLY_DONE && o->object == CLUSTER_NODE)
-        auth_forget_node (l->auth, t, o->name); /* removed, or shut out */
       answer.body = reply_body (l, t, o, answer.request, &answer.status);
       add_answer (l, p, t, &answer);
       break;
@@ -384,6 +382,12 @@ void
 steps_store (struct loop *l, struct store_txn *t)
 {
   queue (l, alloc_zeroed (sizeof (struct pending)), t);
+}
+
+void
+loop_store (struct loop *l, struct store_txn *t)
+{
+  steps_store (l, t);
 }
 
 void

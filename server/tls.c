@@ -1,8 +1,8 @@
 /* tls.c: see tls.h.
  *
  * weftd's certificate and its key are in memory alone, made when weftd is
- * started and again when a third of its time is left: hosts trust the CA, not
- * this certificate.
+ * started, again when a third of its time is left, and when the CAs are others: hosts
+ * trust the CA, not this certificate.
  */
 
 #include <config.h>
@@ -25,7 +25,7 @@
 #define CERTIFICATE_SECONDS (30 * 24 * 3600)
 
 struct tls {
-  const struct ca *ca;
+  struct trust *trust;
   const struct http_options *options;
   SSL_CTX *context;
 
@@ -33,6 +33,9 @@ struct tls {
   EVP_PKEY *key;
   X509 *x509;
   uint64_t renew_ms; /* then */
+  unsigned version;  /* of what is trusted: ... */
+  X509_STORE *store;
+  STACK_OF (X509_NAME) * names;
 };
 
 /* ---- Libraries. ---- */
@@ -118,6 +121,21 @@ tls_names (const struct http_options *o, struct ca_names *names)
     }
 }
 
+int
+tls_check (const struct ca *ca, const struct http_options *o, char *why,
+           size_t why_size)
+{
+  for (unsigned i = 0; i < o->listeners_count; i++)
+    if (!o->listeners[i].any && !ca_permits (ca, o->listeners[i].address))
+      return refuse (
+        why, why_size,
+        "--listen %s: the cluster's CA was made for other networks "
+        "(--ca-network), and nobody would believe a certificate for "
+        "that address",
+        o->listeners[i].address);
+  return 0;
+}
+
 /* ---- The certificate. ---- */
 
 static void
@@ -133,9 +151,42 @@ renew (struct tls *tls)
   if (tls->key == NULL)
     abort ();
   tls_names (tls->options, &names);
-  ca_sign (tls->ca, tls->key, "weftd", &names, false, seconds, &made);
+  trust_sign_own (tls->trust, tls->key, &names, seconds, &made);
   tls->x509 = made.x509;
   tls->renew_ms = made.created + seconds * 1000 / 3 * 2;
+}
+
+/* False: OpenSSL can't. */
+static bool
+take_trust (struct tls *tls)
+{
+  /* Should it change again meanwhile, the next handshake sees that. */
+  unsigned version = trust_version (tls->trust);
+
+  X509_STORE_free (tls->store);
+  sk_X509_NAME_pop_free (tls->names, X509_NAME_free);
+  tls->store = trust_store (tls->trust);
+  if (tls->store)
+    tls->version = version;
+  tls->names = trust_names (tls->trust);
+  renew (tls);
+  return tls->store != NULL;
+}
+
+/* Call with the lock held. */
+static bool
+give (struct tls *tls, SSL *ssl)
+{
+  STACK_OF (X509_NAME) * names;
+
+  if (tls->store == NULL || SSL_set1_verify_cert_store (ssl, tls->store) != 1 ||
+      SSL_use_certificate (ssl, tls->x509) != 1 ||
+      SSL_use_PrivateKey (ssl, tls->key) != 1)
+    return false;
+  names = SSL_dup_CA_list (tls->names);
+  if (names)
+    SSL_set_client_CA_list (ssl, names); /* takes it over */
+  return names != NULL;
 }
 
 /* At each handshake; the connection keeps what it gets here. */
@@ -146,12 +197,26 @@ choose_certificate (SSL *ssl, void *opaque)
   int r;
 
   pthread_mutex_lock (&tls->lock);
-  if (clock_wall_ms () >= tls->renew_ms)
+  if (tls->version != trust_version (tls->trust))
+    take_trust (tls);
+  else if (clock_wall_ms () >= tls->renew_ms)
     renew (tls);
-  r = SSL_use_certificate (ssl, tls->x509) == 1 &&
-      SSL_use_PrivateKey (ssl, tls->key) == 1;
+  r = give (tls, ssl);
   pthread_mutex_unlock (&tls->lock);
   return r;
+}
+
+/* A node's certificate that has expired shows who it is: auth.c knows for how little
+ * that is good.
+ */
+static int
+take_expired (int fine, X509_STORE_CTX *context)
+{
+  if (fine || X509_STORE_CTX_get_error_depth (context) > 0 ||
+      X509_STORE_CTX_get_error (context) != X509_V_ERR_CERT_HAS_EXPIRED)
+    return fine;
+  X509_STORE_CTX_set_error (context, X509_V_OK);
+  return 1;
 }
 
 /* Before its socket is closed. */
@@ -167,18 +232,16 @@ static int
 set_up (struct tls *tls)
 {
   SSL_CTX *context = SSL_CTX_new (TLS_server_method ());
-  X509_STORE *store;
 
   if (context == NULL)
     return -1;
   tls->context = context;
   SSL_get_ex_new_index (0, NULL, NULL, NULL, on_free);
-  store = SSL_CTX_get_cert_store (context);
   SSL_CTX_set_cert_cb (context, choose_certificate, tls);
-  /* Whoever shows a certificate must have it from our CA; the rest is seen at
+  /* Whoever shows a certificate must have it from a CA that is trusted; the rest is seen at
    * each request.  Sessions are not kept, so that nothing outlives that.
    */
-  SSL_CTX_set_verify (context, SSL_VERIFY_PEER, NULL);
+  SSL_CTX_set_verify (context, SSL_VERIFY_PEER, take_expired);
   SSL_CTX_set_verify_depth (context, 1);
   SSL_CTX_set_session_cache_mode (context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options (context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
@@ -187,24 +250,21 @@ set_up (struct tls *tls)
                                SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (SSL_CTX_set_min_proto_version (context, TLS1_2_VERSION) != 1 ||
       SSL_CTX_set_num_tickets (context, 0) != 1 ||
-      SSL_CTX_set_cipher_list (context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
-      X509_STORE_add_cert (store, ca_x509 (tls->ca)) != 1 ||
-      SSL_CTX_add_client_CA (context, ca_x509 (tls->ca)) != 1)
+      SSL_CTX_set_cipher_list (context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1)
     return -1;
   return 0;
 }
 
 struct tls *
-tls_new (const struct ca *ca, const struct http_options *o, char *why,
+tls_new (struct trust *trust, const struct http_options *o, char *why,
          size_t why_size)
 {
   struct tls *tls = alloc_zeroed (sizeof *tls);
 
-  tls->ca = ca;
+  tls->trust = trust;
   tls->options = o;
   pthread_mutex_init (&tls->lock, NULL);
-  renew (tls);
-  if (set_up (tls) == 0)
+  if (take_trust (tls) && set_up (tls) == 0)
     return tls;
   snprintf (why, why_size,
             "OpenSSL cannot serve TLS on this host: is its configuration "
@@ -227,6 +287,8 @@ tls_free (struct tls *tls)
   SSL_CTX_free (tls->context);
   EVP_PKEY_free (tls->key);
   X509_free (tls->x509);
+  X509_STORE_free (tls->store);
+  sk_X509_NAME_pop_free (tls->names, X509_NAME_free);
   pthread_mutex_destroy (&tls->lock);
   free (tls);
 }

@@ -85,8 +85,8 @@ view_node (const struct cluster *c, struct auth *auth, const char *name)
   sessions = node_sessions (c, name, &sessions_alive);
   enrolled = auth_node_certificate (auth, name, &expires_ms);
   return json_pack (
-    "{ss sb sb so sb so sb so so sb so so sI so sI so}", "name", name, "alive",
-    disks_alive + sessions_alive > 0, "maintenance", r->maintenance,
+    "{ss sb sb so sb so sb so so sb so so so sI so sI so sb so}", "name", name,
+    "alive", disks_alive + sessions_alive > 0, "maintenance", r->maintenance,
     "maintenance_since",
     text_time (r->maintenance ? r->maintenance_wall_ms : 0), "draining",
     r->draining, "draining_since",
@@ -97,9 +97,11 @@ view_node (const struct cluster *c, struct auth *auth, const char *name)
       : json_null (),
     "stays", r->draining ? node_stays (c, name) : json_array (), "enrolled",
     enrolled, "certificate_expires", text_time (enrolled ? expires_ms : 0),
-    "disks", disks, "disks_alive", disks_alive, "sessions", sessions,
-    "sessions_alive", sessions_alive, "load",
-    newest ? view_disk_load (newest) : json_null ());
+    "addresses", auth_node_addresses (auth, name), "disks", disks,
+    "disks_alive", disks_alive, "sessions", sessions, "sessions_alive",
+    sessions_alive, "load", newest ? view_disk_load (newest) : json_null (),
+    "fenced", r->fenced, "fenced_since",
+    text_time (r->fenced ? r->fenced_wall_ms : 0));
 }
 
 static void
@@ -121,7 +123,8 @@ view_nodes (const struct cluster *c, struct auth *auth)
   const struct cluster_session *s;
 
   TAILQ_FOREACH (n, cluster_nodes (c), link)
-    add_node (c, auth, list, seen, n->rec.name);
+    if (!n->rec.removed)
+      add_node (c, auth, list, seen, n->rec.name);
   TAILQ_FOREACH (d, cluster_disks (c), link)
     add_node (c, auth, list, seen, d->rec.node);
   TAILQ_FOREACH (s, cluster_sessions (c), link)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allow.h"
 #include "text.h"
 #include "views.h"
 
@@ -47,7 +48,7 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
   const struct cluster_disk_record *r = &d->rec;
 
   return json_pack (
-    "{so ss so so so so so ss sb so so so ss? so so so so so so}", "uuid",
+    "{so ss so so so so so ss sb so so so ss? so so so so so sb so}", "uuid",
     text_uuid (r->uuid), "node", r->node, "moves_to",
     text_or_null (r->moves_to), "path", text_string (r->path), "uri",
     text_string (r->uri), "size", text_number (r->size), "data_bytes",
@@ -61,8 +62,8 @@ view_disk (const struct cluster *c, const struct cluster_disk *d)
     array_name (c, r->spare_of), "releasing", text_uuid_or_null (r->release),
     "last_heard_ms", text_number (cluster_disk_silent_ms (c, d)), "min_epoch",
     text_number (d->min_epoch), "sequence", text_number (d->sequence),
-    "dirty_extents", text_number (d->dirty_extents), "load",
-    view_disk_load (d));
+    "dirty_extents", text_number (d->dirty_extents), "rekeys",
+    cluster_disk_rekeys (d), "load", view_disk_load (d));
 }
 
 /* ---- Sessions. ---- */
@@ -94,8 +95,11 @@ view_session (const struct cluster *c, const struct cluster_session *s)
   return json_pack (
     "{so so ss ss so ss so sb sb so so so so}", "id", text_session (r->id),
     "session", text_session (r->id), "array", r->array_name, "node", r->node,
-    "pid", text_number (r->pid), "mode", r->writable ? "rw" : "ro", "uri",
-    text_or_null (r->uri), "alive", s->alive, "draining", s->draining,
+    "pid", text_number (r->pid), "mode",
+    r->service    ? "service"
+    : r->writable ? "rw"
+                  : "ro",
+    "uri", text_or_null (r->uri), "alive", s->alive, "draining", s->draining,
     "last_heard_ms", text_number (cluster_session_silent_ms (c, s)), "epoch",
     text_number (s->epoch), "since", text_time (r->since_wall_ms), "load",
     session_load (s));
@@ -140,6 +144,80 @@ view_spares (const struct cluster *c, const struct cluster_array *a)
     if (memcmp (d->rec.spare_of, a->rec.uuid, 16) == 0)
       json_array_append_new (list, text_uuid (d->rec.uuid));
   return list;
+}
+
+/* What clients of the service may count on, in a sentence. */
+static void
+promise (const struct cluster_array *a, const struct cluster_session *s,
+         char *text, size_t size)
+{
+  if (a->layout.copies == 1)
+    snprintf (text, size,
+              "there is one copy of everything: the loss of any host that has "
+              "a member loses data");
+  else if (a->rec.dup == DUP_SYNC_CLIENT)
+    snprintf (text, size,
+              "what a client was answered for survives the loss of any one "
+              "host");
+  else if (a->rec.unequal)
+    snprintf (text, size,
+              "copies are being made equal since the last server is gone: if a "
+              "member is lost before that is done, what clients have not "
+              "flushed may be gone, and a FLUSH of each tells so");
+  else if (s && cluster_service_beside (a, s->rec.node))
+    snprintf (text, size,
+              "node %s has a member of the array: if it is lost, what clients "
+              "have not flushed may be gone, and a FLUSH of each tells so; "
+              "serve it from a node without members",
+              s->rec.node);
+  else
+    snprintf (text, size,
+              "what a client was answered for survives the loss of the host "
+              "that serves; what it has flushed, that of any one host");
+}
+
+json_t *
+view_fenced (const struct cluster *c)
+{
+  json_t *list = json_array ();
+  const struct cluster_node *n;
+
+  TAILQ_FOREACH (n, cluster_nodes (c), link)
+    if (cluster_node_fenced_below (n))
+      json_array_append_new (
+        list, json_pack ("{ss so}", "node", n->rec.name, "below",
+                         text_number (cluster_node_fenced_below (n))));
+  return list;
+}
+
+json_t *
+view_service (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *s = cluster_array_writer (c, a);
+  json_t *nodes = json_array ();
+  char text[400];
+
+  if (s && !s->rec.service)
+    s = NULL;
+  for (unsigned i = 0; i < a->rec.service_nodes; i++)
+    json_array_append_new (
+      nodes,
+      json_pack ("{ss sb sb}", "node", a->rec.service_node[i], "stands_by",
+                 cluster_service_stands_by (c, a, i), "has_member",
+                 cluster_service_beside (a, a->rec.service_node[i])));
+  promise (a, s, text, sizeof text);
+  return json_pack (
+    "{ss so so so so so ss so so}", "array", a->rec.name, "uuid",
+    text_uuid (a->rec.uuid), "epoch", text_number (a->rec.epoch), "lapse",
+    text_number (a->rec.lapse), "nodes", nodes, "serving",
+    s ? json_pack ("{so ss so so sb sb so}", "session",
+                   text_session (s->rec.id), "node", s->rec.node, "pid",
+                   text_number (s->rec.pid), "uri", text_or_null (s->rec.uri),
+                   "alive", s->alive, "draining", s->draining, "since",
+                   text_time (s->rec.since_wall_ms))
+      : json_null (),
+    "promise", text, "fences", text_number (cluster_fences (c)), "fenced",
+    view_fenced (c));
 }
 
 json_t *
@@ -212,7 +290,8 @@ view_array (const struct cluster *c, const struct cluster_array *a,
   cluster_array_exposure (a, &exposed, &unreachable, &lost);
   cluster_array_survives (a, survives, sizeof survives);
   return json_pack (
-    "{ss so ss ss ss sI sI so so so so ss so so so so so so so so so so so so}",
+    "{ss so ss ss ss sI sI so so so so ss so so so so so so so so so so so so "
+    "so so}",
     "name", r->name, "uuid", text_uuid_or_null (r->uuid), "state",
     cluster_array_state (a), "layout", layout_name (r->layout), "dup",
     array_dup_name (r->dup), "n", (json_int_t) r->n, "groups",
@@ -228,7 +307,9 @@ view_array (const struct cluster *c, const struct cluster_array *a,
       ? text_string (waits)
       : json_null (),
     "bad_ranges", view_bad_ranges (a, BAD_RANGES_SHOWN), "bad_bytes",
-    text_number (cluster_array_bad_bytes (a)));
+    text_number (cluster_array_bad_bytes (a)), "service",
+    r->service_nodes ? view_service (c, a) : json_null (), "allow",
+    allow_json (&r->allow));
 }
 
 json_t *
@@ -387,12 +468,43 @@ view_error (int status, const char *field, const char *code, const char *detail)
 }
 
 json_t *
+view_over (const struct cluster_over over[], unsigned count)
+{
+  json_t *list = json_array ();
+
+  for (unsigned i = 0; i < count; i++)
+    json_array_append_new (list,
+                           json_pack ("[ooo]", text_number (over[i].number),
+                                      text_session (over[i].session),
+                                      text_number (over[i].epoch)));
+  return list;
+}
+
+json_t *
+view_unconfirmed (const struct cluster *c)
+{
+  const struct cluster_array *a;
+  json_t *list = json_array ();
+  char text[CLUSTER_PATH_BYTES + 200];
+
+  TAILQ_FOREACH (a, cluster_arrays (c), link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (cluster_over_unconfirmed (a, m)) {
+        snprintf (text, sizeof text, "member %u of array %s (%s of node %s)", m,
+                  a->rec.name, a->disk[m]->rec.path, a->disk[m]->rec.node);
+        json_array_append_new (list, text_string (text));
+      }
+  return list;
+}
+
+json_t *
 view_problem (const struct cluster_problem *p, int *status)
 {
   static const int statuses[] = {
-    [CLUSTER_OK] = 200,        [CLUSTER_INVALID] = 422,
-    [CLUSTER_NOT_FOUND] = 404, [CLUSTER_CONFLICT] = 409,
-    [CLUSTER_GONE] = 410,      [CLUSTER_UNAVAILABLE] = 503,
+    [CLUSTER_OK] = 200,          [CLUSTER_INVALID] = 422,
+    [CLUSTER_NOT_FOUND] = 404,   [CLUSTER_FORBIDDEN] = 403,
+    [CLUSTER_CONFLICT] = 409,    [CLUSTER_GONE] = 410,
+    [CLUSTER_UNAVAILABLE] = 503,
   };
   json_t *j;
 
@@ -406,6 +518,8 @@ view_problem (const struct cluster_problem *p, int *status)
                  p->holder_node, "pid", text_number (p->holder_pid),
                  "last_heard_ms", text_number (p->holder_silent_ms), "process",
                  text_or_null (p->holder_process)));
+  if (p->over_count)
+    json_object_set_new (j, "over", view_over (p->over, p->over_count));
   if (p->retry)
     json_object_set_new (j, "retry_after_ms", text_number (p->retry_after_ms));
   return j;

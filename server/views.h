@@ -15,6 +15,9 @@ json_t *view_disk (const struct cluster *c, const struct cluster_disk *d);
 json_t *view_bad_ranges (const struct cluster_array *a, size_t max);
 json_t *view_array (const struct cluster *c, const struct cluster_array *a,
                     uint64_t wall_ms);
+/* The nodes that are fenced, or were, and what is refused of each. */
+json_t *view_fenced (const struct cluster *c);
+json_t *view_service (const struct cluster *c, const struct cluster_array *a);
 json_t *view_session (const struct cluster *c, const struct cluster_session *s);
 /* views-node.c.  NULL: there is no node of this name (any more). */
 json_t *view_node (const struct cluster *c, struct auth *auth,
@@ -49,6 +52,12 @@ json_t *view_load (const struct cluster *c, uint64_t wall_ms);
 
 /* An error, as problem+json. */
 json_t *view_problem (const struct cluster_problem *p, int *status);
+/* Sessions that are over, as members are told: [number, session, epoch] each. */
+json_t *view_over (const struct cluster_over over[], unsigned count);
+/* The members that have not confirmed yet that they refuse the sessions that an
+ * administrator has ended, for people.
+ */
+json_t *view_unconfirmed (const struct cluster *c);
 json_t *view_error (int status, const char *field, const char *code,
                     const char *detail);
 

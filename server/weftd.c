@@ -34,11 +34,18 @@
 #define LISTEN_DEFAULT "127.0.0.1:7380"
 /* Larger pieces of memory are mapped each by itself. */
 #define MAPPED_BYTES (128 << 10)
+/* A node gets its next certificate when a third of this is over: so much longer weftd
+ * may be down.
+ */
+#define CERTIFICATE_DAYS_USUAL 7
+#define CERTIFICATE_DAYS_MAX 365
 
 struct options {
   const char *state, *port_file, *pid_file, *ui;
   struct http_options http;
   bool no_login, setup;
+  unsigned certificate_days;
+  struct ca_networks networks;
   char openapi[4096];
 };
 
@@ -51,6 +58,10 @@ static const char usage[] =
   "                      HTTPS; port 0 takes any; may be given several times\n"
   "                      (default " LISTEN_DEFAULT ")\n"
   "  --host-name NAME    a name by which this host is called; the same\n"
+  "  --ca-network NET    make a CA, when there is none, that can sign "
+  "addresses\n"
+  "                      of this network alone; may be given several times\n"
+  "  --certificate-days N  the certificates of nodes last so long (default 7)\n"
   "  --port-file FILE    write the base URLs to FILE once they are served\n"
   "  --pid-file FILE     write the process number to FILE\n"
   "  --no-login          whoever reaches it may do everything: for tests\n"
@@ -140,6 +151,20 @@ parse_host_name (struct options *o, const char *name)
 }
 
 static int
+parse_days (struct options *o, const char *text)
+{
+  char *end;
+  unsigned long days = strtoul (text, &end, 10);
+
+  if (text[0] < '1' || text[0] > '9' || *end != '\0' ||
+      days > CERTIFICATE_DAYS_MAX)
+    return bad_usage (
+      "--certificate-days %s: give a number of days from 1 to 365", text);
+  o->certificate_days = (unsigned) days;
+  return 0;
+}
+
+static int
 check_listeners (struct options *o)
 {
   if (o->http.listeners_count == 0 && parse_listen (o, LISTEN_DEFAULT) != 0)
@@ -180,6 +205,8 @@ parse_options (int argc, char **argv, struct options *o)
     UI,
     LISTEN,
     HOST_NAME,
+    CA_NETWORK,
+    CERTIFICATE_DAYS,
     NO_LOGIN,
     SETUP,
     LIST,
@@ -190,6 +217,8 @@ parse_options (int argc, char **argv, struct options *o)
     { "state", required_argument, NULL, STATE },
     { "listen", required_argument, NULL, LISTEN },
     { "host-name", required_argument, NULL, HOST_NAME },
+    { "ca-network", required_argument, NULL, CA_NETWORK },
+    { "certificate-days", required_argument, NULL, CERTIFICATE_DAYS },
     { "port-file", required_argument, NULL, PORT_FILE },
     { "pid-file", required_argument, NULL, PID_FILE },
     { "no-login", no_argument, NULL, NO_LOGIN },
@@ -217,6 +246,17 @@ parse_options (int argc, char **argv, struct options *o)
       break;
     case HOST_NAME:
       if (parse_host_name (o, optarg) != 0)
+        return EXIT_FAILURE;
+      break;
+    case CA_NETWORK:
+      if (!ca_network (&o->networks, optarg))
+        return bad_usage (
+          "--ca-network %s: give a network such as 10.0.0.0/8 or fd00::/8, at "
+          "most 16 of them",
+          optarg);
+      break;
+    case CERTIFICATE_DAYS:
+      if (parse_days (o, optarg) != 0)
         return EXIT_FAILURE;
       break;
     case NO_LOGIN:
@@ -329,7 +369,8 @@ serve (const struct options *o, struct store *store)
 {
   char why[1024], setup[4096];
   struct hub *hub = hub_new ();
-  struct ca *ca = ca_open (o->state, why, sizeof why);
+  struct ca *ca = ca_open (o->state, &o->networks, why, sizeof why);
+  struct trust *trust = ca ? trust_new (ca, o->state) : NULL;
   struct auth *auth;
   struct loop *loop = NULL;
   struct http *http = NULL;
@@ -337,14 +378,20 @@ serve (const struct options *o, struct store *store)
   int r = -1;
 
   tls_names (&o->http, &own);
-  auth = auth_new (o->no_login, ca, &own);
+  auth = auth_new (o->no_login, trust, &own,
+                   UINT64_C (24) * 3600 * o->certificate_days);
   snprintf (setup, sizeof setup, "%s/setup-url", o->state);
-  if (ca)
+  if (ca && o->networks.count > 0 && !ca_is_constrained (ca))
+    log_line (
+      CLUSTER_WARNING,
+      "--ca-network has no effect: the cluster's CA was made without, and "
+      "is never made anew by itself");
+  if (ca && tls_check (ca, &o->http, why, sizeof why) == 0)
     loop = loop_new (store, hub, auth, why, sizeof why);
   else
     store_close (store);
   if (loop)
-    http = http_start (&o->http, loop, hub, ca, why, sizeof why);
+    http = http_start (&o->http, loop, hub, trust, why, sizeof why);
   if (http == NULL)
     log_line (CLUSTER_ERROR, "%s", why);
   else {
@@ -362,7 +409,7 @@ serve (const struct options *o, struct store *store)
   }
   loop_free (loop);
   auth_free (auth);
-  ca_free (ca);
+  trust_free (trust);
   hub_free (hub);
   return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -381,7 +428,7 @@ bound_memory (void)
 int
 main (int argc, char **argv)
 {
-  struct options options = { 0 };
+  struct options options = { .certificate_days = CERTIFICATE_DAYS_USUAL };
   struct rlimit limit;
   char why[1024];
   struct store *store;

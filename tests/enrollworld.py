@@ -86,8 +86,10 @@ class Node(Place):
 
     def exec_start(self, unit, env):
         """The words of the unit's command, as systemd makes them."""
-        text = (SOURCE / "systemd" / unit).read_text()
+        text = (SOURCE / "systemd" / (unit + ".in")).read_text()
         line = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE).group(1)
+        env = {**dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE)),
+               **env}
         words = []
         for word in line.split():
             if m := re.fullmatch(r"\$(\w+)", word):
@@ -111,6 +113,7 @@ class Node(Place):
     def serve_array(self, name):
         """As weft-array@.service, on a socket of its own.  Its URI."""
         env = {**self.settings(self.conf),
+               "WEFT_AS": "array",
                "NBDKIT_OPTIONS": f"-U {self.dir}/{name}.sock"}
         words = self.exec_start("weft-array@.service", env)
         words = [w.replace("/run/weft/%i", f"{self.dir}/%i")

@@ -6,6 +6,7 @@ what that prints is sent back, and then `=ID STATUS`.
 """
 
 import contextlib
+import json
 import lzma
 import pathlib
 import re
@@ -14,7 +15,7 @@ import struct
 import subprocess
 import time
 
-from wefttest import SOURCE, run
+from wefttest import SOURCE, eventually, run
 
 
 def unpacked(kernel, to):
@@ -33,54 +34,117 @@ def unpacked(kernel, to):
     return to
 
 
+class Monitor:
+    """Of a QEMU: QMP, by a socket."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(str(path))
+        self.file = self.socket.makefile("rw")
+        self.file.readline()
+        self.call("qmp_capabilities")
+
+    def call(self, command, **arguments):
+        self.file.write(json.dumps({"execute": command, "arguments": arguments}))
+        self.file.flush()
+        while True:
+            said = json.loads(self.file.readline())
+            assert "error" not in said, said
+            if "return" in said:
+                return said["return"]
+
+    def has_ended(self):
+        """How the migration has ended; None: it goes on."""
+        status = self.call("query-migrate").get("status")
+        return status if status in ("completed", "failed", "cancelled") else None
+
+
 class Guest:
     """With these drives, {serial number: file, and more as QEMU's -drive has it};
     `root` is the path of the one to boot from, without which the initramfs is all
-    (tests/kernel/init)."""
+    (tests/kernel/init), which has `extra`, too; `words` are more of QEMU's.  On a
+    busy machine its clock may run at several times the speed, but for one that is
+    `punctual`."""
 
-    def __init__(self, directory, drives, memory=384, root=None):
+    def __init__(self, directory, drives, memory=384, root=None, words=(),
+                 extra=(), punctual=False):
         self.dir = directory
         self.console = directory / "console.log"
-        self.words = ["-m", str(memory)]
-        for serial, drive in drives.items():
-            self.words += [
-                "-drive", f"format=raw,if=none,id={serial},file={drive}",
-                "-device", f"virtio-blk-pci,drive={serial},serial={serial}"]
+        self.words = ["-m", str(memory), *words]
+        self.drives = drives
+        self.starts = 0
         # The time is asked for often: of the processor it costs no way out of the
-        # emulation.  Who would spy on whom there?
+        # emulation, but the processor's own speed is measured at boot.  Who would spy
+        # on whom there?
         self.append = ("console=ttyS0 quiet panic=-1 oops=panic net.ifnames=0 "
-                       "tsc=reliable mitigations=off")
+                       "mitigations=off no_timer_check " +
+                       ("clocksource=acpi_pm" if punctual else "tsc=reliable"))
         if root:
             self.append += f" root={root}"
         self.kernel = unpacked(
-            run(SOURCE / "tests/kernel/mkinitramfs",
-                directory / "initramfs").stdout.strip(), directory / "vmlinux")
+            run(SOURCE / "tests/kernel/mkinitramfs", directory / "initramfs",
+                *extra).stdout.strip(), directory / "vmlinux")
         self.boot()
 
-    def boot(self):
-        path = self.dir / "ttyS1"
-        path.unlink(missing_ok=True)
-        self.qemu = subprocess.Popen(
+    def _path(self, what):
+        """Of a socket of the QEMU that was started last."""
+        return self.dir / f"{what}.{self.starts}"
+
+    def _start(self, *more):
+        self.starts += 1
+        words = []
+        for serial, drive in self.drives.items():
+            words += [
+                "-drive", f"format=raw,if=none,id={serial},file={drive}",
+                "-device", f"virtio-blk-pci,drive={serial},serial={serial}"]
+        return subprocess.Popen(
             ["qemu-system-x86_64", "-machine", "pc", "-accel", "tcg",
              "-cpu", "max", "-smp", "2",
              "-nodefaults", "-no-user-config", "-display", "none",
              "-no-reboot",
              "-kernel", self.kernel, "-initrd", self.dir / "initramfs",
              "-append", self.append,
-             "-chardev", f"file,id=console,path={self.console}",
+             "-chardev", f"file,id=console,path={self.console},append=on",
              "-serial", "chardev:console",
-             "-chardev", f"socket,id=shell,path={path},server=on,wait=off",
+             "-chardev",
+             f"socket,id=shell,path={self._path('shell')},server=on,wait=off",
              "-serial", "chardev:shell",
+             "-qmp", f"unix:{self._path('qmp')},server=on,wait=off",
              "-netdev", "user,id=net",
-             "-device", "virtio-net-pci,netdev=net,romfile=", *self.words],
+             "-device", "virtio-net-pci,netdev=net,romfile=", *self.words,
+             *words, *more],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=(self.dir / "qemu.log").open("w"))
+            stderr=(self.dir / "qemu.log").open("a"))
+
+    def boot(self):
+        self.qemu = self._start()
         try:
-            self._connect(path)
+            end = time.monotonic() + 180
+            self._connect(self._path("shell"), end)
+            self._answer("ready", end)
         except BaseException:
             self.close()
             raise
         self.count = 0
+
+    def migrate(self, drives):
+        """It goes on in another QEMU, which has the same drives by other ways."""
+        old, monitor = self.qemu, Monitor(self._path("qmp"))
+        self.drives = drives
+        path = self.dir / "incoming"
+        path.unlink(missing_ok=True)
+        self.qemu = self._start("-incoming", f"unix:{path}")
+        try:
+            eventually(path.exists, 60, what="the other QEMU to listen")
+            monitor.call("migrate", uri=f"unix:{path}")
+            said = eventually(lambda: monitor.has_ended(), 120, every=0.05,
+                              what="the migration to end")
+            assert said == "completed", self.tail()
+        finally:
+            old.kill()
+            old.wait()
+        self.socket.close()
+        self._connect(self._path("shell"), time.monotonic() + 60)
 
     def kernel_errors(self):
         return [line for line in self.run("dmesg").splitlines()
@@ -93,8 +157,7 @@ class Guest:
         return [line for line in self.kernel_errors()
                 if "I/O error" in line or "EXT4" in line or "timed out" in line]
 
-    def _connect(self, path):
-        end = time.monotonic() + 180
+    def _connect(self, path, end):
         self.socket = socket.socket(socket.AF_UNIX)
         while True:
             try:
@@ -105,7 +168,6 @@ class Guest:
                 assert time.monotonic() < end, "QEMU does not start"
                 time.sleep(0.05)
         self.input = b""
-        self._answer("ready", end)
 
     def _alive(self):
         assert self.qemu.poll() is None, (

@@ -21,7 +21,7 @@ import pytest
 from copies import Copies, Model
 from wefttest import background, eventually, run
 
-__all__ = ["EXTENT", "HEADER", "MIB", "Scene", "UNIT", "scene", "serve_json"]
+__all__ = ["EXTENT", "HEADER", "MIB", "Scene", "UNIT", "mint", "scene", "serve_json"]
 
 MIB = 1 << 20
 EXTENT = 4 * MIB
@@ -62,6 +62,12 @@ def serve_json(post):
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_port}"
+
+
+def mint(key, array, member, session, rights, epoch):
+    """A token of docs/PROTOCOL.md: of two UUIDs, the session's name, "rw" or "ro"."""
+    text = f"1.{array.hex}.{member.hex}.{session}.{rights}.{epoch}"
+    return text + "." + hmac.digest(key, text.encode(), "sha256").hex()
 
 
 class Disk:
@@ -125,10 +131,9 @@ class Disk:
             assert fault not in text, text
 
     def token(self, writable=False, epoch=None, session=7):
-        text = (f"1.{self.scene.array.hex}.{uuid.UUID(self.uuid).hex}."
-                f"{session:016x}.{'rw' if writable else 'ro'}."
-                f"{epoch or self.scene.epoch}")
-        return text + "." + hmac.digest(self.key, text.encode(), "sha256").hex()
+        return mint(self.key, self.scene.array, uuid.UUID(self.uuid),
+                    f"{session:016x}", "rw" if writable else "ro",
+                    epoch or self.scene.epoch)
 
     def open(self, writable=True, door="data"):
         h = nbd.NBD()
@@ -158,8 +163,9 @@ class Scene:
         self.short_answers = 0
         self.changed = threading.Condition()
         self.version = 0
-        self.server, self.url = serve_json(lambda path, body: (
-            200, self.heartbeat(path.split("/")[4], body)))
+        self.refusals = 0 # so many heartbeats are one too many for weftd
+        self.server, self.url = serve_json(lambda path, body:
+            self.busy() or (200, self.heartbeat(path.split("/")[4], body)))
         self.model = Model(layout, members, unit, size - HEADER)
         self.disks = [Disk(self, i, size, (env or {}).get(i))
                       for i in range(members)]
@@ -175,6 +181,14 @@ class Scene:
             self.server.server_close()
 
     # What weftd says.
+
+    def busy(self):
+        with self.changed:
+            if self.refusals == 0:
+                return None
+            self.refusals -= 1
+        return 429, {"status": 429, "code": "too-many-requests",
+                     "detail": "too many requests at once"}
 
     def heartbeat(self, disk, body):
         d = next(d for d in self.disks if d.uuid == disk)

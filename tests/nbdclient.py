@@ -18,3 +18,12 @@ def refuses(errno_name):
     with pytest.raises(nbd.Error) as e:
         yield
     assert e.value.errno == errno_name, e.value
+
+
+def flush(handle):
+    """What the client is told; "": that it is well."""
+    try:
+        handle.flush()
+    except nbd.Error as e:
+        return e.errno
+    return ""

@@ -3,7 +3,10 @@
 Every host is a network namespace with an address of 127.77.0.0/24 on a bridge:
 loopback addresses, because Weft serves no others without TLS, but routed like
 any.  Host "w" has weftd, "a" the array process and its clients, "h0", "h1", ...
-a member each.
+a member each.  With servers=["s0", "h1"], clients=["c0"] there is no "a": the first
+may serve the array, and the others have a client process each.  With
+tls={HOST: FOLDER} of these, too, each has an address that is no loopback, and who
+serves is reached by that.
 
     with NetCluster(tmp, members=4) as c:
         c.cut("a", "h1")           # a's packets to h1 vanish; not h1's to a
@@ -13,7 +16,9 @@ a member each.
 
 import json
 import os
+import select
 import signal
+import subprocess
 
 from debianhost import Network
 from wefttest import Cluster, background, eventually, run
@@ -25,11 +30,15 @@ MEMBER_PORT = 10810
 
 class NetCluster:
     def __init__(self, directory, members=4, layout="raid-x", unit=64 << 10,
-                 size=64 << 20, array_args=()):
+                 size=64 << 20, array_args=(), dup=None, servers=(),
+                 clients=(), tls=None):
         self.dir = str(directory)
         self.layout, self.unit = layout, unit
         self.array_args = list(array_args)
+        self.dup, self.servers, self.clients = dup, servers, clients
+        self.tls = tls
         self.hosts = ["w", "a"] + [f"h{i}" for i in range(members)]
+        self.hosts += [h for h in (*servers, *clients) if h not in self.hosts]
         self.count = members
         self.processes, self.cuts = {}, set()
         self.nbd = f"nbd://{self.address('a')}:{ARRAY_PORT}"
@@ -39,6 +48,10 @@ class NetCluster:
 
     def address(self, host):
         return f"127.77.0.{1 + self.hosts.index(host)}"
+
+    def outside(self, host):
+        """Where others take it for another host."""
+        return self.address(host).replace("127.77", "10.77")
 
     def inside(self, host, *words):
         return ["ip", "netns", "exec", self.network.tag + host, *words]
@@ -50,6 +63,9 @@ class NetCluster:
             run(*self.inside(host, "sysctl", "-qw",
                              "net.ipv4.conf.all.route_localnet=1",
                              "net.ipv4.conf.eth0.route_localnet=1"))
+            if self.tls:
+                self.network.ip(host, "addr", "add",
+                                self.outside(host) + "/24", "dev", "eth0")
             # 127/8 is not all ours any more: only what is given to us.
             self.network.ip(host, "route", "del", "local", "127.0.0.0/8", "dev",
                             "lo", "table", "local", check=False)
@@ -83,11 +99,29 @@ class NetCluster:
                     "-p", str(ARRAY_PORT), "weft", "array=a",
                     f"admin={admin}", f"uri={self.nbd}", "node=a",
                     *self.array_args]
+        if name.startswith("serve-"):
+            host = name[6:]
+            uri, listen = self.uri(host), ["-i", self.address(host)]
+            if self.tls:
+                uri = f"nbds://{self.outside(host)}:{ARRAY_PORT}"
+                listen = ["--tls=require", "--tls-verify-peer",
+                          f"--tls-certificates={self.tls[host]}"]
+            return ["nbdkit", "-f", "-P", ready, *listen, "-p", str(ARRAY_PORT),
+                    "weft", "array=a", "service=yes", f"admin={admin}",
+                    f"uri={uri}", f"node={host}", *self.array_args]
+        if name in self.clients:
+            return ["nbdkit", "-f", "-P", ready, "-i", self.address(name),
+                    "-p", str(ARRAY_PORT), "weft", "service=a",
+                    f"admin={admin}", f"node={name}",
+                    *([f"tls={self.tls[name]}"] if self.tls else [])]
         return ["nbdkit", "-f", "-P", ready, "-i", self.address(name),
                 "-p", str(MEMBER_PORT), "weft",
                 f"disk={self.file(name)}", f"admin={admin}",
                 f"uri=nbd://{self.address(name)}:{MEMBER_PORT}",
                 f"node={name}"]
+
+    def uri(self, host):
+        return f"nbd://{self.address(host)}:{ARRAY_PORT}"
 
     def file(self, host):
         return os.path.join(self.dir, host + ".img")
@@ -98,11 +132,38 @@ class NetCluster:
             os.unlink(ready)
         self.processes[name] = background(
             os.path.join(self.dir, name + ".log"),
-            *self.inside(name, *self._command(name)), start_new_session=True)
+            *self.inside(name.removeprefix("serve-"), *self._command(name)),
+            start_new_session=True)
         if wait:
             eventually(lambda: os.path.exists(ready) and
                        os.path.getsize(ready) > 0, 60,
                        what=f"{name} to be ready: {self.log(name)[-600:]}")
+
+    def _serve(self):
+        """The first of the servers serves, the others stand by."""
+        status, reply = self.call("PUT", "/api/v1/arrays/a/service",
+                                  {"nodes": list(self.servers)})
+        assert status == 200, reply
+        for host in self.servers:
+            self.start(f"serve-{host}", wait=False)
+            eventually(lambda: host in (self.serving(), *self.standing_by()),
+                       what=f"{host} to serve or stand by")
+        for host in self.clients:
+            self.start(host)
+
+    def serving(self):
+        serving = self.get("/api/v1/arrays/a/service")["serving"]
+        return serving and serving["node"]
+
+    def standing_by(self):
+        return [n["node"] for n in
+                self.get("/api/v1/arrays/a/service")["nodes"] if n["stands_by"]]
+
+    def cut_off(self, host):
+        """As if it had lost its power, but that it wakes up when it is healed."""
+        for other in self.hosts:
+            if other != host:
+                self.cut_both(host, other)
 
     def signal(self, name, number):
         os.kill(self.processes[name].pid, number)
@@ -164,11 +225,15 @@ class NetCluster:
             status, reply = self.call("POST", "/api/v1/arrays", {
                 "name": "a", "layout": self.layout, "unit": self.unit,
                 "disks": [disks[self.file(f"h{i}")]
-                          for i in range(self.count)]})
+                          for i in range(self.count)],
+                **({"dup": self.dup} if self.dup else {})})
             assert status == 201, reply
             eventually(lambda: self.get("/api/v1/arrays/a")["state"]
                        == "ready", 30)
-            self.start("a")
+            if self.servers:
+                self._serve()
+            else:
+                self.start("a")
         except BaseException:
             self.__exit__()
             raise
@@ -183,3 +248,43 @@ class NetCluster:
         for p in self.processes.values():
             p.wait()
         self.network.down()
+
+
+CLIENT = """
+import sys, nbd
+h = nbd.NBD()
+h.connect_uri(sys.argv[1])
+for line in sys.stdin:
+    words = line.split()
+    if words[0] == "write":
+        h.pwrite(words[1].encode(), 0, nbd.CMD_FLAG_FUA)
+    try:
+        print(h.pread(3, 0).decode(), flush=True)
+    except nbd.Error as e:
+        print(e.errno, flush=True)
+"""
+
+
+class Client:
+    """One that reads (and writes) the first bytes, on a host."""
+
+    def __init__(self, net, host, uri):
+        self.process = subprocess.Popen(
+            net.inside(host, "/usr/bin/python3", "-c", CLIENT, uri),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, words):
+        self.process.stdin.write(words + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, seconds=30):
+        """None: there is none yet."""
+        ready = select.select([self.process.stdout], [], [], seconds)[0]
+        return self.process.stdout.readline().strip() if ready else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()

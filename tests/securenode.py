@@ -88,14 +88,15 @@ def https(weftd, method, path, body=None, node=None, headers={}, context=None):
     return r.status, data, r.headers
 
 
-def node_token(admin, node=None, ttl_s=None):
-    body = {k: v for k, v in [("node", node), ("ttl_s", ttl_s)] if v}
+def node_token(admin, node=None, ttl_s=None, addresses=()):
+    body = {k: v for k, v in [("node", node), ("ttl_s", ttl_s),
+                              ("addresses", list(addresses))] if v}
     return admin.call("POST", "/node-tokens", body, expect=201)[1]
 
 
 def enrolled(admin, name, addresses=()):
     node = Node(admin.weftd, name, addresses)
-    node.enroll(node_token(admin, name)["token"], expect=201)
+    node.enroll(node_token(admin, name, addresses=addresses)["token"], expect=201)
     return node
 
 
@@ -117,11 +118,13 @@ class SecureMember(Member):
 
 
 def alone(admin, node):
-    """A member of an array of its own."""
+    """A member of an array of its own, which its node may take over, and h2 may
+    attach."""
     m = SecureMember(node, 1)
     assert m.beat()[0] == 200
+    allow = [{"node": node.name, "failover": True}, {"node": "h2"}]
     admin.call("POST", "/arrays", {"name": "a", "layout": "raid-0",
-                                   "disks": [m.uuid]}, expect=201)
+                                   "disks": [m.uuid], "allow": allow}, expect=201)
     return m
 
 

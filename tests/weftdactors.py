@@ -137,7 +137,8 @@ class Member:
         self.number = number
         self.instance = os.urandom(8).hex()
         self.header = {"cluster": None, "array": None, "position": None,
-                       "min_epoch": 0, "generation": 0, "states_epoch": 0}
+                       "min_epoch": 0, "generation": 0, "states_epoch": 0,
+                       "over": 0}
         self.load = {"cpu": 0.25, "loadavg": 0.5, "mem_free": GIB,
                      "disk_read_bytes": 0, "disk_write_bytes": 0}
         self.state, self.reason = "serving", None
@@ -183,6 +184,8 @@ class Member:
         assert r["generation"] >= h["generation"]
         h["cluster"], h["generation"] = r["cluster"], r["generation"]
         h["min_epoch"] = max(h["min_epoch"], r["min_epoch"])
+        for number, _, _ in r.get("over", []):
+            h["over"] = number
         a = r["assignment"]
         if a is True:  # as it was said
             a = h
@@ -236,6 +239,7 @@ class Host:
         self.epoch = self.prepared = 0
         self.prepares = True
         self.over = None
+        self.leave = False  # was it told to, as one who serves?
         self.running = False
         self.stats = {"reads": 0, "read_bytes": 0, "read_ns": 0}
 
@@ -283,6 +287,7 @@ class Host:
         else:
             self.epoch, self.states = r["epoch"], r["states"]
         assert [m["state"] for m in self.map["members"]] == self.states
+        self.leave |= r.get("leave", False)
         if r["change"] and self.prepares:
             self.prepared = r["change"]["epoch"]
 

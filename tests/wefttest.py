@@ -91,6 +91,16 @@ def eventually(check, seconds=30, every=0.1, what=None):
         time.sleep(every)
 
 
+def idle_threads(pid):
+    """How many threads an array process has before there is a client.  (nbdkit says
+    that it is ready a moment before the last of them begins.)"""
+    def names():
+        return [file.read_text() for file in
+                pathlib.Path(f"/proc/{pid}/task").glob("*/comm")]
+    eventually(lambda: "weft-loss\n" in names(), what="the last thread to begin")
+    return len(names())
+
+
 def free_port():
     """For a server that is started again on it: of our eighth of the ports (see
     devcluster), of which no outgoing connection is given one."""

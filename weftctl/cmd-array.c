@@ -152,7 +152,9 @@ print_array (const json_t *array)
   printf ("  %-9s %s\n", "size",
           size_text_exact (json_number (array, "size"), size));
   print_layout (array);
-  printf ("  %-9s %" PRIu64 "\n\n", "epoch", json_number (array, "epoch"));
+  printf ("  %-9s %" PRIu64 "\n", "epoch", json_number (array, "epoch"));
+  allow_print (array);
+  printf ("\n");
   print_capacity (array);
   printf ("\n");
   print_members (array);
@@ -234,6 +236,7 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
   const char *name = args_plain (args, 0);
   const char *layout = args_value (args, "layout");
   const char *dup = args_value (args, "dup");
+  const char *allow = args_value (args, "allow");
   json_t *uuids = json_array ();
   uint64_t groups, unit;
   int r = ctl_check_name ("an array", name);
@@ -258,6 +261,8 @@ create_request (struct ctl *ctl, const struct args *args, json_t **request)
     ctl_error ("the array's name and --dup must be UTF-8");
     r = EXIT_USAGE;
   }
+  if (r == EXIT_OK && allow)
+    r = allow_request (allow, *request);
   return r;
 }
 
@@ -270,6 +275,7 @@ print_plan (const json_t *plan)
   printf ("  %-9s %s\n", "size",
           size_text_exact (json_number (plan, "size"), size));
   print_layout (plan);
+  allow_print (plan);
   printf ("\n");
   print_capacity (plan);
   printf ("\n");

@@ -2,8 +2,9 @@
  *
  * 1. Find the array process of this host by what weftd knows of the array's
  *    sessions, or behind the socket of weft-array@ARRAY.socket; or start one on
- *    a Unix socket in the run directory.
- * 2. Make a block device over its URI (device.c).
+ *    a Unix socket in the run directory.  By way of the array's service: start one.
+ * 2. Make a block device over its URI (device.c).  By way of the service: not with a
+ *    file system on it that two hosts would destroy.
  *
  * Each step is recorded (record.h) before it is taken; when one fails, those
  * before it are undone.
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/disk.h"
 #include "ctl.h"
 #include "device.h"
 #include "output.h"
@@ -67,6 +69,7 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
 {
   struct sessions found = { NULL, NULL, NULL, NULL };
   const char *name = json_text (array, "name"), *uri;
+  bool served = json_is_object (json_object_get (array, "service"));
   json_t *s;
   size_t i;
 
@@ -81,7 +84,8 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
         found.elsewhere = s;
       continue;
     }
-    if (!writes && !readonly)
+    /* Who serves an array to other hosts has no more in common with this one. */
+    if (writes ? served : !readonly)
       continue;
     uri = json_string_value (json_object_get (s, "uri"));
     if (uri && found.uri == NULL && uri_answers (uri, URI_ANSWER_MS))
@@ -95,7 +99,7 @@ look_at_sessions (const json_t *array, const char *node, bool readonly)
 
 struct attach {
   const char *node;
-  bool fuse, print_uri, takeover;
+  bool fuse, print_uri, takeover, service, force;
   unsigned connections;
 };
 
@@ -106,8 +110,9 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   char socket[RECORD_PATH_BYTES], pid_file[RECORD_PATH_BYTES];
   char log[RECORD_PATH_BYTES], array[NAME_BYTES_MAX + 16];
   char node_is[NAME_BYTES_MAX + 16], admin[512], uri[sizeof r->uri + 8];
-  char tls[4096];
-  const char *argv[16] = { "nbdkit", "--foreground", "--pidfile",
+  char tls[4096], client_file[RECORD_PATH_BYTES];
+  char client[sizeof client_file + 8];
+  const char *argv[20] = { "nbdkit", "--foreground", "--pidfile",
                            pid_file, "-U",           socket };
   unsigned n = 6;
   int e, status;
@@ -116,7 +121,8 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   record_path (r, "nbdkit.pid", pid_file);
   record_path (r, "nbdkit.log", log);
   uri_of_socket (socket, r->uri, sizeof r->uri);
-  snprintf (array, sizeof array, "array=%s", r->name);
+  snprintf (array, sizeof array, "%s=%s", r->service ? "service" : "array",
+            r->name);
   snprintf (node_is, sizeof node_is, "node=%s", a->node);
   snprintf (admin, sizeof admin, "admin=%s", ctl->admin_url);
   snprintf (uri, sizeof uri, "uri=%s", r->uri);
@@ -130,6 +136,11 @@ start_server (struct ctl *ctl, struct record *r, const struct attach *a,
   if (ctl->tls_dir) {
     snprintf (tls, sizeof tls, "tls=%s", ctl->tls_dir);
     argv[n++] = tls;
+  }
+  if (r->service) {
+    record_path (r, "client", client_file);
+    snprintf (client, sizeof client, "client=%s", client_file);
+    argv[n++] = client;
   }
   if (a->takeover)
     argv[n++] = "takeover=true";
@@ -213,21 +224,59 @@ confirm_takeover (struct ctl *ctl, const char *name, const json_t *writer)
   return ctl_confirm_yes (ctl, name, question, "taken over", to_do);
 }
 
+/* An array process is its node, which may not have the right to take an array from who
+ * is heard; an administrator who is logged in here has.
+ */
+static int
+evict_writer (struct ctl *ctl, const json_t *writer)
+{
+  const char *id = json_text (writer, "session");
+  char path[CTL_PATH_BYTES];
+  json_t *me;
+  int status;
+
+  if (writer == NULL || json_number (writer, "last_heard_ms") > SESSION_TTL_MS)
+    return EXIT_OK;
+  status = ctl_call (ctl, "GET", "/api/v1/me", NULL, &me);
+  if (status != EXIT_OK)
+    return status;
+  if (strcmp (json_text (me, "role"), "admin") == 0 &&
+      strcmp (json_text (me, "via"), "none") != 0) {
+    snprintf (path, sizeof path, "/api/v1/sessions/%.40s", id);
+    status = ctl_call (ctl, "DELETE", path, NULL, NULL);
+  }
+  json_decref (me);
+  return status;
+}
+
 static int
 find_server (struct ctl *ctl, struct record *r, const struct attach *a)
 {
   struct sessions found;
   char age[AGE_TEXT_BYTES];
   json_t *array;
-  int status = ctl_get (ctl, "an array", r->name, "", &array);
+  int status;
 
+  if (r->service)
+    return start_server_patiently (ctl, r, a, false);
+  status = ctl_get (ctl, "an array", r->name, "", &array);
   if (status != EXIT_OK)
     return status;
   found = look_at_sessions (array, a->node, r->readonly);
-  if (found.uri)
+  if (json_is_object (json_object_get (array, "service")) && !r->readonly &&
+      !a->takeover) {
+    ctl_error ("array %s: it has a service, by which several hosts write to "
+               "it: add --shared; or end that first (weftctl array service "
+               "%s --off)",
+               r->name, r->name);
+    status = EXIT_REFUSED;
+  }
+  else if (found.uri)
     snprintf (r->uri, sizeof r->uri, "%s", found.uri);
   else if (a->takeover) {
     status = confirm_takeover (ctl, r->name, found.writer);
+    if (status == EXIT_OK)
+      status = evict_writer (ctl, found.writer);
     if (status == EXIT_OK)
       status = start_server_patiently (ctl, r, a, false);
   }
@@ -282,6 +331,32 @@ make_device (struct ctl *ctl, struct record *r, const struct attach *a)
   return status;
 }
 
+/* May other hosts use what is on the device at the same time?  One that comes later is
+ * not to destroy it either, so it matters not whether any does so now.
+ */
+static int
+check_shared (const struct record *r)
+{
+  char text[256], why[512];
+
+  switch (disk_of_one_host (r->device, text, why, sizeof why)) {
+  case 0:
+    return EXIT_OK;
+  case 1:
+    ctl_error ("array %s: there is %s on it, which is destroyed when two hosts "
+               "use it; put a cluster file system there (man weft-shared), or "
+               "add --force if you see to it that one host at a time does",
+               r->name, text);
+    return EXIT_FAILED;
+  default:
+    ctl_error (
+      "array %s: %s, so it may be a file system that only one host may "
+      "mount; add --force if you know better",
+      r->name, why);
+    return EXIT_FAILED;
+  }
+}
+
 /* Has the array process that attach started lost its session, as after an
  * eviction?  Where weftd can't be asked it is taken to have it.
  */
@@ -293,6 +368,8 @@ session_is_over (struct ctl *ctl, const struct record *r)
   bool over = true;
   size_t i;
 
+  if (r->service) /* it has none */
+    return false;
   ctl_path ("an array", r->name, "", path);
   if (ctl_try (ctl, "GET", path, NULL, &array) != EXIT_OK)
     return false;
@@ -309,7 +386,7 @@ record_works (struct ctl *ctl, const struct record *r)
 {
   int dead;
 
-  if (r->server.pid && !process_alive (&r->server))
+  if (r->unseen || (r->server.pid && !process_alive (&r->server)))
     return false;
   if (r->kind != DEVICE_NONE && !device_present (r))
     return false;
@@ -335,8 +412,13 @@ attach_new (struct ctl *ctl, struct record *r, const struct attach *a)
 
   if (r->uri[0] == '\0')
     status = find_server (ctl, r, a);
+  r->unseen = !a->print_uri && r->service && !r->readonly && !a->force;
   if (status == EXIT_OK && !a->print_uri)
     status = make_device (ctl, r, a);
+  if (status == EXIT_OK && r->unseen) {
+    status = check_shared (r);
+    r->unseen = false;
+  }
   /* We have started neither a process nor a device, so nothing is to be undone. */
   if (status == EXIT_OK && a->print_uri && r->server.pid == 0 &&
       r->kind == DEVICE_NONE)
@@ -356,6 +438,15 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
 {
   int status;
 
+  if (r->service != a->service && record_works (ctl, r)) {
+    ctl_error ("array %s: attached already%s%s, but %s its service; weftctl "
+               "detach %s first",
+               r->name, r->kind == DEVICE_NONE ? "" : " as ",
+               r->kind == DEVICE_NONE ? "" : r->device,
+               r->service ? "by way of" : "not by way of", r->name);
+    return EXIT_FAILED;
+  }
+
   if (!record_works (ctl, r)) {
     /* That attach was interrupted, or something that it made has died. */
     status = detach_undo (ctl, r);
@@ -369,6 +460,7 @@ attach_again (struct ctl *ctl, struct record *r, const struct attach *a,
     if (status != EXIT_OK)
       return status;
     r->readonly = readonly;
+    r->service = a->service;
     return attach_new (ctl, r, a);
   }
   if (r->readonly != readonly && !a->print_uri) {
@@ -416,7 +508,10 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   const char *node = given ? given : ctl->node;
   struct attach a = { .fuse = args_switch (args, "fuse"),
                       .print_uri = args_switch (args, "print-uri"),
-                      .takeover = args_switch (args, "takeover") };
+                      .takeover = args_switch (args, "takeover"),
+                      .service = args_switch (args, "shared") ||
+                                 args_switch (args, "service"),
+                      .force = args_switch (args, "force") };
   bool readonly = args_switch (args, "read-only");
   uint64_t connections = CONNECTIONS_DEFAULT;
   char host[NAME_BYTES_MAX + 1];
@@ -428,6 +523,16 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   if (status == EXIT_OK)
     status = args_number (args, "connections", 1, CONNECTIONS_MAX,
                           &connections);
+  if (status == EXIT_OK && a.service && a.takeover) {
+    ctl_error ("--takeover: who serves an array is replaced by weftctl array "
+               "service %s --move",
+               name);
+    status = EXIT_USAGE;
+  }
+  if (status == EXIT_OK && a.force && !a.service) {
+    ctl_error ("--force: it belongs to --shared");
+    status = EXIT_USAGE;
+  }
   if (status == EXIT_OK && readonly && a.takeover) {
     ctl_error ("--takeover: with --read-only there is nothing to take over");
     status = EXIT_USAGE;
@@ -441,12 +546,14 @@ cmd_attach (struct ctl *ctl, const struct args *args)
   status = record_open (ctl, &r, name, true);
   if (status == EXIT_OK && r.found)
     status = attach_again (ctl, &r, &a, readonly);
-  else if (status == EXIT_OK && !a.print_uri && device_kept (name, r.device)) {
+  else if (status == EXIT_OK && !a.print_uri && !a.service &&
+           device_kept (name, r.device)) {
     status = take_kept (&r, readonly);
     record_remove (&r);
   }
   else if (status == EXIT_OK) {
     r.readonly = readonly;
+    r.service = a.service;
     status = attach_new (ctl, &r, &a);
   }
   record_close (&r);

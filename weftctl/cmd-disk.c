@@ -1,7 +1,7 @@
 /* cmd-disk.c: weftctl disk.
  *
  * `format` and `probe` work on this host's disks alone and need no weftd; `ls`,
- * `forget` and `move` are about what weftd knows.
+ * `forget`, `move` and `rekey` are about what weftd knows.
  */
 
 #include <config.h>
@@ -13,6 +13,7 @@
 #include "ctl.h"
 #include "common/disk.h"
 #include "output.h"
+#include "wait.h"
 
 #define DISKS "/api/v1/disks"
 #define DISK_PATH_BYTES 128
@@ -273,4 +274,98 @@ cmd_disk_move (struct ctl *ctl, const struct args *args)
                     "there",
                     uuid, node);
   return ctl_say (ctl, r, disk, "disk %s: stays on node %s", uuid, node);
+}
+
+/* --- rekey --------------------------------------------------------------- */
+
+/* A disk that is silent gets it when it is back. */
+static int
+look_rekeyed (struct wait *w, const json_t *disk, bool *done)
+{
+  *done = !json_yes (disk, "rekeys") || !json_yes (disk, "alive");
+  snprintf (w->now, sizeof w->now,
+            "its member is not in-sync, or a session has no connection to all "
+            "members; it gets it after that");
+  return EXIT_OK;
+}
+
+static int
+wait_rekeyed (struct ctl *ctl, const char *uuid, json_t **disk)
+{
+  char path[DISK_PATH_BYTES];
+  struct wait w;
+
+  ctl_wait_init (ctl, &w, true);
+  w.what = "of another key";
+  w.quiet = true;
+  w.look = look_rekeyed;
+  snprintf (w.subject, sizeof w.subject, "disk %s", uuid);
+  snprintf (path, sizeof path, DISKS "/%s", uuid);
+  return ctl_wait (ctl, &w, path, disk);
+}
+
+static int
+rekey_all (struct ctl *ctl, const json_t *uuids)
+{
+  json_t *done = json_array (), *all, *disk;
+  char path[DISK_PATH_BYTES];
+  int r = EXIT_OK;
+
+  /* weftd takes them in turn: so all are asked for before one is waited for. */
+  for (size_t i = 0; r == EXIT_OK && i < json_array_size (uuids); i++) {
+    snprintf (path, sizeof path, DISKS "/%s/key",
+              json_string_value (json_array_get (uuids, i)));
+    r = ctl_call (ctl, "POST", path, NULL, NULL);
+  }
+  for (size_t i = 0; r == EXIT_OK && i < json_array_size (uuids); i++) {
+    const char *uuid = json_string_value (json_array_get (uuids, i));
+
+    r = wait_rekeyed (ctl, uuid, &disk);
+    if (r != EXIT_OK)
+      break;
+    if (!ctl->json)
+      printf ("disk %s: %s\n", uuid,
+              json_yes (disk, "rekeys")
+                ? "is silent, and gets another key when it is back"
+                : "has another key");
+    json_array_append_new (done, disk);
+  }
+  if (ctl->json && r == EXIT_OK) {
+    all = json_pack ("{s:O}", "disks", done);
+    output_json (all);
+    json_decref (all);
+  }
+  json_decref (done);
+  return r;
+}
+
+int
+cmd_disk_rekey (struct ctl *ctl, const struct args *args)
+{
+  bool all = args_switch (args, "all");
+  char uuid[FORMAT_UUID_TEXT_BYTES];
+  json_t *uuids = json_array (), *reply = NULL, *disk;
+  const char *text;
+  int r = EXIT_OK;
+  size_t i;
+
+  if (all == (args_plain (args, 0) != NULL)) {
+    ctl_error ("disk rekey: name disks, or give --all");
+    r = EXIT_USAGE;
+  }
+  else if (all) {
+    r = ctl_call (ctl, "GET", DISKS, NULL, &reply);
+    json_array_foreach (json_object_get (reply, "disks"), i, disk)
+      json_array_append (uuids, json_object_get (disk, "uuid"));
+  }
+  for (unsigned k = 0; r == EXIT_OK && (text = args_plain (args, k)); k++) {
+    r = ctl_find_disk (ctl, text, uuid);
+    if (r == EXIT_OK)
+      json_array_append_new (uuids, json_string (uuid));
+  }
+  if (r == EXIT_OK)
+    r = rekey_all (ctl, uuids);
+  json_decref (reply);
+  json_decref (uuids);
+  return r;
 }

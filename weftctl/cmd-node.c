@@ -20,8 +20,8 @@
 static const char *
 node_state (const json_t *node)
 {
-  static const char *const states[] = { "drained", "draining", "maintenance",
-                                        "alive" };
+  static const char *const states[] = { "fenced", "drained", "draining",
+                                        "maintenance", "alive" };
 
   for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
     if (json_yes (node, states[i]))
@@ -111,10 +111,13 @@ print_node (const json_t *node)
   if (json_has (node, "maintenance_since"))
     printf ("  %-12s since %s\n", "maintenance",
             json_text (node, "maintenance_since"));
+  if (json_has (node, "fenced_since"))
+    printf ("  %-12s since %s\n", "fenced", json_text (node, "fenced_since"));
   if (print_stays (node) == 0 && json_has (node, "waits"))
     printf ("  %-12s %s\n", "waits for", json_text (node, "waits"));
   printf ("  %-12s %s\n", "certificate",
           json_yes (node, "enrolled") ? "" : "none");
+  print_ids ("  address", json_object_get (node, "addresses"));
   if (json_has (node, "certificate_expires"))
     printf ("  %-12s %s\n", "  expires",
             json_text (node, "certificate_expires"));
@@ -188,15 +191,54 @@ token_cancel (struct ctl *ctl, const char *id)
   return ctl_say (ctl, r, reply, "node token %s: of use no more", id);
 }
 
+/* What stands between commas. */
+static json_t *
+listed (const char *text)
+{
+  json_t *list = json_array ();
+  size_t n;
+
+  for (;; text += n + 1) {
+    n = strcspn (text, ",");
+    json_array_append_new (list, json_stringn (text, n));
+    if (text[n] == '\0')
+      return list;
+  }
+}
+
+int
+cmd_node_address (struct ctl *ctl, const struct args *args)
+{
+  const char *name = args_plain (args, 0), *address;
+  json_t *list = json_array (), *reply;
+  char path[CTL_PATH_BYTES];
+  int r;
+
+  for (unsigned i = 1; (address = args_plain (args, i)) != NULL; i++)
+    json_array_append_new (list, json_string (address));
+  r = ctl_path ("a node", name, "/addresses", path);
+  if (r != EXIT_OK) {
+    json_decref (list);
+    return r;
+  }
+  r = ctl_call (ctl, "PUT", path, json_pack ("{so}", "addresses", list),
+                &reply);
+  return ctl_say (ctl, r, reply,
+                  "node %s: its next certificate is for these; on the node: "
+                  "weft-renew --now",
+                  name);
+}
+
 int
 cmd_node_token (struct ctl *ctl, const struct args *args)
 {
   const char *node = args_plain (args, 0), *id = args_value (args, "cancel");
+  const char *addresses = args_value (args, "address");
   uint64_t ttl = 0;
   json_t *body, *reply;
   int r = args_time (args, "ttl", 1, TTL_S_MAX, &ttl);
 
-  if (r == EXIT_OK && id && (node || ttl)) {
+  if (r == EXIT_OK && id && (node || ttl || addresses)) {
     ctl_error ("node token --cancel %s: goes alone; nothing was done", id);
     r = EXIT_USAGE;
   }
@@ -207,6 +249,8 @@ cmd_node_token (struct ctl *ctl, const struct args *args)
   if (r != EXIT_OK)
     return r;
   body = json_pack ("{s:s*}", "node", node);
+  if (addresses)
+    json_object_set_new (body, "addresses", listed (addresses));
   if (ttl)
     json_object_set_new (body, "ttl_s", json_integer ((json_int_t) ttl));
   r = ctl_call (ctl, "POST", NODE_TOKENS, body, &reply);
@@ -319,6 +363,35 @@ cmd_node_drain (struct ctl *ctl, const struct args *args)
 }
 
 int
+cmd_node_fence (struct ctl *ctl, const struct args *args)
+{
+  const char *word = args_plain (args, 0), *name = args_plain (args, 1);
+  bool on = strcmp (word, "on") == 0;
+  char path[CTL_PATH_BYTES];
+  json_t *node;
+  int r;
+
+  if (!on && strcmp (word, "off") != 0) {
+    ctl_error ("node fence %s: there are node fence on and node fence off",
+               word);
+    return EXIT_USAGE;
+  }
+  if (!on && ctl->dry_run) {
+    ctl_error ("node fence off: knows no --dry-run; nothing was done");
+    return EXIT_USAGE;
+  }
+  r = ctl_path ("a node", name, "/fence", path);
+  if (r == EXIT_OK && on)
+    r = ctl_change (ctl, "POST", path, json_object (), &node);
+  else if (r == EXIT_OK)
+    r = ctl_call (ctl, "DELETE", path, NULL, &node);
+  return ctl_say (ctl, r, node, "node %s: %s", name,
+                  on ? "fenced; nothing that it has asked for is carried out "
+                       "any more"
+                     : "let in again, with what is started there from now on");
+}
+
+int
 cmd_node_remove (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
@@ -338,13 +411,20 @@ cmd_node_revoke (struct ctl *ctl, const struct args *args)
 {
   const char *name = args_plain (args, 0);
   char path[CTL_PATH_BYTES];
-  json_t *reply = NULL;
+  json_t *reply = NULL, *member;
+  size_t i;
   int r = ctl_path ("a node", name, "/certificate", path);
 
   if (r == EXIT_OK)
     r = ctl_confirm_shut_out (ctl, "node", name);
   if (r == EXIT_OK && !ctl->dry_run)
     r = ctl_call (ctl, "DELETE", path, NULL, &reply);
+  json_array_foreach (json_object_get (reply, "unconfirmed"), i, member)
+    if (!ctl->json)
+      printf (
+        "%s has not confirmed yet that it refuses the node: see to it, and "
+        "ask again\n",
+        json_string_value (member));
   return ctl_say (ctl, r, reply, "node %s: its certificate is of use no more",
                   name);
 }

@@ -263,6 +263,12 @@ int ctl_find_disk (struct ctl *ctl, const char *text,
 int ctl_member_path (const struct args *args, const char *verb,
                      unsigned *member, char path[CTL_PATH_BYTES]);
 
+/* Who may attach an array: "n1,n2:ro,n3:failover" put into the request that makes it;
+ * and a line of what weftd says.
+ */
+int allow_request (const char *text, json_t *request);
+void allow_print (const json_t *array);
+
 /* The path of the API for a job; a word about how far it is, and thousandths
  * (-1: nobody knows).
  */

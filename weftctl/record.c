@@ -23,10 +23,10 @@
 static const char *const kind_names[] = { "none", "loop", "nbd" };
 
 /* All the files that may lie in an array's directory. */
-static const char *const files[] = { RECORD_FILE,  RECORD_FILE ".new",
-                                     "nbd.sock",   "nbdkit.pid",
-                                     "nbdkit.log", "nbdfuse.pid",
-                                     "nbdfuse.log" };
+static const char *const files[] = {
+  RECORD_FILE,   RECORD_FILE ".new", "nbd.sock", "nbdkit.pid", "nbdkit.log",
+  "nbdfuse.pid", "nbdfuse.log",      "client",   "client.new"
+};
 
 const char *
 record_path (const struct record *r, const char *file,
@@ -74,11 +74,12 @@ record_json (const struct record *r)
 
   boot_id (boot);
   return json_pack (
-    "{s:s, s:s?, s:s, s:s, s:b, s:o, s:o, s:b, s:I, s:s}", "array", r->name,
-    "device", r->kind == DEVICE_NONE ? NULL : r->device, "kind",
-    kind_names[r->kind], "uri", r->uri, "read_only", r->readonly, "server",
-    process_json (&r->server), "fuse", process_json (&r->fuse), "mounted",
-    r->mounted, "nbd_pid", (json_int_t) r->nbd_pid, "boot", boot);
+    "{s:s, s:s?, s:s, s:s, s:b, s:b, s:b, s:o, s:o, s:b, s:I, s:s}", "array",
+    r->name, "device", r->kind == DEVICE_NONE ? NULL : r->device, "kind",
+    kind_names[r->kind], "uri", r->uri, "read_only", r->readonly, "service",
+    r->service, "unseen", r->unseen, "server", process_json (&r->server),
+    "fuse", process_json (&r->fuse), "mounted", r->mounted, "nbd_pid",
+    (json_int_t) r->nbd_pid, "boot", boot);
 }
 
 static void
@@ -111,6 +112,8 @@ record_load (struct record *r)
   if (strcmp (boot, then) == 0) {
     r->found = true;
     r->readonly = json_yes (json, "read_only");
+    r->service = json_yes (json, "service");
+    r->unseen = json_yes (json, "unseen");
     r->mounted = json_yes (json, "mounted");
     r->server = process_of (json_object_get (json, "server"));
     r->fuse = process_of (json_object_get (json, "fuse"));

@@ -39,6 +39,8 @@ struct record {
   bool found;       /* there was a record */
 
   bool readonly;
+  bool service;          /* by way of the array's service */
+  bool unseen;           /* nobody has looked yet what is on the device */
   char uri[512];         /* "": none found yet */
   struct process server; /* the nbdkit that attach started */
   struct process fuse;   /* nbdfuse */

@@ -44,10 +44,14 @@ answer_take (struct array *a, struct aio *x, int error)
   bool over = x->place != AIO_SENT;
 
   aio_leave (a, x);
+  if (!over && a->config.service && io->kind == IO_FLUSH && error == EIO) {
+    flush_told (a, io->member);
+    error = 0;
+  }
   if (!over && fatal (a, x, error)) {
     over = true;
     /* What the member has answered before, and not flushed, may be gone as well. */
-    m->lapsed |= error != ENOTCONN && error != ESHUTDOWN;
+    m->lapsed |= error != ENOTCONN && error != ESHUTDOWN && !a->config.service;
     member_lost (a, io->member, "a %s request of %llu bytes at %llu failed: %s",
                  aio_name (io->kind), (unsigned long long) io->length,
                  (unsigned long long) io->offset, strerror (error));
@@ -56,6 +60,7 @@ answer_take (struct array *a, struct aio *x, int error)
     error = ESHUTDOWN;
   if (error == 0 && aio_writes (x)) {
     a->event++;
+    m->wrote_ns = a->now_ns;
     if (!(io->flags & ARRAY_FUA))
       m->loose = a->event;
     clear_touch (a, x);

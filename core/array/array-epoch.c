@@ -38,13 +38,15 @@ epoch_loss (struct array *a)
 }
 
 void
-epoch_back (struct array *a, unsigned member, bool kept)
+epoch_back (struct array *a, unsigned member, bool kept, uint64_t reach)
 {
   struct array_member *m = &a->member[member];
   struct notice *n, *next;
 
   m->fresh = m->lost;
   m->lapsed |= m->lost && !kept;
+  if (reach < m->reach)
+    m->reach = reach;
   /* What is still to be said of its last connection would be taken for the loss
    * of this one.
    */
@@ -64,7 +66,8 @@ unflushed (const struct array *a, unsigned member)
   return m->loose > m->flushed;
 }
 
-/* What it had and was not flushed may be gone, unless it is known to have kept it.
+/* What it had and was not flushed may be gone, unless it is known to have kept it; and
+ * what rounds do not vouch for may be gone, flushed or not, with another process.
  * If it joins it copies that anew, unless it is in-sync by now: we have said that
  * we are prepared for it.
  */
@@ -75,9 +78,10 @@ come_back (struct array *a, unsigned member, enum member_state state)
   bool in_sync = state == MEMBER_IN_SYNC ||
                  (a->next.told && a->next.states[member] == MEMBER_IN_SYNC) ||
                  (a->next.epoch && a->next.promised[member]);
-  bool lapsed = m->lapsed;
+  bool lapsed = m->lapsed, aged = !round_reaches (a, m->reach, m->wrote_ns);
 
   m->lost = m->lapsed = false;
+  m->reach = UINT64_MAX;
   join_again (a);
   if (!in_sync || a->config.readonly)
     return;
@@ -85,7 +89,7 @@ come_back (struct array *a, unsigned member, enum member_state state)
    * what it lacks is found by the bits, when the array is attached anew.
    */
   a->clear.never = true;
-  if (!lapsed || !unflushed (a, member))
+  if (!aged && (!lapsed || !unflushed (a, member)))
     return;
   m->returned = a->returned = ++a->commits;
   flush_gone (a, member);

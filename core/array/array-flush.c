@@ -45,9 +45,12 @@ flush_begin (struct array *a, struct req *q)
   q->failed = a->untold || (q->r->client && q->r->client->owed);
   q->mark = images_mark (a->images);
   q->need = alloc_zeroed (a->layout->members * sizeof q->need[0]);
-  for (unsigned i = 0; i < a->layout->members; i++)
+  for (unsigned i = 0; i < a->layout->members; i++) {
+    if (a->config.service) /* it speaks for other hosts, too */
+      a->member[i].loose = ++a->event;
     if (member_counts (a, i))
       q->need[i] = NEED_IMAGES;
+  }
   round_ahead (a);
   TAILQ_INSERT_TAIL (&a->flushes, q, flush_link);
   a->look = true;
@@ -110,11 +113,19 @@ flush_wrote (struct array *a, const struct array_request *r)
   }
 }
 
+static void
+fail_all (struct array *a)
+{
+  struct req *q;
+
+  TAILQ_FOREACH (q, &a->flushes, flush_link)
+    q->failed = true;
+}
+
 void
 flush_gone (struct array *a, unsigned member)
 {
   struct array_client *c;
-  struct req *q;
   bool any = false;
 
   TAILQ_FOREACH (c, &a->clients, link) {
@@ -131,8 +142,14 @@ flush_gone (struct array *a, unsigned member)
   if (!any)
     return;
   a->untold = true;
-  TAILQ_FOREACH (q, &a->flushes, flush_link)
-    q->failed = true;
+  fail_all (a);
+}
+
+void
+flush_told (struct array *a, unsigned member)
+{
+  flush_gone (a, member);
+  fail_all (a);
 }
 
 void

@@ -239,15 +239,17 @@ struct array_member {
   bool told;               /* weftd is told of its loss, or need not be */
   bool fresh;              /* there is a connection again, to be used after the
                               next commit */
-  bool counts; /* writes and FLUSH need it: it is in-sync, or to be so in the
+  bool counts;    /* writes and FLUSH need it: it is in-sync, or to be so in the
                   epoch that is prepared */
-  bool lapsed; /* with `fresh`: it may lack what was not flushed */
+  bool lapsed;    /* with `fresh`: it may lack what was not flushed */
+  uint64_t reach; /* as array_back says, the least since it last came back */
   unsigned returned; /* a->commits when it last came back, perhaps without
                         what was not flushed */
   bool mixed;        /* the image buffer may have copies of its data, too */
   uint64_t loose; /* the event of its last write that was answered before it was
                         stable */
-  uint64_t flushed; /* what was written up to this event is stable */
+  uint64_t flushed;  /* what was written up to this event is stable */
+  uint64_t wrote_ns; /* when its last write was answered; 0: none was */
   struct aio *flush[FLUSHES_MAX]; /* those on their way */
   struct aio *witness; /* asked whether we still may write (array-witness.c) */
   uint64_t witnessed;  /* we might, when it was asked at this event */
@@ -484,6 +486,10 @@ void round_touch (struct array *a);
  * those up to a->round.target are.
  */
 bool round_covers (const struct array *a, uint64_t target);
+/* Does a disk that has seen this round have what was written then, as far as rounds
+ * vouch for it?
+ */
+bool round_reaches (const struct array *a, uint64_t reach, uint64_t wrote_ns);
 /* Begin the rounds up to `target` without waiting for the clock. */
 void round_hurry (struct array *a, uint64_t target);
 /* Must this request, which promises that something is stable, wait for rounds?  If
@@ -514,6 +520,10 @@ void flush_wrote (struct array *a, const struct array_request *r);
  * a FLUSH that fails.
  */
 void flush_gone (struct array *a, unsigned member);
+/* Who serves the array has had a FLUSH fail: what it was asked before may be gone, by
+ * us or by another host, and else is stable.
+ */
+void flush_told (struct array *a, unsigned member);
 
 /* array-clear.c: intent bits. */
 void clear_init (struct array *a);
@@ -558,7 +568,7 @@ void join_release (struct array *a);
 /* array-epoch.c: epochs, and members that come back. */
 void epoch_commit (struct array *a, uint64_t epoch,
                    const enum member_state states[]);
-void epoch_back (struct array *a, unsigned member, bool kept);
+void epoch_back (struct array *a, unsigned member, bool kept, uint64_t reach);
 /* Give a notice if the committed states leave data without a copy. */
 void epoch_loss (struct array *a);
 

@@ -90,6 +90,7 @@ array_new (const struct array_config *config, uint64_t now_ns, char *why,
   for (unsigned i = 0; i < a->layout->members; i++) {
     TAILQ_INIT (&a->member[i].draining);
     a->member[i].state = config->states[i];
+    a->member[i].reach = UINT64_MAX;
     a->member[i].lost = a->member[i].told = !state_takes_part (
       config->states[i]);
     a->member[i].counts = true;

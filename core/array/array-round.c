@@ -17,6 +17,10 @@
  *   bits   are cleared when the writes that they stand for are covered
  *          (array-clear.c).  So what an old copy lacks that is at most one behind
  *          has bits at its peers.
+ *   back   is a member, by another process, that had the last copy of something: what
+ *          its disk's round does not vouch for, as it would for a FLUSH, may be gone
+ *          (array-epoch.c).  So a copy that was put back while no round could be
+ *          complete costs no more than at any other time.
  *   joins  end when all is covered that was written before (array-join.c), since
  *          the joiner's own bits were cleared as it copied.
  *
@@ -82,6 +86,19 @@ static bool
 late (uint64_t begun_ns, uint64_t wrote_ns)
 {
   return begun_ns != 0 && begun_ns + ROUND_LATE_MS * NS_PER_MS >= wrote_ns;
+}
+
+bool
+round_reaches (const struct array *a, uint64_t reach, uint64_t wrote_ns)
+{
+  const struct round *r = &a->round;
+  uint64_t begun_ns = reach >= r->begun          ? r->begun_ns
+                      : reach == r->complete     ? r->since_ns
+                      : reach + 1 == r->complete ? r->before_ns
+                                                 : 0;
+
+  return !r->on || wrote_ns == 0 || reach == UINT64_MAX ||
+         late (begun_ns, wrote_ns);
 }
 
 /* How many more are to be complete before what was written at wrote_ns counts as

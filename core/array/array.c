@@ -167,6 +167,7 @@ once_more (struct array *a, struct req *q)
   q->since = q->commits;
   q->commits = a->commits;
   q->again = true;
+  q->wrote_ns = 0;
   q->cursor = 0;
   req_wake (a, q);
   return true;
@@ -412,11 +413,12 @@ array_prepare (struct array *a, uint64_t epoch,
 }
 
 void
-array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns)
+array_back (struct array *a, unsigned member, bool kept, uint64_t reach,
+            uint64_t now_ns)
 {
   advance (a, now_ns);
   assert (member < a->layout->members);
-  epoch_back (a, member, kept);
+  epoch_back (a, member, kept, reach);
   pump (a);
 }
 

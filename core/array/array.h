@@ -43,6 +43,11 @@ struct array_config {
   enum array_dup dup;
   bool readonly; /* writes are refused with EROFS */
   bool batches;  /* members have a batch door */
+  /* Its one member is who serves the array to several hosts: a FLUSH is asked of it
+   * even if we have written nothing, and one that fails tells that something may be
+   * gone.
+   */
+  bool service;
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t image_buffer_bytes;
@@ -203,8 +208,12 @@ void array_lost (struct array *a, unsigned member, const char *reason,
  * writes have passed it by.  For a member that was not lost the call does nothing.
  * kept: the member still has all that it has answered, flushed or not: it is the
  * same process, or a new one with the same page cache.
+ * reach: it also has all that it was asked before this round began, or is no copy of
+ * the member's disk that was made then; UINT64_MAX: it is no copy, for it is the same
+ * process.
  */
-void array_back (struct array *a, unsigned member, bool kept, uint64_t now_ns);
+void array_back (struct array *a, unsigned member, bool kept, uint64_t reach,
+                 uint64_t now_ns);
 
 /* weftd has PREPARED this epoch; a second call for it changes nothing.  From now on
  * a member that becomes in-sync in it counts for every write and FLUSH (but is not

@@ -87,6 +87,13 @@
 /* Writing sessions whose intents a member tells apart. */
 #define MEMBER_SESSIONS_MAX 64
 
+/* Sessions of an array that are over, and whose tokens are of an epoch that members
+ * serve still: in all, in one answer to a member, and of those that a member knows.
+ */
+#define OVER_MAX 256
+#define OVER_TOLD_MAX 64
+#define MEMBER_OVER_MAX 1024
+
 /* Extents that a joining member copies at a time. */
 #define JOIN_COPIES_MAX 64
 

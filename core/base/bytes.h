@@ -60,9 +60,7 @@ get_le64 (const uint8_t *p)
 static inline bool
 all_zero (const uint8_t *p, size_t bytes)
 {
-  while (bytes > 0 && *p == 0)
-    p++, bytes--;
-  return bytes == 0;
+  return bytes == 0 || (*p == 0 && memcmp (p, p + 1, bytes - 1) == 0);
 }
 
 /* As digits, of which there are twice as many.  Returns their end; nothing is put

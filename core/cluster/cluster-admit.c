@@ -8,7 +8,7 @@
  * - that another node serves than before, unless an administrator has said so;
  * - that is an old copy of a member's disk, unless the member is out.
  *
- * A disk that knows more than the database shows that the database is an old one.
+ * What a disk knows and the database does not: cluster-doubt.c.
  *
  * One process serves a disk.  When another process asks for its place (the same
  * disk started again, or a clone of it), it waits while the known process is asked
@@ -150,23 +150,6 @@ refuse_elsewhere (struct cluster *c, uint64_t op, struct cluster_disk *d,
   return true;
 }
 
-/* The epochs of its array would begin above that. */
-static bool
-refuse_nonsense (struct cluster *c, uint64_t op, const struct cluster_disk *d,
-                 const struct cluster_disk_heartbeat *hb)
-{
-  if (hb->min_epoch < EPOCH_MAX / 2 ||
-      (d && d->array &&
-       hb->min_epoch <= cluster_array_wanted_epoch (d->array) + 1))
-    return false;
-  cluster_refuse (c, op, CLUSTER_INVALID, "nonsense",
-                  "disk %.200s of node %s refuses epochs below %" PRIu64
-                  ", and no array ever gets there: format it anew",
-                  hb->path, hb->node, hb->min_epoch)
-    ->field = "min_epoch";
-  return true;
-}
-
 /* ---- A member that was in its place and now is something less. ---- */
 
 /* An old copy is told nothing: a disk writes down what it is told, and would say
@@ -240,42 +223,6 @@ refuse_truncated (struct cluster *c, uint64_t op, struct cluster_disk *d,
   return true;
 }
 
-/* What a member knows and the database does not shows that the database is an
- * old one.  A member's min_epoch may be ahead by one: it raises that itself,
- * past an epoch in which a door was opened, when it is started again.
- */
-static bool
-refuse_newer (struct cluster *c, uint64_t op, const struct cluster_disk *d,
-              const struct cluster_disk_heartbeat *hb)
-{
-  /* The array that the disk names counts: its place in the database may be old. */
-  const struct cluster_array *a = cluster_array_by_uuid (c, hb->array);
-
-  if (hb->generation > c->identity.generation)
-    cluster_set_read_only (c,
-                           "disk %.120s of node %s has seen generation %" PRIu64
-                           ", and this is %" PRIu64,
-                           hb->path, hb->node, hb->generation,
-                           c->identity.generation);
-  else if (a && hb->states_epoch > cluster_array_wanted_epoch (a))
-    cluster_set_read_only (c,
-                           "disk %.120s of node %s has seen epoch %" PRIu64
-                           " of array %s, which is here at %" PRIu64,
-                           hb->path, hb->node, hb->states_epoch, a->rec.name,
-                           cluster_array_wanted_epoch (a));
-  /* The disk of a member that is out may have another array's min_epoch. */
-  else if (d && d->array &&
-           d->array->rec.member[d->position].state != MEMBER_OUT &&
-           hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)
-    cluster_set_read_only (c,
-                           "disk %.120s of node %s refuses epochs below "
-                           "%" PRIu64 " of array %s, which is here at %" PRIu64,
-                           hb->path, hb->node, hb->min_epoch,
-                           d->array->rec.name,
-                           cluster_array_wanted_epoch (d->array));
-  return cluster_refuse_read_only (c, op);
-}
-
 /* ---- Two processes for one disk. ---- */
 
 void
@@ -330,9 +277,10 @@ bool
 cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
                const struct cluster_disk_heartbeat *hb)
 {
-  return !refuse_foreign (c, op, d, hb) && !refuse_nonsense (c, op, d, hb) &&
-         !refuse_newer (c, op, d, hb) && !refuse_array (c, op, d, hb) &&
-         !(d && (refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||
-                 refuse_old (c, op, d, hb))) &&
+  /* Of a disk only its own node speaks: so that comes first. */
+  return !refuse_foreign (c, op, d, hb) &&
+         !(d && refuse_elsewhere (c, op, d, hb)) &&
+         !cluster_doubt_disk (c, op, d, hb) && !refuse_array (c, op, d, hb) &&
+         !(d && (contend (c, op, d, hb) || refuse_old (c, op, d, hb))) &&
          !refuse_truncated (c, op, d, hb);
 }

@@ -113,8 +113,12 @@ cluster_array_plan (struct cluster *c, const struct cluster_create *create,
   a->rec.member_bytes = a->layout.member_bytes;
   a->rec.epoch = epoch + 1;
   a->rec.spare_after_ms = SPARE_AFTER_MS_DEFAULT;
+  a->rec.allow = create->allow;
+  if (!create->allow.listed)
+    cluster_allowed_begin (a, &a->rec.allow);
   for (unsigned m = 0; m < create->members; m++)
-    a->rec.member[m].fence = a->rec.member[m].lapse = a->rec.epoch;
+    a->rec.member[m].fence = a->rec.member[m].lapse = a->rec.member[m].life =
+      a->rec.epoch;
   return 0;
 }
 
@@ -205,7 +209,8 @@ cluster_array_delete (struct cluster *c, const struct cluster_input *in,
   if (!cluster_array_delete_refused (c, in->op, name)) {
     memcpy (uuid, a->rec.uuid, 16);
     TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
-      if (w->array == a && (w->kind == WAIT_ATTACH || w->kind == WAIT_HOLDER)) {
+      if (w->array == a && (w->kind == WAIT_ATTACH || w->kind == WAIT_HOLDER ||
+                            w->kind == WAIT_SERVICE)) {
         cluster_refuse (c, w->op, CLUSTER_NOT_FOUND, "unknown-array",
                         "array %s was deleted meanwhile", name);
         cluster_wait_end (c, w);

@@ -7,9 +7,12 @@
  * with its COMMIT.  A member that is missing, or does not confirm in time, is
  * left out in the same change, if no data is lost without it.
  *
+ * A node attaches what it is allowed to (cluster-allowed.c); an administrator who
+ * attaches an array in no node's name may attach any.
+ *
  * The session that holds the array is replaced only when it has been silent for
- * SESSION_TTL_MS, when an administrator orders a takeover, or when its own node
- * says that its process has ended.  If another host asks before that, the holder's
+ * SESSION_TTL_MS, when an administrator orders a takeover or a node that may do so
+ * asks for it, or when its own node says that its process has ended.  If another host asks before that, the holder's
  * long poll is answered, so that it speaks: then the other host is told at once
  * that the holder lives.  The word of the holder's node, too, counts only when the
  * holder was asked to speak and said nothing.
@@ -212,6 +215,147 @@ cluster_session_refuse_challengers (struct cluster *c,
   }
 }
 
+/* Try this attach again some time. */
+static struct waiting *
+put_off (struct cluster *c, enum waiting_kind kind, uint64_t wait_ms,
+         const struct cluster_input *in, struct cluster_array *a,
+         const struct cluster_attach *attach)
+{
+  struct waiting *w = cluster_wait (c, kind, in->op, wait_ms);
+
+  w->array = a;
+  w->challenge = alloc_zeroed (sizeof *w->challenge);
+  w->challenge->in = *in;
+  w->challenge->attach = *attach;
+  return w;
+}
+
+/* An array that has a service is written by way of that, unless an administrator
+ * orders otherwise; and only a candidate serves it.
+ */
+static bool
+refuse_service (struct cluster *c, uint64_t op, const struct cluster_array *a,
+                const struct cluster_attach *attach)
+{
+  const char *name = a->rec.name;
+
+  if (attach->service && a->rec.service_nodes == 0)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "no-service",
+                    "array %s has no service: name the nodes that may serve it "
+                    "(weftctl array service %s --on NODE,...)",
+                    name, name);
+  else if (attach->service &&
+           cluster_service_find (a, attach->node) == a->rec.service_nodes)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "no-candidate",
+                    "node %s is no candidate of the service of array %s: name "
+                    "it among the nodes that may serve it",
+                    attach->node, name);
+  else if (!attach->service && attach->writable && !attach->takeover &&
+           a->rec.service_nodes > 0)
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "served",
+                    "array %s is served to all hosts: attach it by way of its "
+                    "service (nbdkit weft service=%s, weftctl attach %s "
+                    "--shared), or end that (weftctl array service %s --off)",
+                    name, name, name, name);
+  else
+    return false;
+  return true;
+}
+
+static bool
+refuse_fenced (struct cluster *c, uint64_t op, const struct cluster_array *a,
+               const struct cluster_attach *attach)
+{
+  if (!cluster_node_is_fenced (c, attach->node))
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "fenced",
+                  "node %s is fenced, and array %s can't be attached there: "
+                  "weftctl node fence off %s lets it in again",
+                  attach->node, a->rec.name, attach->node);
+  return true;
+}
+
+/* Is this attach nobody's right?  *takes_over: it may take the array from a holder that
+ * is heard.
+ */
+static bool
+refuse_right (struct cluster *c, uint64_t op, const struct cluster_array *a,
+              const struct cluster_attach *attach, bool *takes_over)
+{
+  const struct cluster_session *s = cluster_array_writer (c, a);
+  const char *name = a->rec.name, *node = attach->node;
+
+  *takes_over = attach->takeover &&
+                (attach->by_admin || cluster_allowed_failover (a, node));
+  if (!attach->by_admin && !cluster_allowed (a, node, attach->writable)) {
+    cluster_allowed_refuse (c, op, a, node, attach->writable);
+    return true;
+  }
+  /* From one that is silent it may, and without being told to. */
+  if (!attach->takeover || *takes_over || s == NULL || !s->alive ||
+      cluster_session_silent_ms (c, s) >= QUIET_MS)
+    return false;
+  cluster_refuse (c, op, CLUSTER_FORBIDDEN, "no-failover",
+                  "node %s may not take array %s from node %s, process %" PRIu64
+                  ", which is heard: an administrator evicts that (weftctl "
+                  "session evict %016" PRIx64 "), or gives the right to do it "
+                  "(weftctl array allow %s %s rw --failover)",
+                  node, name, s->rec.node, s->rec.pid, s->rec.id, name, node);
+  return true;
+}
+
+/* Members are told which sessions are over, and the list has an end.  (A writer fences
+ * all members, which empties it.)
+ */
+static bool
+refuse_full (struct cluster *c, uint64_t op, const struct cluster_array *a)
+{
+  if (cluster_over_room (c, a))
+    return false;
+  cluster_defer (c, op, CLUSTER_CONFLICT, "too-many", HEARTBEAT_MS,
+                 "array %s has too many sessions, with those that are over and "
+                 "that members were not told of yet: detach some, or ask again",
+                 a->rec.name);
+  return true;
+}
+
+/* A candidate stands by until it is its turn to serve.  True: it waits, or `last` is
+ * true and it is refused.
+ */
+static bool
+stand_by (struct cluster *c, const struct cluster_input *in,
+          struct cluster_array *a, const struct cluster_attach *attach,
+          bool last)
+{
+  struct cluster_session *s = cluster_array_writer (c, a);
+  struct cluster_problem *p;
+
+  cluster_service_asked (c, a, cluster_service_find (a, attach->node));
+  if (cluster_service_turn (c, a, attach))
+    return false;
+  if (!last) {
+    /* If it has ended it does not speak when it is asked to. */
+    if (s && attach->ended == s->rec.id)
+      cluster_tell_session (c, s, true);
+    put_off (c, WAIT_SERVICE, SERVICE_WAIT_MS, in, a, attach);
+    return true;
+  }
+  if (s == NULL) {
+    cluster_defer (c, in->op, CLUSTER_CONFLICT, "standby", 0,
+                   "another process is to serve array %s: this one stands by",
+                   a->rec.name);
+    return true;
+  }
+  p = cluster_defer (c, in->op, CLUSTER_CONFLICT, "standby", 0,
+                     "node %s, process %" PRIu64 ", %s array %s: this process "
+                     "stands by",
+                     s->rec.node, s->rec.pid,
+                     s->rec.service ? "serves" : "holds", a->rec.name);
+  cluster_problem_holder (p, &s->rec, cluster_session_silent_ms (c, s));
+  memcpy (p->holder_process, s->process, sizeof s->process);
+  return true;
+}
+
 /* Somebody else writes, or is about to.  True: refused, or `last` is false and
  * the attach waits until the holder, which is asked to speak, has spoken.
  */
@@ -222,16 +366,14 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
 {
   struct cluster_session *s = cluster_array_writer (c, a);
   struct cluster_problem *p;
-  struct waiting *w;
+  const struct waiting *w;
   uint64_t silent_ms;
 
   if (attach->takeover)
     return false;
   if (s && s->alive) {
     silent_ms = cluster_session_silent_ms (c, s);
-    /* The holder's own node says that its process has ended. */
-    if (attach->ended == s->rec.id && strcmp (attach->node, s->rec.node) == 0 &&
-        s->poll == NULL && silent_ms >= CHALLENGE_MS)
+    if (cluster_service_gone (c, s, attach))
       return false;
     if (last || silent_ms >= QUIET_MS) {
       p = refuse_held (c, in->op, a, &s->rec, silent_ms, true);
@@ -239,12 +381,7 @@ refuse_writer (struct cluster *c, const struct cluster_input *in,
       return true;
     }
     cluster_tell_session (c, s, true);
-    w = cluster_wait (c, WAIT_HOLDER, in->op, CHALLENGE_MS);
-    w->array = a;
-    w->session = s;
-    w->challenge = alloc_zeroed (sizeof *w->challenge);
-    w->challenge->in = *in;
-    w->challenge->attach = *attach;
+    put_off (c, WAIT_HOLDER, CHALLENGE_MS, in, a, attach)->session = s;
     return true;
   }
   TAILQ_FOREACH (w, &c->waitings, link)
@@ -390,7 +527,10 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
               const uint8_t states[])
 {
   struct cluster_session_record rec = { .pid = attach->pid,
-                                        .writable = attach->writable };
+                                        .writable = attach->writable,
+                                        .service = attach->service,
+                                        .by_admin = attach->by_admin,
+                                        .exports = attach->exports };
   struct cluster_change next = a->rec.change;
   struct waiting *w;
 
@@ -402,6 +542,8 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
   snprintf (rec.node, sizeof rec.node, "%s", attach->node);
   snprintf (rec.instance, sizeof rec.instance, "%s", attach->instance);
   snprintf (rec.uri, sizeof rec.uri, "%s", attach->uri);
+  if (rec.service)
+    a->service_to[0] = '\0'; /* the order is carried out */
 
   if (rec.writable) {
     end_holder (c, a, &rec, attach->takeover);
@@ -428,9 +570,10 @@ attach_begin (struct cluster *c, const struct cluster_input *in,
 
 static void
 attach_try (struct cluster *c, const struct cluster_input *in,
-            struct cluster_array *a, const struct cluster_attach *attach,
+            struct cluster_array *a, const struct cluster_attach *asked,
             bool last)
 {
+  struct cluster_attach allowed = *asked, *attach = &allowed;
   struct cluster_session *s;
   uint8_t states[ARRAY_MEMBERS_MAX];
   unsigned count = 0;
@@ -444,10 +587,16 @@ attach_try (struct cluster *c, const struct cluster_input *in,
                     "there are %d sessions already: detach one first",
                     SESSIONS_MAX);
   else if (!cluster_refuse_read_only (c, in->op) &&
+           !refuse_fenced (c, in->op, a, attach) &&
+           !refuse_right (c, in->op, a, asked, &attach->takeover) &&
+           !cluster_doubt_refuse (c, in->op, a) &&
            !refuse_unheard (c, in->op, a) &&
            !attach_again (c, in->op, a, attach) &&
-           !(attach->writable ? refuse_writer (c, in, a, attach, last)
-                              : refuse_reader (c, in->op, a)) &&
+           !(!attach->writable && refuse_full (c, in->op, a)) &&
+           !refuse_service (c, in->op, a, attach) &&
+           !(attach->service    ? stand_by (c, in, a, attach, last)
+             : attach->writable ? refuse_writer (c, in, a, attach, last)
+                                : refuse_reader (c, in->op, a)) &&
            !refuse_creating (c, in->op, a) &&
            !refuse_members (c, in->op, a, false, states))
     attach_begin (c, in, a, attach, states);

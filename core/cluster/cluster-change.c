@@ -79,6 +79,8 @@ static const struct {
   [CHANGE_IN_SYNC] = { MEMBERS_NONE, SESSIONS_ALL },
   /* A member with a last copy, which the writer has lost, is back. */
   [CHANGE_BACK] = { MEMBERS_THESE, SESSIONS_NONE },
+  /* A member gets another key. */
+  [CHANGE_KEY] = { MEMBERS_THESE, SESSIONS_NONE },
   /* A member that was to go out stays. */
   [CHANGE_INSTEAD] = { MEMBERS_THESE_OR_ALL, SESSIONS_NONE },
   /* A change for which the writer can't prepare itself is called off. */

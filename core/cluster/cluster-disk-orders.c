@@ -1,5 +1,5 @@
 /* cluster-disk-orders.c: what an administrator asks for about disks: that one is
- * forgotten, or that it may be served by another node.
+ * forgotten, that it may be served by another node, or that it gets another key.
  */
 
 #include <config.h>
@@ -115,6 +115,28 @@ cluster_disk_move (struct cluster *c, const struct cluster_input *in,
       cluster_put_disk (c, d);
       cluster_changed_disk (c, d);
     }
+    cluster_reply_disk (c, in->op, d);
+  }
+  cluster_end (c);
+}
+
+void
+cluster_disk_rekey (struct cluster *c, const struct cluster_input *in,
+                    const uint8_t uuid[16])
+{
+  struct cluster_disk *d = cluster_disk_find (c, uuid);
+  char words[320];
+
+  cluster_begin (c, in);
+  if (!change_refused (c, in->op, d, uuid)) {
+    memcpy (d->rec.next_key, in->random, KEY_BYTES);
+    cluster_put_disk (c, d);
+    cluster_changed_disk (c, d);
+    cluster_log (c, CLUSTER_INFO, "disk", d->rec.path,
+                 "%s is to get another key.",
+                 cluster_disk_words (d, words, sizeof words));
+    if (d->array)
+      cluster_due (c, d->array, DUE_MEMBERS);
     cluster_reply_disk (c, in->op, d);
   }
   cluster_end (c);

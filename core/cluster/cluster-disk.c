@@ -207,8 +207,10 @@ take (struct cluster *c, struct cluster_disk *d,
     cluster_log (c, CLUSTER_INFO, "disk", hb->path,
                  "Disk %.200s of node %s %s.", hb->path, hb->node,
                  restarted ? "was started again" : "is heard of again");
-  if (restarted || !d->heard)
+  if (restarted || !d->heard) {
     d->told = false;
+    d->raise_max = d->array ? cluster_array_wanted_epoch (d->array) + 1 : 0;
+  }
   if (restarted)
     d->served = false;
   told |= cluster_text_copy (d->reason, sizeof d->reason, hb->reason);
@@ -216,7 +218,7 @@ take (struct cluster *c, struct cluster_disk *d,
   cluster_text_copy (d->cache, sizeof d->cache, hb->failed ? "" : hb->cache);
   if (hb->failed)
     stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");
-  d->heard = d->spoke = true;
+  d->heard = d->spoke = d->met = true;
   d->starting = hb->starting;
   d->failed = hb->failed;
   d->blank = cluster_uuid_is_zero (hb->array);
@@ -228,12 +230,12 @@ take (struct cluster *c, struct cluster_disk *d,
   d->contested_live_ms = 0;
   d->min_epoch = hb->min_epoch;
   d->round = hb->round;
+  d->over = hb->over;
   d->states_epoch = hb->states_epoch;
   d->dirty_extents = hb->dirty_extents;
   take_join (d, c, &hb->join);
-  if (took && !d->old_copy &&
-      d->array->rec.member[d->position].state == MEMBER_IN_SYNC)
-    cluster_array_heard_round (c, d->array, hb->round);
+  if (took)
+    cluster_rounds_weigh (c, d->array);
   if (!cluster_life_known (c, d))
     cluster_life_meet (c, d);
   if (hb->has_load)
@@ -297,7 +299,9 @@ heartbeat (struct cluster *c, const struct cluster_input *in,
     d->told = false;
   cluster_admit_others (c, d);
   take (c, d, hb);
-  if (!hb->same) {
+  if (hb->same)
+    cluster_rekey_heard (c, d);
+  else {
     bool news = d->said ? d->said->bad.sequence != hb->bad.sequence ||
                             d->said->bad.count != hb->bad.count
                         : hb->bad.count > 0;
@@ -364,6 +368,7 @@ cluster_disk_tick (struct cluster *c, struct cluster_disk *d)
 {
   char words[320];
 
+  cluster_rekey_free (c, d);
   /* Where the disk has a poll, it is weftd that is silent. */
   if (!d->alive || cluster_disk_silent_ms (c, d) < MEMBER_TTL_MS || d->poll)
     return;

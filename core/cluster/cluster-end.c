@@ -22,6 +22,13 @@ cluster_session_find_or_refuse (struct cluster *c, uint64_t op, uint64_t id)
 {
   struct cluster_session *s = cluster_session_find (c, id);
 
+  /* One that loses its right ends then; so this is of a database that was changed by
+   * others.
+   */
+  if (s && !s->rec.ended && c->read_only[0] == '\0' &&
+      !cluster_allowed_session (cluster_array_by_uuid (c, s->rec.array),
+                                &s->rec))
+    cluster_session_cut (c, s, "weftd, as its node has no right to it");
   if (s && !s->rec.ended)
     return s;
   if (s)
@@ -47,6 +54,7 @@ void
 cluster_session_end (struct cluster *c, struct cluster_session *s,
                      const char *fmt, ...)
 {
+  struct cluster_array *a = cluster_array_by_uuid (c, s->rec.array);
   struct waiting *w, *next;
   va_list ap;
 
@@ -57,6 +65,8 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   s->rec.ended_wall_ms = c->wall_ms;
   s->alive = false;
   cluster_put_session (c, s);
+  if (a)
+    cluster_over_add (c, a, s->rec.id, false);
   cluster_changed_session (c, s);
   TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
     if (w->session != s)
@@ -73,6 +83,22 @@ cluster_session_end (struct cluster *c, struct cluster_session *s,
   }
 }
 
+/* Have members not confirmed yet that they refuse what it asks?  Who fences its node
+ * waits for that, and must still find it.
+ */
+static bool
+is_waited_for (const struct cluster *c, const struct cluster_session *s)
+{
+  const struct cluster_array *a = s->rec.writable
+                                    ? cluster_array_by_uuid (c, s->rec.array)
+                                    : NULL;
+
+  for (unsigned m = 0; a && m < a->layout.members; m++)
+    if (cluster_change_waits_for (a, m))
+      return true;
+  return false;
+}
+
 void
 cluster_session_prune (struct cluster *c)
 {
@@ -85,10 +111,11 @@ cluster_session_prune (struct cluster *c)
     TAILQ_FOREACH (s, &c->sessions, link) {
       ended += s->rec.ended;
       if (s->rec.ended &&
-          (!oldest || s->rec.ended_wall_ms < oldest->rec.ended_wall_ms))
+          (!oldest || s->rec.ended_wall_ms < oldest->rec.ended_wall_ms) &&
+          !is_waited_for (c, s))
         oldest = s;
     }
-    if (ended <= ENDED_SESSIONS_MAX)
+    if (ended <= ENDED_SESSIONS_MAX || oldest == NULL)
       return;
     cluster_drop_session (c, oldest);
   }
@@ -123,6 +150,10 @@ cluster_session_cut (struct cluster *c, struct cluster_session *s,
                  s->rec.node, s->rec.pid, s->rec.array_name);
   cluster_session_end (c, s, "it was %s%s", by ? "evicted by " : "detached",
                        by ? by : "");
+  if (by)
+    cluster_over_add (c, a, s->rec.id, true);
+  if (s->rec.writable && by == NULL)
+    cluster_kept_detached (c, a);
   if (s->rec.writable) {
     /* An evicted writer may go on writing, so members are fenced.  And what a writer
      * sent to a joining member in the background may not have come: that member

@@ -49,12 +49,14 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                    : 0,
                  a->rec.member_bytes >> 20);
   if (state == MEMBER_IN_SYNC)
-    cluster_array_heard_round (c, a, a->disk[m]->round);
-  if (member->state == MEMBER_JOINING)
+    cluster_array_heard_round (c, a, cluster_member_round (a, m));
+  if (member->state == MEMBER_JOINING) {
+    cluster_over_add (c, a, cluster_over_source (a, m), false);
     cluster_job_rebuilt (c, a, m, state);
+  }
   member->partly = state == MEMBER_OUT && member->state == MEMBER_JOINING;
   member->round = state == MEMBER_OUT && member->state == MEMBER_IN_SYNC
-                    ? a->rec.round
+                    ? cluster_rounds_of_lost (c, a, m)
                     : 0;
   member->state = state;
   member->since_wall_ms = c->wall_ms;
@@ -91,6 +93,7 @@ commit (struct cluster *c, struct cluster_array *a)
   struct cluster_session *s;
   bool prepared = change->sessions;
 
+  cluster_kept_commit (c, a, prepared);
   a->rec.epoch = change->epoch;
   if (prepared)
     a->rec.unprepared = 0;
@@ -105,10 +108,14 @@ commit (struct cluster *c, struct cluster_array *a)
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
 
+    if (change->states[m] == MEMBER_OUT ||
+        (change->confirm[m] && !cluster_life_met (a->disk[m])))
+      member->life = change->epoch;
     if (change->confirm[m]) {
       if (!cluster_change_waits_for (a, m))
         member->confirmed = change->epoch;
       member->fence = change->epoch;
+      a->disk[m]->fenced_live_ms = c->live_ms;
       a->known[m] = a->disk[m]->served;
     }
     if (change->states[m] == MEMBER_OUT ||
@@ -120,14 +127,19 @@ commit (struct cluster *c, struct cluster_array *a)
       change_member (c, a, m, (enum member_state) change->states[m]);
     if (member->state != MEMBER_OUT)
       member->reason[0] = '\0';
-    TAILQ_FOREACH (s, &c->sessions, link)
-      if (cluster_uuid_equal (s->rec.array, a->rec.uuid) && s->lost[m] &&
-          (change->confirm[m] || member->state == MEMBER_OUT)) {
+    TAILQ_FOREACH (s, &c->sessions, link) {
+      if (!cluster_uuid_equal (s->rec.array, a->rec.uuid) ||
+          !(change->confirm[m] || member->state == MEMBER_OUT))
+        continue;
+      s->said_lost[m] = false;
+      if (s->lost[m]) {
         s->lost[m] = false;
         s->stopped[0] = '\0'; /* it is set again if another member is lost */
       }
+    }
   }
   memset (change, 0, sizeof *change);
+  cluster_rounds_weigh (c, a);
   cluster_key_minted (c, a);
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
@@ -142,7 +154,8 @@ cluster_epoch_advance (struct cluster *c, struct cluster_array *a)
   struct waiting *w;
   bool spent = false;
 
-  if (old.epoch == 0 || c->read_only[0])
+  if (old.epoch == 0 || c->read_only[0] ||
+      cluster_array_doubted (c, a, NULL, 0))
     return;
   /* A member that was to go out has the last copy of something by now: the disk with
    * the other copy has failed, or is an old copy of itself.
@@ -291,8 +304,10 @@ reconnect (struct cluster *c, struct cluster_array *a)
     confirm[m] = give_back (c, a, m, writer, asked[m]);
   }
   spare_reborn (c, a, writer, confirm);
-  for (unsigned m = 0; m < a->layout.members; m++)
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    confirm[m] |= asked[m] && cluster_rekey_confirms (c, a, m);
     differs = differs || confirm[m] != asked[m];
+  }
   if (!differs)
     return false;
   /* What the writer had not flushed may be gone from the member that comes back, so
@@ -316,7 +331,7 @@ cluster_epoch_tick (struct cluster *c, struct cluster_array *a)
   bool written = writer && writer->alive;
   bool for_readers = change->epoch && change->sessions, joins = false;
 
-  if (c->read_only[0])
+  if (c->read_only[0] || cluster_array_doubted (c, a, NULL, 0))
     return false;
   if (c->waiting[WAIT_ATTACH] > 0)
     TAILQ_FOREACH (w, &c->waitings, link)

@@ -365,7 +365,7 @@ make_array (struct cluster *c, const struct cluster_input *in,
 
     make_disk (c, in, plan->found[m], m, plan->newest->states_epoch, a);
     member->state = plan->state[m];
-    member->fence = member->lapse = r->epoch;
+    member->fence = member->lapse = member->life = r->epoch;
     member->since_wall_ms = c->wall_ms;
     /* The lost database knew whether it is an old copy: so it begins anew. */
     member->reset = member->state == MEMBER_OUT && plan->found[m];
@@ -393,8 +393,10 @@ make_array (struct cluster *c, const struct cluster_input *in,
                    m, r->name, plan->found[m]->path, plan->found[m]->node,
                    plan->found[m]->states_epoch);
   }
+  a->rec.lapse = a->rec.epoch; /* nobody knows who wrote to it last */
   TAILQ_INSERT_TAIL (&c->arrays, a, link);
   cluster_array_link (c, a);
+  cluster_allowed_begin (a, &a->rec.allow); /* the list is lost, too */
   cluster_put_array (c, a);
   cluster_changed_array (c, a);
   return a;

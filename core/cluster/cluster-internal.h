@@ -43,6 +43,23 @@
 #define QUIET_MS (2 * HEARTBEAT_MS)
 /* A reader's session that has been silent for so long is ended. */
 #define READER_DROP_MS (10 * 60 * 1000)
+/* A process that asks to serve an array, while another does, is answered after so
+ * long, and asks again; and whoever has not asked for so long does not stand by.
+ */
+#define SERVICE_WAIT_MS 2000
+#define STANDBY_MS 5000
+/* Where nobody serves, a candidate waits so long for one that is better placed. */
+#define SERVICE_SETTLE_MS 2000
+/* An order to move the service holds for so long. */
+#define SERVICE_MOVE_MS 10000
+/* A fence of a node waits so long for all to have confirmed it. */
+#define FENCE_MS 20000
+/* An order to shut a node out waits so long for members to have confirmed it. */
+#define SHUT_OUT_MS 5000
+/* A member that has not confirmed for so long that it refuses who was shut out or
+ * evicted is named.
+ */
+#define UNCONFIRMED_MS 3000
 #define ENDED_SESSIONS_MAX 128
 #define DISKS_MAX 4096
 #define ARRAYS_MAX 1024
@@ -53,6 +70,10 @@
  * so often at most.
  */
 #define SEQUENCE_MS 10000
+/* No number that weftd or a writer counts is ever so far beyond what is known of it. */
+#define AHEAD_MAX ((uint64_t) 1 << 32)
+/* What two nodes say within so long is said by both. */
+#define DOUBT_MS 60000
 
 enum waiting_kind {
   WAIT_DISK,      /* a disk's long poll */
@@ -61,11 +82,16 @@ enum waiting_kind {
   WAIT_SESSION,   /* a session's long poll */
   WAIT_ATTACH,    /* an attach: waits for members of `array` to confirm */
   WAIT_HOLDER,    /* an attach: waits for `session`, which holds it, to speak */
+  WAIT_SERVICE,   /* an attach: waits for its turn to serve `array` */
+  WAIT_FENCE,     /* a fence of a node: waits for members and servers */
+  WAIT_SHUT_OUT,  /* an order to shut a node out: waits for members */
   WAIT_LOST,      /* a report of `session`: waits for `member` to be out */
   WAIT_KINDS
 };
 
-/* An attach that waits for the holder to speak, and is then tried again. */
+/* An attach that waits for the holder to speak, or to go, and is then tried again.  Of
+ * a fence, and of an order to shut out, attach.node is the node.
+ */
 struct challenge {
   struct cluster_input in;
   struct cluster_attach attach;
@@ -83,7 +109,8 @@ struct waiting {
   struct cluster_session_record *grant; /* WAIT_ATTACH: what is to be granted;
                                            owned */
   struct cluster_disk_heartbeat *heartbeat; /* WAIT_CONTENDER; owned */
-  struct challenge *challenge;              /* WAIT_HOLDER; owned */
+  struct challenge *challenge; /* WAIT_HOLDER, WAIT_SERVICE, WAIT_FENCE,
+                                  WAIT_SHUT_OUT; owned */
 };
 TAILQ_HEAD (waitings, waiting);
 
@@ -105,6 +132,9 @@ struct cluster {
   struct cluster_sessions sessions;
   struct cluster_nodes nodes;
   struct cluster_foreigns foreigns;
+  char doubt_node[NAME_BYTES_MAX + 1]; /* the last node that has said more than
+                                          the database knows, ... */
+  uint64_t doubt_live_ms;              /* ... and when */
   struct waitings waitings;
   unsigned waiting[WAIT_KINDS]; /* how many of them there are of each kind */
   struct cluster_jobs ended;    /* the newest first */
@@ -115,6 +145,7 @@ struct cluster {
   size_t records_room, outputs_room;
   uint64_t now_ms, wall_ms;
   uint64_t live_ms; /* the clock of silence: weftd's own pauses do not count */
+  uint32_t life, over_count; /* of the numbers in cluster-over.c */
 };
 
 /* The files stand here from the ground up: each calls only those that stand before
@@ -149,9 +180,23 @@ uint64_t cluster_array_wanted_epoch (const struct cluster_array *a);
 /* Is this node in maintenance?  Is it being drained? */
 bool cluster_node_in_maintenance (const struct cluster *c, const char *name);
 bool cluster_node_is_draining (const struct cluster *c, const char *name);
+bool cluster_node_is_fenced (const struct cluster *c, const char *name);
+/* The number of the next fence.  It is not below the time in seconds: a weftd that has
+ * lost its database must not begin anew.
+ */
+uint64_t cluster_fence_next (struct cluster *c);
+/* At the start, where the database does not have these numbers: one from before weftd
+ * stored them, or a new one.
+ */
+void cluster_fences_begin (struct cluster *c);
 struct waiting *cluster_wait (struct cluster *c, enum waiting_kind kind,
                               uint64_t op, uint64_t wait_ms);
 void cluster_wait_end (struct cluster *c, struct waiting *w);
+/* The node whose call waits; "" of an administrator's order. */
+const char *cluster_wait_node (const struct waiting *w);
+/* Refuse what calls of the node wait for; attaches: of these those alone that attach. */
+void cluster_wait_refuse (struct cluster *c, const char *node, bool attaches,
+                          const char *code, const char *why);
 void cluster_due (struct cluster *c, struct cluster_array *a, unsigned what);
 
 /* cluster-step.c */
@@ -221,8 +266,9 @@ void cluster_problem_holder (struct cluster_problem *p,
 /* The array of this name; NULL: there is none, which refuses. */
 struct cluster_array *
 cluster_array_find_or_refuse (struct cluster *c, uint64_t op, const char *name);
-/* Refuse, if weftd takes no changes.  True: refused. */
-bool cluster_refuse_read_only (struct cluster *c, uint64_t op);
+/* Refuse, if weftd takes no changes.  NULL: it does. */
+struct cluster_problem *cluster_refuse_read_only (struct cluster *c,
+                                                  uint64_t op);
 void cluster_set_read_only (struct cluster *c, const char *fmt, ...)
   __attribute__ ((format (printf, 2, 3)));
 
@@ -295,6 +341,8 @@ bool cluster_array_behind (const struct cluster *c,
 /* cluster-life.c */
 /* Record that the writer knows the process which serves the disk now. */
 void cluster_life_meet (struct cluster *c, struct cluster_disk *d);
+/* Is it the process that the writer knows which serves the disk? */
+bool cluster_life_met (const struct cluster_disk *d);
 /* Does the process that serves the disk now have all that the writer's requests to
  * the disk were answered for, as far as is known?  It does if it is the process
  * that the writer knows, or has that process's cache.
@@ -314,6 +362,65 @@ bool cluster_life_known (const struct cluster *c, const struct cluster_disk *d);
  */
 bool cluster_life_reborn (const struct cluster *c,
                           const struct cluster_array *a, unsigned member);
+
+/* cluster-allowed.c */
+/* May the session's node have it (still)? */
+bool cluster_allowed_session (const struct cluster_array *a,
+                              const struct cluster_session_record *s);
+/* Put this line into the list, or in the place of the node's line.  False: there is no
+ * room.
+ */
+bool cluster_allowed_put (struct cluster_allow_list *list,
+                          const struct cluster_allow *allow);
+void cluster_allowed_remove (struct cluster_allow_list *list, const char *node);
+/* The list that an array begins with: the nodes of its disks. */
+void cluster_allowed_begin (const struct cluster_array *a,
+                            struct cluster_allow_list *list);
+/* Refuse: the node may not attach the array. */
+void cluster_allowed_refuse (struct cluster *c, uint64_t op,
+                             const struct cluster_array *a, const char *node,
+                             bool writable);
+
+/* cluster-candidates.c */
+/* Which candidate of the array's service is this node?  a->rec.service_nodes: it is
+ * none.
+ */
+unsigned cluster_service_find (const struct cluster_array *a, const char *node);
+/* A process of that candidate asks to serve. */
+void cluster_service_asked (struct cluster *c, struct cluster_array *a,
+                            unsigned i);
+/* Is whoever holds the array gone, as far as this attach may count on that?  Silent
+ * for its TTL; or its own node, which attaches, says that its process has ended.
+ * holder: NULL: nobody holds it.
+ */
+bool cluster_service_gone (const struct cluster *c,
+                           const struct cluster_session *holder,
+                           const struct cluster_attach *attach);
+/* Is it the turn of this process to serve? */
+bool cluster_service_turn (const struct cluster *c,
+                           const struct cluster_array *a,
+                           const struct cluster_attach *attach);
+/* Is this session to leave off serving, for another? */
+bool cluster_service_leaves (const struct cluster *c,
+                             const struct cluster_array *a,
+                             const struct cluster_session *s);
+/* Tell by an event who stands by, where that has changed. */
+void cluster_service_tick (struct cluster *c, struct cluster_array *a);
+
+/* cluster-kept.c */
+/* A change of epoch is being COMMITted (the records still have the former states).
+ * prepared: all sessions had prepared themselves.
+ */
+void cluster_kept_commit (const struct cluster *c, struct cluster_array *a,
+                          bool prepared);
+/* A writer is let in: after the COMMIT. */
+void cluster_kept_writer (struct cluster *c, struct cluster_array *a);
+/* The writer's resync takes an older copy where the newest can't be read. */
+void cluster_kept_older (struct cluster *c, struct cluster_array *a);
+/* The writer says that its resync is over: copies are equal, and stable. */
+void cluster_kept_equal (struct cluster *c, struct cluster_array *a);
+/* The writer has detached, in its own words. */
+void cluster_kept_detached (struct cluster *c, struct cluster_array *a);
 
 /* cluster-key.c */
 /* Note for which process of each member the tokens of the new epoch are made. */
@@ -357,6 +464,48 @@ void cluster_old_reset (struct cluster *c, struct cluster_array *a,
   "put the right disk back; if that is gone for good, delete the array, or "   \
   "import it from its members as they are, into a weftd with a new database"
 
+/* cluster-rounds.c */
+/* A member has said its round, or has gone out: keep what several nodes bear out. */
+void cluster_rounds_weigh (struct cluster *c, struct cluster_array *a);
+/* Where one node's disk is alone ahead: does this disk, of which another process
+ * serves an older copy, bear it out?  Then that process is known for what it is.
+ */
+void cluster_rounds_hear (struct cluster *c, struct cluster_disk *d,
+                          const struct cluster_disk_heartbeat *hb);
+/* The highest round that anybody says, be it true or not. */
+uint64_t cluster_rounds_said (const struct cluster *c,
+                              const struct cluster_array *a);
+/* The same of a member that goes out: not beyond what the writer says who has lost it. */
+uint64_t cluster_rounds_of_lost (const struct cluster *c,
+                                 const struct cluster_array *a,
+                                 unsigned member);
+/* The writer has said its round in the present epoch: no member that went out before has
+ * a higher one.
+ */
+void cluster_rounds_settle (struct cluster *c, struct cluster_array *a,
+                            const struct cluster_session *writer);
+/* Can it not be true that this in-sync member's disk has noted this round? */
+bool cluster_rounds_refute (const struct cluster *c,
+                            const struct cluster_array *a, unsigned member,
+                            uint64_t round);
+/* Has one node's disk alone noted rounds that all others lack, though they live, and
+ * the array could not do without them?  *member: the one; *others: their highest.
+ */
+bool cluster_rounds_alone (const struct cluster *c,
+                           const struct cluster_array *a, unsigned *member,
+                           uint64_t *others);
+
+/* cluster-doubt.c */
+/* Refuse what can't be true, or shows that the database is old.  True: refused. */
+bool cluster_doubt_disk (struct cluster *c, uint64_t op, struct cluster_disk *d,
+                         const struct cluster_disk_heartbeat *hb);
+bool cluster_doubt_session (struct cluster *c, uint64_t op,
+                            struct cluster_session *s, struct cluster_array *a,
+                            const struct cluster_session_heartbeat *hb);
+/* Refuse what would change an array that stands still.  True: refused. */
+bool cluster_doubt_refuse (struct cluster *c, uint64_t op,
+                           const struct cluster_array *a);
+
 /* cluster-change.c */
 /* Kinds of changes of epoch; each has a row in the table of cluster-change.c. */
 enum change_kind {
@@ -370,6 +519,7 @@ enum change_kind {
   CHANGE_JOIN,
   CHANGE_IN_SYNC,
   CHANGE_BACK,
+  CHANGE_KEY,
   CHANGE_INSTEAD,
   CHANGE_CALLED_OFF,
   CHANGE_TOKENS,
@@ -417,6 +567,31 @@ void cluster_change_states (const struct cluster_array *a, uint8_t states[]);
 bool cluster_change_waits_for (const struct cluster_array *a, unsigned member);
 bool cluster_change_waits_for_session (const struct cluster_array *a,
                                        const struct cluster_session *s);
+
+/* cluster-over.c */
+/* Give it the next number. */
+void cluster_over_number (struct cluster *c, struct cluster_over *o);
+/* This session is over, or, by its number in the list alone, that of a joining member:
+ * members are to be told.  ordered: by an administrator.
+ */
+void cluster_over_add (struct cluster *c, struct cluster_array *a,
+                       uint64_t session, bool ordered);
+/* Is it in the list, so that members refuse it? */
+bool cluster_over_has (const struct cluster_array *a, uint64_t session);
+/* Is there room for the end of one more session? */
+bool cluster_over_room (const struct cluster *c, const struct cluster_array *a);
+/* Take out what is of no use any more.  True: something was. */
+bool cluster_over_prune (struct cluster *c, struct cluster_array *a);
+/* A rule that cluster-settle.c applies: where many sessions are in the list, old tokens
+ * become of no use.
+ */
+bool cluster_over_renew (struct cluster *c, struct cluster_array *a);
+/* Is there a session of which the disk neither knows nor was just told?  The sessions
+ * that it is to be told of; their count.
+ */
+bool cluster_over_news (const struct cluster_disk *d);
+unsigned cluster_over_told (const struct cluster_disk *d,
+                            struct cluster_over over[OVER_TOLD_MAX]);
 
 /* cluster-join.c */
 /* Does the joining member get every write?  So it is when the writer works in the
@@ -478,6 +653,26 @@ void cluster_session_lost_end (struct cluster *c, struct waiting *w);
  */
 void cluster_session_committed (struct cluster *c, struct cluster_array *a,
                                 bool prepared);
+
+/* cluster-rekey.c */
+/* At weftd's start. */
+void cluster_rekey_begin (struct cluster *c);
+/* Fence the next member that is to get another key, and give it that.  True: one is. */
+bool cluster_rekey_member (struct cluster *c, struct cluster_array *a);
+/* Give it to a disk that is no member. */
+void cluster_rekey_free (struct cluster *c, struct cluster_disk *d);
+/* Does the change under way wait for this member, which is well, to be fenced for its
+ * key?  Then it is not given up yet.
+ */
+bool cluster_rekey_confirms (const struct cluster *c,
+                             const struct cluster_array *a, unsigned member);
+/* Has the session lost the member because that was fenced for its key, perhaps?  Then
+ * it gets it back, and the loss counts for nothing.
+ */
+bool cluster_rekey_cuts (const struct cluster *c, const struct cluster_array *a,
+                         const struct cluster_session *s, unsigned member);
+/* The disk's process has taken in the last answer. */
+void cluster_rekey_heard (struct cluster *c, struct cluster_disk *d);
 
 /* cluster-place.c */
 /* Could the disk be given a place in an array?  False: *p says why not (it was not
@@ -592,7 +787,9 @@ void cluster_session_end (struct cluster *c, struct cluster_session *s,
 /* End a session that detaches (by NULL) or is evicted, and do what follows. */
 void cluster_session_cut (struct cluster *c, struct cluster_session *s,
                           const char *by);
-/* Drop the oldest ended sessions beyond ENDED_SESSIONS_MAX. */
+/* Drop the oldest ended sessions beyond ENDED_SESSIONS_MAX, but for those that members
+ * have not confirmed the end of.
+ */
 void cluster_session_prune (struct cluster *c);
 void cluster_session_tick (struct cluster *c, struct cluster_session *s);
 /* The session with this number, if it is not over; else refuses. */
@@ -660,7 +857,8 @@ bool cluster_array_delete_refused (struct cluster *c, uint64_t op,
  */
 void cluster_session_attach_late (struct cluster *c, struct waiting *w);
 /* The session that holds the array was asked to speak, and has said nothing or is
- * over: try the attach again.
+ * over; or it is the turn of a process that stood by, which has waited for long enough
+ * otherwise: try the attach again.
  */
 void cluster_session_unchallenged (struct cluster *c, struct waiting *w);
 /* Refuse a heartbeat of a reader that a change of epoch did not wait for when a
@@ -673,6 +871,21 @@ bool cluster_session_refuse_late (struct cluster *c, uint64_t op,
 /* The holder has spoken: refuse the attaches that waited to see whether it does. */
 void cluster_session_refuse_challengers (struct cluster *c,
                                          struct cluster_session *holder);
+
+/* cluster-allow.c */
+/* Refuse, if the array's list can't be changed so (drop: its line goes).  True: refused.
+ * next: the list as it would be; may be NULL.
+ */
+bool cluster_allow_refused (struct cluster *c, uint64_t op, const char *array,
+                            const struct cluster_allow *allow, bool drop,
+                            struct cluster_allow_list *next);
+/* The node is gone: it may attach nothing, and serve nothing. */
+void cluster_allow_forget (struct cluster *c, const char *node);
+
+/* cluster-service.c */
+/* Refuse, if the service can't be ended.  True: refused. */
+bool cluster_service_drop_refused (struct cluster *c, uint64_t op,
+                                   const char *array);
 
 /* cluster-member.c */
 /* Refuse what an administrator asks for, if it can't be done.  True: refused. */
@@ -690,6 +903,23 @@ bool cluster_node_maintain_refused (struct cluster *c, uint64_t op,
                                     const char *name, bool on, bool force);
 bool cluster_node_drain_refused (struct cluster *c, uint64_t op,
                                  const char *name);
+/* The same as far as the node itself matters: there is none of this name, there is no
+ * room for a record, or weftd takes no changes.
+ */
+bool cluster_node_refused (struct cluster *c, uint64_t op, const char *name);
+/* Have all members confirmed what was ordered?  Answer an order to shut out. */
+bool cluster_node_shut_out_done (const struct cluster *c);
+void cluster_node_shut_out_end (struct cluster *c, struct waiting *w);
+/* Nodes were shut out while no changes were taken: end their sessions. */
+void cluster_node_tick (struct cluster *c);
+/* Its record, which there is from now on. */
+struct cluster_node *cluster_node_keep (struct cluster *c, const char *name);
+
+/* cluster-fence.c */
+/* Is nothing of this waiting fence left to be confirmed? */
+bool cluster_fence_done (const struct cluster *c, const struct waiting *w);
+/* It is done, or has waited for too long: answer it. */
+void cluster_fence_end (struct cluster *c, struct waiting *w);
 bool cluster_node_remove_refused (struct cluster *c, uint64_t op,
                                   const char *name);
 

@@ -20,6 +20,12 @@ cluster_life_meet (struct cluster *c, struct cluster_disk *d)
     cluster_put_disk (c, d);
 }
 
+bool
+cluster_life_met (const struct cluster_disk *d)
+{
+  return d->heard && strcmp (d->instance, d->rec.instance) == 0;
+}
+
 /* A process that has failed does not count.  The kernel tells of a write to the
  * disk that failed only once: the failed process may have been told, and a new one
  * with the same page cache would not be.
@@ -28,14 +34,22 @@ bool
 cluster_life_kept (const struct cluster_disk *d)
 {
   return d->heard && !d->failed &&
-         (strcmp (d->instance, d->rec.instance) == 0 ||
+         (cluster_life_met (d) ||
           (d->cache[0] && strcmp (d->cache, d->rec.cache) == 0));
 }
 
 bool
 cluster_life_unmet (const struct cluster_disk *d)
 {
-  return d->heard && strcmp (d->instance, d->rec.instance) != 0;
+  return d->heard && !cluster_life_met (d);
+}
+
+/* A joiner may be served by a process that has confirmed nothing yet. */
+uint64_t
+cluster_member_life (const struct cluster_array *a, unsigned member)
+{
+  return cluster_life_unmet (a->disk[member]) ? a->rec.epoch
+                                              : a->rec.member[member].life;
 }
 
 bool

@@ -198,6 +198,14 @@ lost (struct cluster *c, uint64_t op, struct cluster_session *s,
     cluster_session_tell (c, op, a, s);
     return;
   }
+  if (cluster_rekey_cuts (c, a, s, member)) {
+    cluster_defer (c, op, CLUSTER_CONFLICT, "changing", HEARTBEAT_MS / 2,
+                   "member %u of array %s gets another key, and is given back "
+                   "then: report it again",
+                   member, a->rec.name);
+    return;
+  }
+  s->said_lost[member] = true;
   if (a->rec.change.epoch == 0 || a->rec.change.states[member] != MEMBER_OUT) {
     if (refuse_reader (c, op, s, a, member) ||
         refuse_last_copy (c, op, s, a, member) ||
@@ -242,12 +250,14 @@ cluster_session_lost (struct cluster *c, const struct cluster_input *in,
   if (s && !cluster_refuse_read_only (c, in->op)) {
     s->last_live_ms = c->live_ms;
     a = cluster_array_by_uuid (c, s->rec.array);
-    if (s->rec.writable)
+    if (s->rec.writable && round <= cluster_rounds_said (c, a) + AHEAD_MAX)
       cluster_array_heard_round (c, a, round);
     /* What is left must not be an old copy. */
     if (a->rec.change.epoch == 0)
       cluster_old_judge (c, a);
-    if (member < a->layout.members)
+    if (cluster_doubt_refuse (c, in->op, a))
+      ;
+    else if (member < a->layout.members)
       lost (c, in->op, s, a, member, reason);
     else
       cluster_refuse (c, in->op, CLUSTER_INVALID, "member",

@@ -90,6 +90,15 @@ refuse_changing (struct cluster *c, uint64_t op, const struct cluster_array *a,
   return true;
 }
 
+/* Of an array that stands still no member goes out. */
+static bool
+refuse_going (struct cluster *c, uint64_t op, const struct cluster_array *a,
+              unsigned member)
+{
+  return a->rec.member[member].state != MEMBER_OUT &&
+         cluster_doubt_refuse (c, op, a);
+}
+
 /* An in-sync member is let be, unless it is gone, and nobody uses the array who
  * would say so.
  */
@@ -137,6 +146,7 @@ cluster_member_replace_refused (struct cluster *c, uint64_t op,
     return true;
   if (a->rec.ready)
     return a->disk[member] != d && (refuse_in_sync (c, op, a, member) ||
+                                    refuse_going (c, op, a, member) ||
                                     refuse_changing (c, op, a, member) ||
                                     refuse_disk (c, op, a, d, disk));
   cluster_refuse (c, op, CLUSTER_CONFLICT, "not-ready",

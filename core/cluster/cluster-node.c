@@ -31,13 +31,13 @@ refuse_node (struct cluster *c, uint64_t op, const char *name)
 static bool
 refuse_record (struct cluster *c, uint64_t op, const char *name)
 {
-  const struct cluster_node *n;
+  const struct cluster_node *n = cluster_node_find (c, name);
   unsigned count = 0;
 
-  if (cluster_node_find (c, name))
+  if (n && !n->rec.removed)
     return false;
   TAILQ_FOREACH (n, &c->nodes, link)
-    count++;
+    count += !n->rec.removed;
   if (count < NODES_MAX)
     return false;
   cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
@@ -46,14 +46,21 @@ refuse_record (struct cluster *c, uint64_t op, const char *name)
   return true;
 }
 
-/* Its record, which there is from now on. */
-static struct cluster_node *
-keep (struct cluster *c, const char *name)
+bool
+cluster_node_refused (struct cluster *c, uint64_t op, const char *name)
+{
+  return refuse_node (c, op, name) || refuse_record (c, op, name);
+}
+
+struct cluster_node *
+cluster_node_keep (struct cluster *c, const char *name)
 {
   struct cluster_node *n = cluster_node_find (c, name);
 
-  if (n)
+  if (n) {
+    n->rec.removed = false;
     return n;
+  }
   n = alloc_zeroed (sizeof *n);
   snprintf (n->rec.name, sizeof n->rec.name, "%s", name);
   TAILQ_INSERT_TAIL (&c->nodes, n, link);
@@ -78,8 +85,11 @@ cluster_node_add (struct cluster *c, const struct cluster_input *in,
                   const char *name)
 {
   cluster_begin (c, in);
-  if (!cluster_refuse_read_only (c, in->op) && !refuse_record (c, in->op, name))
-    done (c, in->op, CLUSTER_REPLY_NODE, keep (c, name));
+  if (!cluster_refuse_read_only (c, in->op) &&
+      !refuse_record (c, in->op, name)) {
+    cluster_node_keep (c, name)->rec.shut_out = false;
+    done (c, in->op, CLUSTER_REPLY_NODE, cluster_node_keep (c, name));
+  }
   cluster_end (c);
 }
 
@@ -122,7 +132,7 @@ cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
 
   cluster_begin (c, in);
   if (!cluster_node_maintain_refused (c, in->op, name, on, force)) {
-    n = keep (c, name);
+    n = cluster_node_keep (c, name);
     if (n->rec.maintenance != on) {
       n->rec.maintenance = on;
       n->rec.maintenance_wall_ms = c->wall_ms;
@@ -139,7 +149,7 @@ cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
 bool
 cluster_node_drain_refused (struct cluster *c, uint64_t op, const char *name)
 {
-  return refuse_node (c, op, name) || refuse_record (c, op, name);
+  return cluster_node_refused (c, op, name);
 }
 
 void
@@ -150,7 +160,7 @@ cluster_node_drain (struct cluster *c, const struct cluster_input *in,
 
   cluster_begin (c, in);
   if (!cluster_node_drain_refused (c, in->op, name)) {
-    n = keep (c, name);
+    n = cluster_node_keep (c, name);
     if (n->rec.draining != on) {
       n->rec.draining = on;
       n->rec.draining_wall_ms = c->wall_ms;
@@ -167,55 +177,151 @@ cluster_node_drain (struct cluster *c, const struct cluster_input *in,
 
 /* ---- Shut out. ---- */
 
+const char *
+cluster_wait_node (const struct waiting *w)
+{
+  return w->kind == WAIT_FENCE || w->kind == WAIT_SHUT_OUT ? ""
+         : w->kind == WAIT_CONTENDER                       ? w->heartbeat->node
+         : w->kind == WAIT_DISK                            ? w->disk->rec.node
+         : w->grant                                        ? w->grant->node
+         : w->challenge ? w->challenge->attach.node
+                        : "";
+}
+
+void
+cluster_wait_refuse (struct cluster *c, const char *node, bool attaches,
+                     const char *code, const char *why)
+{
+  struct waiting *w, *next;
+
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
+    if ((attaches && w->grant == NULL && w->challenge == NULL) ||
+        strcmp (cluster_wait_node (w), node) != 0)
+      continue;
+    cluster_refuse (c, w->op, CLUSTER_CONFLICT, code, "node %s was %s", node,
+                    why);
+    cluster_wait_end (c, w);
+  }
+}
+
+/* Its disks are silent from now on, and what they read as joining members is over. */
+static void
+shut_disks (struct cluster *c, const char *name)
+{
+  struct cluster_disk *d;
+
+  TAILQ_FOREACH (d, &c->disks, link) {
+    if (strcmp (d->rec.node, name) != 0)
+      continue;
+    d->alive = false;
+    d->rec.shut_out = true;
+    d->doubt.kind = CLUSTER_DOUBT_NONE; /* its word counts no more */
+    d->contested_live_ms = 0;
+    cluster_put_disk (c, d);
+    cluster_changed_disk (c, d);
+    if (d->array && d->array->rec.member[d->position].state == MEMBER_JOINING)
+      cluster_over_add (c, d->array,
+                        cluster_over_source (d->array, d->position), true);
+  }
+}
+
+/* End its sessions.  Where no changes are taken, members are told, and that is all:
+ * to end a writer is to change the epoch.
+ */
+static void
+shut_sessions (struct cluster *c, const char *name, const char *by)
+{
+  struct cluster_session *s;
+  struct cluster_array *a;
+
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    a = cluster_array_by_uuid (c, s->rec.array);
+    if (s->rec.ended || strcmp (s->rec.node, name) != 0)
+      continue;
+    if (c->read_only[0])
+      cluster_over_add (c, a, s->rec.id, true);
+    else
+      cluster_session_cut (c, s, by);
+  }
+}
+
 void
 cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
                        const char *name, const char *by)
 {
-  struct cluster_node *n = cluster_node_find (c, name);
-  struct cluster_session *s;
+  struct cluster_node *n;
   struct cluster_disk *d;
-  struct waiting *w, *next;
-  const char *node;
+  struct waiting *w;
 
   cluster_begin (c, in);
-  /* Where weftd takes no changes, it grants nothing, either. */
-  if (!c->read_only[0]) {
-    cluster_log (c, CLUSTER_WARNING, "node", name,
-                 "Node %s was shut out by %s: its sessions end, and nothing "
-                 "more is heard of its disks.",
-                 name, by);
-    TAILQ_FOREACH_SAFE (w, &c->waitings, link, next) {
-      node = w->kind == WAIT_CONTENDER ? w->heartbeat->node
-             : w->kind == WAIT_ATTACH  ? w->grant->node
-             : w->kind == WAIT_HOLDER  ? w->challenge->attach.node
-             : w->kind == WAIT_DISK    ? w->disk->rec.node
-                                       : "";
-      if (strcmp (node, name) != 0)
-        continue;
-      cluster_refuse (c, w->op, CLUSTER_CONFLICT, "shut-out",
-                      "node %s was shut out just now: enroll it again", name);
-      cluster_wait_end (c, w);
-    }
-    TAILQ_FOREACH (d, &c->disks, link)
-      if (strcmp (d->rec.node, name) == 0) {
-        d->alive = false;
-        d->rec.shut_out = true;
-        d->contested_live_ms = 0;
-        cluster_put_disk (c, d);
-        cluster_changed_disk (c, d);
-      }
-    TAILQ_FOREACH (s, &c->sessions, link)
-      if (!s->rec.ended && strcmp (s->rec.node, name) == 0)
-        cluster_session_cut (c, s, by);
+  n = cluster_node_keep (c, name);
+  n->rec.shut_out = true;
+  cluster_put_node (c, n);
+  cluster_log (c, CLUSTER_WARNING, "node", name,
+               "Node %s was shut out by %s: its sessions end, and nothing "
+               "more is heard of its disks.",
+               name, by);
+  if (strcmp (c->doubt_node, name) == 0) /* its word counts no more */
+    c->doubt_node[0] = '\0';
+  cluster_wait_refuse (c, name, false, "shut-out",
+                       "shut out just now: enroll it again");
+  shut_disks (c, name);
+  shut_sessions (c, name, by);
+  if (!c->read_only[0])
     TAILQ_FOREACH (d, &c->disks, link)
       if (d->array && strcmp (d->rec.node, name) == 0)
         cluster_moved (c, d->array);
-    cluster_session_prune (c); /* not before: it frees sessions */
-  }
-  if (n)
-    cluster_changed_node (c, n);
-  cluster_reply_done (c, in->op, CLUSTER_NODE, NULL, 0, name);
+  cluster_session_prune (c); /* not before: it frees sessions */
+  cluster_changed_node (c, n);
+  w = cluster_wait (c, WAIT_SHUT_OUT, in->op, SHUT_OUT_MS);
+  w->challenge = alloc_zeroed (sizeof *w->challenge);
+  memcpy (w->challenge->attach.node, n->rec.name, sizeof n->rec.name);
+  cluster_settle (c);
+  if (cluster_node_shut_out_done (c))
+    cluster_node_shut_out_end (c, w);
   cluster_end (c);
+}
+
+bool
+cluster_node_shut_out_done (const struct cluster *c)
+{
+  const struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (cluster_over_unconfirmed (a, m))
+        return false;
+  return true;
+}
+
+void
+cluster_node_shut_out_end (struct cluster *c, struct waiting *w)
+{
+  cluster_reply_done (c, w->op, CLUSTER_NODE, NULL, 0,
+                      w->challenge->attach.node);
+  cluster_wait_end (c, w);
+}
+
+void
+cluster_node_tick (struct cluster *c)
+{
+  struct cluster_session *s;
+  struct cluster_array *a;
+  struct cluster_node *n;
+
+  if (c->read_only[0])
+    return;
+  TAILQ_FOREACH (n, &c->nodes, link) {
+    if (!n->rec.shut_out)
+      continue;
+    TAILQ_FOREACH (s, &c->sessions, link) {
+      a = cluster_array_by_uuid (c, s->rec.array);
+      /* An old database is known as one when all that live have spoken. */
+      if (!s->rec.ended && strcmp (s->rec.node, n->rec.name) == 0 &&
+          cluster_array_unheard (a) == a->layout.members)
+        cluster_session_cut (c, s, "an administrator, who shut the node out");
+    }
+  }
 }
 
 /* ---- Removal. ---- */
@@ -260,6 +366,13 @@ cluster_node_remove_refused (struct cluster *c, uint64_t op, const char *name)
 
   if (refuse_node (c, op, name))
     return true;
+  if (cluster_node_is_fenced (c, name)) {
+    cluster_refuse (c, op, CLUSTER_CONFLICT, "fenced",
+                    "node %s is fenced: end that first (weftctl node fence off "
+                    "%s)",
+                    name, name);
+    return true;
+  }
   if (name_places (c, name, places, sizeof places)) {
     cluster_refuse (c, op, CLUSTER_CONFLICT, "in-use",
                     "node %s has %s: drain it, and take its disks from the "
@@ -283,6 +396,33 @@ cluster_node_remove_refused (struct cluster *c, uint64_t op, const char *name)
   return false;
 }
 
+/* Of a node that was fenced the number stays, for what may still run there.  Of so
+ * many such nodes, that is: the oldest is forgotten then.
+ */
+static void
+forget (struct cluster *c, const char *name)
+{
+  struct cluster_node *n = cluster_node_find (c, name), *old, *oldest = NULL;
+  unsigned removed = 0;
+
+  if (n && n->rec.fence) {
+    n->rec = (struct cluster_node_record) { .fence = n->rec.fence,
+                                            .removed = true };
+    snprintf (n->rec.name, sizeof n->rec.name, "%s", name);
+    cluster_put_node (c, n);
+    n = NULL;
+  }
+  cluster_drop_node (c, n, name);
+  TAILQ_FOREACH (old, &c->nodes, link) {
+    removed += old->rec.removed;
+    if (old->rec.removed &&
+        (oldest == NULL || old->rec.fence < oldest->rec.fence))
+      oldest = old;
+  }
+  if (removed > NODES_MAX)
+    cluster_drop_node (c, oldest, oldest->rec.name);
+}
+
 void
 cluster_node_remove (struct cluster *c, const struct cluster_input *in,
                      const char *name)
@@ -291,11 +431,14 @@ cluster_node_remove (struct cluster *c, const struct cluster_input *in,
 
   cluster_begin (c, in);
   if (!cluster_node_remove_refused (c, in->op, name)) {
+    cluster_wait_refuse (c, name, false, "shut-out",
+                         "removed just now: enroll it again");
     TAILQ_FOREACH_SAFE (d, &c->disks, link, next)
       if (strcmp (d->rec.node, name) == 0)
         cluster_disk_remove (c, d);
+    cluster_allow_forget (c, name);
     cluster_log (c, CLUSTER_INFO, "node", name, "Node %s was removed.", name);
-    cluster_drop_node (c, cluster_node_find (c, name), name);
+    forget (c, name);
     cluster_reply_done (c, in->op, CLUSTER_NODE, NULL, 0, name);
   }
   cluster_end (c);

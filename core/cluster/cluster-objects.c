@@ -9,14 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "cluster-internal.h"
 
 bool
 cluster_uuid_is_zero (const uint8_t uuid[16])
 {
-  static const uint8_t zero[16];
-
-  return memcmp (uuid, zero, 16) == 0;
+  return all_zero (uuid, 16);
 }
 
 bool
@@ -233,6 +232,58 @@ cluster_node_is_draining (const struct cluster *c, const char *name)
   return n && n->rec.draining;
 }
 
+bool
+cluster_node_is_fenced (const struct cluster *c, const char *name)
+{
+  const struct cluster_node *n = cluster_node_find (c, name);
+
+  return n && n->rec.fenced;
+}
+
+uint64_t
+cluster_fences (const struct cluster *c)
+{
+  return c->identity.fences;
+}
+
+bool
+cluster_session_guarded (const struct cluster_session *s)
+{
+  return s->rec.service || s->rec.exports;
+}
+
+uint64_t
+cluster_fence_next (struct cluster *c)
+{
+  uint64_t next = c->identity.fences + 1, now = c->wall_ms / 1000;
+
+  c->identity.fences = next > now ? next : now;
+  cluster_put_identity (c);
+  return c->identity.fences;
+}
+
+void
+cluster_fences_begin (struct cluster *c)
+{
+  const struct cluster_array *a;
+  const struct cluster_node *n;
+  uint64_t newest = c->wall_ms / 1000;
+
+  TAILQ_FOREACH (n, &c->nodes, link)
+    if (n->rec.fence > newest)
+      newest = n->rec.fence;
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (a->rec.allow_fence > newest)
+      newest = a->rec.allow_fence;
+  c->identity.fences = newest;
+}
+
+uint64_t
+cluster_node_fenced_below (const struct cluster_node *n)
+{
+  return n->rec.fenced ? EPOCH_MAX : n->rec.fence;
+}
+
 struct waiting *
 cluster_wait (struct cluster *c, enum waiting_kind kind, uint64_t op,
               uint64_t wait_ms)
@@ -265,10 +316,11 @@ cluster_wait_end (struct cluster *c, struct waiting *w)
 bool
 cluster_node_known (const struct cluster *c, const char *name)
 {
+  const struct cluster_node *n = cluster_node_find (c, name);
   const struct cluster_disk *d;
   const struct cluster_session *s;
 
-  if (cluster_node_find (c, name))
+  if (n && !n->rec.removed)
     return true;
   TAILQ_FOREACH (d, &c->disks, link)
     if (strcmp (d->rec.node, name) == 0)

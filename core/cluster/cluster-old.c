@@ -114,6 +114,10 @@ cluster_old_judge (struct cluster *c, struct cluster_array *a)
     cluster_put_disk (c, d);
     cluster_changed_disk (c, d);
   }
+  /* Whoever joins may have copied from it. */
+  for (unsigned m = 0; any && m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_JOINING)
+      cluster_old_reset (c, a, m);
   return any;
 }
 

@@ -265,6 +265,87 @@ say_move (const struct cluster *c, const struct cluster_array *a,
 }
 
 void
+cluster_preflight_service_drop (struct cluster *c,
+                                const struct cluster_input *in,
+                                const char *array, struct cluster_preflight *f)
+{
+  const struct cluster_array *a = cluster_array_find (c, array);
+  const struct cluster_session *s = a ? cluster_array_writer (c, a) : NULL;
+
+  begin (c, in, f, array);
+  cluster_service_drop_refused (c, in->op, array);
+  if (!end (c, f))
+    return;
+  if (s && s->rec.service)
+    line (f, "Node %s, process %" PRIu64 ", leaves off serving array %s.",
+          s->rec.node, s->rec.pid, array);
+  line (f,
+        "Whoever has array %s by way of its service waits, until it has one "
+        "again.",
+        array);
+}
+
+void
+cluster_preflight_allow (struct cluster *c, const struct cluster_input *in,
+                         const char *array, const struct cluster_allow *allow,
+                         bool drop, struct cluster_preflight *f)
+{
+  const struct cluster_array *a = cluster_array_find (c, array);
+  const struct cluster_allow *n;
+  const struct cluster_session *s;
+  struct cluster_allow_list next;
+  bool loses; /* a right that it has */
+
+  begin (c, in, f, array);
+  cluster_allow_refused (c, in->op, array, allow, drop, &next);
+  if (!end (c, f))
+    return;
+  n = cluster_allowed_find (&next, allow->node);
+  if (n && !cluster_node_known (c, n->node))
+    line (f, "weftd has not heard of a node %s yet.", n->node);
+  if (!a->rec.allow.listed)
+    line (f,
+          "Until now any node might attach array %s: from now on its list has "
+          "the nodes of its disks, and those that have it attached, and others "
+          "may do so no more.",
+          array);
+  if (cluster_service_find (a, allow->node) < a->rec.service_nodes &&
+      !(n && n->writable))
+    line (f, "Node %s is no candidate of the service of array %s any more.",
+          allow->node, array);
+  if (a->rec.service_nodes > 0 && n == NULL)
+    line (f,
+          "What has array %s on node %s by way of its service fails from now "
+          "on.",
+          array, allow->node);
+  loses = (n == NULL && cluster_allowed (a, allow->node, false)) ||
+          (!(n && n->writable) && cluster_allowed (a, allow->node, true));
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    if (loses && cluster_session_of (s, a) && s->rec.exports &&
+        !s->rec.service && !s->rec.by_admin &&
+        strcmp (s->rec.node, allow->node) != 0)
+      line (f,
+            "What uses array %s on node %s by way of session %016" PRIx64
+            " on node %s, which exports it, is cut off.",
+            array, allow->node, s->rec.id, s->rec.node);
+    if (!cluster_session_of (s, a) || strcmp (s->rec.node, allow->node) != 0 ||
+        (n && (n->writable || !s->rec.writable)))
+      continue;
+    if (s->rec.by_admin)
+      line (f,
+            "Session %016" PRIx64 " on node %s goes on: an administrator has "
+            "attached it (weftctl session evict).",
+            s->rec.id, s->rec.node);
+    else
+      line (f,
+            "Session %016" PRIx64 " on node %s, process %" PRIu64
+            ", is cut off%s.",
+            s->rec.id, s->rec.node, s->rec.pid,
+            s->rec.writable ? ": what it has not flushed is lost" : "");
+  }
+}
+
+void
 cluster_preflight_replace (struct cluster *c, const struct cluster_input *in,
                            const char *array, unsigned member,
                            const uint8_t disk[16], struct cluster_preflight *f)
@@ -331,6 +412,26 @@ cluster_preflight_maintain (struct cluster *c, const struct cluster_input *in,
           "A member of node %s that is away is replaced by a spare when it "
           "has been so for as long as its array allows, from now on.",
           node);
+}
+
+void
+cluster_preflight_fence (struct cluster *c, const struct cluster_input *in,
+                         const char *node, struct cluster_preflight *f)
+{
+  const struct cluster_session *s;
+
+  begin (c, in, f, node);
+  cluster_node_refused (c, in->op, node);
+  if (!end (c, f))
+    return;
+  line (f,
+        "What node %s has asked for and was not answered is not carried out "
+        "any more; what it has not flushed may be gone.",
+        node);
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && strcmp (s->rec.node, node) == 0)
+      line (f, "It loses array %s (process %" PRIu64 ").", s->rec.array_name,
+            s->rec.pid);
 }
 
 void

@@ -34,6 +34,15 @@ void cluster_preflight_create (struct cluster *c,
 void cluster_preflight_delete (struct cluster *c,
                                const struct cluster_input *in,
                                const char *array, struct cluster_preflight *f);
+void cluster_preflight_service_drop (struct cluster *c,
+                                     const struct cluster_input *in,
+                                     const char *array,
+                                     struct cluster_preflight *f);
+/* drop: the node is to attach it no more. */
+void cluster_preflight_allow (struct cluster *c, const struct cluster_input *in,
+                              const char *array,
+                              const struct cluster_allow *allow, bool drop,
+                              struct cluster_preflight *f);
 void cluster_preflight_replace (struct cluster *c,
                                 const struct cluster_input *in,
                                 const char *array, unsigned member,
@@ -47,6 +56,8 @@ void cluster_preflight_maintain (struct cluster *c,
                                  const struct cluster_input *in,
                                  const char *node, bool on, bool force,
                                  struct cluster_preflight *f);
+void cluster_preflight_fence (struct cluster *c, const struct cluster_input *in,
+                              const char *node, struct cluster_preflight *f);
 void cluster_preflight_drain (struct cluster *c, const struct cluster_input *in,
                               const char *node, struct cluster_preflight *f);
 void cluster_preflight_remove (struct cluster *c,

@@ -60,6 +60,15 @@ broken (const struct cluster *c, const struct cluster_array *a, unsigned member)
       (d->min_epoch > a->rec.member[member].fence || cluster_life_unmet (d)) &&
       !(a->rec.change.epoch && a->rec.change.confirm[member]))
     return "it was started again";
+  /* Sources refuse what it asks, also when it has a certificate again: it joins anew,
+   * as another session.
+   */
+  if (a->rec.member[member].state == MEMBER_JOINING &&
+      cluster_over_has (a, cluster_over_source (a, member)))
+    return "its node was shut out";
+  if (a->rec.member[member].state == MEMBER_JOINING &&
+      a->rec.member[member].reset)
+    return "it may have copied from an old copy of a disk";
   return d->failed                    ? failure (d)
          : !d->alive                  ? "it is silent"
          : d->old_copy                ? "it is an old copy of the disk"
@@ -224,7 +233,8 @@ cluster_rebuild_finish (struct cluster *c, struct cluster_array *a)
   cluster_change_states (a, states);
   for (unsigned m = 0; m < a->layout.members; m++)
     if (states[m] == MEMBER_JOINING && serves (a->disk[m]) &&
-        cluster_member_synced (a, m) && cluster_join_sends (c, a, m) &&
+        cluster_member_synced (a, m) && !a->rec.member[m].reset &&
+        cluster_join_sends (c, a, m) &&
         a->disk[m]->round >= cluster_join_round (c, a) &&
         !cluster_life_unmet (a->disk[m])) {
       states[m] = MEMBER_IN_SYNC;

@@ -25,14 +25,22 @@
 struct cluster_identity {
   uint8_t uuid[16];
   uint64_t generation; /* of weftd: grows with each of its starts */
+  /* The number of the newest fence of a node, or change of who may attach an array.
+   * It outlives both: what is new has a greater one.
+   */
+  uint64_t fences;
 };
 
 struct cluster_disk_record {
   uint8_t uuid[16];
   uint8_t key[KEY_BYTES]; /* tokens for it are made with this: cluster-key.c */
-  uint8_t release[16];    /* the array that it is to forget; zero: none */
-  uint8_t spare_of[16];   /* the array that it is a spare of; zero: none */
-  uint64_t sequence;      /* of its superblock: the highest that was heard while
+  uint8_t
+    next_key[KEY_BYTES]; /* what it is to be as soon as that goes; zero: none is
+                                  asked for (cluster-rekey.c) */
+  bool untold;          /* its process has not shown yet that it has this key */
+  uint8_t release[16];  /* the array that it is to forget; zero: none */
+  uint8_t spare_of[16]; /* the array that it is a spare of; zero: none */
+  uint64_t sequence;    /* of its superblock: the highest that was heard while
                              it was a member; an old copy of the disk has less */
   char node[NAME_BYTES_MAX + 1];
   char uri[CLUSTER_URI_BYTES];
@@ -54,12 +62,30 @@ struct cluster_disk_record {
 
 #define CONFIRMED_BY_NONE EPOCH_MAX
 
+/* The nodes that may attach an array (cluster-allowed.c). */
+#define ALLOW_NODES_MAX 256
+struct cluster_allow {
+  char node[NAME_BYTES_MAX + 1];
+  bool writable;
+  bool failover; /* it may also take the array from a holder that is heard */
+};
+struct cluster_allow_list {
+  bool listed; /* false: any node may, as in all arrays of older weftds */
+  unsigned nodes;
+  struct cluster_allow node[ALLOW_NODES_MAX];
+};
+
+/* Nodes that may serve an array to others (cluster-candidates.c). */
+#define SERVICE_NODES_MAX 16
+
 struct cluster_member {
   uint8_t disk[16];
   enum member_state state; /* in-sync, out or joining */
   uint64_t fence;          /* it is to refuse epochs below this one */
   uint64_t lapse;          /* writes of epochs before this one that it had not
                               flushed may be gone; later ones it has kept */
+  uint64_t life; /* what it was asked in this epoch and later ones was asked of
+                    the process that served it when it last confirmed one */
   uint64_t confirmed; /* the last epoch that its disk confirmed: a disk with a
                               lower min_epoch is an old copy of it.
                               CONFIRMED_BY_NONE: the disk is blank, or was, and
@@ -93,6 +119,14 @@ struct cluster_change {
                                       epochs, durably */
 };
 
+/* A session that is over, and whose tokens members may still take (cluster-over.c). */
+struct cluster_over {
+  uint64_t session; /* 0: all, but only to open doors */
+  uint64_t epoch;   /* of its newest tokens */
+  bool ordered;     /* an administrator has ended it */
+  uint64_t number;  /* grows; for this weftd's life alone, and not stored */
+};
+
 struct cluster_array_record {
   uint8_t uuid[16];
   char name[NAME_BYTES_MAX + 1];
@@ -110,6 +144,25 @@ struct cluster_array_record {
                           that was heard of */
   uint64_t spare_after_ms; /* a spare replaces a member that has been out for so
                               long; 0: never */
+  struct cluster_allow_list allow;
+  uint64_t allow_fence;   /* the number of the last change of that list, as a
+                           fence of a node has one; 0: there was none */
+  unsigned service_nodes; /* candidates of its service; 0: it has none */
+  char service_node[SERVICE_NODES_MAX][NAME_BYTES_MAX + 1];
+
+  /* What of a writer's answers outlives the writer (cluster-kept.c). */
+  uint64_t writer_epoch; /* in which the last writer was let in; 0: it has
+                            detached, so all that it had answered is stable */
+  bool risky; /* since then a member went out that may have had what else was in
+                 the writer's image buffer alone */
+  bool
+    unequal; /* a writer before that one has not detached, and the copies have
+                   not been made equal since */
+  uint64_t
+    lapse; /* what a writer of an older epoch had answered, and nobody has
+                     flushed, may be gone */
+  unsigned over_count;
+  struct cluster_over over[OVER_MAX]; /* by number */
   struct cluster_change change;
   struct cluster_member member[ARRAY_MEMBERS_MAX]; /* n * groups */
 };
@@ -126,6 +179,9 @@ struct cluster_session_record {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
+  bool service;   /* it serves the array to others, as one of the candidates */
+  bool by_admin;  /* an administrator has attached it: no list binds it */
+  bool exports;   /* its process listens for clients on other hosts */
   uint64_t epoch; /* of its tokens */
   uint64_t since_wall_ms;
   bool ended;
@@ -142,6 +198,14 @@ struct cluster_node_record {
   bool draining;    /* its members move away, and it gets no new ones */
   uint64_t maintenance_wall_ms, draining_wall_ms; /* when that last changed */
   uint64_t drain_bytes; /* of its members when the drain began */
+  bool fenced; /* nothing it asks for is carried out (cluster-fence.c) */
+  /* The number of its last fence, or of the end of that; 0: there was none.  What runs
+   * on it since before is refused for ever.
+   */
+  uint64_t fence;
+  uint64_t fenced_wall_ms;
+  bool removed;  /* nothing else counts of it any more: it is not listed */
+  bool shut_out; /* its sessions end; nothing was heard of it since */
 };
 
 /* What takes long (cluster-jobs.c).  Those that have ended are kept for a day. */

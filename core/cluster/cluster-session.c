@@ -65,6 +65,8 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
   s->heard = s->alive = true;
   s->last_live_ms = c->live_ms;
   s->draining = hb->draining;
+  /* It can't have heard of more. */
+  s->fences = hb->fences < cluster_fences (c) ? hb->fences : cluster_fences (c);
   memcpy (s->process, hb->process, sizeof s->process);
   s->epoch = hb->epoch;
   s->prepared = hb->prepared;
@@ -77,8 +79,16 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
     take_stats (c, s, &hb->stats);
   else if (hb->same_stats && s->stats_ms != 0)
     take_stats (c, s, &s->stats);
-  if (s->rec.writable)
-    cluster_array_heard_round (c, a, hb->round);
+  if (s->rec.writable) {
+    if (hb->round <= cluster_rounds_said (c, a) + AHEAD_MAX)
+      cluster_array_heard_round (c, a, hb->round);
+    if (hb->older)
+      cluster_kept_older (c, a);
+    if (hb->epoch == a->rec.epoch)
+      cluster_rounds_settle (c, a, s);
+    if (hb->equal)
+      cluster_kept_equal (c, a);
+  }
   /* A process that serves a member of this epoch gets what is written now. */
   if (s->rec.writable && hb->epoch == a->rec.epoch)
     for (unsigned m = 0; m < a->layout.members; m++)
@@ -115,15 +125,7 @@ cluster_session_heartbeat (struct cluster *c, const struct cluster_input *in,
                     id, s->rec.pid, s->rec.node);
   else if (s) {
     a = cluster_array_by_uuid (c, s->rec.array);
-    if (hb->epoch > a->rec.epoch ||
-        hb->prepared > cluster_array_wanted_epoch (a))
-      cluster_set_read_only (
-        c,
-        "node %s has seen epoch %" PRIu64
-        " of array %s, which is here at %" PRIu64,
-        s->rec.node, hb->epoch > hb->prepared ? hb->epoch : hb->prepared,
-        a->rec.name, cluster_array_wanted_epoch (a));
-    if (!cluster_refuse_read_only (c, in->op))
+    if (!cluster_doubt_session (c, in->op, s, a, hb))
       heartbeat (c, in->op, s, a, hb);
   }
   cluster_end (c);

@@ -72,7 +72,8 @@ settle_array (struct cluster *c, struct cluster_array *a)
      * all that live have spoken, none is told anything by it.
      */
     else if (!a->rec.ready || c->read_only[0] ||
-             cluster_array_unheard (a) < a->layout.members)
+             cluster_array_unheard (a) < a->layout.members ||
+             cluster_array_doubted (c, a, NULL, 0))
       a->due = 0;
     else {
       if (a->rec.change.epoch == 0)
@@ -83,7 +84,8 @@ settle_array (struct cluster *c, struct cluster_array *a)
        */
       if (!cluster_rebuild_leave_out (c, a) && !cluster_rebuild_notice (c, a) &&
           !cluster_rebuild_renew (c, a) && !cluster_rebuild_finish (c, a) &&
-          !cluster_drain_move (c, a) && !cluster_rebuild_take_back (c, a)) {
+          !cluster_drain_move (c, a) && !cluster_rebuild_take_back (c, a) &&
+          !cluster_rekey_member (c, a) && !cluster_over_renew (c, a)) {
         a->due = 0;
         cluster_rebuild_pace (c, a);
       }

@@ -463,13 +463,12 @@ cluster_array_find_or_refuse (struct cluster *c, uint64_t op, const char *name)
   return a;
 }
 
-bool
+struct cluster_problem *
 cluster_refuse_read_only (struct cluster *c, uint64_t op)
 {
-  if (!c->read_only[0])
-    return false;
-  cluster_refuse (c, op, CLUSTER_UNAVAILABLE, "read-only", "%s", c->read_only);
-  return true;
+  return c->read_only[0] ? cluster_refuse (c, op, CLUSTER_UNAVAILABLE,
+                                           "read-only", "%s", c->read_only)
+                         : NULL;
 }
 
 void

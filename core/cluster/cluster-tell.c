@@ -59,6 +59,8 @@ content (const struct cluster *c, const struct cluster_disk *d)
   struct cluster_join_order order;
 
   order_of (c, d, &order);
+  if (cluster_over_news (d) || (d->rec.untold && !(d->told && d->told_key)))
+    return false;
   if (d->told)
     return d->told_epoch == epoch && d->told_min_epoch == min_epoch &&
            same_order (&d->told_order, &order);
@@ -73,7 +75,9 @@ content (const struct cluster *c, const struct cluster_disk *d)
 bool
 cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
 {
+  struct cluster_over over[OVER_TOLD_MAX];
   uint64_t epoch;
+  unsigned count;
 
   if (d->poll == NULL)
     return false;
@@ -82,7 +86,9 @@ cluster_disk_wake (struct cluster *c, struct cluster_disk *d)
   epoch = d->array ? d->array->rec.epoch : 0;
   d->knows = d->told && d->told_epoch == epoch && d->took_place &&
              d->states_epoch == epoch;
-  d->told = true;
+  d->told = d->told_key = true;
+  count = cluster_over_told (d, over);
+  d->told_over = count ? over[count - 1].number : d->over;
   d->told_epoch = epoch;
   d->told_min_epoch = cluster_disk_min_epoch_wanted (d);
   order_of (c, d, &d->told_order);
@@ -106,6 +112,8 @@ cluster_session_tell (struct cluster *c, uint64_t op,
   s->told_epoch = a->rec.epoch;
   s->told_change = a->rec.change.sessions ? a->rec.change.epoch : 0;
   s->told_loss = s->loss ? s->loss->number : 0;
+  s->told_leave = cluster_service_leaves (c, a, s);
+  s->told_fences = cluster_fences (c);
   cluster_reply_session (c, op, CLUSTER_REPLY_SESSION, a, s);
 }
 
@@ -122,7 +130,10 @@ cluster_tell_session (struct cluster *c, struct cluster_session *s,
   if (at_once || (s->epoch != r->epoch && s->told_epoch != r->epoch) ||
       (r->change.sessions && s->prepared != r->change.epoch &&
        s->told_change != r->change.epoch) ||
-      (s->loss && s->told_loss != s->loss->number)) {
+      (s->loss && s->told_loss != s->loss->number) ||
+      (!s->told_leave && cluster_service_leaves (c, s->poll->array, s)) ||
+      (cluster_session_guarded (s) && s->fences < cluster_fences (c) &&
+       s->told_fences < cluster_fences (c))) {
     cluster_session_tell (c, s->poll->op, s->poll->array, s);
     cluster_wait_end (c, s->poll);
   }
@@ -158,20 +169,28 @@ cluster_session_grant (struct cluster *c, uint64_t op,
                        const struct cluster_session_record *rec)
 {
   struct cluster_session *s = alloc_zeroed (sizeof *s);
+  struct cluster_node *n = cluster_node_find (c, rec->node);
 
   s->rec = *rec;
   s->rec.epoch = s->epoch = s->told_epoch = a->rec.epoch;
   s->rec.since_wall_ms = c->wall_ms;
   s->heard = s->alive = true;
   s->last_live_ms = c->live_ms;
+  s->fences = s->told_fences = cluster_fences (c); /* the answer has them */
   TAILQ_INSERT_TAIL (&c->sessions, s, link);
+  if (n && n->rec.shut_out) {
+    n->rec.shut_out = false; /* it has a new certificate */
+    cluster_put_node (c, n);
+  }
   cluster_put_session (c, s);
   cluster_changed_session (c, s);
   cluster_changed_array (c, a);
   cluster_log (c, CLUSTER_INFO, "array", a->rec.name,
                "Node %s, process %" PRIu64 ", has attached array %s %s.",
                rec->node, rec->pid, a->rec.name,
-               rec->writable ? "for writing" : "read-only");
+               rec->service    ? "to serve it"
+               : rec->writable ? "for writing"
+                               : "read-only");
   cluster_reply_session (c, op, CLUSTER_REPLY_GRANT, a, s);
 }
 
@@ -205,6 +224,8 @@ cluster_session_committed (struct cluster *c, struct cluster_array *a,
       for (unsigned m = 0; m < a->layout.members; m++)
         assert (!w->grant->writable || a->rec.member[m].state == MEMBER_OUT ||
                 a->rec.member[m].fence == a->rec.epoch);
+      if (w->grant->writable)
+        cluster_kept_writer (c, a);
       if (w->grant->writable || prepared || !cluster_array_behind (c, a))
         cluster_session_grant (c, w->op, a, w->grant);
       else
@@ -229,17 +250,18 @@ cluster_disk_told (const struct cluster *c, const struct cluster_disk *d,
   /* A disk that is to forget an array is not given a place in the same answer. */
   r->place = r->releases ? NULL : d->array;
   r->position = d->position;
-  r->same = r->place && d->knows && no_news;
+  r->same = r->place && d->knows && no_news && !d->rec.untold;
   if (!r->same)
     cluster_disk_key (d, r->key);
+  r->over_count = cluster_over_told (d, r->over);
   r->joins = r->place &&
              cluster_join_order (c, r->place, d->position, &r->order);
 }
 
 void
 cluster_session_told (const struct cluster *c, const struct cluster_array *a,
-                      uint64_t epoch, bool no_news,
-                      struct cluster_session_told *r)
+                      const struct cluster_session *s, uint64_t epoch,
+                      bool no_news, struct cluster_session_told *r)
 {
   const struct cluster_change *change = &a->rec.change;
 
@@ -248,4 +270,6 @@ cluster_session_told (const struct cluster *c, const struct cluster_array *a,
   r->has_map = epoch != a->rec.epoch;
   r->same = no_news && !r->has_map;
   r->change = change->epoch && change->sessions ? change : NULL;
+  r->leave = cluster_service_leaves (c, a, s);
+  r->fences = cluster_session_guarded (s) && s->fences < cluster_fences (c);
 }

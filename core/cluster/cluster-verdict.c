@@ -187,9 +187,12 @@ say_array (struct verdict *v, const struct cluster *c,
   const struct cluster_session *writer = cluster_array_writer (c, a);
   const struct cluster_change *change = &a->rec.change;
   char text[1500], words[32];
-  bool waits = cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text);
   uint64_t bad;
+  bool waits;
 
+  if (cluster_array_doubted (c, a, text, sizeof text))
+    say (v, CLUSTER_ERROR, "Array %s stands still: %s.", a->rec.name, text);
+  waits = cluster_array_waits_for (c, a, c->wall_ms, text, sizeof text);
   if (!a->rec.ready) {
     if (waits)
       say (v, CLUSTER_INFO, "Array %s is being made and waits for %s.",
@@ -222,6 +225,35 @@ say_array (struct verdict *v, const struct cluster *c,
   }
   if (waits && change->epoch && c->wall_ms > change->since_wall_ms + SLOW_MS)
     say (v, CLUSTER_WARNING, "Array %s waits for %s.", a->rec.name, text);
+}
+
+/* Those whose word counts for nobody but themselves. */
+static void
+say_liars (struct verdict *v, const struct cluster *c)
+{
+  const struct cluster_session *s;
+  const struct cluster_disk *d;
+  char words[320];
+
+  TAILQ_FOREACH (d, &c->disks, link)
+    if (d->doubt.kind == CLUSTER_DOUBT_LIE ||
+        (d->doubt.kind == CLUSTER_DOUBT_OPEN && d->array == NULL))
+      say (v, CLUSTER_WARNING,
+           "What %s says can't be so, and it is refused: %s. If its process "
+           "was started again and says so still, the node is not to be "
+           "trusted: weftctl node revoke %s.",
+           cluster_disk_words (d, words, sizeof words), d->doubt.claim,
+           d->rec.node);
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (!s->rec.ended && s->doubt.kind &&
+        !(s->doubt.kind == CLUSTER_DOUBT_OPEN && s->rec.writable))
+      say (v, CLUSTER_WARNING,
+           "What process %" PRIu64 " of node %s says, which has array %s "
+           "attached, can't be so, and it is refused: %s. Start it again; if "
+           "that says so, too, the node is not to be trusted: weftctl node "
+           "revoke %s.",
+           s->rec.pid, s->rec.node, s->rec.array_name, s->doubt.claim,
+           s->rec.node);
 }
 
 /* What is not wrong, but worth a word when nothing is. */
@@ -271,6 +303,7 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
       if (is == wanted)
         say_array (&v, c, a);
     }
+  say_liars (&v, c);
   TAILQ_FOREACH (s, &c->sessions, link)
     if (!s->rec.ended && !s->alive)
       say (&v, CLUSTER_WARNING,
@@ -280,6 +313,16 @@ cluster_verdict (const struct cluster *c, char *text, size_t size)
            s->rec.node, s->rec.pid, s->rec.array_name,
            s->rec.writable ? " for writing" : " read-only",
            cluster_session_silent_ms (c, s) / 1000);
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned m = 0; m < a->layout.members; m++)
+      if (cluster_over_unconfirmed (a, m) &&
+          c->live_ms >= a->ordered_live_ms + UNCONFIRMED_MS)
+        say (&v, CLUSTER_WARNING,
+             "Member %u of array %s (%s) has not confirmed that it refuses who "
+             "was evicted or shut out, and may serve them still: end its "
+             "process, or start it again.",
+             m, a->rec.name,
+             cluster_disk_words (a->disk[m], words, sizeof words));
   TAILQ_FOREACH (d, &c->disks, link) {
     disks++;
     if (d->array == NULL && d->failed)
@@ -323,7 +366,7 @@ check_change (const struct cluster *c, const struct cluster_array *a)
   const struct cluster_change *change = &a->rec.change;
   const struct cluster_session *s;
   uint8_t now[ARRAY_MEMBERS_MAX];
-  bool waits = c->read_only[0] != '\0';
+  bool waits = c->read_only[0] != '\0' || cluster_array_doubted (c, a, NULL, 0);
 
   assert (change->epoch > a->rec.epoch);
   cluster_array_states (a, now);

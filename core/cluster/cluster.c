@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cluster-internal.h"
 
@@ -184,8 +185,16 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   c->live_ms = 1;
   cluster_begin (c, in);
   c->identity.generation++;
+  if (c->identity.fences == 0)
+    cluster_fences_begin (c);
   cluster_put_identity (c);
+  memcpy (&c->life, in->random + 16, sizeof c->life);
+  c->life &= INT32_MAX;
+  TAILQ_FOREACH (a, &c->arrays, link)
+    for (unsigned i = 0; i < a->rec.over_count; i++)
+      cluster_over_number (c, &a->rec.over[i]);
   cluster_jobs_prune (c);
+  cluster_rekey_begin (c);
   /* Silence counts from now: what was said before weftd's start is not known. */
   TAILQ_FOREACH (d, &c->disks, link) {
     d->last_live_ms = c->live_ms;
@@ -207,6 +216,12 @@ waiting_due (const struct cluster *c, const struct waiting *w)
 {
   if (w->kind == WAIT_CONTENDER)
     return c->live_ms >= w->disk->contested_live_ms + TAKEOVER_MS;
+  if (w->kind == WAIT_SERVICE &&
+      cluster_service_turn (c, w->array, &w->challenge->attach))
+    return true;
+  if ((w->kind == WAIT_FENCE && cluster_fence_done (c, w)) ||
+      (w->kind == WAIT_SHUT_OUT && cluster_node_shut_out_done (c)))
+    return true;
   /* A poll ends with the tick that is nearest, so that many end at once. */
   if (w->kind == WAIT_DISK || w->kind == WAIT_SESSION)
     return c->now_ms + CLUSTER_TICK_MS / 2 >= w->deadline_ms;
@@ -230,7 +245,14 @@ waiting_end (struct cluster *c, struct waiting *w)
     cluster_session_attach_late (c, w);
     break;
   case WAIT_HOLDER:
+  case WAIT_SERVICE:
     cluster_session_unchallenged (c, w);
+    break;
+  case WAIT_FENCE:
+    cluster_fence_end (c, w);
+    break;
+  case WAIT_SHUT_OUT:
+    cluster_node_shut_out_end (c, w);
     break;
   case WAIT_LOST:
     cluster_session_lost_end (c, w);
@@ -262,9 +284,12 @@ again:
     cluster_disk_tick (c, d);
   TAILQ_FOREACH_SAFE (s, &c->sessions, link, next_s)
     cluster_session_tick (c, s);
+  cluster_node_tick (c);
   cluster_session_prune (c); /* not before: it frees sessions */
-  TAILQ_FOREACH (a, &c->arrays, link)
+  TAILQ_FOREACH (a, &c->arrays, link) {
+    cluster_service_tick (c, a);
     cluster_due (c, a, DUE_TIME | DUE_MEMBERS);
+  }
   cluster_import_tick (c);
   cluster_end (c);
 }

@@ -108,6 +108,22 @@ struct cluster_join_order {
   bool source[ARRAY_MEMBERS_MAX]; /* the in-sync members of its group */
 };
 
+/* What a disk or a session says that this weftd does not know of
+ * (cluster-doubt.c).
+ */
+enum cluster_doubt_kind {
+  CLUSTER_DOUBT_NONE,
+  CLUSTER_DOUBT_OPEN, /* it is the first that it says to this weftd: either it is
+                         not true, or the database is an old one */
+  CLUSTER_DOUBT_LIE,  /* it can't be true */
+};
+struct cluster_doubt {
+  enum cluster_doubt_kind kind;
+  uint64_t
+    live_ms;       /* when it said so last, on the clock of silence; 0: never */
+  char claim[200]; /* "it has seen epoch 9 of array a, which is here at 7" */
+};
+
 struct waiting; /* cluster-internal.h */
 
 struct cluster_disk {
@@ -119,7 +135,9 @@ struct cluster_disk {
 
   struct cluster_disk_heartbeat *said; /* its last report; NULL: none yet */
   /* As of its last heartbeat; not stored. */
-  bool heard;    /* it was, since weftd started */
+  bool heard; /* it was, since weftd started */
+  bool met;   /* the same, whatever became of the process that was heard */
+  struct cluster_doubt doubt; /* of what it said last */
   bool alive;    /* not silent for MEMBER_TTL_MS; true at weftd's start */
   bool starting; /* it says that it does not listen yet */
   bool failed;   /* it says so of itself */
@@ -131,10 +149,12 @@ struct cluster_disk {
   char minted[CLUSTER_INSTANCE_BYTES];
   uint64_t last_live_ms; /* on the clock of silence */
   uint64_t min_epoch, states_epoch, sequence, dirty_extents;
-  bool took_place; /* it reports the array and position that it is to have */
-  bool old_copy;   /* the disk that asks for its place is an old copy of it */
-  uint64_t round;  /* of the array's writing, that it says it has noted */
-  bool served;     /* its present process was an in-sync member in an epoch in
+  uint64_t refuted;   /* a round that it said, and that can't be; 0: none */
+  uint64_t raise_max; /* its process raises min_epoch by itself no further */
+  bool took_place;    /* it reports the array and position that it is to have */
+  bool old_copy;  /* the disk that asks for its place is an old copy of it */
+  uint64_t round; /* of the array's writing, that it says it has noted */
+  bool served;    /* its present process was an in-sync member in an epoch in
                       which a writer works: its disk is no old copy */
   struct cluster_join join; /* as it says, while it is joining */
   struct cluster_eta eta;
@@ -149,9 +169,15 @@ struct cluster_disk {
                                  0: none does */
   char refused[CLUSTER_INSTANCE_BYTES]; /* the last instance that asked for its
                                            place and was refused */
-  uint64_t told_epoch, told_min_epoch;  /* in the last reply to this instance */
+  uint64_t over; /* the sessions that are over it has shut up to this number */
+  uint64_t told_over, told_epoch,
+    told_min_epoch;                     /* in the last reply to this instance */
   struct cluster_join_order told_order; /* the same */
-  bool told;  /* this instance has had a reply: the last three count */
+  bool told;     /* this instance has had a reply: the last three count */
+  bool told_key; /* and that had the key of the disk's record */
+  uint64_t keyed_live_ms; /* since when it has that; 0: for long */
+  uint64_t
+    fenced_live_ms; /* when a change was COMMITted that it had confirmed */
   bool knows; /* its heartbeat has shown, before the last reply, that it has its
                  key, its place and the states of its array */
   uint64_t stored_sequence, stored_live_ms; /* its sequence as last stored, and
@@ -183,14 +209,28 @@ struct cluster_array {
   uint64_t prepared_live_ms; /* when the last change was */
   struct cluster_pace pace;
   bool progressed; /* a rebuild has, since an event last told so */
-  unsigned due;    /* enum due: what is to be looked at (cluster-settle.c) */
+  /* Of each candidate of its service, when it first asked to serve, without a pause
+   * since, and when it asked last; 0: never.  shown: an event has told that it
+   * stands by.
+   */
+  struct {
+    uint64_t since_live_ms, asked_live_ms;
+    bool shown;
+  } stands[SERVICE_NODES_MAX];
+  char
+    service_to[NAME_BYTES_MAX + 1]; /* the node that the service moves to; "":
+                                          to none ... */
+  uint64_t service_to_live_ms;      /* ... and until when that is tried */
+  uint64_t ordered_live_ms; /* when an administrator last ended a session */
+  unsigned due; /* enum due: what is to be looked at (cluster-settle.c) */
 };
 
 struct cluster_session {
   TAILQ_ENTRY (cluster_session) link;
   struct cluster_session_record rec;
-  struct waiting *poll; /* its long poll; NULL: none now */
-  bool heard, alive;    /* as for a disk, with SESSION_TTL_MS */
+  struct waiting *poll;       /* its long poll; NULL: none now */
+  bool heard, alive;          /* as for a disk, with SESSION_TTL_MS */
+  struct cluster_doubt doubt; /* of what it said last */
   bool draining;
   char stopped[CLUSTER_REASON_BYTES]; /* why it serves nobody; "": it does */
   uint64_t last_live_ms;
@@ -202,6 +242,10 @@ struct cluster_session {
                                           (plugin/process.h); "": unknown */
   bool lost[ARRAY_MEMBERS_MAX]; /* in-sync members that it has lost, and that
                                    can't be left out (now) */
+  /* Members that it has said to have lost: until such a one is out, or back, no round of
+   * its writing is complete.
+   */
+  bool said_lost[ARRAY_MEMBERS_MAX];
   uint64_t retry_live_ms[ARRAY_MEMBERS_MAX]; /* a lost member is given back to
                                                 the session no earlier */
   uint64_t retry_ms[ARRAY_MEMBERS_MAX]; /* how long that was put off last */
@@ -209,7 +253,11 @@ struct cluster_session {
   struct cluster_loss *loss; /* the last order that it got to accept a loss;
                                 NULL: none yet */
   uint64_t told_loss;        /* the number of the order in the last reply */
-  uint64_t stats_ms;         /* when `stats` came; 0: never */
+  bool told_leave;           /* in the last reply: another is to serve */
+  uint64_t fences,
+    told_fences;     /* who serves: up to which fence it refuses clients,
+                                   as it says, and as it was told */
+  uint64_t stats_ms; /* when `stats` came; 0: never */
   struct array_stats stats;
   struct cluster_session_rates rates;
 };
@@ -225,6 +273,7 @@ enum cluster_problem_kind {
   CLUSTER_OK,
   CLUSTER_INVALID, /* the request makes no sense; `field` says where */
   CLUSTER_NOT_FOUND,
+  CLUSTER_FORBIDDEN,   /* whoever asks has no right to it */
   CLUSTER_CONFLICT,    /* the state of things forbids it; `code` says why */
   CLUSTER_GONE,        /* the session is over */
   CLUSTER_UNAVAILABLE, /* ask again later; or weftd takes no changes */
@@ -242,6 +291,9 @@ struct cluster_problem {
   char holder_process[CLUSTER_PROCESS_BYTES]; /* "": unknown */
   bool retry;
   uint64_t retry_after_ms;
+  /* code "read-only", to a disk: the sessions that are over. */
+  unsigned over_count;
+  struct cluster_over over[OVER_TOLD_MAX];
 };
 
 enum cluster_reply_kind {
@@ -342,6 +394,7 @@ struct cluster_disk_heartbeat {
   unsigned position;              /* when array is not zero */
   uint64_t min_epoch, generation;
   uint64_t states_epoch; /* of the member states it holds; 0: it does not say */
+  uint64_t over;         /* see struct cluster_disk */
   /* The rest of what its superblock says of its array, for an import.
    * has_place: it says so.
    */
@@ -365,6 +418,7 @@ struct cluster_create {
   unsigned groups, members; /* members: all disks; n = members / groups */
   uint64_t unit;
   uint8_t disk[ARRAY_MEMBERS_MAX][16];
+  struct cluster_allow_list allow; /* not listed: the nodes of these disks */
 };
 
 struct cluster_attach {
@@ -373,7 +427,10 @@ struct cluster_attach {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
+  bool service;   /* to serve the array; it stands by while another does */
   bool takeover;  /* from a holder that lives, too */
+  bool by_admin;  /* an administrator asks, and no node for itself */
+  bool exports;   /* it listens for clients on other hosts */
   uint64_t ended; /* a session of this node whose process has ended for certain;
                      0: none */
 };
@@ -384,6 +441,9 @@ struct cluster_session_heartbeat {
   uint64_t prepared;                   /* see struct cluster_session */
   char process[CLUSTER_PROCESS_BYTES]; /* see struct cluster_session */
   uint64_t round; /* the last complete one (array_round); 0: it does not say */
+  bool older;     /* its resync takes an older copy: the newest can't be read */
+  bool equal;     /* its resync is over: copies are equal, and stable */
+  uint64_t fences; /* see struct cluster_session */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];
   bool same_stats; /* as in the heartbeat before */
@@ -415,6 +475,11 @@ void cluster_disk_forget (struct cluster *c, const struct cluster_input *in,
 /* A silent disk may be served by this node from now on: it was carried there. */
 void cluster_disk_move (struct cluster *c, const struct cluster_input *in,
                         const uint8_t uuid[16], const char *node);
+/* A disk gets another key, which `in` brings: at once, or as soon as that disturbs
+ * nobody.  What was opened with the present one is shut then.
+ */
+void cluster_disk_rekey (struct cluster *c, const struct cluster_input *in,
+                         const uint8_t uuid[16]);
 
 void cluster_array_create (struct cluster *c, const struct cluster_input *in,
                            const struct cluster_create *create);
@@ -444,6 +509,53 @@ void cluster_session_detach (struct cluster *c, const struct cluster_input *in,
 void cluster_session_evict (struct cluster *c, const struct cluster_input *in,
                             uint64_t id, const char *by);
 
+/* ---- Who may attach (cluster-allowed.c). ---- */
+
+/* The node's line in the list; NULL: it has none. */
+const struct cluster_allow *
+cluster_allowed_find (const struct cluster_allow_list *list, const char *node);
+/* May the node attach the array?  May it take it from a holder that is heard? */
+bool cluster_allowed (const struct cluster_array *a, const char *node,
+                      bool writable);
+bool cluster_allowed_failover (const struct cluster_array *a, const char *node);
+/* Why it may not attach it, and the way out. */
+void cluster_allowed_why (const struct cluster_array *a, const char *node,
+                          bool writable, char *text, size_t size);
+
+/* Let a node attach the array, as this line says; or no more, and end what it has
+ * attached.  by: as for cluster_session_evict.  Each is answered with
+ * CLUSTER_REPLY_ARRAY.
+ */
+void cluster_allow_set (struct cluster *c, const struct cluster_input *in,
+                        const char *array, const struct cluster_allow *allow,
+                        const char *by);
+void cluster_allow_drop (struct cluster *c, const struct cluster_input *in,
+                         const char *array, const char *node, const char *by);
+
+/* ---- The array service: one process of the candidates' serves an array to all who
+ * want it, and the others stand by (cluster-candidates.c).  Each of these is answered
+ * with CLUSTER_REPLY_ARRAY.
+ */
+
+struct cluster_service {
+  unsigned nodes;
+  char node[SERVICE_NODES_MAX][NAME_BYTES_MAX + 1];
+};
+void cluster_service_set (struct cluster *c, const struct cluster_input *in,
+                          const char *array,
+                          const struct cluster_service *service);
+/* Who serves is told to leave off, and nobody takes its place. */
+void cluster_service_drop (struct cluster *c, const struct cluster_input *in,
+                           const char *array);
+/* This node is to serve, as soon as who serves now has detached. */
+void cluster_service_move (struct cluster *c, const struct cluster_input *in,
+                           const char *array, const char *node);
+/* Does a process of this candidate stand by? */
+bool cluster_service_stands_by (const struct cluster *c,
+                                const struct cluster_array *a, unsigned i);
+/* Has this node an in-sync member of the array? */
+bool cluster_service_beside (const struct cluster_array *a, const char *node);
+
 /* ---- Nodes: see cluster-node.c and cluster-drain.c. ---- */
 
 /* Make a record of a node that has just enrolled. */
@@ -457,15 +569,35 @@ void cluster_node_maintain (struct cluster *c, const struct cluster_input *in,
  */
 void cluster_node_drain (struct cluster *c, const struct cluster_input *in,
                          const char *name, bool on);
+/* Fence the node (on): its sessions end, and nothing that it has asked for, of members
+ * or of whoever serves an array, is carried out any more when this is answered; or let
+ * it in again, with what is started there anew.  by: as for cluster_session_evict.
+ */
+void cluster_node_fence (struct cluster *c, const struct cluster_input *in,
+                         const char *name, bool on, const char *by);
+/* The number of the newest fence, or change of who may attach an array. */
+uint64_t cluster_fences (const struct cluster *c);
+/* Does its process let clients on other hosts in, and hears of both? */
+bool cluster_session_guarded (const struct cluster_session *s);
+/* What was started on the node before this number is refused; 0: nothing is. */
+uint64_t cluster_node_fenced_below (const struct cluster_node *n);
 /* Forget the node and its disks. */
 void cluster_node_remove (struct cluster *c, const struct cluster_input *in,
                           const char *name);
 /* The node is not to be trusted any more: its sessions end, heartbeats of its disks
  * are refused, and their members go out where nothing is lost by that.  by: as for
- * cluster_session_evict.
+ * cluster_session_evict.  Answered when all members have confirmed that they refuse
+ * it, or after some seconds.  While weftd takes no changes, members are told, and
+ * the rest is done when it takes them again.
  */
 void cluster_node_shut_out (struct cluster *c, const struct cluster_input *in,
                             const char *name, const char *by);
+/* Has the member not confirmed yet that it refuses all sessions that an administrator
+ * has ended?
+ */
+bool cluster_over_unconfirmed (const struct cluster_array *a, unsigned member);
+/* The number of the session by which a joining member reads from the others. */
+uint64_t cluster_over_source (const struct cluster_array *a, unsigned member);
 /* Is there a record, a disk or a session of the node? */
 bool cluster_node_known (const struct cluster *c, const char *name);
 /* Has every member left the node, and is each in-sync elsewhere? */
@@ -642,6 +774,8 @@ uint64_t cluster_disk_min_epoch_wanted (const struct cluster_disk *d);
 
 /* The key that the process which serves the disk now is told. */
 void cluster_disk_key (const struct cluster_disk *d, uint8_t key[KEY_BYTES]);
+/* Is it to get another key, or has its process not shown yet that it has it? */
+bool cluster_disk_rekeys (const struct cluster_disk *d);
 /* The key with which tokens for a member are made.  If the member was started again
  * and the writer does not know that yet, it is still the former process's key:
  * writable, for the writer itself; else, for others, while the writer lives.
@@ -650,9 +784,7 @@ void cluster_member_key (const struct cluster *c, const struct cluster_array *a,
                          unsigned member, bool writable,
                          uint8_t key[KEY_BYTES]);
 
-/* A token for a member, of the committed epoch.  session: who is to use it; 0: a
- * joining member that copies from it.
- */
+/* A token for a member, of the committed epoch.  session: who is to use it. */
 void cluster_member_token (const struct cluster *c,
                            const struct cluster_array *a, unsigned member,
                            uint64_t session, bool writable,
@@ -673,6 +805,8 @@ struct cluster_disk_told {
   bool same; /* it knows its place, the states there and its key: the answer
                 leaves them out */
   uint8_t key[KEY_BYTES];
+  unsigned over_count; /* sessions that are over */
+  struct cluster_over over[OVER_TOLD_MAX];
   bool joins; /* there is an order for it */
   struct cluster_join_order order;
 };
@@ -690,9 +824,12 @@ struct cluster_session_told {
   bool has_map;   /* the answer has the map of the members, with tokens */
   const struct cluster_change *change; /* the session is to prepare itself for
                                           this one; NULL: for none */
+  bool leave;  /* another is to serve the array: detach */
+  bool fences; /* it is to refuse clients of nodes that are fenced */
 };
 void cluster_session_told (const struct cluster *c,
-                           const struct cluster_array *a, uint64_t epoch,
+                           const struct cluster_array *a,
+                           const struct cluster_session *s, uint64_t epoch,
                            bool no_news, struct cluster_session_told *r);
 
 /* The session that holds the array for writing, or NULL. */
@@ -751,6 +888,20 @@ bool cluster_array_waits_for (const struct cluster *c,
  */
 enum cluster_severity cluster_verdict (const struct cluster *c, char *text,
                                        size_t size);
+
+/* The round of a member's disk, as a writer is told it. */
+uint64_t cluster_member_round (const struct cluster_array *a, unsigned member);
+/* What the member was asked in this epoch and later ones was asked of the process that
+ * serves it now.
+ */
+uint64_t cluster_member_life (const struct cluster_array *a, unsigned member);
+
+/* Does the array stand still, as it is not known whether a node lies or weftd's
+ * database is old?  Then text (which may be NULL) says who says what.
+ */
+bool cluster_array_doubted (const struct cluster *c,
+                            const struct cluster_array *a, char *text,
+                            size_t size);
 
 /* Why weftd takes no changes (its database is an old one), or NULL. */
 const char *cluster_read_only (const struct cluster *c);

@@ -165,8 +165,9 @@ superblock_check (const struct superblock *sb)
   if (sb->data_bytes == 0 || sb->data_bytes > MEMBER_DATA_BYTES_MAX ||
       sb->data_bytes % 4096 != 0)
     return "the size of its data area is out of range";
-  if (sb->min_epoch > EPOCH_MAX || sb->served_epoch > EPOCH_MAX ||
-      sb->states_epoch > EPOCH_MAX)
+  /* The next process refuses what is not above the latter two. */
+  if (sb->min_epoch > EPOCH_MAX || sb->served_epoch >= EPOCH_MAX ||
+      sb->states_epoch >= EPOCH_MAX)
     return "an epoch is out of range";
   if (sb->round > EPOCH_MAX)
     return "its round is out of range";
@@ -275,13 +276,12 @@ superblock_mend (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb)
 bool
 superblock_same (const struct superblock *a, const struct superblock *b)
 {
-  struct superblock c = *b;
-  uint8_t slot_a[SLOT_BYTES], slot_c[SLOT_BYTES];
-
-  c.sequence = a->sequence;
-  superblock_encode (a, slot_a);
-  superblock_encode (&c, slot_c);
-  return memcmp (slot_a, slot_c, SLOT_BYTES) == 0;
+  for (unsigned i = 0; i < FIELDS; i++)
+    if (fields[i].in != offsetof (struct superblock, sequence) &&
+        memcmp ((const char *) a + fields[i].in,
+                (const char *) b + fields[i].in, fields[i].bytes) != 0)
+      return false;
+  return true;
 }
 
 bool

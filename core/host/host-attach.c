@@ -4,6 +4,9 @@
  * A holder that has died a moment ago does not count as silent yet.  So we ask
  * again, to see whether weftd hears the holder more than once: its last
  * heartbeat may have been under way when it died.
+ *
+ * Who is to serve an array asks until it is let in: whoever serves it now, a member,
+ * or weftd itself may be away for long.
  */
 
 #include <config.h>
@@ -15,8 +18,24 @@
 
 #define ATTACH_WAIT_MS_MIN 500
 #define HOLDER_SIGNS 2
+#define STANDBY_PAUSE_MS 100
 
-/* How long to wait before asking again; 0: asking again is of no use. */
+/* How long who is to serve waits before it asks again; 0: that is of no use. */
+static unsigned
+serve_after_ms (const struct host_attach_answer *answer)
+{
+  if (answer->standby)
+    return STANDBY_PAUSE_MS;
+  if (answer->status <= 0 || answer->status == 503)
+    return HOST_RETRY_MS;
+  if (answer->status != 409 || answer->retry_after_ms == 0)
+    return 0;
+  return answer->retry_after_ms < ATTACH_WAIT_MS_MIN    ? ATTACH_WAIT_MS_MIN
+         : answer->retry_after_ms < HOST_ATTACH_WAIT_MS ? answer->retry_after_ms
+                                                        : HOST_ATTACH_WAIT_MS;
+}
+
+/* The same for all others. */
 static unsigned
 retry_after_ms (struct host_attach *a, const struct host_attach_answer *answer)
 {
@@ -49,8 +68,8 @@ host_attach_answered (struct host_attach *a,
   *wait_ms = 0;
   if (answer->status == 200 || answer->status == 201)
     return HOST_ATTACHED;
-  *wait_ms = retry_after_ms (a, answer);
-  if (*wait_ms == 0 || a->waited_ms >= HOST_ATTACH_WAIT_MS)
+  *wait_ms = a->service ? serve_after_ms (answer) : retry_after_ms (a, answer);
+  if (*wait_ms == 0 || (!a->service && a->waited_ms >= HOST_ATTACH_WAIT_MS))
     return HOST_ATTACH_REFUSED;
   /* weftd does not wait until a holder is silent if it is told that the holder's
    * process has ended.

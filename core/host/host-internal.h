@@ -25,10 +25,10 @@ struct link {
                 UP and busy: the array engine may not have the connection yet */
   bool told; /* weftd knows that there is no connection */
   bool said; /* people were told that the loss can't be recorded */
-  uint64_t connection; /* the number of the newest connection */
-  uint64_t epoch;      /* of the tokens with which that was opened */
-  uint64_t lapse;      /* host_view's of the member, as of then */
-  uint64_t used;       /* `epoch` of the newest connection that the array engine
+  uint64_t connection;         /* the number of the newest connection */
+  uint64_t epoch;              /* of the tokens with which that was opened */
+  uint64_t lapse, life, round; /* host_view's of the member, as of then */
+  uint64_t used; /* `epoch` of the newest connection that the array engine
                     has */
   uint64_t due_ms;
   char reason[160];
@@ -41,6 +41,7 @@ struct words {
   bool under_way;
   uint64_t sent_ms, due_ms;
   uint64_t epoch, prepared; /* what the call under way says */
+  bool older, equal;
 };
 
 struct host {
@@ -54,7 +55,9 @@ struct host {
   uint64_t enter_due_ms; /* when to ask the array engine for its epoch again */
   uint64_t asked, prepared; /* the newest change that the array engine was asked
                                to prepare for, and that it is prepared for */
+  bool older, equal;        /* the resync takes an older copy; it is over */
   uint64_t told_settled, told_prepared; /* what of these weftd was told */
+  bool told_older, told_equal;
   struct words beat, tell;
   uint64_t heard_ms; /* when the newest call was sent that weftd has answered */
   uint64_t trusts_ms; /* the array engine trusts until then */

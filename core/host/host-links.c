@@ -109,8 +109,10 @@ host_connect_take (struct host *h, struct host_action *a)
   l->state = LINK_CONNECTING;
   l->busy = true;
   l->epoch = h->view.map_epoch;
-  l->lapse = h->view.lapse[l - h->link];
   a->member = l - h->link;
+  l->lapse = h->view.lapse[a->member];
+  l->life = h->view.life[a->member];
+  l->round = h->view.round[a->member];
   a->connection = ++l->connection;
 }
 
@@ -125,7 +127,7 @@ link_lost (struct host *h, struct link *l, const char *reason, uint64_t now_ms)
 
 bool
 host_opened (struct host *h, unsigned m, bool ok, const char *why, bool *kept,
-             uint64_t now_ms)
+             uint64_t *reach, uint64_t now_ms)
 {
   struct link *l = &h->link[m];
 
@@ -146,6 +148,7 @@ host_opened (struct host *h, unsigned m, bool ok, const char *why, bool *kept,
   l->state = LINK_UP;
   h->relinked |= h->view.states[m] == MEMBER_IN_SYNC && !h->readonly;
   *kept = l->lapse <= l->used;
+  *reach = l->life <= l->used ? UINT64_MAX : l->round;
   return true;
 }
 

@@ -36,6 +36,8 @@ host_learn (struct host *h, const struct host_answer *a)
     h->view.map_epoch = v->map_epoch;
     memcpy (h->view.fence, v->fence, sizeof v->fence);
     memcpy (h->view.lapse, v->lapse, sizeof v->lapse);
+    memcpy (h->view.life, v->life, sizeof v->life);
+    memcpy (h->view.round, v->round, sizeof v->round);
   }
   if (v->change > h->view.epoch && v->change > h->view.change) {
     h->view.change = v->change;
@@ -63,6 +65,8 @@ host_answered (struct host *h, enum host_do kind, const struct host_answer *a,
       h->told_settled = w->epoch;
     if (h->told_prepared < w->prepared)
       h->told_prepared = w->prepared;
+    h->told_older = h->told_older || w->older;
+    h->told_equal = h->told_equal || w->equal;
   }
   host_learn (h, a);
 }
@@ -127,12 +131,14 @@ due_ms (const struct host *h, enum host_do kind, uint64_t now_ms)
   case HOST_DO_REPORT:
     return host_report_due_ms (h);
   case HOST_DO_TELL:
-    /* weftd waits for a new `settled` or `prepared`, and may be holding its answer
-     * to the heartbeat: so these are told by a call of their own.
+    /* weftd waits for a new `settled` or `prepared`, or may take the loss of a member
+     * for more than it is before it hears `equal`; and it may be holding its answer to
+     * the heartbeat: so these are told by a call of their own.
      */
     ms = h->tell.due_ms;
     due = !h->tell.under_way &&
-          (h->settled > h->told_settled || h->prepared > h->told_prepared);
+          (h->settled > h->told_settled || h->prepared > h->told_prepared ||
+           h->older != h->told_older || h->equal != h->told_equal);
     break;
   case HOST_DO_BEAT:
     ms = h->beat.due_ms;
@@ -151,6 +157,8 @@ say (struct host *h, struct words *w, uint64_t now_ms, struct host_action *a)
   w->sent_ms = now_ms;
   a->epoch = w->epoch = h->settled;
   a->prepared = w->prepared = h->prepared;
+  a->older = w->older = h->older;
+  a->equal = w->equal = h->equal;
   a->wait_ms = w == &h->beat ? HEARTBEAT_MS : 0;
   a->timeout_ms = a->wait_ms + CALL_TIMEOUT_MS;
 }
@@ -249,6 +257,24 @@ host_entered (struct host *h, uint64_t epoch)
     h->settled = h->view.epoch;
 }
 
+void
+host_equal (struct host *h)
+{
+  h->equal = true;
+}
+
+void
+host_older (struct host *h)
+{
+  h->older = true;
+}
+
+bool
+host_older_told (const struct host *h)
+{
+  return h->told_older;
+}
+
 /* ---- Life ---- */
 
 struct host *
@@ -321,6 +347,8 @@ host_check (const struct host *h)
   assert (h->committed <= h->committing && h->committing <= h->view.epoch);
   assert (h->settled <= h->committed && h->told_settled <= h->settled);
   assert (h->told_prepared <= h->prepared && h->prepared <= h->asked);
+  assert (h->older || !h->told_older);
+  assert (h->equal || !h->told_equal);
   assert (h->view.map_epoch <= h->view.epoch);
   assert (h->trusts_ms <= h->heard_ms + SESSION_TTL_MS);
   for (unsigned m = 0; m < h->members; m++) {

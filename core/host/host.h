@@ -65,6 +65,8 @@
 
 /* What an attach has come to so far; it begins as zeros. */
 struct host_attach {
+  bool
+    service; /* it is to serve the array: it stands by for as long as it takes */
   char ended[NAME_BYTES_MAX + 1]; /* a session whose process has ended on our
                                      node, as the next request is to say */
   unsigned waited_ms;
@@ -82,6 +84,7 @@ struct host_attach_answer {
     *holder; /* the session that holds the array; NULL: none is named */
   uint64_t holder_heard_ms; /* so long ago weftd has heard the holder last */
   bool holder_ended; /* the holder was a process of this node, and has ended */
+  bool standby; /* it is not our turn to serve; weftd has held the answer */
 };
 
 enum host_attach_next {
@@ -107,6 +110,9 @@ struct host_view {
                                         epoch runs any more */
   uint64_t lapse[ARRAY_MEMBERS_MAX]; /* what the member was sent in older epochs
                                         and had not flushed may be gone */
+  uint64_t life[ARRAY_MEMBERS_MAX];  /* from this epoch on it was sent to the
+                                        process that serves the member now */
+  uint64_t round[ARRAY_MEMBERS_MAX]; /* the member's disk has this round */
   uint64_t change; /* the newest epoch that is PREPARED, with: */
   enum member_state change_states[ARRAY_MEMBERS_MAX];
 };
@@ -162,7 +168,9 @@ enum host_do {
   HOST_DO_CONNECT = 32,
   /* Tell weftd that `member` is lost; then host_reported. */
   HOST_DO_REPORT = 64,
-  /* Tell weftd `epoch` and `prepared` at once; then host_answered. */
+  /* Tell weftd `epoch`, `prepared`, `older` and `equal` at once; then
+   * host_answered.
+   */
   HOST_DO_TELL = 128,
   /* Tell weftd the same in a heartbeat; then host_answered. */
   HOST_DO_BEAT = 256,
@@ -175,8 +183,10 @@ struct host_action {
   uint64_t epoch;
   enum member_state states[ARRAY_MEMBERS_MAX];
   uint64_t prepared;
-  uint64_t until_ms;   /* TRUST */
-  bool again;          /* TRUST: after it was over */
+  bool older;        /* BEAT, TELL: the resync takes an older copy somewhere */
+  bool equal;        /* BEAT, TELL: it is over */
+  uint64_t until_ms; /* TRUST */
+  bool again;        /* TRUST: after it was over */
   uint64_t connection; /* CONNECT: its number */
   bool first;          /* REPORT: weftd does not know of the loss yet */
   unsigned wait_ms;    /* BEAT, TELL: how long weftd may hold its answer */
@@ -224,15 +234,26 @@ bool host_lost (struct host *h, unsigned member, uint64_t connection,
 void host_prepared (struct host *h, uint64_t epoch); /* NOTICE_PREPARED */
 void host_committed (struct host *h, uint64_t epoch);
 void host_entered (struct host *h, uint64_t epoch); /* array_epoch says */
+/* The resync is over, without an error: what was there before is equal on all copies
+ * that count, and stable.  Before the first client is let in.
+ */
+void host_equal (struct host *h);
+/* The newest copy of something can't be read: the resync takes an older one.  Before
+ * that is done host_older_told must be true.
+ */
+void host_older (struct host *h);
+/* Has weftd answered since, so that it knows it durably? */
+bool host_older_told (const struct host *h);
 
 /* HOST_DO_CONNECT has ended: `ok` says whether there is a connection, `why` why
  * there is none.  Returns true when the array engine is to get the connection
  * (seats_take): then the caller calls host_seated.  *kept says whether the member
- * still has all that it answered through the last connection, flushed or not.
+ * still has all that it answered through the last connection, flushed or not; *reach
+ * is as for array_back.
  * Returns false when the connection is of no use: the caller closes it.
  */
 bool host_opened (struct host *h, unsigned member, bool ok, const char *why,
-                  bool *kept, uint64_t now_ms);
+                  bool *kept, uint64_t *reach, uint64_t now_ms);
 /* The array engine has taken the connection, or could not take it.  Returns true
  * when people are to be told that the member is connected again.
  */

@@ -19,7 +19,9 @@
  * the whole unit be read from an older copy.  A single block is read from an older
  * copy: one that is a round behind has all that was flushed, unless its disk is an
  * old copy of the disk (B4 in docs/PROTOCOL.md, "Blocks that no copy can be read
- * of").
+ * of").  What was answered there, and not flushed, may be gone by that: weftd knows
+ * so before the older copy is written over the newer one, for this process may die
+ * then, and nobody would see that anything is missing.
  *
  * A block of which no copy can be read is bad from then on.  Each member that has
  * one is told so, and has it in its list durably, before the bits may be cleared:
@@ -46,6 +48,7 @@ enum phase {
   LOSING,
   PAUSING,
   COPYING,
+  ADMITTING,
   WRITING,
   OPENING,
   TELLING,
@@ -85,6 +88,7 @@ struct resync {
 
   bool doors; /* they are open, or can't be */
   bool stays; /* they can't be: bits stay where something is bad */
+  bool older; /* weftd knows that one is taken where the newest can't be read */
   struct resync_place *bad;
   size_t bad_count;
 
@@ -496,6 +500,9 @@ step (struct resync *r, const enum member_state states[],
     return true;
   case COPYING:
     return copy (r, states, a);
+  case ADMITTING:
+    a->kind = RESYNC_OLDER;
+    return true;
   case WRITING:
     a->kind = RESYNC_WRITE;
     a->offset = r->unit.offset + r->unit_at;
@@ -565,11 +572,19 @@ resync_done (struct resync *r, int error)
     break;
   case RESYNC_READ:
     if (error == 0)
-      r->phase = WRITING;
+      r->phase = r->tried && !r->older ? ADMITTING : WRITING;
     else if (error != EIO)
       end (r, error, false);
     else
       r->tried |= 1u << r->copy;
+    break;
+  case RESYNC_OLDER:
+    if (error)
+      end (r, error, false);
+    else {
+      r->older = true;
+      r->phase = WRITING;
+    }
     break;
   case RESYNC_WRITE:
     if (error)

@@ -44,6 +44,10 @@ enum resync_kind {
    * (array_request.copy).  EIO: it can't be read there.
    */
   RESYNC_READ,
+  /* Have weftd know, durably, that an older copy than the newest is taken somewhere
+   * (host_older), before that is written.  An error ends the resync.
+   */
+  RESYNC_OLDER,
   /* Write what was read last to the same range, by an array_client of the
    * resync's.  Zeroes become holes.
    */

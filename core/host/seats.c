@@ -71,7 +71,7 @@ seats_prepare (struct seats *s, struct array *a, uint64_t epoch,
 
 void
 seats_take (struct seats *s, struct array *a, unsigned member,
-            uint64_t connection, bool kept, uint64_t now_ns)
+            uint64_t connection, bool kept, uint64_t reach, uint64_t now_ns)
 {
   /* A joining member has begun anew: it was out meanwhile. */
   if (s->states[member] == MEMBER_JOINING) {
@@ -80,6 +80,6 @@ seats_take (struct seats *s, struct array *a, unsigned member,
   }
   s->joined[member] = true;
   s->connection[member] = connection;
-  array_back (a, member, kept, now_ns);
+  array_back (a, member, kept, reach, now_ns);
   commit_seen (s, a, now_ns);
 }

@@ -46,9 +46,10 @@ void seats_prepare (struct seats *s, struct array *a, uint64_t epoch,
                     const enum member_state states[], uint64_t now_ns);
 
 /* The member has this connection from now on; all that was asked through the old
- * one has come back.  kept: as for array_back.
+ * one has come back.  kept, reach: as for array_back.
  */
 void seats_take (struct seats *s, struct array *a, unsigned member,
-                 uint64_t connection, bool kept, uint64_t now_ns);
+                 uint64_t connection, bool kept, uint64_t reach,
+                 uint64_t now_ns);
 
 #endif /* WEFT_SEATS_H */

@@ -60,13 +60,22 @@ refuse_epoch (const struct member *m, uint64_t epoch, struct member_refusal *r)
 
 /* ---- Sessions ---- */
 
+static enum member_verdict
+refuse_over (uint64_t session, struct member_refusal *r)
+{
+  return refuse (r, ESHUTDOWN,
+                 "session %016" PRIx64 " is over: attach for another one",
+                 session);
+}
+
 /* Nothing of this session runs or will ever run: it has no door open, or all of
- * them are fenced, and their last request has left.
+ * them are fenced or shut, and their last request has left.
  */
 static bool
 gone (const struct member *m, const struct session *s)
 {
-  return s->passes == 0 || s->epoch < m->confirmed.min_epoch;
+  return s->passes == 0 || s->epoch < m->confirmed.min_epoch ||
+         (s->shut && m->drains_done >= s->shut);
 }
 
 /* Forget the oldest session that is gone; its bits are nobody's then.  Returns
@@ -134,6 +143,15 @@ parse_name (const char *export_name, enum member_door *door)
   return NULL;
 }
 
+static bool
+is_over (const struct member *m, uint64_t session)
+{
+  for (unsigned i = 0; i < m->over_count; i++)
+    if (m->over[i].session == session)
+      return true;
+  return false;
+}
+
 /* Is this token good for this disk, here and now? */
 static enum member_verdict
 check_token (const struct member *m, const struct token *t,
@@ -159,6 +177,8 @@ check_token (const struct member *m, const struct token *t,
     return refuse (r, EINVAL, "the token's epoch is out of range");
   if (t->epoch < m->gate)
     return refuse_epoch (m, t->epoch, r);
+  if (t->epoch < m->doors || is_over (m, t->session))
+    return refuse_over (t->session, r);
   if (door == DOOR_BATCH && !t->writable)
     return refuse (r, EROFS,
                    "the token is read-only, and the batch door is for writing; "
@@ -211,7 +231,9 @@ member_open (struct member *m, const char *export_name,
   }
   p->door = door;
   p->writable = t.writable && door != DOOR_INTENTS;
+  p->id = t.session;
   p->epoch = t.epoch;
+  LIST_INSERT_HEAD (&m->passes, p, link);
   if (p->session) {
     p->session->passes++;
     if (t.epoch > p->session->epoch)
@@ -224,6 +246,7 @@ member_open (struct member *m, const char *export_name,
 void
 member_close (struct member *m, struct member_pass *pass)
 {
+  LIST_REMOVE (pass, link);
   if (pass->session) {
     assert (pass->session->passes > 0);
     if (--pass->session->passes == 0 && pass->session->forgotten)
@@ -299,7 +322,9 @@ covered (const struct member *m, const struct session *s,
   return true;
 }
 
-/* What may forbid it at any time between admit and run. */
+/* What may forbid it at any time between admit and run.  A session that is over costs
+ * no look of its own: its passes are of epoch 0.
+ */
 static enum member_verdict
 check_pass (const struct member *m, const struct member_pass *pass,
             const struct member_request *r, struct member_refusal *refusal)
@@ -307,7 +332,8 @@ check_pass (const struct member *m, const struct member_pass *pass,
   if (member_failed (m))
     return refuse_failed (m, refusal);
   if (pass->epoch < atomic_load (&m->gate))
-    return refuse_epoch (m, pass->epoch, refusal);
+    return pass->epoch == 0 ? refuse_over (pass->id, refusal)
+                            : refuse_epoch (m, pass->epoch, refusal);
   if (r->count > 0 && !pass->writable)
     return refuse (refusal, EROFS,
                    "the token is read-only; attach for writing to write");
@@ -492,5 +518,87 @@ member_drain_poll (struct member *m)
     m->drains_done = m->draining_for;
     drain_begin (m);
   }
+  if (m->drains_done >= m->over_drain)
+    m->over_done = m->over_told;
   member_join_poll (m);
+}
+
+/* ---- Sessions that are over ---- */
+
+#define EVERY_SESSION 0
+
+/* Shut its passes.  True: it had some. */
+static bool
+shut_passes (struct member *m, uint64_t session)
+{
+  struct member_pass *p;
+  bool any = false;
+
+  LIST_FOREACH (p, &m->passes, link) {
+    if ((p->id != session && session != EVERY_SESSION) || p->epoch == 0)
+      continue;
+    /* Before the turn changes: a request that sees the old epoch is of the old turn. */
+    atomic_store (&p->epoch, 0);
+    any = true;
+  }
+  return any;
+}
+
+/* Of no use is what the gate or the doors keep out in any case. */
+static void
+drop_over (struct member *m)
+{
+  unsigned kept = 0;
+
+  for (unsigned i = 0; i < m->over_count; i++)
+    if (m->over[i].epoch >= m->gate && m->over[i].epoch >= m->doors)
+      m->over[kept++] = m->over[i];
+  m->over_count = kept;
+}
+
+static void
+keep_over (struct member *m, const struct member_over *o)
+{
+  if (o->epoch < m->gate || o->epoch < m->doors)
+    return;
+  if (o->session != 0 && is_over (m, o->session))
+    return;
+  if (o->session != 0 && m->over_count < MEMBER_OVER_MAX)
+    m->over[m->over_count++] = *o;
+  else /* all are meant, or there is no room: no token of this epoch is good */
+    m->doors = o->epoch + 1;
+}
+
+void
+member_shut (struct member *m, const struct member_over *over, unsigned count)
+{
+  bool any = false;
+
+  drop_over (m);
+  for (unsigned i = 0; i < count; i++) {
+    keep_over (m, &over[i]);
+    for (struct session *s = m->sessions; s; s = s->next)
+      if (s->id == over[i].session && s->shut == 0)
+        s->shut = m->drains_asked + 1;
+    any |= over[i].session != 0 && shut_passes (m, over[i].session);
+  }
+  if (count > 0)
+    m->over_told = over[count - 1].number; /* another weftd counts anew */
+  m->drains_asked += any;
+  if (any)
+    m->over_drain = m->drains_asked;
+  member_drain_poll (m);
+}
+
+void
+member_shut_all (struct member *m)
+{
+  m->drains_asked += shut_passes (m, EVERY_SESSION);
+  member_drain_poll (m);
+}
+
+uint64_t
+member_over_done (const struct member *m)
+{
+  return m->over_done;
 }

@@ -13,6 +13,8 @@
 
 #include <stdatomic.h>
 
+#include <bsd/sys/queue.h>
+
 #include "member.h"
 
 /* A writing session, kept as long as it has passes or intent bits of its own. */
@@ -21,15 +23,19 @@ struct session {
   uint64_t id;
   uint64_t epoch;  /* of its newest pass */
   unsigned passes; /* open */
-  bool forgotten;  /* it is in no list and has no bits: it is kept only because
+  uint64_t shut;  /* it is over, and nothing of it runs when `drains_done` is so
+                      much; 0: it is not over */
+  bool forgotten; /* it is in no list and has no bits: it is kept only because
                       passes still point to it */
   struct intents held;
 };
 
 struct member_pass {
+  LIST_ENTRY (member_pass) link;
   enum member_door door;
   bool writable;
-  uint64_t epoch;
+  uint64_t id;             /* of its session */
+  _Atomic uint64_t epoch;  /* 0: it is shut, and below every gate */
   struct session *session; /* NULL when not writable */
 };
 
@@ -119,6 +125,15 @@ struct member {
 
   struct session *sessions;
   unsigned sessions_count;
+  LIST_HEAD (, member_pass) passes;
+
+  /* Sessions that are over, whose tokens could still open a door. */
+  struct member_over over[MEMBER_OVER_MAX];
+  unsigned over_count;
+  uint64_t doors;                /* tokens of lower epochs open no door */
+  uint64_t over_told, over_done; /* numbers */
+  uint64_t
+    over_drain; /* over_done is over_told when `drains_done` is so much */
 
   bool has_key;
   uint8_t key[KEY_BYTES];
@@ -163,6 +178,13 @@ void member_bad_clear (struct member *m);
 bool member_bad_action (struct member *m, struct member_action *a);
 void member_bad_done (struct member *m);
 
+/* The lowest gate is 1, which a pass that is shut does not pass. */
+static inline uint64_t
+gate_of (uint64_t min_epoch)
+{
+  return min_epoch > 0 ? min_epoch : 1;
+}
+
 /* member-doors.c */
 
 /* The session holds this extent's bit: make the bit wanted. */
@@ -173,6 +195,8 @@ void member_unwant (struct member *m, uint64_t extent);
  * that.
  */
 void member_drain_poll (struct member *m);
+/* Nothing that is open is of use any more. */
+void member_shut_all (struct member *m);
 
 /* member-join.c */
 

@@ -57,7 +57,8 @@ member_new (const struct superblock *sb, struct intents *map)
     m->next.min_epoch = seen + 1;
   if (m->next.min_epoch != sb->min_epoch)
     m->slots_wanted = 1;
-  m->gate = m->next.min_epoch;
+  m->gate = gate_of (m->next.min_epoch);
+  LIST_INIT (&m->passes);
   member_join_desire (m, false, 0);
   member_drain_poll (m);
   return m;
@@ -103,6 +104,8 @@ member_settled (const struct member *m)
 void
 member_set_key (struct member *m, const uint8_t key[KEY_BYTES])
 {
+  if (m->has_key && memcmp (m->key, key, KEY_BYTES) != 0)
+    member_shut_all (m);
   memcpy (m->key, key, KEY_BYTES);
   m->has_key = true;
 }
@@ -249,7 +252,7 @@ member_desire (struct member *m, const struct member_desire *d, char *why,
   if (!superblock_same (&sb, &m->next) && m->slots_wanted == 0)
     m->slots_wanted = 1;
   m->next = sb;
-  atomic_store (&m->gate, sb.min_epoch);
+  atomic_store (&m->gate, gate_of (sb.min_epoch));
   member_join_desire (m, raised, d->assigned ? d->join_epoch : 0);
   m->join.round = m->joining ? d->join_round : 0;
   /* The round that it has seen says nothing now: what others have written since is
@@ -407,7 +410,8 @@ member_check (const struct member *m)
   assert (superblock_check (&m->confirmed) == NULL);
   assert (m->confirmed.min_epoch <= m->gate);
   assert (m->confirmed.min_epoch <= m->next.min_epoch);
-  assert (m->next.min_epoch == m->gate);
+  assert (gate_of (m->next.min_epoch) == m->gate);
+  assert (m->over_count <= MEMBER_OVER_MAX);
   assert (m->drains_done <= m->drains_asked);
   assert (!m->draining || m->draining_for > m->drains_done);
   assert (m->confirmed.served_epoch <= m->next.served_epoch);

@@ -26,6 +26,8 @@
  *       not read.
  *   I6  Where an intent bit is clear on the disk, and the member is in-sync, every
  *       bad block of that extent is in the list of bad ranges on the disk.
+ *   I7  When member_over_done () has reached a session's number, nothing that the
+ *       session has asked runs, and nothing that it asks will, in this life.
  *
  * A change counts as confirmed when both superblock slots have it, so a slot that
  * goes bad later takes nothing back.
@@ -83,7 +85,8 @@ const struct superblock *member_confirmed (const struct member *m);
 /* Is everything that was asked for durable? */
 bool member_settled (const struct member *m);
 
-/* The key with which weftd makes the tokens for this member; it is not stored.
+/* The key with which weftd makes the tokens for this member; it is not stored.  What
+ * was opened with tokens of another one is shut, as of a session that is over.
  */
 void member_set_key (struct member *m, const uint8_t key[KEY_BYTES]);
 
@@ -217,6 +220,26 @@ bool member_desire (struct member *m, const struct member_desire *d, char *why,
  * nothing of it has changed.
  */
 void member_desire_place (struct member_desire *d, const struct superblock *sb);
+
+/* ---- Sessions that are over ----
+ *
+ * weftd names them, each with a number that grows; their passes are shut, and their
+ * tokens open no door any more.  Nothing of that is stored: a token opens one life of
+ * a member only.  Session 0 stands for all: no door opens for a token of this epoch or
+ * an older one, and what is open stays so.
+ */
+struct member_over {
+  uint64_t number, session;
+  uint64_t epoch; /* of its newest tokens */
+};
+
+/* Take in what weftd says of them; it may say the same again.  So that nobody takes
+ * back what a newer weftd has said, the list only grows; what is of no use is dropped.
+ */
+void member_shut (struct member *m, const struct member_over *over,
+                  unsigned count);
+/* All that were said up to this number are shut, and nothing of them runs. */
+uint64_t member_over_done (const struct member *m);
 
 /* ---- Joining (member-join.c; docs/DESIGN.md 8.1) ----
  *

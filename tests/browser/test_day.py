@@ -128,7 +128,8 @@ def enroll(p, world):
         list(threads.map(lambda n: world.enroll(n, disks=["d0"]), nodes[1:]))
     for n in nodes:
         n.serve()
-    eventually(lambda: len(p.rows("members")) == 5, what="all disks")
+    eventually(lambda: ["free" in r["State"] for r in p.rows("members")]
+               == [True] * 5, what="all disks")
     return nodes
 
 

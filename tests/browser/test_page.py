@@ -13,6 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from badspots import bad_spots, spoil
+from servedarray import Served
 from wefttest import eventually
 
 
@@ -84,6 +85,27 @@ def test_shows_what_the_api_says(cluster, page):
     hosts = p.js("return performance.getEntriesByType('resource')"
                  ".map((e) => new URL(e.name).origin)")
     assert hosts and set(hosts) == {c.admin.rstrip("/")}
+
+
+def test_service(cluster, page):
+    """Who serves the array, who could, and what that promises."""
+    c = cluster(members=3)
+    p = page(c)
+    eventually(lambda: p.facts("a"), what="the array on the page")
+    assert p.facts("a")["Service"].startswith("none")
+    s = Served(c)
+    try:
+        eventually(lambda: p.facts("a")["Service"].startswith("nobody serves"))
+        s.stand_by("s0")
+        s.stand_by("s1")
+        eventually(lambda: p.facts("a")["Service"].startswith(
+            "s0 serves it, s1 stands by; what a client was answered for"))
+        assert p.rows("sessions")[0]["Mode"] == "serves other hosts"
+        s.move("s1")
+        eventually(lambda: p.facts("a")["Service"].startswith(
+            "s1 serves it, s0 is away"))
+    finally:
+        s.end()
 
 
 def test_weftd_beside_a_member(cluster, page, tmp_path):

@@ -1,11 +1,11 @@
 """Copies are written side by side where a write waits for all of them.
 
-Topology: an array by static map over members that take 20 ms for a write (nbdkit's
+Topology: an array by static map over members that take 100 ms for a write (nbdkit's
           delay filter), and note when a request comes and when it is answered (log
           filter, outside of the delay).
 Cause: writes with FUA, writes of an array with dup=sync-client, and large writes.
 Pass:  of each write, all copies are asked for before any is answered: so it takes
-       20 ms, not 40.  The copies are alike.
+       100 ms, not 200.  The copies are alike.
 """
 
 import re
@@ -22,7 +22,7 @@ LINE = re.compile(r"^\S+ (\S+) connection=\d+ (\.\.\.)?Write id=(\d+) (.*)$", re
 def slow_and_noting(log):
     def words(path):
         return ["--filter=log", "--filter=delay", "file", path,
-                f"logfile={log(path)}", "delay-write=20ms"]
+                f"logfile={log(path)}", "delay-write=100ms"]
     return words
 
 

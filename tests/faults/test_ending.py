@@ -6,9 +6,13 @@ Cause: SIGTERM to the array process, and to a member; an array by static map on
        a Unix socket.
 Pass:  the process ends by itself, all the same, and as it should: what was
        written is flushed on both copies, the session is given back, so that the
-       next attach needs neither a takeover nor a resync.
+       next attach needs neither a takeover nor a resync.  A client that is at work
+       loses its connection, and is told of no error: a kernel's would fail what waits
+       for the next process.
 """
 
+import errno
+import signal
 import time
 
 import nbd
@@ -85,3 +89,37 @@ def test_on_a_unix_socket(tmp_path, stack):
     for file in a.files:
         with open(file, "rb") as f:
             assert f.read(MIB) == b"y" * MIB
+
+
+def errors_until_the_end(uri, end):
+    """Of a client with much under way, until its connection is gone."""
+    h, errors = connected(uri), []
+
+    def completed(error):
+        errors.append(error.value)
+        return 1
+
+    data, asked, ended = bytes(4096), 0, False
+    try:
+        while not h.aio_is_dead() and not h.aio_is_closed():
+            while h.aio_in_flight() < 64:
+                h.aio_pwrite(data, asked % 256 * 4096, completion=completed)
+                asked += 1
+            h.poll(1000)
+            if len(errors) > 200 and not ended:
+                ended = end()
+    except nbd.Error:
+        assert h.aio_is_dead() or h.aio_is_closed()
+    assert ended
+    return set(errors)
+
+
+def test_no_client_hears_an_error(tmp_path, stack):
+    """Each request is answered well, or not at all."""
+    for i in range(16):
+        (tmp_path / str(i)).mkdir()
+        a = MapArray(tmp_path / str(i), stack, "raid-1", members=2)
+        errors = errors_until_the_end(
+            a.uri, lambda a=a: a.array.signal(signal.SIGTERM) or True)
+        assert a.array.stop(ENDS_S) == 0
+        assert errors <= {0, errno.ENOTCONN}, errors

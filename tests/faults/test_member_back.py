@@ -168,6 +168,26 @@ def test_stopped(cluster, seed, layout):
     check_all(c, writer, model)
 
 
+def test_nobody_asks_meanwhile(cluster):
+    """No request between a member's loss and its return: the connections that it has
+    then are waited for by requests as well, and it is not lost again."""
+    c = cluster(layout="raid-x", members=4, unit=UNIT, size="32M")
+    h = connected(c.nbd)
+
+    def read_all():
+        for at in range(0, h.get_size(), UNIT):
+            h.pread(UNIT, at)
+    read_all()
+    c.kill("m1")
+    eventually(lambda: states(c)[1] == "out")
+    c.start("m1")
+    eventually(lambda: all_in_sync(c), seconds=60, what="m1 to be in-sync again")
+    epoch = c.get("/api/v1/arrays/a")["epoch"]
+    read_all()
+    assert c.get("/api/v1/arrays/a")["epoch"] == epoch
+    h.shutdown()
+
+
 @pytest.mark.long(30)
 def test_hangs_while_it_joins(cluster, seed):
     """A member that is joining and hangs is out again; requests do not wait

@@ -10,15 +10,13 @@ Pass:  fio sees no error and reads what it wrote; who is cut off from the writer
 """
 
 import os
-import select
-import subprocess
 import time
 
 import pytest
 
 from copies import check_copies, model_of
 from fiojob import Load
-from netcluster import NetCluster
+from netcluster import Client, NetCluster
 from wefttest import background, eventually
 
 ARGS = ["io-timeout=2000"]
@@ -108,46 +106,6 @@ def test_flapping(net, load):
         time.sleep(1.5)
         net.heal()
         time.sleep(0.5)
-
-
-CLIENT = """
-import sys, nbd
-h = nbd.NBD()
-h.connect_uri(sys.argv[1])
-for line in sys.stdin:
-    words = line.split()
-    if words[0] == "write":
-        h.pwrite(words[1].encode(), 0, nbd.CMD_FLAG_FUA)
-    try:
-        print(h.pread(3, 0).decode(), flush=True)
-    except nbd.Error as e:
-        print(e.errno, flush=True)
-"""
-
-
-class Client:
-    """One that reads (and writes) the first bytes, on a host."""
-
-    def __init__(self, net, host, uri):
-        self.process = subprocess.Popen(
-            net.inside(host, "/usr/bin/python3", "-c", CLIENT, uri),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, words):
-        self.process.stdin.write(words + "\n")
-        self.process.stdin.flush()
-
-    def answer(self, seconds=30):
-        """None: there is none yet."""
-        ready = select.select([self.process.stdout], [], [], seconds)[0]
-        return self.process.stdout.readline().strip() if ready else None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
 
 
 def take_over(net, host):

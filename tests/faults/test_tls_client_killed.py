@@ -16,7 +16,7 @@ import pytest
 
 from arraystate import states
 from certificates import Authority, nbd_connect
-from wefttest import SOURCE, eventually
+from wefttest import SOURCE, eventually, idle_threads
 
 CLIENTS, HOSTS = 15, 4
 # As libnbd's own, but for the certificates: fio can't be told of them.
@@ -80,7 +80,7 @@ def die(c, tls, rng, seed, kill):
 def test_client_killed(c, tls, seed):
     rng = random.Random(seed)
     pid = c.pid("array")
-    before = threads(pid)
+    before = idle_threads(pid)
     for i in range(CLIENTS):
         die(c, tls, rng, seed + i, lambda: None)
     assert c.pid("array") == pid and c.running("array")

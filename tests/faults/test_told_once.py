@@ -17,6 +17,7 @@ import nbd
 import pytest
 
 from arraystate import wait_in_sync, wait_state
+from nbdclient import flush
 from powercut import power_cut, volatile
 
 UNIT = 64 << 10
@@ -27,15 +28,6 @@ def connections(uri, count):
     for h in handles:
         h.connect_uri(uri)
     return handles
-
-
-def flush(handle):
-    """What the client is told; "": that it is well."""
-    try:
-        handle.flush()
-    except nbd.Error as e:
-        return e.errno
-    return ""
 
 
 def alone(cluster):

@@ -338,12 +338,15 @@ def test_messages():
         for part in {f.split(".")[0] for f in fields if "." in f}:
             inner = {f.split(".")[1] for f in fields
                      if f.startswith(part + ".")}
-            assert inner == set(schema(name)[part]["items"]["properties"]), \
+            whole = schema(name)[part]
+            whole = whole.get("items") or whole["oneOf"][0]
+            ref = whole.get("$ref", "").rpartition("/")[2]
+            assert inner == set(schema(ref) if ref else whole["properties"]), \
                 f"{name}.{part}"
         seen.add(name)
     assert seen == {"Attach", "Grant", "Map", "SessionHeartbeat",
                     "SessionState", "Lost", "DiskHeartbeat", "JoinProgress",
-                    "DiskDesired", "Assignment", "JoinOrder"}
+                    "DiskDesired", "Assignment", "JoinOrder", "Service"}
 
 
 def test_routes():

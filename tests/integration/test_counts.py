@@ -41,7 +41,7 @@ CALLS = {
     "4k-randwrite-32": {"send": 3.0, "receive": 1.5, "read": 2.6, "futex": 7.0},
 }
 SAME = {"sendto": "send", "sendmsg": "send", "recvfrom": "receive",
-        "recvmsg": "receive"}
+        "recvmsg": "receive", "epoll_wait": "poll"}
 
 
 @pytest.fixture(scope="module")

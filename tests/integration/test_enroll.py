@@ -232,6 +232,23 @@ def test_an_address_that_is_none(world):
     world.enroll(n, disks=["d0"], token=token)
 
 
+def test_an_address_of_its_own_choice(world):
+    """None; an administrator gives it, at first and later."""
+    n, token = world.node("n1"), world.token()
+    refused(n, REFUSED, "--address", "10.77.9.9",
+            says="weftctl node token n1 --address 10.77.9.9", token=token)
+    world.enroll(n, "--address", "10.77.9.9",
+                 token=world.token("n1", "--address", "10.77.9.9,fd00::9"))
+    assert world.json("node", "show", "n1")["addresses"] == ["10.77.9.9"]
+    world.ctl("node", "address", "n1", n.address, "10.77.9.8")
+    n.run("weft-renew", "--root", n.root, "--now")
+    text = run("openssl", "x509", "-noout", "-ext", "subjectAltName", "-in",
+               n.etc / "tls/server-cert.pem").stdout
+    assert f"DNS:n1, IP Address:{n.address}, IP Address:10.77.9.8\n" in text
+    p = world.ctl("node", "address", "n2", n.address, check=False)
+    assert p.returncode == REFUSED and "n2" in p.stderr
+
+
 def test_no_tls(world):
     n = world.node("n1")
     refused(n, USAGE, "--admin", f"http://{world.w.address}:7380", says="https")

@@ -31,6 +31,7 @@ NODES = 6
 STREAMS = 1480
 # server/quota.h, server/http-body.c
 USER_CALLS = USER_STREAMS = 32
+USERS_CALLS = 256
 NODE_SESSIONS = 64
 STRANGER_CALLS = 32
 STRANGER_BYTES = 32 << 10
@@ -230,18 +231,27 @@ def test_streams(weftd, admin, nodes):
         eventually(lambda: resident(weftd) - before < KEPT)
 
 
-def test_calls_of_one(weftd, admin, nodes):
-    """As many calls at once as there are threads, whose bodies don't come."""
-    token = viewer_token(admin)
+def hold_calls(w, token, count):
+    """So many calls at once, whose bodies don't come: their sockets."""
     head = ("POST /api/v1/layouts HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
             "application/json\r\nContent-Length: 100\r\nAuthorization: Bearer "
             f"{token}\r\n\r\n{{").encode()
     sockets = []
-    for _ in range(STREAMS):
-        s = connect(weftd, False)
+    for _ in range(count):
+        s = connect(w, False)
         s.sendall(head)
         sockets.append(s)
+    return sockets
+
+
+def test_calls_of_one(weftd, admin, nodes):
+    """As many calls at once as there are threads: who made the token can log in, and
+    take it away."""
+    token = viewer_token(admin)
+    sockets = hold_calls(weftd, token, STREAMS)
     none_fails(nodes)
+    assert Browser(weftd, token).status("GET", "/status") == 429
+    assert Browser(weftd).login("v").status("GET", "/status") == 200
     refused = 0
     for s in sockets:
         s.setblocking(False)
@@ -251,6 +261,21 @@ def test_calls_of_one(weftd, admin, nodes):
     assert 0 < refused <= STREAMS - USER_CALLS
     eventually(lambda: Browser(weftd, token).status("GET", "/status") == 200)
     none_fails(nodes)
+
+
+def test_calls_of_all_users(weftd, admin, nodes):
+    """When viewers have all that is the users', an administrator is heard."""
+    tokens = [viewer_token(admin, f"v{i}")
+              for i in range(USERS_CALLS // USER_CALLS + 1)]
+    other = Browser(weftd).login("v0")
+    with contextlib.ExitStack() as stack:
+        for token in tokens:
+            for s in hold_calls(weftd, token, USER_CALLS):
+                stack.enter_context(s)
+        eventually(lambda: other.status("GET", "/status") == 429)
+        assert admin.status("GET", "/status") == 200
+        none_fails(nodes)
+    eventually(lambda: other.status("GET", "/status") == 200)
 
 
 def test_strangers_that_are_slow(weftd, admin, nodes):

@@ -195,7 +195,7 @@ def test_roles(weftd, admin):
         method, path = line.split()
         for part, value in [("{uuid}", "0" * 8 + "-0000" * 3 + "-" + "0" * 12),
                             ("{id}", "0" * 16), ("{member}", "0"),
-                            ("{name}", "x"), ("{job}", "drain-x")]:
+                            ("{name}", "x"), ("{node}", "x"), ("{job}", "drain-x")]:
             path = path.replace(part, value)
         assert "{" not in path
         if not path.startswith("/api/v1/") or path.endswith("/events"):

@@ -6,6 +6,7 @@ Both ways: what weftd has must be in the file, and what the file says must be so
 import copy
 import json
 import re
+import threading
 
 from apicaller import (ATTACH, Api, Disk, NOBODY, SPEC, VALIDATOR, Weftd,
                        api, disks, errors, filled, make_array, operations,
@@ -108,7 +109,15 @@ def test_every_answer(api, disks):
     plan = flight["plan"]
     assert flight["dry_run"] and flight["allowed"] and plan["uuid"] is None
     assert api.get("/api/v1/arrays") == {"arrays": [], "next": None}
-    make_array(api, disks)
+    assert plan["allow"] == [{"node": d.body["node"], "mode": "rw",
+                              "failover": False} for d in disks]
+    allow = [{"node": f"y{i}", "failover": True} for i in range(256)]
+    for bad in (allow + allow[:1], allow[:1] * 2, {}, [{"node": "Y"}],
+                [{"node": "y", "mode": "ro", "failover": True}]):
+        assert api.call("POST", "/api/v1/arrays", {**create, "allow": bad},
+                        expect=422)[1]["field"] == "allow"
+    make_array(api, disks, allow=allow)
+    nodes_that_may_attach(api)
     problem = api.call("POST", "/api/v1/arrays", create, expect=409)[1]
     assert problem["code"] == "exists" and problem["field"] == "name"
     problem = api.call("POST", "/api/v1/arrays", {**create, "name": "b"},
@@ -146,6 +155,53 @@ def test_every_answer(api, disks):
     api.call("DELETE", "/api/v1/arrays/a", expect=409)
     assert len(api.get("/api/v1/sessions")["sessions"]) == 2
 
+    # A service; `a` is held by another until then.
+    service = "/api/v1/arrays/a/service"
+    candidate = {**ATTACH, "instance": "5e71", "mode": "service"}
+    assert api.get(service)["nodes"] == []
+    api.call("GET", "/api/v1/arrays/b/service", expect=404)
+    api.call("GET", "/api/v1/arrays/B/service", expect=400)
+    assert api.call("DELETE", service, expect=409)[1]["code"] == "no-service"
+    assert api.call("POST", attach, candidate, expect=409)[1]["code"] == \
+        "no-service"
+    for bad in ({}, {"nodes": []}, {"nodes": ["N"]}, {"nodes": ["x", "x"]},
+                {"nodes": [f"n{i}" for i in range(17)]}, {"nodes": "n1"}):
+        assert api.call("PUT", service, bad, expect=422)[1]["field"] == "nodes"
+    api.call("PUT", service, b"{", expect=400)
+    api.call("PUT", "/api/v1/arrays/b/service", {"nodes": ["n1"]}, expect=404)
+    api.call("PUT", service, {"nodes": ["n1"]}, expect=412,
+             headers={"If-Match": '"other"'})
+    array = api.call("PUT", service, {"nodes": ["x1", ATTACH["node"]]},
+                     expect=200)[1]
+    assert array["service"] == api.get(service)
+    assert array["service"]["serving"] is None
+    assert [n["node"] for n in array["service"]["nodes"]] == \
+        ["x1", ATTACH["node"]]
+    problem = api.call("POST", attach, {**ATTACH, "instance": "beef"},
+                       expect=409)[1]
+    assert problem["code"] == "served"
+    problem = api.call("POST", attach, {**candidate, "node": "x2"},
+                       expect=409)[1]
+    assert problem["code"] == "no-candidate"
+    problem = api.call("POST", attach, candidate, expect=409)[1]
+    assert problem["code"] == "standby"
+    assert problem["holder"]["session"] == grant["session"]
+    assert [n["stands_by"] for n in api.get(service)["nodes"]] == [False, True]
+    move = service + "/move"
+    api.call("POST", move, {"node": ATTACH["node"]}, expect=200)
+    for node, status in (("x1", 409), ("x2", 409), ("-", 422)):
+        api.call("POST", move, {"node": node}, expect=status)
+    assert api.get(service + "?attach=rw") == api.get(service)
+    api.call("GET", service + "?attach=yes", expect=400)
+    api.call("POST", move, b"{", expect=400)
+    api.call("POST", "/api/v1/arrays/b/service/move", {"node": "x1"},
+             expect=404)
+    flight = api.call("DELETE", service + "?dry_run=true", expect=200)[1]
+    assert flight["allowed"] and flight["confirm"] == "a"
+    api.call("DELETE", "/api/v1/arrays/b/service", expect=404)
+    api.call("DELETE", service, expect=412, headers={"If-Match": '"other"'})
+    assert api.call("DELETE", service, expect=200)[1]["service"] is None
+
     # A member is lost.
     api.call("POST", "/api/v1/sessions/1/lost", {"member": 1}, expect=400)
     problem = api.call("POST", session + "/lost", {"member": 4},
@@ -171,6 +227,7 @@ def test_every_answer(api, disks):
     api.call("POST", session + "/lost", {"member": 1}, expect=410)
     api.call("DELETE", "/api/v1/sessions/0123456789abcdef", expect=404)
     api.call("DELETE", "/api/v1/sessions/x", expect=400)
+    fence_beside_a_server(api, attach, candidate)
     api.call("DELETE", "/api/v1/arrays/a", expect=200)
     eventually(lambda: all(d["array"] is None and d["releasing"] is None
                            for d in api.get("/api/v1/disks")["disks"]))
@@ -190,6 +247,9 @@ def test_every_answer(api, disks):
     api.call("PATCH", f"/api/v1/disks/{NOBODY}", there, expect=404)
     api.call("PATCH", this, there, expect=409)
     api.call("PATCH", this, there, expect=412, headers={"If-Match": '"x"'})
+    api.call("POST", f"{this}/key", expect=200)
+    api.call("POST", f"/api/v1/disks/{NOBODY}/key", expect=404)
+    api.call("POST", "/api/v1/disks/x/key", expect=400)
     disks[0].stop()
     eventually(lambda: not api.get(f"/api/v1/disks/{uuids[0]}")["alive"])
     assert api.call("PATCH", this, there, expect=200)[1]["moves_to"] == "n1"
@@ -211,6 +271,61 @@ def test_every_answer(api, disks):
     assert_all_met(api)
 
 
+def nodes_that_may_attach(api):
+    """All that is asked of array a's list, which is full.  Whoever calls here is an
+    administrator, whom no list binds."""
+    allow, service = "/api/v1/arrays/a/allow", "/api/v1/arrays/a/service"
+    for path, body in ((f"{allow}/x1", {"mode": "rw"}),
+                       (service, {"nodes": ["x1"]})):
+        assert api.call("PUT", path, body, expect=409)[1]["code"] == "too-many"
+    for i in range(4, 8):
+        was = api.call("DELETE", f"{allow}/y{i}", expect=200)[1]["allow"]
+    assert len(was) == 252
+    line = {"node": "x1", "mode": "ro", "failover": False}
+    flight = api.call("PUT", f"{allow}/x1?dry_run=true", {"mode": "ro"},
+                      expect=200)[1]
+    assert flight["allowed"] and flight["confirm"] == "a"
+    assert flight["lines"] == ["weftd has not heard of a node x1 yet."]
+    for _ in range(2):
+        array = api.call("PUT", f"{allow}/x1", {"mode": "ro"}, expect=200)[1]
+        assert array["allow"] == [*was, line]
+    for bad, field in (({}, "mode"), ({"mode": "wo"}, "mode"),
+                       ({"mode": "ro", "failover": True}, "failover"),
+                       ({"mode": "rw", "failover": "yes"}, "failover"),
+                       ({"mode": "rw", "node": "x1"}, "node")):
+        assert api.call("PUT", f"{allow}/x1", bad,
+                        expect=422)[1]["field"] == field
+    changed = {"If-Match": '"other"'}
+    for method, body in (("PUT", {"mode": "rw"}), ("DELETE", None)):
+        api.call(method, "/api/v1/arrays/b/allow/x1", body, expect=404)
+        api.call(method, "/api/v1/arrays/a/allow/X", body, expect=400)
+        api.call(method, f"{allow}/x1", body, expect=412, headers=changed)
+    api.call("PUT", f"{allow}/x1", b"{", expect=400)
+    assert api.call("DELETE", f"{allow}/x1?dry_run=true",
+                    expect=200)[1]["lines"] == []
+    for _ in range(2):
+        array = api.call("DELETE", f"{allow}/x1", expect=200)[1]
+        assert array["allow"] == was
+
+
+def fence_beside_a_server(api, attach, candidate):
+    """A fence waits for who serves an array, and is taken back meanwhile."""
+    fence = "/api/v1/nodes/n2/fence"
+    api.call("PUT", "/api/v1/arrays/a/service", {"nodes": [ATTACH["node"]]},
+             expect=200)
+    grant = api.call("POST", attach, candidate, expect=201)[1]
+    assert [n["node"] for n in grant["fenced"]] == ["n2"]
+    problems = []
+    waiting = threading.Thread(target=lambda: problems.append(
+        api.call("POST", fence, expect=409)[1]))
+    waiting.start()
+    eventually(lambda: api.get("/api/v1/nodes/n2")["fenced"])
+    api.call("DELETE", fence, expect=200)
+    waiting.join()
+    assert problems[0]["code"] == "not-fenced"
+    api.call("DELETE", f"/api/v1/sessions/{grant['session']}", expect=200)
+
+
 def nodes_and_jobs(api):
     """All that is asked about nodes and jobs, while member 1 of the array a,
     which is on node n1, is not in-sync."""
@@ -230,6 +345,14 @@ def nodes_and_jobs(api):
     api.call("PATCH", "/api/v1/nodes/n2", tune, expect=412, headers=changed)
     api.call("DELETE", "/api/v1/nodes/n2", expect=412, headers=changed)
     api.call("PATCH", "/api/v1/nodes/n2", {"maintenance": False}, expect=200)
+    fence = "/api/v1/nodes/n2/fence"
+    flight = api.call("POST", f"{fence}?dry_run=true", expect=200)[1]
+    assert flight["allowed"] and flight["confirm"] == "n2"
+    assert api.call("POST", fence, expect=200)[1]["fenced"]
+    assert not api.call("DELETE", fence, expect=200)[1]["fenced"]
+    for method in ("POST", "DELETE"):
+        api.call(method, "/api/v1/nodes/n99/fence", expect=404)
+        api.call(method, "/api/v1/nodes/N/fence", expect=400)
     drain = "/api/v1/nodes/n2/drain"
     api.call("POST", drain, expect=412, headers=changed)
     api.call("DELETE", drain, expect=412, headers=changed)
@@ -369,24 +492,32 @@ def assert_all_met(api):
             if s not in (401, 429, 503) and not (p.endswith("/events") and s == 200)
             and not (p.endswith("/openapi.json") and s == 404)
             and not (p.endswith("/imports") and s == 201)
+            # Only where hundreds have attached an array of an older weftd.
+            and not (p.endswith("/allow/{node}") and (m, s) == ("delete", 409))
             # Only while the first with the same Idempotency-Key is under way.
             and not (p.endswith("/drain") and s == 409)}
     assert not left, sorted(left)
 
 
-def test_read_only(api, disks):
-    """A member that has seen a later weftd than this one: nothing is changed
-    any more, everything can still be read."""
+def test_read_only(api, disks, weftd):
+    """Members of two nodes that have seen a later weftd than this one: nothing is
+    changed any more, everything can still be read."""
     make_array(api, disks[:3])
     session = api.call("POST", "/api/v1/arrays/a/sessions", ATTACH,
                        expect=201)[1]["session"]
     for d in disks:
         d.stop()
+    weftd.restart()
+    status = api.get("/api/v1/status")
+    newer = {"generation": status["generation"] + 1}
+    assert api.call("POST", f"/api/v1/disks/{disks[1].uuid}/heartbeat",
+                    {**disks[1].body, **newer},
+                    expect=503)[1]["code"] == "doubted"
     status = api.get("/api/v1/status")
     assert status["read_only"] is False
     changes = [
         ("POST", f"/api/v1/disks/{disks[0].uuid}/heartbeat",
-         {**disks[0].body, "generation": status["generation"] + 1}),
+         {**disks[0].body, **newer}),
         ("POST", "/api/v1/arrays", {"name": "b", "layout": "raid-0",
                                     "disks": [disks[3].uuid]}),
         ("POST", "/api/v1/arrays/a/sessions", {**ATTACH, "mode": "ro"}),
@@ -404,13 +535,21 @@ def test_read_only(api, disks):
         ("POST", "/api/v1/arrays/a/members/1/join", None),
         ("POST", "/api/v1/arrays/a/spares", {"disk": disks[3].uuid}),
         ("DELETE", f"/api/v1/arrays/a/spares/{disks[3].uuid}", None),
+        ("PUT", "/api/v1/arrays/a/allow/n1", {"mode": "ro"}),
+        ("DELETE", "/api/v1/arrays/a/allow/n1", None),
+        ("PUT", "/api/v1/arrays/a/service", {"nodes": ["n1"]}),
+        ("DELETE", "/api/v1/arrays/a/service", None),
+        ("POST", "/api/v1/arrays/a/service/move", {"node": "n1"}),
         ("POST", "/api/v1/imports", {"name": "c", "array": NOBODY}),
         ("DELETE", "/api/v1/arrays/a", None),
         ("DELETE", f"/api/v1/disks/{disks[3].uuid}", None),
         ("PATCH", f"/api/v1/disks/{disks[3].uuid}", {"node": "n2"}),
+        ("POST", f"/api/v1/disks/{disks[3].uuid}/key", None),
         ("PATCH", "/api/v1/nodes/n3", {"maintenance": True}),
         ("POST", "/api/v1/nodes/n3/drain", None),
         ("DELETE", "/api/v1/nodes/n3/drain", None),
+        ("POST", "/api/v1/nodes/n3/fence", None),
+        ("DELETE", "/api/v1/nodes/n3/fence", None),
         ("DELETE", "/api/v1/nodes/n3", None),
     ]
     for change in changes:

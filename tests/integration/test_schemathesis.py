@@ -29,13 +29,16 @@ pytestmark = [pytest.mark.long(100), pytest.mark.timeout(600)]
 
 
 OTHERS = ["--exclude-path-regex", f"{STREAM}|{HEARTBEAT}"]
+# To fence a node is answered when members have confirmed, or after 20 s.
+ANSWER_S = 30
 
 
 def schemathesis(weftd, *words, checks=CHECKS, seconds=500):
     program = pathlib.Path(BUILD) / "venv/bin/schemathesis"
     assert program.exists(), "scripts/test makes it: see tests/requirements.txt"
     p = run(program, "run", FILE, "-u", weftd.url, "--checks", ",".join(checks),
-            "--no-color", "--warnings", "off", "--continue-on-failure", *words,
+            "--no-color", "--warnings", "off", "--continue-on-failure",
+            "--request-timeout", str(ANSWER_S), *words,
             timeout=seconds, check=False, cwd=weftd.dir,
             env={"SCHEMATHESIS_HOOKS": "schemathesishooks",
                  "PYTHONPATH": str(SOURCE / "tests"),

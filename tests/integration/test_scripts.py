@@ -169,6 +169,7 @@ def test_quickstart(tmp_path):
     try:
         p = q.run()
         assert "all is right" in p.stdout and "killed member m2" in p.stdout
+        assert "h2 serves it now" in p.stdout
         state = q.status()
         assert state["members"][2]["state"] == "down"
         status, page = http("GET", state["admin"] + "/")

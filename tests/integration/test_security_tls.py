@@ -27,7 +27,7 @@ from securenode import *
 from weftdactors import Weftd
 from weftdlogin import *
 from weftdlogin import admin
-from wefttest import at_once, eventually
+from wefttest import at_once, eventually, free_port
 
 
 @pytest.fixture
@@ -164,8 +164,12 @@ def subject(text):
 
 
 def test_enroll(weftd, admin):
-    token = node_token(admin, "h1")
-    assert sorted(token) == ["ca_fingerprint", "expires_at", "node", "token"]
+    token = node_token(admin, "h1", addresses=["10.1.2.3", "2001:DB8::7"])
+    assert sorted(token) == ["addresses", "ca_fingerprint", "expires_at", "node",
+                             "token"]
+    assert token["addresses"] == ["10.1.2.3", "2001:db8::7"]
+    [listed] = admin.get("/node-tokens")["node_tokens"]
+    assert listed["addresses"] == token["addresses"]
     pem = Browser(weftd) and https(weftd, "GET", "/ca.pem")[1]
     assert token["ca_fingerprint"] == "sha256:" + hashlib.sha256(
         ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
@@ -276,7 +280,7 @@ def test_bad_requests_for_certificates(weftd, admin, seed):
 def test_addresses(weftd, admin):
     enrolled(admin, "h1", ["10.1.1.1", "10.1.1.2"])
     thief = Node(weftd, "h2", ["10.1.1.9", "10.1.1.2"])
-    token = node_token(admin)["token"]
+    token = node_token(admin, addresses=["10.1.1.1", "10.1.1.2", "10.1.1.9"])["token"]
     status, reply = thief.enroll(token)
     assert (status, reply["code"]) == (409, "address-in-use")
     assert "h1" in reply["detail"]
@@ -292,7 +296,8 @@ def test_addresses(weftd, admin):
     again.cert, again.key = old
     assert again.call("GET", "/status")[0] == 200
     again.cert, again.key = new
-    again.enroll(node_token(admin, "h1")["token"], expect=201)
+    again.enroll(node_token(admin, "h1", addresses=["10.1.1.2"])["token"],
+                 expect=201)
     assert again.call("GET", "/me")[0] == 200
     again.cert, again.key = old
     assert again.call("GET", "/status")[0] == 401
@@ -300,12 +305,131 @@ def test_addresses(weftd, admin):
     thief.enroll(token, expect=201)  # which is as good as before
 
 
+def addresses_of(node):
+    return re.findall(r"IP Address:([0-9A-Fa-f.:]+)",
+                      text_of(node.cert.read_text()))
+
+
+def renewed(node, csr=None):
+    status, reply = node.call("POST", f"/nodes/{node.name}/certificate",
+                              {"csr": csr or node.csr()})
+    assert status == 201, reply
+    node.take(reply)
+    return addresses_of(node)
+
+
+def test_addresses_are_an_administrators(weftd, admin):
+    """None of a node's own choice, neither at first nor later."""
+    token = node_token(admin, "h1")["token"]
+    for wish in (["8.8.8.8"], ["127.0.0.1", "10.2.2.2"]):
+        status, reply = Node(weftd, "h1", wish).enroll(token)
+        assert (status, reply["code"]) == (403, "address-not-given")
+        assert f"weftctl node token h1 --address {wish[-1]}" in reply["detail"]
+    # A token that names some is for none but these, not even the caller's own.
+    named = node_token(admin, "h2", addresses=["10.2.2.2"])["token"]
+    status, reply = Node(weftd, "h2", ["127.0.0.1"]).enroll(named)
+    assert (status, reply["code"]) == (403, "address-not-given")
+    h2 = Node(weftd, "h2", ["10.2.2.2"])
+    h2.enroll(named, expect=201)
+    h1 = Node(weftd, "h1", ["127.0.0.1"])
+    h1.enroll(token, expect=201)
+
+    # Renewed, it is for the same, whatever it asks for; again after a restart.
+    for wish in (["8.8.8.8"], ["10.2.2.3"], []):
+        h1.addresses = wish
+        assert renewed(h1) == ["127.0.0.1"]
+        weftd.restart(kill=True)
+    path = "/nodes/h1/addresses"
+    assert h1.call("PUT", path, {"addresses": ["10.2.2.9"]})[0] == 403
+    assert admin.status("PUT", "/nodes/h9/addresses",
+                        {"addresses": ["10.2.2.9"]}) == 404
+    assert admin.call("PUT", path, {"addresses": ["10.2.2.2"]})[1]["code"] == \
+        "address-in-use"
+    for bad in ([], ["x"], ["10.2.2.9", "10.2.2.9"], ["0.0.0.0"], [1],
+                [f"10.3.3.{i}" for i in range(9)], "10.2.2.9"):
+        assert admin.status("PUT", path, {"addresses": bad}) == 422
+    assert renewed(h1) == ["127.0.0.1"]
+    admin.call("PUT", path, {"addresses": ["127.0.0.1", "::1"]}, expect=200)
+    admin.call("PUT", path, {"addresses": ["10.2.2.9", "2001:DB8::1"]}, expect=200)
+    weftd.restart(kill=True)
+    [known] = [n for n in admin.get("/nodes")["nodes"] if n["name"] == "h1"]
+    assert known["addresses"] == ["10.2.2.9", "2001:db8::1"]
+    assert renewed(h1) == ["10.2.2.9", "2001:DB8:0:0:0:0:0:1"]
+    # Who is on another host than weftd does not get weftd's by that.
+    for wish in ("127.0.0.1", "::1", "127.9.9.9"):
+        status, reply = admin.call("PUT", "/nodes/h2/addresses",
+                                   {"addresses": ["10.2.2.2", wish]})
+        assert (status, reply["code"]) == (409, "address-in-use")
+        assert f"{wish} is weftd's" in reply["detail"]
+    # What it has no more is free, and what is shut out has none.
+    enrolled(admin, "h3", ["127.0.0.1"])
+    admin.call("DELETE", "/nodes/h2/certificate", expect=200)
+    enrolled(admin, "h4", ["10.2.2.2"])
+
+
+def test_networks_of_the_ca(tmp_path):
+    """What it says of itself holds also for who has its key, with OpenSSL and GnuTLS."""
+    networks = ["--ca-network", "10.1.2.3/8", "--ca-network", "fd00::/8"]
+    with Weftd(tmp_path, "--listen", "0.0.0.0:0", *networks, login=True) as w:
+        text = openssl("x509", "-noout", "-text", "-in", w.state / "ca-cert.pem")
+        assert "Name Constraints: critical" in text
+        assert "IP:10.0.0.0/255.0.0.0" in text and "IP:FD00:0:0:0" in text
+        admin = first_login(w)
+        assert https(w, "GET", "/ca.pem")[0] == 200  # its own certificate is good
+        good = enrolled(admin, "h1", ["10.9.9.9", "fd00::1", "127.0.0.1"])
+        openssl("verify", "-CAfile", w.state / "ca-cert.pem", good.cert)
+        assert good.call("GET", "/status")[0] == 200
+        for address in ("8.8.8.8", "2001:db8::1"):
+            token = node_token(admin, "h2", addresses=[address])["token"]
+            status, reply = Node(w, "h2", [address]).enroll(token)
+            assert status == 422 and "--ca-network" in reply["detail"]
+            assert admin.status("PUT", "/nodes/h1/addresses",
+                                {"addresses": [address]}) == 422
+        # By the key itself.
+        served = []
+        for name, address in [("good", "10.9.9.9"), ("bad", "8.8.8.8")]:
+            d = tmp_path / name
+            d.mkdir()
+            (d / "ext").write_text(f"subjectAltName=IP:127.0.0.1,IP:{address}\n")
+            openssl("req", "-new", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+                    d / "client-key.pem", "-out", d / "csr", "-subj", "/CN=x")
+            openssl("x509", "-req", "-in", d / "csr", "-days", "1", "-CA",
+                    w.state / "ca-cert.pem", "-CAkey", w.state / "ca-key.pem",
+                    "-extfile", d / "ext", "-out", d / "client-cert.pem")
+            for use in ("cert", "key"):
+                (d / f"server-{use}.pem").symlink_to(f"client-{use}.pem")
+            (d / "ca-cert.pem").symlink_to(w.state / "ca-cert.pem")
+            p = subprocess.run(["openssl", "verify", "-CAfile", d / "ca-cert.pem",
+                                d / "client-cert.pem"], capture_output=True)
+            served.append(p.returncode == 0)
+        assert served == [True, False]
+        good, bad = tmp_path / "good", tmp_path / "bad"
+        for server, client, fine in [(good, good, True), (good, bad, False),
+                                     (bad, good, False)]:
+            port = free_port()
+            p = subprocess.run(
+                ["/usr/bin/nbdkit", "-i", "127.0.0.1", "-p", str(port), "--tls=require",
+                 "--tls-verify-peer", f"--tls-certificates={server}", "null", "1M",
+                 "--run", f"nbdinfo --size nbds://127.0.0.1:{port}/"
+                 f"?tls-certificates={client}"], capture_output=True, text=True)
+            assert (p.stdout == "1048576\n") == fine, (server, client, p)
+    # It stays as it was made; and weftd does not listen where nobody would believe it.
+    w = Weftd(tmp_path, "--listen", "0.0.0.0:0", login=True)
+    with w:
+        assert https(w, "GET", "/ca.pem")[0] == 200
+    for bad in ("10.0.0.0", "10.0.0.0/33", "x/8", "10.0.0.0/", "fd00::/129"):
+        p = subprocess.run(["weftd", "--state", tmp_path / "x", "--ca-network", bad],
+                           capture_output=True, text=True)
+        assert p.returncode == 1 and "--ca-network" in p.stderr
+
+
 @pytest.mark.parametrize("address", [
     "0.0.0.0", "::", "255.255.255.255", "224.0.0.1", "239.1.2.3", "ff02::1",
     "::ffff:10.1.1.1"])
 def test_addresses_of_no_host(weftd, admin, address):
     token = node_token(admin)["token"]
-    status, reply = Node(weftd, "h1", ["10.1.1.1", address]).enroll(token)
+    status, reply = Node(weftd, "h1", [address]).enroll(token)
     assert (status, reply["field"]) == (422, "csr"), reply
     # To a host that calls by loopback, loopback is given.
     Node(weftd, "h2", ["127.0.0.9", "::1"]).enroll(token, expect=201)
@@ -321,9 +445,9 @@ def test_renewal(weftd, admin, monkeypatch):
         assert status == 201, reply
         node.take(reply)
         assert node.call("GET", "/status")[0] == 200
-    # The first is pushed out by now; the last but one is still good.
+    # The first is as good as the last, until it expires.
     node.cert.write_bytes(old[0]), node.key.write_bytes(old[1])
-    assert node.call("GET", "/status")[0] == 401
+    assert node.call("GET", "/status")[0] == 200
     said = [a["status"] for a in admin.get("/audit")["audit"]
             if a["action"] == "POST /nodes/{name}/certificate"]
     assert said == [201] * 4 + [403]
@@ -333,15 +457,101 @@ def test_renewal(weftd, admin, monkeypatch):
     assert all(re.match(r"20\d\d-", e) for e in expires)
 
 
+def test_certificates_of_one_node(weftd, admin):
+    """So many are good at a time, and no more."""
+    node = enrolled(admin, "h1")
+    csr = node.csr()
+    said = [node.call("POST", "/nodes/h1/certificate", {"csr": csr})
+            for _ in range(32)]
+    assert [status for status, _ in said] == [201] * 31 + [409]
+    assert said[-1][1]["code"] == "too-many"
+
+
+def text_of(pem):
+    return openssl("x509", "-noout", "-text", text=pem)
+
+
+def test_how_long_certificates_last(tmp_path):
+    for days in (None, 1, 30):
+        words = ["--certificate-days", str(days)] if days else []
+        (tmp_path / str(days)).mkdir()
+        with Weftd(tmp_path / str(days), "--listen", "0.0.0.0:0", *words,
+                   login=True) as w:
+            node = enrolled(first_login(w), "h1")
+            expires = ssl.cert_time_to_seconds(re.search(
+                r"Not After : (.*)", text_of(node.cert.read_text())).group(1))
+            assert abs(expires - time.time() - (days or 7) * 86400) < 120
+    for bad in ("0", "366", "-1", "x", "7d", ""):
+        p = subprocess.run(["weftd", "--state", tmp_path / "x",
+                            "--certificate-days", bad], capture_output=True,
+                           text=True)
+        assert p.returncode == 1 and "--certificate-days" in p.stderr
+
+
 def test_expired_certificate(weftd, admin, monkeypatch):
+    """It is good for the next one, and for nothing else; revoked, for nothing."""
     weftd.stop()
     monkeypatch.setenv("WEFT_CERTIFICATE_SECONDS", "3")
     weftd.start()
-    node = enrolled(admin, "h1")
+    node, other, gone = (enrolled(admin, f"h{i}") for i in (1, 2, 3))
     assert node.call("GET", "/status")[0] == 200
     time.sleep(3.5)
-    with pytest.raises((ssl.SSLError, OSError)):
-        node.call("GET", "/status")
+    for method, path in [("GET", "/status"), ("GET", "/arrays"),
+                         ("POST", "/arrays/a/sessions")]:
+        status, reply = node.call(method, path)
+        assert status == 401 and "weft-renew" in reply["detail"]
+    admin.call("DELETE", "/nodes/h3/certificate", expect=200)
+    path = "/nodes/{}/certificate"
+    assert gone.call("POST", path.format("h3"), {"csr": gone.csr()})[0] == 401
+    # Not for another node, nor by another's key.
+    assert other.call("POST", path.format("h1"), {"csr": other.csr()})[0] == 401
+    assert node.call("POST", path.format("h1"), {"csr": node.csr()},
+                     key=False)[0] == 401
+    for _ in range(2):  # as when the first answer was lost
+        status, reply = node.call("POST", path.format("h1"), {"csr": node.csr()})
+        assert status == 201, reply
+    node.take(reply)
+    assert node.call("GET", "/status")[0] == 200
+
+
+def revoked_list(weftd):
+    """What weftd publishes: the serial numbers, and the list's name."""
+    status, pem, headers = https(weftd, "GET", "/ca-crl.pem")
+    assert status == 200
+    p = subprocess.run(["openssl", "crl", "-noout", "-text", "-verify", "-CAfile",
+                        weftd.state / "ca-cert.pem"], input=pem, text=True,
+                       capture_output=True, check=True)
+    assert "verify OK" in p.stderr
+    return (set(re.findall(r"Serial Number: ([0-9A-F]+)", p.stdout)),
+            headers["Weft-Revoked"])
+
+
+def serial_of(node):
+    return openssl("x509", "-noout", "-serial", "-in",
+                   node.cert).strip().removeprefix("serial=")
+
+
+def test_list_of_what_is_revoked(weftd, admin):
+    h1, h2 = enrolled(admin, "h1"), enrolled(admin, "h2")
+    none, empty = revoked_list(weftd)
+    assert none == set()
+    first = serial_of(h1)
+    status, reply = h1.call("POST", "/nodes/h1/certificate", {"csr": h1.csr()})
+    h1.take(reply)
+    assert revoked_list(weftd) == (set(), empty)  # both are good
+    admin.call("DELETE", "/nodes/h1/certificate", expect=200)
+    both, name = revoked_list(weftd)
+    assert both == {first, serial_of(h1)} and name != empty
+    # Every answer names it.
+    _, _, headers = https(weftd, "GET", "/api/v1/status", node=h2)
+    assert headers["Weft-Revoked"] == name
+    weftd.restart(kill=True)
+    assert revoked_list(weftd) == (both, name)
+    # A host that was set up anew: what it had before is not good any more.
+    again = serial_of(h2)
+    h2.enroll(node_token(admin, "h2")["token"], expect=201)
+    assert revoked_list(weftd)[0] == both | {again}
+    assert revoked_list(weftd)[1] not in (name, empty)
 
 
 def test_other_certificates(weftd, admin):

@@ -7,14 +7,17 @@ Causes: a member is lost and rebuilt; a client, a member and an array process
         with a certificate of another CA, or none; starts that would expose
         something.
 Pass:  the array works and is rebuilt over TLS alone; who has no good
-       certificate gets nothing; nothing starts that other hosts would reach
-       without TLS, and it says what to do.
+       certificate, or TLS 1.1 at most, gets nothing; nothing starts that other
+       hosts would reach without TLS and a certificate, and it says what to do.
 """
 
 import json
 import os
 import random
 import signal
+import socket
+import ssl
+from urllib.parse import urlsplit
 
 import nbd
 import pytest
@@ -24,7 +27,7 @@ from certificates import Authority, nbd_connect
 from copies import check_copies, model_of
 from nbdkitproc import Nbdkit, NotStarted
 from weftctlproc import FAILED, ctl
-from wefttest import eventually, run
+from wefttest import eventually, free_port, run
 
 UNIT = 64 << 10
 MIB = 1 << 20
@@ -141,6 +144,65 @@ def test_who_has_no_good_certificate(cluster, tls, strange):
     assert h.pread(MIB, 0) == b"x" * MIB
 
 
+# --- TLS 1.2 at least ------------------------------------------------------------
+
+
+OLD = {"GNUTLS_SYSTEM_PRIORITY_FILE": "/dev/null"}
+
+
+def received(s, n):
+    got = b""
+    while len(got) < n:
+        part = s.recv(n - len(got))
+        assert part, got
+        got += part
+    return got
+
+
+def negotiated(uri, tls, version):
+    """The version that OpenSSL gets, as an NBD client with a good certificate that has
+    no other; or ssl.SSLError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(tls / "ca-cert.pem")
+    context.load_cert_chain(tls / "client-cert.pem", tls / "client-key.pem")
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = version
+    at = urlsplit(uri)
+    with socket.create_connection((at.hostname, at.port), timeout=20) as s:
+        assert received(s, 18)[:16] == b"NBDMAGICIHAVEOPT"
+        s.sendall((3).to_bytes(4, "big") + b"IHAVEOPT" + (5).to_bytes(4, "big") +
+                  bytes(4))
+        assert received(s, 20)[12:] == b"\0\0\0\1" + bytes(4)
+        with context.wrap_socket(s) as t:
+            return t.version()
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
+def test_versions(cluster, tls, tmp_path):
+    """Of a member and of an array's export, as GnuTLS is without a word of others.  nbdkit
+    alone takes them: the client is a good one."""
+    c = cluster(members=2, layout="raid-1", unit=UNIT, size="61M",
+                env={**certified(tls), **OLD})
+    uris = [c.nbd, c.members[0]["uri"]]
+    for uri in uris:
+        for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
+            with pytest.raises(ssl.SSLError):
+                negotiated(uri, tls, version)
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            assert negotiated(uri, tls, version) == version.name.replace("_", ".")
+    for name in ("array", "m0"):
+        assert c.log(name).count("unsupported version") == 2
+    port, pid = free_port(), tmp_path / "lax"
+    run("nbdkit", "-P", pid, "-i", "127.0.0.1", "-p", port, "--tls=require",
+        f"--tls-certificates={tls}", "memory", "1M", env=OLD)
+    try:
+        assert negotiated(f"nbds://127.0.0.1:{port}", tls,
+                          ssl.TLSVersion.TLSv1) == "TLSv1"
+    finally:
+        end(pid)
+
+
 # --- What does not start ---------------------------------------------------------
 
 
@@ -195,9 +257,14 @@ def test_array_off_loopback(outside, map_words, tls, tmp_path, listen):
     # That clients may speak TLS does not do.
     assert "--tls=require" in refusal(*outside, "nbdkit", "-P", pid, *listen,
                                       "--tls=on", certificates, *map_words)
+    # Nor that whoever does is let in.
+    said = refusal(*outside, "nbdkit", "-P", pid, *listen, "--tls=require",
+                   certificates, *map_words)
+    assert "without --tls-verify-peer" in said, said
+    secure = ["nbdkit", "-P", pid, *listen, "--tls", "require", "--tls-verify",
+              certificates, *map_words]
     assert not pid.exists()
-    run(*outside, "nbdkit", "-P", pid, *listen, "--tls", "require",
-        certificates, *map_words)
+    run(*outside, *secure)
     end(pid)
 
 

@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import re
+import struct
 import subprocess
 import time
 
@@ -17,6 +18,7 @@ import pytest
 
 from nbdclient import connected
 from nbdkitproc import Nbdkit
+from servedarray import Served
 from weftctlproc import FAILED, OK, REFUSED, USAGE, ctl
 from wefttest import digest, eventually, run
 
@@ -180,6 +182,100 @@ def test_read_only(cluster, ctl, tmp_path):
             f.write(bytes(4096))
     assert read_tree(device, mnt) == files
     w("detach", "a")
+
+
+def test_shared(cluster, ctl, tmp_path):
+    """By way of the array's service: whoever serves it may go meanwhile."""
+    c = cluster(members=3, size="64M")
+    w = ctl(c)
+    s = Served(c)
+    try:
+        # Nobody serves it, and the array itself is not to be had.
+        assert "--shared" in w("attach", "a", "--print-uri", status=REFUSED)
+        assert w("attach", "a", "--fuse", "--force", status=USAGE)
+        assert w("attach", "a", "--shared", "--takeover", status=USAGE)
+        s.stand_by("s0")
+        s.stand_by("s1")
+        device = w("attach", "a", "--shared", "--fuse").strip()
+        assert w("attach", "a", "--shared").strip() == device
+        assert w("attach", "a", "--service").strip() == device  # its former name
+        assert "its service" in w("attach", "a", status=FAILED)
+        mnt = str(tmp_path / "mnt")
+        files = write_tree(device, mnt)
+        s.move("s1")
+        assert s.ended("s0") == 0
+        assert read_tree(device, mnt) == files
+        w("detach", "a")
+        uri = w("attach", "a", "--shared", "--print-uri").strip()
+        assert connected(uri).get_size() == c.get("/api/v1/arrays/a")["size"]
+        w("detach", "a")
+        assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+    finally:
+        s.end()
+
+
+def partitioned(file):
+    """An ext4 in the second of two partitions of a DOS disk."""
+    run("mkfs.ext4", "-q", "-E", f"offset={8 * MIB}", file, "12M")
+    sectors = MIB // 512
+    with open(file, "r+b") as f:
+        f.seek(446)
+        for start, count in ((1, 4), (8, 16)):
+            f.write(struct.pack("<B3xB3xII", 0, 0x83, start * sectors,
+                                count * sectors))
+        f.seek(510)
+        f.write(b"\x55\xaa")
+
+
+def ocfs2(file):
+    run("/sbin/mkfs.ocfs2", "-q", "-x", "-F", "-b", "4K", "-C", "4K", "-N", "2",
+        "-J", "size=4M", "--cluster-stack=o2cb", "--cluster-name=weft", file)
+
+
+@pytest.mark.parametrize("make, found", [
+    (lambda f: run("mkfs.ext4", "-q", "-L", "home", f),
+     'an ext4 file system labelled "home"'),
+    (partitioned, "an ext4 file system"),
+    (lambda f: run("/sbin/mkfs.xfs", "-q", "--unsupported", f), "an xfs file system"),
+    (lambda f: run("mkswap", f), "swap space"),
+    (ocfs2, None), (lambda f: None, None)],
+    ids=["ext4", "partition", "xfs", "swap", "ocfs2", "blank"])
+def test_shared_of_one_hosts_file_system(cluster, ctl, tmp_path, make, found):
+    """What two hosts would destroy is not attached, unless they say so."""
+    image = tmp_path / "image"
+    with open(image, "wb") as f:
+        f.truncate(64 << 20)
+    make(image)
+    c = cluster(members=2, layout="raid-1", size="80M")
+    w, s = ctl(c), Served(c)
+    try:
+        s.stand_by("s0")
+        uri = s.client("c0")
+        run("nbdcopy", image, uri)
+        if found:
+            said = w("attach", "a", "--shared", "--fuse", status=FAILED)
+            assert found in said and "--force" in said, said
+            assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+            w("attach", "a", "--shared", "--fuse", "--read-only")
+            w("detach", "a")
+            w("attach", "a", "--shared", "--print-uri")
+            w("detach", "a")
+            assert w.json("attach", "a", "--shared", "--fuse",
+                          "--force")["unseen"] is False
+            # As an attach leaves it that was killed before anybody had looked.
+            record = os.path.join(w.env["WEFT_RUN_DIR"], "a", "attach.json")
+            with open(record) as f:
+                left = json.load(f)
+            with open(record, "w") as f:
+                json.dump({**left, "unseen": True}, f)
+            assert found in w("attach", "a", "--shared", "--fuse", status=FAILED)
+            assert os.listdir(w.env["WEFT_RUN_DIR"]) == []
+            w("attach", "a", "--shared", "--fuse", "--force")
+        else:
+            w("attach", "a", "--shared", "--fuse")
+        w("detach", "a")
+    finally:
+        s.end()
 
 
 def test_attach_refused(cluster, ctl):
@@ -355,10 +451,12 @@ def test_detach_after_the_death_of_nbdfuse(cluster, ctl):
     assert p.returncode in (OK, FAILED)
     assert "Traceback" not in p.stderr
     w("detach", "a", status=FAILED)
-    assert record["device"] not in run("losetup", "-a").stdout
+    # Another's device may have its number by now: so it is known by its file.
+    assert w.env["WEFT_RUN_DIR"] not in run("losetup", "-a").stdout
     assert w.env["WEFT_RUN_DIR"] not in open("/proc/mounts").read()
     # weftd being away is no reason not to detach.
-    device = w("attach", "a", "--fuse").strip()
+    w("attach", "a", "--fuse")
+    assert w.env["WEFT_RUN_DIR"] in run("losetup", "-a").stdout
     c.kill("weftd")
     w("detach", "a")
-    assert device not in run("losetup", "-a").stdout
+    assert w.env["WEFT_RUN_DIR"] not in run("losetup", "-a").stdout

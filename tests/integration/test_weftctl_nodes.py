@@ -5,6 +5,7 @@ weftctl.  Pass: what is shown before is weftd's own preflight, nothing is done
 without a yes, and then what was said is done.
 """
 
+import json
 import re
 import socket
 import threading
@@ -215,6 +216,34 @@ def test_evict(weftd, array, ctl):
     assert weftd.get("/sessions")["sessions"] == []
 
 
+def test_array_service(weftd, array, ctl):
+    assert "has no service" in ctl("array", "service", "a")
+    ctl("array", "service", "a", "--move", "h1", status=REFUSED)
+    ctl("array", "service", "a", "--off", "--yes", status=REFUSED)
+    ctl("array", "service", "a", "--on", "H", status=REFUSED)
+    ctl("array", "service", "a", "--on", "h1", "--move", "h1", status=USAGE)
+    ctl("array", "service", "a", "--on", "h1", "--dry-run", status=USAGE)
+    assert weftd.get("/arrays/a")["service"] is None
+    assert "weft-service@a" in ctl("array", "service", "a", "--on", "h0,h1,n1")
+    assert "nobody serves it" in ctl("array", "service", "a")
+    h = host(weftd, mode="service")
+    h.attach()
+    h.start()
+    said = ctl("array", "service", "a")
+    assert "served by node h0" in said and "survives" in said
+    rows = {row.split()[0]: row for row in said.splitlines()[-3:]}
+    assert rows["n1"].endswith("yes") and rows["h1"].endswith("no")
+    assert "h0" in ctl("array", "show", "a")
+    assert json.loads(ctl("array", "service", "a", "--json")) == \
+        weftd.get("/arrays/a/service")
+    ctl("array", "service", "a", "--move", "h1", status=REFUSED)
+    assert "leaves off" in ctl("array", "service", "a", "--off", "--dry-run")
+    assert not h.leave
+    ctl("array", "service", "a", "--off", "--yes")
+    eventually(lambda: h.leave)
+    assert weftd.get("/arrays/a")["service"] is None
+
+
 def test_changed_meanwhile(weftd, array, ctl, tmp_path):
     """Between the question and its answer somebody else gives the array a
     spare: what was shown is not what would be done, so nothing is."""
@@ -265,6 +294,23 @@ def test_disk_move(weftd, array, ctl):
     assert ctl.json("disk", "move", uuid, "n2")["moves_to"] == "n2"
 
 
+def test_disk_rekey(weftd, array, ctl):
+    uuids = sorted(d["uuid"] for d in weftd.get("/disks")["disks"])
+    assert "name disks" in ctl("disk", "rekey", status=USAGE)
+    assert "name disks" in ctl("disk", "rekey", "--all", uuids[0], status=USAGE)
+    ctl("disk", "rekey", "no-such", status=REFUSED)
+    assert uuids[0] in ctl("complete", "--", "disk", "rekey", "").split()
+    uuid = array[1].uuid
+    array[1].stop()
+    eventually(lambda: not weftd.get(f"/disks/{uuid}")["alive"])
+    assert ctl("disk", "rekey", "n1:/dev/disk1") == \
+        f"disk {uuid}: is silent, and gets another key when it is back\n"
+    [done] = ctl.json("disk", "rekey", uuid)["disks"]
+    assert done["uuid"] == uuid and done["rekeys"]
+    said = [x for x in ctl.json("audit")["audit"] if x["action"].endswith("/key")]
+    assert [x["status"] for x in said] == [200, 200]
+
+
 def test_a_silent_node_has_no_load(weftd, array, ctl):
     assert ctl("node", "ls").splitlines()[2].split()[5] != "-"
     array[1].stop()
@@ -275,7 +321,7 @@ def test_a_silent_node_has_no_load(weftd, array, ctl):
 
 
 def test_revoke(weftd, array, ctl, tmp_path):
-    ctl("node", "revoke", "n1", "--yes", status=REFUSED)  # it has none
+    ctl("node", "revoke", "n9", "--yes", status=REFUSED)  # there is none
     token = ctl.json("node", "token", "n1")["token"]
     run("openssl", "req", "-new", "-newkey", "ec", "-pkeyopt",
         "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=n1",

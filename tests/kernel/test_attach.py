@@ -17,10 +17,9 @@ from wefttest import eventually
 pytestmark = pytest.mark.timeout(600)
 
 
-def start_server(guest):
+def start_server(guest, words="/sbin/nbdkit-file-plugin.so /a.img"):
     guest.run("rm -f /run/a.pid; mkdir -p /run; "
-              "/sbin/nbdkit -U /run/a.sock -P /run/a.pid "
-              "/sbin/nbdkit-file-plugin.so /a.img")
+              f"/sbin/nbdkit -U /run/a.sock -P /run/a.pid {words}")
 
 
 # Whoever has ended is reaped by the guest's shell, which must not be reading its
@@ -35,9 +34,9 @@ def kill_attach(guest, signal):
     guest.run(f"kill -{signal} $(pidof weft-attach); sleep 1")
 
 
-def start_attach(guest):
+def start_attach(guest, words=""):
     return guest.start("exec /sbin/weft-attach --socket /run/a.sock "
-                       "--pid-file /run/a.pid a")
+                       f"--pid-file /run/a.pid {words} a")
 
 
 def attach_pid(guest):
@@ -139,3 +138,48 @@ def test_what_is_in_use_stays(attached):
                                         check=False), 30)
     eventually(lambda: attached.run("cat /sys/block/nbd0/size").strip() == "0",
                30)
+
+
+def test_what_two_hosts_destroy(guest):
+    """It is seen before there is a device that anybody could use."""
+    guest.run("truncate -s 64M /a.img && /sbin/mke2fs -q -t ext4 /a.img")
+    start_server(guest)
+    try:
+        done = start_attach(guest, "--as service")
+        status, said = eventually(done, 60)
+        assert status == 3 and "an ext4 file system" in said, said
+        assert "WEFT_ATTACH_OPTIONS=--force" in said
+        guest.run("! ls /dev/weft/a /sys/block/nbd?/pid 2>/dev/null")
+
+        start_attach(guest, "--as service --force")
+        eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
+        # One that takes a device over takes it as it is.
+        kill_attach(guest, 9)
+        start_attach(guest, "--as service")
+        time.sleep(2)
+        guest.run("dd if=/dev/zero of=/dev/weft/a bs=64k conv=fsync count=1 && "
+                  "test $(cat /sys/block/nbd0/ro) = 0")
+        kill_attach(guest, 15)
+        eventually(lambda: not guest.run("pidof weft-attach", check=False), 30)
+
+        # What is on it now nobody minds.
+        start_attach(guest, "--as service")
+        eventually(lambda: guest.run("ls /dev/weft/a 2>/dev/null", check=False), 30)
+        guest.run("test $(cat /sys/block/nbd0/ro) = 0")
+        kill_attach(guest, 15)
+        eventually(lambda: not guest.run("pidof weft-attach", check=False), 30)
+
+        # Who looks while the array process ends is not stuck for ever.
+        kill_server(guest)
+        start_server(guest, "--filter=/sbin/nbdkit-delay-filter.so "
+                     "/sbin/nbdkit-file-plugin.so /a.img rdelay=3")
+        done = start_attach(guest, "--as service")
+        eventually(lambda: "weft-look/a" in guest.run(
+            "cat /sys/block/nbd*/backend 2>/dev/null", check=False), 30)
+        kill_server(guest)
+        assert eventually(done, 30)[0] == 1
+        guest.run("! ls /dev/weft/a /sys/block/nbd?/pid 2>/dev/null")
+    finally:
+        guest.run("kill $(pidof weft-attach) 2>/dev/null; sleep 1; "
+                  "kill -9 $(pidof nbdkit) 2>/dev/null; sleep 1; "
+                  "rm -rf /a.img /run/a.*", check=False)

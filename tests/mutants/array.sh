@@ -169,13 +169,13 @@ mutant lost-copy-is-back-as-if-nothing-was "sim-cluster sim" array-epoch.c \
   flush_gone (a, member);' ''
 mutant bits-fall-beside-who-is-back test-array-flush array-epoch.c \
   '  a->clear.never = true;
-  if (!lapsed' '  if (!lapsed'
+  if (!aged' '  if (!aged'
 mutant copy-that-kept-all-is-back-without-it "test-array-flush sim" array-epoch.c \
-  'if (!lapsed || !unflushed' 'if (!unflushed'
+  '(!lapsed || !unflushed' '(!unflushed'
 mutant lapse-is-forgotten-by-a-later-start test-array-flush array-epoch.c \
   'm->lapsed |= m->lost && !kept;' 'm->lapsed = m->lost && !kept;'
 mutant disk-that-failed-has-kept-all test-array-flush array-answer.c \
-  'm->lapsed |= error != ENOTCONN && error != ESHUTDOWN;' ';'
+  'm->lapsed |= error != ENOTCONN && error != ESHUTDOWN &&' 'm->lapsed |= 0 &&'
 
 mutant bits-of-a-late-third-copy-stay test-array-join array.c \
   '(a->layout->copies > 2 && i / a' '(a->layout->copies > 99 && i / a'
@@ -289,6 +289,18 @@ mutant fua-without-a-round test-array-round array.c \
   '&& round_holds (a, q)))' '           && 0))'
 mutant round-of-another-session-counts test-array-round array-round.c \
   'return begun_ns != 0 && begun_ns +' 'return begun_ns +'
+mutant copy-of-a-standstill-is-the-disk test-array-round array-epoch.c \
+  'if (!aged && ' 'if ('
+mutant known-process-is-another test-array-round array-round.c \
+  'wrote_ns == 0 || reach == UINT64_MAX ||' 'wrote_ns == 0 ||'
+mutant round-before-vouches-as-the-last test-array-round array-round.c \
+  ': reach + 1 == r->complete ? r->before_ns' \
+  ': reach + 1 == r->complete ? r->since_ns'
+mutant round-under-way-vouches-for-nothing test-array-round array-round.c \
+  'reach >= r->begun          ? r->begun_ns' 'reach >= r->begun ? r->since_ns'
+mutant fua-stands-for-its-first-try test-array-round array.c \
+  '  q->wrote_ns = 0;
+' ''
 mutant flush-with-one-round test-array-round array-round.c \
   'return late (r->before_ns, wrote_ns)' 'return late (r->since_ns, wrote_ns)'
 mutant flush-waits-for-the-clock test-array-round array-round.c \
@@ -322,3 +334,18 @@ mutant zeroes-in-the-next-epoch test-array-loss array-write.c \
   'r->lost && r->epoch' '0 && r->epoch'
 mutant synced-image-counts-as-service test-array-loss array-overdue.c \
   '(x->purpose == FOR_IMAGES && x->io.flags & ARRAY_FUA))' 'false)'
+
+# The one member serves the array to several hosts.
+mutant flush-of-one-host test-array-flush array-flush.c \
+  'a->member[i].loose = ++a->event;' ';'
+mutant server-that-tells-is-lost test-array-flush array-answer.c \
+  'a->config.service && io->kind == IO_FLUSH && error == EIO' '0'
+mutant server-tells-nobody test-array-flush array-answer.c \
+  'flush_told (a, io->member);' ';'
+mutant only-who-wrote-is-told test-array-flush array-flush.c \
+  '  flush_gone (a, member);
+  fail_all (a);' '  flush_gone (a, member);'
+mutant error-of-a-server-is-a-loss test-array-flush array-answer.c \
+  '&& !a->config.service;' ';'
+mutant reach-of-a-return-in-vain-is-forgotten test-array-round array-epoch.c \
+  'if (reach < m->reach)' 'if (1)'

@@ -49,10 +49,11 @@ mutant detach-without-fence test-cluster-attach cluster-change.c \
   '[CHANGE_END] = { MEMBERS_ALL,' '[CHANGE_END] = { MEMBERS_NONE,'
 mutant two-writers test-cluster-attach cluster-attach.c \
   'if (s && s->alive) {' 'if (0) {'
-mutant any-node-says-that-it-has-ended test-cluster-attach cluster-attach.c \
-  'strcmp (attach->node, s->rec.node) == 0' '1'
-mutant ended-holder-is-not-asked test-cluster-attach cluster-attach.c \
-  's->poll == NULL && silent_ms >= CHALLENGE_MS)' '1)'
+mutant any-node-says-that-it-has-ended test-cluster-attach cluster-candidates.c \
+  'strcmp (attach->node, holder->rec.node) == 0' '1'
+mutant ended-holder-is-not-asked test-cluster-attach cluster-candidates.c \
+  'holder->poll == NULL &&
+          cluster_session_silent_ms (c, holder) >= CHALLENGE_MS)' '1)'
 mutant takeover-leaves-the-old-session test-cluster-attach cluster-attach.c \
   '  cluster_session_end (c, old,
                        "node' '  if (0) cluster_session_end (c, old,
@@ -148,13 +149,84 @@ mutant token-of-a-former-life-is-the-last test-cluster-key cluster-key.c \
   'strcmp (a->disk[m]->minted, process (c, a, m, false)) != 0' '0'
 
 # What is old.
-mutant old-database-is-served test-cluster-rules cluster-admit.c \
-  'else if (a && hb->states_epoch > cluster_array_wanted_epoch (a))' 'else if (0)'
-mutant old-database-by-min-epoch-is-served test-cluster-rules cluster-admit.c \
-  'hb->min_epoch > cluster_array_wanted_epoch (d->array) + 1)' 'false)'
-mutant old-database-by-a-host-is-served test-cluster-rules cluster-session.c \
-  'if (hb->epoch > a->rec.epoch ||
-        hb->prepared > cluster_array_wanted_epoch (a))' 'if (0)'
+mutant old-database-is-served test-cluster-rules cluster-doubt.c \
+  'if (a && hb->states_epoch > cluster_array_wanted_epoch (a) &&' 'if (0 &&'
+mutant old-database-by-min-epoch-is-served test-cluster-rules cluster-doubt.c \
+  'hb->min_epoch > min_epoch_max (d, hb))' 'false)'
+mutant old-database-by-a-host-is-served test-cluster-rules cluster-doubt.c \
+  'if (hb->epoch <= a->rec.epoch &&' 'if (1 || hb->epoch <= a->rec.epoch &&'
+# Who lies.
+mutant one-node-makes-weftd-read-only test-cluster-doubt cluster-doubt.c \
+  'if (other)
+    cluster_set' 'if (1)
+    cluster_set'
+mutant two-nodes-are-no-more-than-one test-cluster-doubt cluster-doubt.c \
+  'strcmp (c->doubt_node, node) != 0 &&' '0 &&'
+mutant words-of-long-ago-count test-cluster-doubt cluster-doubt.c \
+  'c->live_ms - c->doubt_live_ms < DOUBT_MS' '1'
+mutant only-node-lies test-cluster-doubt cluster-doubt.c \
+  'else if (only_node (c, node))' 'else if (0)'
+mutant liar-may-be-right test-cluster-doubt cluster-doubt.c \
+  'kind = d && d->met ? CLUSTER_DOUBT_LIE' 'kind = 0 ? CLUSTER_DOUBT_LIE'
+mutant first-words-are-lies test-cluster-doubt cluster-doubt.c \
+  'kind = d && d->met ? CLUSTER_DOUBT_LIE' 'kind = 1 ? CLUSTER_DOUBT_LIE'
+mutant session-s-first-words-are-lies test-cluster-doubt cluster-doubt.c \
+  's->heard ? CLUSTER_DOUBT_LIE' '1 ? CLUSTER_DOUBT_LIE'
+mutant reader-stops-the-array test-cluster-doubt cluster-doubt.c \
+  'const struct cluster_session *writer = cluster_array_writer (c, a);
+  char words[320];' 'const struct cluster_session *writer = TAILQ_FIRST (&c->sessions);
+  char words[320];'
+mutant member-raises-min-epoch-again-and-again test-cluster-doubt cluster-doubt.c \
+  'if (!d->heard || strcmp (d->instance, hb->instance) != 0)' 'if (1)'
+mutant member-may-not-raise-min-epoch test-cluster-doubt cluster-doubt.c \
+  'return d->raise_max > wanted ? d->raise_max : wanted;' 'return wanted;'
+mutant stranger-speaks-for-a-disk test-cluster-doubt cluster-admit.c \
+  '!(d && refuse_elsewhere (c, op, d, hb)) &&
+         !cluster_doubt_disk (c, op, d, hb) &&' \
+  '!cluster_doubt_disk (c, op, d, hb) &&
+         !(d && refuse_elsewhere (c, op, d, hb)) &&'
+mutant doubted-array-is-attached test-cluster-doubt cluster-attach.c \
+  '!cluster_doubt_refuse (c, in->op, a) &&' ''
+mutant doubted-array-s-member-goes-out test-cluster-doubt cluster-lost.c \
+  'if (cluster_doubt_refuse (c, in->op, a))' 'if (0)'
+mutant shut-out-joiner-goes-on test-cluster-doubt cluster-rebuild.c \
+  'cluster_over_has (a, cluster_over_source (a, member)))' '0)'
+mutant shut-out-node-is-still-heard-of test-cluster-doubt cluster-node.c \
+  'd->doubt.kind = CLUSTER_DOUBT_NONE;' ';'
+mutant one-member-s-round-is-the-array-s test-cluster-doubt cluster-rounds.c \
+  ': w.second + 1;' ': w.highest;'
+mutant round-is-believed-though-others-are-needed test-cluster-doubt cluster-rounds.c \
+  'if (alone (c, a, &w) && whole_with_first (a, &w))' 'if (alone (c, a, &w))'
+mutant round-of-one-is-never-believed test-cluster-doubt cluster-rounds.c \
+  'if (alone (c, a, &w) && whole_with_first (a, &w))' 'if (0)'
+mutant nobody-bears-a-round-out test-cluster-doubt cluster-rounds.c \
+  'round = !w.others                                    ? w.highest' \
+  'round = !w.others ? 0'
+mutant who-is-silent-says-the-highest test-cluster-doubt cluster-rounds.c \
+  'if (w->second > w->highest)' 'if (0)'
+mutant what-a-silent-member-said-is-forgotten test-cluster-doubt cluster-rounds.c \
+  'if (!spoke (a, m))' 'if (!speaks (a, m))'
+mutant round-of-a-liar-stops-the-array test-cluster-doubt cluster-rounds.c \
+  'speaks (a, m) && !same_node (a, m, member) && a->disk[m]->served &&' '0 &&'
+mutant refuted-round-is-good-while-something-changes test-cluster-doubt cluster-rounds.c \
+  'if (before && round >= before)' 'if (0)'
+mutant writer-is-told-what-one-member-says test-cluster-doubt cluster-rounds.c \
+  'return round <= a->rec.round + 1 ? round : a->rec.round + 1;' 'return round;'
+mutant liar-adds-a-round-beside-the-writer test-cluster-doubt cluster-rounds.c \
+  'written (c, a) && a->rec.change.epoch == 0 ? w.second' '0 ? w.second'
+mutant liar-has-who-is-lost-rebuilt test-cluster-doubt cluster-rounds.c \
+  'writer && writer->said_lost[member] ? a->rec.round' '0 ? a->rec.round'
+mutant lost-member-s-round-is-too-low test-cluster-doubt cluster-rounds.c \
+  '? a->rec.round
+' '? a->rec.round - 1
+'
+mutant liar-has-who-is-put-out-rebuilt test-cluster-doubt cluster-rounds.c \
+  'member->round <= a->rec.round)' '1)'
+mutant right-disk-is-one-too-many test-cluster-doubt cluster-rounds.c \
+  'cluster_array_heard_round (c, a, a->disk[first]->round);
+  if' 'return;
+  if'
+
 mutant old-copy-of-a-disk-is-believed test-cluster-copies cluster-old.c \
   'hb->sequence < d->rec.sequence ||' ''
 mutant old-copy-is-told-what-to-write test-cluster-copies cluster-admit.c \
@@ -168,8 +240,8 @@ mutant blank-disk-may-be-any-copy test-cluster-copies cluster-disk.c \
                          : 0' '0'
 mutant old-clone-takes-over-at-once test-cluster-copies cluster-disk.c \
   'too_soon = cluster_old_copy' 'too_soon = 0 && cluster_old_copy'
-mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-admit.c \
-  'hb->min_epoch < EPOCH_MAX / 2 ||' '1 ||'
+mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-doubt.c \
+  'if (field == NULL)' 'if (1)'
 mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-admit.c \
   'cluster_put_disk (c, d);' ''
 mutant old-copy-is-not-reset test-cluster-copies cluster-disk.c \
@@ -204,8 +276,8 @@ mutant disk-is-itself-after-an-import test-cluster-import cluster-place.c \
 mutant held-place-is-forgotten-after-an-import test-cluster-import cluster-import.c \
   'm->held = held;' ';'
 mutant clone-is-believed test-cluster-rules cluster-admit.c \
-  'refuse_elsewhere (c, op, d, hb) || contend (c, op, d, hb) ||' \
-  'refuse_elsewhere (c, op, d, hb) ||'
+  '(contend (c, op, d, hb) || refuse_old (c, op, d, hb))' \
+  'refuse_old (c, op, d, hb)'
 mutant in-sync-unheard test-cluster-rebuild cluster-change.c \
   '!cluster_member_synced (a, member))
     return true;' \
@@ -231,7 +303,7 @@ mutant joiner-is-met-unseen test-cluster-rebuild cluster-life.c \
   'd->array->rec.member[d->position].state != MEMBER_OUT &&' \
   'd->array->rec.member[d->position].state == MEMBER_IN_SYNC &&'
 mutant unmet-joiner-copies test-cluster-rebuild cluster-life.c \
-  'return d->heard && strcmp (d->instance, d->rec.instance) != 0;' 'return false;'
+  'return d->heard && !cluster_life_met (d);' 'return false;'
 
 mutant silent-reader-is-forgotten test-cluster-attach cluster-change.c \
   '(s->rec.writable || s->alive || !written)' '(s->rec.writable || s->alive)'
@@ -267,6 +339,14 @@ mutant disk-is-well-again-by-a-start test-cluster-key cluster-disk.c \
   '    stored |= cluster_text_copy (d->rec.cache, sizeof d->rec.cache, "");' '    ;'
 mutant nobody-has-lost-anything "test-cluster-key sim-cluster" cluster-epoch.c \
   '      member->lapse = change->epoch;' '      ;'
+mutant known-process-is-new-after-a-start test-cluster-key cluster-epoch.c \
+  '(change->confirm[m] && !cluster_life_met (a->disk[m])))
+      member->life' 'change->confirm[m])
+      member->life'
+mutant new-process-is-the-known-one "test-cluster-key sim-cluster" cluster-epoch.c \
+  '(change->confirm[m] && !cluster_life_met (a->disk[m])))
+      member->life' '0)
+      member->life'
 mutant idle-writer-keeps-a-failed-member test-cluster-copies cluster-rebuild.c \
   ': a->disk[m]->failed            ? failure (a->disk[m])' ''
 # Rounds.
@@ -282,6 +362,12 @@ mutant clone-makes-the-known-process-unknown test-cluster-rounds cluster-old.c \
       snprintf'
 mutant one-round-behind-is-old test-cluster-rounds cluster-old.c \
   'return round + 2 <= a->rec.round;' 'return round + 1 <= a->rec.round;'
+mutant joiner-keeps-what-an-old-copy-gave test-cluster-rounds cluster-old.c \
+  'for (unsigned m = 0; any && m' 'for (unsigned m = 0; 0 && m'
+mutant joiner-beside-an-old-copy-goes-on test-cluster-rounds cluster-rebuild.c \
+  'a->rec.member[member].reset)
+    return' '0)
+    return'
 mutant out-member-owes-later-rounds test-cluster-rounds cluster-old.c \
   'return round + 2 <= m->round;' 'return round + 2 <= a->rec.round;'
 mutant round-is-not-stored test-cluster-rounds cluster-old.c \
@@ -303,3 +389,214 @@ mutant loss-of-a-copy-that-is-out test-cluster-bad cluster-bad.c \
   'if (list[i].copy_out) {' 'if (0) {'
 mutant order-for-ever test-cluster-bad cluster-bad.c \
   's->loss && c->live_ms - s->loss->live_ms < LOSS_MS ?' 's->loss ?'
+
+# Who may attach.
+mutant any-node-attaches test-cluster-allow cluster-attach.c \
+  'if (!attach->by_admin && !cluster_allowed (a, node, attach->writable)) {' 'if (0) {'
+mutant list-binds-an-administrator test-cluster-allow cluster-attach.c \
+  'if (!attach->by_admin && !cluster_allowed' 'if (!cluster_allowed'
+mutant reader-writes test-cluster-allow cluster-allowed.c \
+  '(n && (n->writable || !writable));' 'n != NULL;'
+mutant any-node-takes-over test-cluster-allow cluster-attach.c \
+  '(attach->by_admin || cluster_allowed_failover (a, node));' 'true;'
+mutant writer-has-failover test-cluster-allow cluster-allowed.c \
+  '(n && n->failover);' '(n && n->writable);'
+mutant silent-holder-needs-failover test-cluster-allow cluster-attach.c \
+  'cluster_session_silent_ms (c, s) >= QUIET_MS)
+    return false;' '0)
+    return false;'
+mutant takeover-goes-round-the-service test-cluster-allow cluster-attach.c \
+  '!refuse_right (c, in->op, a, asked, &attach->takeover) &&' \
+  '!refuse_right (c, in->op, a, asked, &(bool){ false }) &&'
+mutant old-array-lets-nobody-in test-cluster-allow cluster-allowed.c \
+  'return !a->rec.allow.listed || (n && (n->writable' 'return (n && (n->writable'
+mutant old-array-has-no-takeover test-cluster-allow cluster-allowed.c \
+  'return !a->rec.allow.listed || (n && n->failover' 'return (n && n->failover'
+mutant list-begins-with-nobody test-cluster-allow cluster-array.c \
+  'if (!create->allow.listed)' 'if (0)'
+mutant list-at-create-is-ignored test-cluster-allow cluster-array.c \
+  'if (!create->allow.listed)' 'if (1)'
+mutant first-line-cuts-users-off test-cluster-allow cluster-allow.c \
+  'fits = users (c, a, &list);' 'cluster_allowed_begin (a, &list);'
+mutant session-outlives-its-right test-cluster-allow cluster-allow.c \
+  'if (cluster_session_of (s, a) && !cluster_allowed_session (a, &s->rec)) {' 'if (0) {'
+mutant denied-writer-is-not-fenced test-cluster-allow cluster-allow.c \
+  'cluster_session_cut (c, s, words);' 'cluster_session_end (c, s, "%s", words);'
+mutant administrator-s-session-ends test-cluster-allow cluster-allowed.c \
+  'return s->by_admin || cluster_allowed' 'return cluster_allowed'
+mutant waiting-attach-outlives-its-right test-cluster-allow cluster-allow.c \
+  'if (has_lost (w, a, &writable)) {' 'if (0) {'
+mutant heartbeat-needs-no-right test-cluster-allow cluster-end.c \
+  'if (s && !s->rec.ended && c->read_only[0] ==' 'if (0 && c->read_only[0] =='
+mutant server-is-not-told-the-list test-cluster-allow cluster-allow.c \
+  '  a->rec.allow_fence = cluster_fence_next (c);' ''
+mutant candidate-has-no-right test-cluster-allow cluster-service.c \
+  '  a->rec.allow = list;' ''
+mutant denied-node-may-serve test-cluster-allow cluster-allow.c \
+  'drop_candidates (a, gone);' ';'
+mutant removed-node-stays-in-the-list test-cluster-allow cluster-node.c \
+  'cluster_allow_forget (c, name);' ''
+mutant list-is-not-stored test-cluster-allow cluster-allow.c \
+  '  cluster_put_array (c, a);' ''
+
+# The array service: who serves, and what of a dead server's answers is there.
+mutant serves-beside-a-living-one test-cluster-service cluster-candidates.c \
+  'return holder == NULL || !holder->alive ||' 'return 1 ||'
+mutant serves-beside-one-that-is-let-in test-cluster-service cluster-candidates.c \
+  'if (w->kind == WAIT_ATTACH && w->grant->writable)
+      return false;' ''
+mutant any-node-serves test-cluster-service cluster-attach.c \
+  'cluster_service_find (a, attach->node) == a->rec.service_nodes)' '0)'
+mutant served-array-is-written-aside test-cluster-service cluster-attach.c \
+  '!attach->service && attach->writable && !attach->takeover &&' '0 &&'
+mutant first-come-serves test-cluster-service cluster-candidates.c \
+  'rank (c, a, other) < rank (c, a, i))
+      return false;' '0)
+      return false;'
+mutant best-is-not-waited-for test-cluster-service cluster-candidates.c \
+  'best = best && rank (c, a, other) >= rank (c, a, i);' ';'
+mutant best-is-waited-for-without-end test-cluster-service cluster-candidates.c \
+  'c->live_ms >= a->stands[i].since_live_ms + SERVICE_SETTLE_MS' 'false'
+mutant beside-a-member-is-as-good test-cluster-service cluster-candidates.c \
+  'if (cluster_service_beside (a, node))' 'if (0)'
+mutant maintenance-is-as-good test-cluster-service cluster-candidates.c \
+  'if (cluster_node_in_maintenance (c, node) ||
+      cluster_node_is_draining (c, node))' 'if (0)'
+mutant order-to-move-stands-for-ever test-cluster-service cluster-candidates.c \
+  'c->live_ms < a->service_to_live_ms' '1'
+mutant leaves-for-nobody test-cluster-service cluster-candidates.c \
+  'cluster_service_stands_by (c, a, i) &&
+        (!here' '(!here'
+mutant stays-without-a-service test-cluster-service cluster-candidates.c \
+  'if (a->rec.service_nodes == 0)
+    return true;' ''
+mutant not-told-to-leave test-cluster-service cluster-tell.c \
+  's->told_leave = cluster_service_leaves (c, a, s);' ''
+mutant kept-with-another-process test-cluster-service cluster-kept.c \
+  '(a->rec.member[m].state != MEMBER_IN_SYNC || a->known[m])' '1'
+mutant older-copy-is-no-lapse test-cluster-service cluster-kept.c \
+  'a->rec.lapse = a->rec.writer_epoch;' ';'
+mutant older-copy-is-a-lapse-of-later test-cluster-service cluster-kept.c \
+  'if (a->rec.lapse >= a->rec.writer_epoch)
+    return;
+  a->rec.lapse = a->rec.writer_epoch;' 'a->rec.lapse = a->rec.epoch;'
+mutant kept-without-the-images test-cluster-service cluster-kept.c \
+  'bool kept = !a->rec.risky;' 'bool kept = true;'
+mutant images-of-sync-client-are-missed test-cluster-service cluster-kept.c \
+  '!written_out && async' '!written_out'
+mutant risk-outlives-the-rebuild test-cluster-service cluster-kept.c \
+  'if (written_out)' 'if (0)'
+mutant nobody-was-prepared test-cluster-service cluster-kept.c \
+  'prepared && cluster_array_writer (c, a)' 'prepared'
+mutant lapse-beside-the-server-is-forgotten test-cluster-service cluster-kept.c \
+  '!cluster_life_kept (a->disk[m]))
+      a->rec.lapse = change->epoch;' '!cluster_life_kept (a->disk[m]))
+      ;'
+mutant detached-and-lost test-cluster-service cluster-kept.c \
+  'a->rec.writer_epoch = 0;' ''
+mutant eviction-is-a-detach test-cluster-service cluster-end.c \
+  's->rec.writable && by == NULL)' 's->rec.writable)'
+mutant equal-with-the-grant test-cluster-service cluster-kept.c \
+  'a->rec.unequal = a->rec.writer_epoch != 0;' ''
+mutant unequal-copy-goes-out sim-crashes cluster-kept.c \
+  'if (a->rec.unequal && async)' 'if (0)'
+mutant unequal-copy-goes-out-in-order test-cluster-service cluster-kept.c \
+  'if (a->rec.unequal && async)' 'if (a->rec.unequal && async && !written_out)'
+mutant unequal-with-sync-client test-cluster-service cluster-kept.c \
+  'if (a->rec.unequal && async)' 'if (a->rec.unequal)'
+mutant unequal-for-ever test-cluster-service cluster-kept.c \
+  'a->rec.unequal = false;' ''
+mutant equal-without-a-word test-cluster-service cluster-session.c \
+  'if (hb->equal)' 'if (1)'
+mutant detached-before-it-is-equal test-cluster-service cluster-kept.c \
+  'if (a->rec.unequal)
+    return;
+  a->rec.writer_epoch = 0;' 'a->rec.writer_epoch = 0;'
+mutant order-to-move-ends-unheeded test-cluster-service cluster-candidates.c \
+  'other != i && ordered (c, a, a->rec.service_node[other]) &&' '0 &&'
+mutant order-to-move-ends-with-a-refusal test-cluster-service cluster-attach.c \
+  'if (cluster_service_turn (c, a, attach))' 'if (a->service_to[0] = 0, cluster_service_turn (c, a, attach))'
+
+# A node is fenced.
+mutant fence-before-a-server-is-refused test-cluster-service cluster-fence.c \
+  'if (!s->rec.ended || !(here || cluster_session_guarded (s)))' 'if (!here)'
+mutant fence-goes-with-the-node test-cluster-service cluster-node.c \
+  'if (n && n->rec.fence) {' 'if (0) {'
+mutant fenced-node-is-removed test-cluster-service cluster-node.c \
+  'if (cluster_node_is_fenced (c, name)) {' 'if (0) {'
+mutant fence-without-servers test-cluster-service cluster-fence.c \
+  's->fences < n->rec.fence)' '0)'
+mutant cut-off-exports-are-not-said test-cluster-allow cluster-preflight.c \
+  's->rec.exports &&' '0 &&'
+mutant reader-that-keeps-its-right-is-cut-off test-cluster-allow cluster-preflight.c \
+  '(n == NULL && cluster_allowed (a, allow->node, false))' 'cluster_allowed (a, allow->node, false)'
+mutant fence-without-exports test-cluster-service cluster-objects.c \
+  'return s->rec.service || s->rec.exports;' 'return s->rec.service;'
+mutant exports-are-forgotten test-cluster-service cluster-attach.c \
+  '.exports = attach->exports' '.exports = false'
+mutant fence-without-members test-cluster-service cluster-fence.c \
+  'if (waits_for (c, a, m))
+        return false;' ';'
+mutant fence-leaves-sessions test-cluster-service cluster-fence.c \
+  'cluster_session_cut (c, s, by);
+}' ';
+}'
+mutant fence-waits-for-silent-servers test-cluster-service cluster-fence.c \
+  'if (cluster_session_guarded (s) && !s->rec.ended && !s->alive)' 'if (0)'
+mutant fence-unconfirmed-is-done test-cluster-service cluster-fence.c \
+  'else if (cluster_fence_done (c, w))' 'else if (1)'
+mutant fenced-node-attaches test-cluster-service cluster-attach.c \
+  '!refuse_fenced (c, in->op, a, attach) &&' ''
+mutant fenced-node-stands-by test-cluster-service cluster-fence.c \
+  '  cluster_wait_refuse (c, n->rec.name, true, "fenced", "fenced just now");' ''
+mutant old-clients-are-let-in-again test-cluster-service cluster-objects.c \
+  'return n->rec.fenced ? EPOCH_MAX : n->rec.fence;' 'return n->rec.fenced ? EPOCH_MAX : 0;'
+mutant fence-waits-for-a-doubted-member test-cluster-service cluster-fence.c \
+  'a->disk[m]->doubt.kind != CLUSTER_DOUBT_OPEN ||' '1 ||'
+mutant fence-loses-a-session test-cluster-service cluster-end.c \
+  '&&
+          !is_waited_for (c, s))' ')'
+mutant fences-are-not-stored test-cluster-allow cluster-objects.c \
+  '  cluster_put_identity (c);
+  return c->identity.fences;' '  return c->identity.fences;'
+mutant fences-are-the-time test-cluster-allow cluster-objects.c \
+  'c->identity.fences = next > now ? next : now;' '(void) next, c->identity.fences = now;'
+mutant end-of-a-fence-is-not-told test-cluster-service cluster-fence.c \
+  'if (n->rec.fenced != on)
+      number (c, n);' 'if (on && !n->rec.fenced)
+      number (c, n);'
+mutant replaced-while-the-array-stands-still test-cluster-doubt cluster-member.c \
+  '                                    refuse_going (c, op, a, member) ||' ''
+
+# Another key for a disk (cluster-rekey.c).
+mutant key-without-a-fence test-cluster-rekey cluster-rekey.c \
+  '      confirm[m] = true;' ''
+mutant key-is-in-force-before-the-fence test-cluster-rekey cluster-disk-orders.c \
+  'memcpy (d->rec.next_key, in->random, KEY_BYTES);' \
+  'memcpy (d->rec.next_key, in->random, KEY_BYTES), memcpy (d->rec.key, in->random, KEY_BYTES);'
+mutant key-is-not-told test-cluster-rekey cluster-tell.c \
+  'no_news && !d->rec.untold;' 'no_news;'
+mutant key-waits-for-other-news test-cluster-rekey cluster-tell.c \
+  '(d->rec.untold && !(d->told && d->told_key))' 'false'
+mutant key-counts-as-told-when-it-is-drawn test-cluster-rekey cluster-rekey.c \
+  '  d->told_key = false;' ''
+mutant fence-for-a-key-is-given-up-at-once test-cluster-rekey cluster-epoch.c \
+  'confirm[m] |= asked[m] && cluster_rekey_confirms (c, a, m);' ''
+mutant fence-for-a-key-is-a-loss test-cluster-rekey cluster-lost.c \
+  'if (cluster_rekey_cuts (c, a, s, member)) {' 'if (0) {'
+mutant fence-for-a-key-hides-any-loss test-cluster-rekey cluster-rekey.c \
+  '         s->epoch < cluster_disk_min_epoch_wanted (d);' '         true;'
+mutant dead-member-is-waited-for-with-its-key test-cluster-rekey cluster-rekey.c \
+  'c->live_ms < d->keyed_live_ms + ATTACH_MS' 'true'
+mutant restart-of-weftd-makes-a-loss-of-a-key test-cluster-rekey cluster.c \
+  'cluster_rekey_begin (c);' ''
+mutant keys-of-all-members-at-once test-cluster-rekey cluster-rekey.c \
+  'if (!here || s->epoch != a->rec.epoch)' 'if (!here)'
+mutant joiner-gets-another-key test-cluster-rekey cluster-rekey.c \
+  'a->rec.member[m].state == MEMBER_JOINING)' 'false)'
+mutant key-of-a-silent-member-goes test-cluster-rekey cluster-rekey.c \
+  '!cluster_member_well (a, m, &why) || cluster_life_reborn (c, a, m) ||' ''
+mutant free-disk-keeps-its-key test-cluster-rekey cluster-disk.c \
+  'cluster_rekey_free (c, d);' ''
+mutant fence-for-a-key-excuses-later-losses test-cluster-rekey cluster-rekey.c \
+  'return lately && is_fenced' 'return is_fenced'

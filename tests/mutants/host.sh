@@ -42,7 +42,7 @@ mutant prepared-before-the-seat test-host-session host-links.c \
 mutant reader-waits-for-connections test-host-session host-links.c \
   'if (!h->readonly && h->view.change_states' 'if (h->view.change_states'
 mutant prepared-is-not-told test-host-session host.c \
-  '|| h->prepared > h->told_prepared)' ')'
+  '|| h->prepared > h->told_prepared ||' '||'
 mutant told-once-only test-host-session host.c \
   '  if (a->status == 200) {
     if (h->heard_ms' '  {
@@ -84,6 +84,8 @@ mutant lost-before-the-start sim-cluster host.c \
   'l->connection = c->connected[m];' 'l->connection = 0;'
 mutant kept-since-the-last-try sim-cluster host-links.c \
   '*kept = l->lapse <= l->used;' '*kept = l->lapse <= l->epoch;'
+mutant another-process-is-the-known-one "test-host-links sim-cluster" host-links.c \
+  'l->life <= l->used ?' 'l->life <= l->epoch ?'
 mutant relinked-is-whole test-host-links host.c \
   'if (h->over || h->relinked)' 'if (h->over)'
 mutant not-taken-is-up test-host-links host-links.c \
@@ -113,7 +115,7 @@ mutant ended-is-not-said test-host-session host-attach.c \
 mutant ended-is-said-for-ever test-host-session host-attach.c \
   'strcmp (a->ended, answer->holder) != 0' '1'
 mutant attach-waits-for-ever test-host-session host-attach.c \
-  '*wait_ms == 0 || a->waited_ms >= HOST_ATTACH_WAIT_MS' '*wait_ms == 0'
+  '*wait_ms == 0 || (!a->service && a->waited_ms >= HOST_ATTACH_WAIT_MS)' '*wait_ms == 0'
 
 # Seats.
 mutant joiner-counts-without-a-connection test-host-seats seats.c \
@@ -130,3 +132,64 @@ mutant older-commit-is-seated test-host-seats seats.c \
     return false;' ''
 mutant loss-left-for-the-next test-host-seats array-epoch.c \
   'if (n->notice.kind == NOTICE_LOST && n->notice.member == member)' 'if (0)'
+
+# Who is to serve an array, and who follows it.
+mutant who-stands-by-gives-up test-host-session host-attach.c \
+  '(!a->service && a->waited_ms >= HOST_ATTACH_WAIT_MS)' 'a->waited_ms >= HOST_ATTACH_WAIT_MS'
+mutant who-stands-by-needs-weftd test-host-session host-attach.c \
+  'if (answer->status <= 0 || answer->status == 503)' 'if (0)'
+mutant connections-of-one-number test-follow follow.c \
+  'a->number = ++f->number' 'a->number = f->number + 1'
+mutant next-process-has-old-numbers test-follow follow.c \
+  'f->number = number;' ''
+mutant next-process-is-newer-than-a-fence test-follow follow.c \
+  'f->begun = known;' ''
+mutant dead-server-is-not-left test-follow follow.c \
+  'if (served && (!ours || lapsed)) {' 'if (served && lapsed) {'
+mutant silent-server-is-left test-follow follow.c \
+  'if (served && (!ours || lapsed)) {' 'if (!ours || lapsed) {'
+mutant lapse-is-said-some-day test-follow follow.c \
+  'if (served && (!ours || lapsed)) {' 'if (served && !ours) {'
+mutant another-server-than-was-opened test-follow follow.c \
+  'if (!ours) {
+      f->drops = true;' 'if (!served) {
+      f->drops = true;'
+mutant equal-is-not-told test-host-session host.c \
+  'h->equal != h->told_equal' 'false'
+mutant equal-is-told-by-an-older-word test-host-session host.c \
+  'h->told_equal = h->told_equal || w->equal;' 'h->told_equal = h->equal;'
+mutant older-is-not-told test-host-session host.c \
+  'h->older != h->told_older ||' ''
+mutant older-is-told-by-a-word-before test-host-session host.c \
+  'h->told_older = h->told_older || w->older;' 'h->told_older = h->older;'
+mutant next-process-forgets-the-lapse test-follow follow.c \
+  '  f->used = used;' ''
+mutant lapse-is-not-looked-at test-follow follow.c \
+  '!f->gone && !lapsed' '!f->gone'
+mutant failed-flush-is-not-looked-at test-follow follow.c \
+  '!f->gone && !lapsed' '!lapsed'
+mutant failed-flush-is-forgotten test-follow follow.c \
+  'f->gone = f->gone || what == FOLLOW_GONE' 'f->gone = what == FOLLOW_GONE'
+mutant failed-flush-is-said-again test-follow follow.c \
+  'f->gone = false;' ';'
+mutant lapse-is-said-again test-follow follow.c \
+  'f->used = f->epoch;' ';'
+mutant lapse-is-not-asked-for test-follow follow.c \
+  'f->state = FOLLOW_CHECKING;
+  f->checked = false;' 'f->state = FOLLOW_CHECKING;
+  f->checked = true;'
+mutant lost-while-it-is-taken test-follow follow.c \
+  'if (f->lost == f->connection)' 'if (0)'
+mutant lost-before-it-was-taken test-follow follow.c \
+  'if (connection > f->lost)' 'if (1)'
+mutant lost-long-ago test-follow follow.c \
+  'f->state == FOLLOW_UP && connection == f->connection' 'f->state == FOLLOW_UP'
+mutant another-array-of-this-name test-follow follow.c \
+  'f->stranger = strcmp (f->array, answer->array) != 0;' 'f->stranger = false;'
+mutant fenced-client-goes-on test-follow follow.c \
+  'f->over = f->over || f->fences < answer->below;' ''
+mutant denied-client-goes-on test-follow follow.c \
+  'f->over = f->over || answer->refused;' ''
+mutant fenced-client-comes-again test-follow follow.c \
+  'if (!f->begun)
+      f->fences = answer->fences;' 'f->fences = answer->fences;'

@@ -189,3 +189,26 @@ mutant copies-from-one-not-in-sync test-pull copy.c \
   'if (c->source[m] && !(p->tried >> i & 1))' 'if (!(p->tried >> i & 1))'
 mutant data-is-taken-for-zeroes test-pull copy.c \
   'p.kind = s && s->zero ?' 'p.kind = s ?'
+
+# Sessions that are over.
+mutant shut-session-goes-on test-member-scenes member-doors.c \
+  'atomic_store (&p->epoch, 0);' ';'
+mutant shut-session-opens-a-door test-member-scenes member-doors.c \
+  'if (t->epoch < m->doors || is_over (m, t->session))' 'if (t->epoch < m->doors)'
+mutant old-token-opens-a-door test-member-scenes member-doors.c \
+  'if (t->epoch < m->doors || is_over (m, t->session))' 'if (is_over (m, t->session))'
+mutant shut-before-it-has-ended test-member-scenes member-doors.c \
+  'm->drains_asked += any;' ';'
+mutant shut-session-holds-its-bits test-member-scenes member-doors.c \
+  '(s->shut && m->drains_done >= s->shut);' 'false;'
+mutant full-list-lets-in test-member-scenes member-doors.c \
+  'm->doors = o->epoch + 1;' ';'
+mutant other-weftd-is-not-counted-anew test-member-scenes member-doors.c \
+  'm->over_told = over[count - 1].number;' \
+  'm->over_told = over[count - 1].number > m->over_told ? over[count - 1].number : m->over_told;'
+mutant former-key-s-doors-stay-open test-member-scenes member.c \
+  '    member_shut_all (m);' ';'
+mutant each-answer-shuts-all test-member-scenes member.c \
+  'if (m->has_key && memcmp (m->key, key, KEY_BYTES) != 0)' 'if (m->has_key)'
+mutant key-is-confirmed-while-the-former-one-s-requests-run test-member-scenes member-doors.c \
+  'm->drains_asked += shut_passes (m, EVERY_SESSION);' 'shut_passes (m, EVERY_SESSION);'

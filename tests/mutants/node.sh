@@ -34,7 +34,8 @@ mutant drained-before-it-is-in-sync test-cluster-drain cluster-drain.c \
          strcmp (a->rec.member[m].moved_from, node) == 0;' \
   'return strcmp (a->disk[m]->rec.node, node) == 0;'
 mutant drain-said-before-durable test-cluster-drain cluster-node.c \
-  '  cluster_put_node (c, n);' ''
+  '  cluster_put_node (c, n);
+  TAILQ_FOREACH' '  TAILQ_FOREACH'
 mutant drained-disk-is-used test-cluster-drain cluster-place.c \
   'else if (cluster_node_is_draining (c, d->rec.node))' 'else if (0)'
 mutant drain-stops-with-its-new-disk test-cluster-drain cluster-drain.c \
@@ -142,3 +143,29 @@ mutant planned-is-an-error test-cluster-words cluster-place.c \
   'm->planned = true;' ''
 mutant loss-is-planned test-cluster-words cluster-change.c \
   'a->rec.member[m].planned = false;' ';'
+
+# Sessions that are over.
+mutant ended-session-is-not-told test-cluster-node cluster-end.c \
+  'if (a)
+    cluster_over_add (c, a, s->rec.id, false);' ''
+mutant order-is-not-stored test-cluster-node cluster-over.c \
+  'a->rec.over[i].ordered = true;
+        cluster_put_array (c, a);' 'a->rec.over[i].ordered = true;'
+mutant former-confirmation-counts test-cluster-node cluster-over.c \
+  'return said >> 32 == number >> 32 && said >= number;' 'return said != 0;'
+mutant tokens-are-not-renewed test-cluster-node cluster-over.c \
+  'if (newest < OVER_TOLD_MAX)' 'if (1)'
+mutant doors-stay-open-for-old-tokens test-cluster-node cluster-over.c \
+  'if (older > 0 && below < oldest) {' 'if (0) {'
+mutant source-stays-open test-cluster-node cluster-epoch.c \
+  'cluster_over_add (c, a, cluster_over_source (a, m), false);' ';'
+mutant shut-out-source-stays-open test-cluster-node cluster-node.c \
+  'if (d->array && d->array->rec.member[d->position].state == MEMBER_JOINING)' 'if (0)'
+mutant read-only-changes-the-epoch test-cluster-node cluster-node.c \
+  'if (c->read_only[0])
+      cluster_over_add (c, a, s->rec.id, true);' 'if (0)
+      ;'
+mutant old-database-guesses-the-epoch test-cluster-node cluster-over.c \
+  'c->read_only[0] ? EPOCH_MAX - 1 : a->rec.epoch' 'a->rec.epoch'
+mutant shut-out-is-forgotten test-cluster-node cluster-node.c \
+  'cluster_session_cut (c, s, "an administrator, who shut the node out");' ';'

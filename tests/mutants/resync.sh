@@ -55,6 +55,8 @@ mutant resync-copies-once test-resync resync.c \
   '#define COPY_TRIES 5' '#define COPY_TRIES 1'
 mutant resync-settles-uncopied "test-resync sim-cluster" resync.c \
   'r->extents > 0 && r->layout.copies > 1' '0'
+mutant resync-hides-an-older-copy "test-resync sim-cluster" resync.c \
+  'r->phase = r->tried && !r->older ? ADMITTING : WRITING;' 'r->phase = WRITING;'
 mutant resync-takes-a-failed-write test-resync resync.c \
   '  case RESYNC_WRITE:
     if (error)' '  case RESYNC_WRITE:

@@ -12,6 +12,7 @@ and the host comes back by itself with a clean file system, and ends by itself.
 """
 
 import json
+import time
 
 import pytest
 
@@ -78,6 +79,22 @@ def check_protected(guest):
             assert flags & IO_FLUSHER == IO_FLUSHER, (unit, line)
 
 
+def check_confined(guest):
+    """What belongs to a disk's unit may open that disk, and no other."""
+    for own in "bcd":
+        group = guest.run("systemctl show --value -p ControlGroup "
+                          f"weft-disk@vd{own}").strip()
+        for disk in "bcd":
+            status = guest.run(
+                f"sh -c 'echo $$ >/sys/fs/cgroup\"$0\"/cgroup.procs; "
+                f"head -c 1 /dev/vd{disk} >/dev/null 2>&1; echo $?' '{group}'")
+            assert (status.strip() == "0") == (own == disk), (own, disk)
+        pid = main_pid(guest, f"weft-disk@vd{own}")
+        said = guest.run(f"stat -c %U /proc/{pid}; id -nG weft-disk; "
+                         f"stat -c %U /dev/vd{own}").splitlines()
+        assert said == ["weft-disk", "weft-disk weft", said[2]], said
+
+
 def write_files(guest, name):
     """In the background until end() is called; each file is durable, and its sum
     noted, before the next."""
@@ -85,7 +102,7 @@ def write_files(guest, name):
         "set -e; rm -f /root/enough; i=0; "
         "until [ -e /root/enough ]; do i=$((i + 1)); "
         f"dd if=/dev/urandom of=/srv/{name}$i bs=64k count=2 conv=fsync "
-        f"2>/dev/null; (cd /srv; sha256sum {name}$i) >>/root/sums; sync "
+        f"status=none; (cd /srv; sha256sum {name}$i) >>/root/sums; sync "
         "/root/sums; done")
 
 
@@ -99,10 +116,24 @@ def noted(guest):
     return int(guest.run("cat /root/sums 2>/dev/null | wc -l"))
 
 
-def more_are_noted(guest, count=5):
-    before = noted(guest)
-    eventually(lambda: noted(guest) >= before + count, 300, every=0.5,
-               what="more files to be durable")
+def what_hangs(guest):
+    """Tasks that wait in the kernel, and what it has said last."""
+    return guest.run("echo w >/proc/sysrq-trigger; sleep 1; "
+                     "cat /sys/block/nbd0/inflight; dmesg | tail -n 120",
+                     check=False)
+
+
+def more_are_noted(guest, done, count=5):
+    """Before the writing ends by an error, or nothing moves any more."""
+    wanted = noted(guest) + count
+    moved, last = time.monotonic(), -1
+    while (now := noted(guest)) < wanted:
+        assert done() is None, f"{done()}\n{what_hangs(guest)}"
+        if now != last:
+            moved, last = time.monotonic(), now
+        assert time.monotonic() < moved + 200, \
+            f"no file became durable in 200 s\n{what_hangs(guest)}"
+        time.sleep(0.5)
 
 
 def sums_right(guest):
@@ -133,13 +164,13 @@ def attach_array(guest):
 
 def restart_and_kill(guest):
     done = write_files(guest, "f")
-    more_are_noted(guest)
+    more_are_noted(guest, done)
     pid = main_pid(guest, "weft-array@a")
     guest.run("systemctl restart weft-array@a", timeout=180)
     assert main_pid(guest, "weft-array@a") not in (0, pid)
-    more_are_noted(guest)
+    more_are_noted(guest, done)
     guest.run("systemctl kill -s KILL weft-array@a")
-    more_are_noted(guest)
+    more_are_noted(guest, done)
     end(guest, done)
     check_files(guest)
     assert all_in_sync(guest)
@@ -165,6 +196,7 @@ def test_a_host_of_its_own(guest):
     enroll(guest)
     attach_array(guest)
     check_protected(guest)
+    check_confined(guest)
     restart_and_kill(guest)
 
     stop_all(guest)

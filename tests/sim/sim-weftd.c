@@ -425,7 +425,7 @@ connect_to (unsigned member)
     judge_heard (member, w.heard_state[member] == MEMBER_IN_SYNC ||
                            (w.prepared_epoch > w.heard_epoch &&
                             w.prepared[member] == MEMBER_IN_SYNC));
-  array_back (w.array, member, !w.lapsed[member], sim_now);
+  array_back (w.array, member, !w.lapsed[member], UINT64_MAX, sim_now);
   w.lapsed[member] = false;
   world_take_outputs ();
   tell_states ();

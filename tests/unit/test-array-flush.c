@@ -239,6 +239,60 @@ test_again (void)
   end ();
 }
 
+/* The one "member" serves the array to several hosts: its FLUSH that fails tells that
+ * something may be gone, of ours or of another host's; and each of ours is asked of it.
+ */
+static void
+test_service (void)
+{
+  struct array_request f = FLUSH, g = FLUSH;
+
+  config.service = true;
+  begin (LAYOUT_RAID0, 1);
+  other = array_client_open (a);
+  /* Nothing was written, or all is stable: it speaks for other hosts. */
+  for (unsigned i = 0; i < 3; i++) {
+    f = (struct array_request) FLUSH;
+    submit (&f);
+    answer_only (IO_FLUSH, 0, 0, 0, 0);
+    assert (done (&f) && f.error == 0);
+  }
+  /* Another host's: ours fails once, and then no other does. */
+  f = (struct array_request) FLUSH;
+  submit (&f);
+  answer_only (IO_FLUSH, 0, 0, 0, EIO);
+  assert (done (&f) && f.error == EIO);
+  assert (flush_by (client) == 0 && flush_by (other) == 0);
+  assert (notices_lost == 0);
+  /* Who has written is told, whoever has asked. */
+  write_by (client, 0, 0);
+  write_by (other, 4096, ARRAY_FUA);
+  g.client = other;
+  submit (&g);
+  answer_only (IO_FLUSH, 0, 0, 0, EIO);
+  assert (done (&g) && g.error == EIO);
+  assert (flush_by (other) == 0);
+  assert (flush_by (client) == EIO && flush_by (client) == 0);
+  /* What else fails is asked again, and nothing is gone by that. */
+  write_by (client, 0, 0);
+  f = (struct array_request) WRITE (0, 4096, ones);
+  f.client = client;
+  submit (&f);
+  answer_only (IO_WRITE, 0, 0, 4096, ENOMEM);
+  assert (notices_lost == 1 && !done (&f));
+  return_whole (0);
+  commit_states (config.epoch, "i");
+  answer_only (IO_WRITE, 0, 0, 4096, 0);
+  assert (done (&f) && f.error == 0 && flush_by (client) == 0);
+  /* But what another process has lost with the connection is. */
+  write_by (client, 0, 0);
+  lose (0);
+  return_of (0);
+  commit_states (config.epoch, "i");
+  assert (flush_by (client) == EIO && flush_by (client) == 0);
+  end ();
+}
+
 int
 main (void)
 {
@@ -255,5 +309,6 @@ main (void)
   test_under_way (false);
   test_under_way (true);
   test_again ();
+  test_service ();
   return 0;
 }

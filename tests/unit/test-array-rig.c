@@ -270,17 +270,22 @@ all_are (const uint8_t *p, uint8_t c, size_t bytes)
 }
 
 void
+return_with (unsigned member, bool kept, uint64_t reach)
+{
+  array_back (a, member, kept, reach, now);
+  take ();
+}
+
+void
 return_of (unsigned member)
 {
-  array_back (a, member, false, now);
-  take ();
+  return_with (member, false, UINT64_MAX);
 }
 
 void
 return_whole (unsigned member)
 {
-  array_back (a, member, true, now);
-  take ();
+  return_with (member, true, UINT64_MAX);
 }
 
 void

@@ -52,6 +52,7 @@ int finish (const struct array_request *r);
 int carry_out (struct array_request *r); /* submit, and finish */
 bool done (const struct array_request *r);
 void lose (unsigned member);
+void return_with (unsigned member, bool kept, uint64_t reach); /* array_back */
 void return_of (unsigned member); /* what it had not flushed may be gone */
 void return_whole (unsigned member);
 /* return_of, and the commit that follows */

@@ -281,6 +281,95 @@ test_lost (void)
   end ();
 }
 
+static bool
+writes_to_first (void)
+{
+  for (unsigned i = 0; i < ios_count; i++)
+    if (is_io (i, IO_WRITE, 0, 0, 4096))
+      return true;
+  return false;
+}
+
+/* No round can be complete, for a member is lost that has the only copy of something.
+ * Another one with such a copy has noted 9 and no more, and comes back by another
+ * process: what it answered more than 3 s after the round of that disk began may be
+ * gone, and one FLUSH says so, be it under way.  What is under way is written anew.
+ * Twice: it comes back in vain first, for it is to go out, but then it stays.
+ */
+static void
+test_back (void)
+{
+  static const struct {
+    unsigned after_ms; /* of the last write, after 9 began */
+    uint64_t reach;
+    bool kept, gone;
+  } backs[] = {
+    { 2000, 9, true, false },
+    { 2000, UINT64_MAX, true, false },
+    { 500, 8, true, false },
+    { 2000, 8, true, true },
+    { 500, 7, true, true },
+    { 4000, 9, true, true },
+    { 4000, 9, false, true },
+    { 4000, 5, true, true },
+    { 4000, UINT64_MAX, true, false },
+  };
+
+  for (unsigned i = 0; i < 4 * sizeof backs / sizeof backs[0]; i++) {
+    struct array_request w = WRITE (0, 4096, ones),
+                         late = WRITE (0, 4096, ones);
+    struct array_request under_way = FLUSH, f = FLUSH;
+    bool gone = backs[i / 4].gone, fua = i % 2, twice = i / 2 % 2;
+
+    config.batches = config.rounds = true;
+    config.io_timeout_ms = 0;
+    config.round = config.member_round[0] = config.member_round[1] = 5;
+    begin (LAYOUT_RAID10, 4);
+    commit_states (2, "iioo");
+    carry_out (&w);
+    carry_out (&under_way);
+    assert (under_way.error == 0 && array_round (a) == 7);
+    tick_after (2000 * MS);
+    ask_data (&w);
+    answer_rounds ();
+    assert (array_round (a) == 8);
+    tick_after (2000 * MS);
+    ask_data (&w);
+    assert (done (&w) && asked (0, 9));
+    answer_round (0);
+    lose (1);
+    answer_lost (1);
+    tick_after (backs[i / 4].after_ms * MS);
+    late.flags = fua ? ARRAY_FUA : 0;
+    ask_data (&late);
+    ask_data (&under_way); /* its flush is done, the round is not */
+    assert (done (&late) == !fua && !done (&under_way) && ios_count == 0);
+    assert (array_round (a) == 8);
+
+    lose (0);
+    if (twice)
+      prepare (3, "oioo");
+    return_with (0, backs[i / 4].kept, backs[i / 4].reach);
+    commit_states (2, "iioo");
+    if (twice) {
+      return_whole (0);
+      commit_states (4, "iioo");
+    }
+    tick_after (5000 * MS);
+    return_whole (1);
+    commit_states (4, "iioo");
+    answer_rounds ();
+    assert (array_round (a) == 9 && writes_to_first () == (gone && fua));
+    answer_data ();
+    assert (!(gone && fua) || !done (&late)); /* its rounds are to come */
+    answer_all ();
+    assert (done (&late) && late.error == 0);
+    assert (done (&under_way) && under_way.error == (gone ? EIO : 0));
+    assert (carry_out (&f) == 0);
+    end ();
+  }
+}
+
 /* No bit falls before two rounds that began after the last write are complete. */
 static void
 test_clear (void)
@@ -396,6 +485,7 @@ main (void)
   test_unequal ();
   test_fua ();
   test_lost ();
+  test_back ();
   test_clear ();
   test_cover ();
   test_join ();

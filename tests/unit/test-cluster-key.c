@@ -228,6 +228,21 @@ test_kept (bool restarted)
     assert (state (last) == MEMBER_IN_SYNC);
     assert (member (last)->lapse ==
             (starts[i].lost ? member (last)->fence : lapse));
+    assert (cluster_member_life (array (), last) == member (last)->fence);
+  }
+
+  /* The same process is given back. */
+  fence = member (last)->fence;
+  live_on (4);
+  for (unsigned i = 0; i < 2; i++) {
+    uint64_t before = member (last)->fence;
+
+    if (restarted)
+      restart ();
+    live_on (60);
+    report (last);
+    UNTIL (member (last)->fence > before);
+    assert (cluster_member_life (array (), last) == fence);
   }
 }
 

@@ -149,6 +149,8 @@ test_renew (bool silent)
     detach (writer);
   live_on (SESSION_TTL_MS / CLUSTER_TICK_MS + 8);
   fence = member (1)->fence;
+  cut_off (1);
+  start_again (1);
   world.disk[1].min_epoch = rec ()->epoch + 1;
   UNTIL (reader->epoch > world.disk[1].min_epoch);
   assert (member (1)->fence == fence);

@@ -262,6 +262,177 @@ test_shut_out_last_copy (void)
   assert (state (1) == MEMBER_IN_SYNC && !array ()->disk[1]->alive);
 }
 
+/* ---- Sessions that are over. ---- */
+
+static unsigned
+unconfirmed (void)
+{
+  unsigned count = 0;
+
+  for (unsigned m = 0; m < MEMBERS; m++)
+    count += cluster_over_unconfirmed (array (), m);
+  return count;
+}
+
+static void
+evict (void)
+{
+  rig.attached = false;
+  DONE (cluster_session_evict (engine, in, rig.session, "administrator kim"));
+}
+
+/* All members are told, with each kill of weftd, and it says when they have confirmed.
+ */
+static void
+scenario_shut_out_reader (void)
+{
+  begin_array ();
+  live_on (8);
+  attach (false);
+  rig.attached = false;
+  DONE (cluster_node_shut_out (engine, in, "host", "administrator kim"));
+  assert (cluster_session_find (engine, rig.session)->rec.ended);
+  assert (over (rig.session)->ordered);
+  if (!weftd.killed)
+    assert (unconfirmed () == 0); /* or it would have been refused by 5 s */
+  UNTIL (unconfirmed () == 0);
+  DONE (cluster_node_shut_out (engine, in, "host", "administrator kim"));
+}
+
+/* Who is silent has not confirmed, and is named; what it said to another weftd does not
+ * count; once it is there again it is told.
+ */
+static void
+test_over_silent (void)
+{
+  char text[1024];
+  uint64_t said;
+
+  begin_array ();
+  live_on (8);
+  attach (false);
+  rig.disk[1].dead = true;
+  evict ();
+  live_on (20);
+  assert (unconfirmed () == 1 && cluster_over_unconfirmed (array (), 1));
+  cluster_verdict (engine, text, sizeof text);
+  assert (strstr (text, "Member 1 of array a") &&
+          strstr (text, "has not confirmed"));
+  said = rig.disk[0].over;
+  restart ();
+  assert (unconfirmed () == MEMBERS);
+  UNTIL (unconfirmed () == 1);
+  assert (rig.disk[0].over != said);
+  rig.disk[1].dead = false;
+  UNTIL (unconfirmed () == 0);
+  cluster_verdict (engine, text, sizeof text);
+  assert (strstr (text, "has not confirmed") == NULL);
+
+  /* A reader that goes by itself is over, too, and nobody is named for that. */
+  attach (false);
+  rig.disk[1].dead = true;
+  detach ();
+  live_on (8);
+  assert (over (rig.session) && !over (rig.session)->ordered);
+  assert (unconfirmed () == 0);
+}
+
+/* The end of a writer changes the epoch: nobody needs to be told, but a member that is
+ * out.
+ */
+static void
+test_over_writer (void)
+{
+  uint64_t told;
+
+  begin_writing ();
+  lose (2);
+  rig.disk[2].stuck = true;
+  told = rig.disk[0].over;
+  evict ();
+  UNTIL (array ()->rec.change.epoch == 0 && unconfirmed () == 0);
+  assert (rig.disk[0].over == told);
+}
+
+/* However many there were: the list has an end, and a reader that stays is let in all
+ * the same.
+ */
+static void
+test_over_many (void)
+{
+  uint64_t epoch;
+  bool all = false;
+
+  begin_array ();
+  live_on (8);
+  epoch = array ()->rec.epoch;
+  for (unsigned i = 0; i < 4 * OVER_TOLD_MAX; i++) {
+    attach (false);
+    evict ();
+    live_on (2);
+    all = all || over (0) != NULL;
+    assert (array ()->rec.over_count < 2 * OVER_TOLD_MAX + 10);
+  }
+  assert (all && array ()->rec.epoch < epoch + 6);
+  attach (false);
+  live_on (8);
+  assert (unconfirmed () == 0 && rig.attached);
+}
+
+/* While no changes are taken no session ends, and no epoch is changed; both come when
+ * they are taken again.
+ */
+static void
+test_shut_out_read_only (void)
+{
+  uint64_t generation, epoch;
+
+  begin_writing ();
+  epoch = array ()->rec.epoch;
+  generation = rig.disk[0].generation;
+  for (unsigned m = 0; m < 2; m++) /* two nodes' first words */
+    rig.disk[m].generation = generation + 5;
+  restart ();
+  UNTIL (cluster_read_only (engine) != NULL);
+  rig.attached = false;
+  DONE (cluster_node_shut_out (engine, in, "host", "administrator kim"));
+  DONE (cluster_node_shut_out (engine, in, "host", "administrator kim"));
+  assert (!cluster_session_find (engine, rig.session)->rec.ended);
+  assert (over (rig.session)->epoch == EPOCH_MAX - 1);
+  assert (array ()->rec.epoch == epoch && array ()->rec.change.epoch == 0);
+  for (unsigned m = 0; m < 2; m++)
+    rig.disk[m].generation = generation;
+  restart ();
+  UNTIL (cluster_session_find (engine, rig.session)->rec.ended);
+  ended (epoch);
+}
+
+/* What a joining member reads from others is over when it is shut out, and when its
+ * joining ends.
+ */
+static void
+test_over_source (void)
+{
+  uint64_t source;
+
+  begin_array ();
+  live_on (12);
+  attach (true);
+  copy_on (1);
+  source = cluster_over_source (array (), 1);
+  assert (over (source) == NULL);
+  rig.disk[1].dead = true;
+  DONE (cluster_node_shut_out (engine, in, "n2", "administrator kim"));
+  assert (over (source) && over (source)->ordered && unconfirmed () == 0);
+  UNTIL (state (1) == MEMBER_OUT);
+  rig.disk[1].dead = rig.disk[1].stuck = false;
+  UNTIL (state (1) == MEMBER_JOINING);
+  source = cluster_over_source (array (), 1);
+  assert (over (source) == NULL);
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (over (source) && !over (source)->ordered);
+}
+
 /* ---- A disk on another node. ---- */
 
 static void
@@ -330,9 +501,15 @@ main (void)
   test_jobs ();
   test_shut_out_both ();
   test_shut_out_last_copy ();
+  test_over_silent ();
+  test_over_writer ();
+  test_over_many ();
+  test_over_source ();
+  test_shut_out_read_only ();
   test_move ();
   test_kills ("evict", scenario_evict);
   test_kills ("shut out writer", scenario_shut_out_writer);
   test_kills ("shut out member", scenario_shut_out_member);
+  test_kills ("shut out reader", scenario_shut_out_reader);
   return 0;
 }

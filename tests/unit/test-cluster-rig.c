@@ -23,7 +23,14 @@ disk_hears (struct fake_disk *d, const struct cluster_disk *what)
   const struct cluster_array *a = what->array;
   uint64_t wanted = cluster_disk_min_epoch_wanted (what);
   struct cluster_join_order order;
+  struct cluster_disk_told told;
 
+  cluster_disk_told (engine, what, d->said.same, &told);
+  d->taken = true;
+  if (!told.same)
+    memcpy (d->key, told.key, sizeof d->key);
+  if (told.over_count)
+    d->over = told.over[told.over_count - 1].number;
   memcpy (d->cluster, cluster_identity (engine)->uuid, 16);
   assert (cluster_identity (engine)->generation >= d->generation);
   d->generation = cluster_identity (engine)->generation;
@@ -52,7 +59,7 @@ disk_hears (struct fake_disk *d, const struct cluster_disk *what)
       d->states[m] = (uint8_t) a->rec.member[m].state;
     d->sequence++;
   }
-  if (wanted > d->min_epoch && !d->failed) {
+  if (wanted > d->min_epoch && !d->failed && !d->hangs) {
     d->min_epoch = wanted;
     d->sequence++;
     if (d->join.phase != CLUSTER_JOIN_NONE)
@@ -94,6 +101,8 @@ hear (const struct cluster_output *o)
     if (o->op == rig.disk[i].op) {
       rig.disk[i].op = 0;
       rig.disk[i].refused = o->problem ? o->problem->code : NULL;
+      if (o->problem && o->problem->over_count)
+        rig.disk[i].over = o->problem->over[o->problem->over_count - 1].number;
       if (o->reply == CLUSTER_REPLY_DISK)
         disk_hears (&rig.disk[i], o->disk);
       return;
@@ -181,6 +190,17 @@ lose_database (void)
 
 /* ---- Everybody's life. ---- */
 
+static bool
+said_again (const struct cluster_disk_heartbeat *a,
+            const struct cluster_disk_heartbeat *b)
+{
+  return strcmp (a->instance, b->instance) == 0 &&
+         memcmp (a->array, b->array, 16) == 0 && a->min_epoch == b->min_epoch &&
+         a->states_epoch == b->states_epoch && a->generation == b->generation &&
+         a->failed == b->failed && a->over == b->over &&
+         memcmp (&a->join, &b->join, sizeof a->join) == 0;
+}
+
 static void
 disk_beat (struct fake_disk *d)
 {
@@ -193,6 +213,7 @@ disk_beat (struct fake_disk *d)
                                        .states_epoch = d->states_epoch,
                                        .sequence = d->sequence,
                                        .round = d->round,
+                                       .over = d->over,
                                        .failed = d->failed,
                                        .wait_ms = 500,
                                        .join = d->join,
@@ -218,6 +239,16 @@ disk_beat (struct fake_disk *d)
   else
     snprintf (hb.node, sizeof hb.node, "n%u", d->uuid[0]);
   snprintf (hb.path, sizeof hb.path, "/dev/d%s", d->instance);
+  if (rig.brief) {
+    hb.report = d->said.report;
+    hb.same = d->taken;
+    if (!d->taken || !said_again (&hb, &d->said)) {
+      hb.same = false;
+      hb.report++;
+    }
+    d->said = hb;
+    d->taken = false;
+  }
   CALL (d->op = ++weftd.op, cluster_disk_heartbeat (engine, in, &hb));
 }
 
@@ -237,6 +268,27 @@ host_beat (void)
         cluster_session_heartbeat (engine, in, rig.session, &hb));
 }
 
+const struct cluster_over *
+over (uint64_t session)
+{
+  const struct cluster_array_record *r = &array ()->rec;
+
+  for (unsigned i = 0; i < r->over_count; i++)
+    if (r->over[i].session == session)
+      return &r->over[i];
+  return NULL;
+}
+
+/* Do the members that it copies from take its tokens? */
+static bool
+may_copy (const struct fake_disk *d)
+{
+  const struct cluster_array *a = array ();
+
+  return a == NULL || !cluster_uuid_equal (d->array, a->rec.uuid) ||
+         over (cluster_over_source (a, d->position)) == NULL;
+}
+
 void
 live (void)
 {
@@ -247,7 +299,7 @@ live (void)
     if (d->dead)
       continue;
     if (d->join.phase == CLUSTER_JOIN_COPYING && !d->stuck &&
-        !d->order.paused && d->left-- == 0) {
+        !d->order.paused && may_copy (d) && d->left-- == 0) {
       d->join.phase = CLUSTER_JOIN_SYNCED;
       d->round = rig.attached ? rig.round : d->order.round;
       d->full = false;
@@ -319,7 +371,9 @@ begin_array_of (enum layout_kind layout, unsigned members)
 static struct cluster_attach
 host_words (bool writable)
 {
-  struct cluster_attach at = { .node = "host", .pid = 7, .writable = writable };
+  struct cluster_attach at = {
+    .node = "host", .pid = 7, .writable = writable, .by_admin = true
+  };
 
   snprintf (at.instance, sizeof at.instance, "%s", rig.instance);
   return at;

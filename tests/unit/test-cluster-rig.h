@@ -18,14 +18,19 @@ struct fake_disk {
   unsigned position;
   uint64_t min_epoch, generation, states_epoch, sequence, data_bytes;
   uint64_t round;
+  uint64_t over; /* the last that it was told of */
   uint8_t states[ARRAY_MEMBERS_MAX];
   struct layout layout; /* of the array */
   char instance[16];
   const char *cache; /* NULL: it is not known */
   bool dead, failed;
+  bool hangs;          /* it confirms no epoch */
   const char *node;    /* that serves it; NULL: the one of its number */
   const char *refused; /* the last answer's code; NULL: it was taken in */
   uint64_t op;
+  uint8_t key[KEY_BYTES]; /* that it was told last */
+  struct cluster_disk_heartbeat said;
+  bool taken; /* weftd has taken in what it said last */
   /* joining */
   bool full;     /* all of its extents are to do */
   unsigned left; /* rounds of copying */
@@ -50,6 +55,7 @@ struct rig {
   uint64_t attach_op, beat_op, session, epoch, prepared;
   uint64_t round; /* that it says is complete, and gives to joiners */
   bool proven;    /* disks speak for their nodes by certificates */
+  bool brief;     /* disks say only what is news */
   bool lags;      /* it does not take epochs in */
   bool busy;      /* 400 reads a second, of 1 ms each */
   uint64_t reads;
@@ -104,6 +110,8 @@ void stop (unsigned disk);
 void stop_members (void);
 void start_again (unsigned disk);
 
+/* The session, or what a joining member reads, in the list of those that are over. */
+const struct cluster_over *over (uint64_t session);
 /* Is this the disk of that member? */
 bool on (unsigned m, unsigned disk);
 /* The member joins, with all of its extents to do, until it is in-sync. */

@@ -180,6 +180,34 @@ test_beside_silent_writer (void)
   assert (member (3)->lapse == lapse);
 }
 
+/* Whoever joins meanwhile may have copied from it: that is rebuilt in full. */
+static void
+test_joiner_beside_old_copy (void)
+{
+  begin_copying (LAYOUT_RAIDX, MEMBERS);
+  round_is (10);
+  live_on (20);
+  rig.attached = false;
+  rig.beat_op = rig.attach_op = 0;
+  rig.disk[3].dead = true;
+  live_on (60);
+  assert (state (1) == MEMBER_JOINING && !rig.disk[1].full);
+  start_with (3, 10);
+  live_on (8);
+  assert (state (1) == MEMBER_JOINING && !array ()->disk[3]->old_copy);
+  rig.disk[0].round = rig.disk[2].round = 12;
+  UNTIL (array ()->disk[3]->old_copy);
+  assert (member (1)->reset);
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (strcmp (member (1)->reason,
+                  "it may have copied from an old copy of a disk") == 0);
+  start_with (3, 12); /* the right disk */
+  rig.disk[1].stuck = false;
+  snprintf (rig.instance, sizeof rig.instance, "another");
+  attach (true);
+  rebuilt_in_full (1);
+}
+
 /* One that is out has what the array had when it went, however far that is now.  If
  * it has less it is no copy of what it was then, and is rebuilt in full.
  */
@@ -283,6 +311,7 @@ main (void)
   test_stored ();
   test_one_behind ();
   test_beside_silent_writer ();
+  test_joiner_beside_old_copy ();
   test_out (12, false);
   test_out (11, false);
   test_out (10, true);

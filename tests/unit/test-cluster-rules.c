@@ -239,7 +239,9 @@ test_old_database (void)
   memcpy (weftd.store, old, sizeof old);
   weftd.stored = old_count;
   reincarnate ();
-  expect_refused (beat (&world.disk[0]), CLUSTER_UNAVAILABLE, "read-only");
+  expect_refused (beat (&world.disk[0]), CLUSTER_UNAVAILABLE, "doubted");
+  assert (!cluster_read_only (engine) && says ("node n1"));
+  expect_refused (beat (&world.disk[2]), CLUSTER_UNAVAILABLE, "read-only");
   assert (cluster_read_only (engine));
   assert (verdict () == CLUSTER_ERROR && says ("backup"));
   host_attach (other);
@@ -249,13 +251,16 @@ test_old_database (void)
   /* The same by generation, and by min_epoch; one ahead is a restart. */
   for (unsigned i = 0; i < 3; i++) {
     healthy ();
-    ahead = world.disk[0];
-    if (i == 0)
-      ahead.generation += 5;
-    else
-      ahead.min_epoch += i;
-    beat (&ahead);
-    assert ((cluster_read_only (engine) != NULL) == (i != 1));
+    reincarnate ();
+    for (unsigned m = 0; m < 2; m++) {
+      ahead = world.disk[m];
+      if (i == 0)
+        ahead.generation += 5;
+      else
+        ahead.min_epoch += i;
+      beat (&ahead);
+      assert ((cluster_read_only (engine) != NULL) == (i != 1 && m == 1));
+    }
   }
 
   /* But what no epoch ever gets to shows that the disk lies. */
@@ -267,11 +272,15 @@ test_old_database (void)
   expect_refused (beat (&ahead), CLUSTER_INVALID, "nonsense");
   assert (cluster_disk_find (engine, ahead.uuid) == NULL);
 
-  /* And by a host. */
+  /* And by a host and a disk of another node. */
   healthy ();
   writer->epoch += 3;
+  reincarnate ();
   host_beat (writer);
-  assert (cluster_read_only (engine) != NULL);
+  expect_refused (said (writer->beat_op), CLUSTER_UNAVAILABLE, "doubted");
+  ahead = world.disk[0];
+  ahead.generation += 5;
+  expect_refused (beat (&ahead), CLUSTER_UNAVAILABLE, "read-only");
 }
 
 static void

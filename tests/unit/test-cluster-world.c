@@ -30,7 +30,11 @@ copy_reply (const struct cluster_output *o, struct message *m)
   m->generation = cluster_identity (engine)->generation;
   if (o->reply == CLUSTER_REPLY_DISK) {
     const struct cluster_array *a = o->disk->array;
+    struct cluster_disk_told told;
 
+    cluster_disk_told (engine, o->disk, false, &told);
+    m->over_count = told.over_count;
+    memcpy (m->over, told.over, sizeof m->over);
     memcpy (m->cluster, cluster_identity (engine)->uuid, 16);
     memcpy (m->release, o->disk->rec.release, 16);
     m->min_epoch = cluster_disk_min_epoch_wanted (o->disk);
@@ -52,6 +56,8 @@ copy_reply (const struct cluster_output *o, struct message *m)
     m->epoch = o->array->rec.epoch;
     if (o->array->rec.change.sessions)
       m->change = o->array->rec.change.epoch;
+    m->leave = o->session->told_leave;
+    m->fences = cluster_fences (engine);
     memcpy (m->array, o->array->rec.uuid, 16);
     for (unsigned i = 0; i < o->array->layout.members; i++)
       m->states[i] = o->array->rec.member[i].state;
@@ -176,6 +182,8 @@ disk_hears (struct disk *d, const struct message *m)
   if (m->kind != CLUSTER_REPLY_DISK)
     return;
   assert (m->generation >= d->generation);
+  if (m->over_count)
+    d->over = m->over[m->over_count - 1].number;
   d->generation = m->generation;
   memcpy (d->cluster, m->cluster, 16);
   if (m->assigned) {
@@ -235,6 +243,7 @@ host_granted (struct host *h, const struct message *m)
         assert (stored_session (world.host[i].session)->ended);
   }
   h->attached = true;
+  h->fences = h->hears = m->fences;
   h->session = m->session;
   h->epoch = m->epoch;
   h->fresh_ms = h->asked_ms;
@@ -247,6 +256,8 @@ static void
 host_goes_on (struct host *h, const struct message *m)
 {
   h->told = m->change;
+  h->leaves = m->leave;
+  h->hears = m->fences;
   if (m->change && !h->busy)
     h->prepared = m->change;
   if (m->epoch == h->epoch)
@@ -294,7 +305,7 @@ host_hears (struct host *h, const struct message *m)
   case CLUSTER_REPLY_DONE:
     assert (stored_session (h->session) == NULL ||
             stored_session (h->session)->ended);
-    h->attached = false;
+    h->attached = h->leaves = false;
     return;
   default:
     abort ();
@@ -338,6 +349,7 @@ disk_words (const struct disk *d, uint64_t wait_ms)
                                        .generation = d->generation,
                                        .states_epoch = d->states_epoch,
                                        .sequence = d->sequence,
+                                       .over = d->over,
                                        .join = { .phase = d->phase,
                                                  .epoch = d->join_epoch },
                                        .wait_ms = wait_ms };
@@ -364,6 +376,9 @@ host_beat (struct host *h)
 {
   struct cluster_session_heartbeat hb = { .epoch = h->epoch,
                                           .prepared = h->prepared,
+                                          .fences = h->fences,
+                                          .older = h->older,
+                                          .equal = !h->copying,
                                           .wait_ms = 1000 };
 
   h->asked_ms = weftd.now_ms;
@@ -379,7 +394,10 @@ host_attach (struct host *h)
 {
   struct cluster_attach a = { .pid = 7,
                               .writable = h->writable,
+                              .service = h->service,
+                              .exports = h->exports,
                               .takeover = h->takeover,
+                              .by_admin = !h->bound,
                               .ended = h->ended };
 
   snprintf (a.instance, sizeof a.instance, "%s", h->instance);
@@ -387,6 +405,22 @@ host_attach (struct host *h)
   h->answered = false;
   h->asked_ms = weftd.now_ms;
   CALL (h->op = ++weftd.op, cluster_attach (engine, in, weftd.name, &a));
+}
+
+static void
+host_live (struct host *h)
+{
+  if (!h->alive)
+    return;
+  if (h->attached && h->service && h->leaves && h->op == 0)
+    CALL (h->op = ++weftd.op, cluster_session_detach (engine, in, h->session));
+  else if (h->attached && h->beat_op == 0) {
+    if (!h->busy)
+      h->fences = h->hears;
+    host_beat (h);
+  }
+  else if (!h->attached && h->service && h->op == 0)
+    host_attach (h);
 }
 
 /* A quarter of a second of everybody's life. */
@@ -400,9 +434,7 @@ live (void)
     if (world.disk[i].alive && world.disk[i].op == 0)
       disk_beat (&world.disk[i], 1000);
   for (unsigned i = 0; i < HOSTS; i++)
-    if (world.host[i].alive && world.host[i].attached &&
-        world.host[i].beat_op == 0)
-      host_beat (&world.host[i]);
+    host_live (&world.host[i]);
   carry_out ();
   if (world.steps == NULL && !weftd.killed) /* the store keeps up */
     CALL (0, cluster_tick (engine, in));

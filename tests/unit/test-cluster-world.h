@@ -30,7 +30,11 @@ struct message {
   /* to a host */
   uint64_t session, granted_epoch;
   uint64_t change; /* to prepare for; 0: none */
-  uint64_t order;  /* to a joiner: the join epoch that it may work for; 0 */
+  bool leave;
+  uint64_t fences;
+  unsigned over_count;
+  struct cluster_over over[OVER_TOLD_MAX]; /* sessions that are over */
+  uint64_t order; /* to a joiner: the join epoch that it may work for; 0 */
 };
 
 struct step_out {
@@ -47,6 +51,7 @@ struct disk {
   uint8_t cluster[16], array[16];
   unsigned position;
   uint64_t min_epoch, generation, states_epoch, sequence;
+  uint64_t over; /* the sessions that are over it has shut up to this number */
   enum member_state states[ARRAY_MEMBERS_MAX];
   enum cluster_join_phase phase;
   uint64_t join_epoch; /* that it copies for */
@@ -61,10 +66,19 @@ struct host {
   char node[16];
   bool alive, attached, over;
   bool writable;
+  bool service; /* it asks to serve the array, for as long as it lives */
+  bool exports; /* it listens for clients on other hosts */
+  bool leaves;  /* it was told to */
+  bool copying; /* its resync does not get to the end */
+  bool older;   /* it takes an older copy */
+  uint64_t fences,
+    hears; /* up to which fence it refuses clients; the newest that
+                             it has heard of */
   uint64_t session, epoch, prepared, told;
   uint64_t op, beat_op;
   uint64_t asked_ms, fresh_ms; /* when it sent what was granted or told last */
   bool takeover;               /* how it attaches */
+  bool bound;     /* as a node, by the array's list; else as an administrator */
   uint64_t ended; /* the session whose process has ended, as it says */
   bool busy;      /* it does not get to the end of preparing */
   bool lost[ARRAY_MEMBERS_MAX];
@@ -97,7 +111,9 @@ struct world {
 extern struct world world;
 void world_init (uint64_t seed);
 
-/* Its hosts: the first writes, another one may, and the last one reads. */
+/* Its hosts: the first writes, another one may, and the last one reads.  Those that
+ * are to serve stand by in live, by themselves, and detach when they are told to leave.
+ */
 extern struct host *const writer, *const other, *const reader;
 
 /* ---- The store, and what must always hold of it (test-cluster-store.c). ---- */

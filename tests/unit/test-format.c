@@ -258,8 +258,8 @@ test_slot_nonsense (void)
   nonsense (96, MEMBER_DATA_BYTES_MAX + 4096, 8);
   nonsense (96, UINT64_MAX - 4095, 8);
   nonsense (104, EPOCH_MAX + 1, 8);
-  nonsense (112, UINT64_MAX, 8);
-  nonsense (136, UINT64_MAX, 8);
+  nonsense (112, EPOCH_MAX, 8); /* no epoch is above it */
+  nonsense (136, EPOCH_MAX, 8);
   nonsense (144, 4095, 8); /* member bytes */
   nonsense (144, UINT64_MAX - 4095, 8);
   nonsense (144, MEMBER_DATA_BYTES_MAX + 4096, 8);

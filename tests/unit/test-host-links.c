@@ -112,6 +112,33 @@ test_no_lapse_is_passed_over (void)
   finish ();
 }
 
+/* As long as the process is the one that was asked, its disk is no copy; of another
+ * process the round says how old a copy it may be.
+ */
+static void
+test_another_process (void)
+{
+  begin (false, "II");
+  hear_fence (6, "ii", 0, 5);
+  CHECK (connects (0, true) && kept && reach == UINT64_MAX);
+  work ();
+  for (unsigned i = 0; i < 2; i++) { /* the first has no connection yet */
+    says_epoch (7 + i, "ii", true);
+    says_fence (0, 5);
+    answer.view.life[0] = 7;
+    answer.view.round[0] = 30 + i;
+    beat ();
+    work ();
+    CHECK (connects (0, i > 0) == (i > 0));
+    now += 200;
+  }
+  CHECK (kept && reach == 31);
+  work ();
+  hear_fence (9, "ii", 0, 5);
+  CHECK (connects (0, true) && reach == UINT64_MAX);
+  finish ();
+}
+
 /* It is fenced once more while a connection is made: that one is closed. */
 static void
 test_stale_when_it_is_made (void)
@@ -121,14 +148,14 @@ test_stale_when_it_is_made (void)
   CHECK (next (HOST_DO_CONNECT) && act.member == 1 && act.connection == 2);
   CHECK (nothing (HOST_DO_CONNECT));
   hear_fence (7, "ii", 1, 7);
-  CHECK (!host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (!host_opened (h, 1, true, NULL, &kept, &reach, now));
   CHECK (connects (1, true) && act.connection == 3 && !kept);
 
   /* The same with one that goes out. */
   hear_fence (8, "ii", 1, 8);
   CHECK (next (HOST_DO_CONNECT));
   hear (9, "io");
-  CHECK (!host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (!host_opened (h, 1, true, NULL, &kept, &reach, now));
   CHECK (nothing (HOST_DO_CONNECT | HOST_DO_REPORT));
   finish ();
 }
@@ -158,7 +185,7 @@ test_lost_between (void)
   begin (false, "Io");
   hear (6, "ij");
   CHECK (next (HOST_DO_CONNECT));
-  CHECK (host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (host_opened (h, 1, true, NULL, &kept, &reach, now));
   CHECK (nothing (HOST_DO_ENTER)); /* not before it has it */
   CHECK (LOST (1, 1));
   CHECK (!host_seated (h, 1, true, now));
@@ -175,7 +202,7 @@ test_lost_between (void)
   begin (false, "Io");
   hear (6, "ij");
   CHECK (next (HOST_DO_CONNECT));
-  CHECK (host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (host_opened (h, 1, true, NULL, &kept, &reach, now));
   CHECK (!host_seated (h, 1, false, now));
   now += 100;
   CHECK (next (HOST_DO_REPORT));
@@ -308,6 +335,7 @@ main (void)
   test_no_map_no_entry ();
   test_stale ();
   test_no_lapse_is_passed_over ();
+  test_another_process ();
   test_stale_when_it_is_made ();
   test_loss_of_the_one_before ();
   test_lost_between ();

@@ -13,6 +13,7 @@ struct host_action act;
 struct host_answer answer;
 struct host_config config;
 bool kept;
+uint64_t reach;
 
 static void
 states (const char *members, enum member_state to[])
@@ -91,6 +92,8 @@ says_epoch (uint64_t epoch, const char *members, bool map)
     answer.view.map_epoch = epoch;
     memcpy (answer.view.fence, host_view (h)->fence, sizeof answer.view.fence);
     memcpy (answer.view.lapse, host_view (h)->lapse, sizeof answer.view.lapse);
+    memcpy (answer.view.life, host_view (h)->life, sizeof answer.view.life);
+    memcpy (answer.view.round, host_view (h)->round, sizeof answer.view.round);
   }
 }
 
@@ -168,7 +171,7 @@ connects (unsigned member, bool ok)
   bool up;
 
   CHECK (next (HOST_DO_CONNECT) && act.member == member);
-  if (!host_opened (h, member, ok, "it hangs", &kept, now))
+  if (!host_opened (h, member, ok, "it hangs", &kept, &reach, now))
     return false;
   host_check (h);
   up = host_seated (h, member, true, now);

@@ -44,5 +44,6 @@ void tell (void);
 /* Member m is connected (kept: if what it had is there), as it is to be now. */
 bool connects (unsigned member, bool ok);
 extern bool kept;
+extern uint64_t reach;
 
 #endif /* WEFT_TEST_HOST_RIG_H */

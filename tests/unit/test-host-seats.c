@@ -41,7 +41,7 @@ commit_as (uint64_t epoch, const char *letters)
 static void
 take (unsigned member, uint64_t connection)
 {
-  seats_take (&s, a, member, connection, true, now);
+  seats_take (&s, a, member, connection, true, UINT64_MAX, now);
   tick_after (MS);
 }
 
@@ -120,7 +120,7 @@ test_loss_that_nobody_took (void)
   begin_as ("iiii", "1111");
   array_lost (a, 2, "it broke", now);
   array_lost (a, 3, "it broke", now);
-  seats_take (&s, a, 2, 2, true, now);
+  seats_take (&s, a, 2, 2, true, UINT64_MAX, now);
   assert (array_next_notice (a, &n) && n.kind == NOTICE_LOST && n.member == 3);
   assert (!array_next_notice (a, &n));
   tick_after (MS);

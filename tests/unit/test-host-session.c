@@ -16,50 +16,50 @@ static void
 test_attach (void)
 {
   static const struct {
-    /* status, retry_after_ms, holder, holder_heard_ms, holder_ended */
+    /* status, retry_after_ms, holder, holder_heard_ms, holder_ended, standby */
     struct host_attach_answer answer;
     enum host_attach_next next;
     unsigned wait_ms; /* before it asks again */
     bool last;        /* of those of one attach */
   } rows[] = {
-    { { 201, 0, NULL, 0, false }, HOST_ATTACHED, 0, false },
-    { { 200, 0, NULL, 0, false }, HOST_ATTACHED, 0, false },
+    { { 201, 0, NULL, 0, false, false }, HOST_ATTACHED, 0, false },
+    { { 200, 0, NULL, 0, false, false }, HOST_ATTACHED, 0, false },
     /* There is no answer, or one that does not pass. */
-    { { 0, 0, NULL, 0, false }, REFUSED, 0, false },
-    { { 404, 500, "a", 0, false }, REFUSED, 0, false },
-    { { 409, 0, NULL, 0, false }, REFUSED, 0, false },
+    { { 0, 0, NULL, 0, false, false }, REFUSED, 0, false },
+    { { 404, 500, "a", 0, false, false }, REFUSED, 0, false },
+    { { 409, 0, NULL, 0, false, false }, REFUSED, 0, false },
     /* What passes is waited for, not too shortly, and not for ever. */
-    { { 409, 10, NULL, 0, false }, AGAIN, 500, false },
-    { { 409, 700, NULL, 0, false }, AGAIN, 700, false },
-    { { 409, 100000, NULL, 0, false }, AGAIN, 15000, false },
-    { { 409, 700, NULL, 0, false }, REFUSED, 0, true },
-    { { 429, 0, NULL, 0, false }, AGAIN, 1000, false },
-    { { 409, 100000, NULL, 0, false }, AGAIN, 15000, false },
-    { { 429, 0, NULL, 0, false }, REFUSED, 0, true },
+    { { 409, 10, NULL, 0, false, false }, AGAIN, 500, false },
+    { { 409, 700, NULL, 0, false, false }, AGAIN, 700, false },
+    { { 409, 100000, NULL, 0, false, false }, AGAIN, 15000, false },
+    { { 409, 700, NULL, 0, false, false }, REFUSED, 0, true },
+    { { 429, 0, NULL, 0, false, false }, AGAIN, 1000, false },
+    { { 409, 100000, NULL, 0, false, false }, AGAIN, 15000, false },
+    { { 429, 0, NULL, 0, false, false }, REFUSED, 0, true },
 
     /* A holder that is heard again and again lives. */
-    { { 409, 0, "a", 300, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 1300, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 100, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 200, false }, REFUSED, 0, true },
+    { { 409, 0, "a", 300, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 1300, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 100, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 200, false, false }, REFUSED, 0, true },
 
     /* One whose last words were under way is silent from then on. */
-    { { 409, 0, "a", 20, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 1020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 2020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 3020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 4020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 5020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 6020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 7020, false }, AGAIN, 1000, false },
-    { { 409, 0, "a", 8020, false }, AGAIN, 1000, true },
+    { { 409, 0, "a", 20, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 1020, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 2020, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 3020, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 4020, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 5020, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 6020, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 7020, false, false }, AGAIN, 1000, false },
+    { { 409, 0, "a", 8020, false, false }, AGAIN, 1000, true },
 
     /* Of a process that has ended here weftd is told at once, and once. */
-    { { 409, 4000, "a", 100, true }, AGAIN, 0, false },
-    { { 409, 4000, "a", 100, true }, AGAIN, 4000, false },
-    { { 409, 4000, "b", 100, false }, AGAIN, 4000, false },
-    { { 409, 2000, "a", 100, true }, AGAIN, 2000, false },
-    { { 409, 4000, "b", 100, true }, AGAIN, 0, false },
+    { { 409, 4000, "a", 100, true, false }, AGAIN, 0, false },
+    { { 409, 4000, "a", 100, true, false }, AGAIN, 4000, false },
+    { { 409, 4000, "b", 100, false, false }, AGAIN, 4000, false },
+    { { 409, 2000, "a", 100, true, false }, AGAIN, 2000, false },
+    { { 409, 4000, "b", 100, true, false }, AGAIN, 0, false },
   };
   struct host_attach attach = { .asked = false };
 
@@ -73,6 +73,47 @@ test_attach (void)
       memset (&attach, 0, sizeof attach);
   }
   CHECK (strcmp (attach.ended, "b") == 0);
+}
+
+/* Who is to serve asks until it is let in, or until that is of no use. */
+static void
+test_serve (void)
+{
+  static const struct {
+    struct host_attach_answer answer;
+    enum host_attach_next next;
+    unsigned wait_ms;
+  } rows[] = {
+    { { .status = 409, .holder = "a", .standby = true }, AGAIN, 100 },
+    { { .status = 409, .holder = "a", .standby = true }, AGAIN, 100 },
+    { { .status = 409, .holder = "a", .standby = true, .holder_ended = true },
+      AGAIN,
+      0 },
+    { { .status = 409, .holder = "a", .standby = true, .holder_ended = true },
+      AGAIN,
+      100 },
+    { { .status = 409, .standby = true }, AGAIN, 100 },
+    { { .status = 0 }, AGAIN, 1000 },
+    { { .status = -1 }, AGAIN, 1000 },
+    { { .status = 503 }, AGAIN, 1000 },
+    { { .status = 409, .retry_after_ms = 10 }, AGAIN, 500 },
+    { { .status = 409, .retry_after_ms = 1200 }, AGAIN, 1200 },
+    { { .status = 409, .retry_after_ms = 100000 }, AGAIN, 15000 },
+    { { .status = 409, .retry_after_ms = 100000 }, AGAIN, 15000 },
+    { { .status = 409 }, REFUSED, 0 }, /* it is no candidate, say */
+    { { .status = 404, .retry_after_ms = 10 }, REFUSED, 0 },
+    { { .status = 201 }, HOST_ATTACHED, 0 },
+  };
+  struct host_attach attach = { .service = true };
+
+  for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    unsigned wait_ms;
+
+    CHECK (host_attach_answered (&attach, &rows[i].answer, &wait_ms) ==
+           rows[i].next);
+    CHECK (rows[i].next != AGAIN || wait_ms == rows[i].wait_ms);
+  }
+  CHECK (strcmp (attach.ended, "a") == 0);
 }
 
 /* ---- Heartbeats ---- */
@@ -115,6 +156,54 @@ test_told_at_once (void)
   now += 1000;
   tell ();
   CHECK (nothing (HOST_DO_TELL));
+  finish ();
+}
+
+/* That the resync is over is said at once, until weftd has heard it, and from then on
+ * in each heartbeat.
+ */
+static void
+test_equal (void)
+{
+  begin (false, "II");
+  CHECK (nothing (HOST_DO_TELL));
+  CHECK (next (HOST_DO_BEAT) && !act.equal);
+  host_equal (h);
+  CHECK (next (HOST_DO_TELL) && act.equal && nothing (HOST_DO_TELL));
+  says_problem (503, NULL);
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  /* What was asked before has not said so. */
+  says_nothing ();
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  now += 1000;
+  CHECK (next (HOST_DO_TELL) && act.equal);
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  CHECK (nothing (HOST_DO_TELL));
+  CHECK (next (HOST_DO_BEAT) && act.equal);
+  finish ();
+}
+
+/* That an older copy is taken is known when an answer says so to a call that has said it;
+ * and that call is made at once.
+ */
+static void
+test_older (void)
+{
+  begin (false, "II");
+  CHECK (next (HOST_DO_BEAT) && !act.older);
+  host_older (h);
+  CHECK (next (HOST_DO_TELL) && act.older && !act.equal);
+  says_nothing ();
+  host_answered (h, HOST_DO_BEAT, &answer, now);
+  CHECK (!host_older_told (h));
+  says_problem (503, NULL);
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  CHECK (!host_older_told (h));
+  now += 1000;
+  CHECK (next (HOST_DO_TELL) && act.older);
+  says_nothing ();
+  host_answered (h, HOST_DO_TELL, &answer, now);
+  CHECK (host_older_told (h) && nothing (HOST_DO_TELL));
   finish ();
 }
 
@@ -175,7 +264,7 @@ test_prepare (void)
   work ();
   CHECK (nothing (HOST_DO_PREPARE));
   CHECK (next (HOST_DO_CONNECT));
-  CHECK (host_opened (h, 1, true, NULL, &kept, now));
+  CHECK (host_opened (h, 1, true, NULL, &kept, &reach, now));
   CHECK (nothing (HOST_DO_PREPARE));
   host_seated (h, 1, true, now);
   CHECK (next (HOST_DO_PREPARE) && act.epoch == 7 &&
@@ -292,7 +381,7 @@ test_over (void)
   host_end (h);
   CHECK (nothing (HOST_DO_ALL) &&
          host_due_ms (h, now, HOST_DO_ALL) == UINT64_MAX);
-  CHECK (!host_opened (h, 0, true, NULL, &kept, now));
+  CHECK (!host_opened (h, 0, true, NULL, &kept, &reach, now));
   finish ();
 }
 
@@ -301,8 +390,11 @@ main (void)
 {
   test_random_start ();
   test_attach ();
+  test_serve ();
   test_beats ();
   test_told_at_once ();
+  test_equal ();
+  test_older ();
   test_entered ();
   test_answers_cross ();
   test_prepare ();

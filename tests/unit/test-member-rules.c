@@ -413,6 +413,8 @@ rule_place (void)
     wish.member_bytes = DATA_BYTES - 4096;
     CHECK (!desire ());
     wish.member_bytes = DATA_BYTES;
+    wish.epoch = EPOCH_MAX; /* its next process would find none above it */
+    CHECK (!desire ());
     member_free (m);
   }
 

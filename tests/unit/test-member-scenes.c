@@ -507,10 +507,195 @@ scene_many_sessions (void)
   end_life (p);
 }
 
+/* ---- Sessions that are over ---- */
+
+static void
+shut_one (uint64_t number, uint64_t session, uint64_t e)
+{
+  const struct member_over o = { number, session, e };
+
+  member_shut (m, &o, 1);
+  member_check (m);
+}
+
+/* What is open is shut, what runs has ended before that is said, and no door opens; the
+ * other session goes on.
+ */
+static void
+scene_shut (void)
+{
+  struct member_request r = { .count = 0 }, r2 = { .count = 0 };
+  struct member_refusal refusal;
+  struct member_pass *p, *p2;
+  char name[TOKEN_BYTES_MAX + 16];
+  struct one w;
+
+  start_new ();
+  p = open_door (1, 1);
+  p2 = open_door (2, 1);
+  write_to (p, 5);
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
+  CHECK (member_admit (m, p2, &r2, &refusal) == MEMBER_GO);
+  CHECK (member_over_done (m) == 0 && member_settled (m));
+  shut_one (7, 1, 1);
+  CHECK (member_over_done (m) == 0 && !member_settled (m));
+  CHECK (ask (p, &w, 5, 1) == MEMBER_REFUSE);
+  member_leave (m, &w.r);
+  for (int writable = 0; writable < 2; writable++) {
+    export_name (name, DOOR_DATA, 1, writable, 1);
+    try_open (name, ESHUTDOWN, "session 0000000000000001 is over");
+  }
+  member_close (m, open_door (2, 1));
+  write_to (p2, 6);
+
+  /* Its bits are its own as long as it runs; then a resync settles them. */
+  member_clear (m, p2, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 2);
+  CHECK (!member_leave (m, &r));
+  CHECK (member_over_done (m) == 0);
+  CHECK (member_leave (m, &r2)); /* of the same turn */
+  member_drain_poll (m);
+  CHECK (member_over_done (m) == 7 && member_settled (m));
+  member_clear (m, p, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 2); /* not by itself */
+  member_clear (m, p2, 5 * EXTENT_BYTES, EXTENT_BYTES, true);
+  CHECK (member_dirty_extents (m) == 1);
+
+  /* The same again, and one that is not here, need nobody to leave. */
+  shut_one (7, 1, 1);
+  shut_one (8, 9, 1);
+  CHECK (member_over_done (m) == 8 && member_settled (m));
+  CHECK (m->over_count == 2);
+
+  /* Another weftd counts anew. */
+  shut_one (3, 1, 1);
+  CHECK (member_over_done (m) == 3 && m->over_count == 2);
+
+  /* All tokens of this epoch open nothing more; what is open stays so. */
+  shut_one (4, 0, 1);
+  export_name (name, DOOR_DATA, 3, true, 1);
+  try_open (name, ESHUTDOWN, "is over");
+  write_to (p2, 7);
+  member_close (m, open_door (3, 2));
+  CHECK (ask (p, &w, 5, 1) == MEMBER_REFUSE);
+  member_leave (m, &w.r);
+  shut_one (5, 9, 1);
+  CHECK (m->over_count == 0); /* they are refused in any case */
+  member_close (m, p);
+  end_life (p2);
+
+  /* A token is for one life, so the next one need not know. */
+  start ();
+  CHECK (member_over_done (m) == 0 && m->over_count == 0);
+  member_free (m);
+}
+
+/* The second of two is said while the requests of the first still leave. */
+static void
+scene_shut_twice (void)
+{
+  struct member_request r = { .count = 0 }, r2 = { .count = 0 };
+  struct member_refusal refusal;
+  struct member_pass *p, *p2;
+
+  start_new ();
+  p = open_door (1, 1);
+  p2 = open_door (2, 1);
+  CHECK (member_admit (m, p, &r, &refusal) == MEMBER_GO);
+  shut_one (1, 1, 1);
+  CHECK (member_admit (m, p2, &r2, &refusal) == MEMBER_GO); /* the new turn */
+  shut_one (2, 2, 1);
+  shut_one (3, 3, 1);
+  CHECK (member_leave (m, &r));
+  member_drain_poll (m);
+  CHECK (member_over_done (m) == 0);
+  CHECK (member_leave (m, &r2));
+  member_drain_poll (m);
+  CHECK (member_over_done (m) == 3);
+  member_close (m, p);
+  end_life (p2);
+}
+
+/* More than it can keep: then no token of their epoch opens a door. */
+static void
+scene_shut_many (void)
+{
+  char name[TOKEN_BYTES_MAX + 16];
+  struct member_pass *p;
+
+  start_new ();
+  for (unsigned i = 0; i < MEMBER_OVER_MAX; i++)
+    shut_one (i + 1, 1000 + i, 1);
+  p = open_door (1, 1);
+  shut_one (MEMBER_OVER_MAX + 1, 2, 1);
+  export_name (name, DOOR_DATA, 3, true, 1);
+  try_open (name, ESHUTDOWN, "is over");
+  write_to (p, 1);
+  CHECK (member_over_done (m) == MEMBER_OVER_MAX + 1);
+  member_close (m, p);
+  end_life (open_door (3, 2));
+}
+
+/* ---- Another key ---- */
+
+/* Who had the former key could have any epoch: no gate shuts that door.  What runs has
+ * ended before the epoch is confirmed that came with the key.
+ */
+static void
+scene_rekeyed (void)
+{
+  struct token t = { .session = 1, .writable = true, .epoch = 2 };
+  uint8_t other[KEY_BYTES] = "another";
+  struct member_request r = { .count = 0 }, late = { .count = 0 };
+  struct member_refusal refusal;
+  struct member_pass *p, *thief;
+  char name[TOKEN_BYTES_MAX + 16], text[TOKEN_BYTES_MAX + 1];
+  struct one w;
+
+  start_new ();
+  p = open_door (1, 1);
+  thief = open_door (9, 5000);
+  member_set_key (m, key); /* as each answer has it */
+  CHECK (member_settled (m));
+  CHECK (member_admit (m, thief, &r, &refusal) == MEMBER_GO);
+  CHECK (desire_four (2, false));
+  CHECK (member_admit (m, thief, &late, &refusal) == MEMBER_GO);
+  member_set_key (m, other);
+  member_check (m);
+  CHECK (member_leave (m, &r));
+  do_actions (false);
+  CHECK (member_confirmed (m)->min_epoch < 2 && !member_settled (m));
+  CHECK (member_leave (m, &late));
+  member_drain_poll (m);
+  do_actions (false);
+  CHECK (member_confirmed (m)->min_epoch == 2 && member_settled (m));
+  CHECK (ask (thief, &w, 5, 1) == MEMBER_REFUSE);
+  member_leave (m, &w.r);
+  CHECK (ask (p, &w, 5, 1) == MEMBER_REFUSE);
+  member_leave (m, &w.r);
+  export_name (name, DOOR_DATA, 9, true, 5000);
+  try_open (name, EACCES, "token");
+
+  memcpy (t.member, disk_id, 16);
+  memcpy (t.array, array, 16);
+  token_mint (&t, other, text);
+  snprintf (name, sizeof name, "data/%s", text);
+  member_close (m, p);
+  CHECK (member_open (m, name, &p, &refusal) == MEMBER_GO);
+  CHECK (ask (p, &w, 5, 1) != MEMBER_REFUSE);
+  member_leave (m, &w.r);
+  member_close (m, thief);
+  end_life (p);
+}
+
 int
 main (void)
 {
   test_random_start ();
+  scene_shut ();
+  scene_shut_twice ();
+  scene_shut_many ();
+  scene_rekeyed ();
   scene_group_commit ();
   scene_set_after_clear ();
   scene_fence ();

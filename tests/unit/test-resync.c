@@ -300,10 +300,25 @@ test_next_copy (void)
   copy_whole (0, BLOCK, 2);
   read_from (BLOCK, BLOCK, 2, EIO);
   read_from (BLOCK, BLOCK, 0, EIO); /* it has the bit */
-  copy_whole (BLOCK, BLOCK, 1);
+  read_from (BLOCK, BLOCK, 1, 0);
+  act (RESYNC_OLDER, 0);
+  act (RESYNC_WRITE, 0);
   copy_whole (KiB (8), KiB (8), 2);
-  copy_whole (KiB (16), KiB (16), 2);
+  /* Once is enough. */
+  read_from (KiB (16), KiB (16), 2, EIO);
+  read_from (KiB (16), KiB (8), 2, EIO);
+  read_from (KiB (16), BLOCK, 2, EIO);
+  copy_whole (KiB (16), BLOCK, 0);
   resync_free (r);
+
+  /* weftd can't be told: nothing is written over what may be newer. */
+  begin (false, 3);
+  read_from (0, KiB (16), 2, EIO);
+  read_from (0, KiB (8), 2, EIO);
+  read_from (0, BLOCK, 2, EIO);
+  read_from (0, BLOCK, 0, 0);
+  act (RESYNC_OLDER, ESHUTDOWN);
+  want_over (ESHUTDOWN, false);
 }
 
 /* One that is as new is read as a whole. */
@@ -315,7 +330,9 @@ test_copy_as_new (void)
   set_bit (1, 0);
   begin (false, 3);
   read_from (0, KiB (16), 0, EIO);
-  copy_whole (0, KiB (16), 1);
+  read_from (0, KiB (16), 1, 0);
+  act (RESYNC_OLDER, 0);
+  act (RESYNC_WRITE, 0);
   read_from (KiB (16), KiB (16), 0, EIO);
   read_from (KiB (16), KiB (16), 1, EIO);
   read_from (KiB (16), KiB (8), 0, EIO);

@@ -173,3 +173,20 @@ admin_evict (void)
   c->session_id = h->session;
   call_send (c, 10000);
 }
+
+/* For each place a chance of one in two, so that some wait for others. */
+void
+admin_rekey (void)
+{
+  const struct cluster_array_record *a = store_array ();
+
+  for (unsigned m = 0; a && m < w.layout.members; m++)
+    if (sim_chance (50)) {
+      struct call *c = call_new (&w.admin, CALL_REKEY, NULL, answered);
+
+      sim_trace ("member %u is to get another key", m);
+      c->refs++;
+      memcpy (c->member.disk, a->member[m].disk, 16);
+      call_send (c, 10000);
+    }
+}

@@ -95,6 +95,17 @@ some_old_copy (void)
   return NULL;
 }
 
+/* Does weftd say that the right disks are to be put back, if this is a copy? */
+static bool
+doubted (void)
+{
+  const struct cluster_array *a = w.weftd.engine ? cluster_array_find (
+                                                     w.weftd.engine, ARRAY_NAME)
+                                                 : NULL;
+
+  return a && cluster_array_doubted (w.weftd.engine, a, NULL, 0);
+}
+
 /* Does weftd take a copy for the disk itself that has not confirmed anything yet? */
 static bool
 unproven (const struct disk *d)
@@ -115,7 +126,8 @@ time_is_up (void *what)
 {
   struct member_role *copy = what;
 
-  if (unproven (copy->disk)) { /* nobody looks for the right disk then */
+  if (unproven (copy->disk) &&
+      !doubted ()) { /* nobody looks for the right disk then */
     fault_later (SECOND, time_is_up, copy);
     return;
   }

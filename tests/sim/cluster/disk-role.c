@@ -139,6 +139,7 @@ words (struct member_role *m, struct cluster_disk_heartbeat *hb)
   hb->round = sb->round;
   hb->generation = sb->generation;
   hb->states_epoch = sb->states_epoch;
+  hb->over = member_over_done (m->engine);
   if (!format_uuid_zero (sb->array)) {
     hb->has_place = true;
     hb->layout = sb->layout;
@@ -166,6 +167,7 @@ obey (struct member_role *m, struct answer *a)
   char why[512];
 
   steps++;
+  member_shut (m->engine, a->over, a->over_count);
   if (a->same_place)
     member_desire_place (&a->desire, &m->told);
   if (!member_desire (m->engine, &a->desire, why, sizeof why)) {

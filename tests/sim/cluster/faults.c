@@ -487,7 +487,9 @@ something (void *what)
     return;
   }
   counters.faults++;
-  if ((w.config.copies || w.config.rollbacks) && sim_chance (40))
+  if (world_rekeys && sim_chance (25))
+    admin_rekey ();
+  else if ((w.config.copies || w.config.rollbacks) && sim_chance (40))
     copies_fault ();
   else if (w.config.spots && sim_chance (30))
     bad_spot ();

@@ -28,6 +28,7 @@ void admin_join (void);
 void admin_drain (void);
 void admin_maintain (void);
 void admin_evict (void);
+void admin_rekey (void);
 void admins_heal (void);
 
 /* copies.c */

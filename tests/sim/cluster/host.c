@@ -42,6 +42,8 @@ read_answer (struct host_role *h, const struct answer *a,
   for (unsigned m = 0; m < w.layout.members; m++) {
     to->view.fence[m] = a->peer[m].fence;
     to->view.lapse[m] = a->peer[m].lapse;
+    to->view.life[m] = a->peer[m].life;
+    to->view.round[m] = a->peer[m].round;
   }
 }
 
@@ -93,6 +95,8 @@ speak (struct host_role *h, const struct host_action *a)
             h->proc.party, h->proc.life);
   c->session.epoch = a->epoch;
   c->session.prepared = a->prepared;
+  c->session.older = a->older;
+  c->session.equal = a->equal;
   c->session.round = array_round (h->engine);
   c->session.wait_ms = a->wait_ms;
   call_send (c, a->timeout_ms);
@@ -296,8 +300,11 @@ make_engines (struct host_role *h)
 
   read_answer (h, &h->map, &answer);
   host.view = answer.view;
+  h->round = h->map.round;
   for (unsigned m = 0; m < w.layout.members; m++) {
     c.member_round[m] = h->map.peer[m].round;
+    if (h->round < c.member_round[m])
+      h->round = c.member_round[m];
     host.connected[m] = h->peer[m].seated;
   }
   h->core = host_new (&host, now_ms ());

@@ -10,7 +10,9 @@
  *   promised  the latest that must survive anything: flushed, or FUA.  What was
  *             written before a FLUSH failed is not, whatever FLUSH comes later;
  *   owed      the latest acked, whatever was lost since: a FLUSH makes it stable,
- *             or one has failed since;
+ *             or one has failed since.  It is there when the next writer lets clients
+ *             in, unless the array's lapse is above `owed_epoch`, in which it was asked
+ *             for: by that a service's clients are told, who outlive the writer;
  *   mine      of each client, the latest of its own that was acked, the same, but
  *             for FLUSHes of its own.
  * No read returns less than the floor.  The floor falls to what was promised
@@ -46,7 +48,7 @@
 
 struct grain {
   uint64_t acked, floor, promised; /* 0: the base */
-  uint64_t owed;
+  uint64_t owed, owed_epoch;
   uint64_t last_zero; /* the latest that is not void */
   uint64_t base;      /* its value when the era began */
   uint64_t fell;      /* the number of its last fall */
@@ -77,7 +79,9 @@ static uint64_t versions_count, versions_room;
 
 static uint64_t holder; /* the newest session that may write */
 static uint64_t writer; /* the session whose era it is */
-static uint64_t low;    /* versions up to this are of earlier eras */
+/* The array's epoch when weftd last counted it as the writer. */
+static uint64_t writer_epoch;
+static uint64_t low; /* versions up to this are of earlier eras */
 static uint64_t era;
 /* Requests of the writer's clients and their ends, in their order. */
 static uint64_t moment;
@@ -89,6 +93,7 @@ static bool reconnected; /* bits stay for this era: oracle_reconnected */
 struct asked {
   uint64_t version; /* 0: no write */
   uint64_t session, era;
+  uint64_t epoch; /* in which a client of the session may have come */
   unsigned client;
   uint64_t at;                /* of its submission: the moment ... */
   uint64_t when;              /* ... and by the clock */
@@ -118,7 +123,7 @@ oracle_begin (void)
 {
   grains = make (w.grains * sizeof grains[0]);
   unread = make (w.grains * sizeof unread[0]);
-  versions_count = low = era = writer = holder = moment = 0;
+  versions_count = low = era = writer = writer_epoch = holder = moment = 0;
   lapses.stable = 0;
   era_at = 0;
   under_way = NULL;
@@ -161,8 +166,11 @@ oracle_submit (struct host_role *h, struct array_request *r, unsigned client)
   struct asked *q = make (sizeof *q);
   bool flush = r->op == ARRAY_FLUSH;
 
+  if (h->session == writer && !session_ended (writer))
+    writer_epoch = store_array ()->epoch;
   q->session = h->session;
   q->era = era;
+  q->epoch = writer_epoch;
   q->client = client;
   q->at = ++moment;
   q->may = lapses_may (&lapses, client);
@@ -280,9 +288,18 @@ known (const struct disk *d, const struct disk *before, uint64_t at)
 static bool
 read_of_copy (const struct host_role *h, unsigned g, uint64_t v, uint64_t floor)
 {
-  const struct copy *at = &w.copy[g][0];
-  const struct disk *disk = place_disk (store_array (), at->member);
+  const struct cluster_array_record *a = store_array ();
+  const struct copy *at = w.copy[g];
+  const struct disk *disk;
   uint64_t since = asked_at (g, floor);
+
+  /* An image is read where the member of the data is not in-sync. */
+  for (unsigned c = 0; c < w.layout.copies; c++)
+    if (a->member[w.copy[g][c].member].state == MEMBER_IN_SYNC) {
+      at = &w.copy[g][c];
+      break;
+    }
+  disk = place_disk (a, at->member);
 
   for (unsigned i = 0; i < w.roles && !h->writable; i++) {
     const struct disk *d = &w.disk[i];
@@ -352,7 +369,10 @@ write_done (struct host_role *h, struct asked *q, const struct array_request *r)
   for (unsigned i = 0; i < q->count; i++) {
     struct grain *g = &grains[q->first + i];
 
-    raise_to (&g->owed, q->version);
+    if (g->owed < q->version) {
+      g->owed = q->version;
+      g->owed_epoch = q->epoch;
+    }
     g->mine[q->client].version = q->version;
     g->mine[q->client].at = moment;
     for (unsigned c = 0; c < w.layout.copies && !fua; c++)
@@ -627,6 +647,14 @@ oracle_serving (struct host_role *h)
                 ") is version "
                 "%" PRIu64 ", but %" PRIu64 " is promised",
                 g, grain_offset (g), v, grains[g].promised);
+    else if (!bad && store_array ()->lapse <= grains[g].owed_epoch &&
+             !possible (g, v, grains[g].owed))
+      sim_fail ("a writer lets clients in: grain %u (at %" PRIu64
+                ") is version "
+                "%" PRIu64 ", but %" PRIu64 " was answered in epoch %" PRIu64
+                ", and the lapse is %" PRIu64,
+                g, grain_offset (g), v, grains[g].owed, grains[g].owed_epoch,
+                store_array ()->lapse);
     if (v == GARBAGE)
       v = kept_elsewhere (g);
     grains[g] = (struct grain) { .base = v };
@@ -634,6 +662,7 @@ oracle_serving (struct host_role *h)
   for (unsigned i = 0; i < DISKS_MAX; i++)
     w.disk[i].cut = false;
   writer = h->session;
+  writer_epoch = store_array ()->epoch;
   low = versions_count;
   forget_clients ();
   era_at = sim_now;
@@ -790,12 +819,12 @@ oracle_rolled_back (void)
  * is under way.
  */
 void
-oracle_relinked (const struct host_role *h, unsigned member)
+oracle_relinked (const struct host_role *h, unsigned member, bool aged)
 {
   const struct cluster_array_record *a = store_array ();
   struct disk *d = place_disk (a, member);
 
-  if (h->session == writer && (d->unseen || d->erred) &&
+  if (h->session == writer && (d->unseen || d->erred || aged) &&
       lapses_add (&lapses, member))
     for (struct asked *q = under_way; q; q = q->next)
       q->may |= q->session == writer;

@@ -73,6 +73,45 @@ change (const struct array_io *io)
 }
 
 static void
+note_rounds (struct host_role *h, const struct nbd *n)
+{
+  for (unsigned i = 0; i < n->count; i++) {
+    uint64_t number = n->records[i].length;
+
+    if (n->records[i].kind != BATCH_ROUND || number <= h->round)
+      continue;
+    h->round = h->begun[number % 4].number = number;
+    h->begun[number % 4].at = sim_now;
+  }
+}
+
+/* When the host began this round; 0: it has not, or long ago. */
+static uint64_t
+begun_at (const struct host_role *h, uint64_t round)
+{
+  if (round > h->round)
+    round = h->round;
+  return h->begun[round % 4].number == round ? h->begun[round % 4].at : 0;
+}
+
+/* Is it another process that serves the member, on a disk that rounds do not tell from
+ * a copy of before some of what was answered there?
+ */
+static bool
+aged (const struct peer *p)
+{
+  uint64_t at = begun_at (p->host, p->round);
+
+  if (!p->host->writable)
+    return false;
+  if (p->reach == UINT64_MAX && p->seats && p->life != p->seats)
+    sim_fail ("host %u takes a new process of member %u for the one it knew",
+              p->host->proc.number, p->member);
+  return p->life != p->seats && p->wrote_at != 0 &&
+         (at == 0 || p->wrote_at > at + ROUND_LATE_MS * MS);
+}
+
+static void
 io_done (struct host_role *h, struct array_io *io, int error)
 {
   steps++;
@@ -103,6 +142,7 @@ peer_send (struct peer *p, struct array_io *io)
   case IO_TRIM:
   case IO_BATCH:
     n = change (io);
+    note_rounds (h, n);
     break;
   case IO_FLUSH:
     n = nbd_new (NBD_FLUSH);
@@ -150,6 +190,8 @@ answered (struct conn *c, struct nbd *n)
   }
   if (n->error)
     TRACE (&h->proc, "member %u answers error %d", p->member, n->error);
+  else if (n->kind == NBD_CHANGE)
+    p->wrote_at = sim_now;
   io_done (h, io, n->error);
   host_take (h);
 }
@@ -238,6 +280,7 @@ connect_doors (void *owner)
   struct peer *p = owner;
   struct host_role *h = p->host;
 
+  p->round = h->map.peer[p->member].round;
   p->data = connect_door (p, h->map.peer[p->member].data);
   if (h->writable)
     p->batch = connect_door (p, h->map.peer[p->member].batch);
@@ -258,11 +301,12 @@ seat (void *owner)
   bool taken = !w.working || !sim_chance (3);
 
   if (taken) {
-    oracle_relinked (h, p->member);
+    oracle_relinked (h, p->member, aged (p));
+    p->seats = p->life;
     steps++;
     p->seated = true;
     seats_take (&h->seats, h->engine, p->member, p->connection, p->kept,
-                sim_now);
+                p->reach, sim_now);
     if (p->data == NULL)
       array_lost (h->engine, p->member, "its connection broke", sim_now);
   }
@@ -281,8 +325,11 @@ made (struct peer *p, bool up)
 
   if (!up)
     peer_close (p);
+  else
+    p->life = p->data->life[1];
   if (h->core == NULL) { /* the start */
     p->seated = up;
+    p->seats = p->life;
     if (up)
       oracle_linked (h, p->member);
     for (unsigned m = 0; m < w.layout.members; m++)
@@ -292,7 +339,7 @@ made (struct peer *p, bool up)
     return;
   }
   if (host_opened (h->core, p->member, up, "it can't be reached", &p->kept,
-                   now_ms ()))
+                   &p->reach, now_ms ()))
     process_after (&h->proc, between (5 * US, 2 * MS), seat, p);
   else
     peer_close (p);

@@ -11,6 +11,8 @@
 #include "host/resync.h"
 #include "world.h"
 
+#define TOLD_PAUSE_MS 10
+
 struct copier {
   struct host_role *host;
   struct resync *resync;
@@ -214,6 +216,20 @@ paused (void *owner)
 }
 
 static void
+until_told (void *owner)
+{
+  struct host_role *h = owner;
+
+  if (h->copier == NULL || !h->copier->busy ||
+      h->copier->action.kind != RESYNC_OLDER)
+    return;
+  if (host_older_told (h->core))
+    end_action (h->copier, 0);
+  else
+    process_after (&h->proc, TOLD_PAUSE_MS * MS, until_told, h);
+}
+
+static void
 carry_out (struct copier *t)
 {
   struct host_role *h = t->host;
@@ -230,6 +246,11 @@ carry_out (struct copier *t)
     break;
   case RESYNC_PAUSE:
     process_after (&h->proc, RESYNC_PAUSE_MS * MS, paused, h);
+    break;
+  case RESYNC_OLDER:
+    host_older (h->core);
+    host_take (h);
+    until_told (h);
     break;
   case RESYNC_READ:
   case RESYNC_WRITE:
@@ -279,6 +300,7 @@ over (struct copier *t)
     host_stop (h, EIO);
   else {
     h->resynced = settled;
+    host_equal (h->core);
     host_serve (h);
     host_take (h);
   }

@@ -7,6 +7,7 @@
  *                                     where it is
  *   --rollbacks                       disks are rolled back in every world, not in
  *                                     one of five
+ *   --rekeys                          disks get other keys
  *   --hard                            three times the usual rate of faults
  */
 
@@ -24,9 +25,10 @@ static unsigned long long seed;
 static void
 replay (void)
 {
-  fprintf (stderr, "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s\n",
-           seed, world_rollbacks ? " --rollbacks" : "",
-           world_hard ? " --hard" : "");
+  fprintf (stderr,
+           "sim-cluster: replay with: sim-cluster -v --seed %llu%s%s%s\n", seed,
+           world_rollbacks ? " --rollbacks" : "",
+           world_rekeys ? " --rekeys" : "", world_hard ? " --hard" : "");
 }
 
 static double
@@ -41,8 +43,9 @@ clock_s (void)
 static int
 usage (void)
 {
-  fprintf (stderr, "usage: sim-cluster [-v] [--rollbacks] [--hard] --seed N | "
-                   "--corpus FIRST COUNT | --fresh COUNT | --seconds S\n");
+  fprintf (stderr,
+           "usage: sim-cluster [-v] [--rollbacks] [--rekeys] [--hard] "
+           "--seed N | --corpus FIRST COUNT | --fresh COUNT | --seconds S\n");
   return 2;
 }
 
@@ -58,6 +61,8 @@ main (int argc, char *argv[])
       sim_verbose = true;
     else if (strcmp (argv[i], "--rollbacks") == 0)
       world_rollbacks = true;
+    else if (strcmp (argv[i], "--rekeys") == 0)
+      world_rekeys = true;
     else if (strcmp (argv[i], "--hard") == 0)
       world_hard = true;
     else if (i + 1 < argc && strcmp (argv[i], "--seed") == 0) {

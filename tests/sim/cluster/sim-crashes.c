@@ -11,6 +11,8 @@
  *   one is lost    the first member is killed after the first operation, and is
  *                  back soon: it goes out and joins.  Every input to any engine
  *                  is a boundary, messages and what is stored included
+ *   replaced       the writer is killed when all is answered, and another takes
+ *                  its place: every input until that lets clients in
  *
  *   sim-crashes                  all cases
  *   sim-crashes --every N        every Nth boundary, from another one each time
@@ -32,12 +34,11 @@ enum op { WRITE, OVERLAP, FLUSH, FUA, ZERO, TRIM, OPS };
 static const struct {
   enum layout_kind kind;
   unsigned n, length_max;
-  bool lost;
+  enum { WELL, LOST, REPLACED } what;
 } scenes[] = {
-  { LAYOUT_RAID10, 2, 3, false },
-  { LAYOUT_RAIDX, 3, 2, false },
-  { LAYOUT_RAID10, 2, 1, true },
-  { LAYOUT_RAIDX, 3, 1, true },
+  { LAYOUT_RAID10, 2, 3, WELL },     { LAYOUT_RAIDX, 3, 2, WELL },
+  { LAYOUT_RAID10, 2, 1, LOST },     { LAYOUT_RAIDX, 3, 1, LOST },
+  { LAYOUT_RAID10, 2, 1, REPLACED }, { LAYOUT_RAIDX, 3, 1, REPLACED },
 };
 #define SCENES (sizeof scenes / sizeof scenes[0])
 
@@ -153,24 +154,31 @@ run_until (const enum op ops[], unsigned length)
 {
   unsigned sent = 0, met = 0;
   uint64_t next_at = sim_now, end = sim_now + 30 * SECOND;
+  bool begun = scenes[scene].what != REPLACED;
 
   while (sim_now < end) {
-    const unsigned long long *count = scenes[scene].lost ? &steps : &io_steps;
+    const unsigned long long *count = scenes[scene].what == WELL ? &io_steps
+                                                                 : &steps;
     unsigned long long before = *count;
 
     if (sent < length && sim_now >= next_at) {
       submit (ops[sent++]);
       next_at = sim_now + (sent % 2 ? 150 * US : 2 * MS);
-      if (sent == 1 && scenes[scene].lost)
+      if (sent == 1 && scenes[scene].what == LOST)
         faults_crash (VICTIM_CUT, 0, 300 * MS);
     }
     else if (sent < length && sim_next () > next_at)
       sim_now = next_at;
     else
       world_step ();
-    if (*count > before && met++ == boundary)
+    if (!begun && sent == length && w.host[0].outstanding == 0) {
+      faults_crash (VICTIM_HOST, 0, 0);
+      begun = true;
+    }
+    else if (begun && *count > before && met++ == boundary)
       return true;
-    if (sent == length && met > 0 && all_clear ())
+    if (sent == length && met > 0 &&
+        (scenes[scene].what == REPLACED ? serves () : all_clear ()))
       return false;
   }
   return false;

@@ -13,6 +13,8 @@ status (enum cluster_problem_kind kind)
   switch (kind) {
   case CLUSTER_INVALID:
     return 400;
+  case CLUSTER_FORBIDDEN:
+    return 403;
   case CLUSTER_NOT_FOUND:
     return 404;
   case CLUSTER_CONFLICT:
@@ -36,6 +38,7 @@ mint (const struct cluster_array *a, unsigned member, uint64_t session,
   p->process = process_at (a->disk[member]->rec.uri);
   p->fence = a->rec.member[member].fence;
   p->lapse = a->rec.member[member].lapse;
+  p->life = cluster_member_life (a, member);
   snprintf (p->data, sizeof p->data, "data/%s", text);
   snprintf (p->batch, sizeof p->batch, "batch/%s", text);
   snprintf (p->intents, sizeof p->intents, "intents/%s", text);
@@ -76,7 +79,12 @@ fill_disk (struct answer *a, const struct cluster_disk *d, bool no_news)
   desire->join_round = r.order.round;
   for (unsigned m = 0; r.joins && m < r.place->layout.members; m++)
     if (r.order.source[m])
-      mint (r.place, m, 0, false, &a->peer[m]);
+      mint (r.place, m, cluster_over_source (r.place, r.position), false,
+            &a->peer[m]);
+  a->over_count = r.over_count;
+  for (unsigned i = 0; i < r.over_count; i++)
+    a->over[i] = (struct member_over) { r.over[i].number, r.over[i].session,
+                                        r.over[i].epoch };
 }
 
 static void
@@ -87,7 +95,7 @@ fill_session (struct call *c, const struct cluster_output *o)
   const struct cluster_session *s = o->session;
   struct cluster_session_told r;
 
-  cluster_session_told (w.weftd.engine, array,
+  cluster_session_told (w.weftd.engine, array, s,
                         c->kind == CALL_SESSION ? c->session.epoch : 0, false,
                         &r);
   a->session = s->rec.id;
@@ -104,7 +112,7 @@ fill_session (struct call *c, const struct cluster_output *o)
     struct peer_address *p = &a->peer[m];
 
     mint (array, m, s->rec.id, s->rec.writable, p);
-    p->round = p->reach = array->disk[m]->round;
+    p->round = p->reach = cluster_member_round (array, m);
     if (array->known[m] && a->round > p->reach)
       p->reach = a->round;
   }

@@ -102,6 +102,21 @@ take_step (struct cluster_step *s)
   w.weftd.pending_tail = &p->next;
 }
 
+/* Of a member whose disk's copy is refused weftd does not know any more who kept what
+ * the writer sent: the writer is told that it may be gone, also when the disk itself is
+ * there again, and though the copy did not live to hear of it.
+ */
+static void
+see_refused (void)
+{
+  const struct cluster_array *a = cluster_array_find (w.weftd.engine,
+                                                      ARRAY_NAME);
+
+  for (unsigned m = 0; a && m < a->layout.members; m++)
+    if (a->disk[m]->old_copy)
+      w.disk[disk_holder (a->disk[m]->rec.uuid)].erred = true;
+}
+
 static void
 pump (void)
 {
@@ -112,6 +127,7 @@ pump (void)
     cluster_check (w.weftd.engine);
   while ((s = cluster_next_step (w.weftd.engine)) != NULL)
     take_step (s);
+  see_refused ();
   store_next ();
 }
 
@@ -247,6 +263,9 @@ weftd_call (struct call *c)
     break;
   case CALL_EVICT:
     cluster_session_evict (e, &in, c->session_id, "somebody");
+    break;
+  case CALL_REKEY:
+    cluster_disk_rekey (e, &in, c->member.disk);
     break;
   }
   pump ();

@@ -14,7 +14,7 @@ struct world w;
 unsigned long long steps, io_steps;
 struct counters counters;
 static uint64_t lives;
-bool world_rollbacks, world_hard;
+bool world_rollbacks, world_rekeys, world_hard;
 
 void *
 make (size_t size)
@@ -308,6 +308,13 @@ world_create (void)
     memcpy (c->create.disk[i], w.disk[i].uuid, 16);
     disk_take_place (&w.disk[i], i);
   }
+  c->create.allow.listed = true;
+  for (unsigned i = 0; i < w.config.hosts; i++) {
+    struct cluster_allow *a = &c->create.allow.node[c->create.allow.nodes++];
+
+    snprintf (a->node, sizeof a->node, "n%u", w.host[i].proc.party);
+    a->writable = a->failover = true;
+  }
   call_send (c, 10000);
   if (!world_live (60 * SECOND, is_ready))
     sim_fail ("the array is never ready");
@@ -360,17 +367,20 @@ world_run (void)
     world_live (w.calm_until - sim_now, NULL);
 }
 
-/* A young copy was taken for a disk, and is refused since it was started again: the
- * array waits for the right disk, which is not there any more.  Only an import helps.
+/* A young copy was taken for a disk, and is refused since it was started again, or the
+ * array stands still, for another member has seen more of its writing: the array waits
+ * for the right disk, which is not there any more.  Only an import helps.
  */
 static bool
 waits_for_no_disk (void)
 {
   const struct cluster_array *a = cluster_array_find (w.weftd.engine,
                                                       ARRAY_NAME);
+  bool doubted = a && cluster_array_doubted (w.weftd.engine, a, NULL, 0);
 
   for (unsigned m = 0; w.config.rollbacks && a && m < w.layout.members; m++)
-    if (a->rec.member[m].state == MEMBER_IN_SYNC && a->disk[m]->old_copy &&
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        (a->disk[m]->old_copy || doubted) &&
         place_disk (store_array (), m)->copied > 0)
       return true;
   return false;

@@ -188,6 +188,7 @@ enum call_kind {
   CALL_DRAIN,
   CALL_MAINTAIN,
   CALL_EVICT,
+  CALL_REKEY,
 };
 struct answer {
   int status; /* 200, 409 ...; 0: no answer came */
@@ -202,6 +203,8 @@ struct answer {
   uint8_t key[KEY_BYTES];
   struct cluster_join_order order;
   bool has_order;
+  unsigned over_count; /* sessions that are over */
+  struct member_over over[OVER_TOLD_MAX];
   /* to an attach that is refused */
   bool held; /* by this session: */
   uint64_t holder, holder_heard_ms;
@@ -217,6 +220,7 @@ struct answer {
     unsigned process;   /* that is to be asked */
     uint64_t fence;     /* nothing asked in an earlier epoch runs there */
     uint64_t lapse;     /* what was not flushed in an earlier one may be gone */
+    uint64_t life;      /* since this one the same process serves it */
     uint64_t round, reach; /* as in common/map.h */
     char data[TOKEN_BYTES_MAX + 9], batch[TOKEN_BYTES_MAX + 9],
       intents[TOKEN_BYTES_MAX + 9]; /* export names */
@@ -387,6 +391,10 @@ struct peer {
   bool seated; /* the array engine has this connection, or had it last */
   uint64_t connection; /* its number */
   bool kept;
+  uint64_t reach;
+  uint64_t round;       /* as the map says, of its disk */
+  uint64_t life, seats; /* of the process there, and of that of the last seat */
+  uint64_t wrote_at;    /* when it answered a write last */
   uint64_t lost; /* the number of the last one that is told as lost, and why */
   char reason[160];
   struct conn *data, *batch;
@@ -408,7 +416,12 @@ struct host_role {
   struct answer map; /* the newest with a map */
   const enum member_state *states; /* the newest that are known */
   struct peer peer[PLACES_MAX];
-  bool taking; /* the engines' outputs */
+  /* The newest rounds that it has begun, each at [number % 4]. */
+  struct {
+    uint64_t number, at;
+  } begun[4];
+  uint64_t round; /* the newest of all */
+  bool taking;    /* the engines' outputs */
   uint64_t timer_at;
   struct copier *copier;
   bool resynced; /* the copies were equal at the start */
@@ -516,7 +529,7 @@ void oracle_committed (const struct cluster_array_record *before,
                        const struct cluster_array_record *now);
 /* It has a member, for the first time, or back. */
 void oracle_linked (const struct host_role *h, unsigned member);
-void oracle_relinked (const struct host_role *h, unsigned member);
+void oracle_relinked (const struct host_role *h, unsigned member, bool aged);
 bool oracle_reconnected (void);
 void oracle_quiet (void);
 void oracle_bits_fell (void);
@@ -602,6 +615,7 @@ extern struct counters {
 
 void world_begin (uint64_t seed);
 extern bool world_rollbacks; /* in every world */
+extern bool world_rekeys;    /* disks get other keys */
 extern bool world_hard;      /* thrice the usual rate of faults, for longer */
 /* The same, chosen by hand. */
 void world_configure (const struct config *c, uint64_t seed);

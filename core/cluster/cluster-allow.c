@@ -1,0 +1,213 @@
+/* cluster-allow.c: an administrator says which nodes may attach an array.
+ *
+ * When the list gets shorter, what has lost its right ends at once: sessions as if they
+ * were evicted, with the members fenced against a writer, and attaches that wait.  A
+ * node that may not write any more is no candidate of the array's service, either.
+ * Whoever serves the array is told the list, as it is told of fences and by the same
+ * numbers, and refuses clients on other nodes.
+ *
+ * Where any node might attach the array, the first change begins its list, with all
+ * that weftd knows to use it: so nothing ends but what is named.
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* ---- What the list is to be. ---- */
+
+/* Who uses an array that any node may attach.  False: these are too many. */
+static bool
+users (const struct cluster *c, const struct cluster_array *a,
+       struct cluster_allow_list *list)
+{
+  const struct cluster_session *s;
+  const struct cluster_allow *has;
+  struct cluster_allow allow = { .writable = true };
+  bool fits = true;
+
+  cluster_allowed_begin (a, list);
+  for (unsigned i = 0; i < a->rec.service_nodes; i++) {
+    snprintf (allow.node, sizeof allow.node, "%s", a->rec.service_node[i]);
+    fits = cluster_allowed_put (list, &allow) && fits;
+  }
+  TAILQ_FOREACH (s, &c->sessions, link) {
+    if (!cluster_session_of (s, a) || s->rec.by_admin)
+      continue;
+    has = cluster_allowed_find (list, s->rec.node);
+    memcpy (allow.node, s->rec.node, sizeof allow.node);
+    allow.writable = s->rec.writable || (has && has->writable);
+    fits = cluster_allowed_put (list, &allow) && fits;
+  }
+  return fits;
+}
+
+bool
+cluster_allow_refused (struct cluster *c, uint64_t op, const char *array,
+                       const struct cluster_allow *allow, bool drop,
+                       struct cluster_allow_list *next)
+{
+  const struct cluster_array *a = cluster_array_find_or_refuse (c, op, array);
+  struct cluster_allow_list list;
+  bool fits = true;
+
+  if (a == NULL || cluster_refuse_read_only (c, op))
+    return true;
+  if (!drop && allow->failover && !allow->writable) {
+    cluster_refuse (c, op, CLUSTER_INVALID, "failover",
+                    "node %s is to read array %s alone, and so has nothing to "
+                    "take over: leave failover out, or let it write",
+                    allow->node, array)
+      ->field = "failover";
+    return true;
+  }
+  list = a->rec.allow;
+  if (!list.listed)
+    fits = users (c, a, &list);
+  if (drop)
+    cluster_allowed_remove (&list, allow->node);
+  else
+    fits = cluster_allowed_put (&list, allow) && fits;
+  if (next)
+    *next = list;
+  if (fits)
+    return false;
+  cluster_refuse (c, op, CLUSTER_CONFLICT, "too-many",
+                  "%d nodes at most may attach array %s: deny it to one first",
+                  ALLOW_NODES_MAX, array);
+  return true;
+}
+
+/* ---- What comes of it. ---- */
+
+/* May this attach, which waits for something, not be granted any more? */
+static bool
+has_lost (const struct waiting *w, const struct cluster_array *a,
+          bool *writable)
+{
+  const struct cluster_attach *attach = w->challenge ? &w->challenge->attach
+                                                     : NULL;
+
+  if (w->array != a || (w->grant == NULL && attach == NULL))
+    return false;
+  *writable = w->grant ? w->grant->writable : attach->writable;
+  return !(w->grant ? w->grant->by_admin : attach->by_admin) &&
+         !cluster_allowed (a, cluster_wait_node (w), *writable);
+}
+
+/* End what has lost its right. */
+static void
+enforce (struct cluster *c, struct cluster_array *a, const char *by)
+{
+  struct cluster_session *s;
+  struct waiting *w, *next;
+  char words[CLUSTER_REASON_BYTES];
+  bool writable;
+
+  TAILQ_FOREACH_SAFE (w, &c->waitings, link, next)
+    if (has_lost (w, a, &writable)) {
+      cluster_allowed_refuse (c, w->op, a, cluster_wait_node (w), writable);
+      cluster_wait_end (c, w);
+    }
+  TAILQ_FOREACH (s, &c->sessions, link)
+    if (cluster_session_of (s, a) && !cluster_allowed_session (a, &s->rec)) {
+      snprintf (words, sizeof words, "%.150s, who took its node's right to it",
+                by);
+      cluster_session_cut (c, s, words);
+    }
+  cluster_session_prune (c); /* not before: it frees sessions */
+}
+
+/* Candidates that may not write any more, or are gone (NULL: none is). */
+static void
+drop_candidates (struct cluster_array *a, const char *gone)
+{
+  unsigned kept = 0;
+
+  for (unsigned i = 0; i < a->rec.service_nodes; i++)
+    if (cluster_allowed (a, a->rec.service_node[i], true) &&
+        !(gone && strcmp (a->rec.service_node[i], gone) == 0)) {
+      memmove (a->rec.service_node[kept], a->rec.service_node[i],
+               sizeof a->rec.service_node[0]);
+      a->stands[kept++] = a->stands[i];
+    }
+  for (unsigned i = kept; i < a->rec.service_nodes; i++) {
+    memset (a->rec.service_node[i], 0, sizeof a->rec.service_node[0]);
+    memset (&a->stands[i], 0, sizeof a->stands[0]);
+  }
+  a->rec.service_nodes = kept;
+}
+
+static void
+change (struct cluster *c, struct cluster_array *a,
+        const struct cluster_allow_list *next, const char *gone)
+{
+  a->rec.allow = *next;
+  a->rec.allow_fence = cluster_fence_next (c);
+  drop_candidates (a, gone);
+  cluster_put_array (c, a);
+  cluster_changed_array (c, a);
+  cluster_due (c, a, DUE_MEMBERS); /* who serves is told */
+}
+
+void
+cluster_allow_set (struct cluster *c, const struct cluster_input *in,
+                   const char *array, const struct cluster_allow *allow,
+                   const char *by)
+{
+  struct cluster_allow_list next;
+  struct cluster_array *a;
+
+  cluster_begin (c, in);
+  if (!cluster_allow_refused (c, in->op, array, allow, false, &next)) {
+    a = cluster_array_find (c, array);
+    cluster_log (c, CLUSTER_INFO, "array", array,
+                 "Node %s may attach array %s %s%s, says %s.", allow->node,
+                 array, allow->writable ? "for writing" : "read-only",
+                 allow->failover ? ", and take it over" : "", by);
+    change (c, a, &next, NULL);
+    enforce (c, a, by);
+    cluster_reply_array (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+void
+cluster_allow_drop (struct cluster *c, const struct cluster_input *in,
+                    const char *array, const char *node, const char *by)
+{
+  struct cluster_allow none = { .writable = false };
+  struct cluster_allow_list next;
+  struct cluster_array *a;
+
+  cluster_begin (c, in);
+  snprintf (none.node, sizeof none.node, "%s", node);
+  if (!cluster_allow_refused (c, in->op, array, &none, true, &next)) {
+    a = cluster_array_find (c, array);
+    cluster_log (c, CLUSTER_INFO, "array", array,
+                 "Node %s may not attach array %s, says %s.", node, array, by);
+    change (c, a, &next, NULL);
+    enforce (c, a, by);
+    cluster_reply_array (c, in->op, a);
+  }
+  cluster_end (c);
+}
+
+void
+cluster_allow_forget (struct cluster *c, const char *node)
+{
+  struct cluster_allow_list next;
+  struct cluster_array *a;
+
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (cluster_allowed_find (&a->rec.allow, node) ||
+        cluster_service_find (a, node) < a->rec.service_nodes) {
+      next = a->rec.allow;
+      cluster_allowed_remove (&next, node);
+      change (c, a, &next, node);
+    }
+}

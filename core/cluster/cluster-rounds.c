@@ -1,0 +1,272 @@
+/* cluster-rounds.c: how far the writing of an array is, as far as several nodes say so.
+ *
+ * A round begins only when all in-sync members have noted the one before.  So of
+ * members that tell the truth none is more than one round ahead of another, and what
+ * one says is borne out by all others that speak.  Whoever is further ahead than that
+ * either lies, or has the only disk that is no old copy of itself:
+ *
+ * - It lies, if nobody writes, and another member is behind whose process was there
+ *   while the last writer wrote, and has confirmed the writer's end.
+ * - Else it is believed, if it has all that the array has: those that are behind go
+ *   out as old copies, and are rebuilt from it.
+ * - Else nobody knows, and the array stands still (cluster_array_doubted) until the
+ *   others say the same, or the node is shut out.
+ *
+ * While somebody writes, members speak at different times, and the writer says how
+ * far it is; what a single member says beyond that is kept for nobody, but for who
+ * goes out meanwhile: a word too low would take an old copy of that for the disk itself,
+ * and one too high has it rebuilt in full.  So it does not count where the writer knows:
+ *
+ * - A member that the writer has lost has no round beyond the one that was begun then.
+ * - Of one that was put out the writer's first word of that epoch tells the last round.
+ */
+
+#include <config.h>
+
+#include <string.h>
+
+#include "cluster-internal.h"
+
+/* Has it said how far its disk is, and may the disk be what it is taken for?  A round
+ * that a member has seen stays seen, though it may be silent by now.
+ */
+static bool
+spoke (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_disk *d = a->disk[m];
+
+  return a->rec.member[m].state == MEMBER_IN_SYNC && d->heard &&
+         d->took_place && !d->old_copy && !d->rec.shut_out &&
+         d->doubt.kind == CLUSTER_DOUBT_NONE;
+}
+
+/* Does it stand by that? */
+static bool
+speaks (const struct cluster_array *a, unsigned m)
+{
+  return spoke (a, m) && a->disk[m]->alive;
+}
+
+static bool
+same_node (const struct cluster_array *a, unsigned m, unsigned other)
+{
+  return strcmp (a->disk[m]->rec.node, a->disk[other]->rec.node) == 0;
+}
+
+/* Has it said what it noted last?  It has, when it has confirmed what ended the last
+ * writer's session.
+ */
+static bool
+said_all (const struct cluster_array *a, unsigned m)
+{
+  const struct cluster_change *change = &a->rec.change;
+
+  return a->disk[m]->min_epoch >= (change->epoch && change->confirm[m]
+                                     ? change->epoch
+                                     : a->rec.member[m].fence);
+}
+
+/* Has every member confirmed the end of the last writer's session, so that the array's
+ * record has the last round that was noted?
+ */
+static bool
+ended (const struct cluster_array *a)
+{
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (a->rec.member[m].state == MEMBER_IN_SYNC &&
+        (a->rec.member[m].confirmed < a->rec.member[m].fence ||
+         a->rec.member[m].confirmed == CONFIRMED_BY_NONE))
+      return false;
+  return a->rec.change.epoch == 0 && a->rec.round > 0;
+}
+
+struct words {
+  unsigned first; /* who says the highest */
+  uint64_t highest;
+  bool others;       /* there are in-sync members on other nodes */
+  bool spoke, heard; /* one of these has spoken; still speaks */
+  uint64_t second;   /* the highest that they said */
+};
+
+/* False: nobody speaks. */
+static bool
+words (const struct cluster_array *a, struct words *w)
+{
+  bool any = false;
+
+  memset (w, 0, sizeof *w);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (speaks (a, m) && (!any || a->disk[m]->round > w->highest)) {
+      any = true;
+      w->first = m;
+      w->highest = a->disk[m]->round;
+    }
+  for (unsigned m = 0; any && m < a->layout.members; m++) {
+    if (a->rec.member[m].state != MEMBER_IN_SYNC || same_node (a, m, w->first))
+      continue;
+    w->others = true;
+    if (!spoke (a, m))
+      continue;
+    w->spoke = true;
+    w->heard |= speaks (a, m);
+    if (a->disk[m]->round > w->second)
+      w->second = a->disk[m]->round;
+  }
+  /* Who is silent bears out what is said, and says nothing. */
+  if (w->second > w->highest)
+    w->second = w->highest;
+  return any;
+}
+
+/* Does the writer say how far it is? */
+static bool
+written (const struct cluster *c, const struct cluster_array *a)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  return writer && writer->heard && writer->alive;
+}
+
+/* Nobody bears out what one node's member says; and nobody is ahead of it. */
+static bool
+alone (const struct cluster *c, const struct cluster_array *a,
+       const struct words *w)
+{
+  return w->heard && w->highest > a->rec.round && w->highest >= w->second + 2 &&
+         !written (c, a);
+}
+
+/* Would the array be whole with those alone that bear the highest round out?  Whoever
+ * does not speak may be behind, too.
+ */
+static bool
+whole_with_first (const struct cluster_array *a, const struct words *w)
+{
+  uint8_t states[ARRAY_MEMBERS_MAX];
+
+  cluster_array_states (a, states);
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (!speaks (a, m) || a->disk[m]->round + 2 <= w->highest)
+      states[m] = MEMBER_OUT;
+  return cluster_array_keeps (a, states);
+}
+
+void
+cluster_rounds_weigh (struct cluster *c, struct cluster_array *a)
+{
+  uint64_t round;
+  struct words w;
+
+  if (!words (a, &w))
+    return;
+  /* Where the others are yet to speak, they may not bear it out.  One more than all
+   * others have may be a lie, and is the writer's to say; but in a change of epoch all
+   * counts that may tell an old copy.
+   */
+  round = !w.others                                    ? w.highest
+          : !w.spoke                                   ? 0
+          : written (c, a) && a->rec.change.epoch == 0 ? w.second
+          : w.highest <= w.second + 1                  ? w.highest
+                                                       : w.second + 1;
+  if (alone (c, a, &w) && whole_with_first (a, &w))
+    round = w.highest;
+  cluster_array_heard_round (c, a, round);
+}
+
+uint64_t
+cluster_rounds_said (const struct cluster *c, const struct cluster_array *a)
+{
+  uint64_t round = a->rec.round;
+  struct words w;
+
+  return words (a, &w) && w.highest > round ? w.highest : round;
+}
+
+uint64_t
+cluster_rounds_of_lost (const struct cluster *c, const struct cluster_array *a,
+                        unsigned member)
+{
+  const struct cluster_session *writer = cluster_array_writer (c, a);
+
+  return writer && writer->said_lost[member] ? a->rec.round
+                                             : cluster_rounds_said (c, a);
+}
+
+void
+cluster_rounds_settle (struct cluster *c, struct cluster_array *a,
+                       const struct cluster_session *writer)
+{
+  bool any = false;
+
+  for (unsigned m = 0; m < a->layout.members; m++) {
+    struct cluster_member *member = &a->rec.member[m];
+
+    if (member->state != MEMBER_OUT || member->lapse <= writer->rec.epoch ||
+        member->round <= a->rec.round)
+      continue;
+    member->round = a->rec.round;
+    any = true;
+  }
+  if (any)
+    cluster_put_array (c, a);
+}
+
+bool
+cluster_rounds_refute (const struct cluster *c, const struct cluster_array *a,
+                       unsigned member, uint64_t round)
+{
+  uint64_t before = a->disk[member]->refuted;
+
+  if (a->rec.member[member].state != MEMBER_IN_SYNC ||
+      cluster_array_writer (c, a) || round < a->rec.round + 2)
+    return false;
+  if (before && round >= before)
+    return true;
+  if (ended (a))
+    return true;
+  for (unsigned m = 0; m < a->layout.members; m++)
+    if (speaks (a, m) && !same_node (a, m, member) && a->disk[m]->served &&
+        said_all (a, m) && a->disk[m]->round + 2 <= round)
+      return true;
+  return false;
+}
+
+bool
+cluster_rounds_alone (const struct cluster *c, const struct cluster_array *a,
+                      unsigned *member, uint64_t *others)
+{
+  struct words w;
+
+  if (!words (a, &w) || !alone (c, a, &w) || whole_with_first (a, &w))
+    return false;
+  *member = w.first;
+  *others = w.second;
+  return true;
+}
+
+void
+cluster_rounds_hear (struct cluster *c, struct cluster_disk *d,
+                     const struct cluster_disk_heartbeat *hb)
+{
+  struct cluster_array *a = d->array;
+  uint64_t others;
+  unsigned first;
+
+  if (a == NULL || !cluster_rounds_alone (c, a, &first, &others) ||
+      !cluster_uuid_equal (hb->array, a->rec.uuid) ||
+      strcmp (hb->instance, d->instance) == 0 ||
+      same_node (a, d->position, first) ||
+      hb->round + 1 < a->disk[first]->round)
+    return;
+  cluster_array_heard_round (c, a, a->disk[first]->round);
+  if (a->rec.change.epoch == 0 || cluster_life_unmet (d))
+    cluster_old_judge (c, a);
+}
+
+uint64_t
+cluster_member_round (const struct cluster_array *a, unsigned member)
+{
+  uint64_t round = a->disk[member]->round;
+
+  return round <= a->rec.round + 1 ? round : a->rec.round + 1;
+}

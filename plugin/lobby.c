@@ -1,0 +1,432 @@
+/* lobby.c: see lobby.h.
+ *
+ * nbdkit calls a plugin when a client has connected (preconnect) and when it opens an
+ * export, both on the thread that the connection has to itself.  That it is gone without
+ * either nobody says: its thread ends, and with it what is kept for it here.
+ *
+ * Nor does nbdkit say which socket it is: so its accept4 is ours first (calls.c), and
+ * what that returned is found by the address of the peer.  (Where it is not ours, all
+ * sockets are looked at.)  A duplicate is kept: a number alone may be another
+ * connection's by then.
+ */
+
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <bsd/sys/queue.h>
+
+#define NBDKIT_API_VERSION 2
+#include <nbdkit-plugin.h>
+
+#include "calls.h"
+#include "common/clock.h"
+#include "lobby.h"
+
+/* More than these a process hardly needs, and it raises its limit no further. */
+#define DESCRIPTORS_MAX 65536
+
+/* What it keeps for itself: members' connections, the disk, weftd. */
+#define DESCRIPTORS_KEPT 384
+
+/* nbdkit's socket and its pipe, and our duplicate. */
+#define DESCRIPTORS_EACH 4
+
+/* A socket is looked for among so many numbers. */
+#define NUMBERS_MAX 8192
+
+/* So many may be accepted before the thread of the first begins. */
+#define ACCEPTED_MAX 256
+
+/* Whose connections count together: an address, of IPv6 its /64. */
+struct origin {
+  sa_family_t family; /* AF_UNSPEC: of this host, and not looked at */
+  uint8_t bytes[8];
+};
+
+struct caller {
+  TAILQ_ENTRY (caller) link; /* of `waiting` or `inside` */
+  struct origin origin;
+  uint64_t since_ms;
+  int fd;        /* -1: not found */
+  unsigned look; /* of longest_waiting_of_most: its origin is counted */
+  enum { NOWHERE, WAITS, INSIDE } state;
+};
+TAILQ_HEAD (callers, caller);
+
+static pthread_mutex_t lock =
+  PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+static struct callers waiting = TAILQ_HEAD_INITIALIZER (
+  waiting); /* oldest first */
+static struct callers inside = TAILQ_HEAD_INITIALIZER (inside);
+static unsigned waiting_count, inside_count;
+static unsigned waiting_max = LOBBY_WAITING_MAX, inside_max = LOBBY_INSIDE_MAX;
+
+static struct {
+  struct sockaddr_storage peer;
+  socklen_t bytes; /* 0: nobody, or it was found */
+  int fd;
+} accepted[ACCEPTED_MAX];
+static unsigned accepted_count; /* the newest is before this place */
+
+static pthread_key_t key; /* the thread's caller */
+
+/*----- Origins -----*/
+
+static struct origin
+origin_of (const struct sockaddr_storage *sa)
+{
+  struct origin o = { .family = AF_UNSPEC };
+
+  if (sa->ss_family == AF_INET) {
+    o.family = AF_INET;
+    memcpy (o.bytes, &((const struct sockaddr_in *) sa)->sin_addr, 4);
+  }
+  else if (sa->ss_family == AF_INET6) {
+    const struct in6_addr *a = &((const struct sockaddr_in6 *) sa)->sin6_addr;
+    bool mapped = IN6_IS_ADDR_V4MAPPED (a);
+
+    o.family = mapped ? AF_INET : AF_INET6;
+    memcpy (o.bytes, a->s6_addr + (mapped ? 12 : 0), mapped ? 4 : 8);
+  }
+  return o;
+}
+
+static bool
+same (const struct origin *a, const struct origin *b)
+{
+  return a->family == b->family &&
+         memcmp (a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+static unsigned
+count_of (const struct origin *origin, const struct callers *list)
+{
+  unsigned count = 0;
+  struct caller *c;
+
+  TAILQ_FOREACH (c, list, link)
+    count += same (&c->origin, origin);
+  return count;
+}
+
+/*----- Sockets -----*/
+
+static bool
+is_of (int fd, const struct sockaddr_storage *peer, socklen_t bytes)
+{
+  struct sockaddr_storage sa;
+  socklen_t n = sizeof sa;
+
+  return getpeername (fd, (struct sockaddr *) &sa, &n) == 0 && n == bytes &&
+         memcmp (&sa, peer, n) == 0;
+}
+
+/* In place of nbdkit's. */
+static int
+our_accept4 (int listener, struct sockaddr *peer, socklen_t *bytes, int flags)
+{
+  struct sockaddr_storage sa;
+  socklen_t n = sizeof sa;
+  int fd = accept4 (listener, (struct sockaddr *) &sa, &n, flags);
+  unsigned i;
+
+  if (fd == -1)
+    return -1;
+  if (peer) {
+    memcpy (peer, &sa, n < *bytes ? n : *bytes);
+    *bytes = n;
+  }
+  pthread_mutex_lock (&lock);
+  i = accepted_count++ % ACCEPTED_MAX;
+  accepted[i].peer = sa;
+  accepted[i].bytes = n;
+  accepted[i].fd = fd;
+  pthread_mutex_unlock (&lock);
+  return fd;
+}
+
+/* The socket with this peer, as it was accepted; it is open until the thread that asks
+ * ends.  -1: it was not noted.
+ */
+static int
+find_accepted (const struct sockaddr_storage *peer, socklen_t bytes)
+{
+  int fd = -1;
+
+  pthread_mutex_lock (&lock);
+  for (unsigned i = 1; fd == -1 && i <= ACCEPTED_MAX; i++) {
+    unsigned k = (accepted_count - i) % ACCEPTED_MAX;
+
+    if (accepted[k].bytes != bytes ||
+        memcmp (&accepted[k].peer, peer, bytes) != 0)
+      continue;
+    fd = accepted[k].fd;
+    accepted[k].bytes = 0;
+  }
+  pthread_mutex_unlock (&lock);
+  return fd;
+}
+
+/* A duplicate of the socket with this peer, or -1.  The kernel gives the lowest number
+ * that is free: what was accepted a moment ago is near to what it would give now.
+ */
+static int
+find_socket (const struct sockaddr_storage *peer, socklen_t bytes)
+{
+  int near, fd = find_accepted (peer, bytes);
+
+  if (fd != -1)
+    return fcntl (fd, F_DUPFD_CLOEXEC, 0);
+  near = fcntl (STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (near != -1)
+    close (near);
+  for (int i = 0; i < 2 * NUMBERS_MAX; i++) {
+    int number = i % 2 ? near + i / 2 : near - i / 2;
+
+    if (number < 0 || number >= NUMBERS_MAX || !is_of (number, peer, bytes))
+      continue;
+    fd = fcntl (number, F_DUPFD_CLOEXEC, 0);
+    if (fd != -1 && is_of (fd, peer, bytes))
+      return fd;
+    if (fd != -1)
+      close (fd);
+  }
+  return -1;
+}
+
+/*----- Coming and going; under the lock -----*/
+
+static void
+take_out (struct caller *c)
+{
+  if (c->state == WAITS) {
+    TAILQ_REMOVE (&waiting, c, link);
+    waiting_count--;
+  }
+  else if (c->state == INSIDE) {
+    TAILQ_REMOVE (&inside, c, link);
+    inside_count--;
+  }
+  c->state = NOWHERE;
+}
+
+static void
+let_wait (struct caller *c)
+{
+  c->state = WAITS;
+  c->since_ms = clock_ms ();
+  TAILQ_INSERT_TAIL (&waiting, c, link);
+  waiting_count++;
+}
+
+/* Its thread finds the end of the connection, and ends. */
+static void
+send_away (struct caller *c)
+{
+  take_out (c);
+  shutdown (c->fd, SHUT_RDWR);
+}
+
+static struct caller *
+longest_waiting_of (const struct origin *origin)
+{
+  struct caller *c;
+
+  TAILQ_FOREACH (c, &waiting, link)
+    if (same (&c->origin, origin))
+      break;
+  return c;
+}
+
+/* Of the origin that has most. */
+static struct caller *
+longest_waiting_of_most (void)
+{
+  static unsigned looks;
+  struct caller *c, *d, *found = NULL;
+  unsigned most = 0, count;
+
+  looks++;
+  TAILQ_FOREACH (c, &waiting, link) {
+    if (c->look == looks)
+      continue;
+    count = 0;
+    for (d = c; d; d = TAILQ_NEXT (d, link))
+      if (same (&d->origin, &c->origin)) {
+        d->look = looks;
+        count++;
+      }
+    if (count > most) {
+      most = count;
+      found = c;
+    }
+  }
+  return found;
+}
+
+/* The thread of a connection ends. */
+static void
+gone (void *opaque)
+{
+  struct caller *c = opaque;
+
+  pthread_mutex_lock (&lock);
+  take_out (c);
+  pthread_mutex_unlock (&lock);
+  if (c->fd != -1)
+    close (c->fd);
+  free (c);
+}
+
+/*----- What nbdkit's calls do -----*/
+
+/* Share out what the limit leaves. */
+static void
+set_bounds (rlim_t descriptors)
+{
+  rlim_t kept = descriptors / 2 < DESCRIPTORS_KEPT ? descriptors / 2
+                                                   : DESCRIPTORS_KEPT;
+  rlim_t all = (descriptors - kept) / DESCRIPTORS_EACH;
+
+  if (all / 3 < waiting_max)
+    waiting_max = all / 3;
+  if (all - waiting_max < inside_max)
+    inside_max = all - waiting_max;
+}
+
+void
+lobby_begin (void)
+{
+  static const struct call calls[] = { { "accept4", our_accept4 }, { NULL } };
+  struct rlimit limit;
+
+  calls_replace ("", calls);
+  if (pthread_key_create (&key, gone) != 0)
+    abort ();
+  if (getrlimit (RLIMIT_NOFILE, &limit) == -1)
+    return;
+  if (limit.rlim_cur < DESCRIPTORS_MAX && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_MAX ? limit.rlim_max
+                                                      : DESCRIPTORS_MAX;
+    if (setrlimit (RLIMIT_NOFILE, &limit) == -1)
+      getrlimit (RLIMIT_NOFILE, &limit);
+  }
+  set_bounds (limit.rlim_cur);
+}
+
+void
+lobby_enter (const struct sockaddr_storage *peer, socklen_t bytes)
+{
+  struct caller *c = pthread_getspecific (key), *goes = NULL;
+
+  if (c == NULL)
+    c = calloc (1, sizeof *c);
+  if (c == NULL || pthread_setspecific (key, c) != 0)
+    return;
+  c->origin = origin_of (peer);
+  c->fd = c->origin.family == AF_UNSPEC ? -1 : find_socket (peer, bytes);
+  if (c->fd == -1)
+    return;
+  pthread_mutex_lock (&lock);
+  let_wait (c);
+  if (count_of (&c->origin, &waiting) > (waiting_max + 1) / 2)
+    goes = longest_waiting_of (&c->origin);
+  else if (waiting_count > waiting_max)
+    goes = longest_waiting_of_most ();
+  if (goes)
+    send_away (goes);
+  pthread_mutex_unlock (&lock);
+}
+
+/* Returns of what there are too many, or NULL. */
+static const char *
+let_in (struct caller *c)
+{
+  if (inside_count >= inside_max)
+    return "in all";
+  if (c->origin.family != AF_UNSPEC &&
+      count_of (&c->origin, &inside) >= (inside_max + 1) / 2)
+    return "of its address";
+  take_out (c);
+  c->state = INSIDE;
+  TAILQ_INSERT_TAIL (&inside, c, link);
+  inside_count++;
+  return NULL;
+}
+
+int
+lobby_leave (void)
+{
+  struct caller *c = pthread_getspecific (key);
+  const char *many = NULL;
+
+  if (c == NULL)
+    return 0;
+  pthread_mutex_lock (&lock);
+  if (c->state != INSIDE)
+    many = let_in (c);
+  pthread_mutex_unlock (&lock);
+  if (many == NULL)
+    return 0;
+  nbdkit_error ("a client is refused: there are too many connections %s; end "
+                "some that are of no use",
+                many);
+  nbdkit_set_error (EMFILE);
+  return -1;
+}
+
+void
+lobby_return (void)
+{
+  struct caller *c = pthread_getspecific (key);
+
+  if (c == NULL)
+    return;
+  pthread_mutex_lock (&lock);
+  if (c->state == INSIDE) {
+    take_out (c);
+    if (c->fd != -1)
+      let_wait (c);
+  }
+  pthread_mutex_unlock (&lock);
+}
+
+struct caller *
+lobby_caller (void)
+{
+  return pthread_getspecific (key);
+}
+
+/* Its thread finds the end, and takes it out. */
+void
+lobby_hang_up (const struct caller *c)
+{
+  const struct caller *there;
+
+  pthread_mutex_lock (&lock);
+  TAILQ_FOREACH (there, &inside, link)
+    if (there == c && c->fd != -1)
+      shutdown (c->fd, SHUT_RDWR);
+  pthread_mutex_unlock (&lock);
+}
+
+void
+lobby_sweep (uint64_t now_ms)
+{
+  struct caller *c;
+
+  pthread_mutex_lock (&lock);
+  while ((c = TAILQ_FIRST (&waiting)) != NULL &&
+         now_ms >= c->since_ms + LOBBY_OPEN_MS)
+    send_away (c);
+  pthread_mutex_unlock (&lock);
+}

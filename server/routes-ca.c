@@ -1,0 +1,173 @@
+/* routes-ca.c: the cluster's CA: what is trusted and what is revoked, and another CA
+ * that takes its place.
+ */
+
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "common/clock.h"
+#include "auth-internal.h"
+#include "routes-internal.h"
+
+/* ---- For everybody. ---- */
+
+static void
+answer_pem (struct loop *l, struct request *r, const char *text)
+{
+  r->text = alloc_copy (text);
+  r->type = "application/x-pem-file";
+  loop_answer (l, r, 200, NULL);
+}
+
+static void
+handle_pem (struct loop *l, struct request *r)
+{
+  answer_pem (l, r, trust_pem (loop_auth (l)->trust));
+}
+
+static void
+handle_crl (struct loop *l, struct request *r)
+{
+  answer_pem (l, r, auth_crl (loop_auth (l)));
+}
+
+/* ---- A node. ---- */
+
+struct trust_input {
+  char trusts[TRUST_TAG_BYTES];
+};
+
+static void
+parse_trust (struct fields *f, struct request *r)
+{
+  struct trust_input *q = r->input;
+
+  fields_text (f, "trusts", q->trusts, sizeof q->trusts);
+  if (strlen (q->trusts) != TRUST_TAG_BYTES - 1 ||
+      strspn (q->trusts, "0123456789abcdef") != TRUST_TAG_BYTES - 1)
+    fields_fail (f, "trusts",
+                 "field trusts must be the SHA-256 of the node's ca-cert.pem: "
+                 "64 hexadecimal digits");
+  fields_end (f);
+}
+
+/* It says what it trusts, and hears what it should; both at once, so that the two fit
+ * together on its disk.
+ */
+static void
+handle_trust (struct loop *l, struct request *r)
+{
+  const struct trust_input *q = r->input;
+  struct auth *a = loop_auth (l);
+  const struct certificate *c;
+  struct store_txn *t;
+  const char *ca;
+
+  if (enroll_refuse_late (l, r) || enroll_refuse_stranger (l, r))
+    return;
+  c = auth_certificate (a, r->name, r->caller.serial);
+  ca = c == NULL ? "" : c->ca;
+  t = store_txn_new ();
+  auth_trust_said (a, t, r->name, q->trusts, ca);
+  auth_trust_step (a, t, clock_wall_ms ());
+  loop_answer_stored (l, r, 200,
+                      json_pack ("{ss ss sb}", "ca", trust_pem (a->trust),
+                                 "crl", auth_crl (a), "renew",
+                                 auth_trust_renews (a, r->name, ca)),
+                      t);
+}
+
+/* ---- An administrator. ---- */
+
+static void
+handle_ca (struct loop *l, struct request *r)
+{
+  loop_answer (l, r, 200, auth_trust_view (loop_auth (l), clock_wall_ms ()));
+}
+
+struct rotate_input {
+  bool force;
+};
+
+static void
+parse_rotate (struct fields *f, struct request *r)
+{
+  struct rotate_input *q = r->input;
+
+  if (fields_has (f, "force"))
+    fields_bool (f, "force", &q->force);
+  fields_end (f);
+}
+
+static void
+handle_rotate (struct loop *l, struct request *r)
+{
+  const struct rotate_input *q = r->input;
+  struct auth *a = loop_auth (l);
+  struct store_txn *t = store_txn_new ();
+  uint64_t now = clock_wall_ms ();
+
+  if (trust_phase (a->trust) == TRUST_ONE)
+    trust_begin (a->trust, t, now);
+  if (trust_phase (a->trust) == TRUST_SPREAD && q->force)
+    trust_renew (a->trust, t);
+  auth_trust_step (a, t, now);
+  loop_answer_stored (l, r, 200, auth_trust_view (a, now), t);
+}
+
+static void
+handle_retire (struct loop *l, struct request *r)
+{
+  struct auth *a = loop_auth (l);
+  uint64_t now = clock_wall_ms ();
+  struct store_txn *t;
+  char why[256], *waits;
+  int failed;
+
+  if (trust_phase (a->trust) == TRUST_ONE) {
+    loop_refuse (l, r, 409, NULL, "one-ca",
+                 "the cluster trusts one CA alone: weftctl ca rotate makes the "
+                 "next one");
+    return;
+  }
+  t = store_txn_new ();
+  auth_trust_step (a, t, now);
+  waits = auth_trust_waits (a, now);
+  if (waits) {
+    loop_store (l, t);
+    loop_refuse (
+      l, r, 409, NULL, "nodes-left-behind",
+      "these nodes have no certificate of the next CA yet, and would "
+      "be shut out: %.300s; run weft-renew there, or shut them out: "
+      "weftctl node revoke",
+      waits);
+    free (waits);
+    return;
+  }
+  failed = trust_retire (a->trust, t, why, sizeof why);
+  if (failed) {
+    if (failed == -2)
+      loop_fail (l, why);
+    loop_store (l, t);
+    loop_refuse (l, r, 503, NULL, "not-stored", "%s", why);
+    return;
+  }
+  auth_trust_drop_old (a, t);
+  loop_answer_stored (l, r, 200, auth_trust_view (a, now), t);
+}
+
+const struct route routes_ca[] = {
+  { "GET", "/ca.pem", .who = WHO_ANYBODY, .handle = handle_pem },
+  { "GET", "/ca-crl.pem", .who = WHO_ANYBODY, .handle = handle_crl },
+  { "GET", V1 "/ca", .handle = handle_ca },
+  { "POST", V1 "/ca/rotate", .input = sizeof (struct rotate_input),
+    .parse = parse_rotate, .handle = handle_rotate },
+  { "POST", V1 "/ca/retire", .handle = handle_retire },
+  { "PUT", V1 "/nodes/{name}/trust", .who = WHO_NODE, .late = true,
+    .input = sizeof (struct trust_input), .parse = parse_trust,
+    .handle = handle_trust },
+  { NULL },
+};

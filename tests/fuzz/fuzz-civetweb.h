@@ -1,0 +1,34 @@
+/* fuzz-civetweb.h: connections of the HTTP server without sockets, in place of
+ * civetweb's: what civetweb has read of a request is given, and what weftd answers is
+ * kept.
+ */
+
+#ifndef WEFT_FUZZ_CIVETWEB_H
+#define WEFT_FUZZ_CIVETWEB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <civetweb.h>
+
+struct mg_connection {
+  struct mg_request_info info;
+  const char *body; /* what is left of it */
+  size_t body_left;
+  size_t writes_left; /* then the client is gone */
+  void *data;
+
+  char *answer; /* of answer_bytes, and a NUL */
+  size_t answer_bytes;
+};
+
+/* Take a request apart, in place: "METHOD PATH?QUERY", lines "Name: value", an empty
+ * line, the body.  The text is kept as long as the connection.
+ */
+void fuzz_request (struct mg_connection *conn, char *text, size_t size);
+void fuzz_request_end (struct mg_connection *conn);
+
+/* The status of the answer. */
+int fuzz_status (const struct mg_connection *conn);
+
+#endif /* WEFT_FUZZ_CIVETWEB_H */

@@ -1,0 +1,763 @@
+/* fuzz-cluster.c: the cluster engine, and whatever members and hosts say in their
+ * heartbeats, as a stream.  Members and hosts do what they are told; but any field of
+ * any heartbeat may be something else, within what the API lets through.  Nothing that
+ * they say ends weftd, breaks an invariant, or makes records of which weftd can't be
+ * started again.
+ *
+ * The input: actions, each a byte and what belongs to it (`act` below).
+ */
+
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "fuzz.h"
+
+#include "cluster/cluster-preflight.h"
+#include "cluster/cluster.h"
+#include "server/records.h"
+
+#define DISKS 6
+#define HOSTS 3
+#define RECORDS_MAX 128
+#define ACTIONS_MAX 200
+
+/* A disk, and the member that serves it. */
+struct fake_disk {
+  struct cluster_disk_heartbeat hb; /* as it would say it honestly */
+  bool silent;
+  unsigned starts;
+};
+
+/* A process that attaches array "a". */
+struct fake_host {
+  char instance[16];
+  uint64_t id; /* of its session; 0: none */
+  uint64_t epoch, prepared, round, fences, op;
+};
+
+static struct fake_disk disks[DISKS];
+static struct fake_host hosts[HOSTS];
+static struct cluster_record *store[RECORDS_MAX];
+static unsigned stored;
+static struct cluster *engine;
+static uint64_t now_ms, op, seed;
+
+/* ---- weftd: as server/loop.c ---- */
+
+static const struct cluster_input *
+input (void)
+{
+  static struct cluster_input in;
+
+  in.op = ++op;
+  in.now_ms = now_ms;
+  in.wall_ms = 1700000000000 + now_ms;
+  for (unsigned i = 0; i < sizeof in.random; i++) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    in.random[i] = (uint8_t) (seed >> 33);
+  }
+  return &in;
+}
+
+static void
+keep (const struct cluster_record *r)
+{
+  unsigned i = 0;
+
+  while (i < stored && !cluster_record_same (store[i], r))
+    i++;
+  if (r->deleted && i < stored) {
+    free (store[i]);
+    store[i] = store[--stored];
+  }
+  if (r->deleted)
+    return;
+  if (i == stored) {
+    assert (stored < RECORDS_MAX);
+    store[stored++] = malloc (sizeof *r);
+  }
+  assert (store[i]);
+  *store[i] = *r;
+}
+
+/* As it is when weftd starts again: written as JSON, and read. */
+static void
+read_again (struct cluster_record *r)
+{
+  struct store_txn *t = store_txn_new ();
+  char why[512] = "";
+
+  records_add (t, r);
+  assert (t->count == 1);
+  if (records_parse (t->ops[0].kind, t->ops[0].key, t->ops[0].json, r, why,
+                     sizeof why) == -1) {
+    fprintf (stderr, "a record that can't be read again: %s\n%s\n", why,
+             t->ops[0].json);
+    abort ();
+  }
+  store_txn_free (t);
+}
+
+static void
+take_disk_reply (const struct cluster_disk *d)
+{
+  struct cluster_disk_told told;
+
+  cluster_disk_told (engine, d, false, &told);
+  for (unsigned i = 0; i < DISKS; i++) {
+    struct cluster_disk_heartbeat *hb = &disks[i].hb;
+
+    if (memcmp (hb->uuid, d->rec.uuid, 16) != 0 || d->rec.node[0] == '\0')
+      continue;
+    memcpy (hb->cluster, told.cluster, 16);
+    hb->generation = told.generation;
+    if (told.releases && memcmp (hb->array, told.release, 16) == 0) {
+      memset (hb->array, 0, 16);
+      hb->has_place = false;
+      hb->states_epoch = 0;
+    }
+    if (told.min_epoch > hb->min_epoch)
+      hb->min_epoch = told.min_epoch;
+    if (told.place) {
+      const struct cluster_array_record *a = &told.place->rec;
+
+      memcpy (hb->array, a->uuid, 16);
+      hb->has_place = true;
+      hb->position = told.position;
+      hb->layout = a->layout;
+      hb->dup = a->dup;
+      hb->n = a->n;
+      hb->groups = a->groups;
+      hb->unit = a->unit;
+      hb->member_bytes = a->member_bytes;
+      hb->states_epoch = a->epoch;
+      for (unsigned m = 0; m < a->n * a->groups; m++)
+        hb->states[m] = (uint8_t) a->member[m].state;
+    }
+    hb->join.phase = told.joins ? hb->join.phase : CLUSTER_JOIN_NONE;
+    if (told.joins) {
+      hb->join.epoch = told.order.epoch;
+      hb->join.phase = hb->join.phase < CLUSTER_JOIN_SYNCED && told.order.epoch
+                         ? hb->join.phase + 1
+                       : told.order.epoch ? CLUSTER_JOIN_SYNCED
+                                          : CLUSTER_JOIN_WAITING;
+    }
+    hb->sequence++;
+  }
+}
+
+static void
+take_session_reply (uint64_t to, const struct cluster_array *a,
+                    const struct cluster_session *s)
+{
+  struct cluster_session_told told = { 0 };
+
+  for (unsigned i = 0; i < HOSTS; i++) {
+    struct fake_host *h = &hosts[i];
+
+    if (h->op != to)
+      continue;
+    h->id = s->rec.id;
+    cluster_session_told (engine, a, s, h->epoch, false, &told);
+    h->epoch = told.epoch;
+    if (told.change)
+      h->prepared = told.change->epoch;
+    h->fences = cluster_fences (engine);
+  }
+}
+
+static void
+take_output (const struct cluster_output *o)
+{
+  if (o->kind != CLUSTER_OUTPUT_REPLY)
+    return;
+  assert (o->op != 0 && o->op <= op);
+  if (o->reply == CLUSTER_REPLY_DISK)
+    take_disk_reply (o->disk);
+  else if (o->reply == CLUSTER_REPLY_GRANT || o->reply == CLUSTER_REPLY_SESSION)
+    take_session_reply (o->op, o->array, o->session);
+  else if (o->reply == CLUSTER_REPLY_PROBLEM)
+    assert (o->problem && o->problem->kind != CLUSTER_OK &&
+            o->problem->detail[0]);
+}
+
+static void
+pump (void)
+{
+  struct cluster_step *s;
+
+  cluster_check (engine);
+  while ((s = cluster_next_step (engine)) != NULL) {
+    for (size_t i = 0; i < s->records_count; i++)
+      keep (&s->records[i]);
+    for (size_t i = 0; i < s->outputs_count; i++)
+      take_output (&s->outputs[i]);
+    cluster_step_free (s);
+  }
+}
+
+static void
+start_engine (void)
+{
+  char why[512] = "";
+
+  cluster_free (engine);
+  engine = cluster_new ();
+  assert (engine);
+  for (unsigned i = 0; i < stored; i++) {
+    read_again (store[i]);
+    if (cluster_load (engine, store[i], why, sizeof why) == -1) {
+      fprintf (stderr, "a record that can't be loaded: %s\n", why);
+      abort ();
+    }
+  }
+  if (cluster_start (engine, input (), why, sizeof why) == -1) {
+    fprintf (stderr, "weftd can't be started again: %s\n", why);
+    abort ();
+  }
+  pump ();
+  for (unsigned i = 0; i < HOSTS; i++)
+    hosts[i].op = 0;
+}
+
+/* ---- What everybody says ---- */
+
+/* Any number that the API lets through, most often a small one. */
+static uint64_t
+any_number (struct fuzz *f, uint64_t max)
+{
+  unsigned how = (unsigned) fuzz_number (f, 1);
+  uint64_t v = how < 128   ? how
+               : how < 192 ? max - how % 4
+               : how < 224 ? UINT64_C (1) << how % 60
+                           : fuzz_number (f, 8);
+
+  return v > max ? max : v;
+}
+
+static void
+any_text (struct fuzz *f, char *text, size_t size)
+{
+  snprintf (text, size, "%c%u", 'a' + (char) fuzz_below (f, 4),
+            fuzz_below (f, 3));
+}
+
+static void
+any_uuid (struct fuzz *f, uint8_t uuid[16])
+{
+  unsigned which = fuzz_below (f, DISKS + 4);
+
+  memset (uuid, 0, 16);
+  if (which < DISKS)
+    memcpy (uuid, disks[which].hb.uuid, 16);
+  else if (which == DISKS)
+    memcpy (uuid, cluster_identity (engine)->uuid, 16);
+  else if (which == DISKS + 1 && cluster_array_find (engine, "a"))
+    memcpy (uuid, cluster_array_find (engine, "a")->rec.uuid, 16);
+  else if (which == DISKS + 2)
+    uuid[0] = 99;
+}
+
+static void
+any_ranges (struct fuzz *f, struct bad_list *list)
+{
+  uint64_t at = 0;
+
+  memset (list, 0, sizeof *list);
+  list->sequence = any_number (f, INT64_MAX);
+  for (unsigned n = fuzz_below (f, 5); list->count < n;) {
+    struct bad_range *r = &list->range[list->count++];
+
+    r->first = at +
+               any_number (f, MEMBER_DATA_BYTES_MAX / BAD_BLOCK_BYTES - at);
+    r->blocks = 1 + fuzz_below (f, 200);
+    r->reason = BAD_REBUILD + fuzz_below (f, 3);
+    if (r->first > MEMBER_DATA_BYTES_MAX / BAD_BLOCK_BYTES - 1000) {
+      list->count--;
+      break;
+    }
+    at = r->first + r->blocks;
+  }
+}
+
+/* One field is not what it is. */
+static void
+lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
+{
+  switch (fuzz_below (f, 30)) {
+  case 0:
+    any_uuid (f, hb->uuid);
+    break;
+  case 1:
+    any_text (f, hb->instance, sizeof hb->instance);
+    break;
+  case 2:
+    snprintf (hb->node, sizeof hb->node, "n%u", fuzz_below (f, 4));
+    break;
+  case 3:
+    hb->report = any_number (f, INT64_MAX);
+    break;
+  case 4:
+    hb->same = true;
+    hb->report = fuzz_below (f, 4);
+    break;
+  case 5:
+    hb->dirty_extents = any_number (f, INT64_MAX);
+    break;
+  case 6:
+    hb->sequence = any_number (f, INT64_MAX);
+    break;
+  case 7:
+    hb->round = any_number (f, EPOCH_MAX);
+    break;
+  case 8:
+    any_text (f, hb->cache, sizeof hb->cache);
+    break;
+  case 9:
+    hb->size = any_number (f, INT64_MAX);
+    break;
+  case 10:
+    hb->data_bytes = any_number (f, INT64_MAX);
+    break;
+  case 11:
+    any_uuid (f, hb->cluster);
+    break;
+  case 12:
+    any_uuid (f, hb->array);
+    break;
+  case 13:
+    hb->position = fuzz_below (f, ARRAY_MEMBERS_MAX);
+    break;
+  case 14:
+    hb->min_epoch = any_number (f, EPOCH_MAX);
+    break;
+  case 15:
+    hb->generation = any_number (f, INT64_MAX);
+    break;
+  case 16:
+    hb->states_epoch = any_number (f, EPOCH_MAX);
+    break;
+  case 17:
+    hb->layout = fuzz_below (f, LAYOUT_KINDS);
+    break;
+  case 18:
+    hb->n = 1 + fuzz_below (f, GROUP_MEMBERS_MAX);
+    break;
+  case 19:
+    hb->groups = 1 + fuzz_below (f, 4);
+    break;
+  case 20:
+    hb->unit = UNIT_BYTES_MIN + any_number (f, UNIT_BYTES_MAX - UNIT_BYTES_MIN);
+    break;
+  case 21:
+    hb->member_bytes = any_number (f, MEMBER_DATA_BYTES_MAX);
+    break;
+  case 22:
+    hb->states[fuzz_below (f, 8)] = (uint8_t) fuzz_below (f, MEMBER_STATES);
+    break;
+  case 23:
+    hb->join.phase = fuzz_below (f, CLUSTER_JOIN_SYNCED + 1);
+    break;
+  case 24:
+    hb->join.epoch = any_number (f, EPOCH_MAX);
+    break;
+  case 25:
+    hb->join.todo_bytes = any_number (f, INT64_MAX);
+    hb->join.total_bytes = any_number (f, INT64_MAX);
+    break;
+  case 26:
+    hb->failed = !hb->failed;
+    break;
+  case 27:
+    hb->starting = !hb->starting;
+    break;
+  case 28:
+    any_ranges (f, &hb->bad);
+    break;
+  case 29:
+    hb->has_load = true;
+    hb->load.cpu = (double) any_number (f, INT64_MAX) * 1e280;
+    hb->load.disk_reads = any_number (f, INT64_MAX);
+    break;
+  }
+  /* server/routes-disk.c: parse_place, parse_report */
+  hb->has_place &= hb->n * hb->groups <= ARRAY_MEMBERS_MAX &&
+                   hb->position < hb->n * hb->groups;
+}
+
+static void
+disk_speaks (struct fuzz *f, unsigned i, unsigned lies, bool keeps)
+{
+  struct cluster_disk_heartbeat *hb = malloc (sizeof *hb);
+
+  assert (hb);
+  *hb = disks[i].hb;
+  while (lies-- > 0)
+    lie_of_disk (f, hb);
+  if (keeps) /* it says so from now on */
+    disks[i].hb = *hb,
+    memcpy (disks[i].hb.uuid, &(uint8_t[16]) { (uint8_t) (i + 1) }, 16);
+  cluster_disk_heartbeat (engine, input (), hb);
+  free (hb);
+  pump ();
+}
+
+static void
+host_speaks (struct fuzz *f, unsigned i, unsigned lies)
+{
+  struct fake_host *h = &hosts[i];
+  struct cluster_session_heartbeat *hb = calloc (1, sizeof *hb);
+
+  assert (hb);
+  strcpy (hb->instance, h->instance);
+  hb->epoch = h->epoch;
+  hb->prepared = h->prepared;
+  hb->round = h->round;
+  hb->fences = h->fences;
+  for (; lies > 0; lies--)
+    switch (fuzz_below (f, 9)) {
+    case 0:
+      any_text (f, hb->instance, sizeof hb->instance);
+      break;
+    case 1:
+      hb->epoch = any_number (f, EPOCH_MAX);
+      break;
+    case 2:
+      hb->prepared = any_number (f, EPOCH_MAX);
+      break;
+    case 3:
+      hb->round = any_number (f, EPOCH_MAX);
+      break;
+    case 4:
+      hb->fences = any_number (f, EPOCH_MAX);
+      break;
+    case 5:
+      hb->has_uri = true;
+      strcpy (hb->uri, "nbd://there");
+      break;
+    case 6:
+      hb->same_stats = true;
+      break;
+    case 7:
+      hb->draining = true;
+      break;
+    case 8:
+      hb->has_stats = true;
+      hb->stats.reads = any_number (f, INT64_MAX);
+      hb->stats.read_ns = any_number (f, INT64_MAX);
+      hb->stats.read.count[fuzz_below (f, LATENCY_BUCKETS + 1)] = any_number (
+        f, INT64_MAX);
+      hb->stats.member[fuzz_below (f, 6)].suspect = true;
+      hb->stats.member[0].service_ns = any_number (f, INT64_MAX);
+      break;
+    }
+  h->round++;
+  h->op = op + 1;
+  cluster_session_heartbeat (engine, input (), h->id, hb);
+  free (hb);
+  pump ();
+}
+
+static void
+tick (unsigned ms)
+{
+  now_ms += ms;
+  cluster_tick (engine, input ());
+  pump ();
+}
+
+static void
+live (struct fuzz *f, unsigned rounds)
+{
+  while (rounds-- > 0) {
+    for (unsigned i = 0; i < DISKS; i++)
+      if (!disks[i].silent)
+        disk_speaks (f, i, 0, false);
+    for (unsigned i = 0; i < HOSTS; i++)
+      if (hosts[i].id)
+        host_speaks (f, i, 0);
+    tick (CLUSTER_TICK_MS);
+  }
+}
+
+/* ---- Actions ---- */
+
+static void
+host_attaches (struct fuzz *f, unsigned i)
+{
+  struct fake_host *h = &hosts[i];
+  struct cluster_attach at = { .pid = i + 1, .writable = true };
+  unsigned how = (unsigned) fuzz_number (f, 1);
+
+  snprintf (h->instance, sizeof h->instance, "h%u-%u", i, how % 3);
+  strcpy (at.instance, h->instance);
+  snprintf (at.node, sizeof at.node, "n%u", i);
+  at.writable = !(how & 4);
+  at.service = how & 8;
+  at.takeover = how & 16;
+  at.exports = how & 128;
+  if (how & 32)
+    at.ended = hosts[fuzz_below (f, HOSTS)].id;
+  if (how & 64)
+    any_text (f, at.instance, sizeof at.instance);
+  if (at.service)
+    at.writable = true;
+  h->op = op + 1;
+  h->epoch = h->prepared = h->id = 0;
+  cluster_attach (engine, input (), "a", &at);
+}
+
+static void
+make_array (struct fuzz *f)
+{
+  struct cluster_create create = { .name = "a", .groups = 1, .unit = KiB (64) };
+  unsigned how = (unsigned) fuzz_number (f, 1);
+
+  create.layout = how % LAYOUT_KINDS;
+  create.members = 1 + (how >> 4) % DISKS;
+  create.dup = fuzz_number (f, 1) & 1;
+  for (unsigned i = 0; i < create.members; i++)
+    memcpy (create.disk[i], disks[i].hb.uuid, 16);
+  cluster_array_create (engine, input (), &create);
+}
+
+static void
+administrate (struct fuzz *f)
+{
+  unsigned member = fuzz_below (f, DISKS);
+  char node[4];
+
+  snprintf (node, sizeof node, "n%u", fuzz_below (f, 4));
+  switch (fuzz_below (f, 20)) {
+  case 0:
+    cluster_array_delete (engine, input (), "a");
+    break;
+  case 1:
+    cluster_disk_forget (engine, input (), disks[member].hb.uuid);
+    cluster_disk_rekey (engine, input (), disks[member].hb.uuid);
+    break;
+  case 2:
+    cluster_disk_move (engine, input (), disks[member].hb.uuid, node);
+    break;
+  case 3:
+    cluster_node_maintain (engine, input (), node, true, true);
+    break;
+  case 4:
+    cluster_node_maintain (engine, input (), node, false, false);
+    break;
+  case 5:
+    cluster_node_drain (engine, input (), node, true);
+    break;
+  case 6:
+    cluster_node_drain (engine, input (), node, false);
+    break;
+  case 7:
+    cluster_node_fence (engine, input (), node, true, "administrator kim");
+    break;
+  case 8:
+    cluster_node_fence (engine, input (), node, false, "administrator kim");
+    break;
+  case 9:
+    cluster_node_remove (engine, input (), node);
+    break;
+  case 10:
+    cluster_node_shut_out (engine, input (), node, "administrator kim");
+    break;
+  case 11:
+    cluster_member_replace (engine, input (), "a", member,
+                            disks[fuzz_below (f, DISKS)].hb.uuid);
+    break;
+  case 12:
+    cluster_member_cancel (engine, input (), "a", member);
+    break;
+  case 13:
+    cluster_member_join (engine, input (), "a", member);
+    break;
+  case 14:
+    cluster_spare_add (engine, input (), "a", disks[member].hb.uuid);
+    break;
+  case 15:
+    cluster_spare_drop (engine, input (), "a", disks[member].hb.uuid);
+    break;
+  case 16:
+    cluster_array_tune (
+      engine, input (), "a",
+      &(struct cluster_array_tune) { true, fuzz_below (f, 3) * 1000 });
+    break;
+  case 17: {
+    struct cluster_service s = { .nodes = 2, .node = { "n0", "n1" } };
+
+    cluster_service_set (engine, input (), "a", &s);
+    break;
+  }
+  case 18:
+    cluster_service_move (engine, input (), "a", node);
+    break;
+  case 19: {
+    struct cluster_import import = { .name = "a" };
+
+    any_uuid (f, import.array);
+    if (member < DISKS)
+      import.without[member] = true;
+    cluster_array_import (engine, input (), &import);
+    break;
+  }
+  }
+}
+
+/* Everything that is shown is made from what was said. */
+static void
+look (void)
+{
+  const struct cluster_array *a;
+  struct cluster_bad *bad;
+  uint64_t exposed, unreachable, lost;
+  struct cluster_job *jobs;
+  char text[4096];
+  size_t count;
+
+  cluster_verdict (engine, text, sizeof text);
+  jobs = cluster_jobs (engine, &count);
+  free (jobs);
+  TAILQ_FOREACH (a, cluster_arrays (engine), link) {
+    cluster_array_exposure (a, &exposed, &unreachable, &lost);
+    cluster_array_survives (a, text, sizeof text);
+    cluster_array_waits_for (engine, a, 1700000000000 + now_ms, text,
+                             sizeof text);
+    bad = NULL;
+    cluster_array_bad (a, &bad);
+    free (bad);
+    cluster_array_bad_bytes (a);
+  }
+}
+
+static void
+act (struct fuzz *f)
+{
+  unsigned what = fuzz_below (f, 16), who = fuzz_below (f, DISKS);
+  struct fake_host *h = &hosts[who % HOSTS];
+
+  switch (what) {
+  case 0:
+    live (f, 1 + fuzz_below (f, 8));
+    return;
+  case 1:
+    disk_speaks (f, who, 1 + fuzz_below (f, 3), false);
+    return;
+  case 2:
+    disk_speaks (f, who, 1, true);
+    return;
+  case 3:
+    disks[who].silent = !disks[who].silent;
+    return;
+  case 4:
+    snprintf (disks[who].hb.instance, 16, "d%u-%u", who, ++disks[who].starts);
+    return;
+  case 5:
+    make_array (f);
+    break;
+  case 6:
+    host_attaches (f, who % HOSTS);
+    break;
+  case 7:
+    host_speaks (f, who % HOSTS, 1 + fuzz_below (f, 2));
+    return;
+  case 8:
+    h->op = op + 1;
+    cluster_session_lost (engine, input (), h->id, fuzz_below (f, DISKS + 1),
+                          any_number (f, EPOCH_MAX), "it is gone");
+    break;
+  case 9:
+    cluster_session_detach (engine, input (), h->id);
+    h->id = 0;
+    break;
+  case 10:
+    cluster_session_evict (engine, input (), h->id, "administrator kim");
+    break;
+  case 11:
+    administrate (f);
+    break;
+  case 12:
+    tick (fuzz_below (f, 256) * 64);
+    return;
+  case 13:
+    start_engine ();
+    return;
+  case 14:
+    look ();
+    return;
+  case 15:
+    live (f, 24);
+    return;
+  }
+  pump ();
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  struct fuzz f = { data, size };
+
+  now_ms = 1000;
+  op = 0;
+  seed = 1;
+  memset (hosts, 0, sizeof hosts);
+  for (unsigned i = 0; i < DISKS; i++) {
+    struct cluster_disk_heartbeat *hb = &disks[i].hb;
+
+    disks[i] = (struct fake_disk) { .silent = false };
+    hb->uuid[0] = (uint8_t) (i + 1);
+    snprintf (hb->instance, sizeof hb->instance, "d%u-0", i);
+    snprintf (hb->node, sizeof hb->node, "n%u", i / 2);
+    snprintf (hb->uri, sizeof hb->uri, "nbd://n%u:%u", i / 2, 10810 + i);
+    snprintf (hb->path, sizeof hb->path, "/dev/d%u", i);
+    strcpy (hb->cache, "boot 8:1 4");
+    hb->data_bytes = GiB (1);
+    hb->size = GiB (1) + HEADER_BYTES;
+    hb->sequence = 2;
+  }
+  start_engine ();
+  for (unsigned i = 0; i < ACTIONS_MAX && f.left > 0; i++)
+    act (&f);
+  look ();
+  start_engine ();
+  while (stored > 0)
+    free (store[--stored]);
+  cluster_free (engine);
+  engine = NULL;
+  return 0;
+}
+
+void
+fuzz_seeds (void (*give) (const void *data, size_t size))
+{
+  static const uint8_t actions[] = {
+    0,  0, 0,                          /* all disks register */
+    5,  0, 0x30, 0,                    /* raid-x of four */
+    15, 0,                             /* it gets ready */
+    6,  0, 0,                          /* attached */
+    15, 0, 7,    0, 0,  8, 5, 9,       /* figures */
+    8,  0, 1,    0,                    /* member 1 is lost */
+    15, 0, 15,   0,                    /* and comes back */
+    2,  1, 28,   3, 1,                 /* with bad ranges */
+    3,  2, 12,   0, 90,                /* disk 2 falls silent */
+    14, 0, 15,   0, 1,  3, 0, 14, 130, /* a min_epoch of its own */
+    13, 0, 15,   0, 9,  0,
+  };
+  static const uint8_t service[] = {
+    0,  0, 1,  5, 0,  0x34, 1,     /* raid-1 of four */
+    15, 0, 11, 0, 0,  17,          /* n0, n1 serve */
+    6,  0, 8,  6, 1,  8,           /* both stand by */
+    15, 0, 15, 0, 11, 0,    1, 18, /* it moves */
+    15, 0, 11, 0, 0,  7,           /* n0 is fenced */
+    15, 0, 11, 0, 2,  5,           /* n2 drains */
+    15, 0, 14, 0,
+  };
+
+  for (size_t n = 2; n <= sizeof actions; n += 9)
+    give (actions, n);
+  give (actions, sizeof actions);
+  give (service, sizeof service);
+}

@@ -1,0 +1,85 @@
+/* fuzz-loop.c: see fuzz-loop.h.
+ *
+ * Who waits for an answer runs the loop meanwhile.  Time goes on by a tick whenever
+ * nothing else is left to do, so what waits for a while is answered at once, and the
+ * same input finds the same times.
+ */
+
+#include <config.h>
+
+#include <semaphore.h>
+
+#include "common/clock.h"
+#include "fuzz.h"
+#include "fuzz-loop.h"
+
+static int wait_for (sem_t *answered);
+static uint64_t now_ms;
+
+#define clock_boot_ms() now_ms
+#define sem_wait(answered) wait_for (answered)
+#include "server/loop-request.c"
+#undef sem_wait
+#include "server/loop.c"
+
+static struct loop *the_loop;
+
+/* All that was stored is known to be, and all that was asked is handled. */
+static void
+settle (struct loop *l)
+{
+  uv_run (&l->uv, UV_RUN_NOWAIT);
+  while (!STAILQ_EMPTY (&l->pending) && l->result == 0)
+    uv_run (&l->uv, UV_RUN_ONCE);
+  assert (l->result == 0);
+}
+
+static int
+wait_for (sem_t *answered)
+{
+  for (unsigned ticks = 0; sem_trywait (answered) == -1; ticks++) {
+    assert (ticks < 1000); /* nobody is let wait for so long */
+    settle (the_loop);
+    if (sem_trywait (answered) == 0)
+      break;
+    fuzz_loop_tick (1);
+  }
+  return 0;
+}
+
+void
+fuzz_loop_tick (unsigned ticks)
+{
+  while (ticks-- > 0) {
+    now_ms += CLUSTER_TICK_MS;
+    on_timer (&the_loop->timer);
+    settle (the_loop);
+    cluster_check (the_loop->cluster);
+  }
+}
+
+struct loop *
+fuzz_loop_begin (struct store *s, struct hub *hub, struct auth *auth)
+{
+  char why[1024];
+
+  now_ms = 1000;
+  the_loop = loop_new (s, hub, auth, why, sizeof why);
+  if (the_loop == NULL) {
+    fprintf (stderr, "weftd can't be started: %s\n", why);
+    abort ();
+  }
+  uv_timer_stop (&the_loop->timer);
+  uv_signal_stop (&the_loop->sigterm);
+  uv_signal_stop (&the_loop->sigint);
+  settle (the_loop);
+  return the_loop;
+}
+
+void
+fuzz_loop_end (void)
+{
+  settle (the_loop);
+  loop_free (the_loop);
+  the_loop = NULL;
+}

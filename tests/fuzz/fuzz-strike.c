@@ -1,0 +1,44 @@
+/* fuzz-strike.c: striking secrets out of texts, which may hold what others said: no
+ * run of 48 hex digits is left, and all else is.
+ */
+
+#include <config.h>
+
+#include "fuzz.h"
+
+#include "common/strike.c"
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+  struct fuzz f = { data, size };
+  size_t n;
+  char *text = fuzz_text (&f, &n), *was = strdup (text);
+
+  assert (was);
+  strike_secrets (text);
+  assert (strlen (text) == n);
+  for (size_t i = 0, run; i < n; i += run ? run : 1) {
+    run = strspn (was + i, "0123456789abcdefABCDEF");
+    if (run == 0)
+      assert (text[i] == was[i]);
+    else if (run < 48)
+      assert (memcmp (text + i, was + i, run) == 0);
+    else
+      assert (strspn (text + i, "*") >= run);
+  }
+  free (was);
+  free (text);
+  return 0;
+}
+
+void
+fuzz_seeds (void (*seed) (const void *data, size_t size))
+{
+  static const char text[] =
+    "the export data/1.00112233445566778899aabbccddeeff."
+    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef is gone";
+
+  seed (text, strlen (text));
+  seed ("", 0);
+}

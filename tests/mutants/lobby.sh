@@ -1,0 +1,57 @@
+# shellcheck shell=sh
+# lobby.sh: mutants of plugin/lobby.c: who waits before a process's doors.  check says how
+# they are written.
+
+# Who waits.
+mutant one-address-has-all-places test-lobby lobby.c \
+  'count_of (&c->origin, &waiting) > (waiting_max + 1) / 2' '0'
+mutant another-s-guest-makes-room test-lobby lobby.c \
+  'goes = longest_waiting_of (&c->origin);' 'goes = TAILQ_FIRST (&waiting);'
+mutant newest-guest-makes-room test-lobby lobby.c \
+  'goes = longest_waiting_of (&c->origin);' 'goes = c;'
+mutant addresses-together-have-no-bound test-lobby lobby.c \
+  'else if (waiting_count > waiting_max)' 'else if (0)'
+mutant address-that-has-few-makes-room test-lobby lobby.c \
+  'if (count > most) {' 'if (most == 0) {'
+mutant descriptors-bound-nobody test-lobby lobby.c \
+  'if (all / 3 < waiting_max)' 'if (0)'
+mutant limit-of-descriptors-stays-low test-lobby lobby.c \
+  'if (setrlimit (RLIMIT_NOFILE, &limit) == -1)' 'if (1)'
+mutant guest-waits-for-ever test-lobby lobby.c \
+  'now_ms >= c->since_ms + LOBBY_OPEN_MS' '0'
+mutant guest-has-no-time test-lobby lobby.c \
+  'now_ms >= c->since_ms + LOBBY_OPEN_MS' 'now_ms >= c->since_ms'
+mutant time-goes-on-while-inside test-lobby lobby.c \
+  'c->since_ms = clock_ms ();' 'c->since_ms = c->since_ms ? c->since_ms : clock_ms ();'
+mutant who-has-gone-waits-still test-lobby lobby.c 'waiting_count--;' ';'
+mutant who-has-gone-keeps-a-descriptor test-lobby lobby.c \
+  'if (c->fd != -1)
+    close (c->fd);
+  free' 'free'
+
+# Who is whom.
+mutant accepted-sockets-are-not-noted test-lobby lobby.c \
+  'accepted[i].bytes = n;' 'accepted[i].bytes = 0;'
+mutant any-accepted-socket-will-do test-lobby lobby.c \
+  'memcmp (&accepted[k].peer, peer, bytes) != 0)' '0)'
+mutant accepted-is-believed-alone test-lobby lobby.c \
+  '!is_of (number, peer, bytes))' '1)'
+mutant ipv4-by-ipv6-is-one-address test-lobby lobby.c \
+  'IN6_IS_ADDR_V4MAPPED (a)' '0'
+mutant ipv6-counts-by-hosts test-lobby lobby.c \
+  '(mapped ? 12 : 0)' '(mapped ? 12 : 8)'
+
+# Who is inside.
+mutant exports-have-no-bound test-lobby lobby.c 'inside_count >= inside_max' '0'
+mutant one-address-has-all-exports test-lobby lobby.c \
+  '>= (inside_max + 1) / 2)' '>= inside_max)'
+mutant unix-clients-are-one-address test-lobby lobby.c \
+  'c->origin.family != AF_UNSPEC &&' ''
+mutant who-is-inside-counts-twice test-lobby lobby.c 'if (c->state != INSIDE)' 'if (1)'
+mutant who-returns-stays-inside test-lobby lobby.c \
+  'if (c->state == INSIDE) {
+    take_out (c);' 'if (0) {
+    take_out (c);'
+mutant who-returned-is-not-timed test-lobby lobby.c \
+  'if (c->fd != -1)
+      let_wait (c);' ';'

@@ -1,0 +1,146 @@
+"""An array that is served: candidates, and clients on other hosts.
+
+Beside a devcluster whose own array process has ended:
+
+    s = Served(cluster(...))
+    s.stand_by("s0"); s.stand_by("s1")
+    uri = s.client("c0")        # of a client process of the service
+    s.serving()                 # "s0"
+    s.kill("s0")
+"""
+
+import os
+import random
+import signal
+import subprocess
+
+from wefttest import Cluster, background, eventually, free_port
+
+BOUND_S = 15  # clients go on so soon after the loss of who serves
+MOVE_S = 2  # after an order to move
+
+# Writes a block again and again, until its input ends; prints the longest pause.
+PULSE = """
+import nbd, sys, threading, time
+h, longest, done = nbd.NBD(), 0, []
+h.connect_uri(sys.argv[1])
+threading.Thread(target=lambda: done.append(sys.stdin.read())).start()
+while not done:
+    begin = time.monotonic()
+    h.pwrite(bytes(4096), h.get_size() - 4096)
+    longest = max(longest, time.monotonic() - begin)
+    time.sleep(0.02)
+print(longest)
+"""
+
+
+class Pulse:
+    """The longest that a client of the service waits for an answer; `inside`: words
+    that run a program on its host."""
+
+    def __init__(self, uri, inside=()):
+        self.p = subprocess.Popen(
+            [*inside, "/usr/bin/python3", "-c", PULSE, uri],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def longest(self):
+        said, _ = self.p.communicate(timeout=60)
+        assert self.p.returncode == 0
+        print(f"the client's longest pause: {float(said):.2f} s")
+        return float(said)
+
+
+class Served:
+    def __init__(self, cluster, nodes=("s0", "s1")):
+        self.c, self.processes, self.ports = cluster, {}, {}
+        # Who stands by listens some time later, when others may have its port.
+        self.address = "127." + ".".join(str(random.randrange(100, 200))
+                                         for _ in range(3))
+        cluster.terminate("array")
+        status, reply = cluster.call("PUT", "/api/v1/arrays/a/service",
+                                     {"nodes": list(nodes)})
+        assert status == 200, reply
+
+    def log(self, name):
+        return (self.c.dir / f"{name}.log").read_text(errors="replace")
+
+    def _start(self, name, *words, under=()):
+        # The name of the cluster's directory is in it: see Cluster._ours.
+        self.processes[name] = background(
+            str(self.c.dir / f"{name}.log"), *under, "nbdkit", "-f", "-P",
+            str(self.c.dir / f"{name}.served"), *words,
+            f"admin={self.c.admin}",
+            *([] if any(w.startswith("node=") for w in words)
+              else [f"node={name}"]))
+
+    def stand_by(self, name, uri=None):
+        """uri: where clients are to connect, if not to the process itself."""
+        port = self.ports.setdefault(name, free_port())
+        self._start(name, "-i", self.address, "-p", str(port), "weft", "array=a",
+                    "service=yes",
+                    f"uri={uri or f'nbd://{self.address}:{port}'}")
+        eventually(lambda: self.serving() == name or self.stands_by(name),
+                   what=f"{name} to stand by or serve")
+
+    def session_of(self, name):
+        """It serves, and can be reached: its session."""
+        eventually((self.c.dir / f"{name}.served").exists, 30,
+                   what=f"{name} to listen")
+        serving = self.service()["serving"]
+        assert serving["node"] == name
+        return serving["session"]
+
+    def client(self, name, *words, node=None):
+        """node: its node's name, if that is not its own."""
+        if node:
+            words = (*words, f"node={node}")
+        sock = self.c.dir / f"{name}.sock"
+        self._start(name, "-U", str(sock), "weft", "service=a", *words)
+        eventually(sock.exists, 30, what=f"{name} to listen")
+        return self.uri(name)
+
+    def uri(self, name):
+        return f"nbd+unix:///?socket={self.c.dir / name}.sock"
+
+    def service(self):
+        return self.c.get("/api/v1/arrays/a/service")
+
+    def serving(self):
+        serving = self.service()["serving"]
+        return serving and serving["node"]
+
+    def stands_by(self, name):
+        return any(n["stands_by"] for n in self.service()["nodes"]
+                   if n["node"] == name)
+
+    def move(self, name):
+        eventually(lambda: self.stands_by(name), what=f"{name} to stand by")
+        status, reply = self.c.call(
+            "POST", "/api/v1/arrays/a/service/move", {"node": name})
+        assert status == 200, reply
+
+    def fence(self, node, on=True):
+        status, reply = self.c.call("POST" if on else "DELETE",
+                                    f"/api/v1/nodes/{node}/fence")
+        assert status == 200 and reply["fenced"] == on, reply
+
+    def signal(self, name, number):
+        os.kill(self.processes[name].pid, number)
+
+    def kill(self, *names):
+        for name in names:
+            self.signal(name, signal.SIGKILL)
+        for name in names:
+            Cluster.killed += 1
+            self.processes.pop(name).wait()
+
+    def ended(self, name, seconds=30):
+        """It ends by itself: the status."""
+        return self.processes.pop(name).wait(seconds)
+
+    def end(self):
+        for p in self.processes.values():
+            p.send_signal(signal.SIGCONT)
+            p.terminate()
+        for p in self.processes.values():
+            p.wait(30)

@@ -1,0 +1,1046 @@
+/* test-cluster-service.c: an array that is served: who serves it, who stands by, and
+ * what of a dead server's answers is still there.
+ */
+
+#include <config.h>
+
+#include "test-cluster-world.h"
+
+static struct cluster_service
+service_of (const char *first, const char *second, const char *third)
+{
+  const char *nodes[] = { first, second, third };
+  struct cluster_service s = { .nodes = 0 };
+
+  for (unsigned i = 0; i < 3 && nodes[i]; i++)
+    snprintf (s.node[s.nodes++], NAME_BYTES_MAX + 1, "%s", nodes[i]);
+  return s;
+}
+
+/* Array "a" has a service of its hosts' nodes; none asks for it yet. */
+static void
+set_service (void)
+{
+  struct cluster_service s = service_of (writer->node, other->node,
+                                         reader->node);
+
+  ASK (cluster_service_set (engine, in, "a", &s));
+  assert (world.answer.kind == CLUSTER_REPLY_ARRAY);
+  writer->writable = other->writable = reader->writable = true;
+  live ();
+}
+
+static void
+begin_service_of (enum layout_kind layout)
+{
+  begin_array_of (layout);
+  set_service ();
+}
+
+static bool
+stands_by (const struct host *h)
+{
+  return cluster_service_stands_by (engine, array (),
+                                    cluster_service_find (array (), h->node));
+}
+
+/* The first serves, the second stands by. */
+static void
+served_of (enum layout_kind layout)
+{
+  begin_service_of (layout);
+  writer->service = other->service = true;
+  UNTIL (writer->attached && stands_by (other));
+  live_on (SERVICE_SETTLE_MS / CLUSTER_TICK_MS);
+  assert (!other->attached && !stands_by (writer) && !stands_by (reader));
+  assert (session (writer)->rec.service);
+}
+
+static void
+served (void)
+{
+  served_of (LAYOUT_RAIDX);
+}
+
+/* The first stops answering, and the second serves; how long that took. */
+static uint64_t
+fail_over (void)
+{
+  uint64_t begin = weftd.now_ms;
+
+  fall_silent (writer);
+  UNTIL (other->attached);
+  assert (session (writer)->rec.ended);
+  return weftd.now_ms - begin;
+}
+
+/* ---- Who serves. ---- */
+
+static void
+test_failover (void)
+{
+  uint64_t ms;
+
+  served ();
+  live_on (60); /* nobody else comes to serve meanwhile */
+  assert (!other->attached && writer->attached);
+  ms = fail_over ();
+  assert (ms >= SESSION_TTL_MS - 1000 && ms <= SESSION_TTL_MS + 1000);
+  /* It wakes up, hears that it is over, and stands by. */
+  writer->alive = true;
+  UNTIL (writer->over);
+  UNTIL (stands_by (writer));
+  assert (other->attached && !writer->attached);
+}
+
+/* Its own node says that the process has ended; it may serve again itself. */
+static void
+test_ended (void)
+{
+  uint64_t begin, session_was;
+
+  served ();
+  other->service = false;
+  live_on (30);
+  assert (!stands_by (other));
+  begin = weftd.now_ms;
+  session_was = writer->session;
+  fall_silent (writer);
+  come_again (writer);
+  writer->attached = false;
+  snprintf (writer->instance, 16, "h0 again");
+  writer->ended = session_was;
+  UNTIL (writer->attached);
+  assert (writer->session != session_was);
+  assert (weftd.now_ms - begin <= 4000);
+}
+
+/* What another node says of it is not believed. */
+static void
+test_ended_elsewhere (void)
+{
+  uint64_t begin;
+
+  served ();
+  other->ended = writer->session;
+  begin = weftd.now_ms;
+  fall_silent (writer);
+  UNTIL (other->attached);
+  assert (weftd.now_ms - begin >= SESSION_TTL_MS - 1000);
+}
+
+/* Nobody waits for a clock when who serves has detached. */
+static void
+test_detach (void)
+{
+  uint64_t begin;
+
+  served ();
+  begin = weftd.now_ms;
+  detach (writer);
+  UNTIL (other->attached);
+  assert (weftd.now_ms - begin <= 1000);
+  assert (rec ()->lapse == 0);
+}
+
+static void
+test_move (void)
+{
+  uint64_t begin;
+
+  served ();
+  REFUSED (CLUSTER_CONFLICT, "no-standby",
+           cluster_service_move (engine, in, "a", reader->node));
+  REFUSED (CLUSTER_CONFLICT, "no-candidate",
+           cluster_service_move (engine, in, "a", "n1"));
+  REFUSED (CLUSTER_NOT_FOUND, "unknown-array",
+           cluster_service_move (engine, in, "b", reader->node));
+  ASK (cluster_service_move (engine, in, "a", writer->node));
+  assert (world.answer.kind == CLUSTER_REPLY_ARRAY);
+  live_on (30);
+  assert (writer->attached);
+  reader->service = true;
+  UNTIL (stands_by (reader));
+  /* Not to the one that is next in the list. */
+  begin = weftd.now_ms;
+  CALL (++weftd.op, cluster_service_move (engine, in, "a", reader->node));
+  UNTIL (reader->attached);
+  assert (weftd.now_ms - begin <= 2000 && !writer->attached);
+  assert (rec ()->lapse == 0);
+  live_on (60);
+  assert (reader->attached && stands_by (writer) && stands_by (other));
+}
+
+/* The order stands while a member is just missing that is waited for. */
+static void
+test_move_refused (void)
+{
+  served ();
+  reader->service = true;
+  UNTIL (stands_by (reader));
+  cut_off (1);
+  live_on (MEMBER_TTL_MS / CLUSTER_TICK_MS + 2);
+  CALL (++weftd.op, cluster_service_move (engine, in, "a", reader->node));
+  UNTIL (!writer->attached);
+  live_on (8);
+  assert (!reader->attached && !other->attached);
+  reader->service = false; /* it asks again in a moment */
+  heard_again (1);
+  live_on (4);
+  assert (!other->attached);
+  reader->service = true;
+  UNTIL (reader->attached);
+  assert (!other->attached && !array ()->service_to[0]);
+}
+
+/* An order to move that nobody follows is forgotten. */
+static void
+test_move_forgotten (void)
+{
+  served ();
+  writer->service = false; /* it does not obey */
+  CALL (++weftd.op, cluster_service_move (engine, in, "a", other->node));
+  assert (cluster_service_leaves (engine, array (), session (writer)));
+  live_on (SERVICE_MOVE_MS / CLUSTER_TICK_MS + 4);
+  assert (stands_by (other));
+  assert (!cluster_service_leaves (engine, array (), session (writer)));
+}
+
+/* Who serves is no candidate any more: it leaves when another stands by. */
+static void
+test_no_candidate_any_more (void)
+{
+  struct cluster_service s = service_of (other->node, NULL, NULL);
+
+  served ();
+  other->service = false;
+  live_on (30);
+  CALL (++weftd.op, cluster_service_set (engine, in, "a", &s));
+  live_on (30);
+  assert (writer->attached);
+  other->service = true;
+  UNTIL (other->attached);
+  assert (!writer->attached);
+}
+
+/* At the start: the first that comes waits for better ones, but not for long. */
+static void
+test_settle (void)
+{
+  uint64_t begin;
+
+  begin_service_of (LAYOUT_RAIDX);
+  reader->service = true;
+  live_on (4);
+  other->service = true;
+  live_on (2);
+  assert (!reader->attached && !other->attached);
+  writer->service = true;
+  UNTIL (writer->attached);
+  assert (!reader->attached && !other->attached);
+
+  begin_service_of (LAYOUT_RAIDX);
+  reader->service = true;
+  begin = weftd.now_ms;
+  UNTIL (reader->attached);
+  assert (weftd.now_ms - begin >= SERVICE_SETTLE_MS &&
+          weftd.now_ms - begin <= SERVICE_SETTLE_MS + 2000);
+}
+
+/* A node with a member comes after those without one, one in maintenance last. */
+static void
+test_rank (void)
+{
+  begin_array ();
+  snprintf (writer->node, sizeof writer->node, "n1");
+  set_service ();
+  writer->service = other->service = reader->service = true;
+  UNTIL (other->attached);
+  fall_silent (other);
+  UNTIL (reader->attached);
+  fall_silent (reader);
+  UNTIL (writer->attached);
+
+  begin_array ();
+  snprintf (writer->node, sizeof writer->node, "n1");
+  set_service ();
+  for (unsigned i = 1; i < 3; i++) {
+    ASK (cluster_node_add (engine, in, world.host[i].node));
+    ASK (cluster_node_maintain (engine, in, world.host[i].node, true, false));
+  }
+  writer->service = other->service = reader->service = true;
+  UNTIL (writer->attached);
+}
+
+static void
+test_refusals (void)
+{
+  begin_array ();
+  writer->service = true;
+  assert (strcmp (attach_refusal (writer), "no-service") == 0);
+  writer->service = false;
+  set_service ();
+  assert (strcmp (attach_refusal (writer), "served") == 0);
+  writer->takeover = true; /* an administrator may */
+  attach_until_granted (writer);
+  assert (!session (writer)->rec.service);
+  /* The candidates wait until it is done. */
+  other->service = true;
+  UNTIL (stands_by (other));
+  live_on (80);
+  assert (writer->attached && !other->attached);
+  detach (writer);
+  UNTIL (other->attached);
+
+  snprintf (reader->node, sizeof reader->node, "elsewhere");
+  reader->service = true;
+  assert (strcmp (attach_refusal (reader), "no-candidate") == 0);
+  reader->service = reader->writable = false; /* readers are let in as ever */
+  attach_until_granted (reader);
+}
+
+static void
+test_drop (void)
+{
+  served ();
+  other->service = false;
+  host_attach (other);
+  live_on (2);
+  CALL (++weftd.op, cluster_service_drop (engine, in, "a"));
+  UNTIL (!writer->attached);
+  assert (rec ()->service_nodes == 0 && rec ()->lapse == 0);
+  writer->service = false;
+  REFUSED (CLUSTER_CONFLICT, "no-service",
+           cluster_service_drop (engine, in, "a"));
+  REFUSED (CLUSTER_NOT_FOUND, "unknown-array",
+           cluster_service_drop (engine, in, "b"));
+  writer->service = true;
+  assert (strcmp (attach_refusal (writer), "no-service") == 0);
+}
+
+/* Who stands by is told when the array is deleted. */
+static void
+test_deleted (void)
+{
+  served ();
+  writer->service = false;
+  detach (writer);
+  UNTIL (other->attached);
+  reader->service = true;
+  UNTIL (reader->op != 0);
+  other->service = false;
+  detach (other);
+  live ();
+  reader->service = false;
+  delete_array ("a");
+  assert (!reader->attached || reader->over);
+}
+
+/* Who serves and who stands by are of a node that is shut out. */
+static void
+test_shut_out (void)
+{
+  begin_array ();
+  snprintf (other->node, sizeof other->node, "%s", writer->node);
+  set_service ();
+  writer->service = other->service = true;
+  UNTIL (writer->attached && other->op != 0);
+  other->service = false;
+  CALL (++weftd.op, cluster_node_shut_out (engine, in, writer->node, "kim"));
+  carry_out ();
+  assert (session (writer)->rec.ended && !other->attached);
+  assert (other->op == 0 && strcmp (other->code, "shut-out") == 0);
+}
+
+/* ---- A node is fenced. ---- */
+
+static bool
+fence_answered (uint64_t op)
+{
+  return world.admin_op != op;
+}
+
+/* Ask for it; the answer is world.admin. */
+static uint64_t
+fence (const char *node)
+{
+  uint64_t op = ++weftd.op;
+
+  CALL (world.admin_op = op,
+        cluster_node_fence (engine, in, node, true, "kim"));
+  carry_out ();
+  return op;
+}
+
+static void
+unfence (const char *node)
+{
+  CALL (++weftd.op, cluster_node_fence (engine, in, node, false, "kim"));
+  carry_out ();
+}
+
+static uint64_t
+below (const char *node)
+{
+  return cluster_node_fenced_below (cluster_node_find (engine, node));
+}
+
+/* A node with clients of a service: when who serves has confirmed it. */
+static void
+test_fence_clients (void)
+{
+  uint64_t op, first;
+
+  served ();
+  REFUSED (CLUSTER_NOT_FOUND, "unknown-node",
+           cluster_node_fence (engine, in, "n99", true, "kim"));
+  ASK (cluster_node_add (engine, in, "c0"));
+  writer->busy = true;
+  op = fence ("c0");
+  live_on (20);
+  assert (!fence_answered (op) && below ("c0") == EPOCH_MAX);
+  writer->busy = false;
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+  assert (writer->fences == cluster_fences (engine) && writer->attached);
+  first = cluster_fences (engine);
+  /* Once more: it is so already. */
+  op = fence ("c0");
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+  assert (cluster_fences (engine) == first);
+  unfence ("c0");
+  /* What was started before stays out; who serves is told. */
+  assert (below ("c0") == cluster_fences (engine) && below ("c0") > first);
+  UNTIL (writer->fences == cluster_fences (engine));
+  first = cluster_fences (engine);
+  op = fence ("c0");
+  UNTIL (fence_answered (op));
+  assert (cluster_fences (engine) > first);
+  /* The next server knows it from the beginning, and weftd after a start. */
+  fall_silent (writer);
+  reincarnate ();
+  UNTIL (other->attached);
+  assert (other->fences > first && below ("c0") == EPOCH_MAX);
+}
+
+/* Nobody confirms it: that is said, and is not taken for a success. */
+static void
+test_fence_unconfirmed (void)
+{
+  uint64_t op;
+
+  served ();
+  ASK (cluster_node_add (engine, in, "c0"));
+  writer->busy = true;
+  op = fence ("c0");
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_PROBLEM);
+  assert (strcmp (world.admin.problem.code, "changing") == 0);
+  assert (world.admin.problem.retry);
+  /* A server that is silent loses its session by that. */
+  other->service = false;
+  live_on (30);
+  fall_silent (writer);
+  live_on (60);
+  assert (!session (writer)->rec.ended);
+  op = fence ("c0");
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+  assert (session (writer)->rec.ended);
+  /* Let in again meanwhile. */
+  other->service = true;
+  UNTIL (other->attached);
+  other->busy = true;
+  unfence ("c0");
+  op = fence ("c0");
+  live_on (2);
+  unfence ("c0");
+  UNTIL (fence_answered (op));
+  assert (strcmp (world.admin.problem.code, "not-fenced") == 0);
+}
+
+/* A node that serves, and others on it that want an array: members confirm. */
+static void
+test_fence_sessions (void)
+{
+  uint64_t op, epoch;
+
+  served ();
+  epoch = rec ()->epoch;
+  cut_off (2);
+  op = fence (writer->node);
+  live_on (8);
+  assert (!fence_answered (op) && session (writer)->rec.ended);
+  heard_again (2);
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE && rec ()->epoch > epoch);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (world.disk[m].min_epoch > epoch);
+  UNTIL (other->attached);
+  writer->attached = writer->service = false;
+  assert (strcmp (attach_refusal (writer), "fenced") == 0);
+  unfence (writer->node);
+  writer->service = true;
+  UNTIL (stands_by (writer));
+  op = fence (writer->node);
+  assert (writer->op == 0 && strcmp (writer->code, "fenced") == 0);
+}
+
+/* A member says what only a newer weftd can have told it, so its word does not count:
+ * it is not waited for.  But it confirms before anybody else is let in.
+ */
+static void
+test_fence_doubted (void)
+{
+  struct disk *d = &world.disk[2];
+  uint64_t op, epoch;
+
+  served ();
+  epoch = rec ()->epoch;
+  d->generation += 2; /* the next weftd's is one more */
+  reincarnate ();
+  UNTIL (array ()->disk[2]->doubt.kind == CLUSTER_DOUBT_OPEN);
+  live_on (8);
+  assert (!session (writer)->rec.ended);
+  op = fence (writer->node);
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+  assert (session (writer)->rec.ended && d->min_epoch <= epoch);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (m == 2 || world.disk[m].min_epoch > epoch);
+  live_on (20);
+  assert (!other->attached);
+  d->generation -= 2;
+  UNTIL (other->attached);
+  assert (d->min_epoch > epoch);
+}
+
+/* So many sessions have ended with it that not all are kept: but this one is, until
+ * members have confirmed that.
+ */
+static void
+test_fence_many_sessions (void)
+{
+  struct cluster_session *s;
+  uint64_t op;
+
+  served ();
+  other->service = false;
+  cut_off (2);
+  op = fence (writer->node);
+  assert (session (writer)->rec.ended);
+  for (unsigned i = 0; i < ENDED_SESSIONS_MAX; i++) {
+    s = alloc_zeroed (sizeof *s);
+    s->rec = session (writer)->rec;
+    s->rec.id = 1000 + i;
+    s->rec.writable = false;
+    s->rec.ended_wall_ms++;
+    TAILQ_INSERT_TAIL (&engine->sessions, s, link);
+  }
+  live_on (8);
+  assert (session (writer) && !fence_answered (op));
+  heard_again (2);
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+}
+
+/* A server that has ended may still ask for clients on the node, until members have
+ * confirmed that: one that is cut when the node is fenced, or was replaced just now.
+ */
+static void
+test_fence_beside_a_server (bool replaced)
+{
+  uint64_t op, epoch;
+
+  served ();
+  epoch = rec ()->epoch;
+  ASK (cluster_node_add (engine, in, "c0"));
+  other->service = replaced;
+  fall_silent (writer);
+  if (replaced) {
+    live_on (36);
+    cut_off (2);
+    UNTIL (session (writer)->rec.ended);
+    assert (!other->attached);
+  }
+  else {
+    live_on (60);
+    cut_off (2);
+  }
+  op = fence ("c0");
+  live_on (8);
+  assert (!fence_answered (op) && session (writer)->rec.ended);
+  heard_again (2);
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+  for (unsigned m = 0; m < MEMBERS; m++)
+    assert (world.disk[m].min_epoch > epoch);
+}
+
+/* Who exports an array to other hosts serves clients on the node as well: it is waited
+ * for, also by a weftd that was started again.  Who does not is no matter.
+ */
+static void
+test_fence_exports (void)
+{
+  uint64_t op;
+
+  begin_array_of (LAYOUT_RAIDX);
+  writer->writable = writer->exports = true;
+  host_attach (writer);
+  UNTIL (writer->attached);
+  host_attach (reader);
+  UNTIL (reader->attached);
+  ASK (cluster_node_add (engine, in, "c0"));
+  writer->busy = reader->busy = true;
+  op = fence ("c0");
+  live_on (20);
+  assert (!fence_answered (op));
+  assert (writer->hears == cluster_fences (engine));
+  writer->busy = false;
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE && writer->attached);
+  unfence ("c0");
+  reincarnate ();
+  UNTIL (writer->fences == cluster_fences (engine));
+  assert (session (writer)->rec.exports);
+  writer->busy = true;
+  op = fence ("c0");
+  live_on (20);
+  assert (!fence_answered (op));
+  /* One that is silent confirms nothing: its session ends. */
+  writer->alive = false;
+  UNTIL (fence_answered (op));
+  assert (strcmp (world.admin.problem.code, "changing") == 0);
+  op = fence ("c0");
+  UNTIL (fence_answered (op));
+  assert (world.admin.kind == CLUSTER_REPLY_NODE);
+  assert (session (writer)->rec.ended && reader->attached);
+}
+
+/* The number of its fence outlives the node's removal. */
+static void
+test_fence_removed (void)
+{
+  uint64_t op, number;
+
+  served ();
+  ASK (cluster_node_add (engine, in, "c0"));
+  op = fence ("c0");
+  UNTIL (fence_answered (op));
+  REFUSED (CLUSTER_CONFLICT, "fenced", cluster_node_remove (engine, in, "c0"));
+  unfence ("c0");
+  number = below ("c0");
+  ASK (cluster_node_remove (engine, in, "c0"));
+  assert (world.answer.kind == CLUSTER_REPLY_DONE);
+  assert (!cluster_node_known (engine, "c0") && below ("c0") == number);
+  REFUSED (CLUSTER_NOT_FOUND, "unknown-node",
+           cluster_node_fence (engine, in, "c0", true, "kim"));
+  reincarnate ();
+  assert (!cluster_node_known (engine, "c0") && below ("c0") == number);
+  assert (cluster_fences (engine) == number);
+  UNTIL (writer->fences == number); /* it takes changes again */
+  live_on (30);
+  ASK (cluster_node_add (engine, in, "c0"));
+  assert (cluster_node_known (engine, "c0") && below ("c0") == number);
+  /* Of a node that was never fenced nothing stays. */
+  ASK (cluster_node_add (engine, in, "c1"));
+  ASK (cluster_node_remove (engine, in, "c1"));
+  assert (cluster_node_find (engine, "c1") == NULL);
+}
+
+/* ---- What was answered. ---- */
+
+static void
+test_kept (void)
+{
+  served ();
+  fail_over ();
+  assert (rec ()->lapse == 0);
+  assert (rec ()->writer_epoch == session (other)->rec.epoch);
+}
+
+/* A member was started again, and what it had not flushed may be gone. */
+static void
+test_member_started_again (void)
+{
+  served ();
+  fall_silent (writer);
+  live_on (36);
+  start_again (1);
+  UNTIL (other->attached);
+  assert (state (1) == MEMBER_IN_SYNC);
+  assert (rec ()->lapse == rec ()->epoch);
+}
+
+/* A member was lost with who served: the writer may have had its images alone. */
+static void
+test_member_lost (enum array_dup dup)
+{
+  served_of (dup == DUP_SYNC_CLIENT ? LAYOUT_RAID10 : LAYOUT_RAIDX);
+  array ()->rec.dup = dup;
+  cut_off (1);
+  fail_over ();
+  assert (state (1) == MEMBER_OUT);
+  assert (rec ()->lapse == (dup == DUP_SYNC_CLIENT ? 0 : rec ()->epoch));
+}
+
+/* Or before that: until the writer has prepared itself for a later change. */
+static void
+test_member_lost_before (bool back)
+{
+  served ();
+  world.disk[1].slow = true;
+  die (1);
+  assert (rec ()->risky && rec ()->lapse == 0);
+  heard_again (1);
+  UNTIL (state (1) == MEMBER_JOINING);
+  if (back) {
+    world.disk[1].slow = false;
+    UNTIL (state (1) == MEMBER_IN_SYNC);
+    live_on (4);
+  }
+  fail_over ();
+  assert (rec ()->lapse == (back ? 0 : other->epoch));
+  /* That was then: who serves now has lost nothing. */
+  assert (!rec ()->risky);
+}
+
+/* A last copy has lapsed while the server lives: it may not get to tell of it. */
+static void
+test_lapsed_before (void)
+{
+  uint64_t epoch;
+
+  served_of (LAYOUT_RAID0);
+  epoch = rec ()->epoch;
+  start_again (1);
+  UNTIL (rec ()->epoch > epoch && rec ()->change.epoch == 0);
+  assert (rec ()->lapse == rec ()->epoch);
+  assert (member (1)->lapse == rec ()->lapse);
+  epoch = rec ()->lapse;
+  live_on (8);
+  fail_over ();
+  assert (rec ()->lapse == epoch); /* no more was lost */
+}
+
+/* An eviction is not a detach: the process has not flushed. */
+static void
+test_evicted (void)
+{
+  served ();
+  writer->alive = false;
+  CALL (++weftd.op, cluster_session_evict (engine, in, writer->session, "kim"));
+  carry_out ();
+  assert (rec ()->writer_epoch != 0);
+  start_again (2);
+  UNTIL (other->attached);
+  assert (rec ()->lapse == other->epoch);
+}
+
+/* What has detached has flushed, and nothing of it can be lost. */
+static void
+test_detached (void)
+{
+  served ();
+  other->service = false;
+  detach (writer);
+  assert (rec ()->writer_epoch == 0);
+  start_again (2);
+  live_on (30);
+  other->service = true;
+  UNTIL (other->attached);
+  assert (rec ()->lapse == 0);
+}
+
+/* Nobody is attached when a member goes out: so nobody was prepared for it, though
+ * the change waits for all who are.
+ */
+static void
+test_out_between (bool ordered)
+{
+  served ();
+  other->service = false;
+  live_on (30);
+  writer->alive = false;
+  CALL (++weftd.op, cluster_session_evict (engine, in, writer->session, "kim"));
+  UNTIL (rec ()->change.epoch == 0);
+  if (ordered)
+    CALL (++weftd.op, cluster_node_shut_out (engine, in, "n2", "kim"));
+  cut_off (1);
+  live_on (80);
+  other->service = true;
+  UNTIL (other->attached);
+  assert (state (1) == MEMBER_OUT && rec ()->lapse != 0);
+}
+
+/* weftd does not know any more whether the members are what they were. */
+static void
+test_weftd_restarted (void)
+{
+  served ();
+  fall_silent (writer);
+  reincarnate ();
+  UNTIL (other->attached);
+  assert (rec ()->lapse == other->epoch);
+}
+
+/* ---- ... and before the next one has made the copies equal. ---- */
+
+/* The first has gone, and the second has not made the copies equal. */
+static void
+copying_of (enum array_dup dup)
+{
+  served_of (dup == DUP_SYNC_CLIENT ? LAYOUT_RAID10 : LAYOUT_RAIDX);
+  array ()->rec.dup = dup;
+  other->copying = true;
+  fail_over ();
+  live_on (8);
+  assert (rec ()->unequal && rec ()->lapse == 0);
+}
+
+static void
+copying (void)
+{
+  copying_of (DUP_ASYNC_CLIENT);
+}
+
+/* A member goes out, that it has lost, or in a change that it has prepared for. */
+static void
+test_copying_member_lost (enum array_dup dup, bool prepares)
+{
+  uint64_t epoch;
+
+  copying_of (dup);
+  epoch = rec ()->epoch;
+  if (prepares)
+    CALL (++weftd.op, cluster_node_shut_out (engine, in, "n2", "kim"));
+  else {
+    cut_off (1);
+    report_lost (other, 1);
+  }
+  UNTIL (state (1) == MEMBER_OUT);
+  assert (prepares == (rec ()->unprepared == 0));
+  assert (dup == DUP_SYNC_CLIENT ? rec ()->lapse == 0 : rec ()->lapse > epoch);
+  /* The next one has no more to tell. */
+  epoch = rec ()->lapse;
+  other->copying = false;
+  UNTIL (!rec ()->unequal);
+  assert (rec ()->lapse == epoch);
+}
+
+/* A member is started again, without what it had not flushed. */
+static void
+test_copying_member_again (void)
+{
+  uint64_t epoch;
+
+  copying ();
+  epoch = rec ()->epoch;
+  start_again (1);
+  UNTIL (state (1) != MEMBER_IN_SYNC);
+  assert (rec ()->lapse > epoch);
+}
+
+/* When copies are equal there is nothing to tell, as ever. */
+static void
+test_equal (void)
+{
+  copying ();
+  other->copying = false;
+  UNTIL (!rec ()->unequal);
+  cut_off (1);
+  report_lost (other, 1);
+  assert (rec ()->risky && rec ()->lapse == 0);
+}
+
+/* The newest copy of something can't be read: that is a lapse from before this writer on,
+ * however often it says so, and known to it when it is stored.
+ */
+static void
+test_older_said (void)
+{
+  uint64_t granted;
+
+  copying ();
+  granted = rec ()->writer_epoch;
+  assert (rec ()->lapse < granted);
+  UNTIL (other->beat_op == 0);
+  other->older = true;
+  host_beat (other);
+  assert (stored_array_name ("a")->lapse < granted);
+  live_on (3);
+  assert (rec ()->lapse == granted &&
+          stored_array_name ("a")->lapse == granted);
+  other->copying = false;
+  UNTIL (!rec ()->unequal);
+  CALL (++weftd.op, cluster_node_shut_out (engine, in, "n2", "kim"));
+  UNTIL (state (1) == MEMBER_OUT);
+  live_on (5);
+  assert (rec ()->epoch > granted && rec ()->lapse == granted);
+}
+
+/* The word that they are does not count before it is stored; nor does that of a session
+ * that is over.
+ */
+static void
+test_equal_said (void)
+{
+  copying ();
+  writer->alive = true;
+  UNTIL (writer->over);
+  live_on (8);
+  assert (rec ()->unequal);
+  UNTIL (other->beat_op == 0);
+  other->copying = false;
+  host_beat (other);
+  assert (!rec ()->unequal && stored_array_name ("a")->unequal);
+  reincarnate ();
+  assert (rec ()->unequal);
+  UNTIL (!rec ()->unequal);
+  assert (!stored_array_name ("a")->unequal);
+}
+
+/* A detach says nothing of what was there before, and is not stable. */
+static void
+test_copying_detached (bool again)
+{
+  copying ();
+  writer->service = false;
+  detach (other);
+  assert (rec ()->writer_epoch != 0 && rec ()->unequal);
+  if (again)
+    start_again (2);
+  else
+    cut_off (2);
+  live_on (again ? 20 : 50);
+  come_again (writer);
+  writer->attached = false;
+  writer->service = true;
+  snprintf (writer->instance, 16, "h0 again");
+  UNTIL (writer->attached);
+  assert (state (2) == (again ? MEMBER_IN_SYNC : MEMBER_OUT));
+  assert (rec ()->lapse == session (writer)->rec.epoch);
+}
+
+/* One after the other goes, and then a member. */
+static void
+test_copying_again (void)
+{
+  copying ();
+  writer->copying = true;
+  come_again (writer);
+  writer->attached = false;
+  snprintf (writer->instance, 16, "h0 again");
+  UNTIL (stands_by (writer));
+  fall_silent (other);
+  UNTIL (writer->attached);
+  assert (rec ()->unequal && rec ()->lapse == 0);
+  die (1);
+  assert (rec ()->lapse == rec ()->epoch);
+}
+
+/* Who has detached in order leaves copies that are equal. */
+static void
+test_copying_after_a_detach (void)
+{
+  served ();
+  other->copying = true;
+  detach (writer);
+  UNTIL (other->attached);
+  live_on (8);
+  assert (!rec ()->unequal);
+  cut_off (1);
+  report_lost (other, 1);
+  assert (rec ()->lapse == 0);
+}
+
+/* ---- weftd dies anywhere. ---- */
+
+static void
+scenario (unsigned long kill_at)
+{
+  struct cluster_service s;
+
+  world_init (1);
+  weftd.kill_at = kill_at;
+  s = service_of (writer->node, other->node, NULL);
+  make_array_of (LAYOUT_RAIDX);
+  while (stored_array_name ("a")->service_nodes == 0) {
+    CALL (++weftd.op, cluster_service_set (engine, in, "a", &s));
+    live ();
+  }
+  writer->service = other->service = true;
+  UNTIL (writer->attached && stands_by (other));
+  fall_silent (writer);
+  UNTIL (other->attached);
+  writer->alive = true;
+  UNTIL (!writer->attached);
+  while (!writer->attached) {
+    if (stands_by (writer))
+      CALL (++weftd.op, cluster_service_move (engine, in, "a", writer->node));
+    live_on (4);
+  }
+  UNTIL (stands_by (other) && !rec ()->unequal);
+  live_on (4);
+  assert (writer->attached && !other->attached);
+}
+
+int
+main (void)
+{
+  unsigned long actions;
+
+  test_failover ();
+  test_ended ();
+  test_ended_elsewhere ();
+  test_detach ();
+  test_move ();
+  test_move_refused ();
+  test_move_forgotten ();
+  test_no_candidate_any_more ();
+  test_settle ();
+  test_rank ();
+  test_refusals ();
+  test_drop ();
+  test_deleted ();
+  test_shut_out ();
+  test_fence_clients ();
+  test_fence_unconfirmed ();
+  test_fence_sessions ();
+  test_fence_many_sessions ();
+  test_fence_doubted ();
+  test_fence_beside_a_server (false);
+  test_fence_beside_a_server (true);
+  test_fence_exports ();
+  test_fence_removed ();
+  test_kept ();
+  test_member_started_again ();
+  test_member_lost (DUP_SYNC_CLIENT);
+  test_member_lost (DUP_ASYNC_CLIENT);
+  test_member_lost_before (false);
+  test_member_lost_before (true);
+  test_lapsed_before ();
+  test_evicted ();
+  test_detached ();
+  test_out_between (false);
+  test_out_between (true);
+  test_weftd_restarted ();
+  test_copying_member_lost (DUP_ASYNC_CLIENT, false);
+  test_copying_member_lost (DUP_ASYNC_CLIENT, true);
+  test_copying_member_lost (DUP_SYNC_CLIENT, false);
+  test_copying_member_again ();
+  test_equal ();
+  test_older_said ();
+  test_equal_said ();
+  test_copying_detached (false);
+  test_copying_detached (true);
+  test_copying_again ();
+  test_copying_after_a_detach ();
+  scenario (0);
+  actions = world.actions;
+  for (unsigned long k = 1; k <= actions; k += 1 + k / 32)
+    scenario (k);
+  return 0;
+}

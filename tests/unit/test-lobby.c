@@ -1,0 +1,435 @@
+/* test-lobby.c: who waits before a process's doors, and who is inside.
+ *
+ * A guest is a connection over the loopback, with a thread as nbdkit has one for it: it
+ * calls the lobby as the plugin does, then does what the client says until the
+ * connection ends.  The limit of descriptors makes the bounds small.  What nbdkit would
+ * accept by the lobby's function, the test does.
+ */
+
+#include <config.h>
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NBDKIT_API_VERSION 2
+#include <nbdkit-plugin.h>
+
+#include "plugin/calls.h"
+#include "common/clock.h"
+#include "plugin/lobby.h"
+
+/* 96 of these descriptors are kept, and each of 24 connections has 4. */
+#define DESCRIPTORS 192
+#define WAITING 8
+#define INSIDE 16
+#define GUESTS 64
+
+/* ---- nbdkit's part. ---- */
+
+static char said[256];
+static int code;
+
+void
+nbdkit_error (const char *fmt, ...)
+{
+  va_list ap;
+
+  va_start (ap, fmt);
+  vsnprintf (said, sizeof said, fmt, ap);
+  va_end (ap);
+}
+
+void
+nbdkit_set_error (int error)
+{
+  code = error;
+}
+
+static int (*accepts) (int, struct sockaddr *, socklen_t *, int);
+
+bool
+calls_replace (const char *object, const struct call *calls)
+{
+  assert (object[0] == '\0' && strcmp (calls[0].name, "accept4") == 0 &&
+          calls[1].name == NULL);
+  accepts =
+    (int (*) (int, struct sockaddr *, socklen_t *, int)) calls[0].function;
+  return true;
+}
+
+/* How often somebody looks at a socket. */
+static atomic_uint looks;
+
+int
+getpeername (int fd, __SOCKADDR_ARG sa, socklen_t *restrict n)
+{
+  looks++;
+  return (int) syscall (SYS_getpeername, fd, sa.__sockaddr__, n);
+}
+
+/* ---- Guests. ---- */
+
+struct guest {
+  struct sockaddr_storage peer; /* what nbdkit says of it */
+  socklen_t bytes;
+  int client, server;
+  pthread_t thread;
+};
+
+static struct guest guests[GUESTS];
+static unsigned count;
+
+/* 'l', it opens an export; 'r', it closes that: 'y' or 'n' is the answer. */
+static void *
+serve (void *opaque)
+{
+  struct guest *g = opaque;
+  char ask, answer;
+
+  lobby_enter (&g->peer, g->bytes);
+  answer = 'y';
+  do {
+    if (write (g->server, &answer, 1) != 1)
+      break;
+    if (read (g->server, &ask, 1) != 1)
+      break;
+    answer = 'y';
+    if (ask == 'l' && lobby_leave () == -1)
+      answer = 'n';
+    else if (ask == 'r')
+      lobby_return ();
+  } while (true);
+  close (g->server);
+  return NULL;
+}
+
+static bool
+ask (struct guest *g, char what)
+{
+  char answer;
+
+  assert (write (g->client, &what, 1) == 1 &&
+          read (g->client, &answer, 1) == 1);
+  return answer == 'y';
+}
+
+static struct guest *
+begin (struct guest *g)
+{
+  char answer;
+
+  assert (pthread_create (&g->thread, NULL, serve, g) == 0);
+  assert (read (g->client, &answer, 1) == 1); /* it has entered */
+  return g;
+}
+
+/* By 127.0.0.`host`; six: to a socket of IPv6, which names it in its own way; ours: the
+ * lobby sees it accepted.
+ */
+static struct guest *
+connects_by (unsigned host, bool six, bool ours)
+{
+  struct guest *g = &guests[count++];
+  struct sockaddr_in from = { .sin_family = AF_INET };
+  struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+  struct sockaddr_storage at;
+  socklen_t n = sizeof at;
+  int listener = socket (six ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+
+  assert (count <= GUESTS && listener != -1);
+  from.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+  if (six)
+    assert (bind (listener, (struct sockaddr *) &any, sizeof any) == 0);
+  else
+    assert (bind (listener, (struct sockaddr *) &from, sizeof from) == 0);
+  assert (listen (listener, 1) == 0);
+  assert (getsockname (listener, (struct sockaddr *) &at, &n) == 0);
+  g->client = socket (AF_INET, SOCK_STREAM, 0);
+  from.sin_addr.s_addr = htonl (INADDR_LOOPBACK - 1 + host);
+  assert (bind (g->client, (struct sockaddr *) &from, sizeof from) == 0);
+  from.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+  from.sin_port = six ? ((struct sockaddr_in6 *) &at)->sin6_port
+                      : ((struct sockaddr_in *) &at)->sin_port;
+  assert (connect (g->client, (struct sockaddr *) &from, sizeof from) == 0);
+  memset (&g->peer, 0, sizeof g->peer);
+  g->bytes = sizeof g->peer;
+  g->server = (ours ? accepts : accept4) (
+    listener, (struct sockaddr *) &g->peer, &g->bytes, SOCK_CLOEXEC);
+  assert (g->server != -1);
+  close (listener);
+  return g;
+}
+
+static struct guest *
+comes_by (unsigned host, bool six, bool ours)
+{
+  return begin (connects_by (host, six, ours));
+}
+
+static struct guest *
+comes (unsigned host)
+{
+  return comes_by (host, false, true);
+}
+
+/* By no socket that the lobby finds: a client of a Unix socket, or of this address. */
+static struct guest *
+comes_as (const char *address)
+{
+  struct guest *g = &guests[count++];
+  struct sockaddr_in6 *sa = (struct sockaddr_in6 *) &g->peer;
+  int pair[2];
+
+  assert (count <= GUESTS && socketpair (AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  g->client = pair[0];
+  g->server = pair[1];
+  memset (&g->peer, 0, sizeof g->peer);
+  g->bytes = sizeof *sa;
+  g->peer.ss_family = AF_UNIX;
+  if (address) {
+    sa->sin6_family = AF_INET6;
+    assert (inet_pton (AF_INET6, address, &sa->sin6_addr) == 1);
+  }
+  return begin (g);
+}
+
+/* Is the connection still there?  What has ended has ended when it was decided. */
+static bool
+stays (const struct guest *g)
+{
+  struct pollfd p = { .fd = g->client, .events = POLLIN };
+
+  return poll (&p, 1, 0) == 0;
+}
+
+static unsigned
+staying (void)
+{
+  unsigned n = 0;
+
+  for (unsigned i = 0; i < count; i++)
+    n += stays (&guests[i]);
+  return n;
+}
+
+static unsigned
+descriptors (void)
+{
+  DIR *d = opendir ("/proc/self/fd");
+  unsigned n = 0;
+
+  while (readdir (d))
+    n++;
+  closedir (d);
+  return n;
+}
+
+/* All go, and nothing is kept of them. */
+static void
+all_go (void)
+{
+  for (unsigned i = 0; i < count; i++) {
+    close (guests[i].client);
+    assert (pthread_join (guests[i].thread, NULL) == 0);
+  }
+  count = 0;
+}
+
+/* ---- Who waits. ---- */
+
+/* One address has half of the places, and its oldest makes room. */
+static void
+test_one_address (void)
+{
+  struct guest *other = comes (2), *first = comes (1);
+
+  for (unsigned i = 1; i < WAITING / 2; i++)
+    comes (1);
+  assert (staying () == 1 + WAITING / 2);
+  comes (1);
+  assert (!stays (first) && staying () == 1 + WAITING / 2);
+  for (unsigned i = 0; i < 2 * WAITING; i++)
+    comes (1);
+  assert (stays (other) && staying () == 1 + WAITING / 2);
+  all_go ();
+}
+
+/* Where all places are taken, the oldest of the address that has most makes room. */
+static void
+test_all_places (void)
+{
+  struct guest *alone = comes (3), *most, *fewer = comes (2);
+
+  most = comes (1);
+  for (unsigned i = 1; i < WAITING / 2; i++)
+    comes (1);
+  for (unsigned i = 0; i < WAITING / 2 - 2; i++)
+    comes (2);
+  assert (staying () == WAITING);
+  comes (4);
+  assert (!stays (most) && staying () == WAITING);
+  comes (5); /* now two have as many: the oldest of these */
+  assert (!stays (fewer) && stays (alone) && staying () == WAITING);
+  all_go ();
+}
+
+/* An address is the same, whichever way a socket of IPv6 names it. */
+static void
+test_mapped (void)
+{
+  struct guest *other = comes_by (2, true, true), *first = comes (1);
+
+  for (unsigned i = 0; i < WAITING / 2; i++)
+    comes_by (1, true, true);
+  assert (!stays (first) && stays (other));
+  assert (staying () == 1 + WAITING / 2);
+  all_go ();
+}
+
+/* It is known which socket is whose without a look at any; or by a look at all. */
+static void
+test_sockets (bool ours)
+{
+  struct guest *other, *first;
+
+  looks = 0;
+  other = connects_by (2, false, ours);
+  first = connects_by (1, false, ours);
+  begin (other); /* the other thread was slower */
+  begin (first);
+  for (unsigned i = 0; i < WAITING / 2; i++)
+    comes_by (1, false, ours);
+  assert (!stays (first) && stays (other));
+  assert (staying () == 1 + WAITING / 2);
+  assert ((looks == 0) == ours);
+  all_go ();
+}
+
+/* So long it may take to open an export, and that time begins anew with the next. */
+static void
+test_time (void)
+{
+  uint64_t begin = clock_ms (), again;
+  struct guest *waits, *is_in, *was_in;
+
+  waits = comes (1);
+  is_in = comes (1);
+  was_in = comes (2);
+  assert (ask (is_in, 'l') && ask (was_in, 'l'));
+  lobby_sweep (begin + LOBBY_OPEN_MS - 1);
+  assert (staying () == 3);
+  usleep (20000);
+  again = clock_ms ();
+  assert (ask (was_in, 'r'));
+  lobby_sweep (again + LOBBY_OPEN_MS - 1);
+  assert (!stays (waits) && stays (is_in) && stays (was_in));
+  lobby_sweep (clock_ms () + LOBBY_OPEN_MS);
+  assert (stays (is_in) && !stays (was_in));
+  all_go ();
+}
+
+/* ---- Who is inside. ---- */
+
+static bool
+refused (struct guest *g, const char *why)
+{
+  said[0] = '\0';
+  code = 0;
+  return !ask (g, 'l') && code == EMFILE && strstr (said, why);
+}
+
+/* Nobody is closed for somebody outside; an address has half of these places, too. */
+static void
+test_inside (void)
+{
+  struct guest *first = comes (1), *last, *other;
+
+  assert (ask (first, 'l'));
+  for (unsigned i = 1; i < INSIDE / 2; i++)
+    assert (ask (comes (1), 'l'));
+  last = comes (1);
+  assert (refused (last, "of its address"));
+  assert (ask (first, 'l')); /* it is in already */
+  for (unsigned i = 0; i < 2 * WAITING; i++)
+    comes (1);
+  for (unsigned i = 0; i < INSIDE / 2; i++)
+    assert (stays (&guests[i]));
+  for (unsigned i = 0; i < INSIDE / 2; i++)
+    assert (ask (comes (2), 'l'));
+  other = comes (3);
+  assert (refused (other, "in all"));
+  /* Who closes an export makes room. */
+  assert (ask (first, 'r') && ask (other, 'l'));
+  assert (refused (first, "in all"));
+  all_go ();
+}
+
+/* Clients of a Unix socket count in all only, and none of them waits. */
+static void
+test_unix (void)
+{
+  for (unsigned i = 0; i < 2 * WAITING; i++)
+    comes_as (NULL);
+  lobby_sweep (clock_ms () + LOBBY_OPEN_MS);
+  for (unsigned i = 0; i < INSIDE; i++)
+    assert (ask (&guests[i], 'l'));
+  assert (staying () == INSIDE);
+  assert (refused (comes_as (NULL), "in all"));
+  all_go ();
+}
+
+/* A host has as many addresses of IPv6 as it likes out of its network. */
+static void
+test_network (void)
+{
+  char address[64];
+
+  for (unsigned i = 0; i < INSIDE / 2; i++) {
+    snprintf (address, sizeof address, "2001:db8::%x:1", i);
+    assert (ask (comes_as (address), 'l'));
+  }
+  assert (refused (comes_as ("2001:db8::9:9:9:9"), "of its address"));
+  assert (ask (comes_as ("2001:db8:0:1::1"), 'l'));
+  all_go ();
+}
+
+int
+main (void)
+{
+  struct rlimit limit = { .rlim_cur = DESCRIPTORS / 2,
+                          .rlim_max = DESCRIPTORS };
+  unsigned before = descriptors ();
+
+  assert (setrlimit (RLIMIT_NOFILE, &limit) == 0);
+  lobby_begin ();
+  assert (getrlimit (RLIMIT_NOFILE, &limit) == 0);
+  assert (limit.rlim_cur == DESCRIPTORS);
+  /* Twice: nobody is counted any more who has gone. */
+  for (unsigned i = 0; i < 2; i++) {
+    test_one_address ();
+    test_all_places ();
+    test_mapped ();
+    test_sockets (true);
+    test_sockets (false);
+    test_time ();
+    test_inside ();
+    test_unix ();
+    test_network ();
+  }
+  assert (descriptors () == before);
+  return 0;
+}

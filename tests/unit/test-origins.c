@@ -1,0 +1,170 @@
+/* test-origins.c: what weftd bounds or counts for a caller whom nobody knows, it does by
+ * the address; of IPv6 by the network, for a host has as many addresses as it likes.
+ */
+
+#include <config.h>
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "server/addresses.h"
+#include "server/auth-limit.h"
+#include "server/doorman.c"
+#include "server/loop.h"
+#include "server/routes.h"
+
+/* Of two networks. */
+static const char *
+ours (unsigned i)
+{
+  static char text[46];
+
+  snprintf (text, sizeof text, "2001:db8:1:2:%x::%x", i, i);
+  return text;
+}
+#define THEIRS "2001:db8:1:3::1"
+
+static void
+test_origin (void)
+{
+  static const char *const pairs[][2] = {
+    { "192.0.2.7", "192.0.2.7" },
+    { "::ffff:192.0.2.7", "192.0.2.7" },
+    { "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64" },
+    { "2001:db8:1:2::", "2001:db8:1:2::/64" },
+    { "fe80::1:2%eth0", "fe80::/64" },
+    { "::1", "::/64" },
+    { "", "" },
+  };
+  char origin[ADDRESSES_ORIGIN_BYTES];
+
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    addresses_origin (pairs[i][0], origin);
+    assert (strcmp (origin, pairs[i][1]) == 0);
+  }
+}
+
+static void
+test_quota (void)
+{
+  struct caller c = { .role = ROLE_NOBODY };
+
+  for (unsigned i = 0; i < QUOTA_STRANGER_CALLS; i++) {
+    strcpy (c.address, ours (i));
+    assert (quota_begin (&c, QUOTA_CALL));
+  }
+  strcpy (c.address, ours (99));
+  assert (!quota_begin (&c, QUOTA_CALL));
+  strcpy (c.address, THEIRS);
+  assert (quota_begin (&c, QUOTA_CALL));
+  quota_end (&c, QUOTA_CALL);
+  strcpy (c.address, ours (99));
+  for (unsigned i = 0; i < QUOTA_STRANGER_CALLS; i++)
+    quota_end (&c, QUOTA_CALL);
+}
+
+static void
+test_log (void)
+{
+  assert (refusals_first ("why", ours (0)));
+  for (unsigned i = 1; i < 100; i++)
+    assert (!refusals_first ("why", ours (i)));
+  assert (refusals_first ("why", THEIRS));
+}
+
+/* Does this try have a line of its own in the audit trail? */
+static bool
+has_line (const char *address)
+{
+  static const struct route route = { .method = "DELETE",
+                                      .pattern = "/api/v1/users/{name}",
+                                      .who = WHO_ADMIN };
+  struct request r = { .route = &route };
+
+  strcpy (r.caller.address, address);
+  return auth_audits_refusal (&r, 401, 1);
+}
+
+static void
+test_audit (void)
+{
+  assert (has_line (ours (0)));
+  for (unsigned i = 1; i < 100; i++)
+    assert (!has_line (ours (i)));
+  assert (has_line (THEIRS));
+}
+
+/* A password's tries, of each of many users. */
+static void
+test_passwords (void)
+{
+  char user[16];
+  unsigned tried = 0;
+
+  for (; limit_take (ours (tried), "ann", 1) == 0; tried++)
+    assert (tried < 100);
+  assert (tried == 5);
+  assert (limit_take (THEIRS, "ann", 1) == 0);
+  do
+    snprintf (user, sizeof user, "u%u", tried++);
+  while (tried < 100 && limit_take (ours (tried), user, 1) == 0);
+  assert (tried < 100);
+  assert (limit_take (THEIRS, user, 1) == 0);
+}
+
+/* ---- Connections. ---- */
+
+static int peers[GUESTS_MAX]; /* by the guest's socket */
+
+static int
+connects (const char *address)
+{
+  struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons (9) };
+  int pair[2];
+
+  assert (socketpair (AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  assert (inet_pton (AF_INET6, address, &sa.sin6_addr) == 1);
+  assert (admit (pair[0], (struct sockaddr *) &sa, sizeof sa));
+  peers[pair[0]] = pair[1];
+  return pair[0];
+}
+
+static bool
+stays (int fd)
+{
+  struct pollfd p = { .fd = peers[fd], .events = POLLIN };
+
+  return poll (&p, 1, 0) == 0;
+}
+
+/* The oldest is of another network than those that are too many. */
+static void
+test_connections (void)
+{
+  int first = connects (THEIRS), flood[WAITING_MAX + 9];
+  unsigned closed = 0;
+
+  for (unsigned i = 0; i < WAITING_MAX + 9; i++)
+    flood[i] = connects (ours (i));
+  for (unsigned i = 0; i < WAITING_MAX + 9; i++)
+    closed += !stays (flood[i]);
+  assert (stays (first) && closed == 10 && !stays (flood[0]));
+}
+
+int
+main (void)
+{
+  struct rlimit limit;
+
+  assert (getrlimit (RLIMIT_NOFILE, &limit) == 0);
+  limit.rlim_cur = limit.rlim_max;
+  assert (setrlimit (RLIMIT_NOFILE, &limit) == 0);
+  test_origin ();
+  test_quota ();
+  test_log ();
+  test_audit ();
+  test_passwords ();
+  test_connections ();
+  return 0;
+}
