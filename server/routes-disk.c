@@ -135,13 +135,9 @@ take_range (const json_t *range, struct bad_list *list)
 
   if (json_array_size (range) != 3 || list->count == BAD_RANGES_MAX)
     return false;
-  for (size_t i = 0; i < 3; i++) {
-    const json_t *n = json_array_get (range, i);
-
-    if (!json_is_integer (n) || json_integer_value (n) < 0)
+  for (size_t i = 0; i < 3; i++)
+    if (!fields_whole (json_array_get (range, i), &v[i]))
       return false;
-    v[i] = (uint64_t) json_integer_value (n);
-  }
   for (unsigned i = 0; i < list->count; i++)
     blocks += list->range[i].blocks;
   if (v[0] > MEMBER_DATA_BYTES_MAX / BAD_BLOCK_BYTES || v[1] == 0 ||
