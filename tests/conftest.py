@@ -133,6 +133,12 @@ def pytest_terminal_summary(terminalreporter):
              sum(len(s.get(k, [])) for k in ("skipped", "xfailed", "xpassed"))]
         with open(counts, "a", encoding="ascii") as f:
             print(*n, file=f)
+        # What scripts/test says again at its end.
+        with open(os.path.join(os.path.dirname(counts), "failed"), "a",
+                  encoding="utf-8") as f:
+            for report in s.get("failed", []) + s.get("error", []):
+                last = report.longreprtext[-4000:].splitlines()[-30:]
+                print(f"FAIL: {report.nodeid}", *last, sep="\n", file=f)
 
 
 def pytest_sessionfinish(session):
