@@ -220,6 +220,10 @@ class NetCluster:
                 self.offset = (disk["size"] - disk["data_bytes"]
                                - disk["unused_bytes"])
                 self.start(f"h{i}")
+            # A process is ready some time before weftd hears that it has started.
+            eventually(lambda: [d["alive"] for d in
+                                self.get("/api/v1/disks")["disks"]]
+                       == self.count * [True], 30)
             disks = {d["path"]: d["uuid"]
                      for d in self.get("/api/v1/disks")["disks"]}
             status, reply = self.call("POST", "/api/v1/arrays", {
