@@ -51,13 +51,16 @@ use_root ()
   etc=$root/etc/weft
 }
 
-# One script at a time changes a node's configuration.
+# One script at a time changes a node's configuration.  The timer's weft-renew may be at
+# work whenever an administrator runs one, so who is second waits.
 lock ()
 {
   mkdir -p "$root/etc"
   exec 9<"$root/etc"
-  flock -n 9 || die "$FAILED" "another Weft script is at work on this host;" \
-    "try again when it has ended"
+  flock -n 9 && return
+  say "another Weft script is at work on this host; waiting until it has ended"
+  flock -w 120 9 || die "$FAILED" "another Weft script has been at work on this host" \
+    "for two minutes; try again when it has ended"
 }
 
 # For all to read, as the two of them are: what is secret is in tls/.

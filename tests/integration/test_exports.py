@@ -19,6 +19,9 @@ from wefttest import eventually
 
 BOUND_S = 5
 PORT = 10809
+# What a reader hears who writes all the same.  nbdkit refuses it, and loses its place in
+# a stream of TLS by that: then libnbd says where it saw the connection break.
+NOT_WRITTEN = ("EPERM", "ENOTCONN", "failed")
 
 # Told by lines: what is done on the connection that is open, or on a new one.
 CLIENT = """
@@ -132,8 +135,7 @@ def test_a_node_that_may_read(world, clients):
     reader = clients(world.n3)
     eventually(lambda: reader.ask("connect") == "ro", BOUND_S)
     assert reader.ask("read") == "done"
-    # nbdkit refuses it, and loses its place in a stream of TLS by that.
-    assert reader.ask("write") in ("EPERM", "ENOTCONN")
+    assert reader.ask("write") in NOT_WRITTEN
 
 
 def test_the_nodes_of_the_disks(world, clients):
@@ -160,7 +162,7 @@ def test_the_list_shrinks(world, clients, change):
         assert c.ask("connect") not in ("rw", "ro")
     else:
         assert c.ask("connect") == "ro" and c.ask("read") == "done"
-        assert c.ask("write") in ("EPERM", "ENOTCONN")
+        assert c.ask("write") in NOT_WRITTEN
     assert other.ask("write") == other.ask("read") == "done"
 
 

@@ -9,6 +9,7 @@ the two is the server, and although weftd takes no changes.
 """
 
 import ctypes
+import fcntl
 import os
 import re
 import shutil
@@ -75,6 +76,20 @@ def test_a_new_certificate_is_shown_at_once(world):
     a.run("weft-renew", "--root", a.root, "--now")
     after = serial_served(a, b)
     assert after != before and after.lstrip("0") == serial(a).lstrip("0")
+
+
+def test_one_script_at_a_time(world):
+    """Who is second waits: the timer's may be at work whenever an administrator runs one."""
+    a = world.serving("second", "d0")
+    before = serial(a)
+    held = os.open(a.root / "etc", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    a.popen("renew", "weft-renew", "--root", a.root, "--now")
+    eventually(lambda: "waiting until it has ended" in a.log("renew"))
+    assert serial(a) == before
+    os.close(held)
+    assert a.processes.pop("renew").wait(60) == 0
+    assert serial(a) != before
 
 
 class Opened:
