@@ -144,7 +144,8 @@ take_disk_reply (const struct cluster_disk *d)
                        : told.order.epoch ? CLUSTER_JOIN_SYNCED
                                           : CLUSTER_JOIN_WAITING;
     }
-    hb->sequence++;
+    if (hb->sequence < INT64_MAX) /* no higher one gets through the API */
+      hb->sequence++;
   }
 }
 
