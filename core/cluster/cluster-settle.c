@@ -111,6 +111,14 @@ cluster_settle (struct cluster *c)
 void
 cluster_end (struct cluster *c)
 {
+  struct cluster_array *a;
+
+  /* An array that stood still by what one member says of rounds may go on by anything
+   * that another one says or is, so what is under way is looked at each time.
+   */
+  TAILQ_FOREACH (a, &c->arrays, link)
+    if (a->rec.change.epoch)
+      cluster_due (c, a, DUE_CHANGE);
   cluster_settle (c);
   cluster_step_end (c);
 }

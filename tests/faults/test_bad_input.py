@@ -60,6 +60,18 @@ def idle(cluster):
     return c
 
 
+def attach(c, mode, instance="0123456789abcdef"):
+    """A session; None: not now, and a client is to ask again."""
+    status, granted = c.call(
+        "POST", "/api/v1/arrays/a/sessions",
+        {"instance": instance, "node": "n9", "pid": os.getpid(), "mode": mode,
+         "uri": None})
+    if status == 201:
+        return granted
+    assert status == 409 and "retry_after_ms" in granted, granted
+    return None
+
+
 def files(c):
     return [m["file"] for m in c.members]
 
@@ -281,11 +293,7 @@ def door_refused(c, position, door, *patterns):
 
 
 def test_wrong_tokens(idle):
-    status, granted = idle.call(
-        "POST", "/api/v1/arrays/a/sessions",
-        {"instance": "0123456789abcdef", "node": "n9", "pid": os.getpid(),
-         "mode": "rw", "uri": None})
-    assert status == 201, granted
+    granted = eventually(lambda: attach(idle, "rw"))
     members = granted["map"]["members"]
     token = members[0]["tokens"]["data"]
 
@@ -310,11 +318,7 @@ def test_wrong_tokens(idle):
 
 
 def test_a_readers_token_cannot_write(idle):
-    status, granted = idle.call(
-        "POST", "/api/v1/arrays/a/sessions",
-        {"instance": "0123456789abcdef", "node": "n9", "pid": os.getpid(),
-         "mode": "ro", "uri": None})
-    assert status == 201, granted
+    granted = eventually(lambda: attach(idle, "ro"))
     tokens = granted["map"]["members"][0]["tokens"]
     h = open_door(idle.members[0], "data/" + tokens["data"])
     assert h.is_read_only()
@@ -331,18 +335,11 @@ def test_a_readers_token_cannot_write(idle):
 def test_an_old_sessions_token_is_refused(idle):
     """A later writer raises the epoch; the first one's tokens are worth
     nothing then, on open connections too."""
-    def attach(instance):
-        status, granted = idle.call(
-            "POST", "/api/v1/arrays/a/sessions",
-            {"instance": instance, "node": "n9", "pid": os.getpid(),
-             "mode": "rw", "uri": None})
-        return granted if status == 201 else None
-
-    first = attach("00000000000000aa")
+    first = eventually(lambda: attach(idle, "rw", "00000000000000aa"))
     token = first["map"]["members"][0]["tokens"]["data"]
     h = open_door(idle.members[0], "data/" + token)
     h.pwrite(b"1" * 512, 0)
-    second = eventually(lambda: attach("00000000000000bb"), seconds=40,
+    second = eventually(lambda: attach(idle, "rw", "00000000000000bb"), seconds=40,
                         what="the silent first session to be replaced")
     with pytest.raises(nbd.Error):
         h.pwrite(b"2" * 512, 0)
