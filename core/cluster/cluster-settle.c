@@ -113,12 +113,16 @@ cluster_end (struct cluster *c)
 {
   struct cluster_array *a;
 
-  /* An array that stood still by what one member says of rounds may go on by anything
-   * that another one says or is, so what is under way is looked at each time.
+  /* An array may stand still by what one member says of rounds, and go on by anything
+   * that another one says or is.
    */
-  TAILQ_FOREACH (a, &c->arrays, link)
-    if (a->rec.change.epoch)
+  TAILQ_FOREACH (a, &c->arrays, link) {
+    bool stands = a->rec.change.epoch && cluster_array_doubted (c, a, NULL, 0);
+
+    if (a->stood && !stands)
       cluster_due (c, a, DUE_CHANGE);
+    a->stood = stands;
+  }
   cluster_settle (c);
   cluster_step_end (c);
 }
