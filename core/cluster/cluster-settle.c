@@ -113,15 +113,16 @@ cluster_end (struct cluster *c)
 {
   struct cluster_array *a;
 
-  /* An array may stand still by what one member says of rounds, and go on by anything
-   * that another one says or is.
+  /* A change of an array that stands still is not COMMITted.  Where one member's word
+   * about rounds is the reason, anything that another member says or becomes may end
+   * it, so the end of it is looked for here, and not where each of these is taken in.
    */
   TAILQ_FOREACH (a, &c->arrays, link) {
-    bool stands = a->rec.change.epoch && cluster_array_doubted (c, a, NULL, 0);
+    bool still = a->rec.change.epoch && cluster_array_doubted (c, a, NULL, 0);
 
-    if (a->stood && !stands)
+    if (a->stood_still && !still)
       cluster_due (c, a, DUE_CHANGE);
-    a->stood = stands;
+    a->stood_still = still;
   }
   cluster_settle (c);
   cluster_step_end (c);

@@ -222,8 +222,8 @@ struct cluster_array {
                                           to none ... */
   uint64_t service_to_live_ms;      /* ... and until when that is tried */
   uint64_t ordered_live_ms; /* when an administrator last ended a session */
-  unsigned due; /* enum due: what is to be looked at (cluster-settle.c) */
-  bool stood;   /* it stood still at the end of the last input, with a change */
+  unsigned due;     /* enum due: what is to be looked at (cluster-settle.c) */
+  bool stood_still; /* with a change under way, when cluster_end last looked */
 };
 
 struct cluster_session {
