@@ -70,7 +70,7 @@ def test_taken_back(weftd, array, joining):
         "sources": [0, 1, 3], "paused": False, "floor": 0, "ceiling": 0}
     assert weftd.get("/rebuilds")["rebuilds"] == [
         {"array": "a", "member": 2, **m["rebuild"]}]
-    assert "joining" in joining.states
+    eventually(lambda: "joining" in joining.states)
     order = array[2].order
     assert order["epoch"] == joining.epoch and not order["paused"]
     assert [s["member"] for s in order["sources"]] == [0, 1, 3]
