@@ -49,7 +49,7 @@ change_member (struct cluster *c, struct cluster_array *a, unsigned m,
                    : 0,
                  a->rec.member_bytes >> 20);
   if (state == MEMBER_IN_SYNC)
-    cluster_array_heard_round (c, a, cluster_member_round (a, m));
+    cluster_join_end (c, a, m);
   if (member->state == MEMBER_JOINING) {
     cluster_over_add (c, a, cluster_over_source (a, m), false);
     cluster_job_rebuilt (c, a, m, state);

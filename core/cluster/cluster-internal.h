@@ -604,6 +604,11 @@ bool cluster_join_sends (const struct cluster *c, const struct cluster_array *a,
  */
 uint64_t cluster_join_round (const struct cluster *c,
                              const struct cluster_array *a);
+/* It becomes in-sync.  Nobody held its word about rounds against the others' so far:
+ * until it speaks again it counts as one that said what it was told, at most.
+ */
+void cluster_join_end (const struct cluster *c, const struct cluster_array *a,
+                       unsigned member);
 
 /* cluster-pace.c */
 /* Decide, once a second, how fast an array's rebuild goes beside clients (automatic

@@ -35,6 +35,19 @@ cluster_join_round (const struct cluster *c, const struct cluster_array *a)
   return a->rec.round + all;
 }
 
+void
+cluster_join_end (const struct cluster *c, const struct cluster_array *a,
+                  unsigned member)
+{
+  uint64_t *said = &a->disk[member]->round;
+  uint64_t told = cluster_join_round (c, a);
+
+  if (told < a->rec.round)
+    told = a->rec.round;
+  if (*said > told)
+    *said = told;
+}
+
 bool
 cluster_join_order (const struct cluster *c, const struct cluster_array *a,
                     unsigned member, struct cluster_join_order *order)

@@ -83,9 +83,10 @@ ended (const struct cluster_array *a)
 struct words {
   unsigned first; /* who says the highest */
   uint64_t highest;
-  bool others;       /* there are in-sync members on other nodes */
-  bool spoke, heard; /* one of these has spoken; still speaks */
-  uint64_t second;   /* the highest that they said */
+  bool others;     /* there are in-sync members on other nodes */
+  bool spoke;      /* one of these has spoken */
+  bool heard;      /* one has since the last writer's end, and still speaks */
+  uint64_t second; /* the highest that they said */
 };
 
 /* False: nobody speaks. */
@@ -108,7 +109,7 @@ words (const struct cluster_array *a, struct words *w)
     if (!spoke (a, m))
       continue;
     w->spoke = true;
-    w->heard |= speaks (a, m);
+    w->heard |= speaks (a, m) && said_all (a, m);
     if (a->disk[m]->round > w->second)
       w->second = a->disk[m]->round;
   }

@@ -408,6 +408,60 @@ test_round_beside_lost (bool put_out)
   rebuilt_in_full (3);
 }
 
+/* Who was put out for its word joins, and says it again: the others are still no old
+ * copies, now or after a start of weftd, and that even where it has all data.
+ */
+static void
+test_round_of_joiner (enum layout_kind layout, unsigned members)
+{
+  begin_writing_to (layout, members);
+  for (unsigned m = 0; m < members; m++)
+    rig.disk[m].round = 10;
+  rig.round = 10;
+  live_on (20);
+  detach ();
+  live_on (8);
+  rig.disk[1].lie = 1000;
+  live_on (8);
+  assert (refused (1, "untrue"));
+  assert (granted ("a"));
+  assert (state (1) != MEMBER_IN_SYNC);
+  CALL (++weftd.op,
+        cluster_session_evict (
+          engine, in, cluster_array_writer (engine, array ())->rec.id, "kim"));
+  UNTIL (state (1) == MEMBER_IN_SYNC);
+  assert (array ()->rec.round <= 11);
+  for (unsigned i = 0; i < 2; i++) {
+    live_on (20);
+    assert (array ()->rec.round <= 11 && refused (1, "untrue"));
+    for (unsigned m = 0; m < members; m++)
+      assert (m == 1 || (state (m) == MEMBER_IN_SYNC && !known (m)->old_copy));
+    restart ();
+  }
+  assert (granted ("a"));
+}
+
+/* When the writer leaves, the last words of some members are older than its last
+ * rounds: that is no lie, nor an old copy.
+ */
+static void
+test_round_of_last_words (void)
+{
+  begin_attached (true);
+  round_is (10);
+  live_on (20);
+  rig.disk[1].round = 12;
+  rig.disk[1].op = 0;
+  UNTIL (known (1)->round == 12);
+  assert (known (0)->round == 10 && array ()->rec.round < 12);
+  round_is (12);
+  rig.round = 10; /* it is not heard again */
+  detach ();
+  assert (!cluster_array_doubted (engine, array (), NULL, 0));
+  assert (granted ("a"));
+  assert (array ()->rec.round == 12);
+}
+
 /* The array's record has the last round of who wrote last: that is known after a start
  * of weftd as well.
  */
@@ -589,6 +643,9 @@ main (void)
   test_round_beside_writer ();
   test_round_beside_lost (false);
   test_round_beside_lost (true);
+  test_round_of_joiner (LAYOUT_RAIDX, MEMBERS);
+  test_round_of_joiner (LAYOUT_RAID1, 2);
+  test_round_of_last_words ();
   test_round_after_start ();
   test_round_alone (true);
   test_round_alone (false);

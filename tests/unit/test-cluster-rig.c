@@ -212,7 +212,7 @@ disk_beat (struct fake_disk *d)
                                        .generation = d->generation,
                                        .states_epoch = d->states_epoch,
                                        .sequence = d->sequence,
-                                       .round = d->round,
+                                       .round = d->lie ? d->lie : d->round,
                                        .over = d->over,
                                        .failed = d->failed,
                                        .wait_ms = 500,

@@ -30,7 +30,8 @@ struct fake_disk {
   uint64_t op;
   uint8_t key[KEY_BYTES]; /* that it was told last */
   struct cluster_disk_heartbeat said;
-  bool taken; /* weftd has taken in what it said last */
+  bool taken;   /* weftd has taken in what it said last */
+  uint64_t lie; /* it says this round, and not its own; 0: its own */
   /* joining */
   bool full;     /* all of its extents are to do */
   unsigned left; /* rounds of copying */
