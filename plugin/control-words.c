@@ -75,12 +75,13 @@ control_words (struct control *c, const struct host_action *a)
   struct taken *t = &c->taken;
   json_t *said, *stats;
   json_t *body = json_pack (
-    "{s:s, s:I, s:I, s:I, s:b, s:b, s:s?, s:s, s:b, s:i}", "instance",
+    "{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:s?, s:s, s:b, s:i}", "instance",
     c->instance, "epoch", (json_int_t) a->epoch, "prepared",
     (json_int_t) a->prepared, "round", (json_int_t) engine_round (c->engine),
-    "older", (int) a->older, "equal", (int) a->equal, "uri", params.uri,
-    "process", c->process, "draining", (int) engine_ending (c->engine),
-    "wait_ms", (int) a->wait_ms);
+    "round_entered", (json_int_t) engine_round_entered (c->engine), "older",
+    (int) a->older, "equal", (int) a->equal, "uri", params.uri, "process",
+    c->process, "draining", (int) engine_ending (c->engine), "wait_ms",
+    (int) a->wait_ms);
 
   if (params.serves || exposure_listens ())
     json_object_set_new (body, "fences",

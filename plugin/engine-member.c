@@ -64,6 +64,17 @@ engine_round (struct engine *e)
   return round;
 }
 
+uint64_t
+engine_round_entered (struct engine *e)
+{
+  uint64_t round;
+
+  pthread_mutex_lock (&e->lock);
+  round = array_round_entered (e->array);
+  pthread_mutex_unlock (&e->lock);
+  return round;
+}
+
 void
 engine_trust (struct engine *e, uint64_t until_ms)
 {

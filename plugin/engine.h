@@ -69,6 +69,7 @@ bool engine_sever (struct engine *e, unsigned member);
 /* As in core/array/array.h. */
 uint64_t engine_epoch (struct engine *e);
 uint64_t engine_round (struct engine *e);
+uint64_t engine_round_entered (struct engine *e);
 void engine_trust (struct engine *e, uint64_t until_ms);
 void engine_settled (struct engine *e, unsigned member, uint64_t offset,
                      uint64_t length);

@@ -223,6 +223,8 @@ static const struct field heartbeat_fields[] = {
     .max = EPOCH_MAX },
   { "process", FIELD_TEXT, AT (process), .optional = true },
   { "round", FIELD_NUMBER, AT (round), .optional = true, .max = EPOCH_MAX },
+  { "round_entered", FIELD_NUMBER, AT (round_entered), .optional = true,
+    .max = EPOCH_MAX },
   { "older", FIELD_BOOL, AT (older), .optional = true },
   { "equal", FIELD_BOOL, AT (equal), .optional = true },
   { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },

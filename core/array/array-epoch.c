@@ -182,6 +182,8 @@ epoch_commit (struct array *a, uint64_t epoch, const enum member_state states[])
     a->entered = anew ? 0 : array_epoch (a);
     a->entering = images_mark (a->images);
   }
+  if (epoch > a->config.epoch)
+    round_entered (a); /* before those that go are waited for no more */
   a->config.epoch = epoch;
   if (a->next.epoch <= epoch)
     a->next.epoch = 0;

@@ -251,3 +251,17 @@ array_round (const struct array *a)
 {
   return a->round.complete;
 }
+
+void
+round_entered (struct array *a)
+{
+  struct round *r = &a->round;
+
+  r->entered = r->complete ? r->complete : r->begun;
+}
+
+uint64_t
+array_round_entered (const struct array *a)
+{
+  return a->round.entered;
+}

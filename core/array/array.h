@@ -267,6 +267,10 @@ bool array_next_notice (struct array *a, struct array_notice *notice);
 
 /* The last round that is complete; 0: none. */
 uint64_t array_round (const struct array *a);
+/* No member that went out with the present epoch has noted a later one that became
+ * complete; 0: the array began with this epoch.
+ */
+uint64_t array_round_entered (const struct array *a);
 
 /* When array_tick wants to be called at the latest; UINT64_MAX: no need. */
 uint64_t array_deadline (const struct array *a);

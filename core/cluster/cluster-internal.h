@@ -479,11 +479,12 @@ uint64_t cluster_rounds_said (const struct cluster *c,
 uint64_t cluster_rounds_of_lost (const struct cluster *c,
                                  const struct cluster_array *a,
                                  unsigned member);
-/* The writer has said its round in the present epoch: no member that went out before has
- * a higher one.
+/* The writer has said its round in the present epoch, and which one was complete when it
+ * took that in (0: it does not say): no member that went out before has a higher one.
  */
 void cluster_rounds_settle (struct cluster *c, struct cluster_array *a,
-                            const struct cluster_session *writer);
+                            const struct cluster_session *writer,
+                            uint64_t entered);
 /* Can it not be true that this in-sync member's disk has noted this round? */
 bool cluster_rounds_refute (const struct cluster *c,
                             const struct cluster_array *a, unsigned member,

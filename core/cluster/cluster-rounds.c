@@ -195,17 +195,18 @@ cluster_rounds_of_lost (const struct cluster *c, const struct cluster_array *a,
 
 void
 cluster_rounds_settle (struct cluster *c, struct cluster_array *a,
-                       const struct cluster_session *writer)
+                       const struct cluster_session *writer, uint64_t entered)
 {
   bool any = false;
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
+    bool his = member->lapse > writer->rec.epoch; /* did it go beside him? */
+    uint64_t last = his && entered ? entered : a->rec.round;
 
-    if (member->state != MEMBER_OUT || member->lapse <= writer->rec.epoch ||
-        member->round <= a->rec.round)
+    if (member->state != MEMBER_OUT || member->round <= last)
       continue;
-    member->round = a->rec.round;
+    member->round = last;
     any = true;
   }
   if (any)

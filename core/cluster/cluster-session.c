@@ -85,7 +85,7 @@ heartbeat (struct cluster *c, uint64_t op, struct cluster_session *s,
     if (hb->older)
       cluster_kept_older (c, a);
     if (hb->epoch == a->rec.epoch)
-      cluster_rounds_settle (c, a, s);
+      cluster_rounds_settle (c, a, s, hb->round_entered);
     if (hb->equal)
       cluster_kept_equal (c, a);
   }

@@ -442,8 +442,9 @@ struct cluster_session_heartbeat {
   uint64_t prepared;                   /* see struct cluster_session */
   char process[CLUSTER_PROCESS_BYTES]; /* see struct cluster_session */
   uint64_t round; /* the last complete one (array_round); 0: it does not say */
-  bool older;     /* its resync takes an older copy: the newest can't be read */
-  bool equal;     /* its resync is over: copies are equal, and stable */
+  uint64_t round_entered; /* array_round_entered; 0: it does not say */
+  bool older; /* its resync takes an older copy: the newest can't be read */
+  bool equal; /* its resync is over: copies are equal, and stable */
   uint64_t fences; /* see struct cluster_session */
   bool has_uri;
   char uri[CLUSTER_URI_BYTES];

@@ -301,6 +301,8 @@ mutant round-under-way-vouches-for-nothing test-array-round array-round.c \
 mutant fua-stands-for-its-first-try test-array-round array.c \
   '  q->wrote_ns = 0;
 ' ''
+mutant round-entered-is-the-newest test-array-round array-round.c \
+  'return a->round.entered;' 'return a->round.complete;'
 mutant flush-with-one-round test-array-round array-round.c \
   'return late (r->before_ns, wrote_ns)' 'return late (r->since_ns, wrote_ns)'
 mutant flush-waits-for-the-clock test-array-round array-round.c \

@@ -221,7 +221,15 @@ mutant lost-member-s-round-is-too-low test-cluster-doubt cluster-rounds.c \
 ' '? a->rec.round - 1
 '
 mutant liar-has-who-is-put-out-rebuilt test-cluster-doubt cluster-rounds.c \
-  'member->round <= a->rec.round)' '1)'
+  'member->round <= last)' '1)'
+mutant rounds-completed-before-its-word-count test-cluster-doubt cluster-rounds.c \
+  'his && entered ? entered' '0 ? entered'
+mutant next-writer-s-word-is-not-for-who-went-before test-cluster-doubt cluster-rounds.c \
+  'member->round <= last)' 'member->round <= last || !his)'
+mutant joiner-is-believed-before-it-speaks test-cluster-doubt cluster-join.c \
+  '    *said = told;' '    ;'
+mutant last-words-before-the-writer-s-count test-cluster-doubt cluster-rounds.c \
+  'w->heard |= speaks (a, m) && said_all (a, m)' 'w->heard |= speaks (a, m)'
 mutant right-disk-is-one-too-many test-cluster-doubt cluster-rounds.c \
   'cluster_array_heard_round (c, a, a->disk[first]->round);
   if' 'return;

@@ -274,6 +274,7 @@ test_lost (void)
   assert (!done (&f) && rounds () == 0 && array_round (a) == 5);
   commit (1 << 1);
   answer_data ();
+  assert (array_round_entered (a) == 5); /* it had not answered 6 */
   assert (array_round (a) >= 6 && asked (0, 7) && !done (&f));
   answer_round (0);
   assert (array_round (a) >= 7 && done (&f));

@@ -387,7 +387,9 @@ test_round_beside_lost (bool put_out)
     lose (3);
   }
   assert (put_out || member (3)->round == 11);
-  rig.round = 11;
+  rig.round_entered = 11;
+  rig.round = put_out ? 14
+                      : 11; /* it completes some more before it speaks again */
   live_on (8);
   assert (member (3)->round == 11);
   rig.round = 500;
@@ -406,6 +408,36 @@ test_round_beside_lost (bool put_out)
   d->round = member (3)->round - 2;
   start_again (3);
   rebuilt_in_full (3);
+}
+
+/* The writer ends before it says its round without the member that was put out: the next
+ * one's first word counts.
+ */
+static void
+test_round_of_next_writer (void)
+{
+  struct fake_disk *d = &rig.disk[3];
+
+  begin_attached (true);
+  round_is (10);
+  live_on (20);
+  rig.disk[1].lie = 1000000;
+  live_on (8);
+  d->failed = true;
+  UNTIL (state (3) == MEMBER_OUT);
+  assert (member (3)->round == 1000000);
+  detach ();
+  rig.disk[1].lie = 0;
+  live_on (40);
+  snprintf (rig.instance, sizeof rig.instance, "another");
+  attach (true);
+  live_on (8);
+  assert (member (3)->round == array ()->rec.round);
+  d->failed = false;
+  d->op = 0;
+  start_again (3);
+  UNTIL (state (3) == MEMBER_JOINING);
+  assert (!d->full);
 }
 
 /* Who was put out for its word joins, and says it again: the others are still no old
@@ -643,6 +675,7 @@ main (void)
   test_round_beside_writer ();
   test_round_beside_lost (false);
   test_round_beside_lost (true);
+  test_round_of_next_writer ();
   test_round_of_joiner (LAYOUT_RAIDX, MEMBERS);
   test_round_of_joiner (LAYOUT_RAID1, 2);
   test_round_of_last_words ();

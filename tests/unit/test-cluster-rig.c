@@ -258,6 +258,7 @@ host_beat (void)
   struct cluster_session_heartbeat hb = { .epoch = rig.epoch,
                                           .prepared = rig.prepared,
                                           .round = rig.round,
+                                          .round_entered = rig.round_entered,
                                           .wait_ms = 0,
                                           .has_stats = rig.busy };
 

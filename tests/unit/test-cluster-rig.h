@@ -54,11 +54,12 @@ struct rig {
   char instance[16];
   bool attached;
   uint64_t attach_op, beat_op, session, epoch, prepared;
-  uint64_t round; /* that it says is complete, and gives to joiners */
-  bool proven;    /* disks speak for their nodes by certificates */
-  bool brief;     /* disks say only what is news */
-  bool lags;      /* it does not take epochs in */
-  bool busy;      /* 400 reads a second, of 1 ms each */
+  uint64_t round;         /* that it says is complete, and gives to joiners */
+  uint64_t round_entered; /* that was complete when it took its epoch in */
+  bool proven;            /* disks speak for their nodes by certificates */
+  bool brief;             /* disks say only what is news */
+  bool lags;              /* it does not take epochs in */
+  bool busy;              /* 400 reads a second, of 1 ms each */
   uint64_t reads;
   unsigned array_events, warnings, errors;
 };

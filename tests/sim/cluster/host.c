@@ -98,6 +98,7 @@ speak (struct host_role *h, const struct host_action *a)
   c->session.older = a->older;
   c->session.equal = a->equal;
   c->session.round = array_round (h->engine);
+  c->session.round_entered = array_round_entered (h->engine);
   c->session.wait_ms = a->wait_ms;
   call_send (c, a->timeout_ms);
 }
