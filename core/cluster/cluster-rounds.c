@@ -201,8 +201,9 @@ cluster_rounds_settle (struct cluster *c, struct cluster_array *a,
 
   for (unsigned m = 0; m < a->layout.members; m++) {
     struct cluster_member *member = &a->rec.member[m];
-    bool his = member->lapse > writer->rec.epoch; /* did it go beside him? */
-    uint64_t last = his && entered ? entered : a->rec.round;
+    /* Did it go while this one wrote? */
+    bool beside = member->lapse > writer->rec.epoch;
+    uint64_t last = beside && entered ? entered : a->rec.round;
 
     if (member->state != MEMBER_OUT || member->round <= last)
       continue;

@@ -223,9 +223,9 @@ mutant lost-member-s-round-is-too-low test-cluster-doubt cluster-rounds.c \
 mutant liar-has-who-is-put-out-rebuilt test-cluster-doubt cluster-rounds.c \
   'member->round <= last)' '1)'
 mutant rounds-completed-before-its-word-count test-cluster-doubt cluster-rounds.c \
-  'his && entered ? entered' '0 ? entered'
+  'beside && entered ? entered' '0 ? entered'
 mutant next-writer-s-word-is-not-for-who-went-before test-cluster-doubt cluster-rounds.c \
-  'member->round <= last)' 'member->round <= last || !his)'
+  'member->round <= last)' 'member->round <= last || !beside)'
 mutant joiner-is-believed-before-it-speaks test-cluster-doubt cluster-join.c \
   '    *said = told;' '    ;'
 mutant last-words-before-the-writer-s-count test-cluster-doubt cluster-rounds.c \
