@@ -171,8 +171,6 @@ superblock_check (const struct superblock *sb)
     return "an epoch is out of range";
   if (sb->round > EPOCH_MAX)
     return "its round is out of range";
-  if (sb->sequence > EPOCH_MAX || sb->generation > EPOCH_MAX)
-    return "its sequence number or its generation is out of range";
   if (sb->bad_offset != 0 &&
       (sb->bad_offset != BAD_OFFSET || sb->data_bytes > FORMAT_DATA_BYTES_MAX))
     return "the place of its list of bad ranges is out of range";
