@@ -12,7 +12,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
 #include "fuzz.h"
+
+static unsigned char *mac_by (const void *key, int key_bytes, const void *text,
+                              size_t bytes, unsigned char *sum,
+                              unsigned *length);
+
+#define HMAC(md, key, key_bytes, text, bytes, sum, length)                     \
+  ((md) ? mac_by (key, key_bytes, text, bytes, sum, length) : NULL)
+#include "format/token.c"
+#undef HMAC
 
 #include "cluster/cluster-preflight.h"
 #include "cluster/cluster.h"
@@ -22,6 +35,7 @@
 #define HOSTS 3
 #define RECORDS_MAX 128
 #define ACTIONS_MAX 200
+#define ROUNDS_MAX 128 /* in which everybody speaks */
 
 /* A disk, and the member that serves it. */
 struct fake_disk {
@@ -43,6 +57,37 @@ static struct cluster_record *store[RECORDS_MAX];
 static unsigned stored;
 static struct cluster *engine;
 static uint64_t now_ms, op, seed;
+static unsigned rounds_left;
+
+/* OpenSSL looks for its HMAC and makes it anew in each HMAC (), which took a fifth of
+ * an execution: every heartbeat needs one.
+ */
+static unsigned char *
+mac_by (const void *key, int key_bytes, const void *text, size_t bytes,
+        unsigned char *sum, unsigned *length)
+{
+  static EVP_MAC_CTX *context;
+  size_t n = 0;
+
+  if (context == NULL) {
+    EVP_MAC *hmac = EVP_MAC_fetch (NULL, "HMAC", NULL);
+    const OSSL_PARAM sha256[] = {
+      OSSL_PARAM_construct_utf8_string (OSSL_MAC_PARAM_DIGEST,
+                                        (char[]) { "SHA256" }, 0),
+      OSSL_PARAM_construct_end (),
+    };
+
+    context = EVP_MAC_CTX_new (hmac);
+    EVP_MAC_free (hmac);
+    assert (EVP_MAC_CTX_set_params (context, sha256) == 1);
+  }
+  if (EVP_MAC_init (context, key, (size_t) key_bytes, NULL) != 1 ||
+      EVP_MAC_update (context, text, bytes) != 1 ||
+      EVP_MAC_final (context, sum, &n, EVP_MAX_MD_SIZE) != 1)
+    return NULL;
+  *length = (unsigned) n;
+  return sum;
+}
 
 /* ---- weftd: as server/loop.c ---- */
 
@@ -472,7 +517,7 @@ tick (unsigned ms)
 static void
 live (struct fuzz *f, unsigned rounds)
 {
-  while (rounds-- > 0) {
+  for (; rounds > 0 && rounds_left > 0; rounds--, rounds_left--) {
     for (unsigned i = 0; i < DISKS; i++)
       if (!disks[i].silent)
         disk_speaks (f, i, 0, false);
@@ -704,6 +749,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
   now_ms = 1000;
   op = 0;
   seed = 1;
+  rounds_left = ROUNDS_MAX;
   memset (hosts, 0, sizeof hosts);
   for (unsigned i = 0; i < DISKS; i++) {
     struct cluster_disk_heartbeat *hb = &disks[i].hb;
