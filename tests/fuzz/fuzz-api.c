@@ -31,31 +31,28 @@
 #include "server/http.c"
 
 static struct trust *trust;
-static char dir[64],
-  template[512]; /* a database with users, tokens and a node */
+static char dir[64];
 static char admin[AUTH_SECRET_BYTES], viewer[AUTH_SECRET_BYTES];
 static struct mg_client_cert node_certificate;
 
 static struct http server;
 static struct auth *auth;
 
-/* ---- One weftd ---- */
+/* ---- The files of weftd ---- */
 
-static void
-copy_file (const char *from, const char *to)
-{
-  int in = open (from, O_RDONLY | O_CLOEXEC);
-  int out = open (to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  char some[65536];
-  ssize_t n;
+/* What every input begins with: a database with users, tokens and a node. */
+static struct file {
+  const char *name;
+  char *data;
+  size_t bytes;
+} files[] = {
+  { .name = "weftd.db" },
+  { .name = "history.db" },
+  { .name = "ca-key.pem" },
+  { .name = "ca-cert.pem" },
+};
 
-  assert (in != -1 && out != -1);
-  while ((n = read (in, some, sizeof some)) > 0)
-    assert (write (out, some, (size_t) n) == n);
-  assert (n == 0);
-  close (in);
-  close (out);
-}
+#define DATABASES 2
 
 static void
 path_of (char path[512], const char *name)
@@ -64,13 +61,48 @@ path_of (char path[512], const char *name)
 }
 
 static void
-remove_file (const char *name)
+read_file (struct file *file)
 {
   char path[512];
+  struct stat st;
+  int fd;
 
-  path_of (path, name);
-  unlink (path);
+  path_of (path, file->name);
+  fd = open (path, O_RDONLY | O_CLOEXEC);
+  assert (fd != -1 && fstat (fd, &st) == 0);
+  file->bytes = (size_t) st.st_size;
+  file->data = malloc (file->bytes);
+  assert (file->data &&
+          read (fd, file->data, file->bytes) == (ssize_t) file->bytes);
+  close (fd);
 }
+
+static void
+write_file (const struct file *file)
+{
+  char path[512];
+  int fd;
+
+  path_of (path, file->name);
+  fd = open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  assert (fd != -1 &&
+          write (fd, file->data, file->bytes) == (ssize_t) file->bytes);
+  close (fd);
+}
+
+/* It grows with all that is stored, while weftd runs. */
+static off_t
+wal_bytes (void)
+{
+  char path[512];
+  struct stat st;
+
+  path_of (path, "weftd.db-wal");
+  assert (stat (path, &st) == 0);
+  return st.st_size;
+}
+
+/* ---- One weftd ---- */
 
 static void
 begin_weftd (bool no_login)
@@ -79,8 +111,10 @@ begin_weftd (bool no_login)
   struct store *store;
   char why[1024];
 
-  trust = trust_new (
-    ca_open (dir, &(struct ca_networks) { .count = 0 }, why, sizeof why), dir);
+  if (trust == NULL)
+    trust = trust_new (
+      ca_open (dir, &(struct ca_networks) { .count = 0 }, why, sizeof why),
+      dir);
   auth = auth_new (no_login, trust, &own, 7 * 86400);
   server.hub = hub_new ();
   store = store_open (dir, why, sizeof why);
@@ -96,8 +130,12 @@ end_weftd (void)
 {
   fuzz_loop_end ();
   auth_free (auth);
-  trust_free (trust);
   hub_free (server.hub);
+  /* One that is as it was read need not be read again. */
+  if (trust_version (trust) != 1) {
+    trust_free (trust);
+    trust = NULL;
+  }
 }
 
 /* ---- Requests ---- */
@@ -213,10 +251,13 @@ clean_up (void)
 {
   DIR *d = opendir (dir);
   struct dirent *e;
+  char path[512];
 
   while (d && (e = readdir (d)) != NULL)
-    if (e->d_name[0] != '.')
-      remove_file (e->d_name);
+    if (e->d_name[0] != '.') {
+      path_of (path, e->d_name);
+      unlink (path);
+    }
   if (d)
     closedir (d);
   rmdir (dir);
@@ -237,7 +278,6 @@ begin_once (void)
     assert (mkdtemp (dir));
   }
   atexit (clean_up);
-  path_of (template, "template");
   /* What weftd says to the journal is of no use here. */
   assert (freopen ("/dev/null", "w", stdout));
   server.options.ui_dir = "/nowhere";
@@ -281,8 +321,8 @@ begin_once (void)
        "token", secret, sizeof secret);
   enroll (secret);
   end_weftd ();
-  path_of (text, "weftd.db");
-  copy_file (text, template);
+  for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++)
+    read_file (&files[i]);
 }
 
 /* ---- Inputs ---- */
@@ -290,20 +330,18 @@ begin_once (void)
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
-  static const char *const old[] = { "weftd.db-wal", "history.db",
-                                     "history.db-wal", "history.db-shm",
-                                     "history.db-journal" };
   struct fuzz f = { data, size };
-  char path[512];
+  off_t stored;
   bool no_login;
 
   begin_once ();
   no_login = !(fuzz_number (&f, 1) & 1);
-  for (unsigned i = 0; i < sizeof old / sizeof old[0]; i++)
-    remove_file (old[i]);
-  path_of (path, "weftd.db");
-  copy_file (template, path);
+  for (unsigned i = 0; i < (trust ? DATABASES : sizeof files / sizeof files[0]);
+       i++)
+    write_file (&files[i]);
+  fuzz_limit_forget ();
   begin_weftd (no_login);
+  stored = wal_bytes ();
   for (unsigned i = 0; i < 24 && f.left > 0; i++) {
     struct mg_connection conn;
     size_t n;
@@ -323,9 +361,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     }
     free (text);
   }
+  stored -= wal_bytes ();
   end_weftd ();
-  begin_weftd (no_login);
-  end_weftd ();
+  if (stored != 0) {
+    begin_weftd (no_login);
+    end_weftd ();
+  }
   return 0;
 }
 

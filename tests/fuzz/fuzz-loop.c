@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "fuzz.h"
 #include "fuzz-loop.h"
+#include "fuzz-thread.h"
 
 static int wait_for (sem_t *answered);
 static uint64_t now_ms;
@@ -28,10 +29,11 @@ static struct loop *the_loop;
 static void
 settle (struct loop *l)
 {
-  uv_run (&l->uv, UV_RUN_NOWAIT);
-  while (!STAILQ_EMPTY (&l->pending) && l->result == 0)
-    uv_run (&l->uv, UV_RUN_ONCE);
-  assert (l->result == 0);
+  do {
+    fuzz_threads_run ();
+    uv_run (&l->uv, UV_RUN_NOWAIT);
+    assert (l->result == 0);
+  } while (!STAILQ_EMPTY (&l->pending));
 }
 
 static int

@@ -13,4 +13,7 @@ void fuzz_loop_end (void);
 /* So many ticks go by. */
 void fuzz_loop_tick (unsigned ticks);
 
+/* Nobody has tried a password. */
+void fuzz_limit_forget (void);
+
 #endif /* WEFT_FUZZ_LOOP_H */
