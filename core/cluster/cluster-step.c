@@ -66,7 +66,7 @@ static void *
 grow (void *array, size_t count, size_t *room, size_t size)
 {
   if (count == *room) {
-    *room = *room ? *room * 2 : 4;
+    *room = *room ? *room * 2 : 1;
     array = realloc (array, *room * size);
     if (array == NULL)
       abort ();
