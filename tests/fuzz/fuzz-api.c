@@ -30,7 +30,9 @@
 
 #include "server/http.c"
 
+/* As it was read, from one weftd to the next, unless it changed. */
 static struct trust *trust;
+static bool ca_changed; /* since the input began */
 static char dir[64];
 static char admin[AUTH_SECRET_BYTES], viewer[AUTH_SECRET_BYTES];
 static struct mg_client_cert node_certificate;
@@ -52,7 +54,7 @@ static struct file {
   { .name = "ca-cert.pem" },
 };
 
-#define DATABASES 2
+#define DATABASES 2 /* the first ones; the others are the CA's */
 
 static void
 path_of (char path[512], const char *name)
@@ -90,7 +92,7 @@ write_file (const struct file *file)
   close (fd);
 }
 
-/* It grows with all that is stored, while weftd runs. */
+/* Of the database's log: they grow with all that is stored, while weftd runs. */
 static off_t
 wal_bytes (void)
 {
@@ -131,10 +133,10 @@ end_weftd (void)
   fuzz_loop_end ();
   auth_free (auth);
   hub_free (server.hub);
-  /* One that is as it was read need not be read again. */
   if (trust_version (trust) != 1) {
     trust_free (trust);
     trust = NULL;
+    ca_changed = true;
   }
 }
 
@@ -331,17 +333,22 @@ int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
   struct fuzz f = { data, size };
-  off_t stored;
-  bool no_login;
+  off_t begun_bytes;
+  bool no_login, stored;
 
   begin_once ();
   no_login = !(fuzz_number (&f, 1) & 1);
-  for (unsigned i = 0; i < (trust ? DATABASES : sizeof files / sizeof files[0]);
-       i++)
-    write_file (&files[i]);
+  if (ca_changed) {
+    trust_free (trust);
+    trust = NULL;
+  }
+  for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++)
+    if (i < DATABASES || ca_changed)
+      write_file (&files[i]);
+  ca_changed = false;
   fuzz_limit_forget ();
   begin_weftd (no_login);
-  stored = wal_bytes ();
+  begun_bytes = wal_bytes ();
   for (unsigned i = 0; i < 24 && f.left > 0; i++) {
     struct mg_connection conn;
     size_t n;
@@ -352,6 +359,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     else if (strcmp (text, "RESTART") == 0) {
       end_weftd ();
       begin_weftd (no_login);
+      begun_bytes = wal_bytes ();
     }
     else {
       serve (&conn, text, n);
@@ -361,9 +369,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     }
     free (text);
   }
-  stored -= wal_bytes ();
+  stored = wal_bytes () != begun_bytes;
   end_weftd ();
-  if (stored != 0) {
+  if (stored) { /* what was stored can be read */
     begin_weftd (no_login);
     end_weftd ();
   }
