@@ -18,7 +18,7 @@
 
 #include "fuzz.h"
 
-/* In place of the one of core/libcore.la: see mac_by. */
+/* In place of the one of the library of core: see mac_by. */
 static unsigned char *mac_by (const void *key, int key_bytes, const void *text,
                               size_t bytes, unsigned char *sum,
                               unsigned *length);
