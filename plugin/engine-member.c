@@ -42,37 +42,34 @@ engine_prepare (struct engine *e, uint64_t epoch,
   turn_end (e, &t);
 }
 
+/* A number that the array tells. */
+static uint64_t
+tell (struct engine *e, uint64_t (*number) (const struct array *a))
+{
+  uint64_t told;
+
+  pthread_mutex_lock (&e->lock);
+  told = number (e->array);
+  pthread_mutex_unlock (&e->lock);
+  return told;
+}
+
 uint64_t
 engine_epoch (struct engine *e)
 {
-  uint64_t epoch;
-
-  pthread_mutex_lock (&e->lock);
-  epoch = array_epoch (e->array);
-  pthread_mutex_unlock (&e->lock);
-  return epoch;
+  return tell (e, array_epoch);
 }
 
 uint64_t
 engine_round (struct engine *e)
 {
-  uint64_t round;
-
-  pthread_mutex_lock (&e->lock);
-  round = array_round (e->array);
-  pthread_mutex_unlock (&e->lock);
-  return round;
+  return tell (e, array_round);
 }
 
 uint64_t
 engine_round_entered (struct engine *e)
 {
-  uint64_t round;
-
-  pthread_mutex_lock (&e->lock);
-  round = array_round_entered (e->array);
-  pthread_mutex_unlock (&e->lock);
-  return round;
+  return tell (e, array_round_entered);
 }
 
 void
