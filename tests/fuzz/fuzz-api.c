@@ -133,10 +133,10 @@ end_weftd (void)
   fuzz_loop_end ();
   auth_free (auth);
   hub_free (server.hub);
-  if (trust_version (trust) != 1) {
+  ca_changed |= trust_version (trust) != 1;
+  if (ca_changed) {
     trust_free (trust);
     trust = NULL;
-    ca_changed = true;
   }
 }
 
@@ -338,10 +338,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 
   begin_once ();
   no_login = !(fuzz_number (&f, 1) & 1);
-  if (ca_changed) {
-    trust_free (trust);
-    trust = NULL;
-  }
   for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++)
     if (i < DATABASES || ca_changed)
       write_file (&files[i]);
