@@ -201,18 +201,17 @@ struct clear {
 /* Rounds (array-round.c). */
 struct round {
   bool on;
-  uint64_t begun;    /* the newest round */
-  uint64_t begun_ns; /* when it began; 0: another session has begun it */
-  uint64_t complete; /* the newest complete round: all members that count have
+  uint64_t begun;     /* the newest round */
+  uint64_t begun_ns;  /* when it began; 0: another session has begun it */
+  uint64_t complete;  /* the newest complete round: all members that count have
                          noted it */
-  uint64_t entered; /* the newest that may have been complete when the epoch was
-                         taken in: whoever went out with it has no later one */
   uint64_t since_ns;  /* when that one began */
   uint64_t before_ns; /* when the one before began; 0: in another session */
   uint64_t target;    /* rounds go on up to this one; 0: nothing was written */
   uint64_t wrote_ns;  /* when a write was last asked for or answered */
   uint64_t hurry; /* up to this round, each begins as soon as the one before is
                      complete, without waiting for ROUND_MS */
+  uint64_t entered; /* see array_round_entered */
 };
 
 /* How quick a member is (array-overdue.c). */
@@ -502,7 +501,7 @@ bool round_holds (struct array *a, struct req *q);
 void round_ahead (struct array *a);
 void round_look (struct array *a);
 void round_answered (struct array *a, struct aio *x, bool ok);
-/* The array takes in an epoch, and whoever goes with it counts to here. */
+/* The array is about to take in a newer epoch: see array_round_entered. */
 void round_entered (struct array *a);
 void round_tick (struct array *a);
 uint64_t round_deadline (const struct array *a);

@@ -257,6 +257,9 @@ round_entered (struct array *a)
 {
   struct round *r = &a->round;
 
+  /* Where none is known to be complete, `begun` may be: too high a number costs a
+   * copy in full, one too low would take an old copy for the disk itself.
+   */
   r->entered = r->complete ? r->complete : r->begun;
 }
 

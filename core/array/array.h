@@ -267,8 +267,9 @@ bool array_next_notice (struct array *a, struct array_notice *notice);
 
 /* The last round that is complete; 0: none. */
 uint64_t array_round (const struct array *a);
-/* No member that went out with the present epoch has noted a later one that became
- * complete; 0: the array began with this epoch.
+/* The last round that was complete when the array took in its epoch: no member that went
+ * out with that epoch has noted a later one that became complete.  0: the array began
+ * with the epoch.
  */
 uint64_t array_round_entered (const struct array *a);
 

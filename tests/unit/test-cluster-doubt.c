@@ -388,8 +388,8 @@ test_round_beside_lost (bool put_out)
   }
   assert (put_out || member (3)->round == 11);
   rig.round_entered = 11;
-  rig.round = put_out ? 14
-                      : 11; /* it completes some more before it speaks again */
+  /* It completes some more before it speaks again. */
+  rig.round = put_out ? 14 : 11;
   live_on (8);
   assert (member (3)->round == 11);
   rig.round = 500;
@@ -447,9 +447,7 @@ static void
 test_round_of_joiner (enum layout_kind layout, unsigned members)
 {
   begin_writing_to (layout, members);
-  for (unsigned m = 0; m < members; m++)
-    rig.disk[m].round = 10;
-  rig.round = 10;
+  round_is (10);
   live_on (20);
   detach ();
   live_on (8);
