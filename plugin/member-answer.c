@@ -171,7 +171,7 @@ member_answer_read (json_t *reply, const struct superblock *told,
   json_t *release = json_object_get (reply, "release");
   const char *field = NULL;
 
-  if (get_number (reply, "generation", INT64_MAX, &d->generation) == -1)
+  if (get_number (reply, "generation", GENERATION_MAX, &d->generation) == -1)
     return "generation";
   if (get_uuid (reply, "cluster", d->cluster) == -1)
     return "cluster";

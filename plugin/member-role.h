@@ -36,7 +36,7 @@ struct server {
 extern struct server server;
 
 /* With the lock held: do one action if there is one, letting go of the lock
- * meanwhile.  Returns false when there was none.
+ * meanwhile.  Returns false when there was none, and the member is what it was.
  */
 bool server_act (bool lazy);
 

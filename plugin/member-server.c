@@ -13,16 +13,19 @@ struct server server = { .lock = PTHREAD_MUTEX_INITIALIZER };
 bool
 server_act (bool lazy)
 {
+  bool failed = member_failed (server.member);
   struct member_action a;
   int err;
 
-  if (!member_next_action (server.member, lazy, &a))
+  if (member_next_action (server.member, lazy, &a)) {
+    pthread_mutex_unlock (&server.lock);
+    err = disk_write_header (server.disk, a.bytes, a.length, a.offset);
+    pthread_mutex_lock (&server.lock);
+    member_action_done (server.member, &a, err);
+  }
+  else if (failed || !member_failed (server.member))
     return false;
-  pthread_mutex_unlock (&server.lock);
-  err = disk_write_header (server.disk, a.bytes, a.length, a.offset);
-  pthread_mutex_lock (&server.lock);
-  member_action_done (server.member, &a, err);
-  if (err)
+  if (!failed && member_failed (server.member))
     nbdkit_error ("%s: %s: this member serves nothing any more",
                   server.disk->path, member_reason (server.member));
   pthread_cond_broadcast (&server.changed);

@@ -21,7 +21,7 @@
 #define AT(member) FIELD_AT (cluster_identity, member)
 static const struct field identity_fields[] = {
   { "uuid", FIELD_UUID, AT (uuid) },
-  { "generation", FIELD_NUMBER, AT (generation), .max = INT64_MAX - 1 },
+  { "generation", FIELD_NUMBER, AT (generation), .max = GENERATION_MAX },
   { "fences", FIELD_NUMBER, AT (fences), .optional = true, .max = EPOCH_MAX },
   { NULL },
 };

@@ -90,14 +90,14 @@ static const struct field disk_fields[] = {
   { "path", FIELD_TEXT, AT (path) },
   { "cache", FIELD_TEXT, AT (cache), .optional = true },
   { "size", FIELD_NUMBER, AT (size) },
-  { "data_bytes", FIELD_NUMBER, AT (data_bytes) },
+  { "data_bytes", FIELD_NUMBER, AT (data_bytes), .max = MEMBER_DATA_BYTES_MAX },
   { "cluster", FIELD_UUID, AT (cluster), .optional = true },
   { NULL },
 };
 
 static const struct field epoch_fields[] = {
   { "min_epoch", FIELD_NUMBER, AT (min_epoch), .max = EPOCH_MAX },
-  { "generation", FIELD_NUMBER, AT (generation) },
+  { "generation", FIELD_NUMBER, AT (generation), .max = GENERATION_MAX },
   { "states_epoch", FIELD_NUMBER, AT (states_epoch), .optional = true,
     .max = EPOCH_MAX },
   { "over", FIELD_NUMBER, AT (over), .optional = true },
@@ -160,7 +160,7 @@ parse_bad (struct fields *f, struct bad_list *list)
   if (!fields_enter (f, "bad", &g))
     return;
   if (fields_has (&g, "sequence"))
-    fields_u64 (&g, "sequence", 0, INT64_MAX, &list->sequence);
+    fields_u64 (&g, "sequence", 0, SEQUENCE_MAX, &list->sequence);
   ranges = json_object_get (g.object, "ranges");
   if (fields_has (&g, "ranges") && !json_is_array (ranges))
     fields_fail (&g, "ranges", "field ranges must be a list");
@@ -238,7 +238,7 @@ parse_disk_heartbeat (struct fields *f, struct request *r)
     hb->has_load = true;
   }
   if (!hb->same || fields_has (f, "sequence"))
-    fields_u64 (f, "sequence", 0, INT64_MAX, &hb->sequence);
+    fields_u64 (f, "sequence", 0, SEQUENCE_MAX, &hb->sequence);
   if (fields_has (f, "round"))
     fields_u64 (f, "round", 0, EPOCH_MAX, &hb->round);
   if (!hb->same)

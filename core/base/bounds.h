@@ -77,6 +77,12 @@
  */
 #define EPOCH_MAX ((uint64_t) 1 << 60)
 
+/* So do the starts of weftd and the writes of a superblock, or of a list of bad ranges.
+ * Who can't count on says so, and nothing is written.
+ */
+#define GENERATION_MAX EPOCH_MAX
+#define SEQUENCE_MAX EPOCH_MAX
+
 /* While data is written, a round (core/array/array-round.c) begins every ROUND_MS.
  * A FLUSH is answered when the last two complete rounds began no earlier than
  * ROUND_LATE_MS before the last write that the FLUSH stands for.

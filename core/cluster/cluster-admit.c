@@ -277,8 +277,11 @@ bool
 cluster_admit (struct cluster *c, uint64_t op, struct cluster_disk *d,
                const struct cluster_disk_heartbeat *hb)
 {
-  /* Of a disk only its own node speaks: so that comes first. */
-  return !refuse_foreign (c, op, d, hb) &&
+  /* Nonsense is kept for nobody, not even for an import.  Then, of a disk only its own
+   * node speaks.
+   */
+  return !cluster_doubt_nonsense (c, op, hb) &&
+         !refuse_foreign (c, op, d, hb) &&
          !(d && refuse_elsewhere (c, op, d, hb)) &&
          !cluster_doubt_disk (c, op, d, hb) && !refuse_array (c, op, d, hb) &&
          !(d && (contend (c, op, d, hb) || refuse_old (c, op, d, hb))) &&

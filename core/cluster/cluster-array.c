@@ -59,7 +59,7 @@ int
 cluster_array_plan (struct cluster *c, const struct cluster_create *create,
                     struct cluster_array *a, struct cluster_problem *p)
 {
-  uint64_t bytes = UINT64_MAX, epoch = 0;
+  uint64_t bytes = MEMBER_DATA_BYTES_MAX, epoch = 0;
   char why[256];
 
   memset (a, 0, sizeof *a);

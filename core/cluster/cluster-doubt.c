@@ -128,10 +128,9 @@ refuse (struct cluster *c, uint64_t op, struct cluster_doubt *doubt,
 
 /* ---- Disks. ---- */
 
-/* What no disk can have been told, by whatever weftd. */
-static bool
-refuse_nonsense (struct cluster *c, uint64_t op, const struct cluster_disk *d,
-                 const struct cluster_disk_heartbeat *hb)
+bool
+cluster_doubt_nonsense (struct cluster *c, uint64_t op,
+                        const struct cluster_disk_heartbeat *hb)
 {
   const struct cluster_array *a;
   uint64_t epoch = 0, round = 0;
@@ -239,8 +238,6 @@ cluster_doubt_disk (struct cluster *c, uint64_t op, struct cluster_disk *d,
   struct cluster_problem *p;
   enum cluster_doubt_kind kind;
 
-  if (refuse_nonsense (c, op, d, hb))
-    return true;
   kind = weigh (c, d, hb, claim, sizeof claim);
   if (kind == CLUSTER_DOUBT_NONE) {
     if (d && d->doubt.kind) {

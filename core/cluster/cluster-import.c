@@ -112,7 +112,6 @@ find_refused (struct cluster *c, uint64_t op,
   const struct cluster_disk_heartbeat *hb, *other;
   const struct cluster_foreign *f;
   char text[CLUSTER_UUID_TEXT_BYTES];
-  uint64_t epoch;
 
   TAILQ_FOREACH (f, &c->foreigns, link) {
     hb = &f->hb;
@@ -120,14 +119,12 @@ find_refused (struct cluster *c, uint64_t op,
         c->live_ms - f->last_live_ms >= FOREIGN_LIVE_MS ||
         hb->position >= ARRAY_MEMBERS_MAX)
       continue;
-    epoch = highest (hb->min_epoch, hb->states_epoch);
     /* The epochs of a member that is given up count as well: else it would show,
      * when it comes, that the new database is an old one.
      */
-    if (epoch < EPOCH_MAX / 2 || !import->without[hb->position]) {
-      plan->epoch = highest (plan->epoch, epoch);
-      plan->generation = highest (plan->generation, hb->generation);
-    }
+    plan->epoch = highest (plan->epoch,
+                           highest (hb->min_epoch, hb->states_epoch));
+    plan->generation = highest (plan->generation, hb->generation);
     if (import->without[hb->position])
       continue;
     other = plan->found[hb->position];

@@ -497,7 +497,11 @@ bool cluster_rounds_alone (const struct cluster *c,
                            uint64_t *others);
 
 /* cluster-doubt.c */
-/* Refuse what can't be true, or shows that the database is old.  True: refused. */
+/* Refuse what no disk can have been told, by whatever weftd; what can't be true, or
+ * shows that the database is old.  True: refused.
+ */
+bool cluster_doubt_nonsense (struct cluster *c, uint64_t op,
+                             const struct cluster_disk_heartbeat *hb);
 bool cluster_doubt_disk (struct cluster *c, uint64_t op, struct cluster_disk *d,
                          const struct cluster_disk_heartbeat *hb);
 bool cluster_doubt_session (struct cluster *c, uint64_t op,

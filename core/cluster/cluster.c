@@ -180,6 +180,10 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
       return -1;
     }
 
+  if (c->identity.generation == GENERATION_MAX) {
+    snprintf (why, why_size, "it can't count another start of weftd");
+    return -1;
+  }
   c->started = true;
   c->now_ms = in->now_ms;
   c->live_ms = 1;

@@ -188,6 +188,8 @@ decode_slot (const uint8_t *slot, uint64_t data_bytes, struct bad_list *list)
   list->count = get_le32 (slot + AT_COUNT);
   if (list->count > BAD_RANGES_MAX)
     return "its list of bad ranges is too long";
+  if (list->sequence >= SEQUENCE_MAX) /* it could not be written again */
+    return "the sequence number of its list of bad ranges is out of range";
   for (unsigned i = 0; i < list->count; i++, p += RANGE_SIZE)
     list->range[i] = (struct bad_range) { get_le64 (p), get_le32 (p + 8),
                                           get_le32 (p + 12) };

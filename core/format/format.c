@@ -169,6 +169,10 @@ superblock_check (const struct superblock *sb)
   if (sb->min_epoch > EPOCH_MAX || sb->served_epoch >= EPOCH_MAX ||
       sb->states_epoch >= EPOCH_MAX)
     return "an epoch is out of range";
+  if (sb->generation > GENERATION_MAX)
+    return "its generation is out of range";
+  if (sb->sequence > SEQUENCE_MAX)
+    return "its sequence number is out of range";
   if (sb->round > EPOCH_MAX)
     return "its round is out of range";
   if (sb->bad_offset != 0 &&
@@ -318,6 +322,10 @@ superblock_newest (const uint8_t slots[2 * SLOT_BYTES], struct superblock *sb,
                memcmp (slots + SLOT_BYTES, slot_magic, sizeof slot_magic) != 0
              ? wrong[0]
              : wrong[1];
+    return -1;
+  }
+  if (s[newest].sequence == SEQUENCE_MAX) {
+    *why = "its sequence number is the highest that there is";
     return -1;
   }
   *sb = s[newest];

@@ -93,7 +93,9 @@ void superblock_encode (const struct superblock *sb, uint8_t slot[SLOT_BYTES]);
 int superblock_decode (const uint8_t slot[SLOT_BYTES], struct superblock *sb,
                        const char **why);
 
-/* The newer valid one of two slots: 0 or 1, or -1 when neither is. */
+/* The newer valid one of two slots: 0 or 1, or -1 when neither is, or when no sequence
+ * number is above its own: it could not be written again.
+ */
 int superblock_newest (const uint8_t slots[2 * SLOT_BYTES],
                        struct superblock *sb, const char **why);
 

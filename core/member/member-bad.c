@@ -16,7 +16,8 @@ static void
 changed (struct member *m)
 {
   atomic_store (&m->bad_ranges, m->bad.count);
-  m->bad.sequence++;
+  if (m->bad.sequence < SEQUENCE_MAX)
+    m->bad.sequence++;
   m->bad_wanted = 2;
 }
 

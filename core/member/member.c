@@ -5,6 +5,7 @@
 #include <config.h>
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,6 +302,10 @@ slot_action (struct member *m, struct member_action *a)
     sb.bad_offset = m->next.bad_offset;
     sb.round = m->next.round;
   }
+  if (m->sequence == SEQUENCE_MAX) {
+    member_fail (m, EOVERFLOW, "writing the superblock once more");
+    return false;
+  }
   /* A change must go to both slots, and neither has this one yet. */
   if (!superblock_same (&sb, &m->written))
     m->slots_wanted = 2;
@@ -352,6 +357,10 @@ member_next_action (struct member *m, bool lazy, struct member_action *a)
    */
   if (member_failed (m) || !m->has_key)
     return false;
+  if (m->bad.sequence == SEQUENCE_MAX) { /* nobody would read that */
+    member_fail (m, EOVERFLOW, "writing the list of bad ranges once more");
+    return false;
+  }
   member_drain_poll (m);
   return slot_action (m, a) || member_bad_action (m, a) ||
          block_action (m, lazy, a);

@@ -391,7 +391,8 @@ struct member_action {
 /* Take the next action that something waits for; with `lazy` also one that nothing
  * waits for (it clears intent bits).  False: there is none.  Several may be under
  * way; each is given back by member_action_done exactly once, `error` 0 or an
- * errno.  An error fails the member; a failed member has no actions.
+ * errno.  An error fails the member, and so does a superblock or a list of which no
+ * other writing can be counted; a failed member has no actions.
  */
 bool member_next_action (struct member *m, bool lazy, struct member_action *a);
 void member_action_done (struct member *m, const struct member_action *a,

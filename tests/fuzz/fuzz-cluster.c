@@ -194,7 +194,7 @@ take_disk_reply (const struct cluster_disk *d)
                        : told.order.epoch ? CLUSTER_JOIN_SYNCED
                                           : CLUSTER_JOIN_WAITING;
     }
-    if (hb->sequence < INT64_MAX) /* no higher one gets through the API */
+    if (hb->sequence < SEQUENCE_MAX)
       hb->sequence++;
   }
 }
@@ -317,7 +317,7 @@ any_ranges (struct fuzz *f, struct bad_list *list)
   uint64_t at = 0;
 
   memset (list, 0, sizeof *list);
-  list->sequence = any_number (f, INT64_MAX);
+  list->sequence = any_number (f, SEQUENCE_MAX);
   for (unsigned n = fuzz_below (f, 5); list->count < n;) {
     struct bad_range *r = &list->range[list->count++];
 
@@ -358,7 +358,7 @@ lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
     hb->dirty_extents = any_number (f, INT64_MAX);
     break;
   case 6:
-    hb->sequence = any_number (f, INT64_MAX);
+    hb->sequence = any_number (f, SEQUENCE_MAX);
     break;
   case 7:
     hb->round = any_number (f, EPOCH_MAX);
@@ -370,7 +370,7 @@ lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
     hb->size = any_number (f, INT64_MAX);
     break;
   case 10:
-    hb->data_bytes = any_number (f, INT64_MAX);
+    hb->data_bytes = any_number (f, MEMBER_DATA_BYTES_MAX);
     break;
   case 11:
     any_uuid (f, hb->cluster);
@@ -385,7 +385,7 @@ lie_of_disk (struct fuzz *f, struct cluster_disk_heartbeat *hb)
     hb->min_epoch = any_number (f, EPOCH_MAX);
     break;
   case 15:
-    hb->generation = any_number (f, INT64_MAX);
+    hb->generation = any_number (f, GENERATION_MAX);
     break;
   case 16:
     hb->states_epoch = any_number (f, EPOCH_MAX);

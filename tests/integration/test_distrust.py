@@ -10,6 +10,8 @@ anything, and what it takes to change an array is there again when its node is s
 out. Two nodes that say so make weftd read-only, as an old database does.
 """
 
+import uuid
+
 import pytest
 
 from securenode import *
@@ -102,6 +104,38 @@ def test_a_disk_claims_what_nobody_gets_to(weftd, arrays, field, value):
     blank = Member(weftd, 7)
     assert blank.beat(**{field: value})[1]["code"] == "nonsense"
     assert weftd.get("/status")["health"] == "ok"
+
+
+def test_a_disk_is_larger_than_any(weftd, arrays):
+    liar = Member(weftd, 7)
+    liar.data_bytes = 1 << 62
+    status, r = liar.beat()
+    assert (status, r["field"]) == (422, "data_bytes")
+    liar.data_bytes = 31 << 40
+    assert liar.beat()[0] == 200
+    liar.start()
+    create(weftd, [liar], "c", layout="raid-0")
+    weftd.restart(kill=True)
+
+
+@pytest.mark.parametrize("field", ["generation", "states_epoch", "round"])
+def test_an_import_of_what_nobody_gets_to(weftd, field):
+    """weftd, which would count on from there, can be started again."""
+    m = Member(weftd, 0)
+    m.header.update(
+        cluster=str(uuid.uuid4()), array=str(uuid.uuid4()), position=0,
+        layout="raid-0", n=1, groups=1, unit=65536, member_bytes=1 << 28,
+        dup="async-client", states=["in-sync"], states_epoch=3, generation=3)
+    honest = dict(m.header)
+    wanted = {"array": m.header["array"], "name": "c"}
+    m.header[field] = HUGE - 1
+    assert m.beat()[1]["code"] == "nonsense"
+    assert weftd.call("POST", "/imports", wanted)[0] == 404
+    m.header = honest
+    assert m.beat()[1]["code"] == "foreign-cluster"
+    assert weftd.call("POST", "/imports", wanted)[0] == 201
+    weftd.restart(kill=True)
+    assert weftd.get("/arrays/c")["name"] == "c"
 
 
 def test_a_new_disk_says_a_newer_generation(weftd, arrays):

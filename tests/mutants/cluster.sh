@@ -250,6 +250,15 @@ mutant old-clone-takes-over-at-once test-cluster-copies cluster-disk.c \
   'too_soon = cluster_old_copy' 'too_soon = 0 && cluster_old_copy'
 mutant nonsense-of-a-disk-is-taken-in test-cluster-rules cluster-doubt.c \
   'if (field == NULL)' 'if (1)'
+mutant nonsense-is-kept-for-an-import test-cluster-import cluster-admit.c \
+  '!cluster_doubt_nonsense (c, op, hb) &&
+         !refuse_foreign (c, op, d, hb) &&' \
+  '!refuse_foreign (c, op, d, hb) &&
+         !cluster_doubt_nonsense (c, op, hb) &&'
+mutant weftd-counts-beyond-the-last-start test-cluster-rules cluster.c \
+  'if (c->identity.generation == GENERATION_MAX)' 'if (0)'
+mutant disk-larger-than-any test-cluster-rules cluster-array.c \
+  'bytes = MEMBER_DATA_BYTES_MAX' 'bytes = UINT64_MAX'
 mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-admit.c \
   'cluster_put_disk (c, d);' ''
 mutant old-copy-is-not-reset test-cluster-copies cluster-disk.c \

@@ -121,6 +121,18 @@ mutant list-without-room-for-its-rest test-bad bad.c \
   'if (reason && places (&new) > BAD_RANGES_MAX)' 'if (0)'
 mutant unwanted-disk-is-written test-member-rules member.c \
   'if (member_failed (m) || !m->has_key)' 'if (member_failed (m))'
+mutant superblock-is-counted-beyond test-member-rules member.c \
+  'if (m->sequence == SEQUENCE_MAX)' 'if (0)'
+mutant list-is-counted-beyond test-member-rules member.c \
+  'if (m->bad.sequence == SEQUENCE_MAX)' 'if (0)'
+mutant highest-superblock-is-read test-format format.c \
+  'if (s[newest].sequence == SEQUENCE_MAX)' 'if (0)'
+mutant any-generation-is-read test-format format.c \
+  'if (sb->generation > GENERATION_MAX)' 'if (0)'
+mutant any-sequence-is-read test-format format.c \
+  'if (sb->sequence > SEQUENCE_MAX)' 'if (0)'
+mutant highest-list-is-read test-bad bad.c \
+  'if (list->sequence >= SEQUENCE_MAX)' 'if (0)'
 mutant bad-slot-makes-an-old-copy test-format format.c \
   'sb->sequence++;' ''
 mutant joiner-clears-where-its-peers-differ test-member-rules member-join.c \

@@ -180,6 +180,16 @@ test_slots (void)
   memset (broken, 0xff, sizeof broken);
   CHECK (decode (broken, &read, &mend) == -1);
 
+  /* Nobody could write it again. */
+  list.sequence = SEQUENCE_MAX - 1;
+  bad_encode (&list, broken);
+  list.sequence = SEQUENCE_MAX;
+  bad_encode (&list, broken + BAD_SLOT_BYTES);
+  CHECK (decode (broken, &read, &mend) == 0 && mend);
+  CHECK (read.sequence == SEQUENCE_MAX - 1);
+  bad_encode (&list, broken);
+  CHECK (decode (broken, &read, &mend) == -1);
+
   /* Whole, but nonsense. */
   for (unsigned i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
     struct bad_list bad = old;

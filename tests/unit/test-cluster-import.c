@@ -245,6 +245,40 @@ test_foreigns (void)
   assert (rig.steps == 0 && TAILQ_EMPTY (cluster_disks (engine)));
 }
 
+/* What no weftd ever told a disk is taken over from none, not even from one that is
+ * given up: weftd could count on from it only once, or not at all.
+ */
+static void
+test_nonsense (void)
+{
+  struct fake_disk honest;
+
+  for (unsigned what = 0; what < 4; what++) {
+    begin_array ();
+    honest = rig.disk[1];
+    if (what == 0)
+      rig.disk[1].generation = GENERATION_MAX;
+    else if (what == 1)
+      rig.disk[1].min_epoch = EPOCH_MAX;
+    else if (what == 2)
+      rig.disk[1].states_epoch = EPOCH_MAX;
+    else
+      rig.disk[1].round = EPOCH_MAX;
+    lose_database_of_a ();
+    assert (strcmp (rig.disk[1].refused, "nonsense") == 0);
+    REFUSED ("member-missing", cluster_array_import (engine, in, &import));
+    import.without[1] = true;
+    import_a ();
+    assert (array ()->rec.epoch < AHEAD_MAX && array ()->rec.round < AHEAD_MAX);
+    assert (cluster_identity (engine)->generation < AHEAD_MAX);
+    restart ();
+    live_on (8);
+    honest.op = 0;
+    rig.disk[1] = honest;
+    rebuilt_in_full (1);
+  }
+}
+
 /* Two disks with one UUID, in different places: one of them at least is a copy of
  * something else.
  */
@@ -507,6 +541,7 @@ main (void)
   test_stale (false);
   test_stale (true);
   test_twins ();
+  test_nonsense ();
   test_blank_first ();
   test_joiner (false);
   test_joiner (true);

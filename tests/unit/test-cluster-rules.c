@@ -283,6 +283,27 @@ test_old_database (void)
   expect_refused (beat (&ahead), CLUSTER_UNAVAILABLE, "read-only");
 }
 
+/* Each start of weftd is one more generation, and must be one. */
+static void
+test_last_generation (void)
+{
+  struct cluster_record r = { .kind = CLUSTER_RECORD_IDENTITY };
+  struct cluster *c;
+  char why[256];
+
+  for (unsigned i = 0; i < 2; i++) {
+    struct cluster_input in = input (0);
+
+    r.identity.uuid[0] = 1;
+    r.identity.generation = GENERATION_MAX - 1 + i;
+    c = cluster_new ();
+    assert (cluster_load (c, &r, why, sizeof why) == 0);
+    assert (cluster_start (c, &in, why, sizeof why) == (i ? -1 : 0));
+    assert (cluster_identity (c)->generation == GENERATION_MAX);
+    cluster_free (c);
+  }
+}
+
 static void
 expect_plan_refused (const struct cluster_create *create, const char *code,
                      const char *field)
@@ -320,6 +341,13 @@ test_plan (void)
   BUT (memcpy (bad.disk[2], bad.disk[1], 16), "same-disk", "disks");
   BUT (bad.members = 2, "layout", "layout");
   BUT (bad.unit = 5000, "layout", "layout");
+  /* A disk larger than any counts as the largest. */
+  cluster_disk_find (engine, good.disk[0])->rec.data_bytes = INT64_MAX;
+  bad = good;
+  bad.layout = LAYOUT_RAID0;
+  bad.members = 1;
+  assert (cluster_array_plan (engine, &bad, &a, &p) == 0);
+  assert (a.rec.member_bytes <= MEMBER_DATA_BYTES_MAX);
   make_array_of (LAYOUT_RAIDX);
   expect_plan_refused (&good, "exists", "name");
   snprintf (good.name, sizeof good.name, "b");
@@ -373,6 +401,7 @@ test_verdicts (void)
 int
 main (void)
 {
+  test_last_generation ();
   test_plan ();
   test_foreign ();
   test_double_use ();

@@ -23,10 +23,10 @@ random_superblock (void)
   sb.data_bytes = 4096 * (1 + test_random (MEMBER_DATA_BYTES_MAX / 4096));
   sb.min_epoch = test_random (EPOCH_MAX);
   sb.served_epoch = test_random (EPOCH_MAX);
-  sb.generation = test_random (UINT64_MAX);
+  sb.generation = test_random (GENERATION_MAX);
   if (test_random (2))
     superblock_upgrade (&sb);
-  sb.sequence = test_random (UINT64_MAX);
+  sb.sequence = test_random (SEQUENCE_MAX);
   if (test_random (2))
     test_random_bytes (sb.cluster, 16);
   if (test_random (3)) {
@@ -259,6 +259,8 @@ test_slot_nonsense (void)
   nonsense (96, UINT64_MAX - 4095, 8);
   nonsense (104, EPOCH_MAX + 1, 8);
   nonsense (112, EPOCH_MAX, 8); /* no epoch is above it */
+  nonsense (120, GENERATION_MAX + 1, 8);
+  nonsense (128, SEQUENCE_MAX + 1, 8);
   nonsense (136, EPOCH_MAX, 8);
   nonsense (144, 4095, 8); /* member bytes */
   nonsense (144, UINT64_MAX - 4095, 8);
@@ -361,6 +363,24 @@ test_newest (void)
   CHECK (superblock_same (&sb, &out));
   out.min_epoch ^= 1;
   CHECK (!superblock_same (&sb, &out));
+}
+
+/* What is read can be written once more, and is not read if that can't be. */
+static void
+test_highest (void)
+{
+  static uint8_t slots[2 * SLOT_BYTES];
+  struct superblock sb = random_superblock (), out;
+  const char *why = NULL;
+
+  sb.sequence = SEQUENCE_MAX - 1;
+  superblock_encode (&sb, slots + sb.sequence % 2 * SLOT_BYTES);
+  CHECK (superblock_newest (slots, &out, &why) == 1);
+  CHECK (superblock_mend (slots, &out) && out.sequence == SEQUENCE_MAX);
+  superblock_encode (&out, slots);
+  CHECK (superblock_decode (slots, &out, &why) == 0);
+  CHECK (superblock_newest (slots, &out, &why) == -1);
+  CHECK (strstr (why, "sequence number") != NULL);
 }
 
 /* ---- Intents ---- */
@@ -572,6 +592,7 @@ main (void)
   test_slot_nonsense ();
   test_slot_uses ();
   test_newest ();
+  test_highest ();
   test_mend ();
   test_intents (1);
   test_intents (63);

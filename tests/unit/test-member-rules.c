@@ -561,6 +561,40 @@ rule_failed_header (void)
   member_free (m);
 }
 
+/* A superblock, or a list of bad ranges, of which no other writing can be counted: the
+ * member is at its end, before it writes what its next process could not read.
+ */
+static void
+rule_counted_to_the_end (bool list)
+{
+  struct bad_list bad = { .sequence = SEQUENCE_MAX - 1 };
+  struct superblock like = { .data_bytes = DATA_BYTES,
+                             .bad_offset = BAD_OFFSET };
+  static uint8_t before[HEADER_BYTES];
+  struct member_action a;
+
+  if (!list)
+    like.sequence = SEQUENCE_MAX - 3; /* it is written twice */
+  disk_format (like, 0);
+  disk_start (true);
+  if (list)
+    member_bad_begin (m, &bad, true); /* one of its slots was bad */
+  else {
+    m->next.min_epoch = 5;
+    m->slots_wanted = 1;
+    CHECK (member_next_action (m, true, &a) && a.kind == MEMBER_WRITE_SLOT);
+    member_action_done (m, &a, 0);
+    CHECK (!member_failed (m));
+  }
+  memcpy (before, header, sizeof header);
+  CHECK (!member_next_action (m, true, &a) && member_failed (m));
+  CHECK (strstr (member_reason (m), list ? "bad ranges" : "superblock"));
+  CHECK (!member_next_action (m, true, &a));
+  CHECK (memcmp (before, header, sizeof header) == 0);
+  CHECK (member_bad (m)->sequence <= SEQUENCE_MAX);
+  member_free (m);
+}
+
 /* A disk that weftd has not taken in is left as it is, though it has something to
  * write.
  */
@@ -607,5 +641,7 @@ main (void)
   rule_third_copy (MEMBER_JOINING);
   rule_third_copy (MEMBER_IN_SYNC);
   rule_failed_header ();
+  rule_counted_to_the_end (false);
+  rule_counted_to_the_end (true);
   return 0;
 }
