@@ -194,9 +194,13 @@ cluster_start (struct cluster *c, const struct cluster_input *in, char *why,
   cluster_put_identity (c);
   memcpy (&c->life, in->random + 16, sizeof c->life);
   c->life &= INT32_MAX;
-  TAILQ_FOREACH (a, &c->arrays, link)
+  TAILQ_FOREACH (a, &c->arrays, link) {
     for (unsigned i = 0; i < a->rec.over_count; i++)
       cluster_over_number (c, &a->rec.over[i]);
+    /* It may have waited only for the end of a doubt, which is not known any more. */
+    if (a->rec.change.epoch)
+      cluster_due (c, a, DUE_CHANGE);
+  }
   cluster_jobs_prune (c);
   cluster_rekey_begin (c);
   /* Silence counts from now: what was said before weftd's start is not known. */

@@ -257,6 +257,8 @@ mutant nonsense-is-kept-for-an-import test-cluster-import cluster-admit.c \
          !cluster_doubt_nonsense (c, op, hb) &&'
 mutant weftd-counts-beyond-the-last-start test-cluster-rules cluster.c \
   'if (c->identity.generation == GENERATION_MAX)' 'if (0)'
+mutant change-waits-for-more-than-a-start test-cluster-doubt cluster.c \
+  'if (a->rec.change.epoch)' 'if (0)'
 mutant disk-larger-than-any test-cluster-rules cluster-array.c \
   'bytes = MEMBER_DATA_BYTES_MAX' 'bytes = UINT64_MAX'
 mutant old-copy-is-known-until-weftd-s-next-start test-cluster-copies cluster-admit.c \

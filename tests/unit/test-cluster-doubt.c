@@ -622,6 +622,27 @@ test_round_one_by_one (void)
   assert (state (0) == MEMBER_IN_SYNC && state (1) == MEMBER_IN_SYNC);
 }
 
+/* A change waited only because its array stood still.  Nobody knows of that when weftd
+ * is started again, so the change waits for nobody.
+ */
+static void
+test_change_at_start (void)
+{
+  struct cluster_array_record *r = NULL;
+  uint64_t epoch;
+
+  begin_array ();
+  for (size_t i = 0; i < weftd.stored; i++)
+    if (weftd.store[i].kind == CLUSTER_RECORD_ARRAY)
+      r = &weftd.store[i].array;
+  assert (r);
+  epoch = r->change.epoch = r->epoch + 1;
+  for (unsigned m = 0; m < MEMBERS; m++)
+    r->change.states[m] = (uint8_t) r->member[m].state;
+  restart ();
+  assert (array ()->rec.change.epoch == 0 && array ()->rec.epoch == epoch);
+}
+
 /* What nobody ever gets to. */
 static void
 test_nonsense (void)
@@ -683,5 +704,6 @@ main (void)
   test_round_of_whole_copy ();
   test_round_one_by_one ();
   test_nonsense ();
+  test_change_at_start ();
   return 0;
 }
