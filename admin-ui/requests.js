@@ -99,6 +99,10 @@ export const moveDisk = (disk, node) =>
      path`/disks/${disk.uuid}`, { node }, ["disk", "move", disk.uuid, node],
      path`/disks/${disk.uuid}`);
 
+export const rekeyDisk = (disk) =>
+  of(`Give disk ${disk.path} of ${disk.node} another key`, "POST",
+     path`/disks/${disk.uuid}/key`, undefined, ["disk", "rekey", disk.uuid]);
+
 export const evictSession = (session) =>
   of(`Evict ${session.node}, process ${session.pid}, from ${session.array}`,
      "DELETE", path`/sessions/${session.id}`, undefined,

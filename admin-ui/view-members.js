@@ -6,7 +6,7 @@ import { Table, badge, el, figure, setAttribute, setText, word }
 import { moveDialog, nodesFor, replaceDialog, spareDialog }
   from "./disk-dialogs.js";
 import { doneOf, rebuildOf } from "./model.js";
-import { forgetDisk, joinMember, pauseRebuild } from "./requests.js";
+import { forgetDisk, joinMember, pauseRebuild, rekeyDisk } from "./requests.js";
 import { isFree, memberState } from "./states.js";
 import { ago, byteRate, bytes, clock, duration, latency, percent, rate }
   from "./units.js";
@@ -44,6 +44,8 @@ function whyOf(disk, member, rebuild) {
       "have is read from them");
   if (disk.moves_to)
     why.push(`${disk.moves_to} may serve it`);
+  if (disk.rekeys)
+    why.push("another key is on its way to it");
   if (member?.paused)
     why.push("its rebuild is paused until it is told to go on");
   if (member?.held)
@@ -99,11 +101,28 @@ const ACTIONS = [
     why: ({ disk, model }) => disk.state !== "serving" ? `It is ${disk.state}.`
       : model.objects.array.size === 0 && "There is no array yet.",
     press: ({ disk, model }) => spareDialog(disk, model) },
+  { label: "Rekey…",
+    why: ({ disk }) => disk.rekeys && "Another key is on its way to it.",
+    press: ({ disk }) => rekeyDialog(disk) },
   { label: "Forget…", shown: ({ disk }) => !disk.array,
     why: ({ disk }) => disk.alive &&
       "Its member process runs; stop it on its node first.",
     press: ({ disk }) => confirm(forgetDisk(disk), { label: "Forget it" }) },
 ];
+
+// Nothing is lost by that, but all who use the disk notice.
+function rekeyDialog(disk) {
+  confirm(rekeyDisk(disk), { label: "Rekey it",
+    done: `Disk ${disk.path} of ${disk.node} gets another key.`,
+    preview: () => ({ allowed: true, confirm: disk.path, lines: [
+      "Whoever has read weftd's database can open this disk until it has " +
+      "another key.",
+      "What is open with its key is shut then, and connects again with " +
+      "another: what is asked of the disk waits for that long. Nothing is " +
+      "lost, and nothing is copied.",
+      ...disk.alive ? [] : ["It is silent: it gets the key when it is heard " +
+        "again."]] }) });
+}
 
 const hasFree = (model) => model.sorted("disk").some(isFree);
 

@@ -103,6 +103,42 @@ def test_spares(cluster, page):
     assert c.get(f"/api/v1/disks/{disk}")["spare_of"] is None
 
 
+def test_rekey(cluster, page):
+    """A member gets another key: at once, or when it is heard again."""
+    c = cluster(members=3)
+    p = page(c)
+    disk = c.get("/api/v1/arrays/a")["members"][1]["disk"]
+    file = c.members[1]["file"]
+
+    def rekeys():
+        return c.get(f"/api/v1/disks/{disk}")["rekeys"]
+
+    p.press_row("members", "a 1", "Rekey…")
+    eventually(lambda: f"Type {file} to go on" in p.dialog())
+    assert "connects again" in p.dialog() and "silent" not in p.dialog()
+    assert commands(p)[0].endswith(f"disk rekey {disk}")
+    p.type("confirm", c.members[0]["file"])
+    p.press("Rekey it", "dialog")
+    assert f"Type {file} first." in p.dialog() and not rekeys()
+    p.confirm("Rekey it", file)
+    eventually(lambda: not rekeys())
+    assert p.facts("a")["State"] == "ready"
+    # While it is silent it has the former one, which the page says.
+    c.kill("m1")
+    eventually(lambda: "is silent" in p.text("#log"), 60)
+    p.press_row("members", "a 1", "Rekey…")
+    eventually(lambda: "It is silent" in p.dialog())
+    p.confirm("Rekey it", file)
+    eventually(lambda: "another key is on its way" in
+               p.row("members", "a 1")["State"])
+    assert rekeys()
+    p.press_row("members", "a 1", "Rekey…")
+    assert "on its way" in say(p) and not p.dialog()
+    c.start("m1")
+    eventually(lambda: not rekeys(), 60)
+    eventually(lambda: "another key" not in p.row("members", "a 1")["State"])
+
+
 def test_evict(cluster, page):
     c = cluster(members=3)
     c.may_end("array")
