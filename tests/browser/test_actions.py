@@ -139,14 +139,42 @@ def test_rekey(cluster, page):
     eventually(lambda: "another key" not in p.row("members", "a 1")["State"])
 
 
+def asked(p):
+    """The name that is to be typed."""
+    return eventually(lambda: re.search(r"Type (\S+) to go on", p.dialog()),
+                      what="the preflight's answer").group(1)
+
+
+def test_who_may_attach(cluster, page):
+    c = cluster(members=3)
+    p = page(c)
+
+    def listed():
+        return {n["node"]: (n["mode"], n["failover"])
+                for n in c.get("/api/v1/arrays/a")["allow"]}
+
+    assert set(listed()) == {"n0", "n1", "n2"}
+    for mode, right in (("ro", ("ro", False)), ("failover", ("rw", True))):
+        p.press("Nodes…", "#arrays")
+        p.choose("node", "n1")
+        p.choose("mode", mode)
+        p.confirm("Allow it", asked(p))
+        assert listed()["n1"] == right
+    eventually(lambda: "n1 with failover" in p.facts("a")["May attach it"])
+    p.press("Nodes…", "#arrays")
+    p.press("Deny…", "dialog")
+    eventually(lambda: "Let n0 attach a no more" in p.dialog())
+    p.confirm("Deny it", asked(p))
+    assert set(listed()) == {"n1", "n2"}
+    eventually(lambda: "n0" not in p.facts("a")["May attach it"])
+
+
 def test_evict(cluster, page):
     c = cluster(members=3)
     c.may_end("array")
     p = page(c)
     p.press("Evict…", "#sessions")
-    asked = eventually(lambda: re.search(r"Type (\S+) to go on", p.dialog()),
-                       what="the preflight's answer")
-    p.confirm("Evict it", asked.group(1))
+    p.confirm("Evict it", asked(p))
     eventually(lambda: not p.rows("sessions"), what="no session")
     eventually(lambda: "evicted" in p.text("#log"), what="the log to say so")
 
