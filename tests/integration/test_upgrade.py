@@ -1,13 +1,19 @@
-"""weftd's database from one version to the next, and its jobs and log after that.
+"""weftd's database from one version to the next, and its jobs and log after that; and
+what a whole Weft of before has left.
 
 Pass: what an older weftd wrote is read, and says so to the older one; what a
 newer one wrote is refused and left as it is.
 """
 
 import json
+import pathlib
 import sqlite3
+import tarfile
 from contextlib import closing
 
+from arraystate import content, wait_in_sync
+from copies import check_copies, model_of
+from nbdclient import connected
 from weftdactors import array, host, weftd
 from wefttest import eventually
 
@@ -94,3 +100,40 @@ def test_jobs_that_have_ended(weftd, array):
     weftd.stop()
     assert sql(weftd, ["SELECT key FROM record WHERE kind = 'job'"]) == \
         [("rebuild-a-1",)]
+
+
+BLOCK, WRITTEN = 4096, 8 << 20
+
+
+def test_of_before_lists(cluster):
+    """Files of the Weft before arrays had lists of nodes: raid-x over three members, one
+    of them killed, and some blocks written anew since; then all was killed, with the
+    array attached."""
+    c = cluster(members=3, size="32M", unit="64K")
+    c.terminate("array")
+    c.kill("weftd", "m0", "m1", "m2")
+    for file in (c.dir / "weftd").glob("weftd.db*"):
+        file.unlink()
+    with tarfile.open(pathlib.Path(__file__).parent / "earlier/before-lists.tar.xz") as t:
+        t.extractall(c.dir)
+    c.start("weftd")
+    c.start("m0", "m1", "m2", "array")
+    assert c.get("/api/v1/arrays/a")["allow"] is None  # any node, as it was
+    wait_in_sync(c)
+    h = connected(c.nbd)
+    for i in range(WRITTEN // BLOCK):
+        salt = 2 if i % 7 == 0 else 1
+        number = i * 2654435761 % 2 ** 32 ^ salt
+        assert h.pread(BLOCK, i * BLOCK) == number.to_bytes(8, "little") * 512, i
+    h.pwrite(b"x" * WRITTEN, WRITTEN)
+    h.flush()
+    h.shutdown()
+    check_copies(c, model_of(c, "raid-x", 64 << 10), content(c.nbd))
+    c.restart("weftd", "m0", "m1", "m2")
+    wait_in_sync(c)
+    assert connected(c.nbd).pread(WRITTEN, WRITTEN) == b"x" * WRITTEN
+    status, r = c.call("PUT", "/api/v1/arrays/a/allow/n0", {"mode": "rw"})
+    assert status == 200, r
+    # The list begins with the nodes of its disks.
+    assert {n["node"] for n in c.get("/api/v1/arrays/a")["allow"]} == \
+        {"n0", "n1", "n2"}
