@@ -21,9 +21,11 @@ import zlib
 import nbd
 import pytest
 
+from arraystate import states, wait_failed, wait_in_sync
 from badspots import bad_spots, fail_flush
 from memberhost import (Array, HEADER, MIB, ROUND, array, batch, dirty_in_view,
                         dirty_on_disk, read_slots, read_superblock, refuses)
+from nbdclient import connected
 from nbdkitproc import Nbdkit, refused
 from wefttest import eventually, free_port, run
 
@@ -367,6 +369,45 @@ def test_a_bad_slot_is_mended_before_all_else(tmp_path):
         assert all(after) and after[bad]["sequence"] >= before[bad]["sequence"]
         assert after[bad]["sequence"] == after[not bad]["sequence"] + 1
         assert {**after[0], "sequence": 0} == {**after[1], "sequence": 0}
+
+
+def write_sequence(path, sequence):
+    """As if the disk had been written so often: both slots say the same."""
+    with open(path, "r+b") as f:
+        slots = [f.read(4096) for _ in range(2)]
+        newest = slots[read_superblock(path)["sequence"] % 2]
+        for n in (sequence - 1, sequence):
+            slot = newest[:12] + bytes(4) + newest[16:128] + struct.pack("<Q", n) + \
+                newest[136:]
+            slot = slot[:12] + struct.pack("<I", zlib.crc32(slot)) + slot[16:]
+            f.seek(n % 2 * 4096)
+            f.write(slot)
+
+
+def test_a_disk_that_was_written_as_often_as_can_be(cluster):
+    """Its member fails before it writes what its next process would not read; the
+    array goes on, and the disk is refused with the way out."""
+    c = cluster(members=3, size="32M")
+    file = c.members[1]["file"]
+    c.kill("m1")
+    write_sequence(file, (1 << 60) - 20)
+    c.start("m1")
+    wait_in_sync(c)
+    h = connected(c.nbd)
+
+    def failed():
+        h.pwrite(b"w" * MIB, 0)  # each second of it is one more round
+        h.flush()
+        return "out" in states(c)
+
+    eventually(failed, 60)
+    wait_failed(c, 1, "writing the superblock once more")
+    assert h.pread(MIB, 0) == b"w" * MIB
+    assert read_superblock(file)["sequence"] == 1 << 60
+    c.kill("m1")
+    said = start_refused(file, c.admin)
+    assert "its sequence number is the highest that there is" in said
+    assert "format it again with --force" in said
 
 
 def test_its_port_is_taken(weftd, tmp_path):
