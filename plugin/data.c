@@ -16,8 +16,8 @@
 
 #include <linux/falloc.h>
 
-#include "common/file.h"
 #include "data.h"
+#include "whole.h"
 
 /* A run of data that was found in the disk of this process.  To find where one ends
  * the kernel walks through all of it, on some file systems page by page, and a
@@ -33,7 +33,7 @@ static struct {
 int
 data_read (const struct disk *d, void *buf, uint64_t bytes, uint64_t offset)
 {
-  return file_read (d->data_fd, buf, bytes, d->sb.data_offset + offset);
+  return whole_read (d->data_fd, buf, bytes, d->sb.data_offset + offset);
 }
 
 static int
@@ -42,8 +42,8 @@ write_at (const struct disk *d, const void *buf, uint64_t bytes,
 {
   int fd = sync ? disk_sync_take (d) : d->data_fd, err;
 
-  err = file_write (fd, buf, bytes, d->sb.data_offset + offset,
-                    sync ? RWF_DSYNC : 0);
+  err = whole_write (fd, buf, bytes, d->sb.data_offset + offset,
+                     sync ? RWF_DSYNC : 0);
   if (sync)
     disk_sync_give (d, fd);
   return err;
@@ -70,19 +70,27 @@ write_zeroes (const struct disk *d, uint64_t bytes, uint64_t offset)
 static int
 try_fallocate (const struct disk *d, int mode, uint64_t bytes, uint64_t offset)
 {
-  int r;
+  int err = 0;
 
-  do
-    r = fallocate (d->data_fd, mode | FALLOC_FL_KEEP_SIZE,
-                   d->sb.data_offset + offset, bytes);
-  while (r == -1 && errno == EINTR);
-  if (r == -1)
-    return errno;
+  while (err == 0 && bytes > 0) {
+    uint64_t n = bytes < REQUEST_BYTES_MAX ? bytes : REQUEST_BYTES_MAX;
+    uint64_t at = d->sb.data_offset + offset;
+    int r;
+
+    whole_begin (at, n);
+    do
+      r = fallocate (d->data_fd, mode | FALLOC_FL_KEEP_SIZE, at, n);
+    while (r == -1 && errno == EINTR);
+    err = r == -1 ? errno : 0;
+    whole_end (at, n);
+    offset += n;
+    bytes -= n;
+  }
   pthread_mutex_lock (&run.lock);
   run.from = run.end = 0;
   run.holes++;
   pthread_mutex_unlock (&run.lock);
-  return 0;
+  return err;
 }
 
 static int
