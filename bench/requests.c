@@ -2,11 +2,12 @@
  * hangs up.
  *
  *   requests URI read|write|commit BYTES DEPTH REQUESTS SIZE CONNECTIONS
- *            [sequential]
+ *            [sequential] [flush] [FROM]
  *
  * On each connection DEPTH requests of BYTES each are on their way at a time, in the
- * first SIZE bytes, at random places (always the same ones) or one behind the other,
- * REQUESTS in all.  A commit is a write, and a FLUSH when the write was answered, as a
+ * SIZE bytes from FROM on (0), at random places (always the same ones) or one behind the
+ * other, REQUESTS in all; with `flush` a FLUSH follows on each when all are answered.
+ * A commit is a write, and a FLUSH when the write was answered, as a
  * database makes them: DEPTH writers do that, each for itself, by one connection.  It
  * says a line when it is connected, makes the requests when it
  * reads a line, says how many microseconds they took, and ends when it reads another.
@@ -31,9 +32,9 @@
 #define CONNECTIONS_MAX 64
 
 /* What all connections have in common. */
-static uint64_t bytes, size;
+static uint64_t bytes, size, from;
 static unsigned depth;
-static bool writes, commits, sequential;
+static bool writes, commits, sequential, flushes;
 
 /* Once all requests are made, and once they are counted: the kernel forgets what it
  * counted for a thread that ends.
@@ -118,7 +119,7 @@ make_requests (struct connection *c)
 
       random = random * 6364136223846793005 + 1442695040888963407;
       block = sequential ? c->first + sent : random >> 33;
-      block = block % (size / bytes) * bytes;
+      block = from + block % (size / bytes) * bytes;
       c->under_way++;
       sent++;
       if ((writes ? nbd_aio_pwrite (c->nbd, at, bytes, block, write_cb, 0)
@@ -131,6 +132,8 @@ make_requests (struct connection *c)
     if (nbd_poll (c->nbd, -1) == -1)
       end ("waiting");
   }
+  if (flushes && nbd_flush (c->nbd, 0) == -1)
+    end ("the FLUSH");
   pthread_barrier_wait (&barrier);
 }
 
@@ -152,7 +155,7 @@ main (int argc, char *argv[])
 
   if (argc < 8) {
     fprintf (stderr, "usage: requests URI read|write|commit BYTES DEPTH "
-                     "REQUESTS SIZE CONNECTIONS [sequential]\n");
+                     "REQUESTS SIZE CONNECTIONS [sequential] [flush] [FROM]\n");
     return 1;
   }
   commits = strcmp (argv[2], "commit") == 0;
@@ -162,7 +165,13 @@ main (int argc, char *argv[])
   requests = strtoul (argv[5], NULL, 10);
   size = strtoull (argv[6], NULL, 10);
   connections = strtoul (argv[7], NULL, 10);
-  sequential = argc > 8;
+  for (int i = 8; i < argc; i++)
+    if (strcmp (argv[i], "sequential") == 0)
+      sequential = true;
+    else if (strcmp (argv[i], "flush") == 0)
+      flushes = true;
+    else
+      from = strtoull (argv[i], NULL, 10);
   if (bytes == 0 || depth == 0 || size < bytes || connections == 0 ||
       connections > CONNECTIONS_MAX) {
     fprintf (stderr,

@@ -4,7 +4,8 @@ Every host is a network namespace with an address of 127.77.0.0/24 on a bridge:
 loopback addresses, because Weft serves no others without TLS, but routed like
 any.  Host "w" has weftd, "a" the array process and its clients, "h0", "h1", ...
 a member each.  With servers=["s0", "h1"], clients=["c0"] there is no "a": the first
-may serve the array, and the others have a client process each.  With
+may serve the array, and the others have a client process each.  With attached=False
+there is no "a", either: who attaches is the caller's matter.  With
 tls={HOST: FOLDER} of these, too, each has an address that is no loopback, and who
 serves is reached by that.
 
@@ -30,11 +31,12 @@ MEMBER_PORT = 10810
 
 class NetCluster:
     def __init__(self, directory, members=4, layout="raid-x", unit=64 << 10,
-                 size=64 << 20, array_args=(), dup=None, servers=(),
-                 clients=(), tls=None):
+                 size=64 << 20, array_args=(), member_args=(), dup=None,
+                 servers=(), clients=(), attached=True, tls=None):
         self.dir = str(directory)
         self.layout, self.unit = layout, unit
-        self.array_args = list(array_args)
+        self.array_args, self.member_args = list(array_args), list(member_args)
+        self.attached = attached
         self.dup, self.servers, self.clients = dup, servers, clients
         self.tls = tls
         self.hosts = ["w", "a"] + [f"h{i}" for i in range(members)]
@@ -118,7 +120,7 @@ class NetCluster:
                 "-p", str(MEMBER_PORT), "weft",
                 f"disk={self.file(name)}", f"admin={admin}",
                 f"uri=nbd://{self.address(name)}:{MEMBER_PORT}",
-                f"node={name}"]
+                f"node={name}", *self.member_args]
 
     def uri(self, host):
         return f"nbd://{self.address(host)}:{ARRAY_PORT}"
@@ -132,7 +134,7 @@ class NetCluster:
             os.unlink(ready)
         self.processes[name] = background(
             os.path.join(self.dir, name + ".log"),
-            *self.inside(name.removeprefix("serve-"), *self._command(name)),
+            *self.inside(name.split("-")[-1], *self._command(name)),
             start_new_session=True)
         if wait:
             eventually(lambda: os.path.exists(ready) and
@@ -236,7 +238,7 @@ class NetCluster:
                        == "ready", 30)
             if self.servers:
                 self._serve()
-            else:
+            elif self.attached:
                 self.start("a")
         except BaseException:
             self.__exit__()

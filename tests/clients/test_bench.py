@@ -1,4 +1,5 @@
-"""bench/bench and bench/commit work: a short run of each, and what they write.
+"""bench/bench, bench/commit and bench/papers work: a short run of each, and what they
+write.
 
 Pass: every subject is measured in every workload asked for, with numbers that
       can be true; nothing of it is left behind.
@@ -14,6 +15,7 @@ from wefttest import SOURCE, run
 
 BENCH = SOURCE / "bench" / "bench"
 COMMIT = SOURCE / "bench" / "commit"
+PAPERS = SOURCE / "bench" / "papers"
 
 
 def test_bench(tmp_path):
@@ -44,7 +46,7 @@ def test_bench_refuses_what_it_does_not_know():
     assert p.returncode == 2 and "raid-y" in p.stderr
 
 
-@pytest.mark.parametrize("program", ["bench", "counts", "scale"])
+@pytest.mark.parametrize("program", ["bench", "counts", "papers", "scale"])
 def test_help(program):
     said = run(SOURCE / "bench" / program, "--help").stdout
     assert said.startswith("usage: " + program)
@@ -64,3 +66,29 @@ def test_commit(tmp_path):
         assert 0 < one < 200 and one < eight < 8 * 200, rows
     assert rows["member"][2] == "1.00"
     assert os.listdir(tmp_path) == []
+
+
+def test_papers(tmp_path):
+    out = tmp_path / "papers.json"
+    p = run(PAPERS, "raid-x", "--quick", "--arrays", "raid-x,central", "--json", out)
+    rate = {(name, clients, work): p["runs"][0]["MB/s"] for p in
+            json.loads(out.read_text())
+            for _, name, clients, work, *_ in [p["key"]]}
+    works = ["large read", "large write", "small read", "small write"]
+    assert set(rate) == {(name, clients, work) for name in ("raid-x", "central")
+                         for clients in (1, 2) for work in works}
+    for (name, clients, work), mb in rate.items():
+        assert mb > 0 and work in p.stdout
+        # All of it comes by one link of 100 Mbit/s, into which a burst fits beside that.
+        assert name != "central" or mb < 12.5 * 1.1, (name, clients, work, mb)
+
+
+def test_papers_counts_messages(tmp_path):
+    out = tmp_path / "papers.json"
+    run(PAPERS, "members", "--quick", "--arrays", "4 members", "--json", out)
+    messages = {tuple(p["key"][2:4]): p["messages"] for p in
+                json.loads(out.read_text())}
+    for clients in (1, 2):
+        assert messages[clients, "4 KiB read"] == 1
+        # The data, and a share in writing the images.
+        assert 1 < messages[clients, "4 KiB write"] <= 2

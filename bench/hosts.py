@@ -1,0 +1,189 @@
+"""An array whose members and clients share their hosts' links, as in the papers.
+
+Every host is a network namespace on one bridge, with a member; on the first of them, as
+many as wanted, is a client, too.  Each host's link carries so many Mbit/s each way.
+
+How a client comes at the array is said by `way`, here alone:
+
+  map     an array process on its host, by a static map, without weftd: each client
+          must keep to its own part.  Members are plain file servers.
+  ro      an array process on its host, by weftd, for reading only
+  shared  an array process on its host, by weftd, for reading and writing its part
+  direct  no array: the one member itself, over the network
+"""
+
+import json
+import os
+import pathlib
+import signal
+
+from counting import Client
+from measure import Failed, cpu_seconds
+from netcluster import ARRAY_PORT, MEMBER_PORT, PORT, NetCluster
+from wefttest import at_once, eventually, run
+
+MIB = 1 << 20
+WAYS = ("map", "ro", "shared", "direct")
+# What a switch has for a port: 0.1 s of it.
+QUEUE = "100ms"
+
+
+def disk_of(ms):
+    """nbdkit's words for a disk that does one thing after the other, each in so many
+    milliseconds."""
+    return ["--filter=noparallel", "--filter=delay", f"rdelay={ms}ms",
+            f"wdelay={ms}ms"] if ms else []
+
+
+class Hosts(NetCluster):
+    def __init__(self, directory, members, clients, part, way="map", disk_ms=0,
+                 apart=False, **options):
+        """`part`: how many bytes of the array each client has.  apart: clients are on
+        hosts without members."""
+        self.way, self.part = way, part
+        self.users = [f"h{i + apart * members}" for i in range(clients)]
+        super().__init__(directory, members, attached=False,
+                         member_args=disk_of(disk_ms), **options)
+        self.hosts += [u for u in self.users if u not in self.hosts]
+
+    # --- How a client attaches ---
+
+    def _command(self, name):
+        plain = self.way in ("map", "direct")
+        if plain and name in self.hosts:
+            return ["nbdkit", "-f", "-P", os.path.join(self.dir, name + ".ready"),
+                    "-i", self.address(name), "-p", str(MEMBER_PORT), "file",
+                    self.file(name), *self.member_args]
+        if not name.startswith("use-"):
+            return super()._command(name)
+        host = name.removeprefix("use-")
+        pathlib.Path(self.socket(host)).unlink(missing_ok=True)
+        words = ["nbdkit", "-f", "-P", os.path.join(self.dir, name + ".ready"),
+                 "-U", self.socket(host), "weft"]
+        if self.way == "map":
+            return [*words, f"map={self.map}", *self.array_args]
+        words += ["array=a", f"node={host}",
+                  f"admin=http://{self.address('w')}:{PORT}", *self.array_args]
+        if self.way == "ro":
+            return [*words[:1], "-r", *words[1:]]
+        return [*words, "mode=shared", f"part={self.begin(host)}+{self.part}"]
+
+    def socket(self, host):
+        return os.path.join(self.dir, f"{host}.socket")
+
+    def client_uri(self, host):
+        if self.way == "direct":
+            return f"nbd://{self.address('h0')}:{MEMBER_PORT}"
+        return f"nbd+unix:///?socket={self.socket(host)}"
+
+    def begin(self, host):
+        """Where its part begins."""
+        return self.users.index(host) * self.part
+
+    def _fill(self):
+        """So that nobody reads holes."""
+        if self.way != "ro":
+            self.run(("write", MIB, 4, ("sequential", "flush")), self.users)
+            return
+        self.start("a")
+        whole = self.part * len(self.users)
+        c = Client(self.nbd, ("write", MIB, 4, ("sequential", "flush")), whole // MIB,
+                   whole, inside=self.inside("a"))
+        c.say("\n")
+        c.end()
+        self.end("a")
+
+    def end(self, name):
+        """As it is meant to."""
+        self.signal(name, signal.SIGTERM)
+        if self.processes.pop(name).wait(60) != 0:
+            raise Failed(f"{name}: {self.log(name)[-600:]}")
+
+    def __enter__(self):
+        if self.way in ("ro", "shared"):
+            super().__enter__()
+        else:
+            self._network_up()
+        try:
+            if self.way in ("map", "direct"):
+                self._plain_members()
+            if self.way == "ro":
+                self._fill()
+            if self.way != "direct":
+                for host in self.users:
+                    self.start("use-" + host)
+            if self.way != "ro":
+                self._fill()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _plain_members(self):
+        names = [f"h{i}" for i in range(self.count)]
+        for name in names:
+            with open(self.file(name), "wb") as f:
+                f.truncate(self.size)
+            self.start(name)
+        self.map = os.path.join(self.dir, "map.json")
+        with open(self.map, "w", encoding="ascii") as f:
+            json.dump({"layout": self.layout, "unit": self.unit,
+                       "members": [{"name": n, "uri": f"nbd://{self.address(n)}:"
+                                    f"{MEMBER_PORT}"} for n in names],
+                       **({"dup": self.dup} if self.dup else {})}, f)
+
+    # --- The links ---
+
+    def _network_up(self):
+        super()._network_up()
+        for host in self.hosts:
+            # TCP as it is nearly everywhere, whatever this machine has been set to.
+            # Packets leave in bunches of 12 KB, which spares the one machine that has to
+            # be all of these hosts some of their work.
+            run(*self.inside(host, "sysctl", "-qw",
+                             "net.ipv4.tcp_congestion_control=reno",
+                             "net.ipv4.tcp_min_tso_segs=8"))
+
+    def shape(self, mbit):
+        """So much each way, for each host that has a member or a client."""
+        rate = ["root", "tbf", "rate", f"{mbit}mbit", "burst", "32k", "latency", QUEUE]
+        for host in self.hosts:
+            if host[0] == "h":
+                for name, device in ((host, "eth0"), ("sw", "to-" + host)):
+                    run("ip", "netns", "exec", self.network.tag + name, "tc", "qdisc",
+                        "add", "dev", device, *rate)
+
+    # --- Work ---
+
+    def pids(self, kind):
+        return [p.pid for n, p in self.processes.items()
+                if n.startswith("use-") == (kind == "arrays")]
+
+    def run(self, work, users, requests=None):
+        """All of them at once, each in its part, with so many requests, or as many as it
+        has room for.  Returns the seconds that each of them took."""
+        does, length, depth, words = work
+
+        def client(host):
+            return Client(self.client_uri(host),
+                          (does, length, depth, (*words, str(self.begin(host)))),
+                          requests or self.part // length, self.part,
+                          inside=self.inside(host))
+
+        clients = at_once(client, *users)
+        try:
+            for c in clients:
+                c.process.stdin.write("\n")
+                c.process.stdin.flush()
+            return [int(c.say(None)) / 1e6 for c in clients]
+        finally:
+            for c in clients:
+                c.end()
+
+    def cpu(self):
+        return {kind: cpu_seconds(self.pids(kind)) for kind in ("arrays", "members")}
+
+    def lost(self):
+        """What array processes have said of members that they lost."""
+        return [line for host in self.users if "use-" + host in self.processes
+                for line in self.log("use-" + host).splitlines() if "lost" in line]
