@@ -542,5 +542,7 @@ door_notify (struct peer *p, struct door *d, short revents)
   }
   if (reason)
     door_dead (p, d, reason);
+  else if (revents & POLLIN)
+    atomic_store_explicit (&p->heard_ns, clock_ns (), memory_order_relaxed);
   return reason;
 }

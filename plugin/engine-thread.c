@@ -112,6 +112,9 @@ engine_thread (void *opaque)
     deadline = array_deadline (e->array);
     if (now >= deadline) {
       turn_reset (&t, &e->self);
+      for (unsigned m = 0; m < e->members; m++)
+        if (e->peers[m])
+          array_heard (e->array, m, atomic_load (&e->peers[m]->heard_ns));
       array_tick (e->array, now);
       turn_end (e, &t);
       pthread_mutex_lock (&e->lock);

@@ -44,9 +44,10 @@ struct peer {
   char *label;                       /* "member m0 (nbd://...)", for people */
   struct door doors[PEER_DOORS_MAX]; /* data first */
   unsigned doors_count, data_count;
-  atomic_uint answers; /* of all doors so far */
-  uint64_t size;       /* bytes of the data door */
-  atomic_bool broken;  /* a door is dead; reason is set before */
+  atomic_uint answers;       /* of all doors so far */
+  uint64_t size;             /* bytes of the data door */
+  _Atomic uint64_t heard_ns; /* when bytes have come last, by any door */
+  atomic_bool broken;        /* a door is dead; reason is set before */
   atomic_flag reason_taken;
   int64_t flushing;    /* the FLUSH of peer_flush; 0: none */
   bool reported;       /* the array engine knows; under the engine's lock */

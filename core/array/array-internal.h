@@ -218,14 +218,15 @@ struct round {
 struct overdue {
   struct timeout service;
   uint64_t allowed_ns; /* it may keep silent for so long ... */
-  uint64_t quiet_ns;   /* ... from here on: its last answer, or our question */
-  unsigned waiting;    /* answers that it owes */
+  uint64_t quiet_ns; /* ... from here on: when the last part of an answer came,
+                          or our question went */
+  unsigned waiting;  /* answers that it owes */
   unsigned reads; /* reads that it owes, those included that are not sent yet */
   uint64_t read_ns;    /* of late, for a read: its time by the reads that were
                           owed with it; 0: not known */
   uint64_t read_at_ns; /* when it last answered one */
   struct aio *probe; /* the question for a sign of life that is under way, while
-                          the member has answered nothing else, ... */
+                          nothing else has come from the member, ... */
   uint64_t probe_ns; /* ... and when it was asked */
   bool suspect;      /* it is far slower than its peers */
 };
@@ -453,6 +454,8 @@ void member_count (struct array *a);
 void overdue_forget (struct array *a, unsigned member);
 void overdue_sent (struct array *a, const struct aio *x);
 void overdue_answered (struct array *a, const struct aio *x, int error);
+/* Part of an answer has come from it then. */
+void overdue_heard (struct array *a, unsigned member, uint64_t heard_ns);
 /* Called with each tick and each answer: while answers come all the time, no tick
  * may come.
  */

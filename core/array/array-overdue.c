@@ -3,11 +3,12 @@
  *
  * A member that owes us answers and has given none for its time-out, which
  * follows its service times (timeout.h), is asked for a sign of life: an empty
- * batch, for which no disk is needed.  Any answer will do, even to another request.
- * Without one the member is lost.  So a member may be as slow as its load makes it,
- * and a silent one is found soon after its time-out.  A member that gives signs of
- * life but leaves a request unanswered is lost after IO_PATIENCE times the longest
- * time-out.
+ * batch, for which no disk is needed.  Any answer will do, even to another request, and
+ * any part of one: on a congested link whole answers, signs of life among them, wait
+ * behind what else is on its way.  Without any the member is lost.  So a member may be
+ * as slow as its load and its link make it, and a silent one is found soon after its
+ * time-out.  A member that gives signs of life but leaves a request unanswered is lost
+ * after IO_PATIENCE times the longest time-out.
  *
  * Where there are no batches the sign of life is a read, which takes a disk as
  * long as any: it may take the rest of the longest time-out.
@@ -161,6 +162,17 @@ overdue_answered (struct array *a, const struct aio *x, int error)
     note_read (a, x);
   latency_add (&a->stats.member[x->io.member].service,
                a->now_ns - x->io.sent_ns);
+}
+
+void
+overdue_heard (struct array *a, unsigned member, uint64_t heard_ns)
+{
+  struct overdue *o = &a->member[member].overdue;
+
+  if (heard_ns <= o->quiet_ns)
+    return;
+  o->quiet_ns = heard_ns;
+  o->probe = NULL;
 }
 
 static void

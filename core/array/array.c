@@ -370,6 +370,12 @@ array_io_done (struct array *a, struct array_io *io, int error, uint64_t now_ns)
 }
 
 void
+array_heard (struct array *a, unsigned member, uint64_t heard_ns)
+{
+  overdue_heard (a, member, heard_ns);
+}
+
+void
 array_tick (struct array *a, uint64_t now_ns)
 {
   advance (a, now_ns);

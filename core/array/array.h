@@ -197,6 +197,12 @@ void array_io_done (struct array *a, struct array_io *io, int error,
                     uint64_t now_ns);
 void array_tick (struct array *a, uint64_t now_ns);
 
+/* Bytes came from the member at heard_ns, be it only a part of an answer: it lives.  To
+ * be said before array_tick, which finds members silent; a time that was said before
+ * changes nothing.
+ */
+void array_heard (struct array *a, unsigned member, uint64_t heard_ns);
+
 /* A member's connection broke: take the member for lost. */
 void array_lost (struct array *a, unsigned member, const char *reason,
                  uint64_t now_ns);

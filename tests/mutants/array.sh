@@ -264,6 +264,13 @@ mutant load-that-begins-is-not-believed test-timeout timeout.c \
 mutant accused-without-a-probe "test-array-loss sim" array-overdue.c \
   '      send_probe (a, i);' \
   '      member_lost (a, i, "it is silent");'
+mutant part-of-an-answer-is-no-sign-of-life test-array-loss array-overdue.c \
+  '  o->quiet_ns = heard_ns;' '  ;'
+mutant what-was-heard-before-counts test-array-loss array-overdue.c \
+  '  if (heard_ns <= o->quiet_ns)' '  if (false)'
+mutant asked-although-it-is-heard test-array-loss array-overdue.c \
+  '  o->quiet_ns = heard_ns;
+  o->probe = NULL;' '  o->quiet_ns = heard_ns;'
 mutant silent-member-is-never-accused "test-array-loss sim" array-overdue.c \
   'o->probe && o->probe_ns + probe_ns (a, o) <= a->now_ns' 'false'
 mutant reader-fails-without-looking-elsewhere test-array-loss array-read.c \

@@ -259,6 +259,44 @@ test_sign_of_life (void)
   end ();
 }
 
+/* A long answer comes bit by bit: whose bits come is not silent. */
+static void
+test_part_of_an_answer (void)
+{
+  struct array_request r = READ (0, 4096, back);
+  uint64_t heard;
+
+  config.batches = true;
+  begin (LAYOUT_RAIDX, 4);
+  heard = now; /* before it was asked, and from another member: of no matter */
+  tick_after (100 * MS);
+  submit (&r);
+  tick_after (1900 * MS);
+  array_heard (a, 0, heard);
+  array_heard (a, 1, now);
+  assert (ios_count == 1 && array_deadline (a) == now + 100 * MS);
+  array_heard (a, 0, now);
+  assert (array_deadline (a) == now + 2000 * MS);
+  tick_after (2000 * MS);
+  assert (is_probe (1));
+  tick_after (800 * MS);
+  array_heard (a, 0, now);
+  array_heard (a, 0, heard);
+  /* While some of it comes it is neither asked nor lost. */
+  for (unsigned i = 0; i < 10; i++) {
+    tick_after (1900 * MS);
+    assert (notices_lost == 0 && ios_count == 2);
+    array_heard (a, 0, now);
+  }
+  /* No more comes. */
+  tick_after (2000 * MS);
+  assert (notices_lost == 0 && is_probe (2));
+  tick_after (850 * MS);
+  assert (notices_lost == 1 && notice.member == 0 && !done (&r));
+  read_elsewhere (&r);
+  end ();
+}
+
 /* A FLUSH of what may be the last copy may take its time. */
 static void
 test_slow_flush (bool degraded)
@@ -805,6 +843,7 @@ main (void)
   test_known (600, 50 * MS, 500);
   test_known_no_more ();
   test_sign_of_life ();
+  test_part_of_an_answer ();
   test_slow_flush (false);
   test_slow_flush (true);
   test_growing_load ();

@@ -1,0 +1,31 @@
+"""A member whose link is slow, with much on its way, is not taken for a silent one.
+
+Topology: a network namespace for each of weftd, an array process and four members.
+Cause:    one member's link gives 2 Mbit/s, and keeps whatever waits for it; all of the
+          array is read, many requests at a time.  So for seconds no answer comes to its
+          end, and a sign of life waits behind them.
+Pass:     all is read, and right; no member is lost, for all the time something came.
+Fail:     the member is out, though it lives; or what is read is not what was written.
+"""
+
+import os
+
+import pytest
+
+from netcluster import NetCluster
+from wefttest import run
+
+
+@pytest.mark.long(13)
+def test_congested_member(tmp_path):
+    written, read = tmp_path / "written", tmp_path / "read"
+    with NetCluster(tmp_path, unit=256 << 10, size=6 << 20) as c:
+        size = int(run(*c.inside("a", "nbdinfo", "--size", c.nbd)).stdout)
+        written.write_bytes(os.urandom(size))
+        run(*c.inside("a", "nbdcopy", "--flush", written, c.nbd))
+        run(*c.inside("h2", "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate",
+                      "2mbit", "burst", "32k", "limit", "4m"))
+        run(*c.inside("a", "nbdcopy", c.nbd, read))
+        assert read.read_bytes() == written.read_bytes()
+        assert c.states() == ["in-sync"] * 4
+        assert "is lost" not in c.log("a")
