@@ -42,6 +42,11 @@ struct array_config {
   struct layout layout;
   enum array_dup dup;
   bool readonly; /* writes are refused with EROFS */
+  /* Whole stripe units, but for the end of the array.  part_length > 0: others write the
+   * rest of the array at the same time.  A write that is not within the part is refused
+   * with EPERM; what is read elsewhere is read as by a reader.
+   */
+  uint64_t part_offset, part_length;
   bool batches;  /* members have a batch door */
   /* Its one member is who serves the array to several hosts: a FLUSH is asked of it
    * even if we have written nothing, and one that fails tells that something may be

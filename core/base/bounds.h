@@ -59,6 +59,9 @@
 /* A member that has not answered a request for so long is lost. */
 #define IO_TIMEOUT_MS_DEFAULT 15000
 
+/* Sessions that write an array at the same time, each a part of it. */
+#define WRITERS_MAX 32
+
 /* Control connections to weftd. */
 #define HEARTBEAT_MS 1000
 #define REST_MS 2000 /* between heartbeats of a member without work */

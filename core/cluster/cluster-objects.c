@@ -195,14 +195,21 @@ cluster_array_attached (const struct cluster *c, const struct cluster_array *a)
 }
 
 struct cluster_session *
+cluster_writer_next (const struct cluster *c, const struct cluster_array *a,
+                     const struct cluster_session *s)
+{
+  struct cluster_session *next = s ? TAILQ_NEXT (s, link)
+                                   : TAILQ_FIRST (&c->sessions);
+
+  while (next && !(next->rec.writable && cluster_session_of (next, a)))
+    next = TAILQ_NEXT (next, link);
+  return next;
+}
+
+struct cluster_session *
 cluster_array_writer (const struct cluster *c, const struct cluster_array *a)
 {
-  struct cluster_session *s;
-
-  TAILQ_FOREACH (s, &c->sessions, link)
-    if (s->rec.writable && cluster_session_of (s, a))
-      return s;
-  return NULL;
+  return cluster_writer_next (c, a, NULL);
 }
 
 struct cluster_node *

@@ -167,6 +167,14 @@ struct cluster_array_record {
   struct cluster_member member[ARRAY_MEMBERS_MAX]; /* n * groups */
 };
 
+/* The bytes of an array that one of several writers may write, alone; the others write
+ * elsewhere, and all read everything.  Whole stripe units, but for the end of the array.
+ * length 0: there is no such part, for the session writes all, or nothing.
+ */
+struct cluster_part {
+  uint64_t offset, length;
+};
+
 /* Sessions that have ended are kept for a while, so that a host that comes
  * back is told who took over, and why.
  */
@@ -179,6 +187,7 @@ struct cluster_session_record {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
+  struct cluster_part part; /* what it writes, of several that write */
   bool service;   /* it serves the array to others, as one of the candidates */
   bool by_admin;  /* an administrator has attached it: no list binds it */
   bool exports;   /* its process listens for clients on other hosts */

@@ -428,6 +428,7 @@ struct cluster_attach {
   char uri[CLUSTER_URI_BYTES];
   uint64_t pid;
   bool writable;
+  struct cluster_part part; /* writable: length 0: all, alone */
   bool service;   /* to serve the array; it stands by while another does */
   bool takeover;  /* from a holder that lives, too */
   bool by_admin;  /* an administrator asks, and no node for itself */
@@ -834,7 +835,13 @@ void cluster_session_told (const struct cluster *c,
                            const struct cluster_session *s, uint64_t epoch,
                            bool no_news, struct cluster_session_told *r);
 
-/* The session that holds the array for writing, or NULL. */
+/* The sessions that write the array, one after the other; s: the last one, or NULL for
+ * the first.  There are several where each has a part of the array.
+ */
+struct cluster_session *cluster_writer_next (const struct cluster *c,
+                                             const struct cluster_array *a,
+                                             const struct cluster_session *s);
+/* The first of them, or NULL: does anybody write? */
 struct cluster_session *cluster_array_writer (const struct cluster *c,
                                               const struct cluster_array *a);
 

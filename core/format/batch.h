@@ -48,6 +48,11 @@ struct batch_record {
   const void *payload; /* of a WRITE */
 };
 
+/* What a read at 0 of the batch door gives: the round that the member's disk has noted,
+ * durably (u64, little-endian).
+ */
+#define ROUND_BYTES 8
+
 /* What a record takes besides its payload. */
 #define BATCH_RECORD_BYTES 24
 

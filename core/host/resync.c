@@ -66,6 +66,7 @@ struct map {
 
 struct resync {
   struct layout layout;
+  uint64_t part_offset, part_length;
   bool ending;
   enum phase phase;
   enum resync_kind asked; /* the last action */
@@ -98,13 +99,16 @@ struct resync {
 };
 
 struct resync *
-resync_new (const struct layout *l, bool ending)
+resync_new (const struct layout *l, uint64_t part_offset, uint64_t part_length,
+            bool ending)
 {
   struct resync *r = calloc (1, sizeof *r);
 
   assert (EXTENT_BYTES % l->unit == 0 && l->unit % BAD_BLOCK_BYTES == 0);
   if (r) {
     r->layout = *l;
+    r->part_offset = part_offset;
+    r->part_length = part_length;
     r->ending = ending;
   }
   return r;

@@ -85,11 +85,14 @@ struct resync_action {
 
 struct resync;
 
-/* ending: the clean end, when all that was written is stable on all copies and no
+/* part_length > 0: only what lies in this part of the array is made equal, and only
+ * intent bits fall of extents that have nothing else, for others write there.
+ * ending: the clean end, when all that was written is stable on all copies and no
  * client is left: no data is copied, only intent bits are cleared at the members.
  * NULL: out of memory.
  */
-struct resync *resync_new (const struct layout *l, bool ending);
+struct resync *resync_new (const struct layout *l, uint64_t part_offset,
+                           uint64_t part_length, bool ending);
 void resync_free (struct resync *r);
 
 void resync_next (struct resync *r, const enum member_state states[],

@@ -100,7 +100,7 @@ hand_map (void)
 static void
 begin (bool ending, unsigned members)
 {
-  r = resync_new (&l, ending);
+  r = resync_new (&l, 0, 0, ending);
   CHECK (r);
   for (unsigned m = 0; m < members; m++)
     if (states[m] == MEMBER_IN_SYNC) {

@@ -333,7 +333,7 @@ begin (struct host_role *h, bool ending)
 
   t->host = h;
   t->ending = ending;
-  t->resync = resync_new (&w.layout, ending);
+  t->resync = resync_new (&w.layout, 0, 0, ending);
   t->client = array_client_open (h->engine);
   t->buf = make (w.grains * grain_bytes);
   pump (h);
